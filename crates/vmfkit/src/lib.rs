@@ -1,0 +1,4 @@
+//! von Mises-Fisher densities on the unit hypersphere.
+pub mod bessel;
+pub mod error;
+pub use error::{Error, Result};

@@ -1,0 +1,5 @@
+//! The crate's one integration binary: numbers against 25-digit tables, laws by property tests, samplers by seeded tests.
+
+mod bessel_laws;
+mod bessel_tables;
+mod reference;
