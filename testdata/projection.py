@@ -1,7 +1,7 @@
 """Reference values of the law of t = mu.x under a von Mises-Fisher density: writes projection.csv beside this file.
 
     pip install python-flint
-    python testdata/projection.py            # the table, about a minute
+    python testdata/projection.py            # the table, half a minute
     python testdata/projection.py --nodes    # the Gauss-Legendre rule in projection.rs
 
 Columns: the dimension, the concentration, the deviation s = 1 - t (an exact double), P(T <= 1 - s) and P(T > 1 - s).
@@ -46,7 +46,7 @@ class Law:
         """The integral of g/g(edge) from the edge outwards."""
         pi, top = arb.pi(), self.ln(edge)
         end = pi if side > 0 else arb(0)
-        reach, low, high = abs(end - edge), arb(0), arb(1)
+        reach = abs(end - edge)
         # Cut where g < exp(-200) g(edge): a bisection of the logarithm of the distance.
         a, b = -1200.0, 0.0
         far = lambda e: self.ln(edge + side * reach * arb(e).exp()) - top < -200
@@ -81,30 +81,19 @@ class Law:
 
     def deviations(self, sides):
         """Doubles where g = exp(-z^2/2) g(mode), on both sides."""
-        centre = self.angle(self.mode)
-        top, found = self.ln(centre), []
+        centre, pi = self.angle(self.mode), arb.pi()
+        below = lambda u: centre * arb(-u).exp()
+        above = lambda u: centre + (pi - centre) * arb(u - 800).exp()
         for z in sides:
-            for side, end in ((-1, arb(0)), (1, arb.pi())):
-                inside, outside = centre, end
-                if side < 0 and self.m == 0:
-                    found.append(float(self.mode * arb(-z).exp()))
-                    continue
-                for step in range(1400):
-                    middle = (inside + outside) / 2 if step > 40 or side > 0 and inside > 0.1 else None
-                    if middle is None:
-                        middle = (inside * outside).sqrt() if outside > 0 else inside / 1000
-                        middle = middle if outside > 0 else middle
-                    middle = middle.mid()
-                    if self.ln(middle) - top > -z * z / 2:
+            for place in (below, above):
+                inside, outside = 0.0, 800.0
+                for _ in range(60):
+                    middle = (inside + outside) / 2
+                    if self.ln(place(middle)) - self.ln(centre) > -z * z / 2:
                         inside = middle
                     else:
                         outside = middle
-                    if abs(outside - inside) < inside * 1e-12:
-                        break
-                s = float(2 * (inside / 2).sin() ** 2)
-                if 0 < s < 2:
-                    found.append(s)
-        return found
+                yield float(2 * (place(inside) / 2).sin() ** 2)
 
 
 def digits(x):
@@ -114,22 +103,25 @@ def digits(x):
     return text
 
 
-def concentrations(d):
-    scale = max(1, d - 2)
-    return [0.0, 1e-300, 1e-3 * scale, 0.3 * scale, float(scale), 7.0 * scale, 1e4 * scale, 1e12, 1e24, 1e300]
+def concentrations(d, index):
+    """From 0 to 1e300, with both sides of 2^60 (d - 2), where the mode is taken by its limit."""
+    scale = float(max(1, d - 2))
+    small = 1e-300 if index % 2 else 1e-3 * scale
+    return [0.0, small, 0.3 * scale, 7 * scale, 1e4 * scale, 2**60 * scale * 0.999, 2**60 * scale * 1.001, 1e300]
 
 
 def rows():
     for index, d in enumerate(DIMENSIONS):
-        for number, k in enumerate(concentrations(d)):
+        for number, k in enumerate(concentrations(d, index)):
             law = Law(d, k)
-            sides = [z for j, z in enumerate(SIDES) if (j + index + number) % 2 == 0 or j == 4]
-            points = law.deviations(sides)
-            # Both sides of the split, which is the mode, or on the circle 1/max(1, k).
+            points = list(law.deviations(SIDES[(index + number + j) % 5] for j in (0, 2)))
+            # Either side of the split, which is the mode, or on the circle 1/max(1, k).
             split = float(law.mode) if d > 2 else 1 / max(1.0, k)
-            points += [split * (1 - 1e-9), split * (1 + 1e-9)]
-            if d <= 10:
+            points.append(split * (1 + (-1) ** number * 1e-9))
+            if d in (2, 4, 10):
                 points += [split * 1e-12, 2 - 1e-9]
+            if d == 2:
+                points += [split * 0.01, split * 0.5]
             for s in sorted(set(points)):
                 if not 0 < s < 2:
                     continue
@@ -138,11 +130,11 @@ def rows():
                     yield f"{d},{k!r},{s!r},{digits(cdf)},{digits(survival)}"
 
 
-def nodes(n=32):
-    """The zeros x of the Legendre polynomial and the weights, moved to [0, 1]."""
-    for i in range(n):
+def nodes(n=28):
+    """The Gauss-Legendre rule on [0, 1]: the distances of the nodes from 1/2, and the weights."""
+    for i in range(n // 2):
         x, w = arb.legendre_p_root(n, i, weight=True)
-        print(f"    ({float((1 - x) / 2)!r}, {float(w / 2)!r}),")
+        print(f"    ({float(x / 2)!r}, {float(w / 2)!r}),")
 
 
 if __name__ == "__main__":

@@ -19,4 +19,96 @@ pub enum Error {
         /// The concentration given.
         value: f64,
     },
+    /// A mean direction is a unit vector.
+    #[error("the mean direction must have length 1, found: `{norm}`")]
+    MeanDirection {
+        /// Its Euclidean length.
+        norm: f64,
+    },
+    /// A coordinate of a mean direction is NaN or infinite.
+    #[error("coordinate {column} of the mean direction must be a finite number, found: `{value}`")]
+    MeanDirectionNotFinite {
+        /// Counted from 0.
+        column: usize,
+        /// The coordinate.
+        value: f64,
+    },
+    /// Two things that must live on the same sphere do not.
+    #[error("expected dimension {expected}, found: `{found}`")]
+    DimensionMismatch {
+        /// The dimension asked for.
+        expected: usize,
+        /// The dimension met.
+        found: usize,
+    },
+    /// The values do not fill whole rows.
+    #[error("{values} values do not fill rows of dimension {dim}, left over: `{}`", values % dim)]
+    PartialRow {
+        /// How many values there are.
+        values: usize,
+        /// The length of a row.
+        dim: usize,
+    },
+    /// A coordinate is NaN or infinite.
+    #[error("row {row}, column {column} must be a finite number, found: `{value}`")]
+    NotFinite {
+        /// Counted from 0.
+        row: usize,
+        /// Counted from 0.
+        column: usize,
+        /// The coordinate.
+        value: f64,
+    },
+    /// A row of zeros has no direction.
+    #[error("row {row} has no direction, all its coordinates are: `0`")]
+    ZeroRow {
+        /// Counted from 0.
+        row: usize,
+    },
+    /// A row is not on the sphere.
+    #[error("row {row} must have length 1, found: `{norm}`\nhint: ask for rows to be rescaled if only their direction matters")]
+    NotUnit {
+        /// Counted from 0.
+        row: usize,
+        /// Its Euclidean length.
+        norm: f64,
+    },
+    /// A row weight is a finite number of at least 0.
+    #[error("the weight of row {row} must be finite and at least 0, found: `{value}`")]
+    Weight {
+        /// Counted from 0.
+        row: usize,
+        /// The weight given.
+        value: f64,
+    },
+    /// There is one weight a row.
+    #[error("expected {rows} weights, one a row, found: `{found}`")]
+    WeightCount {
+        /// How many rows there are.
+        rows: usize,
+        /// How many weights were given.
+        found: usize,
+    },
+    /// No rows, or only rows of weight 0.
+    #[error("there is nothing to fit, total row weight: `{weight}`")]
+    NoRows {
+        /// The sum of the weights.
+        weight: f64,
+    },
+    /// All rows are equal: the likelihood grows without bound with the concentration.
+    #[error("all rows are equal, so no finite concentration is the most likely one, total row weight: `{weight}`")]
+    AllRowsEqual {
+        /// The sum of the weights.
+        weight: f64,
+    },
+    /// An option is outside its range.
+    #[error("{option} must be {range}, found: `{value}`")]
+    Option {
+        /// What the option is called.
+        option: &'static str,
+        /// What it may be.
+        range: &'static str,
+        /// What it was.
+        value: f64,
+    },
 }

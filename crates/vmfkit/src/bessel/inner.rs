@@ -67,11 +67,7 @@ pub(super) fn mean_length_and_slope(d: f64, k: f64) -> MeanLength {
     let w = slope_invariant(d, k);
     let s = (k * k + a * a + w).sqrt();
     let inverse = 1.0 / (a + s);
-    MeanLength {
-        value: k * inverse,
-        complement: (a + (a * a + w) / (k + s)) * inverse,
-        slope: w * inverse * inverse,
-    }
+    MeanLength { value: k * inverse, complement: (a + (a * a + w) / (k + s)) * inverse, slope: w * inverse * inverse }
 }
 
 /// 0F1(; d/2; k^2/4) - 1, MATH.md (4.3).

@@ -57,11 +57,7 @@ fn invert(d: f64, r: f64, complement: f64) -> f64 {
         return d * r;
     }
     let c = complement * (1.0 + r) / (1.0 + r * r);
-    let g = if d >= SERIES_DIMENSION || c < SERIES_CURVATURE {
-        series(d, r, c)
-    } else {
-        corrected(d, r, complement, c)
-    };
+    let g = if d >= SERIES_DIMENSION || c < SERIES_CURVATURE { series(d, r, c) } else { corrected(d, r, complement, c) };
     concentration(d, r, complement, g)
 }
 

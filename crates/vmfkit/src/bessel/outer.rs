@@ -3,9 +3,9 @@
 //! One expansion holds for every ratio k/nu once u is large; it contains both the uniform (Olver) and the large-argument
 //! (Hankel) series. At d = 2, where q = 0, polynomials in 1/k reach down to k = 8.
 
+use super::MeanLength;
 use super::gamma::stirling;
 use super::series::*;
-use super::MeanLength;
 use std::f64::consts::TAU;
 
 /// The point (nu, k) in the coordinates of the expansion.
@@ -185,8 +185,7 @@ impl Point {
     fn relative_parts(&self) -> (f64, f64, f64, f64) {
         let Point { nu, k, u, .. } = *self;
         let y = (k / (u + nu)) * (k / nu);
-        let (half, full) =
-            if y >= 1.0 { ((0.5 * y + 1.0).ln(), (u / nu).ln()) } else { ((0.5 * y).ln_1p(), y.ln_1p()) };
+        let (half, full) = if y >= 1.0 { ((0.5 * y + 1.0).ln(), (u / nu).ln()) } else { ((0.5 * y).ln_1p(), y.ln_1p()) };
         (y, half, full, stirling(nu) + self.log_series())
     }
 

@@ -15,8 +15,7 @@ fn constants_match_the_tables() {
     let mut worst: [Worst; 11] = std::array::from_fn(|_| Worst::new());
     for row in rows(TABLE).chain(rows(TABLE_D1)) {
         let (dim, k): (usize, f64) = (row[0].parse().unwrap(), row[1].parse().unwrap());
-        let [log_iv, log_c, peak, a, complement, slope, entropy_] =
-            std::array::from_fn(|i| Decimal::parse(row[i + 2]));
+        let [log_iv, log_c, peak, a, complement, slope, entropy_] = std::array::from_fn(|i| Decimal::parse(row[i + 2]));
         let place = || format!("d = {dim}, k = {k}");
         let nu = dim as f64 / 2.0 - 1.0;
         let ratio = mean_length_and_slope(dim, k);
@@ -85,12 +84,10 @@ fn partition_and_divergence_from_uniform_match_the_table() {
 #[test]
 fn inverses_match_the_tables() {
     let mut worst: [Worst; 2] = std::array::from_fn(|_| Worst::new());
-    for (index, (table, invert)) in [
-        (INVERSE, concentration_from_mean_length as fn(usize, f64) -> f64),
-        (INVERSE_COMPLEMENT, concentration_from_complement),
-    ]
-    .into_iter()
-    .enumerate()
+    for (index, (table, invert)) in
+        [(INVERSE, concentration_from_mean_length as fn(usize, f64) -> f64), (INVERSE_COMPLEMENT, concentration_from_complement)]
+            .into_iter()
+            .enumerate()
     {
         for row in rows(table) {
             let (dim, r): (usize, f64) = (row[0].parse().unwrap(), row[1].parse().unwrap());
@@ -106,8 +103,7 @@ fn inverses_match_the_tables() {
 fn divergences_match_the_table() {
     let mut worst = Worst::new();
     for row in rows(DIVERGENCE) {
-        let (dim, k1, k2): (usize, f64, f64) =
-            (row[0].parse().unwrap(), row[1].parse().unwrap(), row[2].parse().unwrap());
+        let (dim, k1, k2): (usize, f64, f64) = (row[0].parse().unwrap(), row[1].parse().unwrap(), row[2].parse().unwrap());
         let kl = Decimal::parse(row[3]);
         worst.see(kl.relative_error_of(divergence(dim, k1, k2)), || format!("d = {dim}, {k1} to {k2}"));
     }

@@ -1,0 +1,276 @@
+//! [`VonMisesFisher`]: the density, its moments and its distances to others.
+
+use crate::bessel;
+use crate::block::{Block, Rows, Scalar, UNIT_TOLERANCE, norm_of_row};
+use crate::error::{Error, Result};
+use crate::projection::ProjectionLaw;
+
+/// The von Mises-Fisher density C_d(k) exp(k mu . x) on the unit sphere of R^d.
+///
+/// Any d >= 2 and any finite concentration k >= 0; k = 0 is the uniform density. The log density is formed as
+/// (k + ln C_d(k)) - k |x - mu|^2 / 2, so that it keeps its digits at k = 1e10 and beyond, where k + ln C and k mu . x would
+/// cancel; for x a little off the sphere, by e, this is right to relative order e.
+///
+/// ```
+/// use vmfkit::VonMisesFisher;
+/// let density = VonMisesFisher::new(vec![0.0, 0.0, 1.0], 10.0)?;
+/// assert!((density.ln_density(&[0.0, 0.0, 1.0])? - (10.0 / std::f64::consts::TAU).ln()).abs() < 1e-8);
+/// assert!((density.mean()[2] - 0.9).abs() < 1e-8);
+/// # Ok::<(), vmfkit::Error>(())
+/// ```
+#[derive(Debug, Clone, PartialEq)]
+pub struct VonMisesFisher {
+    mean_direction: Vec<f64>,
+    concentration: f64,
+    ln_peak: f64,
+}
+
+impl VonMisesFisher {
+    /// A density from its mean direction (unit length to within [`UNIT_TOLERANCE`]; made exactly so) and concentration.
+    pub fn new(mean_direction: Vec<f64>, concentration: f64) -> Result<Self> {
+        let norm = checked_norm(&mean_direction)?;
+        if (norm - 1.0).abs() > UNIT_TOLERANCE {
+            return Err(Error::MeanDirection { norm });
+        }
+        Self::along(mean_direction, concentration)
+    }
+
+    /// A density whose mean direction is that of `vector`, which may have any length but 0.
+    pub fn along(mut vector: Vec<f64>, concentration: f64) -> Result<Self> {
+        let norm = checked_norm(&vector)?;
+        if !(concentration >= 0.0 && concentration.is_finite()) {
+            return Err(Error::Concentration { value: concentration });
+        }
+        if norm != 1.0 {
+            vector.iter_mut().for_each(|x| *x /= norm);
+        }
+        let ln_peak = bessel::ln_peak(vector.len(), concentration);
+        Ok(VonMisesFisher { mean_direction: vector, concentration, ln_peak })
+    }
+
+    /// The uniform density; its (meaningless) mean direction is the first axis.
+    pub fn uniform(dim: usize) -> Result<Self> {
+        let mut axis = vec![0.0; dim];
+        *axis.first_mut().ok_or(Error::Dimension { dim })? = 1.0;
+        Self::along(axis, 0.0)
+    }
+
+    /// The number of coordinates.
+    pub fn dim(&self) -> usize {
+        self.mean_direction.len()
+    }
+
+    /// mu, the mode of the density.
+    pub fn mean_direction(&self) -> &[f64] {
+        &self.mean_direction
+    }
+
+    /// k
+    pub fn concentration(&self) -> f64 {
+        self.concentration
+    }
+
+    /// ln C_d(k)
+    pub fn ln_normalizer(&self) -> f64 {
+        bessel::ln_normalizer(self.dim(), self.concentration)
+    }
+
+    /// The log density at the mode, k + ln C_d(k).
+    pub fn ln_peak(&self) -> f64 {
+        self.ln_peak
+    }
+
+    /// The log density at one row of unit length.
+    pub fn ln_density(&self, row: &[f64]) -> Result<f64> {
+        Ok(self.ln_peak + self.ln_relative_density(row)?)
+    }
+
+    /// The log density relative to the mode, -k (1 - mu . x): the density up to its constant.
+    pub fn ln_relative_density(&self, row: &[f64]) -> Result<f64> {
+        if row.len() != self.dim() {
+            return Err(Error::DimensionMismatch { expected: self.dim(), found: row.len() });
+        }
+        let norm = norm_of_row(0, row)?;
+        if (norm - 1.0).abs() > UNIT_TOLERANCE {
+            return Err(Error::NotUnit { row: 0, norm });
+        }
+        Ok(-self.concentration * half_squared_distance(row, &self.mean_direction))
+    }
+
+    /// The log density of each row of a block, into `out`.
+    ///
+    /// # Panics
+    /// If `out` has not one place for each row.
+    pub fn ln_densities(&self, block: &Block, out: &mut [f64]) -> Result<()> {
+        self.deviations(block, out)?;
+        for value in out.iter_mut() {
+            *value = self.ln_peak - self.concentration * *value;
+        }
+        Ok(())
+    }
+
+    /// 1 - mu . x of each row of a block, with its digits, into `out`: the argument of the [`ProjectionLaw`]'s tails.
+    ///
+    /// # Panics
+    /// If `out` has not one place for each row.
+    pub fn deviations(&self, block: &Block, out: &mut [f64]) -> Result<()> {
+        if block.dim() != self.dim() {
+            return Err(Error::DimensionMismatch { expected: self.dim(), found: block.dim() });
+        }
+        assert_eq!(out.len(), block.len(), "one place in `out` for each row");
+        fn fill<T: Scalar>(values: &[T], mean_direction: &[f64], out: &mut [f64]) {
+            for (value, row) in out.iter_mut().zip(values.chunks_exact(mean_direction.len())) {
+                *value = half_squared_distance(row, mean_direction);
+            }
+        }
+        match block.rows() {
+            Rows::F32(values) => fill(values, &self.mean_direction, out),
+            Rows::F64(values) => fill(values, &self.mean_direction, out),
+        }
+        Ok(())
+    }
+
+    /// E[x] = A_d(k) mu.
+    pub fn mean(&self) -> Vec<f64> {
+        let length = bessel::mean_length(self.dim(), self.concentration);
+        self.mean_direction.iter().map(|x| length * x).collect()
+    }
+
+    /// The most likely point, mu (any point of the sphere when k = 0).
+    pub fn mode(&self) -> &[f64] {
+        &self.mean_direction
+    }
+
+    /// The variance of x along mu, A', and across it in any one direction, A/k, MATH.md (1.6).
+    pub fn variances(&self) -> (f64, f64) {
+        let ratio = bessel::mean_length_and_slope(self.dim(), self.concentration);
+        let across = if self.concentration > 0.0 { ratio.value / self.concentration } else { 1.0 / self.dim() as f64 };
+        (ratio.slope, across)
+    }
+
+    /// The d x d covariance matrix, row by row: (A/k) (I - mu mu') + A' mu mu'.
+    pub fn covariance(&self) -> Vec<f64> {
+        let (along, across) = self.variances();
+        let (d, mu) = (self.dim(), &self.mean_direction);
+        let mut matrix = Vec::with_capacity(d * d);
+        for i in 0..d {
+            matrix.extend((0..d).map(|j| {
+                let identity = if i == j { across } else { 0.0 };
+                identity + (along - across) * mu[i] * mu[j]
+            }));
+        }
+        matrix
+    }
+
+    /// The differential entropy in nats.
+    pub fn entropy(&self) -> f64 {
+        bessel::entropy(self.dim(), self.concentration)
+    }
+
+    /// The law of t = mu . x.
+    pub fn projection(&self) -> ProjectionLaw {
+        ProjectionLaw::new(self.dim(), self.concentration).expect("dimension and concentration were checked by `new`")
+    }
+
+    /// KL(self || other) in nats, MATH.md (7.5): a part for the concentrations, a part for the angle; both positive.
+    pub fn divergence(&self, other: &Self) -> Result<f64> {
+        self.same_dim(other)?;
+        let turn = half_squared_distance(&self.mean_direction, &other.mean_direction);
+        Ok(self.divergence_at_turn(other.concentration, turn))
+    }
+
+    fn divergence_at_turn(&self, concentration: f64, turn: f64) -> f64 {
+        let same = bessel::divergence(self.dim(), self.concentration, concentration);
+        same + concentration * (bessel::mean_length(self.dim(), self.concentration) * turn)
+    }
+
+    /// KL(self || uniform) in nats.
+    pub fn divergence_from_uniform(&self) -> f64 {
+        bessel::divergence_from_uniform(self.dim(), self.concentration)
+    }
+
+    /// The Renyi divergence of order alpha > 0 in nats, MATH.md (7.7); order 1 is KL, an infinite order the largest log ratio.
+    pub fn renyi_divergence(&self, other: &Self, alpha: f64) -> Result<f64> {
+        self.same_dim(other)?;
+        if !(alpha > 0.0) {
+            return Err(Error::Option { option: "the order of a Renyi divergence", range: "above 0", value: alpha });
+        }
+        if alpha == 1.0 {
+            return self.divergence(other);
+        }
+        if alpha == f64::INFINITY {
+            let (mu, nu) = (&self.mean_direction, &other.mean_direction);
+            let gap = combine(mu, self.concentration, nu, -other.concentration);
+            let along: f64 = gap.iter().zip(mu).map(|(x, y)| x * y).sum();
+            return Ok(
+                self.divergence(other)? + crate::stats::norm(&gap) - along * bessel::mean_length(self.dim(), self.concentration)
+            );
+        }
+        let between = self.tilted(other, alpha);
+        if alpha < 1.0 {
+            let mixed = alpha * between.divergence(self)? + (1.0 - alpha) * between.divergence(other)?;
+            Ok(mixed / (1.0 - alpha))
+        } else {
+            // Here self lies between `between` and other, so that again only positive terms are added.
+            Ok(self.divergence(other)? + self.divergence(&between)? / (alpha - 1.0))
+        }
+    }
+
+    /// The density proportional to self^alpha other^(1 - alpha): again a vMF.
+    fn tilted(&self, other: &Self, alpha: f64) -> Self {
+        let (mu, nu) = (&self.mean_direction, &other.mean_direction);
+        let eta = combine(mu, alpha * self.concentration, nu, (1.0 - alpha) * other.concentration);
+        let concentration = crate::stats::norm(&eta);
+        let direction = if concentration > 0.0 { eta } else { mu.clone() };
+        Self::along(direction, concentration.min(f64::MAX)).expect("a combination of two valid densities")
+    }
+
+    /// The Bhattacharyya distance -ln of the integral of sqrt(p q), MATH.md (7.6).
+    pub fn bhattacharyya_distance(&self, other: &Self) -> Result<f64> {
+        self.same_dim(other)?;
+        let between = self.tilted(other, 0.5);
+        Ok(0.5 * (between.divergence(self)? + between.divergence(other)?))
+    }
+
+    /// The Hellinger distance sqrt(1 - integral of sqrt(p q)), in [0, 1].
+    pub fn hellinger_distance(&self, other: &Self) -> Result<f64> {
+        Ok((-(-self.bhattacharyya_distance(other)?).exp_m1()).sqrt())
+    }
+
+    fn same_dim(&self, other: &Self) -> Result<()> {
+        if self.dim() != other.dim() {
+            return Err(Error::DimensionMismatch { expected: self.dim(), found: other.dim() });
+        }
+        Ok(())
+    }
+}
+
+/// The length of a direction that is to be one, or why it cannot be.
+fn checked_norm(direction: &[f64]) -> Result<f64> {
+    if direction.len() < 2 {
+        return Err(Error::Dimension { dim: direction.len() });
+    }
+    norm_of_row(0, direction).map_err(|error| match error {
+        Error::NotFinite { column, value, .. } => Error::MeanDirectionNotFinite { column, value },
+        _ => Error::MeanDirection { norm: 0.0 },
+    })
+}
+
+fn combine(x: &[f64], a: f64, y: &[f64], b: f64) -> Vec<f64> {
+    x.iter().zip(y).map(|(x, y)| a * x + b * y).collect()
+}
+
+/// |x - y|^2 / 2, which for unit vectors is 1 - x . y without its cancellation.
+#[inline]
+pub(crate) fn half_squared_distance<T: Scalar>(x: &[T], y: &[f64]) -> f64 {
+    let mut sums = [0.0; 8];
+    let (xs, ys) = (x.chunks_exact(8), y.chunks_exact(8));
+    let rest: f64 = xs.remainder().iter().zip(ys.remainder()).map(|(x, y)| (x.to_f64() - y).powi(2)).sum();
+    for (x, y) in xs.zip(ys) {
+        for lane in 0..8 {
+            let difference = x[lane].to_f64() - y[lane];
+            sums[lane] += difference * difference;
+        }
+    }
+    0.5 * (rest + sums.iter().sum::<f64>())
+}

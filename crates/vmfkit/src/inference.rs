@@ -1,0 +1,1 @@
+//! How sure the estimates are: standard errors, intervals, cones and tests.

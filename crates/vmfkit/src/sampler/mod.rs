@@ -1,0 +1,246 @@
+//! [`Sampler`]: exact draws from a vMF, in O(d) a row. MATH.md, section 11.
+//!
+//! A draw is t mu plus sqrt(1 - t^2) times a uniform direction across mu. The deviation s = 1 - t comes
+//!
+//! | from | where |
+//! |---|---|
+//! | the inverse of its distribution function, in a vector kernel (`three`) | d = 3 |
+//! | an arcsine proposal, accepted or not (Best and Fisher, doi:10.2307/2346732) | d = 2 |
+//! | a beta proposal, accepted or not (Ulrich, doi:10.2307/2347441, with Wood's correction, doi:10.1080/03610919408813161) | the rest |
+//!
+//! Everything is written in s, not in t, so that k = 1e30 is no harder than k = 1. A Householder reflection takes the first axis
+//! to mu; of the two that do, the one without cancellation is used, so mu = e1 and mu = -e1 are nothing special.
+
+mod three;
+
+use crate::block::Scalar;
+use crate::distribution::VonMisesFisher;
+use crate::error::{Error, Result};
+use rand::{Rng, RngExt, SeedableRng};
+use rand_distr::{Distribution, Gamma, StandardNormal};
+use rand_xoshiro::{SplitMix64, Xoshiro256PlusPlus};
+use rayon::prelude::*;
+use std::f64::consts::FRAC_PI_2;
+
+/// Values that one stream of random numbers makes, more or less: a stream serves whole rows.
+const VALUES_PER_STREAM: usize = 1 << 15;
+
+/// Draws rows of a vMF.
+///
+/// ```
+/// use vmfkit::{Sampler, VonMisesFisher};
+/// let density = VonMisesFisher::new(vec![0.6, 0.8], 20.0)?;
+/// let mut rows = vec![0f32; 2 * 1000];
+/// Sampler::new(&density).fill(7, 0, &mut rows)?;
+/// // Row 900 depends on the seed and on its number alone.
+/// let mut row = [0f32; 2];
+/// Sampler::new(&density).fill(7, 900, &mut row)?;
+/// assert_eq!(row, rows[1800..1802]);
+/// # Ok::<(), vmfkit::Error>(())
+/// ```
+#[derive(Debug, Clone)]
+pub struct Sampler {
+    mean_direction: Vec<f64>,
+    /// The sign of mu_1, which picks the reflection.
+    sign: f64,
+    /// 1 / (1 + |mu_1|)
+    reflection: f64,
+    deviation: Deviation,
+}
+
+/// How s = 1 - mu . x is drawn.
+#[derive(Debug, Clone)]
+enum Deviation {
+    /// d = 2
+    Circle(Envelope),
+    /// d = 3
+    Sphere(three::Kernel),
+    /// d >= 4, with the gamma law of which two draws make a symmetric beta
+    General(Envelope, Gamma<f64>),
+}
+
+/// Ulrich's envelope, MATH.md (11.2), in deviations.
+#[derive(Debug, Clone, Copy)]
+struct Envelope {
+    /// d - 1
+    power: f64,
+    concentration: f64,
+    /// b
+    shape: f64,
+    /// 1 - b, formed without cancellation
+    shape_complement: f64,
+    /// s_0 = 1 - x_0 = 2b/(1 + b)
+    start: f64,
+    /// 1 / (s_0 (2 - s_0))
+    scale: f64,
+}
+
+impl Envelope {
+    fn new(dim: usize, concentration: f64) -> Self {
+        let (power, k) = (dim as f64 - 1.0, concentration);
+        let root = (2.0 * k).hypot(power);
+        let shape = power / (2.0 * k + root);
+        // 1 - b = (2k + root - power)/(2k + root), and root - power = 4k^2/(root + power).
+        let shape_complement = 2.0 * k * (1.0 + 2.0 * k / (root + power)) / (2.0 * k + root);
+        let start = 2.0 * shape / (1.0 + shape);
+        Envelope { power, concentration, shape, shape_complement, start, scale: 1.0 / (start * (2.0 - start)) }
+    }
+
+    /// The deviation that a symmetric beta value z proposes.
+    #[inline]
+    fn propose(&self, z: f64) -> f64 {
+        2.0 * self.shape * z / (1.0 - self.shape_complement * z)
+    }
+
+    /// ln of the acceptance probability.
+    #[inline]
+    fn ln_acceptance(&self, s: f64) -> f64 {
+        let ratio = (self.start + s - self.start * s) * self.scale;
+        self.power * ratio.ln() - self.concentration * (s - self.start)
+    }
+
+    #[inline]
+    fn accepts<R: Rng + ?Sized>(&self, s: f64, rng: &mut R) -> bool {
+        let uniform: f64 = rng.random();
+        let level = self.ln_acceptance(s);
+        // 1 + x <= e^x: most proposals need no second logarithm.
+        uniform <= 1.0 + level || uniform.ln() <= level
+    }
+}
+
+impl Sampler {
+    /// A sampler of this density.
+    pub fn new(density: &VonMisesFisher) -> Self {
+        let (dim, k) = (density.dim(), density.concentration());
+        let first = density.mean_direction()[0];
+        let deviation = match dim {
+            2 => Deviation::Circle(Envelope::new(dim, k)),
+            3 => Deviation::Sphere(three::Kernel::new(density)),
+            _ => {
+                let gamma = Gamma::new(0.5 * (dim as f64 - 1.0), 1.0).expect("a shape of at least 3/2");
+                Deviation::General(Envelope::new(dim, k), gamma)
+            }
+        };
+        Sampler {
+            mean_direction: density.mean_direction().to_vec(),
+            sign: if first >= 0.0 { 1.0 } else { -1.0 },
+            reflection: 1.0 / (1.0 + first.abs()),
+            deviation,
+        }
+    }
+
+    /// The number of coordinates.
+    pub fn dim(&self) -> usize {
+        self.mean_direction.len()
+    }
+
+    /// One row from the caller's generator.
+    ///
+    /// # Panics
+    /// If `row` has not one place for each coordinate.
+    pub fn draw<R: Rng + ?Sized>(&self, rng: &mut R, row: &mut [f64]) {
+        assert_eq!(row.len(), self.dim(), "one place in `row` for each coordinate");
+        if let Deviation::Sphere(kernel) = &self.deviation {
+            return kernel.fill(rng, row);
+        }
+        let norm = loop {
+            row[1..].iter_mut().for_each(|x| *x = rng.sample(StandardNormal));
+            let norm = dot(&row[1..], &row[1..]).sqrt();
+            if norm > 0.0 {
+                break norm;
+            }
+        };
+        let s = self.draw_deviation(rng);
+        let (t, across) = (1.0 - s, (s * (2.0 - s)).max(0.0).sqrt() / norm);
+        let mu = &self.mean_direction;
+        let along = across * dot(&row[1..], &mu[1..]);
+        let (mean_part, normal_part) = (t + self.sign * along * self.reflection, -self.sign * across);
+        row[0] = mu[0] * t + along;
+        for (x, m) in row[1..].iter_mut().zip(&mu[1..]) {
+            *x = mean_part * m + normal_part * *x;
+        }
+    }
+
+    /// s = 1 - mu . x of one draw.
+    fn draw_deviation<R: Rng + ?Sized>(&self, rng: &mut R) -> f64 {
+        match &self.deviation {
+            Deviation::Circle(envelope) => loop {
+                // Beta(1/2, 1/2) is the arcsine law.
+                let sine = (FRAC_PI_2 * rng.random::<f64>()).sin();
+                let s = envelope.propose(sine * sine);
+                if envelope.accepts(s, rng) {
+                    return s;
+                }
+            },
+            Deviation::General(envelope, gamma) => loop {
+                let (x, y) = (gamma.sample(rng), gamma.sample(rng));
+                let s = envelope.propose(x / (x + y));
+                if envelope.accepts(s, rng) {
+                    return s;
+                }
+            },
+            Deviation::Sphere(kernel) => kernel.deviation(rng.random()),
+        }
+    }
+
+    /// Fills `out` with the rows `first_row ..` of the endless table of draws that `seed` stands for, on all threads.
+    ///
+    /// Row n of the table depends on the seed and on n alone.
+    pub fn fill<T: Scalar>(&self, seed: u64, first_row: u64, out: &mut [T]) -> Result<()> {
+        let dim = self.dim();
+        if !out.len().is_multiple_of(dim) {
+            return Err(Error::PartialRow { values: out.len(), dim });
+        }
+        let rows_per_stream = (VALUES_PER_STREAM / dim).max(1) as u64;
+        // The first piece ends with the stream it begins in, so that every other piece is a whole stream.
+        let skipped = first_row % rows_per_stream;
+        let head = ((rows_per_stream - skipped) as usize * dim).min(out.len());
+        let (head, tail) = out.split_at_mut(head);
+        let stream = first_row / rows_per_stream;
+        let pieces = tail.par_chunks_mut(rows_per_stream as usize * dim).enumerate();
+        rayon::join(
+            || self.fill_from_stream(seed, stream, skipped as usize, head),
+            || pieces.for_each(|(i, piece)| self.fill_from_stream(seed, stream + 1 + i as u64, 0, piece)),
+        );
+        Ok(())
+    }
+
+    /// The rows of one stream, after the first `skipped` of them.
+    fn fill_from_stream<T: Scalar>(&self, seed: u64, stream: u64, skipped: usize, out: &mut [T]) {
+        let dim = self.dim();
+        let mut rng = stream_rng(seed, stream);
+        if let Deviation::Sphere(kernel) = &self.deviation {
+            for _ in 0..2 * skipped {
+                rng.next_u64();
+            }
+            return kernel.fill(&mut rng, out);
+        }
+        let mut row = vec![0.0; dim];
+        (0..skipped).for_each(|_| self.draw(&mut rng, &mut row));
+        for target in out.chunks_exact_mut(dim) {
+            self.draw(&mut rng, &mut row);
+            for (x, y) in target.iter_mut().zip(&row) {
+                *x = T::from_f64(*y);
+            }
+        }
+    }
+}
+
+/// The generator of one stream of a seed's table; distinct (seed, stream) pairs are scrambled twice, so they share nothing.
+pub(crate) fn stream_rng(seed: u64, stream: u64) -> Xoshiro256PlusPlus {
+    let scrambled = SplitMix64::seed_from_u64(seed).next_u64();
+    Xoshiro256PlusPlus::from_rng(&mut SplitMix64::seed_from_u64(scrambled ^ stream))
+}
+
+/// x . y in eight running sums.
+fn dot(x: &[f64], y: &[f64]) -> f64 {
+    let mut sums = [0.0; 8];
+    let (xs, ys) = (x.chunks_exact(8), y.chunks_exact(8));
+    let rest: f64 = xs.remainder().iter().zip(ys.remainder()).map(|(x, y)| x * y).sum();
+    for (x, y) in xs.zip(ys) {
+        for lane in 0..8 {
+            sums[lane] += x[lane] * y[lane];
+        }
+    }
+    rest + sums.iter().sum::<f64>()
+}

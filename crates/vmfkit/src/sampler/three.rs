@@ -1,0 +1,210 @@
+//! d = 3: both coordinates of a draw have closed forms, so whole batches go through one branch-free kernel.
+//!
+//! s = -ln(1 - v (1 - e^{-2k}))/k and an angle 2 pi w, MATH.md (11.1), with v and w uniform. The logarithm, sine and cosine are
+//! polynomials of our own, because a loop over library calls does not vectorise. The kernel is compiled twice, once for AVX2,
+//! and both do the same operations in the same order (no fused multiply-add), so the bits do not depend on the processor.
+
+use crate::block::Scalar;
+use crate::distribution::VonMisesFisher;
+use rand::Rng;
+
+/// Rows that go through the kernel together.
+const BATCH: usize = 64;
+
+/// 2^-53: turns the upper 53 bits of a random word into a uniform number in [0, 1).
+const UNIT: f64 = 1.0 / (1u64 << 53) as f64;
+
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Kernel {
+    /// 1 - e^{-2k}
+    range: f64,
+    /// 1/k; 0 stands for the uniform density
+    width: f64,
+    mean_direction: [f64; 3],
+    sign: f64,
+    reflection: f64,
+}
+
+type Batch = [f64; BATCH];
+
+impl Kernel {
+    pub(super) fn new(density: &VonMisesFisher) -> Self {
+        let k = density.concentration();
+        let mu = density.mean_direction();
+        // Below 1e-300 the density is uniform in every digit, and 1/k might overflow.
+        let uniform = k < 1e-300;
+        Kernel {
+            range: if uniform { 2.0 } else { -(-2.0 * k).exp_m1() },
+            width: if uniform { 0.0 } else { 1.0 / k },
+            mean_direction: [mu[0], mu[1], mu[2]],
+            sign: if mu[0] >= 0.0 { 1.0 } else { -1.0 },
+            reflection: 1.0 / (1.0 + mu[0].abs()),
+        }
+    }
+
+    /// s from a uniform number.
+    #[inline(always)]
+    pub(super) fn deviation(&self, uniform: f64) -> f64 {
+        let part = uniform * self.range;
+        let s = if self.width == 0.0 { part } else { -ln_one_minus(part) * self.width };
+        if s < 2.0 { s } else { 2.0 }
+    }
+
+    /// Draws rows, each from the next two words of the generator.
+    pub(super) fn fill<R: Rng + ?Sized, T: Scalar>(&self, rng: &mut R, out: &mut [T]) {
+        let (mut x, mut y, mut z) = ([0.0; BATCH], [0.0; BATCH], [0.0; BATCH]);
+        for rows in out.chunks_mut(3 * BATCH) {
+            let count = rows.len() / 3;
+            for (v, w) in x[..count].iter_mut().zip(&mut y) {
+                *v = (rng.next_u64() >> 11) as f64 * UNIT;
+                *w = (rng.next_u64() >> 11) as f64 * UNIT;
+            }
+            if count == 1 {
+                (x[0], y[0], z[0]) = self.row(x[0], y[0]);
+            } else {
+                self.batch(&mut x, &mut y, &mut z);
+            }
+            for (row, ((x, y), z)) in rows.chunks_exact_mut(3).zip(x.iter().zip(&y).zip(&z)) {
+                row[0] = T::from_f64(*x);
+                row[1] = T::from_f64(*y);
+                row[2] = T::from_f64(*z);
+            }
+        }
+    }
+
+    /// Turns uniform pairs (x, y) into rows (x, y, z).
+    fn batch(&self, x: &mut Batch, y: &mut Batch, z: &mut Batch) {
+        #[cfg(target_arch = "x86_64")]
+        if std::arch::is_x86_feature_detected!("avx2") {
+            // SAFETY: the processor has AVX2.
+            return unsafe { self.batch_avx2(x, y, z) };
+        }
+        self.batch_portable(x, y, z);
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    #[target_feature(enable = "avx2")]
+    fn batch_avx2(&self, x: &mut Batch, y: &mut Batch, z: &mut Batch) {
+        self.batch_portable(x, y, z);
+    }
+
+    #[inline(always)]
+    fn batch_portable(&self, x: &mut Batch, y: &mut Batch, z: &mut Batch) {
+        for i in 0..BATCH {
+            (x[i], y[i], z[i]) = self.row(x[i], y[i]);
+        }
+    }
+
+    #[inline(always)]
+    fn row(&self, v: f64, w: f64) -> (f64, f64, f64) {
+        let s = self.deviation(v);
+        let t = 1.0 - s;
+        let across = (s * (2.0 - s)).sqrt();
+        let (sine, cosine) = sine_cosine_of_turn(w);
+        let [mu1, mu2, mu3] = self.mean_direction;
+        let along = across * (mu2 * cosine + mu3 * sine);
+        let mean_part = t + self.sign * along * self.reflection;
+        let normal_part = -self.sign * across;
+        (mu1 * t + along, mean_part * mu2 + normal_part * cosine, mean_part * mu3 + normal_part * sine)
+    }
+}
+
+/// ln(1 - p) for p in [0, 1), to about an ulp: the logarithm of 1 - p as rounded, and a first-order term for the rounding.
+#[inline(always)]
+fn ln_one_minus(p: f64) -> f64 {
+    let x = 1.0 - p;
+    let rounded = (1.0 - x) - p;
+    ln(x) + rounded / x
+}
+
+/// ln x for a normal x > 0. The minimax coefficients of log(1 + f) = 2 s + s R(s^2), s = f/(2 + f), are those of the public-domain
+/// fdlibm (e_log.c), good to 2^-58.
+#[inline(always)]
+fn ln(x: f64) -> f64 {
+    const LN_2_HIGH: f64 = 6.931_471_803_691_238_164_90e-1;
+    const LN_2_LOW: f64 = 1.908_214_929_270_587_700_02e-10;
+    // The mantissa is moved to [sqrt(1/2), sqrt 2) by integer arithmetic on the bits.
+    const ROOT_HALF: u64 = 0x3fe6_a09e_667f_3bcd;
+    let shifted = x.to_bits().wrapping_sub(ROOT_HALF);
+    // An arithmetic shift of 64-bit lanes is not in AVX2; the exponent plus a bias is positive and fits in a logical one.
+    let biased = shifted.wrapping_add(1024 << 52) >> 52;
+    let exponent = f64::from_bits(biased | 0x4330_0000_0000_0000) - (4_503_599_627_370_496.0 + 1024.0);
+    let mantissa = f64::from_bits((shifted & 0x000f_ffff_ffff_ffff).wrapping_add(ROOT_HALF));
+    let f = mantissa - 1.0;
+    let s = f / (2.0 + f);
+    let z = s * s;
+    let w = z * z;
+    let even = w * (3.999_999_999_940_941_908e-1 + w * (2.222_219_843_214_978_396e-1 + w * 1.531_383_769_920_937_332e-1));
+    let odd = z
+        * (6.666_666_666_666_735_130e-1
+            + w * (2.857_142_874_366_239_149e-1 + w * (1.818_357_216_161_805_012e-1 + w * 1.479_819_860_511_658_591e-1)));
+    let half_square = 0.5 * f * f;
+    exponent * LN_2_HIGH - ((half_square - (s * (half_square + even + odd) + exponent * LN_2_LOW)) - f)
+}
+
+/// (sin, cos) of 2 pi w for w in [0, 1), to about an ulp of 1. Taylor polynomials on an eighth of a turn either side of the
+/// nearest quarter.
+#[inline(always)]
+fn sine_cosine_of_turn(w: f64) -> (f64, f64) {
+    // Adding 1.5 * 2^52 rounds to the nearest integer and leaves it in the low bits.
+    const ROUND: f64 = 6_755_399_441_055_744.0;
+    let rounded = 4.0 * w + ROUND;
+    let quarter = rounded.to_bits();
+    let r = (w - 0.25 * (rounded - ROUND)) * std::f64::consts::TAU;
+    let z = r * r;
+    let sine = r
+        * (1.0
+            - z * (1.0 / 6.0
+                - z * (1.0 / 120.0
+                    - z * (1.0 / 5040.0
+                        - z * (1.0 / 362_880.0
+                            - z * (1.0 / 39_916_800.0 - z * (1.0 / 6_227_020_800.0 - z * (1.0 / 1_307_674_368_000.0))))))));
+    let cosine = 1.0
+        - z * (0.5
+            - z * (1.0 / 24.0
+                - z * (1.0 / 720.0
+                    - z * (1.0 / 40_320.0
+                        - z * (1.0 / 3_628_800.0
+                            - z * (1.0 / 479_001_600.0 - z * (1.0 / 87_178_291_200.0 - z * (1.0 / 20_922_789_888_000.0))))))));
+    // Quarter turns: odd ones swap the two, and each has its sign; as bit masks, so that lanes need no branch.
+    let swap = 0u64.wrapping_sub(quarter & 1);
+    let (sine_bits, cosine_bits) = (sine.to_bits(), cosine.to_bits());
+    let chosen_sine = (sine_bits & !swap) | (cosine_bits & swap);
+    let chosen_cosine = (cosine_bits & !swap) | (sine_bits & swap);
+    let sine_sign = (quarter & 2) << 62;
+    let cosine_sign = (quarter.wrapping_add(1) & 2) << 62;
+    (f64::from_bits(chosen_sine ^ sine_sign), f64::from_bits(chosen_cosine ^ cosine_sign))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn polynomials_match_the_library() {
+        for i in 0..200_000u32 {
+            let p = f64::from(i) / 200_000.0;
+            assert!((ln_one_minus(p) - (-p).ln_1p()).abs() <= 4e-16 * (-p).ln_1p().abs().max(1e-300), "ln(1 - {p})");
+            let (sine, cosine) = sine_cosine_of_turn(p);
+            let (expected_sine, expected_cosine) = (p * std::f64::consts::TAU).sin_cos();
+            assert!((sine - expected_sine).abs() < 1e-15 && (cosine - expected_cosine).abs() < 1e-15, "turn {p}");
+        }
+        for p in [1e-300, 1e-20, 1e-10, 1.0 - f64::EPSILON, 1.0 - 0.5 * f64::EPSILON] {
+            assert!((ln_one_minus(p) / (-p).ln_1p() - 1.0).abs() < 4e-16, "ln(1 - {p})");
+        }
+    }
+
+    #[test]
+    fn the_kernel_gives_the_same_bits_on_every_processor() {
+        let density = VonMisesFisher::along(vec![-0.3, 0.5, 0.8], 7.0).unwrap();
+        let kernel = Kernel::new(&density);
+        let uniforms: Batch = std::array::from_fn(|i| (i as f64 + 0.37) / BATCH as f64);
+        let (mut x, mut y, mut z) = (uniforms, uniforms, [0.0; BATCH]);
+        y.reverse();
+        let pairs: Vec<_> = x.iter().copied().zip(y).collect();
+        kernel.batch(&mut x, &mut y, &mut z);
+        for (i, (v, w)) in pairs.into_iter().enumerate() {
+            assert_eq!((x[i], y[i], z[i]), kernel.row(v, w));
+        }
+    }
+}
