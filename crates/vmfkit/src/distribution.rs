@@ -172,6 +172,17 @@ impl VonMisesFisher {
         ProjectionLaw::new(self.dim(), self.concentration).expect("dimension and concentration were checked by `new`")
     }
 
+    /// The half-angle, in radians, of the cone around mu that holds this share of the draws: what a concentration means.
+    ///
+    /// ```
+    /// let density = vmfkit::VonMisesFisher::new(vec![0.0, 0.0, 1.0], 100.0)?;
+    /// assert!((density.angle_holding(0.5).to_degrees() - 6.75).abs() < 0.01);
+    /// # Ok::<(), vmfkit::Error>(())
+    /// ```
+    pub fn angle_holding(&self, share: f64) -> f64 {
+        angle_of_deviation(self.projection().deviation_quantile(share))
+    }
+
     /// KL(self || other) in nats, MATH.md (7.5): a part for the concentrations, a part for the angle; both positive.
     pub fn divergence(&self, other: &Self) -> Result<f64> {
         self.same_dim(other)?;
@@ -258,6 +269,11 @@ fn checked_norm(direction: &[f64]) -> Result<f64> {
 
 fn combine(x: &[f64], a: f64, y: &[f64], b: f64) -> Vec<f64> {
     x.iter().zip(y).map(|(x, y)| a * x + b * y).collect()
+}
+
+/// The angle between mu and x from s = 1 - mu . x.
+pub(crate) fn angle_of_deviation(s: f64) -> f64 {
+    2.0 * (0.5 * s).sqrt().min(1.0).asin()
 }
 
 /// |x - y|^2 / 2, which for unit vectors is 1 - x . y without its cancellation.

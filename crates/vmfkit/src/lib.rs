@@ -4,6 +4,7 @@ pub mod block;
 pub mod distribution;
 pub mod error;
 pub mod estimate;
+pub mod inference;
 pub mod projection;
 pub mod sampler;
 pub mod stats;
