@@ -1,2 +1,37 @@
-//! To come.
-fn main() {}
+//! Our side of the comparison with other libraries; `run.py` is the other side and drives this one.
+//!
+//! `values` answers points read from standard input, `time` and `sample` measure one round of the clock.
+
+mod sampler;
+mod special;
+
+use clap::{Parser, Subcommand};
+
+/// Our side of the comparison with other libraries, driven by run.py.
+#[derive(Parser)]
+#[command(version)]
+struct Arguments {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Subcommand)]
+enum What {
+    /// Reads lines `function,dimension,argument[,second argument]` and prints each value with all its digits.
+    Values,
+    /// Prints lines `dimension,function,nanoseconds a call`.
+    Time,
+    /// Prints `our rows a second, bare normals a second`.
+    Sample(sampler::Options),
+}
+
+fn main() -> anyhow::Result<()> {
+    match Arguments::parse().what {
+        What::Values => special::print_values(std::io::stdin().lock()),
+        What::Time => {
+            special::print_times();
+            Ok(())
+        }
+        What::Sample(options) => sampler::print_rates(&options),
+    }
+}

@@ -1,2 +1,40 @@
-//! To come.
-fn main() {}
+//! The command `vmf`: samples, fits and calculates with von Mises-Fisher densities.
+
+mod args;
+mod commands;
+mod csv_rows;
+mod input;
+mod npy;
+mod output;
+
+use anyhow::Context;
+use args::{Arguments, Command};
+use clap::Parser;
+use output::WriteError;
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    match run(&Arguments::parse()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => match error.downcast_ref::<WriteError>() {
+            Some(write) if write.is_broken_pipe() => ExitCode::SUCCESS,
+            written => {
+                output::note(format_args!("error: {error:#}"));
+                ExitCode::from(if written.is_some() { 1 } else { 2 })
+            }
+        },
+    }
+}
+
+fn run(arguments: &Arguments) -> anyhow::Result<()> {
+    if let Some(threads) = arguments.threads {
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads.into());
+        pool.build_global().with_context(|| format!("cannot start {threads} threads"))?;
+    }
+    match &arguments.command {
+        Command::Demo(demo) => demo.run(),
+        Command::Constants(constants) => constants.run(),
+        Command::Sample(sample) => sample.run(),
+        Command::Fit(fit) => fit.run(),
+    }
+}

@@ -108,9 +108,9 @@ impl Inference {
     /// Its lower end is 0 when the Rayleigh test would not call the rows non-uniform at (1 - level)/2.
     pub fn concentration_interval(&self, level: f64) -> Result<(f64, f64)> {
         let tail = 0.5 * (1.0 - checked_level(level)?);
-        let posterior = Posterior::new(self);
-        let low = if self.rayleigh_test().p_value > tail { 0.0 } else { posterior.quantile(tail) };
-        Ok((low, posterior.quantile(1.0 - tail)))
+        let posterior = posterior(self);
+        let low = if self.rayleigh_test().p_value > tail { 0.0 } else { posterior.quantile(tail).exp() };
+        Ok((low, posterior.quantile(1.0 - tail).exp()))
     }
 
     /// The half-angle, in radians, of the cone around the estimated mean direction that holds the true one with probability
@@ -120,10 +120,10 @@ impl Inference {
     /// concentrated limit this is Fisher's F-cone.
     pub fn mean_direction_cone(&self, level: f64) -> Result<f64> {
         let outside = 1.0 - checked_level(level)?;
-        let posterior = Posterior::new(self);
-        let laws = posterior.nodes().map(|(k, probability)| {
+        let posterior = posterior(self);
+        let laws = posterior.nodes().map(|(ln_k, probability)| {
             // A resultant too long for an f64 concentration is a cone of no width.
-            let law = ProjectionLaw::new(self.dim, (k * self.resultant_length).min(f64::MAX));
+            let law = ProjectionLaw::new(self.dim, (ln_k.exp() * self.resultant_length).min(f64::MAX));
             Ok((law?, probability))
         });
         let laws = laws.collect::<Result<Vec<_>>>()?;
@@ -140,22 +140,35 @@ impl Inference {
         Ok(angle_of_deviation(high))
     }
 
-    /// Rayleigh's test of uniformity against a vMF.
+    /// Rayleigh's test of uniformity against a vMF: n d R^2, large when the rows share a direction.
     ///
-    /// n d R^2 with the correction of Jupp, doi:10.1093/biomet/88.2.505, that leaves its chi-squared law with d degrees of freedom
-    /// an error of order 1/n^2.
+    /// The p-value is the normalised saddlepoint approximation of P(|sum of rows| >= r), MATH.md (12.3). It tends to the chi-squared
+    /// law with d degrees of freedom as n grows, and is right for a handful of rows and deep in the tail as well.
     pub fn rayleigh_test(&self) -> Test {
         let (n, d) = (self.weight, self.dim as f64);
-        let plain = d * self.resultant_length * (self.resultant_length / n);
-        let statistic = (1.0 - 0.5 / n) * plain + plain * plain / (2.0 * n * (d + 2.0));
-        Test { statistic, p_value: chi_squared_survival(self.dim, statistic) }
+        let statistic = d * self.resultant_length * (self.resultant_length / n);
+        if self.concentration == 0.0 || n <= 1.0 {
+            return Test { statistic, p_value: 1.0 };
+        }
+        let ln_density = |x: f64| {
+            let k = x.exp();
+            let at = mean_length_and_slope(self.dim, k);
+            0.5 * (d - 1.0) * (x + at.value.ln()) + 0.5 * at.slope.ln() - n * bessel::divergence_from_uniform(self.dim, k) + x
+        };
+        let usual = bessel::concentration_from_mean_length(self.dim, ((d - 1.0) / (d * n)).sqrt().min(0.9));
+        let step = 0.25 / d.sqrt();
+        let whole = Hump::new(ln_density, usual.ln(), step);
+        let tail = Hump::above(ln_density, self.concentration.ln(), step);
+        Test { statistic, p_value: (tail.ln_total() - whole.ln_total()).exp().min(1.0) }
     }
 
     /// Phi(k r) - n Phi(k), MATH.md (12.1), up to nothing: 0 at k = 0.
     fn ln_marginal_likelihood(&self, k: f64) -> f64 {
         let (n, r) = (self.weight, self.resultant_length);
         if self.shortfall < 0.5 * n {
-            n * bessel::ln_partition_complement(self.dim, k) - bessel::ln_partition_complement(self.dim, k * r) - k * self.shortfall
+            n * bessel::ln_partition_complement(self.dim, k)
+                - bessel::ln_partition_complement(self.dim, k * r)
+                - k * self.shortfall
         } else {
             bessel::ln_partition(self.dim, k * r) - n * bessel::ln_partition(self.dim, k)
         }
@@ -175,69 +188,75 @@ fn checked_level(level: f64) -> Result<f64> {
     Err(Error::Option { option: "the level of confidence", range: "above 0 and below 1", value: level })
 }
 
-/// The upper tail of a chi-squared law: that of 2 k (1 - mu . x) on a sphere of one dimension more as k grows without bound, which at
-/// k = 1e30 is the same in every digit.
-fn chi_squared_survival(degrees: usize, x: f64) -> f64 {
-    const CONCENTRATED: f64 = 1e30;
-    let law = ProjectionLaw::new(degrees + 1, CONCENTRATED).expect("at least two dimensions");
-    law.deviation_survival(0.5 * x / CONCENTRATED)
+/// The posterior of ln k.
+fn posterior(inference: &Inference) -> Hump {
+    let spread = inference.standard_error() / inference.concentration;
+    // Rows that cancel altogether have no estimate to begin at; any concentration near 1 sees the same hump.
+    let start = if inference.concentration > 0.0 { inference.concentration.ln() } else { 0.0 };
+    let step = if spread.is_finite() { (0.5 * spread).clamp(1e-12, 0.5) } else { 0.5 };
+    Hump::new(|x| inference.ln_posterior(x), start, step)
 }
 
-/// The posterior of ln k on a grid that covers all but e^-36 of its height.
-struct Posterior {
+/// A density with one maximum, on a grid that covers all but e^-36 of its height.
+struct Hump {
     from: f64,
     step: f64,
+    ln_top: f64,
+    /// The density over the top, at the ends of the cells.
     density: Vec<f64>,
+    /// Its integral up to there.
     cumulative: Vec<f64>,
 }
 
-impl Posterior {
+impl Hump {
     const CELLS: usize = 480;
     const DEPTH: f64 = 36.0;
 
-    fn new(inference: &Inference) -> Self {
-        let f = |x: f64| inference.ln_posterior(x);
-        let spread = inference.standard_error() / inference.concentration;
-        // Rows that cancel altogether have no estimate to begin at; any concentration near 1 sees the same hump.
-        let start = if inference.concentration > 0.0 { inference.concentration.ln() } else { 0.0 };
-        let first_step = if spread.is_finite() { (0.5 * spread).clamp(1e-12, 0.5) } else { 0.5 };
-        let mut top = f(start);
-        let mut reach = |direction: f64| {
-            let (mut x, mut step) = (start, first_step);
-            loop {
-                x += direction * step;
-                let value = f(x);
-                top = top.max(value);
-                // (The bounds are those of f64: exp(x) must stay a normal number.)
-                if !(value > top - Self::DEPTH) || x.abs() > 690.0 {
-                    return x;
-                }
-                step *= 1.2;
-            }
-        };
-        let (from, to) = (reach(-1.0), reach(1.0));
-        let step = (to - from) / Self::CELLS as f64;
-        let mut density: Vec<f64> = (0..=Self::CELLS).map(|i| (f(from + step * i as f64) - top).exp()).collect();
-        let last = Self::CELLS;
-        let at = |i: isize| if (0..=last as isize).contains(&i) { density[i as usize] } else { 0.0 };
-        let mut cumulative = vec![0.0; last + 1];
-        for i in 0..last {
-            // The cubic through four points, integrated over the middle cell.
-            let j = i as isize;
-            let cell = (13.0 * (at(j) + at(j + 1)) - at(j - 1) - at(j + 2)) / 24.0 * step;
-            cumulative[i + 1] = cumulative[i] + cell.max(0.0);
-        }
-        let total = cumulative[last];
-        density.iter_mut().chain(&mut cumulative).for_each(|x| *x /= total);
-        Posterior { from, step, density, cumulative }
+    /// All of it; `start` and `step` say where it is about and how fine it is.
+    fn new(ln_density: impl Fn(f64) -> f64, start: f64, step: f64) -> Self {
+        let mut top = ln_density(start);
+        let from = reach(&ln_density, start, -step, &mut top);
+        let to = reach(&ln_density, start, step, &mut top);
+        Self::on(ln_density, from, to, top)
     }
 
-    /// The concentration below which this share of the posterior lies.
-    fn quantile(&self, p: f64) -> f64 {
-        let cell = self.cumulative.partition_point(|&c| c < p).clamp(1, Self::CELLS) - 1;
+    /// The part above `from`.
+    fn above(ln_density: impl Fn(f64) -> f64, from: f64, step: f64) -> Self {
+        let mut top = ln_density(from);
+        let to = reach(&ln_density, from, step, &mut top);
+        Self::on(ln_density, from, to, top)
+    }
+
+    fn on(ln_density: impl Fn(f64) -> f64, from: f64, to: f64, ln_top: f64) -> Self {
+        let step = (to - from) / Self::CELLS as f64;
+        // One point more on either side, for the cubics of the first and the last cell.
+        let values: Vec<f64> =
+            (0..Self::CELLS + 3).map(|i| (ln_density(from + step * (i as f64 - 1.0)) - ln_top).exp()).collect();
+        let mut cumulative = vec![0.0; Self::CELLS + 1];
+        for i in 0..Self::CELLS {
+            // The cubic through four points, integrated over the middle cell.
+            let cell = (13.0 * (values[i + 1] + values[i + 2]) - values[i] - values[i + 3]) / 24.0 * step;
+            cumulative[i + 1] = cumulative[i] + cell.max(0.0);
+        }
+        Hump { from, step, ln_top, density: values[1..=Self::CELLS + 1].to_vec(), cumulative }
+    }
+
+    fn total(&self) -> f64 {
+        self.cumulative[Self::CELLS]
+    }
+
+    /// ln of the integral.
+    fn ln_total(&self) -> f64 {
+        self.ln_top + self.total().ln()
+    }
+
+    /// The point below which this share of the whole lies.
+    fn quantile(&self, share: f64) -> f64 {
+        let target = share * self.total();
+        let cell = self.cumulative.partition_point(|&c| c < target).clamp(1, Self::CELLS) - 1;
         let (c0, c1) = (self.cumulative[cell], self.cumulative[cell + 1]);
         let (d0, d1) = (self.density[cell] * self.step, self.density[cell + 1] * self.step);
-        // The cubic with the cell's cumulative values and densities at its ends.
+        // The cubic with the cell's integrals and densities at its ends.
         let cubic = |z: f64| {
             let rise = c1 - c0;
             c0 + z * (d0 + z * (3.0 * rise - 2.0 * d0 - d1 + z * (d0 + d1 - 2.0 * rise)))
@@ -245,19 +264,34 @@ impl Posterior {
         let (mut low, mut high) = (0.0, 1.0);
         for _ in 0..50 {
             let middle = 0.5 * (low + high);
-            *(if cubic(middle) < p { &mut low } else { &mut high }) = middle;
+            *(if cubic(middle) < target { &mut low } else { &mut high }) = middle;
         }
-        (self.from + self.step * (cell as f64 + low)).exp()
+        self.from + self.step * (cell as f64 + low)
     }
 
-    /// Concentrations and their probabilities: every fourth point of the grid.
+    /// Points and their probabilities: every fourth point of the grid.
     fn nodes(&self) -> impl Iterator<Item = (f64, f64)> + '_ {
         const STRIDE: usize = 4;
         let picked = || self.density.iter().enumerate().step_by(STRIDE);
         let total: f64 = picked().map(|(_, density)| density).sum();
         picked()
             .filter(move |(_, density)| **density > 1e-12 * total)
-            .map(move |(i, density)| ((self.from + self.step * i as f64).exp(), density / total))
+            .map(move |(i, density)| (self.from + self.step * i as f64, density / total))
+    }
+}
+
+/// Walks from `start` in growing steps until the density has fallen e^-36 below the highest point met, or x leaves the range where
+/// exp(x) is a normal number.
+fn reach(ln_density: &impl Fn(f64) -> f64, start: f64, mut step: f64, top: &mut f64) -> f64 {
+    let mut x = start;
+    loop {
+        x += step;
+        let value = ln_density(x);
+        *top = top.max(value);
+        if !(value > *top - Hump::DEPTH) || x.abs() > 690.0 {
+            return x;
+        }
+        step *= 1.2;
     }
 }
 
@@ -269,7 +303,11 @@ impl Posterior {
 /// weighted sample has no replicates.
 pub fn goodness_of_fit(block: &Block, density: &VonMisesFisher, replicates: usize, seed: u64) -> Result<Test> {
     if block.weights().is_some() {
-        return Err(Error::Option { option: "the weights of a goodness-of-fit test", range: "absent", value: block.len() as f64 });
+        return Err(Error::Option {
+            option: "the weights of a goodness-of-fit test",
+            range: "absent",
+            value: block.len() as f64,
+        });
     }
     if replicates == 0 {
         return Err(Error::Option { option: "the number of replicates", range: "at least 1", value: 0.0 });

@@ -2,4 +2,10 @@
 
 mod bessel_laws;
 mod bessel_tables;
+mod distribution;
+mod fitting;
+mod inference;
+mod kolmogorov;
+mod projection;
 mod reference;
+mod sampler;

@@ -1,0 +1,101 @@
+//! The special functions by name: their values and their times.
+
+use anyhow::{Context, Result, bail};
+use rand::{RngExt, SeedableRng};
+use rand_xoshiro::Xoshiro256PlusPlus;
+use std::fmt::Write as _;
+use std::hint::black_box;
+use std::io::BufRead;
+use std::time::{Duration, Instant};
+use vmfkit::bessel::*;
+
+/// Arguments that one pass of the clock evaluates.
+const ARGUMENTS: usize = 4096;
+
+/// How long one class of one function is measured in one round.
+const ROUND: Duration = Duration::from_millis(20);
+
+/// Dimension and range of concentrations, drawn uniformly in the logarithm; run.py has the same list.
+const CLASSES: [(usize, f64, f64); 8] = [
+    (2, 0.1, 100.0),
+    (3, 0.1, 100.0),
+    (10, 0.1, 100.0),
+    (50, 1.0, 1e3),
+    (100, 10.0, 1e3),
+    (768, 10.0, 5e3),
+    (2048, 204.8, 20480.0),
+    (100_000, 1e3, 1e7),
+];
+
+/// Answers each line of the input with one line.
+pub fn print_values(input: impl BufRead) -> Result<()> {
+    let mut answers = String::new();
+    for line in input.lines() {
+        let line = line?;
+        let value = value(&line).with_context(|| format!("cannot answer `{line}`"))?;
+        writeln!(answers, "{value:e}")?;
+    }
+    print!("{answers}");
+    Ok(())
+}
+
+fn value(line: &str) -> Result<f64> {
+    let mut fields = line.split(',');
+    let function = fields.next().context("no function")?;
+    let dim: usize = fields.next().context("no dimension")?.parse()?;
+    let x: f64 = fields.next().context("no argument")?.parse()?;
+    Ok(match function {
+        "mean_length" => mean_length(dim, x),
+        "complement" => mean_length_complement(dim, x),
+        "slope" => mean_length_and_slope(dim, x).slope,
+        "inverse" => concentration_from_mean_length(dim, x),
+        "inverse_complement" => concentration_from_complement(dim, x),
+        "phi" => ln_partition(dim, x),
+        "kl_uniform" => divergence_from_uniform(dim, x),
+        "kl" => divergence(dim, x, fields.next().context("no second argument")?.parse()?),
+        "ln_peak" => ln_peak(dim, x),
+        "entropy" => entropy(dim, x),
+        "ln_normalizer" => ln_normalizer(dim, x),
+        "ln_bessel" => ln_bessel_i(order(dim), x),
+        _ => bail!("unknown function"),
+    })
+}
+
+fn order(dim: usize) -> f64 {
+    0.5 * dim as f64 - 1.0
+}
+
+/// One round over every class and function.
+pub fn print_times() {
+    for (dim, low, high) in CLASSES {
+        let mut rng = Xoshiro256PlusPlus::seed_from_u64(dim as u64);
+        let concentrations: Vec<f64> = (0..ARGUMENTS).map(|_| low * (high / low).powf(rng.random())).collect();
+        let lengths: Vec<f64> = concentrations.iter().map(|&k| mean_length(dim, k)).collect();
+        let print = |name: &str, time: f64| println!("{dim},{name},{time:.2}");
+        print("mean_length", nanoseconds(&concentrations, |k| mean_length(dim, k)));
+        print(
+            "mean_length_and_slope",
+            nanoseconds(&concentrations, |k| {
+                let at = mean_length_and_slope(dim, k);
+                at.value + at.complement + at.slope
+            }),
+        );
+        print("ln_normalizer", nanoseconds(&concentrations, |k| ln_normalizer(dim, k)));
+        print("ln_peak", nanoseconds(&concentrations, |k| ln_peak(dim, k)));
+        print("ln_bessel", nanoseconds(&concentrations, |x| ln_bessel_i(order(dim), x)));
+        print("inverse", nanoseconds(&lengths, |r| concentration_from_mean_length(dim, r)));
+        print("entropy", nanoseconds(&concentrations, |k| entropy(dim, k)));
+    }
+}
+
+/// The fastest pass of one round, a call.
+fn nanoseconds(arguments: &[f64], function: impl Fn(f64) -> f64) -> f64 {
+    let mut best = Duration::MAX;
+    let round = Instant::now();
+    while round.elapsed() < ROUND {
+        let pass = Instant::now();
+        black_box(black_box(arguments).iter().map(|&x| function(x)).sum::<f64>());
+        best = best.min(pass.elapsed());
+    }
+    best.as_nanos() as f64 / arguments.len() as f64
+}

@@ -1,0 +1,44 @@
+//! What may be written behind `vmf`.
+
+use crate::commands::{constants, demo, fit, sample};
+use clap::{Parser, Subcommand};
+
+const EXAMPLES: &str = "\
+Examples:
+  vmf demo                                                     sample and fit, without any file
+  vmf constants --dim 768 --concentration 50                   ln C, A and so on, to 17 digits
+  vmf sample --dim 100 --concentration 500 -n 10000 -o x.npy   draw rows
+  vmf fit x.npy                                                estimate mean direction and concentration
+
+Exit codes:
+  0    success (also when the reader of a pipe has gone)
+  1    the result could not be written
+  2    bad usage or bad input; nothing was left half-written
+  130  interrupted";
+
+/// von Mises-Fisher densities on the unit sphere of any dimension: sample, fit, calculate.
+///
+/// Results go to standard output, everything else to standard error.
+#[derive(Debug, Parser)]
+#[command(name = "vmf", version, after_help = EXAMPLES, subcommand_required = true, arg_required_else_help = true)]
+pub struct Arguments {
+    /// Threads to compute with [default: one for each core]; results do not depend on it, to the last bit
+    #[arg(long, global = true, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub threads: Option<u16>,
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// The verbs.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Sample a density and fit it three ways: a first look, without any file
+    Demo(demo::Demo),
+    /// Calculate the constants of a density: ln C, ln I, A, entropy, divergence from uniform
+    Constants(constants::Constants),
+    /// Draw rows from a density into a .npy or .csv file
+    Sample(sample::Sample),
+    /// Fit one density to the rows of a .npy, .csv or .tsv file
+    Fit(fit::Fit),
+}

@@ -1,0 +1,300 @@
+//! `vmf constants`: a calculator for one point, or for a file of points.
+
+use crate::csv_rows::{not_a_number, number, text};
+use crate::input;
+use crate::output::{self, Output, json_number};
+use anyhow::{Context, Result, anyhow, bail};
+use csv::ByteRecord;
+use rayon::prelude::*;
+use serde_json::{Map, Value};
+use std::f64::consts::{FRAC_2_PI, LN_2};
+use std::fmt::Write;
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+use vmfkit::bessel;
+
+const EXAMPLES: &str = "\
+Examples:
+  vmf constants --dim 768 --concentration 50
+  vmf constants --dim 768 --mean-length 0.7           which concentration has this mean length?
+  vmf constants --dim 768 --complement 1e-12 --json   the same, for mean lengths near 1
+  vmf constants --from points.csv -o answers.csv      a line for each point
+
+Columns of --from (in any order; others are ignored) and of its answer:
+  d,kappa          d,kappa,log_iv,log_c,log_c_plus_kappa,a,one_minus_a,a_prime,entropy,phi,kl_uniform
+  d,kappa1,kappa2  d,kappa1,kappa2,kl       the divergence between equal mean directions
+  d,r              d,r,kappa                r is the mean length
+  d,one_minus_r    d,one_minus_r,kappa
+A file with several of these is read as the first of them. The points are echoed as given, numbers are the shortest text that
+reads back as the same f64, and infinities are inf and -inf (in --json the strings \"inf\" and \"-inf\").";
+
+/// Calculate the constants of a density: ln C, ln I, A, entropy, divergence from uniform
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Constants {
+    /// Number of coordinates d, at least 1
+    #[arg(long, short, required_unless_present = "from", value_parser = clap::value_parser!(u64).range(1..=1 << 52))]
+    dim: Option<u64>,
+    /// Concentration kappa, at least 0
+    #[arg(long, short = 'k', visible_alias = "kappa", value_name = "KAPPA", allow_hyphen_values = true)]
+    #[arg(required_unless_present_any = ["mean_length", "complement", "from"])]
+    concentration: Option<f64>,
+    /// Mean length R, in [0, 1], instead of the concentration
+    #[arg(long, value_name = "R", allow_hyphen_values = true, conflicts_with = "concentration")]
+    mean_length: Option<f64>,
+    /// 1 - R instead of the concentration: keeps its digits where R is near 1
+    #[arg(long, value_name = "1-R", allow_hyphen_values = true, conflicts_with_all = ["concentration", "mean_length"])]
+    complement: Option<f64>,
+    /// Read points from a CSV file with a header, `-` for standard input
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["dim", "concentration", "mean_length", "complement", "json"])]
+    from: Option<PathBuf>,
+    /// Where the answers to --from go, `-` for standard output
+    #[arg(long, short, value_name = "FILE", default_value = "-", requires = "from")]
+    output: PathBuf,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+impl Constants {
+    pub fn run(&self) -> Result<()> {
+        match &self.from {
+            Some(path) => answer_file(path, &self.output),
+            None => self.answer_point(),
+        }
+    }
+
+    fn answer_point(&self) -> Result<()> {
+        let dim = usize::try_from(self.dim.expect("required without --from"))?;
+        let concentration = self.concentration_asked_for(dim)?;
+        let rows = describe(dim, concentration);
+        if self.json {
+            let mut object = Map::new();
+            object.insert("dim".to_owned(), dim.into());
+            object.extend(rows.map(|(key, _, value, _)| (key.to_owned(), json_number(value))));
+            return output::print(format!("{}\n", Value::from(object)));
+        }
+        let mut lines = format!("{:<14}{:<25}{}\n", "d", dim, "dimension");
+        for (_, symbol, value, meaning) in rows {
+            writeln!(lines, "{symbol:<14}{:<25}{meaning}", format!("{value:.16e}"))?;
+        }
+        output::print(lines)
+    }
+
+    fn concentration_asked_for(&self, dim: usize) -> Result<f64> {
+        let (option, given, found) = match (self.concentration, self.mean_length, self.complement) {
+            (Some(given), ..) => return checked_concentration(given),
+            (_, Some(given), _) => ("mean length", given, bessel::concentration_from_mean_length(dim, given)),
+            (.., given) => {
+                let given = given.expect("one of the three is required");
+                ("complement", given, bessel::concentration_from_complement(dim, given))
+            }
+        };
+        match found {
+            _ if !(0.0..=1.0).contains(&given) => Err(outside_unit_interval(option, given)),
+            f64::INFINITY => bail!(
+                "no finite concentration in dimension {dim} has the {option}: `{given}`\n\
+                 hint: near 1 give `--complement`, which is 1 - R"
+            ),
+            found => Ok(found),
+        }
+    }
+}
+
+/// Key, symbol, value and meaning of everything known about one point.
+fn describe(dim: usize, k: f64) -> [(&'static str, &'static str, f64, &'static str); 11] {
+    let ratio = bessel::mean_length_and_slope(dim, k);
+    [
+        ("concentration", "kappa", k, "concentration"),
+        ("ln_normalizer", "ln C", bessel::ln_normalizer(dim, k), "log of the normaliser"),
+        ("ln_peak", "kappa + ln C", bessel::ln_peak(dim, k), "log density at the mode"),
+        ("ln_bessel_i", "ln I", ln_bessel(dim, k), "log of the Bessel function of order d/2 - 1"),
+        ("ln_bessel_i_scaled", "ln I - kappa", ln_bessel_scaled(dim, k), "the same of exp(-kappa) I"),
+        ("mean_length", "A", ratio.value, "mean length, E[mu . x]"),
+        ("mean_length_complement", "1 - A", ratio.complement, "its distance from 1, every digit right"),
+        ("mean_length_slope", "A'", ratio.slope, "variance of mu . x"),
+        ("entropy", "H", bessel::entropy(dim, k), "entropy in nats"),
+        ("divergence_from_uniform", "KL", bessel::divergence_from_uniform(dim, k), "KL from the uniform density in nats"),
+        ("ln_partition", "Phi", bessel::ln_partition(dim, k), "ln C(0) - ln C(kappa)"),
+    ]
+}
+
+/// ln I of order d/2 - 1; the order -1/2 of d = 1 has a function of its own.
+fn ln_bessel(dim: usize, k: f64) -> f64 {
+    if dim == 1 { bessel::ln_bessel_i_minus_half(k) } else { bessel::ln_bessel_i(order(dim), k) }
+}
+
+fn ln_bessel_scaled(dim: usize, k: f64) -> f64 {
+    if dim > 1 {
+        return bessel::ln_bessel_i_scaled(order(dim), k);
+    }
+    // exp(-k) I = exp(-k) cosh(k) sqrt(2/(pi k)), and ln_peak(1, k) = -ln(1 + exp(-2k)).
+    0.5 * (FRAC_2_PI.ln() - k.ln()) - bessel::ln_peak(1, k) - LN_2
+}
+
+fn order(dim: usize) -> f64 {
+    0.5 * dim as f64 - 1.0
+}
+
+fn checked_concentration(value: f64) -> Result<f64> {
+    if value >= 0.0 && value.is_finite() { Ok(value) } else { Err(vmfkit::Error::Concentration { value }.into()) }
+}
+
+fn outside_unit_interval(name: &str, value: f64) -> anyhow::Error {
+    anyhow!("the {name} must be in [0, 1], found: `{value}`")
+}
+
+/// What a file of points asks for.
+#[derive(Debug, Clone, Copy)]
+enum Question {
+    Everything,
+    Divergence,
+    FromMeanLength,
+    FromComplement,
+}
+
+impl Question {
+    /// In the order of preference.
+    const ALL: [Self; 4] = [Self::Everything, Self::Divergence, Self::FromMeanLength, Self::FromComplement];
+
+    /// The columns that are read, after `d`.
+    fn given(self) -> &'static [&'static str] {
+        match self {
+            Self::Everything => &["kappa"],
+            Self::Divergence => &["kappa1", "kappa2"],
+            Self::FromMeanLength => &["r"],
+            Self::FromComplement => &["one_minus_r"],
+        }
+    }
+
+    /// The columns that are written behind those.
+    fn asked(self) -> &'static str {
+        match self {
+            Self::Everything => "log_iv,log_c,log_c_plus_kappa,a,one_minus_a,a_prime,entropy,phi,kl_uniform",
+            Self::Divergence => "kl",
+            Self::FromMeanLength | Self::FromComplement => "kappa",
+        }
+    }
+
+    fn check(self, value: f64) -> bool {
+        match self {
+            Self::Everything | Self::Divergence => value >= 0.0 && value.is_finite(),
+            Self::FromMeanLength | Self::FromComplement => (0.0..=1.0).contains(&value),
+        }
+    }
+
+    fn range(self) -> &'static str {
+        match self {
+            Self::Everything | Self::Divergence => "finite and at least 0",
+            Self::FromMeanLength | Self::FromComplement => "in [0, 1]",
+        }
+    }
+
+    fn answer(self, dim: usize, given: [f64; 2], line: &mut String) {
+        let k = given[0];
+        // `{:?}` is the shortest text that reads back, with an exponent where that is shorter.
+        let result = match self {
+            Self::Everything => {
+                let (ln_bessel, ln_normalizer, ln_peak) =
+                    (ln_bessel(dim, k), bessel::ln_normalizer(dim, k), bessel::ln_peak(dim, k));
+                let bessel::MeanLength { value, complement, slope } = bessel::mean_length_and_slope(dim, k);
+                let (entropy, phi) = (bessel::entropy(dim, k), bessel::ln_partition(dim, k));
+                let kl = bessel::divergence_from_uniform(dim, k);
+                let numbers = [ln_bessel, ln_normalizer, ln_peak, value, complement, slope, entropy, phi, kl];
+                return numbers.iter().for_each(|x| write!(line, ",{x:?}").expect("a string takes any text"));
+            }
+            Self::Divergence => bessel::divergence(dim, given[0], given[1]),
+            Self::FromMeanLength => bessel::concentration_from_mean_length(dim, given[0]),
+            Self::FromComplement => bessel::concentration_from_complement(dim, given[0]),
+        };
+        write!(line, ",{result:?}").expect("a string takes any text");
+    }
+}
+
+/// Where the columns of a question stand in the file.
+struct Layout {
+    question: Question,
+    dim: usize,
+    given: Vec<usize>,
+}
+
+impl Layout {
+    fn find(header: &ByteRecord) -> Result<Self> {
+        let position = |name: &str| header.iter().position(|cell| cell == name.as_bytes());
+        let find = |question: Question| {
+            let given = question.given().iter().map(|name| position(name)).collect::<Option<Vec<_>>>()?;
+            Some(Layout { question, dim: position("d")?, given })
+        };
+        Question::ALL.into_iter().find_map(find).ok_or_else(|| {
+            let names: Vec<_> = header.iter().map(text).collect();
+            anyhow!("line 1 must name the columns d and kappa, kappa1 and kappa2, r or one_minus_r, found: `{}`", names.join(","))
+        })
+    }
+
+    fn answer(&self, record: &ByteRecord, out: &mut String) -> Result<()> {
+        let line = record.position().map_or(0, csv::Position::line);
+        let cell = |column: usize, name: &str| {
+            record.get(column).with_context(|| format!("line {line} has too few cells, it ends before the column: `{name}`"))
+        };
+        let dim_cell = cell(self.dim, "d")?;
+        let dim = std::str::from_utf8(dim_cell).ok().and_then(|d| d.parse().ok()).filter(|&d: &usize| d >= 1);
+        let Some(dim) = dim else {
+            bail!("line {line}, column `d` must be a whole number of at least 1, found: `{}`", text(dim_cell));
+        };
+        out.push_str(&String::from_utf8_lossy(dim_cell));
+        let mut given = [0.0; 2];
+        for ((value, &column), name) in given.iter_mut().zip(&self.given).zip(self.question.given()) {
+            let found = cell(column, name)?;
+            *value = number(found).ok_or_else(|| not_a_number(line, name, found))?;
+            if !self.question.check(*value) {
+                bail!("line {line}, column `{name}` must be {}, found: `{}`", self.question.range(), text(found));
+            }
+            out.push(',');
+            out.push_str(&String::from_utf8_lossy(found));
+        }
+        self.question.answer(dim, given, out);
+        out.push('\n');
+        Ok(())
+    }
+}
+
+/// Lines held in memory at a time.
+const LINES_PER_BATCH: usize = 1 << 14;
+/// Lines that one task answers.
+const LINES_PER_TASK: usize = 1 << 9;
+
+fn answer_file(from: &Path, to: &Path) -> Result<()> {
+    let place = || input::display(from);
+    let input: Box<dyn Read> = if from == Path::new("-") {
+        Box::new(io::stdin().lock())
+    } else {
+        Box::new(File::open(from).context("cannot be read").with_context(place)?)
+    };
+    let mut reader = csv::ReaderBuilder::new().flexible(true).trim(csv::Trim::All).buffer_capacity(1 << 18).from_reader(input);
+    let layout = reader.byte_headers().map_err(Into::into).and_then(Layout::find).with_context(place)?;
+    let mut output = Output::create(to)?;
+    output.write(format!("d,{},{}\n", layout.question.given().join(","), layout.question.asked()))?;
+    let mut batch = vec![ByteRecord::new(); LINES_PER_BATCH];
+    loop {
+        let mut filled = 0;
+        while filled < batch.len() && reader.read_byte_record(&mut batch[filled]).with_context(place)? {
+            filled += 1;
+        }
+        let answers: Vec<(String, Result<()>)> = batch[..filled]
+            .par_chunks(LINES_PER_TASK)
+            .map(|records| {
+                let mut lines = String::with_capacity(200 * records.len());
+                let done = records.iter().try_for_each(|record| layout.answer(record, &mut lines));
+                (lines, done)
+            })
+            .collect();
+        for (lines, done) in answers {
+            done.with_context(place)?;
+            output.write(lines)?;
+        }
+        if filled < batch.len() {
+            return output.finish();
+        }
+    }
+}

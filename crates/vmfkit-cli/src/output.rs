@@ -1,0 +1,183 @@
+//! Where results go: standard output, or a file that appears only when it is complete.
+
+use anyhow::Result;
+use std::fs::{self, File};
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, Once, PoisonError};
+
+/// The result could not be written: exit code 1, unless the reader of a pipe has gone.
+#[derive(Debug, thiserror::Error)]
+#[error("{place}: cannot be written")]
+pub struct WriteError {
+    place: String,
+    source: io::Error,
+}
+
+impl WriteError {
+    /// The other end of the pipe has read all it wanted.
+    pub fn is_broken_pipe(&self) -> bool {
+        self.source.kind() == io::ErrorKind::BrokenPipe
+    }
+}
+
+/// A place for results.
+///
+/// A regular file is written beside its final place and renamed by [`Output::finish`]; dropped before that, it vanishes and what
+/// was there before stays. Devices and pipes are written directly.
+pub struct Output {
+    writer: BufWriter<Box<dyn Write>>,
+    place: String,
+    partial: Option<PartialFile>,
+}
+
+impl Output {
+    /// Standard output.
+    pub fn stdout() -> Self {
+        Self::around(Box::new(io::stdout().lock()), "standard output".to_owned(), None)
+    }
+
+    /// The file at `path`, or standard output for `-`.
+    pub fn create(path: &Path) -> Result<Self> {
+        if path == Path::new("-") {
+            return Ok(Self::stdout());
+        }
+        let place = path.display().to_string();
+        let open = || -> io::Result<(File, Option<PartialFile>)> {
+            match fs::metadata(path) {
+                Ok(metadata) if !metadata.is_file() => Ok((File::options().write(true).open(path)?, None)),
+                // A link stays a link: what it points to is replaced.
+                Ok(_) => PartialFile::create(fs::canonicalize(path)?),
+                Err(_) => PartialFile::create(path.to_owned()),
+            }
+        };
+        let (file, partial) = open().map_err(|source| WriteError { place: place.clone(), source })?;
+        Ok(Self::around(Box::new(file), place, partial))
+    }
+
+    fn around(writer: Box<dyn Write>, place: String, partial: Option<PartialFile>) -> Self {
+        Output { writer: BufWriter::with_capacity(1 << 16, writer), place, partial }
+    }
+
+    /// Appends bytes.
+    pub fn write(&mut self, bytes: impl AsRef<[u8]>) -> Result<()> {
+        self.writer.write_all(bytes.as_ref()).map_err(|source| self.failed(source))
+    }
+
+    /// Makes the result visible.
+    pub fn finish(mut self) -> Result<()> {
+        self.writer.flush().map_err(|source| self.failed(source))?;
+        match self.partial.take() {
+            Some(partial) => partial.publish().map_err(|source| self.failed(source)),
+            None => Ok(()),
+        }
+    }
+
+    fn failed(&self, source: io::Error) -> anyhow::Error {
+        WriteError { place: self.place.clone(), source }.into()
+    }
+}
+
+/// Writes a short text to standard output.
+pub fn print(text: impl AsRef<[u8]>) -> Result<()> {
+    let mut output = Output::stdout();
+    output.write(text)?;
+    output.finish()
+}
+
+/// Says something to the person at the terminal; a closed standard error is no reason to fail.
+pub fn note(text: impl std::fmt::Display) {
+    let _ = writeln!(io::stderr(), "{text}");
+}
+
+/// The same on the terminal's last line, in place of what stands there.
+pub fn overwrite_note(text: impl std::fmt::Display) {
+    let _ = write!(io::stderr(), "\r\x1b[K{text}");
+}
+
+/// What Ctrl-C has to remove.
+static UNFINISHED: Mutex<Option<PathBuf>> = Mutex::new(None);
+static REMOVE_ON_INTERRUPT: Once = Once::new();
+
+/// The exit code of a process that Ctrl-C ended, by the shells' convention.
+const INTERRUPTED: i32 = 130;
+
+fn unfinished() -> std::sync::MutexGuard<'static, Option<PathBuf>> {
+    UNFINISHED.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A file under a name of its own, beside the place where it will be.
+struct PartialFile {
+    target: PathBuf,
+}
+
+impl PartialFile {
+    fn create(target: PathBuf) -> io::Result<(File, Option<Self>)> {
+        let name = target.file_name().ok_or(io::ErrorKind::InvalidFilename)?.to_string_lossy();
+        let path = target.with_file_name(format!(".{name}.{}.partial", std::process::id()));
+        REMOVE_ON_INTERRUPT.call_once(|| {
+            // Without a handler an interrupt leaves the partial file behind, nothing worse.
+            let _ = ctrlc::set_handler(|| {
+                let path = unfinished();
+                path.as_deref().map(fs::remove_file);
+                std::process::exit(INTERRUPTED);
+            });
+        });
+        // Locked until the name is noted, so that an interrupt finds either no file or a file it knows.
+        let mut unfinished = unfinished();
+        let file = File::options().write(true).create_new(true).open(&path)?;
+        *unfinished = Some(path);
+        Ok((file, Some(PartialFile { target })))
+    }
+
+    fn publish(self) -> io::Result<()> {
+        let mut unfinished = unfinished();
+        if let Some(path) = unfinished.as_deref() {
+            fs::rename(path, &self.target)?;
+        }
+        *unfinished = None;
+        Ok(())
+    }
+}
+
+impl Drop for PartialFile {
+    fn drop(&mut self) {
+        if let Some(path) = unfinished().take() {
+            let _ = fs::remove_file(path);
+        }
+    }
+}
+
+/// Rows of cells in columns that are as wide as they need be: the first to the left, the others to the right.
+pub fn aligned(rows: &[Vec<String>]) -> String {
+    let width = |column: usize| rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max().unwrap_or(0);
+    let mut text = String::new();
+    for row in rows {
+        for (column, cell) in row.iter().enumerate() {
+            let width = width(column);
+            let padded = if column == 0 { format!("{cell:<width$}") } else { format!("  {cell:>width$}") };
+            text.push_str(&padded);
+        }
+        text.truncate(text.trim_end().len());
+        text.push('\n');
+    }
+    text
+}
+
+/// Seven significant digits, for reading.
+pub fn readable(value: f64) -> String {
+    let magnitude = value.abs();
+    if value == 0.0 || !value.is_finite() {
+        value.to_string()
+    } else if (1e-4..1e15).contains(&magnitude) {
+        let decimals = (6 - magnitude.log10().floor() as i32).clamp(0, 10) as usize;
+        format!("{value:.decimals$}")
+    } else {
+        format!("{value:.6e}")
+    }
+}
+
+/// A number for JSON, which has no infinities (written as the strings `inf` and `-inf`) and no NaN (written as null).
+pub fn json_number(value: f64) -> serde_json::Value {
+    if value.is_infinite() { value.to_string().into() } else { value.into() }
+}

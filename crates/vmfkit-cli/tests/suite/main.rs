@@ -1,0 +1,1 @@
+//! Runs the built command as a user would.

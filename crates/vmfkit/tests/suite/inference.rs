@@ -1,0 +1,187 @@
+//! Intervals hold the truth as often as they say, and tests reject as often as they say. Seeds are fixed; with other seeds a
+//! bound of 4.5 standard errors would be crossed about once in 10^5.
+
+use crate::kolmogorov::uniformity_p_value;
+use rayon::prelude::*;
+use vmfkit::inference::{Inference, goodness_of_fit};
+use vmfkit::{Block, ConcentrationEstimator, Error, Sampler, SufficientStats, VonMisesFisher, estimate::maximum_likelihood};
+
+fn axis(dim: usize) -> Vec<f64> {
+    let mut axis = vec![0.0; dim];
+    axis[dim - 1] = 1.0;
+    axis
+}
+
+/// The statistics of `repeats` samples of `rows` rows each.
+fn samples(dim: usize, k: f64, rows: usize, repeats: u64) -> Vec<SufficientStats> {
+    let sampler = Sampler::new(&VonMisesFisher::new(axis(dim), k).unwrap());
+    let one = |i: u64| {
+        let mut out = vec![0.0; rows * dim];
+        sampler.fill(77, i * rows as u64, &mut out).unwrap();
+        SufficientStats::of_block(&Block::new(dim, &out).unwrap())
+    };
+    (0..repeats).into_par_iter().map(one).collect()
+}
+
+fn share(of: &[bool]) -> f64 {
+    of.iter().filter(|x| **x).count() as f64 / of.len() as f64
+}
+
+const CASES: [(usize, usize, f64); 8] =
+    [(2, 10, 2.0), (3, 5, 20.0), (3, 10, 5.0), (3, 200, 1.0), (10, 8, 10.0), (50, 10, 100.0), (100, 50, 20.0), (768, 20, 500.0)];
+
+#[test]
+fn intervals_of_the_concentration_cover_it() {
+    for (dim, rows, k) in CASES {
+        let all = samples(dim, k, rows, 2000);
+        let covered: Vec<bool> = all
+            .par_iter()
+            .map(|stats| {
+                let (low, high) = Inference::new(stats).unwrap().concentration_interval(0.9).unwrap();
+                low <= k && k <= high
+            })
+            .collect();
+        let coverage = share(&covered);
+        // 4.5 standard errors of a share of 2000, and a hundredth for what is left of order 1/n.
+        assert!((coverage - 0.9).abs() < 4.5 * (0.09f64 / 2000.0).sqrt() + 0.01, "d = {dim}, n = {rows}, k = {k}: {coverage}");
+    }
+}
+
+#[test]
+fn cones_hold_the_mean_direction() {
+    for (dim, rows, k) in CASES {
+        let all = samples(dim, k, rows, 500);
+        let covered: Vec<bool> = all
+            .par_iter()
+            .map(|stats| {
+                let cone = Inference::new(stats).unwrap().mean_direction_cone(0.9).unwrap();
+                let cosine = stats.resultant(0)[dim - 1] / stats.resultant_length(0);
+                cosine.clamp(-1.0, 1.0).acos() <= cone
+            })
+            .collect();
+        let coverage = share(&covered);
+        assert!((coverage - 0.9).abs() < 4.5 * (0.09f64 / 500.0).sqrt() + 0.02, "d = {dim}, n = {rows}, k = {k}: {coverage}");
+    }
+}
+
+/// d = 3, concentrated: Fisher's cone cos = 1 - ((n - r)/r) ((1/alpha)^(1/(n-1)) - 1), and an interval by chi-squared quantiles.
+#[test]
+fn the_concentrated_limit_is_the_classical_one() {
+    let stats = &samples(3, 1e6, 10, 1)[0];
+    let inference = Inference::new(stats).unwrap();
+    let (n, r) = (10.0, stats.resultant_length(0));
+    let deviation = stats.shortfall(0) / r * ((1.0f64 / 0.05).powf(1.0 / (n - 1.0)) - 1.0);
+    let cone = inference.mean_direction_cone(0.95).unwrap();
+    assert!((cone / (1.0 - deviation).acos() - 1.0).abs() < 1e-4, "{cone}");
+    // Chi-squared quantiles with 18 degrees of freedom at 2.5 % and 97.5 %: 8.2307 and 31.5264.
+    let (low, high) = inference.concentration_interval(0.95).unwrap();
+    assert!((low / (8.230746 / (2.0 * stats.shortfall(0))) - 1.0).abs() < 1e-4, "{low}");
+    assert!((high / (31.526378 / (2.0 * stats.shortfall(0))) - 1.0).abs() < 1e-4, "{high}");
+    // k (n - 1)/n, Fisher's correction.
+    assert!((inference.corrected_concentration() / (inference.concentration() * 0.9) - 1.0).abs() < 1e-5);
+}
+
+#[test]
+fn the_correction_takes_the_bias_out() {
+    for (dim, rows, k) in [(10, 8, 10.0), (50, 10, 100.0), (100, 50, 20.0), (768, 20, 500.0)] {
+        let all = samples(dim, k, rows, 2000);
+        let mean = |f: &dyn Fn(&Inference) -> f64| {
+            all.iter().map(|stats| f(&Inference::new(stats).unwrap())).sum::<f64>() / all.len() as f64
+        };
+        let (plain, corrected) = (mean(&|i| i.concentration()), mean(&|i| i.corrected_concentration()));
+        assert!(plain > 1.1 * k, "d = {dim}: the plain estimate is biased, {plain}");
+        assert!((corrected / k - 1.0).abs() < 0.05, "d = {dim}: {corrected}");
+    }
+    // Rows no longer than chance: nothing but 0 is supported.
+    let balanced = [1.0, 0.0, 0.0, 1.0, -1.0, 0.0, 0.0, -1.0, 0.6, 0.8];
+    let inference = Inference::new(&SufficientStats::of_block(&Block::new(2, &balanced).unwrap())).unwrap();
+    assert_eq!(inference.corrected_concentration(), 0.0);
+    assert_eq!(inference.concentration_interval(0.95).unwrap().0, 0.0);
+}
+
+#[test]
+fn standard_errors_match_the_spread_of_estimates() {
+    let all = samples(5, 30.0, 2000, 600);
+    let estimates: Vec<f64> = all.iter().map(|stats| Inference::new(stats).unwrap().concentration()).collect();
+    let mean = estimates.iter().sum::<f64>() / 600.0;
+    let spread = (estimates.iter().map(|k| (k - mean).powi(2)).sum::<f64>() / 599.0).sqrt();
+    let stated = Inference::new(&all[0]).unwrap().standard_error();
+    assert!((spread / stated - 1.0).abs() < 4.5 / 1200f64.sqrt() + 0.02, "{spread} against {stated}");
+}
+
+#[test]
+fn rayleigh_p_values_are_uniform_under_uniformity() {
+    for (dim, rows) in [(2, 3), (3, 2), (3, 4), (2, 10), (3, 20), (20, 3), (20, 30), (300, 50)] {
+        let p: Vec<f64> =
+            samples(dim, 0.0, rows, 3000).iter().map(|stats| Inference::new(stats).unwrap().rayleigh_test().p_value).collect();
+        for level in [0.1, 0.05, 0.01] {
+            let rejected = share(&p.iter().map(|p| *p < level).collect::<Vec<_>>());
+            // Three steps in the plane are the hardest: their density has a singularity that no smooth approximation follows.
+            let tolerance = 4.5 * (level / 3000.0f64).sqrt() + 0.1 * level;
+            assert!((rejected - level).abs() < tolerance, "d = {dim}, n = {rows}: {rejected} at {level}");
+        }
+        if rows >= 10 {
+            assert!(uniformity_p_value(p) > 1e-4, "d = {dim}, n = {rows}");
+        }
+    }
+    // Two rows: r^2 = 2 + 2t, where t is one row's projection on the other.
+    let two = SufficientStats::of_block(&Block::new(3, &[1.0, 0.0, 0.0, 0.6, 0.8, 0.0]).unwrap());
+    let found = Inference::new(&two).unwrap().rayleigh_test();
+    assert!((found.p_value - 0.2).abs() < 0.02, "{found:?}");
+    // And tiny when there is a direction.
+    assert!(Inference::new(&samples(10, 10.0, 100, 1)[0]).unwrap().rayleigh_test().p_value < 1e-6);
+}
+
+#[test]
+fn goodness_of_fit_accepts_the_model_and_refuses_another() {
+    let density = VonMisesFisher::new(axis(5), 12.0).unwrap();
+    let mut rows = vec![0.0; 5 * 200];
+    let mut p_values = Vec::new();
+    for i in 0..40 {
+        Sampler::new(&density).fill(5, i * 200, &mut rows).unwrap();
+        let block = Block::new(5, &rows).unwrap();
+        let fitted = maximum_likelihood(&SufficientStats::of_block(&block), ConcentrationEstimator::Exact).unwrap();
+        p_values.push(goodness_of_fit(&block, &fitted, 99, i).unwrap().p_value);
+    }
+    assert!(uniformity_p_value(p_values.clone()) > 1e-4, "{p_values:?}");
+    // Two clusters are not one.
+    let mut turned = axis(5);
+    turned.reverse();
+    Sampler::new(&density).fill(5, 0, &mut rows[..500]).unwrap();
+    Sampler::new(&VonMisesFisher::new(turned, 60.0).unwrap()).fill(6, 0, &mut rows[500..]).unwrap();
+    let block = Block::new(5, &rows).unwrap();
+    let fitted = maximum_likelihood(&SufficientStats::of_block(&block), ConcentrationEstimator::Exact).unwrap();
+    let test = goodness_of_fit(&block, &fitted, 99, 1).unwrap();
+    assert_eq!(test.p_value, 0.01);
+    assert_eq!(goodness_of_fit(&block, &fitted, 99, 1).unwrap(), test);
+    let single: Vec<f32> = rows.iter().map(|&x| x as f32).collect();
+    assert_eq!(goodness_of_fit(&Block::new(5, &single).unwrap(), &fitted, 19, 1).unwrap().p_value, 0.05);
+    assert!(goodness_of_fit(&block, &fitted, 0, 1).is_err());
+    let weights = vec![1.0; 200];
+    assert!(goodness_of_fit(&block.clone().with_weights(&weights).unwrap(), &fitted, 9, 1).is_err());
+}
+
+#[test]
+fn degenerate_samples_and_levels_are_refused() {
+    let one = SufficientStats::of_block(&Block::new(2, &[1.0, 0.0]).unwrap());
+    assert_eq!(Inference::new(&one).unwrap_err(), Error::AllRowsEqual { weight: 1.0 });
+    assert_eq!(Inference::new(&SufficientStats::zero(1, 2)).unwrap_err(), Error::NoRows { weight: 0.0 });
+    let cancelling = SufficientStats::of_block(&Block::new(2, &[1.0, 0.0, -1.0, 0.0]).unwrap());
+    let inference = Inference::new(&cancelling).unwrap();
+    assert_eq!(inference.concentration(), 0.0);
+    assert!(inference.standard_error().is_finite());
+    let (low, high) = inference.concentration_interval(0.95).unwrap();
+    assert!(low == 0.0 && high > 0.0 && high.is_finite());
+    assert!((inference.mean_direction_cone(0.95).unwrap() - 0.95 * std::f64::consts::PI).abs() < 1e-6);
+    for level in [0.0, 1.0, -0.5, f64::NAN] {
+        assert!(inference.concentration_interval(level).is_err() && inference.mean_direction_cone(level).is_err());
+    }
+    // 2 rows 1e-9 apart, and a million rows: numbers, whatever they are worth.
+    for (rows, k) in [(2, 1e18), (100_000, 1e3)] {
+        let inference = Inference::new(&samples(3, k, rows, 1)[0]).unwrap();
+        let (low, high) = inference.concentration_interval(0.95).unwrap();
+        assert!(0.0 < low && low < high && high.is_finite());
+        let cone = inference.mean_direction_cone(0.95).unwrap();
+        assert!(cone > 0.0 && cone < 1e-2);
+    }
+}
