@@ -3,6 +3,7 @@ pub mod bessel;
 pub mod block;
 pub mod distribution;
 pub mod error;
+mod error_free;
 pub mod estimate;
 pub mod inference;
 pub mod projection;

@@ -1,6 +1,7 @@
 //! The inner region: a downward recurrence for the ratio and the 0F1 series for the logarithm. MATH.md, section 4.
 
 use super::MeanLength;
+use crate::error_free::product;
 
 /// Below this concentration W is taken from its Taylor series, MATH.md (4.1).
 pub(super) const SMALL_CONCENTRATION: f64 = 2e-3;
@@ -73,7 +74,7 @@ pub(super) fn mean_length_and_slope(d: f64, k: f64) -> MeanLength {
 /// 0F1(; d/2; k^2/4) - 1, MATH.md (4.3).
 #[inline]
 pub(super) fn hypergeometric_minus_one(d: f64, k: f64) -> f64 {
-    let x = 0.25 * k * k;
+    let (x, x_low) = product(0.5 * k, 0.5 * k);
     let (mut term, mut sum, mut slope) = (1.0, 0.0, 0.0);
     let (mut j, mut lower) = (1.0, 0.5 * d);
     loop {
@@ -90,17 +91,5 @@ pub(super) fn hypergeometric_minus_one(d: f64, k: f64) -> f64 {
         lower += 2.0;
     }
     // x carries a rounding error of up to eps/2, which the sum amplifies by k A/2; put its exact value back.
-    if x > 0.0 { sum + slope * (product_error(0.5 * k, 0.5 * k, x) / x) } else { sum }
-}
-
-/// a * b - product, exactly (Dekker); without FMA hardware `mul_add` would be a library call.
-#[inline]
-fn product_error(a: f64, b: f64, product: f64) -> f64 {
-    let split = |v: f64| {
-        let c = 134_217_729.0 * v; // 2^27 + 1
-        let high = c - (c - v);
-        (high, v - high)
-    };
-    let ((ah, al), (bh, bl)) = (split(a), split(b));
-    ((ah * bh - product) + ah * bl + al * bh) + al * bl
+    if x > 0.0 { sum + slope * (x_low / x) } else { sum }
 }

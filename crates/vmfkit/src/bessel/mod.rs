@@ -30,6 +30,7 @@ mod inner;
 mod inverse;
 mod outer;
 #[rustfmt::skip]
+#[allow(clippy::approx_constant)]
 mod series;
 
 pub use divergence::{divergence, divergence_from_uniform, entropy};
