@@ -1,0 +1,385 @@
+"""Measures vmfkit beside scipy and mpmath, in one run, turn by turn, and writes RESULTS.md.
+
+    python run.py path/to/the/compare/binary [--rounds 5] [--output RESULTS.md]
+
+Needs requirements.txt. Build the binary with one codegen unit (CARGO_PROFILE_RELEASE_CODEGEN_UNITS=1 if the profile does not say
+so): otherwise the compiler calls rand_distr's normals instead of inlining them, which halves the rate of the baseline.
+"""
+
+import argparse
+import csv
+import platform
+import subprocess
+import time
+from decimal import Decimal, localcontext
+from pathlib import Path
+
+import mpmath
+import numpy as np
+import scipy
+from scipy.optimize import root_scalar
+from scipy.special import gammaln, ive
+from scipy.stats import vonmises_fisher
+
+HERE = Path(__file__).resolve().parent
+TABLES = HERE.parent / "testdata"
+EPSILON = 2.0**-52
+LN_2PI = np.log(2 * np.pi)
+
+# ---------------------------------------------------------------------------------------------- scipy's and mpmath's side
+
+
+def scipy_ratio(d, k):
+    return ive(d / 2, k) / ive(d / 2 - 1, k)
+
+
+def scipy_slope(d, k):
+    ratio = scipy_ratio(d, k)
+    return 1 - ratio**2 - (d - 1) * ratio / k
+
+
+def scipy_ln_bessel(d, k):
+    return np.log(ive(d / 2 - 1, k)) + k
+
+
+def scipy_ln_peak(d, k):
+    return (d / 2 - 1) * np.log(k) - d / 2 * LN_2PI - np.log(ive(d / 2 - 1, k))
+
+
+# vonmises_fisher's public methods want a mean direction of d coordinates, and d goes up to 1e7: these are what they call.
+def scipy_ln_normalizer(d, k):
+    return vonmises_fisher._log_norm_factor(d, k)
+
+
+def scipy_entropy(d, k):
+    return vonmises_fisher._entropy(d, k)
+
+
+def scipy_phi(d, k):
+    return gammaln(d / 2) - np.log(2) - d / 2 * np.log(np.pi) - scipy_ln_normalizer(d, k)
+
+
+def scipy_kl(d, k1, k2):
+    return scipy_ln_normalizer(d, k1) - scipy_ln_normalizer(d, k2) + (k1 - k2) * scipy_ratio(d, k1)
+
+
+def scipy_inverse(d, r):
+    """The root finder inside vonmises_fisher.fit, with its bracket."""
+    try:
+        return root_scalar(lambda k: scipy_ratio(d, k) - r, method="brentq", bracket=(1e-8, 1e9)).root
+    except ValueError:
+        return np.nan
+
+
+def mpmath_ln_bessel(d, k):
+    return mpmath.log(mpmath.besseli(mpmath.mpf(d) / 2 - 1, k))
+
+
+def mpmath_ratio(d, k):
+    return mpmath.besseli(mpmath.mpf(d) / 2, k) / mpmath.besseli(mpmath.mpf(d) / 2 - 1, k)
+
+
+# ---------------------------------------------------------------------------------------------------------------- accuracy
+
+
+def relative(value, reference, _):
+    # Below f64's normal range there are no relative digits to ask for.
+    if abs(reference) < Decimal("1e-290"):
+        return 0.0 if abs(value - reference) < Decimal("1e-305") else np.inf
+    return float(abs((value - reference) / reference))
+
+
+def mixed(value, reference, _):
+    return float(abs(value - reference) / max(1, abs(reference)))
+
+
+def ulps(value, reference, scale):
+    return float(abs(value - reference) / Decimal(scale)) / EPSILON
+
+
+def scale_of_ln_normalizer(row):
+    nu, k = float(row["d"]) / 2 - 1, float(row["kappa"])
+    return max(1.0, nu * np.log(nu) if nu > 0 else 0.0, k * float(row["a"]), abs(float(row["log_c_plus_kappa"])))
+
+
+def scale_of_ln_bessel(row):
+    return max(1.0, float(row["d"]) / 2 - 1, abs(float(row["log_iv"])))
+
+
+# name, function of the binary, table, argument columns, reference column, metric, scale, scipy's function, goal
+QUANTITIES = [
+    ("A", "mean_length", "reference_public", ["kappa"], "a", relative, None, scipy_ratio, 1e-15),
+    ("1 - A", "complement", "reference_public", ["kappa"], "one_minus_a", relative, None, lambda d, k: 1 - scipy_ratio(d, k), 1e-15),
+    ("A'", "slope", "reference_public", ["kappa"], "a_prime", relative, None, scipy_slope, 4e-15),
+    ("A^-1(R)", "inverse", "inverse_public", ["r"], "kappa", relative, None, np.vectorize(scipy_inverse), 1e-15),
+    ("A^-1(1 - R)", "inverse_complement", "inverse_complement_public", ["one_minus_r"], "kappa", relative, None,
+     np.vectorize(lambda d, c: scipy_inverse(d, 1 - c)), 1e-15),
+    ("Phi", "phi", "extra_phi_kl_public", ["kappa"], "phi", relative, None, scipy_phi, 1e-15),
+    ("KL to uniform", "kl_uniform", "extra_phi_kl_public", ["kappa"], "kl_uniform", relative, None,
+     lambda d, k: k * scipy_ratio(d, k) - scipy_phi(d, k), 2e-15),
+    ("KL", "kl", "kl_public", ["kappa1", "kappa2"], "kl", relative, None, scipy_kl, 4e-15),
+    ("k + ln C", "ln_peak", "reference_public", ["kappa"], "log_c_plus_kappa", mixed, None, scipy_ln_peak, 3e-15),
+    ("entropy", "entropy", "reference_public", ["kappa"], "entropy", mixed, None, scipy_entropy, 3e-15),
+    ("ln C", "ln_normalizer", "reference_public", ["kappa"], "log_c", ulps, scale_of_ln_normalizer, scipy_ln_normalizer, 3.0),
+    ("ln I", "ln_bessel", "reference_public", ["kappa"], "log_iv", ulps, scale_of_ln_bessel, scipy_ln_bessel, 3.0),
+]
+METRIC_NAMES = {relative: "relative", mixed: "abs / max(1, abs f)", ulps: "ulps of the natural scale"}
+
+# The slope has a second goal: this from d = 20 on.
+SLOPE_GOAL_FROM_20 = 1e-15
+
+
+def is_practical(row, arguments):
+    """The part of the tables that embeddings live in."""
+    if not 2 <= int(row["d"]) <= 4096:
+        return False
+    return all(0.1 <= float(row[c]) <= 1e4 for c in [*arguments, "kappa"] if c.startswith("kappa") and c in row)
+
+
+def read_table(name):
+    with open(TABLES / f"{name}.csv", newline="") as lines:
+        return list(csv.DictReader(lines))
+
+
+def errors_of(values, rows, column, metric, scale):
+    """One error a row; infinite where the value is not finite but the reference is."""
+    errors = []
+    for value, row in zip(values, rows):
+        reference = Decimal(row[column])
+        if not np.isfinite(value) or not reference.is_finite():
+            errors.append(0.0 if Decimal(float(value)) == reference else np.inf)
+        else:
+            errors.append(metric(Decimal(float(value)), reference, scale(row) if scale else None))
+    return np.array(errors)
+
+
+def measure_accuracy(binary):
+    report, goals = [], []
+    for name, function, table, arguments, column, metric, scale, theirs, goal in QUANTITIES:
+        rows = read_table(table)
+        points = "\n".join(",".join([function, row["d"], *(row[c] for c in arguments)]) for row in rows)
+        answers = subprocess.run([binary, "values"], input=points + "\n", capture_output=True, text=True, check=True).stdout
+        ours = errors_of([float(x) for x in answers.split()], rows, column, metric, scale)
+
+        # scipy refuses a concentration of 0.
+        rows_of_scipy = [row for row in rows if all(float(row[c]) > 0 for c in arguments)]
+        d = np.array([float(row["d"]) for row in rows_of_scipy])
+        with np.errstate(all="ignore"):
+            values = theirs(d, *(np.array([float(row[c]) for row in rows_of_scipy]) for c in arguments))
+        scipys = errors_of(values, rows_of_scipy, column, metric, scale)
+        practical = np.array([is_practical(row, arguments) for row in rows_of_scipy])
+        lost = np.isinf(scipys) & ~np.isfinite(values)
+        wrong = ~lost & (scipys * (EPSILON if metric is ulps else 1) > 1e-6)
+        report.append((name, metric, len(rows), ours.max(), scipys[~lost].max(), lost, wrong, practical))
+        goals.append((f"{name}: {METRIC_NAMES[metric]} error at most {goal:g}", ours.max(), goal))
+        if function == "slope":
+            high = np.array([int(row["d"]) >= 20 for row in rows])
+            goals.append((f"{name}, d >= 20: relative error at most {SLOPE_GOAL_FROM_20:g}", ours[high].max(), SLOPE_GOAL_FROM_20))
+    return report, goals
+
+
+# -------------------------------------------------------------------------------------------------------------------- time
+
+# Dimension and range of concentrations, as in src/special.rs.
+CLASSES = [(2, 0.1, 100.0), (3, 0.1, 100.0), (10, 0.1, 100.0), (50, 1.0, 1e3), (100, 10.0, 1e3), (768, 10.0, 5e3),
+           (2048, 204.8, 20480.0), (100_000, 1e3, 1e7)]
+FUNCTIONS = [
+    ("mean_length", "A", scipy_ratio),
+    ("mean_length_and_slope", "A, 1-A, A'", lambda d, k: (lambda a: (a, 1 - a, 1 - a * a - (d - 1) * a / k))(scipy_ratio(d, k))),
+    ("ln_normalizer", "ln C", scipy_ln_normalizer),
+    ("ln_peak", "k + ln C", scipy_ln_peak),
+    ("ln_bessel", "ln I", scipy_ln_bessel),
+    ("inverse", "A^-1", np.vectorize(scipy_inverse)),
+    ("entropy", "entropy", scipy_entropy),
+]
+ARGUMENTS = 4096
+# scipy has no vectorised inverse, and mpmath takes milliseconds a value: fewer arguments give the same ns a call.
+INVERSE_ARGUMENTS = 16
+MPMATH_ARGUMENTS = 4
+
+
+def nanoseconds(function, d, arguments):
+    start = time.perf_counter()
+    with np.errstate(all="ignore"):
+        function(d, arguments)
+    return (time.perf_counter() - start) / len(arguments) * 1e9
+
+
+def measure_times(binary, rounds):
+    """{(d, function): [ours, scipy's, mpmath's or None]}, the best of the rounds."""
+    best = {}
+
+    def see(key, place, value):
+        times = best.setdefault(key, [np.inf, np.inf, None])
+        times[place] = value if times[place] is None else min(times[place], value)
+
+    rng = np.random.default_rng(1)
+    drawn = {d: low * (high / low) ** rng.random(ARGUMENTS) for d, low, high in CLASSES}
+    for number in range(rounds):
+        lines = subprocess.run([binary, "time"], capture_output=True, text=True, check=True).stdout.splitlines()
+        for line in lines:
+            d, function, value = line.split(",")
+            see((int(d), function), 0, float(value))
+        for d, _, _ in CLASSES:
+            for function, _, theirs in FUNCTIONS:
+                arguments = drawn[d]
+                if function == "inverse":
+                    with np.errstate(all="ignore"):
+                        arguments = scipy_ratio(d, drawn[d])
+                    arguments = arguments[np.isfinite(arguments)][:INVERSE_ARGUMENTS]
+                    if len(arguments) == 0:
+                        continue
+                see((d, function), 1, nanoseconds(theirs, d, arguments))
+            if number == 0:
+                for function, theirs in [("mean_length", mpmath_ratio), ("ln_bessel", mpmath_ln_bessel)]:
+                    try:
+                        with mpmath.workdps(30):
+                            several = drawn[d][:MPMATH_ARGUMENTS]
+                            see((d, function), 2, nanoseconds(lambda d, ks: [theirs(d, k) for k in ks], d, several))
+                    except mpmath.libmp.NoConvergence:
+                        see((d, function), 2, np.nan)
+    return best
+
+
+def time_goals(best):
+    goals = []
+    limits = [("mean_length", 0, 50), ("mean_length_and_slope", 0, 80), ("ln_normalizer", 0, 75), ("mean_length", 128, 20),
+              ("ln_normalizer", 128, 30), ("inverse", 128, 20)]
+    names = {function: name for function, name, _ in FUNCTIONS}
+    for function, from_d, limit in limits:
+        slowest = max(best[d, function][0] for d, _, _ in CLASSES if d >= from_d)
+        where = f"d >= {from_d}" if from_d else "every d"
+        goals.append((f"{names[function]}, {where}: at most {limit} ns", slowest, limit))
+    slowest = max(best[d, "inverse"][0] for d, _, _ in CLASSES if d < 64)
+    goals.append(("A^-1, d < 64: at most 125 ns", slowest, 125))
+    return goals
+
+
+# ----------------------------------------------------------------------------------------------------------------- sampler
+
+# Dimension, concentration, rows, how many times faster than scipy two threads should be.
+SAMPLES = [(3, 10.0, 1_000_000, 5), (100, 100.0, 30_000, 30), (768, 500.0, 4_000, 50)]
+SHARE_OF_NORMALS = 0.6
+
+
+def measure_sampler(binary, rounds):
+    """{(d, float, threads): (rows/s, bare normals/s)} and {d: scipy's rows/s}, the best of the rounds."""
+    ours, scipys = {}, {}
+    for number in range(rounds):
+        for d, k, rows, _ in SAMPLES:
+            for kind in ("f64", "f32"):
+                for threads in (1, 2):
+                    options = f"--dim {d} --concentration {k} --rows {rows} --threads {threads} --float {kind}".split()
+                    answer = subprocess.run([binary, "sample", *options], capture_output=True, text=True, check=True).stdout
+                    found = [float(x) for x in answer.split(",")]
+                    ours[d, kind, threads] = np.maximum(ours.get((d, kind, threads), 0), found)
+            density = vonmises_fisher(np.full(d, d**-0.5), k)
+            start = time.perf_counter()
+            density.rvs(rows, random_state=np.random.default_rng(number))
+            scipys[d] = max(scipys.get(d, 0), rows / (time.perf_counter() - start))
+    return ours, scipys
+
+
+# ------------------------------------------------------------------------------------------------------------------ report
+
+
+def cpu_name():
+    with open("/proc/cpuinfo") as lines:
+        return next((line.split(":")[1].strip() for line in lines if line.startswith("model name")), platform.machine())
+
+
+def share(flags):
+    return f"{100 * flags.mean():.1f} %" if len(flags) else "-"
+
+
+def table(header, rows):
+    lines = [header, ["---"] * len(header), *rows]
+    return ["| " + " | ".join(str(cell) for cell in line) + " |" for line in lines] + [""]
+
+
+def verdict(found, limit):
+    if found <= limit:
+        return "met"
+    return "met within 2x" if found <= 2 * limit else "missed"
+
+
+def report(binary, rounds):
+    version = subprocess.run([binary, "--version"], capture_output=True, text=True, check=True).stdout.split()[1]
+    accuracy, accuracy_goals = measure_accuracy(binary)
+    times = measure_times(binary, rounds)
+    ours, scipys = measure_sampler(binary, rounds)
+
+    out = ["# vmfkit beside its peers", "", "Written by `run.py`; one run, ours and theirs in turn, "
+           f"{rounds} rounds, the best of each.", "",
+           f"vmfkit {version}, scipy {scipy.__version__}, numpy {np.__version__}, mpmath {mpmath.__version__}, "
+           f"Python {platform.python_version()}; {cpu_name()}, shared with other work: read ratios, not nanoseconds.", "",
+           "## Accuracy", "",
+           "Largest error over the 25-digit tables in `testdata/` (d up to 1e7, concentrations 1e-300 to 1e300). scipy's columns: "
+           "`log(ive)`, `ive/ive`, Riccati's A' and the formulas of `scipy.stats.vonmises_fisher`; points with a "
+           "concentration of 0, which it refuses, are not counted. \"Practical\" is d <= 4096 with concentrations 0.1 to 1e4. "
+           "\"Wrong\" means finite and off by more than 1e-6 in the same metric.", ""]
+    out += table(
+        ["quantity", "metric", "points", "ours", "scipy, where finite", "scipy not finite", "scipy wrong", "practical: points",
+         "scipy not finite", "scipy wrong"],
+        [[name, METRIC_NAMES[metric], points, f"{mine:.1e}" if metric is not ulps else f"{mine:.1f}",
+          f"{worst:.0e}", share(lost), share(wrong), practical.sum(), share(lost[practical]), share(wrong[practical])]
+         for name, metric, points, mine, worst, lost, wrong, practical in accuracy])
+
+    out += ["## Time of a call", "", f"ns a call of ours over {ARGUMENTS} random concentrations (throughput, one thread); in "
+            "brackets how many times longer scipy takes, vectorised (its inverse: the root finder of `fit`; - where scipy "
+            "has no finite ratio to invert).", ""]
+    rows = []
+    for d, low, high in CLASSES:
+        cells = []
+        for function, _, _ in FUNCTIONS:
+            mine, theirs, _ = times[d, function]
+            cells.append(f"{mine:.0f} ({theirs / mine:.0f}x)" if np.isfinite(theirs) else f"{mine:.0f} (-)")
+        rows.append([f"d = {d}, k {low:g} to {high:g}", *cells])
+    out += table(["class", *(name for _, name, _ in FUNCTIONS)], rows)
+    out += ["mpmath's `besseli` at 30 digits, which the paper's code uses; microseconds a value, and how many times longer than ours:", ""]
+    rows = []
+    for d, _, _ in CLASSES:
+        cells = []
+        for function in ("ln_bessel", "mean_length"):
+            mine, _, theirs = times[d, function]
+            cells.append(f"{theirs / 1e3:.0f} ({theirs / mine:.0f}x)" if np.isfinite(theirs) else "no convergence")
+        rows.append([f"d = {d}", *cells])
+    out += table(["class", "ln I", "A"], rows)
+
+    out += ["## Sampler", "", "Rows a second into a caller's buffer; bare normals are what the same generator (Xoshiro256++ with "
+            "rand_distr's `StandardNormal`) writes into the same buffer on the same threads, values a second.", ""]
+    rows, sampler_goals = [], []
+    for d, k, count, factor in SAMPLES:
+        for threads in (1, 2):
+            for kind in ("f64", "f32"):
+                mine, normals = ours[d, kind, threads]
+                rows.append([d, f"{k:g}", count, kind, threads, f"{mine:.3g}", f"{scipys[d]:.3g}", f"{mine / scipys[d]:.1f}x",
+                             f"{normals:.3g}", f"{mine * d / normals:.2f}"])
+        sampler_goals.append((f"d = {d}: {factor} times scipy on 2 threads (f64)", ours[d, "f64", 2][0] / scipys[d], factor))
+        worst = min(ours[d, kind, threads][0] * d / ours[d, kind, threads][1] for kind in ("f64", "f32") for threads in (1, 2))
+        sampler_goals.append((f"d = {d}: at least {SHARE_OF_NORMALS} of the bare normals (worst of four)", worst, SHARE_OF_NORMALS))
+    out += table(["d", "kappa", "rows", "type", "threads", "ours, rows/s", "scipy, rows/s (f64)", "ratio", "bare normals/s",
+                  "our values / bare normals"], rows)
+
+    out += ["## Goals", "", "Times are meant for an idle core of 2.5 GHz; 2x is allowed on a shared machine.", ""]
+    rows = [[goal, f"{found:.2g}", "met" if found <= limit else "missed"] for goal, found, limit in accuracy_goals]
+    rows += [[goal, f"{found:.0f}", verdict(found, limit)] for goal, found, limit in time_goals(times)]
+    rows += [[goal, f"{found:.2f}", "met" if found >= limit else "missed"] for goal, found, limit in sampler_goals]
+    return "\n".join(out + table(["goal", "found", ""], rows))
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("binary", help="the built `compare` program")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--output", type=Path, default=HERE / "RESULTS.md")
+    options = parser.parse_args()
+    with localcontext() as context:
+        context.prec = 60
+        text = report(options.binary, options.rounds)
+    options.output.write_text(text)
+    print(text)
+
+
+if __name__ == "__main__":
+    main()
