@@ -2,7 +2,6 @@
 //!
 //! The header's claims are checked against the length of the input before anything is allocated for them.
 
-use half::f16;
 use std::io::{self, Read};
 
 /// What every `.npy` file begins with; two bytes of version follow.
@@ -229,8 +228,8 @@ impl<R: Read> Reader<R> {
         let Reader { mut input, header } = self;
         let count = header.shape.iter().product();
         let values = match (header.element, header.big_endian) {
-            (Element::F16, false) => Values::F32(read_numbers(&mut input, count, |b| f16::from_le_bytes(b).to_f32())?),
-            (Element::F16, true) => Values::F32(read_numbers(&mut input, count, |b| f16::from_be_bytes(b).to_f32())?),
+            (Element::F16, false) => Values::F32(read_numbers(&mut input, count, |b| widen(u16::from_le_bytes(b)))?),
+            (Element::F16, true) => Values::F32(read_numbers(&mut input, count, |b| widen(u16::from_be_bytes(b)))?),
             (Element::F32, false) => Values::F32(read_numbers(&mut input, count, f32::from_le_bytes)?),
             (Element::F32, true) => Values::F32(read_numbers(&mut input, count, f32::from_be_bytes)?),
             (Element::F64, false) => Values::F64(read_numbers(&mut input, count, f64::from_le_bytes)?),
@@ -257,6 +256,18 @@ fn read_numbers<R: Read, T, const WIDTH: usize>(
         values.extend(bytes.chunks_exact(WIDTH).map(|number| decode(number.try_into().expect("chunks of this width"))));
     }
     Ok(values)
+}
+
+/// The half-precision number with these bits; f32 holds every one of them.
+fn widen(bits: u16) -> f32 {
+    let (exponent, fraction) = (u32::from(bits >> 10 & 31), u32::from(bits & 1023));
+    let magnitude = match exponent {
+        0 => fraction as f32 / 16_777_216.0,
+        31 => f32::from_bits(0x7f80_0000 | fraction << 13),
+        // The bias of the exponent is 15 here and 127 there.
+        _ => f32::from_bits((exponent + 112) << 23 | fraction << 13),
+    };
+    if bits >> 15 == 1 { -magnitude } else { magnitude }
 }
 
 /// The rows of a table that is stored column by column.
@@ -362,6 +373,25 @@ mod tests {
         assert_eq!(bytes.len() % 64, 0);
         bytes.extend([0; 12 * 3 * 4]);
         assert_eq!(Reader::new(&bytes[..], bytes.len() as u64).unwrap().header(), &header);
+    }
+
+    #[test]
+    fn half_precision_is_widened_exactly() {
+        let cases = [
+            (0x0000, 0.0),
+            (0x0001, 2f32.powi(-24)),
+            (0x03ff, 1023.0 * 2f32.powi(-24)),
+            (0x0400, 2f32.powi(-14)),
+            (0x3555, 1365.0 / 4096.0),
+            (0x3c00, 1.0),
+            (0xc000, -2.0),
+            (0x7bff, 65504.0),
+            (0xfc00, f32::NEG_INFINITY),
+        ];
+        for (bits, value) in cases {
+            assert_eq!(widen(bits), value, "{bits:#06x}");
+        }
+        assert!(widen(0x7e00).is_nan());
     }
 
     #[test]

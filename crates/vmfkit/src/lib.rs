@@ -1,4 +1,45 @@
-//! von Mises-Fisher densities on the unit hypersphere.
+//! von Mises-Fisher (vMF) densities on the unit hypersphere, for people who work with embeddings.
+//!
+//! A vMF is the normal distribution of directions: f(x) = C_d(k) exp(k mu . x) for unit vectors x, with a mean direction mu and a
+//! concentration k >= 0 (k = 0 is uniform; the larger, the tighter). This crate evaluates it, draws from it and fits it in any
+//! dimension from 2 to 10^7 and at any concentration, to the last digits, where other libraries overflow, underflow or approximate.
+//!
+//! ```
+//! use vmfkit::{Block, ConcentrationEstimator, Sampler, SufficientStats, VonMisesFisher};
+//! use vmfkit::{estimate::maximum_likelihood, inference::Inference};
+//!
+//! // A density in 768 dimensions, and 1000 draws from it.
+//! let mut direction = vec![0.0; 768];
+//! direction[0] = 1.0;
+//! let truth = VonMisesFisher::new(direction, 900.0)?;
+//! let mut rows = vec![0f32; 768 * 1000];
+//! Sampler::new(&truth).fill(42, 0, &mut rows)?;
+//!
+//! // From rows to statistics to an estimate with its interval.
+//! let stats = SufficientStats::of_block(&Block::new(768, &rows)?);
+//! let fitted = maximum_likelihood(&stats, ConcentrationEstimator::Exact)?;
+//! let (low, high) = Inference::new(&stats)?.concentration_interval(0.95)?;
+//! assert!(low < 900.0 && 900.0 < high);
+//! println!("half of the mass lies within {:.1} degrees of the mean", fitted.angle_holding(0.5).to_degrees());
+//! # Ok::<(), vmfkit::Error>(())
+//! ```
+//!
+//! The corridor, in the order in which data walks through it:
+//!
+//! | room | what lives there |
+//! |---|---|
+//! | [`bessel`] | ln I, ln C, the mean length A, its complement, slope and inverse, entropy, divergences |
+//! | [`distribution`] | [`VonMisesFisher`]: density, moments, distances |
+//! | [`projection`] | [`ProjectionLaw`]: the law of mu . x, with both tails and quantiles |
+//! | [`sampler`] | [`Sampler`]: exact draws that depend on seed and row number alone |
+//! | [`block`] | [`Block`]: unit rows, checked once |
+//! | [`stats`] | [`SufficientStats`]: what every way of fitting reads; merging is addition |
+//! | [`estimate`] | concentration estimators, maximum likelihood, gradient |
+//! | [`train`] | iterative fitting: [`train::Adam`] |
+//! | [`inference`] | standard errors, intervals, cones, tests |
+//!
+//! Formulas are numbered in MATH.md at the root of the repository; comments cite the numbers.
+
 pub mod bessel;
 pub mod block;
 pub mod distribution;
@@ -18,3 +59,8 @@ pub use estimate::ConcentrationEstimator;
 pub use projection::ProjectionLaw;
 pub use sampler::Sampler;
 pub use stats::SufficientStats;
+
+/// The examples of the README are run as tests.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+pub struct Readme;

@@ -7,7 +7,7 @@ use crate::output::{self, json_number, readable};
 use anyhow::{Context, Result, anyhow, bail};
 use clap::ValueEnum;
 use serde_json::{Value, json};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use vmfkit::estimate::{ln_likelihood, maximum_likelihood, mean_resultant};
 use vmfkit::inference::{Inference, Test, goodness_of_fit};
 use vmfkit::train::{Adam, Start};
@@ -61,14 +61,14 @@ pub struct Fit {
     /// In closed form, or by stochastic gradient steps
     #[arg(long, value_enum, default_value = "closed")]
     method: Method,
-    #[command(flatten)]
-    gradient_steps: GradientSteps,
     /// What the gradient steps and the simulated samples are drawn from
     #[arg(long, default_value_t = 0)]
     seed: u64,
     /// Print one JSON object
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    gradient_steps: GradientSteps,
 }
 
 #[derive(Debug, clap::Args)]
@@ -312,7 +312,8 @@ impl Report {
 
     fn to_text(&self) -> String {
         let Report { estimate: Estimate { density, ln_likelihood }, inference, .. } = self;
-        let percent = 100.0 * self.level;
+        // Rounded, so that a level of 0.57 is 57% and not 56.99999999999999%.
+        let percent = (1e12 * self.level).round() / 1e10;
         let test = |test: Test| format!("p = {}, statistic {}", probability(test.p_value), readable(test.statistic));
         let mut lines = vec![
             ("mean direction", first_coordinates(density.mean_direction())),

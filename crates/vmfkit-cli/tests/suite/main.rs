@@ -1,1 +1,104 @@
 //! Runs the built command as a user would.
+
+mod bad_input;
+mod constants;
+mod demo;
+mod sample_and_fit;
+mod writing;
+
+use serde_json::Value;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use tempfile::TempDir;
+
+/// What a run of the command left.
+struct Run {
+    code: Option<i32>,
+    stdout: String,
+    stderr: String,
+}
+
+impl Run {
+    /// The standard output of a run that must succeed.
+    fn success(self) -> String {
+        assert_eq!(self.code, Some(0), "{}", self.stderr);
+        self.stdout
+    }
+
+    fn json(self) -> Value {
+        serde_json::from_str(&self.success()).expect("one JSON value")
+    }
+
+    /// A run that must be refused, with these words in its message and nothing on standard output.
+    fn refused(self, words: &[&str]) {
+        assert_eq!((self.code, self.stdout.as_str()), (Some(2), ""), "{}", self.stderr);
+        for word in words {
+            assert!(self.stderr.contains(word), "`{word}` is missing in: {}", self.stderr);
+        }
+    }
+}
+
+/// A folder of its own to run the command in.
+struct Workspace(TempDir);
+
+impl Workspace {
+    fn new() -> Self {
+        Workspace(tempfile::tempdir().expect("a temporary folder"))
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    fn write(&self, name: &str, content: impl AsRef<[u8]>) {
+        std::fs::write(self.path(name), content).expect("a file in a temporary folder");
+    }
+
+    fn read(&self, name: &str) -> Vec<u8> {
+        std::fs::read(self.path(name)).expect("a file that the command wrote")
+    }
+
+    /// The names in the folder, hidden ones too.
+    fn names(&self) -> Vec<String> {
+        let entries = std::fs::read_dir(self.0.path()).expect("a folder");
+        let mut names: Vec<String> =
+            entries.map(|entry| entry.expect("an entry").file_name().to_string_lossy().into_owned()).collect();
+        names.sort();
+        names
+    }
+
+    fn command(&self) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_vmf"));
+        command.current_dir(self.0.path());
+        command
+    }
+
+    /// Runs `vmf` with arguments that have no blanks in them.
+    fn run(&self, arguments: &str) -> Run {
+        self.run_with_input(arguments, b"")
+    }
+
+    fn run_with_input(&self, arguments: &str, input: &[u8]) -> Run {
+        let mut command = self.command();
+        command.args(arguments.split_whitespace()).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().expect("the command was built");
+        let mut stdin = child.stdin.take().expect("a pipe");
+        let output = std::thread::scope(|scope| {
+            // A command that does not want its input closes the pipe early.
+            scope.spawn(move || drop(stdin.write_all(input)));
+            child.wait_with_output().expect("an exit")
+        });
+        let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("text");
+        Run { code: output.status.code(), stdout: text(output.stdout), stderr: text(output.stderr) }
+    }
+}
+
+/// A file of the repository's reference data.
+fn testdata(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata").join(name)
+}
+
+fn number(value: &Value) -> f64 {
+    value.as_f64().unwrap_or_else(|| panic!("a number, not {value}"))
+}

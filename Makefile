@@ -1,0 +1,33 @@
+# One command each: `make test` (everything that must hold), `make lint`, `make compare` (beside the peers), `make bench`.
+.DELETE_ON_ERROR:
+.PHONY: test lint compare bench
+
+VENV := .venv
+PYTHON := $(VENV)/bin/python
+
+# What the Python scripts need; made anew when a list changes.
+$(VENV)/ready: testdata/requirements.txt
+	python3 -m venv $(VENV)
+	$(PYTHON) -m pip install --quiet --disable-pip-version-check -r testdata/requirements.txt
+	touch $@
+
+$(VENV)/compare-ready: $(VENV)/ready compare/requirements.txt
+	$(PYTHON) -m pip install --quiet --disable-pip-version-check -r compare/requirements.txt
+	touch $@
+
+test: $(VENV)/ready
+	cargo test --release --workspace --locked
+	$(PYTHON) testdata/bessel_series.py --check
+	$(PYTHON) testdata/check_with_numpy.py target/release/vmf
+
+lint:
+	cargo fmt --all --check
+	cargo clippy --release --workspace --all-targets --locked -- -D warnings
+	RUSTDOCFLAGS="-D warnings" cargo doc --release --workspace --no-deps --locked
+
+compare: $(VENV)/compare-ready
+	cargo build --release -p compare --locked
+	$(PYTHON) compare/run.py target/release/compare
+
+bench:
+	cargo bench -p vmfkit

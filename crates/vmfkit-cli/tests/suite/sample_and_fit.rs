@@ -1,0 +1,165 @@
+//! What `vmf sample` writes, `vmf fit` finds again.
+
+use crate::{Run, Workspace, number, testdata};
+use serde_json::Value;
+
+/// Runs `vmf fit` on a file of `testdata/npy`.
+fn fit_numpy(name: &str, options: &str) -> Run {
+    let path = testdata("npy").join(name);
+    Workspace::new().run(&format!("fit {} {options} --json", path.to_str().expect("a path of text")))
+}
+
+fn close(x: &Value, y: f64, tolerance: f64) {
+    assert!((number(x) / y - 1.0).abs() < tolerance, "{x} for {y}");
+}
+
+#[test]
+fn fit_finds_what_was_sampled_in_every_format() {
+    let workspace = Workspace::new();
+    for (dtype, file) in [("f32", "x.npy"), ("f64", "x.npy"), ("f32", "x.csv"), ("f64", "x.csv")] {
+        workspace.run(&format!("sample --dim 20 --concentration 100 -n 2000 --seed 5 --dtype {dtype} -o {file}")).success();
+        let fit = workspace.run(&format!("fit {file} --json")).json();
+        close(&fit["concentration"], 100.0, 0.05);
+        assert_eq!((fit["rows"].as_u64(), fit["dim"].as_u64()), (Some(2000), Some(20)));
+        assert!(number(&fit["mean_direction"][0]) > 0.99);
+        let interval = &fit["concentration_interval"];
+        assert!(number(&interval[0]) < 100.0 && 100.0 < number(&interval[1]), "{interval}");
+    }
+    assert_eq!(workspace.names(), ["x.csv", "x.npy"]);
+}
+
+#[test]
+fn the_same_draws_reach_every_format() {
+    let workspace = Workspace::new();
+    for file in ["x.npy", "x.csv"] {
+        workspace.run(&format!("sample --dim 3 -k 7 -n 50 --dtype f64 -o {file}")).success();
+    }
+    let [npy, csv] = ["x.npy", "x.csv"].map(|file| workspace.run(&format!("fit {file} --json")).json()["concentration"].clone());
+    assert_eq!(npy, csv);
+    let printed = workspace.run("sample --dim 3 -k 7 -n 50 --dtype f64 -o -").success();
+    assert_eq!(printed.as_bytes(), workspace.read("x.csv"));
+    assert_eq!(printed.lines().next(), Some("x1,x2,x3"));
+}
+
+#[test]
+fn threads_change_nothing_and_seeds_everything() {
+    let workspace = Workspace::new();
+    let options = "--dim 30 -k 40 -n 9000";
+    for (name, more) in [("a", "--threads 1"), ("b", "--threads 3"), ("c", "--seed 1")] {
+        workspace.run(&format!("sample {options} {more} -o {name}.npy")).success();
+    }
+    assert_eq!(workspace.read("a.npy"), workspace.read("b.npy"));
+    assert_ne!(workspace.read("a.npy"), workspace.read("c.npy"));
+    for options in ["", "--method sgd --epochs 3", "--goodness-of-fit=9"] {
+        let [one, three] = [1, 3].map(|n| workspace.run(&format!("fit a.npy {options} --json --threads {n}")).success());
+        assert_eq!(one, three);
+    }
+}
+
+#[test]
+fn more_rows_begin_with_the_same_rows() {
+    let workspace = Workspace::new();
+    // More than one block of 2^21 values.
+    workspace.run("sample --dim 1000 -k 10 -n 2500 -o long.npy").success();
+    workspace.run("sample --dim 1000 -k 10 -n 2200 -o short.npy").success();
+    let (long, short) = (workspace.read("long.npy"), workspace.read("short.npy"));
+    assert_eq!(short.len(), 128 + 2200 * 4000);
+    assert_eq!(long[128..short.len()], short[128..]);
+}
+
+#[test]
+fn mean_direction_is_numbers_or_a_file() {
+    let workspace = Workspace::new();
+    workspace.write("mu.csv", "-1,2,2\n");
+    for given in ["-1,2,2", "mu.csv"] {
+        workspace.run(&format!("sample --mean-direction {given} -k 1e6 -n 100 -o x.npy")).success();
+        let fit = workspace.run("fit x.npy --json").json();
+        for (found, expected) in fit["mean_direction"].as_array().unwrap().iter().zip([-1.0, 2.0, 2.0]) {
+            assert!((number(found) - expected / 3.0).abs() < 1e-3, "{fit}");
+        }
+    }
+}
+
+#[test]
+fn extreme_concentrations_are_sampled_and_fitted() {
+    let workspace = Workspace::new();
+    workspace.run("sample --dim 5 -k 0 -n 1000 -o x.npy").success();
+    assert!(number(&workspace.run("fit x.npy --json").json()["rayleigh_test"]["p_value"]) > 1e-3);
+    workspace.run("sample --dim 5 -k 1e12 -n 1000 --dtype f64 -o x.npy").success();
+    close(&workspace.run("fit x.npy --json").json()["concentration"], 1e12, 0.1);
+    workspace.run("sample --dim 5 -k 1e30 -n 10 --dtype f64 -o x.npy").success();
+    workspace.run("sample --dim 5 -k 1 -n 0 -o empty.npy").success();
+    workspace.run("fit empty.npy").refused(&["empty.npy: there is nothing to fit"]);
+}
+
+#[test]
+fn every_estimator_is_near_the_exact_one() {
+    let workspace = Workspace::new();
+    workspace.run("sample --dim 10 -k 25 -n 3000 -o x.npy").success();
+    for estimator in ["exact", "banerjee", "tanabe", "sra", "song"] {
+        let fit = workspace.run(&format!("fit x.npy --estimator {estimator} --json")).json();
+        assert_eq!(fit["method"], estimator);
+        close(&fit["concentration"], number(&fit["exact_concentration"]), 0.05);
+        assert!(number(&fit["ln_likelihood"]) <= number(&fit["exact_ln_likelihood"]));
+    }
+    let sgd = workspace.run("fit x.npy --method sgd --random-start --batch 64 --learning-rate 0.02 --decay 0.9 --json").json();
+    close(&sgd["concentration"], number(&sgd["exact_concentration"]), 0.02);
+    let corrected = workspace.run("fit x.npy --corrected --json").json();
+    assert_eq!(corrected["concentration"], corrected["corrected_concentration"]);
+    let text = workspace.run("fit x.npy --method sgd --level 0.5 --goodness-of-fit=19").success();
+    for word in ["method sgd", "  exact", "(50%)", "goodness of fit", "95% within"] {
+        assert!(text.contains(word), "{text}");
+    }
+}
+
+#[test]
+fn every_layout_of_numpy_is_read() {
+    let reference = fit_numpy("f8.npy", "").json();
+    for name in ["f8_big_endian", "f8_fortran_big_endian", "f8_version_2", "f8_version_3"] {
+        let fit = fit_numpy(&format!("{name}.npy"), "").json();
+        assert_eq!(fit["mean_direction"], reference["mean_direction"], "{name}");
+        assert_eq!(fit["concentration"], reference["concentration"], "{name}");
+    }
+    for name in ["f4", "f4_big_endian", "f4_fortran"] {
+        let fit = fit_numpy(&format!("{name}.npy"), "").json();
+        close(&fit["concentration"], number(&reference["concentration"]), 1e-6);
+    }
+    for name in ["f2", "f2_big_endian"] {
+        let run = fit_numpy(&format!("{name}.npy"), "");
+        assert!(run.stderr.contains("half precision"), "{}", run.stderr);
+        close(&run.json()["concentration"], number(&reference["concentration"]), 1e-3);
+    }
+}
+
+#[test]
+fn weights_count_rows_more_than_once() {
+    let weights = testdata("npy").join("weights.npy");
+    let weighted = fit_numpy("f8.npy", &format!("--weights {}", weights.display())).json();
+    assert_eq!(number(&weighted["total_weight"]), 5.0);
+    let workspace = Workspace::new();
+    workspace.write("x.csv", "name,x,w,y,z\na,0.6,2,0.8,0\nb,0,1,0.6,0.8\n");
+    workspace.write("twice.tsv", "x\ty\tz\n0.6\t0.8\t0\n0.6\t0.8\t0\n0\t0.6\t0.8\n");
+    let weighted = workspace.run("fit x.csv --columns x,y,z --weight-column w --json").json();
+    let twice = workspace.run("fit twice.tsv --json").json();
+    close(&weighted["concentration"], number(&twice["concentration"]), 1e-14);
+    assert_eq!(weighted["total_weight"], twice["total_weight"]);
+}
+
+#[test]
+fn rows_are_rescaled_on_request_and_it_is_said() {
+    let workspace = Workspace::new();
+    workspace.write("x.csv", "3,4\n0.6,0.8\n4,3\n");
+    let run = workspace.run("fit x.csv --rescale --json");
+    assert!(run.stderr.contains("2 of 3"), "{}", run.stderr);
+    assert_eq!(run.json()["rescaled_rows"], 2);
+}
+
+#[test]
+fn standard_input_is_read_as_text_or_array() {
+    let workspace = Workspace::new();
+    for name in ["x.npy", "x.csv"] {
+        workspace.run(&format!("sample --dim 4 -k 9 -n 30 -o {name}")).success();
+        let fit = workspace.run_with_input("fit - --json", &workspace.read(name)).json();
+        assert_eq!((fit["file"].as_str(), fit["rows"].as_u64()), (Some("standard input"), Some(30)));
+    }
+}

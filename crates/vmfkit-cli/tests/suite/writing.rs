@@ -1,0 +1,94 @@
+//! Pipes that close, disks that fill up, and interrupts.
+
+use crate::Workspace;
+use std::io::Read;
+use std::process::Stdio;
+
+#[test]
+fn a_broken_pipe_is_success() {
+    let workspace = Workspace::new();
+    workspace.write("points.csv", "d,kappa\n".to_owned() + &"768,50\n".repeat(100_000));
+    for arguments in ["constants --from points.csv", "sample --dim 100 -k 1 -n 100000 -o -"] {
+        let mut command = workspace.command();
+        command.args(arguments.split(' ')).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let mut stdout = child.stdout.take().unwrap();
+        stdout.read_exact(&mut [0; 10]).unwrap();
+        drop(stdout);
+        let output = child.wait_with_output().unwrap();
+        assert_eq!((output.status.code(), &output.stderr[..]), (Some(0), &b""[..]), "{arguments}");
+    }
+}
+
+#[cfg(target_os = "linux")]
+mod linux {
+    use crate::Workspace;
+    use std::fs::File;
+    use std::process::{Command, Stdio};
+    use std::time::{Duration, Instant};
+
+    #[test]
+    fn a_full_disk_is_an_error_of_its_own() {
+        let workspace = Workspace::new();
+        workspace.write("points.csv", "d,kappa\n768,50\n");
+        for arguments in ["constants --from points.csv -o /dev/full", "sample --dim 3 -k 1 -n 9 --format npy -o /dev/full"] {
+            let run = workspace.run(arguments);
+            assert_eq!(run.code, Some(1), "{}", run.stderr);
+            assert!(run.stderr.starts_with("error: /dev/full: cannot be written: "), "{}", run.stderr);
+        }
+        for arguments in ["constants --from points.csv", "constants --dim 3 -k 1", "demo -n 50 --dim 3"] {
+            let full = File::options().write(true).open("/dev/full").unwrap();
+            let output = workspace.command().args(arguments.split(' ')).stdout(full).output().unwrap();
+            assert_eq!(output.status.code(), Some(1), "{arguments}");
+            assert!(output.stderr.starts_with(b"error: standard output: cannot be written: "));
+        }
+    }
+
+    #[test]
+    fn a_file_that_cannot_grow_leaves_nothing_behind() {
+        let workspace = Workspace::new();
+        workspace.write("x.npy", "before");
+        // A limit on file sizes stands for the full disk; its signal is ignored so that the write fails instead.
+        let script = "trap '' XFSZ; ulimit -f 20; exec \"$0\" sample --dim 100 -k 1 -n 10000 -o x.npy";
+        let mut command = Command::new("sh");
+        command.args(["-c", script, env!("CARGO_BIN_EXE_vmf")]).current_dir(workspace.path("."));
+        let output = command.output().unwrap();
+        assert_eq!(output.status.code(), Some(1));
+        assert!(output.stderr.starts_with(b"error: x.npy: cannot be written: "));
+        assert_eq!((workspace.names(), workspace.read("x.npy")), (vec!["x.npy".to_owned()], b"before".to_vec()));
+    }
+
+    #[test]
+    fn a_folder_that_is_missing_is_named() {
+        let run = Workspace::new().run("sample --dim 3 -k 1 -n 9 -o missing/x.npy");
+        assert_eq!(run.code, Some(1));
+        assert!(run.stderr.starts_with("error: missing/x.npy: cannot be written: "), "{}", run.stderr);
+    }
+
+    #[test]
+    fn a_link_stays_a_link() {
+        let workspace = Workspace::new();
+        workspace.write("target.npy", "before");
+        std::os::unix::fs::symlink("target.npy", workspace.path("link.npy")).unwrap();
+        workspace.run("sample --dim 3 -k 1 -n 9 -o link.npy").success();
+        assert!(workspace.path("link.npy").is_symlink());
+        assert!(workspace.read("target.npy").starts_with(b"\x93NUMPY"));
+    }
+
+    #[test]
+    fn an_interrupt_leaves_nothing_behind() {
+        let workspace = Workspace::new();
+        workspace.write("x.npy", "before");
+        let mut command = workspace.command();
+        command.args("sample --dim 1000 -k 1 -n 10000000 -o x.npy".split(' ')).stderr(Stdio::null());
+        let mut child = command.spawn().unwrap();
+        let start = Instant::now();
+        while workspace.names().len() < 2 {
+            assert!(start.elapsed() < Duration::from_secs(20), "a partial file appears");
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+        assert_eq!(child.wait().unwrap().code(), Some(130));
+        assert_eq!((workspace.names(), workspace.read("x.npy")), (vec!["x.npy".to_owned()], b"before".to_vec()));
+    }
+}
