@@ -1,15 +1,42 @@
 //! The inner region: a downward recurrence for the ratio and the 0F1 series for the logarithm. MATH.md, section 4.
 
-use super::MeanLength;
+use super::outer::Point;
+use super::{MeanLength, langevin};
 use crate::error_free::product;
 
 /// Below this concentration W is taken from its Taylor series, MATH.md (4.1).
 pub(super) const SMALL_CONCENTRATION: f64 = 2e-3;
 
+/// The part of the plane where W is carried up from d = 2 or 3: there the downward sum's alternation costs digits.
+#[inline]
+pub(super) fn ratio_is_upward(d: f64, k: f64) -> bool {
+    (d == 4.0 || d == 5.0) && k >= 8.0 || (d == 6.0 || d == 7.0) && k >= 18.0
+}
+
 /// W = k^2 A'/A^2, MATH.md (2.1).
 #[inline]
 fn slope_invariant(d: f64, k: f64) -> f64 {
-    if k < SMALL_CONCENTRATION { slope_invariant_small(d, k) } else { slope_invariant_recurrence(d, k) }
+    if k < SMALL_CONCENTRATION {
+        slope_invariant_small(d, k)
+    } else if ratio_is_upward(d, k) {
+        slope_invariant_upward(d, k)
+    } else {
+        slope_invariant_recurrence(d, k)
+    }
+}
+
+/// MATH.md (2.6), read upwards: each step damps the error of W while k exceeds d, but that of A grows, so two steps at most.
+#[inline]
+fn slope_invariant_upward(d: f64, k: f64) -> f64 {
+    let (mut from, start) = if d % 2.0 == 0.0 { (2.0, Point::new(0.0, k).mean_length_and_slope()) } else { (3.0, langevin(k)) };
+    let mut a = start.value;
+    let mut w = (k / a) * (k / a) * start.slope;
+    while from < d {
+        a = 1.0 / a - from / k;
+        w = (from - w) / (a * a);
+        from += 2.0;
+    }
+    w
 }
 
 /// MATH.md (4.1).
@@ -37,19 +64,18 @@ fn slope_invariant_recurrence(d: f64, k: f64) -> f64 {
     // Two steps at a time: y_{j-2} straight from (y_j, y_{j+1}) halves the chain of dependent operations.
     let step = 2.0 / k;
     let mut order = nu + n as f64;
-    let mut factor = step * order;
     loop {
+        let factor = step * order;
         let below = factor * here + after;
         sum += (order - 1.0) * below * below - order * here * here;
         if order - nu < 2.5 {
             return 2.0 * sum / (below * below);
         }
-        let next_factor = factor - step;
+        let next_factor = step * (order - 1.0);
         let two_below = (factor * next_factor + 1.0) * here + next_factor * after;
         after = below;
         here = two_below;
         order -= 2.0;
-        factor = next_factor - step;
     }
 }
 

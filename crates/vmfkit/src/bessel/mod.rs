@@ -8,16 +8,17 @@
 //! |---|---|---|
 //! | all | limits at infinity | k > [`HUGE_CONCENTRATION`] = 1e100 |
 //! | all | closed form | d = 1 |
-//! | A, 1 - A, A' | 1/u expansion (`outer`) | [`ratio_is_outer`]: u >= 48, or nu <= 4 and k >= 30; at d = 2, k >= 8 |
+//! | A, 1 - A, A' | 1/u expansion (`outer`) | [`ratio_is_outer`]: u >= 48; u >= 40 and k^2 > 3 nu^2; nu <= 9 and k >= 28; at d = 2, k >= 4 |
 //! | A, 1 - A, A' | Langevin's closed form | d = 3, k > 1.5 |
 //! | A, 1 - A, A' | Taylor series (`inner`) | k < 2e-3 |
+//! | A, 1 - A, A' | upward from d = 2 or 3 (`inner`) | `ratio_is_upward`: d = 4, 5 and k >= 8; d = 6, 7 and k >= 18 |
 //! | A, 1 - A, A' | downward recurrence (`inner`) | the rest |
 //! | ln C, ln I, ... | 1/u expansion (`outer`) | [`log_is_outer`]: u >= 28.5 and k >= 2; at d = 2, k >= 8 |
 //! | ln C, ln I, ... | 0F1 series (`inner`) | the rest |
 //! | inverse of A | see `inverse` | |
 //!
 //! Measured against 25-digit references for every integer d from 2 to 1e7 in the tables of `testdata/` (the accuracy table in
-//! the README prints the figures): A, 1 - A, the inverse and [`ln_partition`] to better than 1e-15 relative; A' to 4e-15;
+//! the README prints the figures): A, 1 - A, the inverse and [`ln_partition`] to better than 1e-15 relative; A' to 2e-15;
 //! k + ln C, the entropy and ln(e^-k I) to 3e-15 max(1, |f|). ln C and ln I pass through zero as a difference of terms of size
 //! nu ln nu and k A: they are right to 3 ulp of that natural scale, which is all that an f64 concentration determines.
 //!
@@ -46,9 +47,10 @@ const HUGE_CONCENTRATION: f64 = 1e100;
 #[inline]
 fn ratio_is_outer(nu: f64, k: f64) -> bool {
     if nu == 0.0 {
-        return k >= 8.0;
+        return k >= 4.0;
     }
-    !(nu * nu + k * k < 48.0 * 48.0 && (nu > 4.0 || k < 30.0))
+    let square = nu * nu + k * k;
+    square >= 48.0 * 48.0 || (nu <= 9.0 && k >= 28.0) || (square >= 40.0 * 40.0 && 3.0 * nu * nu < k * k)
 }
 
 /// The part of the plane where the logarithms come from the 1/u expansion.
@@ -115,7 +117,7 @@ pub fn mean_length_complement(dim: usize, concentration: f64) -> f64 {
 
 /// A_d(k), 1 - A_d(k) and A'_d(k) in one evaluation.
 ///
-/// The slope's relative error is below 4e-15 (below 1e-15 from d = 20 on); see the module's table for the branches.
+/// The slope's relative error is below 2e-15 (below 1e-15 from d = 20 on); see the module's table for the branches.
 #[inline]
 pub fn mean_length_and_slope(dim: usize, concentration: f64) -> MeanLength {
     ratio_parts(dim as f64, concentration)

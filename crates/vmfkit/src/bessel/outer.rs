@@ -1,7 +1,7 @@
 //! The outer region: Debye's expansion re-organised in powers of 1/u, u = sqrt(nu^2 + k^2). MATH.md, sections 3 and 5.
 //!
 //! One expansion holds for every ratio k/nu once u is large; it contains both the uniform (Olver) and the large-argument
-//! (Hankel) series. At d = 2, where q = 0, polynomials in 1/k reach down to k = 8.
+//! (Hankel) series. At d = 2, where q = 0, polynomials in 1/k reach down to k = 8 (logarithm) and k = 4 (ratio).
 
 use super::MeanLength;
 use super::gamma::stirling;
@@ -102,7 +102,9 @@ impl Point {
         if self.nu == 0.0 {
             return self.circle_ratio_series();
         }
-        if u < 52.0 {
+        if u < 34.0 {
+            ratio_16(q, w)
+        } else if u < 52.0 {
             ratio_12(q, w)
         } else if u < 83.0 {
             ratio_10(q, w)
@@ -117,7 +119,13 @@ impl Point {
 
     #[inline]
     fn circle_ratio_series(&self) -> f64 {
-        if self.u < 28.0 { circle_ratio_near(self.w) } else { circle_ratio_far(self.w) }
+        if self.u >= 28.0 {
+            circle_ratio_far(self.w)
+        } else if self.u >= 8.0 {
+            circle_ratio_near(self.w)
+        } else {
+            circle_ratio_close(self.w)
+        }
     }
 
     /// A_d, MATH.md (3.4).

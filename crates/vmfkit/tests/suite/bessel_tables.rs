@@ -54,7 +54,7 @@ fn constants_match_the_tables() {
     worst[0].at_most(5e-16, "A");
     worst[1].at_most(5e-16, "A (with 1-A, A')");
     worst[2].at_most(6e-16, "1-A");
-    worst[3].at_most(4e-15, "A'");
+    worst[3].at_most(2e-15, "A'");
     worst[4].at_most(1e-15, "A' (d >= 20)");
     worst[5].at_most(1e-15, "k + ln C");
     worst[6].at_most(3e-15, "entropy");
