@@ -99,3 +99,17 @@ fn nanoseconds(arguments: &[f64], function: impl Fn(f64) -> f64) -> f64 {
     }
     best.as_nanos() as f64 / arguments.len() as f64
 }
+
+#[cfg(test)]
+mod tests {
+    use super::value;
+
+    #[test]
+    fn a_point_is_answered_by_its_function() {
+        assert_eq!(value("ln_bessel,2,0").unwrap(), 0.0);
+        assert_eq!(value("kl,3,2,2").unwrap(), 0.0);
+        assert!((value("mean_length,3,2").unwrap() - (1.0 / 2f64.tanh() - 0.5)).abs() < 1e-15);
+        assert!(value("mean,3,2").is_err());
+        assert!(value("kl,3,2").is_err());
+    }
+}

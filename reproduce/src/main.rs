@@ -7,6 +7,7 @@ mod figure1;
 mod table1;
 
 use clap::{Parser, Subcommand};
+use std::io::Write;
 use std::process::ExitCode;
 
 /// Reproduces the tables and figures of Kim (2021), arXiv:2102.05340.
@@ -49,9 +50,31 @@ struct Verdict {
 }
 
 impl Verdict {
-    fn print_all(verdicts: &[Verdict]) {
-        for verdict in verdicts {
-            println!("{}  {}: {}", if verdict.holds { "holds" } else { "FAILS" }, verdict.claim, verdict.found);
-        }
+    fn line(&self) -> String {
+        format!("{}  {}: {}", if self.holds { "holds" } else { "FAILS" }, self.claim, self.found)
+    }
+}
+
+/// Prints a report; a reader who has seen enough of it is no error.
+fn show(text: &str) -> anyhow::Result<()> {
+    match writeln!(std::io::stdout().lock(), "{text}") {
+        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
+        other => Ok(other?),
+    }
+}
+
+/// The largest of some errors, which are at least 0; NaN if one is, so that it fails a verdict.
+fn largest(errors: impl Iterator<Item = f64>) -> f64 {
+    errors.fold(0.0, |most, x| if x.is_nan() || x > most { x } else { most })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::largest;
+
+    #[test]
+    fn the_largest_does_not_hide_a_nan() {
+        assert_eq!(largest([0.5, 2.0, 1.0].into_iter()), 2.0);
+        assert!(largest([0.5, f64::NAN, 1.0].into_iter()).is_nan());
     }
 }

@@ -1,6 +1,7 @@
 //! Tables of numbers as text: a line a row, with or without a line of column names.
 
-use anyhow::{Result, bail};
+use crate::excerpt::excerpt;
+use anyhow::{Result, anyhow, bail};
 use csv::ByteRecord;
 use std::io::Read;
 
@@ -24,6 +25,8 @@ pub struct Columns<'a> {
     pub weight: Option<&'a str>,
 }
 
+const CHOOSE_COLUMNS: &str = "hint: `--columns x,y,z` chooses columns by their names in the first line";
+
 impl CsvRows {
     /// Reads every row. The first line is a header if not one of its cells is a number.
     pub fn read(input: impl Read, delimiter: u8, columns: Columns) -> Result<Self> {
@@ -38,8 +41,10 @@ impl CsvRows {
         if !reader.read_byte_record(&mut record)? {
             return Ok(CsvRows::default());
         }
-        let names: Option<Vec<String>> =
-            record.iter().all(|cell| number(cell).is_none()).then(|| record.iter().map(text).collect());
+        let names: Option<Vec<String>> = record
+            .iter()
+            .all(|cell| number(cell).is_none())
+            .then(|| record.iter().map(|name| String::from_utf8_lossy(name).into_owned()).collect());
         let width = record.len();
         let weight = columns.weight.map(|name| position(names.as_deref(), name)).transpose()?;
         let coordinates: Vec<usize> = match columns.coordinates {
@@ -53,15 +58,14 @@ impl CsvRows {
             if record.len() != width {
                 bail!("line {line} must have as many cells as the first line, {width}, found: `{}`", record.len());
             }
-            let read = |column: usize| match number(&record[column]) {
-                Some(value) => Ok(value),
-                None => Err(not_a_number(line, &column_name(names.as_deref(), column), &record[column])),
+            let read = |column: usize| {
+                number(&record[column]).ok_or_else(|| {
+                    let error = not_a_number(line, &column_name(names.as_deref(), column), &record[column]);
+                    if columns.coordinates.is_some() { error } else { anyhow!("{error}\n{CHOOSE_COLUMNS}") }
+                })
             };
             for &column in &coordinates {
-                let value = read(column);
-                let hint = "\nhint: `--columns x,y,z` chooses columns by their names in the first line";
-                rows.values
-                    .push(value.map_err(|e| if columns.coordinates.is_some() { e } else { anyhow::anyhow!("{e}{hint}") })?);
+                rows.values.push(read(column)?);
             }
             if let (Some(weights), Some(column)) = (&mut rows.weights, weight) {
                 weights.push(read(column)?);
@@ -79,12 +83,7 @@ pub fn number(cell: &[u8]) -> Option<f64> {
 
 /// The error of a cell that is no number.
 pub fn not_a_number(line: u64, column: &str, cell: &[u8]) -> anyhow::Error {
-    anyhow::anyhow!("line {line}, column `{column}` must be a number, found: `{}`", text(cell))
-}
-
-/// A cell as a message shows it.
-pub fn text(cell: &[u8]) -> String {
-    String::from_utf8_lossy(cell).into_owned()
+    anyhow!("line {line}, column `{column}` must be a number, found: `{}`", excerpt(cell))
 }
 
 fn column_name(names: Option<&[String]>, column: usize) -> String {
@@ -97,6 +96,6 @@ fn position(names: Option<&[String]>, name: &str) -> Result<usize> {
     };
     match names.iter().position(|n| n == name) {
         Some(column) => Ok(column),
-        None => bail!("no column is called `{name}`, found: `{}`", names.join(",")),
+        None => bail!("no column is called `{name}`, found: `{}`", excerpt(names.join(",").as_bytes())),
     }
 }

@@ -3,6 +3,8 @@
 mod args;
 mod commands;
 mod csv_rows;
+mod excerpt;
+mod format;
 mod input;
 mod npy;
 mod output;

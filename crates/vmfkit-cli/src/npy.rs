@@ -2,6 +2,7 @@
 //!
 //! The header's claims are checked against the length of the input before anything is allocated for them.
 
+use crate::excerpt::excerpt;
 use std::io::{self, Read};
 
 /// What every `.npy` file begins with; two bytes of version follow.
@@ -276,7 +277,7 @@ fn transposed<T: Copy>(rows: usize, columns: usize, values: &[T]) -> Vec<T> {
 }
 
 fn parse_header(text: &str) -> Result<Header, Error> {
-    let fail = || Error::Header { text: text.trim_end().to_owned() };
+    let fail = || Error::Header { text: excerpt(text.trim_end().as_bytes()) };
     let mut literal = Literal { rest: text };
     let (mut descr, mut fortran_order, mut shape) = (None, None, None);
     literal.expect("{").ok_or_else(fail)?;
@@ -287,7 +288,10 @@ fn parse_header(text: &str) -> Result<Header, Error> {
             // A structured type is a list, not a string.
             "descr" => match literal.string() {
                 Some(name) => descr = Some(name),
-                None => return Err(Error::ElementType { descr: literal.rest.trim().to_owned() }),
+                None => {
+                    let list = literal.rest.trim_start().split_inclusive(']').next().unwrap_or_default();
+                    return Err(Error::ElementType { descr: excerpt(list.as_bytes()) });
+                }
             },
             "fortran_order" => {
                 fortran_order = Some(literal.expect("True").is_some());
@@ -298,7 +302,9 @@ fn parse_header(text: &str) -> Result<Header, Error> {
             "shape" => {
                 let digits = literal.tuple().ok_or_else(fail)?;
                 let axes: Result<Vec<usize>, _> = digits.iter().map(|n| n.parse()).collect();
-                shape = Some(axes.map_err(|_| Error::ShapeOverflow { shape: format!("({})", digits.join(", ")) })?);
+                shape = Some(
+                    axes.map_err(|_| Error::ShapeOverflow { shape: excerpt(format!("({})", digits.join(", ")).as_bytes()) })?,
+                );
             }
             _ => return Err(fail()),
         }
@@ -309,7 +315,7 @@ fn parse_header(text: &str) -> Result<Header, Error> {
     let (Some(descr), Some(fortran_order), Some(shape), "") = (descr, fortran_order, shape, literal.rest.trim()) else {
         return Err(fail());
     };
-    let (element, big_endian) = element(descr).ok_or_else(|| Error::ElementType { descr: descr.to_owned() })?;
+    let (element, big_endian) = element(descr).ok_or_else(|| Error::ElementType { descr: excerpt(descr.as_bytes()) })?;
     Ok(Header { element, big_endian, fortran_order, shape })
 }
 

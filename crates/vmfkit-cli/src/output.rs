@@ -44,12 +44,14 @@ impl Output {
         }
         let place = path.display().to_string();
         let open = || -> io::Result<(File, Option<PartialFile>)> {
-            match fs::metadata(path) {
-                Ok(metadata) if !metadata.is_file() => Ok((File::options().write(true).open(path)?, None)),
-                // A link stays a link: what it points to is replaced.
-                Ok(_) => PartialFile::create(fs::canonicalize(path)?),
-                Err(_) => PartialFile::create(path.to_owned()),
-            }
+            // A link stays a link: what it points to is replaced.
+            let target = match fs::metadata(path) {
+                Ok(metadata) if !metadata.is_file() => return Ok((File::options().write(true).open(path)?, None)),
+                Ok(_) => fs::canonicalize(path)?,
+                Err(_) => path.to_owned(),
+            };
+            let (file, partial) = PartialFile::create(target)?;
+            Ok((file, Some(partial)))
         };
         let (file, partial) = open().map_err(|source| WriteError { place: place.clone(), source })?;
         Ok(Self::around(Box::new(file), place, partial))
@@ -61,20 +63,19 @@ impl Output {
 
     /// Appends bytes.
     pub fn write(&mut self, bytes: impl AsRef<[u8]>) -> Result<()> {
-        self.writer.write_all(bytes.as_ref()).map_err(|source| self.failed(source))
+        self.writer.write_all(bytes.as_ref()).map_err(|source| WriteError { place: self.place.clone(), source }.into())
     }
 
     /// Makes the result visible.
-    pub fn finish(mut self) -> Result<()> {
-        self.writer.flush().map_err(|source| self.failed(source))?;
-        match self.partial.take() {
-            Some(partial) => partial.publish().map_err(|source| self.failed(source)),
-            None => Ok(()),
-        }
-    }
-
-    fn failed(&self, source: io::Error) -> anyhow::Error {
-        WriteError { place: self.place.clone(), source }.into()
+    pub fn finish(self) -> Result<()> {
+        let Output { mut writer, place, partial } = self;
+        let finish = || {
+            writer.flush()?;
+            // Some systems do not rename a file that is open.
+            drop(writer);
+            partial.map_or(Ok(()), PartialFile::publish)
+        };
+        finish().map_err(|source| WriteError { place, source }.into())
     }
 }
 
@@ -112,7 +113,7 @@ struct PartialFile {
 }
 
 impl PartialFile {
-    fn create(target: PathBuf) -> io::Result<(File, Option<Self>)> {
+    fn create(target: PathBuf) -> io::Result<(File, Self)> {
         let name = target.file_name().ok_or(io::ErrorKind::InvalidFilename)?.to_string_lossy();
         let path = target.with_file_name(format!(".{name}.{}.partial", std::process::id()));
         REMOVE_ON_INTERRUPT.call_once(|| {
@@ -127,7 +128,7 @@ impl PartialFile {
         let mut unfinished = unfinished();
         let file = File::options().write(true).create_new(true).open(&path)?;
         *unfinished = Some(path);
-        Ok((file, Some(PartialFile { target })))
+        Ok((file, PartialFile { target }))
     }
 
     fn publish(self) -> io::Result<()> {
@@ -146,38 +147,4 @@ impl Drop for PartialFile {
             let _ = fs::remove_file(path);
         }
     }
-}
-
-/// Rows of cells in columns that are as wide as they need be: the first to the left, the others to the right.
-pub fn aligned(rows: &[Vec<String>]) -> String {
-    let width = |column: usize| rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max().unwrap_or(0);
-    let mut text = String::new();
-    for row in rows {
-        for (column, cell) in row.iter().enumerate() {
-            let width = width(column);
-            let padded = if column == 0 { format!("{cell:<width$}") } else { format!("  {cell:>width$}") };
-            text.push_str(&padded);
-        }
-        text.truncate(text.trim_end().len());
-        text.push('\n');
-    }
-    text
-}
-
-/// Seven significant digits, for reading.
-pub fn readable(value: f64) -> String {
-    let magnitude = value.abs();
-    if value == 0.0 || !value.is_finite() {
-        value.to_string()
-    } else if (1e-4..1e15).contains(&magnitude) {
-        let decimals = (6 - magnitude.log10().floor() as i32).clamp(0, 10) as usize;
-        format!("{value:.decimals$}")
-    } else {
-        format!("{value:.6e}")
-    }
-}
-
-/// A number for JSON, which has no infinities (written as the strings `inf` and `-inf`) and no NaN (written as null).
-pub fn json_number(value: f64) -> serde_json::Value {
-    if value.is_infinite() { value.to_string().into() } else { value.into() }
 }

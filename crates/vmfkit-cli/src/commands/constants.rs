@@ -1,8 +1,10 @@
 //! `vmf constants`: a calculator for one point, or for a file of points.
 
-use crate::csv_rows::{not_a_number, number, text};
+use crate::csv_rows::{not_a_number, number};
+use crate::excerpt::excerpt;
+use crate::format::json_number;
 use crate::input;
-use crate::output::{self, Output, json_number};
+use crate::output::Output;
 use anyhow::{Context, Result, anyhow, bail};
 use csv::ByteRecord;
 use rayon::prelude::*;
@@ -49,8 +51,8 @@ pub struct Constants {
     /// Read points from a CSV file with a header, `-` for standard input
     #[arg(long, value_name = "FILE", conflicts_with_all = ["dim", "concentration", "mean_length", "complement", "json"])]
     from: Option<PathBuf>,
-    /// Where the answers to --from go, `-` for standard output
-    #[arg(long, short, value_name = "FILE", default_value = "-", requires = "from")]
+    /// Where the answers go, `-` for standard output
+    #[arg(long, short, value_name = "FILE", default_value = "-")]
     output: PathBuf,
     /// Print one JSON object
     #[arg(long)]
@@ -67,38 +69,42 @@ impl Constants {
 
     fn answer_point(&self) -> Result<()> {
         let dim = usize::try_from(self.dim.expect("required without --from"))?;
-        let concentration = self.concentration_asked_for(dim)?;
-        let rows = describe(dim, concentration);
+        let rows = describe(dim, self.concentration_asked_for(dim)?);
+        let mut text = format!("{:<14}{:<25}{}\n", "d", dim, "dimension");
+        for (_, symbol, value, meaning) in rows {
+            writeln!(text, "{symbol:<14}{:<25}{meaning}", format!("{value:.16e}"))?;
+        }
         if self.json {
             let mut object = Map::new();
             object.insert("dim".to_owned(), dim.into());
             object.extend(rows.map(|(key, _, value, _)| (key.to_owned(), json_number(value))));
-            return output::print(format!("{}\n", Value::from(object)));
+            text = format!("{}\n", Value::from(object));
         }
-        let mut lines = format!("{:<14}{:<25}{}\n", "d", dim, "dimension");
-        for (_, symbol, value, meaning) in rows {
-            writeln!(lines, "{symbol:<14}{:<25}{meaning}", format!("{value:.16e}"))?;
-        }
-        output::print(lines)
+        let mut output = Output::create(&self.output)?;
+        output.write(text)?;
+        output.finish()
     }
 
     fn concentration_asked_for(&self, dim: usize) -> Result<f64> {
-        let (option, given, found) = match (self.concentration, self.mean_length, self.complement) {
-            (Some(given), ..) => return checked_concentration(given),
+        let (name, given, found) = match (self.concentration, self.mean_length, self.complement) {
+            (Some(value), ..) if value >= 0.0 && value.is_finite() => return Ok(value),
+            (Some(value), ..) => return Err(vmfkit::Error::Concentration { value }.into()),
             (_, Some(given), _) => ("mean length", given, bessel::concentration_from_mean_length(dim, given)),
             (.., given) => {
                 let given = given.expect("one of the three is required");
                 ("complement", given, bessel::concentration_from_complement(dim, given))
             }
         };
-        match found {
-            _ if !(0.0..=1.0).contains(&given) => Err(outside_unit_interval(option, given)),
-            f64::INFINITY => bail!(
-                "no finite concentration in dimension {dim} has the {option}: `{given}`\n\
-                 hint: near 1 give `--complement`, which is 1 - R"
-            ),
-            found => Ok(found),
+        if !(0.0..=1.0).contains(&given) {
+            bail!("the {name} must be in [0, 1], found: `{given}`");
         }
+        if found == f64::INFINITY {
+            bail!(
+                "no finite concentration in dimension {dim} has the {name}: `{given}`\n\
+                 hint: near 1 give `--complement`, which is 1 - R"
+            );
+        }
+        Ok(found)
     }
 }
 
@@ -135,14 +141,6 @@ fn ln_bessel_scaled(dim: usize, k: f64) -> f64 {
 
 fn order(dim: usize) -> f64 {
     0.5 * dim as f64 - 1.0
-}
-
-fn checked_concentration(value: f64) -> Result<f64> {
-    if value >= 0.0 && value.is_finite() { Ok(value) } else { Err(vmfkit::Error::Concentration { value }.into()) }
-}
-
-fn outside_unit_interval(name: &str, value: f64) -> anyhow::Error {
-    anyhow!("the {name} must be in [0, 1], found: `{value}`")
 }
 
 /// What a file of points asks for.
@@ -227,8 +225,8 @@ impl Layout {
             Some(Layout { question, dim: position("d")?, given })
         };
         Question::ALL.into_iter().find_map(find).ok_or_else(|| {
-            let names: Vec<_> = header.iter().map(text).collect();
-            anyhow!("line 1 must name the columns d and kappa, kappa1 and kappa2, r or one_minus_r, found: `{}`", names.join(","))
+            let names = header.iter().collect::<Vec<_>>().join(&b',');
+            anyhow!("line 1 must name the columns d and kappa, kappa1 and kappa2, r or one_minus_r, found: `{}`", excerpt(&names))
         })
     }
 
@@ -240,7 +238,7 @@ impl Layout {
         let dim_cell = cell(self.dim, "d")?;
         let dim = std::str::from_utf8(dim_cell).ok().and_then(|d| d.parse().ok()).filter(|&d: &usize| d >= 1);
         let Some(dim) = dim else {
-            bail!("line {line}, column `d` must be a whole number of at least 1, found: `{}`", text(dim_cell));
+            bail!("line {line}, column `d` must be a whole number of at least 1, found: `{}`", excerpt(dim_cell));
         };
         out.push_str(&String::from_utf8_lossy(dim_cell));
         let mut given = [0.0; 2];
@@ -248,7 +246,7 @@ impl Layout {
             let found = cell(column, name)?;
             *value = number(found).ok_or_else(|| not_a_number(line, name, found))?;
             if !self.question.check(*value) {
-                bail!("line {line}, column `{name}` must be {}, found: `{}`", self.question.range(), text(found));
+                bail!("line {line}, column `{name}` must be {}, found: `{}`", self.question.range(), excerpt(found));
             }
             out.push(',');
             out.push_str(&String::from_utf8_lossy(found));

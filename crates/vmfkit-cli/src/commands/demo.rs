@@ -1,13 +1,17 @@
 //! `vmf demo`: a first look, without any file.
 
-use crate::output::{self, aligned, json_number, readable};
-use anyhow::Result;
+use crate::format::{aligned, json_number, readable};
+use crate::output;
+use anyhow::{Result, bail};
 use serde_json::json;
 use std::fmt::Write;
 use std::time::Instant;
 use vmfkit::estimate::{ln_likelihood, maximum_likelihood};
 use vmfkit::train::{Adam, Start};
 use vmfkit::{Block, ConcentrationEstimator, Sampler, SufficientStats, VonMisesFisher};
+
+/// Half a gigabyte of rows.
+const MOST_VALUES: usize = 1 << 26;
 
 /// Sample a density and fit it three ways: a first look, without any file
 #[derive(Debug, clap::Args)]
@@ -41,7 +45,11 @@ impl Demo {
     pub fn run(&self) -> Result<()> {
         let dim = usize::try_from(self.dim)?;
         let truth = VonMisesFisher::along(random_direction(dim, self.seed)?, self.concentration)?;
-        let mut rows = vec![0f32; dim * usize::try_from(self.rows)?];
+        let values = dim * usize::try_from(self.rows)?;
+        if values > MOST_VALUES {
+            bail!("a demo must have at most {MOST_VALUES} numbers, rows times dimension, found: `{values}`");
+        }
+        let mut rows = vec![0.0; values];
         Sampler::new(&truth).fill(self.seed, 0, &mut rows)?;
         let block = Block::new(dim, &rows)?;
 
@@ -84,7 +92,7 @@ impl Demo {
                 outcome.method.to_owned(),
                 readable(outcome.density.concentration()),
                 format!("{:.2e}", outcome.relative_error(truth)),
-                format!("{:.4}", outcome.angle(truth).to_degrees()),
+                readable(outcome.angle(truth).to_degrees()),
                 format!("{:.3e}", outcome.squared_error(truth)),
                 format!("{:.4}", outcome.ln_likelihood),
                 format!("{:.1}", outcome.milliseconds),

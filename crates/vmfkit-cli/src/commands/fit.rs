@@ -1,9 +1,10 @@
 //! `vmf fit`: one density for the rows of a file.
 
 use crate::csv_rows::Columns;
+use crate::format::{json_number, readable};
 use crate::input::{self, Table};
 use crate::npy::Values;
-use crate::output::{self, json_number, readable};
+use crate::output;
 use anyhow::{Context, Result, anyhow, bail};
 use clap::ValueEnum;
 use serde_json::{Value, json};
@@ -43,7 +44,7 @@ pub struct Fit {
     /// File with one weight a row
     #[arg(long, value_name = "FILE", conflicts_with = "weight_column")]
     weights: Option<PathBuf>,
-    /// Divide each row by its length (done in any case for half precision, which cannot hold unit rows)
+    /// Divide each row by its length; half precision always is
     #[arg(long)]
     rescale: bool,
     /// How the concentration is found from the mean length
@@ -55,7 +56,7 @@ pub struct Fit {
     /// Confidence of the interval and of the cone
     #[arg(long, default_value_t = 0.95, allow_hyphen_values = true)]
     level: f64,
-    /// Test whether the rows look like draws of the fitted density, against this many simulated samples [default: 199]
+    /// Test the fit against this many simulated samples [default: 199]
     #[arg(long, value_name = "REPLICATES", num_args = 0..=1, require_equals = true, default_missing_value = "199")]
     goodness_of_fit: Option<usize>,
     /// In closed form, or by stochastic gradient steps
@@ -222,10 +223,15 @@ impl Fit {
             };
             (block.map_err(with_hint)?, None)
         };
-        match &table.weights {
-            Some(weights) => Ok((block.with_weights(weights)?, rescaled)),
-            None => Ok((block, rescaled)),
-        }
+        let Some(weights) = &table.weights else {
+            return Ok((block, rescaled));
+        };
+        let weighted = block.with_weights(weights);
+        let weighted = match &self.weights {
+            Some(path) => weighted.with_context(|| input::display(path))?,
+            None => weighted?,
+        };
+        Ok((weighted, rescaled))
     }
 }
 
@@ -327,10 +333,10 @@ impl Report {
             ("  standard error", readable(inference.standard_error())),
             ("  interval", format!("{} to {} ({percent}%)", readable(low), readable(high))),
             ("  bias corrected", readable(inference.corrected_concentration())),
-            ("log-likelihood", format!("{}, {} a row", readable(*ln_likelihood), readable(ln_likelihood / self.total_weight))),
+            ("log-likelihood", format!("{ln_likelihood:.4}, {} a row", readable(ln_likelihood / self.total_weight))),
         ]);
         if self.method != "exact" {
-            lines.push(("  exact", readable(self.exact.ln_likelihood)));
+            lines.push(("  exact", format!("{:.4}", self.exact.ln_likelihood)));
         }
         lines.extend([
             ("mean length", format!("{}, 1 - R = {}", readable(self.mean_length.0), readable(self.mean_length.1))),
@@ -365,7 +371,11 @@ impl Report {
 
 /// A p-value, which may be too small to print.
 fn probability(value: f64) -> String {
-    if value == 0.0 { "0 (below 1e-308)".to_owned() } else { format!("{value:.3e}") }
+    match value {
+        0.0 => "0 (below 1e-308)".to_owned(),
+        _ if value >= 1e-3 => format!("{value:.4}"),
+        _ => format!("{value:.2e}"),
+    }
 }
 
 fn first_coordinates(direction: &[f64]) -> String {

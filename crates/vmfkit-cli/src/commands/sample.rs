@@ -41,7 +41,7 @@ pub struct Sample {
     /// Number of rows
     #[arg(short = 'n', long, value_name = "N")]
     rows: u64,
-    /// Mean direction, of any length but 0: numbers with commas between, or a .npy or .csv file [default: the first axis]
+    /// Mean direction, of any length: numbers, or a .npy or .csv file [default: 1,0,0...]
     #[arg(long, value_name = "VECTOR", allow_hyphen_values = true)]
     mean_direction: Option<String>,
     /// Precision of the numbers
@@ -146,7 +146,6 @@ impl Sample {
             }
             progress.show(first + block.len() / dim);
         }
-        progress.clear();
         output.finish()
     }
 }
@@ -202,8 +201,10 @@ impl Progress {
             output::overwrite_note(format_args!("{done} of {} rows", self.rows));
         }
     }
+}
 
-    fn clear(&self) {
+impl Drop for Progress {
+    fn drop(&mut self) {
         if self.shown {
             output::overwrite_note("");
         }

@@ -110,7 +110,8 @@ fn unreadable_files_are_named() {
 
 #[test]
 fn bad_cells_are_named() {
-    fit_of("x.csv", "x,y\n0.6,0.8\n0.6,eight\n", "").refused(&["x.csv: line 3, column `y` must be a number, found: `eight`"]);
+    fit_of("x.csv", "x,y\n0.6,0.8\n0.6,eight\n", "")
+        .refused(&["x.csv: line 3, column `y` must be a number, found: `eight`\nhint: `--columns"]);
     fit_of("x.csv", "0.6,0.8\n,1\n", "").refused(&["line 2, column `1` must be a number, found: ``"]);
     fit_of("x.csv", "0.6,eight\n0.6,0.8\n", "").refused(&["line 1, column `2` must be a number, found: `eight`"]);
     fit_of("x.csv", "0.6,0.8\n0.6\n", "").refused(&["line 2 must have as many cells as the first line, 2, found: `1`"]);
@@ -125,7 +126,7 @@ fn bad_cells_are_named() {
 fn weights_of_another_length_are_refused() {
     let weights = testdata("npy").join("weights.npy");
     let run = fit_of("x.npy", rows(2, &[0.6, 0.8]), &format!("--weights {}", weights.display()));
-    run.refused(&["expected 1 weights, one a row, found: `4`"]);
+    run.refused(&["weights.npy: expected 1 weights, one a row, found: `4`"]);
 }
 
 #[test]

@@ -34,6 +34,7 @@ fn help_names_the_verbs_and_the_exit_codes() {
     }
     assert_eq!(workspace.run("help").success(), help);
     assert_eq!(workspace.run("--version").success(), format!("vmf {}\n", env!("CARGO_PKG_VERSION")));
+    workspace.run("demo --dim 100000 -n 1000000").refused(&["found: `100000000000`"]);
     workspace.run("tidy").refused(&["tidy"]);
     workspace.run("").refused(&["Usage"]);
 }

@@ -143,21 +143,27 @@ impl Sampler {
         if let Deviation::Sphere(kernel) = &self.deviation {
             return kernel.fill(rng, row);
         }
-        let norm = loop {
-            row[1..].iter_mut().for_each(|x| *x = rng.sample(StandardNormal));
-            let norm = dot(&row[1..], &row[1..]).sqrt();
-            if norm > 0.0 {
-                break norm;
+        let mut normals = vec![0.0; row.len() - 1];
+        self.draw_into(rng, &mut normals, row);
+    }
+
+    /// One row, with room for its normals.
+    fn draw_into<R: Rng + ?Sized, T: Scalar>(&self, rng: &mut R, normals: &mut [f64], row: &mut [T]) {
+        let (first, rest) = self.mean_direction.split_first().expect("at least two coordinates");
+        let (norm, product) = loop {
+            normals.iter_mut().for_each(|x| *x = rng.sample(StandardNormal));
+            let (square, product) = square_and_product(normals, rest);
+            if square > 0.0 {
+                break (square.sqrt(), product);
             }
         };
         let s = self.draw_deviation(rng);
         let (t, across) = (1.0 - s, (s * (2.0 - s)).max(0.0).sqrt() / norm);
-        let mu = &self.mean_direction;
-        let along = across * dot(&row[1..], &mu[1..]);
+        let along = across * product;
         let (mean_part, normal_part) = (t + self.sign * along * self.reflection, -self.sign * across);
-        row[0] = mu[0] * t + along;
-        for (x, m) in row[1..].iter_mut().zip(&mu[1..]) {
-            *x = mean_part * m + normal_part * *x;
+        row[0] = T::from_f64(first * t + along);
+        for ((x, m), n) in row[1..].iter_mut().zip(rest).zip(&*normals) {
+            *x = T::from_f64(mean_part * m + normal_part * n);
         }
     }
 
@@ -215,13 +221,10 @@ impl Sampler {
             }
             return kernel.fill(&mut rng, out);
         }
-        let mut row = vec![0.0; dim];
-        (0..skipped).for_each(|_| self.draw(&mut rng, &mut row));
-        for target in out.chunks_exact_mut(dim) {
-            self.draw(&mut rng, &mut row);
-            for (x, y) in target.iter_mut().zip(&row) {
-                *x = T::from_f64(*y);
-            }
+        let (mut normals, mut passed_over) = (vec![0.0; dim - 1], vec![0.0; dim]);
+        (0..skipped).for_each(|_| self.draw_into(&mut rng, &mut normals, &mut passed_over));
+        for row in out.chunks_exact_mut(dim) {
+            self.draw_into(&mut rng, &mut normals, row);
         }
     }
 }
@@ -232,15 +235,20 @@ pub(crate) fn stream_rng(seed: u64, stream: u64) -> Xoshiro256PlusPlus {
     Xoshiro256PlusPlus::from_rng(&mut SplitMix64::seed_from_u64(scrambled ^ stream))
 }
 
-/// x . y in eight running sums.
-fn dot(x: &[f64], y: &[f64]) -> f64 {
-    let mut sums = [0.0; 8];
-    let (xs, ys) = (x.chunks_exact(8), y.chunks_exact(8));
-    let rest: f64 = xs.remainder().iter().zip(ys.remainder()).map(|(x, y)| x * y).sum();
+/// x . x and x . y, in running sums that vectorise.
+fn square_and_product(x: &[f64], y: &[f64]) -> (f64, f64) {
+    let (mut squares, mut products) = ([0.0; 4], [0.0; 4]);
+    let (xs, ys) = (x.chunks_exact(4), y.chunks_exact(4));
+    let (mut square, mut product) = (0.0, 0.0);
+    for (x, y) in xs.remainder().iter().zip(ys.remainder()) {
+        square += x * x;
+        product += x * y;
+    }
     for (x, y) in xs.zip(ys) {
-        for lane in 0..8 {
-            sums[lane] += x[lane] * y[lane];
+        for lane in 0..4 {
+            squares[lane] += x[lane] * x[lane];
+            products[lane] += x[lane] * y[lane];
         }
     }
-    rest + sums.iter().sum::<f64>()
+    (square + squares.iter().sum::<f64>(), product + products.iter().sum::<f64>())
 }
