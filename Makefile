@@ -18,6 +18,7 @@ $(VENV)/compare-ready: $(VENV)/ready compare/requirements.txt
 test: $(VENV)/ready
 	cargo test --release --workspace --locked
 	$(PYTHON) testdata/bessel_series.py --check
+	$(PYTHON) testdata/normal_layers.py --check
 	$(PYTHON) testdata/check_with_numpy.py target/release/vmf
 
 lint:

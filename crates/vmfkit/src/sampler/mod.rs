@@ -11,13 +11,16 @@
 //! Everything is written in s, not in t, so that k = 1e30 is no harder than k = 1. A Householder reflection takes the first axis
 //! to mu; of the two that do, the one without cancellation is used, so mu = e1 and mu = -e1 are nothing special.
 
+#[rustfmt::skip]
+mod layers;
+mod normals;
 mod three;
 
 use crate::block::Scalar;
 use crate::distribution::VonMisesFisher;
 use crate::error::{Error, Result};
 use rand::{Rng, RngExt, SeedableRng};
-use rand_distr::{Distribution, Gamma, StandardNormal};
+use rand_distr::{Distribution, Gamma};
 use rand_xoshiro::{SplitMix64, Xoshiro256PlusPlus};
 use rayon::prelude::*;
 use std::f64::consts::FRAC_PI_2;
@@ -151,7 +154,7 @@ impl Sampler {
     fn draw_into<R: Rng + ?Sized, T: Scalar>(&self, rng: &mut R, normals: &mut [f64], row: &mut [T]) {
         let (first, rest) = self.mean_direction.split_first().expect("at least two coordinates");
         let (norm, product) = loop {
-            normals.iter_mut().for_each(|x| *x = rng.sample(StandardNormal));
+            normals::fill(rng, normals);
             let (square, product) = square_and_product(normals, rest);
             if square > 0.0 {
                 break (square.sqrt(), product);

@@ -1,0 +1,94 @@
+//! Standard normals by the slice: the ziggurat of Marsaglia and Tsang, doi:10.18637/jss.v005.i08, with 256 layers.
+//!
+//! rand_distr has the same algorithm, but whether its fast path is inlined into a loop is left to chance, and a call costs as much
+//! as a normal (3 ns or 5.5 ns a value). Here it always is.
+
+use super::layers::{EDGE, HEIGHT, TAIL};
+use rand::{Rng, RngExt};
+
+/// Fills a slice with independent standard normals.
+pub(super) fn fill<R: Rng + ?Sized>(rng: &mut R, out: &mut [f64]) {
+    for value in out {
+        *value = normal(rng);
+    }
+}
+
+#[inline(always)]
+fn normal<R: Rng + ?Sized>(rng: &mut R) -> f64 {
+    let bits = rng.next_u64();
+    let layer = (bits & 0xff) as usize;
+    // 52 other bits as the mantissa of a number in [2, 4), less 3: uniform on [-1, 1).
+    let uniform = f64::from_bits(0x4000_0000_0000_0000 | (bits >> 12)) - 3.0;
+    let x = uniform * EDGE[layer];
+    // 98.8 % of all values lie under the next layer, and so under the curve.
+    if x.abs() < EDGE[layer + 1] { x } else { near_the_edge(rng, layer, uniform, x) }
+}
+
+/// A value in the part of its layer that the curve cuts, or a new one if it is above the curve.
+#[cold]
+#[inline(never)]
+fn near_the_edge<R: Rng + ?Sized>(rng: &mut R, layer: usize, uniform: f64, x: f64) -> f64 {
+    if layer == 0 {
+        return tail(rng).copysign(uniform);
+    }
+    let (low, high) = (HEIGHT[layer], HEIGHT[layer + 1]);
+    if low + (high - low) * rng.random::<f64>() < (-0.5 * x * x).exp() {
+        return x;
+    }
+    normal(rng)
+}
+
+/// A value beyond the last edge: Marsaglia's exponential proposals.
+fn tail<R: Rng + ?Sized>(rng: &mut R) -> f64 {
+    loop {
+        // 1 - U is never 0.
+        let (beyond, level) = (-(1.0 - rng.random::<f64>()).ln() / TAIL, -(1.0 - rng.random::<f64>()).ln());
+        if 2.0 * level >= beyond * beyond {
+            return TAIL + beyond;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sampler::stream_rng;
+
+    /// Shares of ten million values in bins, against the normal law; 5 standard errors, seed fixed.
+    #[test]
+    fn values_are_normal_in_the_body_and_in_the_tail() {
+        // P(|x| > z), from tables of the normal law.
+        let law = [
+            (0.1, 0.920_344_325_445_942),
+            (0.5, 0.617_075_077_451_974),
+            (1.0, 0.317_310_507_862_914),
+            (2.0, 0.045_500_263_896_358_4),
+            (3.0, 0.002_699_796_063_260_19),
+            (3.6, 3.182_171_697_404_96e-4),
+            (3.7, 2.155_961_480_285_21e-4),
+            (4.0, 6.334_248_366_623_99e-5),
+            (4.5, 6.795_346_249_460_06e-6),
+        ];
+        let (n, mut above, mut positive, mut fourth) = (10_000_000u32, [0u32; 9], 0u32, 0.0);
+        let mut rng = stream_rng(1, 0);
+        let mut values = vec![0.0; 1000];
+        for _ in 0..n / 1000 {
+            fill(&mut rng, &mut values);
+            for x in &values {
+                positive += u32::from(*x > 0.0);
+                fourth += x.powi(4);
+                for (count, (z, _)) in above.iter_mut().zip(law) {
+                    *count += u32::from(x.abs() > z);
+                }
+            }
+        }
+        let n = f64::from(n);
+        for (count, (z, p)) in above.iter().zip(law) {
+            let error = (f64::from(*count) - n * p) / (n * p * (1.0 - p)).sqrt();
+            assert!(error.abs() < 5.0, "beyond {z}: {error} standard errors");
+        }
+        assert!((f64::from(positive) - 0.5 * n).abs() < 2.5 * n.sqrt());
+        // The fourth moment is 3, and the variance of x^4 is 96.
+        assert!((fourth / n - 3.0).abs() < 5.0 * (96.0 / n).sqrt());
+    }
+}
