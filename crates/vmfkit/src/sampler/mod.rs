@@ -14,16 +14,18 @@
 #[rustfmt::skip]
 mod layers;
 mod normals;
+mod stream;
 mod three;
 
 use crate::block::Scalar;
 use crate::distribution::VonMisesFisher;
 use crate::error::{Error, Result};
-use rand::{Rng, RngExt, SeedableRng};
+use rand::{Rng, RngExt};
 use rand_distr::{Distribution, Gamma};
-use rand_xoshiro::{SplitMix64, Xoshiro256PlusPlus};
 use rayon::prelude::*;
 use std::f64::consts::FRAC_PI_2;
+pub(crate) use stream::Stream;
+use stream::{Caller, Words};
 
 /// Values that one stream of random numbers makes, more or less: a stream serves whole rows.
 const VALUES_PER_STREAM: usize = 1 << 15;
@@ -103,7 +105,7 @@ impl Envelope {
     }
 
     #[inline]
-    fn accepts<R: Rng + ?Sized>(&self, s: f64, rng: &mut R) -> bool {
+    fn accepts<R: Rng>(&self, s: f64, rng: &mut R) -> bool {
         let uniform: f64 = rng.random();
         let level = self.ln_acceptance(s);
         // 1 + x <= e^x: most proposals need no second logarithm.
@@ -144,25 +146,25 @@ impl Sampler {
     pub fn draw<R: Rng + ?Sized>(&self, rng: &mut R, row: &mut [f64]) {
         assert_eq!(row.len(), self.dim(), "one place in `row` for each coordinate");
         if let Deviation::Sphere(kernel) = &self.deviation {
-            return kernel.fill(rng, row);
+            return kernel.fill(&mut Caller(rng), row);
         }
         let mut normals = vec![0.0; row.len() - 1];
-        self.draw_into(rng, &mut normals, row);
+        self.draw_into(&mut Caller(rng), &mut normals, row);
     }
 
     /// One row, with room for its normals.
-    fn draw_into<R: Rng + ?Sized, T: Scalar>(&self, rng: &mut R, normals: &mut [f64], row: &mut [T]) {
+    fn draw_into<R: Words, T: Scalar>(&self, rng: &mut R, normals: &mut [f64], row: &mut [T]) {
         let (first, rest) = self.mean_direction.split_first().expect("at least two coordinates");
-        let (norm, product) = loop {
+        let norm = loop {
             normals::fill(rng, normals);
-            let (square, product) = square_and_product(normals, rest);
-            if square > 0.0 {
-                break (square.sqrt(), product);
+            let norm = dot(normals, normals).sqrt();
+            if norm > 0.0 {
+                break norm;
             }
         };
         let s = self.draw_deviation(rng);
         let (t, across) = (1.0 - s, (s * (2.0 - s)).max(0.0).sqrt() / norm);
-        let along = across * product;
+        let along = across * dot(normals, rest);
         let (mean_part, normal_part) = (t + self.sign * along * self.reflection, -self.sign * across);
         row[0] = T::from_f64(first * t + along);
         for ((x, m), n) in row[1..].iter_mut().zip(rest).zip(&*normals) {
@@ -171,7 +173,7 @@ impl Sampler {
     }
 
     /// s = 1 - mu . x of one draw.
-    fn draw_deviation<R: Rng + ?Sized>(&self, rng: &mut R) -> f64 {
+    fn draw_deviation<R: Rng>(&self, rng: &mut R) -> f64 {
         match &self.deviation {
             Deviation::Circle(envelope) => loop {
                 // Beta(1/2, 1/2) is the arcsine law.
@@ -217,7 +219,7 @@ impl Sampler {
     /// The rows of one stream, after the first `skipped` of them.
     fn fill_from_stream<T: Scalar>(&self, seed: u64, stream: u64, skipped: usize, out: &mut [T]) {
         let dim = self.dim();
-        let mut rng = stream_rng(seed, stream);
+        let mut rng = Stream::new(seed, stream);
         if let Deviation::Sphere(kernel) = &self.deviation {
             for _ in 0..2 * skipped {
                 rng.next_u64();
@@ -232,26 +234,15 @@ impl Sampler {
     }
 }
 
-/// The generator of one stream of a seed's table; distinct (seed, stream) pairs are scrambled twice, so they share nothing.
-pub(crate) fn stream_rng(seed: u64, stream: u64) -> Xoshiro256PlusPlus {
-    let scrambled = SplitMix64::seed_from_u64(seed).next_u64();
-    Xoshiro256PlusPlus::from_rng(&mut SplitMix64::seed_from_u64(scrambled ^ stream))
-}
-
-/// x . x and x . y, in running sums that vectorise.
-fn square_and_product(x: &[f64], y: &[f64]) -> (f64, f64) {
-    let (mut squares, mut products) = ([0.0; 4], [0.0; 4]);
-    let (xs, ys) = (x.chunks_exact(4), y.chunks_exact(4));
-    let (mut square, mut product) = (0.0, 0.0);
-    for (x, y) in xs.remainder().iter().zip(ys.remainder()) {
-        square += x * x;
-        product += x * y;
-    }
+/// x . y in eight running sums.
+fn dot(x: &[f64], y: &[f64]) -> f64 {
+    let mut sums = [0.0; 8];
+    let (xs, ys) = (x.chunks_exact(8), y.chunks_exact(8));
+    let rest: f64 = xs.remainder().iter().zip(ys.remainder()).map(|(x, y)| x * y).sum();
     for (x, y) in xs.zip(ys) {
-        for lane in 0..4 {
-            squares[lane] += x[lane] * x[lane];
-            products[lane] += x[lane] * y[lane];
+        for lane in 0..8 {
+            sums[lane] += x[lane] * y[lane];
         }
     }
-    (square + squares.iter().sum::<f64>(), product + products.iter().sum::<f64>())
+    rest + sums.iter().sum::<f64>()
 }

@@ -4,9 +4,9 @@
 //! polynomials of our own, because a loop over library calls does not vectorise. The kernel is compiled twice, once for AVX2,
 //! and both do the same operations in the same order (no fused multiply-add), so the bits do not depend on the processor.
 
+use super::stream::Words;
 use crate::block::Scalar;
 use crate::distribution::VonMisesFisher;
-use rand::Rng;
 
 /// Rows that go through the kernel together.
 const BATCH: usize = 64;
@@ -51,13 +51,15 @@ impl Kernel {
     }
 
     /// Draws rows, each from the next two words of the generator.
-    pub(super) fn fill<R: Rng + ?Sized, T: Scalar>(&self, rng: &mut R, out: &mut [T]) {
+    pub(super) fn fill<R: Words, T: Scalar>(&self, rng: &mut R, out: &mut [T]) {
         let (mut x, mut y, mut z) = ([0.0; BATCH], [0.0; BATCH], [0.0; BATCH]);
+        let mut bits = [0.0; 2 * BATCH];
         for rows in out.chunks_mut(3 * BATCH) {
             let count = rows.len() / 3;
-            for (v, w) in x[..count].iter_mut().zip(&mut y) {
-                *v = (rng.next_u64() >> 11) as f64 * UNIT;
-                *w = (rng.next_u64() >> 11) as f64 * UNIT;
+            rng.fill_bits(&mut bits[..2 * count]);
+            for (i, pair) in bits[..2 * count].chunks_exact(2).enumerate() {
+                x[i] = (pair[0].to_bits() >> 11) as f64 * UNIT;
+                y[i] = (pair[1].to_bits() >> 11) as f64 * UNIT;
             }
             if count == 1 {
                 (x[0], y[0], z[0]) = self.row(x[0], y[0]);

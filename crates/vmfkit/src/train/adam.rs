@@ -4,7 +4,7 @@ use crate::block::Block;
 use crate::distribution::VonMisesFisher;
 use crate::error::{Error, Result};
 use crate::estimate::{ConcentrationEstimator, gradient, ln_likelihood, maximum_likelihood};
-use crate::sampler::stream_rng;
+use crate::sampler::Stream;
 use crate::stats::SufficientStats;
 use rand::seq::SliceRandom;
 use rand::{Rng, RngExt};
@@ -167,7 +167,7 @@ impl Adam {
         if !(weight > 0.0) {
             return Err(Error::NoRows { weight });
         }
-        let mut rng = stream_rng(self.seed, 0);
+        let mut rng = Stream::new(self.seed, 0);
         let mut order: Vec<usize> = (0..block.len()).collect();
         order.shuffle(&mut rng);
         // The unnormalised direction, then ln k.

@@ -1,0 +1,202 @@
+//! [`Stream`]: the random words of one piece of a seed's endless table.
+//!
+//! Eight Xoshiro256++ generators (Blackman and Vigna, doi:10.1145/3460772) run side by side, so that their words come out of vector
+//! registers and no word waits for the one before it: about 0.4 ns a word with AVX2, against 1.2 ns one by one. The refill is compiled
+//! with and without AVX2 and does the same integer arithmetic in both.
+
+use rand::{Rng, SeedableRng, TryRng};
+use rand_xoshiro::SplitMix64;
+use std::convert::Infallible;
+
+const LANES: usize = 8;
+const BUFFER: usize = 256;
+
+type Lanes = [u64; LANES];
+
+/// Random words that depend on a seed and a stream number alone.
+#[derive(Clone)]
+pub(crate) struct Stream {
+    state: [Lanes; 4],
+    words: [u64; BUFFER],
+    used: usize,
+}
+
+impl Stream {
+    /// Distinct (seed, stream) pairs are scrambled twice, so they share nothing.
+    pub(crate) fn new(seed: u64, stream: u64) -> Self {
+        let scrambled = SplitMix64::seed_from_u64(seed).next_u64();
+        let mut words = SplitMix64::seed_from_u64(scrambled ^ stream);
+        let state = std::array::from_fn(|_| std::array::from_fn(|_| words.next_u64()));
+        Stream { state, words: [0; BUFFER], used: BUFFER }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn refill(&mut self) {
+        self.used = 0;
+        #[cfg(target_arch = "x86_64")]
+        if std::arch::is_x86_feature_detected!("avx2") {
+            // SAFETY: the processor has AVX2.
+            return unsafe { refill_avx2(&mut self.state, &mut self.words) };
+        }
+        refill(&mut self.state, &mut self.words);
+    }
+}
+
+/// [`refill`] with four lanes in a register; the compiler does not find them by itself.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2")]
+fn refill_avx2(state: &mut [Lanes; 4], words: &mut [u64; BUFFER]) {
+    use std::arch::x86_64::*;
+    // SAFETY (all three): an array of four u64 and a vector of 256 bits have the same size, and any bits are valid in either.
+    let load = |lanes: &[u64]| unsafe { _mm256_loadu_si256(lanes[..4].as_ptr().cast()) };
+    let store = |lanes: &mut [u64], vector| unsafe { _mm256_storeu_si256(lanes[..4].as_mut_ptr().cast(), vector) };
+    let mut halves: [[__m256i; 4]; 2] = std::array::from_fn(|half| std::array::from_fn(|i| load(&state[i][4 * half..])));
+    for out in words.chunks_exact_mut(LANES) {
+        for (half, [s0, s1, s2, s3]) in halves.iter_mut().enumerate() {
+            let sum = _mm256_add_epi64(*s0, *s3);
+            let turned = _mm256_or_si256(_mm256_slli_epi64::<23>(sum), _mm256_srli_epi64::<41>(sum));
+            store(&mut out[4 * half..], _mm256_add_epi64(turned, *s0));
+            let shifted = _mm256_slli_epi64::<17>(*s1);
+            *s2 = _mm256_xor_si256(*s2, *s0);
+            *s3 = _mm256_xor_si256(*s3, *s1);
+            *s1 = _mm256_xor_si256(*s1, *s2);
+            *s0 = _mm256_xor_si256(*s0, *s3);
+            *s2 = _mm256_xor_si256(*s2, shifted);
+            *s3 = _mm256_or_si256(_mm256_slli_epi64::<45>(*s3), _mm256_srli_epi64::<19>(*s3));
+        }
+    }
+    for (half, vectors) in halves.into_iter().enumerate() {
+        for (lanes, vector) in state.iter_mut().zip(vectors) {
+            store(&mut lanes[4 * half..], vector);
+        }
+    }
+}
+
+fn refill(state: &mut [Lanes; 4], words: &mut [u64; BUFFER]) {
+    let [s0, s1, s2, s3] = state;
+    for out in words.chunks_exact_mut(LANES) {
+        for lane in 0..LANES {
+            out[lane] = s0[lane].wrapping_add(s3[lane]).rotate_left(23).wrapping_add(s0[lane]);
+            let shifted = s1[lane] << 17;
+            s2[lane] ^= s0[lane];
+            s3[lane] ^= s1[lane];
+            s1[lane] ^= s2[lane];
+            s0[lane] ^= s3[lane];
+            s2[lane] ^= shifted;
+            s3[lane] = s3[lane].rotate_left(45);
+        }
+    }
+}
+
+/// A generator that hands out many words at once.
+pub(super) trait Words: Rng {
+    /// Leaves the next words in the bits of `out`: the same that `next_u64` would give one by one.
+    fn fill_bits(&mut self, out: &mut [f64]);
+}
+
+impl Words for Stream {
+    fn fill_bits(&mut self, mut out: &mut [f64]) {
+        while !out.is_empty() {
+            if self.used == BUFFER {
+                self.refill();
+            }
+            let words = &self.words[self.used..];
+            let (now, later) = out.split_at_mut(words.len().min(out.len()));
+            now.iter_mut().zip(words).for_each(|(value, &word)| *value = f64::from_bits(word));
+            self.used += now.len();
+            out = later;
+        }
+    }
+}
+
+/// A caller's generator, word by word.
+pub(super) struct Caller<'a, R: ?Sized>(pub &'a mut R);
+
+impl<R: Rng + ?Sized> Words for Caller<'_, R> {
+    fn fill_bits(&mut self, out: &mut [f64]) {
+        out.iter_mut().for_each(|value| *value = f64::from_bits(self.0.next_u64()));
+    }
+}
+
+impl<R: Rng + ?Sized> TryRng for Caller<'_, R> {
+    type Error = Infallible;
+
+    #[inline]
+    fn try_next_u32(&mut self) -> Result<u32, Infallible> {
+        Ok(self.0.next_u32())
+    }
+
+    #[inline]
+    fn try_next_u64(&mut self) -> Result<u64, Infallible> {
+        Ok(self.0.next_u64())
+    }
+
+    fn try_fill_bytes(&mut self, bytes: &mut [u8]) -> Result<(), Infallible> {
+        self.0.fill_bytes(bytes);
+        Ok(())
+    }
+}
+
+impl TryRng for Stream {
+    type Error = Infallible;
+
+    #[inline]
+    fn try_next_u32(&mut self) -> Result<u32, Infallible> {
+        // The lowest bits of this generator are its weakest.
+        Ok((self.next_u64() >> 32) as u32)
+    }
+
+    #[inline(always)]
+    fn try_next_u64(&mut self) -> Result<u64, Infallible> {
+        if self.used == BUFFER {
+            self.refill();
+        }
+        let word = self.words[self.used];
+        self.used += 1;
+        Ok(word)
+    }
+
+    fn try_fill_bytes(&mut self, bytes: &mut [u8]) -> Result<(), Infallible> {
+        for chunk in bytes.chunks_mut(8) {
+            chunk.copy_from_slice(&self.next_u64().to_le_bytes()[..chunk.len()]);
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rand_xoshiro::Xoshiro256PlusPlus;
+
+    /// Every lane is the generator of the literature.
+    #[test]
+    fn lanes_are_xoshiro() {
+        let mut stream = Stream::new(3, 9);
+        let mut lanes: Vec<Xoshiro256PlusPlus> = (0..LANES)
+            .map(|lane| {
+                let mut seed = [0; 32];
+                for (bytes, word) in seed.chunks_exact_mut(8).zip(&stream.state) {
+                    bytes.copy_from_slice(&word[lane].to_le_bytes());
+                }
+                Xoshiro256PlusPlus::from_seed(seed)
+            })
+            .collect();
+        for _ in 0..3 * BUFFER / LANES {
+            for lane in &mut lanes {
+                assert_eq!(stream.next_u64(), lane.next_u64());
+            }
+        }
+    }
+
+    #[test]
+    fn the_portable_refill_gives_the_same_words() {
+        let mut stream = Stream::new(1, 2);
+        let (mut state, mut words) = (stream.state, [0; BUFFER]);
+        refill(&mut state, &mut words);
+        assert!(words.iter().all(|&word| word == stream.next_u64()));
+        assert_ne!(Stream::new(1, 3).next_u64(), words[0]);
+        assert_ne!(Stream::new(2, 2).next_u64(), words[0]);
+    }
+}
