@@ -155,15 +155,15 @@ impl Sampler {
     /// One row, with room for its normals.
     fn draw_into<R: Words, T: Scalar>(&self, rng: &mut R, normals: &mut [f64], row: &mut [T]) {
         let (first, rest) = self.mean_direction.split_first().expect("at least two coordinates");
-        let norm = loop {
+        let square = loop {
             normals::fill(rng, normals);
-            let norm = dot(normals, normals).sqrt();
-            if norm > 0.0 {
-                break norm;
+            let square = dot(normals, normals);
+            if square > 0.0 {
+                break square;
             }
         };
-        let s = self.draw_deviation(rng);
-        let (t, across) = (1.0 - s, (s * (2.0 - s)).max(0.0).sqrt() / norm);
+        let s = self.draw_deviation(rng, 0.5 * square);
+        let (t, across) = (1.0 - s, (s * (2.0 - s) / square).max(0.0).sqrt());
         let along = across * dot(normals, rest);
         let (mean_part, normal_part) = (t + self.sign * along * self.reflection, -self.sign * across);
         row[0] = T::from_f64(first * t + along);
@@ -172,8 +172,9 @@ impl Sampler {
         }
     }
 
-    /// s = 1 - mu . x of one draw.
-    fn draw_deviation<R: Rng>(&self, rng: &mut R) -> f64 {
+    /// s = 1 - mu . x of one draw, given half the squared length of the d - 1 normals beside it. That is a gamma variate, independent
+    /// of their direction: half of a first proposal for nothing.
+    fn draw_deviation<R: Rng>(&self, rng: &mut R, half_square: f64) -> f64 {
         match &self.deviation {
             Deviation::Circle(envelope) => loop {
                 // Beta(1/2, 1/2) is the arcsine law.
@@ -183,14 +184,17 @@ impl Sampler {
                     return s;
                 }
             },
-            Deviation::General(envelope, gamma) => loop {
-                let (x, y) = (gamma.sample(rng), gamma.sample(rng));
-                let s = envelope.propose(x / (x + y));
-                if envelope.accepts(s, rng) {
-                    return s;
+            Deviation::General(envelope, gamma) => {
+                let mut x = half_square;
+                loop {
+                    let s = envelope.propose(x / (x + gamma.sample(rng)));
+                    if envelope.accepts(s, rng) {
+                        return s;
+                    }
+                    x = gamma.sample(rng);
                 }
-            },
-            Deviation::Sphere(kernel) => kernel.deviation(rng.random()),
+            }
+            Deviation::Sphere(_) => unreachable!("d = 3 goes through its kernel"),
         }
     }
 

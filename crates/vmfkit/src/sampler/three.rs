@@ -44,7 +44,7 @@ impl Kernel {
 
     /// s from a uniform number.
     #[inline(always)]
-    pub(super) fn deviation(&self, uniform: f64) -> f64 {
+    fn deviation(&self, uniform: f64) -> f64 {
         let part = uniform * self.range;
         let s = if self.width == 0.0 { part } else { -ln_one_minus(part) * self.width };
         if s < 2.0 { s } else { 2.0 }
