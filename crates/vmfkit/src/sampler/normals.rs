@@ -8,6 +8,7 @@ use super::stream::Words;
 use rand::{Rng, RngExt};
 
 /// Fills a slice with independent standard normals.
+#[inline(always)]
 pub(super) fn fill<R: Words>(rng: &mut R, out: &mut [f64]) {
     rng.fill_bits(out);
     for value in out {
