@@ -3,6 +3,8 @@
 mod bad_input;
 mod constants;
 mod demo;
+mod directional;
+mod readme;
 mod sample_and_fit;
 mod writing;
 
