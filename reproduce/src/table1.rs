@@ -219,6 +219,7 @@ fn table(cells: &[Cell], verdicts: &[Verdict]) -> String {
     let mut lines = vec![
         "Table 1: error of the estimates of one vMF, mean (standard deviation) over the seeds; mu* = e1".into(),
         "e_mu^2 = |mu - mu*|^2 is what the paper calls e_mu; e_mu = |mu - mu*|; e_kappa = |kappa - kappa*|".into(),
+        "the paper's own numbers of this table could not be had as text and are not quoted: see reproduce/README.md".into(),
         String::new(),
         "  d  kappa*  estimator         e_mu^2               theory    e_mu               e_kappa         e_kappa/kappa*".into(),
     ];
