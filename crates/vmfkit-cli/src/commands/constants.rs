@@ -9,7 +9,6 @@ use anyhow::{Context, Result, anyhow, bail};
 use csv::ByteRecord;
 use rayon::prelude::*;
 use serde_json::{Map, Value};
-use std::f64::consts::{FRAC_2_PI, LN_2};
 use std::fmt::Write;
 use std::fs::File;
 use std::io::{self, Read};
@@ -24,10 +23,10 @@ Examples:
   vmf constants --from points.csv -o answers.csv      a line for each point
 
 Columns of --from (in any order; others are ignored) and of its answer:
-  d,kappa          d,kappa,log_iv,log_c,log_c_plus_kappa,a,one_minus_a,a_prime,entropy,phi,kl_uniform
-  d,kappa1,kappa2  d,kappa1,kappa2,kl       the divergence between equal mean directions
-  d,r              d,r,kappa                r is the mean length
   d,one_minus_r    d,one_minus_r,kappa
+  d,r              d,r,kappa                r is the mean length
+  d,kappa1,kappa2  d,kappa1,kappa2,kl       the divergence between equal mean directions
+  d,kappa          d,kappa,log_iv,log_c,log_c_plus_kappa,a,one_minus_a,a_prime,entropy,phi,kl_uniform
 A file with several of these is read as the first of them. The points are echoed as given, numbers are the shortest text that
 reads back as the same f64, and infinities are inf and -inf (in --json the strings \"inf\" and \"-inf\").";
 
@@ -115,8 +114,8 @@ fn describe(dim: usize, k: f64) -> [(&'static str, &'static str, f64, &'static s
         ("concentration", "kappa", k, "concentration"),
         ("ln_normalizer", "ln C", bessel::ln_normalizer(dim, k), "log of the normaliser"),
         ("ln_peak", "kappa + ln C", bessel::ln_peak(dim, k), "log density at the mode"),
-        ("ln_bessel_i", "ln I", ln_bessel(dim, k), "log of the Bessel function of order d/2 - 1"),
-        ("ln_bessel_i_scaled", "ln I - kappa", ln_bessel_scaled(dim, k), "the same of exp(-kappa) I"),
+        ("ln_bessel_i", "ln I", bessel::ln_bessel_i(order(dim), k), "log of the Bessel function of order d/2 - 1"),
+        ("ln_bessel_i_scaled", "ln I - kappa", bessel::ln_bessel_i_scaled(order(dim), k), "the same of exp(-kappa) I"),
         ("mean_length", "A", ratio.value, "mean length, E[mu . x]"),
         ("mean_length_complement", "1 - A", ratio.complement, "its distance from 1, every digit right"),
         ("mean_length_slope", "A'", ratio.slope, "variance of mu . x"),
@@ -126,19 +125,7 @@ fn describe(dim: usize, k: f64) -> [(&'static str, &'static str, f64, &'static s
     ]
 }
 
-/// ln I of order d/2 - 1; the order -1/2 of d = 1 has a function of its own.
-fn ln_bessel(dim: usize, k: f64) -> f64 {
-    if dim == 1 { bessel::ln_bessel_i_minus_half(k) } else { bessel::ln_bessel_i(order(dim), k) }
-}
-
-fn ln_bessel_scaled(dim: usize, k: f64) -> f64 {
-    if dim > 1 {
-        return bessel::ln_bessel_i_scaled(order(dim), k);
-    }
-    // exp(-k) I = exp(-k) cosh(k) sqrt(2/(pi k)), and ln_peak(1, k) = -ln(1 + exp(-2k)).
-    0.5 * (FRAC_2_PI.ln() - k.ln()) - bessel::ln_peak(1, k) - LN_2
-}
-
+/// d/2 - 1
 fn order(dim: usize) -> f64 {
     0.5 * dim as f64 - 1.0
 }
@@ -154,7 +141,7 @@ enum Question {
 
 impl Question {
     /// In the order of preference.
-    const ALL: [Self; 4] = [Self::Everything, Self::Divergence, Self::FromMeanLength, Self::FromComplement];
+    const ALL: [Self; 4] = [Self::FromComplement, Self::FromMeanLength, Self::Divergence, Self::Everything];
 
     /// The columns that are read, after `d`.
     fn given(self) -> &'static [&'static str] {
@@ -195,7 +182,7 @@ impl Question {
         let result = match self {
             Self::Everything => {
                 let (ln_bessel, ln_normalizer, ln_peak) =
-                    (ln_bessel(dim, k), bessel::ln_normalizer(dim, k), bessel::ln_peak(dim, k));
+                    (bessel::ln_bessel_i(order(dim), k), bessel::ln_normalizer(dim, k), bessel::ln_peak(dim, k));
                 let bessel::MeanLength { value, complement, slope } = bessel::mean_length_and_slope(dim, k);
                 let (entropy, phi) = (bessel::entropy(dim, k), bessel::ln_partition(dim, k));
                 let kl = bessel::divergence_from_uniform(dim, k);
@@ -226,7 +213,10 @@ impl Layout {
         };
         Question::ALL.into_iter().find_map(find).ok_or_else(|| {
             let names = header.iter().collect::<Vec<_>>().join(&b',');
-            anyhow!("line 1 must name the columns d and kappa, kappa1 and kappa2, r or one_minus_r, found: `{}`", excerpt(&names))
+            anyhow!(
+                "line 1 must name the columns d and one of kappa, r, one_minus_r, or kappa1 and kappa2, found: `{}`",
+                excerpt(&names)
+            )
         })
     }
 

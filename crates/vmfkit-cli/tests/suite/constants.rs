@@ -87,13 +87,16 @@ fn numbers_are_the_shortest_that_read_back() {
     assert_eq!(answer, "d,r,kappa\n2,0,0.0\n3,1,inf\n3,1e-12,3e-12\n");
 }
 
+/// A table of inverses has its answers in a column `kappa`: it can be given as it is, and is answered anew.
 #[test]
-fn columns_come_in_any_order_and_kappa_wins() {
+fn columns_come_in_any_order_and_what_is_to_be_inverted_wins() {
     let workspace = Workspace::new();
     let plain = workspace.run_with_input("constants --from -", b"d,kappa\n5,1.50\n").success();
-    let input = b"note,r, kappa ,d\nx,0.1,1.50,5\n";
-    assert_eq!(workspace.run_with_input("constants --from -", input).success(), plain);
+    let shuffled = workspace.run_with_input("constants --from -", b"note, kappa ,d\nx,1.50,5\n").success();
+    assert_eq!(shuffled, plain);
     assert!(plain.lines().nth(1).unwrap().starts_with("5,1.50,"));
+    let inverse = workspace.run_with_input("constants --from -", b"d,r,kappa\n3,1e-12,7\n").success();
+    assert_eq!(inverse, "d,r,kappa\n3,1e-12,3e-12\n");
 }
 
 #[test]

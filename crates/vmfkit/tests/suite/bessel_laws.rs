@@ -247,7 +247,11 @@ fn outside_the_domain_is_not_a_number_and_infinity_is_the_limit() {
         }
     }
     assert!(mean_length(0, 1.0).is_nan() && ln_peak(0, 1.0).is_nan());
-    assert!(ln_bessel_i(-0.1, 1.0).is_nan());
+    assert!(ln_bessel_i(-0.1, 1.0).is_nan() && ln_bessel_i(-1.0, 1.0).is_nan() && ln_bessel_i(f64::NAN, 1.0).is_nan());
+    for order in [-0.5, 0.0, 7.5] {
+        assert_eq!(ln_bessel_i(order, f64::INFINITY), f64::INFINITY);
+        assert_eq!(ln_bessel_i_scaled(order, f64::INFINITY), f64::NEG_INFINITY);
+    }
     assert_eq!(ln_bessel_i(0.0, 0.0), 0.0);
     assert_eq!(ln_bessel_i(3.0, 0.0), f64::NEG_INFINITY);
 }
