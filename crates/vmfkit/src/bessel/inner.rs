@@ -55,9 +55,11 @@ fn slope_invariant_recurrence(d: f64, k: f64) -> f64 {
 
     let mu = nu + n as f64 + 1.0;
     let u = (mu * mu + k * k).sqrt();
-    let q = (mu / u) * (mu / u);
-    let start = mu * (1.0 + mu / u) - 0.5 * (1.0 - q) * (1.0 - 2.0 * q);
-    let mut after = k / (mu - 0.5 + u + 0.5 * q + (1.0 - q) * (5.0 * q - 1.0) / (8.0 * u));
+    let w = 1.0 / u;
+    let p = mu * w;
+    let q = p * p;
+    let start = mu * (1.0 + p) - 0.5 * (1.0 - q) * (1.0 - 2.0 * q);
+    let mut after = k / (mu - 0.5 + u + 0.5 * q + 0.125 * w * (1.0 - q) * (5.0 * q - 1.0));
     let mut here = 1.0;
     let mut sum = 0.5 * start * after * after;
 
