@@ -4,6 +4,7 @@ use crate::bessel;
 use crate::block::{Block, Rows, Scalar, UNIT_TOLERANCE, norm_of_row};
 use crate::error::{Error, Result};
 use crate::projection::ProjectionLaw;
+use crate::vector::{half_squared_distance, norm};
 
 /// The von Mises-Fisher density C_d(k) exp(k mu . x) on the unit sphere of R^d.
 ///
@@ -213,9 +214,7 @@ impl VonMisesFisher {
             let (mu, nu) = (&self.mean_direction, &other.mean_direction);
             let gap = combine(mu, self.concentration, nu, -other.concentration);
             let along: f64 = gap.iter().zip(mu).map(|(x, y)| x * y).sum();
-            return Ok(
-                self.divergence(other)? + crate::stats::norm(&gap) - along * bessel::mean_length(self.dim(), self.concentration)
-            );
+            return Ok(self.divergence(other)? + norm(&gap) - along * bessel::mean_length(self.dim(), self.concentration));
         }
         let between = self.tilted(other, alpha);
         if alpha < 1.0 {
@@ -231,7 +230,7 @@ impl VonMisesFisher {
     fn tilted(&self, other: &Self, alpha: f64) -> Self {
         let (mu, nu) = (&self.mean_direction, &other.mean_direction);
         let eta = combine(mu, alpha * self.concentration, nu, (1.0 - alpha) * other.concentration);
-        let concentration = crate::stats::norm(&eta);
+        let concentration = norm(&eta);
         let direction = if concentration > 0.0 { eta } else { mu.clone() };
         Self::along(direction, concentration.min(f64::MAX)).expect("a combination of two valid densities")
     }
@@ -274,19 +273,4 @@ fn combine(x: &[f64], a: f64, y: &[f64], b: f64) -> Vec<f64> {
 /// The angle between mu and x from s = 1 - mu . x.
 pub(crate) fn angle_of_deviation(s: f64) -> f64 {
     2.0 * (0.5 * s).sqrt().min(1.0).asin()
-}
-
-/// |x - y|^2 / 2, which for unit vectors is 1 - x . y without its cancellation.
-#[inline]
-pub(crate) fn half_squared_distance<T: Scalar>(x: &[T], y: &[f64]) -> f64 {
-    let mut sums = [0.0; 8];
-    let (xs, ys) = (x.chunks_exact(8), y.chunks_exact(8));
-    let rest: f64 = xs.remainder().iter().zip(ys.remainder()).map(|(x, y)| (x.to_f64() - y).powi(2)).sum();
-    for (x, y) in xs.zip(ys) {
-        for lane in 0..8 {
-            let difference = x[lane].to_f64() - y[lane];
-            sums[lane] += difference * difference;
-        }
-    }
-    0.5 * (rest + sums.iter().sum::<f64>())
 }

@@ -4,6 +4,7 @@ use crate::bessel::{self, mean_length_and_slope};
 use crate::distribution::VonMisesFisher;
 use crate::error::{Error, Result};
 use crate::stats::SufficientStats;
+use crate::vector::{half_squared_distance, norm};
 
 /// How the concentration is found from the mean length R of the rows, MATH.md section 9.
 ///
@@ -134,7 +135,7 @@ pub fn ln_likelihood(stats: &SufficientStats, model: &VonMisesFisher) -> f64 {
     // mass - mu . resultant = shortfall + |resultant| (1 - cos), free of cancellation.
     let turn = if length > 0.0 {
         let direction: Vec<f64> = stats.resultant(0).iter().map(|x| x / length).collect();
-        crate::distribution::half_squared_distance(&direction, model.mean_direction())
+        half_squared_distance(&direction, model.mean_direction())
     } else {
         0.0
     };
@@ -154,7 +155,7 @@ pub struct Gradient {
 /// MATH.md (10.1), from the same statistics as every other estimate.
 pub fn gradient(stats: &SufficientStats, unnormalised: &[f64], concentration: f64) -> Gradient {
     let mass = stats.mass(0);
-    let norm = crate::stats::norm(unnormalised);
+    let norm = norm(unnormalised);
     let mean = || stats.resultant(0).iter().map(|x| x / mass);
     let along: f64 = mean().zip(unnormalised).map(|(r, m)| r * (m / norm)).sum();
     let scale = concentration / norm;

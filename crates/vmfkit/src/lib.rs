@@ -51,6 +51,7 @@ pub mod projection;
 pub mod sampler;
 pub mod stats;
 pub mod train;
+mod vector;
 
 pub use block::Block;
 pub use distribution::VonMisesFisher;

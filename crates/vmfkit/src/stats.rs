@@ -2,6 +2,7 @@
 
 use crate::block::{Block, Rows, Scalar};
 use crate::error::{Error, Result};
+use crate::vector::norm;
 use rayon::prelude::*;
 
 /// Rows that one task sums before the sums are merged; part of the answer's last digits, so never a function of the machine.
@@ -176,9 +177,4 @@ fn add_difference<T: Scalar>(sum: &mut [f64], weight: f64, row: &[T], origin: &[
         squares[0] += difference * difference;
     }
     squares.iter().sum()
-}
-
-/// The Euclidean length.
-pub(crate) fn norm(vector: &[f64]) -> f64 {
-    vector.iter().map(|x| x * x).sum::<f64>().sqrt()
 }

@@ -20,6 +20,7 @@ mod three;
 use crate::block::Scalar;
 use crate::distribution::VonMisesFisher;
 use crate::error::{Error, Result};
+use crate::vector::dot;
 use rand::{Rng, RngExt};
 use rand_distr::{Distribution, Gamma};
 use rayon::prelude::*;
@@ -256,18 +257,4 @@ impl Sampler {
             self.draw_into(rng, &mut normals, row);
         }
     }
-}
-
-/// x . y in eight running sums.
-#[inline(always)]
-fn dot(x: &[f64], y: &[f64]) -> f64 {
-    let mut sums = [0.0; 8];
-    let (xs, ys) = (x.chunks_exact(8), y.chunks_exact(8));
-    let rest: f64 = xs.remainder().iter().zip(ys.remainder()).map(|(x, y)| x * y).sum();
-    for (x, y) in xs.zip(ys) {
-        for lane in 0..8 {
-            sums[lane] += x[lane] * y[lane];
-        }
-    }
-    rest + sums.iter().sum::<f64>()
 }

@@ -1,0 +1,37 @@
+//! Products and lengths of vectors, in running sums that vectorise and keep their order.
+
+use crate::block::Scalar;
+
+/// x . y in eight running sums.
+#[inline(always)]
+pub(crate) fn dot(x: &[f64], y: &[f64]) -> f64 {
+    let mut sums = [0.0; 8];
+    let (xs, ys) = (x.chunks_exact(8), y.chunks_exact(8));
+    let rest: f64 = xs.remainder().iter().zip(ys.remainder()).map(|(x, y)| x * y).sum();
+    for (x, y) in xs.zip(ys) {
+        for lane in 0..8 {
+            sums[lane] += x[lane] * y[lane];
+        }
+    }
+    rest + sums.iter().sum::<f64>()
+}
+
+/// The Euclidean length.
+pub(crate) fn norm(vector: &[f64]) -> f64 {
+    dot(vector, vector).sqrt()
+}
+
+/// |x - y|^2 / 2, which for unit vectors is 1 - x . y without its cancellation.
+#[inline]
+pub(crate) fn half_squared_distance<T: Scalar>(x: &[T], y: &[f64]) -> f64 {
+    let mut sums = [0.0; 8];
+    let (xs, ys) = (x.chunks_exact(8), y.chunks_exact(8));
+    let rest: f64 = xs.remainder().iter().zip(ys.remainder()).map(|(x, y)| (x.to_f64() - y).powi(2)).sum();
+    for (x, y) in xs.zip(ys) {
+        for lane in 0..8 {
+            let difference = x[lane].to_f64() - y[lane];
+            sums[lane] += difference * difference;
+        }
+    }
+    0.5 * (rest + sums.iter().sum::<f64>())
+}
