@@ -89,6 +89,14 @@ pub enum Error {
         /// How many weights were given.
         found: usize,
     },
+    /// Two labelings of the same rows are equally long.
+    #[error("expected {expected} labels, one a row, found: `{found}`")]
+    LabelCount {
+        /// How many labels the first has.
+        expected: usize,
+        /// How many the second.
+        found: usize,
+    },
     /// No rows, or only rows of weight 0.
     #[error("there is nothing to fit, total row weight: `{weight}`")]
     NoRows {

@@ -37,6 +37,7 @@
 //! | [`estimate`] | concentration estimators, maximum likelihood, gradient |
 //! | [`train`] | iterative fitting: [`train::Adam`] |
 //! | [`inference`] | standard errors, intervals, cones, tests |
+//! | [`metrics`] | agreement of two labelings: ARI, NMI, V, best matching |
 //!
 //! Formulas are numbered in MATH.md at the root of the repository; comments cite the numbers.
 
@@ -47,6 +48,7 @@ pub mod error;
 mod error_free;
 pub mod estimate;
 pub mod inference;
+pub mod metrics;
 pub mod projection;
 pub mod sampler;
 pub mod stats;

@@ -6,6 +6,7 @@ mod distribution;
 mod fitting;
 mod inference;
 mod kolmogorov;
+mod metrics;
 mod projection;
 mod reference;
 mod sampler;
