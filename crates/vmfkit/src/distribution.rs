@@ -131,7 +131,7 @@ impl VonMisesFisher {
         Ok(())
     }
 
-    /// E[x] = A_d(k) mu.
+    /// The expectation of x, A_d(k) mu.
     pub fn mean(&self) -> Vec<f64> {
         let length = bessel::mean_length(self.dim(), self.concentration);
         self.mean_direction.iter().map(|x| length * x).collect()

@@ -6,14 +6,14 @@
 //!
 //! | what | branch | where it is used |
 //! |---|---|---|
-//! | all | limits at infinity | k > [`HUGE_CONCENTRATION`] = 1e100 |
+//! | all | limits at infinity | k > `HUGE_CONCENTRATION` = 1e100 |
 //! | all | closed form | d = 1 |
-//! | A, 1 - A, A' | 1/u expansion (`outer`) | [`ratio_is_outer`]: u >= 48; u >= 40 and k^2 > 3 nu^2; nu <= 9 and k >= 28; at d = 2, k >= 4 |
+//! | A, 1 - A, A' | 1/u expansion (`outer`) | `ratio_is_outer`: u >= 48; u >= 40 and k^2 > 3 nu^2; nu <= 9 and k >= 28; at d = 2, k >= 4 |
 //! | A, 1 - A, A' | Langevin's closed form | d = 3, k > 1.5 |
 //! | A, 1 - A, A' | Taylor series (`inner`) | k < 2e-3 |
 //! | A, 1 - A, A' | upward from d = 2 or 3 (`inner`) | `ratio_is_upward`: d = 4, 5 and k >= 8; d = 6, 7 and k >= 18 |
 //! | A, 1 - A, A' | downward recurrence (`inner`) | the rest |
-//! | ln C, ln I, ... | 1/u expansion (`outer`) | [`log_is_outer`]: u >= 28.5 and k >= 2; at d = 2, k >= 8 |
+//! | ln C, ln I, ... | 1/u expansion (`outer`) | `log_is_outer`: u >= 28.5 and k >= 2; at d = 2, k >= 8 |
 //! | ln C, ln I, ... | 0F1 series (`inner`) | the rest |
 //! | inverse of A | see `inverse` | |
 //!
