@@ -4,6 +4,7 @@
 
 VENV := .venv
 PYTHON := $(VENV)/bin/python
+RELEASE := $(or $(CARGO_TARGET_DIR),target)/release
 
 # What the Python scripts need; made anew when a list changes.
 $(VENV)/ready: testdata/requirements.txt
@@ -19,7 +20,7 @@ test: $(VENV)/ready
 	cargo test --release --workspace --locked
 	$(PYTHON) testdata/bessel_series.py --check
 	$(PYTHON) testdata/normal_layers.py --check
-	$(PYTHON) testdata/check_with_numpy.py target/release/vmf
+	$(PYTHON) testdata/check_with_numpy.py $(RELEASE)/vmf
 
 lint:
 	cargo fmt --all --check
@@ -28,7 +29,7 @@ lint:
 
 compare: $(VENV)/compare-ready
 	cargo build --release -p compare --locked
-	$(PYTHON) compare/run.py target/release/compare
+	$(PYTHON) compare/run.py $(RELEASE)/compare
 
 bench:
 	cargo bench -p vmfkit

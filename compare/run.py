@@ -334,8 +334,8 @@ ABOUT_MPMATH = """mpmath's `besseli` at 30 digits, the paper's way: microseconds
 """
 ABOUT_SAMPLER = """## Sampler
 
-Rows a second into a caller's buffer. Bare normals: what the same generator (Xoshiro256++ with rand_distr's
-`StandardNormal`) writes into the same buffer on the same threads, values a second.
+Rows a second into a caller's buffer. Bare normals: what the sampler's own generator (eight Xoshiro256++ and a ziggurat)
+writes into the same buffer on the same threads, values a second.
 """
 ABOUT_GOALS = """## Goals
 

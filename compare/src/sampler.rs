@@ -1,15 +1,11 @@
 //! Rows a second of our sampler, beside the rate at which the same generator makes bare normals.
 
 use clap::{Args, ValueEnum};
-use rand::{RngExt, SeedableRng, TryRng};
-use rand_distr::StandardNormal;
-use rand_xoshiro::Xoshiro256PlusPlus;
 use rayon::prelude::*;
-use std::convert::Infallible;
 use std::hint::black_box;
-use std::marker::PhantomData;
 use std::time::Instant;
 use vmfkit::block::Scalar;
+use vmfkit::sampler::bare_normals;
 use vmfkit::{Sampler, VonMisesFisher};
 
 /// Values that one generator makes for the bare normals: as many as our sampler asks of a stream.
@@ -47,14 +43,14 @@ enum Float {
 pub fn print_rates(options: &Options) -> anyhow::Result<()> {
     let pool = rayon::ThreadPoolBuilder::new().num_threads(options.threads).build()?;
     let (rows, normals) = pool.install(|| match options.float {
-        Float::F32 => rates::<f32>(options),
-        Float::F64 => rates::<f64>(options),
+        Float::F32 => rates::<f32>(options, bare_normals_f32),
+        Float::F64 => rates::<f64>(options, bare_normals),
     })?;
     println!("{rows:.6e},{normals:.6e}");
     Ok(())
 }
 
-fn rates<T: Scalar>(options: &Options) -> vmfkit::Result<(f64, f64)> {
+fn rates<T: Scalar>(options: &Options, fill: fn(u64, u64, &mut [T])) -> vmfkit::Result<(f64, f64)> {
     let density = VonMisesFisher::along(vec![1.0; options.dim], options.concentration)?;
     let sampler = Sampler::new(&density);
     let mut buffer = vec![T::from_f64(0.0); options.dim * options.rows];
@@ -65,7 +61,7 @@ fn rates<T: Scalar>(options: &Options) -> vmfkit::Result<(f64, f64)> {
         sampler.fill(round as u64, 0, black_box(&mut buffer))?;
         let drawn = clock.elapsed().as_secs_f64();
         let clock = Instant::now();
-        fill_with_normals(round as u64, black_box(&mut buffer));
+        fill_with_normals(round as u64, black_box(&mut buffer), fill);
         let filled = clock.elapsed().as_secs_f64();
         if round > 0 {
             (ours, bare) = (ours.min(drawn), bare.min(filled));
@@ -74,37 +70,17 @@ fn rates<T: Scalar>(options: &Options) -> vmfkit::Result<(f64, f64)> {
     Ok((options.rows as f64 / ours, buffer.len() as f64 / bare))
 }
 
-fn fill_with_normals<T: Scalar>(seed: u64, out: &mut [T]) {
-    let pieces = out.par_chunks_mut(VALUES_PER_STREAM).enumerate();
-    pieces.for_each(|(stream, piece)| fill_piece_with_normals(seed ^ ((stream as u64) << 32), piece));
+/// Normals from the sampler's own generator, on all threads.
+fn fill_with_normals<T: Scalar>(seed: u64, out: &mut [T], fill: impl Fn(u64, u64, &mut [T]) + Sync) {
+    out.par_chunks_mut(VALUES_PER_STREAM).enumerate().for_each(|(stream, piece)| fill(seed, stream as u64, piece));
 }
 
-#[inline(never)]
-fn fill_piece_with_normals<T: Scalar>(seed: u64, out: &mut [T]) {
-    let mut rng = Bare(Xoshiro256PlusPlus::seed_from_u64(seed), PhantomData::<T>);
-    for value in out {
-        *value = T::from_f64(rng.sample(StandardNormal));
-    }
-}
-
-/// The generator under a type of its own for each loop: a normal is inlined only into the one place that draws it from such a
-/// type, and a call costs as much as the normal. Without this the baseline would be half as fast, and our share of it flattered.
-struct Bare<T>(Xoshiro256PlusPlus, PhantomData<T>);
-
-impl<T> TryRng for Bare<T> {
-    type Error = Infallible;
-
-    #[inline]
-    fn try_next_u32(&mut self) -> Result<u32, Infallible> {
-        self.0.try_next_u32()
-    }
-
-    #[inline]
-    fn try_next_u64(&mut self) -> Result<u64, Infallible> {
-        self.0.try_next_u64()
-    }
-
-    fn try_fill_bytes(&mut self, bytes: &mut [u8]) -> Result<(), Infallible> {
-        self.0.try_fill_bytes(bytes)
+/// f32 normals are f64 normals rounded, as in the sampler, a piece that stays in cache at a time.
+fn bare_normals_f32(seed: u64, stream: u64, out: &mut [f32]) {
+    const PIECE: usize = 4096;
+    let mut normals = [0.0; PIECE];
+    for (i, piece) in out.chunks_mut(PIECE).enumerate() {
+        bare_normals(seed, stream << 8 | i as u64, &mut normals[..piece.len()]);
+        piece.iter_mut().zip(&normals).for_each(|(x, normal)| *x = *normal as f32);
     }
 }

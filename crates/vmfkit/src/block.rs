@@ -62,6 +62,8 @@ pub enum Rows<'a> {
 /// Unit rows of one dimension, with optional weights.
 ///
 /// A block borrows the caller's rows; only rescaling copies them. Rows are counted from 0, and an error names the first bad one.
+/// A row whose length is off by e, within the tolerance, is used as it is: its distance from a direction counts e^2/2 too much, which
+/// matters only for concentrations of the order 1/e^2. Rescale if you have such.
 ///
 /// ```
 /// use vmfkit::{Block, Error};
@@ -85,7 +87,7 @@ impl<'a> Block<'a> {
     pub fn new<T: Scalar>(dim: usize, values: &'a [T]) -> Result<Self> {
         let len = row_count(dim, values.len())?;
         for (row, coordinates) in values.chunks_exact(dim).enumerate() {
-            let norm = norm_of_row(row, coordinates)?;
+            let norm = Length::of_row(row, coordinates)?.value();
             if !is_unit(norm) {
                 return Err(Error::NotUnit { row, norm });
             }
@@ -99,9 +101,9 @@ impl<'a> Block<'a> {
         let mut out = Vec::with_capacity(values.len());
         let mut changed = 0;
         for (row, coordinates) in values.chunks_exact(dim).enumerate() {
-            let norm = norm_of_row(row, coordinates)?;
-            changed += usize::from(!is_unit(norm));
-            out.extend(coordinates.iter().map(|x| T::from_f64(x.to_f64() / norm)));
+            let length = Length::of_row(row, coordinates)?;
+            changed += usize::from(!is_unit(length.value()));
+            out.extend(coordinates.iter().map(|x| T::from_f64(length.divide(x.to_f64()))));
         }
         Ok((Block { dim, len, rows: T::rows(Cow::Owned(out)), weights: None }, changed))
     }
@@ -113,6 +115,10 @@ impl<'a> Block<'a> {
         }
         if let Some((row, &value)) = weights.iter().enumerate().find(|(_, w)| !(w.is_finite() && **w >= 0.0)) {
             return Err(Error::Weight { row, value });
+        }
+        let total: f64 = weights.iter().sum();
+        if !total.is_finite() {
+            return Err(Error::Option { option: "the sum of the weights", range: "finite", value: total });
         }
         self.weights = Some(weights);
         Ok(self)
@@ -171,21 +177,38 @@ fn row_count(dim: usize, values: usize) -> Result<usize> {
     Ok(values / dim)
 }
 
-/// The Euclidean length of a row, or what is wrong with it.
-pub(crate) fn norm_of_row<T: Scalar>(row: usize, coordinates: &[T]) -> Result<f64> {
-    let square: f64 = sum_of_squares(coordinates, 1.0);
-    if square.is_normal() && square > 1e-280 {
-        return Ok(square.sqrt());
+/// The Euclidean length of a row, as a product of which neither factor overflows or underflows.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Length {
+    scale: f64,
+    rest: f64,
+}
+
+impl Length {
+    /// The length of a row, or what is wrong with it.
+    pub(crate) fn of_row<T: Scalar>(row: usize, coordinates: &[T]) -> Result<Self> {
+        let square = sum_of_squares(coordinates, 1.0);
+        if square > 1e-280 && square < 1e280 {
+            return Ok(Length { scale: 1.0, rest: square.sqrt() });
+        }
+        // Out of the square's range: something not finite, all zeros, or a very long or short row.
+        if let Some((column, x)) = coordinates.iter().enumerate().find(|(_, x)| !x.to_f64().is_finite()) {
+            return Err(Error::NotFinite { row, column, value: x.to_f64() });
+        }
+        let largest = coordinates.iter().fold(0.0, |m: f64, x| m.max(x.to_f64().abs()));
+        if largest == 0.0 {
+            return Err(Error::ZeroRow { row });
+        }
+        Ok(Length { scale: largest, rest: sum_of_squares(coordinates, largest).sqrt() })
     }
-    // Out of the square's range: something not finite, all zeros, or a very long or short row.
-    if let Some((column, x)) = coordinates.iter().enumerate().find(|(_, x)| !x.to_f64().is_finite()) {
-        return Err(Error::NotFinite { row, column, value: x.to_f64() });
+
+    pub(crate) fn value(self) -> f64 {
+        self.scale * self.rest
     }
-    let largest = coordinates.iter().fold(0.0, |m: f64, x| m.max(x.to_f64().abs()));
-    if largest == 0.0 {
-        return Err(Error::ZeroRow { row });
+
+    pub(crate) fn divide(self, x: f64) -> f64 {
+        x / self.scale / self.rest
     }
-    Ok(largest * sum_of_squares(coordinates, largest).sqrt())
 }
 
 /// Sum of (x / divisor)^2, in eight running sums so that it vectorises.

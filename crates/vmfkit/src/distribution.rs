@@ -1,7 +1,7 @@
 //! [`VonMisesFisher`]: the density, its moments and its distances to others.
 
 use crate::bessel;
-use crate::block::{Block, Rows, Scalar, UNIT_TOLERANCE, norm_of_row};
+use crate::block::{Block, Length, Rows, Scalar, UNIT_TOLERANCE};
 use crate::error::{Error, Result};
 use crate::projection::ProjectionLaw;
 use crate::vector::{half_squared_distance, norm};
@@ -10,7 +10,7 @@ use crate::vector::{half_squared_distance, norm};
 ///
 /// Any d >= 2 and any finite concentration k >= 0; k = 0 is the uniform density. The log density is formed as
 /// (k + ln C_d(k)) - k |x - mu|^2 / 2, so that it keeps its digits at k = 1e10 and beyond, where k + ln C and k mu . x would
-/// cancel; for x a little off the sphere, by e, this is right to relative order e.
+/// cancel. For x off the sphere by e, which may be up to [`UNIT_TOLERANCE`], it is too small by k e^2 / 2.
 ///
 /// ```
 /// use vmfkit::VonMisesFisher;
@@ -29,7 +29,7 @@ pub struct VonMisesFisher {
 impl VonMisesFisher {
     /// A density from its mean direction (unit length to within [`UNIT_TOLERANCE`]; made exactly so) and concentration.
     pub fn new(mean_direction: Vec<f64>, concentration: f64) -> Result<Self> {
-        let norm = checked_norm(&mean_direction)?;
+        let norm = checked_length(&mean_direction)?.value();
         if (norm - 1.0).abs() > UNIT_TOLERANCE {
             return Err(Error::MeanDirection { norm });
         }
@@ -38,15 +38,20 @@ impl VonMisesFisher {
 
     /// A density whose mean direction is that of `vector`, which may have any length but 0.
     pub fn along(mut vector: Vec<f64>, concentration: f64) -> Result<Self> {
-        let norm = checked_norm(&vector)?;
+        let length = checked_length(&vector)?;
         if !(concentration >= 0.0 && concentration.is_finite()) {
             return Err(Error::Concentration { value: concentration });
         }
-        if norm != 1.0 {
-            vector.iter_mut().for_each(|x| *x /= norm);
+        if length.value() != 1.0 {
+            vector.iter_mut().for_each(|x| *x = length.divide(*x));
         }
-        let ln_peak = bessel::ln_peak(vector.len(), concentration);
-        Ok(VonMisesFisher { mean_direction: vector, concentration, ln_peak })
+        Ok(Self::of_unit(vector, concentration))
+    }
+
+    /// From parameters that are known to be valid.
+    fn of_unit(mean_direction: Vec<f64>, concentration: f64) -> Self {
+        let ln_peak = bessel::ln_peak(mean_direction.len(), concentration);
+        VonMisesFisher { mean_direction, concentration, ln_peak }
     }
 
     /// The uniform density; its (meaningless) mean direction is the first axis.
@@ -91,7 +96,7 @@ impl VonMisesFisher {
         if row.len() != self.dim() {
             return Err(Error::DimensionMismatch { expected: self.dim(), found: row.len() });
         }
-        let norm = norm_of_row(0, row)?;
+        let norm = Length::of_row(0, row)?.value();
         if (norm - 1.0).abs() > UNIT_TOLERANCE {
             return Err(Error::NotUnit { row: 0, norm });
         }
@@ -211,10 +216,7 @@ impl VonMisesFisher {
             return self.divergence(other);
         }
         if alpha == f64::INFINITY {
-            let (mu, nu) = (&self.mean_direction, &other.mean_direction);
-            let gap = combine(mu, self.concentration, nu, -other.concentration);
-            let along: f64 = gap.iter().zip(mu).map(|(x, y)| x * y).sum();
-            return Ok(self.divergence(other)? + norm(&gap) - along * bessel::mean_length(self.dim(), self.concentration));
+            return Ok(self.divergence(other)? + self.largest_ratio_beyond_divergence(other));
         }
         let between = self.tilted(other, alpha);
         if alpha < 1.0 {
@@ -226,13 +228,31 @@ impl VonMisesFisher {
         }
     }
 
+    /// |gap| - gap . E[x] for gap = eta_p - eta_q, MATH.md (7.7), from the parts of the gap along and across mu.
+    fn largest_ratio_beyond_divergence(&self, other: &Self) -> f64 {
+        let (k, l) = (self.concentration, other.concentration);
+        let turn = half_squared_distance(&self.mean_direction, &other.mean_direction);
+        let (along, across) = ((k - l) + l * turn, l * (turn * (2.0 - turn)).max(0.0).sqrt());
+        let gap = along.hypot(across);
+        let ratio = bessel::mean_length_and_slope(self.dim(), k);
+        if along > 0.0 { across * (across / (gap + along)) + along * ratio.complement } else { gap - along * ratio.value }
+    }
+
     /// The density proportional to self^alpha other^(1 - alpha): again a vMF.
     fn tilted(&self, other: &Self, alpha: f64) -> Self {
         let (mu, nu) = (&self.mean_direction, &other.mean_direction);
-        let eta = combine(mu, alpha * self.concentration, nu, (1.0 - alpha) * other.concentration);
-        let concentration = norm(&eta);
-        let direction = if concentration > 0.0 { eta } else { mu.clone() };
-        Self::along(direction, concentration.min(f64::MAX)).expect("a combination of two valid densities")
+        // In units of the larger concentration nothing overflows.
+        let unit = self.concentration.max(other.concentration).max(f64::MIN_POSITIVE);
+        let (a, b) = (alpha * (self.concentration / unit), (1.0 - alpha) * (other.concentration / unit));
+        if mu == nu {
+            // An ulp of direction is a long way at a high concentration, so a common one must come out as it went in.
+            let direction = mu.iter().map(|x| if a + b < 0.0 { -x } else { *x }).collect();
+            return Self::of_unit(direction, (unit * (a + b).abs()).min(f64::MAX));
+        }
+        let eta: Vec<f64> = mu.iter().zip(nu).map(|(x, y)| a * x + b * y).collect();
+        let length = norm(&eta);
+        let direction = if length > 0.0 { eta } else { mu.clone() };
+        Self::along(direction, (unit * length).min(f64::MAX)).expect("a combination of two valid densities")
     }
 
     /// The Bhattacharyya distance -ln of the integral of sqrt(p q), MATH.md (7.6).
@@ -256,21 +276,18 @@ impl VonMisesFisher {
 }
 
 /// The length of a direction that is to be one, or why it cannot be.
-fn checked_norm(direction: &[f64]) -> Result<f64> {
+fn checked_length(direction: &[f64]) -> Result<Length> {
     if direction.len() < 2 {
         return Err(Error::Dimension { dim: direction.len() });
     }
-    norm_of_row(0, direction).map_err(|error| match error {
+    Length::of_row(0, direction).map_err(|error| match error {
         Error::NotFinite { column, value, .. } => Error::MeanDirectionNotFinite { column, value },
         _ => Error::MeanDirection { norm: 0.0 },
     })
 }
 
-fn combine(x: &[f64], a: f64, y: &[f64], b: f64) -> Vec<f64> {
-    x.iter().zip(y).map(|(x, y)| a * x + b * y).collect()
-}
-
 /// The angle between mu and x from s = 1 - mu . x.
 pub(crate) fn angle_of_deviation(s: f64) -> f64 {
-    2.0 * (0.5 * s).sqrt().min(1.0).asin()
+    // (`clamp` hands a NaN on, `min` would not.)
+    2.0 * (0.5 * s).sqrt().clamp(0.0, 1.0).asin()
 }

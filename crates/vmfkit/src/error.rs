@@ -14,19 +14,19 @@ pub enum Error {
         dim: usize,
     },
     /// A concentration is a finite number of at least 0.
-    #[error("the concentration must be finite and at least 0, found: `{value}`")]
+    #[error("the concentration must be finite and at least 0, found: `{}`", plain(*value))]
     Concentration {
         /// The concentration given.
         value: f64,
     },
     /// A mean direction is a unit vector.
-    #[error("the mean direction must have length 1, found: `{norm}`")]
+    #[error("the mean direction must have length 1, found: `{}`", plain(*norm))]
     MeanDirection {
         /// Its Euclidean length.
         norm: f64,
     },
     /// A coordinate of a mean direction is NaN or infinite.
-    #[error("coordinate {column} of the mean direction must be a finite number, found: `{value}`")]
+    #[error("coordinate {column} of the mean direction must be a finite number, found: `{}`", plain(*value))]
     MeanDirectionNotFinite {
         /// Counted from 0.
         column: usize,
@@ -50,7 +50,7 @@ pub enum Error {
         dim: usize,
     },
     /// A coordinate is NaN or infinite.
-    #[error("row {row}, column {column} must be a finite number, found: `{value}`")]
+    #[error("row {row}, column {column} must be a finite number, found: `{}`", plain(*value))]
     NotFinite {
         /// Counted from 0.
         row: usize,
@@ -66,7 +66,7 @@ pub enum Error {
         row: usize,
     },
     /// A row is not on the sphere.
-    #[error("row {row} must have length 1, found: `{norm}`\nhint: ask for rows to be rescaled if only their direction matters")]
+    #[error("row {row} must have length 1, found: `{}`\nhint: ask for rows to be rescaled if only their direction matters", plain(*norm))]
     NotUnit {
         /// Counted from 0.
         row: usize,
@@ -74,7 +74,7 @@ pub enum Error {
         norm: f64,
     },
     /// A row weight is a finite number of at least 0.
-    #[error("the weight of row {row} must be finite and at least 0, found: `{value}`")]
+    #[error("the weight of row {row} must be finite and at least 0, found: `{}`", plain(*value))]
     Weight {
         /// Counted from 0.
         row: usize,
@@ -98,19 +98,19 @@ pub enum Error {
         found: usize,
     },
     /// No rows, or only rows of weight 0.
-    #[error("there is nothing to fit, total row weight: `{weight}`")]
+    #[error("there is nothing to fit, total row weight: `{}`", plain(*weight))]
     NoRows {
         /// The sum of the weights.
         weight: f64,
     },
     /// All rows are equal: the likelihood grows without bound with the concentration.
-    #[error("all rows are equal, so no finite concentration is the most likely one, total row weight: `{weight}`")]
+    #[error("all rows are equal, so no finite concentration is the most likely one, total row weight: `{}`", plain(*weight))]
     AllRowsEqual {
         /// The sum of the weights.
         weight: f64,
     },
     /// An option is outside its range.
-    #[error("{option} must be {range}, found: `{value}`")]
+    #[error("{option} must be {range}, found: `{}`", plain(*value))]
     Option {
         /// What the option is called.
         option: &'static str,
@@ -119,4 +119,13 @@ pub enum Error {
         /// What it was.
         value: f64,
     },
+}
+
+/// A number as a person would write it: no three hundred zeros.
+fn plain(value: f64) -> String {
+    if value == 0.0 || !value.is_finite() || (1e-5..1e16).contains(&value.abs()) {
+        format!("{value}")
+    } else {
+        format!("{value:e}")
+    }
 }

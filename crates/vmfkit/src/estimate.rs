@@ -62,9 +62,11 @@ impl ConcentrationEstimator {
             return 0.0;
         }
         let d = dim as f64;
+        // A(k) - R, by complements where those are the smaller numbers; and k A'(k), which does not underflow.
         let residual = |k: f64| {
             let at = mean_length_and_slope(dim, k);
-            (if length >= 0.5 { complement - at.complement } else { at.value - length }, at)
+            let error = if length >= 0.5 { complement - at.complement } else { at.value - length };
+            (error, at.value, if k > 1e100 { at.complement } else { k * at.slope })
         };
         let banerjee = length * (d - length * length) / (1.0 + length) / complement;
         match self {
@@ -72,19 +74,24 @@ impl ConcentrationEstimator {
             Self::Tanabe => {
                 let scale = length / (1.0 + length) / complement;
                 let (low, high) = ((d - 2.0) * scale, d * scale);
-                // k R / A_d(k), whose fixed point is the root; at k = 0 its limit is d R.
-                let step = |k: f64| if k > 0.0 { length * (k / bessel::mean_length(dim, k)) } else { d * length };
-                let (from_low, from_high) = (step(low), step(high));
-                (low * from_high - high * from_low) / ((from_high - from_low) - (high - low))
+                // k R/A(k) - k, whose root is sought; at k = 0 its limit is d R.
+                let excess = |k: f64| {
+                    let (error, value, _) = residual(k);
+                    if k > 0.0 { -k * (error / value) } else { d * length }
+                };
+                let (at_low, at_high) = (excess(low), excess(high));
+                low + (high - low) * (at_low / (at_low - at_high))
             }
             Self::Sra => (0..2).fold(banerjee, |k, _| {
-                let (error, at) = residual(k);
-                k - error / at.slope
+                let (error, _, slope) = residual(k);
+                k - k * (error / slope)
             }),
             Self::Song => (0..2).fold(banerjee, |k, _| {
-                let (error, at) = residual(k);
-                let bend = -2.0 * at.value * at.slope - (d - 1.0) * (at.slope - at.value / k) / k;
-                k - 2.0 * error * at.slope / (2.0 * at.slope * at.slope - error * bend)
+                let (error, value, slope) = residual(k);
+                // k^2 A'', MATH.md (9.3), or its limit -(d-1)/k where that formula has no digits left.
+                let bend = if k > 1e8 * d { (1.0 - d) / k } else { -2.0 * value * k * slope - (d - 1.0) * (slope - value) };
+                let newton = error / slope;
+                k - k * newton / (1.0 - 0.5 * newton * (bend / slope))
             }),
             Self::Exact if length >= 0.5 => bessel::concentration_from_complement(dim, complement),
             Self::Exact => bessel::concentration_from_mean_length(dim, length),
@@ -120,7 +127,7 @@ pub fn maximum_likelihood(stats: &SufficientStats, estimator: ConcentrationEstim
 
 /// The mean length R of the rows of component 0 and 1 - R, each with its digits.
 pub fn mean_resultant(stats: &SufficientStats) -> Result<(f64, f64)> {
-    let mass = stats.mass(0);
+    let mass = if stats.components() > 0 { stats.mass(0) } else { 0.0 };
     if !(mass > 0.0) {
         return Err(Error::NoRows { weight: mass });
     }

@@ -104,17 +104,15 @@ impl SufficientStats {
         let (mine, theirs) = (&mut self.resultant[range.clone()], &other.resultant[range]);
         let (length, other_length) = (norm(mine), norm(theirs));
         let mut turn = 0.0;
-        let mut total_square = 0.0;
         for (x, &y) in mine.iter_mut().zip(theirs) {
             if length > 0.0 && other_length > 0.0 {
                 let difference = *x / length - y / other_length;
                 turn += difference * difference;
             }
             *x += y;
-            total_square += *x * *x;
         }
-        let perimeter = length + other_length + total_square.sqrt();
-        let lost = if perimeter > 0.0 { length * other_length * turn / perimeter } else { 0.0 };
+        let perimeter = length + other_length + norm(mine);
+        let lost = if perimeter > 0.0 { length * (other_length / perimeter) * turn } else { 0.0 };
         self.shortfall[component] += other.shortfall[component] + lost;
         self.mass[component] += other.mass[component];
     }

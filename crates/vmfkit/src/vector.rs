@@ -16,9 +16,17 @@ pub(crate) fn dot(x: &[f64], y: &[f64]) -> f64 {
     rest + sums.iter().sum::<f64>()
 }
 
-/// The Euclidean length.
+/// The Euclidean length, also where its square would overflow or underflow.
 pub(crate) fn norm(vector: &[f64]) -> f64 {
-    dot(vector, vector).sqrt()
+    let square = dot(vector, vector);
+    if square > 1e-280 && square < 1e280 {
+        return square.sqrt();
+    }
+    let largest = vector.iter().fold(0.0, |largest: f64, x| largest.max(x.abs()));
+    if largest == 0.0 || !largest.is_finite() {
+        return largest;
+    }
+    largest * vector.iter().map(|x| (x / largest) * (x / largest)).sum::<f64>().sqrt()
 }
 
 /// |x - y|^2 / 2, which for unit vectors is 1 - x . y without its cancellation.

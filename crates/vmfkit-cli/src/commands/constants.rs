@@ -98,10 +98,8 @@ impl Constants {
             bail!("the {name} must be in [0, 1], found: `{given}`");
         }
         if found == f64::INFINITY {
-            bail!(
-                "no finite concentration in dimension {dim} has the {name}: `{given}`\n\
-                 hint: near 1 give `--complement`, which is 1 - R"
-            );
+            let hint = if self.complement.is_none() { "\nhint: near 1 give `--complement`, which is 1 - R" } else { "" };
+            bail!("no finite concentration in dimension {dim} has the {name}: `{given}`{hint}");
         }
         Ok(found)
     }

@@ -81,20 +81,31 @@ struct GradientSteps {
     /// What the step size is multiplied by after each epoch [default: 0.95]
     #[arg(long, value_name = "FACTOR", allow_hyphen_values = true)]
     decay: Option<f64>,
+    /// Forgetting factors of Adam's two moments [default: 0.9,0.99]
+    #[arg(long, value_name = "B1,B2", value_delimiter = ',', num_args = 1, allow_hyphen_values = true)]
+    betas: Option<Vec<f64>>,
     /// Rows a step [default: 128]
     #[arg(long, value_name = "ROWS")]
     batch: Option<usize>,
     /// Passes over the rows [default: 100]
     #[arg(long, value_name = "N")]
     epochs: Option<usize>,
+    /// Take the rows in the order of the file in every epoch
+    #[arg(long)]
+    no_shuffle: bool,
     /// Start from a random density, not from the estimate of the first batch
     #[arg(long)]
     random_start: bool,
 }
 
 impl GradientSteps {
-    fn rule(&self, seed: u64) -> Adam {
-        let mut adam = Adam::new().seed(seed);
+    fn rule(&self, seed: u64) -> Result<Adam> {
+        let mut adam = Adam::new().seed(seed).shuffle(!self.no_shuffle);
+        match self.betas.as_deref() {
+            None => {}
+            Some(&[first, second]) => adam = adam.betas(first, second),
+            Some(other) => bail!("`--betas` takes two numbers, as in `--betas 0.9,0.99`, found: `{}`", other.len()),
+        }
         if let Some(learning_rate) = self.learning_rate {
             adam = adam.learning_rate(learning_rate);
         }
@@ -107,7 +118,7 @@ impl GradientSteps {
         if let Some(epochs) = self.epochs {
             adam = adam.epochs(epochs);
         }
-        if self.random_start { adam.start(Start::Random) } else { adam }
+        Ok(if self.random_start { adam.start(Start::Random) } else { adam })
     }
 
     /// The first option that was given.
@@ -115,8 +126,10 @@ impl GradientSteps {
         let given = [
             (self.learning_rate.is_some(), "--learning-rate"),
             (self.decay.is_some(), "--decay"),
+            (self.betas.is_some(), "--betas"),
             (self.batch.is_some(), "--batch"),
             (self.epochs.is_some(), "--epochs"),
+            (self.no_shuffle, "--no-shuffle"),
             (self.random_start, "--random-start"),
         ];
         given.into_iter().find(|(given, _)| *given).map(|(_, name)| name)
@@ -173,7 +186,7 @@ impl Fit {
         let inference = Inference::new(&stats)?;
         let exact = maximum_likelihood(&stats, ConcentrationEstimator::Exact)?;
         let (method, density) = match self.method {
-            Method::Sgd => ("sgd", self.gradient_steps.rule(self.seed).fit(&block)?.density),
+            Method::Sgd => ("sgd", self.gradient_steps.rule(self.seed)?.fit(&block)?.density),
             Method::Closed if self.corrected => {
                 let direction = exact.mean_direction().to_vec();
                 ("corrected", VonMisesFisher::new(direction, inference.corrected_concentration())?)
@@ -284,6 +297,13 @@ impl Report {
         self.estimate.density.angle_holding(share).to_degrees()
     }
 
+    /// Says why, where the estimate is not in its interval.
+    fn interval_note(&self) -> &'static str {
+        let (low, high) = self.interval;
+        let inside = (low..=high).contains(&self.estimate.density.concentration());
+        if inside { "" } else { "; the estimate is outside because it is biased upward in so small a sample" }
+    }
+
     fn to_json(&self) -> String {
         let Report { estimate: Estimate { density, ln_likelihood }, inference, .. } = self;
         let test = |test: Test| json!({ "statistic": json_number(test.statistic), "p_value": json_number(test.p_value) });
@@ -331,7 +351,7 @@ impl Report {
         let (low, high) = self.interval;
         lines.extend([
             ("  standard error", readable(inference.standard_error())),
-            ("  interval", format!("{} to {} ({percent}%)", readable(low), readable(high))),
+            ("  interval", format!("{} to {} ({percent}%){}", readable(low), readable(high), self.interval_note())),
             ("  bias corrected", readable(inference.corrected_concentration())),
             ("log-likelihood", format!("{ln_likelihood:.4}, {} a row", readable(ln_likelihood / self.total_weight))),
         ]);

@@ -163,3 +163,43 @@ fn standard_input_is_read_as_text_or_array() {
         assert_eq!((fit["file"].as_str(), fit["rows"].as_u64()), (Some("standard input"), Some(30)));
     }
 }
+
+#[test]
+fn every_option_of_the_gradient_steps_counts() {
+    let workspace = Workspace::new();
+    workspace.run("sample --dim 4 --concentration 20 -n 500 --dtype f64 -o x.npy").success();
+    let concentration =
+        |options: &str| number(&workspace.run(&format!("fit x.npy --json --method sgd {options}")).json()["concentration"]);
+    let plain = concentration("--epochs 5");
+    for options in [
+        "--epochs 6",
+        "--epochs 5 --batch 64",
+        "--epochs 5 --learning-rate 0.02",
+        "--epochs 5 --decay 0.5",
+        "--epochs 5 --betas 0.8,0.99",
+        "--epochs 5 --no-shuffle",
+        "--epochs 5 --random-start",
+        "--epochs 5 --seed 1",
+    ] {
+        assert_ne!(concentration(options), plain, "{options}");
+    }
+    assert_eq!(concentration("--epochs 5 --betas 0.9,0.99"), plain);
+    workspace.run("fit x.npy --method sgd --betas 0.9").refused(&["`--betas` takes two numbers", "`1`"]);
+    workspace
+        .run("fit x.npy --method sgd --betas 0.9,1")
+        .refused(&["the second beta must be at least 0 and below 1, found: `1`"]);
+    workspace.run("fit x.npy --no-shuffle").refused(&["needs `--method sgd`", "--no-shuffle"]);
+}
+
+/// 30 rows in 768 dimensions: the plain estimate is biased past its own interval, and the report says so.
+#[test]
+fn an_estimate_outside_its_interval_is_explained() {
+    let workspace = Workspace::new();
+    workspace.run("sample --dim 768 --concentration 300 -n 30 --seed 3 -o x.npy").success();
+    let text = workspace.run("fit x.npy").success();
+    assert!(text.contains("the estimate is outside because it is biased upward in so small a sample"), "{text}");
+    let fit = workspace.run("fit x.npy --json").json();
+    let (low, high) = (number(&fit["concentration_interval"][0]), number(&fit["concentration_interval"][1]));
+    assert!(number(&fit["concentration"]) > high && low < 300.0 && 300.0 < high, "{low} to {high}");
+    assert!(!workspace.run("fit x.npy --corrected").success().contains("is outside"));
+}

@@ -87,8 +87,12 @@ fn close(dim: usize, k1: f64, step: f64) -> f64 {
     let mut sum = 0.0;
     for (node, weight) in RULE {
         for s in [0.5 * (1.0 - node), 0.5 * (1.0 + node)] {
-            // Multiplying by step twice can overflow where the product with the slope does not, so once here.
-            sum += 0.5 * weight * (1.0 - s) * (step * mean_length_and_slope(dim, k1 + s * step).slope);
+            let k = k1 + s * step;
+            let at = mean_length_and_slope(dim, k);
+            // Multiplying by step twice can overflow where the product with the slope does not, so once here; and the slope of a
+            // huge concentration underflows where 1 - A, which is k times as large, does not.
+            let change = if k > HUGE_CONCENTRATION { at.complement * (step / k) } else { step * at.slope };
+            sum += 0.5 * weight * (1.0 - s) * change;
         }
     }
     step * sum

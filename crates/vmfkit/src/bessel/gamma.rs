@@ -8,7 +8,7 @@ const HALF_LN_TAU: f64 = 0.918_938_533_204_672_8;
 /// ln pi.
 const LN_PI: f64 = 1.144_729_885_849_400_2;
 
-/// Below this argument [`stirling`] is not accurate; [`ln_gamma`] first steps up by the recurrence.
+/// Below this argument [`stirling`] is not accurate.
 const STIRLING_FROM: f64 = 8.0;
 
 /// The tail of Stirling's series, ln Gamma(x) - (x - 1/2) ln x + x - ln(2 pi)/2, for x >= 8 (absolute error below 1e-18).
@@ -44,13 +44,11 @@ pub(super) fn ln_gamma(x: f64) -> f64 {
     if let Some(index) = table_index(2.0 * x) {
         return LN_GAMMA_HALF[index];
     }
-    let (mut base, mut product) = (x, 1.0);
-    while base < STIRLING_FROM {
-        product *= base;
-        base += 1.0;
+    if x < STIRLING_FROM {
+        // Small arguments include the zeros at 1 and 2, around which only a relative error will do.
+        return libm::lgamma(x);
     }
-    let value = (base - 0.5) * base.ln() - base + HALF_LN_TAU + stirling(base);
-    if product == 1.0 { value } else { value - product.ln() }
+    (x - 0.5) * x.ln() - x + HALF_LN_TAU + stirling(x)
 }
 
 /// ln C_d(0) = ln Gamma(d/2) - ln 2 - (d/2) ln pi: minus the ln area of the sphere, MATH.md (1.3).

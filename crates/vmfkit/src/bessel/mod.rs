@@ -187,7 +187,7 @@ pub fn ln_peak(dim: usize, concentration: f64) -> f64 {
     if !in_domain(d, k) {
         f64::NAN
     } else if d == 1.0 {
-        -(-2.0 * k).exp().ln_1p()
+        0.0 - (-2.0 * k).exp().ln_1p()
     } else if k > HUGE_CONCENTRATION {
         0.5 * (d - 1.0) * (k * (1.0 / TAU)).ln()
     } else if log_is_outer(nu, k) {

@@ -54,6 +54,12 @@ pub struct Sampler {
     deviation: Deviation,
 }
 
+/// Independent standard normals from the sampler's own generator: what a draw costs at least. For `compare`.
+#[doc(hidden)]
+pub fn bare_normals(seed: u64, stream: u64, out: &mut [f64]) {
+    normals::fill(&mut Stream::new(seed, stream), out);
+}
+
 /// How s = 1 - mu . x is drawn.
 #[derive(Debug, Clone)]
 enum Deviation {

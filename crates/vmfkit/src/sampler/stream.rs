@@ -22,7 +22,7 @@ pub(crate) struct Stream {
 }
 
 impl Stream {
-    /// Distinct (seed, stream) pairs are scrambled twice, so they share nothing.
+    /// Seed and stream are scrambled in turn, so that neighbours in either have nothing in common.
     pub(crate) fn new(seed: u64, stream: u64) -> Self {
         let scrambled = SplitMix64::seed_from_u64(seed).next_u64();
         let mut words = SplitMix64::seed_from_u64(scrambled ^ stream);
@@ -48,7 +48,7 @@ impl Stream {
 #[target_feature(enable = "avx2")]
 fn refill_avx2(state: &mut [Lanes; 4], words: &mut [u64; BUFFER]) {
     use std::arch::x86_64::*;
-    // SAFETY (all three): an array of four u64 and a vector of 256 bits have the same size, and any bits are valid in either.
+    // SAFETY (both): an array of four u64 and a vector of 256 bits have the same size, and any bits are valid in either.
     let load = |lanes: &[u64]| unsafe { _mm256_loadu_si256(lanes[..4].as_ptr().cast()) };
     let store = |lanes: &mut [u64], vector| unsafe { _mm256_storeu_si256(lanes[..4].as_mut_ptr().cast(), vector) };
     let mut halves: [[__m256i; 4]; 2] = std::array::from_fn(|half| std::array::from_fn(|i| load(&state[i][4 * half..])));

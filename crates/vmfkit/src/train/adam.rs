@@ -35,6 +35,7 @@ pub struct Adam {
     batch: usize,
     epochs: usize,
     seed: u64,
+    shuffle: bool,
     start: Start,
 }
 
@@ -61,6 +62,7 @@ impl Default for Adam {
             batch: 128,
             epochs: 100,
             seed: 0,
+            shuffle: true,
             start: Start::FirstBatch,
         }
     }
@@ -123,6 +125,12 @@ impl Adam {
         self
     }
 
+    /// Whether each epoch takes the rows in a new random order, or all in their own.
+    pub fn shuffle(mut self, shuffle: bool) -> Self {
+        self.shuffle = shuffle;
+        self
+    }
+
     /// Where the steps begin.
     pub fn start(mut self, start: Start) -> Self {
         self.start = start;
@@ -167,9 +175,12 @@ impl Adam {
         if !(weight > 0.0) {
             return Err(Error::NoRows { weight });
         }
-        let mut rng = Stream::new(self.seed, 0);
+        // So that the steps share no random word with rows that were drawn with the same seed.
+        let mut rng = Stream::new(self.seed ^ 0x6164_616d, 0);
         let mut order: Vec<usize> = (0..block.len()).collect();
-        order.shuffle(&mut rng);
+        if self.shuffle {
+            order.shuffle(&mut rng);
+        }
         // The unnormalised direction, then ln k.
         let mut parameters = self.first_parameters(block, &order, &mut rng);
         let mut moments = Moments::new(parameters.len());
@@ -177,7 +188,7 @@ impl Adam {
         let mut trace = Vec::with_capacity(self.epochs);
         let model = |parameters: &[f64]| VonMisesFisher::along(parameters[..dim].to_vec(), parameters[dim].exp());
         for epoch in 0..self.epochs {
-            if epoch > 0 {
+            if self.shuffle && epoch > 0 {
                 order.shuffle(&mut rng);
             }
             let mut objective = 0.0;

@@ -127,6 +127,7 @@ fn bad_parameters_are_refused_with_their_value() {
     assert_eq!(text(&[1.0, 0.0], f64::NAN), "the concentration must be finite and at least 0, found: `NaN`");
     assert_eq!(text(&[1.0, 0.0], f64::INFINITY), "the concentration must be finite and at least 0, found: `inf`");
     assert_eq!(text(&[3.0, 4.0], 1.0), "the mean direction must have length 1, found: `5`");
+    assert_eq!(text(&[3e300, 0.0], 1.0), "the mean direction must have length 1, found: `3e300`");
     assert_eq!(text(&[0.0, 0.0], 1.0), "the mean direction must have length 1, found: `0`");
     assert_eq!(text(&[0.0, f64::NAN], 1.0), "coordinate 1 of the mean direction must be a finite number, found: `NaN`");
     let density = along(&[1.0, 0.0], 1.0);
@@ -135,9 +136,14 @@ fn bad_parameters_are_refused_with_their_value() {
     assert!(density.divergence(&along(&[1.0, 0.0, 0.0], 1.0)).is_err());
     assert!(density.renyi_divergence(&density, 0.0).is_err() && density.renyi_divergence(&density, f64::NAN).is_err());
     // Any length will do for `along`, however extreme.
-    for scale in [1e200, 1e-200, 1e-310] {
+    for scale in [4e307, 1e200, 1e-200, 1e-310] {
         let mu = along(&[3.0 * scale, 4.0 * scale], 1.0).mean_direction().to_vec();
         assert!((mu[0] - 0.6).abs() < 1e-13 && (mu[1] - 0.8).abs() < 1e-13, "{mu:?}");
+    }
+    assert!(along(&[1e308; 4], 1.0).mean_direction().iter().all(|x| (x - 0.5).abs() < 1e-15));
+    assert!(along(&[1e-322; 4], 1.0).mean_direction().iter().all(|x| (x - 0.5).abs() < 1e-15));
+    for share in [f64::NAN, -1.0, 1.5] {
+        assert!(density.angle_holding(share).is_nan(), "{share}");
     }
 }
 
@@ -153,6 +159,38 @@ fn the_uniform_density_is_legal_everywhere() {
     assert!((other.divergence(&uniform).unwrap() - other.divergence_from_uniform()).abs() < 1e-15);
     assert!((uniform.angle_holding(0.5).to_degrees() - 90.0).abs() < 1e-9);
     assert_eq!(uniform.hellinger_distance(&uniform).unwrap(), 0.0);
+}
+
+/// Squares of such concentrations overflow.
+#[test]
+fn distances_hold_at_the_largest_concentrations() {
+    for k in [1e150, 1e200, 1e300, f64::MAX] {
+        let p = along(&[0.3, -0.5, 0.8], k);
+        assert!(p.bhattacharyya_distance(&p).unwrap() < 1e-15 && p.hellinger_distance(&p).unwrap() < 1e-7, "{k:e}");
+        for order in [0.3, 2.0, 3.0, f64::INFINITY] {
+            assert!(p.renyi_divergence(&p, order).unwrap() < 1e-14, "{k:e}, order {order}");
+        }
+        if k < 1e305 {
+            // Same direction, twice the concentration, d = 3: in the limit -ln BC = ln(1.5/sqrt 2), and the largest ratio of the wider
+            // to the narrower density is unbounded while that of the narrower to the wider is 2.
+            let q = along(&[0.3, -0.5, 0.8], 2.0 * k);
+            assert!((p.bhattacharyya_distance(&q).unwrap() - (1.5 / 2f64.sqrt()).ln()).abs() < 1e-14);
+            assert!((q.renyi_divergence(&p, f64::INFINITY).unwrap() - 2f64.ln()).abs() < 1e-14);
+        }
+    }
+}
+
+/// sup ln p/q = Phi(l) - Phi(k) + |eta_p - eta_q|, at d = 3 where Phi = ln(sinh k/k); values by mpmath.
+#[test]
+fn the_largest_log_ratio_keeps_its_digits() {
+    let e1 = [1.0, 0.0, 0.0];
+    for (k, l, angle, expected) in
+        [(1e10, 1.0, 0.0, 22.880437472071598), (1e10, 5e9, 0.0, std::f64::consts::LN_2), (1e15, 1.0, 1e-3, 34.393363437041784)]
+    {
+        let (p, q) = (along(&e1, k), along(&[f64::cos(angle), f64::sin(angle), 0.0], l));
+        let found = p.renyi_divergence(&q, f64::INFINITY).unwrap();
+        assert!((found / expected - 1.0).abs() < 1e-12, "{k:e} {l:e}: {found} against {expected}");
+    }
 }
 
 /// Directions and concentrations of two densities on the same sphere.

@@ -85,6 +85,17 @@ fn estimators_come_as_close_as_their_table_says() {
             assert!(if stated == 0.0 { worst < 3e-15 } else { (worst / stated - 1.0).abs() < 0.33 }, "{place}");
         }
     }
+    // From the smallest to the largest concentration: no worse than in the table, and never NaN.
+    for dim in [2, 3, 100, 1000] {
+        for exponent in -250..=250 {
+            let k = 10f64.powi(exponent);
+            let ratio = bessel::mean_length_and_slope(dim, k);
+            for (estimator, bound) in ConcentrationEstimator::ALL.into_iter().zip([7e-2, 0.7, 3e-5, 1e-9, 1e-14]) {
+                let found = estimator.estimate(dim, ratio.value, ratio.complement);
+                assert!((found / k - 1.0).abs() < bound, "{} at d = {dim}, k = {k:e}: {found:e}", estimator.name());
+            }
+        }
+    }
     for estimator in ConcentrationEstimator::ALL {
         assert_eq!(estimator.estimate(3, 0.0, 1.0), 0.0);
         assert_eq!(estimator.estimate(3, 1.0, 0.0), f64::INFINITY);
@@ -108,7 +119,9 @@ fn degenerate_rows_have_an_answer_or_an_error() {
     let density = exact(&stats(2, &[1.0, 0.0, 0.0, 1.0]));
     assert!((bessel::mean_length(2, density.concentration()) - 0.5f64.sqrt()).abs() < 1e-15);
     // No rows, or none that count.
-    assert_eq!(maximum_likelihood(&stats(2, &[]), ConcentrationEstimator::Exact).unwrap_err(), Error::NoRows { weight: 0.0 });
+    for nothing in [stats(2, &[]), SufficientStats::zero(0, 2)] {
+        assert_eq!(maximum_likelihood(&nothing, ConcentrationEstimator::Exact).unwrap_err(), Error::NoRows { weight: 0.0 });
+    }
     let rows = [1.0, 0.0, 0.0, 1.0];
     let weightless = Block::new(2, &rows).unwrap().with_weights(&[0.0, 0.0]).unwrap();
     assert!(maximum_likelihood(&SufficientStats::of_block(&weightless), ConcentrationEstimator::Exact).is_err());
@@ -132,6 +145,14 @@ fn bad_rows_are_refused_by_number_and_value() {
     assert_eq!(block().with_weights(&[1.0]).unwrap_err(), Error::WeightCount { rows: 2, found: 1 });
     assert_eq!(block().with_weights(&[1.0, -2.0]).unwrap_err(), Error::Weight { row: 1, value: -2.0 });
     assert!(block().with_weights(&[f64::NAN, 1.0]).is_err());
+    assert_eq!(
+        block().with_weights(&[f64::MAX, f64::MAX]).unwrap_err().to_string(),
+        "the sum of the weights must be finite, found: `inf`"
+    );
+    for extreme in [f64::MAX, 1e-322] {
+        let (block, _) = Block::rescaled(2, &[extreme, extreme]).unwrap();
+        assert!(matches!(block.rows(), Rows::F64(v) if v.iter().all(|x| (x - 0.5f64.sqrt()).abs() < 1e-15)));
+    }
 }
 
 #[test]
@@ -145,6 +166,12 @@ fn weights_count_as_repetitions() {
     assert_eq!(weighted.mass(0), 11.0);
     assert!((weighted.shortfall(0) - plain.shortfall(0)).abs() < 1e-14);
     assert!((exact(&weighted).concentration() / exact(&plain).concentration() - 1.0).abs() < 1e-13);
+    // Weights may be of any size.
+    for factor in [1e200, 1e-200] {
+        let weights = weights.map(|w| w * factor);
+        let scaled = SufficientStats::of_block(&Block::new(5, &rows).unwrap().with_weights(&weights).unwrap());
+        assert!((exact(&scaled).concentration() / exact(&plain).concentration() - 1.0).abs() < 1e-12);
+    }
     let mut doubled = weighted.clone();
     doubled.scale(2.0);
     assert!((exact(&doubled).concentration() / exact(&weighted).concentration() - 1.0).abs() < 1e-15);
@@ -238,6 +265,8 @@ fn adam_is_reproducible_and_counts_weights() {
     let fit = |adam: Adam| adam.epochs(40).fit(&block()).unwrap().density;
     assert_eq!(fit(Adam::new().seed(5)), fit(Adam::new().seed(5)));
     assert_ne!(fit(Adam::new().seed(5)), fit(Adam::new().seed(6)));
+    assert_eq!(fit(Adam::new().shuffle(false)), fit(Adam::new().shuffle(false).seed(9)));
+    assert_ne!(fit(Adam::new().shuffle(false)), fit(Adam::new()));
     // Weight 0 for the second half is the same as not having it.
     let weights: Vec<f64> = (0..600).map(|i| f64::from(u8::from(i < 300))).collect();
     let weighted = Adam::new().fit(&block().with_weights(&weights).unwrap()).unwrap().density;

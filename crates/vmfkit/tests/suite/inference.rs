@@ -64,6 +64,31 @@ fn cones_hold_the_mean_direction() {
     }
 }
 
+/// Near uniformity both err on the side of caution.
+#[test]
+fn intervals_and_cones_are_conservative_near_uniformity() {
+    for (dim, rows, k) in [(3, 5, 0.5), (3, 1000, 0.05), (20, 3, 5.0), (2, 10, 1.0), (3, 30, 0.3), (3, 10, 0.0)] {
+        let all = samples(dim, k, rows, 1000);
+        let covered: Vec<(bool, bool)> = all
+            .par_iter()
+            .map(|stats| {
+                let inference = Inference::new(stats).unwrap();
+                let (low, high) = inference.concentration_interval(0.9).unwrap();
+                let cosine = stats.resultant(0)[dim - 1] / stats.resultant_length(0);
+                (low <= k && k <= high, cosine.clamp(-1.0, 1.0).acos() <= inference.mean_direction_cone(0.9).unwrap())
+            })
+            .collect();
+        let (interval, cone): (Vec<bool>, Vec<bool>) = covered.into_iter().unzip();
+        let least = 0.9 - 4.5 * (0.09f64 / 1000.0).sqrt();
+        assert!(
+            share(&interval) > least && share(&cone) > least,
+            "d = {dim}, n = {rows}, k = {k}: {} {}",
+            share(&interval),
+            share(&cone)
+        );
+    }
+}
+
 /// d = 3, concentrated: Fisher's cone cos = 1 - ((n - r)/r) ((1/alpha)^(1/(n-1)) - 1), and an interval by chi-squared quantiles.
 #[test]
 fn the_concentrated_limit_is_the_classical_one() {
@@ -157,6 +182,11 @@ fn goodness_of_fit_accepts_the_model_and_refuses_another() {
     let single: Vec<f32> = rows.iter().map(|&x| x as f32).collect();
     assert_eq!(goodness_of_fit(&Block::new(5, &single).unwrap(), &fitted, 19, 1).unwrap().p_value, 0.05);
     assert!(goodness_of_fit(&block, &fitted, 0, 1).is_err());
+    // Rows an ulp apart: replicates may round to one point, which is no evidence against the model.
+    let ulp = [[1.0, 0.0], [1.0, f64::EPSILON]].repeat(5).concat();
+    let close = Block::new(2, &ulp).unwrap();
+    let fitted_close = maximum_likelihood(&SufficientStats::of_block(&close), ConcentrationEstimator::Exact).unwrap();
+    assert!(goodness_of_fit(&close, &fitted_close, 19, 0).is_ok());
     let weights = vec![1.0; 200];
     assert!(goodness_of_fit(&block.clone().with_weights(&weights).unwrap(), &fitted, 9, 1).is_err());
 }
@@ -172,16 +202,18 @@ fn degenerate_samples_and_levels_are_refused() {
     assert!(inference.standard_error().is_finite());
     let (low, high) = inference.concentration_interval(0.95).unwrap();
     assert!(low == 0.0 && high > 0.0 && high.is_finite());
-    assert!((inference.mean_direction_cone(0.95).unwrap() - 0.95 * std::f64::consts::PI).abs() < 1e-6);
+    assert_eq!(inference.mean_direction_cone(0.95).unwrap(), std::f64::consts::PI);
     for level in [0.0, 1.0, -0.5, f64::NAN] {
         assert!(inference.concentration_interval(level).is_err() && inference.mean_direction_cone(level).is_err());
     }
-    // 2 rows 1e-9 apart, and a million rows: numbers, whatever they are worth.
-    for (rows, k) in [(2, 1e18), (100_000, 1e3)] {
+    // 2 rows 1e-9 apart, many rows, and slopes below the smallest f64.
+    for (rows, k) in [(2, 1e18), (100_000, 1e3), (20, 1e160), (20, 1e200), (20, 1e300)] {
         let inference = Inference::new(&samples(3, k, rows, 1)[0]).unwrap();
         let (low, high) = inference.concentration_interval(0.95).unwrap();
-        assert!(0.0 < low && low < high && high.is_finite());
+        assert!(0.0 < low && low < high && high.is_finite(), "k = {k:e}: {low:e} to {high:e}");
+        assert!((inference.standard_error() / inference.concentration() * (rows as f64).sqrt() - 1.0).abs() < 1e-3);
+        assert!(low < inference.concentration() && inference.concentration() < high);
         let cone = inference.mean_direction_cone(0.95).unwrap();
-        assert!(cone > 0.0 && cone < 1e-2);
+        assert!(cone > 0.0 && cone < 1e-2, "k = {k:e}: {cone:e}");
     }
 }
