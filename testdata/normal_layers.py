@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes crates/vmfkit/src/sampler/layers.rs: the 256 layers of equal area under exp(-x^2/2) that `sampler/normals.rs` draws from.
+"""Writes crates/vmfkit/src/sampler/layers.rs: the 1024 layers of equal area under exp(-x^2/2) that `sampler/normals.rs` draws from.
 
     python3 testdata/normal_layers.py            write the file
     python3 testdata/normal_layers.py --check    exit 1 if the file differs
@@ -13,7 +13,7 @@ import sys
 import mpmath as mp
 
 TARGET = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "crates", "vmfkit", "src", "sampler", "layers.rs")
-LAYERS = 256
+LAYERS = 1024
 mp.mp.dps = 50
 
 
@@ -34,7 +34,7 @@ def edges(start):
 
 
 def build():
-    low, high = mp.mpf("3.5"), mp.mpf("3.8")
+    low, high = mp.mpf("3.5"), mp.mpf("4.5")
     for _ in range(150):
         middle = (low + high) / 2
         if edges(middle)[1] > 0:

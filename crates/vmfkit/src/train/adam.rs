@@ -12,7 +12,8 @@ use rand_distr::StandardNormal;
 
 /// Fits one vMF by stochastic gradient steps in the paper's unconstrained parameters: an unnormalised mean direction and ln k.
 ///
-/// Each step reads the [`SufficientStats`] of one mini-batch (Fisher's identity, MATH.md (10.1)). The defaults are the paper's:
+/// Each step reads the [`SufficientStats`] of one mini-batch (Fisher's identity, MATH.md (10.1)); the gradient of a smaller batch at the end
+/// of an epoch counts by its share of rows. The defaults are the paper's:
 /// learning rate 0.01, multiplied by 0.95 after each epoch, betas 0.9 and 0.99, batches of 128 shuffled rows, 100 epochs. Only the
 /// start differs: it is the closed-form estimate of the first batch, because Adam moves ln k by at most the learning rate a step
 /// and few rows make few steps; [`Start::Random`] is the paper's. Adam is that of Kingma and Ba, arXiv:1412.6980.
@@ -183,6 +184,7 @@ impl Adam {
         }
         // The unnormalised direction, then ln k.
         let mut parameters = self.first_parameters(block, &order, &mut rng);
+        let full_batch = weight * self.batch.min(block.len()) as f64 / block.len() as f64;
         let mut moments = Moments::new(parameters.len());
         let mut learning_rate = self.learning_rate;
         let mut trace = Vec::with_capacity(self.epochs);
@@ -199,7 +201,9 @@ impl Adam {
                 }
                 objective += ln_likelihood(&stats, &model(&parameters)?);
                 let up = gradient(&stats, &parameters[..dim], parameters[dim].exp());
-                let up = up.direction.into_iter().chain([up.ln_concentration]);
+                // Every row counts the same, also in the smaller batch at the end of an epoch.
+                let share = stats.mass(0) / full_batch;
+                let up = up.direction.into_iter().chain([up.ln_concentration]).map(|g| share * g);
                 moments.ascend(&mut parameters, up, learning_rate, self.betas, self.epsilon);
             }
             trace.push(objective / weight);

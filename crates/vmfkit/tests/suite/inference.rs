@@ -115,7 +115,7 @@ fn the_correction_takes_the_bias_out() {
         };
         let (plain, corrected) = (mean(&|i| i.concentration()), mean(&|i| i.corrected_concentration()));
         assert!(plain > 1.1 * k, "d = {dim}: the plain estimate is biased, {plain}");
-        assert!((corrected / k - 1.0).abs() < 0.05, "d = {dim}: {corrected}");
+        assert!((corrected / k - 1.0).abs() < 0.25 * (plain / k - 1.0), "d = {dim}: {corrected}");
     }
     // Rows no longer than chance: nothing but 0 is supported.
     let balanced = [1.0, 0.0, 0.0, 1.0, -1.0, 0.0, 0.0, -1.0, 0.6, 0.8];
