@@ -193,12 +193,8 @@ impl VonMisesFisher {
     pub fn divergence(&self, other: &Self) -> Result<f64> {
         self.same_dim(other)?;
         let turn = half_squared_distance(&self.mean_direction, &other.mean_direction);
-        Ok(self.divergence_at_turn(other.concentration, turn))
-    }
-
-    fn divergence_at_turn(&self, concentration: f64, turn: f64) -> f64 {
-        let same = bessel::divergence(self.dim(), self.concentration, concentration);
-        same + concentration * (bessel::mean_length(self.dim(), self.concentration) * turn)
+        let same = bessel::divergence(self.dim(), self.concentration, other.concentration);
+        Ok(same + other.concentration * (bessel::mean_length(self.dim(), self.concentration) * turn))
     }
 
     /// KL(self || uniform) in nats.

@@ -169,7 +169,7 @@ impl Inference {
         Test { statistic, p_value: (tail.ln_total() - whole.ln_total()).exp().min(1.0) }
     }
 
-    /// Phi(k r) - n Phi(k), MATH.md (12.1), up to nothing: 0 at k = 0.
+    /// Phi(k r) - n Phi(k), MATH.md (12.1).
     fn ln_marginal_likelihood(&self, k: f64) -> f64 {
         let (n, r) = (self.weight, self.resultant_length);
         if self.shortfall < 0.5 * n {

@@ -211,9 +211,7 @@ impl Adam {
         }
         Ok(AdamFit { density: model(&parameters)?, trace })
     }
-}
 
-impl Adam {
     fn first_parameters(&self, block: &Block, order: &[usize], rng: &mut impl Rng) -> Vec<f64> {
         let from =
             |density: &VonMisesFisher| density.mean_direction().iter().copied().chain([density.concentration().ln()]).collect();
