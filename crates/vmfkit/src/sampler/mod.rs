@@ -6,7 +6,8 @@
 //! |---|---|
 //! | the inverse of its distribution function, in a vector kernel (`three`) | d = 3 |
 //! | an arcsine proposal, accepted or not (Best and Fisher, doi:10.2307/2346732) | d = 2 |
-//! | a beta proposal, accepted or not (Ulrich, doi:10.2307/2347441, with Wood's correction, doi:10.1080/03610919408813161) | the rest |
+//! | a beta proposal, accepted or not (Ulrich, doi:10.2307/2347441, with Wood's correction, doi:10.1080/03610919408813161) | d >= 4, mean length below [`CONCENTRATED`] |
+//! | a gamma proposal, accepted or not, MATH.md (11.3): at least 83 % are, and the first is a by-product of the tangent's normals | d >= 4, the rest |
 //!
 //! Everything is written in s, not in t, so that k = 1e30 is no harder than k = 1. A Householder reflection takes the first axis
 //! to mu; of the two that do, the one without cancellation is used, so mu = e1 and mu = -e1 are nothing special.
@@ -17,12 +18,14 @@ mod normals;
 mod stream;
 mod three;
 
+use crate::bessel;
 use crate::block::Scalar;
 use crate::distribution::VonMisesFisher;
 use crate::error::{Error, Result};
 use crate::vector::dot;
+use normals::Gamma;
+pub(crate) use normals::fill as fill_with_normals;
 use rand::{Rng, RngExt};
-use rand_distr::{Distribution, Gamma};
 use rayon::prelude::*;
 use std::f64::consts::FRAC_PI_2;
 pub(crate) use stream::Stream;
@@ -67,8 +70,45 @@ enum Deviation {
     Circle(Envelope),
     /// d = 3
     Sphere(three::Kernel),
-    /// d >= 4, with the gamma law of which two draws make a symmetric beta
-    General(Envelope, Gamma<f64>),
+    /// d >= 4 and spread out, with the gamma law of which two draws make a symmetric beta
+    Spread(Envelope, Gamma),
+    /// d >= 4 and concentrated
+    Concentrated(Tangent, Gamma),
+}
+
+/// From this mean length on the gamma envelope accepts more than it costs.
+const CONCENTRATED: f64 = 0.2;
+
+/// The density of s is a gamma density times (2 - s)^(a-1), which this envelope replaces by its tangent in the logarithm, MATH.md (11.3).
+#[derive(Debug, Clone, Copy)]
+struct Tangent {
+    /// a - 1 = (d - 3)/2
+    power: f64,
+    /// k + (a - 1)/(2 - anchor)
+    rate: f64,
+    /// Where the tangent touches: E[s].
+    anchor: f64,
+    /// 1/(2 - anchor)
+    slope: f64,
+}
+
+impl Tangent {
+    fn new(dim: usize, concentration: f64, anchor: f64) -> Self {
+        let (power, slope) = (0.5 * (dim as f64 - 3.0), 1.0 / (2.0 - anchor));
+        Tangent { power, rate: concentration + power * slope, anchor, slope }
+    }
+
+    #[inline(always)]
+    fn accepts<R: Rng>(&self, s: f64, rng: &mut R) -> bool {
+        if s >= 2.0 {
+            return false;
+        }
+        let y = (s - self.anchor) * self.slope;
+        let uniform = 1.0 - rng.random::<f64>();
+        // ln(1 - y) + y is at least -y^2/2 below 0 and -y^2/(2(1 - y)) above: most proposals need no logarithm.
+        let bound = 0.5 * self.power * y * y;
+        uniform <= 1.0 - if y > 0.0 { bound / (1.0 - y) } else { bound } || uniform.ln() <= self.power * ((-y).ln_1p() + y)
+    }
 }
 
 /// Ulrich's envelope, MATH.md (11.2), in deviations.
@@ -129,8 +169,13 @@ impl Sampler {
             2 => Deviation::Circle(Envelope::new(dim, k)),
             3 => Deviation::Sphere(three::Kernel::new(density)),
             _ => {
-                let gamma = Gamma::new(0.5 * (dim as f64 - 1.0), 1.0).expect("a shape of at least 3/2");
-                Deviation::General(Envelope::new(dim, k), gamma)
+                let gamma = Gamma::new(0.5 * (dim as f64 - 1.0));
+                let length = bessel::mean_length_and_slope(dim, k);
+                if length.value < CONCENTRATED {
+                    Deviation::Spread(Envelope::new(dim, k), gamma)
+                } else {
+                    Deviation::Concentrated(Tangent::new(dim, k, length.complement), gamma)
+                }
             }
         };
         Sampler {
@@ -181,7 +226,7 @@ impl Sampler {
     }
 
     /// s = 1 - mu . x of one draw, given half the squared length of the d - 1 normals beside it. That is a gamma variate, independent
-    /// of their direction: half of a first proposal for nothing.
+    /// of their direction: a first proposal, or half of one, for nothing.
     fn draw_deviation<R: Rng>(&self, rng: &mut R, half_square: f64) -> f64 {
         match &self.deviation {
             Deviation::Circle(envelope) => loop {
@@ -192,15 +237,22 @@ impl Sampler {
                     return s;
                 }
             },
-            Deviation::General(envelope, gamma) => {
+            Deviation::Spread(envelope, gamma) => {
                 let mut x = half_square;
                 loop {
-                    let s = envelope.propose(x / (x + gamma.sample(rng)));
+                    let s = envelope.propose(x / (x + gamma.draw(rng)));
                     if envelope.accepts(s, rng) {
                         return s;
                     }
-                    x = gamma.sample(rng);
+                    x = gamma.draw(rng);
                 }
+            }
+            Deviation::Concentrated(tangent, gamma) => {
+                let mut s = half_square / tangent.rate;
+                while !tangent.accepts(s, rng) {
+                    s = gamma.draw(rng) / tangent.rate;
+                }
+                s
             }
             Deviation::Sphere(_) => unreachable!("d = 3 goes through its kernel"),
         }

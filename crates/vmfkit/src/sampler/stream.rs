@@ -93,7 +93,7 @@ fn generate_portable([s0, s1, s2, s3]: &mut [Lanes; 4], out: &mut [f64]) {
 }
 
 /// A generator that hands out many words at once.
-pub(super) trait Words: Rng {
+pub(crate) trait Words: Rng {
     /// Leaves the next words in the bits of `out`: the same that `next_u64` would give one by one.
     fn fill_bits(&mut self, out: &mut [f64]);
 }

@@ -4,11 +4,9 @@ use crate::block::Block;
 use crate::distribution::VonMisesFisher;
 use crate::error::{Error, Result};
 use crate::estimate::{ConcentrationEstimator, gradient, ln_likelihood, maximum_likelihood};
-use crate::sampler::Stream;
+use crate::sampler::{Stream, fill_with_normals};
 use crate::stats::SufficientStats;
 use rand::seq::SliceRandom;
-use rand::{Rng, RngExt};
-use rand_distr::StandardNormal;
 
 /// Fits one vMF by stochastic gradient steps in the paper's unconstrained parameters: an unnormalised mean direction and ln k.
 ///
@@ -212,7 +210,7 @@ impl Adam {
         Ok(AdamFit { density: model(&parameters)?, trace })
     }
 
-    fn first_parameters(&self, block: &Block, order: &[usize], rng: &mut impl Rng) -> Vec<f64> {
+    fn first_parameters(&self, block: &Block, order: &[usize], rng: &mut Stream) -> Vec<f64> {
         let from =
             |density: &VonMisesFisher| density.mean_direction().iter().copied().chain([density.concentration().ln()]).collect();
         let first = || {
@@ -226,7 +224,8 @@ impl Adam {
             Start::Random => None,
         };
         start.as_ref().map(from).unwrap_or_else(|| {
-            let mut random: Vec<f64> = (0..=block.dim()).map(|_| rng.sample(StandardNormal)).collect();
+            let mut random = vec![0.0; block.dim() + 1];
+            fill_with_normals(rng, &mut random);
             random[block.dim()] *= 0.01;
             random
         })
