@@ -6,7 +6,7 @@
 //! |---|---|
 //! | the inverse of its distribution function, in a vector kernel (`three`) | d = 3 |
 //! | an arcsine proposal, accepted or not (Best and Fisher, doi:10.2307/2346732) | d = 2 |
-//! | a beta proposal, accepted or not (Ulrich, doi:10.2307/2347441, with Wood's correction, doi:10.1080/03610919408813161) | d >= 4, mean length below [`CONCENTRATED`] |
+//! | a beta proposal, accepted or not (Ulrich, doi:10.2307/2347441, with Wood's correction, doi:10.1080/03610919408813161) | d >= 4, mean length below `CONCENTRATED` |
 //! | a gamma proposal, accepted or not, MATH.md (11.3): at least 83 % are, and the first is a by-product of the tangent's normals | d >= 4, the rest |
 //!
 //! Everything is written in s, not in t, so that k = 1e30 is no harder than k = 1. A Householder reflection takes the first axis

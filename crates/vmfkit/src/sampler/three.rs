@@ -11,9 +11,6 @@ use crate::distribution::VonMisesFisher;
 /// Rows that go through the kernel together.
 const BATCH: usize = 64;
 
-/// 2^-53: turns the upper 53 bits of a random word into a uniform number in [0, 1).
-const UNIT: f64 = 1.0 / (1u64 << 53) as f64;
-
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Kernel {
     /// 1 - e^{-2k}
@@ -26,6 +23,7 @@ pub(super) struct Kernel {
 }
 
 type Batch = [f64; BATCH];
+type Pairs = [f64; 2 * BATCH];
 
 impl Kernel {
     pub(super) fn new(density: &VonMisesFisher) -> Self {
@@ -53,18 +51,14 @@ impl Kernel {
     /// Draws rows, each from the next two words of the generator.
     pub(super) fn fill<R: Words, T: Scalar>(&self, rng: &mut R, out: &mut [T]) {
         let (mut x, mut y, mut z) = ([0.0; BATCH], [0.0; BATCH], [0.0; BATCH]);
-        let mut bits = [0.0; 2 * BATCH];
+        let mut words = [0.0; 2 * BATCH];
         for rows in out.chunks_mut(3 * BATCH) {
             let count = rows.len() / 3;
-            rng.fill_bits(&mut bits[..2 * count]);
-            for (i, pair) in bits[..2 * count].chunks_exact(2).enumerate() {
-                x[i] = (pair[0].to_bits() >> 11) as f64 * UNIT;
-                y[i] = (pair[1].to_bits() >> 11) as f64 * UNIT;
-            }
+            rng.fill_bits(&mut words[..2 * count]);
             if count == 1 {
-                (x[0], y[0], z[0]) = self.row(x[0], y[0]);
+                (x[0], y[0], z[0]) = self.row(words[0], words[1]);
             } else {
-                self.batch(&mut x, &mut y, &mut z);
+                self.batch(&words, &mut x, &mut y, &mut z);
             }
             for (row, ((x, y), z)) in rows.chunks_exact_mut(3).zip(x.iter().zip(&y).zip(&z)) {
                 row[0] = T::from_f64(*x);
@@ -74,35 +68,36 @@ impl Kernel {
         }
     }
 
-    /// Turns uniform pairs (x, y) into rows (x, y, z).
-    fn batch(&self, x: &mut Batch, y: &mut Batch, z: &mut Batch) {
+    /// Turns pairs of random words into rows (x, y, z).
+    fn batch(&self, words: &Pairs, x: &mut Batch, y: &mut Batch, z: &mut Batch) {
         #[cfg(target_arch = "x86_64")]
         if std::arch::is_x86_feature_detected!("avx2") {
             // SAFETY: the processor has AVX2.
-            return unsafe { self.batch_avx2(x, y, z) };
+            return unsafe { self.batch_avx2(words, x, y, z) };
         }
-        self.batch_portable(x, y, z);
+        self.batch_portable(words, x, y, z);
     }
 
     #[cfg(target_arch = "x86_64")]
     #[target_feature(enable = "avx2")]
-    fn batch_avx2(&self, x: &mut Batch, y: &mut Batch, z: &mut Batch) {
-        self.batch_portable(x, y, z);
+    fn batch_avx2(&self, words: &Pairs, x: &mut Batch, y: &mut Batch, z: &mut Batch) {
+        self.batch_portable(words, x, y, z);
     }
 
     #[inline(always)]
-    fn batch_portable(&self, x: &mut Batch, y: &mut Batch, z: &mut Batch) {
+    fn batch_portable(&self, words: &Pairs, x: &mut Batch, y: &mut Batch, z: &mut Batch) {
         for i in 0..BATCH {
-            (x[i], y[i], z[i]) = self.row(x[i], y[i]);
+            (x[i], y[i], z[i]) = self.row(words[2 * i], words[2 * i + 1]);
         }
     }
 
+    /// A row from two random words, which come in the bits of floats.
     #[inline(always)]
-    fn row(&self, v: f64, w: f64) -> (f64, f64, f64) {
-        let s = self.deviation(v);
+    fn row(&self, first: f64, second: f64) -> (f64, f64, f64) {
+        let s = self.deviation(uniform(first));
         let t = 1.0 - s;
         let across = (s * (2.0 - s)).sqrt();
-        let (sine, cosine) = sine_cosine_of_turn(w);
+        let (sine, cosine) = sine_cosine_of_turn(uniform(second));
         let [mu1, mu2, mu3] = self.mean_direction;
         let along = across * (mu2 * cosine + mu3 * sine);
         let mean_part = t + self.sign * along * self.reflection;
@@ -111,12 +106,19 @@ impl Kernel {
     }
 }
 
-/// ln(1 - p) for p in [0, 1), to about an ulp: the logarithm of 1 - p as rounded, and a first-order term for the rounding.
+/// The upper 52 bits of a word as a number in [0, 1): the mantissa of one in [1, 2), less 1.
+#[inline(always)]
+fn uniform(word: f64) -> f64 {
+    f64::from_bits(0x3ff0_0000_0000_0000 | (word.to_bits() >> 12)) - 1.0
+}
+
+/// ln(1 - p) for p in [0, 1), to about an ulp: the logarithm of x = 1 - p as rounded, and a first-order term for the rounding.
 #[inline(always)]
 fn ln_one_minus(p: f64) -> f64 {
     let x = 1.0 - p;
     let rounded = (1.0 - x) - p;
-    ln(x) + rounded / x
+    // rounded / x, where two digits will do: from p = 1/2 on x is exact and nothing is left over.
+    ln(x) + rounded * (1.0 + p * (1.0 + p))
 }
 
 /// ln x for a normal x > 0. The minimax coefficients of log(1 + f) = 2 s + s R(s^2), s = f/(2 + f), are those of the public-domain
@@ -144,8 +146,8 @@ fn ln(x: f64) -> f64 {
     exponent * LN_2_HIGH - ((half_square - (s * (half_square + even + odd) + exponent * LN_2_LOW)) - f)
 }
 
-/// (sin, cos) of 2 pi w for w in [0, 1), to about an ulp of 1. Taylor polynomials on an eighth of a turn either side of the
-/// nearest quarter.
+/// (sin, cos) of 2 pi w for w in [0, 1), to about an ulp of 1: the minimax polynomials of the public-domain fdlibm (k_sin.c, k_cos.c) on
+/// an eighth of a turn either side of the nearest quarter.
 #[inline(always)]
 fn sine_cosine_of_turn(w: f64) -> (f64, f64) {
     // Adding 1.5 * 2^52 rounds to the nearest integer and leaves it in the low bits.
@@ -154,20 +156,20 @@ fn sine_cosine_of_turn(w: f64) -> (f64, f64) {
     let quarter = rounded.to_bits();
     let r = (w - 0.25 * (rounded - ROUND)) * std::f64::consts::TAU;
     let z = r * r;
-    let sine = r
-        * (1.0
-            - z * (1.0 / 6.0
-                - z * (1.0 / 120.0
-                    - z * (1.0 / 5040.0
-                        - z * (1.0 / 362_880.0
-                            - z * (1.0 / 39_916_800.0 - z * (1.0 / 6_227_020_800.0 - z * (1.0 / 1_307_674_368_000.0))))))));
+    let sine = r + r
+        * z
+        * (-1.666_666_666_666_663_243_48e-1
+            + z * (8.333_333_333_322_489_461_24e-3
+                + z * (-1.984_126_982_985_794_931_34e-4
+                    + z * (2.755_731_370_707_006_767_89e-6
+                        + z * (-2.505_076_025_340_686_341_95e-8 + z * 1.589_690_995_211_550_102_21e-10)))));
     let cosine = 1.0
         - z * (0.5
-            - z * (1.0 / 24.0
-                - z * (1.0 / 720.0
-                    - z * (1.0 / 40_320.0
-                        - z * (1.0 / 3_628_800.0
-                            - z * (1.0 / 479_001_600.0 - z * (1.0 / 87_178_291_200.0 - z * (1.0 / 20_922_789_888_000.0))))))));
+            - z * (4.166_666_666_666_660_190_37e-2
+                + z * (-1.388_888_888_887_410_957_49e-3
+                    + z * (2.480_158_728_947_672_941_78e-5
+                        + z * (-2.755_731_435_139_066_330_35e-7
+                            + z * (2.087_572_321_298_174_827_9e-9 - z * 1.135_964_755_778_819_482_65e-11))))));
     // Quarter turns: odd ones swap the two, and each has its sign; as bit masks, so that lanes need no branch.
     let swap = 0u64.wrapping_sub(quarter & 1);
     let (sine_bits, cosine_bits) = (sine.to_bits(), cosine.to_bits());
@@ -181,6 +183,7 @@ fn sine_cosine_of_turn(w: f64) -> (f64, f64) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sampler::Stream;
 
     #[test]
     fn polynomials_match_the_library() {
@@ -200,13 +203,12 @@ mod tests {
     fn the_kernel_gives_the_same_bits_on_every_processor() {
         let density = VonMisesFisher::along(vec![-0.3, 0.5, 0.8], 7.0).unwrap();
         let kernel = Kernel::new(&density);
-        let uniforms: Batch = std::array::from_fn(|i| (i as f64 + 0.37) / BATCH as f64);
-        let (mut x, mut y, mut z) = (uniforms, uniforms, [0.0; BATCH]);
-        y.reverse();
-        let pairs: Vec<_> = x.iter().copied().zip(y).collect();
-        kernel.batch(&mut x, &mut y, &mut z);
-        for (i, (v, w)) in pairs.into_iter().enumerate() {
-            assert_eq!((x[i], y[i], z[i]), kernel.row(v, w));
+        let mut words: Pairs = [0.0; 2 * BATCH];
+        Stream::new(1, 0).fill_bits(&mut words);
+        let (mut x, mut y, mut z) = ([0.0; BATCH], [0.0; BATCH], [0.0; BATCH]);
+        kernel.batch(&words, &mut x, &mut y, &mut z);
+        for (i, pair) in words.chunks_exact(2).enumerate() {
+            assert_eq!((x[i], y[i], z[i]), kernel.row(pair[0], pair[1]));
         }
     }
 }
