@@ -187,7 +187,7 @@ def measure_accuracy(binary):
 
 # ------------------------------------------------------------------------------------------------ time
 
-# Dimension and range of concentrations, as in src/special.rs.
+# Dimension and range of concentrations, drawn uniformly in the logarithm; both sides get the same ones.
 CLASSES = [
     (2, 0.1, 100.0),
     (3, 0.1, 100.0),
@@ -247,8 +247,10 @@ def measure_times(binary, rounds):
 
     rng = np.random.default_rng(1)
     drawn = {d: low * (high / low) ** rng.random(ARGUMENTS) for d, low, high in CLASSES}
+    classes = "".join(",".join([str(d), *map(repr, map(float, drawn[d]))]) + "\n" for d in drawn)
     for number in range(rounds):
-        lines = subprocess.run([binary, "time"], capture_output=True, text=True, check=True).stdout.splitlines()
+        answer = subprocess.run([binary, "time"], input=classes, capture_output=True, text=True, check=True)
+        lines = answer.stdout.splitlines()
         for line in lines:
             d, function, value = line.split(",")
             see((int(d), function), 0, float(value))

@@ -19,7 +19,7 @@ struct Arguments {
 enum What {
     /// Reads lines `function,dimension,argument[,second argument]` and prints each value with all its digits.
     Values,
-    /// Prints lines `dimension,function,nanoseconds a call`.
+    /// Reads lines `dimension,concentration,concentration,...` and prints lines `dimension,function,nanoseconds a call`.
     Time,
     /// Prints `our rows a second, bare normals a second`.
     Sample(sampler::Options),
@@ -28,10 +28,7 @@ enum What {
 fn main() -> anyhow::Result<()> {
     match Arguments::parse().what {
         What::Values => special::print_values(std::io::stdin().lock()),
-        What::Time => {
-            special::print_times();
-            Ok(())
-        }
+        What::Time => special::print_times(std::io::stdin().lock()),
         What::Sample(options) => sampler::print_rates(&options),
     }
 }

@@ -12,7 +12,7 @@ use vmfkit::{Sampler, VonMisesFisher};
 const VALUES_PER_STREAM: usize = 1 << 15;
 
 /// How often each side is measured, turn by turn; the best counts.
-const REPEATS: usize = 5;
+const REPEATS: usize = 20;
 
 #[derive(Args)]
 pub struct Options {

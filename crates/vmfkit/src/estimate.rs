@@ -1,6 +1,6 @@
 //! From statistics to parameters: the concentration estimators, the maximum of the likelihood and its gradient.
 
-use crate::bessel::{self, mean_length_and_slope};
+use crate::bessel::{self, HUGE_CONCENTRATION, mean_length_and_slope};
 use crate::distribution::VonMisesFisher;
 use crate::error::{Error, Result};
 use crate::stats::SufficientStats;
@@ -66,7 +66,7 @@ impl ConcentrationEstimator {
         let residual = |k: f64| {
             let at = mean_length_and_slope(dim, k);
             let error = if length >= 0.5 { complement - at.complement } else { at.value - length };
-            (error, at.value, if k > 1e100 { at.complement } else { k * at.slope })
+            (error, at.value, if k > HUGE_CONCENTRATION { at.complement } else { k * at.slope })
         };
         let banerjee = length * (d - length * length) / (1.0 + length) / complement;
         match self {

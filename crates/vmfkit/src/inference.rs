@@ -1,6 +1,6 @@
 //! How sure the estimates are: standard errors, intervals, cones, and tests of uniformity and of fit. MATH.md, section 12.
 
-use crate::bessel::{self, mean_length_and_slope};
+use crate::bessel::{self, HUGE_CONCENTRATION, mean_length_and_slope};
 use crate::block::{Block, Rows};
 use crate::distribution::{VonMisesFisher, angle_of_deviation};
 use crate::error::{Error, Result};
@@ -190,7 +190,7 @@ impl Inference {
 
 /// ln A'(k), also where A' ~ (d-1)/(2k^2) is below the smallest f64.
 fn ln_slope(dim: usize, k: f64) -> f64 {
-    if k > 1e100 { (0.5 * (dim as f64 - 1.0)).ln() - 2.0 * k.ln() } else { mean_length_and_slope(dim, k).slope.ln() }
+    if k > HUGE_CONCENTRATION { (0.5 * (dim as f64 - 1.0)).ln() - 2.0 * k.ln() } else { mean_length_and_slope(dim, k).slope.ln() }
 }
 
 fn checked_level(level: f64) -> Result<f64> {

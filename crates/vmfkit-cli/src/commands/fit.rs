@@ -7,6 +7,7 @@ use crate::npy::Values;
 use crate::output;
 use anyhow::{Context, Result, anyhow, bail};
 use clap::ValueEnum;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use serde_json::{Value, json};
 use std::path::PathBuf;
 use vmfkit::estimate::{ln_likelihood, maximum_likelihood, mean_resultant};
@@ -48,8 +49,8 @@ pub struct Fit {
     #[arg(long)]
     rescale: bool,
     /// How the concentration is found from the mean length
-    #[arg(long, value_enum, default_value = "exact")]
-    estimator: Estimator,
+    #[arg(long, value_parser = estimator_parser(), default_value = "exact")]
+    estimator: ConcentrationEstimator,
     /// Report the concentration with its small-sample bias taken out
     #[arg(long, conflicts_with_all = ["estimator", "method"])]
     corrected: bool,
@@ -142,25 +143,10 @@ enum Method {
     Sgd,
 }
 
-#[derive(Debug, Clone, Copy, ValueEnum)]
-enum Estimator {
-    Exact,
-    Banerjee,
-    Tanabe,
-    Sra,
-    Song,
-}
-
-impl Estimator {
-    fn to_library(self) -> ConcentrationEstimator {
-        match self {
-            Estimator::Exact => ConcentrationEstimator::Exact,
-            Estimator::Banerjee => ConcentrationEstimator::Banerjee,
-            Estimator::Tanabe => ConcentrationEstimator::Tanabe,
-            Estimator::Sra => ConcentrationEstimator::Sra,
-            Estimator::Song => ConcentrationEstimator::Song,
-        }
-    }
+/// The library's estimators by their names.
+fn estimator_parser() -> impl TypedValueParser<Value = ConcentrationEstimator> {
+    let names = ConcentrationEstimator::ALL.map(ConcentrationEstimator::name);
+    PossibleValuesParser::new(names).map(|name| name.parse().expect("one of the names"))
 }
 
 impl Fit {
@@ -191,10 +177,7 @@ impl Fit {
                 let direction = exact.mean_direction().to_vec();
                 ("corrected", VonMisesFisher::new(direction, inference.corrected_concentration())?)
             }
-            Method::Closed => {
-                let estimator = self.estimator.to_library();
-                (estimator.name(), maximum_likelihood(&stats, estimator)?)
-            }
+            Method::Closed => (self.estimator.name(), maximum_likelihood(&stats, self.estimator)?),
         };
         let replicates = self.goodness_of_fit;
         let goodness_of_fit = replicates.map(|n| goodness_of_fit(&block, &density, n, self.seed)).transpose()?;

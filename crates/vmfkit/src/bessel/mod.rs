@@ -41,7 +41,7 @@ use outer::Point;
 use std::f64::consts::{FRAC_2_PI, LN_2, TAU};
 
 /// Above this concentration the limits at infinity are exact in f64 (for d up to 1e7 already far below).
-const HUGE_CONCENTRATION: f64 = 1e100;
+pub(crate) const HUGE_CONCENTRATION: f64 = 1e100;
 
 /// The part of the plane where the ratio comes from the 1/u expansion.
 #[inline]

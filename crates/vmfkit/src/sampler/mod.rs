@@ -12,6 +12,7 @@
 //! Everything is written in s, not in t, so that k = 1e30 is no harder than k = 1. A Householder reflection takes the first axis
 //! to mu; of the two that do, the one without cancellation is used, so mu = e1 and mu = -e1 are nothing special.
 
+mod envelope;
 #[rustfmt::skip]
 mod layers;
 mod normals;
@@ -23,6 +24,7 @@ use crate::block::Scalar;
 use crate::distribution::VonMisesFisher;
 use crate::error::{Error, Result};
 use crate::vector::dot;
+use envelope::{BetaEnvelope, GammaEnvelope};
 use normals::Gamma;
 pub(crate) use normals::fill as fill_with_normals;
 use rand::{Rng, RngExt};
@@ -50,11 +52,31 @@ const VALUES_PER_STREAM: usize = 1 << 15;
 #[derive(Debug, Clone)]
 pub struct Sampler {
     mean_direction: Vec<f64>,
-    /// The sign of mu_1, which picks the reflection.
+    reflection: Reflection,
+    deviation: Deviation,
+}
+
+/// The Householder reflection that takes the first axis to mu, MATH.md (11.4).
+#[derive(Debug, Clone, Copy)]
+struct Reflection {
+    /// The sign of mu_1, which picks one of the two.
     sign: f64,
     /// 1 / (1 + |mu_1|)
-    reflection: f64,
-    deviation: Deviation,
+    scale: f64,
+}
+
+impl Reflection {
+    fn new(mean_direction: &[f64]) -> Self {
+        let first = mean_direction[0];
+        Reflection { sign: if first >= 0.0 { 1.0 } else { -1.0 }, scale: 1.0 / (1.0 + first.abs()) }
+    }
+
+    /// With how much of mu_i and of the normal n_i a coordinate beyond the first is made: t is the projection, `across` the length of the
+    /// tangent over that of the normals, `along` the tangent's product with mu.
+    #[inline(always)]
+    fn parts(&self, t: f64, across: f64, along: f64) -> (f64, f64) {
+        (t + self.sign * along * self.scale, -self.sign * across)
+    }
 }
 
 /// Independent standard normals from the sampler's own generator: what a draw costs at least. For `compare`.
@@ -67,121 +89,38 @@ pub fn bare_normals(seed: u64, stream: u64, out: &mut [f64]) {
 #[derive(Debug, Clone)]
 enum Deviation {
     /// d = 2
-    Circle(Envelope),
+    Circle(BetaEnvelope),
     /// d = 3
     Sphere(three::Kernel),
     /// d >= 4 and spread out, with the gamma law of which two draws make a symmetric beta
-    Spread(Envelope, Gamma),
+    Spread(BetaEnvelope, Gamma),
     /// d >= 4 and concentrated
-    Concentrated(Tangent, Gamma),
+    Concentrated(GammaEnvelope, Gamma),
 }
 
 /// From this mean length on the gamma envelope accepts more than it costs.
 const CONCENTRATED: f64 = 0.2;
 
-/// The density of s is a gamma density times (2 - s)^(a-1), which this envelope replaces by its tangent in the logarithm, MATH.md (11.3).
-#[derive(Debug, Clone, Copy)]
-struct Tangent {
-    /// a - 1 = (d - 3)/2
-    power: f64,
-    /// k + (a - 1)/(2 - anchor)
-    rate: f64,
-    /// Where the tangent touches: E[s].
-    anchor: f64,
-    /// 1/(2 - anchor)
-    slope: f64,
-}
-
-impl Tangent {
-    fn new(dim: usize, concentration: f64, anchor: f64) -> Self {
-        let (power, slope) = (0.5 * (dim as f64 - 3.0), 1.0 / (2.0 - anchor));
-        Tangent { power, rate: concentration + power * slope, anchor, slope }
-    }
-
-    #[inline(always)]
-    fn accepts<R: Rng>(&self, s: f64, rng: &mut R) -> bool {
-        if s >= 2.0 {
-            return false;
-        }
-        let y = (s - self.anchor) * self.slope;
-        let uniform = 1.0 - rng.random::<f64>();
-        // ln(1 - y) + y is at least -y^2/2 below 0 and -y^2/(2(1 - y)) above: most proposals need no logarithm.
-        let bound = 0.5 * self.power * y * y;
-        uniform <= 1.0 - if y > 0.0 { bound / (1.0 - y) } else { bound } || uniform.ln() <= self.power * ((-y).ln_1p() + y)
-    }
-}
-
-/// Ulrich's envelope, MATH.md (11.2), in deviations.
-#[derive(Debug, Clone, Copy)]
-struct Envelope {
-    /// d - 1
-    power: f64,
-    concentration: f64,
-    /// b
-    shape: f64,
-    /// 1 - b, formed without cancellation
-    shape_complement: f64,
-    /// s_0 = 1 - x_0 = 2b/(1 + b)
-    start: f64,
-    /// 1 / (s_0 (2 - s_0))
-    scale: f64,
-}
-
-impl Envelope {
-    fn new(dim: usize, concentration: f64) -> Self {
-        let (power, k) = (dim as f64 - 1.0, concentration);
-        let root = (2.0 * k).hypot(power);
-        let shape = power / (2.0 * k + root);
-        // 1 - b = (2k + root - power)/(2k + root), and root - power = 4k^2/(root + power).
-        let shape_complement = 2.0 * k * (1.0 + 2.0 * k / (root + power)) / (2.0 * k + root);
-        let start = 2.0 * shape / (1.0 + shape);
-        Envelope { power, concentration, shape, shape_complement, start, scale: 1.0 / (start * (2.0 - start)) }
-    }
-
-    /// The deviation that a symmetric beta value z proposes.
-    #[inline]
-    fn propose(&self, z: f64) -> f64 {
-        2.0 * self.shape * z / (1.0 - self.shape_complement * z)
-    }
-
-    /// ln of the acceptance probability.
-    #[inline]
-    fn ln_acceptance(&self, s: f64) -> f64 {
-        let ratio = (self.start + s - self.start * s) * self.scale;
-        self.power * ratio.ln() - self.concentration * (s - self.start)
-    }
-
-    #[inline]
-    fn accepts<R: Rng>(&self, s: f64, rng: &mut R) -> bool {
-        let uniform: f64 = rng.random();
-        let level = self.ln_acceptance(s);
-        // 1 + x <= e^x: most proposals need no second logarithm.
-        uniform <= 1.0 + level || uniform.ln() <= level
-    }
-}
-
 impl Sampler {
     /// A sampler of this density.
     pub fn new(density: &VonMisesFisher) -> Self {
         let (dim, k) = (density.dim(), density.concentration());
-        let first = density.mean_direction()[0];
         let deviation = match dim {
-            2 => Deviation::Circle(Envelope::new(dim, k)),
+            2 => Deviation::Circle(BetaEnvelope::new(dim, k)),
             3 => Deviation::Sphere(three::Kernel::new(density)),
             _ => {
                 let gamma = Gamma::new(0.5 * (dim as f64 - 1.0));
                 let length = bessel::mean_length_and_slope(dim, k);
                 if length.value < CONCENTRATED {
-                    Deviation::Spread(Envelope::new(dim, k), gamma)
+                    Deviation::Spread(BetaEnvelope::new(dim, k), gamma)
                 } else {
-                    Deviation::Concentrated(Tangent::new(dim, k, length.complement), gamma)
+                    Deviation::Concentrated(GammaEnvelope::new(dim, k, length.complement), gamma)
                 }
             }
         };
         Sampler {
             mean_direction: density.mean_direction().to_vec(),
-            sign: if first >= 0.0 { 1.0 } else { -1.0 },
-            reflection: 1.0 / (1.0 + first.abs()),
+            reflection: Reflection::new(density.mean_direction()),
             deviation,
         }
     }
@@ -218,7 +157,7 @@ impl Sampler {
         let s = self.draw_deviation(rng, 0.5 * square);
         let (t, across) = (1.0 - s, (s * (2.0 - s) / square).max(0.0).sqrt());
         let along = across * dot(normals, rest);
-        let (mean_part, normal_part) = (t + self.sign * along * self.reflection, -self.sign * across);
+        let (mean_part, normal_part) = self.reflection.parts(t, across, along);
         row[0] = T::from_f64(first * t + along);
         for ((x, m), n) in row[1..].iter_mut().zip(rest).zip(&*normals) {
             *x = T::from_f64(mean_part * m + normal_part * n);
@@ -247,10 +186,10 @@ impl Sampler {
                     x = gamma.draw(rng);
                 }
             }
-            Deviation::Concentrated(tangent, gamma) => {
-                let mut s = half_square / tangent.rate;
-                while !tangent.accepts(s, rng) {
-                    s = gamma.draw(rng) / tangent.rate;
+            Deviation::Concentrated(envelope, gamma) => {
+                let mut s = envelope.propose(half_square);
+                while !envelope.accepts(s, rng) {
+                    s = envelope.propose(gamma.draw(rng));
                 }
                 s
             }

@@ -4,6 +4,7 @@
 //! polynomials of our own, because a loop over library calls does not vectorise. The kernel is compiled twice, once for AVX2,
 //! and both do the same operations in the same order (no fused multiply-add), so the bits do not depend on the processor.
 
+use super::Reflection;
 use super::stream::Words;
 use crate::block::Scalar;
 use crate::distribution::VonMisesFisher;
@@ -18,8 +19,7 @@ pub(super) struct Kernel {
     /// 1/k; 0 stands for the uniform density
     width: f64,
     mean_direction: [f64; 3],
-    sign: f64,
-    reflection: f64,
+    reflection: Reflection,
 }
 
 type Batch = [f64; BATCH];
@@ -35,8 +35,7 @@ impl Kernel {
             range: if uniform { 2.0 } else { -(-2.0 * k).exp_m1() },
             width: if uniform { 0.0 } else { 1.0 / k },
             mean_direction: [mu[0], mu[1], mu[2]],
-            sign: if mu[0] >= 0.0 { 1.0 } else { -1.0 },
-            reflection: 1.0 / (1.0 + mu[0].abs()),
+            reflection: Reflection::new(mu),
         }
     }
 
@@ -100,8 +99,7 @@ impl Kernel {
         let (sine, cosine) = sine_cosine_of_turn(uniform(second));
         let [mu1, mu2, mu3] = self.mean_direction;
         let along = across * (mu2 * cosine + mu3 * sine);
-        let mean_part = t + self.sign * along * self.reflection;
-        let normal_part = -self.sign * across;
+        let (mean_part, normal_part) = self.reflection.parts(t, across, along);
         (mu1 * t + along, mean_part * mu2 + normal_part * cosine, mean_part * mu3 + normal_part * sine)
     }
 }

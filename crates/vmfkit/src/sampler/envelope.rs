@@ -1,0 +1,90 @@
+//! The two envelopes from which the deviation s = 1 - mu . x is drawn by rejection, MATH.md (11.2) and (11.3).
+
+use rand::{Rng, RngExt};
+
+/// Ulrich's envelope, MATH.md (11.2), in deviations.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct BetaEnvelope {
+    /// d - 1
+    power: f64,
+    concentration: f64,
+    /// b
+    shape: f64,
+    /// 1 - b, formed without cancellation
+    shape_complement: f64,
+    /// s_0 = 1 - x_0 = 2b/(1 + b)
+    start: f64,
+    /// 1 / (s_0 (2 - s_0))
+    scale: f64,
+}
+
+impl BetaEnvelope {
+    pub(super) fn new(dim: usize, concentration: f64) -> Self {
+        let (power, k) = (dim as f64 - 1.0, concentration);
+        let root = (2.0 * k).hypot(power);
+        let shape = power / (2.0 * k + root);
+        // 1 - b = (2k + root - power)/(2k + root), and root - power = 4k^2/(root + power).
+        let shape_complement = 2.0 * k * (1.0 + 2.0 * k / (root + power)) / (2.0 * k + root);
+        let start = 2.0 * shape / (1.0 + shape);
+        BetaEnvelope { power, concentration, shape, shape_complement, start, scale: 1.0 / (start * (2.0 - start)) }
+    }
+
+    /// The deviation that a symmetric beta value z proposes.
+    #[inline]
+    pub(super) fn propose(&self, z: f64) -> f64 {
+        2.0 * self.shape * z / (1.0 - self.shape_complement * z)
+    }
+
+    /// ln of the acceptance probability.
+    #[inline]
+    fn ln_acceptance(&self, s: f64) -> f64 {
+        let ratio = (self.start + s - self.start * s) * self.scale;
+        self.power * ratio.ln() - self.concentration * (s - self.start)
+    }
+
+    #[inline]
+    pub(super) fn accepts<R: Rng>(&self, s: f64, rng: &mut R) -> bool {
+        let uniform: f64 = rng.random();
+        let level = self.ln_acceptance(s);
+        // 1 + x <= e^x: most proposals need no second logarithm.
+        uniform <= 1.0 + level || uniform.ln() <= level
+    }
+}
+
+/// The density of s is a gamma density times (2 - s)^(a-1), which this envelope replaces by its tangent in the logarithm, MATH.md (11.3).
+#[derive(Debug, Clone, Copy)]
+pub(super) struct GammaEnvelope {
+    /// a - 1 = (d - 3)/2
+    power: f64,
+    /// k + (a - 1)/(2 - anchor)
+    rate: f64,
+    /// Where the tangent touches: E[s].
+    anchor: f64,
+    /// 1/(2 - anchor)
+    slope: f64,
+}
+
+impl GammaEnvelope {
+    pub(super) fn new(dim: usize, concentration: f64, anchor: f64) -> Self {
+        let (power, slope) = (0.5 * (dim as f64 - 3.0), 1.0 / (2.0 - anchor));
+        GammaEnvelope { power, rate: concentration + power * slope, anchor, slope }
+    }
+
+    /// The deviation that a gamma value of shape a proposes.
+    #[inline(always)]
+    pub(super) fn propose(&self, gamma: f64) -> f64 {
+        gamma / self.rate
+    }
+
+    #[inline(always)]
+    pub(super) fn accepts<R: Rng>(&self, s: f64, rng: &mut R) -> bool {
+        if s >= 2.0 {
+            return false;
+        }
+        let y = (s - self.anchor) * self.slope;
+        let uniform = 1.0 - rng.random::<f64>();
+        // ln(1 - y) + y is at least -y^2/2 below 0 and -y^2/(2(1 - y)) above: most proposals need no logarithm.
+        let bound = 0.5 * self.power * y * y;
+        uniform <= 1.0 - if y > 0.0 { bound / (1.0 - y) } else { bound } || uniform.ln() <= self.power * ((-y).ln_1p() + y)
+    }
+}
