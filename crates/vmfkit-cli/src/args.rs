@@ -1,6 +1,6 @@
 //! What may be written behind `vmf`.
 
-use crate::commands::{constants, demo, fit, sample};
+use crate::commands::{compare, constants, demo, fit, sample};
 use clap::{Parser, Subcommand};
 
 const EXAMPLES: &str = "\
@@ -9,6 +9,7 @@ Examples:
   vmf constants --dim 768 --concentration 50                   ln C, A and so on, to 17 digits
   vmf sample --dim 100 --concentration 500 -n 10000 -o x.npy   draw rows
   vmf fit x.npy                                                estimate mean direction and concentration
+  vmf compare truth.npy found.npy                              how well do two labelings agree?
 
 Exit codes:
   0    success (also when the reader of a pipe has gone)
@@ -41,4 +42,6 @@ pub enum Command {
     Sample(sample::Sample),
     /// Fit one density to the rows of a .npy, .csv or .tsv file
     Fit(fit::Fit),
+    /// Compare two labelings of the same rows: adjusted Rand index, mutual information, V, best matching
+    Compare(compare::Compare),
 }

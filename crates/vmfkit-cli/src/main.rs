@@ -38,5 +38,6 @@ fn run(arguments: &Arguments) -> anyhow::Result<()> {
         Command::Constants(constants) => constants.run(),
         Command::Sample(sample) => sample.run(),
         Command::Fit(fit) => fit.run(),
+        Command::Compare(compare) => compare.run(),
     }
 }

@@ -1,4 +1,4 @@
-//! NumPy's `.npy` files, versions 1.0 to 3.0: arrays of f16, f32 or f64 in either byte order and either memory order.
+//! NumPy's `.npy` files, versions 1.0 to 3.0: arrays of floats or integers in either byte order and either memory order.
 //!
 //! The header's claims are checked against the length of the input before anything is allocated for them.
 
@@ -55,8 +55,8 @@ pub enum Error {
         /// The header.
         text: String,
     },
-    /// Integers, objects, structures and so on.
-    #[error("the numbers must be f2, f4 or f8, found: `{descr}`\nhint: save `x.astype('float32')`")]
+    /// Complex numbers, text, objects, structures and so on.
+    #[error("the numbers must be f2 to f8, i1 to i8, u1 to u8 or b1, found: `{descr}`\nhint: save `x.astype('float32')`")]
     ElementType {
         /// NumPy's description of the type.
         descr: String,
@@ -66,6 +66,14 @@ pub enum Error {
     ShapeOverflow {
         /// The shape as the header has it.
         shape: String,
+    },
+    /// A number that names no group.
+    #[error("label {row} must be a whole number of 64 bits, found: `{value}`")]
+    Label {
+        /// Counted from 0.
+        row: usize,
+        /// The number.
+        value: f64,
     },
     /// Cut short, or with something behind the data.
     #[error("an array of shape {shape} has {expected} bytes of data, found: `{found}`")]
@@ -88,15 +96,51 @@ pub enum Element {
     F32,
     /// Double precision.
     F64,
+    /// A whole number.
+    Integer(Integer),
+}
+
+/// How a whole number is stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Integer {
+    I8,
+    I16,
+    I32,
+    I64,
+    U8,
+    U16,
+    U32,
+    U64,
 }
 
 impl Element {
+    /// NumPy's codes; truth values are bytes of 0 and 1, and go by `u1` when written.
+    const CODES: [(&'static str, Self); 12] = [
+        ("f2", Element::F16),
+        ("f4", Element::F32),
+        ("f8", Element::F64),
+        ("i1", Element::Integer(Integer::I8)),
+        ("i2", Element::Integer(Integer::I16)),
+        ("i4", Element::Integer(Integer::I32)),
+        ("i8", Element::Integer(Integer::I64)),
+        ("u1", Element::Integer(Integer::U8)),
+        ("u2", Element::Integer(Integer::U16)),
+        ("u4", Element::Integer(Integer::U32)),
+        ("u8", Element::Integer(Integer::U64)),
+        ("b1", Element::Integer(Integer::U8)),
+    ];
+
+    fn code(self) -> &'static str {
+        Self::CODES.iter().find(|(_, element)| *element == self).expect("every element has a code").0
+    }
+
     /// Bytes a number.
     pub fn size(self) -> u64 {
         match self {
-            Element::F16 => 2,
-            Element::F32 => 4,
-            Element::F64 => 8,
+            Element::Integer(Integer::I8 | Integer::U8) => 1,
+            Element::F16 | Element::Integer(Integer::I16 | Integer::U16) => 2,
+            Element::F32 | Element::Integer(Integer::I32 | Integer::U32) => 4,
+            Element::F64 | Element::Integer(Integer::I64 | Integer::U64) => 8,
         }
     }
 }
@@ -127,12 +171,8 @@ impl Header {
 
     /// The bytes that stand before the data of a little-endian array in C order.
     pub fn to_bytes(&self) -> Vec<u8> {
-        let descr = match self.element {
-            Element::F16 => "<f2",
-            Element::F32 => "<f4",
-            Element::F64 => "<f8",
-        };
-        let mut text = format!("{{'descr': '{descr}', 'fortran_order': False, 'shape': {}, }}", self.shape_text());
+        let descr = self.element.code();
+        let mut text = format!("{{'descr': '<{descr}', 'fortran_order': False, 'shape': {}, }}", self.shape_text());
         // Data starts at a multiple of 64 bytes: 10 bytes stand before the text, and it ends with a line break.
         let length = (text.len() + 11).next_multiple_of(64) - 10;
         text.push_str(&" ".repeat(length - text.len() - 1));
@@ -152,12 +192,12 @@ fn shape_text(shape: &[usize]) -> String {
     }
 }
 
-/// The numbers of an array in C order; half precision is widened.
+/// The numbers of an array in C order; half precision and integers are widened.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Values {
     /// Single precision, or half precision widened.
     F32(Vec<f32>),
-    /// Double precision.
+    /// Double precision, or integers.
     F64(Vec<f64>),
 }
 
@@ -226,37 +266,62 @@ impl<R: Read> Reader<R> {
 
     /// Reads the data. An array of two axes in Fortran order is transposed.
     pub fn into_values(self) -> Result<Values, Error> {
-        let Reader { mut input, header } = self;
-        let count = header.shape.iter().product();
-        let values = match (header.element, header.big_endian) {
-            (Element::F16, false) => Values::F32(read_numbers(&mut input, count, |b| widen(u16::from_le_bytes(b)))?),
-            (Element::F16, true) => Values::F32(read_numbers(&mut input, count, |b| widen(u16::from_be_bytes(b)))?),
-            (Element::F32, false) => Values::F32(read_numbers(&mut input, count, f32::from_le_bytes)?),
-            (Element::F32, true) => Values::F32(read_numbers(&mut input, count, f32::from_be_bytes)?),
-            (Element::F64, false) => Values::F64(read_numbers(&mut input, count, f64::from_le_bytes)?),
-            (Element::F64, true) => Values::F64(read_numbers(&mut input, count, f64::from_be_bytes)?),
-        };
-        Ok(match (&header.shape[..], values) {
-            (&[rows, columns], Values::F32(values)) if header.fortran_order => Values::F32(transposed(rows, columns, &values)),
-            (&[rows, columns], Values::F64(values)) if header.fortran_order => Values::F64(transposed(rows, columns, &values)),
-            (_, values) => values,
+        Ok(match self.header.element {
+            Element::F16 => Values::F32(self.decode(|bytes| widen(u16::from_le_bytes(bytes)))?),
+            Element::F32 => Values::F32(self.decode(f32::from_le_bytes)?),
+            Element::F64 => Values::F64(self.decode(f64::from_le_bytes)?),
+            Element::Integer(integer) => Values::F64(self.decode_integers(integer, |n| n as f64)?),
         })
     }
-}
 
-fn read_numbers<R: Read, T, const WIDTH: usize>(
-    input: &mut R,
-    count: usize,
-    decode: impl Fn([u8; WIDTH]) -> T,
-) -> io::Result<Vec<T>> {
-    let mut values = Vec::with_capacity(count);
-    let mut chunk = vec![0; CHUNK.min(count * WIDTH)];
-    while values.len() < count {
-        let bytes = &mut chunk[..CHUNK.min((count - values.len()) * WIDTH)];
-        input.read_exact(bytes)?;
-        values.extend(bytes.chunks_exact(WIDTH).map(|number| decode(number.try_into().expect("chunks of this width"))));
+    /// Reads the data as the names of groups: equal numbers stay equal, and others stay different.
+    pub fn into_labels(self) -> Result<Vec<i64>, Error> {
+        if let Element::Integer(integer) = self.header.element {
+            // The upper half of u64 becomes negative, which still tells its numbers from all others.
+            return self.decode_integers(integer, |n| n as i64);
+        }
+        let label = |(row, value): (usize, f64)| {
+            let whole = value.fract() == 0.0 && value.abs() < 2f64.powi(63);
+            if whole { Ok(value as i64) } else { Err(Error::Label { row, value }) }
+        };
+        self.into_values()?.into_f64().into_iter().enumerate().map(label).collect()
     }
-    Ok(values)
+
+    fn decode_integers<T: Copy>(self, integer: Integer, convert: impl Fn(i128) -> T) -> Result<Vec<T>, Error> {
+        match integer {
+            Integer::I8 => self.decode(|bytes| convert(i8::from_le_bytes(bytes).into())),
+            Integer::I16 => self.decode(|bytes| convert(i16::from_le_bytes(bytes).into())),
+            Integer::I32 => self.decode(|bytes| convert(i32::from_le_bytes(bytes).into())),
+            Integer::I64 => self.decode(|bytes| convert(i64::from_le_bytes(bytes).into())),
+            Integer::U8 => self.decode(|bytes| convert(u8::from_le_bytes(bytes).into())),
+            Integer::U16 => self.decode(|bytes| convert(u16::from_le_bytes(bytes).into())),
+            Integer::U32 => self.decode(|bytes| convert(u32::from_le_bytes(bytes).into())),
+            Integer::U64 => self.decode(|bytes| convert(u64::from_le_bytes(bytes).into())),
+        }
+    }
+
+    /// Reads the data in C order, from the bytes of each number with the least significant first.
+    fn decode<T: Copy, const WIDTH: usize>(self, number: impl Fn([u8; WIDTH]) -> T) -> Result<Vec<T>, Error> {
+        let Reader { mut input, header } = self;
+        let count = header.shape.iter().product();
+        let mut values = Vec::with_capacity(count);
+        let mut chunk = vec![0; CHUNK.min(count * WIDTH)];
+        while values.len() < count {
+            let bytes = &mut chunk[..CHUNK.min((count - values.len()) * WIDTH)];
+            input.read_exact(bytes)?;
+            values.extend(bytes.chunks_exact(WIDTH).map(|bytes| {
+                let mut bytes: [u8; WIDTH] = bytes.try_into().expect("chunks of this width");
+                if header.big_endian {
+                    bytes.reverse();
+                }
+                number(bytes)
+            }));
+        }
+        Ok(match header.shape[..] {
+            [rows, columns] if header.fortran_order => transposed(rows, columns, &values),
+            _ => values,
+        })
+    }
 }
 
 /// The half-precision number with these bits; f32 holds every one of them.
@@ -319,20 +384,16 @@ fn parse_header(text: &str) -> Result<Header, Error> {
     Ok(Header { element, big_endian, fortran_order, shape })
 }
 
-/// `<f4` and the like; `=` is the byte order of this machine.
+/// `<f4` and the like; `=` is the byte order of this machine, and single bytes, `|`, have none.
 fn element(descr: &str) -> Option<(Element, bool)> {
     let big_endian = match descr.get(..1)? {
         "<" => false,
         ">" => true,
         "=" => cfg!(target_endian = "big"),
+        "|" if descr.ends_with('1') => false,
         _ => return None,
     };
-    let element = match &descr[1..] {
-        "f2" => Element::F16,
-        "f4" => Element::F32,
-        "f8" => Element::F64,
-        _ => return None,
-    };
+    let (_, element) = Element::CODES.into_iter().find(|(code, _)| *code == &descr[1..])?;
     Some((element, big_endian))
 }
 
@@ -382,6 +443,13 @@ mod tests {
     }
 
     #[test]
+    fn the_last_digit_of_a_code_is_the_size() {
+        for (code, element) in Element::CODES {
+            assert_eq!(element.size().to_string(), code[1..], "{code}");
+        }
+    }
+
+    #[test]
     fn half_precision_is_widened_exactly() {
         let cases = [
             (0x0000, 0.0),
@@ -427,7 +495,7 @@ mod tests {
         ] {
             assert!(matches!(parse_header(text), Err(Error::Header { .. })), "{text}");
         }
-        for descr in ["'<i8'", "'|O'", "'<c16'", "'f4'", "''", "'\u{e9}f4'", "[('x', '<f4')]"] {
+        for descr in ["'<i3'", "'|i8'", "'<U1'", "'|O'", "'<c16'", "'f4'", "''", "'\u{e9}f4'", "[('x', '<f4')]"] {
             let text = format!("{{'descr': {descr}, 'fortran_order': False, 'shape': (1, 2)}}");
             assert!(matches!(parse_header(&text), Err(Error::ElementType { .. })), "{text}");
         }

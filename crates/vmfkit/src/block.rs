@@ -20,6 +20,8 @@ pub trait Scalar: sealed::Sealed + Copy + Default + Send + Sync + 'static {
     fn from_f64(value: f64) -> Self;
     #[doc(hidden)]
     fn rows(values: Cow<'_, [Self]>) -> Rows<'_>;
+    #[doc(hidden)]
+    fn sparse_rows(rows: SparseRows<'_, Self>) -> Rows<'_>;
 }
 
 impl Scalar for f32 {
@@ -33,6 +35,9 @@ impl Scalar for f32 {
     }
     fn rows(values: Cow<'_, [Self]>) -> Rows<'_> {
         Rows::F32(values)
+    }
+    fn sparse_rows(rows: SparseRows<'_, Self>) -> Rows<'_> {
+        Rows::SparseF32(rows)
     }
 }
 
@@ -48,6 +53,9 @@ impl Scalar for f64 {
     fn rows(values: Cow<'_, [Self]>) -> Rows<'_> {
         Rows::F64(values)
     }
+    fn sparse_rows(rows: SparseRows<'_, Self>) -> Rows<'_> {
+        Rows::SparseF64(rows)
+    }
 }
 
 /// The values of a block, row by row.
@@ -57,13 +65,114 @@ pub enum Rows<'a> {
     F32(Cow<'a, [f32]>),
     /// Double precision.
     F64(Cow<'a, [f64]>),
+    /// Single precision, zeros left out.
+    SparseF32(SparseRows<'a, f32>),
+    /// Double precision, zeros left out.
+    SparseF64(SparseRows<'a, f64>),
+}
+
+/// Rows of which only some coordinates, the entries, are stored (CSR); all others are 0.
+///
+/// The columns of a row ascend strictly and lie below the block's dimension.
+#[derive(Debug, Clone)]
+pub struct SparseRows<'a, T: Clone> {
+    /// Row i has the entries `starts[i] .. starts[i + 1]`; the first start need not be 0.
+    starts: Cow<'a, [usize]>,
+    columns: Cow<'a, [u32]>,
+    values: Cow<'a, [T]>,
+}
+
+impl<'a, T: Scalar> SparseRows<'a, T> {
+    /// Takes the three arrays if they describe rows of this dimension; lengths of rows are another matter.
+    fn new(dim: usize, starts: &'a [usize], columns: &'a [u32], values: &'a [T]) -> Result<Self> {
+        row_count(dim, 0)?;
+        if u32::try_from(dim).is_err() {
+            let range = "below 2^32, as the columns are";
+            return Err(Error::Option { option: "the dimension of sparse rows", range, value: dim as f64 });
+        }
+        if columns.len() != values.len() {
+            return Err(Error::EntryCount { columns: columns.len(), values: values.len() });
+        }
+        let mut least = *starts.first().ok_or(Error::NoRowStarts)?;
+        for (position, &found) in starts.iter().enumerate() {
+            if !(least..=columns.len()).contains(&found) {
+                return Err(Error::RowStart { position, least, most: columns.len(), found });
+            }
+            least = found;
+        }
+        for (row, bounds) in starts.windows(2).enumerate() {
+            let mut previous = None;
+            for (position, &column) in (bounds[0]..).zip(&columns[bounds[0]..bounds[1]]) {
+                if column as usize >= dim {
+                    return Err(Error::Column { row, position, dim, column });
+                }
+                if let Some(previous) = previous.replace(column).filter(|previous| *previous >= column) {
+                    return Err(Error::ColumnOrder { row, position, previous, column });
+                }
+            }
+        }
+        Ok(SparseRows { starts: starts.into(), columns: columns.into(), values: values.into() })
+    }
+
+    fn len(&self) -> usize {
+        self.starts.len() - 1
+    }
+
+    /// The length of a row, or what is wrong with it.
+    fn length(&self, row: usize) -> Result<Length> {
+        let (columns, values) = self.row(row);
+        Length::of_row(row, values).map_err(|error| match error {
+            Error::NotFinite { row, column: entry, value } => Error::NotFinite { row, column: columns[entry] as usize, value },
+            other => other,
+        })
+    }
+
+    /// The columns of a row's entries, in ascending order, and the values there.
+    ///
+    /// # Panics
+    /// If there is no such row.
+    #[inline]
+    pub fn row(&self, row: usize) -> (&[u32], &[T]) {
+        let entries = self.starts[row]..self.starts[row + 1];
+        (&self.columns[entries.clone()], &self.values[entries])
+    }
+
+    /// How many coordinates are stored in all rows together.
+    pub fn entries(&self) -> usize {
+        self.starts[self.len()] - self.starts[0]
+    }
+
+    fn slice(&self, from: usize, to: usize) -> SparseRows<'_, T> {
+        let starts = Cow::Borrowed(&self.starts[from..=to]);
+        SparseRows { starts, columns: Cow::Borrowed(&self.columns), values: Cow::Borrowed(&self.values) }
+    }
+
+    fn gather<'b>(
+        &self,
+        rows: &[usize],
+        starts: &'b mut Vec<usize>,
+        columns: &'b mut Vec<u32>,
+        values: &'b mut Vec<T>,
+    ) -> SparseRows<'b, T> {
+        starts.clear();
+        columns.clear();
+        values.clear();
+        starts.push(0);
+        for &row in rows {
+            let (row_columns, row_values) = self.row(row);
+            columns.extend_from_slice(row_columns);
+            values.extend_from_slice(row_values);
+            starts.push(values.len());
+        }
+        SparseRows { starts: Cow::Borrowed(starts), columns: Cow::Borrowed(columns), values: Cow::Borrowed(values) }
+    }
 }
 
 /// Unit rows of one dimension, with optional weights.
 ///
-/// A block borrows the caller's rows; only rescaling copies them. Rows are counted from 0, and an error names the first bad one.
-/// A row whose length is off by e, within the tolerance, is used as it is: its distance from a direction counts e^2/2 too much, which
-/// matters only for concentrations of the order 1/e^2. Rescale if you have such.
+/// A block borrows the caller's rows, dense or sparse; only rescaling copies them. Rows are counted from 0, and an error names the
+/// first bad one. A row whose length is off by e, within the tolerance, is used as it is: its distance from a direction counts e^2/2
+/// too much, which matters only for concentrations of the order 1/e^2. Rescale if you have such.
 ///
 /// ```
 /// use vmfkit::{Block, Error};
@@ -106,6 +215,52 @@ impl<'a> Block<'a> {
             out.extend(coordinates.iter().map(|x| T::from_f64(length.divide(x.to_f64()))));
         }
         Ok((Block { dim, len, rows: T::rows(Cow::Owned(out)), weights: None }, changed))
+    }
+
+    /// Takes sparse rows of unit length to within [`UNIT_TOLERANCE`], in the three arrays of CSR that scipy calls `indptr`,
+    /// `indices` and `data`: row i has `values[starts[i]..starts[i + 1]]` in the columns `columns[starts[i]..starts[i + 1]]`.
+    ///
+    /// ```
+    /// use vmfkit::Block;
+    /// let block = Block::sparse(1000, &[0, 1, 3], &[7, 2, 999], &[1.0, 0.6, 0.8])?;
+    /// assert_eq!((block.len(), block.dim()), (2, 1000));
+    /// # Ok::<(), vmfkit::Error>(())
+    /// ```
+    pub fn sparse<T: Scalar>(dim: usize, starts: &'a [usize], columns: &'a [u32], values: &'a [T]) -> Result<Self> {
+        let rows = SparseRows::new(dim, starts, columns, values)?;
+        let len = rows.len();
+        for row in 0..len {
+            let norm = rows.length(row)?.value();
+            if !is_unit(norm) {
+                return Err(Error::NotUnit { row, norm });
+            }
+        }
+        Ok(Block { dim, len, rows: T::sparse_rows(rows), weights: None })
+    }
+
+    /// Divides each sparse row by its length; also says how many rows were not of unit length.
+    pub fn sparse_rescaled<T: Scalar>(
+        dim: usize,
+        starts: &[usize],
+        columns: &[u32],
+        values: &[T],
+    ) -> Result<(Block<'static>, usize)> {
+        let rows = SparseRows::new(dim, starts, columns, values)?;
+        let len = rows.len();
+        let mut out = Vec::with_capacity(rows.entries());
+        let mut changed = 0;
+        for row in 0..len {
+            let length = rows.length(row)?;
+            changed += usize::from(!is_unit(length.value()));
+            out.extend(rows.row(row).1.iter().map(|x| T::from_f64(length.divide(x.to_f64()))));
+        }
+        let first = starts[0];
+        let rows = SparseRows {
+            starts: starts.iter().map(|start| start - first).collect(),
+            columns: columns[first..starts[len]].to_vec().into(),
+            values: out.into(),
+        };
+        Ok((Block { dim, len, rows: T::sparse_rows(rows), weights: None }, changed))
     }
 
     /// The same rows, each counted as often as its weight says.
@@ -154,13 +309,74 @@ impl<'a> Block<'a> {
     /// # Panics
     /// If `from > to` or `to` is past the last row.
     pub fn slice(&self, from: usize, to: usize) -> Block<'_> {
-        let range = from * self.dim..to * self.dim;
+        assert!(from <= to && to <= self.len, "rows {from} .. {to} of {}", self.len);
         let rows = match &self.rows {
-            Rows::F32(values) => Rows::F32(Cow::Borrowed(&values[range])),
-            Rows::F64(values) => Rows::F64(Cow::Borrowed(&values[range])),
+            Rows::F32(values) => Rows::F32(Cow::Borrowed(&values[from * self.dim..to * self.dim])),
+            Rows::F64(values) => Rows::F64(Cow::Borrowed(&values[from * self.dim..to * self.dim])),
+            Rows::SparseF32(rows) => Rows::SparseF32(rows.slice(from, to)),
+            Rows::SparseF64(rows) => Rows::SparseF64(rows.slice(from, to)),
         };
         Block { dim: self.dim, len: to - from, rows, weights: self.weights.map(|w| &w[from..to]) }
     }
+
+    /// A copy of one row, in full.
+    ///
+    /// # Panics
+    /// If there is no such row.
+    pub fn row(&self, row: usize) -> Vec<f64> {
+        fn dense<T: Scalar>(values: &[T]) -> Vec<f64> {
+            values.iter().map(|x| x.to_f64()).collect()
+        }
+        fn sparse<T: Scalar>(dim: usize, (columns, values): (&[u32], &[T])) -> Vec<f64> {
+            let mut full = vec![0.0; dim];
+            columns.iter().zip(values).for_each(|(&column, x)| full[column as usize] = x.to_f64());
+            full
+        }
+        match &self.rows {
+            Rows::F32(values) => dense(&values[row * self.dim..(row + 1) * self.dim]),
+            Rows::F64(values) => dense(&values[row * self.dim..(row + 1) * self.dim]),
+            Rows::SparseF32(rows) => sparse(self.dim, rows.row(row)),
+            Rows::SparseF64(rows) => sparse(self.dim, rows.row(row)),
+        }
+    }
+
+    /// A copy of the rows with these numbers, in this order, with their weights and without a second check.
+    ///
+    /// # Panics
+    /// If a number is past the last row.
+    pub(crate) fn gather<'b>(&self, rows: &[usize], buffer: &'b mut RowBuffer) -> Block<'b> {
+        let RowBuffer { single, double, starts, columns, weights } = buffer;
+        let copies = match &self.rows {
+            Rows::F32(values) => Rows::F32(gather_dense(self.dim, values, rows, single)),
+            Rows::F64(values) => Rows::F64(gather_dense(self.dim, values, rows, double)),
+            Rows::SparseF32(sparse) => Rows::SparseF32(sparse.gather(rows, starts, columns, single)),
+            Rows::SparseF64(sparse) => Rows::SparseF64(sparse.gather(rows, starts, columns, double)),
+        };
+        let weights = self.weights.map(|all| {
+            weights.clear();
+            weights.extend(rows.iter().map(|&row| all[row]));
+            &weights[..]
+        });
+        Block { dim: self.dim, len: rows.len(), rows: copies, weights }
+    }
+}
+
+/// Room for gathered rows, kept from one mini-batch to the next.
+#[derive(Debug, Default)]
+pub(crate) struct RowBuffer {
+    single: Vec<f32>,
+    double: Vec<f64>,
+    starts: Vec<usize>,
+    columns: Vec<u32>,
+    weights: Vec<f64>,
+}
+
+fn gather_dense<'b, T: Scalar>(dim: usize, values: &[T], rows: &[usize], buffer: &'b mut Vec<T>) -> Cow<'b, [T]> {
+    buffer.clear();
+    for &row in rows {
+        buffer.extend_from_slice(&values[row * dim..(row + 1) * dim]);
+    }
+    Cow::Borrowed(buffer)
 }
 
 fn is_unit(norm: f64) -> bool {
@@ -223,4 +439,58 @@ fn sum_of_squares<T: Scalar>(coordinates: &[T], divisor: f64) -> f64 {
         }
     }
     rest + sums.iter().sum::<f64>()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The rows of a block in full, and their weights.
+    fn in_full(block: &Block) -> (Vec<Vec<f64>>, Option<Vec<f64>>) {
+        fn dense<T: Scalar>(block: &Block, values: &[T]) -> Vec<Vec<f64>> {
+            values.chunks_exact(block.dim()).map(|row| row.iter().map(|x| x.to_f64()).collect()).collect()
+        }
+        fn sparse<T: Scalar>(block: &Block, rows: &SparseRows<T>) -> Vec<Vec<f64>> {
+            let fill = |row| {
+                let mut out = vec![0.0; block.dim()];
+                let (columns, values) = rows.row(row);
+                columns.iter().zip(values).for_each(|(&column, x)| out[column as usize] = x.to_f64());
+                out
+            };
+            (0..block.len()).map(fill).collect()
+        }
+        let rows = match block.rows() {
+            Rows::F32(values) => dense(block, values),
+            Rows::F64(values) => dense(block, values),
+            Rows::SparseF32(rows) => sparse(block, rows),
+            Rows::SparseF64(rows) => sparse(block, rows),
+        };
+        (rows, block.weights().map(<[f64]>::to_vec))
+    }
+
+    #[test]
+    fn gathered_rows_are_the_rows_in_that_order_also_from_a_used_buffer() {
+        let (single, double) = ([1f32, 0.0, 0.0, 0.6, 0.8, 0.0], [0.0, 0.0, 1.0, 0.0, 1.0, 0.0]);
+        let (starts, columns, weights) = ([1, 2, 4], [9, 2, 0, 1], [0.5, 2.0]);
+        let blocks = [
+            Block::new(3, &single),
+            Block::new(3, &double),
+            Block::sparse(3, &starts, &columns, &[0f32, 1.0, 0.6, 0.8]),
+            Block::sparse(3, &starts, &columns, &[0f64, -1.0, 0.8, 0.6]),
+        ];
+        let mut buffer = RowBuffer::default();
+        for block in blocks {
+            let block = block.unwrap();
+            for block in [block.clone(), block.with_weights(&weights).unwrap()] {
+                let (rows, weights) = in_full(&block);
+                for picked in [&[1, 0, 1][..], &[], &[1]] {
+                    let gathered = block.gather(picked, &mut buffer);
+                    assert_eq!((gathered.dim(), gathered.len()), (3, picked.len()));
+                    let expected: Vec<_> = picked.iter().map(|&row| rows[row].clone()).collect();
+                    let expected_weights = weights.as_ref().map(|all| picked.iter().map(|&row| all[row]).collect());
+                    assert_eq!(in_full(&gathered), (expected, expected_weights));
+                }
+            }
+        }
+    }
 }

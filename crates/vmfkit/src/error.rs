@@ -49,6 +49,56 @@ pub enum Error {
         /// The length of a row.
         dim: usize,
     },
+    /// Sparse rows have one start more than there are rows.
+    #[error("sparse rows must have at least one row start, where the first row begins, found: `0`")]
+    NoRowStarts,
+    /// The starts of sparse rows never decrease, and none is past the last entry.
+    #[error("row start {position} must be from {least} to {most}, found: `{found}`")]
+    RowStart {
+        /// Counted from 0.
+        position: usize,
+        /// The start before it.
+        least: usize,
+        /// How many entries there are.
+        most: usize,
+        /// The start given.
+        found: usize,
+    },
+    /// Each entry of sparse rows has a column and a value.
+    #[error("expected {columns} values, one a column number, found: `{values}`")]
+    EntryCount {
+        /// How many column numbers there are.
+        columns: usize,
+        /// How many values.
+        values: usize,
+    },
+    /// An entry of a sparse row is beyond its last column.
+    #[error("entry {position}, of row {row}, must be in a column below {dim}, found: `{column}`")]
+    Column {
+        /// Counted from 0.
+        row: usize,
+        /// Among the entries of all rows, counted from 0.
+        position: usize,
+        /// The length of a row.
+        dim: usize,
+        /// The column given.
+        column: u32,
+    },
+    /// The columns of a sparse row do not ascend, or one is there twice.
+    #[error(
+        "entry {position}, of row {row}, must be in a column above {previous}, found: `{column}`\n\
+         hint: sort the columns of each row and add up duplicates, as scipy's `sort_indices()` and `sum_duplicates()` do"
+    )]
+    ColumnOrder {
+        /// Counted from 0.
+        row: usize,
+        /// Among the entries of all rows, counted from 0.
+        position: usize,
+        /// The column of the entry before.
+        previous: u32,
+        /// The column given.
+        column: u32,
+    },
     /// A coordinate is NaN or infinite.
     #[error("row {row}, column {column} must be a finite number, found: `{}`", plain(*value))]
     NotFinite {
@@ -109,6 +159,39 @@ pub enum Error {
         /// The sum of the weights.
         weight: f64,
     },
+    /// Bytes that are not statistics.
+    #[error("these bytes are no statistics: {what}")]
+    StatisticsBytes {
+        /// What is wrong with them.
+        what: &'static str,
+    },
+    /// The weights of a mixture are finite, at least 0, and sum to 1.
+    #[error("the weight of component {component} must be finite and at least 0, found: `{}`", plain(*value))]
+    ComponentWeight {
+        /// Counted from 0.
+        component: usize,
+        /// The weight given.
+        value: f64,
+    },
+    /// There is one weight a component, and at least one component.
+    #[error("expected one weight for each of {components} components (at least one), found: `{weights}`")]
+    ComponentCount {
+        /// How many components were given.
+        components: usize,
+        /// How many weights.
+        weights: usize,
+    },
+    /// The weights of a mixture sum to 1.
+    #[error("the weights of the components must sum to 1, found: `{}`", plain(*sum))]
+    WeightSum {
+        /// What they sum to.
+        sum: f64,
+    },
+    /// A source that can be read only once was to be read again.
+    #[error(
+        "these rows can be read only once, and this way of fitting reads them once a pass\nhint: online EM with one pass reads them once"
+    )]
+    CannotRewind,
     /// An option is outside its range.
     #[error("{option} must be {range}, found: `{}`", plain(*value))]
     Option {

@@ -4,7 +4,7 @@ use crate::bessel::{self, HUGE_CONCENTRATION, mean_length_and_slope};
 use crate::distribution::VonMisesFisher;
 use crate::error::{Error, Result};
 use crate::stats::SufficientStats;
-use crate::vector::{half_squared_distance, norm};
+use crate::vector::half_squared_distance;
 
 /// How the concentration is found from the mean length R of the rows, MATH.md section 9.
 ///
@@ -131,9 +131,7 @@ pub fn mean_resultant(stats: &SufficientStats) -> Result<(f64, f64)> {
     if !(mass > 0.0) {
         return Err(Error::NoRows { weight: mass });
     }
-    let complement = (stats.shortfall(0) / mass).clamp(0.0, 1.0);
-    let length = if complement < 0.5 { 1.0 - complement } else { (stats.resultant_length(0) / mass).min(1.0) };
-    Ok((length, complement))
+    Ok(stats.mean_length(0))
 }
 
 /// The log-likelihood of a vMF given the statistics of component 0, without a second pass, MATH.md (8.3).
@@ -147,27 +145,4 @@ pub fn ln_likelihood(stats: &SufficientStats, model: &VonMisesFisher) -> f64 {
         0.0
     };
     mass * model.ln_peak() - model.concentration() * (stats.shortfall(0) + length * turn)
-}
-
-/// The gradient of the mean log-likelihood in the unconstrained parameters of Kim (2021): an unnormalised mean direction m
-/// and ln k.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Gradient {
-    /// In m: (k/|m|) (I - mu mu') R, where R is the mean of the rows.
-    pub direction: Vec<f64>,
-    /// In ln k: k (mu . R - A_d(k)).
-    pub ln_concentration: f64,
-}
-
-/// MATH.md (10.1), from the same statistics as every other estimate.
-pub fn gradient(stats: &SufficientStats, unnormalised: &[f64], concentration: f64) -> Gradient {
-    let mass = stats.mass(0);
-    let norm = norm(unnormalised);
-    let mean = || stats.resultant(0).iter().map(|x| x / mass);
-    let along: f64 = mean().zip(unnormalised).map(|(r, m)| r * (m / norm)).sum();
-    let scale = concentration / norm;
-    Gradient {
-        direction: mean().zip(unnormalised).map(|(r, m)| scale * (r - along * (m / norm))).collect(),
-        ln_concentration: concentration * (along - bessel::mean_length(stats.dim(), concentration)),
-    }
 }

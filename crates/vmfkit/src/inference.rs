@@ -312,7 +312,7 @@ fn reach(ln_density: &impl Fn(f64) -> f64, start: f64, mut step: f64, top: &mut 
 /// The statistic is Anderson and Darling's A^2 of the rows' p-values. Because the density was fitted to the same rows, its
 /// distribution is found by drawing and fitting `replicates` samples of the same size; the p-value is
 /// (1 + those at least as large) / (1 + replicates), exact up to the parameters being estimates. Weights are not allowed: a
-/// weighted sample has no replicates.
+/// weighted sample has no replicates. Neither are sparse rows: draws are never sparse.
 pub fn goodness_of_fit(block: &Block, density: &VonMisesFisher, replicates: usize, seed: u64) -> Result<Test> {
     if block.weights().is_some() {
         return Err(Error::Option {
@@ -329,10 +329,16 @@ pub fn goodness_of_fit(block: &Block, density: &VonMisesFisher, replicates: usiz
     }
     let statistic = anderson_darling(block, density)?;
     let sampler = Sampler::new(density);
-    let values = block.len() * block.dim();
     let (mut single, mut double) = match block.rows() {
-        Rows::F32(_) => (vec![0f32; values], Vec::new()),
-        Rows::F64(_) => (Vec::new(), vec![0f64; values]),
+        Rows::F32(rows) => (vec![0f32; rows.len()], Vec::new()),
+        Rows::F64(rows) => (Vec::new(), vec![0f64; rows.len()]),
+        Rows::SparseF32(_) | Rows::SparseF64(_) => {
+            return Err(Error::Option {
+                option: "the number of sparse rows in a goodness-of-fit test",
+                range: "0, as draws are not sparse",
+                value: block.len() as f64,
+            });
+        }
     };
     // So that replicates are not the rows again where those were drawn with the same seed.
     let seed = seed ^ 0x676f_6f64_6e65_7373;

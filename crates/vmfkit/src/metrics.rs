@@ -39,6 +39,11 @@ impl Agreement {
         Ok(Agreement { cells, first: first_sizes, second: second_sizes, rows: first.len() as u64 })
     }
 
+    /// How many groups the first and the second labeling have.
+    pub fn groups(&self) -> (usize, usize) {
+        (self.first.len(), self.second.len())
+    }
+
     /// The adjusted Rand index of Hubert and Arabie, doi:10.1007/BF01908075: 1 for equal partitions, 0 on average by chance.
     pub fn adjusted_rand_index(&self) -> f64 {
         // Ordered pairs of rows; they are whole numbers below 2^106 for 2^53 rows.

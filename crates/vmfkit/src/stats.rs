@@ -1,6 +1,6 @@
 //! [`SufficientStats`]: what every way of fitting reads. Threads, files and machines add them.
 
-use crate::block::{Block, Rows, Scalar};
+use crate::block::{Block, Rows, Scalar, SparseRows};
 use crate::error::{Error, Result};
 use crate::vector::norm;
 use rayon::prelude::*;
@@ -8,7 +8,11 @@ use rayon::prelude::*;
 /// Rows that one task sums before the sums are merged; part of the answer's last digits, so never a function of the machine.
 const ROWS_PER_TASK: usize = 1024;
 
-/// For each component its mass (total weight) and resultant (weighted sum of rows), and how far the rows scatter.
+/// Where a component's shortfall is above this share of its mass, the plain difference has all but two of its digits.
+const PLAIN_SHORTFALL: f64 = 1e-2;
+
+/// For each component its mass (total weight) and resultant (weighted sum of rows), and how far the rows scatter; for all components
+/// together the rows' weight and the objective (for EM the sum of ln p).
 ///
 /// The third quantity, `shortfall` = mass - |resultant| = mass (1 - mean length), could be had by subtraction, but at high
 /// concentration nothing would be left of it; it is summed on its own as half the squared distances, and merging keeps its
@@ -19,6 +23,8 @@ pub struct SufficientStats {
     mass: Vec<f64>,
     resultant: Vec<f64>,
     shortfall: Vec<f64>,
+    objective: f64,
+    weight: f64,
 }
 
 impl SufficientStats {
@@ -29,6 +35,8 @@ impl SufficientStats {
             mass: vec![0.0; components],
             resultant: vec![0.0; components * dim],
             shortfall: vec![0.0; components],
+            objective: 0.0,
+            weight: 0.0,
         }
     }
 
@@ -43,7 +51,7 @@ impl SufficientStats {
             })
             .collect();
         let mut total = Self::zero(1, block.dim());
-        parts.iter().for_each(|part| total.merge_component(0, part));
+        parts.iter().for_each(|part| total.merge(part).expect("one component, the same dimension"));
         total
     }
 
@@ -52,6 +60,8 @@ impl SufficientStats {
         match block.rows() {
             Rows::F32(values) => Self::sum_rows(block, values, rows.into_iter()),
             Rows::F64(values) => Self::sum_rows(block, values, rows.into_iter()),
+            Rows::SparseF32(sparse) => Self::sum_sparse_rows(block, sparse, rows.into_iter()),
+            Rows::SparseF64(sparse) => Self::sum_sparse_rows(block, sparse, rows.into_iter()),
         }
     }
 
@@ -78,7 +88,23 @@ impl SufficientStats {
         // Past one half the plain difference has no digits to lose, and it stays true for rows a little off the sphere.
         stats.shortfall[0] =
             if spread < 0.5 { mass * spread / (1.0 + (1.0 - spread).sqrt()) } else { (mass - norm(&stats.resultant)).max(0.0) };
-        stats.mass[0] = mass;
+        (stats.mass[0], stats.weight) = (mass, mass);
+        stats
+    }
+
+    /// Sums the entries, and nothing else: a shortfall below 1e-16 of the mass is lost, which sparse rows seldom have.
+    fn sum_sparse_rows<T: Scalar>(block: &Block, sparse: &SparseRows<T>, rows: impl Iterator<Item = usize>) -> Self {
+        let mut stats = Self::zero(1, block.dim());
+        for row in rows {
+            let weight = block.weights().map_or(1.0, |w| w[row]);
+            let (columns, values) = sparse.row(row);
+            for (&column, x) in columns.iter().zip(values) {
+                stats.resultant[column as usize] += weight * x.to_f64();
+            }
+            stats.mass[0] += weight;
+        }
+        stats.weight = stats.mass[0];
+        stats.settle();
         stats
     }
 
@@ -94,14 +120,24 @@ impl SufficientStats {
                 value: other.components() as f64,
             });
         }
-        (0..self.components()).for_each(|component| self.merge_component(component, other));
+        for component in (0..self.components()).filter(|&component| other.mass[component] != 0.0) {
+            self.merge_component(component, other, component);
+        }
+        self.add_objective(other.objective, other.weight);
         Ok(())
     }
 
-    /// MATH.md (8.2): |R1| + |R2| - |R1 + R2| from the difference of the two directions.
-    fn merge_component(&mut self, component: usize, other: &Self) {
-        let range = component * self.dim..(component + 1) * self.dim;
-        let (mine, theirs) = (&mut self.resultant[range.clone()], &other.resultant[range]);
+    /// MATH.md (8.2): |R1| + |R2| - |R1 + R2| from the difference of the two directions; or plainly, where that loses nothing.
+    fn merge_component(&mut self, component: usize, other: &Self, from: usize) {
+        let mine = &mut self.resultant[component * self.dim..(component + 1) * self.dim];
+        let theirs = other.resultant(from);
+        let mass = self.mass[component] + other.mass[from];
+        if self.shortfall[component] + other.shortfall[from] > PLAIN_SHORTFALL * mass {
+            mine.iter_mut().zip(theirs).for_each(|(x, y)| *x += y);
+            self.shortfall[component] = (mass - norm(mine)).max(0.0);
+            self.mass[component] = mass;
+            return;
+        }
         let (length, other_length) = (norm(mine), norm(theirs));
         let mut turn = 0.0;
         for (x, &y) in mine.iter_mut().zip(theirs) {
@@ -113,14 +149,51 @@ impl SufficientStats {
         }
         let perimeter = length + other_length + norm(mine);
         let lost = if perimeter > 0.0 { length * (other_length / perimeter) * turn } else { 0.0 };
-        self.shortfall[component] += other.shortfall[component] + lost;
-        self.mass[component] += other.mass[component];
+        self.shortfall[component] += other.shortfall[from] + lost;
+        self.mass[component] = mass;
     }
 
     /// Counts every row `factor` times.
     pub fn scale(&mut self, factor: f64) {
         let values = self.mass.iter_mut().chain(&mut self.resultant).chain(&mut self.shortfall);
-        values.for_each(|x| *x *= factor);
+        values.chain([&mut self.objective, &mut self.weight]).for_each(|x| *x *= factor);
+    }
+
+    /// Adds the first component of `other` to one of these.
+    pub(crate) fn merge_into(&mut self, component: usize, other: &Self) {
+        self.merge_component(component, other, 0);
+        self.add_objective(other.objective, other.weight);
+    }
+
+    /// Forgets all rows and keeps the room.
+    pub(crate) fn clear(&mut self) {
+        for component in (0..self.components()).filter(|&component| self.mass[component] != 0.0) {
+            self.resultant[component * self.dim..(component + 1) * self.dim].fill(0.0);
+        }
+        self.mass.fill(0.0);
+        self.shortfall.fill(0.0);
+        (self.objective, self.weight) = (0.0, 0.0);
+    }
+
+    /// After masses and resultants were summed in place: the shortfalls that follow from them, right to about 1e-16 of the mass.
+    pub(crate) fn settle(&mut self) {
+        for component in 0..self.components() {
+            let mass = self.mass[component];
+            self.shortfall[component] = if mass > 0.0 { (mass - self.resultant_length(component)).max(0.0) } else { 0.0 };
+        }
+    }
+
+    pub(crate) fn masses_mut(&mut self) -> &mut [f64] {
+        &mut self.mass
+    }
+
+    pub(crate) fn resultants_mut(&mut self) -> &mut [f64] {
+        &mut self.resultant
+    }
+
+    pub(crate) fn add_objective(&mut self, objective: f64, weight: f64) {
+        self.objective += objective;
+        self.weight += weight;
     }
 
     /// The number of components.
@@ -152,7 +225,72 @@ impl SufficientStats {
     pub fn shortfall(&self, component: usize) -> f64 {
         self.shortfall[component]
     }
+
+    /// The mean length |resultant|/mass of a component and its complement, each with its digits; (0, 1) without rows.
+    pub fn mean_length(&self, component: usize) -> (f64, f64) {
+        let mass = self.mass[component];
+        if !(mass > 0.0) {
+            return (0.0, 1.0);
+        }
+        let complement = (self.shortfall[component] / mass).clamp(0.0, 1.0);
+        let length = if complement < 0.5 { 1.0 - complement } else { (self.resultant_length(component) / mass).min(1.0) };
+        (length, complement)
+    }
+
+    /// What the rows' assignment maximises, summed over the rows: ln p for EM. 0 for statistics made without a model.
+    pub fn objective(&self) -> f64 {
+        self.objective
+    }
+
+    /// The total weight of the rows; a mixture's masses sum to it, but for responsibilities too small to count.
+    pub fn weight(&self) -> f64 {
+        self.weight
+    }
+
+    /// The statistics as bytes for another process: a mark, components, dimension (u64), then all values (f64), little endian.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(HEADER_BYTES + 8 * self.value_count());
+        bytes.extend(MARK);
+        bytes.extend((self.components() as u64).to_le_bytes());
+        bytes.extend((self.dim as u64).to_le_bytes());
+        let values = [&self.objective, &self.weight].into_iter().chain(&self.mass).chain(&self.shortfall).chain(&self.resultant);
+        values.for_each(|x| bytes.extend(x.to_le_bytes()));
+        bytes
+    }
+
+    /// The statistics that [`Self::to_bytes`] wrote; anything else is an error, found before any room is made for it.
+    pub fn from_bytes(bytes: &[u8]) -> Result<Self> {
+        let wrong = |what| Error::StatisticsBytes { what };
+        let rest = bytes.strip_prefix(MARK).ok_or(wrong("they do not begin with `vmfstat1`"))?;
+        let (header, rest) = rest.split_at_checked(16).ok_or(wrong("they end within the header"))?;
+        let number = |at: usize| u64::from_le_bytes(header[at..at + 8].try_into().expect("eight bytes"));
+        let sizes = usize::try_from(number(0)).ok().zip(usize::try_from(number(8)).ok());
+        let (components, dim) = sizes.filter(|&(_, dim)| dim >= 2).ok_or(wrong("the header has an impossible size"))?;
+        let expected = components.checked_mul(dim).and_then(|n| n.checked_add(2 * components + 2)).and_then(|n| n.checked_mul(8));
+        if expected != Some(rest.len()) {
+            return Err(wrong("their number does not agree with the header"));
+        }
+        let mut values = rest.chunks_exact(8).map(|bytes| f64::from_le_bytes(bytes.try_into().expect("eight bytes")));
+        let mut stats = Self::zero(components, dim);
+        (stats.objective, stats.weight) = (values.next().expect("counted"), values.next().expect("counted"));
+        let places = stats.mass.iter_mut().chain(&mut stats.shortfall).chain(&mut stats.resultant);
+        places.zip(values).for_each(|(place, value)| *place = value);
+        let sound = |x: &f64| x.is_finite() && *x >= 0.0;
+        let all_sound = stats.mass.iter().chain(&stats.shortfall).chain([&stats.weight]).all(sound);
+        if !(all_sound && stats.objective.is_finite() && stats.resultant.iter().all(|x| x.is_finite())) {
+            return Err(wrong("a value is not finite or a mass is negative"));
+        }
+        Ok(stats)
+    }
+
+    fn value_count(&self) -> usize {
+        2 + 2 * self.components() + self.resultant.len()
+    }
 }
+
+/// How the bytes of statistics begin, and how many come before the values.
+const MARK: &[u8] = b"vmfstat1";
+const HEADER_BYTES: usize = 24;
 
 /// Adds weight (x - origin) to the sum; gives |x - origin|^2.
 #[inline]

@@ -43,3 +43,10 @@ pub(crate) fn half_squared_distance<T: Scalar>(x: &[T], y: &[f64]) -> f64 {
     }
     0.5 * (rest + sums.iter().sum::<f64>())
 }
+
+/// The same for x with these entries only and a unit vector y: (1 + |x|^2)/2 - x . y, with an error of a few 1e-16.
+#[inline]
+pub(crate) fn sparse_half_squared_distance<T: Scalar>(columns: &[u32], values: &[T], y: &[f64]) -> f64 {
+    let sum: f64 = columns.iter().zip(values).map(|(&j, x)| x.to_f64() * (x.to_f64() - 2.0 * y[j as usize])).sum();
+    (0.5 * (1.0 + sum)).max(0.0)
+}

@@ -23,7 +23,7 @@ Examples:
   vmf fit x.npy --method sgd --epochs 50 --batch 256
   vmf fit x.npy --goodness-of-fit=999
 
-A .npy file holds a table of f16, f32 or f64 in any byte and memory order. A text file holds a row a line; its first line is a
+A .npy file holds a table of floats or integers in any byte and memory order. A text file holds a row a line; its first line is a
 header if no cell of it is a number. `-` is standard input. Messages count rows from 0 and lines from 1.
 In --json, infinities are the strings \"inf\" and \"-inf\".";
 

@@ -1,5 +1,6 @@
 //! One file a verb.
 
+pub mod compare;
 pub mod constants;
 pub mod demo;
 pub mod fit;

@@ -1,6 +1,6 @@
 //! Bad input is named, with its place and value; the exit code is 2 and nothing is left behind.
 
-use crate::{Run, Workspace, testdata};
+use crate::{Run, Workspace, npy, testdata};
 
 fn fit_of(name: &str, content: impl AsRef<[u8]>, options: &str) -> Run {
     let workspace = Workspace::new();
@@ -8,12 +8,6 @@ fn fit_of(name: &str, content: impl AsRef<[u8]>, options: &str) -> Run {
     let run = workspace.run(&format!("fit {name} {options}"));
     assert_eq!(workspace.names(), [name]);
     run
-}
-
-/// A `.npy` file of version 1.0 with this dictionary and data.
-fn npy(dictionary: &str, data: &[u8]) -> Vec<u8> {
-    let length = u16::try_from(dictionary.len()).expect("a short header");
-    [b"\x93NUMPY\x01\x00", &length.to_le_bytes()[..], dictionary.as_bytes(), data].concat()
 }
 
 /// Rows of f64 in a file of their own.
@@ -91,8 +85,7 @@ fn arrays_of_other_kinds_are_named() {
     let workspace = Workspace::new();
     for (name, message) in [
         ("three_axes", "found shape: `(2, 2, 3)`"),
-        ("integers", "must be f2, f4 or f8, found: `<i8`\nhint: save `x.astype('float32')`"),
-        ("objects", "found: `|O`"),
+        ("objects", "must be f2 to f8, i1 to i8, u1 to u8 or b1, found: `|O`\nhint: save `x.astype('float32')`"),
         ("structured", "found: `[('x', '<f4'), ('y', '<f4')]"),
     ] {
         let path = testdata("npy").join(name).with_extension("npy");

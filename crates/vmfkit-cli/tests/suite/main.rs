@@ -1,6 +1,7 @@
 //! Runs the built command as a user would.
 
 mod bad_input;
+mod compare;
 mod constants;
 mod demo;
 mod directional;
@@ -94,6 +95,12 @@ impl Workspace {
         let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("text");
         Run { code: output.status.code(), stdout: text(output.stdout), stderr: text(output.stderr) }
     }
+}
+
+/// A `.npy` file of version 1.0 with this dictionary and data.
+fn npy(dictionary: &str, data: &[u8]) -> Vec<u8> {
+    let length = u16::try_from(dictionary.len()).expect("a short header");
+    [b"\x93NUMPY\x01\x00", &length.to_le_bytes()[..], dictionary.as_bytes(), data].concat()
 }
 
 /// A file of the repository's reference data.

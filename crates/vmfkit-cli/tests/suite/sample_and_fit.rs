@@ -1,6 +1,6 @@
 //! What `vmf sample` writes, `vmf fit` finds again.
 
-use crate::{Run, Workspace, number, testdata};
+use crate::{Run, Workspace, npy, number, testdata};
 use serde_json::Value;
 
 /// Runs `vmf fit` on a file of `testdata/npy`.
@@ -129,6 +129,19 @@ fn every_layout_of_numpy_is_read() {
         assert!(run.stderr.contains("half precision"), "{}", run.stderr);
         close(&run.json()["concentration"], number(&reference["concentration"]), 1e-3);
     }
+}
+
+#[test]
+fn integers_are_rows_too_and_mostly_want_rescaling() {
+    let fit = fit_numpy("integers.npy", "").json();
+    assert_eq!((number(&fit["rows"]), number(&fit["dim"])), (3.0, 3.0));
+    let workspace = Workspace::new();
+    let header = "{'descr': '>i2', 'fortran_order': True, 'shape': (2, 2)}";
+    workspace.write("x.npy", npy(header, &[3i16, -12, 4, 5].map(i16::to_be_bytes).concat()));
+    workspace.write("x.csv", "3,4\n-12,5\n");
+    workspace.run("fit x.npy").refused(&["row 0 must have length 1, found: `5`\nhint: `--rescale`"]);
+    let [array, text] = ["x.npy", "x.csv"].map(|file| workspace.run(&format!("fit {file} --rescale --json")).json());
+    assert_eq!((&array["concentration"], &array["rescaled_rows"]), (&text["concentration"], &2.into()));
 }
 
 #[test]

@@ -13,7 +13,7 @@ const LANES: usize = 8;
 type Lanes = [u64; LANES];
 
 /// Random words that depend on a seed and a stream number alone.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub(crate) struct Stream {
     state: [Lanes; 4],
     /// One word of each lane, in the bits of a float, and how many of them are gone.
@@ -28,6 +28,11 @@ impl Stream {
         let mut words = SplitMix64::seed_from_u64(scrambled ^ stream);
         let state = std::array::from_fn(|_| std::array::from_fn(|_| words.next_u64()));
         Stream { state, words: [0.0; LANES], used: LANES }
+    }
+
+    /// A seed of its own for part `number` of what `seed` stands for.
+    pub(crate) fn derive(seed: u64, number: u64) -> u64 {
+        SplitMix64::seed_from_u64(SplitMix64::seed_from_u64(seed).next_u64() ^ number).next_u64()
     }
 
     fn refill(&mut self) {

@@ -1,79 +1,45 @@
-//! Stochastic gradient ascent with Adam, the second estimator of Kim (2021), section 2.2.
+//! Stochastic gradient ascent with Adam, the second estimator of Kim (2021).
 
-use crate::block::Block;
+use super::{Cadence, Rule};
 use crate::distribution::VonMisesFisher;
 use crate::error::{Error, Result};
-use crate::estimate::{ConcentrationEstimator, gradient, ln_likelihood, maximum_likelihood};
-use crate::sampler::{Stream, fill_with_normals};
+use crate::maximise::{ConcentrationPolicy, Maximisation, Note, gradient};
+use crate::mixture::{Assignment, Mixture};
 use crate::stats::SufficientStats;
-use rand::seq::SliceRandom;
+use crate::vector::norm;
 
-/// Fits one vMF by stochastic gradient steps in the paper's unconstrained parameters: an unnormalised mean direction and ln k.
+/// Gradient steps in the paper's unconstrained parameters: weight logits, unnormalised mean directions and ln concentrations.
 ///
-/// Each step reads the [`SufficientStats`] of one mini-batch (Fisher's identity, MATH.md (10.1)); the gradient of a smaller batch at the end
-/// of an epoch counts by its share of rows. The defaults are the paper's:
-/// learning rate 0.01, multiplied by 0.95 after each epoch, betas 0.9 and 0.99, batches of 128 shuffled rows, 100 epochs. Only the
-/// start differs: it is the closed-form estimate of the first batch, because Adam moves ln k by at most the learning rate a step
-/// and few rows make few steps; [`Start::Random`] is the paper's. Adam is that of Kingma and Ba, arXiv:1412.6980.
-///
-/// ```
-/// use vmfkit::{Block, Sampler, VonMisesFisher, train::Adam};
-/// let truth = VonMisesFisher::new(vec![0.0, 0.6, 0.8], 50.0)?;
-/// let mut rows = vec![0.0; 3 * 2000];
-/// Sampler::new(&truth).fill(1, 0, &mut rows)?;
-/// let fit = Adam::new().epochs(60).fit(&Block::new(3, &rows)?)?;
-/// assert!((fit.density.concentration() / 50.0 - 1.0).abs() < 0.1);
-/// # Ok::<(), vmfkit::Error>(())
-/// ```
+/// Each step reads the [`SufficientStats`] of one mini-batch (Fisher's identity, MATH.md (10.1)); a smaller batch at the end of an epoch counts
+/// by its share of rows. The defaults are the paper's: a learning rate of 0.1 (0.01 for a single density), multiplied by 0.95 after each
+/// epoch, betas 0.9 and 0.99. Adam is that of Kingma and Ba, arXiv:1412.6980.
 #[derive(Debug, Clone)]
 pub struct Adam {
-    learning_rate: f64,
+    learning_rate: Option<f64>,
     decay: f64,
     betas: (f64, f64),
     epsilon: f64,
-    batch: usize,
-    epochs: usize,
-    seed: u64,
-    shuffle: bool,
-    start: Start,
-}
-
-/// Where the steps begin.
-#[derive(Debug, Clone, Default)]
-#[non_exhaustive]
-pub enum Start {
-    /// The closed-form estimate of the first mini-batch.
-    #[default]
-    FirstBatch,
-    /// A normal direction and a concentration near 1, as in the paper.
-    Random,
-    /// This density; its concentration must be above 0.
-    At(VonMisesFisher),
+    policy: ConcentrationPolicy,
+    largest_concentration: f64,
+    fixed_weights: bool,
+    epochs: i32,
+    state: Option<State>,
 }
 
 impl Default for Adam {
     fn default() -> Self {
         Adam {
-            learning_rate: 0.01,
+            learning_rate: None,
             decay: 0.95,
             betas: (0.9, 0.99),
             epsilon: 1e-8,
-            batch: 128,
-            epochs: 100,
-            seed: 0,
-            shuffle: true,
-            start: Start::FirstBatch,
+            policy: ConcentrationPolicy::Free,
+            largest_concentration: 1e10,
+            fixed_weights: false,
+            epochs: 0,
+            state: None,
         }
     }
-}
-
-/// What [`Adam::fit`] ends with.
-#[derive(Debug, Clone)]
-pub struct AdamFit {
-    /// The last iterate.
-    pub density: VonMisesFisher,
-    /// For each epoch the mean log density of the rows, each under the iterate that met it.
-    pub trace: Vec<f64>,
 }
 
 impl Adam {
@@ -84,7 +50,7 @@ impl Adam {
 
     /// The step size of the first epoch.
     pub fn learning_rate(mut self, learning_rate: f64) -> Self {
-        self.learning_rate = learning_rate;
+        self.learning_rate = Some(learning_rate);
         self
     }
 
@@ -106,129 +72,137 @@ impl Adam {
         self
     }
 
-    /// Rows in a mini-batch; the last one of an epoch may be smaller.
-    pub fn batch(mut self, batch: usize) -> Self {
-        self.batch = batch;
+    /// Which concentrations and weights the steps may choose; free ones, as in the paper, by default. There is no estimator in a gradient.
+    pub fn maximisation(mut self, how: &Maximisation) -> Self {
+        self.policy = how.policy;
+        self.largest_concentration = how.largest_concentration;
+        self.fixed_weights = how.fixed_weights;
         self
     }
 
-    /// Passes over the rows.
-    pub fn epochs(mut self, epochs: usize) -> Self {
-        self.epochs = epochs;
-        self
-    }
-
-    /// What the start and the order of the rows are drawn from.
-    pub fn seed(mut self, seed: u64) -> Self {
-        self.seed = seed;
-        self
-    }
-
-    /// Whether each epoch takes the rows in a new random order, or all in their own.
-    pub fn shuffle(mut self, shuffle: bool) -> Self {
-        self.shuffle = shuffle;
-        self
-    }
-
-    /// Where the steps begin.
-    pub fn start(mut self, start: Start) -> Self {
-        self.start = start;
-        self
-    }
-
-    fn check(&self, dim: usize) -> Result<()> {
-        let unit = |x: f64| (0.0..1.0).contains(&x);
+    fn check(&self) -> Result<()> {
+        let rate = self.learning_rate.unwrap_or(1.0);
+        let unit = |beta: f64| (0.0..1.0).contains(&beta);
         let checks = [
-            (
-                self.learning_rate > 0.0 && self.learning_rate.is_finite(),
-                "the learning rate",
-                "finite and above 0",
-                self.learning_rate,
-            ),
+            (rate > 0.0 && rate.is_finite(), "the learning rate", "finite and above 0", rate),
             (self.decay > 0.0 && self.decay <= 1.0, "the decay of the learning rate", "above 0 and at most 1", self.decay),
             (unit(self.betas.0), "the first beta", "at least 0 and below 1", self.betas.0),
             (unit(self.betas.1), "the second beta", "at least 0 and below 1", self.betas.1),
             (self.epsilon > 0.0 && self.epsilon.is_finite(), "epsilon", "finite and above 0", self.epsilon),
-            (self.batch > 0, "the batch", "at least 1 row", self.batch as f64),
-            (self.epochs > 0, "the number of epochs", "at least 1", self.epochs as f64),
         ];
-        if let Some(&(_, option, range, value)) = checks.iter().find(|check| !check.0) {
-            return Err(Error::Option { option, range, value });
-        }
-        match &self.start {
-            Start::At(start) if start.dim() != dim => Err(Error::DimensionMismatch { expected: dim, found: start.dim() }),
-            Start::At(start) if start.concentration() == 0.0 => Err(Error::Option {
-                option: "the concentration of a start",
-                range: "above 0 (its logarithm is the parameter)",
-                value: 0.0,
-            }),
-            _ => Ok(()),
+        match checks.into_iter().find(|check| !check.0) {
+            Some((_, option, range, value)) => Err(Error::Option { option, range, value }),
+            None => Ok(()),
         }
     }
 
-    /// Fits one vMF to the rows.
-    pub fn fit(&self, block: &Block) -> Result<AdamFit> {
-        let dim = block.dim();
-        self.check(dim)?;
-        let weight = block.weights().map_or(block.len() as f64, |w| w.iter().sum());
-        if !(weight > 0.0) {
-            return Err(Error::NoRows { weight });
-        }
-        // So that the steps share no random word with rows that were drawn with the same seed.
-        let mut rng = Stream::new(self.seed ^ 0x6164_616d, 0);
-        let mut order: Vec<usize> = (0..block.len()).collect();
-        if self.shuffle {
-            order.shuffle(&mut rng);
-        }
-        // The unnormalised direction, then ln k.
-        let mut parameters = self.first_parameters(block, &order, &mut rng);
-        let full_batch = weight * self.batch.min(block.len()) as f64 / block.len() as f64;
-        let mut moments = Moments::new(parameters.len());
-        let mut learning_rate = self.learning_rate;
-        let mut trace = Vec::with_capacity(self.epochs);
-        let model = |parameters: &[f64]| VonMisesFisher::along(parameters[..dim].to_vec(), parameters[dim].exp());
-        for epoch in 0..self.epochs {
-            if self.shuffle && epoch > 0 {
-                order.shuffle(&mut rng);
+    /// What the policy makes of the slopes in the ln concentrations.
+    fn couple(&self, slopes: &mut [f64], model: &Mixture, stats: &SufficientStats) {
+        let fitted = || (0..slopes.len()).filter(|&k| !model.is_background(k));
+        match self.policy {
+            ConcentrationPolicy::Free => {}
+            ConcentrationPolicy::Fixed(_) => slopes.fill(0.0),
+            ConcentrationPolicy::Shared => {
+                // One parameter behind all of them: its slope is the sum, and equal steps keep them equal.
+                let sum: f64 = slopes.iter().sum();
+                fitted().collect::<Vec<_>>().into_iter().for_each(|k| slopes[k] = sum);
             }
-            let mut objective = 0.0;
-            for batch in order.chunks(self.batch) {
-                let stats = SufficientStats::of_rows(block, batch.iter().copied());
-                if stats.mass(0) == 0.0 {
-                    continue;
+            ConcentrationPolicy::Shrunk { strength } => {
+                let (count, mass): (usize, f64) = (fitted().count(), fitted().map(|k| stats.mass(k)).sum());
+                let pooled = 1.0 - fitted().map(|k| stats.shortfall(k)).sum::<f64>() / mass;
+                let share = strength / count as f64 * mass / stats.weight();
+                for k in fitted().collect::<Vec<_>>() {
+                    let concentration = model.components()[k].concentration();
+                    slopes[k] += share * concentration * (pooled - crate::bessel::mean_length(model.dim(), concentration));
                 }
-                objective += ln_likelihood(&stats, &model(&parameters)?);
-                let up = gradient(&stats, &parameters[..dim], parameters[dim].exp());
-                // Every row counts the same, also in the smaller batch at the end of an epoch.
-                let share = stats.mass(0) / full_batch;
-                let up = up.direction.into_iter().chain([up.ln_concentration]).map(|g| share * g);
-                moments.ascend(&mut parameters, up, learning_rate, self.betas, self.epsilon);
             }
-            trace.push(objective / weight);
-            learning_rate *= self.decay;
         }
-        Ok(AdamFit { density: model(&parameters)?, trace })
+    }
+}
+
+/// Where the steps have come to.
+#[derive(Debug, Clone)]
+struct State {
+    /// Logits, then unnormalised directions, then ln concentrations.
+    parameters: Vec<f64>,
+    moments: Moments,
+    /// The weight of the first batch, in which later ones are counted.
+    batch_weight: f64,
+}
+
+/// A component without weight or concentration has no logarithm; it starts here instead.
+const SMALLEST_START: f64 = 1e-6;
+
+impl State {
+    fn new(model: &Mixture, policy: ConcentrationPolicy, batch_weight: f64) -> Self {
+        let components = model.components();
+        let logits = model.weights().iter().map(|w| w.max(SMALLEST_START).ln());
+        let directions = components.iter().flat_map(|c| c.mean_direction().iter().copied());
+        let ln_concentrations = components.iter().map(|c| match policy {
+            ConcentrationPolicy::Fixed(fixed) => fixed.ln(),
+            ConcentrationPolicy::Shared => components[0].concentration().max(SMALLEST_START).ln(),
+            _ => c.concentration().max(SMALLEST_START).ln(),
+        });
+        let parameters: Vec<f64> = logits.chain(directions).chain(ln_concentrations).collect();
+        State { moments: Moments::new(parameters.len()), parameters, batch_weight }
     }
 
-    fn first_parameters(&self, block: &Block, order: &[usize], rng: &mut Stream) -> Vec<f64> {
-        let from =
-            |density: &VonMisesFisher| density.mean_direction().iter().copied().chain([density.concentration().ln()]).collect();
-        let first = || {
-            let stats = SufficientStats::of_rows(block, order.iter().copied().take(self.batch));
-            maximum_likelihood(&stats, ConcentrationEstimator::Banerjee).ok().filter(|d| d.concentration() > 0.0)
-        };
-        let start = match &self.start {
-            Start::At(density) => Some(density.clone()),
-            // A batch without an estimate (its rows all equal, or cancelling) leaves only chance.
-            Start::FirstBatch => first(),
-            Start::Random => None,
-        };
-        start.as_ref().map(from).unwrap_or_else(|| {
-            let mut random = vec![0.0; block.dim() + 1];
-            fill_with_normals(rng, &mut random);
-            random[block.dim()] *= 0.01;
-            random
-        })
+    fn mixture(&self, like: &Mixture, largest_concentration: f64) -> Result<Mixture> {
+        let (count, dim) = (like.components().len(), like.dim());
+        let (logits, rest) = self.parameters.split_at(count);
+        let (directions, ln_concentrations) = rest.split_at(count * dim);
+        let largest = logits.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        let exponentials: Vec<f64> = logits.iter().map(|z| (z - largest).exp()).collect();
+        let sum: f64 = exponentials.iter().sum();
+        let components = (0..count).map(|k| match like.is_background(k) {
+            true => Ok(like.components()[k].clone()),
+            false => {
+                let concentration = ln_concentrations[k].exp().min(largest_concentration);
+                VonMisesFisher::along(directions[k * dim..][..dim].to_vec(), concentration)
+            }
+        });
+        let components = components.collect::<Result<_>>()?;
+        Ok(Mixture::of_parts(exponentials.iter().map(|e| e / sum).collect(), components, like.has_background()))
+    }
+}
+
+impl Rule for Adam {
+    fn cadence(&self) -> Cadence {
+        Cadence::EveryBlock
+    }
+
+    fn assignment(&self) -> Assignment {
+        Assignment::Soft
+    }
+
+    fn next(&mut self, model: &Mixture, stats: &SufficientStats) -> Result<(Mixture, Vec<Note>)> {
+        if self.state.is_none() {
+            self.check()?;
+            self.state = Some(State::new(model, self.policy, stats.weight()));
+        }
+        let (count, dim) = (model.components().len(), model.dim());
+        let mut up = gradient(stats, model);
+        self.couple(&mut up.ln_concentrations, model, stats);
+        if self.fixed_weights {
+            up.logits.fill(0.0);
+        }
+        let state = self.state.as_mut().expect("made above");
+        for (k, up) in up.directions.chunks_exact_mut(dim).enumerate() {
+            let length = norm(&state.parameters[count + k * dim..][..dim]);
+            up.iter_mut().for_each(|g| *g /= length);
+        }
+        // Every row counts the same, also in the smaller batch at the end of an epoch.
+        let share = stats.weight() / state.batch_weight;
+        let up = up.logits.into_iter().chain(up.directions).chain(up.ln_concentrations).map(|g| share * g);
+        let first_rate = self.learning_rate.unwrap_or(if count == 1 { 0.01 } else { 0.1 });
+        let rate = first_rate * self.decay.powi(self.epochs);
+        state.moments.ascend(&mut state.parameters, up, rate, self.betas, self.epsilon);
+        Ok((state.mixture(model, self.largest_concentration)?, Vec::new()))
+    }
+
+    fn end_pass(&mut self) -> bool {
+        self.epochs += 1;
+        true
     }
 }
 

@@ -10,3 +10,4 @@ mod metrics;
 mod projection;
 mod reference;
 mod sampler;
+mod sparse;

@@ -36,6 +36,8 @@ fn empty_and_unequal_labelings() {
     let agreement = Agreement::new(&[], &[]).unwrap();
     assert_eq!((agreement.adjusted_rand_index(), agreement.normalized_mutual_information()), (1.0, 1.0));
     assert_eq!((agreement.v_measure(), agreement.matched_share()), (1.0, 1.0));
+    assert_eq!(agreement.groups(), (0, 0));
+    assert_eq!(Agreement::new(&[5, -1, 5, 9], &[0, 0, 1, 1]).unwrap().groups(), (3, 2));
     let error = Agreement::new(&[1, 2], &[1]).unwrap_err();
     assert_eq!(error, Error::LabelCount { expected: 2, found: 1 });
     assert_eq!(error.to_string(), "expected 2 labels, one a row, found: `1`");

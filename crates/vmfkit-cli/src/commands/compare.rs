@@ -1,0 +1,100 @@
+//! `vmf compare`: how well two labelings of the same rows agree.
+
+use crate::input;
+use crate::output;
+use anyhow::{Result, bail};
+use serde_json::{Map, Value, json};
+use std::path::{Path, PathBuf};
+use vmfkit::metrics::Agreement;
+
+const EXAMPLES: &str = "\
+Examples:
+  vmf compare truth.npy found.npy
+  vmf compare truth.txt found.npy --json
+
+A .npy file holds one whole number a row, of any type. A text file (.csv, .tsv or any other) holds one label a line, which may be any
+text. Only which rows share a label matters, not what it is: the files may call the same groups by different names.";
+
+/// Pairs of groups up to which the best matching is found in a few seconds.
+const MOST_PAIRS: usize = 1 << 22;
+
+/// Compare two labelings of the same rows: adjusted Rand index, mutual information, V, best matching
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Compare {
+    /// File of labels to measure against, `-` for standard input
+    first: PathBuf,
+    /// File of labels to judge, `-` for standard input
+    second: PathBuf,
+    /// Skip the first line of text files [default: if it is no number and all others are]
+    #[arg(long)]
+    header: bool,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+impl Compare {
+    pub fn run(&self) -> Result<()> {
+        if [&self.first, &self.second].iter().all(|path| *path == Path::new("-")) {
+            bail!("only one of the files can be standard input, found: `- -`");
+        }
+        let (first, second) = (input::read_labels(&self.first, self.header)?, input::read_labels(&self.second, self.header)?);
+        let names = [&self.first, &self.second].map(|path| input::display(path));
+        if first.len() != second.len() {
+            bail!(
+                "both files must label the same rows, {} has {} labels and {}: `{}`",
+                names[0],
+                first.len(),
+                names[1],
+                second.len()
+            );
+        }
+        let agreement = Agreement::new(&first, &second)?;
+        output::print(if self.json { to_json(&names, first.len(), &agreement) } else { to_text(&names, first.len(), &agreement) })
+    }
+}
+
+/// Key, name, value and meaning of every score; the matching of very many groups is not attempted.
+fn scores(agreement: &Agreement) -> [(&'static str, &'static str, Option<f64>, &'static str); 6] {
+    let (first, second) = agreement.groups();
+    let matched_share = (first.saturating_mul(second) <= MOST_PAIRS).then(|| agreement.matched_share());
+    [
+        ("adjusted_rand_index", "ARI", Some(agreement.adjusted_rand_index()), "adjusted Rand index: 0 on average by chance"),
+        (
+            "normalized_mutual_information",
+            "NMI",
+            Some(agreement.normalized_mutual_information()),
+            "mutual information over the mean of the entropies",
+        ),
+        ("homogeneity", "homogeneity", Some(agreement.homogeneity()), "1 if each group of the second is within one of the first"),
+        (
+            "completeness",
+            "completeness",
+            Some(agreement.completeness()),
+            "1 if each group of the first is within one of the second",
+        ),
+        ("v_measure", "V", Some(agreement.v_measure()), "harmonic mean of homogeneity and completeness"),
+        ("matched_share", "matched share", matched_share, "rows that agree when groups are renamed one to one, at best"),
+    ]
+}
+
+fn to_json(names: &[String; 2], rows: usize, agreement: &Agreement) -> String {
+    let (first, second) = agreement.groups();
+    let mut object = Map::new();
+    object.insert("files".to_owned(), json!(names));
+    object.insert("rows".to_owned(), rows.into());
+    object.insert("groups".to_owned(), json!([first, second]));
+    object.extend(scores(agreement).map(|(key, _, value, _)| (key.to_owned(), value.into())));
+    format!("{}\n", Value::from(object))
+}
+
+fn to_text(names: &[String; 2], rows: usize, agreement: &Agreement) -> String {
+    let (first, second) = agreement.groups();
+    let mut text = format!("{rows} rows: {first} groups in {}, {second} groups in {}\n\n", names[0], names[1]);
+    for (_, name, value, meaning) in scores(agreement) {
+        let value = value.map_or_else(|| "-".to_owned(), |value| format!("{value:.6}"));
+        text.push_str(&format!("{name:<15}{value:>9}   {meaning}\n"));
+    }
+    text
+}

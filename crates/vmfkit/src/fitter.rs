@@ -1,0 +1,349 @@
+//! [`Fitter`]: a mixture from rows in one call, with every choice an option.
+
+use crate::block::Block;
+use crate::error::{Error, Result};
+use crate::init::Start;
+use crate::maximise::{ConcentrationPolicy, Maximisation};
+use crate::mixture::{Assignment, Mixture};
+use crate::sampler::Stream;
+use crate::source::{MemorySource, Source};
+use crate::stats::SufficientStats;
+use crate::train::{Adam, Annealing, Em, Fit, OnlineEm, Pass, Rule, Status, Stop, Trainer, fit};
+use rand::seq::SliceRandom;
+use std::ops::ControlFlow;
+
+/// A way of fitting a mixture.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub enum Method {
+    /// Soft EM, annealed if asked for.
+    Em {
+        /// Begin warm.
+        annealing: Option<Annealing>,
+    },
+    /// Hard EM: every row wholly to its most responsible component.
+    HardEm,
+    /// Stochastic EM: every row wholly to a component drawn by its responsibilities.
+    StochasticEm,
+    /// Online EM, a step a batch.
+    OnlineEm {
+        /// a in the step size (t + t0)^-a.
+        exponent: f64,
+        /// t0 in the step size (t + t0)^-a.
+        offset: f64,
+    },
+    /// Stochastic gradient ascent.
+    Sgd(Adam),
+    /// Spherical k-means; weights and concentrations are those of its clusters.
+    KMeans,
+}
+
+impl Default for Method {
+    fn default() -> Self {
+        Method::Em { annealing: None }
+    }
+}
+
+impl Method {
+    /// The name used on the command line and in reports.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Method::Em { .. } => "em",
+            Method::HardEm => "hard",
+            Method::StochasticEm => "stochastic",
+            Method::OnlineEm { .. } => "online",
+            Method::Sgd(_) => "sgd",
+            Method::KMeans => "kmeans",
+        }
+    }
+
+    /// Every method, with its default settings.
+    pub fn all() -> [Method; 6] {
+        [
+            Method::default(),
+            Method::HardEm,
+            Method::StochasticEm,
+            Method::OnlineEm { exponent: 0.7, offset: 1.0 },
+            Method::Sgd(Adam::new()),
+            Method::KMeans,
+        ]
+    }
+
+    /// True if it steps after every batch and need not see rows twice.
+    pub fn is_online(&self) -> bool {
+        matches!(self, Method::OnlineEm { .. } | Method::Sgd(_))
+    }
+}
+
+impl std::str::FromStr for Method {
+    type Err = String;
+
+    fn from_str(text: &str) -> std::result::Result<Self, String> {
+        let known = Self::all();
+        let names = known.each_ref().map(Self::name).join(", ");
+        known.into_iter().find(|method| method.name() == text).ok_or_else(|| format!("unknown method `{text}`: one of {names}"))
+    }
+}
+
+/// Fits a mixture to rows: chooses a start, runs a method, keeps the best of several restarts.
+///
+/// ```
+/// use vmfkit::{Block, Fitter, Mixture, VonMisesFisher};
+/// let truth = Mixture::new(
+///     vec![0.3, 0.7],
+///     vec![VonMisesFisher::new(vec![1.0, 0.0, 0.0], 40.0)?, VonMisesFisher::new(vec![0.0, 0.6, 0.8], 20.0)?],
+/// )?;
+/// let (mut rows, mut labels) = (vec![0f32; 3 * 2000], vec![0; 2000]);
+/// truth.fill(1, 0, &mut rows, &mut labels)?;
+/// let fit = Fitter::new(2).seed(7).fit(&Block::new(3, &rows)?)?;
+/// let heavier = fit.mixture.weights().iter().fold(0.0, |a: f64, &b| a.max(b));
+/// assert!((heavier - 0.7).abs() < 0.03);
+/// # Ok::<(), vmfkit::Error>(())
+/// ```
+pub struct Fitter<'a> {
+    components: usize,
+    method: Method,
+    start: Start,
+    maximisation: Maximisation,
+    background: Option<f64>,
+    restarts: usize,
+    seed: u64,
+    stop: Option<Stop>,
+    batch: Option<usize>,
+    shuffle: bool,
+    watch: Option<Box<Watch<'a>>>,
+}
+
+type Watch<'a> = dyn FnMut(usize, &Pass, &Mixture) -> ControlFlow<()> + Send + 'a;
+
+impl std::fmt::Debug for Fitter<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter) -> std::fmt::Result {
+        f.debug_struct("Fitter").field("components", &self.components).field("method", &self.method).finish_non_exhaustive()
+    }
+}
+
+impl<'a> Fitter<'a> {
+    /// EM with this many components (a background not counted) and all other choices at their defaults.
+    pub fn new(components: usize) -> Self {
+        Fitter {
+            components,
+            method: Method::default(),
+            start: Start::default(),
+            maximisation: Maximisation::default(),
+            background: None,
+            restarts: 1,
+            seed: 0,
+            stop: None,
+            batch: None,
+            shuffle: true,
+            watch: None,
+        }
+    }
+
+    /// The way of fitting.
+    pub fn method(mut self, method: Method) -> Self {
+        self.method = method;
+        self
+    }
+
+    /// Where to begin.
+    pub fn start(mut self, start: Start) -> Self {
+        self.start = start;
+        self
+    }
+
+    /// How parameters are found from statistics.
+    pub fn maximisation(mut self, maximisation: Maximisation) -> Self {
+        self.maximisation = maximisation;
+        self
+    }
+
+    /// The policy of the concentrations, all else of the M step unchanged.
+    pub fn policy(mut self, policy: ConcentrationPolicy) -> Self {
+        self.maximisation = self.maximisation.policy(policy);
+        self
+    }
+
+    /// Adds a uniform background that begins with this weight.
+    pub fn background(mut self, weight: f64) -> Self {
+        self.background = Some(weight);
+        self
+    }
+
+    /// Fits that differ in their start; the one with the best objective is kept.
+    pub fn restarts(mut self, restarts: usize) -> Self {
+        self.restarts = restarts;
+        self
+    }
+
+    /// What everything drawn by chance depends on.
+    pub fn seed(mut self, seed: u64) -> Self {
+        self.seed = seed;
+        self
+    }
+
+    /// When to stop. By default at a relative change of 1e-5 or after 100 passes; gradient steps make all their passes, online EM makes at most 20.
+    pub fn stop(mut self, stop: Stop) -> Self {
+        self.stop = Some(stop);
+        self
+    }
+
+    /// Rows a step of the online methods. By default 64 for gradient steps (128 for a single density), as in Kim (2021), and for online EM 16 a component, at
+    /// least 512.
+    pub fn batch(mut self, rows: usize) -> Self {
+        self.batch = Some(rows);
+        self
+    }
+
+    /// Whether the online methods see the rows in an order of their own in every pass, which they do by default.
+    pub fn shuffle(mut self, shuffle: bool) -> Self {
+        self.shuffle = shuffle;
+        self
+    }
+
+    /// Shows every pass of every restart to a callback, which may stop the fit.
+    pub fn watch(mut self, watch: impl FnMut(usize, &Pass, &Mixture) -> ControlFlow<()> + Send + 'a) -> Self {
+        self.watch = Some(Box::new(watch));
+        self
+    }
+
+    /// How many numbers the fit chooses.
+    pub fn free_parameters(&self, mixture: &Mixture) -> usize {
+        self.maximisation.free_parameters(mixture)
+    }
+
+    fn check(&self) -> Result<()> {
+        if self.components == 0 {
+            return Err(Error::Option { option: "the number of components", range: "at least 1", value: 0.0 });
+        }
+        if self.restarts == 0 {
+            return Err(Error::Option { option: "the number of restarts", range: "at least 1", value: 0.0 });
+        }
+        if self.batch == Some(0) {
+            return Err(Error::Option { option: "the batch", range: "at least 1 row", value: 0.0 });
+        }
+        if self.background.is_some() && matches!(self.method, Method::KMeans) {
+            let option = "the weight of a background beside k-means, which has none,";
+            return Err(Error::Option { option, range: "left out", value: self.background.unwrap_or_default() });
+        }
+        self.maximisation.check(self.components)
+    }
+
+    fn batch_rows(&self) -> usize {
+        let few = match self.method {
+            Method::Sgd(_) if self.components == 1 => 128,
+            Method::Sgd(_) => 64,
+            _ => (16 * self.components).max(512),
+        };
+        self.batch.unwrap_or(few)
+    }
+
+    fn stop_of_method(&self) -> Stop {
+        self.stop.unwrap_or(match self.method {
+            Method::Sgd(_) => Stop { tolerance: None, passes: 100 },
+            Method::OnlineEm { .. } => Stop { passes: 20, ..Stop::default() },
+            _ => Stop::default(),
+        })
+    }
+
+    fn rule(&self, seed: u64) -> Box<dyn Rule> {
+        let em = || Em::new().maximisation(self.maximisation.clone());
+        match &self.method {
+            Method::Em { annealing: None } => Box::new(em()),
+            Method::Em { annealing: Some(annealing) } => Box::new(em().annealing(*annealing)),
+            Method::HardEm => Box::new(em().assignment(Assignment::Hard)),
+            Method::StochasticEm => Box::new(em().assignment(Assignment::Sampled { seed: seed ^ 0x7361_6d70 })),
+            Method::KMeans => Box::new(em().assignment(Assignment::Nearest)),
+            Method::OnlineEm { exponent, offset } => {
+                Box::new(OnlineEm::new().exponent(*exponent).offset(*offset).maximisation(self.maximisation.clone()))
+            }
+            Method::Sgd(adam) => Box::new(adam.clone().maximisation(&self.maximisation)),
+        }
+    }
+
+    /// The first mixture of one restart. The online methods look at a sample only: they are for those who would not pass over all rows for a start.
+    fn first_mixture(&self, block: &Block, seed: u64) -> Result<Mixture> {
+        let sample = self.batch_rows().max(if self.components == 1 { 1 } else { 64 * self.components });
+        let needs_all = matches!(self.start, Start::Labels(_) | Start::Mixture(_));
+        let mut buffer = Default::default();
+        // Of k-means only the seeds: the passes are the fit itself.
+        let start =
+            if matches!((&self.method, &self.start), (Method::KMeans, Start::KMeans)) { &Start::PlusPlus } else { &self.start };
+        let mixture = if self.method.is_online() && !needs_all && sample < block.len() {
+            let mut rows: Vec<usize> = (0..block.len()).collect();
+            let (chosen, _) = rows.partial_shuffle(&mut Stream::new(seed ^ 0x7361_6d70, 1), sample);
+            let sample = block.gather(chosen, &mut buffer);
+            // Weights may leave such a sample without any rows that count.
+            match sample.weights().is_none_or(|w| w.iter().any(|w| *w > 0.0)) {
+                true => start.mixture(&sample, self.components, &self.maximisation, seed)?,
+                false => start.mixture(block, self.components, &self.maximisation, seed)?,
+            }
+        } else {
+            start.mixture(block, self.components, &self.maximisation, seed)?
+        };
+        match self.background {
+            Some(weight) if !mixture.has_background() => mixture.with_background(weight),
+            _ => Ok(mixture),
+        }
+    }
+
+    /// Fits rows in memory.
+    pub fn fit(mut self, block: &Block) -> Result<Fit> {
+        self.check()?;
+        let mut watch = self.watch.take();
+        let mut best: Option<Fit> = None;
+        for restart in 0..self.restarts {
+            let seed = if restart == 0 { self.seed } else { Stream::derive(self.seed, restart as u64) };
+            let mut source = MemorySource::new(block.slice(0, block.len()));
+            if self.method.is_online() {
+                source = source.batches(self.batch_rows());
+                if self.shuffle {
+                    source = source.shuffled(seed);
+                }
+            }
+            let mut trainer = Trainer::new(self.first_mixture(block, seed)?, self.rule(seed), self.stop_of_method())?;
+            if let Some(watch) = &mut watch {
+                trainer = trainer.watch(move |pass, mixture| watch(restart, pass, mixture));
+            }
+            let fitted = fit(&mut source, trainer)?;
+            let stopped = fitted.status == Status::Stopped;
+            if best.as_ref().is_none_or(|best| fitted.objective() > best.objective()) {
+                best = Some(fitted);
+            }
+            if stopped {
+                break;
+            }
+        }
+        Ok(best.expect("at least one restart"))
+    }
+
+    /// Fits rows that come block by block; the start is made of the first block, so that should hold some dozens of rows a component.
+    ///
+    /// With an online method and a single pass, rows are read once: that is how to fit a pipe.
+    pub fn fit_source(self, source: &mut dyn Source) -> Result<Fit> {
+        self.check()?;
+        let stop = self.stop_of_method();
+        source.rewind()?;
+        let Some(first) = source.read_block()? else {
+            return Err(Error::NoRows { weight: 0.0 });
+        };
+        let mixture = self.first_mixture(&first, self.seed)?;
+        let mut trainer = Trainer::new(mixture, self.rule(self.seed), stop)?;
+        if let Some(mut watch) = self.watch {
+            trainer = trainer.watch(move |pass, mixture| watch(0, pass, mixture));
+        }
+        if !self.method.is_online() || stop.passes > 1 {
+            return fit(source, trainer);
+        }
+        let mut stats = SufficientStats::zero(trainer.model().components().len(), first.dim());
+        let mut next = Some(first);
+        while let Some(block) = next {
+            stats.clear();
+            trainer.model().accumulate(&block, trainer.assignment(), &mut stats)?;
+            trainer.absorb(&stats)?;
+            next = source.read_block()?;
+        }
+        trainer.end_pass()?;
+        Ok(trainer.into_fit())
+    }
+}

@@ -1,0 +1,203 @@
+//! Where a fit begins: directions chosen among or beside the rows, refined by spherical k-means.
+
+use crate::block::Block;
+use crate::distribution::VonMisesFisher;
+use crate::error::{Error, Result};
+use crate::maximise::{Maximisation, maximise};
+use crate::mixture::{Assignment, Mixture, projections};
+use crate::sampler::{Sampler, Stream};
+use crate::source::MemorySource;
+use crate::stats::SufficientStats;
+use crate::train::{Em, Stop, Trainer, fit};
+use rand::RngExt;
+
+/// Where a fit begins.
+#[derive(Debug, Clone, Default, PartialEq)]
+#[non_exhaustive]
+pub enum Start {
+    /// Spherical k-means from greedy k-means++.
+    #[default]
+    KMeans,
+    /// Greedy k-means++ on the sphere (Arthur and Vassilvitskii, 2007): rows far from those chosen before are likely.
+    PlusPlus,
+    /// Rows chosen by chance.
+    RandomRows,
+    /// Directions chosen by chance, with equal weights and concentrations of 1, as in Kim (2021).
+    Random,
+    /// These directions.
+    Directions(Vec<Vec<f64>>),
+    /// The components that these labels make of the rows, one label a row.
+    Labels(Vec<u32>),
+    /// This mixture, as it is.
+    Mixture(Mixture),
+}
+
+/// Seeds are chosen among at most this many rows for each component, and among all of few.
+const ROWS_PER_SEED: usize = 64;
+const SEED_ROWS: usize = 16_384;
+
+/// When k-means has done enough for a start.
+const KMEANS_STOP: Stop = Stop { tolerance: Some(1e-5), passes: 50 };
+
+impl Start {
+    /// The first mixture of a fit of these rows; weights and concentrations are those of the rows nearest to each direction.
+    pub fn mixture(&self, block: &Block, components: usize, how: &Maximisation, seed: u64) -> Result<Mixture> {
+        if components == 0 {
+            return Err(Error::Option { option: "the number of components", range: "at least 1", value: 0.0 });
+        }
+        if !(block.weights().map_or(block.len() as f64, |w| w.iter().sum()) > 0.0) {
+            return Err(Error::NoRows { weight: 0.0 });
+        }
+        // So that choices share no random word with rows drawn with the same seed.
+        let mut rng = Stream::new(seed ^ 0x7374_6172, 0);
+        match self {
+            Start::Mixture(mixture) if mixture.dim() != block.dim() => {
+                Err(Error::DimensionMismatch { expected: block.dim(), found: mixture.dim() })
+            }
+            Start::Mixture(mixture) => Ok(mixture.clone()),
+            Start::Random => of_directions(random_directions(block.dim(), components, seed)?),
+            Start::Labels(labels) => of_labels(block, labels, components, how),
+            Start::Directions(directions) => {
+                let found = directions.len();
+                if found != components {
+                    let range = "as many as components";
+                    return Err(Error::Option { option: "the number of given directions", range, value: found as f64 });
+                }
+                nearest_step(block, of_directions(directions.clone())?, how)
+            }
+            Start::RandomRows => nearest_step(block, of_directions(random_rows(block, components, &mut rng))?, how),
+            Start::PlusPlus => nearest_step(block, of_directions(plus_plus(block, components, &mut rng)?)?, how),
+            Start::KMeans => {
+                let seeds = of_directions(plus_plus(block, components, &mut rng)?)?;
+                let rule = Em::new().assignment(Assignment::Nearest).maximisation(how.clone());
+                let mut source = MemorySource::new(block.slice(0, block.len()));
+                Ok(fit(&mut source, Trainer::new(seeds, rule, KMEANS_STOP)?)?.mixture)
+            }
+        }
+    }
+}
+
+/// Equal weights and concentrations of 1 for these directions.
+fn of_directions(directions: Vec<Vec<f64>>) -> Result<Mixture> {
+    let weights = vec![1.0 / directions.len() as f64; directions.len()];
+    let components = directions.into_iter().map(|direction| VonMisesFisher::along(direction, 1.0)).collect::<Result<_>>()?;
+    Mixture::new(weights, components)
+}
+
+fn random_directions(dim: usize, components: usize, seed: u64) -> Result<Vec<Vec<f64>>> {
+    let mut values = vec![0.0; dim * components];
+    Sampler::new(&VonMisesFisher::uniform(dim)?).fill(seed ^ 0x6469_7265, 0, &mut values)?;
+    Ok(values.chunks_exact(dim).map(<[f64]>::to_vec).collect())
+}
+
+/// Directions stay; weights and concentrations come from the rows nearest to each.
+fn nearest_step(block: &Block, start: Mixture, how: &Maximisation) -> Result<Mixture> {
+    let mut stats = SufficientStats::zero(start.components().len(), start.dim());
+    start.accumulate(block, Assignment::Nearest, &mut stats)?;
+    let (found, _) = maximise(&stats, &start, how)?;
+    let components = start.components().iter().zip(found.components());
+    let components = components.map(|(seed, found)| VonMisesFisher::along(seed.mean_direction().to_vec(), found.concentration()));
+    Mixture::new(even_if_zero(found.weights()), components.collect::<Result<_>>()?)
+}
+
+/// A start without any weight could never win a row.
+fn even_if_zero(weights: &[f64]) -> Vec<f64> {
+    let least = 0.1 / weights.len() as f64;
+    let raised: Vec<f64> = weights.iter().map(|w| w.max(least)).collect();
+    let sum: f64 = raised.iter().sum();
+    raised.iter().map(|w| w / sum).collect()
+}
+
+fn of_labels(block: &Block, labels: &[u32], components: usize, how: &Maximisation) -> Result<Mixture> {
+    if labels.len() != block.len() {
+        return Err(Error::LabelCount { expected: block.len(), found: labels.len() });
+    }
+    if let Some(&label) = labels.iter().find(|label| **label as usize >= components) {
+        return Err(Error::Option { option: "a label", range: "below the number of components", value: f64::from(label) });
+    }
+    let mut stats = SufficientStats::zero(components, block.dim());
+    for component in 0..components {
+        let rows = labels.iter().enumerate().filter(|(_, label)| **label as usize == component).map(|(row, _)| row);
+        stats.merge_into(component, &SufficientStats::of_rows(block, rows));
+    }
+    // A component without a label has no direction of its own; the first row's will do until it is restarted.
+    let start = of_directions(vec![block.row(0); components])?;
+    Ok(maximise(&stats, &start, how)?.0)
+}
+
+/// A row number, each as likely as its weight says.
+fn random_row(weights: Option<&[f64]>, len: usize, rng: &mut Stream) -> usize {
+    match weights {
+        None => rng.random_range(0..len),
+        Some(weights) => pick(weights.iter().copied(), weights.iter().sum(), rng),
+    }
+}
+
+/// A place, each as likely as its mass says.
+fn pick(masses: impl Iterator<Item = f64>, total: f64, rng: &mut Stream) -> usize {
+    let mut rest = rng.random::<f64>() * total;
+    let mut last = 0;
+    for (place, mass) in masses.enumerate() {
+        if mass > 0.0 {
+            last = place;
+            rest -= mass;
+            if rest < 0.0 {
+                break;
+            }
+        }
+    }
+    last
+}
+
+fn random_rows(block: &Block, components: usize, rng: &mut Stream) -> Vec<Vec<f64>> {
+    let mut rows: Vec<usize> = Vec::with_capacity(components);
+    while rows.len() < components {
+        let row = random_row(block.weights(), block.len(), rng);
+        // Without repetition, as long as there are rows.
+        if rows.len() >= block.len() || !rows.contains(&row) || block.weights().is_some() {
+            rows.push(row);
+        }
+    }
+    rows.into_iter().map(|row| block.row(row)).collect()
+}
+
+/// Greedy k-means++: of 2 + ln K candidates, drawn by their distance 1 - cos from the seeds so far, the one that leaves the least total distance.
+fn plus_plus(block: &Block, components: usize, rng: &mut Stream) -> Result<Vec<Vec<f64>>> {
+    let most = SEED_ROWS.max(ROWS_PER_SEED * components);
+    let mut buffer = Default::default();
+    let block = if block.len() > most {
+        let rows: Vec<usize> = (0..most).map(|_| rng.random_range(0..block.len())).collect();
+        block.gather(&rows, &mut buffer)
+    } else {
+        block.slice(0, block.len())
+    };
+    let weight = |row: usize| block.weights().map_or(1.0, |w| w[row]);
+    let mut seeds = vec![block.row(random_row(block.weights(), block.len(), rng))];
+    let mut distances = vec![0.0; block.len()];
+    projections(&block, &seeds, &mut distances)?;
+    distances.iter_mut().for_each(|t| *t = (1.0 - *t).max(0.0));
+    let trials = 2 + (components as f64).ln() as usize;
+    let mut candidate_distances = vec![0.0; block.len() * trials];
+    while seeds.len() < components {
+        let total: f64 = distances.iter().enumerate().map(|(row, distance)| weight(row) * distance).sum();
+        // Rows that are all chosen already: any will do.
+        let mut draw = || match total > 1e-12 {
+            true => pick(distances.iter().enumerate().map(|(row, distance)| weight(row) * distance), total, rng),
+            false => random_row(block.weights(), block.len(), rng),
+        };
+        let candidates: Vec<Vec<f64>> = (0..trials).map(|_| block.row(draw())).collect();
+        projections(&block, &candidates, &mut candidate_distances)?;
+        let mut totals = vec![0.0; trials];
+        for (row, projections) in candidate_distances.chunks_exact(trials).enumerate() {
+            for (total, t) in totals.iter_mut().zip(projections) {
+                *total += weight(row) * (1.0 - t).max(0.0).min(distances[row]);
+            }
+        }
+        let best = (1..trials).fold(0, |best, trial| if totals[trial] < totals[best] { trial } else { best });
+        for (distance, projections) in distances.iter_mut().zip(candidate_distances.chunks_exact(trials)) {
+            *distance = distance.min((1.0 - projections[best]).max(0.0));
+        }
+        seeds.extend(candidates.into_iter().nth(best));
+    }
+    Ok(seeds)
+}

@@ -1,0 +1,348 @@
+//! The M step: from a mixture's statistics to its next parameters, with concentrations kept in bounds; and the gradient of the likelihood.
+
+use crate::bessel;
+use crate::distribution::VonMisesFisher;
+use crate::error::{Error, Result};
+use crate::estimate::ConcentrationEstimator;
+use crate::mixture::Mixture;
+use crate::sampler::{Stream, fill_with_normals};
+use crate::stats::SufficientStats;
+use crate::vector::{dot, norm};
+
+/// How the concentrations of a mixture hang together, MATH.md (14.4).
+#[derive(Debug, Clone, Copy, PartialEq)]
+#[non_exhaustive]
+pub enum ConcentrationPolicy {
+    /// Each component has its own: the maximum of the likelihood. A component can run away with a few near-duplicate rows.
+    Free,
+    /// All components have the same.
+    Shared,
+    /// All components have this one.
+    Fixed(f64),
+    /// Each has its own, drawn toward the shared one by a conjugate prior that weighs as much as `strength` average components.
+    Shrunk {
+        /// The prior's weight, in units of total weight / components.
+        strength: f64,
+    },
+}
+
+impl ConcentrationPolicy {
+    /// The name used on the command line and in tables.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Free => "free",
+            Self::Shared => "shared",
+            Self::Fixed(_) => "fixed",
+            Self::Shrunk { .. } => "shrunk",
+        }
+    }
+}
+
+impl Default for ConcentrationPolicy {
+    /// docs/choosing-the-default.md has the experiment.
+    fn default() -> Self {
+        Self::Shrunk { strength: 1.0 }
+    }
+}
+
+/// How [`maximise`] turns statistics into parameters.
+///
+/// ```
+/// use vmfkit::maximise::{ConcentrationPolicy, Maximisation};
+/// let how = Maximisation::new().policy(ConcentrationPolicy::Shared).smallest_weight(1e-3);
+/// ```
+#[derive(Debug, Clone, PartialEq)]
+pub struct Maximisation {
+    pub(crate) estimator: ConcentrationEstimator,
+    pub(crate) policy: ConcentrationPolicy,
+    pub(crate) largest_concentration: f64,
+    pub(crate) smallest_weight: f64,
+    pub(crate) fixed_weights: bool,
+}
+
+impl Default for Maximisation {
+    fn default() -> Self {
+        Maximisation {
+            estimator: ConcentrationEstimator::Exact,
+            policy: ConcentrationPolicy::default(),
+            largest_concentration: 1e10,
+            smallest_weight: 0.0,
+            fixed_weights: false,
+        }
+    }
+}
+
+impl Maximisation {
+    /// The defaults: exact concentrations under the default policy, at most 1e10, and weights as the rows say.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// How a concentration is found from a mean length.
+    pub fn estimator(mut self, estimator: ConcentrationEstimator) -> Self {
+        self.estimator = estimator;
+        self
+    }
+
+    /// How the concentrations hang together.
+    pub fn policy(mut self, policy: ConcentrationPolicy) -> Self {
+        self.policy = policy;
+        self
+    }
+
+    /// No concentration goes above this; rows that are all equal would send it to infinity.
+    pub fn largest_concentration(mut self, largest: f64) -> Self {
+        self.largest_concentration = largest;
+        self
+    }
+
+    /// No weight goes below this, 0 by default.
+    pub fn smallest_weight(mut self, smallest: f64) -> Self {
+        self.smallest_weight = smallest;
+        self
+    }
+
+    /// Weights stay as they are.
+    pub fn fixed_weights(mut self, fixed: bool) -> Self {
+        self.fixed_weights = fixed;
+        self
+    }
+
+    /// How many numbers a fit of this mixture chooses.
+    pub fn free_parameters(&self, mixture: &Mixture) -> usize {
+        let components = mixture.components().len();
+        let fitted = components - usize::from(mixture.has_background());
+        let concentrations = match self.policy {
+            ConcentrationPolicy::Free | ConcentrationPolicy::Shrunk { .. } => fitted,
+            ConcentrationPolicy::Shared => 1,
+            ConcentrationPolicy::Fixed(_) => 0,
+        };
+        let weights = if self.fixed_weights { 0 } else { components - 1 };
+        weights + fitted * (mixture.dim() - 1) + concentrations
+    }
+
+    /// Whether these settings can serve mixtures of this many components.
+    pub fn check(&self, components: usize) -> Result<()> {
+        let strength = if let ConcentrationPolicy::Shrunk { strength } = self.policy { strength } else { 0.0 };
+        let fixed = if let ConcentrationPolicy::Fixed(fixed) = self.policy { fixed } else { 0.0 };
+        let largest = self.largest_concentration;
+        let smallest = self.smallest_weight;
+        let checks = [
+            (strength >= 0.0 && strength.is_finite(), "the strength of the prior", "finite and at least 0", strength),
+            (fixed >= 0.0 && fixed.is_finite(), "a fixed concentration", "finite and at least 0", fixed),
+            (largest > 0.0 && largest <= 1e15, "the largest concentration", "above 0 and at most 1e15", largest),
+            (
+                smallest >= 0.0 && smallest * components as f64 <= 1.0,
+                "the smallest weight",
+                "at least 0 and at most 1 over the number of components",
+                smallest,
+            ),
+        ];
+        match checks.into_iter().find(|check| !check.0) {
+            Some((_, option, range, value)) => Err(Error::Option { option, range, value }),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Something about a component that a person should know of.
+#[derive(Debug, Clone, Copy, PartialEq)]
+#[non_exhaustive]
+pub enum Note {
+    /// No row is left to the component; its weight is 0 and its direction what it was.
+    Empty {
+        /// Counted from 0.
+        component: usize,
+    },
+    /// The component's rows are (nearly) all equal.
+    Collapsed {
+        /// Counted from 0.
+        component: usize,
+        /// Their total weight.
+        rows: f64,
+        /// The concentration it was given.
+        concentration: f64,
+    },
+    /// An empty component was moved next to the one whose rows are spread most.
+    Reseeded {
+        /// Counted from 0.
+        component: usize,
+        /// The component that it halves.
+        beside: usize,
+        /// After this many passes.
+        pass: usize,
+    },
+}
+
+impl std::fmt::Display for Note {
+    fn fmt(&self, f: &mut std::fmt::Formatter) -> std::fmt::Result {
+        match self {
+            Note::Empty { component } => write!(f, "component {component} is empty: no row is left to it"),
+            Note::Collapsed { component, rows, concentration } => {
+                write!(
+                    f,
+                    "component {component} collapsed on {} rows, concentration {concentration:.3e}",
+                    (rows * 100.0).round() / 100.0
+                )
+            }
+            Note::Reseeded { component, beside, pass } => {
+                write!(f, "component {component} was empty in pass {pass} and restarted beside component {beside}")
+            }
+        }
+    }
+}
+
+/// A component with less than this share of the rows' weight is empty.
+const EMPTY_SHARE: f64 = 1e-9;
+
+/// A component whose rows scatter less than this share of what all rows scatter about their directions has collapsed.
+const COLLAPSED_SHARE: f64 = 1e-3;
+
+/// The next mixture of EM and its relatives, and what there is to say of its components, MATH.md (14.3).
+///
+/// Never fails for want of rows: an empty component keeps its direction and concentration, one whose rows are all equal gets the
+/// largest concentration allowed. Only statistics without any weight are an error.
+pub fn maximise(stats: &SufficientStats, previous: &Mixture, how: &Maximisation) -> Result<(Mixture, Vec<Note>)> {
+    let components = previous.components().len();
+    if stats.components() != components {
+        let range = "that of the mixture";
+        return Err(Error::Option { option: "the statistics' number of components", range, value: stats.components() as f64 });
+    }
+    if stats.dim() != previous.dim() {
+        return Err(Error::DimensionMismatch { expected: previous.dim(), found: stats.dim() });
+    }
+    how.check(components)?;
+    let total: f64 = (0..components).map(|k| stats.mass(k)).sum();
+    if !(total > 0.0) {
+        return Err(Error::NoRows { weight: total });
+    }
+    let fitted = || (0..components).filter(|&k| !previous.is_background(k));
+    let pooled_mass: f64 = fitted().map(|k| stats.mass(k)).sum();
+    let pooled_complement =
+        if pooled_mass > 0.0 { (fitted().map(|k| stats.shortfall(k)).sum::<f64>() / pooled_mass).clamp(0.0, 1.0) } else { 1.0 };
+    let mut notes = Vec::new();
+    let next = (0..components).map(|k| {
+        let before = &previous.components()[k];
+        if previous.is_background(k) {
+            return Ok(before.clone());
+        }
+        if stats.mass(k) <= EMPTY_SHARE * total {
+            notes.push(Note::Empty { component: k });
+            return Ok(before.clone());
+        }
+        let (length, complement) = stats.mean_length(k);
+        let (length, complement) = match how.policy {
+            ConcentrationPolicy::Free => (length, complement),
+            ConcentrationPolicy::Fixed(_) | ConcentrationPolicy::Shared => (1.0 - pooled_complement, pooled_complement),
+            ConcentrationPolicy::Shrunk { strength } => {
+                let prior = strength * pooled_mass / fitted().count() as f64;
+                let mean = |own: f64, pooled: f64| (stats.mass(k) * own + prior * pooled) / (stats.mass(k) + prior);
+                (mean(length, 1.0 - pooled_complement), mean(complement, pooled_complement))
+            }
+        };
+        let concentration = match how.policy {
+            ConcentrationPolicy::Fixed(concentration) => concentration,
+            _ => how.estimator.estimate(stats.dim(), length, complement).min(how.largest_concentration),
+        };
+        let own_complement = stats.shortfall(k) / stats.mass(k);
+        if own_complement < COLLAPSED_SHARE * pooled_complement || concentration >= how.largest_concentration {
+            notes.push(Note::Collapsed { component: k, rows: stats.mass(k), concentration });
+        }
+        // Rows that cancel have no direction: any will do, the last one is known to be valid.
+        let resultant = if stats.resultant_length(k) > 0.0 { stats.resultant(k) } else { before.mean_direction() };
+        VonMisesFisher::along(resultant.to_vec(), concentration)
+    });
+    let next = next.collect::<Result<Vec<_>>>()?;
+    let weights = if how.fixed_weights {
+        previous.weights().to_vec()
+    } else {
+        floored((0..components).map(|k| stats.mass(k) / total).collect(), how.smallest_weight)
+    };
+    Ok((Mixture::of_parts(weights, next, previous.has_background()), notes))
+}
+
+/// Weights of which none is below the floor; what they lack is taken from the others in proportion.
+fn floored(mut weights: Vec<f64>, floor: f64) -> Vec<f64> {
+    if weights.iter().all(|w| *w >= floor) {
+        return weights;
+    }
+    // Taking from the others can push one of them below the floor in turn.
+    loop {
+        let low = weights.iter().filter(|w| **w <= floor).count();
+        let rest: f64 = weights.iter().filter(|w| **w > floor).sum();
+        let factor = (1.0 - floor * low as f64) / rest;
+        let before = low;
+        weights.iter_mut().for_each(|w| *w = if *w <= floor { floor } else { *w * factor });
+        if !(rest > 0.0) || weights.iter().filter(|w| **w <= floor).count() == before {
+            return weights;
+        }
+    }
+}
+
+/// Moves a component beside the one whose rows are spread most, so that the two halve it; gives that one's number.
+///
+/// None if no other component's rows are spread at all.
+pub fn split_widest(mixture: &Mixture, stats: &SufficientStats, component: usize) -> Option<(Mixture, usize)> {
+    let others = (0..stats.components()).filter(|&k| k != component && !mixture.is_background(k));
+    let widest = others.max_by(|&a, &b| stats.shortfall(a).total_cmp(&stats.shortfall(b)))?;
+    let complement = stats.mean_length(widest).1;
+    // Rows that differ by rounding alone cannot be told apart.
+    if !(complement > 1e-12) {
+        return None;
+    }
+    let donor = &mixture.components()[widest];
+    let mu = donor.mean_direction();
+    // So that a repair depends on nothing but what is repaired.
+    let mut across = vec![0.0; mu.len()];
+    fill_with_normals(&mut Stream::new(0x7370_6c69, component as u64), &mut across);
+    let along = dot(&across, mu);
+    across.iter_mut().zip(mu).for_each(|(x, m)| *x -= along * m);
+    let length = norm(&across);
+    // Half the typical angle of the rows from their direction.
+    let step = 0.5 * (2.0 * complement).sqrt().min(1.0) / length;
+    let moved = |sign: f64| {
+        let direction = mu.iter().zip(&across).map(|(m, x)| m + sign * step * x).collect();
+        VonMisesFisher::along(direction, donor.concentration()).expect("a unit vector plus a shorter one across it")
+    };
+    let mut components = mixture.components().to_vec();
+    let mut weights = mixture.weights().to_vec();
+    (components[component], components[widest]) = (moved(1.0), moved(-1.0));
+    let half = 0.5 * (weights[component] + weights[widest]);
+    (weights[component], weights[widest]) = (half, half);
+    Some((Mixture::of_parts(weights, components, mixture.has_background()), widest))
+}
+
+/// The gradient of the mean log-likelihood, MATH.md (10.1), in unconstrained parameters: weight logits, directions of any length
+/// (here of length 1; divide by the length for others), ln concentrations.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Gradient {
+    /// N_k/N - alpha_k.
+    pub logits: Vec<f64>,
+    /// k (I - mu mu') R_k/N, component by component.
+    pub directions: Vec<f64>,
+    /// k (mu . R_k - N_k A_d(k))/N.
+    pub ln_concentrations: Vec<f64>,
+}
+
+/// The gradient from the same statistics as every other estimate (Fisher's identity); a background's is 0 but for its logit.
+pub fn gradient(stats: &SufficientStats, model: &Mixture) -> Gradient {
+    let (components, dim) = (stats.components(), stats.dim());
+    let total: f64 = (0..components).map(|k| stats.mass(k)).sum();
+    let mut gradient = Gradient {
+        logits: (0..components).map(|k| stats.mass(k) / total - model.weights()[k]).collect(),
+        directions: vec![0.0; components * dim],
+        ln_concentrations: vec![0.0; components],
+    };
+    for k in (0..components).filter(|&k| !model.is_background(k)) {
+        let (density, resultant) = (&model.components()[k], stats.resultant(k));
+        let (mu, concentration) = (density.mean_direction(), density.concentration());
+        let along = dot(resultant, mu);
+        let scale = concentration / total;
+        let out = &mut gradient.directions[k * dim..][..dim];
+        for ((out, r), m) in out.iter_mut().zip(resultant).zip(mu) {
+            *out = scale * (r - along * m);
+        }
+        gradient.ln_concentrations[k] = scale * (along - stats.mass(k) * bessel::mean_length(dim, concentration));
+    }
+    gradient
+}

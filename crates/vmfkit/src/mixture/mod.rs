@@ -1,0 +1,334 @@
+//! [`Mixture`]: densities, responsibilities and assignments of rows, and the E step of every way of fitting.
+
+mod expectation;
+mod products;
+
+pub use expectation::Assignment;
+
+use crate::block::{Block, Scalar};
+use crate::distribution::VonMisesFisher;
+use crate::error::{Error, Result};
+use crate::sampler::{Sampler, Stream};
+use crate::stats::SufficientStats;
+use expectation::Logits;
+use rand::RngExt;
+use rayon::prelude::*;
+
+/// Weights may miss a sum of 1 by this much; they are then divided by it.
+const WEIGHT_TOLERANCE: f64 = 1e-9;
+
+/// p(x) = sum over m of alpha_m vMF(x; mu_m, k_m): a mixture of von Mises-Fisher densities, MATH.md (14.1).
+///
+/// The last component may be a *background*: the uniform density, which takes the rows that belong nowhere and whose concentration stays 0
+/// however it is fitted.
+///
+/// What is told of rows (densities, responsibilities, assignments) is computed in double precision: ln p is right to about k 1e-15 for the largest
+/// concentration k. Statistics of f32 rows are computed in single precision, except where concentrations above 4096 would lose the answer.
+///
+/// ```
+/// use vmfkit::{Block, Mixture, VonMisesFisher};
+/// let mixture = Mixture::new(
+///     vec![0.5, 0.5],
+///     vec![VonMisesFisher::new(vec![1.0, 0.0, 0.0], 10.0)?, VonMisesFisher::new(vec![0.0, 1.0, 0.0], 10.0)?],
+/// )?;
+/// let rows = [0.6, 0.8, 0.0, 0.0, 0.0, 1.0];
+/// let mut shares = [0.0; 4];
+/// mixture.responsibilities(&Block::new(3, &rows)?, &mut shares)?;
+/// assert!((shares[1] / shares[0] - 2f64.exp()).abs() < 1e-12);
+/// assert!((shares[2] - 0.5).abs() < 1e-12);
+/// # Ok::<(), vmfkit::Error>(())
+/// ```
+#[derive(Debug, Clone, PartialEq)]
+pub struct Mixture {
+    weights: Vec<f64>,
+    components: Vec<VonMisesFisher>,
+    background: bool,
+}
+
+impl Mixture {
+    /// A mixture from weights that sum to 1 and as many densities on one sphere.
+    pub fn new(mut weights: Vec<f64>, components: Vec<VonMisesFisher>) -> Result<Self> {
+        if components.is_empty() || weights.len() != components.len() {
+            return Err(Error::ComponentCount { components: components.len(), weights: weights.len() });
+        }
+        let expected = components[0].dim();
+        if let Some(other) = components.iter().find(|c| c.dim() != expected) {
+            return Err(Error::DimensionMismatch { expected, found: other.dim() });
+        }
+        if let Some((component, &value)) = weights.iter().enumerate().find(|(_, w)| !(w.is_finite() && **w >= 0.0)) {
+            return Err(Error::ComponentWeight { component, value });
+        }
+        let sum: f64 = weights.iter().sum();
+        if (sum - 1.0).abs() > WEIGHT_TOLERANCE {
+            return Err(Error::WeightSum { sum });
+        }
+        if sum != 1.0 {
+            weights.iter_mut().for_each(|w| *w /= sum);
+        }
+        Ok(Mixture { weights, components, background: false })
+    }
+
+    /// The same mixture with a uniform background of this weight behind it; the other weights shrink to make room.
+    pub fn with_background(self, weight: f64) -> Result<Self> {
+        if !(weight >= 0.0 && weight < 1.0) {
+            return Err(Error::Option { option: "the weight of the background", range: "at least 0 and below 1", value: weight });
+        }
+        let Mixture { mut weights, mut components, background } = self.without_background();
+        debug_assert!(!background);
+        weights.iter_mut().for_each(|w| *w *= 1.0 - weight);
+        weights.push(weight);
+        components.push(VonMisesFisher::uniform(components[0].dim())?);
+        Ok(Mixture { weights, components, background: true })
+    }
+
+    /// The same mixture without its background, if it has one; the other weights grow to fill the room.
+    pub fn without_background(mut self) -> Self {
+        if self.background {
+            self.components.pop();
+            self.weights.pop();
+            let sum: f64 = self.weights.iter().sum();
+            let even = 1.0 / self.weights.len() as f64;
+            self.weights.iter_mut().for_each(|w| *w = if sum > 0.0 { *w / sum } else { even });
+            self.background = false;
+        }
+        self
+    }
+
+    /// From parts known to be valid.
+    pub(crate) fn of_parts(weights: Vec<f64>, components: Vec<VonMisesFisher>, background: bool) -> Self {
+        Mixture { weights, components, background }
+    }
+
+    /// The number of coordinates.
+    pub fn dim(&self) -> usize {
+        self.components[0].dim()
+    }
+
+    /// alpha: the share of each component.
+    pub fn weights(&self) -> &[f64] {
+        &self.weights
+    }
+
+    /// The densities, a background last.
+    pub fn components(&self) -> &[VonMisesFisher] {
+        &self.components
+    }
+
+    /// True if the last component is a uniform background.
+    pub fn has_background(&self) -> bool {
+        self.background
+    }
+
+    /// True for the number of the background.
+    pub fn is_background(&self, component: usize) -> bool {
+        self.background && component + 1 == self.components.len()
+    }
+
+    /// How many numbers a fit may choose if nothing is held: weights less one, and for each component but a background d - 1 for its direction
+    /// and one for its concentration.
+    pub fn free_parameters(&self) -> usize {
+        let fitted = self.components.len() - usize::from(self.background);
+        self.components.len() - 1 + fitted * self.dim()
+    }
+
+    /// Adds a block's statistics under this mixture, on all threads; the number of threads does not change one bit.
+    pub fn accumulate(&self, block: &Block, assignment: Assignment, stats: &mut SufficientStats) -> Result<()> {
+        self.check(block)?;
+        if stats.dim() != self.dim() {
+            return Err(Error::DimensionMismatch { expected: self.dim(), found: stats.dim() });
+        }
+        if stats.components() != self.components.len() {
+            let range = "that of the mixture";
+            return Err(Error::Option {
+                option: "the statistics' number of components",
+                range,
+                value: stats.components() as f64,
+            });
+        }
+        if let Assignment::Tempered(temperature) = assignment
+            && !(temperature > 0.0 && temperature.is_finite())
+        {
+            return Err(Error::Option { option: "the temperature", range: "finite and above 0", value: temperature });
+        }
+        expectation::accumulate(self, block, assignment, stats);
+        Ok(())
+    }
+
+    /// ln p of each row, into `out`.
+    ///
+    /// # Panics
+    /// If `out` has not one place for each row.
+    pub fn ln_densities(&self, block: &Block, out: &mut [f64]) -> Result<()> {
+        self.for_each_row(block, 1, out, |logits, out| out[0] = ln_sum_exp(logits))
+    }
+
+    /// ln density of each row under each component (weights left out), row by row into `out`.
+    ///
+    /// # Panics
+    /// If `out` has not one place for each row and component.
+    pub fn component_ln_densities(&self, block: &Block, out: &mut [f64]) -> Result<()> {
+        let even = vec![1.0; self.components.len()];
+        let unweighted = Mixture { weights: even, components: self.components.clone(), background: self.background };
+        unweighted.for_each_row(block, self.components.len(), out, |logits, out| out.copy_from_slice(logits))
+    }
+
+    /// The probability of each component given the row, row by row into `out`.
+    ///
+    /// # Panics
+    /// If `out` has not one place for each row and component.
+    pub fn responsibilities(&self, block: &Block, out: &mut [f64]) -> Result<()> {
+        self.for_each_row(block, self.components.len(), out, |logits, out| {
+            let total = ln_sum_exp(logits);
+            out.iter_mut().zip(logits).for_each(|(share, z)| *share = (z - total).exp());
+        })
+    }
+
+    /// The most probable component of each row, into `out`; of equals the first.
+    ///
+    /// # Panics
+    /// If `out` has not one place for each row.
+    pub fn assign(&self, block: &Block, out: &mut [u32]) -> Result<()> {
+        self.for_each_row(block, 1, out, |logits, out| {
+            let first_largest = (1..logits.len()).fold(0, |best, k| if logits[k] > logits[best] { k } else { best });
+            out[0] = first_largest as u32;
+        })
+    }
+
+    /// How well the mixture explains a block.
+    pub fn evaluate(&self, block: &Block) -> Result<Evaluation> {
+        let mut rows = vec![[0.0; 2]; block.len()];
+        self.for_each_row(block, 1, &mut rows, |logits, out| {
+            let total = ln_sum_exp(logits);
+            // The entropy of the responsibilities is ln p less the mean logit.
+            let mean: f64 = logits.iter().filter(|z| **z > f64::NEG_INFINITY).map(|z| (z - total).exp() * z).sum();
+            out[0] = [total, total - mean];
+        })?;
+        let mut evaluation = Evaluation::default();
+        for (row, [ln_density, entropy]) in rows.into_iter().enumerate() {
+            let weight = block.weights().map_or(1.0, |w| w[row]);
+            evaluation.weight += weight;
+            evaluation.ln_likelihood += weight * ln_density;
+            evaluation.squares += weight * ln_density * ln_density;
+            evaluation.entropy += weight * entropy.max(0.0);
+        }
+        Ok(evaluation)
+    }
+
+    /// Rows `first_row ..` of the endless table of draws that `seed` stands for, and the component each is from, on all threads.
+    ///
+    /// # Panics
+    /// If `labels` has not one place for each row of `out`.
+    pub fn fill<T: Scalar>(&self, seed: u64, first_row: u64, out: &mut [T], labels: &mut [u32]) -> Result<()> {
+        let dim = self.dim();
+        if !out.len().is_multiple_of(dim) {
+            return Err(Error::PartialRow { values: out.len(), dim });
+        }
+        assert_eq!(labels.len(), out.len() / dim, "one place in `labels` for each row");
+        let samplers: Vec<Sampler> = self.components.iter().map(Sampler::new).collect();
+        // A row's component and the seed of its coordinates come from the row's own stream.
+        out.par_chunks_exact_mut(dim).zip(labels).enumerate().for_each_init(
+            || vec![0.0; dim],
+            |buffer, (row, (out, label))| {
+                let mut rng = Stream::new(seed ^ 0x6d69_7874, first_row + row as u64);
+                let component = self.pick(rng.random());
+                *label = component as u32;
+                samplers[component].draw(&mut rng, buffer);
+                out.iter_mut().zip(&*buffer).for_each(|(x, &value)| *x = T::from_f64(value));
+            },
+        );
+        Ok(())
+    }
+
+    /// The component in which this share of the total weight is reached.
+    fn pick(&self, share: f64) -> usize {
+        let mut rest = share;
+        for (component, weight) in self.weights.iter().enumerate() {
+            rest -= weight;
+            if rest < 0.0 {
+                return component;
+            }
+        }
+        // Rounding: the last component that has any weight.
+        self.weights.iter().rposition(|w| *w > 0.0).unwrap_or(0)
+    }
+
+    fn check(&self, block: &Block) -> Result<()> {
+        if block.dim() == self.dim() {
+            Ok(())
+        } else {
+            Err(Error::DimensionMismatch { expected: self.dim(), found: block.dim() })
+        }
+    }
+
+    /// Turns the logits (ln weight + ln density of each component) of each row into its places in `out`, on all threads.
+    fn for_each_row<T: Send>(
+        &self,
+        block: &Block,
+        places: usize,
+        out: &mut [T],
+        write: impl Fn(&[f64], &mut [T]) + Sync,
+    ) -> Result<()> {
+        self.check(block)?;
+        assert_eq!(out.len(), block.len() * places, "room in `out` for every row");
+        let logits = Logits::new(self, block);
+        out.par_chunks_mut(Logits::TILE * places).enumerate().for_each(|(tile, out)| {
+            let from = tile * Logits::TILE;
+            logits.visit(from, from + out.len() / places, |row, logits| {
+                write(logits, &mut out[(row - from) * places..][..places]);
+            });
+        });
+        Ok(())
+    }
+}
+
+/// x . direction of each row and each direction, row by row into `out`, on all threads.
+pub(crate) fn projections(block: &Block, directions: &[Vec<f64>], out: &mut [f64]) -> Result<()> {
+    let components =
+        directions.iter().map(|direction| VonMisesFisher::along(direction.clone(), 1.0)).collect::<Result<Vec<_>>>()?;
+    let mixture = Mixture { weights: vec![1.0; directions.len()], components, background: false };
+    // Logits are x . direction + ln C.
+    let ln_normalizer = mixture.components[0].ln_peak() - 1.0;
+    mixture.for_each_row(block, directions.len(), out, |logits, out| {
+        out.iter_mut().zip(logits).for_each(|(t, z)| *t = z - ln_normalizer);
+    })
+}
+
+/// How well a mixture explains rows: sums that add over blocks.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Evaluation {
+    /// The total weight of the rows.
+    pub weight: f64,
+    /// The weighted sum of ln p.
+    pub ln_likelihood: f64,
+    /// The weighted sum of (ln p)^2.
+    pub squares: f64,
+    /// The weighted sum of the entropies of the responsibilities, in nats: 0 where every row is certain of its component.
+    pub entropy: f64,
+}
+
+impl Evaluation {
+    /// Adds the rows that `other` has seen.
+    pub fn merge(&mut self, other: &Self) {
+        self.weight += other.weight;
+        self.ln_likelihood += other.ln_likelihood;
+        self.squares += other.squares;
+        self.entropy += other.entropy;
+    }
+
+    /// The mean of ln p.
+    pub fn mean(&self) -> f64 {
+        self.ln_likelihood / self.weight
+    }
+
+    /// The standard error of [`Self::mean`] for rows that were drawn independently.
+    pub fn standard_error(&self) -> f64 {
+        let variance = (self.squares / self.weight - self.mean() * self.mean()).max(0.0);
+        (variance / (self.weight - 1.0).max(1.0)).sqrt()
+    }
+}
+
+/// ln sum exp, for logits of which one at least is finite.
+fn ln_sum_exp(logits: &[f64]) -> f64 {
+    let largest = logits.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    largest + logits.iter().map(|z| (z - largest).exp()).sum::<f64>().ln()
+}

@@ -1,0 +1,109 @@
+//! Online EM: a step a block, for data that are read once or few times.
+
+use super::em::Repairs;
+use super::{Cadence, Rule};
+use crate::error::{Error, Result};
+use crate::maximise::{Maximisation, Note, maximise};
+use crate::mixture::{Assignment, Mixture};
+use crate::stats::SufficientStats;
+
+/// Online (mini-batch) EM of Cappe and Moulines, doi:10.1111/j.1467-9868.2009.00698.x.
+///
+/// After block t the running statistics are (1 - g) times what they were plus g times the block's, each a mean over rows, with
+/// g = (t + t0)^-a; then an M step. The first block is one step of EM. Between 1/2 and 1, a larger `a` forgets less and settles sooner.
+#[derive(Debug, Clone)]
+pub struct OnlineEm {
+    exponent: f64,
+    offset: f64,
+    maximisation: Maximisation,
+    running: Option<SufficientStats>,
+    blocks: usize,
+    passes: usize,
+    repairs: Repairs,
+}
+
+impl Default for OnlineEm {
+    fn default() -> Self {
+        OnlineEm {
+            exponent: 0.7,
+            offset: 1.0,
+            maximisation: Maximisation::default(),
+            running: None,
+            blocks: 0,
+            passes: 0,
+            repairs: Repairs::default(),
+        }
+    }
+}
+
+impl OnlineEm {
+    /// Steps of size (t + 1)^-0.7 with the default M step.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// a in g = (t + t0)^-a, above 1/2 and at most 1.
+    pub fn exponent(mut self, exponent: f64) -> Self {
+        self.exponent = exponent;
+        self
+    }
+
+    /// t0 in g = (t + t0)^-a, at least 0.
+    pub fn offset(mut self, offset: f64) -> Self {
+        self.offset = offset;
+        self
+    }
+
+    /// How parameters are found.
+    pub fn maximisation(mut self, maximisation: Maximisation) -> Self {
+        self.maximisation = maximisation;
+        self
+    }
+
+    fn check(&self) -> Result<()> {
+        if !(self.exponent > 0.5 && self.exponent <= 1.0) {
+            let range = "above 0.5 and at most 1";
+            return Err(Error::Option { option: "the exponent of the step size", range, value: self.exponent });
+        }
+        if !(self.offset >= 0.0 && self.offset.is_finite()) {
+            return Err(Error::Option {
+                option: "the offset of the step size",
+                range: "finite and at least 0",
+                value: self.offset,
+            });
+        }
+        Ok(())
+    }
+}
+
+impl Rule for OnlineEm {
+    fn cadence(&self) -> Cadence {
+        Cadence::EveryBlock
+    }
+
+    fn assignment(&self) -> Assignment {
+        Assignment::Soft
+    }
+
+    fn next(&mut self, model: &Mixture, stats: &SufficientStats) -> Result<(Mixture, Vec<Note>)> {
+        self.check()?;
+        self.blocks += 1;
+        let step = (self.blocks as f64 + self.offset).powf(-self.exponent);
+        let running = match &mut self.running {
+            None => self.running.insert(stats.clone()),
+            Some(running) => {
+                // An M step sees ratios only, so the old part is scaled and the block added as it is.
+                running.scale((1.0 - step) / step * (stats.weight() / running.weight()));
+                running.merge(stats)?;
+                running
+            }
+        };
+        let (mixture, notes) = maximise(running, model, &self.maximisation)?;
+        Ok(self.repairs.repair(mixture, running, notes, self.passes + 1))
+    }
+
+    fn end_pass(&mut self) -> bool {
+        self.passes += 1;
+        true
+    }
+}
