@@ -1,7 +1,9 @@
 //! Our side of the comparison with other libraries; `run.py` is the other side and drives this one.
 //!
-//! `values` answers points read from standard input, `time` and `sample` measure one round of the clock.
+//! `values` answers points read from standard input; `time`, `sample` and `mixture-times` measure one round of the clock.
 
+mod mixture;
+mod npy;
 mod sampler;
 mod special;
 
@@ -23,6 +25,8 @@ enum What {
     Time,
     /// Prints `our rows a second, bare normals a second`.
     Sample(sampler::Options),
+    /// Prints the seconds of an EM pass over the rows of a folder, and of an SGD epoch, as JSON lines.
+    MixtureTimes(mixture::Options),
 }
 
 fn main() -> anyhow::Result<()> {
@@ -30,5 +34,6 @@ fn main() -> anyhow::Result<()> {
         What::Values => special::print_values(std::io::stdin().lock()),
         What::Time => special::print_times(std::io::stdin().lock()),
         What::Sample(options) => sampler::print_rates(&options),
+        What::MixtureTimes(options) => mixture::print_times(&options),
     }
 }

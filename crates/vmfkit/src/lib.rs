@@ -55,6 +55,7 @@ pub mod metrics;
 pub mod mixture;
 pub mod projection;
 pub mod sampler;
+pub mod select;
 pub mod source;
 pub mod stats;
 pub mod train;

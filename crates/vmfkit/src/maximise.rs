@@ -290,26 +290,30 @@ pub fn split_widest(mixture: &Mixture, stats: &SufficientStats, component: usize
     if !(complement > 1e-12) {
         return None;
     }
-    let donor = &mixture.components()[widest];
-    let mu = donor.mean_direction();
-    // So that a repair depends on nothing but what is repaired.
-    let mut across = vec![0.0; mu.len()];
-    fill_with_normals(&mut Stream::new(0x7370_6c69, component as u64), &mut across);
-    let along = dot(&across, mu);
-    across.iter_mut().zip(mu).for_each(|(x, m)| *x -= along * m);
-    let length = norm(&across);
-    // Half the typical angle of the rows from their direction.
-    let step = 0.5 * (2.0 * complement).sqrt().min(1.0) / length;
-    let moved = |sign: f64| {
-        let direction = mu.iter().zip(&across).map(|(m, x)| m + sign * step * x).collect();
-        VonMisesFisher::along(direction, donor.concentration()).expect("a unit vector plus a shorter one across it")
-    };
+    let (one, other) = halves(&mixture.components()[widest], complement, component as u64);
     let mut components = mixture.components().to_vec();
     let mut weights = mixture.weights().to_vec();
-    (components[component], components[widest]) = (moved(1.0), moved(-1.0));
+    (components[component], components[widest]) = (one, other);
     let half = 0.5 * (weights[component] + weights[widest]);
     (weights[component], weights[widest]) = (half, half);
     Some((Mixture::of_parts(weights, components, mixture.has_background()), widest))
+}
+
+/// Two densities side by side in place of one whose rows have this complement of the mean length.
+pub(crate) fn halves(density: &VonMisesFisher, complement: f64, number: u64) -> (VonMisesFisher, VonMisesFisher) {
+    let mu = density.mean_direction();
+    let mut across = vec![0.0; mu.len()];
+    // So that a repair depends on nothing but what is repaired.
+    fill_with_normals(&mut Stream::new(0x7370_6c69, number), &mut across);
+    let along = dot(&across, mu);
+    across.iter_mut().zip(mu).for_each(|(x, m)| *x -= along * m);
+    // Half the typical angle of the rows from their direction.
+    let step = 0.5 * (2.0 * complement).sqrt().min(1.0) / norm(&across);
+    let moved = |sign: f64| {
+        let direction = mu.iter().zip(&across).map(|(m, x)| m + sign * step * x).collect();
+        VonMisesFisher::along(direction, density.concentration()).expect("a unit vector plus a shorter one across it")
+    };
+    (moved(1.0), moved(-1.0))
 }
 
 /// The gradient of the mean log-likelihood, MATH.md (10.1), in unconstrained parameters: weight logits, directions of any length

@@ -1,0 +1,77 @@
+//! Seconds of an EM pass and of an SGD epoch over the rows of a folder, from the start in it.
+
+use crate::npy::{self, Array, Values};
+use clap::Args;
+use std::path::PathBuf;
+use std::time::Instant;
+use vmfkit::maximise::{Maximisation, maximise};
+use vmfkit::train::{Adam, Stop};
+use vmfkit::{Assignment, Block, ConcentrationPolicy, Fitter, Method, Mixture, Start, SufficientStats, VonMisesFisher};
+
+/// Passes that count, after one that warms up.
+const REPEATS: usize = 5;
+
+#[derive(Args)]
+pub struct Options {
+    /// Where x.npy, directions.npy, weights.npy and concentrations.npy are.
+    folder: PathBuf,
+    /// Also an epoch of SGD with batches of this many rows.
+    #[arg(long)]
+    batch: Option<usize>,
+}
+
+/// Prints one JSON line a work.
+pub fn print_times(options: &Options) -> anyhow::Result<()> {
+    let rows = npy::read(&options.folder, "x")?;
+    let (element, block) = match &rows.values {
+        Values::F32(values) => ("f32", Block::new(rows.shape[1], values)?),
+        Values::F64(values) => ("f64", Block::new(rows.shape[1], values)?),
+        Values::I64(_) => anyhow::bail!("rows must be f4 or f8"),
+    };
+    let start = read_start(options)?;
+    let about = format!(
+        "\"rows\":{},\"dim\":{},\"components\":{},\"element\":\"{element}\"",
+        block.len(),
+        block.dim(),
+        start.components().len()
+    );
+    let how = Maximisation::new().policy(ConcentrationPolicy::Free);
+    let mut ln_likelihood = 0.0;
+    let seconds = repeat(|| {
+        let mut stats = SufficientStats::zero(start.components().len(), start.dim());
+        start.accumulate(&block, Assignment::Soft, &mut stats)?;
+        ln_likelihood = stats.objective();
+        std::hint::black_box(maximise(&stats, &start, &how)?);
+        Ok(())
+    })?;
+    println!("{{\"work\":\"em\",{about},\"seconds\":{seconds:?},\"ln_likelihood\":{ln_likelihood}}}");
+    if let Some(batch) = options.batch {
+        let seconds = repeat(|| {
+            let fitter = Fitter::new(start.components().len()).method(Method::Sgd(Adam::new())).maximisation(how.clone());
+            let fitter = fitter.start(Start::Mixture(start.clone())).batch(batch).stop(Stop { tolerance: None, passes: 1 });
+            std::hint::black_box(fitter.fit(&block)?);
+            Ok(())
+        })?;
+        println!("{{\"work\":\"sgd\",{about},\"seconds\":{seconds:?}}}");
+    }
+    Ok(())
+}
+
+fn repeat(mut work: impl FnMut() -> anyhow::Result<()>) -> anyhow::Result<Vec<f64>> {
+    work()?;
+    let timed = (0..REPEATS).map(|_| {
+        let clock = Instant::now();
+        work()?;
+        Ok(clock.elapsed().as_secs_f64())
+    });
+    timed.collect()
+}
+
+fn read_start(options: &Options) -> anyhow::Result<Mixture> {
+    let read = |name: &str| npy::read(&options.folder, name);
+    let Array { shape, values } = read("directions")?;
+    let (directions, concentrations) = (values.into_f64(), read("concentrations")?.values.into_f64());
+    let densities = directions.chunks_exact(shape[1]).zip(concentrations);
+    let densities = densities.map(|(direction, concentration)| VonMisesFisher::along(direction.to_vec(), concentration));
+    Ok(Mixture::new(read("weights")?.values.into_f64(), densities.collect::<vmfkit::Result<_>>()?)?)
+}

@@ -1,0 +1,309 @@
+//! Choosing the number of components: one table over K, policies and backgrounds.
+
+use crate::block::{Block, RowBuffer};
+use crate::error::{Error, Result};
+use crate::fitter::Fitter;
+use crate::init::Start;
+use crate::maximise::{ConcentrationPolicy, Maximisation, halves};
+use crate::mixture::{Assignment, Evaluation, Mixture};
+use crate::sampler::Stream;
+use crate::stats::SufficientStats;
+use crate::train::{Fit, Status, Stop};
+use rand::seq::SliceRandom;
+
+/// What a candidate is judged by; of each the best is the smallest, but for the held-out likelihood.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Criterion {
+    /// Akaike's: -2 ln L + 2 p.
+    Aic,
+    /// Schwarz's: -2 ln L + p ln n.
+    Bic,
+    /// BIC plus twice the entropy of the responsibilities (Biernacki, Celeux and Govaert, doi:10.1109/34.865189): clusters, not components.
+    Icl,
+    /// The mean ln p of rows that the fit has not seen.
+    HeldOut,
+}
+
+impl Criterion {
+    /// Every criterion.
+    pub const ALL: [Self; 4] = [Self::Aic, Self::Bic, Self::Icl, Self::HeldOut];
+
+    /// The name used on the command line and in tables.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Aic => "aic",
+            Self::Bic => "bic",
+            Self::Icl => "icl",
+            Self::HeldOut => "held-out",
+        }
+    }
+}
+
+/// One line of the table: a mixture fitted to the rows that were not held out.
+#[derive(Debug, Clone)]
+pub struct Candidate {
+    /// The number of components, a background not counted.
+    pub components: usize,
+    /// How the concentrations hang together.
+    pub policy: ConcentrationPolicy,
+    /// With a uniform background.
+    pub background: bool,
+    /// The fitted mixture.
+    pub mixture: Mixture,
+    /// How the fit ended.
+    pub status: Status,
+    /// Passes of the fit that was kept.
+    pub passes: usize,
+    /// Whether the fit that was kept began with the mixture of fewer components.
+    pub grown: bool,
+    /// How many numbers the fit chose.
+    pub free_parameters: usize,
+    /// How well it explains the rows it was fitted to.
+    pub seen: Evaluation,
+    /// How well it explains the held-out rows, if there are any.
+    pub held_out: Option<Evaluation>,
+}
+
+impl Candidate {
+    /// -2 ln L + 2 p.
+    pub fn aic(&self) -> f64 {
+        -2.0 * self.seen.ln_likelihood + 2.0 * self.free_parameters as f64
+    }
+
+    /// -2 ln L + p ln n.
+    pub fn bic(&self) -> f64 {
+        -2.0 * self.seen.ln_likelihood + self.free_parameters as f64 * self.seen.weight.ln()
+    }
+
+    /// BIC plus twice the entropy of the responsibilities.
+    pub fn icl(&self) -> f64 {
+        self.bic() + 2.0 * self.seen.entropy
+    }
+
+    /// The criterion as a score of which more is better; none where nothing was held out.
+    pub fn score(&self, criterion: Criterion) -> Option<f64> {
+        match criterion {
+            Criterion::Aic => Some(-self.aic()),
+            Criterion::Bic => Some(-self.bic()),
+            Criterion::Icl => Some(-self.icl()),
+            Criterion::HeldOut => self.held_out.map(|held_out| held_out.mean()),
+        }
+    }
+}
+
+/// The candidate of a table that a criterion prefers; with `policy`, among those of that policy.
+///
+/// Likelihoods compare numbers of components well and policies badly: a free concentration always fits better, also where it
+/// makes worse clusters (docs/default-policy.md).
+pub fn best(candidates: &[Candidate], criterion: Criterion, policy: Option<ConcentrationPolicy>) -> Option<&Candidate> {
+    let wanted = candidates.iter().filter(|candidate| policy.is_none_or(|policy| candidate.policy == policy));
+    wanted.filter(|c| c.score(criterion).is_some()).max_by(|a, b| {
+        let score = |candidate: &Candidate| candidate.score(criterion).unwrap_or(f64::NEG_INFINITY);
+        score(a).total_cmp(&score(b))
+    })
+}
+
+/// Fits mixtures over a range of K, by policies and backgrounds.
+///
+/// Some rows are held out; the others are fitted by EM, from a start of their own and from the mixture with the next smaller K, of which the
+/// widest components are halved; the better of the two is kept.
+///
+/// ```
+/// use vmfkit::{Block, Mixture, VonMisesFisher, select::{Criterion, Selection, best}};
+/// let truth = Mixture::new(
+///     vec![0.5, 0.5],
+///     vec![VonMisesFisher::new(vec![1.0, 0.0, 0.0], 30.0)?, VonMisesFisher::new(vec![0.0, 1.0, 0.0], 30.0)?],
+/// )?;
+/// let (mut rows, mut labels) = (vec![0f64; 3 * 1500], vec![0; 1500]);
+/// truth.fill(1, 0, &mut rows, &mut labels)?;
+/// let table = Selection::new(1..=4).run(&Block::new(3, &rows)?)?;
+/// assert_eq!(best(&table, Criterion::Bic, None).unwrap().components, 2);
+/// # Ok::<(), vmfkit::Error>(())
+/// ```
+pub struct Selection<'a> {
+    components: Vec<usize>,
+    policies: Vec<ConcentrationPolicy>,
+    backgrounds: Vec<bool>,
+    held_out: f64,
+    maximisation: Maximisation,
+    stop: Stop,
+    restarts: usize,
+    seed: u64,
+    watch: Option<Box<dyn FnMut(&Candidate) + 'a>>,
+}
+
+/// What a background begins with.
+const BACKGROUND_WEIGHT: f64 = 0.05;
+
+impl<'a> Selection<'a> {
+    /// These numbers of components, with a fifth of the rows held out, under the default policy, without background.
+    pub fn new(components: impl IntoIterator<Item = usize>) -> Self {
+        let mut components: Vec<usize> = components.into_iter().collect();
+        components.sort_unstable();
+        components.dedup();
+        Selection {
+            components,
+            policies: vec![ConcentrationPolicy::default()],
+            backgrounds: vec![false],
+            held_out: 0.2,
+            maximisation: Maximisation::default(),
+            stop: Stop::default(),
+            restarts: 1,
+            seed: 0,
+            watch: None,
+        }
+    }
+
+    /// The policies to try.
+    pub fn policies(mut self, policies: impl IntoIterator<Item = ConcentrationPolicy>) -> Self {
+        self.policies = policies.into_iter().collect();
+        self
+    }
+
+    /// Without (`false`) or with a background, or both in turn.
+    pub fn backgrounds(mut self, backgrounds: impl IntoIterator<Item = bool>) -> Self {
+        self.backgrounds = backgrounds.into_iter().collect();
+        self
+    }
+
+    /// The share of rows that the fits do not see; 0 for none.
+    pub fn held_out(mut self, share: f64) -> Self {
+        self.held_out = share;
+        self
+    }
+
+    /// The M step, but for its policy.
+    pub fn maximisation(mut self, maximisation: Maximisation) -> Self {
+        self.maximisation = maximisation;
+        self
+    }
+
+    /// When a fit stops.
+    pub fn stop(mut self, stop: Stop) -> Self {
+        self.stop = stop;
+        self
+    }
+
+    /// Fresh starts for each line of the table.
+    pub fn restarts(mut self, restarts: usize) -> Self {
+        self.restarts = restarts;
+        self
+    }
+
+    /// What is held out and where fits begin depends on it.
+    pub fn seed(mut self, seed: u64) -> Self {
+        self.seed = seed;
+        self
+    }
+
+    /// Shows each candidate as it is finished.
+    pub fn watch(mut self, watch: impl FnMut(&Candidate) + 'a) -> Self {
+        self.watch = Some(Box::new(watch));
+        self
+    }
+
+    fn check(&self, block: &Block) -> Result<()> {
+        let wrong = |option, range, value| Err(Error::Option { option, range, value });
+        match () {
+            () if self.components.first().is_none_or(|k| *k == 0) => {
+                wrong("the numbers of components", "at least one, each at least 1", self.components.len() as f64)
+            }
+            () if self.policies.is_empty() => wrong("the number of policies", "at least 1", 0.0),
+            () if self.backgrounds.is_empty() => wrong("the number of choices of a background", "at least 1", 0.0),
+            () if !(0.0..1.0).contains(&self.held_out) => wrong("the share held out", "at least 0 and below 1", self.held_out),
+            () if block.is_empty() => Err(Error::NoRows { weight: 0.0 }),
+            () => Ok(()),
+        }
+    }
+
+    /// The table, in the order of backgrounds, policies and K.
+    pub fn run(mut self, block: &Block) -> Result<Vec<Candidate>> {
+        self.check(block)?;
+        let mut order: Vec<usize> = (0..block.len()).collect();
+        order.shuffle(&mut Stream::new(self.seed ^ 0x6865_6c64, 0));
+        // At least one row is seen.
+        let kept = ((block.len() as f64 * (1.0 - self.held_out)).round() as usize).clamp(1, block.len());
+        let (mut seen_rows, mut held_out_rows) = (RowBuffer::default(), RowBuffer::default());
+        let (seen, held_out) = if kept == block.len() {
+            (block.slice(0, block.len()), None)
+        } else {
+            (block.gather(&order[..kept], &mut seen_rows), Some(block.gather(&order[kept..], &mut held_out_rows)))
+        };
+        let mut watch = self.watch.take();
+        let mut table = Vec::new();
+        for &background in &self.backgrounds {
+            for &policy in &self.policies {
+                let mut smaller: Option<Mixture> = None;
+                for &components in &self.components {
+                    let (fit, grown) = self.fit(&seen, components, policy, background, smaller.take())?;
+                    let candidate = Candidate {
+                        components,
+                        policy,
+                        background,
+                        status: fit.status,
+                        passes: fit.trace.len(),
+                        grown,
+                        free_parameters: self.maximisation.clone().policy(policy).free_parameters(&fit.mixture),
+                        seen: fit.mixture.evaluate(&seen)?,
+                        held_out: held_out.as_ref().map(|rows| fit.mixture.evaluate(rows)).transpose()?,
+                        mixture: fit.mixture,
+                    };
+                    smaller = Some(candidate.mixture.clone());
+                    if let Some(watch) = &mut watch {
+                        watch(&candidate);
+                    }
+                    table.push(candidate);
+                }
+            }
+        }
+        Ok(table)
+    }
+
+    /// The better of a fresh fit and one that grew out of the smaller mixture.
+    fn fit(
+        &self,
+        block: &Block,
+        components: usize,
+        policy: ConcentrationPolicy,
+        background: bool,
+        smaller: Option<Mixture>,
+    ) -> Result<(Fit, bool)> {
+        let fitter = || {
+            let fitter =
+                Fitter::new(components).maximisation(self.maximisation.clone()).policy(policy).stop(self.stop).seed(self.seed);
+            if background { fitter.background(BACKGROUND_WEIGHT) } else { fitter }
+        };
+        let fresh = fitter().restarts(self.restarts).fit(block)?;
+        let Some(smaller) = smaller else {
+            return Ok((fresh, false));
+        };
+        let grown = fitter().start(Start::Mixture(grow(smaller, block, components)?)).fit(block)?;
+        Ok(if grown.objective() > fresh.objective() { (grown, true) } else { (fresh, false) })
+    }
+}
+
+/// A mixture with more components: the widest are halved, each at most once a round.
+fn grow(mut mixture: Mixture, block: &Block, components: usize) -> Result<Mixture> {
+    loop {
+        let background = mixture.has_background();
+        let fitted = mixture.components().len() - usize::from(background);
+        if fitted >= components {
+            return Ok(mixture);
+        }
+        let mut stats = SufficientStats::zero(mixture.components().len(), mixture.dim());
+        mixture.accumulate(block, Assignment::Soft, &mut stats)?;
+        let mut widest: Vec<usize> = (0..fitted).collect();
+        widest.sort_by(|&a, &b| stats.shortfall(b).total_cmp(&stats.shortfall(a)));
+        let (mut weights, mut densities) = (mixture.weights().to_vec(), mixture.components().to_vec());
+        for (number, &k) in widest.iter().take(components - fitted).enumerate() {
+            let (one, other) = halves(&densities[k], stats.mean_length(k).1, number as u64);
+            densities[k] = one;
+            weights[k] *= 0.5;
+            // Before the background, which is last.
+            densities.insert(fitted + number, other);
+            weights.insert(fitted + number, weights[k]);
+        }
+        mixture = Mixture::of_parts(weights, densities, background);
+    }
+}
