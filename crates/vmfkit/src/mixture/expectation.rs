@@ -54,11 +54,15 @@ const CHUNKS: usize = 64;
 /// Above this concentration single precision is too coarse for k mu . x: its error, of about k sqrt(d) 2e-8, is 1e-3 here for d = 384.
 const SINGLE_PRECISION_LIMIT: f64 = 4096.0;
 
-/// A responsibility below this counts as 0: its row and the other K - 1 are none the poorer, and the second product may be sparse.
-const SMALLEST_RESPONSIBILITY: f64 = 1e-10;
+/// Weights outside this range could overflow in a tile's sums, or vanish when multiplied by a small responsibility.
+const SINGLE_PRECISION_WEIGHTS: std::ops::Range<f64> = 1e-25..1e30;
+
+/// Rows go through the log-sum-exp in groups of about this many values, which stay in the first-level cache: many exponentials at once
+/// hide each other's latency, also where a row has few.
+const GROUP: usize = 4096;
 
 /// Adding one row to one sum costs this many times what it costs within a matrix product.
-const SCATTER_COST: usize = 6;
+const SCATTER_COST: f64 = 4.0;
 
 /// A mixture in the form that the kernels read.
 #[derive(Debug)]
@@ -103,9 +107,9 @@ enum TileRows<'a, T: Real> {
     Sparse64(&'a SparseRows<'a, f64>, usize),
 }
 
-/// Leaves the logits of each row in `out`, short of the shift.
+/// Leaves k mu . x of each row and component in `out`: the logits without their bias.
 #[inline(always)]
-fn logits<T: Real, const FUSED: bool>(rows: TileRows<T>, count: usize, prepared: &Prepared<T>, out: &mut [T]) {
+fn products<T: Real, const FUSED: bool>(rows: TileRows<T>, count: usize, prepared: &Prepared<T>, out: &mut [T]) {
     match rows {
         TileRows::Dense(rows) => row_products::<T, FUSED>(rows, &prepared.panels, out),
         TileRows::Sparse32(rows, first) => {
@@ -121,54 +125,83 @@ fn logits<T: Real, const FUSED: bool>(rows: TileRows<T>, count: usize, prepared:
             }
         }
     }
-    for logits in out.chunks_exact_mut(prepared.padded()).take(count) {
-        logits.iter_mut().zip(&prepared.bias).for_each(|(z, &b)| *z = *z + b);
-    }
 }
 
-/// The largest of the logits; their number is a multiple of T::WIDTH.
+/// Combines the lanes of a run into one value, halving their number.
 #[inline(always)]
-fn largest<T: Real>(logits: &[T]) -> T {
-    let mut lanes = [T::NEGATIVE_INFINITY; 16];
-    for run in logits.chunks_exact(T::WIDTH) {
-        lanes.iter_mut().zip(run).for_each(|(lane, &z)| *lane = if z > *lane { z } else { *lane });
+fn combine<T: Real, const WIDTH: usize>(mut lanes: [T; WIDTH], operation: impl Fn(T, T) -> T) -> T {
+    let mut half = WIDTH / 2;
+    while half > 0 {
+        for lane in 0..half {
+            lanes[lane] = operation(lanes[lane], lanes[lane + half]);
+        }
+        half /= 2;
     }
-    lanes.iter().fold(T::NEGATIVE_INFINITY, |largest, &z| if z > largest { z } else { largest })
+    lanes[0]
 }
 
-/// Replaces logits by exp(logit - largest); gives the largest and the sum.
 #[inline(always)]
-fn exponentials<T: Real, const FUSED: bool>(logits: &mut [T]) -> (T, T) {
-    let largest = largest(logits);
-    let mut lanes = [T::ZERO; 16];
-    for run in logits.chunks_exact_mut(T::WIDTH) {
-        for (lane, z) in lanes.iter_mut().zip(run) {
-            *z = (*z - largest).exp_of_negative::<FUSED>();
-            *lane = *lane + *z;
+fn larger<T: Real>(a: T, b: T) -> T {
+    if a > b { a } else { b }
+}
+
+/// A row's values in runs that fill two registers; there is no remainder, because rows are padded.
+#[inline(always)]
+fn runs<T, const WIDTH: usize>(values: &mut [T]) -> impl Iterator<Item = &mut [T; WIDTH]> {
+    values.chunks_exact_mut(WIDTH).map(|run| run.try_into().expect("a run of this width"))
+}
+
+/// Adds the bias to products, which makes them logits; gives the largest.
+#[inline(always)]
+fn add_bias<T: Real, const WIDTH: usize>(products: &mut [T], bias: &[T]) -> T {
+    let mut largest = [T::NEGATIVE_INFINITY; WIDTH];
+    for (run, bias) in runs::<T, WIDTH>(products).zip(bias.chunks_exact(WIDTH)) {
+        for lane in 0..WIDTH {
+            run[lane] = run[lane] + bias[lane];
+            largest[lane] = larger(run[lane], largest[lane]);
         }
     }
-    (largest, lanes.iter().fold(T::ZERO, |sum, &x| sum + x))
+    combine(largest, larger)
 }
 
-/// Exponentials times `factor`; those below `smallest` become 0. Gives how many are left.
 #[inline(always)]
-fn scale_and_drop<T: Real>(exponentials: &mut [T], factor: T, smallest: T) -> usize {
-    let mut kept = [0u32; 16];
-    for run in exponentials.chunks_exact_mut(T::WIDTH) {
-        for (kept, e) in kept.iter_mut().zip(run) {
-            let keep = *e >= smallest;
-            *e = if keep { *e * factor } else { T::ZERO };
-            *kept += u32::from(keep);
+fn sum<T: Real, const WIDTH: usize>(values: &mut [T]) -> T {
+    let mut sums = [T::ZERO; WIDTH];
+    for run in runs::<T, WIDTH>(values) {
+        for lane in 0..WIDTH {
+            sums[lane] = sums[lane] + run[lane];
         }
     }
-    kept.iter().sum::<u32>() as usize
+    combine(sums, |a, b| a + b)
+}
+
+/// Exponentials times `factor`, added to `masses`; those below `smallest` become 0, the others are counted in `kept`.
+#[inline(always)]
+fn share_out<T: Real, const WIDTH: usize>(
+    exponentials: &mut [T],
+    factor: T,
+    smallest: T,
+    masses: &mut [f64],
+    kept: &mut [T; WIDTH],
+) {
+    for (run, masses) in runs::<T, WIDTH>(exponentials).zip(runs::<f64, WIDTH>(masses)) {
+        let mut values = *run;
+        for lane in 0..WIDTH {
+            let keep = if values[lane] >= smallest { T::ONE } else { T::ZERO };
+            kept[lane] = kept[lane] + keep;
+            values[lane] = values[lane] * (factor * keep);
+        }
+        for lane in 0..WIDTH {
+            masses[lane] += values[lane].to_f64();
+        }
+        *run = values;
+    }
 }
 
 /// The first place of the largest of the logits.
 #[inline(always)]
-fn first_largest<T: Real>(logits: &[T]) -> (usize, T) {
-    let largest = largest(logits);
-    (logits.iter().position(|&z| z == largest).unwrap_or(0), largest)
+fn first_place<T: Real>(logits: &[T], largest: T) -> usize {
+    logits.iter().position(|&z| z == largest).unwrap_or(0)
 }
 
 /// The sum of ln x over numbers of at least 1, by one logarithm for many of them.
@@ -200,17 +233,18 @@ struct Scratch<T> {
     logits: Vec<T>,
     converted: Vec<T>,
     packing: Packing<T>,
+    masses: Vec<f64>,
 }
 
 impl<T: Real> Scratch<T> {
     fn new(prepared: &Prepared<T>, rows: usize) -> Self {
         let logits = vec![T::ZERO; rows.min(TILE) * prepared.padded()];
-        Scratch { logits, converted: Vec::new(), packing: Packing::default() }
+        Scratch { logits, converted: Vec::new(), packing: Packing::default(), masses: Vec::new() }
     }
 }
 
 /// Adds one tile of rows to the mass, resultant and objective of some statistics.
-struct TileWork<'a, T: Real> {
+struct TileWork<'a, T: Real, const WIDTH: usize> {
     prepared: &'a Prepared<T>,
     assignment: Assignment,
     rows: TileRows<'a, T>,
@@ -220,15 +254,17 @@ struct TileWork<'a, T: Real> {
     tile: usize,
     logits: &'a mut [T],
     packing: &'a mut Packing<T>,
+    /// The masses of this tile, padding included.
+    masses: &'a mut Vec<f64>,
     stats: &'a mut SufficientStats,
 }
 
-impl<T: Real> Work for TileWork<'_, T> {
+impl<T: Real, const WIDTH: usize> Work for TileWork<'_, T, WIDTH> {
     type Output = ();
 
     #[inline(always)]
     fn run<const FUSED: bool>(mut self) {
-        logits::<T, FUSED>(self.rows, self.count, self.prepared, self.logits);
+        products::<T, FUSED>(self.rows, self.count, self.prepared, self.logits);
         let whole_rows = match self.assignment {
             Assignment::Soft | Assignment::Tempered(_) => self.share::<FUSED>(),
             Assignment::Hard | Assignment::Nearest => self.give_to_the_largest::<FUSED>(),
@@ -238,7 +274,7 @@ impl<T: Real> Work for TileWork<'_, T> {
     }
 }
 
-impl<T: Real> TileWork<'_, T> {
+impl<T: Real, const WIDTH: usize> TileWork<'_, T, WIDTH> {
     fn weight(&self, row: usize) -> f64 {
         self.weights.map_or(1.0, |w| w[row])
     }
@@ -248,31 +284,42 @@ impl<T: Real> TileWork<'_, T> {
     fn share<const FUSED: bool>(&mut self) -> f64 {
         let padded = self.prepared.padded();
         let temperature = if let Assignment::Tempered(temperature) = self.assignment { temperature } else { 1.0 };
-        let (mut objective, mut kept) = (0.0, 0);
+        let (mut objective, mut kept) = (0.0, [T::ZERO; WIDTH]);
+        self.masses.clear();
+        self.masses.resize(padded, 0.0);
         let mut ln_sum = LnSum { product: 1.0, sum: 0.0 };
-        for (row, logits) in self.logits.chunks_exact_mut(padded).take(self.count).enumerate() {
-            let (largest, sum) = exponentials::<T, FUSED>(logits);
-            let (largest, sum) = (largest.to_f64() + self.prepared.shift, sum.to_f64());
-            let weight = match self.weights {
-                None => {
-                    objective += largest;
-                    ln_sum.add(sum);
-                    1.0
-                }
-                Some(weights) => {
-                    objective += weights[row] * (largest + sum.ln());
-                    weights[row]
-                }
-            };
-            kept += scale_and_drop(logits, T::from_f64(weight / sum), T::from_f64(SMALLEST_RESPONSIBILITY * sum));
+        let rows_per_group = (GROUP / padded).max(1);
+        for first in (0..self.count).step_by(rows_per_group) {
+            let last = (first + rows_per_group).min(self.count);
+            let group = &mut self.logits[first * padded..last * padded];
+            for (row, logits) in group.chunks_exact_mut(padded).enumerate() {
+                let largest = add_bias::<T, WIDTH>(logits, &self.prepared.bias);
+                runs::<T, WIDTH>(logits).for_each(|run| *run = run.map(|z| z - largest));
+                objective += self.weights.map_or(1.0, |w| w[first + row]) * (largest.to_f64() + self.prepared.shift);
+            }
+            runs::<T, WIDTH>(group).for_each(|run| *run = run.map(|z| z.exp_of_negative::<FUSED>()));
+            for (row, logits) in group.chunks_exact_mut(padded).enumerate() {
+                let sum = sum::<T, WIDTH>(logits).to_f64();
+                let weight = match self.weights {
+                    None => {
+                        ln_sum.add(sum);
+                        1.0
+                    }
+                    Some(weights) => {
+                        objective += weights[first + row] * sum.ln();
+                        weights[first + row]
+                    }
+                };
+                let smallest = T::from_f64(T::SMALLEST_SHARE * sum);
+                share_out(logits, T::from_f64(weight / sum), smallest, self.masses, &mut kept);
+            }
         }
         objective = temperature * (objective + ln_sum.total());
         let components = self.stats.components();
-        for logits in self.logits.chunks_exact(padded).take(self.count) {
-            self.stats.masses_mut().iter_mut().zip(logits).for_each(|(mass, q)| *mass += q.to_f64());
-        }
+        self.stats.masses_mut().iter_mut().zip(&*self.masses).for_each(|(mass, m)| *mass += m);
+        let kept = combine(kept, |a, b| a + b).to_f64();
         match self.rows {
-            TileRows::Dense(rows) if kept * SCATTER_COST > self.count * components => {
+            TileRows::Dense(rows) if kept * SCATTER_COST > (self.count * components) as f64 => {
                 let dim = self.stats.dim();
                 add_weighted_rows::<T, FUSED>(rows, dim, self.logits, padded, self.stats.resultants_mut(), self.packing);
             }
@@ -296,7 +343,9 @@ impl<T: Real> TileWork<'_, T> {
         let padded = self.prepared.padded();
         let mut objective = 0.0;
         for row in 0..self.count {
-            let (component, largest) = first_largest(&self.logits[row * padded..][..padded]);
+            let logits = &mut self.logits[row * padded..][..padded];
+            let largest = add_bias::<T, WIDTH>(logits, &self.prepared.bias);
+            let component = first_place(logits, largest);
             let weight = self.weight(row);
             objective += weight * (largest.to_f64() + self.prepared.shift);
             self.give::<FUSED>(row, component, weight);
@@ -312,12 +361,14 @@ impl<T: Real> TileWork<'_, T> {
         let mut objective = 0.0;
         for row in 0..self.count {
             let logits = &mut self.logits[row * padded..][..padded];
-            let (largest, sum) = exponentials::<T, FUSED>(logits);
+            let largest = add_bias::<T, WIDTH>(logits, &self.prepared.bias);
+            runs::<T, WIDTH>(logits).for_each(|run| *run = run.map(|z| (z - largest).exp_of_negative::<FUSED>()));
+            let sum = sum::<T, WIDTH>(logits);
             let mut rest = rng.random::<f64>() * sum.to_f64();
             // Rounding may leave a rest after the last component: then it is the last that has a share.
             let mut drawn = 0;
             for (component, e) in logits[..self.stats.components()].iter().enumerate() {
-                if e.to_f64() >= SMALLEST_RESPONSIBILITY * sum.to_f64() {
+                if e.to_f64() >= T::SMALLEST_SHARE * sum.to_f64() {
                     drawn = component;
                     rest -= e.to_f64();
                     if rest < 0.0 {
@@ -372,15 +423,23 @@ fn tile_rows<'a, T: Real>(block: &'a Block, from: usize, to: usize, converted: &
 
 /// Adds a block to some statistics.
 pub(super) fn accumulate(mixture: &Mixture, block: &Block, assignment: Assignment, stats: &mut SufficientStats) {
-    let concentrated = || mixture.components().iter().any(|c| c.concentration() > SINGLE_PRECISION_LIMIT);
-    if matches!(block.rows(), Rows::F32(_)) && (assignment == Assignment::Nearest || !concentrated()) {
-        accumulate_in::<f32>(mixture, block, assignment, stats);
+    let coldness = if let Assignment::Tempered(temperature) = assignment { 1.0 / temperature } else { 1.0 };
+    let concentrated = || mixture.components().iter().any(|c| coldness * c.concentration() > SINGLE_PRECISION_LIMIT);
+    let outsized = |w: &f64| *w > 0.0 && !SINGLE_PRECISION_WEIGHTS.contains(w);
+    let single = || !block.weights().is_some_and(|weights| weights.iter().any(outsized)) && !concentrated();
+    if matches!(block.rows(), Rows::F32(_)) && (assignment == Assignment::Nearest || single()) {
+        accumulate_in::<f32, { f32::WIDTH }>(mixture, block, assignment, stats);
     } else {
-        accumulate_in::<f64>(mixture, block, assignment, stats);
+        accumulate_in::<f64, { f64::WIDTH }>(mixture, block, assignment, stats);
     }
 }
 
-fn accumulate_in<T: Real>(mixture: &Mixture, block: &Block, assignment: Assignment, stats: &mut SufficientStats) {
+fn accumulate_in<T: Real, const WIDTH: usize>(
+    mixture: &Mixture,
+    block: &Block,
+    assignment: Assignment,
+    stats: &mut SufficientStats,
+) {
     let prepared = Prepared::<T>::new(mixture, assignment);
     let tiles = block.len().div_ceil(TILE);
     let tiles_per_chunk = tiles.div_ceil(CHUNKS).max(TILES_PER_CHUNK);
@@ -389,8 +448,8 @@ fn accumulate_in<T: Real>(mixture: &Mixture, block: &Block, assignment: Assignme
     let add_chunk = |chunk: usize, scratch: &mut Scratch<T>, part: &mut SufficientStats| {
         for tile in chunk * tiles_per_chunk..((chunk + 1) * tiles_per_chunk).min(tiles) {
             let (from, to) = (tile * TILE, ((tile + 1) * TILE).min(block.len()));
-            let Scratch { logits, converted, packing } = &mut *scratch;
-            with_best_instructions(TileWork {
+            let Scratch { logits, converted, packing, masses } = &mut *scratch;
+            with_best_instructions(TileWork::<T, WIDTH> {
                 prepared: &prepared,
                 assignment,
                 rows: tile_rows(block, from, to, converted),
@@ -399,6 +458,7 @@ fn accumulate_in<T: Real>(mixture: &Mixture, block: &Block, assignment: Assignme
                 tile,
                 logits,
                 packing,
+                masses,
                 stats: part,
             });
         }
@@ -481,7 +541,7 @@ impl<'a> Logits<'a> {
             with_best_instructions(LogitsWork { rows, count: last - first, prepared: &self.prepared, out: &mut scratch.logits });
             for (row, logits) in scratch.logits.chunks_exact_mut(self.prepared.padded()).take(last - first).enumerate() {
                 let logits = &mut logits[..self.components];
-                logits.iter_mut().for_each(|z| *z += self.prepared.shift);
+                logits.iter_mut().zip(&self.prepared.bias).for_each(|(z, b)| *z += b + self.prepared.shift);
                 visit(first + row, logits);
             }
         }
@@ -500,6 +560,6 @@ impl Work for LogitsWork<'_> {
 
     #[inline(always)]
     fn run<const FUSED: bool>(self) {
-        logits::<f64, FUSED>(self.rows, self.count, self.prepared, self.out);
+        products::<f64, FUSED>(self.rows, self.count, self.prepared, self.out);
     }
 }

@@ -48,20 +48,7 @@ pub struct Mixture {
 impl Mixture {
     /// A mixture from weights that sum to 1 and as many densities on one sphere.
     pub fn new(mut weights: Vec<f64>, components: Vec<VonMisesFisher>) -> Result<Self> {
-        if components.is_empty() || weights.len() != components.len() {
-            return Err(Error::ComponentCount { components: components.len(), weights: weights.len() });
-        }
-        let expected = components[0].dim();
-        if let Some(other) = components.iter().find(|c| c.dim() != expected) {
-            return Err(Error::DimensionMismatch { expected, found: other.dim() });
-        }
-        if let Some((component, &value)) = weights.iter().enumerate().find(|(_, w)| !(w.is_finite() && **w >= 0.0)) {
-            return Err(Error::ComponentWeight { component, value });
-        }
-        let sum: f64 = weights.iter().sum();
-        if (sum - 1.0).abs() > WEIGHT_TOLERANCE {
-            return Err(Error::WeightSum { sum });
-        }
+        let sum = checked_weight_sum(&weights, &components)?;
         if sum != 1.0 {
             weights.iter_mut().for_each(|w| *w /= sum);
         }
@@ -92,6 +79,12 @@ impl Mixture {
             self.background = false;
         }
         self
+    }
+
+    /// From parts that are checked as those of [`Self::new`] are, and kept to the last bit: what a file holds is a mixture that was one before.
+    pub(crate) fn restored(weights: Vec<f64>, components: Vec<VonMisesFisher>, background: bool) -> Result<Self> {
+        checked_weight_sum(&weights, &components)?;
+        Ok(Mixture { weights, components, background })
     }
 
     /// From parts known to be valid.
@@ -281,6 +274,25 @@ impl Mixture {
     }
 }
 
+/// What the weights sum to, 1 but for rounding, if they and the densities can make a mixture.
+fn checked_weight_sum(weights: &[f64], components: &[VonMisesFisher]) -> Result<f64> {
+    if components.is_empty() || weights.len() != components.len() {
+        return Err(Error::ComponentCount { components: components.len(), weights: weights.len() });
+    }
+    let expected = components[0].dim();
+    if let Some(other) = components.iter().find(|c| c.dim() != expected) {
+        return Err(Error::DimensionMismatch { expected, found: other.dim() });
+    }
+    if let Some((component, &value)) = weights.iter().enumerate().find(|(_, w)| !(w.is_finite() && **w >= 0.0)) {
+        return Err(Error::ComponentWeight { component, value });
+    }
+    let sum: f64 = weights.iter().sum();
+    if (sum - 1.0).abs() > WEIGHT_TOLERANCE {
+        return Err(Error::WeightSum { sum });
+    }
+    Ok(sum)
+}
+
 /// x . direction of each row and each direction, row by row into `out`, on all threads.
 pub(crate) fn projections(block: &Block, directions: &[Vec<f64>], out: &mut [f64]) -> Result<()> {
     let components =
@@ -318,6 +330,21 @@ impl Evaluation {
     /// The mean of ln p.
     pub fn mean(&self) -> f64 {
         self.ln_likelihood / self.weight
+    }
+
+    /// Akaike's criterion, -2 ln L + 2 p, of a fit to these rows that chose p numbers.
+    pub fn aic(&self, free_parameters: usize) -> f64 {
+        -2.0 * self.ln_likelihood + 2.0 * free_parameters as f64
+    }
+
+    /// Schwarz's criterion, -2 ln L + p ln n.
+    pub fn bic(&self, free_parameters: usize) -> f64 {
+        -2.0 * self.ln_likelihood + free_parameters as f64 * self.weight.ln()
+    }
+
+    /// BIC plus twice the entropy of the responsibilities (Biernacki, Celeux and Govaert, doi:10.1109/34.865189).
+    pub fn icl(&self, free_parameters: usize) -> f64 {
+        self.bic(free_parameters) + 2.0 * self.entropy
     }
 
     /// The standard error of [`Self::mean`] for rows that were drawn independently.

@@ -19,6 +19,9 @@ pub(super) trait Real:
     /// Neighbours that one kernel call serves: two registers of 256 bits. What is computed for components is padded to a multiple of it.
     const WIDTH: usize;
     const ZERO: Self;
+    const ONE: Self;
+    /// A responsibility below this counts as 0, so that the second product may be sparse: less than the rounding of the others.
+    const SMALLEST_SHARE: f64;
     const NEGATIVE_INFINITY: Self;
     /// Rows in this precision: as they are, or converted.
     fn view_f32<'a>(values: &'a [f32], room: &'a mut Vec<Self>) -> &'a [Self];
@@ -39,10 +42,12 @@ pub(super) trait Real:
 }
 
 macro_rules! real {
-    ($float:ident, $view_f32:ident, $view_f64:ident, $width:expr, $mantissa:expr, $bias:expr, $lowest:expr, $ln2_high:expr, $ln2_low:expr, $terms:expr) => {
+    ($float:ident, $view_f32:ident, $view_f64:ident, $width:expr, $smallest_share:expr, $mantissa:expr, $bias:expr, $lowest:expr, $ln2_high:expr, $ln2_low:expr, $terms:expr) => {
         impl Real for $float {
             const WIDTH: usize = $width;
             const ZERO: Self = 0.0;
+            const ONE: Self = 1.0;
+            const SMALLEST_SHARE: f64 = $smallest_share;
             const NEGATIVE_INFINITY: Self = $float::NEG_INFINITY;
 
             fn view_f32<'a>(values: &'a [f32], room: &'a mut Vec<Self>) -> &'a [Self] {
@@ -92,8 +97,8 @@ macro_rules! real {
 }
 
 // ln 2 in two parts, of which the first times any exponent that occurs is exact.
-real!(f32, unchanged, converted, 16, 23, 127, -87.0, 0.693_359_375, -2.121_944_4e-4, 7);
-real!(f64, converted, unchanged, 8, 52, 1023, -708.0, 0.693_147_180_369_123_8, 1.908_214_929_270_587_7e-10, 13);
+real!(f32, unchanged, converted, 16, 1e-8, 23, 127, -87.0, 0.693_359_375, -2.121_944_4e-4, 7);
+real!(f64, converted, unchanged, 8, 1e-14, 52, 1023, -708.0, 0.693_147_180_369_123_8, 1.908_214_929_270_587_7e-10, 13);
 
 fn unchanged<'a, T>(values: &'a [T], _: &'a mut Vec<T>) -> &'a [T] {
     values
@@ -226,13 +231,15 @@ pub(super) fn add_weighted_rows<T: Real, const FUSED: bool>(
     assert!(responsibilities.len() >= count * padded && components <= padded && rows.len() == count * dim);
     let Packing { left, right, products } = packing;
     products.resize(HEIGHT * T::WIDTH, T::ZERO);
-    // Groups of HEIGHT components, each row by row; places past the last component hold zeros.
+    // Groups of HEIGHT components, each row by row.
     left.clear();
     left.resize(components.div_ceil(HEIGHT) * count * HEIGHT, T::ZERO);
     for (group, values) in left.chunks_exact_mut(count * HEIGHT).enumerate() {
-        let used = HEIGHT.min(components - group * HEIGHT);
         for (place, row) in values.chunks_exact_mut(HEIGHT).zip(responsibilities.chunks_exact(padded)) {
-            place[..used].copy_from_slice(&row[group * HEIGHT..][..used]);
+            match row.get(group * HEIGHT..(group + 1) * HEIGHT) {
+                Some(whole) => place.copy_from_slice(whole),
+                None => row[group * HEIGHT..].iter().zip(place).for_each(|(q, place)| *place = *q),
+            }
         }
     }
     right.clear();
