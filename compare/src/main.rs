@@ -4,6 +4,7 @@
 
 mod mixture;
 mod npy;
+mod quality;
 mod sampler;
 mod special;
 
@@ -27,6 +28,8 @@ enum What {
     Sample(sampler::Options),
     /// Prints the seconds of an EM pass over the rows of a folder, and of an SGD epoch, as JSON lines.
     MixtureTimes(mixture::Options),
+    /// Fits labelled rows of a folder in every way, and prints how well each finds the classes, as JSON lines.
+    Quality(quality::Options),
 }
 
 fn main() -> anyhow::Result<()> {
@@ -35,5 +38,6 @@ fn main() -> anyhow::Result<()> {
         What::Time => special::print_times(std::io::stdin().lock()),
         What::Sample(options) => sampler::print_rates(&options),
         What::MixtureTimes(options) => mixture::print_times(&options),
+        What::Quality(options) => quality::print_agreement(&options),
     }
 }

@@ -53,6 +53,6 @@ fn parse(bytes: &[u8]) -> anyhow::Result<Array> {
         Values::F64(values) => values.len(),
         Values::I64(values) => values.len(),
     };
-    ensure!(found == shape.iter().product(), "{found} values for shape {shape:?}");
+    ensure!(found == shape.iter().product::<usize>(), "{found} values for shape {shape:?}");
     Ok(Array { shape, values })
 }

@@ -7,7 +7,7 @@ use anyhow::{Context, Result};
 use clap::Args;
 use kuva::plot::{LinePlot, ScatterPlot};
 use kuva::render::annotations::{ReferenceLine, ShadedRegion, TextAnnotation};
-use kuva::render::{layout::Layout, plots::Plot};
+use kuva::render::{layout::Layout, plots::Plot, render::render_multiple};
 use serde::Serialize;
 use std::path::PathBuf;
 use vmfkit::bessel::ln_bessel_i;
@@ -96,13 +96,7 @@ pub fn run(options: &Options) -> Result<bool> {
     }
     if let Some(path) = &options.output {
         let (plots, layout) = picture(&rows);
-        let image = match path.extension().and_then(|extension| extension.to_str()) {
-            Some("svg") => kuva::render_to_svg(plots, layout).into_bytes(),
-            Some("png") => kuva::render_to_png(plots, layout, 2.0).map_err(anyhow::Error::msg)?,
-            _ => anyhow::bail!("the picture must be an .svg or a .png, found: `{}`", path.display()),
-        };
-        std::fs::write(path, image).with_context(|| format!("cannot write {}", path.display()))?;
-        eprintln!("wrote {}", path.display());
+        crate::draw(path, &render_multiple(plots, layout))?;
     }
     Ok(verdicts.iter().all(|verdict| verdict.holds))
 }

@@ -4,10 +4,15 @@
 //! Exit code 0: every verdict holds; 1: one does not; 2: the command could not be run.
 
 mod figure1;
+mod figure2;
 mod table1;
 
+use anyhow::Context;
 use clap::{Parser, Subcommand};
+use kuva::backend::{png::PngBackend, svg::SvgBackend};
+use kuva::render::render::Scene;
 use std::io::Write;
+use std::path::Path;
 use std::process::ExitCode;
 
 /// Reproduces the tables and figures of Kim (2021), arXiv:2102.05340.
@@ -24,12 +29,15 @@ enum What {
     Table1(table1::Options),
     /// Figure 1: the Bessel function where scipy's underflows.
     Figure1(figure1::Options),
+    /// Figure 2: errors of EM and SGD for a mixture of three vMFs.
+    Figure2(figure2::Options),
 }
 
 fn main() -> ExitCode {
     let outcome = match Arguments::parse().what {
         What::Table1(options) => table1::run(&options),
         What::Figure1(options) => figure1::run(&options),
+        What::Figure2(options) => figure2::run(&options),
     };
     match outcome {
         Ok(true) => ExitCode::SUCCESS,
@@ -55,12 +63,43 @@ impl Verdict {
     }
 }
 
+/// Mean over the seeds, with the standard deviation and the range of single ones.
+#[derive(Debug, Clone, Copy, serde::Serialize)]
+struct Spread {
+    mean: f64,
+    deviation: f64,
+    least: f64,
+    most: f64,
+}
+
+impl Spread {
+    fn of(values: impl Iterator<Item = f64> + Clone) -> Self {
+        let n = values.clone().count() as f64;
+        let mean = values.clone().sum::<f64>() / n;
+        let square: f64 = values.clone().map(|x| (x - mean).powi(2)).sum();
+        let (least, most) = (values.clone().fold(f64::INFINITY, f64::min), values.fold(f64::NEG_INFINITY, f64::max));
+        Spread { mean, deviation: (square / (n - 1.0)).sqrt(), least, most }
+    }
+}
+
 /// Prints a report; a reader who has seen enough of it is no error.
 fn show(text: &str) -> anyhow::Result<()> {
     match writeln!(std::io::stdout().lock(), "{text}") {
         Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
         other => Ok(other?),
     }
+}
+
+/// Writes a picture in the format that its name says.
+fn draw(path: &Path, scene: &Scene) -> anyhow::Result<()> {
+    let image = match path.extension().and_then(|extension| extension.to_str()) {
+        Some("svg") => SvgBackend.render_scene(scene).into_bytes(),
+        Some("png") => PngBackend::new().with_scale(2.0).render_scene(scene).map_err(anyhow::Error::msg)?,
+        _ => anyhow::bail!("the picture must be an .svg or a .png, found: `{}`", path.display()),
+    };
+    std::fs::write(path, image).with_context(|| format!("cannot write {}", path.display()))?;
+    eprintln!("wrote {}", path.display());
+    Ok(())
 }
 
 /// The largest of some errors, which are at least 0; NaN if one is, so that it fails a verdict.
@@ -70,7 +109,13 @@ fn largest(errors: impl Iterator<Item = f64>) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use super::largest;
+    use super::{Spread, largest};
+
+    #[test]
+    fn spread_of_known_numbers() {
+        let Spread { mean, deviation, least, most } = Spread::of([1.0, 2.0, 3.0].into_iter());
+        assert_eq!((mean, deviation, least, most), (2.0, 1.0, 1.0, 3.0));
+    }
 
     #[test]
     fn the_largest_does_not_hide_a_nan() {

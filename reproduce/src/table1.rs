@@ -1,14 +1,16 @@
 //! Table 1: a sample of a known vMF, estimated three ways; how far each estimate is from the truth.
 
-use crate::{Verdict, largest};
+use crate::{Spread, Verdict, largest};
 use anyhow::Result;
 use clap::Args;
 use rayon::prelude::*;
 use serde::Serialize;
 use std::time::Instant;
 use vmfkit::estimate::maximum_likelihood;
-use vmfkit::train::{Adam, Start};
-use vmfkit::{Block, ConcentrationEstimator, Sampler, SufficientStats, VonMisesFisher, bessel};
+use vmfkit::train::Adam;
+use vmfkit::{
+    Block, ConcentrationEstimator, ConcentrationPolicy, Fitter, Method, Sampler, Start, SufficientStats, VonMisesFisher, bessel,
+};
 
 /// The paper's (d, kappa*).
 const CELLS: [(usize, f64); 6] = [(5, 50.0), (5, 500.0), (20, 50.0), (20, 500.0), (100, 50.0), (100, 500.0)];
@@ -33,22 +35,6 @@ pub struct Options {
     /// Print JSON instead of the table.
     #[arg(long)]
     json: bool,
-}
-
-/// Mean over the seeds, with the standard deviation of one of them.
-#[derive(Debug, Clone, Copy, Serialize)]
-struct Spread {
-    mean: f64,
-    deviation: f64,
-}
-
-impl Spread {
-    fn of(values: impl Iterator<Item = f64> + Clone) -> Self {
-        let n = values.clone().count() as f64;
-        let mean = values.clone().sum::<f64>() / n;
-        let square: f64 = values.map(|x| (x - mean).powi(2)).sum();
-        Spread { mean, deviation: (square / (n - 1.0)).sqrt() }
-    }
 }
 
 /// One estimate of one sample.
@@ -148,8 +134,9 @@ fn estimates(truth: &VonMisesFisher, rows: usize, seed: u64) -> Result<[Estimate
     let stats = SufficientStats::of_block(&block);
     let batch = maximum_likelihood(&stats, ConcentrationEstimator::Banerjee)?;
     let exact = maximum_likelihood(&stats, ConcentrationEstimator::Exact)?;
-    let sgd = Adam::new().start(Start::Random).seed(seed).fit(&block)?.density;
-    Ok([batch, exact, sgd].map(|fit| Estimate::new(&fit, truth)))
+    let sgd = Fitter::new(1).method(Method::Sgd(Adam::new())).start(Start::Random).policy(ConcentrationPolicy::Free);
+    let sgd = sgd.seed(seed).fit(&block)?.mixture;
+    Ok([&batch, &exact, &sgd.components()[0]].map(|fit| Estimate::new(fit, truth)))
 }
 
 fn verdicts(cells: &[Cell], seeds: u64) -> Vec<Verdict> {
@@ -267,11 +254,5 @@ mod tests {
         let mut cell = Cell::new(5, 50.0, &options).unwrap();
         cell.sgd_from_exact[0] = 0.01;
         assert!(!verdicts(&[cell], options.seeds)[2].holds);
-    }
-
-    #[test]
-    fn spread_of_known_numbers() {
-        let spread = Spread::of([1.0, 2.0, 3.0].into_iter());
-        assert_eq!((spread.mean, spread.deviation), (2.0, 1.0));
     }
 }

@@ -1,6 +1,6 @@
 //! What may be written behind `vmf`.
 
-use crate::commands::{compare, constants, demo, fit, sample};
+use crate::commands::{compare, constants, demo, fit, sample, select};
 use clap::{Parser, Subcommand};
 
 const EXAMPLES: &str = "\
@@ -9,6 +9,8 @@ Examples:
   vmf constants --dim 768 --concentration 50                   ln C, A and so on, to 17 digits
   vmf sample --dim 100 --concentration 500 -n 10000 -o x.npy   draw rows
   vmf fit x.npy                                                estimate mean direction and concentration
+  vmf fit x.npy -k 10 -o model.safetensors                     fit a mixture of 10 densities
+  vmf select x.npy -k 2:20                                     how many components?
   vmf compare truth.npy found.npy                              how well do two labelings agree?
 
 Exit codes:
@@ -17,7 +19,7 @@ Exit codes:
   2    bad usage or bad input; nothing was left half-written
   130  interrupted";
 
-/// von Mises-Fisher densities on the unit sphere of any dimension: sample, fit, calculate.
+/// von Mises-Fisher densities and mixtures on the unit sphere of any dimension: sample, fit, calculate.
 ///
 /// Results go to standard output, everything else to standard error.
 #[derive(Debug, Parser)]
@@ -34,14 +36,16 @@ pub struct Arguments {
 /// The verbs.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Sample a density and fit it three ways: a first look, without any file
+    /// Draw the paper's mixture and fit it by EM and by gradient steps: a first look, without any file
     Demo(demo::Demo),
     /// Calculate the constants of a density: ln C, ln I, A, entropy, divergence from uniform
     Constants(constants::Constants),
     /// Draw rows from a density into a .npy or .csv file
     Sample(sample::Sample),
-    /// Fit one density to the rows of a .npy, .csv or .tsv file
+    /// Fit one density, or with -k a mixture, to the rows of a .npy, .csv or .tsv file
     Fit(fit::Fit),
+    /// Compare numbers of components by AIC, BIC, ICL and held-out rows
+    Select(select::Select),
     /// Compare two labelings of the same rows: adjusted Rand index, mutual information, V, best matching
     Compare(compare::Compare),
 }

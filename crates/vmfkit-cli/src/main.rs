@@ -6,18 +6,23 @@ mod csv_rows;
 mod excerpt;
 mod format;
 mod input;
+mod interrupt;
 mod npy;
 mod output;
+mod progress;
+mod rows;
 
 use anyhow::Context;
 use args::{Arguments, Command};
 use clap::Parser;
+use interrupt::Interrupted;
 use output::WriteError;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
     match run(&Arguments::parse()) {
         Ok(()) => ExitCode::SUCCESS,
+        Err(error) if error.is::<Interrupted>() => ExitCode::from(interrupt::EXIT_CODE),
         Err(error) => match error.downcast_ref::<WriteError>() {
             Some(write) if write.is_broken_pipe() => ExitCode::SUCCESS,
             written => {
@@ -38,6 +43,7 @@ fn run(arguments: &Arguments) -> anyhow::Result<()> {
         Command::Constants(constants) => constants.run(),
         Command::Sample(sample) => sample.run(),
         Command::Fit(fit) => fit.run(),
+        Command::Select(select) => select.run(),
         Command::Compare(compare) => compare.run(),
     }
 }

@@ -1,10 +1,10 @@
 //! Where results go: standard output, or a file that appears only when it is complete.
 
+use crate::interrupt::Unfinished;
 use anyhow::Result;
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, Once, PoisonError};
 
 /// The result could not be written: exit code 1, unless the reader of a pipe has gone.
 #[derive(Debug, thiserror::Error)]
@@ -96,19 +96,9 @@ pub fn overwrite_note(text: impl std::fmt::Display) {
     let _ = write!(io::stderr(), "\r\x1b[K{text}");
 }
 
-/// What Ctrl-C has to remove.
-static UNFINISHED: Mutex<Option<PathBuf>> = Mutex::new(None);
-static REMOVE_ON_INTERRUPT: Once = Once::new();
-
-/// The exit code of a process that Ctrl-C ended, by the shells' convention.
-const INTERRUPTED: i32 = 130;
-
-fn unfinished() -> std::sync::MutexGuard<'static, Option<PathBuf>> {
-    UNFINISHED.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 /// A file under a name of its own, beside the place where it will be.
 struct PartialFile {
+    path: PathBuf,
     target: PathBuf,
 }
 
@@ -116,35 +106,23 @@ impl PartialFile {
     fn create(target: PathBuf) -> io::Result<(File, Self)> {
         let name = target.file_name().ok_or(io::ErrorKind::InvalidFilename)?.to_string_lossy();
         let path = target.with_file_name(format!(".{name}.{}.partial", std::process::id()));
-        REMOVE_ON_INTERRUPT.call_once(|| {
-            // Without a handler an interrupt leaves the partial file behind, nothing worse.
-            let _ = ctrlc::set_handler(|| {
-                let path = unfinished();
-                path.as_deref().map(fs::remove_file);
-                std::process::exit(INTERRUPTED);
-            });
-        });
         // Locked until the name is noted, so that an interrupt finds either no file or a file it knows.
-        let mut unfinished = unfinished();
+        let mut unfinished = Unfinished::lock();
         let file = File::options().write(true).create_new(true).open(&path)?;
-        *unfinished = Some(path);
-        Ok((file, PartialFile { target }))
+        unfinished.add(path.clone());
+        Ok((file, PartialFile { path, target }))
     }
 
     fn publish(self) -> io::Result<()> {
-        let mut unfinished = unfinished();
-        if let Some(path) = unfinished.as_deref() {
-            fs::rename(path, &self.target)?;
-        }
-        *unfinished = None;
-        Ok(())
+        // Once renamed, it is no longer there for `drop` to remove.
+        let _locked = Unfinished::lock();
+        fs::rename(&self.path, &self.target)
     }
 }
 
 impl Drop for PartialFile {
     fn drop(&mut self) {
-        if let Some(path) = unfinished().take() {
-            let _ = fs::remove_file(path);
-        }
+        let _ = fs::remove_file(&self.path);
+        Unfinished::lock().forget(&self.path);
     }
 }

@@ -447,25 +447,7 @@ mod tests {
 
     /// The rows of a block in full, and their weights.
     fn in_full(block: &Block) -> (Vec<Vec<f64>>, Option<Vec<f64>>) {
-        fn dense<T: Scalar>(block: &Block, values: &[T]) -> Vec<Vec<f64>> {
-            values.chunks_exact(block.dim()).map(|row| row.iter().map(|x| x.to_f64()).collect()).collect()
-        }
-        fn sparse<T: Scalar>(block: &Block, rows: &SparseRows<T>) -> Vec<Vec<f64>> {
-            let fill = |row| {
-                let mut out = vec![0.0; block.dim()];
-                let (columns, values) = rows.row(row);
-                columns.iter().zip(values).for_each(|(&column, x)| out[column as usize] = x.to_f64());
-                out
-            };
-            (0..block.len()).map(fill).collect()
-        }
-        let rows = match block.rows() {
-            Rows::F32(values) => dense(block, values),
-            Rows::F64(values) => dense(block, values),
-            Rows::SparseF32(rows) => sparse(block, rows),
-            Rows::SparseF64(rows) => sparse(block, rows),
-        };
-        (rows, block.weights().map(<[f64]>::to_vec))
+        ((0..block.len()).map(|row| block.row(row)).collect(), block.weights().map(<[f64]>::to_vec))
     }
 
     #[test]

@@ -48,6 +48,16 @@ impl VonMisesFisher {
         Ok(Self::of_unit(vector, concentration))
     }
 
+    /// Like [`Self::new`], but a mean direction that is of unit length but for rounding keeps its bits.
+    pub(crate) fn restored(mean_direction: Vec<f64>, concentration: f64) -> Result<Self> {
+        let rounding = 1e-9;
+        if (checked_length(&mean_direction)?.value() - 1.0).abs() <= rounding && concentration >= 0.0 && concentration.is_finite()
+        {
+            return Ok(Self::of_unit(mean_direction, concentration));
+        }
+        Self::new(mean_direction, concentration)
+    }
+
     /// From parameters that are known to be valid.
     fn of_unit(mean_direction: Vec<f64>, concentration: f64) -> Self {
         let ln_peak = bessel::ln_peak(mean_direction.len(), concentration);

@@ -165,6 +165,12 @@ pub enum Error {
         /// What is wrong with them.
         what: &'static str,
     },
+    /// Bytes that are not a model file.
+    #[error("these bytes are no mixture: {what}")]
+    ModelBytes {
+        /// What is wrong with them.
+        what: String,
+    },
     /// The weights of a mixture are finite, at least 0, and sum to 1.
     #[error("the weight of component {component} must be finite and at least 0, found: `{}`", plain(*value))]
     ComponentWeight {

@@ -69,6 +69,16 @@ impl Method {
         ]
     }
 
+    /// When it stops if nothing else is said: at a relative change of 1e-5 or after 100 passes; gradient steps make all their passes, online EM
+    /// makes at most 20.
+    pub fn stop(&self) -> Stop {
+        match self {
+            Method::Sgd(_) => Stop { tolerance: None, passes: 100 },
+            Method::OnlineEm { .. } => Stop { passes: 20, ..Stop::default() },
+            _ => Stop::default(),
+        }
+    }
+
     /// True if it steps after every batch and need not see rows twice.
     pub fn is_online(&self) -> bool {
         matches!(self, Method::OnlineEm { .. } | Method::Sgd(_))
@@ -182,7 +192,7 @@ impl<'a> Fitter<'a> {
         self
     }
 
-    /// When to stop. By default at a relative change of 1e-5 or after 100 passes; gradient steps make all their passes, online EM makes at most 20.
+    /// When to stop, by default that of the method.
     pub fn stop(mut self, stop: Stop) -> Self {
         self.stop = Some(stop);
         self
@@ -226,7 +236,7 @@ impl<'a> Fitter<'a> {
             let option = "the weight of a background beside k-means, which has none,";
             return Err(Error::Option { option, range: "left out", value: self.background.unwrap_or_default() });
         }
-        self.maximisation.check(self.components)
+        self.maximisation.check(self.components + usize::from(self.background.is_some()))
     }
 
     fn batch_rows(&self) -> usize {
@@ -239,11 +249,7 @@ impl<'a> Fitter<'a> {
     }
 
     fn stop_of_method(&self) -> Stop {
-        self.stop.unwrap_or(match self.method {
-            Method::Sgd(_) => Stop { tolerance: None, passes: 100 },
-            Method::OnlineEm { .. } => Stop { passes: 20, ..Stop::default() },
-            _ => Stop::default(),
-        })
+        self.stop.unwrap_or_else(|| self.method.stop())
     }
 
     fn rule(&self, seed: u64) -> Box<dyn Rule> {

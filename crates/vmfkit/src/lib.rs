@@ -53,6 +53,7 @@ pub mod init;
 pub mod maximise;
 pub mod metrics;
 pub mod mixture;
+pub mod model_file;
 pub mod projection;
 pub mod sampler;
 pub mod select;

@@ -38,6 +38,33 @@ impl ConcentrationPolicy {
     }
 }
 
+/// The name, and behind a colon the number that goes with it: `shrunk:1`, `fixed:50`.
+impl std::fmt::Display for ConcentrationPolicy {
+    fn fmt(&self, f: &mut std::fmt::Formatter) -> std::fmt::Result {
+        match self {
+            Self::Free | Self::Shared => f.write_str(self.name()),
+            Self::Fixed(number) | Self::Shrunk { strength: number } => write!(f, "{}:{number}", self.name()),
+        }
+    }
+}
+
+impl std::str::FromStr for ConcentrationPolicy {
+    type Err = String;
+
+    /// What `Display` writes; `shrunk` alone has a strength of 1.
+    fn from_str(text: &str) -> std::result::Result<Self, String> {
+        let (name, number) = text.split_once(':').map_or((text, None), |(name, number)| (name, Some(number)));
+        let number = number.map(|number| number.parse().map_err(|_| format!("`{number}` is no number in the policy `{text}`")));
+        match (name, number.transpose()?) {
+            ("free", None) => Ok(Self::Free),
+            ("shared", None) => Ok(Self::Shared),
+            ("fixed", Some(concentration)) => Ok(Self::Fixed(concentration)),
+            ("shrunk", strength) => Ok(Self::Shrunk { strength: strength.unwrap_or(1.0) }),
+            _ => Err(format!("unknown policy `{text}`: one of free, shared, fixed:CONCENTRATION, shrunk, shrunk:STRENGTH")),
+        }
+    }
+}
+
 impl Default for ConcentrationPolicy {
     /// docs/choosing-the-default.md has the experiment.
     fn default() -> Self {
@@ -262,7 +289,7 @@ pub fn maximise(stats: &SufficientStats, previous: &Mixture, how: &Maximisation)
 }
 
 /// Weights of which none is below the floor; what they lack is taken from the others in proportion.
-fn floored(mut weights: Vec<f64>, floor: f64) -> Vec<f64> {
+pub(crate) fn floored(mut weights: Vec<f64>, floor: f64) -> Vec<f64> {
     if weights.iter().all(|w| *w >= floor) {
         return weights;
     }

@@ -68,17 +68,17 @@ pub struct Candidate {
 impl Candidate {
     /// -2 ln L + 2 p.
     pub fn aic(&self) -> f64 {
-        -2.0 * self.seen.ln_likelihood + 2.0 * self.free_parameters as f64
+        self.seen.aic(self.free_parameters)
     }
 
     /// -2 ln L + p ln n.
     pub fn bic(&self) -> f64 {
-        -2.0 * self.seen.ln_likelihood + self.free_parameters as f64 * self.seen.weight.ln()
+        self.seen.bic(self.free_parameters)
     }
 
     /// BIC plus twice the entropy of the responsibilities.
     pub fn icl(&self) -> f64 {
-        self.bic() + 2.0 * self.seen.entropy
+        self.seen.icl(self.free_parameters)
     }
 
     /// The criterion as a score of which more is better; none where nothing was held out.

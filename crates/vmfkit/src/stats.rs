@@ -108,8 +108,8 @@ impl SufficientStats {
         stats
     }
 
-    /// Adds the rows that `other` has seen.
-    pub fn merge(&mut self, other: &Self) -> Result<()> {
+    /// Whether the two can be added.
+    pub(crate) fn check_shape_of(&self, other: &Self) -> Result<()> {
         if other.dim != self.dim {
             return Err(Error::DimensionMismatch { expected: self.dim, found: other.dim });
         }
@@ -120,6 +120,12 @@ impl SufficientStats {
                 value: other.components() as f64,
             });
         }
+        Ok(())
+    }
+
+    /// Adds the rows that `other` has seen.
+    pub fn merge(&mut self, other: &Self) -> Result<()> {
+        self.check_shape_of(other)?;
         for component in (0..self.components()).filter(|&component| other.mass[component] != 0.0) {
             self.merge_component(component, other, component);
         }
@@ -266,7 +272,9 @@ impl SufficientStats {
         let number = |at: usize| u64::from_le_bytes(header[at..at + 8].try_into().expect("eight bytes"));
         let sizes = usize::try_from(number(0)).ok().zip(usize::try_from(number(8)).ok());
         let (components, dim) = sizes.filter(|&(_, dim)| dim >= 2).ok_or(wrong("the header has an impossible size"))?;
-        let expected = components.checked_mul(dim).and_then(|n| n.checked_add(2 * components + 2)).and_then(|n| n.checked_mul(8));
+        // Each component has dim + 2 values, and two are for all.
+        let values = dim.checked_add(2).and_then(|n| n.checked_mul(components)).and_then(|n| n.checked_add(2));
+        let expected = values.and_then(|n| n.checked_mul(8));
         if expected != Some(rest.len()) {
             return Err(wrong("their number does not agree with the header"));
         }

@@ -2,30 +2,23 @@
 
 use crate::format::{aligned, json_number, readable};
 use crate::output;
-use anyhow::{Result, bail};
-use serde_json::json;
-use std::fmt::Write;
+use anyhow::Result;
+use serde_json::{Value, json};
 use std::time::Instant;
-use vmfkit::estimate::{ln_likelihood, maximum_likelihood};
-use vmfkit::train::{Adam, Start};
-use vmfkit::{Block, ConcentrationEstimator, Sampler, SufficientStats, VonMisesFisher};
+use vmfkit::metrics::ParameterErrors;
+use vmfkit::train::Adam;
+use vmfkit::{Block, ConcentrationPolicy, Fitter, Method, Mixture, VonMisesFisher, bessel};
 
-/// Half a gigabyte of rows.
-const MOST_VALUES: usize = 1 << 26;
+/// Dimension and concentration of the densities whose constants are shown: the first is one that every library can do.
+const POINTS: [(usize, f64); 4] = [(3, 10.0), (768, 50.0), (2048, 300.0), (1_000_000, 1e9)];
 
-/// Sample a density and fit it three ways: a first look, without any file
+/// Draw the paper's mixture and fit it by EM and by gradient steps: a first look, without any file
 #[derive(Debug, clap::Args)]
 pub struct Demo {
-    /// Number of coordinates
-    #[arg(long, short, default_value_t = 100, value_parser = clap::value_parser!(u64).range(2..=100_000))]
-    dim: u64,
-    /// Concentration of the density that is sampled
-    #[arg(long, short = 'k', visible_alias = "kappa", value_name = "KAPPA", default_value_t = 500.0, allow_hyphen_values = true)]
-    concentration: f64,
     /// Number of rows
-    #[arg(short = 'n', long, value_name = "N", default_value_t = 10_000, value_parser = clap::value_parser!(u64).range(2..=1_000_000))]
-    rows: u64,
-    /// What the mean direction, the rows and the order of the gradient steps are drawn from
+    #[arg(short = 'n', long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u32).range(10..=1_000_000))]
+    rows: u32,
+    /// What the rows, the starts and the order of the gradient steps are drawn from
     #[arg(long, default_value_t = 0)]
     seed: u64,
     /// Print one JSON object
@@ -33,110 +26,140 @@ pub struct Demo {
     json: bool,
 }
 
-/// One way of fitting and what came out.
+/// One way of fitting and what came out, its components in the order of the truth.
 struct Outcome {
+    name: &'static str,
     method: &'static str,
-    density: VonMisesFisher,
-    ln_likelihood: f64,
+    weights: Vec<f64>,
+    concentrations: Vec<f64>,
+    /// Between the mean directions, in degrees.
+    angles: Vec<f64>,
+    mean_ln_density: f64,
+    passes: usize,
     milliseconds: f64,
 }
 
 impl Demo {
     pub fn run(&self) -> Result<()> {
-        let dim = usize::try_from(self.dim)?;
-        let truth = VonMisesFisher::along(random_direction(dim, self.seed)?, self.concentration)?;
-        let values = dim * usize::try_from(self.rows)?;
-        if values > MOST_VALUES {
-            bail!("a demo must have at most {MOST_VALUES} numbers, rows times dimension, found: `{values}`");
-        }
-        let mut rows = vec![0.0; values];
-        Sampler::new(&truth).fill(self.seed, 0, &mut rows)?;
-        let block = Block::new(dim, &rows)?;
-
-        let closed = |estimator| maximum_likelihood(&SufficientStats::of_block(&block), estimator);
-        let adam = Adam::new().start(Start::Random).seed(self.seed);
+        let truth = truth()?;
+        let count = self.rows as usize;
+        let (mut rows, mut labels) = (vec![0.0; truth.dim() * count], vec![0; count]);
+        truth.fill(self.seed, 0, &mut rows, &mut labels)?;
+        let block = Block::new(truth.dim(), &rows)?;
         let outcomes = [
-            Outcome::of("banerjee", &block, || closed(ConcentrationEstimator::Banerjee))?,
-            Outcome::of("exact", &block, || closed(ConcentrationEstimator::Exact))?,
-            Outcome::of("sgd", &block, || Ok(adam.fit(&block)?.density))?,
+            Outcome::of("EM", Method::default(), self.seed, &truth, &block)?,
+            Outcome::of("SGD", Method::Sgd(Adam::new()), self.seed, &truth, &block)?,
         ];
-        output::print(if self.json { self.to_json(&truth, &outcomes) } else { self.to_text(&truth, &outcomes)? })
+        let mean_ln_density = truth.evaluate(&block)?.mean();
+        output::print(match self.json {
+            true => self.to_json(&truth, mean_ln_density, &outcomes),
+            false => self.to_text(&truth, mean_ln_density, &outcomes),
+        })
     }
 
-    fn to_json(&self, truth: &VonMisesFisher, outcomes: &[Outcome]) -> String {
-        let fits: Vec<_> = outcomes
+    fn to_json(&self, truth: &Mixture, mean_ln_density: f64, outcomes: &[Outcome]) -> String {
+        let fits: Vec<Value> = outcomes
             .iter()
             .map(|outcome| {
                 json!({
                     "method": outcome.method,
-                    "concentration": json_number(outcome.density.concentration()),
-                    "relative_error": json_number(outcome.relative_error(truth)),
-                    "angle_degrees": json_number(outcome.angle(truth).to_degrees()),
-                    "squared_error": json_number(outcome.squared_error(truth)),
-                    "ln_likelihood": json_number(outcome.ln_likelihood),
+                    "weights": outcome.weights,
+                    "concentrations": outcome.concentrations,
+                    "angles_degrees": outcome.angles,
+                    "mean_ln_density": json_number(outcome.mean_ln_density),
+                    "passes": outcome.passes,
                     "milliseconds": outcome.milliseconds,
                 })
             })
             .collect();
-        let truth = json!({ "dim": self.dim, "concentration": self.concentration, "rows": self.rows, "seed": self.seed });
-        format!("{}\n", json!({ "truth": truth, "fits": fits }))
+        let constants = POINTS.map(|(dim, k)| {
+            let ln_normalizer = bessel::ln_normalizer(dim, k);
+            json!({ "dim": dim, "concentration": k, "ln_normalizer": ln_normalizer, "mean_length": bessel::mean_length(dim, k) })
+        });
+        let truth = json!({
+            "dim": truth.dim(),
+            "rows": self.rows,
+            "seed": self.seed,
+            "weights": truth.weights(),
+            "concentrations": concentrations(truth),
+            "mean_ln_density": json_number(mean_ln_density),
+        });
+        format!("{}\n", json!({ "truth": truth, "fits": fits, "constants": constants }))
     }
 
-    fn to_text(&self, truth: &VonMisesFisher, outcomes: &[Outcome]) -> Result<String> {
-        let Demo { dim, concentration, rows, seed, .. } = self;
-        let mut text = format!("{rows} rows drawn from a vMF: dimension {dim}, concentration {concentration}, seed {seed}\n\n");
-        let header = ["method", "concentration", "relative error", "angle (deg)", "|mu - mu*|^2", "log-likelihood", "time (ms)"];
-        let mut table = vec![header.map(str::to_owned).to_vec()];
-        table.extend(outcomes.iter().map(|outcome| {
-            vec![
-                outcome.method.to_owned(),
-                readable(outcome.density.concentration()),
-                format!("{:.2e}", outcome.relative_error(truth)),
-                readable(outcome.angle(truth).to_degrees()),
-                format!("{:.3e}", outcome.squared_error(truth)),
-                format!("{:.4}", outcome.ln_likelihood),
-                format!("{:.1}", outcome.milliseconds),
-            ]
+    fn to_text(&self, truth: &Mixture, mean_ln_density: f64, outcomes: &[Outcome]) -> String {
+        let cells = |name: String, truth: String, show: &dyn Fn(&Outcome) -> String| {
+            let mut cells = vec![name, truth];
+            cells.extend(outcomes.iter().map(show));
+            cells
+        };
+        let count = truth.components().len();
+        let decimals = |value: f64| format!("{value:.4}");
+        let mut table = vec![cells(String::new(), "truth".to_owned(), &|outcome| outcome.name.to_owned())];
+        for k in 0..count {
+            table.push(cells(format!("weight {k}"), decimals(truth.weights()[k]), &|o| decimals(o.weights[k])));
+        }
+        for (k, concentration) in concentrations(truth).into_iter().enumerate() {
+            table.push(cells(format!("concentration {k}"), decimals(concentration), &|o| decimals(o.concentrations[k])));
+        }
+        for k in 0..count {
+            table.push(cells(format!("error of direction {k} (degrees)"), String::new(), &|o| decimals(o.angles[k])));
+        }
+        table.push(cells("mean ln p".to_owned(), decimals(mean_ln_density), &|o| decimals(o.mean_ln_density)));
+        table.push(cells("passes over the rows".to_owned(), String::new(), &|o| o.passes.to_string()));
+        table.push(cells("time (ms)".to_owned(), String::new(), &|o| format!("{:.1}", o.milliseconds)));
+
+        let header = ["dimension", "concentration", "ln C", "mean length"];
+        let mut constants = vec![header.map(str::to_owned).to_vec()];
+        constants.extend(POINTS.map(|(dim, k)| {
+            let numbers = [bessel::ln_normalizer(dim, k), bessel::mean_length(dim, k)].map(readable);
+            [vec![dim.to_string(), k.to_string()], numbers.to_vec()].concat()
         }));
-        text.push_str(&aligned(&table));
-        write!(
-            text,
-            "\nAll three see the same rows: banerjee is a closed form, exact the maximum of the likelihood, sgd 100 epochs of Adam.\n\
-             Next: vmf sample --dim 100 --concentration 500 -n 10000 -o x.npy, then vmf fit x.npy\n"
-        )?;
-        Ok(text)
+        format!(
+            "{} rows drawn from the mixture of {count} vMF densities in {} dimensions of Kim (2021), seed {}\n\n{}\n\
+             One density is exact in any dimension and at any concentration:\n\n{}\n\
+             Next: vmf sample --dim 100 --concentration 500 -n 10000 -o x.npy, then vmf fit x.npy\n",
+            self.rows,
+            truth.dim(),
+            self.seed,
+            aligned(&table),
+            aligned(&constants),
+        )
     }
 }
 
-/// A direction without any preference, so that no axis helps.
-fn random_direction(dim: usize, seed: u64) -> Result<Vec<f64>> {
-    let mut direction = vec![0.0; dim];
-    // Not the seed of the rows: the two must not share their random numbers.
-    Sampler::new(&VonMisesFisher::uniform(dim)?).fill(!seed, 0, &mut direction)?;
-    Ok(direction)
+/// The synthetic mixture of Kim (2021), arXiv:2102.05340.
+fn truth() -> vmfkit::Result<Mixture> {
+    let first = [0.3, -1.2, 2.3, 0.4, 2.1];
+    let components = vec![
+        VonMisesFisher::along(first.to_vec(), 100.0)?,
+        VonMisesFisher::along(vec![1.0, 0.0, 0.0, 0.0, 0.0], 50.0)?,
+        VonMisesFisher::along(first.map(|x| -x).to_vec(), 100.0)?,
+    ];
+    Mixture::new(vec![0.3, 0.4, 0.3], components)
+}
+
+fn concentrations(mixture: &Mixture) -> Vec<f64> {
+    mixture.components().iter().map(VonMisesFisher::concentration).collect()
 }
 
 impl Outcome {
-    fn of(method: &'static str, block: &Block, fit: impl Fn() -> vmfkit::Result<VonMisesFisher>) -> Result<Self> {
+    fn of(name: &'static str, method: Method, seed: u64, truth: &Mixture, block: &Block) -> vmfkit::Result<Self> {
+        let (components, method_name) = (truth.components().len(), method.name());
         let start = Instant::now();
-        let density = fit()?;
+        let fit = Fitter::new(components).method(method).policy(ConcentrationPolicy::Free).seed(seed).fit(block)?;
         let milliseconds = 1e3 * start.elapsed().as_secs_f64();
-        let ln_likelihood = ln_likelihood(&SufficientStats::of_block(block), &density);
-        Ok(Outcome { method, density, ln_likelihood, milliseconds })
-    }
-
-    /// Of the concentration; infinite or NaN where the truth is 0.
-    fn relative_error(&self, truth: &VonMisesFisher) -> f64 {
-        (self.density.concentration() - truth.concentration()).abs() / truth.concentration()
-    }
-
-    fn squared_error(&self, truth: &VonMisesFisher) -> f64 {
-        let pairs = self.density.mean_direction().iter().zip(truth.mean_direction());
-        pairs.map(|(x, y)| (x - y) * (x - y)).sum()
-    }
-
-    /// Between the mean directions, in radians.
-    fn angle(&self, truth: &VonMisesFisher) -> f64 {
-        2.0 * (0.5 * self.squared_error(truth).sqrt()).min(1.0).asin()
+        let errors = ParameterErrors::between(truth, &fit.mixture)?;
+        let order = errors.permutation().iter();
+        Ok(Outcome {
+            name,
+            method: method_name,
+            weights: order.clone().map(|&k| fit.mixture.weights()[k]).collect(),
+            concentrations: order.map(|&k| fit.mixture.components()[k].concentration()).collect(),
+            angles: errors.angles().iter().map(|angle| angle.to_degrees()).collect(),
+            mean_ln_density: fit.mixture.evaluate(block)?.mean(),
+            passes: fit.trace.len(),
+            milliseconds,
+        })
     }
 }

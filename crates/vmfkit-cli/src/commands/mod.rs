@@ -5,3 +5,4 @@ pub mod constants;
 pub mod demo;
 pub mod fit;
 pub mod sample;
+pub mod select;

@@ -2,14 +2,13 @@
 
 use crate::input;
 use crate::npy::{Element, Header};
-use crate::output::{self, Output};
+use crate::output::Output;
+use crate::progress::Progress;
 use anyhow::{Context, Result, bail};
 use clap::ValueEnum;
 use rayon::prelude::*;
 use std::fmt::Write;
-use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
 use vmfkit::block::Scalar;
 use vmfkit::{Sampler, VonMisesFisher};
 
@@ -25,8 +24,6 @@ The same options and seed give the same rows on any number of threads, and row i
 const VALUES_PER_BLOCK: usize = 1 << 21;
 /// Rows that one task turns into text.
 const ROWS_PER_TASK: usize = 64;
-/// Shorter work is done in silence.
-const QUIET_TIME: Duration = Duration::from_secs(2);
 
 /// Draw rows from a density into a .npy or .csv file
 #[derive(Debug, clap::Args)]
@@ -129,7 +126,7 @@ impl Sample {
             }
         }
         let sampler = Sampler::new(density);
-        let mut progress = Progress::new(rows);
+        let mut progress = Progress::new(true);
         let rows_per_block = (VALUES_PER_BLOCK / dim).max(1);
         let mut values = vec![T::default(); dim * rows_per_block.min(rows)];
         let mut bytes = Vec::new();
@@ -144,7 +141,7 @@ impl Sample {
                 }
                 Format::Csv => csv_lines(block, dim).iter().try_for_each(|lines| output.write(lines))?,
             }
-            progress.show(first + block.len() / dim);
+            progress.show(format_args!("{} of {rows} rows", first + block.len() / dim));
         }
         output.finish()
     }
@@ -180,33 +177,4 @@ fn csv_lines<T: FileNumber>(block: &[T], dim: usize) -> Vec<String> {
         text
     };
     block.par_chunks(dim * ROWS_PER_TASK).map(lines).collect()
-}
-
-/// Rows written so far, for someone who waits at a terminal.
-struct Progress {
-    rows: usize,
-    start: Instant,
-    visible: bool,
-    shown: bool,
-}
-
-impl Progress {
-    fn new(rows: usize) -> Self {
-        Progress { rows, start: Instant::now(), visible: std::io::stderr().is_terminal(), shown: false }
-    }
-
-    fn show(&mut self, done: usize) {
-        if self.visible && self.start.elapsed() > QUIET_TIME {
-            self.shown = true;
-            output::overwrite_note(format_args!("{done} of {} rows", self.rows));
-        }
-    }
-}
-
-impl Drop for Progress {
-    fn drop(&mut self) {
-        if self.shown {
-            output::overwrite_note("");
-        }
-    }
 }

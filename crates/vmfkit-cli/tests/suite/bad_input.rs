@@ -164,7 +164,7 @@ fn bad_numbers_on_the_command_line_are_named() {
         ("sample --mean-direction 0,0 -k 1 -n 5 -o x.npy", "the mean direction must have length 1, found: `0`"),
         ("sample --mean-direction 1,nan -k 1 -n 5 -o x.npy", "coordinate 1 of the mean direction"),
         ("sample --mean-direction mu.npy -k 1 -n 5 -o x.npy", "mu.npy: cannot be read"),
-        ("fit x.npy --epochs 5", "needs `--method sgd`, found: `--epochs`"),
+        ("fit x.npy --epochs 5", "`--method closed` has no use for the option: `--max-passes`"),
         ("fit x.npy --threads 0", "0 is not in 1..=1024"),
     ] {
         workspace.run(arguments).refused(&[message]);

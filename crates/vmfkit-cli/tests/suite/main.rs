@@ -5,8 +5,10 @@ mod compare;
 mod constants;
 mod demo;
 mod directional;
+mod mixture;
 mod readme;
 mod sample_and_fit;
+mod select;
 mod writing;
 
 use serde_json::Value;

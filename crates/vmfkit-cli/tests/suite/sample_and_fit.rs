@@ -102,7 +102,7 @@ fn every_estimator_is_near_the_exact_one() {
         close(&fit["concentration"], number(&fit["exact_concentration"]), 0.05);
         assert!(number(&fit["ln_likelihood"]) <= number(&fit["exact_ln_likelihood"]) + 1e-9, "exact is the maximum");
     }
-    let sgd = workspace.run("fit x.npy --method sgd --random-start --batch 64 --learning-rate 0.02 --decay 0.9 --json").json();
+    let sgd = workspace.run("fit x.npy --method sgd --start random --batch 64 --learning-rate 0.02 --decay 0.9 --json").json();
     close(&sgd["concentration"], number(&sgd["exact_concentration"]), 0.02);
     let corrected = workspace.run("fit x.npy --corrected --json").json();
     assert_eq!(corrected["concentration"], corrected["corrected_concentration"]);
@@ -191,17 +191,17 @@ fn every_option_of_the_gradient_steps_counts() {
         "--epochs 5 --decay 0.5",
         "--epochs 5 --betas 0.8,0.99",
         "--epochs 5 --no-shuffle",
-        "--epochs 5 --random-start",
+        "--epochs 5 --start random",
         "--epochs 5 --seed 1",
     ] {
         assert_ne!(concentration(options), plain, "{options}");
     }
     assert_eq!(concentration("--epochs 5 --betas 0.9,0.99"), plain);
-    workspace.run("fit x.npy --method sgd --betas 0.9").refused(&["`--betas` takes two numbers", "`1`"]);
+    workspace.run("fit x.npy --method sgd --betas 0.9").refused(&["'0.9' for '--betas", "it takes two numbers"]);
     workspace
         .run("fit x.npy --method sgd --betas 0.9,1")
         .refused(&["the second beta must be at least 0 and below 1, found: `1`"]);
-    workspace.run("fit x.npy --no-shuffle").refused(&["needs `--method sgd`", "--no-shuffle"]);
+    workspace.run("fit x.npy --no-shuffle").refused(&["`--method closed` has no use", "--no-shuffle"]);
 }
 
 /// 30 rows in 768 dimensions: the plain estimate is biased past its own interval, and the report says so.

@@ -24,7 +24,7 @@ fn a_broken_pipe_is_success() {
 mod linux {
     use crate::Workspace;
     use std::fs::File;
-    use std::process::{Command, Stdio};
+    use std::process::{Child, Command, Stdio};
     use std::time::{Duration, Instant};
 
     #[test]
@@ -36,7 +36,7 @@ mod linux {
             assert_eq!(run.code, Some(1), "{}", run.stderr);
             assert!(run.stderr.starts_with("error: /dev/full: cannot be written: "), "{}", run.stderr);
         }
-        for arguments in ["constants --from points.csv", "constants --dim 3 -k 1", "demo -n 50 --dim 3"] {
+        for arguments in ["constants --from points.csv", "constants --dim 3 -k 1", "demo -n 50"] {
             let full = File::options().write(true).open("/dev/full").unwrap();
             let output = workspace.command().args(arguments.split(' ')).stdout(full).output().unwrap();
             assert_eq!(output.status.code(), Some(1), "{arguments}");
@@ -82,13 +82,62 @@ mod linux {
         let mut command = workspace.command();
         command.args("sample --dim 1000 -k 1 -n 10000000 -o x.npy".split(' ')).stderr(Stdio::null());
         let mut child = command.spawn().unwrap();
+        wait_for_names(&workspace, 2);
+        interrupt(&child);
+        assert_eq!(child.wait().unwrap().code(), Some(130));
+        assert_eq!((workspace.names(), workspace.read("x.npy")), (vec!["x.npy".to_owned()], b"before".to_vec()));
+    }
+
+    fn interrupt(child: &Child) {
+        Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+    }
+
+    fn wait_for_names(workspace: &Workspace, count: usize) {
         let start = Instant::now();
-        while workspace.names().len() < 2 {
+        while workspace.names().len() < count {
             assert!(start.elapsed() < Duration::from_secs(20), "a partial file appears");
             std::thread::sleep(Duration::from_millis(2));
         }
-        Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
-        assert_eq!(child.wait().unwrap().code(), Some(130));
-        assert_eq!((workspace.names(), workspace.read("x.npy")), (vec!["x.npy".to_owned()], b"before".to_vec()));
+    }
+
+    #[test]
+    fn an_interrupted_fit_writes_what_it_has() {
+        let workspace = Workspace::new();
+        workspace.run("sample --dim 5 -k 20 -n 2000 -o x.npy").success();
+        let mut command = workspace.command();
+        command.args("fit x.npy -k 3 --method sgd --max-passes 100000000 --json -o m.safetensors --labels l.npy".split(' '));
+        let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        wait_for_names(&workspace, 3);
+        interrupt(&child);
+        let output = child.wait_with_output().unwrap();
+        assert_eq!(output.status.code(), Some(130));
+        let message = String::from_utf8(output.stderr).unwrap();
+        assert!(message.contains("interrupted: finishing this pass") && !message.contains("error"), "{message}");
+        let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!(report["status"], "stopped");
+        assert_eq!(workspace.names(), ["l.npy", "m.safetensors", "x.npy"]);
+        let again = workspace.run("fit x.npy -k 3 --start model:m.safetensors --max-passes 1 --json").json();
+        assert_eq!(again["passes"], 1);
+    }
+
+    #[test]
+    fn a_second_interrupt_ends_a_fit_at_once() {
+        let workspace = Workspace::new();
+        workspace.run("sample --dim 100 -k 1 -n 20000 -o x.npy").success();
+        workspace.write("m.safetensors", "before");
+        let mut command = workspace.command();
+        // Seconds pass before the first pass is over.
+        command.args("fit x.npy -k 4000 -o m.safetensors".split(' ')).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let child = command.spawn().unwrap();
+        wait_for_names(&workspace, 3);
+        interrupt(&child);
+        std::thread::sleep(Duration::from_millis(300));
+        interrupt(&child);
+        let output = child.wait_with_output().unwrap();
+        assert_eq!((output.status.code(), output.stdout), (Some(130), vec![]));
+        assert_eq!(
+            (workspace.names(), workspace.read("m.safetensors")),
+            (vec!["m.safetensors".to_owned(), "x.npy".to_owned()], b"before".to_vec())
+        );
     }
 }

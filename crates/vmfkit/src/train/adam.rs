@@ -3,10 +3,10 @@
 use super::{Cadence, Rule};
 use crate::distribution::VonMisesFisher;
 use crate::error::{Error, Result};
-use crate::maximise::{ConcentrationPolicy, Maximisation, Note, gradient};
+use crate::maximise::{ConcentrationPolicy, Maximisation, Note, floored, gradient};
 use crate::mixture::{Assignment, Mixture};
 use crate::stats::SufficientStats;
-use crate::vector::norm;
+use crate::vector::{dot, norm};
 
 /// Gradient steps in the paper's unconstrained parameters: weight logits, unnormalised mean directions and ln concentrations.
 ///
@@ -19,9 +19,7 @@ pub struct Adam {
     decay: f64,
     betas: (f64, f64),
     epsilon: f64,
-    policy: ConcentrationPolicy,
-    largest_concentration: f64,
-    fixed_weights: bool,
+    maximisation: Maximisation,
     epochs: i32,
     state: Option<State>,
 }
@@ -33,9 +31,7 @@ impl Default for Adam {
             decay: 0.95,
             betas: (0.9, 0.99),
             epsilon: 1e-8,
-            policy: ConcentrationPolicy::Free,
-            largest_concentration: 1e10,
-            fixed_weights: false,
+            maximisation: Maximisation::new().policy(ConcentrationPolicy::Free),
             epochs: 0,
             state: None,
         }
@@ -74,13 +70,11 @@ impl Adam {
 
     /// Which concentrations and weights the steps may choose; free ones, as in the paper, by default. There is no estimator in a gradient.
     pub fn maximisation(mut self, how: &Maximisation) -> Self {
-        self.policy = how.policy;
-        self.largest_concentration = how.largest_concentration;
-        self.fixed_weights = how.fixed_weights;
+        self.maximisation = how.clone();
         self
     }
 
-    fn check(&self) -> Result<()> {
+    fn check(&self, components: usize) -> Result<()> {
         let rate = self.learning_rate.unwrap_or(1.0);
         let unit = |beta: f64| (0.0..1.0).contains(&beta);
         let checks = [
@@ -92,14 +86,14 @@ impl Adam {
         ];
         match checks.into_iter().find(|check| !check.0) {
             Some((_, option, range, value)) => Err(Error::Option { option, range, value }),
-            None => Ok(()),
+            None => self.maximisation.check(components),
         }
     }
 
     /// What the policy makes of the slopes in the ln concentrations.
     fn couple(&self, slopes: &mut [f64], model: &Mixture, stats: &SufficientStats) {
         let fitted = || (0..slopes.len()).filter(|&k| !model.is_background(k));
-        match self.policy {
+        match self.maximisation.policy {
             ConcentrationPolicy::Free => {}
             ConcentrationPolicy::Fixed(_) => slopes.fill(0.0),
             ConcentrationPolicy::Shared => {
@@ -109,7 +103,9 @@ impl Adam {
             }
             ConcentrationPolicy::Shrunk { strength } => {
                 let (count, mass): (usize, f64) = (fitted().count(), fitted().map(|k| stats.mass(k)).sum());
-                let pooled = 1.0 - fitted().map(|k| stats.shortfall(k)).sum::<f64>() / mass;
+                // Along the directions, not the resultants' own lengths: those of a small batch are too long on average.
+                let along = |k: usize| dot(stats.resultant(k), model.components()[k].mean_direction());
+                let pooled = fitted().map(along).sum::<f64>() / mass.max(f64::MIN_POSITIVE);
                 let share = strength / count as f64 * mass / stats.weight();
                 for k in fitted().collect::<Vec<_>>() {
                     let concentration = model.components()[k].concentration();
@@ -137,7 +133,9 @@ impl State {
     fn new(model: &Mixture, policy: ConcentrationPolicy, batch_weight: f64) -> Self {
         let components = model.components();
         let logits = model.weights().iter().map(|w| w.max(SMALLEST_START).ln());
-        let directions = components.iter().flat_map(|c| c.mean_direction().iter().copied());
+        // Steps are of the size of the learning rate in every coordinate, so coordinates are to be of the size of 1, as in the paper's start.
+        let scale = (model.dim() as f64).sqrt();
+        let directions = components.iter().flat_map(|c| c.mean_direction().iter().map(move |x| scale * x));
         let ln_concentrations = components.iter().map(|c| match policy {
             ConcentrationPolicy::Fixed(fixed) => fixed.ln(),
             ConcentrationPolicy::Shared => components[0].concentration().max(SMALLEST_START).ln(),
@@ -147,22 +145,26 @@ impl State {
         State { moments: Moments::new(parameters.len()), parameters, batch_weight }
     }
 
-    fn mixture(&self, like: &Mixture, largest_concentration: f64) -> Result<Mixture> {
+    fn mixture(&self, like: &Mixture, how: &Maximisation) -> Result<Mixture> {
         let (count, dim) = (like.components().len(), like.dim());
         let (logits, rest) = self.parameters.split_at(count);
         let (directions, ln_concentrations) = rest.split_at(count * dim);
         let largest = logits.iter().copied().fold(f64::NEG_INFINITY, f64::max);
         let exponentials: Vec<f64> = logits.iter().map(|z| (z - largest).exp()).collect();
         let sum: f64 = exponentials.iter().sum();
+        let weights = match how.fixed_weights {
+            true => like.weights().to_vec(),
+            false => floored(exponentials.iter().map(|e| e / sum).collect(), how.smallest_weight),
+        };
         let components = (0..count).map(|k| match like.is_background(k) {
             true => Ok(like.components()[k].clone()),
             false => {
-                let concentration = ln_concentrations[k].exp().min(largest_concentration);
+                let concentration = ln_concentrations[k].exp().min(how.largest_concentration);
                 VonMisesFisher::along(directions[k * dim..][..dim].to_vec(), concentration)
             }
         });
         let components = components.collect::<Result<_>>()?;
-        Ok(Mixture::of_parts(exponentials.iter().map(|e| e / sum).collect(), components, like.has_background()))
+        Ok(Mixture::of_parts(weights, components, like.has_background()))
     }
 }
 
@@ -176,14 +178,14 @@ impl Rule for Adam {
     }
 
     fn next(&mut self, model: &Mixture, stats: &SufficientStats) -> Result<(Mixture, Vec<Note>)> {
-        if self.state.is_none() {
-            self.check()?;
-            self.state = Some(State::new(model, self.policy, stats.weight()));
-        }
         let (count, dim) = (model.components().len(), model.dim());
+        if self.state.is_none() {
+            self.check(count)?;
+            self.state = Some(State::new(model, self.maximisation.policy, stats.weight()));
+        }
         let mut up = gradient(stats, model);
         self.couple(&mut up.ln_concentrations, model, stats);
-        if self.fixed_weights {
+        if self.maximisation.fixed_weights {
             up.logits.fill(0.0);
         }
         let state = self.state.as_mut().expect("made above");
@@ -197,7 +199,7 @@ impl Rule for Adam {
         let first_rate = self.learning_rate.unwrap_or(if count == 1 { 0.01 } else { 0.1 });
         let rate = first_rate * self.decay.powi(self.epochs);
         state.moments.ascend(&mut state.parameters, up, rate, self.betas, self.epsilon);
-        Ok((state.mixture(model, self.largest_concentration)?, Vec::new()))
+        Ok((state.mixture(model, &self.maximisation)?, Vec::new()))
     }
 
     fn end_pass(&mut self) -> bool {

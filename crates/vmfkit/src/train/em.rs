@@ -108,7 +108,7 @@ impl Rule for Em {
     fn next(&mut self, model: &Mixture, stats: &SufficientStats) -> Result<(Mixture, Vec<Note>)> {
         self.annealing.map_or(Ok(()), |annealing| annealing.check())?;
         let (mixture, notes) = maximise(stats, model, &self.maximisation)?;
-        Ok(self.repairs.repair(mixture, stats, notes, self.pass + 1))
+        Ok(self.repairs.repair(mixture, stats, notes, &self.maximisation, self.pass + 1))
     }
 
     fn end_pass(&mut self) -> bool {
@@ -130,17 +130,25 @@ impl Repairs {
         mut mixture: Mixture,
         stats: &SufficientStats,
         mut notes: Vec<Note>,
+        how: &Maximisation,
         pass: usize,
     ) -> (Mixture, Vec<Note>) {
         self.used.resize(stats.components(), 0);
+        // Weights that are held stay, and one that is held at 0 could win no row.
+        let held = how.fixed_weights.then(|| mixture.weights().to_vec());
+        let may_win = |component: usize| held.as_ref().is_none_or(|weights| weights[component] > 0.0);
+        let has_a_chance = |component: usize| self.used[component] < CHANCES && may_win(component);
         // One a step: two that are put beside the same component would compete for the same half.
-        let empty = notes.iter().position(|note| matches!(note, Note::Empty { component } if self.used[*component] < CHANCES));
+        let empty = notes.iter().position(|note| matches!(note, Note::Empty { component } if has_a_chance(*component)));
         if let Some(at) = empty
             && let Note::Empty { component } = notes[at]
         {
             self.used[component] += 1;
             if let Some((repaired, beside)) = split_widest(&mixture, stats, component) {
-                mixture = repaired;
+                mixture = match held {
+                    Some(weights) => Mixture::of_parts(weights, repaired.components().to_vec(), repaired.has_background()),
+                    None => repaired,
+                };
                 notes[at] = Note::Reseeded { component, beside, pass };
             }
         }

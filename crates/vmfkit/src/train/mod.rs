@@ -235,6 +235,8 @@ impl<'a> Trainer<'a> {
 
     /// Takes the statistics of a block.
     pub fn absorb(&mut self, stats: &SufficientStats) -> Result<()> {
+        // Before anything is counted: statistics may come from another machine.
+        self.pass.check_shape_of(stats)?;
         self.blocks += 1;
         self.objective += stats.objective();
         self.weight += stats.weight();

@@ -99,7 +99,7 @@ impl Rule for OnlineEm {
             }
         };
         let (mixture, notes) = maximise(running, model, &self.maximisation)?;
-        Ok(self.repairs.repair(mixture, running, notes, self.passes + 1))
+        Ok(self.repairs.repair(mixture, running, notes, &self.maximisation, self.passes + 1))
     }
 
     fn end_pass(&mut self) -> bool {

@@ -3,9 +3,12 @@
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 use vmfkit::block::Rows;
-use vmfkit::estimate::{gradient, ln_likelihood, maximum_likelihood, mean_resultant};
-use vmfkit::train::{Adam, Start};
-use vmfkit::{Block, ConcentrationEstimator, Error, Sampler, SufficientStats, VonMisesFisher, bessel};
+use vmfkit::estimate::{ln_likelihood, maximum_likelihood, mean_resultant};
+use vmfkit::maximise::gradient;
+use vmfkit::train::{Adam, Fit, Stop};
+use vmfkit::{
+    Block, ConcentrationEstimator, Error, Fitter, Method, Mixture, Sampler, Start, SufficientStats, VonMisesFisher, bessel,
+};
 
 fn sample(dim: usize, concentration: f64, rows: usize, seed: u64) -> Vec<f64> {
     let mu = (0..dim).map(|i| (1.0 + i as f64).sin()).collect();
@@ -17,6 +20,15 @@ fn sample(dim: usize, concentration: f64, rows: usize, seed: u64) -> Vec<f64> {
 
 fn stats(dim: usize, rows: &[f64]) -> SufficientStats {
     SufficientStats::of_block(&Block::new(dim, rows).unwrap())
+}
+
+/// One density by gradient steps.
+fn by_steps(adam: Adam) -> Fitter<'static> {
+    Fitter::new(1).method(Method::Sgd(adam))
+}
+
+fn density(fit: &Fit) -> &VonMisesFisher {
+    &fit.mixture.components()[0]
 }
 
 fn exact(stats: &SufficientStats) -> VonMisesFisher {
@@ -125,7 +137,7 @@ fn degenerate_rows_have_an_answer_or_an_error() {
     let rows = [1.0, 0.0, 0.0, 1.0];
     let weightless = Block::new(2, &rows).unwrap().with_weights(&[0.0, 0.0]).unwrap();
     assert!(maximum_likelihood(&SufficientStats::of_block(&weightless), ConcentrationEstimator::Exact).is_err());
-    assert!(Adam::new().fit(&weightless).is_err());
+    assert_eq!(by_steps(Adam::new()).fit(&weightless).unwrap_err(), Error::NoRows { weight: 0.0 });
 }
 
 #[test]
@@ -218,7 +230,10 @@ proptest! {
         let rows = sample(dim, 10.0, 20, seed);
         let stats = stats(dim, &rows);
         let at: Vec<f64> = (0..dim).map(|i| (seed as f64 + i as f64).cos() + 0.05).collect();
-        let found = gradient(&stats, &at, ln_k.exp());
+        let length = vmf_norm(&at);
+        let at_unit = VonMisesFisher::along(at.clone(), ln_k.exp()).unwrap();
+        let found = gradient(&stats, &Mixture::new(vec![1.0], vec![at_unit]).unwrap());
+        prop_assert_eq!(&found.logits, &[0.0]);
         let mean = |m: &[f64], ln_k: f64| {
             ln_likelihood(&stats, &VonMisesFisher::along(m.to_vec(), ln_k.exp()).unwrap()) / stats.mass(0)
         };
@@ -231,10 +246,10 @@ proptest! {
                 mean(&m, ln_k)
             };
             let difference = (shifted(h) - shifted(-h)) / (2.0 * h);
-            prop_assert!((difference - found.direction[i]).abs() < 1e-6 * scale / vmf_norm(&at).min(1.0).powi(3));
+            prop_assert!((difference - found.directions[i] / length).abs() < 1e-6 * scale / length.min(1.0).powi(3));
         }
         let difference = (mean(&at, ln_k + h) - mean(&at, ln_k - h)) / (2.0 * h);
-        prop_assert!((difference - found.ln_concentration).abs() < 1e-7 * scale);
+        prop_assert!((difference - found.ln_concentrations[0]).abs() < 1e-7 * scale);
     }
 }
 
@@ -244,17 +259,18 @@ fn vmf_norm(x: &[f64]) -> f64 {
 
 #[test]
 fn adam_ends_at_the_exact_estimate() {
-    for (dim, k, start) in [(5, 50.0, Start::Random), (20, 500.0, Start::Random), (3, 4.0, Start::FirstBatch)] {
+    for (dim, k, start) in [(5, 50.0, Start::Random), (20, 500.0, Start::Random), (3, 4.0, Start::default())] {
         let rows = sample(dim, k, 5_000, 6);
         let block = Block::new(dim, &rows).unwrap();
         let best = exact(&SufficientStats::of_block(&block));
-        let fit = Adam::new().seed(1).start(start).fit(&block).unwrap();
-        let relative = fit.density.concentration() / best.concentration() - 1.0;
+        let fit = by_steps(Adam::new()).seed(1).start(start).fit(&block).unwrap();
+        let relative = density(&fit).concentration() / best.concentration() - 1.0;
         assert!(relative.abs() < 2e-3, "d = {dim}, k = {k}: {relative}");
         // A tenth of what the sample itself leaves open, d/(2n).
-        assert!(fit.density.divergence(&best).unwrap() < 0.1 * dim as f64 / 10_000.0);
+        assert!(density(&fit).divergence(&best).unwrap() < 0.1 * dim as f64 / 10_000.0);
         assert_eq!(fit.trace.len(), 100);
-        assert!(fit.trace[99] > fit.trace[0]);
+        assert!(fit.trace[99].objective > fit.trace[0].objective);
+        assert_eq!(fit.mixture.weights(), [1.0]);
     }
 }
 
@@ -262,39 +278,44 @@ fn adam_ends_at_the_exact_estimate() {
 fn adam_is_reproducible_and_counts_weights() {
     let rows = sample(4, 20.0, 600, 8);
     let block = || Block::new(4, &rows).unwrap();
-    let fit = |adam: Adam| adam.epochs(40).fit(&block()).unwrap().density;
-    assert_eq!(fit(Adam::new().seed(5)), fit(Adam::new().seed(5)));
-    assert_ne!(fit(Adam::new().seed(5)), fit(Adam::new().seed(6)));
-    assert_eq!(fit(Adam::new().shuffle(false)), fit(Adam::new().shuffle(false).seed(9)));
-    assert_ne!(fit(Adam::new().shuffle(false)), fit(Adam::new()));
+    let steps = || by_steps(Adam::new());
+    let fit = |fitter: Fitter| fitter.stop(Stop { tolerance: None, passes: 40 }).fit(&block()).unwrap().mixture;
+    assert_eq!(fit(steps().seed(5)), fit(steps().seed(5)));
+    assert_ne!(fit(steps().seed(5)), fit(steps().seed(6)));
+    // In the order of the rows and from a given start there is nothing left to chance.
+    let start = Start::Mixture(Mixture::new(vec![1.0], vec![exact(&stats(4, &rows[..400]))]).unwrap());
+    let in_order = |seed| fit(steps().start(start.clone()).shuffle(false).seed(seed));
+    assert_eq!(in_order(5), in_order(9));
+    assert_ne!(in_order(5), fit(steps().start(start.clone())));
     // Weight 0 for the second half is the same as not having it.
     let weights: Vec<f64> = (0..600).map(|i| f64::from(u8::from(i < 300))).collect();
-    let weighted = Adam::new().fit(&block().with_weights(&weights).unwrap()).unwrap().density;
+    let weighted = steps().fit(&block().with_weights(&weights).unwrap()).unwrap();
     let half = exact(&stats(4, &rows[..1200]));
-    assert!((weighted.concentration() / half.concentration() - 1.0).abs() < 2e-2);
+    assert!((density(&weighted).concentration() / half.concentration() - 1.0).abs() < 2e-2);
     // Rows that are all equal: no maximum, yet every step is finite.
     let equal = [0.6, 0.8].repeat(300);
-    let fit = Adam::new().fit(&Block::new(2, &equal).unwrap()).unwrap();
-    assert!(fit.density.concentration().is_finite());
+    let fit = steps().fit(&Block::new(2, &equal).unwrap()).unwrap();
+    assert!(density(&fit).concentration().is_finite());
 }
 
 #[test]
 fn adam_refuses_options_outside_their_range() {
     let rows = [1.0, 0.0, 0.0, 1.0];
     let block = Block::new(2, &rows).unwrap();
-    for (adam, text) in [
-        (Adam::new().learning_rate(0.0), "the learning rate must be finite and above 0, found: `0`"),
-        (Adam::new().decay(1.5), "the decay of the learning rate must be above 0 and at most 1, found: `1.5`"),
-        (Adam::new().betas(1.0, 0.9), "the first beta must be at least 0 and below 1, found: `1`"),
-        (Adam::new().betas(0.9, f64::NAN), "the second beta must be at least 0 and below 1, found: `NaN`"),
-        (Adam::new().batch(0), "the batch must be at least 1 row, found: `0`"),
-        (Adam::new().epochs(0), "the number of epochs must be at least 1, found: `0`"),
-        (Adam::new().epsilon(-1.0), "epsilon must be finite and above 0, found: `-1`"),
+    let steps = || by_steps(Adam::new());
+    for (fitter, text) in [
+        (by_steps(Adam::new().learning_rate(0.0)), "the learning rate must be finite and above 0, found: `0`"),
+        (by_steps(Adam::new().decay(1.5)), "the decay of the learning rate must be above 0 and at most 1, found: `1.5`"),
+        (by_steps(Adam::new().betas(1.0, 0.9)), "the first beta must be at least 0 and below 1, found: `1`"),
+        (by_steps(Adam::new().betas(0.9, f64::NAN)), "the second beta must be at least 0 and below 1, found: `NaN`"),
+        (by_steps(Adam::new().epsilon(-1.0)), "epsilon must be finite and above 0, found: `-1`"),
+        (steps().batch(0), "the batch must be at least 1 row, found: `0`"),
+        (steps().stop(Stop { tolerance: None, passes: 0 }), "the number of passes must be at least 1, found: `0`"),
     ] {
-        assert_eq!(adam.fit(&block).unwrap_err().to_string(), text);
+        assert_eq!(fitter.fit(&block).unwrap_err().to_string(), text);
     }
-    let start = Start::At(VonMisesFisher::uniform(2).unwrap());
-    assert!(Adam::new().start(start).fit(&block).is_err());
-    let start = Start::At(VonMisesFisher::uniform(3).unwrap());
-    assert_eq!(Adam::new().start(start).fit(&block).unwrap_err(), Error::DimensionMismatch { expected: 2, found: 3 });
+    let uniform = |dim| Start::Mixture(Mixture::new(vec![1.0], vec![VonMisesFisher::uniform(dim).unwrap()]).unwrap());
+    assert_eq!(steps().start(uniform(3)).fit(&block).unwrap_err(), Error::DimensionMismatch { expected: 2, found: 3 });
+    // A concentration of 0 has no logarithm to step in, so the steps begin a little above.
+    assert!(density(&steps().start(uniform(2)).fit(&block).unwrap()).concentration() > 0.0);
 }

@@ -2,12 +2,20 @@
 
 mod bessel_laws;
 mod bessel_tables;
+mod degenerate;
 mod distribution;
+mod expectation;
+mod fitters;
 mod fitting;
 mod inference;
 mod kolmogorov;
 mod metrics;
+mod mixture;
+mod mixture_draws;
+mod model_file;
 mod projection;
 mod reference;
 mod sampler;
+mod samples;
 mod sparse;
+mod training;

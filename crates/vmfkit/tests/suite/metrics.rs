@@ -1,10 +1,10 @@
-//! Scores of labelings against scikit-learn's, and matchings against all permutations.
+//! Scores of labelings against scikit-learn's, matchings against all permutations, and errors of mixtures that were permuted and perturbed.
 
 use crate::reference::rows;
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
-use vmfkit::Error;
-use vmfkit::metrics::{Agreement, cheapest_matching};
+use vmfkit::metrics::{Agreement, ParameterErrors, cheapest_matching};
+use vmfkit::{Error, Mixture, Sampler, VonMisesFisher};
 
 const TABLE: &str = include_str!("../../../../testdata/agreement.csv");
 
@@ -63,6 +63,77 @@ fn by_permutations(cost: &[f64], rows: usize, columns: usize) -> f64 {
         best
     }
     search(cost, columns, 0, rows, &mut vec![true; columns], rows.saturating_sub(columns))
+}
+
+/// Twelve components (12! orders) in six dimensions; `change` says how far direction, concentration and weight are moved.
+fn twelve(change: f64) -> (Vec<f64>, Vec<VonMisesFisher>) {
+    let mut directions = vec![0.0; 6 * 12];
+    Sampler::new(&VonMisesFisher::uniform(6).unwrap()).fill(3, 0, &mut directions).unwrap();
+    let components = directions.chunks_exact(6).enumerate().map(|(k, mu)| {
+        let mut mu = mu.to_vec();
+        mu[k % 6] += change;
+        VonMisesFisher::along(mu, (1.0 + change) * (20.0 + 10.0 * k as f64)).unwrap()
+    });
+    // One up, the next down: the sum stays 1.
+    let weights = (0..12).map(|k| (k + 1) as f64 / 78.0 + if k % 2 == 0 { 0.01 * change } else { -0.01 * change });
+    (weights.collect(), components.collect())
+}
+
+#[test]
+fn a_mixture_has_no_error_against_itself() {
+    let (weights, components) = twelve(0.0);
+    let truth = Mixture::new(weights, components).unwrap();
+    let errors = ParameterErrors::between(&truth, &truth).unwrap();
+    assert_eq!(errors.permutation(), (0..12).collect::<Vec<_>>());
+    assert_eq!((errors.weights(), errors.mean_directions(), errors.concentrations()), (0.0, 0.0, 0.0));
+    assert_eq!(errors.angles(), [0.0; 12]);
+    // Two uniform densities agree, whatever 0/0 is.
+    let uniform = Mixture::new(vec![1.0], vec![VonMisesFisher::uniform(4).unwrap()]).unwrap();
+    assert_eq!(ParameterErrors::between(&uniform, &uniform).unwrap().concentrations(), 0.0);
+}
+
+#[test]
+fn permuted_and_perturbed_components_are_matched() {
+    let (weights, components) = twelve(0.0);
+    let (moved_weights, moved) = twelve(0.05);
+    let order = [7, 2, 11, 0, 9, 4, 1, 10, 5, 3, 8, 6];
+    let truth = Mixture::new(weights.clone(), components.clone()).unwrap();
+    let shuffled = Mixture::new(order.map(|k| moved_weights[k]).to_vec(), order.map(|k| moved[k].clone()).to_vec()).unwrap();
+    let errors = ParameterErrors::between(&truth, &shuffled).unwrap();
+    for (k, &j) in errors.permutation().iter().enumerate() {
+        assert_eq!(order[j], k);
+    }
+    let close =
+        |found: f64, expected: f64| assert!((found - expected).abs() < 1e-12 * expected.abs().max(1.0), "{found} {expected}");
+    close(errors.weights(), 12.0 * 0.01 * 0.05);
+    close(errors.concentrations(), 0.05 * (0..12).map(|k| 20.0 + 10.0 * f64::from(k)).sum::<f64>());
+    let pairs = || components.iter().zip(&moved).map(|(a, b)| (a.mean_direction(), b.mean_direction()));
+    close(errors.mean_directions(), pairs().flat_map(|(a, b)| a.iter().zip(b).map(|(x, y)| (x - y).abs())).sum());
+    for (angle, (a, b)) in errors.angles().iter().zip(pairs()) {
+        let cosine: f64 = a.iter().zip(b).map(|(x, y)| x * y).sum();
+        assert!((angle.cos() - cosine).abs() < 1e-14 && *angle < 0.06, "{angle}");
+    }
+}
+
+#[test]
+fn concentrations_do_not_outweigh_directions() {
+    let along = |x: f64, concentration: f64| VonMisesFisher::new(vec![x, 0.0, 0.0], concentration).unwrap();
+    let truth = Mixture::new(vec![0.5, 0.5], vec![along(1.0, 500.0), along(-1.0, 510.0)]).unwrap();
+    let fitted = Mixture::new(vec![0.5, 0.5], vec![along(1.0, 508.0), along(-1.0, 503.0)]).unwrap();
+    let errors = ParameterErrors::between(&truth, &fitted).unwrap();
+    assert_eq!((errors.permutation(), errors.angles()), (&[0, 1][..], &[0.0, 0.0][..]));
+    assert_eq!(errors.concentrations(), 15.0);
+}
+
+#[test]
+fn mixtures_that_cannot_be_compared() {
+    let uniform = |dim: usize, count: usize| {
+        Mixture::new(vec![1.0 / count as f64; count], vec![VonMisesFisher::uniform(dim).unwrap(); count]).unwrap()
+    };
+    let error = ParameterErrors::between(&uniform(3, 2), &uniform(3, 4)).unwrap_err();
+    assert_eq!(error.to_string(), "the fitted mixture's number of components must be that of the true mixture, found: `4`");
+    let error = ParameterErrors::between(&uniform(3, 2), &uniform(5, 2)).unwrap_err();
+    assert_eq!(error, Error::DimensionMismatch { expected: 3, found: 5 });
 }
 
 proptest! {

@@ -1,0 +1,128 @@
+//! How well every way of fitting finds the classes of labelled rows, all from the same starts.
+
+use crate::npy::{self, Values};
+use clap::Args;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+use vmfkit::metrics::Agreement;
+use vmfkit::train::{Adam, Fit, Stop};
+use vmfkit::{Block, ConcentrationPolicy, Fitter, Maximisation, Method, Mixture, Start};
+
+#[derive(Args)]
+pub struct Options {
+    /// Where x.npy (or starts.npy, columns.npy, values.npy and dim.npy of sparse rows) and labels.npy are.
+    folder: PathBuf,
+    /// The number of components.
+    #[arg(long)]
+    components: usize,
+    /// Starts, each with a seed of its own from 0 on.
+    #[arg(long, default_value_t = 10)]
+    seeds: u64,
+}
+
+/// Prints one JSON line for each way of fitting and seed.
+pub fn print_agreement(options: &Options) -> anyhow::Result<()> {
+    let rows = Stored::read(&options.folder)?;
+    let block = rows.block()?;
+    let Values::I64(labels) = npy::read(&options.folder, "labels")?.values else {
+        anyhow::bail!("labels must be i8");
+    };
+    for seed in 0..options.seeds {
+        compare(options, &block, &labels, seed)?;
+    }
+    Ok(())
+}
+
+fn compare(options: &Options, block: &Block, labels: &[i64], seed: u64) -> anyhow::Result<()> {
+    let fitter = || Fitter::new(options.components).seed(seed);
+    let clock = Instant::now();
+    let kmeans = fitter().method(Method::KMeans).fit(block)?;
+    report("spherical k-means", seed, &kmeans, clock, block, labels)?;
+    let from_kmeans = || fitter().start(Start::Mixture(kmeans.mixture.clone()));
+    let policy = |policy| from_kmeans().policy(policy);
+    let online = Method::OnlineEm { exponent: 0.7, offset: 1.0 };
+    let ways: Vec<(&str, Fitter)> = vec![
+        ("EM, default", from_kmeans()),
+        ("EM, free", policy(ConcentrationPolicy::Free)),
+        ("EM, shared", policy(ConcentrationPolicy::Shared)),
+        ("EM, shrunk, strength 0.1", policy(ConcentrationPolicy::Shrunk { strength: 0.1 })),
+        ("EM, shrunk, strength 1", policy(ConcentrationPolicy::Shrunk { strength: 1.0 })),
+        ("EM, shrunk, strength 10", policy(ConcentrationPolicy::Shrunk { strength: 10.0 })),
+        ("hard EM", from_kmeans().method(Method::HardEm)),
+        ("online EM", from_kmeans().method(online.clone())),
+        ("SGD", from_kmeans().method(Method::Sgd(Adam::new()))),
+    ];
+    for (name, way) in ways {
+        let clock = Instant::now();
+        report(name, seed, &way.fit(block)?, clock, block, labels)?;
+    }
+    // The paper's setting: random start, free concentrations by Banerjee's formula.
+    let paper = Maximisation::new().policy(ConcentrationPolicy::Free).estimator(vmfkit::ConcentrationEstimator::Banerjee);
+    let clock = Instant::now();
+    let fit = fitter().start(Start::RandomRows).maximisation(paper).fit(block)?;
+    report("EM as in the paper", seed, &fit, clock, block, labels)?;
+    // Online EM is given a fifth of the passes that EM needs from the same seeds.
+    let seeds = Start::PlusPlus.mixture(block, options.components, &Maximisation::new(), seed)?;
+    let from_seeds = || fitter().start(Start::Mixture(seeds.clone()));
+    let clock = Instant::now();
+    let em = from_seeds().fit(block)?;
+    report("EM from k-means++ seeds", seed, &em, clock, block, labels)?;
+    let clock = Instant::now();
+    let stop = Stop { tolerance: None, passes: (em.trace.len() / 5).max(1) };
+    let fit = from_seeds().method(online).stop(stop).fit(block)?;
+    report("online EM from the same, a fifth of the passes", seed, &fit, clock, block, labels)
+}
+
+fn report(way: &str, seed: u64, fit: &Fit, clock: Instant, block: &Block, labels: &[i64]) -> anyhow::Result<()> {
+    let seconds = clock.elapsed().as_secs_f64();
+    let found = assigned(&fit.mixture, block)?;
+    let agreement = Agreement::new(labels, &found)?;
+    println!(
+        "{{\"way\":\"{way}\",\"seed\":{seed},\"ari\":{},\"nmi\":{},\"mean_ln_density\":{},\"passes\":{},\"seconds\":{seconds},\"notes\":{}}}",
+        agreement.adjusted_rand_index(),
+        agreement.normalized_mutual_information(),
+        fit.mixture.evaluate(block)?.mean(),
+        fit.trace.len(),
+        fit.notes.len(),
+    );
+    Ok(())
+}
+
+fn assigned(mixture: &Mixture, block: &Block) -> anyhow::Result<Vec<i64>> {
+    let mut found = vec![0; block.len()];
+    mixture.assign(block, &mut found)?;
+    Ok(found.into_iter().map(i64::from).collect())
+}
+
+/// The rows of a folder.
+enum Stored {
+    Dense { dim: usize, values: Vec<f32> },
+    Sparse { dim: usize, starts: Vec<usize>, columns: Vec<u32>, values: Vec<f32> },
+}
+
+impl Stored {
+    fn read(folder: &Path) -> anyhow::Result<Self> {
+        let floats = |values| if let Values::F32(values) = values { Ok(values) } else { Err(anyhow::anyhow!("rows must be f4")) };
+        if folder.join("x.npy").exists() {
+            let rows = npy::read(folder, "x")?;
+            return Ok(Stored::Dense { dim: rows.shape[1], values: floats(rows.values)? });
+        }
+        let whole = |name: &str| match npy::read(folder, name)?.values {
+            Values::I64(values) => Ok(values),
+            _ => Err(anyhow::anyhow!("{name} must be i8")),
+        };
+        Ok(Stored::Sparse {
+            dim: usize::try_from(whole("dim")?[0])?,
+            starts: whole("starts")?.into_iter().map(usize::try_from).collect::<Result<_, _>>()?,
+            columns: whole("columns")?.into_iter().map(u32::try_from).collect::<Result<_, _>>()?,
+            values: floats(npy::read(folder, "values")?.values)?,
+        })
+    }
+
+    fn block(&self) -> vmfkit::Result<Block<'_>> {
+        match self {
+            Stored::Dense { dim, values } => Block::new(*dim, values),
+            Stored::Sparse { dim, starts, columns, values } => Block::sparse(*dim, starts, columns, values),
+        }
+    }
+}

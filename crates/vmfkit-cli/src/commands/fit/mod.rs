@@ -1,0 +1,126 @@
+//! `vmf fit`: one density for the rows of a file, or with `-k` a mixture.
+
+mod mixture;
+mod one;
+mod options;
+
+use crate::rows::{FILES, RowArguments};
+use anyhow::{Result, bail};
+use options::Options;
+use std::sync::LazyLock;
+
+static AFTER_HELP: LazyLock<String> = LazyLock::new(|| {
+    format!(
+        "\
+Examples:
+  vmf fit x.npy                                        one density: interval, cone, tests
+  vmf fit stars.csv --columns x,y,z --weight-column brightness
+  vmf fit embeddings.npy --rescale --json
+  vmf fit x.npy --goodness-of-fit=999
+  vmf fit x.npy --method sgd --max-passes 50 --batch 256
+  vmf fit x.npy -k 10 -o model.safetensors             a mixture of 10 densities by EM
+  vmf fit x.npy -k 10 --labels found.npy && vmf compare truth.npy found.npy
+  vmf fit x.npy -k 100 --method online --policy shared --restarts 5 --seed 1
+  vmf fit x.npy -k 10 --background --start labels:truth.npy
+  vmf fit more.npy -k 10 --start model:model.safetensors -o model.safetensors
+
+Concentrations of a mixture (--policy):
+  free         each component has its own: the maximum of the likelihood
+  shared       all have the same
+  fixed:KAPPA  all have this one
+  shrunk:S     each has its own, drawn to the shared one by a prior that weighs as much as S average components
+
+Where a mixture begins (--start):
+  kmeans            spherical k-means from greedy k-means++
+  plusplus          greedy k-means++
+  random-rows       rows chosen by chance
+  random            directions chosen by chance
+  labels:FILE       the components that these labels make of the rows, one label a row (.npy or text)
+  directions:FILE   these directions, one a row, of any length (.npy or text)
+  model:FILE        the mixture of a model file
+
+A model file is safetensors: `safetensors.numpy.load_file` opens it in Python. Ctrl-C ends the fit of a mixture after its pass, and
+what it has found is written; Ctrl-C again ends at once. The same options and seed give the same file on any number of threads.
+
+{FILES}"
+    )
+});
+
+/// Fit one density, or with -k a mixture, to the rows of a .npy, .csv or .tsv file
+#[derive(Debug, clap::Args)]
+#[command(after_help = AFTER_HELP.as_str())]
+pub struct Fit {
+    #[command(flatten)]
+    rows: RowArguments,
+    #[command(flatten)]
+    options: Options,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    one: one::Wishes,
+    #[command(flatten)]
+    mixture: mixture::Wishes,
+    #[command(flatten)]
+    steps: options::Steps,
+}
+
+impl Fit {
+    pub fn run(&self) -> Result<()> {
+        let method = self.method()?;
+        self.check_options(method)?;
+        match self.options.components {
+            None => self.fit_one(method),
+            Some(components) => self.fit_mixture(method, components),
+        }
+    }
+
+    /// The name of the way of fitting.
+    fn method(&self) -> Result<&str> {
+        match (self.options.components, self.options.method.as_deref()) {
+            (None, None) => Ok(options::CLOSED),
+            (Some(_), None) => Ok(vmfkit::Method::default().name()),
+            (None, Some(name)) if name == options::CLOSED || name == "sgd" => Ok(name),
+            (None, Some(name)) => {
+                bail!(
+                    "one density is fitted by `--method closed` or `--method sgd`, found: `{name}`\n\
+                     hint: `-k N` fits a mixture of N densities"
+                )
+            }
+            (Some(_), Some(options::CLOSED)) => {
+                bail!("a mixture has no closed form, found: `--method closed`\nhint: without `-k` one density is fitted")
+            }
+            (Some(_), Some(name)) => Ok(name),
+        }
+    }
+
+    /// Refuses options that the method would pass over.
+    fn check_options(&self, method: &str) -> Result<()> {
+        let Fit { options, mixture, steps, .. } = self;
+        const ITERATIVE: &[&str] = &["em", "hard", "stochastic", "online", "sgd", "kmeans"];
+        let table: [(bool, &str, &[&str]); 12] = [
+            (steps.learning_rate.is_some(), "--learning-rate", &["sgd"]),
+            (steps.decay.is_some(), "--decay", &["sgd"]),
+            (steps.betas.is_some(), "--betas", &["sgd"]),
+            (steps.batch.is_some(), "--batch", &["sgd", "online"]),
+            (steps.no_shuffle, "--no-shuffle", &["sgd", "online"]),
+            (steps.step.is_some(), "--step", &["online"]),
+            (mixture.annealing.is_some(), "--annealing", &["em"]),
+            (mixture.background.is_some(), "--background", &["em", "hard", "stochastic", "online", "sgd"]),
+            (mixture.min_weight.is_some(), "--min-weight", &["em", "hard", "stochastic", "online", "kmeans"]),
+            (steps.max_passes.is_some(), "--max-passes", ITERATIVE),
+            (steps.tolerance.is_some(), "--tolerance", ITERATIVE),
+            (steps.start.is_some(), "--start", ITERATIVE),
+        ];
+        for (given, option, methods) in table {
+            if given && !methods.contains(&method) {
+                let methods = methods.iter().map(|name| format!("`--method {name}`")).collect::<Vec<_>>().join(", ");
+                bail!("`--method {method}` has no use for the option: `{option}`\nhint: it goes with {methods}");
+            }
+        }
+        if options.estimator.is_some() && method == "sgd" {
+            bail!("gradient steps have no use for the option: `--estimator`");
+        }
+        Ok(())
+    }
+}

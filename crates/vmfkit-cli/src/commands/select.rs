@@ -1,0 +1,297 @@
+//! `vmf select`: how many components?
+
+use crate::format::{aligned, json_number, readable};
+use crate::output;
+use crate::progress::Progress;
+use crate::rows::{FILES, RowArguments, Rows};
+use anyhow::{Context, Result, bail};
+use clap::ValueEnum;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use serde_json::{Map, Value, json};
+use std::sync::LazyLock;
+use vmfkit::ConcentrationPolicy;
+use vmfkit::select::{Candidate, Criterion, Selection, best};
+use vmfkit::train::Stop;
+
+static AFTER_HELP: LazyLock<String> = LazyLock::new(|| {
+    format!(
+        "\
+Examples:
+  vmf select x.npy -k 2:20
+  vmf select x.npy -k 2,5,10:50:10 --policy free,shared,shrunk:1 --background both
+  vmf select x.npy -k 1:8 --holdout 0 --criterion icl --json
+
+Each line of the table is a mixture fitted by EM to the rows that were not held out. Criteria (the best of each policy is marked):
+  aic       -2 ln L + 2 p for p free parameters: predicts best, often with more components than there are
+  bic       -2 ln L + p ln n: finds the number of components, if the rows are a mixture
+  icl       bic plus twice the entropy of the assignments: finds clusters that lie apart
+  held-out  mean ln p of the held-out rows, the only one for which more is better
+Likelihoods compare numbers of components well and policies badly: a free concentration always fits better.
+
+{FILES}"
+    )
+});
+
+/// More would be a slip of the keyboard.
+const MOST_NUMBERS: usize = 10_000;
+
+/// Compare numbers of components by AIC, BIC, ICL and held-out rows
+#[derive(Debug, clap::Args)]
+#[command(after_help = AFTER_HELP.as_str())]
+pub struct Select {
+    #[command(flatten)]
+    rows: RowArguments,
+    /// Numbers of components: a list of N, FROM:TO or FROM:TO:STEP
+    #[arg(short = 'k', long, value_name = "LIST", value_parser = numbers)]
+    components: Numbers,
+    /// How the concentrations hang together, each in turn: free, shared, fixed:KAPPA, shrunk or shrunk:STRENGTH [default: shrunk:1]
+    #[arg(long, value_name = "POLICIES", value_delimiter = ',')]
+    policy: Vec<ConcentrationPolicy>,
+    /// Without or with a uniform background, or both in turn
+    #[arg(long, value_enum, default_value = "no")]
+    background: Background,
+    /// Share of the rows that the fits do not see
+    #[arg(long, value_name = "SHARE", default_value_t = 0.2, allow_hyphen_values = true)]
+    holdout: f64,
+    /// What the recommendation goes by
+    #[arg(long, value_parser = criterion_parser(), default_value = "bic")]
+    criterion: Criterion,
+    /// Fresh starts for each line
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    restarts: usize,
+    /// Passes of a fit at most [default: 100]
+    #[arg(long, value_name = "N")]
+    max_passes: Option<usize>,
+    /// A fit stops when a pass changes the objective by less than this share of it [default: 1e-5]
+    #[arg(long, value_name = "SHARE", allow_hyphen_values = true)]
+    tolerance: Option<f64>,
+    /// What is held out and where fits begin depends on it
+    #[arg(long, default_value_t = 0)]
+    seed: u64,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+    /// Show no progress
+    #[arg(long, short)]
+    quiet: bool,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum Background {
+    No,
+    Yes,
+    Both,
+}
+
+impl Background {
+    fn choices(self) -> &'static [bool] {
+        match self {
+            Self::No => &[false],
+            Self::Yes => &[true],
+            Self::Both => &[false, true],
+        }
+    }
+}
+
+/// Numbers of components.
+#[derive(Debug, Clone)]
+struct Numbers(Vec<usize>);
+
+fn numbers(text: &str) -> Result<Numbers, String> {
+    let mut found = Vec::new();
+    for part in text.split(',') {
+        let bounds: Option<Vec<usize>> = part.split(':').map(|number| number.trim().parse().ok()).collect();
+        match bounds.as_deref() {
+            Some(&[only]) => found.push(only),
+            Some(&[from, to]) if from <= to => found.extend((from..=to).take(MOST_NUMBERS + 1)),
+            Some(&[from, to, step]) if from <= to && step > 0 => found.extend((from..=to).step_by(step).take(MOST_NUMBERS + 1)),
+            _ => return Err(format!("`{part}` is neither a number nor FROM:TO nor FROM:TO:STEP")),
+        }
+        if found.len() > MOST_NUMBERS {
+            return Err(format!("there must be at most {MOST_NUMBERS} of them"));
+        }
+    }
+    found.sort_unstable();
+    found.dedup();
+    if found.first() == Some(&0) { Err("a mixture has at least 1 component".to_owned()) } else { Ok(Numbers(found)) }
+}
+
+fn criterion_parser() -> impl TypedValueParser<Value = Criterion> {
+    PossibleValuesParser::new(Criterion::ALL.map(Criterion::name))
+        .map(|name| Criterion::ALL.into_iter().find(|criterion| criterion.name() == name).expect("one of the names"))
+}
+
+impl Select {
+    pub fn run(&self) -> Result<()> {
+        if self.holdout == 0.0 && self.criterion == Criterion::HeldOut {
+            bail!("`--criterion held-out` needs rows that are held out, found: `--holdout 0`");
+        }
+        let table = self.rows.read()?;
+        let context = || self.rows.name();
+        let rows = self.rows.check(&table).with_context(context)?;
+        let candidates = self.candidates(&rows).with_context(context)?;
+        let report = Report { select: self, rows, candidates, policies: self.policies() };
+        output::print(if self.json { report.to_json() } else { report.to_text() })
+    }
+
+    /// The default, or those given, each once.
+    fn policies(&self) -> Vec<ConcentrationPolicy> {
+        let mut policies = Vec::new();
+        for &policy in &self.policy {
+            if !policies.contains(&policy) {
+                policies.push(policy);
+            }
+        }
+        if policies.is_empty() { vec![ConcentrationPolicy::default()] } else { policies }
+    }
+
+    fn candidates(&self, rows: &Rows) -> Result<Vec<Candidate>> {
+        let (policies, backgrounds) = (self.policies(), self.background.choices());
+        let lines = self.components.0.len() * policies.len() * backgrounds.len();
+        let (mut progress, mut done) = (Progress::new(!self.quiet), 0);
+        let watch = |candidate: &Candidate| {
+            done += 1;
+            let policy = candidate.policy;
+            progress
+                .show(format_args!("{done} of {lines} mixtures, the last with {} components, {policy}", candidate.components));
+        };
+        let default = Stop::default();
+        let tolerance = self.tolerance.or(default.tolerance);
+        let selection = Selection::new(self.components.0.iter().copied())
+            .policies(policies)
+            .backgrounds(backgrounds.iter().copied())
+            .held_out(self.holdout)
+            .stop(Stop { tolerance, passes: self.max_passes.unwrap_or(default.passes) })
+            .restarts(self.restarts)
+            .seed(self.seed)
+            .watch(watch);
+        Ok(selection.run(&rows.block)?)
+    }
+}
+
+/// A table, and what it says.
+struct Report<'a> {
+    select: &'a Select,
+    rows: Rows<'a>,
+    candidates: Vec<Candidate>,
+    policies: Vec<ConcentrationPolicy>,
+}
+
+impl Report<'_> {
+    /// For each policy the candidate that a criterion prefers.
+    fn preferred(&self, criterion: Criterion) -> impl Iterator<Item = &Candidate> {
+        self.policies.iter().filter_map(move |&policy| best(&self.candidates, criterion, Some(policy)))
+    }
+
+    fn is_preferred(&self, candidate: &Candidate, criterion: Criterion) -> bool {
+        self.preferred(criterion).any(|other| std::ptr::eq(other, candidate))
+    }
+
+    fn to_json(&self) -> String {
+        let candidates: Vec<Value> = self.candidates.iter().map(|candidate| self.line_to_json(candidate)).collect();
+        let recommended: Vec<Value> = self
+            .preferred(self.criterion)
+            .map(|best| {
+                json!({
+                    "components": best.components,
+                    "policy": best.policy.to_string(),
+                    "background": best.background,
+                })
+            })
+            .collect();
+        let object = json!({
+            "file": self.rows.file,
+            "rows": self.rows.block.len(),
+            "dim": self.rows.block.dim(),
+            "rescaled_rows": self.rows.rescaled,
+            "held_out_share": self.select.holdout,
+            "seed": self.select.seed,
+            "criterion": self.select.criterion.name(),
+            "recommended": recommended,
+            "candidates": candidates,
+        });
+        format!("{object}\n")
+    }
+
+    fn line_to_json(&self, candidate: &Candidate) -> Value {
+        let mut best = Map::new();
+        for criterion in Criterion::ALL {
+            best.insert(criterion.name().replace('-', "_"), self.is_preferred(candidate, criterion).into());
+        }
+        let held_out = candidate.held_out.map(|held_out| {
+            json!({
+                "total_weight": json_number(held_out.weight),
+                "mean_ln_density": json_number(held_out.mean()),
+                "standard_error": json_number(held_out.standard_error()),
+            })
+        });
+        json!({
+            "components": candidate.components,
+            "policy": candidate.policy.to_string(),
+            "background": candidate.background,
+            "free_parameters": candidate.free_parameters,
+            "total_weight": json_number(candidate.seen.weight),
+            "ln_likelihood": json_number(candidate.seen.ln_likelihood),
+            "mean_ln_density": json_number(candidate.seen.mean()),
+            "aic": json_number(candidate.aic()),
+            "bic": json_number(candidate.bic()),
+            "icl": json_number(candidate.icl()),
+            "held_out": held_out,
+            "passes": candidate.passes,
+            "status": candidate.status.name(),
+            "best": best,
+        })
+    }
+
+    fn to_text(&self) -> String {
+        let header =
+            ["k", "policy", "background", "parameters", "ln-likelihood", "AIC", "BIC", "ICL", "held-out ln p", "+-", "passes"];
+        let mut table = vec![header.map(str::to_owned).to_vec()];
+        table.extend(self.candidates.iter().map(|candidate| self.cells(candidate)));
+        let held_out = self.candidates.first().and_then(|candidate| candidate.held_out);
+        let held_out = held_out.map_or(String::new(), |held_out| match self.rows.block.weights() {
+            None => format!(", {} of them held out", held_out.weight),
+            Some(_) => format!(", held out a weight of {}", readable(held_out.weight)),
+        });
+        let mut text = format!("{}{held_out}\n\n{}\n", self.rows.heading(), aligned(&table));
+        for best in self.preferred(self.select.criterion) {
+            text.push_str(&self.recommendation(best));
+        }
+        text
+    }
+
+    /// A star stands behind what a criterion prefers.
+    fn cells(&self, candidate: &Candidate) -> Vec<String> {
+        let marked = |criterion: Criterion, value: String| {
+            let mark = if self.is_preferred(candidate, criterion) { '*' } else { ' ' };
+            format!("{value}{mark}")
+        };
+        let (held_out, error) = candidate.held_out.map_or(("-".to_owned(), "-".to_owned()), |held_out| {
+            (format!("{:.4}", held_out.mean()), format!("{:.4}", held_out.standard_error()))
+        });
+        vec![
+            candidate.components.to_string(),
+            candidate.policy.to_string(),
+            if candidate.background { "yes" } else { "no" }.to_owned(),
+            candidate.free_parameters.to_string(),
+            format!("{:.1}", candidate.seen.ln_likelihood),
+            marked(Criterion::Aic, format!("{:.1}", candidate.aic())),
+            marked(Criterion::Bic, format!("{:.1}", candidate.bic())),
+            marked(Criterion::Icl, format!("{:.1}", candidate.icl())),
+            marked(Criterion::HeldOut, held_out),
+            error,
+            candidate.passes.to_string(),
+        ]
+    }
+
+    fn recommendation(&self, best: &Candidate) -> String {
+        let Candidate { components, policy, background, .. } = best;
+        let (with, option) = if *background { (" and a background", " --background") } else { ("", "") };
+        let plural = if *components == 1 { "" } else { "s" };
+        let file = self.select.rows.path().display();
+        format!(
+            "{} prefers {components} component{plural}{with}: vmf fit {file} -k {components} --policy {policy}{option}\n",
+            self.select.criterion.name()
+        )
+    }
+}

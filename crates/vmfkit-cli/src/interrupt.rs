@@ -1,0 +1,68 @@
+//! Ctrl-C (and a request to terminate): unfinished files vanish, and a fit may finish its pass first.
+
+use crate::output;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, Once, PoisonError};
+
+/// The exit code of a process that Ctrl-C ended, by the shells' convention.
+pub const EXIT_CODE: u8 = 130;
+
+/// All is written that there was to write, but the work ended early: exit code 130, without another message.
+#[derive(Debug, thiserror::Error)]
+#[error("interrupted")]
+pub struct Interrupted;
+
+/// Files that an interrupt has to remove.
+static UNFINISHED: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
+static HANDLER: Once = Once::new();
+/// The first interrupt only asks.
+static PATIENT: AtomicBool = AtomicBool::new(false);
+static ASKED: AtomicBool = AtomicBool::new(false);
+
+/// From now on the first interrupt only makes [`asked`] true; the second ends the process.
+pub fn be_patient() {
+    install_handler();
+    PATIENT.store(true, Ordering::SeqCst);
+}
+
+/// Whether somebody wants an early end.
+pub fn asked() -> bool {
+    ASKED.load(Ordering::SeqCst)
+}
+
+/// The files to remove. While they are locked an interrupt waits.
+pub struct Unfinished(MutexGuard<'static, Vec<PathBuf>>);
+
+impl Unfinished {
+    pub fn lock() -> Self {
+        install_handler();
+        Unfinished(UNFINISHED.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    pub fn add(&mut self, path: PathBuf) {
+        self.0.push(path);
+    }
+
+    pub fn forget(&mut self, path: &Path) {
+        self.0.retain(|other| other != path);
+    }
+}
+
+fn install_handler() {
+    HANDLER.call_once(|| {
+        // Without a handler an interrupt leaves partial files behind, nothing worse.
+        let _ = ctrlc::set_handler(|| {
+            if PATIENT.load(Ordering::SeqCst) && !ASKED.swap(true, Ordering::SeqCst) {
+                output::note("\ninterrupted: finishing this pass and writing what there is; again to stop at once");
+                return;
+            }
+            // Locked to the end: no file appears any more.
+            let mut unfinished = Unfinished::lock();
+            for path in unfinished.0.drain(..) {
+                let _ = std::fs::remove_file(path);
+            }
+            std::process::exit(EXIT_CODE.into());
+        });
+    });
+}

@@ -1,0 +1,247 @@
+//! `vmf fit -k`: mixtures, their files, and what is wrong with options.
+
+use crate::{Workspace, npy, number};
+
+const METHODS: [&str; 6] = ["em", "hard", "stochastic", "online", "sgd", "kmeans"];
+
+/// Three groups of 100, 200 and 300 rows around the axes of three dimensions in `x.csv`, and which is which in `truth.txt`.
+pub fn three_groups() -> Workspace {
+    let workspace = Workspace::new();
+    let (mut rows, mut labels) = ("x,y,z\n".to_owned(), String::new());
+    for (group, (axis, size)) in [("1,0,0", 100), ("0,1,0", 200), ("0,0,1", 300)].into_iter().enumerate() {
+        let drawn = workspace.run(&format!("sample --mean-direction {axis} -k 60 -n {size} --seed {group} --dtype f64 -o -"));
+        drawn.success().lines().skip(1).for_each(|line| rows += &format!("{line}\n"));
+        labels += &format!("{group}\n").repeat(size);
+    }
+    workspace.write("x.csv", rows);
+    workspace.write("truth.txt", labels);
+    workspace
+}
+
+#[test]
+fn every_method_finds_the_groups() {
+    let workspace = three_groups();
+    for method in METHODS {
+        let fit = workspace.run(&format!("fit x.csv -k 3 --method {method} --labels found.npy --json")).json();
+        assert_eq!((&fit["method"], &fit["component_count"], &fit["dim"]), (&method.into(), &3.into(), &3.into()));
+        // Sorted by weight: the group of 300 rows, then that of 200.
+        let weights: Vec<f64> = fit["components"].as_array().unwrap().iter().map(|c| number(&c["weight"])).collect();
+        assert!((weights[0] - 0.5).abs() < 0.02 && (weights[1] - 1.0 / 3.0).abs() < 0.02, "{method}: {weights:?}");
+        for (component, axis) in fit["components"].as_array().unwrap().iter().zip([2, 1, 0]) {
+            assert!(number(&component["mean_direction"][axis]) > 0.99, "{method}: {component}");
+            assert!((45.0..80.0).contains(&number(&component["concentration"])), "{method}: {component}");
+            assert!((number(&component["degrees_to_nearest"]) - 90.0).abs() < 5.0, "{method}: {component}");
+        }
+        let compared = workspace.run("compare truth.txt found.npy --json").json();
+        assert!(number(&compared["adjusted_rand_index"]) > 0.98, "{method}: {compared}");
+        assert_eq!(fit["trace"].as_array().unwrap().len(), number(&fit["passes"]) as usize);
+    }
+}
+
+#[test]
+fn likelihood_and_criteria_hang_together() {
+    let workspace = three_groups();
+    let fit = workspace.run("fit x.csv -k 3 --policy free --json").json();
+    let get = |key: &str| number(&fit[key]);
+    assert_eq!(get("free_parameters"), 2.0 + 3.0 * 3.0);
+    assert!((get("aic") - (22.0 - 2.0 * get("ln_likelihood"))).abs() < 1e-9);
+    assert!((get("bic") - (11.0 * 600f64.ln() - 2.0 * get("ln_likelihood"))).abs() < 1e-9);
+    assert!(get("icl") >= get("bic") && (get("mean_ln_density") * 600.0 - get("ln_likelihood")).abs() < 1e-9);
+    let text = workspace.run("fit x.csv -k 3 --policy free").success();
+    for words in [
+        "x.csv: 600 rows of dimension 3\n3 components by em, concentrations free: converged after ",
+        "\nlog-likelihood    ",
+        "\nAIC, BIC, ICL     ",
+        "(less is better; 11 free parameters)\n\ncomponent    weight  concentration  half within  nearest  angle to it\n",
+    ] {
+        assert!(text.contains(words), "`{words}` is missing in:\n{text}");
+    }
+    // One component is the single density.
+    let [one, single] = ["-k 1", ""].map(|k| workspace.run(&format!("fit x.csv {k} --json")).json());
+    assert!((number(&one["ln_likelihood"]) - number(&single["ln_likelihood"])).abs() < 1e-6);
+    assert!(workspace.run("fit x.csv -k 1").success().contains("1 component by em"));
+}
+
+#[test]
+fn threads_change_no_bit_of_a_model_file_and_seeds_do() {
+    let workspace = three_groups();
+    for method in METHODS {
+        for (name, more) in [("a", "--threads 1"), ("b", "--threads 2"), ("c", "--seed 5 --max-passes 2")] {
+            workspace.run(&format!("fit x.csv -k 5 --method {method} {more} -o {name}")).success();
+        }
+        assert_eq!(workspace.read("a"), workspace.read("b"), "{method}");
+        assert_ne!(workspace.read("a"), workspace.read("c"), "{method}");
+    }
+    let [one, two] = [1, 2].map(|n| workspace.run(&format!("fit x.csv -k 5 --background --json --threads {n}")).success());
+    assert_eq!(one, two);
+}
+
+#[test]
+fn fits_begin_where_they_are_told() {
+    let workspace = three_groups();
+    workspace.write("directions.csv", "0,0,2\n0,3,0\n4,0,0\n");
+    workspace
+        .write("named.txt", String::from_utf8(workspace.read("truth.txt")).unwrap().replace('0', "noise").replace('2', "-7"));
+    workspace.run("fit x.csv -k 3 -o model.safetensors").success();
+    let best = number(&workspace.run("fit x.csv -k 3 --json").json()["ln_likelihood"]);
+    for start in [
+        "kmeans",
+        "plusplus",
+        "random-rows",
+        "random",
+        "labels:truth.txt",
+        "labels:named.txt",
+        "directions:directions.csv",
+        "model:model.safetensors",
+    ] {
+        let fit = workspace.run(&format!("fit x.csv -k 3 --start {start} --restarts 4 --tolerance 1e-9 --json")).json();
+        assert!(number(&fit["ln_likelihood"]) > best - 0.1, "{start}: {} for {best}", fit["ln_likelihood"]);
+    }
+    // The mixture of a file goes in as it was, and its labels are component numbers.
+    let fit = workspace.run("fit x.csv -k 3 --start model:model.safetensors --max-passes 1 --json").json();
+    assert_eq!(fit["status"], "pass limit");
+    workspace.run("fit x.csv -k 3 --start labels:truth.txt --labels found.txt").success();
+    let same = workspace.read("found.txt").iter().zip(workspace.read("truth.txt")).filter(|(a, b)| *a == b).count();
+    assert!(same > 1190, "{same} of 1200 bytes");
+}
+
+#[test]
+fn every_option_counts() {
+    let workspace = three_groups();
+    let model = |options: &str| {
+        workspace.run(&format!("fit x.csv -k 4 -o model.safetensors {options}")).success();
+        workspace.read("model.safetensors")
+    };
+    for (plain, options) in [
+        (
+            "",
+            "--policy free|--policy shared|--policy fixed:30|--policy shrunk:5|--estimator banerjee|--background|--background=0.2|\
+             --fixed-weights|--min-weight 0.2|--annealing 5,0.5|--max-passes 1|--tolerance 1e-12|--start random-rows|--seed 9",
+        ),
+        ("--method online", "--step 0.9,1|--step 0.7,5|--batch 50|--no-shuffle|--max-passes 2"),
+        (
+            "--method sgd --max-passes 3",
+            "--learning-rate 0.2|--decay 0.5|--betas 0.8,0.99|--batch 32|--no-shuffle|--tolerance 0.5|--policy free|--fixed-weights",
+        ),
+    ] {
+        let (before, mut seen) = (model(plain), std::collections::HashSet::new());
+        for option in options.split('|') {
+            let after = model(&format!("{plain} {option}"));
+            assert!(after != before && seen.insert(after), "{plain} {option}");
+        }
+    }
+    let shared = workspace.run("fit x.csv -k 3 --policy shared --json").json();
+    assert_eq!(shared["components"][0]["concentration"], shared["components"][2]["concentration"]);
+    let fixed = workspace.run("fit x.csv -k 3 --policy fixed:30 --json").json();
+    assert_eq!((&fixed["components"][1]["concentration"], &fixed["policy"]), (&30.0.into(), &"fixed:30".into()));
+}
+
+#[test]
+fn a_background_takes_what_belongs_nowhere() {
+    let workspace = three_groups();
+    let uniform = workspace.run("sample --dim 3 -k 0 -n 200 --seed 9 --dtype f64 -o -").success();
+    let rows = String::from_utf8(workspace.read("x.csv")).unwrap();
+    workspace.write("noisy.csv", rows + uniform.split_once('\n').unwrap().1);
+    let fit = workspace.run("fit noisy.csv -k 3 --background --policy free --json -o m.safetensors").json();
+    let components = fit["components"].as_array().unwrap();
+    assert_eq!((components.len(), &fit["component_count"]), (4, &3.into()));
+    let background = components.iter().find(|c| c["background"] == true).unwrap();
+    assert!((number(&background["weight"]) - 0.25).abs() < 0.06, "{background}");
+    assert_eq!((&background["component"], &background["concentration"]), (&3.into(), &0.0.into()));
+    let text = workspace.run("fit noisy.csv -k 3 --start model:m.safetensors").success();
+    assert!(text.contains("3 components and a background by em") && text.contains("3 (background)"), "{text}");
+}
+
+#[test]
+fn many_components_are_cut_short_and_notes_are_shown() {
+    let workspace = three_groups();
+    let text = workspace.run("fit x.csv -k 25 --max-passes 3").success();
+    assert!(text.contains("... and 5 more (all of them with --json)") && text.lines().count() < 40, "{text}");
+    // Two distinct rows cannot fill three components.
+    workspace.write("two.csv", "1,0\n1,0\n0,1\n0,1\n");
+    let run = workspace.run("fit two.csv -k 3 --policy free --json");
+    let notes = run.json()["notes"].to_string();
+    assert!(notes.contains("collapsed on"), "{notes}");
+    assert!(workspace.run("fit two.csv -k 3 --policy free").success().contains("\nnote: component "));
+}
+
+#[test]
+fn options_that_do_not_go_together_are_named() {
+    let workspace = three_groups();
+    workspace.run("fit x.csv -k 3 -o model.safetensors").success();
+    workspace.write("labels.txt", "1\n2\n");
+    workspace.write("many.txt", (0..600).map(|i| format!("{}\n", i % 7)).collect::<String>());
+    workspace.write("directions.csv", "1,0,0\n0,1,0\n");
+    let before = workspace.names();
+    for (options, words) in [
+        ("--method em", "one density is fitted by `--method closed` or `--method sgd`, found: `em`\nhint: `-k N`"),
+        ("-k 3 --method closed", "a mixture has no closed form, found: `--method closed`"),
+        ("-k 3 --method newton", "possible values: closed, em, hard, stochastic, online, sgd, kmeans"),
+        ("-k 0", "0 is not in 1.."),
+        ("--policy free", "--components <N>"),
+        ("--background", "--components <N>"),
+        ("-o m.safetensors", "--components <N>"),
+        ("-k 3 --level 0.9", "cannot be used with"),
+        ("-k 3 --corrected", "cannot be used with"),
+        ("--start random", "`--method closed` has no use for the option: `--start`"),
+        ("-k 3 --betas 0.9,0.99", "`--method em` has no use for the option: `--betas`\nhint: it goes with `--method sgd`"),
+        ("-k 3 --batch 9", "`--batch`\nhint: it goes with `--method sgd`, `--method online`"),
+        ("-k 3 --method sgd --step 0.7,1", "`--method sgd` has no use for the option: `--step`"),
+        ("-k 3 --method kmeans --background", "has no use for the option: `--background`"),
+        ("-k 3 --method sgd --estimator sra", "no use for the option: `--estimator`"),
+        ("-k 3 --method hard --annealing 2,0.5", "no use for the option: `--annealing`"),
+        ("-k 3 --policy loose", "unknown policy `loose`: one of free, shared, fixed:CONCENTRATION, shrunk"),
+        ("-k 3 --policy fixed", "unknown policy `fixed`"),
+        ("-k 3 --policy shrunk:much", "`much` is no number in the policy `shrunk:much`"),
+        ("-k 3 --policy shrunk:-1", "the strength of the prior must be finite and at least 0, found: `-1`"),
+        ("-k 3 --annealing 0.5,0.5", "the first temperature must be finite and at least 1, found: `0.5`"),
+        ("-k 3 --annealing 5", "it takes two numbers"),
+        ("-k 3 --restarts 0", "the number of restarts must be at least 1, found: `0`"),
+        ("-k 3 --max-passes 0", "the number of passes must be at least 1, found: `0`"),
+        ("-k 3 --background=1", "the weight of the background must be at least 0 and below 1, found: `1`"),
+        ("-k 3 --min-weight 0.5", "the smallest weight must be"),
+        ("-k 3 --method online --step 0.2,1", "the exponent of the step size must be above 0.5"),
+        ("-k 3 --start middle", "it is none of kmeans, plusplus"),
+        ("-k 3 --start labels:labels.txt", "labels.txt: expected 600 labels, one a row, found: `2`"),
+        ("-k 3 --start labels:many.txt", "many.txt: there must be at most 3 different labels, as `-k` says, found: `7`"),
+        ("-k 3 --start directions:directions.csv", "there must be 3 directions of dimension 3, found: `2 of 3`"),
+        ("-k 4 --start model:model.safetensors", "a start must have 4 components, as `-k` says, found: `3`"),
+        ("-k 3 --start model:x.csv", "x.csv: these bytes are no mixture: "),
+        ("-k 3 --start model:missing", "missing: cannot be read: "),
+        ("-k 3 -o -", "standard output is for the report"),
+    ] {
+        workspace.run(&format!("fit x.csv {options}")).refused(&[words]);
+        assert_eq!(workspace.names(), before, "{options}");
+    }
+    let run = workspace.run("fit x.csv -k 3 -o missing/m.safetensors");
+    assert_eq!((run.code, run.stdout.as_str()), (Some(1), ""));
+    assert!(run.stderr.starts_with("error: missing/m.safetensors: cannot be written: "), "{}", run.stderr);
+}
+
+#[test]
+fn bad_rows_leave_the_model_that_was_there() {
+    let workspace = Workspace::new();
+    workspace.write("m.safetensors", "before");
+    let header = "{'descr': '<f8', 'fortran_order': False, 'shape': (1, 2)}";
+    workspace.write("x.npy", npy(header, &[3f64, 4.0].map(f64::to_le_bytes).concat()));
+    workspace.run("fit x.npy -k 2 -o m.safetensors").refused(&["x.npy: row 0 must have length 1, found: `5`\nhint: `--rescale`"]);
+    assert_eq!(workspace.read("m.safetensors"), b"before");
+    let fit = workspace.run("fit x.npy -k 2 --rescale --json -o m.safetensors").json();
+    assert_eq!((&fit["rescaled_rows"], &fit["rows"]), (&1.into(), &1.into()));
+    assert!(workspace.read("m.safetensors").len() > 300);
+}
+
+/// Weights of 2 and rows that are there twice are the same.
+#[test]
+fn weighted_rows_count_more() {
+    let workspace = three_groups();
+    let rows = String::from_utf8(workspace.read("x.csv")).unwrap();
+    let twice: String = rows.lines().skip(1).flat_map(|line| [line, "\n", line, "\n"]).collect();
+    workspace.write("twice.csv", twice);
+    workspace.write("weights.csv", "2\n".repeat(600));
+    workspace.write("axes.csv", "1,0,0\n0,1,0\n0,0,1\n");
+    let [weighted, twice] = ["x.csv --weights weights.csv", "twice.csv"]
+        .map(|file| workspace.run(&format!("fit {file} -k 3 --start directions:axes.csv --json")).json());
+    assert_eq!(number(&weighted["total_weight"]), 1200.0);
+    assert!((number(&weighted["bic"]) - number(&twice["bic"])).abs() < 1e-6);
+}

@@ -1,0 +1,78 @@
+//! `vmf select`: the number of components that the rows were made of.
+
+use crate::mixture::three_groups;
+use crate::number;
+
+#[test]
+fn the_number_of_groups_is_found() {
+    let workspace = three_groups();
+    let json = workspace.run("select x.csv -k 1:5 --json").json();
+    let lines = json["candidates"].as_array().unwrap();
+    assert_eq!(lines.iter().map(|line| number(&line["components"])).collect::<Vec<_>>(), [1.0, 2.0, 3.0, 4.0, 5.0]);
+    assert_eq!(json["recommended"], serde_json::json!([{ "components": 3, "policy": "shrunk:1", "background": false }]));
+    for (key, best) in [("bic", 2), ("icl", 2)] {
+        let marked: Vec<usize> = (0..5).filter(|&line| lines[line]["best"][key] == true).collect();
+        assert_eq!(marked, [best], "{key}: {json}");
+    }
+    for line in lines {
+        let get = |key: &str| number(&line[key]);
+        assert!((get("aic") - (2.0 * get("free_parameters") - 2.0 * get("ln_likelihood"))).abs() < 1e-9);
+        assert_eq!((get("total_weight"), number(&line["held_out"]["total_weight"])), (480.0, 120.0));
+        assert!(number(&line["held_out"]["standard_error"]) > 0.0);
+    }
+    let text = workspace.run("select x.csv -k 1:5").success();
+    assert!(text.starts_with("x.csv: 600 rows of dimension 3, 120 of them held out\n\nk    policy  background"), "{text}");
+    assert!(text.ends_with("\nbic prefers 3 components: vmf fit x.csv -k 3 --policy shrunk:1\n"), "{text}");
+    assert_eq!(text.matches('*').count(), 4, "{text}");
+    let command = text.lines().last().unwrap().split_once(": vmf ").unwrap().1;
+    workspace.run(command).success();
+}
+
+#[test]
+fn policies_and_backgrounds_are_tried_in_turn() {
+    let workspace = three_groups();
+    let json = workspace.run("select x.csv -k 3,1:3:2 --policy free,shared,free --background both --holdout 0 --json").json();
+    let lines: Vec<(String, bool, u64)> = json["candidates"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|line| (line["policy"].as_str().unwrap().into(), line["background"] == true, line["components"].as_u64().unwrap()))
+        .collect();
+    let expected = [("free", false), ("shared", false), ("free", true), ("shared", true)];
+    assert_eq!(lines, expected.map(|(policy, yes)| [1, 3].map(|k| (policy.to_owned(), yes, k))).concat());
+    assert!(json["candidates"][0]["held_out"].is_null());
+    assert_eq!(json["recommended"].as_array().unwrap().len(), 2);
+    let text = workspace.run("select x.csv -k 3 --policy free,shared --holdout 0 --criterion icl").success();
+    assert!(text.contains("icl prefers 3 components: vmf fit x.csv -k 3 --policy shared\n"), "{text}");
+}
+
+#[test]
+fn threads_change_nothing_and_seeds_do() {
+    let workspace = three_groups();
+    let table = |more: &str| workspace.run(&format!("select x.csv -k 2:4 --json {more}")).success();
+    assert_eq!(table("--threads 1"), table("--threads 2"));
+    assert_ne!(table(""), table("--seed 1"));
+    assert_ne!(table(""), table("--max-passes 1"));
+}
+
+#[test]
+fn bad_options_are_named() {
+    let workspace = three_groups();
+    let all = workspace.names();
+    for (options, words) in [
+        ("", "--components <LIST>"),
+        ("-k 0:3", "a mixture has at least 1 component"),
+        ("-k 5:3", "`5:3` is neither a number nor FROM:TO nor FROM:TO:STEP"),
+        ("-k 1:9:0", "`1:9:0` is neither"),
+        ("-k 1,two", "`two` is neither"),
+        ("-k 1:9999999999999", "there must be at most 10000 of them"),
+        ("-k 2 --policy loose", "unknown policy `loose`"),
+        ("-k 2 --holdout 1", "the share held out must be at least 0 and below 1, found: `1`"),
+        ("-k 2 --holdout 0 --criterion held-out", "needs rows that are held out"),
+        ("-k 2 --criterion best", "possible values: aic, bic, icl, held-out"),
+        ("-k 2 --restarts 0", "the number of restarts must be at least 1, found: `0`"),
+    ] {
+        workspace.run(&format!("select x.csv {options}")).refused(&[words]);
+    }
+    assert_eq!(workspace.names(), all);
+}

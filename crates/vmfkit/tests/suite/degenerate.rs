@@ -1,0 +1,213 @@
+//! Rows that leave a fit nothing to go by: never a NaN, never a panic, and an error only where there are no rows at all.
+
+use crate::samples::{assert_sound, draw, random_mixture, uniform_rows};
+use vmfkit::maximise::{Note, maximise};
+use vmfkit::train::Stop;
+use vmfkit::{Block, ConcentrationPolicy, Error, Fitter, Maximisation, Method, Mixture, Start, SufficientStats, VonMisesFisher};
+
+const POLICIES: [ConcentrationPolicy; 5] = [
+    ConcentrationPolicy::Free,
+    ConcentrationPolicy::Shared,
+    ConcentrationPolicy::Fixed(0.0),
+    ConcentrationPolicy::Fixed(30.0),
+    ConcentrationPolicy::Shrunk { strength: 1.0 },
+];
+
+/// Each with its name, dimension, values and (where it matters) weights.
+type Rows = (&'static str, usize, Vec<f64>, Option<Vec<f64>>);
+
+fn degenerate_rows() -> Vec<Rows> {
+    let spread = uniform_rows::<f64>(3, 40, 1);
+    let twice = |rows: &[f64]| rows.chunks_exact(3).flat_map(|row| row.repeat(2)).collect::<Vec<f64>>();
+    let negated: Vec<f64> = spread.iter().map(|x| -x).collect();
+    let mut lonely = [0.6, 0.0, 0.8].repeat(50);
+    lonely.extend([0.0, 1.0, 0.0, 0.0, -1.0, 0.0]);
+    let mut first_only = vec![0.0; 40];
+    first_only[0] = 2.0;
+    vec![
+        ("one row", 3, vec![0.6, 0.0, 0.8], None),
+        ("one row on the circle", 2, vec![0.6, 0.8], None),
+        ("all rows equal", 3, [0.36, 0.48, 0.8].repeat(500), None),
+        ("two distinct rows", 3, [0.36, 0.48, 0.8, 1.0, 0.0, 0.0].repeat(30), None),
+        ("every row twice", 3, twice(&spread), None),
+        ("rows that cancel", 3, [spread.clone(), negated].concat(), None),
+        ("two opposite rows", 3, vec![0.6, 0.0, 0.8, -0.6, 0.0, -0.8], None),
+        ("clusters of one row", 3, lonely, None),
+        ("one row that counts", 3, spread.clone(), Some(first_only)),
+        ("every second row counts", 3, spread.clone(), Some((0..40).map(|i| f64::from(i % 2)).collect())),
+        ("tiny weights", 3, spread.clone(), Some(vec![1e-300; 40])),
+        ("huge weights", 3, spread, Some(vec![1e300; 40])),
+        ("more coordinates than rows", 60, uniform_rows(60, 3, 2), None),
+    ]
+}
+
+fn with_weights<'a>(block: Block<'a>, weights: &'a Option<Vec<f64>>) -> Block<'a> {
+    match weights {
+        Some(weights) => block.with_weights(weights).unwrap(),
+        None => block,
+    }
+}
+
+fn fit_every_way(name: &str, block: &Block, start: &Start, components: &[usize]) {
+    for method in Method::all() {
+        for policy in POLICIES {
+            for background in [None, Some(0.2)] {
+                for &components in components {
+                    let place = format!("{name}, K = {components}, {} {policy:?} {background:?} from {start:?}", method.name());
+                    let mut fitter = Fitter::new(components).method(method.clone()).policy(policy).start(start.clone());
+                    match background {
+                        Some(_) if method.name() == "kmeans" => continue,
+                        Some(weight) => fitter = fitter.background(weight),
+                        None => {}
+                    }
+                    let fit = fitter.stop(Stop { tolerance: None, passes: 6 }).fit(block);
+                    let fit = fit.unwrap_or_else(|error| panic!("{place}: {error}"));
+                    assert_sound(&fit.mixture, 1e10, &place);
+                    assert!(fit.trace.iter().all(|pass| pass.objective.is_finite()), "{place}: {:?}", fit.trace);
+                    assert!(fit.notes.iter().all(|note| !note.to_string().contains("NaN")), "{place}: {:?}", fit.notes);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn degenerate_rows_in_double_precision_are_fitted_every_way() {
+    for (name, dim, rows, weights) in degenerate_rows() {
+        fit_every_way(name, &with_weights(Block::new(dim, &rows).unwrap(), &weights), &Start::KMeans, &[1, 2, 5]);
+    }
+}
+
+#[test]
+fn degenerate_rows_in_single_precision_are_fitted_every_way() {
+    for (name, dim, rows, weights) in degenerate_rows() {
+        let single: Vec<f32> = rows.iter().map(|x| *x as f32).collect();
+        fit_every_way(name, &with_weights(Block::new(dim, &single).unwrap(), &weights), &Start::KMeans, &[1, 2, 5]);
+    }
+}
+
+#[test]
+fn degenerate_sparse_rows_are_fitted_every_way() {
+    let columns = [0, 1, 2].repeat(20);
+    let starts: Vec<usize> = (0..=60).collect();
+    fit_every_way("axes", &Block::sparse(4, &starts, &columns, &[1f32; 60]).unwrap(), &Start::KMeans, &[1, 5]);
+}
+
+#[test]
+fn every_start_finds_something_in_degenerate_rows() {
+    for (name, dim, rows, weights) in degenerate_rows() {
+        let block = with_weights(Block::new(dim, &rows).unwrap(), &weights);
+        for start in [Start::PlusPlus, Start::RandomRows, Start::Random, Start::Labels(vec![1; block.len()])] {
+            fit_every_way(name, &block, &start, &[3]);
+        }
+    }
+}
+
+/// A start whose components are all the same cannot be told apart, but it can be fitted.
+#[test]
+fn equal_components_are_no_error() {
+    let rows = uniform_rows::<f64>(3, 50, 3);
+    let block = Block::new(3, &rows).unwrap();
+    for concentration in [0.0, 5.0, 1e9] {
+        let density = VonMisesFisher::new(vec![0.0, 0.6, 0.8], concentration).unwrap();
+        let mixture = Mixture::new(vec![0.25; 4], vec![density; 4]).unwrap();
+        fit_every_way("equal components", &block, &Start::Mixture(mixture), &[4]);
+    }
+}
+
+#[test]
+fn no_rows_are_the_one_error() {
+    let rows = uniform_rows::<f64>(3, 4, 4);
+    let weightless = Block::new(3, &rows).unwrap().with_weights(&[0.0; 4]).unwrap();
+    let empty = Block::new::<f64>(3, &[]).unwrap();
+    for method in Method::all() {
+        for block in [&weightless, &empty] {
+            for start in [Start::KMeans, Start::Random, Start::Mixture(random_mixture(2, 3, 5.0, 5))] {
+                let fit = Fitter::new(2).method(method.clone()).start(start).fit(block);
+                assert_eq!(fit.unwrap_err(), Error::NoRows { weight: 0.0 }, "{}", method.name());
+            }
+        }
+    }
+    let nothing = SufficientStats::zero(2, 3);
+    let model = random_mixture(2, 3, 5.0, 5);
+    assert_eq!(maximise(&nothing, &model, &Maximisation::new()).unwrap_err(), Error::NoRows { weight: 0.0 });
+}
+
+fn free() -> Maximisation {
+    Maximisation::new().policy(ConcentrationPolicy::Free)
+}
+
+#[test]
+fn a_collapsed_component_is_named_with_its_rows() {
+    let mut rows = uniform_rows::<f64>(3, 200, 6);
+    rows.extend([0.36, 0.48, 0.8].repeat(3));
+    let labels: Vec<u32> = (0..203).map(|row| if row < 200 { row % 7 } else { 7 }).collect();
+    let block = Block::new(3, &rows).unwrap();
+    let fitter = Fitter::new(8).maximisation(free()).start(Start::Labels(labels)).method(Method::HardEm);
+    let fit = fitter.stop(Stop { tolerance: None, passes: 1 }).fit(&block).unwrap();
+    let collapsed = fit.notes.iter().find(|note| matches!(note, Note::Collapsed { .. })).unwrap();
+    assert_eq!(collapsed, &Note::Collapsed { component: 7, rows: 3.0, concentration: 1e10 });
+    assert!(collapsed.to_string().starts_with("component 7 collapsed on 3 rows, concentration 1.000e10"), "{collapsed}");
+}
+
+#[test]
+fn an_empty_component_keeps_its_direction_and_is_named() {
+    let model = random_mixture(3, 4, 10.0, 7);
+    let rows: Vec<f64> = draw(&Mixture::new(vec![1.0], model.components()[..1].to_vec()).unwrap(), 100, 8);
+    let mut stats = SufficientStats::zero(3, 4);
+    let only = Mixture::new(vec![1.0, 0.0, 0.0], model.components().to_vec()).unwrap();
+    only.accumulate(&Block::new(4, &rows).unwrap(), vmfkit::Assignment::Soft, &mut stats).unwrap();
+    let (next, notes) = maximise(&stats, &model, &free()).unwrap();
+    assert_eq!(notes, [Note::Empty { component: 1 }, Note::Empty { component: 2 }]);
+    assert_eq!(notes[0].to_string(), "component 1 is empty: no row is left to it");
+    assert_eq!(next.weights(), [1.0, 0.0, 0.0]);
+    assert_eq!(next.components()[1..], model.components()[1..]);
+}
+
+/// Three clusters, three components, of which one begins with nothing: it is put beside the widest, and wins rows of its own.
+#[test]
+fn an_empty_component_is_restarted_beside_the_widest() {
+    let truth = random_mixture(3, 6, 200.0, 9);
+    let rows: Vec<f64> = draw(&truth, 900, 10);
+    let block = Block::new(6, &rows).unwrap();
+    let merged: Vec<u32> = {
+        let mut labels = vec![0; 900];
+        truth.assign(&block, &mut labels).unwrap();
+        labels.iter().map(|label| label / 2).collect()
+    };
+    let fit = Fitter::new(3).start(Start::Labels(merged)).fit(&block).unwrap();
+    let Note::Reseeded { component: 2, beside: 0, pass: 1 } = fit.notes[0] else { panic!("{:?}", fit.notes) };
+    assert_eq!(fit.notes[0].to_string(), "component 2 was empty in pass 1 and restarted beside component 0");
+    let best = Fitter::new(3).start(Start::Mixture(truth)).fit(&block).unwrap();
+    assert!((fit.objective() / best.objective() - 1.0).abs() < 1e-3, "{} {}", fit.objective(), best.objective());
+}
+
+/// A background that takes every row leaves the others without any; they stay what they were.
+#[test]
+fn a_background_may_take_every_row() {
+    let rows = uniform_rows::<f64>(3, 100, 11);
+    let block = Block::new(3, &rows).unwrap();
+    // Far from every row, and so concentrated that nothing of it reaches one.
+    let far = VonMisesFisher::along(vec![1.0, 0.0, 0.0], 1e9).unwrap();
+    let start = Mixture::new(vec![1.0], vec![far]).unwrap().with_background(0.999).unwrap();
+    fit_every_way("all in the background", &block, &Start::Mixture(start), &[1]);
+}
+
+/// Statistics of EM know a concentrated sample's scatter as the plain ones do, as far as the rows' own precision allows.
+#[test]
+fn high_concentrations_are_found_by_em() {
+    for (k, double_room, single_room) in [(1e3, 1e-9, 1e-3), (1e5, 1e-8, 1e-2), (1e7, 1e-6, 0.5)] {
+        let truth = random_mixture(1, 10, k, 12);
+        let rows: Vec<f64> = draw(&truth, 2000, 13);
+        let single: Vec<f32> = rows.iter().map(|x| *x as f32).collect();
+        let expected = vmfkit::estimate::maximum_likelihood(
+            &SufficientStats::of_block(&Block::new(10, &rows).unwrap()),
+            vmfkit::ConcentrationEstimator::Exact,
+        );
+        let expected = expected.unwrap().concentration();
+        for (block, room) in [(Block::new(10, &rows).unwrap(), double_room), (Block::new(10, &single).unwrap(), single_room)] {
+            let found = Fitter::new(1).maximisation(free()).fit(&block).unwrap().mixture.components()[0].concentration();
+            assert!((found / expected - 1.0).abs() < room, "k = {k:e}: {found:e}, not {expected:e}");
+        }
+    }
+}

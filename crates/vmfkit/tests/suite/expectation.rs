@@ -1,0 +1,329 @@
+//! The E step: statistics against one row after the other, in every precision and form, on any number of threads.
+
+use crate::samples::{
+    accumulate, assert_agrees, assert_same, assert_sound, draw, naive, on_threads, random_mixture, uniform_rows,
+};
+use vmfkit::block::Scalar;
+use vmfkit::{Assignment, Block, Error, Fitter, Method, Mixture, SufficientStats, VonMisesFisher};
+
+const CERTAIN: [Assignment; 5] =
+    [Assignment::Soft, Assignment::Tempered(3.0), Assignment::Tempered(0.5), Assignment::Hard, Assignment::Nearest];
+const EVERY: [Assignment; 5] =
+    [Assignment::Soft, Assignment::Tempered(3.0), Assignment::Hard, Assignment::Nearest, Assignment::Sampled { seed: 5 }];
+
+fn check(mixture: &Mixture, block: &Block, rounding: f64, place: &str) {
+    let largest = mixture.components().iter().fold(1.0, |k: f64, c| k.max(c.concentration()));
+    for assignment in CERTAIN {
+        let coldness = if let Assignment::Tempered(temperature) = assignment { 1.0 / temperature } else { 1.0 };
+        let scale = rounding * (10.0 + coldness * largest);
+        let expected = naive(mixture, block, assignment, 10.0 * scale);
+        let found = accumulate(mixture, block, assignment);
+        assert_agrees(&found, &expected, scale, 3.0 * scale, &format!("{place}, {assignment:?}"));
+    }
+}
+
+fn check_every_shape<T: Scalar>(rounding: f64) {
+    for components in [1, 7, 8, 9, 16, 17, 33] {
+        for dim in [2, 3, 15, 16, 17, 100] {
+            let mixture = random_mixture(components, dim, 10.0 + dim as f64, 1);
+            let values: Vec<T> = draw(&mixture, 3000, 2);
+            for rows in [1, 5, 383, 384, 385, 1537] {
+                let block = Block::new(dim, &values[..rows * dim]).unwrap();
+                check(&mixture, &block, rounding, &format!("K = {components}, d = {dim}, N = {rows}"));
+            }
+        }
+    }
+}
+
+#[test]
+fn statistics_in_double_precision_are_those_of_one_row_after_the_other() {
+    check_every_shape::<f64>(1e-15);
+}
+
+#[test]
+fn statistics_in_single_precision_are_those_of_one_row_after_the_other() {
+    check_every_shape::<f32>(1.5e-7);
+}
+
+/// Rows with a fifth of their coordinates, as CSR and in full.
+fn sparse_rows<T: Scalar>(dim: usize, rows: usize) -> (Vec<usize>, Vec<u32>, Vec<T>, Vec<T>) {
+    let raw = uniform_rows::<f64>(dim, rows, 3);
+    let (mut starts, mut columns, mut values, mut full) = (vec![0], Vec::new(), Vec::new(), vec![T::default(); dim * rows]);
+    for (row, raw) in raw.chunks_exact(dim).enumerate() {
+        let kept: Vec<usize> = (0..dim).filter(|j| (j * 7 + row) % 5 == 0).collect();
+        let length = kept.iter().map(|&j| raw[j] * raw[j]).sum::<f64>().sqrt();
+        for j in kept {
+            let x = T::from_f64(raw[j] / length);
+            full[row * dim + j] = x;
+            columns.push(j as u32);
+            values.push(x);
+        }
+        starts.push(values.len());
+    }
+    (starts, columns, values, full)
+}
+
+fn check_sparse<T: Scalar>(rounding: f64) {
+    for (components, dim) in [(1, 10), (8, 10), (17, 100)] {
+        let (starts, columns, values, full) = sparse_rows::<T>(dim, 1537);
+        let (sparse, dense) = (Block::sparse(dim, &starts, &columns, &values).unwrap(), Block::new(dim, &full).unwrap());
+        let weights: Vec<f64> = (0..1537).map(|i| f64::from(i % 3)).collect();
+        let mixture = random_mixture(components, dim, 20.0, 4).with_background(0.1).unwrap();
+        let place = format!("sparse, K = {components}, d = {dim}");
+        check(&mixture, &sparse, rounding, &place);
+        check(&mixture, &sparse.slice(100, 900).with_weights(&weights[..800]).unwrap(), rounding, &place);
+        for assignment in [Assignment::Soft, Assignment::Tempered(2.0), Assignment::Sampled { seed: 1 }] {
+            let (x, y) = (accumulate(&mixture, &sparse, assignment), accumulate(&mixture, &dense, assignment));
+            // A draw at the edge between two components may fall on either side in single precision.
+            let room = if matches!(assignment, Assignment::Sampled { .. }) { 2.0 / 1537.0 } else { 100.0 * rounding };
+            assert_same(&x, &y, room, &place);
+        }
+    }
+}
+
+#[test]
+fn sparse_rows_have_the_statistics_of_dense_ones() {
+    check_sparse::<f64>(1e-15);
+    check_sparse::<f32>(1.5e-7);
+}
+
+#[test]
+fn weights_count_as_repetitions_in_every_assignment() {
+    let mixture = random_mixture(6, 9, 30.0, 5);
+    let rows: Vec<f64> = draw(&mixture, 700, 6);
+    let weights: Vec<f64> = (0..700).map(|i| f64::from(i % 4)).collect();
+    let repeated: Vec<f64> = rows.chunks_exact(9).zip(&weights).flat_map(|(row, w)| row.repeat(*w as usize)).collect();
+    let weighted = Block::new(9, &rows).unwrap().with_weights(&weights).unwrap();
+    for assignment in CERTAIN {
+        let (x, y) =
+            (accumulate(&mixture, &weighted, assignment), accumulate(&mixture, &Block::new(9, &repeated).unwrap(), assignment));
+        assert_same(&x, &y, 1e-12, &format!("{assignment:?}"));
+    }
+}
+
+/// What single precision cannot hold must not come out as infinity or nothing.
+#[test]
+fn weights_may_be_of_any_size() {
+    let mixture = random_mixture(6, 9, 30.0, 5);
+    let rows: Vec<f32> = draw(&mixture, 700, 6);
+    let block = Block::new(9, &rows).unwrap();
+    for assignment in EVERY {
+        let plain = accumulate(&mixture, &block, assignment);
+        for factor in [1e-300, 1e-42, 1e-20, 1e20, 1e37, 1e39, 1e300] {
+            let weights = [factor; 700];
+            let mut scaled = accumulate(&mixture, &block.clone().with_weights(&weights).unwrap(), assignment);
+            scaled.scale(1.0 / factor);
+            assert_same(&scaled, &plain, 1e-5, &format!("{assignment:?}, weights of {factor:e}"));
+        }
+    }
+}
+
+/// Concentrations on both sides of `SINGLE_PRECISION_LIMIT`: f32 rows in the f32 kernel, then in the f64 kernel.
+#[test]
+fn single_precision_is_left_before_it_tells() {
+    for dim in [2, 3, 100, 384] {
+        for concentration in [2047.0, 2049.0, 4096.0, 4097.0, 1e6] {
+            // The largest of the mixture's concentrations is twice this.
+            let mixture = random_mixture(9, dim, concentration, 7);
+            let rows: Vec<f32> = draw(&mixture, 2000, 8);
+            let widened: Vec<f64> = rows.iter().map(|x| f64::from(*x)).collect();
+            let (single, double) = (Block::new(dim, &rows).unwrap(), Block::new(dim, &widened).unwrap());
+            for assignment in [Assignment::Soft, Assignment::Hard, Assignment::Tempered(10.0), Assignment::Tempered(0.01)] {
+                let (x, y) = (accumulate(&mixture, &single, assignment), accumulate(&mixture, &double, assignment));
+                let place = format!("d = {dim}, k = {concentration}, {assignment:?}");
+                let apart = (x.objective() - y.objective()).abs() / 2000.0;
+                assert!(apart < 1e-3, "{place}: objectives apart by {apart}");
+                for k in 0..9 {
+                    let (x, y) = (x.mass(k), y.mass(k));
+                    assert!((x - y).abs() < 1.0, "{place}: mass {k} is {x}, not {y}");
+                }
+            }
+        }
+    }
+}
+
+/// Far apart, nearly every responsibility is 0 or 1 and rows are added one by one; close together, by a matrix product. A far-off third
+/// group in the same tile takes its rows from the one way to the other.
+#[test]
+fn few_and_many_responsibilities_are_summed_alike() {
+    for concentration in [0.1, 3.0, 10.0, 30.0, 100.0, 1000.0] {
+        let mixture = random_mixture(17, 16, concentration, 9);
+        let rows: Vec<f64> = draw(&mixture, 1000, 10);
+        let single: Vec<f32> = rows.iter().map(|x| *x as f32).collect();
+        check(&mixture, &Block::new(16, &rows).unwrap(), 1e-15, &format!("k = {concentration}"));
+        check(&mixture, &Block::new(16, &single).unwrap(), 1.5e-7, &format!("f32, k = {concentration}"));
+    }
+}
+
+#[test]
+fn a_background_gets_rows_but_never_as_the_nearest() {
+    let mixture = random_mixture(3, 5, 40.0, 11).with_background(0.3).unwrap();
+    let rows: Vec<f64> = draw(&mixture, 1000, 12);
+    let block = Block::new(5, &rows).unwrap();
+    check(&mixture, &block, 1e-15, "with background");
+    assert_eq!(accumulate(&mixture, &block, Assignment::Nearest).mass(3), 0.0);
+    assert!(accumulate(&mixture, &block, Assignment::Hard).mass(3) > 100.0);
+}
+
+#[test]
+fn the_number_of_threads_does_not_change_one_bit_of_statistics() {
+    let mixture = random_mixture(17, 19, 30.0, 13).with_background(0.1).unwrap();
+    let rows: Vec<f64> = draw(&mixture, 20_000, 14);
+    let single: Vec<f32> = rows.iter().map(|x| *x as f32).collect();
+    let weights: Vec<f64> = (0..20_000).map(|i| 0.5 + f64::from(i % 3)).collect();
+    let (starts, columns, values, _) = sparse_rows::<f32>(19, 5000);
+    let blocks = [
+        Block::new(19, &rows).unwrap().with_weights(&weights).unwrap(),
+        Block::new(19, &single).unwrap(),
+        Block::sparse(19, &starts, &columns, &values).unwrap(),
+    ];
+    for block in &blocks {
+        for assignment in EVERY {
+            let of = |threads| on_threads(threads, || accumulate(&mixture, block, assignment));
+            let one = of(1);
+            for threads in [2, 3, 8] {
+                assert_eq!(one, of(threads), "{assignment:?} on {threads} threads");
+            }
+        }
+        let say = |threads| {
+            on_threads(threads, || {
+                let mut shares = vec![0.0; block.len() * 18];
+                mixture.responsibilities(block, &mut shares).unwrap();
+                (shares, mixture.evaluate(block).unwrap())
+            })
+        };
+        assert_eq!(say(1), say(3));
+    }
+}
+
+#[test]
+fn the_number_of_threads_does_not_change_one_bit_of_a_fit() {
+    let mixture = random_mixture(5, 8, 40.0, 15);
+    let rows: Vec<f32> = draw(&mixture, 6000, 16);
+    let block = Block::new(8, &rows).unwrap();
+    for method in Method::all() {
+        let fit = |threads| {
+            let stop = vmfkit::train::Stop { tolerance: None, passes: 3 };
+            on_threads(threads, || Fitter::new(5).method(method.clone()).seed(3).stop(stop).fit(&block).unwrap().mixture)
+        };
+        let one = fit(1);
+        assert_sound(&one, 1e10, method.name());
+        for threads in [2, 3, 8] {
+            assert_eq!(one, fit(threads), "{} on {threads} threads", method.name());
+        }
+    }
+}
+
+#[test]
+fn the_block_size_changes_statistics_by_rounding_alone() {
+    let mixture = random_mixture(9, 12, 40.0, 17);
+    let rows: Vec<f64> = draw(&mixture, 5000, 18);
+    let block = Block::new(12, &rows).unwrap();
+    for assignment in CERTAIN {
+        let whole = accumulate(&mixture, &block, assignment);
+        for size in [1, 7, 384, 1000] {
+            let mut parts = SufficientStats::zero(9, 12);
+            for from in (0..5000).step_by(size) {
+                mixture.accumulate(&block.slice(from, (from + size).min(5000)), assignment, &mut parts).unwrap();
+            }
+            assert_same(&parts, &whole, 1e-12, &format!("{assignment:?}, blocks of {size}"));
+        }
+    }
+}
+
+#[test]
+fn statistics_of_one_component_are_those_without_a_model() {
+    let mixture = random_mixture(1, 6, 300.0, 19);
+    let rows: Vec<f64> = draw(&mixture, 5000, 20);
+    let block = Block::new(6, &rows).unwrap();
+    let plain = SufficientStats::of_block(&block);
+    for assignment in EVERY {
+        let found = accumulate(&mixture, &block, assignment);
+        assert_eq!(found.mass(0), 5000.0);
+        assert!((found.shortfall(0) / plain.shortfall(0) - 1.0).abs() < 1e-11, "{assignment:?}");
+    }
+}
+
+/// Each row's draw is Bernoulli with its responsibility, so that the mean mass of many draws is that of soft assignments; with other seeds
+/// one of the components would fail once in 10^3.
+#[test]
+fn drawn_assignments_are_soft_ones_on_average() {
+    let mixture = random_mixture(6, 3, 3.0, 21);
+    let rows: Vec<f64> = draw(&mixture, 1000, 22);
+    let single: Vec<f32> = rows.iter().map(|x| *x as f32).collect();
+    for block in [Block::new(3, &rows).unwrap(), Block::new(3, &single).unwrap()] {
+        let soft = accumulate(&mixture, &block, Assignment::Soft);
+        let mut shares = vec![0.0; 6000];
+        mixture.responsibilities(&block, &mut shares).unwrap();
+        let draws = 200;
+        let mut sum = SufficientStats::zero(6, 3);
+        for seed in 0..draws {
+            let drawn = accumulate(&mixture, &block, Assignment::Sampled { seed });
+            assert!((0..6).all(|k| drawn.mass(k).fract() == 0.0) && drawn.weight() == 1000.0);
+            assert!((drawn.objective() / soft.objective() - 1.0).abs() < 1e-6);
+            sum.merge(&drawn).unwrap();
+        }
+        for k in 0..6 {
+            let variance: f64 = shares.chunks_exact(6).map(|q| q[k] * (1.0 - q[k])).sum();
+            let z = (sum.mass(k) - draws as f64 * soft.mass(k)) / (draws as f64 * variance).sqrt();
+            assert!(z.abs() < 3.8, "component {k}: z = {z}");
+        }
+        let of = |seed| accumulate(&mixture, &block, Assignment::Sampled { seed });
+        assert_eq!(of(1), of(1));
+        assert_ne!(of(1), of(2));
+        assert_ne!(Assignment::Sampled { seed: 1 }.for_block(0), Assignment::Sampled { seed: 1 }.for_block(1));
+    }
+}
+
+/// Rows of one tile and of the next must not share their draws.
+#[test]
+fn equal_rows_are_drawn_apart() {
+    let density = VonMisesFisher::new(vec![0.6, 0.8], 3.0).unwrap();
+    let mixture = Mixture::new(vec![0.5; 2], vec![density.clone(), density]).unwrap();
+    let rows = [0.6, 0.8].repeat(384 * 20);
+    let block = Block::new(2, &rows).unwrap();
+    let tiles: Vec<f64> = (0..20)
+        .map(|tile| accumulate(&mixture, &block.slice(0, (tile + 1) * 384), Assignment::Sampled { seed: 3 }).mass(0))
+        .collect();
+    let counts: Vec<f64> = (0..20).map(|tile| tiles[tile] - if tile > 0 { tiles[tile - 1] } else { 0.0 }).collect();
+    assert!(counts.windows(2).any(|pair| pair[0] != pair[1]), "{counts:?}");
+    let z = (tiles[19] - 3840.0) / (7680.0f64 * 0.25).sqrt();
+    assert!(z.abs() < 3.9, "z = {z}");
+}
+
+#[test]
+fn no_concentration_makes_a_nan_of_statistics() {
+    for concentration in [0.0, 1e-300, 1e-3, 1.0, 1e8, 1e15] {
+        for dim in [2, 3, 50] {
+            let mixture = random_mixture(5, dim, concentration, 23);
+            let mut rows = uniform_rows::<f64>(dim, 100, 24);
+            rows.extend(mixture.components().iter().flat_map(|c| c.mean_direction()));
+            let single: Vec<f32> = rows.iter().map(|x| *x as f32).collect();
+            for block in [Block::new(dim, &rows).unwrap(), Block::new(dim, &single).unwrap()] {
+                for assignment in EVERY {
+                    let stats = accumulate(&mixture, &block, assignment);
+                    let masses: f64 = (0..5).map(|k| stats.mass(k)).sum();
+                    let place = format!("d = {dim}, k = {concentration:e}, {assignment:?}");
+                    assert!(stats.objective().is_finite() && (masses - 105.0).abs() < 1e-4, "{place}: {masses}");
+                    assert!((0..5).all(|k| stats.shortfall(k) >= 0.0 && stats.resultant_length(k).is_finite()), "{place}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn statistics_of_another_shape_are_refused() {
+    let mixture = random_mixture(3, 4, 5.0, 25);
+    let rows = uniform_rows::<f64>(4, 5, 26);
+    let block = Block::new(4, &rows).unwrap();
+    let error = |components, dim, assignment| {
+        let mut stats = SufficientStats::zero(components, dim);
+        mixture.accumulate(&block, assignment, &mut stats).unwrap_err()
+    };
+    assert!(matches!(error(2, 4, Assignment::Soft), Error::Option { value: 2.0, .. }));
+    assert_eq!(error(3, 5, Assignment::Soft), Error::DimensionMismatch { expected: 4, found: 5 });
+    for temperature in [0.0, -1.0, f64::NAN, f64::INFINITY] {
+        assert!(matches!(error(3, 4, Assignment::Tempered(temperature)), Error::Option { .. }));
+    }
+}

@@ -1,0 +1,329 @@
+//! `Fitter`: every start, method, policy and estimator; what was asked for is what comes out.
+
+use crate::samples::{assert_sound, dot, draw, paper_mixture, random_mixture, uniform_rows};
+use std::ops::ControlFlow;
+use vmfkit::source::{MemorySource, Source};
+use vmfkit::train::{Adam, Annealing, Fit, Status, Stop};
+use vmfkit::{
+    Block, ConcentrationEstimator, ConcentrationPolicy, Error, Fitter, Maximisation, Method, Mixture, Start, VonMisesFisher,
+};
+
+const POLICIES: [ConcentrationPolicy; 4] = [
+    ConcentrationPolicy::Free,
+    ConcentrationPolicy::Shared,
+    ConcentrationPolicy::Fixed(30.0),
+    ConcentrationPolicy::Shrunk { strength: 1.0 },
+];
+
+fn online() -> Method {
+    Method::OnlineEm { exponent: 0.7, offset: 1.0 }
+}
+
+fn sgd() -> Method {
+    Method::Sgd(Adam::new())
+}
+
+fn passes(passes: usize) -> Stop {
+    Stop { tolerance: None, passes }
+}
+
+fn paper_rows() -> Vec<f64> {
+    draw(&paper_mixture(), 1000, 1)
+}
+
+fn mean_ln_density(fit: &Fit, block: &Block) -> f64 {
+    fit.mixture.evaluate(block).unwrap().mean()
+}
+
+#[test]
+fn gradient_steps_and_em_reach_the_same_likelihood() {
+    let rows = paper_rows();
+    let block = Block::new(5, &rows).unwrap();
+    for policy in [ConcentrationPolicy::Free, ConcentrationPolicy::Shrunk { strength: 1.0 }, ConcentrationPolicy::Shared] {
+        let fit = |method| mean_ln_density(&Fitter::new(3).policy(policy).method(method).seed(2).fit(&block).unwrap(), &block);
+        let (em, sgd) = (fit(Method::default()), fit(sgd()));
+        assert!((sgd / em - 1.0).abs() < 1e-3, "{policy:?}: EM {em}, SGD {sgd}");
+    }
+    let truth = paper_mixture().evaluate(&block).unwrap().mean();
+    let best = mean_ln_density(&Fitter::new(3).policy(ConcentrationPolicy::Free).fit(&block).unwrap(), &block);
+    // Twice the gain in likelihood is chi-squared with 17 degrees of freedom.
+    assert!((0.0..0.025).contains(&(best - truth)), "{best} {truth}");
+}
+
+/// Small batches have resultants that are too long; what pulls concentrations together must not be fooled by them.
+#[test]
+fn gradient_steps_on_small_batches_are_not_drawn_to_higher_concentrations() {
+    let truth = random_mixture(4, 3, 20.0, 3);
+    let rows: Vec<f64> = draw(&truth, 4000, 4);
+    let block = Block::new(3, &rows).unwrap();
+    let fitter = || Fitter::new(4).start(Start::Mixture(truth.clone())).policy(ConcentrationPolicy::Shrunk { strength: 4.0 });
+    let em = fitter().stop(passes(100)).fit(&block).unwrap().mixture;
+    let steps = fitter().method(sgd()).batch(16).fit(&block).unwrap().mixture;
+    for (x, y) in steps.components().iter().zip(em.components()) {
+        let ratio = x.concentration() / y.concentration();
+        assert!((ratio - 1.0).abs() < 0.03, "{ratio}");
+    }
+}
+
+/// Rows of a pipe: gone once they are read.
+struct Pipe<'a> {
+    rows: &'a [f64],
+    dim: usize,
+    next: usize,
+    block: usize,
+}
+
+impl Source for Pipe<'_> {
+    fn dim(&self) -> usize {
+        self.dim
+    }
+
+    fn read_block(&mut self) -> vmfkit::Result<Option<Block<'_>>> {
+        let from = self.next;
+        self.next = (from + self.block * self.dim).min(self.rows.len());
+        if from == self.next { Ok(None) } else { Block::new(self.dim, &self.rows[from..self.next]).map(Some) }
+    }
+
+    fn rewind(&mut self) -> vmfkit::Result<()> {
+        if self.next == 0 { Ok(()) } else { Err(Error::CannotRewind) }
+    }
+}
+
+#[test]
+fn a_pipe_is_fitted_online_in_one_pass_and_refused_for_two() {
+    let rows: Vec<f64> = draw(&paper_mixture(), 20_000, 5);
+    let pipe = || Pipe { rows: &rows, dim: 5, next: 0, block: 500 };
+    let block = Block::new(5, &rows).unwrap();
+    let best = mean_ln_density(&Fitter::new(3).fit(&block).unwrap(), &block);
+    for method in [online(), sgd()] {
+        let fitter = || Fitter::new(3).method(method.clone());
+        let once = fitter().stop(passes(1)).fit_source(&mut pipe()).unwrap();
+        assert_eq!((once.status, once.weight, once.trace.len()), (Status::PassLimit, 20_000.0, 1));
+        let found = mean_ln_density(&once, &block);
+        assert!((found - best).abs() < 0.02, "{}: {found}, not {best}", method.name());
+        assert_eq!(fitter().stop(passes(2)).fit_source(&mut pipe()).unwrap_err(), Error::CannotRewind);
+    }
+    for method in [Method::default(), Method::HardEm, Method::StochasticEm, Method::KMeans] {
+        assert_eq!(Fitter::new(3).method(method).fit_source(&mut pipe()).unwrap_err(), Error::CannotRewind);
+    }
+    let empty = Fitter::new(3).method(online()).stop(passes(1)).fit_source(&mut Pipe { rows: &[], dim: 5, next: 0, block: 5 });
+    assert_eq!(empty.unwrap_err(), Error::NoRows { weight: 0.0 });
+}
+
+#[test]
+fn a_source_is_fitted_as_its_rows_in_memory_are() {
+    let rows = paper_rows();
+    let block = Block::new(5, &rows).unwrap();
+    let start = Start::Mixture(random_mixture(3, 5, 10.0, 6));
+    for method in [Method::default(), Method::HardEm, Method::KMeans] {
+        let fitter = || Fitter::new(3).start(start.clone()).method(method.clone());
+        let whole = fitter().fit(&block).unwrap();
+        for batch in [1, 37, 1000, 5000] {
+            let parts = fitter().fit_source(&mut MemorySource::new(block.clone()).batches(batch)).unwrap();
+            assert!((parts.objective() / whole.objective() - 1.0).abs() < 1e-10, "{} by {batch}", method.name());
+        }
+    }
+}
+
+/// A reflection of all rows reflects the fit.
+#[test]
+fn fits_turn_with_the_rows() {
+    let rows = paper_rows();
+    let axis = VonMisesFisher::along(vec![1.0, -2.0, 0.5, 0.3, 1.1], 1.0).unwrap().mean_direction().to_vec();
+    let turn = |x: &[f64]| {
+        let along = 2.0 * dot(x, &axis);
+        x.iter().zip(&axis).map(|(x, a)| x - along * a).collect::<Vec<f64>>()
+    };
+    let turned: Vec<f64> = rows.chunks_exact(5).flat_map(turn).collect();
+    let (block, turned) = (Block::new(5, &rows).unwrap(), Block::new(5, &turned).unwrap());
+    for method in [Method::default(), Method::HardEm, online(), Method::KMeans] {
+        for start in [Start::KMeans, Start::PlusPlus, Start::RandomRows] {
+            let fit = |block| Fitter::new(3).method(method.clone()).start(start.clone()).seed(7).fit(block).unwrap().mixture;
+            let (still, moved) = (fit(&block), fit(&turned));
+            for k in 0..3 {
+                let (x, y) = (&still.components()[k], &moved.components()[k]);
+                assert!((x.concentration() / y.concentration() - 1.0).abs() < 1e-6, "{} from {start:?}", method.name());
+                assert!(dot(&turn(x.mean_direction()), y.mean_direction()) > 1.0 - 1e-10);
+            }
+        }
+    }
+}
+
+#[test]
+fn every_start_leads_to_the_same_fit_of_well_separated_rows() {
+    let truth = paper_mixture();
+    let (mut rows, mut labels) = (vec![0.0; 5000], vec![0; 1000]);
+    truth.fill(8, 0, &mut rows, &mut labels).unwrap();
+    let block = Block::new(5, &rows).unwrap();
+    let directions = truth.components().iter().map(|c| c.mean_direction().to_vec()).collect();
+    let starts = [
+        Start::KMeans,
+        Start::PlusPlus,
+        Start::RandomRows,
+        Start::Random,
+        Start::Directions(directions),
+        Start::Labels(labels),
+        Start::Mixture(truth.clone()),
+    ];
+    let best = mean_ln_density(&Fitter::new(3).fit(&block).unwrap(), &block);
+    for start in starts {
+        for method in Method::all() {
+            let fit = Fitter::new(3).method(method.clone()).start(start.clone()).restarts(5).seed(9).fit(&block).unwrap();
+            let found = mean_ln_density(&fit, &block);
+            assert!((found / best - 1.0).abs() < 0.02, "{} from {start:?}: {found}, not {best}", method.name());
+        }
+    }
+}
+
+#[test]
+fn a_given_start_is_where_the_fit_begins() {
+    let rows = paper_rows();
+    let block = Block::new(5, &rows).unwrap();
+    let how = Maximisation::new().policy(ConcentrationPolicy::Free);
+    let fitted = Fitter::new(3).maximisation(how.clone()).stop(Stop { tolerance: Some(1e-12), passes: 500 }).fit(&block).unwrap();
+    let warm = Fitter::new(3).maximisation(how.clone()).start(Start::Mixture(fitted.mixture.clone())).fit(&block).unwrap();
+    assert_eq!((warm.status, warm.trace.len()), (Status::Converged, 2));
+    // Directions are kept; weights and concentrations come from the rows nearest to each.
+    let directions: Vec<Vec<f64>> = uniform_rows::<f64>(5, 3, 10).chunks_exact(5).map(<[f64]>::to_vec).collect();
+    let start = Start::Directions(directions.clone()).mixture(&block, 3, &how, 1).unwrap();
+    for (component, direction) in start.components().iter().zip(&directions) {
+        assert!(dot(component.mean_direction(), direction) > 1.0 - 1e-12);
+    }
+    // Labels make components of their rows.
+    let mut labels = vec![0; 1000];
+    fitted.mixture.assign(&block, &mut labels).unwrap();
+    let start = Start::Labels(labels.clone()).mixture(&block, 3, &how, 1).unwrap();
+    for k in 0..3u32 {
+        let count = labels.iter().filter(|label| **label == k).count() as f64;
+        assert!((start.weights()[k as usize] - count / 1000.0).abs() < 1e-12);
+    }
+    let error = |start: Start| start.mixture(&block, 3, &how, 1).unwrap_err();
+    assert_eq!(error(Start::Labels(vec![0; 999])), Error::LabelCount { expected: 1000, found: 999 });
+    assert!(matches!(error(Start::Labels(vec![3; 1000])), Error::Option { value: 3.0, .. }));
+    assert!(matches!(error(Start::Directions(directions[..2].to_vec())), Error::Option { value: 2.0, .. }));
+    assert!(error(Start::Directions(vec![vec![1.0, 0.0]; 3])) == Error::DimensionMismatch { expected: 2, found: 5 });
+    assert!(matches!(error(Start::Directions(vec![vec![0.0; 5]; 3])), Error::MeanDirection { .. }));
+    assert_eq!(error(Start::Mixture(random_mixture(3, 4, 1.0, 1))), Error::DimensionMismatch { expected: 5, found: 4 });
+    assert!(Start::KMeans.mixture(&block, 0, &how, 1).is_err());
+}
+
+#[test]
+fn the_best_of_the_restarts_is_kept() {
+    let rows: Vec<f64> = draw(&random_mixture(12, 3, 30.0, 11), 600, 12);
+    let block = Block::new(3, &rows).unwrap();
+    let mut ends = [f64::NAN; 8];
+    let fitter = || Fitter::new(12).start(Start::RandomRows).stop(passes(10)).seed(13);
+    let best = fitter()
+        .restarts(8)
+        .watch(|restart, pass, _| {
+            ends[restart] = pass.objective;
+            ControlFlow::Continue(())
+        })
+        .fit(&block)
+        .unwrap();
+    assert_eq!(best.objective(), ends.iter().copied().fold(f64::NEG_INFINITY, f64::max));
+    assert!(ends.iter().all(|end| end.is_finite()) && ends[1..].iter().any(|end| *end != ends[0]), "{ends:?}");
+    // The first of the restarts is the fit without any.
+    assert_eq!(fitter().fit(&block).unwrap().objective(), ends[0]);
+    assert_eq!(fitter().fit(&block).unwrap().mixture, fitter().fit(&block).unwrap().mixture);
+    let stopped = fitter().restarts(8).watch(|_, _, _| ControlFlow::Break(())).fit(&block).unwrap();
+    assert_eq!((stopped.status, stopped.trace.len()), (Status::Stopped, 1));
+}
+
+#[test]
+fn every_estimator_serves_every_policy() {
+    let rows = paper_rows();
+    let block = Block::new(5, &rows).unwrap();
+    for policy in [ConcentrationPolicy::Free, ConcentrationPolicy::Shared, ConcentrationPolicy::default()] {
+        let fit = |estimator| {
+            let how = Maximisation::new().policy(policy).estimator(estimator);
+            Fitter::new(3).maximisation(how).seed(1).fit(&block).unwrap().mixture
+        };
+        let exact = fit(ConcentrationEstimator::Exact);
+        for estimator in ConcentrationEstimator::ALL {
+            for (x, y) in fit(estimator).components().iter().zip(exact.components()) {
+                assert!((x.concentration() / y.concentration() - 1.0).abs() < 0.05, "{}", estimator.name());
+            }
+        }
+    }
+}
+
+#[test]
+fn fixed_weights_and_a_smallest_weight_are_kept_by_every_method() {
+    let truth = Mixture::new(vec![0.02, 0.38, 0.6], paper_mixture().components().to_vec()).unwrap();
+    let rows: Vec<f64> = draw(&truth, 1000, 14);
+    let block = Block::new(5, &rows).unwrap();
+    for method in Method::all() {
+        for weights in [vec![0.25, 0.25, 0.5], vec![0.0, 0.5, 0.5]] {
+            let start = Mixture::new(weights.clone(), truth.components().to_vec()).unwrap();
+            let how = Maximisation::new().fixed_weights(true);
+            let fitter = Fitter::new(3).method(method.clone()).maximisation(how).start(Start::Mixture(start));
+            assert_eq!(fitter.stop(passes(5)).fit(&block).unwrap().mixture.weights(), weights, "{}", method.name());
+        }
+        for (components, floor) in [(3, 0.1), (3, 1.0 / 3.0), (6, 0.01)] {
+            let how = Maximisation::new().smallest_weight(floor);
+            let mixture = Fitter::new(components).method(method.clone()).maximisation(how).fit(&block).unwrap().mixture;
+            assert_sound(&mixture, 1e10, method.name());
+            let smallest = mixture.weights().iter().copied().fold(1.0, f64::min);
+            assert!(smallest >= floor * (1.0 - 1e-12), "{}: {smallest}, not {floor}", method.name());
+        }
+    }
+}
+
+/// Method x policy x background: weights sum to 1, concentrations are within bounds, directions are unit, and a policy is kept.
+#[test]
+fn every_method_keeps_every_policy() {
+    let rows: Vec<f64> = draw(&paper_mixture().with_background(0.1).unwrap(), 600, 15);
+    let single: Vec<f32> = rows.iter().map(|x| *x as f32).collect();
+    let warm = Method::Em { annealing: Some(Annealing { from: 4.0, factor: 0.5 }) };
+    for block in [Block::new(5, &rows).unwrap(), Block::new(5, &single).unwrap()] {
+        for method in Method::all().into_iter().chain([warm.clone()]) {
+            for policy in POLICIES {
+                for background in [None, Some(0.1)] {
+                    let place = format!("{} {policy:?} {background:?}", method.name());
+                    let mut fitter = Fitter::new(4).method(method.clone()).policy(policy).stop(passes(8));
+                    if let Some(weight) = background {
+                        fitter = fitter.background(weight);
+                    }
+                    let fit = match fitter.fit(&block) {
+                        Err(Error::Option { .. }) if background.is_some() && method.name() == "kmeans" => continue,
+                        fit => fit.unwrap(),
+                    };
+                    assert_sound(&fit.mixture, 1e10, &place);
+                    assert_eq!((fit.mixture.has_background(), fit.trace.len()), (background.is_some(), 8), "{place}");
+                    assert!(fit.trace.iter().all(|pass| pass.objective.is_finite()), "{place}");
+                    let concentrations: Vec<f64> = fit.mixture.components()[..4].iter().map(|c| c.concentration()).collect();
+                    let (first, same) = (concentrations[0], |k: &f64| (k / concentrations[0] - 1.0).abs() < 1e-12);
+                    assert!(policy != ConcentrationPolicy::Shared || concentrations.iter().all(same), "{place}: {concentrations:?}");
+                    assert!(policy != ConcentrationPolicy::Fixed(30.0) || (same(&30.0) && (first - 30.0).abs() < 1e-12), "{place}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn options_outside_their_range_are_refused() {
+    let rows = paper_rows();
+    let block = Block::new(5, &rows).unwrap();
+    let wide = Maximisation::new().smallest_weight(0.4);
+    for fitter in [
+        Fitter::new(0),
+        Fitter::new(3).restarts(0),
+        Fitter::new(3).batch(0),
+        Fitter::new(3).background(1.0),
+        Fitter::new(3).background(f64::NAN),
+        Fitter::new(3).maximisation(wide),
+        Fitter::new(3).maximisation(Maximisation::new().smallest_weight(0.3)).background(0.1).method(sgd()),
+        Fitter::new(3).stop(passes(0)),
+        Fitter::new(3).method(Method::OnlineEm { exponent: 0.3, offset: 1.0 }),
+        Fitter::new(3).method(Method::KMeans).background(0.1),
+    ] {
+        let place = format!("{fitter:?}");
+        assert!(matches!(fitter.fit(&block), Err(Error::Option { .. })), "{place}");
+    }
+    for method in Method::all() {
+        assert_eq!(method.name().parse::<Method>().unwrap().name(), method.name());
+    }
+    assert!("lloyd".parse::<Method>().is_err());
+}

@@ -1,0 +1,354 @@
+//! The rules and their loop: EM climbs, gradients are slopes, online EM begins as EM, workers with bytes are one process, fits stop when told.
+
+use crate::samples::{accumulate, assert_sound, draw, paper_mixture, random_mixture, uniform_rows};
+use proptest::prelude::*;
+use proptest::test_runner::RngSeed;
+use std::ops::ControlFlow;
+use vmfkit::maximise::{Note, gradient, maximise};
+use vmfkit::source::MemorySource;
+use vmfkit::train::{Adam, Annealing, Em, Fit, OnlineEm, Rule, Status, Stop, Trainer, fit};
+use vmfkit::{Assignment, Block, ConcentrationPolicy, Error, Maximisation, Mixture, SufficientStats, VonMisesFisher};
+
+const POLICIES: [ConcentrationPolicy; 3] = [ConcentrationPolicy::Free, ConcentrationPolicy::Shared, ConcentrationPolicy::Fixed(25.0)];
+
+fn passes(passes: usize) -> Stop {
+    Stop { tolerance: None, passes }
+}
+
+fn run(block: &Block, start: &Mixture, rule: impl Rule + 'static, stop: Stop) -> Fit {
+    fit(&mut MemorySource::new(block.slice(0, block.len())), Trainer::new(start.clone(), rule, stop).unwrap()).unwrap()
+}
+
+/// The most by which a pass lowered the objective, relative to the size of what is summed; a restarted component may lower it.
+fn worst_descent(fit: &Fit) -> f64 {
+    let restarted: Vec<usize> =
+        fit.notes.iter().filter_map(|note| if let Note::Reseeded { pass, .. } = note { Some(*pass) } else { None }).collect();
+    let pairs = fit.trace.windows(2).enumerate().filter(|(at, _)| !restarted.contains(&(at + 1)));
+    pairs.fold(0.0, |worst, (_, pair)| {
+        let scale = 1.0 + pair[0].objective.abs() + pair[0].largest_concentration;
+        worst.max((pair[0].objective - pair[1].objective) / scale)
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 60, failure_persistence: None, rng_seed: RngSeed::Fixed(5), ..ProptestConfig::default() })]
+
+    /// Free, shared and fixed concentrations; soft and hard EM and k-means; with and without a background; in both precisions.
+    #[test]
+    fn em_and_its_relatives_never_lower_their_objective(
+        dim in 2usize..9, components in 1usize..7, rows in 5usize..600, ln_k in -1.0f64..6.0, background: bool, seed in 0u64..1000,
+    ) {
+        let truth = random_mixture(components, dim, ln_k.exp(), seed).with_background(0.2).unwrap();
+        let double: Vec<f64> = draw(&truth, rows, seed);
+        let single: Vec<f32> = double.iter().map(|x| *x as f32).collect();
+        // One concentration for all, so that the first step is within every policy's choice.
+        let directions = uniform_rows::<f64>(dim, components, seed + 1);
+        let densities = directions.chunks_exact(dim).map(|mu| VonMisesFisher::along(mu.to_vec(), 25.0).unwrap()).collect();
+        let mut start = Mixture::new(vec![1.0 / components as f64; components], densities).unwrap();
+        if background {
+            start = start.with_background(0.1).unwrap();
+        }
+        for (block, rounding) in [(Block::new(dim, &double).unwrap(), 1e-12), (Block::new(dim, &single).unwrap(), 1e-7)] {
+            for policy in POLICIES {
+                for assignment in [Assignment::Soft, Assignment::Hard, Assignment::Nearest] {
+                    let rule = Em::new().assignment(assignment).maximisation(Maximisation::new().policy(policy));
+                    let fit = run(&block, &start, rule, passes(15));
+                    let descent = worst_descent(&fit);
+                    prop_assert!(descent <= rounding, "{policy:?}, {assignment:?}: {descent:e} in {:?}", fit.trace);
+                    assert_sound(&fit.mixture, 1e10, "climbing");
+                }
+            }
+        }
+    }
+
+    /// Against differences of the mean log-likelihood, in logits, in directions and in ln concentrations.
+    #[test]
+    fn the_gradient_of_a_mixture_matches_differences(
+        dim in 2usize..7, components in 1usize..5, ln_k in -1.0f64..4.0, background: bool, seed in 0u64..1000,
+    ) {
+        let rows = uniform_rows::<f64>(dim, 30, seed);
+        let weights: Vec<f64> = (0..30).map(|i| f64::from(i % 4)).collect();
+        let block = Block::new(dim, &rows).unwrap().with_weights(&weights).unwrap();
+        let model = random_mixture(components, dim, ln_k.exp(), seed);
+        let model = if background { model.with_background(0.3).unwrap() } else { model };
+        let at = Point::of(&model);
+        let found = gradient(&accumulate(&model, &block, Assignment::Soft), &model);
+        let count = model.components().len();
+        let slope = |change: &dyn Fn(&mut Point, f64)| {
+            let h = 1e-5;
+            let moved = |by: f64| {
+                let mut point = at.clone();
+                change(&mut point, by);
+                point.mixture(background).evaluate(&block).unwrap().mean()
+            };
+            (moved(h) - moved(-h)) / (2.0 * h)
+        };
+        let room = 1e-7 * (1.0 + 4.0 * ln_k.exp());
+        for k in 0..count {
+            let difference = slope(&|point, by| point.logits[k] += by);
+            prop_assert!((difference - found.logits[k]).abs() < room, "logit {k}: {difference} {}", found.logits[k]);
+            if model.is_background(k) {
+                prop_assert!(found.ln_concentrations[k] == 0.0 && found.directions[k * dim..].iter().all(|g| *g == 0.0));
+                continue;
+            }
+            let difference = slope(&|point, by| point.ln_concentrations[k] += by);
+            prop_assert!((difference - found.ln_concentrations[k]).abs() < room);
+            for j in 0..dim {
+                let difference = slope(&|point, by| point.directions[k][j] += by);
+                prop_assert!((difference - found.directions[k * dim + j]).abs() < room);
+            }
+        }
+    }
+
+    #[test]
+    fn hostile_bytes_are_an_error_and_never_a_panic(
+        header in prop::collection::vec(any::<u64>(), 2), body in prop::collection::vec(any::<u8>(), 0..200),
+        small in prop::collection::vec(0u64..5, 2), cut in 0usize..200, place in 0usize..200, byte: u8,
+    ) {
+        let check = |bytes: &[u8]| {
+            if let Ok(stats) = SufficientStats::from_bytes(bytes) {
+                assert_eq!(stats.to_bytes(), bytes);
+                // What is taken can be used.
+                if stats.dim() == 3 && stats.components() == 2 {
+                    let _ = maximise(&stats, &random_mixture(2, 3, 5.0, 1), &Maximisation::new());
+                }
+            }
+        };
+        for sizes in [&header, &small] {
+            let sizes = sizes.iter().flat_map(|x| x.to_le_bytes());
+            check(&b"vmfstat1".iter().copied().chain(sizes).chain(body.iter().copied()).collect::<Vec<_>>());
+        }
+        check(&body);
+        let rows = uniform_rows::<f64>(3, 5, 2);
+        let mut bytes = accumulate(&random_mixture(2, 3, 5.0, 1), &Block::new(3, &rows).unwrap(), Assignment::Soft).to_bytes();
+        prop_assert!(SufficientStats::from_bytes(&bytes[..cut.min(bytes.len() - 1)]).is_err());
+        let place = place % bytes.len();
+        bytes[place] = byte;
+        check(&bytes);
+        bytes.push(byte);
+        prop_assert!(SufficientStats::from_bytes(&bytes).is_err());
+    }
+}
+
+/// A mixture in unconstrained parameters.
+#[derive(Clone)]
+struct Point {
+    logits: Vec<f64>,
+    directions: Vec<Vec<f64>>,
+    ln_concentrations: Vec<f64>,
+}
+
+impl Point {
+    fn of(mixture: &Mixture) -> Self {
+        Point {
+            logits: mixture.weights().iter().map(|w| w.ln()).collect(),
+            directions: mixture.components().iter().map(|c| c.mean_direction().to_vec()).collect(),
+            ln_concentrations: mixture.components().iter().map(|c| c.concentration().ln()).collect(),
+        }
+    }
+
+    fn mixture(&self, background: bool) -> Mixture {
+        let sum: f64 = self.logits.iter().map(|z| z.exp()).sum();
+        let mut weights: Vec<f64> = self.logits.iter().map(|z| z.exp() / sum).collect();
+        let parts = self.directions.iter().zip(&self.ln_concentrations);
+        let mut densities: Vec<_> = parts.map(|(mu, ln_k)| VonMisesFisher::along(mu.clone(), ln_k.exp()).unwrap()).collect();
+        if !background {
+            return Mixture::new(weights, densities).unwrap();
+        }
+        densities.pop();
+        let behind = weights.pop().unwrap();
+        weights.iter_mut().for_each(|w| *w /= 1.0 - behind);
+        Mixture::new(weights, densities).unwrap().with_background(behind).unwrap()
+    }
+}
+
+/// The largest sizes a header can state, where their product or its room in bytes overflows.
+#[test]
+fn impossible_sizes_of_statistics_are_refused() {
+    for (components, dim) in [(u64::MAX / 2, 2u64), (u64::MAX, 2), (u64::MAX / 4, 3), (1 << 61, 2), (1 << 60, 1 << 60), (0, 0), (1, 1)] {
+        let mut bytes = b"vmfstat1".to_vec();
+        bytes.extend(components.to_le_bytes());
+        bytes.extend(dim.to_le_bytes());
+        bytes.extend([0; 16]);
+        assert!(matches!(SufficientStats::from_bytes(&bytes), Err(Error::StatisticsBytes { .. })), "{components} x {dim}");
+    }
+    let mut stats = SufficientStats::zero(1, 2);
+    assert_eq!(SufficientStats::from_bytes(&stats.to_bytes()).unwrap(), stats);
+    stats.scale(f64::NAN);
+    assert!(SufficientStats::from_bytes(&stats.to_bytes()).is_err());
+}
+
+#[test]
+fn online_em_on_one_block_is_one_step_of_em() {
+    let truth = paper_mixture();
+    let rows: Vec<f64> = draw(&truth, 1000, 1);
+    let block = Block::new(5, &rows).unwrap();
+    let start = random_mixture(3, 5, 10.0, 2);
+    assert_eq!(run(&block, &start, OnlineEm::new(), passes(1)).mixture, run(&block, &start, Em::new(), passes(1)).mixture);
+}
+
+/// With steps of 1/t the running statistics are the mean of all blocks.
+#[test]
+fn online_em_with_steps_of_one_over_t_forgets_nothing() {
+    let mixture = random_mixture(1, 4, 20.0, 3);
+    let rows: Vec<f64> = draw(&mixture, 1000, 4);
+    let block = Block::new(4, &rows).unwrap();
+    let mut source = MemorySource::new(block.clone()).batches(90);
+    let rule = OnlineEm::new().exponent(1.0).offset(0.0);
+    let online = fit(&mut source, Trainer::new(mixture.clone(), rule, passes(1)).unwrap()).unwrap();
+    let mut means = SufficientStats::zero(1, 4);
+    for from in (0..1000).step_by(90) {
+        let mut part = SufficientStats::of_block(&block.slice(from, (from + 90).min(1000)));
+        part.scale(1.0 / part.weight());
+        means.merge(&part).unwrap();
+    }
+    let expected = maximise(&means, &mixture, &Maximisation::new()).unwrap().0.components()[0].concentration();
+    assert!((online.mixture.components()[0].concentration() / expected - 1.0).abs() < 1e-10);
+}
+
+/// Each worker has a slice of the rows, knows the model and the assignment, and answers with bytes.
+fn by_workers(block: &Block, start: &Mixture, rule: impl Rule + 'static, stop: Stop, slice: usize) -> Fit {
+    let mut trainer = Trainer::new(start.clone(), rule, stop).unwrap();
+    while trainer.status() == Status::Running {
+        for from in (0..block.len()).step_by(slice) {
+            let part = block.slice(from, (from + slice).min(block.len()));
+            let answer = accumulate(trainer.model(), &part, trainer.assignment()).to_bytes();
+            trainer.absorb(&SufficientStats::from_bytes(&answer).unwrap()).unwrap();
+        }
+        trainer.end_pass().unwrap();
+    }
+    trainer.into_fit()
+}
+
+#[test]
+fn workers_that_exchange_bytes_are_one_process_bit_for_bit() {
+    let truth = paper_mixture();
+    let rows: Vec<f32> = draw(&truth, 2000, 5);
+    let block = Block::new(5, &rows).unwrap();
+    let start = random_mixture(3, 5, 10.0, 6).with_background(0.05).unwrap();
+    let rules: [fn() -> Box<dyn Rule>; 5] = [
+        || Box::new(Em::new()),
+        || Box::new(Em::new().assignment(Assignment::Hard)),
+        || Box::new(Em::new().assignment(Assignment::Sampled { seed: 1 })),
+        || Box::new(OnlineEm::new()),
+        || Box::new(Adam::new()),
+    ];
+    for rule in rules {
+        let mut source = MemorySource::new(block.clone()).batches(300);
+        let one = fit(&mut source, Trainer::new(start.clone(), rule(), passes(5)).unwrap()).unwrap();
+        let many = by_workers(&block, &start, rule(), passes(5), 300);
+        assert_eq!(one.mixture, many.mixture);
+        assert_eq!(one.weight, 2000.0);
+        let objectives = |fit: &Fit| fit.trace.iter().map(|pass| pass.objective).collect::<Vec<_>>();
+        assert_eq!(objectives(&one), objectives(&many));
+    }
+}
+
+#[test]
+fn a_fit_ends_for_one_of_three_reasons() {
+    let rows: Vec<f64> = draw(&paper_mixture(), 500, 7);
+    let block = Block::new(5, &rows).unwrap();
+    let start = random_mixture(3, 5, 10.0, 8);
+    let trainer = |stop| Trainer::new(start.clone(), Em::new(), stop).unwrap();
+    let over = |trainer: Trainer| fit(&mut MemorySource::new(block.clone()), trainer).unwrap();
+    assert_eq!(trainer(Stop::default()).status(), Status::Running);
+    let limited = over(trainer(passes(3)));
+    assert_eq!((limited.status, limited.trace.len()), (Status::PassLimit, 3));
+    let stopped = over(trainer(passes(50)).watch(|pass, mixture| {
+        assert!(pass.objective.is_finite() && pass.seconds >= 0.0 && pass.temperature == 1.0);
+        let smallest = mixture.weights().iter().copied().fold(1.0, f64::min);
+        assert_eq!(pass.smallest_weight, smallest);
+        if pass.largest_concentration > 20.0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    }));
+    assert_eq!(stopped.status, Status::Stopped);
+    assert!(stopped.trace.len() < 50 && stopped.trace.last().unwrap().largest_concentration > 20.0);
+    // The first pass whose objective changes by less than the tolerance is the last.
+    let tolerance = 1e-4;
+    let converged = over(trainer(Stop { tolerance: Some(tolerance), passes: 100 }));
+    assert_eq!(converged.status, Status::Converged);
+    let small: Vec<bool> = converged
+        .trace
+        .windows(2)
+        .map(|pair| (pair[1].objective - pair[0].objective).abs() <= tolerance * pair[0].objective.abs())
+        .collect();
+    assert_eq!(small.iter().position(|small| *small), Some(small.len() - 1), "{small:?}");
+    assert_eq!(converged.objective(), converged.trace.last().unwrap().objective);
+    let names = [Status::Running, Status::Converged, Status::PassLimit, Status::Stopped].map(Status::name);
+    assert_eq!(names, ["running", "converged", "pass limit", "stopped"]);
+}
+
+#[test]
+fn annealing_ends_at_temperature_one_and_does_not_stop_before() {
+    let rows: Vec<f64> = draw(&paper_mixture(), 500, 9);
+    let block = Block::new(5, &rows).unwrap();
+    let start = random_mixture(3, 5, 10.0, 10);
+    let rule = Em::new().annealing(Annealing { from: 8.0, factor: 0.7 });
+    let warm = run(&block, &start, rule, Stop { tolerance: Some(1.0), passes: 100 });
+    let temperatures: Vec<f64> = warm.trace.iter().map(|pass| pass.temperature).collect();
+    assert_eq!((temperatures[0], warm.status), (8.0, Status::Converged));
+    assert!(temperatures.windows(2).all(|pair| pair[1] < pair[0] || pair == [1.0, 1.0]), "{temperatures:?}");
+    // Even a tolerance of 1 is met only by two passes at the last temperature.
+    assert_eq!(temperatures[temperatures.len() - 2..], [1.0, 1.0]);
+    for (from, factor) in [(0.5, 0.5), (f64::NAN, 0.5), (f64::INFINITY, 0.5), (2.0, 0.0), (2.0, 1.0), (2.0, f64::NAN)] {
+        let trainer = Trainer::new(start.clone(), Em::new().annealing(Annealing { from, factor }), passes(2)).unwrap();
+        assert!(matches!(fit(&mut MemorySource::new(block.clone()), trainer), Err(Error::Option { .. })), "{from} {factor}");
+    }
+}
+
+#[test]
+fn a_trainer_refuses_what_does_not_fit_and_stays_what_it_was() {
+    let rows: Vec<f64> = draw(&paper_mixture(), 100, 11);
+    let start = random_mixture(3, 5, 10.0, 12);
+    let block = Block::new(5, &rows).unwrap();
+    let rules: [fn() -> Box<dyn Rule>; 3] = [|| Box::new(Em::new()), || Box::new(OnlineEm::new()), || Box::new(Adam::new())];
+    for rule in rules {
+        let mut trainer = Trainer::new(start.clone(), rule(), passes(1)).unwrap();
+        assert_eq!(trainer.end_pass().unwrap_err(), Error::NoRows { weight: 0.0 });
+        for (components, dim) in [(2, 5), (4, 5), (3, 4), (3, 6), (0, 5)] {
+            let mut other = SufficientStats::zero(components, dim);
+            if components > 0 {
+                let rows = uniform_rows::<f64>(dim, 10, 13);
+                other = accumulate(&random_mixture(components, dim, 3.0, 14), &Block::new(dim, &rows).unwrap(), Assignment::Soft);
+            }
+            assert!(trainer.absorb(&other).is_err(), "{components} x {dim}");
+        }
+        assert_eq!(trainer.model(), &start);
+        trainer.absorb(&accumulate(&start, &block, Assignment::Soft)).unwrap();
+        assert_eq!(trainer.end_pass().unwrap(), Status::PassLimit);
+        let fit = trainer.into_fit();
+        assert_eq!(fit.weight, 100.0);
+        assert!((fit.objective() - start.evaluate(&block).unwrap().mean()).abs() < 1e-12);
+    }
+}
+
+#[test]
+fn options_outside_their_range_are_refused() {
+    let start = random_mixture(2, 3, 5.0, 15);
+    let refused = |stop| Trainer::new(start.clone(), Em::new(), stop).map(|_| ()).unwrap_err().to_string();
+    assert_eq!(refused(passes(0)), "the number of passes must be at least 1, found: `0`");
+    assert_eq!(refused(Stop { tolerance: Some(f64::NAN), passes: 1 }), "the tolerance must be at least 0, found: `NaN`");
+    assert_eq!(refused(Stop { tolerance: Some(-1.0), passes: 1 }), "the tolerance must be at least 0, found: `-1`");
+    let rows = uniform_rows::<f64>(3, 10, 16);
+    let stats = accumulate(&start, &Block::new(3, &rows).unwrap(), Assignment::Soft);
+    for rule in [
+        OnlineEm::new().exponent(0.5),
+        OnlineEm::new().exponent(1.1),
+        OnlineEm::new().exponent(f64::NAN),
+        OnlineEm::new().offset(-1.0),
+        OnlineEm::new().offset(f64::INFINITY),
+    ] {
+        assert!(matches!(rule.clone().next(&start, &stats), Err(Error::Option { .. })));
+    }
+    let how = Maximisation::new;
+    for how in [
+        how().policy(ConcentrationPolicy::Shrunk { strength: -1.0 }),
+        how().policy(ConcentrationPolicy::Shrunk { strength: f64::INFINITY }),
+        how().policy(ConcentrationPolicy::Fixed(f64::NAN)),
+        how().largest_concentration(0.0),
+        how().largest_concentration(1e16),
+        how().smallest_weight(0.6),
+        how().smallest_weight(f64::NAN),
+    ] {
+        assert!(matches!(maximise(&stats, &start, &how), Err(Error::Option { .. })), "{how:?}");
+    }
+}

@@ -1,0 +1,374 @@
+//! Figure 2: a mixture of three vMFs, drawn again and again and fitted by EM and by SGD; how far each fit is from the truth.
+
+use crate::{Spread, Verdict, largest};
+use anyhow::{Context, Result};
+use clap::Args;
+use kuva::plot::scatter::MarkerShape;
+use kuva::plot::{LinePlot, ScatterPlot, StripPlot};
+use kuva::render::annotations::ReferenceLine;
+use kuva::render::figure::Figure;
+use kuva::render::layout::{Layout, TickFormat};
+use kuva::render::plots::Plot;
+use rayon::prelude::*;
+use serde::Serialize;
+use std::f64::consts::FRAC_2_PI;
+use std::ops::ControlFlow;
+use std::path::PathBuf;
+use std::time::Instant;
+use vmfkit::metrics::ParameterErrors;
+use vmfkit::train::Adam;
+use vmfkit::{
+    Block, ConcentrationEstimator, ConcentrationPolicy, Fitter, Maximisation, Method, Mixture, Start, VonMisesFisher, bessel,
+};
+
+/// The paper's sample size.
+const ROWS: usize = 1000;
+
+/// How far apart the log-likelihoods of EM and SGD may end, and how far below the best of its sample a start may end that is not poor.
+const TOLERANCE: f64 = 1e-3;
+
+/// How many standard errors a mean error may be from its theory.
+const THEORY_TOLERANCE: f64 = 4.0;
+
+#[derive(Args)]
+pub struct Options {
+    /// Samples drawn and fitted.
+    #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u64).range(2..))]
+    seeds: u64,
+    /// The first seed; the others follow it.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Random starts of a fit, of which the best is kept.
+    #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..))]
+    starts: u64,
+    /// Where to draw the picture: .svg or .png.
+    #[arg(long)]
+    output: Option<PathBuf>,
+    /// Print JSON (with every sample's errors) instead of the table.
+    #[arg(long)]
+    json: bool,
+}
+
+/// alpha, mu and kappa: their errors' names.
+const ERRORS: [&str; 3] = ["e_alpha", "e_mu", "e_kappa"];
+
+/// A line of the table.
+struct Way {
+    name: &'static str,
+    /// EM with this estimator, or SGD.
+    em: Option<ConcentrationEstimator>,
+    /// The paper's start, or one start by k-means.
+    random: bool,
+    /// The paper's errors for its one sample.
+    paper: Option<[f64; 3]>,
+}
+
+const EM: usize = 0;
+const SGD: usize = 1;
+const WAYS: [Way; 5] = [
+    Way {
+        name: "EM (Banerjee)",
+        em: Some(ConcentrationEstimator::Banerjee),
+        random: true,
+        paper: Some([0.0300, 0.0788, 3.0259]),
+    },
+    Way { name: "SGD (Adam)", em: None, random: true, paper: Some([0.0289, 0.0774, 2.6013]) },
+    Way { name: "EM (exact)", em: Some(ConcentrationEstimator::Exact), random: true, paper: None },
+    Way { name: "EM (Banerjee)", em: Some(ConcentrationEstimator::Banerjee), random: false, paper: None },
+    Way { name: "SGD (Adam)", em: None, random: false, paper: None },
+];
+
+impl Way {
+    fn starts(&self, options: &Options) -> usize {
+        if self.random { options.starts as usize } else { 1 }
+    }
+
+    fn fit(&self, block: &Block, truth: &Mixture, seed: u64, options: &Options) -> Result<Outcome> {
+        let mut traces = vec![Vec::new(); self.starts(options)];
+        let method = if self.em.is_some() { Method::default() } else { Method::Sgd(Adam::new()) };
+        let how = Maximisation::new().estimator(self.em.unwrap_or_default()).policy(ConcentrationPolicy::Free);
+        let fit = Fitter::new(truth.components().len())
+            .method(method)
+            .maximisation(how)
+            .start(if self.random { Start::Random } else { Start::default() })
+            .restarts(self.starts(options))
+            .seed(seed)
+            .watch(|start, pass, _| {
+                traces[start].push(pass.objective);
+                ControlFlow::Continue(())
+            })
+            .fit(block)?;
+        let errors = ParameterErrors::between(truth, &fit.mixture)?;
+        Ok(Outcome {
+            errors: [errors.weights(), errors.mean_directions(), errors.concentrations()],
+            ln_likelihood: fit.mixture.evaluate(block)?.mean(),
+            mixture: fit.mixture,
+            traces,
+        })
+    }
+}
+
+/// One way's fit of one sample.
+struct Outcome {
+    errors: [f64; 3],
+    /// The mean of ln p over the rows.
+    ln_likelihood: f64,
+    mixture: Mixture,
+    /// ln p, a row, in each pass of each start.
+    traces: Vec<Vec<f64>>,
+}
+
+/// The paper's mixture.
+fn truth() -> Result<Mixture> {
+    let first = [0.3, -1.2, 2.3, 0.4, 2.1];
+    let components = vec![
+        VonMisesFisher::along(first.to_vec(), 100.0)?,
+        VonMisesFisher::new(vec![1.0, 0.0, 0.0, 0.0, 0.0], 50.0)?,
+        VonMisesFisher::along(first.map(|x| -x).to_vec(), 100.0)?,
+    ];
+    Ok(Mixture::new(vec![0.3, 0.4, 0.3], components)?)
+}
+
+/// What the mean errors tend to for components as far apart as these: estimates are normal with the variances alpha (1 - alpha)/N,
+/// (1 - mu_j^2)/(N alpha kappa A) and 1/(N alpha A'), and the mean of |normal| is sqrt(2/pi) of its standard deviation.
+fn theory(truth: &Mixture) -> [f64; 3] {
+    let mut sums = [0.0; 3];
+    for (alpha, component) in truth.weights().iter().zip(truth.components()) {
+        let (rows, kappa) = (ROWS as f64 * alpha, component.concentration());
+        let at = bessel::mean_length_and_slope(truth.dim(), kappa);
+        sums[0] += (alpha * (1.0 - alpha) / ROWS as f64).sqrt();
+        sums[1] += component.mean_direction().iter().map(|x| ((1.0 - x * x) / (rows * kappa * at.value)).sqrt()).sum::<f64>();
+        sums[2] += 1.0 / (rows * at.slope).sqrt();
+    }
+    sums.map(|sum| sum * FRAC_2_PI.sqrt())
+}
+
+/// What one way found in all samples.
+#[derive(Debug, Serialize)]
+struct Line {
+    name: &'static str,
+    start: &'static str,
+    starts: usize,
+    /// Of alpha, mu, kappa.
+    errors: [Spread; 3],
+    paper: Option<[f64; 3]>,
+    ln_likelihood: Spread,
+    /// Single starts, in all samples, that end more than 1e-3 below the best of the sample.
+    poor_starts: usize,
+    all_starts: usize,
+    /// Each sample's errors of alpha, mu, kappa.
+    samples: Vec<[f64; 3]>,
+}
+
+impl Line {
+    /// Whether each of the paper's errors lies between the least and the largest seen here.
+    fn holds_paper(&self) -> [bool; 3] {
+        let inside = |i: usize| self.paper.is_none_or(|paper| (self.errors[i].least..=self.errors[i].most).contains(&paper[i]));
+        [inside(0), inside(1), inside(2)]
+    }
+}
+
+struct Study {
+    lines: Vec<Line>,
+    theory: [f64; 3],
+    /// |l_SGD - l_EM| / |l_EM| of each sample.
+    apart: Vec<f64>,
+    /// The outcomes of the first sample, for the picture.
+    first: Vec<Outcome>,
+}
+
+impl Study {
+    fn new(options: &Options) -> Result<Self> {
+        let truth = truth()?;
+        let mut trials = (0..options.seeds)
+            .into_par_iter()
+            .map(|i| trial(&truth, options.seed.wrapping_add(i), options))
+            .collect::<Result<Vec<_>>>()?;
+        let line = |(at, way): (usize, &Way)| {
+            let poor = trials.iter().flat_map(|trial| trial[at].traces.iter().filter(|trace| is_poor(trace, trial)));
+            let of = |error: usize| Spread::of(trials.iter().map(move |trial| trial[at].errors[error]));
+            Line {
+                name: way.name,
+                start: if way.random { "random" } else { "k-means" },
+                starts: way.starts(options),
+                errors: [of(0), of(1), of(2)],
+                paper: way.paper,
+                ln_likelihood: Spread::of(trials.iter().map(|trial| trial[at].ln_likelihood)),
+                poor_starts: poor.count(),
+                all_starts: way.starts(options) * trials.len(),
+                samples: trials.iter().map(|trial| trial[at].errors).collect(),
+            }
+        };
+        let lines = WAYS.iter().enumerate().map(line).collect();
+        let apart = |trial: &Vec<Outcome>| (trial[SGD].ln_likelihood / trial[EM].ln_likelihood - 1.0).abs();
+        let apart = trials.iter().map(apart).collect();
+        Ok(Study { lines, theory: theory(&truth), apart, first: trials.swap_remove(0) })
+    }
+
+    fn verdicts(&self) -> Vec<Verdict> {
+        let apart = largest(self.apart.iter().copied());
+        let inside = [EM, SGD].map(|way| self.lines[way].holds_paper().into_iter().filter(|inside| *inside).count());
+        let off = |way: usize| {
+            largest((0..3).map(|error| {
+                let Line { errors, samples, .. } = &self.lines[way];
+                let standard_error = errors[error].deviation / (samples.len() as f64).sqrt();
+                ((errors[error].mean - self.theory[error]) / standard_error).abs()
+            }))
+        };
+        vec![
+            Verdict {
+                claim: format!("SGD and EM end within {TOLERANCE:e} of the same log-likelihood"),
+                found: format!("relative difference at most {apart:.1e}"),
+                holds: apart < TOLERANCE,
+            },
+            Verdict {
+                claim: "the paper's errors are among those of other samples".into(),
+                found: format!("{} of 3 (EM) and {} of 3 (SGD) lie in the range seen", inside[EM], inside[SGD]),
+                holds: inside == [3, 3],
+            },
+            Verdict {
+                claim: format!("mean errors are those of theory to {THEORY_TOLERANCE} standard errors"),
+                found: format!("at most {:.1} (EM) and {:.1} (SGD) away", off(EM), off(SGD)),
+                holds: off(EM) < THEORY_TOLERANCE && off(SGD) < THEORY_TOLERANCE,
+            },
+        ]
+    }
+}
+
+/// One sample, fitted every way.
+fn trial(truth: &Mixture, seed: u64, options: &Options) -> Result<Vec<Outcome>> {
+    let (mut rows, mut labels) = (vec![0.0; truth.dim() * ROWS], vec![0; ROWS]);
+    truth.fill(seed, 0, &mut rows, &mut labels)?;
+    let block = Block::new(truth.dim(), &rows)?;
+    WAYS.iter().map(|way| way.fit(&block, truth, seed, options).with_context(|| format!("{}, seed {seed}", way.name))).collect()
+}
+
+/// True for a start that ended below the best that any way found in the sample.
+fn is_poor(trace: &[f64], trial: &[Outcome]) -> bool {
+    let best = trial.iter().map(|outcome| outcome.ln_likelihood).fold(f64::NEG_INFINITY, f64::max);
+    !trace.last().is_some_and(|end| *end > best - TOLERANCE * best.abs())
+}
+
+/// Prints the table and its verdicts and draws the picture; true if all verdicts hold.
+pub fn run(options: &Options) -> Result<bool> {
+    let clock = Instant::now();
+    let study = Study::new(options)?;
+    let verdicts = study.verdicts();
+    let seconds = clock.elapsed().as_secs_f64();
+    if options.json {
+        let report = serde_json::json!({
+            "rows": ROWS, "seeds": options.seeds, "first_seed": options.seed, "seconds": seconds,
+            "ways": study.lines, "theory": study.theory, "ln_likelihoods_apart": study.apart, "verdicts": verdicts,
+        });
+        crate::show(&serde_json::to_string_pretty(&report)?)?;
+    } else {
+        let effort = format!("sample size {ROWS}, seeds {}, seconds {seconds:.1}", options.seeds);
+        crate::show(&format!("{}\n{effort}", table(&study, &verdicts)))?;
+    }
+    if let Some(path) = &options.output {
+        crate::draw(path, &picture(&study).render())?;
+    }
+    Ok(verdicts.iter().all(|verdict| verdict.holds))
+}
+
+/// An error with the digits that the paper gives it.
+fn number(error: usize, value: f64) -> String {
+    if error == 2 { format!("{value:.3}") } else { format!("{value:.4}") }
+}
+
+fn table(study: &Study, verdicts: &[Verdict]) -> String {
+    let column = |i: usize| format!("{:<30}", ERRORS[i]);
+    let mut lines = vec![
+        "Figure 2: errors of a mixture of three vMFs, d = 5, N = 1000: mean (standard deviation) least..most over the seeds".into(),
+        "|alpha - alpha*|, |mu - mu*| and |kappa - kappa*| summed over the components (and coordinates), as the paper's code does".into(),
+        "poor: single starts that end more than 1e-3 below the best log-likelihood of their sample".into(),
+        String::new(),
+        format!("estimator      start    kept  {}{}{}ln p a row  poor", column(0), column(1), column(2)),
+    ];
+    for line in &study.lines {
+        let cells = (0..3).map(|i| {
+            let Spread { mean, deviation, least, most } = line.errors[i];
+            let [mean, deviation, least, most] = [mean, deviation, least, most].map(|x| number(i, x));
+            format!("{:<30}", format!("{mean} ({deviation}) {least}..{most}"))
+        });
+        let kept = format!("1 of {}", line.starts);
+        lines.push(format!(
+            "{:<13}  {:<7}  {kept:<7}{}{:<10.5}  {} of {}",
+            line.name,
+            line.start,
+            cells.collect::<String>(),
+            line.ln_likelihood.mean,
+            line.poor_starts,
+            line.all_starts,
+        ));
+        if let Some(paper) = line.paper {
+            let holds = line.holds_paper();
+            let cell = |i: usize| format!("{} {}", number(i, paper[i]), if holds[i] { "in range" } else { "OUT OF RANGE" });
+            let cells: String = (0..3).map(|i| format!("{:<30}", cell(i))).collect();
+            lines.push(format!("  {:<29}{cells}", "the paper's one sample").trim_end().into());
+        }
+    }
+    let cells: String = (0..3).map(|i| format!("{:<30}", number(i, study.theory[i]))).collect();
+    lines.push(format!("{:<31}{cells}", "theory").trim_end().into());
+    lines.push(String::new());
+    lines.extend(verdicts.iter().map(Verdict::line));
+    lines.push(String::new());
+    lines.join("\n")
+}
+
+const COLORS: [&str; 2] = ["#4269d0", "#e8871e"];
+const PALE: [&str; 2] = ["#b9c7ee", "#f6d3ad"];
+
+/// Left: how EM and SGD climb in the first sample. Right: the errors of all samples.
+fn picture(study: &Study) -> Figure {
+    let mut climbs = Vec::new();
+    for (way, name) in [(EM, "EM"), (SGD, "SGD")] {
+        // Good starts last, so that they lie on top.
+        for poor in [true, false] {
+            let traces = study.first[way].traces.iter().filter(|trace| is_poor(trace, &study.first) == poor);
+            for (i, trace) in traces.enumerate() {
+                let points = trace.iter().enumerate().map(|(pass, objective)| (pass as f64 + 1.0, *objective));
+                let color = if poor { PALE[way] } else { COLORS[way] };
+                let line = LinePlot::new().with_data(points).with_color(color).with_stroke_width(1.6);
+                let legend = format!("{name}{}", if poor { ", poor starts" } else { "" });
+                climbs.push(Plot::Line(if i == 0 { line.with_legend(legend) } else { line }));
+            }
+        }
+    }
+    let climb = Layout::auto_from_plots(&climbs)
+        .with_title("The starts of the first sample")
+        .with_x_label("pass over the rows")
+        .with_y_label("mean ln p of a row")
+        .with_log_x();
+
+    let (mut strip, mut paper) = (StripPlot::new().with_jitter(0.25).with_point_size(3.0).with_marker_opacity(0.7), Vec::new());
+    let mut colors = Vec::new();
+    for (error, symbol) in ["alpha", "mu", "kappa"].into_iter().enumerate() {
+        for (way, name) in [(EM, "EM"), (SGD, "SGD")] {
+            let line = &study.lines[way];
+            let scaled = |value: f64| value / study.theory[error];
+            strip = strip.with_group(format!("{symbol}, {name}"), line.samples.iter().map(|sample| scaled(sample[error])));
+            paper.extend(line.paper.map(|paper| (paper.len() as f64, scaled(paper[error]))));
+            colors.push(COLORS[way]);
+        }
+    }
+    let paper = paper.into_iter().enumerate().map(|(group, (_, value))| (group as f64 + 1.0, value));
+    let paper = ScatterPlot::new().with_data(paper).with_color("#111111").with_size(5.0).with_marker(MarkerShape::Diamond);
+    let plots = vec![Plot::Strip(strip.with_group_colors(colors)), Plot::Scatter(paper.with_legend("the paper's sample"))];
+    let errors = Layout::auto_from_plots(&plots)
+        .with_title("Errors of all samples")
+        .with_y_label("L1 error / its expectation")
+        .with_y_axis_min(0.0)
+        .with_y_tick_format(TickFormat::Fixed(1))
+        .with_reference_line(ReferenceLine::horizontal(1.0).with_color("#666666"));
+    Figure::new(1, 2).with_plots(vec![climbs, plots]).with_layouts(vec![climb, errors]).with_cell_size(560.0, 420.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn options(seeds: u64) -> Options {
+        Options { seeds, seed: 1, starts: 10, output: None, json: false }
+    }
+}
