@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Checks that what `vmf sample` writes is what numpy reads: python3 testdata/check_with_numpy.py path/to/vmf"""
+"""Checks that what `vmf` writes is what numpy and safetensors read: python3 testdata/check_with_numpy.py path/to/vmf"""
 
 import json
 import subprocess
@@ -8,6 +8,7 @@ import tempfile
 from pathlib import Path
 
 import numpy as np
+from safetensors import safe_open
 
 vmf = str(Path(sys.argv[1]).resolve())
 
@@ -39,4 +40,28 @@ with tempfile.TemporaryDirectory() as folder:
         np.save(folder / f"{name}.npy", array)
         other = json.loads(run("fit", folder / f"{name}.npy", "--json"))
         assert abs(other["concentration"] / fitted["concentration"] - 1) < 1e-3, name
+    # A mixture: its file opens without us, and its numbers assign the rows as `vmf fit` does.
+    axes = np.eye(20)[:3]
+    for k, axis in enumerate(axes):
+        direction = ",".join(map(str, axis))
+        run("sample", "--mean-direction", direction, "--concentration", 60, "-n", 500, "--seed", k, "-o", folder / f"{k}.npy")
+    rows = np.concatenate([np.load(folder / f"{k}.npy") for k in range(3)])
+    np.save(folder / "rows.npy", rows)
+    fit = ("fit", folder / "rows.npy", "-k", 3, "--background", "-o", folder / "model.safetensors")
+    report = json.loads(run(*fit, "--labels", folder / "labels.npy", "--json"))
+    with safe_open(folder / "model.safetensors", "numpy") as file:
+        metadata = file.metadata()
+        model = {name: file.get_tensor(name) for name in file.keys()}
+    known = {"format": "vmfkit.mixture", "version": "1", "background": "true", "method": "em", "policy": "shrunk:1"}
+    assert known.items() <= metadata.items() and metadata["status"] == report["status"], metadata
+    weights, directions, concentrations = (model[name] for name in ("weights", "mean_directions", "concentrations"))
+    assert directions.shape == (4, 20) and model["trace"].shape == (report["passes"], 4)
+    assert all(tensor.dtype == np.float64 for tensor in model.values())
+    assert abs(weights.sum() - 1) < 1e-12 and np.allclose(np.linalg.norm(directions, axis=1), 1, atol=1e-14)
+    constants = [json.loads(run("constants", "--dim", 20, "--concentration", repr(float(c)), "--json")) for c in concentrations]
+    ln_normalizers = [answer["ln_normalizer"] for answer in constants]
+    logits = rows.astype(np.float64) @ (concentrations[:, None] * directions).T + ln_normalizers + np.log(weights)
+    labels = np.load(folder / "labels.npy")
+    assert labels.dtype == np.uint32 and (labels == logits.argmax(axis=1)).all()
+    assert abs(np.logaddexp.reduce(logits, axis=1).sum() - report["ln_likelihood"]) < 1e-8 * abs(report["ln_likelihood"])
 print("numpy reads what vmf writes, and vmf what numpy writes")

@@ -5,7 +5,7 @@ use clap::Args;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 use vmfkit::metrics::Agreement;
-use vmfkit::train::{Adam, Fit, Stop};
+use vmfkit::train::{Adam, Annealing, Fit, Stop};
 use vmfkit::{Block, ConcentrationPolicy, Fitter, Maximisation, Method, Mixture, Start};
 
 #[derive(Args)]
@@ -46,11 +46,11 @@ fn compare(options: &Options, block: &Block, labels: &[i64], seed: u64) -> anyho
         ("EM, free", policy(ConcentrationPolicy::Free)),
         ("EM, shared", policy(ConcentrationPolicy::Shared)),
         ("EM, shrunk, strength 0.1", policy(ConcentrationPolicy::Shrunk { strength: 0.1 })),
-        ("EM, shrunk, strength 1", policy(ConcentrationPolicy::Shrunk { strength: 1.0 })),
-        ("EM, shrunk, strength 10", policy(ConcentrationPolicy::Shrunk { strength: 10.0 })),
+        ("EM, shrunk, strength 0.01", policy(ConcentrationPolicy::Shrunk { strength: 0.01 })),
+        ("EM, annealed", from_kmeans().method(Method::Em { annealing: Some(Annealing { from: 10.0, factor: 0.8 }) })),
         ("hard EM", from_kmeans().method(Method::HardEm)),
         ("online EM", from_kmeans().method(online.clone())),
-        ("SGD", from_kmeans().method(Method::Sgd(Adam::new()))),
+        ("SGD", from_kmeans().method(Method::Sgd(Adam::new())).batch(256)),
     ];
     for (name, way) in ways {
         let clock = Instant::now();

@@ -43,7 +43,7 @@ pub enum Command {
     /// Draw rows from a density into a .npy or .csv file
     Sample(sample::Sample),
     /// Fit one density, or with -k a mixture, to the rows of a .npy, .csv or .tsv file
-    Fit(fit::Fit),
+    Fit(Box<fit::Fit>),
     /// Compare numbers of components by AIC, BIC, ICL and held-out rows
     Select(select::Select),
     /// Compare two labelings of the same rows: adjusted Rand index, mutual information, V, best matching

@@ -279,6 +279,12 @@ impl<'a> Block<'a> {
         Ok(self)
     }
 
+    /// The same rows, each counted once.
+    pub(crate) fn without_weights(mut self) -> Self {
+        self.weights = None;
+        self
+    }
+
     /// The length of a row.
     pub fn dim(&self) -> usize {
         self.dim

@@ -34,7 +34,7 @@ pub enum Method {
     },
     /// Stochastic gradient ascent.
     Sgd(Adam),
-    /// Spherical k-means; weights and concentrations are those of its clusters.
+    /// Spherical k-means, as a mixture with equal weights and one concentration, under which the nearest direction is the most probable.
     KMeans,
 }
 
@@ -259,7 +259,7 @@ impl<'a> Fitter<'a> {
             Method::Em { annealing: Some(annealing) } => Box::new(em().annealing(*annealing)),
             Method::HardEm => Box::new(em().assignment(Assignment::Hard)),
             Method::StochasticEm => Box::new(em().assignment(Assignment::Sampled { seed: seed ^ 0x7361_6d70 })),
-            Method::KMeans => Box::new(em().assignment(Assignment::Nearest)),
+            Method::KMeans => Box::new(em().assignment(Assignment::Nearest).maximisation(self.maximisation.of_k_means())),
             Method::OnlineEm { exponent, offset } => {
                 Box::new(OnlineEm::new().exponent(*exponent).offset(*offset).maximisation(self.maximisation.clone()))
             }
@@ -272,9 +272,7 @@ impl<'a> Fitter<'a> {
         let sample = self.batch_rows().max(if self.components == 1 { 1 } else { 64 * self.components });
         let needs_all = matches!(self.start, Start::Labels(_) | Start::Mixture(_));
         let mut buffer = Default::default();
-        // Of k-means only the seeds: the passes are the fit itself.
-        let start =
-            if matches!((&self.method, &self.start), (Method::KMeans, Start::KMeans)) { &Start::PlusPlus } else { &self.start };
+        let start = &self.start;
         let mixture = if self.method.is_online() && !needs_all && sample < block.len() {
             let mut rows: Vec<usize> = (0..block.len()).collect();
             let (chosen, _) = rows.partial_shuffle(&mut Stream::new(seed ^ 0x7361_6d70, 1), sample);

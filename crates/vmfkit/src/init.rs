@@ -1,6 +1,6 @@
 //! Where a fit begins: directions chosen among or beside the rows, refined by spherical k-means.
 
-use crate::block::Block;
+use crate::block::{Block, RowBuffer};
 use crate::distribution::VonMisesFisher;
 use crate::error::{Error, Result};
 use crate::maximise::{Maximisation, maximise};
@@ -8,14 +8,14 @@ use crate::mixture::{Assignment, Mixture, projections};
 use crate::sampler::{Sampler, Stream};
 use crate::source::MemorySource;
 use crate::stats::SufficientStats;
-use crate::train::{Em, Stop, Trainer, fit};
+use crate::train::{Em, Fit, Stop, Trainer, fit};
 use rand::RngExt;
 
 /// Where a fit begins.
 #[derive(Debug, Clone, Default, PartialEq)]
 #[non_exhaustive]
 pub enum Start {
-    /// Spherical k-means from greedy k-means++.
+    /// Spherical k-means from greedy k-means++: the best of five tries on a sample of the rows, then on all of them.
     #[default]
     KMeans,
     /// Greedy k-means++ on the sphere (Arthur and Vassilvitskii, 2007): rows far from those chosen before are likely.
@@ -35,6 +35,9 @@ pub enum Start {
 /// Seeds are chosen among at most this many rows for each component, and among all of few.
 const ROWS_PER_SEED: usize = 64;
 const SEED_ROWS: usize = 16_384;
+
+/// How often k-means begins anew on a sample; docs/default-policy.md tells what that gains.
+const TRIES: usize = 5;
 
 /// When k-means has done enough for a start.
 const KMEANS_STOP: Stop = Stop { tolerance: Some(1e-5), passes: 50 };
@@ -66,15 +69,48 @@ impl Start {
                 nearest_step(block, of_directions(directions.clone())?, how)
             }
             Start::RandomRows => nearest_step(block, of_directions(random_rows(block, components, &mut rng))?, how),
-            Start::PlusPlus => nearest_step(block, of_directions(plus_plus(block, components, &mut rng)?)?, how),
+            Start::PlusPlus => {
+                let mut buffer = RowBuffer::default();
+                let sample = sample(block, components, &mut rng, &mut buffer);
+                nearest_step(block, of_directions(plus_plus(&sample, components, &mut rng)?)?, how)
+            }
             Start::KMeans => {
-                let seeds = of_directions(plus_plus(block, components, &mut rng)?)?;
-                let rule = Em::new().assignment(Assignment::Nearest).maximisation(how.clone());
-                let mut source = MemorySource::new(block.slice(0, block.len()));
-                Ok(fit(&mut source, Trainer::new(seeds, rule, KMEANS_STOP)?)?.mixture)
+                let seeds = best_of_tries(block, components, how, &mut rng)?;
+                Ok(k_means(block, seeds, how)?.mixture)
             }
         }
     }
+}
+
+/// Spherical k-means to its end, as far as a start needs it.
+fn k_means(block: &Block, seeds: Mixture, how: &Maximisation) -> Result<Fit> {
+    let rule = Em::new().assignment(Assignment::Nearest).maximisation(how.of_k_means());
+    fit(&mut MemorySource::new(block.slice(0, block.len())), Trainer::new(seeds, rule, KMEANS_STOP)?)
+}
+
+/// What k-means finds on a sample of the rows, from the seeds with which it ends best.
+fn best_of_tries(block: &Block, components: usize, how: &Maximisation, rng: &mut Stream) -> Result<Mixture> {
+    let mut buffer = Default::default();
+    let sample = sample(block, components, rng, &mut buffer);
+    let mut best: Option<Fit> = None;
+    for _ in 0..TRIES {
+        let found = k_means(&sample, of_directions(plus_plus(&sample, components, rng)?)?, how)?;
+        if best.as_ref().is_none_or(|best| found.objective() > best.objective()) {
+            best = Some(found);
+        }
+    }
+    Ok(best.expect("at least one try").mixture)
+}
+
+/// Enough rows to choose seeds among.
+fn sample<'b>(block: &'b Block, components: usize, rng: &mut Stream, buffer: &'b mut RowBuffer) -> Block<'b> {
+    let most = SEED_ROWS.max(ROWS_PER_SEED * components);
+    if block.len() <= most {
+        return block.slice(0, block.len());
+    }
+    let rows: Vec<usize> = (0..most).map(|_| random_row(block.weights(), block.len(), rng)).collect();
+    // Drawn by weight, they count the same.
+    block.gather(&rows, buffer).without_weights()
 }
 
 /// Equal weights and concentrations of 1 for these directions.
@@ -163,18 +199,10 @@ fn random_rows(block: &Block, components: usize, rng: &mut Stream) -> Vec<Vec<f6
 
 /// Greedy k-means++: of 2 + ln K candidates, drawn by their distance 1 - cos from the seeds so far, the one that leaves the least total distance.
 fn plus_plus(block: &Block, components: usize, rng: &mut Stream) -> Result<Vec<Vec<f64>>> {
-    let most = SEED_ROWS.max(ROWS_PER_SEED * components);
-    let mut buffer = Default::default();
-    let block = if block.len() > most {
-        let rows: Vec<usize> = (0..most).map(|_| rng.random_range(0..block.len())).collect();
-        block.gather(&rows, &mut buffer)
-    } else {
-        block.slice(0, block.len())
-    };
     let weight = |row: usize| block.weights().map_or(1.0, |w| w[row]);
     let mut seeds = vec![block.row(random_row(block.weights(), block.len(), rng))];
     let mut distances = vec![0.0; block.len()];
-    projections(&block, &seeds, &mut distances)?;
+    projections(block, &seeds, &mut distances)?;
     distances.iter_mut().for_each(|t| *t = (1.0 - *t).max(0.0));
     let trials = 2 + (components as f64).ln() as usize;
     let mut candidate_distances = vec![0.0; block.len() * trials];
@@ -186,7 +214,7 @@ fn plus_plus(block: &Block, components: usize, rng: &mut Stream) -> Result<Vec<V
             false => random_row(block.weights(), block.len(), rng),
         };
         let candidates: Vec<Vec<f64>> = (0..trials).map(|_| block.row(draw())).collect();
-        projections(&block, &candidates, &mut candidate_distances)?;
+        projections(block, &candidates, &mut candidate_distances)?;
         let mut totals = vec![0.0; trials];
         for (row, projections) in candidate_distances.chunks_exact(trials).enumerate() {
             for (total, t) in totals.iter_mut().zip(projections) {

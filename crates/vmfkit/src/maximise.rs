@@ -19,9 +19,11 @@ pub enum ConcentrationPolicy {
     Shared,
     /// All components have this one.
     Fixed(f64),
-    /// Each has its own, drawn toward the shared one by a conjugate prior that weighs as much as `strength` average components.
+    /// Each has its own, drawn toward the shared one by a conjugate prior that weighs as much as `strength` (d/2)^2 rows: next to nothing in the
+    /// few dimensions of directional statistics, much in those of embeddings, where rows are no draws of a vMF and a free concentration
+    /// harms the clusters.
     Shrunk {
-        /// The prior's weight, in units of total weight / components.
+        /// The prior's weight, in units of (d/2)^2 rows.
         strength: f64,
     },
 }
@@ -66,7 +68,7 @@ impl std::str::FromStr for ConcentrationPolicy {
 }
 
 impl Default for ConcentrationPolicy {
-    /// docs/choosing-the-default.md has the experiment.
+    /// docs/default-policy.md has the experiment.
     fn default() -> Self {
         Self::Shrunk { strength: 1.0 }
     }
@@ -133,6 +135,15 @@ impl Maximisation {
     pub fn fixed_weights(mut self, fixed: bool) -> Self {
         self.fixed_weights = fixed;
         self
+    }
+
+    /// The M step of k-means: one concentration and weights that stay equal, so that the most probable component is the nearest.
+    pub(crate) fn of_k_means(&self) -> Self {
+        let policy = match self.policy {
+            ConcentrationPolicy::Fixed(concentration) => ConcentrationPolicy::Fixed(concentration),
+            _ => ConcentrationPolicy::Shared,
+        };
+        self.clone().policy(policy).fixed_weights(true)
     }
 
     /// How many numbers a fit of this mixture chooses.
@@ -219,6 +230,11 @@ impl std::fmt::Display for Note {
     }
 }
 
+/// What a prior of strength 1 weighs, MATH.md (14.4).
+pub(crate) fn prior_rows(dim: usize) -> f64 {
+    (0.5 * dim as f64).powi(2)
+}
+
 /// A component with less than this share of the rows' weight is empty.
 const EMPTY_SHARE: f64 = 1e-9;
 
@@ -262,7 +278,7 @@ pub fn maximise(stats: &SufficientStats, previous: &Mixture, how: &Maximisation)
             ConcentrationPolicy::Free => (length, complement),
             ConcentrationPolicy::Fixed(_) | ConcentrationPolicy::Shared => (1.0 - pooled_complement, pooled_complement),
             ConcentrationPolicy::Shrunk { strength } => {
-                let prior = strength * pooled_mass / fitted().count() as f64;
+                let prior = strength * prior_rows(stats.dim());
                 let mean = |own: f64, pooled: f64| (stats.mass(k) * own + prior * pooled) / (stats.mass(k) + prior);
                 (mean(length, 1.0 - pooled_complement), mean(complement, pooled_complement))
             }

@@ -130,8 +130,10 @@ pub struct Selection<'a> {
     stop: Stop,
     restarts: usize,
     seed: u64,
-    watch: Option<Box<dyn FnMut(&Candidate) + 'a>>,
+    watch: Option<Watch<'a>>,
 }
+
+type Watch<'a> = Box<dyn FnMut(&Candidate) + 'a>;
 
 /// What a background begins with.
 const BACKGROUND_WEIGHT: f64 = 0.05;

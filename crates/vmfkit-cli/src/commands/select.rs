@@ -190,7 +190,7 @@ impl Report<'_> {
     fn to_json(&self) -> String {
         let candidates: Vec<Value> = self.candidates.iter().map(|candidate| self.line_to_json(candidate)).collect();
         let recommended: Vec<Value> = self
-            .preferred(self.criterion)
+            .preferred(self.select.criterion)
             .map(|best| {
                 json!({
                     "components": best.components,

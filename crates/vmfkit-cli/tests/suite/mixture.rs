@@ -116,12 +116,12 @@ fn every_option_counts() {
         (
             "",
             "--policy free|--policy shared|--policy fixed:30|--policy shrunk:5|--estimator banerjee|--background|--background=0.2|\
-             --fixed-weights|--min-weight 0.2|--annealing 5,0.5|--max-passes 1|--tolerance 1e-12|--start random-rows|--seed 9",
+             --fixed-weights|--min-weight 0.2|--annealing 5,0.5|--max-passes 1|--tolerance 0.5|--start random-rows|--seed 9",
         ),
         ("--method online", "--step 0.9,1|--step 0.7,5|--batch 50|--no-shuffle|--max-passes 2"),
         (
             "--method sgd --max-passes 3",
-            "--learning-rate 0.2|--decay 0.5|--betas 0.8,0.99|--batch 32|--no-shuffle|--tolerance 0.5|--policy free|--fixed-weights",
+            "--learning-rate 0.2|--decay 0.5|--betas 0.8,0.99|--batch 32|--no-shuffle|--tolerance 0.5|--policy free|--fixed-weights|--min-weight 0.2",
         ),
     ] {
         let (before, mut seen) = (model(plain), std::collections::HashSet::new());

@@ -57,7 +57,7 @@ impl Mixture {
 
     /// The same mixture with a uniform background of this weight behind it; the other weights shrink to make room.
     pub fn with_background(self, weight: f64) -> Result<Self> {
-        if !(weight >= 0.0 && weight < 1.0) {
+        if !(0.0..1.0).contains(&weight) {
             return Err(Error::Option { option: "the weight of the background", range: "at least 0 and below 1", value: weight });
         }
         let Mixture { mut weights, mut components, background } = self.without_background();

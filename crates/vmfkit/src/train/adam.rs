@@ -3,7 +3,7 @@
 use super::{Cadence, Rule};
 use crate::distribution::VonMisesFisher;
 use crate::error::{Error, Result};
-use crate::maximise::{ConcentrationPolicy, Maximisation, Note, floored, gradient};
+use crate::maximise::{ConcentrationPolicy, Maximisation, Note, floored, gradient, prior_rows};
 use crate::mixture::{Assignment, Mixture};
 use crate::stats::SufficientStats;
 use crate::vector::{dot, norm};
@@ -21,6 +21,9 @@ pub struct Adam {
     epsilon: f64,
     maximisation: Maximisation,
     epochs: i32,
+    /// The rows' weight in this pass so far, and in the last whole one.
+    seen_weight: f64,
+    rows_weight: Option<f64>,
     state: Option<State>,
 }
 
@@ -33,6 +36,8 @@ impl Default for Adam {
             epsilon: 1e-8,
             maximisation: Maximisation::new().policy(ConcentrationPolicy::Free),
             epochs: 0,
+            seen_weight: 0.0,
+            rows_weight: None,
             state: None,
         }
     }
@@ -102,11 +107,12 @@ impl Adam {
                 fitted().collect::<Vec<_>>().into_iter().for_each(|k| slopes[k] = sum);
             }
             ConcentrationPolicy::Shrunk { strength } => {
-                let (count, mass): (usize, f64) = (fitted().count(), fitted().map(|k| stats.mass(k)).sum());
+                let mass: f64 = fitted().map(|k| stats.mass(k)).sum();
                 // Along the directions, not the resultants' own lengths: those of a small batch are too long on average.
                 let along = |k: usize| dot(stats.resultant(k), model.components()[k].mean_direction());
                 let pooled = fitted().map(along).sum::<f64>() / mass.max(f64::MIN_POSITIVE);
-                let share = strength / count as f64 * mass / stats.weight();
+                // The prior weighs against all rows, of which this is one batch: their weight is known when a pass has ended.
+                let share = strength * prior_rows(model.dim()) / self.rows_weight.unwrap_or(f64::INFINITY);
                 for k in fitted().collect::<Vec<_>>() {
                     let concentration = model.components()[k].concentration();
                     slopes[k] += share * concentration * (pooled - crate::bessel::mean_length(model.dim(), concentration));
@@ -183,6 +189,7 @@ impl Rule for Adam {
             self.check(count)?;
             self.state = Some(State::new(model, self.maximisation.policy, stats.weight()));
         }
+        self.seen_weight += stats.weight();
         let mut up = gradient(stats, model);
         self.couple(&mut up.ln_concentrations, model, stats);
         if self.maximisation.fixed_weights {
@@ -204,6 +211,7 @@ impl Rule for Adam {
 
     fn end_pass(&mut self) -> bool {
         self.epochs += 1;
+        self.rows_weight = Some(std::mem::take(&mut self.seen_weight));
         true
     }
 }

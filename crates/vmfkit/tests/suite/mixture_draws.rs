@@ -81,7 +81,16 @@ fn draws_fill_whole_rows_only() {
 fn draws_are_pinned() {
     let density = |mu: [f64; 2], k| VonMisesFisher::new(mu.to_vec(), k).unwrap();
     let mixture = Mixture::new(vec![0.5; 2], vec![density([1.0, 0.0], 2.0), density([0.0, -1.0], 50.0)]).unwrap();
-    let (mut rows, mut labels) = ([0.0; 6], [0; 3]);
+    let (mut rows, mut labels) = ([0f64; 6], [0; 3]);
     mixture.fill(42, 0, &mut rows, &mut labels).unwrap();
-    println!("{rows:?} {labels:?}");
+    let expected = [
+        0.07477910757368114,
+        -0.9972001228792965,
+        0.9067625525045692,
+        -0.42164164094097545,
+        0.049384671755440465,
+        -0.9987798326936759,
+    ];
+    assert!(rows.iter().zip(expected).all(|(x, y)| (x - y).abs() < 1e-14), "{rows:?}");
+    assert_eq!(labels, [1, 0, 1]);
 }

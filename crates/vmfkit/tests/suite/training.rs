@@ -9,7 +9,8 @@ use vmfkit::source::MemorySource;
 use vmfkit::train::{Adam, Annealing, Em, Fit, OnlineEm, Rule, Status, Stop, Trainer, fit};
 use vmfkit::{Assignment, Block, ConcentrationPolicy, Error, Maximisation, Mixture, SufficientStats, VonMisesFisher};
 
-const POLICIES: [ConcentrationPolicy; 3] = [ConcentrationPolicy::Free, ConcentrationPolicy::Shared, ConcentrationPolicy::Fixed(25.0)];
+const POLICIES: [ConcentrationPolicy; 3] =
+    [ConcentrationPolicy::Free, ConcentrationPolicy::Shared, ConcentrationPolicy::Fixed(25.0)];
 
 fn passes(passes: usize) -> Stop {
     Stop { tolerance: None, passes }
@@ -165,7 +166,9 @@ impl Point {
 /// The largest sizes a header can state, where their product or its room in bytes overflows.
 #[test]
 fn impossible_sizes_of_statistics_are_refused() {
-    for (components, dim) in [(u64::MAX / 2, 2u64), (u64::MAX, 2), (u64::MAX / 4, 3), (1 << 61, 2), (1 << 60, 1 << 60), (0, 0), (1, 1)] {
+    for (components, dim) in
+        [(u64::MAX / 2, 2u64), (u64::MAX, 2), (u64::MAX / 4, 3), (1 << 61, 2), (1 << 60, 1 << 60), (0, 0), (1, 1)]
+    {
         let mut bytes = b"vmfstat1".to_vec();
         bytes.extend(components.to_le_bytes());
         bytes.extend(dim.to_le_bytes());

@@ -28,7 +28,7 @@ Concentrations of a mixture (--policy):
   free         each component has its own: the maximum of the likelihood
   shared       all have the same
   fixed:KAPPA  all have this one
-  shrunk:S     each has its own, drawn to the shared one by a prior that weighs as much as S average components
+  shrunk:S     each has its own, drawn to the shared one by a prior that weighs as much as S (d/2)^2 rows
 
 Where a mixture begins (--start):
   kmeans            spherical k-means from greedy k-means++
@@ -98,7 +98,7 @@ impl Fit {
     fn check_options(&self, method: &str) -> Result<()> {
         let Fit { options, mixture, steps, .. } = self;
         const ITERATIVE: &[&str] = &["em", "hard", "stochastic", "online", "sgd", "kmeans"];
-        let table: [(bool, &str, &[&str]); 12] = [
+        let table: [(bool, &str, &[&str]); 11] = [
             (steps.learning_rate.is_some(), "--learning-rate", &["sgd"]),
             (steps.decay.is_some(), "--decay", &["sgd"]),
             (steps.betas.is_some(), "--betas", &["sgd"]),
@@ -107,7 +107,6 @@ impl Fit {
             (steps.step.is_some(), "--step", &["online"]),
             (mixture.annealing.is_some(), "--annealing", &["em"]),
             (mixture.background.is_some(), "--background", &["em", "hard", "stochastic", "online", "sgd"]),
-            (mixture.min_weight.is_some(), "--min-weight", &["em", "hard", "stochastic", "online", "kmeans"]),
             (steps.max_passes.is_some(), "--max-passes", ITERATIVE),
             (steps.tolerance.is_some(), "--tolerance", ITERATIVE),
             (steps.start.is_some(), "--start", ITERATIVE),
