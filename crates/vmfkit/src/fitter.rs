@@ -286,6 +286,11 @@ impl<'a> Fitter<'a> {
             start.mixture(block, self.components, &self.maximisation, seed)?
         };
         match self.background {
+            // Whatever the start says: k-means holds its weights, and they are equal.
+            _ if matches!(self.method, Method::KMeans) => {
+                let components = mixture.without_background().components().to_vec();
+                Mixture::new(vec![1.0 / components.len() as f64; components.len()], components)
+            }
             Some(weight) if !mixture.has_background() => mixture.with_background(weight),
             _ => Ok(mixture),
         }

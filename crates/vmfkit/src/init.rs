@@ -39,8 +39,9 @@ const SEED_ROWS: usize = 16_384;
 /// How often k-means begins anew on a sample; docs/default-policy.md tells what that gains.
 const TRIES: usize = 5;
 
-/// When k-means has done enough for a start.
-const KMEANS_STOP: Stop = Stop { tolerance: Some(1e-5), passes: 50 };
+/// When k-means has done enough for a try, and for a start: there it goes to its end, because what it leaves undone EM would do.
+const TRY_STOP: Stop = Stop { tolerance: Some(1e-5), passes: 30 };
+const START_STOP: Stop = Stop { tolerance: Some(1e-8), passes: 100 };
 
 impl Start {
     /// The first mixture of a fit of these rows; weights and concentrations are those of the rows nearest to each direction.
@@ -76,16 +77,16 @@ impl Start {
             }
             Start::KMeans => {
                 let seeds = best_of_tries(block, components, how, &mut rng)?;
-                Ok(k_means(block, seeds, how)?.mixture)
+                Ok(k_means(block, seeds, how, START_STOP)?.mixture)
             }
         }
     }
 }
 
-/// Spherical k-means to its end, as far as a start needs it.
-fn k_means(block: &Block, seeds: Mixture, how: &Maximisation) -> Result<Fit> {
+/// Spherical k-means.
+fn k_means(block: &Block, seeds: Mixture, how: &Maximisation, stop: Stop) -> Result<Fit> {
     let rule = Em::new().assignment(Assignment::Nearest).maximisation(how.of_k_means());
-    fit(&mut MemorySource::new(block.slice(0, block.len())), Trainer::new(seeds, rule, KMEANS_STOP)?)
+    fit(&mut MemorySource::new(block.slice(0, block.len())), Trainer::new(seeds, rule, stop)?)
 }
 
 /// What k-means finds on a sample of the rows, from the seeds with which it ends best.
@@ -94,7 +95,7 @@ fn best_of_tries(block: &Block, components: usize, how: &Maximisation, rng: &mut
     let sample = sample(block, components, rng, &mut buffer);
     let mut best: Option<Fit> = None;
     for _ in 0..TRIES {
-        let found = k_means(&sample, of_directions(plus_plus(&sample, components, rng)?)?, how)?;
+        let found = k_means(&sample, of_directions(plus_plus(&sample, components, rng)?)?, how, TRY_STOP)?;
         if best.as_ref().is_none_or(|best| found.objective() > best.objective()) {
             best = Some(found);
         }

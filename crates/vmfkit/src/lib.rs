@@ -1,4 +1,4 @@
-//! von Mises-Fisher (vMF) densities on the unit hypersphere, for people who work with embeddings.
+//! von Mises-Fisher (vMF) densities and mixtures on the unit hypersphere, for people who work with embeddings.
 //!
 //! A vMF is the normal distribution of directions: f(x) = C_d(k) exp(k mu . x) for unit vectors x, with a mean direction mu and a
 //! concentration k >= 0 (k = 0 is uniform; the larger, the tighter). This crate evaluates it, draws from it and fits it in any
@@ -34,10 +34,17 @@
 //! | [`sampler`] | [`Sampler`]: exact draws that depend on seed and row number alone |
 //! | [`block`] | [`Block`]: unit rows, checked once |
 //! | [`stats`] | [`SufficientStats`]: what every way of fitting reads; merging is addition |
-//! | [`estimate`] | concentration estimators, maximum likelihood, gradient |
-//! | [`train`] | iterative fitting: [`train::Adam`] |
+//! | [`source`] | [`source::Source`]: blocks of rows, pass after pass |
+//! | [`estimate`] | concentration estimators, maximum likelihood of one density |
 //! | [`inference`] | standard errors, intervals, cones, tests |
-//! | [`metrics`] | agreement of two labelings: ARI, NMI, V, best matching |
+//! | [`mixture`] | [`Mixture`]: densities, responsibilities, assignments, the E step |
+//! | [`maximise`] | the M step, concentration policies, the gradient |
+//! | [`train`] | [`train::Trainer`] and the rules it turns: EM, online EM, Adam |
+//! | [`init`] | [`Start`]: where a fit begins |
+//! | [`fitter`] | [`Fitter`]: a mixture from rows in one call |
+//! | [`select`] | choosing the number of components |
+//! | [`metrics`] | agreement of two labelings: ARI, NMI, V, best matching; errors of parameters |
+//! | [`model_file`] | a mixture as a safetensors file |
 //!
 //! Formulas are numbered in MATH.md at the root of the repository; comments cite the numbers.
 

@@ -1,11 +1,12 @@
 //! `Fitter`: every start, method, policy and estimator; what was asked for is what comes out.
 
-use crate::samples::{assert_sound, dot, draw, paper_mixture, random_mixture, uniform_rows};
+use crate::samples::{accumulate, assert_sound, dot, draw, paper_mixture, random_mixture, uniform_rows};
 use std::ops::ControlFlow;
 use vmfkit::source::{MemorySource, Source};
 use vmfkit::train::{Adam, Annealing, Fit, Status, Stop};
 use vmfkit::{
-    Block, ConcentrationEstimator, ConcentrationPolicy, Error, Fitter, Maximisation, Method, Mixture, Start, VonMisesFisher,
+    Assignment, Block, ConcentrationEstimator, ConcentrationPolicy, Error, Fitter, Maximisation, Method, Mixture, Start,
+    VonMisesFisher,
 };
 
 const POLICIES: [ConcentrationPolicy; 4] = [
@@ -167,13 +168,35 @@ fn every_start_leads_to_the_same_fit_of_well_separated_rows() {
         Start::Labels(labels),
         Start::Mixture(truth.clone()),
     ];
-    let best = mean_ln_density(&Fitter::new(3).fit(&block).unwrap(), &block);
+    let best_of = |method| Fitter::new(3).method(method).fit(&block).unwrap();
     for start in starts {
         for method in Method::all() {
             let fit = Fitter::new(3).method(method.clone()).start(start.clone()).restarts(5).seed(9).fit(&block).unwrap();
-            let found = mean_ln_density(&fit, &block);
+            let (found, best) = match method {
+                Method::KMeans => (fit.objective(), best_of(Method::KMeans).objective()),
+                _ => (mean_ln_density(&fit, &block), mean_ln_density(&best_of(Method::default()), &block)),
+            };
             assert!((found / best - 1.0).abs() < 0.02, "{} from {start:?}: {found}, not {best}", method.name());
         }
+    }
+}
+
+#[test]
+fn the_most_probable_component_of_k_means_is_the_nearest() {
+    let rows: Vec<f64> = draw(&random_mixture(6, 4, 20.0, 16), 800, 17);
+    let block = Block::new(4, &rows).unwrap();
+    let few = Start::Labels((0..800).map(|row| row % 3).collect());
+    let given = Start::Mixture(random_mixture(6, 4, 20.0, 18).with_background(0.3).unwrap());
+    for start in [Start::KMeans, Start::PlusPlus, Start::RandomRows, Start::Random, few, given] {
+        let mixture = Fitter::new(6).method(Method::KMeans).start(start.clone()).fit(&block).unwrap().mixture;
+        assert!(!mixture.has_background());
+        assert!(mixture.weights().iter().all(|weight| *weight == mixture.weights()[0]), "{start:?}");
+        let masses = |assignment| {
+            let stats = accumulate(&mixture, &block, assignment);
+            (0..6).map(|k| stats.mass(k)).collect::<Vec<_>>()
+        };
+        assert_eq!(masses(Assignment::Hard), masses(Assignment::Nearest), "{start:?}");
+        assert!(masses(Assignment::Nearest).iter().all(|mass| *mass > 0.0), "{start:?}");
     }
 }
 
@@ -256,8 +279,10 @@ fn fixed_weights_and_a_smallest_weight_are_kept_by_every_method() {
     let rows: Vec<f64> = draw(&truth, 1000, 14);
     let block = Block::new(5, &rows).unwrap();
     for method in Method::all() {
-        for weights in [vec![0.25, 0.25, 0.5], vec![0.0, 0.5, 0.5]] {
-            let start = Mixture::new(weights.clone(), truth.components().to_vec()).unwrap();
+        // K-means has equal weights, whatever it is told.
+        let given = if matches!(method, Method::KMeans) { vec![] } else { vec![[0.25, 0.25, 0.5], [0.0, 0.5, 0.5]] };
+        for weights in given {
+            let start = Mixture::new(weights.to_vec(), truth.components().to_vec()).unwrap();
             let how = Maximisation::new().fixed_weights(true);
             let fitter = Fitter::new(3).method(method.clone()).maximisation(how).start(Start::Mixture(start));
             assert_eq!(fitter.stop(passes(5)).fit(&block).unwrap().mixture.weights(), weights, "{}", method.name());
