@@ -63,7 +63,7 @@ impl Method {
             Method::default(),
             Method::HardEm,
             Method::StochasticEm,
-            Method::OnlineEm { exponent: 0.7, offset: 1.0 },
+            Method::OnlineEm { exponent: 0.6, offset: 1.0 },
             Method::Sgd(Adam::new()),
             Method::KMeans,
         ]

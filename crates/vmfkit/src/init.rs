@@ -15,7 +15,7 @@ use rand::RngExt;
 #[derive(Debug, Clone, Default, PartialEq)]
 #[non_exhaustive]
 pub enum Start {
-    /// Spherical k-means from greedy k-means++: the best of five tries on a sample of the rows, then on all of them.
+    /// Spherical k-means from greedy k-means++ on a sample of the rows (all, if they are few), the best of five tries.
     #[default]
     KMeans,
     /// Greedy k-means++ on the sphere (Arthur and Vassilvitskii, 2007): rows far from those chosen before are likely.
@@ -34,14 +34,13 @@ pub enum Start {
 
 /// Seeds are chosen among at most this many rows for each component, and among all of few.
 const ROWS_PER_SEED: usize = 64;
-const SEED_ROWS: usize = 16_384;
+const SEED_ROWS: usize = 8192;
 
 /// How often k-means begins anew on a sample; docs/default-policy.md tells what that gains.
 const TRIES: usize = 5;
 
-/// When k-means has done enough for a try, and for a start: there it goes to its end, because what it leaves undone EM would do.
-const TRY_STOP: Stop = Stop { tolerance: Some(1e-5), passes: 30 };
-const START_STOP: Stop = Stop { tolerance: Some(1e-8), passes: 100 };
+/// When k-means on the sample has done enough.
+const TRY_STOP: Stop = Stop { tolerance: Some(1e-5), passes: 50 };
 
 impl Start {
     /// The first mixture of a fit of these rows; weights and concentrations are those of the rows nearest to each direction.
@@ -57,6 +56,11 @@ impl Start {
         match self {
             Start::Mixture(mixture) if mixture.dim() != block.dim() => {
                 Err(Error::DimensionMismatch { expected: block.dim(), found: mixture.dim() })
+            }
+            Start::Mixture(mixture) if mixture.components().len() - usize::from(mixture.has_background()) != components => {
+                let found = mixture.components().len() - usize::from(mixture.has_background());
+                let option = "the number of components of the mixture to start from";
+                Err(Error::Option { option, range: "that of the fit, a background not counted", value: found as f64 })
             }
             Start::Mixture(mixture) => Ok(mixture.clone()),
             Start::Random => of_directions(random_directions(block.dim(), components, seed)?),
@@ -75,18 +79,9 @@ impl Start {
                 let sample = sample(block, components, &mut rng, &mut buffer);
                 nearest_step(block, of_directions(plus_plus(&sample, components, &mut rng)?)?, how)
             }
-            Start::KMeans => {
-                let seeds = best_of_tries(block, components, how, &mut rng)?;
-                Ok(k_means(block, seeds, how, START_STOP)?.mixture)
-            }
+            Start::KMeans => best_of_tries(block, components, how, &mut rng),
         }
     }
-}
-
-/// Spherical k-means.
-fn k_means(block: &Block, seeds: Mixture, how: &Maximisation, stop: Stop) -> Result<Fit> {
-    let rule = Em::new().assignment(Assignment::Nearest).maximisation(how.of_k_means());
-    fit(&mut MemorySource::new(block.slice(0, block.len())), Trainer::new(seeds, rule, stop)?)
 }
 
 /// What k-means finds on a sample of the rows, from the seeds with which it ends best.
@@ -95,7 +90,10 @@ fn best_of_tries(block: &Block, components: usize, how: &Maximisation, rng: &mut
     let sample = sample(block, components, rng, &mut buffer);
     let mut best: Option<Fit> = None;
     for _ in 0..TRIES {
-        let found = k_means(&sample, of_directions(plus_plus(&sample, components, rng)?)?, how, TRY_STOP)?;
+        let seeds = of_directions(plus_plus(&sample, components, rng)?)?;
+        let rule = Em::new().assignment(Assignment::Nearest).maximisation(how.of_k_means());
+        let mut source = MemorySource::new(sample.slice(0, sample.len()));
+        let found = fit(&mut source, Trainer::new(seeds, rule, TRY_STOP)?)?;
         if best.as_ref().is_none_or(|best| found.objective() > best.objective()) {
             best = Some(found);
         }

@@ -17,6 +17,9 @@ pub struct OnlineEm {
     offset: f64,
     maximisation: Maximisation,
     running: Option<SufficientStats>,
+    /// The rows' weight in this pass so far, and in the last whole one.
+    seen_weight: f64,
+    rows_weight: f64,
     blocks: usize,
     passes: usize,
     repairs: Repairs,
@@ -25,10 +28,12 @@ pub struct OnlineEm {
 impl Default for OnlineEm {
     fn default() -> Self {
         OnlineEm {
-            exponent: 0.7,
+            exponent: 0.6,
             offset: 1.0,
             maximisation: Maximisation::default(),
             running: None,
+            seen_weight: 0.0,
+            rows_weight: 0.0,
             blocks: 0,
             passes: 0,
             repairs: Repairs::default(),
@@ -37,7 +42,7 @@ impl Default for OnlineEm {
 }
 
 impl OnlineEm {
-    /// Steps of size (t + 1)^-0.7 with the default M step.
+    /// Steps of size (t + 1)^-0.6 with the default M step.
     pub fn new() -> Self {
         Self::default()
     }
@@ -88,13 +93,15 @@ impl Rule for OnlineEm {
     fn next(&mut self, model: &Mixture, stats: &SufficientStats) -> Result<(Mixture, Vec<Note>)> {
         self.check()?;
         self.blocks += 1;
+        self.seen_weight += stats.weight();
         let step = (self.blocks as f64 + self.offset).powf(-self.exponent);
         let running = match &mut self.running {
             None => self.running.insert(stats.clone()),
             Some(running) => {
-                // An M step sees ratios only, so the old part is scaled and the block added as it is.
+                // The old part is scaled and the block added as it is; then both stand for all rows, against which a prior weighs.
                 running.scale((1.0 - step) / step * (stats.weight() / running.weight()));
                 running.merge(stats)?;
+                running.scale(self.seen_weight.max(self.rows_weight) / running.weight());
                 running
             }
         };
@@ -104,6 +111,7 @@ impl Rule for OnlineEm {
 
     fn end_pass(&mut self) -> bool {
         self.passes += 1;
+        self.rows_weight = std::mem::take(&mut self.seen_weight);
         true
     }
 }

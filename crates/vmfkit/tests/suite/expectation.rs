@@ -142,6 +142,20 @@ fn single_precision_is_left_before_it_tells() {
     }
 }
 
+/// What is divided by a temperature below 1 is as large as a concentration above the limit.
+#[test]
+fn single_precision_is_left_for_cold_assignments_too() {
+    let mu = |turn: f64| (0..16).map(|i| (1.0 + f64::from(i)).sin() + turn * f64::from(i % 2)).collect();
+    let density = |turn| VonMisesFisher::along(mu(turn), 4000.0).unwrap();
+    let mixture = Mixture::new(vec![0.5; 2], vec![density(0.0), density(2e-5)]).unwrap();
+    let rows: Vec<f32> = draw(&mixture, 2000, 27);
+    let widened: Vec<f64> = rows.iter().map(|x| f64::from(*x)).collect();
+    let (single, double) = (Block::new(16, &rows).unwrap(), Block::new(16, &widened).unwrap());
+    let mass = |block| accumulate(&mixture, block, Assignment::Tempered(1e-3)).mass(0);
+    let (x, y) = (mass(&single), mass(&double));
+    assert!((x - y).abs() < 0.5, "{x}, not {y}");
+}
+
 /// Far apart, nearly every responsibility is 0 or 1 and rows are added one by one; close together, by a matrix product. A far-off third
 /// group in the same tile takes its rows from the one way to the other.
 #[test]

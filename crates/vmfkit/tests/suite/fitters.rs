@@ -17,7 +17,7 @@ const POLICIES: [ConcentrationPolicy; 4] = [
 ];
 
 fn online() -> Method {
-    Method::OnlineEm { exponent: 0.7, offset: 1.0 }
+    Method::OnlineEm { exponent: 0.6, offset: 1.0 }
 }
 
 fn sgd() -> Method {
@@ -65,6 +65,23 @@ fn gradient_steps_on_small_batches_are_not_drawn_to_higher_concentrations() {
     for (x, y) in steps.components().iter().zip(em.components()) {
         let ratio = x.concentration() / y.concentration();
         assert!((ratio - 1.0).abs() < 0.02, "{ratio}");
+    }
+}
+
+/// The last of the blocks has 32 rows only; a prior must not take it for all there is.
+#[test]
+fn online_em_weighs_a_prior_against_all_rows() {
+    let truth = random_mixture(5, 20, 40.0, 19);
+    let rows: Vec<f64> = draw(&truth, 39 * 512 + 32, 20);
+    let block = Block::new(20, &rows).unwrap();
+    let fitter = || Fitter::new(5).start(Start::Mixture(truth.clone())).policy(ConcentrationPolicy::Shrunk { strength: 10.0 });
+    let em = fitter().fit(&block).unwrap().mixture;
+    for count in [1, 20] {
+        let online = fitter().method(online()).stop(passes(count)).fit(&block).unwrap().mixture;
+        for (x, y) in online.components().iter().zip(em.components()) {
+            let ratio = x.concentration() / y.concentration();
+            assert!((ratio - 1.0).abs() < 0.05, "after {count} passes: {ratio}");
+        }
     }
 }
 

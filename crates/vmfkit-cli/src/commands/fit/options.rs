@@ -56,7 +56,7 @@ pub struct Steps {
     /// Forgetting factors of Adam's two moments [default: 0.9,0.99]
     #[arg(long, value_name = "B1,B2", value_parser = pair, allow_hyphen_values = true)]
     pub betas: Option<(f64, f64)>,
-    /// Step t of online has the size (t + OFFSET)^-EXPONENT [default: 0.7,1]
+    /// Step t of online has the size (t + OFFSET)^-EXPONENT [default: 0.6,1]
     #[arg(long, value_name = "EXPONENT,OFFSET", value_parser = pair, allow_hyphen_values = true)]
     pub step: Option<(f64, f64)>,
 }
