@@ -1,6 +1,7 @@
-# One command each: `make test` (everything that must hold), `make lint`, `make compare` (beside the peers), `make bench`.
+# One command each: `make test` (everything that must hold), `make lint`, `make compare` (beside the peers), `make quality` (labelled
+# data), `make bench`.
 .DELETE_ON_ERROR:
-.PHONY: test lint compare bench
+.PHONY: test lint compare quality bench
 
 VENV := .venv
 PYTHON := $(VENV)/bin/python
@@ -30,6 +31,12 @@ lint:
 compare: $(VENV)/compare-ready
 	cargo build --release -p compare --locked
 	$(PYTHON) compare/run.py $(RELEASE)/compare
+	$(PYTHON) compare/mixture.py $(RELEASE)/compare --output compare/MIXTURE.md
+
+# The tables of docs/quality.md, from the labelled data sets in the folder VMFKIT_DATA.
+quality: $(VENV)/compare-ready
+	cargo build --release -p compare --locked
+	$(PYTHON) compare/quality.py $(RELEASE)/compare $(VMFKIT_DATA) --output docs/quality.md
 
 bench:
 	cargo bench -p vmfkit
