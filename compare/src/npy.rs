@@ -1,4 +1,4 @@
-//! Arrays that the Python side has written: little endian, C order, of four types.
+//! Arrays that the Python side has written: little endian, C order, of three types.
 
 use anyhow::{Context, bail, ensure};
 use std::path::Path;

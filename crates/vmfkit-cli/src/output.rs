@@ -79,6 +79,20 @@ impl Output {
     }
 }
 
+/// Whether two results would be written over each other. Devices and pipes take both.
+pub fn is_same_file(one: &Path, other: &Path) -> bool {
+    // A file that is not there yet has a folder that is.
+    let place = |path: &Path| match fs::metadata(path) {
+        Ok(metadata) if !metadata.is_file() => None,
+        Ok(_) => fs::canonicalize(path).ok(),
+        Err(_) => {
+            let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+            Some(fs::canonicalize(folder).unwrap_or_else(|_| folder.to_owned()).join(path.file_name()?))
+        }
+    };
+    place(one).is_some_and(|place_of_one| place(other) == Some(place_of_one))
+}
+
 /// Writes a short text to standard output.
 pub fn print(text: impl AsRef<[u8]>) -> Result<()> {
     let mut output = Output::stdout();

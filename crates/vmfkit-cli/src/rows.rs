@@ -5,7 +5,7 @@ use crate::input::{self, Table};
 use crate::npy::Values;
 use crate::output;
 use anyhow::{Context, Result, anyhow};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use vmfkit::{Block, Error};
 
 /// What a command's help says about its file of rows.
@@ -47,9 +47,20 @@ impl RowArguments {
         input::display(&self.file)
     }
 
-    /// What was written for the file.
-    pub fn path(&self) -> &Path {
-        &self.file
+    /// What to write in a command for the same rows.
+    pub fn to_command(&self) -> String {
+        let columns = self.columns.as_ref().map(|names| names.join(","));
+        let weights = self.weights.as_ref().map(|path| path.display().to_string());
+        let options = [("columns", &columns), ("weight-column", &self.weight_column), ("weights", &weights)];
+        let mut command = quoted(&self.file.display().to_string());
+        for (option, value) in options {
+            if let Some(value) = value {
+                // Behind a blank it would be taken for an option.
+                let between = if value.len() > 1 && value.starts_with('-') { '=' } else { ' ' };
+                command.push_str(&format!(" --{option}{between}{}", quoted(value)));
+            }
+        }
+        if self.rescale { command + " --rescale" } else { command }
     }
 
     pub fn read(&self) -> Result<Table> {
@@ -106,6 +117,18 @@ impl Rows<'_> {
         let weight =
             if weight == rows as f64 { String::new() } else { format!(" of total weight {}", crate::format::readable(weight)) };
         format!("{}: {rows} rows of dimension {dim}{weight}", self.file)
+    }
+}
+
+/// A word as a shell wants it.
+fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_alphanumeric() || "-_./:,+=@".contains(c) || cfg!(windows) && c == '\\';
+    if !word.is_empty() && word.chars().all(plain) {
+        word.to_owned()
+    } else if cfg!(windows) {
+        format!("\"{word}\"")
+    } else {
+        format!("'{}'", word.replace('\'', r"'\''"))
     }
 }
 

@@ -32,7 +32,7 @@ pub enum Method {
         /// t0 in the step size (t + t0)^-a.
         offset: f64,
     },
-    /// Stochastic gradient ascent.
+    /// Stochastic gradient ascent; which concentrations and weights it may choose is up to the fitter's M step.
     Sgd(Adam),
     /// Spherical k-means, as a mixture with equal weights and one concentration, under which the nearest direction is the most probable.
     KMeans,
@@ -217,9 +217,12 @@ impl<'a> Fitter<'a> {
         self
     }
 
-    /// How many numbers the fit chooses.
-    pub fn free_parameters(&self, mixture: &Mixture) -> usize {
-        self.maximisation.free_parameters(mixture)
+    /// The M step that the method really uses: k-means has one concentration and equal weights, whatever was asked for.
+    pub fn maximisation_used(&self) -> Maximisation {
+        match self.method {
+            Method::KMeans => self.maximisation.of_k_means(),
+            _ => self.maximisation.clone(),
+        }
     }
 
     fn check(&self) -> Result<()> {
@@ -328,7 +331,8 @@ impl<'a> Fitter<'a> {
 
     /// Fits rows that come block by block; the start is made of the first block, so that should hold some dozens of rows a component.
     ///
-    /// With an online method and a single pass, rows are read once: that is how to fit a pipe.
+    /// With an online method and a single pass, rows are read once: that is how to fit a pipe. There is one start, and a batch is what the source
+    /// gives as a block: restarts, batch and shuffling are for rows in memory.
     pub fn fit_source(self, source: &mut dyn Source) -> Result<Fit> {
         self.check()?;
         let stop = self.stop_of_method();

@@ -10,6 +10,7 @@ use crate::source::MemorySource;
 use crate::stats::SufficientStats;
 use crate::train::{Em, Fit, Stop, Trainer, fit};
 use rand::RngExt;
+use rand::seq::SliceRandom;
 
 /// Where a fit begins.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -107,7 +108,7 @@ fn sample<'b>(block: &'b Block, components: usize, rng: &mut Stream, buffer: &'b
     if block.len() <= most {
         return block.slice(0, block.len());
     }
-    let rows: Vec<usize> = (0..most).map(|_| random_row(block.weights(), block.len(), rng)).collect();
+    let rows = draw_rows(block, most, rng);
     // Drawn by weight, they count the same.
     block.gather(&rows, buffer).without_weights()
 }
@@ -132,11 +133,11 @@ fn nearest_step(block: &Block, start: Mixture, how: &Maximisation) -> Result<Mix
     let (found, _) = maximise(&stats, &start, how)?;
     let components = start.components().iter().zip(found.components());
     let components = components.map(|(seed, found)| VonMisesFisher::along(seed.mean_direction().to_vec(), found.concentration()));
-    Mixture::new(even_if_zero(found.weights()), components.collect::<Result<_>>()?)
+    Mixture::new(raised(found.weights()), components.collect::<Result<_>>()?)
 }
 
 /// A start without any weight could never win a row.
-fn even_if_zero(weights: &[f64]) -> Vec<f64> {
+fn raised(weights: &[f64]) -> Vec<f64> {
     let least = 0.1 / weights.len() as f64;
     let raised: Vec<f64> = weights.iter().map(|w| w.max(least)).collect();
     let sum: f64 = raised.iter().sum();
@@ -184,16 +185,32 @@ fn pick(masses: impl Iterator<Item = f64>, total: f64, rng: &mut Stream) -> usiz
     last
 }
 
-fn random_rows(block: &Block, components: usize, rng: &mut Stream) -> Vec<Vec<f64>> {
-    let mut rows: Vec<usize> = Vec::with_capacity(components);
-    while rows.len() < components {
-        let row = random_row(block.weights(), block.len(), rng);
-        // Without repetition, as long as there are rows.
-        if rows.len() >= block.len() || !rows.contains(&row) || block.weights().is_some() {
-            rows.push(row);
-        }
+/// So many row numbers, each as likely as its weight says, with repetition.
+fn draw_rows(block: &Block, count: usize, rng: &mut Stream) -> Vec<usize> {
+    let Some(weights) = block.weights() else {
+        return (0..count).map(|_| rng.random_range(0..block.len())).collect();
+    };
+    let mut total = 0.0;
+    let mut sums = Vec::with_capacity(weights.len());
+    for weight in weights {
+        total += weight;
+        sums.push(total);
     }
-    rows.into_iter().map(|row| block.row(row)).collect()
+    let last = weights.iter().rposition(|w| *w > 0.0).expect("some row counts");
+    let draw = |_| {
+        let share = rng.random::<f64>() * total;
+        sums.partition_point(|sum| *sum <= share).min(last)
+    };
+    (0..count).map(draw).collect()
+}
+
+/// Rows by chance, none twice as long as there are others that count.
+fn random_rows(block: &Block, components: usize, rng: &mut Stream) -> Vec<Vec<f64>> {
+    let mut rows: Vec<usize> = (0..block.len()).filter(|&row| block.weights().is_none_or(|w| w[row] > 0.0)).collect();
+    let distinct = components.min(rows.len());
+    let mut chosen = rows.partial_shuffle(rng, distinct).0.to_vec();
+    chosen.extend(draw_rows(block, components - distinct, rng));
+    chosen.into_iter().map(|row| block.row(row)).collect()
 }
 
 /// Greedy k-means++: of 2 + ln K candidates, drawn by their distance 1 - cos from the seeds so far, the one that leaves the least total distance.

@@ -187,7 +187,7 @@ impl Maximisation {
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[non_exhaustive]
 pub enum Note {
-    /// No row is left to the component; its weight is 0 and its direction what it was.
+    /// No row is left to the component; its direction and concentration are what they were.
     Empty {
         /// Counted from 0.
         component: usize,
@@ -239,7 +239,10 @@ pub(crate) fn prior_rows(dim: usize) -> f64 {
 const EMPTY_SHARE: f64 = 1e-9;
 
 /// A component whose rows scatter less than this share of what all rows scatter about their directions has collapsed.
-const COLLAPSED_SHARE: f64 = 1e-3;
+pub(crate) const COLLAPSED_SHARE: f64 = 1e-3;
+
+/// Rows in f32 that are all equal have a complement of the mean length up to this, by the rounding of their length.
+const EQUAL_ROWS: f64 = 1e-7;
 
 /// The next mixture of EM and its relatives, and what there is to say of its components, MATH.md (14.3).
 ///
@@ -288,7 +291,7 @@ pub fn maximise(stats: &SufficientStats, previous: &Mixture, how: &Maximisation)
             _ => how.estimator.estimate(stats.dim(), length, complement).min(how.largest_concentration),
         };
         let own_complement = stats.shortfall(k) / stats.mass(k);
-        if own_complement < COLLAPSED_SHARE * pooled_complement || concentration >= how.largest_concentration {
+        if own_complement < (COLLAPSED_SHARE * pooled_complement).max(EQUAL_ROWS) || concentration >= how.largest_concentration {
             notes.push(Note::Collapsed { component: k, rows: stats.mass(k), concentration });
         }
         // Rows that cancel have no direction: any will do, the last one is known to be valid.
@@ -314,9 +317,8 @@ pub(crate) fn floored(mut weights: Vec<f64>, floor: f64) -> Vec<f64> {
         let low = weights.iter().filter(|w| **w <= floor).count();
         let rest: f64 = weights.iter().filter(|w| **w > floor).sum();
         let factor = (1.0 - floor * low as f64) / rest;
-        let before = low;
         weights.iter_mut().for_each(|w| *w = if *w <= floor { floor } else { *w * factor });
-        if !(rest > 0.0) || weights.iter().filter(|w| **w <= floor).count() == before {
+        if !(rest > 0.0) || weights.iter().filter(|w| **w <= floor).count() == low {
             return weights;
         }
     }
@@ -326,7 +328,7 @@ pub(crate) fn floored(mut weights: Vec<f64>, floor: f64) -> Vec<f64> {
 ///
 /// None if no other component's rows are spread at all.
 pub fn split_widest(mixture: &Mixture, stats: &SufficientStats, component: usize) -> Option<(Mixture, usize)> {
-    let others = (0..stats.components()).filter(|&k| k != component && !mixture.is_background(k));
+    let others = (0..stats.components()).filter(|&k| k != component && !mixture.is_background(k) && stats.mass(k) > 0.0);
     let widest = others.max_by(|&a, &b| stats.shortfall(a).total_cmp(&stats.shortfall(b)))?;
     let complement = stats.mean_length(widest).1;
     // Rows that differ by rounding alone cannot be told apart.
@@ -372,8 +374,12 @@ pub struct Gradient {
 }
 
 /// The gradient from the same statistics as every other estimate (Fisher's identity); a background's is 0 but for its logit.
+///
+/// # Panics
+/// If statistics and model differ in their components or dimension.
 pub fn gradient(stats: &SufficientStats, model: &Mixture) -> Gradient {
     let (components, dim) = (stats.components(), stats.dim());
+    assert!(components == model.components().len() && dim == model.dim(), "statistics of this model");
     let total: f64 = (0..components).map(|k| stats.mass(k)).sum();
     let mut gradient = Gradient {
         logits: (0..components).map(|k| stats.mass(k) / total - model.weights()[k]).collect(),

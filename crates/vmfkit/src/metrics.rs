@@ -245,9 +245,10 @@ impl ParameterErrors {
 /// Shortest augmenting paths (Jonker and Volgenant, doi:10.1007/BF02278710), O(rows^2 columns) for rows <= columns.
 ///
 /// # Panics
-/// If `cost` has not rows x columns entries.
+/// If `cost` has not rows x columns entries, or one that is not finite.
 pub fn cheapest_matching(cost: &[f64], rows: usize, columns: usize) -> Vec<Option<usize>> {
     assert_eq!(cost.len(), rows * columns, "a cost for each row and column");
+    assert!(cost.iter().all(|cost| cost.is_finite()), "finite costs");
     if rows > columns {
         let transposed: Vec<f64> = (0..columns).flat_map(|j| (0..rows).map(move |i| cost[i * columns + j])).collect();
         let mut matched = vec![None; rows];

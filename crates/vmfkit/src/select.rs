@@ -98,10 +98,9 @@ impl Candidate {
 /// makes worse clusters (docs/default-policy.md).
 pub fn best(candidates: &[Candidate], criterion: Criterion, policy: Option<ConcentrationPolicy>) -> Option<&Candidate> {
     let wanted = candidates.iter().filter(|candidate| policy.is_none_or(|policy| candidate.policy == policy));
-    wanted.filter(|c| c.score(criterion).is_some()).max_by(|a, b| {
-        let score = |candidate: &Candidate| candidate.score(criterion).unwrap_or(f64::NEG_INFINITY);
-        score(a).total_cmp(&score(b))
-    })
+    let scored = wanted.filter_map(|c| c.score(criterion).filter(|score| score.is_finite()).map(|score| (score, c)));
+    // Of equals the first, which has the fewest components.
+    scored.reduce(|best, next| if next.0 > best.0 { next } else { best }).map(|(_, candidate)| candidate)
 }
 
 /// Fits mixtures over a range of K, by policies and backgrounds.

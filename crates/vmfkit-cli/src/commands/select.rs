@@ -26,7 +26,9 @@ Each line of the table is a mixture fitted by EM to the rows that were not held 
   bic       -2 ln L + p ln n: finds the number of components, if the rows are a mixture
   icl       bic plus twice the entropy of the assignments: finds clusters that lie apart
   held-out  mean ln p of the held-out rows, the only one for which more is better
-Likelihoods compare numbers of components well and policies badly: a free concentration always fits better.
+Likelihoods compare numbers of components well and policies badly: a free concentration always fits better. The policy shrunk counts
+every concentration as a free parameter in aic, bic and icl, although its prior holds them together. All three take the
+total weight for the number of rows, in n as in ln L: weights that are twice as large say that there are twice as many rows.
 
 {FILES}"
     )
@@ -62,7 +64,7 @@ pub struct Select {
     /// Passes of a fit at most [default: 100]
     #[arg(long, value_name = "N")]
     max_passes: Option<usize>,
-    /// A fit stops when a pass changes the objective by less than this share of it [default: 1e-5]
+    /// A fit stops when a pass changes the mean objective of the rows by at most this share of it, as in the paper [default: 1e-5]
     #[arg(long, value_name = "SHARE", allow_hyphen_values = true)]
     tolerance: Option<f64>,
     /// What is held out and where fits begin depends on it
@@ -288,9 +290,10 @@ impl Report<'_> {
         let Candidate { components, policy, background, .. } = best;
         let (with, option) = if *background { (" and a background", " --background") } else { ("", "") };
         let plural = if *components == 1 { "" } else { "s" };
-        let file = self.select.rows.path().display();
+        let rows = self.select.rows.to_command();
+        let seed = if self.select.seed == 0 { String::new() } else { format!(" --seed {}", self.select.seed) };
         format!(
-            "{} prefers {components} component{plural}{with}: vmf fit {file} -k {components} --policy {policy}{option}\n",
+            "{} prefers {components} component{plural}{with}: vmf fit {rows} -k {components} --policy {policy}{option}{seed}\n",
             self.select.criterion.name()
         )
     }

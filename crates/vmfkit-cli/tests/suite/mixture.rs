@@ -76,8 +76,18 @@ fn threads_change_no_bit_of_a_model_file_and_seeds_do() {
         assert_eq!(workspace.read("a"), workspace.read("b"), "{method}");
         assert_ne!(workspace.read("a"), workspace.read("c"), "{method}");
     }
-    let [one, two] = [1, 2].map(|n| workspace.run(&format!("fit x.csv -k 5 --background --json --threads {n}")).success());
+    let [one, two] = [1, 2].map(|n| {
+        let mut fit = workspace.run(&format!("fit x.csv -k 5 --background --json --threads {n} -o {n}")).json();
+        let passes = fit["trace"].as_array_mut().unwrap();
+        // Times are never the same, so the model file has none.
+        let seconds: Vec<f64> =
+            passes.iter_mut().map(|pass| number(&pass.as_object_mut().unwrap().remove("seconds").unwrap())).collect();
+        assert!(seconds[0] > 0.0 && seconds.is_sorted(), "{seconds:?}");
+        fit
+    });
     assert_eq!(one, two);
+    assert_eq!(workspace.read("1"), workspace.read("2"));
+    assert!(!String::from_utf8_lossy(&workspace.read("1")).contains("seconds"));
 }
 
 #[test]
@@ -98,7 +108,8 @@ fn fits_begin_where_they_are_told() {
         "directions:directions.csv",
         "model:model.safetensors",
     ] {
-        let fit = workspace.run(&format!("fit x.csv -k 3 --start {start} --restarts 4 --tolerance 1e-9 --json")).json();
+        let restarts = if start.contains(':') { "" } else { "--restarts 4" };
+        let fit = workspace.run(&format!("fit x.csv -k 3 --start {start} {restarts} --tolerance 1e-9 --json")).json();
         assert!(number(&fit["ln_likelihood"]) > best - 0.1, "{start}: {} for {best}", fit["ln_likelihood"]);
     }
     // The mixture of a file goes in as it was, and its labels are component numbers.
@@ -138,6 +149,33 @@ fn every_option_counts() {
     assert_eq!(shared["components"][0]["concentration"], shared["components"][2]["concentration"]);
     let fixed = workspace.run("fit x.csv -k 3 --policy fixed:30 --json").json();
     assert_eq!((&fixed["components"][1]["concentration"], &fixed["policy"]), (&30.0.into(), &"fixed:30".into()));
+}
+
+/// K-means has one concentration and equal weights: 3 directions of 2 numbers and one concentration are free.
+#[test]
+fn k_means_is_described_as_what_it_is() {
+    let workspace = three_groups();
+    for (options, policy, free) in
+        [("", "shared", 7), ("--estimator banerjee", "shared", 7), ("--policy fixed:30", "fixed:30", 6)]
+    {
+        let command = format!("fit x.csv -k 3 --method kmeans {options} -o m.safetensors");
+        let fit = workspace.run(&format!("{command} --json")).json();
+        assert_eq!((&fit["policy"], &fit["free_parameters"]), (&policy.into(), &free.into()), "{options}");
+        let text = workspace.run(&command).success();
+        assert!(text.contains(&format!("by kmeans, concentrations {policy}: ")), "{text}");
+        assert!(text.contains(&format!("{free} free parameters")), "{text}");
+        assert!(String::from_utf8_lossy(&workspace.read("m.safetensors")).contains(policy), "{options}");
+    }
+}
+
+/// Where chance has a part, the same start may end elsewhere.
+#[test]
+fn restarts_that_differ_are_made() {
+    let workspace = three_groups();
+    for method in ["stochastic", "online", "sgd"] {
+        workspace.run(&format!("fit x.csv -k 3 --method {method} --start labels:truth.txt --restarts 2")).success();
+    }
+    workspace.run("fit x.csv -k 3 --start labels:truth.txt --restarts 1").success();
 }
 
 #[test]
@@ -192,6 +230,23 @@ fn options_that_do_not_go_together_are_named() {
         ("-k 3 --batch 9", "`--batch`\nhint: it goes with `--method sgd`, `--method online`"),
         ("-k 3 --method sgd --step 0.7,1", "`--method sgd` has no use for the option: `--step`"),
         ("-k 3 --method kmeans --background", "has no use for the option: `--background`"),
+        (
+            "-k 3 --method kmeans --policy free",
+            "`--method kmeans` has no use for the option: `--policy free`\nhint: it goes with `--method em`",
+        ),
+        ("-k 3 --method kmeans --policy shrunk", "has no use for the option: `--policy shrunk:1`"),
+        ("-k 3 --method kmeans --policy shared", "has no use for the option: `--policy shared`"),
+        ("-k 3 --method kmeans --fixed-weights", "has no use for the option: `--fixed-weights`"),
+        ("-k 3 --method kmeans --min-weight 0.1", "has no use for the option: `--min-weight`"),
+        (
+            "-k 3 --restarts 2 --start model:model.safetensors",
+            "`--method em` makes the same fit again from the start that is given, found: `--restarts 2`\nhint: ",
+        ),
+        ("-k 3 --restarts 3 --method hard --start labels:truth.txt", "`--method hard` makes the same fit again"),
+        ("-k 3 --restarts 9 --method kmeans --start directions:directions.csv", "found: `--restarts 9`"),
+        ("-k 3 -o new --labels new", "the model and the labels need a file each, found for both: `new`"),
+        ("-k 3 -o model.safetensors --labels ./model.safetensors", "need a file each, found for both: `model.safetensors`"),
+        ("-k 3 -o ./new --labels new", "need a file each"),
         ("-k 3 --method sgd --estimator sra", "no use for the option: `--estimator`"),
         ("-k 3 --method hard --annealing 2,0.5", "no use for the option: `--annealing`"),
         ("-k 3 --policy loose", "unknown policy `loose`: one of free, shared, fixed:CONCENTRATION, shrunk"),

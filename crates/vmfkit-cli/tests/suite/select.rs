@@ -47,6 +47,51 @@ fn policies_and_backgrounds_are_tried_in_turn() {
 }
 
 #[test]
+fn the_command_reads_the_same_rows() {
+    let workspace = three_groups();
+    let rows = String::from_utf8(workspace.read("x.csv")).unwrap();
+    let rows: String = rows.lines().skip(1).map(|line| format!("7,{line},2\n")).collect();
+    workspace.write("it's mine.csv", format!("n,x,y,z,w\n{rows}"));
+    workspace.write("weights of rows.csv", "1\n".repeat(600));
+    let run = |options: &[&str]| {
+        let output = workspace.command().args(["select", "it's mine.csv", "-k", "3"]).args(options).output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap().lines().last().unwrap().split_once(": ").unwrap().1.to_owned()
+    };
+    let commands = [
+        run(&["--columns", "x,y,z", "--weight-column", "w", "--rescale", "--seed", "4"]),
+        run(&["--columns", "x,y,z", "--weights", "weights of rows.csv"]),
+    ];
+    if cfg!(unix) {
+        let expected = [
+            r"vmf fit 'it'\''s mine.csv' --columns x,y,z --weight-column w --rescale -k 3 --policy shrunk:1 --seed 4",
+            r"vmf fit 'it'\''s mine.csv' --columns x,y,z --weights 'weights of rows.csv' -k 3 --policy shrunk:1",
+        ];
+        assert_eq!(commands, expected);
+        for command in commands {
+            let script = command.replacen("vmf", "\"$0\"", 1);
+            let mut shell = std::process::Command::new("sh");
+            let output =
+                shell.args(["-c", &script, env!("CARGO_BIN_EXE_vmf")]).current_dir(workspace.path(".")).output().unwrap();
+            assert!(output.status.success(), "{command}: {}", String::from_utf8_lossy(&output.stderr));
+        }
+    }
+}
+
+#[test]
+fn help_says_what_likelihoods_are_good_for() {
+    let workspace = three_groups();
+    let help = |command: &str| workspace.run(command).success().split_whitespace().collect::<Vec<_>>().join(" ");
+    let select = help("select --help");
+    for words in ["policies badly", "counts every concentration as a free parameter", "total weight for the number of rows"] {
+        assert!(select.contains(words), "`{words}` is missing in: {select}");
+    }
+    for help in [select, help("fit --help")] {
+        assert!(help.contains("changes the mean objective of the rows by at most this share of it, as in the paper"), "{help}");
+    }
+}
+
+#[test]
 fn threads_change_nothing_and_seeds_do() {
     let workspace = three_groups();
     let table = |more: &str| workspace.run(&format!("select x.csv -k 2:4 --json {more}")).success();

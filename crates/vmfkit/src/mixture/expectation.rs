@@ -51,8 +51,11 @@ const TILE: usize = 384;
 const TILES_PER_CHUNK: usize = 3;
 const CHUNKS: usize = 64;
 
-/// Above this concentration single precision is too coarse for k mu . x: its error, of about k sqrt(d) 2e-8, is 1e-3 here for d = 384.
-const SINGLE_PRECISION_LIMIT: f64 = 4096.0;
+/// The largest concentration at which rows of this dimension are multiplied in single precision: the error of k mu . x, of about k (1e-7 + sqrt(d) 2e-8),
+/// stays near 1e-3.
+fn single_precision_limit(dim: usize) -> f64 {
+    (8e4 / (dim as f64).sqrt()).min(4096.0)
+}
 
 /// Weights outside this range could overflow in a tile's sums, or vanish when multiplied by a small responsibility.
 const SINGLE_PRECISION_WEIGHTS: std::ops::Range<f64> = 1e-25..1e30;
@@ -424,7 +427,8 @@ fn tile_rows<'a, T: Real>(block: &'a Block, from: usize, to: usize, converted: &
 /// Adds a block to some statistics.
 pub(super) fn accumulate(mixture: &Mixture, block: &Block, assignment: Assignment, stats: &mut SufficientStats) {
     let coldness = if let Assignment::Tempered(temperature) = assignment { 1.0 / temperature } else { 1.0 };
-    let concentrated = || mixture.components().iter().any(|c| coldness * c.concentration() > SINGLE_PRECISION_LIMIT);
+    let limit = single_precision_limit(mixture.dim());
+    let concentrated = || mixture.components().iter().any(|c| coldness * c.concentration() > limit);
     let outsized = |w: &f64| *w > 0.0 && !SINGLE_PRECISION_WEIGHTS.contains(w);
     let single = || !block.weights().is_some_and(|weights| weights.iter().any(outsized)) && !concentrated();
     if matches!(block.rows(), Rows::F32(_)) && (assignment == Assignment::Nearest || single()) {

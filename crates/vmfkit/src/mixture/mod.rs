@@ -23,7 +23,8 @@ const WEIGHT_TOLERANCE: f64 = 1e-9;
 /// however it is fitted.
 ///
 /// What is told of rows (densities, responsibilities, assignments) is computed in double precision: ln p is right to about k 1e-15 for the largest
-/// concentration k. Statistics of f32 rows are computed in single precision, except where concentrations above 4096 would lose the answer.
+/// concentration k. Statistics of f32 rows are computed in single precision, except where k above 4096 or k sqrt(d) above 8e4 would lose the answer. A row whose length is off by e has logits
+/// that are off by k e, and a component a mean length that is off by e: rescale rows for concentrations of the order d/(2e).
 ///
 /// ```
 /// use vmfkit::{Block, Mixture, VonMisesFisher};

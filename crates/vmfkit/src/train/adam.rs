@@ -1,9 +1,10 @@
 //! Stochastic gradient ascent with Adam, the second estimator of Kim (2021).
 
 use super::{Cadence, Rule};
+use crate::bessel;
 use crate::distribution::VonMisesFisher;
 use crate::error::{Error, Result};
-use crate::maximise::{ConcentrationPolicy, Maximisation, Note, floored, gradient, prior_rows};
+use crate::maximise::{COLLAPSED_SHARE, ConcentrationPolicy, Maximisation, Note, floored, gradient, prior_rows};
 use crate::mixture::{Assignment, Mixture};
 use crate::stats::SufficientStats;
 use crate::vector::{dot, norm};
@@ -115,7 +116,7 @@ impl Adam {
                 let share = strength * prior_rows(model.dim()) / self.rows_weight.unwrap_or(f64::INFINITY);
                 for k in fitted().collect::<Vec<_>>() {
                     let concentration = model.components()[k].concentration();
-                    slopes[k] += share * concentration * (pooled - crate::bessel::mean_length(model.dim(), concentration));
+                    slopes[k] += share * concentration * (pooled - bessel::mean_length(model.dim(), concentration));
                 }
             }
         }
@@ -206,7 +207,9 @@ impl Rule for Adam {
         let first_rate = self.learning_rate.unwrap_or(if count == 1 { 0.01 } else { 0.1 });
         let rate = first_rate * self.decay.powi(self.epochs);
         state.moments.ascend(&mut state.parameters, up, rate, self.betas, self.epsilon);
-        Ok((state.mixture(model, &self.maximisation)?, Vec::new()))
+        let next = state.mixture(model, &self.maximisation)?;
+        let notes = self.rows_weight.map_or_else(Vec::new, |rows| notes_on(&next, rows, self.maximisation.largest_concentration));
+        Ok((next, notes))
     }
 
     fn end_pass(&mut self) -> bool {
@@ -214,6 +217,25 @@ impl Rule for Adam {
         self.rows_weight = Some(std::mem::take(&mut self.seen_weight));
         true
     }
+}
+
+/// What there is to say of the components of a mixture for this many rows: gradients repair nothing, but they need not be silent.
+fn notes_on(mixture: &Mixture, rows: f64, largest_concentration: f64) -> Vec<Note> {
+    let fitted = || (0..mixture.components().len()).filter(|&k| !mixture.is_background(k));
+    let concentration = |k: usize| mixture.components()[k].concentration();
+    let spread = |k: usize| bessel::mean_length_and_slope(mixture.dim(), concentration(k)).complement;
+    let pooled: f64 = fitted().map(|k| mixture.weights()[k] * spread(k)).sum();
+    let note = |component: usize| {
+        let rows = rows * mixture.weights()[component];
+        match () {
+            () if rows < 0.5 => Some(Note::Empty { component }),
+            () if spread(component) < COLLAPSED_SHARE * pooled || concentration(component) >= largest_concentration => {
+                Some(Note::Collapsed { component, rows, concentration: concentration(component) })
+            }
+            () => None,
+        }
+    };
+    fitted().filter_map(note).collect()
 }
 
 /// Adam's running moments of the gradient.

@@ -11,6 +11,7 @@ pub use em::{Annealing, Em};
 pub use local::fit;
 pub use online_em::OnlineEm;
 
+use crate::bessel;
 use crate::error::{Error, Result};
 use crate::maximise::Note;
 use crate::mixture::{Assignment, Mixture};
@@ -57,7 +58,8 @@ impl Rule for Box<dyn Rule> {
 /// When to stop.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Stop {
-    /// The objective changes by less than this share of itself in a pass; `None` stops at the last pass only.
+    /// The objective changes by less than this share of itself in a pass: the paper's rule, but with the log-likelihood taken relative to that of the
+    /// uniform density, because ln p of many dimensions is a large number that says nothing. `None` stops at the last pass only.
     pub tolerance: Option<f64>,
     /// Passes at most.
     pub passes: usize,
@@ -279,7 +281,8 @@ impl<'a> Trainer<'a> {
             temperature,
         };
         let settled = |before: &Pass, tolerance: f64| {
-            before.temperature == temperature && (pass.objective - before.objective).abs() <= tolerance * before.objective.abs()
+            let scale = (before.objective - self.baseline()).abs();
+            before.temperature == temperature && (pass.objective - before.objective).abs() <= tolerance * scale
         };
         let converged = may_stop && self.stop.tolerance.zip(self.trace.last()).is_some_and(|(t, before)| settled(before, t));
         self.trace.push(pass);
@@ -287,12 +290,17 @@ impl<'a> Trainer<'a> {
         self.last_weight = std::mem::take(&mut self.weight);
         let stopped = self.watch.as_mut().is_some_and(|watch| watch(&pass, &self.model).is_break());
         self.status = match () {
-            () if converged => Status::Converged,
             () if stopped => Status::Stopped,
+            () if converged => Status::Converged,
             () if self.trace.len() >= self.stop.passes => Status::PassLimit,
             () => Status::Running,
         };
         Ok(self.status)
+    }
+
+    /// What an objective is measured against: the log density of the uniform density, or for k-means no projection at all.
+    fn baseline(&self) -> f64 {
+        if self.rule.assignment() == Assignment::Nearest { 0.0 } else { bessel::ln_normalizer(self.model.dim(), 0.0) }
     }
 
     /// The mixture, and how it came about.

@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use vmfkit::mixture::Evaluation;
 use vmfkit::model_file::{self, Description};
 use vmfkit::train::{self, Pass};
-use vmfkit::{ConcentrationPolicy, Method, Mixture};
+use vmfkit::{ConcentrationPolicy, Maximisation, Method, Mixture};
 
 /// Components and notes that are printed; --json has them all.
 const COMPONENTS_SHOWN: usize = 20;
@@ -24,6 +24,7 @@ const NOTES_SHOWN: usize = 10;
 
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Options of a mixture (-k)")]
+#[group(id = "wishes_of_mixture")]
 pub struct Wishes {
     /// How the concentrations hang together: free, shared, fixed:KAPPA, shrunk or shrunk:STRENGTH [default: shrunk:1]
     #[arg(long, requires = "components")]
@@ -60,18 +61,27 @@ impl Fit {
         if [output, labels].into_iter().flatten().any(|path| path == Path::new("-")) {
             bail!("standard output is for the report, so the model and the labels need a file, found: `-`");
         }
+        if let (Some(model), Some(labels)) = (output, labels)
+            && output::is_same_file(model, labels)
+        {
+            bail!(
+                "the model and the labels need a file each, found for both: `{}`\nhint: `-o` names the file of the model, `--labels` that of the labels",
+                model.display()
+            );
+        }
         let table = self.rows.read()?;
         let context = || self.rows.name();
         let rows = self.rows.check(&table).with_context(context)?;
         let method = self.method_with_settings(method);
         let fitter = self.fitter(&method, &rows.block)?;
+        let used = fitter.maximisation_used();
         interrupt::be_patient();
         // Before the work: a folder that is missing should not be found out after it.
         let model_output = output.as_deref().map(Output::create).transpose()?;
         let labels_output = labels.as_deref().map(Output::create).transpose()?;
         let mut watch = Watch::new(!quiet, self.mixture.restarts.unwrap_or(1), self.stop(&method).passes);
         let fit = fitter.watch(move |restart, pass, _| watch.see(restart, pass)).fit(&rows.block).with_context(context)?;
-        let report = self.describe(&method, components, rows, fit).with_context(context)?;
+        let report = self.describe(&method, &used, components, rows, fit).with_context(context)?;
 
         if let Some(output) = model_output {
             write(output, model_file::to_bytes(&report.fit.mixture, &report.description))?;
@@ -85,17 +95,29 @@ impl Fit {
         if interrupt::asked() { Err(Interrupted.into()) } else { Ok(()) }
     }
 
-    fn describe<'a>(&self, method: &Method, components: u32, rows: Rows<'a>, fit: train::Fit) -> Result<Report<'a>> {
+    fn describe<'a>(
+        &self,
+        method: &Method,
+        used: &Maximisation,
+        components: u32,
+        rows: Rows<'a>,
+        fit: train::Fit,
+    ) -> Result<Report<'a>> {
         let mut description = Description::of(&fit);
         description.method = method.name().to_owned();
-        description.policy = self.mixture.policy.unwrap_or_default().to_string();
+        let policy = match method {
+            // Others than fixed ones were refused.
+            Method::KMeans => self.mixture.policy.unwrap_or(ConcentrationPolicy::Shared),
+            _ => self.mixture.policy.unwrap_or_default(),
+        };
+        description.policy = policy.to_string();
         description.seed = self.options.seed;
         // There is none in a gradient.
         if !matches!(method, Method::Sgd(_)) {
             description.estimator = self.options.estimator.unwrap_or_default().name().to_owned();
         }
         let evaluation = fit.mixture.evaluate(&rows.block)?;
-        let free_parameters = self.maximisation().free_parameters(&fit.mixture);
+        let free_parameters = used.free_parameters(&fit.mixture);
         Ok(Report { rows, components, fit, description, evaluation, free_parameters })
     }
 }
@@ -244,6 +266,7 @@ impl Report<'_> {
                     "smallest_weight": pass.smallest_weight,
                     "largest_concentration": pass.largest_concentration,
                     "temperature": pass.temperature,
+                    "seconds": pass.seconds,
                 })
             })
             .collect();

@@ -6,8 +6,9 @@ mod options;
 
 use crate::rows::{FILES, RowArguments};
 use anyhow::{Result, bail};
-use options::Options;
+use options::{Options, StartArgument};
 use std::sync::LazyLock;
+use vmfkit::ConcentrationPolicy;
 
 static AFTER_HELP: LazyLock<String> = LazyLock::new(|| {
     format!(
@@ -98,7 +99,11 @@ impl Fit {
     fn check_options(&self, method: &str) -> Result<()> {
         let Fit { options, mixture, steps, .. } = self;
         const ITERATIVE: &[&str] = &["em", "hard", "stochastic", "online", "sgd", "kmeans"];
-        let table: [(bool, &str, &[&str]); 11] = [
+        // One concentration and equal weights are what makes k-means of it.
+        const NOT_K_MEANS: &[&str] = &["em", "hard", "stochastic", "online", "sgd"];
+        let loose = mixture.policy.filter(|policy| !matches!(policy, ConcentrationPolicy::Fixed(_)));
+        let policy = loose.map_or(String::new(), |policy| format!("--policy {policy}"));
+        let table: [(bool, &str, &[&str]); 14] = [
             (steps.learning_rate.is_some(), "--learning-rate", &["sgd"]),
             (steps.decay.is_some(), "--decay", &["sgd"]),
             (steps.betas.is_some(), "--betas", &["sgd"]),
@@ -106,7 +111,10 @@ impl Fit {
             (steps.no_shuffle, "--no-shuffle", &["sgd", "online"]),
             (steps.step.is_some(), "--step", &["online"]),
             (mixture.annealing.is_some(), "--annealing", &["em"]),
-            (mixture.background.is_some(), "--background", &["em", "hard", "stochastic", "online", "sgd"]),
+            (mixture.background.is_some(), "--background", NOT_K_MEANS),
+            (loose.is_some(), &policy, NOT_K_MEANS),
+            (mixture.fixed_weights, "--fixed-weights", NOT_K_MEANS),
+            (mixture.min_weight.is_some(), "--min-weight", NOT_K_MEANS),
             (steps.max_passes.is_some(), "--max-passes", ITERATIVE),
             (steps.tolerance.is_some(), "--tolerance", ITERATIVE),
             (steps.start.is_some(), "--start", ITERATIVE),
@@ -119,6 +127,14 @@ impl Fit {
         }
         if options.estimator.is_some() && method == "sgd" {
             bail!("gradient steps have no use for the option: `--estimator`");
+        }
+        let restarts = mixture.restarts.unwrap_or(1);
+        let by_chance = steps.start.as_ref().is_none_or(StartArgument::is_by_chance);
+        if restarts > 1 && !by_chance && ["em", "hard", "kmeans"].contains(&method) {
+            bail!(
+                "`--method {method}` makes the same fit again from the start that is given, found: `--restarts {restarts}`\n\
+                 hint: fits differ with `--start kmeans`, `plusplus`, `random-rows` or `random`"
+            );
         }
         Ok(())
     }

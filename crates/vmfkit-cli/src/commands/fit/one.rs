@@ -16,6 +16,7 @@ const COORDINATES_SHOWN: usize = 6;
 
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Options of one density")]
+#[group(id = "wishes_of_one")]
 pub struct Wishes {
     /// Report the concentration with its small-sample bias taken out
     #[arg(long, conflicts_with_all = ["components", "estimator", "method"])]

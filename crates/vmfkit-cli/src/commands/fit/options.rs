@@ -38,7 +38,7 @@ pub struct Steps {
     /// Passes over the rows at most [default: 100, of online EM 20]
     #[arg(long, visible_alias = "epochs", value_name = "N")]
     pub max_passes: Option<usize>,
-    /// Stop when a pass changes the objective by less than this share of it [default: 1e-5; gradient steps make all passes]
+    /// Stop when a pass changes the mean objective of the rows by at most this share of it, as in the paper [default: 1e-5; gradient steps make all passes]
     #[arg(long, value_name = "SHARE", allow_hyphen_values = true)]
     pub tolerance: Option<f64>,
     /// Rows a step of sgd and online [default: of sgd 64, for one density 128; of online 16 a component, at least 512]
@@ -88,6 +88,11 @@ impl FromStr for StartArgument {
 }
 
 impl StartArgument {
+    /// Whether another seed makes another start.
+    pub fn is_by_chance(&self) -> bool {
+        matches!(self, Self::Chosen(_))
+    }
+
     fn read(&self, components: usize, block: &Block) -> Result<Start> {
         match self {
             Self::Chosen(start) => Ok(start.clone()),
