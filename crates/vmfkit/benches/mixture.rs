@@ -1,0 +1,42 @@
+//! One pass of each assignment over a thousand rows, on one thread.
+
+use divan::{Bencher, black_box, counter::ItemsCount};
+use vmfkit::{Assignment, Block, Mixture, Sampler, SufficientStats, VonMisesFisher};
+
+fn main() {
+    rayon::ThreadPoolBuilder::new().num_threads(1).build_global().expect("no pool yet");
+    divan::main();
+}
+
+const ROWS: usize = 1152;
+
+/// Dimension, components and concentration, as in text embeddings.
+const CASES: [(usize, usize, f64); 3] = [(100, 10, 66.0), (384, 100, 360.0), (768, 1000, 720.0)];
+
+fn pass(bencher: Bencher, (dim, components, concentration): (usize, usize, f64), assignment: Assignment) {
+    let mut directions = vec![0.0; dim * components];
+    Sampler::new(&VonMisesFisher::uniform(dim).expect("a sphere")).fill(1, 0, &mut directions).expect("whole rows");
+    let density = |direction: &[f64]| VonMisesFisher::along(direction.to_vec(), concentration).expect("a density");
+    let weights = vec![1.0 / components as f64; components];
+    let mixture = Mixture::new(weights, directions.chunks_exact(dim).map(density).collect()).expect("a mixture");
+    let (mut rows, mut labels) = (vec![0f32; ROWS * dim], vec![0; ROWS]);
+    mixture.fill(2, 0, &mut rows, &mut labels).expect("whole rows");
+    let block = Block::new(dim, &rows).expect("unit rows");
+    let mut stats = SufficientStats::zero(components, dim);
+    bencher.counter(ItemsCount::new(ROWS)).bench_local(|| mixture.accumulate(black_box(&block), assignment, &mut stats));
+}
+
+#[divan::bench(args = CASES)]
+fn soft(bencher: Bencher, case: (usize, usize, f64)) {
+    pass(bencher, case, Assignment::Soft);
+}
+
+#[divan::bench(args = CASES)]
+fn shared_among_many(bencher: Bencher, case: (usize, usize, f64)) {
+    pass(bencher, case, Assignment::Tempered(50.0));
+}
+
+#[divan::bench(args = CASES)]
+fn nearest(bencher: Bencher, case: (usize, usize, f64)) {
+    pass(bencher, case, Assignment::Nearest);
+}
