@@ -31,6 +31,7 @@ lint:
 compare: $(VENV)/compare-ready
 	cargo build --release -p compare --locked
 	$(PYTHON) compare/run.py $(RELEASE)/compare
+	cd compare && ../$(PYTHON) -m unittest --quiet test_mixture
 	$(PYTHON) compare/mixture.py $(RELEASE)/compare --output compare/MIXTURE.md
 
 # The tables of docs/quality.md, from the labelled data sets in the folder VMFKIT_DATA.
