@@ -1,6 +1,7 @@
 //! [`Mixture`]: densities, responsibilities and assignments of rows, and the E step of every way of fitting.
 
 mod expectation;
+mod log_sum_exp;
 mod products;
 
 pub use expectation::Assignment;
