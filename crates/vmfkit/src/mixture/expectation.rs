@@ -36,6 +36,11 @@ pub enum Assignment {
 }
 
 impl Assignment {
+    /// What logits are divided by: 1, but in annealing.
+    pub fn temperature(self) -> f64 {
+        if let Assignment::Tempered(temperature) = self { temperature } else { 1.0 }
+    }
+
     /// The same for another block of the same pass: draws do not repeat from block to block.
     pub fn for_block(self, number: u64) -> Self {
         match self {
@@ -81,7 +86,7 @@ impl<T: Real> Prepared<T> {
     /// Logits are k mu . x + ln weight + ln C, divided by the temperature; or mu . x alone for the nearest direction.
     fn new(mixture: &Mixture, assignment: Assignment) -> Self {
         let nearest = assignment == Assignment::Nearest;
-        let coldness = if let Assignment::Tempered(temperature) = assignment { 1.0 / temperature } else { 1.0 };
+        let coldness = 1.0 / assignment.temperature();
         let components = mixture.components();
         let scale = |k: usize| if nearest { 1.0 } else { coldness * components[k].concentration() };
         let panels = Panels::new(components.len(), mixture.dim(), |k, j| scale(k) * components[k].mean_direction()[j]);
@@ -187,7 +192,7 @@ impl<T: Real, const WIDTH: usize> TileWork<'_, T, WIDTH> {
     #[inline(always)]
     fn share<const FUSED: bool>(&mut self) -> f64 {
         let padded = self.prepared.padded();
-        let temperature = if let Assignment::Tempered(temperature) = self.assignment { temperature } else { 1.0 };
+        let temperature = self.assignment.temperature();
         let (mut objective, mut kept) = (0.0, [T::ZERO; WIDTH]);
         self.masses.clear();
         self.masses.resize(padded, 0.0);
@@ -327,7 +332,7 @@ fn tile_rows<'a, T: Real>(block: &'a Block, from: usize, to: usize, converted: &
 
 /// Adds a block to some statistics.
 pub(super) fn accumulate(mixture: &Mixture, block: &Block, assignment: Assignment, stats: &mut SufficientStats) {
-    let coldness = if let Assignment::Tempered(temperature) = assignment { 1.0 / temperature } else { 1.0 };
+    let coldness = 1.0 / assignment.temperature();
     let limit = single_precision_limit(mixture.dim());
     let concentrated = || mixture.components().iter().any(|c| coldness * c.concentration() > limit);
     let outsized = |w: &f64| *w > 0.0 && !SINGLE_PRECISION_WEIGHTS.contains(w);

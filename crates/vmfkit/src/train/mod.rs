@@ -264,7 +264,7 @@ impl<'a> Trainer<'a> {
         if !(self.weight > 0.0) {
             return Err(Error::NoRows { weight: self.weight });
         }
-        let temperature = if let Assignment::Tempered(temperature) = self.rule.assignment() { temperature } else { 1.0 };
+        let temperature = self.rule.assignment().temperature();
         if self.rule.cadence() == Cadence::EveryPass {
             let stats = std::mem::replace(&mut self.pass, SufficientStats::zero(0, self.model.dim()));
             let stepped = self.step(&stats);
