@@ -1,5 +1,7 @@
 //! What can go wrong: every variant carries the value and the place.
 
+use std::sync::Arc;
+
 /// The result of a fallible call of this crate.
 pub type Result<T> = std::result::Result<T, Error>;
 
@@ -198,6 +200,9 @@ pub enum Error {
         "these rows can be read only once, and this way of fitting reads them once a pass\nhint: online EM with one pass reads them once"
     )]
     CannotRewind,
+    /// A source could not give its rows.
+    #[error("{0}")]
+    Read(ReadFailure),
     /// An option is outside its range.
     #[error("{option} must be {range}, found: `{}`", plain(*value))]
     Option {
@@ -208,6 +213,43 @@ pub enum Error {
         /// What it was.
         value: f64,
     },
+}
+
+impl Error {
+    /// For the errors of sources outside this crate.
+    pub fn read(cause: impl std::error::Error + Send + Sync + 'static) -> Self {
+        Error::Read(ReadFailure(Arc::new(cause)))
+    }
+}
+
+/// Why a source could not give its rows; equal to itself and its copies only.
+#[derive(Debug, Clone)]
+pub struct ReadFailure(Arc<dyn std::error::Error + Send + Sync>);
+
+impl ReadFailure {
+    /// The source's own error.
+    pub fn cause(&self) -> &(dyn std::error::Error + Send + Sync + 'static) {
+        &*self.0
+    }
+}
+
+impl PartialEq for ReadFailure {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+/// With all causes, as in `x.npy: cannot be read: permission denied`.
+impl std::fmt::Display for ReadFailure {
+    fn fmt(&self, f: &mut std::fmt::Formatter) -> std::fmt::Result {
+        write!(f, "{}", self.0)?;
+        let mut cause = self.0.source();
+        while let Some(deeper) = cause {
+            write!(f, ": {deeper}")?;
+            cause = deeper.source();
+        }
+        Ok(())
+    }
 }
 
 /// A number as a person would write it: no three hundred zeros.

@@ -1,0 +1,38 @@
+//! [`Reader`]: one format.
+
+use crate::Batch;
+use crate::error::Result;
+
+/// How a file stores its numbers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Element {
+    /// Half precision (or bfloat16): too few bits for a row of unit length, so such rows are always rescaled.
+    F16,
+    /// Single precision.
+    F32,
+    /// Double precision, integers, or text.
+    F64,
+}
+
+/// What is known of a file before its rows are read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Schema {
+    /// Numbers in a row.
+    pub dim: usize,
+    /// How the numbers are stored.
+    pub element: Element,
+    /// Only entries that are not 0 are stored.
+    pub sparse: bool,
+    /// How many rows there are, where the file tells before its end.
+    pub rows: Option<u64>,
+}
+
+/// Rows of one file, in its own format.
+pub trait Reader: Send {
+    /// What is known of the file.
+    fn schema(&self) -> &Schema;
+    /// Replaces what is in `batch` by the next rows, at most `most` of them; no rows at the end, and only there.
+    fn read(&mut self, most: usize, batch: &mut Batch) -> Result<()>;
+    /// Back to the first row.
+    fn rewind(&mut self) -> Result<()>;
+}
