@@ -5,7 +5,7 @@
 //! that the number of threads does not change one bit.
 
 use super::Mixture;
-use super::log_sum_exp::{LnSum, add_bias, combine, first_place, runs, share_out, sum};
+use super::log_sum_exp::{LnSum, combine, exponentials, largest_of, mask, share_out};
 use super::products::{Packing, Panels, Real, Work, add_row, add_weighted_rows, row_products, with_best_instructions};
 use crate::block::{Block, Rows, Scalar, SparseRows};
 use crate::sampler::Stream;
@@ -50,8 +50,13 @@ impl Assignment {
     }
 }
 
-/// Rows that go through the products together: their products stay in the second-level cache, and sums in f32 stay short.
+/// Rows whose sums are taken in the precision of the kernel before they are added to statistics in f64: sums in f32 stay short.
 const TILE: usize = 384;
+
+/// Rows that go through the products together: few, so that they are still in the first-level cache for the second product, if the sums of all
+/// components are there too; or else a whole tile.
+const PIECE: usize = 48;
+const NEAR: usize = 1 << 14;
 
 /// A chunk has at least this many tiles, so that merging its statistics is a small part of making them, and a block at most this many chunks.
 const TILES_PER_CHUNK: usize = 3;
@@ -66,30 +71,44 @@ fn single_precision_limit(dim: usize) -> f64 {
 /// Weights outside this range could overflow in a tile's sums, or vanish when multiplied by a small responsibility.
 const SINGLE_PRECISION_WEIGHTS: std::ops::Range<f64> = 1e-25..1e30;
 
-/// Rows go through the log-sum-exp in groups of about this many values, which stay in the first-level cache: many exponentials at once
-/// hide each other's latency, also where a row has few.
-const GROUP: usize = 4096;
-
 /// Adding one row to one sum costs this many times what it costs within a matrix product.
-const SCATTER_COST: f64 = 4.0;
+const SCATTER_COST: f64 = 10.0;
 
 /// A mixture in the form that the kernels read.
 #[derive(Debug)]
 struct Prepared<T> {
-    panels: Panels<T>,
-    /// ln weight + ln C - shift for each component, -infinity for the padding.
+    directions: Directions<T>,
+    /// ln weight + ln C - shift for each component.
     bias: Vec<T>,
     shift: f64,
+    /// Rows that go through the products together.
+    piece: usize,
+}
+
+/// Mean directions times concentrations.
+#[derive(Debug)]
+enum Directions<T> {
+    /// One behind the other, for dense rows.
+    Dense(Vec<T>),
+    /// For sparse rows.
+    Sparse(Panels<T>),
 }
 
 impl<T: Real> Prepared<T> {
     /// Logits are k mu . x + ln weight + ln C, divided by the temperature; or mu . x alone for the nearest direction.
-    fn new(mixture: &Mixture, assignment: Assignment) -> Self {
+    fn new(mixture: &Mixture, assignment: Assignment, block: &Block) -> Self {
         let nearest = assignment == Assignment::Nearest;
         let coldness = 1.0 / assignment.temperature();
         let components = mixture.components();
         let scale = |k: usize| if nearest { 1.0 } else { coldness * components[k].concentration() };
-        let panels = Panels::new(components.len(), mixture.dim(), |k, j| scale(k) * components[k].mean_direction()[j]);
+        let entry = |k: usize, j: usize| scale(k) * components[k].mean_direction()[j];
+        let directions = match block.rows() {
+            Rows::F32(_) | Rows::F64(_) => {
+                let each = |k: usize| (0..mixture.dim()).map(move |j| T::from_f64(entry(k, j)));
+                Directions::Dense((0..components.len()).flat_map(each).collect())
+            }
+            Rows::SparseF32(_) | Rows::SparseF64(_) => Directions::Sparse(Panels::new(components.len(), mixture.dim(), entry)),
+        };
         let bias: Vec<f64> = (0..components.len())
             .map(|k| match nearest {
                 true if mixture.is_background(k) => f64::NEG_INFINITY,
@@ -98,57 +117,98 @@ impl<T: Real> Prepared<T> {
             })
             .collect();
         let shift = bias.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-        let mut padded = vec![T::NEGATIVE_INFINITY; panels.padded()];
-        padded.iter_mut().zip(&bias).for_each(|(place, b)| *place = T::from_f64(b - shift));
-        Prepared { panels, bias: padded, shift }
+        let piece = if components.len() * mixture.dim() * size_of::<T>() <= NEAR { PIECE } else { TILE };
+        Prepared { directions, bias: bias.into_iter().map(|b| T::from_f64(b - shift)).collect(), shift, piece }
     }
 
-    fn padded(&self) -> usize {
-        self.panels.padded()
+    fn components(&self) -> usize {
+        self.bias.len()
     }
 }
 
-/// The rows of a tile, in the precision of the kernel.
+/// Some rows, in the precision of the kernel.
 #[derive(Clone, Copy)]
-enum TileRows<'a, T: Real> {
+enum DenseOrSparse<'a, T: Real> {
     Dense(&'a [T]),
     Sparse32(&'a SparseRows<'a, f32>, usize),
     Sparse64(&'a SparseRows<'a, f64>, usize),
 }
 
-/// Leaves k mu . x of each row and component in `out`: the logits without their bias.
+impl<T: Real> DenseOrSparse<'_, T> {
+    /// The rows `from .. to` of these.
+    fn slice(&self, dim: usize, from: usize, to: usize) -> Self {
+        match *self {
+            DenseOrSparse::Dense(rows) => DenseOrSparse::Dense(&rows[from * dim..to * dim]),
+            DenseOrSparse::Sparse32(rows, first) => DenseOrSparse::Sparse32(rows, first + from),
+            DenseOrSparse::Sparse64(rows, first) => DenseOrSparse::Sparse64(rows, first + from),
+        }
+    }
+}
+
+/// Leaves k mu . x and the bias of each component and row in `out`: component by component, `stride` places apart.
 #[inline(always)]
-fn products<T: Real, const FUSED: bool>(rows: TileRows<T>, count: usize, prepared: &Prepared<T>, out: &mut [T]) {
-    match rows {
-        TileRows::Dense(rows) => row_products::<T, FUSED>(rows, &prepared.panels, out),
-        TileRows::Sparse32(rows, first) => {
-            for (row, out) in out.chunks_exact_mut(prepared.padded()).take(count).enumerate() {
-                let (columns, values) = rows.row(first + row);
-                prepared.panels.sparse_products::<f32, FUSED>(columns, values, out);
+fn logits<T: Real, const FUSED: bool>(
+    rows: DenseOrSparse<T>,
+    count: usize,
+    prepared: &Prepared<T>,
+    out: &mut [T],
+    stride: usize,
+    packing: &mut Packing<T>,
+) {
+    let mut sparse = |row: usize, products: &[T]| {
+        for ((out, product), bias) in out[row..].iter_mut().step_by(stride).zip(products).zip(&prepared.bias) {
+            *out = *product + *bias;
+        }
+    };
+    let mut products = Vec::new();
+    match (rows, &prepared.directions) {
+        (DenseOrSparse::Dense(rows), Directions::Dense(directions)) => {
+            row_products::<T, FUSED>(rows, directions, &prepared.bias, out, stride, packing);
+        }
+        (DenseOrSparse::Sparse32(rows, first), Directions::Sparse(panels)) => {
+            for row in 0..count {
+                panels.sparse_products::<f32, FUSED>(rows.row(first + row), &mut products);
+                sparse(row, &products);
             }
         }
-        TileRows::Sparse64(rows, first) => {
-            for (row, out) in out.chunks_exact_mut(prepared.padded()).take(count).enumerate() {
-                let (columns, values) = rows.row(first + row);
-                prepared.panels.sparse_products::<f64, FUSED>(columns, values, out);
+        (DenseOrSparse::Sparse64(rows, first), Directions::Sparse(panels)) => {
+            for row in 0..count {
+                panels.sparse_products::<f64, FUSED>(rows.row(first + row), &mut products);
+                sparse(row, &products);
             }
         }
+        _ => unreachable!("prepared for other rows"),
     }
 }
 
 /// What a thread needs beside the rows.
 #[derive(Debug)]
 struct Scratch<T> {
+    /// Logits, then shares, component by component.
     logits: Vec<T>,
+    /// Places from one component to the next.
+    stride: usize,
     converted: Vec<T>,
     packing: Packing<T>,
-    masses: Vec<f64>,
+    /// Of each row: what turns an exponential into a share, and the smallest that counts.
+    factors: Vec<T>,
+    smallest: Vec<T>,
+    /// Rows times shares of a tile, component by component; empty if there are none.
+    sums: Vec<T>,
 }
 
 impl<T: Real> Scratch<T> {
     fn new(prepared: &Prepared<T>, rows: usize) -> Self {
-        let logits = vec![T::ZERO; rows.min(TILE) * prepared.padded()];
-        Scratch { logits, converted: Vec::new(), packing: Packing::default(), masses: Vec::new() }
+        let stride = rows.min(prepared.piece).next_multiple_of(T::WIDTH);
+        Scratch {
+            logits: vec![T::ZERO; stride * prepared.components()],
+            stride,
+            converted: Vec::new(),
+            packing: Packing::default(),
+            factors: vec![T::ZERO; stride],
+            smallest: vec![T::ZERO; stride],
+            sums: Vec::new(),
+        }
     }
 }
 
@@ -156,15 +216,11 @@ impl<T: Real> Scratch<T> {
 struct TileWork<'a, T: Real, const WIDTH: usize> {
     prepared: &'a Prepared<T>,
     assignment: Assignment,
-    rows: TileRows<'a, T>,
-    weights: Option<&'a [f64]>,
-    count: usize,
-    /// The number of the tile within its block, for draws.
-    tile: usize,
-    logits: &'a mut [T],
-    packing: &'a mut Packing<T>,
-    /// The masses of this tile, padding included.
-    masses: &'a mut Vec<f64>,
+    block: &'a Block<'a>,
+    /// The rows of the tile.
+    from: usize,
+    to: usize,
+    scratch: &'a mut Scratch<T>,
     stats: &'a mut SufficientStats,
 }
 
@@ -172,18 +228,57 @@ impl<T: Real, const WIDTH: usize> Work for TileWork<'_, T, WIDTH> {
     type Output = ();
 
     #[inline(always)]
-    fn run<const FUSED: bool>(mut self) {
-        products::<T, FUSED>(self.rows, self.count, self.prepared, self.logits);
-        let whole_rows = match self.assignment {
-            Assignment::Soft | Assignment::Tempered(_) => self.share::<FUSED>(),
-            Assignment::Hard | Assignment::Nearest => self.give_to_the_largest::<FUSED>(),
-            Assignment::Sampled { seed } => self.draw::<FUSED>(seed),
+    fn run<const FUSED: bool>(self) {
+        let TileWork { prepared, assignment, block, from, to, scratch, stats } = self;
+        let mut converted = std::mem::take(&mut scratch.converted);
+        let rows = kernel_rows(block, from, to, &mut converted);
+        let mut rng = match assignment {
+            Assignment::Sampled { seed } => Some(Stream::new(seed, (from / TILE) as u64)),
+            _ => None,
         };
-        self.stats.add_objective(whole_rows, self.weights.map_or(self.count as f64, |w| w.iter().sum()));
+        for first in (0..to - from).step_by(prepared.piece) {
+            let last = (first + prepared.piece).min(to - from);
+            let mut piece = Piece::<T, WIDTH> {
+                prepared,
+                rows: rows.slice(block.dim(), first, last),
+                weights: block.weights().map(|w| &w[from + first..from + last]),
+                count: last - first,
+                scratch,
+                stats,
+            };
+            logits::<T, FUSED>(
+                piece.rows,
+                piece.count,
+                prepared,
+                &mut piece.scratch.logits,
+                piece.scratch.stride,
+                &mut piece.scratch.packing,
+            );
+            let objective = match &mut rng {
+                Some(rng) => piece.draw::<FUSED>(rng),
+                None if matches!(assignment, Assignment::Hard | Assignment::Nearest) => piece.give_to_the_largest::<FUSED>(),
+                None => assignment.temperature() * piece.share::<FUSED>(),
+            };
+            let weight = piece.weights.map_or(piece.count as f64, |w| w.iter().sum());
+            stats.add_objective(objective, weight);
+        }
+        stats.resultants_mut().iter_mut().zip(&scratch.sums).for_each(|(total, sum)| *total += sum.to_f64());
+        scratch.sums.clear();
+        scratch.converted = converted;
     }
 }
 
-impl<T: Real, const WIDTH: usize> TileWork<'_, T, WIDTH> {
+/// Rows that go through the products together.
+struct Piece<'a, T: Real, const WIDTH: usize> {
+    prepared: &'a Prepared<T>,
+    rows: DenseOrSparse<'a, T>,
+    weights: Option<&'a [f64]>,
+    count: usize,
+    scratch: &'a mut Scratch<T>,
+    stats: &'a mut SufficientStats,
+}
+
+impl<T: Real, const WIDTH: usize> Piece<'_, T, WIDTH> {
     fn weight(&self, row: usize) -> f64 {
         self.weights.map_or(1.0, |w| w[row])
     }
@@ -191,53 +286,62 @@ impl<T: Real, const WIDTH: usize> TileWork<'_, T, WIDTH> {
     /// Rows to all components by their responsibilities; gives the sum of ln p.
     #[inline(always)]
     fn share<const FUSED: bool>(&mut self) -> f64 {
-        let padded = self.prepared.padded();
-        let temperature = self.assignment.temperature();
-        let (mut objective, mut kept) = (0.0, [T::ZERO; WIDTH]);
-        self.masses.clear();
-        self.masses.resize(padded, 0.0);
-        let mut ln_sum = LnSum::new();
-        let rows_per_group = (GROUP / padded).max(1);
-        for first in (0..self.count).step_by(rows_per_group) {
-            let last = (first + rows_per_group).min(self.count);
-            let group = &mut self.logits[first * padded..last * padded];
-            for (row, logits) in group.chunks_exact_mut(padded).enumerate() {
-                let largest = add_bias::<T, WIDTH>(logits, &self.prepared.bias);
-                runs::<T, WIDTH>(logits).for_each(|run| *run = run.map(|z| z - largest));
-                objective += self.weights.map_or(1.0, |w| w[first + row]) * (largest.to_f64() + self.prepared.shift);
+        let stride = self.scratch.stride;
+        let mut objective = 0.0;
+        let (mut largest_sum, mut ln_sum) = ([0.0; WIDTH], LnSum::<WIDTH>::new());
+        for first in (0..self.count).step_by(WIDTH) {
+            let (largest, sums) = exponentials::<T, FUSED, WIDTH>(&mut self.scratch.logits, stride, first);
+            let factors = &mut self.scratch.factors[first..first + WIDTH];
+            let smallest = &mut self.scratch.smallest[first..first + WIDTH];
+            let smallest_share = T::from_f64(T::SMALLEST_SHARE);
+            for lane in 0..WIDTH {
+                factors[lane] = T::ONE / sums[lane];
+                smallest[lane] = smallest_share * sums[lane];
             }
-            runs::<T, WIDTH>(group).for_each(|run| *run = run.map(|z| z.exp_of_negative::<FUSED>()));
-            for (row, logits) in group.chunks_exact_mut(padded).enumerate() {
-                let sum = sum::<T, WIDTH>(logits).to_f64();
-                let weight = match self.weights {
-                    None => {
-                        ln_sum.add(sum);
-                        1.0
-                    }
-                    Some(weights) => {
-                        objective += weights[first + row] * sum.ln();
-                        weights[first + row]
-                    }
-                };
-                let smallest = T::from_f64(T::SMALLEST_SHARE * sum);
-                share_out(logits, T::from_f64(weight / sum), smallest, self.masses, &mut kept);
+            if self.weights.is_none() && first + WIDTH <= self.count {
+                ln_sum.add(&sums);
+                largest_sum.iter_mut().zip(largest).for_each(|(sum, largest)| *sum += largest.to_f64());
+                continue;
+            }
+            for lane in 0..WIDTH {
+                // Places behind the last row have no weight.
+                let counts = first + lane < self.count;
+                let weight = if counts { self.weights.map_or(1.0, |w| w[first + lane]) } else { 0.0 };
+                factors[lane] = T::from_f64(weight / sums[lane].to_f64());
+                smallest[lane] = if counts { smallest[lane] } else { T::INFINITY };
+                if weight > 0.0 {
+                    objective += weight * (largest[lane].to_f64() + sums[lane].to_f64().ln());
+                }
             }
         }
-        objective = temperature * (objective + ln_sum.total());
-        let components = self.stats.components();
-        self.stats.masses_mut().iter_mut().zip(&*self.masses).for_each(|(mass, m)| *mass += m);
+        objective += largest_sum.iter().sum::<f64>() + ln_sum.total();
+        objective += self.prepared.shift * self.weights.map_or(self.count as f64, |w| w.iter().sum());
+        let mut kept = [T::ZERO; WIDTH];
+        let padded = self.count.next_multiple_of(WIDTH);
+        let (factors, smallest) = (&self.scratch.factors[..padded], &self.scratch.smallest[..padded]);
+        let masses = self.stats.masses_mut().iter_mut().zip(self.scratch.logits.chunks_exact_mut(stride));
+        for (mass, exponentials) in masses {
+            *mass += share_out::<T, WIDTH>(&mut exponentials[..padded], factors, smallest, &mut kept);
+        }
+        let (components, dim) = (self.stats.components(), self.stats.dim());
         let kept = combine(kept, |a, b| a + b).to_f64();
         match self.rows {
-            TileRows::Dense(rows) if kept * SCATTER_COST > (self.count * components) as f64 => {
-                let dim = self.stats.dim();
-                add_weighted_rows::<T, FUSED>(rows, dim, self.logits, padded, self.stats.resultants_mut(), self.packing);
+            DenseOrSparse::Dense(rows) if kept * SCATTER_COST > (self.count * components) as f64 => {
+                let Scratch { logits, packing, sums, .. } = &mut *self.scratch;
+                sums.resize(components * dim, T::ZERO);
+                add_weighted_rows::<T, FUSED>(rows, dim, logits, stride, sums, packing);
             }
             _ => {
-                for row in 0..self.count {
-                    for component in 0..components {
-                        let share = self.logits[row * padded + component];
-                        if share > T::ZERO {
-                            self.add_row::<FUSED>(row, component, share.to_f64());
+                for component in 0..components {
+                    for first in (0..self.count).step_by(WIDTH) {
+                        let place = component * stride + first;
+                        let run: &[T; WIDTH] = self.scratch.logits[place..place + WIDTH].try_into().expect("a run of this width");
+                        let mut given = mask(run, |share| share > T::ZERO);
+                        while given != 0 {
+                            let lane = given.trailing_zeros() as usize;
+                            given &= given - 1;
+                            let share = self.scratch.logits[place + lane].to_f64();
+                            self.add_row::<FUSED>(first + lane, component, share);
                         }
                     }
                 }
@@ -249,45 +353,44 @@ impl<T: Real, const WIDTH: usize> TileWork<'_, T, WIDTH> {
     /// Each row to the component of its largest logit; gives the sum of these.
     #[inline(always)]
     fn give_to_the_largest<const FUSED: bool>(&mut self) -> f64 {
-        let padded = self.prepared.padded();
         let mut objective = 0.0;
-        for row in 0..self.count {
-            let logits = &mut self.logits[row * padded..][..padded];
-            let largest = add_bias::<T, WIDTH>(logits, &self.prepared.bias);
-            let component = first_place(logits, largest);
-            let weight = self.weight(row);
-            objective += weight * (largest.to_f64() + self.prepared.shift);
-            self.give::<FUSED>(row, component, weight);
+        for first in (0..self.count).step_by(WIDTH) {
+            let (largest, component) = largest_of::<T, WIDTH>(&mut self.scratch.logits, self.scratch.stride, first);
+            for lane in 0..WIDTH.min(self.count - first) {
+                let weight = self.weight(first + lane);
+                objective += weight * (largest[lane].to_f64() + self.prepared.shift);
+                self.give::<FUSED>(first + lane, component[lane].to_f64() as usize, weight);
+            }
         }
         objective
     }
 
     /// Each row to a component drawn by its responsibilities; gives the sum of ln p.
     #[inline(always)]
-    fn draw<const FUSED: bool>(&mut self, seed: u64) -> f64 {
-        let padded = self.prepared.padded();
-        let mut rng = Stream::new(seed, self.tile as u64);
+    fn draw<const FUSED: bool>(&mut self, rng: &mut Stream) -> f64 {
+        let (stride, components) = (self.scratch.stride, self.stats.components());
         let mut objective = 0.0;
-        for row in 0..self.count {
-            let logits = &mut self.logits[row * padded..][..padded];
-            let largest = add_bias::<T, WIDTH>(logits, &self.prepared.bias);
-            runs::<T, WIDTH>(logits).for_each(|run| *run = run.map(|z| (z - largest).exp_of_negative::<FUSED>()));
-            let sum = sum::<T, WIDTH>(logits);
-            let mut rest = rng.random::<f64>() * sum.to_f64();
-            // Rounding may leave a rest after the last component: then it is the last that has a share.
-            let mut drawn = 0;
-            for (component, e) in logits[..self.stats.components()].iter().enumerate() {
-                if e.to_f64() >= T::SMALLEST_SHARE * sum.to_f64() {
-                    drawn = component;
-                    rest -= e.to_f64();
-                    if rest < 0.0 {
-                        break;
+        for first in (0..self.count).step_by(WIDTH) {
+            let (largest, sums) = exponentials::<T, FUSED, WIDTH>(&mut self.scratch.logits, stride, first);
+            for lane in 0..WIDTH.min(self.count - first) {
+                let (row, sum) = (first + lane, sums[lane].to_f64());
+                let mut rest = rng.random::<f64>() * sum;
+                // Rounding may leave a rest after the last component: then it is the last that has a share.
+                let mut drawn = 0;
+                for component in 0..components {
+                    let e = self.scratch.logits[component * stride + row].to_f64();
+                    if e >= T::SMALLEST_SHARE * sum {
+                        drawn = component;
+                        rest -= e;
+                        if rest < 0.0 {
+                            break;
+                        }
                     }
                 }
+                let weight = self.weight(row);
+                objective += weight * (largest[lane].to_f64() + self.prepared.shift + sum.ln());
+                self.give::<FUSED>(row, drawn, weight);
             }
-            let weight = self.weight(row);
-            objective += weight * (largest.to_f64() + self.prepared.shift + sum.to_f64().ln());
-            self.give::<FUSED>(row, drawn, weight);
         }
         objective
     }
@@ -305,9 +408,9 @@ impl<T: Real, const WIDTH: usize> TileWork<'_, T, WIDTH> {
         let dim = self.stats.dim();
         let sum = &mut self.stats.resultants_mut()[component * dim..][..dim];
         match self.rows {
-            TileRows::Dense(rows) => add_row::<T, FUSED>(sum, share, &rows[row * dim..][..dim]),
-            TileRows::Sparse32(rows, first) => add_sparse_row(sum, share, rows.row(first + row)),
-            TileRows::Sparse64(rows, first) => add_sparse_row(sum, share, rows.row(first + row)),
+            DenseOrSparse::Dense(rows) => add_row::<T, FUSED>(sum, share, &rows[row * dim..][..dim]),
+            DenseOrSparse::Sparse32(rows, first) => add_sparse_row(sum, share, rows.row(first + row)),
+            DenseOrSparse::Sparse64(rows, first) => add_sparse_row(sum, share, rows.row(first + row)),
         }
     }
 }
@@ -320,13 +423,13 @@ fn add_sparse_row<T: Scalar>(sum: &mut [f64], share: f64, (columns, values): (&[
 }
 
 /// The rows `from .. to` of a block as the kernel wants them, converted if they must be.
-fn tile_rows<'a, T: Real>(block: &'a Block, from: usize, to: usize, converted: &'a mut Vec<T>) -> TileRows<'a, T> {
+fn kernel_rows<'a, T: Real>(block: &'a Block, from: usize, to: usize, converted: &'a mut Vec<T>) -> DenseOrSparse<'a, T> {
     let range = from * block.dim()..to * block.dim();
     match block.rows() {
-        Rows::F32(values) => TileRows::Dense(T::view_f32(&values[range], converted)),
-        Rows::F64(values) => TileRows::Dense(T::view_f64(&values[range], converted)),
-        Rows::SparseF32(rows) => TileRows::Sparse32(rows, from),
-        Rows::SparseF64(rows) => TileRows::Sparse64(rows, from),
+        Rows::F32(values) => DenseOrSparse::Dense(T::view_f32(&values[range], converted)),
+        Rows::F64(values) => DenseOrSparse::Dense(T::view_f64(&values[range], converted)),
+        Rows::SparseF32(rows) => DenseOrSparse::Sparse32(rows, from),
+        Rows::SparseF64(rows) => DenseOrSparse::Sparse64(rows, from),
     }
 }
 
@@ -350,7 +453,7 @@ fn accumulate_in<T: Real, const WIDTH: usize>(
     assignment: Assignment,
     stats: &mut SufficientStats,
 ) {
-    let prepared = Prepared::<T>::new(mixture, assignment);
+    let prepared = Prepared::<T>::new(mixture, assignment, block);
     let tiles = block.len().div_ceil(TILE);
     let tiles_per_chunk = tiles.div_ceil(CHUNKS).max(TILES_PER_CHUNK);
     let chunks = tiles.div_ceil(tiles_per_chunk);
@@ -358,17 +461,13 @@ fn accumulate_in<T: Real, const WIDTH: usize>(
     let add_chunk = |chunk: usize, scratch: &mut Scratch<T>, part: &mut SufficientStats| {
         for tile in chunk * tiles_per_chunk..((chunk + 1) * tiles_per_chunk).min(tiles) {
             let (from, to) = (tile * TILE, ((tile + 1) * TILE).min(block.len()));
-            let Scratch { logits, converted, packing, masses } = &mut *scratch;
             with_best_instructions(TileWork::<T, WIDTH> {
                 prepared: &prepared,
                 assignment,
-                rows: tile_rows(block, from, to, converted),
-                weights: block.weights().map(|w| &w[from..to]),
-                count: to - from,
-                tile,
-                logits,
-                packing,
-                masses,
+                block,
+                from,
+                to,
+                scratch,
                 stats: part,
             });
         }
@@ -431,38 +530,44 @@ impl Line<'_> {
 pub(super) struct Logits<'a> {
     prepared: Prepared<f64>,
     block: &'a Block<'a>,
-    components: usize,
 }
 
 impl<'a> Logits<'a> {
     pub(super) fn new(mixture: &Mixture, block: &'a Block<'a>) -> Self {
-        Logits { prepared: Prepared::new(mixture, Assignment::Soft), block, components: mixture.components().len() }
+        Logits { prepared: Prepared::new(mixture, Assignment::Soft, block), block }
     }
 
-    /// Rows that are visited together; pieces of work should be multiples of it.
-    pub(super) const TILE: usize = TILE;
+    /// Rows that one piece of work should have: some, so that it is worth preparing for.
+    pub(super) const ROWS: usize = TILE;
 
     /// The rows `from .. to` in turn.
     pub(super) fn visit(&self, from: usize, to: usize, mut visit: impl FnMut(usize, &[f64])) {
         let mut scratch = Scratch::new(&self.prepared, to - from);
-        for first in (from..to).step_by(TILE) {
-            let last = (first + TILE).min(to);
-            let rows = tile_rows(self.block, first, last, &mut scratch.converted);
-            with_best_instructions(LogitsWork { rows, count: last - first, prepared: &self.prepared, out: &mut scratch.logits });
-            for (row, logits) in scratch.logits.chunks_exact_mut(self.prepared.padded()).take(last - first).enumerate() {
-                let logits = &mut logits[..self.components];
-                logits.iter_mut().zip(&self.prepared.bias).for_each(|(z, b)| *z += b + self.prepared.shift);
-                visit(first + row, logits);
+        let mut row_logits = vec![0.0; self.prepared.components()];
+        for first in (from..to).step_by(scratch.stride) {
+            let last = (first + scratch.stride).min(to);
+            with_best_instructions(LogitsWork {
+                prepared: &self.prepared,
+                block: self.block,
+                from: first,
+                to: last,
+                scratch: &mut scratch,
+            });
+            for row in first..last {
+                let logits = scratch.logits[row - first..].iter().step_by(scratch.stride);
+                row_logits.iter_mut().zip(logits).for_each(|(out, z)| *out = z + self.prepared.shift);
+                visit(row, &row_logits);
             }
         }
     }
 }
 
 struct LogitsWork<'a> {
-    rows: TileRows<'a, f64>,
-    count: usize,
     prepared: &'a Prepared<f64>,
-    out: &'a mut [f64],
+    block: &'a Block<'a>,
+    from: usize,
+    to: usize,
+    scratch: &'a mut Scratch<f64>,
 }
 
 impl Work for LogitsWork<'_> {
@@ -470,6 +575,8 @@ impl Work for LogitsWork<'_> {
 
     #[inline(always)]
     fn run<const FUSED: bool>(self) {
-        products::<f64, FUSED>(self.rows, self.count, self.prepared, self.out);
+        let Scratch { logits: out, stride, converted, packing, .. } = self.scratch;
+        let rows = kernel_rows(self.block, self.from, self.to, converted);
+        logits::<f64, FUSED>(rows, self.to - self.from, self.prepared, out, *stride, packing);
     }
 }

@@ -1,4 +1,4 @@
-//! The steps of a log-sum-exp over the logits of a row, in runs of two registers.
+//! The steps of a log-sum-exp over the logits of rows that lie side by side: component by component, `stride` places apart.
 
 use super::products::Real;
 
@@ -15,93 +15,123 @@ pub(super) fn combine<T: Real, const WIDTH: usize>(mut lanes: [T; WIDTH], operat
     lanes[0]
 }
 
+/// A bit for each lane of which `is` is true, the first lane's the lowest.
 #[inline(always)]
-fn larger<T: Real>(a: T, b: T) -> T {
-    if a > b { a } else { b }
+pub(super) fn mask<T: Real, const WIDTH: usize>(lanes: &[T; WIDTH], is: impl Fn(T) -> bool) -> u32 {
+    lanes.iter().enumerate().fold(0, |mask, (lane, &x)| mask | (u32::from(is(x)) << lane))
 }
 
-/// A row's values in runs that fill two registers; there is no remainder, because rows are padded.
+/// Values in runs that fill two registers; there is no remainder, because rows are padded.
 #[inline(always)]
-pub(super) fn runs<T, const WIDTH: usize>(values: &mut [T]) -> impl Iterator<Item = &mut [T; WIDTH]> {
+pub(super) fn runs<T, const WIDTH: usize>(values: &[T]) -> impl Iterator<Item = &[T; WIDTH]> {
+    values.chunks_exact(WIDTH).map(|run| run.try_into().expect("a run of this width"))
+}
+
+#[inline(always)]
+pub(super) fn runs_mut<T, const WIDTH: usize>(values: &mut [T]) -> impl Iterator<Item = &mut [T; WIDTH]> {
     values.chunks_exact_mut(WIDTH).map(|run| run.try_into().expect("a run of this width"))
 }
 
-/// Adds the bias to products, which makes them logits; gives the largest.
+/// The run of each component for the rows from `first` on.
 #[inline(always)]
-pub(super) fn add_bias<T: Real, const WIDTH: usize>(products: &mut [T], bias: &[T]) -> T {
-    let mut largest = [T::NEGATIVE_INFINITY; WIDTH];
-    for (run, bias) in runs::<T, WIDTH>(products).zip(bias.chunks_exact(WIDTH)) {
-        for lane in 0..WIDTH {
-            run[lane] = run[lane] + bias[lane];
-            largest[lane] = larger(run[lane], largest[lane]);
-        }
-    }
-    combine(largest, larger)
+fn components<T, const WIDTH: usize>(values: &mut [T], stride: usize, first: usize) -> impl Iterator<Item = &mut [T; WIDTH]> {
+    let run = move |values| <&mut [T] as TryInto<&mut [T; WIDTH]>>::try_into(values).expect("a run of this width");
+    values.chunks_exact_mut(stride).map(move |values| run(&mut values[first..first + WIDTH]))
 }
 
+/// The largest logit of each of `WIDTH` rows, and the first component that has it.
 #[inline(always)]
-pub(super) fn sum<T: Real, const WIDTH: usize>(values: &mut [T]) -> T {
-    let mut sums = [T::ZERO; WIDTH];
-    for run in runs::<T, WIDTH>(values) {
+pub(super) fn largest_of<T: Real, const WIDTH: usize>(logits: &mut [T], stride: usize, first: usize) -> ([T; WIDTH], [T; WIDTH]) {
+    let (mut largest, mut place) = ([T::NEGATIVE_INFINITY; WIDTH], [T::ZERO; WIDTH]);
+    let mut number = T::ZERO;
+    for logits in components::<T, WIDTH>(logits, stride, first) {
         for lane in 0..WIDTH {
-            sums[lane] = sums[lane] + run[lane];
+            let is_larger = logits[lane] > largest[lane];
+            largest[lane] = if is_larger { logits[lane] } else { largest[lane] };
+            place[lane] = if is_larger { number } else { place[lane] };
         }
+        number = number + T::ONE;
     }
-    combine(sums, |a, b| a + b)
+    (largest, place)
 }
 
-/// Exponentials times `factor`, added to `masses`; those below `smallest` become 0, the others are counted in `kept`.
+/// Turns the logits of `WIDTH` rows into exponentials of their distance from the row's largest; gives that and their sum.
+#[inline(always)]
+pub(super) fn exponentials<T: Real, const FUSED: bool, const WIDTH: usize>(
+    logits: &mut [T],
+    stride: usize,
+    first: usize,
+) -> ([T; WIDTH], [T; WIDTH]) {
+    let (mut largest, mut sums) = ([T::NEGATIVE_INFINITY; WIDTH], [T::ZERO; WIDTH]);
+    for logits in components::<T, WIDTH>(logits, stride, first) {
+        for lane in 0..WIDTH {
+            largest[lane] = if logits[lane] > largest[lane] { logits[lane] } else { largest[lane] };
+        }
+    }
+    for logits in components::<T, WIDTH>(logits, stride, first) {
+        for lane in 0..WIDTH {
+            logits[lane] = (logits[lane] - largest[lane]).exp_of_negative::<FUSED>();
+            sums[lane] = sums[lane] + logits[lane];
+        }
+    }
+    (largest, sums)
+}
+
+/// The exponentials of one component times each row's factor; those below the row's `smallest` become 0, the others are counted in `kept`.
+/// Gives the sum.
 #[inline(always)]
 pub(super) fn share_out<T: Real, const WIDTH: usize>(
     exponentials: &mut [T],
-    factor: T,
-    smallest: T,
-    masses: &mut [f64],
+    factors: &[T],
+    smallest: &[T],
     kept: &mut [T; WIDTH],
-) {
-    for (run, masses) in runs::<T, WIDTH>(exponentials).zip(runs::<f64, WIDTH>(masses)) {
-        let mut values = *run;
+) -> f64 {
+    let mut mass = [T::ZERO; WIDTH];
+    for ((run, factors), smallest) in
+        runs_mut::<T, WIDTH>(exponentials).zip(runs::<T, WIDTH>(factors)).zip(runs::<T, WIDTH>(smallest))
+    {
         for lane in 0..WIDTH {
-            let keep = if values[lane] >= smallest { T::ONE } else { T::ZERO };
+            let keep = if run[lane] >= smallest[lane] { T::ONE } else { T::ZERO };
             kept[lane] = kept[lane] + keep;
-            values[lane] = values[lane] * (factor * keep);
+            run[lane] = run[lane] * (factors[lane] * keep);
+            mass[lane] = mass[lane] + run[lane];
         }
-        for lane in 0..WIDTH {
-            masses[lane] += values[lane].to_f64();
-        }
-        *run = values;
     }
-}
-
-/// The first place of the largest of the logits.
-#[inline(always)]
-pub(super) fn first_place<T: Real>(logits: &[T], largest: T) -> usize {
-    logits.iter().position(|&z| z == largest).unwrap_or(0)
+    let mut total = 0.0;
+    mass.iter().for_each(|mass| total += mass.to_f64());
+    total
 }
 
 /// The sum of ln x over numbers of at least 1, by one logarithm for many of them.
-pub(super) struct LnSum {
-    product: f64,
+pub(super) struct LnSum<const WIDTH: usize> {
+    products: [f64; WIDTH],
     sum: f64,
 }
 
-impl LnSum {
+impl<const WIDTH: usize> LnSum<WIDTH> {
     const LARGE: f64 = 1e200;
 
     pub(super) fn new() -> Self {
-        LnSum { product: 1.0, sum: 0.0 }
+        LnSum { products: [1.0; WIDTH], sum: 0.0 }
     }
 
     #[inline(always)]
-    pub(super) fn add(&mut self, x: f64) {
-        self.product *= x;
-        if self.product > Self::LARGE {
-            self.sum += self.product.ln();
-            self.product = 1.0;
+    pub(super) fn add<T: Real>(&mut self, run: &[T; WIDTH]) {
+        let mut large = 0.0;
+        for (product, x) in self.products.iter_mut().zip(run) {
+            *product *= x.to_f64();
+            large = if *product > large { *product } else { large };
+        }
+        if large > Self::LARGE {
+            self.sum += self.take();
         }
     }
 
-    pub(super) fn total(self) -> f64 {
-        self.sum + self.product.ln()
+    fn take(&mut self) -> f64 {
+        std::mem::replace(&mut self.products, [1.0; WIDTH]).iter().map(|product| product.ln()).sum()
+    }
+
+    pub(super) fn total(mut self) -> f64 {
+        self.sum + self.take()
     }
 }

@@ -266,8 +266,8 @@ impl Mixture {
         self.check(block)?;
         assert_eq!(out.len(), block.len() * places, "room in `out` for every row");
         let logits = Logits::new(self, block);
-        out.par_chunks_mut(Logits::TILE * places).enumerate().for_each(|(tile, out)| {
-            let from = tile * Logits::TILE;
+        out.par_chunks_mut(Logits::ROWS * places).enumerate().for_each(|(tile, out)| {
+            let from = tile * Logits::ROWS;
             logits.visit(from, from + out.len() / places, |row, logits| {
                 write(logits, &mut out[(row - from) * places..][..places]);
             });

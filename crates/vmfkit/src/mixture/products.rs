@@ -1,27 +1,35 @@
 //! The two matrix products of an E step, and the registers they run in.
 //!
-//! Both products are sums of outer products of a few numbers from each of [`HEIGHT`] places and one run of `WIDTH` neighbours, kept in
-//! registers from the first term to the last: rows times packed directions, and responsibilities times rows. Neither packs the rows; each
-//! sum is taken in the order of its terms, so that a row's products do not depend on its neighbours.
+//! Both are sums of outer products, over the coordinates or over the rows, of one number from each of a few components and one run of
+//! `WIDTH` neighbours, kept in registers from the first term to the last. In the first product the neighbours are rows, which are turned for it
+//! a panel of `WIDTH` rows at a time; in the second they are the coordinates of a row as it lies. Each sum is taken in the order of its
+//! terms, so that a row's products do not depend on its neighbours. With rows side by side a log-sum-exp needs no step across lanes,
+//! and a number of components that is no multiple of `WIDTH` wastes nothing.
 //!
 //! Everything is written once, for both precisions, and compiled for AVX2 with fused multiply-add and for the plain target
 //! (see [`with_best_instructions`]). The two differ in the last bits, like any two processors.
 
 use crate::block::Scalar;
 
-/// Rows (or components) that one kernel call serves.
+/// Components that one kernel call serves at most.
 const HEIGHT: usize = 6;
 
 /// What the kernels need of f32 and f64.
 pub(super) trait Real:
-    Scalar + std::ops::Add<Output = Self> + std::ops::Sub<Output = Self> + std::ops::Mul<Output = Self> + PartialOrd
+    Scalar
+    + std::ops::Add<Output = Self>
+    + std::ops::Sub<Output = Self>
+    + std::ops::Mul<Output = Self>
+    + std::ops::Div<Output = Self>
+    + PartialOrd
 {
-    /// Neighbours that one kernel call serves: two registers of 256 bits. What is computed for components is padded to a multiple of it.
+    /// Neighbours that one kernel call serves: two registers of 256 bits.
     const WIDTH: usize;
     const ZERO: Self;
     const ONE: Self;
     /// A responsibility below this counts as 0, so that the second product may be sparse: less than the rounding of the others.
     const SMALLEST_SHARE: f64;
+    const INFINITY: Self;
     const NEGATIVE_INFINITY: Self;
     /// Rows in this precision: as they are, or converted.
     fn view_f32<'a>(values: &'a [f32], room: &'a mut Vec<Self>) -> &'a [Self];
@@ -31,23 +39,29 @@ pub(super) trait Real:
     fn multiply_add<const FUSED: bool>(self, factor: Self, term: Self) -> Self;
     /// e^self for self <= 0, to about an ulp; what is too small for a normal number is replaced by one of the smallest of them.
     fn exp_of_negative<const FUSED: bool>(self) -> Self;
+    /// Turns the first columns of a panel of rows, as many as a fast way does, and gives their number: column by column into `out`, each `WIDTH` rows.
+    ///
+    /// # Safety
+    /// Each of the rows has `dim` values, and `out` has room for `dim` times `WIDTH`.
+    unsafe fn turn<const FUSED: bool>(rows: impl Fn(usize) -> *const Self, dim: usize, out: *mut Self) -> usize;
     /// # Safety
     /// As [`outer_products`].
-    unsafe fn outer_products<const FUSED: bool, const STEP: usize>(
+    unsafe fn outer_products<const FUSED: bool, const HEIGHT: usize>(
         terms: usize,
         left: [*const Self; HEIGHT],
-        right: *const Self,
+        right: (*const Self, usize),
         out: impl FnMut(usize, &[Self]),
     );
 }
 
 macro_rules! real {
-    ($float:ident, $view_f32:ident, $view_f64:ident, $width:expr, $smallest_share:expr, $mantissa:expr, $bias:expr, $lowest:expr, $ln2_high:expr, $ln2_low:expr, $terms:expr) => {
+    ($float:ident, $view_f32:ident, $view_f64:ident, $turn:ident, $width:expr, $smallest_share:expr, $mantissa:expr, $bias:expr, $lowest:expr, $ln2_high:expr, $ln2_low:expr, $terms:expr) => {
         impl Real for $float {
             const WIDTH: usize = $width;
             const ZERO: Self = 0.0;
             const ONE: Self = 1.0;
             const SMALLEST_SHARE: f64 = $smallest_share;
+            const INFINITY: Self = $float::INFINITY;
             const NEGATIVE_INFINITY: Self = $float::NEG_INFINITY;
 
             fn view_f32<'a>(values: &'a [f32], room: &'a mut Vec<Self>) -> &'a [Self] {
@@ -83,22 +97,33 @@ macro_rules! real {
             }
 
             #[inline(always)]
-            unsafe fn outer_products<const FUSED: bool, const STEP: usize>(
+            unsafe fn turn<const FUSED: bool>(rows: impl Fn(usize) -> *const Self, dim: usize, out: *mut Self) -> usize {
+                #[cfg(target_arch = "x86_64")]
+                if FUSED {
+                    // SAFETY: the caller's promise; what is fused runs where there is AVX2.
+                    return unsafe { avx::$turn(rows, dim, out) };
+                }
+                let _ = (rows, dim, out);
+                0
+            }
+
+            #[inline(always)]
+            unsafe fn outer_products<const FUSED: bool, const HEIGHT: usize>(
                 terms: usize,
                 left: [*const Self; HEIGHT],
-                right: *const Self,
+                right: (*const Self, usize),
                 out: impl FnMut(usize, &[Self]),
             ) {
                 // SAFETY: the caller's promise.
-                unsafe { outer_products::<Self, FUSED, STEP, $width>(terms, left, right, out) }
+                unsafe { outer_products::<Self, FUSED, HEIGHT, $width>(terms, left, right, out) }
             }
         }
     };
 }
 
 // ln 2 in two parts, of which the first times any exponent that occurs is exact.
-real!(f32, unchanged, converted, 16, 1e-8, 23, 127, -87.0, 0.693_359_375, -2.121_944_4e-4, 7);
-real!(f64, converted, unchanged, 8, 1e-14, 52, 1023, -708.0, 0.693_147_180_369_123_8, 1.908_214_929_270_587_7e-10, 13);
+real!(f32, unchanged, converted, turn_f32, 16, 1e-8, 23, 127, -87.0, 0.693_359_375, -2.121_944_4e-4, 7);
+real!(f64, converted, unchanged, turn_f64, 8, 1e-14, 52, 1023, -708.0, 0.693_147_180_369_123_8, 1.908_214_929_270_587_7e-10, 13);
 
 fn unchanged<'a, T>(values: &'a [T], _: &'a mut Vec<T>) -> &'a [T] {
     values
@@ -120,24 +145,88 @@ const INVERSE_FACTORIALS: [f64; 14] = {
     table
 };
 
+/// Turning rows by the shuffles of AVX.
+#[cfg(target_arch = "x86_64")]
+mod avx {
+    use std::arch::x86_64::*;
+
+    /// Four columns at a time of 16 rows.
+    ///
+    /// # Safety
+    /// As [`super::Real::turn`], with AVX.
+    #[target_feature(enable = "avx")]
+    #[inline]
+    pub(super) unsafe fn turn_f32(rows: impl Fn(usize) -> *const f32, dim: usize, out: *mut f32) -> usize {
+        let whole = dim - dim % 4;
+        for eight in [0, 8] {
+            let rows: [*const f32; 8] = std::array::from_fn(|i| rows(eight + i));
+            for column in (0..whole).step_by(4) {
+                // SAFETY: the caller's promise: four values from `column` on in each row, and 16 places a column.
+                unsafe {
+                    // Row i beside row i + 4.
+                    let [a, b, c, d]: [__m256; 4] = std::array::from_fn(|i| {
+                        let (low, high) = (_mm_loadu_ps(rows[i].add(column)), _mm_loadu_ps(rows[i + 4].add(column)));
+                        _mm256_insertf128_ps::<1>(_mm256_castps128_ps256(low), high)
+                    });
+                    let (ab, ab_high) = (_mm256_unpacklo_ps(a, b), _mm256_unpackhi_ps(a, b));
+                    let (cd, cd_high) = (_mm256_unpacklo_ps(c, d), _mm256_unpackhi_ps(c, d));
+                    let place = out.add(column * 16 + eight);
+                    _mm256_storeu_ps(place, _mm256_shuffle_ps::<0x44>(ab, cd));
+                    _mm256_storeu_ps(place.add(16), _mm256_shuffle_ps::<0xee>(ab, cd));
+                    _mm256_storeu_ps(place.add(32), _mm256_shuffle_ps::<0x44>(ab_high, cd_high));
+                    _mm256_storeu_ps(place.add(48), _mm256_shuffle_ps::<0xee>(ab_high, cd_high));
+                }
+            }
+        }
+        whole
+    }
+
+    /// Two columns at a time of 8 rows.
+    ///
+    /// # Safety
+    /// As [`super::Real::turn`], with AVX.
+    #[target_feature(enable = "avx")]
+    #[inline]
+    pub(super) unsafe fn turn_f64(rows: impl Fn(usize) -> *const f64, dim: usize, out: *mut f64) -> usize {
+        let whole = dim - dim % 2;
+        for four in [0, 4] {
+            let rows: [*const f64; 4] = std::array::from_fn(|i| rows(four + i));
+            for column in (0..whole).step_by(2) {
+                // SAFETY: the caller's promise: two values from `column` on in each row, and 8 places a column.
+                unsafe {
+                    // Row i beside row i + 2.
+                    let [a, b]: [__m256d; 2] = std::array::from_fn(|i| {
+                        let (low, high) = (_mm_loadu_pd(rows[i].add(column)), _mm_loadu_pd(rows[i + 2].add(column)));
+                        _mm256_insertf128_pd::<1>(_mm256_castpd128_pd256(low), high)
+                    });
+                    let place = out.add(column * 8 + four);
+                    _mm256_storeu_pd(place, _mm256_unpacklo_pd(a, b));
+                    _mm256_storeu_pd(place.add(8), _mm256_unpackhi_pd(a, b));
+                }
+            }
+        }
+        whole
+    }
+}
+
 /// Sums over p of left(p, i) right(p, j) for each place i and each of `WIDTH` neighbours j; `out` gets place i and its sums.
 ///
 /// # Safety
-/// For every p < terms, `left[i] + p * STEP` is readable for each i, and so are `WIDTH` values from `right + p * WIDTH` on.
+/// For every p < terms, `left[i] + p` is readable for each i, and so are `WIDTH` values from `right.0 + p * right.1` on.
 #[inline(always)]
-unsafe fn outer_products<T: Real, const FUSED: bool, const STEP: usize, const WIDTH: usize>(
+unsafe fn outer_products<T: Real, const FUSED: bool, const HEIGHT: usize, const WIDTH: usize>(
     terms: usize,
     left: [*const T; HEIGHT],
-    right: *const T,
+    (right, step): (*const T, usize),
     mut out: impl FnMut(usize, &[T]),
 ) {
     let mut sums = [[T::ZERO; WIDTH]; HEIGHT];
     for p in 0..terms {
         // SAFETY: the caller's promise.
-        let neighbours = unsafe { *right.add(p * WIDTH).cast::<[T; WIDTH]>() };
+        let neighbours = unsafe { *right.add(p * step).cast::<[T; WIDTH]>() };
         for (place, sums) in left.iter().zip(&mut sums) {
             // SAFETY: the caller's promise.
-            let factor = unsafe { *place.add(p * STEP) };
+            let factor = unsafe { *place.add(p) };
             for (sum, x) in sums.iter_mut().zip(neighbours) {
                 *sum = factor.multiply_add::<FUSED>(x, *sum);
             }
@@ -148,11 +237,51 @@ unsafe fn outer_products<T: Real, const FUSED: bool, const STEP: usize, const WI
     }
 }
 
-/// Directions, packed for [`row_products`]: panels of `WIDTH` components, each coordinate by coordinate.
+/// The same for any number of components up to [`HEIGHT`]: row i of `left`, which are `left_step` apart, for place i.
+///
+/// # Safety
+/// As [`outer_products`].
+#[inline(always)]
+unsafe fn products_of_group<T: Real, const FUSED: bool>(
+    terms: usize,
+    height: usize,
+    (left, left_step): (*const T, usize),
+    right: (*const T, usize),
+    out: impl FnMut(usize, &[T]),
+) {
+    macro_rules! of_height {
+        ($height:literal) => {
+            // SAFETY: the caller's promise.
+            unsafe {
+                T::outer_products::<FUSED, $height>(terms, std::array::from_fn(|i| left.wrapping_add(i * left_step)), right, out)
+            }
+        };
+    }
+    match height {
+        1 => of_height!(1),
+        2 => of_height!(2),
+        3 => of_height!(3),
+        4 => of_height!(4),
+        5 => of_height!(5),
+        HEIGHT => of_height!(6),
+        _ => unreachable!("a group has 1 to {HEIGHT} components"),
+    }
+}
+
+/// Groups of components for one kernel call each, as equal as can be: the first of a group, and how many there are.
+#[inline(always)]
+fn groups(components: usize) -> impl Iterator<Item = (usize, usize)> {
+    let count = components.div_ceil(HEIGHT);
+    (0..count).map(move |group| {
+        let (from, to) = (group * components / count, (group + 1) * components / count);
+        (from, to - from)
+    })
+}
+
+/// Directions for sparse rows: panels of `WIDTH` components, each coordinate by coordinate.
 #[derive(Debug, Clone)]
 pub(super) struct Panels<T> {
     dim: usize,
-    components: usize,
     values: Vec<T>,
 }
 
@@ -165,12 +294,13 @@ impl<T: Real> Panels<T> {
             let panel = &mut values[k / T::WIDTH * T::WIDTH * dim..];
             (0..dim).for_each(|j| panel[j * T::WIDTH + k % T::WIDTH] = T::from_f64(entry(k, j)));
         }
-        Panels { dim, components, values }
+        Panels { dim, values }
     }
 
-    /// The products of one sparse row with each direction.
+    /// The products of one sparse row with each direction, padding included.
     #[inline(always)]
-    pub(super) fn sparse_products<V: Scalar, const FUSED: bool>(&self, columns: &[u32], values: &[V], out: &mut [T]) {
+    pub(super) fn sparse_products<V: Scalar, const FUSED: bool>(&self, (columns, values): (&[u32], &[V]), out: &mut Vec<T>) {
+        out.resize(self.values.len() / self.dim, T::ZERO);
         for (panel, sums) in self.values.chunks_exact(T::WIDTH * self.dim).zip(out.chunks_exact_mut(T::WIDTH)) {
             sums.fill(T::ZERO);
             for (&column, x) in columns.iter().zip(values) {
@@ -180,15 +310,14 @@ impl<T: Real> Panels<T> {
             }
         }
     }
-
-    /// The number of components and the padding behind them.
-    pub(super) fn padded(&self) -> usize {
-        self.components.next_multiple_of(T::WIDTH)
-    }
 }
 
-/// Rows are asked for this many kernel calls before they are needed: the processor's own guess ends at every page.
-const AHEAD: usize = 4;
+/// Rows are asked for this many panels before they are needed: the processor's own guess ends at every page.
+const AHEAD: usize = 2;
+
+/// Panels that are turned together where there are so many directions that they come from afar.
+const FAR: usize = 1 << 17;
+const PANELS_OF_FAR: usize = 4;
 
 /// Asks for values that will be needed soon; also for those behind the last one, which are often the next tile's.
 #[inline(always)]
@@ -203,85 +332,104 @@ fn prefetch<T>(values: &[T], from: usize, count: usize) {
     let _ = (values, from, count);
 }
 
-/// The products of each row with each direction, row by row into `out`, padding included.
+/// Room for what the products read again and again.
+#[derive(Debug, Default)]
+pub(super) struct Packing<T> {
+    turned: Vec<T>,
+    padded: Vec<T>,
+    products: Vec<T>,
+}
+
+/// The products of each direction (components x dim) with each row, and the component's bias: component by component into `out`, `stride` places
+/// apart. Places behind the last row, up to the next multiple of `WIDTH`, repeat it.
 #[inline(always)]
-pub(super) fn row_products<T: Real, const FUSED: bool>(rows: &[T], panels: &Panels<T>, out: &mut [T]) {
-    let (dim, padded) = (panels.dim, panels.padded());
+pub(super) fn row_products<T: Real, const FUSED: bool>(
+    rows: &[T],
+    directions: &[T],
+    bias: &[T],
+    out: &mut [T],
+    stride: usize,
+    packing: &mut Packing<T>,
+) {
+    let dim = directions.len() / bias.len();
     let count = rows.len() / dim;
-    assert!(out.len() >= count * padded && rows.len() == count * dim && panels.values.len() == padded * dim);
-    for (panel, values) in panels.values.chunks_exact(T::WIDTH * dim).enumerate() {
-        for first in (0..count).step_by(HEIGHT) {
-            if panel == 0 {
-                // Later panels find the rows in cache.
-                prefetch(rows, (first + AHEAD * HEIGHT) * dim, HEIGHT * dim);
-            }
-            // Places past the last row repeat it, and their sums are dropped.
-            let row = |i: usize| rows[(first + i).min(count - 1) * dim..].as_ptr();
-            // SAFETY: each place is the start of a row of dim values, and a panel has WIDTH values for each coordinate.
-            unsafe {
-                T::outer_products::<FUSED, 1>(dim, std::array::from_fn(row), values.as_ptr(), |i, sums| {
-                    if first + i < count {
-                        out[(first + i) * padded + panel * T::WIDTH..][..T::WIDTH].copy_from_slice(sums);
-                    }
-                });
+    assert!(rows.len() == count * dim && directions.len() == bias.len() * dim);
+    assert!(stride >= count.next_multiple_of(T::WIDTH) && out.len() >= bias.len() * stride);
+    let panels = if size_of_val(directions) > FAR { PANELS_OF_FAR } else { 1 };
+    let panel_size = dim * T::WIDTH;
+    packing.turned.resize(panels * panel_size, T::ZERO);
+    for first in (0..count).step_by(panels * T::WIDTH) {
+        let last = (first + panels * T::WIDTH).min(count);
+        for (from, turned) in (first..last).step_by(T::WIDTH).zip(packing.turned.chunks_exact_mut(panel_size)) {
+            prefetch(rows, (from + AHEAD * T::WIDTH) * dim, panel_size);
+            turn::<T, FUSED>(rows, dim, from, turned);
+        }
+        for (component, height) in groups(bias.len()) {
+            let left = (directions[component * dim..].as_ptr(), dim);
+            for (from, turned) in (first..last).step_by(T::WIDTH).zip(packing.turned.chunks_exact(panel_size)) {
+                // SAFETY: dim values from the start of each of the group's directions, and WIDTH values for each coordinate.
+                unsafe {
+                    products_of_group::<T, FUSED>(dim, height, left, (turned.as_ptr(), T::WIDTH), |i, sums| {
+                        let out = &mut out[(component + i) * stride + from..][..T::WIDTH];
+                        let bias = bias[component + i];
+                        out.iter_mut().zip(sums).for_each(|(out, sum)| *out = *sum + bias);
+                    });
+                }
             }
         }
     }
 }
 
-/// Room for packing what [`add_weighted_rows`] reads again and again.
-#[derive(Debug, Default)]
-pub(super) struct Packing<T> {
-    left: Vec<T>,
-    right: Vec<T>,
-    products: Vec<T>,
+/// A panel of rows, column by column; places behind the last row repeat it.
+#[inline(always)]
+fn turn<T: Real, const FUSED: bool>(rows: &[T], dim: usize, first: usize, out: &mut [T]) {
+    assert!(out.len() == dim * T::WIDTH && first * dim < rows.len());
+    let last = rows.len() / dim - 1;
+    let row = |i: usize| &rows[(first + i).min(last) * dim..][..dim];
+    // SAFETY: each row is a slice of dim values, and so much room was asked for above.
+    let turned = unsafe { T::turn::<FUSED>(|i| row(i).as_ptr(), dim, out.as_mut_ptr()) };
+    for (column, out) in out.chunks_exact_mut(T::WIDTH).enumerate().skip(turned) {
+        out.iter_mut().enumerate().for_each(|(i, out)| *out = row(i)[column]);
+    }
 }
 
-/// Adds to each component's sum (f64, components x dim) the rows times their responsibilities (rows x padded).
+/// Adds to each component's sum (components x dim) the rows times their shares, which lie component by component, `stride` places apart.
 #[inline(always)]
 pub(super) fn add_weighted_rows<T: Real, const FUSED: bool>(
     rows: &[T],
     dim: usize,
-    responsibilities: &[T],
-    padded: usize,
-    sums: &mut [f64],
+    shares: &[T],
+    stride: usize,
+    sums: &mut [T],
     packing: &mut Packing<T>,
 ) {
     let (count, components) = (rows.len() / dim, sums.len() / dim);
-    assert!(responsibilities.len() >= count * padded && components <= padded && rows.len() == count * dim);
-    let Packing { left, right, products } = packing;
-    products.resize(HEIGHT * T::WIDTH, T::ZERO);
-    // Groups of HEIGHT components, each row by row.
-    left.clear();
-    left.resize(components.div_ceil(HEIGHT) * count * HEIGHT, T::ZERO);
-    for (group, values) in left.chunks_exact_mut(count * HEIGHT).enumerate() {
-        for (place, row) in values.chunks_exact_mut(HEIGHT).zip(responsibilities.chunks_exact(padded)) {
-            match row.get(group * HEIGHT..(group + 1) * HEIGHT) {
-                Some(whole) => place.copy_from_slice(whole),
-                None => row[group * HEIGHT..].iter().zip(place).for_each(|(q, place)| *place = *q),
-            }
-        }
-    }
-    right.clear();
-    right.resize(count * T::WIDTH, T::ZERO);
+    assert!(rows.len() == count * dim && sums.len() == components * dim);
+    assert!(stride >= count && shares.len() >= components * stride);
+    packing.products.resize(HEIGHT * T::WIDTH, T::ZERO);
     for column in (0..dim).step_by(T::WIDTH) {
-        for (run, row) in right.chunks_exact_mut(T::WIDTH).zip(rows.chunks_exact(dim)) {
-            match row.get(column..column + T::WIDTH) {
-                Some(whole) => run.copy_from_slice(whole),
-                None => run[..dim - column].copy_from_slice(&row[column..]),
-            }
-        }
-        for (group, values) in left.chunks_exact(count * HEIGHT).enumerate() {
-            let place = |i: usize| values[i..].as_ptr();
-            // SAFETY: both are packed: HEIGHT values and WIDTH values for each row.
+        // The last run ends with the last column, and begins with columns that the run before it has done.
+        let begin = if dim < T::WIDTH { 0 } else { column.min(dim - T::WIDTH) };
+        let right = if dim < T::WIDTH {
+            packing.padded.clear();
+            packing.padded.resize(count * T::WIDTH, T::ZERO);
+            let places = packing.padded.chunks_exact_mut(T::WIDTH);
+            places.zip(rows.chunks_exact(dim)).for_each(|(place, row)| place[..dim].copy_from_slice(row));
+            (packing.padded.as_ptr(), T::WIDTH)
+        } else {
+            (rows[begin..].as_ptr(), dim)
+        };
+        for (component, height) in groups(components) {
+            let left = (shares[component * stride..].as_ptr(), stride);
+            // SAFETY: a share for each row from the start of each of the group's components; WIDTH values from `begin` on in each row, padded if need be.
             unsafe {
-                T::outer_products::<FUSED, HEIGHT>(count, std::array::from_fn(place), right.as_ptr(), |i, sums| {
-                    products[i * T::WIDTH..][..T::WIDTH].copy_from_slice(sums);
+                products_of_group::<T, FUSED>(count, height, left, right, |i, products| {
+                    packing.products[i * T::WIDTH..][..T::WIDTH].copy_from_slice(products);
                 });
             }
-            let sums = sums[group * HEIGHT * dim..].chunks_mut(dim).take(HEIGHT);
-            for (sums, products) in sums.zip(products.chunks_exact(T::WIDTH)) {
-                sums[column..].iter_mut().zip(products).for_each(|(sum, x)| *sum += x.to_f64());
+            for (i, products) in packing.products.chunks_exact(T::WIDTH).take(height).enumerate() {
+                let sums = &mut sums[(component + i) * dim..][column..dim.min(column + T::WIDTH)];
+                sums.iter_mut().zip(&products[column - begin..]).for_each(|(sum, x)| *sum = *sum + *x);
             }
         }
     }
