@@ -5,8 +5,8 @@
 //! that the number of threads does not change one bit.
 
 use super::Mixture;
-use super::log_sum_exp::{LnSum, combine, exponentials, largest_of, mask, share_out};
-use super::products::{Packing, Panels, Real, Work, add_row, add_weighted_rows, row_products, with_best_instructions};
+use super::log_sum_exp::{LnSum, combine, exponentials, largest_of, mask, runs_mut, share_out};
+use super::products::{Packing, Panels, Real, RowSums, Work, add_row, row_products, with_best_instructions};
 use crate::block::{Block, Rows, Scalar, SparseRows};
 use crate::sampler::Stream;
 use crate::stats::SufficientStats;
@@ -55,7 +55,7 @@ const TILE: usize = 384;
 
 /// Rows that go through the products together: few, so that they are still in the first-level cache for the second product, if the sums of all
 /// components are there too; or else a whole tile.
-const PIECE: usize = 48;
+const PIECE: usize = 96;
 const NEAR: usize = 1 << 14;
 
 /// A chunk has at least this many tiles, so that merging its statistics is a small part of making them, and a block at most this many chunks.
@@ -193,8 +193,10 @@ struct Scratch<T> {
     /// Of each row: what turns an exponential into a share, and the smallest that counts.
     factors: Vec<T>,
     smallest: Vec<T>,
-    /// Rows times shares of a tile, component by component; empty if there are none.
-    sums: Vec<T>,
+    /// The shares of a tile, in `WIDTH` sums a component.
+    masses: Vec<T>,
+    /// Rows times shares of a tile.
+    sums: RowSums<T>,
 }
 
 impl<T: Real> Scratch<T> {
@@ -207,7 +209,8 @@ impl<T: Real> Scratch<T> {
             packing: Packing::default(),
             factors: vec![T::ZERO; stride],
             smallest: vec![T::ZERO; stride],
-            sums: Vec::new(),
+            masses: vec![T::ZERO; T::WIDTH * prepared.components()],
+            sums: RowSums::default(),
         }
     }
 }
@@ -262,8 +265,10 @@ impl<T: Real, const WIDTH: usize> Work for TileWork<'_, T, WIDTH> {
             let weight = piece.weights.map_or(piece.count as f64, |w| w.iter().sum());
             stats.add_objective(objective, weight);
         }
-        stats.resultants_mut().iter_mut().zip(&scratch.sums).for_each(|(total, sum)| *total += sum.to_f64());
-        scratch.sums.clear();
+        for (mass, lanes) in stats.masses_mut().iter_mut().zip(runs_mut::<T, WIDTH>(&mut scratch.masses)) {
+            *mass += combine(std::mem::replace(lanes, [T::ZERO; WIDTH]).map(T::to_f64), |a, b| a + b);
+        }
+        scratch.sums.flush(stats.resultants_mut(), block.dim());
         scratch.converted = converted;
     }
 }
@@ -319,17 +324,16 @@ impl<T: Real, const WIDTH: usize> Piece<'_, T, WIDTH> {
         let mut kept = [T::ZERO; WIDTH];
         let padded = self.count.next_multiple_of(WIDTH);
         let (factors, smallest) = (&self.scratch.factors[..padded], &self.scratch.smallest[..padded]);
-        let masses = self.stats.masses_mut().iter_mut().zip(self.scratch.logits.chunks_exact_mut(stride));
+        let masses = runs_mut::<T, WIDTH>(&mut self.scratch.masses).zip(self.scratch.logits.chunks_exact_mut(stride));
         for (mass, exponentials) in masses {
-            *mass += share_out::<T, WIDTH>(&mut exponentials[..padded], factors, smallest, &mut kept);
+            share_out(&mut exponentials[..padded], factors, smallest, mass, &mut kept);
         }
         let (components, dim) = (self.stats.components(), self.stats.dim());
         let kept = combine(kept, |a, b| a + b).to_f64();
         match self.rows {
             DenseOrSparse::Dense(rows) if kept * SCATTER_COST > (self.count * components) as f64 => {
                 let Scratch { logits, packing, sums, .. } = &mut *self.scratch;
-                sums.resize(components * dim, T::ZERO);
-                add_weighted_rows::<T, FUSED>(rows, dim, logits, stride, sums, packing);
+                sums.add_weighted_rows::<FUSED>(rows, dim, logits, stride, packing);
             }
             _ => {
                 for component in 0..components {

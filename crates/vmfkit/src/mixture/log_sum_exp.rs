@@ -77,29 +77,28 @@ pub(super) fn exponentials<T: Real, const FUSED: bool, const WIDTH: usize>(
     (largest, sums)
 }
 
-/// The exponentials of one component times each row's factor; those below the row's `smallest` become 0, the others are counted in `kept`.
-/// Gives the sum.
+/// The exponentials of one component times each row's factor, added to `mass`; those below the row's `smallest` become 0, the others are counted
+/// in `kept`.
 #[inline(always)]
 pub(super) fn share_out<T: Real, const WIDTH: usize>(
     exponentials: &mut [T],
     factors: &[T],
     smallest: &[T],
+    mass: &mut [T; WIDTH],
     kept: &mut [T; WIDTH],
-) -> f64 {
-    let mut mass = [T::ZERO; WIDTH];
+) {
+    let (mut sum, mut count) = (*mass, *kept);
     for ((run, factors), smallest) in
         runs_mut::<T, WIDTH>(exponentials).zip(runs::<T, WIDTH>(factors)).zip(runs::<T, WIDTH>(smallest))
     {
         for lane in 0..WIDTH {
             let keep = if run[lane] >= smallest[lane] { T::ONE } else { T::ZERO };
-            kept[lane] = kept[lane] + keep;
+            count[lane] = count[lane] + keep;
             run[lane] = run[lane] * (factors[lane] * keep);
-            mass[lane] = mass[lane] + run[lane];
+            sum[lane] = sum[lane] + run[lane];
         }
     }
-    let mut total = 0.0;
-    mass.iter().for_each(|mass| total += mass.to_f64());
-    total
+    (*mass, *kept) = (sum, count);
 }
 
 /// The sum of ln x over numbers of at least 1, by one logarithm for many of them.
@@ -123,15 +122,25 @@ impl<const WIDTH: usize> LnSum<WIDTH> {
             large = if *product > large { *product } else { large };
         }
         if large > Self::LARGE {
-            self.sum += self.take();
+            self.take();
         }
     }
 
-    fn take(&mut self) -> f64 {
-        std::mem::replace(&mut self.products, [1.0; WIDTH]).iter().map(|product| product.ln()).sum()
+    /// Few products are so large that they need a logarithm of their own.
+    fn take(&mut self) {
+        let mut all = 1.0;
+        for product in std::mem::replace(&mut self.products, [1.0; WIDTH]) {
+            all *= product;
+            if all > Self::LARGE.sqrt() {
+                self.sum += all.ln();
+                all = 1.0;
+            }
+        }
+        self.sum += all.ln();
     }
 
     pub(super) fn total(mut self) -> f64 {
-        self.sum + self.take()
+        self.take();
+        self.sum
     }
 }

@@ -50,7 +50,8 @@ pub(super) trait Real:
         terms: usize,
         left: [*const Self; HEIGHT],
         right: (*const Self, usize),
-        out: impl FnMut(usize, &[Self]),
+        ahead: (*const Self, usize),
+        sums: (*mut Self, usize),
     );
 }
 
@@ -112,10 +113,11 @@ macro_rules! real {
                 terms: usize,
                 left: [*const Self; HEIGHT],
                 right: (*const Self, usize),
-                out: impl FnMut(usize, &[Self]),
+                ahead: (*const Self, usize),
+                sums: (*mut Self, usize),
             ) {
                 // SAFETY: the caller's promise.
-                unsafe { outer_products::<Self, FUSED, HEIGHT, $width>(terms, left, right, out) }
+                unsafe { outer_products::<Self, FUSED, HEIGHT, $width>(terms, left, right, ahead, sums) }
             }
         }
     };
@@ -209,35 +211,41 @@ mod avx {
     }
 }
 
-/// Sums over p of left(p, i) right(p, j) for each place i and each of `WIDTH` neighbours j; `out` gets place i and its sums.
+/// Adds to the value at place i and neighbour j, for each of `HEIGHT` places and `WIDTH` neighbours, the sum over p of left(p, i) right(p, j). Meanwhile it asks
+/// for the memory at `ahead`, a step a term.
 ///
 /// # Safety
-/// For every p < terms, `left[i] + p` is readable for each i, and so are `WIDTH` values from `right.0 + p * right.1` on.
+/// For every p < terms, `left[i] + p` is readable for each i, and so are `WIDTH` values from `right.0 + p * right.1` on; `WIDTH` values from `sums.0 + i *
+/// sums.1` on are there to be changed for each i.
 #[inline(always)]
 unsafe fn outer_products<T: Real, const FUSED: bool, const HEIGHT: usize, const WIDTH: usize>(
     terms: usize,
     left: [*const T; HEIGHT],
     (right, step): (*const T, usize),
-    mut out: impl FnMut(usize, &[T]),
+    (ahead, ahead_step): (*const T, usize),
+    (sums, sums_step): (*mut T, usize),
 ) {
-    let mut sums = [[T::ZERO; WIDTH]; HEIGHT];
+    let mut products = [[T::ZERO; WIDTH]; HEIGHT];
     for p in 0..terms {
+        prefetch(ahead.wrapping_add(p * ahead_step));
         // SAFETY: the caller's promise.
         let neighbours = unsafe { *right.add(p * step).cast::<[T; WIDTH]>() };
-        for (place, sums) in left.iter().zip(&mut sums) {
+        for (place, products) in left.iter().zip(&mut products) {
             // SAFETY: the caller's promise.
             let factor = unsafe { *place.add(p) };
-            for (sum, x) in sums.iter_mut().zip(neighbours) {
-                *sum = factor.multiply_add::<FUSED>(x, *sum);
+            for (product, x) in products.iter_mut().zip(neighbours) {
+                *product = factor.multiply_add::<FUSED>(x, *product);
             }
         }
     }
-    for (i, sums) in sums.iter().enumerate() {
-        out(i, sums);
+    for (i, products) in products.iter().enumerate() {
+        // SAFETY: the caller's promise.
+        let sums = unsafe { &mut *sums.add(i * sums_step).cast::<[T; WIDTH]>() };
+        sums.iter_mut().zip(products).for_each(|(sum, product)| *sum = *sum + *product);
     }
 }
 
-/// The same for any number of components up to [`HEIGHT`]: row i of `left`, which are `left_step` apart, for place i.
+/// The same for any number of components up to [`HEIGHT`]: row i of `left`, which are `left.1` apart, for place i.
 ///
 /// # Safety
 /// As [`outer_products`].
@@ -245,17 +253,17 @@ unsafe fn outer_products<T: Real, const FUSED: bool, const HEIGHT: usize, const 
 unsafe fn products_of_group<T: Real, const FUSED: bool>(
     terms: usize,
     height: usize,
-    (left, left_step): (*const T, usize),
+    left: (*const T, usize),
     right: (*const T, usize),
-    out: impl FnMut(usize, &[T]),
+    ahead: (*const T, usize),
+    sums: (*mut T, usize),
 ) {
     macro_rules! of_height {
-        ($height:literal) => {
+        ($height:literal) => {{
+            let left = std::array::from_fn(|i| left.0.wrapping_add(i * left.1));
             // SAFETY: the caller's promise.
-            unsafe {
-                T::outer_products::<FUSED, $height>(terms, std::array::from_fn(|i| left.wrapping_add(i * left_step)), right, out)
-            }
-        };
+            unsafe { T::outer_products::<FUSED, $height>(terms, left, right, ahead, sums) }
+        }};
     }
     match height {
         1 => of_height!(1),
@@ -313,23 +321,26 @@ impl<T: Real> Panels<T> {
 }
 
 /// Rows are asked for this many panels before they are needed: the processor's own guess ends at every page.
-const AHEAD: usize = 2;
+const AHEAD: usize = 4;
+
+/// Bytes of a line of the caches: a register that is read across two of them takes twice as long.
+const LINE: usize = 64;
 
 /// Panels that are turned together where there are so many directions that they come from afar.
 const FAR: usize = 1 << 17;
 const PANELS_OF_FAR: usize = 4;
 
-/// Asks for values that will be needed soon; also for those behind the last one, which are often the next tile's.
+/// Asks for a value that will be needed soon, or for one that is not there.
 #[inline(always)]
-fn prefetch<T>(values: &[T], from: usize, count: usize) {
+fn prefetch<T>(place: *const T) {
     #[cfg(target_arch = "x86_64")]
-    for place in (from..from + count).step_by(64 / size_of::<T>()) {
+    {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
         // SAFETY: a hint, which no address makes fail; SSE is part of every x86-64.
-        unsafe { _mm_prefetch::<_MM_HINT_T0>(values.as_ptr().wrapping_add(place).cast()) };
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(place.cast()) };
     }
     #[cfg(not(target_arch = "x86_64"))]
-    let _ = (values, from, count);
+    let _ = place;
 }
 
 /// Room for what the products read again and again.
@@ -337,7 +348,6 @@ fn prefetch<T>(values: &[T], from: usize, count: usize) {
 pub(super) struct Packing<T> {
     turned: Vec<T>,
     padded: Vec<T>,
-    products: Vec<T>,
 }
 
 /// The products of each direction (components x dim) with each row, and the component's bias: component by component into `out`, `stride` places
@@ -357,23 +367,29 @@ pub(super) fn row_products<T: Real, const FUSED: bool>(
     assert!(stride >= count.next_multiple_of(T::WIDTH) && out.len() >= bias.len() * stride);
     let panels = if size_of_val(directions) > FAR { PANELS_OF_FAR } else { 1 };
     let panel_size = dim * T::WIDTH;
-    packing.turned.resize(panels * panel_size, T::ZERO);
+    packing.turned.resize(panels * panel_size + LINE / size_of::<T>(), T::ZERO);
+    let aligned = packing.turned.as_ptr().align_offset(LINE);
+    let all_turned = &mut packing.turned[aligned..][..panels * panel_size];
     for first in (0..count).step_by(panels * T::WIDTH) {
         let last = (first + panels * T::WIDTH).min(count);
-        for (from, turned) in (first..last).step_by(T::WIDTH).zip(packing.turned.chunks_exact_mut(panel_size)) {
-            prefetch(rows, (from + AHEAD * T::WIDTH) * dim, panel_size);
+        for (from, turned) in (first..last).step_by(T::WIDTH).zip(all_turned.chunks_exact_mut(panel_size)) {
             turn::<T, FUSED>(rows, dim, from, turned);
         }
-        for (component, height) in groups(bias.len()) {
+        for (component, bias) in bias.iter().enumerate() {
+            out[component * stride..][first..last.next_multiple_of(T::WIDTH)].fill(*bias);
+        }
+        // A panel has as many lines as a row has coordinates; each group asks for its share of those of a panel to come.
+        let step = T::WIDTH / bias.len().div_ceil(HEIGHT);
+        for (group, (component, height)) in groups(bias.len()).enumerate() {
             let left = (directions[component * dim..].as_ptr(), dim);
-            for (from, turned) in (first..last).step_by(T::WIDTH).zip(packing.turned.chunks_exact(panel_size)) {
-                // SAFETY: dim values from the start of each of the group's directions, and WIDTH values for each coordinate.
+            for (from, turned) in (first..last).step_by(T::WIDTH).zip(all_turned.chunks_exact(panel_size)) {
+                let ahead = rows.as_ptr().wrapping_add((from + AHEAD * T::WIDTH + group * step) * dim);
+                let sums = &mut out[component * stride + from..(component + height) * stride];
+                // SAFETY: dim values from the start of each of the group's directions, WIDTH values for each coordinate, and of the sums, which are stride
+                // apart, the last have WIDTH values too: the panel ends before the stride does.
                 unsafe {
-                    products_of_group::<T, FUSED>(dim, height, left, (turned.as_ptr(), T::WIDTH), |i, sums| {
-                        let out = &mut out[(component + i) * stride + from..][..T::WIDTH];
-                        let bias = bias[component + i];
-                        out.iter_mut().zip(sums).for_each(|(out, sum)| *out = *sum + bias);
-                    });
+                    let (right, sums) = ((turned.as_ptr(), T::WIDTH), (sums.as_mut_ptr(), stride));
+                    products_of_group::<T, FUSED>(dim, height, left, right, (ahead, step), sums);
                 }
             }
         }
@@ -393,45 +409,67 @@ fn turn<T: Real, const FUSED: bool>(rows: &[T], dim: usize, first: usize, out: &
     }
 }
 
-/// Adds to each component's sum (components x dim) the rows times their shares, which lie component by component, `stride` places apart.
-#[inline(always)]
-pub(super) fn add_weighted_rows<T: Real, const FUSED: bool>(
-    rows: &[T],
-    dim: usize,
-    shares: &[T],
-    stride: usize,
-    sums: &mut [T],
-    packing: &mut Packing<T>,
-) {
-    let (count, components) = (rows.len() / dim, sums.len() / dim);
-    assert!(rows.len() == count * dim && sums.len() == components * dim);
-    assert!(stride >= count && shares.len() >= components * stride);
-    packing.products.resize(HEIGHT * T::WIDTH, T::ZERO);
-    for column in (0..dim).step_by(T::WIDTH) {
-        // The last run ends with the last column, and begins with columns that the run before it has done.
-        let begin = if dim < T::WIDTH { 0 } else { column.min(dim - T::WIDTH) };
-        let right = if dim < T::WIDTH {
-            packing.padded.clear();
-            packing.padded.resize(count * T::WIDTH, T::ZERO);
-            let places = packing.padded.chunks_exact_mut(T::WIDTH);
-            places.zip(rows.chunks_exact(dim)).for_each(|(place, row)| place[..dim].copy_from_slice(row));
-            (packing.padded.as_ptr(), T::WIDTH)
-        } else {
-            (rows[begin..].as_ptr(), dim)
-        };
-        for (component, height) in groups(components) {
-            let left = (shares[component * stride..].as_ptr(), stride);
-            // SAFETY: a share for each row from the start of each of the group's components; WIDTH values from `begin` on in each row, padded if need be.
-            unsafe {
-                products_of_group::<T, FUSED>(count, height, left, right, |i, products| {
-                    packing.products[i * T::WIDTH..][..T::WIDTH].copy_from_slice(products);
-                });
-            }
-            for (i, products) in packing.products.chunks_exact(T::WIDTH).take(height).enumerate() {
-                let sums = &mut sums[(component + i) * dim..][column..dim.min(column + T::WIDTH)];
-                sums.iter_mut().zip(&products[column - begin..]).for_each(|(sum, x)| *sum = *sum + *x);
+/// Sums of rows for each component, in the precision of the kernel: a run of `WIDTH` columns behind the other. The last run ends with the last
+/// column; it begins with columns of the run before it, or is longer than a row.
+#[derive(Debug, Default)]
+pub(super) struct RowSums<T> {
+    values: Vec<T>,
+}
+
+impl<T: Real> RowSums<T> {
+    /// The first column of a run.
+    #[inline(always)]
+    fn begin(dim: usize, run: usize) -> usize {
+        (run * T::WIDTH).min(dim.saturating_sub(T::WIDTH))
+    }
+
+    /// Adds the rows times their shares, which lie component by component, `stride` places apart.
+    #[inline(always)]
+    pub(super) fn add_weighted_rows<const FUSED: bool>(
+        &mut self,
+        rows: &[T],
+        dim: usize,
+        shares: &[T],
+        stride: usize,
+        packing: &mut Packing<T>,
+    ) {
+        let (count, components, runs) = (rows.len() / dim, shares.len() / stride, dim.div_ceil(T::WIDTH));
+        assert!(rows.len() == count * dim && stride >= count && shares.len() == components * stride);
+        self.values.resize(components * runs * T::WIDTH, T::ZERO);
+        for run in 0..runs {
+            let right = if dim < T::WIDTH {
+                packing.padded.clear();
+                packing.padded.resize(count * T::WIDTH, T::ZERO);
+                let places = packing.padded.chunks_exact_mut(T::WIDTH);
+                places.zip(rows.chunks_exact(dim)).for_each(|(place, row)| place[..dim].copy_from_slice(row));
+                (packing.padded.as_ptr(), T::WIDTH)
+            } else {
+                (rows[Self::begin(dim, run)..].as_ptr(), dim)
+            };
+            for (component, height) in groups(components) {
+                let left = (shares[component * stride..].as_ptr(), stride);
+                let sums = &mut self.values[(component * runs + run) * T::WIDTH..][..((height - 1) * runs + 1) * T::WIDTH];
+                // SAFETY: a share for each row from the start of each of the group's components; WIDTH values from the run's first column on in
+                // each row, padded if need be; a run of sums for each component.
+                unsafe {
+                    let sums = (sums.as_mut_ptr(), runs * T::WIDTH);
+                    products_of_group::<T, FUSED>(count, height, left, right, (left.0, 0), sums);
+                }
             }
         }
+    }
+
+    /// Adds all to sums in f64 (components x dim), and forgets them.
+    #[inline(always)]
+    pub(super) fn flush(&mut self, sums: &mut [f64], dim: usize) {
+        let runs = dim.div_ceil(T::WIDTH);
+        for (sums, values) in sums.chunks_exact_mut(dim).zip(self.values.chunks_exact(runs * T::WIDTH)) {
+            for (run, (sums, values)) in sums.chunks_mut(T::WIDTH).zip(values.chunks_exact(T::WIDTH)).enumerate() {
+                let done = run * T::WIDTH - Self::begin(dim, run);
+                sums.iter_mut().zip(&values[done..]).for_each(|(sum, x)| *sum += x.to_f64());
+            }
+        }
+        self.values.clear();
     }
 }
 

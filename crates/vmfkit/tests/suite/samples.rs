@@ -77,6 +77,7 @@ pub fn naive(mixture: &Mixture, block: &Block, assignment: Assignment, tolerance
     let (components, dim) = (mixture.components().len(), mixture.dim());
     let (masses, resultants) = (vec![0.0; components], vec![0.0; components * dim]);
     let mut sums = Naive { masses, resultants, objective: 0.0, weight: 0.0, undecided: 0.0 };
+    let mut lost = 0.0;
     for number in 0..block.len() {
         let row = block.row(number);
         let weight = block.weights().map_or(1.0, |w| w[number]);
@@ -96,13 +97,18 @@ pub fn naive(mixture: &Mixture, block: &Block, assignment: Assignment, tolerance
             shares = (0..components).map(|k| f64::from(u8::from(k == best))).collect();
             objective = logits[best];
         }
-        sums.objective += weight * objective;
+        // With what rounding loses kept apart: so many terms of one sign would else lose more than the E step does.
+        let term = weight * objective;
+        let sum = sums.objective + term;
+        lost += if sums.objective.abs() > term.abs() { (sums.objective - sum) + term } else { (term - sum) + sums.objective };
+        sums.objective = sum;
         sums.weight += weight;
         for (k, share) in shares.into_iter().enumerate() {
             sums.masses[k] += weight * share;
             sums.resultants[k * dim..][..dim].iter_mut().zip(&row).for_each(|(sum, x)| *sum += weight * share * x);
         }
     }
+    sums.objective += lost;
     sums
 }
 
