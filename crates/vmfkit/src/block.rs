@@ -1,6 +1,7 @@
 //! [`Block`]: unit rows, checked once. The only door by which data enters.
 
 use crate::error::{Error, Result};
+use crate::vector::{LINE, prefetch};
 use std::borrow::Cow;
 
 /// A row whose length is within this of 1 is on the sphere: f32 rows are, rows of 5 decimals are, half-precision rows are not.
@@ -378,8 +379,14 @@ pub(crate) struct RowBuffer {
 }
 
 fn gather_dense<'b, T: Scalar>(dim: usize, values: &[T], rows: &[usize], buffer: &'b mut Vec<T>) -> Cow<'b, [T]> {
+    /// Rows are asked for so long before they are copied: no processor guesses where the next one is.
+    const AHEAD: usize = 8;
     buffer.clear();
-    for &row in rows {
+    for (place, &row) in rows.iter().enumerate() {
+        if let Some(&later) = rows.get(place + AHEAD) {
+            let later = &values[later * dim..(later + 1) * dim];
+            later.chunks(LINE / size_of::<T>()).for_each(|line| prefetch(line.as_ptr()));
+        }
         buffer.extend_from_slice(&values[row * dim..(row + 1) * dim]);
     }
     Cow::Borrowed(buffer)

@@ -50,3 +50,19 @@ pub(crate) fn sparse_half_squared_distance<T: Scalar>(columns: &[u32], values: &
     let sum: f64 = columns.iter().zip(values).map(|(&j, x)| x.to_f64() * (x.to_f64() - 2.0 * y[j as usize])).sum();
     (0.5 * (1.0 + sum)).max(0.0)
 }
+
+/// Bytes of a line of the caches.
+pub(crate) const LINE: usize = 64;
+
+/// Asks for a value that will be needed soon, or for one that is not there.
+#[inline(always)]
+pub(crate) fn prefetch<T>(place: *const T) {
+    #[cfg(target_arch = "x86_64")]
+    {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        // SAFETY: a hint, which no address makes fail; SSE is part of every x86-64.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(place.cast()) };
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = place;
+}

@@ -1,8 +1,8 @@
 //! The E step over blocks: products, log-sum-exp, statistics, a tile of rows at a time on every thread.
 //!
-//! A tile's products stay in cache between the two matrix products; nothing of the size rows x components is ever held. Tiles are grouped
-//! in chunks whose size depends on the number of rows alone; each chunk has statistics of its own, merged in the order of the rows, so
-//! that the number of threads does not change one bit.
+//! A piece's rows and products stay in cache between the two matrix products; nothing of the size rows x components is ever held. Pieces
+//! make a tile, whose sums are taken in the precision of the kernel; tiles make a chunk, of a size that depends on the number of rows
+//! alone. Each chunk has statistics of its own, merged in the order of the rows, so that the number of threads does not change one bit.
 
 use super::Mixture;
 use super::log_sum_exp::{LnSum, combine, exponentials, largest_of, mask, runs_mut, share_out};
@@ -101,13 +101,18 @@ impl<T: Real> Prepared<T> {
         let coldness = 1.0 / assignment.temperature();
         let components = mixture.components();
         let scale = |k: usize| if nearest { 1.0 } else { coldness * components[k].concentration() };
-        let entry = |k: usize, j: usize| scale(k) * components[k].mean_direction()[j];
         let directions = match block.rows() {
             Rows::F32(_) | Rows::F64(_) => {
-                let each = |k: usize| (0..mixture.dim()).map(move |j| T::from_f64(entry(k, j)));
-                Directions::Dense((0..components.len()).flat_map(each).collect())
+                let mut values = Vec::with_capacity(components.len() * mixture.dim());
+                for (k, component) in components.iter().enumerate() {
+                    values.extend(component.mean_direction().iter().map(|x| T::from_f64(scale(k) * x)));
+                }
+                Directions::Dense(values)
             }
-            Rows::SparseF32(_) | Rows::SparseF64(_) => Directions::Sparse(Panels::new(components.len(), mixture.dim(), entry)),
+            Rows::SparseF32(_) | Rows::SparseF64(_) => {
+                let entry = |k: usize, j: usize| scale(k) * components[k].mean_direction()[j];
+                Directions::Sparse(Panels::new(components.len(), mixture.dim(), entry))
+            }
         };
         let bias: Vec<f64> = (0..components.len())
             .map(|k| match nearest {

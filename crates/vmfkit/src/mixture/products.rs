@@ -10,6 +10,7 @@
 //! (see [`with_best_instructions`]). The two differ in the last bits, like any two processors.
 
 use crate::block::Scalar;
+use crate::vector::{LINE, prefetch};
 
 /// Components that one kernel call serves at most.
 const HEIGHT: usize = 6;
@@ -323,25 +324,9 @@ impl<T: Real> Panels<T> {
 /// Rows are asked for this many panels before they are needed: the processor's own guess ends at every page.
 const AHEAD: usize = 4;
 
-/// Bytes of a line of the caches: a register that is read across two of them takes twice as long.
-const LINE: usize = 64;
-
 /// Panels that are turned together where there are so many directions that they come from afar.
 const FAR: usize = 1 << 17;
 const PANELS_OF_FAR: usize = 4;
-
-/// Asks for a value that will be needed soon, or for one that is not there.
-#[inline(always)]
-fn prefetch<T>(place: *const T) {
-    #[cfg(target_arch = "x86_64")]
-    {
-        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        // SAFETY: a hint, which no address makes fail; SSE is part of every x86-64.
-        unsafe { _mm_prefetch::<_MM_HINT_T0>(place.cast()) };
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    let _ = place;
-}
 
 /// Room for what the products read again and again.
 #[derive(Debug, Default)]
@@ -367,6 +352,7 @@ pub(super) fn row_products<T: Real, const FUSED: bool>(
     assert!(stride >= count.next_multiple_of(T::WIDTH) && out.len() >= bias.len() * stride);
     let panels = if size_of_val(directions) > FAR { PANELS_OF_FAR } else { 1 };
     let panel_size = dim * T::WIDTH;
+    // A register that is read across two lines takes twice as long.
     packing.turned.resize(panels * panel_size + LINE / size_of::<T>(), T::ZERO);
     let aligned = packing.turned.as_ptr().align_offset(LINE);
     let all_turned = &mut packing.turned[aligned..][..panels * panel_size];
