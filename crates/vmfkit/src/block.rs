@@ -142,6 +142,11 @@ impl<'a, T: Scalar> SparseRows<'a, T> {
         self.starts[self.len()] - self.starts[0]
     }
 
+    /// The starts, columns and values that the rows were made of.
+    pub fn into_parts(self) -> (Cow<'a, [usize]>, Cow<'a, [u32]>, Cow<'a, [T]>) {
+        (self.starts, self.columns, self.values)
+    }
+
     fn slice(&self, from: usize, to: usize) -> SparseRows<'_, T> {
         let starts = Cow::Borrowed(&self.starts[from..=to]);
         SparseRows { starts, columns: Cow::Borrowed(&self.columns), values: Cow::Borrowed(&self.values) }
@@ -207,14 +212,23 @@ impl<'a> Block<'a> {
     /// Divides each row by its length; also says how many rows were not of unit length.
     pub fn rescaled<T: Scalar>(dim: usize, values: &[T]) -> Result<(Block<'static>, usize)> {
         let len = row_count(dim, values.len())?;
-        let mut out = Vec::with_capacity(values.len());
-        let mut changed = 0;
-        for (row, coordinates) in values.chunks_exact(dim).enumerate() {
-            let length = Length::of_row(row, coordinates)?;
-            changed += usize::from(!is_unit(length.value()));
-            out.extend(coordinates.iter().map(|x| T::from_f64(length.divide(x.to_f64()))));
-        }
+        let mut out = values.to_vec();
+        let changed = rescale(dim, &mut out)?;
         Ok((Block { dim, len, rows: T::rows(Cow::Owned(out)), weights: None }, changed))
+    }
+
+    /// Checks rows as [`new`](Self::new) does and keeps them, so that the block can outlive its maker, as between threads;
+    /// [`into_rows`](Self::into_rows) gives them back.
+    pub fn owned<T: Scalar>(dim: usize, values: Vec<T>) -> Result<Block<'static>> {
+        let len = Block::new(dim, &values)?.len;
+        Ok(Block { dim, len, rows: T::rows(Cow::Owned(values)), weights: None })
+    }
+
+    /// Checks sparse rows as [`sparse`](Self::sparse) does and keeps them.
+    pub fn sparse_owned<T: Scalar>(dim: usize, starts: Vec<usize>, columns: Vec<u32>, values: Vec<T>) -> Result<Block<'static>> {
+        let len = Block::sparse(dim, &starts, &columns, &values)?.len;
+        let rows = SparseRows { starts: starts.into(), columns: columns.into(), values: values.into() };
+        Ok(Block { dim, len, rows: T::sparse_rows(rows), weights: None })
     }
 
     /// Takes sparse rows of unit length to within [`UNIT_TOLERANCE`], in the three arrays of CSR that scipy calls `indptr`,
@@ -305,6 +319,11 @@ impl<'a> Block<'a> {
         &self.rows
     }
 
+    /// The rows' values, out of the block.
+    pub fn into_rows(self) -> Rows<'a> {
+        self.rows
+    }
+
     /// The rows' weights; without any, each row weighs 1.
     pub fn weights(&self) -> Option<&'a [f64]> {
         self.weights
@@ -365,6 +384,18 @@ impl<'a> Block<'a> {
         });
         Block { dim: self.dim, len: rows.len(), rows: copies, weights }
     }
+}
+
+/// Divides each row by its length where it stands; says how many rows were not of unit length.
+pub fn rescale<T: Scalar>(dim: usize, values: &mut [T]) -> Result<usize> {
+    row_count(dim, values.len())?;
+    let mut changed = 0;
+    for (row, coordinates) in values.chunks_exact_mut(dim).enumerate() {
+        let length = Length::of_row(row, coordinates)?;
+        changed += usize::from(!is_unit(length.value()));
+        coordinates.iter_mut().for_each(|x| *x = T::from_f64(length.divide(x.to_f64())));
+    }
+    Ok(changed)
 }
 
 /// Room for gathered rows, kept from one mini-batch to the next.
