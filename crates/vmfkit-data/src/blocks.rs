@@ -2,7 +2,6 @@
 
 use crate::chain::{Chain, Origin};
 use crate::{Batch, Error, Ids, Result, Schema, Values};
-use std::borrow::Cow;
 use std::sync::atomic::{AtomicBool, Ordering};
 use vmfkit::Block;
 use vmfkit::block::{Rows, Scalar, SparseRows, rescale};
@@ -45,11 +44,11 @@ impl Checked {
             Rows::F64(values) => Values::F64(values.into_owned()),
             Rows::SparseF32(rows) => {
                 let (starts, columns, values) = rows.into_parts();
-                Values::SparseF32 { starts: starts.into_owned(), columns: columns.into_owned(), values: values.into_owned() }
+                Values::SparseF32 { starts, columns, values }
             }
             Rows::SparseF64(rows) => {
                 let (starts, columns, values) = rows.into_parts();
-                Values::SparseF64 { starts: starts.into_owned(), columns: columns.into_owned(), values: values.into_owned() }
+                Values::SparseF64 { starts, columns, values }
             }
         };
         Batch { rows: 0, values, weights: None, ids: None }
@@ -181,7 +180,6 @@ fn rescale_sparse<T: Scalar>(
     rows_of: impl Fn(Rows<'static>) -> SparseRows<'static, T>,
 ) -> vmfkit::Result<usize> {
     let (block, changed) = Block::sparse_rescaled(dim, starts, columns, values)?;
-    let (_, _, rescaled): (_, _, Cow<[T]>) = rows_of(block.into_rows()).into_parts();
-    *values = rescaled.into_owned();
+    *values = rows_of(block.into_rows()).into_parts().2;
     Ok(changed)
 }

@@ -46,8 +46,8 @@ impl CsvRows {
         let mut record = ByteRecord::new();
         let found = reader.read_byte_record(&mut record).map_err(unreadable)?;
         let is_header = options.header.unwrap_or_else(|| record.iter().all(|cell| number(cell).is_none()));
-        let names: Option<Vec<String>> =
-            (found && is_header).then(|| record.iter().map(|name| String::from_utf8_lossy(name).into_owned()).collect());
+        let names: Option<Vec<String>> = (found && is_header)
+            .then(|| record.iter().map(|name| String::from_utf8_lossy(name.trim_ascii()).into_owned()).collect());
         let width = record.len();
         let find = |name: &Option<String>| name.as_ref().map(|name| position(names.as_deref(), name)).transpose();
         let (weight, id, coordinates) = if found {
@@ -106,7 +106,7 @@ impl Reader for CsvRows {
                 weights.push(self.cell(line, column)?);
             }
             if let (Some(ids), Some(column)) = (&mut ids, self.id) {
-                ids.push(String::from_utf8_lossy(&self.record[column]).into_owned());
+                ids.push(String::from_utf8_lossy(self.record[column].trim_ascii()).into_owned());
             }
             batch.rows += 1;
         }
@@ -129,7 +129,6 @@ fn reader(input: impl Read + Send + 'static, delimiter: u8) -> csv::Reader<Box<d
         .has_headers(false)
         .flexible(true)
         .delimiter(delimiter)
-        .trim(csv::Trim::All)
         .buffer_capacity(1 << 20)
         .from_reader(Box::new(input))
 }
@@ -139,14 +138,14 @@ fn unreadable(error: csv::Error) -> Error {
     Error::Io(error.into())
 }
 
-/// A cell as a number.
+/// A cell as a number, blanks around it or not.
 pub fn number(cell: &[u8]) -> Option<f64> {
-    std::str::from_utf8(cell).ok()?.parse().ok()
+    std::str::from_utf8(cell.trim_ascii()).ok()?.parse().ok()
 }
 
 /// The error of a cell that is no number.
 pub fn not_a_number(line: u64, column: &str, cell: &[u8]) -> Error {
-    Error::format(format!("line {line}, column `{column}` must be a number, found: `{}`", excerpt(cell)))
+    Error::format(format!("line {line}, column `{column}` must be a number, found: `{}`", excerpt(cell.trim_ascii())))
 }
 
 fn column_name(names: Option<&[String]>, column: usize) -> String {

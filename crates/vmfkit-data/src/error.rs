@@ -37,7 +37,7 @@ pub enum Error {
     #[error(transparent)]
     Npy(#[from] npy::Error),
     /// A row is not on the sphere.
-    #[error("row {row} must have length 1, found: `{norm}`\nhint: --rescale divides each row by its length")]
+    #[error("{}\nhint: `--rescale` divides each row by its length", not_unit(*row, *norm))]
     NotUnit {
         /// Within its file, counted from 0.
         row: u64,
@@ -47,6 +47,12 @@ pub enum Error {
     /// What the core says of rows.
     #[error(transparent)]
     Rows(#[from] vmfkit::Error),
+}
+
+/// The core's words, without its hint.
+fn not_unit(row: u64, norm: f64) -> String {
+    let text = vmfkit::Error::NotUnit { row: row as usize, norm }.to_string();
+    text.lines().next().unwrap_or_default().to_owned()
 }
 
 impl Error {

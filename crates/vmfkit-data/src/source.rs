@@ -35,6 +35,12 @@ pub struct DataSource {
     rescaled: u64,
 }
 
+impl std::fmt::Debug for DataSource {
+    fn fmt(&self, f: &mut std::fmt::Formatter) -> std::fmt::Result {
+        f.debug_struct("DataSource").field("schema", &self.schema).field("next_row", &self.next_row).finish_non_exhaustive()
+    }
+}
+
 /// Where the reading is.
 enum Pass {
     /// Before the first block.

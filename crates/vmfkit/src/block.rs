@@ -142,9 +142,9 @@ impl<'a, T: Scalar> SparseRows<'a, T> {
         self.starts[self.len()] - self.starts[0]
     }
 
-    /// The starts, columns and values that the rows were made of.
-    pub fn into_parts(self) -> (Cow<'a, [usize]>, Cow<'a, [u32]>, Cow<'a, [T]>) {
-        (self.starts, self.columns, self.values)
+    /// The starts, columns and values that the rows were made of, copied only where they are borrowed.
+    pub fn into_parts(self) -> (Vec<usize>, Vec<u32>, Vec<T>) {
+        (self.starts.into_owned(), self.columns.into_owned(), self.values.into_owned())
     }
 
     fn slice(&self, from: usize, to: usize) -> SparseRows<'_, T> {
@@ -485,6 +485,33 @@ mod tests {
     /// The rows of a block in full, and their weights.
     fn in_full(block: &Block) -> (Vec<Vec<f64>>, Option<Vec<f64>>) {
         ((0..block.len()).map(|row| block.row(row)).collect(), block.weights().map(<[f64]>::to_vec))
+    }
+
+    #[test]
+    fn an_owned_block_is_checked_and_gives_its_memory_back() {
+        let dense = vec![0.6, 0.8, 1.0, 0.0];
+        let memory = dense.as_ptr();
+        let block = Block::owned(2, dense).unwrap();
+        assert_eq!((block.len(), block.row(0)), (2, vec![0.6, 0.8]));
+        let Rows::F64(Cow::Owned(dense)) = block.into_rows() else { panic!("dense rows of f64") };
+        assert_eq!(dense.as_ptr(), memory);
+        assert_eq!(Block::owned(2, vec![1f32, 0.0, 3.0, 4.0]).unwrap_err(), Error::NotUnit { row: 1, norm: 5.0 });
+        let block = Block::sparse_owned(9, vec![0, 2], vec![3, 8], vec![0.6f32, 0.8]).unwrap();
+        let Rows::SparseF32(rows) = block.into_rows() else { panic!("sparse rows of f32") };
+        assert_eq!(rows.into_parts(), (vec![0, 2], vec![3, 8], vec![0.6, 0.8]));
+        assert_eq!(
+            Block::sparse_owned(9, vec![0, 1], vec![9], vec![1.0]).unwrap_err(),
+            Error::Column { row: 0, position: 0, dim: 9, column: 9 }
+        );
+    }
+
+    #[test]
+    fn rows_rescaled_in_place_are_those_of_a_rescaled_block() {
+        let mut values = [3.0, 4.0, 1e-200, 0.0, 0.6, 0.8];
+        let (block, changed) = Block::rescaled(2, &values).unwrap();
+        assert_eq!((rescale(2, &mut values).unwrap(), changed), (2, 2));
+        assert_eq!(in_full(&block), in_full(&Block::new(2, &values).unwrap()));
+        assert_eq!(rescale(2, &mut [1.0, 0.0, 0.0, 0.0]).unwrap_err(), Error::ZeroRow { row: 1 });
     }
 
     #[test]

@@ -108,7 +108,7 @@ fn a_pattern_is_ones_and_has_to_be_rescaled() {
     let message = refused(&format("pattern.mtx"), &Options::new());
     assert!(
         message
-            .ends_with("row 0 must have length 1, found: `1.4142135623730951`\nhint: --rescale divides each row by its length")
+            .ends_with("row 0 must have length 1, found: `1.4142135623730951`\nhint: `--rescale` divides each row by its length")
     );
     let all = read(&format("pattern.mtx"), &Options::new().rescale(true));
     assert_eq!(all.rows[3], [0.5; 4]);
@@ -119,7 +119,7 @@ fn an_array_in_fortran_order_is_read_from_a_file_and_refused_from_a_stream() {
     let message = refused(&format("fortran_deflated.npz"), &Options::new());
     assert!(message.contains("rows: ") && message.contains("np.ascontiguousarray(x)"), "{message}");
     let bytes = std::fs::read(testdata("npy/f4_fortran.npy")).unwrap();
-    let error = open_stream(&*bytes.leak(), "pipe", &Options::new()).err().unwrap();
+    let error = open_stream(&*bytes.leak(), "pipe", &Options::new()).unwrap_err();
     assert!(vmfkit::Error::from(error).to_string().starts_with("pipe: rows that come one after the other"));
 }
 

@@ -66,11 +66,9 @@ fn a_pipe_is_read_once_and_never_held() {
 #[test]
 fn a_pipe_that_is_silent_holds_nobody_up() {
     let (reader, mut writer) = io::pipe().unwrap();
-    writer.write_all(b"0.6,0.8\n0.8,0.6\n").unwrap();
-    let text = reader;
-    // The first bytes tell the format, and they are waited for.
-    writer.write_all(&b"1.0,0.0\n".repeat(20)).unwrap();
-    let mut source = open_stream(text, "pipe", &Options::new().block_rows(2)).unwrap();
+    // The first bytes tell the format, and are waited for.
+    writer.write_all(&b"0.8,0.6\n".repeat(20)).unwrap();
+    let mut source = open_stream(reader, "pipe", &Options::new().block_rows(2)).unwrap();
     assert_eq!(source.read_block().unwrap().unwrap().row(1), [0.8, 0.6]);
     drop(source);
     drop(writer);
@@ -145,7 +143,8 @@ fn a_failed_pass_fails_until_it_is_begun_anew() {
         for _ in 0..2 {
             let message = source.read_block().unwrap_err().to_string();
             assert!(
-                message.ends_with("x.npy: row 4 must have length 1, found: `3`\nhint: --rescale divides each row by its length")
+                message
+                    .ends_with("x.npy: row 4 must have length 1, found: `3`\nhint: `--rescale` divides each row by its length")
             );
         }
         source.rewind().unwrap();
@@ -239,7 +238,7 @@ fn a_named_pipe_is_a_pipe() {
 fn only_formats_that_come_in_order_come_through_a_pipe() {
     for name in ["one_stored.npz", "csr.npz"] {
         let bytes = fs::read(crate::testdata(&format!("formats/{name}"))).unwrap();
-        let error = open_stream(io::Cursor::new(bytes), "pipe", &Options::new()).err().unwrap();
+        let error = open_stream(io::Cursor::new(bytes), "pipe", &Options::new()).unwrap_err();
         let message = Error::from(error).to_string();
         assert!(message.contains("jsonl or mtx, found: `npz`\nhint: write it to a file"), "{message}");
     }

@@ -119,7 +119,7 @@ fn a_bad_row_is_named_with_its_file_and_its_number_there() {
     let place = folder.write("part-2.npy", npy_rows(&rows));
     for block_rows in [1, 3, 4, 7, 15, 18, 1000] {
         let message = refused(&location(folder.0.path()), &Options::new().block_rows(block_rows));
-        let expected = "row 7 must have length 1, found: `0.97`\nhint: --rescale divides each row by its length";
+        let expected = "row 7 must have length 1, found: `0.97`\nhint: `--rescale` divides each row by its length";
         assert_eq!(message, format!("{place}: {expected}"));
     }
     rows[7] = [0.0; 4];
