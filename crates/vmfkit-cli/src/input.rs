@@ -1,13 +1,13 @@
 //! Rows, vectors and labels from files: `.npy` or text, told apart by the first bytes and the name.
 
-use crate::csv_rows::{self, Columns, CsvRows};
-use crate::excerpt::excerpt;
-use crate::npy::{self, Element, Values};
 use anyhow::{Context, Result, bail};
 use std::collections::HashMap;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Cursor, Read};
 use std::path::Path;
+use vmfkit_data::csv_rows::{self, CsvRows};
+use vmfkit_data::npy::{self, Element};
+use vmfkit_data::{Batch, Options, Reader, Values, excerpt};
 
 /// Rows of numbers, not yet checked to be on the sphere.
 #[derive(Debug)]
@@ -25,9 +25,9 @@ pub struct Table {
 }
 
 /// Reads a table; `-` is standard input.
-pub fn read_table(path: &Path, columns: Columns) -> Result<Table> {
+pub fn read_table(path: &Path, options: &Options) -> Result<Table> {
     let mut source = Source::open(path).with_context(|| display(path))?;
-    let table = if source.is_npy(path)? { npy_table(source, columns) } else { csv_table(source, path, columns) };
+    let table = if source.is_npy(path)? { npy_table(source, options) } else { csv_table(source, path, options) };
     table.with_context(|| display(path))
 }
 
@@ -36,7 +36,7 @@ pub fn read_vector(path: &Path) -> Result<Vec<f64>> {
     let read = || {
         let mut source = Source::open(path)?;
         if !source.is_npy(path)? {
-            let table = csv_table(source, path, Columns::default())?;
+            let table = csv_table(source, path, &Options::new())?;
             return if table.dim == 1 || table.rows == 1 {
                 Ok(table.values.into_f64())
             } else {
@@ -112,7 +112,7 @@ pub fn display(path: &Path) -> String {
 
 /// Something to read, with its length known.
 struct Source {
-    reader: Box<dyn BufRead>,
+    reader: Box<dyn BufRead + Send>,
     length: u64,
 }
 
@@ -142,8 +142,8 @@ impl Source {
     }
 }
 
-fn npy_table(source: Source, columns: Columns) -> Result<Table> {
-    if columns.coordinates.is_some() || columns.weight.is_some() {
+fn npy_table(source: Source, options: &Options) -> Result<Table> {
+    if *options != Options::new() {
         bail!("an array has no column names to choose by\nhint: `--weights FILE` reads weights from an array of their own");
     }
     let reader = npy::Reader::new(source.reader, source.length)?;
@@ -154,10 +154,12 @@ fn npy_table(source: Source, columns: Columns) -> Result<Table> {
     Ok(Table { dim, rows, values: reader.into_values()?, half_precision, weights: None })
 }
 
-fn csv_table(source: Source, path: &Path, columns: Columns) -> Result<Table> {
-    let CsvRows { dim, values, weights } = CsvRows::read(source.reader, delimiter(path).unwrap_or(b','), columns)?;
-    let rows = values.len() / dim.max(1);
-    Ok(Table { dim, rows, values: Values::F64(values), half_precision: false, weights })
+fn csv_table(source: Source, path: &Path, options: &Options) -> Result<Table> {
+    let mut reader = CsvRows::new(source.reader, delimiter(path).unwrap_or(b','), options)?;
+    let mut all = Batch::default();
+    reader.read(usize::MAX, &mut all)?;
+    let dim = reader.schema().dim;
+    Ok(Table { dim, rows: all.rows, values: all.values, half_precision: false, weights: all.weights })
 }
 
 /// What stands between the cells of a line, where the name of the file tells.

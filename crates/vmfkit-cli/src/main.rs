@@ -2,12 +2,9 @@
 
 mod args;
 mod commands;
-mod csv_rows;
-mod excerpt;
 mod format;
 mod input;
 mod interrupt;
-mod npy;
 mod output;
 mod progress;
 mod rows;

@@ -1,12 +1,11 @@
 //! The rows that a command works on, and the options that say how to read them.
 
-use crate::csv_rows::Columns;
 use crate::input::{self, Table};
-use crate::npy::Values;
 use crate::output;
 use anyhow::{Context, Result, anyhow};
 use std::path::PathBuf;
 use vmfkit::{Block, Error};
+use vmfkit_data::{Options, Values};
 
 /// What a command's help says about its file of rows.
 pub const FILES: &str = "\
@@ -64,8 +63,11 @@ impl RowArguments {
     }
 
     pub fn read(&self) -> Result<Table> {
-        let columns = Columns { coordinates: self.columns.as_deref(), weight: self.weight_column.as_deref() };
-        let mut table = input::read_table(&self.file, columns)?;
+        let mut options = Options::new().columns(self.columns.clone().unwrap_or_default());
+        if let Some(name) = &self.weight_column {
+            options = options.weight_column(name);
+        }
+        let mut table = input::read_table(&self.file, &options)?;
         if let Some(path) = &self.weights {
             table.weights = Some(input::read_vector(path)?);
         }
@@ -81,6 +83,8 @@ impl RowArguments {
             let (block, changed) = match &table.values {
                 Values::F32(values) => Block::rescaled(table.dim, values)?,
                 Values::F64(values) => Block::rescaled(table.dim, values)?,
+                Values::SparseF32 { starts, columns, values } => Block::sparse_rescaled(table.dim, starts, columns, values)?,
+                Values::SparseF64 { starts, columns, values } => Block::sparse_rescaled(table.dim, starts, columns, values)?,
             };
             let why = if table.half_precision { " (half precision cannot hold unit rows)" } else { "" };
             output::note(format_args!(
@@ -93,6 +97,8 @@ impl RowArguments {
             let block = match &table.values {
                 Values::F32(values) => Block::new(table.dim, values),
                 Values::F64(values) => Block::new(table.dim, values),
+                Values::SparseF32 { starts, columns, values } => Block::sparse(table.dim, starts, columns, values),
+                Values::SparseF64 { starts, columns, values } => Block::sparse(table.dim, starts, columns, values),
             };
             (block.map_err(with_hint)?, None)
         };

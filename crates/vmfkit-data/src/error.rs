@@ -1,5 +1,6 @@
 //! What can go wrong with a file.
 
+use crate::npy;
 use std::io;
 
 /// The result of a fallible call of this crate.
@@ -26,15 +27,43 @@ pub enum Error {
         /// Lower case, the value found last, in backticks.
         what: String,
     },
+    /// The file is not the one that was opened, or is being written to.
+    #[error("the file has changed since it was opened, {what}")]
+    Changed {
+        /// What is different.
+        what: String,
+    },
+    /// What is wrong with a `.npy` array.
+    #[error(transparent)]
+    Npy(#[from] npy::Error),
+    /// A row is not on the sphere.
+    #[error("{}\nhint: `--rescale` divides each row by its length", not_unit(*row, *norm))]
+    NotUnit {
+        /// Within its file, counted from 0.
+        row: u64,
+        /// Its Euclidean length.
+        norm: f64,
+    },
     /// What the core says of rows.
     #[error(transparent)]
     Rows(#[from] vmfkit::Error),
+}
+
+/// The core's words, without its hint.
+fn not_unit(row: u64, norm: f64) -> String {
+    let text = vmfkit::Error::NotUnit { row: row as usize, norm }.to_string();
+    text.lines().next().unwrap_or_default().to_owned()
 }
 
 impl Error {
     /// The same error, with the place where it happened.
     pub fn at(self, place: impl Into<String>) -> Self {
         Error::At { place: place.into(), source: Box::new(self) }
+    }
+
+    /// A file that is not what it says it is, or not what can be used.
+    pub(crate) fn format(what: impl Into<String>) -> Self {
+        Error::Format { what: what.into() }
     }
 }
 

@@ -143,6 +143,11 @@ impl<'a, T: Scalar> SparseRows<'a, T> {
         self.starts[self.len()] - self.starts[0]
     }
 
+    /// The starts, columns and values that the rows were made of, copied only where they are borrowed.
+    pub fn into_parts(self) -> (Vec<usize>, Vec<u32>, Vec<T>) {
+        (self.starts.into_owned(), self.columns.into_owned(), self.values.into_owned())
+    }
+
     fn slice(&self, from: usize, to: usize) -> SparseRows<'_, T> {
         let starts = Cow::Borrowed(&self.starts[from..=to]);
         SparseRows { starts, columns: Cow::Borrowed(&self.columns), values: Cow::Borrowed(&self.values) }
@@ -208,14 +213,23 @@ impl<'a> Block<'a> {
     /// Divides each row by its length; also says how many rows were not of unit length.
     pub fn rescaled<T: Scalar>(dim: usize, values: &[T]) -> Result<(Block<'static>, usize)> {
         let len = row_count(dim, values.len())?;
-        let mut out = Vec::with_capacity(values.len());
-        let mut changed = 0;
-        for (row, coordinates) in values.chunks_exact(dim).enumerate() {
-            let length = Length::of_row(row, coordinates)?;
-            changed += usize::from(!is_unit(length.value()));
-            out.extend(coordinates.iter().map(|x| T::from_f64(length.divide(x.to_f64()))));
-        }
+        let mut out = values.to_vec();
+        let changed = rescale(dim, &mut out)?;
         Ok((Block { dim, len, rows: T::rows(Cow::Owned(out)), weights: None }, changed))
+    }
+
+    /// Checks rows as [`new`](Self::new) does and keeps them, so that the block can outlive its maker, as between threads;
+    /// [`into_rows`](Self::into_rows) gives them back.
+    pub fn owned<T: Scalar>(dim: usize, values: Vec<T>) -> Result<Block<'static>> {
+        let len = Block::new(dim, &values)?.len;
+        Ok(Block { dim, len, rows: T::rows(Cow::Owned(values)), weights: None })
+    }
+
+    /// Checks sparse rows as [`sparse`](Self::sparse) does and keeps them.
+    pub fn sparse_owned<T: Scalar>(dim: usize, starts: Vec<usize>, columns: Vec<u32>, values: Vec<T>) -> Result<Block<'static>> {
+        let len = Block::sparse(dim, &starts, &columns, &values)?.len;
+        let rows = SparseRows { starts: starts.into(), columns: columns.into(), values: values.into() };
+        Ok(Block { dim, len, rows: T::sparse_rows(rows), weights: None })
     }
 
     /// Takes sparse rows of unit length to within [`UNIT_TOLERANCE`], in the three arrays of CSR that scipy calls `indptr`,
@@ -306,6 +320,11 @@ impl<'a> Block<'a> {
         &self.rows
     }
 
+    /// The rows' values, out of the block.
+    pub fn into_rows(self) -> Rows<'a> {
+        self.rows
+    }
+
     /// The rows' weights; without any, each row weighs 1.
     pub fn weights(&self) -> Option<&'a [f64]> {
         self.weights
@@ -366,6 +385,18 @@ impl<'a> Block<'a> {
         });
         Block { dim: self.dim, len: rows.len(), rows: copies, weights }
     }
+}
+
+/// Divides each row by its length where it stands; says how many rows were not of unit length.
+pub fn rescale<T: Scalar>(dim: usize, values: &mut [T]) -> Result<usize> {
+    row_count(dim, values.len())?;
+    let mut changed = 0;
+    for (row, coordinates) in values.chunks_exact_mut(dim).enumerate() {
+        let length = Length::of_row(row, coordinates)?;
+        changed += usize::from(!is_unit(length.value()));
+        coordinates.iter_mut().for_each(|x| *x = T::from_f64(length.divide(x.to_f64())));
+    }
+    Ok(changed)
 }
 
 /// Room for gathered rows, kept from one mini-batch to the next.
@@ -461,6 +492,33 @@ mod tests {
     /// The rows of a block in full, and their weights.
     fn in_full(block: &Block) -> (Vec<Vec<f64>>, Option<Vec<f64>>) {
         ((0..block.len()).map(|row| block.row(row)).collect(), block.weights().map(<[f64]>::to_vec))
+    }
+
+    #[test]
+    fn an_owned_block_is_checked_and_gives_its_memory_back() {
+        let dense = vec![0.6, 0.8, 1.0, 0.0];
+        let memory = dense.as_ptr();
+        let block = Block::owned(2, dense).unwrap();
+        assert_eq!((block.len(), block.row(0)), (2, vec![0.6, 0.8]));
+        let Rows::F64(Cow::Owned(dense)) = block.into_rows() else { panic!("dense rows of f64") };
+        assert_eq!(dense.as_ptr(), memory);
+        assert_eq!(Block::owned(2, vec![1f32, 0.0, 3.0, 4.0]).unwrap_err(), Error::NotUnit { row: 1, norm: 5.0 });
+        let block = Block::sparse_owned(9, vec![0, 2], vec![3, 8], vec![0.6f32, 0.8]).unwrap();
+        let Rows::SparseF32(rows) = block.into_rows() else { panic!("sparse rows of f32") };
+        assert_eq!(rows.into_parts(), (vec![0, 2], vec![3, 8], vec![0.6, 0.8]));
+        assert_eq!(
+            Block::sparse_owned(9, vec![0, 1], vec![9], vec![1.0]).unwrap_err(),
+            Error::Column { row: 0, position: 0, dim: 9, column: 9 }
+        );
+    }
+
+    #[test]
+    fn rows_rescaled_in_place_are_those_of_a_rescaled_block() {
+        let mut values = [3.0, 4.0, 1e-200, 0.0, 0.6, 0.8];
+        let (block, changed) = Block::rescaled(2, &values).unwrap();
+        assert_eq!((rescale(2, &mut values).unwrap(), changed), (2, 2));
+        assert_eq!(in_full(&block), in_full(&Block::new(2, &values).unwrap()));
+        assert_eq!(rescale(2, &mut [1.0, 0.0, 0.0, 0.0]).unwrap_err(), Error::ZeroRow { row: 1 });
     }
 
     #[test]

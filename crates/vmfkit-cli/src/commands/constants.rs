@@ -1,7 +1,5 @@
 //! `vmf constants`: a calculator for one point, or for a file of points.
 
-use crate::csv_rows::{not_a_number, number};
-use crate::excerpt::excerpt;
 use crate::format::json_number;
 use crate::input;
 use crate::output::Output;
@@ -14,6 +12,8 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use vmfkit::bessel;
+use vmfkit_data::csv_rows::{not_a_number, number};
+use vmfkit_data::excerpt;
 
 const EXAMPLES: &str = "\
 Examples:

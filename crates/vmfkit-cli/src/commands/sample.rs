@@ -1,7 +1,6 @@
 //! `vmf sample`: rows of a density into a file.
 
 use crate::input;
-use crate::npy::{Element, Header};
 use crate::output::Output;
 use crate::progress::Progress;
 use anyhow::{Context, Result, bail};
@@ -11,6 +10,7 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use vmfkit::block::Scalar;
 use vmfkit::{Sampler, VonMisesFisher};
+use vmfkit_data::npy::{Element, Header};
 
 const EXAMPLES: &str = "\
 Examples:

@@ -4,7 +4,6 @@ use super::Fit;
 use super::options::pair;
 use crate::format::{aligned, json_number, readable};
 use crate::interrupt::{self, Interrupted};
-use crate::npy::{Element, Header, Integer};
 use crate::output::{self, Output};
 use crate::progress::Progress;
 use crate::rows::Rows;
@@ -17,6 +16,7 @@ use vmfkit::mixture::Evaluation;
 use vmfkit::model_file::{self, Description};
 use vmfkit::train::{self, Pass};
 use vmfkit::{ConcentrationPolicy, Maximisation, Method, Mixture};
+use vmfkit_data::npy::{Element, Header, Integer};
 
 /// Components and notes that are printed; --json has them all.
 const COMPONENTS_SHOWN: usize = 20;

@@ -105,7 +105,7 @@ impl StartArgument {
                 Ok(Start::Labels(component_numbers(&labels, components).with_context(|| input::display(path))?))
             }
             Self::Directions(path) => {
-                let table = input::read_table(path, Default::default())?;
+                let table = input::read_table(path, &Default::default())?;
                 if (table.rows, table.dim) != (components, block.dim()) {
                     bail!(
                         "{}: there must be {components} directions of dimension {}, found: `{} of {}`",

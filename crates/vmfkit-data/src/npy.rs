@@ -2,8 +2,13 @@
 //!
 //! The header's claims are checked against the length of the input before anything is allocated for them.
 
+use crate::array::ArrayRows;
 use crate::excerpt::excerpt;
+use crate::numbers::{Bytes, Encoding};
+use crate::{Options, Values};
+use std::fs::File;
 use std::io::{self, Read};
+use std::path::Path;
 
 /// What every `.npy` file begins with; two bytes of version follow.
 pub const MAGIC: &[u8; 6] = b"\x93NUMPY";
@@ -102,6 +107,7 @@ pub enum Element {
 
 /// How a whole number is stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(missing_docs)]
 pub enum Integer {
     I8,
     I16,
@@ -111,6 +117,18 @@ pub enum Integer {
     U16,
     U32,
     U64,
+}
+
+impl Integer {
+    /// Bytes a number.
+    pub fn size(self) -> usize {
+        match self {
+            Integer::I8 | Integer::U8 => 1,
+            Integer::I16 | Integer::U16 => 2,
+            Integer::I32 | Integer::U32 => 4,
+            Integer::I64 | Integer::U64 => 8,
+        }
+    }
 }
 
 impl Element {
@@ -137,10 +155,10 @@ impl Element {
     /// Bytes a number.
     pub fn size(self) -> u64 {
         match self {
-            Element::Integer(Integer::I8 | Integer::U8) => 1,
-            Element::F16 | Element::Integer(Integer::I16 | Integer::U16) => 2,
-            Element::F32 | Element::Integer(Integer::I32 | Integer::U32) => 4,
-            Element::F64 | Element::Integer(Integer::I64 | Integer::U64) => 8,
+            Element::F16 => 2,
+            Element::F32 => 4,
+            Element::F64 => 8,
+            Element::Integer(integer) => integer.size() as u64,
         }
     }
 }
@@ -192,26 +210,72 @@ fn shape_text(shape: &[usize]) -> String {
     }
 }
 
-/// The numbers of an array in C order; half precision and integers are widened.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Values {
-    /// Single precision, or half precision widened.
-    F32(Vec<f32>),
-    /// Double precision, or integers.
-    F64(Vec<f64>),
-}
-
-impl Values {
-    /// All of them in double precision.
-    pub fn into_f64(self) -> Vec<f64> {
-        match self {
-            Values::F32(values) => values.into_iter().map(f64::from).collect(),
-            Values::F64(values) => values,
+impl Header {
+    /// Reads a header and says how long it was. Where the input's length is known, the shape must account for every byte of it.
+    pub(crate) fn read(input: &mut impl Read, length: Option<u64>) -> Result<(Self, u64), Error> {
+        let mut start = Vec::new();
+        input.by_ref().take(8).read_to_end(&mut start)?;
+        if !start.starts_with(MAGIC) {
+            return Err(Error::Magic { found: start });
         }
+        let cut = |end: u64, read: usize| Error::HeaderCut { end, length: length.unwrap_or(read as u64) };
+        let width: u64 = match start[MAGIC.len()..] {
+            [1, 0] => 2,
+            [2 | 3, 0] => 4,
+            [major, minor] => return Err(Error::Version { major, minor }),
+            _ => return Err(cut(10, start.len())),
+        };
+        if input.by_ref().take(width).read_to_end(&mut start)? < width as usize {
+            return Err(cut(8 + width, start.len()));
+        }
+        let mut counted = [0; 4];
+        counted[..width as usize].copy_from_slice(&start[8..]);
+        let header_length = u64::from(u32::from_le_bytes(counted));
+        let data_start = 8 + width + header_length;
+        if length.is_some_and(|length| data_start > length) {
+            return Err(cut(data_start, 0));
+        }
+        if header_length > LONGEST_HEADER {
+            return Err(Error::HeaderTooLong { length: header_length });
+        }
+        let mut text = Vec::new();
+        if input.by_ref().take(header_length).read_to_end(&mut text)? < header_length as usize {
+            return Err(cut(data_start, start.len() + text.len()));
+        }
+        let header = parse_header(&String::from_utf8_lossy(&text))?;
+        let shape = header.shape_text();
+        let Some(expected) = header.data_length() else {
+            return Err(Error::ShapeOverflow { shape });
+        };
+        match length.map(|length| length - data_start) {
+            Some(found) if found != expected => Err(Error::DataLength { shape, expected, found }),
+            _ => Ok((header, data_start)),
+        }
+    }
+
+    /// The rows of an array of two axes whose header is at the front of these bytes.
+    pub(crate) fn rows(mut bytes: Bytes, length: Option<u64>) -> crate::Result<ArrayRows> {
+        let (header, data_start) = Header::read(&mut bytes, length)?;
+        let &[rows, dim] = &header.shape[..] else {
+            return Err(crate::Error::format(format!(
+                "the array must have two axes, rows and coordinates, found shape: `{}`",
+                header.shape_text()
+            )));
+        };
+        bytes.begin_after(data_start);
+        ArrayRows::new(bytes, Encoding::from(&header), header.fortran_order, rows as u64, dim)
     }
 }
 
-/// A file of which the header has been read and checked.
+/// The rows of a file, without holding it in memory.
+pub(crate) fn open(path: &Path, options: &Options) -> crate::Result<ArrayRows> {
+    options.refuse_columns()?;
+    let file = File::open(path)?;
+    let length = file.metadata()?.len();
+    Header::rows(Bytes::File { file, start: 0 }, Some(length))
+}
+
+/// A file of which the header has been read and checked, to be read whole.
 #[derive(Debug)]
 pub struct Reader<R> {
     input: R,
@@ -221,41 +285,7 @@ pub struct Reader<R> {
 impl<R: Read> Reader<R> {
     /// Reads the header of an input that is `length` bytes long.
     pub fn new(mut input: R, length: u64) -> Result<Self, Error> {
-        let mut start = Vec::new();
-        input.by_ref().take(8).read_to_end(&mut start)?;
-        if !start.starts_with(MAGIC) {
-            return Err(Error::Magic { found: start });
-        }
-        let width: u64 = match start[MAGIC.len()..] {
-            [1, 0] => 2,
-            [2 | 3, 0] => 4,
-            [major, minor] => return Err(Error::Version { major, minor }),
-            _ => return Err(Error::HeaderCut { end: 10, length }),
-        };
-        if length < 8 + width {
-            return Err(Error::HeaderCut { end: 8 + width, length });
-        }
-        let mut counted = [0; 4];
-        input.read_exact(&mut counted[..width as usize])?;
-        let header_length = u64::from(u32::from_le_bytes(counted));
-        let data_start = 8 + width + header_length;
-        if data_start > length {
-            return Err(Error::HeaderCut { end: data_start, length });
-        }
-        if header_length > LONGEST_HEADER {
-            return Err(Error::HeaderTooLong { length: header_length });
-        }
-        let mut text = vec![0; header_length as usize];
-        input.read_exact(&mut text)?;
-        let header = parse_header(&String::from_utf8_lossy(&text))?;
-        let shape = header.shape_text();
-        let Some(expected) = header.data_length() else {
-            return Err(Error::ShapeOverflow { shape });
-        };
-        let found = length - data_start;
-        if found != expected {
-            return Err(Error::DataLength { shape, expected, found });
-        }
+        let (header, _) = Header::read(&mut input, Some(length))?;
         Ok(Reader { input, header })
     }
 
@@ -264,21 +294,27 @@ impl<R: Read> Reader<R> {
         &self.header
     }
 
-    /// Reads the data. An array of two axes in Fortran order is transposed.
+    /// Reads the data, widening half precision and integers. An array of two axes in Fortran order is transposed.
     pub fn into_values(self) -> Result<Values, Error> {
-        Ok(match self.header.element {
-            Element::F16 => Values::F32(self.decode(|bytes| widen(u16::from_le_bytes(bytes)))?),
-            Element::F32 => Values::F32(self.decode(f32::from_le_bytes)?),
-            Element::F64 => Values::F64(self.decode(f64::from_le_bytes)?),
-            Element::Integer(integer) => Values::F64(self.decode_integers(integer, |n| n as f64)?),
+        let encoding = Encoding::from(&self.header);
+        let mut values = Values::default();
+        encoding.start(&mut values);
+        let header = self.read(|bytes| encoding.append(bytes, &mut values))?;
+        Ok(match values {
+            Values::F32(values) => Values::F32(in_c_order(&header, values)),
+            Values::F64(values) => Values::F64(in_c_order(&header, values)),
+            sparse => sparse,
         })
     }
 
     /// Reads the data as the names of groups: equal numbers stay equal, and others stay different.
     pub fn into_labels(self) -> Result<Vec<i64>, Error> {
         if let Element::Integer(integer) = self.header.element {
+            let encoding = Encoding::from(&self.header);
+            let mut labels = Vec::new();
             // The upper half of u64 becomes negative, which still tells its numbers from all others.
-            return self.decode_integers(integer, |n| n as i64);
+            let header = self.read(|bytes| encoding.append_integers(integer, bytes, &mut labels, |n| n as i64))?;
+            return Ok(in_c_order(&header, labels));
         }
         let label = |(row, value): (usize, f64)| {
             let whole = value.fract() == 0.0 && value.abs() < 2f64.powi(63);
@@ -287,58 +323,27 @@ impl<R: Read> Reader<R> {
         self.into_values()?.into_f64().into_iter().enumerate().map(label).collect()
     }
 
-    fn decode_integers<T: Copy>(self, integer: Integer, convert: impl Fn(i128) -> T) -> Result<Vec<T>, Error> {
-        match integer {
-            Integer::I8 => self.decode(|bytes| convert(i8::from_le_bytes(bytes).into())),
-            Integer::I16 => self.decode(|bytes| convert(i16::from_le_bytes(bytes).into())),
-            Integer::I32 => self.decode(|bytes| convert(i32::from_le_bytes(bytes).into())),
-            Integer::I64 => self.decode(|bytes| convert(i64::from_le_bytes(bytes).into())),
-            Integer::U8 => self.decode(|bytes| convert(u8::from_le_bytes(bytes).into())),
-            Integer::U16 => self.decode(|bytes| convert(u16::from_le_bytes(bytes).into())),
-            Integer::U32 => self.decode(|bytes| convert(u32::from_le_bytes(bytes).into())),
-            Integer::U64 => self.decode(|bytes| convert(u64::from_le_bytes(bytes).into())),
+    fn read(mut self, mut append: impl FnMut(&[u8])) -> Result<Header, Error> {
+        let mut left = self.header.data_length().expect("the header was checked");
+        let mut chunk = vec![0; CHUNK.min(left as usize)];
+        while left > 0 {
+            let bytes = &mut chunk[..(CHUNK as u64).min(left) as usize];
+            self.input.read_exact(bytes)?;
+            append(bytes);
+            left -= bytes.len() as u64;
         }
-    }
-
-    /// Reads the data in C order, from the bytes of each number with the least significant first.
-    fn decode<T: Copy, const WIDTH: usize>(self, number: impl Fn([u8; WIDTH]) -> T) -> Result<Vec<T>, Error> {
-        let Reader { mut input, header } = self;
-        let count = header.shape.iter().product();
-        let mut values = Vec::with_capacity(count);
-        let mut chunk = vec![0; CHUNK.min(count * WIDTH)];
-        while values.len() < count {
-            let bytes = &mut chunk[..CHUNK.min((count - values.len()) * WIDTH)];
-            input.read_exact(bytes)?;
-            values.extend(bytes.chunks_exact(WIDTH).map(|bytes| {
-                let mut bytes: [u8; WIDTH] = bytes.try_into().expect("chunks of this width");
-                if header.big_endian {
-                    bytes.reverse();
-                }
-                number(bytes)
-            }));
-        }
-        Ok(match header.shape[..] {
-            [rows, columns] if header.fortran_order => transposed(rows, columns, &values),
-            _ => values,
-        })
+        Ok(self.header)
     }
 }
 
-/// The half-precision number with these bits; f32 holds every one of them.
-fn widen(bits: u16) -> f32 {
-    let (exponent, fraction) = (u32::from(bits >> 10 & 31), u32::from(bits & 1023));
-    let magnitude = match exponent {
-        0 => fraction as f32 / 16_777_216.0,
-        31 => f32::from_bits(0x7f80_0000 | fraction << 13),
-        // The bias of the exponent is 15 here and 127 there.
-        _ => f32::from_bits((exponent + 112) << 23 | fraction << 13),
-    };
-    if bits >> 15 == 1 { -magnitude } else { magnitude }
-}
-
-/// The rows of a table that is stored column by column.
-fn transposed<T: Copy>(rows: usize, columns: usize, values: &[T]) -> Vec<T> {
-    (0..rows).flat_map(|row| (0..columns).map(move |column| values[column * rows + row])).collect()
+/// Transposes a table that is stored column by column.
+fn in_c_order<T: Copy>(header: &Header, values: Vec<T>) -> Vec<T> {
+    match header.shape[..] {
+        [rows, columns] if header.fortran_order => {
+            (0..rows).flat_map(|row| (0..columns).map(move |column| column * rows + row)).map(|at| values[at]).collect()
+        }
+        _ => values,
+    }
 }
 
 fn parse_header(text: &str) -> Result<Header, Error> {
@@ -447,25 +452,6 @@ mod tests {
         for (code, element) in Element::CODES {
             assert_eq!(element.size().to_string(), code[1..], "{code}");
         }
-    }
-
-    #[test]
-    fn half_precision_is_widened_exactly() {
-        let cases = [
-            (0x0000, 0.0),
-            (0x0001, 2f32.powi(-24)),
-            (0x03ff, 1023.0 * 2f32.powi(-24)),
-            (0x0400, 2f32.powi(-14)),
-            (0x3555, 1365.0 / 4096.0),
-            (0x3c00, 1.0),
-            (0xc000, -2.0),
-            (0x7bff, 65504.0),
-            (0xfc00, f32::NEG_INFINITY),
-        ];
-        for (bits, value) in cases {
-            assert_eq!(widen(bits), value, "{bits:#06x}");
-        }
-        assert!(widen(0x7e00).is_nan());
     }
 
     #[test]

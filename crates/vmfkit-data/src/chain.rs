@@ -1,0 +1,241 @@
+//! Files one after another, as if they were one.
+
+use crate::format::Format;
+use crate::open::{self, Input};
+use crate::{Batch, Element, Error, Options, Reader, Result, Schema, Values};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+/// What tells whether a file is still the one that was opened.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Stamp {
+    length: u64,
+    modified: Option<SystemTime>,
+}
+
+impl Stamp {
+    fn of(path: &Path) -> Result<Self> {
+        let metadata = fs::metadata(path)?;
+        Ok(Stamp { length: metadata.len(), modified: metadata.modified().ok() })
+    }
+}
+
+/// A file of the chain; it is open only while it is read.
+struct Part {
+    /// How messages call it.
+    name: String,
+    /// None for a pipe, which has no other way back.
+    file: Option<(PathBuf, Format, Stamp)>,
+    schema: Schema,
+}
+
+impl Part {
+    /// Refuses a file that is not the one whose schema is known.
+    fn check(&self) -> Result<()> {
+        let Some((path, _, before)) = &self.file else { return Ok(()) };
+        let now = Stamp::of(path)?;
+        if now.length != before.length {
+            let what = format!("its length was {}, found: `{}`", before.length, now.length);
+            return Err(Error::Changed { what });
+        }
+        if now.modified != before.modified {
+            return Err(Error::Changed {
+                what: "it was written to, its length is still: `".to_owned() + &now.length.to_string() + "`",
+            });
+        }
+        Ok(())
+    }
+
+    fn open(&self, options: &Options) -> Result<Box<dyn Reader>> {
+        let Some((path, format, _)) = &self.file else { return Err(vmfkit::Error::CannotRewind.into()) };
+        self.check()?;
+        let reader = open::reader(path, *format, options)?;
+        if *reader.schema() != self.schema {
+            let (before, now) = (&self.schema, reader.schema());
+            let shape = |schema: &Schema| format!("{} x {}", schema.rows.map_or("?".to_owned(), |n| n.to_string()), schema.dim);
+            return Err(Error::Changed { what: format!("its shape was {}, found: `{}`", shape(before), shape(now)) });
+        }
+        Ok(reader)
+    }
+}
+
+/// Rows that came together from one file.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Origin {
+    /// Which file of the chain.
+    pub part: usize,
+    /// The number of the first of them within the file.
+    pub row: u64,
+}
+
+/// The rows of all files, in order.
+pub(crate) struct Chain {
+    parts: Vec<Part>,
+    options: Options,
+    /// What is known of all rows.
+    schema: Schema,
+    /// The file being read: its number, its reader if it is open, and the rows taken from it.
+    part: usize,
+    reader: Option<Box<dyn Reader>>,
+    row: u64,
+}
+
+impl Chain {
+    /// Looks into every file, so that one that does not fit is found before the work begins.
+    pub fn open(inputs: Vec<Input>, options: &Options) -> Result<Self> {
+        let mut parts: Vec<Part> = Vec::with_capacity(inputs.len());
+        let mut first_reader = None;
+        for input in inputs {
+            let name = input.name();
+            let (part, reader) = look_into(input, options).map_err(|error| error.at(&name))?;
+            if let Some(first) = parts.first() {
+                agree(first, &part).map_err(|error| error.at(&name))?;
+            } else {
+                first_reader = Some(reader);
+            }
+            parts.push(part);
+        }
+        let mut schemas = parts.iter().map(|part| &part.schema);
+        let mut schema = schemas.next().expect("at least one file").clone();
+        for other in schemas {
+            schema.rows = schema.rows.zip(other.rows).and_then(|(a, b)| a.checked_add(b));
+            schema.element = widest(schema.element, other.element);
+        }
+        Ok(Chain { parts, options: options.clone(), schema, part: 0, reader: first_reader, row: 0 })
+    }
+
+    pub fn schema(&self) -> &Schema {
+        &self.schema
+    }
+
+    /// How messages call a file.
+    pub fn name(&self, part: usize) -> &str {
+        &self.parts[part].name
+    }
+
+    /// Whether rows of this file are to be rescaled.
+    pub fn rescales(&self, part: usize) -> bool {
+        self.options.rescale || self.parts[part].schema.element == Element::F16
+    }
+
+    /// Whether rows of any file are to be rescaled.
+    pub fn rescales_any(&self) -> bool {
+        (0..self.parts.len()).any(|part| self.rescales(part))
+    }
+
+    /// It can be read more than once.
+    pub fn can_rewind(&self) -> bool {
+        self.parts.iter().all(|part| part.file.is_some())
+    }
+
+    /// The next rows, all from one file, at most `most`; none after the last.
+    pub fn read(&mut self, most: usize, batch: &mut Batch) -> Result<Option<Origin>> {
+        while let Some(part) = self.parts.get(self.part) {
+            let found = Self::read_part(part, &mut self.reader, &self.options, self.row, most, batch);
+            if found.map_err(|error| error.at(&part.name))? {
+                let origin = Origin { part: self.part, row: self.row };
+                self.row += batch.rows as u64;
+                return Ok(Some(origin));
+            }
+            // A single file stays open for the next pass.
+            if self.parts.len() > 1 {
+                self.reader = None;
+            }
+            self.part += 1;
+            self.row = 0;
+        }
+        Ok(None)
+    }
+
+    fn read_part(
+        part: &Part,
+        reader: &mut Option<Box<dyn Reader>>,
+        options: &Options,
+        row: u64,
+        most: usize,
+        batch: &mut Batch,
+    ) -> Result<bool> {
+        let reader = match reader {
+            Some(reader) => reader,
+            None => reader.insert(part.open(options)?),
+        };
+        reader.read(most, batch)?;
+        assert!(batch.rows <= most, "a reader gives at most the rows asked for");
+        if batch.rows > 0 {
+            return Ok(true);
+        }
+        match part.schema.rows {
+            Some(rows) if rows != row => Err(Error::Changed { what: format!("it had {rows} rows, found: `{row}`") }),
+            _ => Ok(false),
+        }
+    }
+
+    /// Back to the first row of the first file, if all files are as they were.
+    pub fn rewind(&mut self) -> Result<()> {
+        for part in &self.parts {
+            part.check().map_err(|error| error.at(&part.name))?;
+        }
+        if self.parts.len() > 1 {
+            self.reader = None;
+        }
+        if let Some(reader) = &mut self.reader {
+            reader.rewind().map_err(|error| error.at(&self.parts[0].name))?;
+        }
+        (self.part, self.row) = (0, 0);
+        Ok(())
+    }
+
+    /// No rows, of the kind that all files' rows fit into.
+    pub fn no_values(&self) -> Values {
+        match (self.schema.sparse, self.schema.element) {
+            (false, Element::F64) => Values::F64(Vec::new()),
+            (false, _) => Values::F32(Vec::new()),
+            (true, Element::F64) => Values::SparseF64 { starts: vec![0], columns: Vec::new(), values: Vec::new() },
+            (true, _) => Values::SparseF32 { starts: vec![0], columns: Vec::new(), values: Vec::new() },
+        }
+    }
+}
+
+/// What a file is, and its reader at the first row.
+fn look_into(input: Input, options: &Options) -> Result<(Part, Box<dyn Reader>)> {
+    let name = input.name();
+    let (file, reader) = match input {
+        Input::File(path) => {
+            let stamp = Stamp::of(&path)?;
+            let format = open::format_of(&path, options)?;
+            let reader = open::reader(&path, format, options)?;
+            (Some((path, format, stamp)), reader)
+        }
+        Input::Stream { text, .. } => (None, open::stream_reader(text, options)?),
+    };
+    let schema = reader.schema().clone();
+    match schema {
+        Schema { rows: Some(0), .. } => {}
+        Schema { dim: 0 | 1, .. } => return Err(vmfkit::Error::Dimension { dim: schema.dim }.into()),
+        _ => {}
+    }
+    Ok((Part { name, file, schema }, reader))
+}
+
+fn agree(first: &Part, other: &Part) -> Result<()> {
+    let (expected, found) = (&first.schema, &other.schema);
+    if expected.dim != found.dim {
+        let what = format!("expected dimension {}, as in {}, found: `{}`", expected.dim, first.name, found.dim);
+        return Err(Error::Format { what });
+    }
+    if expected.sparse != found.sparse {
+        let kind = |sparse| if sparse { "sparse" } else { "dense" };
+        let what = format!("expected {} rows, as in {}, found: `{}`", kind(expected.sparse), first.name, kind(found.sparse));
+        return Err(Error::Format { what });
+    }
+    Ok(())
+}
+
+fn widest(a: Element, b: Element) -> Element {
+    match (a, b) {
+        (Element::F64, _) | (_, Element::F64) => Element::F64,
+        (Element::F16, Element::F16) => Element::F16,
+        _ => Element::F32,
+    }
+}

@@ -1,0 +1,164 @@
+//! Tables of numbers as text: a line a row, with or without a line of column names.
+
+use crate::excerpt::excerpt;
+use crate::text::{self, Origin};
+use crate::{Batch, Element, Error, Ids, Options, Reader, Result, Schema, Values};
+use csv::ByteRecord;
+use std::io::{BufRead, Read};
+use std::path::Path;
+
+const CHOOSE_COLUMNS: &str = "hint: `--columns x,y,z` chooses columns by their names in the first line";
+
+/// The chosen columns of a text.
+pub struct CsvRows {
+    reader: csv::Reader<Box<dyn Read + Send>>,
+    origin: Origin,
+    delimiter: u8,
+    schema: Schema,
+    /// The columns' names, if the first line holds them.
+    names: Option<Vec<String>>,
+    /// Cells in a line.
+    width: usize,
+    /// The positions of the coordinates, and whether they were chosen by name.
+    coordinates: Vec<usize>,
+    chosen: bool,
+    weight: Option<usize>,
+    id: Option<usize>,
+    /// The line read last.
+    record: ByteRecord,
+    /// `record` is the first row, which came while the names were looked for.
+    waiting: bool,
+}
+
+impl CsvRows {
+    /// Reads the first line; an empty text is a table without rows and columns.
+    pub fn new(input: impl BufRead + Send + 'static, delimiter: u8, options: &Options) -> Result<Self> {
+        Self::from_origin(Origin::Stream, text::unpacked(Box::new(input))?, delimiter, options)
+    }
+
+    pub(crate) fn open(path: &Path, delimiter: u8, options: &Options) -> Result<Self> {
+        let (origin, text) = Origin::of_file(path)?;
+        Self::from_origin(origin, text, delimiter, options)
+    }
+
+    fn from_origin(origin: Origin, input: impl Read + Send + 'static, delimiter: u8, options: &Options) -> Result<Self> {
+        let mut reader = reader(input, delimiter);
+        let mut record = ByteRecord::new();
+        let found = reader.read_byte_record(&mut record).map_err(unreadable)?;
+        let is_header = options.header.unwrap_or_else(|| record.iter().all(|cell| number(cell).is_none()));
+        let names: Option<Vec<String>> = (found && is_header)
+            .then(|| record.iter().map(|name| String::from_utf8_lossy(name.trim_ascii()).into_owned()).collect());
+        let width = record.len();
+        let find = |name: &Option<String>| name.as_ref().map(|name| position(names.as_deref(), name)).transpose();
+        let (weight, id, coordinates) = if found {
+            let (weight, id) = (find(&options.weight_column)?, find(&options.id_column)?);
+            let coordinates = if options.columns.is_empty() {
+                (0..width).filter(|&column| Some(column) != weight && Some(column) != id).collect()
+            } else {
+                options.columns.iter().map(|name| position(names.as_deref(), name)).collect::<Result<_>>()?
+            };
+            (weight, id, coordinates)
+        } else {
+            (None, None, Vec::new())
+        };
+        let rows = (!found).then_some(0);
+        let schema = Schema { dim: coordinates.len(), element: Element::F64, sparse: false, rows };
+        let (waiting, chosen) = (found && names.is_none(), !options.columns.is_empty());
+        Ok(CsvRows { reader, origin, delimiter, schema, names, width, coordinates, chosen, weight, id, record, waiting })
+    }
+
+    fn next_record(&mut self) -> Result<bool> {
+        if std::mem::take(&mut self.waiting) {
+            return Ok(true);
+        }
+        self.reader.read_byte_record(&mut self.record).map_err(unreadable)
+    }
+
+    fn cell(&self, line: u64, column: usize) -> Result<f64> {
+        number(&self.record[column]).ok_or_else(|| {
+            let error = not_a_number(line, &column_name(self.names.as_deref(), column), &self.record[column]);
+            if self.chosen { error } else { Error::format(format!("{error}\n{CHOOSE_COLUMNS}")) }
+        })
+    }
+}
+
+impl Reader for CsvRows {
+    fn schema(&self) -> &Schema {
+        &self.schema
+    }
+
+    fn read(&mut self, most: usize, batch: &mut Batch) -> Result<()> {
+        let mut values = std::mem::take(batch.values.start_f64());
+        let mut weights = self.weight.map(|_| Vec::new());
+        let mut ids = self.id.map(|_| Vec::new());
+        batch.rows = 0;
+        while batch.rows < most && self.next_record()? {
+            let line = self.record.position().map_or(0, csv::Position::line);
+            let (width, found) = (self.width, self.record.len());
+            if found != width {
+                let what = format!("line {line} must have as many cells as the first line, {width}, found: `{found}`");
+                return Err(Error::Format { what });
+            }
+            for &column in &self.coordinates {
+                values.push(self.cell(line, column)?);
+            }
+            if let (Some(weights), Some(column)) = (&mut weights, self.weight) {
+                weights.push(self.cell(line, column)?);
+            }
+            if let (Some(ids), Some(column)) = (&mut ids, self.id) {
+                ids.push(String::from_utf8_lossy(self.record[column].trim_ascii()).into_owned());
+            }
+            batch.rows += 1;
+        }
+        (batch.values, batch.weights, batch.ids) = (Values::F64(values), weights, ids.map(Ids::Texts));
+        Ok(())
+    }
+
+    fn rewind(&mut self) -> Result<()> {
+        self.reader = reader(self.origin.again()?, self.delimiter);
+        self.waiting = false;
+        if self.names.is_some() {
+            self.next_record()?;
+        }
+        Ok(())
+    }
+}
+
+fn reader(input: impl Read + Send + 'static, delimiter: u8) -> csv::Reader<Box<dyn Read + Send>> {
+    csv::ReaderBuilder::new()
+        .has_headers(false)
+        .flexible(true)
+        .delimiter(delimiter)
+        .buffer_capacity(1 << 20)
+        .from_reader(Box::new(input))
+}
+
+/// Lines of any width and any bytes are records, so that only the system can fail.
+fn unreadable(error: csv::Error) -> Error {
+    Error::Io(error.into())
+}
+
+/// A cell as a number, blanks around it or not.
+pub fn number(cell: &[u8]) -> Option<f64> {
+    std::str::from_utf8(cell.trim_ascii()).ok()?.parse().ok()
+}
+
+/// The error of a cell that is no number.
+pub fn not_a_number(line: u64, column: &str, cell: &[u8]) -> Error {
+    Error::format(format!("line {line}, column `{column}` must be a number, found: `{}`", excerpt(cell.trim_ascii())))
+}
+
+fn column_name(names: Option<&[String]>, column: usize) -> String {
+    names.map_or_else(|| (column + 1).to_string(), |names| names[column].clone())
+}
+
+fn position(names: Option<&[String]>, name: &str) -> Result<usize> {
+    let Some(names) = names else {
+        let what = format!("the first line must hold the names of the columns to choose one, looked for: `{name}`");
+        return Err(Error::Format { what });
+    };
+    names
+        .iter()
+        .position(|n| n == name)
+        .ok_or_else(|| Error::format(format!("no column is called `{name}`, found: `{}`", excerpt(names.join(",").as_bytes()))))
+}

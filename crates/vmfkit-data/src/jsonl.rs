@@ -1,0 +1,240 @@
+//! JSON Lines: an array of numbers a line, or an object with a list of numbers or with numbers under several keys.
+
+use crate::excerpt::excerpt;
+use crate::text::{Lines, Origin, Text};
+use crate::{Batch, Element, Error, Ids, Options, Reader, Result, Schema, Values};
+use serde::de::{DeserializeSeed, Deserializer, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use std::fmt;
+use std::path::Path;
+
+/// The rows of a text.
+pub(crate) struct JsonRows {
+    lines: Lines,
+    origin: Origin,
+    keys: Keys,
+    schema: Schema,
+    /// The first row, which tells the dimension.
+    waiting: Option<Row>,
+}
+
+/// Under which keys of an object the numbers are.
+struct Keys {
+    coordinates: Vec<String>,
+    weight: Option<String>,
+    id: Option<String>,
+}
+
+/// What one line holds.
+#[derive(Default)]
+struct Row {
+    values: Vec<f64>,
+    weight: f64,
+    id: String,
+}
+
+impl JsonRows {
+    pub fn new(text: Text, options: &Options) -> Result<Self> {
+        Self::from_origin(Origin::Stream, text, options)
+    }
+
+    pub fn open(path: &Path, options: &Options) -> Result<Self> {
+        let (origin, text) = Origin::of_file(path)?;
+        Self::from_origin(origin, text, options)
+    }
+
+    fn from_origin(origin: Origin, text: Text, options: &Options) -> Result<Self> {
+        let coordinates = options.columns.clone();
+        let keys = Keys { coordinates, weight: options.weight_column.clone(), id: options.id_column.clone() };
+        let mut lines = Lines::new(text);
+        let mut row = Row::default();
+        let found = match lines.next()? {
+            Some((number, line)) => keys.read(number, line, &mut row).map(|()| true)?,
+            None => false,
+        };
+        let schema =
+            Schema { dim: row.values.len(), element: Element::F64, sparse: false, rows: if found { None } else { Some(0) } };
+        Ok(JsonRows { lines, origin, keys, schema, waiting: found.then_some(row) })
+    }
+}
+
+impl Reader for JsonRows {
+    fn schema(&self) -> &Schema {
+        &self.schema
+    }
+
+    fn read(&mut self, most: usize, batch: &mut Batch) -> Result<()> {
+        let values = std::mem::take(batch.values.start_f64());
+        let mut row = Row { values, ..Row::default() };
+        let mut weights = self.keys.weight.as_ref().map(|_| Vec::new());
+        let mut ids = self.keys.id.as_ref().map(|_| Vec::new());
+        batch.rows = 0;
+        while batch.rows < most {
+            if let Some(first) = self.waiting.take() {
+                row.values.extend(first.values);
+                (row.weight, row.id) = (first.weight, first.id);
+            } else if let Some((number, line)) = self.lines.next()? {
+                let before = row.values.len();
+                self.keys.read(number, line, &mut row)?;
+                let (dim, found) = (self.schema.dim, row.values.len() - before);
+                if found != dim {
+                    let what = format!("line {number} must have as many numbers as the first line, {dim}, found: `{found}`");
+                    return Err(Error::Format { what });
+                }
+            } else {
+                break;
+            }
+            weights.iter_mut().for_each(|weights| weights.push(row.weight));
+            ids.iter_mut().for_each(|ids| ids.push(std::mem::take(&mut row.id)));
+            batch.rows += 1;
+        }
+        (batch.values, batch.weights, batch.ids) = (Values::F64(row.values), weights, ids.map(Ids::Texts));
+        Ok(())
+    }
+
+    fn rewind(&mut self) -> Result<()> {
+        self.lines = Lines::new(self.origin.again()?);
+        self.waiting = None;
+        Ok(())
+    }
+}
+
+impl Keys {
+    /// Puts the numbers of a line behind those of `row`, and its weight and id in place of them.
+    fn read(&self, number: u64, line: &[u8], row: &mut Row) -> Result<()> {
+        let mut deserializer = serde_json::Deserializer::from_slice(line);
+        let read = LineSeed { keys: self, row }.deserialize(&mut deserializer).and_then(|()| deserializer.end());
+        read.map_err(|error| {
+            let text = error.to_string();
+            let what = text.split(" at line 1 column").next().unwrap_or_default();
+            let hint = match line.first() {
+                Some(b'{') if self.coordinates.is_empty() => {
+                    "\nhint: `--columns NAME` chooses the key of a list, `--columns x,y,z` those of numbers"
+                }
+                _ => "",
+            };
+            Error::format(format!("line {number}, byte {}: {what}, found: `{}`{hint}", error.column(), excerpt(line)))
+        })
+    }
+}
+
+struct LineSeed<'a> {
+    keys: &'a Keys,
+    row: &'a mut Row,
+}
+
+impl<'de> DeserializeSeed<'de> for LineSeed<'_> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> std::result::Result<(), D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for LineSeed<'_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        f.write_str("an array of numbers or an object")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, list: A) -> std::result::Result<(), A::Error> {
+        let named = self.keys.coordinates.first().or(self.keys.weight.as_ref()).or(self.keys.id.as_ref());
+        if let Some(name) = named {
+            return Err(A::Error::custom(format_args!("an array has no key `{name}`")));
+        }
+        NumbersSeed(&mut self.row.values).visit_seq(list)
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> std::result::Result<(), A::Error> {
+        let Keys { coordinates, weight, id } = self.keys;
+        if coordinates.is_empty() {
+            return Err(A::Error::custom("the keys of the coordinates must be chosen"));
+        }
+        let before = self.row.values.len();
+        let is_list = coordinates.len() == 1;
+        if !is_list {
+            self.row.values.resize(before + coordinates.len(), 0.0);
+        }
+        let mut missing: Vec<&String> = coordinates.iter().chain(weight).chain(id).collect();
+        while let Some(key) = map.next_key::<String>()? {
+            let asked = missing.len();
+            missing.retain(|name| **name != key);
+            if missing.len() == asked {
+                // Also a key that is there twice: the first counts.
+                map.next_value::<IgnoredAny>()?;
+            } else if Some(&key) == weight.as_ref() {
+                self.row.weight = map.next_value()?;
+            } else if Some(&key) == id.as_ref() {
+                self.row.id = map.next_value_seed(IdSeed)?;
+            } else if is_list {
+                map.next_value_seed(NumbersSeed(&mut self.row.values))?;
+            } else {
+                let value = map.next_value()?;
+                for (at, _) in coordinates.iter().enumerate().filter(|(_, name)| **name == key) {
+                    self.row.values[before + at] = value;
+                }
+            }
+        }
+        match missing.first() {
+            Some(name) => Err(A::Error::custom(format_args!("no key is called `{name}`"))),
+            None => Ok(()),
+        }
+    }
+}
+
+/// A list of numbers, put behind others.
+struct NumbersSeed<'a>(&'a mut Vec<f64>);
+
+impl<'de> DeserializeSeed<'de> for NumbersSeed<'_> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> std::result::Result<(), D::Error> {
+        deserializer.deserialize_seq(self)
+    }
+}
+
+impl<'de> Visitor<'de> for NumbersSeed<'_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        f.write_str("a list of numbers")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> std::result::Result<(), A::Error> {
+        while let Some(value) = list.next_element()? {
+            self.0.push(value);
+        }
+        Ok(())
+    }
+}
+
+/// A text, or a whole number as a text.
+struct IdSeed;
+
+impl<'de> DeserializeSeed<'de> for IdSeed {
+    type Value = String;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> std::result::Result<String, D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl Visitor<'_> for IdSeed {
+    type Value = String;
+
+    fn expecting(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        f.write_str("a text or a whole number")
+    }
+
+    fn visit_str<E>(self, text: &str) -> std::result::Result<String, E> {
+        Ok(text.to_owned())
+    }
+
+    fn visit_u64<E>(self, number: u64) -> std::result::Result<String, E> {
+        Ok(number.to_string())
+    }
+
+    fn visit_i64<E>(self, number: i64) -> std::result::Result<String, E> {
+        Ok(number.to_string())
+    }
+}

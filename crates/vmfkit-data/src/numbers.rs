@@ -1,0 +1,335 @@
+//! Numbers as bytes: of which type, where they are, and how they come into memory.
+
+use crate::npy::{self, Integer};
+use crate::{Element, Error, Result, Values};
+use flate2::{Crc, read::DeflateDecoder};
+use std::fs::File;
+use std::io::{self, Read, Seek, SeekFrom, Take};
+
+/// Bytes read at a time; faster than mapping where the file is larger than the memory.
+const CHUNK: usize = 1 << 20;
+
+/// How each number of an array is stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Encoding {
+    pub kind: Kind,
+    pub big_endian: bool,
+}
+
+/// The type of a number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    F16,
+    /// The upper half of single precision, which NumPy does not have.
+    Bf16,
+    F32,
+    F64,
+    Integer(Integer),
+}
+
+impl From<&npy::Header> for Encoding {
+    fn from(header: &npy::Header) -> Self {
+        let kind = match header.element {
+            npy::Element::F16 => Kind::F16,
+            npy::Element::F32 => Kind::F32,
+            npy::Element::F64 => Kind::F64,
+            npy::Element::Integer(integer) => Kind::Integer(integer),
+        };
+        Encoding { kind, big_endian: header.big_endian }
+    }
+}
+
+impl Encoding {
+    /// Bytes a number.
+    pub fn size(self) -> usize {
+        match self.kind {
+            Kind::F16 | Kind::Bf16 => 2,
+            Kind::F32 => 4,
+            Kind::F64 => 8,
+            Kind::Integer(integer) => integer.size(),
+        }
+    }
+
+    pub fn element(self) -> Element {
+        match self.kind {
+            Kind::F16 | Kind::Bf16 => Element::F16,
+            Kind::F32 => Element::F32,
+            Kind::F64 | Kind::Integer(_) => Element::F64,
+        }
+    }
+
+    /// No numbers, of the type that these are widened to.
+    pub fn start(self, values: &mut Values) {
+        match self.element() {
+            Element::F16 | Element::F32 => values.start_f32().clear(),
+            Element::F64 => values.start_f64().clear(),
+        }
+    }
+
+    /// Puts the numbers of these bytes behind `values`, which [`start`](Self::start) made.
+    pub fn append(self, bytes: &[u8], values: &mut Values) {
+        match (self.kind, values) {
+            (Kind::F16, Values::F32(out)) => self.decode(bytes, out, |number| widen(u16::from_le_bytes(number))),
+            (Kind::Bf16, Values::F32(out)) => {
+                self.decode(bytes, out, |number| f32::from_bits(u32::from(u16::from_le_bytes(number)) << 16));
+            }
+            (Kind::F32, Values::F32(out)) => self.decode(bytes, out, f32::from_le_bytes),
+            (Kind::F64, Values::F64(out)) => self.decode(bytes, out, f64::from_le_bytes),
+            (Kind::Integer(integer), Values::F64(out)) => self.append_integers(integer, bytes, out, |n| n as f64),
+            _ => unreachable!("`start` has made the values of this type"),
+        }
+    }
+
+    /// Puts whole numbers behind `out`, each as `convert` makes it.
+    pub fn append_integers<T>(self, integer: Integer, bytes: &[u8], out: &mut Vec<T>, convert: impl Fn(i128) -> T) {
+        match integer {
+            Integer::I8 => self.decode(bytes, out, |number| convert(i8::from_le_bytes(number).into())),
+            Integer::I16 => self.decode(bytes, out, |number| convert(i16::from_le_bytes(number).into())),
+            Integer::I32 => self.decode(bytes, out, |number| convert(i32::from_le_bytes(number).into())),
+            Integer::I64 => self.decode(bytes, out, |number| convert(i64::from_le_bytes(number).into())),
+            Integer::U8 => self.decode(bytes, out, |number| convert(u8::from_le_bytes(number).into())),
+            Integer::U16 => self.decode(bytes, out, |number| convert(u16::from_le_bytes(number).into())),
+            Integer::U32 => self.decode(bytes, out, |number| convert(u32::from_le_bytes(number).into())),
+            Integer::U64 => self.decode(bytes, out, |number| convert(u64::from_le_bytes(number).into())),
+        }
+    }
+
+    /// From the bytes of each number with the least significant first.
+    fn decode<T, const WIDTH: usize>(self, bytes: &[u8], out: &mut Vec<T>, number: impl Fn([u8; WIDTH]) -> T) {
+        let numbers = bytes.chunks_exact(WIDTH).map(|bytes| <[u8; WIDTH]>::try_from(bytes).expect("chunks of this width"));
+        if self.big_endian {
+            out.extend(numbers.map(|mut bytes| {
+                bytes.reverse();
+                number(bytes)
+            }));
+        } else {
+            out.extend(numbers.map(number));
+        }
+    }
+}
+
+/// The half-precision number with these bits; f32 holds every one of them.
+fn widen(bits: u16) -> f32 {
+    let (exponent, fraction) = (u32::from(bits >> 10 & 31), u32::from(bits & 1023));
+    let magnitude = match exponent {
+        0 => fraction as f32 / 16_777_216.0,
+        31 => f32::from_bits(0x7f80_0000 | fraction << 13),
+        // The bias of the exponent is 15 here and 127 there.
+        _ => f32::from_bits((exponent + 112) << 23 | fraction << 13),
+    };
+    if bits >> 15 == 1 { -magnitude } else { magnitude }
+}
+
+/// Some bytes of a file, or what comes through a pipe.
+pub(crate) enum Bytes {
+    /// From `start` to the end of the file or further than anyone reads.
+    File { file: File, start: u64 },
+    /// Deflated bytes of a file.
+    Packed(Packed),
+    /// They come once.
+    Stream(Box<dyn Read + Send>),
+}
+
+/// A deflated part of a file.
+pub(crate) struct Packed {
+    decoder: DeflateDecoder<Take<File>>,
+    /// Where the part is in the file.
+    start: u64,
+    length: u64,
+    /// Bytes at the front that are not the array's.
+    skip: u64,
+    /// What the archive says of the unpacked bytes, and what has come so far.
+    expected: u32,
+    crc: Crc,
+}
+
+impl Packed {
+    pub fn new(file: File, start: u64, length: u64, expected: u32) -> io::Result<Self> {
+        let decoder = DeflateDecoder::new(file.take(0));
+        let mut packed = Packed { decoder, start, length, skip: 0, expected, crc: Crc::new() };
+        packed.rewind()?;
+        Ok(packed)
+    }
+
+    fn rewind(&mut self) -> io::Result<()> {
+        let mut file = self.decoder.get_ref().get_ref().try_clone()?;
+        file.seek(SeekFrom::Start(self.start))?;
+        self.decoder = DeflateDecoder::new(file.take(self.length));
+        self.crc = Crc::new();
+        let skip = self.skip;
+        let skipped = io::copy(&mut self.by_ref().take(skip), &mut io::sink())?;
+        if skipped < skip { Err(io::ErrorKind::UnexpectedEof.into()) } else { Ok(()) }
+    }
+}
+
+impl Read for Packed {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let read = self.decoder.read(buffer)?;
+        self.crc.update(&buffer[..read]);
+        Ok(read)
+    }
+}
+
+impl Read for Bytes {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Bytes::File { file, .. } => file.read(buffer),
+            Bytes::Packed(packed) => packed.read(buffer),
+            Bytes::Stream(stream) => stream.read(buffer),
+        }
+    }
+}
+
+impl Bytes {
+    /// What has been read so far, `count` bytes, is before the first byte from now on.
+    pub fn begin_after(&mut self, count: u64) {
+        match self {
+            Bytes::File { start, .. } => *start += count,
+            Bytes::Packed(packed) => packed.skip += count,
+            Bytes::Stream(_) => {}
+        }
+    }
+
+    /// Back to the first byte.
+    pub fn rewind(&mut self) -> Result<()> {
+        match self {
+            Bytes::File { file, start } => file.seek(SeekFrom::Start(*start)).map(|_| ())?,
+            Bytes::Packed(packed) => packed.rewind()?,
+            Bytes::Stream(_) => return Err(vmfkit::Error::CannotRewind.into()),
+        }
+        Ok(())
+    }
+
+    /// Goes to a byte, counted from the first; only within a file.
+    pub fn seek(&mut self, byte: u64) -> Result<()> {
+        let Bytes::File { file, start } = self else { unreachable!("only files are read out of order") };
+        file.seek(SeekFrom::Start(*start + byte))?;
+        Ok(())
+    }
+
+    /// Reads until the buffer is full or the bytes end; says how many there were.
+    pub fn fill(&mut self, buffer: &mut [u8]) -> Result<usize> {
+        let mut filled = 0;
+        while filled < buffer.len() {
+            match self.read(&mut buffer[filled..]) {
+                Ok(0) => break,
+                Ok(read) => filled += read,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(filled)
+    }
+
+    /// Checks that nothing follows the last number, where that was not clear from the start.
+    pub fn finish(&mut self) -> Result<()> {
+        if matches!(self, Bytes::File { .. }) {
+            return Ok(());
+        }
+        if self.fill(&mut [0])? > 0 {
+            return Err(Error::format("the data must end with the last row, found: `more bytes`"));
+        }
+        match self {
+            Bytes::Packed(packed) if packed.crc.sum() != packed.expected => {
+                let (expected, found) = (packed.expected, packed.crc.sum());
+                Err(Error::format(format!("the unpacked bytes must have the checksum {expected:08x}, found: `{found:08x}`")))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Numbers in the order in which they are stored.
+pub(crate) struct Numbers {
+    pub bytes: Bytes,
+    pub encoding: Encoding,
+    /// How many there are.
+    count: u64,
+    taken: u64,
+    chunk: Vec<u8>,
+}
+
+impl Numbers {
+    /// Numbers from the first of these bytes on.
+    pub fn new(bytes: Bytes, encoding: Encoding, count: u64) -> Self {
+        Numbers { bytes, encoding, count, taken: 0, chunk: Vec::new() }
+    }
+
+    pub fn rewind(&mut self) -> Result<()> {
+        self.taken = 0;
+        self.bytes.rewind()
+    }
+
+    /// Puts the next numbers behind `values`. The memory grows with what arrives, not with what a header claims.
+    pub fn take(&mut self, count: u64, values: &mut Values) -> Result<()> {
+        let encoding = self.encoding;
+        self.take_bytes(count, |bytes| encoding.append(bytes, values))
+    }
+
+    /// Puts the next whole numbers behind `out`.
+    pub fn take_integers(&mut self, count: u64, integer: Integer, out: &mut Vec<i64>) -> Result<()> {
+        let encoding = self.encoding;
+        // Counts and columns beyond i64 become negative, which their checks refuse.
+        self.take_bytes(count, |bytes| encoding.append_integers(integer, bytes, out, |n| n as i64))
+    }
+
+    fn take_bytes(&mut self, count: u64, mut append: impl FnMut(&[u8])) -> Result<()> {
+        let size = self.encoding.size();
+        let mut left = count;
+        while left > 0 {
+            let now = left.min((CHUNK / size) as u64);
+            let length = now as usize * size;
+            if self.chunk.len() < length {
+                self.chunk.resize(length, 0);
+            }
+            let found = self.bytes.fill(&mut self.chunk[..length])?;
+            if found < length {
+                return Err(self.ended_early(self.taken * size as u64 + found as u64));
+            }
+            append(&self.chunk[..length]);
+            self.taken += now;
+            left -= now;
+        }
+        Ok(())
+    }
+
+    /// A file's length was compared with its header before, so that it must have been cut since.
+    fn ended_early(&self, found: u64) -> Error {
+        let expected = self.count * self.encoding.size() as u64;
+        match self.bytes {
+            Bytes::File { .. } => Error::Changed { what: format!("it had {expected} bytes of data, found: `{found}`") },
+            _ => Error::format(format!("the data must have {expected} bytes, found: `{found}`")),
+        }
+    }
+
+    /// Reads numbers from the `first` on, out of order; only within a file.
+    pub fn take_at(&mut self, first: u64, count: u64, values: &mut Values) -> Result<()> {
+        self.bytes.seek(first * self.encoding.size() as u64)?;
+        self.taken = first;
+        self.take(count, values)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::widen;
+
+    #[test]
+    fn half_precision_is_widened_exactly() {
+        let cases = [
+            (0x0000, 0.0),
+            (0x0001, 2f32.powi(-24)),
+            (0x03ff, 1023.0 * 2f32.powi(-24)),
+            (0x0400, 2f32.powi(-14)),
+            (0x3555, 1365.0 / 4096.0),
+            (0x3c00, 1.0),
+            (0xc000, -2.0),
+            (0x7bff, 65504.0),
+            (0xfc00, f32::NEG_INFINITY),
+        ];
+        for (bits, value) in cases {
+            assert_eq!(widen(bits), value, "{bits:#06x}");
+        }
+        assert!(widen(0x7e00).is_nan());
+    }
+}

@@ -1,0 +1,88 @@
+//! [`Options`]: what to read of a file, and how.
+
+use crate::{Error, Format, Result};
+
+/// Which numbers of a file are rows, weights and ids, and in what portions they come.
+///
+/// ```
+/// use vmfkit_data::{Format, Options};
+/// let options = Options::new().columns(vec!["x".into(), "y".into()]).weight_column("n").rescale(true);
+/// let other = Options::new().format(Some(Format::Tsv)).header(Some(false)).block_rows(4096);
+/// # let _ = (options, other);
+/// ```
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Options {
+    pub(crate) columns: Vec<String>,
+    pub(crate) weight_column: Option<String>,
+    pub(crate) id_column: Option<String>,
+    pub(crate) array: Option<String>,
+    pub(crate) rescale: bool,
+    pub(crate) block_rows: Option<usize>,
+    pub(crate) header: Option<bool>,
+    pub(crate) format: Option<Format>,
+}
+
+impl Options {
+    /// All columns are coordinates, rows must have unit length, the format is found out.
+    pub fn new() -> Self {
+        Options::default()
+    }
+
+    /// The columns that are coordinates, by name: several of numbers, or one of lists.
+    pub fn columns(mut self, names: Vec<String>) -> Self {
+        self.columns = names;
+        self
+    }
+
+    /// The column that holds the rows' weights.
+    pub fn weight_column(mut self, name: impl Into<String>) -> Self {
+        self.weight_column = Some(name.into());
+        self
+    }
+
+    /// The column that says what the rows are called.
+    pub fn id_column(mut self, name: impl Into<String>) -> Self {
+        self.id_column = Some(name.into());
+        self
+    }
+
+    /// Which array of a `.npz` or tensor of a safetensors file, where there are several.
+    pub fn array(mut self, name: impl Into<String>) -> Self {
+        self.array = Some(name.into());
+        self
+    }
+
+    /// Divide each row by its length; half precision always is.
+    pub fn rescale(mut self, rescale: bool) -> Self {
+        self.rescale = rescale;
+        self
+    }
+
+    /// Rows in a block; without, about 8 million numbers. Only the last block of a source has fewer.
+    pub fn block_rows(mut self, rows: usize) -> Self {
+        self.block_rows = Some(rows.max(1));
+        self
+    }
+
+    /// Whether the first line of a text file holds the columns' names; without, it does if no cell of it is a number.
+    pub fn header(mut self, header: Option<bool>) -> Self {
+        self.header = header;
+        self
+    }
+
+    /// The format of the files; without, their first bytes and their names tell.
+    pub fn format(mut self, format: Option<Format>) -> Self {
+        self.format = format;
+        self
+    }
+
+    /// For formats without named columns.
+    pub(crate) fn refuse_columns(&self) -> Result<()> {
+        if self.columns.is_empty() && self.weight_column.is_none() && self.id_column.is_none() {
+            return Ok(());
+        }
+        Err(Error::format(
+            "an array has no column names to choose by\nhint: `--weights FILE` reads weights from an array of their own",
+        ))
+    }
+}

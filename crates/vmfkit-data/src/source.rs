@@ -1,0 +1,194 @@
+//! [`DataSource`]: the rows of files as the blocks that a fit reads.
+
+use crate::blocks::{Blocks, Checked};
+use crate::chain::Chain;
+use crate::prefetch::Prefetch;
+use crate::{Element, Error, Ids, Options, Schema};
+use vmfkit::Block;
+use vmfkit::source::Source;
+
+/// Rows of one file or many, block after block, pass after pass.
+///
+/// Every block but the last has the same number of rows, however they are divided among files, so that a fit does not depend on
+/// that. A thread reads, converts and checks rows while the block before is worked on; memory holds about four blocks.
+///
+/// ```no_run
+/// use vmfkit::source::Source;
+/// use vmfkit_data::{Options, open};
+/// let mut source = open("embeddings/*.npy", &Options::new().rescale(true))?;
+/// while let Some(block) = source.read_block()? {
+///     println!("{} rows of dimension {}", block.len(), block.dim());
+/// }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct DataSource {
+    schema: Schema,
+    block_rows: usize,
+    rescales: bool,
+    can_rewind: bool,
+    pass: Pass,
+    /// What was lent last.
+    lent: Option<Checked>,
+    /// The number of its first row, of the row after it, and of the rows rescaled up to its end.
+    first_row: u64,
+    next_row: u64,
+    rescaled: u64,
+}
+
+impl std::fmt::Debug for DataSource {
+    fn fmt(&self, f: &mut std::fmt::Formatter) -> std::fmt::Result {
+        f.debug_struct("DataSource").field("schema", &self.schema).field("next_row", &self.next_row).finish_non_exhaustive()
+    }
+}
+
+/// Where the reading is.
+enum Pass {
+    /// Before the first block.
+    New(Blocks),
+    Reading(Prefetch),
+    /// After the last block.
+    Ended(Blocks),
+    /// It failed, and fails again until it is begun anew.
+    Failed(Option<Blocks>, vmfkit::Error),
+}
+
+impl DataSource {
+    pub(crate) fn new(chain: Chain, options: &Options) -> Self {
+        let blocks = Blocks::new(chain, options.block_rows);
+        DataSource {
+            schema: blocks.schema().clone(),
+            block_rows: blocks.block_rows(),
+            rescales: blocks.rescales(),
+            can_rewind: blocks.can_rewind(),
+            pass: Pass::New(blocks),
+            lent: None,
+            first_row: 0,
+            next_row: 0,
+            rescaled: 0,
+        }
+    }
+
+    /// How many rows there are, where the files tell before their end.
+    pub fn rows(&self) -> Option<u64> {
+        self.schema.rows
+    }
+
+    /// How the numbers are stored; the widest type, where files differ.
+    pub fn element(&self) -> Element {
+        self.schema.element
+    }
+
+    /// Only entries that are not 0 are stored.
+    pub fn is_sparse(&self) -> bool {
+        self.schema.sparse
+    }
+
+    /// The number of rows of every block but the last.
+    pub fn block_rows(&self) -> usize {
+        self.block_rows
+    }
+
+    /// It can be read more than once.
+    pub fn can_rewind(&self) -> bool {
+        self.can_rewind
+    }
+
+    /// What the rows of the block lent last are called, if an id column was asked for.
+    pub fn ids(&self) -> Option<&Ids> {
+        self.lent.as_ref()?.ids.as_ref()
+    }
+
+    /// The number of the first row of the block lent last, counted from 0 over all files.
+    pub fn first_row(&self) -> u64 {
+        self.first_row
+    }
+
+    /// If rows are rescaled, how many were not of unit length, up to the block lent last in this pass.
+    pub fn rescaled(&self) -> Option<u64> {
+        self.rescales.then_some(self.rescaled)
+    }
+
+    /// The next block, or none after the last.
+    fn next(&mut self) -> vmfkit::Result<Option<Checked>> {
+        loop {
+            match std::mem::replace(&mut self.pass, Pass::Failed(None, lost())) {
+                Pass::New(blocks) => self.pass = Pass::Reading(Prefetch::start(blocks).map_err(Error::from)?),
+                Pass::Reading(mut prefetch) => match prefetch.next() {
+                    Some(Ok(checked)) => {
+                        self.pass = Pass::Reading(prefetch);
+                        return Ok(Some(checked));
+                    }
+                    Some(Err(error)) => {
+                        let error = vmfkit::Error::from(error);
+                        // A pipe's thread has nothing more to give, and ends by itself.
+                        let blocks = if self.can_rewind { Some(stop(prefetch)) } else { None };
+                        self.pass = Pass::Failed(blocks, error.clone());
+                        return Err(error);
+                    }
+                    None => self.pass = Pass::Ended(stop(prefetch)),
+                },
+                ended @ Pass::Ended(_) => {
+                    self.pass = ended;
+                    return Ok(None);
+                }
+                Pass::Failed(blocks, error) => {
+                    self.pass = Pass::Failed(blocks, error.clone());
+                    return Err(error);
+                }
+            }
+        }
+    }
+}
+
+impl Source for DataSource {
+    fn dim(&self) -> usize {
+        self.schema.dim
+    }
+
+    fn read_block(&mut self) -> vmfkit::Result<Option<Block<'_>>> {
+        if let (Some(lent), Pass::Reading(prefetch)) = (self.lent.take(), &self.pass) {
+            prefetch.recycle(lent.into_batch());
+        }
+        self.first_row = self.next_row;
+        let Some(checked) = self.next()? else { return Ok(None) };
+        self.next_row += checked.len() as u64;
+        self.rescaled += checked.rescaled;
+        Ok(Some(self.lent.insert(checked).block()))
+    }
+
+    fn rewind(&mut self) -> vmfkit::Result<()> {
+        if matches!(self.pass, Pass::New(_)) {
+            return Ok(());
+        }
+        if !self.can_rewind {
+            return Err(vmfkit::Error::CannotRewind);
+        }
+        (self.lent, self.first_row, self.next_row, self.rescaled) = (None, 0, 0, 0);
+        let mut blocks = match std::mem::replace(&mut self.pass, Pass::Failed(None, lost())) {
+            Pass::New(blocks) | Pass::Ended(blocks) | Pass::Failed(Some(blocks), _) => blocks,
+            Pass::Reading(prefetch) => stop(prefetch),
+            Pass::Failed(None, error) => return Err(error),
+        };
+        match blocks.rewind() {
+            Ok(()) => {
+                self.pass = Pass::New(blocks);
+                Ok(())
+            }
+            Err(error) => {
+                let error = vmfkit::Error::from(error);
+                self.pass = Pass::Failed(Some(blocks), error.clone());
+                Err(error)
+            }
+        }
+    }
+}
+
+/// A panic of the thread goes on in the one that reads.
+fn stop(prefetch: Prefetch) -> Blocks {
+    prefetch.stop().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+}
+
+/// What is left to say after a panic was caught.
+fn lost() -> vmfkit::Error {
+    Error::format("the reading ended with a panic, rows that can still be read: `0`").into()
+}

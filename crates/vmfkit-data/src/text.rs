@@ -1,0 +1,87 @@
+//! Text to read line by line: from a file or through a pipe, compressed or not.
+
+use crate::format::GZIP;
+use crate::{Error, Result};
+use flate2::bufread::MultiGzDecoder;
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+
+/// Bytes read at a time.
+const CHUNK: usize = 1 << 20;
+
+/// A line of a table that can be held in memory is shorter.
+const LONGEST_LINE: u64 = 1 << 28;
+
+/// Where text comes from, so that it can be had again.
+pub(crate) enum Origin {
+    File(PathBuf),
+    /// It comes once.
+    Stream,
+}
+
+/// Something to read text from.
+pub(crate) type Text = Box<dyn BufRead + Send>;
+
+impl Origin {
+    /// The text of a file, from its first byte.
+    pub fn of_file(path: &Path) -> Result<(Self, Text)> {
+        Ok((Origin::File(path.to_owned()), open(path)?))
+    }
+
+    /// The text from its first byte, once more.
+    pub fn again(&self) -> Result<Text> {
+        match self {
+            Origin::File(path) => open(path),
+            Origin::Stream => Err(vmfkit::Error::CannotRewind.into()),
+        }
+    }
+}
+
+fn open(path: &Path) -> Result<Text> {
+    Ok(unpacked(Box::new(BufReader::with_capacity(CHUNK, File::open(path)?)))?)
+}
+
+/// The same text, without the gzip around it if there is one.
+pub(crate) fn unpacked(mut text: Text) -> io::Result<Text> {
+    if !text.fill_buf()?.starts_with(GZIP) {
+        return Ok(text);
+    }
+    Ok(Box::new(BufReader::with_capacity(CHUNK, MultiGzDecoder::new(text))))
+}
+
+/// The lines of a text, counted.
+pub(crate) struct Lines {
+    text: Text,
+    line: Vec<u8>,
+    number: u64,
+}
+
+impl Lines {
+    pub fn new(text: Text) -> Self {
+        Lines { text, line: Vec::new(), number: 0 }
+    }
+
+    /// The next line that is not blank, without the blanks around it, and its number, counted from 1.
+    pub fn next(&mut self) -> Result<Option<(u64, &[u8])>> {
+        loop {
+            self.line.clear();
+            let length = self.text.by_ref().take(LONGEST_LINE).read_until(b'\n', &mut self.line)?;
+            if length == 0 {
+                return Ok(None);
+            }
+            self.number += 1;
+            if length as u64 == LONGEST_LINE {
+                let what = format!("line {} must be shorter than {LONGEST_LINE} bytes, found: `{length}`", self.number);
+                return Err(Error::Format { what });
+            }
+            if self.number == 1 && self.line.starts_with(b"\xef\xbb\xbf") {
+                self.line.drain(..3);
+            }
+            if !self.line.trim_ascii().is_empty() {
+                // Only here, since the borrow of a line would last over the next turn.
+                return Ok(Some((self.number, self.line.trim_ascii())));
+            }
+        }
+    }
+}

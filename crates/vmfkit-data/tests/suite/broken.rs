@@ -1,0 +1,219 @@
+//! Files that are cut, changed or made up: errors name the place and the value, come at once and take no memory.
+
+use crate::{Folder, names, npy, npy_rows, read_all, refused, testdata};
+use vmfkit::source::Source;
+use vmfkit_data::{Format, Options, open};
+
+fn check(cases: &[(&str, &[u8], &str)]) {
+    let folder = Folder::new();
+    for (name, content, message) in cases {
+        let place = folder.write(name, content);
+        let found = refused(&place, &Options::new());
+        assert!(found.starts_with(&place), "{found}");
+        assert!(found.contains(message), "`{message}` is missing in: {found}");
+    }
+}
+
+#[test]
+fn arrays() {
+    let whole = npy_rows(&[[1.0, 0.0, 0.0, 0.0]]);
+    let shape = |shape: &str| npy(&format!("{{'descr': '<f4', 'fortran_order': False, 'shape': {shape}}}"), b"12345678");
+    check(&[
+        ("x.npy", b"", "begins with `\\x93NUMPY`, found: ``"),
+        ("x.npy", &whole[..7], "the file's length is: `7`"),
+        ("x.npy", &whole[..9], "the file's length is: `9`"),
+        ("x.npy", &whole[..whole.len() - 3], "an array of shape (1, 4) has 32 bytes of data, found: `29`"),
+        ("x.npy", &[&whole[..], b"more"].concat(), "has 32 bytes of data, found: `36`"),
+        ("x.npy", b"\x93NUMPY\x02\x00\xff\xff\xff\xff{}", "at byte 4294967307, but the file's length is: `14`"),
+        ("x.npy", &shape("(1000000000000, 2)"), "has 8000000000000 bytes of data, found: `8`"),
+        ("x.npy", &shape("(4294967296, 4294967296)"), "larger than any file"),
+        (
+            "x.npy",
+            &npy("{'descr': '<f4', 'fortran_order': False, 'shape': (1000000000000000000, 0)}", b""),
+            "at least 2, found: `0`",
+        ),
+        ("x.npy", &npy("{'descr': '<f4', 'fortran_order': False, 'shape': (0, 1000000000000000000)}", b""), "nothing to fit"),
+        ("x.npy", &shape("(2,)"), "two axes, rows and coordinates, found shape: `(2,)`"),
+        ("x.npy", &shape("(2, 1)"), "the dimension must be at least 2, found: `1`"),
+    ]);
+    let place = testdata("npy/f8.npy");
+    let found = refused(&place, &Options::new().columns(names("x,y")));
+    assert!(found.contains("f8.npy: an array has no column names to choose by\nhint: "), "{found}");
+}
+
+#[test]
+fn archives() {
+    let read = |name: &str| std::fs::read(testdata(&format!("formats/{name}"))).unwrap();
+    let stored = read("one_stored.npz");
+    let mut changed = read("one_deflated.npz");
+    // The last byte of what is deflated.
+    let end = changed.windows(4).rposition(|bytes| bytes == b"PK\x01\x02").unwrap();
+    changed[end - 1] ^= 0xff;
+    let [csr, mut starts] = [read("csr_single.npz"), read("csr_single.npz")];
+    // The second start, behind the first, 0, and the header of `indptr`, which is the array with one axis of 6.
+    let header = csr.windows(4).position(|bytes| bytes == b"(6,)").unwrap();
+    let data = header + csr[header..].iter().position(|&byte| byte == b'\n').unwrap() + 1;
+    starts[data + 4] = 200;
+    check(&[
+        ("x.npz", b"PK\x03\x04", "the zip archive cannot be read, found: `"),
+        ("x.npz", &stored[..stored.len() - 1], "the zip archive cannot be read, found: `"),
+        ("x.npz", &changed, "x.npz: "),
+        ("x.npz", &starts, "number 1 of indptr must be from 0 to 11, found: `200`"),
+    ]);
+}
+
+#[test]
+fn safetensors() {
+    let file = |header: &str, data: &[u8]| [&(header.len() as u64).to_le_bytes(), header.as_bytes(), data].concat();
+    let tensor = |dtype: &str, shape: &str, offsets: &str| {
+        file(&format!("{{\"x\":{{\"dtype\":\"{dtype}\",\"shape\":{shape},\"data_offsets\":{offsets}}}}}"), &[0; 16])
+    };
+    let name = "x.safetensors";
+    check(&[
+        (name, b"1234", "begins with 8 bytes, the length of its header, found: `4`"),
+        (name, b"\xfe\xff\xff\xff\xff\xff\xff\x7f{}", "2 bytes behind its length, found: `9223372036854775806`"),
+        (name, b"\x02\0\0\0\0\0\0\0[]", "the header must be a JSON object, found: `[]`"),
+        (name, &file("{}", b""), "a tensor must have two axes, rows and coordinates, found: ``"),
+        (name, &tensor("I8", "[2, 2]", "[0, 4]"), "tensor `x`: the numbers must be F16, BF16, F32 or F64, found: `I8`"),
+        (name, &tensor("F32", "[4]", "[0, 16]"), "two axes, rows and coordinates, found shape: `[4]`"),
+        (name, &tensor("F32", "[2, -2]", "[0, 16]"), "found shape: `[2,-2]`"),
+        (name, &tensor("F32", "[2, 2]", "[0, 17]"), "within the 16 bytes behind the header, found: `[0,17]`"),
+        (name, &tensor("F32", "[2, 2]", "[9, 8]"), "within the 16 bytes behind the header, found: `[9,8]`"),
+        (name, &tensor("F32", "[2, 2]", "[0, 8]"), "a shape of 2 x 2 does not have as many bytes of data as found: `8`"),
+        (name, &tensor("F32", "[4294967296, 4294967296]", "[0, 16]"), "found: `16`"),
+    ]);
+}
+
+#[test]
+fn tables() {
+    check(&[
+        ("x.csv", b"x,y\n0.6,0.8\n0.6,eight\n", "line 3, column `y` must be a number, found: `eight`\nhint: `--columns"),
+        ("x.tsv", b"0.6\t0.8\n0.6\n", "line 2 must have as many cells as the first line, 2, found: `1`"),
+        ("x.csv", b"0.6\n0.8\n", "the dimension must be at least 2, found: `1`"),
+        ("x.csv.gz", b"\x1f\x8b\x08\0\0\0\0\0\0\xffnothing", "cannot be read: "),
+        ("x.unknown", b"\x00\x01\x02", "the format is not known by the name or the first bytes, found: `"),
+        ("x.parquet", b"PAR1", "found: `parquet`"),
+    ]);
+    let folder = Folder::new();
+    let place = folder.write("x.csv", "x,y\n0.6,0.8\n");
+    let found = refused(&place, &Options::new().columns(names("x,z")));
+    assert!(found.ends_with("no column is called `z`, found: `x,y`"), "{found}");
+    let cut = &std::fs::read(testdata("formats/rows.csv.gz")).unwrap()[..60];
+    let found = refused(&folder.write("cut.csv.gz", cut), &Options::new().columns(names("x,y")));
+    assert!(found.contains("cut.csv.gz: cannot be read: "), "{found}");
+}
+
+#[test]
+fn lines_of_json() {
+    check(&[
+        ("x.jsonl", b"[0.6, 0.8]\n[0.6, null]\n", "line 2, byte 10: invalid type: null, expected f64, found: `[0.6, null]`"),
+        ("x.jsonl", b"[0.6, 0.8]\n\n[1]\n", "line 3 must have as many numbers as the first line, 2, found: `1`"),
+        ("x.jsonl", b"[0.6, 0.8\n", "line 1, byte 9: "),
+        ("x.jsonl", b"[0.6, 0.8] 1\n", "line 1, byte 12: trailing characters, found: `[0.6, 0.8] 1`"),
+        ("x.jsonl", b"[0.6, NaN]\n", "line 1, byte "),
+        (
+            "x.jsonl",
+            b"{\"v\": [0.6, 0.8]}\n",
+            "the keys of the coordinates must be chosen, found: `{\"v\": [0.6, 0.8]}`\nhint: `--columns",
+        ),
+        ("x.jsonl", b"\"text\"\n", "expected an array of numbers or an object, found: `\"text\"`"),
+    ]);
+    let folder = Folder::new();
+    let place = folder.write("x.jsonl", "{\"v\": [0.6, 0.8], \"id\": 1}\n{\"w\": [0.6, 0.8], \"id\": 1.5}\n");
+    for (options, message) in [
+        (Options::new().columns(names("v")), "line 2, byte 28: no key is called `v`, found: `{\"w\""),
+        (Options::new().columns(names("v,w")), "invalid type: sequence, expected f64"),
+        (Options::new().columns(names("id")), "invalid type: integer `1`, expected a list of numbers"),
+        (Options::new().columns(names("v")).weight_column("n"), "line 1, byte 26: no key is called `n`"),
+        (Options::new().columns(names("v")).id_column("v"), "expected a text or a whole number"),
+    ] {
+        let found = refused(&place, &options);
+        assert!(found.contains(message), "`{message}` is missing in: {found}");
+    }
+    let place = folder.write("arrays.jsonl", "[0.6, 0.8]\n");
+    let found = refused(&place, &Options::new().weight_column("n"));
+    assert!(found.contains("an array has no key `n`"), "{found}");
+}
+
+#[test]
+fn matrices() {
+    let text = |rest: &str| format!("%%MatrixMarket matrix {rest}");
+    let coordinates = |rest: &str| text(&format!("coordinate real general\n% a comment\n{rest}"));
+    let cases = [
+        ("%%MatrixMarket\n".to_owned(), "then `general`, found: `%%MatrixMarket`"),
+        (text("coordinate complex general\n"), "found: `%%MatrixMarket matrix coordinate complex general`"),
+        (text("coordinate real symmetric\n"), "then `general`, found: `%%MatrixMarket matrix coordinate real symmetric`"),
+        (coordinates(""), "a line of sizes must follow the first"),
+        (coordinates("2 2\n"), "line 3 must be three sizes, found: `2 2`"),
+        (coordinates("1000000000000 2 1\n1 1 1\n"), "1000000000000 rows must have as many entries, found: `1`"),
+        (coordinates("2 2 1000000000000\n1 1 1\n"), "the matrix must have 1000000000000 entries, found: `1`"),
+        (coordinates("1 99999999999 1\n1 1 1\n"), "line 3: a matrix must have fewer than 2^32 columns, found: `99999999999`"),
+        (
+            coordinates("2 2 2\n1 1 1\n3 1 1\n"),
+            "line 5 must be a row, a column and a number of one of 2 entries of 2 x 2, found: `3 1 1`",
+        ),
+        (coordinates("2 2 2\n1 1 1\n0 1 1\n"), "found: `0 1 1`"),
+        (coordinates("2 2 2\n1 1 1\n2 1\n"), "found: `2 1`"),
+        (coordinates("1 2 1\n1 1 1\n1 2 1\n"), "of one of 1 entries of 1 x 2, found: `1 2 1`"),
+        (coordinates("2 2 2\n1 1 1\n1 2 0\n"), "row 1 has no direction"),
+        (text("array real general\n2 1000000000000\n"), "fewer than 2^32 columns"),
+        (text("array real general\n1000000000000 2\n1\n"), "has 2000000000000 numbers, found: `1`"),
+        (text("array real general\n1 2\n0.6\n0.8\n1\n"), "line 5 must be one of 2 numbers, found: `1`"),
+        (text("array real general\n1 2\n0.6\nx\n"), "line 4 must be one of 2 numbers, found: `x`"),
+    ];
+    let cases: Vec<_> = cases.iter().map(|(content, message)| ("x.mtx", content.as_bytes(), *message)).collect();
+    check(&cases);
+}
+
+/// Every file of the samples, with the options that read it.
+fn samples() -> Vec<(String, Vec<u8>, Options)> {
+    let mut samples = Vec::new();
+    for folder in ["formats", "npy"] {
+        for entry in std::fs::read_dir(testdata(folder)).unwrap() {
+            let path = entry.unwrap().path();
+            let name = path.file_name().unwrap().to_str().unwrap().to_owned();
+            let options = match &*name {
+                "objects.jsonl" => Options::new().columns(names("vector")),
+                "numbers.jsonl" | "rows.csv" | "rows.csv.gz" | "rows.tsv" => Options::new().columns(names("x,y,z,t")),
+                _ => Options::new(),
+            };
+            if Format::of_name(&path).is_some() {
+                samples.push((name, std::fs::read(&path).unwrap(), options.block_rows(3)));
+            }
+        }
+    }
+    samples
+}
+
+#[test]
+fn no_file_is_read_to_its_end_that_was_cut() {
+    let folder = Folder::new();
+    for (name, content, options) in samples() {
+        let is_text = name.ends_with(".csv") || name.ends_with(".tsv") || name.ends_with(".jsonl");
+        for length in 0..content.len() {
+            let place = folder.write(&name, &content[..length]);
+            let read = open(&place, &options).map_err(vmfkit::Error::from).and_then(|mut source| read_all(&mut source));
+            // A table without its last lines is a table, and a last line break may be missing.
+            assert!(
+                read.is_err() || is_text || name.ends_with(".mtx") && length >= content.len() - 3,
+                "{name} of {length} bytes"
+            );
+        }
+    }
+}
+
+#[test]
+fn no_changed_byte_does_harm() {
+    let folder = Folder::new();
+    for (name, content, options) in samples() {
+        for at in 0..content.len() {
+            let mut changed = content.clone();
+            changed[at] ^= [0xff, 0x01, 0x80][at % 3];
+            let place = folder.write(&name, &changed);
+            if let Ok(mut source) = open(&place, &options) {
+                // Whether it is refused or not, it ends, and without a panic. A sparse row may be as long as it likes.
+                while matches!(source.read_block(), Ok(Some(_))) {}
+            }
+        }
+    }
+}
