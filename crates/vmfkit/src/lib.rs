@@ -35,6 +35,7 @@
 //! | [`block`] | [`Block`]: unit rows, checked once |
 //! | [`stats`] | [`SufficientStats`]: what every way of fitting reads; merging is addition |
 //! | [`source`] | [`source::Source`]: blocks of rows, pass after pass |
+//! | [`reservoir`] | [`reservoir::Reservoir`]: a sample of rows that pass by once |
 //! | [`estimate`] | concentration estimators, maximum likelihood of one density |
 //! | [`inference`] | standard errors, intervals, cones, tests |
 //! | [`mixture`] | [`Mixture`]: densities, responsibilities, assignments, the E step |
@@ -62,6 +63,8 @@ pub mod metrics;
 pub mod mixture;
 pub mod model_file;
 pub mod projection;
+pub mod reservoir;
+mod restarts;
 pub mod sampler;
 pub mod select;
 pub mod source;

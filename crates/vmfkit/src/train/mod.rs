@@ -8,7 +8,8 @@ mod online_em;
 
 pub use adam::Adam;
 pub use em::{Annealing, Em};
-pub use local::fit;
+pub(crate) use local::{Driver, ProgressCallback};
+pub use local::{Progress, fit, fit_in_batches};
 pub use online_em::OnlineEm;
 
 use crate::bessel;
@@ -96,7 +97,7 @@ pub enum Status {
     Converged,
     /// All passes were made.
     PassLimit,
-    /// Whoever watched said stop.
+    /// Whoever watched said stop; there may be more to gain.
     Stopped,
 }
 
@@ -179,6 +180,7 @@ pub struct Trainer<'a> {
     stop: Stop,
     watch: Option<Watch<'a>>,
     status: Status,
+    stopped: bool,
     /// The statistics of the pass so far, for rules that want to see all rows together.
     pass: SufficientStats,
     objective: f64,
@@ -203,6 +205,7 @@ impl<'a> Trainer<'a> {
             stop,
             watch: None,
             status: Status::Running,
+            stopped: false,
             objective: 0.0,
             weight: 0.0,
             last_weight: 0.0,
@@ -232,7 +235,17 @@ impl<'a> Trainer<'a> {
 
     /// How far the fit has come.
     pub fn status(&self) -> Status {
-        self.status
+        if self.stopped { Status::Stopped } else { self.status }
+    }
+
+    /// How many whole passes were made.
+    pub fn passes(&self) -> usize {
+        self.trace.len()
+    }
+
+    /// Ends the fit here, also within a pass: rules that wait for all rows keep the mixture with which the pass began.
+    pub fn stop(&mut self) {
+        self.stopped = true;
     }
 
     /// Takes the statistics of a block.
@@ -288,14 +301,13 @@ impl<'a> Trainer<'a> {
         self.trace.push(pass);
         self.objective = 0.0;
         self.last_weight = std::mem::take(&mut self.weight);
-        let stopped = self.watch.as_mut().is_some_and(|watch| watch(&pass, &self.model).is_break());
+        self.stopped |= self.watch.as_mut().is_some_and(|watch| watch(&pass, &self.model).is_break());
         self.status = match () {
-            () if stopped => Status::Stopped,
             () if converged => Status::Converged,
             () if self.trace.len() >= self.stop.passes => Status::PassLimit,
             () => Status::Running,
         };
-        Ok(self.status)
+        Ok(self.status())
     }
 
     /// What an objective is measured against: the log density of the uniform density, or for k-means no projection at all.
@@ -305,7 +317,8 @@ impl<'a> Trainer<'a> {
 
     /// The mixture, and how it came about.
     pub fn into_fit(self) -> Fit {
+        let status = self.status();
         let notes = self.repairs.into_iter().chain(self.notes).collect();
-        Fit { mixture: self.model, trace: self.trace, status: self.status, notes, weight: self.last_weight }
+        Fit { mixture: self.model, trace: self.trace, status, notes, weight: self.last_weight }
     }
 }
