@@ -2,11 +2,12 @@
 
 use crate::block::Block;
 use crate::error::{Error, Result};
-use crate::init::Start;
+use crate::init::{Start, sample_rows};
 use crate::maximise::{ConcentrationPolicy, Maximisation};
 use crate::mixture::{Assignment, Mixture};
 use crate::sampler::Stream;
-use crate::train::{Adam, Annealing, Em, OnlineEm, Pass, Progress, ProgressCallback, Rule, Stop};
+use crate::settings::{Settings, mark};
+use crate::train::{Adam, Annealing, Checkpoint, Em, OnlineEm, Pass, Progress, ProgressCallback, Rule, Stop};
 use rand::seq::SliceRandom;
 use std::ops::ControlFlow;
 
@@ -122,7 +123,11 @@ pub struct Fitter<'a> {
     pub(crate) sample: Option<usize>,
     pub(crate) watch: Option<Box<Watch<'a>>>,
     pub(crate) progress: Option<Box<ProgressCallback<'a>>>,
+    pub(crate) save: Option<Box<Save<'a>>>,
+    pub(crate) resume: Option<Checkpoint>,
 }
+
+pub(crate) type Save<'a> = dyn FnMut(&Checkpoint) -> Result<()> + Send + 'a;
 
 pub(crate) type Watch<'a> = dyn FnMut(usize, &Pass, &Mixture) -> ControlFlow<()> + Send + 'a;
 
@@ -149,6 +154,8 @@ impl<'a> Fitter<'a> {
             sample: None,
             watch: None,
             progress: None,
+            save: None,
+            resume: None,
         }
     }
 
@@ -230,6 +237,30 @@ impl<'a> Fitter<'a> {
     /// mixture so far: what an unfinished pass has seen counts for the online methods only.
     pub fn progress(mut self, progress: impl FnMut(Progress) -> ControlFlow<()> + Send + 'a) -> Self {
         self.progress = Some(Box::new(progress));
+        self
+    }
+
+    /// Hands a callback all that is to be remembered, after each start and after each pass; its errors end the fit. Where to keep it is the caller's
+    /// affair: write [`Checkpoint::to_bytes`] beside the last one and rename it, and no power cut loses more than a pass.
+    pub fn checkpoint(mut self, save: impl FnMut(&Checkpoint) -> Result<()> + Send + 'a) -> Self {
+        self.save = Some(Box::new(save));
+        self
+    }
+
+    /// Goes on where a checkpoint was made. The fit ends as it would have without the interruption, to the last bit; other settings or rows are refused.
+    ///
+    /// ```
+    /// use vmfkit::{Block, Fitter, train::Checkpoint};
+    /// let rows = [1.0, 0.0, 0.8, 0.6, 0.6, 0.8, 0.0, 1.0];
+    /// let block = Block::new(2, &rows)?;
+    /// let mut file = Vec::new();
+    /// let fit = Fitter::new(2).checkpoint(|checkpoint| Ok(file = checkpoint.to_bytes())).fit(&block)?;
+    /// let resumed = Fitter::new(2).resume(Checkpoint::from_bytes(&file)?).fit(&block)?;
+    /// assert_eq!(resumed.mixture, fit.mixture);
+    /// # Ok::<(), vmfkit::Error>(())
+    /// ```
+    pub fn resume(mut self, checkpoint: Checkpoint) -> Self {
+        self.resume = Some(checkpoint);
         self
     }
 
@@ -322,4 +353,64 @@ impl<'a> Fitter<'a> {
             _ => Ok(mixture),
         }
     }
+
+    /// Every choice of this fit, for rows of this dimension.
+    pub fn settings(&self, dim: usize) -> Settings {
+        let mut settings = Settings::default();
+        let (used, stop) = (self.maximisation_used(), self.stop_of_method());
+        settings.set("dimension", dim.to_string());
+        settings.set("components", self.components.to_string());
+        settings.set("method", self.method.name());
+        match &self.method {
+            Method::Em { annealing: Some(annealing) } => {
+                settings.set("annealing", format!("{:?},{:?}", annealing.from, annealing.factor));
+            }
+            Method::OnlineEm { exponent, offset } => settings.set("step", format!("{exponent:?},{offset:?}")),
+            Method::Sgd(adam) => adam.describe(self.components_in_all(), &mut settings),
+            _ => {}
+        }
+        if self.method.is_online() {
+            settings.set("batch", self.batch_rows().to_string());
+            settings.set("shuffle", self.shuffle.to_string());
+        }
+        if !matches!(self.method, Method::Sgd(_)) {
+            settings.set("estimator", used.estimator.name());
+        }
+        settings.set("policy", used.policy.to_string());
+        settings.set("largest_concentration", format!("{:?}", used.largest_concentration));
+        settings.set("smallest_weight", format!("{:?}", used.smallest_weight));
+        settings.set("fixed_weights", used.fixed_weights.to_string());
+        settings.set("background_start", self.background.map_or("none".to_owned(), |weight| format!("{weight:?}")));
+        settings.set("start", describe_start(&self.start));
+        settings.set("sample", self.sample.unwrap_or_else(|| sample_rows(self.components)).to_string());
+        settings.set("restarts", self.restarts.to_string());
+        settings.set("seed", self.seed.to_string());
+        settings.set("tolerance", stop.tolerance.map_or("none".to_owned(), |tolerance| format!("{tolerance:?}")));
+        settings.set("passes", stop.passes.to_string());
+        settings
+    }
+
+    fn components_in_all(&self) -> usize {
+        let given = matches!(&self.start, Start::Mixture(mixture) if mixture.has_background());
+        self.components + usize::from(self.background.is_some() || given)
+    }
+}
+
+/// The name of a start, and a mark of what was given with it.
+fn describe_start(start: &Start) -> String {
+    let of_numbers = |numbers: &mut dyn Iterator<Item = f64>| mark(numbers.flat_map(f64::to_le_bytes));
+    match start {
+        Start::KMeans => "kmeans".to_owned(),
+        Start::PlusPlus => "plusplus".to_owned(),
+        Start::RandomRows => "rows".to_owned(),
+        Start::Random => "random".to_owned(),
+        Start::Directions(directions) => format!("directions:{}", of_numbers(&mut directions.iter().flatten().copied())),
+        Start::Labels(labels) => format!("labels:{}", mark(labels.iter().flat_map(|label| label.to_le_bytes()))),
+        Start::Mixture(mixture) => format!("mixture:{}", of_numbers(&mut parameters(mixture))),
+    }
+}
+
+fn parameters(mixture: &Mixture) -> impl Iterator<Item = f64> {
+    let components = mixture.components().iter().flat_map(|c| c.mean_direction().iter().copied().chain([c.concentration()]));
+    mixture.weights().iter().copied().chain(components)
 }

@@ -43,6 +43,7 @@
 //! | [`train`] | [`train::Trainer`] and the rules it turns: EM, online EM, Adam |
 //! | [`init`] | [`Start`]: where a fit begins |
 //! | [`fitter`] | [`Fitter`]: a mixture from rows in one call |
+//! | [`settings`] | [`settings::Settings`]: every choice of a fit by name |
 //! | [`select`] | choosing the number of components |
 //! | [`metrics`] | agreement of two labelings: ARI, NMI, V, best matching; errors of parameters |
 //! | [`model_file`] | a mixture as a safetensors file |
@@ -67,8 +68,10 @@ pub mod reservoir;
 mod restarts;
 pub mod sampler;
 pub mod select;
+pub mod settings;
 pub mod source;
 pub mod stats;
+mod tensor_file;
 pub mod train;
 mod vector;
 

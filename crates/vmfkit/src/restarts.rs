@@ -2,13 +2,14 @@
 
 use crate::block::Block;
 use crate::error::{Error, Result};
-use crate::fitter::{Fitter, Watch};
+use crate::fitter::{Fitter, Save, Watch};
 use crate::init::{Labelled, Start, sample_rows};
 use crate::mixture::Mixture;
 use crate::reservoir::Reservoir;
 use crate::sampler::Stream;
+use crate::settings::Settings;
 use crate::source::{Batches, MemorySource, Source};
-use crate::train::{Driver, Fit, Progress, ProgressCallback, Status, Trainer};
+use crate::train::{Checkpoint, Driver, Fit, Progress, ProgressCallback, Status, Trainer};
 use std::ops::ControlFlow;
 
 impl<'a> Fitter<'a> {
@@ -31,22 +32,42 @@ impl<'a> Fitter<'a> {
 
     fn run(mut self, source: &mut dyn Source, memory: Option<&Block>) -> Result<Fit> {
         self.check()?;
-        let (mut watch, mut progress) = (self.watch.take(), self.progress.take());
-        if !source.can_rewind() {
-            return self.fit_once(source, watch.as_deref_mut(), progress.as_deref_mut());
+        let mut calls = Calls { watch: self.watch.take(), progress: self.progress.take(), save: self.save.take() };
+        let settings = self.settings(source.dim());
+        let mut resume = self.resume.take();
+        if let Some(checkpoint) = &resume {
+            checkpoint.settings.check(&settings)?;
+            if checkpoint.restart >= self.restarts {
+                let what = format!("the restart must be below {}, found: `{}`", self.restarts, checkpoint.restart);
+                return Err(Error::CheckpointBytes { what });
+            }
+        } else if !source.can_rewind() {
+            return Ok(Fit { settings: settings.clone(), ..self.fit_once(source, &settings, &mut calls)? });
         }
-        let mut best: Option<Fit> = None;
-        for restart in 0..self.restarts {
-            let (start, flow) = match memory {
-                Some(block) => (self.first_mixture(block, self.seed_of(restart))?, ControlFlow::Continue(())),
-                None => self.sampled_start(source, restart, progress.as_deref_mut())?,
+        let mut weight = resume.as_ref().and_then(Checkpoint::rows_weight);
+        let mut best: Option<Fit> = resume.as_ref().and_then(|checkpoint| checkpoint.best.clone());
+        for restart in resume.as_ref().map_or(0, |checkpoint| checkpoint.restart)..self.restarts {
+            let Calls { watch, progress, save } = &mut calls;
+            let (start, flow) = match (&resume, memory) {
+                (Some(checkpoint), _) => (checkpoint.current.mixture.clone(), ControlFlow::Continue(())),
+                (None, Some(block)) => (self.first_mixture(block, self.seed_of(restart))?, ControlFlow::Continue(())),
+                (None, None) => self.sampled_start(source, restart, progress.as_deref_mut())?,
             };
             let mut driver = self.driver(start, restart, watch.as_deref_mut(), progress.as_deref_mut())?;
-            if flow.is_break() {
-                driver.trainer.stop();
+            let mut saver = Saver { save: save.as_deref_mut(), restart, settings: &settings, best: best.as_ref() };
+            match resume.take() {
+                Some(checkpoint) => driver.trainer = driver.trainer.resume(&checkpoint)?,
+                // What was cut short is no start to go on with.
+                None if flow.is_break() => driver.trainer.stop(),
+                None => saver.save(&driver.trainer)?,
             }
             while driver.trainer.status() == Status::Running {
+                let passes = driver.trainer.passes();
                 driver.pass(source)?;
+                if driver.trainer.passes() > passes {
+                    check_weight(weight.take(), driver.trainer.rows_weight())?;
+                    saver.save(&driver.trainer)?;
+                }
             }
             let fitted = driver.trainer.into_fit();
             let stopped = fitted.status == Status::Stopped;
@@ -60,16 +81,14 @@ impl<'a> Fitter<'a> {
                 break;
             }
         }
-        Ok(best.expect("at least one restart"))
+        Ok(Fit { settings, ..best.expect("at least one restart") })
     }
 
     /// One pass over rows of which none comes again.
-    fn fit_once(
-        &self,
-        source: &mut dyn Source,
-        watch: Option<&mut Watch<'a>>,
-        progress: Option<&mut ProgressCallback<'a>>,
-    ) -> Result<Fit> {
+    fn fit_once(&self, source: &mut dyn Source, settings: &Settings, calls: &mut Calls<'a>) -> Result<Fit> {
+        let Calls { watch, progress, save } = calls;
+        let (watch, progress) = (watch.as_deref_mut(), progress.as_deref_mut());
+        let mut saver = Saver { save: save.as_deref_mut(), restart: 0, settings, best: None };
         let once = self.restarts == 1 && self.stop_of_method().passes == 1;
         source.rewind()?;
         if let Some(start) = self.start_without_rows(source.dim(), self.seed)
@@ -77,6 +96,7 @@ impl<'a> Fitter<'a> {
         {
             let mut driver = self.driver(start?, 0, watch, progress)?;
             driver.pass(source)?;
+            saver.save(&driver.trainer)?;
             return Ok(driver.trainer.into_fit());
         }
         if !(once && self.method.is_online()) || matches!(self.start, Start::Labels(_)) {
@@ -94,6 +114,7 @@ impl<'a> Fitter<'a> {
             next = source.read_block()?;
         }
         driver.end_pass()?;
+        saver.save(&driver.trainer)?;
         Ok(driver.trainer.into_fit())
     }
 
@@ -165,5 +186,42 @@ impl<'a> Fitter<'a> {
     fn start_without_rows(&self, dim: usize, seed: u64) -> Option<Result<Mixture>> {
         let mixture = self.start.without_rows(dim, self.components, seed)?;
         Some(mixture.and_then(|mixture| self.finished(mixture)))
+    }
+}
+
+/// Whom to call.
+struct Calls<'a> {
+    watch: Option<Box<Watch<'a>>>,
+    progress: Option<Box<ProgressCallback<'a>>>,
+    save: Option<Box<Save<'a>>>,
+}
+
+/// Makes checkpoints of one restart.
+struct Saver<'s, 'a> {
+    save: Option<&'s mut Save<'a>>,
+    restart: usize,
+    settings: &'s Settings,
+    best: Option<&'s Fit>,
+}
+
+impl Saver<'_, '_> {
+    fn save(&mut self, trainer: &Trainer) -> Result<()> {
+        let Some(save) = &mut self.save else {
+            return Ok(());
+        };
+        let (restart, settings) = (self.restart, self.settings.clone());
+        save(&Checkpoint { restart, settings, best: self.best.cloned(), ..trainer.checkpoint()? })
+    }
+}
+
+/// Rows that weigh less or more than when the checkpoint was made are not the same rows; sums in another order may differ in their last digits.
+fn check_weight(expected: Option<f64>, found: f64) -> Result<()> {
+    match expected {
+        Some(expected) if !((found - expected).abs() <= 1e-9 * expected) => Err(Error::CheckpointSetting {
+            setting: "a total row weight of".to_owned(),
+            expected: expected.to_string(),
+            found: found.to_string(),
+        }),
+        _ => Ok(()),
     }
 }

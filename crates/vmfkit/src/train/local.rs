@@ -108,7 +108,8 @@ impl<'s, 'a> Driver<'s, 'a> {
 
     /// All rows have been seen.
     pub fn end_pass(&mut self) -> Result<()> {
-        (self.rows, self.blocks) = (0, 0);
+        self.trainer.count_rows(std::mem::take(&mut self.rows));
+        self.blocks = 0;
         self.trainer.end_pass()?;
         Ok(())
     }

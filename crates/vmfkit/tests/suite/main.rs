@@ -2,6 +2,7 @@
 
 mod bessel_laws;
 mod bessel_tables;
+mod checkpoint;
 mod degenerate;
 mod distribution;
 mod expectation;

@@ -1,9 +1,9 @@
 //! `fit_source`: what is fitted from blocks is what is fitted in memory, with a start from all of the rows, and it stops when told.
 
-use crate::samples::{draw, on_threads, paper_mixture, random_mixture};
+use crate::samples::{assert_same_fit, draw, on_threads, paper_mixture, random_mixture};
 use std::ops::ControlFlow;
 use vmfkit::source::{Batches, MemorySource};
-use vmfkit::train::{Adam, Annealing, Fit, Progress, Status, Stop, Trainer, fit, fit_in_batches};
+use vmfkit::train::{Adam, Annealing, Progress, Status, Stop, Trainer, fit, fit_in_batches};
 use vmfkit::{Block, Error, Fitter, Method, Mixture, Start};
 
 fn passes(passes: usize) -> Stop {
@@ -21,20 +21,6 @@ fn methods() -> Vec<Method> {
 
 fn source<'a>(block: &'a Block, rows: usize) -> MemorySource<'a> {
     MemorySource::new(block.slice(0, block.len())).batches(rows)
-}
-
-fn trace(fit: &Fit) -> Vec<[u64; 4]> {
-    let bits = |x: f64| x.to_bits();
-    let pass = |p: &vmfkit::train::Pass| {
-        [bits(p.objective), bits(p.smallest_weight), bits(p.largest_concentration), bits(p.temperature)]
-    };
-    fit.trace.iter().map(pass).collect()
-}
-
-fn assert_same_fit(one: &Fit, other: &Fit, place: &str) {
-    assert_eq!(one.mixture, other.mixture, "{place}");
-    assert_eq!((trace(one), &one.notes), (trace(other), &other.notes), "{place}");
-    assert_eq!((one.status, one.weight), (other.status, other.weight), "{place}");
 }
 
 /// Every method from every start; with weights, restarts and a background.
