@@ -92,7 +92,15 @@ fn report(way: &str, seed: u64, fit: &Fit, clock: Instant, block: &Block, labels
 
 /// A start as a fit without a pass.
 fn unfitted(mixture: &Mixture) -> Fit {
-    Fit { mixture: mixture.clone(), trace: Vec::new(), status: Status::Running, notes: Vec::new(), weight: 0.0 }
+    Fit {
+        mixture: mixture.clone(),
+        trace: Vec::new(),
+        status: Status::Running,
+        notes: Vec::new(),
+        weight: 0.0,
+        rows: 0,
+        settings: Default::default(),
+    }
 }
 
 fn assigned(mixture: &Mixture, block: &Block) -> anyhow::Result<Vec<i64>> {

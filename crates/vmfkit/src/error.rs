@@ -173,6 +173,25 @@ pub enum Error {
         /// What is wrong with them.
         what: String,
     },
+    /// Bytes that are not a checkpoint, or one of another way of fitting.
+    #[error("these bytes are no checkpoint: {what}")]
+    CheckpointBytes {
+        /// What is wrong with them.
+        what: String,
+    },
+    /// A checkpoint of a fit with other settings or other rows.
+    #[error(
+        "the checkpoint was made with {setting} {expected}, found: `{found}`\n\
+         hint: resume with the same settings and the same rows, or begin anew without the checkpoint"
+    )]
+    CheckpointSetting {
+        /// What the setting is called.
+        setting: String,
+        /// What it was.
+        expected: String,
+        /// What it is now.
+        found: String,
+    },
     /// The weights of a mixture are finite, at least 0, and sum to 1.
     #[error("the weight of component {component} must be finite and at least 0, found: `{}`", plain(*value))]
     ComponentWeight {
@@ -200,7 +219,7 @@ pub enum Error {
         "these rows can be read only once, and this way of fitting reads them once a pass\nhint: online EM with one pass reads them once"
     )]
     CannotRewind,
-    /// A source could not give its rows.
+    /// A source could not give its rows, or a callback do its work.
     #[error("{0}")]
     Read(ReadFailure),
     /// An option is outside its range.
@@ -216,7 +235,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// For the errors of sources outside this crate.
+    /// For the errors of sources and of callbacks outside this crate.
     pub fn read(cause: impl std::error::Error + Send + Sync + 'static) -> Self {
         Error::Read(ReadFailure(Arc::new(cause)))
     }

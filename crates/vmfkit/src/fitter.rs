@@ -2,13 +2,12 @@
 
 use crate::block::Block;
 use crate::error::{Error, Result};
-use crate::init::Start;
+use crate::init::{Start, sample_rows};
 use crate::maximise::{ConcentrationPolicy, Maximisation};
 use crate::mixture::{Assignment, Mixture};
 use crate::sampler::Stream;
-use crate::source::{MemorySource, Source};
-use crate::stats::SufficientStats;
-use crate::train::{Adam, Annealing, Em, Fit, OnlineEm, Pass, Rule, Status, Stop, Trainer, fit};
+use crate::settings::{Settings, mark};
+use crate::train::{Adam, Annealing, Checkpoint, Em, OnlineEm, Pass, Progress, ProgressCallback, Rule, Stop};
 use rand::seq::SliceRandom;
 use std::ops::ControlFlow;
 
@@ -111,20 +110,26 @@ impl std::str::FromStr for Method {
 /// # Ok::<(), vmfkit::Error>(())
 /// ```
 pub struct Fitter<'a> {
-    components: usize,
-    method: Method,
-    start: Start,
-    maximisation: Maximisation,
-    background: Option<f64>,
-    restarts: usize,
-    seed: u64,
-    stop: Option<Stop>,
-    batch: Option<usize>,
-    shuffle: bool,
-    watch: Option<Box<Watch<'a>>>,
+    pub(crate) components: usize,
+    pub(crate) method: Method,
+    pub(crate) start: Start,
+    pub(crate) maximisation: Maximisation,
+    pub(crate) background: Option<f64>,
+    pub(crate) restarts: usize,
+    pub(crate) seed: u64,
+    pub(crate) stop: Option<Stop>,
+    pub(crate) batch: Option<usize>,
+    pub(crate) shuffle: bool,
+    pub(crate) sample: Option<usize>,
+    pub(crate) watch: Option<Box<Watch<'a>>>,
+    pub(crate) progress: Option<Box<ProgressCallback<'a>>>,
+    pub(crate) save: Option<Box<Save<'a>>>,
+    pub(crate) resume: Option<Checkpoint>,
 }
 
-type Watch<'a> = dyn FnMut(usize, &Pass, &Mixture) -> ControlFlow<()> + Send + 'a;
+pub(crate) type Save<'a> = dyn FnMut(&Checkpoint) -> Result<()> + Send + 'a;
+
+pub(crate) type Watch<'a> = dyn FnMut(usize, &Pass, &Mixture) -> ControlFlow<()> + Send + 'a;
 
 impl std::fmt::Debug for Fitter<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter) -> std::fmt::Result {
@@ -146,7 +151,11 @@ impl<'a> Fitter<'a> {
             stop: None,
             batch: None,
             shuffle: true,
+            sample: None,
             watch: None,
+            progress: None,
+            save: None,
+            resume: None,
         }
     }
 
@@ -211,9 +220,47 @@ impl<'a> Fitter<'a> {
         self
     }
 
+    /// Rows of a source from which a start is made; by default as many as k-means looks at in memory, 64 a component and at least 8192. They are held in
+    /// memory for as long as that takes.
+    pub fn sample(mut self, rows: usize) -> Self {
+        self.sample = Some(rows);
+        self
+    }
+
     /// Shows every pass of every restart to a callback, which may stop the fit.
     pub fn watch(mut self, watch: impl FnMut(usize, &Pass, &Mixture) -> ControlFlow<()> + Send + 'a) -> Self {
         self.watch = Some(Box::new(watch));
+        self
+    }
+
+    /// Tells a callback after every block (every batch of the online methods) how far the fit has come; a break ends it there. The fit then ends with the best
+    /// mixture so far: what an unfinished pass has seen counts for the online methods only.
+    pub fn progress(mut self, progress: impl FnMut(Progress) -> ControlFlow<()> + Send + 'a) -> Self {
+        self.progress = Some(Box::new(progress));
+        self
+    }
+
+    /// Hands a callback all that is to be remembered, after each start and after each pass; its errors end the fit. Where to keep it is the caller's
+    /// affair: write [`Checkpoint::to_bytes`] beside the last one and rename it, and no power cut loses more than a pass.
+    pub fn checkpoint(mut self, save: impl FnMut(&Checkpoint) -> Result<()> + Send + 'a) -> Self {
+        self.save = Some(Box::new(save));
+        self
+    }
+
+    /// Goes on where a checkpoint was made. The fit ends as it would have without the interruption, to the last bit; other settings or rows are refused.
+    ///
+    /// ```
+    /// use vmfkit::{Block, Fitter, train::Checkpoint};
+    /// let rows = [1.0, 0.0, 0.8, 0.6, 0.6, 0.8, 0.0, 1.0];
+    /// let block = Block::new(2, &rows)?;
+    /// let mut file = Vec::new();
+    /// let fit = Fitter::new(2).checkpoint(|checkpoint| Ok(file = checkpoint.to_bytes())).fit(&block)?;
+    /// let resumed = Fitter::new(2).resume(Checkpoint::from_bytes(&file)?).fit(&block)?;
+    /// assert_eq!(resumed.mixture, fit.mixture);
+    /// # Ok::<(), vmfkit::Error>(())
+    /// ```
+    pub fn resume(mut self, checkpoint: Checkpoint) -> Self {
+        self.resume = Some(checkpoint);
         self
     }
 
@@ -225,12 +272,15 @@ impl<'a> Fitter<'a> {
         }
     }
 
-    fn check(&self) -> Result<()> {
+    pub(crate) fn check(&self) -> Result<()> {
         if self.components == 0 {
             return Err(Error::Option { option: "the number of components", range: "at least 1", value: 0.0 });
         }
         if self.restarts == 0 {
             return Err(Error::Option { option: "the number of restarts", range: "at least 1", value: 0.0 });
+        }
+        if self.sample == Some(0) {
+            return Err(Error::Option { option: "the sample", range: "at least 1 row", value: 0.0 });
         }
         if self.batch == Some(0) {
             return Err(Error::Option { option: "the batch", range: "at least 1 row", value: 0.0 });
@@ -242,7 +292,7 @@ impl<'a> Fitter<'a> {
         self.maximisation.check(self.components + usize::from(self.background.is_some()))
     }
 
-    fn batch_rows(&self) -> usize {
+    pub(crate) fn batch_rows(&self) -> usize {
         let few = match self.method {
             Method::Sgd(_) if self.components == 1 => 128,
             Method::Sgd(_) => 64,
@@ -251,11 +301,11 @@ impl<'a> Fitter<'a> {
         self.batch.unwrap_or(few)
     }
 
-    fn stop_of_method(&self) -> Stop {
+    pub(crate) fn stop_of_method(&self) -> Stop {
         self.stop.unwrap_or_else(|| self.method.stop())
     }
 
-    fn rule(&self, seed: u64) -> Box<dyn Rule> {
+    pub(crate) fn rule(&self, seed: u64) -> Box<dyn Rule> {
         let em = || Em::new().maximisation(self.maximisation.clone());
         match &self.method {
             Method::Em { annealing: None } => Box::new(em()),
@@ -271,7 +321,7 @@ impl<'a> Fitter<'a> {
     }
 
     /// The first mixture of one restart. The online methods look at a sample only: they are for those who would not pass over all rows for a start.
-    fn first_mixture(&self, block: &Block, seed: u64) -> Result<Mixture> {
+    pub(crate) fn first_mixture(&self, block: &Block, seed: u64) -> Result<Mixture> {
         let sample = self.batch_rows().max(if self.components == 1 { 1 } else { 64 * self.components });
         let needs_all = matches!(self.start, Start::Labels(_) | Start::Mixture(_));
         let mut buffer = Default::default();
@@ -288,6 +338,11 @@ impl<'a> Fitter<'a> {
         } else {
             start.mixture(block, self.components, &self.maximisation, seed)?
         };
+        self.finished(mixture)
+    }
+
+    /// A start with what the fit says of backgrounds and weights.
+    pub(crate) fn finished(&self, mixture: Mixture) -> Result<Mixture> {
         match self.background {
             // Whatever the start says: k-means holds its weights, and they are equal.
             _ if matches!(self.method, Method::KMeans) => {
@@ -299,64 +354,63 @@ impl<'a> Fitter<'a> {
         }
     }
 
-    /// Fits rows in memory.
-    pub fn fit(mut self, block: &Block) -> Result<Fit> {
-        self.check()?;
-        let mut watch = self.watch.take();
-        let mut best: Option<Fit> = None;
-        for restart in 0..self.restarts {
-            let seed = if restart == 0 { self.seed } else { Stream::derive(self.seed, restart as u64) };
-            let mut source = MemorySource::new(block.slice(0, block.len()));
-            if self.method.is_online() {
-                source = source.batches(self.batch_rows());
-                if self.shuffle {
-                    source = source.shuffled(seed);
-                }
+    /// Every choice of this fit, for rows of this dimension.
+    pub fn settings(&self, dim: usize) -> Settings {
+        let mut settings = Settings::default();
+        let (used, stop) = (self.maximisation_used(), self.stop_of_method());
+        settings.set("dimension", dim.to_string());
+        settings.set("components", self.components.to_string());
+        settings.set("method", self.method.name());
+        match &self.method {
+            Method::Em { annealing: Some(annealing) } => {
+                settings.set("annealing", format!("{:?},{:?}", annealing.from, annealing.factor));
             }
-            let mut trainer = Trainer::new(self.first_mixture(block, seed)?, self.rule(seed), self.stop_of_method())?;
-            if let Some(watch) = &mut watch {
-                trainer = trainer.watch(move |pass, mixture| watch(restart, pass, mixture));
-            }
-            let fitted = fit(&mut source, trainer)?;
-            let stopped = fitted.status == Status::Stopped;
-            if best.as_ref().is_none_or(|best| fitted.objective() > best.objective()) {
-                best = Some(fitted);
-            }
-            if stopped {
-                break;
-            }
+            Method::OnlineEm { exponent, offset } => settings.set("step", format!("{exponent:?},{offset:?}")),
+            Method::Sgd(adam) => adam.describe(self.components_in_all(), &mut settings),
+            _ => {}
         }
-        Ok(best.expect("at least one restart"))
+        if self.method.is_online() {
+            settings.set("batch", self.batch_rows().to_string());
+            settings.set("shuffle", self.shuffle.to_string());
+        }
+        if !matches!(self.method, Method::Sgd(_)) {
+            settings.set("estimator", used.estimator.name());
+        }
+        settings.set("policy", used.policy.to_string());
+        settings.set("largest_concentration", format!("{:?}", used.largest_concentration));
+        settings.set("smallest_weight", format!("{:?}", used.smallest_weight));
+        settings.set("fixed_weights", used.fixed_weights.to_string());
+        settings.set("background_start", self.background.map_or("none".to_owned(), |weight| format!("{weight:?}")));
+        settings.set("start", describe_start(&self.start));
+        settings.set("sample", self.sample.unwrap_or_else(|| sample_rows(self.components)).to_string());
+        settings.set("restarts", self.restarts.to_string());
+        settings.set("seed", self.seed.to_string());
+        settings.set("tolerance", stop.tolerance.map_or("none".to_owned(), |tolerance| format!("{tolerance:?}")));
+        settings.set("passes", stop.passes.to_string());
+        settings
     }
 
-    /// Fits rows that come block by block; the start is made of the first block, so that should hold some dozens of rows a component.
-    ///
-    /// With an online method and a single pass, rows are read once: that is how to fit a pipe. There is one start, and a batch is what the source
-    /// gives as a block: restarts, batch and shuffling are for rows in memory.
-    pub fn fit_source(self, source: &mut dyn Source) -> Result<Fit> {
-        self.check()?;
-        let stop = self.stop_of_method();
-        source.rewind()?;
-        let Some(first) = source.read_block()? else {
-            return Err(Error::NoRows { weight: 0.0 });
-        };
-        let mixture = self.first_mixture(&first, self.seed)?;
-        let mut trainer = Trainer::new(mixture, self.rule(self.seed), stop)?;
-        if let Some(mut watch) = self.watch {
-            trainer = trainer.watch(move |pass, mixture| watch(0, pass, mixture));
-        }
-        if !self.method.is_online() || stop.passes > 1 {
-            return fit(source, trainer);
-        }
-        let mut stats = SufficientStats::zero(trainer.model().components().len(), first.dim());
-        let mut next = Some(first);
-        while let Some(block) = next {
-            stats.clear();
-            trainer.model().accumulate(&block, trainer.assignment(), &mut stats)?;
-            trainer.absorb(&stats)?;
-            next = source.read_block()?;
-        }
-        trainer.end_pass()?;
-        Ok(trainer.into_fit())
+    fn components_in_all(&self) -> usize {
+        let given = matches!(&self.start, Start::Mixture(mixture) if mixture.has_background());
+        self.components + usize::from(self.background.is_some() || given)
     }
+}
+
+/// The name of a start, and a mark of what was given with it.
+fn describe_start(start: &Start) -> String {
+    let of_numbers = |numbers: &mut dyn Iterator<Item = f64>| mark(numbers.flat_map(f64::to_le_bytes));
+    match start {
+        Start::KMeans => "kmeans".to_owned(),
+        Start::PlusPlus => "plusplus".to_owned(),
+        Start::RandomRows => "rows".to_owned(),
+        Start::Random => "random".to_owned(),
+        Start::Directions(directions) => format!("directions:{}", of_numbers(&mut directions.iter().flatten().copied())),
+        Start::Labels(labels) => format!("labels:{}", mark(labels.iter().flat_map(|label| label.to_le_bytes()))),
+        Start::Mixture(mixture) => format!("mixture:{}", of_numbers(&mut parameters(mixture))),
+    }
+}
+
+fn parameters(mixture: &Mixture) -> impl Iterator<Item = f64> {
+    let components = mixture.components().iter().flat_map(|c| c.mean_direction().iter().copied().chain([c.concentration()]));
+    mixture.weights().iter().copied().chain(components)
 }

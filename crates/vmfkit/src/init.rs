@@ -37,6 +37,11 @@ pub enum Start {
 const ROWS_PER_SEED: usize = 64;
 const SEED_ROWS: usize = 8192;
 
+/// As many rows as seeds are chosen among.
+pub(crate) fn sample_rows(components: usize) -> usize {
+    SEED_ROWS.max(ROWS_PER_SEED.saturating_mul(components))
+}
+
 /// How often k-means begins anew on a sample; docs/default-policy.md tells what that gains.
 const TRIES: usize = 5;
 
@@ -49,23 +54,22 @@ impl Start {
         if components == 0 {
             return Err(Error::Option { option: "the number of components", range: "at least 1", value: 0.0 });
         }
+        if let Some(mixture) = self.without_rows(block.dim(), components, seed) {
+            return mixture;
+        }
         if !(block.weights().map_or(block.len() as f64, |w| w.iter().sum()) > 0.0) {
             return Err(Error::NoRows { weight: 0.0 });
         }
         // So that choices share no random word with rows drawn with the same seed.
         let mut rng = Stream::new(seed ^ 0x7374_6172, 0);
         match self {
-            Start::Mixture(mixture) if mixture.dim() != block.dim() => {
-                Err(Error::DimensionMismatch { expected: block.dim(), found: mixture.dim() })
+            Start::Mixture(_) | Start::Random => unreachable!("they need no rows"),
+            Start::Labels(labels) => {
+                let mut labelled = Labelled::new(labels, components, block.dim())?;
+                labelled.see(block);
+                labelled.check()?;
+                labelled.mixture(how)
             }
-            Start::Mixture(mixture) if mixture.components().len() - usize::from(mixture.has_background()) != components => {
-                let found = mixture.components().len() - usize::from(mixture.has_background());
-                let option = "the number of components of the mixture to start from";
-                Err(Error::Option { option, range: "that of the fit, a background not counted", value: found as f64 })
-            }
-            Start::Mixture(mixture) => Ok(mixture.clone()),
-            Start::Random => of_directions(random_directions(block.dim(), components, seed)?),
-            Start::Labels(labels) => of_labels(block, labels, components, how),
             Start::Directions(directions) => {
                 let found = directions.len();
                 if found != components {
@@ -81,6 +85,23 @@ impl Start {
                 nearest_step(block, of_directions(plus_plus(&sample, components, &mut rng)?)?, how)
             }
             Start::KMeans => best_of_tries(block, components, how, &mut rng),
+        }
+    }
+
+    /// The first mixture of a fit of whatever rows, for starts that do not look at them.
+    pub(crate) fn without_rows(&self, dim: usize, components: usize, seed: u64) -> Option<Result<Mixture>> {
+        match self {
+            Start::Mixture(mixture) if mixture.dim() != dim => {
+                Some(Err(Error::DimensionMismatch { expected: dim, found: mixture.dim() }))
+            }
+            Start::Mixture(mixture) if mixture.components().len() - usize::from(mixture.has_background()) != components => {
+                let found = mixture.components().len() - usize::from(mixture.has_background());
+                let option = "the number of components of the mixture to start from";
+                Some(Err(Error::Option { option, range: "that of the fit, a background not counted", value: found as f64 }))
+            }
+            Start::Mixture(mixture) => Some(Ok(mixture.clone())),
+            Start::Random => Some(random_directions(dim, components, seed).and_then(of_directions)),
+            _ => None,
         }
     }
 }
@@ -104,7 +125,7 @@ fn best_of_tries(block: &Block, components: usize, how: &Maximisation, rng: &mut
 
 /// Enough rows to choose seeds among.
 fn sample<'b>(block: &'b Block, components: usize, rng: &mut Stream, buffer: &'b mut RowBuffer) -> Block<'b> {
-    let most = SEED_ROWS.max(ROWS_PER_SEED * components);
+    let most = sample_rows(components);
     if block.len() <= most {
         return block.slice(0, block.len());
     }
@@ -144,21 +165,50 @@ fn raised(weights: &[f64]) -> Vec<f64> {
     raised.iter().map(|w| w / sum).collect()
 }
 
-fn of_labels(block: &Block, labels: &[u32], components: usize, how: &Maximisation) -> Result<Mixture> {
-    if labels.len() != block.len() {
-        return Err(Error::LabelCount { expected: block.len(), found: labels.len() });
+/// The components that labels make of rows, block by block.
+pub(crate) struct Labelled<'a> {
+    labels: &'a [u32],
+    rows: usize,
+    stats: SufficientStats,
+    /// A component without a label has no direction of its own; the first row's will do until it is restarted.
+    first_row: Option<Vec<f64>>,
+}
+
+impl<'a> Labelled<'a> {
+    pub(crate) fn new(labels: &'a [u32], components: usize, dim: usize) -> Result<Self> {
+        if let Some(&label) = labels.iter().find(|label| **label as usize >= components) {
+            return Err(Error::Option { option: "a label", range: "below the number of components", value: f64::from(label) });
+        }
+        Ok(Labelled { labels, rows: 0, stats: SufficientStats::zero(components, dim), first_row: None })
     }
-    if let Some(&label) = labels.iter().find(|label| **label as usize >= components) {
-        return Err(Error::Option { option: "a label", range: "below the number of components", value: f64::from(label) });
+
+    pub(crate) fn see(&mut self, block: &Block) {
+        // Rows beyond the labels are counted only, so that the error can say how many there are.
+        let labels = self.labels.get(self.rows..).unwrap_or_default();
+        self.rows += block.len();
+        if self.first_row.is_none() && !block.is_empty() {
+            self.first_row = Some(block.row(0));
+        }
+        for component in 0..self.stats.components() {
+            let labelled = labels.iter().take(block.len()).enumerate();
+            let rows = labelled.filter(|(_, label)| **label as usize == component).map(|(row, _)| row);
+            self.stats.merge_into(component, &SufficientStats::of_rows(block, rows));
+        }
     }
-    let mut stats = SufficientStats::zero(components, block.dim());
-    for component in 0..components {
-        let rows = labels.iter().enumerate().filter(|(_, label)| **label as usize == component).map(|(row, _)| row);
-        stats.merge_into(component, &SufficientStats::of_rows(block, rows));
+
+    /// All rows have been seen: are there as many labels?
+    pub(crate) fn check(&self) -> Result<()> {
+        match self.labels.len() {
+            found if found == self.rows => Ok(()),
+            found => Err(Error::LabelCount { expected: self.rows, found }),
+        }
     }
-    // A component without a label has no direction of its own; the first row's will do until it is restarted.
-    let start = of_directions(vec![block.row(0); components])?;
-    Ok(maximise(&stats, &start, how)?.0)
+
+    pub(crate) fn mixture(self, how: &Maximisation) -> Result<Mixture> {
+        let first_row = self.first_row.ok_or(Error::NoRows { weight: 0.0 })?;
+        let start = of_directions(vec![first_row; self.stats.components()])?;
+        Ok(maximise(&self.stats, &start, how)?.0)
+    }
 }
 
 /// A row number, each as likely as its weight says.

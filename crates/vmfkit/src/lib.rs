@@ -35,6 +35,7 @@
 //! | [`block`] | [`Block`]: unit rows, checked once |
 //! | [`stats`] | [`SufficientStats`]: what every way of fitting reads; merging is addition |
 //! | [`source`] | [`source::Source`]: blocks of rows, pass after pass |
+//! | [`reservoir`] | [`reservoir::Reservoir`]: a sample of rows that pass by once |
 //! | [`estimate`] | concentration estimators, maximum likelihood of one density |
 //! | [`inference`] | standard errors, intervals, cones, tests |
 //! | [`mixture`] | [`Mixture`]: densities, responsibilities, assignments, the E step |
@@ -42,6 +43,7 @@
 //! | [`train`] | [`train::Trainer`] and the rules it turns: EM, online EM, Adam |
 //! | [`init`] | [`Start`]: where a fit begins |
 //! | [`fitter`] | [`Fitter`]: a mixture from rows in one call |
+//! | [`settings`] | [`settings::Settings`]: every choice of a fit by name |
 //! | [`select`] | choosing the number of components |
 //! | [`metrics`] | agreement of two labelings: ARI, NMI, V, best matching; errors of parameters |
 //! | [`model_file`] | a mixture as a safetensors file |
@@ -62,10 +64,14 @@ pub mod metrics;
 pub mod mixture;
 pub mod model_file;
 pub mod projection;
+pub mod reservoir;
+mod restarts;
 pub mod sampler;
 pub mod select;
+pub mod settings;
 pub mod source;
 pub mod stats;
+mod tensor_file;
 pub mod train;
 mod vector;
 

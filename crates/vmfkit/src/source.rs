@@ -1,9 +1,10 @@
-//! [`Source`]: where blocks of rows come from, pass after pass.
+//! [`Source`]: where blocks of rows come from, pass after pass; [`Batches`]: the mini-batches they are cut into.
 
 use crate::block::{Block, RowBuffer};
 use crate::error::Result;
 use crate::sampler::Stream;
 use rand::seq::SliceRandom;
+use std::ops::ControlFlow;
 
 /// Rows that are read block by block, once or many times.
 pub trait Source: Send {
@@ -13,6 +14,10 @@ pub trait Source: Send {
     fn read_block(&mut self) -> Result<Option<Block<'_>>>;
     /// Back to the first row, also before the first pass; [`Error::CannotRewind`](crate::Error::CannotRewind) where rows that were read are gone.
     fn rewind(&mut self) -> Result<()>;
+    /// False if rows that were read are gone, as those of a pipe are: such a source is fitted in one pass or not at all.
+    fn can_rewind(&self) -> bool {
+        true
+    }
 }
 
 /// Rows in memory: as one block, in batches, or in batches of rows shuffled anew in every pass.
@@ -31,15 +36,15 @@ pub struct MemorySource<'a> {
     block: Block<'a>,
     batch: usize,
     next: usize,
-    /// The row numbers in the order of this pass, if they are shuffled.
-    order: Option<(Vec<usize>, Stream)>,
+    pass: u64,
+    shuffle: Option<Shuffle>,
     buffer: RowBuffer,
 }
 
 impl<'a> MemorySource<'a> {
     /// The rows of a block, all at once.
     pub fn new(block: Block<'a>) -> Self {
-        MemorySource { batch: block.len().max(1), block, next: 0, order: None, buffer: RowBuffer::default() }
+        MemorySource { batch: block.len().max(1), block, next: 0, pass: 0, shuffle: None, buffer: RowBuffer::default() }
     }
 
     /// At most this many rows at a time.
@@ -50,11 +55,7 @@ impl<'a> MemorySource<'a> {
 
     /// In an order of its own in every pass, which depends on the seed alone.
     pub fn shuffled(mut self, seed: u64) -> Self {
-        // So that the order shares no random word with rows drawn with the same seed.
-        let mut rng = Stream::new(seed ^ 0x6f72_6465, 0);
-        let mut order: Vec<usize> = (0..self.block.len()).collect();
-        order.shuffle(&mut rng);
-        self.order = Some((order, rng));
+        self.shuffle = Some(Shuffle::new(seed));
         self
     }
 }
@@ -70,19 +71,124 @@ impl Source for MemorySource<'_> {
             return Ok(None);
         }
         self.next = to;
-        Ok(Some(match &self.order {
-            Some((order, _)) => self.block.gather(&order[from..to], &mut self.buffer),
+        Ok(Some(match &mut self.shuffle {
+            Some(shuffle) => self.block.gather(&shuffle.order(self.pass, 0, self.block.len())[from..to], &mut self.buffer),
             None => self.block.slice(from, to),
         }))
     }
 
     fn rewind(&mut self) -> Result<()> {
-        if self.next > 0
-            && let Some((order, rng)) = &mut self.order
-        {
-            order.shuffle(rng);
-        }
+        self.pass += u64::from(self.next > 0);
         self.next = 0;
         Ok(())
+    }
+}
+
+/// How the blocks of a source are cut into mini-batches.
+///
+/// Batches never reach from one block to the next: the last of a block may be smaller, and a block with fewer rows is one batch. Shuffling
+/// moves rows within their block only, so rows that are sorted by what they are want large blocks.
+#[derive(Debug)]
+pub struct Batches {
+    rows: usize,
+    shuffle: Option<Shuffle>,
+    buffer: RowBuffer,
+}
+
+impl Batches {
+    /// At most this many rows a batch.
+    pub fn new(rows: usize) -> Self {
+        Batches { rows: rows.max(1), shuffle: None, buffer: RowBuffer::default() }
+    }
+
+    /// The rows of each block in an order that depends on the seed, the pass and the block's number alone.
+    pub fn shuffled(mut self, seed: u64) -> Self {
+        self.shuffle = Some(Shuffle::new(seed));
+        self
+    }
+
+    /// Shows the batches of a block, the `number`th of a pass (both counted from 0), in turn, until one is the last wanted.
+    pub fn visit(
+        &mut self,
+        block: &Block,
+        pass: u64,
+        number: u64,
+        mut see: impl FnMut(&Block) -> Result<ControlFlow<()>>,
+    ) -> Result<ControlFlow<()>> {
+        let order = self.shuffle.as_mut().map(|shuffle| shuffle.order(pass, number, block.len()));
+        for from in (0..block.len()).step_by(self.rows) {
+            let to = (from + self.rows).min(block.len());
+            let batch = match order {
+                Some(order) => block.gather(&order[from..to], &mut self.buffer),
+                None => block.slice(from, to),
+            };
+            if see(&batch)?.is_break() {
+                return Ok(ControlFlow::Break(()));
+            }
+        }
+        Ok(ControlFlow::Continue(()))
+    }
+}
+
+/// The order of a block's rows in a pass.
+///
+/// The first block of a pass, often the only one, goes on from its order in the pass before, which is kept; orders of all the others would take too much
+/// memory, so they are made from nothing.
+#[derive(Debug)]
+struct Shuffle {
+    seed: u64,
+    /// The first block's order in the pass before the one given, and the stream that shuffles it on.
+    first: Vec<usize>,
+    rng: Stream,
+    passes: u64,
+    other: Vec<usize>,
+}
+
+impl Shuffle {
+    fn new(seed: u64) -> Self {
+        // So that the order shares no random word with rows drawn with the same seed.
+        let seed = seed ^ 0x6f72_6465;
+        Shuffle { seed, first: Vec::new(), rng: Stream::new(seed, 0), passes: 0, other: Vec::new() }
+    }
+
+    fn order(&mut self, pass: u64, block: u64, len: usize) -> &[usize] {
+        if block > 0 {
+            self.other.clear();
+            self.other.extend(0..len);
+            self.other.shuffle(&mut Stream::new(Stream::derive(self.seed, pass), block));
+            return &self.other;
+        }
+        if self.first.len() != len || self.passes > pass + 1 {
+            self.first = (0..len).collect();
+            self.rng = Stream::new(self.seed, 0);
+            self.passes = 0;
+        }
+        for _ in self.passes..=pass {
+            self.first.shuffle(&mut self.rng);
+        }
+        self.passes = pass + 1;
+        &self.first
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A fit that is resumed asks for the order of a late pass first.
+    #[test]
+    fn the_order_of_a_pass_does_not_depend_on_what_was_asked_before() {
+        let mut forward = Shuffle::new(3);
+        let orders: Vec<Vec<usize>> = (0..12).map(|at| forward.order(at / 3, at % 3, 50 + (at % 3) as usize).to_vec()).collect();
+        for at in (0..12).rev() {
+            let fresh = Shuffle::new(3).order(at / 3, at % 3, 50 + (at % 3) as usize).to_vec();
+            assert_eq!(fresh, orders[at as usize]);
+            assert_eq!(forward.order(at / 3, at % 3, 50 + (at % 3) as usize), fresh);
+            let mut sorted = fresh;
+            sorted.sort_unstable();
+            assert!(sorted.into_iter().eq(0..50 + (at % 3) as usize));
+        }
+        let distinct: std::collections::BTreeSet<_> = orders.iter().collect();
+        assert_eq!(distinct.len(), 12);
     }
 }

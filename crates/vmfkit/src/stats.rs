@@ -253,14 +253,44 @@ impl SufficientStats {
         self.weight
     }
 
+    /// Objective, weight, masses, shortfalls and resultants in a row.
+    pub(crate) fn values(&self) -> impl Iterator<Item = f64> {
+        let values = [&self.objective, &self.weight].into_iter().chain(&self.mass).chain(&self.shortfall).chain(&self.resultant);
+        values.copied()
+    }
+
+    /// How many [`Self::values`] there are, none if no machine can hold them.
+    fn value_count(components: usize, dim: usize) -> Option<usize> {
+        dim.checked_add(2)?.checked_mul(components)?.checked_add(2)
+    }
+
+    /// The statistics with these values, or what is wrong with them.
+    pub(crate) fn of_values(
+        components: usize,
+        dim: usize,
+        values: impl ExactSizeIterator<Item = f64>,
+    ) -> std::result::Result<Self, &'static str> {
+        if Self::value_count(components, dim) != Some(values.len()) {
+            return Err("their number does not agree with the header");
+        }
+        let mut stats = Self::zero(components, dim);
+        let places = [&mut stats.objective, &mut stats.weight].into_iter().chain(&mut stats.mass);
+        places.chain(&mut stats.shortfall).chain(&mut stats.resultant).zip(values).for_each(|(place, value)| *place = value);
+        let sound = |x: &f64| x.is_finite() && *x >= 0.0;
+        let all_sound = stats.mass.iter().chain(&stats.shortfall).chain([&stats.weight]).all(sound);
+        if !(all_sound && stats.objective.is_finite() && stats.resultant.iter().all(|x| x.is_finite())) {
+            return Err("a value is not finite or a mass is negative");
+        }
+        Ok(stats)
+    }
+
     /// The statistics as bytes for another process: a mark, components, dimension (u64), then all values (f64), little endian.
     pub fn to_bytes(&self) -> Vec<u8> {
-        let mut bytes = Vec::with_capacity(HEADER_BYTES + 8 * self.value_count());
+        let mut bytes = Vec::with_capacity(HEADER_BYTES + 8 * (2 + 2 * self.components() + self.resultant.len()));
         bytes.extend(MARK);
         bytes.extend((self.components() as u64).to_le_bytes());
         bytes.extend((self.dim as u64).to_le_bytes());
-        let values = [&self.objective, &self.weight].into_iter().chain(&self.mass).chain(&self.shortfall).chain(&self.resultant);
-        values.for_each(|x| bytes.extend(x.to_le_bytes()));
+        self.values().for_each(|x| bytes.extend(x.to_le_bytes()));
         bytes
     }
 
@@ -272,27 +302,11 @@ impl SufficientStats {
         let number = |at: usize| u64::from_le_bytes(header[at..at + 8].try_into().expect("eight bytes"));
         let sizes = usize::try_from(number(0)).ok().zip(usize::try_from(number(8)).ok());
         let (components, dim) = sizes.filter(|&(_, dim)| dim >= 2).ok_or(wrong("the header has an impossible size"))?;
-        // Each component has dim + 2 values, and two are for all.
-        let values = dim.checked_add(2).and_then(|n| n.checked_mul(components)).and_then(|n| n.checked_add(2));
-        let expected = values.and_then(|n| n.checked_mul(8));
-        if expected != Some(rest.len()) {
+        if !rest.len().is_multiple_of(8) {
             return Err(wrong("their number does not agree with the header"));
         }
-        let mut values = rest.chunks_exact(8).map(|bytes| f64::from_le_bytes(bytes.try_into().expect("eight bytes")));
-        let mut stats = Self::zero(components, dim);
-        (stats.objective, stats.weight) = (values.next().expect("counted"), values.next().expect("counted"));
-        let places = stats.mass.iter_mut().chain(&mut stats.shortfall).chain(&mut stats.resultant);
-        places.zip(values).for_each(|(place, value)| *place = value);
-        let sound = |x: &f64| x.is_finite() && *x >= 0.0;
-        let all_sound = stats.mass.iter().chain(&stats.shortfall).chain([&stats.weight]).all(sound);
-        if !(all_sound && stats.objective.is_finite() && stats.resultant.iter().all(|x| x.is_finite())) {
-            return Err(wrong("a value is not finite or a mass is negative"));
-        }
-        Ok(stats)
-    }
-
-    fn value_count(&self) -> usize {
-        2 + 2 * self.components() + self.resultant.len()
+        let values = rest.chunks_exact(8).map(|bytes| f64::from_le_bytes(bytes.try_into().expect("eight bytes")));
+        Self::of_values(components, dim, values).map_err(wrong)
     }
 }
 

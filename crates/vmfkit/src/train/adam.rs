@@ -1,11 +1,12 @@
 //! Stochastic gradient ascent with Adam, the second estimator of Kim (2021).
 
-use super::{Cadence, Rule};
+use super::{Cadence, Rule, State as Remembered};
 use crate::bessel;
 use crate::distribution::VonMisesFisher;
 use crate::error::{Error, Result};
 use crate::maximise::{COLLAPSED_SHARE, ConcentrationPolicy, Maximisation, Note, floored, gradient, prior_rows};
 use crate::mixture::{Assignment, Mixture};
+use crate::settings::Settings;
 use crate::stats::SufficientStats;
 use crate::vector::{dot, norm};
 
@@ -94,6 +95,17 @@ impl Adam {
             Some((_, option, range, value)) => Err(Error::Option { option, range, value }),
             None => self.maximisation.check(components),
         }
+    }
+
+    fn first_rate(&self, components: usize) -> f64 {
+        self.learning_rate.unwrap_or(if components == 1 { 0.01 } else { 0.1 })
+    }
+
+    pub(crate) fn describe(&self, components: usize, settings: &mut Settings) {
+        settings.set("learning_rate", format!("{:?}", self.first_rate(components)));
+        settings.set("decay", format!("{:?}", self.decay));
+        settings.set("betas", format!("{:?},{:?}", self.betas.0, self.betas.1));
+        settings.set("epsilon", format!("{:?}", self.epsilon));
     }
 
     /// What the policy makes of the slopes in the ln concentrations.
@@ -196,6 +208,7 @@ impl Rule for Adam {
         if self.maximisation.fixed_weights {
             up.logits.fill(0.0);
         }
+        let first_rate = self.first_rate(count);
         let state = self.state.as_mut().expect("made above");
         for (k, up) in up.directions.chunks_exact_mut(dim).enumerate() {
             let length = norm(&state.parameters[count + k * dim..][..dim]);
@@ -204,7 +217,6 @@ impl Rule for Adam {
         // Every row counts the same, also in the smaller batch at the end of an epoch.
         let share = stats.weight() / state.batch_weight;
         let up = up.logits.into_iter().chain(up.directions).chain(up.ln_concentrations).map(|g| share * g);
-        let first_rate = self.learning_rate.unwrap_or(if count == 1 { 0.01 } else { 0.1 });
         let rate = first_rate * self.decay.powi(self.epochs);
         state.moments.ascend(&mut state.parameters, up, rate, self.betas, self.epsilon);
         let next = state.mixture(model, &self.maximisation)?;
@@ -216,6 +228,42 @@ impl Rule for Adam {
         self.epochs += 1;
         self.rows_weight = Some(std::mem::take(&mut self.seen_weight));
         true
+    }
+
+    fn state(&self) -> Remembered {
+        let state = self.state.as_ref();
+        let list = |of: fn(&State) -> &[f64]| state.map_or(Vec::new(), |state| of(state).to_vec());
+        Remembered::new()
+            .with("epochs", [f64::from(self.epochs)])
+            .with("rows_weight", self.rows_weight)
+            .with("parameters", list(|state| &state.parameters))
+            .with("first_moments", list(|state| &state.moments.first))
+            .with("second_moments", list(|state| &state.moments.second))
+            .with("fading", state.iter().flat_map(|state| [state.moments.fading.0, state.moments.fading.1]))
+            .with("batch_weight", state.map(|state| state.batch_weight))
+    }
+
+    fn restore(&mut self, state: &Remembered, model: &Mixture) -> Result<()> {
+        self.epochs = state.count("epochs", 1 << 30)? as i32;
+        self.rows_weight = state.exactly_or_none("rows_weight", 1)?.map(|weight| weight[0]);
+        self.seen_weight = 0.0;
+        let count = model.components().len() * (model.dim() + 2);
+        self.state = match state.exactly_or_none("parameters", count)? {
+            None => None,
+            Some(parameters) => {
+                let fading = state.exactly("fading", 2)?;
+                Some(State {
+                    parameters: parameters.to_vec(),
+                    moments: Moments {
+                        first: state.exactly("first_moments", count)?.to_vec(),
+                        second: state.exactly("second_moments", count)?.to_vec(),
+                        fading: (fading[0], fading[1]),
+                    },
+                    batch_weight: state.exactly("batch_weight", 1)?[0],
+                })
+            }
+        };
+        Ok(())
     }
 }
 

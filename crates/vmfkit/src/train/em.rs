@@ -1,6 +1,6 @@
 //! EM and its relatives: one step a pass.
 
-use super::{Cadence, Rule};
+use super::{Cadence, Rule, State};
 use crate::error::{Error, Result};
 use crate::maximise::{Maximisation, Note, maximise, split_widest};
 use crate::mixture::{Assignment, Mixture};
@@ -116,6 +116,16 @@ impl Rule for Em {
         self.pass += 1;
         cold
     }
+
+    fn state(&self) -> State {
+        self.repairs.remember(State::new().with("pass", [self.pass as f64]))
+    }
+
+    fn restore(&mut self, state: &State, model: &Mixture) -> Result<()> {
+        self.pass = state.count("pass", u64::from(u32::MAX))? as usize;
+        self.repairs = Repairs::restored(state, model)?;
+        Ok(())
+    }
 }
 
 /// Empty components get another chance, but not for ever: there may be fewer distinct rows than components.
@@ -125,6 +135,16 @@ pub(super) struct Repairs {
 }
 
 impl Repairs {
+    pub(super) fn remember(&self, state: State) -> State {
+        state.with("chances_used", self.used.iter().map(|used| f64::from(*used)))
+    }
+
+    pub(super) fn restored(state: &State, model: &Mixture) -> Result<Self> {
+        let used = state.exactly_or_none("chances_used", model.components().len())?.unwrap_or_default();
+        // Numbers of chances are small; others become the nearest.
+        Ok(Repairs { used: used.iter().map(|used| *used as u8).collect() })
+    }
+
     pub(super) fn repair(
         &mut self,
         mut mixture: Mixture,

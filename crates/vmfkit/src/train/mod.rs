@@ -2,19 +2,25 @@
 //! machine's threads.
 
 mod adam;
+mod checkpoint;
 mod em;
 mod local;
 mod online_em;
+mod state;
 
 pub use adam::Adam;
+pub use checkpoint::Checkpoint;
 pub use em::{Annealing, Em};
-pub use local::fit;
+pub(crate) use local::{Driver, ProgressCallback};
+pub use local::{Progress, fit, fit_in_batches};
 pub use online_em::OnlineEm;
+pub use state::State;
 
 use crate::bessel;
 use crate::error::{Error, Result};
 use crate::maximise::Note;
 use crate::mixture::{Assignment, Mixture};
+use crate::settings::Settings;
 use crate::stats::SufficientStats;
 use std::ops::ControlFlow;
 use std::time::Instant;
@@ -38,6 +44,10 @@ pub trait Rule: Send {
     fn next(&mut self, model: &Mixture, stats: &SufficientStats) -> Result<(Mixture, Vec<Note>)>;
     /// Called after each pass; true if the fit may stop here as far as the rule is concerned.
     fn end_pass(&mut self) -> bool;
+    /// What it has to remember between two passes, but for its settings.
+    fn state(&self) -> State;
+    /// Goes on where the rule was whose state this is; `model` is the mixture it had then.
+    fn restore(&mut self, state: &State, model: &Mixture) -> Result<()>;
 }
 
 impl Rule for Box<dyn Rule> {
@@ -52,6 +62,12 @@ impl Rule for Box<dyn Rule> {
     }
     fn end_pass(&mut self) -> bool {
         (**self).end_pass()
+    }
+    fn state(&self) -> State {
+        (**self).state()
+    }
+    fn restore(&mut self, state: &State, model: &Mixture) -> Result<()> {
+        (**self).restore(state, model)
     }
 }
 
@@ -96,11 +112,13 @@ pub enum Status {
     Converged,
     /// All passes were made.
     PassLimit,
-    /// Whoever watched said stop.
+    /// Whoever watched said stop; there may be more to gain.
     Stopped,
 }
 
 impl Status {
+    pub(crate) const ALL: [Self; 4] = [Self::Running, Self::Converged, Self::PassLimit, Self::Stopped];
+
     /// The name used in reports and files.
     pub fn name(self) -> &'static str {
         match self {
@@ -127,6 +145,25 @@ pub struct Pass {
     pub temperature: f64,
 }
 
+impl Pass {
+    /// How many numbers are kept of a pass.
+    pub(crate) const NUMBERS: usize = 4;
+
+    /// What files keep: all but the seconds, which are different for equal fits.
+    pub(crate) fn numbers(&self) -> [f64; Self::NUMBERS] {
+        [self.objective, self.smallest_weight, self.largest_concentration, self.temperature]
+    }
+
+    /// # Panics
+    /// If there are fewer numbers.
+    pub(crate) fn of_numbers(numbers: &[f64]) -> Self {
+        let [objective, smallest_weight, largest_concentration, temperature] = *numbers else {
+            panic!("{} numbers a pass", Self::NUMBERS);
+        };
+        Pass { objective, seconds: 0.0, smallest_weight, largest_concentration, temperature }
+    }
+}
+
 /// What a fit ends with.
 #[derive(Debug, Clone)]
 pub struct Fit {
@@ -140,6 +177,10 @@ pub struct Fit {
     pub notes: Vec<Note>,
     /// The total weight of the rows of a pass.
     pub weight: f64,
+    /// The number of rows of a pass; 0 where only their statistics were seen.
+    pub rows: u64,
+    /// How it was fitted, if by a [`Fitter`](crate::Fitter).
+    pub settings: Settings,
 }
 
 impl Fit {
@@ -179,12 +220,14 @@ pub struct Trainer<'a> {
     stop: Stop,
     watch: Option<Watch<'a>>,
     status: Status,
+    stopped: bool,
     /// The statistics of the pass so far, for rules that want to see all rows together.
     pass: SufficientStats,
     objective: f64,
     weight: f64,
-    /// The rows' weight in the last whole pass.
+    /// The rows' weight in the last whole pass, and their number if whoever has them tells.
     last_weight: f64,
+    rows: u64,
     blocks: u64,
     trace: Vec<Pass>,
     repairs: Vec<Note>,
@@ -203,9 +246,11 @@ impl<'a> Trainer<'a> {
             stop,
             watch: None,
             status: Status::Running,
+            stopped: false,
             objective: 0.0,
             weight: 0.0,
             last_weight: 0.0,
+            rows: 0,
             blocks: 0,
             trace: Vec::new(),
             repairs: Vec::new(),
@@ -232,7 +277,17 @@ impl<'a> Trainer<'a> {
 
     /// How far the fit has come.
     pub fn status(&self) -> Status {
-        self.status
+        if self.stopped { Status::Stopped } else { self.status }
+    }
+
+    /// How many whole passes were made.
+    pub fn passes(&self) -> usize {
+        self.trace.len()
+    }
+
+    /// Ends the fit here, also within a pass: rules that wait for all rows keep the mixture with which the pass began.
+    pub fn stop(&mut self) {
+        self.stopped = true;
     }
 
     /// Takes the statistics of a block.
@@ -288,14 +343,13 @@ impl<'a> Trainer<'a> {
         self.trace.push(pass);
         self.objective = 0.0;
         self.last_weight = std::mem::take(&mut self.weight);
-        let stopped = self.watch.as_mut().is_some_and(|watch| watch(&pass, &self.model).is_break());
+        self.stopped |= self.watch.as_mut().is_some_and(|watch| watch(&pass, &self.model).is_break());
         self.status = match () {
-            () if stopped => Status::Stopped,
             () if converged => Status::Converged,
             () if self.trace.len() >= self.stop.passes => Status::PassLimit,
             () => Status::Running,
         };
-        Ok(self.status)
+        Ok(self.status())
     }
 
     /// What an objective is measured against: the log density of the uniform density, or for k-means no projection at all.
@@ -303,9 +357,68 @@ impl<'a> Trainer<'a> {
         if self.rule.assignment() == Assignment::Nearest { 0.0 } else { bessel::ln_normalizer(self.model.dim(), 0.0) }
     }
 
+    /// The total weight of the rows of the last whole pass.
+    pub(crate) fn rows_weight(&self) -> f64 {
+        self.last_weight
+    }
+
+    /// Tells how many rows a pass has.
+    pub(crate) fn count_rows(&mut self, rows: u64) {
+        self.rows = rows;
+    }
+
+    /// All that is to be remembered, between two passes; an error within one.
+    pub fn checkpoint(&self) -> Result<Checkpoint> {
+        if self.weight > 0.0 {
+            let option = "the weight of rows that were seen since the last pass ended";
+            return Err(Error::Option { option, range: "0 where a checkpoint is made", value: self.weight });
+        }
+        Ok(Checkpoint {
+            restart: 0,
+            settings: Settings::default(),
+            current: self.as_fit(self.status),
+            rule: self.rule.state(),
+            blocks: self.blocks,
+            best: None,
+        })
+    }
+
+    /// Goes on where the trainer was whose checkpoint this is; this one must have been made with the same rule and stop.
+    pub fn resume(mut self, checkpoint: &Checkpoint) -> Result<Self> {
+        let Checkpoint { current, rule, blocks, .. } = checkpoint;
+        let (expected, found) = (&self.model, &current.mixture);
+        if expected.dim() != found.dim() {
+            return Err(Error::DimensionMismatch { expected: expected.dim(), found: found.dim() });
+        }
+        if (expected.components().len(), expected.has_background()) != (found.components().len(), found.has_background()) {
+            let option = "the number of components of the checkpoint, a background counted,";
+            return Err(Error::Option { option, range: "that of the fit", value: found.components().len() as f64 });
+        }
+        self.rule.restore(rule, &current.mixture)?;
+        self.model = current.mixture.clone();
+        self.status = current.status;
+        self.last_weight = current.weight;
+        self.rows = current.rows;
+        self.blocks = *blocks;
+        self.trace = current.trace.clone();
+        (self.repairs, self.notes) = current.notes.iter().partition(|note| matches!(note, Note::Reseeded { .. }));
+        Ok(self)
+    }
+
     /// The mixture, and how it came about.
     pub fn into_fit(self) -> Fit {
-        let notes = self.repairs.into_iter().chain(self.notes).collect();
-        Fit { mixture: self.model, trace: self.trace, status: self.status, notes, weight: self.last_weight }
+        self.as_fit(self.status())
+    }
+
+    fn as_fit(&self, status: Status) -> Fit {
+        Fit {
+            mixture: self.model.clone(),
+            trace: self.trace.clone(),
+            status,
+            notes: self.repairs.iter().chain(&self.notes).copied().collect(),
+            weight: self.last_weight,
+            rows: self.rows,
+            settings: Settings::default(),
+        }
     }
 }

@@ -1,7 +1,8 @@
 //! Online EM: a step a block, for data that are read once or few times.
 
 use super::em::Repairs;
-use super::{Cadence, Rule};
+use super::state::wrong;
+use super::{Cadence, Rule, State};
 use crate::error::{Error, Result};
 use crate::maximise::{Maximisation, Note, maximise};
 use crate::mixture::{Assignment, Mixture};
@@ -113,5 +114,32 @@ impl Rule for OnlineEm {
         self.passes += 1;
         self.rows_weight = std::mem::take(&mut self.seen_weight);
         true
+    }
+
+    fn state(&self) -> State {
+        let running = self.running.iter().flat_map(SufficientStats::values);
+        let state = State::new()
+            .with("blocks", [self.blocks as f64])
+            .with("passes", [self.passes as f64])
+            .with("rows_weight", [self.rows_weight])
+            .with("running", running);
+        self.repairs.remember(state)
+    }
+
+    fn restore(&mut self, state: &State, model: &Mixture) -> Result<()> {
+        self.blocks = state.count("blocks", u64::MAX)? as usize;
+        self.passes = state.count("passes", u64::from(u32::MAX))? as usize;
+        self.rows_weight = state.exactly("rows_weight", 1)?[0];
+        self.seen_weight = 0.0;
+        let running = state.get("running")?;
+        self.running = match running.is_empty() {
+            true => None,
+            false => {
+                let stats = SufficientStats::of_values(model.components().len(), model.dim(), running.iter().copied());
+                Some(stats.map_err(|what| wrong(format!("the running statistics: {what}")))?)
+            }
+        };
+        self.repairs = Repairs::restored(state, model)?;
+        Ok(())
     }
 }

@@ -107,6 +107,10 @@ impl Source for Pipe<'_> {
     fn rewind(&mut self) -> vmfkit::Result<()> {
         if self.next == 0 { Ok(()) } else { Err(Error::CannotRewind) }
     }
+
+    fn can_rewind(&self) -> bool {
+        false
+    }
 }
 
 #[test]
@@ -116,13 +120,19 @@ fn a_pipe_is_fitted_online_in_one_pass_and_refused_for_two() {
     let block = Block::new(5, &rows).unwrap();
     let best = mean_ln_density(&Fitter::new(3).fit(&block).unwrap(), &block);
     for method in [online(), sgd()] {
-        let fitter = || Fitter::new(3).method(method.clone());
+        let fitter = || Fitter::new(3).method(method.clone()).batch(500);
         let once = fitter().stop(passes(1)).fit_source(&mut pipe()).unwrap();
         assert_eq!((once.status, once.weight, once.trace.len()), (Status::PassLimit, 20_000.0, 1));
         let found = mean_ln_density(&once, &block);
         assert!((found - best).abs() < 0.02, "{}: {found}, not {best}", method.name());
         assert_eq!(fitter().stop(passes(2)).fit_source(&mut pipe()).unwrap_err(), Error::CannotRewind);
+        assert_eq!(fitter().stop(passes(1)).restarts(2).fit_source(&mut pipe()).unwrap_err(), Error::CannotRewind);
     }
+    // Where the start needs no rows, one pass of any method will do.
+    let start = Start::Mixture(paper_mixture());
+    let step = Fitter::new(3).start(start.clone()).stop(passes(1)).fit_source(&mut pipe()).unwrap();
+    assert_eq!((step.weight, step.trace.len()), (20_000.0, 1));
+    assert_eq!(Fitter::new(3).start(start).stop(passes(2)).fit_source(&mut pipe()).unwrap_err(), Error::CannotRewind);
     for method in [Method::default(), Method::HardEm, Method::StochasticEm, Method::KMeans] {
         assert_eq!(Fitter::new(3).method(method).fit_source(&mut pipe()).unwrap_err(), Error::CannotRewind);
     }

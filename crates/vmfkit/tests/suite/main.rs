@@ -2,6 +2,7 @@
 
 mod bessel_laws;
 mod bessel_tables;
+mod checkpoint;
 mod degenerate;
 mod distribution;
 mod expectation;
@@ -13,8 +14,10 @@ mod metrics;
 mod mixture;
 mod mixture_draws;
 mod model_file;
+mod out_of_core;
 mod projection;
 mod reference;
+mod reservoir;
 mod sampler;
 mod samples;
 mod sparse;

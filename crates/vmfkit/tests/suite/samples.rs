@@ -1,6 +1,7 @@
 //! Mixtures, rows of theirs, and the plainest way to say what the E step computes.
 
 use vmfkit::block::Scalar;
+use vmfkit::train::{Fit, Pass};
 use vmfkit::{Assignment, Block, Mixture, Sampler, SufficientStats, VonMisesFisher};
 
 /// Unit vectors without a pattern, row by row.
@@ -150,4 +151,22 @@ pub fn assert_sound(mixture: &Mixture, largest_concentration: f64, place: &str) 
         assert!((0.0..=largest_concentration).contains(&concentration), "{place}: concentration {k} is {concentration}");
         assert!(!mixture.is_background(k) || concentration == 0.0, "{place}: the background has concentration {concentration}");
     }
+}
+
+/// All of a fit's trace but the seconds, by its bits.
+fn trace(fit: &Fit) -> Vec<[u64; 4]> {
+    let bits = |x: f64| x.to_bits();
+    let pass = |p: &Pass| [bits(p.objective), bits(p.smallest_weight), bits(p.largest_concentration), bits(p.temperature)];
+    fit.trace.iter().map(pass).collect()
+}
+
+/// Two fits that are equal to the last bit.
+pub fn assert_same_fit(one: &Fit, other: &Fit, place: &str) {
+    assert_eq!(one.mixture, other.mixture, "{place}");
+    assert_eq!((trace(one), &one.notes), (trace(other), &other.notes), "{place}");
+    assert_eq!(
+        (one.status, one.weight, one.rows, &one.settings),
+        (other.status, other.weight, other.rows, &other.settings),
+        "{place}"
+    );
 }

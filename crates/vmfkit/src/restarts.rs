@@ -1,0 +1,227 @@
+//! The run of a [`Fitter`]: a start, passes over the rows, restarts of which the best is kept.
+
+use crate::block::Block;
+use crate::error::{Error, Result};
+use crate::fitter::{Fitter, Save, Watch};
+use crate::init::{Labelled, Start, sample_rows};
+use crate::mixture::Mixture;
+use crate::reservoir::Reservoir;
+use crate::sampler::Stream;
+use crate::settings::Settings;
+use crate::source::{Batches, MemorySource, Source};
+use crate::train::{Checkpoint, Driver, Fit, Progress, ProgressCallback, Status, Trainer};
+use std::ops::ControlFlow;
+
+impl<'a> Fitter<'a> {
+    /// Fits rows in memory.
+    pub fn fit(self, block: &Block) -> Result<Fit> {
+        self.run(&mut MemorySource::new(block.slice(0, block.len())), Some(block))
+    }
+
+    /// Fits rows that come block by block, also more of them than memory holds.
+    ///
+    /// Each restart begins with a pass that samples rows for its start (see [`Self::sample`]), unless that needs none. Where all rows come as
+    /// one block and the sample has room for them, the fit is that of [`Self::fit`] to the last bit. For the online methods blocks are cut
+    /// into batches and shuffled, each block for itself.
+    ///
+    /// A source that cannot rewind is fitted by an online method in one pass without restarts: rows are read once, and the start is made of
+    /// the first block, so that should hold some dozens of rows a component.
+    pub fn fit_source(self, source: &mut dyn Source) -> Result<Fit> {
+        self.run(source, None)
+    }
+
+    fn run(mut self, source: &mut dyn Source, memory: Option<&Block>) -> Result<Fit> {
+        self.check()?;
+        let mut calls = Calls { watch: self.watch.take(), progress: self.progress.take(), save: self.save.take() };
+        let settings = self.settings(source.dim());
+        let mut resume = self.resume.take();
+        if let Some(checkpoint) = &resume {
+            checkpoint.settings.check(&settings)?;
+            if checkpoint.restart >= self.restarts {
+                let what = format!("the restart must be below {}, found: `{}`", self.restarts, checkpoint.restart);
+                return Err(Error::CheckpointBytes { what });
+            }
+        } else if !source.can_rewind() {
+            return Ok(Fit { settings: settings.clone(), ..self.fit_once(source, &settings, &mut calls)? });
+        }
+        let mut weight = resume.as_ref().and_then(Checkpoint::rows_weight);
+        let mut best: Option<Fit> = resume.as_ref().and_then(|checkpoint| checkpoint.best.clone());
+        for restart in resume.as_ref().map_or(0, |checkpoint| checkpoint.restart)..self.restarts {
+            let Calls { watch, progress, save } = &mut calls;
+            let (start, flow) = match (&resume, memory) {
+                (Some(checkpoint), _) => (checkpoint.current.mixture.clone(), ControlFlow::Continue(())),
+                (None, Some(block)) => (self.first_mixture(block, self.seed_of(restart))?, ControlFlow::Continue(())),
+                (None, None) => self.sampled_start(source, restart, progress.as_deref_mut())?,
+            };
+            let mut driver = self.driver(start, restart, watch.as_deref_mut(), progress.as_deref_mut())?;
+            let mut saver = Saver { save: save.as_deref_mut(), restart, settings: &settings, best: best.as_ref() };
+            match resume.take() {
+                Some(checkpoint) => driver.trainer = driver.trainer.resume(&checkpoint)?,
+                // What was cut short is no start to go on with.
+                None if flow.is_break() => driver.trainer.stop(),
+                None => saver.save(&driver.trainer)?,
+            }
+            while driver.trainer.status() == Status::Running {
+                let passes = driver.trainer.passes();
+                driver.pass(source)?;
+                if driver.trainer.passes() > passes {
+                    check_weight(weight.take(), driver.trainer.rows_weight())?;
+                    saver.save(&driver.trainer)?;
+                }
+            }
+            let fitted = driver.trainer.into_fit();
+            let stopped = fitted.status == Status::Stopped;
+            let best = match &mut best {
+                Some(best) if !(fitted.objective() > best.objective()) => best,
+                best => best.insert(fitted),
+            };
+            if stopped {
+                // Other restarts might have been better, whatever became of this one.
+                best.status = Status::Stopped;
+                break;
+            }
+        }
+        Ok(Fit { settings, ..best.expect("at least one restart") })
+    }
+
+    /// One pass over rows of which none comes again.
+    fn fit_once(&self, source: &mut dyn Source, settings: &Settings, calls: &mut Calls<'a>) -> Result<Fit> {
+        let Calls { watch, progress, save } = calls;
+        let (watch, progress) = (watch.as_deref_mut(), progress.as_deref_mut());
+        let mut saver = Saver { save: save.as_deref_mut(), restart: 0, settings, best: None };
+        let once = self.restarts == 1 && self.stop_of_method().passes == 1;
+        source.rewind()?;
+        if let Some(start) = self.start_without_rows(source.dim(), self.seed)
+            && once
+        {
+            let mut driver = self.driver(start?, 0, watch, progress)?;
+            driver.pass(source)?;
+            saver.save(&driver.trainer)?;
+            return Ok(driver.trainer.into_fit());
+        }
+        if !(once && self.method.is_online()) || matches!(self.start, Start::Labels(_)) {
+            return Err(Error::CannotRewind);
+        }
+        let Some(first) = source.read_block()? else {
+            return Err(Error::NoRows { weight: 0.0 });
+        };
+        let mut driver = self.driver(self.first_mixture(&first, self.seed)?, 0, watch, progress)?;
+        let mut next = Some(first);
+        while let Some(block) = next {
+            if driver.see(&block)?.is_break() {
+                return Ok(driver.trainer.into_fit());
+            }
+            next = source.read_block()?;
+        }
+        driver.end_pass()?;
+        saver.save(&driver.trainer)?;
+        Ok(driver.trainer.into_fit())
+    }
+
+    fn seed_of(&self, restart: usize) -> u64 {
+        if restart == 0 { self.seed } else { Stream::derive(self.seed, restart as u64) }
+    }
+
+    fn driver<'s>(
+        &self,
+        start: Mixture,
+        restart: usize,
+        watch: Option<&'s mut Watch<'a>>,
+        progress: Option<&'s mut ProgressCallback<'a>>,
+    ) -> Result<Driver<'s, 'a>> {
+        let seed = self.seed_of(restart);
+        let mut trainer = Trainer::new(start, self.rule(seed), self.stop_of_method())?;
+        if let Some(watch) = watch {
+            trainer = trainer.watch(move |pass, mixture| watch(restart, pass, mixture));
+        }
+        let batches = self.method.is_online().then(|| {
+            let batches = Batches::new(self.batch_rows());
+            if self.shuffle { batches.shuffled(seed) } else { batches }
+        });
+        Ok(Driver::new(trainer).batches(batches).progress(restart, progress))
+    }
+
+    /// The first mixture of a restart, from one pass over the source; a break if that was cut short.
+    fn sampled_start(
+        &self,
+        source: &mut dyn Source,
+        restart: usize,
+        mut progress: Option<&mut ProgressCallback<'a>>,
+    ) -> Result<(Mixture, ControlFlow<()>)> {
+        let seed = self.seed_of(restart);
+        if let Some(start) = self.start_without_rows(source.dim(), seed) {
+            return Ok((start?, ControlFlow::Continue(())));
+        }
+        let mut labelled = match &self.start {
+            Start::Labels(labels) => Some(Labelled::new(labels, self.components, source.dim())?),
+            _ => None,
+        };
+        let mut reservoir = Reservoir::new(self.sample.unwrap_or_else(|| sample_rows(self.components)), seed);
+        let (mut rows, mut flow) = (0, ControlFlow::Continue(()));
+        source.rewind()?;
+        while flow.is_continue()
+            && let Some(block) = source.read_block()?
+        {
+            match &mut labelled {
+                Some(labelled) => labelled.see(&block),
+                None => reservoir.offer(&block)?,
+            }
+            rows += block.len() as u64;
+            if let Some(progress) = &mut progress {
+                flow = progress(Progress { restart, pass: 0, rows });
+            }
+        }
+        let mixture = match labelled {
+            Some(labelled) => {
+                if flow.is_continue() {
+                    labelled.check()?;
+                }
+                self.finished(labelled.mixture(&self.maximisation)?)?
+            }
+            None => self.first_mixture(&reservoir.into_sample().block()?, seed)?,
+        };
+        Ok((mixture, flow))
+    }
+
+    fn start_without_rows(&self, dim: usize, seed: u64) -> Option<Result<Mixture>> {
+        let mixture = self.start.without_rows(dim, self.components, seed)?;
+        Some(mixture.and_then(|mixture| self.finished(mixture)))
+    }
+}
+
+/// Whom to call.
+struct Calls<'a> {
+    watch: Option<Box<Watch<'a>>>,
+    progress: Option<Box<ProgressCallback<'a>>>,
+    save: Option<Box<Save<'a>>>,
+}
+
+/// Makes checkpoints of one restart.
+struct Saver<'s, 'a> {
+    save: Option<&'s mut Save<'a>>,
+    restart: usize,
+    settings: &'s Settings,
+    best: Option<&'s Fit>,
+}
+
+impl Saver<'_, '_> {
+    fn save(&mut self, trainer: &Trainer) -> Result<()> {
+        let Some(save) = &mut self.save else {
+            return Ok(());
+        };
+        let (restart, settings) = (self.restart, self.settings.clone());
+        save(&Checkpoint { restart, settings, best: self.best.cloned(), ..trainer.checkpoint()? })
+    }
+}
+
+/// Rows that weigh less or more than when the checkpoint was made are not the same rows; sums in another order may differ in their last digits.
+fn check_weight(expected: Option<f64>, found: f64) -> Result<()> {
+    match expected {
+        Some(expected) if !((found - expected).abs() <= 1e-9 * expected) => Err(Error::CheckpointSetting {
+            setting: "a total row weight of".to_owned(),
+            expected: expected.to_string(),
+            found: found.to_string(),
+        }),
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,47 @@
+//! [`Settings`]: every choice of a fit by name, for files and for those who go on with a fit.
+
+use crate::error::{Error, Result};
+use std::collections::BTreeMap;
+
+/// The choices of a fit, as texts by their names; numbers have all their digits.
+///
+/// What has no meaning for a fit is left out: there is no `batch` in EM and no `estimator` in a gradient.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Settings {
+    texts: BTreeMap<String, String>,
+}
+
+impl Settings {
+    /// The text of a setting.
+    pub fn get(&self, name: &str) -> Option<&str> {
+        self.texts.get(name).map(String::as_str)
+    }
+
+    /// All settings in the order of their names.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.texts.iter().map(|(name, text)| (name.as_str(), text.as_str()))
+    }
+
+    pub(crate) fn set(&mut self, name: impl Into<String>, text: impl Into<String>) {
+        self.texts.insert(name.into(), text.into());
+    }
+
+    /// Whether a checkpoint with these settings may be resumed with `found`; the error names the first that differs.
+    pub(crate) fn check(&self, found: &Settings) -> Result<()> {
+        let names = self.texts.keys().chain(found.texts.keys());
+        match names.filter(|name| self.get(name) != found.get(name)).min() {
+            None => Ok(()),
+            Some(name) => Err(Error::CheckpointSetting {
+                setting: name.clone(),
+                expected: self.get(name).unwrap_or("unset").to_owned(),
+                found: found.get(name).unwrap_or("unset").to_owned(),
+            }),
+        }
+    }
+}
+
+/// Sixteen digits that tell one content from another (FNV-1a); no defence against those who want two to look the same.
+pub(crate) fn mark(bytes: impl Iterator<Item = u8>) -> String {
+    let hash = bytes.fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3));
+    format!("{hash:016x}")
+}

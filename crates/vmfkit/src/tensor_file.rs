@@ -1,0 +1,210 @@
+//! Named arrays of f64 and texts as [safetensors](https://github.com/huggingface/safetensors): what model files and checkpoints are made of.
+//!
+//! Written in the order of their names, so that equal contents are equal bytes. (`safetensors::serialize` writes metadata in an order that
+//! chance decides; here the crate only reads.)
+
+use crate::distribution::VonMisesFisher;
+use crate::error::{Error, Result};
+use crate::mixture::Mixture;
+use safetensors::Dtype;
+use safetensors::tensor::{Metadata, TensorInfo};
+use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
+
+/// Bytes before the header: its length.
+const LENGTH: usize = size_of::<u64>();
+/// Bytes a number.
+const NUMBER: usize = size_of::<f64>();
+/// The longest header that readers of safetensors accept.
+const LONGEST_HEADER: usize = 100_000_000;
+
+/// What is to be written.
+#[derive(Debug, Default)]
+pub(crate) struct Contents {
+    pub texts: BTreeMap<String, String>,
+    pub tensors: BTreeMap<String, (Vec<usize>, Vec<f64>)>,
+}
+
+impl Contents {
+    pub fn new(format: &str, version: &str) -> Self {
+        let mut contents = Self::default();
+        contents.text("format", format);
+        contents.text("version", version);
+        contents
+    }
+
+    pub fn text(&mut self, key: impl Into<String>, text: impl Into<String>) {
+        self.texts.insert(key.into(), text.into());
+    }
+
+    pub fn numbers(&mut self, name: impl Into<String>, shape: Vec<usize>, values: Vec<f64>) {
+        debug_assert_eq!(shape.iter().product::<usize>(), values.len());
+        self.tensors.insert(name.into(), (shape, values));
+    }
+
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let mut header = Map::new();
+        let texts: Map<String, Value> = self.texts.iter().map(|(key, text)| (key.clone(), text.clone().into())).collect();
+        header.insert("__metadata__".to_owned(), texts.into());
+        let mut end = 0;
+        for (name, (shape, values)) in &self.tensors {
+            let from = end;
+            end += NUMBER * values.len();
+            header.insert(name.clone(), json!({ "data_offsets": [from, end], "dtype": "F64", "shape": shape }));
+        }
+        let mut header = Value::from(header).to_string();
+        // Data begin at a multiple of 8 bytes.
+        header.push_str(&" ".repeat(header.len().next_multiple_of(NUMBER) - header.len()));
+        let mut bytes = Vec::with_capacity(LENGTH + header.len() + end);
+        bytes.extend((header.len() as u64).to_le_bytes());
+        bytes.extend(header.as_bytes());
+        for (_, values) in self.tensors.values() {
+            bytes.extend(values.iter().flat_map(|x| x.to_le_bytes()));
+        }
+        bytes
+    }
+}
+
+/// A file whose header makes no claims beyond its bytes.
+pub(crate) struct File<'a> {
+    header: Metadata,
+    data: &'a [u8],
+    wrong: fn(String) -> Error,
+}
+
+impl<'a> File<'a> {
+    /// Takes bytes of this format and version; `wrong` makes the errors.
+    pub fn open(bytes: &'a [u8], format: &str, version: &str, wrong: fn(String) -> Error) -> Result<Self> {
+        let Some((length, rest)) = bytes.split_first_chunk::<LENGTH>() else {
+            return Err(wrong(format!("a safetensors file has more than {LENGTH} bytes, found: `{}`", bytes.len())));
+        };
+        let length = u64::from_le_bytes(*length);
+        let Some((header, data)) = usize::try_from(length).ok().and_then(|length| rest.split_at_checked(length)) else {
+            let found = bytes.len();
+            return Err(wrong(format!("a header of {length} bytes must end within the file, whose length is: `{found}`")));
+        };
+        // What a header becomes in memory is several times its length.
+        if header.len() > LONGEST_HEADER {
+            return Err(wrong(format!("a header must have at most {LONGEST_HEADER} bytes, found: `{length}`")));
+        }
+        // Not `SafeTensors::deserialize`: it adds up the lengths that a header claims, which may overflow.
+        let header: Metadata = serde_json::from_slice(header)
+            .map_err(|error| wrong(format!("its header is not that of safetensors: {}", excerpt(&error.to_string()))))?;
+        if header.data_len() != data.len() {
+            let (claimed, found) = (header.data_len(), data.len());
+            return Err(wrong(format!("the header speaks of {claimed} bytes of data, found: `{found}`")));
+        }
+        let file = File { header, data, wrong };
+        match (file.text("format"), file.text("version")) {
+            (found, _) if found != format => {
+                Err(wrong(format!("metadata `format` must be {format}, found: `{}`", excerpt(found))))
+            }
+            (_, found) if found != version => Err(wrong(format!("the version must be {version}, found: `{}`", excerpt(found)))),
+            _ => Ok(file),
+        }
+    }
+
+    /// An error about the contents.
+    pub fn wrong<T>(&self, what: impl Into<String>) -> Result<T> {
+        Err((self.wrong)(what.into()))
+    }
+
+    /// What the metadata say, nothing if they do not.
+    pub fn text(&self, key: &str) -> &str {
+        self.header.metadata().as_ref().and_then(|metadata| metadata.get(key)).map_or("", String::as_str)
+    }
+
+    /// All metadata.
+    pub fn texts(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.header.metadata().iter().flatten().map(|(key, text)| (key.as_str(), text.as_str()))
+    }
+
+    /// A number of the metadata, the default without one.
+    pub fn parsed<T: std::str::FromStr + Default>(&self, key: &str) -> Result<T> {
+        match self.text(key) {
+            "" => Ok(T::default()),
+            text => {
+                text.parse().or_else(|_| self.wrong(format!("metadata `{key}` must be a number, found: `{}`", excerpt(text))))
+            }
+        }
+    }
+
+    /// True or false, false without either.
+    pub fn flag(&self, key: &str) -> Result<bool> {
+        match self.text(key) {
+            "" | "false" => Ok(false),
+            "true" => Ok(true),
+            other => self.wrong(format!("metadata `{key}` must be true or false, found: `{}`", excerpt(other))),
+        }
+    }
+
+    /// The names of all tensors, in their order.
+    pub fn names(&self) -> Vec<String> {
+        let mut names = self.header.offset_keys();
+        names.sort_unstable();
+        names
+    }
+
+    /// The numbers of a tensor whose axes have these lengths, where one is given.
+    pub fn numbers<const AXES: usize>(&self, name: &str, expected: [Option<usize>; AXES]) -> Result<Vec<f64>> {
+        let Some(TensorInfo { dtype, shape, data_offsets: (from, to) }) = self.header.info(name) else {
+            return self.wrong(format!("there must be a tensor: `{}`", excerpt(name)));
+        };
+        if *dtype != Dtype::F64 {
+            return self.wrong(format!("tensor `{}` must be of type F64, found: `{dtype}`", excerpt(name)));
+        }
+        let fits = |(found, expected): (&usize, &Option<usize>)| expected.is_none_or(|expected| *found == expected);
+        if shape.len() != AXES || !shape.iter().zip(&expected).all(fits) {
+            let expected = expected.map(|length| length.map_or("any".to_owned(), |length| length.to_string())).join(" x ");
+            let found = shape.iter().take(8).map(usize::to_string).collect::<Vec<_>>().join(" x ");
+            return self.wrong(format!("tensor `{}` must have the shape {expected}, found: `{found}`", excerpt(name)));
+        }
+        let numbers = self.data[*from..*to].chunks_exact(NUMBER);
+        Ok(numbers.map(|bytes| f64::from_le_bytes(bytes.try_into().expect("chunks of eight"))).collect())
+    }
+}
+
+/// The beginning of a text that a file brought along, without what could play tricks on a terminal.
+pub(crate) fn excerpt(text: &str) -> String {
+    text.chars().take(100).map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
+}
+
+impl Contents {
+    /// A mixture as the tensors `weights`, `mean_directions` and `concentrations` and the text `background`, with this before their names.
+    pub fn mixture(&mut self, prefix: &str, mixture: &Mixture) {
+        let (components, dim) = (mixture.components(), mixture.dim());
+        let directions = components.iter().flat_map(|c| c.mean_direction()).copied().collect();
+        let concentrations = components.iter().map(VonMisesFisher::concentration).collect();
+        self.text(format!("{prefix}background"), mixture.has_background().to_string());
+        self.numbers(format!("{prefix}weights"), vec![components.len()], mixture.weights().to_vec());
+        self.numbers(format!("{prefix}mean_directions"), vec![components.len(), dim], directions);
+        self.numbers(format!("{prefix}concentrations"), vec![components.len()], concentrations);
+    }
+}
+
+impl File<'_> {
+    /// The mixture that [`Contents::mixture`] wrote, to the last bit.
+    pub fn mixture(&self, prefix: &str) -> Result<Mixture> {
+        let weights = self.numbers(&format!("{prefix}weights"), [None])?;
+        let components = weights.len();
+        let concentrations = self.numbers(&format!("{prefix}concentrations"), [Some(components)])?;
+        let directions = self.numbers(&format!("{prefix}mean_directions"), [Some(components), None])?;
+        let Some(dim) = directions.len().checked_div(components) else {
+            return self.wrong(format!("tensor `{prefix}weights` must have at least one number, found: `0`"));
+        };
+        if dim == 0 {
+            return Err(Error::Dimension { dim });
+        }
+        let pairs = directions.chunks_exact(dim).zip(&concentrations).enumerate();
+        let restored = pairs.map(|(component, (direction, &concentration))| {
+            VonMisesFisher::restored(direction.to_vec(), concentration)
+                .or_else(|error| self.wrong(format!("component {component}: {error}")))
+        });
+        let restored = restored.collect::<Result<Vec<_>>>()?;
+        let background = self.flag(&format!("{prefix}background"))?;
+        if background && !(components > 1 && concentrations[components - 1] == 0.0) {
+            return self.wrong("a background must be the last of several components, of concentration 0");
+        }
+        Mixture::restored(weights, restored, background)
+    }
+}

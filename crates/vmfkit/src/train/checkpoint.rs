@@ -1,0 +1,167 @@
+//! [`Checkpoint`]: all that a fit has to remember between two passes, so that it can go on in another process.
+
+use super::state::{State, count, wrong};
+use super::{Fit, Pass, Status};
+use crate::error::Result;
+use crate::maximise::Note;
+use crate::mixture::Mixture;
+use crate::settings::Settings;
+use crate::tensor_file::{Contents, File, excerpt};
+
+const FORMAT: &str = "vmfkit.checkpoint";
+const VERSION: &str = "1";
+
+/// Numbers a note.
+const NOTE: usize = 4;
+
+/// A fit between two passes. Resumed with the same settings and rows it ends with the same bits as one that was never interrupted.
+///
+/// It has no clock: passes made before it took 0 seconds. As bytes it is a safetensors file, described in docs/file-format.md.
+#[derive(Debug, Clone)]
+pub struct Checkpoint {
+    pub(crate) restart: usize,
+    pub(crate) settings: Settings,
+    /// The restart that was under way.
+    pub(crate) current: Fit,
+    pub(crate) rule: State,
+    pub(crate) blocks: u64,
+    /// The best of the restarts before it.
+    pub(crate) best: Option<Fit>,
+}
+
+impl Checkpoint {
+    /// The restart that was under way, counted from 0.
+    pub fn restart(&self) -> usize {
+        self.restart
+    }
+
+    /// The fit that was under way, as if it had ended here.
+    pub fn current(&self) -> &Fit {
+        &self.current
+    }
+
+    /// The best of the restarts before, if there are any.
+    pub fn best(&self) -> Option<&Fit> {
+        self.best.as_ref()
+    }
+
+    /// The choices with which it must be resumed.
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// The total weight of the rows, if a pass has been made.
+    pub(crate) fn rows_weight(&self) -> Option<f64> {
+        let weights = [Some(&self.current), self.best.as_ref()].into_iter().flatten().map(|fit| fit.weight);
+        weights.into_iter().find(|weight| *weight > 0.0)
+    }
+
+    /// The bytes of a file; equal checkpoints are equal bytes.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let mut contents = Contents::new(FORMAT, VERSION);
+        self.settings.iter().for_each(|(name, text)| contents.text(format!("setting.{name}"), text));
+        contents.numbers("counters", vec![2], vec![self.restart as f64, self.blocks as f64]);
+        write_fit(&mut contents, "current.", &self.current);
+        if let Some(best) = &self.best {
+            write_fit(&mut contents, "best.", best);
+        }
+        for (name, numbers) in self.rule.lists() {
+            contents.numbers(format!("rule.{name}"), vec![numbers.len()], numbers.to_vec());
+        }
+        contents.to_bytes()
+    }
+
+    /// The checkpoint that [`Self::to_bytes`] wrote; or what is wrong with the bytes, found without any memory that they do not fill.
+    pub fn from_bytes(bytes: &[u8]) -> Result<Self> {
+        let file = File::open(bytes, FORMAT, VERSION, wrong)?;
+        let mut settings = Settings::default();
+        for (key, text) in file.texts() {
+            if let Some(name) = key.strip_prefix("setting.") {
+                settings.set(name, text);
+            }
+        }
+        let counters = file.numbers("counters", [Some(2)])?;
+        let names = file.names();
+        let current = read_fit(&file, "current.", &settings)?;
+        let best = names.iter().any(|name| name.starts_with("best."));
+        let best = best.then(|| read_fit(&file, "best.", &settings)).transpose()?;
+        if let Some(best) = &best
+            && (best.mixture.dim(), best.mixture.components().len())
+                != (current.mixture.dim(), current.mixture.components().len())
+        {
+            return file.wrong("its two mixtures must have the same components and dimension");
+        }
+        let mut rule = State::new();
+        for name in &names {
+            if let Some(short) = name.strip_prefix("rule.") {
+                rule = rule.with(short, file.numbers(name, [None])?);
+            }
+        }
+        Ok(Checkpoint {
+            restart: count("the restart", counters[0], u64::from(u32::MAX))? as usize,
+            blocks: count("the number of blocks", counters[1], u64::MAX)?,
+            settings,
+            current,
+            best,
+            rule,
+        })
+    }
+}
+
+fn write_fit(contents: &mut Contents, prefix: &str, fit: &Fit) {
+    contents.mixture(prefix, &fit.mixture);
+    contents.text(format!("{prefix}status"), fit.status.name());
+    contents.numbers(format!("{prefix}rows"), vec![2], vec![fit.rows as f64, fit.weight]);
+    let trace = fit.trace.iter().flat_map(Pass::numbers).collect();
+    contents.numbers(format!("{prefix}trace"), vec![fit.trace.len(), Pass::NUMBERS], trace);
+    let notes = fit.notes.iter().flat_map(note_numbers).collect();
+    contents.numbers(format!("{prefix}notes"), vec![fit.notes.len(), NOTE], notes);
+}
+
+fn read_fit(file: &File, prefix: &str, settings: &Settings) -> Result<Fit> {
+    let mixture = file.mixture(prefix)?;
+    let text = file.text(&format!("{prefix}status"));
+    let Some(status) = Status::ALL.into_iter().find(|status| status.name() == text) else {
+        return file.wrong(format!("metadata `{prefix}status` must be the name of a status, found: `{}`", excerpt(text)));
+    };
+    let rows = file.numbers(&format!("{prefix}rows"), [Some(2)])?;
+    if !(rows[1] >= 0.0 && rows[1].is_finite()) {
+        return file.wrong(format!("the weight of the rows must be finite and at least 0, found: `{}`", rows[1]));
+    }
+    let trace = file.numbers(&format!("{prefix}trace"), [None, Some(Pass::NUMBERS)])?;
+    let notes = file.numbers(&format!("{prefix}notes"), [None, Some(NOTE)])?;
+    let notes = notes.chunks_exact(NOTE).map(|numbers| note_of(numbers, &mixture)).collect::<Result<_>>()?;
+    Ok(Fit {
+        status,
+        rows: count("the number of rows", rows[0], u64::MAX)?,
+        weight: rows[1],
+        trace: trace.chunks_exact(Pass::NUMBERS).map(Pass::of_numbers).collect(),
+        notes,
+        settings: settings.clone(),
+        mixture,
+    })
+}
+
+/// What kind it is, the component, and two numbers more.
+fn note_numbers(note: &Note) -> [f64; NOTE] {
+    match *note {
+        Note::Empty { component } => [0.0, component as f64, 0.0, 0.0],
+        Note::Collapsed { component, rows, concentration } => [1.0, component as f64, rows, concentration],
+        Note::Reseeded { component, beside, pass } => [2.0, component as f64, beside as f64, pass as f64],
+    }
+}
+
+fn note_of(numbers: &[f64], mixture: &Mixture) -> Result<Note> {
+    let last = mixture.components().len() as u64 - 1;
+    let place = |value: f64| Ok(count("a component of a note", value, last)? as usize);
+    let component = place(numbers[1])?;
+    match numbers[0] {
+        0.0 => Ok(Note::Empty { component }),
+        1.0 => Ok(Note::Collapsed { component, rows: numbers[2], concentration: numbers[3] }),
+        2.0 => {
+            let pass = count("a pass of a note", numbers[3], u64::MAX)? as usize;
+            Ok(Note::Reseeded { component, beside: place(numbers[2])?, pass })
+        }
+        kind => Err(wrong(format!("the kind of a note must be 0, 1 or 2, found: `{kind}`"))),
+    }
+}

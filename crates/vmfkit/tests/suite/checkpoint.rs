@@ -1,0 +1,282 @@
+//! Checkpoints: a fit that is interrupted anywhere and resumed from bytes ends as if nothing had happened.
+
+use crate::samples::{accumulate, assert_same_fit, draw, paper_mixture, random_mixture, uniform_rows};
+use proptest::prelude::*;
+use std::ops::ControlFlow;
+use vmfkit::maximise::Note;
+use vmfkit::source::MemorySource;
+use vmfkit::train::{Adam, Annealing, Checkpoint, Em, Fit, OnlineEm, Status, Stop, Trainer};
+use vmfkit::{Block, ConcentrationEstimator, ConcentrationPolicy, Error, Fitter, Maximisation, Method, Start};
+
+const POLICIES: [ConcentrationPolicy; 4] = [
+    ConcentrationPolicy::Free,
+    ConcentrationPolicy::Shared,
+    ConcentrationPolicy::Fixed(30.0),
+    ConcentrationPolicy::Shrunk { strength: 1.0 },
+];
+
+fn methods() -> Vec<Method> {
+    let annealed = Method::Em { annealing: Some(Annealing { from: 4.0, factor: 0.5 }) };
+    Method::all().into_iter().chain([annealed]).collect()
+}
+
+fn passes(passes: usize) -> Stop {
+    Stop { tolerance: None, passes }
+}
+
+/// Few distinct rows for many components, so that some are empty and restarted.
+fn rows_with_repairs() -> Vec<f64> {
+    let mut rows: Vec<f64> = draw(&paper_mixture(), 60, 1);
+    for _ in 0..60 {
+        rows.extend_from_within(..5);
+    }
+    rows
+}
+
+/// A fit, and the bytes of every checkpoint on its way.
+fn with_checkpoints(fitter: Fitter, fit: impl FnOnce(Fitter) -> Fit) -> (Fit, Vec<Vec<u8>>) {
+    let mut saved = Vec::new();
+    let fitted = fit(fitter.checkpoint(|checkpoint| {
+        saved.push(checkpoint.to_bytes());
+        Ok(())
+    }));
+    (fitted, saved)
+}
+
+fn restored(bytes: &[u8]) -> Checkpoint {
+    let checkpoint = Checkpoint::from_bytes(bytes).unwrap();
+    assert_eq!(checkpoint.to_bytes(), bytes);
+    checkpoint
+}
+
+/// Every method, policy, with and without a background, in memory and in blocks; resumed after every pass of every restart.
+#[test]
+fn a_resumed_fit_is_the_fit_that_was_not_interrupted() {
+    let rows = rows_with_repairs();
+    let weights: Vec<f64> = (0..rows.len() / 5).map(|row| 0.5 + f64::from(row as u32 % 3)).collect();
+    let block = Block::new(5, &rows).unwrap().with_weights(&weights).unwrap();
+    let mut repairs = 0;
+    for (number, method) in methods().into_iter().enumerate() {
+        for policy in POLICIES {
+            for background in [None, Some(0.1)] {
+                if background.is_some() && matches!(method, Method::KMeans) {
+                    continue;
+                }
+                let fitter = || {
+                    let fitter = Fitter::new(5).method(method.clone()).policy(policy).start(Start::RandomRows);
+                    let fitter = fitter.stop(Stop { tolerance: Some(1e-4), passes: 6 }).restarts(2).batch(25).seed(number as u64);
+                    if let Some(weight) = background { fitter.background(weight) } else { fitter }
+                };
+                for batch in [120, 50] {
+                    let run = |fitter: Fitter| {
+                        let mut source = MemorySource::new(block.slice(0, block.len())).batches(batch);
+                        if batch == 120 { fitter.fit(&block).unwrap() } else { fitter.fit_source(&mut source).unwrap() }
+                    };
+                    let (whole, saved) = with_checkpoints(fitter(), run);
+                    assert_same_fit(&run(fitter()), &whole, "without checkpoints");
+                    repairs += whole.notes.iter().filter(|note| matches!(note, Note::Reseeded { .. })).count();
+                    for (at, bytes) in saved.iter().enumerate() {
+                        let (resumed, rest) = with_checkpoints(fitter().resume(restored(bytes)), run);
+                        let place = format!("{} {policy} {background:?} by {batch}, checkpoint {at}", method.name());
+                        assert_same_fit(&resumed, &whole, &place);
+                        assert_eq!(rest, saved[at + 1..], "{place}");
+                    }
+                }
+            }
+        }
+    }
+    assert!(repairs > 20, "the test has met what it is about: {repairs}");
+}
+
+#[test]
+fn a_stopped_fit_goes_on_where_it_was() {
+    let rows: Vec<f64> = draw(&random_mixture(6, 4, 20.0, 2), 500, 3);
+    let block = Block::new(4, &rows).unwrap();
+    for method in methods() {
+        let fitter = || Fitter::new(6).method(method.clone()).stop(passes(5)).restarts(2).batch(60).seed(4);
+        let whole = fitter().fit(&block).unwrap();
+        for stop in 1..=10 {
+            let (mut watched, mut told) = (0, 0);
+            let at_a_pass = fitter().watch(|_, _, _| {
+                watched += 1;
+                if watched == stop { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+            });
+            // Between two passes, and within one.
+            let (stopped, saved) = with_checkpoints(at_a_pass, |fitter| fitter.fit(&block).unwrap());
+            assert_eq!(stopped.status, Status::Stopped);
+            assert_same_fit(&fitter().resume(restored(saved.last().unwrap())).fit(&block).unwrap(), &whole, method.name());
+            let within = fitter().progress(|_| {
+                told += 1;
+                if told == 7 * stop { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+            });
+            let (_, saved) =
+                with_checkpoints(within, |fitter| fitter.fit_source(&mut MemorySource::new(block.clone()).batches(170)).unwrap());
+            if let Some(last) = saved.last() {
+                let mut source = MemorySource::new(block.clone()).batches(170);
+                let resumed = fitter().resume(restored(last)).fit_source(&mut source).unwrap();
+                let mut source = MemorySource::new(block.clone()).batches(170);
+                assert_same_fit(&resumed, &fitter().fit_source(&mut source).unwrap(), method.name());
+            }
+        }
+    }
+}
+
+#[test]
+fn other_settings_are_refused_by_name() {
+    let rows: Vec<f64> = draw(&paper_mixture(), 200, 1);
+    let block = Block::new(5, &rows).unwrap();
+    let base = || Fitter::new(3).stop(passes(3)).restarts(2);
+    let (_, saved) = with_checkpoints(base(), |fitter| fitter.fit(&block).unwrap());
+    let directions: Vec<Vec<f64>> = rows.chunks_exact(5).take(3).map(<[f64]>::to_vec).collect();
+    let how = Maximisation::new;
+    for (fitter, words) in [
+        (base().seed(1), "the checkpoint was made with seed 0, found: `1`"),
+        (base().restarts(3), "restarts 2, found: `3`"),
+        (base().stop(passes(4)), "passes 3, found: `4`"),
+        (base().stop(Stop { tolerance: Some(0.1), passes: 3 }), "tolerance none, found: `0.1`"),
+        (base().policy(ConcentrationPolicy::Free), "policy shrunk:1, found: `free`"),
+        (base().background(0.1), "background_start none, found: `0.1`"),
+        (base().method(Method::HardEm), "method em, found: `hard`"),
+        (
+            base().method(Method::Em { annealing: Some(Annealing { from: 2.0, factor: 0.5 }) }),
+            "annealing unset, found: `2.0,0.5`",
+        ),
+        (base().method(Method::Sgd(Adam::new())), "batch unset, found: `64`"),
+        (base().maximisation(how().estimator(ConcentrationEstimator::Sra)), "estimator exact, found: `sra`"),
+        (base().maximisation(how().fixed_weights(true)), "fixed_weights false, found: `true`"),
+        (base().maximisation(how().smallest_weight(0.01)), "smallest_weight 0.0, found: `0.01`"),
+        (base().maximisation(how().largest_concentration(1e6)), "largest_concentration 10000000000.0, found: `1000000.0`"),
+        (base().start(Start::PlusPlus), "start kmeans, found: `plusplus`"),
+        (base().start(Start::Directions(directions)), "start kmeans, found: `directions:"),
+        (base().sample(100), "sample 8192, found: `100`"),
+    ] {
+        let message = fitter.resume(restored(&saved[2])).fit(&block).unwrap_err().to_string();
+        assert!(message.contains(words), "{words}: {message}");
+    }
+    let narrow: Vec<f64> = draw(&random_mixture(3, 4, 10.0, 1), 200, 1);
+    let error = base().resume(restored(&saved[2])).fit(&Block::new(4, &narrow).unwrap()).unwrap_err();
+    assert!(error.to_string().contains("dimension 5, found: `4`"), "{error}");
+    let error = base().resume(restored(&saved[2])).fit(&block.slice(0, 199)).unwrap_err();
+    assert!(error.to_string().contains("a total row weight of 200, found: `199`"), "{error}");
+    // Before the first pass nothing is known of the rows.
+    assert!(base().resume(restored(&saved[0])).fit(&block.slice(0, 199)).is_ok());
+}
+
+#[test]
+fn an_error_of_the_callback_ends_the_fit() {
+    let rows: Vec<f64> = draw(&paper_mixture(), 200, 1);
+    let block = Block::new(5, &rows).unwrap();
+    let full = Error::read(std::io::Error::other("no space left"));
+    let mut calls = 0;
+    let fitter = Fitter::new(3).checkpoint(|checkpoint| {
+        calls += 1;
+        assert_eq!((checkpoint.restart(), checkpoint.current().trace.len(), checkpoint.best().is_none()), (0, calls - 1, true));
+        assert_eq!(checkpoint.settings().get("method"), Some("em"));
+        if calls == 3 { Err(full.clone()) } else { Ok(()) }
+    });
+    assert_eq!(fitter.fit(&block).unwrap_err(), full);
+    assert_eq!(calls, 3);
+}
+
+/// Whoever turns the crank of a trainer elsewhere can stop and go on as well.
+#[test]
+fn a_trainer_alone_is_resumed() {
+    let rows: Vec<f64> = draw(&paper_mixture(), 300, 1);
+    let block = Block::new(5, &rows).unwrap();
+    let start = random_mixture(3, 5, 10.0, 2);
+    let trainer = || Trainer::new(start.clone(), OnlineEm::new(), passes(4)).unwrap();
+    let pass = |trainer: &mut Trainer| {
+        for from in [0, 100, 200] {
+            let stats = accumulate(trainer.model(), &block.slice(from, from + 100), trainer.assignment());
+            trainer.absorb(&stats).unwrap();
+            assert!(matches!(trainer.checkpoint(), Err(Error::Option { .. })), "within a pass");
+        }
+        trainer.end_pass().unwrap();
+    };
+    let (mut whole, mut first) = (trainer(), trainer());
+    (0..4).for_each(|_| pass(&mut whole));
+    (0..2).for_each(|_| pass(&mut first));
+    let bytes = first.checkpoint().unwrap().to_bytes();
+    let mut second = trainer().resume(&restored(&bytes)).unwrap();
+    assert_eq!((second.passes(), second.status()), (2, Status::Running));
+    (0..2).for_each(|_| pass(&mut second));
+    assert_same_fit(&second.into_fit(), &whole.into_fit(), "online EM");
+    // A rule that remembers other things, and mixtures of another shape.
+    let refused =
+        |start, checkpoint: &Checkpoint| Trainer::new(start, Em::new(), passes(4)).unwrap().resume(checkpoint).err().unwrap();
+    assert!(refused(start.clone(), &restored(&bytes)).to_string().contains("the rule remembers nothing by the name: `pass`"));
+    assert!(matches!(refused(random_mixture(2, 5, 1.0, 1), &restored(&bytes)), Error::Option { .. }));
+    assert!(matches!(refused(random_mixture(3, 4, 1.0, 1), &restored(&bytes)), Error::DimensionMismatch { .. }));
+}
+
+/// A small checkpoint of each kind, of the second restart.
+fn small_checkpoints() -> Vec<Vec<u8>> {
+    let rows = uniform_rows::<f64>(3, 12, 1);
+    let block = Block::new(3, &rows).unwrap();
+    let saved = methods().into_iter().map(|method| {
+        let fitter = Fitter::new(2).method(method).stop(passes(2)).restarts(2);
+        with_checkpoints(fitter, |fitter| fitter.fit(&block).unwrap()).1.swap_remove(4)
+    });
+    saved.collect()
+}
+
+#[test]
+fn bad_bytes_are_named() {
+    let good = &small_checkpoints()[0];
+    let length = u64::from_le_bytes(good[..8].try_into().unwrap()) as usize;
+    let header = std::str::from_utf8(&good[8..8 + length]).unwrap();
+    let edited = |from: &str, to: &str| {
+        assert!(header.contains(from), "{from} in {header}");
+        let header = header.replacen(from, to, 1);
+        [&(header.len() as u64).to_le_bytes()[..], header.as_bytes(), &good[8 + length..]].concat()
+    };
+    for (bytes, words) in [
+        (vec![], "more than 8 bytes, found: `0`"),
+        (good[..good.len() - 1].to_vec(), "of data, found: `"),
+        (good[..30].to_vec(), "must end within the file"),
+        (edited("vmfkit.checkpoint", "vmfkit.mixture"), "metadata `format` must be vmfkit.checkpoint, found: `vmfkit.mixture`"),
+        (edited("\"version\":\"1\"", "\"version\":\"9\""), "the version must be 1, found: `9`"),
+        (edited("\"current.status\":\"running\"", "\"current.status\":\"lost\""), "must be the name of a status, found: `lost`"),
+        (edited("\"counters\"", "\"sisters\""), "there must be a tensor: `counters`"),
+        (edited("\"best.weights\"", "\"best.heights\""), "there must be a tensor: `best.weights`"),
+    ] {
+        let message = Checkpoint::from_bytes(&bytes).unwrap_err().to_string();
+        assert!(message.starts_with("these bytes are no checkpoint: ") && message.contains(words), "{words}: {message}");
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(1500))]
+
+    /// What is taken can be resumed, or is refused then.
+    #[test]
+    fn mutated_bytes_never_panic(
+        which in 0usize..7,
+        changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..6),
+        numbers in prop::collection::vec((any::<prop::sample::Index>(), any::<f64>()), 0..4),
+        length in any::<prop::sample::Index>(),
+        cut in any::<bool>(),
+    ) {
+        thread_local!(static GOOD: Vec<Vec<u8>> = small_checkpoints());
+        let mut bytes = GOOD.with(|good| good[which].clone());
+        let header = u64::from_le_bytes(bytes[..8].try_into().unwrap()) as usize + 8;
+        // Numbers of the body stay numbers; other changes may fall anywhere.
+        for (at, number) in numbers {
+            let at = header + 8 * at.index((bytes.len() - header) / 8);
+            bytes[at..at + 8].copy_from_slice(&number.to_le_bytes());
+        }
+        for (at, byte) in changes {
+            let at = at.index(bytes.len());
+            bytes[at] = byte;
+        }
+        if cut {
+            bytes.truncate(length.index(bytes.len()));
+        }
+        if let Ok(checkpoint) = Checkpoint::from_bytes(&bytes) {
+            let rows = uniform_rows::<f64>(3, 12, 1);
+            let method = methods().swap_remove(which);
+            let fitter = Fitter::new(2).method(method).stop(passes(2)).restarts(2).resume(checkpoint);
+            let _ = fitter.fit(&Block::new(3, &rows).unwrap());
+        }
+    }
+}
