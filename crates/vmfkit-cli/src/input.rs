@@ -1,4 +1,4 @@
-//! Rows, vectors and labels from files: `.npy` or text, told apart by the first bytes and the name.
+//! Vectors and labels from files: `.npy` or text, told apart by the first bytes and the name.
 
 use anyhow::{Context, Result, bail};
 use std::collections::HashMap;
@@ -6,41 +6,19 @@ use std::fs::File;
 use std::io::{self, BufRead, BufReader, Cursor, Read};
 use std::path::Path;
 use vmfkit_data::csv_rows::{self, CsvRows};
-use vmfkit_data::npy::{self, Element};
-use vmfkit_data::{Batch, Options, Reader, Values, excerpt};
-
-/// Rows of numbers, not yet checked to be on the sphere.
-#[derive(Debug)]
-pub struct Table {
-    /// Numbers in a row.
-    pub dim: usize,
-    /// How many rows there are.
-    pub rows: usize,
-    /// The numbers, row by row.
-    pub values: Values,
-    /// The file has 11 bits a number, too few for a row of unit length.
-    pub half_precision: bool,
-    /// The weight column of a text file.
-    pub weights: Option<Vec<f64>>,
-}
-
-/// Reads a table; `-` is standard input.
-pub fn read_table(path: &Path, options: &Options) -> Result<Table> {
-    let mut source = Source::open(path).with_context(|| display(path))?;
-    let table = if source.is_npy(path)? { npy_table(source, options) } else { csv_table(source, path, options) };
-    table.with_context(|| display(path))
-}
+use vmfkit_data::npy;
+use vmfkit_data::{Batch, Options, Reader, excerpt};
 
 /// Reads one vector: an array of one axis, or a table of one row or of one column.
 pub fn read_vector(path: &Path) -> Result<Vec<f64>> {
     let read = || {
         let mut source = Source::open(path)?;
         if !source.is_npy(path)? {
-            let table = csv_table(source, path, &Options::new())?;
-            return if table.dim == 1 || table.rows == 1 {
-                Ok(table.values.into_f64())
+            let (dim, rows, values) = csv_table(source, path)?;
+            return if dim == 1 || rows == 1 {
+                Ok(values)
             } else {
-                bail!("one vector is one row or one column, found: `{} x {}`", table.rows, table.dim)
+                bail!("one vector is one row or one column, found: `{rows} x {dim}`")
             };
         }
         let reader = npy::Reader::new(source.reader, source.length)?;
@@ -142,24 +120,12 @@ impl Source {
     }
 }
 
-fn npy_table(source: Source, options: &Options) -> Result<Table> {
-    if *options != Options::new() {
-        bail!("an array has no column names to choose by\nhint: `--weights FILE` reads weights from an array of their own");
-    }
-    let reader = npy::Reader::new(source.reader, source.length)?;
-    let &[rows, dim] = &reader.header().shape[..] else {
-        bail!("the array must have two axes, rows and coordinates, found shape: `{}`", reader.header().shape_text());
-    };
-    let half_precision = reader.header().element == Element::F16;
-    Ok(Table { dim, rows, values: reader.into_values()?, half_precision, weights: None })
-}
-
-fn csv_table(source: Source, path: &Path, options: &Options) -> Result<Table> {
-    let mut reader = CsvRows::new(source.reader, delimiter(path).unwrap_or(b','), options)?;
+/// Numbers in a row, rows and all numbers.
+fn csv_table(source: Source, path: &Path) -> Result<(usize, usize, Vec<f64>)> {
+    let mut reader = CsvRows::new(source.reader, delimiter(path).unwrap_or(b','), &Options::new())?;
     let mut all = Batch::default();
     reader.read(usize::MAX, &mut all)?;
-    let dim = reader.schema().dim;
-    Ok(Table { dim, rows: all.rows, values: all.values, half_precision: false, weights: all.weights })
+    Ok((reader.schema().dim, all.rows, all.values.into_f64()))
 }
 
 /// What stands between the cells of a line, where the name of the file tells.

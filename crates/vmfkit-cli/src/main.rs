@@ -5,6 +5,8 @@ mod commands;
 mod format;
 mod input;
 mod interrupt;
+mod memory;
+mod model;
 mod output;
 mod progress;
 mod rows;

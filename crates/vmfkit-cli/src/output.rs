@@ -128,6 +128,8 @@ impl PartialFile {
     }
 
     fn publish(self) -> io::Result<()> {
+        // On the disk before it has the name: a power cut leaves the old file or the new one.
+        File::open(&self.path)?.sync_all()?;
         // Once renamed, it is no longer there for `drop` to remove.
         let _locked = Unfinished::lock();
         fs::rename(&self.path, &self.target)

@@ -31,6 +31,16 @@ impl Progress {
         }
     }
 
+    /// So many a second since the beginning, for people.
+    pub fn rate(&self, done: u64) -> String {
+        let rate = done as f64 / self.start.elapsed().as_secs_f64().max(1e-3);
+        match rate {
+            r if r < 1e4 => format!("{r:.0}"),
+            r if r < 1e7 => format!("{:.0} thousand", r / 1e3),
+            r => format!("{:.1} million", r / 1e6),
+        }
+    }
+
     /// The time left if what remains goes at the pace of what is done.
     pub fn time_left(&self, done: usize, remaining: usize) -> String {
         let seconds = self.start.elapsed().as_secs_f64() / done.max(1) as f64 * remaining as f64;

@@ -1,57 +1,77 @@
 //! The rows that a command works on, and the options that say how to read them.
 
-use crate::input::{self, Table};
-use crate::output;
-use anyhow::{Context, Result, anyhow};
+use crate::{input, memory, output};
+use anyhow::{Result, anyhow, bail};
 use std::path::PathBuf;
+use vmfkit::source::Source;
 use vmfkit::{Block, Error};
-use vmfkit_data::{Options, Values};
+use vmfkit_data::{DataSource, Element, Format, Ids, Options};
 
-/// What a command's help says about its file of rows.
+/// What a command's help says about its rows.
 pub const FILES: &str = "\
-A .npy file holds a table of floats or integers in any byte and memory order. A text file holds a row a line; its first line is a
-header if no cell of it is a number. `-` is standard input. Messages count rows from 0 and lines from 1.
-In --json, infinities are the strings \"inf\" and \"-inf\".";
+DATA is a file, a folder, a pattern in quotes ('part-*.parquet') or several of them, read one after the other as if they were one file;
+or `-`, standard input. Formats: .npy, .npz, Parquet, Arrow IPC, CSV, TSV, JSON Lines, safetensors, Matrix Market; text may be
+compressed with gzip. The first line of a text file is a header if no cell of it is a number. Files may be larger than memory.
+Messages count rows from 0 and lines from 1. In --json, infinities are the strings \"inf\" and \"-inf\".";
+
+/// Memory that a command has beside rows and models: its code, stacks, buffers of the system's libraries.
+const OWN_MEMORY: u64 = 32 << 20;
+/// Blocks in memory while rows are read: one worked on, one waiting, one in the making, and what its file is read by.
+const BLOCKS_AT_ONCE: u64 = 5;
+/// The least block that is worth the trouble.
+const FEWEST_ROWS: u64 = 64;
 
 #[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Options of the rows")]
 pub struct RowArguments {
-    /// File of rows, `-` for standard input
-    file: PathBuf,
-    /// Columns of a text file that are the coordinates, by name [default: all]
-    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    /// Rows: files, folders, patterns, or `-` for standard input
+    #[arg(required = true, value_name = "DATA")]
+    data: Vec<String>,
+    /// Columns that are the coordinates, by name: several of numbers, or one of lists [default: the only column of lists, or all]
+    #[arg(long, visible_alias = "column", value_name = "NAMES", value_delimiter = ',')]
     columns: Option<Vec<String>>,
-    /// Column of a text file that holds the rows' weights
+    /// Column that holds the rows' weights
     #[arg(long, value_name = "NAME")]
     weight_column: Option<String>,
+    /// Column that says what the rows are called, carried to the outputs
+    #[arg(long, value_name = "NAME")]
+    id_column: Option<String>,
     /// File with one weight a row
     #[arg(long, value_name = "FILE", conflicts_with = "weight_column")]
     weights: Option<PathBuf>,
+    /// Which array of a .npz or .safetensors file, if there are several
+    #[arg(long, value_name = "NAME")]
+    array: Option<String>,
+    /// Format of the files: npy, npz, parquet, arrow, csv, tsv, jsonl, safetensors or mtx [default: by their first bytes and names]
+    #[arg(long, value_name = "FORMAT")]
+    format: Option<Format>,
     /// Divide each row by its length; half precision always is
     #[arg(long)]
     rescale: bool,
-}
-
-/// Rows that were checked.
-pub struct Rows<'a> {
-    /// How messages call the file.
-    pub file: String,
-    pub block: Block<'a>,
-    /// How many rows were not of unit length, if they were rescaled.
-    pub rescaled: Option<usize>,
+    /// Memory that the command keeps to, as in 512MB; rows that do not fit are read again in every pass [default: half of what is free]
+    #[arg(long, value_name = "SIZE", value_parser = memory::size)]
+    memory: Option<u64>,
 }
 
 impl RowArguments {
-    /// How messages call the file.
+    /// How messages call the rows.
     pub fn name(&self) -> String {
-        input::display(&self.file)
+        if self.data == ["-"] { "standard input".to_owned() } else { self.data.join(", ") }
     }
 
     /// What to write in a command for the same rows.
     pub fn to_command(&self) -> String {
         let columns = self.columns.as_ref().map(|names| names.join(","));
         let weights = self.weights.as_ref().map(|path| path.display().to_string());
-        let options = [("columns", &columns), ("weight-column", &self.weight_column), ("weights", &weights)];
-        let mut command = quoted(&self.file.display().to_string());
+        let format = self.format.map(|format| format.to_string());
+        let options = [
+            ("columns", &columns),
+            ("weight-column", &self.weight_column),
+            ("weights", &weights),
+            ("array", &self.array),
+            ("format", &format),
+        ];
+        let mut command = self.data.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ");
         for (option, value) in options {
             if let Some(value) = value {
                 // Behind a blank it would be taken for an option.
@@ -62,72 +82,219 @@ impl RowArguments {
         if self.rescale { command + " --rescale" } else { command }
     }
 
-    pub fn read(&self) -> Result<Table> {
-        let mut options = Options::new().columns(self.columns.clone().unwrap_or_default());
+    fn options(&self) -> Options {
+        let mut options =
+            Options::new().columns(self.columns.clone().unwrap_or_default()).rescale(self.rescale).format(self.format);
         if let Some(name) = &self.weight_column {
             options = options.weight_column(name);
         }
-        let mut table = input::read_table(&self.file, &options)?;
-        if let Some(path) = &self.weights {
-            table.weights = Some(input::read_vector(path)?);
+        if let Some(name) = &self.id_column {
+            options = options.id_column(name);
         }
-        Ok(table)
+        if let Some(name) = &self.array {
+            options = options.array(name);
+        }
+        options
     }
 
-    /// Checks the rows, or rescales them and tells how many were not of unit length.
-    pub fn check<'a>(&self, table: &'a Table) -> Result<Rows<'a>> {
-        if table.rows == 0 {
-            return Err(Error::NoRows { weight: 0.0 }.into());
+    /// The rows block by block, for a command that needs so much memory beside them, given their dimension.
+    pub fn open(&self, beside: impl Fn(u64) -> u64) -> Result<RowSource> {
+        let mut rows = self.source(&self.options())?;
+        let source = &mut rows.source;
+        let beside = beside(source.dim() as u64);
+        let Some(memory) = self.memory else {
+            // The blocks stay what they are, so that no result depends on what is free at the moment.
+            rows.room = memory::available() / 2;
+            return Ok(rows);
+        };
+        let number = if source.element() == Element::F64 { 8 } else { 4 };
+        let row = source.dim() as u64 * number + 16;
+        let own = OWN_MEMORY + beside + rows.weights.as_ref().map_or(0, |(_, weights)| 8 * weights.len() as u64);
+        let least = own + BLOCKS_AT_ONCE * FEWEST_ROWS * row;
+        if memory < least {
+            bail!(
+                "this work takes at least {} of memory, found: `--memory {}`",
+                memory::readable(least),
+                memory::readable(memory)
+            );
         }
-        let (block, rescaled) = if self.rescale || table.half_precision {
-            let (block, changed) = match &table.values {
-                Values::F32(values) => Block::rescaled(table.dim, values)?,
-                Values::F64(values) => Block::rescaled(table.dim, values)?,
-                Values::SparseF32 { starts, columns, values } => Block::sparse_rescaled(table.dim, starts, columns, values)?,
-                Values::SparseF64 { starts, columns, values } => Block::sparse_rescaled(table.dim, starts, columns, values)?,
-            };
-            let why = if table.half_precision { " (half precision cannot hold unit rows)" } else { "" };
-            output::note(format_args!(
-                "{}: rows were divided by their length{why}; not of length 1 were {changed} of {}",
-                self.name(),
-                table.rows
-            ));
-            (block, Some(changed))
-        } else {
-            let block = match &table.values {
-                Values::F32(values) => Block::new(table.dim, values),
-                Values::F64(values) => Block::new(table.dim, values),
-                Values::SparseF32 { starts, columns, values } => Block::sparse(table.dim, starts, columns, values),
-                Values::SparseF64 { starts, columns, values } => Block::sparse(table.dim, starts, columns, values),
-            };
-            (block.map_err(with_hint)?, None)
+        let block_rows = (memory - own) / (BLOCKS_AT_ONCE * row);
+        source.limit_block_rows(usize::try_from(block_rows)?);
+        rows.room = (memory - own).saturating_sub(BLOCKS_AT_ONCE * row * source.block_rows() as u64);
+        Ok(rows)
+    }
+
+    /// All rows as one block.
+    pub fn open_whole(&self) -> Result<RowSource> {
+        self.source(&self.options().block_rows(usize::MAX))
+    }
+
+    fn source(&self, options: &Options) -> Result<RowSource> {
+        let weights = match &self.weights {
+            Some(path) => Some((input::display(path), input::read_vector(path)?)),
+            None => None,
         };
-        let file = self.name();
-        let Some(weights) = &table.weights else {
-            return Ok(Rows { file, block, rescaled });
-        };
-        let weighted = block.with_weights(weights);
-        let block = match &self.weights {
-            Some(path) => weighted.with_context(|| input::display(path))?,
-            None => weighted?,
-        };
-        Ok(Rows { file, block, rescaled })
+        let source = vmfkit_data::open_all(&self.data, options)?;
+        Ok(RowSource { name: self.name(), source, weights, room: 0, rows: 0, weight: 0.0 })
     }
 }
 
-impl Rows<'_> {
+/// Rows with their weights, block by block.
+pub struct RowSource {
+    name: String,
+    source: DataSource,
+    /// Those of a file of their own, and how messages call it.
+    weights: Option<(String, Vec<f64>)>,
+    /// Bytes for holding the rows.
+    room: u64,
+    /// Those of this pass.
+    rows: u64,
+    weight: f64,
+}
+
+impl RowSource {
+    /// How messages call the rows.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// How many rows there are, where that is known before their end.
+    pub fn len(&self) -> Option<u64> {
+        self.source.rows()
+    }
+
+    /// The number of the first row of the block lent last, and what its rows are called.
+    pub fn ids(&self) -> (u64, Option<&Ids>) {
+        (self.source.first_row(), self.source.ids())
+    }
+
+    /// For work that passes over the rows more than once: holds them in memory if there is room.
+    pub fn hold(&mut self) -> Result<()> {
+        self.source.hold(self.room).map_err(|error| self.explain(error))?;
+        Ok(())
+    }
+
+    /// Says so if rows were not of unit length.
+    pub fn note_rescaled(&self) {
+        if let Some(changed) = self.source.rescaled() {
+            let half = self.source.element() == Element::F16;
+            let why = if half { " (half precision cannot hold unit rows)" } else { "" };
+            output::note(format_args!(
+                "{}: rows were divided by their length{why}; not of length 1 were {changed} of {}",
+                self.name, self.rows
+            ));
+        }
+    }
+
+    /// What is known of the rows after a pass.
+    pub fn seen(&self) -> Seen {
+        Seen { file: self.name.clone(), rows: self.rows, dim: self.dim(), weight: self.weight, rescaled: self.source.rescaled() }
+    }
+
+    /// The only block of rows that were opened as a whole.
+    pub fn read_whole(&mut self) -> Result<Block<'_>> {
+        let name = self.name.clone();
+        match self.read_block() {
+            Ok(Some(block)) => Ok(block),
+            Ok(None) => Err(explain(&name, Error::NoRows { weight: 0.0 })),
+            Err(error) => Err(explain(&name, error)),
+        }
+    }
+
+    /// An error that names the rows, with a hint for this command.
+    pub fn explain(&self, error: Error) -> anyhow::Error {
+        explain(&self.name, error)
+    }
+}
+
+/// Errors of files name them already.
+fn explain(name: &str, error: Error) -> anyhow::Error {
+    match error {
+        Error::Read(_) => error.into(),
+        Error::CannotRewind => anyhow!(
+            "{name}: these rows can be read only once, and this way of fitting reads them once a pass\n\
+             hint: `--method online --max-passes 1` reads them once; or write them to a file"
+        ),
+        error => anyhow::Error::from(error).context(name.to_owned()),
+    }
+}
+
+impl Source for RowSource {
+    fn dim(&self) -> usize {
+        self.source.dim()
+    }
+
+    fn read_block(&mut self) -> vmfkit::Result<Option<Block<'_>>> {
+        let RowSource { source, weights, rows, weight, .. } = self;
+        let first = usize::try_from(*rows).unwrap_or(usize::MAX);
+        let found = weights.as_ref().map(|(_, weights)| weights.len());
+        let Some(mut block) = source.read_block()? else {
+            return match found {
+                Some(found) if found != first => Err(Error::WeightCount { rows: first, found }),
+                _ => Ok(None),
+            };
+        };
+        *rows += block.len() as u64;
+        if let Some((name, weights)) = weights {
+            let part = weights.get(first..first + block.len());
+            let part = part.ok_or(Error::WeightCount { rows: first + block.len(), found: weights.len() })?;
+            block = block.with_weights(part).map_err(|error| match error {
+                Error::Weight { row, value } => {
+                    Error::read(WeightFile { name: name.clone(), error: Error::Weight { row: row + first, value } })
+                }
+                other => other,
+            })?;
+        }
+        *weight += block.weights().map_or(block.len() as f64, |weights| weights.iter().sum());
+        Ok(Some(block))
+    }
+
+    fn rewind(&mut self) -> vmfkit::Result<()> {
+        self.source.rewind()?;
+        (self.rows, self.weight) = (0, 0.0);
+        Ok(())
+    }
+
+    fn can_rewind(&self) -> bool {
+        self.source.can_rewind()
+    }
+}
+
+/// What is wrong in a file of weights.
+#[derive(Debug, thiserror::Error)]
+#[error("{name}: {error}")]
+struct WeightFile {
+    name: String,
+    error: Error,
+}
+
+/// What is known of rows after a pass over them.
+#[derive(Debug, Clone)]
+pub struct Seen {
+    /// How messages call them.
+    pub file: String,
+    pub rows: u64,
+    pub dim: usize,
+    pub weight: f64,
+    /// How many were not of unit length, if they were rescaled.
+    pub rescaled: Option<u64>,
+}
+
+impl Seen {
     /// The first line of a report.
     pub fn heading(&self) -> String {
-        let (rows, dim) = (self.block.len(), self.block.dim());
-        let weight = self.block.weights().map_or(rows as f64, |weights| weights.iter().sum());
-        let weight =
-            if weight == rows as f64 { String::new() } else { format!(" of total weight {}", crate::format::readable(weight)) };
-        format!("{}: {rows} rows of dimension {dim}{weight}", self.file)
+        let Seen { file, rows, dim, weight, .. } = self;
+        let weight = if *weight == *rows as f64 {
+            String::new()
+        } else {
+            format!(" of total weight {}", crate::format::readable(*weight))
+        };
+        format!("{file}: {rows} rows of dimension {dim}{weight}")
     }
 }
 
 /// A word as a shell wants it.
-fn quoted(word: &str) -> String {
+pub fn quoted(word: &str) -> String {
     let plain = |c: char| c.is_alphanumeric() || "-_./:,+=@".contains(c) || cfg!(windows) && c == '\\';
     if !word.is_empty() && word.chars().all(plain) {
         word.to_owned()
@@ -135,16 +302,5 @@ fn quoted(word: &str) -> String {
         format!("\"{word}\"")
     } else {
         format!("'{}'", word.replace('\'', r"'\''"))
-    }
-}
-
-/// The library's error with a hint that names this command's option.
-fn with_hint(error: Error) -> anyhow::Error {
-    match error {
-        Error::NotUnit { row, norm } => anyhow!(
-            "row {row} must have length 1, found: `{norm}`\n\
-             hint: `--rescale` divides each row by its length; `--columns` chooses the coordinates of a text file"
-        ),
-        error => error.into(),
     }
 }

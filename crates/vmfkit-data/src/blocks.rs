@@ -28,6 +28,17 @@ impl Checked {
         self.block.len()
     }
 
+    /// What the rows take of memory, ids not counted.
+    pub fn bytes(&self) -> u64 {
+        let rows = match self.block.rows() {
+            Rows::F32(values) => 4 * values.len(),
+            Rows::F64(values) => 8 * values.len(),
+            Rows::SparseF32(rows) => 8 * (rows.entries() + self.len()),
+            Rows::SparseF64(rows) => 12 * rows.entries() + 8 * self.len(),
+        };
+        (rows + 8 * self.weights.as_ref().map_or(0, Vec::len)) as u64
+    }
+
     /// The rows, without a second look at them.
     pub fn block(&self) -> Block<'_> {
         let block = self.block.slice(0, self.block.len());
@@ -77,6 +88,10 @@ impl Blocks {
 
     pub fn block_rows(&self) -> usize {
         self.block_rows
+    }
+
+    pub fn limit_rows(&mut self, most: usize) {
+        self.block_rows = self.block_rows.min(most);
     }
 
     pub fn rescales(&self) -> bool {

@@ -40,7 +40,7 @@ pub use batch::{Batch, Ids, Values};
 pub use error::{Error, Result};
 pub use excerpt::excerpt;
 pub use format::Format;
-pub use open::{open, open_stream};
+pub use open::{open, open_all, open_stream};
 pub use options::Options;
 pub use reader::{Element, Reader, Schema};
 pub use source::DataSource;

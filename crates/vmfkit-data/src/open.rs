@@ -17,13 +17,24 @@ use std::path::{Path, PathBuf};
 ///
 /// A pipe is read once, without being held in memory; [`rewind`](vmfkit::source::Source::rewind) after the first block is refused.
 pub fn open(location: &str, options: &Options) -> Result<DataSource> {
-    if location == "-" {
+    open_all(&[location], options)
+}
+
+/// The same for several places, one after the other.
+pub fn open_all<S: AsRef<str>>(locations: &[S], options: &Options) -> Result<DataSource> {
+    if let [only] = locations
+        && only.as_ref() == "-"
+    {
         return open_stream(io::stdin(), "standard input", options);
     }
-    let inputs = files(location).map_err(|error| error.at(location))?;
+    let mut inputs = Vec::new();
+    for location in locations.iter().map(AsRef::as_ref) {
+        inputs.extend(files(location).map_err(|error| error.at(location))?);
+    }
     let chain = Chain::open(inputs, options)?;
     if chain.schema().rows == Some(0) {
-        return Err(Error::from(vmfkit::Error::NoRows { weight: 0.0 }).at(location));
+        let place = locations.iter().map(AsRef::as_ref).collect::<Vec<_>>().join(", ");
+        return Err(Error::from(vmfkit::Error::NoRows { weight: 0.0 }).at(place));
     }
     Ok(DataSource::new(chain, options))
 }

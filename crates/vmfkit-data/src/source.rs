@@ -27,7 +27,8 @@ pub struct DataSource {
     rescales: bool,
     can_rewind: bool,
     pass: Pass,
-    /// What was lent last.
+    held: Option<Held>,
+    /// What was lent last, unless it is held.
     lent: Option<Checked>,
     /// The number of its first row, of the row after it, and of the rows rescaled up to its end.
     first_row: u64,
@@ -39,6 +40,12 @@ impl std::fmt::Debug for DataSource {
     fn fmt(&self, f: &mut std::fmt::Formatter) -> std::fmt::Result {
         f.debug_struct("DataSource").field("schema", &self.schema).field("next_row", &self.next_row).finish_non_exhaustive()
     }
+}
+
+/// All blocks in memory, and how many of them have been lent in this pass.
+struct Held {
+    blocks: Vec<Checked>,
+    lent: usize,
 }
 
 /// Where the reading is.
@@ -61,6 +68,7 @@ impl DataSource {
             rescales: blocks.rescales(),
             can_rewind: blocks.can_rewind(),
             pass: Pass::New(blocks),
+            held: None,
             lent: None,
             first_row: 0,
             next_row: 0,
@@ -88,14 +96,51 @@ impl DataSource {
         self.block_rows
     }
 
-    /// It can be read more than once.
-    pub fn can_rewind(&self) -> bool {
-        self.can_rewind
+    /// Makes blocks smaller, if they have more rows than this; before the first block only.
+    pub fn limit_block_rows(&mut self, most: usize) {
+        if let Pass::New(blocks) = &mut self.pass {
+            blocks.limit_rows(most.max(1));
+            self.block_rows = blocks.block_rows();
+        }
     }
 
     /// What the rows of the block lent last are called, if an id column was asked for.
     pub fn ids(&self) -> Option<&Ids> {
-        self.lent.as_ref()?.ids.as_ref()
+        let held = || self.held.as_ref().and_then(|held| held.blocks.get(held.lent.checked_sub(1)?));
+        self.lent.as_ref().or_else(held)?.ids.as_ref()
+    }
+
+    /// Reads all rows into memory, where later passes find them, if they take no more than so many bytes; says whether they do. The blocks are
+    /// the same, so a fit cannot tell. A pipe can be read more than once then, and it is an error if it holds more.
+    pub fn hold(&mut self, most: u64) -> vmfkit::Result<bool> {
+        if self.held.is_some() {
+            return Ok(true);
+        }
+        let number = if self.schema.element == Element::F64 { 8 } else { 4 };
+        let expected = self.schema.rows.filter(|_| !self.schema.sparse).map(|rows| rows * self.schema.dim as u64 * number);
+        let too_large = |bytes: u64| {
+            let what = format!("rows of a pipe that are read more than once must take at most {most} bytes, found: `{bytes}`");
+            vmfkit::Error::from(Error::format(format!("{what}\nhint: write them to a file, or allow more memory")))
+        };
+        self.rewind()?;
+        let (mut blocks, mut bytes) = (Vec::new(), expected.unwrap_or(0));
+        while bytes <= most {
+            let Some(checked) = self.next()? else { break };
+            blocks.push(checked);
+            bytes = blocks.iter().map(Checked::bytes).sum();
+        }
+        if bytes > most && !self.can_rewind {
+            return Err(too_large(bytes));
+        }
+        if bytes > most {
+            drop(blocks);
+            self.rewind()?;
+            return Ok(false);
+        }
+        self.schema.rows = Some(blocks.iter().map(|checked| checked.len() as u64).sum());
+        self.held = Some(Held { blocks, lent: 0 });
+        self.can_rewind = true;
+        Ok(true)
     }
 
     /// The number of the first row of the block lent last, counted from 0 over all files.
@@ -150,13 +195,30 @@ impl Source for DataSource {
             prefetch.recycle(lent.into_batch());
         }
         self.first_row = self.next_row;
-        let Some(checked) = self.next()? else { return Ok(None) };
+        let checked = if self.held.is_some() {
+            let held = self.held.as_mut().expect("just seen");
+            held.lent += 1;
+            held.blocks.get(held.lent - 1)
+        } else {
+            self.lent = self.next()?;
+            self.lent.as_ref()
+        };
+        let Some(checked) = checked else { return Ok(None) };
         self.next_row += checked.len() as u64;
         self.rescaled += checked.rescaled;
-        Ok(Some(self.lent.insert(checked).block()))
+        Ok(Some(checked.block()))
+    }
+
+    fn can_rewind(&self) -> bool {
+        self.can_rewind
     }
 
     fn rewind(&mut self) -> vmfkit::Result<()> {
+        if let Some(held) = &mut self.held {
+            held.lent = 0;
+            (self.first_row, self.next_row, self.rescaled) = (0, 0, 0);
+            return Ok(());
+        }
         if matches!(self.pass, Pass::New(_)) {
             return Ok(());
         }

@@ -3,15 +3,15 @@
 use crate::format::{aligned, json_number, readable};
 use crate::output;
 use crate::progress::Progress;
-use crate::rows::{FILES, RowArguments, Rows};
+use crate::rows::{FILES, RowArguments, Seen};
 use anyhow::{Context, Result, bail};
 use clap::ValueEnum;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use serde_json::{Map, Value, json};
 use std::sync::LazyLock;
-use vmfkit::ConcentrationPolicy;
 use vmfkit::select::{Candidate, Criterion, Selection, best};
 use vmfkit::train::Stop;
+use vmfkit::{Block, ConcentrationPolicy};
 
 static AFTER_HELP: LazyLock<String> = LazyLock::new(|| {
     format!(
@@ -128,11 +128,12 @@ impl Select {
         if self.holdout == 0.0 && self.criterion == Criterion::HeldOut {
             bail!("`--criterion held-out` needs rows that are held out, found: `--holdout 0`");
         }
-        let table = self.rows.read()?;
-        let context = || self.rows.name();
-        let rows = self.rows.check(&table).with_context(context)?;
-        let candidates = self.candidates(&rows).with_context(context)?;
-        let report = Report { select: self, rows, candidates, policies: self.policies() };
+        let mut source = self.rows.open_whole()?;
+        let block = source.read_whole()?;
+        let weighted = block.weights().is_some();
+        let candidates = self.candidates(&block).with_context(|| self.rows.name())?;
+        source.note_rescaled();
+        let report = Report { select: self, rows: source.seen(), weighted, candidates, policies: self.policies() };
         output::print(if self.json { report.to_json() } else { report.to_text() })
     }
 
@@ -147,7 +148,7 @@ impl Select {
         if policies.is_empty() { vec![ConcentrationPolicy::default()] } else { policies }
     }
 
-    fn candidates(&self, rows: &Rows) -> Result<Vec<Candidate>> {
+    fn candidates(&self, block: &Block) -> Result<Vec<Candidate>> {
         let (policies, backgrounds) = (self.policies(), self.background.choices());
         let lines = self.components.0.len() * policies.len() * backgrounds.len();
         let (mut progress, mut done) = (Progress::new(!self.quiet), 0);
@@ -167,14 +168,15 @@ impl Select {
             .restarts(self.restarts)
             .seed(self.seed)
             .watch(watch);
-        Ok(selection.run(&rows.block)?)
+        Ok(selection.run(block)?)
     }
 }
 
 /// A table, and what it says.
 struct Report<'a> {
     select: &'a Select,
-    rows: Rows<'a>,
+    rows: Seen,
+    weighted: bool,
     candidates: Vec<Candidate>,
     policies: Vec<ConcentrationPolicy>,
 }
@@ -203,8 +205,8 @@ impl Report<'_> {
             .collect();
         let object = json!({
             "file": self.rows.file,
-            "rows": self.rows.block.len(),
-            "dim": self.rows.block.dim(),
+            "rows": self.rows.rows,
+            "dim": self.rows.dim,
             "rescaled_rows": self.rows.rescaled,
             "held_out_share": self.select.holdout,
             "seed": self.select.seed,
@@ -251,9 +253,9 @@ impl Report<'_> {
         let mut table = vec![header.map(str::to_owned).to_vec()];
         table.extend(self.candidates.iter().map(|candidate| self.cells(candidate)));
         let held_out = self.candidates.first().and_then(|candidate| candidate.held_out);
-        let held_out = held_out.map_or(String::new(), |held_out| match self.rows.block.weights() {
-            None => format!(", {} of them held out", held_out.weight),
-            Some(_) => format!(", held out a weight of {}", readable(held_out.weight)),
+        let held_out = held_out.map_or(String::new(), |held_out| match self.weighted {
+            false => format!(", {} of them held out", held_out.weight),
+            true => format!(", held out a weight of {}", readable(held_out.weight)),
         });
         let mut text = format!("{}{held_out}\n\n{}\n", self.rows.heading(), aligned(&table));
         for best in self.preferred(self.select.criterion) {

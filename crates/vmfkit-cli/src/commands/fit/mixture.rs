@@ -6,16 +6,18 @@ use crate::format::{aligned, json_number, readable};
 use crate::interrupt::{self, Interrupted};
 use crate::output::{self, Output};
 use crate::progress::Progress;
-use crate::rows::Rows;
+use crate::rows::{RowSource, Seen};
 use anyhow::{Context, Result, bail};
 use rayon::prelude::*;
 use serde_json::{Value, json};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
+use std::sync::Mutex;
 use vmfkit::mixture::Evaluation;
 use vmfkit::model_file::{self, Description};
-use vmfkit::train::{self, Pass};
-use vmfkit::{ConcentrationPolicy, Maximisation, Method, Mixture};
+use vmfkit::source::Source;
+use vmfkit::train::{self, Checkpoint, Pass};
+use vmfkit::{ConcentrationPolicy, Fitter, Method, Mixture};
 use vmfkit_data::npy::{Element, Header, Integer};
 
 /// Components and notes that are printed; --json has them all.
@@ -50,6 +52,12 @@ pub struct Wishes {
     /// Write the most probable component of each row to this file: .npy, or any other name for a number a line
     #[arg(long, value_name = "FILE", requires = "components")]
     labels: Option<PathBuf>,
+    /// After each pass write all that is needed to go on with the fit to this file
+    #[arg(long, value_name = "FILE", requires = "components")]
+    checkpoint: Option<PathBuf>,
+    /// Go on with the fit of the checkpoint, if that is there; it ends as if it had never been interrupted
+    #[arg(long, requires = "checkpoint")]
+    resume: bool,
     /// Show no progress
     #[arg(long, short, requires = "components")]
     quiet: bool,
@@ -57,72 +65,131 @@ pub struct Wishes {
 
 impl Fit {
     pub(super) fn fit_mixture(&self, method: &str, components: u32) -> Result<()> {
-        let Wishes { output, labels, quiet, .. } = &self.mixture;
-        if [output, labels].into_iter().flatten().any(|path| path == Path::new("-")) {
-            bail!("standard output is for the report, so the model and the labels need a file, found: `-`");
-        }
-        if let (Some(model), Some(labels)) = (output, labels)
-            && output::is_same_file(model, labels)
-        {
-            bail!(
-                "the model and the labels need a file each, found for both: `{}`\nhint: `-o` names the file of the model, `--labels` that of the labels",
-                model.display()
-            );
-        }
-        let table = self.rows.read()?;
-        let context = || self.rows.name();
-        let rows = self.rows.check(&table).with_context(context)?;
+        let Wishes { output, labels, checkpoint, quiet, .. } = &self.mixture;
+        self.check_outputs()?;
         let method = self.method_with_settings(method);
-        let fitter = self.fitter(&method, &rows.block)?;
+        let mut source = self.open(&method, components)?;
+        let mut fitter = self.fitter(&method, source.dim())?;
+        if let Some(path) = checkpoint {
+            fitter = self.with_checkpoint(fitter, path)?;
+        }
         let used = fitter.maximisation_used();
         interrupt::be_patient();
-        // Before the work: a folder that is missing should not be found out after it.
-        let model_output = output.as_deref().map(Output::create).transpose()?;
-        let labels_output = labels.as_deref().map(Output::create).transpose()?;
-        let mut watch = Watch::new(!quiet, self.mixture.restarts.unwrap_or(1), self.stop(&method).passes);
-        let fit = fitter.watch(move |restart, pass, _| watch.see(restart, pass)).fit(&rows.block).with_context(context)?;
-        let report = self.describe(&method, &used, components, rows, fit).with_context(context)?;
+        let most_passes = self.stop(&method).passes;
+        let watch = Mutex::new(Watch::new(!quiet, self.mixture.restarts.unwrap_or(1), most_passes, source.len()));
+        let lock = || watch.lock().expect("no callback panics");
+        let fit = fitter
+            .watch(|_, pass, _| lock().pass(pass))
+            .progress(|progress| lock().rows(progress))
+            .fit_source(&mut source)
+            .map_err(|error| source.explain(error))?;
 
-        if let Some(output) = model_output {
-            write(output, model_file::to_bytes(&report.fit.mixture, &report.description))?;
+        let description = Description::of(&fit);
+        if let Some(path) = output {
+            write(path, model_file::to_bytes(&fit.mixture, &description))?;
         }
-        if let (Some(output), Some(path)) = (labels_output, labels) {
-            let mut labels = vec![0; report.rows.block.len()];
-            report.fit.mixture.assign(&report.rows.block, &mut labels).with_context(context)?;
-            write(output, label_file(path, &labels))?;
-        }
+        // Whoever interrupts wants no more passes than they have asked for.
+        let evaluation = match interrupt::asked() && labels.is_none() {
+            true => None,
+            false => Some(self.evaluate(&fit.mixture, &mut source)?),
+        };
+        source.note_rescaled();
+        let rows =
+            if evaluation.is_some() { source.seen() } else { Seen { rows: fit.rows, weight: fit.weight, ..source.seen() } };
+        let free_parameters = used.free_parameters(&fit.mixture);
+        let report = Report { rows, components, fit, description, evaluation, free_parameters };
+        drop(watch);
         output::print(if self.json { report.to_json() } else { report.to_text() })?;
         if interrupt::asked() { Err(Interrupted.into()) } else { Ok(()) }
     }
 
-    fn describe<'a>(
-        &self,
-        method: &Method,
-        used: &Maximisation,
-        components: u32,
-        rows: Rows<'a>,
-        fit: train::Fit,
-    ) -> Result<Report<'a>> {
-        let mut description = Description::of(&fit);
-        description.method = method.name().to_owned();
-        let policy = match method {
-            // Others than fixed ones were refused.
-            Method::KMeans => self.mixture.policy.unwrap_or(ConcentrationPolicy::Shared),
-            _ => self.mixture.policy.unwrap_or_default(),
-        };
-        description.policy = policy.to_string();
-        description.seed = self.options.seed;
-        // There is none in a gradient.
-        if !matches!(method, Method::Sgd(_)) {
-            description.estimator = self.options.estimator.unwrap_or_default().name().to_owned();
+    /// Refuses, before the work, what could not be written after it.
+    fn check_outputs(&self) -> Result<()> {
+        let Wishes { output, labels, checkpoint, .. } = &self.mixture;
+        let files = [("-o", output), ("--labels", labels), ("--checkpoint", checkpoint)];
+        let files: Vec<_> = files.into_iter().filter_map(|(option, path)| Some((option, path.as_deref()?))).collect();
+        for (place, (option, path)) in files.iter().enumerate() {
+            if *path == Path::new("-") {
+                bail!("standard output is for the report, so `{option}` needs a file, found: `-`");
+            }
+            if let Some((other, _)) = files[..place].iter().find(|(_, other)| output::is_same_file(path, other)) {
+                bail!("`{other}` and `{option}` need a file each, found for both: `{}`", path.display());
+            }
+            Output::create(path)?;
         }
-        let evaluation = fit.mixture.evaluate(&rows.block)?;
-        let free_parameters = used.free_parameters(&fit.mixture);
-        Ok(Report { rows, components, fit, description, evaluation, free_parameters })
+        Ok(())
+    }
+
+    /// The rows, held in memory if there is room and need.
+    fn open(&self, method: &Method, components: u32) -> Result<RowSource> {
+        let beside = |dim: u64| {
+            let rows = self.steps.sample.map_or_else(|| (64 * u64::from(components)).max(8192), |rows| rows as u64);
+            // Statistics of each thread and of the pass, mixtures, what a rule remembers; and the sample, twice while it is gathered.
+            let models = 8 * u64::from(components) * dim * (2 * rayon::current_num_threads() as u64 + 8);
+            models + 2 * rows * dim * 4
+        };
+        let mut source = self.rows.open(beside)?;
+        if source.can_rewind() || !method.is_online() || self.stop(method).passes > 1 {
+            source.hold()?;
+        }
+        Ok(source)
+    }
+
+    /// The same fit, which remembers itself in a file, and goes on from there if that is asked for.
+    fn with_checkpoint<'a>(&self, fitter: Fitter<'a>, path: &'a Path) -> Result<Fitter<'a>> {
+        let save = move |checkpoint: &Checkpoint| {
+            write(path, checkpoint.to_bytes()).map_err(|error| vmfkit::Error::read(Unwritten(error)))
+        };
+        let fitter = fitter.checkpoint(save);
+        match (path.exists(), self.mixture.resume) {
+            (false, false) => Ok(fitter),
+            (false, true) => {
+                output::note(format_args!("{}: there is no checkpoint yet, so the fit begins", path.display()));
+                Ok(fitter)
+            }
+            (true, false) => bail!(
+                "{}: a checkpoint is there already\nhint: `--resume` goes on with its fit; to begin another, remove it",
+                path.display()
+            ),
+            (true, true) => {
+                let bytes = std::fs::read(path).context("cannot be read").with_context(|| path.display().to_string())?;
+                let checkpoint = Checkpoint::from_bytes(&bytes).with_context(|| path.display().to_string())?;
+                Ok(fitter.resume(checkpoint))
+            }
+        }
+    }
+
+    /// One more pass, for what the report says; and the labels, if they are wanted.
+    fn evaluate(&self, mixture: &Mixture, source: &mut RowSource) -> Result<Evaluation> {
+        let mut labels = Vec::new();
+        let mut evaluate = |source: &mut RowSource| -> vmfkit::Result<Evaluation> {
+            source.rewind()?;
+            let mut evaluation = Evaluation::default();
+            while let Some(block) = source.read_block()? {
+                evaluation.merge(&mixture.evaluate(&block)?);
+                if self.mixture.labels.is_some() {
+                    let first = labels.len();
+                    labels.resize(first + block.len(), 0);
+                    mixture.assign(&block, &mut labels[first..])?;
+                }
+            }
+            Ok(evaluation)
+        };
+        let evaluation = evaluate(source).map_err(|error| source.explain(error))?;
+        if let Some(path) = &self.mixture.labels {
+            write(path, label_file(path, &labels))?;
+        }
+        Ok(evaluation)
     }
 }
 
-fn write(mut output: Output, bytes: Vec<u8>) -> Result<()> {
+/// A checkpoint could not be written: exit code 1, like every result.
+#[derive(Debug, thiserror::Error)]
+#[error("{0:#}")]
+pub struct Unwritten(anyhow::Error);
+
+fn write(path: &Path, bytes: Vec<u8>) -> Result<()> {
+    let mut output = Output::create(path)?;
     output.write(bytes)?;
     output.finish()
 }
@@ -138,48 +205,69 @@ fn label_file(path: &Path, labels: &[u32]) -> Vec<u8> {
     }
 }
 
-/// Shows each pass to a person at a terminal, and ends the fit if they ask for it.
+/// Shows a fit to a person at a terminal, and ends it if they ask for it.
 struct Watch {
     progress: Progress,
     restarts: usize,
     passes_at_most: usize,
-    restart: usize,
-    passes: usize,
-    passes_in_all: usize,
+    /// How many rows a pass has, once that is known.
+    rows: Option<u64>,
+    rows_in_all: u64,
+    /// Of the pass that is under way.
+    rows_before: u64,
+    objective: Option<f64>,
 }
 
 impl Watch {
-    fn new(visible: bool, restarts: usize, passes_at_most: usize) -> Self {
-        Watch { progress: Progress::new(visible), restarts, passes_at_most, restart: 0, passes: 0, passes_in_all: 0 }
+    fn new(visible: bool, restarts: usize, passes_at_most: usize, rows: Option<u64>) -> Self {
+        let progress = Progress::new(visible);
+        Watch { progress, restarts, passes_at_most, rows, rows_in_all: 0, rows_before: 0, objective: None }
     }
 
-    fn see(&mut self, restart: usize, pass: &Pass) -> ControlFlow<()> {
-        if restart != self.restart {
-            (self.restart, self.passes) = (restart, 0);
-        }
-        self.passes += 1;
-        self.passes_in_all += 1;
-        let remaining = self.passes_at_most * (self.restarts - restart) - self.passes;
-        let of_restarts = if self.restarts > 1 { format!("start {} of {}, ", restart + 1, self.restarts) } else { String::new() };
-        let left = self.progress.time_left(self.passes_in_all, remaining);
-        self.progress.show(format_args!(
-            "{of_restarts}pass {} of at most {}, objective {}, at most {left} left",
-            self.passes,
-            self.passes_at_most,
-            readable(pass.objective)
-        ));
-        if interrupt::asked() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    fn pass(&mut self, pass: &Pass) -> ControlFlow<()> {
+        self.objective = Some(pass.objective);
+        self.rows.get_or_insert(self.rows_before);
+        asked()
+    }
+
+    fn rows(&mut self, at: train::Progress) -> ControlFlow<()> {
+        // Rows of the next pass are counted from 0 again.
+        self.rows_in_all += if at.rows >= self.rows_before { at.rows - self.rows_before } else { at.rows };
+        self.rows_before = at.rows;
+        let restart = if self.restarts > 1 { format!("start {} of {}, ", at.restart + 1, self.restarts) } else { String::new() };
+        let pass = match at.pass {
+            0 => "sampling for a start".to_owned(),
+            pass => format!("pass {pass} of at most {}", self.passes_at_most),
+        };
+        let share = self
+            .rows
+            .map_or(format!(", {} rows", at.rows), |rows| format!(", {:.0} %", 100.0 * at.rows as f64 / rows.max(1) as f64));
+        let objective = self.objective.map_or(String::new(), |objective| format!(", objective {}", readable(objective)));
+        let rate = self.progress.rate(self.rows_in_all);
+        let left = self.rows.map_or(String::new(), |rows| {
+            let passes_left =
+                (self.passes_at_most - at.pass.min(self.passes_at_most)) + self.passes_at_most * (self.restarts - 1 - at.restart);
+            let rows_left = rows.saturating_sub(at.rows) + rows * passes_left as u64;
+            format!(", at most {} left", self.progress.time_left(self.rows_in_all as usize, rows_left as usize))
+        });
+        self.progress.show(format_args!("{restart}{pass}{share}{objective}, {rate} rows/s{left}"));
+        asked()
     }
 }
 
+fn asked() -> ControlFlow<()> {
+    if interrupt::asked() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+}
+
 /// Everything that is known after a fit.
-struct Report<'a> {
-    rows: Rows<'a>,
+struct Report {
+    rows: Seen,
     /// A background not counted.
     components: u32,
     fit: train::Fit,
     description: Description,
-    evaluation: Evaluation,
+    /// None if the fit was interrupted.
+    evaluation: Option<Evaluation>,
     free_parameters: usize,
 }
 
@@ -229,7 +317,7 @@ impl Line {
     }
 }
 
-impl Report<'_> {
+impl Report {
     /// The heaviest components, most of them first.
     fn lines(&self, most: usize) -> Vec<Line> {
         let mixture = &self.fit.mixture;
@@ -270,11 +358,12 @@ impl Report<'_> {
                 })
             })
             .collect();
+        let number = |of: &dyn Fn(&Evaluation) -> f64| evaluation.as_ref().map(|evaluation| json_number(of(evaluation)));
         let object = json!({
             "file": rows.file,
-            "rows": rows.block.len(),
-            "dim": rows.block.dim(),
-            "total_weight": json_number(evaluation.weight),
+            "rows": rows.rows,
+            "dim": rows.dim,
+            "total_weight": json_number(rows.weight),
             "rescaled_rows": rows.rescaled,
             "component_count": self.components,
             "background": fit.mixture.has_background(),
@@ -284,12 +373,12 @@ impl Report<'_> {
             "seed": description.seed,
             "status": description.status,
             "passes": fit.trace.len(),
-            "ln_likelihood": json_number(evaluation.ln_likelihood),
-            "mean_ln_density": json_number(evaluation.mean()),
+            "ln_likelihood": number(&|e| e.ln_likelihood),
+            "mean_ln_density": number(&|e| e.mean()),
             "free_parameters": free_parameters,
-            "aic": json_number(evaluation.aic(*free_parameters)),
-            "bic": json_number(evaluation.bic(*free_parameters)),
-            "icl": json_number(evaluation.icl(*free_parameters)),
+            "aic": number(&|e| e.aic(*free_parameters)),
+            "bic": number(&|e| e.bic(*free_parameters)),
+            "icl": number(&|e| e.icl(*free_parameters)),
             "components": components,
             "notes": description.notes,
             "trace": trace,
@@ -311,14 +400,16 @@ impl Report<'_> {
             fit.trace.len(),
             if fit.trace.len() == 1 { "" } else { "es" },
         );
-        let [aic, bic, icl] =
-            [Evaluation::aic, Evaluation::bic, Evaluation::icl].map(|f| readable(f(evaluation, *free_parameters)));
-        text.push_str(&format!(
-            "log-likelihood    {:.4}, {} a row\n\
-             AIC, BIC, ICL     {aic}, {bic}, {icl} (less is better; {free_parameters} free parameters)\n\n",
-            evaluation.ln_likelihood,
-            readable(evaluation.mean()),
-        ));
+        if let Some(evaluation) = evaluation {
+            let [aic, bic, icl] =
+                [Evaluation::aic, Evaluation::bic, Evaluation::icl].map(|f| readable(f(evaluation, *free_parameters)));
+            text.push_str(&format!(
+                "log-likelihood    {:.4}, {} a row\n\
+                 AIC, BIC, ICL     {aic}, {bic}, {icl} (less is better; {free_parameters} free parameters)\n\n",
+                evaluation.ln_likelihood,
+                readable(evaluation.mean()),
+            ));
+        }
         let header = ["component", "weight", "concentration", "half within", "nearest", "angle to it"];
         let mut table = vec![header.map(str::to_owned).to_vec()];
         table.extend(self.lines(COMPONENTS_SHOWN).iter().map(Line::cells));

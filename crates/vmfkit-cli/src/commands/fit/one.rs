@@ -4,11 +4,12 @@ use super::Fit;
 use super::options::CLOSED;
 use crate::format::{json_number, readable};
 use crate::output;
-use crate::rows::Rows;
+use crate::rows::{RowSource, Seen};
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
 use vmfkit::estimate::{ln_likelihood, maximum_likelihood, mean_resultant};
 use vmfkit::inference::{Inference, Test, goodness_of_fit};
+use vmfkit::source::Source;
 use vmfkit::{ConcentrationEstimator, SufficientStats, VonMisesFisher};
 
 /// Coordinates of the mean direction that are printed; --json has them all.
@@ -32,36 +33,49 @@ pub struct Wishes {
 
 impl Fit {
     pub(super) fn fit_one(&self, method: &str) -> Result<()> {
-        let table = self.rows.read()?;
-        let report = self.rows.check(&table).and_then(|rows| self.report(method, rows)).with_context(|| self.rows.name())?;
+        // The test needs all rows in order of their distance, all else only their sum.
+        let mut source = match self.one.goodness_of_fit {
+            Some(_) => self.rows.open_whole()?,
+            None => self.rows.open(|_| 0)?,
+        };
+        if method != CLOSED || self.one.goodness_of_fit.is_some() {
+            source.hold()?;
+        }
+        let stats = sum(&mut source).map_err(|error| source.explain(error))?;
+        let report = self.report(method, &stats, &mut source).with_context(|| self.rows.name())?;
+        source.note_rescaled();
         output::print(if self.json { report.to_json() } else { report.to_text() })
     }
 
-    fn report<'a>(&self, method: &str, rows: Rows<'a>) -> Result<Report<'a>> {
-        let stats = SufficientStats::of_block(&rows.block);
-        let inference = Inference::new(&stats)?;
-        let exact = maximum_likelihood(&stats, ConcentrationEstimator::Exact)?;
+    fn report(&self, method: &str, stats: &SufficientStats, source: &mut RowSource) -> Result<Report> {
+        let rows = source.seen();
+        let inference = Inference::new(stats)?;
+        let exact = maximum_likelihood(stats, ConcentrationEstimator::Exact)?;
         let estimator = self.options.estimator.unwrap_or_default();
         let (method, density) = if method != CLOSED {
             let method = self.method_with_settings(method);
-            let fit = self.fitter(&method, &rows.block)?.fit(&rows.block)?;
+            let fit = self.fitter(&method, rows.dim)?.fit_source(source)?;
             (method.name(), fit.mixture.components()[0].clone())
         } else if self.one.corrected {
             let direction = exact.mean_direction().to_vec();
             ("corrected", VonMisesFisher::new(direction, inference.corrected_concentration())?)
         } else {
-            (estimator.name(), maximum_likelihood(&stats, estimator)?)
+            (estimator.name(), maximum_likelihood(stats, estimator)?)
         };
-        let replicates = self.one.goodness_of_fit;
-        let goodness_of_fit = replicates.map(|n| goodness_of_fit(&rows.block, &density, n, self.options.seed)).transpose()?;
+        let goodness_of_fit = match self.one.goodness_of_fit {
+            Some(replicates) => {
+                source.rewind()?;
+                Some(goodness_of_fit(&source.read_whole()?, &density, replicates, self.options.seed)?)
+            }
+            None => None,
+        };
         let level = self.one.level;
         Ok(Report {
             rows,
-            total_weight: stats.mass(0),
             method,
-            exact: Estimate::new(exact, &stats),
-            estimate: Estimate::new(density, &stats),
-            mean_length: mean_resultant(&stats)?,
+            exact: Estimate::new(exact, stats),
+            estimate: Estimate::new(density, stats),
+            mean_length: mean_resultant(stats)?,
             level,
             interval: inference.concentration_interval(level)?,
             cone: inference.mean_direction_cone(level)?,
@@ -69,6 +83,15 @@ impl Fit {
             inference,
         })
     }
+}
+
+/// The statistics of all rows.
+fn sum(source: &mut RowSource) -> vmfkit::Result<SufficientStats> {
+    let mut sum = SufficientStats::zero(1, source.dim());
+    while let Some(block) = source.read_block()? {
+        sum.merge(&SufficientStats::of_block(&block))?;
+    }
+    Ok(sum)
 }
 
 /// A density and how well it explains the rows.
@@ -84,9 +107,8 @@ impl Estimate {
 }
 
 /// Everything that is known after a fit.
-struct Report<'a> {
-    rows: Rows<'a>,
-    total_weight: f64,
+struct Report {
+    rows: Seen,
     method: &'static str,
     estimate: Estimate,
     exact: Estimate,
@@ -100,7 +122,7 @@ struct Report<'a> {
     goodness_of_fit: Option<Test>,
 }
 
-impl Report<'_> {
+impl Report {
     /// The half-angle in degrees of the cap around the mean direction that holds this share of the density.
     fn cap(&self, share: f64) -> f64 {
         self.estimate.density.angle_holding(share).to_degrees()
@@ -118,15 +140,15 @@ impl Report<'_> {
         let test = |test: Test| json!({ "statistic": json_number(test.statistic), "p_value": json_number(test.p_value) });
         let object = json!({
             "file": self.rows.file,
-            "rows": self.rows.block.len(),
+            "rows": self.rows.rows,
             "dim": density.dim(),
-            "total_weight": json_number(self.total_weight),
+            "total_weight": json_number(self.rows.weight),
             "rescaled_rows": self.rows.rescaled,
             "method": self.method,
             "concentration": json_number(density.concentration()),
             "mean_direction": density.mean_direction(),
             "ln_likelihood": json_number(*ln_likelihood),
-            "mean_ln_density": json_number(ln_likelihood / self.total_weight),
+            "mean_ln_density": json_number(ln_likelihood / self.rows.weight),
             "entropy": json_number(density.entropy()),
             "degrees_holding_half": json_number(self.cap(0.5)),
             "degrees_holding_95_percent": json_number(self.cap(0.95)),
@@ -162,7 +184,7 @@ impl Report<'_> {
             ("  standard error", readable(inference.standard_error())),
             ("  interval", format!("{} to {} ({percent}%){}", readable(low), readable(high), self.interval_note())),
             ("  bias corrected", readable(inference.corrected_concentration())),
-            ("log-likelihood", format!("{ln_likelihood:.4}, {} a row", readable(ln_likelihood / self.total_weight))),
+            ("log-likelihood", format!("{ln_likelihood:.4}, {} a row", readable(ln_likelihood / self.rows.weight))),
         ]);
         if self.method != "exact" {
             lines.push(("  exact", format!("{:.4}", self.exact.ln_likelihood)));

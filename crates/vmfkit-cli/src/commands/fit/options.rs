@@ -1,14 +1,15 @@
 //! The options that both kinds of fit have, and the [`Fitter`] that they make.
 
 use super::Fit;
-use crate::input;
+use crate::{input, model};
 use anyhow::{Context, Result, bail};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::str::FromStr;
+use vmfkit::source::Source;
 use vmfkit::train::{Adam, Annealing, Stop};
-use vmfkit::{Block, ConcentrationEstimator, ConcentrationPolicy, Fitter, Maximisation, Method, Mixture, Start, model_file};
+use vmfkit::{ConcentrationEstimator, ConcentrationPolicy, Fitter, Maximisation, Method, Start};
 
 /// The method of one density that needs no steps.
 pub const CLOSED: &str = "closed";
@@ -35,6 +36,9 @@ pub struct Steps {
     /// Where to begin: kmeans, plusplus, random-rows, random, labels:FILE, directions:FILE or model:FILE [default: kmeans]
     #[arg(long, value_name = "START")]
     pub start: Option<StartArgument>,
+    /// Rows, drawn from all of them, that the start is made of [default: 64 a component, at least 8192]
+    #[arg(long, value_name = "ROWS")]
+    pub sample: Option<usize>,
     /// Passes over the rows at most [default: 100, of online EM 20]
     #[arg(long, visible_alias = "epochs", value_name = "N")]
     pub max_passes: Option<usize>,
@@ -93,32 +97,31 @@ impl StartArgument {
         matches!(self, Self::Chosen(_))
     }
 
-    fn read(&self, components: usize, block: &Block) -> Result<Start> {
+    fn read(&self, components: usize, dim: usize) -> Result<Start> {
         match self {
             Self::Chosen(start) => Ok(start.clone()),
             Self::Labels(path) => {
                 let labels = input::read_labels(path, false)?;
-                if labels.len() != block.len() {
-                    let error = vmfkit::Error::LabelCount { expected: block.len(), found: labels.len() };
-                    return Err(error).with_context(|| input::display(path));
-                }
                 Ok(Start::Labels(component_numbers(&labels, components).with_context(|| input::display(path))?))
             }
             Self::Directions(path) => {
-                let table = input::read_table(path, &Default::default())?;
-                if (table.rows, table.dim) != (components, block.dim()) {
+                let mut file = vmfkit_data::open(&path.display().to_string(), &vmfkit_data::Options::new().rescale(true))?;
+                let mut directions = Vec::new();
+                while let Some(block) = file.read_block()? {
+                    directions.extend((0..block.len()).map(|row| block.row(row)));
+                }
+                if (directions.len(), file.dim()) != (components, dim) {
                     bail!(
-                        "{}: there must be {components} directions of dimension {}, found: `{} of {}`",
+                        "{}: there must be {components} directions of dimension {dim}, found: `{} of {}`",
                         input::display(path),
-                        block.dim(),
-                        table.rows,
-                        table.dim
+                        directions.len(),
+                        file.dim()
                     );
                 }
-                Ok(Start::Directions(table.values.into_f64().chunks_exact(table.dim).map(<[f64]>::to_vec).collect()))
+                Ok(Start::Directions(directions))
             }
             Self::Model(path) => {
-                let mixture = read_model(path)?;
+                let (mixture, _) = model::read(path)?;
                 let found = mixture.components().len() - usize::from(mixture.has_background());
                 if found != components {
                     bail!("{}: a start must have {components} components, as `-k` says, found: `{found}`", input::display(path));
@@ -127,12 +130,6 @@ impl StartArgument {
             }
         }
     }
-}
-
-/// The mixture of a model file.
-pub fn read_model(path: &Path) -> Result<Mixture> {
-    let bytes = std::fs::read(path).context("cannot be read").with_context(|| input::display(path))?;
-    Ok(model_file::from_bytes(&bytes).with_context(|| input::display(path))?.0)
 }
 
 /// Labels that are component numbers stay what they are; others are numbered in ascending order.
@@ -183,7 +180,7 @@ impl Fit {
     }
 
     /// All options together.
-    pub fn fitter(&self, method: &Method, block: &Block) -> Result<Fitter<'static>> {
+    pub fn fitter<'a>(&self, method: &Method, dim: usize) -> Result<Fitter<'a>> {
         let Fit { options, mixture, steps, .. } = self;
         let components = options.components.unwrap_or(1) as usize;
         let mut fitter = Fitter::new(components)
@@ -194,10 +191,13 @@ impl Fit {
             .stop(self.stop(method))
             .shuffle(!steps.no_shuffle);
         if let Some(start) = &steps.start {
-            fitter = fitter.start(start.read(components, block)?);
+            fitter = fitter.start(start.read(components, dim)?);
         }
         if let Some(batch) = steps.batch {
             fitter = fitter.batch(batch);
+        }
+        if let Some(rows) = steps.sample {
+            fitter = fitter.sample(rows);
         }
         if let Some(weight) = mixture.background {
             fitter = fitter.background(weight);
