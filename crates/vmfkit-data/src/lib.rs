@@ -11,8 +11,8 @@
 //! | `.safetensors` | a tensor of F16, BF16, F32 or F64 | streamed |
 //! | `.mtx` | Matrix Market, coordinates or array | the whole file, since its rows come in any order |
 //!
-//! Text may be compressed with gzip. A [`Reader`] knows one format and gives rows as the file has them, batch by batch; the source
-//! joins batches to blocks, rescales and checks them in a thread that reads ahead.
+//! Text may be compressed with gzip. A [`Reader`] knows one format and gives rows as the file has them, batch by batch; the
+//! source joins batches to blocks, rescales and checks them in a thread that reads ahead.
 
 mod array;
 mod batch;

@@ -12,10 +12,11 @@ use std::fs::{self, File};
 use std::io::{self, BufReader, Cursor, Read};
 use std::path::{Path, PathBuf};
 
-/// Opens the rows of a file, of `-` (standard input), of a folder (all files in it whose names end as those of a known format do),
-/// or of a pattern such as `embeddings/part-*.npy`. Several files are read in the order of their names, as if they were one.
+/// Opens the rows of a file, of `-` (standard input), of a folder (all files in it whose names end as those of a known format
+/// do), or of a pattern such as `embeddings/part-*.npy`. Several files are read in the order of their names, as if they were one.
 ///
-/// A pipe is read once, without being held in memory; [`rewind`](vmfkit::source::Source::rewind) after the first block is refused.
+/// A pipe is read once, without being held in memory; [`rewind`](vmfkit::source::Source::rewind) after the first block is
+/// refused. Tables without chosen columns are joined by position: the names in their first lines are not compared.
 pub fn open(location: &str, options: &Options) -> Result<DataSource> {
     open_all(&[location], options)
 }

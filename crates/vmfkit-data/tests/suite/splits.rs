@@ -3,7 +3,10 @@
 use crate::{Everything, Folder, ROWS, location, names, npy, npy_rows, read, refused, testdata};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
-use vmfkit_data::{Element, Options, open};
+use vmfkit::source::MemorySource;
+use vmfkit::train::{Em, OnlineEm, Stop, Trainer, fit};
+use vmfkit::{Block, Mixture, VonMisesFisher};
+use vmfkit_data::{Element, Options, open, open_stream};
 
 /// Unit rows that differ from each other.
 fn circle(count: usize) -> Vec<[f64; 4]> {
@@ -43,6 +46,28 @@ fn blocks_do_not_depend_on_the_division_into_files() {
             Ok(())
         })
         .unwrap();
+}
+
+#[test]
+fn a_fit_from_files_is_the_fit_from_memory_bit_for_bit() {
+    let rows = circle(40);
+    let folder = Folder::new();
+    folder.write("a.npy", npy_rows(&rows[..11]));
+    folder.write("b.csv", csv(&rows[11..12]));
+    folder.write("c.npy", npy_rows(&rows[12..]));
+    let options = Options::new().block_rows(7);
+    let component = |axis: usize| VonMisesFisher::new((0..4).map(|i| f64::from(i == axis)).collect(), 5.0).unwrap();
+    let start = Mixture::new(vec![0.5, 0.5], vec![component(0), component(1)]).unwrap();
+    let em = || Trainer::new(start.clone(), Em::new(), Stop { tolerance: None, passes: 5 }).unwrap();
+    let online = || Trainer::new(start.clone(), OnlineEm::new(), Stop { tolerance: None, passes: 1 }).unwrap();
+    let block = Block::new(4, rows.as_flattened()).unwrap();
+    let memory = |trainer| fit(&mut MemorySource::new(block.clone()).batches(7), trainer).unwrap().mixture;
+    let files = |trainer| fit(&mut open(&location(folder.0.path()), &options).unwrap(), trainer).unwrap().mixture;
+    assert_eq!(files(em()), memory(em()));
+    assert_eq!(files(online()), memory(online()));
+    let pipe = || open_stream(std::io::Cursor::new(npy_rows(&rows)), "pipe", &options).unwrap();
+    assert_eq!(fit(&mut pipe(), online()).unwrap().mixture, memory(online()));
+    assert_eq!(fit(&mut pipe(), em()).err(), Some(vmfkit::Error::CannotRewind));
 }
 
 #[test]
