@@ -16,7 +16,7 @@ use arrow_ipc::{Message, MessageHeader, root_as_message};
 use arrow_schema::{DataType, SchemaRef};
 use std::collections::HashMap;
 use std::fs::File;
-use std::io::{Read, Seek, SeekFrom};
+use std::io::{ErrorKind, Read, Seek, SeekFrom};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ use std::sync::Arc;
 const MAGIC: &[u8] = b"ARROW1";
 
 /// Memory that is taken on the word of a pipe alone.
-const TRUSTED: u64 = 1 << 24;
+const TRUSTED: usize = 1 << 24;
 
 /// Something that can be read again.
 pub(crate) trait SeekRead: Read + Seek + Send {}
@@ -57,6 +57,8 @@ pub(crate) struct ArrowReader {
     id_type: Option<DataType>,
     schema: Schema,
     dictionaries: HashMap<i64, ArrayRef>,
+    /// What the current record batch is made of, kept to read the next into the same memory.
+    body: Buffer,
     current: Option<RecordBatch>,
     /// Rows of the current record batch that were given.
     taken: usize,
@@ -124,6 +126,7 @@ impl ArrowReader {
                 chosen: projected,
                 id_type,
                 dictionaries: HashMap::new(),
+                body: Buffer::default(),
                 current: None,
                 taken: 0,
                 batches: 0,
@@ -158,11 +161,15 @@ impl ArrowReader {
     /// Reads messages up to a record batch with rows; false at the end.
     fn next_batch(&mut self) -> Result<bool> {
         self.taken = 0;
-        // Its memory is free before that of the next is taken.
         self.current = None;
         while let Some(metadata) = self.messages.next()? {
             let message = parse(&metadata)?;
-            let body = Buffer::from_vec(self.messages.take(body_length(&message)?)?);
+            // Memory that is fresh from the system costs more than what is read into it. It cannot be had back where a dictionary
+            // still uses it.
+            let mut bytes = std::mem::take(&mut self.body).into_vec().unwrap_or_default();
+            self.messages.take_into(body_length(&message)?, &mut bytes)?;
+            let body = Buffer::from_vec(bytes);
+            self.body = body.clone();
             let version = message.version();
             match message.header_type() {
                 MessageHeader::DictionaryBatch => {
@@ -289,12 +296,29 @@ impl Messages {
     }
 
     fn take(&mut self, count: u64) -> Result<Vec<u8>> {
+        let mut bytes = Vec::new();
+        self.take_into(count, &mut bytes)?;
+        Ok(bytes)
+    }
+
+    /// Replaces what is in `bytes`. What was there before is overwritten, not cleared: that would cost as much as reading.
+    fn take_into(&mut self, count: u64, bytes: &mut Vec<u8>) -> Result<()> {
         self.check(count)?;
-        let trusted = if self.length.is_some() { count } else { count.min(TRUSTED) };
-        let mut bytes = Vec::with_capacity(trusted as usize);
-        self.input.by_ref().take(count).read_to_end(&mut bytes)?;
-        self.position += bytes.len() as u64;
-        if (bytes.len() as u64) < count { Err(damaged("an end within a message")) } else { Ok(bytes) }
+        let count = usize::try_from(count).map_err(damaged)?;
+        bytes.truncate(count);
+        let mut filled = 0;
+        while filled < count {
+            let step = if self.length.is_some() { count } else { count.min(filled + TRUSTED) };
+            bytes.resize(step.max(bytes.len()), 0);
+            match self.input.read(&mut bytes[filled..step]) {
+                Ok(0) => return Err(damaged("an end within a message")),
+                Ok(read) => filled += read,
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        self.position += count as u64;
+        Ok(())
     }
 
     fn skip(&mut self, count: u64) -> Result<()> {

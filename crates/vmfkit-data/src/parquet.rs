@@ -239,8 +239,10 @@ fn check_metadata(metadata: &ParquetMetaData, roots: &[usize], length: u64) -> R
             }
             use Compression::*;
             if !matches!(chunk.compression(), UNCOMPRESSED | SNAPPY | LZ4 | LZ4_RAW | ZSTD(_)) {
-                let what =
-                    format!("columns must be compressed by snappy, lz4, zstd or not at all, found: `{}`", chunk.compression());
+                let name = chunk.compression().to_string();
+                // Without the level that was asked for when it was written.
+                let name = name.split('(').next().unwrap_or_default();
+                let what = format!("columns must be compressed by snappy, lz4, zstd or not at all, found: `{name}`");
                 return Err(at(Error::Format { what }));
             }
         }

@@ -125,10 +125,14 @@ fn sliced(records: &RecordBatch, column: usize, rows: &Range<usize>) -> (Field, 
 }
 
 fn no_nulls(field: &Field, array: &ArrayRef, first: u64) -> Result<()> {
-    match (0..array.len()).find(|&row| array.null_count() > 0 && array.is_null(row)) {
+    match first_null(array) {
         Some(row) => Err(null(field.name(), first + row as u64)),
         None => Ok(()),
     }
+}
+
+fn first_null(array: &ArrayRef) -> Option<usize> {
+    if array.null_count() == 0 { None } else { (0..array.len()).find(|&place| array.is_null(place)) }
 }
 
 /// A row without a value.
@@ -183,7 +187,7 @@ fn append_lists(
         }
         other => unreachable!("a column that was chosen for its lists is {other}"),
     };
-    if let Some(hole) = (0..items.len()).find(|&place| items.null_count() > 0 && items.is_null(place)) {
+    if let Some(hole) = first_null(&items) {
         return Err(null_within(field.name(), first + (hole / dim) as u64, hole % dim));
     }
     match (values, items.data_type()) {
