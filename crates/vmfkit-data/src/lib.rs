@@ -1,6 +1,7 @@
 //! Rows for [vmfkit](vmfkit) from files of any size.
 //!
-//! A [`Reader`] knows one format and gives rows as the file has them, batch by batch.
+//! A [`Reader`] knows one format and gives rows as the file has them, batch by batch. Results leave through a [`TableWriter`],
+//! rows through a [`RowWriter`].
 
 #![allow(dead_code)]
 
@@ -13,10 +14,17 @@ mod error;
 mod guard;
 mod levels;
 mod list_pages;
+mod output_format;
 mod parquet;
 mod reader;
+mod record_sink;
 mod records;
+mod row_writer;
+mod table;
 
 pub use batch::{Batch, Ids, Values};
 pub use error::{Error, Result};
+pub use output_format::{OutputFormat, Sink};
 pub use reader::{Element, Reader, Schema};
+pub use row_writer::{IdKind, RowLayout, RowWriter};
+pub use table::{Column, ColumnData, ColumnKind, TableWriter};
