@@ -20,7 +20,7 @@ use std::io::{ErrorKind, Read, Seek, SeekFrom};
 use std::path::Path;
 use std::sync::Arc;
 
-/// What a file begins and ends with; two bytes of padding follow at the beginning.
+/// What a file begins and ends with; padding follows at the beginning.
 const MAGIC: &[u8] = b"ARROW1";
 
 /// Memory that is taken on the word of a pipe alone.
@@ -251,8 +251,15 @@ struct Messages {
 impl Messages {
     /// The first header, of a file or of a stream.
     fn first(&mut self) -> Result<Vec<u8>> {
-        let start = self.take(8)?;
-        let first = if start.starts_with(MAGIC) { self.next()? } else { self.header(start)? };
+        let mut start = self.take(8)?;
+        if start.starts_with(MAGIC) {
+            start = self.take(8)?;
+            // Some writers begin the messages at the next multiple of 64 bytes.
+            while start == [0; 8] && self.position <= 64 {
+                start = self.take(8)?;
+            }
+        }
+        let first = self.header(start)?;
         first.ok_or_else(|| damaged("an end where the schema should be"))
     }
 

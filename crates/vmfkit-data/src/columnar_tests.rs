@@ -3,10 +3,11 @@
 use crate::arrow_ipc::ArrowReader;
 use crate::columns::Columns;
 use crate::parquet::ParquetReader;
-use crate::{Batch, Element, Error, Ids, Reader, Result, Values};
+use crate::{Batch, Element, Error, Ids, OutputFormat, Reader, Result, RowLayout, RowWriter, Values};
 use bytes::Bytes;
-use std::io::Cursor;
+use std::io::{Cursor, Write};
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
 
 const ROWS: usize = 40;
 const DIM: usize = 5;
@@ -232,6 +233,79 @@ fn rows_that_cannot_be_used_are_named() {
     assert_eq!(text, "row group 0: columns must be compressed by snappy, lz4, zstd or not at all, found: `GZIP`");
 }
 
+#[test]
+fn pages_and_records_give_the_same_rows() {
+    for entry in std::fs::read_dir(path("")).unwrap() {
+        let file = entry.unwrap().path();
+        if file.extension() != Some("parquet".as_ref()) || file.file_stem() == Some("gzip".as_ref()) {
+            continue;
+        }
+        let read = |pages| {
+            let bytes = Bytes::from(std::fs::read(&file).unwrap());
+            let mut reader = ParquetReader::with_pages(bytes, &Columns::default(), pages)?;
+            Ok::<_, Error>((reader.schema().clone(), read_all(&mut reader, 11)?))
+        };
+        match (read(true), read(false)) {
+            (Ok(pages), Ok(records)) => assert_eq!(pages, records, "{}", file.display()),
+            (Err(pages), Err(records)) => {
+                let (pages, records) = (message(&pages), message(&records));
+                assert_eq!(pages.split(": row ").last(), records.split(": row ").last(), "{}", file.display());
+            }
+            (pages, records) => panic!("{}: {pages:?} by pages, {records:?} by records", file.display()),
+        }
+    }
+}
+
+/// What a writer leaves behind.
+#[derive(Clone, Default)]
+struct Shared(Arc<Mutex<Vec<u8>>>);
+
+impl Write for Shared {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().unwrap().write(bytes)
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+#[test]
+fn rows_that_were_written_are_read_again() {
+    let columns = Columns { weight: Some("weight"), id: Some("id"), ..Default::default() };
+    let numbers = expected(ROWS, DIM);
+    let texts = Ids::Texts((0..ROWS).map(|row| format!("row-{row}")).collect());
+    for (element, ids) in [(Element::F32, texts), (Element::F64, Ids::Integers((0..ROWS as i64).collect()))] {
+        let values = match element {
+            Element::F64 => Values::F64(numbers.clone()),
+            _ => Values::F32(numbers.iter().map(|&number| number as f32).collect()),
+        };
+        let weights = Some((0..ROWS).map(|row| row as f64).collect());
+        let batch = Batch { rows: ROWS, values, weights, ids: Some(ids.clone()) };
+        for format in [OutputFormat::Parquet, OutputFormat::Arrow] {
+            let shared = Shared::default();
+            let layout = RowLayout::new(DIM, element).ids(ids.kind()).weights();
+            let mut writer = RowWriter::new(format, Box::new(shared.clone()), &layout).unwrap();
+            writer.write(&batch).unwrap();
+            writer.write(&batch).unwrap();
+            writer.finish().unwrap();
+            let bytes = std::mem::take(&mut *shared.0.lock().unwrap());
+            let length = bytes.len() as u64;
+            let mut reader: Box<dyn Reader> = match format {
+                OutputFormat::Parquet => Box::new(ParquetReader::new(Bytes::from(bytes), &columns).unwrap()),
+                _ => Box::new(ArrowReader::from_seekable(Box::new(Cursor::new(bytes)), length, &columns).unwrap()),
+            };
+            let mut again = Batch::default();
+            for _ in 0..2 {
+                reader.read(ROWS, &mut again).unwrap();
+                assert_eq!(again, batch, "{format:?}");
+            }
+            reader.read(ROWS, &mut again).unwrap();
+            assert_eq!(again.rows, 0);
+        }
+    }
+}
+
 /// Reads what may be rubbish, to the end.
 fn survive(name: &str, bytes: Vec<u8>) -> Result<Batch> {
     let columns = Columns { weight: name.starts_with("b").then_some("weight"), ..Default::default() };
@@ -281,12 +355,18 @@ fn flipped_bits_never_panic() {
 
 /// What is read a second, in GB, and by which way: `cargo test --release -p vmfkit-data -- --ignored --nocapture speed`.
 #[test]
-#[ignore = "a measurement; VMFKIT_SPEED names the file"]
+#[ignore = "a measurement; VMFKIT_SPEED names the file, VMFKIT_SPEED_RECORDS asks for Arrow's reader"]
 fn speed() {
     let file = std::env::var("VMFKIT_SPEED").expect("VMFKIT_SPEED names a Parquet or Arrow file");
     for _ in 0..3 {
         let start = std::time::Instant::now();
-        let mut reader = open(&file, &Columns::default()).unwrap();
+        let mut reader = match std::env::var("VMFKIT_SPEED_RECORDS") {
+            Ok(_) => {
+                let file = crate::parquet::LocalFile::open(file.as_ref()).unwrap();
+                Box::new(ParquetReader::with_pages(file, &Columns::default(), false).unwrap())
+            }
+            Err(_) => open(&file, &Columns::default()).unwrap(),
+        };
         let opened = start.elapsed();
         let mut batch = Batch::default();
         let mut bytes = 0;

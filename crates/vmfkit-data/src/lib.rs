@@ -14,6 +14,8 @@ mod error;
 mod guard;
 mod levels;
 mod list_pages;
+#[cfg(feature = "object-store")]
+mod object_store;
 mod output_format;
 mod parquet;
 mod reader;

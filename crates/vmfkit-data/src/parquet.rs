@@ -40,20 +40,27 @@ pub(crate) struct ParquetReader<R: ChunkReader = LocalFile> {
 impl ParquetReader {
     /// Opens a file.
     pub(crate) fn open(path: &Path, columns: &Columns) -> Result<Self> {
-        ParquetReader::new(LocalFile(Arc::new(File::open(path)?)), columns)
+        ParquetReader::new(LocalFile::open(path)?, columns)
     }
 }
 
 impl<R: ChunkReader + Clone + 'static> ParquetReader<R> {
     /// Opens whatever gives stretches of bytes.
     pub(crate) fn new(chunks: R, columns: &Columns) -> Result<Self> {
+        ParquetReader::with_pages(chunks, columns, true)
+    }
+
+    /// The same, with lists through Arrow's reader if not by their pages.
+    pub(crate) fn with_pages(chunks: R, columns: &Columns, pages: bool) -> Result<Self> {
         guarded(|| {
             let metadata = ArrowReaderMetadata::load(&chunks, ArrowReaderOptions::new()).map_err(from_parquet)?;
             let chosen = columns.choose(metadata.schema().fields())?;
             let (roots, projected) = chosen.project();
             let rows = check_metadata(metadata.metadata(), &roots, chunks.len())?;
             let mut lists = None;
-            if let Coordinates::List(root) = chosen.coordinates {
+            if let Coordinates::List(root) = chosen.coordinates
+                && pages
+            {
                 let description = metadata.metadata().file_metadata().schema_descr();
                 let leaf = (0..description.num_columns()).find(|&leaf| description.get_column_root_idx(leaf) == root);
                 let leaf = leaf.ok_or_else(|| damaged("a column without values"))?;
@@ -107,8 +114,9 @@ impl<R: ChunkReader + Clone + 'static> ParquetReader<R> {
     fn read_beside(&mut self, rows: usize, batch: &mut Batch) -> Result<()> {
         let mut done = 0;
         while done < rows {
+            let next = self.records.next(rows - done);
             let place = self.records.place();
-            let Some((records, range)) = self.records.next(rows - done).map_err(|error| error.at(place.clone()))? else {
+            let Some((records, range)) = next.map_err(|error| error.at(place.clone()))? else {
                 return Err(damaged("columns of different lengths").at(place));
             };
             let first = self.row + done as u64 - range.start as u64;
@@ -119,8 +127,8 @@ impl<R: ChunkReader + Clone + 'static> ParquetReader<R> {
     }
 
     fn read_records(&mut self, most: usize, batch: &mut Batch) -> Result<usize> {
-        let place = self.records.place();
-        let Some((records, range)) = self.records.next(most).map_err(|error| error.at(place))? else {
+        let next = self.records.next(most);
+        let Some((records, range)) = next.map_err(|error| error.at(self.records.place()))? else {
             return Ok(0);
         };
         let first = self.row - range.start as u64;
@@ -178,8 +186,8 @@ impl<R: ChunkReader + Clone + 'static> Records<R> {
                 if self.group == self.metadata.metadata().num_row_groups() {
                     return Ok(None);
                 }
-                self.reader = Some(self.open(self.group)?);
                 self.group += 1;
+                self.reader = Some(self.open(self.group - 1)?);
             }
         }
     }
@@ -257,6 +265,12 @@ fn check_metadata(metadata: &ParquetMetaData, roots: &[usize], length: u64) -> R
 /// A file that several readers share.
 #[derive(Clone)]
 pub(crate) struct LocalFile(Arc<File>);
+
+impl LocalFile {
+    pub(crate) fn open(path: &Path) -> Result<Self> {
+        Ok(LocalFile(Arc::new(File::open(path)?)))
+    }
+}
 
 impl Length for LocalFile {
     fn len(&self) -> u64 {

@@ -24,6 +24,15 @@ pub enum IdKind {
     Texts,
 }
 
+impl std::fmt::Display for IdKind {
+    fn fmt(&self, f: &mut std::fmt::Formatter) -> std::fmt::Result {
+        f.write_str(match self {
+            IdKind::Integers => "whole numbers",
+            IdKind::Texts => "texts",
+        })
+    }
+}
+
 impl Ids {
     /// What these ids are.
     pub fn kind(&self) -> IdKind {
@@ -290,17 +299,20 @@ impl RowLayout {
         let ids = match (self.ids, &batch.ids) {
             (None, _) => None,
             (Some(kind), Some(ids)) if ids.kind() == kind => Some(ids),
-            (Some(kind), ids) => return wrong(format!("ids must be {kind:?}, found: `{:?}`", ids.as_ref().map(Ids::kind))),
+            (Some(kind), Some(ids)) => return wrong(format!("ids must be {kind}, found: `{}`", ids.kind())),
+            (Some(kind), None) => return wrong(format!("ids must be {kind}, found: `none`")),
         };
         let id_count = match ids {
             Some(Ids::Integers(ids)) => ids.len(),
             Some(Ids::Texts(ids)) => ids.len(),
             None => batch.rows,
         };
-        let weights = if self.weights { Some(batch.weights.as_deref().unwrap_or_default()) } else { None };
-        if id_count != batch.rows || weights.is_some_and(|weights| weights.len() != batch.rows) {
-            let found = if id_count == batch.rows { weights.map_or(0, <[f64]>::len) } else { id_count };
-            return wrong(format!("{} rows must have an id and a weight each, found: `{found}`", batch.rows));
+        let weights = self.weights.then(|| batch.weights.as_deref().unwrap_or_default());
+        let weight_count = weights.map_or(batch.rows, <[f64]>::len);
+        for (count, name) in [(id_count, "an id"), (weight_count, "a weight")] {
+            if count != batch.rows {
+                return wrong(format!("{} rows must have {name} each, found: `{count}`", batch.rows));
+            }
         }
         Ok((ids, weights))
     }
