@@ -13,6 +13,9 @@ pub enum Error {
     /// The system could not read it.
     #[error("cannot be read")]
     Io(#[from] io::Error),
+    /// The system could not write it.
+    #[error("cannot be written")]
+    Write(#[source] io::Error),
     /// Anything, in a named file: `embeddings.npy: ...`.
     #[error("{place}")]
     At {

@@ -6,34 +6,52 @@
 //! |---|---|---|
 //! | `.npy` | f2 to f8 and integers, either byte order, either memory order | streamed |
 //! | `.npz` | the same, stored or deflated; scipy's CSR matrices | streamed |
+//! | `.parquet` | a column of lists (fixed or not) of f16, f32 or f64, or several columns of numbers | streamed |
+//! | `.arrow`, `.feather` | the same | streamed |
 //! | `.csv`, `.tsv` | a line a row, with or without names | streamed |
 //! | `.jsonl` | an array or an object a line | streamed |
 //! | `.safetensors` | a tensor of F16, BF16, F32 or F64 | streamed |
 //! | `.mtx` | Matrix Market, coordinates or array | the whole file, since its rows come in any order |
 //!
 //! Text may be compressed with gzip. A [`Reader`] knows one format and gives rows as the file has them, batch by batch; the
-//! source joins batches to blocks, rescales and checks them in a thread that reads ahead.
+//! source joins batches to blocks, rescales and checks them in a thread that reads ahead. Results leave through a [`TableWriter`],
+//! rows through a [`RowWriter`].
 
 mod array;
+mod arrow_ipc;
 mod batch;
 mod blocks;
 mod chain;
+#[cfg(test)]
+mod columnar_tests;
+mod columns;
 mod csr;
 pub mod csv_rows;
 mod error;
 mod excerpt;
 mod format;
+mod guard;
 mod jsonl;
+mod levels;
+mod list_pages;
 mod matrix_market;
 pub mod npy;
 mod npz;
 mod numbers;
+#[cfg(feature = "object-store")]
+mod object_store;
 mod open;
 mod options;
+mod output_format;
+mod parquet;
 mod prefetch;
 mod reader;
+mod record_sink;
+mod records;
+mod row_writer;
 mod safetensors;
 mod source;
+mod table;
 mod text;
 
 pub use batch::{Batch, Ids, Values};
@@ -42,5 +60,8 @@ pub use excerpt::excerpt;
 pub use format::Format;
 pub use open::{open, open_all, open_stream};
 pub use options::Options;
+pub use output_format::{OutputFormat, Sink};
 pub use reader::{Element, Reader, Schema};
+pub use row_writer::{IdKind, RowLayout, RowWriter};
 pub use source::DataSource;
+pub use table::{Column, ColumnData, ColumnKind, TableWriter};

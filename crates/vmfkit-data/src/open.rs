@@ -1,10 +1,12 @@
 //! [`open`]: from the name of a place to a source of rows.
 
+use crate::arrow_ipc::ArrowReader;
 use crate::chain::Chain;
 use crate::csv_rows::CsvRows;
 use crate::excerpt::excerpt;
 use crate::format::{GZIP, HEAD};
 use crate::numbers::Bytes;
+use crate::parquet::ParquetReader;
 use crate::text::{self, Text};
 use crate::{DataSource, Error, Format, Options, Reader, Result, jsonl, matrix_market, npy, npz, safetensors};
 use glob::MatchOptions;
@@ -78,9 +80,8 @@ pub(crate) fn reader(path: &Path, format: Format, options: &Options) -> Result<B
         Format::Jsonl => Box::new(jsonl::JsonRows::open(path, options)?),
         Format::Safetensors => Box::new(safetensors::open(path, options)?),
         Format::Mtx => Box::new(matrix_market::MatrixRows::open(path, options)?),
-        Format::Parquet | Format::Arrow => {
-            return Err(Error::format(format!("this format is not read here, found: `{format}`")));
-        }
+        Format::Parquet => Box::new(ParquetReader::open(path, &options.names())?),
+        Format::Arrow => Box::new(ArrowReader::open(path, &options.names())?),
     })
 }
 

@@ -1,5 +1,6 @@
 //! [`Options`]: what to read of a file, and how.
 
+use crate::columns::Columns;
 use crate::{Error, Format, Result};
 
 /// Which numbers of a file are rows, weights and ids, and in what portions they come.
@@ -74,6 +75,12 @@ impl Options {
     pub fn format(mut self, format: Option<Format>) -> Self {
         self.format = format;
         self
+    }
+
+    /// The names of columns, for formats that have some.
+    pub(crate) fn names(&self) -> Columns<'_> {
+        let coordinates = Some(&self.columns[..]).filter(|names| !names.is_empty());
+        Columns { coordinates, weight: self.weight_column.as_deref(), id: self.id_column.as_deref() }
     }
 
     /// For formats without named columns.

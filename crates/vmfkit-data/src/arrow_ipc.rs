@@ -1,0 +1,374 @@
+//! Arrow's own files (Feather version 2 is one of them) and streams.
+//!
+//! A file is a stream between two magic words and a table of contents, so that both are read from the front, message by message.
+//! One message, a record batch, is in memory at a time.
+
+use crate::columns::{Chosen, Columns, Coordinates};
+use crate::error::{Error, Result};
+use crate::guard::{damaged, from_arrow, guarded};
+use crate::records;
+use crate::{Batch, Reader, Schema};
+use arrow_array::{ArrayRef, RecordBatch};
+use arrow_buffer::Buffer;
+use arrow_ipc::convert::try_fb_to_schema;
+use arrow_ipc::reader::{RecordBatchDecoder, read_dictionary};
+use arrow_ipc::{Message, MessageHeader, root_as_message};
+use arrow_schema::{DataType, SchemaRef};
+use std::collections::HashMap;
+use std::fs::File;
+use std::io::{ErrorKind, Read, Seek, SeekFrom};
+use std::path::Path;
+use std::sync::Arc;
+
+/// What a file begins and ends with; padding follows at the beginning.
+const MAGIC: &[u8] = b"ARROW1";
+
+/// Memory that is taken on the word of a pipe alone.
+const TRUSTED: usize = 1 << 24;
+
+/// Something that can be read again.
+pub(crate) trait SeekRead: Read + Seek + Send {}
+
+impl<T: Read + Seek + Send> SeekRead for T {}
+
+/// Where the bytes come from.
+enum Input {
+    Seekable(Box<dyn SeekRead>),
+    Pipe(Box<dyn Read + Send>),
+}
+
+impl Read for Input {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        match self {
+            Input::Seekable(input) => input.read(buffer),
+            Input::Pipe(input) => input.read(buffer),
+        }
+    }
+}
+
+/// Rows of an Arrow file or stream.
+pub(crate) struct ArrowReader {
+    messages: Messages,
+    /// Where the message behind the schema is.
+    start: u64,
+    arrow_schema: SchemaRef,
+    projection: Vec<usize>,
+    chosen: Chosen,
+    id_type: Option<DataType>,
+    schema: Schema,
+    dictionaries: HashMap<i64, ArrayRef>,
+    /// What the current record batch is made of, kept to read the next into the same memory.
+    body: Buffer,
+    current: Option<RecordBatch>,
+    /// Rows of the current record batch that were given.
+    taken: usize,
+    /// Record batches that were read.
+    batches: usize,
+    /// Rows that were given.
+    row: u64,
+}
+
+impl ArrowReader {
+    /// Opens a file. Its rows are counted, which reads the header of each record batch.
+    pub(crate) fn open(path: &Path, columns: &Columns) -> Result<Self> {
+        let file = File::open(path)?;
+        let length = file.metadata()?.len();
+        let mut reader = ArrowReader::from_seekable(Box::new(file), length, columns)?;
+        reader.schema.rows = Some(reader.count_rows()?);
+        Ok(reader)
+    }
+
+    /// Opens anything that can be read again, `length` bytes long; its rows are not counted.
+    pub(crate) fn from_seekable(mut input: Box<dyn SeekRead>, length: u64, columns: &Columns) -> Result<Self> {
+        let mut first = [0; 6];
+        input.read_exact(&mut first[..6.min(length) as usize])?;
+        if first == MAGIC {
+            let mut last = [0; 6];
+            if length >= 12 {
+                input.seek(SeekFrom::Start(length - 6))?;
+                input.read_exact(&mut last)?;
+            }
+            if last != MAGIC {
+                return Err(damaged(format!("an end without {}", MAGIC.escape_ascii())));
+            }
+        }
+        input.seek(SeekFrom::Start(0))?;
+        ArrowReader::new(Messages { input: Input::Seekable(input), position: 0, length: Some(length), ended: false }, columns)
+    }
+
+    /// Opens a pipe, which can be read once.
+    pub(crate) fn from_pipe(input: Box<dyn Read + Send>, columns: &Columns) -> Result<Self> {
+        ArrowReader::new(Messages { input: Input::Pipe(input), position: 0, length: None, ended: false }, columns)
+    }
+
+    fn new(mut messages: Messages, columns: &Columns) -> Result<Self> {
+        guarded(|| {
+            let metadata = messages.first()?;
+            let message = parse(&metadata)?;
+            let Some(schema) = message.header_as_schema() else {
+                return Err(damaged(format!("{:?} where the schema should be", message.header_type())));
+            };
+            if !schema.endianness().equals_to_target_endianness() {
+                let what = format!("numbers must be in the byte order of this machine, found: `{:?}`", schema.endianness());
+                return Err(Error::Format { what });
+            }
+            let arrow_schema = Arc::new(try_fb_to_schema(schema).map_err(from_arrow)?);
+            messages.skip(body_length(&message)?)?;
+            let chosen = columns.choose(arrow_schema.fields())?;
+            let id_type = chosen.id.map(|column| arrow_schema.field(column).data_type().clone());
+            let (projection, projected) = chosen.project();
+            let mut reader = ArrowReader {
+                start: messages.position,
+                messages,
+                arrow_schema,
+                projection,
+                schema: chosen.schema(chosen.dim.unwrap_or(0), None),
+                chosen: projected,
+                id_type,
+                dictionaries: HashMap::new(),
+                body: Buffer::default(),
+                current: None,
+                taken: 0,
+                batches: 0,
+                row: 0,
+            };
+            if let (None, Coordinates::List(column)) = (chosen.dim, reader.chosen.coordinates.clone())
+                && reader.next_batch()?
+            {
+                let first = reader.current.as_ref().expect("a record batch was read");
+                reader.schema.dim = records::first_length(first, column)?;
+            }
+            Ok(reader)
+        })
+    }
+
+    /// Sums the lengths of record batches over their headers. Leaves the reader as after `rewind`.
+    fn count_rows(&mut self) -> Result<u64> {
+        self.rewind()?;
+        let mut rows: u64 = 0;
+        while let Some(metadata) = self.messages.next()? {
+            let message = parse(&metadata)?;
+            if let Some(batch) = message.header_as_record_batch() {
+                let length = u64::try_from(batch.length()).map_err(damaged)?;
+                rows = rows.checked_add(length).ok_or_else(|| damaged("more rows than can be counted"))?;
+            }
+            self.messages.skip(body_length(&message)?)?;
+        }
+        self.rewind()?;
+        Ok(rows)
+    }
+
+    /// Reads messages up to a record batch with rows; false at the end.
+    fn next_batch(&mut self) -> Result<bool> {
+        self.taken = 0;
+        self.current = None;
+        while let Some(metadata) = self.messages.next()? {
+            let message = parse(&metadata)?;
+            // Memory that is fresh from the system costs more than what is read into it. It cannot be had back where a dictionary
+            // still uses it.
+            let mut bytes = std::mem::take(&mut self.body).into_vec().unwrap_or_default();
+            self.messages.take_into(body_length(&message)?, &mut bytes)?;
+            let body = Buffer::from_vec(bytes);
+            self.body = body.clone();
+            let version = message.version();
+            match message.header_type() {
+                MessageHeader::DictionaryBatch => {
+                    let batch = message.header_as_dictionary_batch().ok_or_else(|| damaged("a dictionary without data"))?;
+                    check_buffers(batch.data().ok_or_else(|| damaged("a dictionary without data"))?, &body)?;
+                    read_dictionary(&body, batch, &self.arrow_schema, &mut self.dictionaries, &version).map_err(from_arrow)?;
+                }
+                MessageHeader::RecordBatch => {
+                    let batch = message.header_as_record_batch().ok_or_else(|| damaged("a record batch without data"))?;
+                    self.batches += 1;
+                    check_buffers(batch, &body)?;
+                    let schema = self.arrow_schema.clone();
+                    let decoder =
+                        RecordBatchDecoder::try_new(&body, batch, schema, &self.dictionaries, &version).map_err(from_arrow)?;
+                    let records = decoder.with_projection(Some(&self.projection)).read_record_batch().map_err(from_arrow)?;
+                    if records.num_rows() > 0 {
+                        self.current = Some(records);
+                        return Ok(true);
+                    }
+                }
+                other => return Err(damaged(format!("{other:?} among the record batches"))),
+            }
+        }
+        Ok(false)
+    }
+
+    fn read_rows(&mut self, most: usize, batch: &mut Batch) -> Result<()> {
+        records::prepare(batch, self.schema.element, self.chosen.weight.is_some(), self.id_type.as_ref());
+        while batch.rows < most {
+            if self.current.as_ref().is_none_or(|records| self.taken == records.num_rows()) && !self.next_batch()? {
+                break;
+            }
+            let records = self.current.as_ref().expect("a record batch was read");
+            let rows = self.taken..(self.taken + (most - batch.rows).min(records.num_rows() - self.taken));
+            let first = self.row - self.taken as u64;
+            self.taken = rows.end;
+            self.row += rows.len() as u64;
+            records::append(&self.chosen, records, rows, first, self.schema.dim, batch)?;
+        }
+        Ok(())
+    }
+}
+
+impl Reader for ArrowReader {
+    fn schema(&self) -> &Schema {
+        &self.schema
+    }
+
+    fn read(&mut self, most: usize, batch: &mut Batch) -> Result<()> {
+        guarded(|| self.read_rows(most, batch))
+            .map_err(|error| error.at(format!("record batch {}", self.batches.saturating_sub(1))))
+    }
+
+    fn rewind(&mut self) -> Result<()> {
+        match &mut self.messages.input {
+            // The batch that told the dimension is still to be given.
+            Input::Pipe(_) if self.row == 0 => Ok(()),
+            Input::Pipe(_) => Err(vmfkit::Error::CannotRewind.into()),
+            Input::Seekable(input) => {
+                input.seek(SeekFrom::Start(self.start))?;
+                (self.messages.position, self.messages.ended) = (self.start, false);
+                self.dictionaries.clear();
+                (self.current, self.taken, self.batches, self.row) = (None, 0, 0, 0);
+                Ok(())
+            }
+        }
+    }
+}
+
+/// Messages one after the other: a length, a header that may be followed by a body.
+struct Messages {
+    input: Input,
+    position: u64,
+    length: Option<u64>,
+    /// Behind the end of a file's messages there is its table of contents.
+    ended: bool,
+}
+
+impl Messages {
+    /// The first header, of a file or of a stream.
+    fn first(&mut self) -> Result<Vec<u8>> {
+        let mut start = self.take(8)?;
+        if start.starts_with(MAGIC) {
+            start = self.take(8)?;
+            // Some writers begin the messages at the next multiple of 64 bytes.
+            while start == [0; 8] && self.position <= 64 {
+                start = self.take(8)?;
+            }
+        }
+        let first = self.header(start)?;
+        first.ok_or_else(|| damaged("an end where the schema should be"))
+    }
+
+    /// The next header; none at the end.
+    fn next(&mut self) -> Result<Option<Vec<u8>>> {
+        if self.ended {
+            return Ok(None);
+        }
+        let mut start = Vec::new();
+        self.input.by_ref().take(8).read_to_end(&mut start)?;
+        self.position += start.len() as u64;
+        // A stream may end without a mark.
+        let header = if start.is_empty() { None } else { self.header(start)? };
+        self.ended = header.is_none();
+        Ok(header)
+    }
+
+    /// The header whose length, behind a mark, is in these 8 bytes.
+    fn header(&mut self, start: Vec<u8>) -> Result<Option<Vec<u8>>> {
+        match <[u8; 8]>::try_from(start) {
+            Ok([255, 255, 255, 255, length @ ..]) => match i32::from_le_bytes(length) {
+                0 => Ok(None),
+                length => self.take(u64::try_from(length).map_err(|_| damaged(format!("a header of {length} bytes")))?).map(Some),
+            },
+            Ok([0, 0, 0, 0, ..]) => Ok(None),
+            Ok(other) => {
+                let what = "an Arrow file begins with `ARROW1`, and its messages with `\\xff\\xff\\xff\\xff`";
+                Err(Error::Format { what: format!("{what}, found: `{}`", other.escape_ascii()) })
+            }
+            Err(_) => Err(damaged("an end within a message")),
+        }
+    }
+
+    fn check(&self, count: u64) -> Result<()> {
+        match self.length {
+            Some(length) if count > length.saturating_sub(self.position) => {
+                Err(damaged(format!("a message of {count} bytes at {} in a file of {length}", self.position)))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn take(&mut self, count: u64) -> Result<Vec<u8>> {
+        let mut bytes = Vec::new();
+        self.take_into(count, &mut bytes)?;
+        Ok(bytes)
+    }
+
+    /// Replaces what is in `bytes`. What was there before is overwritten, not cleared: that would cost as much as reading.
+    fn take_into(&mut self, count: u64, bytes: &mut Vec<u8>) -> Result<()> {
+        self.check(count)?;
+        let count = usize::try_from(count).map_err(damaged)?;
+        bytes.truncate(count);
+        let mut filled = 0;
+        while filled < count {
+            let step = if self.length.is_some() { count } else { count.min(filled + TRUSTED) };
+            bytes.resize(step.max(bytes.len()), 0);
+            match self.input.read(&mut bytes[filled..step]) {
+                Ok(0) => return Err(damaged("an end within a message")),
+                Ok(read) => filled += read,
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        self.position += count as u64;
+        Ok(())
+    }
+
+    fn skip(&mut self, count: u64) -> Result<()> {
+        self.check(count)?;
+        match &mut self.input {
+            Input::Seekable(input) => {
+                input.seek(SeekFrom::Start(self.position + count))?;
+                self.position += count;
+            }
+            Input::Pipe(_) => drop(self.take(count)?),
+        }
+        Ok(())
+    }
+}
+
+fn parse(metadata: &[u8]) -> Result<Message<'_>> {
+    root_as_message(metadata).map_err(|error| damaged(error.to_string().lines().next().unwrap_or_default()))
+}
+
+fn body_length(message: &Message) -> Result<u64> {
+    u64::try_from(message.bodyLength()).map_err(|_| damaged(format!("a body of {} bytes", message.bodyLength())))
+}
+
+/// Buffers must lie within the body, and what they unpack to must fit in memory.
+fn check_buffers(batch: arrow_ipc::RecordBatch, body: &[u8]) -> Result<()> {
+    if let Some(node) = batch.nodes().iter().flatten().find(|node| node.length() < 0 || node.null_count() < 0) {
+        return Err(damaged(format!("a column of {} rows with {} nulls", node.length(), node.null_count())));
+    }
+    for buffer in batch.buffers().iter().flatten() {
+        let (offset, length) = (usize::try_from(buffer.offset()), usize::try_from(buffer.length()));
+        let within = offset.ok().zip(length.ok()).and_then(|(offset, length)| body.get(offset..offset.checked_add(length)?));
+        let Some(bytes) = within else {
+            return Err(damaged(format!("{} bytes at {} in a body of {}", buffer.length(), buffer.offset(), body.len())));
+        };
+        if batch.compression().is_some()
+            && let Some(length) = bytes.first_chunk()
+        {
+            // -1 stands for what was left as it is. The decoder takes memory for the rest, and dies if there is none.
+            let unpacked = usize::try_from(i64::from_le_bytes(*length).max(0)).map_err(damaged)?;
+            if Vec::<u8>::new().try_reserve_exact(unpacked).is_err() {
+                return Err(damaged(format!("{} bytes that unpack to {unpacked}", bytes.len())));
+            }
+        }
+    }
+    Ok(())
+}

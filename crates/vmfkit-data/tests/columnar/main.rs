@@ -1,0 +1,233 @@
+//! What writers write, byte by byte where the format is text, and what they refuse.
+
+use std::io::{self, Write};
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+use vmfkit_data::{
+    Batch, Column, ColumnData, ColumnKind, Element, Error, IdKind, Ids, OutputFormat, Result, RowLayout, RowWriter, Sink,
+    TableWriter, Values,
+};
+
+/// Memory that can be looked at when the writer has gone.
+#[derive(Clone, Default)]
+struct Shared(Arc<Mutex<Vec<u8>>>);
+
+impl Shared {
+    fn sink(&self) -> Sink {
+        Box::new(self.clone())
+    }
+
+    fn bytes(&self) -> Vec<u8> {
+        self.0.lock().unwrap().clone()
+    }
+}
+
+impl Write for Shared {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().unwrap().write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// A pipe whose reader has gone.
+struct Gone;
+
+impl Write for Gone {
+    fn write(&mut self, _: &[u8]) -> io::Result<usize> {
+        Err(io::ErrorKind::BrokenPipe.into())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+fn text(format: OutputFormat) -> String {
+    let shared = Shared::default();
+    let columns = [
+        Column::new("id", ColumnKind::Text),
+        Column::new("the \"label\"", ColumnKind::U32),
+        Column::new("p", ColumnKind::F32),
+        Column::new("ln p", ColumnKind::F64),
+        Column::new("noise", ColumnKind::Bool),
+    ];
+    let mut table = TableWriter::new(format, shared.sink(), &columns, None).unwrap();
+    let ids = ["a,\tb".to_owned(), "c".to_owned()];
+    let rest = [ColumnData::U32(&[1, 2]), ColumnData::F32(&[0.1, 1e-9]), ColumnData::F64(&[-0.5, f64::NEG_INFINITY])];
+    let data = [&[ColumnData::Text(&ids)][..], &rest, &[ColumnData::Bool(&[true, false])]].concat();
+    table.write(&data).unwrap();
+    table.finish().unwrap();
+    String::from_utf8(shared.bytes()).unwrap()
+}
+
+#[test]
+fn tables_of_text_have_the_shortest_digits() {
+    assert_eq!(
+        text(OutputFormat::Csv),
+        "id,\"the \"\"label\"\"\",p,ln p,noise\n\"a,\tb\",1,0.1,-0.5,true\nc,2,1e-9,-inf,false\n"
+    );
+    assert_eq!(
+        text(OutputFormat::Tsv),
+        "id\t\"the \"\"label\"\"\"\tp\tln p\tnoise\n\"a,\tb\"\t1\t0.1\t-0.5\ttrue\nc\t2\t1e-9\t-inf\tfalse\n"
+    );
+    assert_eq!(
+        text(OutputFormat::JsonLines),
+        "{\"id\":\"a,\\tb\",\"the \\\"label\\\"\":1,\"p\":0.1,\"ln p\":-0.5,\"noise\":true}\n\
+         {\"id\":\"c\",\"the \\\"label\\\"\":2,\"p\":1e-9,\"ln p\":null,\"noise\":false}\n"
+    );
+}
+
+fn npy(columns: &[Column], rows: Option<u64>, data: &[ColumnData]) -> Result<Vec<u8>> {
+    let shared = Shared::default();
+    let mut table = TableWriter::new(OutputFormat::Npy, shared.sink(), columns, rows)?;
+    table.write(data)?;
+    table.write(data)?;
+    table.finish()?;
+    Ok(shared.bytes())
+}
+
+#[test]
+fn an_npy_file_is_the_same_whether_rows_are_announced_or_not() {
+    let (labels, numbers) = (Column::new("label", ColumnKind::I64), Column::new("x", ColumnKind::F32));
+    let one = npy(&[labels.clone()], None, &[ColumnData::I64(&[5, -6])]).unwrap();
+    assert_eq!(one, npy(&[labels.clone()], Some(4), &[ColumnData::I64(&[5, -6])]).unwrap());
+    assert_eq!(one.len(), 128 + 4 * 8);
+    assert!(String::from_utf8_lossy(&one).contains("{'descr': '<i8', 'fortran_order': False, 'shape': (4,), }"));
+    let data = [ColumnData::I64(&[5, -6]), ColumnData::F32(&[0.5, 0.25])];
+    let two = npy(&[labels.clone(), numbers.clone()], None, &data).unwrap();
+    assert_eq!(two, npy(&[labels.clone(), numbers.clone()], Some(4), &data).unwrap());
+    assert!(String::from_utf8_lossy(&two).contains("{'descr': '<f8', 'fortran_order': False, 'shape': (4, 2), }"));
+    let values: Vec<f64> = two[128..].chunks(8).map(|bytes| f64::from_le_bytes(bytes.try_into().unwrap())).collect();
+    assert_eq!(values, [5.0, 0.5, -6.0, 0.25, 5.0, 0.5, -6.0, 0.25]);
+    let error = npy(&[labels], Some(5), &[ColumnData::I64(&[5, -6])]).unwrap_err();
+    assert_eq!(error.to_string(), "5 rows were announced, and so the header says, found: `4`");
+}
+
+#[test]
+fn tables_that_do_not_fit_are_refused() {
+    let refused = |format, columns: &[Column], data: &[ColumnData]| {
+        let write = || TableWriter::new(format, Shared::default().sink(), columns, None)?.write(data);
+        write().unwrap_err().to_string()
+    };
+    let (label, name) = (Column::new("label", ColumnKind::U32), Column::new("name", ColumnKind::Text));
+    assert_eq!(
+        refused(OutputFormat::Npy, &[label.clone(), name.clone()], &[]),
+        "an .npy file holds numbers, found a column of texts: `name`\nhint: leave it out, or write .parquet or .csv"
+    );
+    assert_eq!(
+        refused(OutputFormat::Safetensors, &[label.clone()], &[]),
+        "a table must be written as parquet, arrow, csv, tsv, jsonl or npy, found: `safetensors`"
+    );
+    let columns = [label, name];
+    assert_eq!(
+        refused(OutputFormat::Csv, &columns, &[ColumnData::U32(&[1])]),
+        "a table of 2 columns needs data for each, found: `1`"
+    );
+    assert_eq!(
+        refused(OutputFormat::Csv, &columns, &[ColumnData::U32(&[1]), ColumnData::F64(&[1.0])]),
+        "column name must hold Text, found: `F64`"
+    );
+    assert_eq!(
+        refused(OutputFormat::Csv, &columns, &[ColumnData::U32(&[1]), ColumnData::Text(&[])]),
+        "column name must have 1 rows as the first, found: `0`"
+    );
+}
+
+/// Two rows, sparse: (0, 0.5, 0) and (0.25, 0, 2).
+fn sparse() -> Batch {
+    Batch {
+        rows: 2,
+        values: Values::SparseF64 { starts: vec![0, 1, 3], columns: vec![1, 0, 2], values: vec![0.5, 0.25, 2.0] },
+        weights: Some(vec![1.5, 2.0]),
+        ids: Some(Ids::Integers(vec![7, -8])),
+    }
+}
+
+fn rows(format: OutputFormat, layout: &RowLayout, batch: &Batch) -> Result<Vec<u8>> {
+    let shared = Shared::default();
+    let mut writer = RowWriter::new(format, shared.sink(), layout)?;
+    writer.write(batch)?;
+    writer.finish()?;
+    Ok(shared.bytes())
+}
+
+#[test]
+fn rows_are_written_with_what_the_layout_has() {
+    let plain = RowLayout::new(3, Element::F64);
+    let full = RowLayout::new(3, Element::F32).ids(IdKind::Integers).weights();
+    let text = |format, layout| String::from_utf8(rows(format, layout, &sparse()).unwrap()).unwrap();
+    assert_eq!(text(OutputFormat::Csv, &plain), "x0,x1,x2\n0.0,0.5,0.0\n0.25,0.0,2.0\n");
+    assert_eq!(text(OutputFormat::Tsv, &full), "id\tx0\tx1\tx2\tweight\n7\t0.0\t0.5\t0.0\t1.5\n-8\t0.25\t0.0\t2.0\t2.0\n");
+    assert_eq!(
+        text(OutputFormat::JsonLines, &full),
+        "{\"id\":7,\"embedding\":[0.0,0.5,0.0],\"weight\":1.5}\n{\"id\":-8,\"embedding\":[0.25,0.0,2.0],\"weight\":2.0}\n"
+    );
+    let npy = rows(OutputFormat::Npy, &plain, &sparse()).unwrap();
+    assert_eq!(npy, rows(OutputFormat::Npy, &plain.clone().rows(2), &sparse()).unwrap());
+    assert_eq!(npy.len(), 128 + 6 * 8);
+    let tensors = rows(OutputFormat::Safetensors, &full, &sparse()).unwrap();
+    assert_eq!(tensors, rows(OutputFormat::Safetensors, &full.clone().rows(2), &sparse()).unwrap());
+    assert_eq!(tensors[tensors.len() - 8..], 2f64.to_le_bytes());
+    assert_eq!(tensors[tensors.len() - 24..tensors.len() - 16], (-8i64).to_le_bytes());
+}
+
+#[test]
+fn rows_that_do_not_fit_are_refused() {
+    let refused = |format, layout: &RowLayout| rows(format, layout, &sparse()).unwrap_err().to_string();
+    let plain = RowLayout::new(3, Element::F32);
+    assert_eq!(
+        refused(OutputFormat::Npy, &plain.clone().weights()),
+        "an .npy file holds rows alone, found: `weight`\nhint: leave it out, or write .parquet"
+    );
+    assert_eq!(
+        refused(OutputFormat::Safetensors, &plain.clone().ids(IdKind::Texts)),
+        "a .safetensors file holds numbers, found ids that are: `texts`\nhint: leave them out, or write .parquet"
+    );
+    assert_eq!(refused(OutputFormat::Csv, &plain.clone().ids(IdKind::Texts)), "ids must be texts, found: `whole numbers`");
+    assert_eq!(refused(OutputFormat::Csv, &RowLayout::new(2, Element::F32)), "columns must be below 2, found: `2`");
+    let mut batch = sparse();
+    batch.values = Values::F32(vec![0.0; 5]);
+    let error = rows(OutputFormat::Csv, &plain, &batch).unwrap_err();
+    assert_eq!(error.to_string(), "2 rows of 3 must be 6 numbers, found: `5`");
+    batch = Batch { weights: None, ..sparse() };
+    let error = rows(OutputFormat::Csv, &plain.clone().weights(), &batch).unwrap_err();
+    assert_eq!(error.to_string(), "2 rows must have a weight each, found: `0`");
+}
+
+#[test]
+fn a_reader_that_has_gone_is_an_error_of_writing() {
+    for format in [
+        OutputFormat::Parquet,
+        OutputFormat::Arrow,
+        OutputFormat::Csv,
+        OutputFormat::JsonLines,
+        OutputFormat::Npy,
+        OutputFormat::Safetensors,
+    ] {
+        let write = || {
+            let mut writer = RowWriter::new(format, Box::new(Gone), &RowLayout::new(3, Element::F32))?;
+            writer.write(&sparse())?;
+            writer.finish()
+        };
+        match write() {
+            Err(Error::Write(error)) => assert_eq!(error.kind(), io::ErrorKind::BrokenPipe, "{format:?}"),
+            other => panic!("{format:?}: {other:?}"),
+        }
+    }
+}
+
+#[test]
+fn formats_go_by_the_end_of_the_name() {
+    for (name, format) in [
+        ("a/b.PARQUET", OutputFormat::Parquet),
+        ("b.feather", OutputFormat::Arrow),
+        ("b.ndjson", OutputFormat::JsonLines),
+        ("b.safetensors", OutputFormat::Safetensors),
+    ] {
+        assert_eq!(OutputFormat::of(Path::new(name)).unwrap(), format);
+    }
+    assert!(OutputFormat::of(Path::new("b")).unwrap_err().to_string().ends_with("found: `b`"));
+}
