@@ -50,7 +50,8 @@ fn p_values_of_draws_are_uniform() {
     }
 }
 
-/// Of a million rows those flagged are as many as the level says: within 3.9 standard deviations, twice for each of four mixtures, a false alarm in a thousand.
+/// Of a million rows those flagged are as many as the level says: within 3.9 standard deviations, twice for each of four mixtures, a
+/// false alarm in a thousand.
 #[test]
 fn as_many_draws_are_flagged_as_the_level_says() {
     let (count, batch) = (1_000_000, 100_000);
