@@ -207,8 +207,8 @@ impl<'a> Fitter<'a> {
         self
     }
 
-    /// Rows a step of the online methods. By default 64 for gradient steps (128 for a single density), as in Kim (2021), and for online EM 16 a component, at
-    /// least 512.
+    /// Rows a step of the online methods. By default 64 for gradient steps (128 for a single density), as in Kim (2021), and for online
+    /// EM 16 a component, at least 512.
     pub fn batch(mut self, rows: usize) -> Self {
         self.batch = Some(rows);
         self
@@ -220,8 +220,8 @@ impl<'a> Fitter<'a> {
         self
     }
 
-    /// Rows of a source from which a start is made; by default as many as k-means looks at in memory, 64 a component and at least 8192. They are held in
-    /// memory for as long as that takes.
+    /// Rows of a source from which a start is made; by default as many as k-means looks at in memory, 64 a component and at least 8192.
+    /// They are held in memory for as long as that takes.
     pub fn sample(mut self, rows: usize) -> Self {
         self.sample = Some(rows);
         self
@@ -233,21 +233,22 @@ impl<'a> Fitter<'a> {
         self
     }
 
-    /// Tells a callback after every block (every batch of the online methods) how far the fit has come; a break ends it there. The fit then ends with the best
-    /// mixture so far: what an unfinished pass has seen counts for the online methods only.
+    /// Tells a callback after every block (every batch of the online methods) how far the fit has come; a break ends it there. The fit
+    /// then ends with the best mixture so far: what an unfinished pass has seen counts for the online methods only.
     pub fn progress(mut self, progress: impl FnMut(Progress) -> ControlFlow<()> + Send + 'a) -> Self {
         self.progress = Some(Box::new(progress));
         self
     }
 
-    /// Hands a callback all that is to be remembered, after each start and after each pass; its errors end the fit. Where to keep it is the caller's
-    /// affair: write [`Checkpoint::to_bytes`] beside the last one and rename it, and no power cut loses more than a pass.
+    /// Hands a callback all that is to be remembered, after each start and after each pass; its errors end the fit. Where to keep it is
+    /// the caller's affair: write [`Checkpoint::to_bytes`] beside the last one and rename it, and no power cut loses more than a pass.
     pub fn checkpoint(mut self, save: impl FnMut(&Checkpoint) -> Result<()> + Send + 'a) -> Self {
         self.save = Some(Box::new(save));
         self
     }
 
-    /// Goes on where a checkpoint was made. The fit ends as it would have without the interruption, to the last bit; other settings or rows are refused.
+    /// Goes on where a checkpoint was made. The fit ends as it would have without the interruption, to the last bit; other settings or
+    /// rows are refused.
     ///
     /// ```
     /// use vmfkit::{Block, Fitter, train::Checkpoint};
@@ -320,7 +321,8 @@ impl<'a> Fitter<'a> {
         }
     }
 
-    /// The first mixture of one restart. The online methods look at a sample only: they are for those who would not pass over all rows for a start.
+    /// The first mixture of one restart. The online methods look at a sample only: they are for those who would not pass over all rows
+    /// for a start.
     pub(crate) fn first_mixture(&self, block: &Block, seed: u64) -> Result<Mixture> {
         let sample = self.batch_rows().max(if self.components == 1 { 1 } else { 64 * self.components });
         let needs_all = matches!(self.start, Start::Labels(_) | Start::Mixture(_));
@@ -402,7 +404,7 @@ fn describe_start(start: &Start) -> String {
     match start {
         Start::KMeans => "kmeans".to_owned(),
         Start::PlusPlus => "plusplus".to_owned(),
-        Start::RandomRows => "rows".to_owned(),
+        Start::RandomRows => "random-rows".to_owned(),
         Start::Random => "random".to_owned(),
         Start::Directions(directions) => format!("directions:{}", of_numbers(&mut directions.iter().flatten().copied())),
         Start::Labels(labels) => format!("labels:{}", mark(labels.iter().flat_map(|label| label.to_le_bytes()))),

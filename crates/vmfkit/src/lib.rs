@@ -45,6 +45,7 @@
 //! | [`fitter`] | [`Fitter`]: a mixture from rows in one call |
 //! | [`settings`] | [`settings::Settings`]: every choice of a fit by name |
 //! | [`select`] | choosing the number of components |
+//! | [`outlier`] | [`outlier::OutlierTest`]: how strange a row is, as a p-value |
 //! | [`metrics`] | agreement of two labelings: ARI, NMI, V, best matching; errors of parameters |
 //! | [`model_file`] | a mixture as a safetensors file |
 //!
@@ -63,6 +64,7 @@ pub mod maximise;
 pub mod metrics;
 pub mod mixture;
 pub mod model_file;
+pub mod outlier;
 pub mod projection;
 pub mod reservoir;
 mod restarts;

@@ -9,8 +9,8 @@
 //!
 //! The metadata are texts: `format` ("vmfkit.mixture"), `version` ("1"), `background` ("true" or "false"), and, where they are known,
 //! `method`, `policy`, `estimator`, `seed`, `status`, `rows` and `weight` (the number and the total weight of the rows), `notes` (one a
-//! line), `software`, and every other choice of the fit as `setting.` and its name. Tensors and metadata by other names are passed over. docs/file-format.md
-//! has them all.
+//! line), `software`, and every other choice of the fit as `setting.` and its name. Tensors and metadata by other names are passed
+//! over. docs/file-format.md has them all.
 //!
 //! Nothing in a file depends on the clock or on the number of threads, and all stands in the order of its names: equal fits are equal
 //! files.

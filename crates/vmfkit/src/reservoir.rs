@@ -9,10 +9,10 @@ use std::collections::BinaryHeap;
 
 /// A sample of a fixed number of rows, taken in one pass, in which every set of rows weighs on average what it weighs among all rows.
 ///
-/// Each row of weight w has the priority w/u with u uniform, and the rows of highest priority are kept; with tau the highest priority that was not, a kept row
-/// counts max(w, tau) (priority sampling: Duffield, Lund and Thorup, doi:10.1145/1314690.1314696). So rows without weights count the same, a row that outweighs
-/// the others is never lost, and as long as all rows have room the sample is those rows with their weights. It depends on the seed and on the rows in their
-/// order, not on how they come in blocks.
+/// Each row of weight w has the priority w/u with u uniform, and the rows of highest priority are kept; with tau the highest priority
+/// that was not, a kept row counts max(w, tau) (priority sampling: Duffield, Lund and Thorup, doi:10.1145/1314690.1314696). So rows
+/// without weights count the same, a row that outweighs the others is never lost, and as long as all rows have room the sample is those
+/// rows with their weights. It depends on the seed and on the rows in their order, not on how they come in blocks.
 ///
 /// ```
 /// use vmfkit::{Block, reservoir::Reservoir};

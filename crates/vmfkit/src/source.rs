@@ -12,7 +12,8 @@ pub trait Source: Send {
     fn dim(&self) -> usize;
     /// The next block, none after the last row.
     fn read_block(&mut self) -> Result<Option<Block<'_>>>;
-    /// Back to the first row, also before the first pass; [`Error::CannotRewind`](crate::Error::CannotRewind) where rows that were read are gone.
+    /// Back to the first row, also before the first pass; [`Error::CannotRewind`](crate::Error::CannotRewind) where rows that were read
+    /// are gone.
     fn rewind(&mut self) -> Result<()>;
     /// False if rows that were read are gone, as those of a pipe are: such a source is fitted in one pass or not at all.
     fn can_rewind(&self) -> bool {
@@ -132,8 +133,8 @@ impl Batches {
 
 /// The order of a block's rows in a pass.
 ///
-/// The first block of a pass, often the only one, goes on from its order in the pass before, which is kept; orders of all the others would take too much
-/// memory, so they are made from nothing.
+/// The first block of a pass, often the only one, goes on from its order in the pass before, which is kept; orders of all the others
+/// would take too much memory, so they are made from nothing.
 #[derive(Debug)]
 struct Shuffle {
     seed: u64,

@@ -15,6 +15,7 @@ mod mixture;
 mod mixture_draws;
 mod model_file;
 mod out_of_core;
+mod outlier;
 mod projection;
 mod reference;
 mod reservoir;

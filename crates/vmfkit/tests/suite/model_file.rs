@@ -1,9 +1,10 @@
 //! Model files: what is saved is loaded to the last bit, and bad bytes are named.
 
+use crate::samples::on_threads;
 use proptest::prelude::*;
 use vmfkit::model_file::{Description, from_bytes, to_bytes};
-use vmfkit::train::{Pass, Status};
-use vmfkit::{Block, Error, Fitter, Mixture, VonMisesFisher};
+use vmfkit::train::{Adam, Annealing, Pass, Status, Stop};
+use vmfkit::{Block, Error, Fitter, Maximisation, Method, Mixture, Start, VonMisesFisher};
 
 /// Three directions in `dim` dimensions without a round number, and a background.
 fn mixture(dim: usize) -> Mixture {
@@ -176,4 +177,76 @@ proptest! {
             prop_assert!((mixture.weights().iter().sum::<f64>() - 1.0).abs() < 1e-8);
         }
     }
+}
+
+/// Every option of a fitter is in the file, under the name that docs/file-format.md gives it.
+#[test]
+fn a_file_tells_how_its_mixture_was_fitted() {
+    let (mut rows, mut labels) = (vec![0f64; 4 * 300], vec![0; 300]);
+    mixture(4).fill(1, 0, &mut rows, &mut labels).unwrap();
+    let block = Block::new(4, &rows).unwrap();
+    let how = Maximisation::new().fixed_weights(true).smallest_weight(0.01).largest_concentration(1e6);
+    let fitter =
+        |method| Fitter::new(3).method(method).maximisation(how.clone()).restarts(2).sample(500).batch(50).shuffle(false).seed(7);
+    let stop = Stop { tolerance: Some(1e-3), passes: 4 };
+    let sgd = Method::Sgd(Adam::new().learning_rate(0.2).decay(0.9).betas(0.8, 0.95).epsilon(1e-7));
+    let annealed = Method::Em { annealing: Some(Annealing { from: 4.0, factor: 0.5 }) };
+    let online = Method::OnlineEm { exponent: 0.7, offset: 2.0 };
+    let always = [
+        ("dimension", "4"),
+        ("components", "3"),
+        ("background_start", "0.1"),
+        ("start", "random-rows"),
+        ("sample", "500"),
+        ("restarts", "2"),
+        ("tolerance", "0.001"),
+        ("passes", "4"),
+        ("largest_concentration", "1000000.0"),
+        ("smallest_weight", "0.01"),
+        ("fixed_weights", "true"),
+    ];
+    let of_batches = [("batch", "50"), ("shuffle", "false")];
+    let of_sgd = [("learning_rate", "0.2"), ("decay", "0.9"), ("betas", "0.8,0.95"), ("epsilon", "1e-7")];
+    for (method, own) in [
+        (Method::HardEm, vec![]),
+        (annealed, vec![("annealing", "4.0,0.5")]),
+        (online, [&of_batches[..], &[("step", "0.7,2.0")]].concat()),
+        (sgd, [&of_batches[..], &of_sgd].concat()),
+    ] {
+        let fit = fitter(method.clone()).start(Start::RandomRows).background(0.1).stop(stop).fit(&block).unwrap();
+        let bytes = to_bytes(&fit.mixture, &Description::of(&fit));
+        let (loaded, found) = from_bytes(&bytes).unwrap();
+        assert_eq!((&loaded, &found), (&fit.mixture, &Description::of(&fit)));
+        assert_eq!((found.method.as_str(), found.policy.as_str(), found.seed), (method.name(), "shrunk:1", 7));
+        assert_eq!(found.estimator, if method.name() == "sgd" { "" } else { "exact" });
+        assert_eq!((found.rows, found.weight, found.status.as_str()), (300, 300.0, fit.status.name()));
+        let mut expected: Vec<(&str, &str)> = always.iter().copied().chain(own).collect();
+        expected.sort_unstable();
+        assert_eq!(found.settings.iter().collect::<Vec<_>>(), expected, "{}", method.name());
+        let on = |threads| {
+            let fitter = fitter(method.clone()).start(Start::RandomRows).background(0.1).stop(stop);
+            let fit = on_threads(threads, || fitter.fit(&block).unwrap());
+            to_bytes(&fit.mixture, &Description::of(&fit))
+        };
+        assert!(on(1) == bytes && on(3) == bytes, "threads make no difference");
+    }
+    // What was given with a start leaves its mark.
+    let mark = |labels: Vec<u32>| Fitter::new(3).start(Start::Labels(labels)).settings(4).get("start").unwrap().to_owned();
+    assert!(mark(vec![0, 1]).starts_with("labels:") && mark(vec![0, 1]) != mark(vec![1, 0]));
+}
+
+/// Files need no more than the mixture; more than readers of the format take is refused unread.
+#[test]
+fn what_a_file_may_lack_and_may_not_have() {
+    let good = to_bytes(&mixture(3), &Description::default());
+    let header = String::from_utf8_lossy(&good[8..]).into_owned();
+    let length = u64::from_le_bytes(good[..8].try_into().unwrap()) as usize;
+    let metadata = &header[header.find("{\"background\"").unwrap()..=header.find("},").unwrap()];
+    let plain = "{\"background\":\"true\",\"format\":\"vmfkit.mixture\",\"unknown\":\"text\",\"version\":\"1\"}";
+    let mut bytes = file(&header[..length].replace(metadata, plain), 0);
+    bytes.extend(&good[8 + length..]);
+    assert_eq!(from_bytes(&bytes).unwrap(), (mixture(3), Description::default()));
+    let mut long = vec![0; 100_000_009];
+    long[..8].copy_from_slice(&100_000_001u64.to_le_bytes());
+    assert!(refusal(&long).contains("a header must have at most 100000000 bytes, found: `100000001`"));
 }

@@ -1,0 +1,154 @@
+//! `OutlierTest`: p-values of a model's own draws are uniform, those of far rows are tiny.
+
+use crate::kolmogorov::uniformity_p_value;
+use crate::samples::{draw, on_threads, paper_mixture, random_mixture};
+use vmfkit::outlier::OutlierTest;
+use vmfkit::{Block, Error, Mixture, ProjectionLaw, VonMisesFisher};
+
+fn p_values(test: &OutlierTest, block: &Block) -> Vec<f64> {
+    let mut out = vec![f64::NAN; block.len()];
+    test.p_values(block, &mut out).unwrap();
+    out
+}
+
+/// Two broad components a right angle apart on the circle: there is no row that both find strange.
+fn circle() -> Mixture {
+    let along = |x, y| VonMisesFisher::new(vec![x, y], 1.0).unwrap();
+    Mixture::new(vec![0.5, 0.5], vec![along(1.0, 0.0), along(0.0, 1.0)]).unwrap()
+}
+
+fn of_one_concentration(mixture: Mixture, concentration: f64) -> Mixture {
+    let directions = mixture.components().iter().map(|c| c.mean_direction().to_vec());
+    let components = directions.map(|mu| VonMisesFisher::along(mu, concentration).unwrap()).collect();
+    Mixture::new(mixture.weights().to_vec(), components).unwrap()
+}
+
+/// A mixture, and whether its components overlap.
+fn mixtures() -> Vec<(Mixture, bool)> {
+    vec![
+        (random_mixture(1, 10, 30.0, 1), false),
+        (random_mixture(4, 20, 800.0, 2), false),
+        (of_one_concentration(random_mixture(50, 768, 1.0, 3), 300.0), false),
+        (paper_mixture(), false),
+        (circle(), true),
+        (random_mixture(3, 2, 3.0, 4), true),
+        (random_mixture(8, 3, 5.0, 5), true),
+        (random_mixture(6, 5, 10.0, 6), true),
+        (random_mixture(10, 40, 25.0, 7), true),
+    ]
+}
+
+/// Nine tests at a level of 1e-4: a false alarm in a thousand.
+#[test]
+fn p_values_of_draws_are_uniform() {
+    for (number, (mixture, overlapping)) in mixtures().into_iter().enumerate() {
+        let test = OutlierTest::new(&mixture, 1).unwrap();
+        assert_eq!(test.is_calibrated(), overlapping, "mixture {number}");
+        let rows: Vec<f64> = draw(&mixture, if mixture.dim() > 100 { 3000 } else { 20_000 }, 10 + number as u64);
+        let p_value = uniformity_p_value(p_values(&test, &Block::new(mixture.dim(), &rows).unwrap()));
+        assert!(p_value > 1e-4, "mixture {number}: {p_value}");
+    }
+}
+
+/// Of a million rows those flagged are as many as the level says: within 3.9 standard deviations, twice for each of four mixtures, a
+/// false alarm in a thousand.
+#[test]
+fn as_many_draws_are_flagged_as_the_level_says() {
+    let (count, batch) = (1_000_000, 100_000);
+    for mixture in [circle(), random_mixture(8, 3, 5.0, 5), random_mixture(6, 5, 10.0, 6), random_mixture(4, 8, 300.0, 2)] {
+        let test = OutlierTest::new(&mixture, 2).unwrap();
+        let mut flagged = [0.0; 2];
+        for part in 0..count / batch {
+            let mut rows = vec![0f64; batch * mixture.dim()];
+            mixture.fill(3, (part * batch) as u64, &mut rows, &mut vec![0; batch]).unwrap();
+            for p_value in p_values(&test, &Block::new(mixture.dim(), &rows).unwrap()) {
+                flagged[0] += f64::from(u8::from(p_value <= 0.01));
+                flagged[1] += f64::from(u8::from(p_value <= 0.001));
+            }
+        }
+        for (flagged, level) in flagged.into_iter().zip([0.01, 0.001]) {
+            let expected = level * count as f64;
+            let deviation = (expected * (1.0 - level)).sqrt();
+            assert!((flagged - expected).abs() < 3.9 * deviation, "d = {}: {flagged} of {expected}", mixture.dim());
+        }
+    }
+}
+
+/// Rows of the components are judged as if there were no background; its own rows stand out.
+#[test]
+fn a_background_makes_no_row_typical() {
+    let clusters = random_mixture(3, 10, 100.0, 8);
+    let mixture = clusters.clone().with_background(0.2).unwrap();
+    let (mut rows, mut labels) = (vec![0f64; 10 * 30_000], vec![0; 30_000]);
+    mixture.fill(9, 0, &mut rows, &mut labels).unwrap();
+    let block = Block::new(10, &rows).unwrap();
+    let test = OutlierTest::new(&mixture, 1).unwrap();
+    let found = p_values(&test, &block);
+    assert_eq!(found, p_values(&OutlierTest::new(&clusters, 1).unwrap(), &block));
+    let of = |background: bool| {
+        let rows = found.iter().zip(&labels).filter(move |(_, label)| (**label == 3) == background);
+        rows.map(|(p_value, _)| *p_value).collect::<Vec<_>>()
+    };
+    let p_value = uniformity_p_value(of(false));
+    assert!(p_value > 1e-4, "{p_value}");
+    let background = of(true);
+    let flagged = background.iter().filter(|p_value| **p_value < 0.001).count() as f64 / background.len() as f64;
+    assert!(flagged > 0.95, "{flagged}");
+}
+
+#[test]
+fn a_single_component_has_its_own_exact_tail() {
+    let mixture = random_mixture(1, 768, 700.0, 9);
+    let test = OutlierTest::new(&mixture, 1).unwrap();
+    let rows: Vec<f64> = draw(&mixture, 200, 1);
+    let mut strange: Vec<f64> = mixture.components()[0].mean_direction().iter().map(|x| -x).collect();
+    strange.extend(rows);
+    let block = Block::new(768, &strange).unwrap();
+    let mut deviations = vec![0.0; block.len()];
+    mixture.components()[0].deviations(&block, &mut deviations).unwrap();
+    let law = ProjectionLaw::new(768, 700.0).unwrap();
+    for (p_value, deviation) in p_values(&test, &block).into_iter().zip(&deviations) {
+        assert_eq!(p_value, law.deviation_survival(*deviation));
+    }
+}
+
+/// Away from a component on the side where no other is.
+#[test]
+fn p_values_fall_with_the_distance_and_far_rows_have_tiny_ones() {
+    let along = |x: f64, y: f64| VonMisesFisher::along(vec![x, y, 0.0], 200.0).unwrap();
+    let apart = Mixture::new(vec![0.5, 0.5], vec![along(1.0, 0.0), along(0.0, 1.0)]).unwrap();
+    let close = Mixture::new(vec![0.5, 0.5], vec![along(1.0, 0.0), along(1.0, 0.1)]).unwrap();
+    for (mixture, overlapping) in [(apart, false), (close, true)] {
+        let test = OutlierTest::new(&mixture, 1).unwrap();
+        assert_eq!(test.is_calibrated(), overlapping);
+        let rows: Vec<f64> = (0..=900).flat_map(|i| [(f64::from(i) * -1e-3).cos(), (f64::from(i) * -1e-3).sin(), 0.0]).collect();
+        let found = p_values(&test, &Block::new(3, &rows).unwrap());
+        assert!(found[20..].windows(2).all(|pair| pair[0] > pair[1]), "falling");
+        assert!(found[0] > 0.5 && found[900] < 1e-30 && found[900] > 0.0, "{} {}", found[0], found[900]);
+        // The tail beyond the angle, to a factor of a few where components overlap.
+        let ratio = found[900] / (-200.0 * (1.0 - 0.9f64.cos())).exp();
+        assert!((0.2..1.2).contains(&ratio), "{ratio}");
+    }
+}
+
+#[test]
+fn types_of_rows_and_threads_make_no_difference() {
+    let mixture = random_mixture(6, 5, 10.0, 6);
+    let rows: Vec<f32> = draw(&mixture, 1000, 1);
+    let wide: Vec<f64> = rows.iter().map(|x| f64::from(*x)).collect();
+    let (starts, columns): (Vec<usize>, Vec<u32>) = ((0..=1000).map(|row| 5 * row).collect(), (0..5000).map(|i| i % 5).collect());
+    let test = OutlierTest::new(&mixture, 1).unwrap();
+    let single = p_values(&test, &Block::new(5, &rows).unwrap());
+    let double = p_values(&test, &Block::new(5, &wide).unwrap());
+    let sparse = p_values(&test, &Block::sparse(5, &starts, &columns, &rows).unwrap());
+    for ((x, y), z) in single.iter().zip(&double).zip(&sparse) {
+        assert!((x / y - 1.0).abs() < 1e-9 && (z / y - 1.0).abs() < 1e-9, "{x} {y} {z}");
+    }
+    let block = Block::new(5, &rows).unwrap();
+    for threads in [1, 3] {
+        assert_eq!(on_threads(threads, || p_values(&OutlierTest::new(&mixture, 1).unwrap(), &block)), single);
+    }
+    assert_ne!(p_values(&OutlierTest::new(&mixture, 2).unwrap(), &block), single);
+    let error = test.p_values(&Block::new(2, &[1.0, 0.0]).unwrap(), &mut [0.0]).unwrap_err();
+    assert_eq!(error, Error::DimensionMismatch { expected: 5, found: 2 });
+}
