@@ -183,7 +183,7 @@ fn append_lists(
         }
         DataType::FixedSizeList(_, length) => {
             lengths(&|_| *length as usize)?;
-            array.as_fixed_size_list().values().slice(array.as_fixed_size_list().value_offset_at(0) as usize, array.len() * dim)
+            array.as_fixed_size_list().values().slice(array.as_fixed_size_list().value_offset_at(0), array.len() * dim)
         }
         other => unreachable!("a column that was chosen for its lists is {other}"),
     };

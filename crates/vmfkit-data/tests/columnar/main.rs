@@ -2,6 +2,7 @@
 
 use std::io::{self, Write};
 use std::path::Path;
+use std::slice;
 use std::sync::{Arc, Mutex};
 use vmfkit_data::{
     Batch, Column, ColumnData, ColumnKind, Element, Error, IdKind, Ids, OutputFormat, Result, RowLayout, RowWriter, Sink,
@@ -92,8 +93,8 @@ fn npy(columns: &[Column], rows: Option<u64>, data: &[ColumnData]) -> Result<Vec
 #[test]
 fn an_npy_file_is_the_same_whether_rows_are_announced_or_not() {
     let (labels, numbers) = (Column::new("label", ColumnKind::I64), Column::new("x", ColumnKind::F32));
-    let one = npy(&[labels.clone()], None, &[ColumnData::I64(&[5, -6])]).unwrap();
-    assert_eq!(one, npy(&[labels.clone()], Some(4), &[ColumnData::I64(&[5, -6])]).unwrap());
+    let one = npy(slice::from_ref(&labels), None, &[ColumnData::I64(&[5, -6])]).unwrap();
+    assert_eq!(one, npy(slice::from_ref(&labels), Some(4), &[ColumnData::I64(&[5, -6])]).unwrap());
     assert_eq!(one.len(), 128 + 4 * 8);
     assert!(String::from_utf8_lossy(&one).contains("{'descr': '<i8', 'fortran_order': False, 'shape': (4,), }"));
     let data = [ColumnData::I64(&[5, -6]), ColumnData::F32(&[0.5, 0.25])];
@@ -118,7 +119,7 @@ fn tables_that_do_not_fit_are_refused() {
         "an .npy file holds numbers, found a column of texts: `name`\nhint: leave it out, or write .parquet or .csv"
     );
     assert_eq!(
-        refused(OutputFormat::Safetensors, &[label.clone()], &[]),
+        refused(OutputFormat::Safetensors, slice::from_ref(&label), &[]),
         "a table must be written as parquet, arrow, csv, tsv, jsonl or npy, found: `safetensors`"
     );
     let columns = [label, name];
