@@ -54,7 +54,7 @@ fn install_handler() {
         // Without a handler an interrupt leaves partial files behind, nothing worse.
         let _ = ctrlc::set_handler(|| {
             if PATIENT.load(Ordering::SeqCst) && !ASKED.swap(true, Ordering::SeqCst) {
-                output::note("\ninterrupted: finishing this pass and writing what there is; again to stop at once");
+                output::note("\ninterrupted: finishing these rows and writing what there is; again to stop at once");
                 return;
             }
             // Locked to the end: no file appears any more.

@@ -226,23 +226,24 @@ impl Source for RowSource {
 
     fn read_block(&mut self) -> vmfkit::Result<Option<Block<'_>>> {
         let RowSource { source, weights, rows, weight, .. } = self;
+        let weights = weights.as_ref();
         let first = usize::try_from(*rows).unwrap_or(usize::MAX);
-        let found = weights.as_ref().map(|(_, weights)| weights.len());
-        let Some(mut block) = source.read_block()? else {
-            return match found {
-                Some(found) if found != first => Err(Error::WeightCount { rows: first, found }),
-                _ => Ok(None),
-            };
+        let in_weight_file = |error| match weights {
+            Some((name, _)) => Error::read(WeightFile { name: name.clone(), error }),
+            None => error,
         };
-        *rows += block.len() as u64;
-        if let Some((name, weights)) = weights {
-            let part = weights.get(first..first + block.len());
-            let part = part.ok_or(Error::WeightCount { rows: first + block.len(), found: weights.len() })?;
+        let found = weights.map_or(first, |(_, weights)| weights.len());
+        let Some(mut block) = source.read_block()? else {
+            return if found == first { Ok(None) } else { Err(in_weight_file(Error::WeightCount { rows: first, found })) };
+        };
+        let last = first + block.len();
+        *rows = last as u64;
+        if let Some((_, weights)) = weights {
+            // How many rows there are is not known before their end.
+            let part = weights.get(first..last).ok_or_else(|| in_weight_file(Error::WeightCount { rows: last, found }))?;
             block = block.with_weights(part).map_err(|error| match error {
-                Error::Weight { row, value } => {
-                    Error::read(WeightFile { name: name.clone(), error: Error::Weight { row: row + first, value } })
-                }
-                other => other,
+                Error::Weight { row, value } => in_weight_file(Error::Weight { row: row + first, value }),
+                other => in_weight_file(other),
             })?;
         }
         *weight += block.weights().map_or(block.len() as f64, |weights| weights.iter().sum());

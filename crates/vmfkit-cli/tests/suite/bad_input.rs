@@ -57,7 +57,7 @@ fn broken_arrays_are_named() {
     let whole = rows(2, &[0.6, 0.8]);
     let cases: Vec<(Vec<u8>, &str)> = vec![
         (vec![], "begins with `\\x93NUMPY`, found: ``"),
-        (b"PK\x03\x04zip".to_vec(), "begins with `\\x93NUMPY`, found: `PK\\x03\\x04zip`"),
+        (b"PK\x03\x04zip".to_vec(), "the zip archive cannot be read"),
         (whole[..7].to_vec(), "the file's length is: `7`"),
         (whole[..9].to_vec(), "the file's length is: `9`"),
         (whole[..30].to_vec(), "the header must end within the file"),
@@ -97,7 +97,7 @@ fn arrays_of_other_kinds_are_named() {
 fn unreadable_files_are_named() {
     let workspace = Workspace::new();
     workspace.run("fit missing.npy").refused(&["missing.npy: cannot be read: "]);
-    workspace.run("fit .").refused(&[".: cannot be read: "]);
+    workspace.run("fit .").refused(&[".: the folder must hold a file of a known format, others in it: `0`"]);
     workspace.run("constants --from missing.csv").refused(&["missing.csv: cannot be read: "]);
 }
 

@@ -100,22 +100,31 @@ mod linux {
         }
     }
 
+    fn wait_for_file(workspace: &Workspace, name: &str) {
+        let start = Instant::now();
+        while !workspace.path(name).exists() {
+            assert!(start.elapsed() < Duration::from_secs(60), "{name} appears");
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    }
+
     #[test]
     fn an_interrupted_fit_writes_what_it_has() {
         let workspace = Workspace::new();
         workspace.run("sample --dim 5 -k 20 -n 2000 -o x.npy").success();
         let mut command = workspace.command();
-        command.args("fit x.npy -k 3 --method sgd --max-passes 100000000 --json -o m.safetensors --labels l.npy".split(' '));
+        command.args("fit x.npy -k 3 --method sgd --max-passes 100000000 --json".split(' '));
+        command.args("-o m.safetensors --labels l.npy --checkpoint c".split(' '));
         let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-        wait_for_names(&workspace, 3);
+        wait_for_file(&workspace, "c");
         interrupt(&child);
         let output = child.wait_with_output().unwrap();
         assert_eq!(output.status.code(), Some(130));
         let message = String::from_utf8(output.stderr).unwrap();
-        assert!(message.contains("interrupted: finishing this pass") && !message.contains("error"), "{message}");
+        assert!(message.contains("interrupted: finishing these rows") && !message.contains("error"), "{message}");
         let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
         assert_eq!(report["status"], "stopped");
-        assert_eq!(workspace.names(), ["l.npy", "m.safetensors", "x.npy"]);
+        assert_eq!(workspace.names(), ["c", "l.npy", "m.safetensors", "x.npy"]);
         let again = workspace.run("fit x.npy -k 3 --start model:m.safetensors --max-passes 1 --json").json();
         assert_eq!(again["passes"], 1);
     }
@@ -123,13 +132,13 @@ mod linux {
     #[test]
     fn a_second_interrupt_ends_a_fit_at_once() {
         let workspace = Workspace::new();
-        workspace.run("sample --dim 100 -k 1 -n 20000 -o x.npy").success();
+        workspace.run("sample --dim 100 -k 1 -n 70000 -o x.npy").success();
         workspace.write("m.safetensors", "before");
         let mut command = workspace.command();
-        // Seconds pass before the first pass is over.
-        command.args("fit x.npy -k 4000 -o m.safetensors".split(' ')).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let child = command.spawn().unwrap();
-        wait_for_names(&workspace, 3);
+        // Seconds pass before the first rows are done.
+        command.args("fit x.npy -k 20000 --start random -o m.safetensors --checkpoint c".split(' '));
+        let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        wait_for_file(&workspace, "c");
         interrupt(&child);
         std::thread::sleep(Duration::from_millis(300));
         interrupt(&child);
@@ -137,7 +146,7 @@ mod linux {
         assert_eq!((output.status.code(), output.stdout), (Some(130), vec![]));
         assert_eq!(
             (workspace.names(), workspace.read("m.safetensors")),
-            (vec!["m.safetensors".to_owned(), "x.npy".to_owned()], b"before".to_vec())
+            (["c", "m.safetensors", "x.npy"].map(str::to_owned).to_vec(), b"before".to_vec())
         );
     }
 }

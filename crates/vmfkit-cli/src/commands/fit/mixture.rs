@@ -69,9 +69,10 @@ impl Fit {
         self.check_outputs()?;
         let method = self.method_with_settings(method);
         let mut source = self.open(&method, components)?;
+        let unwritten = Mutex::new(None);
         let mut fitter = self.fitter(&method, source.dim())?;
         if let Some(path) = checkpoint {
-            fitter = self.with_checkpoint(fitter, path)?;
+            fitter = self.with_checkpoint(fitter, path, &unwritten)?;
         }
         let used = fitter.maximisation_used();
         interrupt::be_patient();
@@ -82,7 +83,7 @@ impl Fit {
             .watch(|_, pass, _| lock().pass(pass))
             .progress(|progress| lock().rows(progress))
             .fit_source(&mut source)
-            .map_err(|error| source.explain(error))?;
+            .map_err(|error| unwritten.lock().expect("no callback panics").take().unwrap_or_else(|| source.explain(error)))?;
 
         let description = Description::of(&fit);
         if let Some(path) = output {
@@ -136,9 +137,18 @@ impl Fit {
     }
 
     /// The same fit, which remembers itself in a file, and goes on from there if that is asked for.
-    fn with_checkpoint<'a>(&self, fitter: Fitter<'a>, path: &'a Path) -> Result<Fitter<'a>> {
+    fn with_checkpoint<'a>(
+        &self,
+        fitter: Fitter<'a>,
+        path: &'a Path,
+        unwritten: &'a Mutex<Option<anyhow::Error>>,
+    ) -> Result<Fitter<'a>> {
         let save = move |checkpoint: &Checkpoint| {
-            write(path, checkpoint.to_bytes()).map_err(|error| vmfkit::Error::read(Unwritten(error)))
+            write(path, checkpoint.to_bytes()).map_err(|error| {
+                let failed = vmfkit::Error::read(std::io::Error::other("the checkpoint cannot be written"));
+                *unwritten.lock().expect("no callback panics") = Some(error);
+                failed
+            })
         };
         let fitter = fitter.checkpoint(save);
         match (path.exists(), self.mixture.resume) {
@@ -182,11 +192,6 @@ impl Fit {
         Ok(evaluation)
     }
 }
-
-/// A checkpoint could not be written: exit code 1, like every result.
-#[derive(Debug, thiserror::Error)]
-#[error("{0:#}")]
-pub struct Unwritten(anyhow::Error);
 
 fn write(path: &Path, bytes: Vec<u8>) -> Result<()> {
     let mut output = Output::create(path)?;
