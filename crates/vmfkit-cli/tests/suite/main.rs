@@ -1,6 +1,7 @@
 //! Runs the built command as a user would.
 
 mod bad_input;
+mod big_data;
 mod compare;
 mod constants;
 mod demo;

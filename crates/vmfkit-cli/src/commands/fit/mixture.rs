@@ -89,10 +89,10 @@ impl Fit {
         if let Some(path) = output {
             write(path, model_file::to_bytes(&fit.mixture, &description))?;
         }
-        // Whoever interrupts wants no more passes than they have asked for.
-        let evaluation = match interrupt::asked() && labels.is_none() {
-            true => None,
-            false => Some(self.evaluate(&fit.mixture, &mut source)?),
+        // Whoever interrupts wants no more passes than they have asked for, and a pipe that was read once gives none.
+        let evaluation = match labels.is_some() || source.can_rewind() && !interrupt::asked() {
+            true => Some(self.evaluate(&fit.mixture, &mut source)?),
+            false => None,
         };
         source.note_rescaled();
         let rows =
@@ -130,7 +130,8 @@ impl Fit {
             models + 2 * rows * dim * 4
         };
         let mut source = self.rows.open(beside)?;
-        if source.can_rewind() || !method.is_online() || self.stop(method).passes > 1 {
+        let once = method.is_online() && self.stop(method).passes == 1 && self.mixture.labels.is_none();
+        if source.can_rewind() || !once {
             source.hold()?;
         }
         Ok(source)
@@ -271,7 +272,7 @@ struct Report {
     components: u32,
     fit: train::Fit,
     description: Description,
-    /// None if the fit was interrupted.
+    /// None if the fit was interrupted, or the rows came once.
     evaluation: Option<Evaluation>,
     free_parameters: usize,
 }

@@ -1,0 +1,195 @@
+//! Files larger than memory, in many parts, and fits that are cut short.
+
+use crate::Workspace;
+use std::process::Stdio;
+
+/// A model file does not tell in which format or in how many parts the rows were.
+#[test]
+fn formats_and_parts_do_not_change_a_model() {
+    let workspace = Workspace::new();
+    let fit = |data: &str| {
+        workspace.run(&format!("fit {data} -k 2 --seed 3 -o m.safetensors")).success();
+        workspace.read("m.safetensors")
+    };
+    workspace.run("sample --dim 7 -k 5 -n 3000 --dtype f64 -o whole.csv").success();
+    let text = String::from_utf8(workspace.read("whole.csv")).unwrap();
+    let lines: Vec<&str> = text.lines().filter(|line| line.starts_with(|c: char| c == '-' || c.is_ascii_digit())).collect();
+    assert_eq!(lines.len(), 3000);
+    std::fs::create_dir(workspace.path("parts")).unwrap();
+    for (number, part) in lines.chunks(700).enumerate() {
+        workspace.write(&format!("parts/{number}.csv"), part.join("\n"));
+    }
+    let jsonl: String = lines.iter().map(|line| format!("[{line}]\n")).collect();
+    workspace.write("whole.jsonl", jsonl);
+    let whole = fit("whole.csv");
+    for data in ["parts", "parts/*.csv", "parts/0.csv parts/1.csv parts/2.csv parts/3.csv parts/4.csv", "whole.jsonl"] {
+        assert!(fit(data) == whole, "{data}");
+    }
+}
+
+#[test]
+fn a_pipe_is_held_for_em_and_read_once_by_online_em() {
+    let workspace = Workspace::new();
+    workspace.run("sample --dim 4 -k 9 -n 5000 -o x.npy").success();
+    let rows = workspace.read("x.npy");
+    let piped = workspace.run_with_input("fit - -k 3 --seed 1 -o piped.safetensors", &rows);
+    assert!(piped.success().contains("standard input: 5000 rows"));
+    workspace.run("fit x.npy -k 3 --seed 1 -o file.safetensors").success();
+    assert!(workspace.read("piped.safetensors") == workspace.read("file.safetensors"));
+    let online = "fit - -k 3 --method online --max-passes 1 -o once.safetensors";
+    // What was read once is not there for a last look.
+    let once = workspace.run_with_input(online, &rows).success();
+    assert!(once.contains("after 1 pass"), "{once}");
+    let labelled = format!("{online} --labels l.npy");
+    workspace.run_with_input(&labelled, &rows).success();
+    assert!(workspace.read("l.npy").len() > 5000);
+}
+
+#[test]
+fn memory_that_is_too_small_is_refused_with_what_it_takes() {
+    let workspace = Workspace::new();
+    workspace.run("sample --dim 40 -k 9 -n 500 -o x.npy").success();
+    workspace.run("fit x.npy -k 3 --memory 5MB").refused(&["this work takes at least", "found: `--memory 5 MB`"]);
+    workspace.run("fit x.npy -k 3 --memory 5parsec").refused(&["the unit is none of"]);
+}
+
+#[test]
+fn a_checkpoint_is_not_overwritten_by_accident() {
+    let workspace = Workspace::new();
+    workspace.run("sample --dim 4 -k 9 -n 500 -o x.npy").success();
+    workspace.run("fit x.npy -k 3 --checkpoint c -o a.safetensors").success();
+    workspace.run("fit x.npy -k 3 --checkpoint c").refused(&["c: a checkpoint is there already\nhint: `--resume` goes on"]);
+    workspace.run("fit x.npy -k 3 --resume").refused(&["--checkpoint"]);
+    // An ended fit is ended.
+    workspace.run("fit x.npy -k 3 --checkpoint c --resume -o b.safetensors").success();
+    assert!(workspace.read("a.safetensors") == workspace.read("b.safetensors"));
+    workspace.run("fit x.npy -k 4 --checkpoint c --resume").refused(&["components"]);
+    workspace.run("fit x.npy -k 3 --seed 9 --checkpoint c --resume").refused(&["seed"]);
+    workspace.write("c", &workspace.read("c")[..900]);
+    workspace.run("fit x.npy -k 3 --checkpoint c --resume").refused(&["c: these bytes are no checkpoint"]);
+    let new = workspace.run("fit x.npy -k 3 --checkpoint d --resume");
+    assert!(new.stderr.contains("d: there is no checkpoint yet"), "{}", new.stderr);
+    new.success();
+}
+
+#[cfg(target_os = "linux")]
+mod linux {
+    use super::*;
+    use std::process::{Child, Command};
+    use std::time::{Duration, Instant};
+
+    fn wait_until(what: &str, mut is: impl FnMut() -> bool) {
+        let start = Instant::now();
+        while !is() {
+            assert!(start.elapsed() < Duration::from_secs(120), "{what}");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    /// Killed again and again, at moments spread over writing and computing, a fit ends as one that was left alone.
+    #[test]
+    fn a_killed_fit_is_resumed_to_the_same_bytes() {
+        let workspace = Workspace::new();
+        workspace.run("sample --dim 20 -k 4 -n 30000 -o x.npy").success();
+        for (method, passes) in [("em", 40), ("sgd", 12), ("online", 15), ("stochastic", 30)] {
+            let fit = format!("fit x.npy -k 12 --method {method} --max-passes {passes} --tolerance 0 --restarts 2 --seed 5");
+            workspace.run(&format!("{fit} -o whole.safetensors")).success();
+            let checkpoint = format!("{method}.checkpoint");
+            let mut kills = 0;
+            for round in 0..40 {
+                let mut command = workspace.command();
+                command.args(fit.split(' ')).args(["--checkpoint", &checkpoint, "--resume", "-o", "resumed.safetensors"]);
+                let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+                let before = std::fs::read(workspace.path(&checkpoint)).unwrap_or_default();
+                // It must come further than the last one, or this test would never end.
+                wait_until("the checkpoint moves on", || {
+                    child.try_wait().unwrap().is_some()
+                        || std::fs::read(workspace.path(&checkpoint)).is_ok_and(|now| now != before)
+                });
+                std::thread::sleep(Duration::from_micros(700 * round));
+                // On this system: kill -9. It may have ended by itself.
+                child.kill().ok();
+                if child.wait().unwrap().success() {
+                    break;
+                }
+                kills += 1;
+            }
+            workspace.run(&format!("{fit} --checkpoint {checkpoint} --resume -o resumed.safetensors")).success();
+            assert!(kills > 3, "{method}: killed {kills} times");
+            assert!(workspace.read("resumed.safetensors") == workspace.read("whole.safetensors"), "{method}");
+        }
+    }
+
+    /// The most memory that a command has had.
+    fn peak_memory(child: &mut Child) -> u64 {
+        let mut peak = 0;
+        while child.try_wait().unwrap().is_none() {
+            let status = std::fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap_or_default();
+            let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+            let kilobytes = line.and_then(|line| line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok());
+            peak = peak.max(kilobytes.unwrap_or(0) * 1024);
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        peak
+    }
+
+    /// A file of eight times the memory, by every method; the peak is that of the whole process.
+    #[test]
+    fn memory_is_kept_to_on_a_file_eight_times_as_large() {
+        let workspace = Workspace::new();
+        workspace.run("sample --dim 128 -k 40 -n 800000 -o x.npy").success();
+        let size = std::fs::metadata(workspace.path("x.npy")).unwrap().len();
+        let memory = 50_000_000;
+        assert!(size > 8 * memory);
+        for options in ["-k 8", "-k 8 --method kmeans", "-k 8 --method online", "-k 8 --method sgd --batch 4096", ""] {
+            let mut command = workspace.command();
+            command.args("fit x.npy --memory 50MB".split(' ')).args(options.split_whitespace());
+            if !options.is_empty() {
+                command.args(["--max-passes", "2"]);
+            }
+            let mut child = command.stdout(Stdio::null()).spawn().unwrap();
+            let peak = peak_memory(&mut child);
+            assert!(child.wait().unwrap().success(), "{options}");
+            assert!(peak > 1_000_000 && peak <= memory, "{options}: {peak} bytes");
+        }
+    }
+
+    /// Between two passes the file loses rows: an error that names it, and a checkpoint from which the whole file is fitted.
+    #[test]
+    fn a_file_that_shrinks_between_passes_costs_one_pass() {
+        let workspace = Workspace::new();
+        workspace.run("sample --dim 64 -k 20 -n 400000 -o x.npy").success();
+        let whole = workspace.read("x.npy");
+        let fit = "fit x.npy -k 20 --max-passes 8 --tolerance 0 --memory 60MB";
+        workspace.run(&format!("{fit} -o whole.safetensors")).success();
+        let mut command = workspace.command();
+        command.args(fit.split(' ')).args(["--checkpoint", "c"]).stdout(Stdio::null()).stderr(Stdio::piped());
+        let child = command.spawn().unwrap();
+        wait_until("the first checkpoint", || workspace.path("c").exists());
+        std::fs::File::options().write(true).open(workspace.path("x.npy")).unwrap().set_len(whole.len() as u64 / 2).unwrap();
+        let output = child.wait_with_output().unwrap();
+        let message = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{message}");
+        assert!(message.starts_with("error: x.npy: "), "{message}");
+        workspace.write("x.npy", &whole);
+        workspace.run(&format!("{fit} --checkpoint c --resume -o resumed.safetensors")).success();
+        assert!(workspace.read("resumed.safetensors") == workspace.read("whole.safetensors"));
+    }
+
+    #[test]
+    fn a_checkpoint_on_a_full_disk_is_an_error_and_leaves_the_last_one() {
+        let workspace = Workspace::new();
+        workspace.run("sample --dim 50 -k 20 -n 4000 -o x.npy").success();
+        workspace.run("fit x.npy -k 40 --max-passes 3 --tolerance 0 --checkpoint c").success();
+        let before = workspace.read("c");
+        // A limit on file sizes stands for the full disk; its signal is ignored so that the write fails instead.
+        let script = "trap '' XFSZ; ulimit -f 8; exec \"$0\" fit x.npy -k 40 --max-passes 3 --tolerance 0 --checkpoint d";
+        let mut command = Command::new("sh");
+        command.args(["-c", script, env!("CARGO_BIN_EXE_vmf")]).current_dir(workspace.path("."));
+        let output = command.output().unwrap();
+        let message = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(1), "{message}");
+        assert!(message.starts_with("error: d: cannot be written: "), "{message}");
+        assert_eq!((workspace.names(), workspace.read("c")), (vec!["c".to_owned(), "x.npy".to_owned()], before));
+    }
+}
