@@ -1,0 +1,13 @@
+//! A checkpoint of any bytes: refused, or written again to the same bytes.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use vmfkit::train::Checkpoint;
+
+fuzz_target!(|bytes: &[u8]| {
+    if let Ok(checkpoint) = Checkpoint::from_bytes(bytes) {
+        let written = checkpoint.to_bytes();
+        let again = Checkpoint::from_bytes(&written).expect("what was written can be read");
+        assert_eq!(again.to_bytes(), written);
+    }
+});

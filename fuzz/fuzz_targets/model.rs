@@ -1,0 +1,14 @@
+//! A model file of any bytes: what is accepted can be used, and is written and read again to the same bytes.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use vmfkit::model_file::{from_bytes, to_bytes};
+
+fuzz_target!(|bytes: &[u8]| {
+    if let Ok((mixture, description)) = from_bytes(bytes) {
+        let written = to_bytes(&mixture, &description);
+        let (again, same) = from_bytes(&written).expect("what was written can be read");
+        assert_eq!(mixture, again);
+        assert_eq!(to_bytes(&again, &same), written);
+    }
+});

@@ -1,0 +1,18 @@
+//! A `.npy` file of any bytes: read as rows and as labels, or refused.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use vmfkit_data::npy::Reader;
+
+fuzz_target!(|bytes: &[u8]| {
+    let length = bytes.len() as u64;
+    if let Ok(reader) = Reader::new(bytes, length) {
+        let count = reader.header().shape.iter().product::<usize>();
+        if let Ok(values) = reader.into_values() {
+            assert_eq!(values.into_f64().len(), count);
+        }
+    }
+    if let Ok(reader) = Reader::new(bytes, length) {
+        let _ = reader.into_labels();
+    }
+});

@@ -1,0 +1,16 @@
+//! Any bytes through a pipe, in the format that they seem to have: rows or an error.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use std::io::Cursor;
+use vmfkit::source::Source;
+use vmfkit_data::{Options, open_stream};
+
+fuzz_target!(|bytes: &[u8]| {
+    let options = Options::new().rescale(true).block_rows(64);
+    let Ok(mut source) = open_stream(Cursor::new(bytes.to_vec()), "bytes", &options) else { return };
+    let dim = source.dim();
+    while let Ok(Some(block)) = source.read_block() {
+        assert!((1..=64).contains(&block.len()) && block.dim() == dim);
+    }
+});
