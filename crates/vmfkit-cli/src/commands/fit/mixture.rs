@@ -7,7 +7,8 @@ use crate::interrupt::{self, Interrupted};
 use crate::output::{self, Output};
 use crate::progress::Progress;
 use crate::rows::{RowSource, Seen};
-use anyhow::{Context, Result, bail};
+use crate::state;
+use anyhow::{Result, bail};
 use rayon::prelude::*;
 use serde_json::{Value, json};
 use std::ops::ControlFlow;
@@ -54,13 +55,19 @@ pub struct Wishes {
     labels: Option<PathBuf>,
     /// After each pass write all that is needed to go on with the fit to this file
     #[arg(long, value_name = "FILE", requires = "components")]
-    checkpoint: Option<PathBuf>,
+    pub checkpoint: Option<PathBuf>,
+    /// Make only the start and write it as a checkpoint, from which `vmf accumulate` and `vmf maximise` go on
+    #[arg(long, requires = "checkpoint", conflicts_with_all = ["output", "labels", "resume"])]
+    pub start_only: bool,
+    /// Rows a block, which decide the last digits of a fit [default: 8 million numbers, at most 65536 rows]
+    #[arg(long, value_name = "ROWS", value_parser = clap::value_parser!(u32).range(1..), requires = "components")]
+    block: Option<u32>,
     /// Go on with the fit of the checkpoint, if that is there; it ends as if it had never been interrupted
     #[arg(long, requires = "checkpoint")]
     resume: bool,
     /// Show no progress
     #[arg(long, short, requires = "components")]
-    quiet: bool,
+    pub quiet: bool,
 }
 
 impl Fit {
@@ -86,7 +93,7 @@ impl Fit {
 
         let description = Description::of(&fit);
         if let Some(path) = output {
-            write(path, model_file::to_bytes(&fit.mixture, &description))?;
+            output::write_file(path, model_file::to_bytes(&fit.mixture, &description))?;
         }
         // Whoever interrupts wants no more passes than they have asked for.
         let evaluation = match interrupt::asked() && labels.is_none() {
@@ -104,7 +111,7 @@ impl Fit {
     }
 
     /// Refuses, before the work, what could not be written after it.
-    fn check_outputs(&self) -> Result<()> {
+    pub(super) fn check_outputs(&self) -> Result<()> {
         let Wishes { output, labels, checkpoint, .. } = &self.mixture;
         let files = [("-o", output), ("--labels", labels), ("--checkpoint", checkpoint)];
         let files: Vec<_> = files.into_iter().filter_map(|(option, path)| Some((option, path.as_deref()?))).collect();
@@ -122,23 +129,27 @@ impl Fit {
 
     /// The rows, held in memory if there is room and need.
     fn open(&self, method: &Method, components: u32) -> Result<RowSource> {
-        let beside = |dim: u64| {
-            let rows = self.steps.sample.map_or_else(|| (64 * u64::from(components)).max(8192), |rows| rows as u64);
-            // Statistics of each thread and of the pass, mixtures, what a rule remembers; and the sample, twice while it is gathered.
-            let models = 8 * u64::from(components) * dim * (2 * rayon::current_num_threads() as u64 + 8);
-            models + 2 * rows * dim * 4
-        };
-        let mut source = self.rows.open(beside)?;
+        let mut source = self.open_rows(components)?;
         if source.can_rewind() || !method.is_online() || self.stop(method).passes > 1 {
             source.hold()?;
         }
         Ok(source)
     }
 
+    pub(super) fn open_rows(&self, components: u32) -> Result<RowSource> {
+        let beside = |dim: u64| {
+            let rows = self.steps.sample.map_or_else(|| (64 * u64::from(components)).max(8192), |rows| rows as u64);
+            // Statistics of each thread and of the pass, mixtures, what a rule remembers; and the sample, twice while it is gathered.
+            let models = 8 * u64::from(components) * dim * (2 * rayon::current_num_threads() as u64 + 8);
+            models + 2 * rows * dim * 4
+        };
+        self.rows.open_in_blocks(self.mixture.block, beside)
+    }
+
     /// The same fit, which remembers itself in a file, and goes on from there if that is asked for.
     fn with_checkpoint<'a>(&self, fitter: Fitter<'a>, path: &'a Path) -> Result<Fitter<'a>> {
         let save = move |checkpoint: &Checkpoint| {
-            write(path, checkpoint.to_bytes()).map_err(|error| vmfkit::Error::read(Unwritten(error)))
+            output::write_file(path, checkpoint.to_bytes()).map_err(|error| vmfkit::Error::read(Unwritten(error)))
         };
         let fitter = fitter.checkpoint(save);
         match (path.exists(), self.mixture.resume) {
@@ -147,16 +158,20 @@ impl Fit {
                 output::note(format_args!("{}: there is no checkpoint yet, so the fit begins", path.display()));
                 Ok(fitter)
             }
-            (true, false) => bail!(
+            (true, false) => self.refuse_checkpoint(path).map(|()| fitter),
+            (true, true) => Ok(fitter.resume(state::read_checkpoint(path)?)),
+        }
+    }
+
+    /// A fit that begins leaves the checkpoint of another alone.
+    pub(super) fn refuse_checkpoint(&self, path: &Path) -> Result<()> {
+        if path.exists() {
+            bail!(
                 "{}: a checkpoint is there already\nhint: `--resume` goes on with its fit; to begin another, remove it",
                 path.display()
-            ),
-            (true, true) => {
-                let bytes = std::fs::read(path).context("cannot be read").with_context(|| path.display().to_string())?;
-                let checkpoint = Checkpoint::from_bytes(&bytes).with_context(|| path.display().to_string())?;
-                Ok(fitter.resume(checkpoint))
-            }
+            );
         }
+        Ok(())
     }
 
     /// One more pass, for what the report says; and the labels, if they are wanted.
@@ -177,7 +192,7 @@ impl Fit {
         };
         let evaluation = evaluate(source).map_err(|error| source.explain(error))?;
         if let Some(path) = &self.mixture.labels {
-            write(path, label_file(path, &labels))?;
+            output::write_file(path, label_file(path, &labels))?;
         }
         Ok(evaluation)
     }
@@ -187,12 +202,6 @@ impl Fit {
 #[derive(Debug, thiserror::Error)]
 #[error("{0:#}")]
 pub struct Unwritten(anyhow::Error);
-
-fn write(path: &Path, bytes: Vec<u8>) -> Result<()> {
-    let mut output = Output::create(path)?;
-    output.write(bytes)?;
-    output.finish()
-}
 
 /// Component numbers as an array, or a line each.
 fn label_file(path: &Path, labels: &[u32]) -> Vec<u8> {
@@ -206,7 +215,7 @@ fn label_file(path: &Path, labels: &[u32]) -> Vec<u8> {
 }
 
 /// Shows a fit to a person at a terminal, and ends it if they ask for it.
-struct Watch {
+pub(super) struct Watch {
     progress: Progress,
     restarts: usize,
     passes_at_most: usize,
@@ -219,7 +228,7 @@ struct Watch {
 }
 
 impl Watch {
-    fn new(visible: bool, restarts: usize, passes_at_most: usize, rows: Option<u64>) -> Self {
+    pub fn new(visible: bool, restarts: usize, passes_at_most: usize, rows: Option<u64>) -> Self {
         let progress = Progress::new(visible);
         Watch { progress, restarts, passes_at_most, rows, rows_in_all: 0, rows_before: 0, objective: None }
     }
@@ -230,7 +239,7 @@ impl Watch {
         asked()
     }
 
-    fn rows(&mut self, at: train::Progress) -> ControlFlow<()> {
+    pub fn rows(&mut self, at: train::Progress) -> ControlFlow<()> {
         // Rows of the next pass are counted from 0 again.
         self.rows_in_all += if at.rows >= self.rows_before { at.rows - self.rows_before } else { at.rows };
         self.rows_before = at.rows;
