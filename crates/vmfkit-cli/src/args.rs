@@ -1,6 +1,6 @@
 //! What may be written behind `vmf`.
 
-use crate::commands::{compare, constants, demo, fit, sample, select};
+use crate::commands::{accumulate, compare, constants, demo, fit, maximise, merge, sample, select};
 use clap::{Parser, Subcommand};
 
 const EXAMPLES: &str = "\
@@ -12,6 +12,7 @@ Examples:
   vmf fit x.npy -k 10 -o model.safetensors                     fit a mixture of 10 densities
   vmf select x.npy -k 2:20                                     how many components?
   vmf compare truth.npy found.npy                              how well do two labelings agree?
+  vmf accumulate state.ckpt part.npy -o part.stats             a part of a pass, for fits by many machines (docs/clusters.md)
 
 Exit codes:
   0    success (also when the reader of a pipe has gone)
@@ -48,4 +49,10 @@ pub enum Command {
     Select(select::Select),
     /// Compare two labelings of the same rows: adjusted Rand index, mutual information, V, best matching
     Compare(compare::Compare),
+    /// Make the statistics of some rows under the state of a fit: one part of a pass
+    Accumulate(accumulate::Accumulate),
+    /// Add the statistics of several parts of a pass, in the order given
+    Merge(merge::Merge),
+    /// Make the step of a fit from the statistics of all parts of a pass
+    Maximise(maximise::Maximise),
 }

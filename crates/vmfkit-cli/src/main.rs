@@ -10,6 +10,7 @@ mod model;
 mod output;
 mod progress;
 mod rows;
+mod state;
 
 use anyhow::Context;
 use args::{Arguments, Command};
@@ -44,5 +45,8 @@ fn run(arguments: &Arguments) -> anyhow::Result<()> {
         Command::Fit(fit) => fit.run(),
         Command::Select(select) => select.run(),
         Command::Compare(compare) => compare.run(),
+        Command::Accumulate(accumulate) => accumulate.run(),
+        Command::Merge(merge) => merge.run(),
+        Command::Maximise(maximise) => maximise.run(),
     }
 }

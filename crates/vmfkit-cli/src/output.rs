@@ -93,6 +93,13 @@ pub fn is_same_file(one: &Path, other: &Path) -> bool {
     place(one).is_some_and(|place_of_one| place(other) == Some(place_of_one))
 }
 
+/// Writes a whole file.
+pub fn write_file(path: &Path, bytes: impl AsRef<[u8]>) -> Result<()> {
+    let mut output = Output::create(path)?;
+    output.write(bytes)?;
+    output.finish()
+}
+
 /// Writes a short text to standard output.
 pub fn print(text: impl AsRef<[u8]>) -> Result<()> {
     let mut output = Output::stdout();

@@ -99,7 +99,13 @@ impl RowArguments {
 
     /// The rows block by block, for a command that needs so much memory beside them, given their dimension.
     pub fn open(&self, beside: impl Fn(u64) -> u64) -> Result<RowSource> {
-        let mut rows = self.source(&self.options())?;
+        self.open_in_blocks(None, beside)
+    }
+
+    /// The same in blocks of so many rows, or of less if there is not the memory for them.
+    pub fn open_in_blocks(&self, block: Option<u32>, beside: impl Fn(u64) -> u64) -> Result<RowSource> {
+        let options = block.map_or(self.options(), |rows| self.options().block_rows(rows as usize));
+        let mut rows = self.source(&options)?;
         let source = &mut rows.source;
         let beside = beside(source.dim() as u64);
         let Some(memory) = self.memory else {

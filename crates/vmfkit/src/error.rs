@@ -165,7 +165,68 @@ pub enum Error {
     #[error("these bytes are no statistics: {what}")]
     StatisticsBytes {
         /// What is wrong with them.
+        what: String,
+    },
+    /// Statistics of another pass, or made under another mixture.
+    #[error(
+        "the statistics must be those of {what} {expected}, found: `{found}`\n\
+         hint: accumulate all parts of a pass under the state that its statistics shall make a step from"
+    )]
+    OtherState {
+        /// A pass or a state.
         what: &'static str,
+        /// Which it should be.
+        expected: String,
+        /// Which it is.
+        found: String,
+    },
+    /// Draws of stochastic EM depend on a block's number in the pass.
+    #[error(
+        "the draws of these statistics must begin with block {expected} of the pass, found: `{found}`\n\
+         hint: parts come in the order of their rows, and each says how many blocks are before it"
+    )]
+    PartOrder {
+        /// The number of blocks in the parts before.
+        expected: u64,
+        /// The block that it began with.
+        found: u64,
+    },
+    /// A pass over other rows than the one before.
+    #[error(
+        "the rows of this pass must weigh {} as in the pass before, found: `{}`\n\
+         hint: is a part missing, or there twice?",
+        plain(*expected),
+        plain(*found)
+    )]
+    PassWeight {
+        /// The total weight of the rows in the pass before.
+        expected: f64,
+        /// The total weight now.
+        found: f64,
+    },
+    /// A fit that goes by parts makes one step a pass, from one start.
+    #[error("a fit by parts has one start and makes one step a pass, found: `{found}`\nhint: {hint}")]
+    NotByParts {
+        /// What is in the way.
+        found: String,
+        /// What could be done.
+        hint: &'static str,
+    },
+    /// Nothing is left to do for a fit that has ended.
+    #[error("the fit has ended, so there is no pass to make statistics for, status: `{status}`")]
+    FitEnded {
+        /// How it ended.
+        status: &'static str,
+    },
+    /// A setting of a file that makes no fitter.
+    #[error("the setting {setting} must be {range}, found: `{found}`")]
+    Setting {
+        /// What it is called.
+        setting: String,
+        /// What it may be.
+        range: &'static str,
+        /// What it was.
+        found: String,
     },
     /// Bytes that are not a model file.
     #[error("these bytes are no mixture: {what}")]

@@ -2,11 +2,10 @@
 
 use crate::block::Block;
 use crate::error::{Error, Result};
-use crate::init::{Start, sample_rows};
+use crate::init::Start;
 use crate::maximise::{ConcentrationPolicy, Maximisation};
 use crate::mixture::{Assignment, Mixture};
 use crate::sampler::Stream;
-use crate::settings::{Settings, mark};
 use crate::train::{Adam, Annealing, Checkpoint, Em, OnlineEm, Pass, Progress, ProgressCallback, Rule, Stop};
 use rand::seq::SliceRandom;
 use std::ops::ControlFlow;
@@ -113,6 +112,8 @@ pub struct Fitter<'a> {
     pub(crate) components: usize,
     pub(crate) method: Method,
     pub(crate) start: Start,
+    /// What settings say of a start whose directions, labels or mixture they do not have.
+    pub(crate) start_mark: Option<String>,
     pub(crate) maximisation: Maximisation,
     pub(crate) background: Option<f64>,
     pub(crate) restarts: usize,
@@ -144,6 +145,7 @@ impl<'a> Fitter<'a> {
             components,
             method: Method::default(),
             start: Start::default(),
+            start_mark: None,
             maximisation: Maximisation::default(),
             background: None,
             restarts: 1,
@@ -167,7 +169,7 @@ impl<'a> Fitter<'a> {
 
     /// Where to begin.
     pub fn start(mut self, start: Start) -> Self {
-        self.start = start;
+        (self.start, self.start_mark) = (start, None);
         self
     }
 
@@ -297,7 +299,7 @@ impl<'a> Fitter<'a> {
         let few = match self.method {
             Method::Sgd(_) if self.components == 1 => 128,
             Method::Sgd(_) => 64,
-            _ => (16 * self.components).max(512),
+            _ => self.components.saturating_mul(16).max(512),
         };
         self.batch.unwrap_or(few)
     }
@@ -355,64 +357,4 @@ impl<'a> Fitter<'a> {
             _ => Ok(mixture),
         }
     }
-
-    /// Every choice of this fit, for rows of this dimension.
-    pub fn settings(&self, dim: usize) -> Settings {
-        let mut settings = Settings::default();
-        let (used, stop) = (self.maximisation_used(), self.stop_of_method());
-        settings.set("dimension", dim.to_string());
-        settings.set("components", self.components.to_string());
-        settings.set("method", self.method.name());
-        match &self.method {
-            Method::Em { annealing: Some(annealing) } => {
-                settings.set("annealing", format!("{:?},{:?}", annealing.from, annealing.factor));
-            }
-            Method::OnlineEm { exponent, offset } => settings.set("step", format!("{exponent:?},{offset:?}")),
-            Method::Sgd(adam) => adam.describe(self.components_in_all(), &mut settings),
-            _ => {}
-        }
-        if self.method.is_online() {
-            settings.set("batch", self.batch_rows().to_string());
-            settings.set("shuffle", self.shuffle.to_string());
-        }
-        if !matches!(self.method, Method::Sgd(_)) {
-            settings.set("estimator", used.estimator.name());
-        }
-        settings.set("policy", used.policy.to_string());
-        settings.set("largest_concentration", format!("{:?}", used.largest_concentration));
-        settings.set("smallest_weight", format!("{:?}", used.smallest_weight));
-        settings.set("fixed_weights", used.fixed_weights.to_string());
-        settings.set("background_start", self.background.map_or("none".to_owned(), |weight| format!("{weight:?}")));
-        settings.set("start", describe_start(&self.start));
-        settings.set("sample", self.sample.unwrap_or_else(|| sample_rows(self.components)).to_string());
-        settings.set("restarts", self.restarts.to_string());
-        settings.set("seed", self.seed.to_string());
-        settings.set("tolerance", stop.tolerance.map_or("none".to_owned(), |tolerance| format!("{tolerance:?}")));
-        settings.set("passes", stop.passes.to_string());
-        settings
-    }
-
-    fn components_in_all(&self) -> usize {
-        let given = matches!(&self.start, Start::Mixture(mixture) if mixture.has_background());
-        self.components + usize::from(self.background.is_some() || given)
-    }
-}
-
-/// The name of a start, and a mark of what was given with it.
-fn describe_start(start: &Start) -> String {
-    let of_numbers = |numbers: &mut dyn Iterator<Item = f64>| mark(numbers.flat_map(f64::to_le_bytes));
-    match start {
-        Start::KMeans => "kmeans".to_owned(),
-        Start::PlusPlus => "plusplus".to_owned(),
-        Start::RandomRows => "random-rows".to_owned(),
-        Start::Random => "random".to_owned(),
-        Start::Directions(directions) => format!("directions:{}", of_numbers(&mut directions.iter().flatten().copied())),
-        Start::Labels(labels) => format!("labels:{}", mark(labels.iter().flat_map(|label| label.to_le_bytes()))),
-        Start::Mixture(mixture) => format!("mixture:{}", of_numbers(&mut parameters(mixture))),
-    }
-}
-
-fn parameters(mixture: &Mixture) -> impl Iterator<Item = f64> {
-    let components = mixture.components().iter().flat_map(|c| c.mean_direction().iter().copied().chain([c.concentration()]));
-    mixture.weights().iter().copied().chain(components)
 }

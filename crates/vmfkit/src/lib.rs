@@ -43,11 +43,13 @@
 //! | [`train`] | [`train::Trainer`] and the rules it turns: EM, online EM, Adam |
 //! | [`init`] | [`Start`]: where a fit begins |
 //! | [`fitter`] | [`Fitter`]: a mixture from rows in one call |
+//! | [`parts`] | [`parts::Accumulator`]: a pass whose rows are seen by many processes |
 //! | [`settings`] | [`settings::Settings`]: every choice of a fit by name |
 //! | [`select`] | choosing the number of components |
 //! | [`outlier`] | [`outlier::OutlierTest`]: how strange a row is, as a p-value |
 //! | [`metrics`] | agreement of two labelings: ARI, NMI, V, best matching; errors of parameters |
 //! | [`model_file`] | a mixture as a safetensors file |
+//! | [`stats_file`] | [`stats_file::PartStats`]: statistics of some rows of a pass as a safetensors file |
 //!
 //! Formulas are numbered in MATH.md at the root of the repository; comments cite the numbers.
 
@@ -58,6 +60,7 @@ pub mod error;
 mod error_free;
 pub mod estimate;
 pub mod fitter;
+mod fitter_settings;
 pub mod inference;
 pub mod init;
 pub mod maximise;
@@ -65,6 +68,7 @@ pub mod metrics;
 pub mod mixture;
 pub mod model_file;
 pub mod outlier;
+pub mod parts;
 pub mod projection;
 pub mod reservoir;
 mod restarts;
@@ -73,6 +77,7 @@ pub mod select;
 pub mod settings;
 pub mod source;
 pub mod stats;
+pub mod stats_file;
 mod tensor_file;
 pub mod train;
 mod vector;

@@ -41,8 +41,11 @@ impl<'a> Fitter<'a> {
                 let what = format!("the restart must be below {}, found: `{}`", self.restarts, checkpoint.restart);
                 return Err(Error::CheckpointBytes { what });
             }
-        } else if !source.can_rewind() {
-            return Ok(Fit { settings: settings.clone(), ..self.fit_once(source, &settings, &mut calls)? });
+        } else {
+            self.check_start()?;
+            if !source.can_rewind() {
+                return Ok(Fit { settings: settings.clone(), ..self.fit_once(source, &settings, &mut calls)? });
+            }
         }
         let mut weight = resume.as_ref().and_then(Checkpoint::rows_weight);
         let mut best: Option<Fit> = resume.as_ref().and_then(|checkpoint| checkpoint.best.clone());
@@ -118,7 +121,7 @@ impl<'a> Fitter<'a> {
         Ok(driver.trainer.into_fit())
     }
 
-    fn seed_of(&self, restart: usize) -> u64 {
+    pub(crate) fn seed_of(&self, restart: usize) -> u64 {
         if restart == 0 { self.seed } else { Stream::derive(self.seed, restart as u64) }
     }
 
@@ -142,7 +145,7 @@ impl<'a> Fitter<'a> {
     }
 
     /// The first mixture of a restart, from one pass over the source; a break if that was cut short.
-    fn sampled_start(
+    pub(crate) fn sampled_start(
         &self,
         source: &mut dyn Source,
         restart: usize,
@@ -209,15 +212,19 @@ impl Saver<'_, '_> {
         let Some(save) = &mut self.save else {
             return Ok(());
         };
-        let (restart, settings) = (self.restart, self.settings.clone());
-        save(&Checkpoint { restart, settings, best: self.best.cloned(), ..trainer.checkpoint()? })
+        let checkpoint = trainer.checkpoint()?.with_settings(self.settings.clone());
+        save(&Checkpoint { restart: self.restart, best: self.best.cloned(), ..checkpoint })
     }
 }
 
-/// Rows that weigh less or more than when the checkpoint was made are not the same rows; sums in another order may differ in their last digits.
+/// Rows that weigh less or more than before are not the same rows; sums in another order may differ in their last digits.
+pub(crate) fn is_same_weight(expected: f64, found: f64) -> bool {
+    (found - expected).abs() <= 1e-9 * expected
+}
+
 fn check_weight(expected: Option<f64>, found: f64) -> Result<()> {
     match expected {
-        Some(expected) if !((found - expected).abs() <= 1e-9 * expected) => Err(Error::CheckpointSetting {
+        Some(expected) if !is_same_weight(expected, found) => Err(Error::CheckpointSetting {
             setting: "a total row weight of".to_owned(),
             expected: expected.to_string(),
             found: found.to_string(),

@@ -40,8 +40,12 @@ impl Settings {
     }
 }
 
-/// Sixteen digits that tell one content from another (FNV-1a); no defence against those who want two to look the same.
-pub(crate) fn mark(bytes: impl Iterator<Item = u8>) -> String {
-    let hash = bytes.fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3));
-    format!("{hash:016x}")
+/// Tells one content from another (FNV-1a); no defence against those who want two to look the same.
+pub(crate) fn mark(bytes: impl Iterator<Item = u8>) -> u64 {
+    bytes.fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3))
+}
+
+/// A mark as text.
+pub(crate) fn digits(mark: u64) -> String {
+    format!("{mark:016x}")
 }

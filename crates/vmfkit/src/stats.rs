@@ -123,7 +123,7 @@ impl SufficientStats {
         Ok(())
     }
 
-    /// Adds the rows that `other` has seen.
+    /// Adds the rows that `other` has seen. Added to no rows, statistics stay what they are to the last bit.
     pub fn merge(&mut self, other: &Self) -> Result<()> {
         self.check_shape_of(other)?;
         for component in (0..self.components()).filter(|&component| other.mass[component] != 0.0) {
@@ -137,6 +137,11 @@ impl SufficientStats {
     fn merge_component(&mut self, component: usize, other: &Self, from: usize) {
         let mine = &mut self.resultant[component * self.dim..(component + 1) * self.dim];
         let theirs = other.resultant(from);
+        if self.mass[component] == 0.0 {
+            mine.copy_from_slice(theirs);
+            (self.mass[component], self.shortfall[component]) = (other.mass[from], other.shortfall[from]);
+            return;
+        }
         let mass = self.mass[component] + other.mass[from];
         if self.shortfall[component] + other.shortfall[from] > PLAIN_SHORTFALL * mass {
             mine.iter_mut().zip(theirs).for_each(|(x, y)| *x += y);
@@ -296,12 +301,12 @@ impl SufficientStats {
 
     /// The statistics that [`Self::to_bytes`] wrote; anything else is an error, found before any room is made for it.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self> {
-        let wrong = |what| Error::StatisticsBytes { what };
-        let rest = bytes.strip_prefix(MARK).ok_or(wrong("they do not begin with `vmfstat1`"))?;
-        let (header, rest) = rest.split_at_checked(16).ok_or(wrong("they end within the header"))?;
+        let wrong = |what: &str| Error::StatisticsBytes { what: what.to_owned() };
+        let rest = bytes.strip_prefix(MARK).ok_or_else(|| wrong("they do not begin with `vmfstat1`"))?;
+        let (header, rest) = rest.split_at_checked(16).ok_or_else(|| wrong("they end within the header"))?;
         let number = |at: usize| u64::from_le_bytes(header[at..at + 8].try_into().expect("eight bytes"));
         let sizes = usize::try_from(number(0)).ok().zip(usize::try_from(number(8)).ok());
-        let (components, dim) = sizes.filter(|&(_, dim)| dim >= 2).ok_or(wrong("the header has an impossible size"))?;
+        let (components, dim) = sizes.filter(|&(_, dim)| dim >= 2).ok_or_else(|| wrong("the header has an impossible size"))?;
         if !rest.len().is_multiple_of(8) {
             return Err(wrong("their number does not agree with the header"));
         }

@@ -1,8 +1,11 @@
 //! One file a verb.
 
+pub mod accumulate;
 pub mod compare;
 pub mod constants;
 pub mod demo;
 pub mod fit;
+pub mod maximise;
+pub mod merge;
 pub mod sample;
 pub mod select;

@@ -7,6 +7,7 @@ mod constants;
 mod demo;
 mod directional;
 mod mixture;
+mod plumbing;
 mod readme;
 mod sample_and_fit;
 mod select;

@@ -50,6 +50,12 @@ impl Checkpoint {
         &self.settings
     }
 
+    pub(crate) fn with_settings(mut self, settings: Settings) -> Self {
+        self.current.settings = settings.clone();
+        self.settings = settings;
+        self
+    }
+
     /// The total weight of the rows, if a pass has been made.
     pub(crate) fn rows_weight(&self) -> Option<f64> {
         let weights = [Some(&self.current), self.best.as_ref()].into_iter().flatten().map(|fit| fit.weight);

@@ -272,7 +272,12 @@ impl<'a> Trainer<'a> {
 
     /// How the rows of the next block are to be assigned.
     pub fn assignment(&self) -> Assignment {
-        self.rule.assignment().for_block(self.blocks)
+        self.assignment_ahead(0)
+    }
+
+    /// The same for the block that comes so many blocks after the next: those of a pass may be seen in different places at once.
+    pub fn assignment_ahead(&self, blocks: u64) -> Assignment {
+        self.rule.assignment().for_block(self.blocks.saturating_add(blocks))
     }
 
     /// How far the fit has come.
@@ -292,9 +297,14 @@ impl<'a> Trainer<'a> {
 
     /// Takes the statistics of a block.
     pub fn absorb(&mut self, stats: &SufficientStats) -> Result<()> {
+        self.absorb_sum(stats, 1)
+    }
+
+    /// The same for statistics that are the sum of so many blocks'.
+    pub(crate) fn absorb_sum(&mut self, stats: &SufficientStats, blocks: u64) -> Result<()> {
         // Before anything is counted: statistics may come from another machine.
         self.pass.check_shape_of(stats)?;
-        self.blocks += 1;
+        self.blocks = self.blocks.saturating_add(blocks);
         self.objective += stats.objective();
         self.weight += stats.weight();
         match self.rule.cadence() {

@@ -16,6 +16,7 @@ mod mixture_draws;
 mod model_file;
 mod out_of_core;
 mod outlier;
+mod parts;
 mod projection;
 mod reference;
 mod reservoir;

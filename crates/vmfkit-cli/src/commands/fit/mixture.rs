@@ -7,7 +7,8 @@ use crate::interrupt::{self, Interrupted};
 use crate::output::{self, Output};
 use crate::progress::Progress;
 use crate::rows::{RowSource, Seen};
-use anyhow::{Context, Result, bail};
+use crate::state;
+use anyhow::{Result, bail};
 use rayon::prelude::*;
 use serde_json::{Value, json};
 use std::ops::ControlFlow;
@@ -54,13 +55,19 @@ pub struct Wishes {
     labels: Option<PathBuf>,
     /// After each pass write all that is needed to go on with the fit to this file
     #[arg(long, value_name = "FILE", requires = "components")]
-    checkpoint: Option<PathBuf>,
+    pub checkpoint: Option<PathBuf>,
+    /// Make only the start and write it as a checkpoint, from which `vmf accumulate` and `vmf maximise` go on
+    #[arg(long, requires = "checkpoint", conflicts_with_all = ["output", "labels", "resume"])]
+    pub start_only: bool,
+    /// Rows a block, which decide the last digits of a fit [default: 8 million numbers, at most 65536 rows]
+    #[arg(long, value_name = "ROWS", value_parser = clap::value_parser!(u32).range(1..), requires = "components")]
+    block: Option<u32>,
     /// Go on with the fit of the checkpoint, if that is there; it ends as if it had never been interrupted
     #[arg(long, requires = "checkpoint")]
     resume: bool,
     /// Show no progress
     #[arg(long, short, requires = "components")]
-    quiet: bool,
+    pub quiet: bool,
 }
 
 impl Fit {
@@ -87,7 +94,7 @@ impl Fit {
 
         let description = Description::of(&fit);
         if let Some(path) = output {
-            write(path, model_file::to_bytes(&fit.mixture, &description))?;
+            output::write_file(path, model_file::to_bytes(&fit.mixture, &description))?;
         }
         // Whoever interrupts wants no more passes than they have asked for, and a pipe that was read once gives none.
         let evaluation = match labels.is_some() || source.can_rewind() && !interrupt::asked() {
@@ -105,7 +112,7 @@ impl Fit {
     }
 
     /// Refuses, before the work, what could not be written after it.
-    fn check_outputs(&self) -> Result<()> {
+    pub(super) fn check_outputs(&self) -> Result<()> {
         let Wishes { output, labels, checkpoint, .. } = &self.mixture;
         let files = [("-o", output), ("--labels", labels), ("--checkpoint", checkpoint)];
         let files: Vec<_> = files.into_iter().filter_map(|(option, path)| Some((option, path.as_deref()?))).collect();
@@ -123,18 +130,22 @@ impl Fit {
 
     /// The rows, held in memory if there is room and need.
     fn open(&self, method: &Method, components: u32) -> Result<RowSource> {
+        let mut source = self.open_rows(components)?;
+        let once = method.is_online() && self.stop(method).passes == 1 && self.mixture.labels.is_none();
+        if source.can_rewind() || !once {
+            source.hold()?;
+        }
+        Ok(source)
+    }
+
+    pub(super) fn open_rows(&self, components: u32) -> Result<RowSource> {
         let beside = |dim: u64| {
             let rows = self.steps.sample.map_or_else(|| (64 * u64::from(components)).max(8192), |rows| rows as u64);
             // Statistics of each thread and of the pass, mixtures, what a rule remembers; and the sample, twice while it is gathered.
             let models = 8 * u64::from(components) * dim * (2 * rayon::current_num_threads() as u64 + 8);
             models + 2 * rows * dim * 4
         };
-        let mut source = self.rows.open(beside)?;
-        let once = method.is_online() && self.stop(method).passes == 1 && self.mixture.labels.is_none();
-        if source.can_rewind() || !once {
-            source.hold()?;
-        }
-        Ok(source)
+        self.rows.open_in_blocks(self.mixture.block, beside)
     }
 
     /// The same fit, which remembers itself in a file, and goes on from there if that is asked for.
@@ -145,7 +156,7 @@ impl Fit {
         unwritten: &'a Mutex<Option<anyhow::Error>>,
     ) -> Result<Fitter<'a>> {
         let save = move |checkpoint: &Checkpoint| {
-            write(path, checkpoint.to_bytes()).map_err(|error| {
+            output::write_file(path, checkpoint.to_bytes()).map_err(|error| {
                 let failed = vmfkit::Error::read(std::io::Error::other("the checkpoint cannot be written"));
                 *unwritten.lock().expect("no callback panics") = Some(error);
                 failed
@@ -158,16 +169,20 @@ impl Fit {
                 output::note(format_args!("{}: there is no checkpoint yet, so the fit begins", path.display()));
                 Ok(fitter)
             }
-            (true, false) => bail!(
+            (true, false) => self.refuse_checkpoint(path).map(|()| fitter),
+            (true, true) => Ok(fitter.resume(state::read_checkpoint(path)?)),
+        }
+    }
+
+    /// A fit that begins leaves the checkpoint of another alone.
+    pub(super) fn refuse_checkpoint(&self, path: &Path) -> Result<()> {
+        if path.exists() {
+            bail!(
                 "{}: a checkpoint is there already\nhint: `--resume` goes on with its fit; to begin another, remove it",
                 path.display()
-            ),
-            (true, true) => {
-                let bytes = std::fs::read(path).context("cannot be read").with_context(|| path.display().to_string())?;
-                let checkpoint = Checkpoint::from_bytes(&bytes).with_context(|| path.display().to_string())?;
-                Ok(fitter.resume(checkpoint))
-            }
+            );
         }
+        Ok(())
     }
 
     /// One more pass, for what the report says; and the labels, if they are wanted.
@@ -188,16 +203,10 @@ impl Fit {
         };
         let evaluation = evaluate(source).map_err(|error| source.explain(error))?;
         if let Some(path) = &self.mixture.labels {
-            write(path, label_file(path, &labels))?;
+            output::write_file(path, label_file(path, &labels))?;
         }
         Ok(evaluation)
     }
-}
-
-fn write(path: &Path, bytes: Vec<u8>) -> Result<()> {
-    let mut output = Output::create(path)?;
-    output.write(bytes)?;
-    output.finish()
 }
 
 /// Component numbers as an array, or a line each.
@@ -212,7 +221,7 @@ fn label_file(path: &Path, labels: &[u32]) -> Vec<u8> {
 }
 
 /// Shows a fit to a person at a terminal, and ends it if they ask for it.
-struct Watch {
+pub(super) struct Watch {
     progress: Progress,
     restarts: usize,
     passes_at_most: usize,
@@ -225,7 +234,7 @@ struct Watch {
 }
 
 impl Watch {
-    fn new(visible: bool, restarts: usize, passes_at_most: usize, rows: Option<u64>) -> Self {
+    pub fn new(visible: bool, restarts: usize, passes_at_most: usize, rows: Option<u64>) -> Self {
         let progress = Progress::new(visible);
         Watch { progress, restarts, passes_at_most, rows, rows_in_all: 0, rows_before: 0, objective: None }
     }
@@ -236,7 +245,7 @@ impl Watch {
         asked()
     }
 
-    fn rows(&mut self, at: train::Progress) -> ControlFlow<()> {
+    pub fn rows(&mut self, at: train::Progress) -> ControlFlow<()> {
         // Rows of the next pass are counted from 0 again.
         self.rows_in_all += if at.rows >= self.rows_before { at.rows - self.rows_before } else { at.rows };
         self.rows_before = at.rows;

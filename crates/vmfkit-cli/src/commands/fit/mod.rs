@@ -1,5 +1,6 @@
 //! `vmf fit`: one density for the rows of a file, or with `-k` a mixture.
 
+mod begin;
 mod mixture;
 mod one;
 mod options;
@@ -23,6 +24,7 @@ Examples:
   vmf fit x.npy -k 10 --labels found.npy && vmf compare truth.npy found.npy
   vmf fit x.npy -k 100 --method online --policy shared --restarts 5 --seed 1
   vmf fit x.npy -k 10 --background --start labels:truth.npy
+  vmf fit x.npy -k 10 --checkpoint state.ckpt --start-only     for `vmf accumulate` and `vmf maximise`
   vmf fit more.npy -k 10 --start model:model.safetensors -o model.safetensors
 
 Concentrations of a mixture (--policy):
@@ -72,6 +74,10 @@ impl Fit {
         self.check_options(method)?;
         match self.options.components {
             None => self.fit_one(method),
+            Some(components) if self.mixture.start_only => {
+                let checkpoint = self.mixture.checkpoint.as_deref().expect("the parser of arguments requires it");
+                self.begin(method, components, checkpoint)
+            }
             Some(components) => self.fit_mixture(method, components),
         }
     }

@@ -1,0 +1,28 @@
+//! `vmf fit --start-only`: the first state of a fit by parts.
+
+use super::Fit;
+use super::mixture::Watch;
+use crate::interrupt::{self, Interrupted};
+use crate::{output, state};
+use anyhow::Result;
+use std::path::Path;
+use vmfkit::source::Source;
+
+impl Fit {
+    /// Makes the start that the whole fit would make, and writes it as a checkpoint.
+    pub(super) fn begin(&self, method: &str, components: u32, path: &Path) -> Result<()> {
+        self.check_outputs()?;
+        self.refuse_checkpoint(path)?;
+        let method = self.method_with_settings(method);
+        let mut source = self.open_rows(components)?;
+        let fitter = self.fitter(&method, source.dim())?;
+        interrupt::be_patient();
+        let mut watch = Watch::new(!self.mixture.quiet, 1, self.stop(&method).passes, source.len());
+        let begun = fitter.progress(|progress| watch.rows(progress)).begin(&mut source).map_err(|error| source.explain(error))?;
+        drop(watch);
+        source.note_rescaled();
+        let Some(checkpoint) = begun else { return Err(Interrupted.into()) };
+        output::write_file(path, checkpoint.to_bytes())?;
+        output::print(state::describe_state(&checkpoint, self.json))
+    }
+}

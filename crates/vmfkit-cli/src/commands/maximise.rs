@@ -1,0 +1,94 @@
+//! `vmf maximise`: from the statistics of a pass to the next state of a fit by parts.
+
+use crate::output::{self, Output};
+use crate::{input, state};
+use anyhow::{Result, bail};
+use std::path::{Path, PathBuf};
+use vmfkit::Error;
+use vmfkit::model_file::{self, Description};
+use vmfkit::train::Status;
+
+const AFTER_HELP: &str = "\
+Examples:
+  vmf maximise state.ckpt all.stats -o state.ckpt
+  vmf maximise state.ckpt part-*.stats -o next.ckpt --json | jq -r .status
+  vmf maximise state.ckpt --model model.safetensors       no step, only the model of a state
+
+Prints one line whose first word is the status: `running` if another pass is to be made, `converged` or `pass-limit` if the fit has ended.
+The exit code is 0 in each case. Several files of statistics are added in the order given. The rows of a pass must weigh what
+they did in the pass before. The file of the next state may be that of this one, which is replaced when all has gone well.";
+
+/// Make the step of a fit from the statistics of all parts of a pass
+#[derive(Debug, clap::Args)]
+#[command(after_help = AFTER_HELP)]
+pub struct Maximise {
+    /// State under which the statistics were made (a checkpoint)
+    #[arg(value_name = "STATE")]
+    state: PathBuf,
+    /// Statistics of all rows, from `vmf accumulate` or `vmf merge`
+    #[arg(value_name = "STATISTICS", requires = "output")]
+    parts: Vec<PathBuf>,
+    /// File to write the next state to
+    #[arg(long, short, value_name = "FILE", requires = "parts")]
+    output: Option<PathBuf>,
+    /// Write the model as it is now to this file (safetensors)
+    #[arg(long, value_name = "FILE", required_unless_present = "parts")]
+    model: Option<PathBuf>,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+impl Maximise {
+    pub fn run(&self) -> Result<()> {
+        self.check_outputs()?;
+        let mut checkpoint = state::read_checkpoint(&self.state)?;
+        if !self.parts.is_empty() {
+            let all = state::read_parts(&self.parts)?;
+            checkpoint = checkpoint.step(&all).map_err(|error| self.explain(error))?;
+        }
+        let fit = checkpoint.current();
+        // Before the state: whoever is interrupted between the two can do the same again.
+        if let Some(path) = &self.model {
+            output::write_file(path, model_file::to_bytes(&fit.mixture, &Description::of(fit)))?;
+        }
+        if let Some(path) = &self.output {
+            output::write_file(path, checkpoint.to_bytes())?;
+        }
+        if fit.status != Status::Running && !self.json {
+            fit.notes.iter().for_each(|note| output::note(format_args!("note: {note}")));
+        }
+        output::print(state::describe_state(&checkpoint, self.json))
+    }
+
+    /// An error that names the file with what is wrong: the state's, or that of the statistics.
+    fn explain(&self, error: Error) -> anyhow::Error {
+        let of_state = matches!(error, Error::FitEnded { .. } | Error::NotByParts { .. } | Error::Setting { .. });
+        let name = match &self.parts[..] {
+            [first, rest @ ..] if !of_state && !rest.is_empty() => format!("{} and {} more", input::display(first), rest.len()),
+            [first] if !of_state => input::display(first),
+            _ => input::display(&self.state),
+        };
+        anyhow::Error::from(error).context(name)
+    }
+
+    fn check_outputs(&self) -> Result<()> {
+        for (option, path) in [("-o", &self.output), ("--model", &self.model)] {
+            if path.as_deref() == Some(Path::new("-")) {
+                bail!("standard output is for the report, so `{option}` needs a file, found: `-`");
+            }
+            if let Some(path) = path {
+                Output::create(path)?;
+            }
+        }
+        if let (Some(state), Some(model)) = (&self.output, &self.model)
+            && output::is_same_file(state, model)
+        {
+            bail!("`-o` and `--model` need a file each, found for both: `{}`", model.display());
+        }
+        if let Some(model) = self.model.as_ref().filter(|model| output::is_same_file(&self.state, model)) {
+            bail!("the model needs a file other than that of the state, found: `{}`", model.display());
+        }
+        Ok(())
+    }
+}

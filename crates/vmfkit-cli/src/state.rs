@@ -1,0 +1,101 @@
+//! The files of a fit by parts: its state between two passes, and the statistics of a pass.
+
+use crate::format::{json_number, readable};
+use crate::input;
+use anyhow::{Context, Result, bail};
+use serde_json::{Value, json};
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
+use vmfkit::model_file;
+use vmfkit::parts::Accumulator;
+use vmfkit::stats_file::PartStats;
+use vmfkit::train::{Checkpoint, Status};
+
+/// The bytes of a file, and how messages call it.
+fn read(path: &Path) -> Result<(Vec<u8>, String)> {
+    let name = input::display(path);
+    let bytes = std::fs::read(path).context("cannot be read").with_context(|| name.clone())?;
+    Ok((bytes, name))
+}
+
+/// The checkpoint of a file.
+pub fn read_checkpoint(path: &Path) -> Result<Checkpoint> {
+    let (bytes, name) = read(path)?;
+    Checkpoint::from_bytes(&bytes).context(name)
+}
+
+/// Whatever rows can be seen under: the next pass of a checkpoint's fit, or the mixture of a model file.
+pub fn read_accumulator(path: &Path) -> Result<Accumulator> {
+    let (bytes, name) = read(path)?;
+    match Checkpoint::from_bytes(&bytes) {
+        Ok(checkpoint) => Accumulator::of(&checkpoint).context(name),
+        Err(error) => match model_file::from_bytes(&bytes) {
+            Ok((mixture, _)) => Ok(Accumulator::of_mixture(&mixture)),
+            Err(_) => Err(error).context(name),
+        },
+    }
+}
+
+/// The statistics of several files, added in their order.
+pub fn read_parts(paths: &[PathBuf]) -> Result<PartStats> {
+    let mut places = HashSet::new();
+    let mut sum: Option<PartStats> = None;
+    for path in paths {
+        let (bytes, name) = read(path)?;
+        // A path that cannot be resolved was read all the same, as pipes are.
+        if std::fs::canonicalize(path).is_ok_and(|place| place.is_file() && !places.insert(place)) {
+            bail!("each part counts once, found twice: `{name}`");
+        }
+        let part = PartStats::from_bytes(&bytes).with_context(|| name.clone())?;
+        match &mut sum {
+            None => sum = Some(part),
+            Some(sum) => sum.merge(&part).context(name)?,
+        }
+    }
+    sum.context("there must be statistics to add, files: `0`")
+}
+
+/// What is said of statistics, in one line or as JSON.
+pub fn describe_part(done: &str, part: &PartStats, json: bool) -> String {
+    let (pass, rows, blocks, objective) = (part.pass(), part.rows(), part.blocks(), part.objective());
+    if !json {
+        return format!("{done} pass {pass} rows {rows} blocks {blocks} objective {}\n", readable(objective));
+    }
+    let object = json!({
+        "state": part.state(),
+        "pass": pass,
+        "rows": rows,
+        "total_weight": json_number(part.weight()),
+        "blocks": blocks,
+        "statistics": part.statistics().len(),
+        "objective": json_number(objective),
+    });
+    format!("{object}\n")
+}
+
+/// What is said of a state, in one line whose first word is the status, or as JSON.
+pub fn describe_state(checkpoint: &Checkpoint, json: bool) -> String {
+    let fit = checkpoint.current();
+    let (pass, last) = (fit.trace.len(), fit.trace.last());
+    if !json {
+        // One word, for shells.
+        let status = fit.status.name().replace(' ', "-");
+        let objective = last.map_or(String::new(), |last| format!(" objective {}", readable(last.objective)));
+        let rows = if fit.rows > 0 { format!(" rows {}", fit.rows) } else { String::new() };
+        return format!("{status} pass {pass}{rows}{objective}\n");
+    }
+    let number = |value: Option<f64>| value.map_or(Value::Null, json_number);
+    let object = json!({
+        "status": fit.status.name(),
+        "running": fit.status == Status::Running,
+        "pass": pass,
+        "rows": fit.rows,
+        "total_weight": json_number(fit.weight),
+        "objective": number(last.map(|last| last.objective)),
+        "smallest_weight": number(last.map(|last| last.smallest_weight)),
+        "largest_concentration": number(last.map(|last| last.largest_concentration)),
+        "temperature": number(last.map(|last| last.temperature)),
+        "notes": fit.notes.iter().map(ToString::to_string).collect::<Vec<_>>(),
+    });
+    format!("{object}\n")
+}

@@ -1,0 +1,189 @@
+//! The statistics of a part of a pass as a file: what the processes of a fit send to the one that makes its step.
+//!
+//! It is safetensors like the model file, described in docs/file-format.md. Beside the statistics it says which pass they belong to and under
+//! which state of the fit they were made, so that parts of different passes are never added.
+
+use crate::error::{Error, Result};
+use crate::settings::digits;
+use crate::stats::SufficientStats;
+use crate::tensor_file::{Contents, File, excerpt};
+
+const FORMAT: &str = "vmfkit.statistics";
+const VERSION: &str = "1";
+
+/// Counts up to here are whole in every number that a file or a checkpoint may keep them in.
+const LARGEST_COUNT: u64 = 1 << 53;
+
+/// Statistics of some rows of a pass, and what they were made under; [`Accumulator`](crate::parts::Accumulator) makes them.
+///
+/// They are a sum, or one for each block in order. Sums of floating-point numbers depend on their order in the last bits, so whoever wants the
+/// bits of one process adds block by block.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PartStats {
+    pub(crate) state: u64,
+    pub(crate) pass: u64,
+    /// The block of the pass that it begins with, if chance has a part in the statistics.
+    pub(crate) first_block: Option<u64>,
+    blocks: u64,
+    rows: u64,
+    /// At least one.
+    stats: Vec<SufficientStats>,
+}
+
+impl PartStats {
+    /// No rows yet.
+    pub(crate) fn new(state: u64, pass: u64, first_block: Option<u64>, zero: SufficientStats) -> Self {
+        PartStats { state, pass, first_block, blocks: 0, rows: 0, stats: vec![zero] }
+    }
+
+    /// Takes the statistics of the next block, and keeps them on their own or adds them.
+    pub(crate) fn push(&mut self, stats: SufficientStats, rows: u64, keep: bool) -> Result<()> {
+        match &mut self.stats[..] {
+            [nothing] if keep && self.blocks == 0 => *nothing = stats,
+            _ if keep => self.stats.push(stats),
+            [.., last] => last.merge(&stats)?,
+            [] => unreachable!("at least one"),
+        }
+        self.blocks += 1;
+        self.rows += rows;
+        Ok(())
+    }
+
+    /// Adds the rows of the part that comes next; what was kept block by block is summed. An error for one that was made under another
+    /// state, or, where draws depend on it, in another place.
+    pub fn merge(&mut self, next: &Self) -> Result<()> {
+        next.check_state(self.state, self.pass)?;
+        if let (Some(first), Some(found)) = (self.first_block, next.first_block) {
+            let expected = first.saturating_add(self.blocks);
+            if found != expected {
+                return Err(Error::PartOrder { expected, found });
+            }
+        }
+        let mut sum = self.sum();
+        next.stats.iter().try_for_each(|stats| sum.merge(stats))?;
+        self.stats = vec![sum];
+        self.blocks = self.blocks.saturating_add(next.blocks);
+        self.rows = self.rows.saturating_add(next.rows);
+        Ok(())
+    }
+
+    /// Whether it was made under this state.
+    pub(crate) fn check_state(&self, state: u64, pass: u64) -> Result<()> {
+        let other = |what, expected, found| Err(Error::OtherState { what, expected, found });
+        if self.pass != pass {
+            return other("pass", pass.to_string(), self.pass.to_string());
+        }
+        if self.state != state {
+            return other("state", digits(state), digits(self.state));
+        }
+        Ok(())
+    }
+
+    /// Sixteen digits that tell the state under which it was made from others.
+    pub fn state(&self) -> String {
+        digits(self.state)
+    }
+
+    /// The pass that it belongs to, counted from 1; 0 for statistics under a mixture without a fit.
+    pub fn pass(&self) -> u64 {
+        self.pass
+    }
+
+    /// The number of rows.
+    pub fn rows(&self) -> u64 {
+        self.rows
+    }
+
+    /// The number of blocks that the rows came in.
+    pub fn blocks(&self) -> u64 {
+        self.blocks
+    }
+
+    /// One for all blocks, or one for each.
+    pub fn statistics(&self) -> &[SufficientStats] {
+        &self.stats
+    }
+
+    /// All of them together.
+    pub fn sum(&self) -> SufficientStats {
+        let (first, rest) = self.stats.split_first().expect("at least one");
+        let mut sum = first.clone();
+        rest.iter().for_each(|stats| sum.merge(stats).expect("the same components and dimension"));
+        sum
+    }
+
+    /// The total weight of the rows.
+    pub fn weight(&self) -> f64 {
+        self.stats.iter().map(SufficientStats::weight).sum()
+    }
+
+    /// The mean objective of the rows, 0 without any: for soft assignments the mean of ln p.
+    pub fn objective(&self) -> f64 {
+        let weight = self.weight();
+        if weight > 0.0 { self.stats.iter().map(SufficientStats::objective).sum::<f64>() / weight } else { 0.0 }
+    }
+
+    /// The bytes of a file; equal statistics are equal bytes.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let (count, components, dim) = (self.stats.len(), self.stats[0].components(), self.stats[0].dim());
+        let mut contents = Contents::new(FORMAT, VERSION);
+        contents.text("state", digits(self.state));
+        contents.text("pass", self.pass.to_string());
+        contents.text("rows", self.rows.to_string());
+        contents.text("blocks", self.blocks.to_string());
+        if let Some(first_block) = self.first_block {
+            contents.text("first_block", first_block.to_string());
+        }
+        let all = |of: &dyn Fn(&SufficientStats, usize) -> Vec<f64>| -> Vec<f64> {
+            let each = |stats| (0..components).flat_map(move |component| of(stats, component));
+            self.stats.iter().flat_map(each).collect()
+        };
+        contents.numbers("objectives", vec![count], self.stats.iter().map(SufficientStats::objective).collect());
+        contents.numbers("weights", vec![count], self.stats.iter().map(SufficientStats::weight).collect());
+        contents.numbers("masses", vec![count, components], all(&|stats, component| vec![stats.mass(component)]));
+        contents.numbers("shortfalls", vec![count, components], all(&|stats, component| vec![stats.shortfall(component)]));
+        let resultants = all(&|stats, component| stats.resultant(component).to_vec());
+        contents.numbers("resultants", vec![count, components, dim], resultants);
+        contents.to_bytes()
+    }
+
+    /// The statistics that [`Self::to_bytes`] wrote; or what is wrong with the bytes, found without any memory that they do not fill.
+    pub fn from_bytes(bytes: &[u8]) -> Result<Self> {
+        let file = File::open(bytes, FORMAT, VERSION, |what| Error::StatisticsBytes { what })?;
+        let count = |key: &str| match file.parsed::<u64>(key)? {
+            count if count <= LARGEST_COUNT => Ok(count),
+            count => file.wrong(format!("metadata `{key}` must be at most 2^53, found: `{count}`")),
+        };
+        let (pass, rows, blocks) = (count("pass")?, count("rows")?, count("blocks")?);
+        let first_block = if file.text("first_block").is_empty() { None } else { Some(count("first_block")?) };
+        let text = file.text("state");
+        let state = u64::from_str_radix(text, 16).ok().filter(|state| digits(*state) == text);
+        let Some(state) = state else {
+            return file.wrong(format!("metadata `state` must be sixteen digits, found: `{}`", excerpt(text)));
+        };
+        let objectives = file.numbers("objectives", [None])?;
+        let parts = objectives.len();
+        if parts == 0 || parts as u64 > blocks.max(1) {
+            return file.wrong(format!("there must be at least one statistics, and at most one a block, found: `{parts}`"));
+        }
+        let weights = file.numbers("weights", [Some(parts)])?;
+        let masses = file.numbers("masses", [Some(parts), None])?;
+        let components = masses.len() / parts;
+        let shortfalls = file.numbers("shortfalls", [Some(parts), Some(components)])?;
+        let resultants = file.numbers("resultants", [Some(parts), Some(components), None])?;
+        let dim = resultants.len().checked_div(parts * components).unwrap_or(0);
+        if dim < 2 {
+            return file.wrong(format!("there must be components of dimension 2 at least, found: `{components} of {dim}`"));
+        }
+        let stats = (0..parts).map(|part| {
+            let of = |numbers: &[f64], each: usize| numbers[part * each..(part + 1) * each].to_vec();
+            let masses_and_shortfalls = [of(&masses, components), of(&shortfalls, components)].concat();
+            let values =
+                [vec![objectives[part], weights[part]], masses_and_shortfalls, of(&resultants, components * dim)].concat();
+            SufficientStats::of_values(components, dim, values.into_iter())
+                .or_else(|what| file.wrong(format!("statistics `{part}`: {what}")))
+        });
+        let stats = stats.collect::<Result<Vec<_>>>()?;
+        Ok(PartStats { state, pass, first_block, blocks, rows, stats })
+    }
+}
