@@ -113,7 +113,7 @@ mod linux {
         let workspace = Workspace::new();
         workspace.run("sample --dim 5 -k 20 -n 2000 -o x.npy").success();
         let mut command = workspace.command();
-        command.args("fit x.npy -k 3 --method sgd --max-passes 100000000 --json".split(' '));
+        command.args("fit x.npy -k 3 --method sgd --max-passes 100000 --json".split(' '));
         command.args("-o m.safetensors --labels l.npy --checkpoint c".split(' '));
         let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         wait_for_file(&workspace, "c");
