@@ -10,7 +10,6 @@ use crate::sampler::{Stream, fill_with_normals};
 use crate::vector::{dot, half_squared_distance, norm};
 use rand::RngExt;
 use rayon::prelude::*;
-use std::ops::Range;
 
 /// P-values of rows under the hypothesis that they were drawn from a mixture.
 ///
@@ -60,10 +59,10 @@ const MOST_PAIRED: usize = 512;
 const SHARES_AT_ONCE: usize = 1 << 21;
 
 /// Products that the draws of a calibration may take, about a second of work, and how many draws there are at least and at most.
-const WORK: usize = 1 << 32;
+const WORK: usize = 1 << 31;
 /// What a tail costs, in products.
 const TAIL: usize = 512;
-const DRAWS: (usize, usize) = (1 << 14, 1 << 19);
+const DRAWS: (usize, usize) = (1 << 14, 1 << 18);
 
 impl OutlierTest {
     /// A test of rows under this mixture, calibrated with draws that depend on the seed alone.
@@ -178,12 +177,14 @@ impl Calibration {
         let at_once = (SHARES_AT_ONCE / (3 * components).max(dim)).max(256);
         let mut found = vec![(0.0, 0.0); 2 * half];
         let (first, second) = found.split_at_mut(half);
+        // Rows are drawn again where they are needed again, and only what takes long is kept.
+        let deviations: Vec<f64> = (0..half).into_par_iter().map(|number| test.deviation(seed, number, half)).collect();
         for (number, piece) in first.chunks_mut(at_once).enumerate() {
-            test.judge(&test.draws(seed, number * at_once..number * at_once + piece.len(), half), piece)?;
+            test.judge(&test.draws(seed, number * at_once, &deviations[number * at_once..][..piece.len()]), piece)?;
         }
-        let stranger = test.stranger(seed, first)?;
+        let stranger = test.stranger(seed, &deviations, first)?;
         for (number, piece) in first.chunks_mut(at_once).enumerate() {
-            let rows = test.draws(seed, number * at_once..number * at_once + piece.len(), half);
+            let rows = test.draws(seed, number * at_once, &deviations[number * at_once..][..piece.len()]);
             test.weigh(&stranger, &rows, piece)?;
         }
         for (number, piece) in second.chunks_mut(at_once).enumerate() {
@@ -259,7 +260,7 @@ impl OutlierTest {
     }
 
     /// A mixture whose draws have a small u more often than those of this one, judged by draws with enriched tails.
-    fn stranger(&self, seed: u64, found: &[Drawn]) -> Result<Mixture> {
+    fn stranger(&self, seed: u64, deviations: &[f64], found: &[Drawn]) -> Result<Mixture> {
         let mut order: Vec<usize> = (0..found.len()).collect();
         order.sort_unstable_by(|&a, &b| found[a].0.total_cmp(&found[b].0).then(a.cmp(&b)));
         let total: f64 = found.iter().map(|(_, density)| 1.0 / density).sum();
@@ -274,8 +275,8 @@ impl OutlierTest {
                 })
                 .collect();
             let found = match self.mixture.dim() {
-                ..=NEIGHBOURS => self.beside(seed, found.len(), &strangest)?,
-                _ => self.pushed(seed, found.len(), &strangest)?,
+                ..=NEIGHBOURS => self.beside(seed, deviations, &strangest)?,
+                _ => self.pushed(seed, deviations, &strangest)?,
             };
             components.extend(found.0);
             weights.extend(found.1);
@@ -290,7 +291,7 @@ impl OutlierTest {
     }
 
     /// Densities about some of these draws, a little wider than those are apart.
-    fn beside(&self, seed: u64, draws: usize, strangest: &[(usize, f64)]) -> Result<(Vec<VonMisesFisher>, Vec<f64>)> {
+    fn beside(&self, seed: u64, deviations: &[f64], strangest: &[(usize, f64)]) -> Result<(Vec<VonMisesFisher>, Vec<f64>)> {
         let dim = self.mixture.dim();
         let total: f64 = strangest.iter().map(|(_, weight)| weight).sum();
         let (mut rows, mut sum) = (Vec::new(), 0.0);
@@ -298,7 +299,7 @@ impl OutlierTest {
             // Evenly by weight.
             sum += weight;
             if sum * OF_EACH as f64 >= total * (rows.len() as f64 + 0.5) {
-                rows.push(self.draws(seed, number..number + 1, draws));
+                rows.push(self.draws(seed, number, &deviations[number..=number]));
             }
         }
         if rows.len() < 2 {
@@ -318,7 +319,7 @@ impl OutlierTest {
 
     /// The mixture's own components, all pushed the way that leads to the mean of these draws: k mu is moved by the difference of the
     /// means over the variance of a coordinate.
-    fn pushed(&self, seed: u64, draws: usize, strangest: &[(usize, f64)]) -> Result<(Vec<VonMisesFisher>, Vec<f64>)> {
+    fn pushed(&self, seed: u64, deviations: &[f64], strangest: &[(usize, f64)]) -> Result<(Vec<VonMisesFisher>, Vec<f64>)> {
         let (dim, weights) = (self.mixture.dim(), self.mixture.weights());
         let total: f64 = strangest.iter().map(|(_, weight)| weight).sum();
         if strangest.len() < 2 {
@@ -326,7 +327,7 @@ impl OutlierTest {
         }
         let mut push = vec![0.0; dim];
         for &(number, weight) in strangest {
-            let row = self.draws(seed, number..number + 1, draws);
+            let row = self.draws(seed, number, &deviations[number..=number]);
             push.iter_mut().zip(row).for_each(|(sum, x)| *sum += weight / total * x);
         }
         let mut precision = 0.0;
@@ -344,24 +345,32 @@ impl OutlierTest {
         Ok((pushed.collect::<Result<_>>()?, weights.to_vec()))
     }
 
-    /// Draws with enriched tails, of so many in all.
-    fn draws(&self, seed: u64, numbers: Range<usize>, draws: usize) -> Vec<f64> {
+    /// Draws with enriched tails from this number on, as far from their components' mean directions as is said.
+    fn draws(&self, seed: u64, first: usize, deviations: &[f64]) -> Vec<f64> {
         let dim = self.mixture.dim();
-        let mut rows = vec![0.0; numbers.len() * dim];
-        rows.par_chunks_exact_mut(dim).zip(numbers).for_each(|(out, number)| self.draw(seed, number, draws, out));
+        let mut rows = vec![0.0; deviations.len() * dim];
+        let places = rows.par_chunks_exact_mut(dim).zip(deviations).enumerate();
+        places.for_each(|(row, (out, deviation))| self.draw(seed, first + row, *deviation, out));
         rows
     }
 
-    /// Draw `number` of so many: components and tails are spread evenly, the rest is up to chance.
-    fn draw(&self, seed: u64, number: usize, draws: usize, out: &mut [f64]) {
-        let mut rng = Stream::new(seed ^ 0x6f75_746c, number as u64);
+    /// How far draw `number` of so many is from its component's mean direction: tails are spread evenly.
+    fn deviation(&self, seed: u64, number: usize, draws: usize) -> f64 {
+        let mut rng = Stream::new(seed ^ 0x7461_696c, number as u64);
         let place = ((number / 2) as f64 + rng.random::<f64>()) / (draws / 2) as f64;
         let tail = if number.is_multiple_of(2) { place } else { FLOOR * (place * (1.0 / FLOOR).ln_1p()).exp_m1() };
-        // Multiples of the golden ratio fill the unit interval evenly.
-        let component = self.pick((number as f64 * 0.618_033_988_749_894_9).fract());
-        let density: &VonMisesFisher = &self.mixture.components()[component];
-        let deviation = self.laws[component].deviation_upper_quantile(tail.clamp(f64::MIN_POSITIVE, 1.0));
-        let mean = density.mean_direction();
+        self.laws[self.component_of(number)].deviation_upper_quantile(tail.clamp(f64::MIN_POSITIVE, 1.0))
+    }
+
+    /// Multiples of the golden ratio fill the unit interval evenly.
+    fn component_of(&self, number: usize) -> usize {
+        self.pick((number as f64 * 0.618_033_988_749_894_9).fract())
+    }
+
+    /// Draw `number`: so far from its component's mean direction, any way.
+    fn draw(&self, seed: u64, number: usize, deviation: f64, out: &mut [f64]) {
+        let mut rng = Stream::new(seed ^ 0x6f75_746c, number as u64);
+        let mean = self.mixture.components()[self.component_of(number)].mean_direction();
         let length = loop {
             fill_with_normals(&mut rng, out);
             let along = dot(out, mean);
