@@ -26,16 +26,16 @@ pub struct JudgeArguments {
     #[command(flatten)]
     rows: RowArguments,
     /// Compute no p-values, which take most of the time where components overlap
-    #[arg(long, help_heading = "Options")]
+    #[arg(long, help_heading = "Options of the results")]
     pub no_p_values: bool,
     /// What the calibration of p-values draws from
-    #[arg(long, default_value_t = 0, help_heading = "Options")]
+    #[arg(long, default_value_t = 0, help_heading = "Options of the results")]
     seed: u64,
     /// Print one JSON object
-    #[arg(long, help_heading = "Options")]
+    #[arg(long, help_heading = "Options of the results")]
     pub json: bool,
     /// Show no progress
-    #[arg(long, short, help_heading = "Options")]
+    #[arg(long, short, help_heading = "Options of the results")]
     pub quiet: bool,
 }
 

@@ -73,6 +73,7 @@ pub mod select;
 pub mod settings;
 pub mod source;
 pub mod stats;
+mod tail_table;
 mod tensor_file;
 pub mod train;
 mod vector;

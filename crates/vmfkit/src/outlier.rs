@@ -7,9 +7,11 @@ use crate::error::{Error, Result};
 use crate::mixture::Mixture;
 use crate::projection::ProjectionLaw;
 use crate::sampler::{Stream, fill_with_normals};
+use crate::tail_table::TailTable;
 use crate::vector::{dot, half_squared_distance, norm};
 use rand::RngExt;
 use rayon::prelude::*;
+use std::sync::Arc;
 
 /// P-values of rows under the hypothesis that they were drawn from a mixture.
 ///
@@ -43,6 +45,8 @@ pub struct OutlierTest {
     /// Without a background.
     mixture: Mixture,
     laws: Vec<ProjectionLaw>,
+    /// One for each component where components overlap: errors of tails are lost in those of the calibration.
+    tables: Vec<Arc<TailTable>>,
     calibration: Option<Calibration>,
 }
 
@@ -61,8 +65,8 @@ const SHARES_AT_ONCE: usize = 1 << 21;
 /// Products that the draws of a calibration may take, about a second of work, and how many draws there are at least and at most.
 const WORK: usize = 1 << 31;
 /// What a tail costs, in products.
-const TAIL: usize = 512;
-const DRAWS: (usize, usize) = (1 << 14, 1 << 18);
+const TAIL: usize = 64;
+const DRAWS: (usize, usize) = (1 << 14, 1 << 19);
 
 impl OutlierTest {
     /// A test of rows under this mixture, calibrated with draws that depend on the seed alone.
@@ -70,8 +74,9 @@ impl OutlierTest {
         let mixture = mixture.clone().without_background();
         let laws = mixture.components().iter().map(|c| ProjectionLaw::new(c.dim(), c.concentration()));
         let laws = laws.collect::<Result<Vec<_>>>()?;
-        let mut test = OutlierTest { mixture, laws, calibration: None };
+        let mut test = OutlierTest { mixture, laws, tables: Vec::new(), calibration: None };
         if test.overlap()? > NO_OVERLAP {
+            test.tables = tables(&test.laws);
             test.calibration = Some(Calibration::new(&test, seed)?);
         }
         Ok(test)
@@ -113,12 +118,20 @@ impl OutlierTest {
                 for (component, &share) in shares.iter().enumerate().filter(|(_, share)| **share >= LEAST_SHARE) {
                     let mut deviation = [0.0];
                     components[component].deviations(&row, &mut deviation).expect("the block has the mixture's dimension");
-                    terms.push((share, self.laws[component].deviation_survival(deviation[0])));
+                    terms.push((share, self.tail(component, deviation[0])));
                 }
                 *out = value(terms);
             });
         }
         Ok(())
+    }
+
+    /// P(1 - mu . X > deviation) under a component.
+    fn tail(&self, component: usize, deviation: f64) -> f64 {
+        match self.tables.get(component) {
+            Some(table) => table.survival(deviation),
+            None => self.laws[component].deviation_survival(deviation),
+        }
     }
 
     /// No less than the share of rows whose component is in doubt: for two of weights a and b it is at most sqrt(a b) times the
@@ -137,6 +150,16 @@ impl OutlierTest {
         };
         (0..components.len()).into_par_iter().map(of_pairs).collect::<Result<Vec<_>>>().map(|sums| sums.iter().sum())
     }
+}
+
+/// A table for each law; those of equal concentrations are one.
+fn tables(laws: &[ProjectionLaw]) -> Vec<Arc<TailTable>> {
+    let mut different: Vec<&ProjectionLaw> = laws.iter().collect();
+    different.sort_by(|a, b| a.concentration().total_cmp(&b.concentration()));
+    different.dedup_by_key(|law| law.concentration().to_bits());
+    let tables: Vec<_> = different.par_iter().map(|law| Arc::new(TailTable::new((*law).clone()))).collect();
+    let place = |law: &ProjectionLaw| different.partition_point(|other| other.concentration() < law.concentration());
+    laws.iter().map(|law| Arc::clone(&tables[place(law)])).collect()
 }
 
 /// u = sum of r F.
@@ -359,7 +382,7 @@ impl OutlierTest {
         let mut rng = Stream::new(seed ^ 0x7461_696c, number as u64);
         let place = ((number / 2) as f64 + rng.random::<f64>()) / (draws / 2) as f64;
         let tail = if number.is_multiple_of(2) { place } else { FLOOR * (place * (1.0 / FLOOR).ln_1p()).exp_m1() };
-        self.laws[self.component_of(number)].deviation_upper_quantile(tail.clamp(f64::MIN_POSITIVE, 1.0))
+        self.tables[self.component_of(number)].upper_quantile(tail.clamp(f64::MIN_POSITIVE, 1.0))
     }
 
     /// Multiples of the golden ratio fill the unit interval evenly.

@@ -51,13 +51,13 @@ pub struct Assign {
     #[command(flatten)]
     judge: JudgeArguments,
     /// File to write: .parquet, .arrow, .csv, .tsv, .jsonl or .npy; `-` for CSV on standard output
-    #[arg(long, short, value_name = "FILE", help_heading = "Options")]
+    #[arg(long, short, value_name = "FILE", help_heading = "Options of the results")]
     output: PathBuf,
     /// How many of the most probable components of each row are written
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..), help_heading = "Options")]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..), help_heading = "Options of the results")]
     top: u32,
     /// Mark rows with a p-value below this, and report their share
-    #[arg(long, value_name = "LEVEL", value_parser = level, allow_hyphen_values = true, conflicts_with = "no_p_values", help_heading = "Options")]
+    #[arg(long, value_name = "LEVEL", value_parser = level, allow_hyphen_values = true, conflicts_with = "no_p_values", help_heading = "Options of the results")]
     outliers: Option<f64>,
 }
 

@@ -37,7 +37,7 @@ pub struct Score {
     #[command(flatten)]
     judge: JudgeArguments,
     /// Rows with a p-value below this are outliers
-    #[arg(long, default_value = "0.01", value_parser = level, allow_hyphen_values = true, help_heading = "Options")]
+    #[arg(long, default_value = "0.01", value_parser = level, allow_hyphen_values = true, help_heading = "Options of the results")]
     level: f64,
 }
 

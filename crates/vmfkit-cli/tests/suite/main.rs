@@ -1,5 +1,6 @@
 //! Runs the built command as a user would.
 
+mod assign;
 mod bad_input;
 mod compare;
 mod constants;
@@ -8,6 +9,7 @@ mod directional;
 mod mixture;
 mod readme;
 mod sample_and_fit;
+mod score;
 mod select;
 mod writing;
 
