@@ -1,6 +1,6 @@
 //! What may be written behind `vmf`.
 
-use crate::commands::{accumulate, compare, constants, demo, fit, maximise, merge, sample, select};
+use crate::commands::{accumulate, assign, compare, constants, demo, fit, maximise, merge, sample, score, select};
 use clap::{Parser, Subcommand};
 
 const EXAMPLES: &str = "\
@@ -11,6 +11,8 @@ Examples:
   vmf fit x.npy                                                estimate mean direction and concentration
   vmf fit x.npy -k 10 -o model.safetensors                     fit a mixture of 10 densities
   vmf select x.npy -k 2:20                                     how many components?
+  vmf assign model.safetensors x.npy -o labels.parquet         components and p-values of rows
+  vmf score model.safetensors more.npy                         how well does the model explain other rows?
   vmf compare truth.npy found.npy                              how well do two labelings agree?
   vmf accumulate state.ckpt part.npy -o part.stats             a part of a pass, for fits by many machines (docs/clusters.md)
 
@@ -47,6 +49,10 @@ pub enum Command {
     Fit(Box<fit::Fit>),
     /// Compare numbers of components by AIC, BIC, ICL and held-out rows
     Select(select::Select),
+    /// Write the most probable component, ln density and p-value of each row
+    Assign(Box<assign::Assign>),
+    /// Say how well a model explains rows: mean ln density, bits a coordinate, share of outliers
+    Score(Box<score::Score>),
     /// Compare two labelings of the same rows: adjusted Rand index, mutual information, V, best matching
     Compare(compare::Compare),
     /// Make the statistics of some rows under the state of a fit: one part of a pass

@@ -5,12 +5,14 @@ mod commands;
 mod format;
 mod input;
 mod interrupt;
+mod judge;
 mod memory;
 mod model;
 mod output;
 mod progress;
 mod rows;
 mod state;
+mod table_file;
 
 use anyhow::Context;
 use args::{Arguments, Command};
@@ -44,6 +46,8 @@ fn run(arguments: &Arguments) -> anyhow::Result<()> {
         Command::Sample(sample) => sample.run(),
         Command::Fit(fit) => fit.run(),
         Command::Select(select) => select.run(),
+        Command::Assign(assign) => assign.run(),
+        Command::Score(score) => score.run(),
         Command::Compare(compare) => compare.run(),
         Command::Accumulate(accumulate) => accumulate.run(),
         Command::Merge(merge) => merge.run(),

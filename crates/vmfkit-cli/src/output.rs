@@ -26,7 +26,7 @@ impl WriteError {
 /// A regular file is written beside its final place and renamed by [`Output::finish`]; dropped before that, it vanishes and what
 /// was there before stays. Devices and pipes are written directly.
 pub struct Output {
-    writer: BufWriter<Box<dyn Write>>,
+    writer: BufWriter<Box<dyn Write + Send>>,
     place: String,
     partial: Option<PartialFile>,
 }
@@ -34,7 +34,7 @@ pub struct Output {
 impl Output {
     /// Standard output.
     pub fn stdout() -> Self {
-        Self::around(Box::new(io::stdout().lock()), "standard output".to_owned(), None)
+        Self::around(Box::new(io::stdout()), "standard output".to_owned(), None)
     }
 
     /// The file at `path`, or standard output for `-`.
@@ -57,13 +57,28 @@ impl Output {
         Ok(Self::around(Box::new(file), place, partial))
     }
 
-    fn around(writer: Box<dyn Write>, place: String, partial: Option<PartialFile>) -> Self {
+    fn around(writer: Box<dyn Write + Send>, place: String, partial: Option<PartialFile>) -> Self {
         Output { writer: BufWriter::with_capacity(1 << 16, writer), place, partial }
     }
 
     /// Appends bytes.
     pub fn write(&mut self, bytes: impl AsRef<[u8]>) -> Result<()> {
-        self.writer.write_all(bytes.as_ref()).map_err(|source| WriteError { place: self.place.clone(), source }.into())
+        self.writer.write_all(bytes.as_ref()).map_err(|source| self.failure(source))
+    }
+
+    /// The same place for writers that know nothing of it.
+    pub fn writer(&mut self) -> &mut (impl Write + Send) {
+        &mut self.writer
+    }
+
+    /// What went wrong when something was written here.
+    pub fn failure(&self, source: io::Error) -> anyhow::Error {
+        WriteError { place: self.place.clone(), source }.into()
+    }
+
+    /// How messages call it.
+    pub fn place(&self) -> &str {
+        &self.place
     }
 
     /// Makes the result visible.

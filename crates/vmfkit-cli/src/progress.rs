@@ -31,6 +31,14 @@ impl Progress {
         }
     }
 
+    /// The same at once, before work of unknown length that says nothing itself.
+    pub fn announce(&mut self, text: impl Display) {
+        if self.visible {
+            self.shown = Some(Instant::now());
+            output::overwrite_note(text);
+        }
+    }
+
     /// So many a second since the beginning, for people.
     pub fn rate(&self, done: u64) -> String {
         let rate = done as f64 / self.start.elapsed().as_secs_f64().max(1e-3);

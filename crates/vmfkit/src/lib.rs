@@ -78,6 +78,7 @@ pub mod settings;
 pub mod source;
 pub mod stats;
 pub mod stats_file;
+mod tail_table;
 mod tensor_file;
 pub mod train;
 mod vector;

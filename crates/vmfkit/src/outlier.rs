@@ -7,10 +7,11 @@ use crate::error::{Error, Result};
 use crate::mixture::Mixture;
 use crate::projection::ProjectionLaw;
 use crate::sampler::{Stream, fill_with_normals};
+use crate::tail_table::TailTable;
 use crate::vector::{dot, half_squared_distance, norm};
 use rand::RngExt;
 use rayon::prelude::*;
-use std::ops::Range;
+use std::sync::Arc;
 
 /// P-values of rows under the hypothesis that they were drawn from a mixture.
 ///
@@ -44,6 +45,8 @@ pub struct OutlierTest {
     /// Without a background.
     mixture: Mixture,
     laws: Vec<ProjectionLaw>,
+    /// One for each component where components overlap: errors of tails are lost in those of the calibration.
+    tables: Vec<Arc<TailTable>>,
     calibration: Option<Calibration>,
 }
 
@@ -60,9 +63,9 @@ const MOST_PAIRED: usize = 512;
 const SHARES_AT_ONCE: usize = 1 << 21;
 
 /// Products that the draws of a calibration may take, about a second of work, and how many draws there are at least and at most.
-const WORK: usize = 1 << 32;
+const WORK: usize = 1 << 31;
 /// What a tail costs, in products.
-const TAIL: usize = 512;
+const TAIL: usize = 64;
 const DRAWS: (usize, usize) = (1 << 14, 1 << 19);
 
 impl OutlierTest {
@@ -71,8 +74,9 @@ impl OutlierTest {
         let mixture = mixture.clone().without_background();
         let laws = mixture.components().iter().map(|c| ProjectionLaw::new(c.dim(), c.concentration()));
         let laws = laws.collect::<Result<Vec<_>>>()?;
-        let mut test = OutlierTest { mixture, laws, calibration: None };
+        let mut test = OutlierTest { mixture, laws, tables: Vec::new(), calibration: None };
         if test.overlap()? > NO_OVERLAP {
+            test.tables = tables(&test.laws);
             test.calibration = Some(Calibration::new(&test, seed)?);
         }
         Ok(test)
@@ -114,12 +118,20 @@ impl OutlierTest {
                 for (component, &share) in shares.iter().enumerate().filter(|(_, share)| **share >= LEAST_SHARE) {
                     let mut deviation = [0.0];
                     components[component].deviations(&row, &mut deviation).expect("the block has the mixture's dimension");
-                    terms.push((share, self.laws[component].deviation_survival(deviation[0])));
+                    terms.push((share, self.tail(component, deviation[0])));
                 }
                 *out = value(terms);
             });
         }
         Ok(())
+    }
+
+    /// P(1 - mu . X > deviation) under a component.
+    fn tail(&self, component: usize, deviation: f64) -> f64 {
+        match self.tables.get(component) {
+            Some(table) => table.survival(deviation),
+            None => self.laws[component].deviation_survival(deviation),
+        }
     }
 
     /// No less than the share of rows whose component is in doubt: for two of weights a and b it is at most sqrt(a b) times the
@@ -138,6 +150,16 @@ impl OutlierTest {
         };
         (0..components.len()).into_par_iter().map(of_pairs).collect::<Result<Vec<_>>>().map(|sums| sums.iter().sum())
     }
+}
+
+/// A table for each law; those of equal concentrations are one.
+fn tables(laws: &[ProjectionLaw]) -> Vec<Arc<TailTable>> {
+    let mut different: Vec<&ProjectionLaw> = laws.iter().collect();
+    different.sort_by(|a, b| a.concentration().total_cmp(&b.concentration()));
+    different.dedup_by_key(|law| law.concentration().to_bits());
+    let tables: Vec<_> = different.par_iter().map(|law| Arc::new(TailTable::new((*law).clone()))).collect();
+    let place = |law: &ProjectionLaw| different.partition_point(|other| other.concentration() < law.concentration());
+    laws.iter().map(|law| Arc::clone(&tables[place(law)])).collect()
 }
 
 /// u = sum of r F.
@@ -178,12 +200,14 @@ impl Calibration {
         let at_once = (SHARES_AT_ONCE / (3 * components).max(dim)).max(256);
         let mut found = vec![(0.0, 0.0); 2 * half];
         let (first, second) = found.split_at_mut(half);
+        // Rows are drawn again where they are needed again, and only what takes long is kept.
+        let deviations: Vec<f64> = (0..half).into_par_iter().map(|number| test.deviation(seed, number, half)).collect();
         for (number, piece) in first.chunks_mut(at_once).enumerate() {
-            test.judge(&test.draws(seed, number * at_once..number * at_once + piece.len(), half), piece)?;
+            test.judge(&test.draws(seed, number * at_once, &deviations[number * at_once..][..piece.len()]), piece)?;
         }
-        let stranger = test.stranger(seed, first)?;
+        let stranger = test.stranger(seed, &deviations, first)?;
         for (number, piece) in first.chunks_mut(at_once).enumerate() {
-            let rows = test.draws(seed, number * at_once..number * at_once + piece.len(), half);
+            let rows = test.draws(seed, number * at_once, &deviations[number * at_once..][..piece.len()]);
             test.weigh(&stranger, &rows, piece)?;
         }
         for (number, piece) in second.chunks_mut(at_once).enumerate() {
@@ -259,7 +283,7 @@ impl OutlierTest {
     }
 
     /// A mixture whose draws have a small u more often than those of this one, judged by draws with enriched tails.
-    fn stranger(&self, seed: u64, found: &[Drawn]) -> Result<Mixture> {
+    fn stranger(&self, seed: u64, deviations: &[f64], found: &[Drawn]) -> Result<Mixture> {
         let mut order: Vec<usize> = (0..found.len()).collect();
         order.sort_unstable_by(|&a, &b| found[a].0.total_cmp(&found[b].0).then(a.cmp(&b)));
         let total: f64 = found.iter().map(|(_, density)| 1.0 / density).sum();
@@ -274,8 +298,8 @@ impl OutlierTest {
                 })
                 .collect();
             let found = match self.mixture.dim() {
-                ..=NEIGHBOURS => self.beside(seed, found.len(), &strangest)?,
-                _ => self.pushed(seed, found.len(), &strangest)?,
+                ..=NEIGHBOURS => self.beside(seed, deviations, &strangest)?,
+                _ => self.pushed(seed, deviations, &strangest)?,
             };
             components.extend(found.0);
             weights.extend(found.1);
@@ -290,7 +314,7 @@ impl OutlierTest {
     }
 
     /// Densities about some of these draws, a little wider than those are apart.
-    fn beside(&self, seed: u64, draws: usize, strangest: &[(usize, f64)]) -> Result<(Vec<VonMisesFisher>, Vec<f64>)> {
+    fn beside(&self, seed: u64, deviations: &[f64], strangest: &[(usize, f64)]) -> Result<(Vec<VonMisesFisher>, Vec<f64>)> {
         let dim = self.mixture.dim();
         let total: f64 = strangest.iter().map(|(_, weight)| weight).sum();
         let (mut rows, mut sum) = (Vec::new(), 0.0);
@@ -298,7 +322,7 @@ impl OutlierTest {
             // Evenly by weight.
             sum += weight;
             if sum * OF_EACH as f64 >= total * (rows.len() as f64 + 0.5) {
-                rows.push(self.draws(seed, number..number + 1, draws));
+                rows.push(self.draws(seed, number, &deviations[number..=number]));
             }
         }
         if rows.len() < 2 {
@@ -318,7 +342,7 @@ impl OutlierTest {
 
     /// The mixture's own components, all pushed the way that leads to the mean of these draws: k mu is moved by the difference of the
     /// means over the variance of a coordinate.
-    fn pushed(&self, seed: u64, draws: usize, strangest: &[(usize, f64)]) -> Result<(Vec<VonMisesFisher>, Vec<f64>)> {
+    fn pushed(&self, seed: u64, deviations: &[f64], strangest: &[(usize, f64)]) -> Result<(Vec<VonMisesFisher>, Vec<f64>)> {
         let (dim, weights) = (self.mixture.dim(), self.mixture.weights());
         let total: f64 = strangest.iter().map(|(_, weight)| weight).sum();
         if strangest.len() < 2 {
@@ -326,7 +350,7 @@ impl OutlierTest {
         }
         let mut push = vec![0.0; dim];
         for &(number, weight) in strangest {
-            let row = self.draws(seed, number..number + 1, draws);
+            let row = self.draws(seed, number, &deviations[number..=number]);
             push.iter_mut().zip(row).for_each(|(sum, x)| *sum += weight / total * x);
         }
         let mut precision = 0.0;
@@ -344,24 +368,32 @@ impl OutlierTest {
         Ok((pushed.collect::<Result<_>>()?, weights.to_vec()))
     }
 
-    /// Draws with enriched tails, of so many in all.
-    fn draws(&self, seed: u64, numbers: Range<usize>, draws: usize) -> Vec<f64> {
+    /// Draws with enriched tails from this number on, as far from their components' mean directions as is said.
+    fn draws(&self, seed: u64, first: usize, deviations: &[f64]) -> Vec<f64> {
         let dim = self.mixture.dim();
-        let mut rows = vec![0.0; numbers.len() * dim];
-        rows.par_chunks_exact_mut(dim).zip(numbers).for_each(|(out, number)| self.draw(seed, number, draws, out));
+        let mut rows = vec![0.0; deviations.len() * dim];
+        let places = rows.par_chunks_exact_mut(dim).zip(deviations).enumerate();
+        places.for_each(|(row, (out, deviation))| self.draw(seed, first + row, *deviation, out));
         rows
     }
 
-    /// Draw `number` of so many: components and tails are spread evenly, the rest is up to chance.
-    fn draw(&self, seed: u64, number: usize, draws: usize, out: &mut [f64]) {
-        let mut rng = Stream::new(seed ^ 0x6f75_746c, number as u64);
+    /// How far draw `number` of so many is from its component's mean direction: tails are spread evenly.
+    fn deviation(&self, seed: u64, number: usize, draws: usize) -> f64 {
+        let mut rng = Stream::new(seed ^ 0x7461_696c, number as u64);
         let place = ((number / 2) as f64 + rng.random::<f64>()) / (draws / 2) as f64;
         let tail = if number.is_multiple_of(2) { place } else { FLOOR * (place * (1.0 / FLOOR).ln_1p()).exp_m1() };
-        // Multiples of the golden ratio fill the unit interval evenly.
-        let component = self.pick((number as f64 * 0.618_033_988_749_894_9).fract());
-        let density: &VonMisesFisher = &self.mixture.components()[component];
-        let deviation = self.laws[component].deviation_upper_quantile(tail.clamp(f64::MIN_POSITIVE, 1.0));
-        let mean = density.mean_direction();
+        self.tables[self.component_of(number)].upper_quantile(tail.clamp(f64::MIN_POSITIVE, 1.0))
+    }
+
+    /// Multiples of the golden ratio fill the unit interval evenly.
+    fn component_of(&self, number: usize) -> usize {
+        self.pick((number as f64 * 0.618_033_988_749_894_9).fract())
+    }
+
+    /// Draw `number`: so far from its component's mean direction, any way.
+    fn draw(&self, seed: u64, number: usize, deviation: f64, out: &mut [f64]) {
+        let mut rng = Stream::new(seed ^ 0x6f75_746c, number as u64);
+        let mean = self.mixture.components()[self.component_of(number)].mean_direction();
         let length = loop {
             fill_with_normals(&mut rng, out);
             let along = dot(out, mean);

@@ -1,6 +1,7 @@
 //! One file a verb.
 
 pub mod accumulate;
+pub mod assign;
 pub mod compare;
 pub mod constants;
 pub mod demo;
@@ -8,4 +9,5 @@ pub mod fit;
 pub mod maximise;
 pub mod merge;
 pub mod sample;
+pub mod score;
 pub mod select;

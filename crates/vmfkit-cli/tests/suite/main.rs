@@ -1,5 +1,6 @@
 //! Runs the built command as a user would.
 
+mod assign;
 mod bad_input;
 mod big_data;
 mod compare;
@@ -10,6 +11,7 @@ mod mixture;
 mod plumbing;
 mod readme;
 mod sample_and_fit;
+mod score;
 mod select;
 mod writing;
 

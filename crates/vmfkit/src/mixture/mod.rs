@@ -3,8 +3,10 @@
 mod expectation;
 mod log_sum_exp;
 mod products;
+mod summary;
 
 pub use expectation::Assignment;
+pub use summary::{Rank, Summary};
 
 use crate::block::{Block, Scalar};
 use crate::distribution::VonMisesFisher;
@@ -191,22 +193,7 @@ impl Mixture {
 
     /// How well the mixture explains a block.
     pub fn evaluate(&self, block: &Block) -> Result<Evaluation> {
-        let mut rows = vec![[0.0; 2]; block.len()];
-        self.for_each_row(block, 1, &mut rows, |logits, out| {
-            let total = ln_sum_exp(logits);
-            // The entropy of the responsibilities is ln p less the mean logit.
-            let mean: f64 = logits.iter().filter(|z| **z > f64::NEG_INFINITY).map(|z| (z - total).exp() * z).sum();
-            out[0] = [total, total - mean];
-        })?;
-        let mut evaluation = Evaluation::default();
-        for (row, [ln_density, entropy]) in rows.into_iter().enumerate() {
-            let weight = block.weights().map_or(1.0, |w| w[row]);
-            evaluation.weight += weight;
-            evaluation.ln_likelihood += weight * ln_density;
-            evaluation.squares += weight * ln_density * ln_density;
-            evaluation.entropy += weight * entropy.max(0.0);
-        }
-        Ok(evaluation)
+        Ok(self.summarise(block, 0)?.evaluation(block.weights()))
     }
 
     /// Rows `first_row ..` of the endless table of draws that `seed` stands for, and the component each is from, on all threads.

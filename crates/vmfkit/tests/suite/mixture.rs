@@ -2,6 +2,7 @@
 
 use crate::samples::{draw, ln_sum_exp, logits, paper_mixture, random_mixture, uniform_rows};
 use vmfkit::block::Scalar;
+use vmfkit::mixture::Summary;
 use vmfkit::{Block, Error, Mixture, VonMisesFisher};
 
 const COMPONENTS: [usize; 7] = [1, 7, 8, 9, 16, 17, 33];
@@ -268,4 +269,35 @@ fn no_rows_have_nothing_said_of_them() {
     let block = Block::new::<f64>(5, &[]).unwrap();
     assert!(ln_densities(&mixture, &block).is_empty() && assign(&mixture, &block).is_empty());
     assert_eq!(mixture.evaluate(&block).unwrap().weight, 0.0);
+}
+
+/// Ranks are responsibilities in order, of equals the first component first; a component without weight comes last.
+#[test]
+fn summaries_rank_the_components_of_each_row() {
+    let mixture = random_mixture(9, 4, 3.0, 5).with_background(0.1).unwrap();
+    let rows: Vec<f64> = uniform_rows(4, 1000, 6);
+    let block = Block::new(4, &rows).unwrap();
+    let (shares, labels) = (responsibilities(&mixture, &block), assign(&mixture, &block));
+    for top in [0, 1, 3, 10, 99] {
+        let Summary { ln_densities: found, ranks, .. } = mixture.summarise(&block, top).unwrap();
+        assert_eq!((found, ranks.len()), (ln_densities(&mixture, &block), top.min(10)));
+        for (row, shares) in shares.chunks_exact(10).enumerate() {
+            let mut order: Vec<usize> = (0..10).collect();
+            order.sort_by(|&a, &b| shares[b].total_cmp(&shares[a]));
+            for (rank, &component) in ranks.iter().zip(&order) {
+                assert_eq!(
+                    (rank.components[row], rank.responsibilities[row]),
+                    (component as u32, shares[component]),
+                    "row {row}"
+                );
+            }
+        }
+        assert!(ranks.first().is_none_or(|first| first.components == labels));
+    }
+    let twins = Mixture::new(vec![0.0, 0.5, 0.5], vec![VonMisesFisher::new(vec![1.0, 0.0], 2.0).unwrap(); 3]).unwrap();
+    let summary = twins.summarise(&Block::new(2, &[0.6, 0.8]).unwrap(), 3).unwrap();
+    assert_eq!(summary.ranks.iter().map(|rank| rank.components[0]).collect::<Vec<_>>(), [1, 2, 0]);
+    assert!(summary.ranks[2].responsibilities[0] == 0.0 && (summary.entropies[0] - 2f64.ln()).abs() < 1e-15);
+    let none = mixture.summarise(&block.slice(0, 0), 2).unwrap();
+    assert_eq!((none.ln_densities.len(), none.ranks[1].components.len()), (0, 0));
 }

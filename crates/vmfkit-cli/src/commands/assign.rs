@@ -1,0 +1,292 @@
+//! `vmf assign`: the most probable component of each row, its density and its p-value.
+
+use crate::format::{aligned, json_number, readable};
+use crate::judge::{self, Judge, JudgeArguments, Judged, P_VALUES, Sums, level};
+use crate::output::Output;
+use crate::rows::{FILES, Seen};
+use crate::table_file::TableFile;
+use anyhow::{Result, bail};
+use serde_json::{Value, json};
+use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
+use vmfkit::Mixture;
+use vmfkit_data::{Column, ColumnData, ColumnKind, Ids, OutputFormat};
+
+static AFTER_HELP: LazyLock<String> = LazyLock::new(|| {
+    format!(
+        "\
+Examples:
+  vmf assign model.safetensors x.npy -o labels.parquet
+  vmf assign model.safetensors 'part-*.parquet' --columns embedding --id-column url -o labels.parquet
+  vmf assign model.safetensors x.npy --top 3 --outliers 0.001 -o labels.csv
+  vmf assign model.safetensors x.npy -o found.npy && vmf compare truth.npy found.npy
+  cat x.jsonl | vmf assign model.safetensors - --no-p-values -o -
+
+Columns of the table, by the name of the output Parquet, Arrow, CSV, TSV or JSON Lines:
+  id, or row         what --id-column says, or else the number of the row, from 0
+  component          the most probable component, from 0
+  responsibility     its probability given the row
+  ln_density         ln p of the row under the mixture
+  p_value            how strange the row is
+  outlier            with --outliers: whether the p-value is below the level
+  component_2, responsibility_2, ...  with --top: the next components, the most probable first
+An .npy file holds the components alone, as `vmf compare` reads them. `-o -` writes CSV to standard output, and the report to standard
+error, or with --quiet nowhere. Shares in the report are by weight, if rows have weights.
+
+{P_VALUES}
+
+{FILES}"
+    )
+});
+
+/// Components that are printed; --json has them all.
+const COMPONENTS_SHOWN: usize = 20;
+/// What a Parquet file holds back until a row group is full.
+const ROW_GROUP_MEMORY: u64 = 160 << 20;
+
+/// Write the most probable component, ln density and p-value of each row
+#[derive(Debug, clap::Args)]
+#[command(after_help = AFTER_HELP.as_str())]
+pub struct Assign {
+    #[command(flatten)]
+    judge: JudgeArguments,
+    /// File to write: .parquet, .arrow, .csv, .tsv, .jsonl or .npy; `-` for CSV on standard output
+    #[arg(long, short, value_name = "FILE", help_heading = "Options of the results")]
+    output: PathBuf,
+    /// How many of the most probable components of each row are written
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..), help_heading = "Options of the results")]
+    top: u32,
+    /// Mark rows with a p-value below this, and report their share
+    #[arg(long, value_name = "LEVEL", value_parser = level, allow_hyphen_values = true, conflicts_with = "no_p_values", help_heading = "Options of the results")]
+    outliers: Option<f64>,
+}
+
+impl Assign {
+    pub fn run(&self) -> Result<()> {
+        let to_stdout = self.output == Path::new("-");
+        let format = self.format()?;
+        let beside = if format == OutputFormat::Parquet { ROW_GROUP_MEMORY } else { 0 };
+        let mut judge = self.judge.open(beside)?;
+        let components = judge.mixture.components().len();
+        if self.top as usize > components {
+            bail!("`--top` must be at most the number of components, {components}, found: `{}`", self.top);
+        }
+        let output = Output::create(&self.output)?;
+        if self.needs_p_values(format) {
+            judge = judge.with_p_values(&self.judge)?;
+        }
+        let mut tally = Tally { sums: Sums::new(self.outliers), rows: vec![0; components], weights: vec![0.0; components] };
+        self.write_table(&mut judge, format, output, &mut tally)?;
+        let Judge { model, mixture, source, .. } = judge;
+        let report = Report { output: &self.output, model, rows: source.seen(), mixture, tally };
+        match to_stdout && self.judge.quiet {
+            true => Ok(()),
+            false => judge::report(&if self.judge.json { report.to_json() } else { report.to_text() }, to_stdout),
+        }
+    }
+
+    fn format(&self) -> Result<OutputFormat> {
+        if self.output == Path::new("-") {
+            return Ok(OutputFormat::Csv);
+        }
+        let name = self.output.display();
+        match OutputFormat::of(&self.output) {
+            Ok(OutputFormat::Npy) if self.top > 1 => {
+                bail!(
+                    "an .npy file holds the most probable components alone, found: `--top {}`\nhint: write .parquet or .csv",
+                    self.top
+                )
+            }
+            Ok(format) if format != OutputFormat::Safetensors => Ok(format),
+            _ => bail!("the name of the output must end in .parquet, .arrow, .csv, .tsv, .jsonl or .npy, found: `{name}`"),
+        }
+    }
+
+    /// An array of components has no room for them.
+    fn needs_p_values(&self, format: OutputFormat) -> bool {
+        !self.judge.no_p_values && (format != OutputFormat::Npy || self.outliers.is_some())
+    }
+
+    fn write_table(&self, judge: &mut Judge, format: OutputFormat, output: Output, tally: &mut Tally) -> Result<()> {
+        let Some(mut judged) = judge.next(self.top as usize)? else { unreachable!("without rows there is an error") };
+        let columns = match format {
+            OutputFormat::Npy => vec![Column::new("component", ColumnKind::U32)],
+            _ => self.columns(judge.source.ids().1),
+        };
+        let mut table = TableFile::new(output, format, &columns, judge.source.len())?;
+        loop {
+            tally.add(&judged);
+            match format {
+                OutputFormat::Npy => table.write(&[ColumnData::U32(&judged.summary.ranks[0].components)])?,
+                _ => self.write_rows(&mut table, &judged, judge.source.ids(), columns[0].kind)?,
+            }
+            match judge.next(self.top as usize)? {
+                Some(next) => judged = next,
+                None => return table.finish(),
+            }
+        }
+    }
+
+    fn columns(&self, ids: Option<&Ids>) -> Vec<Column> {
+        let name = match ids {
+            Some(Ids::Texts(_)) => Column::new("id", ColumnKind::Text),
+            Some(Ids::Integers(_)) => Column::new("id", ColumnKind::I64),
+            None => Column::new("row", ColumnKind::I64),
+        };
+        let mut columns = vec![
+            name,
+            Column::new("component", ColumnKind::U32),
+            Column::new("responsibility", ColumnKind::F64),
+            Column::new("ln_density", ColumnKind::F64),
+        ];
+        columns.extend((!self.judge.no_p_values).then(|| Column::new("p_value", ColumnKind::F64)));
+        columns.extend(self.outliers.map(|_| Column::new("outlier", ColumnKind::Bool)));
+        for rank in 2..=self.top {
+            columns.push(Column::new(format!("component_{rank}"), ColumnKind::U32));
+            columns.push(Column::new(format!("responsibility_{rank}"), ColumnKind::F64));
+        }
+        columns
+    }
+
+    /// The rows of a block, in the order of [`Self::columns`]; ids of another kind than those of the first block are made texts if need be.
+    fn write_rows(&self, table: &mut TableFile, judged: &Judged, ids: (u64, Option<&Ids>), kind: ColumnKind) -> Result<()> {
+        let summary = &judged.summary;
+        let (numbers, texts): (Vec<i64>, Vec<String>);
+        let name = match (ids, kind) {
+            ((_, Some(Ids::Integers(ids))), ColumnKind::I64) => ColumnData::I64(ids),
+            ((_, Some(Ids::Texts(ids))), ColumnKind::Text) => ColumnData::Text(ids),
+            ((_, Some(Ids::Integers(ids))), _) => {
+                texts = ids.iter().map(i64::to_string).collect();
+                ColumnData::Text(&texts)
+            }
+            ((first, Some(Ids::Texts(ids))), _) => {
+                let found = ids.iter().find(|id| id.parse::<i64>().is_err()).map_or("a text", String::as_str);
+                bail!(
+                    "ids must be whole numbers as those of the first files are, found from row {first} on: `{found}`\n\
+                     hint: name the files with texts first, and all ids are written as texts"
+                );
+            }
+            ((first, None), _) => {
+                numbers = (first as i64..).take(summary.ln_densities.len()).collect();
+                ColumnData::I64(&numbers)
+            }
+        };
+        let first = &summary.ranks[0];
+        let mut data = vec![
+            name,
+            ColumnData::U32(&first.components),
+            ColumnData::F64(&first.responsibilities),
+            ColumnData::F64(&summary.ln_densities),
+        ];
+        data.extend(judged.p_values.as_deref().map(ColumnData::F64));
+        let marks: Vec<bool>;
+        if let (Some(level), Some(p_values)) = (self.outliers, &judged.p_values) {
+            marks = p_values.iter().map(|p_value| *p_value < level).collect();
+            data.push(ColumnData::Bool(&marks));
+        }
+        for rank in &summary.ranks[1..] {
+            data.extend([ColumnData::U32(&rank.components), ColumnData::F64(&rank.responsibilities)]);
+        }
+        table.write(&data)
+    }
+}
+
+/// What is counted while rows pass.
+struct Tally {
+    sums: Sums,
+    /// Of each component, those that it is most probable for.
+    rows: Vec<u64>,
+    weights: Vec<f64>,
+}
+
+impl Tally {
+    fn add(&mut self, judged: &Judged) {
+        self.sums.add(judged);
+        for (row, &component) in judged.summary.ranks[0].components.iter().enumerate() {
+            self.rows[component as usize] += 1;
+            self.weights[component as usize] += judged.weight(row);
+        }
+    }
+}
+
+/// Everything that is known after the rows.
+struct Report<'a> {
+    output: &'a Path,
+    model: String,
+    rows: Seen,
+    mixture: Mixture,
+    tally: Tally,
+}
+
+impl Report<'_> {
+    /// Component numbers, those with most rows first.
+    fn order(&self) -> Vec<usize> {
+        let mut order: Vec<usize> = (0..self.tally.rows.len()).collect();
+        order.sort_by_key(|&component| std::cmp::Reverse(self.tally.rows[component]));
+        order
+    }
+
+    fn share(&self, component: usize) -> f64 {
+        self.tally.weights[component] / self.tally.sums.evaluation.weight
+    }
+
+    fn to_json(&self) -> String {
+        let Report { rows, mixture, tally, .. } = self;
+        let components: Vec<Value> = self
+            .order()
+            .into_iter()
+            .map(|component| {
+                json!({
+                    "component": component,
+                    "background": mixture.is_background(component),
+                    "rows": tally.rows[component],
+                    "share": json_number(self.share(component)),
+                    "weight": mixture.weights()[component],
+                })
+            })
+            .collect();
+        let outliers =
+            tally.sums.outliers.as_ref().map(
+                |outliers| json!({ "level": outliers.level, "rows": outliers.rows, "share": json_number(outliers.share()) }),
+            );
+        let object = json!({
+            "file": rows.file,
+            "model": self.model,
+            "output": self.output.display().to_string(),
+            "rows": rows.rows,
+            "dim": rows.dim,
+            "total_weight": json_number(rows.weight),
+            "rescaled_rows": rows.rescaled,
+            "mean_ln_density": json_number(tally.sums.evaluation.mean()),
+            "outliers": outliers,
+            "components": components,
+        });
+        format!("{object}\n")
+    }
+
+    fn to_text(&self) -> String {
+        let Report { rows, mixture, tally, .. } = self;
+        let mut text = format!("{}, under {}\n\n", rows.heading(), self.model);
+        text.push_str(&format!("mean ln density   {}\n", readable(tally.sums.evaluation.mean())));
+        if let Some(outliers) = &tally.sums.outliers {
+            let (count, level, share) = (outliers.rows, outliers.level, readable(outliers.share()));
+            text.push_str(&format!("outliers          {count}, {share} of the rows (p-values below {level})\n"));
+        }
+        let mut table = vec![["component", "rows", "share", "weight in the model"].map(str::to_owned).to_vec()];
+        let order = self.order();
+        table.extend(order.iter().take(COMPONENTS_SHOWN).map(|&component| {
+            let background = if mixture.is_background(component) { " (background)" } else { "" };
+            vec![
+                format!("{component}{background}"),
+                tally.rows[component].to_string(),
+                format!("{:.6}", self.share(component)),
+                format!("{:.6}", mixture.weights()[component]),
+            ]
+        }));
+        text.push_str(&format!("\n{}", aligned(&table)));
+        match order.len().saturating_sub(COMPONENTS_SHOWN) {
+            0 => text,
+            more => format!("{text}... and {more} more (all of them with --json)\n"),
+        }
+    }
+}

@@ -1,0 +1,197 @@
+//! Rows judged by a model, block by block: what `vmf assign` and `vmf score` have in common.
+
+use crate::progress::Progress;
+use crate::rows::{RowArguments, RowSource};
+use crate::{input, model, output};
+use anyhow::{Result, bail};
+use std::path::PathBuf;
+use vmfkit::mixture::{Evaluation, Summary};
+use vmfkit::outlier::OutlierTest;
+use vmfkit::source::Source;
+use vmfkit::{Error, Mixture};
+
+/// What a command's help says about p-values.
+pub const P_VALUES: &str = "\
+A p-value is the probability that a row drawn from the model is at least as strange as this one; a background is no part of the model
+there, so that its rows stand out. Where components overlap, p-values are calibrated once by draws from the model, which takes a second
+or two before the first row, and their relative error is a few percent (--no-p-values leaves them out).";
+
+/// Memory of a calibration and of a block's p-values.
+const P_VALUE_MEMORY: u64 = 96 << 20;
+
+#[derive(Debug, clap::Args)]
+pub struct JudgeArguments {
+    /// Model file, as `vmf fit -k N -o MODEL` writes it
+    model: PathBuf,
+    #[command(flatten)]
+    rows: RowArguments,
+    /// Compute no p-values, which take most of the time where components overlap
+    #[arg(long, help_heading = "Options of the results")]
+    pub no_p_values: bool,
+    /// What the calibration of p-values draws from
+    #[arg(long, default_value_t = 0, help_heading = "Options of the results")]
+    seed: u64,
+    /// Print one JSON object
+    #[arg(long, help_heading = "Options of the results")]
+    pub json: bool,
+    /// Show no progress
+    #[arg(long, short, help_heading = "Options of the results")]
+    pub quiet: bool,
+}
+
+impl JudgeArguments {
+    /// The model and the rows, for a command that needs so much memory beside them.
+    pub fn open(&self, beside: u64) -> Result<Judge> {
+        let (mixture, _) = model::read(&self.model)?;
+        let components = mixture.components().len() as u64;
+        let source = self.rows.open(|dim| beside + P_VALUE_MEMORY + 4 * 8 * components * dim)?;
+        let (model, rows) = (input::display(&self.model), source.name());
+        if source.dim() != mixture.dim() {
+            bail!("{rows}: rows must have the dimension of {model}, {}, found: `{}`", mixture.dim(), source.dim());
+        }
+        Ok(Judge { model, mixture, source, test: None, progress: Progress::new(!self.quiet), done: 0 })
+    }
+}
+
+/// A model, and rows that it is asked about.
+pub struct Judge {
+    /// How messages call the model.
+    pub model: String,
+    pub mixture: Mixture,
+    pub source: RowSource,
+    test: Option<OutlierTest>,
+    progress: Progress,
+    done: u64,
+}
+
+/// What there is to say of a block.
+pub struct Judged {
+    pub summary: Summary,
+    /// None if they are not wanted.
+    pub p_values: Option<Vec<f64>>,
+    pub weights: Option<Vec<f64>>,
+}
+
+impl Judge {
+    /// From now on there are p-values.
+    pub fn with_p_values(mut self, arguments: &JudgeArguments) -> Result<Self> {
+        self.progress.announce("calibrating p-values by draws from the model");
+        self.test = Some(OutlierTest::new(&self.mixture, arguments.seed)?);
+        // The time that this took is not that of rows.
+        self.progress = Progress::new(!arguments.quiet);
+        Ok(self)
+    }
+
+    /// The next block, with so many of the most probable components of each row.
+    pub fn next(&mut self, top: usize) -> Result<Option<Judged>> {
+        let judged = self.next_block(top).map_err(|error| self.source.explain(error))?;
+        match &judged {
+            Some(judged) => self.done += judged.summary.ln_densities.len() as u64,
+            None if self.done == 0 => return Err(self.source.explain(Error::NoRows { weight: 0.0 })),
+            None => {
+                // Its line is gone before anything else is said.
+                self.progress = Progress::new(false);
+                self.source.note_rescaled();
+                return Ok(None);
+            }
+        }
+        let (done, rate) = (self.done, self.progress.rate(self.done));
+        let of = self.source.len().map_or(String::new(), |rows| format!(" of {rows}"));
+        let left = self.source.len().map_or(String::new(), |rows| {
+            format!(", {} left", self.progress.time_left(done as usize, rows.saturating_sub(done) as usize))
+        });
+        self.progress.show(format_args!("{done}{of} rows, {rate} rows/s{left}"));
+        Ok(judged)
+    }
+
+    fn next_block(&mut self, top: usize) -> vmfkit::Result<Option<Judged>> {
+        let Some(block) = self.source.read_block()? else { return Ok(None) };
+        let summary = self.mixture.summarise(&block, top)?;
+        let p_values = match &self.test {
+            Some(test) => {
+                let mut p_values = vec![0.0; block.len()];
+                test.p_values(&block, &mut p_values)?;
+                Some(p_values)
+            }
+            None => None,
+        };
+        Ok(Some(Judged { summary, p_values, weights: block.weights().map(<[f64]>::to_vec) }))
+    }
+}
+
+impl Judged {
+    pub fn weight(&self, row: usize) -> f64 {
+        self.weights.as_ref().map_or(1.0, |weights| weights[row])
+    }
+}
+
+/// Sums over rows.
+#[derive(Debug, Default)]
+pub struct Sums {
+    pub evaluation: Evaluation,
+    pub outliers: Option<Outliers>,
+}
+
+/// Rows whose p-values are below a level.
+#[derive(Debug)]
+pub struct Outliers {
+    pub level: f64,
+    pub rows: u64,
+    /// Of these rows.
+    weight: f64,
+    /// Of all rows, and the sum of their squares.
+    total: (f64, f64),
+}
+
+impl Sums {
+    /// No rows yet; outliers are counted if there is a level.
+    pub fn new(level: Option<f64>) -> Self {
+        let outliers = level.map(|level| Outliers { level, rows: 0, weight: 0.0, total: (0.0, 0.0) });
+        Sums { evaluation: Evaluation::default(), outliers }
+    }
+
+    pub fn add(&mut self, judged: &Judged) {
+        self.evaluation.merge(&judged.summary.evaluation(judged.weights.as_deref()));
+        if let (Some(outliers), Some(p_values)) = (&mut self.outliers, &judged.p_values) {
+            for (row, p_value) in p_values.iter().enumerate() {
+                let weight = judged.weight(row);
+                outliers.total.0 += weight;
+                outliers.total.1 += weight * weight;
+                if *p_value < outliers.level {
+                    outliers.rows += 1;
+                    outliers.weight += weight;
+                }
+            }
+        }
+    }
+}
+
+impl Outliers {
+    /// By weight.
+    pub fn share(&self) -> f64 {
+        self.weight / self.total.0
+    }
+
+    /// The standard deviation of the share, if the rows were drawn from the model: rows of unequal weights are worth fewer of equal ones.
+    pub fn standard_error(&self) -> f64 {
+        let rows = self.total.0 * self.total.0 / self.total.1;
+        (self.level * (1.0 - self.level) / rows).sqrt()
+    }
+}
+
+/// A level of p-values.
+pub fn level(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(level) if level > 0.0 && level < 1.0 => Ok(level),
+        _ => Err("a level lies between 0 and 1, as in `0.01`".to_owned()),
+    }
+}
+
+/// Prints a report on standard output, or beside it where that holds the result.
+pub fn report(text: &str, output_is_taken: bool) -> Result<()> {
+    if output_is_taken {
+        output::note(text.trim_end());
+        return Ok(());
+    }
+    output::print(text)
+}

@@ -1,0 +1,96 @@
+//! [`Summary`]: what a mixture says of rows, with their logits computed once.
+
+use super::{Evaluation, Mixture, ln_sum_exp};
+use crate::block::Block;
+use crate::error::Result;
+
+/// What a mixture says of the rows of a block, column by column.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Summary {
+    /// ln p of each row.
+    pub ln_densities: Vec<f64>,
+    /// The entropy of each row's responsibilities, in nats: 0 if it is certain of its component.
+    pub entropies: Vec<f64>,
+    /// The most probable component of each row, then the second, and so on.
+    pub ranks: Vec<Rank>,
+}
+
+/// A component of each row, and its probability given the row.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Rank {
+    /// Their numbers.
+    pub components: Vec<u32>,
+    /// Their probabilities.
+    pub responsibilities: Vec<f64>,
+}
+
+impl Mixture {
+    /// Densities, entropies and the `top` most probable components of rows, of equals the first, on all threads. There are as many ranks as
+    /// components at most.
+    ///
+    /// ```
+    /// use vmfkit::{Block, Mixture, VonMisesFisher};
+    /// let along = |x, y| VonMisesFisher::new(vec![x, y, 0.0], 10.0);
+    /// let mixture = Mixture::new(vec![0.5, 0.5], vec![along(1.0, 0.0)?, along(0.0, 1.0)?])?;
+    /// let summary = mixture.summarise(&Block::new(3, &[0.6, 0.8, 0.0])?, 2)?;
+    /// assert_eq!((summary.ranks[0].components[0], summary.ranks[1].components[0]), (1, 0));
+    /// assert!((summary.ranks[0].responsibilities[0] - 1.0 / (1.0 + (-2f64).exp())).abs() < 1e-12);
+    /// # Ok::<(), vmfkit::Error>(())
+    /// ```
+    pub fn summarise(&self, block: &Block, top: usize) -> Result<Summary> {
+        let top = top.min(self.components().len());
+        // Of each row: ln p, entropy, and for each rank the component and its probability.
+        let places = 2 + 2 * top;
+        let mut rows = vec![0.0; places * block.len()];
+        self.for_each_row(block, places, &mut rows, |logits, out| {
+            let total = ln_sum_exp(logits);
+            // The entropy of the responsibilities is ln p less the mean logit.
+            let mean: f64 = logits.iter().filter(|z| **z > f64::NEG_INFINITY).map(|z| (z - total).exp() * z).sum();
+            out[..2].copy_from_slice(&[total, (total - mean).max(0.0)]);
+            let ranks = &mut out[2..];
+            largest(logits, ranks);
+            ranks.chunks_exact_mut(2).for_each(|rank| rank[1] = (rank[1] - total).exp());
+        })?;
+        let column = |place: usize| rows[place.min(rows.len())..].iter().step_by(places);
+        let rank = |number: usize| Rank {
+            components: column(2 + 2 * number).map(|component| *component as u32).collect(),
+            responsibilities: column(3 + 2 * number).copied().collect(),
+        };
+        Ok(Summary {
+            ln_densities: column(0).copied().collect(),
+            entropies: column(1).copied().collect(),
+            ranks: (0..top).map(rank).collect(),
+        })
+    }
+}
+
+impl Summary {
+    /// The sums over rows of these weights, or of weight 1.
+    pub fn evaluation(&self, weights: Option<&[f64]>) -> Evaluation {
+        let mut evaluation = Evaluation::default();
+        for (row, (ln_density, entropy)) in self.ln_densities.iter().zip(&self.entropies).enumerate() {
+            let weight = weights.map_or(1.0, |weights| weights[row]);
+            evaluation.weight += weight;
+            evaluation.ln_likelihood += weight * ln_density;
+            evaluation.squares += weight * ln_density * ln_density;
+            evaluation.entropy += weight * entropy;
+        }
+        evaluation
+    }
+}
+
+/// The numbers of the largest logits and these, pair by pair into `ranks`, the largest first.
+fn largest(logits: &[f64], ranks: &mut [f64]) {
+    let mut filled = 0;
+    for (component, &z) in logits.iter().enumerate() {
+        let mut place = filled;
+        while place > 0 && z > ranks[2 * place - 1] {
+            place -= 1;
+        }
+        if 2 * place < ranks.len() {
+            filled = (filled + 1).min(ranks.len() / 2);
+            ranks.copy_within(2 * place..2 * filled - 2, 2 * place + 2);
+            (ranks[2 * place], ranks[2 * place + 1]) = (component as f64, z);
+        }
+    }
+}
