@@ -16,16 +16,16 @@
 //! let mut state = Fitter::new(2).begin(&mut MemorySource::new(block.clone()))?.expect("nobody stops it").to_bytes();
 //! loop {
 //!     // Anywhere, given the state's bytes.
-//!     let accumulator = Accumulator::of(&Checkpoint::from_bytes(&state)?)?;
-//!     let parts = [block.slice(0, 2), block.slice(2, 4)].iter().enumerate().map(|(number, rows)| {
+//!     let mut answers = Vec::new();
+//!     for (number, rows) in [block.slice(0, 2), block.slice(2, 4)].iter().enumerate() {
+//!         let accumulator = Accumulator::of(&Checkpoint::from_bytes(&state)?)?;
 //!         let mut part = accumulator.part(number as u64);
 //!         accumulator.see(rows, &mut part)?;
-//!         Ok(part.to_bytes())
-//!     });
-//!     let parts = parts.collect::<vmfkit::Result<Vec<_>>>()?;
-//!     // In one place, given the parts' bytes.
-//!     let mut all = PartStats::from_bytes(&parts[0])?;
-//!     all.merge(&PartStats::from_bytes(&parts[1])?)?;
+//!         answers.push(part.to_bytes());
+//!     }
+//!     // In one place, given the answers.
+//!     let mut all = PartStats::from_bytes(&answers[0])?;
+//!     all.merge(&PartStats::from_bytes(&answers[1])?)?;
 //!     let next = Checkpoint::from_bytes(&state)?.step(&all)?;
 //!     state = next.to_bytes();
 //!     if next.current().status != Status::Running {

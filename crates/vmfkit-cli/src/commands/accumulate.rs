@@ -35,8 +35,6 @@ pub struct Accumulate {
     /// State of a fit (a checkpoint); or a model, under which rows are shared by their responsibilities
     #[arg(value_name = "STATE")]
     state: PathBuf,
-    #[command(flatten)]
-    rows: RowArguments,
     /// File to write the statistics to, `-` for standard output
     #[arg(long, short, value_name = "FILE")]
     output: PathBuf,
@@ -55,6 +53,9 @@ pub struct Accumulate {
     /// Show no progress
     #[arg(long, short)]
     quiet: bool,
+    // Last, because its heading stands above all that follows.
+    #[command(flatten)]
+    rows: RowArguments,
 }
 
 impl Accumulate {

@@ -76,7 +76,10 @@ fn a_fit_by_parts_is_the_fit_of_one_process() {
                 // Block by block, and with several blocks a part, of which the last has fewer.
                 for (blocks, per_block, together) in [(1, false, true), (1, false, false), (2, true, true), (3, true, false)] {
                     let mut saved = Vec::new();
-                    let save = |checkpoint: &Checkpoint| Ok(saved.push(checkpoint.to_bytes()));
+                    let save = |checkpoint: &Checkpoint| {
+                        saved.push(checkpoint.to_bytes());
+                        Ok(())
+                    };
                     let whole = fitter().checkpoint(save).fit_source(&mut MemorySource::new(block.clone()).batches(30)).unwrap();
                     let mut states = vec![begin(fitter(), &block, 30).to_bytes()];
                     let last = loop {
