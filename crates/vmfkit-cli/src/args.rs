@@ -1,6 +1,6 @@
 //! What may be written behind `vmf`.
 
-use crate::commands::{compare, constants, demo, fit, sample, select};
+use crate::commands::{compare, completions, constants, convert, demo, fit, inspect, man, sample, select};
 use clap::{Parser, Subcommand};
 
 const EXAMPLES: &str = "\
@@ -11,7 +11,9 @@ Examples:
   vmf fit x.npy                                                estimate mean direction and concentration
   vmf fit x.npy -k 10 -o model.safetensors                     fit a mixture of 10 densities
   vmf select x.npy -k 2:20                                     how many components?
+  vmf inspect model.safetensors x.npy                          components and their most typical rows
   vmf compare truth.npy found.npy                              how well do two labelings agree?
+  vmf convert x.npy x.parquet                                  another format
 
 Exit codes:
   0    success (also when the reader of a pipe has gone)
@@ -40,12 +42,20 @@ pub enum Command {
     Demo(demo::Demo),
     /// Calculate the constants of a density: ln C, ln I, A, entropy, divergence from uniform
     Constants(constants::Constants),
-    /// Draw rows from a density into a .npy or .csv file
+    /// Draw rows from a density or from the mixture of a model file
     Sample(sample::Sample),
-    /// Fit one density, or with -k a mixture, to the rows of a .npy, .csv or .tsv file
+    /// Fit one density, or with -k a mixture, to the rows of files
     Fit(Box<fit::Fit>),
     /// Compare numbers of components by AIC, BIC, ICL and held-out rows
     Select(select::Select),
     /// Compare two labelings of the same rows: adjusted Rand index, mutual information, V, best matching
     Compare(compare::Compare),
+    /// Show what a model file holds: its fit, its components and, with DATA, their most typical rows
+    Inspect(inspect::Inspect),
+    /// Convert rows between .npy, Parquet, Arrow, CSV, TSV, JSON Lines and safetensors
+    Convert(convert::Convert),
+    /// Print a script that completes commands and options in a shell
+    Completions(completions::Completions),
+    /// Write the manual pages, one a verb, into a folder
+    Man(man::Man),
 }

@@ -2,14 +2,18 @@
 
 mod args;
 mod commands;
+mod components;
 mod format;
 mod input;
 mod interrupt;
+mod labels;
 mod memory;
 mod model;
 mod output;
 mod progress;
+mod row_output;
 mod rows;
+mod typical;
 
 use anyhow::Context;
 use args::{Arguments, Command};
@@ -44,5 +48,9 @@ fn run(arguments: &Arguments) -> anyhow::Result<()> {
         Command::Fit(fit) => fit.run(),
         Command::Select(select) => select.run(),
         Command::Compare(compare) => compare.run(),
+        Command::Inspect(inspect) => inspect.run(),
+        Command::Convert(convert) => convert.run(),
+        Command::Completions(completions) => completions.run(),
+        Command::Man(man) => man.run(),
     }
 }

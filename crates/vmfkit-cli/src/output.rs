@@ -15,6 +15,10 @@ pub struct WriteError {
 }
 
 impl WriteError {
+    pub fn new(place: String, source: io::Error) -> Self {
+        WriteError { place, source }
+    }
+
     /// The other end of the pipe has read all it wanted.
     pub fn is_broken_pipe(&self) -> bool {
         self.source.kind() == io::ErrorKind::BrokenPipe
@@ -26,7 +30,7 @@ impl WriteError {
 /// A regular file is written beside its final place and renamed by [`Output::finish`]; dropped before that, it vanishes and what
 /// was there before stays. Devices and pipes are written directly.
 pub struct Output {
-    writer: BufWriter<Box<dyn Write>>,
+    writer: BufWriter<Box<dyn Write + Send>>,
     place: String,
     partial: Option<PartialFile>,
 }
@@ -34,7 +38,7 @@ pub struct Output {
 impl Output {
     /// Standard output.
     pub fn stdout() -> Self {
-        Self::around(Box::new(io::stdout().lock()), "standard output".to_owned(), None)
+        Self::around(Box::new(io::stdout()), "standard output".to_owned(), None)
     }
 
     /// The file at `path`, or standard output for `-`.
@@ -57,8 +61,13 @@ impl Output {
         Ok(Self::around(Box::new(file), place, partial))
     }
 
-    fn around(writer: Box<dyn Write>, place: String, partial: Option<PartialFile>) -> Self {
+    fn around(writer: Box<dyn Write + Send>, place: String, partial: Option<PartialFile>) -> Self {
         Output { writer: BufWriter::with_capacity(1 << 16, writer), place, partial }
+    }
+
+    /// How messages call it.
+    pub fn place(&self) -> &str {
+        &self.place
     }
 
     /// Appends bytes.
@@ -77,6 +86,24 @@ impl Output {
         };
         finish().map_err(|source| WriteError { place, source }.into())
     }
+}
+
+/// For writers that know no other output; what fails has no place yet.
+impl Write for Output {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.writer.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.writer.flush()
+    }
+}
+
+/// Writes a file at once.
+pub fn write(path: &Path, bytes: impl AsRef<[u8]>) -> Result<()> {
+    let mut output = Output::create(path)?;
+    output.write(bytes)?;
+    output.finish()
 }
 
 /// Whether two results would be written over each other. Devices and pipes take both.
