@@ -1,6 +1,8 @@
 //! What may be written behind `vmf`.
 
-use crate::commands::{accumulate, assign, compare, constants, demo, fit, maximise, merge, sample, score, select};
+use crate::commands::{
+    accumulate, assign, compare, completions, constants, convert, demo, fit, inspect, man, maximise, merge, sample, score, select,
+};
 use clap::{Parser, Subcommand};
 
 const EXAMPLES: &str = "\
@@ -13,7 +15,9 @@ Examples:
   vmf select x.npy -k 2:20                                     how many components?
   vmf assign model.safetensors x.npy -o labels.parquet         components and p-values of rows
   vmf score model.safetensors more.npy                         how well does the model explain other rows?
+  vmf inspect model.safetensors x.npy                          components and their most typical rows
   vmf compare truth.npy found.npy                              how well do two labelings agree?
+  vmf convert x.npy x.parquet                                  another format
   vmf accumulate state.ckpt part.npy -o part.stats             a part of a pass, for fits by many machines (docs/clusters.md)
 
 Exit codes:
@@ -43,9 +47,9 @@ pub enum Command {
     Demo(demo::Demo),
     /// Calculate the constants of a density: ln C, ln I, A, entropy, divergence from uniform
     Constants(constants::Constants),
-    /// Draw rows from a density into a .npy or .csv file
+    /// Draw rows from a density or from the mixture of a model file
     Sample(sample::Sample),
-    /// Fit one density, or with -k a mixture, to the rows of a .npy, .csv or .tsv file
+    /// Fit one density, or with -k a mixture, to the rows of files
     Fit(Box<fit::Fit>),
     /// Compare numbers of components by AIC, BIC, ICL and held-out rows
     Select(select::Select),
@@ -55,6 +59,14 @@ pub enum Command {
     Score(Box<score::Score>),
     /// Compare two labelings of the same rows: adjusted Rand index, mutual information, V, best matching
     Compare(compare::Compare),
+    /// Show what a model file holds: its fit, its components and, with DATA, their most typical rows
+    Inspect(inspect::Inspect),
+    /// Convert rows between .npy, Parquet, Arrow, CSV, TSV, JSON Lines and safetensors
+    Convert(convert::Convert),
+    /// Print a script that completes commands and options in a shell
+    Completions(completions::Completions),
+    /// Write the manual pages, one a verb, into a folder
+    Man(man::Man),
     /// Make the statistics of some rows under the state of a fit: one part of a pass
     Accumulate(accumulate::Accumulate),
     /// Add the statistics of several parts of a pass, in the order given

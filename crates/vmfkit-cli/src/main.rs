@@ -2,17 +2,21 @@
 
 mod args;
 mod commands;
+mod components;
 mod format;
 mod input;
 mod interrupt;
 mod judge;
+mod labels;
 mod memory;
 mod model;
 mod output;
 mod progress;
+mod row_output;
 mod rows;
 mod state;
 mod table_file;
+mod typical;
 
 use anyhow::Context;
 use args::{Arguments, Command};
@@ -49,6 +53,10 @@ fn run(arguments: &Arguments) -> anyhow::Result<()> {
         Command::Assign(assign) => assign.run(),
         Command::Score(score) => score.run(),
         Command::Compare(compare) => compare.run(),
+        Command::Inspect(inspect) => inspect.run(),
+        Command::Convert(convert) => convert.run(),
+        Command::Completions(completions) => completions.run(),
+        Command::Man(man) => man.run(),
         Command::Accumulate(accumulate) => accumulate.run(),
         Command::Merge(merge) => merge.run(),
         Command::Maximise(maximise) => maximise.run(),

@@ -5,6 +5,7 @@ use anyhow::Result;
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// The result could not be written: exit code 1, unless the reader of a pipe has gone.
 #[derive(Debug, thiserror::Error)]
@@ -15,6 +16,10 @@ pub struct WriteError {
 }
 
 impl WriteError {
+    pub fn new(place: String, source: io::Error) -> Self {
+        WriteError { place, source }
+    }
+
     /// The other end of the pipe has read all it wanted.
     pub fn is_broken_pipe(&self) -> bool {
         self.source.kind() == io::ErrorKind::BrokenPipe
@@ -61,24 +66,19 @@ impl Output {
         Output { writer: BufWriter::with_capacity(1 << 16, writer), place, partial }
     }
 
+    /// How messages call it.
+    pub fn place(&self) -> &str {
+        &self.place
+    }
+
     /// Appends bytes.
     pub fn write(&mut self, bytes: impl AsRef<[u8]>) -> Result<()> {
         self.writer.write_all(bytes.as_ref()).map_err(|source| self.failure(source))
     }
 
-    /// The same place for writers that know nothing of it.
-    pub fn writer(&mut self) -> &mut (impl Write + Send) {
-        &mut self.writer
-    }
-
     /// What went wrong when something was written here.
     pub fn failure(&self, source: io::Error) -> anyhow::Error {
         WriteError { place: self.place.clone(), source }.into()
-    }
-
-    /// How messages call it.
-    pub fn place(&self) -> &str {
-        &self.place
     }
 
     /// Makes the result visible.
@@ -91,6 +91,45 @@ impl Output {
             partial.map_or(Ok(()), PartialFile::publish)
         };
         finish().map_err(|source| WriteError { place, source }.into())
+    }
+}
+
+/// An output that is also in the hands of the writer of a format, which knows nothing of places.
+#[derive(Clone)]
+pub struct SharedOutput(Arc<Mutex<Output>>);
+
+impl SharedOutput {
+    pub fn new(output: Output) -> Self {
+        SharedOutput(Arc::new(Mutex::new(output)))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Output> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The same error, with the place; what could not be written has an exit code of its own.
+    pub fn explain(&self, error: vmfkit_data::Error) -> anyhow::Error {
+        let output = self.lock();
+        match error {
+            vmfkit_data::Error::Write(source) => output.failure(source),
+            other => anyhow::Error::from(other).context(output.place().to_owned()),
+        }
+    }
+
+    /// Makes the result visible, once the writer of its format has gone.
+    pub fn finish(self) -> Result<()> {
+        let output = Arc::into_inner(self.0).expect("the writer of the format has gone");
+        output.into_inner().unwrap_or_else(PoisonError::into_inner).finish()
+    }
+}
+
+impl Write for SharedOutput {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.lock().writer.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.lock().writer.flush()
     }
 }
 

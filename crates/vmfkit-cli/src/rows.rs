@@ -5,13 +5,14 @@ use anyhow::{Result, anyhow, bail};
 use std::path::PathBuf;
 use vmfkit::source::Source;
 use vmfkit::{Block, Error};
-use vmfkit_data::{DataSource, Element, Format, Ids, Options};
+use vmfkit_data::{Batches, DataSource, Element, Format, Ids, Options};
 
 /// What a command's help says about its rows.
 pub const FILES: &str = "\
 DATA is a file, a folder, a pattern in quotes ('part-*.parquet') or several of them, read one after the other as if they were one file;
 or `-`, standard input. Formats: .npy, .npz, Parquet, Arrow IPC, CSV, TSV, JSON Lines, safetensors, Matrix Market; text may be
-compressed with gzip. The first line of a text file is a header if no cell of it is a number. Files may be larger than memory.
+compressed with gzip. The first line of a text file is a header if no cell of it is a number. Files may be larger than memory. With
+the feature object-store of the build DATA may also be in a store: s3://bucket/part-*.parquet, gs://, az:// or https://.
 Messages count rows from 0 and lines from 1. In --json, infinities are the strings \"inf\" and \"-inf\".";
 
 /// Memory that a command has beside rows and models: its code, stacks, buffers of the system's libraries.
@@ -21,7 +22,7 @@ const BLOCKS_AT_ONCE: u64 = 5;
 /// The least block that is worth the trouble.
 const FEWEST_ROWS: u64 = 64;
 
-#[derive(Debug, clap::Args)]
+#[derive(Debug, Clone, clap::Args)]
 #[command(next_help_heading = "Options of the rows")]
 pub struct RowArguments {
     /// Rows: files, folders, patterns, or `-` for standard input
@@ -135,11 +136,29 @@ impl RowArguments {
         self.source(&self.options().block_rows(usize::MAX))
     }
 
+    /// The rows as the files have them, on the sphere or not.
+    pub fn open_batches(&self) -> Result<Batches> {
+        Ok(vmfkit_data::open_batches(&self.data, &self.options())?)
+    }
+
+    /// The weights of a file of their own, and how messages call it.
+    pub fn weight_file(&self) -> Result<Option<(String, Vec<f64>)>> {
+        self.weights.as_ref().map(|path| Ok((input::display(path), input::read_vector(path)?))).transpose()
+    }
+
+    /// All places but the last, and the last.
+    pub fn split_last(&self) -> Option<(Self, &str)> {
+        let (last, data) = self.data.split_last()?;
+        Some((RowArguments { data: data.to_vec(), ..self.clone() }, last))
+    }
+
+    /// No place was given.
+    pub fn is_empty(&self) -> bool {
+        self.data.is_empty()
+    }
+
     fn source(&self, options: &Options) -> Result<RowSource> {
-        let weights = match &self.weights {
-            Some(path) => Some((input::display(path), input::read_vector(path)?)),
-            None => None,
-        };
+        let weights = self.weight_file()?;
         let source = vmfkit_data::open_all(&self.data, options)?;
         Ok(RowSource { name: self.name(), source, weights, room: 0, rows: 0, weight: 0.0 })
     }

@@ -6,6 +6,7 @@
 use crate::columns::{Chosen, Columns, Coordinates};
 use crate::error::{Error, Result};
 use crate::guard::{damaged, from_arrow, guarded};
+use crate::place::SeekRead;
 use crate::records;
 use crate::{Batch, Reader, Schema};
 use arrow_array::{ArrayRef, RecordBatch};
@@ -25,11 +26,6 @@ const MAGIC: &[u8] = b"ARROW1";
 
 /// Memory that is taken on the word of a pipe alone.
 const TRUSTED: usize = 1 << 24;
-
-/// Something that can be read again.
-pub(crate) trait SeekRead: Read + Seek + Send {}
-
-impl<T: Read + Seek + Send> SeekRead for T {}
 
 /// Where the bytes come from.
 enum Input {
@@ -132,11 +128,13 @@ impl ArrowReader {
                 batches: 0,
                 row: 0,
             };
-            if let (None, Coordinates::List(column)) = (chosen.dim, reader.chosen.coordinates.clone())
-                && reader.next_batch()?
-            {
-                let first = reader.current.as_ref().expect("a record batch was read");
-                reader.schema.dim = records::first_length(first, column)?;
+            if let (None, Coordinates::List(column)) = (chosen.dim, reader.chosen.coordinates.clone()) {
+                if reader.next_batch()? {
+                    let first = reader.current.as_ref().expect("a record batch was read");
+                    reader.schema.dim = records::first_length(first, column)?;
+                } else {
+                    reader.schema.rows = Some(0);
+                }
             }
             Ok(reader)
         })

@@ -115,7 +115,7 @@ impl Blocks {
             let Some(origin) = self.chain.read(self.block_rows - joined.rows, &mut self.batch)? else { break };
             if self.chain.rescales(origin.part) {
                 let changed = rescale_values(self.schema().dim, &mut self.batch.values);
-                rescaled += changed.map_err(|error| self.in_file(error, 0, origin))? as u64;
+                rescaled += changed.map_err(|error| in_file(&self.chain, error, 0, origin))? as u64;
             }
             self.origins.push((joined.rows, origin));
             joined.append(&mut self.batch);
@@ -132,20 +132,20 @@ impl Blocks {
     fn in_its_file(&self, mut error: vmfkit::Error) -> Error {
         let row = row_of(&mut error).map_or(0, |row| *row);
         let (first, origin) = *self.origins.iter().rfind(|(first, _)| *first <= row).expect("a block has rows of a file");
-        self.in_file(error, first, origin)
+        in_file(&self.chain, error, first, origin)
     }
+}
 
-    /// An error of rows of which number `first` is the origin's row, with the number that its row has in the file.
-    fn in_file(&self, mut error: vmfkit::Error, first: usize, origin: Origin) -> Error {
-        if let Some(row) = row_of(&mut error) {
-            *row = *row - first + origin.row as usize;
-        }
-        let error = match error {
-            vmfkit::Error::NotUnit { row, norm } => Error::NotUnit { row: row as u64, norm },
-            other => Error::Rows(other),
-        };
-        error.at(self.chain.name(origin.part))
+/// An error of rows of which number `first` is the origin's row, with the number that its row has in the file.
+pub(crate) fn in_file(chain: &Chain, mut error: vmfkit::Error, first: usize, origin: Origin) -> Error {
+    if let Some(row) = row_of(&mut error) {
+        *row = *row - first + origin.row as usize;
     }
+    let error = match error {
+        vmfkit::Error::NotUnit { row, norm } => Error::NotUnit { row: row as u64, norm },
+        other => Error::Rows(other),
+    };
+    error.at(chain.name(origin.part))
 }
 
 /// The number of the row that an error speaks of.
@@ -172,7 +172,7 @@ fn check(dim: usize, values: Values, weights: Option<&[f64]>) -> vmfkit::Result<
 }
 
 /// Divides each row by its length; says how many were not of unit length.
-fn rescale_values(dim: usize, values: &mut Values) -> vmfkit::Result<usize> {
+pub(crate) fn rescale_values(dim: usize, values: &mut Values) -> vmfkit::Result<usize> {
     match values {
         Values::F32(values) => rescale(dim, values),
         Values::F64(values) => rescale(dim, values),

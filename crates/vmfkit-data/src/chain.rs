@@ -2,55 +2,36 @@
 
 use crate::format::Format;
 use crate::open::{self, Input};
+use crate::place::{Place, Stamp};
 use crate::{Batch, Element, Error, Options, Reader, Result, Schema, Values};
-use std::fs;
-use std::path::{Path, PathBuf};
-use std::time::SystemTime;
-
-/// What tells whether a file is still the one that was opened.
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct Stamp {
-    length: u64,
-    modified: Option<SystemTime>,
-}
-
-impl Stamp {
-    fn of(path: &Path) -> Result<Self> {
-        let metadata = fs::metadata(path)?;
-        Ok(Stamp { length: metadata.len(), modified: metadata.modified().ok() })
-    }
-}
 
 /// A file of the chain; it is open only while it is read.
 struct Part {
     /// How messages call it.
     name: String,
     /// None for a pipe, which has no other way back.
-    file: Option<(PathBuf, Format, Stamp)>,
+    file: Option<(Place, Format, Stamp)>,
     schema: Schema,
 }
 
 impl Part {
     /// Refuses a file that is not the one whose schema is known.
     fn check(&self) -> Result<()> {
-        let Some((path, _, before)) = &self.file else { return Ok(()) };
-        let now = Stamp::of(path)?;
-        if now.length != before.length {
-            let what = format!("its length was {}, found: `{}`", before.length, now.length);
-            return Err(Error::Changed { what });
+        match &self.file {
+            Some((place, _, before)) => before.check(&place.stamp()?),
+            None => Ok(()),
         }
-        if now.modified != before.modified {
-            return Err(Error::Changed {
-                what: "it was written to, its length is still: `".to_owned() + &now.length.to_string() + "`",
-            });
-        }
-        Ok(())
+    }
+
+    /// A list that is not there has no length: such as the empty parts that Spark writes.
+    fn has_no_shape(&self) -> bool {
+        self.schema.dim == 0 && self.schema.rows == Some(0)
     }
 
     fn open(&self, options: &Options) -> Result<Box<dyn Reader>> {
-        let Some((path, format, _)) = &self.file else { return Err(vmfkit::Error::CannotRewind.into()) };
+        let Some((place, format, _)) = &self.file else { return Err(vmfkit::Error::CannotRewind.into()) };
         self.check()?;
-        let reader = open::reader(path, *format, options)?;
+        let reader = open::reader(place, *format, options)?;
         if *reader.schema() != self.schema {
             let (before, now) = (&self.schema, reader.schema());
             let shape = |schema: &Schema| format!("{} x {}", schema.rows.map_or("?".to_owned(), |n| n.to_string()), schema.dim);
@@ -89,15 +70,15 @@ impl Chain {
         for input in inputs {
             let name = input.name();
             let (part, reader) = look_into(input, options).map_err(|error| error.at(&name))?;
-            if let Some(first) = parts.first() {
+            let first = parts.iter().find(|part| !part.has_no_shape());
+            if let Some(first) = first.filter(|_| !part.has_no_shape()) {
                 agree(first, &part).map_err(|error| error.at(&name))?;
-            } else {
-                first_reader = Some(reader);
             }
+            first_reader.get_or_insert(reader);
             parts.push(part);
         }
-        let mut schemas = parts.iter().map(|part| &part.schema);
-        let mut schema = schemas.next().expect("at least one file").clone();
+        let mut schemas = parts.iter().filter(|part| !part.has_no_shape()).map(|part| &part.schema);
+        let mut schema = schemas.next().unwrap_or(&parts.first().expect("at least one file").schema).clone();
         for other in schemas {
             schema.rows = schema.rows.zip(other.rows).and_then(|(a, b)| a.checked_add(b));
             schema.element = widest(schema.element, other.element);
@@ -112,6 +93,12 @@ impl Chain {
     /// How messages call a file.
     pub fn name(&self, part: usize) -> &str {
         &self.parts[part].name
+    }
+
+    /// How messages call the file that tells the shape of all.
+    pub fn first_name(&self) -> &str {
+        let shaped = self.parts.iter().find(|part| !part.has_no_shape());
+        &shaped.unwrap_or(&self.parts[0]).name
     }
 
     /// Whether rows of this file are to be rescaled.
@@ -201,20 +188,15 @@ impl Chain {
 fn look_into(input: Input, options: &Options) -> Result<(Part, Box<dyn Reader>)> {
     let name = input.name();
     let (file, reader) = match input {
-        Input::File(path) => {
-            let stamp = Stamp::of(&path)?;
-            let format = open::format_of(&path, options)?;
-            let reader = open::reader(&path, format, options)?;
-            (Some((path, format, stamp)), reader)
+        Input::File(place) => {
+            let stamp = place.stamp()?;
+            let format = open::format_of(&place, options)?;
+            let reader = open::reader(&place, format, options)?;
+            (Some((place, format, stamp)), reader)
         }
         Input::Stream { text, .. } => (None, open::stream_reader(text, options)?),
     };
     let schema = reader.schema().clone();
-    match schema {
-        Schema { rows: Some(0), .. } => {}
-        Schema { dim: 0 | 1, .. } => return Err(vmfkit::Error::Dimension { dim: schema.dim }.into()),
-        _ => {}
-    }
     Ok((Part { name, file, schema }, reader))
 }
 

@@ -1,11 +1,11 @@
 //! Tables of numbers as text: a line a row, with or without a line of column names.
 
 use crate::excerpt::excerpt;
+use crate::place::Place;
 use crate::text::{self, Origin};
 use crate::{Batch, Element, Error, Ids, Options, Reader, Result, Schema, Values};
 use csv::ByteRecord;
 use std::io::{BufRead, Read};
-use std::path::Path;
 
 const CHOOSE_COLUMNS: &str = "hint: `--columns x,y,z` chooses columns by their names in the first line";
 
@@ -36,8 +36,8 @@ impl CsvRows {
         Self::from_origin(Origin::Stream, text::unpacked(Box::new(input))?, delimiter, options)
     }
 
-    pub(crate) fn open(path: &Path, delimiter: u8, options: &Options) -> Result<Self> {
-        let (origin, text) = Origin::of_file(path)?;
+    pub(crate) fn open(place: &Place, delimiter: u8, options: &Options) -> Result<Self> {
+        let (origin, text) = Origin::of_file(place)?;
         Self::from_origin(origin, text, delimiter, options)
     }
 

@@ -1,11 +1,11 @@
 //! JSON Lines: an array of numbers a line, or an object with a list of numbers or with numbers under several keys.
 
 use crate::excerpt::excerpt;
+use crate::place::Place;
 use crate::text::{Lines, Origin, Text};
 use crate::{Batch, Element, Error, Ids, Options, Reader, Result, Schema, Values};
 use serde::de::{DeserializeSeed, Deserializer, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use std::fmt;
-use std::path::Path;
 
 /// The rows of a text.
 pub(crate) struct JsonRows {
@@ -37,8 +37,8 @@ impl JsonRows {
         Self::from_origin(Origin::Stream, text, options)
     }
 
-    pub fn open(path: &Path, options: &Options) -> Result<Self> {
-        let (origin, text) = Origin::of_file(path)?;
+    pub fn open(place: &Place, options: &Options) -> Result<Self> {
+        let (origin, text) = Origin::of_file(place)?;
         Self::from_origin(origin, text, options)
     }
 

@@ -14,12 +14,13 @@
 //! | `.mtx` | Matrix Market, coordinates or array | the whole file, since its rows come in any order |
 //!
 //! Text may be compressed with gzip. A [`Reader`] knows one format and gives rows as the file has them, batch by batch; the
-//! source joins batches to blocks, rescales and checks them in a thread that reads ahead. Results leave through a [`TableWriter`],
+//! source joins batches to blocks, rescales and checks them in a thread that reads ahead; [`open_batches`] hands them out unchecked. Results leave through a [`TableWriter`],
 //! rows through a [`RowWriter`].
 
 mod array;
 mod arrow_ipc;
 mod batch;
+mod batches;
 mod blocks;
 mod chain;
 #[cfg(test)]
@@ -44,6 +45,7 @@ mod open;
 mod options;
 mod output_format;
 mod parquet;
+mod place;
 mod prefetch;
 mod reader;
 mod record_sink;
@@ -55,10 +57,11 @@ mod table;
 mod text;
 
 pub use batch::{Batch, Ids, Values};
+pub use batches::Batches;
 pub use error::{Error, Result};
 pub use excerpt::excerpt;
 pub use format::Format;
-pub use open::{open, open_all, open_stream};
+pub use open::{open, open_all, open_batches, open_stream};
 pub use options::Options;
 pub use output_format::{OutputFormat, Sink};
 pub use reader::{Element, Reader, Schema};

@@ -5,9 +5,9 @@
 use crate::csr::sort_rows;
 use crate::csv_rows::number;
 use crate::excerpt::excerpt;
+use crate::place::Place;
 use crate::text::{Lines, Origin, Text};
 use crate::{Batch, Element, Error, Options, Reader, Result, Schema, Values};
-use std::path::Path;
 
 /// The rows of a matrix in memory.
 pub(crate) struct MatrixRows {
@@ -34,8 +34,8 @@ enum Kind {
 }
 
 impl MatrixRows {
-    pub fn open(path: &Path, options: &Options) -> Result<Self> {
-        Self::new(Origin::of_file(path)?.1, options)
+    pub fn open(place: &Place, options: &Options) -> Result<Self> {
+        Self::new(Origin::of_file(place)?.1, options)
     }
 
     pub fn new(text: Text, options: &Options) -> Result<Self> {

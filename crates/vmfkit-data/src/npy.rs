@@ -5,10 +5,9 @@
 use crate::array::ArrayRows;
 use crate::excerpt::excerpt;
 use crate::numbers::{Bytes, Encoding};
+use crate::place::Place;
 use crate::{Options, Values};
-use std::fs::File;
 use std::io::{self, Read};
-use std::path::Path;
 
 /// What every `.npy` file begins with; two bytes of version follow.
 pub const MAGIC: &[u8; 6] = b"\x93NUMPY";
@@ -189,24 +188,28 @@ impl Header {
 
     /// The bytes that stand before the data of a little-endian array in C order.
     pub fn to_bytes(&self) -> Vec<u8> {
-        let descr = self.element.code();
-        let mut text = format!("{{'descr': '<{descr}', 'fortran_order': False, 'shape': {}, }}", self.shape_text());
-        // Data starts at a multiple of 64 bytes: 10 bytes stand before the text, and it ends with a line break.
-        let length = (text.len() + 11).next_multiple_of(64) - 10;
-        text.push_str(&" ".repeat(length - text.len() - 1));
-        text.push('\n');
-        let mut bytes = MAGIC.to_vec();
-        bytes.extend([1, 0]);
-        bytes.extend(u16::try_from(length).expect("a shape of two axes is short").to_le_bytes());
-        bytes.extend(text.as_bytes());
-        bytes
+        header_bytes(&format!("<{}", self.element.code()), &self.shape)
     }
 }
 
-fn shape_text(shape: &[usize]) -> String {
+/// The same, where `descr` is NumPy's name of the type.
+pub(crate) fn header_bytes<N: ToString>(descr: &str, shape: &[N]) -> Vec<u8> {
+    let mut text = format!("{{'descr': '{descr}', 'fortran_order': False, 'shape': {}, }}", shape_text(shape));
+    // Data starts at a multiple of 64 bytes: 10 bytes stand before the text, and it ends with a line break.
+    let length = (text.len() + 11).next_multiple_of(64) - 10;
+    text.push_str(&" ".repeat(length - text.len() - 1));
+    text.push('\n');
+    let mut bytes = MAGIC.to_vec();
+    bytes.extend([1, 0]);
+    bytes.extend(u16::try_from(length).expect("a shape of two axes is short").to_le_bytes());
+    bytes.extend(text.as_bytes());
+    bytes
+}
+
+fn shape_text<N: ToString>(shape: &[N]) -> String {
     match shape {
-        [n] => format!("({n},)"),
-        _ => format!("({})", shape.iter().map(usize::to_string).collect::<Vec<_>>().join(", ")),
+        [n] => format!("({},)", n.to_string()),
+        _ => format!("({})", shape.iter().map(N::to_string).collect::<Vec<_>>().join(", ")),
     }
 }
 
@@ -268,10 +271,9 @@ impl Header {
 }
 
 /// The rows of a file, without holding it in memory.
-pub(crate) fn open(path: &Path, options: &Options) -> crate::Result<ArrayRows> {
+pub(crate) fn open(place: &Place, options: &Options) -> crate::Result<ArrayRows> {
     options.refuse_columns()?;
-    let file = File::open(path)?;
-    let length = file.metadata()?.len();
+    let (file, length) = place.open()?;
     Header::rows(Bytes::File { file, start: 0 }, Some(length))
 }
 

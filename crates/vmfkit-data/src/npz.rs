@@ -92,7 +92,7 @@ impl Member {
             _ if self.encrypted => Err(Error::format("an array must be readable without a password, found: `encrypted`")),
             CompressionMethod::Stored if self.packed == self.size => {
                 file.seek(SeekFrom::Start(self.start))?;
-                Ok(Bytes::File { file, start: self.start })
+                Ok(Bytes::File { file: Box::new(file), start: self.start })
             }
             CompressionMethod::DEFLATE => Ok(Bytes::Packed(Packed::new(file, self.start, self.packed, self.crc)?)),
             other => Err(Error::format(format!("an array must be stored or deflated, found: `{other}`"))),

@@ -1,6 +1,7 @@
 //! Numbers as bytes: of which type, where they are, and how they come into memory.
 
 use crate::npy::{self, Integer};
+use crate::place::SeekRead;
 use crate::{Element, Error, Result, Values};
 use flate2::{Crc, read::DeflateDecoder};
 use std::fs::File;
@@ -123,7 +124,7 @@ fn widen(bits: u16) -> f32 {
 /// Some bytes of a file, or what comes through a pipe.
 pub(crate) enum Bytes {
     /// From `start` to the end of the file or further than anyone reads.
-    File { file: File, start: u64 },
+    File { file: Box<dyn SeekRead>, start: u64 },
     /// Deflated bytes of a file.
     Packed(Packed),
     /// They come once.

@@ -47,16 +47,9 @@ enum Piece {
     Asked(JoinHandle<Result<Bytes>>),
 }
 
-/// Whether a location is not a path of this machine.
-pub(crate) fn is_remote(location: &str) -> bool {
-    ["s3://", "s3a://", "gs://", "az://", "abfs://", "abfss://", "http://", "https://"]
-        .iter()
-        .any(|scheme| location.starts_with(scheme))
-}
-
 /// Asks for an object's length: `s3://bucket/rows.parquet`, `gs://`, `az://`, `https://`.
 pub(crate) fn open_remote(location: &str) -> Result<RemoteFile> {
-    open_with(location, RetryConfig::default()).map_err(|error| error.at(location))
+    open_with(location, RetryConfig::default())
 }
 
 fn open_with(location: &str, retry: RetryConfig) -> Result<RemoteFile> {
@@ -69,7 +62,7 @@ fn open_with(location: &str, retry: RetryConfig) -> Result<RemoteFile> {
 /// The objects of a folder, `s3://bucket/rows/`, or those whose last name fits a pattern, `s3://bucket/rows/part-*.parquet`; in
 /// the order of their names. Web servers cannot tell.
 pub(crate) fn list_remote(location: &str) -> Result<Vec<String>> {
-    list_with(location, RetryConfig::default()).map_err(|error| error.at(location))
+    list_with(location, RetryConfig::default())
 }
 
 fn list_with(location: &str, retry: RetryConfig) -> Result<Vec<String>> {
@@ -117,6 +110,9 @@ fn connect(location: &str, retry: RetryConfig) -> Result<(Arc<dyn ObjectStore>, 
     };
     // A pattern is cut off before; what is left of the kind is part of a name.
     let url = Url::parse(location).map_err(|_| unknown())?;
+    if url.query().is_some() {
+        return Err(Error::Format { what: format!("what stands behind a ? is not sent to a server, found: `{location}`") });
+    }
     let path = ObjectPath::from_url_path(url.path()).map_err(|error| from_store(error.into()))?;
     let store: Arc<dyn ObjectStore> = match url.scheme() {
         "s3" | "s3a" => Arc::new(AmazonS3Builder::from_env().with_url(location).with_retry(retry).build().map_err(from_store)?),
@@ -143,6 +139,12 @@ impl RemoteFile {
     /// Where it is.
     pub(crate) fn name(&self) -> &str {
         &self.0.name
+    }
+
+    /// The length and the version that the store has now.
+    pub(crate) fn ask(&self) -> Result<(u64, Option<String>)> {
+        let meta = wait(self.0.store.head(&self.0.path))?.map_err(from_store)?;
+        Ok((meta.size, meta.e_tag))
     }
 
     /// Reads from the beginning.

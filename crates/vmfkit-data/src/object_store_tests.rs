@@ -3,11 +3,13 @@
 use super::*;
 use crate::columns::Columns;
 use crate::parquet::ParquetReader;
+use crate::place::is_remote;
 use crate::{Batch, Reader, Values};
 use std::io::{BufRead, BufReader, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
+use vmfkit::source::Source;
 
 /// What a server does wrong.
 #[derive(Clone, Copy, PartialEq)]
@@ -23,21 +25,26 @@ enum Fault {
 
 /// Serves bytes under any name, one connection a thread, until the test ends.
 fn serve(body: Vec<u8>, fault: Fault) -> String {
+    serve_version(body, fault, Arc::default())
+}
+
+/// The same, of a version that can be changed.
+fn serve_version(body: Vec<u8>, fault: Fault, version: Arc<AtomicUsize>) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     let (body, requests) = (Arc::new(body), Arc::new(AtomicUsize::new(0)));
     std::thread::spawn(move || {
         for stream in listener.incoming() {
-            let (body, requests) = (body.clone(), requests.clone());
+            let (body, requests, version) = (body.clone(), requests.clone(), version.clone());
             // A client that hangs up ends its thread.
-            std::thread::spawn(move || while answer(stream.as_ref().unwrap(), &body, fault, &requests).is_some() {});
+            std::thread::spawn(move || while answer(stream.as_ref().unwrap(), &body, fault, &requests, &version).is_some() {});
         }
     });
     format!("http://{address}/folder/rows.parquet")
 }
 
 /// Answers one request; none if the connection is closed.
-fn answer(mut stream: &TcpStream, body: &[u8], fault: Fault, requests: &AtomicUsize) -> Option<()> {
+fn answer(mut stream: &TcpStream, body: &[u8], fault: Fault, requests: &AtomicUsize, version: &AtomicUsize) -> Option<()> {
     // Without read-ahead: the client waits for each answer.
     let mut input = BufReader::with_capacity(1 << 12, stream);
     let mut first = String::new();
@@ -59,7 +66,7 @@ fn answer(mut stream: &TcpStream, body: &[u8], fault: Fault, requests: &AtomicUs
         stream.write_all(b"HTTP/1.1 500 Internal Server Error\r\ncontent-length: 0\r\n\r\n").ok()?;
         return Some(());
     }
-    let tag = if fault == Fault::Changes { number } else { 0 };
+    let tag = if fault == Fault::Changes { number } else { version.load(Ordering::SeqCst) };
     let partial = if first.starts_with("HEAD") { "200 OK" } else { "206 Partial Content" };
     let headers = format!(
         "HTTP/1.1 {partial}\r\ncontent-length: {}\r\ncontent-range: bytes {}-{}/{}\r\netag: \"v{tag}\"\r\n\r\n",
@@ -148,6 +155,74 @@ fn an_arrow_file_is_read_from_a_server() {
     let mut batch = Batch::default();
     reader.read(100, &mut batch).unwrap();
     assert_eq!(batch.rows, 40);
+}
+
+/// All rows of a pass.
+fn pass(source: &mut crate::DataSource) -> vmfkit::Result<Vec<Vec<f64>>> {
+    let mut rows = Vec::new();
+    while let Some(block) = source.read_block()? {
+        rows.extend((0..block.len()).map(|row| block.row(row)));
+    }
+    Ok(rows)
+}
+
+#[test]
+fn files_of_every_format_are_the_same_here_and_there() {
+    for name in [
+        "columnar/list_f32.parquet",
+        "columnar/fixed_f32.arrow",
+        "columnar/stream.arrows",
+        "npy/f8.npy",
+        "npy/f4_fortran.npy",
+        "formats/bare.csv",
+        "formats/arrays.jsonl",
+        "formats/arrays.jsonl.gz",
+        "formats/f64.safetensors",
+        "formats/coordinates.mtx",
+    ] {
+        let path = format!("{}/../../testdata/{name}", env!("CARGO_MANIFEST_DIR"));
+        let options = crate::Options::new().rescale(true);
+        let expected = pass(&mut crate::open(&path, &options).unwrap()).unwrap();
+        let place = serve(std::fs::read(&path).unwrap(), Fault::None).replace("rows.parquet", name);
+        // Without an ending the first bytes tell.
+        for place in [place.clone(), place.replace('.', "-").replace("127-0-0-1", "127.0.0.1")] {
+            let mut source = crate::open(&place, &options).unwrap_or_else(|error| panic!("{place}: {error:?}"));
+            for _ in 0..2 {
+                assert!(pass(&mut source).unwrap() == expected, "{place}");
+                source.rewind().unwrap();
+            }
+        }
+    }
+    let place =
+        serve(std::fs::read(format!("{}/../../testdata/formats/csr.npz", env!("CARGO_MANIFEST_DIR"))).unwrap(), Fault::None);
+    let error =
+        vmfkit::Error::from(crate::open(&place.replace("parquet", "npz"), &crate::Options::new()).unwrap_err()).to_string();
+    assert!(
+        error.contains("from an object store come npy, parquet,") && error.contains("found: `npz`\nhint: copy it"),
+        "{error}"
+    );
+}
+
+#[test]
+fn an_object_that_changes_between_passes_is_named() {
+    for name in ["rows.parquet", "rows.csv"] {
+        let version = Arc::new(AtomicUsize::new(0));
+        let body = if name == "rows.csv" { b"0.6,0.8\n".to_vec() } else { file("fixed_f32.parquet") };
+        let place = serve_version(body, Fault::None, version.clone()).replace("rows.parquet", name);
+        let mut source = crate::open(&place, &crate::Options::new().rescale(true)).unwrap();
+        pass(&mut source).unwrap();
+        source.rewind().unwrap();
+        pass(&mut source).unwrap();
+        version.store(1, Ordering::SeqCst);
+        let error = source.rewind().unwrap_err().to_string();
+        assert!(error.starts_with(&format!("{place}: the file has changed since it was opened, it was written to")), "{error}");
+    }
+}
+
+#[test]
+fn an_address_with_a_query_is_refused() {
+    let error = vmfkit::Error::from(crate::open("http://127.0.0.1:1/x.npy?token=1", &crate::Options::new()).unwrap_err());
+    assert!(error.to_string().contains("what stands behind a ? is not sent"), "{error}");
 }
 
 #[test]

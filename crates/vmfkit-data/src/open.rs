@@ -7,15 +7,17 @@ use crate::excerpt::excerpt;
 use crate::format::{GZIP, HEAD};
 use crate::numbers::Bytes;
 use crate::parquet::ParquetReader;
+use crate::place::{Place, is_remote};
 use crate::text::{self, Text};
-use crate::{DataSource, Error, Format, Options, Reader, Result, jsonl, matrix_market, npy, npz, safetensors};
+use crate::{Batches, DataSource, Error, Format, Options, Reader, Result, jsonl, matrix_market, npy, npz, safetensors};
 use glob::MatchOptions;
 use std::fs::{self, File};
 use std::io::{self, BufReader, Cursor, Read};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// Opens the rows of a file, of `-` (standard input), of a folder (all files in it whose names end as those of a known format
 /// do), or of a pattern such as `embeddings/part-*.npy`. Several files are read in the order of their names, as if they were one.
+/// With the feature `object-store` a location may be `s3://bucket/part-*.parquet`, `gs://`, `az://` or `https://`.
 ///
 /// A pipe is read once, without being held in memory; [`rewind`](vmfkit::source::Source::rewind) after the first block is
 /// refused. Tables without chosen columns are joined by position: the names in their first lines are not compared.
@@ -25,29 +27,51 @@ pub fn open(location: &str, options: &Options) -> Result<DataSource> {
 
 /// The same for several places, one after the other.
 pub fn open_all<S: AsRef<str>>(locations: &[S], options: &Options) -> Result<DataSource> {
+    source(chain(locations, options)?, &names(locations), options)
+}
+
+/// Opens rows that come once: an array in C order, Arrow, CSV, TSV, JSON Lines or Matrix Market. Messages call it by this name.
+pub fn open_stream(stream: impl Read + Send + 'static, name: &str, options: &Options) -> Result<DataSource> {
+    source(Chain::open(vec![Input::stream(stream, name)], options)?, name, options)
+}
+
+/// The same places as for [`open_all`], for rows that need not be on the sphere.
+pub fn open_batches<S: AsRef<str>>(locations: &[S], options: &Options) -> Result<Batches> {
+    Ok(Batches::new(chain(locations, options)?, options))
+}
+
+fn chain<S: AsRef<str>>(locations: &[S], options: &Options) -> Result<Chain> {
     if let [only] = locations
         && only.as_ref() == "-"
     {
-        return open_stream(io::stdin(), "standard input", options);
+        return Chain::open(vec![Input::stream(io::stdin(), &names(locations))], options);
     }
     let mut inputs = Vec::new();
     for location in locations.iter().map(AsRef::as_ref) {
         inputs.extend(files(location).map_err(|error| error.at(location))?);
     }
-    let chain = Chain::open(inputs, options)?;
-    if chain.schema().rows == Some(0) {
-        let place = locations.iter().map(AsRef::as_ref).collect::<Vec<_>>().join(", ");
-        return Err(Error::from(vmfkit::Error::NoRows { weight: 0.0 }).at(place));
+    if inputs.is_empty() {
+        return Err(Error::format("there must be a file to read, found: `0`"));
     }
-    Ok(DataSource::new(chain, options))
+    Chain::open(inputs, options)
 }
 
-/// Opens rows that come once: an array in C order, CSV, TSV, JSON Lines or Matrix Market. Messages call it by this name.
-pub fn open_stream(stream: impl Read + Send + 'static, name: &str, options: &Options) -> Result<DataSource> {
-    let text: Text = Box::new(BufReader::with_capacity(1 << 20, stream));
-    let chain = Chain::open(vec![Input::Stream { name: name.to_owned(), text }], options)?;
-    if chain.schema().rows == Some(0) {
+/// How messages call several places.
+fn names<S: AsRef<str>>(locations: &[S]) -> String {
+    match locations {
+        [only] if only.as_ref() == "-" => "standard input".to_owned(),
+        _ => locations.iter().map(AsRef::as_ref).collect::<Vec<_>>().join(", "),
+    }
+}
+
+/// The rows of a chain, if some of them may be on a sphere.
+fn source(chain: Chain, name: &str, options: &Options) -> Result<DataSource> {
+    let schema = chain.schema();
+    if schema.rows == Some(0) {
         return Err(Error::from(vmfkit::Error::NoRows { weight: 0.0 }).at(name));
+    }
+    if schema.dim < 2 {
+        return Err(Error::from(vmfkit::Error::Dimension { dim: schema.dim }).at(chain.first_name()));
     }
     Ok(DataSource::new(chain, options))
 }
@@ -55,34 +79,59 @@ pub fn open_stream(stream: impl Read + Send + 'static, name: &str, options: &Opt
 /// Something to read rows from.
 pub(crate) enum Input {
     /// Can be read again.
-    File(PathBuf),
+    File(Place),
     /// Comes once.
     Stream { name: String, text: Text },
 }
 
 impl Input {
+    fn stream(stream: impl Read + Send + 'static, name: &str) -> Self {
+        Input::Stream { name: name.to_owned(), text: Box::new(BufReader::with_capacity(1 << 20, stream)) }
+    }
+
     /// How messages call it.
     pub fn name(&self) -> String {
         match self {
-            Input::File(path) => path.display().to_string(),
+            Input::File(place) => place.name(),
             Input::Stream { name, .. } => name.clone(),
         }
     }
 }
 
 /// A reader of one file at its first row: the one place where formats are told apart.
-pub(crate) fn reader(path: &Path, format: Format, options: &Options) -> Result<Box<dyn Reader>> {
+pub(crate) fn reader(place: &Place, format: Format, options: &Options) -> Result<Box<dyn Reader>> {
     Ok(match format {
-        Format::Npy => Box::new(npy::open(path, options)?),
-        Format::Npz => npz::open(path, options)?,
-        Format::Csv => Box::new(CsvRows::open(path, b',', options)?),
-        Format::Tsv => Box::new(CsvRows::open(path, b'\t', options)?),
-        Format::Jsonl => Box::new(jsonl::JsonRows::open(path, options)?),
-        Format::Safetensors => Box::new(safetensors::open(path, options)?),
-        Format::Mtx => Box::new(matrix_market::MatrixRows::open(path, options)?),
-        Format::Parquet => Box::new(ParquetReader::open(path, &options.names())?),
-        Format::Arrow => Box::new(ArrowReader::open(path, &options.names())?),
+        Format::Npy => Box::new(npy::open(place, options)?),
+        Format::Npz => match place {
+            Place::Local(path) => npz::open(path, options)?,
+            #[cfg(feature = "object-store")]
+            Place::Remote(_) => return Err(not_from_a_store(format)),
+        },
+        Format::Csv => Box::new(CsvRows::open(place, b',', options)?),
+        Format::Tsv => Box::new(CsvRows::open(place, b'\t', options)?),
+        Format::Jsonl => Box::new(jsonl::JsonRows::open(place, options)?),
+        Format::Safetensors => Box::new(safetensors::open(place, options)?),
+        Format::Mtx => Box::new(matrix_market::MatrixRows::open(place, options)?),
+        Format::Parquet => match place {
+            Place::Local(path) => Box::new(ParquetReader::open(path, &options.names())?),
+            #[cfg(feature = "object-store")]
+            Place::Remote(file) => Box::new(ParquetReader::new(file.clone(), &options.names())?),
+        },
+        Format::Arrow => match place {
+            Place::Local(path) => Box::new(ArrowReader::open(path, &options.names())?),
+            // Its rows are not counted, which would fetch most of it.
+            #[cfg(feature = "object-store")]
+            Place::Remote(file) => {
+                Box::new(ArrowReader::from_seekable(Box::new(file.reader()), file.length(), &options.names())?)
+            }
+        },
     })
+}
+
+#[cfg(feature = "object-store")]
+fn not_from_a_store(format: Format) -> Error {
+    let what = "from an object store come npy, parquet, arrow, csv, tsv, jsonl, safetensors or mtx";
+    Error::format(format!("{what}, found: `{format}`\nhint: copy it to this machine and read that"))
 }
 
 /// A reader of what comes through a pipe.
@@ -102,8 +151,9 @@ pub(crate) fn stream_reader(text: Text, options: &Options) -> Result<Box<dyn Rea
         Format::Tsv => Box::new(CsvRows::new(text, b'\t', options)?),
         Format::Jsonl => Box::new(jsonl::JsonRows::new(text, options)?),
         Format::Mtx => Box::new(matrix_market::MatrixRows::new(text, options)?),
-        Format::Npz | Format::Safetensors | Format::Parquet | Format::Arrow => {
-            let what = "through a pipe come npy, csv, tsv, jsonl or mtx";
+        Format::Arrow => Box::new(ArrowReader::from_pipe(Box::new(text), &options.names())?),
+        Format::Npz | Format::Safetensors | Format::Parquet => {
+            let what = "through a pipe come npy, arrow, csv, tsv, jsonl or mtx";
             return Err(Error::format(format!("{what}, found: `{format}`\nhint: write it to a file and read that")));
         }
     })
@@ -118,17 +168,22 @@ fn peek(text: Text) -> Result<(Vec<u8>, Text)> {
 }
 
 /// What the options say, or the first bytes, or the name.
-pub(crate) fn format_of(path: &Path, options: &Options) -> Result<Format> {
+pub(crate) fn format_of(place: &Place, options: &Options) -> Result<Format> {
     if let Some(format) = options.format {
         return Ok(format);
     }
-    let mut file = File::open(path)?;
-    let length = file.metadata()?.len();
+    let path = place.path();
+    // The first bytes of an object are a request of their own, and a large one.
+    let local = matches!(place, Place::Local(_));
+    if let Some(format) = Format::of_name(path).filter(|_| !local) {
+        return Ok(format);
+    }
+    let (mut file, length) = place.open()?;
     let mut head = Vec::new();
     file.by_ref().take(HEAD as u64).read_to_end(&mut head)?;
     let unpacked = head.starts_with(GZIP);
     if unpacked {
-        head = peek(Box::new(BufReader::new(File::open(path)?)))?.0;
+        head = peek(Box::new(BufReader::new(place.open()?.0)))?.0;
     }
     let name = if unpacked && path.extension().is_some_and(|e| e == "gz") { path.with_extension("") } else { path.to_owned() };
     let format = Format::detect(&head, (!unpacked).then_some(length), &name);
@@ -147,6 +202,9 @@ pub(crate) fn format_of(path: &Path, options: &Options) -> Result<Format> {
 
 /// The files that a location stands for, in the order of their names.
 fn files(location: &str) -> Result<Vec<Input>> {
+    if is_remote(location) {
+        return remote_files(location);
+    }
     let path = Path::new(location);
     let Ok(metadata) = fs::metadata(path) else {
         return match location.contains(['*', '?', '[']) {
@@ -156,11 +214,10 @@ fn files(location: &str) -> Result<Vec<Input>> {
         };
     };
     if metadata.is_file() {
-        return Ok(vec![Input::File(path.to_owned())]);
+        return Ok(vec![Input::File(Place::Local(path.to_owned()))]);
     }
     if !metadata.is_dir() {
-        let text = Box::new(BufReader::with_capacity(1 << 20, File::open(path)?));
-        return Ok(vec![Input::Stream { name: location.to_owned(), text }]);
+        return Ok(vec![Input::stream(File::open(path)?, location)]);
     }
     let mut paths = Vec::new();
     let mut others = 0;
@@ -174,10 +231,47 @@ fn files(location: &str) -> Result<Vec<Input>> {
         }
     }
     if paths.is_empty() {
-        return Err(Error::format(format!("the folder must hold a file of a known format, others in it: `{others}`")));
+        return Err(nothing_known(others));
     }
     paths.sort();
-    Ok(paths.into_iter().map(Input::File).collect())
+    Ok(paths.into_iter().map(|path| Input::File(Place::Local(path))).collect())
+}
+
+fn nothing_known(others: usize) -> Error {
+    Error::format(format!("the folder must hold a file of a known format, others in it: `{others}`"))
+}
+
+fn nothing_matches(pattern: &str) -> Error {
+    Error::format(format!("no file has a name that matches: `{pattern}`"))
+}
+
+#[cfg(not(feature = "object-store"))]
+fn remote_files(location: &str) -> Result<Vec<Input>> {
+    Err(Error::format(format!(
+        "this build reads files of this machine only, found: `{location}`\n\
+         hint: the feature `object-store` brings the rest: `cargo install --features object-store`"
+    )))
+}
+
+/// The objects that a location stands for, in the order of their names.
+#[cfg(feature = "object-store")]
+fn remote_files(location: &str) -> Result<Vec<Input>> {
+    use crate::object_store::{list_remote, open_remote};
+    let last = location.rsplit('/').next().unwrap_or_default();
+    let listed = !location.starts_with("http") && (last.is_empty() || last.contains(['*', '?']));
+    if !listed {
+        return Ok(vec![Input::File(Place::Remote(open_remote(location)?))]);
+    }
+    let mut names = list_remote(location)?;
+    let all = names.len();
+    if last.is_empty() {
+        names.retain(|name| Format::of_name(Path::new(name)).is_some());
+    }
+    if names.is_empty() {
+        return Err(if last.is_empty() { nothing_known(all) } else { nothing_matches(location) });
+    }
+    let open = |name: String| Ok(Input::File(Place::Remote(open_remote(&name).map_err(|error| error.at(name))?)));
+    names.into_iter().map(open).collect()
 }
 
 /// The files whose names match a pattern.
@@ -194,8 +288,8 @@ fn matches(pattern: &str) -> Result<Vec<Input>> {
         }
     }
     if paths.is_empty() {
-        return Err(Error::format(format!("no file has a name that matches: `{pattern}`")));
+        return Err(nothing_matches(pattern));
     }
     paths.sort();
-    Ok(paths.into_iter().map(Input::File).collect())
+    Ok(paths.into_iter().map(|path| Input::File(Place::Local(path))).collect())
 }

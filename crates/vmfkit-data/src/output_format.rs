@@ -4,6 +4,7 @@ use crate::error::{Error, Result};
 use std::fs::File;
 use std::io::{self, BufWriter, Seek, Write};
 use std::path::Path;
+use std::str::FromStr;
 
 /// Where bytes go: a file, a pipe, memory.
 pub type Sink = Box<dyn Write + Send>;
@@ -28,7 +29,23 @@ pub enum OutputFormat {
     Safetensors,
 }
 
+/// Each format with its name and the endings that its files have.
+const FORMATS: [(OutputFormat, &str, &[&str]); 7] = [
+    (OutputFormat::Parquet, "parquet", &["parquet", "pq"]),
+    (OutputFormat::Arrow, "arrow", &["arrow", "feather", "ipc"]),
+    (OutputFormat::Csv, "csv", &["csv"]),
+    (OutputFormat::Tsv, "tsv", &["tsv"]),
+    (OutputFormat::JsonLines, "jsonl", &["jsonl", "ndjson"]),
+    (OutputFormat::Npy, "npy", &["npy"]),
+    (OutputFormat::Safetensors, "safetensors", &["safetensors"]),
+];
+
 impl OutputFormat {
+    /// The name, as [`FromStr`] reads it.
+    pub fn name(self) -> &'static str {
+        FORMATS.iter().find(|(format, ..)| *format == self).expect("every format is listed").1
+    }
+
     /// The format of a file with this name.
     ///
     /// ```
@@ -38,24 +55,31 @@ impl OutputFormat {
     /// ```
     pub fn of(path: &Path) -> Result<Self> {
         let extension = path.extension().and_then(|extension| extension.to_str()).map(str::to_ascii_lowercase);
-        Ok(match extension.as_deref() {
-            Some("parquet" | "pq") => OutputFormat::Parquet,
-            Some("arrow" | "feather" | "ipc") => OutputFormat::Arrow,
-            Some("csv") => OutputFormat::Csv,
-            Some("tsv") => OutputFormat::Tsv,
-            Some("jsonl" | "ndjson") => OutputFormat::JsonLines,
-            Some("npy") => OutputFormat::Npy,
-            Some("safetensors") => OutputFormat::Safetensors,
-            _ => {
-                let known = "parquet, arrow, feather, csv, tsv, jsonl, npy or safetensors";
-                let what = format!("the name of a result must end with {known}, found: `{}`", path.display());
-                return Err(Error::Format { what });
-            }
+        let found = extension.and_then(|extension| FORMATS.iter().find(|(_, _, endings)| endings.contains(&&*extension)));
+        found.map(|(format, ..)| *format).ok_or_else(|| {
+            let known = "parquet, arrow, feather, csv, tsv, jsonl, npy or safetensors";
+            Error::format(format!("the name of a result must end with {known}, found: `{}`", path.display()))
         })
     }
 
     pub(crate) fn separator(self) -> u8 {
         if self == OutputFormat::Tsv { b'\t' } else { b',' }
+    }
+}
+
+impl std::fmt::Display for OutputFormat {
+    fn fmt(&self, f: &mut std::fmt::Formatter) -> std::fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for OutputFormat {
+    type Err = Error;
+
+    fn from_str(name: &str) -> Result<Self> {
+        let found = FORMATS.iter().find(|(_, known, _)| *known == name).map(|(format, ..)| *format);
+        let known = || FORMATS.map(|(_, name, _)| name).join(", ");
+        found.ok_or_else(|| Error::format(format!("a format of results must be one of {}, found: `{name}`", known())))
     }
 }
 
@@ -111,23 +135,6 @@ impl Counted {
         };
         finish().map_err(Error::Write)
     }
-}
-
-/// The bytes before the data of a little-endian `.npy` array in C order; `descr` is NumPy's name of its type.
-pub(crate) fn npy_header(descr: &str, shape: &[u64]) -> Vec<u8> {
-    let shape = match shape {
-        [n] => format!("({n},)"),
-        _ => format!("({})", shape.iter().map(u64::to_string).collect::<Vec<_>>().join(", ")),
-    };
-    let mut text = format!("{{'descr': '{descr}', 'fortran_order': False, 'shape': {shape}, }}");
-    // Data starts at a multiple of 64 bytes: 10 bytes stand before the text, and it ends with a line break.
-    let length = (text.len() + 11).next_multiple_of(64) - 10;
-    text.push_str(&" ".repeat(length - text.len() - 1));
-    text.push('\n');
-    let mut bytes = b"\x93NUMPY\x01\x00".to_vec();
-    bytes.extend(u16::try_from(length).expect("a shape of two axes is short").to_le_bytes());
-    bytes.extend(text.as_bytes());
-    bytes
 }
 
 /// Numbers one after the other, the least significant byte first.

@@ -1,7 +1,8 @@
 //! [`RowWriter`]: rows, with their ids and weights.
 
 use crate::error::{Error, Result};
-use crate::output_format::{Counted, OutputFormat, Sink, le_bytes, npy_header};
+use crate::npy::header_bytes;
+use crate::output_format::{Counted, OutputFormat, Sink, le_bytes};
 use crate::record_sink::{RecordSink, record_batch};
 use crate::table::from_csv;
 use crate::{Batch, Element, Ids, Values};
@@ -125,7 +126,7 @@ impl RowWriter {
                     return Err(Error::Format { what: format!("an .npy file holds rows alone, found: `{found}`\n{hint}") });
                 }
                 let descr = if double { "<f8" } else { "<f4" };
-                Inner::Npy(Counted::new(sink, rows, move |rows| npy_header(descr, &[rows, dim as u64]))?)
+                Inner::Npy(Counted::new(sink, rows, move |rows| header_bytes(descr, &[rows, dim as u64]))?)
             }
             OutputFormat::Safetensors => {
                 if ids == Some(IdKind::Texts) {

@@ -5,20 +5,18 @@
 use crate::array::ArrayRows;
 use crate::excerpt::excerpt;
 use crate::numbers::{Bytes, Encoding, Kind};
+use crate::place::Place;
 use crate::{Error, Options, Result};
 use serde_json::{Map, Value};
-use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
-use std::path::Path;
 
 /// The longest header that the format allows.
 const LONGEST_HEADER: u64 = 100_000_000;
 
 /// The rows of the tensor that was asked for, or of the only one with two axes.
-pub(crate) fn open(path: &Path, options: &Options) -> Result<ArrayRows> {
+pub(crate) fn open(place: &Place, options: &Options) -> Result<ArrayRows> {
     options.refuse_columns()?;
-    let mut file = File::open(path)?;
-    let length = file.metadata()?.len();
+    let (mut file, length) = place.open()?;
     let (header, start) = read_header(&mut file, length)?;
     let tensors: Vec<(&String, &Value)> = header.iter().filter(|(name, _)| *name != "__metadata__").collect();
     let (name, tensor) = choose(&tensors, options.array.as_deref())?;
@@ -31,7 +29,7 @@ pub(crate) fn open(path: &Path, options: &Options) -> Result<ArrayRows> {
 }
 
 /// The header, and where the data begins.
-fn read_header(file: &mut File, length: u64) -> Result<(Map<String, Value>, u64)> {
+fn read_header(file: &mut impl Read, length: u64) -> Result<(Map<String, Value>, u64)> {
     let mut counted = [0; 8];
     if length < 8 {
         return Err(Error::format(format!(

@@ -1,7 +1,8 @@
 //! [`TableWriter`]: results in named columns.
 
 use crate::error::{Error, Result};
-use crate::output_format::{Counted, OutputFormat, Sink, le_bytes, npy_header};
+use crate::npy::header_bytes;
+use crate::output_format::{Counted, OutputFormat, Sink, le_bytes};
 use crate::record_sink::{RecordSink, record_batch};
 use arrow_array::{ArrayRef, BooleanArray, Float32Array, Float64Array, Int64Array, StringArray, UInt32Array};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
@@ -281,9 +282,9 @@ fn npy(sink: Sink, columns: &[Column], rows: Option<u64>) -> Result<Counted> {
                 ColumnKind::Bool => "|b1",
                 ColumnKind::F64 | ColumnKind::Text => "<f8",
             };
-            Counted::new(sink, rows, move |rows| npy_header(descr, &[rows]))
+            Counted::new(sink, rows, move |rows| header_bytes(descr, &[rows]))
         }
-        _ => Counted::new(sink, rows, move |rows| npy_header("<f8", &[rows, width])),
+        _ => Counted::new(sink, rows, move |rows| header_bytes("<f8", &[rows, width])),
     }
 }
 

@@ -1,11 +1,10 @@
 //! Text to read line by line: from a file or through a pipe, compressed or not.
 
 use crate::format::GZIP;
+use crate::place::Place;
 use crate::{Error, Result};
 use flate2::bufread::MultiGzDecoder;
-use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
-use std::path::{Path, PathBuf};
 
 /// Bytes read at a time.
 const CHUNK: usize = 1 << 20;
@@ -15,7 +14,7 @@ const LONGEST_LINE: u64 = 1 << 28;
 
 /// Where text comes from, so that it can be had again.
 pub(crate) enum Origin {
-    File(PathBuf),
+    File(Place),
     /// It comes once.
     Stream,
 }
@@ -25,21 +24,21 @@ pub(crate) type Text = Box<dyn BufRead + Send>;
 
 impl Origin {
     /// The text of a file, from its first byte.
-    pub fn of_file(path: &Path) -> Result<(Self, Text)> {
-        Ok((Origin::File(path.to_owned()), open(path)?))
+    pub fn of_file(place: &Place) -> Result<(Self, Text)> {
+        Ok((Origin::File(place.clone()), open(place)?))
     }
 
     /// The text from its first byte, once more.
     pub fn again(&self) -> Result<Text> {
         match self {
-            Origin::File(path) => open(path),
+            Origin::File(place) => open(place),
             Origin::Stream => Err(vmfkit::Error::CannotRewind.into()),
         }
     }
 }
 
-fn open(path: &Path) -> Result<Text> {
-    Ok(unpacked(Box::new(BufReader::with_capacity(CHUNK, File::open(path)?)))?)
+fn open(place: &Place) -> Result<Text> {
+    Ok(unpacked(Box::new(BufReader::with_capacity(CHUNK, place.open()?.0)))?)
 }
 
 /// The same text, without the gzip around it if there is one.

@@ -1,40 +1,52 @@
-//! `vmf sample`: rows of a density into a file.
+//! `vmf sample`: rows of a density or of a mixture into a file.
 
-use crate::input;
-use crate::output::Output;
+use crate::output::{self, Output};
 use crate::progress::Progress;
+use crate::row_output::{self, Precision, RowOutput};
+use crate::{input, labels, model};
 use anyhow::{Context, Result, bail};
-use clap::ValueEnum;
 use rayon::prelude::*;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use vmfkit::block::Scalar;
-use vmfkit::{Sampler, VonMisesFisher};
-use vmfkit_data::npy::{Element, Header};
+use vmfkit::{Mixture, Sampler, VonMisesFisher};
+use vmfkit_data::{Batch, OutputFormat, RowLayout, Values};
 
 const EXAMPLES: &str = "\
 Examples:
   vmf sample --dim 100 --concentration 500 -n 10000 -o x.npy
   vmf sample --mean-direction 1,2,2 --concentration 1e6 -n 1000 --dtype f64 -o x.csv
   vmf sample --dim 3 --concentration 0 -n 5 -o -          uniform rows, as CSV on standard output
+  vmf sample model.safetensors -n 10000 -o x.parquet --labels truth.npy
 
-The same options and seed give the same rows on any number of threads, and row i does not depend on how many rows follow it.";
+FILE ends in .npy, .csv, .tsv, .parquet, .arrow, .feather, .jsonl or .safetensors. The same options and seed give the same rows on any
+number of threads, and row i does not depend on how many rows follow it.";
 
 /// Numbers drawn before they are written.
 const VALUES_PER_BLOCK: usize = 1 << 21;
 /// Rows that one task turns into text.
 const ROWS_PER_TASK: usize = 64;
 
-/// Draw rows from a density into a .npy or .csv file
+/// Draw rows from a density or from the mixture of a model file
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Sample {
+    /// Model file (of `vmf fit -k`) to draw from, instead of --dim, --concentration and --mean-direction
+    #[arg(conflicts_with_all = ["dim", "concentration", "mean_direction"])]
+    model: Option<PathBuf>,
     /// Number of coordinates d
-    #[arg(long, short, required_unless_present = "mean_direction", value_parser = clap::value_parser!(u64).range(2..=10_000_000))]
+    #[arg(long, short, required_unless_present_any = ["mean_direction", "model"], value_parser = clap::value_parser!(u64).range(2..=10_000_000))]
     dim: Option<u64>,
     /// Concentration kappa, at least 0; 0 is the uniform density
-    #[arg(long, short = 'k', visible_alias = "kappa", value_name = "KAPPA", allow_hyphen_values = true)]
-    concentration: f64,
+    #[arg(
+        long,
+        short = 'k',
+        visible_alias = "kappa",
+        value_name = "KAPPA",
+        allow_hyphen_values = true,
+        required_unless_present = "model"
+    )]
+    concentration: Option<f64>,
     /// Number of rows
     #[arg(short = 'n', long, value_name = "N")]
     rows: u64,
@@ -50,38 +62,65 @@ pub struct Sample {
     /// File to write, `-` for standard output
     #[arg(long, short, value_name = "FILE")]
     output: PathBuf,
-    /// Kind of file [default: by its extension; CSV on standard output]
-    #[arg(long, value_enum)]
-    format: Option<Format>,
+    /// Kind of file: npy, csv, tsv, parquet, arrow, jsonl or safetensors [default: by its extension; CSV on standard output]
+    #[arg(long, value_name = "FORMAT")]
+    format: Option<OutputFormat>,
+    /// Write the component that each row is drawn from to this file: .npy, or any other name for a number a line
+    #[arg(long, value_name = "FILE")]
+    labels: Option<PathBuf>,
 }
 
-#[derive(Debug, Clone, Copy, ValueEnum)]
-enum Precision {
-    F32,
-    F64,
+/// What rows are drawn from.
+enum Law {
+    One(Box<Sampler>),
+    Mixture(Mixture),
 }
 
-#[derive(Debug, Clone, Copy, ValueEnum)]
-enum Format {
-    Npy,
-    Csv,
+impl Law {
+    fn dim(&self) -> usize {
+        match self {
+            Law::One(sampler) => sampler.dim(),
+            Law::Mixture(mixture) => mixture.dim(),
+        }
+    }
+
+    /// Rows from `first` on, and the components they are from.
+    fn fill<T: Scalar>(&self, seed: u64, first: u64, rows: &mut [T], labels: &mut [u32]) -> vmfkit::Result<()> {
+        match self {
+            Law::One(sampler) => sampler.fill(seed, first, rows),
+            Law::Mixture(mixture) => mixture.fill(seed, first, rows, labels),
+        }
+    }
 }
 
 impl Sample {
     pub fn run(&self) -> Result<()> {
-        let density = self.density()?;
+        let law = match &self.model {
+            Some(path) => Law::Mixture(model::read(path)?.0),
+            None => Law::One(Box::new(Sampler::new(&self.density()?))),
+        };
+        // The parser asks for no MODEL beside options that exclude it.
+        if let (Some(labels), None) = (&self.labels, &self.model) {
+            bail!("rows of one density have no components, found: `--labels {}`", labels.display());
+        }
+        if let Some(labels) = &self.labels
+            && (labels == &self.output || output::is_same_file(labels, &self.output))
+        {
+            bail!("`-o` and `--labels` need a file each, found for both: `{}`", labels.display());
+        }
         match self.dtype {
-            Precision::F32 => self.write::<f32>(&density, Element::F32),
-            Precision::F64 => self.write::<f64>(&density, Element::F64),
+            Precision::F32 => self.write::<f32>(&law),
+            Precision::F64 => self.write::<f64>(&law),
         }
     }
 
     fn density(&self) -> Result<VonMisesFisher> {
+        let concentration = self.concentration.expect("required without a model");
         let dim = self.dim.map(usize::try_from).transpose()?;
         let Some(given) = &self.mean_direction else {
             let mut axis = vec![0.0; dim.expect("required without a mean direction")];
             axis[0] = 1.0;
-            return Ok(VonMisesFisher::new(axis, self.concentration)?);
+            return Ok(VonMisesFisher::new(axis, concentration)?);
         };
         let vector = match given.split(',').map(|x| x.trim().parse().ok()).collect() {
             Some(numbers) => numbers,
@@ -91,86 +130,115 @@ impl Sample {
             let found = vector.len();
             return Err(vmfkit::Error::DimensionMismatch { expected, found }).context("the mean direction");
         }
-        Ok(VonMisesFisher::along(vector, self.concentration)?)
+        Ok(VonMisesFisher::along(vector, concentration)?)
     }
 
-    fn format(&self) -> Result<Format> {
-        match (self.format, self.output.extension().and_then(|e| e.to_str())) {
-            (Some(format), _) => Ok(format),
-            (_, Some("npy")) => Ok(Format::Npy),
-            (_, Some("csv")) => Ok(Format::Csv),
-            _ if self.output == Path::new("-") => Ok(Format::Csv),
-            _ => bail!(
-                "the name of the output must end in .npy or .csv, found: `{}`\nhint: or say `--format npy` or `--format csv`",
-                self.output.display()
-            ),
-        }
-    }
-
-    fn write<T: FileNumber>(&self, density: &VonMisesFisher, element: Element) -> Result<()> {
-        let dim = density.dim();
-        let bytes = (dim as u64).checked_mul(element.size()).and_then(|row| row.checked_mul(self.rows));
+    fn write<T: FileNumber>(&self, law: &Law) -> Result<()> {
+        let dim = law.dim();
+        let bytes = (dim as u64).checked_mul(size_of::<T>() as u64).and_then(|row| row.checked_mul(self.rows));
         let (Some(_), Ok(rows)) = (bytes, usize::try_from(self.rows)) else {
             bail!("no file holds so many rows of dimension {dim}, found: `{}`", self.rows);
         };
-        let format = self.format()?;
-        let mut output = Output::create(&self.output)?;
-        match format {
-            Format::Npy => {
-                let header = Header { element, big_endian: false, fortran_order: false, shape: vec![rows, dim] };
-                output.write(header.to_bytes())?;
-            }
-            Format::Csv => {
-                let names: Vec<String> = (1..=dim).map(|column| format!("x{column}")).collect();
-                output.write(names.join(",") + "\n")?;
-            }
-        }
-        let sampler = Sampler::new(density);
+        let format = row_output::format_of(&self.output, self.format, "--format")?;
+        let mut output = Rows::create(&self.output, format, dim, self.dtype, self.rows)?;
         let mut progress = Progress::new(true);
         let rows_per_block = (VALUES_PER_BLOCK / dim).max(1);
-        let mut values = vec![T::default(); dim * rows_per_block.min(rows)];
-        let mut bytes = Vec::new();
+        let mut values = Vec::new();
+        let mut found = Vec::new();
         for first in (0..rows).step_by(rows_per_block) {
-            let block = &mut values[..dim * rows_per_block.min(rows - first)];
-            sampler.fill(self.seed, first as u64, block)?;
-            match format {
-                Format::Npy => {
-                    bytes.clear();
-                    block.iter().for_each(|x| x.append_bytes(&mut bytes));
-                    output.write(&bytes)?;
-                }
-                Format::Csv => csv_lines(block, dim).iter().try_for_each(|lines| output.write(lines))?,
-            }
-            progress.show(format_args!("{} of {rows} rows", first + block.len() / dim));
+            let count = rows_per_block.min(rows - first);
+            values.resize(count * dim, T::default());
+            // Labels that nobody wants are drawn over one another.
+            let kept = if self.labels.is_some() { found.len() } else { 0 };
+            found.resize(kept + count, 0);
+            law.fill(self.seed, first as u64, &mut values, &mut found[kept..])?;
+            values = output.write(values, dim)?;
+            progress.show(format_args!("{} of {rows} rows", first + count));
         }
-        output.finish()
+        output.finish()?;
+        self.labels.as_ref().map_or(Ok(()), |path| labels::write(path, &found))
+    }
+}
+
+/// Where rows go.
+enum Rows {
+    /// Text is made on all threads. Columns are counted from 1.
+    Separated(Output, char),
+    Other(RowOutput),
+}
+
+impl Rows {
+    fn create(path: &Path, format: OutputFormat, dim: usize, precision: Precision, rows: u64) -> Result<Self> {
+        let separator = match format {
+            OutputFormat::Csv => ',',
+            OutputFormat::Tsv => '\t',
+            _ => return Ok(Rows::Other(RowOutput::create(path, format, &RowLayout::new(dim, precision.element()).rows(rows))?)),
+        };
+        let mut output = Output::create(path)?;
+        let names: Vec<String> = (1..=dim).map(|column| format!("x{column}")).collect();
+        output.write(names.join(&separator.to_string()) + "\n")?;
+        Ok(Rows::Separated(output, separator))
+    }
+
+    /// Gives the memory back.
+    fn write<T: FileNumber>(&mut self, values: Vec<T>, dim: usize) -> Result<Vec<T>> {
+        match self {
+            Rows::Separated(output, separator) => {
+                lines(&values, dim, *separator).iter().try_for_each(|lines| output.write(lines))?;
+                Ok(values)
+            }
+            Rows::Other(output) => {
+                let batch = Batch { rows: values.len() / dim, values: T::into_values(values), ..Batch::default() };
+                output.write(&batch)?;
+                Ok(T::from_values(batch.values))
+            }
+        }
+    }
+
+    fn finish(self) -> Result<()> {
+        match self {
+            Rows::Separated(output, _) => output.finish(),
+            Rows::Other(output) => output.finish(),
+        }
     }
 }
 
 /// A number that a file can hold.
 trait FileNumber: Scalar + std::fmt::Debug {
-    fn append_bytes(&self, bytes: &mut Vec<u8>);
+    fn into_values(numbers: Vec<Self>) -> Values;
+    /// The way back.
+    fn from_values(values: Values) -> Vec<Self>;
 }
 
 impl FileNumber for f32 {
-    fn append_bytes(&self, bytes: &mut Vec<u8>) {
-        bytes.extend(self.to_le_bytes());
+    fn into_values(numbers: Vec<Self>) -> Values {
+        Values::F32(numbers)
+    }
+
+    fn from_values(values: Values) -> Vec<Self> {
+        if let Values::F32(numbers) = values { numbers } else { Vec::new() }
     }
 }
 
 impl FileNumber for f64 {
-    fn append_bytes(&self, bytes: &mut Vec<u8>) {
-        bytes.extend(self.to_le_bytes());
+    fn into_values(numbers: Vec<Self>) -> Values {
+        Values::F64(numbers)
+    }
+
+    fn from_values(values: Values) -> Vec<Self> {
+        if let Values::F64(numbers) = values { numbers } else { Vec::new() }
     }
 }
 
-fn csv_lines<T: FileNumber>(block: &[T], dim: usize) -> Vec<String> {
+fn lines<T: FileNumber>(block: &[T], dim: usize, separator: char) -> Vec<String> {
     let lines = |rows: &[T]| {
         let mut text = String::with_capacity(14 * rows.len());
         for row in rows.chunks_exact(dim) {
             for (column, x) in row.iter().enumerate() {
-                let comma = if column > 0 { "," } else { "" };
-                write!(text, "{comma}{x:?}").expect("a string takes any text");
+                if column > 0 {
+                    text.push(separator);
+                }
+                write!(text, "{x:?}").expect("a string takes any text");
             }
             text.push('\n');
         }

@@ -5,13 +5,17 @@ mod bad_input;
 mod big_data;
 mod compare;
 mod constants;
+mod convert;
 mod demo;
 mod directional;
+mod inspect;
 mod mixture;
 mod plumbing;
 mod readme;
 mod sample_and_fit;
+mod sample_model;
 mod score;
+mod scripts;
 mod select;
 mod writing;
 

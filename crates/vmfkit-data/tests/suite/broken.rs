@@ -92,7 +92,7 @@ fn tables() {
         ("x.csv", b"0.6\n0.8\n", "the dimension must be at least 2, found: `1`"),
         ("x.csv.gz", b"\x1f\x8b\x08\0\0\0\0\0\0\xffnothing", "cannot be read: "),
         ("x.unknown", b"\x00\x01\x02", "the format is not known by the name or the first bytes, found: `"),
-        ("x.parquet", b"PAR1", "found: `parquet`"),
+        ("x.parquet", b"PAR1", "the file is damaged, found: `"),
     ]);
     let folder = Folder::new();
     let place = folder.write("x.csv", "x,y\n0.6,0.8\n");

@@ -1,6 +1,7 @@
 //! Files of every format, whole and broken, alone and one after another.
 
 mod arrays;
+mod batches;
 mod broken;
 mod formats;
 mod passes;

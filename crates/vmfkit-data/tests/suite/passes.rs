@@ -248,6 +248,16 @@ fn only_formats_that_come_in_order_come_through_a_pipe() {
         let mut source = open_stream(io::Cursor::new(bytes), "pipe", &Options::new().columns(columns)).unwrap();
         assert_eq!(read_all(&mut source).unwrap().rows, ROWS, "{name}");
     }
+    for name in ["stream.arrows", "fixed_f32.arrow", "body_zstd.arrow"] {
+        let path = crate::testdata(&format!("columnar/{name}"));
+        let options = Options::new().rescale(true);
+        let mut source = open_stream(io::Cursor::new(fs::read(&path).unwrap()), "pipe", &options).unwrap();
+        assert_eq!(read_all(&mut source).unwrap(), read_all(&mut open(&path, &options).unwrap()).unwrap(), "{name}");
+        assert_eq!(source.rewind(), Err(Error::CannotRewind));
+    }
+    let bytes = fs::read(crate::testdata("columnar/no_rows.arrow")).unwrap();
+    let message = Error::from(open_stream(io::Cursor::new(bytes), "pipe", &Options::new()).unwrap_err()).to_string();
+    assert_eq!(message, "pipe: there is nothing to fit, total row weight: `0`");
     let folder = Folder::new();
     let place = folder.write("rows.npy.gz", fs::read(crate::testdata("formats/rows.csv.gz")).unwrap());
     let all = crate::read(&place, &Options::new().columns(crate::names("x,y,z,t")).format(Some(vmfkit_data::Format::Csv)));

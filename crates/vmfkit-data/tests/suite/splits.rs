@@ -104,6 +104,26 @@ fn nothing_to_read_is_said() {
     assert!(refused(&empty, &Options::new()).ends_with("empty.csv: there is nothing to fit, total row weight: `0`"));
 }
 
+/// A file of lists without rows does not tell how long they would be: Spark leaves such parts behind.
+#[test]
+fn files_without_rows_and_shape_are_passed_over() {
+    let folder = Folder::new();
+    for (name, from) in [("a", "no_rows.parquet"), ("b", "list_f32.parquet"), ("c", "no_rows.arrow"), ("d", "fixed_f32.arrow")] {
+        std::fs::copy(testdata(&format!("columnar/{from}")), folder.path(&format!("{name}.parquet"))).unwrap();
+    }
+    folder.write("e.csv", "");
+    let options = Options::new().rescale(true);
+    let all = read(&location(folder.0.path()), &options);
+    assert_eq!((all.rows.len(), all.blocks), (80, vec![80]));
+    assert_eq!(open(&location(folder.0.path()), &options).unwrap().rows(), Some(80));
+    let message = refused(&location(&folder.path("[ace]*")), &options);
+    assert!(message.ends_with("there is nothing to fit, total row weight: `0`"), "{message}");
+    // Without rows, but of another shape.
+    folder.write("f.npy", npy_rows(&[]));
+    let message = refused(&location(folder.0.path()), &options);
+    assert!(message.contains("f.npy: expected dimension 5, as in ") && message.ends_with("b.parquet, found: `4`"), "{message}");
+}
+
 #[test]
 fn files_that_do_not_fit_together_are_both_named() {
     let folder = Folder::new();

@@ -2,14 +2,13 @@
 
 use super::Fit;
 use super::options::pair;
-use crate::format::{aligned, json_number, readable};
+use crate::format::{json_number, readable};
 use crate::interrupt::{self, Interrupted};
 use crate::output::{self, Output};
 use crate::progress::Progress;
 use crate::rows::{RowSource, Seen};
-use crate::state;
+use crate::{components, labels, state};
 use anyhow::{Result, bail};
-use rayon::prelude::*;
 use serde_json::{Value, json};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
@@ -19,11 +18,6 @@ use vmfkit::model_file::{self, Description};
 use vmfkit::source::Source;
 use vmfkit::train::{self, Checkpoint, Pass};
 use vmfkit::{ConcentrationPolicy, Fitter, Method, Mixture};
-use vmfkit_data::npy::{Element, Header, Integer};
-
-/// Components and notes that are printed; --json has them all.
-const COMPONENTS_SHOWN: usize = 20;
-const NOTES_SHOWN: usize = 10;
 
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Options of a mixture (-k)")]
@@ -187,36 +181,25 @@ impl Fit {
 
     /// One more pass, for what the report says; and the labels, if they are wanted.
     fn evaluate(&self, mixture: &Mixture, source: &mut RowSource) -> Result<Evaluation> {
-        let mut labels = Vec::new();
+        let mut found = Vec::new();
         let mut evaluate = |source: &mut RowSource| -> vmfkit::Result<Evaluation> {
             source.rewind()?;
             let mut evaluation = Evaluation::default();
             while let Some(block) = source.read_block()? {
                 evaluation.merge(&mixture.evaluate(&block)?);
                 if self.mixture.labels.is_some() {
-                    let first = labels.len();
-                    labels.resize(first + block.len(), 0);
-                    mixture.assign(&block, &mut labels[first..])?;
+                    let first = found.len();
+                    found.resize(first + block.len(), 0);
+                    mixture.assign(&block, &mut found[first..])?;
                 }
             }
             Ok(evaluation)
         };
         let evaluation = evaluate(source).map_err(|error| source.explain(error))?;
         if let Some(path) = &self.mixture.labels {
-            output::write_file(path, label_file(path, &labels))?;
+            labels::write(path, &found)?;
         }
         Ok(evaluation)
-    }
-}
-
-/// Component numbers as an array, or a line each.
-fn label_file(path: &Path, labels: &[u32]) -> Vec<u8> {
-    if path.extension().is_some_and(|extension| extension == "npy") {
-        let element = Element::Integer(Integer::U32);
-        let header = Header { element, big_endian: false, fortran_order: false, shape: vec![labels.len()] };
-        [header.to_bytes(), labels.iter().flat_map(|label| label.to_le_bytes()).collect()].concat()
-    } else {
-        labels.iter().map(|label| format!("{label}\n")).collect::<String>().into_bytes()
     }
 }
 
@@ -286,91 +269,17 @@ struct Report {
     free_parameters: usize,
 }
 
-/// What is said of a component.
-struct Line {
-    component: usize,
-    weight: f64,
-    concentration: f64,
-    background: bool,
-    /// The half-angle of the cone that holds half of its mass.
-    half_within: f64,
-    /// The component whose mean direction is nearest, and the angle to it.
-    nearest: Option<(usize, f64)>,
-}
-
-impl Line {
-    fn new(mixture: &Mixture, component: usize) -> Self {
-        let density = &mixture.components()[component];
-        let background = mixture.is_background(component);
-        let others = (0..mixture.components().len()).filter(|&k| k != component && !background && !mixture.is_background(k));
-        let distance = |k: usize| {
-            let pairs = density.mean_direction().iter().zip(mixture.components()[k].mean_direction());
-            pairs.map(|(x, y)| (x - y) * (x - y)).sum::<f64>().sqrt()
-        };
-        let nearest = others.map(|k| (k, distance(k))).min_by(|a, b| a.1.total_cmp(&b.1));
-        Line {
-            component,
-            weight: mixture.weights()[component],
-            concentration: density.concentration(),
-            background,
-            half_within: density.angle_holding(0.5).to_degrees(),
-            nearest: nearest.map(|(k, distance)| (k, (2.0 * (0.5 * distance).min(1.0).asin()).to_degrees())),
-        }
-    }
-
-    fn cells(&self) -> Vec<String> {
-        let background = if self.background { " (background)" } else { "" };
-        let (nearest, angle) = self.nearest.map_or(Default::default(), |(k, angle)| (k.to_string(), format!("{angle:.2}")));
-        vec![
-            format!("{}{background}", self.component),
-            format!("{:.6}", self.weight),
-            readable(self.concentration),
-            format!("{:.2}", self.half_within),
-            nearest,
-            angle,
-        ]
-    }
-}
-
 impl Report {
-    /// The heaviest components, most of them first.
-    fn lines(&self, most: usize) -> Vec<Line> {
-        let mixture = &self.fit.mixture;
-        let mut order: Vec<usize> = (0..mixture.components().len()).collect();
-        order.sort_by(|&a, &b| mixture.weights()[b].total_cmp(&mixture.weights()[a]));
-        order.truncate(most);
-        order.into_par_iter().map(|component| Line::new(mixture, component)).collect()
-    }
-
     fn to_json(&self) -> String {
         let Report { rows, fit, description, evaluation, free_parameters, .. } = self;
-        let components: Vec<Value> = self
-            .lines(usize::MAX)
-            .into_iter()
-            .map(|line| {
-                json!({
-                    "component": line.component,
-                    "weight": line.weight,
-                    "concentration": line.concentration,
-                    "background": line.background,
-                    "degrees_holding_half": json_number(line.half_within),
-                    "nearest_component": line.nearest.map(|(k, _)| k),
-                    "degrees_to_nearest": line.nearest.map(|(_, angle)| angle),
-                    "mean_direction": fit.mixture.components()[line.component].mean_direction(),
-                })
-            })
-            .collect();
+        let components: Vec<Value> = components::lines(&fit.mixture).iter().map(|line| line.to_json(&fit.mixture)).collect();
         let trace: Vec<Value> = fit
             .trace
             .iter()
             .map(|pass| {
-                json!({
-                    "objective": json_number(pass.objective),
-                    "smallest_weight": pass.smallest_weight,
-                    "largest_concentration": pass.largest_concentration,
-                    "temperature": pass.temperature,
-                    "seconds": pass.seconds,
-                })
+                let mut pass_with_time = components::pass_to_json(pass);
+                pass_with_time["seconds"] = pass.seconds.into();
+                pass_with_time
             })
             .collect();
         let number = |of: &dyn Fn(&Evaluation) -> f64| evaluation.as_ref().map(|evaluation| json_number(of(evaluation)));
@@ -403,17 +312,14 @@ impl Report {
 
     fn to_text(&self) -> String {
         let Report { rows, fit, description, evaluation, free_parameters, .. } = self;
-        let background = if fit.mixture.has_background() { " and a background" } else { "" };
         let mut text = format!(
-            "{}\n{} component{}{background} by {}, concentrations {}: {} after {} pass{}\n\n",
+            "{}\n{} by {}, concentrations {}: {} after {}\n\n",
             rows.heading(),
-            self.components,
-            if self.components == 1 { "" } else { "s" },
+            components::count(self.components as usize, fit.mixture.has_background()),
             description.method,
             description.policy,
             description.status,
-            fit.trace.len(),
-            if fit.trace.len() == 1 { "" } else { "es" },
+            components::passes(fit.trace.len()),
         );
         if let Some(evaluation) = evaluation {
             let [aic, bic, icl] =
@@ -425,21 +331,8 @@ impl Report {
                 readable(evaluation.mean()),
             ));
         }
-        let header = ["component", "weight", "concentration", "half within", "nearest", "angle to it"];
-        let mut table = vec![header.map(str::to_owned).to_vec()];
-        table.extend(self.lines(COMPONENTS_SHOWN).iter().map(Line::cells));
-        text.push_str(&aligned(&table));
-        let more = |all: usize, shown: usize| match all.saturating_sub(shown) {
-            0 => String::new(),
-            more => format!("... and {more} more (all of them with --json)\n"),
-        };
-        text.push_str(&more(fit.mixture.components().len(), COMPONENTS_SHOWN));
-        text.push_str("Half of a component's mass is within so many degrees of its mean direction; angles are in degrees.\n");
-        if !description.notes.is_empty() {
-            text.push('\n');
-            description.notes.iter().take(NOTES_SHOWN).for_each(|note| text.push_str(&format!("note: {note}\n")));
-            text.push_str(&more(description.notes.len(), NOTES_SHOWN));
-        }
+        text.push_str(&components::table(&fit.mixture));
+        text.push_str(&components::notes(&description.notes));
         text
     }
 }

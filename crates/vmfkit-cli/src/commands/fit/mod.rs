@@ -49,7 +49,7 @@ what it has found is written; Ctrl-C again ends at once. The same options and se
     )
 });
 
-/// Fit one density, or with -k a mixture, to the rows of a .npy, .csv or .tsv file
+/// Fit one density, or with -k a mixture, to the rows of files
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP.as_str())]
 pub struct Fit {

@@ -1,0 +1,30 @@
+//! `vmf completions`: what a shell needs to complete commands and options.
+
+use crate::args::Arguments;
+use crate::output;
+use anyhow::Result;
+use clap::CommandFactory;
+use clap_complete::Shell;
+
+const EXAMPLES: &str = "\
+Examples:
+  vmf completions bash > ~/.local/share/bash-completion/completions/vmf
+  vmf completions zsh > ~/.zfunc/_vmf                 with `fpath+=~/.zfunc` before `compinit` in ~/.zshrc
+  vmf completions fish > ~/.config/fish/completions/vmf.fish";
+
+/// Print a script that completes commands and options in a shell
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Completions {
+    /// The shell
+    #[arg(value_enum)]
+    shell: Shell,
+}
+
+impl Completions {
+    pub fn run(&self) -> Result<()> {
+        let mut script = Vec::new();
+        clap_complete::generate(self.shell, &mut Arguments::command(), "vmf", &mut script);
+        output::print(script)
+    }
+}

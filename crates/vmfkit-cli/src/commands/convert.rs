@@ -1,0 +1,142 @@
+//! `vmf convert`: rows from files of one format into a file of another.
+
+use crate::output;
+use crate::progress::Progress;
+use crate::row_output::{self, Precision, RowOutput};
+use crate::rows::{FILES, RowArguments};
+use anyhow::{Result, bail};
+use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
+use vmfkit::Error;
+use vmfkit_data::{Batch, IdKind, Ids, OutputFormat, RowLayout};
+
+const USAGE: &str = "vmf convert [OPTIONS] <DATA>... <FILE>\n       vmf convert [OPTIONS] <DATA>... -o <FILE>";
+
+static AFTER_HELP: LazyLock<String> = LazyLock::new(|| {
+    format!(
+        "\
+Examples:
+  vmf convert x.npy x.parquet
+  vmf convert 'part-*.parquet' --id-column name --weight-column n -o all.arrow
+  vmf convert raw.csv unit.npy --rescale --dtype f32
+  vmf convert lines.jsonl --columns embedding - | head
+
+FILE ends in .parquet, .arrow, .feather, .csv, .tsv, .jsonl, .npy or .safetensors. Without -o a FILE that is there already is not written over.
+Rows are written as they are, whatever their length; --rescale divides by it. Numbers stay the same to the last bit, unless --dtype f32
+rounds them (in JSON Lines what is not finite is null). Ids and weights are written where their columns are named, as `id` and `weight`;
+.npy holds rows alone, .safetensors no ids that are texts.
+
+{FILES}"
+    )
+});
+
+/// Convert rows between .npy, Parquet, Arrow, CSV, TSV, JSON Lines and safetensors
+#[derive(Debug, clap::Args)]
+#[command(after_help = AFTER_HELP.as_str(), override_usage = USAGE)]
+#[command(mut_arg("rescale", |arg| arg.help("Divide each row by its length")), mut_arg("memory", |arg| arg.hide(true)))]
+pub struct Convert {
+    /// File to write, `-` for standard output [default: the last of the arguments]
+    #[arg(long, short, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// Format to write: parquet, arrow, csv, tsv, jsonl, npy or safetensors [default: by the name; CSV on standard output]
+    #[arg(long, value_name = "FORMAT")]
+    to: Option<OutputFormat>,
+    /// Precision of the numbers [default: f64 for f64, integers and text, otherwise f32]
+    #[arg(long, value_enum)]
+    dtype: Option<Precision>,
+    /// Show no progress and no report
+    #[arg(long, short)]
+    quiet: bool,
+    #[command(flatten)]
+    rows: RowArguments,
+}
+
+impl Convert {
+    pub fn run(&self) -> Result<()> {
+        let (rows, path) = self.places()?;
+        let format = row_output::format_of(&path, self.to, "--to")?;
+        let mut batches = rows.open_batches()?;
+        let mut weights = rows.weight_file()?.map(|(name, weights)| WeightFile { name, weights, taken: 0 });
+        let schema = batches.schema().clone();
+        if schema.dim == 0 {
+            bail!("{}: there is nothing to convert, numbers in a row: `0`", rows.name());
+        }
+        let mut batch = Batch::default();
+        // Only the first rows tell whether ids are numbers or texts.
+        let mut found = batches.read(&mut batch)?;
+        let element = self.dtype.map_or(schema.element, Precision::element);
+        let mut layout = RowLayout::new(schema.dim, element);
+        let ids = batch.ids.as_ref().map(Ids::kind);
+        layout = ids.map_or(layout.clone(), |kind| layout.ids(kind));
+        if batch.weights.is_some() || weights.is_some() {
+            layout = layout.weights();
+        }
+        layout = schema.rows.map_or(layout.clone(), |rows| layout.rows(rows));
+        let mut output = RowOutput::create(&path, format, &layout)?;
+        let (mut progress, mut done) = (Progress::new(!self.quiet), 0);
+        while found {
+            if let Some(weights) = &mut weights {
+                batch.weights = Some(weights.take(batch.rows)?);
+            }
+            if let (Some(IdKind::Texts), Some(Ids::Integers(numbers))) = (ids, &batch.ids) {
+                batch.ids = Some(Ids::Texts(numbers.iter().map(i64::to_string).collect()));
+            }
+            output.write(&batch)?;
+            done += batch.rows as u64;
+            let all = schema.rows.map_or(String::new(), |rows| format!(" of {rows}"));
+            progress.show(format_args!("{done}{all} rows, {} rows/s", progress.rate(done)));
+            found = batches.read(&mut batch)?;
+        }
+        weights.map_or(Ok(()), WeightFile::finish)?;
+        output.finish()?;
+        drop(progress);
+        if !self.quiet {
+            let place = if path == Path::new("-") { "standard output".to_owned() } else { path.display().to_string() };
+            let rescaled = batches.rescaled().map_or(String::new(), |rows| format!(", not of length 1 had been {rows}"));
+            output::note(format_args!("{place}: {done} rows of dimension {} as {format}{rescaled}", schema.dim));
+        }
+        Ok(())
+    }
+
+    /// What to read, and what to write.
+    fn places(&self) -> Result<(RowArguments, PathBuf)> {
+        if let Some(path) = &self.output {
+            return Ok((self.rows.clone(), path.clone()));
+        }
+        let (rows, last) = self.rows.split_last().expect("at least one place is required");
+        let path = Path::new(last);
+        if rows.is_empty() {
+            bail!("there must be files to read and one to write, found alone: `{last}`\nhint: `vmf convert {last} x.parquet`");
+        }
+        // A shell may have made file names of a pattern, and the last of them was not meant.
+        if path.is_file() {
+            bail!("the last file is to be written and must not be there yet, found: `{last}`\nhint: `-o {last}` writes over it");
+        }
+        Ok((rows, path.to_owned()))
+    }
+}
+
+/// Weights of a file of their own, to be handed out with the rows.
+struct WeightFile {
+    name: String,
+    weights: Vec<f64>,
+    taken: usize,
+}
+
+impl WeightFile {
+    fn take(&mut self, rows: usize) -> Result<Vec<f64>> {
+        let end = self.taken + rows;
+        let part = self.weights.get(self.taken..end).map(<[f64]>::to_vec);
+        self.taken = end;
+        part.ok_or_else(|| self.too_many_or_few())
+    }
+
+    fn finish(self) -> Result<()> {
+        if self.taken == self.weights.len() { Ok(()) } else { Err(self.too_many_or_few()) }
+    }
+
+    fn too_many_or_few(&self) -> anyhow::Error {
+        let error = Error::WeightCount { rows: self.taken, found: self.weights.len() };
+        anyhow::Error::from(error).context(self.name.clone())
+    }
+}

@@ -1,0 +1,199 @@
+//! `vmf inspect`: what a model is, how it came about, and rows that show its components.
+
+use crate::format::{aligned, json_number, readable};
+use crate::progress::Progress;
+use crate::rows::{FILES, RowArguments, Seen};
+use crate::typical::{self, Members};
+use crate::{components, input, model, output};
+use anyhow::{Context, Result};
+use serde_json::{Map, Value, json};
+use std::path::PathBuf;
+use std::sync::LazyLock;
+use vmfkit::model_file::Description;
+use vmfkit::source::Source;
+use vmfkit::{Error, Mixture};
+use vmfkit_data::excerpt;
+
+static AFTER_HELP: LazyLock<String> = LazyLock::new(|| {
+    format!(
+        "\
+Examples:
+  vmf inspect model.safetensors
+  vmf inspect model.safetensors --trace
+  vmf inspect model.safetensors articles.parquet --id-column title --typical 5
+  vmf inspect model.safetensors --json
+
+The most typical rows of a component are those of the highest density under it, among the rows that it is the most probable component
+of. They are called by their ids, or by their numbers, counted from 0.
+
+{FILES}"
+    )
+});
+
+/// Show what a model file holds: its fit, its components and, with DATA, their most typical rows
+#[derive(Debug, clap::Args)]
+#[command(after_help = AFTER_HELP.as_str(), mut_arg("data", |arg| arg.required(false)))]
+pub struct Inspect {
+    /// Model file, of `vmf fit -k`
+    model: PathBuf,
+    /// How many rows of each component are shown [default: 3]
+    #[arg(long, value_name = "N", requires = "data")]
+    typical: Option<usize>,
+    /// Print the objective of each pass of the fit
+    #[arg(long)]
+    trace: bool,
+    /// Print one JSON object, mean directions and passes included
+    #[arg(long)]
+    json: bool,
+    /// Show no progress
+    #[arg(long, short)]
+    quiet: bool,
+    #[command(flatten)]
+    rows: RowArguments,
+}
+
+impl Inspect {
+    pub fn run(&self) -> Result<()> {
+        let (mixture, description) = model::read(&self.model)?;
+        let rows = if self.rows.is_empty() { None } else { Some(self.members(&mixture)?) };
+        let report = Report { file: input::display(&self.model), mixture, description, rows };
+        output::print(if self.json { report.to_json() } else { report.to_text(self.trace) })
+    }
+
+    /// The rows of each component.
+    fn members(&self, mixture: &Mixture) -> Result<(Seen, Vec<Members>)> {
+        let most = self.typical.unwrap_or(3);
+        let parameters = 8 * mixture.components().len() as u64;
+        let mut source = self.rows.open(|dim| 3 * parameters * dim + 8 * typical::NUMBERS as u64)?;
+        if source.dim() != mixture.dim() {
+            let error = Error::DimensionMismatch { expected: mixture.dim(), found: source.dim() };
+            return Err(error).with_context(|| source.name().to_owned());
+        }
+        let found = typical::find(mixture, &mut source, most, &mut Progress::new(!self.quiet));
+        let members = found.map_err(|error| source.explain(error))?;
+        source.note_rescaled();
+        Ok((source.seen(), members))
+    }
+}
+
+/// All that is printed.
+struct Report {
+    file: String,
+    mixture: Mixture,
+    description: Description,
+    /// The rows that were given, and those of each component.
+    rows: Option<(Seen, Vec<Members>)>,
+}
+
+impl Report {
+    /// A background not counted.
+    fn component_count(&self) -> usize {
+        self.mixture.components().len() - usize::from(self.mixture.has_background())
+    }
+
+    fn to_json(&self) -> String {
+        let Report { mixture, description, .. } = self;
+        let known = |text: &str| if text.is_empty() { Value::Null } else { text.into() };
+        let component = |line: &components::Line| {
+            let mut object = line.to_json(mixture);
+            if let Some((_, members)) = &self.rows {
+                let Members { rows, typical } = &members[line.component];
+                object["rows"] = (*rows).into();
+                let row =
+                    |row: &typical::Typical| json!({ "row": row.row, "id": row.id, "ln_density": json_number(row.ln_density) });
+                object["typical"] = typical.iter().map(row).collect();
+            }
+            object
+        };
+        let settings: Map<String, Value> =
+            description.settings.iter().map(|(name, text)| (name.to_owned(), text.into())).collect();
+        let object = json!({
+            "model": self.file,
+            "dim": mixture.dim(),
+            "component_count": self.component_count(),
+            "background": mixture.has_background(),
+            "method": known(&description.method),
+            "policy": known(&description.policy),
+            "estimator": known(&description.estimator),
+            "seed": description.seed,
+            "status": known(&description.status),
+            "passes": description.trace.len(),
+            "rows": description.rows,
+            "total_weight": json_number(description.weight),
+            "settings": settings,
+            "data": self.rows.as_ref().map(|(seen, _)| json!({
+                "file": seen.file,
+                "rows": seen.rows,
+                "total_weight": json_number(seen.weight),
+                "rescaled_rows": seen.rescaled,
+            })),
+            "components": components::lines(mixture).iter().map(component).collect::<Vec<_>>(),
+            "notes": description.notes,
+            "trace": description.trace.iter().map(components::pass_to_json).collect::<Vec<_>>(),
+        });
+        format!("{object}\n")
+    }
+
+    fn to_text(&self, trace: bool) -> String {
+        let Report { file, mixture, description, .. } = self;
+        let count = components::count(self.component_count(), mixture.has_background());
+        let mut text = format!("{file}: {count} in dimension {}\n\n{}\n", mixture.dim(), self.fit());
+        if trace {
+            text.push_str(&self.trace());
+            text.push('\n');
+        }
+        text.push_str(&components::table(mixture));
+        text.push_str(&components::notes(&description.notes));
+        if let Some((seen, members)) = &self.rows {
+            text.push_str(&format!("\n{}; the most typical of each component:\n\n", seen.heading()));
+            for line in components::shown(mixture) {
+                let Members { rows, typical } = &members[line.component];
+                let name = |row: &typical::Typical| row.id.as_ref().map_or(row.row.to_string(), |id| excerpt(id.as_bytes()));
+                let names: Vec<String> = typical.iter().map(name).collect();
+                let plural = if *rows == 1 { "" } else { "s" };
+                let colon = if names.is_empty() { "" } else { ": " };
+                text.push_str(&format!("component {}, {rows} row{plural}{colon}{}\n", line.name(), names.join(", ")));
+            }
+            text.push_str(&components::more_components(mixture));
+        }
+        text
+    }
+
+    /// How the mixture came about, as far as the file tells.
+    fn fit(&self) -> String {
+        let Description { method, policy, estimator, seed, status, rows, weight, trace, settings, .. } = &self.description;
+        if method.is_empty() && trace.is_empty() {
+            return "how it came about is not known\n".to_owned();
+        }
+        let weight = if *weight == *rows as f64 { String::new() } else { format!(" of total weight {}", readable(*weight)) };
+        let seed = seed.to_string();
+        let mut lines = vec![
+            ("method".to_owned(), method.clone()),
+            ("concentrations".to_owned(), policy.clone()),
+            ("estimator".to_owned(), estimator.clone()),
+            ("status".to_owned(), format!("{status} after {}", components::passes(trace.len()))),
+            ("rows".to_owned(), format!("{rows}{weight}")),
+            ("seed".to_owned(), seed),
+        ];
+        if let Some(last) = trace.last() {
+            lines.push(("objective".to_owned(), readable(last.objective)));
+        }
+        // The first line has these.
+        let others = settings.iter().filter(|(name, _)| !["components", "dimension"].contains(name));
+        let spelled = |name: &str| if name == "passes" { "passes at most".to_owned() } else { name.replace('_', " ") };
+        lines.extend(others.map(|(name, text)| (spelled(name), text.to_owned())));
+        lines.retain(|(_, text)| !text.is_empty());
+        lines.iter().map(|(name, text)| format!("{name:<24}{text}\n")).collect()
+    }
+
+    /// The passes of the fit as a table.
+    fn trace(&self) -> String {
+        let header = ["pass", "objective", "smallest weight", "largest concentration", "temperature"];
+        let mut table = vec![header.map(str::to_owned).to_vec()];
+        for (number, pass) in self.description.trace.iter().enumerate() {
+            let numbers = [pass.objective, pass.smallest_weight, pass.largest_concentration, pass.temperature];
+            table.push([(number + 1).to_string()].into_iter().chain(numbers.map(readable)).collect());
+        }
+        aligned(&table)
+    }
+}

@@ -1,0 +1,138 @@
+//! What is said of a mixture: its components, the notes and the passes of its fit.
+
+use crate::format::{aligned, json_number, readable};
+use rayon::prelude::*;
+use serde_json::{Value, json};
+use vmfkit::Mixture;
+use vmfkit::train::Pass;
+
+/// Components and notes that are printed; --json has them all.
+const COMPONENTS_SHOWN: usize = 20;
+const NOTES_SHOWN: usize = 10;
+
+/// What is said of a component.
+pub struct Line {
+    pub component: usize,
+    weight: f64,
+    concentration: f64,
+    pub background: bool,
+    /// The half-angle of the cone that holds half of its mass.
+    half_within: f64,
+    /// The component whose mean direction is nearest, and the angle to it.
+    nearest: Option<(usize, f64)>,
+}
+
+impl Line {
+    fn new(mixture: &Mixture, component: usize) -> Self {
+        let density = &mixture.components()[component];
+        let background = mixture.is_background(component);
+        let others = (0..mixture.components().len()).filter(|&k| k != component && !background && !mixture.is_background(k));
+        let distance = |k: usize| {
+            let pairs = density.mean_direction().iter().zip(mixture.components()[k].mean_direction());
+            pairs.map(|(x, y)| (x - y) * (x - y)).sum::<f64>().sqrt()
+        };
+        let nearest = others.map(|k| (k, distance(k))).min_by(|a, b| a.1.total_cmp(&b.1));
+        Line {
+            component,
+            weight: mixture.weights()[component],
+            concentration: density.concentration(),
+            background,
+            half_within: density.angle_holding(0.5).to_degrees(),
+            nearest: nearest.map(|(k, distance)| (k, (2.0 * (0.5 * distance).min(1.0).asin()).to_degrees())),
+        }
+    }
+
+    /// The component by its number.
+    pub fn name(&self) -> String {
+        format!("{}{}", self.component, if self.background { " (background)" } else { "" })
+    }
+
+    fn cells(&self) -> Vec<String> {
+        let (nearest, angle) = self.nearest.map_or(Default::default(), |(k, angle)| (k.to_string(), format!("{angle:.2}")));
+        let half_within = format!("{:.2}", self.half_within);
+        vec![self.name(), format!("{:.6}", self.weight), readable(self.concentration), half_within, nearest, angle]
+    }
+
+    /// All that is known of it.
+    pub fn to_json(&self, mixture: &Mixture) -> Value {
+        json!({
+            "component": self.component,
+            "weight": self.weight,
+            "concentration": self.concentration,
+            "background": self.background,
+            "degrees_holding_half": json_number(self.half_within),
+            "nearest_component": self.nearest.map(|(k, _)| k),
+            "degrees_to_nearest": self.nearest.map(|(_, angle)| angle),
+            "mean_direction": mixture.components()[self.component].mean_direction(),
+        })
+    }
+}
+
+/// All components, the heaviest first.
+pub fn lines(mixture: &Mixture) -> Vec<Line> {
+    heaviest(mixture, usize::MAX)
+}
+
+/// The heaviest components, as many as are printed.
+pub fn shown(mixture: &Mixture) -> Vec<Line> {
+    heaviest(mixture, COMPONENTS_SHOWN)
+}
+
+fn heaviest(mixture: &Mixture, most: usize) -> Vec<Line> {
+    let mut order: Vec<usize> = (0..mixture.components().len()).collect();
+    order.sort_by(|&a, &b| mixture.weights()[b].total_cmp(&mixture.weights()[a]));
+    order.truncate(most);
+    order.into_par_iter().map(|component| Line::new(mixture, component)).collect()
+}
+
+/// The heaviest components as a table.
+pub fn table(mixture: &Mixture) -> String {
+    let header = ["component", "weight", "concentration", "half within", "nearest", "angle to it"];
+    let mut table = vec![header.map(str::to_owned).to_vec()];
+    table.extend(shown(mixture).iter().map(Line::cells));
+    aligned(&table)
+        + &more(mixture.components().len(), COMPONENTS_SHOWN)
+        + "Half of a component's mass is within so many degrees of its mean direction; angles are in degrees.\n"
+}
+
+/// The line that stands for components that are not shown.
+pub fn more_components(mixture: &Mixture) -> String {
+    more(mixture.components().len(), COMPONENTS_SHOWN)
+}
+
+fn more(all: usize, shown: usize) -> String {
+    match all.saturating_sub(shown) {
+        0 => String::new(),
+        more => format!("... and {more} more (all of them with --json)\n"),
+    }
+}
+
+/// What a person should know about single components, behind an empty line; nothing without notes.
+pub fn notes(notes: &[String]) -> String {
+    if notes.is_empty() {
+        return String::new();
+    }
+    let lines: String = notes.iter().take(NOTES_SHOWN).map(|note| format!("note: {note}\n")).collect();
+    format!("\n{lines}{}", more(notes.len(), NOTES_SHOWN))
+}
+
+/// What is known of a pass.
+pub fn pass_to_json(pass: &Pass) -> Value {
+    json!({
+        "objective": json_number(pass.objective),
+        "smallest_weight": pass.smallest_weight,
+        "largest_concentration": pass.largest_concentration,
+        "temperature": pass.temperature,
+    })
+}
+
+/// `1 pass`, `2 passes`.
+pub fn passes(count: usize) -> String {
+    format!("{count} pass{}", if count == 1 { "" } else { "es" })
+}
+
+/// `1 component`, `2 components and a background`.
+pub fn count(components: usize, background: bool) -> String {
+    let plural = if components == 1 { "" } else { "s" };
+    format!("{components} component{plural}{}", if background { " and a background" } else { "" })
+}

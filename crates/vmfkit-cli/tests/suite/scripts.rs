@@ -1,0 +1,60 @@
+//! Completions and manual pages know every verb.
+
+use crate::Workspace;
+use std::process::Command;
+
+/// The verbs that `vmf --help` lists.
+fn verbs() -> Vec<String> {
+    let help = Workspace::new().run("--help").success();
+    let listed = help.lines().skip_while(|line| *line != "Commands:").skip(1).take_while(|line| !line.is_empty());
+    let verbs: Vec<String> = listed.filter_map(|line| line.split_whitespace().next()).map(str::to_owned).collect();
+    assert!(verbs.len() > 8 && verbs.contains(&"fit".to_owned()), "{verbs:?}");
+    verbs.into_iter().filter(|verb| verb != "help").collect()
+}
+
+#[test]
+fn completions_of_every_shell_know_every_verb() {
+    let workspace = Workspace::new();
+    for shell in ["bash", "zsh", "fish", "powershell", "elvish"] {
+        let script = workspace.run(&format!("completions {shell}")).success();
+        for word in verbs().iter().map(String::as_str).chain(["concentration", "rescale"]) {
+            assert!(script.contains(word), "{shell}: {word}");
+        }
+    }
+    workspace.run("completions tcsh").refused(&["'tcsh'", "bash"]);
+}
+
+#[test]
+fn every_verb_has_a_manual_page() {
+    let workspace = Workspace::new();
+    let run = workspace.run("man pages/man1");
+    let pages: Vec<String> = ["vmf.1".to_owned()].into_iter().chain(verbs().iter().map(|verb| format!("vmf-{verb}.1"))).collect();
+    assert_eq!(run.stderr, format!("pages/man1: {} manual pages\n", pages.len()));
+    assert_eq!(run.success(), "");
+    for name in &pages {
+        let page = String::from_utf8(workspace.read(&format!("pages/man1/{name}"))).unwrap();
+        for words in [".TH vmf", ".SH NAME", ".SH SYNOPSIS", ".SH OPTIONS"] {
+            assert!(page.contains(words), "{name}: `{words}` is missing in:\n{page}");
+        }
+    }
+    // The lines of examples stay lines.
+    let page = String::from_utf8(workspace.read("pages/man1/vmf-fit.1")).unwrap();
+    assert!(page.contains(".SH NOTES\n.nf\nExamples:\n"), "{page}");
+    let main = String::from_utf8(workspace.read("pages/man1/vmf.1")).unwrap();
+    assert!(verbs().iter().all(|verb| main.replace('\\', "").contains(&format!("vmf-{verb}(1)"))), "{main}");
+
+    let file = workspace.path("pages/man1/vmf-convert.1");
+    let shown = Command::new("man").arg("-l").arg(&file).env("MANPAGER", "cat").env("LC_ALL", "C").output();
+    match shown {
+        Ok(output) if output.status.success() => {
+            let text = String::from_utf8_lossy(&output.stdout).into_owned();
+            // Machines without manual pages have a man that says only that.
+            if text.contains("SYNOPSIS") {
+                assert!(text.contains("vmf convert x.npy x.parquet"), "{text}");
+            } else {
+                eprintln!("not checked, since man shows no pages here");
+            }
+        }
+        _ => eprintln!("not checked, since man is not installed"),
+    }
+}
