@@ -195,13 +195,15 @@ impl Source for DataSource {
             prefetch.recycle(lent.into_batch());
         }
         self.first_row = self.next_row;
-        let checked = if self.held.is_some() {
-            let held = self.held.as_mut().expect("just seen");
-            held.lent += 1;
-            held.blocks.get(held.lent - 1)
-        } else {
+        if self.held.is_none() {
             self.lent = self.next()?;
-            self.lent.as_ref()
+        }
+        let checked = match &mut self.held {
+            Some(held) => {
+                held.lent += 1;
+                held.blocks.get(held.lent - 1)
+            }
+            None => self.lent.as_ref(),
         };
         let Some(checked) = checked else { return Ok(None) };
         self.next_row += checked.len() as u64;
