@@ -84,7 +84,13 @@ impl Fit {
             .watch(|_, pass, _| lock().pass(pass))
             .progress(|progress| lock().rows(progress))
             .fit_source(&mut source)
-            .map_err(|error| unwritten.lock().expect("no callback panics").take().unwrap_or_else(|| source.explain(error)))?;
+            .map_err(|error| {
+                let unwritten = unwritten.lock().expect("no callback panics").take();
+                unwritten.unwrap_or_else(|| match &self.steps.start {
+                    Some(start) => start.explain(error, &source),
+                    None => source.explain(error),
+                })
+            })?;
 
         let description = Description::of(&fit);
         if let Some(path) = output {

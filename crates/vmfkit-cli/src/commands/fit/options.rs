@@ -1,6 +1,7 @@
 //! The options that both kinds of fit have, and the [`Fitter`] that they make.
 
 use super::Fit;
+use crate::rows::RowSource;
 use crate::{input, model};
 use anyhow::{Context, Result, bail};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
@@ -9,7 +10,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use vmfkit::source::Source;
 use vmfkit::train::{Adam, Annealing, Stop};
-use vmfkit::{ConcentrationEstimator, ConcentrationPolicy, Fitter, Maximisation, Method, Start};
+use vmfkit::{ConcentrationEstimator, ConcentrationPolicy, Error, Fitter, Maximisation, Method, Start};
 
 /// The method of one density that needs no steps.
 pub const CLOSED: &str = "closed";
@@ -95,6 +96,14 @@ impl StartArgument {
     /// Whether another seed makes another start.
     pub fn is_by_chance(&self) -> bool {
         matches!(self, Self::Chosen(_))
+    }
+
+    /// An error of a fit that began here, which names the file of labels or the rows.
+    pub fn explain(&self, error: Error, source: &RowSource) -> anyhow::Error {
+        match (self, error) {
+            (Self::Labels(path), error @ Error::LabelCount { .. }) => anyhow::Error::from(error).context(input::display(path)),
+            (_, error) => source.explain(error),
+        }
     }
 
     fn read(&self, components: usize, dim: usize) -> Result<Start> {
