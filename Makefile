@@ -1,7 +1,7 @@
 # One command each: `make test` (everything that must hold), `make lint`, `make compare` (beside the peers), `make quality` (labelled
-# data), `make bench`.
+# data), `make bench`, `make out-of-core` (a fit of a file of 20 GB, written to the folder SCRATCH).
 .DELETE_ON_ERROR:
-.PHONY: test lint compare quality bench
+.PHONY: test lint compare quality bench out-of-core
 
 VENV := .venv
 PYTHON := $(VENV)/bin/python
@@ -43,3 +43,7 @@ quality: $(VENV)/compare-ready
 
 bench:
 	cargo bench -p vmfkit
+
+out-of-core: $(VENV)/compare-ready
+	cargo build --release --locked
+	$(PYTHON) compare/out_of_core.py $(RELEASE)/vmf $(or $(SCRATCH),target) --output compare/OUT_OF_CORE.md
