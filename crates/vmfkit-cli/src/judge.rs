@@ -14,7 +14,7 @@ use vmfkit::{Error, Mixture};
 pub const P_VALUES: &str = "\
 A p-value is the probability that a row drawn from the model is at least as strange as this one; a background is no part of the model
 there, so that its rows stand out. Where components overlap, p-values are calibrated once by draws from the model, which takes a second
-or two before the first row, and their relative error is a few percent (--no-p-values leaves them out).";
+or two before the first row, and their relative error is a percent or a few (--no-p-values leaves them out).";
 
 /// Memory of a calibration and of a block's p-values.
 const P_VALUE_MEMORY: u64 = 96 << 20;
@@ -44,7 +44,8 @@ impl JudgeArguments {
     pub fn open(&self, beside: u64) -> Result<Judge> {
         let (mixture, _) = model::read(&self.model)?;
         let components = mixture.components().len() as u64;
-        let source = self.rows.open(|dim| beside + P_VALUE_MEMORY + 4 * 8 * components * dim)?;
+        let p_values = if self.no_p_values { 0 } else { P_VALUE_MEMORY };
+        let source = self.rows.open(|dim| beside + p_values + 4 * 8 * components * dim)?;
         let (model, rows) = (input::display(&self.model), source.name());
         if source.dim() != mixture.dim() {
             bail!("{rows}: rows must have the dimension of {model}, {}, found: `{}`", mixture.dim(), source.dim());

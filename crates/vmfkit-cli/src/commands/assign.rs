@@ -41,8 +41,10 @@ error, or with --quiet nowhere. Shares in the report are by weight, if rows have
 
 /// Components that are printed; --json has them all.
 const COMPONENTS_SHOWN: usize = 20;
-/// What a Parquet file holds back until a row group is full.
+/// What a Parquet file holds back until a row group is full; a block's part of the table, and what each further component adds.
 const ROW_GROUP_MEMORY: u64 = 160 << 20;
+const TABLE_MEMORY: u64 = 32 << 20;
+const RANK_MEMORY: u64 = 4 << 20;
 
 /// Write the most probable component, ln density and p-value of each row
 #[derive(Debug, clap::Args)]
@@ -65,8 +67,8 @@ impl Assign {
     pub fn run(&self) -> Result<()> {
         let to_stdout = self.output == Path::new("-");
         let format = self.format()?;
-        let beside = if format == OutputFormat::Parquet { ROW_GROUP_MEMORY } else { 0 };
-        let mut judge = self.judge.open(beside)?;
+        let held_back = if format == OutputFormat::Parquet { ROW_GROUP_MEMORY } else { 0 };
+        let mut judge = self.judge.open(held_back + TABLE_MEMORY + RANK_MEMORY * u64::from(self.top))?;
         let components = judge.mixture.components().len();
         if self.top as usize > components {
             bail!("`--top` must be at most the number of components, {components}, found: `{}`", self.top);
