@@ -7,7 +7,9 @@ use std::process::Command;
 fn verbs() -> Vec<String> {
     let help = Workspace::new().run("--help").success();
     let listed = help.lines().skip_while(|line| *line != "Commands:").skip(1).take_while(|line| !line.is_empty());
-    let verbs: Vec<String> = listed.filter_map(|line| line.split_whitespace().next()).map(str::to_owned).collect();
+    // Descriptions go on in lines that are indented further.
+    let begins = |line: &&str| line.starts_with("  ") && !line.starts_with("   ");
+    let verbs: Vec<String> = listed.filter(begins).filter_map(|line| line.split_whitespace().next()).map(str::to_owned).collect();
     assert!(verbs.len() > 8 && verbs.contains(&"fit".to_owned()), "{verbs:?}");
     verbs.into_iter().filter(|verb| verb != "help").collect()
 }
