@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Reads what crates/vmfkit-data/examples/write_columnar.rs wrote, with pyarrow and numpy, and compares it with the formulas there.
 
-    cargo run --release -p vmfkit-data --example write_columnar -- /tmp/written
-    python3 testdata/check_columnar.py /tmp/written        (needs pyarrow and numpy)
+    cargo run --release -p vmfkit-data --example write_columnar -- target/written
+    python3 testdata/check_columnar.py target/written        (needs pyarrow and numpy)
 """
 
 import csv

@@ -1,7 +1,7 @@
 //! Writes a small table and a few rows in every format into a folder; `testdata/check_columnar.py` reads them again.
 //!
-//!     cargo run --release -p vmfkit-data --example write_columnar -- /tmp/written
-//!     python3 testdata/check_columnar.py /tmp/written
+//!     cargo run --release -p vmfkit-data --example write_columnar -- target/written
+//!     python3 testdata/check_columnar.py target/written
 
 use std::error::Error;
 use std::fs::{self, File};
