@@ -1,4 +1,4 @@
-//! Ctrl-C (and a request to terminate): unfinished files vanish, and a fit may finish its pass first.
+//! Ctrl-C (and a request to terminate): unfinished files vanish, and a fit may finish the rows at hand first.
 
 use crate::output;
 use std::path::{Path, PathBuf};

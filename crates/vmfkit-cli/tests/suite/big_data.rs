@@ -45,6 +45,19 @@ fn a_pipe_is_held_for_em_and_read_once_by_online_em() {
     assert!(workspace.read("l.npy").len() > 5000);
 }
 
+/// The second command has room for its blocks, not for holding all of them.
+#[test]
+fn rows_that_are_held_and_rows_that_are_read_again_make_the_same_model() {
+    let workspace = Workspace::new();
+    workspace.run("sample --dim 64 -k 20 -n 400000 -o x.npy").success();
+    for method in ["em", "online", "sgd --batch 4096"] {
+        let fit = format!("fit x.npy -k 5 --max-passes 2 --method {method}");
+        workspace.run(&format!("{fit} -o held.safetensors")).success();
+        workspace.run(&format!("{fit} --memory 135MB -o again.safetensors")).success();
+        assert!(workspace.read("held.safetensors") == workspace.read("again.safetensors"), "{method}");
+    }
+}
+
 #[test]
 fn memory_that_is_too_small_is_refused_with_what_it_takes() {
     let workspace = Workspace::new();

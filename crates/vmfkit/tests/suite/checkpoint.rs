@@ -1,6 +1,6 @@
 //! Checkpoints: a fit that is interrupted anywhere and resumed from bytes ends as if nothing had happened.
 
-use crate::samples::{accumulate, assert_same_fit, draw, paper_mixture, random_mixture, uniform_rows};
+use crate::samples::{accumulate, assert_same_fit, damaged, draw, paper_mixture, random_mixture, uniform_rows};
 use proptest::prelude::*;
 use std::ops::ControlFlow;
 use vmfkit::maximise::Note;
@@ -258,20 +258,8 @@ proptest! {
         cut in any::<bool>(),
     ) {
         thread_local!(static GOOD: Vec<Vec<u8>> = small_checkpoints());
-        let mut bytes = GOOD.with(|good| good[which].clone());
-        let header = u64::from_le_bytes(bytes[..8].try_into().unwrap()) as usize + 8;
-        // Numbers of the body stay numbers; other changes may fall anywhere.
-        for (at, number) in numbers {
-            let at = header + 8 * at.index((bytes.len() - header) / 8);
-            bytes[at..at + 8].copy_from_slice(&number.to_le_bytes());
-        }
-        for (at, byte) in changes {
-            let at = at.index(bytes.len());
-            bytes[at] = byte;
-        }
-        if cut {
-            bytes.truncate(length.index(bytes.len()));
-        }
+        let bytes = GOOD.with(|good| good[which].clone());
+        let bytes = damaged(bytes, numbers, changes, cut.then_some(length));
         if let Ok(checkpoint) = Checkpoint::from_bytes(&bytes) {
             let rows = uniform_rows::<f64>(3, 12, 1);
             let method = methods().swap_remove(which);

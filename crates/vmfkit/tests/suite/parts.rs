@@ -1,6 +1,6 @@
 //! Fits by parts: processes that exchange bytes make the fit of one, to the last bit; settings and statistics survive their files.
 
-use crate::samples::{draw, paper_mixture, random_mixture, uniform_rows};
+use crate::samples::{damaged, draw, paper_mixture, random_mixture, uniform_rows};
 use proptest::prelude::*;
 use std::ops::ControlFlow;
 use vmfkit::model_file::{self, Description};
@@ -328,19 +328,8 @@ proptest! {
         cut in any::<bool>(),
     ) {
         thread_local!(static GOOD: (Checkpoint, Vec<Vec<u8>>) = small_files());
-        let (state, mut bytes) = GOOD.with(|(state, good)| (state.clone(), good[which].clone()));
-        let header = u64::from_le_bytes(bytes[..8].try_into().unwrap()) as usize + 8;
-        for (at, number) in numbers {
-            let at = header + 8 * at.index((bytes.len() - header) / 8);
-            bytes[at..at + 8].copy_from_slice(&number.to_le_bytes());
-        }
-        for (at, byte) in changes {
-            let at = at.index(bytes.len());
-            bytes[at] = byte;
-        }
-        if cut {
-            bytes.truncate(length.index(bytes.len()));
-        }
+        let (state, bytes) = GOOD.with(|(state, good)| (state.clone(), good[which].clone()));
+        let bytes = damaged(bytes, numbers, changes, cut.then_some(length));
         if let Ok(part) = PartStats::from_bytes(&bytes) {
             prop_assert_eq!(PartStats::from_bytes(&part.to_bytes()).unwrap(), part.clone());
             if let Ok(next) = state.step(&part) {

@@ -1,5 +1,6 @@
 //! Mixtures, rows of theirs, and the plainest way to say what the E step computes.
 
+use proptest::prelude::prop;
 use vmfkit::block::Scalar;
 use vmfkit::train::{Fit, Pass};
 use vmfkit::{Assignment, Block, Mixture, Sampler, SufficientStats, VonMisesFisher};
@@ -169,4 +170,26 @@ pub fn assert_same_fit(one: &Fit, other: &Fit, place: &str) {
         (other.status, other.weight, other.rows, &other.settings),
         "{place}"
     );
+}
+
+/// A safetensors file that chance has changed: numbers of the body stay numbers, other bytes may fall anywhere, and its end may be missing.
+pub fn damaged(
+    mut bytes: Vec<u8>,
+    numbers: Vec<(prop::sample::Index, f64)>,
+    changes: Vec<(prop::sample::Index, u8)>,
+    end: Option<prop::sample::Index>,
+) -> Vec<u8> {
+    let header = u64::from_le_bytes(bytes[..8].try_into().unwrap()) as usize + 8;
+    for (at, number) in numbers {
+        let at = header + 8 * at.index((bytes.len() - header) / 8);
+        bytes[at..at + 8].copy_from_slice(&number.to_le_bytes());
+    }
+    for (at, byte) in changes {
+        let at = at.index(bytes.len());
+        bytes[at] = byte;
+    }
+    if let Some(end) = end {
+        bytes.truncate(end.index(bytes.len()));
+    }
+    bytes
 }

@@ -42,8 +42,8 @@ Where a mixture begins (--start):
   directions:FILE   these directions, one a row, of any length (.npy or text)
   model:FILE        the mixture of a model file
 
-A model file is safetensors: `safetensors.numpy.load_file` opens it in Python. Ctrl-C ends the fit of a mixture after its pass, and
-what it has found is written; Ctrl-C again ends at once. The same options and seed give the same file on any number of threads.
+A model file is safetensors: `safetensors.numpy.load_file` opens it in Python. Ctrl-C ends the fit of a mixture after the rows at hand,
+and what it has found is written; Ctrl-C again ends at once. The same options and seed give the same file on any number of threads.
 
 {FILES}"
     )
