@@ -176,6 +176,30 @@ def time_paper_sgd(problem):
     return {"seconds": [seconds_of(run) / timed * batches]}
 
 
+def time_torch_em(problem):
+    """The same pass in PyTorch."""
+    import paper_torch
+
+    mixture, x = paper_torch.mixture_of(problem)
+    seconds = []
+    for _ in range(EM_PASSES):
+        start = time.perf_counter()
+        ln_likelihood, *_ = paper_torch.em_pass(mixture, x)
+        seconds.append(time.perf_counter() - start)
+    return {"seconds": seconds, "ln_likelihood": ln_likelihood}
+
+
+def time_torch_sgd(problem):
+    """The same epoch in PyTorch, scaled in the same way."""
+    import paper_torch
+
+    mixture, x = paper_torch.mixture_of(problem)
+    batches = x[np.random.default_rng(1).permutation(len(x))].split(SGD_BATCH)[: len(x) // SGD_BATCH]
+    timed = min(SGD_TIMED_BATCHES, len(batches))
+    seconds = seconds_of(lambda: paper_torch.sgd_steps(mixture, batches[:timed]))
+    return {"seconds": [seconds / timed * len(batches)]}
+
+
 SKLEARN_ITERATIONS = (2, 22)
 SKLEARN_FITS = 3
 
@@ -231,6 +255,8 @@ def time_products(problem):
 PEERS = {
     "paper-em": time_paper_em,
     "paper-sgd": time_paper_sgd,
+    "torch-em": time_torch_em,
+    "torch-sgd": time_torch_sgd,
     "sklearn": time_sklearn,
     "faiss": time_faiss,
     "products": time_products,

@@ -17,8 +17,9 @@ Messages count rows from 0 and lines from 1. In --json, infinities are the strin
 
 /// Memory that a command has beside rows and models: its code, stacks, buffers of the system's libraries.
 const OWN_MEMORY: u64 = 32 << 20;
-/// Blocks in memory while rows are read: one worked on, one waiting, one in the making, and what its file is read by.
-const BLOCKS_AT_ONCE: u64 = 5;
+/// Blocks in memory while rows are read: one worked on, one waiting, one in the making, what its file is read by, and what serves in place
+/// of the system's cache.
+const BLOCKS_AT_ONCE: u64 = 6;
 /// The least block that is worth the trouble.
 const FEWEST_ROWS: u64 = 64;
 

@@ -1,7 +1,10 @@
 //! Rows of a dense array that is stored as it would be in memory: `.npy`, the members of a `.npz`, a tensor of safetensors.
 
+use crate::direct::DirectFile;
 use crate::numbers::{Bytes, Encoding, Numbers};
 use crate::{Batch, Error, Reader, Result, Schema, Values};
+use std::io::{Seek, SeekFrom};
+use std::path::Path;
 
 /// Rows of an array of two axes, in C order as they come, in Fortran order piece by piece.
 pub(crate) struct ArrayRows {
@@ -75,5 +78,15 @@ impl Reader for ArrayRows {
     fn rewind(&mut self) -> Result<()> {
         self.next = 0;
         self.numbers.rewind()
+    }
+
+    fn bypass_cache(&mut self, path: &Path, memory: usize) -> Result<()> {
+        if let (Bytes::File { file, start }, false) = (&mut self.numbers.bytes, self.fortran_order)
+            && let Some(mut direct) = DirectFile::open(path, memory)
+        {
+            direct.seek(SeekFrom::Start(*start))?;
+            *file = Box::new(direct);
+        }
+        Ok(())
     }
 }

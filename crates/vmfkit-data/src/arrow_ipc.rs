@@ -6,7 +6,7 @@
 use crate::columns::{Chosen, Columns, Coordinates};
 use crate::error::{Error, Result};
 use crate::guard::{damaged, from_arrow, guarded};
-use crate::place::SeekRead;
+use crate::place::{SeekRead, buffered};
 use crate::records;
 use crate::{Batch, Reader, Schema};
 use arrow_array::{ArrayRef, RecordBatch};
@@ -69,7 +69,7 @@ impl ArrowReader {
     pub(crate) fn open(path: &Path, columns: &Columns) -> Result<Self> {
         let file = File::open(path)?;
         let length = file.metadata()?.len();
-        let mut reader = ArrowReader::from_seekable(Box::new(file), length, columns)?;
+        let mut reader = ArrowReader::from_seekable(buffered(file), length, columns)?;
         reader.schema.rows = Some(reader.count_rows()?);
         Ok(reader)
     }

@@ -1,7 +1,7 @@
 //! Blocks of one length from files of any: batches are joined, rescaled where that was asked for, and checked.
 
 use crate::chain::{Chain, Origin};
-use crate::{Batch, Error, Ids, Result, Schema, Values};
+use crate::{Batch, Element, Error, Ids, Result, Schema, Values};
 use std::sync::atomic::{AtomicBool, Ordering};
 use vmfkit::Block;
 use vmfkit::block::{Rows, Scalar, SparseRows, rescale};
@@ -104,6 +104,12 @@ impl Blocks {
 
     pub fn rewind(&mut self) -> Result<()> {
         self.chain.rewind()
+    }
+
+    /// Has the rows read past the system's cache, by the memory of one block.
+    pub fn bypass_cache(&mut self) -> Result<()> {
+        let number = if self.schema().element == Element::F64 { 8 } else { 4 };
+        self.chain.bypass_cache(self.block_rows.saturating_mul(self.schema().dim * number))
     }
 
     /// The next block, in the memory of `joined`; none after the last row, or once it shall stop.

@@ -28,10 +28,13 @@ impl Part {
         self.schema.dim == 0 && self.schema.rows == Some(0)
     }
 
-    fn open(&self, options: &Options) -> Result<Box<dyn Reader>> {
+    fn open(&self, options: &Options, bypass_cache: Option<usize>) -> Result<Box<dyn Reader>> {
         let Some((place, format, _)) = &self.file else { return Err(vmfkit::Error::CannotRewind.into()) };
         self.check()?;
-        let reader = open::reader(place, *format, options)?;
+        let mut reader = open::reader(place, *format, options)?;
+        if let (Place::Local(path), Some(memory)) = (place, bypass_cache) {
+            reader.bypass_cache(path, memory)?;
+        }
         if *reader.schema() != self.schema {
             let (before, now) = (&self.schema, reader.schema());
             let shape = |schema: &Schema| format!("{} x {}", schema.rows.map_or("?".to_owned(), |n| n.to_string()), schema.dim);
@@ -60,6 +63,8 @@ pub(crate) struct Chain {
     part: usize,
     reader: Option<Box<dyn Reader>>,
     row: u64,
+    /// The rows are too many to be kept, and so many bytes serve in place of the system's cache.
+    bypass_cache: Option<usize>,
 }
 
 impl Chain {
@@ -83,7 +88,7 @@ impl Chain {
             schema.rows = schema.rows.zip(other.rows).and_then(|(a, b)| a.checked_add(b));
             schema.element = widest(schema.element, other.element);
         }
-        Ok(Chain { parts, options: options.clone(), schema, part: 0, reader: first_reader, row: 0 })
+        Ok(Chain { parts, options: options.clone(), schema, part: 0, reader: first_reader, row: 0, bypass_cache: None })
     }
 
     pub fn schema(&self) -> &Schema {
@@ -119,7 +124,11 @@ impl Chain {
     /// The next rows, all from one file, at most `most`; none after the last.
     pub fn read(&mut self, most: usize, batch: &mut Batch) -> Result<Option<Origin>> {
         while let Some(part) = self.parts.get(self.part) {
-            let found = Self::read_part(part, &mut self.reader, &self.options, self.row, most, batch);
+            let found = match &mut self.reader {
+                Some(reader) => Ok(reader),
+                none => part.open(&self.options, self.bypass_cache).map(|reader| none.insert(reader)),
+            }
+            .and_then(|reader| Self::read_part(part, reader, self.row, most, batch));
             if found.map_err(|error| error.at(&part.name))? {
                 let origin = Origin { part: self.part, row: self.row };
                 self.row += batch.rows as u64;
@@ -135,18 +144,7 @@ impl Chain {
         Ok(None)
     }
 
-    fn read_part(
-        part: &Part,
-        reader: &mut Option<Box<dyn Reader>>,
-        options: &Options,
-        row: u64,
-        most: usize,
-        batch: &mut Batch,
-    ) -> Result<bool> {
-        let reader = match reader {
-            Some(reader) => reader,
-            None => reader.insert(part.open(options)?),
-        };
+    fn read_part(part: &Part, reader: &mut Box<dyn Reader>, row: u64, most: usize, batch: &mut Batch) -> Result<bool> {
         reader.read(most, batch)?;
         assert!(batch.rows <= most, "a reader gives at most the rows asked for");
         if batch.rows > 0 {
@@ -171,6 +169,13 @@ impl Chain {
         }
         (self.part, self.row) = (0, 0);
         Ok(())
+    }
+
+    /// Has the rows read past the system's cache from now on, before the first of them.
+    pub fn bypass_cache(&mut self, memory: usize) -> Result<()> {
+        self.bypass_cache = Some(memory);
+        self.reader = None;
+        self.rewind()
     }
 
     /// No rows, of the kind that all files' rows fit into.

@@ -28,6 +28,7 @@ mod columnar_tests;
 mod columns;
 mod csr;
 pub mod csv_rows;
+mod direct;
 mod error;
 mod excerpt;
 mod format;

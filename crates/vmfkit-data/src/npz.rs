@@ -4,6 +4,7 @@ use crate::csr::CsrRows;
 use crate::excerpt::excerpt;
 use crate::npy::Header;
 use crate::numbers::{Bytes, Encoding, Numbers, Packed};
+use crate::place::buffered;
 use crate::{Error, Options, Reader, Result};
 use std::fs::File;
 use std::io::{BufReader, Read, Seek, SeekFrom};
@@ -92,7 +93,7 @@ impl Member {
             _ if self.encrypted => Err(Error::format("an array must be readable without a password, found: `encrypted`")),
             CompressionMethod::Stored if self.packed == self.size => {
                 file.seek(SeekFrom::Start(self.start))?;
-                Ok(Bytes::File { file: Box::new(file), start: self.start })
+                Ok(Bytes::File { file: buffered(file), start: self.start })
             }
             CompressionMethod::DEFLATE => Ok(Bytes::Packed(Packed::new(file, self.start, self.packed, self.crc)?)),
             other => Err(Error::format(format!("an array must be stored or deflated, found: `{other}`"))),

@@ -7,8 +7,8 @@ use flate2::{Crc, read::DeflateDecoder};
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Take};
 
-/// Bytes read at a time; faster than mapping where the file is larger than the memory.
-const CHUNK: usize = 1 << 20;
+/// Bytes unpacked or taken from a pipe at a time.
+const CHUNK: usize = 1 << 17;
 
 /// How each number of an array is stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -278,7 +278,19 @@ impl Numbers {
         let size = self.encoding.size();
         let mut left = count;
         while left > 0 {
-            let now = left.min((CHUNK / size) as u64);
+            // A file's own buffer serves, but for a number that is not wholly in it.
+            if let Bytes::File { file, .. } = &mut self.bytes
+                && let numbers @ 1.. = file.fill_buf()?.len() / size
+            {
+                let now = left.min(numbers as u64);
+                let length = now as usize * size;
+                append(&file.fill_buf()?[..length]);
+                file.consume(length);
+                self.taken += now;
+                left -= now;
+                continue;
+            }
+            let now = left.min(if matches!(self.bytes, Bytes::File { .. }) { 1 } else { (CHUNK / size) as u64 });
             let length = now as usize * size;
             if self.chunk.len() < length {
                 self.chunk.resize(length, 0);

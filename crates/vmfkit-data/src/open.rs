@@ -122,7 +122,8 @@ pub(crate) fn reader(place: &Place, format: Format, options: &Options) -> Result
             // Its rows are not counted, which would fetch most of it.
             #[cfg(feature = "object-store")]
             Place::Remote(file) => {
-                Box::new(ArrowReader::from_seekable(Box::new(file.reader()), file.length(), &options.names())?)
+                let bytes = crate::place::buffered(file.reader());
+                Box::new(ArrowReader::from_seekable(bytes, file.length(), &options.names())?)
             }
         },
     })

@@ -2,6 +2,7 @@
 
 use crate::Batch;
 use crate::error::Result;
+use std::path::Path;
 
 /// How a file stores its numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,4 +36,9 @@ pub trait Reader: Send {
     fn read(&mut self, most: usize, batch: &mut Batch) -> Result<()>;
     /// Back to the first row.
     fn rewind(&mut self) -> Result<()>;
+    /// Before the first row: the file, which has this path, is too large to be kept, and need not go through the system's cache; so many
+    /// bytes may be taken in its place.
+    fn bypass_cache(&mut self, _path: &Path, _memory: usize) -> Result<()> {
+        Ok(())
+    }
 }

@@ -111,7 +111,8 @@ impl DataSource {
     }
 
     /// Reads all rows into memory, where later passes find them, if they take no more than so many bytes; says whether they do. The blocks are
-    /// the same, so a fit cannot tell. A pipe can be read more than once then, and it is an error if it holds more.
+    /// the same, so a fit cannot tell. A pipe can be read more than once then, and it is an error if it holds more. What does not fit is read past the
+    /// system's cache from then on, if the system and the format allow it.
     pub fn hold(&mut self, most: u64) -> vmfkit::Result<bool> {
         if self.held.is_some() {
             return Ok(true);
@@ -135,6 +136,9 @@ impl DataSource {
         if bytes > most {
             drop(blocks);
             self.rewind()?;
+            if let Pass::New(blocks) = &mut self.pass {
+                blocks.bypass_cache()?;
+            }
             return Ok(false);
         }
         self.schema.rows = Some(blocks.iter().map(|checked| checked.len() as u64).sum());

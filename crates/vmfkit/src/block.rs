@@ -7,6 +7,9 @@ use std::borrow::Cow;
 /// A row whose length is within this of 1 is on the sphere: f32 rows are, rows of 5 decimals are, half-precision rows are not.
 pub const UNIT_TOLERANCE: f64 = 1e-5;
 
+/// A sum of so many squares in sixteen parts of single precision is off by less than [`UNIT_TOLERANCE`]: 2048/16 + 18 roundings of 2^-24.
+const LONGEST_IN_SINGLE: usize = 2048;
+
 mod sealed {
     pub trait Sealed {}
     impl Sealed for f32 {}
@@ -21,6 +24,11 @@ pub trait Scalar: sealed::Sealed + Copy + Default + Send + Sync + 'static {
     fn from_f64(value: f64) -> Self;
     #[doc(hidden)]
     fn rows(values: Cow<'_, [Self]>) -> Rows<'_>;
+    /// The row is certainly of unit length; rows near the limit are not, and need a closer look.
+    #[doc(hidden)]
+    fn is_clearly_unit(_coordinates: &[Self]) -> bool {
+        false
+    }
     #[doc(hidden)]
     fn sparse_rows(rows: SparseRows<'_, Self>) -> Rows<'_>;
 }
@@ -36,6 +44,18 @@ impl Scalar for f32 {
     }
     fn rows(values: Cow<'_, [Self]>) -> Rows<'_> {
         Rows::F32(values)
+    }
+    /// In single precision, which halves the time: half of the tolerance is left to rounding.
+    fn is_clearly_unit(coordinates: &[Self]) -> bool {
+        let mut sums = [0f32; 16];
+        let chunks = coordinates.chunks_exact(16);
+        let rest: f32 = chunks.remainder().iter().map(|x| x * x).sum();
+        for chunk in chunks {
+            sums.iter_mut().zip(chunk).for_each(|(sum, x)| *sum += x * x);
+        }
+        let square = sums.iter().sum::<f32>() + rest;
+        // The square is off by twice what the length is.
+        coordinates.len() <= LONGEST_IN_SINGLE && (square - 1.0).abs() <= UNIT_TOLERANCE as f32
     }
     fn sparse_rows(rows: SparseRows<'_, Self>) -> Rows<'_> {
         Rows::SparseF32(rows)
@@ -202,6 +222,9 @@ impl<'a> Block<'a> {
     pub fn new<T: Scalar>(dim: usize, values: &'a [T]) -> Result<Self> {
         let len = row_count(dim, values.len())?;
         for (row, coordinates) in values.chunks_exact(dim).enumerate() {
+            if T::is_clearly_unit(coordinates) {
+                continue;
+            }
             let norm = Length::of_row(row, coordinates)?.value();
             if !is_unit(norm) {
                 return Err(Error::NotUnit { row, norm });
@@ -510,6 +533,24 @@ mod tests {
             Block::sparse_owned(9, vec![0, 1], vec![9], vec![1.0]).unwrap_err(),
             Error::Column { row: 0, position: 0, dim: 9, column: 9 }
         );
+    }
+
+    #[test]
+    fn a_quick_look_accepts_no_row_that_a_close_one_refuses() {
+        for dim in [2, 15, 16, 17, 768, 2048, 2049, 5000] {
+            for off in [-3e-5, -1.2e-5, -0.9e-5, -0.4e-5, 0.0, 0.4e-5, 0.9e-5, 1.2e-5, 3e-5] {
+                let coordinate = ((1.0 + off) / (dim as f64).sqrt()) as f32;
+                let row = vec![coordinate; dim];
+                let close = is_unit(Length::of_row(0, &row).unwrap().value());
+                assert_eq!(Block::new(dim, &row).is_ok(), close, "dimension {dim}, off by {off}");
+                assert!(close || !f32::is_clearly_unit(&row));
+                assert!(
+                    dim > LONGEST_IN_SINGLE || off.abs() > 0.3e-5 || f32::is_clearly_unit(&row),
+                    "dimension {dim}, off by {off}"
+                );
+            }
+        }
+        assert!(!f32::is_clearly_unit(&[f32::NAN, 1.0]) && !f32::is_clearly_unit(&[f32::INFINITY, 1.0]));
     }
 
     #[test]

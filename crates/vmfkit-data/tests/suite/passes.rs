@@ -181,7 +181,7 @@ fn a_file_that_changes_between_passes_is_named() {
 #[test]
 fn a_file_that_is_cut_while_it_is_read_is_named() {
     let folder = Folder::new();
-    let rows = vec![[1.0, 0.0, 0.0, 0.0]; 1000];
+    let rows = vec![[1.0, 0.0, 0.0, 0.0]; 100_000];
     let place = folder.write("x.npy", npy_rows(&rows));
     let mut source = open(&place, &Options::new().block_rows(10)).unwrap();
     source.read_block().unwrap();
@@ -189,7 +189,7 @@ fn a_file_that_is_cut_while_it_is_read_is_named() {
     File::options().write(true).open(&place).unwrap().set_len(length / 2).unwrap();
     let message = read_all_from_here(&mut source);
     assert!(
-        message.contains("x.npy: the file has changed since it was opened, it had 32000 bytes of data, found: `"),
+        message.contains("x.npy: the file has changed since it was opened, it had 3200000 bytes of data, found: `"),
         "{message}"
     );
 }
