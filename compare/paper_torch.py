@@ -88,5 +88,5 @@ def sgd_steps(mixture, batches):
         adam.zero_grad()
         loss.backward()
         adam.step()
-        losses.append(float(loss))
+        losses.append(float(loss.detach()))
     return losses

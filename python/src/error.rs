@@ -1,0 +1,44 @@
+//! The one place where an error of Rust becomes an exception of Python.
+
+use pyo3::PyErr;
+use pyo3::exceptions::{PyFileNotFoundError, PyMemoryError, PyOSError, PyPermissionError, PyRuntimeError, PyValueError};
+use std::io::ErrorKind;
+
+/// What is wrong with values is a `ValueError`; what the system refuses is the `OSError` that Python itself would raise.
+pub fn raise(error: vmfkit::Error) -> PyErr {
+    let text = error.to_string();
+    match &error {
+        vmfkit::Error::Read(failure) => match io_kind(failure.cause()) {
+            Some(kind) => of_system(kind, text),
+            None => PyValueError::new_err(text),
+        },
+        vmfkit::Error::CannotRewind | vmfkit::Error::FitEnded { .. } => PyRuntimeError::new_err(text),
+        _ => PyValueError::new_err(text),
+    }
+}
+
+/// The same for what goes wrong while a file is opened.
+pub fn raise_data(error: vmfkit_data::Error) -> PyErr {
+    raise(error.into())
+}
+
+fn of_system(kind: ErrorKind, text: String) -> PyErr {
+    match kind {
+        ErrorKind::NotFound => PyFileNotFoundError::new_err(text),
+        ErrorKind::PermissionDenied => PyPermissionError::new_err(text),
+        ErrorKind::OutOfMemory => PyMemoryError::new_err(text),
+        _ => PyOSError::new_err(text),
+    }
+}
+
+/// The system's own error among the causes.
+fn io_kind(error: &(dyn std::error::Error + 'static)) -> Option<ErrorKind> {
+    let mut cause = Some(error);
+    while let Some(error) = cause {
+        if let Some(error) = error.downcast_ref::<std::io::Error>() {
+            return Some(error.kind());
+        }
+        cause = error.source();
+    }
+    None
+}

@@ -1,0 +1,329 @@
+//! [`fit`]: rows and choices to a mixture.
+
+use crate::error::raise;
+use crate::mixture::Mixture;
+use crate::pool;
+use crate::rows::Rows;
+use numpy::{IntoPyArray, PyArray1, PyReadonlyArray1, PyReadonlyArray2};
+use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+use std::ops::ControlFlow;
+use vmfkit::estimate::maximum_likelihood;
+use vmfkit::inference::Inference;
+use vmfkit::model_file::Description;
+use vmfkit::train::{Annealing, Pass, Status, Stop};
+use vmfkit::{ConcentrationEstimator, ConcentrationPolicy, Fitter, Maximisation, Method, Start, SufficientStats};
+
+/// What a fit ends with.
+#[pyclass(frozen, module = "vmfkit._vmfkit")]
+pub struct Fit {
+    #[pyo3(get)]
+    mixture: Py<Mixture>,
+    trace: Vec<Pass>,
+    #[pyo3(get)]
+    status: &'static str,
+    #[pyo3(get)]
+    notes: Vec<String>,
+    #[pyo3(get)]
+    rows: u64,
+    #[pyo3(get)]
+    weight: f64,
+}
+
+impl Fit {
+    pub fn new(py: Python<'_>, fit: vmfkit::train::Fit) -> PyResult<Self> {
+        let description = Description::of(&fit);
+        Ok(Fit {
+            mixture: Py::new(py, Mixture::new(fit.mixture, description))?,
+            notes: fit.notes.iter().map(ToString::to_string).collect(),
+            trace: fit.trace,
+            status: fit.status.name(),
+            rows: fit.rows,
+            weight: fit.weight,
+        })
+    }
+
+    fn of_passes<'py>(&self, py: Python<'py>, number: impl Fn(&Pass) -> f64) -> Bound<'py, PyArray1<f64>> {
+        self.trace.iter().map(number).collect::<Vec<_>>().into_pyarray(py)
+    }
+}
+
+#[pymethods]
+impl Fit {
+    #[getter]
+    fn converged(&self) -> bool {
+        self.status == Status::Converged.name()
+    }
+
+    /// The mean objective of the rows in each pass.
+    #[getter]
+    fn objectives<'py>(&self, py: Python<'py>) -> Bound<'py, PyArray1<f64>> {
+        self.of_passes(py, |pass| pass.objective)
+    }
+
+    /// Seconds since the fit began, at the end of each pass.
+    #[getter]
+    fn seconds<'py>(&self, py: Python<'py>) -> Bound<'py, PyArray1<f64>> {
+        self.of_passes(py, |pass| pass.seconds)
+    }
+
+    #[getter]
+    fn smallest_weights<'py>(&self, py: Python<'py>) -> Bound<'py, PyArray1<f64>> {
+        self.of_passes(py, |pass| pass.smallest_weight)
+    }
+
+    #[getter]
+    fn largest_concentrations<'py>(&self, py: Python<'py>) -> Bound<'py, PyArray1<f64>> {
+        self.of_passes(py, |pass| pass.largest_concentration)
+    }
+}
+
+/// Reads the choices of a fit, each by its name.
+pub struct Choices {
+    components: usize,
+    method: Method,
+    start: Start,
+    maximisation: Maximisation,
+    background: Option<f64>,
+    restarts: usize,
+    seed: u64,
+    tolerance: Option<Option<f64>>,
+    passes: Option<usize>,
+    batch: Option<usize>,
+    shuffle: bool,
+    sample: Option<usize>,
+    pub normalize: bool,
+    pub threads: Option<usize>,
+    /// Bytes for holding the rows of files.
+    room: u64,
+}
+
+/// What an argument must be, said as all errors of values are.
+fn parsed<T: std::str::FromStr<Err = String>>(text: &str) -> PyResult<T> {
+    text.parse().map_err(PyValueError::new_err)
+}
+
+impl Choices {
+    pub fn of(components: usize, named: Option<&Bound<'_, PyDict>>) -> PyResult<Self> {
+        let mut choices = Choices {
+            components,
+            method: Method::default(),
+            start: Start::default(),
+            maximisation: Maximisation::default(),
+            background: None,
+            restarts: 1,
+            seed: 0,
+            tolerance: None,
+            passes: None,
+            batch: None,
+            shuffle: true,
+            sample: None,
+            normalize: false,
+            threads: None,
+            room: 0,
+        };
+        // The method first: others change it.
+        let named: Vec<(String, Bound<'_, PyAny>)> = match named {
+            Some(named) => named.iter().map(|(name, value)| Ok((name.extract()?, value))).collect::<PyResult<_>>()?,
+            None => Vec::new(),
+        };
+        let (method, others): (Vec<_>, Vec<_>) = named.into_iter().partition(|(name, _)| name == "method");
+        for (name, value) in method.into_iter().chain(others).filter(|(_, value)| !value.is_none()) {
+            choices.choose(&name, &value)?;
+        }
+        Ok(choices)
+    }
+
+    fn choose(&mut self, name: &str, value: &Bound<'_, PyAny>) -> PyResult<()> {
+        match name {
+            "method" => self.method = parsed(&value.extract::<String>()?)?,
+            "policy" => {
+                let policy: ConcentrationPolicy = parsed(&value.extract::<String>()?)?;
+                self.maximisation = self.maximisation.clone().policy(policy);
+            }
+            "estimator" => {
+                let estimator: ConcentrationEstimator = parsed(&value.extract::<String>()?)?;
+                self.maximisation = self.maximisation.clone().estimator(estimator);
+            }
+            "start" => self.start = start(value)?,
+            "background" => self.background = Some(value.extract()?),
+            "restarts" => self.restarts = value.extract()?,
+            "seed" => self.seed = value.extract()?,
+            "tolerance" => self.tolerance = Some(Some(value.extract::<f64>()?).filter(|tolerance| *tolerance > 0.0)),
+            "passes" => self.passes = Some(value.extract()?),
+            "batch" => self.batch = Some(value.extract()?),
+            "shuffle" => self.shuffle = value.extract()?,
+            "sample" => self.sample = Some(value.extract()?),
+            "min_weight" => self.maximisation = self.maximisation.clone().smallest_weight(value.extract()?),
+            "fixed_weights" => self.maximisation = self.maximisation.clone().fixed_weights(value.extract()?),
+            "max_concentration" => self.maximisation = self.maximisation.clone().largest_concentration(value.extract()?),
+            "normalize" => self.normalize = value.extract()?,
+            "threads" => self.threads = Some(value.extract()?),
+            "room" => self.room = value.extract()?,
+            _ => self.choose_of_method(name, value)?,
+        }
+        Ok(())
+    }
+
+    fn choose_of_method(&mut self, name: &str, value: &Bound<'_, PyAny>) -> PyResult<()> {
+        match (&mut self.method, name) {
+            (Method::Em { annealing }, "annealing") => {
+                let (from, factor) = value.extract()?;
+                *annealing = Some(Annealing { from, factor });
+            }
+            (Method::OnlineEm { exponent, .. }, "step_exponent") => *exponent = value.extract()?,
+            (Method::OnlineEm { offset, .. }, "step_offset") => *offset = value.extract()?,
+            (Method::Sgd(adam), "learning_rate") => *adam = adam.clone().learning_rate(value.extract()?),
+            (Method::Sgd(adam), "decay") => *adam = adam.clone().decay(value.extract()?),
+            (Method::Sgd(adam), "betas") => {
+                let (first, second) = value.extract()?;
+                *adam = adam.clone().betas(first, second);
+            }
+            (method, _) => {
+                let what = format!("the method {} has no such choice, found: `{name}`", method.name());
+                return Err(PyTypeError::new_err(what));
+            }
+        }
+        Ok(())
+    }
+
+    pub fn method(&self) -> &Method {
+        &self.method
+    }
+
+    pub fn maximisation(&self) -> &Maximisation {
+        &self.maximisation
+    }
+
+    /// The first mixture of a fit of these rows.
+    pub fn first_mixture(&self, block: &vmfkit::Block) -> vmfkit::Result<vmfkit::Mixture> {
+        let mixture = self.start.mixture(block, self.components, &self.maximisation, self.seed)?;
+        match self.background {
+            Some(weight) if !mixture.has_background() => mixture.with_background(weight),
+            _ => Ok(mixture),
+        }
+    }
+
+    fn fitter<'a>(&self) -> Fitter<'a> {
+        let usual = self.method.stop();
+        let stop = Stop { tolerance: self.tolerance.unwrap_or(usual.tolerance), passes: self.passes.unwrap_or(usual.passes) };
+        let mut fitter = Fitter::new(self.components)
+            .method(self.method.clone())
+            .start(self.start.clone())
+            .maximisation(self.maximisation.clone())
+            .restarts(self.restarts)
+            .seed(self.seed)
+            .stop(stop)
+            .shuffle(self.shuffle);
+        if let Some(weight) = self.background {
+            fitter = fitter.background(weight);
+        }
+        if let Some(rows) = self.batch {
+            fitter = fitter.batch(rows);
+        }
+        if let Some(rows) = self.sample {
+            fitter = fitter.sample(rows);
+        }
+        fitter
+    }
+}
+
+/// A name, a mixture, an array of directions, or one of labels.
+fn start(value: &Bound<'_, PyAny>) -> PyResult<Start> {
+    if let Ok(mixture) = value.cast::<Mixture>() {
+        return Ok(Start::Mixture(mixture.get().inner.clone()));
+    }
+    if let Ok(directions) = value.extract::<PyReadonlyArray2<f64>>() {
+        return Ok(Start::Directions(directions.as_array().outer_iter().map(|direction| direction.to_vec()).collect()));
+    }
+    if let Ok(labels) = value.extract::<PyReadonlyArray1<u32>>() {
+        return Ok(Start::Labels(labels.as_array().to_vec()));
+    }
+    match value.extract::<String>()?.as_str() {
+        "kmeans" => Ok(Start::KMeans),
+        "plusplus" => Ok(Start::PlusPlus),
+        "random-rows" => Ok(Start::RandomRows),
+        "random" => Ok(Start::Random),
+        other => Err(PyValueError::new_err(format!(
+            "a start is kmeans, plusplus, random-rows, random, an array of directions, labels or a mixture, found: `{other}`"
+        ))),
+    }
+}
+
+/// Fits a mixture. `progress(restart, pass, rows)` is called about ten times a second.
+#[pyfunction]
+#[pyo3(signature = (rows, components, weights=None, progress=None, **choices))]
+pub fn fit<'py>(
+    py: Python<'py>,
+    rows: &Bound<'py, PyAny>,
+    components: usize,
+    weights: Option<PyReadonlyArray1<'py, f64>>,
+    progress: Option<Py<PyAny>>,
+    choices: Option<&Bound<'py, PyDict>>,
+) -> PyResult<Fit> {
+    let choices = Choices::of(components, choices)?;
+    let rows = Rows::of(rows)?;
+    let view = rows.view()?;
+    let weights = weights.as_ref().map(|weights| weights.as_slice()).transpose()?;
+    let found = pool::run(py, choices.threads, |stop| {
+        let mut shown = std::time::Instant::now();
+        let mut failed = None;
+        let found = view.with_source(choices.normalize, weights, choices.room, |source, _| {
+            let watch = |now: vmfkit::train::Progress| {
+                if let Some(progress) = &progress
+                    && shown.elapsed().as_millis() >= 100
+                {
+                    shown = std::time::Instant::now();
+                    failed = Python::attach(|py| progress.call1(py, (now.restart, now.pass, now.rows))).err();
+                }
+                if stop.asked() || failed.is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+            };
+            choices.fitter().progress(watch).fit_source(source)
+        });
+        failed.map_or(found, Err)
+    })??;
+    Fit::new(py, found)
+}
+
+/// One density by maximum likelihood: direction, concentration, and the interval and cone of a level.
+#[pyfunction]
+#[pyo3(signature = (rows, weights=None, normalize=false, estimator="exact", level=0.95, threads=None))]
+pub fn fit_density<'py>(
+    py: Python<'py>,
+    rows: &Bound<'py, PyAny>,
+    weights: Option<PyReadonlyArray1<'py, f64>>,
+    normalize: bool,
+    estimator: &str,
+    level: f64,
+    threads: Option<usize>,
+) -> PyResult<Bound<'py, PyDict>> {
+    let estimator: ConcentrationEstimator = parsed(estimator)?;
+    let rows = Rows::of(rows)?;
+    let view = rows.view()?;
+    let weights = weights.as_ref().map(|weights| weights.as_slice()).transpose()?;
+    let stats = pool::run(py, threads, |stop| {
+        view.with_source(normalize, weights, 0, |source, _| {
+            let mut stats = SufficientStats::zero(1, source.dim());
+            source.rewind()?;
+            while let Some(block) = source.read_block()? {
+                stats.merge(&SufficientStats::of_block(&block))?;
+                if stop.asked() {
+                    break;
+                }
+            }
+            Ok(stats)
+        })
+    })??;
+    let density = maximum_likelihood(&stats, estimator).map_err(raise)?;
+    let found = PyDict::new(py);
+    found.set_item("mean_direction", density.mean_direction().to_vec().into_pyarray(py))?;
+    found.set_item("concentration", density.concentration())?;
+    let inference = Inference::new(&stats).map_err(raise)?;
+    found.set_item("interval", inference.concentration_interval(level).map_err(raise)?)?;
+    found.set_item("cone", inference.mean_direction_cone(level).map_err(raise)?)?;
+    found.set_item("standard_error", inference.standard_error())?;
+    found.set_item("corrected_concentration", inference.corrected_concentration())?;
+    found.set_item("uniformity_p_value", inference.rayleigh_test().p_value)?;
+    Ok(found)
+}

@@ -1,0 +1,307 @@
+//! [`Mixture`]: a mixture to Python, with what is asked of rows under it.
+
+use crate::error::raise;
+use crate::pool::{self, Stop};
+use crate::rows::{Rows, View};
+use numpy::ndarray::Array2;
+use numpy::{IntoPyArray, PyArray1, PyArray2, PyReadonlyArray1, PyReadonlyArray2, PyUntypedArrayMethods, ToPyArray};
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyDict};
+use vmfkit::model_file::{self, Description};
+use vmfkit::outlier::OutlierTest;
+use vmfkit::{Block, VonMisesFisher};
+
+/// Weights, mean directions and concentrations, and how they were found.
+#[pyclass(frozen, module = "vmfkit._vmfkit")]
+pub struct Mixture {
+    pub inner: vmfkit::Mixture,
+    pub description: Description,
+}
+
+/// Work that takes less than starting it elsewhere would, in numbers multiplied.
+const SMALL: usize = 1 << 22;
+
+impl Mixture {
+    pub fn new(inner: vmfkit::Mixture, description: Description) -> Self {
+        Mixture { inner, description }
+    }
+
+    /// Puts what `work` finds of each block of rows together, `width` numbers a row.
+    fn of_rows<T: Copy + Default + Send>(
+        &self,
+        py: Python<'_>,
+        rows: &Bound<'_, PyAny>,
+        normalize: bool,
+        threads: Option<usize>,
+        width: usize,
+        work: impl Fn(&Block, &mut [T]) -> vmfkit::Result<()> + Send + Sync,
+    ) -> PyResult<Vec<T>> {
+        let rows = Rows::of(rows)?;
+        let view = rows.view()?;
+        let collect = |stop: &Stop| -> PyResult<Vec<T>> {
+            let mut found = Vec::with_capacity(view.len().unwrap_or(0) * width);
+            view.each_block(normalize, stop, |block| {
+                let before = found.len();
+                found.resize(before + block.len() * width, T::default());
+                work(block, &mut found[before..])
+            })?;
+            Ok(found)
+        };
+        let size = self.inner.dim() * self.inner.components().len();
+        if view.len().is_some_and(|rows| rows * size <= SMALL) && threads.is_none() {
+            return collect(&Stop::default());
+        }
+        pool::run(py, threads, collect)?
+    }
+}
+
+fn table<T: numpy::Element>(py: Python<'_>, values: Vec<T>, width: usize) -> PyResult<Bound<'_, PyArray2<T>>> {
+    let rows = values.len() / width.max(1);
+    let array = Array2::from_shape_vec((rows, width), values).map_err(|error| PyValueError::new_err(error.to_string()))?;
+    Ok(array.into_pyarray(py))
+}
+
+#[pymethods]
+impl Mixture {
+    #[new]
+    #[pyo3(signature = (weights, directions, concentrations, background=None))]
+    fn of_arrays(
+        weights: PyReadonlyArray1<f64>,
+        directions: PyReadonlyArray2<f64>,
+        concentrations: PyReadonlyArray1<f64>,
+        background: Option<f64>,
+    ) -> PyResult<Self> {
+        let (components, dim) = (directions.shape()[0], directions.shape()[1]);
+        let concentrations = concentrations.as_array();
+        if concentrations.len() != components {
+            return Err(PyValueError::new_err(format!(
+                "expected one concentration for each of {components} directions, found: `{}`",
+                concentrations.len()
+            )));
+        }
+        if dim < 2 {
+            return Err(raise(vmfkit::Error::Dimension { dim }));
+        }
+        let directions = directions.as_array();
+        let densities = directions
+            .outer_iter()
+            .zip(concentrations)
+            .map(|(direction, &concentration)| VonMisesFisher::new(direction.to_vec(), concentration).map_err(raise));
+        let densities = densities.collect::<PyResult<Vec<_>>>()?;
+        let mut inner = vmfkit::Mixture::new(weights.as_array().to_vec(), densities).map_err(raise)?;
+        if let Some(weight) = background {
+            inner = inner.with_background(weight).map_err(raise)?;
+        }
+        Ok(Mixture::new(inner, Description::default()))
+    }
+
+    #[getter]
+    fn dim(&self) -> usize {
+        self.inner.dim()
+    }
+
+    /// How many components there are, a background counted.
+    #[getter]
+    fn components(&self) -> usize {
+        self.inner.components().len()
+    }
+
+    #[getter]
+    fn has_background(&self) -> bool {
+        self.inner.has_background()
+    }
+
+    #[getter]
+    fn free_parameters(&self) -> usize {
+        self.inner.free_parameters()
+    }
+
+    #[getter]
+    fn weights<'py>(&self, py: Python<'py>) -> Bound<'py, PyArray1<f64>> {
+        self.inner.weights().to_pyarray(py)
+    }
+
+    #[getter]
+    fn directions<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyArray2<f64>>> {
+        let directions = self.inner.components().iter().flat_map(|density| density.mean_direction().to_vec()).collect();
+        table(py, directions, self.inner.dim())
+    }
+
+    #[getter]
+    fn concentrations<'py>(&self, py: Python<'py>) -> Bound<'py, PyArray1<f64>> {
+        let concentrations: Vec<f64> = self.inner.components().iter().map(VonMisesFisher::concentration).collect();
+        concentrations.into_pyarray(py)
+    }
+
+    /// ln p of each row.
+    #[pyo3(signature = (rows, normalize=false, threads=None))]
+    fn ln_densities<'py>(
+        &self,
+        py: Python<'py>,
+        rows: &Bound<'py, PyAny>,
+        normalize: bool,
+        threads: Option<usize>,
+    ) -> PyResult<Bound<'py, PyArray1<f64>>> {
+        let found = self.of_rows(py, rows, normalize, threads, 1, |block, out| self.inner.ln_densities(block, out))?;
+        Ok(found.into_pyarray(py))
+    }
+
+    /// ln p of each row under each component.
+    #[pyo3(signature = (rows, normalize=false, threads=None))]
+    fn component_ln_densities<'py>(
+        &self,
+        py: Python<'py>,
+        rows: &Bound<'py, PyAny>,
+        normalize: bool,
+        threads: Option<usize>,
+    ) -> PyResult<Bound<'py, PyArray2<f64>>> {
+        let width = self.components();
+        let work = |block: &Block, out: &mut [f64]| self.inner.component_ln_densities(block, out);
+        table(py, self.of_rows(py, rows, normalize, threads, width, work)?, width)
+    }
+
+    /// The probability of each component, given each row.
+    #[pyo3(signature = (rows, normalize=false, threads=None))]
+    fn responsibilities<'py>(
+        &self,
+        py: Python<'py>,
+        rows: &Bound<'py, PyAny>,
+        normalize: bool,
+        threads: Option<usize>,
+    ) -> PyResult<Bound<'py, PyArray2<f64>>> {
+        let width = self.components();
+        let work = |block: &Block, out: &mut [f64]| self.inner.responsibilities(block, out);
+        table(py, self.of_rows(py, rows, normalize, threads, width, work)?, width)
+    }
+
+    /// The most probable component of each row.
+    #[pyo3(signature = (rows, normalize=false, threads=None))]
+    fn assign<'py>(
+        &self,
+        py: Python<'py>,
+        rows: &Bound<'py, PyAny>,
+        normalize: bool,
+        threads: Option<usize>,
+    ) -> PyResult<Bound<'py, PyArray1<u32>>> {
+        let found = self.of_rows(py, rows, normalize, threads, 1, |block, out| self.inner.assign(block, out))?;
+        Ok(found.into_pyarray(py))
+    }
+
+    /// How strange each row is: the probability that a draw is at least so far from all components.
+    #[pyo3(signature = (rows, seed=0, normalize=false, threads=None))]
+    fn p_values<'py>(
+        &self,
+        py: Python<'py>,
+        rows: &Bound<'py, PyAny>,
+        seed: u64,
+        normalize: bool,
+        threads: Option<usize>,
+    ) -> PyResult<Bound<'py, PyArray1<f64>>> {
+        let test = pool::run(py, threads, |_| OutlierTest::new(&self.inner, seed))?.map_err(raise)?;
+        let found = self.of_rows(py, rows, normalize, threads, 1, |block, out| test.p_values(block, out))?;
+        Ok(found.into_pyarray(py))
+    }
+
+    /// ln p summed over the rows, its criteria, and what they are made of.
+    #[pyo3(signature = (rows, normalize=false, weights=None, threads=None))]
+    fn evaluate<'py>(
+        &self,
+        py: Python<'py>,
+        rows: &Bound<'py, PyAny>,
+        normalize: bool,
+        weights: Option<PyReadonlyArray1<'py, f64>>,
+        threads: Option<usize>,
+    ) -> PyResult<Bound<'py, PyDict>> {
+        let rows = Rows::of(rows)?;
+        let view: View = rows.view()?;
+        let weights = weights.as_ref().map(|weights| weights.as_slice()).transpose()?;
+        let evaluation = pool::run(py, threads, |stop| {
+            view.with_source(normalize, weights, 0, |source, _| {
+                let mut total: Option<vmfkit::mixture::Evaluation> = None;
+                source.rewind()?;
+                while let Some(block) = source.read_block()? {
+                    let part = self.inner.evaluate(&block)?;
+                    match &mut total {
+                        Some(total) => total.merge(&part),
+                        none => *none = Some(part),
+                    }
+                    if stop.asked() {
+                        break;
+                    }
+                }
+                total.ok_or(vmfkit::Error::NoRows { weight: 0.0 })
+            })
+        })??;
+        let free = self.inner.free_parameters();
+        let found = PyDict::new(py);
+        found.set_item("mean", evaluation.mean())?;
+        found.set_item("standard_error", evaluation.standard_error())?;
+        found.set_item("aic", evaluation.aic(free))?;
+        found.set_item("bic", evaluation.bic(free))?;
+        found.set_item("icl", evaluation.icl(free))?;
+        Ok(found)
+    }
+
+    /// Draws: the rows from `first` on of the endless table that belongs to the seed, and their components.
+    #[pyo3(signature = (count, seed=0, first=0, single=false, threads=None))]
+    fn sample<'py>(
+        &self,
+        py: Python<'py>,
+        count: usize,
+        seed: u64,
+        first: u64,
+        single: bool,
+        threads: Option<usize>,
+    ) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyArray1<u32>>)> {
+        let dim = self.inner.dim();
+        let mut labels = vec![0; count];
+        let length = count.checked_mul(dim).ok_or_else(|| PyValueError::new_err(format!("too many rows, found: `{count}`")))?;
+        let rows = if single {
+            let mut rows = vec![0f32; length];
+            pool::run(py, threads, |_| self.inner.fill(seed, first, &mut rows, &mut labels))?.map_err(raise)?;
+            table(py, rows, dim)?.into_any()
+        } else {
+            let mut rows = vec![0f64; length];
+            pool::run(py, threads, |_| self.inner.fill(seed, first, &mut rows, &mut labels))?.map_err(raise)?;
+            table(py, rows, dim)?.into_any()
+        };
+        Ok((rows, labels.into_pyarray(py)))
+    }
+
+    /// The bytes of a model file.
+    fn to_bytes<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
+        PyBytes::new(py, &model_file::to_bytes(&self.inner, &self.description))
+    }
+
+    #[staticmethod]
+    fn from_bytes(bytes: &[u8]) -> PyResult<Self> {
+        let (inner, description) = model_file::from_bytes(bytes).map_err(raise)?;
+        Ok(Mixture { inner, description })
+    }
+
+    /// How it was found, as a model file tells.
+    #[getter]
+    fn description<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let known = &self.description;
+        let found = PyDict::new(py);
+        found.set_item("method", &known.method)?;
+        found.set_item("policy", &known.policy)?;
+        found.set_item("estimator", &known.estimator)?;
+        found.set_item("seed", known.seed)?;
+        found.set_item("status", &known.status)?;
+        found.set_item("rows", known.rows)?;
+        found.set_item("weight", known.weight)?;
+        found.set_item("notes", &known.notes)?;
+        found.set_item("trace", known.trace.iter().map(|pass| pass.objective).collect::<Vec<_>>())?;
+        for (name, text) in known.settings.iter() {
+            found.set_item(name, text)?;
+        }
+        Ok(found)
+    }
+
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<(Bound<'py, PyAny>, (Bound<'py, PyBytes>,))> {
+        let load = slf.get_type().getattr("from_bytes")?;
+        Ok((load, (slf.get().to_bytes(slf.py()),)))
+    }
+}

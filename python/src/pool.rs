@@ -1,0 +1,103 @@
+//! Work outside of Python's lock: on which threads, and how Ctrl-C reaches it.
+
+use pyo3::exceptions::{PyRuntimeError, PyValueError};
+use pyo3::prelude::*;
+use rayon::{ThreadPool, ThreadPoolBuilder};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+/// How often a signal is looked for while others work.
+const PATIENCE: Duration = Duration::from_millis(50);
+
+/// Set by the caller of Python; 0 means what the environment says.
+static CHOSEN: AtomicUsize = AtomicUsize::new(0);
+
+/// The pool last used, with its number of threads and the process it belongs to: threads do not survive a fork.
+static POOL: Mutex<Option<(u32, usize, Arc<ThreadPool>)>> = Mutex::new(None);
+
+/// Whether the work shall end, asked from within it.
+#[derive(Default)]
+pub struct Stop(AtomicBool);
+
+impl Stop {
+    pub fn asked(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// Chooses the number of threads of all work to come; none or 0: what the environment says.
+#[pyfunction]
+#[pyo3(signature = (threads=None))]
+pub fn set_threads(threads: Option<usize>) {
+    CHOSEN.store(threads.unwrap_or(0), Ordering::Relaxed);
+}
+
+/// The number of threads that work is done on: what was chosen, or VMFKIT_NUM_THREADS, RAYON_NUM_THREADS, OMP_NUM_THREADS, or one a core.
+#[pyfunction]
+pub fn threads() -> usize {
+    let of_variable = |name: &&str| std::env::var(name).ok()?.trim().parse().ok().filter(|threads| *threads > 0);
+    let of_machine = || std::thread::available_parallelism().map_or(1, usize::from);
+    match CHOSEN.load(Ordering::Relaxed) {
+        0 => {
+            ["VMFKIT_NUM_THREADS", "RAYON_NUM_THREADS", "OMP_NUM_THREADS"].iter().find_map(of_variable).unwrap_or_else(of_machine)
+        }
+        chosen => chosen,
+    }
+}
+
+fn pool(threads: usize) -> PyResult<Arc<ThreadPool>> {
+    let process = std::process::id();
+    let mut kept = POOL.lock().map_err(|_| PyRuntimeError::new_err("the pool of threads is lost after a panic"))?;
+    if let Some((owner, size, pool)) = &*kept
+        && (*owner, *size) == (process, threads)
+    {
+        return Ok(pool.clone());
+    }
+    let build = ThreadPoolBuilder::new().num_threads(threads).thread_name(|i| format!("vmfkit-{i}")).build();
+    let pool = Arc::new(build.map_err(|error| PyRuntimeError::new_err(error.to_string()))?);
+    if let Some((owner, _, old)) = kept.replace((process, threads, pool.clone()))
+        && owner != process
+    {
+        // Its threads are those of another process: there is nothing to wait for.
+        std::mem::forget(old);
+    }
+    Ok(pool)
+}
+
+/// Works on so many threads while this one waits for the end or for Ctrl-C, which asks the work to stop and is raised then.
+pub fn run<R: Send>(py: Python<'_>, threads: Option<usize>, work: impl FnOnce(&Stop) -> R + Send) -> PyResult<R> {
+    if threads == Some(0) {
+        return Err(PyValueError::new_err("the number of threads must be at least 1, found: `0`"));
+    }
+    let pool = pool(threads.unwrap_or_else(self::threads))?;
+    let stop = Stop::default();
+    let interrupted = py.detach(|| {
+        let (sender, done) = mpsc::channel();
+        pool.in_place_scope(|scope| {
+            let stop = &stop;
+            scope.spawn(move |_| {
+                // Whoever waits is there until this has arrived.
+                sender.send(work(stop)).ok();
+            });
+            let mut interrupted = None;
+            loop {
+                match done.recv_timeout(PATIENCE) {
+                    Ok(result) => return Ok((result, interrupted)),
+                    Err(RecvTimeoutError::Disconnected) => return Err(()),
+                    Err(RecvTimeoutError::Timeout) if interrupted.is_none() => {
+                        interrupted = Python::attach(|py| py.check_signals()).err();
+                        stop.0.store(interrupted.is_some(), Ordering::Relaxed);
+                    }
+                    Err(RecvTimeoutError::Timeout) => {}
+                }
+            }
+        })
+    });
+    match interrupted {
+        Ok((result, None)) => Ok(result),
+        Ok((_, Some(signal))) => Err(signal),
+        Err(()) => Err(PyRuntimeError::new_err("the work ended with a panic")),
+    }
+}

@@ -1,0 +1,136 @@
+//! Special functions over arrays: one flat array in, one out; shapes are Python's affair.
+
+use crate::pool;
+use numpy::{PyReadonlyArray1, PyReadwriteArray1};
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use rayon::prelude::*;
+use vmfkit::bessel;
+
+/// Arrays shorter than this are not worth other threads.
+const SHORT: usize = 1 << 14;
+
+pub fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_function(wrap_pyfunction!(of_concentrations, module)?)?;
+    module.add_function(wrap_pyfunction!(of_orders, module)?)?;
+    module.add_function(wrap_pyfunction!(divergences, module)?)?;
+    module.add_function(wrap_pyfunction!(log_normalizer_derivatives, module)?)
+}
+
+fn lengths(expected: usize, found: usize) -> PyResult<()> {
+    if expected == found {
+        return Ok(());
+    }
+    Err(PyValueError::new_err(format!("arrays must have the same length, {expected}, found: `{found}`")))
+}
+
+/// A function of (dim, concentration) at each pair, or of one dimension.
+#[pyfunction]
+fn of_concentrations(
+    py: Python<'_>,
+    name: &str,
+    dims: PyReadonlyArray1<usize>,
+    values: PyReadonlyArray1<f64>,
+    mut out: PyReadwriteArray1<f64>,
+) -> PyResult<()> {
+    let function: fn(usize, f64) -> f64 = match name {
+        "log_normalizer" => bessel::ln_normalizer,
+        "log_peak" => bessel::ln_peak,
+        "mean_length" => bessel::mean_length,
+        "mean_length_complement" => bessel::mean_length_complement,
+        "mean_length_slope" => |dim, concentration| bessel::mean_length_and_slope(dim, concentration).slope,
+        "concentration" => bessel::concentration_from_mean_length,
+        "concentration_from_complement" => bessel::concentration_from_complement,
+        "entropy" => bessel::entropy,
+        "divergence_from_uniform" => bessel::divergence_from_uniform,
+        _ => return Err(PyValueError::new_err(format!("unknown function of a dimension and a number, found: `{name}`"))),
+    };
+    pairs(py, dims.as_slice()?, values.as_slice()?, out.as_slice_mut()?, function)
+}
+
+/// A function of (order, x) at each pair.
+#[pyfunction]
+fn of_orders(
+    py: Python<'_>,
+    name: &str,
+    orders: PyReadonlyArray1<f64>,
+    values: PyReadonlyArray1<f64>,
+    mut out: PyReadwriteArray1<f64>,
+) -> PyResult<()> {
+    let function: fn(f64, f64) -> f64 = match name {
+        "log_iv" => bessel::ln_bessel_i,
+        "log_ive" => bessel::ln_bessel_i_scaled,
+        _ => return Err(PyValueError::new_err(format!("unknown function of an order and a number, found: `{name}`"))),
+    };
+    pairs(py, orders.as_slice()?, values.as_slice()?, out.as_slice_mut()?, function)
+}
+
+/// The divergence of each concentration from another, around one direction.
+#[pyfunction]
+fn divergences(
+    dim: usize,
+    from: PyReadonlyArray1<f64>,
+    to: PyReadonlyArray1<f64>,
+    mut out: PyReadwriteArray1<f64>,
+) -> PyResult<()> {
+    let (from, to, out) = (from.as_slice()?, to.as_slice()?, out.as_slice_mut()?);
+    lengths(from.len(), to.len())?;
+    lengths(from.len(), out.len())?;
+    out.iter_mut().zip(from.iter().zip(to)).for_each(|(out, (&from, &to))| *out = bessel::divergence(dim, from, to));
+    Ok(())
+}
+
+/// `first` has one entry for all values, or one for each.
+fn pairs<A: Copy + Send + Sync>(
+    py: Python<'_>,
+    first: &[A],
+    values: &[f64],
+    out: &mut [f64],
+    function: fn(A, f64) -> f64,
+) -> PyResult<()> {
+    lengths(values.len(), out.len())?;
+    if first.len() != 1 {
+        lengths(values.len(), first.len())?;
+    }
+    let piece = |(number, (out, values)): (usize, (&mut [f64], &[f64]))| {
+        for (i, (out, &value)) in out.iter_mut().zip(values).enumerate() {
+            let first = if first.len() == 1 { first[0] } else { first[number * SHORT + i] };
+            *out = function(first, value);
+        }
+    };
+    if values.len() <= SHORT {
+        piece((0, (out, values)));
+        return Ok(());
+    }
+    pool::run(py, None, |stop| {
+        let pieces = out.par_chunks_mut(SHORT).zip(values.par_chunks(SHORT)).enumerate();
+        pieces.filter(|_| !stop.asked()).for_each(piece);
+    })
+}
+
+/// ln C_d and its first two derivatives in the concentration: what automatic differentiation asks for.
+#[pyfunction]
+fn log_normalizer_derivatives(
+    py: Python<'_>,
+    dim: usize,
+    values: PyReadonlyArray1<f64>,
+    mut value: PyReadwriteArray1<f64>,
+    mut first: PyReadwriteArray1<f64>,
+    mut second: PyReadwriteArray1<f64>,
+) -> PyResult<()> {
+    let values = values.as_slice()?;
+    let (value, first, second) = (value.as_slice_mut()?, first.as_slice_mut()?, second.as_slice_mut()?);
+    for out in [&*value, &*first, &*second] {
+        lengths(values.len(), out.len())?;
+    }
+    if values.len() <= SHORT {
+        bessel::ln_normalizer_derivatives_slice(dim, values, value, first, second);
+        return Ok(());
+    }
+    pool::run(py, None, |stop| {
+        let outs = value.par_chunks_mut(SHORT).zip(first.par_chunks_mut(SHORT)).zip(second.par_chunks_mut(SHORT));
+        values.par_chunks(SHORT).zip(outs).filter(|_| !stop.asked()).for_each(|(values, ((value, first), second))| {
+            bessel::ln_normalizer_derivatives_slice(dim, values, value, first, second);
+        });
+    })
+}

@@ -1,0 +1,224 @@
+"""One von Mises-Fisher distribution, with the interface of `scipy.stats.vonmises_fisher`."""
+
+from __future__ import annotations
+
+import html
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from . import _vmfkit, special
+from ._rows import as_rows, as_seed, as_weights, is_path
+
+# Rows whose length differs from 1 by more are refused, as scipy does (numpy.allclose).
+_UNIT_TOLERANCE = 1e-5
+
+
+class FitResult(NamedTuple):
+    """What `fit` finds; the first two are what scipy's `fit` returns."""
+
+    mu: np.ndarray
+    kappa: float
+    # Of the level asked for: the interval of kappa, and the half angle, in radians, of the cone that holds mu.
+    interval: tuple[float, float]
+    cone: float
+    standard_error: float
+    # The estimate with its small-sample bias taken out.
+    corrected_kappa: float
+    # Of the test against the uniform distribution.
+    uniformity_p_value: float
+
+
+def _direction(mu: Any) -> np.ndarray:
+    mu = np.asarray(mu, np.float64)
+    if mu.ndim != 1:
+        raise ValueError("'mu' must have one-dimensional shape.")
+    if mu.size < 2:
+        raise ValueError("'mu' must have at least two entries.")
+    if not np.isclose(np.linalg.norm(mu), 1.0, rtol=_UNIT_TOLERANCE):
+        raise ValueError("'mu' must be a unit vector of norm 1.")
+    return mu / np.linalg.norm(mu)
+
+
+def _concentration(kappa: Any) -> np.ndarray:
+    kappa = np.asarray(kappa, np.float64)
+    if not np.all(np.isfinite(kappa) & (kappa >= 0)):
+        raise ValueError("'kappa' must be a positive scalar, zero, or an array of such.")
+    return kappa
+
+
+def _points(x: Any, dim: int) -> np.ndarray:
+    x = np.asarray(x, np.float64)
+    if x.ndim == 0 or x.shape[-1] != dim:
+        raise ValueError(
+            "The dimensionality of the last axis of 'x' must match the dimensionality of the von Mises Fisher distribution."
+        )
+    lengths = np.linalg.norm(x, axis=-1)
+    if not np.allclose(lengths, 1.0, rtol=_UNIT_TOLERANCE):
+        raise ValueError("'x' must be unit vectors of norm 1 along last dimension.")
+    return x / lengths[..., np.newaxis]
+
+
+def _shape(size: Any) -> tuple[int, ...]:
+    return (int(size),) if np.ndim(size) == 0 else tuple(int(n) for n in size)
+
+
+class VonMisesFisherFrozen:
+    """A von Mises-Fisher distribution with its mean direction and its concentration.
+
+    `kappa` may be an array, whose shape is then broadcast with that of the points.
+    """
+
+    def __init__(self, mu: Any, kappa: Any = 1, seed: Any = None) -> None:
+        self.mu = _direction(mu)
+        self.kappa = _concentration(kappa)[()]
+        self.random_state = seed
+
+    @property
+    def dim(self) -> int:
+        return self.mu.size
+
+    def _deviations(self, x: Any) -> np.ndarray:
+        """1 - mu.x, without cancellation near mu."""
+        difference = _points(x, self.dim) - self.mu
+        return 0.5 * np.einsum("...i,...i->...", difference, difference)
+
+    def logpdf(self, x: Any) -> Any:
+        """ln of the density at each point."""
+        peak = special._of_dim("log_peak", self.dim, self.kappa, None)
+        return (peak - self.kappa * self._deviations(x))[()]
+
+    def pdf(self, x: Any) -> Any:
+        """The density at each point."""
+        return np.exp(self.logpdf(x))
+
+    def entropy(self) -> Any:
+        """The differential entropy."""
+        return special.entropy(self.dim, self.kappa)
+
+    def mean(self) -> np.ndarray:
+        """E[x] = A_d(kappa) mu."""
+        return np.multiply.outer(special.iv_ratio(self.dim, self.kappa), self.mu)
+
+    def rvs(self, size: Any = 1, random_state: Any = None) -> np.ndarray:
+        """Exact draws, of shape `size` + (dim,); an array of kappa has its shape in front."""
+        seed = as_seed(self.random_state if random_state is None else random_state)
+        shape = _shape(size)
+        count = int(np.prod(shape))
+        kappas = np.atleast_1d(self.kappa).ravel()
+        draws = [
+            _vmfkit.Mixture(np.ones(1), self.mu[np.newaxis], kappas[i : i + 1]).sample(count, seed, first=i * count)[0]
+            for i in range(kappas.size)
+        ]
+        return np.concatenate(draws).reshape(*np.shape(self.kappa), *shape, self.dim)
+
+    def cdf_projection(self, t: Any) -> Any:
+        """P(mu.x <= t)."""
+        return self._of_law("cdf", t)
+
+    def sf_projection(self, t: Any) -> Any:
+        """P(mu.x > t), to all digits far out."""
+        return self._of_law("survival", t)
+
+    def ppf_projection(self, q: Any) -> Any:
+        """The t with P(mu.x <= t) = q."""
+        return self._of_law("quantile", q)
+
+    def _of_law(self, name: str, values: Any) -> Any:
+        values = np.asarray(values, np.float64)
+        kappa, flat = np.broadcast_arrays(self.kappa, values)
+        if np.ndim(self.kappa) == 0:
+            law = _vmfkit.ProjectionLaw(self.dim, float(self.kappa))
+            return law.evaluate(name, np.ascontiguousarray(values).ravel()).reshape(values.shape)[()]
+        found = [_vmfkit.ProjectionLaw(self.dim, k).evaluate(name, np.array([t]))[0] for k, t in zip(kappa.flat, flat.flat)]
+        return np.reshape(found, kappa.shape)
+
+    def kl_divergence(self, other: VonMisesFisherFrozen) -> Any:
+        """The Kullback-Leibler divergence KL(self || other)."""
+        if other.dim != self.dim:
+            raise ValueError(f"expected dimension {self.dim}, found: `{other.dim}`")
+        difference = self.mu - other.mu
+        # Of the concentrations alone, and of the directions alone: neither cancels where it is small.
+        angle = 0.5 * np.dot(difference, difference)
+        return special._divergence(self.dim, self.kappa, other.kappa) + other.kappa * special.iv_ratio(self.dim, self.kappa) * angle
+
+    def __repr__(self) -> str:
+        return f"vonmises_fisher(dim={self.dim}, kappa={self.kappa})"
+
+    def _repr_html_(self) -> str:
+        rows = {
+            "dimension": self.dim,
+            "concentration": np.array2string(np.asarray(self.kappa), precision=6, threshold=6),
+            "mean of mu.x": np.array2string(np.asarray(special.iv_ratio(self.dim, self.kappa)), precision=6, threshold=6),
+            "half of its mass within": f"{np.degrees(np.arccos(np.clip(self.ppf_projection(0.5), -1, 1))):.2f} degrees"
+            if np.ndim(self.kappa) == 0
+            else "-",
+        }
+        cells = "".join(f"<tr><th>{name}</th><td>{html.escape(str(value))}</td></tr>" for name, value in rows.items())
+        return f"<table><caption>von Mises-Fisher distribution</caption>{cells}</table>"
+
+
+class VonMisesFisherGenerator:
+    """The von Mises-Fisher distribution, to be used as `scipy.stats.vonmises_fisher` is: `vonmises_fisher(mu, kappa)` freezes it.
+
+    Beyond scipy: kappa = 0, arrays of kappa, any dimension and concentration, weights, intervals, and files of rows in `fit`.
+    """
+
+    def __call__(self, mu: Any = None, kappa: Any = 1, seed: Any = None) -> VonMisesFisherFrozen:
+        return self._frozen(mu, kappa, seed)
+
+    @staticmethod
+    def _frozen(mu: Any, kappa: Any, seed: Any = None) -> VonMisesFisherFrozen:
+        if mu is None:
+            raise ValueError("'mu' must have one-dimensional shape.")
+        return VonMisesFisherFrozen(mu, kappa, seed)
+
+    def logpdf(self, x: Any, mu: Any = None, kappa: Any = 1) -> Any:
+        """ln of the density at each point."""
+        return self._frozen(mu, kappa).logpdf(x)
+
+    def pdf(self, x: Any, mu: Any = None, kappa: Any = 1) -> Any:
+        """The density at each point."""
+        return self._frozen(mu, kappa).pdf(x)
+
+    def rvs(self, mu: Any = None, kappa: Any = 1, size: Any = 1, random_state: Any = None) -> np.ndarray:
+        """Exact draws."""
+        return self._frozen(mu, kappa).rvs(size, random_state)
+
+    def entropy(self, mu: Any = None, kappa: Any = 1) -> Any:
+        """The differential entropy."""
+        return self._frozen(mu, kappa).entropy()
+
+    def kl_divergence(self, mu: Any, kappa: Any, other_mu: Any, other_kappa: Any) -> Any:
+        """The Kullback-Leibler divergence of the first from the second."""
+        return self._frozen(mu, kappa).kl_divergence(self._frozen(other_mu, other_kappa))
+
+    def fit(self, x: Any, weights: Any = None, *, estimator: str = "exact", level: float = 0.95, **options: Any) -> tuple[np.ndarray, float]:
+        """The maximum likelihood estimate (mu, kappa). `x` may be the name of a file, with options of how it is read."""
+        found = self.fit_report(x, weights, estimator=estimator, level=level, **options)
+        return found.mu, found.kappa
+
+    def fit_report(
+        self, x: Any, weights: Any = None, *, estimator: str = "exact", level: float = 0.95, **options: Any
+    ) -> FitResult:
+        """The same with an interval, a cone, and the test against the uniform distribution."""
+        if not is_path(x):
+            x = x if hasattr(x, "tocsr") else np.asarray(x)
+            if x.ndim != 2:
+                raise ValueError("'x' must be two dimensional.")
+            if not hasattr(x, "tocsr"):
+                x = _points(x, x.shape[1])
+        rows = as_rows(x, **options)
+        found = _vmfkit.fit_density(rows.argument, as_weights(weights, rows.count), estimator=estimator, level=level)
+        return FitResult(
+            found["mean_direction"],
+            found["concentration"],
+            found["interval"],
+            found["cone"],
+            found["standard_error"],
+            found["corrected_concentration"],
+            found["uniformity_p_value"],
+        )
+
+
+vonmises_fisher = VonMisesFisherGenerator()

@@ -1,0 +1,128 @@
+"""Rows as people have them, in the form that the extension module takes: arrays, sparse matrices, Arrow columns, or names of files."""
+
+from __future__ import annotations
+
+import os
+from typing import Any, NamedTuple
+
+import numpy as np
+
+
+class Rows(NamedTuple):
+    """What the extension module reads, and what is known of it."""
+
+    # An array in C order, (starts, columns, values, dim) of a sparse one, or (names, options) of files.
+    argument: Any
+    # None if only the files know.
+    count: int | None
+    dim: int | None
+
+    @property
+    def is_files(self) -> bool:
+        return self.dim is None
+
+
+def is_path(rows: Any) -> bool:
+    """A name of a file, a folder or a pattern, or several."""
+    if isinstance(rows, (str, os.PathLike)):
+        return True
+    return isinstance(rows, (list, tuple)) and len(rows) > 0 and all(isinstance(row, (str, os.PathLike)) for row in rows)
+
+
+def as_rows(rows: Any, *, normalize: bool = False, **options: Any) -> Rows:
+    """Takes an array of two axes, a scipy sparse matrix, a column of pyarrow, pandas or polars, or names of files.
+
+    float32 and float64 in C order are read where they are. `options` say how files are read: `columns`, `weight_column`, `array`.
+    """
+    if is_path(rows):
+        names = [rows] if isinstance(rows, (str, os.PathLike)) else list(rows)
+        return Rows(([os.fspath(name) for name in names], {"normalize": normalize, **options}), None, None)
+    if options:
+        raise TypeError(f"only files have {', '.join(options)}")
+    if hasattr(rows, "tocsr"):
+        return _of_sparse(rows)
+    array = _as_array(rows)
+    if array.ndim != 2:
+        raise ValueError(f"rows must have two axes, rows and coordinates, found shape: `{array.shape}`")
+    return Rows(array, *array.shape)
+
+
+def _as_array(rows: Any) -> np.ndarray:
+    if not isinstance(rows, np.ndarray):
+        rows = _of_arrow(rows)
+    if np.iscomplexobj(rows):
+        raise ValueError("Complex data not supported")
+    rows = np.asarray(rows)
+    wanted = np.float32 if rows.dtype in (np.float16, np.float32) else np.float64
+    return np.require(rows, wanted, ["C_CONTIGUOUS", "ALIGNED"])
+
+
+def _of_arrow(rows: Any) -> Any:
+    """A column of lists as one array; whatever else is numpy's affair."""
+    if not (hasattr(rows, "__arrow_c_stream__") or hasattr(rows, "__arrow_c_array__")):
+        return rows
+    # A table of numbers converts by itself.
+    if hasattr(rows, "columns"):
+        return rows
+    try:
+        import pyarrow as pa
+    except ImportError:
+        return np.stack([np.asarray(row) for row in rows])
+    column = pa.chunked_array(rows) if hasattr(rows, "__arrow_c_stream__") else pa.chunked_array([pa.array(rows)])
+    return np.concatenate([_of_list_array(pa, chunk) for chunk in column.chunks])
+
+
+def _of_list_array(pa: Any, chunk: Any) -> np.ndarray:
+    if chunk.null_count:
+        raise ValueError(f"every row must be there, rows that are null: `{chunk.null_count}`")
+    if pa.types.is_fixed_size_list(chunk.type):
+        dim = chunk.type.list_size
+    else:
+        lengths = chunk.value_lengths().unique() if hasattr(chunk, "value_lengths") else ()
+        if len(lengths) != 1:
+            raise ValueError(f"rows must be lists of one length, found: `{chunk.type}`")
+        dim = lengths[0].as_py()
+    values = chunk.flatten()
+    if values.null_count:
+        raise ValueError(f"every coordinate must be there, coordinates that are null: `{values.null_count}`")
+    return values.to_numpy(zero_copy_only=False).reshape(-1, dim)
+
+
+def _of_sparse(rows: Any) -> Rows:
+    matrix = rows.tocsr()
+    if not matrix.has_canonical_format:
+        matrix = matrix.copy()
+        matrix.sum_duplicates()
+    if np.iscomplexobj(matrix):
+        raise ValueError("Complex data not supported")
+    values = matrix.data if matrix.data.dtype in (np.float32, np.float64) else matrix.data.astype(np.float64)
+    starts = matrix.indptr.astype(np.uintp)
+    columns = np.ascontiguousarray(matrix.indices, np.int32).view(np.uint32)
+    return Rows((starts, columns, np.ascontiguousarray(values), matrix.shape[1]), *matrix.shape)
+
+
+def as_weights(weights: Any, count: int | None) -> np.ndarray | None:
+    """Weights of rows as one array, or none."""
+    if weights is None:
+        return None
+    if np.ndim(weights) == 0 and count is not None:
+        weights = np.full(count, weights, np.float64)
+    weights = np.ascontiguousarray(weights, np.float64)
+    if weights.ndim != 1:
+        raise ValueError(f"weights must have one axis, found shape: `{weights.shape}`")
+    return weights
+
+
+def as_seed(random_state: Any) -> int:
+    """A seed of what numpy's users pass: None, a number, a RandomState or a Generator."""
+    if random_state is None:
+        return int(np.random.randint(2**31))
+    if isinstance(random_state, (int, np.integer)):
+        if random_state < 0:
+            raise ValueError(f"a seed must be at least 0, found: `{random_state}`")
+        return int(random_state)
+    if isinstance(random_state, np.random.Generator):
+        return int(random_state.integers(2**63))
+    if hasattr(random_state, "randint"):
+        return int(random_state.randint(2**31))
+    raise ValueError(f"{random_state!r} cannot be used to seed draws")
