@@ -188,6 +188,29 @@ impl Mixture {
         Ok(found.into_pyarray(py))
     }
 
+    /// 1 - cosine of each row with the direction nearest to it.
+    #[pyo3(signature = (rows, normalize=false, threads=None))]
+    fn nearest_distances<'py>(
+        &self,
+        py: Python<'py>,
+        rows: &Bound<'py, PyAny>,
+        normalize: bool,
+        threads: Option<usize>,
+    ) -> PyResult<Bound<'py, PyArray1<f64>>> {
+        let densities = self.inner.components();
+        let work = |block: &Block, out: &mut [f64]| {
+            let mut all = vec![0.0; out.len() * densities.len()];
+            self.inner.component_ln_densities(block, &mut all)?;
+            for (out, row) in out.iter_mut().zip(all.chunks_exact(densities.len())) {
+                let distance =
+                    |(ln_density, density): (&f64, &VonMisesFisher)| (density.ln_peak() - ln_density) / density.concentration();
+                *out = row.iter().zip(densities).map(distance).fold(f64::INFINITY, f64::min).max(0.0);
+            }
+            Ok(())
+        };
+        Ok(self.of_rows(py, rows, normalize, threads, 1, work)?.into_pyarray(py))
+    }
+
     /// How strange each row is: the probability that a draw is at least so far from all components.
     #[pyo3(signature = (rows, seed=0, normalize=false, threads=None))]
     fn p_values<'py>(

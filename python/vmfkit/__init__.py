@@ -13,9 +13,11 @@ from typing import Any
 
 from . import special
 from ._density import vonmises_fisher
+from ._rows import Files
 from ._vmfkit import Mixture, __version__, set_threads, threads
 
 __all__ = [
+    "Files",
     "Mixture",
     "SphericalKMeans",
     "VonMisesFisherMixture",

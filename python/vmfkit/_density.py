@@ -193,14 +193,12 @@ class VonMisesFisherGenerator:
         """The Kullback-Leibler divergence of the first from the second."""
         return self._frozen(mu, kappa).kl_divergence(self._frozen(other_mu, other_kappa))
 
-    def fit(self, x: Any, weights: Any = None, *, estimator: str = "exact", level: float = 0.95, **options: Any) -> tuple[np.ndarray, float]:
-        """The maximum likelihood estimate (mu, kappa). `x` may be the name of a file, with options of how it is read."""
-        found = self.fit_report(x, weights, estimator=estimator, level=level, **options)
+    def fit(self, x: Any, weights: Any = None, *, estimator: str = "exact", level: float = 0.95) -> tuple[np.ndarray, float]:
+        """The maximum likelihood estimate (mu, kappa). `x` may be files."""
+        found = self.fit_report(x, weights, estimator=estimator, level=level)
         return found.mu, found.kappa
 
-    def fit_report(
-        self, x: Any, weights: Any = None, *, estimator: str = "exact", level: float = 0.95, **options: Any
-    ) -> FitResult:
+    def fit_report(self, x: Any, weights: Any = None, *, estimator: str = "exact", level: float = 0.95) -> FitResult:
         """The same with an interval, a cone, and the test against the uniform distribution."""
         if not is_path(x):
             x = x if hasattr(x, "tocsr") else np.asarray(x)
@@ -208,7 +206,7 @@ class VonMisesFisherGenerator:
                 raise ValueError("'x' must be two dimensional.")
             if not hasattr(x, "tocsr"):
                 x = _points(x, x.shape[1])
-        rows = as_rows(x, **options)
+        rows = as_rows(x)
         found = _vmfkit.fit_density(rows.argument, as_weights(weights, rows.count), estimator=estimator, level=level)
         return FitResult(
             found["mean_direction"],

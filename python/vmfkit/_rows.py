@@ -22,23 +22,48 @@ class Rows(NamedTuple):
         return self.dim is None
 
 
+class Files:
+    """Files of rows with what is to be read of them, accepted wherever rows are.
+
+    `columns`: names of the columns that are coordinates, or of the one that has lists; `weight_column`: the one that has weights;
+    `array`: which array of an .npz or .safetensors file.
+    """
+
+    def __init__(
+        self,
+        *locations: str | os.PathLike[str],
+        columns: list[str] | str | None = None,
+        weight_column: str | None = None,
+        array: str | None = None,
+    ) -> None:
+        if not locations:
+            raise ValueError("there must be a file to read, found: `0`")
+        self.locations = [os.fspath(location) for location in locations]
+        columns = [columns] if isinstance(columns, str) else columns
+        options = {"columns": columns, "weight_column": weight_column, "array": array}
+        self.options = {name: value for name, value in options.items() if value is not None}
+
+    def __repr__(self) -> str:
+        arguments = [repr(location) for location in self.locations]
+        return f"Files({', '.join(arguments + [f'{name}={value!r}' for name, value in self.options.items()])})"
+
+
 def is_path(rows: Any) -> bool:
     """A name of a file, a folder or a pattern, or several."""
-    if isinstance(rows, (str, os.PathLike)):
+    if isinstance(rows, (str, os.PathLike, Files)):
         return True
     return isinstance(rows, (list, tuple)) and len(rows) > 0 and all(isinstance(row, (str, os.PathLike)) for row in rows)
 
 
-def as_rows(rows: Any, *, normalize: bool = False, **options: Any) -> Rows:
+def as_rows(rows: Any, *, normalize: bool = False) -> Rows:
     """Takes an array of two axes, a scipy sparse matrix, a column of pyarrow, pandas or polars, or names of files.
 
-    float32 and float64 in C order are read where they are. `options` say how files are read: `columns`, `weight_column`, `array`.
+    float32 and float64 in C order are read where they are.
     """
     if is_path(rows):
-        names = [rows] if isinstance(rows, (str, os.PathLike)) else list(rows)
-        return Rows(([os.fspath(name) for name in names], {"normalize": normalize, **options}), None, None)
-    if options:
-        raise TypeError(f"only files have {', '.join(options)}")
+        if not isinstance(rows, Files):
+            rows = Files(*([rows] if isinstance(rows, (str, os.PathLike)) else rows))
+        return Rows((rows.locations, {"normalize": normalize, **rows.options}), None, None)
     if hasattr(rows, "tocsr"):
         return _of_sparse(rows)
     array = _as_array(rows)
@@ -53,7 +78,7 @@ def _as_array(rows: Any) -> np.ndarray:
     if np.iscomplexobj(rows):
         raise ValueError("Complex data not supported")
     rows = np.asarray(rows)
-    wanted = np.float32 if rows.dtype in (np.float16, np.float32) else np.float64
+    wanted = np.float32 if rows.dtype.kind == "f" and rows.dtype.itemsize <= 4 else np.float64
     return np.require(rows, wanted, ["C_CONTIGUOUS", "ALIGNED"])
 
 

@@ -233,7 +233,7 @@ impl<'a> Block<'a> {
         Ok(Block { dim, len, rows: T::rows(Cow::Borrowed(values)), weights: None })
     }
 
-    /// Divides each row by its length; also says how many rows were not of unit length.
+    /// Divides each row that is not of unit length by it; also says how many there were.
     pub fn rescaled<T: Scalar>(dim: usize, values: &[T]) -> Result<(Block<'static>, usize)> {
         let len = row_count(dim, values.len())?;
         let mut out = values.to_vec();
@@ -289,8 +289,13 @@ impl<'a> Block<'a> {
         let mut changed = 0;
         for row in 0..len {
             let length = rows.length(row)?;
-            changed += usize::from(!is_unit(length.value()));
-            out.extend(rows.row(row).1.iter().map(|x| T::from_f64(length.divide(x.to_f64()))));
+            let values = rows.row(row).1;
+            if is_unit(length.value()) {
+                out.extend_from_slice(values);
+            } else {
+                changed += 1;
+                out.extend(values.iter().map(|x| T::from_f64(length.divide(x.to_f64()))));
+            }
         }
         let first = starts[0];
         let rows = SparseRows {
@@ -410,14 +415,20 @@ impl<'a> Block<'a> {
     }
 }
 
-/// Divides each row by its length where it stands; says how many rows were not of unit length.
+/// Divides each row that is not of unit length by it, where it stands; says how many there were. Rows of unit length stay as they are, to
+/// the last bit.
 pub fn rescale<T: Scalar>(dim: usize, values: &mut [T]) -> Result<usize> {
     row_count(dim, values.len())?;
     let mut changed = 0;
     for (row, coordinates) in values.chunks_exact_mut(dim).enumerate() {
+        if T::is_clearly_unit(coordinates) {
+            continue;
+        }
         let length = Length::of_row(row, coordinates)?;
-        changed += usize::from(!is_unit(length.value()));
-        coordinates.iter_mut().for_each(|x| *x = T::from_f64(length.divide(x.to_f64())));
+        if !is_unit(length.value()) {
+            changed += 1;
+            coordinates.iter_mut().for_each(|x| *x = T::from_f64(length.divide(x.to_f64())));
+        }
     }
     Ok(changed)
 }

@@ -1,0 +1,116 @@
+"""Where rows may come from: arrays of many kinds, columns, and files."""
+
+import subprocess
+
+import numpy as np
+import pytest
+
+import vmfkit
+from vmfkit import Files, VonMisesFisherMixture, _vmfkit
+from vmfkit._rows import as_rows
+
+
+@pytest.fixture(scope="module")
+def rows():
+    directions = np.linalg.qr(np.random.default_rng(1).normal(size=(8, 4)))[0].T
+    mixture = vmfkit.Mixture(np.full(4, 0.25), np.ascontiguousarray(directions), np.full(4, 50.0))
+    return mixture.sample(2000, seed=1, single=True)[0]
+
+
+def test_arrays_in_c_order_are_not_copied(rows):
+    assert as_rows(rows).argument is rows
+    double = rows.astype(np.float64)
+    assert as_rows(double).argument is double
+    assert as_rows(np.asfortranarray(rows)).argument.flags.c_contiguous
+    assert as_rows(rows[::2]).argument.shape == (1000, 8)
+    assert as_rows(rows.astype(">f4")).argument.dtype == np.float32
+    assert as_rows(rows.astype(np.float16)).argument.dtype == np.float32
+    assert as_rows([[1, 0], [0, 1]]).argument.dtype == np.float64
+    with pytest.raises(ValueError, match="two axes"):
+        as_rows(rows[0])
+
+
+def test_columns_of_lists_are_rows(rows):
+    pa = pytest.importorskip("pyarrow")
+    model = VonMisesFisherMixture(4, random_state=0).fit(rows)
+    fixed = pa.FixedSizeListArray.from_arrays(pa.array(rows.ravel()), 8)
+    for column in (fixed, fixed.cast(pa.list_(pa.float32())), pa.chunked_array([fixed[:700], fixed[700:]])):
+        again = VonMisesFisherMixture(4, random_state=0).fit(column)
+        assert again.mixture_.to_bytes() == model.mixture_.to_bytes()
+    pl = pytest.importorskip("polars")
+    for column in (pl.Series("x", rows), pl.Series("x", rows.tolist(), dtype=pl.List(pl.Float32))):
+        again = VonMisesFisherMixture(4, random_state=0).fit(column)
+        assert again.mixture_.to_bytes() == model.mixture_.to_bytes()
+    pandas = pytest.importorskip("pandas")
+    column = pandas.Series(list(rows), dtype=pandas.ArrowDtype(pa.list_(pa.float32())))
+    again = VonMisesFisherMixture(4, random_state=0).fit(column)
+    assert again.mixture_.to_bytes() == model.mixture_.to_bytes()
+    with pytest.raises(ValueError, match="null"):
+        as_rows(pa.array([[1.0, 0.0], None]))
+
+
+def test_files_are_fitted_as_arrays_are(rows, tmp_path):
+    model = VonMisesFisherMixture(4, random_state=0).fit(rows)
+    np.save(tmp_path / "all.npy", rows)
+    for i, part in enumerate(np.array_split(rows, 3)):
+        np.save(tmp_path / f"part-{i}.npy", part)
+    for place in (tmp_path / "all.npy", str(tmp_path / "part-*.npy"), sorted(tmp_path.glob("part-*.npy"))):
+        found = VonMisesFisherMixture(4, random_state=0).fit(place)
+        assert found.mixture_.to_bytes() == model.mixture_.to_bytes()
+        np.testing.assert_array_equal(found.labels_, model.labels_)
+        np.testing.assert_array_equal(found.predict_proba(place), model.predict_proba(rows))
+    # Rows that may not be held are read again in every pass.
+    found = VonMisesFisherMixture(4, random_state=0, max_memory=0).fit(tmp_path / "all.npy")
+    assert found.mixture_.to_bytes() == model.mixture_.to_bytes()
+    assert vmfkit.vonmises_fisher.fit(tmp_path / "all.npy")[1] == pytest.approx(vmfkit.vonmises_fisher.fit(rows)[1], rel=1e-6)
+
+
+def test_columns_and_weights_of_files_are_chosen(rows, tmp_path):
+    pa = pytest.importorskip("pyarrow")
+    import pyarrow.parquet as pq
+
+    weights = np.random.default_rng(1).uniform(0, 2, 2000)
+    lists = pa.FixedSizeListArray.from_arrays(pa.array(rows.ravel()), 8)
+    pq.write_table(pa.table({"embedding": lists, "other": lists, "w": weights}), tmp_path / "x.parquet")
+    files = Files(tmp_path / "x.parquet", columns="embedding", weight_column="w")
+    start = VonMisesFisherMixture(4, random_state=0).fit(rows).mean_directions_
+    found = VonMisesFisherMixture(4, init=start).fit(files)
+    expected = VonMisesFisherMixture(4, init=start).fit(rows, sample_weight=weights)
+    np.testing.assert_allclose(found.concentrations_, expected.concentrations_, rtol=1e-12)
+    assert "weight_column='w'" in repr(files)
+    with pytest.raises(ValueError, match="columns"):
+        VonMisesFisherMixture(4).fit(tmp_path / "x.parquet")
+
+
+def test_a_missing_or_broken_file_is_python_s_own_error(tmp_path):
+    with pytest.raises(FileNotFoundError, match="nowhere.npy"):
+        VonMisesFisherMixture(2).fit(tmp_path / "nowhere.npy")
+    (tmp_path / "broken.npy").write_bytes(b"\x93NUMPY\x01\x00\x10")
+    with pytest.raises(ValueError, match="broken.npy"):
+        VonMisesFisherMixture(2).fit(tmp_path / "broken.npy")
+
+
+def test_wrong_rows_are_named(rows):
+    broken = rows.copy()
+    broken[17, 3] = np.nan
+    with pytest.raises(ValueError, match="row 17, column 3"):
+        _vmfkit.fit(broken, 2)
+    with pytest.raises(TypeError, match="float32 or float64"):
+        _vmfkit.fit(rows.astype(int), 2)
+    with pytest.raises(TypeError, match="C order"):
+        _vmfkit.fit(np.asfortranarray(rows), 2)
+    with pytest.raises(TypeError, match="no such choice, found: `learning_rate`"):
+        _vmfkit.fit(rows, 2, learning_rate=0.1)
+    with pytest.raises(ValueError, match="2000 weights"):
+        _vmfkit.fit(rows, 2, np.ones(3))
+
+
+def test_the_command_writes_the_same_model(rows, tmp_path, vmf):
+    np.save(tmp_path / "x.npy", rows)
+    subprocess.run([vmf, "fit", tmp_path / "x.npy", "-k", "4", "--seed", "7", "-o", tmp_path / "m.safetensors", "-q"], check=True)
+    found = _vmfkit.fit(rows, 4, seed=7)
+    assert found.mixture.to_bytes() == (tmp_path / "m.safetensors").read_bytes()
+    model = VonMisesFisherMixture.load(tmp_path / "m.safetensors")
+    np.testing.assert_array_equal(model.concentrations_, found.mixture.concentrations)
+    model.save(tmp_path / "again.safetensors")
+    assert (tmp_path / "again.safetensors").read_bytes() == (tmp_path / "m.safetensors").read_bytes()

@@ -1,0 +1,283 @@
+"""The estimators, as scikit-learn's users expect them."""
+
+import pickle
+import subprocess
+import sys
+import warnings
+
+import numpy as np
+import pytest
+import scipy.sparse as sparse
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
+from sklearn.metrics import adjusted_rand_score
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import Normalizer
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import vmfkit
+from vmfkit import SphericalKMeans, VonMisesFisherMixture
+
+# The checks of sparse rows take whatever has predict_proba for a classifier of four classes; with four components they pass.
+NOT_FOUR = {
+    name: "expects the probabilities of four classes"
+    for name in ("check_estimator_sparse_array", "check_estimator_sparse_matrix")
+}
+# Starts are drawn among the rows as they come, as in scikit-learn's own KMeans, which fails the same checks; one component has no choice.
+DRAWN_START = {
+    f"check_sample_weight_equivalence_on_{kind}_data": "the start depends on the order of the rows" for kind in ("dense", "sparse")
+}
+
+
+def expected_failures(estimator):
+    if isinstance(estimator, SphericalKMeans):
+        return DRAWN_START
+    return NOT_FOUR if estimator.n_components == 1 else DRAWN_START
+
+
+@parametrize_with_checks(
+    [VonMisesFisherMixture(), VonMisesFisherMixture(n_components=4), SphericalKMeans()],
+    expected_failed_checks=expected_failures,
+)
+def test_checks_of_scikit_learn(estimator, check):
+    check(estimator)
+
+
+@pytest.fixture(scope="module")
+def truth():
+    directions = np.linalg.qr(np.random.default_rng(1).normal(size=(16, 3)))[0].T
+    return vmfkit.Mixture(np.array([0.2, 0.3, 0.5]), np.ascontiguousarray(directions), np.array([60.0, 80.0, 100.0]))
+
+
+@pytest.fixture(scope="module")
+def drawn(truth):
+    return truth.sample(3000, seed=5)
+
+
+def test_components_are_found(truth, drawn):
+    rows, labels = drawn
+    model = VonMisesFisherMixture(3, random_state=0).fit(rows)
+    assert model.converged_ and model.n_iter_ == len(model.lower_bounds_)
+    assert adjusted_rand_score(labels, model.labels_) > 0.99
+    order = np.argsort(model.weights_)
+    np.testing.assert_allclose(model.weights_[order], truth.weights, atol=0.03)
+    np.testing.assert_allclose(model.concentrations_[order], truth.concentrations, rtol=0.1)
+    assert np.all(np.sum(model.mean_directions_[order] * truth.directions, axis=1) > 0.999)
+    assert model.lower_bound_ == pytest.approx(model.score(rows), abs=1e-4)
+    np.testing.assert_array_equal(model.labels_, model.predict(rows))
+    np.testing.assert_array_equal(model.predict_proba(rows).argmax(1), model.predict(rows))
+    assert model.bic(rows) > model.aic(rows)
+    assert model.icl(rows) >= model.bic(rows)
+
+
+def test_every_method_and_policy_fits(drawn):
+    rows, labels = drawn
+    for method in ("em", "hard", "stochastic", "online", "sgd"):
+        model = VonMisesFisherMixture(3, method=method, random_state=0, max_iter=10, tol=0).fit(rows)
+        assert adjusted_rand_score(labels, model.labels_) > 0.98, method
+    for policy in ("free", "shared", "fixed:70", "shrunk:0.1"):
+        model = VonMisesFisherMixture(3, policy=policy, random_state=0).fit(rows)
+        assert adjusted_rand_score(labels, model.labels_) > 0.98, policy
+    assert np.all(VonMisesFisherMixture(3, policy="fixed:70", random_state=0).fit(rows).concentrations_ == 70)
+
+
+def test_a_wrong_choice_is_named(drawn):
+    rows, _ = drawn
+    with pytest.raises(ValueError, match="unknown method `gibbs`"):
+        VonMisesFisherMixture(3, method="gibbs").fit(rows)
+    with pytest.raises(ValueError, match="unknown policy `loose`"):
+        VonMisesFisherMixture(3, policy="loose").fit(rows)
+    with pytest.raises(ValueError, match="found: `none of these`"):
+        VonMisesFisherMixture(3, init="none of these").fit(rows)
+    with pytest.raises(ValueError, match="row 0 must have length 1"):
+        VonMisesFisherMixture(3, normalize=False).fit(2 * rows)
+    with pytest.raises(NotFittedError):
+        VonMisesFisherMixture(3).predict(rows)
+    assert not hasattr(VonMisesFisherMixture(3), "labels_") and not hasattr(VonMisesFisherMixture(3), "weights_")
+
+
+def test_not_converging_is_a_warning(drawn):
+    with pytest.warns(ConvergenceWarning, match="stopped after 1 passes"):
+        VonMisesFisherMixture(3, max_iter=1, init="random", random_state=0).fit(drawn[0])
+
+
+def test_single_and_sparse_rows_give_the_same(drawn):
+    rows, _ = drawn
+    model = VonMisesFisherMixture(3, random_state=0).fit(rows)
+    single = VonMisesFisherMixture(3, random_state=0).fit(rows.astype(np.float32))
+    scattered = VonMisesFisherMixture(3, random_state=0).fit(sparse.csr_array(rows))
+    np.testing.assert_allclose(single.weights_, model.weights_, rtol=1e-4)
+    np.testing.assert_allclose(scattered.weights_, model.weights_, rtol=1e-9)
+    np.testing.assert_allclose(scattered.score_samples(sparse.csc_array(rows)), model.score_samples(rows), rtol=1e-9)
+
+
+def test_rows_of_zeros_stand_aside(drawn):
+    rows = drawn[0].copy()
+    rows[7] = 0
+    for kind in (np.asarray, sparse.csr_array):
+        with pytest.warns(UserWarning, match="rows of zeros"):
+            model = VonMisesFisherMixture(3, random_state=0).fit(kind(rows))
+        np.testing.assert_allclose(model.predict_proba(kind(rows))[7], model.weights_)
+        assert model.predict(kind(rows))[7] == model.weights_.argmax()
+        assert np.isfinite(model.score_samples(kind(rows))).all()
+
+
+def test_weights_count_as_repetitions_do(drawn):
+    rows = drawn[0][:500]
+    weights = np.random.default_rng(2).integers(0, 4, 500)
+    start = VonMisesFisherMixture(3, random_state=0).fit(rows).mean_directions_
+    weighted = VonMisesFisherMixture(3, init=start).fit(rows, sample_weight=weights)
+    repeated = VonMisesFisherMixture(3, init=start).fit(np.repeat(rows, weights, axis=0))
+    np.testing.assert_allclose(weighted.concentrations_, repeated.concentrations_, rtol=1e-9)
+
+
+def test_a_pickle_is_the_same_model(drawn):
+    rows, _ = drawn
+    model = VonMisesFisherMixture(3, random_state=0).fit(rows)
+    again = pickle.loads(pickle.dumps(model))
+    np.testing.assert_array_equal(again.labels_, model.labels_)
+    np.testing.assert_array_equal(again.score_samples(rows), model.score_samples(rows))
+    assert again.mixture_.description == model.mixture_.description
+    assert not hasattr(clone(model), "mixture_")
+    near = SphericalKMeans(3, random_state=0).fit(rows)
+    again = pickle.loads(pickle.dumps(near))
+    assert again.inertia_ == near.inertia_ and (again.labels_ == near.labels_).all()
+
+
+def test_partial_fit_learns_a_stream_and_survives_a_pickle(drawn):
+    rows, labels = drawn
+    parts = np.array_split(rows, 10)
+    model = VonMisesFisherMixture(3, random_state=0)
+    for part in parts[:5]:
+        model.partial_fit(part)
+    other = pickle.loads(pickle.dumps(model))
+    for part in parts[5:]:
+        model.partial_fit(part)
+        other.partial_fit(part)
+    np.testing.assert_array_equal(model.mean_directions_, other.mean_directions_)
+    assert model.n_iter_ == 10
+    assert adjusted_rand_score(labels, model.predict(rows)) > 0.98
+    np.testing.assert_allclose(model.predict_proba(rows).sum(1), 1)
+
+
+def test_it_serves_as_the_cluster_model_of_an_online_topic_tool(drawn):
+    """BERTopic asks of an online cluster model: partial_fit(X), labels_, predict(X)."""
+
+    class TopicTool:
+        def __init__(self, cluster_model):
+            self.cluster_model = cluster_model
+
+        def partial_fit(self, embeddings):
+            self.cluster_model = self.cluster_model.partial_fit(embeddings)
+            return self.cluster_model.labels_
+
+    tool = TopicTool(VonMisesFisherMixture(3, random_state=0))
+    for part in np.array_split(drawn[0], 4):
+        assert len(tool.partial_fit(part)) == len(part)
+
+
+def test_warm_start_goes_on(drawn):
+    rows, _ = drawn
+    model = VonMisesFisherMixture(3, warm_start=True, random_state=0, init="random-rows", max_iter=2, tol=0).fit(rows)
+    before = model.score(rows)
+    assert model.fit(rows).score(rows) >= before
+
+
+def test_a_background_takes_rows_that_belong_nowhere(truth, drawn):
+    noise = vmfkit.vonmises_fisher(np.eye(16)[0], 0).rvs(600, random_state=3)
+    rows = np.concatenate([drawn[0], noise])
+    model = VonMisesFisherMixture(3, background=0.1, random_state=0).fit(rows)
+    assert 0.1 < model.background_weight_ < 0.25
+    assert len(model.weights_) == 3 and model.predict_proba(rows).shape == (3600, 4)
+    assert (model.predict(noise) == -1).mean() > 0.9 and (model.predict(drawn[0]) == -1).mean() < 0.02
+
+
+def test_p_values_of_drawn_rows_are_uniform(truth):
+    model = VonMisesFisherMixture.from_mixture(truth)
+    values = model.p_values(truth.sample(20_000, seed=8)[0])
+    for level in (0.01, 0.1, 0.5):
+        # Four standard errors: one run of 5,000 would fail by chance, and the seed is fixed.
+        assert abs((values < level).mean() - level) < 4 * np.sqrt(level * (1 - level) / 20_000)
+
+
+def test_draws_have_the_shape_of_a_mixture_s(drawn):
+    model = VonMisesFisherMixture(3, random_state=0).fit(drawn[0])
+    rows, labels = model.sample(50)
+    assert rows.shape == (50, 16) and labels.shape == (50,)
+    with pytest.raises(ValueError, match="at least one sample"):
+        model.sample(0)
+
+
+def test_it_works_in_a_pipeline_and_a_grid_search(drawn):
+    rows, _ = drawn
+    search = GridSearchCV(VonMisesFisherMixture(random_state=0), {"n_components": [1, 2, 3]}, cv=3).fit(rows)
+    assert search.best_params_ == {"n_components": 3}
+    pipeline = make_pipeline(Normalizer(), SphericalKMeans(3, random_state=0)).fit(5 * rows)
+    assert pipeline.transform(rows).shape == (3000, 3)
+
+
+def test_frames_keep_their_names(drawn):
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame(drawn[0], columns=[f"x{i}" for i in range(16)])
+    model = VonMisesFisherMixture(3, random_state=0).fit(frame)
+    assert list(model.feature_names_in_) == list(frame.columns)
+    found = model.set_output(transform="pandas").transform(frame)
+    assert list(found.columns) == [f"vonmisesfishermixture{i}" for i in range(3)]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model.predict(frame)
+
+
+def test_spherical_k_means_is_nearest_direction(drawn):
+    rows, labels = drawn
+    model = SphericalKMeans(3, random_state=0).fit(rows)
+    cosines = rows @ model.cluster_centers_.T
+    np.testing.assert_array_equal(model.labels_, cosines.argmax(1))
+    np.testing.assert_allclose(model.transform(rows), 1 - cosines, atol=1e-12)
+    assert model.inertia_ == pytest.approx((1 - cosines.max(1)).sum())
+    assert model.score(rows) == pytest.approx(-model.inertia_)
+    assert adjusted_rand_score(labels, model.labels_) > 0.98
+
+
+def test_ctrl_c_ends_a_fit_within_a_second():
+    program = """
+import os, signal, threading, time, numpy as np, vmfkit
+rows = np.random.default_rng(1).normal(size=(100_000, 256)).astype(np.float32)
+began = None
+def interrupt():
+    global began
+    time.sleep(1.5)
+    began = time.monotonic()
+    os.kill(os.getpid(), signal.SIGINT)
+threading.Thread(target=interrupt, daemon=True).start()
+try:
+    vmfkit.VonMisesFisherMixture(400, init="random-rows", tol=0, max_iter=10_000).fit(rows)
+except KeyboardInterrupt:
+    print(time.monotonic() - began)
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120)
+    # On loaded cores a second may be several.
+    assert done.stdout and float(done.stdout) < 5, done.stderr
+
+
+def test_a_forked_process_can_fit_too(drawn):
+    program = """
+import multiprocessing, numpy as np, vmfkit
+rows = np.random.default_rng(1).normal(size=(20_000, 64))
+def fit(seed):
+    return vmfkit.SphericalKMeans(20, random_state=seed, max_iter=3, tol=0).fit(rows).cluster_centers_.sum()
+if __name__ == "__main__":
+    here = fit(0)
+    with multiprocessing.get_context("fork").Pool(1) as pool:
+        print(pool.apply(fit, (0,)) == here)
+"""
+    done = subprocess.run([sys.executable, "-W", "ignore", "-c", program], capture_output=True, text=True, timeout=120)
+    assert done.stdout.strip() == "True", done.stderr
+
+
+def test_the_number_of_threads_changes_no_bit(drawn):
+    models = [VonMisesFisherMixture(5, random_state=0, n_threads=n).fit(drawn[0]) for n in (1, 2, 3)]
+    assert len({model.mixture_.to_bytes() for model in models}) == 1
+    with pytest.raises(ValueError, match="at least 1"):
+        VonMisesFisherMixture(5, n_threads=0).fit(drawn[0])

@@ -1,0 +1,66 @@
+"""Special functions against mpmath and scipy, and their manners."""
+
+import mpmath
+import numpy as np
+import pytest
+import scipy.special
+
+from vmfkit import special
+
+CASES = [(d, k) for d in (2, 3, 5, 20, 768, 4096) for k in (1e-6, 0.3, 7.0, 150.0, 5e3, 1e6)]
+
+
+def ratio(d, k):
+    nu = mpmath.mpf(d) / 2
+    return mpmath.besseli(nu, k) / mpmath.besseli(nu - 1, k)
+
+
+@pytest.mark.parametrize(("d", "k"), CASES)
+def test_values_agree_with_mpmath(d, k):
+    with mpmath.workdps(60):
+        nu, kappa = mpmath.mpf(d) / 2 - 1, mpmath.mpf(k)
+        ln_i = mpmath.log(mpmath.besseli(nu, kappa))
+        ln_c = nu * mpmath.log(kappa) - (nu + 1) * mpmath.log(2 * mpmath.pi) - ln_i
+        a = ratio(d, kappa)
+        assert special.log_iv(d / 2 - 1, k) == pytest.approx(float(ln_i), rel=1e-14, abs=1e-13)
+        assert special.log_ive(d / 2 - 1, k) == pytest.approx(float(ln_i - kappa), rel=1e-13, abs=1e-13)
+        assert special.log_normalizer(d, k) == pytest.approx(float(ln_c), rel=1e-14, abs=1e-13)
+        assert special.iv_ratio(d, k) == pytest.approx(float(a), rel=1e-14)
+        assert special.iv_ratio_c(d, k) == pytest.approx(float(1 - a), rel=1e-14)
+        slope = 1 - a**2 - (d - 1) * a / kappa
+        assert special.iv_ratio_slope(d, k) == pytest.approx(float(slope), rel=1e-12)
+        assert special.inverse_iv_ratio(d, float(a)) == pytest.approx(k, rel=1e-9 * max(1, k / d))
+        assert special.inverse_iv_ratio_c(d, float(1 - a)) == pytest.approx(k, rel=1e-9 * max(1, d / k))
+
+
+def test_arrays_broadcast_and_fill_out():
+    d, k = np.array([2, 3, 768])[:, None], np.linspace(0.1, 50, 7)
+    found = special.log_normalizer(d, k)
+    assert found.shape == (3, 7)
+    assert found[2, 3] == special.log_normalizer(768, k[3])
+    out = np.empty((3, 7))
+    assert special.log_normalizer(d, k, out=out) is out and (out == found).all()
+    narrow = np.empty((3, 7), np.float32)
+    special.log_normalizer(d, k, out=narrow)
+    np.testing.assert_allclose(narrow, found, rtol=1e-6)
+    with pytest.raises(ValueError, match="out must have shape"):
+        special.log_normalizer(d, k, out=np.empty(3))
+    assert isinstance(special.iv_ratio(3, 1.0), float)
+    np.testing.assert_allclose(special.log_iv([0, 1.5], 2.0), np.log(scipy.special.iv([0, 1.5], 2.0)), rtol=1e-14)
+
+
+def test_long_arrays_are_computed_piece_by_piece():
+    k = np.random.default_rng(1).uniform(0, 1e3, 100_000)
+    d = np.where(np.arange(100_000) % 2, 3, 768)
+    found = special.iv_ratio(d, k)
+    for i in (0, 16_384, 50_001, 99_999):
+        assert found[i] == special.iv_ratio(int(d[i]), k[i])
+
+
+def test_outside_of_the_domain_is_nan_or_an_error():
+    assert np.isnan(special.log_normalizer(3, -1.0)) and np.isnan(special.iv_ratio(3, np.nan))
+    assert special.iv_ratio(3, 0.0) == 0 and special.iv_ratio_c(3, 0.0) == 1
+    with pytest.raises(ValueError, match="at least 1"):
+        special.log_normalizer(0, 1.0)
+    with pytest.raises(ValueError, match="whole number"):
+        special.log_normalizer(2.5, 1.0)
