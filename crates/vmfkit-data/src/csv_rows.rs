@@ -64,6 +64,9 @@ impl CsvRows {
             (None, None, Vec::new())
         };
         let mut waiting = found && names.is_none();
+        if width == 1 {
+            refuse_other_separators(&record[0])?;
+        }
         if width == 1 && names.is_some() {
             // What stands between numbers tells a separator from a name with blanks in it.
             waiting = reader.read_byte_record(&mut record).map_err(unreadable)?;

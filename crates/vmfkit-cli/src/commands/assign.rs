@@ -64,10 +64,10 @@ pub struct Assign {
 
 impl Assign {
     pub fn run(&self) -> Result<()> {
+        self.judge.files().writes("-o", Some(&self.output)).check()?;
         let to_stdout = self.output == Path::new("-");
         let format = self.format()?;
         let held_back = if format == OutputFormat::Parquet { ROW_GROUP_MEMORY } else { 0 };
-        self.judge.files().writes("-o", Some(&self.output)).check()?;
         let mut judge = self.judge.open(held_back + TABLE_MEMORY + RANK_MEMORY * u64::from(self.top))?;
         let components = judge.mixture.components().len();
         if self.top as usize > components {
