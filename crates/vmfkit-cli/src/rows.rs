@@ -163,8 +163,9 @@ impl RowArguments {
         let threads = rayon::current_num_threads() as u64;
         let least = own(threads.max(THREADS_ASSUMED)) + BLOCKS_AT_ONCE * FEWEST_ROWS * row;
         if memory < least {
+            let hint = if threads > THREADS_ASSUMED { "\nhint: fewer `--threads` take less" } else { "" };
             bail!(
-                "this work takes at least {} of memory, found: `--memory {}`",
+                "this work takes at least {} of memory, found: `--memory {}`{hint}",
                 memory::readable(least),
                 memory::readable(memory)
             );

@@ -96,7 +96,26 @@ fn models_states_and_statistics_come_through_a_pipe() {
     let merged = workspace.run_with_input("merge - q.stats -o all.stats --json -q", &part).json();
     assert_eq!(number(&merged["rows"]), 1200.0);
     workspace.run_with_input("maximise st - -o next", &part).success();
-    workspace.run_with_input("inspect -", &model[..900]).refused(&["standard input: these bytes are no mixture: the header speaks of 216 bytes of data, found: `"]);
+    workspace
+        .run_with_input("inspect -", &model[..900])
+        .refused(&["standard input: these bytes are no mixture: the header speaks of 216 bytes of data, found: `"]);
+}
+
+/// Models of more than a megabyte are looked at before they are read.
+#[test]
+fn a_large_model_comes_from_a_file_or_a_pipe_whole() {
+    let workspace = Workspace::new();
+    workspace.run("sample --dim 1000 -k 0 -n 300 -o x.npy").success();
+    workspace.run("fit x.npy -k 300 --start directions:x.npy --policy fixed:9 --max-passes 1 -o m.safetensors").success();
+    let model = workspace.read("m.safetensors");
+    assert!(model.len() > 2_000_000);
+    assert!(workspace.run("inspect m.safetensors").success().contains("300 components in dimension 1000"));
+    assert!(workspace.run_with_input("inspect -", &model).success().contains("300 components in dimension 1000"));
+    for damaged in [model[..model.len() - 1].to_vec(), [&model[..], b"x"].concat()] {
+        workspace.write("damaged.safetensors", &damaged);
+        workspace.run("inspect damaged.safetensors").refused(&["damaged.safetensors: ", "the header speaks of "]);
+        workspace.run_with_input("inspect -", &damaged).refused(&["standard input: ", "the header speaks of "]);
+    }
 }
 
 /// A header is enough to tell; the rest of a large file is not read.

@@ -214,4 +214,23 @@ mod linux {
         assert_eq!((&report["passes"], &report["ln_likelihood"]), (&1.into(), &serde_json::Value::Null));
         assert_eq!(workspace.names(), ["m.safetensors", "x.npy"]);
     }
+
+    /// Rows that come slowly, to a command that believes to be at a terminal.
+    #[test]
+    fn whoever_waits_at_a_terminal_sees_rows_the_rate_and_the_time_left() {
+        let workspace = Workspace::new();
+        if Command::new("script").arg("--version").output().is_err() {
+            eprintln!("not checked, since script is not installed");
+            return;
+        }
+        workspace.run("sample --dim 100 -k 1 -n 200000 -o x.npy").success();
+        let slowly = "rm -f rows; mkfifo rows; (head -c 40000000 x.npy; sleep 3; tail -c +40000001 x.npy) > rows &";
+        for (command, visible) in [("fit rows", true), ("convert rows -o y.npy", true), ("fit rows -q", false)] {
+            let script = format!("{slowly} script -qec 'vmf {command}' /dev/null < /dev/null");
+            let shown = workspace.shell(&script);
+            let line = shown.split('\r').find(|line| line.contains(" of 200000 rows, "));
+            assert_eq!(line.is_some(), visible, "{command}: {shown}");
+            assert!(line.is_none_or(|line| line.contains(" rows/s, ") && line.contains(" left")), "{command}: {line:?}");
+        }
+    }
 }

@@ -208,8 +208,10 @@ impl Fit {
         };
         let evaluation = evaluate(source).map_err(|error| source.explain(error))?;
         drop(progress);
-        if let (Some(path), Some(_)) = (&self.mixture.labels, &evaluation) {
-            labels::write(path, &found)?;
+        match (&self.mixture.labels, &evaluation) {
+            (Some(path), Some(_)) => labels::write(path, &found)?,
+            (Some(path), None) => output::note(format_args!("{}: not written, since not all rows were seen", path.display())),
+            (None, _) => {}
         }
         Ok(evaluation)
     }
