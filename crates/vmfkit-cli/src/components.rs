@@ -7,7 +7,7 @@ use vmfkit::Mixture;
 use vmfkit::train::Pass;
 
 /// Components and notes that are printed; --json has them all.
-const COMPONENTS_SHOWN: usize = 20;
+pub const COMPONENTS_SHOWN: usize = 20;
 const NOTES_SHOWN: usize = 10;
 
 /// What is said of a component.
@@ -100,6 +100,7 @@ pub fn more_components(mixture: &Mixture) -> String {
     more(mixture.components().len(), COMPONENTS_SHOWN)
 }
 
+/// The line that stands for what is not shown; nothing if all is.
 fn more(all: usize, shown: usize) -> String {
     match all.saturating_sub(shown) {
         0 => String::new(),

@@ -50,19 +50,44 @@ impl Unfinished {
 }
 
 fn install_handler() {
-    HANDLER.call_once(|| {
-        // Without a handler an interrupt leaves partial files behind, nothing worse.
-        let _ = ctrlc::set_handler(|| {
-            if PATIENT.load(Ordering::SeqCst) && !ASKED.swap(true, Ordering::SeqCst) {
-                output::note("\ninterrupted: finishing these rows and writing what there is; again to stop at once");
-                return;
-            }
-            // Locked to the end: no file appears any more.
-            let mut unfinished = Unfinished::lock();
-            for path in unfinished.0.drain(..) {
-                let _ = std::fs::remove_file(path);
-            }
-            std::process::exit(EXIT_CODE.into());
-        });
-    });
+    // Without a handler an interrupt leaves partial files behind, nothing worse.
+    HANDLER.call_once(|| drop(listen()));
+}
+
+/// What an interrupt does.
+fn interrupted() {
+    if PATIENT.load(Ordering::SeqCst) && !ASKED.swap(true, Ordering::SeqCst) {
+        output::note("\ninterrupted: finishing these rows and writing what there is; again to stop at once");
+        return;
+    }
+    // Locked to the end: no file appears any more.
+    let mut unfinished = Unfinished::lock();
+    for path in unfinished.0.drain(..) {
+        let _ = std::fs::remove_file(path);
+    }
+    std::process::exit(EXIT_CODE.into());
+}
+
+/// Ctrl-C, a request to terminate and a terminal that is closed, each unless whoever started the command had it ignored, as `nohup` does.
+#[cfg(unix)]
+fn listen() -> std::io::Result<()> {
+    use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+    let ignored = ignored_signals();
+    let heeded = [SIGHUP, SIGINT, SIGTERM].into_iter().filter(|signal| ignored >> (signal - 1) & 1 == 0);
+    let mut signals = signal_hook::iterator::Signals::new(heeded)?;
+    std::thread::Builder::new().name("interrupt".to_owned()).spawn(move || signals.forever().for_each(|_| interrupted()))?;
+    Ok(())
+}
+
+/// A bit for each signal, the lowest for signal 1; none where the system does not tell.
+#[cfg(unix)]
+fn ignored_signals() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0)
+}
+
+#[cfg(not(unix))]
+fn listen() -> Result<(), ctrlc::Error> {
+    ctrlc::set_handler(interrupted)
 }

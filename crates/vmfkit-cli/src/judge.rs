@@ -1,8 +1,9 @@
 //! Rows judged by a model, block by block: what `vmf assign` and `vmf score` have in common.
 
+use crate::files::Files;
 use crate::progress::Progress;
 use crate::rows::{RowArguments, RowSource};
-use crate::{input, model, output};
+use crate::{input, model};
 use anyhow::{Result, bail};
 use std::path::PathBuf;
 use vmfkit::mixture::{Evaluation, Summary};
@@ -21,7 +22,7 @@ const P_VALUE_MEMORY: u64 = 96 << 20;
 
 #[derive(Debug, clap::Args)]
 pub struct JudgeArguments {
-    /// Model file, as `vmf fit -k N -o MODEL` writes it
+    /// Model file, as `vmf fit -k N -o MODEL` writes it, or `-` for standard input
     model: PathBuf,
     #[command(flatten)]
     rows: RowArguments,
@@ -40,8 +41,14 @@ pub struct JudgeArguments {
 }
 
 impl JudgeArguments {
+    /// What is read.
+    pub fn files(&self) -> Files<'_> {
+        Files::new().reads([&self.model]).reads(self.rows.files())
+    }
+
     /// The model and the rows, for a command that needs so much memory beside them.
     pub fn open(&self, beside: u64) -> Result<Judge> {
+        self.files().check()?;
         let (mixture, _) = model::read(&self.model)?;
         let components = mixture.components().len() as u64;
         let p_values = if self.no_p_values { 0 } else { P_VALUE_MEMORY };
@@ -89,6 +96,7 @@ impl Judge {
         match &judged {
             Some(judged) => self.done += judged.summary.ln_densities.len() as u64,
             None if self.done == 0 => return Err(self.source.explain(Error::NoRows { weight: 0.0 })),
+            None if self.source.seen().weight == 0.0 => return Err(self.source.explain(Error::NoRows { weight: 0.0 })),
             None => {
                 // Its line is gone before anything else is said.
                 self.progress = Progress::new(false);
@@ -96,12 +104,7 @@ impl Judge {
                 return Ok(None);
             }
         }
-        let (done, rate) = (self.done, self.progress.rate(self.done));
-        let of = self.source.len().map_or(String::new(), |rows| format!(" of {rows}"));
-        let left = self.source.len().map_or(String::new(), |rows| {
-            format!(", {} left", self.progress.time_left(done as usize, rows.saturating_sub(done) as usize))
-        });
-        self.progress.show(format_args!("{done}{of} rows, {rate} rows/s{left}"));
+        self.progress.rows("", self.done, self.source.len());
         Ok(judged)
     }
 
@@ -186,13 +189,4 @@ pub fn level(text: &str) -> Result<f64, String> {
         Ok(level) if level > 0.0 && level < 1.0 => Ok(level),
         _ => Err("a level lies between 0 and 1, as in `0.01`".to_owned()),
     }
-}
-
-/// Prints a report on standard output, or beside it where that holds the result.
-pub fn report(text: &str, output_is_taken: bool) -> Result<()> {
-    if output_is_taken {
-        output::note(text.trim_end());
-        return Ok(());
-    }
-    output::print(text)
 }

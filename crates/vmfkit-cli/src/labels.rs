@@ -1,13 +1,19 @@
 //! The components of rows as a file of their own.
 
-use crate::output;
+use crate::output::Output;
 use anyhow::Result;
 use std::path::Path;
 use vmfkit_data::npy::{Element, Header, Integer};
 
 /// Writes component numbers as an array, or a line each.
 pub fn write(path: &Path, labels: &[u32]) -> Result<()> {
-    output::write_file(path, bytes(path, labels))
+    write_to(Output::create(path)?, path, labels)
+}
+
+/// The same to a file that was begun before.
+pub fn write_to(mut file: Output, path: &Path, labels: &[u32]) -> Result<()> {
+    file.write(bytes(path, labels))?;
+    file.finish()
 }
 
 fn bytes(path: &Path, labels: &[u32]) -> Vec<u8> {

@@ -3,9 +3,12 @@
 mod args;
 mod commands;
 mod components;
+mod files;
+mod fit_file;
 mod format;
 mod input;
 mod interrupt;
+mod json_lines;
 mod judge;
 mod labels;
 mod memory;

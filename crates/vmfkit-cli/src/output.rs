@@ -49,13 +49,10 @@ impl Output {
         }
         let place = path.display().to_string();
         let open = || -> io::Result<(File, Option<PartialFile>)> {
-            // A link stays a link: what it points to is replaced.
-            let target = match fs::metadata(path) {
-                Ok(metadata) if !metadata.is_file() => return Ok((File::options().write(true).open(path)?, None)),
-                Ok(_) => fs::canonicalize(path)?,
-                Err(_) => path.to_owned(),
-            };
-            let (file, partial) = PartialFile::create(target)?;
+            if fs::metadata(path).is_ok_and(|metadata| !metadata.is_file()) {
+                return Ok((File::options().write(true).open(path)?, None));
+            }
+            let (file, partial) = PartialFile::create(behind_links(path))?;
             Ok((file, Some(partial)))
         };
         let (file, partial) = open().map_err(|source| WriteError { place: place.clone(), source })?;
@@ -133,6 +130,17 @@ impl Write for SharedOutput {
     }
 }
 
+/// A link stays a link: what it points to is written, whether that is there yet or not.
+fn behind_links(path: &Path) -> PathBuf {
+    let mut target = path.to_owned();
+    // As many as systems follow.
+    for _ in 0..40 {
+        let Ok(next) = fs::read_link(&target) else { break };
+        target = target.parent().unwrap_or(Path::new("")).join(next);
+    }
+    target
+}
+
 /// Whether two results would be written over each other. Devices and pipes take both.
 pub fn is_same_file(one: &Path, other: &Path) -> bool {
     // A file that is not there yet has a folder that is.
@@ -140,6 +148,7 @@ pub fn is_same_file(one: &Path, other: &Path) -> bool {
         Ok(metadata) if !metadata.is_file() => None,
         Ok(_) => fs::canonicalize(path).ok(),
         Err(_) => {
+            let path = behind_links(path);
             let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
             Some(fs::canonicalize(folder).unwrap_or_else(|_| folder.to_owned()).join(path.file_name()?))
         }
@@ -161,6 +170,15 @@ pub fn print(text: impl AsRef<[u8]>) -> Result<()> {
     output.finish()
 }
 
+/// Prints a report on standard output, or beside it where that holds the result.
+pub fn report(text: &str, output_is_taken: bool) -> Result<()> {
+    if output_is_taken {
+        note(text.trim_end());
+        return Ok(());
+    }
+    print(text)
+}
+
 /// Says something to the person at the terminal; a closed standard error is no reason to fail.
 pub fn note(text: impl std::fmt::Display) {
     let _ = writeln!(io::stderr(), "{text}");
@@ -171,6 +189,9 @@ pub fn overwrite_note(text: impl std::fmt::Display) {
     let _ = write!(io::stderr(), "\r\x1b[K{text}");
 }
 
+/// Names that are tried for a file in the making.
+const MOST_ATTEMPTS: u32 = 1000;
+
 /// A file under a name of its own, beside the place where it will be.
 struct PartialFile {
     path: PathBuf,
@@ -180,20 +201,52 @@ struct PartialFile {
 impl PartialFile {
     fn create(target: PathBuf) -> io::Result<(File, Self)> {
         let name = target.file_name().ok_or(io::ErrorKind::InvalidFilename)?.to_string_lossy();
-        let path = target.with_file_name(format!(".{name}.{}.partial", std::process::id()));
-        // Locked until the name is noted, so that an interrupt finds either no file or a file it knows.
-        let mut unfinished = Unfinished::lock();
-        let file = File::options().write(true).create_new(true).open(&path)?;
-        unfinished.add(path.clone());
-        Ok((file, PartialFile { path, target }))
+        let process = std::process::id();
+        // A killed process may have left such a file, and where process numbers repeat, as in containers, one with this number.
+        for attempt in 0..MOST_ATTEMPTS {
+            let path = target.with_file_name(format!(".{name}.{process}-{attempt}.partial"));
+            // Locked until the name is noted, so that an interrupt finds either no file or a file it knows.
+            let mut unfinished = Unfinished::lock();
+            match new_file(&path, target.exists()) {
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                Err(error) => return Err(error),
+                Ok(file) => {
+                    unfinished.add(path.clone());
+                    return Ok((file, PartialFile { path, target }));
+                }
+            }
+        }
+        Err(io::ErrorKind::AlreadyExists.into())
     }
 
     fn publish(self) -> io::Result<()> {
         // On the disk before it has the name: a power cut leaves the old file or the new one.
         File::open(&self.path)?.sync_all()?;
+        keep_mode(&self.target, &self.path)?;
         // Once renamed, it is no longer there for `drop` to remove.
         let _locked = Unfinished::lock();
         fs::rename(&self.path, &self.target)
+    }
+}
+
+/// A file that was not there. Nobody else reads what will replace another file before it has that file's mode.
+fn new_file(path: &Path, replaces: bool) -> io::Result<File> {
+    let mut options = File::options();
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    if replaces {
+        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    }
+    #[cfg(not(unix))]
+    let _ = replaces;
+    options.open(path)
+}
+
+/// Who may read and write a file does not change when it is replaced.
+fn keep_mode(from: &Path, to: &Path) -> io::Result<()> {
+    match fs::metadata(from) {
+        Ok(metadata) if cfg!(unix) => fs::set_permissions(to, metadata.permissions()),
+        _ => Ok(()),
     }
 }
 

@@ -31,7 +31,18 @@ impl Progress {
         }
     }
 
-    /// The same at once, before work of unknown length that says nothing itself.
+    /// So many of all, where it is known how many that is, with the rate and the time left; `what` stands before it.
+    pub fn count(&mut self, what: &str, done: u64, all: Option<u64>, things: &str) {
+        let seconds = self.start.elapsed().as_secs_f64();
+        self.show(format_args!("{what}{}", counted(done, all, things, seconds)));
+    }
+
+    /// The same for rows.
+    pub fn rows(&mut self, what: &str, done: u64, all: Option<u64>) {
+        self.count(what, done, all, "rows");
+    }
+
+    /// A text at once, before work of unknown length that says nothing itself.
     pub fn announce(&mut self, text: impl Display) {
         if self.visible {
             self.shown = Some(Instant::now());
@@ -41,22 +52,12 @@ impl Progress {
 
     /// So many a second since the beginning, for people.
     pub fn rate(&self, done: u64) -> String {
-        let rate = done as f64 / self.start.elapsed().as_secs_f64().max(1e-3);
-        match rate {
-            r if r < 1e4 => format!("{r:.0}"),
-            r if r < 1e7 => format!("{:.0} thousand", r / 1e3),
-            r => format!("{:.1} million", r / 1e6),
-        }
+        rate(done, self.start.elapsed().as_secs_f64())
     }
 
     /// The time left if what remains goes at the pace of what is done.
-    pub fn time_left(&self, done: usize, remaining: usize) -> String {
-        let seconds = self.start.elapsed().as_secs_f64() / done.max(1) as f64 * remaining as f64;
-        match seconds {
-            s if s < 90.0 => format!("{s:.0} s"),
-            s if s < 5400.0 => format!("{:.0} min", s / 60.0),
-            s => format!("{:.1} h", s / 3600.0),
-        }
+    pub fn time_left(&self, done: u64, remaining: u64) -> String {
+        time_left(done, remaining, self.start.elapsed().as_secs_f64())
     }
 }
 
@@ -65,5 +66,49 @@ impl Drop for Progress {
         if self.shown.is_some() {
             output::overwrite_note("");
         }
+    }
+}
+
+fn counted(done: u64, all: Option<u64>, things: &str, seconds: f64) -> String {
+    let rate = rate(done, seconds);
+    match all {
+        None => format!("{done} {things}, {rate} {things}/s"),
+        Some(all) => {
+            let left = time_left(done, all.saturating_sub(done), seconds);
+            format!("{done} of {all} {things}, {rate} {things}/s, {left} left")
+        }
+    }
+}
+
+fn rate(done: u64, seconds: f64) -> String {
+    match done as f64 / seconds.max(1e-3) {
+        r if r < 10.0 => format!("{r:.1}"),
+        r if r < 1e4 => format!("{r:.0}"),
+        r if r < 1e7 => format!("{:.0} thousand", r / 1e3),
+        r => format!("{:.1} million", r / 1e6),
+    }
+}
+
+fn time_left(done: u64, remaining: u64, seconds: f64) -> String {
+    match seconds / done.max(1) as f64 * remaining as f64 {
+        s if s < 90.0 => format!("{s:.0} s"),
+        s if s < 5400.0 => format!("{:.0} min", s / 60.0),
+        s => format!("{:.1} h", s / 3600.0),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_has_the_rate_and_where_the_end_is_known_the_time_left() {
+        assert_eq!(counted(500, Some(2000), "rows", 10.0), "500 of 2000 rows, 50 rows/s, 30 s left");
+        assert_eq!(
+            counted(3_000_000, Some(300_000_000), "rows", 3.0),
+            "3000000 of 300000000 rows, 1000 thousand rows/s, 5 min left"
+        );
+        assert_eq!(counted(7, None, "rows", 2.0), "7 rows, 3.5 rows/s");
+        assert_eq!(counted(0, Some(5), "parts", 0.0), "0 of 5 parts, 0.0 parts/s, 0 s left");
     }
 }

@@ -14,6 +14,13 @@ pub enum Precision {
 }
 
 impl Precision {
+    pub fn name(self) -> &'static str {
+        match self {
+            Precision::F32 => "f32",
+            Precision::F64 => "f64",
+        }
+    }
+
     pub fn element(self) -> Element {
         match self {
             Precision::F32 => Element::F32,

@@ -1,6 +1,6 @@
 //! The rows that a command works on, and the options that say how to read them.
 
-use crate::{input, memory, output};
+use crate::{files, input, json_lines, memory, output};
 use anyhow::{Result, anyhow, bail};
 use std::path::PathBuf;
 use vmfkit::source::Source;
@@ -11,8 +11,10 @@ use vmfkit_data::{Batches, DataSource, Element, Format, Ids, Options};
 pub const FILES: &str = "\
 DATA is a file, a folder, a pattern in quotes ('part-*.parquet') or several of them, read one after the other as if they were one file;
 or `-`, standard input. Formats: .npy, .npz, Parquet, Arrow IPC, CSV, TSV, JSON Lines, safetensors, Matrix Market; text may be
-compressed with gzip. The first line of a text file is a header if no cell of it is a number. Files may be larger than memory. With
-the feature object-store of the build DATA may also be in a store: s3://bucket/part-*.parquet, gs://, az:// or https://.
+compressed with gzip. The first line of a text file is a header if no cell of it is a number, or if it counts three columns or more from
+0, as that of pandas does; a column without a name before the others is an index then, not a coordinate. JSON Lines are arrays, or
+objects with a key chosen by --columns, or `embedding`. Files may be larger than memory. With the feature object-store of the build DATA
+may also be in a store: s3://bucket/part-*.parquet, gs://, az:// or https://.
 Messages count rows from 0 and lines from 1. In --json, infinities are the strings \"inf\" and \"-inf\".";
 
 /// Memory that a command has beside rows and models: its code, stacks, buffers of the system's libraries.
@@ -22,6 +24,29 @@ const OWN_MEMORY: u64 = 32 << 20;
 const BLOCKS_AT_ONCE: u64 = 6;
 /// The least block that is worth the trouble.
 const FEWEST_ROWS: u64 = 64;
+/// Threads for which blocks leave room. Blocks decide the last digits of a result, so the threads there are must not decide on blocks.
+const THREADS_ASSUMED: u64 = 8;
+/// What the id of a row takes.
+const ID_MEMORY: u64 = 64;
+
+/// Memory that a command needs beside the rows.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Beside {
+    pub once: u64,
+    pub each_thread: u64,
+}
+
+impl Beside {
+    fn on(self, threads: u64) -> u64 {
+        self.once + threads * self.each_thread
+    }
+}
+
+impl From<u64> for Beside {
+    fn from(once: u64) -> Self {
+        Beside { once, each_thread: 0 }
+    }
+}
 
 #[derive(Debug, Clone, clap::Args)]
 #[command(next_help_heading = "Options of the rows")]
@@ -47,6 +72,12 @@ pub struct RowArguments {
     /// Format of the files: npy, npz, parquet, arrow, csv, tsv, jsonl, safetensors or mtx [default: by their first bytes and names]
     #[arg(long, value_name = "FORMAT")]
     format: Option<Format>,
+    /// Take the first line of text files for column names [default: where it looks like them]
+    #[arg(long, conflicts_with = "no_header")]
+    header: bool,
+    /// Take the first line of text files for a row
+    #[arg(long)]
+    no_header: bool,
     /// Divide each row by its length; half precision always is
     #[arg(long)]
     rescale: bool,
@@ -81,12 +112,16 @@ impl RowArguments {
                 command.push_str(&format!(" --{option}{between}{}", quoted(value)));
             }
         }
-        if self.rescale { command + " --rescale" } else { command }
+        for (given, option) in [(self.header, " --header"), (self.no_header, " --no-header"), (self.rescale, " --rescale")] {
+            command.push_str(if given { option } else { "" });
+        }
+        command
     }
 
     fn options(&self) -> Options {
-        let mut options =
-            Options::new().columns(self.columns.clone().unwrap_or_default()).rescale(self.rescale).format(self.format);
+        let columns = self.columns.clone().unwrap_or_else(|| json_lines::columns(&self.data, self.format));
+        let header = (self.header || self.no_header).then_some(self.header);
+        let mut options = Options::new().columns(columns).rescale(self.rescale).format(self.format).header(header);
         if let Some(name) = &self.weight_column {
             options = options.weight_column(name);
         }
@@ -99,42 +134,74 @@ impl RowArguments {
         options
     }
 
+    /// The files that are read, for which results must not be taken.
+    pub fn files(&self) -> Vec<PathBuf> {
+        self.data.iter().flat_map(|location| files::of_location(location)).chain(self.weights.clone()).collect()
+    }
+
     /// The rows block by block, for a command that needs so much memory beside them, given their dimension.
-    pub fn open(&self, beside: impl Fn(u64) -> u64) -> Result<RowSource> {
+    pub fn open<B: Into<Beside>>(&self, beside: impl Fn(u64) -> B) -> Result<RowSource> {
         self.open_in_blocks(None, beside)
     }
 
     /// The same in blocks of so many rows, or of less if there is not the memory for them.
-    pub fn open_in_blocks(&self, block: Option<u32>, beside: impl Fn(u64) -> u64) -> Result<RowSource> {
+    pub fn open_in_blocks<B: Into<Beside>>(&self, block: Option<u32>, beside: impl Fn(u64) -> B) -> Result<RowSource> {
         let options = block.map_or(self.options(), |rows| self.options().block_rows(rows as usize));
         let mut rows = self.source(&options)?;
-        let source = &mut rows.source;
-        let beside = beside(source.dim() as u64);
         let Some(memory) = self.memory else {
             // The blocks stay what they are, so that no result depends on what is free at the moment.
             rows.room = memory::available() / 2;
             return Ok(rows);
         };
+        let source = &mut rows.source;
+        let beside = beside(source.dim() as u64).into();
         let number = if source.element() == Element::F64 { 8 } else { 4 };
-        let row = source.dim() as u64 * number + 16;
-        let own = OWN_MEMORY + beside + rows.weights.as_ref().map_or(0, |(_, weights)| 8 * weights.len() as u64);
-        let least = own + BLOCKS_AT_ONCE * FEWEST_ROWS * row;
+        let id = if self.id_column.is_some() { ID_MEMORY } else { 0 };
+        let row = source.dim() as u64 * number + 16 + id;
+        let weights = rows.weights.as_ref().map_or(0, |(_, weights)| 8 * weights.len() as u64);
+        let own = |threads: u64| OWN_MEMORY + weights + beside.on(threads);
+        let threads = rayon::current_num_threads() as u64;
+        let least = own(threads.max(THREADS_ASSUMED)) + BLOCKS_AT_ONCE * FEWEST_ROWS * row;
         if memory < least {
+            let hint = if threads > THREADS_ASSUMED { "\nhint: fewer `--threads` take less" } else { "" };
             bail!(
-                "this work takes at least {} of memory, found: `--memory {}`",
+                "this work takes at least {} of memory, found: `--memory {}`{hint}",
                 memory::readable(least),
                 memory::readable(memory)
             );
         }
-        let block_rows = (memory - own) / (BLOCKS_AT_ONCE * row);
+        let block_rows = (memory - own(THREADS_ASSUMED)) / (BLOCKS_AT_ONCE * row);
         source.limit_block_rows(usize::try_from(block_rows)?);
-        rows.room = (memory - own).saturating_sub(BLOCKS_AT_ONCE * row * source.block_rows() as u64);
+        rows.room = (memory - own(threads)).saturating_sub(BLOCKS_AT_ONCE * row * source.block_rows() as u64);
         Ok(rows)
     }
 
-    /// All rows as one block.
-    pub fn open_whole(&self) -> Result<RowSource> {
-        self.source(&self.options().block_rows(usize::MAX))
+    /// All rows as one block, for work (so it is called in messages) that needs all of them at once.
+    pub fn open_whole(&self, work: &str) -> Result<RowSource> {
+        if let Some(memory) = self.memory {
+            bail!(
+                "`{work}` takes all rows into memory, however many they are, found: `--memory {}`\nhint: leave it out",
+                memory::readable(memory)
+            );
+        }
+        let mut rows = self.source(&self.options().block_rows(usize::MAX))?;
+        rows.room = memory::available() / 2;
+        Ok(rows)
+    }
+
+    /// The same rows for work that has no use for their ids: they are not read, unless that would make coordinates of them.
+    pub fn without_ids(&self) -> Self {
+        let without = RowArguments { id_column: None, ..self.clone() };
+        if self.id_column.is_none() || self.columns.is_some() {
+            return without;
+        }
+        let dim = |rows: &Self| {
+            // What comes through a pipe is gone after a look.
+            let again = rows.files().iter().all(|path| path.is_file());
+            again.then(|| vmfkit_data::open_all(&rows.data, &rows.options()).ok()).flatten().map(|source| source.dim())
+        };
+        let with = dim(self);
+        if with.is_some() && with == dim(&without) { without } else { self.clone() }
     }
 
     /// The rows as the files have them, on the sphere or not.

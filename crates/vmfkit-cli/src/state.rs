@@ -1,7 +1,8 @@
 //! The files of a fit by parts: its state between two passes, and the statistics of a pass.
 
+use crate::fit_file;
 use crate::format::{json_number, readable};
-use crate::input;
+use crate::progress::Progress;
 use anyhow::{Context, Result, bail};
 use serde_json::{Value, json};
 use std::collections::HashSet;
@@ -11,22 +12,15 @@ use vmfkit::parts::Accumulator;
 use vmfkit::stats_file::PartStats;
 use vmfkit::train::{Checkpoint, Status};
 
-/// The bytes of a file, and how messages call it.
-fn read(path: &Path) -> Result<(Vec<u8>, String)> {
-    let name = input::display(path);
-    let bytes = std::fs::read(path).context("cannot be read").with_context(|| name.clone())?;
-    Ok((bytes, name))
-}
-
 /// The checkpoint of a file.
 pub fn read_checkpoint(path: &Path) -> Result<Checkpoint> {
-    let (bytes, name) = read(path)?;
+    let (bytes, name) = fit_file::read(path)?;
     Checkpoint::from_bytes(&bytes).context(name)
 }
 
 /// Whatever rows can be seen under: the next pass of a checkpoint's fit, or the mixture of a model file.
 pub fn read_accumulator(path: &Path) -> Result<Accumulator> {
-    let (bytes, name) = read(path)?;
+    let (bytes, name) = fit_file::read(path)?;
     match Checkpoint::from_bytes(&bytes) {
         Ok(checkpoint) => Accumulator::of(&checkpoint).context(name),
         Err(error) => match model_file::from_bytes(&bytes) {
@@ -37,11 +31,11 @@ pub fn read_accumulator(path: &Path) -> Result<Accumulator> {
 }
 
 /// The statistics of several files, added in their order.
-pub fn read_parts(paths: &[PathBuf]) -> Result<PartStats> {
+pub fn read_parts(paths: &[PathBuf], mut progress: Progress) -> Result<PartStats> {
     let mut places = HashSet::new();
     let mut sum: Option<PartStats> = None;
-    for path in paths {
-        let (bytes, name) = read(path)?;
+    for (done, path) in (1..).zip(paths) {
+        let (bytes, name) = fit_file::read(path)?;
         // A path that cannot be resolved was read all the same, as pipes are.
         if std::fs::canonicalize(path).is_ok_and(|place| place.is_file() && !places.insert(place)) {
             bail!("each part counts once, found twice: `{name}`");
@@ -51,6 +45,7 @@ pub fn read_parts(paths: &[PathBuf]) -> Result<PartStats> {
             None => sum = Some(part),
             Some(sum) => sum.merge(&part).context(name)?,
         }
+        progress.count("", done, Some(paths.len() as u64), "parts");
     }
     sum.context("there must be statistics to add, files: `0`")
 }

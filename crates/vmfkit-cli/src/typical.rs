@@ -46,7 +46,7 @@ pub fn find(mixture: &Mixture, source: &mut RowSource, most: usize, progress: &m
     let rows_at_once = (NUMBERS / count).max(1);
     let (mut ln_densities, mut labels) = (Vec::new(), Vec::new());
     let mut first = 0;
-    let all = source.len().map_or(String::new(), |rows| format!(" of {rows}"));
+    let all = source.len();
     while let Some(block) = source.read_block()? {
         labels.resize(block.len(), 0);
         ln_densities.resize(block.len(), 0.0);
@@ -67,7 +67,7 @@ pub fn find(mixture: &Mixture, source: &mut RowSource, most: usize, progress: &m
             members[component].add(most, first + row as u64, ln_density, || ids.map(|ids| id(ids, row)));
         }
         first += labels.len() as u64;
-        progress.show(format_args!("{first}{all} rows, {} rows/s", progress.rate(first)));
+        progress.rows("", first, all);
     }
     Ok(members)
 }

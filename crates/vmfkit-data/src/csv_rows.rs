@@ -26,7 +26,7 @@ pub struct CsvRows {
     id: Option<usize>,
     /// The line read last.
     record: ByteRecord,
-    /// `record` is the first row, which came while the names were looked for.
+    /// `record` is the first row, which came while names and separators were looked for.
     waiting: bool,
 }
 
@@ -45,15 +45,17 @@ impl CsvRows {
         let mut reader = reader(input, delimiter);
         let mut record = ByteRecord::new();
         let found = reader.read_byte_record(&mut record).map_err(unreadable)?;
-        let is_header = options.header.unwrap_or_else(|| record.iter().all(|cell| number(cell).is_none()));
+        let is_header = options.header.unwrap_or_else(|| looks_like_names(&record));
         let names: Option<Vec<String>> = (found && is_header)
             .then(|| record.iter().map(|name| String::from_utf8_lossy(name.trim_ascii()).into_owned()).collect());
         let width = record.len();
+        // The index that pandas writes before its columns has no name.
+        let index = names.as_ref().filter(|names| names.len() > 1 && names[0].is_empty()).map(|_| 0);
         let find = |name: &Option<String>| name.as_ref().map(|name| position(names.as_deref(), name)).transpose();
         let (weight, id, coordinates) = if found {
             let (weight, id) = (find(&options.weight_column)?, find(&options.id_column)?);
             let coordinates = if options.columns.is_empty() {
-                (0..width).filter(|&column| Some(column) != weight && Some(column) != id).collect()
+                (0..width).filter(|column| ![weight, id, index].contains(&Some(*column))).collect()
             } else {
                 options.columns.iter().map(|name| position(names.as_deref(), name)).collect::<Result<_>>()?
             };
@@ -61,9 +63,20 @@ impl CsvRows {
         } else {
             (None, None, Vec::new())
         };
+        let mut waiting = found && names.is_none();
+        if width == 1 {
+            refuse_other_separators(&record[0])?;
+        }
+        if width == 1 && names.is_some() {
+            // What stands between numbers tells a separator from a name with blanks in it.
+            waiting = reader.read_byte_record(&mut record).map_err(unreadable)?;
+        }
+        if width == 1 && waiting && record.len() == 1 {
+            refuse_other_separators(&record[0])?;
+        }
         let rows = (!found).then_some(0);
         let schema = Schema { dim: coordinates.len(), element: Element::F64, sparse: false, rows };
-        let (waiting, chosen) = (found && names.is_none(), !options.columns.is_empty());
+        let chosen = !options.columns.is_empty();
         Ok(CsvRows { reader, origin, delimiter, schema, names, width, coordinates, chosen, weight, id, record, waiting })
     }
 
@@ -122,6 +135,31 @@ impl Reader for CsvRows {
         }
         Ok(())
     }
+}
+
+/// Whether the cells of a first line are the columns' names: none is a number, or they are the numbers that pandas calls columns by, behind
+/// the empty name of an index or not. Two columns may well begin with the row `0,1`, so that only an index makes names of these.
+fn looks_like_names(cells: &ByteRecord) -> bool {
+    let counts =
+        |skipped: usize| cells.iter().skip(skipped).zip(0u64..).all(|(cell, n)| cell.trim_ascii() == n.to_string().as_bytes());
+    let has_index = cells.len() > 1 && cells[0].trim_ascii().is_empty();
+    cells.iter().all(|cell| number(cell).is_none()) || has_index && counts(1) || cells.len() > 2 && counts(0)
+}
+
+/// A single cell that is several numbers was written with another separator.
+fn refuse_other_separators(cell: &[u8]) -> Result<()> {
+    for (separator, name) in [(b';', "semicolons"), (b'\t', "tabs"), (b' ', "blanks"), (b',', "commas")] {
+        let parts = cell.split(|&byte| byte == separator).map(<[u8]>::trim_ascii);
+        let parts: Vec<&[u8]> = parts.filter(|part| !part.is_empty()).collect();
+        if parts.len() > 1 && parts.iter().all(|part| number(part).is_some()) {
+            return Err(Error::format(format!(
+                "cells are separated by commas, or in .tsv files by tabs, found {name}: `{}`\n\
+                 hint: `--format tsv` reads tabs, `--format csv` commas; others can be replaced, as in `tr ';' ','`",
+                excerpt(cell)
+            )));
+        }
+    }
+    Ok(())
 }
 
 fn reader(input: impl Read + Send + 'static, delimiter: u8) -> csv::Reader<Box<dyn Read + Send>> {

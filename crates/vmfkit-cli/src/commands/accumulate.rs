@@ -1,8 +1,9 @@
 //! `vmf accumulate`: the statistics of some rows of a pass, for a fit by parts.
 
+use crate::files::Files;
 use crate::output::{self, Output};
 use crate::progress::Progress;
-use crate::rows::{FILES, RowArguments, RowSource};
+use crate::rows::{Beside, FILES, RowArguments, RowSource};
 use crate::state;
 use anyhow::Result;
 use std::path::{Path, PathBuf};
@@ -32,7 +33,7 @@ are summed. Sums depend on their order in the last bits: with --per-block, and p
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP.as_str())]
 pub struct Accumulate {
-    /// State of a fit (a checkpoint); or a model, under which rows are shared by their responsibilities
+    /// State of a fit (a checkpoint); or a model, under which rows are shared by their responsibilities; `-` for standard input
     #[arg(value_name = "STATE")]
     state: PathBuf,
     /// File to write the statistics to, `-` for standard output
@@ -60,11 +61,12 @@ pub struct Accumulate {
 
 impl Accumulate {
     pub fn run(&self) -> Result<()> {
+        Files::new().reads([&self.state]).reads(self.rows.files()).writes("-o", Some(&self.output)).check()?;
         let accumulator = state::read_accumulator(&self.state)?.per_block(self.per_block);
         let components = accumulator.mixture().components().len() as u64;
         // Statistics of each thread, of a block and of the part.
-        let beside = |dim: u64| 8 * components * dim * (rayon::current_num_threads() as u64 + 6);
-        let mut source = self.rows.open_in_blocks(self.block, beside)?;
+        let beside = |dim: u64| Beside { once: 6 * 8 * components * dim, each_thread: 8 * components * dim };
+        let mut source = self.rows.without_ids().open_in_blocks(self.block, beside)?;
         let mut file = Output::create(&self.output)?;
         let part = self.see(&accumulator, &mut source).map_err(|error| source.explain(error))?;
         source.note_rescaled();
@@ -84,12 +86,10 @@ impl Accumulate {
         }
         let mut progress = Progress::new(!self.quiet);
         let mut part = accumulator.part(self.first_block);
-        let all = source.len();
+        let (all, pass) = (source.len(), format!("pass {}, ", part.pass()));
         while let Some(block) = source.read_block()? {
             accumulator.see(&block, &mut part)?;
-            let share = all.map_or(String::new(), |all| format!(", {:.0} %", 100.0 * part.rows() as f64 / all.max(1) as f64));
-            let rate = progress.rate(part.rows());
-            progress.show(format_args!("pass {}, {} rows{share}, {rate} rows/s", part.pass(), part.rows()));
+            progress.rows(&pass, part.rows(), all);
         }
         Ok(part)
     }

@@ -1,8 +1,9 @@
 //! `vmf assign`: the most probable component of each row, its density and its p-value.
 
+use crate::components::{self, COMPONENTS_SHOWN};
 use crate::format::{aligned, json_number, readable};
-use crate::judge::{self, Judge, JudgeArguments, Judged, P_VALUES, Sums, level};
-use crate::output::Output;
+use crate::judge::{Judge, JudgeArguments, Judged, P_VALUES, Sums, level};
+use crate::output::{self, Output};
 use crate::rows::{FILES, Seen};
 use crate::table_file::TableFile;
 use anyhow::{Result, bail};
@@ -39,8 +40,6 @@ error, or with --quiet nowhere. Shares in the report are by weight, if rows have
     )
 });
 
-/// Components that are printed; --json has them all.
-const COMPONENTS_SHOWN: usize = 20;
 /// What a Parquet file holds back until a row group is full; a block's part of the table, and what each further component adds.
 const ROW_GROUP_MEMORY: u64 = 160 << 20;
 const TABLE_MEMORY: u64 = 32 << 20;
@@ -65,6 +64,7 @@ pub struct Assign {
 
 impl Assign {
     pub fn run(&self) -> Result<()> {
+        self.judge.files().writes("-o", Some(&self.output)).check()?;
         let to_stdout = self.output == Path::new("-");
         let format = self.format()?;
         let held_back = if format == OutputFormat::Parquet { ROW_GROUP_MEMORY } else { 0 };
@@ -83,7 +83,7 @@ impl Assign {
         let report = Report { output: &self.output, model, rows: source.seen(), mixture, tally };
         match to_stdout && self.judge.quiet {
             true => Ok(()),
-            false => judge::report(&if self.judge.json { report.to_json() } else { report.to_text() }, to_stdout),
+            false => output::report(&if self.judge.json { report.to_json() } else { report.to_text() }, to_stdout),
         }
     }
 
@@ -285,10 +285,7 @@ impl Report<'_> {
                 format!("{:.6}", mixture.weights()[component]),
             ]
         }));
-        text.push_str(&format!("\n{}", aligned(&table)));
-        match order.len().saturating_sub(COMPONENTS_SHOWN) {
-            0 => text,
-            more => format!("{text}... and {more} more (all of them with --json)\n"),
-        }
+        text.push_str(&format!("\n{}{}", aligned(&table), components::more_components(mixture)));
+        text
     }
 }

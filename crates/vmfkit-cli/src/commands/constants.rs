@@ -1,5 +1,6 @@
 //! `vmf constants`: a calculator for one point, or for a file of points.
 
+use crate::files::Files;
 use crate::format::json_number;
 use crate::input;
 use crate::output::Output;
@@ -61,7 +62,10 @@ pub struct Constants {
 impl Constants {
     pub fn run(&self) -> Result<()> {
         match &self.from {
-            Some(path) => answer_file(path, &self.output),
+            Some(path) => {
+                Files::new().reads([path]).writes("-o", Some(&self.output)).check()?;
+                answer_file(path, &self.output)
+            }
             None => self.answer_point(),
         }
     }

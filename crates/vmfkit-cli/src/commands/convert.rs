@@ -1,10 +1,12 @@
 //! `vmf convert`: rows from files of one format into a file of another.
 
+use crate::files::{Files, is_standard};
 use crate::output;
 use crate::progress::Progress;
 use crate::row_output::{self, Precision, RowOutput};
 use crate::rows::{FILES, RowArguments};
 use anyhow::{Result, bail};
+use serde_json::json;
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 use vmfkit::Error;
@@ -44,6 +46,9 @@ pub struct Convert {
     /// Precision of the numbers [default: f64 for f64, integers and text, otherwise f32]
     #[arg(long, value_enum)]
     dtype: Option<Precision>,
+    /// Print one JSON object, beside the rows if these are on standard output
+    #[arg(long)]
+    json: bool,
     /// Show no progress and no report
     #[arg(long, short)]
     quiet: bool,
@@ -54,6 +59,7 @@ pub struct Convert {
 impl Convert {
     pub fn run(&self) -> Result<()> {
         let (rows, path) = self.places()?;
+        Files::new().reads(rows.files()).writes("-o", Some(&path)).check()?;
         let format = row_output::format_of(&path, self.to, "--to")?;
         let mut batches = rows.open_batches()?;
         let mut weights = rows.weight_file()?.map(|(name, weights)| WeightFile { name, weights, taken: 0 });
@@ -83,19 +89,22 @@ impl Convert {
             }
             output.write(&batch)?;
             done += batch.rows as u64;
-            let all = schema.rows.map_or(String::new(), |rows| format!(" of {rows}"));
-            progress.show(format_args!("{done}{all} rows, {} rows/s", progress.rate(done)));
+            progress.rows("", done, schema.rows);
             found = batches.read(&mut batch)?;
         }
         weights.map_or(Ok(()), WeightFile::finish)?;
         output.finish()?;
         drop(progress);
-        if !self.quiet {
-            let place = if path == Path::new("-") { "standard output".to_owned() } else { path.display().to_string() };
-            let rescaled = batches.rescaled().map_or(String::new(), |rows| format!(", not of length 1 had been {rows}"));
-            output::note(format_args!("{place}: {done} rows of dimension {} as {format}{rescaled}", schema.dim));
+        let report =
+            Report { source: rows.name(), path: &path, rows: done, dim: schema.dim, format, rescaled: batches.rescaled() };
+        match (self.json, self.quiet) {
+            (true, _) => output::report(&report.to_json(), is_standard(&path)),
+            (false, true) => Ok(()),
+            (false, false) => {
+                output::note(report.to_text());
+                Ok(())
+            }
         }
-        Ok(())
     }
 
     /// What to read, and what to write.
@@ -110,9 +119,41 @@ impl Convert {
         }
         // A shell may have made file names of a pattern, and the last of them was not meant.
         if path.is_file() {
+            Files::new().reads(rows.files()).writes("FILE", Some(&path.to_owned())).check()?;
             bail!("the last file is to be written and must not be there yet, found: `{last}`\nhint: `-o {last}` writes over it");
         }
         Ok((rows, path.to_owned()))
+    }
+}
+
+/// Everything that is known after the rows.
+struct Report<'a> {
+    source: String,
+    path: &'a Path,
+    rows: u64,
+    dim: usize,
+    format: OutputFormat,
+    rescaled: Option<u64>,
+}
+
+impl Report<'_> {
+    fn to_json(&self) -> String {
+        let object = json!({
+            "file": self.source,
+            "output": self.path.display().to_string(),
+            "format": self.format.to_string(),
+            "rows": self.rows,
+            "dim": self.dim,
+            "rescaled_rows": self.rescaled,
+        });
+        format!("{object}\n")
+    }
+
+    fn to_text(&self) -> String {
+        let Report { path, rows, dim, format, rescaled, .. } = self;
+        let place = if is_standard(path) { "standard output".to_owned() } else { path.display().to_string() };
+        let rescaled = rescaled.map_or(String::new(), |rows| format!(", not of length 1 had been {rows}"));
+        format!("{place}: {rows} rows of dimension {dim} as {format}{rescaled}")
     }
 }
 

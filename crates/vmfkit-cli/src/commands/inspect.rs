@@ -1,11 +1,13 @@
 //! `vmf inspect`: what a model is, how it came about, and rows that show its components.
 
+use crate::files::Files;
 use crate::format::{aligned, json_number, readable};
 use crate::progress::Progress;
 use crate::rows::{FILES, RowArguments, Seen};
 use crate::typical::{self, Members};
 use crate::{components, input, model, output};
 use anyhow::{Context, Result};
+use clap::Arg;
 use serde_json::{Map, Value, json};
 use std::path::PathBuf;
 use std::sync::LazyLock;
@@ -32,9 +34,9 @@ of. They are called by their ids, or by their numbers, counted from 0.
 
 /// Show what a model file holds: its fit, its components and, with DATA, their most typical rows
 #[derive(Debug, clap::Args)]
-#[command(after_help = AFTER_HELP.as_str(), mut_arg("data", |arg| arg.required(false)))]
+#[command(after_help = AFTER_HELP.as_str(), mut_args(of_rows))]
 pub struct Inspect {
-    /// Model file, of `vmf fit -k`
+    /// Model file, of `vmf fit -k`, or `-` for standard input
     model: PathBuf,
     /// How many rows of each component are shown [default: 3]
     #[arg(long, value_name = "N", requires = "data")]
@@ -52,8 +54,18 @@ pub struct Inspect {
     rows: RowArguments,
 }
 
+/// Rows need not be given; how to read them is no matter then.
+fn of_rows(arg: Arg) -> Arg {
+    match arg.get_id().as_str() {
+        "data" => arg.required(false),
+        "model" | "typical" | "trace" | "json" | "quiet" => arg,
+        _ => arg.requires("data"),
+    }
+}
+
 impl Inspect {
     pub fn run(&self) -> Result<()> {
+        Files::new().reads([&self.model]).reads(self.rows.files()).check()?;
         let (mixture, description) = model::read(&self.model)?;
         let rows = if self.rows.is_empty() { None } else { Some(self.members(&mixture)?) };
         let report = Report { file: input::display(&self.model), mixture, description, rows };

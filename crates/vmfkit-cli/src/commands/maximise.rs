@@ -1,9 +1,11 @@
 //! `vmf maximise`: from the statistics of a pass to the next state of a fit by parts.
 
-use crate::output::{self, Output};
+use crate::files::Files;
+use crate::output;
+use crate::progress::Progress;
 use crate::{input, state};
-use anyhow::{Result, bail};
-use std::path::{Path, PathBuf};
+use anyhow::Result;
+use std::path::PathBuf;
 use vmfkit::Error;
 use vmfkit::model_file::{self, Description};
 use vmfkit::train::Status;
@@ -22,10 +24,10 @@ they did in the pass before. The file of the next state may be that of this one,
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub struct Maximise {
-    /// State under which the statistics were made (a checkpoint)
+    /// State under which the statistics were made (a checkpoint), `-` for standard input
     #[arg(value_name = "STATE")]
     state: PathBuf,
-    /// Statistics of all rows, from `vmf accumulate` or `vmf merge`
+    /// Statistics of all rows, from `vmf accumulate` or `vmf merge`, `-` for standard input
     #[arg(value_name = "STATISTICS", requires = "output")]
     parts: Vec<PathBuf>,
     /// File to write the next state to
@@ -37,6 +39,9 @@ pub struct Maximise {
     /// Print one JSON object
     #[arg(long)]
     json: bool,
+    /// Show no progress and no notes
+    #[arg(long, short)]
+    quiet: bool,
 }
 
 impl Maximise {
@@ -44,7 +49,7 @@ impl Maximise {
         self.check_outputs()?;
         let mut checkpoint = state::read_checkpoint(&self.state)?;
         if !self.parts.is_empty() {
-            let all = state::read_parts(&self.parts)?;
+            let all = state::read_parts(&self.parts, Progress::new(!self.quiet))?;
             checkpoint = checkpoint.step(&all).map_err(|error| self.explain(error))?;
         }
         let fit = checkpoint.current();
@@ -55,7 +60,7 @@ impl Maximise {
         if let Some(path) = &self.output {
             output::write_file(path, checkpoint.to_bytes())?;
         }
-        if fit.status != Status::Running && !self.json {
+        if fit.status != Status::Running && !self.json && !self.quiet {
             fit.notes.iter().for_each(|note| output::note(format_args!("note: {note}")));
         }
         output::print(state::describe_state(&checkpoint, self.json))
@@ -73,22 +78,11 @@ impl Maximise {
     }
 
     fn check_outputs(&self) -> Result<()> {
-        for (option, path) in [("-o", &self.output), ("--model", &self.model)] {
-            if path.as_deref() == Some(Path::new("-")) {
-                bail!("standard output is for the report, so `{option}` needs a file, found: `-`");
-            }
-            if let Some(path) = path {
-                Output::create(path)?;
-            }
-        }
-        if let (Some(state), Some(model)) = (&self.output, &self.model)
-            && output::is_same_file(state, model)
-        {
-            bail!("`-o` and `--model` need a file each, found for both: `{}`", model.display());
-        }
-        if let Some(model) = self.model.as_ref().filter(|model| output::is_same_file(&self.state, model)) {
-            bail!("the model needs a file other than that of the state, found: `{}`", model.display());
-        }
-        Ok(())
+        // The next state may replace this one, the model may not.
+        Files::new().reads([&self.state]).reads(&self.parts).writes("--model", self.model.as_ref()).check()?;
+        let files = Files::new().reads(&self.parts).writes("-o", self.output.as_ref()).writes("--model", self.model.as_ref());
+        let files = files.leave_standard_output()?;
+        files.check()?;
+        files.check_writable()
     }
 }

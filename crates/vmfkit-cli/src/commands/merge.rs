@@ -1,6 +1,8 @@
 //! `vmf merge`: the statistics of several parts as one, for a fit by parts.
 
+use crate::files::Files;
 use crate::output::{self, Output};
+use crate::progress::Progress;
 use crate::state;
 use anyhow::Result;
 use std::path::{Path, PathBuf};
@@ -16,7 +18,7 @@ different states of a fit are refused. `vmf maximise` takes many parts as well: 
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub struct Merge {
-    /// Statistics of `vmf accumulate` or `vmf merge`
+    /// Statistics of `vmf accumulate` or `vmf merge`, `-` for standard input
     #[arg(required = true, value_name = "STATISTICS")]
     parts: Vec<PathBuf>,
     /// File to write the sum to, `-` for standard output
@@ -25,11 +27,15 @@ pub struct Merge {
     /// Print one JSON object
     #[arg(long)]
     json: bool,
+    /// Show no progress
+    #[arg(long, short)]
+    quiet: bool,
 }
 
 impl Merge {
     pub fn run(&self) -> Result<()> {
-        let part = state::read_parts(&self.parts)?;
+        Files::new().reads(&self.parts).writes("-o", Some(&self.output)).check()?;
+        let part = state::read_parts(&self.parts, Progress::new(!self.quiet))?;
         let mut file = Output::create(&self.output)?;
         file.write(part.to_bytes())?;
         file.finish()?;

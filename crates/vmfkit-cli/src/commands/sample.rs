@@ -1,11 +1,13 @@
 //! `vmf sample`: rows of a density or of a mixture into a file.
 
+use crate::files::Files;
 use crate::output::{self, Output};
 use crate::progress::Progress;
 use crate::row_output::{self, Precision, RowOutput};
 use crate::{input, labels, model};
 use anyhow::{Context, Result, bail};
 use rayon::prelude::*;
+use serde_json::json;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use vmfkit::block::Scalar;
@@ -31,7 +33,7 @@ const ROWS_PER_TASK: usize = 64;
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Sample {
-    /// Model file (of `vmf fit -k`) to draw from, instead of --dim, --concentration and --mean-direction
+    /// Model file (of `vmf fit -k`), or `-` for standard input, to draw from instead of --dim, --concentration and --mean-direction
     #[arg(conflicts_with_all = ["dim", "concentration", "mean_direction"])]
     model: Option<PathBuf>,
     /// Number of coordinates d
@@ -68,6 +70,12 @@ pub struct Sample {
     /// Write the component that each row is drawn from to this file: .npy, or any other name for a number a line
     #[arg(long, value_name = "FILE")]
     labels: Option<PathBuf>,
+    /// Print one JSON object, beside the rows if these are on standard output
+    #[arg(long)]
+    json: bool,
+    /// Show no progress
+    #[arg(long, short)]
+    quiet: bool,
 }
 
 /// What rows are drawn from.
@@ -95,6 +103,9 @@ impl Law {
 
 impl Sample {
     pub fn run(&self) -> Result<()> {
+        let direction = self.mean_direction.as_ref().filter(|given| Path::new(given).is_file());
+        let files = Files::new().reads(&self.model).reads(direction);
+        files.writes("-o", Some(&self.output)).writes("--labels", self.labels.as_ref()).check()?;
         let law = match &self.model {
             Some(path) => Law::Mixture(model::read(path)?.0),
             None => Law::One(Box::new(Sampler::new(&self.density()?))),
@@ -103,15 +114,28 @@ impl Sample {
         if let (Some(labels), None) = (&self.labels, &self.model) {
             bail!("rows of one density have no components, found: `--labels {}`", labels.display());
         }
-        if let Some(labels) = &self.labels
-            && (labels == &self.output || output::is_same_file(labels, &self.output))
-        {
-            bail!("`-o` and `--labels` need a file each, found for both: `{}`", labels.display());
-        }
+        let format = row_output::format_of(&self.output, self.format, "--format")?;
         match self.dtype {
-            Precision::F32 => self.write::<f32>(&law),
-            Precision::F64 => self.write::<f64>(&law),
+            Precision::F32 => self.write::<f32>(&law, format)?,
+            Precision::F64 => self.write::<f64>(&law, format)?,
         }
+        if self.json { output::report(&self.to_json(law.dim(), format), self.output == Path::new("-")) } else { Ok(()) }
+    }
+
+    fn to_json(&self, dim: usize, format: OutputFormat) -> String {
+        let name = |path: &PathBuf| path.display().to_string();
+        let object = json!({
+            "output": name(&self.output),
+            "labels": self.labels.as_ref().map(name),
+            "format": format.to_string(),
+            "rows": self.rows,
+            "dim": dim,
+            "dtype": self.dtype.name(),
+            "seed": self.seed,
+            "model": self.model.as_ref().map(name),
+            "concentration": self.concentration,
+        });
+        format!("{object}\n")
     }
 
     fn density(&self) -> Result<VonMisesFisher> {
@@ -133,15 +157,16 @@ impl Sample {
         Ok(VonMisesFisher::along(vector, concentration)?)
     }
 
-    fn write<T: FileNumber>(&self, law: &Law) -> Result<()> {
+    fn write<T: FileNumber>(&self, law: &Law, format: OutputFormat) -> Result<()> {
         let dim = law.dim();
         let bytes = (dim as u64).checked_mul(size_of::<T>() as u64).and_then(|row| row.checked_mul(self.rows));
         let (Some(_), Ok(rows)) = (bytes, usize::try_from(self.rows)) else {
             bail!("no file holds so many rows of dimension {dim}, found: `{}`", self.rows);
         };
-        let format = row_output::format_of(&self.output, self.format, "--format")?;
+        // Both, before anything is drawn.
+        let labels = self.labels.as_ref().map(|path| Ok::<_, anyhow::Error>((path, Output::create(path)?))).transpose()?;
         let mut output = Rows::create(&self.output, format, dim, self.dtype, self.rows)?;
-        let mut progress = Progress::new(true);
+        let mut progress = Progress::new(!self.quiet);
         let rows_per_block = (VALUES_PER_BLOCK / dim).max(1);
         let mut values = Vec::new();
         let mut found = Vec::new();
@@ -153,16 +178,16 @@ impl Sample {
             found.resize(kept + count, 0);
             law.fill(self.seed, first as u64, &mut values, &mut found[kept..])?;
             values = output.write(values, dim)?;
-            progress.show(format_args!("{} of {rows} rows", first + count));
+            progress.rows("", (first + count) as u64, Some(self.rows));
         }
         output.finish()?;
-        self.labels.as_ref().map_or(Ok(()), |path| labels::write(path, &found))
+        labels.map_or(Ok(()), |(path, file)| labels::write_to(file, path, &found))
     }
 }
 
 /// Where rows go.
 enum Rows {
-    /// Text is made on all threads. Columns are counted from 1.
+    /// Text is made on all threads.
     Separated(Output, char),
     Other(RowOutput),
 }
@@ -175,7 +200,7 @@ impl Rows {
             _ => return Ok(Rows::Other(RowOutput::create(path, format, &RowLayout::new(dim, precision.element()).rows(rows))?)),
         };
         let mut output = Output::create(path)?;
-        let names: Vec<String> = (1..=dim).map(|column| format!("x{column}")).collect();
+        let names: Vec<String> = (0..dim).map(|column| format!("x{column}")).collect();
         output.write(names.join(&separator.to_string()) + "\n")?;
         Ok(Rows::Separated(output, separator))
     }

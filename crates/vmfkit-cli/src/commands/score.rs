@@ -36,9 +36,9 @@ What is said of the rows:
 pub struct Score {
     #[command(flatten)]
     judge: JudgeArguments,
-    /// Rows with a p-value below this are outliers
-    #[arg(long, default_value = "0.01", value_parser = level, allow_hyphen_values = true, help_heading = "Options of the results")]
-    level: f64,
+    /// Rows with a p-value below this are outliers [default: 0.01]
+    #[arg(long, value_parser = level, allow_hyphen_values = true, conflicts_with = "no_p_values", help_heading = "Options of the results")]
+    level: Option<f64>,
 }
 
 impl Score {
@@ -48,7 +48,7 @@ impl Score {
         if p_values {
             judge = judge.with_p_values(&self.judge)?;
         }
-        let mut sums = Sums::new(p_values.then_some(self.level));
+        let mut sums = Sums::new(p_values.then_some(self.level.unwrap_or(0.01)));
         while let Some(judged) = judge.next(0)? {
             sums.add(&judged);
         }
@@ -71,6 +71,11 @@ struct Report {
 impl Report {
     fn bits_per_coordinate(&self) -> f64 {
         (self.sums.evaluation.mean() - self.uniform) / (self.rows.dim as f64 * LN_2)
+    }
+
+    /// Of the mean ln density; one row does not tell.
+    fn standard_error(&self) -> Option<f64> {
+        (self.rows.rows > 1).then(|| self.sums.evaluation.standard_error())
     }
 
     /// Among how many components a row is shared.
@@ -97,7 +102,7 @@ impl Report {
             "total_weight": json_number(rows.weight),
             "rescaled_rows": rows.rescaled,
             "mean_ln_density": json_number(evaluation.mean()),
-            "standard_error": json_number(evaluation.standard_error()),
+            "standard_error": self.standard_error().map(json_number),
             "uniform_ln_density": json_number(*uniform),
             "bits_per_coordinate": json_number(self.bits_per_coordinate()),
             "effective_components": json_number(self.effective_components()),
@@ -108,8 +113,9 @@ impl Report {
 
     fn to_text(&self) -> String {
         let evaluation = &self.sums.evaluation;
+        let error = self.standard_error().map_or(String::new(), |error| format!(" +- {}", readable(error)));
         let mut lines = vec![
-            ("mean ln density", format!("{} +- {}", readable(evaluation.mean()), readable(evaluation.standard_error()))),
+            ("mean ln density", format!("{}{error}", readable(evaluation.mean()))),
             ("over uniform", format!("{} bits a coordinate", readable(self.bits_per_coordinate()))),
             ("components a row", readable(self.effective_components())),
         ];

@@ -128,7 +128,7 @@ impl Select {
         if self.holdout == 0.0 && self.criterion == Criterion::HeldOut {
             bail!("`--criterion held-out` needs rows that are held out, found: `--holdout 0`");
         }
-        let mut source = self.rows.open_whole()?;
+        let mut source = self.rows.without_ids().open_whole("vmf select")?;
         let block = source.read_whole()?;
         let weighted = block.weights().is_some();
         let candidates = self.candidates(&block).with_context(|| self.rows.name())?;
@@ -155,8 +155,8 @@ impl Select {
         let watch = |candidate: &Candidate| {
             done += 1;
             let policy = candidate.policy;
-            progress
-                .show(format_args!("{done} of {lines} mixtures, the last with {} components, {policy}", candidate.components));
+            let last = format!("the last with {} components, {policy}: ", candidate.components);
+            progress.count(&last, done, Some(lines as u64), "mixtures");
         };
         let default = Stop::default();
         let tolerance = self.tolerance.or(default.tolerance);

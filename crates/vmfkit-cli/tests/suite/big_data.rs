@@ -85,6 +85,74 @@ fn a_checkpoint_is_not_overwritten_by_accident() {
     new.success();
 }
 
+/// Blocks decide the last digits, and memory decides on blocks: threads must not decide on what is left for them.
+#[test]
+fn with_a_limit_of_memory_too_threads_change_no_bit() {
+    let workspace = Workspace::new();
+    workspace.run("sample --dim 200 --concentration 100 -n 20000 -o x.npy").success();
+    let fit = |threads: &str| {
+        let fit = "fit x.npy -k 60 --max-passes 3 --memory 100MB -o m.safetensors";
+        workspace.run(&format!("--threads {threads} {fit}")).success();
+        let sums = "accumulate m.safetensors x.npy --memory 100MB -o s.stats";
+        workspace.run(&format!("--threads {threads} {sums}")).success();
+        (workspace.read("m.safetensors"), workspace.read("s.stats"))
+    };
+    let one = fit("1");
+    assert!(fit("2") == one && fit("4") == one && fit("12") == one);
+}
+
+#[test]
+fn work_that_needs_all_rows_takes_a_pipe_and_no_limit_of_memory() {
+    let workspace = Workspace::new();
+    workspace.run("sample --dim 4 -k 9 -n 500 -o x.npy").success();
+    let rows = workspace.read("x.npy");
+    let test = workspace.run("fit x.npy --goodness-of-fit=9 --json").json()["goodness_of_fit"].clone();
+    assert_eq!(workspace.run_with_input("fit - --goodness-of-fit=9 --json", &rows).json()["goodness_of_fit"], test);
+    for (command, work) in [("fit x.npy --goodness-of-fit=9", "--goodness-of-fit"), ("select x.npy -k 1:2", "vmf select")] {
+        let words = format!("`{work}` takes all rows into memory, however many they are, found: `--memory 1 GB`\nhint: ");
+        workspace.run(&format!("{command} --memory 1GB")).refused(&[&words]);
+    }
+}
+
+/// Whoever has the options of `vmf assign` at hand may fit with them.
+#[test]
+fn ids_change_no_fit() {
+    let workspace = Workspace::new();
+    workspace.run("sample --dim 4 -k 9 -n 500 -o x.csv").success();
+    let text = String::from_utf8(workspace.read("x.csv")).unwrap();
+    let named =
+        |(row, line): (usize, &str)| format!("{},{line}\n", if row == 0 { "name".to_owned() } else { format!("row {row}") });
+    workspace.write("named.csv", text.lines().enumerate().map(named).collect::<String>());
+    workspace.run("convert named.csv --id-column name named.parquet").success();
+    workspace.run("fit x.csv -k 2 -o m.safetensors").success();
+    let expected = workspace.read("m.safetensors");
+    for data in [
+        "named.csv --id-column name",
+        "named.csv --id-column name --columns x0,x1,x2,x3",
+        "named.parquet --id-column id",
+        "named.parquet --id-column id --columns embedding",
+    ] {
+        workspace.run(&format!("fit {data} -k 2 -o named.safetensors")).success();
+        assert!(workspace.read("named.safetensors") == expected, "{data}");
+    }
+}
+
+/// What the page on big data says to type, typed, with fewer rows of fewer numbers.
+#[test]
+#[cfg(unix)]
+fn the_commands_of_the_page_on_big_data_run() {
+    let page = include_str!("../../../../docs/big-data.md");
+    let script = crate::commands_of(page);
+    assert!(script.contains("-n 1000000") && script.contains("--dim 768") && script.contains("vmf compare"), "{script}");
+    let script = script.replace("1000000", "4000").replace("768", "24").replace("200", "5");
+    let workspace = Workspace::new();
+    let said = workspace.shell(&script);
+    for words in ["4000 rows of dimension 24", "5 components by em", "outliers  ", "adjusted Rand index"] {
+        assert!(said.contains(words), "`{words}` is missing in: {said}");
+    }
+    assert!(["model.safetensors", "labels.parquet", "labels.npy"].iter().all(|name| workspace.path(name).exists()));
+}
+
 #[cfg(target_os = "linux")]
 mod linux {
     use super::*;
@@ -164,6 +232,23 @@ mod linux {
             let peak = peak_memory(&mut child);
             assert!(child.wait().unwrap().success(), "{options}");
             assert!(peak > 1_000_000 && peak <= memory, "{options}: {peak} bytes");
+        }
+    }
+
+    /// Ids that nobody asks a fit for are not read: here they would take more than all else.
+    #[test]
+    fn ids_take_no_memory_in_a_fit() {
+        let workspace = Workspace::new();
+        let line = |row: u32| format!("{row:0200},1,0,0,0\n");
+        workspace.write("x.csv", "id,a,b,c,d\n".to_owned() + &(0..300_000).map(line).collect::<String>());
+        workspace.run("convert x.csv x.parquet --id-column id").success();
+        for data in ["x.parquet", "x.csv --columns a,b,c,d"] {
+            let mut command = workspace.command();
+            command.args("fit -k 2 --max-passes 2 --id-column id --memory 60MB".split(' ')).args(data.split(' '));
+            let mut child = command.stdout(Stdio::null()).spawn().unwrap();
+            let peak = peak_memory(&mut child);
+            assert!(child.wait().unwrap().success(), "{data}");
+            assert!(peak > 1_000_000 && peak <= 60_000_000, "{data}: {peak} bytes");
         }
     }
 

@@ -62,8 +62,8 @@ fn rows_off_the_sphere_are_passed_as_they_are() {
     let workspace = Workspace::new();
     workspace.write("raw.csv", "x,y\n3,4\n0,0\nNaN,-inf\n1e300,-0.0\n");
     for format in ["parquet", "arrow", "csv", "tsv", "npy", "safetensors"] {
-        workspace.run(&format!("convert raw.csv -o raw.{format}")).success();
-        workspace.run(&format!("convert raw.{format} -o back.npy")).success();
+        workspace.run(&format!("convert raw.csv -o written.{format}")).success();
+        workspace.run(&format!("convert written.{format} -o back.npy")).success();
         let found = numbers(&workspace.read("back.npy"));
         let expected = [3.0, 4.0, 0.0, 0.0, f64::NAN, f64::NEG_INFINITY, 1e300, -0.0];
         assert_eq!(found.iter().map(|x| x.to_bits()).collect::<Vec<_>>(), expected.map(f64::to_bits), "{format}");

@@ -10,6 +10,8 @@ mod demo;
 mod directional;
 mod inspect;
 mod mixture;
+mod options;
+mod overwriting;
 mod plumbing;
 mod readme;
 mod sample_and_fit;
@@ -105,6 +107,29 @@ impl Workspace {
         let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("text");
         Run { code: output.status.code(), stdout: text(output.stdout), stderr: text(output.stderr) }
     }
+}
+
+impl Workspace {
+    /// The standard output of a script that must succeed, with the command in its path.
+    #[cfg(unix)]
+    fn shell(&self, script: &str) -> String {
+        let folder = Path::new(env!("CARGO_BIN_EXE_vmf")).parent().unwrap();
+        let path = format!("{}:{}", folder.display(), std::env::var("PATH").unwrap_or_default());
+        let output = Command::new("sh").arg("-c").arg(script).env("PATH", path).current_dir(self.path("")).output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    }
+}
+
+/// What a page says to type, as one script that ends with the first failure.
+#[cfg(unix)]
+fn commands_of(page: &str) -> String {
+    let mut lines = page.lines();
+    let mut script = "set -e\n".to_owned();
+    while lines.by_ref().any(|line| line == "```sh") {
+        lines.by_ref().take_while(|line| *line != "```").for_each(|line| script += &format!("{line}\n"));
+    }
+    script
 }
 
 /// A `.npy` file of version 1.0 with this dictionary and data.

@@ -1,9 +1,7 @@
 //! `vmf accumulate`, `merge` and `maximise`: fits by parts end with the file of `vmf fit`, and what does not belong together is refused.
 
 use crate::mixture::three_groups;
-use crate::{Workspace, number};
-use std::path::Path;
-use std::process::Command;
+use crate::{Workspace, commands_of, number};
 
 const PAGE: &str = include_str!("../../../../docs/clusters.md");
 
@@ -202,7 +200,7 @@ fn parts_that_do_not_belong_together_are_refused() {
         ("maximise state.ckpt -o new.ckpt --model m.safetensors".into(), "<STATISTICS>"),
         (format!("maximise state.ckpt {all} -o -"), "standard output is for the report, so `-o` needs a file, found: `-`"),
         (format!("maximise state.ckpt {all} -o new --model ./new"), "`-o` and `--model` need a file each"),
-        ("maximise state.ckpt --model state.ckpt".into(), "the model needs a file other than that of the state"),
+        ("maximise state.ckpt --model state.ckpt".into(), "`--model` needs a file other than those that are read"),
     ] {
         workspace.run(&command).refused(&[words]);
         assert_eq!((workspace.names(), workspace.read("state.ckpt")), before, "{command}");
@@ -238,17 +236,9 @@ fn statistics_under_a_model_tell_its_likelihood() {
 #[test]
 #[cfg(unix)]
 fn the_commands_of_the_page_on_clusters_run() {
-    let mut lines = PAGE.lines();
-    let mut script = "set -e\n".to_owned();
-    while lines.by_ref().any(|line| line == "```sh") {
-        lines.by_ref().take_while(|line| *line != "```").for_each(|line| script += &format!("{line}\n"));
-    }
+    let script = commands_of(PAGE);
     assert!(script.contains("vmf accumulate") && script.contains("cmp chance.safetensors"), "{script}");
     let workspace = Workspace::new();
-    let folder = Path::new(env!("CARGO_BIN_EXE_vmf")).parent().unwrap();
-    let path = format!("{}:{}", folder.display(), std::env::var("PATH").unwrap_or_default());
-    let output = Command::new("sh").arg("-c").arg(&script).env("PATH", path).current_dir(workspace.path("")).output().unwrap();
-    let (stdout, stderr) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    assert!(output.status.success(), "{stderr}");
+    let stdout = workspace.shell(&script);
     assert!(stdout.contains("\nrunning pass 1 rows 2000 objective ") && stdout.contains("\nconverged pass "), "{stdout}");
 }

@@ -38,7 +38,7 @@ fn the_same_draws_reach_every_format() {
     assert_eq!(npy, csv);
     let printed = workspace.run("sample --dim 3 -k 7 -n 50 --dtype f64 -o -").success();
     assert_eq!(printed.as_bytes(), workspace.read("x.csv"));
-    assert_eq!(printed.lines().next(), Some("x1,x2,x3"));
+    assert_eq!(printed.lines().next(), Some("x0,x1,x2"));
 }
 
 #[test]

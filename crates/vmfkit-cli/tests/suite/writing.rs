@@ -149,4 +149,88 @@ mod linux {
             (["c", "m.safetensors", "x.npy"].map(str::to_owned).to_vec(), b"before".to_vec())
         );
     }
+
+    /// What `nohup` does for HUP, and a shell for INT of what runs in its background.
+    #[test]
+    fn a_signal_that_was_ignored_from_the_start_stays_ignored() {
+        for signal in ["HUP", "INT"] {
+            let workspace = Workspace::new();
+            let script = format!("trap '' {signal}; exec \"$0\" sample --dim 500 -k 1 -n 60000 -o x.npy");
+            let mut command = Command::new("sh");
+            let mut child =
+                command.args(["-c", &script, env!("CARGO_BIN_EXE_vmf")]).current_dir(workspace.path(".")).spawn().unwrap();
+            wait_for_names(&workspace, 1);
+            for _ in 0..3 {
+                Command::new("kill").args([&format!("-{signal}"), &child.id().to_string()]).status().unwrap();
+            }
+            assert_eq!(child.wait().unwrap().code(), Some(0), "{signal}");
+            assert_eq!(workspace.names(), ["x.npy"]);
+        }
+    }
+
+    #[test]
+    fn a_terminal_that_closes_interrupts() {
+        let workspace = Workspace::new();
+        let mut command = workspace.command();
+        let mut child = command.args("sample --dim 1000 -k 1 -n 10000000 -o x.npy".split(' ')).spawn().unwrap();
+        wait_for_names(&workspace, 1);
+        Command::new("kill").args(["-HUP", &child.id().to_string()]).status().unwrap();
+        assert_eq!(child.wait().unwrap().code(), Some(130));
+        assert_eq!(workspace.names(), Vec::<String>::new());
+    }
+
+    #[test]
+    fn a_mere_start_replaces_no_model() {
+        let workspace = Workspace::new();
+        workspace.run("sample --dim 100 -k 1 -n 70000 -o x.npy").success();
+        workspace.write("m.safetensors", "before");
+        let mut command = workspace.command();
+        // A second or so passes before the first rows are done.
+        command.args("fit x.npy -k 4000 --start random -o m.safetensors --checkpoint c --threads 1".split(' '));
+        let child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+        wait_for_file(&workspace, "c");
+        interrupt(&child);
+        let output = child.wait_with_output().unwrap();
+        let message = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(130), "{message}");
+        assert!(message.contains("m.safetensors: stays what it was, since no pass was finished"), "{message}");
+        assert_eq!(workspace.read("m.safetensors"), b"before");
+    }
+
+    /// The model is there by then; what the last pass would have told is left out.
+    #[test]
+    fn the_last_look_at_the_rows_can_be_interrupted() {
+        let workspace = Workspace::new();
+        workspace.run("sample --dim 100 -k 1 -n 100000 -o x.npy").success();
+        let mut command = workspace.command();
+        command.args("fit x.npy -k 2000 --start random --block 1000 --max-passes 1 --json --threads 1".split(' '));
+        command.args("-o m.safetensors --labels l.npy".split(' '));
+        let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        wait_for_file(&workspace, "m.safetensors");
+        interrupt(&child);
+        let output = child.wait_with_output().unwrap();
+        assert_eq!(output.status.code(), Some(130), "{}", String::from_utf8_lossy(&output.stderr));
+        let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!((&report["passes"], &report["ln_likelihood"]), (&1.into(), &serde_json::Value::Null));
+        assert_eq!(workspace.names(), ["m.safetensors", "x.npy"]);
+    }
+
+    /// Rows that come slowly, to a command that believes to be at a terminal.
+    #[test]
+    fn whoever_waits_at_a_terminal_sees_rows_the_rate_and_the_time_left() {
+        let workspace = Workspace::new();
+        if Command::new("script").arg("--version").output().is_err() {
+            eprintln!("not checked, since script is not installed");
+            return;
+        }
+        workspace.run("sample --dim 100 -k 1 -n 200000 -o x.npy").success();
+        let slowly = "rm -f rows; mkfifo rows; (head -c 40000000 x.npy; sleep 3; tail -c +40000001 x.npy) > rows &";
+        for (command, visible) in [("fit rows", true), ("convert rows -o y.npy", true), ("fit rows -q", false)] {
+            let script = format!("{slowly} script -qec 'vmf {command}' /dev/null < /dev/null");
+            let shown = workspace.shell(&script);
+            let line = shown.split('\r').find(|line| line.contains(" of 200000 rows, "));
+            assert_eq!(line.is_some(), visible, "{command}: {shown}");
+            assert!(line.is_none_or(|line| line.contains(" rows/s, ") && line.contains(" left")), "{command}: {line:?}");
+        }
+    }
 }

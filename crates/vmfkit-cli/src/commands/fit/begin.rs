@@ -17,7 +17,7 @@ impl Fit {
         let mut source = self.open_rows(components)?;
         let fitter = self.fitter(&method, source.dim())?;
         interrupt::be_patient();
-        let mut watch = Watch::new(!self.mixture.quiet, 1, self.stop(&method).passes, source.len());
+        let mut watch = Watch::new(!self.quiet, 1, self.stop(&method).passes, source.len());
         let begun = fitter.progress(|progress| watch.rows(progress)).begin(&mut source).map_err(|error| source.explain(error))?;
         drop(watch);
         source.note_rescaled();

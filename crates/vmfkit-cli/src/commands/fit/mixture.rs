@@ -1,12 +1,13 @@
 //! A mixture: fitted, watched, written and described.
 
 use super::Fit;
-use super::options::pair;
+use super::options::{StartArgument, pair};
+use crate::files::Files;
 use crate::format::{json_number, readable};
 use crate::interrupt::{self, Interrupted};
-use crate::output::{self, Output};
+use crate::output;
 use crate::progress::Progress;
-use crate::rows::{RowSource, Seen};
+use crate::rows::{Beside, RowSource, Seen};
 use crate::{components, labels, state};
 use anyhow::{Result, bail};
 use serde_json::{Value, json};
@@ -59,14 +60,11 @@ pub struct Wishes {
     /// Go on with the fit of the checkpoint, if that is there; it ends as if it had never been interrupted
     #[arg(long, requires = "checkpoint")]
     resume: bool,
-    /// Show no progress
-    #[arg(long, short, requires = "components")]
-    pub quiet: bool,
 }
 
 impl Fit {
     pub(super) fn fit_mixture(&self, method: &str, components: u32) -> Result<()> {
-        let Wishes { output, labels, checkpoint, quiet, .. } = &self.mixture;
+        let Wishes { output, labels, checkpoint, .. } = &self.mixture;
         self.check_outputs()?;
         let method = self.method_with_settings(method);
         let mut source = self.open(&method, components)?;
@@ -78,7 +76,7 @@ impl Fit {
         let used = fitter.maximisation_used();
         interrupt::be_patient();
         let most_passes = self.stop(&method).passes;
-        let watch = Mutex::new(Watch::new(!quiet, self.mixture.restarts.unwrap_or(1), most_passes, source.len()));
+        let watch = Mutex::new(Watch::new(!self.quiet, self.mixture.restarts.unwrap_or(1), most_passes, source.len()));
         let lock = || watch.lock().expect("no callback panics");
         let fit = fitter
             .watch(|_, pass, _| lock().pass(pass))
@@ -94,11 +92,16 @@ impl Fit {
 
         let description = Description::of(&fit);
         if let Some(path) = output {
-            output::write_file(path, model_file::to_bytes(&fit.mixture, &description))?;
+            if interrupt::asked() && fit.trace.is_empty() && path.exists() {
+                output::note(format_args!("{}: stays what it was, since no pass was finished", path.display()));
+            } else {
+                output::write_file(path, model_file::to_bytes(&fit.mixture, &description))?;
+            }
         }
+        drop(watch);
         // Whoever interrupts wants no more passes than they have asked for, and a pipe that was read once gives none.
         let evaluation = match labels.is_some() || source.can_rewind() && !interrupt::asked() {
-            true => Some(self.evaluate(&fit.mixture, &mut source)?),
+            true => self.evaluate(&fit.mixture, &mut source)?,
             false => None,
         };
         source.note_rescaled();
@@ -106,26 +109,19 @@ impl Fit {
             if evaluation.is_some() { source.seen() } else { Seen { rows: fit.rows, weight: fit.weight, ..source.seen() } };
         let free_parameters = used.free_parameters(&fit.mixture);
         let report = Report { rows, components, fit, description, evaluation, free_parameters };
-        drop(watch);
         output::print(if self.json { report.to_json() } else { report.to_text() })?;
         if interrupt::asked() { Err(Interrupted.into()) } else { Ok(()) }
     }
 
-    /// Refuses, before the work, what could not be written after it.
+    /// Refuses, before the work, what could not be written after it, or only over what is read.
     pub(super) fn check_outputs(&self) -> Result<()> {
         let Wishes { output, labels, checkpoint, .. } = &self.mixture;
-        let files = [("-o", output), ("--labels", labels), ("--checkpoint", checkpoint)];
-        let files: Vec<_> = files.into_iter().filter_map(|(option, path)| Some((option, path.as_deref()?))).collect();
-        for (place, (option, path)) in files.iter().enumerate() {
-            if *path == Path::new("-") {
-                bail!("standard output is for the report, so `{option}` needs a file, found: `-`");
-            }
-            if let Some((other, _)) = files[..place].iter().find(|(_, other)| output::is_same_file(path, other)) {
-                bail!("`{other}` and `{option}` need a file each, found for both: `{}`", path.display());
-            }
-            Output::create(path)?;
-        }
-        Ok(())
+        let start = self.steps.start.as_ref().and_then(StartArgument::file);
+        let files = Files::new().reads(self.rows.files()).reads(start);
+        let files = files.writes("-o", output.as_ref()).writes("--labels", labels.as_ref());
+        let files = files.writes("--checkpoint", checkpoint.as_ref()).leave_standard_output()?;
+        files.check()?;
+        files.check_writable()
     }
 
     /// The rows, held in memory if there is room and need.
@@ -142,10 +138,10 @@ impl Fit {
         let beside = |dim: u64| {
             let rows = self.steps.sample.map_or_else(|| (64 * u64::from(components)).max(8192), |rows| rows as u64);
             // Statistics of each thread and of the pass, mixtures, what a rule remembers; and the sample, twice while it is gathered.
-            let models = 8 * u64::from(components) * dim * (2 * rayon::current_num_threads() as u64 + 8);
-            models + 2 * rows * dim * 4
+            let model = 8 * u64::from(components) * dim;
+            Beside { once: 8 * model + 2 * rows * dim * 4, each_thread: 2 * model }
         };
-        self.rows.open_in_blocks(self.mixture.block, beside)
+        self.rows.without_ids().open_in_blocks(self.mixture.block, beside)
     }
 
     /// The same fit, which remembers itself in a file, and goes on from there if that is asked for.
@@ -185,11 +181,15 @@ impl Fit {
         Ok(())
     }
 
-    /// One more pass, for what the report says; and the labels, if they are wanted.
-    fn evaluate(&self, mixture: &Mixture, source: &mut RowSource) -> Result<Evaluation> {
+    /// One more pass, for what the report says; and the labels, if they are wanted. Nothing of both if it is interrupted.
+    fn evaluate(&self, mixture: &Mixture, source: &mut RowSource) -> Result<Option<Evaluation>> {
         let mut found = Vec::new();
-        let mut evaluate = |source: &mut RowSource| -> vmfkit::Result<Evaluation> {
+        // An interrupt that came before this pass was one of the fit, and the labels are wanted all the same.
+        let asked_before = interrupt::asked();
+        let mut progress = Progress::new(!self.quiet);
+        let mut evaluate = |source: &mut RowSource| -> vmfkit::Result<Option<Evaluation>> {
             source.rewind()?;
+            let (all, mut done) = (source.len(), 0);
             let mut evaluation = Evaluation::default();
             while let Some(block) = source.read_block()? {
                 evaluation.merge(&mixture.evaluate(&block)?);
@@ -198,12 +198,20 @@ impl Fit {
                     found.resize(first + block.len(), 0);
                     mixture.assign(&block, &mut found[first..])?;
                 }
+                done += block.len() as u64;
+                progress.rows("evaluating: ", done, all);
+                if interrupt::asked() && !asked_before {
+                    return Ok(None);
+                }
             }
-            Ok(evaluation)
+            Ok(Some(evaluation))
         };
         let evaluation = evaluate(source).map_err(|error| source.explain(error))?;
-        if let Some(path) = &self.mixture.labels {
-            labels::write(path, &found)?;
+        drop(progress);
+        match (&self.mixture.labels, &evaluation) {
+            (Some(path), Some(_)) => labels::write(path, &found)?,
+            (Some(path), None) => output::note(format_args!("{}: not written, since not all rows were seen", path.display())),
+            (None, _) => {}
         }
         Ok(evaluation)
     }
@@ -252,7 +260,7 @@ impl Watch {
             let passes_left =
                 (self.passes_at_most - at.pass.min(self.passes_at_most)) + self.passes_at_most * (self.restarts - 1 - at.restart);
             let rows_left = rows.saturating_sub(at.rows) + rows * passes_left as u64;
-            format!(", at most {} left", self.progress.time_left(self.rows_in_all as usize, rows_left as usize))
+            format!(", at most {} left", self.progress.time_left(self.rows_in_all, rows_left))
         });
         self.progress.show(format_args!("{restart}{pass}{share}{objective}, {rate} rows/s{left}"));
         asked()

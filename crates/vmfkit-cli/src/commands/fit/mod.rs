@@ -25,7 +25,7 @@ Examples:
   vmf fit x.npy -k 100 --method online --policy shared --restarts 5 --seed 1
   vmf fit x.npy -k 10 --background --start labels:truth.npy
   vmf fit x.npy -k 10 --checkpoint state.ckpt --start-only     for `vmf accumulate` and `vmf maximise`
-  vmf fit more.npy -k 10 --start model:model.safetensors -o model.safetensors
+  vmf fit more.npy -k 10 --start model:model.safetensors -o next.safetensors
 
 Concentrations of a mixture (--policy):
   free         each component has its own: the maximum of the likelihood
@@ -60,6 +60,9 @@ pub struct Fit {
     /// Print one JSON object
     #[arg(long)]
     json: bool,
+    /// Show no progress
+    #[arg(long, short)]
+    quiet: bool,
     #[command(flatten)]
     one: one::Wishes,
     #[command(flatten)]

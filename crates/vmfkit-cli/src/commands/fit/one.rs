@@ -1,9 +1,12 @@
 //! One density, with everything that is known about its parameters.
 
 use super::Fit;
-use super::options::CLOSED;
+use super::mixture::Watch;
+use super::options::{CLOSED, StartArgument};
+use crate::files::Files;
 use crate::format::{json_number, readable};
 use crate::output;
+use crate::progress::Progress;
 use crate::rows::{RowSource, Seen};
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
@@ -33,15 +36,18 @@ pub struct Wishes {
 
 impl Fit {
     pub(super) fn fit_one(&self, method: &str) -> Result<()> {
+        let start = self.steps.start.as_ref().and_then(StartArgument::file);
+        Files::new().reads(self.rows.files()).reads(start).check()?;
         // The test needs all rows in order of their distance, all else only their sum.
+        let rows = self.rows.without_ids();
         let mut source = match self.one.goodness_of_fit {
-            Some(_) => self.rows.open_whole()?,
-            None => self.rows.open(|_| 0)?,
+            Some(_) => rows.open_whole("--goodness-of-fit")?,
+            None => rows.open(|_| 0)?,
         };
         if method != CLOSED || self.one.goodness_of_fit.is_some() {
             source.hold()?;
         }
-        let stats = sum(&mut source).map_err(|error| source.explain(error))?;
+        let stats = self.sum(&mut source).map_err(|error| source.explain(error))?;
         let report = self.report(method, &stats, &mut source).with_context(|| self.rows.name())?;
         source.note_rescaled();
         output::print(if self.json { report.to_json() } else { report.to_text() })
@@ -54,7 +60,9 @@ impl Fit {
         let estimator = self.options.estimator.unwrap_or_default();
         let (method, density) = if method != CLOSED {
             let method = self.method_with_settings(method);
-            let fit = self.fitter(&method, rows.dim)?.fit_source(source)?;
+            let mut watch = Watch::new(!self.quiet, 1, self.stop(&method).passes, source.len());
+            let fitter = self.fitter(&method, rows.dim)?.progress(|progress| watch.rows(progress));
+            let fit = fitter.fit_source(source)?;
             (method.name(), fit.mixture.components()[0].clone())
         } else if self.one.corrected {
             let direction = exact.mean_direction().to_vec();
@@ -65,6 +73,8 @@ impl Fit {
         let goodness_of_fit = match self.one.goodness_of_fit {
             Some(replicates) => {
                 source.rewind()?;
+                let mut progress = Progress::new(!self.quiet);
+                progress.announce(format_args!("testing the fit against {replicates} samples of it"));
                 Some(goodness_of_fit(&source.read_whole()?, &density, replicates, self.options.seed)?)
             }
             None => None,
@@ -83,15 +93,19 @@ impl Fit {
             inference,
         })
     }
-}
 
-/// The statistics of all rows.
-fn sum(source: &mut RowSource) -> vmfkit::Result<SufficientStats> {
-    let mut sum = SufficientStats::zero(1, source.dim());
-    while let Some(block) = source.read_block()? {
-        sum.merge(&SufficientStats::of_block(&block))?;
+    /// The statistics of all rows.
+    fn sum(&self, source: &mut RowSource) -> vmfkit::Result<SufficientStats> {
+        let mut progress = Progress::new(!self.quiet);
+        let (all, mut done) = (source.len(), 0);
+        let mut sum = SufficientStats::zero(1, source.dim());
+        while let Some(block) = source.read_block()? {
+            sum.merge(&SufficientStats::of_block(&block))?;
+            done += block.len() as u64;
+            progress.rows("", done, all);
+        }
+        Ok(sum)
     }
-    Ok(sum)
 }
 
 /// A density and how well it explains the rows.

@@ -98,6 +98,14 @@ impl StartArgument {
         matches!(self, Self::Chosen(_))
     }
 
+    /// The file that it is read from.
+    pub fn file(&self) -> Option<&PathBuf> {
+        match self {
+            Self::Chosen(_) => None,
+            Self::Labels(path) | Self::Directions(path) | Self::Model(path) => Some(path),
+        }
+    }
+
     /// An error of a fit that began here, which names the file of labels or the rows.
     pub fn explain(&self, error: Error, source: &RowSource) -> anyhow::Error {
         match (self, error) {

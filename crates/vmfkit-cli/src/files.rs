@@ -1,0 +1,86 @@
+//! The files that a command reads and writes: looked at before any work, so that no result is written over what it is made of.
+
+use crate::output::{self, Output};
+use anyhow::{Result, bail};
+use std::fs;
+use std::path::{Path, PathBuf};
+use vmfkit_data::Format;
+
+/// Standard input or standard output.
+pub fn is_standard(path: &Path) -> bool {
+    path == Path::new("-")
+}
+
+/// What is read, and what is written with which option.
+#[derive(Debug, Default)]
+pub struct Files<'a> {
+    read: Vec<PathBuf>,
+    written: Vec<(&'a str, &'a Path)>,
+}
+
+impl<'a> Files<'a> {
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    pub fn reads<P: Into<PathBuf>>(mut self, paths: impl IntoIterator<Item = P>) -> Self {
+        self.read.extend(paths.into_iter().map(Into::into));
+        self
+    }
+
+    pub fn writes(mut self, option: &'a str, path: Option<&'a PathBuf>) -> Self {
+        self.written.extend(path.map(|path| (option, path.as_path())));
+        self
+    }
+
+    /// Refuses files that are in each other's way.
+    pub fn check(&self) -> Result<()> {
+        if self.read.iter().filter(|path| is_standard(path)).count() > 1 {
+            bail!("only one of the inputs can be standard input, found twice: `-`");
+        }
+        for (place, (option, path)) in self.written.iter().enumerate() {
+            if let Some((other, _)) = self.written[..place].iter().find(|(_, other)| output::is_same_file(path, other)) {
+                bail!("`{other}` and `{option}` need a file each, found for both: `{}`", path.display());
+            }
+            if !is_standard(path) && self.read.iter().any(|read| !is_standard(read) && output::is_same_file(path, read)) {
+                bail!(
+                    "`{option}` needs a file other than those that are read, found: `{}`\nhint: write to another file, then rename it",
+                    path.display()
+                );
+            }
+        }
+        Ok(())
+    }
+
+    /// Refuses standard output, for commands that print a report there.
+    pub fn leave_standard_output(self) -> Result<Self> {
+        match self.written.iter().find(|(_, path)| is_standard(path)) {
+            Some((option, _)) => bail!("standard output is for the report, so `{option}` needs a file, found: `-`"),
+            None => Ok(self),
+        }
+    }
+
+    /// Refuses, before the work, what could not be written after it.
+    pub fn check_writable(&self) -> Result<()> {
+        for (_, path) in &self.written {
+            // A pipe that is opened and closed has ended for whoever reads it.
+            if fs::metadata(path).map_or(true, |metadata| metadata.is_file()) {
+                Output::create(path)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The files of this machine that a place of rows stands for. What is wrong with it is said when it is opened.
+pub fn of_location(location: &str) -> Vec<PathBuf> {
+    let path = Path::new(location);
+    match fs::metadata(path) {
+        Ok(metadata) if metadata.is_dir() => {
+            let entries = fs::read_dir(path).into_iter().flatten().flatten();
+            entries.map(|entry| entry.path()).filter(|path| path.is_file() && Format::of_name(path).is_some()).collect()
+        }
+        Err(_) if location.contains(['*', '?', '[']) => glob::glob(location).into_iter().flatten().flatten().collect(),
+        _ => vec![path.to_owned()],
+    }
+}

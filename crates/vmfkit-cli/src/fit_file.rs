@@ -1,0 +1,73 @@
+//! The bytes of models, states and statistics, which are safetensors. Their headers are looked at first, so that a file of another kind
+//! is refused before it fills the memory.
+
+use crate::files::is_standard;
+use crate::input;
+use anyhow::{Context, Result, bail};
+use serde_json::Value;
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::Path;
+use vmfkit_data::excerpt;
+
+/// What is read without a look: whoever takes the bytes says what is wrong with them.
+const SMALL: u64 = 1 << 20;
+/// Bytes before the header: its length.
+const LENGTH: u64 = 8;
+/// The longest header that readers of safetensors accept.
+const LONGEST_HEADER: u64 = 100_000_000;
+
+/// The bytes of a file, or of standard input for `-`, and how messages call it.
+pub fn read(path: &Path) -> Result<(Vec<u8>, String)> {
+    let name = input::display(path);
+    let read = || {
+        if is_standard(path) {
+            return read_all(io::stdin().lock(), None);
+        }
+        let file = File::open(path).context("cannot be read")?;
+        let metadata = file.metadata().context("cannot be read")?;
+        read_all(file, metadata.is_file().then_some(metadata.len()))
+    };
+    Ok((read().with_context(|| name.clone())?, name))
+}
+
+/// All bytes, if the header of a long file speaks of as many.
+fn read_all(mut reader: impl Read, length: Option<u64>) -> Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    take(&mut reader, SMALL, &mut bytes)?;
+    if (bytes.len() as u64) < SMALL {
+        return Ok(bytes);
+    }
+    let header = bytes.first_chunk().map_or(0, |length| u64::from_le_bytes(*length));
+    if header > LONGEST_HEADER {
+        return Err(not_ours(&bytes));
+    }
+    take(&mut reader, (LENGTH + header).saturating_sub(SMALL), &mut bytes)?;
+    let data = bytes.get(LENGTH as usize..(LENGTH + header) as usize).and_then(data_length);
+    let Some(end) = data.and_then(|data| data.checked_add(LENGTH + header)) else { return Err(not_ours(&bytes)) };
+    let expected = end - LENGTH - header;
+    if let Some(length) = length.filter(|length| *length != end) {
+        bail!("the header speaks of {expected} bytes of data, found: `{}`", length.saturating_sub(LENGTH + header));
+    }
+    // One byte more, if there is one, for a pipe that does not end where it should.
+    take(&mut reader, (end + 1).saturating_sub(bytes.len() as u64), &mut bytes)?;
+    Ok(bytes)
+}
+
+fn take(reader: &mut impl Read, most: u64, bytes: &mut Vec<u8>) -> Result<()> {
+    reader.take(most).read_to_end(bytes).context("cannot be read")?;
+    Ok(())
+}
+
+/// How many bytes of data a header speaks of; none if it is not the header of a file of ours.
+fn data_length(header: &[u8]) -> Option<u64> {
+    let header: Value = serde_json::from_slice(header).ok()?;
+    header["__metadata__"]["format"].as_str().filter(|format| format.starts_with("vmfkit."))?;
+    let end = |tensor: &Value| tensor["data_offsets"][1].as_u64();
+    Some(header.as_object()?.values().filter_map(end).max().unwrap_or(0))
+}
+
+fn not_ours(bytes: &[u8]) -> anyhow::Error {
+    let start = excerpt(&bytes[..bytes.len().min(32)]);
+    anyhow::anyhow!("a model, a state or statistics must be a file that `vmf` wrote, found one that begins with: `{start}`")
+}
