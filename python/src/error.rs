@@ -1,8 +1,11 @@
 //! The one place where an error of Rust becomes an exception of Python.
 
 use pyo3::PyErr;
+use pyo3::create_exception;
 use pyo3::exceptions::{PyFileNotFoundError, PyMemoryError, PyOSError, PyPermissionError, PyRuntimeError, PyValueError};
 use std::io::ErrorKind;
+
+create_exception!(_vmfkit, ZeroRowError, PyValueError, "A row of zeros, which has no direction.");
 
 /// What is wrong with values is a `ValueError`; what the system refuses is the `OSError` that Python itself would raise.
 pub fn raise(error: vmfkit::Error) -> PyErr {
@@ -12,6 +15,7 @@ pub fn raise(error: vmfkit::Error) -> PyErr {
             Some(kind) => of_system(kind, text),
             None => PyValueError::new_err(text),
         },
+        vmfkit::Error::ZeroRow { .. } => ZeroRowError::new_err(text),
         vmfkit::Error::CannotRewind | vmfkit::Error::FitEnded { .. } => PyRuntimeError::new_err(text),
         _ => PyValueError::new_err(text),
     }

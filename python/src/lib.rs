@@ -15,12 +15,14 @@ use pyo3::prelude::*;
 #[pymodule]
 fn _vmfkit(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+    module.add("ZeroRowError", module.py().get_type::<error::ZeroRowError>())?;
     module.add_class::<mixture::Mixture>()?;
     module.add_class::<fit::Fit>()?;
     module.add_class::<online::OnlineFit>()?;
     module.add_class::<projection::ProjectionLaw>()?;
     module.add_function(wrap_pyfunction!(fit::fit, module)?)?;
     module.add_function(wrap_pyfunction!(fit::fit_density, module)?)?;
+    module.add_function(wrap_pyfunction!(mixture::sample_density, module)?)?;
     module.add_function(wrap_pyfunction!(pool::set_threads, module)?)?;
     module.add_function(wrap_pyfunction!(pool::threads, module)?)?;
     special::add_to(module)

@@ -10,7 +10,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 use vmfkit::model_file::{self, Description};
 use vmfkit::outlier::OutlierTest;
-use vmfkit::{Block, VonMisesFisher};
+use vmfkit::{Block, Sampler, VonMisesFisher};
 
 /// Weights, mean directions and concentrations, and how they were found.
 #[pyclass(frozen, module = "vmfkit._vmfkit")]
@@ -19,8 +19,13 @@ pub struct Mixture {
     pub description: Description,
 }
 
+/// Components in a table for people.
+const ROWS_SHOWN: usize = 30;
+
 /// Work that takes less than starting it elsewhere would, in numbers multiplied.
 const SMALL: usize = 1 << 22;
+/// The same of draws, in numbers drawn.
+const SMALL_DRAW: usize = 1 << 12;
 
 impl Mixture {
     pub fn new(inner: vmfkit::Mixture, description: Description) -> Self {
@@ -279,7 +284,7 @@ impl Mixture {
     ) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyArray1<u32>>)> {
         let dim = self.inner.dim();
         let mut labels = vec![0; count];
-        let length = count.checked_mul(dim).ok_or_else(|| PyValueError::new_err(format!("too many rows, found: `{count}`")))?;
+        let length = length_of(count, dim)?;
         let rows = if single {
             let mut rows = vec![0f32; length];
             pool::run(py, threads, |_| self.inner.fill(seed, first, &mut rows, &mut labels))?.map_err(raise)?;
@@ -323,8 +328,68 @@ impl Mixture {
         Ok(found)
     }
 
+    /// A table of the components, heaviest first.
+    fn _repr_html_(&self) -> String {
+        let (weights, densities) = (self.inner.weights(), self.inner.components());
+        let mut order: Vec<usize> = (0..weights.len()).collect();
+        order.sort_by(|&a, &b| weights[b].total_cmp(&weights[a]));
+        let cells = |&component: &usize| {
+            let density = &densities[component];
+            let name = if self.inner.is_background(component) { "background".to_owned() } else { component.to_string() };
+            let angle = density.angle_holding(0.5).to_degrees();
+            format!(
+                "<tr><td>{name}</td><td>{:.4}</td><td>{:.5}</td><td>{angle:.2}</td></tr>",
+                weights[component],
+                density.concentration()
+            )
+        };
+        let shown: String = order.iter().take(ROWS_SHOWN).map(cells).collect();
+        let more = match order.len().saturating_sub(ROWS_SHOWN) {
+            0 => String::new(),
+            more => format!("<tr><td colspan=\"4\">and {more} more</td></tr>"),
+        };
+        format!(
+            "<table><caption>{} von Mises-Fisher densities, dimension {}</caption>\
+             <tr><th>component</th><th>weight</th><th>concentration</th><th>half its mass within, degrees</th></tr>{shown}{more}</table>",
+            densities.len(),
+            self.inner.dim()
+        )
+    }
+
+    fn __repr__(&self) -> String {
+        format!("Mixture(components={}, dim={})", self.inner.components().len(), self.inner.dim())
+    }
+
     fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<(Bound<'py, PyAny>, (Bound<'py, PyBytes>,))> {
         let load = slf.get_type().getattr("from_bytes")?;
         Ok((load, (slf.get().to_bytes(slf.py()),)))
     }
+}
+
+/// Draws of one density: the rows from `first` on of the endless table that belongs to the seed.
+#[pyfunction]
+#[pyo3(signature = (direction, concentration, count, seed=0, first=0, threads=None))]
+pub fn sample_density<'py>(
+    py: Python<'py>,
+    direction: PyReadonlyArray1<'py, f64>,
+    concentration: f64,
+    count: usize,
+    seed: u64,
+    first: u64,
+    threads: Option<usize>,
+) -> PyResult<Bound<'py, PyArray2<f64>>> {
+    let density = VonMisesFisher::new(direction.as_array().to_vec(), concentration).map_err(raise)?;
+    let length = length_of(count, density.dim())?;
+    let mut rows = vec![0f64; length];
+    let draw = |rows: &mut [f64]| Sampler::new(&density).fill(seed, first, rows);
+    if length <= SMALL_DRAW {
+        draw(&mut rows).map_err(raise)?;
+    } else {
+        pool::run(py, threads, |_| draw(&mut rows))?.map_err(raise)?;
+    }
+    table(py, rows, density.dim())
+}
+
+fn length_of(count: usize, dim: usize) -> PyResult<usize> {
+    count.checked_mul(dim).ok_or_else(|| PyValueError::new_err(format!("too many rows, found: `{count}`")))
 }

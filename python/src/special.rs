@@ -69,11 +69,11 @@ fn of_orders(
 #[pyfunction]
 fn divergences(
     dim: usize,
-    from: PyReadonlyArray1<f64>,
+    from_: PyReadonlyArray1<f64>,
     to: PyReadonlyArray1<f64>,
     mut out: PyReadwriteArray1<f64>,
 ) -> PyResult<()> {
-    let (from, to, out) = (from.as_slice()?, to.as_slice()?, out.as_slice_mut()?);
+    let (from, to, out) = (from_.as_slice()?, to.as_slice()?, out.as_slice_mut()?);
     lengths(from.len(), to.len())?;
     lengths(from.len(), out.len())?;
     out.iter_mut().zip(from.iter().zip(to)).for_each(|(out, (&from, &to))| *out = bessel::divergence(dim, from, to));

@@ -106,11 +106,9 @@ class VonMisesFisherFrozen:
         shape = _shape(size)
         count = int(np.prod(shape))
         kappas = np.atleast_1d(self.kappa).ravel()
-        draws = [
-            _vmfkit.Mixture(np.ones(1), self.mu[np.newaxis], kappas[i : i + 1]).sample(count, seed, first=i * count)[0]
-            for i in range(kappas.size)
-        ]
-        return np.concatenate(draws).reshape(*np.shape(self.kappa), *shape, self.dim)
+        draws = [_vmfkit.sample_density(self.mu, kappa, count, seed, first=i * count) for i, kappa in enumerate(kappas)]
+        rows = draws[0] if len(draws) == 1 else np.concatenate(draws)
+        return rows.reshape(*np.shape(self.kappa), *shape, self.dim)
 
     def cdf_projection(self, t: Any) -> Any:
         """P(mu.x <= t)."""

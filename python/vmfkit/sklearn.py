@@ -32,45 +32,58 @@ def _free_memory() -> int:
 
 
 class _Directions:
-    """Rows of an argument as the extension module takes them; rows of zeros, which have no direction, are known and stand aside."""
+    """Rows of an argument as the extension module takes them. Rows of zeros have no direction: once they are found, they stand aside."""
 
     def __init__(self, rows: Any, normalize: bool) -> None:
         self.rows: Rows = as_rows(rows, normalize=normalize)
         self.normalize = normalize
         self.zeros: np.ndarray | None = None
-        if normalize and not self.rows.is_files:
+
+    def ask(self, call: Any, *arguments: Any, **options: Any) -> Any:
+        """What `call` says of the rows."""
+        try:
+            return call(self.rows.argument, *arguments, normalize=self.normalize, **options)
+        except _vmfkit.ZeroRowError:
+            if not self.normalize or self.rows.is_files or self.zeros is not None:
+                raise
             self._set_zeros_aside()
+            return call(self.rows.argument, *arguments, normalize=self.normalize, **options)
 
     def _set_zeros_aside(self) -> None:
+        """Puts any direction in their place; their weight is 0 in a fit, and what is said of them is not used."""
         argument = self.rows.argument
         if isinstance(argument, tuple):
+            from scipy.sparse import csr_matrix
+
             starts, columns, values, dim = argument
-            filled = np.diff(starts.astype(np.int64)) > 0
-            lengths = np.zeros(len(filled))
-            if values.size:
-                lengths[filled] = np.maximum.reduceat(np.abs(values), starts[:-1][filled].astype(np.int64))
-            zeros = lengths == 0
-            if zeros.any():
-                from scipy.sparse import csr_matrix, vstack
-
-                matrix = csr_matrix((values, columns.view(np.int32), starts.astype(np.int64)), shape=(len(zeros), dim))
-                first = csr_matrix(([1.0], ([0], [0])), shape=(1, dim), dtype=values.dtype)
-                parts = [first if zero else matrix[row] for row, zero in enumerate(zeros)]
-                self.rows = as_rows(vstack(parts, format="csr"))
+            starts, columns = starts.astype(np.int64), columns.view(np.int32)
+            self.zeros = np.array([not values[start:end].any() for start, end in zip(starts, starts[1:])], bool)
+            matrix = csr_matrix((values, columns, starts), shape=(len(self.zeros), dim))
+            rows = np.flatnonzero(self.zeros)
+            first = csr_matrix((np.ones(len(rows), values.dtype), (rows, np.zeros_like(rows))), shape=matrix.shape)
+            self.rows = as_rows(matrix + first)
         else:
-            zeros = ~argument.any(axis=1) if len(argument) else np.zeros(0, bool)
-            if zeros.any():
-                argument = argument.copy()
-                argument[zeros, 0] = 1
-                self.rows = self.rows._replace(argument=argument)
-        if zeros.any():
-            self.zeros = zeros
+            self.zeros = ~argument.any(axis=1)
+            argument = argument.copy()
+            argument[self.zeros, 0] = 1
+            self.rows = self.rows._replace(argument=argument)
 
-    def weights(self, weights: np.ndarray | None) -> np.ndarray | None:
-        """Weights of the rows, none of which is given to a row of zeros."""
+    def fit(self, call: Any, components: int, weights: np.ndarray | None, *arguments: Any, **options: Any) -> Any:
+        """The same for a fit, in which rows of zeros count nothing."""
+        try:
+            return call(self.rows.argument, components, weights, *arguments, normalize=self.normalize, **options)
+        except _vmfkit.ZeroRowError:
+            if not self.normalize or self.rows.is_files:
+                raise
+            self._set_zeros_aside()
+        weights = self.without_zeros(weights)
+        return call(self.rows.argument, components, weights, *arguments, normalize=self.normalize, **options)
+
+    def without_zeros(self, weights: np.ndarray | None) -> np.ndarray | None:
         if self.zeros is None:
             return weights
-        warnings.warn(f"rows of zeros have no direction and are left out of the fit, found: `{self.zeros.sum()}`", UserWarning, stacklevel=4)
+        message = f"rows of zeros have no direction and are left out of the fit, found: `{self.zeros.sum()}`"
+        warnings.warn(message, UserWarning, stacklevel=5)
         weights = np.ones(len(self.zeros)) if weights is None else weights.copy()
         weights[self.zeros] = 0
         return weights
@@ -88,15 +101,18 @@ class _SphericalEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
     # ------------------------------------------------------------------ rows
 
     def _validated(self, X: Any, reset: bool) -> _Directions:
-        if is_path(X):
-            directions = _Directions(X, self.normalize)
-        else:
+        if not (is_path(X) or not reset and self._is_plain(X)):
             options = {"accept_sparse": "csr", "dtype": [np.float64, np.float32], "order": "C"}
             # Afterwards the number of features is compared with that of the fit.
             least = 2 if reset else 1
             X = validate_data(self, self._of_column(X), reset=reset, ensure_min_features=least, **options)
-            directions = _Directions(X, self.normalize)
-        return directions
+        return _Directions(X, self.normalize)
+
+    def _is_plain(self, X: Any) -> bool:
+        """An array as the extension module takes it, which looks at every number itself: one row must not wait for more."""
+        if type(X) is not np.ndarray or X.ndim != 2 or len(X) == 0 or X.shape[1] != self.n_features_in_:
+            return False
+        return X.dtype in (np.float32, np.float64) and X.flags.c_contiguous and not hasattr(self, "feature_names_in_")
 
     @staticmethod
     def _of_column(X: Any) -> Any:
@@ -111,28 +127,28 @@ class _SphericalEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
 
     def _ask(self, name: str, X: Any, *arguments: Any) -> tuple[np.ndarray, np.ndarray | None]:
         """What the mixture says of each row, and which rows are zeros."""
-        check_is_fitted(self)
+        if not hasattr(self, "mixture_"):
+            check_is_fitted(self)
         directions = self._validated(X, reset=False)
-        ask = getattr(self.mixture_, name)
-        return ask(directions.rows.argument, *arguments, normalize=self.normalize, threads=self.n_threads), directions.zeros
+        found = directions.ask(getattr(self.mixture_, name), *arguments, threads=self.n_threads)
+        return found, directions.zeros
 
     # ------------------------------------------------------------------- fit
 
     def _fit(self, X: Any, sample_weight: Any, components: int, **choices: Any) -> _vmfkit.Fit:
         directions = self._validated(X, reset=True)
-        weights = directions.weights(self._checked_weights(sample_weight, X))
+        weights = self._checked_weights(sample_weight, X)
         if directions.rows.count is not None and directions.rows.count < components:
             raise ValueError(
                 f"Expected n_samples >= {components} components, but got n_samples = {directions.rows.count}"
             )
         seed = check_random_state(self.random_state).randint(2**31)
-        found = _vmfkit.fit(
-            directions.rows.argument,
+        found = directions.fit(
+            _vmfkit.fit,
             components,
             weights,
             self._progress() if self.verbose else None,
             seed=int(seed),
-            normalize=self.normalize,
             threads=self.n_threads,
             room=_free_memory() // 2 if self.max_memory is None else int(self.max_memory),
             **choices,
@@ -162,7 +178,7 @@ class _SphericalEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
             if "_rows_of_fit" not in self.__dict__:
                 raise AttributeError(f"{type(self).__name__} has labels_ only after fit")
             directions = self._rows_of_fit
-            found = self.mixture_.assign(directions.rows.argument, normalize=self.normalize, threads=self.n_threads)
+            found = directions.ask(self.mixture_.assign, threads=self.n_threads)
             self._labels = self._labels_of(found, directions.zeros)
             del self._rows_of_fit
         return self._labels
@@ -357,14 +373,18 @@ class VonMisesFisherMixture(DensityMixin, _SphericalEstimator):
         """Goes on with rows that were not there before, by online EM; the first call also makes the start."""
         first = not hasattr(self, "mixture_")
         directions = self._validated(X, reset=first)
-        weights = directions.weights(self._checked_weights(sample_weight, X))
+        weights = self._checked_weights(sample_weight, X)
         if "_online" not in self.__dict__:
             seed = int(check_random_state(self.random_state).randint(2**31))
             choices = self._online_choices() | {"start": _start_of(self.init) if first else self.mixture_, "seed": seed}
-            self._online = _vmfkit.OnlineFit(
-                directions.rows.argument, self.n_components, weights, normalize=self.normalize, **choices
-            )
-        self._online.see(directions.rows.argument, weights, normalize=self.normalize, threads=self.n_threads)
+            self._online = directions.fit(_vmfkit.OnlineFit, self.n_components, weights, **choices)
+
+        def see(rows: Any, components: int, weights: np.ndarray | None, **options: Any) -> None:
+            self._online.see(rows, weights, **options)
+
+        if directions.zeros is not None:
+            weights = directions.without_zeros(weights)
+        directions.fit(see, self.n_components, weights, threads=self.n_threads)
         self._take(self._online.mixture)
         self._rows_of_fit = directions
         self.n_iter_ = self._online.passes
@@ -468,8 +488,7 @@ class VonMisesFisherMixture(DensityMixin, _SphericalEstimator):
 
     def _evaluate(self, X: Any) -> dict[str, float]:
         check_is_fitted(self)
-        directions = self._validated(X, reset=False)
-        return self.mixture_.evaluate(directions.rows.argument, normalize=self.normalize, threads=self.n_threads)
+        return self._validated(X, reset=False).ask(self.mixture_.evaluate, threads=self.n_threads)
 
     def aic(self, X: Any) -> float:
         """Akaike's criterion, the lower the better."""
@@ -605,8 +624,7 @@ class SphericalKMeans(ClusterMixin, _SphericalEstimator):
             if "_rows_of_fit" not in self.__dict__:
                 raise AttributeError(f"{type(self).__name__} has inertia_ only after fit")
             directions = self._rows_of_fit
-            ask = self.mixture_.nearest_distances
-            distances = ask(directions.rows.argument, normalize=self.normalize, threads=self.n_threads)
+            distances = directions.ask(self.mixture_.nearest_distances, threads=self.n_threads)
             if directions.zeros is not None:
                 distances[directions.zeros] = 1.0
             self._inertia = float(distances.sum())
@@ -626,7 +644,7 @@ class SphericalKMeans(ClusterMixin, _SphericalEstimator):
     def _distances(self, directions: _Directions) -> np.ndarray:
         """1 - cosine of each row with each direction."""
         mixture = self.mixture_
-        found = mixture.component_ln_densities(directions.rows.argument, normalize=self.normalize, threads=self.n_threads)
+        found = directions.ask(mixture.component_ln_densities, threads=self.n_threads)
         concentrations = mixture.concentrations
         peaks = special._of_dim("log_peak", mixture.dim, concentrations, None)
         distances = np.maximum((peaks - found) / concentrations, 0.0)

@@ -65,7 +65,7 @@ impl Options {
         self
     }
 
-    /// Whether the first line of a text file holds the columns' names; without, it does if no cell of it is a number.
+    /// Whether the first line of a text file holds the columns' names; without, it does if no cell of it is a number, or if the cells count up from 0 as those of pandas do.
     pub fn header(mut self, header: Option<bool>) -> Self {
         self.header = header;
         self

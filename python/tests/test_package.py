@@ -1,0 +1,58 @@
+"""The package as such: types, versions, the examples of its pages."""
+
+import re
+import subprocess
+import sys
+from importlib.metadata import version
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import vmfkit
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def test_stubs_are_those_of_the_module():
+    pytest.importorskip("mypy")
+    done = subprocess.run([sys.executable, "-m", "mypy.stubtest", "vmfkit._vmfkit"], capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_the_version_is_that_of_the_distribution():
+    assert vmfkit.__version__ == version("vmfkit")
+
+
+def test_every_name_is_there():
+    for name in vmfkit.__all__:
+        assert getattr(vmfkit, name) is not None
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        vmfkit.nothing
+
+
+PAGES = [path for path in (ROOT / "README.md", ROOT / "python/README.md", *sorted((ROOT / "docs").glob("*.md"))) if path.exists()]
+PAGES = [path for path in PAGES if "```python" in path.read_text()]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_examples_of_pages_run(page, tmp_path, monkeypatch):
+    """All blocks of a page, one after the other, beside a model file as the command writes it."""
+    monkeypatch.chdir(tmp_path)
+    rows = vmfkit.vonmises_fisher(np.eye(3)[0], 5.0).rvs(200, random_state=1)
+    Path("model.safetensors").write_bytes(vmfkit._vmfkit.fit(rows, 2).mixture.to_bytes())
+    blocks = re.findall(r"^```python\n(.*?)^```", page.read_text(), re.M | re.S)
+    code = "\n".join(blocks)
+    if "torch" in code:
+        pytest.importorskip("torch")
+    if "jax" in code:
+        pytest.importorskip("jax")
+    if "matplotlib" in code or "plot" in code:
+        pytest.importorskip("matplotlib").use("Agg")
+    exec(compile(code, str(page), "exec"), {"__name__": "example", "rows": rows})
+
+
+def test_threads_are_chosen_by_argument_and_environment():
+    program = "import vmfkit; print(vmfkit.threads()); vmfkit.set_threads(3); print(vmfkit.threads())"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env={"VMFKIT_NUM_THREADS": "5", "PATH": ""})
+    assert done.stdout.split() == ["5", "3"], done.stderr
