@@ -1,7 +1,7 @@
-# One command each: `make test` (everything that must hold), `make lint`, `make compare` (beside the peers), `make quality` (labelled
-# data), `make bench`, `make out-of-core` (a fit of a file of 20 GB, written to the folder SCRATCH).
+# One command each: `make test` (everything that must hold), `make test-torch` (the same of vmfkit.torch and vmfkit.jax), `make lint`,
+# `make compare` (beside the peers), `make quality` (labelled data), `make bench`, `make out-of-core` (a fit of a file of 20 GB, written to the folder SCRATCH).
 .DELETE_ON_ERROR:
-.PHONY: test lint compare quality bench out-of-core
+.PHONY: test test-python test-torch wheel lint compare quality bench out-of-core
 
 VENV := .venv
 PYTHON := $(VENV)/bin/python
@@ -24,13 +24,47 @@ test: $(VENV)/ready
 	$(PYTHON) testdata/check_with_numpy.py $(RELEASE)/vmf
 	cargo run --release --quiet -p vmfkit-data --example write_columnar --locked -- $(RELEASE)/written
 	$(PYTHON) testdata/check_columnar.py $(RELEASE)/written
+	$(MAKE) test-python
+
+# The Python package as its users get it: a wheel in an environment of its own, with the newest of what it works with and with the oldest.
+WHEELS := $(or $(CARGO_TARGET_DIR),target)/wheels
+PYTEST := VMFKIT_COMMAND=$(abspath $(RELEASE)/vmf) bin/python -m pytest -p no:cacheprovider $(abspath python/tests)
+
+$(VENV)/maturin-ready: $(VENV)/ready
+	$(PYTHON) -m pip install --quiet --disable-pip-version-check 'maturin>=1.9,<2'
+	touch $@
+
+wheel: $(VENV)/maturin-ready
+	rm -rf $(WHEELS)
+	$(PYTHON) -m maturin build --release --locked --quiet --manifest-path python/Cargo.toml --out $(WHEELS)
+
+test-python: wheel
+	cargo build --release --locked
+	python3 -m venv --clear $(VENV)-python
+	$(VENV)-python/bin/pip install --quiet --disable-pip-version-check "$$(ls $(WHEELS)/*.whl)[test]"
+	cd $(VENV)-python && $(PYTEST)
+	python3 -m venv --clear $(VENV)-oldest
+	$(VENV)-oldest/bin/pip install --quiet --disable-pip-version-check "$$(ls $(WHEELS)/*.whl)" -r python/oldest.txt
+	cd $(VENV)-oldest && $(PYTEST)/test_sklearn.py
+
+# PyTorch and JAX are large downloads: an environment that stays.
+$(VENV)-torch/ready: python/pyproject.toml
+	python3 -m venv $(VENV)-torch
+	$(VENV)-torch/bin/pip install --quiet --disable-pip-version-check torch 'jax[cpu]' pytest scikit-learn scipy matplotlib 'mpmath<1.4'
+	touch $@
+
+test-torch: wheel $(VENV)-torch/ready
+	$(VENV)-torch/bin/pip install --quiet --disable-pip-version-check --force-reinstall --no-deps $(WHEELS)/*.whl
+	cd $(VENV)-torch && $(PYTEST)/test_torch.py $(abspath python/tests/test_jax.py) $(abspath python/tests/test_package.py)
 
 lint:
 	cargo fmt --all --check
 	cargo clippy --release --workspace --all-targets --locked -- -D warnings
 	RUSTDOCFLAGS="-D warnings" cargo doc --release --workspace --no-deps --locked
 
+# With TORCH=1 also beside the paper's loops in PyTorch, which is installed for that.
 compare: $(VENV)/compare-ready
+	$(if $(TORCH),$(PYTHON) -m pip install --quiet --disable-pip-version-check torch)
 	cargo build --release -p compare --locked
 	$(PYTHON) compare/run.py $(RELEASE)/compare
 	cd compare && ../$(PYTHON) -m unittest --quiet test_mixture

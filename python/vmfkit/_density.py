@@ -205,7 +205,7 @@ class VonMisesFisherGenerator:
             if not hasattr(x, "tocsr"):
                 x = _points(x, x.shape[1])
         rows = as_rows(x)
-        found = _vmfkit.fit_density(rows.argument, as_weights(weights, rows.count), estimator=estimator, level=level)
+        found = _vmfkit.fit_density(rows.argument, as_weights(weights, rows.length), estimator=estimator, level=level)
         return FitResult(
             found["mean_direction"],
             found["concentration"],

@@ -14,7 +14,7 @@ class Rows(NamedTuple):
     # An array in C order, (starts, columns, values, dim) of a sparse one, or (names, options) of files.
     argument: Any
     # None if only the files know.
-    count: int | None
+    length: int | None
     dim: int | None
 
     @property
@@ -69,7 +69,8 @@ def as_rows(rows: Any, *, normalize: bool = False) -> Rows:
     array = _as_array(rows)
     if array.ndim != 2:
         raise ValueError(f"rows must have two axes, rows and coordinates, found shape: `{array.shape}`")
-    return Rows(array, *array.shape)
+    length, dim = array.shape
+    return Rows(array, length, dim)
 
 
 def _as_array(rows: Any) -> np.ndarray:
@@ -103,7 +104,7 @@ def _of_list_array(pa: Any, chunk: Any) -> np.ndarray:
     if pa.types.is_fixed_size_list(chunk.type):
         dim = chunk.type.list_size
     else:
-        lengths = chunk.value_lengths().unique() if hasattr(chunk, "value_lengths") else ()
+        lengths = chunk.value_lengths().unique() if hasattr(chunk, "value_lengths") else []
         if len(lengths) != 1:
             raise ValueError(f"rows must be lists of one length, found: `{chunk.type}`")
         dim = lengths[0].as_py()
@@ -123,15 +124,16 @@ def _of_sparse(rows: Any) -> Rows:
     values = matrix.data if matrix.data.dtype in (np.float32, np.float64) else matrix.data.astype(np.float64)
     starts = matrix.indptr.astype(np.uintp)
     columns = np.ascontiguousarray(matrix.indices, np.int32).view(np.uint32)
-    return Rows((starts, columns, np.ascontiguousarray(values), matrix.shape[1]), *matrix.shape)
+    length, dim = matrix.shape
+    return Rows((starts, columns, np.ascontiguousarray(values), dim), length, dim)
 
 
-def as_weights(weights: Any, count: int | None) -> np.ndarray | None:
+def as_weights(weights: Any, length: int | None) -> np.ndarray | None:
     """Weights of rows as one array, or none."""
     if weights is None:
         return None
-    if np.ndim(weights) == 0 and count is not None:
-        weights = np.full(count, weights, np.float64)
+    if np.ndim(weights) == 0 and length is not None:
+        weights = np.full(length, weights, np.float64)
     weights = np.ascontiguousarray(weights, np.float64)
     if weights.ndim != 1:
         raise ValueError(f"weights must have one axis, found shape: `{weights.shape}`")

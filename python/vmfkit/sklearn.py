@@ -138,9 +138,9 @@ class _SphericalEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
     def _fit(self, X: Any, sample_weight: Any, components: int, **choices: Any) -> _vmfkit.Fit:
         directions = self._validated(X, reset=True)
         weights = self._checked_weights(sample_weight, X)
-        if directions.rows.count is not None and directions.rows.count < components:
+        if directions.rows.length is not None and directions.rows.length < components:
             raise ValueError(
-                f"Expected n_samples >= {components} components, but got n_samples = {directions.rows.count}"
+                f"Expected n_samples >= {components} components, but got n_samples = {directions.rows.length}"
             )
         seed = check_random_state(self.random_state).randint(2**31)
         found = directions.fit(

@@ -30,15 +30,16 @@ def _broadcast(call: Any, name: str, first: np.ndarray, values: Any, out: np.nda
     # One number for all values need not be repeated.
     first = first.reshape(1) if first.size == 1 else np.ascontiguousarray(np.broadcast_to(first, shape)).ravel()
     flat = np.ascontiguousarray(np.broadcast_to(values, shape)).ravel()
-    usable = out is not None and out.shape == shape and out.dtype == np.float64 and out.flags.c_contiguous and out.flags.writeable
-    found = out.reshape(-1) if usable else np.empty(flat.shape)
-    call(name, np.ascontiguousarray(first), flat, found)
     if out is None:
+        found = np.empty(flat.shape)
+        call(name, first, flat, found)
         return found.reshape(shape)[()]
-    if not usable:
-        if out.shape != shape:
-            raise ValueError(f"out must have shape {shape}, found: `{out.shape}`")
-        out[...] = found.reshape(shape)
+    if out.shape != shape:
+        raise ValueError(f"out must have shape {shape}, found: `{out.shape}`")
+    if out.dtype == np.float64 and out.flags.c_contiguous:
+        call(name, first, flat, out.reshape(-1))
+    else:
+        out[...] = _broadcast(call, name, first, flat.reshape(shape), None)
     return out
 
 
