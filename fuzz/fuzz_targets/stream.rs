@@ -1,6 +1,7 @@
 //! Any bytes through a pipe, in the format that they seem to have: rows or an error.
 #![no_main]
 
+use fuzz as _;
 use libfuzzer_sys::fuzz_target;
 use std::io::Cursor;
 use vmfkit::source::Source;

@@ -285,6 +285,10 @@ impl Source for RowSource {
     fn can_rewind(&self) -> bool {
         self.source.can_rewind()
     }
+
+    fn rows(&self) -> Option<u64> {
+        self.source.rows()
+    }
 }
 
 /// What is wrong in a file of weights.

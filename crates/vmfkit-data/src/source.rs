@@ -219,6 +219,10 @@ impl Source for DataSource {
         self.can_rewind
     }
 
+    fn rows(&self) -> Option<u64> {
+        self.schema.rows
+    }
+
     fn rewind(&mut self) -> vmfkit::Result<()> {
         if let Some(held) = &mut self.held {
             held.lent = 0;

@@ -253,6 +253,17 @@ pub enum Error {
         /// What it is now.
         found: String,
     },
+    /// A checkpoint of a fit to other rows, or to the same rows in other blocks.
+    #[error(
+        "the checkpoint was made with {expected}, found: `{found}`\n\
+         hint: resume with the same rows in blocks of the same size, or begin anew without the checkpoint"
+    )]
+    CheckpointRows {
+        /// What its rows were like.
+        expected: String,
+        /// What these are like.
+        found: String,
+    },
     /// The weights of a mixture are finite, at least 0, and sum to 1.
     #[error("the weight of component {component} must be finite and at least 0, found: `{}`", plain(*value))]
     ComponentWeight {

@@ -249,8 +249,8 @@ impl<'a> Fitter<'a> {
         self
     }
 
-    /// Goes on where a checkpoint was made. The fit ends as it would have without the interruption, to the last bit; other settings or
-    /// rows are refused.
+    /// Goes on where a checkpoint was made. The fit ends as it would have without the interruption, to the last bit; other settings, other
+    /// rows and other blocks are refused. It may make more passes than it was begun with, as long as it is in its first restart.
     ///
     /// ```
     /// use vmfkit::{Block, Fitter, train::Checkpoint};

@@ -66,6 +66,38 @@ fn memory_that_is_too_small_is_refused_with_what_it_takes() {
     workspace.run("fit x.npy -k 3 --memory 5parsec").refused(&["the unit is none of"]);
 }
 
+/// Before the first pass, from the checkpoint of a start as from any other.
+#[test]
+fn a_fit_is_not_resumed_with_other_rows_or_blocks() {
+    let workspace = Workspace::new();
+    workspace.run("sample --dim 4 -k 9 -n 9000 -o x.npy").success();
+    workspace.run("sample --dim 4 -k 9 -n 9000 --seed 8 -o y.npy").success();
+    workspace.run("sample --dim 4 -k 9 -n 9001 -o longer.npy").success();
+    let fit = "-k 3 --max-passes 2 --checkpoint c";
+    workspace.run(&format!("fit x.npy {fit} --block 7000 --start-only")).success();
+    for _ in 0..2 {
+        let resume = |rest: &str| workspace.run(&format!("fit {rest} {fit} --resume"));
+        resume("x.npy --block 100").refused(&["made with 7000 rows in the first block, found: `100`", "hint: resume with the same rows"]);
+        resume("y.npy --block 7000").refused(&["made with rows of the mark "]);
+        resume("longer.npy --block 7000").refused(&["made with 9000 rows, found: `9001`"]);
+        resume("x.npy --block 7000").success();
+    }
+}
+
+#[test]
+fn a_fit_that_ran_out_of_passes_goes_on_with_more() {
+    let workspace = Workspace::new();
+    workspace.run("sample --dim 4 -k 9 -n 900 -o x.npy").success();
+    for method in ["em", "online", "sgd"] {
+        let fit = format!("fit x.npy -k 3 --tolerance 0 --method {method}");
+        workspace.run(&format!("{fit} --max-passes 2 --checkpoint {method}")).success();
+        workspace.run(&format!("{fit} --max-passes 20 --checkpoint {method} --resume -o more.safetensors")).success();
+        workspace.run(&format!("{fit} --max-passes 20 -o whole.safetensors")).success();
+        assert!(workspace.read("more.safetensors") == workspace.read("whole.safetensors"), "{method}");
+        workspace.run(&format!("{fit} --max-passes 5 --checkpoint {method} --resume")).refused(&["passes 20, found: `5`"]);
+    }
+}
+
 #[test]
 fn a_checkpoint_is_not_overwritten_by_accident() {
     let workspace = Workspace::new();
