@@ -5,7 +5,7 @@ use anyhow::{Result, anyhow, bail};
 use std::path::PathBuf;
 use vmfkit::source::Source;
 use vmfkit::{Block, Error};
-use vmfkit_data::{Batches, DataSource, Element, Format, Ids, Options};
+use vmfkit_data::{Batches, DataSource, Element, Format, Ids, Options, Skipped};
 
 /// What a command's help says about its rows.
 pub const FILES: &str = "\
@@ -139,7 +139,9 @@ impl RowArguments {
 
     /// The rows as the files have them, on the sphere or not.
     pub fn open_batches(&self) -> Result<Batches> {
-        Ok(vmfkit_data::open_batches(&self.data, &self.options())?)
+        let batches = vmfkit_data::open_batches(&self.data, &self.options())?;
+        note_skipped(batches.skipped());
+        Ok(batches)
     }
 
     /// The weights of a file of their own, and how messages call it.
@@ -161,6 +163,7 @@ impl RowArguments {
     fn source(&self, options: &Options) -> Result<RowSource> {
         let weights = self.weight_file()?;
         let source = vmfkit_data::open_all(&self.data, options)?;
+        note_skipped(source.skipped());
         Ok(RowSource { name: self.name(), source, weights, room: 0, rows: 0, weight: 0.0 })
     }
 }
@@ -230,6 +233,14 @@ impl RowSource {
     /// An error that names the rows, with a hint for this command.
     pub fn explain(&self, error: Error) -> anyhow::Error {
         explain(&self.name, error)
+    }
+}
+
+/// Says so if a folder holds more than was read.
+fn note_skipped(skipped: Option<&Skipped>) {
+    if let Some(Skipped { count, first }) = skipped {
+        let more = if *count > 1 { format!(" and {} more", count - 1) } else { String::new() };
+        output::note(format_args!("{first}{more}: passed over, the name is not that of a file of rows"));
     }
 }
 

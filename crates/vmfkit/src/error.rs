@@ -286,6 +286,14 @@ pub enum Error {
         /// What they sum to.
         sum: f64,
     },
+    /// What was asked for takes more memory than there is.
+    #[error("there must be memory for {what}, bytes that it takes: `{bytes}`")]
+    Memory {
+        /// What it is for.
+        what: &'static str,
+        /// How much it takes.
+        bytes: u64,
+    },
     /// A source that can be read only once was to be read again.
     #[error(
         "these rows can be read only once, and this way of fitting reads them once a pass\nhint: online EM with one pass reads them once"

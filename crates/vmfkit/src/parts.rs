@@ -56,6 +56,7 @@ impl Fitter<'_> {
     /// The start is that of [`Self::fit_source`] with the same rows.
     pub fn begin(mut self, source: &mut dyn Source) -> Result<Option<Checkpoint>> {
         self.check()?;
+        self.check_room(source.dim())?;
         self.check_parts()?;
         self.check_start()?;
         let mut progress = self.progress.take();

@@ -33,6 +33,7 @@ impl<'a> Fitter<'a> {
 
     fn run(mut self, source: &mut dyn Source, memory: Option<&Block>) -> Result<Fit> {
         self.check()?;
+        self.check_room(source.dim())?;
         let mut calls = Calls { watch: self.watch.take(), progress: self.progress.take(), save: self.save.take() };
         let settings = self.settings(source.dim());
         let mut resume = self.resume.take();

@@ -198,7 +198,11 @@ fn a_resumed_pass_is_checked_as_it_goes_where_that_is_the_only_way() {
     let fitter = || Fitter::new(3).stop(passes(1));
     let begun = fitter().begin(&mut Modest::new(&block, 70)).unwrap().unwrap();
     let resumed = |source: &mut Modest| fitter().resume(restored(&begun.to_bytes())).fit_source(source);
-    assert_same_fit(&resumed(&mut Modest::new(&block, 70)).unwrap(), &fitter().fit_source(&mut Modest::new(&block, 70)).unwrap(), "");
+    assert_same_fit(
+        &resumed(&mut Modest::new(&block, 70)).unwrap(),
+        &fitter().fit_source(&mut Modest::new(&block, 70)).unwrap(),
+        "",
+    );
     let mut once = Modest { once: true, ..Modest::new(&block, 60) };
     assert!(resumed(&mut once).unwrap_err().to_string().contains("70 rows in the first block, found: `60`"));
     let fewer = block.slice(0, 150);
