@@ -163,8 +163,8 @@ fn the_pieces_of_an_object_go_with_its_readers() {
 fn an_arrow_file_is_read_from_a_server() {
     let remote = open_with(&serve(file("fixed_f32.arrow"), Fault::None), retry()).unwrap();
     let length = remote.length();
-    let mut reader =
-        crate::arrow_ipc::ArrowReader::from_seekable(Box::new(remote.reader()), length, &Columns::default()).unwrap();
+    let bytes = crate::place::buffered(remote.reader());
+    let mut reader = crate::arrow_ipc::ArrowReader::from_seekable(bytes, length, &Columns::default()).unwrap();
     let mut batch = Batch::default();
     reader.read(100, &mut batch).unwrap();
     assert_eq!(batch.rows, 40);
