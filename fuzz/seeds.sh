@@ -8,7 +8,7 @@ for target in npy stream model checkpoint statistics part_statistics; do
   mkdir -p corpus/$target
 done
 cp ../testdata/npy/*.npy corpus/npy
-for file in ../testdata/formats/* ../testdata/npy/*.npy ../testdata/columnar/*.arrow*; do
+for file in ../testdata/hostile/* ../testdata/formats/* ../testdata/npy/*.npy ../testdata/columnar/*.arrow*; do
   # What is longer is changed less.
   if [ -f "$file" ] && [ "$(wc -c < "$file")" -lt 8192 ]; then cp "$file" corpus/stream; fi
 done

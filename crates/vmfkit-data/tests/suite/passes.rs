@@ -256,6 +256,15 @@ fn pipes_come_one_after_another_and_between_files() {
     writers.into_iter().for_each(|writer| writer.join().unwrap().unwrap());
 }
 
+/// Found by the fuzzer: offsets of lists that are not where a decoder wants them, which panics.
+#[test]
+fn a_panic_of_a_decoder_is_an_error_of_the_file() {
+    let bytes = fs::read(crate::testdata("hostile/misaligned.arrows")).unwrap();
+    let mut source = open_stream(io::Cursor::new(bytes), "pipe", &Options::new().rescale(true).block_rows(64)).unwrap();
+    let message = read_all(&mut source).unwrap_err().to_string();
+    assert!(message.contains("the file is damaged, found: `"), "{message}");
+}
+
 #[test]
 fn what_is_held_counts_its_ids() {
     let folder = Folder::new();
