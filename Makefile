@@ -1,7 +1,8 @@
 # One command each: `make test` (everything that must hold), `make test-torch` (the same of vmfkit.torch and vmfkit.jax), `make lint`,
-# `make compare` (beside the peers), `make quality` (labelled data), `make bench`, `make out-of-core` (a fit of a file of 20 GB, written to the folder SCRATCH).
+# `make compare` (beside the peers), `make quality` (labelled data), `make bench`, `make fuzz` (hostile bytes, MINUTES for each reader),
+# `make out-of-core` (a fit of a file of 20 GB, written to the folder SCRATCH).
 .DELETE_ON_ERROR:
-.PHONY: test test-python test-torch wheel lint compare quality bench out-of-core
+.PHONY: test test-python test-torch wheel lint compare quality bench fuzz out-of-core
 
 VENV := .venv
 PYTHON := $(VENV)/bin/python
@@ -77,6 +78,16 @@ quality: $(VENV)/compare-ready
 
 bench:
 	cargo bench -p vmfkit
+
+# Needs `cargo install cargo-fuzz`, and runs with the stable compiler. What a target finds is left in fuzz/artifacts.
+MINUTES := 3
+fuzz:
+	cargo build --release -p vmfkit-cli --locked
+	fuzz/seeds.sh $(RELEASE)/vmf
+	cd fuzz && cargo fuzz build -s none
+	cd fuzz && for target in npy stream model checkpoint statistics part_statistics; do \
+	  cargo fuzz run $$target -s none -- -max_total_time=$$((60 * $(MINUTES))) -rss_limit_mb=512 -malloc_limit_mb=256 \
+	    -print_final_stats=1 || exit 1; done
 
 out-of-core: $(VENV)/compare-ready
 	cargo build --release --locked

@@ -64,4 +64,11 @@ with tempfile.TemporaryDirectory() as folder:
     labels = np.load(folder / "labels.npy")
     assert labels.dtype == np.uint32 and (labels == logits.argmax(axis=1)).all()
     assert abs(np.logaddexp.reduce(logits, axis=1).sum() - report["ln_likelihood"]) < 1e-8 * abs(report["ln_likelihood"])
+    # Rows whose number is not known before their end: the header is written last.
+    np.savetxt(folder / "rows.csv", rows, delimiter=",", fmt="%.17g")
+    for place in ("counted.npy", "counted.safetensors"):
+        run("convert", folder / "rows.csv", folder / place)
+    with safe_open(folder / "counted.safetensors", "numpy") as file:
+        counted = [np.load(folder / "counted.npy"), file.get_tensor("embedding")]
+    assert all(array.dtype == np.float64 and (array == rows).all() for array in counted)
 print("numpy reads what vmf writes, and vmf what numpy writes")

@@ -88,6 +88,7 @@ parquet("no_arrow_schema", table("fixed", "f32"), store_schema=False)
 parquet("not_compliant", table("list", "f32"), use_compliant_nested_type=False)
 parquet("long_rows", table("list", "f32", dim=300, count=7), compression="zstd", **plain)
 parquet("gzip", table("fixed", "f32"), compression="gzip")
+parquet("brotli", table("fixed", "f32"), compression="brotli")
 
 # Ids, weights, and coordinates in columns of their own.
 parquet("beside", beside(lists("fixed", "f32")), row_group_size=7)

@@ -1,6 +1,7 @@
 //! A checkpoint of any bytes: refused, or written again to the same bytes.
 #![no_main]
 
+use fuzz as _;
 use libfuzzer_sys::fuzz_target;
 use vmfkit::train::Checkpoint;
 

@@ -1,6 +1,7 @@
 //! A model file of any bytes: what is accepted can be used, and is written and read again to the same bytes.
 #![no_main]
 
+use fuzz as _;
 use libfuzzer_sys::fuzz_target;
 use vmfkit::model_file::{from_bytes, to_bytes};
 

@@ -1,6 +1,7 @@
 //! A `.npy` file of any bytes: read as rows and as labels, or refused.
 #![no_main]
 
+use fuzz as _;
 use libfuzzer_sys::fuzz_target;
 use vmfkit_data::npy::Reader;
 

@@ -1,6 +1,7 @@
 //! Statistics of any bytes: refused, or sound enough to be merged, scaled and maximised without a panic or a NaN.
 #![no_main]
 
+use fuzz as _;
 use libfuzzer_sys::fuzz_target;
 use vmfkit::maximise::maximise;
 use vmfkit::{Maximisation, Mixture, SufficientStats, VonMisesFisher};

@@ -6,6 +6,7 @@ use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use vmfkit_data::Destination;
 
 /// The result could not be written: exit code 1, unless the reader of a pipe has gone.
 #[derive(Debug, thiserror::Error)]
@@ -33,13 +34,15 @@ impl WriteError {
 pub struct Output {
     writer: BufWriter<Box<dyn Write + Send>>,
     place: String,
+    /// The same file once more, unless it is a device or a pipe.
+    file: Option<File>,
     partial: Option<PartialFile>,
 }
 
 impl Output {
     /// Standard output.
     pub fn stdout() -> Self {
-        Self::around(Box::new(io::stdout()), "standard output".to_owned(), None)
+        Self::around(Box::new(io::stdout()), "standard output".to_owned(), None, None)
     }
 
     /// The file at `path`, or standard output for `-`.
@@ -56,11 +59,12 @@ impl Output {
             Ok((file, Some(partial)))
         };
         let (file, partial) = open().map_err(|source| WriteError { place: place.clone(), source })?;
-        Ok(Self::around(Box::new(file), place, partial))
+        let same = partial.as_ref().and_then(|_| file.try_clone().ok());
+        Ok(Self::around(Box::new(file), place, same, partial))
     }
 
-    fn around(writer: Box<dyn Write + Send>, place: String, partial: Option<PartialFile>) -> Self {
-        Output { writer: BufWriter::with_capacity(1 << 16, writer), place, partial }
+    fn around(writer: Box<dyn Write + Send>, place: String, file: Option<File>, partial: Option<PartialFile>) -> Self {
+        Output { writer: BufWriter::with_capacity(1 << 16, writer), place, file, partial }
     }
 
     /// How messages call it.
@@ -80,11 +84,11 @@ impl Output {
 
     /// Makes the result visible.
     pub fn finish(self) -> Result<()> {
-        let Output { mut writer, place, partial } = self;
+        let Output { mut writer, place, file, partial } = self;
         let finish = || {
             writer.flush()?;
             // Some systems do not rename a file that is open.
-            drop(writer);
+            drop((writer, file));
             partial.map_or(Ok(()), PartialFile::publish)
         };
         finish().map_err(|source| WriteError { place, source }.into())
@@ -117,6 +121,18 @@ impl SharedOutput {
     pub fn finish(self) -> Result<()> {
         let output = Arc::into_inner(self.0).expect("the writer of the format has gone");
         output.into_inner().unwrap_or_else(PoisonError::into_inner).finish()
+    }
+}
+
+impl Destination for SharedOutput {
+    fn can_restart(&self) -> bool {
+        self.lock().file.is_some()
+    }
+
+    fn restart(&mut self, bytes: &[u8]) -> io::Result<()> {
+        let mut output = self.lock();
+        output.writer.flush()?;
+        output.file.as_mut().ok_or(io::ErrorKind::Unsupported)?.restart(bytes)
     }
 }
 

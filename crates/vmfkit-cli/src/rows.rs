@@ -5,7 +5,7 @@ use anyhow::{Result, anyhow, bail};
 use std::path::PathBuf;
 use vmfkit::source::Source;
 use vmfkit::{Block, Error};
-use vmfkit_data::{Batches, DataSource, Element, Format, Ids, Options};
+use vmfkit_data::{Batches, DataSource, Element, Format, Ids, Options, Skipped};
 
 /// What a command's help says about its rows.
 pub const FILES: &str = "\
@@ -206,7 +206,9 @@ impl RowArguments {
 
     /// The rows as the files have them, on the sphere or not.
     pub fn open_batches(&self) -> Result<Batches> {
-        Ok(vmfkit_data::open_batches(&self.data, &self.options())?)
+        let batches = vmfkit_data::open_batches(&self.data, &self.options())?;
+        note_skipped(batches.skipped());
+        Ok(batches)
     }
 
     /// The weights of a file of their own, and how messages call it.
@@ -228,6 +230,7 @@ impl RowArguments {
     fn source(&self, options: &Options) -> Result<RowSource> {
         let weights = self.weight_file()?;
         let source = vmfkit_data::open_all(&self.data, options)?;
+        note_skipped(source.skipped());
         Ok(RowSource { name: self.name(), source, weights, room: 0, rows: 0, weight: 0.0 })
     }
 }
@@ -300,6 +303,14 @@ impl RowSource {
     }
 }
 
+/// Says so if a folder holds more than was read.
+fn note_skipped(skipped: Option<&Skipped>) {
+    if let Some(Skipped { count, first }) = skipped {
+        let more = if *count > 1 { format!(" and {} more", count - 1) } else { String::new() };
+        output::note(format_args!("{first}{more}: passed over, the name is not that of a file of rows"));
+    }
+}
+
 /// Errors of files name them already.
 fn explain(name: &str, error: Error) -> anyhow::Error {
     match error {
@@ -351,6 +362,10 @@ impl Source for RowSource {
 
     fn can_rewind(&self) -> bool {
         self.source.can_rewind()
+    }
+
+    fn rows(&self) -> Option<u64> {
+        self.source.rows()
     }
 }
 

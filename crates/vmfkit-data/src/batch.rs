@@ -152,6 +152,14 @@ impl Ids {
         self.len() == 0
     }
 
+    /// What they take of memory.
+    pub(crate) fn bytes(&self) -> usize {
+        match self {
+            Ids::Integers(ids) => size_of_val(&ids[..]),
+            Ids::Texts(ids) => ids.iter().map(|id| size_of::<String>() + id.capacity()).sum(),
+        }
+    }
+
     /// Moves the other ids behind these; numbers and texts together are texts.
     fn append(&mut self, other: Ids) {
         match (&mut *self, other) {

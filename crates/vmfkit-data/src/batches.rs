@@ -2,7 +2,7 @@
 
 use crate::blocks::{in_file, rescale_values};
 use crate::chain::Chain;
-use crate::{Batch, Options, Result, Schema};
+use crate::{Batch, Options, Result, Schema, Skipped};
 
 /// Numbers in a batch, zeros of sparse rows counted too: 16 MB in double precision.
 const NUMBERS: usize = 1 << 21;
@@ -38,6 +38,11 @@ impl Batches {
     /// What is known of all rows before they are read; where files differ, the widest type.
     pub fn schema(&self) -> &Schema {
         self.chain.schema()
+    }
+
+    /// What folders hold beside the files that are read, if there is anything.
+    pub fn skipped(&self) -> Option<&Skipped> {
+        self.chain.skipped()
     }
 
     /// Replaces what is in `batch` by the next rows, all from one file; false after the last.

@@ -1,7 +1,7 @@
 //! Blocks of one length from files of any: batches are joined, rescaled where that was asked for, and checked.
 
 use crate::chain::{Chain, Origin};
-use crate::{Batch, Element, Error, Ids, Result, Schema, Values};
+use crate::{Batch, Element, Error, Ids, Result, Schema, Skipped, Values};
 use std::sync::atomic::{AtomicBool, Ordering};
 use vmfkit::Block;
 use vmfkit::block::{Rows, Scalar, SparseRows, rescale};
@@ -28,7 +28,7 @@ impl Checked {
         self.block.len()
     }
 
-    /// What the rows take of memory, ids not counted.
+    /// What the rows take of memory, with all that belongs to them.
     pub fn bytes(&self) -> u64 {
         let rows = match self.block.rows() {
             Rows::F32(values) => 4 * values.len(),
@@ -36,7 +36,7 @@ impl Checked {
             Rows::SparseF32(rows) => 8 * (rows.entries() + self.len()),
             Rows::SparseF64(rows) => 12 * rows.entries() + 8 * self.len(),
         };
-        (rows + 8 * self.weights.as_ref().map_or(0, Vec::len)) as u64
+        (rows + 8 * self.weights.as_ref().map_or(0, Vec::len) + self.ids.as_ref().map_or(0, Ids::bytes)) as u64
     }
 
     /// The rows, without a second look at them.
@@ -100,6 +100,10 @@ impl Blocks {
 
     pub fn can_rewind(&self) -> bool {
         self.chain.can_rewind()
+    }
+
+    pub fn skipped(&self) -> Option<&Skipped> {
+        self.chain.skipped()
     }
 
     pub fn rewind(&mut self) -> Result<()> {

@@ -1,7 +1,7 @@
 //! Files one after another, as if they were one.
 
 use crate::format::Format;
-use crate::open::{self, Input};
+use crate::open::{self, Input, Skipped};
 use crate::place::{Place, Stamp};
 use crate::{Batch, Element, Error, Options, Reader, Result, Schema, Values};
 
@@ -11,6 +11,8 @@ struct Part {
     name: String,
     /// None for a pipe, which has no other way back.
     file: Option<(Place, Format, Stamp)>,
+    /// The reader of a pipe until it is its turn.
+    pipe: Option<Box<dyn Reader>>,
     schema: Schema,
 }
 
@@ -28,8 +30,10 @@ impl Part {
         self.schema.dim == 0 && self.schema.rows == Some(0)
     }
 
-    fn open(&self, options: &Options, bypass_cache: Option<usize>) -> Result<Box<dyn Reader>> {
-        let Some((place, format, _)) = &self.file else { return Err(vmfkit::Error::CannotRewind.into()) };
+    fn open(&mut self, options: &Options, bypass_cache: Option<usize>) -> Result<Box<dyn Reader>> {
+        let Some((place, format, _)) = &self.file else {
+            return self.pipe.take().ok_or(vmfkit::Error::CannotRewind.into());
+        };
         self.check()?;
         let mut reader = open::reader(place, *format, options)?;
         if let (Place::Local(path), Some(memory)) = (place, bypass_cache) {
@@ -65,6 +69,7 @@ pub(crate) struct Chain {
     row: u64,
     /// The rows are too many to be kept, and so many bytes serve in place of the system's cache.
     bypass_cache: Option<usize>,
+    skipped: Skipped,
 }
 
 impl Chain {
@@ -74,12 +79,16 @@ impl Chain {
         let mut first_reader = None;
         for input in inputs {
             let name = input.name();
-            let (part, reader) = look_into(input, options).map_err(|error| error.at(&name))?;
+            let (mut part, reader) = look_into(input, options).map_err(|error| error.at(&name))?;
             let first = parts.iter().find(|part| !part.has_no_shape());
             if let Some(first) = first.filter(|_| !part.has_no_shape()) {
                 agree(first, &part).map_err(|error| error.at(&name))?;
             }
-            first_reader.get_or_insert(reader);
+            if part.file.is_none() {
+                part.pipe = Some(reader);
+            } else if parts.is_empty() {
+                first_reader = Some(reader);
+            }
             parts.push(part);
         }
         let mut schemas = parts.iter().filter(|part| !part.has_no_shape()).map(|part| &part.schema);
@@ -88,7 +97,17 @@ impl Chain {
             schema.rows = schema.rows.zip(other.rows).and_then(|(a, b)| a.checked_add(b));
             schema.element = widest(schema.element, other.element);
         }
-        Ok(Chain { parts, options: options.clone(), schema, part: 0, reader: first_reader, row: 0, bypass_cache: None })
+        let (options, skipped) = (options.clone(), Skipped::default());
+        Ok(Chain { parts, options, schema, part: 0, reader: first_reader, row: 0, bypass_cache: None, skipped })
+    }
+
+    pub fn with_skipped(self, skipped: Skipped) -> Self {
+        Chain { skipped, ..self }
+    }
+
+    /// What folders hold beside the files that are read.
+    pub fn skipped(&self) -> Option<&Skipped> {
+        Some(&self.skipped).filter(|skipped| skipped.count > 0)
     }
 
     pub fn schema(&self) -> &Schema {
@@ -123,7 +142,7 @@ impl Chain {
 
     /// The next rows, all from one file, at most `most`; none after the last.
     pub fn read(&mut self, most: usize, batch: &mut Batch) -> Result<Option<Origin>> {
-        while let Some(part) = self.parts.get(self.part) {
+        while let Some(part) = self.parts.get_mut(self.part) {
             let found = match &mut self.reader {
                 Some(reader) => Ok(reader),
                 none => part.open(&self.options, self.bypass_cache).map(|reader| none.insert(reader)),
@@ -202,7 +221,7 @@ fn look_into(input: Input, options: &Options) -> Result<(Part, Box<dyn Reader>)>
         Input::Stream { text, .. } => (None, open::stream_reader(text, options)?),
     };
     let schema = reader.schema().clone();
-    Ok((Part { name, file, schema }, reader))
+    Ok((Part { name, file, pipe: None, schema }, reader))
 }
 
 fn agree(first: &Part, other: &Part) -> Result<()> {

@@ -6,7 +6,7 @@
 //! |---|---|---|
 //! | `.npy` | f2 to f8 and integers, either byte order, either memory order | streamed |
 //! | `.npz` | the same, stored or deflated; scipy's CSR matrices | streamed |
-//! | `.parquet` | a column of lists (fixed or not) of f16, f32 or f64, or several columns of numbers | streamed |
+//! | `.parquet` | a column of lists (fixed or not) of f16, f32 or f64, or several columns of numbers; snappy, gzip, lz4 or zstd | streamed |
 //! | `.arrow`, `.feather` | the same | streamed |
 //! | `.csv`, `.tsv` | a line a row, with or without names | streamed |
 //! | `.jsonl` | an array or an object a line | streamed |
@@ -46,6 +46,7 @@ mod open;
 mod options;
 mod output_format;
 mod parquet;
+mod pattern;
 mod place;
 mod prefetch;
 mod reader;
@@ -62,9 +63,9 @@ pub use batches::Batches;
 pub use error::{Error, Result};
 pub use excerpt::excerpt;
 pub use format::Format;
-pub use open::{open, open_all, open_batches, open_stream};
+pub use open::{Skipped, open, open_all, open_batches, open_stream};
 pub use options::Options;
-pub use output_format::{OutputFormat, Sink};
+pub use output_format::{Destination, OutputFormat, Sink};
 pub use reader::{Element, Reader, Schema};
 pub use row_writer::{IdKind, RowLayout, RowWriter};
 pub use source::DataSource;

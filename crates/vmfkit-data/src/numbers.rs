@@ -4,6 +4,7 @@ use crate::npy::{self, Integer};
 use crate::place::SeekRead;
 use crate::{Element, Error, Result, Values};
 use flate2::{Crc, read::DeflateDecoder};
+use half::{bf16, f16};
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Take};
 
@@ -70,10 +71,8 @@ impl Encoding {
     /// Puts the numbers of these bytes behind `values`, which [`start`](Self::start) made.
     pub fn append(self, bytes: &[u8], values: &mut Values) {
         match (self.kind, values) {
-            (Kind::F16, Values::F32(out)) => self.decode(bytes, out, |number| widen(u16::from_le_bytes(number))),
-            (Kind::Bf16, Values::F32(out)) => {
-                self.decode(bytes, out, |number| f32::from_bits(u32::from(u16::from_le_bytes(number)) << 16));
-            }
+            (Kind::F16, Values::F32(out)) => self.decode(bytes, out, |number| f16::from_le_bytes(number).to_f32()),
+            (Kind::Bf16, Values::F32(out)) => self.decode(bytes, out, |number| bf16::from_le_bytes(number).to_f32()),
             (Kind::F32, Values::F32(out)) => self.decode(bytes, out, f32::from_le_bytes),
             (Kind::F64, Values::F64(out)) => self.decode(bytes, out, f64::from_le_bytes),
             (Kind::Integer(integer), Values::F64(out)) => self.append_integers(integer, bytes, out, |n| n as f64),
@@ -107,18 +106,6 @@ impl Encoding {
             out.extend(numbers.map(number));
         }
     }
-}
-
-/// The half-precision number with these bits; f32 holds every one of them.
-fn widen(bits: u16) -> f32 {
-    let (exponent, fraction) = (u32::from(bits >> 10 & 31), u32::from(bits & 1023));
-    let magnitude = match exponent {
-        0 => fraction as f32 / 16_777_216.0,
-        31 => f32::from_bits(0x7f80_0000 | fraction << 13),
-        // The bias of the exponent is 15 here and 127 there.
-        _ => f32::from_bits((exponent + 112) << 23 | fraction << 13),
-    };
-    if bits >> 15 == 1 { -magnitude } else { magnitude }
 }
 
 /// Some bytes of a file, or what comes through a pipe.
@@ -325,10 +312,11 @@ impl Numbers {
 
 #[cfg(test)]
 mod tests {
-    use super::widen;
+    use super::*;
 
+    /// Half precision with its subnormal numbers, and the other half precision.
     #[test]
-    fn half_precision_is_widened_exactly() {
+    fn halves_are_widened_exactly() {
         let cases = [
             (0x0000, 0.0),
             (0x0001, 2f32.powi(-24)),
@@ -340,9 +328,15 @@ mod tests {
             (0x7bff, 65504.0),
             (0xfc00, f32::NEG_INFINITY),
         ];
+        let widened = |kind, bits: u16| {
+            let mut values = Values::default();
+            Encoding { kind, big_endian: true }.append(&bits.to_be_bytes(), &mut values);
+            values.into_f64()[0]
+        };
         for (bits, value) in cases {
-            assert_eq!(widen(bits), value, "{bits:#06x}");
+            assert_eq!(widened(Kind::F16, bits), f64::from(value), "{bits:#06x}");
         }
-        assert!(widen(0x7e00).is_nan());
+        assert!(widened(Kind::F16, 0x7e00).is_nan());
+        assert_eq!(widened(Kind::Bf16, 0xc0a0), -5.0);
     }
 }

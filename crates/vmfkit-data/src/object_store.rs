@@ -32,13 +32,19 @@ const KEPT: usize = 8;
 #[derive(Clone)]
 pub(crate) struct RemoteFile(Arc<Remote>);
 
+/// The same while it is read, with the pieces of it that are at hand: they go when the last of its readers goes.
+#[derive(Clone)]
+pub(crate) struct OpenRemote {
+    remote: Arc<Remote>,
+    pieces: Arc<Mutex<VecDeque<(u64, Piece)>>>,
+}
+
 struct Remote {
     store: Arc<dyn ObjectStore>,
     path: ObjectPath,
     name: String,
     length: u64,
     e_tag: Option<String>,
-    pieces: Mutex<VecDeque<(u64, Piece)>>,
 }
 
 /// A stretch of the object, or its request.
@@ -55,8 +61,7 @@ pub(crate) fn open_remote(location: &str) -> Result<RemoteFile> {
 fn open_with(location: &str, retry: RetryConfig) -> Result<RemoteFile> {
     let (store, path, _) = connect(location, retry)?;
     let meta = wait(store.head(&path))?.map_err(from_store)?;
-    let pieces = Mutex::default();
-    Ok(RemoteFile(Arc::new(Remote { store, path, name: location.to_owned(), length: meta.size, e_tag: meta.e_tag, pieces })))
+    Ok(RemoteFile(Arc::new(Remote { store, path, name: location.to_owned(), length: meta.size, e_tag: meta.e_tag })))
 }
 
 /// The objects of a folder, `s3://bucket/rows/`, or those whose last name fits a pattern, `s3://bucket/rows/part-*.parquet`; in
@@ -147,9 +152,20 @@ impl RemoteFile {
         Ok((meta.size, meta.e_tag))
     }
 
+    /// Begins to read it, without any piece of what was read before.
+    pub(crate) fn open(&self) -> OpenRemote {
+        OpenRemote { remote: self.0.clone(), pieces: Arc::default() }
+    }
+
     /// Reads from the beginning.
     pub(crate) fn reader(&self) -> RangeReader {
-        RangeReader { file: self.clone(), position: 0 }
+        RangeReader { file: self.open(), position: 0 }
+    }
+}
+
+impl OpenRemote {
+    fn length(&self) -> u64 {
+        self.remote.length
     }
 
     /// A stretch of the object, from one piece or from several.
@@ -177,19 +193,19 @@ impl RemoteFile {
     /// Piece `number`. Whoever reads two in a row will read the third, which is asked for at once.
     fn piece(&self, number: u64) -> Result<Bytes> {
         // A panic of another thread leaves the pieces whole.
-        let mut pieces = self.0.pieces.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut pieces = self.pieces.lock().unwrap_or_else(PoisonError::into_inner);
         let place = pieces.iter().position(|(kept, _)| *kept == number);
         let piece = place.and_then(|place| pieces.remove(place)).map(|(_, piece)| piece);
         let bytes = match piece {
             Some(Piece::Ready(bytes)) => bytes,
             Some(Piece::Asked(request)) => wait(request)?.map_err(|error| Error::Io(io::Error::other(error)))??,
-            None => wait(self.clone().fetch(number))??,
+            None => wait(self.remote.clone().fetch(number))??,
         };
         pieces.push_back((number, Piece::Ready(bytes.clone())));
         let has = |number| pieces.iter().any(|(kept, _)| *kept == number);
         let in_order = number == 0 || has(number - 1);
         if in_order && !has(number + 1) && (number + 1) * PIECE < self.length() {
-            let request = runtime()?.spawn(self.clone().fetch(number + 1));
+            let request = runtime()?.spawn(self.remote.clone().fetch(number + 1));
             pieces.push_back((number + 1, Piece::Asked(request)));
         }
         while pieces.len() > KEPT {
@@ -197,9 +213,11 @@ impl RemoteFile {
         }
         Ok(bytes)
     }
+}
 
-    async fn fetch(self, number: u64) -> Result<Bytes> {
-        let remote = &*self.0;
+impl Remote {
+    async fn fetch(self: Arc<Self>, number: u64) -> Result<Bytes> {
+        let remote = &*self;
         let range = number * PIECE..remote.length.min((number + 1) * PIECE);
         let expected = range.end - range.start;
         // A weak tag never matches, whatever the version.
@@ -218,13 +236,13 @@ impl RemoteFile {
     }
 }
 
-impl Length for RemoteFile {
+impl Length for OpenRemote {
     fn len(&self) -> u64 {
         self.length()
     }
 }
 
-impl ChunkReader for RemoteFile {
+impl ChunkReader for OpenRemote {
     type T = RangeReader;
 
     fn get_read(&self, start: u64) -> ParquetResult<RangeReader> {
@@ -238,7 +256,7 @@ impl ChunkReader for RemoteFile {
 
 /// Reads an object from any place.
 pub(crate) struct RangeReader {
-    file: RemoteFile,
+    file: OpenRemote,
     position: u64,
 }
 

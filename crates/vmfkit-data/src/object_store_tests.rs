@@ -100,7 +100,7 @@ fn file(name: &str) -> Vec<u8> {
 fn rows(fault: Fault) -> Result<Batch> {
     let remote = open_with(&serve(file("beside.parquet"), fault), retry())?;
     let columns = Columns { weight: Some("weight"), ..Default::default() };
-    let (mut reader, mut batch) = (ParquetReader::new(remote, &columns)?, Batch::default());
+    let (mut reader, mut batch) = (ParquetReader::new(remote.open(), &columns)?, Batch::default());
     reader.read(100, &mut batch)?;
     Ok(batch)
 }
@@ -129,12 +129,12 @@ fn stretches_of_any_length_are_put_together() {
     let body: Vec<u8> = (0..length).map(|place| (place * 31 % 251) as u8).collect();
     let remote = open_with(&serve(body.clone(), Fault::None), retry()).unwrap();
     assert_eq!((remote.length(), remote.name().ends_with("/folder/rows.parquet")), (length as u64, true));
-    let edge = PIECE as usize;
+    let (edge, opened) = (PIECE as usize, remote.open());
     for range in [0..10, edge - 5..edge + 5, edge..edge, edge - 1..edge, 7..length, length - 3..length, 100..2 * edge + 1] {
-        assert_eq!(remote.stretch(range.start as u64, range.len()).unwrap(), body[range.clone()], "{range:?}");
+        assert_eq!(opened.stretch(range.start as u64, range.len()).unwrap(), body[range.clone()], "{range:?}");
     }
-    assert!(remote.stretch(length as u64 - 3, 4).is_err());
-    assert!(remote.stretch(u64::MAX, 4).is_err());
+    assert!(opened.stretch(length as u64 - 3, 4).is_err());
+    assert!(opened.stretch(u64::MAX, 4).is_err());
     let (mut reader, mut all) = (remote.reader(), Vec::new());
     reader.read_to_end(&mut all).unwrap();
     assert!(all == body);
@@ -146,12 +146,25 @@ fn stretches_of_any_length_are_put_together() {
     assert_eq!(reader.read(&mut [0; 4]).unwrap(), 0);
 }
 
+/// A chain of many objects keeps the places of all and the pieces of one.
+#[test]
+fn the_pieces_of_an_object_go_with_its_readers() {
+    let remote = open_with(&serve(vec![1; 100], Fault::None), retry()).unwrap();
+    let mut reader = remote.reader();
+    reader.read_exact(&mut [0; 10]).unwrap();
+    let pieces = Arc::downgrade(&reader.file.pieces);
+    assert_eq!(pieces.upgrade().unwrap().lock().unwrap().len(), 1);
+    drop(reader);
+    assert!(pieces.upgrade().is_none());
+    assert!(remote.open().pieces.lock().unwrap().is_empty());
+}
+
 #[test]
 fn an_arrow_file_is_read_from_a_server() {
     let remote = open_with(&serve(file("fixed_f32.arrow"), Fault::None), retry()).unwrap();
     let length = remote.length();
-    let mut reader =
-        crate::arrow_ipc::ArrowReader::from_seekable(Box::new(remote.reader()), length, &Columns::default()).unwrap();
+    let bytes = crate::place::buffered(remote.reader());
+    let mut reader = crate::arrow_ipc::ArrowReader::from_seekable(bytes, length, &Columns::default()).unwrap();
     let mut batch = Batch::default();
     reader.read(100, &mut batch).unwrap();
     assert_eq!(batch.rows, 40);

@@ -7,13 +7,14 @@ use crate::excerpt::excerpt;
 use crate::format::{GZIP, HEAD};
 use crate::numbers::Bytes;
 use crate::parquet::ParquetReader;
+use crate::pattern;
 use crate::place::{Place, is_remote};
 use crate::text::{self, Text};
 use crate::{Batches, DataSource, Error, Format, Options, Reader, Result, jsonl, matrix_market, npy, npz, safetensors};
-use glob::MatchOptions;
 use std::fs::{self, File};
 use std::io::{self, BufReader, Cursor, Read};
 use std::path::Path;
+use vmfkit::room;
 
 /// Opens the rows of a file, of `-` (standard input), of a folder (all files in it whose names end as those of a known format
 /// do), or of a pattern such as `embeddings/part-*.npy`. Several files are read in the order of their names, as if they were one.
@@ -46,14 +47,34 @@ fn chain<S: AsRef<str>>(locations: &[S], options: &Options) -> Result<Chain> {
     {
         return Chain::open(vec![Input::stream(io::stdin(), &names(locations))], options);
     }
-    let mut inputs = Vec::new();
+    let (mut inputs, mut skipped) = (Vec::new(), Skipped::default());
     for location in locations.iter().map(AsRef::as_ref) {
-        inputs.extend(files(location).map_err(|error| error.at(location))?);
+        inputs.extend(files(location, &mut skipped).map_err(|error| error.at(location))?);
     }
     if inputs.is_empty() {
         return Err(Error::format("there must be a file to read, found: `0`"));
     }
-    Chain::open(inputs, options)
+    Ok(Chain::open(inputs, options)?.with_skipped(skipped))
+}
+
+/// What folders hold beside the files that are read: names of no known format, and folders. Hidden names do not count.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Skipped {
+    /// How many there are.
+    pub count: usize,
+    /// The name of the first.
+    pub first: String,
+}
+
+impl Skipped {
+    fn add(&mut self, path: &Path) {
+        let name = path.display().to_string();
+        // Folders tell their names in any order.
+        if self.count == 0 || name < self.first {
+            self.first = name;
+        }
+        self.count += 1;
+    }
 }
 
 /// How messages call several places.
@@ -73,6 +94,9 @@ fn source(chain: Chain, name: &str, options: &Options) -> Result<DataSource> {
     if schema.dim < 2 {
         return Err(Error::from(vmfkit::Error::Dimension { dim: schema.dim }).at(chain.first_name()));
     }
+    // Whatever is done with them makes a direction, and sums for it.
+    room::check("sums of rows of so many numbers", &[4, schema.dim])
+        .map_err(|error| Error::from(error).at(chain.first_name()))?;
     Ok(DataSource::new(chain, options))
 }
 
@@ -115,7 +139,7 @@ pub(crate) fn reader(place: &Place, format: Format, options: &Options) -> Result
         Format::Parquet => match place {
             Place::Local(path) => Box::new(ParquetReader::open(path, &options.names())?),
             #[cfg(feature = "object-store")]
-            Place::Remote(file) => Box::new(ParquetReader::new(file.clone(), &options.names())?),
+            Place::Remote(file) => Box::new(ParquetReader::new(file.open(), &options.names())?),
         },
         Format::Arrow => match place {
             Place::Local(path) => Box::new(ArrowReader::open(path, &options.names())?),
@@ -202,13 +226,13 @@ pub(crate) fn format_of(place: &Place, options: &Options) -> Result<Format> {
 }
 
 /// The files that a location stands for, in the order of their names.
-fn files(location: &str) -> Result<Vec<Input>> {
+fn files(location: &str, skipped: &mut Skipped) -> Result<Vec<Input>> {
     if is_remote(location) {
-        return remote_files(location);
+        return remote_files(location, skipped);
     }
     let path = Path::new(location);
     let Ok(metadata) = fs::metadata(path) else {
-        return match location.contains(['*', '?', '[']) {
+        return match pattern::is_pattern(location) {
             true => matches(location),
             // With the system's own words for what is wrong.
             false => File::open(path).map(|_| Vec::new()).map_err(Error::from),
@@ -227,8 +251,11 @@ fn files(location: &str) -> Result<Vec<Input>> {
         let hidden = path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"."));
         if !hidden && path.is_file() && Format::of_name(&path).is_some() {
             paths.push(path);
-        } else {
-            others += 1;
+            continue;
+        }
+        others += 1;
+        if !hidden {
+            skipped.add(&path);
         }
     }
     if paths.is_empty() {
@@ -247,7 +274,7 @@ fn nothing_matches(pattern: &str) -> Error {
 }
 
 #[cfg(not(feature = "object-store"))]
-fn remote_files(location: &str) -> Result<Vec<Input>> {
+fn remote_files(location: &str, _: &mut Skipped) -> Result<Vec<Input>> {
     Err(Error::format(format!(
         "this build reads files of this machine only, found: `{location}`\n\
          hint: the feature `object-store` brings the rest: `cargo install --features object-store`"
@@ -256,7 +283,7 @@ fn remote_files(location: &str) -> Result<Vec<Input>> {
 
 /// The objects that a location stands for, in the order of their names.
 #[cfg(feature = "object-store")]
-fn remote_files(location: &str) -> Result<Vec<Input>> {
+fn remote_files(location: &str, skipped: &mut Skipped) -> Result<Vec<Input>> {
     use crate::object_store::{list_remote, open_remote};
     let last = location.rsplit('/').next().unwrap_or_default();
     let listed = !location.starts_with("http") && (last.is_empty() || last.contains(['*', '?']));
@@ -266,7 +293,13 @@ fn remote_files(location: &str) -> Result<Vec<Input>> {
     let mut names = list_remote(location)?;
     let all = names.len();
     if last.is_empty() {
-        names.retain(|name| Format::of_name(Path::new(name)).is_some());
+        names.retain(|name| {
+            let known = Format::of_name(Path::new(name)).is_some();
+            if !known {
+                skipped.add(Path::new(name));
+            }
+            known
+        });
     }
     if names.is_empty() {
         return Err(if last.is_empty() { nothing_known(all) } else { nothing_matches(location) });
@@ -277,20 +310,9 @@ fn remote_files(location: &str) -> Result<Vec<Input>> {
 
 /// The files whose names match a pattern.
 fn matches(pattern: &str) -> Result<Vec<Input>> {
-    let as_a_shell_does =
-        MatchOptions { require_literal_separator: true, require_literal_leading_dot: true, ..MatchOptions::new() };
-    let found = glob::glob_with(pattern, as_a_shell_does)
-        .map_err(|error| Error::format(format!("the pattern is not understood: {}, found: `{pattern}`", error.msg)))?;
-    let mut paths = Vec::new();
-    for path in found {
-        let path = path.map_err(|error| Error::from(io::Error::from(error)))?;
-        if path.is_file() {
-            paths.push(path);
-        }
-    }
+    let paths = pattern::files(pattern)?;
     if paths.is_empty() {
         return Err(nothing_matches(pattern));
     }
-    paths.sort();
     Ok(paths.into_iter().map(|path| Input::File(Place::Local(path))).collect())
 }

@@ -2,12 +2,40 @@
 
 use crate::error::{Error, Result};
 use std::fs::File;
-use std::io::{self, BufWriter, Seek, Write};
+use std::io::{self, BufWriter, Read, Seek, SeekFrom, Write};
 use std::path::Path;
 use std::str::FromStr;
 
 /// Where bytes go: a file, a pipe, memory.
-pub type Sink = Box<dyn Write + Send>;
+pub type Sink = Box<dyn Destination>;
+
+/// What bytes are written to, one after the other; of some, those at the beginning can be written again.
+pub trait Destination: Write + Send {
+    /// Whether [`Self::restart`] works, as it does with a file.
+    fn can_restart(&self) -> bool {
+        false
+    }
+
+    /// Writes over the first bytes and goes on at the end; an error where that does not work, as with a pipe.
+    fn restart(&mut self, _bytes: &[u8]) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+}
+
+impl Destination for Vec<u8> {}
+
+impl Destination for File {
+    fn can_restart(&self) -> bool {
+        self.metadata().is_ok_and(|metadata| metadata.is_file())
+    }
+
+    fn restart(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.rewind()?;
+        self.write_all(bytes)?;
+        self.seek(SeekFrom::End(0))?;
+        Ok(())
+    }
+}
 
 /// How a result is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -85,7 +113,8 @@ impl FromStr for OutputFormat {
 
 /// Data behind a header that tells the number of rows.
 ///
-/// Where the number is known the header goes out first, which works with a pipe. Where it is not, data wait in a temporary file.
+/// Where the number is known the header goes out first, which works with a pipe. Where it is not, room is left for it at the beginning of a
+/// file, and data for a pipe wait in a temporary file.
 pub(crate) struct Counted {
     sink: Sink,
     header: Box<dyn Fn(u64) -> Vec<u8> + Send>,
@@ -95,13 +124,14 @@ pub(crate) struct Counted {
 }
 
 impl Counted {
+    /// The header must be of the same length for any number of rows, where their number is not known.
     pub(crate) fn new(mut sink: Sink, rows: Option<u64>, header: impl Fn(u64) -> Vec<u8> + Send + 'static) -> Result<Self> {
         let waiting = match rows {
-            Some(rows) => {
-                sink.write_all(&header(rows)).map_err(Error::Write)?;
+            None if !sink.can_restart() => Some(BufWriter::with_capacity(1 << 16, tempfile::tempfile().map_err(temporary)?)),
+            rows => {
+                sink.write_all(&header(rows.unwrap_or(0))).map_err(Error::Write)?;
                 None
             }
-            None => Some(BufWriter::with_capacity(1 << 16, tempfile::tempfile().map_err(Error::Write)?)),
         };
         Ok(Counted { sink, header: Box::new(header), announced: rows, waiting, rows: 0 })
     }
@@ -109,10 +139,9 @@ impl Counted {
     pub(crate) fn write(&mut self, rows: usize, bytes: &[u8]) -> Result<()> {
         self.rows += rows as u64;
         match &mut self.waiting {
-            Some(waiting) => waiting.write_all(bytes),
-            None => self.sink.write_all(bytes),
+            Some(waiting) => waiting.write_all(bytes).map_err(temporary),
+            None => self.sink.write_all(bytes).map_err(Error::Write),
         }
-        .map_err(Error::Write)
     }
 
     /// Ends with `tail`, which is not counted.
@@ -123,18 +152,38 @@ impl Counted {
             let what = format!("{announced} rows were announced, and so the header says, found: `{}`", self.rows);
             return Err(Error::Format { what });
         }
-        let mut finish = || -> io::Result<()> {
-            if let Some(waiting) = self.waiting.take() {
-                self.sink.write_all(&(self.header)(self.rows))?;
-                let mut file = waiting.into_inner().map_err(io::IntoInnerError::into_error)?;
-                file.rewind()?;
-                io::copy(&mut file, &mut self.sink)?;
-            }
-            self.sink.write_all(tail)?;
-            self.sink.flush()
-        };
-        finish().map_err(Error::Write)
+        let header = (self.header)(self.rows);
+        if let Some(waiting) = self.waiting.take() {
+            self.sink.write_all(&header).map_err(Error::Write)?;
+            let mut file = waiting.into_inner().map_err(|error| temporary(error.into_error()))?;
+            file.rewind().map_err(temporary)?;
+            copy(&mut file, &mut self.sink)?;
+        }
+        self.sink.write_all(tail).map_err(Error::Write)?;
+        if self.announced.is_none() && self.sink.can_restart() {
+            debug_assert_eq!(header.len(), (self.header)(0).len(), "room was left for a header of this length");
+            self.sink.restart(&header).map_err(Error::Write)?;
+        }
+        self.sink.flush().map_err(Error::Write)
     }
+}
+
+/// As [`io::copy`], which does not tell which of the two has failed.
+fn copy(from: &mut File, to: &mut Sink) -> Result<()> {
+    let mut buffer = vec![0; 1 << 16];
+    loop {
+        match from.read(&mut buffer).map_err(temporary)? {
+            0 => return Ok(()),
+            read => to.write_all(&buffer[..read]).map_err(Error::Write)?,
+        }
+    }
+}
+
+/// A fault of the temporary file, which is somewhere else than the result.
+fn temporary(error: io::Error) -> Error {
+    let folder = std::env::temp_dir();
+    let what = format!("rows for a pipe wait in a temporary file in the folder `{}`: {error}", folder.display());
+    Error::format(format!("{what}\nhint: write to a file, or name a larger folder by TMPDIR"))
 }
 
 /// Numbers one after the other, the least significant byte first.

@@ -10,11 +10,15 @@ use arrow_array::{ArrayRef, FixedSizeListArray, Float32Array, Float64Array, Int6
 use arrow_schema::{DataType, Field, FieldRef, Schema, SchemaRef};
 use std::io::Write;
 use std::sync::Arc;
+use vmfkit::room;
 
 /// The names of columns and tensors. Coordinates in columns of their own are x0, x1 and so on.
 const ROWS: &str = "embedding";
 const WEIGHT: &str = "weight";
 const ID: &str = "id";
+
+/// Bytes of the text of a safetensors header for any number of rows; with three tensors it has fewer than 400.
+const HEADER_ROOM: usize = 504;
 
 /// What ids are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -72,7 +76,7 @@ impl RowLayout {
         self
     }
 
-    /// How many rows there will be: spares formats that begin with it a detour over a temporary file.
+    /// How many rows there will be: spares formats that begin with it a detour over a temporary file, where they go to a pipe.
     pub fn rows(mut self, rows: u64) -> Self {
         self.rows = Some(rows);
         self
@@ -108,6 +112,8 @@ impl RowWriter {
     /// Begins a file of rows.
     pub fn new(format: OutputFormat, sink: Sink, layout: &RowLayout) -> Result<Self> {
         let RowLayout { dim, double, ids, weights, rows } = *layout;
+        // A sparse row of a few bytes becomes one with all its zeros, and the bytes of that.
+        room::check("a row with all its numbers", &[2, dim])?;
         let inner = match format {
             OutputFormat::Parquet => Inner::Records(RecordSink::parquet(sink, layout.schema()?, Some(ROWS))?, layout.schema()?),
             OutputFormat::Arrow => Inner::Records(RecordSink::arrow(sink, &*layout.schema()?)?, layout.schema()?),
@@ -136,7 +142,8 @@ impl RowWriter {
                     });
                 }
                 let header = layout.clone();
-                let rows = Counted::new(sink, rows, move |rows| header.safetensors_header(rows))?;
+                let room = if rows.is_none() && sink.can_restart() { HEADER_ROOM } else { 0 };
+                let rows = Counted::new(sink, rows, move |rows| header.safetensors_header(rows, room))?;
                 Inner::Safetensors { rows, ids: Vec::new(), weights: Vec::new() }
             }
         };
@@ -146,7 +153,7 @@ impl RowWriter {
     /// Adds rows. Ids and weights that the layout does not have are left out.
     pub fn write(&mut self, batch: &Batch) -> Result<()> {
         let (ids, weights) = self.layout.check(batch)?;
-        let numbers = self.layout.dense(batch);
+        let numbers = self.layout.dense(batch)?;
         let dim = self.layout.dim;
         match &mut self.inner {
             Inner::Records(sink, schema) => {
@@ -247,7 +254,8 @@ impl RowLayout {
         Ok(Arc::new(Schema::new(fields)))
     }
 
-    fn safetensors_header(&self, rows: u64) -> Vec<u8> {
+    /// At least so many bytes of text.
+    fn safetensors_header(&self, rows: u64, room: usize) -> Vec<u8> {
         let mut tensors = serde_json::Map::new();
         let mut end = 0;
         let mut tensor = |name: &str, kind: &str, shape: &[u64], width: u64| {
@@ -265,7 +273,7 @@ impl RowLayout {
         }
         let mut text = serde_json::Value::Object(tensors).to_string();
         // Data start at a multiple of 8 bytes.
-        text.push_str(&" ".repeat(text.len().next_multiple_of(8) - text.len()));
+        text.push_str(&" ".repeat(text.len().next_multiple_of(8).max(room) - text.len()));
         [&(text.len() as u64).to_le_bytes(), text.as_bytes()].concat()
     }
 
@@ -319,7 +327,7 @@ impl RowLayout {
     }
 
     /// All numbers, zeros too, in the precision that is written.
-    fn dense<'a>(&self, batch: &'a Batch) -> Dense<'a> {
+    fn dense<'a>(&self, batch: &'a Batch) -> Result<Dense<'a>> {
         fn spread<T: Copy, U: Copy + Default>(
             batch: &Batch,
             dim: usize,
@@ -327,34 +335,35 @@ impl RowLayout {
             columns: &[u32],
             values: &[T],
             to: impl Fn(T) -> U,
-        ) -> Vec<U> {
+        ) -> Result<Vec<U>> {
+            room::check("rows with all their numbers", &[batch.rows, dim])?;
             let mut all = vec![U::default(); batch.rows * dim];
             for (row, ends) in starts.windows(2).enumerate() {
                 for entry in ends[0]..ends[1] {
                     all[row * dim + columns[entry] as usize] = to(values[entry]);
                 }
             }
-            all
+            Ok(all)
         }
         let dim = self.dim;
-        match (&batch.values, self.double) {
+        Ok(match (&batch.values, self.double) {
             (Values::F32(values), false) => Dense::F32(values.into()),
             (Values::F32(values), true) => Dense::F64(values.iter().map(|&value| value.into()).collect()),
             (Values::F64(values), false) => Dense::F32(values.iter().map(|&value| value as f32).collect()),
             (Values::F64(values), true) => Dense::F64(values.into()),
             (Values::SparseF32 { starts, columns, values }, false) => {
-                Dense::F32(spread(batch, dim, starts, columns, values, |x| x).into())
+                Dense::F32(spread(batch, dim, starts, columns, values, |x| x)?.into())
             }
             (Values::SparseF32 { starts, columns, values }, true) => {
-                Dense::F64(spread(batch, dim, starts, columns, values, f64::from).into())
+                Dense::F64(spread(batch, dim, starts, columns, values, f64::from)?.into())
             }
             (Values::SparseF64 { starts, columns, values }, false) => {
-                Dense::F32(spread(batch, dim, starts, columns, values, |x| x as f32).into())
+                Dense::F32(spread(batch, dim, starts, columns, values, |x| x as f32)?.into())
             }
             (Values::SparseF64 { starts, columns, values }, true) => {
-                Dense::F64(spread(batch, dim, starts, columns, values, |x| x).into())
+                Dense::F64(spread(batch, dim, starts, columns, values, |x| x)?.into())
             }
-        }
+        })
     }
 }
 

@@ -3,7 +3,7 @@
 use crate::blocks::{Blocks, Checked};
 use crate::chain::Chain;
 use crate::prefetch::Prefetch;
-use crate::{Element, Error, Ids, Options, Schema};
+use crate::{Element, Error, Ids, Options, Schema, Skipped};
 use vmfkit::Block;
 use vmfkit::source::Source;
 
@@ -26,6 +26,7 @@ pub struct DataSource {
     block_rows: usize,
     rescales: bool,
     can_rewind: bool,
+    skipped: Option<Skipped>,
     pass: Pass,
     held: Option<Held>,
     /// What was lent last, unless it is held.
@@ -67,6 +68,7 @@ impl DataSource {
             block_rows: blocks.block_rows(),
             rescales: blocks.rescales(),
             can_rewind: blocks.can_rewind(),
+            skipped: blocks.skipped().cloned(),
             pass: Pass::New(blocks),
             held: None,
             lent: None,
@@ -84,6 +86,11 @@ impl DataSource {
     /// How the numbers are stored; the widest type, where files differ.
     pub fn element(&self) -> Element {
         self.schema.element
+    }
+
+    /// What folders hold beside the files that are read, if there is anything.
+    pub fn skipped(&self) -> Option<&Skipped> {
+        self.skipped.as_ref()
     }
 
     /// Only entries that are not 0 are stored.
@@ -118,17 +125,20 @@ impl DataSource {
             return Ok(true);
         }
         let number = if self.schema.element == Element::F64 { 8 } else { 4 };
-        let expected = self.schema.rows.filter(|_| !self.schema.sparse).map(|rows| rows * self.schema.dim as u64 * number);
+        // What a header claims may be more than any machine has.
+        let bytes_of = |rows: u64| rows.saturating_mul(self.schema.dim as u64).saturating_mul(number);
+        let expected = self.schema.rows.filter(|_| !self.schema.sparse).map_or(0, bytes_of);
         let too_large = |bytes: u64| {
             let what = format!("rows of a pipe that are read more than once must take at most {most} bytes, found: `{bytes}`");
             vmfkit::Error::from(Error::format(format!("{what}\nhint: write them to a file, or allow more memory")))
         };
         self.rewind()?;
-        let (mut blocks, mut bytes) = (Vec::new(), expected.unwrap_or(0));
+        let (mut blocks, mut held, mut bytes) = (Vec::new(), 0, expected);
         while bytes <= most {
             let Some(checked) = self.next()? else { break };
+            held += checked.bytes();
+            bytes = expected.max(held);
             blocks.push(checked);
-            bytes = blocks.iter().map(Checked::bytes).sum();
         }
         if bytes > most && !self.can_rewind {
             return Err(too_large(bytes));
@@ -217,6 +227,10 @@ impl Source for DataSource {
 
     fn can_rewind(&self) -> bool {
         self.can_rewind
+    }
+
+    fn rows(&self) -> Option<u64> {
+        self.schema.rows
     }
 
     fn rewind(&mut self) -> vmfkit::Result<()> {

@@ -169,7 +169,7 @@ enum Inner {
 
 impl TableWriter {
     /// Begins a table. An `.npy` file of one column has that column's type and one axis, and of several columns double precision
-    /// and two axes. The number of rows, where it is known, spares such a file a detour over a temporary one.
+    /// and two axes. The number of rows, where it is known, spares such a table a detour over a temporary file on its way to a pipe.
     pub fn new(format: OutputFormat, sink: Sink, columns: &[Column], rows: Option<u64>) -> Result<Self> {
         let schema = || {
             let field = |column: &Column| Field::new(&column.name, data_type(column.kind), false);

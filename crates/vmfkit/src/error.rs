@@ -253,6 +253,17 @@ pub enum Error {
         /// What it is now.
         found: String,
     },
+    /// A checkpoint of a fit to other rows, or to the same rows in other blocks.
+    #[error(
+        "the checkpoint was made with {expected}, found: `{found}`\n\
+         hint: resume with the same rows in blocks of the same size, or begin anew without the checkpoint"
+    )]
+    CheckpointRows {
+        /// What its rows were like.
+        expected: String,
+        /// What these are like.
+        found: String,
+    },
     /// The weights of a mixture are finite, at least 0, and sum to 1.
     #[error("the weight of component {component} must be finite and at least 0, found: `{}`", plain(*value))]
     ComponentWeight {
@@ -274,6 +285,14 @@ pub enum Error {
     WeightSum {
         /// What they sum to.
         sum: f64,
+    },
+    /// What was asked for takes more memory than there is.
+    #[error("there must be memory for {what}, bytes that it takes: `{bytes}`")]
+    Memory {
+        /// What it is for.
+        what: &'static str,
+        /// How much it takes.
+        bytes: u64,
     },
     /// A source that can be read only once was to be read again.
     #[error(

@@ -5,6 +5,7 @@ use crate::error::{Error, Result};
 use crate::init::Start;
 use crate::maximise::{ConcentrationPolicy, Maximisation};
 use crate::mixture::{Assignment, Mixture};
+use crate::room;
 use crate::sampler::Stream;
 use crate::train::{Adam, Annealing, Checkpoint, Em, OnlineEm, Pass, Progress, ProgressCallback, Rule, Stop};
 use rand::seq::SliceRandom;
@@ -249,8 +250,8 @@ impl<'a> Fitter<'a> {
         self
     }
 
-    /// Goes on where a checkpoint was made. The fit ends as it would have without the interruption, to the last bit; other settings or
-    /// rows are refused.
+    /// Goes on where a checkpoint was made. The fit ends as it would have without the interruption, to the last bit; other settings, other
+    /// rows and other blocks are refused. It may make more passes than it was begun with, as long as it is in its first restart.
     ///
     /// ```
     /// use vmfkit::{Block, Fitter, train::Checkpoint};
@@ -293,6 +294,12 @@ impl<'a> Fitter<'a> {
             return Err(Error::Option { option, range: "left out", value: self.background.unwrap_or_default() });
         }
         self.maximisation.check(self.components + usize::from(self.background.is_some()))
+    }
+
+    /// Whether there is memory for what every fit of rows of this dimension makes: the mixture, the next one, the statistics of the pass and of
+    /// a block.
+    pub(crate) fn check_room(&self, dim: usize) -> Result<()> {
+        room::check("the components of a fit and their statistics", &[4, self.components, dim])
     }
 
     pub(crate) fn batch_rows(&self) -> usize {

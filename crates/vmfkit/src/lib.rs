@@ -72,6 +72,8 @@ pub mod parts;
 pub mod projection;
 pub mod reservoir;
 mod restarts;
+pub mod room;
+mod rows_mark;
 pub mod sampler;
 pub mod select;
 pub mod settings;

@@ -42,7 +42,8 @@ use crate::error::{Error, Result};
 use crate::fitter::Fitter;
 use crate::fitter_settings::parameters;
 use crate::mixture::{Assignment, Mixture};
-use crate::restarts::is_same_weight;
+use crate::restarts::{Sampled, is_same_weight};
+use crate::rows_mark::RowsMark;
 use crate::settings::mark;
 use crate::source::Source;
 use crate::stats::SufficientStats;
@@ -55,15 +56,18 @@ impl Fitter<'_> {
     /// The start is that of [`Self::fit_source`] with the same rows.
     pub fn begin(mut self, source: &mut dyn Source) -> Result<Option<Checkpoint>> {
         self.check()?;
+        self.check_room(source.dim())?;
         self.check_parts()?;
         self.check_start()?;
         let mut progress = self.progress.take();
-        let (start, flow) = self.sampled_start(source, 0, progress.as_deref_mut())?;
+        let mark = if source.can_rewind() { Some(RowsMark::of(source)?) } else { None };
+        let Sampled { start, rows, flow } = self.sampled_start(source, 0, progress.as_deref_mut())?;
         if flow.is_break() {
             return Ok(None);
         }
+        let mark = mark.map(|mark| RowsMark { rows: mark.rows.or(rows), ..mark });
         let trainer = Trainer::new(start, self.rule(self.seed_of(0)), self.stop_of_method())?;
-        Ok(Some(trainer.checkpoint()?.with_settings(self.settings(source.dim()))))
+        Ok(Some(trainer.checkpoint()?.with_settings(self.settings(source.dim())).with_rows(mark)))
     }
 
     /// A trainer that goes on where a checkpoint was made, which must have the settings of this fitter.
@@ -179,7 +183,7 @@ impl Checkpoint {
         }
         trainer.count_rows(part.rows());
         trainer.end_pass()?;
-        Ok(trainer.checkpoint()?.with_settings(self.settings.clone()))
+        Ok(trainer.checkpoint()?.with_settings(self.settings.clone()).with_rows(self.rows))
     }
 
     fn trainer_of_parts(&self) -> Result<Trainer<'static>> {

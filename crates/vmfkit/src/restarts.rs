@@ -6,6 +6,7 @@ use crate::fitter::{Fitter, Save, Watch};
 use crate::init::{Labelled, Start, sample_rows};
 use crate::mixture::Mixture;
 use crate::reservoir::Reservoir;
+use crate::rows_mark::RowsMark;
 use crate::sampler::Stream;
 use crate::settings::Settings;
 use crate::source::{Batches, MemorySource, Source};
@@ -32,34 +33,48 @@ impl<'a> Fitter<'a> {
 
     fn run(mut self, source: &mut dyn Source, memory: Option<&Block>) -> Result<Fit> {
         self.check()?;
+        self.check_room(source.dim())?;
         let mut calls = Calls { watch: self.watch.take(), progress: self.progress.take(), save: self.save.take() };
         let settings = self.settings(source.dim());
         let mut resume = self.resume.take();
-        if let Some(checkpoint) = &resume {
+        let mut mark = resume.as_ref().and_then(|checkpoint| checkpoint.rows);
+        if let Some(checkpoint) = &mut resume {
+            checkpoint.allow_passes(self.stop_of_method().passes);
             checkpoint.settings.check(&settings)?;
             if checkpoint.restart >= self.restarts {
                 let what = format!("the restart must be below {}, found: `{}`", self.restarts, checkpoint.restart);
                 return Err(Error::CheckpointBytes { what });
+            }
+            if let Some(expected) = mark.filter(|_| source.can_rewind()) {
+                expected.check(&RowsMark::of(source)?)?;
             }
         } else {
             self.check_start()?;
             if !source.can_rewind() {
                 return Ok(Fit { settings: settings.clone(), ..self.fit_once(source, &settings, &mut calls)? });
             }
+            if calls.save.is_some() {
+                mark = Some(RowsMark::of(source)?);
+            }
         }
         let mut weight = resume.as_ref().and_then(Checkpoint::rows_weight);
         let mut best: Option<Fit> = resume.as_ref().and_then(|checkpoint| checkpoint.best.clone());
         for restart in resume.as_ref().map_or(0, |checkpoint| checkpoint.restart)..self.restarts {
             let Calls { watch, progress, save } = &mut calls;
-            let (start, flow) = match (&resume, memory) {
-                (Some(checkpoint), _) => (checkpoint.current.mixture.clone(), ControlFlow::Continue(())),
-                (None, Some(block)) => (self.first_mixture(block, self.seed_of(restart))?, ControlFlow::Continue(())),
+            let Sampled { start, rows, flow } = match (&resume, memory) {
+                (Some(checkpoint), _) => Sampled::without_rows(checkpoint.current.mixture.clone()),
+                (None, Some(block)) => Sampled::without_rows(self.first_mixture(block, self.seed_of(restart))?),
                 (None, None) => self.sampled_start(source, restart, progress.as_deref_mut())?,
             };
+            mark = mark.map(|mark| RowsMark { rows: mark.rows.or(rows), ..mark });
             let mut driver = self.driver(start, restart, watch.as_deref_mut(), progress.as_deref_mut())?;
-            let mut saver = Saver { save: save.as_deref_mut(), restart, settings: &settings, best: best.as_ref() };
+            let mut saver = Saver { save: save.as_deref_mut(), restart, settings: &settings, rows: mark, best: best.as_ref() };
             match resume.take() {
-                Some(checkpoint) => driver.trainer = driver.trainer.resume(&checkpoint)?,
+                Some(checkpoint) => {
+                    driver.trainer = driver.trainer.resume(&checkpoint)?;
+                    // What comes once is looked at when it comes.
+                    driver = driver.expect(mark.filter(|_| !source.can_rewind()));
+                }
                 // What was cut short is no start to go on with.
                 None if flow.is_break() => driver.trainer.stop(),
                 None => saver.save(&driver.trainer)?,
@@ -68,6 +83,7 @@ impl<'a> Fitter<'a> {
                 let passes = driver.trainer.passes();
                 driver.pass(source)?;
                 if driver.trainer.passes() > passes {
+                    mark.map_or(Ok(()), |mark| mark.check_count(driver.trainer.row_count()))?;
                     check_weight(weight.take(), driver.trainer.rows_weight())?;
                     saver.save(&driver.trainer)?;
                 }
@@ -91,7 +107,7 @@ impl<'a> Fitter<'a> {
     fn fit_once(&self, source: &mut dyn Source, settings: &Settings, calls: &mut Calls<'a>) -> Result<Fit> {
         let Calls { watch, progress, save } = calls;
         let (watch, progress) = (watch.as_deref_mut(), progress.as_deref_mut());
-        let mut saver = Saver { save: save.as_deref_mut(), restart: 0, settings, best: None };
+        let mut saver = Saver { save: save.as_deref_mut(), restart: 0, settings, rows: None, best: None };
         let once = self.restarts == 1 && self.stop_of_method().passes == 1;
         source.rewind()?;
         if let Some(start) = self.start_without_rows(source.dim(), self.seed)
@@ -144,16 +160,16 @@ impl<'a> Fitter<'a> {
         Ok(Driver::new(trainer).batches(batches).progress(restart, progress))
     }
 
-    /// The first mixture of a restart, from one pass over the source; a break if that was cut short.
+    /// The first mixture of a restart, from one pass over the source.
     pub(crate) fn sampled_start(
         &self,
         source: &mut dyn Source,
         restart: usize,
         mut progress: Option<&mut ProgressCallback<'a>>,
-    ) -> Result<(Mixture, ControlFlow<()>)> {
+    ) -> Result<Sampled> {
         let seed = self.seed_of(restart);
         if let Some(start) = self.start_without_rows(source.dim(), seed) {
-            return Ok((start?, ControlFlow::Continue(())));
+            return Ok(Sampled::without_rows(start?));
         }
         let mut labelled = match &self.start {
             Start::Labels(labels) => Some(Labelled::new(labels, self.components, source.dim())?),
@@ -174,7 +190,7 @@ impl<'a> Fitter<'a> {
                 flow = progress(Progress { restart, pass: 0, rows });
             }
         }
-        let mixture = match labelled {
+        let start = match labelled {
             Some(labelled) => {
                 if flow.is_continue() {
                     labelled.check()?;
@@ -183,12 +199,27 @@ impl<'a> Fitter<'a> {
             }
             None => self.first_mixture(&reservoir.into_sample().block()?, seed)?,
         };
-        Ok((mixture, flow))
+        Ok(Sampled { start, rows: flow.is_continue().then_some(rows), flow })
     }
 
     fn start_without_rows(&self, dim: usize, seed: u64) -> Option<Result<Mixture>> {
         let mixture = self.start.without_rows(dim, self.components, seed)?;
         Some(mixture.and_then(|mixture| self.finished(mixture)))
+    }
+}
+
+/// The first mixture of a restart.
+pub(crate) struct Sampled {
+    pub start: Mixture,
+    /// How many rows there are, if all were seen for it.
+    pub rows: Option<u64>,
+    /// A break if it was cut short.
+    pub flow: ControlFlow<()>,
+}
+
+impl Sampled {
+    fn without_rows(start: Mixture) -> Self {
+        Sampled { start, rows: None, flow: ControlFlow::Continue(()) }
     }
 }
 
@@ -204,6 +235,7 @@ struct Saver<'s, 'a> {
     save: Option<&'s mut Save<'a>>,
     restart: usize,
     settings: &'s Settings,
+    rows: Option<RowsMark>,
     best: Option<&'s Fit>,
 }
 
@@ -212,7 +244,7 @@ impl Saver<'_, '_> {
         let Some(save) = &mut self.save else {
             return Ok(());
         };
-        let checkpoint = trainer.checkpoint()?.with_settings(self.settings.clone());
+        let checkpoint = trainer.checkpoint()?.with_settings(self.settings.clone()).with_rows(self.rows);
         save(&Checkpoint { restart: self.restart, best: self.best.cloned(), ..checkpoint })
     }
 }

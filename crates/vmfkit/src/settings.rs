@@ -49,3 +49,8 @@ pub(crate) fn mark(bytes: impl Iterator<Item = u8>) -> u64 {
 pub(crate) fn digits(mark: u64) -> String {
     format!("{mark:016x}")
 }
+
+/// The mark with this text, which has no other.
+pub(crate) fn undigits(text: &str) -> Option<u64> {
+    u64::from_str_radix(text, 16).ok().filter(|mark| digits(*mark) == text)
+}

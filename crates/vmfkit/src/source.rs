@@ -19,6 +19,10 @@ pub trait Source: Send {
     fn can_rewind(&self) -> bool {
         true
     }
+    /// How many rows a pass has, where that is known before its end.
+    fn rows(&self) -> Option<u64> {
+        None
+    }
 }
 
 /// Rows in memory: as one block, in batches, or in batches of rows shuffled anew in every pass.
@@ -82,6 +86,10 @@ impl Source for MemorySource<'_> {
         self.pass += u64::from(self.next > 0);
         self.next = 0;
         Ok(())
+    }
+
+    fn rows(&self) -> Option<u64> {
+        Some(self.block.len() as u64)
     }
 }
 

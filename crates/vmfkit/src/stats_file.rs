@@ -4,7 +4,7 @@
 //! which state of the fit they were made, so that parts of different passes are never added.
 
 use crate::error::{Error, Result};
-use crate::settings::digits;
+use crate::settings::{digits, undigits};
 use crate::stats::SufficientStats;
 use crate::tensor_file::{Contents, File, excerpt};
 
@@ -157,8 +157,7 @@ impl PartStats {
         let (pass, rows, blocks) = (count("pass")?, count("rows")?, count("blocks")?);
         let first_block = if file.text("first_block").is_empty() { None } else { Some(count("first_block")?) };
         let text = file.text("state");
-        let state = u64::from_str_radix(text, 16).ok().filter(|state| digits(*state) == text);
-        let Some(state) = state else {
+        let Some(state) = undigits(text) else {
             return file.wrong(format!("metadata `state` must be sixteen digits, found: `{}`", excerpt(text)));
         };
         let objectives = file.numbers("objectives", [None])?;

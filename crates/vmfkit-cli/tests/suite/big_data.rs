@@ -66,6 +66,53 @@ fn memory_that_is_too_small_is_refused_with_what_it_takes() {
     workspace.run("fit x.npy -k 3 --memory 5parsec").refused(&["the unit is none of"]);
 }
 
+/// Before the first pass, from the checkpoint of a start as from any other.
+#[test]
+fn a_fit_is_not_resumed_with_other_rows_or_blocks() {
+    let workspace = Workspace::new();
+    workspace.run("sample --dim 4 -k 9 -n 9000 -o x.npy").success();
+    workspace.run("sample --dim 4 -k 9 -n 9000 --seed 8 -o y.npy").success();
+    workspace.run("sample --dim 4 -k 9 -n 9001 -o longer.npy").success();
+    let fit = "-k 3 --max-passes 2 --checkpoint c";
+    workspace.run(&format!("fit x.npy {fit} --block 7000 --start-only")).success();
+    for _ in 0..2 {
+        let resume = |rest: &str| workspace.run(&format!("fit {rest} {fit} --resume"));
+        resume("x.npy --block 100")
+            .refused(&["made with 7000 rows in the first block, found: `100`", "hint: resume with the same rows"]);
+        resume("y.npy --block 7000").refused(&["made with rows of the mark "]);
+        resume("longer.npy --block 7000").refused(&["made with 9000 rows, found: `9001`"]);
+        resume("x.npy --block 7000").success();
+    }
+}
+
+#[test]
+fn a_fit_that_ran_out_of_passes_goes_on_with_more() {
+    let workspace = Workspace::new();
+    workspace.run("sample --dim 4 -k 9 -n 900 -o x.npy").success();
+    for method in ["em", "online", "sgd"] {
+        let fit = format!("fit x.npy -k 3 --tolerance 0 --method {method}");
+        workspace.run(&format!("{fit} --max-passes 2 --checkpoint {method}")).success();
+        workspace.run(&format!("{fit} --max-passes 20 --checkpoint {method} --resume -o more.safetensors")).success();
+        workspace.run(&format!("{fit} --max-passes 20 -o whole.safetensors")).success();
+        assert!(workspace.read("more.safetensors") == workspace.read("whole.safetensors"), "{method}");
+        workspace.run(&format!("{fit} --max-passes 5 --checkpoint {method} --resume")).refused(&["passes 20, found: `5`"]);
+    }
+}
+
+#[test]
+fn what_a_folder_holds_beside_rows_is_told() {
+    let workspace = Workspace::new();
+    std::fs::create_dir(workspace.path("rows")).unwrap();
+    workspace.run("sample --dim 4 -k 9 -n 50 -o rows/x.npy").success();
+    assert!(!workspace.run("fit rows").stderr.contains("passed over"));
+    workspace.write("rows/readme", "");
+    workspace.write("rows/y.npy.part", "");
+    for command in ["fit rows", "convert rows x.csv"] {
+        let said = workspace.run(command).stderr;
+        assert!(said.contains("rows/readme and 1 more: passed over, the name is not that of a file of rows\n"), "{said}");
+    }
+}
+
 #[test]
 fn a_checkpoint_is_not_overwritten_by_accident() {
     let workspace = Workspace::new();
@@ -272,6 +319,58 @@ mod linux {
         workspace.write("x.npy", &whole);
         workspace.run(&format!("{fit} --checkpoint c --resume -o resumed.safetensors")).success();
         assert!(workspace.read("resumed.safetensors") == workspace.read("whole.safetensors"));
+    }
+
+    /// Runs a line of bash in which `vmf` is the command.
+    fn bash(workspace: &Workspace, line: &str) -> std::process::Output {
+        let mut command = std::process::Command::new("bash");
+        let script = format!("vmf() {{ {:?} \"$@\"; }}; {line}", env!("CARGO_BIN_EXE_vmf"));
+        command.args(["-c", &script]).current_dir(workspace.0.path());
+        command.output().expect("bash runs")
+    }
+
+    #[test]
+    fn several_pipes_are_read_one_after_the_other() {
+        let workspace = Workspace::new();
+        workspace.run("sample --dim 4 -k 9 -n 700 -o x.csv").success();
+        workspace.run("sample --dim 4 -k 9 -n 300 --seed 2 -o y.csv").success();
+        let fit = "-k 2 --method online --max-passes 1 --seed 1";
+        let output = bash(&workspace, &format!("vmf fit <(cat x.csv) <(cat y.csv) {fit} -o pipes.safetensors"));
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let output = bash(&workspace, &format!("cat x.csv <(tail -n +2 y.csv) | vmf fit - {fit} -o one.safetensors"));
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        assert!(workspace.read("pipes.safetensors") == workspace.read("one.safetensors"));
+    }
+
+    /// One entry, in the last of 2^32 columns: no memory for a row is an error, not the end of the process.
+    #[test]
+    fn a_short_file_of_very_long_rows_is_refused() {
+        let workspace = Workspace::new();
+        workspace.write("h.mtx", "%%MatrixMarket matrix coordinate real general\n1 4294967295 1\n1 1 1.0\n");
+        for command in ["fit h.mtx", "fit h.mtx -k 3", "convert h.mtx h.npy", "convert h.mtx h.csv"] {
+            // Every thread sets some aside, too.
+            let output = bash(&workspace, &format!("export RAYON_NUM_THREADS=2; ulimit -v 4000000; vmf {command}"));
+            let said = String::from_utf8_lossy(&output.stderr);
+            assert_eq!(output.status.code(), Some(2), "{command}: {said}");
+            assert!(said.contains("there must be memory for ") && said.contains("bytes that it takes: `"), "{command}: {said}");
+        }
+    }
+
+    /// The folder for temporary files is often small: a file needs none, and a pipe says which one it needs.
+    #[test]
+    fn rows_that_are_counted_as_they_come_need_no_other_file() {
+        let workspace = Workspace::new();
+        workspace.run("sample --dim 4 -k 9 -n 700 -o x.csv").success();
+        workspace.run("convert x.csv same.csv").success();
+        for name in ["y.npy", "y.safetensors"] {
+            let output = bash(&workspace, &format!("TMPDIR=/nowhere vmf convert x.csv {name} && vmf convert {name} back.csv -q"));
+            assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+            assert!(workspace.read("back.csv") == workspace.read("same.csv"), "{name}");
+            std::fs::remove_file(workspace.path("back.csv")).unwrap();
+        }
+        let output = bash(&workspace, "TMPDIR=/nowhere vmf convert x.csv - --to npy | cat; exit ${PIPESTATUS[0]}");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(!output.status.success() && said.contains("wait in a temporary file in the folder `/nowhere`: "), "{said}");
     }
 
     #[test]

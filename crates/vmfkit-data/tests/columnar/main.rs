@@ -5,8 +5,8 @@ use std::path::Path;
 use std::slice;
 use std::sync::{Arc, Mutex};
 use vmfkit_data::{
-    Batch, Column, ColumnData, ColumnKind, Element, Error, IdKind, Ids, OutputFormat, Result, RowLayout, RowWriter, Sink,
-    TableWriter, Values,
+    Batch, Column, ColumnData, ColumnKind, Destination, Element, Error, IdKind, Ids, OutputFormat, Result, RowLayout, RowWriter,
+    Sink, TableWriter, Values,
 };
 
 /// Memory that can be looked at when the writer has gone.
@@ -23,6 +23,8 @@ impl Shared {
     }
 }
 
+impl Destination for Shared {}
+
 impl Write for Shared {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.0.lock().unwrap().write(bytes)
@@ -35,6 +37,8 @@ impl Write for Shared {
 
 /// A pipe whose reader has gone.
 struct Gone;
+
+impl Destination for Gone {}
 
 impl Write for Gone {
     fn write(&mut self, _: &[u8]) -> io::Result<usize> {
@@ -196,6 +200,37 @@ fn rows_that_do_not_fit_are_refused() {
     batch = Batch { weights: None, ..sparse() };
     let error = rows(OutputFormat::Csv, &plain.clone().weights(), &batch).unwrap_err();
     assert_eq!(error.to_string(), "2 rows must have a weight each, found: `0`");
+}
+
+/// No temporary file, and a header of another length at most.
+#[test]
+fn a_file_of_rows_whose_number_is_not_known_is_the_same_file() {
+    let folder = tempfile::tempdir().unwrap();
+    for (format, room) in [(OutputFormat::Npy, 0), (OutputFormat::Safetensors, 512)] {
+        let path = folder.path().join(format!("x.{format}"));
+        let layout = RowLayout::new(3, Element::F64);
+        let mut writer = RowWriter::new(format, Box::new(std::fs::File::create(&path).unwrap()), &layout).unwrap();
+        (0..2).for_each(|_| writer.write(&sparse()).unwrap());
+        writer.finish().unwrap();
+        let shared = Shared::default();
+        let mut writer = RowWriter::new(format, shared.sink(), &layout.rows(4)).unwrap();
+        (0..2).for_each(|_| writer.write(&sparse()).unwrap());
+        writer.finish().unwrap();
+        let (found, expected) = (std::fs::read(&path).unwrap(), shared.bytes());
+        let data = 4 * 3 * 8;
+        assert_eq!(found[found.len() - data..], expected[expected.len() - data..], "{format}");
+        let opened = vmfkit_data::open_batches(&[path.to_str().unwrap()], &vmfkit_data::Options::new()).unwrap();
+        assert_eq!((opened.schema().rows, opened.schema().dim), (Some(4), 3), "{format}");
+        assert_eq!(found.len(), if room == 0 { expected.len() } else { room + data }, "{format}");
+    }
+}
+
+#[test]
+fn rows_longer_than_any_memory_are_refused() {
+    for format in [OutputFormat::Npy, OutputFormat::Csv, OutputFormat::Safetensors] {
+        let error = rows(format, &RowLayout::new(usize::MAX / 2, Element::F32), &sparse()).unwrap_err().to_string();
+        assert!(error.starts_with("there must be memory for a row with all its numbers, bytes that it takes: `"), "{error}");
+    }
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Pass after pass, and what goes wrong in between.
 
-use crate::{Folder, ROWS, location, npy, npy_rows, read_all, refused};
+use crate::{Folder, ROWS, location, names, npy, npy_rows, read_all, refused};
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, SystemTime};
 use vmfkit::Error;
 use vmfkit::source::Source;
-use vmfkit_data::{Options, open, open_stream};
+use vmfkit_data::{Options, open, open_all, open_stream};
 
 /// The beginning of an array of as many rows as one likes, and then zeros and ones.
 struct Rows {
@@ -232,6 +232,58 @@ fn a_named_pipe_is_a_pipe() {
     assert_eq!(read_all(&mut source).unwrap().rows, [[0.6, 0.8]]);
     assert_eq!(source.rewind(), Err(Error::CannotRewind));
     writer.join().unwrap().unwrap();
+}
+
+/// As `vmf fit <(...) <(...)` has it.
+#[cfg(unix)]
+#[test]
+fn pipes_come_one_after_another_and_between_files() {
+    let folder = Folder::new();
+    let places = ["a.csv", "b.csv", "c.csv"].map(|name| folder.path(name));
+    let made = std::process::Command::new("mkfifo").args([&places[0], &places[2]]).status();
+    if !made.is_ok_and(|status| status.success()) {
+        return;
+    }
+    folder.write("b.csv", "0,1\n");
+    let writers = [(0, "0.6,0.8\n"), (2, "x,y\n1,0\n0.8,0.6\n")].map(|(place, text)| {
+        let place = places[place].clone();
+        std::thread::spawn(move || fs::write(place, text))
+    });
+    let mut source = open_all(&places.each_ref().map(|place| location(place)), &Options::new()).unwrap();
+    assert!(!source.can_rewind());
+    assert_eq!(read_all(&mut source).unwrap().rows, [[0.6, 0.8], [0.0, 1.0], [1.0, 0.0], [0.8, 0.6]]);
+    assert_eq!(source.rewind(), Err(Error::CannotRewind));
+    writers.into_iter().for_each(|writer| writer.join().unwrap().unwrap());
+}
+
+/// Found by the fuzzer: offsets of lists that are not where a decoder wants them, which panics.
+#[test]
+fn a_panic_of_a_decoder_is_an_error_of_the_file() {
+    let bytes = fs::read(crate::testdata("hostile/misaligned.arrows")).unwrap();
+    let mut source = open_stream(io::Cursor::new(bytes), "pipe", &Options::new().rescale(true).block_rows(64)).unwrap();
+    let message = read_all(&mut source).unwrap_err().to_string();
+    assert!(message.contains("the file is damaged, found: `"), "{message}");
+}
+
+#[test]
+fn what_is_held_counts_its_ids() {
+    let folder = Folder::new();
+    let id = "x".repeat(1000);
+    let place = folder.write("x.csv", format!("id,x,y\n{id},0.6,0.8\n{id},0.8,0.6\n"));
+    let hold = |options: &Options, most| open(&place, options).unwrap().hold(most).unwrap();
+    let (plain, named) = (Options::new().columns(names("x,y")), Options::new().columns(names("x,y")).id_column("id"));
+    assert!(hold(&plain, 32) && !hold(&plain, 31));
+    assert!(hold(&named, 5000) && !hold(&named, 1999));
+    // Block by block, the sum is the same.
+    assert!(hold(&plain.block_rows(1), 32) && !hold(&named.block_rows(1), 1999));
+}
+
+#[test]
+fn rows_beyond_any_memory_are_not_held() {
+    let header = format!("{{'descr': '<f2', 'fortran_order': False, 'shape': ({}, 16)}}", 1u64 << 58);
+    let mut source = open_stream(io::Cursor::new(npy(&header, &[0; 64])), "pipe", &Options::new()).unwrap();
+    let message = source.hold(u64::MAX - 1).unwrap_err().to_string();
+    assert!(message.contains("must take at most 18446744073709551614 bytes, found: `18446744073709551615`"), "{message}");
 }
 
 #[test]

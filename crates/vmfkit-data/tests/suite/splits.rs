@@ -6,7 +6,7 @@ use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 use vmfkit::source::MemorySource;
 use vmfkit::train::{Em, OnlineEm, Stop, Trainer, fit};
 use vmfkit::{Block, Mixture, VonMisesFisher};
-use vmfkit_data::{Element, Options, open, open_stream};
+use vmfkit_data::{Element, Options, Skipped, open, open_stream};
 
 /// Unit rows that differ from each other.
 fn circle(count: usize) -> Vec<[f64; 4]> {
@@ -83,6 +83,68 @@ fn a_folder_is_its_files_of_known_formats_in_the_order_of_names() {
     assert_eq!(read(&location(&folder.path("[ab].*")), &Options::new()).rows, ROWS[..4]);
     assert_eq!(open(&location(folder.0.path()), &Options::new()).unwrap().rows(), None);
     assert_eq!(open(&location(&folder.path("*.npy")), &Options::new()).unwrap().rows(), Some(2));
+}
+
+#[test]
+fn what_a_folder_holds_beside_its_files_of_rows_is_known() {
+    let folder = Folder::new();
+    folder.write("a.npy", npy_rows(&ROWS));
+    let source = |folder: &Folder| open(&location(folder.0.path()), &Options::new()).unwrap();
+    assert_eq!(source(&folder).skipped(), None);
+    folder.write("b.npy.old", "x");
+    folder.write(".hidden", "x");
+    let first = folder.write("_SUCCESS", "");
+    std::fs::create_dir(folder.path("more")).unwrap();
+    assert_eq!(source(&folder).skipped(), Some(&Skipped { count: 3, first: first.clone() }));
+    let batches = vmfkit_data::open_batches(&[location(folder.0.path())], &Options::new()).unwrap();
+    assert_eq!(batches.skipped().unwrap().first, first);
+}
+
+/// `*` in folders and in names, `**`, hidden names, and names that are not text.
+#[test]
+fn patterns_are_those_of_a_shell() {
+    let folder = Folder::new();
+    for name in ["x", "y", ".hidden", "x/deep"] {
+        std::fs::create_dir(folder.path(name)).unwrap();
+    }
+    for name in ["x/1.npy", "x/2.npy", "y/1.npy", ".hidden/1.npy", "x/deep/1.npy", "x/.3.npy", "note.txt"] {
+        folder.write(name, npy_rows(&ROWS));
+    }
+    let rows = |pattern: &str| read(&location(&folder.path(pattern)), &Options::new()).rows.len() / ROWS.len();
+    for (pattern, files) in [
+        ("*/1.npy", 2),
+        ("x/*.npy", 2),
+        ("x/[!1].npy", 1),
+        ("?/?.npy", 3),
+        ("**/*.npy", 4),
+        ("x/**/1.npy", 2),
+        ("*/../x/1.n*", 2),
+    ] {
+        assert_eq!(rows(pattern), files, "{pattern}");
+    }
+    for (pattern, words) in [
+        ("***/x.npy", "the pattern is not understood: "),
+        ("[.npy", "the pattern is not understood: "),
+        ("*/9.npy", "no file has a name"),
+    ] {
+        let message = refused(&location(&folder.path(pattern)), &Options::new());
+        assert!(message.contains(words), "{message}");
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn a_name_that_is_not_text_is_matched_as_any_other() {
+    use std::os::unix::ffi::OsStrExt;
+    let folder = Folder::new();
+    folder.write("good.npy", npy_rows(&ROWS));
+    let name = folder.0.path().join(std::ffi::OsStr::from_bytes(b"bad\xff.npy"));
+    // Some file systems have no such names.
+    if std::fs::write(name, npy_rows(&ROWS)).is_ok() {
+        assert_eq!(read(&location(&folder.path("*.npy")), &Options::new()).rows.len(), 10);
+        assert_eq!(read(&location(&folder.path("bad?.npy")), &Options::new()).rows.len(), 5);
+        assert!(refused(&location(&folder.path("*ff*.npy")), &Options::new()).contains("no file has a name that matches"));
+    }
 }
 
 #[test]

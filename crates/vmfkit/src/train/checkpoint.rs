@@ -5,11 +5,12 @@ use super::{Fit, Pass, Status};
 use crate::error::Result;
 use crate::maximise::Note;
 use crate::mixture::Mixture;
-use crate::settings::Settings;
+use crate::rows_mark::RowsMark;
+use crate::settings::{Settings, digits, undigits};
 use crate::tensor_file::{Contents, File, excerpt};
 
 const FORMAT: &str = "vmfkit.checkpoint";
-const VERSION: &str = "1";
+const VERSION: &str = "2";
 
 /// Numbers a note.
 const NOTE: usize = 4;
@@ -21,6 +22,8 @@ const NOTE: usize = 4;
 pub struct Checkpoint {
     pub(crate) restart: usize,
     pub(crate) settings: Settings,
+    /// What is known of the rows; nothing of those of a pipe.
+    pub(crate) rows: Option<RowsMark>,
     /// The restart that was under way.
     pub(crate) current: Fit,
     pub(crate) rule: State,
@@ -56,6 +59,23 @@ impl Checkpoint {
         self
     }
 
+    pub(crate) fn with_rows(self, rows: Option<RowsMark>) -> Self {
+        Checkpoint { rows, ..self }
+    }
+
+    /// Allows more passes than the fit began with: up to where it stopped for want of them, the limit has decided nothing.
+    pub(crate) fn allow_passes(&mut self, passes: usize) {
+        let before = self.settings.get("passes").and_then(|text| text.parse::<usize>().ok());
+        // Of restarts that are done, some may have stopped too early, and they are gone.
+        if self.restart > 0 || self.best.is_some() || before.is_none_or(|before| before >= passes) {
+            return;
+        }
+        self.settings.set("passes", passes.to_string());
+        if self.current.status == Status::PassLimit {
+            self.current.status = Status::Running;
+        }
+    }
+
     /// The total weight of the rows, if a pass has been made.
     pub(crate) fn rows_weight(&self) -> Option<f64> {
         let weights = [Some(&self.current), self.best.as_ref()].into_iter().flatten().map(|fit| fit.weight);
@@ -66,6 +86,11 @@ impl Checkpoint {
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut contents = Contents::new(FORMAT, VERSION);
         self.settings.iter().for_each(|(name, text)| contents.text(format!("setting.{name}"), text));
+        if let Some(RowsMark { block, mark, rows }) = self.rows {
+            contents.text("rows.block", block.to_string());
+            contents.text("rows.mark", digits(mark));
+            contents.text("rows.count", rows.map_or(String::new(), |rows| rows.to_string()));
+        }
         contents.numbers("counters", vec![2], vec![self.restart as f64, self.blocks as f64]);
         write_fit(&mut contents, "current.", &self.current);
         if let Some(best) = &self.best {
@@ -107,6 +132,7 @@ impl Checkpoint {
             restart: count("the restart", counters[0], u64::from(u32::MAX))? as usize,
             blocks: count("the number of blocks", counters[1], u64::MAX)?,
             settings,
+            rows: read_rows(&file)?,
             current,
             best,
             rule,
@@ -122,6 +148,18 @@ fn write_fit(contents: &mut Contents, prefix: &str, fit: &Fit) {
     contents.numbers(format!("{prefix}trace"), vec![fit.trace.len(), Pass::NUMBERS], trace);
     let notes = fit.notes.iter().flat_map(note_numbers).collect();
     contents.numbers(format!("{prefix}notes"), vec![fit.notes.len(), NOTE], notes);
+}
+
+fn read_rows(file: &File) -> Result<Option<RowsMark>> {
+    if file.text("rows.mark").is_empty() {
+        return Ok(None);
+    }
+    let text = file.text("rows.mark");
+    let Some(mark) = undigits(text) else {
+        return file.wrong(format!("metadata `rows.mark` must be sixteen digits, found: `{}`", excerpt(text)));
+    };
+    let rows = (!file.text("rows.count").is_empty()).then(|| file.parsed("rows.count")).transpose()?;
+    Ok(Some(RowsMark { block: file.parsed("rows.block")?, mark, rows }))
 }
 
 fn read_fit(file: &File, prefix: &str, settings: &Settings) -> Result<Fit> {

@@ -3,6 +3,7 @@
 use super::{Fit, Status, Trainer};
 use crate::block::Block;
 use crate::error::{Error, Result};
+use crate::rows_mark::RowsMark;
 use crate::source::{Batches, Source};
 use crate::stats::SufficientStats;
 use std::ops::ControlFlow;
@@ -44,6 +45,8 @@ pub(crate) struct Driver<'s, 'a> {
     progress: Option<&'s mut ProgressCallback<'a>>,
     restart: usize,
     stats: SufficientStats,
+    /// What the first block must be like.
+    expected: Option<RowsMark>,
     /// Those of this pass.
     rows: u64,
     blocks: u64,
@@ -52,7 +55,7 @@ pub(crate) struct Driver<'s, 'a> {
 impl<'s, 'a> Driver<'s, 'a> {
     pub fn new(trainer: Trainer<'s>) -> Self {
         let stats = SufficientStats::zero(trainer.model().components().len(), trainer.model().dim());
-        Driver { trainer, batches: None, progress: None, restart: 0, stats, rows: 0, blocks: 0 }
+        Driver { trainer, batches: None, progress: None, restart: 0, stats, expected: None, rows: 0, blocks: 0 }
     }
 
     /// Cuts blocks into batches.
@@ -65,6 +68,12 @@ impl<'s, 'a> Driver<'s, 'a> {
     pub fn progress(mut self, restart: usize, progress: Option<&'s mut ProgressCallback<'a>>) -> Self {
         self.restart = restart;
         self.progress = progress;
+        self
+    }
+
+    /// Refuses a first block that is another.
+    pub fn expect(mut self, expected: Option<RowsMark>) -> Self {
+        self.expected = expected;
         self
     }
 
@@ -84,7 +93,10 @@ impl<'s, 'a> Driver<'s, 'a> {
 
     /// Takes the rows of a block; a break after which the fit is stopped.
     pub fn see(&mut self, block: &Block) -> Result<ControlFlow<()>> {
-        let Driver { trainer, batches, progress, restart, stats, rows, blocks } = self;
+        let Driver { trainer, batches, progress, restart, stats, expected, rows, blocks } = self;
+        if let Some(expected) = expected.take() {
+            expected.check(&RowsMark::of_block(block))?;
+        }
         let pass = trainer.passes();
         let mut see = |block: &Block| {
             stats.clear();

@@ -372,6 +372,11 @@ impl<'a> Trainer<'a> {
         self.last_weight
     }
 
+    /// The number of rows of the last whole pass.
+    pub(crate) fn row_count(&self) -> u64 {
+        self.rows
+    }
+
     /// Tells how many rows a pass has.
     pub(crate) fn count_rows(&mut self, rows: u64) {
         self.rows = rows;
@@ -386,6 +391,7 @@ impl<'a> Trainer<'a> {
         Ok(Checkpoint {
             restart: 0,
             settings: Settings::default(),
+            rows: None,
             current: self.as_fit(self.status),
             rule: self.rule.state(),
             blocks: self.blocks,

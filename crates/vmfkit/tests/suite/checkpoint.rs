@@ -4,7 +4,7 @@ use crate::samples::{accumulate, assert_same_fit, damaged, draw, paper_mixture, 
 use proptest::prelude::*;
 use std::ops::ControlFlow;
 use vmfkit::maximise::Note;
-use vmfkit::source::MemorySource;
+use vmfkit::source::{MemorySource, Source};
 use vmfkit::train::{Adam, Annealing, Checkpoint, Em, Fit, OnlineEm, Status, Stop, Trainer};
 use vmfkit::{Block, ConcentrationEstimator, ConcentrationPolicy, Error, Fitter, Maximisation, Method, Start};
 
@@ -132,7 +132,7 @@ fn other_settings_are_refused_by_name() {
     for (fitter, words) in [
         (base().seed(1), "the checkpoint was made with seed 0, found: `1`"),
         (base().restarts(3), "restarts 2, found: `3`"),
-        (base().stop(passes(4)), "passes 3, found: `4`"),
+        (base().stop(passes(2)), "passes 3, found: `2`"),
         (base().stop(Stop { tolerance: Some(0.1), passes: 3 }), "tolerance none, found: `0.1`"),
         (base().policy(ConcentrationPolicy::Free), "policy shrunk:1, found: `free`"),
         (base().background(0.1), "background_start none, found: `0.1`"),
@@ -157,9 +157,108 @@ fn other_settings_are_refused_by_name() {
     let error = base().resume(restored(&saved[2])).fit(&Block::new(4, &narrow).unwrap()).unwrap_err();
     assert!(error.to_string().contains("dimension 5, found: `4`"), "{error}");
     let error = base().resume(restored(&saved[2])).fit(&block.slice(0, 199)).unwrap_err();
-    assert!(error.to_string().contains("a total row weight of 200, found: `199`"), "{error}");
-    // Before the first pass nothing is known of the rows.
-    assert!(base().resume(restored(&saved[0])).fit(&block.slice(0, 199)).is_ok());
+    assert!(error.to_string().contains("was made with 200 rows, found: `199`"), "{error}");
+    // In the second restart: the first might have ended elsewhere.
+    let error = base().stop(passes(4)).resume(restored(&saved[5])).fit(&block).unwrap_err();
+    assert!(error.to_string().contains("passes 3, found: `4`"), "{error}");
+}
+
+/// From every checkpoint, also from one of a start without rows, and before any row counts.
+#[test]
+fn other_rows_and_other_blocks_are_refused_before_the_first_pass() {
+    let rows: Vec<f64> = draw(&paper_mixture(), 200, 1);
+    let mut others = rows.clone();
+    others[5 * 10..5 * 12].rotate_left(5);
+    let directions: Vec<Vec<f64>> = rows.chunks_exact(5).take(3).map(<[f64]>::to_vec).collect();
+    let block = Block::new(5, &rows).unwrap();
+    let weights: Vec<f64> = (0..200).map(|row| if row == 3 { 2.0 } else { 1.0 }).collect();
+    let cases = [
+        (Block::new(5, &rows).unwrap(), 100, "made with 70 rows in the first block, found: `100`"),
+        (Block::new(5, &others).unwrap(), 70, "made with rows of the mark "),
+        (block.clone().with_weights(&weights).unwrap(), 70, "made with rows of the mark "),
+        (block.slice(0, 199), 70, "made with 200 rows, found: `199`"),
+    ];
+    for start in [Start::default(), Start::Directions(directions)] {
+        let fitter = || Fitter::new(3).start(start.clone()).stop(passes(2)).restarts(2);
+        let run = |fitter: Fitter, block: &Block, rows| fitter.fit_source(&mut MemorySource::new(block.clone()).batches(rows));
+        let (_, saved) = with_checkpoints(fitter(), |fitter| run(fitter, &block, 70).unwrap());
+        for (bytes, (other, rows, words)) in saved.iter().flat_map(|bytes| cases.iter().map(move |case| (bytes, case))) {
+            let watched = fitter().resume(restored(bytes)).progress(|_| panic!("a row was seen"));
+            let message = run(watched, other, *rows).unwrap_err().to_string();
+            assert!(message.contains(words), "{words}: {message}");
+        }
+    }
+}
+
+/// A source that can be read once is looked at when it is read, and one that does not know its length when it ends.
+#[test]
+fn a_resumed_pass_is_checked_as_it_goes_where_that_is_the_only_way() {
+    let rows: Vec<f64> = draw(&paper_mixture(), 200, 1);
+    let block = Block::new(5, &rows).unwrap();
+    let fitter = || Fitter::new(3).stop(passes(1));
+    let begun = fitter().begin(&mut Modest::new(&block, 70)).unwrap().unwrap();
+    let resumed = |source: &mut Modest| fitter().resume(restored(&begun.to_bytes())).fit_source(source);
+    assert_same_fit(
+        &resumed(&mut Modest::new(&block, 70)).unwrap(),
+        &fitter().fit_source(&mut Modest::new(&block, 70)).unwrap(),
+        "",
+    );
+    let mut once = Modest { once: true, ..Modest::new(&block, 60) };
+    assert!(resumed(&mut once).unwrap_err().to_string().contains("70 rows in the first block, found: `60`"));
+    let fewer = block.slice(0, 150);
+    assert!(resumed(&mut Modest::new(&fewer, 70)).unwrap_err().to_string().contains("made with 200 rows, found: `150`"));
+}
+
+/// Rows whose number is not known before their end; and that may come only once.
+struct Modest<'a> {
+    rows: MemorySource<'a>,
+    once: bool,
+}
+
+impl<'a> Modest<'a> {
+    fn new(block: &'a Block, rows: usize) -> Self {
+        Modest { rows: MemorySource::new(block.slice(0, block.len())).batches(rows), once: false }
+    }
+}
+
+impl Source for Modest<'_> {
+    fn dim(&self) -> usize {
+        self.rows.dim()
+    }
+
+    fn read_block(&mut self) -> vmfkit::Result<Option<Block<'_>>> {
+        self.rows.read_block()
+    }
+
+    fn rewind(&mut self) -> vmfkit::Result<()> {
+        self.rows.rewind()
+    }
+
+    fn can_rewind(&self) -> bool {
+        !self.once
+    }
+}
+
+/// More passes are no other fit: it goes on to where one ends that had them from the beginning.
+#[test]
+fn a_fit_goes_on_with_more_passes() {
+    let rows = rows_with_repairs();
+    let block = Block::new(5, &rows).unwrap();
+    for method in methods() {
+        let fitter = |limit| Fitter::new(4).method(method.clone()).start(Start::RandomRows).stop(passes(limit)).batch(25).seed(3);
+        let (_, few) = with_checkpoints(fitter(2), |fitter| fitter.fit(&block).unwrap());
+        let (whole, all) = with_checkpoints(fitter(6), |fitter| fitter.fit(&block).unwrap());
+        for (at, bytes) in few.iter().enumerate() {
+            let (extended, rest) = with_checkpoints(fitter(6).resume(restored(bytes)), |fitter| fitter.fit(&block).unwrap());
+            assert_same_fit(&extended, &whole, method.name());
+            assert_eq!(rest, all[at + 1..], "{}", method.name());
+        }
+        // One that has converged has no use for them.
+        let stop = |limit| Stop { tolerance: Some(f64::MAX), passes: limit };
+        let (ended, saved) = with_checkpoints(fitter(2).stop(stop(4)), |fitter| fitter.fit(&block).unwrap());
+        let resumed = fitter(2).stop(stop(9)).resume(restored(saved.last().unwrap())).fit(&block).unwrap();
+        assert_eq!((resumed.status, resumed.trace.len()), (ended.status, ended.trace.len()));
+    }
 }
 
 #[test]
@@ -235,7 +334,9 @@ fn bad_bytes_are_named() {
         (good[..good.len() - 1].to_vec(), "of data, found: `"),
         (good[..30].to_vec(), "must end within the file"),
         (edited("vmfkit.checkpoint", "vmfkit.mixture"), "metadata `format` must be vmfkit.checkpoint, found: `vmfkit.mixture`"),
-        (edited("\"version\":\"1\"", "\"version\":\"9\""), "the version must be 1, found: `9`"),
+        (edited("\"version\":\"2\"", "\"version\":\"1\""), "the version must be 2, found: `1`"),
+        (edited("\"rows.mark\":\"", "\"rows.mark\":\"x"), "metadata `rows.mark` must be sixteen digits, found: `x"),
+        (edited("\"rows.count\":\"12", "\"rows.count\":\"-2"), "metadata `rows.count` must be a number, found: `-2`"),
         (edited("\"current.status\":\"running\"", "\"current.status\":\"lost\""), "must be the name of a status, found: `lost`"),
         (edited("\"counters\"", "\"sisters\""), "there must be a tensor: `counters`"),
         (edited("\"best.weights\"", "\"best.heights\""), "there must be a tensor: `best.weights`"),

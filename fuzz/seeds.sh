@@ -1,0 +1,31 @@
+#!/bin/sh
+# Files to begin with, from which the fuzzer makes others: `fuzz/seeds.sh target/release/vmf`. Without them it would have to guess a whole
+# header before anything is read.
+set -eu
+vmf=$(realpath "$1")
+cd "$(dirname "$0")"
+for target in npy stream model checkpoint statistics part_statistics; do
+  mkdir -p corpus/$target
+done
+cp ../testdata/npy/*.npy corpus/npy
+for file in ../testdata/hostile/* ../testdata/formats/* ../testdata/npy/*.npy ../testdata/columnar/*.arrow*; do
+  # What is longer is changed less.
+  if [ -f "$file" ] && [ "$(wc -c < "$file")" -lt 8192 ]; then cp "$file" corpus/stream; fi
+done
+work=$(mktemp -d)
+trap 'rm -r "$work"' EXIT
+"$vmf" sample --dim 3 -k 5 -n 60 -o "$work/x.npy" 2> "$work/said"
+for method in em hard stochastic online sgd kmeans; do
+  "$vmf" fit "$work/x.npy" -k 2 --quiet --method $method --max-passes 2 --checkpoint "corpus/checkpoint/$method.new" \
+    -o "corpus/model/$method" > "$work/said" 2>&1
+  mv "corpus/checkpoint/$method.new" "corpus/checkpoint/$method"
+done
+"$vmf" fit "$work/x.npy" -k 2 --quiet --background -o corpus/model/background > "$work/said" 2>&1
+for method in em stochastic; do
+  "$vmf" fit "$work/x.npy" -k 2 --quiet --method $method --checkpoint "$work/$method" --start-only > "$work/said" 2>&1
+  "$vmf" accumulate "$work/$method" "$work/x.npy" -o corpus/part_statistics/$method > "$work/said" 2>&1
+  "$vmf" accumulate "$work/$method" "$work/x.npy" --block 20 --per-block -o corpus/part_statistics/$method-blocks > "$work/said" 2>&1
+done
+# One component of dimension 2: mark, sizes, objective, weight, mass, shortfall, resultant.
+python3 -c 'import struct, sys; sys.stdout.buffer.write(b"vmfstat1" + struct.pack("<QQ6d", 1, 2, -1.0, 2.0, 2.0, 0.5, 1.5, 0.0))' \
+  > corpus/statistics/one
