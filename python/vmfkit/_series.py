@@ -2,7 +2,7 @@
 
 The methods are those of the Rust core (MATH.md sections 2 to 4): the expansion in 1/u, u = sqrt(nu^2 + kappa^2), where u is large, and else the
 downward recurrence for the ratio and the 0F1 series for the logarithm, with as many steps as the dimension's worst concentration needs. `xp` is
-the module whose arrays they are: `torch` or `jax.numpy`.
+the module whose arrays they are: `torch` or `jax.numpy`. Concentrations may go up to 1e150 in double precision and 1e18 in single.
 """
 
 from __future__ import annotations
@@ -76,6 +76,11 @@ def _terms(table: tuple[tuple[float, int], ...], u: float) -> int:
     return next(terms for end, terms in table if u < end)
 
 
+def _away_from_zero(xp: Any, nu: float, kappa: Any) -> Any:
+    """Where the expansion is not used it need not be right, but no number of it shall be infinite."""
+    return kappa if nu >= _LOG_FROM else xp.clip(kappa, 1.0, None)
+
+
 def ratio(xp: Any, dim: int, kappa: Any) -> Ratio:
     """A_d, 1 - A_d and A'_d for d >= 2."""
     nu = 0.5 * dim - 1.0
@@ -89,6 +94,7 @@ def ratio(xp: Any, dim: int, kappa: Any) -> Ratio:
 
 def _ratio_outer(xp: Any, nu: float, kappa: Any) -> Ratio:
     """MATH.md (3.4) to (3.6)."""
+    kappa = _away_from_zero(xp, nu, kappa)
     u = xp.sqrt(nu * nu + kappa * kappa)
     w = 1.0 / u
     q = (nu * w) * (nu * w)
@@ -128,7 +134,7 @@ def curvature(xp: Any, dim: int, kappa: Any, slope: Any, next_value: Any, next_s
 
 def log_normalizer(xp: Any, dim: int, kappa: Any) -> Any:
     """ln C_d for d >= 2, MATH.md (3.7) and (4.3)."""
-    return _log(xp, dim, kappa, lambda nu, u: u, 0.0)
+    return _log(xp, dim, kappa, lambda nu, u: u, 0.0 * kappa)
 
 
 def log_peak(xp: Any, dim: int, kappa: Any) -> Any:
@@ -138,7 +144,8 @@ def log_peak(xp: Any, dim: int, kappa: Any) -> Any:
 
 def _log(xp: Any, dim: int, kappa: Any, fall: Any, rise: Any) -> Any:
     nu = 0.5 * dim - 1.0
-    u = xp.sqrt(nu * nu + kappa * kappa)
+    far = _away_from_zero(xp, nu, kappa)
+    u = xp.sqrt(nu * nu + far * far)
     w = 1.0 / u
     terms = _terms(_LOG_TERMS, max(nu, _LOG_FROM))
     series = w * _sum(_expansion(terms)[1][:terms], (nu * w) * (nu * w), w)

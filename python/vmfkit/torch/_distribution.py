@@ -157,10 +157,10 @@ class VonMisesFisher(Distribution):
         kappa = self.concentration
         differentiable = kappa.requires_grad and torch.is_grad_enabled()
         flat = kappa.detach().to("cpu", torch.float64).reshape(-1).contiguous()
-        rows, deviations, slopes = _vmfkit.axis_draws(self.dim, flat.numpy(), sample_shape.numel(), _seed(), differentiable)
-        place = {"dtype": self.loc.dtype, "device": self.loc.device}
+        count = sample_shape.numel()
+        rows, deviations, slopes = _vmfkit.axis_draws(self.dim, flat.numpy(), count, _seed(), differentiable)
         # (draws, batch..., d) of a table that has the batch in front.
-        axis = torch.from_numpy(rows).to(**place).transpose(0, 1).reshape(-1, *self._extended_shape())
+        axis = torch.from_numpy(rows).to(self.loc.dtype).to(self.loc.device).transpose(0, 1).reshape(count, *self._extended_shape())
         if differentiable:
             axis = self._with_slopes(axis, deviations, slopes)
         return _turn(axis, self.loc).reshape(self._extended_shape(sample_shape))
@@ -168,13 +168,12 @@ class VonMisesFisher(Distribution):
     def _with_slopes(self, axis: Tensor, deviations: Any, slopes: Any) -> Tensor:
         """The same rows as functions of the concentrations: t = 1 - s moves, and the rest keeps its direction."""
         shape = axis.shape[:-1]
-        columns = [torch.from_numpy(column).view(-1, shape[0]).T.reshape(shape) for column in (deviations, slopes)]
-        s = columns[0]
+        table = (self.concentration.numel(), shape[0])
+        s, slope = (torch.from_numpy(column).view(table).T.reshape(shape) for column in (deviations, slopes))
         # d sqrt(s (2 - s)) over itself; a draw at an end stays there.
         across = s * (2 - s)
         stretch = torch.where(across > 0, (1 - s) / across.clamp_min(torch.finfo(s.dtype).tiny), 0.0)
-        place = {"dtype": axis.dtype, "device": axis.device}
-        fixed, slope, stretch = (column.to(**place) for column in (s, columns[1], stretch))
+        fixed, slope, stretch = (column.to(axis.dtype).to(axis.device) for column in (s, slope, stretch))
         move = _Draw.apply(self.concentration, fixed, slope) - fixed
         move = move.unsqueeze(-1)
         return torch.cat([axis[..., :1] - move, axis[..., 1:] * (1 + stretch.unsqueeze(-1) * move)], -1)

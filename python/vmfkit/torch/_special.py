@@ -49,57 +49,76 @@ def _of_rust(name: str, dim: int, kappa: Tensor) -> Tensor:
     return found
 
 
+# Operators of their own are what torch.compile does not look into.
 @torch.library.custom_op("vmfkit::special", mutates_args=())
-def _special(kappa: Tensor, dim: int, name: str) -> Tensor:
+def _evaluate(kappa: Tensor, dim: int, name: str) -> Tensor:
     if kappa.device.type == "cpu":
         return _of_rust(name, dim, kappa).to(kappa.dtype)
     return _series.evaluate(torch, name, dim, wide(kappa)).to(kappa.dtype)
 
 
-@_special.register_fake
+@_evaluate.register_fake
 def _(kappa: Tensor, dim: int, name: str) -> Tensor:
     return torch.empty(kappa.shape, dtype=kappa.dtype, device=kappa.device)
 
 
 def _derivative(kappa: Tensor, dim: int, name: str) -> Tensor:
     if name == "log_normalizer":
-        return -_special(kappa, dim, "mean_length")
+        return -_apply(kappa, dim, "mean_length")
     if name == "log_peak":
-        return _special(kappa, dim, "mean_length_complement")
+        return _apply(kappa, dim, "mean_length_complement")
     if name == "mean_length":
-        return _special(kappa, dim, "mean_length_slope")
+        return _apply(kappa, dim, "mean_length_slope")
     if name == "mean_length_complement":
-        return -_special(kappa, dim, "mean_length_slope")
+        return -_apply(kappa, dim, "mean_length_slope")
     if name == "mean_length_slope":
-        return _special(kappa, dim, "mean_length_curvature")
+        return _apply(kappa, dim, "mean_length_curvature")
     if name == "entropy":
-        return -kappa * _special(kappa, dim, "mean_length_slope")
+        return -kappa * _apply(kappa, dim, "mean_length_slope")
     if name == "divergence_from_uniform":
-        return kappa * _special(kappa, dim, "mean_length_slope")
+        return kappa * _apply(kappa, dim, "mean_length_slope")
     raise NotImplementedError("the normaliser has derivatives up to the third, found a request for: `the fourth`")
 
 
-def _keep(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
-    kappa, ctx.dim, ctx.name = inputs
-    ctx.save_for_backward(kappa)
+class _Special(torch.autograd.Function):
+    """A function of each kappa by itself, whose derivative is another one."""
+
+    @staticmethod
+    def forward(kappa: Tensor, dim: int, name: str) -> Tensor:
+        return _evaluate(kappa, dim, name)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+        kappa, ctx.dim, ctx.name = inputs
+        ctx.save_for_backward(kappa)
+        ctx.save_for_forward(kappa)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None]:
+        (kappa,) = ctx.saved_tensors
+        return gradient * _derivative(kappa, ctx.dim, ctx.name), None, None
+
+    @staticmethod
+    def vmap(info: Any, in_dims: tuple[Any, ...], kappa: Tensor, dim: int, name: str) -> tuple[Tensor, Any]:
+        # A batch is only a longer list.
+        return _apply(kappa, dim, name), in_dims[0]
 
 
-def _back(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None]:
-    (kappa,) = ctx.saved_tensors
-    return gradient * _derivative(kappa, ctx.dim, ctx.name), None, None
+class _SpecialForward(_Special):
+    """The same with a derivative in forward mode, with which torch.compile would refuse it."""
+
+    @staticmethod
+    def jvp(ctx: Any, tangent: Tensor, *_: Any) -> Tensor:
+        (kappa,) = ctx.saved_tensors
+        return tangent * _derivative(kappa, ctx.dim, ctx.name)
 
 
-torch.library.register_autograd("vmfkit::special", _back, setup_context=_keep)
-
-if hasattr(torch.library, "register_vmap"):
-    # Each number by itself: a batch is only a longer list of them.
-    torch.library.register_vmap(
-        "vmfkit::special", lambda info, in_dims, kappa, dim, name: (_special(kappa, dim, name), in_dims[0])
-    )
+def _apply(kappa: Tensor, dim: int, name: str) -> Tensor:
+    return (_Special if torch.compiler.is_compiling() else _SpecialForward).apply(kappa, dim, name)
 
 
 def special(name: str, dim: Any, kappa: Any) -> Tensor:
-    return _special(as_kappa(kappa), as_dim(dim), name)
+    return _apply(as_kappa(kappa), as_dim(dim), name)
 
 
 def log_normalizer(dim: int, kappa: Any) -> Tensor:
@@ -127,45 +146,55 @@ def entropy(dim: int, kappa: Any) -> Tensor:
 
 
 @torch.library.custom_op("vmfkit::divergence", mutates_args=())
-def _divergence(kappa: Tensor, other: Tensor, dim: int) -> Tensor:
+def _evaluate_divergence(kappa: Tensor, other: Tensor, dim: int) -> Tensor:
     if kappa.device.type == "cpu":
         found = torch.empty(kappa.shape, dtype=torch.float64)
         _vmfkit.divergences(dim, _flat(kappa), _flat(other), found.view(-1).numpy())
         return found.to(kappa.dtype)
-    first, second = wide(kappa), wide(other)
-    fall = (first - second) * _series.ratio(torch, dim, first).complement
-    found = _series.log_peak(torch, dim, first) - _series.log_peak(torch, dim, second) - fall
-    # A difference of logarithms may come out a rounding below 0.
-    return found.clamp_min(0.0).to(kappa.dtype)
+    return divergence_by_series(dim, wide(kappa), wide(other)).to(kappa.dtype)
 
 
-@_divergence.register_fake
+@_evaluate_divergence.register_fake
 def _(kappa: Tensor, other: Tensor, dim: int) -> Tensor:
     return torch.empty(kappa.shape, dtype=kappa.dtype, device=kappa.device)
 
 
-def _keep_two(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
-    kappa, other, ctx.dim = inputs
-    ctx.save_for_backward(kappa, other)
+def divergence_by_series(dim: int, kappa: Tensor, other: Tensor) -> Tensor:
+    """KL as a difference of logarithms, right to a rounding of those; such a rounding must not make it negative."""
+    fall = (kappa - other) * _series.ratio(torch, dim, kappa).complement
+    return (_series.log_peak(torch, dim, kappa) - _series.log_peak(torch, dim, other) - fall).clamp_min(0.0)
 
 
-def _back_two(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor, None]:
-    kappa, other = ctx.saved_tensors
-    complement, other_complement = (_special(k, ctx.dim, "mean_length_complement") for k in (kappa, other))
-    return (
-        gradient * (kappa - other) * _special(kappa, ctx.dim, "mean_length_slope"),
-        gradient * (complement - other_complement),
-        None,
-    )
+class _Divergence(torch.autograd.Function):
+    """KL of two distributions with one mean direction."""
 
+    @staticmethod
+    def forward(kappa: Tensor, other: Tensor, dim: int) -> Tensor:
+        return _evaluate_divergence(kappa, other, dim)
 
-torch.library.register_autograd("vmfkit::divergence", _back_two, setup_context=_keep_two)
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+        kappa, other, ctx.dim = inputs
+        ctx.save_for_backward(kappa, other)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor, None]:
+        kappa, other = ctx.saved_tensors
+        complement, other_complement = (special("mean_length_complement", ctx.dim, k) for k in (kappa, other))
+        slope = special("mean_length_slope", ctx.dim, kappa)
+        return gradient * (kappa - other) * slope, gradient * (complement - other_complement), None
+
+    @staticmethod
+    def vmap(info: Any, in_dims: tuple[Any, ...], kappa: Tensor, other: Tensor, dim: int) -> tuple[Tensor, int]:
+        pair = ((k, at) for k, at in ((kappa, in_dims[0]), (other, in_dims[1])))
+        pair = [k.expand(info.batch_size, *k.shape) if at is None else k.movedim(at, 0) for k, at in pair]
+        return _Divergence.apply(*pair, dim), 0
 
 
 def divergence(dim: int, kappa: Tensor, other: Tensor) -> Tensor:
     """KL of two distributions with one mean direction."""
     kappa, other = torch.broadcast_tensors(kappa, other)
-    return _divergence(kappa, other.to(kappa.dtype), dim)
+    return _Divergence.apply(kappa, other.to(kappa.dtype), dim)
 
 
 def log_uniform(dim: int) -> float:
