@@ -17,10 +17,6 @@ from . import special
 # From this u on the ratio and the logarithm come from the expansion; on the left of the second, the ratio from this kappa on.
 _RATIO_FROM, _RATIO_LOW_ORDER, _RATIO_LOW_FROM = 48.0, 9.0, 28.0
 _LOG_FROM = 28.5
-# More steps of the recurrence than sqrt(nu^2 + 28 kappa) - nu + 4.5 anywhere that is not outside.
-_STEPS = 38
-# Terms of the 0F1 series at nu = 0, kappa = 28.5, where it needs most.
-_TERMS = 64
 # By the smallest u of a dimension: the number of terms of sigma and of L that leave less than 1e-16.
 _RATIO_TERMS = ((48.0, 19), (72.0, 12), (126.0, 10), (441.0, 8), (7200.0, 6), (math.inf, 4))
 _LOG_TERMS = ((31.5, 14), (40.0, 13), (56.4, 12), (97.6, 10), (246.0, 8), (1480.0, 6), (math.inf, 4))
@@ -81,6 +77,22 @@ def _away_from_zero(xp: Any, nu: float, kappa: Any) -> Any:
     return kappa if nu >= _LOG_FROM else xp.clip(kappa, 1.0, None)
 
 
+def _ratio_edge(nu: float) -> float:
+    """The kappa from which on the ratio comes from the expansion."""
+    return _RATIO_LOW_FROM if nu <= _RATIO_LOW_ORDER else math.sqrt(_RATIO_FROM**2 - nu**2)
+
+
+def _series_terms(nu: float) -> int:
+    """The terms of 0F1 that count at the largest kappa where it is used."""
+    x = 0.25 * (_LOG_FROM**2 - nu**2)
+    term, total, j = 1.0, 1.0, 0
+    while term > 1e-18 * total:
+        j += 1
+        term *= x / (j * (nu + j))
+        total += term
+    return j
+
+
 def ratio(xp: Any, dim: int, kappa: Any) -> Ratio:
     """A_d, 1 - A_d and A'_d for d >= 2."""
     nu = 0.5 * dim - 1.0
@@ -88,8 +100,7 @@ def ratio(xp: Any, dim: int, kappa: Any) -> Ratio:
     if nu >= _RATIO_FROM:
         return outer
     inner = _ratio_inner(xp, dim, kappa)
-    is_outer = kappa >= (_RATIO_LOW_FROM if nu <= _RATIO_LOW_ORDER else math.sqrt(_RATIO_FROM**2 - nu**2))
-    return Ratio(*(xp.where(is_outer, far, near) for far, near in zip(outer, inner)))
+    return Ratio(*(xp.where(kappa >= _ratio_edge(nu), far, near) for far, near in zip(outer, inner)))
 
 
 def _ratio_outer(xp: Any, nu: float, kappa: Any) -> Ratio:
@@ -111,12 +122,15 @@ def _ratio_outer(xp: Any, nu: float, kappa: Any) -> Ratio:
 
 def _ratio_inner(xp: Any, dim: int, kappa: Any) -> Ratio:
     """MATH.md (2.6) downwards from the start of (4.2), then (2.3) to (2.5)."""
-    mu = 0.5 * dim + _STEPS
+    nu = 0.5 * dim - 1.0
+    # As many as (4.2) takes at the edge.
+    steps = math.ceil(math.sqrt(nu * nu + 28.0 * _ratio_edge(nu)) - nu) + 5
+    mu = 0.5 * dim + steps
     u = xp.sqrt(mu * mu + kappa * kappa)
     q = (mu / u) * (mu / u)
     a = kappa / (mu - 0.5 + u + 0.5 * q + (1.0 - q) * (5.0 * q - 1.0) / (8.0 * u))
     w = mu * (1.0 + mu / u) - 0.5 * (1.0 - q) * (1.0 - 2.0 * q)
-    for step in reversed(range(_STEPS)):
+    for step in reversed(range(steps)):
         d = dim + 2 * step
         w = d - a * a * w
         a = kappa / (d + kappa * a)
@@ -127,7 +141,7 @@ def _ratio_inner(xp: Any, dim: int, kappa: Any) -> Ratio:
 
 
 def curvature(xp: Any, dim: int, kappa: Any, slope: Any, next_value: Any, next_slope: Any) -> Any:
-    """A''_d from A'_d and from A and A' of d + 2; for large kappa it loses the digits of kappa."""
+    """A''_d by MATH.md (10.2), from A'_d and from A and A' of d + 2; for large kappa it loses the digits of kappa."""
     inverse = 1.0 / (dim + kappa * next_value)
     return (dim - 1) * inverse * inverse * (next_value + kappa * next_slope) - 2.0 * kappa * inverse * slope
 
@@ -156,7 +170,7 @@ def _log(xp: Any, dim: int, kappa: Any, fall: Any, rise: Any) -> Any:
     x = 0.25 * kappa * kappa
     inner = 1.0 + 0.0 * kappa
     # Horner's rule for 0F1, whose terms are all positive.
-    for j in range(_TERMS, 0, -1):
+    for j in range(_series_terms(nu), 0, -1):
         inner = 1.0 + inner * x / (j * (nu + j))
     uniform = float(special.log_normalizer(dim, 0.0))
     return xp.where(kappa * kappa >= _LOG_FROM**2 - nu**2, outer, uniform + rise - xp.log(inner))

@@ -19,11 +19,17 @@ from . import _series
 __all__ = ["entropy", "log_normalizer", "log_peak", "mean_length"]
 
 
-@functools.partial(jax.custom_jvp, nondiff_argnums=(0, 1))
-def _special(name: str, dim: int, kappa: jax.Array) -> jax.Array:
+# Compiled also where the caller is not: one operation at a time, hundreds of them would take milliseconds.
+@functools.partial(jax.jit, static_argnums=(0, 1))
+def _evaluate(name: str, dim: int, kappa: jax.Array) -> jax.Array:
     # Half precision is computed in single, single and double in themselves.
     work = kappa if kappa.dtype in (jnp.float32, jnp.float64) else kappa.astype(jnp.float32)
     return _series.evaluate(jnp, name, dim, work).astype(kappa.dtype)
+
+
+@functools.partial(jax.custom_jvp, nondiff_argnums=(0, 1))
+def _special(name: str, dim: int, kappa: jax.Array) -> jax.Array:
+    return _evaluate(name, dim, kappa)
 
 
 @_special.defjvp

@@ -80,7 +80,9 @@ class VonMisesFisher(Distribution):
         if loc.dim() == 0:
             raise ValueError(f"loc must have at least one axis, that of the coordinates, found shape: `{tuple(loc.shape)}`")
         dim = as_dim(loc.shape[-1])
-        concentration = as_kappa(concentration).to(loc.device)
+        if not isinstance(concentration, Tensor):
+            concentration = torch.as_tensor(concentration, dtype=loc.dtype, device=loc.device)
+        concentration = as_kappa(concentration)
         dtype = torch.promote_types(loc.dtype, concentration.dtype) if concentration.dim() else loc.dtype
         batch = torch.broadcast_shapes(loc.shape[:-1], concentration.shape)
         self.loc = loc.to(dtype).expand(*batch, dim)

@@ -40,12 +40,12 @@ class MixtureVonMisesFisher(nn.Module):
         dtype: torch.dtype | None = None,
         device: Any = None,
     ) -> None:
-        """Starts with equal weights, directions from torch's generator, and one `concentration`, a quarter of `dim` unless told."""
+        """Starts with equal weights, directions from torch's generator, and one `concentration`, `dim` unless told; `from_rows` is a better start."""
         super().__init__()
         dim = as_dim(dim)
         if components < 1:
             raise ValueError(f"the number of components must be at least 1, found: `{components}`")
-        start = 0.25 * dim if concentration is None else concentration
+        start = float(dim if concentration is None else concentration)
         if not 0 <= start < math.inf:
             raise ValueError(f"a concentration must be at least 0 and finite, found: `{start}`")
         place = {"dtype": dtype, "device": device}
@@ -66,6 +66,19 @@ class MixtureVonMisesFisher(nn.Module):
             new.unnormalized.copy_(torch.from_numpy(mixture.directions))
             new.log_concentrations.copy_(torch.from_numpy(np.log(mixture.concentrations)))
         return new
+
+    @classmethod
+    def from_rows(cls, rows: Tensor, components: int, *, passes: int = 1) -> MixtureVonMisesFisher:
+        """Starts with directions among these rows, far from each other (k-means++), after so many passes of EM.
+
+        Gradients alone, from directions at random, often leave several clusters to one component.
+        """
+        if passes < 1:
+            raise ValueError(f"the number of passes must be at least 1, found: `{passes}`")
+        seed = int(torch.randint(2**31, ()))
+        table = rows.detach().cpu().contiguous().numpy()
+        fit = _vmfkit.fit(table, components, seed=seed, passes=passes)
+        return cls.from_mixture(fit.mixture, dtype=rows.dtype, device=rows.device)
 
     def to_mixture(self) -> _vmfkit.Mixture:
         """The same mixture for `vmfkit`: to save, to fit further, to test rows for outliers."""

@@ -32,6 +32,11 @@ def wide(tensor: Tensor) -> Tensor:
     return tensor if tensor.device.type == "mps" else tensor.to(torch.float64)
 
 
+def _within_reach(tensor: Tensor) -> bool:
+    """Whether the extension module can read it."""
+    return tensor.device.type == "cpu"
+
+
 def _flat(tensor: Tensor) -> np.ndarray:
     """The tensor's own memory, if it is of doubles without gaps."""
     return tensor.detach().to(torch.float64).contiguous().view(-1).numpy()
@@ -52,7 +57,7 @@ def _of_rust(name: str, dim: int, kappa: Tensor) -> Tensor:
 # Operators of their own are what torch.compile does not look into.
 @torch.library.custom_op("vmfkit::special", mutates_args=())
 def _evaluate(kappa: Tensor, dim: int, name: str) -> Tensor:
-    if kappa.device.type == "cpu":
+    if _within_reach(kappa):
         return _of_rust(name, dim, kappa).to(kappa.dtype)
     return _series.evaluate(torch, name, dim, wide(kappa)).to(kappa.dtype)
 
@@ -147,7 +152,7 @@ def entropy(dim: int, kappa: Any) -> Tensor:
 
 @torch.library.custom_op("vmfkit::divergence", mutates_args=())
 def _evaluate_divergence(kappa: Tensor, other: Tensor, dim: int) -> Tensor:
-    if kappa.device.type == "cpu":
+    if _within_reach(kappa):
         found = torch.empty(kappa.shape, dtype=torch.float64)
         _vmfkit.divergences(dim, _flat(kappa), _flat(other), found.view(-1).numpy())
         return found.to(kappa.dtype)

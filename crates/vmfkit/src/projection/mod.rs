@@ -242,7 +242,7 @@ impl ProjectionLaw {
     /// It is positive, and its mean over draws of t is A'_d(k): a draw moves by it when the concentration does, which makes samples
     /// differentiable (implicit reparameterisation, MATH.md 13.2). NaN when t is not in [-1, 1].
     ///
-    /// Relative error below 1e-11 (finite differences of quadruple precision; d = 2 to 4096, k = 0 to 1e6).
+    /// Relative error below 2e-14 against integrals of 40 digits (d = 2 to 4096, k = 0 to 1e6, probabilities 1e-6 to 0.99).
     ///
     /// ```
     /// use vmfkit::projection::ProjectionLaw;
