@@ -1,6 +1,7 @@
 //! The extension module `vmfkit._vmfkit`: arrays in, arrays out. Names, shapes and defaults that Python's users know are in the package
 //! `vmfkit` beside it, mathematics is in the crate `vmfkit`.
 
+mod draws;
 mod error;
 mod fit;
 mod mixture;
@@ -20,6 +21,7 @@ fn _vmfkit(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<fit::Fit>()?;
     module.add_class::<online::OnlineFit>()?;
     module.add_class::<projection::ProjectionLaw>()?;
+    module.add_function(wrap_pyfunction!(draws::axis_draws, module)?)?;
     module.add_function(wrap_pyfunction!(fit::fit, module)?)?;
     module.add_function(wrap_pyfunction!(fit::fit_density, module)?)?;
     module.add_function(wrap_pyfunction!(mixture::sample_density, module)?)?;

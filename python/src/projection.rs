@@ -18,7 +18,7 @@ impl ProjectionLaw {
         Ok(ProjectionLaw { inner: vmfkit::ProjectionLaw::new(dim, concentration).map_err(raise)? })
     }
 
-    /// One of ln_pdf, cdf, survival, quantile, upper_quantile at each value.
+    /// One of ln_pdf, cdf, survival, quantile, upper_quantile, quantile_slope at each value.
     fn evaluate<'py>(
         &self,
         py: Python<'py>,
@@ -31,6 +31,7 @@ impl ProjectionLaw {
             "survival" => vmfkit::ProjectionLaw::survival,
             "quantile" => vmfkit::ProjectionLaw::quantile,
             "upper_quantile" => vmfkit::ProjectionLaw::upper_quantile,
+            "quantile_slope" => vmfkit::ProjectionLaw::quantile_slope,
             _ => return Err(PyValueError::new_err(format!("unknown function of a law, found: `{name}`"))),
         };
         let values = values.as_array();

@@ -63,31 +63,44 @@ impl Integrand {
 
     /// The integral over f, divided by S.
     pub(super) fn integrate(&self, end: f64) -> f64 {
+        self.integrate_times(end, |_| 1.0)
+    }
+
+    /// The integral of `offset` + |s(f) - s(0)| over f, divided by S. The distance is S sin f - C (1 - cos f), with f at most the angle of
+    /// the edge, so that its second part is at most half of its first.
+    pub(super) fn integrate_distance(&self, end: f64, offset: f64) -> f64 {
+        let square = self.sine * self.sine;
+        self.integrate_times(end, |point| offset + square * (point.sine - self.cosine * point.versine))
+    }
+
+    #[inline(always)]
+    fn integrate_times(&self, end: f64, factor: impl Fn(&Point) -> f64) -> f64 {
         let x = self.cut(end);
         let Point { sine, versine, y, .. } = self.point(x);
         let bound = self.cosine.abs() * sine + self.sine * self.sine * versine;
         if self.power == 0.0 {
-            self.sum(x, |_| 0.0)
+            self.sum(x, factor, |_| 0.0)
         } else if bound < 0.05 {
-            self.sum(x, |y| series::<6>(-y))
+            self.sum(x, factor, |y| series::<6>(-y))
         } else if bound < 1.0 && y < 0.5 {
-            self.sum(x, |y| series::<16>(-y))
+            self.sum(x, factor, |y| series::<16>(-y))
         } else {
             // Here m < 250, and the rounding of the logarithm is harmless.
-            self.sum(x, |y| (1.0 - y).max(f64::MIN_POSITIVE).ln() + y)
+            self.sum(x, factor, |y| (1.0 - y).max(f64::MIN_POSITIVE).ln() + y)
         }
     }
 
-    /// The Gauss-Legendre sum from 0 to x, with L(-y) as given.
+    /// The Gauss-Legendre sum from 0 to x of the integrand times a factor, with L(-y) as given.
     #[inline(always)]
-    fn sum(&self, x: f64, log: impl Fn(f64) -> f64) -> f64 {
+    fn sum(&self, x: f64, factor: impl Fn(&Point) -> f64, log: impl Fn(f64) -> f64) -> f64 {
         // Two loops: the first has no call in it, so that the compiler can vectorise it.
         let mut terms = [(0.0, 0.0); 2 * NODES.len()];
         for (pair, (distance, weight)) in terms.chunks_exact_mut(2).zip(NODES) {
             for (term, node) in pair.iter_mut().zip([0.5 - distance, 0.5 + distance]) {
-                let Point { sine, versine, y, stretch } = self.point(x * node);
+                let point = self.point(x * node);
+                let Point { sine, versine, y, stretch } = point;
                 let exponent = self.power * log(y) - (self.slope * sine + self.bend * versine);
-                *term = (exponent, weight * stretch);
+                *term = (exponent, weight * stretch * factor(&point));
             }
         }
         4.0 * x * terms.iter().map(|&(exponent, weight)| weight * exponent.exp()).sum::<f64>()

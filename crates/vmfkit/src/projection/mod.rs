@@ -2,7 +2,7 @@
 //!
 //! In the angle theta = arccos t the density is g(theta) = exp(-k s) sin(theta)^m, with m = d - 2 and the deviation
 //! s = 1 - t = 2 sin(theta/2)^2. It is analytic for every d >= 2 and has one mode, s0, where k s0 (2 - s0) = m (1 - s0).
-//! No Bessel function is used: the total comes from the same quadrature as the tails.
+//! No Bessel function is used but for the mean: the total comes from the same quadrature as the tails.
 //!
 //! Each branch is a function:
 //! * `ln_shape`: ln g(theta) - ln g(mode) as a sum of terms of one sign; by ln s within a quarter of the mode from an end;
@@ -10,12 +10,14 @@
 //!   circle, where the mode is the end s = 0, the two meet at s = 1/max(1, k);
 //! * `tail`: the integral of g from an edge outwards, over g(edge), by one Gauss-Legendre rule; `cut` ends it where the
 //!   integrand has fallen to exp(-`CUT`), and `integrate` chooses the logarithm: 6 terms, 16 terms or the library's;
+//! * `deviation_quantile_slope`: the same sum with a factor, below the mean over the lower tail, above it over the upper one;
 //! * `exponential`: d = 3, where both tails are elementary, uniform for k < `UNIFORM`;
 //! * `mode`: s0 as a sum of two floats, by its limit m/(2k) for k > 2^60 m;
 //! * `ln_1p_minus`: ln(1 + x) - x, a series for -1/2 <= x <= 1.
 
 mod integrand;
 
+use crate::bessel;
 use crate::error::{Error, Result};
 use crate::error_free::{product, sum};
 use integrand::{Integrand, ln_1p_minus};
@@ -235,6 +237,44 @@ impl ProjectionLaw {
         self.quantile_of(1.0 - p, p)
     }
 
+    /// The derivative in the concentration of the t with P(T <= t) = p, at the `t` that this law gives that p.
+    ///
+    /// It is positive, and its mean over draws of t is A'_d(k): a draw moves by it when the concentration does, which makes samples
+    /// differentiable (implicit reparameterisation, MATH.md 13.2). NaN when t is not in [-1, 1].
+    ///
+    /// Relative error below 2e-14 against integrals of 40 digits (d = 2 to 4096, k = 0 to 1e6, probabilities 1e-6 to 0.99).
+    ///
+    /// ```
+    /// use vmfkit::projection::ProjectionLaw;
+    ///
+    /// let (low, law, high) = (ProjectionLaw::new(5, 1.999)?, ProjectionLaw::new(5, 2.0)?, ProjectionLaw::new(5, 2.001)?);
+    /// let difference = (high.quantile(0.3) - low.quantile(0.3)) / 0.002;
+    /// assert!((law.quantile_slope(law.quantile(0.3)) - difference).abs() < 1e-7);
+    /// # Ok::<(), vmfkit::error::Error>(())
+    /// ```
+    pub fn quantile_slope(&self, t: f64) -> f64 {
+        -self.slope_of_deviation(1.0 - t, rounding(t))
+    }
+
+    /// The derivative in the concentration of the s with P(1 - T <= s) = p, at this `s`: negative, -(s/k) for large k.
+    pub fn deviation_quantile_slope(&self, s: f64) -> f64 {
+        self.slope_of_deviation(s, 0.0)
+    }
+
+    /// MATH.md (13.2) at s + low.
+    fn slope_of_deviation(&self, s: f64, low: f64) -> f64 {
+        let mean = bessel::mean_length_complement(self.dim, self.concentration);
+        let offset = (s - mean) + low;
+        let side = if offset < 0.0 { Side::Lower } else { Side::Upper };
+        let (near, far) = side.distances(s);
+        if !(near > 0.0 && far > 0.0) {
+            // The ends of the interval stay where they are.
+            return if near == 0.0 || far == 0.0 { 0.0 } else { f64::NAN };
+        }
+        let (integrand, end) = self.integrand(side, s, low);
+        -(near * far) * integrand.integrate_distance(end, offset.abs())
+    }
+
     /// The deviation with these two tails, of which one is the rounded complement of the other.
     fn quantile_of(&self, lower: f64, upper: f64) -> f64 {
         if !(lower >= 0.0 && upper >= 0.0) {
@@ -344,6 +384,13 @@ impl ProjectionLaw {
 
     /// The tail from s + low towards `side`.
     fn tail(&self, side: Side, s: f64, low: f64) -> Tail {
+        let (integrand, end) = self.integrand(side, s, low);
+        let sine = integrand.sine;
+        Tail { ln_shape: self.ln_shape(s, low), length: sine * integrand.integrate(end), decay: integrand.slope / sine }
+    }
+
+    /// What is integrated from s + low towards `side`, and where the sphere ends.
+    fn integrand(&self, side: Side, s: f64, low: f64) -> (Integrand, f64) {
         let (near, far) = side.distances(s);
         let sine = near.sqrt() * far.sqrt();
         let integrand = Integrand {
@@ -353,8 +400,7 @@ impl ProjectionLaw {
             slope: self.slope(side, s, low),
             bend: (self.power + self.concentration * (1.0 - s)) * (near * far),
         };
-        let end = near.sqrt() / (SQRT_2 + far.sqrt()) / sine;
-        Tail { ln_shape: self.ln_shape(s, low), length: sine * integrand.integrate(end), decay: integrand.slope / sine }
+        (integrand, near.sqrt() / (SQRT_2 + far.sqrt()) / sine)
     }
 
     /// The deviation whose tail towards `side` has the probability p, at most that of the tail from the split.

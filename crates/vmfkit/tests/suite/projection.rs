@@ -257,3 +257,68 @@ fn bad_parameters_are_refused() {
     }
     assert!(ProjectionLaw::new(5, f64::NAN).is_err());
 }
+
+/// A quantile's derivative in k against central differences of the quantiles themselves, of fourth order.
+#[test]
+fn quantile_slope_agrees_with_differences() {
+    for dim in [2, 3, 4, 5, 10, 64, 768, 4096] {
+        for k in [1e-6, 1e-3, 0.1, 1.0, 8.0, 100.0, 3e3, 1e6] {
+            // The scale on which the law changes with k.
+            let step = 1e-3 * f64::hypot(k, 0.5 * dim as f64).min(1e3 * k);
+            let at = |times: f64| law(dim, k + times * step);
+            for p in [1e-9, 1e-3, 0.2, 0.5, 0.61, 0.9, 1.0 - 1e-6] {
+                let quantile = |times: f64| at(times).deviation_quantile(p);
+                let near = quantile(0.5) - quantile(-0.5);
+                let far = quantile(1.0) - quantile(-1.0);
+                let expected = (8.0 * near - far) / (6.0 * step);
+                let s = law(dim, k).deviation_quantile(p);
+                let found = law(dim, k).deviation_quantile_slope(s);
+                // Differences cancel: a rounding of s is worth eps s / step.
+                let tolerance = 1e-8 * expected.abs() + 1e-14 * s / step;
+                assert!((found - expected).abs() < tolerance, "d {dim} k {k:e} p {p:e}: {found:e} {expected:e}");
+                // The subtraction is exact for t >= 1/2.
+                let t = (1.0 - s).max(0.5);
+                assert_eq!(law(dim, k).quantile_slope(t), -law(dim, k).deviation_quantile_slope(1.0 - t));
+            }
+        }
+    }
+}
+
+/// E[dt/dk] = dE[t]/dk = A', by the midpoint rule in p, whose integrand vanishes at both ends with s.
+#[test]
+fn quantile_slope_has_the_mean_of_the_mean_lengths_slope() {
+    for (dim, k) in
+        [(2, 0.0), (2, 3.0), (3, 1e-9), (3, 40.0), (5, 2.0), (5, 1e6), (64, 50.0), (768, 0.0), (768, 500.0), (4096, 1e6)]
+    {
+        let law = law(dim, k);
+        // In p = (1 - cos(pi z))/2 the rule's error at the ends falls away.
+        let points = 4000;
+        let mean: f64 = (0..points)
+            .map(|i| {
+                let angle = std::f64::consts::PI * (i as f64 + 0.5) / points as f64;
+                let p = (0.5 * angle).sin().powi(2);
+                let s =
+                    if p < 0.5 { law.deviation_quantile(p) } else { law.deviation_upper_quantile((0.5 * angle).cos().powi(2)) };
+                -law.deviation_quantile_slope(s) * 0.5 * std::f64::consts::PI * angle.sin()
+            })
+            .sum::<f64>()
+            / points as f64;
+        let expected = vmfkit::bessel::mean_length_and_slope(dim, k).slope;
+        assert!(relative(mean, expected) < 1e-5, "d {dim} k {k:e}: {mean:e} {expected:e}");
+    }
+    // The figure that a biased gradient in five dimensions misses.
+    assert!((vmfkit::bessel::mean_length_and_slope(5, 2.0).slope - 0.147389).abs() < 1e-6);
+}
+
+#[test]
+fn ends_do_not_move_with_the_concentration() {
+    for (dim, k) in LAWS {
+        let law = law(dim, k);
+        assert_eq!((law.quantile_slope(1.0), law.quantile_slope(-1.0)), (0.0, 0.0));
+        assert!(law.quantile_slope(1.5).is_nan() && law.quantile_slope(-1.1).is_nan() && law.quantile_slope(f64::NAN).is_nan());
+        for p in [1e-12, 0.01, 0.5, 0.99] {
+            let slope = law.deviation_quantile_slope(law.deviation_quantile(p));
+            assert!(slope <= 0.0 && slope.is_finite(), "{law:?} {p} {slope}");
+        }
+    }
+}

@@ -1,0 +1,81 @@
+//! Draws whose derivative in the concentration comes with them.
+
+use crate::error::raise;
+use crate::pool;
+use numpy::ndarray::Array3;
+use numpy::{IntoPyArray, PyArray1, PyArray3, PyReadonlyArray1};
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use rayon::prelude::*;
+use vmfkit::{ProjectionLaw, Sampler, VonMisesFisher};
+
+/// Rows around the first axis, the deviations 1 - x_1 of each, and their derivatives in the concentration.
+type Draws<'py> = (Bound<'py, PyArray3<f64>>, Bound<'py, PyArray1<f64>>, Option<Bound<'py, PyArray1<f64>>>);
+
+/// `count` draws around the first axis for each concentration: rows of shape (concentrations, count, dim), deviations, and with `slopes` what
+/// MATH.md (13.2) says of each.
+#[pyfunction]
+#[pyo3(signature = (dim, concentrations, count, seed=0, slopes=true))]
+pub fn axis_draws<'py>(
+    py: Python<'py>,
+    dim: usize,
+    concentrations: PyReadonlyArray1<'py, f64>,
+    count: usize,
+    seed: u64,
+    slopes: bool,
+) -> PyResult<Draws<'py>> {
+    let concentrations = concentrations.as_slice()?;
+    let groups = concentrations.len();
+    let rows = groups.checked_mul(count);
+    let length = rows.and_then(|rows| rows.checked_mul(dim));
+    let (Some(rows), Some(length)) = (rows, length) else {
+        return Err(PyValueError::new_err(format!("too many rows, found: `{count}` of each of {groups}")));
+    };
+    if dim < 2 {
+        return Err(raise(vmfkit::Error::Dimension { dim }));
+    }
+    let (mut values, mut deviations) = (vec![0f64; length], vec![0f64; rows]);
+    let mut derivatives = vec![0f64; if slopes { rows } else { 0 }];
+    if rows > 0 {
+        // A slice for each group, also where no derivatives are asked for.
+        let derivatives: Vec<&mut [f64]> =
+            if slopes { derivatives.chunks_mut(count).collect() } else { (0..groups).map(|_| Default::default()).collect() };
+        let groups = values.par_chunks_mut(count * dim).zip(deviations.par_chunks_mut(count)).zip(derivatives);
+        let groups = groups.zip(concentrations).enumerate();
+        pool::run(py, None, |stop| {
+            groups.filter(|_| !stop.asked()).try_for_each(|(i, (((rows, deviations), slopes), &concentration))| {
+                // A seed for each: draws of two concentrations use up a stream at different speeds, and would meet in it.
+                group(dim, concentration, seed.wrapping_add(i as u64), rows, deviations, slopes)
+            })
+        })?
+        .map_err(raise)?;
+    }
+    let values =
+        Array3::from_shape_vec((groups, count, dim), values).map_err(|error| PyValueError::new_err(error.to_string()))?;
+    Ok((values.into_pyarray(py), deviations.into_pyarray(py), slopes.then(|| derivatives.into_pyarray(py))))
+}
+
+/// The draws of one concentration.
+fn group(
+    dim: usize,
+    concentration: f64,
+    seed: u64,
+    rows: &mut [f64],
+    deviations: &mut [f64],
+    slopes: &mut [f64],
+) -> vmfkit::Result<()> {
+    let mut axis = vec![0.0; dim];
+    axis[0] = 1.0;
+    Sampler::new(&VonMisesFisher::new(axis, concentration)?).fill(seed, 0, rows)?;
+    deviations.par_iter_mut().zip(rows.par_chunks_exact(dim)).with_min_len(1 << 10).for_each(|(deviation, row)| {
+        let across: f64 = row[1..].iter().map(|x| x * x).sum();
+        // Near the axis x_1 has lost what its neighbours still know.
+        *deviation = if row[0] > 0.0 { across / (1.0 + row[0]) } else { 1.0 - row[0] };
+    });
+    if !slopes.is_empty() {
+        let law = ProjectionLaw::new(dim, concentration)?;
+        let slope = |(slope, &deviation): (&mut f64, &f64)| *slope = law.deviation_quantile_slope(deviation.min(2.0));
+        slopes.par_iter_mut().zip(&*deviations).with_min_len(1 << 8).for_each(slope);
+    }
+    Ok(())
+}

@@ -1,0 +1,26 @@
+"""The von Mises-Fisher distribution in PyTorch: a log-normaliser to differentiate, distributions, and mixtures as modules.
+
+    pip install 'vmfkit[torch]'
+"""
+
+from __future__ import annotations
+
+try:
+    import torch as _torch  # noqa: F401
+except ImportError as error:
+    raise ImportError("vmfkit.torch needs PyTorch\nhint: pip install 'vmfkit[torch]'") from error
+
+from ._distribution import UniformSphere, VonMisesFisher, unit_vector
+from ._mixture import MixtureVonMisesFisher
+from ._special import entropy, log_normalizer, log_peak, mean_length
+
+__all__ = [
+    "MixtureVonMisesFisher",
+    "UniformSphere",
+    "VonMisesFisher",
+    "entropy",
+    "log_normalizer",
+    "log_peak",
+    "mean_length",
+    "unit_vector",
+]

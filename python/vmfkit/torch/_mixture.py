@@ -1,0 +1,148 @@
+"""A mixture of von Mises-Fisher distributions as a module."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.distributions import Categorical, MixtureSameFamily
+
+from .. import _vmfkit
+from ._distribution import VonMisesFisher
+from ._special import as_dim, log_peak, wide
+
+# In single precision kappa mu.x has lost too much above this concentration; there it is multiplied in double.
+_SINGLE_UP_TO = 4096.0
+
+
+class MixtureVonMisesFisher(nn.Module):
+    """A mixture on the unit sphere, with parameters that any optimiser of torch may move.
+
+    They are those of Kim (arXiv:2102.05340): `logits` of the weights, `unnormalized` directions, and `log_concentrations`. A component whose
+    concentration is 0 (a log of minus infinity) is uniform and stays so.
+
+    >>> import torch, vmfkit.torch
+    >>> mixture = vmfkit.torch.MixtureVonMisesFisher(16, 3)
+    >>> rows = torch.nn.functional.normalize(torch.randn(8, 16), dim=1)
+    >>> mixture(rows).shape, mixture.responsibilities(rows).shape
+    (torch.Size([8]), torch.Size([8, 3]))
+    """
+
+    def __init__(
+        self,
+        dim: int,
+        components: int,
+        *,
+        concentration: float | None = None,
+        dtype: torch.dtype | None = None,
+        device: Any = None,
+    ) -> None:
+        """Starts with equal weights, directions from torch's generator, and one `concentration`, `dim` unless told; `from_rows` is a better start."""
+        super().__init__()
+        dim = as_dim(dim)
+        if components < 1:
+            raise ValueError(f"the number of components must be at least 1, found: `{components}`")
+        start = float(dim if concentration is None else concentration)
+        if not 0 <= start < math.inf:
+            raise ValueError(f"a concentration must be at least 0 and finite, found: `{start}`")
+        place = {"dtype": dtype, "device": device}
+        self.logits = nn.Parameter(torch.zeros(components, **place))
+        self.unnormalized = nn.Parameter(nn.functional.normalize(torch.randn(components, dim, **place), dim=1))
+        self.log_concentrations = nn.Parameter(torch.full((components,), math.log(start) if start else -math.inf, **place))
+
+    @classmethod
+    def from_mixture(cls, mixture: Any, *, dtype: torch.dtype | None = None, device: Any = None) -> MixtureVonMisesFisher:
+        """Starts where a `vmfkit.Mixture`, or an estimator that has fitted one, is."""
+        mixture = getattr(mixture, "mixture_", mixture)
+        if not isinstance(mixture, _vmfkit.Mixture):
+            raise TypeError(f"expected a vmfkit.Mixture or a fitted estimator, found: `{type(mixture).__name__}`")
+        new = cls(mixture.dim, mixture.components, dtype=dtype, device=device)
+        with torch.no_grad(), np.errstate(divide="ignore"):
+            # A weight of 0 has no logit; this one is 0 in any sum.
+            new.logits.copy_(torch.from_numpy(np.log(mixture.weights)).clamp_min(-1e3))
+            new.unnormalized.copy_(torch.from_numpy(mixture.directions))
+            new.log_concentrations.copy_(torch.from_numpy(np.log(mixture.concentrations)))
+        return new
+
+    @classmethod
+    def from_rows(cls, rows: Tensor, components: int, *, passes: int = 1) -> MixtureVonMisesFisher:
+        """Starts with directions among these rows, far from each other (k-means++), after so many passes of EM.
+
+        Gradients alone, from directions at random, often leave several clusters to one component.
+        """
+        if passes < 1:
+            raise ValueError(f"the number of passes must be at least 1, found: `{passes}`")
+        seed = int(torch.randint(2**31, ()))
+        table = rows.detach().cpu().contiguous().numpy()
+        fit = _vmfkit.fit(table, components, seed=seed, passes=passes)
+        return cls.from_mixture(fit.mixture, dtype=rows.dtype, device=rows.device)
+
+    def to_mixture(self) -> _vmfkit.Mixture:
+        """The same mixture for `vmfkit`: to save, to fit further, to test rows for outliers."""
+        weights, directions, concentrations = (
+            tensor.detach().cpu().double().numpy()
+            for tensor in (self.logits.double().softmax(0), self.unnormalized, self.concentrations)
+        )
+        directions = directions / np.linalg.norm(directions, axis=1, keepdims=True)
+        return _vmfkit.Mixture(np.ascontiguousarray(weights), directions, np.ascontiguousarray(concentrations))
+
+    @property
+    def dim(self) -> int:
+        """The number of coordinates."""
+        return self.unnormalized.shape[1]
+
+    @property
+    def components(self) -> int:
+        """The number of components."""
+        return self.logits.shape[0]
+
+    @property
+    def weights(self) -> Tensor:
+        return self.logits.softmax(0)
+
+    @property
+    def directions(self) -> Tensor:
+        return nn.functional.normalize(self.unnormalized, dim=1)
+
+    @property
+    def concentrations(self) -> Tensor:
+        return self.log_concentrations.exp()
+
+    def component_log_prob(self, x: Tensor) -> Tensor:
+        """ln p of each row (..., dim) under each component: (..., components)."""
+        if x.shape[-1] != self.dim:
+            raise ValueError(f"rows must have {self.dim} coordinates, found: `{x.shape[-1]}`")
+        kappa, directions = self.concentrations, self.directions
+        if x.dtype == torch.float32 and float(kappa.detach().max()) > _SINGLE_UP_TO:
+            x, directions, kappa = wide(x), wide(directions), wide(kappa)
+        found = log_peak(self.dim, kappa) + kappa * (x @ directions.T - 1)
+        return found.to(self.logits.dtype)
+
+    def _joint(self, x: Tensor) -> Tensor:
+        return self.logits.log_softmax(0) + self.component_log_prob(x)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """ln p of each row, which must have length 1."""
+        return self._joint(x).logsumexp(-1)
+
+    def log_prob(self, x: Tensor) -> Tensor:
+        """The same as calling the module."""
+        return self(x)
+
+    def responsibilities(self, x: Tensor) -> Tensor:
+        """The probability of each component, given each row."""
+        return self._joint(x).softmax(-1)
+
+    def predict(self, x: Tensor) -> Tensor:
+        """The most probable component of each row."""
+        return self._joint(x).argmax(-1)
+
+    def distribution(self) -> MixtureSameFamily:
+        """The same as a distribution of torch, to draw from."""
+        return MixtureSameFamily(Categorical(logits=self.logits), VonMisesFisher(self.directions, self.concentrations))
+
+    def extra_repr(self) -> str:
+        return f"dim={self.dim}, components={self.components}"

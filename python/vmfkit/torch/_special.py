@@ -1,0 +1,207 @@
+"""Special functions of tensors. Each knows its derivative as another of them, computed from kappa."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from .. import _series, _vmfkit
+
+
+def as_dim(dim: Any) -> int:
+    if int(dim) != dim or dim < 2:
+        raise ValueError(f"the dimension must be a whole number of at least 2, found: `{dim}`")
+    return int(dim)
+
+
+def as_kappa(kappa: Any) -> Tensor:
+    kappa = torch.as_tensor(kappa)
+    if kappa.dtype in (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8):
+        kappa = kappa.to(torch.get_default_dtype())
+    if not kappa.is_floating_point():
+        raise TypeError(f"kappa must be real numbers, found: `{kappa.dtype}`")
+    return kappa
+
+
+def wide(tensor: Tensor) -> Tensor:
+    """In double precision, where the device has it."""
+    return tensor if tensor.device.type == "mps" else tensor.to(torch.float64)
+
+
+def _within_reach(tensor: Tensor) -> bool:
+    """Whether the extension module can read it."""
+    return tensor.device.type == "cpu"
+
+
+def _flat(tensor: Tensor) -> np.ndarray:
+    """The tensor's own memory, if it is of doubles without gaps."""
+    return tensor.detach().to(torch.float64).contiguous().view(-1).numpy()
+
+
+def _of_rust(name: str, dim: int, kappa: Tensor) -> Tensor:
+    if name == "mean_length_curvature":
+        slope, beyond, beyond_slope = (
+            _of_rust(part, d, kappa)
+            for part, d in (("mean_length_slope", dim), ("mean_length", dim + 2), ("mean_length_slope", dim + 2))
+        )
+        return _series.curvature(torch, dim, kappa.to(torch.float64), slope, beyond, beyond_slope)
+    found = torch.empty(kappa.shape, dtype=torch.float64)
+    _vmfkit.of_concentrations(name, np.array([dim], np.uintp), _flat(kappa), found.view(-1).numpy())
+    return found
+
+
+# Operators of their own are what torch.compile does not look into.
+@torch.library.custom_op("vmfkit::special", mutates_args=())
+def _evaluate(kappa: Tensor, dim: int, name: str) -> Tensor:
+    if _within_reach(kappa):
+        return _of_rust(name, dim, kappa).to(kappa.dtype)
+    return _series.evaluate(torch, name, dim, wide(kappa)).to(kappa.dtype)
+
+
+@_evaluate.register_fake
+def _(kappa: Tensor, dim: int, name: str) -> Tensor:
+    return torch.empty(kappa.shape, dtype=kappa.dtype, device=kappa.device)
+
+
+def _derivative(kappa: Tensor, dim: int, name: str) -> Tensor:
+    if name == "log_normalizer":
+        return -_apply(kappa, dim, "mean_length")
+    if name == "log_peak":
+        return _apply(kappa, dim, "mean_length_complement")
+    if name == "mean_length":
+        return _apply(kappa, dim, "mean_length_slope")
+    if name == "mean_length_complement":
+        return -_apply(kappa, dim, "mean_length_slope")
+    if name == "mean_length_slope":
+        return _apply(kappa, dim, "mean_length_curvature")
+    if name == "entropy":
+        return -kappa * _apply(kappa, dim, "mean_length_slope")
+    if name == "divergence_from_uniform":
+        return kappa * _apply(kappa, dim, "mean_length_slope")
+    raise NotImplementedError("the normaliser has derivatives up to the third, found a request for: `the fourth`")
+
+
+class _Special(torch.autograd.Function):
+    """A function of each kappa by itself, whose derivative is another one."""
+
+    @staticmethod
+    def forward(kappa: Tensor, dim: int, name: str) -> Tensor:
+        return _evaluate(kappa, dim, name)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+        kappa, ctx.dim, ctx.name = inputs
+        ctx.save_for_backward(kappa)
+        ctx.save_for_forward(kappa)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None]:
+        (kappa,) = ctx.saved_tensors
+        return gradient * _derivative(kappa, ctx.dim, ctx.name), None, None
+
+    @staticmethod
+    def vmap(info: Any, in_dims: tuple[Any, ...], kappa: Tensor, dim: int, name: str) -> tuple[Tensor, Any]:
+        # A batch is only a longer list.
+        return _apply(kappa, dim, name), in_dims[0]
+
+
+class _SpecialForward(_Special):
+    """The same with a derivative in forward mode, with which torch.compile would refuse it."""
+
+    @staticmethod
+    def jvp(ctx: Any, tangent: Tensor, *_: Any) -> Tensor:
+        (kappa,) = ctx.saved_tensors
+        return tangent * _derivative(kappa, ctx.dim, ctx.name)
+
+
+def _apply(kappa: Tensor, dim: int, name: str) -> Tensor:
+    return (_Special if torch.compiler.is_compiling() else _SpecialForward).apply(kappa, dim, name)
+
+
+def special(name: str, dim: Any, kappa: Any) -> Tensor:
+    return _apply(as_kappa(kappa), as_dim(dim), name)
+
+
+def log_normalizer(dim: int, kappa: Any) -> Tensor:
+    """ln C_d(kappa), where the density is C_d(kappa) exp(kappa mu.x); differentiable three times.
+
+    A tensor of any shape, float32 or float64, in its own dtype and on its own device; inside it is computed in double precision where the device
+    has that. The derivative is -A_d(kappa), computed from kappa. What is below 0 gives nan.
+    """
+    return special("log_normalizer", dim, kappa)
+
+
+def log_peak(dim: int, kappa: Any) -> Tensor:
+    """kappa + ln C_d(kappa), the log density at the mode, which stays small where kappa is large."""
+    return special("log_peak", dim, kappa)
+
+
+def mean_length(dim: int, kappa: Any) -> Tensor:
+    """A_d(kappa), the mean of mu.x."""
+    return special("mean_length", dim, kappa)
+
+
+def entropy(dim: int, kappa: Any) -> Tensor:
+    """The differential entropy."""
+    return special("entropy", dim, kappa)
+
+
+@torch.library.custom_op("vmfkit::divergence", mutates_args=())
+def _evaluate_divergence(kappa: Tensor, other: Tensor, dim: int) -> Tensor:
+    if _within_reach(kappa):
+        found = torch.empty(kappa.shape, dtype=torch.float64)
+        _vmfkit.divergences(dim, _flat(kappa), _flat(other), found.view(-1).numpy())
+        return found.to(kappa.dtype)
+    return divergence_by_series(dim, wide(kappa), wide(other)).to(kappa.dtype)
+
+
+@_evaluate_divergence.register_fake
+def _(kappa: Tensor, other: Tensor, dim: int) -> Tensor:
+    return torch.empty(kappa.shape, dtype=kappa.dtype, device=kappa.device)
+
+
+def divergence_by_series(dim: int, kappa: Tensor, other: Tensor) -> Tensor:
+    """KL as a difference of logarithms, right to a rounding of those; such a rounding must not make it negative."""
+    fall = (kappa - other) * _series.ratio(torch, dim, kappa).complement
+    return (_series.log_peak(torch, dim, kappa) - _series.log_peak(torch, dim, other) - fall).clamp_min(0.0)
+
+
+class _Divergence(torch.autograd.Function):
+    """KL of two distributions with one mean direction."""
+
+    @staticmethod
+    def forward(kappa: Tensor, other: Tensor, dim: int) -> Tensor:
+        return _evaluate_divergence(kappa, other, dim)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+        kappa, other, ctx.dim = inputs
+        ctx.save_for_backward(kappa, other)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor, None]:
+        kappa, other = ctx.saved_tensors
+        complement, other_complement = (special("mean_length_complement", ctx.dim, k) for k in (kappa, other))
+        slope = special("mean_length_slope", ctx.dim, kappa)
+        return gradient * (kappa - other) * slope, gradient * (complement - other_complement), None
+
+    @staticmethod
+    def vmap(info: Any, in_dims: tuple[Any, ...], kappa: Tensor, other: Tensor, dim: int) -> tuple[Tensor, int]:
+        pair = ((k, at) for k, at in ((kappa, in_dims[0]), (other, in_dims[1])))
+        pair = [k.expand(info.batch_size, *k.shape) if at is None else k.movedim(at, 0) for k, at in pair]
+        return _Divergence.apply(*pair, dim), 0
+
+
+def divergence(dim: int, kappa: Tensor, other: Tensor) -> Tensor:
+    """KL of two distributions with one mean direction."""
+    kappa, other = torch.broadcast_tensors(kappa, other)
+    return _Divergence.apply(kappa, other.to(kappa.dtype), dim)
+
+
+def log_uniform(dim: int) -> float:
+    """The log density of the uniform distribution."""
+    return math.lgamma(0.5 * dim) - math.log(2.0) - 0.5 * dim * math.log(math.pi)
