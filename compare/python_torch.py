@@ -60,7 +60,7 @@ def main() -> None:
     vmfkit.set_threads(1)
     kappa = torch.logspace(0, 4, count, dtype=torch.float64)
     few = kappa[:: max(1, count // OF_MPMATH)].clone()
-    print(f"{count} values, one thread; ns per value, forward and backward\n")
+    print(f"{count} values, one thread (JAX: its own); ns per value, forward and backward\n")
     print("| d | mpmath (the paper's way) | vmfkit.torch, f64 | f32 | vmfkit.jax, f64 | mpmath / vmfkit.torch |")
     print("|---|---|---|---|---|---|")
     for dim in DIMS:
