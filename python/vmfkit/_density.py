@@ -106,7 +106,8 @@ class VonMisesFisherFrozen:
         shape = _shape(size)
         count = int(np.prod(shape))
         kappas = np.atleast_1d(self.kappa).ravel()
-        draws = [_vmfkit.sample_density(self.mu, kappa, count, seed, first=i * count) for i, kappa in enumerate(kappas)]
+        # A seed of its own for each: draws of two concentrations must have no random words in common.
+        draws = [_vmfkit.sample_density(self.mu, kappa, count, (seed + i) % 2**64) for i, kappa in enumerate(kappas)]
         rows = draws[0] if len(draws) == 1 else np.concatenate(draws)
         return rows.reshape(*np.shape(self.kappa), *shape, self.dim)
 

@@ -2,7 +2,7 @@
 
 use crate::block::Block;
 use crate::error::{Error, Result};
-use crate::init::Start;
+use crate::init::{GoOn, Start};
 use crate::maximise::{ConcentrationPolicy, Maximisation};
 use crate::mixture::{Assignment, Mixture};
 use crate::room;
@@ -332,7 +332,7 @@ impl<'a> Fitter<'a> {
 
     /// The first mixture of one restart. The online methods look at a sample only: they are for those who would not pass over all rows
     /// for a start.
-    pub(crate) fn first_mixture(&self, block: &Block, seed: u64) -> Result<Mixture> {
+    pub(crate) fn first_mixture(&self, block: &Block, seed: u64, go_on: &mut GoOn) -> Result<Mixture> {
         let sample = self.batch_rows().max(if self.components == 1 { 1 } else { 64 * self.components });
         let needs_all = matches!(self.start, Start::Labels(_) | Start::Mixture(_));
         let mut buffer = Default::default();
@@ -343,11 +343,11 @@ impl<'a> Fitter<'a> {
             let sample = block.gather(chosen, &mut buffer);
             // Weights may leave such a sample without any rows that count.
             match sample.weights().is_none_or(|w| w.iter().any(|w| *w > 0.0)) {
-                true => start.mixture(&sample, self.components, &self.maximisation, seed)?,
-                false => start.mixture(block, self.components, &self.maximisation, seed)?,
+                true => start.mixture_while(&sample, self.components, &self.maximisation, seed, go_on)?,
+                false => start.mixture_while(block, self.components, &self.maximisation, seed, go_on)?,
             }
         } else {
-            start.mixture(block, self.components, &self.maximisation, seed)?
+            start.mixture_while(block, self.components, &self.maximisation, seed, go_on)?
         };
         self.finished(mixture)
     }

@@ -8,9 +8,13 @@ use crate::mixture::{Assignment, Mixture, projections};
 use crate::sampler::{Sampler, Stream};
 use crate::source::MemorySource;
 use crate::stats::SufficientStats;
-use crate::train::{Em, Fit, Stop, Trainer, fit};
+use crate::train::{Em, Fit, Status, Stop, Trainer, fit};
 use rand::RngExt;
 use rand::seq::SliceRandom;
+use std::ops::ControlFlow;
+
+/// Asked whether to go on.
+pub(crate) type GoOn<'a> = dyn FnMut() -> ControlFlow<()> + Send + 'a;
 
 /// Where a fit begins.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -51,6 +55,18 @@ const TRY_STOP: Stop = Stop { tolerance: Some(1e-5), passes: 50 };
 impl Start {
     /// The first mixture of a fit of these rows; weights and concentrations are those of the rows nearest to each direction.
     pub fn mixture(&self, block: &Block, components: usize, how: &Maximisation, seed: u64) -> Result<Mixture> {
+        self.mixture_while(block, components, how, seed, &mut || ControlFlow::Continue(()))
+    }
+
+    /// The same for those who may want it to end early, which they are asked after every pass of k-means; it is then what was found so far.
+    pub(crate) fn mixture_while(
+        &self,
+        block: &Block,
+        components: usize,
+        how: &Maximisation,
+        seed: u64,
+        go_on: &mut GoOn,
+    ) -> Result<Mixture> {
         if components == 0 {
             return Err(Error::Option { option: "the number of components", range: "at least 1", value: 0.0 });
         }
@@ -84,7 +100,7 @@ impl Start {
                 let sample = sample(block, components, &mut rng, &mut buffer);
                 nearest_step(block, of_directions(plus_plus(&sample, components, &mut rng)?)?, how)
             }
-            Start::KMeans => best_of_tries(block, components, how, &mut rng),
+            Start::KMeans => best_of_tries(block, components, how, &mut rng, go_on),
         }
     }
 
@@ -107,7 +123,7 @@ impl Start {
 }
 
 /// What k-means finds on a sample of the rows, from the seeds with which it ends best.
-fn best_of_tries(block: &Block, components: usize, how: &Maximisation, rng: &mut Stream) -> Result<Mixture> {
+fn best_of_tries(block: &Block, components: usize, how: &Maximisation, rng: &mut Stream, go_on: &mut GoOn) -> Result<Mixture> {
     let mut buffer = Default::default();
     let sample = sample(block, components, rng, &mut buffer);
     let mut best: Option<Fit> = None;
@@ -115,9 +131,13 @@ fn best_of_tries(block: &Block, components: usize, how: &Maximisation, rng: &mut
         let seeds = of_directions(plus_plus(&sample, components, rng)?)?;
         let rule = Em::new().assignment(Assignment::Nearest).maximisation(how.of_k_means());
         let mut source = MemorySource::new(sample.slice(0, sample.len()));
-        let found = fit(&mut source, Trainer::new(seeds, rule, TRY_STOP)?)?;
+        let found = fit(&mut source, Trainer::new(seeds, rule, TRY_STOP)?.watch(|_, _| go_on()))?;
+        let stopped = found.status == Status::Stopped;
         if best.as_ref().is_none_or(|best| found.objective() > best.objective()) {
             best = Some(found);
+        }
+        if stopped {
+            break;
         }
     }
     Ok(best.expect("at least one try").mixture)

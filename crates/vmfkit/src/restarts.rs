@@ -63,7 +63,7 @@ impl<'a> Fitter<'a> {
             let Calls { watch, progress, save } = &mut calls;
             let Sampled { start, rows, flow } = match (&resume, memory) {
                 (Some(checkpoint), _) => Sampled::without_rows(checkpoint.current.mixture.clone()),
-                (None, Some(block)) => Sampled::without_rows(self.first_mixture(block, self.seed_of(restart))?),
+                (None, Some(block)) => self.start_of_block(block, restart, progress.as_deref_mut())?,
                 (None, None) => self.sampled_start(source, restart, progress.as_deref_mut())?,
             };
             mark = mark.map(|mark| RowsMark { rows: mark.rows.or(rows), ..mark });
@@ -124,7 +124,8 @@ impl<'a> Fitter<'a> {
         let Some(first) = source.read_block()? else {
             return Err(Error::NoRows { weight: 0.0 });
         };
-        let mut driver = self.driver(self.first_mixture(&first, self.seed)?, 0, watch, progress)?;
+        let start = self.first_mixture(&first, self.seed, &mut || ControlFlow::Continue(()))?;
+        let mut driver = self.driver(start, 0, watch, progress)?;
         let mut next = Some(first);
         while let Some(block) = next {
             if driver.see(&block)?.is_break() {
@@ -158,6 +159,18 @@ impl<'a> Fitter<'a> {
             if self.shuffle { batches.shuffled(seed) } else { batches }
         });
         Ok(Driver::new(trainer).batches(batches).progress(restart, progress))
+    }
+
+    /// The first mixture of a restart, from rows in memory.
+    fn start_of_block(&self, block: &Block, restart: usize, mut progress: Option<&mut ProgressCallback<'a>>) -> Result<Sampled> {
+        let mut flow = ControlFlow::Continue(());
+        let start = self.first_mixture(block, self.seed_of(restart), &mut || {
+            if let Some(progress) = &mut progress {
+                flow = progress(Progress { restart, pass: 0, rows: block.len() as u64 });
+            }
+            flow
+        })?;
+        Ok(Sampled { start, rows: None, flow })
     }
 
     /// The first mixture of a restart, from one pass over the source.
@@ -197,7 +210,12 @@ impl<'a> Fitter<'a> {
                 }
                 self.finished(labelled.mixture(&self.maximisation)?)?
             }
-            None => self.first_mixture(&reservoir.into_sample().block()?, seed)?,
+            None => self.first_mixture(&reservoir.into_sample().block()?, seed, &mut || {
+                if let (Some(progress), true) = (&mut progress, flow.is_continue()) {
+                    flow = progress(Progress { restart, pass: 0, rows });
+                }
+                flow
+            })?,
         };
         Ok(Sampled { start, rows: flow.is_continue().then_some(rows), flow })
     }
