@@ -262,6 +262,30 @@ fn a_given_start_is_where_the_fit_begins() {
 }
 
 #[test]
+fn a_start_can_be_ended_too() {
+    let rows = paper_rows();
+    let block = Block::new(5, &rows).unwrap();
+    let mut calls = 0;
+    let stop_at_once = |now: vmfkit::train::Progress| {
+        calls += 1;
+        assert_eq!(now.pass, 0, "the start comes before all passes");
+        ControlFlow::Break(())
+    };
+    let fit = Fitter::new(3).progress(stop_at_once).fit(&block).unwrap();
+    assert_eq!((fit.status, fit.trace.len(), calls), (Status::Stopped, 0, 1));
+    // Rows of a source are counted once when they are sampled, then every pass of k-means asks.
+    let mut asked = Vec::new();
+    let stop_in_k_means = |now: vmfkit::train::Progress| {
+        asked.push((now.pass, now.rows));
+        if asked.len() < 3 { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+    };
+    let mut source = MemorySource::new(Block::new(5, &rows).unwrap());
+    let fit = Fitter::new(3).progress(stop_in_k_means).fit_source(&mut source).unwrap();
+    assert_eq!(fit.status, Status::Stopped);
+    assert_eq!(asked, [(0, block.len() as u64); 3]);
+}
+
+#[test]
 fn the_best_of_the_restarts_is_kept() {
     let rows: Vec<f64> = draw(&random_mixture(12, 3, 30.0, 11), 600, 12);
     let block = Block::new(3, &rows).unwrap();
