@@ -1,8 +1,8 @@
 # One command each: `make test` (everything that must hold), `make test-torch` (the same of vmfkit.torch and vmfkit.jax), `make lint`,
-# `make compare` (beside the peers), `make quality` (labelled data), `make bench`, `make fuzz` (hostile bytes, MINUTES for each reader),
+# `make compare` and `make compare-python` (beside the peers), `make quality` (labelled data), `make bench`, `make fuzz` (hostile bytes, MINUTES for each reader),
 # `make out-of-core` (a fit of a file of 20 GB, written to the folder SCRATCH).
 .DELETE_ON_ERROR:
-.PHONY: test test-python test-torch wheel lint compare quality bench fuzz out-of-core
+.PHONY: test test-python test-torch wheel lint compare compare-python quality bench fuzz out-of-core
 
 VENV := .venv
 PYTHON := $(VENV)/bin/python
@@ -70,6 +70,12 @@ compare: $(VENV)/compare-ready
 	$(PYTHON) compare/run.py $(RELEASE)/compare
 	cd compare && ../$(PYTHON) -m unittest --quiet test_mixture
 	$(PYTHON) compare/mixture.py $(RELEASE)/compare --output compare/MIXTURE.md
+
+# What the Python package costs beside the Rust calls under it, and beside scipy and mpmath; and its log-normaliser in PyTorch and JAX.
+compare-python: wheel $(VENV)-torch/ready
+	$(VENV)-torch/bin/pip install --quiet --disable-pip-version-check --force-reinstall --no-deps $(WHEELS)/*.whl
+	$(VENV)-torch/bin/python compare/python_package.py
+	$(VENV)-torch/bin/python compare/python_torch.py
 
 # The tables of docs/quality.md, from the labelled data sets in the folder VMFKIT_DATA.
 quality: $(VENV)/compare-ready

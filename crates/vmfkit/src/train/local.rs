@@ -13,7 +13,7 @@ use std::ops::ControlFlow;
 pub struct Progress {
     /// Which of the fits that differ in their start, counted from 0.
     pub restart: usize,
-    /// Which pass over the rows, counted from 1; 0 while rows are sampled for a start.
+    /// Which pass over the rows, counted from 1; 0 while rows are sampled for a start and while k-means makes one of them.
     pub pass: usize,
     /// Rows seen in this pass.
     pub rows: u64,

@@ -191,14 +191,17 @@ fn progress_is_told_after_every_block_and_can_stop_there() {
     let expected: Vec<Progress> = (0..2)
         .flat_map(|restart| (0..5).flat_map(move |pass| [400, 800, 1000].map(|rows| Progress { restart, pass, rows })))
         .collect();
-    assert_eq!(seen, expected);
+    // Every pass of k-means over the sample asks too.
+    let mut distinct = seen.clone();
+    distinct.dedup();
+    assert_eq!(distinct, expected);
     let mut models: Vec<(usize, Mixture)> = Vec::new();
     let watched = fitter().watch(|restart, _, mixture| {
         models.push((restart, mixture.clone()));
         ControlFlow::Continue(())
     });
     assert_same_fit(&watched.fit_source(&mut source(&block, 400)).unwrap(), &whole, "watched");
-    for (at, stop) in expected.iter().enumerate() {
+    for (at, stop) in seen.iter().enumerate() {
         let mut calls = 0;
         let stopped = fitter().progress(|_| {
             calls += 1;
