@@ -40,7 +40,7 @@ wheel: $(VENV)/maturin-ready
 	$(PYTHON) -m maturin build --release --locked --quiet --manifest-path python/Cargo.toml --out $(WHEELS)
 
 test-python: wheel
-	cargo build --release --locked
+	cargo build --release --workspace --bins --locked
 	python3 -m venv --clear $(VENV)-python
 	$(VENV)-python/bin/pip install --quiet --disable-pip-version-check "$$(ls $(WHEELS)/*.whl)[test]"
 	cd $(VENV)-python && $(PYTEST)
