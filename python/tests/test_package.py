@@ -43,11 +43,10 @@ def test_examples_of_pages_run(page, tmp_path, monkeypatch):
     Path("model.safetensors").write_bytes(vmfkit._vmfkit.fit(rows, 2).mixture.to_bytes())
     blocks = re.findall(r"^```python\n(.*?)^```", page.read_text(), re.M | re.S)
     code = "\n".join(blocks)
-    if "torch" in code:
-        pytest.importorskip("torch")
-    if "jax" in code:
-        pytest.importorskip("jax")
-    if "matplotlib" in code or "plot" in code:
+    for name in ("jax", "matplotlib", "pandas", "polars", "pyarrow", "safetensors", "sklearn", "torch"):
+        if re.search(rf"^\s*(import|from) (vmfkit\.)?{name}\b", code, re.M):
+            pytest.importorskip(name)
+    if "plot" in code:
         pytest.importorskip("matplotlib").use("Agg")
     exec(compile(code, str(page), "exec"), {"__name__": "example", "rows": rows})
 

@@ -17,6 +17,7 @@ __all__ = [
     "ProjectionLaw",
     "ZeroRowError",
     "__version__",
+    "axis_draws",
     "divergences",
     "fit",
     "fit_density",
@@ -146,6 +147,9 @@ def fit_density(
 def sample_density(
     direction: _Floats, concentration: float, count: int, seed: int = 0, first: int = 0, threads: int | None = None
 ) -> _Floats: ...
+def axis_draws(
+    dim: int, concentrations: _Floats, count: int, seed: int = 0, slopes: bool = True
+) -> tuple[_Floats, _Floats, _Floats]: ...
 def of_concentrations(name: str, dims: NDArray[np.uintp], values: _Floats, out: _Floats) -> None: ...
 def of_orders(name: str, orders: _Floats, values: _Floats, out: _Floats) -> None: ...
 def divergences(dim: int, from_: _Floats, to: _Floats, out: _Floats) -> None: ...

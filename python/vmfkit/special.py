@@ -28,18 +28,16 @@ def _broadcast(call: Any, name: str, first: np.ndarray, values: Any, out: np.nda
     values = np.asarray(values, np.float64)
     shape = np.broadcast_shapes(first.shape, values.shape)
     # One number for all values need not be repeated.
-    first = first.reshape(1) if first.size == 1 else np.ascontiguousarray(np.broadcast_to(first, shape)).ravel()
-    flat = np.ascontiguousarray(np.broadcast_to(values, shape)).ravel()
-    if out is None:
-        found = np.empty(flat.shape)
-        call(name, first, flat, found)
-        return found.reshape(shape)[()]
-    if out.shape != shape:
+    firsts = first.reshape(1) if first.size == 1 else np.ascontiguousarray(np.broadcast_to(first, shape)).ravel()
+    if out is not None and out.shape != shape:
         raise ValueError(f"out must have shape {shape}, found: `{out.shape}`")
-    if out.dtype == np.float64 and out.flags.c_contiguous:
-        call(name, first, flat, out.reshape(-1))
-    else:
-        out[...] = _broadcast(call, name, first, flat.reshape(shape), None)
+    in_place = out is not None and out.dtype == np.float64 and out.flags.c_contiguous
+    found = out if out is not None and in_place else np.empty(shape)
+    call(name, firsts, np.ascontiguousarray(np.broadcast_to(values, shape)).ravel(), found.reshape(-1))
+    if out is None:
+        return found[()]
+    if not in_place:
+        out[...] = found
     return out
 
 
