@@ -102,7 +102,8 @@ class _SphericalEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
 
     def _validated(self, X: Any, reset: bool) -> _Directions:
         if not (is_path(X) or not reset and self._is_plain(X)):
-            options = {"accept_sparse": "csr", "dtype": [np.float64, np.float32], "order": "C"}
+            # The extension module looks at every number anyway.
+            options = {"accept_sparse": "csr", "dtype": [np.float64, np.float32], "order": "C", "ensure_all_finite": False}
             # Afterwards the number of features is compared with that of the fit.
             least = 2 if reset else 1
             X = validate_data(self, self._of_column(X), reset=reset, ensure_min_features=least, **options)
