@@ -4,7 +4,6 @@ use crate::output::{self, Output};
 use anyhow::{Result, bail};
 use std::fs;
 use std::path::{Path, PathBuf};
-use vmfkit_data::Format;
 
 /// Standard input or standard output.
 pub fn is_standard(path: &Path) -> bool {
@@ -69,18 +68,5 @@ impl<'a> Files<'a> {
             }
         }
         Ok(())
-    }
-}
-
-/// The files of this machine that a place of rows stands for. What is wrong with it is said when it is opened.
-pub fn of_location(location: &str) -> Vec<PathBuf> {
-    let path = Path::new(location);
-    match fs::metadata(path) {
-        Ok(metadata) if metadata.is_dir() => {
-            let entries = fs::read_dir(path).into_iter().flatten().flatten();
-            entries.map(|entry| entry.path()).filter(|path| path.is_file() && Format::of_name(path).is_some()).collect()
-        }
-        Err(_) if location.contains(['*', '?', '[']) => glob::glob(location).into_iter().flatten().flatten().collect(),
-        _ => vec![path.to_owned()],
     }
 }

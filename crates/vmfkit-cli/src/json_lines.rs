@@ -3,9 +3,7 @@
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
-use vmfkit_data::Format;
-
-use crate::files;
+use vmfkit_data::{Format, local_files};
 
 /// The key that `vmf` writes rows under.
 const KEY: &str = "embedding";
@@ -14,7 +12,7 @@ const LONGEST_LINE: u64 = 64 << 20;
 
 /// The key of the rows, if all files are JSON Lines and the first row of the first of them has it; otherwise nothing is chosen.
 pub fn columns(data: &[String], format: Option<Format>) -> Vec<String> {
-    let files: Vec<_> = data.iter().flat_map(|location| files::of_location(location)).collect();
+    let files: Vec<_> = data.iter().flat_map(|location| local_files(location)).collect();
     let are_lines = files.iter().all(|path| path.is_file() && format.or_else(|| Format::of_name(path)) == Some(Format::Jsonl));
     match files.first() {
         Some(first) if are_lines && has_key(first) => vec![KEY.to_owned()],

@@ -1,6 +1,6 @@
 //! The rows that a command works on, and the options that say how to read them.
 
-use crate::{files, input, json_lines, memory, output};
+use crate::{input, json_lines, memory, output};
 use anyhow::{Result, anyhow, bail};
 use std::path::PathBuf;
 use vmfkit::source::Source;
@@ -136,7 +136,7 @@ impl RowArguments {
 
     /// The files that are read, for which results must not be taken.
     pub fn files(&self) -> Vec<PathBuf> {
-        self.data.iter().flat_map(|location| files::of_location(location)).chain(self.weights.clone()).collect()
+        self.data.iter().flat_map(|location| vmfkit_data::local_files(location)).chain(self.weights.clone()).collect()
     }
 
     /// The rows block by block, for a command that needs so much memory beside them, given their dimension.

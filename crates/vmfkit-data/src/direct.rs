@@ -14,7 +14,7 @@ const SECTOR: usize = 4096;
 /// Bytes a read, if there is memory for it: disks need several requests at a time to be at their fastest, and the system divides this one.
 const CHUNK: usize = 8 << 20;
 /// Chunks in memory at a time: one taken from, one that waits, one being read, and one on its way back.
-pub(crate) const CHUNKS: usize = 4;
+const CHUNKS: usize = 4;
 
 /// A file, of which a thread reads the next bytes while the last ones are worked on.
 pub(crate) struct DirectFile {
@@ -185,7 +185,7 @@ mod tests {
     /// Of a chunk.
     const SIZE: usize = 1 << 18;
 
-    /// In the build folder, since the one for temporary files may be memory, which is not read in this way.
+    /// Beside the sources, since the folder for temporary files may be memory, which is not read in this way.
     fn file_of(length: usize) -> (tempfile::NamedTempFile, Vec<u8>) {
         let bytes: Vec<u8> = (0..length).map(|i| (i as u32).wrapping_mul(2_654_435_761).to_le_bytes()[3]).collect();
         let mut file = tempfile::NamedTempFile::new_in(env!("CARGO_MANIFEST_DIR")).unwrap();

@@ -13,7 +13,7 @@ use crate::text::{self, Text};
 use crate::{Batches, DataSource, Error, Format, Options, Reader, Result, jsonl, matrix_market, npy, npz, safetensors};
 use std::fs::{self, File};
 use std::io::{self, BufReader, Cursor, Read};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use vmfkit::room;
 
 /// Opens the rows of a file, of `-` (standard input), of a folder (all files in it whose names end as those of a known format
@@ -244,9 +244,31 @@ fn files(location: &str, skipped: &mut Skipped) -> Result<Vec<Input>> {
     if !metadata.is_dir() {
         return Ok(vec![Input::stream(File::open(path)?, location)]);
     }
+    let (paths, others) = files_in(path, skipped)?;
+    if paths.is_empty() {
+        return Err(nothing_known(others));
+    }
+    Ok(paths.into_iter().map(|path| Input::File(Place::Local(path))).collect())
+}
+
+/// The files of this machine that a location stands for, in the order in which [`open`] reads them; the location itself if it is no folder
+/// and no pattern. What is wrong with it is said when it is opened.
+pub fn local_files(location: &str) -> Vec<PathBuf> {
+    let path = Path::new(location);
+    match fs::metadata(path) {
+        Ok(metadata) if metadata.is_dir() => {
+            files_in(path, &mut Skipped::default()).map_or_else(|_| Vec::new(), |(paths, _)| paths)
+        }
+        Err(_) if pattern::is_pattern(location) => pattern::files(location).unwrap_or_default(),
+        _ => vec![path.to_owned()],
+    }
+}
+
+/// The files of a folder whose format is known by their names, in order, and how many others there are.
+fn files_in(folder: &Path, skipped: &mut Skipped) -> Result<(Vec<PathBuf>, usize)> {
     let mut paths = Vec::new();
     let mut others = 0;
-    for entry in fs::read_dir(path)? {
+    for entry in fs::read_dir(folder)? {
         let path = entry?.path();
         let hidden = path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"."));
         if !hidden && path.is_file() && Format::of_name(&path).is_some() {
@@ -258,11 +280,8 @@ fn files(location: &str, skipped: &mut Skipped) -> Result<Vec<Input>> {
             skipped.add(&path);
         }
     }
-    if paths.is_empty() {
-        return Err(nothing_known(others));
-    }
     paths.sort();
-    Ok(paths.into_iter().map(|path| Input::File(Place::Local(path))).collect())
+    Ok((paths, others))
 }
 
 fn nothing_known(others: usize) -> Error {
