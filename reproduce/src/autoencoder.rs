@@ -154,10 +154,9 @@ mod tests {
         let length = slope.clone().square().sum().sqrt().into_scalar::<f32>();
         let moved = |step: f32| {
             let mut model = model.clone();
-            let along = slope.clone().mul_scalar(step / length);
-            model.shrink[1].weight = model.shrink[1]
-                .weight
-                .map(|weight| Tensor::from_data(weight.into_data(), &device) + Tensor::from_data(along.into_data(), &device));
+            let along = slope.clone().mul_scalar(step / length).into_data();
+            let place = &mut model.shrink[1].weight;
+            *place = place.clone().map(|weight| weight + Tensor::from_data(along, &device));
             f64::from(model.loss(x.clone()).into_scalar::<f32>())
         };
         let found = (moved(0.02) - moved(-0.02)) / 0.04;

@@ -161,6 +161,9 @@ mod tests {
         let (images, folder) = (images(), tempfile::tempdir().unwrap());
         let path = folder.path().join("a.safetensors");
         let mut whole = Training::new(Dataset::FashionMnist, &images, 5);
+        let some: Vec<usize> = (0..64).collect();
+        let loss = |training: &Training| training.model.loss(batch(&images, &some, &training.device)).into_scalar::<f32>();
+        let before = loss(&whole);
         whole.epoch(&images, |_, _| ());
         whole.save(&path).unwrap();
         let mut resumed = Training::load(&path, Dataset::FashionMnist, &images, 5).unwrap();
@@ -173,7 +176,7 @@ mod tests {
         assert_eq!(resumed.history.losses, whole.history.losses);
         assert_eq!(weights(&resumed), weights(&whole));
         assert_eq!(whole.epochs(), 7);
-        assert!(whole.history.losses.is_sorted_by(|a, b| a > b), "{:?}", whole.history.losses);
+        assert!(loss(&whole) < 0.98 * before, "{} {before}", loss(&whole));
     }
 
     #[test]
