@@ -1,8 +1,8 @@
 # One command each: `make test` (everything that must hold), `make test-torch` (the same of vmfkit.torch and vmfkit.jax), `make lint`,
-# `make compare` and `make compare-python` (beside the peers), `make quality` (labelled data), `make bench`, `make fuzz` (hostile bytes, MINUTES for each reader),
+# `make compare`, `make compare-python` and `make compare-images` (beside the peers), `make quality` (labelled data), `make bench`, `make fuzz` (hostile bytes, MINUTES for each reader),
 # `make out-of-core` (a fit of a file of 20 GB, written to the folder SCRATCH).
 .DELETE_ON_ERROR:
-.PHONY: test test-python test-torch wheel lint compare compare-python quality bench fuzz out-of-core
+.PHONY: test test-python test-torch wheel lint compare compare-python compare-images quality bench fuzz out-of-core
 
 VENV := .venv
 PYTHON := $(VENV)/bin/python
@@ -76,6 +76,11 @@ compare-python: wheel $(VENV)-torch/ready
 	$(VENV)-torch/bin/pip install --quiet --disable-pip-version-check --force-reinstall --no-deps $(WHEELS)/*.whl
 	$(VENV)-torch/bin/python compare/python_package.py
 	$(VENV)-torch/bin/python compare/python_torch.py
+
+# An epoch of the autoencoder and the fit of its latent space beside PyTorch; CIFAR10 is the folder of the binary version.
+compare-images: $(VENV)-torch/ready
+	cargo build --release -p reproduce --locked
+	$(VENV)-torch/bin/python compare/image_clusters.py $(RELEASE)/reproduce $(CIFAR10)
 
 # The tables of docs/quality.md, from the labelled data sets in the folder VMFKIT_DATA.
 quality: $(VENV)/compare-ready

@@ -180,7 +180,7 @@ mod tests {
     fn a_metric_below_fails_its_verdict() {
         let spread = |mean| Spread { mean, deviation: 0.0, least: mean, most: mean };
         let lines = |em: f64, sgd: f64, default: f64, seconds: f64| {
-            let ari = [0.05, 0.05, em, sgd, default, 0.05];
+            let ari = [0.05, 0.05, em, sgd, default, 0.05, 0.05];
             ari.map(|ari| Line::of_scores([[spread(ari), spread(0.1)], [spread(0.05), spread(0.1)]], spread(seconds)))
         };
         let holds = |lines: &[Line]| verdicts(lines).iter().map(|verdict| verdict.holds).collect::<Vec<_>>();

@@ -14,6 +14,7 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use safetensors::{Dtype, SafeTensors, tensor::TensorView};
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
+use std::fs::{self, File};
 use std::io::Write;
 use std::path::Path;
 
@@ -112,7 +113,7 @@ impl Training {
     }
 
     fn restore(&mut self, path: &Path) -> Result<()> {
-        let bytes = std::fs::read(path)?;
+        let bytes = fs::read(path)?;
         let (_, metadata) = SafeTensors::read_metadata(&bytes)?;
         let history = metadata.metadata().as_ref().and_then(|texts| texts.get("history"));
         let history: History = serde_json::from_str(history.context("it has no history of a training")?)?;
@@ -132,13 +133,12 @@ impl Training {
 
 /// Writes a file beside its place and renames it, so that the place has the old or the new bytes.
 pub fn write_whole(path: &Path, bytes: &[u8]) -> Result<()> {
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let write = || -> Result<()> {
-        let mut file = tempfile::NamedTempFile::new_in(folder)?;
+    let part = path.with_added_extension("part");
+    let write = || -> std::io::Result<()> {
+        let mut file = File::create(&part)?;
         file.write_all(bytes)?;
-        file.as_file().sync_all()?;
-        file.persist(path)?;
-        Ok(())
+        file.sync_all()?;
+        fs::rename(&part, path)
     };
     write().with_context(|| format!("cannot write {}", path.display()))
 }
@@ -192,9 +192,9 @@ mod tests {
             "{message}"
         );
         assert!(error(Dataset::Cifar10, &images, 5).contains("cifar10"));
-        let bytes = std::fs::read(&path).unwrap();
+        let bytes = fs::read(&path).unwrap();
         for length in [0, 7, 100, bytes.len() / 2, bytes.len() - 1] {
-            std::fs::write(&path, &bytes[..length]).unwrap();
+            fs::write(&path, &bytes[..length]).unwrap();
             error(Dataset::FashionMnist, &images, 5);
         }
     }

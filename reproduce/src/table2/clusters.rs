@@ -27,12 +27,13 @@ pub const KMEANS: usize = 0;
 pub const EM: usize = 2;
 pub const SGD: usize = 3;
 pub const DEFAULT: usize = 4;
-pub const WAYS: [Way; 6] = [
+pub const WAYS: [Way; 7] = [
     Way { name: "k-means", fitter: None, paper: Some([0.0487, 0.0871]) },
     Way { name: "spherical k-means", fitter: Some(spherical), paper: None },
     Way { name: "EM, the paper's setting", fitter: Some(papers_em), paper: Some([0.0522, 0.1068]) },
     Way { name: "SGD, the paper's setting", fitter: Some(papers_sgd), paper: Some([0.0528, 0.1067]) },
     Way { name: "EM, our default", fitter: Some(default), paper: None },
+    Way { name: "EM, free concentrations", fitter: Some(free), paper: None },
     Way { name: "online EM", fitter: Some(online), paper: None },
 ];
 
@@ -54,6 +55,10 @@ fn papers_sgd() -> Fitter<'static> {
 
 fn default() -> Fitter<'static> {
     Fitter::new(CLUSTERS)
+}
+
+fn free() -> Fitter<'static> {
+    Fitter::new(CLUSTERS).policy(ConcentrationPolicy::Free)
 }
 
 fn online() -> Fitter<'static> {
