@@ -36,9 +36,9 @@ fn values_and_gradients_match_the_tables() -> Result<()> {
 #[test]
 fn gradients_are_those_of_the_core() -> Result<()> {
     for dim in DIMS {
-        let expected = KAPPAS.map(|k| bessel::ln_normalizer_derivatives(dim, k));
         let (value, slope) = value_and_gradient(dim, &KAPPAS, ln_normalizer)?;
-        assert_eq!((value, slope), (expected.map(|jet| jet.value).to_vec(), expected.map(|jet| jet.first).to_vec()));
+        assert_eq!(value, KAPPAS.map(|k| bessel::ln_normalizer(dim, k)));
+        assert_eq!(slope, KAPPAS.map(|k| -bessel::mean_length(dim, k)));
         for k in KAPPAS {
             let step = 1e-4 * k;
             let difference = (bessel::ln_partition(dim, k - step) - bessel::ln_partition(dim, k + step)) / (2.0 * step);

@@ -30,12 +30,12 @@ fn values_and_gradients_match_the_tables() {
 #[test]
 fn gradients_are_those_of_the_core() {
     for dim in DIMS {
-        let expected = KAPPAS.map(|k| bessel::ln_normalizer_derivatives(dim, k));
-        assert_eq!(numbers(ln_normalizer(dim, tensor(&KAPPAS, [10], DType::F64))), expected.map(|jet| jet.value));
-        assert_eq!(gradient(&KAPPAS, |kappa| ln_normalizer(dim, kappa)), expected.map(|jet| jet.first));
-        assert_eq!(gradient(&KAPPAS, |kappa| mean_length(dim, kappa).neg()), expected.map(|jet| jet.second));
-        let complement = KAPPAS.map(|k| bessel::mean_length_complement(dim, k));
-        assert_eq!(gradient(&KAPPAS, |kappa| ln_peak(dim, kappa)), complement);
+        let parts = KAPPAS.map(|k| bessel::mean_length_and_slope(dim, k));
+        let values = numbers(ln_normalizer(dim, tensor(&KAPPAS, [10], DType::F64)));
+        assert_eq!(values, KAPPAS.map(|k| bessel::ln_normalizer(dim, k)));
+        assert_eq!(gradient(&KAPPAS, |kappa| ln_normalizer(dim, kappa)), KAPPAS.map(|k| -bessel::mean_length(dim, k)));
+        assert_eq!(gradient(&KAPPAS, |kappa| ln_peak(dim, kappa)), parts.map(|ratio| ratio.complement));
+        assert_eq!(gradient(&KAPPAS, |kappa| mean_length(dim, kappa)), parts.map(|ratio| ratio.slope));
     }
 }
 
@@ -75,8 +75,12 @@ fn at_zero_the_density_is_uniform() {
     for dim in DIMS {
         let uniform = vmfkit::VonMisesFisher::uniform(dim).unwrap().ln_peak();
         assert_eq!(of_one(dim, 0.0, ln_normalizer), (uniform, 0.0));
-        assert_eq!(of_one(dim, 0.0, ln_peak), (uniform, 1.0));
-        assert_eq!(of_one(dim, 0.0, mean_length), (0.0, 1.0 / dim as f64));
+        let (peak, complement) = of_one(dim, 0.0, ln_peak);
+        assert_eq!(peak, uniform);
+        assert_close(complement, 1.0, 1e-15, "1 - A");
+        let (length, slope) = of_one(dim, 0.0, mean_length);
+        assert_eq!(length, 0.0);
+        assert_close(slope, 1.0 / dim as f64, 1e-15, "A'");
     }
 }
 
