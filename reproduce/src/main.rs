@@ -3,9 +3,15 @@
 //!
 //! Exit code 0: every verdict holds; 1: one does not; 2: the command could not be run.
 
+mod autoencoder;
+mod clock;
 mod figure1;
 mod figure2;
+mod images;
+mod kmeans;
 mod table1;
+mod table2;
+mod training;
 
 use anyhow::Context;
 use clap::{Parser, Subcommand};
@@ -27,6 +33,8 @@ struct Arguments {
 enum What {
     /// Table 1: errors of the batch, exact and SGD estimates of one vMF.
     Table1(table1::Options),
+    /// Table 2: clusters of images in the latent space of an autoencoder.
+    Table2(table2::Options),
     /// Figure 1: the Bessel function where scipy's underflows.
     Figure1(figure1::Options),
     /// Figure 2: errors of EM and SGD for a mixture of three vMFs.
@@ -36,6 +44,7 @@ enum What {
 fn main() -> ExitCode {
     let outcome = match Arguments::parse().what {
         What::Table1(options) => table1::run(&options),
+        What::Table2(options) => table2::run(&options),
         What::Figure1(options) => figure1::run(&options),
         What::Figure2(options) => figure2::run(&options),
     };

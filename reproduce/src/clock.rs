@@ -1,0 +1,28 @@
+//! Time, as people and as processors feel it.
+
+use cpu_time::ProcessTime;
+use serde::{Deserialize, Serialize};
+use std::time::Instant;
+
+/// A stop watch.
+pub struct Clock {
+    wall: Instant,
+    processors: ProcessTime,
+}
+
+/// Seconds of the clock, and seconds that processors were busy for us.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Seconds {
+    pub wall: f64,
+    pub processors: f64,
+}
+
+impl Clock {
+    pub fn start() -> Self {
+        Clock { wall: Instant::now(), processors: ProcessTime::now() }
+    }
+
+    pub fn seconds(&self) -> Seconds {
+        Seconds { wall: self.wall.elapsed().as_secs_f64(), processors: self.processors.elapsed().as_secs_f64() }
+    }
+}

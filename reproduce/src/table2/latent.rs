@@ -1,0 +1,95 @@
+//! The latent directions of images: the autoencoder is trained, or loaded where that was done before.
+
+use super::Options;
+use crate::autoencoder::LATENT;
+use crate::images::{Images, Split};
+use crate::training::{History, Training, write_whole};
+use anyhow::{Context, Result, ensure};
+use indicatif::{ProgressBar, ProgressStyle};
+use std::fs;
+use std::path::Path;
+use std::time::{Duration, Instant};
+use vmfkit_data::npy::{Element, Header, Integer};
+
+/// Embedded images and what they show.
+pub struct Part {
+    pub rows: Vec<f32>,
+    pub classes: Vec<i64>,
+}
+
+pub struct Latent {
+    pub train: Part,
+    pub test: Part,
+}
+
+/// Trains to the wished number of epochs, keeping each in the folder, and embeds both parts.
+pub fn make(options: &Options, split: &Split, folder: &Path) -> Result<(Latent, History)> {
+    fs::create_dir_all(folder).with_context(|| format!("cannot make the folder {}", folder.display()))?;
+    let file = folder.join("autoencoder.safetensors");
+    let mut training = if file.exists() {
+        Training::load(&file, options.dataset, &split.train, options.seed)?
+    } else {
+        Training::new(options.dataset, &split.train, options.seed)
+    };
+    let epochs = options.epochs as usize;
+    ensure!(
+        training.epochs() <= epochs,
+        "{} was trained for {} epochs, more than the {epochs} that are asked for\nhint: name another --folder, or --epochs {0}",
+        file.display(),
+        training.epochs()
+    );
+    train(&mut training, &split.train, epochs, &file)?;
+    let part = |images: &Images, name: &str| -> Result<Part> {
+        let part = Part { rows: training.embed(images)?, classes: images.classes() };
+        let (count, numbers) = (images.len(), part.rows.iter().flat_map(|x| x.to_le_bytes()));
+        write_npy(&folder.join(format!("{name}.npy")), Element::F32, vec![count, LATENT], numbers)?;
+        let labels = images.labels.iter().copied();
+        write_npy(&folder.join(format!("{name}_labels.npy")), Element::Integer(Integer::U8), vec![count], labels)?;
+        Ok(part)
+    };
+    let latent = Latent { train: part(&split.train, "train")?, test: part(&split.test, "test")? };
+    Ok((latent, training.history))
+}
+
+fn train(training: &mut Training, images: &Images, epochs: usize, file: &Path) -> Result<()> {
+    let (before, start) = (training.epochs(), Instant::now());
+    if before > 0 {
+        eprintln!("{} has {before} of {epochs} epochs", file.display());
+    }
+    while training.epochs() < epochs {
+        let number = training.epochs() + 1;
+        let bar = ProgressBar::new(0).with_style(style()).with_message(format!("epoch {number} of {epochs}"));
+        training.epoch(images, |done, all| {
+            bar.set_length(all as u64);
+            bar.set_position(done as u64);
+        });
+        bar.finish_and_clear();
+        training.save(file)?;
+        let pace = start.elapsed() / (number - before) as u32;
+        let loss = training.history.losses[number - 1];
+        let left = pace * (epochs - number) as u32;
+        eprintln!("epoch {number} of {epochs}: loss {loss:.4}, {:.1} s an epoch, {} left", pace.as_secs_f64(), people(left));
+    }
+    Ok(())
+}
+
+fn style() -> ProgressStyle {
+    ProgressStyle::with_template("{msg} {wide_bar} {pos} of {len} batches, {eta} left").expect("a template that a test has seen")
+}
+
+/// A time that people can read.
+fn people(time: Duration) -> String {
+    let seconds = time.as_secs();
+    match seconds {
+        0..100 => format!("{seconds} s"),
+        100..6000 => format!("{} min", seconds / 60),
+        _ => format!("{} h {} min", seconds / 3600, seconds / 60 % 60),
+    }
+}
+
+/// Writes an array that numpy reads.
+fn write_npy(path: &Path, element: Element, shape: Vec<usize>, data: impl IntoIterator<Item = u8>) -> Result<()> {
+    let mut bytes = Header { element, big_endian: false, fortran_order: false, shape }.to_bytes();
+    bytes.extend(data);
+    write_whole(path, &bytes)
+}
