@@ -1,8 +1,9 @@
-# One command each: `make test` (everything that must hold), `make test-torch` (the same of vmfkit.torch and vmfkit.jax), `make lint`,
+# One command each: `make test` (everything that must hold), `make test-torch` (the same of vmfkit.torch and vmfkit.jax),
+# `make test-candle` (of the candle half of vmfkit-nn), `make lint`,
 # `make compare` and `make compare-python` (beside the peers), `make quality` (labelled data), `make bench`, `make fuzz` (hostile bytes, MINUTES for each reader),
 # `make out-of-core` (a fit of a file of 20 GB, written to the folder SCRATCH).
 .DELETE_ON_ERROR:
-.PHONY: test test-python test-torch wheel lint compare compare-python quality bench fuzz out-of-core
+.PHONY: test test-python test-torch test-candle wheel lint compare compare-python quality bench fuzz out-of-core
 
 VENV := .venv
 PYTHON := $(VENV)/bin/python
@@ -57,6 +58,11 @@ $(VENV)-torch/ready: python/pyproject.toml
 test-torch: wheel $(VENV)-torch/ready
 	$(VENV)-torch/bin/pip install --quiet --disable-pip-version-check --force-reinstall --no-deps $(WHEELS)/*.whl
 	cd $(VENV)-torch && $(PYTEST)/test_torch.py $(abspath python/tests/test_jax.py) $(abspath python/tests/test_package.py)
+
+# Built without optimisation: candle changes what burn is built with, and an optimised burn takes long enough once.
+test-candle:
+	cargo test -p vmfkit-nn --features candle --locked
+	cargo clippy -p vmfkit-nn --all-targets --features candle --locked -- -D warnings
 
 lint:
 	cargo fmt --all --check

@@ -107,11 +107,11 @@ fn single_precision_serves_at_large_concentrations() {
                 lost = lost.max((product - expected).abs());
             }
             println!("d = {dim}, kappa = {kappa:e}: error {worst:.1e} of max(d, |ln p|)");
-            assert!(worst < 1e-6, "d = {dim}, kappa = {kappa}: {worst}");
+            assert!(worst < 2e-7, "d = {dim}, kappa = {kappa}: {worst}");
         }
     }
     println!("ln C + kappa mu.x is off by up to {lost}");
-    assert!(lost > 0.05);
+    assert!(lost > 0.1);
 }
 
 #[test]
