@@ -18,8 +18,12 @@ $(VENV)/compare-ready: $(VENV)/ready compare/requirements.txt
 	$(PYTHON) -m pip install --quiet --disable-pip-version-check -r compare/requirements.txt
 	touch $@
 
+# Crates with neural networks, tested by themselves: what those bring along would have all others built a second time.
+NETWORKS := vmfkit-nn reproduce
+
 test: $(VENV)/ready
-	cargo test --release --workspace --locked
+	cargo test --release --workspace $(NETWORKS:%=--exclude %) --locked
+	cargo test --release $(NETWORKS:%=-p %) --features vmfkit-nn/candle --locked
 	$(PYTHON) testdata/bessel_series.py --check
 	$(PYTHON) testdata/normal_layers.py --check
 	$(PYTHON) testdata/check_with_numpy.py $(RELEASE)/vmf
@@ -40,7 +44,7 @@ wheel: $(VENV)/maturin-ready
 	$(PYTHON) -m maturin build --release --locked --quiet --manifest-path python/Cargo.toml --out $(WHEELS)
 
 test-python: wheel
-	cargo build --release --workspace --bins --locked
+	cargo build --release -p vmfkit-cli --locked
 	python3 -m venv --clear $(VENV)-python
 	$(VENV)-python/bin/pip install --quiet --disable-pip-version-check "$$(ls $(WHEELS)/*.whl)[test]"
 	cd $(VENV)-python && $(PYTEST)
@@ -60,8 +64,8 @@ test-torch: wheel $(VENV)-torch/ready
 
 lint:
 	cargo fmt --all --check
-	cargo clippy --release --workspace --all-targets --locked -- -D warnings
-	RUSTDOCFLAGS="-D warnings" cargo doc --release --workspace --no-deps --locked
+	cargo clippy --release --workspace --all-targets --features vmfkit-nn/candle --locked -- -D warnings
+	RUSTDOCFLAGS="-D warnings" cargo doc --release --workspace --no-deps --features vmfkit-nn/candle --locked
 
 # With TORCH=1 also beside the paper's loops in PyTorch, which is installed for that.
 compare: $(VENV)/compare-ready

@@ -9,7 +9,6 @@ use indicatif::{ProgressBar, ProgressStyle};
 use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant};
-use vmfkit_data::npy::{Element, Header, Integer};
 
 /// Embedded images and what they show.
 pub struct Part {
@@ -42,9 +41,9 @@ pub fn make(options: &Options, split: &Split, folder: &Path) -> Result<(Latent, 
     let part = |images: &Images, name: &str| -> Result<Part> {
         let part = Part { rows: training.embed(images)?, classes: images.classes() };
         let (count, numbers) = (images.len(), part.rows.iter().flat_map(|x| x.to_le_bytes()));
-        write_npy(&folder.join(format!("{name}.npy")), Element::F32, vec![count, LATENT], numbers)?;
+        write_npy(&folder.join(format!("{name}.npy")), "<f4", &format!("{count}, {LATENT}"), numbers)?;
         let labels = images.labels.iter().copied();
-        write_npy(&folder.join(format!("{name}_labels.npy")), Element::Integer(Integer::U8), vec![count], labels)?;
+        write_npy(&folder.join(format!("{name}_labels.npy")), "|u1", &format!("{count},"), labels)?;
         Ok(part)
     };
     let latent = Latent { train: part(&split.train, "train")?, test: part(&split.test, "test")? };
@@ -87,9 +86,11 @@ fn people(time: Duration) -> String {
     }
 }
 
-/// Writes an array that numpy reads.
-fn write_npy(path: &Path, element: Element, shape: Vec<usize>, data: impl IntoIterator<Item = u8>) -> Result<()> {
-    let mut bytes = Header { element, big_endian: false, fortran_order: false, shape }.to_bytes();
-    bytes.extend(data);
+/// Writes an array that numpy reads; `descr` is its name of the type.
+fn write_npy(path: &Path, descr: &str, shape: &str, data: impl IntoIterator<Item = u8>) -> Result<()> {
+    let text = format!("{{'descr': '{descr}', 'fortran_order': False, 'shape': ({shape}), }}");
+    // Data start at byte 128: before the text stand ten bytes, and it ends with a line break.
+    let mut bytes = b"\x93NUMPY\x01\x00\x76\x00".to_vec();
+    bytes.extend(format!("{text:<117}\n").bytes().chain(data));
     write_whole(path, &bytes)
 }

@@ -1,0 +1,67 @@
+//! The functions of the concentration that tensors are given, each with its derivative: what burn and candle have in common.
+
+use vmfkit::bessel;
+
+/// A function of each concentration by itself, whose derivative is, up to the sign, another one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Function {
+    /// ln C_d
+    LnNormalizer,
+    /// k + ln C_d
+    LnPeak,
+    /// A_d
+    MeanLength,
+    /// 1 - A_d
+    MeanLengthComplement,
+    /// A'_d
+    MeanLengthSlope,
+}
+
+impl Function {
+    pub fn value(self, dim: usize, k: f64) -> f64 {
+        match self {
+            Function::LnNormalizer => bessel::ln_normalizer(dim, k),
+            Function::LnPeak => bessel::ln_peak(dim, k),
+            Function::MeanLength => bessel::mean_length(dim, k),
+            Function::MeanLengthComplement => bessel::mean_length_complement(dim, k),
+            Function::MeanLengthSlope => bessel::mean_length_and_slope(dim, k).slope,
+        }
+    }
+
+    /// The derivative as a sign and a function, MATH.md (1.4) and (1.5); that of the slope is not asked for.
+    pub fn derivative(self) -> Option<(f64, Function)> {
+        match self {
+            Function::LnNormalizer => Some((-1.0, Function::MeanLength)),
+            Function::LnPeak => Some((1.0, Function::MeanLengthComplement)),
+            Function::MeanLength => Some((1.0, Function::MeanLengthSlope)),
+            Function::MeanLengthComplement => Some((-1.0, Function::MeanLengthSlope)),
+            Function::MeanLengthSlope => None,
+        }
+    }
+}
+
+/// What is wrong with a dimension, if anything is.
+pub(crate) fn wrong_dim(dim: usize) -> Option<String> {
+    (dim < 2).then(|| format!("the dimension must be at least 2, found: `{dim}`"))
+}
+
+/// What is wrong with the concentrations of a tensor of this shape, if anything is: the first place and its value.
+pub(crate) fn wrong_concentration(values: &[f64], shape: &[usize]) -> Option<String> {
+    let wrong = values.iter().position(|k| !(*k >= 0.0 && k.is_finite()))?;
+    Some(format!("kappa{:?} must be finite and at least 0, found: `{}`", place(wrong, shape), values[wrong]))
+}
+
+/// The indices, along each axis, of an element counted row by row.
+fn place(mut element: usize, shape: &[usize]) -> Vec<usize> {
+    let mut indices: Vec<usize> = shape
+        .iter()
+        .rev()
+        .map(|&length| {
+            let index = element % length;
+            element /= length;
+            index
+        })
+        .collect();
+    indices.reverse();
+    indices
+}

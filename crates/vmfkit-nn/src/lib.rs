@@ -1,0 +1,60 @@
+//! The von Mises-Fisher density C_d(kappa) exp(kappa mu.x) in neural networks, with mu and kappa as outputs of a network.
+//!
+//! | what | for burn |
+//! |---|---|
+//! | [`vmf_nll`], [`mixture_nll`] | negative log-likelihoods of directions, one for each row |
+//! | [`unit`], [`concentration`] | from the last layer's numbers to mu and kappa |
+//! | [`ln_normalizer`], [`ln_peak`], [`mean_length`] | ln C_d, kappa + ln C_d and A_d = -(ln C_d)', with exact gradients |
+//!
+//! They take tensors of any float type on any backend of burn, with or without autodiff; values and derivatives come from [`vmfkit::bessel`], in f64. For
+//! that the concentrations (and nothing else) are read to the host once in every call, which on a GPU means waiting for it. What is wrong with shapes
+//! or values panics, as in burn, and the message names place and value. burn differentiates once; for a second derivative of ln C_d take the gradient of
+//! [`mean_length`].
+//!
+//! With the feature `candle`, `vmfkit_nn::candle` has the same three functions for candle.
+//!
+//! A layer that says where a direction points and how sure it is of that:
+//!
+//! ```
+//! use burn::nn::{Linear, LinearConfig};
+//! use burn::optim::{AdamConfig, GradientsParams};
+//! use burn::tensor::{Device, Tensor};
+//! use vmfkit_nn::{concentration, unit, vmf_nll};
+//!
+//! fn loss(layer: &Linear, y: Tensor<2>, x: Tensor<2>) -> Tensor<1> {
+//!     let said = layer.forward(y);
+//!     let (mu, kappa) = (unit(said.clone().narrow(1, 0, 3)), concentration(said.narrow(1, 3, 1)));
+//!     vmf_nll(x, mu, kappa).mean()
+//! }
+//!
+//! let device = Device::flex().autodiff();
+//! let y = Tensor::from_floats([[0.0, 1.0], [0.5, -1.0]], &device);
+//! let x = unit(Tensor::from_floats([[1.0, 2.0, 2.0], [0.0, 1.0, 0.1]], &device));
+//! let mut layer = LinearConfig::new(2, 4).init(&device);
+//! let mut adam = AdamConfig::new().with_epsilon(1e-8).init();
+//! let before = loss(&layer, y.clone(), x.clone()).into_scalar::<f32>();
+//! for _ in 0..20 {
+//!     let gradients = loss(&layer, y.clone(), x.clone()).backward();
+//!     let gradients = GradientsParams::from_grads(gradients, &layer);
+//!     layer = adam.step(0.05, layer, gradients);
+//! }
+//! assert!(loss(&layer, y, x).into_scalar::<f32>() < before - 1.0);
+//! ```
+
+#[cfg(feature = "candle")]
+pub mod candle;
+#[cfg(any(feature = "burn", feature = "candle"))]
+mod function;
+#[cfg(feature = "burn")]
+mod head;
+#[cfg(feature = "burn")]
+mod loss;
+#[cfg(feature = "burn")]
+mod special;
+
+#[cfg(feature = "burn")]
+pub use head::{concentration, unit};
+#[cfg(feature = "burn")]
+pub use loss::{mixture_nll, vmf_nll};
+#[cfg(feature = "burn")]
+pub use special::{ln_normalizer, ln_peak, mean_length};
