@@ -9,6 +9,7 @@ import argparse
 import os
 import time
 from pathlib import Path
+from unittest import mock
 
 # Read by the libraries when they are loaded.
 os.environ.setdefault("VMFKIT_NUM_THREADS", "2")
@@ -22,7 +23,7 @@ from run import cpu_name, table, verdict
 from vmfkit import VonMisesFisherMixture, _vmfkit
 
 HERE = Path(__file__).resolve().parent
-ROUNDS = 7
+ROUNDS = 15
 
 
 def best(*works):
@@ -45,16 +46,35 @@ def of_calls(work, calls):
 
 
 def fit_row():
-    """Fits of the same rows, start and number of passes."""
+    """Fits of the same rows, start and number of passes: beside the Rust call alone, and what a fit does outside of the Rust call that it makes."""
     rows = np.random.default_rng(1).normal(size=(100_000, 100)).astype(np.float32)
     rows /= np.linalg.norm(rows, axis=1, keepdims=True)
     seed = int(np.random.RandomState(0).randint(2**31))
-    bare, ours = best(
-        lambda: _vmfkit.fit(rows, 20, seed=seed, tolerance=0.0, passes=30),
-        lambda: VonMisesFisherMixture(20, random_state=0, tol=0, max_iter=30).fit(rows),
-    )
-    share = 100 * (ours / bare - 1)
-    return ["VonMisesFisherMixture.fit beside the Rust call, 100,000 x 100, K = 20, 30 passes", f"{share:+.1f} %", "at most +3 %", verdict(share, 3)]
+    shares = []
+
+    def fit():
+        within = []
+
+        def timed(*arguments, **choices):
+            start = time.perf_counter()
+            found = rust_call(*arguments, **choices)
+            within.append(time.perf_counter() - start)
+            return found
+
+        rust_call = _vmfkit.fit
+        with mock.patch.object(_vmfkit, "fit", timed):
+            start = time.perf_counter()
+            VonMisesFisherMixture(20, random_state=0, tol=0, max_iter=30).fit(rows)
+            shares.append(100 * ((time.perf_counter() - start) / within[0] - 1))
+
+    bare, ours = best(lambda: _vmfkit.fit(rows, 20, seed=seed, tolerance=0.0, passes=30), fit)
+    beside, outside = 100 * (ours / bare - 1), float(np.median(shares))
+    return [
+        "VonMisesFisherMixture.fit beside the Rust call alone, and outside of the Rust call in it, 100,000 x 100, K = 20, 30 passes",
+        f"{beside:+.1f} %, {outside:+.2f} %",
+        "at most +3 %",
+        verdict(max(beside, outside), 3),
+    ]
 
 
 def one_row():

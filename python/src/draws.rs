@@ -1,10 +1,9 @@
 //! Draws whose derivative in the concentration comes with them.
 
 use crate::error::raise;
+use crate::numpy_array;
 use crate::pool;
-use numpy::ndarray::Array3;
-use numpy::{IntoPyArray, PyArray1, PyArray3, PyReadonlyArray1};
-use pyo3::exceptions::PyValueError;
+use numpy::{IntoPyArray, Ix3, PyArray1, PyArray3, PyArrayMethods, PyReadonlyArray1};
 use pyo3::prelude::*;
 use rayon::prelude::*;
 use vmfkit::{ProjectionLaw, Sampler, VonMisesFisher};
@@ -26,21 +25,19 @@ pub fn axis_draws<'py>(
 ) -> PyResult<Draws<'py>> {
     let concentrations = concentrations.as_slice()?;
     let groups = concentrations.len();
-    let rows = groups.checked_mul(count);
-    let length = rows.and_then(|rows| rows.checked_mul(dim));
-    let (Some(rows), Some(length)) = (rows, length) else {
-        return Err(PyValueError::new_err(format!("too many rows, found: `{count}` of each of {groups}")));
-    };
     if dim < 2 {
         return Err(raise(vmfkit::Error::Dimension { dim }));
     }
-    let (mut values, mut deviations) = (vec![0f64; length], vec![0f64; rows]);
+    let values = numpy_array::empty::<f64, Ix3>(py, (groups, count, dim))?;
+    let rows = groups * count;
+    let mut deviations = vec![0f64; rows];
     let mut derivatives = vec![0f64; if slopes { rows } else { 0 }];
     if rows > 0 {
+        let mut values = values.readwrite();
         // A slice for each group, also where no derivatives are asked for.
         let derivatives: Vec<&mut [f64]> =
             if slopes { derivatives.chunks_mut(count).collect() } else { (0..groups).map(|_| Default::default()).collect() };
-        let groups = values.par_chunks_mut(count * dim).zip(deviations.par_chunks_mut(count)).zip(derivatives);
+        let groups = values.as_slice_mut()?.par_chunks_mut(count * dim).zip(deviations.par_chunks_mut(count)).zip(derivatives);
         let groups = groups.zip(concentrations).enumerate();
         pool::run(py, None, |stop| {
             groups.filter(|_| !stop.asked()).try_for_each(|(i, (((rows, deviations), slopes), &concentration))| {
@@ -50,9 +47,7 @@ pub fn axis_draws<'py>(
         })?
         .map_err(raise)?;
     }
-    let values =
-        Array3::from_shape_vec((groups, count, dim), values).map_err(|error| PyValueError::new_err(error.to_string()))?;
-    Ok((values.into_pyarray(py), deviations.into_pyarray(py), slopes.then(|| derivatives.into_pyarray(py))))
+    Ok((values, deviations.into_pyarray(py), slopes.then(|| derivatives.into_pyarray(py))))
 }
 
 /// The draws of one concentration.

@@ -5,6 +5,7 @@ mod draws;
 mod error;
 mod fit;
 mod mixture;
+mod numpy_array;
 mod online;
 mod pool;
 mod projection;

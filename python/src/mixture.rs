@@ -1,13 +1,18 @@
 //! [`Mixture`]: a mixture to Python, with what is asked of rows under it.
 
 use crate::error::raise;
+use crate::numpy_array;
 use crate::pool::{self, Stop};
 use crate::rows::{Rows, View};
 use numpy::ndarray::Array2;
-use numpy::{IntoPyArray, PyArray1, PyArray2, PyReadonlyArray1, PyReadonlyArray2, PyUntypedArrayMethods, ToPyArray};
+use numpy::{
+    IntoPyArray, Ix1, Ix2, PyArray1, PyArray2, PyArrayMethods, PyReadonlyArray1, PyReadonlyArray2, PyReadwriteArray2,
+    PyUntypedArrayMethods, ToPyArray,
+};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
+use vmfkit::block::Scalar;
 use vmfkit::model_file::{self, Description};
 use vmfkit::outlier::OutlierTest;
 use vmfkit::{Block, Sampler, VonMisesFisher};
@@ -58,6 +63,25 @@ impl Mixture {
             return collect(&Stop::default());
         }
         pool::run(py, threads, collect)?
+    }
+}
+
+impl Mixture {
+    /// Rows and their components.
+    fn draw<'py, T: Scalar + numpy::Element>(
+        &self,
+        py: Python<'py>,
+        count: usize,
+        seed: u64,
+        first: u64,
+        threads: Option<usize>,
+    ) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyArray1<u32>>)> {
+        let rows = numpy_array::empty::<T, Ix2>(py, (count, self.inner.dim()))?;
+        let labels = numpy_array::empty::<u32, Ix1>(py, (count,))?;
+        let (mut places, mut label_places) = (rows.readwrite(), labels.readwrite());
+        let (values, numbers) = (places.as_slice_mut()?, label_places.as_slice_mut()?);
+        pool::run(py, threads, |_| self.inner.fill(seed, first, values, numbers))?.map_err(raise)?;
+        Ok((rows.into_any(), labels))
     }
 }
 
@@ -282,19 +306,7 @@ impl Mixture {
         single: bool,
         threads: Option<usize>,
     ) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyArray1<u32>>)> {
-        let dim = self.inner.dim();
-        let mut labels = vec![0; count];
-        let length = length_of(count, dim)?;
-        let rows = if single {
-            let mut rows = vec![0f32; length];
-            pool::run(py, threads, |_| self.inner.fill(seed, first, &mut rows, &mut labels))?.map_err(raise)?;
-            table(py, rows, dim)?.into_any()
-        } else {
-            let mut rows = vec![0f64; length];
-            pool::run(py, threads, |_| self.inner.fill(seed, first, &mut rows, &mut labels))?.map_err(raise)?;
-            table(py, rows, dim)?.into_any()
-        };
-        Ok((rows, labels.into_pyarray(py)))
+        if single { self.draw::<f32>(py, count, seed, first, threads) } else { self.draw::<f64>(py, count, seed, first, threads) }
     }
 
     /// The bytes of a model file.
@@ -366,30 +378,24 @@ impl Mixture {
     }
 }
 
-/// Draws of one density: the rows from `first` on of the endless table that belongs to the seed.
+/// Fills an array with draws of one density: the rows from `first` on of the endless table that belongs to the seed.
 #[pyfunction]
-#[pyo3(signature = (direction, concentration, count, seed=0, first=0, threads=None))]
-pub fn sample_density<'py>(
-    py: Python<'py>,
-    direction: PyReadonlyArray1<'py, f64>,
+#[pyo3(signature = (direction, concentration, out, seed=0, first=0, threads=None))]
+pub fn sample_density(
+    py: Python<'_>,
+    direction: PyReadonlyArray1<f64>,
     concentration: f64,
-    count: usize,
+    mut out: PyReadwriteArray2<f64>,
     seed: u64,
     first: u64,
     threads: Option<usize>,
-) -> PyResult<Bound<'py, PyArray2<f64>>> {
+) -> PyResult<()> {
     let density = VonMisesFisher::new(direction.as_array().to_vec(), concentration).map_err(raise)?;
-    let length = length_of(count, density.dim())?;
-    let mut rows = vec![0f64; length];
-    let draw = |rows: &mut [f64]| Sampler::new(&density).fill(seed, first, rows);
-    if length <= SMALL_DRAW {
-        draw(&mut rows).map_err(raise)?;
-    } else {
-        pool::run(py, threads, |_| draw(&mut rows))?.map_err(raise)?;
+    if out.shape()[1] != density.dim() {
+        return Err(raise(vmfkit::Error::DimensionMismatch { expected: density.dim(), found: out.shape()[1] }));
     }
-    table(py, rows, density.dim())
-}
-
-fn length_of(count: usize, dim: usize) -> PyResult<usize> {
-    count.checked_mul(dim).ok_or_else(|| PyValueError::new_err(format!("too many rows, found: `{count}`")))
+    let rows = out.as_slice_mut()?;
+    let small = rows.len() <= SMALL_DRAW;
+    let mut draw = || Sampler::new(&density).fill(seed, first, rows);
+    if small { draw() } else { pool::run(py, threads, |_| draw())? }.map_err(raise)
 }

@@ -73,7 +73,10 @@ def test_concentrations_broadcast_with_points():
         assert many.entropy()[i] == one.entropy()
         assert many.cdf_projection(0.5)[i] == one.cdf_projection(0.5)
     assert many.logpdf(np.tile(MU, (7, 1, 1))).shape == (7, 4)
-    assert many.rvs(5, random_state=0).shape == (4, 5, 3)
+    draws = many.rvs(5, random_state=0)
+    assert draws.shape == (4, 5, 3)
+    # The seeds follow on one another.
+    np.testing.assert_array_equal(draws[2], vonmises_fisher(MU, 100.0).rvs(5, random_state=2))
     assert many.mean().shape == (4, 3)
 
 

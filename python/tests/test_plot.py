@@ -18,6 +18,9 @@ from matplotlib.colors import to_rgba  # noqa: E402
 
 import vmfkit  # noqa: E402
 from vmfkit import VonMisesFisherMixture, plot, vonmises_fisher  # noqa: E402
+from vmfkit.plot._layout import colours_of, layout  # noqa: E402
+from vmfkit.plot._map import _radii  # noqa: E402
+from vmfkit.plot._style import BACKGROUND, PALETTE  # noqa: E402
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 
@@ -91,7 +94,7 @@ def test_a_sphere_shows_the_density_and_every_row():
     front = places[:, 0] < 1.1
     for side, component in ((front, 0), (~front, 1)):
         assert side.sum() == (labels == component).sum()
-        assert (colours[side] == to_rgba(plot._PALETTE[component])).all()
+        assert (colours[side] == to_rgba(PALETTE[component])).all()
     for image in ax.images:
         values = np.ma.compressed(np.ma.masked_invalid(image.get_array()))
         # The peak of either is seen, and the scale is the same.
@@ -255,14 +258,14 @@ def test_a_map_lays_components_out_by_their_angles():
     directions = np.zeros((4, 50))
     directions[:, 0], directions[:, 1] = np.cos(angles), np.sin(angles)
     mixture = vmfkit.Mixture(np.full(4, 0.25), directions, np.full(4, 500.0))
-    places = plot._layout(mixture)
+    places = layout(mixture)
     along = places[:, 0] * np.sign(places[-1, 0] - places[0, 0])
     assert (np.diff(along) > 0).all() and np.argsort(np.diff(along)).tolist() == [0, 1, 2]
     assert np.abs(places[:, 1]).max() < 0.25 * np.ptp(places[:, 0])
     # Pairs that are near stay near, in a dimension where all else is at right angles.
     directions = np.eye(50)[[0, 0, 1, 1, 2, 2]] + 0.3 * np.eye(50)[[3, 4, 5, 6, 7, 8]]
     directions /= np.linalg.norm(directions, axis=1, keepdims=True)
-    places = plot._layout(vmfkit.Mixture(np.full(6, 1 / 6), directions, np.full(6, 500.0)))
+    places = layout(vmfkit.Mixture(np.full(6, 1 / 6), directions, np.full(6, 500.0)))
     distances = np.linalg.norm(places[:, None] - places, axis=-1) + 1e9 * np.eye(6)
     assert distances.argmin(axis=1).tolist() == [1, 0, 3, 2, 5, 4]
 
@@ -273,9 +276,9 @@ def test_rows_of_a_map_lie_about_their_component(model, drawn):
     ax = plot.map(model, rows, labels="abcde")
     places, colours = points(ax)
     assert len(places) == 1000 and set("abcde") <= set(texts(ax))
-    np.testing.assert_allclose(colours[:, :3], plot._colours(model.mixture_)[labels][:, :3])
-    centres = plot._layout(model.mixture_)
-    radii = plot._radii(model.mixture_, centres)
+    np.testing.assert_allclose(colours[:, :3], colours_of(model.mixture_)[labels][:, :3])
+    centres = layout(model.mixture_)
+    radii = _radii(model.mixture_, centres)
     (rings,) = [c for c in ax.collections if type(c).__name__ == "EllipseCollection"]
     np.testing.assert_allclose(rings.get_offsets(), centres)
     np.testing.assert_allclose(rings._widths * 2, 2 * radii)
@@ -296,7 +299,7 @@ def test_a_row_between_two_components_is_drawn_between_them():
     mixture = vmfkit.Mixture(np.full(3, 1 / 3), np.eye(20)[:3].copy(), np.full(3, 60.0))
     between = (np.eye(20)[0] + np.eye(20)[1]) / np.sqrt(2)
     rows = np.concatenate([mixture.sample(300, seed=1)[0], [between]])
-    centres = plot._layout(mixture)
+    centres = layout(mixture)
     places, _ = points(plot.map(mixture, rows))
     middle = (centres[0] + centres[1]) / 2
     assert np.linalg.norm(places[-1] - middle) < 0.5 * np.linalg.norm(centres[0] - centres[1])
@@ -323,7 +326,7 @@ def test_a_map_draws_small_and_strange_mixtures():
         places, colours = points(ax)
         assert len(places) == 100 and np.isfinite(places).all()
         if mixture.has_background:
-            grey = (colours[:, :3] == to_rgba(plot._BACKGROUND)[:3]).all(axis=1)
+            grey = (colours[:, :3] == to_rgba(BACKGROUND)[:3]).all(axis=1)
             np.testing.assert_array_equal(grey, mixture.assign(rows) == 3)
     # Too many to number them all, unless names are given.
     many = mixture_of(30, 120)
@@ -334,10 +337,10 @@ def test_a_map_draws_small_and_strange_mixtures():
 
 
 def test_neighbours_never_share_a_colour():
-    few = plot._colours(mixture_of(20, 9))
+    few = colours_of(mixture_of(20, 9))
     assert len({tuple(colour) for colour in few}) == 10
     mixture = mixture_of(20, 40)
-    colours, places = plot._colours(mixture)[:-1], plot._layout(mixture)
+    colours, places = colours_of(mixture)[:-1], layout(mixture)
     assert len({tuple(colour) for colour in colours}) == 9
     distances = np.linalg.norm(places[:, None] - places, axis=-1) + 1e9 * np.eye(40)
     assert (colours[distances.argmin(axis=1)] != colours).any(axis=1).all()

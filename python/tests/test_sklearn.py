@@ -145,6 +145,11 @@ def test_a_pickle_is_the_same_model(drawn):
     assert again.inertia_ == near.inertia_ and (again.labels_ == near.labels_).all()
 
 
+@pytest.mark.parametrize("kind", [VonMisesFisherMixture, SphericalKMeans])
+def test_a_pickle_names_the_place_that_people_import_from(kind):
+    assert f"vmfkit.sklearn {kind.__name__}".encode() in pickle.dumps(kind(), protocol=0).replace(b"\n", b" ")
+
+
 def test_partial_fit_learns_a_stream_and_survives_a_pickle(drawn):
     rows, labels = drawn
     parts = np.array_split(rows, 10)

@@ -106,9 +106,10 @@ class VonMisesFisherFrozen:
         shape = _shape(size)
         count = int(np.prod(shape))
         kappas = np.atleast_1d(self.kappa).ravel()
-        # A seed of its own for each: draws of two concentrations must have no random words in common.
-        draws = [_vmfkit.sample_density(self.mu, kappa, count, (seed + i) % 2**64) for i, kappa in enumerate(kappas)]
-        rows = draws[0] if len(draws) == 1 else np.concatenate(draws)
+        rows = np.empty((kappas.size, count, self.dim))
+        for i, kappa in enumerate(kappas):
+            # A seed of its own for each: draws of two concentrations must have no random words in common.
+            _vmfkit.sample_density(self.mu, kappa, rows[i], (seed + i) % 2**64)
         return rows.reshape(*np.shape(self.kappa), *shape, self.dim)
 
     def cdf_projection(self, t: Any) -> Any:

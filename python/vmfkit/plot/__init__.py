@@ -1,0 +1,23 @@
+"""Pictures of densities, mixtures and fits, by matplotlib.
+
+- `density`, `sphere`, `circle`: a density and rows in 3 or 2 dimensions
+- `map`: a mixture in any dimension, its components laid out by the angles between them
+- `components`: weight and concentration of each component
+- `trace`, `selection`: how a fit went, and how many components to take
+
+All of them draw on `ax`, or on a new figure, and return the Axes. A model is a fitted estimator, a `vmfkit.Mixture` or a
+`vonmises_fisher(mu, kappa)`; rows are whatever a fit takes, files too. A component has the same colour in every picture.
+"""
+
+from __future__ import annotations
+
+try:
+    import matplotlib as _matplotlib  # noqa: F401
+except ImportError as error:
+    raise ImportError("vmfkit.plot needs matplotlib: `pip install vmfkit[plot]`") from error
+
+from ._fits import components, selection, trace
+from ._map import map
+from ._sphere import circle, density, sphere
+
+__all__ = ["circle", "components", "density", "map", "selection", "sphere", "trace"]

@@ -1,0 +1,79 @@
+"""Where the components of a mixture lie in the plane, and their colours."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from matplotlib.colors import to_rgba
+
+from .. import _vmfkit
+from .._rows import Rows
+from ._model import count_of
+from ._style import BACKGROUND, PALETTE
+
+
+def distances_between(places: np.ndarray) -> np.ndarray:
+    """Of each place in the plane from each other."""
+    return np.hypot(*(np.subtract.outer(along, along) for along in places.T))
+
+
+def layout(mixture: _vmfkit.Mixture, passes: int = 200) -> np.ndarray:
+    """A place in the plane for each component, so that distances are as near to angles as can be.
+
+    Classical scaling of the angles for a start, then majorisation of the stress (de Leeuw, 1977), with weights angle^-2 so that small
+    angles count. In many dimensions all angles are near a right one; what they have in common tells nothing and would be drawn as a
+    disc of even distances, so two thirds of the least angle are taken off all of them.
+    """
+    count = count_of(mixture)
+    if count == 1:
+        return np.zeros((1, 2))
+    directions = mixture.directions[:count]
+    angles = np.arccos(np.clip(directions @ directions.T, -1, 1))
+    apart = ~np.eye(count, dtype=bool)
+    wanted = np.where(apart, angles - (2 / 3) * angles[apart].min() + 1e-6, 0)
+    centring = np.eye(count) - 1 / count
+    values, vectors = np.linalg.eigh(-0.5 * centring @ wanted**2 @ centring)
+    places = vectors[:, :-3:-1] * np.sqrt(np.clip(values[:-3:-1], 0, None))
+    # Signs of eigenvectors are anyone's; those of the greatest entries are made positive.
+    places *= np.sign(places[np.abs(places).argmax(axis=0), np.arange(places.shape[1])] + 1e-300)
+    if count > 2:
+        weights = np.where(apart, np.divide(1, wanted**2, where=apart, out=np.zeros_like(wanted)), 0)
+        inverse = np.linalg.pinv(np.diag(weights.sum(axis=1)) - weights)
+        for _ in range(passes):
+            distances = distances_between(places)
+            pulls = np.divide(weights * wanted, distances, where=distances > 1e-12, out=np.zeros_like(distances))
+            moved = inverse @ (pulls.sum(axis=1)[:, np.newaxis] * places - pulls @ places)
+            change = np.abs(moved - places).max()
+            places = moved
+            if change < 1e-4:
+                break
+    places -= places.mean(axis=0)
+    # Widest from left to right.
+    return places @ np.linalg.svd(places, full_matrices=False)[2].T
+
+
+def colours_of(mixture: _vmfkit.Mixture, places: np.ndarray | None = None) -> np.ndarray:
+    """A colour for each component, the grey of a background last. Where there are too many components a colour is used again, far away."""
+    count = count_of(mixture)
+    chosen = np.arange(count)
+    if count > len(PALETTE):
+        distances = distances_between(layout(mixture) if places is None else places)
+        np.fill_diagonal(distances, np.inf)
+        chosen %= len(PALETTE)
+        # Each in turn takes the colour whose nearest bearer is farthest away, until none would change.
+        for _ in range(20):
+            before = chosen.copy()
+            for component in range(count):
+                nearest = np.full(len(PALETTE), np.inf)
+                np.minimum.at(nearest, chosen, distances[component])
+                chosen[component] = int(np.argmax(nearest))
+            if np.array_equal(before, chosen):
+                break
+    return np.array([to_rgba(PALETTE[colour]) for colour in chosen] + [to_rgba(BACKGROUND)])
+
+
+def row_colours(mixture: _vmfkit.Mixture, rows: Rows) -> Any:
+    if mixture.components == 1:
+        return PALETTE[1]
+    return colours_of(mixture)[mixture.assign(rows.argument, normalize=True)]

@@ -1,0 +1,139 @@
+"""A mixture of any dimension in the plane."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from matplotlib.collections import EllipseCollection
+
+from .. import _vmfkit
+from .._rows import Rows, as_rows
+from ._layout import colours_of, distances_between, layout
+from ._model import checked_rows, cosines_of, count_of, half_angles, mixture_of, names_of
+from ._style import axes_of, halo, in_degrees
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+# Rows that a map shows at most, taken at equal steps.
+_MOST_ROWS = 20_000
+
+
+def map(
+    model: Any,
+    rows: Any = None,
+    labels: Sequence[Any] | None = None,
+    ax: Axes | None = None,
+    *,
+    size: float = 5,
+    most_rows: int = _MOST_ROWS,
+) -> Axes:
+    """A mixture of any dimension in the plane, coloured by component.
+
+    Components lie as the angles between their mean directions want it: the nearer, the more alike. The ring of a component holds half of its
+    mass, and its radius is the angle that does so in space (on a scale of its own, for in many dimensions that angle is wide and rings
+    would cover the map). Without rows, the area of the disc in its middle is its weight.
+
+    Rows lie about their component as normal draws would, half of them within the ring: those nearest to the mean direction are innermost, and
+    each is on the side of the components it leans to. A row that belongs to several components lies between them, as its responsibilities
+    say. `labels` are names of the components; at most `most_rows` rows are shown, at equal steps.
+    """
+    mixture = mixture_of(model)
+    count = count_of(mixture)
+    names = names_of(labels, count)
+    ax = axes_of(ax, (7.6, 6.4))
+    places = layout(mixture)
+    colours = colours_of(mixture, places)
+    radii = _radii(mixture, places)
+    edges = colours[:count]
+    if rows is not None:
+        found = _thinned(checked_rows(rows, mixture.dim), most_rows)
+        where, component = _places_of_rows(mixture, found, places, radii, most_rows)
+        ax.scatter(where[:, 0], where[:, 1], s=size, c=colours[component], linewidths=0, alpha=0.55, zorder=2, rasterized=True)
+    units: dict[str, Any] = {"units": "xy", "offsets": places, "offset_transform": ax.transData}
+    flat = np.zeros(count)
+    ax.add_collection(
+        EllipseCollection(2 * radii, 2 * radii, flat, facecolors="none", edgecolors=edges, linewidths=1.3, zorder=3, **units)
+    )
+    if rows is None:
+        discs = 1.2 * radii.max() * np.sqrt(mixture.weights[:count] / mixture.weights[:count].max())
+        ax.add_collection(EllipseCollection(discs, discs, flat, facecolors=edges, linewidths=0, alpha=0.75, zorder=3.5, **units))
+    # Numbers of more than a hundred would cover the map; names were asked for.
+    written = names if labels is not None or count <= 100 else []
+    font = min(8.0, max(4.5, 8 * np.sqrt(40 / count)))
+    for name, (x, y) in zip(written, places):
+        ax.text(x, y, name, ha="center", va="center", fontsize=font, color="black", path_effects=halo(), zorder=6)
+    reach = places if rows is None else np.concatenate([places, where])
+    margin = 1.15 * radii.max()
+    ax.set_xlim(min(reach[:, 0].min(), (places[:, 0]).min() - margin), max(reach[:, 0].max(), places[:, 0].max() + margin))
+    ax.set_ylim(min(reach[:, 1].min(), (places[:, 1]).min() - margin), max(reach[:, 1].max(), places[:, 1].max() + margin))
+    angles = np.degrees(half_angles(mixture))
+    span = " to ".join(dict.fromkeys(in_degrees(angle) for angle in (angles.min(), angles.max())))
+    note = f"ring: half the mass of a component, within {span} of its mean direction" + ("; disc: weight" if rows is None else "")
+    ax.text(0.5, -0.01, note, transform=ax.transAxes, ha="center", va="top", fontsize=8, color="#777777")
+    ax.set_aspect("equal")
+    ax.set_axis_off()
+    return ax
+
+
+def _radii(mixture: _vmfkit.Mixture, places: np.ndarray) -> np.ndarray:
+    """Of the rings on the map: the angles that hold half the mass, made smaller so that neighbours touch rather than overlap."""
+    angles = half_angles(mixture)
+    if len(places) == 1:
+        return angles
+    distances = distances_between(places)
+    np.fill_diagonal(distances, np.inf)
+    room = np.median(distances.min(axis=1)) / 2
+    return angles * min(1.0, 0.65 * room / np.median(angles))
+
+
+def _thinned(rows: Rows, most: int) -> Rows:
+    """At most so many rows at equal steps, where that can be done before they are read."""
+    if rows.length is None or rows.length <= most:
+        return rows
+    kept = np.linspace(0, rows.length - 1, most).astype(int)
+    if isinstance(rows.argument, np.ndarray):
+        return as_rows(rows.argument[kept])
+    from scipy.sparse import csr_array
+
+    starts, columns, values, dim = rows.argument
+    matrix = csr_array((values, columns.view(np.int32), starts.astype(np.int64)), shape=(rows.length, dim))
+    return as_rows(matrix[kept])
+
+
+def _places_of_rows(
+    mixture: _vmfkit.Mixture, rows: Rows, places: np.ndarray, radii: np.ndarray, most: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Where rows lie on the map, and their most probable components."""
+    count = len(places)
+    directions = mixture.directions[:count]
+    cosines = cosines_of(directions, rows)
+    responsibilities = mixture.responsibilities(rows.argument, normalize=True)
+    if len(cosines) > most:
+        kept = np.linspace(0, len(cosines) - 1, most).astype(int)
+        cosines, responsibilities = cosines[kept], responsibilities[kept]
+    component = responsibilities.argmax(axis=1)
+    # A row of the background has a place too: that of the component it would belong to.
+    shares = responsibilities[:, :count] + 1e-12
+    shares /= shares.sum(axis=1, keepdims=True)
+    # The linear map that takes each mean direction to its place, of all that is known of a row: its cosines.
+    gram = directions @ directions.T
+    back = np.linalg.pinv(gram, rcond=1e-3, hermitian=True) @ places
+    leaning, own = cosines @ back, gram @ back
+    where = np.zeros((len(cosines), 2))
+    belongs = shares.argmax(axis=1)
+    for k in range(count):
+        some = shares[:, k] > 1e-3
+        # The share of the component's rows that are farther away.
+        mine = np.sort(cosines[belongs == k, k])
+        beyond = (np.searchsorted(mine, cosines[some, k]) + 0.5) / (len(mine) + 1)
+        side = leaning[some] - cosines[some, k : k + 1] * own[k]
+        side /= np.maximum(np.linalg.norm(side, axis=1, keepdims=True), 1e-300)
+        # Of a normal density in the plane, exp(-ln 2 (r / radius)^2) of the mass is beyond r.
+        away = radii[k] * np.sqrt(-np.log2(np.minimum(beyond, 1)))
+        where[some] += shares[some, k : k + 1] * (places[k] + away[:, np.newaxis] * side)
+    # Shares too small to count are made up for.
+    where /= np.where(shares > 1e-3, shares, 0).sum(axis=1, keepdims=True)
+    return where, component

@@ -1,0 +1,69 @@
+"""What pictures ask of models and rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from .. import _vmfkit, special
+from .._rows import Rows, as_rows
+
+
+def mixture_of(model: Any) -> _vmfkit.Mixture:
+    """The mixture of whatever has one."""
+    if isinstance(model, _vmfkit.Mixture):
+        return model
+    if hasattr(model, "mixture_"):
+        return model.mixture_
+    if hasattr(model, "mu") and hasattr(model, "kappa"):
+        if np.ndim(model.kappa):
+            raise ValueError(f"one density is drawn at a time, found concentrations of shape: `{np.shape(model.kappa)}`")
+        mu = np.asarray(model.mu, np.float64)[np.newaxis]
+        return _vmfkit.Mixture(np.ones(1), mu, np.array([float(model.kappa)]))
+    raise ValueError(f"a model must be a fitted estimator, a Mixture or a vonmises_fisher(mu, kappa), found: `{model!r}`")
+
+
+def check_dim(mixture: _vmfkit.Mixture, dim: int, name: str) -> None:
+    if mixture.dim != dim:
+        raise ValueError(f"{name} needs dimension {dim} (map draws a mixture of any), found: `{mixture.dim}`")
+
+
+def checked_rows(rows: Any, dim: int) -> Rows:
+    found = as_rows(rows, normalize=True)
+    if found.dim is not None and found.dim != dim:
+        raise ValueError(f"rows must have dimension {dim}, found: `{found.dim}`")
+    return found
+
+
+def cosines_of(directions: np.ndarray, rows: Rows) -> np.ndarray:
+    """The cosine of each row with each direction. Rows of every kind are read, which is why a mixture is asked."""
+    count, dim = directions.shape
+    probe = _vmfkit.Mixture(np.full(count, 1 / count), np.ascontiguousarray(directions), np.ones(count))
+    peak = special._of_dim("log_peak", dim, 1.0, None)
+    return np.clip(1 - (peak - probe.component_ln_densities(rows.argument, normalize=True)), -1, 1)
+
+
+def _law(mixture: _vmfkit.Mixture, component: int, name: str, values: Any) -> np.ndarray:
+    law = _vmfkit.ProjectionLaw(mixture.dim, float(mixture.concentrations[component]))
+    return law.evaluate(name, np.ascontiguousarray(values, np.float64))
+
+
+def half_angles(mixture: _vmfkit.Mixture) -> np.ndarray:
+    """The angle that holds half the mass of each component, in radians; a background is left out."""
+    medians = [_law(mixture, component, "quantile", [0.5])[0] for component in range(count_of(mixture))]
+    return np.arccos(np.clip(medians, -1, 1))
+
+
+def count_of(mixture: _vmfkit.Mixture) -> int:
+    """Components, a background not counted."""
+    return mixture.components - mixture.has_background
+
+
+def names_of(labels: Sequence[Any] | None, count: int) -> list[str]:
+    if labels is None:
+        return [str(component) for component in range(count)]
+    if len(labels) != count:
+        raise ValueError(f"labels must be one for each of {count} components, found: `{len(labels)}`")
+    return [str(label) for label in labels]

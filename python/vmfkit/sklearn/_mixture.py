@@ -1,0 +1,332 @@
+"""A mixture of von Mises-Fisher densities as an estimator."""
+
+from __future__ import annotations
+
+import html
+import os
+import warnings
+from typing import Any
+
+import numpy as np
+from sklearn.base import DensityMixin
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import ClassifierTags
+from sklearn.utils.validation import check_is_fitted, check_random_state
+
+from .. import _vmfkit, special
+from .._rows import as_weights
+from ._estimator import SphericalEstimator, start_of
+
+# Methods that stop by themselves when they have converged.
+_CONVERGING = ("em", "hard", "stochastic", "online", "kmeans")
+
+
+class VonMisesFisherMixture(DensityMixin, SphericalEstimator):
+    """A mixture of von Mises-Fisher densities on the unit sphere.
+
+    Parameters
+    ----------
+    n_components : int, default=1
+        The number of components, a background not counted.
+    method : {"em", "hard", "stochastic", "online", "sgd"}, default="em"
+        The way of fitting.
+    policy : str, default="shrunk"
+        How the concentrations hang together: "free", "shared", "fixed:KAPPA", "shrunk" or "shrunk:STRENGTH".
+    concentration : {"exact", "banerjee", "tanabe", "sra", "song"}, default="exact"
+        How a concentration is found from a mean length.
+    init : {"kmeans", "plusplus", "random-rows", "random"} or array, default="kmeans"
+        Where to begin; an array of shape (n_components, n_features) has directions, one of shape (n_samples,) labels.
+    n_init : int, default=1
+        Fits that differ in their start, of which the best is kept.
+    warm_start : bool, default=False
+        Begin with what the last fit found.
+    tol : float or None, default=None
+        Stop when a pass changes the mean ln p by at most this share of it; None is that of the method, 1e-5.
+    max_iter : int or None, default=None
+        Passes over the rows at most; None is that of the method.
+    random_state : int, RandomState or None, default=None
+        What everything drawn by chance depends on.
+    background : float or None, default=None
+        The weight with which a uniform background for rows that belong nowhere begins.
+    batch_size : int or None, default=None
+        Rows a step of "sgd" and "online".
+    learning_rate, decay : float or None, default=None
+        Of "sgd": the size of a step in the first pass, and its factor after each pass.
+    normalize : bool, default=True
+        Divide rows by their length where that is not 1. If False, such rows are an error.
+    n_threads : int or None, default=None
+        Threads to compute with; None is what `vmfkit.threads()` says.
+    max_memory : int or None, default=None
+        Bytes that may hold the rows of files; what does not fit is read again in every pass. None is half of what is free.
+    verbose : int, default=0
+        Show progress.
+
+    Attributes
+    ----------
+    weights_, mean_directions_, concentrations_ : arrays
+        Of the components, a background not among them.
+    background_weight_ : float
+        0 without a background.
+    labels_ : array of shape (n_samples,)
+        The most probable component of each row of the fit; -1 is the background.
+    converged_ : bool
+    n_iter_ : int
+        Passes over the rows.
+    lower_bound_, lower_bounds_ : float, list of float
+        The mean ln p of the rows, before the last and before every step.
+    notes_ : list of str
+        What there is to say of single components.
+    mixture_ : vmfkit.Mixture
+        The model itself.
+    """
+
+    def __init__(
+        self,
+        n_components: int = 1,
+        *,
+        method: str = "em",
+        policy: str = "shrunk",
+        concentration: str = "exact",
+        init: Any = "kmeans",
+        n_init: int = 1,
+        warm_start: bool = False,
+        tol: float | None = None,
+        max_iter: int | None = None,
+        random_state: Any = None,
+        background: float | None = None,
+        batch_size: int | None = None,
+        learning_rate: float | None = None,
+        decay: float | None = None,
+        normalize: bool = True,
+        n_threads: int | None = None,
+        max_memory: int | None = None,
+        verbose: int = 0,
+    ) -> None:
+        self.n_components = n_components
+        self.method = method
+        self.policy = policy
+        self.concentration = concentration
+        self.init = init
+        self.n_init = n_init
+        self.warm_start = warm_start
+        self.tol = tol
+        self.max_iter = max_iter
+        self.random_state = random_state
+        self.background = background
+        self.batch_size = batch_size
+        self.learning_rate = learning_rate
+        self.decay = decay
+        self.normalize = normalize
+        self.n_threads = n_threads
+        self.max_memory = max_memory
+        self.verbose = verbose
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        # scikit-learn's checks of sparse rows ask every estimator with predict_proba for the number of its classes.
+        tags.classifier_tags = ClassifierTags(multi_class=True)
+        return tags
+
+    def _start(self) -> Any:
+        if self.warm_start and hasattr(self, "mixture_"):
+            return self.mixture_
+        return start_of(self.init)
+
+    def _choices(self) -> dict[str, Any]:
+        choices = {
+            "method": self.method,
+            "policy": self.policy,
+            "estimator": None if self.method == "sgd" else self.concentration,
+            "background": self.background,
+        }
+        if self.method == "sgd":
+            choices |= {"learning_rate": self.learning_rate, "decay": self.decay}
+        return choices
+
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> VonMisesFisherMixture:
+        """Fits the mixture to rows: an array, a sparse matrix, a column of lists, or files."""
+        start = self._start()
+        self.__dict__.pop("_online", None)
+        found = self._fit(
+            X,
+            sample_weight,
+            self.n_components,
+            start=start,
+            restarts=1 if isinstance(start, _vmfkit.Mixture) else self.n_init,
+            tolerance=self.tol,
+            passes=self.max_iter,
+            batch=self.batch_size,
+            **self._choices(),
+        )
+        if found.notes:
+            others = f" (and {len(found.notes) - 1} more, see notes_)" if len(found.notes) > 1 else ""
+            warnings.warn(found.notes[0] + others, UserWarning, stacklevel=2)
+        self.lower_bounds_ = found.objectives.tolist()
+        self.lower_bound_ = self.lower_bounds_[-1] if self.lower_bounds_ else -np.inf
+        if not found.converged and self.method in _CONVERGING and self.tol != 0:
+            warnings.warn(
+                f"{self.method} stopped after {self.n_iter_} passes before it converged. "
+                "Try other parameters, or increase max_iter or tol.",
+                ConvergenceWarning,
+                stacklevel=2,
+            )
+        return self
+
+    def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> VonMisesFisherMixture:
+        """Goes on with rows that were not there before, by online EM; the first call also makes the start."""
+        first = not hasattr(self, "mixture_")
+        directions = self._validated(X, reset=first)
+        weights = self._checked_weights(sample_weight, X)
+        if "_online" not in self.__dict__:
+            seed = int(check_random_state(self.random_state).randint(2**31))
+            choices = self._online_choices() | {"start": start_of(self.init) if first else self.mixture_, "seed": seed}
+            self._online = directions.fit(_vmfkit.OnlineFit, self.n_components, weights, **choices)
+
+        def see(rows: Any, components: int, weights: np.ndarray | None, **options: Any) -> None:
+            self._online.see(rows, weights, **options)
+
+        if directions.zeros is not None:
+            weights = directions.without_zeros(weights)
+        directions.fit(see, self.n_components, weights, threads=self.n_threads)
+        self._take(self._online.mixture)
+        self._rows_of_fit = directions
+        self.n_iter_ = self._online.passes
+        self.converged_ = False
+        self.notes_ = []
+        return self
+
+    def _online_choices(self) -> dict[str, Any]:
+        return {
+            "method": "online",
+            "policy": self.policy,
+            "estimator": self.concentration,
+            "background": self.background,
+            "threads": self.n_threads,
+        }
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = super().__getstate__().copy()
+        if "_online" in state:
+            state["_online"] = state["_online"].to_bytes()
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        if "_online" in state:
+            self._online = _vmfkit.OnlineFit.from_bytes(state["_online"], self.n_components, **self._online_choices())
+
+    # ------------------------------------------------------------- parameters
+
+    def _of_components(self, values: np.ndarray) -> np.ndarray:
+        return values[:-1] if self.mixture_.has_background else values
+
+    @property
+    def weights_(self) -> np.ndarray:
+        return self._of_components(self._fitted().weights)
+
+    @property
+    def mean_directions_(self) -> np.ndarray:
+        return self._of_components(self._fitted().directions)
+
+    @property
+    def concentrations_(self) -> np.ndarray:
+        return self._of_components(self._fitted().concentrations)
+
+    @property
+    def background_weight_(self) -> float:
+        return float(self.mixture_.weights[-1]) if self._fitted().has_background else 0.0
+
+    def _fitted(self) -> _vmfkit.Mixture:
+        if not hasattr(self, "mixture_"):
+            raise AttributeError(f"this {type(self).__name__} is not fitted yet")
+        return self.mixture_
+
+    @classmethod
+    def from_mixture(cls, mixture: _vmfkit.Mixture, **parameters: Any) -> VonMisesFisherMixture:
+        """A fitted estimator of a mixture made elsewhere."""
+        self = cls(mixture.components - mixture.has_background, **parameters)
+        self._take(mixture)
+        self.converged_, self.n_iter_, self.notes_ = mixture.description["status"] == "converged", 0, []
+        return self
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str], **parameters: Any) -> VonMisesFisherMixture:
+        """A fitted estimator of a model file, as `save` and the command `vmf` write it."""
+        with open(path, "rb") as file:
+            return cls.from_mixture(_vmfkit.Mixture.from_bytes(file.read()), **parameters)
+
+    # -------------------------------------------------------------- interface
+
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """The probability of each component, given each row; that of a background is in the last column."""
+        found, zeros = self._ask("responsibilities", X)
+        if zeros is not None:
+            found[zeros] = self.mixture_.weights
+        return found
+
+    def transform(self, X: Any) -> np.ndarray:
+        """The same as `predict_proba`, for pipelines."""
+        return self.predict_proba(X)
+
+    def score_samples(self, X: Any) -> np.ndarray:
+        """ln p of each row; that of a row of zeros is what the uniform density has."""
+        found, zeros = self._ask("ln_densities", X)
+        if zeros is not None:
+            found[zeros] = special.log_normalizer(self.mixture_.dim, 0.0)
+        return found
+
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
+        """The mean ln p of the rows."""
+        return float(np.average(self.score_samples(X), weights=as_weights(sample_weight, None)))
+
+    def p_values(self, X: Any) -> np.ndarray:
+        """How strange each row is: the probability that a row drawn from the mixture is at least as far from its components.
+
+        Of rows drawn from the mixture itself a share of `level` has a value below `level`.
+        """
+        found, zeros = self._ask("p_values", X)
+        if zeros is not None:
+            found[zeros] = 1.0
+        return found
+
+    def _evaluate(self, X: Any) -> dict[str, float]:
+        check_is_fitted(self)
+        return self._validated(X, reset=False).ask(self.mixture_.evaluate, threads=self.n_threads)
+
+    def aic(self, X: Any) -> float:
+        """Akaike's criterion, the lower the better."""
+        return self._evaluate(X)["aic"]
+
+    def bic(self, X: Any) -> float:
+        """The Bayesian criterion, the lower the better."""
+        return self._evaluate(X)["bic"]
+
+    def icl(self, X: Any) -> float:
+        """The integrated completed likelihood, the lower the better."""
+        return self._evaluate(X)["icl"]
+
+    def sample(self, n_samples: int = 1) -> tuple[np.ndarray, np.ndarray]:
+        """Draws: rows and their components."""
+        check_is_fitted(self)
+        if n_samples < 1:
+            raise ValueError(f"Invalid value for 'n_samples': {n_samples} . The sampling requires at least one sample.")
+        seed = int(check_random_state(self.random_state).randint(2**31))
+        rows, labels = self.mixture_.sample(n_samples, seed, threads=self.n_threads)
+        return rows, self._labels_of(labels, None)
+
+    def summary(self) -> str:
+        """The components as a table of HTML, heaviest first."""
+        check_is_fitted(self)
+        order = np.argsort(-self.weights_)
+        angles = [np.degrees(np.arccos(np.clip(_median_cosine(self.mixture_.dim, k), -1, 1))) for k in self.concentrations_[order]]
+        cells = "".join(
+            f"<tr><td>{component}</td><td>{self.weights_[component]:.4f}</td>"
+            f"<td>{self.concentrations_[component]:.4g}</td><td>{angle:.2f}</td></tr>"
+            for component, angle in zip(order, angles)
+        )
+        head = "<tr><th>component</th><th>weight</th><th>concentration</th><th>half its mass within, degrees</th></tr>"
+        return f"<table><caption>{html.escape(repr(self))}</caption>{head}{cells}</table>"
+
+
+def _median_cosine(dim: int, concentration: float) -> float:
+    return float(_vmfkit.ProjectionLaw(dim, concentration).evaluate("quantile", np.array([0.5]))[0])
