@@ -51,8 +51,15 @@ impl Scalar for f32 {
     }
     /// In single precision, which halves the time: half of the tolerance is left to rounding.
     fn is_clearly_unit(coordinates: &[Self]) -> bool {
+        let mut sums = [0f32; 16];
+        let chunks = coordinates.chunks_exact(16);
+        let rest: f32 = chunks.remainder().iter().map(|x| x * x).sum();
+        for chunk in chunks {
+            sums.iter_mut().zip(chunk).for_each(|(sum, x)| *sum += x * x);
+        }
+        let square = sums.iter().sum::<f32>() + rest;
         // The square is off by twice what the length is.
-        coordinates.len() <= LONGEST_IN_SINGLE && (single_sum_of_squares(coordinates) - 1.0).abs() <= UNIT_TOLERANCE as f32
+        coordinates.len() <= LONGEST_IN_SINGLE && (square - 1.0).abs() <= UNIT_TOLERANCE as f32
     }
     fn sparse_rows(rows: SparseRows<'_, Self>) -> Rows<'_> {
         Rows::SparseF32(rows)
@@ -453,9 +460,10 @@ fn gather_dense<'b, T: Scalar>(dim: usize, values: &[T], rows: &[usize], buffer:
 /// What is wrong with the first row that has something wrong with it, on several threads if there are many numbers.
 fn first_wrong(rows: usize, numbers: usize, wrong: impl Fn(usize) -> Option<Error> + Sync + Send) -> Result<()> {
     let at_once = (rows / (numbers / CHECKED_AT_ONCE + 1)).max(1);
-    let found = match rows {
-        _ if rows <= at_once => (0..rows).find_map(wrong),
-        _ => (0..rows).into_par_iter().with_min_len(at_once).find_map_first(wrong),
+    let found = if rows <= at_once {
+        (0..rows).find_map(wrong)
+    } else {
+        (0..rows).into_par_iter().with_min_len(at_once).find_map_first(wrong)
     };
     found.map_or(Ok(()), Err)
 }
@@ -512,33 +520,6 @@ impl Length {
     pub(crate) fn divide(self, x: f64) -> f64 {
         x / self.scale / self.rest
     }
-}
-
-/// Sum of x^2 in sixteen parts of single precision.
-fn single_sum_of_squares(coordinates: &[f32]) -> f32 {
-    #[inline(always)]
-    fn sum(coordinates: &[f32]) -> f32 {
-        let mut sums = [0f32; 16];
-        let chunks = coordinates.chunks_exact(16);
-        let rest: f32 = chunks.remainder().iter().map(|x| x * x).sum();
-        for chunk in chunks {
-            sums.iter_mut().zip(chunk).for_each(|(sum, x)| *sum += x * x);
-        }
-        sums.iter().sum::<f32>() + rest
-    }
-    #[cfg(target_arch = "x86_64")]
-    {
-        /// The same operations in wider registers, so the same bits.
-        #[target_feature(enable = "avx2")]
-        fn sum_avx2(coordinates: &[f32]) -> f32 {
-            sum(coordinates)
-        }
-        if std::arch::is_x86_feature_detected!("avx2") {
-            // SAFETY: the processor has AVX2.
-            return unsafe { sum_avx2(coordinates) };
-        }
-    }
-    sum(coordinates)
 }
 
 /// Sum of (x / divisor)^2, in eight running sums so that it vectorises.
