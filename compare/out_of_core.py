@@ -32,10 +32,11 @@ def forget(path):
 
 
 def read_speed(path, flags=0):
-    """Bytes a second of reading the file from the disk and doing nothing else, by reads of 2 MB."""
+    """Bytes a second of reading the file from the disk and doing nothing else, by reads of 8 MB."""
     forget(path)
-    # Reads past the cache go to whole pages.
-    buffer = mmap.mmap(-1, 2 << 20)
+    # Reads past the cache go to whole pages, and are fastest to large ones.
+    buffer = mmap.mmap(-1, 8 << 20, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    buffer.madvise(mmap.MADV_HUGEPAGE)
     file = os.open(path, os.O_RDONLY | flags)
     start, done = time.perf_counter(), 0
     while count := os.preadv(file, [buffer], done):

@@ -1,7 +1,7 @@
 //! Rows of a dense array that is stored as it would be in memory: `.npy`, the members of a `.npz`, a tensor of safetensors.
 
 use crate::direct::DirectFile;
-use crate::numbers::{Bytes, Encoding, Numbers};
+use crate::numbers::{Bytes, Encoding, Kind, Numbers};
 use crate::{Batch, Error, Reader, Result, Schema, Values};
 use std::io::{Seek, SeekFrom};
 use std::path::Path;
@@ -78,6 +78,14 @@ impl Reader for ArrayRows {
     fn rewind(&mut self) -> Result<()> {
         self.next = 0;
         self.numbers.rewind()
+    }
+
+    fn first_byte(&self) -> Option<u64> {
+        let as_in_memory = Encoding { kind: Kind::F32, big_endian: cfg!(target_endian = "big") };
+        match &self.numbers.bytes {
+            Bytes::File { start, .. } if self.numbers.encoding == as_in_memory && !self.fortran_order => Some(*start),
+            _ => None,
+        }
     }
 
     fn bypass_cache(&mut self, path: &Path, memory: usize) -> Result<()> {

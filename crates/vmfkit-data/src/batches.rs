@@ -1,7 +1,8 @@
 //! [`Batches`]: the rows of files as the files have them.
 
-use crate::blocks::{in_file, rescale_values};
+use crate::blocks::rescale_values;
 use crate::chain::Chain;
+use crate::joined::in_file;
 use crate::{Batch, Options, Result, Schema, Skipped};
 
 /// Numbers in a batch, zeros of sparse rows counted too: 16 MB in double precision.
@@ -50,7 +51,7 @@ impl Batches {
         let Some(origin) = self.chain.read(self.most, batch)? else { return Ok(false) };
         if let Some(rescaled) = &mut self.rescaled {
             let changed = rescale_values(self.chain.schema().dim, &mut batch.values);
-            *rescaled += changed.map_err(|error| in_file(&self.chain, error, 0, origin))? as u64;
+            *rescaled += changed.map_err(|error| in_file(error, 0, &origin))? as u64;
         }
         Ok(true)
     }

@@ -1,8 +1,11 @@
-//! Blocks of one length from files of any: batches are joined, rescaled where that was asked for, and checked.
+//! Blocks of one length from files of any: batches are joined, and rescaled where that was asked for.
 
-use crate::chain::{Chain, Origin};
-use crate::{Batch, Element, Error, Ids, Result, Schema, Skipped, Values};
+use crate::chain::Chain;
+use crate::joined::{Joined, Memory, in_file};
+use crate::sectors::Sectors;
+use crate::{Batch, Element, Result, Schema, Skipped, Values};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use vmfkit::Block;
 use vmfkit::block::{Rows, Scalar, SparseRows, rescale};
 
@@ -13,73 +16,33 @@ const FEWEST: usize = 16;
 const MOST: usize = 1 << 16;
 const SPARSE: usize = 1 << 14;
 
-/// Rows that were checked, with what belongs to them.
-pub(crate) struct Checked {
-    /// Owns its rows, and was checked when it was made.
-    block: Block<'static>,
-    weights: Option<Vec<f64>>,
-    pub ids: Option<Ids>,
-    /// How many rows were rescaled and had not been of unit length.
-    pub rescaled: u64,
-}
-
-impl Checked {
-    pub fn len(&self) -> usize {
-        self.block.len()
-    }
-
-    /// What the rows take of memory, with all that belongs to them.
-    pub fn bytes(&self) -> u64 {
-        let rows = match self.block.rows() {
-            Rows::F32(values) => 4 * values.len(),
-            Rows::F64(values) => 8 * values.len(),
-            Rows::SparseF32(rows) => 8 * (rows.entries() + self.len()),
-            Rows::SparseF64(rows) => 12 * rows.entries() + 8 * self.len(),
-        };
-        (rows + 8 * self.weights.as_ref().map_or(0, Vec::len) + self.ids.as_ref().map_or(0, Ids::bytes)) as u64
-    }
-
-    /// The rows, without a second look at them.
-    pub fn block(&self) -> Block<'_> {
-        let block = self.block.slice(0, self.block.len());
-        match &self.weights {
-            Some(weights) => block.with_weights(weights).expect("the weights were checked with the rows"),
-            None => block,
-        }
-    }
-
-    /// The memory, to be filled again.
-    pub fn into_batch(self) -> Batch {
-        let values = match self.block.into_rows() {
-            Rows::F32(values) => Values::F32(values.into_owned()),
-            Rows::F64(values) => Values::F64(values.into_owned()),
-            Rows::SparseF32(rows) => {
-                let (starts, columns, values) = rows.into_parts();
-                Values::SparseF32 { starts, columns, values }
-            }
-            Rows::SparseF64(rows) => {
-                let (starts, columns, values) = rows.into_parts();
-                Values::SparseF64 { starts, columns, values }
-            }
-        };
-        Batch { rows: 0, values, weights: None, ids: None }
-    }
-}
-
 /// Makes blocks of the rows of a chain.
 pub(crate) struct Blocks {
     chain: Chain,
     block_rows: usize,
     batch: Batch,
-    /// Where the rows of the block in the making come from: the first row in the block of each portion.
-    origins: Vec<(usize, Origin)>,
+    spare: Spare,
+}
+
+/// Memory of blocks that were worked on, to be filled again, in later passes too.
+#[derive(Clone, Default)]
+pub(crate) struct Spare(Arc<Mutex<Vec<Memory>>>);
+
+impl Spare {
+    pub fn keep(&self, memory: Memory) {
+        self.0.lock().expect("no one panics with it").push(memory);
+    }
+
+    fn take(&self) -> Memory {
+        self.0.lock().expect("no one panics with it").pop().unwrap_or_default()
+    }
 }
 
 impl Blocks {
     pub fn new(chain: Chain, block_rows: Option<usize>) -> Self {
         let schema = chain.schema();
         let usual = if schema.sparse { SPARSE } else { (NUMBERS / schema.dim.max(1)).clamp(FEWEST, MOST) };
-        Blocks { block_rows: block_rows.unwrap_or(usual), chain, batch: Batch::default(), origins: Vec::new() }
+        Blocks { block_rows: block_rows.unwrap_or(usual), chain, batch: Batch::default(), spare: Spare::default() }
     }
 
     pub fn schema(&self) -> &Schema {
@@ -116,69 +79,46 @@ impl Blocks {
         self.chain.bypass_cache(self.block_rows.saturating_mul(self.schema().dim * number))
     }
 
-    /// The next block, in the memory of `joined`; none after the last row, or once it shall stop.
-    pub fn next(&mut self, mut joined: Batch, stop: &AtomicBool) -> Result<Option<Checked>> {
+    /// Where the memory of a block is kept once it was worked on.
+    pub fn spare(&self) -> Spare {
+        self.spare.clone()
+    }
+
+    /// The next block; none after the last row, or once it shall stop.
+    pub fn next(&mut self, stop: &AtomicBool) -> Result<Option<Joined>> {
+        match self.chain.rows_in_place(self.block_rows)? {
+            0 if self.chain.has_ended() => Ok(None),
+            0 => self.join(self.spare.take().into_batch(), stop),
+            rows => self.read_in_place(rows, self.spare.take().into_sectors()).map(Some),
+        }
+    }
+
+    fn join(&mut self, mut joined: Batch, stop: &AtomicBool) -> Result<Option<Joined>> {
         joined.clear(&self.chain.no_values());
-        self.origins.clear();
-        let mut rescaled = 0;
+        let (mut origins, mut rescaled) = (Vec::new(), 0);
         while joined.rows < self.block_rows && !stop.load(Ordering::Relaxed) {
             let Some(origin) = self.chain.read(self.block_rows - joined.rows, &mut self.batch)? else { break };
             if self.chain.rescales(origin.part) {
                 let changed = rescale_values(self.schema().dim, &mut self.batch.values);
-                rescaled += changed.map_err(|error| in_file(&self.chain, error, 0, origin))? as u64;
+                rescaled += changed.map_err(|error| in_file(error, 0, &origin))? as u64;
             }
-            self.origins.push((joined.rows, origin));
+            origins.push((joined.rows, origin));
             joined.append(&mut self.batch);
         }
-        if joined.rows == 0 {
-            return Ok(None);
-        }
-        let Batch { values, weights, ids, .. } = joined;
-        let block = check(self.schema().dim, values, weights.as_deref()).map_err(|error| self.in_its_file(error))?;
-        Ok(Some(Checked { block, weights, ids, rescaled }))
+        let dim = self.schema().dim;
+        Ok((joined.rows > 0).then(|| Joined { dim, memory: Memory::Batch(joined), origins, rescaled }))
     }
 
-    /// An error of the joined rows, in the file of the row that it speaks of.
-    fn in_its_file(&self, mut error: vmfkit::Error) -> Error {
-        let row = row_of(&mut error).map_or(0, |row| *row);
-        let (first, origin) = *self.origins.iter().rfind(|(first, _)| *first <= row).expect("a block has rows of a file");
-        in_file(&self.chain, error, first, origin)
+    /// A block of so many rows that are all in one file.
+    fn read_in_place(&mut self, rows: usize, mut sectors: Sectors) -> Result<Joined> {
+        let dim = self.schema().dim;
+        let origin = self.chain.read_in_place(rows, &mut sectors)?;
+        let rescaled = match self.chain.rescales(origin.part) {
+            true => rescale(dim, sectors.numbers_mut()).map_err(|error| in_file(error, 0, &origin))? as u64,
+            false => 0,
+        };
+        Ok(Joined { dim, memory: Memory::InPlace(sectors), origins: vec![(0, origin)], rescaled })
     }
-}
-
-/// An error of rows of which number `first` is the origin's row, with the number that its row has in the file.
-pub(crate) fn in_file(chain: &Chain, mut error: vmfkit::Error, first: usize, origin: Origin) -> Error {
-    if let Some(row) = row_of(&mut error) {
-        *row = *row - first + origin.row as usize;
-    }
-    let error = match error {
-        vmfkit::Error::NotUnit { row, norm } => Error::NotUnit { row: row as u64, norm },
-        other => Error::Rows(other),
-    };
-    error.at(chain.name(origin.part))
-}
-
-/// The number of the row that an error speaks of.
-fn row_of(error: &mut vmfkit::Error) -> Option<&mut usize> {
-    use vmfkit::Error::*;
-    match error {
-        NotFinite { row, .. } | ZeroRow { row } | NotUnit { row, .. } | Weight { row, .. } => Some(row),
-        Column { row, .. } | ColumnOrder { row, .. } => Some(row),
-        _ => None,
-    }
-}
-
-fn check(dim: usize, values: Values, weights: Option<&[f64]>) -> vmfkit::Result<Block<'static>> {
-    let block = match values {
-        Values::F32(values) => Block::owned(dim, values)?,
-        Values::F64(values) => Block::owned(dim, values)?,
-        Values::SparseF32 { starts, columns, values } => Block::sparse_owned(dim, starts, columns, values)?,
-        Values::SparseF64 { starts, columns, values } => Block::sparse_owned(dim, starts, columns, values)?,
-    };
-    if let Some(weights) = weights {
-        block.slice(0, block.len()).with_weights(weights)?;
-    }
-    Ok(block)
 }
 
 /// Divides each row by its length; says how many were not of unit length.

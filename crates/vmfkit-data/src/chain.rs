@@ -1,14 +1,17 @@
 //! Files one after another, as if they were one.
 
 use crate::format::Format;
+use crate::in_place::InPlaceRows;
 use crate::open::{self, Input, Skipped};
 use crate::place::{Place, Stamp};
+use crate::sectors::Sectors;
 use crate::{Batch, Element, Error, Options, Reader, Result, Schema, Values};
+use std::sync::Arc;
 
 /// A file of the chain; it is open only while it is read.
 struct Part {
     /// How messages call it.
-    name: String,
+    name: Arc<str>,
     /// None for a pipe, which has no other way back.
     file: Option<(Place, Format, Stamp)>,
     /// The reader of a pipe until it is its turn.
@@ -30,29 +33,56 @@ impl Part {
         self.schema.dim == 0 && self.schema.rows == Some(0)
     }
 
-    fn open(&mut self, options: &Options, bypass_cache: Option<usize>) -> Result<Box<dyn Reader>> {
+    /// Past the system's cache, if there is memory for that; rows of single precision in place, if all files have such.
+    fn open(&mut self, options: &Options, bypass_cache: Option<usize>, all: Element) -> Result<Opened> {
         let Some((place, format, _)) = &self.file else {
-            return self.pipe.take().ok_or(vmfkit::Error::CannotRewind.into());
+            return self.pipe.take().map(Opened::Any).ok_or(vmfkit::Error::CannotRewind.into());
         };
         self.check()?;
         let mut reader = open::reader(place, *format, options)?;
-        if let (Place::Local(path), Some(memory)) = (place, bypass_cache) {
-            reader.bypass_cache(path, memory)?;
-        }
         if *reader.schema() != self.schema {
             let (before, now) = (&self.schema, reader.schema());
             let shape = |schema: &Schema| format!("{} x {}", schema.rows.map_or("?".to_owned(), |n| n.to_string()), schema.dim);
             return Err(Error::Changed { what: format!("its shape was {}, found: `{}`", shape(before), shape(now)) });
         }
-        Ok(reader)
+        if let (Place::Local(path), Some(memory)) = (place, bypass_cache) {
+            if all == Element::F32
+                && let Some(rows) = InPlaceRows::open(path, &*reader)
+            {
+                return Ok(Opened::InPlace(rows));
+            }
+            reader.bypass_cache(path, memory)?;
+        }
+        Ok(Opened::Any(reader))
+    }
+}
+
+/// A file while it is read.
+enum Opened {
+    Any(Box<dyn Reader>),
+    InPlace(InPlaceRows),
+}
+
+impl Opened {
+    fn reader(&mut self) -> &mut dyn Reader {
+        match self {
+            Opened::Any(reader) => &mut **reader,
+            Opened::InPlace(rows) => rows,
+        }
+    }
+
+    /// How many rows can still be read in place, if any ever could.
+    fn left_in_place(&self) -> Option<u64> {
+        if let Opened::InPlace(rows) = self { Some(rows.left()) } else { None }
     }
 }
 
 /// Rows that came together from one file.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(crate) struct Origin {
-    /// Which file of the chain.
+    /// Which file of the chain, and how messages call it.
     pub part: usize,
+    pub name: Arc<str>,
     /// The number of the first of them within the file.
     pub row: u64,
 }
@@ -65,7 +95,7 @@ pub(crate) struct Chain {
     schema: Schema,
     /// The file being read: its number, its reader if it is open, and the rows taken from it.
     part: usize,
-    reader: Option<Box<dyn Reader>>,
+    reader: Option<Opened>,
     row: u64,
     /// The rows are too many to be kept, and so many bytes serve in place of the system's cache.
     bypass_cache: Option<usize>,
@@ -87,7 +117,7 @@ impl Chain {
             if part.file.is_none() {
                 part.pipe = Some(reader);
             } else if parts.is_empty() {
-                first_reader = Some(reader);
+                first_reader = Some(Opened::Any(reader));
             }
             parts.push(part);
         }
@@ -114,11 +144,6 @@ impl Chain {
         &self.schema
     }
 
-    /// How messages call a file.
-    pub fn name(&self, part: usize) -> &str {
-        &self.parts[part].name
-    }
-
     /// How messages call the file that tells the shape of all.
     pub fn first_name(&self) -> &str {
         let shaped = self.parts.iter().find(|part| !part.has_no_shape());
@@ -142,28 +167,73 @@ impl Chain {
 
     /// The next rows, all from one file, at most `most`; none after the last.
     pub fn read(&mut self, most: usize, batch: &mut Batch) -> Result<Option<Origin>> {
-        while let Some(part) = self.parts.get_mut(self.part) {
-            let found = match &mut self.reader {
-                Some(reader) => Ok(reader),
-                none => part.open(&self.options, self.bypass_cache).map(|reader| none.insert(reader)),
+        while self.part < self.parts.len() {
+            let row = self.row;
+            let found = self.with_part(|part, opened| Self::read_part(part, opened.reader(), row, most, batch))?;
+            if found {
+                return Ok(Some(self.take(batch.rows)));
             }
-            .and_then(|reader| Self::read_part(part, reader, self.row, most, batch));
-            if found.map_err(|error| error.at(&part.name))? {
-                let origin = Origin { part: self.part, row: self.row };
-                self.row += batch.rows as u64;
-                return Ok(Some(origin));
-            }
-            // A single file stays open for the next pass.
-            if self.parts.len() > 1 {
-                self.reader = None;
-            }
-            self.part += 1;
-            self.row = 0;
+            self.end_part();
         }
         Ok(None)
     }
 
-    fn read_part(part: &Part, reader: &mut Box<dyn Reader>, row: u64, most: usize, batch: &mut Batch) -> Result<bool> {
+    /// All rows of all files were read.
+    pub fn has_ended(&self) -> bool {
+        self.part == self.parts.len()
+    }
+
+    /// How many rows the next block has, of `most` rows at most, if all of them can be read in place.
+    pub fn rows_in_place(&mut self, most: usize) -> Result<usize> {
+        while self.bypass_cache.is_some() && self.part < self.parts.len() {
+            let left = self.with_part(|_, opened| Ok(opened.left_in_place()))?;
+            let is_last = self.part + 1 == self.parts.len();
+            match left {
+                Some(0) => self.end_part(),
+                Some(left) if is_last || left >= most as u64 => return Ok(left.min(most as u64) as usize),
+                _ => break,
+            }
+        }
+        Ok(0)
+    }
+
+    /// The next rows, as many as [`rows_in_place`](Self::rows_in_place) says, where the disk puts them.
+    pub fn read_in_place(&mut self, rows: usize, sectors: &mut Sectors) -> Result<Origin> {
+        self.with_part(|_, opened| match opened {
+            Opened::InPlace(file) => file.read_in_place(rows, sectors),
+            Opened::Any(_) => unreachable!("there are no rows in place"),
+        })?;
+        Ok(self.take(rows))
+    }
+
+    /// Opens the file that it is the turn of, if need be; an error is in this file.
+    fn with_part<T>(&mut self, read: impl FnOnce(&Part, &mut Opened) -> Result<T>) -> Result<T> {
+        let part = &mut self.parts[self.part];
+        let opened = match &mut self.reader {
+            Some(opened) => Ok(opened),
+            none => part.open(&self.options, self.bypass_cache, self.schema.element).map(|opened| none.insert(opened)),
+        };
+        opened.and_then(|opened| read(part, opened)).map_err(|error| error.at(&*part.name))
+    }
+
+    /// So many rows were read.
+    fn take(&mut self, rows: usize) -> Origin {
+        let origin = Origin { part: self.part, name: self.parts[self.part].name.clone(), row: self.row };
+        self.row += rows as u64;
+        origin
+    }
+
+    /// All rows of a file were read.
+    fn end_part(&mut self) {
+        // A single file stays open for the next pass.
+        if self.parts.len() > 1 {
+            self.reader = None;
+        }
+        self.part += 1;
+        self.row = 0;
+    }
+
+    fn read_part(part: &Part, reader: &mut dyn Reader, row: u64, most: usize, batch: &mut Batch) -> Result<bool> {
         reader.read(most, batch)?;
         assert!(batch.rows <= most, "a reader gives at most the rows asked for");
         if batch.rows > 0 {
@@ -178,13 +248,13 @@ impl Chain {
     /// Back to the first row of the first file, if all files are as they were.
     pub fn rewind(&mut self) -> Result<()> {
         for part in &self.parts {
-            part.check().map_err(|error| error.at(&part.name))?;
+            part.check().map_err(|error| error.at(&*part.name))?;
         }
         if self.parts.len() > 1 {
             self.reader = None;
         }
         if let Some(reader) = &mut self.reader {
-            reader.rewind().map_err(|error| error.at(&self.parts[0].name))?;
+            reader.reader().rewind().map_err(|error| error.at(&*self.parts[0].name))?;
         }
         (self.part, self.row) = (0, 0);
         Ok(())
@@ -221,7 +291,7 @@ fn look_into(input: Input, options: &Options) -> Result<(Part, Box<dyn Reader>)>
         Input::Stream { text, .. } => (None, open::stream_reader(text, options)?),
     };
     let schema = reader.schema().clone();
-    Ok((Part { name, file, pipe: None, schema }, reader))
+    Ok((Part { name: name.into(), file, pipe: None, schema }, reader))
 }
 
 fn agree(first: &Part, other: &Part) -> Result<()> {

@@ -1,16 +1,11 @@
 //! A file that is read past the system's cache, from front to back.
-//!
-//! Rows that do not fit into memory are read again in every pass. The cache would have lost the first of them when the next pass begins, and
-//! filling it takes more of the processor than all else that is done to read a row.
 
-use std::fs::File;
+use crate::sectors::{SECTOR, SectorFile, Sectors};
 use std::io::{self, BufRead, Read, Seek, SeekFrom};
 use std::path::Path;
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread;
 
-/// Such reads begin and end at multiples of this many bytes, in the file and in memory; no disk has larger sectors.
-const SECTOR: usize = 4096;
 /// Bytes a read, if there is memory for it: disks need several requests at a time to be at their fastest, and the system divides this one.
 const CHUNK: usize = 8 << 20;
 /// Chunks in memory at a time: one taken from, one that waits, one being read, and one on its way back.
@@ -18,7 +13,7 @@ const CHUNKS: usize = 4;
 
 /// A file, of which a thread reads the next bytes while the last ones are worked on.
 pub(crate) struct DirectFile {
-    file: File,
+    file: SectorFile,
     position: u64,
     /// Bytes a read.
     size: usize,
@@ -27,31 +22,17 @@ pub(crate) struct DirectFile {
     ahead: Option<Ahead>,
 }
 
+#[derive(Default)]
 struct Chunk {
-    memory: Vec<u8>,
-    /// Where in the file it begins, and how many bytes it has.
+    sectors: Sectors,
+    /// Where in the file it begins.
     start: u64,
-    length: usize,
 }
 
 impl Chunk {
-    fn new() -> Self {
-        Chunk { memory: Vec::new(), start: 0, length: 0 }
-    }
-
-    /// Memory that begins at a multiple of SECTOR.
-    fn aligned(&mut self, size: usize) -> &mut [u8] {
-        self.memory.resize(size + SECTOR, 0);
-        let skip = self.memory.as_ptr().align_offset(SECTOR);
-        &mut self.memory[skip..skip + size]
-    }
-
     fn bytes_from(&self, position: u64) -> &[u8] {
-        let skip = self.memory.as_ptr().align_offset(SECTOR);
-        match position.checked_sub(self.start) {
-            Some(from) if from < self.length as u64 => &self.memory[skip..skip + self.length][from as usize..],
-            _ => &[],
-        }
+        let skip = position.checked_sub(self.start).and_then(|skip| usize::try_from(skip).ok());
+        skip.and_then(|skip| self.sectors.bytes().get(skip..)).unwrap_or_default()
     }
 }
 
@@ -64,17 +45,14 @@ struct Ahead {
 impl DirectFile {
     /// Takes about so many bytes of memory. None where the system or the file system does not read in this way.
     pub fn open(path: &Path, memory: usize) -> Option<Self> {
-        let file = open_direct(path)?;
-        let mut chunk = Chunk::new();
-        read_at(&file, chunk.aligned(SECTOR), 0).ok()?;
         let size = (memory / CHUNKS).next_multiple_of(SECTOR).clamp(SECTOR, CHUNK);
-        Some(DirectFile { file, position: 0, size, chunk, ahead: None })
+        Some(DirectFile { file: SectorFile::open(path)?, position: 0, size, chunk: Chunk::default(), ahead: None })
     }
 
     /// Goes on to the next chunk, unless the file ends with this one.
     fn advance(&mut self) -> io::Result<()> {
         let ahead = match &mut self.ahead {
-            Some(_) if self.chunk.length < self.size => return Ok(()),
+            Some(_) if self.chunk.sectors.bytes().len() < self.size => return Ok(()),
             Some(ahead) => ahead,
             none => {
                 let start = self.position - self.position % SECTOR as u64;
@@ -89,14 +67,14 @@ impl DirectFile {
 }
 
 impl Ahead {
-    fn start(file: File, start: u64, size: usize) -> io::Result<Self> {
+    fn start(file: SectorFile, start: u64, size: usize) -> io::Result<Self> {
         let (sender, chunks) = mpsc::sync_channel(1);
         let (used, free) = mpsc::channel::<Chunk>();
         thread::Builder::new().name("vmfkit-disk".to_owned()).spawn(move || {
             for start in (start..).step_by(size) {
-                let mut chunk = free.try_recv().unwrap_or_else(|_| Chunk::new());
-                let found = read_at(&file, chunk.aligned(size), start).map(|length| Chunk { start, length, ..chunk });
-                let last = found.as_ref().map_or(true, |chunk| chunk.length < size);
+                let mut sectors = free.try_recv().unwrap_or_default().sectors;
+                let found = file.read(start..start + size as u64, &mut sectors).map(|()| Chunk { sectors, start });
+                let last = found.as_ref().map_or(true, |chunk| chunk.sectors.bytes().len() < size);
                 // No one may be waiting any more.
                 if sender.send(found).is_err() || last {
                     break;
@@ -133,48 +111,15 @@ impl Seek for DirectFile {
         let position = match to {
             SeekFrom::Start(position) => Some(position),
             SeekFrom::Current(offset) => self.position.checked_add_signed(offset),
-            SeekFrom::End(offset) => self.file.metadata()?.len().checked_add_signed(offset),
+            SeekFrom::End(offset) => self.file.length()?.checked_add_signed(offset),
         }
         .ok_or(io::ErrorKind::InvalidInput)?;
         if position != self.position {
             // What was read before may have changed.
-            (self.position, self.chunk, self.ahead) = (position, Chunk::new(), None);
+            (self.position, self.chunk, self.ahead) = (position, Chunk::default(), None);
         }
         Ok(position)
     }
-}
-
-#[cfg(target_os = "linux")]
-fn open_direct(path: &Path) -> Option<File> {
-    use std::os::unix::fs::OpenOptionsExt;
-    File::options().read(true).custom_flags(libc::O_DIRECT).open(path).ok()
-}
-
-#[cfg(not(target_os = "linux"))]
-fn open_direct(_: &Path) -> Option<File> {
-    None
-}
-
-/// Reads until the buffer is full or the file ends.
-#[cfg(unix)]
-fn read_at(file: &File, buffer: &mut [u8], start: u64) -> io::Result<usize> {
-    use std::os::unix::fs::FileExt;
-    let mut length = 0;
-    // What ends within a sector ends with the file; a read from there on is not allowed.
-    while length < buffer.len() && length.is_multiple_of(SECTOR) {
-        match file.read_at(&mut buffer[length..], start + length as u64) {
-            Ok(0) => break,
-            Ok(read) => length += read,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(length)
-}
-
-#[cfg(not(unix))]
-fn read_at(_: &File, _: &mut [u8], _: u64) -> io::Result<usize> {
-    Err(io::ErrorKind::Unsupported.into())
 }
 
 #[cfg(all(test, target_os = "linux"))]

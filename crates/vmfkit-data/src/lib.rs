@@ -14,7 +14,7 @@
 //! | `.mtx` | Matrix Market, coordinates or array | the whole file, since its rows come in any order |
 //!
 //! Text may be compressed with gzip. A [`Reader`] knows one format and gives rows as the file has them, batch by batch; the
-//! source joins batches to blocks, rescales and checks them in a thread that reads ahead; [`open_batches`] hands them out unchecked. Results leave through a [`TableWriter`],
+//! source joins batches to blocks and rescales them in a thread that reads ahead, and checks them when they are asked for; [`open_batches`] hands them out unchecked. Results leave through a [`TableWriter`],
 //! rows through a [`RowWriter`].
 
 mod array;
@@ -33,6 +33,8 @@ mod error;
 mod excerpt;
 mod format;
 mod guard;
+mod in_place;
+mod joined;
 mod jsonl;
 mod levels;
 mod list_pages;
@@ -54,6 +56,7 @@ mod record_sink;
 mod records;
 mod row_writer;
 mod safetensors;
+mod sectors;
 mod source;
 mod table;
 mod text;

@@ -1,11 +1,12 @@
 //! Reading ahead: a thread makes the next block while the last one is worked on.
 
-use crate::blocks::{Blocks, Checked};
-use crate::{Batch, Result};
+use crate::Result;
+use crate::blocks::{Blocks, Spare};
+use crate::joined::{Joined, Memory};
 use std::any::Any;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{self, Receiver, Sender, SyncSender};
+use std::sync::mpsc::{self, Receiver, SyncSender};
 use std::thread::{self, JoinHandle};
 
 /// One pass over the rows, under way in a thread of its own.
@@ -14,8 +15,8 @@ use std::thread::{self, JoinHandle};
 /// are four in memory.
 pub(crate) struct Prefetch {
     /// None once it stops, which ends the thread's waiting for room.
-    checked: Option<Receiver<Result<Checked>>>,
-    used: Sender<Batch>,
+    joined: Option<Receiver<Result<Joined>>>,
+    spare: Spare,
     stop: Arc<AtomicBool>,
     /// None once it was waited for.
     thread: Option<JoinHandle<Blocks>>,
@@ -25,23 +26,21 @@ pub(crate) struct Prefetch {
 
 impl Prefetch {
     pub fn start(blocks: Blocks) -> std::io::Result<Self> {
-        let (sender, checked) = mpsc::sync_channel(1);
-        let (used, free) = mpsc::channel();
+        let (sender, joined) = mpsc::sync_channel(1);
         let stop = Arc::new(AtomicBool::new(false));
-        let (shared, ends) = (stop.clone(), blocks.can_rewind());
-        let thread = thread::Builder::new().name("vmfkit-read".to_owned()).spawn(move || run(blocks, &sender, &free, &shared))?;
-        Ok(Prefetch { checked: Some(checked), used, stop, thread: Some(thread), ends })
+        let (shared, spare, ends) = (stop.clone(), blocks.spare(), blocks.can_rewind());
+        let thread = thread::Builder::new().name("vmfkit-read".to_owned()).spawn(move || run(blocks, &sender, &shared))?;
+        Ok(Prefetch { joined: Some(joined), spare, stop, thread: Some(thread), ends })
     }
 
     /// The next block; none after the last.
-    pub fn next(&mut self) -> Option<Result<Checked>> {
-        self.checked.as_ref()?.recv().ok()
+    pub fn next(&mut self) -> Option<Result<Joined>> {
+        self.joined.as_ref()?.recv().ok()
     }
 
     /// Gives memory back, to be filled again.
-    pub fn recycle(&self, batch: Batch) {
-        // A thread that has ended needs none.
-        self.used.send(batch).ok();
+    pub fn recycle(&self, memory: Memory) {
+        self.spare.keep(memory);
     }
 
     /// Ends the pass, wherever it is; what the thread panicked with is the error.
@@ -52,7 +51,7 @@ impl Prefetch {
 
     fn signal(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
-        self.checked = None;
+        self.joined = None;
     }
 }
 
@@ -66,12 +65,11 @@ impl Drop for Prefetch {
     }
 }
 
-fn run(mut blocks: Blocks, checked: &SyncSender<Result<Checked>>, free: &Receiver<Batch>, stop: &AtomicBool) -> Blocks {
+fn run(mut blocks: Blocks, joined: &SyncSender<Result<Joined>>, stop: &AtomicBool) -> Blocks {
     while !stop.load(Ordering::Relaxed) {
-        let next = blocks.next(free.try_recv().unwrap_or_default(), stop).transpose();
-        let Some(next) = next else { break };
+        let Some(next) = blocks.next(stop).transpose() else { break };
         let failed = next.is_err();
-        if checked.send(next).is_err() || failed {
+        if joined.send(next).is_err() || failed {
             break;
         }
     }

@@ -36,6 +36,10 @@ pub trait Reader: Send {
     fn read(&mut self, most: usize, batch: &mut Batch) -> Result<()>;
     /// Back to the first row.
     fn rewind(&mut self) -> Result<()>;
+    /// Where in the file the first row begins, if all rows are there one behind the other as they would be in memory, in single precision.
+    fn first_byte(&self) -> Option<u64> {
+        None
+    }
     /// Before the first row: the file, which has this path, is too large to be kept, and need not go through the system's cache; so many
     /// bytes may be taken in its place.
     fn bypass_cache(&mut self, _path: &Path, _memory: usize) -> Result<()> {

@@ -1,7 +1,8 @@
 //! [`DataSource`]: the rows of files as the blocks that a fit reads.
 
-use crate::blocks::{Blocks, Checked};
+use crate::blocks::Blocks;
 use crate::chain::Chain;
+use crate::joined::{Checked, Joined};
 use crate::prefetch::Prefetch;
 use crate::{Element, Error, Ids, Options, Schema, Skipped};
 use vmfkit::Block;
@@ -10,7 +11,8 @@ use vmfkit::source::Source;
 /// Rows of one file or many, block after block, pass after pass.
 ///
 /// Every block but the last has the same number of rows, however they are divided among files, so that a fit does not depend on
-/// that. A thread reads, converts and checks rows while the block before is worked on; memory holds about four blocks.
+/// that. A thread reads and converts rows while the block before is worked on, and each block is checked on all threads when it is asked for; memory
+/// holds about four blocks.
 ///
 /// ```no_run
 /// use vmfkit::source::Source;
@@ -30,7 +32,7 @@ pub struct DataSource {
     pass: Pass,
     held: Option<Held>,
     /// What was lent last, unless it is held.
-    lent: Option<Checked>,
+    lent: Option<Joined>,
     /// The number of its first row, of the row after it, and of the rows rescaled up to its end.
     first_row: u64,
     next_row: u64,
@@ -113,8 +115,10 @@ impl DataSource {
 
     /// What the rows of the block lent last are called, if an id column was asked for.
     pub fn ids(&self) -> Option<&Ids> {
-        let held = || self.held.as_ref().and_then(|held| held.blocks.get(held.lent.checked_sub(1)?));
-        self.lent.as_ref().or_else(held)?.ids.as_ref()
+        match &self.held {
+            Some(held) => held.blocks.get(held.lent.checked_sub(1)?)?.ids.as_ref(),
+            None => self.lent.as_ref()?.ids(),
+        }
     }
 
     /// Reads all rows into memory, where later passes find them, if they take no more than so many bytes; says whether they do. The blocks are
@@ -135,7 +139,8 @@ impl DataSource {
         self.rewind()?;
         let (mut blocks, mut held, mut bytes) = (Vec::new(), 0, expected);
         while bytes <= most {
-            let Some(checked) = self.next()? else { break };
+            let Some(joined) = self.next()? else { break };
+            let checked = joined.check().map_err(|error| fail(&mut self.pass, self.can_rewind, error))?;
             held += checked.bytes();
             bytes = expected.max(held);
             blocks.push(checked);
@@ -168,21 +173,18 @@ impl DataSource {
     }
 
     /// The next block, or none after the last.
-    fn next(&mut self) -> vmfkit::Result<Option<Checked>> {
+    fn next(&mut self) -> vmfkit::Result<Option<Joined>> {
         loop {
             match std::mem::replace(&mut self.pass, Pass::Failed(None, lost())) {
                 Pass::New(blocks) => self.pass = Pass::Reading(Prefetch::start(blocks).map_err(Error::from)?),
                 Pass::Reading(mut prefetch) => match prefetch.next() {
-                    Some(Ok(checked)) => {
+                    Some(Ok(joined)) => {
                         self.pass = Pass::Reading(prefetch);
-                        return Ok(Some(checked));
+                        return Ok(Some(joined));
                     }
                     Some(Err(error)) => {
-                        let error = vmfkit::Error::from(error);
-                        // A pipe's thread has nothing more to give, and ends by itself.
-                        let blocks = if self.can_rewind { Some(stop(prefetch)) } else { None };
-                        self.pass = Pass::Failed(blocks, error.clone());
-                        return Err(error);
+                        self.pass = Pass::Reading(prefetch);
+                        return Err(fail(&mut self.pass, self.can_rewind, error));
                     }
                     None => self.pass = Pass::Ended(stop(prefetch)),
                 },
@@ -205,24 +207,28 @@ impl Source for DataSource {
     }
 
     fn read_block(&mut self) -> vmfkit::Result<Option<Block<'_>>> {
-        if let (Some(lent), Pass::Reading(prefetch)) = (self.lent.take(), &self.pass) {
-            prefetch.recycle(lent.into_batch());
-        }
         self.first_row = self.next_row;
         if self.held.is_none() {
+            if let (Some(lent), Pass::Reading(prefetch)) = (self.lent.take(), &self.pass) {
+                prefetch.recycle(lent.memory);
+            }
             self.lent = self.next()?;
         }
-        let checked = match &mut self.held {
-            Some(held) => {
+        let (block, rescaled) = match (&mut self.held, &self.lent) {
+            (Some(held), _) => {
                 held.lent += 1;
-                held.blocks.get(held.lent - 1)
+                let Some(checked) = held.blocks.get(held.lent - 1) else { return Ok(None) };
+                (checked.block(), checked.rescaled)
             }
-            None => self.lent.as_ref(),
+            (None, Some(joined)) => {
+                let block = joined.block().map_err(|error| fail(&mut self.pass, self.can_rewind, error))?;
+                (block, joined.rescaled)
+            }
+            (None, None) => return Ok(None),
         };
-        let Some(checked) = checked else { return Ok(None) };
-        self.next_row += checked.len() as u64;
-        self.rescaled += checked.rescaled;
-        Ok(Some(checked.block()))
+        self.next_row += block.len() as u64;
+        self.rescaled += rescaled;
+        Ok(Some(block))
     }
 
     fn can_rewind(&self) -> bool {
@@ -263,6 +269,19 @@ impl Source for DataSource {
             }
         }
     }
+}
+
+/// Ends a pass with an error, which is given back.
+fn fail(pass: &mut Pass, can_rewind: bool, error: Error) -> vmfkit::Error {
+    let error = vmfkit::Error::from(error);
+    let blocks = match std::mem::replace(pass, Pass::Failed(None, lost())) {
+        Pass::New(blocks) | Pass::Ended(blocks) => Some(blocks),
+        // The thread of a pipe may wait for what never comes, and ends by itself.
+        Pass::Reading(prefetch) => can_rewind.then(|| stop(prefetch)),
+        Pass::Failed(blocks, _) => blocks,
+    };
+    *pass = Pass::Failed(blocks, error.clone());
+    error
 }
 
 /// A panic of the thread goes on in the one that reads.

@@ -2,6 +2,7 @@
 
 use crate::error::{Error, Result};
 use crate::vector::{LINE, prefetch};
+use rayon::prelude::*;
 use std::borrow::Cow;
 
 /// A row whose length is within this of 1 is on the sphere: f32 rows are, rows of 5 decimals are, half-precision rows are not.
@@ -9,6 +10,9 @@ pub const UNIT_TOLERANCE: f64 = 1e-5;
 
 /// A sum of so many squares in sixteen parts of single precision is off by less than [`UNIT_TOLERANCE`]: 2048/16 + 18 roundings of 2^-24.
 const LONGEST_IN_SINGLE: usize = 2048;
+
+/// Numbers that one thread checks at a time; several do if there are more.
+const CHECKED_AT_ONCE: usize = 1 << 16;
 
 mod sealed {
     pub trait Sealed {}
@@ -121,17 +125,19 @@ impl<'a, T: Scalar> SparseRows<'a, T> {
             }
             least = found;
         }
-        for (row, bounds) in starts.windows(2).enumerate() {
+        first_wrong(starts.len() - 1, columns.len(), |row| {
+            let (from, to) = (starts[row], starts[row + 1]);
             let mut previous = None;
-            for (position, &column) in (bounds[0]..).zip(&columns[bounds[0]..bounds[1]]) {
+            for (position, &column) in (from..).zip(&columns[from..to]) {
                 if column as usize >= dim {
-                    return Err(Error::Column { row, position, dim, column });
+                    return Some(Error::Column { row, position, dim, column });
                 }
                 if let Some(previous) = previous.replace(column).filter(|previous| *previous >= column) {
-                    return Err(Error::ColumnOrder { row, position, previous, column });
+                    return Some(Error::ColumnOrder { row, position, previous, column });
                 }
             }
-        }
+            None
+        })?;
         Ok(SparseRows { starts: starts.into(), columns: columns.into(), values: values.into() })
     }
 
@@ -221,15 +227,14 @@ impl<'a> Block<'a> {
     /// Takes rows that have unit length to within [`UNIT_TOLERANCE`], and refuses any other.
     pub fn new<T: Scalar>(dim: usize, values: &'a [T]) -> Result<Self> {
         let len = row_count(dim, values.len())?;
-        for (row, coordinates) in values.chunks_exact(dim).enumerate() {
+        first_wrong(len, values.len(), |row| {
+            let coordinates = &values[row * dim..(row + 1) * dim];
             if T::is_clearly_unit(coordinates) {
-                continue;
+                None
+            } else {
+                Length::of_row(row, coordinates).and_then(|length| length.check(row)).err()
             }
-            let norm = Length::of_row(row, coordinates)?.value();
-            if !is_unit(norm) {
-                return Err(Error::NotUnit { row, norm });
-            }
-        }
+        })?;
         Ok(Block { dim, len, rows: T::rows(Cow::Borrowed(values)), weights: None })
     }
 
@@ -267,12 +272,7 @@ impl<'a> Block<'a> {
     pub fn sparse<T: Scalar>(dim: usize, starts: &'a [usize], columns: &'a [u32], values: &'a [T]) -> Result<Self> {
         let rows = SparseRows::new(dim, starts, columns, values)?;
         let len = rows.len();
-        for row in 0..len {
-            let norm = rows.length(row)?.value();
-            if !is_unit(norm) {
-                return Err(Error::NotUnit { row, norm });
-            }
-        }
+        first_wrong(len, rows.entries(), |row| rows.length(row).and_then(|length| length.check(row)).err())?;
         Ok(Block { dim, len, rows: T::sparse_rows(rows), weights: None })
     }
 
@@ -457,6 +457,17 @@ fn gather_dense<'b, T: Scalar>(dim: usize, values: &[T], rows: &[usize], buffer:
     Cow::Borrowed(buffer)
 }
 
+/// What is wrong with the first row that has something wrong with it, on several threads if there are many numbers.
+fn first_wrong(rows: usize, numbers: usize, wrong: impl Fn(usize) -> Option<Error> + Sync + Send) -> Result<()> {
+    let at_once = (rows / (numbers / CHECKED_AT_ONCE + 1)).max(1);
+    let found = if rows <= at_once {
+        (0..rows).find_map(wrong)
+    } else {
+        (0..rows).into_par_iter().with_min_len(at_once).find_map_first(wrong)
+    };
+    found.map_or(Ok(()), Err)
+}
+
 fn is_unit(norm: f64) -> bool {
     (norm - 1.0).abs() <= UNIT_TOLERANCE
 }
@@ -498,6 +509,12 @@ impl Length {
 
     pub(crate) fn value(self) -> f64 {
         self.scale * self.rest
+    }
+
+    /// Refuses a row, which has this length, unless it is a unit one.
+    fn check(self, row: usize) -> Result<()> {
+        let norm = self.value();
+        if is_unit(norm) { Ok(()) } else { Err(Error::NotUnit { row, norm }) }
     }
 
     pub(crate) fn divide(self, x: f64) -> f64 {
@@ -544,6 +561,27 @@ mod tests {
             Block::sparse_owned(9, vec![0, 1], vec![9], vec![1.0]).unwrap_err(),
             Error::Column { row: 0, position: 0, dim: 9, column: 9 }
         );
+    }
+
+    #[test]
+    fn the_first_wrong_row_is_named_though_many_threads_look() {
+        let (dim, rows) = (16, 5 * CHECKED_AT_ONCE / 16);
+        let mut values = vec![0f32; rows * dim];
+        values.iter_mut().step_by(dim).for_each(|x| *x = 1.0);
+        assert_eq!(Block::new(dim, &values).unwrap().len(), rows);
+        let starts: Vec<usize> = (0..=rows * dim).step_by(dim).collect();
+        let columns: Vec<u32> = (0..rows * dim).map(|entry| (entry % dim) as u32).collect();
+        for row in [rows - 1, rows / 2, 7] {
+            values[row * dim] = 3.0;
+            assert_eq!(Block::new(dim, &values).unwrap_err(), Error::NotUnit { row, norm: 3.0 });
+            assert_eq!(Block::sparse(dim, &starts, &columns, &values).unwrap_err(), Error::NotUnit { row, norm: 3.0 });
+        }
+        let mut columns = columns;
+        for row in [rows - 1, rows / 2] {
+            columns[row * dim] = 99;
+            let error = Error::Column { row, position: row * dim, dim, column: 99 };
+            assert_eq!(Block::sparse(dim, &starts, &columns, &values).unwrap_err(), error);
+        }
     }
 
     #[test]

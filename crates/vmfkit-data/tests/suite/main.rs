@@ -5,6 +5,7 @@ mod batches;
 mod broken;
 mod formats;
 mod passes;
+mod past_cache;
 mod splits;
 
 use std::path::{Path, PathBuf};

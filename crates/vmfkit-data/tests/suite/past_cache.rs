@@ -1,0 +1,149 @@
+//! Rows that are read past the system's cache are the same rows, and what is wrong with them is said in the same words.
+//!
+//! The files are beside the sources, since the folder for temporary files may be memory. Where a file system does not read in this way, they
+//! come through the cache.
+
+use crate::{Everything, Folder, location, npy, read, read_all};
+use std::fs::File;
+use vmfkit::source::Source;
+use vmfkit_data::{DataSource, Options, open};
+
+const DIM: usize = 6;
+
+fn folder() -> Folder {
+    Folder(tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).expect("a temporary folder"))
+}
+
+/// Unit rows that differ from each other.
+fn circle(count: usize) -> Vec<[f32; DIM]> {
+    (0..count).map(|row| (row as f32 * 0.1).sin_cos()).map(|(sin, cos)| [sin, 0.0, cos, 0.0, 0.0, 0.0]).collect()
+}
+
+/// As a `.npy` file of this type, with so many blanks at the end of its header.
+fn file_of(rows: &[[f32; DIM]], descr: &str, blanks: usize) -> Vec<u8> {
+    let header = format!("{{'descr': '{descr}', 'fortran_order': False, 'shape': ({}, {DIM})}}", rows.len());
+    let numbers = rows.iter().flatten();
+    let data: Vec<u8> = match descr {
+        "<f4" => numbers.flat_map(|x| x.to_le_bytes()).collect(),
+        ">f4" => numbers.flat_map(|x| x.to_be_bytes()).collect(),
+        "<f8" => numbers.flat_map(|x| f64::from(*x).to_le_bytes()).collect(),
+        other => panic!("{other}"),
+    };
+    npy(&(header + &" ".repeat(blanks)), &data)
+}
+
+fn past_cache(location: &str, options: &Options) -> DataSource {
+    let mut source = open(location, options).unwrap();
+    assert!(!source.hold(0).unwrap());
+    source
+}
+
+/// Two passes past the cache, which must be equal.
+fn read_past_cache(location: &str, options: &Options) -> Everything {
+    let mut source = past_cache(location, options);
+    let first = read_all(&mut source).unwrap();
+    source.rewind().unwrap();
+    assert_eq!(read_all(&mut source).unwrap(), first, "{location}");
+    first
+}
+
+#[test]
+fn rows_are_those_of_the_cache_wherever_they_begin() {
+    let (folder, rows) = (folder(), circle(3000));
+    for descr in ["<f4", ">f4", "<f8"] {
+        // Of these beginnings one in four is where a number may be.
+        for blanks in 0..5 {
+            let place = folder.write("x.npy", file_of(&rows, descr, blanks));
+            for block_rows in [1, 7, 170, 171, 1000, 3000, 5000] {
+                let options = Options::new().block_rows(block_rows);
+                assert_eq!(read_past_cache(&place, &options), read(&place, &options), "{descr}, {blanks}, {block_rows}");
+            }
+        }
+    }
+}
+
+#[test]
+fn blocks_do_not_depend_on_files() {
+    let rows = circle(1000);
+    for types in [["<f4", "<f4", "<f4", "<f4"], ["<f4", ">f4", "<f4", "<f4"], ["<f4", "<f8", "<f4", "<f4"]] {
+        let folder = folder();
+        for (number, (part, descr)) in
+            [&rows[..400], &rows[400..405], &rows[405..405], &rows[405..]].iter().zip(types).enumerate()
+        {
+            folder.write(&format!("{number}.npy"), file_of(part, descr, number));
+        }
+        let place = location(folder.0.path());
+        for block_rows in [1, 100, 200, 400, 405, 600] {
+            let options = Options::new().block_rows(block_rows);
+            assert_eq!(read_past_cache(&place, &options), read(&place, &options), "{types:?}, {block_rows}");
+        }
+    }
+}
+
+/// Larger than a large page of memory, and not a whole number of sectors.
+#[test]
+fn large_blocks_are_read_whole() {
+    let (folder, rows) = (folder(), circle(300_001));
+    let place = folder.write("x.npy", file_of(&rows, "<f4", 0));
+    let options = Options::new().block_rows(130_001);
+    let everything = read_past_cache(&place, &options);
+    assert_eq!(everything.blocks, [130_001, 130_001, 39_999]);
+    assert!(everything.rows.iter().flatten().eq(rows.as_flattened().iter().map(|&x| f64::from(x)).collect::<Vec<_>>().iter()));
+}
+
+#[test]
+fn rows_are_rescaled_where_they_are() {
+    let folder = folder();
+    let mut rows = circle(500);
+    rows[321].iter_mut().for_each(|x| *x *= 4.0);
+    let place = folder.write("x.npy", file_of(&rows, "<f4", 0));
+    let options = Options::new().block_rows(100).rescale(true);
+    assert_eq!(read_past_cache(&place, &options), read(&place, &options));
+    let mut source = past_cache(&place, &options);
+    read_all(&mut source).unwrap();
+    assert_eq!(source.rescaled(), Some(1));
+}
+
+#[test]
+fn a_wrong_row_is_named_with_its_file() {
+    let folder = folder();
+    let mut rows = circle(500);
+    folder.write("1.npy", file_of(&rows, "<f4", 0));
+    rows[321] = [0.0, 0.0, 2.0, 0.0, 0.0, 0.0];
+    let place = folder.write("2.npy", file_of(&rows, "<f4", 0));
+    for block_rows in [1, 100, 150, 500, 2000] {
+        let mut source = past_cache(&location(folder.0.path()), &Options::new().block_rows(block_rows));
+        for _ in 0..2 {
+            let message = read_all(&mut source).unwrap_err().to_string();
+            assert!(message.starts_with(&format!("{place}: row 321 must have length 1, found: `2`")), "{message}");
+            assert_eq!(source.read_block().unwrap_err().to_string(), message);
+            source.rewind().unwrap();
+        }
+    }
+    rows[321][0] = f32::NAN;
+    folder.write("2.npy", file_of(&rows, "<f4", 0));
+    for options in [Options::new(), Options::new().rescale(true)] {
+        let message = read_all(&mut past_cache(&place, &options)).unwrap_err().to_string();
+        assert!(message.contains("2.npy: row 321, column 0 must be"), "{message}");
+    }
+}
+
+#[test]
+fn a_file_that_is_cut_or_written_to_is_named() {
+    let (folder, rows) = (folder(), circle(100_000));
+    let place = folder.write("x.npy", file_of(&rows, "<f4", 0));
+    let mut source = past_cache(&place, &Options::new().block_rows(1000));
+    source.read_block().unwrap();
+    File::options().write(true).open(&place).unwrap().set_len(1_200_000).unwrap();
+    let message = loop {
+        match source.read_block() {
+            Ok(block) => assert!(block.is_some(), "it was read to its end"),
+            Err(error) => break error.to_string(),
+        }
+    };
+    let expected = "x.npy: the file has changed since it was opened, it had 2400000 bytes of data, found: `";
+    assert!(message.contains(expected), "{message}");
+    assert!(
+        source.rewind().unwrap_err().to_string().contains("x.npy: the file has changed since it was opened, its length was ")
+    );
+}
