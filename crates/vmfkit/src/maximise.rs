@@ -19,11 +19,11 @@ pub enum ConcentrationPolicy {
     Shared,
     /// All components have this one.
     Fixed(f64),
-    /// Each has its own, drawn toward the shared one by a conjugate prior that weighs as much as `strength` (d/2)^2 rows: next to nothing in the
-    /// few dimensions of directional statistics, much in those of embeddings, where rows are no draws of a vMF and a free concentration
+    /// Each has its own, drawn toward the shared one by a conjugate prior that weighs as much as `strength` n0 rows, n0 the smaller of (d/2)^2 and
+    /// 2 + d^3/1536: next to nothing in the few dimensions of directional statistics, much in those of embeddings, where rows are no draws of a vMF and a free concentration
     /// harms the clusters.
     Shrunk {
-        /// The prior's weight, in units of (d/2)^2 rows.
+        /// The prior's weight, in units of n0 rows.
         strength: f64,
     },
 }
@@ -232,7 +232,8 @@ impl std::fmt::Display for Note {
 
 /// What a prior of strength 1 weighs, MATH.md (14.4).
 pub(crate) fn prior_rows(dim: usize) -> f64 {
-    (0.5 * dim as f64).powi(2)
+    let dim = dim as f64;
+    (0.25 * dim * dim).min(2.0 + dim.powi(3) / 1536.0)
 }
 
 /// A component with less than this share of the rows' weight is empty.

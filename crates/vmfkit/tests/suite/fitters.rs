@@ -57,8 +57,8 @@ fn gradient_steps_on_small_batches_are_not_drawn_to_higher_concentrations() {
     let truth = paper_mixture();
     let rows: Vec<f64> = draw(&truth, 4000, 4);
     let block = Block::new(5, &rows).unwrap();
-    // A prior of 1250 rows, about as many as a component has.
-    let policy = ConcentrationPolicy::Shrunk { strength: 200.0 };
+    // A prior of 1249 rows, about as many as a component has.
+    let policy = ConcentrationPolicy::Shrunk { strength: 600.0 };
     let fitter = || Fitter::new(3).start(Start::Mixture(truth.clone())).policy(policy);
     let em = fitter().stop(passes(100)).fit(&block).unwrap().mixture;
     let steps = fitter().method(sgd()).batch(16).fit(&block).unwrap().mixture;

@@ -31,7 +31,7 @@ Concentrations of a mixture (--policy):
   free         each component has its own: the maximum of the likelihood
   shared       all have the same
   fixed:KAPPA  all have this one
-  shrunk:S     each has its own, drawn to the shared one by a prior that weighs as much as S (d/2)^2 rows
+  shrunk:S     each has its own, drawn to the shared one by a prior that weighs as much as S n0 rows, n0 = min((d/2)^2, 2 + d^3/1536)
 
 Where a mixture begins (--start):
   kmeans            spherical k-means from greedy k-means++
