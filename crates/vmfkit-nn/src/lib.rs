@@ -3,7 +3,7 @@
 //! | what | for burn |
 //! |---|---|
 //! | [`vmf_nll`], [`mixture_nll`] | negative log-likelihoods of directions, one for each row |
-//! | [`unit`], [`concentration`] | from the last layer's numbers to mu and kappa |
+//! | [`unit()`], [`concentration`] | from the last layer's numbers to mu and kappa |
 //! | [`ln_normalizer`], [`ln_peak`], [`mean_length`] | ln C_d, kappa + ln C_d and A_d = -(ln C_d)', with exact gradients |
 //!
 //! They take tensors of any float type on any backend of burn, with or without autodiff; values and derivatives come from [`vmfkit::bessel`], in f64. For
