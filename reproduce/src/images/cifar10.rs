@@ -43,7 +43,7 @@ pub fn read(folder: &Path) -> Result<Split> {
 fn append(images: &mut Images, bytes: &[u8], path: &Path) -> Result<()> {
     let path = path.display();
     ensure!(!bytes.is_empty(), "{path} is empty");
-    ensure!(bytes.len() % RECORD == 0, "{path} must hold images of {RECORD} bytes each, found: `{}` bytes", bytes.len());
+    ensure!(bytes.len().is_multiple_of(RECORD), "{path} must hold images of {RECORD} bytes each, found: `{}` bytes", bytes.len());
     for (at, record) in bytes.chunks_exact(RECORD).enumerate() {
         let label = record[0];
         ensure!(label < 10, "the label of image {at} of {path} must be from 0 to 9, found: `{label}`");

@@ -141,11 +141,11 @@ fn page(dataset: Dataset, images: &Images, classes: &[i64], mixture: &Mixture, m
         };
         let (typical, atypical) = (picture(cluster.typical())?, picture(cluster.atypical())?);
         let (weight, kappa) = (mixture.weights()[i], mixture.components()[i].concentration());
-        write!(
+        writeln!(
             lines,
             "<tr><td>{i}</td><td>{weight:.3}</td><td>{kappa:.1}</td><td>{}</td><td>{}</td>\
              <td><img alt=\"typical images of cluster {i}\" src=\"data:image/png;base64,{typical}\"></td>\
-             <td><img alt=\"untypical images of cluster {i}\" src=\"data:image/png;base64,{atypical}\"></td></tr>\n",
+             <td><img alt=\"untypical images of cluster {i}\" src=\"data:image/png;base64,{atypical}\"></td></tr>",
             cluster.0.len(),
             cluster.classes(dataset, classes),
         )?;
