@@ -106,7 +106,7 @@ impl Blocks {
             joined.append(&mut self.batch);
         }
         let dim = self.schema().dim;
-        Ok((joined.rows > 0).then(|| Joined { dim, memory: Memory::Batch(joined), origins, rescaled }))
+        Ok((joined.rows > 0).then_some(Joined { dim, memory: Memory::Batch(joined), origins, rescaled }))
     }
 
     /// A block of so many rows that are all in one file.
