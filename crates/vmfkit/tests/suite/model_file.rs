@@ -3,7 +3,7 @@
 use crate::samples::on_threads;
 use proptest::prelude::*;
 use vmfkit::model_file::{Description, from_bytes, to_bytes};
-use vmfkit::train::{Adam, Annealing, Pass, Status, Stop};
+use vmfkit::train::{Adam, Annealing, Pass, Stop};
 use vmfkit::{Block, Error, Fitter, Maximisation, Method, Mixture, Start, VonMisesFisher};
 
 /// Three directions in `dim` dimensions without a round number, and a background.
