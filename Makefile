@@ -44,7 +44,7 @@ wheel: $(VENV)/maturin-ready
 	$(PYTHON) -m maturin build --release --locked --quiet --manifest-path python/Cargo.toml --out $(WHEELS)
 
 test-python: wheel
-	cargo build --release -p vmfkit-cli --locked
+	cargo build --release --workspace $(NETWORKS:%=--exclude %) --bins --locked
 	python3 -m venv --clear $(VENV)-python
 	$(VENV)-python/bin/pip install --quiet --disable-pip-version-check "$$(ls $(WHEELS)/*.whl)[test]"
 	cd $(VENV)-python && $(PYTEST)
