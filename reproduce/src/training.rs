@@ -59,9 +59,7 @@ impl Training {
             seconds: Vec::new(),
         };
         let model = Autoencoder::new(dataset.channels(), &device);
-        // The epsilon of the paper's framework; burn's own default is 1e-5.
-        let optimizer = AdamConfig::new().with_epsilon(1e-8).init();
-        Training { history, model, optimizer, device }
+        Training { history, model, optimizer: optimizer(), device }
     }
 
     pub fn epochs(&self) -> usize {
@@ -125,10 +123,15 @@ impl Training {
         let tensors = SafeTensors::deserialize(&bytes)?;
         let part = |name: &str| -> Result<Bytes> { Ok(Bytes::from_bytes_vec(tensors.tensor(name)?.data().to_vec())) };
         self.model = self.model.clone().try_load_record(ModuleRecord::from_bytes(part("model")?)?)?;
-        self.optimizer = AdamConfig::new().with_epsilon(1e-8).init().from_bytes(part("optimizer")?)?;
+        self.optimizer = optimizer().from_bytes(part("optimizer")?)?;
         self.history = history;
         Ok(())
     }
+}
+
+/// Adam with the epsilon of the paper's framework; burn's own default is 1e-5.
+fn optimizer() -> ModuleOptimizer {
+    AdamConfig::new().with_epsilon(1e-8).init()
 }
 
 /// Writes a file beside its place and renames it, so that the place has the old or the new bytes.

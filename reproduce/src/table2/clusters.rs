@@ -24,6 +24,7 @@ pub struct Way {
 }
 
 pub const KMEANS: usize = 0;
+const SPHERICAL: usize = 1;
 pub const EM: usize = 2;
 pub const SGD: usize = 3;
 pub const DEFAULT: usize = 4;
@@ -139,7 +140,7 @@ impl Way {
         let seconds = clock.seconds();
         // A mixture of k-means is no density of the rows.
         let ln_likelihood = match &clusters {
-            Clusters::Mixture(mixture) if self.name != WAYS[KMEANS + 1].name => Some(mixture.evaluate(&block)?.mean()),
+            Clusters::Mixture(mixture) if self.name != WAYS[SPHERICAL].name => Some(mixture.evaluate(&block)?.mean()),
             _ => None,
         };
         Ok(Outcome {
