@@ -7,6 +7,7 @@ use burn::nn::conv::{Conv2d, Conv2dConfig, ConvTranspose2d, ConvTranspose2dConfi
 use burn::nn::{Linear, LinearConfig, PaddingConfig2d};
 use burn::tensor::activation::{leaky_relu, relu};
 use burn::tensor::{Device, Tensor, TensorData};
+use std::sync::Mutex;
 
 /// Dimension of the latent space.
 pub const LATENT: usize = 100;
@@ -23,6 +24,9 @@ const LEAK: f64 = 0.01;
 /// Images that are embedded at a time.
 const PIECE: usize = 500;
 
+/// Held while a model draws its weights.
+static DRAWING: Mutex<()> = Mutex::new(());
+
 /// Images to directions of [`LATENT`] dimensions and back.
 ///
 /// Weights and biases start uniform within 1/sqrt(fan-in) of 0, as PyTorch's layers do.
@@ -35,7 +39,8 @@ pub struct Autoencoder {
 }
 
 impl Autoencoder {
-    pub fn new(channels: usize, device: &Device) -> Self {
+    /// One whose weights the seed alone decides.
+    pub fn new(channels: usize, seed: u64, device: &Device) -> Self {
         let convolution = |from: usize, to: usize| {
             let padding = PaddingConfig2d::Explicit(1, 1, 1, 1);
             Conv2dConfig::new([from, to], [4, 4]).with_stride([2, 2]).with_padding(padding).init(device)
@@ -45,12 +50,18 @@ impl Autoencoder {
         };
         let linear = |from: usize, to: usize| LinearConfig::new(from, to).init(device);
         let deep = DEEP * DEEP_SIDE * DEEP_SIDE;
-        Autoencoder {
+        let model = Autoencoder {
             convolutions: [convolution(channels, 32), convolution(32, 32), convolution(32, DEEP)],
             shrink: [linear(deep, HIDDEN), linear(HIDDEN, LATENT)],
             widen: [linear(LATENT, HIDDEN), linear(HIDDEN, deep)],
             deconvolutions: [deconvolution(DEEP, 32), deconvolution(32, 32), deconvolution(32, channels)],
-        }
+        };
+        // burn has one stream of random numbers a process, and layers draw theirs when they are first looked at.
+        let alone = DRAWING.lock();
+        device.seed(seed);
+        let _ = model.clone().into_record();
+        drop(alone);
+        model
     }
 
     /// Rows of unit length.
@@ -108,13 +119,27 @@ mod tests {
     use super::*;
     use crate::images::Dataset;
     use crate::images::tests::sample;
+    use std::thread;
+
+    #[test]
+    fn the_seed_alone_decides_the_weights_whoever_draws_beside_it() {
+        let decoded = |seed| {
+            let model = Autoencoder::new(1, seed, &Device::flex());
+            let x = Tensor::ones([1, 1, SIDE, SIDE], &Device::flex());
+            model.decode(model.encode(x)).into_data().try_into_vec::<f32>().unwrap()
+        };
+        let threads: Vec<_> = (0..8).map(|at| thread::spawn(move || decoded(at % 2))).collect();
+        let found: Vec<_> = threads.into_iter().map(|thread| thread.join().unwrap()).collect();
+        assert_ne!(found[0], found[1]);
+        assert!(found.iter().enumerate().all(|(at, decoded)| *decoded == found[at % 2]));
+    }
 
     #[test]
     fn latent_rows_have_unit_length_and_do_not_depend_on_their_neighbours() {
         for dataset in [Dataset::Cifar10, Dataset::FashionMnist] {
             let device = Device::flex();
             let images = dataset.read(&sample(dataset)).unwrap().test;
-            let model = Autoencoder::new(dataset.channels(), &device);
+            let model = Autoencoder::new(dataset.channels(), 1, &device);
             let rows = model.embed(&images, &device).unwrap();
             assert_eq!(rows.len(), images.len() * LATENT);
             for row in rows.chunks_exact(LATENT) {
@@ -132,7 +157,7 @@ mod tests {
     fn the_loss_is_the_sum_over_pixels_and_the_mean_over_images() {
         let device = Device::flex();
         let images = Dataset::Cifar10.read(&sample(Dataset::Cifar10)).unwrap().test;
-        let model = Autoencoder::new(3, &device);
+        let model = Autoencoder::new(3, 1, &device);
         let x = batch(&images, &[0, 1, 2], &device);
         let back = model.decode(model.encode(x.clone())).into_data().try_into_vec::<f32>().unwrap();
         assert_eq!(back.len(), 3 * 3 * AREA);
@@ -147,7 +172,7 @@ mod tests {
     fn the_gradient_is_that_of_the_loss() {
         let device = Device::flex().autodiff();
         let images = Dataset::FashionMnist.read(&sample(Dataset::FashionMnist)).unwrap().test;
-        let model = Autoencoder::new(1, &device);
+        let model = Autoencoder::new(1, 1, &device);
         let x = batch(&images, &(0..8).collect::<Vec<_>>(), &device);
         let gradients = model.loss(x.clone()).backward();
         let slope = model.shrink[1].weight.grad(&gradients).unwrap();

@@ -49,7 +49,6 @@ pub struct Training {
 impl Training {
     pub fn new(dataset: Dataset, images: &Images, seed: u64) -> Self {
         let device = Device::flex().autodiff();
-        device.seed(seed);
         let history = History {
             kind: KIND.into(),
             dataset: dataset.name().into(),
@@ -58,7 +57,7 @@ impl Training {
             losses: Vec::new(),
             seconds: Vec::new(),
         };
-        let model = Autoencoder::new(dataset.channels(), &device);
+        let model = Autoencoder::new(dataset.channels(), seed, &device);
         Training { history, model, optimizer: optimizer(), device }
     }
 

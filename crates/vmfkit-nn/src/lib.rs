@@ -28,12 +28,13 @@
 //! }
 //!
 //! let device = Device::flex().autodiff();
+//! device.seed(1);
 //! let y = Tensor::from_floats([[0.0, 1.0], [0.5, -1.0]], &device);
 //! let x = unit(Tensor::from_floats([[1.0, 2.0, 2.0], [0.0, 1.0, 0.1]], &device));
 //! let mut layer = LinearConfig::new(2, 4).init(&device);
 //! let mut adam = AdamConfig::new().with_epsilon(1e-8).init();
 //! let before = loss(&layer, y.clone(), x.clone()).into_scalar::<f32>();
-//! for _ in 0..20 {
+//! for _ in 0..50 {
 //!     let gradients = loss(&layer, y.clone(), x.clone()).backward();
 //!     let gradients = GradientsParams::from_grads(gradients, &layer);
 //!     layer = adam.step(0.05, layer, gradients);
