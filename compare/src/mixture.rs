@@ -3,13 +3,14 @@
 use crate::npy::{self, Array, Values};
 use clap::Args;
 use std::path::PathBuf;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use vmfkit::maximise::{Maximisation, maximise};
 use vmfkit::train::{Adam, Stop};
 use vmfkit::{Assignment, Block, ConcentrationPolicy, Fitter, Method, Mixture, Start, SufficientStats, VonMisesFisher};
 
-/// Passes that count, after one that warms up.
+/// After a pass that warms up, so many count at least, and as many more as fit into this time: a short work is measured warm, as in a long fit.
 const REPEATS: usize = 5;
+const TIME: Duration = Duration::from_millis(500);
 
 #[derive(Args)]
 pub struct Options {
@@ -59,12 +60,13 @@ pub fn print_times(options: &Options) -> anyhow::Result<()> {
 
 fn repeat(mut work: impl FnMut() -> anyhow::Result<()>) -> anyhow::Result<Vec<f64>> {
     work()?;
-    let timed = (0..REPEATS).map(|_| {
+    let (mut seconds, begin) = (Vec::new(), Instant::now());
+    while seconds.len() < REPEATS || begin.elapsed() < TIME {
         let clock = Instant::now();
         work()?;
-        Ok(clock.elapsed().as_secs_f64())
-    });
-    timed.collect()
+        seconds.push(clock.elapsed().as_secs_f64());
+    }
+    Ok(seconds)
 }
 
 fn read_start(options: &Options) -> anyhow::Result<Mixture> {
