@@ -248,6 +248,7 @@ def test_spherical_k_means_is_nearest_direction(drawn):
 def test_ctrl_c_ends_a_fit_within_a_second():
     program = """
 import os, signal, threading, time, numpy as np, vmfkit
+signal.signal(signal.SIGINT, signal.default_int_handler)  # whoever started the tests may have it ignored
 rows = np.random.default_rng(1).normal(size=(100_000, 256)).astype(np.float32)
 began = None
 def interrupt():

@@ -54,11 +54,25 @@ impl Run {
     }
 }
 
+/// Whoever started the tests may have signals ignored (`nohup`, a shell's `&`), and what is started would inherit that; but not what is heeded.
+#[cfg(unix)]
+fn heed_signals() {
+    use signal_hook::{consts, flag};
+    static HEEDED: std::sync::Once = std::sync::Once::new();
+    HEEDED.call_once(|| {
+        for signal in [consts::SIGINT, consts::SIGHUP] {
+            flag::register_conditional_shutdown(signal, 130, std::sync::Arc::new(true.into())).expect("a handler");
+        }
+    });
+}
+
 /// A folder of its own to run the command in.
 struct Workspace(TempDir);
 
 impl Workspace {
     fn new() -> Self {
+        #[cfg(unix)]
+        heed_signals();
         Workspace(tempfile::tempdir().expect("a temporary folder"))
     }
 
