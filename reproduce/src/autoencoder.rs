@@ -119,6 +119,7 @@ mod tests {
     use super::*;
     use crate::images::Dataset;
     use crate::images::tests::sample;
+    use burn::module::{ModuleMapper, Param};
     use std::thread;
 
     #[test]
@@ -149,6 +150,47 @@ mod tests {
             let alone = model.encode(batch(&images, &[7], &device)).into_data().try_into_vec::<f32>().unwrap();
             for (x, y) in alone.iter().zip(&rows[7 * LATENT..]) {
                 assert!((x - y).abs() < 1e-5, "{x} {y}");
+            }
+        }
+    }
+
+    /// The parameters that testdata/autoencoder.py describes, one after the other.
+    struct Described(u64);
+
+    fn noise(count: usize, offset: u64) -> impl Iterator<Item = u64> {
+        (0..count as u64).map(move |i| (2_654_435_761 * i + offset) % (1 << 32))
+    }
+
+    impl ModuleMapper for Described {
+        fn map_float<const D: usize>(&mut self, parameter: Param<Tensor<D>>) -> Param<Tensor<D>> {
+            let shape = parameter.dims();
+            let scale = match D {
+                1 => 0.1,
+                2 => 2.0 / (shape[0] as f64).sqrt(),
+                _ => 2.0 / (16.0 * shape[1] as f64).sqrt(),
+            };
+            let numbers = noise(shape.iter().product(), 40503 * self.0);
+            let numbers = numbers.map(|x| (scale * (x as f64 / 2f64.powi(32) - 0.5)) as f32).collect();
+            self.0 += 1;
+            parameter.map(|before| Tensor::from_data(TensorData::new(numbers, shape), &before.device()))
+        }
+    }
+
+    #[test]
+    fn with_the_same_weights_it_does_what_pytorch_does() {
+        let device = Device::flex();
+        let model = Autoencoder::new(3, 1, &device).map(&mut Described(0));
+        let pixels = noise(3 * AREA, 0).map(|x| (x >> 24) as u8).collect();
+        let latent = model.encode(batch(&Images { channels: 3, pixels, labels: vec![0] }, &[0], &device));
+        let decoded = model.decode(latent.clone()).into_data().try_into_vec::<f32>().unwrap();
+        let latent = latent.into_data().try_into_vec::<f32>().unwrap();
+        let lines: Vec<&str> = include_str!("../../testdata/autoencoder.csv").lines().skip(1).collect();
+        assert_eq!(lines.len(), latent.len());
+        for (i, line) in lines.into_iter().enumerate() {
+            let (expected_latent, expected_decoded) = line.split_once(',').unwrap();
+            for (found, expected) in [(latent[i], expected_latent), (decoded[31 * i], expected_decoded)] {
+                let expected: f32 = expected.parse().unwrap();
+                assert!((found - expected).abs() < 2e-6, "{i}: {found} {expected}");
             }
         }
     }

@@ -118,7 +118,8 @@ impl Training {
         let told = |history: &History| {
             format!("{}, {}, {} images, seed {}", history.kind, history.dataset, history.images, history.seed)
         };
-        ensure!(history == expected, "it must be of {}, found: `{}`", told(&expected), told(&history));
+        let hint = "name another --folder, or what this one was made with";
+        ensure!(history == expected, "it must be of {}, found: `{}`\nhint: {hint}", told(&expected), told(&history));
         let tensors = SafeTensors::deserialize(&bytes)?;
         let part = |name: &str| -> Result<Bytes> { Ok(Bytes::from_bytes_vec(tensors.tensor(name)?.data().to_vec())) };
         self.model = self.model.clone().try_load_record(ModuleRecord::from_bytes(part("model")?)?)?;
@@ -142,7 +143,7 @@ pub fn write_whole(path: &Path, bytes: &[u8]) -> Result<()> {
         file.sync_all()?;
         fs::rename(&part, path)
     };
-    write().with_context(|| format!("cannot write {}", path.display()))
+    write().inspect_err(|_| drop(fs::remove_file(&part))).with_context(|| format!("cannot write {}", path.display()))
 }
 
 #[cfg(test)]

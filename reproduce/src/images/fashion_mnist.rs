@@ -1,8 +1,9 @@
-//! Fashion-MNIST (H. Xiao, K. Rasul and R. Vollgraf, 2017, arXiv:1708.07747): idx files, packed by gzip as they are published.
+//! Fashion-MNIST (H. Xiao, K. Rasul and R. Vollgraf, 2017, arXiv:1708.07747): idx files, packed by gzip as they are published, or unpacked.
 
 use super::{AREA, Images, Published, SIDE, Source, Split, note_others};
 use anyhow::{Context, Result, ensure};
 use flate2::read::MultiGzDecoder;
+use std::fs;
 use std::io::Read;
 use std::path::Path;
 
@@ -27,11 +28,17 @@ pub fn read(folder: &Path) -> Result<Split> {
     let mut others = Vec::new();
     let mut part = |images: &Published, labels: &Published| -> Result<Images> {
         let mut read = |file: &Published, dims: &[usize]| -> Result<Vec<u8>> {
+            let path = folder.join(file.name);
+            let unpacked = path.with_extension("");
+            if !path.exists() && unpacked.exists() {
+                let bytes = fs::read(&unpacked).with_context(|| format!("cannot read {}", unpacked.display()))?;
+                others.push(file.name.trim_end_matches(".gz"));
+                return idx(bytes, dims, &unpacked);
+            }
             let (bytes, is_published) = SOURCE.read(folder, file)?;
             if !is_published {
                 others.push(file.name);
             }
-            let path = folder.join(file.name);
             let mut plain = Vec::new();
             MultiGzDecoder::new(&bytes[..])
                 .read_to_end(&mut plain)
@@ -93,6 +100,7 @@ fn with_border(pixels: &[u8]) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::images::{Dataset, tests::sample};
 
     fn bytes_of(magic: u32, dims: &[u32], content: &[u8]) -> Vec<u8> {
         let header = std::iter::once(&magic).chain(dims).flat_map(|number| number.to_be_bytes());
@@ -110,6 +118,18 @@ mod tests {
         assert!(error(bytes_of(0x801, &[0], &[]), &[]).contains("no entries"));
         assert!(error(bytes_of(0x803, &[u32::MAX, 28, 27], &[]), &[28, 28]).contains("28 pixels a side, found: `27`"));
         assert!(error(bytes_of(0x803, &[u32::MAX, 28, 28], &[1]), &[28, 28]).contains("found: `1` bytes"));
+    }
+
+    #[test]
+    fn unpacked_files_do_too() {
+        let (packed, folder) = (sample(Dataset::FashionMnist), tempfile::tempdir().unwrap());
+        for file in SOURCE.files {
+            let mut plain = Vec::new();
+            MultiGzDecoder::new(fs::File::open(packed.join(file.name)).unwrap()).read_to_end(&mut plain).unwrap();
+            fs::write(folder.path().join(file.name).with_extension(""), plain).unwrap();
+        }
+        let (found, expected) = (read(folder.path()).unwrap(), read(&packed).unwrap());
+        assert_eq!((found.train, found.test), (expected.train, expected.test));
     }
 
     #[test]

@@ -110,7 +110,9 @@ impl Source {
         let mut bytes = Vec::new();
         match File::open(&path) {
             Ok(mut file) => file.read_to_end(&mut bytes).with_context(|| format!("cannot read {}", path.display()))?,
-            Err(error) if error.kind() == ErrorKind::NotFound => anyhow::bail!("{}\n{}", missing(&path, folder), self.hint()),
+            Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
+                anyhow::bail!("{}\n{}", missing(&path, folder), self.hint())
+            }
             Err(error) => return Err(error).with_context(|| format!("cannot open {}", path.display())),
         };
         let sum = Md5::digest(&bytes).iter().fold(String::new(), |mut text, byte| {

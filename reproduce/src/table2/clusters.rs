@@ -7,6 +7,7 @@ use crate::clock::Clock;
 use crate::kmeans::Centres;
 use anyhow::Result;
 use serde::Serialize;
+use std::ops::ControlFlow;
 use vmfkit::metrics::Agreement;
 use vmfkit::train::{Adam, Stop};
 use vmfkit::{Block, ConcentrationEstimator, ConcentrationPolicy, Fitter, Maximisation, Method, Mixture, Start};
@@ -42,16 +43,24 @@ fn spherical() -> Fitter<'static> {
     Fitter::new(CLUSTERS).method(Method::KMeans)
 }
 
+/// Until a pass changes ln p by less than 1e-5 of itself. [`Stop`]'s own tolerance is a share of what ln p is above that of the uniform density, which is less.
 fn papers_em() -> Fitter<'static> {
     let how = Maximisation::new().estimator(ConcentrationEstimator::Banerjee).policy(ConcentrationPolicy::Free);
-    Fitter::new(CLUSTERS).start(Start::Random).maximisation(how).stop(Stop { tolerance: Some(1e-5), passes: 100 })
+    let fitter = Fitter::new(CLUSTERS).start(Start::Random).maximisation(how).stop(Stop { tolerance: None, passes: 100 });
+    let mut before = f64::INFINITY;
+    fitter.watch(move |_, pass, _| {
+        let change = (pass.objective - before).abs() / before.abs();
+        before = pass.objective;
+        if change < 1e-5 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    })
 }
 
+/// The rows in the order of the files in each epoch, as the paper's program has them.
 fn papers_sgd() -> Fitter<'static> {
     let adam = Adam::new().learning_rate(0.1).decay(0.95);
     let how = Maximisation::new().policy(ConcentrationPolicy::Free);
     let stop = Stop { tolerance: None, passes: 100 };
-    Fitter::new(CLUSTERS).method(Method::Sgd(adam)).start(Start::Random).maximisation(how).batch(256).stop(stop)
+    Fitter::new(CLUSTERS).method(Method::Sgd(adam)).start(Start::Random).maximisation(how).batch(256).shuffle(false).stop(stop)
 }
 
 fn default() -> Fitter<'static> {

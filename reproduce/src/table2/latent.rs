@@ -26,14 +26,14 @@ pub fn make(options: &Options, split: &Split, folder: &Path) -> Result<(Latent, 
     fs::create_dir_all(folder).with_context(|| format!("cannot make the folder {}", folder.display()))?;
     let file = folder.join("autoencoder.safetensors");
     let mut training = if file.exists() {
-        Training::load(&file, options.dataset, &split.train, options.seed)?
+        Training::load(&file, options.dataset, &split.train, options.network_seed)?
     } else {
-        Training::new(options.dataset, &split.train, options.seed)
+        Training::new(options.dataset, &split.train, options.network_seed)
     };
     let epochs = options.epochs as usize;
     ensure!(
         training.epochs() <= epochs,
-        "{} was trained for {} epochs, more than the {epochs} that are asked for\nhint: name another --folder, or --epochs {0}",
+        "{} was trained for {} epochs, more than the {epochs} that are asked for\nhint: name another --folder, or --epochs {1}",
         file.display(),
         training.epochs()
     );
@@ -54,6 +54,9 @@ fn train(training: &mut Training, images: &Images, epochs: usize, file: &Path) -
     let (before, start) = (training.epochs(), Instant::now());
     if before > 0 {
         eprintln!("{} has {before} of {epochs} epochs", file.display());
+    } else {
+        // What cannot be written is noticed before the work of an epoch.
+        training.save(file)?;
     }
     while training.epochs() < epochs {
         let number = training.epochs() + 1;
@@ -63,9 +66,14 @@ fn train(training: &mut Training, images: &Images, epochs: usize, file: &Path) -
             bar.set_position(done as u64);
         });
         bar.finish_and_clear();
+        let loss = training.history.losses[number - 1];
+        ensure!(
+            loss.is_finite(),
+            "the loss of epoch {number} must be a number, found: `{loss}`; {} is as it was before",
+            file.display()
+        );
         training.save(file)?;
         let pace = start.elapsed() / (number - before) as u32;
-        let loss = training.history.losses[number - 1];
         let left = pace * (epochs - number) as u32;
         eprintln!("epoch {number} of {epochs}: loss {loss:.4}, {:.1} s an epoch, {} left", pace.as_secs_f64(), people(left));
     }
@@ -93,4 +101,47 @@ fn write_npy(path: &Path, descr: &str, shape: &str, data: impl IntoIterator<Item
     let mut bytes = b"\x93NUMPY\x01\x00\x76\x00".to_vec();
     bytes.extend(format!("{text:<117}\n").bytes().chain(data));
     write_whole(path, &bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::images::{Dataset, tests::sample};
+    use burn::module::{Module, ModuleMapper, Param};
+    use burn::tensor::Tensor;
+
+    struct Spoiled;
+
+    impl ModuleMapper for Spoiled {
+        fn map_float<const D: usize>(&mut self, parameter: Param<Tensor<D>>) -> Param<Tensor<D>> {
+            parameter.map(|before| (before * f32::NAN).detach().require_grad())
+        }
+    }
+
+    #[test]
+    fn a_loss_that_is_no_number_leaves_the_file_alone() {
+        let (images, folder) =
+            (Dataset::FashionMnist.read(&sample(Dataset::FashionMnist)).unwrap().train, tempfile::tempdir().unwrap());
+        let file = folder.path().join("a.safetensors");
+        let mut training = Training::new(Dataset::FashionMnist, &images, 1);
+        train(&mut training, &images, 1, &file).unwrap();
+        let before = fs::read(&file).unwrap();
+        training.model = training.model.map(&mut Spoiled);
+        let error = train(&mut training, &images, 2, &file).unwrap_err().to_string();
+        assert!(error.contains("loss of epoch 2 must be a number, found: `NaN`"), "{error}");
+        assert_eq!(fs::read(&file).unwrap(), before);
+    }
+
+    #[test]
+    fn a_place_that_cannot_be_written_is_named_before_the_first_epoch_and_left_empty() {
+        let (images, folder) =
+            (Dataset::FashionMnist.read(&sample(Dataset::FashionMnist)).unwrap().train, tempfile::tempdir().unwrap());
+        let taken = folder.path().join("a.safetensors");
+        fs::create_dir_all(taken.join("full")).unwrap();
+        let mut training = Training::new(Dataset::FashionMnist, &images, 1);
+        let error = train(&mut training, &images, 1, &taken).unwrap_err().to_string();
+        assert!(error.contains("cannot write") && error.contains("a.safetensors"), "{error}");
+        assert_eq!(training.epochs(), 0);
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
 }
