@@ -65,6 +65,7 @@ test-torch: wheel $(VENV)-torch/ready
 lint:
 	cargo fmt --all --check
 	cargo clippy --release --workspace --all-targets --features vmfkit-nn/candle --locked -- -D warnings
+	cargo clippy --release -p vmfkit-nn --lib --no-default-features --features candle --locked -- -D warnings
 	RUSTDOCFLAGS="-D warnings" cargo doc --release --workspace --no-deps --features vmfkit-nn/candle --locked
 
 # With TORCH=1 also beside the paper's loops in PyTorch, which is installed for that.

@@ -1,9 +1,11 @@
 //! From what the last layer of a network says to the parameters of a density.
 
-use burn::tensor::Tensor;
+use burn::tensor::{DType, Tensor};
 
-/// The concentrations of [`concentration`] lie between e^-30 and e^30: numbers to f32, whatever a network says at its first step.
-const LN_CONCENTRATION_LIMIT: f64 = 30.0;
+/// The concentrations of [`concentration`] lie between e^-30 and e^30, or e^-10 and e^10: numbers to every type, whatever a network says at its first step.
+fn ln_concentration_limit(dtype: DType) -> f64 {
+    if dtype == DType::F16 { 10.0 } else { 30.0 }
+}
 
 /// Vectors of length 1 along the last axis, in the directions of those given.
 ///
@@ -30,7 +32,9 @@ pub fn unit<const D: usize>(x: Tensor<D>) -> Tensor<D> {
 /// Concentrations from any real numbers, as e^raw.
 ///
 /// The logarithm is what a network should say: the Fisher information of ln kappa is kappa^2 A', which is about (d - 1)/2 however large kappa is, so
-/// one learning rate serves for all kappa. That of a softplus vanishes as 1/kappa^2. `raw` counts as +-30 beyond that, where the gradient is 0.
+/// one learning rate serves for all kappa. That of a softplus vanishes as 1/kappa^2. `raw` counts as +-30 beyond that, in f16 as +-10, where the
+/// gradient is 0.
 pub fn concentration<const D: usize>(raw: Tensor<D>) -> Tensor<D> {
-    raw.clamp(-LN_CONCENTRATION_LIMIT, LN_CONCENTRATION_LIMIT).exp()
+    let limit = ln_concentration_limit(raw.dtype());
+    raw.clamp(-limit, limit).exp()
 }

@@ -6,7 +6,8 @@
 //! | [`unit()`], [`concentration`] | from the last layer's numbers to mu and kappa |
 //! | [`ln_normalizer`], [`ln_peak`], [`mean_length`] | ln C_d, kappa + ln C_d and A_d = -(ln C_d)', with exact gradients |
 //!
-//! They take tensors of any float type on any backend of burn, with or without autodiff; values and derivatives come from [`vmfkit::bessel`], in f64. For
+//! They take tensors of any float type and are made of burn's own operations, so that any backend of burn has them, with or without autodiff (tests run on
+//! flex); values and derivatives come from [`vmfkit::bessel`], in f64. For
 //! that the concentrations (and nothing else) are read to the host once in every call, which on a GPU means waiting for it. What is wrong with shapes
 //! or values panics, as in burn, and the message names place and value. burn differentiates once; for a second derivative of ln C_d take the gradient of
 //! [`mean_length`].
@@ -15,7 +16,8 @@
 //!
 //! A layer that says where a direction points and how sure it is of that:
 //!
-//! ```
+#![cfg_attr(feature = "burn", doc = "```")]
+#![cfg_attr(not(feature = "burn"), doc = "```ignore")]
 //! use burn::nn::{Linear, LinearConfig};
 //! use burn::optim::{AdamConfig, GradientsParams};
 //! use burn::tensor::{Device, Tensor};

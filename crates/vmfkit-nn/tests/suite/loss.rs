@@ -114,6 +114,48 @@ fn single_precision_serves_at_large_concentrations() {
     assert!(lost > 0.1);
 }
 
+/// The derivative in kappa is |x - mu|^2 / 2 - (1 - A): two small numbers of the same size.
+#[test]
+fn gradients_in_single_precision_serve_at_large_concentrations() {
+    for (dim, kappa) in [(3, 383.0), (3, 1e4), (3, 1e6), (100, 1e5), (768, 1e6)] {
+        let (x, mu, _) = near(dim, kappa);
+        let deviations = x.chunks_exact(dim).map(|row| row.iter().zip(&mu).map(|(x, m)| (x - m).powi(2)).sum::<f64>() / 2.0);
+        let complement = vmfkit::bessel::mean_length_complement(dim, kappa);
+        let (sum, size) = deviations.fold((0.0, 0.0), |(sum, size), x| (sum + x - complement, size + x + complement));
+        let single = |values: &[f64], shape| tensor::<2>(values, shape, DType::F32);
+        let leaf = single(&[kappa], [1, 1]).require_grad();
+        let of_one = vmf_nll(single(&x, [64, dim]), single(&mu, [1, dim]), leaf.clone());
+        let mu = single(&mu, [1, dim]).unsqueeze_dim(0);
+        let of_mixture = mixture_nll(single(&x, [64, dim]), single(&[0.0], [1, 1]), mu, leaf.clone());
+        for nll in [of_one, of_mixture] {
+            let found = numbers(leaf.grad(&nll.sum().backward()).unwrap())[0];
+            assert!((found - sum).abs() < 1e-5 * size, "d = {dim}, kappa = {kappa}: {found} {sum} of {size}");
+        }
+    }
+}
+
+/// As good as the type: numbers, and near those of f64.
+#[test]
+fn half_precision_gives_numbers() {
+    let (x, mu) = (directions(11, 4, 5), directions(12, 4, 5));
+    let raw = [-1e4, 0.5, 2.0, 1e4];
+    let nll = |dtype: DType| {
+        let [x, mu] = [&x, &mu].map(|values| unit(tensor::<2>(values, [4, 5], dtype)));
+        let raw = tensor::<2>(&raw, [4, 1], dtype).require_grad();
+        let nll = vmf_nll(x, mu, concentration(raw.clone()));
+        let slope = numbers(raw.grad(&nll.clone().sum().backward()).unwrap());
+        (numbers(nll), slope)
+    };
+    let (expected, _) = nll(DType::F64);
+    for dtype in [DType::BF16, DType::F16] {
+        let (found, slope) = nll(dtype);
+        assert!(found.iter().chain(&slope).all(|x| x.is_finite()), "{dtype:?}: {found:?} {slope:?}");
+        for row in 0..3 {
+            assert!((found[row] - expected[row]).abs() < 0.05 * expected[row].abs(), "{dtype:?}: {found:?} {expected:?}");
+        }
+    }
+}
+
 #[test]
 fn a_mixture_in_single_precision_serves_at_large_concentrations() {
     for (dim, kappa) in [(3, 384.0), (3, 385.0), (3, 1e6), (100, 1e5)] {
