@@ -21,8 +21,12 @@ $(VENV)/compare-ready: $(VENV)/ready compare/requirements.txt
 # Crates with neural networks, tested by themselves: what those bring along would have all others built a second time.
 NETWORKS := vmfkit-nn reproduce
 
+# What an object store brings along is large too: its tests are built without optimisation.
+OBJECT_STORE := vmfkit-data/object-store,vmfkit-cli/object-store
+
 test: $(VENV)/ready
 	cargo test --release --workspace $(NETWORKS:%=--exclude %) --locked
+	CARGO_PROFILE_DEV_DEBUG=0 cargo test -p vmfkit-data -p vmfkit-cli --features $(OBJECT_STORE) --locked object_store
 	cargo test --release $(NETWORKS:%=-p %) --features vmfkit-nn/candle --locked
 	$(PYTHON) testdata/bessel_series.py --check
 	$(PYTHON) testdata/normal_layers.py --check
@@ -64,7 +68,7 @@ test-torch: wheel $(VENV)-torch/ready
 
 lint:
 	cargo fmt --all --check
-	cargo clippy --release --workspace --all-targets --features vmfkit-nn/candle --locked -- -D warnings
+	cargo clippy --release --workspace --all-targets --features vmfkit-nn/candle,$(OBJECT_STORE) --locked -- -D warnings
 	cargo clippy --release -p vmfkit-nn --lib --no-default-features --features candle --locked -- -D warnings
 	RUSTDOCFLAGS="-D warnings" cargo doc --release --workspace --no-deps --features vmfkit-nn/candle --locked
 

@@ -10,6 +10,7 @@ import argparse
 import json
 import os
 import subprocess
+import sys
 import tempfile
 import time
 from pathlib import Path
@@ -72,7 +73,9 @@ def our_epoch(program, data, folder):
     """The report of a first epoch and of the fits of its latent space."""
     command = [program, "table2", "--data", data, "--epochs", "1", "--folder", folder, "--json"]
     # Its verdicts are about a network that has learnt; one epoch says nothing on them.
-    done = subprocess.run(command, env={**os.environ, "RAYON_NUM_THREADS": "1"}, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    done = subprocess.run(command, env={**os.environ, "RAYON_NUM_THREADS": "1"}, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    if done.returncode not in (0, 1):
+        sys.exit(done.stderr)
     return json.loads(done.stdout)
 
 
@@ -119,7 +122,7 @@ def main():
         ["an epoch of 50,000 images, processor seconds", f"{min(ours):.0f} s", f"PyTorch: {min(theirs):.0f} s", f"{ratio:.2f} of PyTorch's", "at most 2", verdict(ratio, 2)],
         ["loss of the first epoch, from other random weights", f"{losses[-1][0]:.1f}", f"PyTorch: {losses[-1][1]:.1f}", "", "-", "-"],
         [
-            "EM in the latent space, 50,000 x 100, K = 10, to 1e-5, processor seconds",
+            "EM in the latent space after one epoch, 50,000 x 100, K = 10, to 1e-5, processor seconds",
             f"{mine:.2f} s, {em['passes']['mean']:.0f} passes (mean of 10 starts)",
             f"the paper's loop, PyTorch and mpmath: {torch_seconds:.1f} s, {torch_passes} passes",
             f"{torch_seconds / torch_passes / (mine / em['passes']['mean']):.0f} times a pass",

@@ -64,7 +64,7 @@ pub struct Select {
     /// Passes of a fit at most [default: 100]
     #[arg(long, value_name = "N")]
     max_passes: Option<usize>,
-    /// A fit stops when a pass changes the mean objective of the rows by at most this share of it, as in the paper [default: 1e-5]
+    /// A fit stops when a pass changes the mean objective of the rows by at most this share of what it is above that of the uniform density [default: 1e-5]
     #[arg(long, value_name = "SHARE", allow_hyphen_values = true)]
     tolerance: Option<f64>,
     /// What is held out and where fits begin depends on it

@@ -10,6 +10,8 @@ mod demo;
 mod directional;
 mod inspect;
 mod mixture;
+#[cfg(feature = "object-store")]
+mod object_store;
 mod options;
 mod overwriting;
 mod plumbing;

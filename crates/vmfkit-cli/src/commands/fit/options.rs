@@ -43,7 +43,7 @@ pub struct Steps {
     /// Passes over the rows at most [default: 100, of online EM 20]
     #[arg(long, visible_alias = "epochs", value_name = "N")]
     pub max_passes: Option<usize>,
-    /// Stop when a pass changes the mean objective of the rows by at most this share of it, as in the paper [default: 1e-5; gradient steps make all passes]
+    /// Stop when a pass changes the mean objective of the rows by at most this share of what it is above that of the uniform density [default: 1e-5; gradient steps make all passes]
     #[arg(long, value_name = "SHARE", allow_hyphen_values = true)]
     pub tolerance: Option<f64>,
     /// Rows a step of sgd and online [default: of sgd 64, for one density 128; of online 16 a component, at least 512]
