@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import html
-import os
 import warnings
+from numbers import Real
 from typing import Any
 
 import numpy as np
 from sklearn.base import DensityMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import ClassifierTags
+from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted, check_random_state
 
-from .. import _vmfkit, special
+from .. import _vmfkit
 from .._rows import as_weights
-from ._estimator import SphericalEstimator, start_of
+from ._estimator import AT_LEAST_ONE, SphericalEstimator, start_of
 
 # Methods that stop by themselves when they have converged.
 _CONVERGING = ("em", "hard", "stochastic", "online", "kmeans")
@@ -80,6 +81,19 @@ class VonMisesFisherMixture(DensityMixin, SphericalEstimator):
         The model itself.
     """
 
+    _parameter_constraints: dict[str, Any] = {
+        **SphericalEstimator._parameter_constraints,
+        "n_components": [AT_LEAST_ONE],
+        "method": [str],
+        "policy": [str],
+        "concentration": [str],
+        "warm_start": ["boolean"],
+        "background": [Real, None],
+        "batch_size": [AT_LEAST_ONE, None],
+        "learning_rate": [Interval(Real, 0, None, closed="neither"), None],
+        "decay": [Interval(Real, 0, None, closed="neither"), None],
+    }
+
     def __init__(
         self,
         n_components: int = 1,
@@ -126,6 +140,12 @@ class VonMisesFisherMixture(DensityMixin, SphericalEstimator):
         # scikit-learn's checks of sparse rows ask every estimator with predict_proba for the number of its classes.
         tags.classifier_tags = ClassifierTags(multi_class=True)
         return tags
+
+    def _take(self, mixture: _vmfkit.Mixture) -> None:
+        super()._take(mixture)
+        # They are of one fit, and partial_fit has none.
+        for name in ("lower_bound_", "lower_bounds_"):
+            self.__dict__.pop(name, None)
 
     def _start(self) -> Any:
         if self.warm_start and hasattr(self, "mixture_"):
@@ -241,28 +261,11 @@ class VonMisesFisherMixture(DensityMixin, SphericalEstimator):
             raise AttributeError(f"this {type(self).__name__} is not fitted yet")
         return self.mixture_
 
-    @classmethod
-    def from_mixture(cls, mixture: _vmfkit.Mixture, **parameters: Any) -> VonMisesFisherMixture:
-        """A fitted estimator of a mixture made elsewhere."""
-        self = cls(mixture.components - mixture.has_background, **parameters)
-        self._take(mixture)
-        self.converged_, self.n_iter_, self.notes_ = mixture.description["status"] == "converged", 0, []
-        return self
-
-    @classmethod
-    def load(cls, path: str | os.PathLike[str], **parameters: Any) -> VonMisesFisherMixture:
-        """A fitted estimator of a model file, as `save` and the command `vmf` write it."""
-        with open(path, "rb") as file:
-            return cls.from_mixture(_vmfkit.Mixture.from_bytes(file.read()), **parameters)
-
     # -------------------------------------------------------------- interface
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """The probability of each component, given each row; that of a background is in the last column."""
-        found, zeros = self._ask("responsibilities", X)
-        if zeros is not None:
-            found[zeros] = self.mixture_.weights
-        return found
+        return self._directions(X).responsibilities(self.mixture_, threads=self.n_threads)
 
     def transform(self, X: Any) -> np.ndarray:
         """The same as `predict_proba`, for pipelines."""
@@ -270,28 +273,26 @@ class VonMisesFisherMixture(DensityMixin, SphericalEstimator):
 
     def score_samples(self, X: Any) -> np.ndarray:
         """ln p of each row; that of a row of zeros is what the uniform density has."""
-        found, zeros = self._ask("ln_densities", X)
-        if zeros is not None:
-            found[zeros] = special.log_normalizer(self.mixture_.dim, 0.0)
-        return found
+        return self._directions(X).ln_densities(self.mixture_, threads=self.n_threads)
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
         """The mean ln p of the rows."""
-        return float(np.average(self.score_samples(X), weights=as_weights(sample_weight, None)))
+        found = self.score_samples(X)
+        return float(np.average(found, weights=as_weights(sample_weight, len(found))))
 
     def p_values(self, X: Any) -> np.ndarray:
         """How strange each row is: the probability that a row drawn from the mixture is at least as far from its components.
 
         Of rows drawn from the mixture itself a share of `level` has a value below `level`.
         """
-        found, zeros = self._ask("p_values", X)
-        if zeros is not None:
-            found[zeros] = 1.0
+        directions = self._directions(X)
+        found = directions.ask(self.mixture_.p_values, threads=self.n_threads)
+        if directions.zeros is not None:
+            found[directions.zeros] = 1.0
         return found
 
     def _evaluate(self, X: Any) -> dict[str, float]:
-        check_is_fitted(self)
-        return self._validated(X, reset=False).ask(self.mixture_.evaluate, threads=self.n_threads)
+        return self._directions(X).evaluate(self.mixture_, threads=self.n_threads)
 
     def aic(self, X: Any) -> float:
         """Akaike's criterion, the lower the better."""
