@@ -161,16 +161,24 @@ def as_weights(weights: Any, length: int | None) -> np.ndarray | None:
     return weights
 
 
+def as_generator(seed: Any) -> Any:
+    """What draws for a seed as numpy's users pass it; None is numpy's global generator."""
+    if seed is None:
+        return np.random.mtrand._rand
+    if isinstance(seed, (int, np.integer)):
+        return np.random.RandomState(seed)
+    if isinstance(seed, (np.random.Generator, np.random.RandomState)):
+        return seed
+    raise ValueError(f"{seed!r} cannot be used to seed a numpy.random.RandomState instance")
+
+
 def as_seed(random_state: Any) -> int:
     """A seed of what numpy's users pass: None, a number, a RandomState or a Generator."""
-    if random_state is None:
-        return int(np.random.randint(2**31))
     if isinstance(random_state, (int, np.integer)):
-        if random_state < 0:
-            raise ValueError(f"a seed must be at least 0, found: `{random_state}`")
+        if not 0 <= random_state < 2**64:
+            raise ValueError(f"a seed must be between 0 and 2**64 - 1, found: `{random_state}`")
         return int(random_state)
-    if isinstance(random_state, np.random.Generator):
-        return int(random_state.integers(2**63))
-    if hasattr(random_state, "randint"):
-        return int(random_state.randint(2**31))
-    raise ValueError(f"{random_state!r} cannot be used to seed draws")
+    generator = as_generator(random_state)
+    if isinstance(generator, np.random.Generator):
+        return int(generator.integers(2**63))
+    return int(generator.randint(2**63, dtype=np.int64))
