@@ -333,6 +333,56 @@ def test_draws_in_single_precision_have_gradients():
         assert not vt.VonMisesFisher(mu, kappa).rsample().requires_grad
 
 
+def test_draws_have_the_same_derivatives_in_every_mode():
+    mu, to = direction(5), direction(5)
+    kappa = torch.tensor([0.5, 2.0, 40.0], dtype=DOUBLE)
+
+    def value(k):
+        torch.manual_seed(3)
+        return (vt.VonMisesFisher(mu, k).rsample((4,)) @ to) ** 2
+
+    expected = torch.autograd.functional.jacobian(lambda k: value(k).sum(0), kappa).diagonal()
+    torch.testing.assert_close(torch.func.grad(lambda k: value(k).sum())(kappa), expected)
+    found, tangent = torch.func.jvp(value, (kappa,), (torch.ones_like(kappa),))
+    torch.testing.assert_close(tangent.sum(0), expected)
+    torch.testing.assert_close(found, value(kappa))
+    with torch.autograd.forward_ad.dual_level():
+        dual = torch.autograd.forward_ad.make_dual(kappa, torch.ones_like(kappa))
+        torch.testing.assert_close(torch.autograd.forward_ad.unpack_dual(value(dual)).tangent.sum(0), expected)
+    # In the mean direction too.
+    shifted = lambda m: (vt.VonMisesFisher(normalize(m, dim=-1), kappa).rsample() @ to).sum()
+    torch.manual_seed(3)
+    assert bool(torch.isfinite(torch.func.grad(shifted)(mu)).all())
+
+
+def test_a_second_derivative_of_draws_is_refused():
+    kappa = torch.tensor(2.0, dtype=DOUBLE, requires_grad=True)
+    value = lambda k: (vt.VonMisesFisher(direction(4), k).rsample((3,)) ** 3).sum()
+    (slope,) = torch.autograd.grad(value(kappa), kappa, create_graph=True)
+    with pytest.raises(NotImplementedError, match="differentiated once"):
+        slope.backward()
+    for twice in (torch.func.grad(torch.func.grad(value)), lambda k: torch.func.jvp(torch.func.grad(value), (k,), (torch.ones_like(k),))):
+        with pytest.raises(NotImplementedError, match="differentiated once"):
+            twice(kappa.detach())
+
+
+def test_divergences_have_derivatives_in_forward_mode():
+    p, q = direction(6), direction(6)
+    value = lambda k, m: kl_divergence(vt.VonMisesFisher(p, k), vt.VonMisesFisher(q, m))
+    point = tuple(torch.tensor(number, dtype=DOUBLE) for number in (3.0, 8.0))
+    slopes = torch.func.grad(value, (0, 1))(*point)
+    for i, tangents in enumerate(torch.eye(2, dtype=DOUBLE)):
+        torch.testing.assert_close(torch.func.jvp(value, point, tuple(tangents))[1], slopes[i])
+    # Of one alone.
+    torch.testing.assert_close(torch.func.jvp(lambda k: value(k, point[1]), point[:1], (torch.ones((), dtype=DOUBLE),))[1], slopes[0])
+
+
+def test_divergences_from_a_batch_of_uniform_ones_have_its_shape():
+    one, several = vt.VonMisesFisher(direction(3), 2.0), vt.UniformSphere(3, (4,), dtype=DOUBLE)
+    assert kl_divergence(one, several).shape == kl_divergence(several, one).shape == (4,)
+    assert kl_divergence(one.expand((5, 1)), several).shape == (5, 4)
+
+
 def test_parameters_that_are_not_tensors_keep_their_digits():
     assert float(vt.VonMisesFisher(direction(3), 0.1).concentration) == 0.1
 

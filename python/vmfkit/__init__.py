@@ -9,18 +9,23 @@
 
 from __future__ import annotations
 
-from typing import Any
+import importlib
+from typing import TYPE_CHECKING, Any
 
 from . import special
 from ._density import vonmises_fisher
 from ._rows import Files
-from ._vmfkit import Mixture, __version__, set_threads, threads
+from ._vmfkit import Mixture, ZeroRowError, __version__, set_threads, threads
+
+if TYPE_CHECKING:
+    from .sklearn import SphericalKMeans, VonMisesFisherMixture
 
 __all__ = [
     "Files",
     "Mixture",
     "SphericalKMeans",
     "VonMisesFisherMixture",
+    "ZeroRowError",
     "__version__",
     "set_threads",
     "special",
@@ -28,11 +33,18 @@ __all__ = [
     "vonmises_fisher",
 ]
 
+# What they need is imported only by those who use them.
+_MODULES = ("jax", "plot", "sklearn", "torch")
 
-def __getattr__(name: str) -> Any:
-    # scikit-learn is imported only by those who use it.
-    if name in ("SphericalKMeans", "VonMisesFisherMixture"):
-        from . import sklearn
+if not TYPE_CHECKING:
 
-        return getattr(sklearn, name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    def __getattr__(name: str) -> Any:
+        if name in _MODULES:
+            return importlib.import_module(f".{name}", __name__)
+        if name in ("SphericalKMeans", "VonMisesFisherMixture"):
+            return getattr(importlib.import_module(".sklearn", __name__), name)
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__, *_MODULES})

@@ -58,6 +58,8 @@ def _of(name: str, dim: Any, kappa: Any) -> jax.Array:
     if int(dim) != dim or dim < 2:
         raise ValueError(f"the dimension must be a whole number of at least 2, found: `{dim}`")
     kappa = jnp.asarray(kappa)
+    if jnp.issubdtype(kappa.dtype, jnp.complexfloating):
+        raise TypeError(f"kappa must be real numbers, found: `{kappa.dtype}`")
     if not jnp.issubdtype(kappa.dtype, jnp.floating):
         kappa = kappa.astype(jnp.result_type(float))
     return _special(name, int(dim), kappa)
