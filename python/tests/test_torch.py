@@ -474,6 +474,46 @@ def test_mixture_of_an_estimator_and_with_a_background():
     assert float(module.concentrations[3].detach()) == 0 and bool(torch.isfinite(module.unnormalized).all())
 
 
+def test_a_background_comes_back_from_the_module():
+    rows, truth = three_clusters()
+    noisy = vmfkit.Mixture(truth.weights, truth.directions, truth.concentrations, background=0.1)
+    again = vt.MixtureVonMisesFisher.from_mixture(noisy, dtype=DOUBLE).to_mixture()
+    assert again.has_background and again.components == 4
+    np.testing.assert_allclose(again.weights, noisy.weights, rtol=1e-14)
+    np.testing.assert_allclose(again.ln_densities(rows), noisy.ln_densities(rows), rtol=1e-11, atol=1e-11)
+    assert not vt.MixtureVonMisesFisher.from_mixture(truth).to_mixture().has_background
+    assert not vt.MixtureVonMisesFisher(4, 1, concentration=0).to_mixture().has_background
+
+
+def test_rows_and_module_may_differ_in_precision():
+    rows, truth = three_clusters()
+    x, expected = torch.from_numpy(rows), torch.from_numpy(truth.ln_densities(rows))
+    single, double = (vt.MixtureVonMisesFisher.from_mixture(truth, dtype=dtype) for dtype in (torch.float32, DOUBLE))
+    for module, values, tolerance in [
+        (single, x, 1e-5),
+        (double, x.float(), 1e-5),
+        (single, x.half(), 0.1),
+        (single, x.bfloat16(), 1.0),
+        (vt.MixtureVonMisesFisher.from_mixture(truth, dtype=torch.bfloat16), x, 2.0),
+    ]:
+        found = module(values)
+        assert found.dtype == module.logits.dtype
+        torch.testing.assert_close(found.double(), expected, atol=tolerance, rtol=0.02 if module.logits.dtype == torch.bfloat16 else tolerance)
+    torch.manual_seed(0)
+    for dtype in (torch.half, torch.bfloat16):
+        assert vt.MixtureVonMisesFisher.from_rows(x.to(dtype), 3, normalize=True).logits.dtype == torch.float32
+    with pytest.raises(ValueError, match="row 0 must have length 1"):
+        vt.MixtureVonMisesFisher.from_rows(2 * x, 3)
+    torch.manual_seed(0)
+    first = vt.MixtureVonMisesFisher.from_rows(x, 3)
+    torch.manual_seed(0)
+    torch.testing.assert_close(vt.MixtureVonMisesFisher.from_rows(2 * x, 3, normalize=True).concentrations, first.concentrations)
+
+
+def test_the_module_shows_its_components():
+    assert "<table>" in vt.MixtureVonMisesFisher(4, 2)._repr_html_()
+
+
 def test_gradients_of_the_mixture():
     rows, truth = three_clusters(20)
     module = vt.MixtureVonMisesFisher.from_mixture(truth, dtype=DOUBLE)
