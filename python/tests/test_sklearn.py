@@ -352,6 +352,24 @@ def test_spherical_k_means_is_nearest_direction(drawn):
     assert adjusted_rand_score(labels, model.labels_) > 0.98
 
 
+def test_a_notebook_shows_what_was_found(drawn):
+    for kind in (VonMisesFisherMixture, SphericalKMeans):
+        model = kind(3, random_state=0)
+        assert "half its mass within" not in model._repr_html_()
+        model.fit(drawn[0])
+        for shown in (model._repr_html_(), model._repr_mimebundle_()["text/html"]):
+            assert "half its mass within" in shown and "sk-container" in shown
+
+
+def test_a_summary_is_text_and_html(drawn):
+    summary = VonMisesFisherMixture(3, background=0.1, random_state=0).fit(drawn[0]).summary()
+    assert isinstance(summary, str) and summary.splitlines()[0] == repr(summary).splitlines()[0]
+    assert summary.splitlines()[1].split()[:3] == ["component", "weight", "concentration"] and len(summary.splitlines()) == 6
+    weights = [float(line.split()[1]) for line in summary.splitlines()[2:5]]
+    assert weights == sorted(weights, reverse=True) and summary.splitlines()[-1].split()[0] == "background"
+    assert summary._repr_html_().startswith("<table>") and summary._repr_html_().count("<tr>") == 5
+
+
 def test_rows_that_point_nowhere_together_have_distances():
     """The concentration of such rows is 0, which nothing can be divided by."""
     cross = np.array([[1, 0], [-1, 0], [0, 1], [0, -1.0]])

@@ -63,6 +63,20 @@ class SphericalEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         tags.transformer_tags.preserves_dtype = []
         return tags
 
+    # Below the box that scikit-learn draws, a notebook shows what was found.
+
+    def _repr_html_inner(self) -> str:
+        return super()._repr_html_inner() + self._found_html()
+
+    def _repr_mimebundle_(self, **options: Any) -> dict[str, str]:
+        bundle = super()._repr_mimebundle_(**options)
+        if "text/html" in bundle:
+            bundle["text/html"] += self._found_html()
+        return bundle
+
+    def _found_html(self) -> str:
+        return self.mixture_._repr_html_() if hasattr(self, "mixture_") else ""
+
     # ------------------------------------------------------------------ rows
 
     def _validated(self, X: Any, reset: bool) -> Directions:

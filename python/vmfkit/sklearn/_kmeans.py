@@ -18,6 +18,8 @@ from ._estimator import AT_LEAST_ONE, SphericalEstimator, start_of
 
 # As the extension module has it.
 _LARGEST_CONCENTRATION = 1e10
+_UNKNOWN_ROWS = 8192
+_UNKNOWN_ROWS_OF_CLUSTER = 64
 
 
 class SphericalKMeans(ClusterMixin, SphericalEstimator):
@@ -91,8 +93,8 @@ class SphericalKMeans(ClusterMixin, SphericalEstimator):
         """Goes on with rows in memory that were not there before; the first call also makes the start.
 
         Every row is added to the resultant of the direction nearest to it, as in scikit-learn's MiniBatchKMeans: the more rows a
-        direction has, the less a new one turns it. After a fit the resultants are those of its rows. `labels_` and `inertia_` are of the
-        last rows.
+        direction has, the less a new one turns it. After a fit the resultants are those of its rows; directions of a file that does not know
+        its rows count as 8192 of them, or 64 a cluster if that is more. `labels_` and `inertia_` are of the last rows.
         """
         if is_path(X):
             raise TypeError(f"partial_fit takes rows in memory, found: `{X!r}`\nhint: fit reads files of any size")
@@ -136,7 +138,7 @@ class SphericalKMeans(ClusterMixin, SphericalEstimator):
         if "_lengths" not in self.__dict__:
             # The shared concentration tells their mean length, and the clusters are taken for equally large.
             mixture = self.mixture_
-            weight = float(mixture.description["weight"])
+            weight = float(mixture.description["weight"]) or max(_UNKNOWN_ROWS, _UNKNOWN_ROWS_OF_CLUSTER * mixture.components)
             self._lengths = weight * mixture.weights * special.iv_ratio(mixture.dim, mixture.concentrations)
             self._weight = weight
         return self._lengths[:, np.newaxis] * self.mixture_.directions, self._weight

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import warnings
 from numbers import Real
 from typing import Any
@@ -17,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted, check_random_state
 from .. import _vmfkit
 from .._rows import as_weights
 from ._estimator import AT_LEAST_ONE, SphericalEstimator, start_of
+from ._summary import Summary
 
 # Methods that stop by themselves when they have converged.
 _CONVERGING = ("em", "hard", "stochastic", "online", "kmeans")
@@ -315,18 +315,18 @@ class VonMisesFisherMixture(DensityMixin, SphericalEstimator):
         rows, labels = self.mixture_.sample(n_samples, seed, threads=self.n_threads)
         return rows, self._labels_of(labels, None)
 
-    def summary(self) -> str:
-        """The components as a table of HTML, heaviest first."""
+    def summary(self) -> Summary:
+        """The components as a table, heaviest first: text where it is printed, HTML in a notebook."""
         check_is_fitted(self)
-        order = np.argsort(-self.weights_)
-        angles = [np.degrees(np.arccos(np.clip(_median_cosine(self.mixture_.dim, k), -1, 1))) for k in self.concentrations_[order]]
-        cells = "".join(
-            f"<tr><td>{component}</td><td>{self.weights_[component]:.4f}</td>"
-            f"<td>{self.concentrations_[component]:.4g}</td><td>{angle:.2f}</td></tr>"
-            for component, angle in zip(order, angles)
-        )
-        head = "<tr><th>component</th><th>weight</th><th>concentration</th><th>half its mass within, degrees</th></tr>"
-        return f"<table><caption>{html.escape(repr(self))}</caption>{head}{cells}</table>"
+        head = ("component", "weight", "concentration", "half its mass within, degrees")
+        lines = []
+        for component in np.argsort(-self.weights_, kind="stable"):
+            weight, concentration = self.weights_[component], self.concentrations_[component]
+            angle = np.degrees(np.arccos(np.clip(_median_cosine(self.mixture_.dim, concentration), -1, 1)))
+            lines.append((str(component), f"{weight:.4f}", f"{concentration:.4g}", f"{angle:.2f}"))
+        if self.mixture_.has_background:
+            lines.append(("background", f"{self.background_weight_:.4f}", "0", "90.00"))
+        return Summary(repr(self), head, lines)
 
 
 def _median_cosine(dim: int, concentration: float) -> float:
