@@ -18,6 +18,7 @@ from ._rows import Files
 from ._vmfkit import Mixture, ZeroRowError, __version__, set_threads, threads
 
 if TYPE_CHECKING:
+    from . import jax, plot, sklearn, torch  # noqa: F401
     from .sklearn import SphericalKMeans, VonMisesFisherMixture
 
 __all__ = [

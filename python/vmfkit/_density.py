@@ -244,8 +244,8 @@ class VonMisesFisherGenerator(_Seeded):
         if isinstance(rows.argument, np.ndarray):
             _check_lengths(np.sqrt(np.einsum("ij,ij->i", rows.argument, rows.argument, dtype=np.float64)))
         # Rows are read where they are; lengths that the extension module would not take for 1 are made so.
-        options = {"estimator": estimator, "level": level, "normalize": isinstance(rows.argument, np.ndarray)}
-        found = _vmfkit.fit_density(rows.argument, as_weights(weights, rows.length), **options)
+        normalize = isinstance(rows.argument, np.ndarray)
+        found = _vmfkit.fit_density(rows.argument, as_weights(weights, rows.length), normalize, estimator, level)
         return FitResult(
             found["mean_direction"],
             found["concentration"],

@@ -70,7 +70,7 @@ def _column_of(rows: Any) -> Any:
         return rows
     # A table of numbers converts by itself.
     column = rows[names[0]] if len(names) == 1 else ()
-    first = next(iter(column), None)
+    first: Any = next(iter(column), None)
     first = first.as_py() if hasattr(first, "as_py") else first
     return column if np.ndim(first) == 1 else None
 

@@ -197,9 +197,10 @@ class _Divergence(torch.autograd.Function):
 
     @staticmethod
     def vmap(info: Any, in_dims: tuple[Any, ...], kappa: Tensor, other: Tensor, dim: int) -> tuple[Tensor, int]:
-        pair = ((k, at) for k, at in ((kappa, in_dims[0]), (other, in_dims[1])))
-        pair = [k.expand(info.batch_size, *k.shape) if at is None else k.movedim(at, 0) for k, at in pair]
-        return _apply_divergence(*pair, dim), 0
+        kappa, other = (
+            k.expand(info.batch_size, *k.shape) if at is None else k.movedim(at, 0) for k, at in zip((kappa, other), in_dims)
+        )
+        return _apply_divergence(kappa, other, dim), 0
 
 
 class _DivergenceForward(_Divergence):
