@@ -1,6 +1,6 @@
 """The log-normaliser in JAX, with derivatives of its own under `jit`, `vmap` and `grad`.
 
-    pip install 'vmfkit[jax]'
+    pip install './python[jax]'    # in a copy of the repository
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ try:
     import jax
     import jax.numpy as jnp
 except ImportError as error:
-    raise ImportError("vmfkit.jax needs JAX\nhint: pip install 'vmfkit[jax]'") from error
+    raise ImportError("vmfkit.jax needs JAX\nhint: pip install './python[jax]' in a copy of the repository") from error
 
 from . import _series
 

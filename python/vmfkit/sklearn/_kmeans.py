@@ -34,7 +34,8 @@ class SphericalKMeans(ClusterMixin, SphericalEstimator):
         Fits that differ in their start, of which the best is kept.
     max_iter : int, default=300
     tol : float, default=1e-5
-        Stop when a pass changes the mean objective by at most this share of it.
+        Stop when a pass changes the mean cosine by at most this share of it. With 0 all passes are made, and that they end is no
+        ConvergenceWarning.
     random_state : int, RandomState or None, default=None
     normalize : bool, default=True
         Divide rows by their length where that is not 1. If False, such rows are an error.

@@ -29,8 +29,8 @@ class VonMisesFisherMixture(DensityMixin, SphericalEstimator):
     ----------
     n_components : int, default=1
         The number of components, a background not counted.
-    method : {"em", "hard", "stochastic", "online", "sgd"}, default="em"
-        The way of fitting.
+    method : {"em", "hard", "stochastic", "online", "sgd", "kmeans"}, default="em"
+        The way of fitting. "kmeans" is spherical k-means: equal weights and one concentration for all.
     policy : str, default="shrunk"
         How the concentrations hang together: "free", "shared", "fixed:KAPPA", "shrunk" or "shrunk:STRENGTH".
     concentration : {"exact", "banerjee", "tanabe", "sra", "song"}, default="exact"
@@ -42,7 +42,8 @@ class VonMisesFisherMixture(DensityMixin, SphericalEstimator):
     warm_start : bool, default=False
         Begin with what the last fit found.
     tol : float or None, default=None
-        Stop when a pass changes the mean ln p by at most this share of it; None is that of the method, 1e-5.
+        Stop when a pass changes the mean ln p by at most this share of what it has over the uniform density's; None is that of the method,
+        1e-5. With 0 all passes are made, and that they end is no ConvergenceWarning.
     max_iter : int or None, default=None
         Passes over the rows at most; None is that of the method.
     random_state : int, RandomState or None, default=None
