@@ -129,6 +129,15 @@ def test_a_parameter_out_of_range_is_named(drawn, parameters):
 def test_not_converging_is_a_warning(drawn):
     with pytest.warns(ConvergenceWarning, match="stopped after 1 passes"):
         VonMisesFisherMixture(3, max_iter=1, init="random", random_state=0).fit(drawn[0])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", ConvergenceWarning)
+        VonMisesFisherMixture(3, max_iter=1, init="random", random_state=0, tol=0).fit(drawn[0])
+
+
+def test_k_means_is_a_method_of_the_mixture_too(drawn):
+    model = VonMisesFisherMixture(3, method="kmeans", random_state=0).fit(drawn[0])
+    np.testing.assert_array_equal(model.labels_, SphericalKMeans(3, random_state=0).fit(drawn[0]).labels_)
+    assert np.ptp(model.weights_) == 0 and np.ptp(model.concentrations_) == 0
 
 
 def test_single_and_sparse_rows_give_the_same(drawn):
