@@ -350,17 +350,6 @@ def test_one_weight_is_of_all_rows(drawn):
         assert model.score(drawn[0], sample_weight=2.0) == pytest.approx(expected)
 
 
-def test_spherical_k_means_is_nearest_direction(drawn):
-    rows, labels = drawn
-    model = SphericalKMeans(3, random_state=0).fit(rows)
-    cosines = rows @ model.cluster_centers_.T
-    np.testing.assert_array_equal(model.labels_, cosines.argmax(1))
-    np.testing.assert_allclose(model.transform(rows), 1 - cosines, atol=1e-12)
-    assert model.inertia_ == pytest.approx((1 - cosines.max(1)).sum())
-    assert model.score(rows) == pytest.approx(-model.inertia_)
-    assert adjusted_rand_score(labels, model.labels_) > 0.98
-
-
 def test_a_notebook_shows_what_was_found(drawn):
     for kind in (VonMisesFisherMixture, SphericalKMeans):
         model = kind(3, random_state=0)
@@ -441,6 +430,17 @@ def test_k_means_is_loaded_as_it_was_saved(drawn, tmp_path):
     np.testing.assert_array_equal(again.predict(drawn[0]), model.labels_)
     assert again.score(drawn[0]) == model.score(drawn[0])
     assert again.partial_fit(drawn[0][:100]).n_iter_ == 1
+
+
+def test_spherical_k_means_is_nearest_direction(drawn):
+    rows, labels = drawn
+    model = SphericalKMeans(3, random_state=0).fit(rows)
+    cosines = rows @ model.cluster_centers_.T
+    np.testing.assert_array_equal(model.labels_, cosines.argmax(1))
+    np.testing.assert_allclose(model.transform(rows), 1 - cosines, atol=1e-12)
+    assert model.inertia_ == pytest.approx((1 - cosines.max(1)).sum())
+    assert model.score(rows) == pytest.approx(-model.inertia_)
+    assert adjusted_rand_score(labels, model.labels_) > 0.98
 
 
 def test_ctrl_c_ends_a_fit_within_a_second():
