@@ -38,6 +38,12 @@ assert {"VonMisesFisherMixture", "SphericalKMeans", "plot", "sklearn", "torch", 
 assert "sklearn" not in sys.modules and "vmfkit.sklearn" not in sys.modules
 assert vmfkit.sklearn.SphericalKMeans is vmfkit.SphericalKMeans
 assert issubclass(vmfkit.ZeroRowError, ValueError)
+sys.modules["torch"] = None  # as where it is not installed
+assert not hasattr(vmfkit, "torch")
+try:
+    from vmfkit import torch
+except ImportError as error:
+    assert "vmfkit.torch needs PyTorch" in str(error)
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr

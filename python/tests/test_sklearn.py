@@ -236,6 +236,8 @@ def test_a_copy_does_not_read_the_files_of_the_fit(drawn, kind, tmp_path):
     assert not hasattr(model, "labels_")
     with pytest.raises(AttributeError, match=r"a\.npy"):
         model.labels_
+    np.save(tmp_path / "a.npy", drawn[0][:, :3])
+    assert not hasattr(model, "labels_")
     (tmp_path / "b.npy").rename(tmp_path / "a.npy")
     np.testing.assert_array_equal(model.labels_, model.predict(drawn[0]))
     np.testing.assert_array_equal(pickle.loads(pickle.dumps(model)).labels_, model.labels_)

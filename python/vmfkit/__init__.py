@@ -41,7 +41,11 @@ if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> Any:
         if name in _MODULES:
-            return importlib.import_module(f".{name}", __name__)
+            try:
+                return importlib.import_module(f".{name}", __name__)
+            except ImportError as error:
+                # hasattr must be able to ask.
+                raise AttributeError(str(error)) from error
         if name in ("SphericalKMeans", "VonMisesFisherMixture"):
             return getattr(importlib.import_module(".sklearn", __name__), name)
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

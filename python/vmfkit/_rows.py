@@ -125,14 +125,13 @@ def _of_column(column: Any) -> np.ndarray:
 def _of_list_array(pa: Any, chunk: Any) -> np.ndarray:
     if chunk.null_count:
         raise ValueError(f"every row must be there, rows that are null: `{chunk.null_count}`")
-    lengths = chunk.value_lengths().unique()
+    lengths = [chunk.type.list_size] if pa.types.is_fixed_size_list(chunk.type) else chunk.value_lengths().unique().to_pylist()
     if len(lengths) != 1:
-        raise ValueError(f"rows must be lists of one length, found: `{lengths.to_pylist()}`")
-    dim = lengths[0].as_py()
+        raise ValueError(f"rows must be lists of one length, found: `{lengths}`")
     values = chunk.flatten()
     if values.null_count:
         raise ValueError(f"every coordinate must be there, coordinates that are null: `{values.null_count}`")
-    return values.to_numpy(zero_copy_only=False).reshape(-1, dim)
+    return values.to_numpy(zero_copy_only=False).reshape(-1, lengths[0])
 
 
 def _of_sparse(rows: Any) -> Rows:

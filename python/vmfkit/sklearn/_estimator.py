@@ -182,7 +182,7 @@ class SphericalEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
                 )
             try:
                 self._look()
-            except OSError as error:
+            except (OSError, ValueError) as error:
                 # hasattr must be able to ask.
                 raise AttributeError(f"{attribute} cannot be found, for the files of the fit cannot be read: {error}") from error
         return self.__dict__[name]
