@@ -5,7 +5,7 @@ Read it from top to bottom, or run its cells (`# %%`) one by one in an editor:
     python topics.py --pictures pictures                      # the newsgroups in the folder VMFKIT_DATA
     python topics.py 'parts/*.parquet' --texts texts.txt      # your own: embeddings, and one text a line
 
-Needs `pip install vmfkit[sklearn,plot]`.
+Needs `pip install './python[sklearn,plot]'`.
 """
 
 # %% What to read

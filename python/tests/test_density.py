@@ -1,5 +1,7 @@
 """One distribution, beside scipy's and where scipy has none."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 import scipy.stats
@@ -75,9 +77,63 @@ def test_concentrations_broadcast_with_points():
     assert many.logpdf(np.tile(MU, (7, 1, 1))).shape == (7, 4)
     draws = many.rvs(5, random_state=0)
     assert draws.shape == (4, 5, 3)
-    # The seeds follow on one another.
-    np.testing.assert_array_equal(draws[2], vonmises_fisher(MU, 100.0).rvs(5, random_state=2))
+    child = np.random.SeedSequence(0, spawn_key=(2,)).generate_state(1, np.uint64)[0]
+    np.testing.assert_array_equal(draws[2], vonmises_fisher(MU, 100.0).rvs(5, random_state=child))
     assert many.mean().shape == (4, 3)
+
+
+def test_neighbouring_seeds_share_no_draws():
+    same = vonmises_fisher(MU, [3.0, 3.0, 3.0])
+    draws = np.concatenate([same.rvs(5, random_state=seed) for seed in range(4)]).reshape(-1, 3)
+    assert len(np.unique(draws, axis=0)) == len(draws)
+
+
+def test_a_seed_out_of_range_is_refused():
+    for seed in (-1, 2**64):
+        with pytest.raises(ValueError, match="a seed must be between 0 and"):
+            vonmises_fisher(MU, 2.0).rvs(1, random_state=seed)
+    for seed in ("x", -1):
+        message = message_of(lambda: vonmises_fisher(MU, 2.0, seed=seed))
+        assert message == message_of(lambda: scipy.stats.vonmises_fisher(MU, 2.0, seed=seed))
+
+
+def test_a_frozen_seed_moves_on_with_every_draw():
+    first, second = vonmises_fisher(MU, 2.0, seed=1), vonmises_fisher(MU, 2.0, seed=1)
+    draws = first.rvs(5)
+    np.testing.assert_array_equal(draws, second.rvs(5))
+    assert not np.array_equal(draws, first.rvs(5))
+    assert isinstance(first.random_state, np.random.RandomState)
+    assert vonmises_fisher(MU, 2.0).random_state is scipy.stats.vonmises_fisher(MU, 2.0).random_state
+    second.random_state = 1
+    np.testing.assert_array_equal(draws, second.rvs(5))
+    generator = np.random.default_rng(3)
+    assert vonmises_fisher(MU, 2.0, seed=generator).random_state is generator
+
+
+def test_sizes_are_those_of_scipy():
+    for size in (None, 1, 3, (2, 2)):
+        expected = scipy.stats.vonmises_fisher(MU, 2.0).rvs(size)
+        assert vonmises_fisher(MU, 2.0).rvs(size).shape == expected.shape
+    for size in (2.5, (1, 2.5)):
+        with pytest.raises(TypeError):
+            vonmises_fisher(MU, 2.0).rvs(size)
+
+
+def test_projections_need_not_be_frozen():
+    density = vonmises_fisher(MU, 5.0)
+    for name in ("cdf_projection", "sf_projection", "ppf_projection"):
+        assert getattr(vonmises_fisher, name)(0.7, MU, 5.0) == getattr(density, name)(0.7)
+
+
+def test_rows_of_a_fit_are_read_where_they_are():
+    x = vonmises_fisher(np.eye(64)[0], 50.0).rvs(5_000, random_state=1).astype(np.float32)
+    tracemalloc.start()
+    found = vonmises_fisher.fit(x)
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    # Some numbers a row for their lengths, and no copy of the rows.
+    assert most < x.nbytes / 2
+    assert found[1] == pytest.approx(vonmises_fisher.fit(x.astype(np.float64))[1], rel=1e-6)
 
 
 def test_it_is_right_where_scipy_overflows():

@@ -31,6 +31,32 @@ def test_every_name_is_there():
         vmfkit.nothing
 
 
+def test_lazy_names_are_listed_and_found():
+    program = """
+import sys, vmfkit
+assert {"VonMisesFisherMixture", "SphericalKMeans", "plot", "sklearn", "torch", "jax"} <= set(dir(vmfkit))
+assert "sklearn" not in sys.modules and "vmfkit.sklearn" not in sys.modules
+assert vmfkit.sklearn.SphericalKMeans is vmfkit.SphericalKMeans
+assert issubclass(vmfkit.ZeroRowError, ValueError)
+sys.modules["torch"] = None  # as where it is not installed
+assert not hasattr(vmfkit, "torch")
+try:
+    from vmfkit import torch
+except ImportError as error:
+    assert "vmfkit.torch needs PyTorch" in str(error)
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+def test_checkers_of_types_know_the_estimators(tmp_path):
+    pytest.importorskip("mypy")
+    (tmp_path / "use.py").write_text("from vmfkit import VonMisesFisherMixture\nimport vmfkit\nreveal_type(VonMisesFisherMixture(2).predict)\n")
+    command = [sys.executable, "-m", "mypy", "--ignore-missing-imports", "--no-incremental", "use.py"]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
+    assert "ndarray" in done.stdout, done.stdout + done.stderr
+
+
 PAGES = [path for path in (ROOT / "README.md", ROOT / "python/README.md", *sorted((ROOT / "docs").glob("*.md"))) if path.exists()]
 PAGES = [path for path in PAGES if "```python" in path.read_text()]
 

@@ -49,6 +49,38 @@ def test_columns_of_lists_are_rows(rows):
         as_rows(pa.array([[1.0, 0.0], None]))
 
 
+def test_one_distribution_takes_columns_too(rows):
+    pa = pytest.importorskip("pyarrow")
+    pandas = pytest.importorskip("pandas")
+    pl = pytest.importorskip("polars")
+    density = vmfkit.vonmises_fisher(rows[0] / np.linalg.norm(rows[0].astype(float)), 3.0)
+    fixed = pa.FixedSizeListArray.from_arrays(pa.array(rows.ravel()), 8)
+    series = pandas.Series(list(rows))
+    columns = [fixed, pa.chunked_array([fixed[:0], fixed]), series, pl.Series("x", rows)]
+    tables = [pa.table({"x": fixed}), pa.record_batch({"x": fixed}), pandas.DataFrame({"x": series}), pl.DataFrame({"x": pl.Series(rows)})]
+    for column in columns + tables:
+        assert vmfkit.vonmises_fisher.fit(column)[1] == vmfkit.vonmises_fisher.fit(rows)[1]
+        np.testing.assert_array_equal(density.logpdf(column), density.logpdf(rows))
+        np.testing.assert_array_equal(as_rows(column).argument, rows)
+        assert VonMisesFisherMixture(2, random_state=0).fit(column).n_features_in_ == 8
+
+
+def test_columns_that_are_no_rows_are_named(rows):
+    pa = pytest.importorskip("pyarrow")
+    pandas = pytest.importorskip("pandas")
+    for empty in (pa.chunked_array([], type=pa.list_(pa.float32(), 8)), pa.array([], pa.list_(pa.float32()))):
+        for take in (as_rows, vmfkit.vonmises_fisher.fit, VonMisesFisherMixture().fit):
+            with pytest.raises(ValueError, match="there must be a row, found: `0`"):
+                take(empty)
+    with pytest.raises(ValueError, match="lists of one length"):
+        as_rows(pa.array([[1.0, 0.0], [1.0]]))
+    with pytest.raises(ValueError, match="must have lists"):
+        as_rows(pandas.Series([1.0, 2.0]))
+    # A table of numbers is a table, also with one column.
+    assert as_rows(pandas.DataFrame(rows)).argument.shape == (2000, 8)
+    assert as_rows(pandas.DataFrame(rows[:, :1])).argument.shape == (2000, 1)
+
+
 def test_files_are_fitted_as_arrays_are(rows, tmp_path):
     model = VonMisesFisherMixture(4, random_state=0).fit(rows)
     np.save(tmp_path / "all.npy", rows)

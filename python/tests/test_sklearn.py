@@ -1,9 +1,11 @@
 """The estimators, as scikit-learn's users expect them."""
 
+import copy
 import pickle
 import subprocess
 import sys
 import warnings
+import weakref
 
 import numpy as np
 import pytest
@@ -97,9 +99,45 @@ def test_a_wrong_choice_is_named(drawn):
     assert not hasattr(VonMisesFisherMixture(3), "labels_") and not hasattr(VonMisesFisherMixture(3), "weights_")
 
 
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        {"n_components": -1},
+        {"n_components": 2.5},
+        {"n_init": 0},
+        {"n_threads": 0},
+        {"n_threads": -1},
+        {"max_iter": -1},
+        {"max_memory": -1},
+        {"tol": -1},
+        {"init": None},
+        {"batch_size": 0},
+        {"learning_rate": -0.1},
+        {"normalize": "yes"},
+    ],
+)
+def test_a_parameter_out_of_range_is_named(drawn, parameters):
+    (name,) = parameters
+    with pytest.raises(ValueError, match=f"The '{name}' parameter of VonMisesFisherMixture must be .* Got .* instead"):
+        VonMisesFisherMixture(**parameters).fit(drawn[0])
+    parameters = {name.replace("components", "clusters"): value for name, value in parameters.items()}
+    if set(parameters) <= set(SphericalKMeans().get_params()):
+        with pytest.raises(ValueError, match="parameter of SphericalKMeans must be"):
+            SphericalKMeans(**parameters).fit(drawn[0])
+
+
 def test_not_converging_is_a_warning(drawn):
     with pytest.warns(ConvergenceWarning, match="stopped after 1 passes"):
         VonMisesFisherMixture(3, max_iter=1, init="random", random_state=0).fit(drawn[0])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", ConvergenceWarning)
+        VonMisesFisherMixture(3, max_iter=1, init="random", random_state=0, tol=0).fit(drawn[0])
+
+
+def test_k_means_is_a_method_of_the_mixture_too(drawn):
+    model = VonMisesFisherMixture(3, method="kmeans", random_state=0).fit(drawn[0])
+    np.testing.assert_array_equal(model.labels_, SphericalKMeans(3, random_state=0).fit(drawn[0]).labels_)
+    assert np.ptp(model.weights_) == 0 and np.ptp(model.concentrations_) == 0
 
 
 def test_single_and_sparse_rows_give_the_same(drawn):
@@ -123,6 +161,33 @@ def test_rows_of_zeros_stand_aside(drawn):
         assert np.isfinite(model.score_samples(kind(rows))).all()
 
 
+@pytest.mark.parametrize("kind", [np.asarray, sparse.csr_array])
+def test_criteria_count_rows_of_zeros_as_score_samples_does(drawn, kind):
+    rows = drawn[0][:500].copy()
+    rows[[7, 200, 499]] = 0
+    model = VonMisesFisherMixture(3, random_state=0).fit(drawn[0])
+    ln_likelihood = model.score_samples(kind(rows)).sum()
+    shares = model.predict_proba(kind(rows))
+    entropy = -(shares * np.log(np.where(shares > 0, shares, 1))).sum()
+    without = np.delete(rows, [7, 200, 499], axis=0)
+    free = model.aic(without) / 2 + model.score_samples(without).sum()
+    assert model.aic(kind(rows)) == pytest.approx(-2 * ln_likelihood + 2 * free, rel=1e-9)
+    assert model.bic(kind(rows)) == pytest.approx(-2 * ln_likelihood + free * np.log(500), rel=1e-9)
+    assert model.icl(kind(rows)) == pytest.approx(model.bic(kind(rows)) + 2 * entropy, rel=1e-9)
+
+
+def test_a_sparse_row_of_zeros_that_are_stored_is_found():
+    from vmfkit._directions import Directions
+    from vmfkit._rows import as_rows
+
+    # A row without numbers at the start, at the end and between; one whose numbers are 0.
+    matrix = sparse.csr_matrix(np.array([[0, 0], [1, 0], [0, 0], [0, 0], [0, 1], [0, 0.0]]))
+    matrix = sparse.csr_matrix((np.append(matrix.data, 0.0), np.append(matrix.indices, 1), np.append(matrix.indptr, 3)), shape=(7, 2))
+    directions = Directions(as_rows(matrix), normalize=True)
+    directions.ask(vmfkit.Mixture(np.ones(1), np.eye(2)[:1], np.ones(1)).assign)
+    np.testing.assert_array_equal(directions.zeros, [True, False, True, True, False, True, True])
+
+
 def test_weights_count_as_repetitions_do(drawn):
     rows = drawn[0][:500]
     weights = np.random.default_rng(2).integers(0, 4, 500)
@@ -143,6 +208,39 @@ def test_a_pickle_is_the_same_model(drawn):
     near = SphericalKMeans(3, random_state=0).fit(rows)
     again = pickle.loads(pickle.dumps(near))
     assert again.inertia_ == near.inertia_ and (again.labels_ == near.labels_).all()
+
+
+@pytest.mark.parametrize("kind", [VonMisesFisherMixture, SphericalKMeans])
+def test_labels_are_of_the_rows_as_they_were(drawn, kind):
+    rows = drawn[0].copy()
+    model = kind(3, random_state=0).fit(rows)
+    expected = model.predict(drawn[0])
+    reference = weakref.ref(rows)
+    rows[:] = np.nan
+    np.testing.assert_array_equal(model.labels_, expected)
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(model)).labels_, expected)
+    del rows
+    assert reference() is None, "the estimator holds the rows"
+
+
+@pytest.mark.parametrize("kind", [VonMisesFisherMixture, SphericalKMeans])
+def test_a_copy_does_not_read_the_files_of_the_fit(drawn, kind, tmp_path):
+    np.save(tmp_path / "a.npy", drawn[0])
+    model = kind(3, random_state=0).fit(tmp_path / "a.npy")
+    asked = copy.deepcopy(kind(3, random_state=0).fit(tmp_path / "a.npy"))
+    with pytest.raises(AttributeError, match="has no labels_.*copied before"):
+        asked.labels_
+    np.testing.assert_array_equal(copy.deepcopy(model).predict(drawn[0]), model.predict(drawn[0]))
+    (tmp_path / "a.npy").rename(tmp_path / "b.npy")
+    pickle.dumps(model)
+    assert not hasattr(model, "labels_")
+    with pytest.raises(AttributeError, match=r"a\.npy"):
+        model.labels_
+    np.save(tmp_path / "a.npy", drawn[0][:, :3])
+    assert not hasattr(model, "labels_")
+    (tmp_path / "b.npy").rename(tmp_path / "a.npy")
+    np.testing.assert_array_equal(model.labels_, model.predict(drawn[0]))
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(model)).labels_, model.labels_)
 
 
 @pytest.mark.parametrize("kind", [VonMisesFisherMixture, SphericalKMeans])
@@ -234,6 +332,108 @@ def test_frames_keep_their_names(drawn):
         model.predict(frame)
 
 
+def test_files_forget_the_names_of_a_frame(drawn, tmp_path):
+    pandas = pytest.importorskip("pandas")
+    np.save(tmp_path / "x.npy", drawn[0])
+    model = VonMisesFisherMixture(3, random_state=0).fit(pandas.DataFrame(drawn[0], columns=[f"x{i}" for i in range(16)]))
+    assert not hasattr(model.fit(tmp_path / "x.npy"), "feature_names_in_")
+
+
+def test_partial_fit_leaves_no_bound_of_an_earlier_fit(drawn):
+    model = VonMisesFisherMixture(3, random_state=0).fit(drawn[0])
+    assert hasattr(model, "lower_bound_")
+    assert not hasattr(model.partial_fit(drawn[0]), "lower_bound_")
+
+
+def test_one_weight_is_of_all_rows(drawn):
+    for kind in (VonMisesFisherMixture, SphericalKMeans):
+        model = kind(3, random_state=0).fit(drawn[0], sample_weight=2.0)
+        expected = model.score(drawn[0], sample_weight=np.full(len(drawn[0]), 2.0))
+        assert model.score(drawn[0], sample_weight=2.0) == pytest.approx(expected)
+
+
+def test_a_notebook_shows_what_was_found(drawn):
+    for kind in (VonMisesFisherMixture, SphericalKMeans):
+        model = kind(3, random_state=0)
+        assert "half its mass within" not in model._repr_html_()
+        model.fit(drawn[0])
+        for shown in (model._repr_html_(), model._repr_mimebundle_()["text/html"]):
+            assert "half its mass within" in shown and "sk-container" in shown
+
+
+def test_a_summary_is_text_and_html(drawn):
+    summary = VonMisesFisherMixture(3, background=0.1, random_state=0).fit(drawn[0]).summary()
+    assert isinstance(summary, str) and summary.splitlines()[0] == repr(summary).splitlines()[0]
+    assert summary.splitlines()[1].split()[:3] == ["component", "weight", "concentration"] and len(summary.splitlines()) == 6
+    weights = [float(line.split()[1]) for line in summary.splitlines()[2:5]]
+    assert weights == sorted(weights, reverse=True) and summary.splitlines()[-1].split()[0] == "background"
+    assert summary._repr_html_().startswith("<table>") and summary._repr_html_().count("<tr>") == 5
+
+
+def test_rows_that_point_nowhere_together_have_distances():
+    """The concentration of such rows is 0, which nothing can be divided by."""
+    cross = np.array([[1, 0], [-1, 0], [0, 1], [0, -1.0]])
+    model = SphericalKMeans(1, random_state=0).fit(cross)
+    np.testing.assert_allclose(model.transform(cross), 1 - cross @ model.cluster_centers_.T, atol=1e-12)
+    assert model.inertia_ == pytest.approx(4) and model.score(cross) == pytest.approx(-4)
+
+
+def test_inertia_counts_weights(drawn):
+    rows = drawn[0][:500]
+    weights = np.random.default_rng(2).integers(1, 4, 500)
+    start = SphericalKMeans(3, random_state=0).fit(rows).cluster_centers_
+    model = SphericalKMeans(3, init=start).fit(rows, sample_weight=weights)
+    repeated = SphericalKMeans(3, init=start).fit(np.repeat(rows, weights, axis=0))
+    assert model.inertia_ == pytest.approx(repeated.inertia_)
+    assert model.inertia_ == pytest.approx(-model.score(rows, sample_weight=weights))
+
+
+@pytest.mark.parametrize("kind", [np.asarray, sparse.csr_array, np.float32])
+def test_k_means_learns_a_stream(drawn, kind):
+    rows, labels = drawn
+    parts = np.array_split(3 * rows, 10)
+    model = SphericalKMeans(3, random_state=0)
+    for part in parts[:5]:
+        model.partial_fit(kind(part))
+    other = pickle.loads(pickle.dumps(model))
+    for part in parts[5:]:
+        model.partial_fit(kind(part))
+        other.partial_fit(kind(part))
+    np.testing.assert_array_equal(model.cluster_centers_, other.cluster_centers_)
+    assert model.n_iter_ == 10 and len(model.labels_) == len(parts[-1])
+    assert adjusted_rand_score(labels, model.predict(rows)) > 0.98
+    whole = SphericalKMeans(3, init=model.cluster_centers_).fit(rows)
+    assert np.all(np.sum(model.cluster_centers_ * whole.cluster_centers_, axis=1) > 0.999)
+    np.testing.assert_allclose(model.mixture_.concentrations, whole.mixture_.concentrations, rtol=0.05)
+
+
+def test_a_step_of_k_means_adds_to_the_resultants():
+    first = np.array([[1, 0], [0.8, 0.6], [0, 1], [-0.6, 0.8]])
+    model = SphericalKMeans(2, init=np.eye(2)).partial_fit(first[[0, 2]])
+    model.partial_fit(first[[1, 3]], sample_weight=[2.0, 3.0])
+    expected = np.array([first[0] + 2 * first[1], first[2] + 3 * first[3]])
+    np.testing.assert_allclose(model.cluster_centers_, expected / np.linalg.norm(expected, axis=1, keepdims=True), atol=1e-14)
+    # A fit has its rows behind it.
+    again = SphericalKMeans(2, init=np.eye(2)).fit(first[[0, 2]]).partial_fit(first[[1, 3]], sample_weight=[2.0, 3.0])
+    np.testing.assert_allclose(again.cluster_centers_, model.cluster_centers_, atol=1e-12)
+    # Rows of zeros change nothing.
+    with pytest.warns(UserWarning, match="rows of zeros"):
+        again.partial_fit(np.zeros((3, 2)))
+    np.testing.assert_allclose(again.cluster_centers_, model.cluster_centers_, atol=1e-12)
+    with pytest.raises(TypeError, match="rows in memory"):
+        again.partial_fit("rows.npy")
+
+
+def test_k_means_is_loaded_as_it_was_saved(drawn, tmp_path):
+    model = SphericalKMeans(3, random_state=0).fit(drawn[0])
+    model.save(tmp_path / "m.safetensors")
+    again = SphericalKMeans.load(tmp_path / "m.safetensors", random_state=0)
+    assert again.n_clusters == 3
+    np.testing.assert_array_equal(again.predict(drawn[0]), model.labels_)
+    assert again.score(drawn[0]) == model.score(drawn[0])
+    assert again.partial_fit(drawn[0][:100]).n_iter_ == 1
+
+
 def test_spherical_k_means_is_nearest_direction(drawn):
     rows, labels = drawn
     model = SphericalKMeans(3, random_state=0).fit(rows)
@@ -285,5 +485,3 @@ if __name__ == "__main__":
 def test_the_number_of_threads_changes_no_bit(drawn):
     models = [VonMisesFisherMixture(5, random_state=0, n_threads=n).fit(drawn[0]) for n in (1, 2, 3)]
     assert len({model.mixture_.to_bytes() for model in models}) == 1
-    with pytest.raises(ValueError, match="at least 1"):
-        VonMisesFisherMixture(5, n_threads=0).fit(drawn[0])

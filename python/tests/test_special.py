@@ -49,6 +49,36 @@ def test_arrays_broadcast_and_fill_out():
     np.testing.assert_allclose(special.log_iv([0, 1.5], 2.0), np.log(scipy.special.iv([0, 1.5], 2.0)), rtol=1e-14)
 
 
+def test_out_may_be_what_goes_in():
+    k = np.linspace(0.1, 50, 7)
+    expected = special.iv_ratio(5, k)
+    values = k.copy()
+    assert special.iv_ratio(5, values, out=values) is values
+    np.testing.assert_array_equal(values, expected)
+    # Overlapping in part, and in the first argument.
+    both = np.concatenate([k, [0.0]])
+    special.iv_ratio(5, both[:-1], out=both[1:])
+    np.testing.assert_array_equal(both[1:], expected)
+    orders = np.arange(7.0)
+    expected = special.log_iv(orders, 3.0)
+    np.testing.assert_array_equal(special.log_iv(orders, 3.0, out=orders), expected)
+
+
+def test_out_is_as_numpy_has_it():
+    k = np.linspace(0.1, 50, 7)
+    out = np.empty(7)
+    assert special.iv_ratio(5, k, out=(out,)) is out
+    np.testing.assert_array_equal(out, special.iv_ratio(5, k))
+    with pytest.raises(TypeError, match="found: `int64`"):
+        special.iv_ratio(5, k, out=np.empty(7, np.int64))
+    with pytest.raises(TypeError, match="out must be an array"):
+        special.iv_ratio(5, k, out=[0.0] * 7)
+    locked = np.empty(7)
+    locked.flags.writeable = False
+    with pytest.raises(ValueError, match="read-only"):
+        special.iv_ratio(5, k, out=locked)
+
+
 def test_long_arrays_are_computed_piece_by_piece():
     k = np.random.default_rng(1).uniform(0, 1e3, 100_000)
     d = np.where(np.arange(100_000) % 2, 3, 768)

@@ -333,6 +333,56 @@ def test_draws_in_single_precision_have_gradients():
         assert not vt.VonMisesFisher(mu, kappa).rsample().requires_grad
 
 
+def test_draws_have_the_same_derivatives_in_every_mode():
+    mu, to = direction(5), direction(5)
+    kappa = torch.tensor([0.5, 2.0, 40.0], dtype=DOUBLE)
+
+    def value(k):
+        torch.manual_seed(3)
+        return (vt.VonMisesFisher(mu, k).rsample((4,)) @ to) ** 2
+
+    expected = torch.autograd.functional.jacobian(lambda k: value(k).sum(0), kappa).diagonal()
+    torch.testing.assert_close(torch.func.grad(lambda k: value(k).sum())(kappa), expected)
+    found, tangent = torch.func.jvp(value, (kappa,), (torch.ones_like(kappa),))
+    torch.testing.assert_close(tangent.sum(0), expected)
+    torch.testing.assert_close(found, value(kappa))
+    with torch.autograd.forward_ad.dual_level():
+        dual = torch.autograd.forward_ad.make_dual(kappa, torch.ones_like(kappa))
+        torch.testing.assert_close(torch.autograd.forward_ad.unpack_dual(value(dual)).tangent.sum(0), expected)
+    # In the mean direction too.
+    shifted = lambda m: (vt.VonMisesFisher(normalize(m, dim=-1), kappa).rsample() @ to).sum()
+    torch.manual_seed(3)
+    assert bool(torch.isfinite(torch.func.grad(shifted)(mu)).all())
+
+
+def test_a_second_derivative_of_draws_is_refused():
+    kappa = torch.tensor(2.0, dtype=DOUBLE, requires_grad=True)
+    value = lambda k: (vt.VonMisesFisher(direction(4), k).rsample((3,)) ** 3).sum()
+    (slope,) = torch.autograd.grad(value(kappa), kappa, create_graph=True)
+    with pytest.raises(NotImplementedError, match="differentiated once"):
+        slope.backward()
+    for twice in (torch.func.grad(torch.func.grad(value)), lambda k: torch.func.jvp(torch.func.grad(value), (k,), (torch.ones_like(k),))):
+        with pytest.raises(NotImplementedError, match="differentiated once"):
+            twice(kappa.detach())
+
+
+def test_divergences_have_derivatives_in_forward_mode():
+    p, q = direction(6), direction(6)
+    value = lambda k, m: kl_divergence(vt.VonMisesFisher(p, k), vt.VonMisesFisher(q, m))
+    point = tuple(torch.tensor(number, dtype=DOUBLE) for number in (3.0, 8.0))
+    slopes = torch.func.grad(value, (0, 1))(*point)
+    for i, tangents in enumerate(torch.eye(2, dtype=DOUBLE)):
+        torch.testing.assert_close(torch.func.jvp(value, point, tuple(tangents))[1], slopes[i])
+    # Of one alone.
+    torch.testing.assert_close(torch.func.jvp(lambda k: value(k, point[1]), point[:1], (torch.ones((), dtype=DOUBLE),))[1], slopes[0])
+
+
+def test_divergences_from_a_batch_of_uniform_ones_have_its_shape():
+    one, several = vt.VonMisesFisher(direction(3), 2.0), vt.UniformSphere(3, (4,), dtype=DOUBLE)
+    assert kl_divergence(one, several).shape == kl_divergence(several, one).shape == (4,)
+    assert kl_divergence(one.expand((5, 1)), several).shape == (5, 4)
+
+
 def test_parameters_that_are_not_tensors_keep_their_digits():
     assert float(vt.VonMisesFisher(direction(3), 0.1).concentration) == 0.1
 
@@ -422,6 +472,46 @@ def test_mixture_of_an_estimator_and_with_a_background():
         (-module(torch.from_numpy(rows)).mean()).backward()
         optimiser.step()
     assert float(module.concentrations[3].detach()) == 0 and bool(torch.isfinite(module.unnormalized).all())
+
+
+def test_a_background_comes_back_from_the_module():
+    rows, truth = three_clusters()
+    noisy = vmfkit.Mixture(truth.weights, truth.directions, truth.concentrations, background=0.1)
+    again = vt.MixtureVonMisesFisher.from_mixture(noisy, dtype=DOUBLE).to_mixture()
+    assert again.has_background and again.components == 4
+    np.testing.assert_allclose(again.weights, noisy.weights, rtol=1e-14)
+    np.testing.assert_allclose(again.ln_densities(rows), noisy.ln_densities(rows), rtol=1e-11, atol=1e-11)
+    assert not vt.MixtureVonMisesFisher.from_mixture(truth).to_mixture().has_background
+    assert not vt.MixtureVonMisesFisher(4, 1, concentration=0).to_mixture().has_background
+
+
+def test_rows_and_module_may_differ_in_precision():
+    rows, truth = three_clusters()
+    x, expected = torch.from_numpy(rows), torch.from_numpy(truth.ln_densities(rows))
+    single, double = (vt.MixtureVonMisesFisher.from_mixture(truth, dtype=dtype) for dtype in (torch.float32, DOUBLE))
+    for module, values, tolerance in [
+        (single, x, 1e-5),
+        (double, x.float(), 1e-5),
+        (single, x.half(), 0.1),
+        (single, x.bfloat16(), 1.0),
+        (vt.MixtureVonMisesFisher.from_mixture(truth, dtype=torch.bfloat16), x, 2.0),
+    ]:
+        found = module(values)
+        assert found.dtype == module.logits.dtype
+        torch.testing.assert_close(found.double(), expected, atol=tolerance, rtol=0.02 if module.logits.dtype == torch.bfloat16 else tolerance)
+    torch.manual_seed(0)
+    for dtype in (torch.half, torch.bfloat16):
+        assert vt.MixtureVonMisesFisher.from_rows(x.to(dtype), 3, normalize=True).logits.dtype == torch.float32
+    with pytest.raises(ValueError, match="row 0 must have length 1"):
+        vt.MixtureVonMisesFisher.from_rows(2 * x, 3)
+    torch.manual_seed(0)
+    first = vt.MixtureVonMisesFisher.from_rows(x, 3)
+    torch.manual_seed(0)
+    torch.testing.assert_close(vt.MixtureVonMisesFisher.from_rows(2 * x, 3, normalize=True).concentrations, first.concentrations)
+
+
+def test_the_module_shows_its_components():
+    assert "<table>" in vt.MixtureVonMisesFisher(4, 2)._repr_html_()
 
 
 def test_gradients_of_the_mixture():

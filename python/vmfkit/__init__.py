@@ -9,18 +9,24 @@
 
 from __future__ import annotations
 
-from typing import Any
+import importlib
+from typing import TYPE_CHECKING, Any
 
 from . import special
 from ._density import vonmises_fisher
 from ._rows import Files
-from ._vmfkit import Mixture, __version__, set_threads, threads
+from ._vmfkit import Mixture, ZeroRowError, __version__, set_threads, threads
+
+if TYPE_CHECKING:
+    from . import jax, plot, sklearn, torch  # noqa: F401
+    from .sklearn import SphericalKMeans, VonMisesFisherMixture
 
 __all__ = [
     "Files",
     "Mixture",
     "SphericalKMeans",
     "VonMisesFisherMixture",
+    "ZeroRowError",
     "__version__",
     "set_threads",
     "special",
@@ -28,11 +34,22 @@ __all__ = [
     "vonmises_fisher",
 ]
 
+# What they need is imported only by those who use them.
+_MODULES = ("jax", "plot", "sklearn", "torch")
 
-def __getattr__(name: str) -> Any:
-    # scikit-learn is imported only by those who use it.
-    if name in ("SphericalKMeans", "VonMisesFisherMixture"):
-        from . import sklearn
+if not TYPE_CHECKING:
 
-        return getattr(sklearn, name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    def __getattr__(name: str) -> Any:
+        if name in _MODULES:
+            try:
+                return importlib.import_module(f".{name}", __name__)
+            except ImportError as error:
+                # hasattr must be able to ask.
+                raise AttributeError(str(error)) from error
+        if name in ("SphericalKMeans", "VonMisesFisherMixture"):
+            return getattr(importlib.import_module(".sklearn", __name__), name)
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__, *_MODULES})

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import html
+import operator
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from . import _vmfkit, special
-from ._rows import as_rows, as_seed, as_weights, is_path
+from ._rows import as_generator, as_rows, as_seed, as_weights, is_column, is_path
 
 # Rows whose length differs from 1 by more are refused, as scipy does (numpy.allclose).
 _UNIT_TOLERANCE = 1e-5
@@ -47,23 +48,44 @@ def _concentration(kappa: Any) -> np.ndarray:
     return kappa
 
 
+def _check_lengths(lengths: np.ndarray) -> None:
+    if not np.allclose(lengths, 1.0, rtol=_UNIT_TOLERANCE):
+        raise ValueError("'x' must be unit vectors of norm 1 along last dimension.")
+
+
 def _points(x: Any, dim: int) -> np.ndarray:
-    x = np.asarray(x, np.float64)
+    x = np.asarray(as_rows(x).argument if is_column(x) else x, np.float64)
     if x.ndim == 0 or x.shape[-1] != dim:
         raise ValueError(
             "The dimensionality of the last axis of 'x' must match the dimensionality of the von Mises Fisher distribution."
         )
     lengths = np.linalg.norm(x, axis=-1)
-    if not np.allclose(lengths, 1.0, rtol=_UNIT_TOLERANCE):
-        raise ValueError("'x' must be unit vectors of norm 1 along last dimension.")
+    _check_lengths(lengths)
     return x / lengths[..., np.newaxis]
 
 
 def _shape(size: Any) -> tuple[int, ...]:
-    return (int(size),) if np.ndim(size) == 0 else tuple(int(n) for n in size)
+    if size is None:
+        return ()
+    return (operator.index(size),) if np.ndim(size) == 0 else tuple(operator.index(n) for n in size)
 
 
-class VonMisesFisherFrozen:
+class _Seeded:
+    """What draws where a call does not say."""
+
+    _random_state: Any = None
+
+    @property
+    def random_state(self) -> Any:
+        """A RandomState or a Generator of numpy. It may be set to a seed, and moves on with every draw."""
+        return as_generator(self._random_state)
+
+    @random_state.setter
+    def random_state(self, seed: Any) -> None:
+        self._random_state = None if seed is None else as_generator(seed)
+
+
+class VonMisesFisherFrozen(_Seeded):
     """A von Mises-Fisher distribution with its mean direction and its concentration.
 
     `kappa` may be an array, whose shape is then broadcast with that of the points.
@@ -102,14 +124,16 @@ class VonMisesFisherFrozen:
 
     def rvs(self, size: Any = 1, random_state: Any = None) -> np.ndarray:
         """Exact draws, of shape `size` + (dim,); an array of kappa has its shape in front."""
-        seed = as_seed(self.random_state if random_state is None else random_state)
+        seed = as_seed(self._random_state if random_state is None else random_state)
         shape = _shape(size)
         count = int(np.prod(shape))
         kappas = np.atleast_1d(self.kappa).ravel()
         rows = np.empty((kappas.size, count, self.dim))
-        for i, kappa in enumerate(kappas):
-            # A seed of its own for each: draws of two concentrations must have no random words in common.
-            _vmfkit.sample_density(self.mu, kappa, rows[i], (seed + i) % 2**64)
+        # A seed of its own for each of several: draws of two concentrations must have no random words in common.
+        children = [np.random.SeedSequence(seed, spawn_key=(i,)) for i in range(kappas.size)] if np.ndim(self.kappa) else []
+        seeds = [int(child.generate_state(1, np.uint64)[0]) for child in children] or [seed] * kappas.size
+        for kappa, own, out in zip(kappas, seeds, rows):
+            _vmfkit.sample_density(self.mu, kappa, out, own)
         return rows.reshape(*np.shape(self.kappa), *shape, self.dim)
 
     def cdf_projection(self, t: Any) -> Any:
@@ -158,7 +182,7 @@ class VonMisesFisherFrozen:
         return f"<table><caption>von Mises-Fisher distribution</caption>{cells}</table>"
 
 
-class VonMisesFisherGenerator:
+class VonMisesFisherGenerator(_Seeded):
     """The von Mises-Fisher distribution, to be used as `scipy.stats.vonmises_fisher` is: `vonmises_fisher(mu, kappa)` freezes it.
 
     Beyond scipy: kappa = 0, arrays of kappa, any dimension and concentration, weights, intervals, and files of rows in `fit`.
@@ -183,7 +207,19 @@ class VonMisesFisherGenerator:
 
     def rvs(self, mu: Any = None, kappa: Any = 1, size: Any = 1, random_state: Any = None) -> np.ndarray:
         """Exact draws."""
-        return self._frozen(mu, kappa).rvs(size, random_state)
+        return self._frozen(mu, kappa).rvs(size, self._random_state if random_state is None else random_state)
+
+    def cdf_projection(self, t: Any, mu: Any = None, kappa: Any = 1) -> Any:
+        """P(mu.x <= t)."""
+        return self._frozen(mu, kappa).cdf_projection(t)
+
+    def sf_projection(self, t: Any, mu: Any = None, kappa: Any = 1) -> Any:
+        """P(mu.x > t), to all digits far out."""
+        return self._frozen(mu, kappa).sf_projection(t)
+
+    def ppf_projection(self, q: Any, mu: Any = None, kappa: Any = 1) -> Any:
+        """The t with P(mu.x <= t) = q."""
+        return self._frozen(mu, kappa).ppf_projection(q)
 
     def entropy(self, mu: Any = None, kappa: Any = 1) -> Any:
         """The differential entropy."""
@@ -200,14 +236,16 @@ class VonMisesFisherGenerator:
 
     def fit_report(self, x: Any, weights: Any = None, *, estimator: str = "exact", level: float = 0.95) -> FitResult:
         """The same with an interval, a cone, and the test against the uniform distribution."""
-        if not is_path(x):
+        if not (is_path(x) or is_column(x)):
             x = x if hasattr(x, "tocsr") else np.asarray(x)
             if x.ndim != 2:
                 raise ValueError("'x' must be two dimensional.")
-            if not hasattr(x, "tocsr"):
-                x = _points(x, x.shape[1])
         rows = as_rows(x)
-        found = _vmfkit.fit_density(rows.argument, as_weights(weights, rows.length), estimator=estimator, level=level)
+        if isinstance(rows.argument, np.ndarray):
+            _check_lengths(np.sqrt(np.einsum("ij,ij->i", rows.argument, rows.argument, dtype=np.float64)))
+        # Rows are read where they are; lengths that the extension module would not take for 1 are made so.
+        normalize = isinstance(rows.argument, np.ndarray)
+        found = _vmfkit.fit_density(rows.argument, as_weights(weights, rows.length), normalize, estimator, level)
         return FitResult(
             found["mean_direction"],
             found["concentration"],

@@ -55,8 +55,28 @@ def is_path(rows: Any) -> bool:
     return isinstance(rows, (list, tuple)) and len(rows) > 0 and all(isinstance(row, (str, os.PathLike)) for row in rows)
 
 
+def is_column(rows: Any) -> bool:
+    """Whether it is a column of lists of pyarrow, pandas or polars, or a table with no other column."""
+    return _column_of(rows) is not None
+
+
+def _column_of(rows: Any) -> Any:
+    # Older pandas do not speak Arrow.
+    known = hasattr(rows, "__arrow_c_stream__") or hasattr(rows, "__arrow_c_array__") or type(rows).__module__.split(".")[0] == "pandas"
+    if not known:
+        return None
+    names = getattr(rows, "column_names", getattr(rows, "columns", None))
+    if names is None:
+        return rows
+    # A table of numbers converts by itself.
+    column = rows[names[0]] if len(names) == 1 else ()
+    first: Any = next(iter(column), None)
+    first = first.as_py() if hasattr(first, "as_py") else first
+    return column if np.ndim(first) == 1 else None
+
+
 def as_rows(rows: Any, *, normalize: bool = False) -> Rows:
-    """Takes an array of two axes, a scipy sparse matrix, a column of pyarrow, pandas or polars, or names of files.
+    """Takes an array of two axes, a scipy sparse matrix, a column of lists of pyarrow, pandas or polars, or names of files.
 
     float32 and float64 in C order are read where they are.
     """
@@ -75,7 +95,8 @@ def as_rows(rows: Any, *, normalize: bool = False) -> Rows:
 
 def _as_array(rows: Any) -> np.ndarray:
     if not isinstance(rows, np.ndarray):
-        rows = _of_arrow(rows)
+        column = _column_of(rows)
+        rows = rows if column is None else _of_column(column)
     if np.iscomplexobj(rows):
         raise ValueError("Complex data not supported")
     rows = np.asarray(rows)
@@ -83,35 +104,34 @@ def _as_array(rows: Any) -> np.ndarray:
     return np.require(rows, wanted, ["C_CONTIGUOUS", "ALIGNED"])
 
 
-def _of_arrow(rows: Any) -> Any:
-    """A column of lists as one array; whatever else is numpy's affair."""
-    if not (hasattr(rows, "__arrow_c_stream__") or hasattr(rows, "__arrow_c_array__")):
-        return rows
-    # A table of numbers converts by itself.
-    if hasattr(rows, "columns"):
-        return rows
+def _of_column(column: Any) -> np.ndarray:
+    """A column of lists as one array."""
     try:
         import pyarrow as pa
     except ImportError:
-        return np.stack([np.asarray(row) for row in rows])
-    column = pa.chunked_array(rows) if hasattr(rows, "__arrow_c_stream__") else pa.chunked_array([pa.array(rows)])
-    return np.concatenate([_of_list_array(pa, chunk) for chunk in column.chunks])
+        return np.stack([np.asarray(row) for row in column])
+    if hasattr(column, "__arrow_c_stream__"):
+        column = pa.chunked_array(column)
+    elif not isinstance(column, pa.ChunkedArray):
+        column = pa.chunked_array([pa.array(column)])
+    kind = column.type
+    if not (pa.types.is_fixed_size_list(kind) or pa.types.is_list(kind) or pa.types.is_large_list(kind)):
+        raise ValueError(f"a column of rows must have lists, two axes in all, found: `{kind}`")
+    if len(column) == 0:
+        raise ValueError("there must be a row, found: `0`")
+    return np.concatenate([_of_list_array(pa, chunk) for chunk in column.chunks if len(chunk)])
 
 
 def _of_list_array(pa: Any, chunk: Any) -> np.ndarray:
     if chunk.null_count:
         raise ValueError(f"every row must be there, rows that are null: `{chunk.null_count}`")
-    if pa.types.is_fixed_size_list(chunk.type):
-        dim = chunk.type.list_size
-    else:
-        lengths = chunk.value_lengths().unique() if hasattr(chunk, "value_lengths") else []
-        if len(lengths) != 1:
-            raise ValueError(f"rows must be lists of one length, found: `{chunk.type}`")
-        dim = lengths[0].as_py()
+    lengths = [chunk.type.list_size] if pa.types.is_fixed_size_list(chunk.type) else chunk.value_lengths().unique().to_pylist()
+    if len(lengths) != 1:
+        raise ValueError(f"rows must be lists of one length, found: `{lengths}`")
     values = chunk.flatten()
     if values.null_count:
         raise ValueError(f"every coordinate must be there, coordinates that are null: `{values.null_count}`")
-    return values.to_numpy(zero_copy_only=False).reshape(-1, dim)
+    return values.to_numpy(zero_copy_only=False).reshape(-1, lengths[0])
 
 
 def _of_sparse(rows: Any) -> Rows:
@@ -140,16 +160,24 @@ def as_weights(weights: Any, length: int | None) -> np.ndarray | None:
     return weights
 
 
+def as_generator(seed: Any) -> Any:
+    """What draws for a seed as numpy's users pass it; None is numpy's global generator."""
+    if seed is None:
+        return np.random.mtrand._rand
+    if isinstance(seed, (int, np.integer)):
+        return np.random.RandomState(seed)
+    if isinstance(seed, (np.random.Generator, np.random.RandomState)):
+        return seed
+    raise ValueError(f"{seed!r} cannot be used to seed a numpy.random.RandomState instance")
+
+
 def as_seed(random_state: Any) -> int:
     """A seed of what numpy's users pass: None, a number, a RandomState or a Generator."""
-    if random_state is None:
-        return int(np.random.randint(2**31))
     if isinstance(random_state, (int, np.integer)):
-        if random_state < 0:
-            raise ValueError(f"a seed must be at least 0, found: `{random_state}`")
+        if not 0 <= random_state < 2**64:
+            raise ValueError(f"a seed must be between 0 and 2**64 - 1, found: `{random_state}`")
         return int(random_state)
-    if isinstance(random_state, np.random.Generator):
-        return int(random_state.integers(2**63))
-    if hasattr(random_state, "randint"):
-        return int(random_state.randint(2**31))
-    raise ValueError(f"{random_state!r} cannot be used to seed draws")
+    generator = as_generator(random_state)
+    if isinstance(generator, np.random.Generator):
+        return int(generator.integers(2**63))
+    return int(generator.randint(2**63, dtype=np.int64))

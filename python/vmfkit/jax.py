@@ -1,6 +1,6 @@
 """The log-normaliser in JAX, with derivatives of its own under `jit`, `vmap` and `grad`.
 
-    pip install 'vmfkit[jax]'
+    pip install './python[jax]'    # in a copy of the repository
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ try:
     import jax
     import jax.numpy as jnp
 except ImportError as error:
-    raise ImportError("vmfkit.jax needs JAX\nhint: pip install 'vmfkit[jax]'") from error
+    raise ImportError("vmfkit.jax needs JAX\nhint: pip install './python[jax]' in a copy of the repository") from error
 
 from . import _series
 
@@ -58,6 +58,8 @@ def _of(name: str, dim: Any, kappa: Any) -> jax.Array:
     if int(dim) != dim or dim < 2:
         raise ValueError(f"the dimension must be a whole number of at least 2, found: `{dim}`")
     kappa = jnp.asarray(kappa)
+    if jnp.issubdtype(kappa.dtype, jnp.complexfloating):
+        raise TypeError(f"kappa must be real numbers, found: `{kappa.dtype}`")
     if not jnp.issubdtype(kappa.dtype, jnp.floating):
         kappa = kappa.astype(jnp.result_type(float))
     return _special(name, int(dim), kappa)

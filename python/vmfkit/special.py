@@ -1,5 +1,8 @@
 """Special functions of the von Mises-Fisher distribution, to the last digits in any dimension and at any concentration.
 
+Mind the first argument. `log_iv` and `log_ive` take the ORDER v of a Bessel function, as scipy's do. All others take the DIMENSION d of
+the sphere's space: `iv_ratio(d, k)` is I_{d/2}(k) / I_{d/2-1}(k), or exp(log_iv(d / 2, k) - log_iv(d / 2 - 1, k)).
+
 All of them broadcast over numpy arrays and take `out=`, as numpy's own functions do. What is outside of a function's domain is nan.
 """
 
@@ -24,24 +27,33 @@ __all__ = [
 ]
 
 
-def _broadcast(call: Any, name: str, first: np.ndarray, values: Any, out: np.ndarray | None) -> Any:
+def _broadcast(call: Any, name: str, first: np.ndarray, values: Any, out: Any) -> Any:
     values = np.asarray(values, np.float64)
     shape = np.broadcast_shapes(first.shape, values.shape)
     # One number for all values need not be repeated.
     firsts = first.reshape(1) if first.size == 1 else np.ascontiguousarray(np.broadcast_to(first, shape)).ravel()
-    if out is not None and out.shape != shape:
-        raise ValueError(f"out must have shape {shape}, found: `{out.shape}`")
-    in_place = out is not None and out.dtype == np.float64 and out.flags.c_contiguous
-    found = out if out is not None and in_place else np.empty(shape)
-    call(name, firsts, np.ascontiguousarray(np.broadcast_to(values, shape)).ravel(), found.reshape(-1))
+    flat = np.ascontiguousarray(np.broadcast_to(values, shape)).ravel()
+    if isinstance(out, tuple):
+        (out,) = out
     if out is None:
+        found = np.empty(shape)
+        call(name, firsts, flat, found.reshape(-1))
         return found[()]
-    if not in_place:
-        out[...] = found
+    if not isinstance(out, np.ndarray):
+        raise TypeError(f"out must be an array, found: `{type(out).__name__}`")
+    if out.shape != shape:
+        raise ValueError(f"out must have shape {shape}, found: `{out.shape}`")
+    if not np.can_cast(np.float64, out.dtype, "same_kind"):
+        raise TypeError(f"out must have room for numbers of float64, found: `{out.dtype}`")
+    plain = out.dtype == np.float64 and out.flags.c_contiguous and out.flags.aligned and out.flags.writeable
+    if plain and not np.may_share_memory(out, firsts) and not np.may_share_memory(out, flat):
+        call(name, firsts, flat, out.reshape(-1))
+    else:
+        np.copyto(out, _broadcast(call, name, first, values, None), casting="same_kind")
     return out
 
 
-def _of_dim(name: str, dim: Any, values: Any, out: np.ndarray | None) -> Any:
+def _of_dim(name: str, dim: Any, values: Any, out: Any) -> Any:
     dims = np.asarray(dim)
     if dims.dtype.kind not in "iu" and not np.all(dims == np.floor(dims)):
         raise ValueError(f"the dimension must be a whole number, found: `{dim}`")
@@ -50,51 +62,51 @@ def _of_dim(name: str, dim: Any, values: Any, out: np.ndarray | None) -> Any:
     return _broadcast(_vmfkit.of_concentrations, name, dims.astype(np.uintp), values, out)
 
 
-def _of_order(name: str, order: Any, values: Any, out: np.ndarray | None) -> Any:
+def _of_order(name: str, order: Any, values: Any, out: Any) -> Any:
     return _broadcast(_vmfkit.of_orders, name, np.asarray(order, np.float64), values, out)
 
 
-def log_iv(v: Any, x: Any, out: np.ndarray | None = None) -> Any:
-    """ln I_v(x), the modified Bessel function of the first kind, for v >= 0 and x >= 0."""
+def log_iv(v: Any, x: Any, out: Any = None) -> Any:
+    """ln I_v(x), the modified Bessel function of the first kind, for an order v >= 0 (not a dimension) and x >= 0."""
     return _of_order("log_iv", v, x, out)
 
 
-def log_ive(v: Any, x: Any, out: np.ndarray | None = None) -> Any:
-    """ln of I_v(x) exp(-x), for v >= 0 and x >= 0."""
+def log_ive(v: Any, x: Any, out: Any = None) -> Any:
+    """ln of I_v(x) exp(-x), for an order v >= 0 (not a dimension) and x >= 0."""
     return _of_order("log_ive", v, x, out)
 
 
-def log_normalizer(dim: Any, kappa: Any, out: np.ndarray | None = None) -> Any:
+def log_normalizer(dim: Any, kappa: Any, out: Any = None) -> Any:
     """ln C_d(kappa), where the density is C_d(kappa) exp(kappa mu.x)."""
     return _of_dim("log_normalizer", dim, kappa, out)
 
 
-def iv_ratio(dim: Any, kappa: Any, out: np.ndarray | None = None) -> Any:
-    """A_d(kappa) = I_{d/2}(kappa) / I_{d/2-1}(kappa): the mean of mu.x."""
+def iv_ratio(dim: Any, kappa: Any, out: Any = None) -> Any:
+    """A_d(kappa) = I_{d/2}(kappa) / I_{d/2-1}(kappa): the mean of mu.x. `dim` is the dimension d, not an order."""
     return _of_dim("mean_length", dim, kappa, out)
 
 
-def iv_ratio_c(dim: Any, kappa: Any, out: np.ndarray | None = None) -> Any:
+def iv_ratio_c(dim: Any, kappa: Any, out: Any = None) -> Any:
     """1 - A_d(kappa), without cancellation where A_d is near 1."""
     return _of_dim("mean_length_complement", dim, kappa, out)
 
 
-def iv_ratio_slope(dim: Any, kappa: Any, out: np.ndarray | None = None) -> Any:
+def iv_ratio_slope(dim: Any, kappa: Any, out: Any = None) -> Any:
     """The derivative of A_d in kappa: the variance of mu.x, and the Fisher information of kappa."""
     return _of_dim("mean_length_slope", dim, kappa, out)
 
 
-def inverse_iv_ratio(dim: Any, r: Any, out: np.ndarray | None = None) -> Any:
+def inverse_iv_ratio(dim: Any, r: Any, out: Any = None) -> Any:
     """The kappa with A_d(kappa) = r: the maximum likelihood estimate from a mean resultant length."""
     return _of_dim("concentration", dim, r, out)
 
 
-def inverse_iv_ratio_c(dim: Any, c: Any, out: np.ndarray | None = None) -> Any:
+def inverse_iv_ratio_c(dim: Any, c: Any, out: Any = None) -> Any:
     """The kappa with 1 - A_d(kappa) = c, to all digits where c is small."""
     return _of_dim("concentration_from_complement", dim, c, out)
 
 
-def entropy(dim: Any, kappa: Any, out: np.ndarray | None = None) -> Any:
+def entropy(dim: Any, kappa: Any, out: Any = None) -> Any:
     """The differential entropy."""
     return _of_dim("entropy", dim, kappa, out)
 

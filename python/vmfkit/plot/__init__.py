@@ -14,7 +14,7 @@ from __future__ import annotations
 try:
     import matplotlib as _matplotlib  # noqa: F401
 except ImportError as error:
-    raise ImportError("vmfkit.plot needs matplotlib: `pip install vmfkit[plot]`") from error
+    raise ImportError("vmfkit.plot needs matplotlib\nhint: pip install './python[plot]' in a copy of the repository") from error
 
 from ._fits import components, selection, trace
 from ._map import map

@@ -103,14 +103,14 @@ def _curves(models: Any, rows: Any, held_out: Any) -> tuple[np.ndarray, dict[str
     curves: dict[str, list[float]] = {}
     for mixture in mixtures:
         if rows is not None:
-            found = mixture.evaluate(checked_rows(rows, mixture.dim).argument, normalize=True)
-            # AIC is -2 ln L + 2 p, which gives the number of rows away.
-            count = (2 * mixture.free_parameters - found["aic"]) / (2 * found["mean"])
+            directions = checked_rows(rows, mixture.dim)
+            found = directions.evaluate(mixture)
+            # Of files AIC, -2 ln L + 2 p, gives the number of rows away.
+            count = directions.rows.length or (2 * mixture.free_parameters - found["aic"]) / (2 * found["mean"])
             for name in ("bic", "icl", "aic"):
                 curves.setdefault(name, []).append(found[name] / (2 * count))
         if held_out is not None:
-            found = mixture.evaluate(checked_rows(held_out, mixture.dim).argument, normalize=True)
-            curves.setdefault("held_out", []).append(-found["mean"])
+            curves.setdefault("held_out", []).append(-checked_rows(held_out, mixture.dim).evaluate(mixture)["mean"])
     return numbers, {name: np.array(values) for name, values in curves.items()}
 
 

@@ -8,7 +8,7 @@ import numpy as np
 from matplotlib.colors import to_rgba
 
 from .. import _vmfkit
-from .._rows import Rows
+from .._directions import Directions
 from ._model import count_of
 from ._style import BACKGROUND, PALETTE
 
@@ -73,7 +73,7 @@ def colours_of(mixture: _vmfkit.Mixture, places: np.ndarray | None = None) -> np
     return np.array([to_rgba(PALETTE[colour]) for colour in chosen] + [to_rgba(BACKGROUND)])
 
 
-def row_colours(mixture: _vmfkit.Mixture, rows: Rows) -> Any:
+def row_colours(mixture: _vmfkit.Mixture, rows: Directions) -> Any:
     if mixture.components == 1:
         return PALETTE[1]
-    return colours_of(mixture)[mixture.assign(rows.argument, normalize=True)]
+    return colours_of(mixture)[rows.ask(mixture.assign)]

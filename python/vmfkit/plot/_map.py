@@ -9,6 +9,7 @@ import numpy as np
 from matplotlib.collections import EllipseCollection
 
 from .. import _vmfkit
+from .._directions import Directions
 from .._rows import Rows, as_rows
 from ._layout import colours_of, distances_between, layout
 from ._model import checked_rows, cosines_of, count_of, half_angles, mixture_of, names_of
@@ -49,7 +50,7 @@ def map(
     radii = _radii(mixture, places)
     edges = colours[:count]
     if rows is not None:
-        found = _thinned(checked_rows(rows, mixture.dim), most_rows)
+        found = Directions(_thinned(checked_rows(rows, mixture.dim).rows, most_rows), normalize=True)
         where, component = _places_of_rows(mixture, found, places, radii, most_rows)
         ax.scatter(where[:, 0], where[:, 1], s=size, c=colours[component], linewidths=0, alpha=0.55, zorder=2, rasterized=True)
     units: dict[str, Any] = {"units": "xy", "offsets": places, "offset_transform": ax.transData}
@@ -104,13 +105,13 @@ def _thinned(rows: Rows, most: int) -> Rows:
 
 
 def _places_of_rows(
-    mixture: _vmfkit.Mixture, rows: Rows, places: np.ndarray, radii: np.ndarray, most: int
+    mixture: _vmfkit.Mixture, rows: Directions, places: np.ndarray, radii: np.ndarray, most: int
 ) -> tuple[np.ndarray, np.ndarray]:
     """Where rows lie on the map, and their most probable components."""
     count = len(places)
     directions = mixture.directions[:count]
     cosines = cosines_of(directions, rows)
-    responsibilities = mixture.responsibilities(rows.argument, normalize=True)
+    responsibilities = rows.responsibilities(mixture)
     if len(cosines) > most:
         kept = np.linspace(0, len(cosines) - 1, most).astype(int)
         cosines, responsibilities = cosines[kept], responsibilities[kept]

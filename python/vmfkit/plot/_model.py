@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from .. import _vmfkit, special
-from .._rows import Rows, as_rows
+from .. import _vmfkit
+from .._directions import Directions, probe_of
+from .._rows import as_rows
 
 
 def mixture_of(model: Any) -> _vmfkit.Mixture:
@@ -30,19 +31,16 @@ def check_dim(mixture: _vmfkit.Mixture, dim: int, name: str) -> None:
         raise ValueError(f"{name} needs dimension {dim} (map draws a mixture of any), found: `{mixture.dim}`")
 
 
-def checked_rows(rows: Any, dim: int) -> Rows:
+def checked_rows(rows: Any, dim: int) -> Directions:
     found = as_rows(rows, normalize=True)
     if found.dim is not None and found.dim != dim:
         raise ValueError(f"rows must have dimension {dim}, found: `{found.dim}`")
-    return found
+    return Directions(found, normalize=True)
 
 
-def cosines_of(directions: np.ndarray, rows: Rows) -> np.ndarray:
+def cosines_of(directions: np.ndarray, rows: Directions) -> np.ndarray:
     """The cosine of each row with each direction. Rows of every kind are read, which is why a mixture is asked."""
-    count, dim = directions.shape
-    probe = _vmfkit.Mixture(np.full(count, 1 / count), np.ascontiguousarray(directions), np.ones(count))
-    peak = special._of_dim("log_peak", dim, 1.0, None)
-    return np.clip(1 - (peak - probe.component_ln_densities(rows.argument, normalize=True)), -1, 1)
+    return rows.cosines(probe_of(directions))
 
 
 def _law(mixture: _vmfkit.Mixture, component: int, name: str, values: Any) -> np.ndarray:

@@ -51,9 +51,9 @@ def circle(model: Any, rows: Any = None, ax: Axes | None = None, *, size: float 
         colour = colours[component] if mixture.components > 1 else INK
         ax.annotate("", tip, (0, 0), arrowprops={"arrowstyle": "-|>", "color": colour, "shrinkA": 0, "shrinkB": 0, "linewidth": 1.6}, zorder=5)
     if rows is not None:
-        found = checked_rows(rows, 2)
-        places = _piled(cosines_of(np.eye(2), found))
-        ax.scatter(places[:, 0], places[:, 1], s=size, color=row_colours(mixture, found), linewidths=0, alpha=0.9, zorder=4, label="rows")
+        places, colours_of_rows = _places(mixture, rows)
+        places = _piled(places)
+        ax.scatter(places[:, 0], places[:, 1], s=size, color=colours_of_rows, linewidths=0, alpha=0.9, zorder=4, label="rows")
     for degrees in range(0, 360, 45):
         direction = np.array([np.cos(np.radians(degrees)), np.sin(np.radians(degrees))])
         # Clear of the curve on both sides of the text.
@@ -64,6 +64,15 @@ def circle(model: Any, rows: Any = None, ax: Axes | None = None, *, size: float 
     ax.set_aspect("equal")
     ax.set_axis_off()
     return ax
+
+
+def _places(mixture: _vmfkit.Mixture, rows: Any) -> tuple[np.ndarray, Any]:
+    """Rows as unit vectors, and their colours; rows of zeros, which have no place, are left out."""
+    found = checked_rows(rows, mixture.dim)
+    places, colours = cosines_of(np.eye(mixture.dim), found), row_colours(mixture, found)
+    if found.zeros is None:
+        return places, colours
+    return places[~found.zeros], colours[~found.zeros] if isinstance(colours, np.ndarray) else colours
 
 
 def _piled(rows: np.ndarray, bins: int = 180) -> np.ndarray:
@@ -110,9 +119,10 @@ def sphere(
         back = behind > 0.02
     top = max(shade.max() for shade in shades[: 2 if back else 1])
     ax = axes_of(ax, (9.2, 4.4) if back else (5.2, 4.4))
-    found = None if rows is None else checked_rows(rows, 3)
-    places = None if found is None else cosines_of(np.eye(3), found) @ frame.T
-    colours = None if found is None else row_colours(mixture, found)
+    places = None
+    if rows is not None:
+        places, colours = _places(mixture, rows)
+        places = places @ frame.T
     for number, sign in enumerate((1, -1) if back else (1,)):
         centre = 2.25 * number
         image = np.full(inside.shape, np.nan)

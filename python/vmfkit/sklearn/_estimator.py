@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import os
 import sys
-import warnings
-from typing import Any
+from numbers import Integral, Real
+from typing import Any, TypeVar
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, check_random_state, validate_data
 
 from .. import _vmfkit
-from .._rows import Rows, as_rows, as_weights, is_path
+from .._directions import Directions
+from .._rows import as_rows, as_weights, is_column, is_path
+
+_Estimator = TypeVar("_Estimator", bound="SphericalEstimator")
+
+AT_LEAST_ONE = Interval(Integral, 1, None, closed="left")
 
 
 def _free_memory() -> int:
@@ -21,64 +27,6 @@ def _free_memory() -> int:
         return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     except (AttributeError, OSError, ValueError):
         return 1 << 30
-
-
-class Directions:
-    """Rows of an argument as the extension module takes them. Rows of zeros have no direction: once they are found, they stand aside."""
-
-    def __init__(self, rows: Any, normalize: bool) -> None:
-        self.rows: Rows = as_rows(rows, normalize=normalize)
-        self.normalize = normalize
-        self.zeros: np.ndarray | None = None
-
-    def ask(self, call: Any, *arguments: Any, **options: Any) -> Any:
-        """What `call` says of the rows."""
-        try:
-            return call(self.rows.argument, *arguments, normalize=self.normalize, **options)
-        except _vmfkit.ZeroRowError:
-            if not self.normalize or self.rows.is_files or self.zeros is not None:
-                raise
-            self._set_zeros_aside()
-            return call(self.rows.argument, *arguments, normalize=self.normalize, **options)
-
-    def _set_zeros_aside(self) -> None:
-        """Puts any direction in their place; their weight is 0 in a fit, and what is said of them is not used."""
-        argument = self.rows.argument
-        if isinstance(argument, tuple):
-            from scipy.sparse import csr_matrix
-
-            starts, columns, values, dim = argument
-            starts, columns = starts.astype(np.int64), columns.view(np.int32)
-            self.zeros = np.array([not values[start:end].any() for start, end in zip(starts, starts[1:])], bool)
-            matrix = csr_matrix((values, columns, starts), shape=(len(self.zeros), dim))
-            rows = np.flatnonzero(self.zeros)
-            first = csr_matrix((np.ones(len(rows), values.dtype), (rows, np.zeros_like(rows))), shape=matrix.shape)
-            self.rows = as_rows(matrix + first)
-        else:
-            self.zeros = ~argument.any(axis=1)
-            argument = argument.copy()
-            argument[self.zeros, 0] = 1
-            self.rows = self.rows._replace(argument=argument)
-
-    def fit(self, call: Any, components: int, weights: np.ndarray | None, *arguments: Any, **options: Any) -> Any:
-        """The same for a fit, in which rows of zeros count nothing."""
-        try:
-            return call(self.rows.argument, components, weights, *arguments, normalize=self.normalize, **options)
-        except _vmfkit.ZeroRowError:
-            if not self.normalize or self.rows.is_files:
-                raise
-            self._set_zeros_aside()
-        weights = self.without_zeros(weights)
-        return call(self.rows.argument, components, weights, *arguments, normalize=self.normalize, **options)
-
-    def without_zeros(self, weights: np.ndarray | None) -> np.ndarray | None:
-        if self.zeros is None:
-            return weights
-        message = f"rows of zeros have no direction and are left out of the fit, found: `{self.zeros.sum()}`"
-        warnings.warn(message, UserWarning, stacklevel=5)
-        weights = np.ones(len(self.zeros)) if weights is None else weights.copy()
-        weights[self.zeros] = 0
-        return weights
 
 
 def start_of(init: Any) -> Any:
@@ -96,22 +44,56 @@ def start_of(init: Any) -> Any:
 class SphericalEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     """Rows, fitting, labels, files."""
 
+    # What numbers must be; the extension module knows the names.
+    _parameter_constraints: dict[str, Any] = {
+        "init": [str, "array-like", _vmfkit.Mixture],
+        "n_init": [AT_LEAST_ONE],
+        "max_iter": [AT_LEAST_ONE, None],
+        "tol": [Interval(Real, 0, None, closed="left"), None],
+        "random_state": ["random_state"],
+        "normalize": ["boolean"],
+        "n_threads": [AT_LEAST_ONE, None],
+        "max_memory": [Interval(Real, 0, None, closed="left"), None],
+        "verbose": ["verbose"],
+    }
+
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         tags.transformer_tags.preserves_dtype = []
         return tags
 
+    # Below the box that scikit-learn draws, a notebook shows what was found.
+
+    def _repr_html_inner(self) -> str:
+        return super()._repr_html_inner() + self._found_html()
+
+    def _repr_mimebundle_(self, **options: Any) -> dict[str, str]:
+        bundle = super()._repr_mimebundle_(**options)
+        if "text/html" in bundle:
+            bundle["text/html"] += self._found_html()
+        return bundle
+
+    def _found_html(self) -> str:
+        return self.mixture_._repr_html_() if hasattr(self, "mixture_") else ""
+
     # ------------------------------------------------------------------ rows
 
     def _validated(self, X: Any, reset: bool) -> Directions:
-        if not (is_path(X) or not reset and self._is_plain(X)):
+        if reset:
+            self._validate_params()
+        if is_path(X):
+            if reset:
+                # Files have no names of features, whatever was fitted before.
+                self.__dict__.pop("feature_names_in_", None)
+        elif reset or not self._is_plain(X):
             # The extension module looks at every number anyway.
             options = {"accept_sparse": "csr", "dtype": [np.float64, np.float32], "order": "C", "ensure_all_finite": False}
             # Afterwards the number of features is compared with that of the fit.
             least = 2 if reset else 1
-            X = validate_data(self, self._of_column(X), reset=reset, ensure_min_features=least, **options)
-        return Directions(X, self.normalize)
+            X = as_rows(X).argument if is_column(X) else X
+            X = validate_data(self, X, reset=reset, ensure_min_features=least, **options)
+        return Directions(as_rows(X, normalize=self.normalize), self.normalize)
 
     def _is_plain(self, X: Any) -> bool:
         """An array as the extension module takes it, which looks at every number itself: one row must not wait for more."""
@@ -119,34 +101,23 @@ class SphericalEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
             return False
         return X.dtype in (np.float32, np.float64) and X.flags.c_contiguous and not hasattr(self, "feature_names_in_")
 
-    @staticmethod
-    def _of_column(X: Any) -> Any:
-        """A column of lists becomes an array; whatever else is left to scikit-learn."""
-        is_column = (hasattr(X, "__arrow_c_stream__") or hasattr(X, "__arrow_c_array__")) and not hasattr(X, "columns")
-        return as_rows(X).argument if is_column else X
-
     def _checked_weights(self, sample_weight: Any, X: Any) -> np.ndarray | None:
         if sample_weight is None or is_path(X):
             return as_weights(sample_weight, None)
         return _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
 
-    def _ask(self, name: str, X: Any, *arguments: Any) -> tuple[np.ndarray, np.ndarray | None]:
-        """What the mixture says of each row, and which rows are zeros."""
+    def _directions(self, X: Any) -> Directions:
+        """Rows to ask a fitted estimator about."""
         if not hasattr(self, "mixture_"):
             check_is_fitted(self)
-        directions = self._validated(X, reset=False)
-        found = directions.ask(getattr(self.mixture_, name), *arguments, threads=self.n_threads)
-        return found, directions.zeros
+        return self._validated(X, reset=False)
 
     # ------------------------------------------------------------------- fit
 
     def _fit(self, X: Any, sample_weight: Any, components: int, **choices: Any) -> _vmfkit.Fit:
         directions = self._validated(X, reset=True)
         weights = self._checked_weights(sample_weight, X)
-        if directions.rows.length is not None and directions.rows.length < components:
-            raise ValueError(
-                f"Expected n_samples >= {components} components, but got n_samples = {directions.rows.length}"
-            )
+        self._check_count(directions, components)
         seed = check_random_state(self.random_state).randint(2**31)
         found = directions.fit(
             _vmfkit.fit,
@@ -162,13 +133,20 @@ class SphericalEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         self.converged_ = found.converged
         self.n_iter_ = max(len(found.objectives), 1)
         self.notes_ = found.notes
-        self._rows_of_fit = directions
+        self._describe(directions, weights)
         return found
+
+    @staticmethod
+    def _check_count(directions: Directions, components: int) -> None:
+        length = directions.rows.length
+        if length is not None and length < components:
+            raise ValueError(f"Expected n_samples >= {components} components, but got n_samples = {length}")
 
     def _take(self, mixture: _vmfkit.Mixture) -> None:
         self.mixture_ = mixture
         self.n_features_in_ = mixture.dim
         self.__dict__.pop("_labels", None)
+        self._forget()
 
     def _progress(self) -> Any:
         def show(restart: int, number: int, rows: int) -> None:
@@ -176,17 +154,46 @@ class SphericalEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
 
         return show
 
+    def _describe(self, directions: Directions, weights: np.ndarray | None) -> None:
+        """Keeps what is to be known of the rows of a fit: at once of those in memory, which may change; of files when it is asked for."""
+        self._rows_of_fit = directions
+        self._weights_of_fit = weights
+        if not directions.rows.is_files:
+            self._look()
+
+    def _look(self) -> None:
+        """Goes through the rows of the fit once more, and lets them go."""
+        self._look_at(self._rows_of_fit, self.__dict__.get("_weights_of_fit"))
+        self._forget()
+
+    def _look_at(self, directions: Directions, weights: np.ndarray | None) -> None:
+        self._labels = self._assigned(directions)
+
+    def _forget(self) -> None:
+        for name in ("_rows_of_fit", "_weights_of_fit"):
+            self.__dict__.pop(name, None)
+
+    def _known(self, name: str, attribute: str) -> Any:
+        """What was found out about the rows of the fit."""
+        if name not in self.__dict__:
+            if "_rows_of_fit" not in self.__dict__:
+                raise AttributeError(
+                    f"this {type(self).__name__} has no {attribute}: it was not fitted, or copied before {attribute} of files was asked for"
+                )
+            try:
+                self._look()
+            except (OSError, ValueError) as error:
+                # hasattr must be able to ask.
+                raise AttributeError(f"{attribute} cannot be found, for the files of the fit cannot be read: {error}") from error
+        return self.__dict__[name]
+
     @property
     def labels_(self) -> np.ndarray:
-        """The component of each row of the fit, found when it is first asked for."""
-        if "_labels" not in self.__dict__:
-            if "_rows_of_fit" not in self.__dict__:
-                raise AttributeError(f"{type(self).__name__} has labels_ only after fit")
-            directions = self._rows_of_fit
-            found = directions.ask(self.mixture_.assign, threads=self.n_threads)
-            self._labels = self._labels_of(found, directions.zeros)
-            del self._rows_of_fit
-        return self._labels
+        """The component of each row of the fit; that of files is found when it is first asked for."""
+        return self._known("_labels", "labels_")
+
+    def _assigned(self, directions: Directions) -> np.ndarray:
+        return self._labels_of(directions.ask(self.mixture_.assign, threads=self.n_threads), directions.zeros)
 
     def _labels_of(self, found: np.ndarray, zeros: np.ndarray | None) -> np.ndarray:
         labels = found.astype(np.int64)
@@ -197,16 +204,14 @@ class SphericalEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         return labels
 
     def __getstate__(self) -> dict[str, Any]:
-        if "_rows_of_fit" in self.__dict__:
-            # The rows stay here; what is known of them goes along.
-            _ = self.labels_
-        return super().__getstate__()
+        # The rows stay here; what is known of them goes along.
+        return {name: value for name, value in super().__getstate__().items() if name not in ("_rows_of_fit", "_weights_of_fit")}
 
     # -------------------------------------------------------------- interface
 
     def predict(self, X: Any) -> np.ndarray:
         """The most probable component of each row; -1 is the background."""
-        return self._labels_of(*self._ask("assign", X))
+        return self._assigned(self._directions(X))
 
     def fit_predict(self, X: Any, y: Any = None, sample_weight: Any = None) -> np.ndarray:
         """Fits and gives the component of each row."""
@@ -221,3 +226,17 @@ class SphericalEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         check_is_fitted(self)
         with open(path, "wb") as file:
             file.write(self.mixture_.to_bytes())
+
+    @classmethod
+    def load(cls: type[_Estimator], path: str | os.PathLike[str], **parameters: Any) -> _Estimator:
+        """A fitted estimator of a model file, as `save` and the command `vmf` write it."""
+        with open(path, "rb") as file:
+            return cls.from_mixture(_vmfkit.Mixture.from_bytes(file.read()), **parameters)
+
+    @classmethod
+    def from_mixture(cls: type[_Estimator], mixture: _vmfkit.Mixture, **parameters: Any) -> _Estimator:
+        """A fitted estimator of a mixture made elsewhere."""
+        self = cls(mixture.components - mixture.has_background, **parameters)
+        self._take(mixture)
+        self.converged_, self.n_iter_, self.notes_ = mixture.description["status"] == "converged", 0, []
+        return self

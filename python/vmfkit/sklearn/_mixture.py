@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-import html
-import os
 import warnings
+from numbers import Real
 from typing import Any
 
 import numpy as np
 from sklearn.base import DensityMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import ClassifierTags
+from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted, check_random_state
 
-from .. import _vmfkit, special
+from .. import _vmfkit
 from .._rows import as_weights
-from ._estimator import SphericalEstimator, start_of
+from ._estimator import AT_LEAST_ONE, SphericalEstimator, start_of
+from ._summary import Summary
 
 # Methods that stop by themselves when they have converged.
 _CONVERGING = ("em", "hard", "stochastic", "online", "kmeans")
@@ -28,8 +29,8 @@ class VonMisesFisherMixture(DensityMixin, SphericalEstimator):
     ----------
     n_components : int, default=1
         The number of components, a background not counted.
-    method : {"em", "hard", "stochastic", "online", "sgd"}, default="em"
-        The way of fitting.
+    method : {"em", "hard", "stochastic", "online", "sgd", "kmeans"}, default="em"
+        The way of fitting. "kmeans" is spherical k-means: equal weights and one concentration for all.
     policy : str, default="shrunk"
         How the concentrations hang together: "free", "shared", "fixed:KAPPA", "shrunk" or "shrunk:STRENGTH".
     concentration : {"exact", "banerjee", "tanabe", "sra", "song"}, default="exact"
@@ -41,7 +42,8 @@ class VonMisesFisherMixture(DensityMixin, SphericalEstimator):
     warm_start : bool, default=False
         Begin with what the last fit found.
     tol : float or None, default=None
-        Stop when a pass changes the mean ln p by at most this share of it; None is that of the method, 1e-5.
+        Stop when a pass changes the mean ln p by at most this share of what it has over the uniform density's; None is that of the method,
+        1e-5. With 0 all passes are made, and that they end is no ConvergenceWarning.
     max_iter : int or None, default=None
         Passes over the rows at most; None is that of the method.
     random_state : int, RandomState or None, default=None
@@ -79,6 +81,19 @@ class VonMisesFisherMixture(DensityMixin, SphericalEstimator):
     mixture_ : vmfkit.Mixture
         The model itself.
     """
+
+    _parameter_constraints: dict[str, Any] = {
+        **SphericalEstimator._parameter_constraints,
+        "n_components": [AT_LEAST_ONE],
+        "method": [str],
+        "policy": [str],
+        "concentration": [str],
+        "warm_start": ["boolean"],
+        "background": [Real, None],
+        "batch_size": [AT_LEAST_ONE, None],
+        "learning_rate": [Interval(Real, 0, None, closed="neither"), None],
+        "decay": [Interval(Real, 0, None, closed="neither"), None],
+    }
 
     def __init__(
         self,
@@ -126,6 +141,12 @@ class VonMisesFisherMixture(DensityMixin, SphericalEstimator):
         # scikit-learn's checks of sparse rows ask every estimator with predict_proba for the number of its classes.
         tags.classifier_tags = ClassifierTags(multi_class=True)
         return tags
+
+    def _take(self, mixture: _vmfkit.Mixture) -> None:
+        super()._take(mixture)
+        # They are of one fit, and partial_fit has none.
+        for name in ("lower_bound_", "lower_bounds_"):
+            self.__dict__.pop(name, None)
 
     def _start(self) -> Any:
         if self.warm_start and hasattr(self, "mixture_"):
@@ -241,28 +262,11 @@ class VonMisesFisherMixture(DensityMixin, SphericalEstimator):
             raise AttributeError(f"this {type(self).__name__} is not fitted yet")
         return self.mixture_
 
-    @classmethod
-    def from_mixture(cls, mixture: _vmfkit.Mixture, **parameters: Any) -> VonMisesFisherMixture:
-        """A fitted estimator of a mixture made elsewhere."""
-        self = cls(mixture.components - mixture.has_background, **parameters)
-        self._take(mixture)
-        self.converged_, self.n_iter_, self.notes_ = mixture.description["status"] == "converged", 0, []
-        return self
-
-    @classmethod
-    def load(cls, path: str | os.PathLike[str], **parameters: Any) -> VonMisesFisherMixture:
-        """A fitted estimator of a model file, as `save` and the command `vmf` write it."""
-        with open(path, "rb") as file:
-            return cls.from_mixture(_vmfkit.Mixture.from_bytes(file.read()), **parameters)
-
     # -------------------------------------------------------------- interface
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """The probability of each component, given each row; that of a background is in the last column."""
-        found, zeros = self._ask("responsibilities", X)
-        if zeros is not None:
-            found[zeros] = self.mixture_.weights
-        return found
+        return self._directions(X).responsibilities(self.mixture_, threads=self.n_threads)
 
     def transform(self, X: Any) -> np.ndarray:
         """The same as `predict_proba`, for pipelines."""
@@ -270,28 +274,26 @@ class VonMisesFisherMixture(DensityMixin, SphericalEstimator):
 
     def score_samples(self, X: Any) -> np.ndarray:
         """ln p of each row; that of a row of zeros is what the uniform density has."""
-        found, zeros = self._ask("ln_densities", X)
-        if zeros is not None:
-            found[zeros] = special.log_normalizer(self.mixture_.dim, 0.0)
-        return found
+        return self._directions(X).ln_densities(self.mixture_, threads=self.n_threads)
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
         """The mean ln p of the rows."""
-        return float(np.average(self.score_samples(X), weights=as_weights(sample_weight, None)))
+        found = self.score_samples(X)
+        return float(np.average(found, weights=as_weights(sample_weight, len(found))))
 
     def p_values(self, X: Any) -> np.ndarray:
         """How strange each row is: the probability that a row drawn from the mixture is at least as far from its components.
 
         Of rows drawn from the mixture itself a share of `level` has a value below `level`.
         """
-        found, zeros = self._ask("p_values", X)
-        if zeros is not None:
-            found[zeros] = 1.0
+        directions = self._directions(X)
+        found = directions.ask(self.mixture_.p_values, threads=self.n_threads)
+        if directions.zeros is not None:
+            found[directions.zeros] = 1.0
         return found
 
     def _evaluate(self, X: Any) -> dict[str, float]:
-        check_is_fitted(self)
-        return self._validated(X, reset=False).ask(self.mixture_.evaluate, threads=self.n_threads)
+        return self._directions(X).evaluate(self.mixture_, threads=self.n_threads)
 
     def aic(self, X: Any) -> float:
         """Akaike's criterion, the lower the better."""
@@ -314,18 +316,18 @@ class VonMisesFisherMixture(DensityMixin, SphericalEstimator):
         rows, labels = self.mixture_.sample(n_samples, seed, threads=self.n_threads)
         return rows, self._labels_of(labels, None)
 
-    def summary(self) -> str:
-        """The components as a table of HTML, heaviest first."""
+    def summary(self) -> Summary:
+        """The components as a table, heaviest first: text where it is printed, HTML in a notebook."""
         check_is_fitted(self)
-        order = np.argsort(-self.weights_)
-        angles = [np.degrees(np.arccos(np.clip(_median_cosine(self.mixture_.dim, k), -1, 1))) for k in self.concentrations_[order]]
-        cells = "".join(
-            f"<tr><td>{component}</td><td>{self.weights_[component]:.4f}</td>"
-            f"<td>{self.concentrations_[component]:.4g}</td><td>{angle:.2f}</td></tr>"
-            for component, angle in zip(order, angles)
-        )
-        head = "<tr><th>component</th><th>weight</th><th>concentration</th><th>half its mass within, degrees</th></tr>"
-        return f"<table><caption>{html.escape(repr(self))}</caption>{head}{cells}</table>"
+        head = ("component", "weight", "concentration", "half its mass within, degrees")
+        lines = []
+        for component in np.argsort(-self.weights_, kind="stable"):
+            weight, concentration = self.weights_[component], self.concentrations_[component]
+            angle = np.degrees(np.arccos(np.clip(_median_cosine(self.mixture_.dim, concentration), -1, 1)))
+            lines.append((str(component), f"{weight:.4f}", f"{concentration:.4g}", f"{angle:.2f}"))
+        if self.mixture_.has_background:
+            lines.append(("background", f"{self.background_weight_:.4f}", "0", "90.00"))
+        return Summary(repr(self), head, lines)
 
 
 def _median_cosine(dim: int, concentration: float) -> float:

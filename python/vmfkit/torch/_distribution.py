@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 from torch import Size, Tensor
+from torch.autograd import forward_ad
 from torch.distributions import Distribution, constraints, register_kl
 from torch.distributions.utils import lazy_property
 
@@ -28,20 +29,68 @@ class _UnitVector(constraints.Constraint):
 unit_vector = _UnitVector()
 
 
-class _Draw(torch.autograd.Function):
-    """Deviations that were drawn already, as functions of the concentrations they were drawn with."""
+class _Once(torch.autograd.Function):
+    """A derivative in kappa that has none itself."""
 
     @staticmethod
-    def forward(ctx: Any, kappa: Tensor, deviations: Tensor, slopes: Tensor) -> Tensor:
-        ctx.save_for_backward(slopes)
-        return deviations.clone()
+    def forward(slope: Tensor, kappa: Tensor) -> Tensor:
+        return slope.clone()
 
     @staticmethod
-    @torch.autograd.function.once_differentiable
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None]:
-        (slopes,) = ctx.saved_tensors
-        # Draws are in front, concentrations behind.
-        return (gradient * slopes).sum(0), None, None
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+        pass
+
+    @staticmethod
+    def backward(ctx: Any, *_: Any) -> Any:
+        raise NotImplementedError("draws can be differentiated once in kappa, found a request for: `the second derivative`")
+
+    jvp = backward
+
+
+class _AxisDraws(torch.autograd.Function):
+    """Draws about the first axis, draws in front and concentrations behind: rows, deviations 1 - t, the same deviations held fixed, and how
+    the rest of a row stretches with them. Only the first deviations are functions of kappa; rows are made to follow them."""
+
+    @staticmethod
+    def forward(kappa: Tensor, dim: int, count: int, seed: int) -> tuple[Tensor, ...]:
+        rows, s, slope = _draws(kappa, dim, count, seed, slopes=True)
+        # d sqrt(s (2 - s)) over itself; a draw at an end stays there.
+        across = s * (2 - s)
+        stretch = torch.where(across > 0, (1 - s) / across.clamp_min(torch.finfo(s.dtype).tiny), 0.0)
+        s, slope, stretch = (column.to(kappa.dtype).to(kappa.device) for column in (s, slope, stretch))
+        return rows, s, s.clone(), stretch, slope
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
+        rows, _, fixed, stretch, slope = output
+        ctx.mark_non_differentiable(rows, fixed, stretch, slope)
+        ctx.save_for_backward(slope, inputs[0])
+        ctx.save_for_forward(slope, inputs[0])
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None, None, None]:
+        return (gradients[1] * _Once.apply(*ctx.saved_tensors)).sum(0), None, None, None
+
+    @staticmethod
+    def jvp(ctx: Any, tangent: Tensor, *_: Any) -> tuple[None, Tensor, None, None, None]:
+        return None, tangent * _Once.apply(*ctx.saved_tensors), None, None, None
+
+
+def _draws(kappa: Tensor, dim: int, count: int, seed: int, slopes: bool) -> tuple[Tensor, ...]:
+    """Rows in the numbers and on the device of kappa, then deviations and, if asked for, their slopes, in doubles."""
+    flat = kappa.detach().to("cpu", torch.float64).reshape(-1).contiguous()
+    rows, *columns = (table for table in _vmfkit.axis_draws(dim, flat.numpy(), count, seed, slopes) if table is not None)
+    # The tables have the batch in front.
+    shape = (count, *kappa.shape)
+    placed = torch.from_numpy(rows).to(kappa.dtype).to(kappa.device).transpose(0, 1).reshape(*shape, dim)
+    return placed, *(torch.from_numpy(column).view(flat.numel(), count).T.reshape(shape) for column in columns)
+
+
+def _is_differentiated(kappa: Tensor) -> bool:
+    """Whether someone may ask for a derivative, in reverse, in forward mode or by torch.func."""
+    if torch._C._functorch.is_functorch_wrapped_tensor(kappa) or forward_ad.unpack_dual(kappa).tangent is not None:
+        return True
+    return kappa.requires_grad and torch.is_grad_enabled()
 
 
 def _seed() -> int:
@@ -156,28 +205,16 @@ class VonMisesFisher(Distribution):
         CPU, from a seed of torch's generator, and carried to the device of the parameters.
         """
         sample_shape = Size(sample_shape)
-        kappa = self.concentration
-        differentiable = kappa.requires_grad and torch.is_grad_enabled()
-        flat = kappa.detach().to("cpu", torch.float64).reshape(-1).contiguous()
-        count = sample_shape.numel()
-        rows, deviations, slopes = _vmfkit.axis_draws(self.dim, flat.numpy(), count, _seed(), differentiable)
-        # (draws, batch..., d) of a table that has the batch in front.
-        axis = torch.from_numpy(rows).to(self.loc.dtype).to(self.loc.device).transpose(0, 1).reshape(count, *self._extended_shape())
-        if differentiable:
-            axis = self._with_slopes(axis, deviations, slopes)
-        return _turn(axis, self.loc).reshape(self._extended_shape(sample_shape))
+        return _turn(self._about_axis(sample_shape.numel()), self.loc).reshape(self._extended_shape(sample_shape))
 
-    def _with_slopes(self, axis: Tensor, deviations: Any, slopes: Any) -> Tensor:
-        """The same rows as functions of the concentrations: t = 1 - s moves, and the rest keeps its direction."""
-        shape = axis.shape[:-1]
-        table = (self.concentration.numel(), shape[0])
-        s, slope = (torch.from_numpy(column).view(table).T.reshape(shape) for column in (deviations, slopes))
-        # d sqrt(s (2 - s)) over itself; a draw at an end stays there.
-        across = s * (2 - s)
-        stretch = torch.where(across > 0, (1 - s) / across.clamp_min(torch.finfo(s.dtype).tiny), 0.0)
-        fixed, slope, stretch = (column.to(axis.dtype).to(axis.device) for column in (s, slope, stretch))
-        move = _Draw.apply(self.concentration, fixed, slope) - fixed
-        move = move.unsqueeze(-1)
+    @torch.compiler.disable
+    def _about_axis(self, count: int) -> Tensor:
+        """Draws about the first axis, as functions of the concentrations: t = 1 - s moves, and the rest keeps its direction."""
+        kappa, seed = self.concentration, _seed()
+        if not _is_differentiated(kappa):
+            return _draws(kappa, self.dim, count, seed, slopes=False)[0]
+        axis, moving, fixed, stretch, _ = _AxisDraws.apply(kappa, self.dim, count, seed)
+        move = (moving - fixed).unsqueeze(-1)
         return torch.cat([axis[..., :1] - move, axis[..., 1:] * (1 + stretch.unsqueeze(-1) * move)], -1)
 
 
@@ -251,13 +288,15 @@ def _kl_two(p: VonMisesFisher, q: VonMisesFisher) -> Tensor:
 @register_kl(VonMisesFisher, UniformSphere)
 def _kl_from_uniform(p: VonMisesFisher, q: UniformSphere) -> Tensor:
     _same_dim(p, q)
-    return special("divergence_from_uniform", p.dim, p.concentration)
+    batch = torch.broadcast_shapes(p.batch_shape, q.batch_shape)
+    return special("divergence_from_uniform", p.dim, p.concentration).expand(batch)
 
 
 @register_kl(UniformSphere, VonMisesFisher)
 def _kl_of_uniform(p: UniformSphere, q: VonMisesFisher) -> Tensor:
     _same_dim(p, q)
-    return divergence(p.dim, torch.zeros_like(q.concentration), q.concentration)
+    batch = torch.broadcast_shapes(p.batch_shape, q.batch_shape)
+    return divergence(p.dim, torch.zeros_like(q.concentration), q.concentration).expand(batch)
 
 
 @register_kl(UniformSphere, UniformSphere)

@@ -18,6 +18,10 @@ from ._special import as_dim, log_peak, wide
 _SINGLE_UP_TO = 4096.0
 
 
+def _at_least_single(dtype: torch.dtype) -> torch.dtype:
+    return dtype if dtype in (torch.float32, torch.float64) else torch.float32
+
+
 class MixtureVonMisesFisher(nn.Module):
     """A mixture on the unit sphere, with parameters that any optimiser of torch may move.
 
@@ -68,26 +72,31 @@ class MixtureVonMisesFisher(nn.Module):
         return new
 
     @classmethod
-    def from_rows(cls, rows: Tensor, components: int, *, passes: int = 1) -> MixtureVonMisesFisher:
+    def from_rows(cls, rows: Tensor, components: int, *, passes: int = 1, normalize: bool = False) -> MixtureVonMisesFisher:
         """Starts with directions among these rows, far from each other (k-means++), after so many passes of EM.
 
-        Gradients alone, from directions at random, often leave several clusters to one component.
+        Gradients alone, from directions at random, often leave several clusters to one component. With `normalize` rows of other lengths than
+        1 are divided by them here; the module itself takes rows of length 1. Rows of half precision make a module of single precision.
         """
         if passes < 1:
             raise ValueError(f"the number of passes must be at least 1, found: `{passes}`")
         seed = int(torch.randint(2**31, ()))
-        table = rows.detach().cpu().contiguous().numpy()
-        fit = _vmfkit.fit(table, components, seed=seed, passes=passes)
-        return cls.from_mixture(fit.mixture, dtype=rows.dtype, device=rows.device)
+        dtype = _at_least_single(rows.dtype)
+        table = rows.detach().cpu().to(dtype).contiguous().numpy()
+        fit = _vmfkit.fit(table, components, seed=seed, passes=passes, normalize=normalize)
+        return cls.from_mixture(fit.mixture, dtype=dtype, device=rows.device)
 
     def to_mixture(self) -> _vmfkit.Mixture:
-        """The same mixture for `vmfkit`: to save, to fit further, to test rows for outliers."""
+        """The same mixture for `vmfkit`: to save, to fit further, to test rows for outliers. A last component that is uniform is its background."""
         weights, directions, concentrations = (
             tensor.detach().cpu().double().numpy()
             for tensor in (self.logits.double().softmax(0), self.unnormalized, self.concentrations)
         )
         directions = directions / np.linalg.norm(directions, axis=1, keepdims=True)
-        return _vmfkit.Mixture(np.ascontiguousarray(weights), directions, np.ascontiguousarray(concentrations))
+        if self.components == 1 or concentrations[-1] > 0:
+            return _vmfkit.Mixture(np.ascontiguousarray(weights), directions, np.ascontiguousarray(concentrations))
+        others = weights[:-1] / weights[:-1].sum()
+        return _vmfkit.Mixture(others, directions[:-1], np.ascontiguousarray(concentrations[:-1]), float(weights[-1]))
 
     @property
     def dim(self) -> int:
@@ -115,8 +124,11 @@ class MixtureVonMisesFisher(nn.Module):
         """ln p of each row (..., dim) under each component: (..., components)."""
         if x.shape[-1] != self.dim:
             raise ValueError(f"rows must have {self.dim} coordinates, found: `{x.shape[-1]}`")
-        kappa, directions = self.concentrations, self.directions
-        if x.dtype == torch.float32 and float(kappa.detach().max()) > _SINGLE_UP_TO:
+        # Of rows and parameters in different precision, in the better one.
+        dtype = _at_least_single(torch.promote_types(x.dtype, self.logits.dtype))
+        x, directions, kappa = (tensor.to(dtype) for tensor in (x, self.unnormalized, self.log_concentrations))
+        directions, kappa = nn.functional.normalize(directions, dim=1), kappa.exp()
+        if dtype == torch.float32 and float(kappa.detach().max()) > _SINGLE_UP_TO:
             x, directions, kappa = wide(x), wide(directions), wide(kappa)
         found = log_peak(self.dim, kappa) + kappa * (x @ directions.T - 1)
         return found.to(self.logits.dtype)
@@ -143,6 +155,9 @@ class MixtureVonMisesFisher(nn.Module):
     def distribution(self) -> MixtureSameFamily:
         """The same as a distribution of torch, to draw from."""
         return MixtureSameFamily(Categorical(logits=self.logits), VonMisesFisher(self.directions, self.concentrations))
+
+    def _repr_html_(self) -> str:
+        return self.to_mixture()._repr_html_()
 
     def extra_repr(self) -> str:
         return f"dim={self.dim}, components={self.components}"

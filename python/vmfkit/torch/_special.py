@@ -181,25 +181,45 @@ class _Divergence(torch.autograd.Function):
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
         kappa, other, ctx.dim = inputs
         ctx.save_for_backward(kappa, other)
+        ctx.save_for_forward(kappa, other)
+
+    @staticmethod
+    def slopes(ctx: Any) -> tuple[Tensor, Tensor]:
+        """In the one concentration and in the other."""
+        kappa, other = ctx.saved_tensors
+        complement, other_complement = (special("mean_length_complement", ctx.dim, k) for k in (kappa, other))
+        return (kappa - other) * special("mean_length_slope", ctx.dim, kappa), complement - other_complement
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor, None]:
-        kappa, other = ctx.saved_tensors
-        complement, other_complement = (special("mean_length_complement", ctx.dim, k) for k in (kappa, other))
-        slope = special("mean_length_slope", ctx.dim, kappa)
-        return gradient * (kappa - other) * slope, gradient * (complement - other_complement), None
+        slope, other_slope = _Divergence.slopes(ctx)
+        return gradient * slope, gradient * other_slope, None
 
     @staticmethod
     def vmap(info: Any, in_dims: tuple[Any, ...], kappa: Tensor, other: Tensor, dim: int) -> tuple[Tensor, int]:
-        pair = ((k, at) for k, at in ((kappa, in_dims[0]), (other, in_dims[1])))
-        pair = [k.expand(info.batch_size, *k.shape) if at is None else k.movedim(at, 0) for k, at in pair]
-        return _Divergence.apply(*pair, dim), 0
+        kappa, other = (
+            k.expand(info.batch_size, *k.shape) if at is None else k.movedim(at, 0) for k, at in zip((kappa, other), in_dims)
+        )
+        return _apply_divergence(kappa, other, dim), 0
+
+
+class _DivergenceForward(_Divergence):
+    """The same with a derivative in forward mode, with which torch.compile would refuse it."""
+
+    @staticmethod
+    def jvp(ctx: Any, tangent: Tensor | None, other_tangent: Tensor | None, _: Any) -> Tensor:
+        pairs = zip((tangent, other_tangent), _Divergence.slopes(ctx))
+        return sum(tangent * slope for tangent, slope in pairs if tangent is not None)
+
+
+def _apply_divergence(kappa: Tensor, other: Tensor, dim: int) -> Tensor:
+    return (_Divergence if torch.compiler.is_compiling() else _DivergenceForward).apply(kappa, other, dim)
 
 
 def divergence(dim: int, kappa: Tensor, other: Tensor) -> Tensor:
     """KL of two distributions with one mean direction."""
     kappa, other = torch.broadcast_tensors(kappa, other)
-    return _Divergence.apply(kappa, other.to(kappa.dtype), dim)
+    return _apply_divergence(kappa, other.to(kappa.dtype), dim)
 
 
 def log_uniform(dim: int) -> float:

@@ -1,0 +1,125 @@
+"""Rows asked about their directions: rows of zeros, which have none, stand aside."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from typing import Any
+
+import numpy as np
+
+from . import _vmfkit, special
+from ._rows import Rows, as_rows
+
+
+class Directions:
+    """Rows of an argument as the extension module takes them. Rows of zeros have no direction: once they are found, they stand aside."""
+
+    def __init__(self, rows: Rows, normalize: bool) -> None:
+        self.rows = rows
+        self.normalize = normalize
+        self.zeros: np.ndarray | None = None
+
+    def ask(self, call: Any, *arguments: Any, **options: Any) -> Any:
+        """What `call` says of the rows."""
+        try:
+            return call(self.rows.argument, *arguments, normalize=self.normalize, **options)
+        except _vmfkit.ZeroRowError:
+            if not self.normalize or self.rows.is_files or self.zeros is not None:
+                raise
+            self._set_zeros_aside()
+            return call(self.rows.argument, *arguments, normalize=self.normalize, **options)
+
+    def _set_zeros_aside(self) -> None:
+        """Puts any direction in their place; their weight is 0 in a fit, and what is said of them is not used."""
+        argument = self.rows.argument
+        if isinstance(argument, tuple):
+            from scipy.sparse import csr_matrix
+
+            starts, columns, values, dim = argument
+            starts, columns = starts.astype(np.int64), columns.view(np.int32)
+            # How many numbers other than 0 come before each start: a row of zeros adds none.
+            before = np.concatenate([[0], np.cumsum(values != 0)])[starts]
+            self.zeros = before[1:] == before[:-1]
+            matrix = csr_matrix((values, columns, starts), shape=(len(self.zeros), dim))
+            rows = np.flatnonzero(self.zeros)
+            first = csr_matrix((np.ones(len(rows), values.dtype), (rows, np.zeros_like(rows))), shape=matrix.shape)
+            self.rows = as_rows(matrix + first)
+        else:
+            self.zeros = ~argument.any(axis=1)
+            argument = argument.copy()
+            argument[self.zeros, 0] = 1
+            self.rows = self.rows._replace(argument=argument)
+
+    def fit(self, call: Any, components: int, weights: np.ndarray | None, *arguments: Any, **options: Any) -> Any:
+        """The same for a fit, in which rows of zeros count nothing."""
+        try:
+            return call(self.rows.argument, components, weights, *arguments, normalize=self.normalize, **options)
+        except _vmfkit.ZeroRowError:
+            if not self.normalize or self.rows.is_files:
+                raise
+            self._set_zeros_aside()
+        weights = self.without_zeros(weights)
+        return call(self.rows.argument, components, weights, *arguments, normalize=self.normalize, **options)
+
+    def without_zeros(self, weights: np.ndarray | None) -> np.ndarray | None:
+        if self.zeros is None:
+            return weights
+        message = f"rows of zeros have no direction and are left out of the fit, found: `{self.zeros.sum()}`"
+        warnings.warn(message, UserWarning, stacklevel=5)
+        return self.weights_of_others(weights)
+
+    def weights_of_others(self, weights: np.ndarray | None) -> np.ndarray | None:
+        """Weights in which rows of zeros count nothing."""
+        if self.zeros is None:
+            return weights
+        weights = np.ones(len(self.zeros)) if weights is None else weights.copy()
+        weights[self.zeros] = 0
+        return weights
+
+    # Whatever is asked, a row of zeros is as likely as the uniform density says, and belongs to components as their weights say.
+
+    def ln_densities(self, mixture: _vmfkit.Mixture, **options: Any) -> np.ndarray:
+        found = self.ask(mixture.ln_densities, **options)
+        if self.zeros is not None:
+            found[self.zeros] = special.log_normalizer(mixture.dim, 0.0)
+        return found
+
+    def responsibilities(self, mixture: _vmfkit.Mixture, **options: Any) -> np.ndarray:
+        found = self.ask(mixture.responsibilities, **options)
+        if self.zeros is not None:
+            found[self.zeros] = mixture.weights
+        return found
+
+    def cosines(self, probe: _vmfkit.Mixture, **options: Any) -> np.ndarray:
+        """The cosine of each row with each direction of a `probe_of`; that of a row of zeros is 0."""
+        peak = special._of_dim("log_peak", probe.dim, 1.0, None)
+        found = self.ask(probe.component_ln_densities, **options)
+        found -= peak - 1
+        if self.zeros is not None:
+            found[self.zeros] = 0
+        return np.clip(found, -1, 1, out=found)
+
+    def evaluate(self, mixture: _vmfkit.Mixture, **options: Any) -> dict[str, float]:
+        """The mean ln p and the criteria."""
+        if self.zeros is None:
+            found = self.ask(mixture.evaluate, **options)
+            if self.zeros is None:
+                return found
+        # Once more without them; they join by what is said of them elsewhere.
+        found = self.ask(mixture.evaluate, weights=self.weights_of_others(None), **options)
+        count = len(self.zeros)
+        aside = int(self.zeros.sum())
+        others = count - aside
+        free = found["aic"] / 2 + others * found["mean"]
+        mean = (others * found["mean"] + aside * special.log_normalizer(mixture.dim, 0.0)) / count
+        bic = -2 * count * mean + free * math.log(count)
+        weights = mixture.weights[mixture.weights > 0]
+        undecided = found["icl"] - found["bic"] - 2 * aside * float(weights @ np.log(weights))
+        return {"mean": mean, "aic": -2 * count * mean + 2 * free, "bic": bic, "icl": bic + undecided}
+
+
+def probe_of(directions: np.ndarray) -> _vmfkit.Mixture:
+    """Equal densities about directions: the most probable is the nearest, and ln p tells the cosine of rows of every kind."""
+    count = len(directions)
+    return _vmfkit.Mixture(np.full(count, 1 / count), np.ascontiguousarray(directions), np.ones(count))
