@@ -2,7 +2,7 @@
 
     python python_package.py [--output PYTHON.md]
 
-Needs the package, scipy and mpmath (`make compare-python` installs them). All times are the best of several rounds, turn by turn.
+Needs the package, scipy, torch and mpmath (`make compare-python` installs them). All times are the best of several rounds, turn by turn.
 """
 
 import argparse
@@ -17,8 +17,10 @@ os.environ.setdefault("VMFKIT_NUM_THREADS", "2")
 import mpmath
 import numpy as np
 import scipy.stats
+import torch
 
 import vmfkit
+import vmfkit.torch
 from run import cpu_name, table, verdict
 from vmfkit import VonMisesFisherMixture, _vmfkit
 from vmfkit._directions import Directions
@@ -98,9 +100,12 @@ def draws():
 
 
 def normalizers():
-    kappas = np.random.default_rng(1).uniform(1, 2000, 1_000_000)
-    few = kappas[:50]
-    value, first, second = (np.empty_like(kappas) for _ in range(3))
+    kappas = torch.from_numpy(np.random.default_rng(1).uniform(1, 2000, 1_000_000))
+    few = kappas[:50].tolist()
+
+    def there_and_back():
+        leaf = kappas.detach().requires_grad_()
+        vmfkit.torch.log_normalizer(768, leaf).sum().backward()
 
     def with_mpmath():
         # ln C and its derivative, as the paper's code does it: one value at a time.
@@ -108,10 +113,10 @@ def normalizers():
             i, next_i = mpmath.besseli(383, kappa), mpmath.besseli(384, kappa)
             mpmath.log(i), next_i / i
 
-    mine, other = best(lambda: _vmfkit.log_normalizer_derivatives(768, kappas, value, first, second), with_mpmath)
+    mine, other = best(there_and_back, with_mpmath)
     ratio = (other / len(few)) / (mine / len(kappas))
     return [
-        "ln C and two derivatives of 1,000,000 kappas, d = 768, beside ln C and one by mpmath, a value",
+        "log_normalizer in PyTorch, forward and backward, 1,000,000 kappas, d = 768, beside mpmath, a value",
         f"{1e9 * mine / len(kappas):.0f} ns, {ratio:.0f} times",
         "at least 500 times",
         "met" if ratio >= 500 else "missed",
@@ -127,7 +132,7 @@ def main():
         [
             "# The Python package",
             "",
-            f"Written by `python_package.py`: vmfkit {vmfkit.__version__}, numpy {np.__version__}, scipy {scipy.__version__}, mpmath {mpmath.__version__}; "
+            f"Written by `python_package.py`: vmfkit {vmfkit.__version__}, numpy {np.__version__}, scipy {scipy.__version__}, torch {torch.__version__}, mpmath {mpmath.__version__}; "
             f"{vmfkit.threads()} threads, best of {ROUNDS} rounds; {cpu_name()}, shared with other work: read ratios, not times.",
             "",
         ]
