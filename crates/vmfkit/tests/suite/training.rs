@@ -209,6 +209,47 @@ fn online_em_with_steps_of_one_over_t_forgets_nothing() {
     assert!((online.mixture.components()[0].concentration() / expected - 1.0).abs() < 1e-10);
 }
 
+/// A stream that comes after a fit moves it by its share of all rows, and leaves components alone that it has no rows of.
+#[test]
+fn online_em_after_a_fit_counts_all_rows_the_same() {
+    let free = Maximisation::new().policy(ConcentrationPolicy::Free);
+    let truth = random_mixture(3, 5, 200.0, 2).with_background(0.1).unwrap();
+    let again = maximise(&truth.expected_stats(3000.0).unwrap(), &truth, &free).unwrap().0;
+    for (one, other) in truth.components().iter().zip(again.components()) {
+        assert!((one.concentration() - other.concentration()).abs() <= 1e-9 * one.concentration());
+        assert!(dot(one.mean_direction(), other.mean_direction()) > 1.0 - 1e-12);
+    }
+    let rows: Vec<f64> = draw(&truth, 3000, 1);
+    let mut labels = vec![0; 3000];
+    let block = Block::new(5, &rows).unwrap();
+    truth.assign(&block, &mut labels).unwrap();
+    let of_one: Vec<f64> =
+        rows.chunks(5).zip(&labels).filter(|(_, label)| **label == 1).take(30).flat_map(|(row, _)| row.to_vec()).collect();
+    let few = Block::new(5, &of_one).unwrap();
+    let trainer = || {
+        let rule = OnlineEm::new().maximisation(free.clone()).after(&truth, 3000.0).unwrap();
+        Trainer::new(truth.clone(), rule, passes(2)).unwrap()
+    };
+    let found = fit(&mut MemorySource::new(few.clone()), trainer()).unwrap();
+    let mut responsibilities = vec![0.0; 4 * few.len()];
+    truth.responsibilities(&few, &mut responsibilities).unwrap();
+    let share: f64 = responsibilities.chunks(4).map(|row| row[0]).sum();
+    assert!((found.mixture.weights()[0] - (truth.weights()[0] * 3000.0 + 2.0 * share) / 3060.0).abs() < 1e-5);
+    assert!(found.notes.is_empty(), "{:?}", found.notes);
+    // The same in two sittings.
+    let mut first = trainer();
+    let mut stats = SufficientStats::zero(4, 5);
+    first.model().accumulate(&few, first.assignment(), &mut stats).unwrap();
+    first.absorb(&stats).unwrap();
+    first.end_pass().unwrap();
+    let other = OnlineEm::new().maximisation(free.clone());
+    let begun = Trainer::new(truth.clone(), other, passes(2)).unwrap().resume(&first.checkpoint().unwrap()).unwrap();
+    assert_eq!(fit(&mut MemorySource::new(few), begun).unwrap().mixture, found.mixture);
+    for weight in [0.0, f64::NAN, f64::INFINITY] {
+        assert!(truth.expected_stats(weight).is_err());
+    }
+}
+
 /// Each worker has a slice of the rows, knows the model and the assignment, and answers with bytes.
 fn by_workers(block: &Block, start: &Mixture, rule: impl Rule + 'static, stop: Stop, slice: usize) -> Fit {
     let mut trainer = Trainer::new(start.clone(), rule, stop).unwrap();
