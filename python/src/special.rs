@@ -68,16 +68,13 @@ fn of_orders(
 /// The divergence of each concentration from another, around one direction.
 #[pyfunction]
 fn divergences(
+    py: Python<'_>,
     dim: usize,
     from_: PyReadonlyArray1<f64>,
     to: PyReadonlyArray1<f64>,
     mut out: PyReadwriteArray1<f64>,
 ) -> PyResult<()> {
-    let (from, to, out) = (from_.as_slice()?, to.as_slice()?, out.as_slice_mut()?);
-    lengths(from.len(), to.len())?;
-    lengths(from.len(), out.len())?;
-    out.iter_mut().zip(from.iter().zip(to)).for_each(|(out, (&from, &to))| *out = bessel::divergence(dim, from, to));
-    Ok(())
+    pairs(py, from_.as_slice()?, to.as_slice()?, out.as_slice_mut()?, |from, to| bessel::divergence(dim, from, to))
 }
 
 /// `first` has one entry for all values, or one for each.
@@ -86,7 +83,7 @@ fn pairs<A: Copy + Send + Sync>(
     first: &[A],
     values: &[f64],
     out: &mut [f64],
-    function: fn(A, f64) -> f64,
+    function: impl Fn(A, f64) -> f64 + Sync,
 ) -> PyResult<()> {
     lengths(values.len(), out.len())?;
     if first.len() != 1 {
