@@ -8,7 +8,6 @@ mod summary;
 pub use expectation::Assignment;
 pub use summary::{Rank, Summary};
 
-use crate::bessel;
 use crate::block::{Block, Scalar};
 use crate::distribution::VonMisesFisher;
 use crate::error::{Error, Result};
@@ -127,24 +126,6 @@ impl Mixture {
     pub fn free_parameters(&self) -> usize {
         let fitted = self.components.len() - usize::from(self.background);
         self.components.len() - 1 + fitted * self.dim()
-    }
-
-    /// The statistics that rows of this total weight drawn from this mixture have on average, and with which an M step finds it again: the
-    /// mass of a component is its share of the weight, the resultant A_d(kappa) mu times that.
-    pub fn expected_stats(&self, weight: f64) -> Result<SufficientStats> {
-        if !(weight > 0.0 && weight.is_finite()) {
-            return Err(Error::Option { option: "the weight of rows", range: "finite and above 0", value: weight });
-        }
-        let masses = || self.weights.iter().map(|share| share * weight).zip(&self.components);
-        let shortfalls = masses().map(|(mass, c)| mass * bessel::mean_length_complement(c.dim(), c.concentration()));
-        let resultants = masses().flat_map(|(mass, c)| {
-            let length = mass * bessel::mean_length(c.dim(), c.concentration());
-            c.mean_direction().iter().map(move |x| length * x)
-        });
-        let values: Vec<f64> =
-            [0.0, weight].into_iter().chain(masses().map(|(mass, _)| mass)).chain(shortfalls).chain(resultants).collect();
-        let stats = SufficientStats::of_values(self.components.len(), self.dim(), values.into_iter());
-        Ok(stats.expect("finite and of the mixture's shape"))
     }
 
     /// Adds a block's statistics under this mixture, on all threads; the number of threads does not change one bit.

@@ -4,7 +4,7 @@ use super::em::Repairs;
 use super::state::wrong;
 use super::{Cadence, Rule, State};
 use crate::error::{Error, Result};
-use crate::maximise::{Maximisation, Note, maximise};
+use crate::maximise::{Maximisation, Note, expected_stats, maximise};
 use crate::mixture::{Assignment, Mixture};
 use crate::stats::SufficientStats;
 
@@ -70,9 +70,9 @@ impl OnlineEm {
     }
 
     /// Goes on after a fit of rows of this weight that ended with `model`. From then on all rows count the same, those of the fit and those to
-    /// come: a block moves the running statistics by its share of all rows so far, and the step size plays no part.
+    /// come: a block moves the running statistics by its share of all rows so far, and the step size plays no part. Comes after [`Self::maximisation`], whose prior the fit had too.
     pub fn after(mut self, model: &Mixture, weight: f64) -> Result<Self> {
-        self.running = Some(model.expected_stats(weight)?);
+        self.running = Some(expected_stats(model, weight, &self.maximisation)?);
         self.evenly = true;
         Ok(self)
     }
