@@ -1,6 +1,7 @@
 """Where rows may come from: arrays of many kinds, columns, and files."""
 
 import json
+import pickle
 import subprocess
 
 import numpy as np
@@ -168,6 +169,13 @@ def test_wrong_rows_are_named(rows):
         _vmfkit.fit(rows, 2, learning_rate=0.1)
     with pytest.raises(ValueError, match="2000 weights"):
         _vmfkit.fit(rows, 2, np.ones(3))
+
+
+def test_a_row_of_zeros_is_named_across_processes(rows):
+    with pytest.raises(_vmfkit.ZeroRowError) as raised:
+        _vmfkit.fit(np.zeros((3, 2)), 2)
+    assert isinstance(raised.value, ValueError)
+    assert isinstance(pickle.loads(pickle.dumps(raised.value)), _vmfkit.ZeroRowError)
 
 
 def test_the_command_writes_the_same_model(rows, tmp_path, vmf):
