@@ -2,7 +2,7 @@
 
 use crate::error::raise;
 use crate::numpy_array;
-use crate::pool;
+use crate::pool::{self, Stop};
 use numpy::{IntoPyArray, Ix3, PyArray1, PyArray3, PyArrayMethods, PyReadonlyArray1};
 use pyo3::prelude::*;
 use rayon::prelude::*;
@@ -42,7 +42,7 @@ pub fn axis_draws<'py>(
         pool::run(py, None, |stop| {
             groups.filter(|_| !stop.asked()).try_for_each(|(i, (((rows, deviations), slopes), &concentration))| {
                 // A seed for each: draws of two concentrations use up a stream at different speeds, and would meet in it.
-                group(dim, concentration, seed.wrapping_add(i as u64), rows, deviations, slopes)
+                group(stop, dim, concentration, seed.wrapping_add(i as u64), rows, deviations, slopes)
             })
         })?
         .map_err(raise)?;
@@ -50,8 +50,12 @@ pub fn axis_draws<'py>(
     Ok((values, deviations.into_pyarray(py), slopes.then(|| derivatives.into_pyarray(py))))
 }
 
+/// Rows of one concentration that are drawn between two looks at whether to stop.
+const ROWS_AT_ONCE: usize = 1 << 14;
+
 /// The draws of one concentration.
 fn group(
+    stop: &Stop,
     dim: usize,
     concentration: f64,
     seed: u64,
@@ -61,16 +65,21 @@ fn group(
 ) -> vmfkit::Result<()> {
     let mut axis = vec![0.0; dim];
     axis[0] = 1.0;
-    Sampler::new(&VonMisesFisher::new(axis, concentration)?).fill(seed, 0, rows)?;
-    deviations.par_iter_mut().zip(rows.par_chunks_exact(dim)).with_min_len(1 << 10).for_each(|(deviation, row)| {
-        let across: f64 = row[1..].iter().map(|x| x * x).sum();
-        // Near the axis x_1 has lost what its neighbours still know.
-        *deviation = if row[0] > 0.0 { across / (1.0 + row[0]) } else { 1.0 - row[0] };
-    });
-    if !slopes.is_empty() {
-        let law = ProjectionLaw::new(dim, concentration)?;
-        let slope = |(slope, &deviation): (&mut f64, &f64)| *slope = law.deviation_quantile_slope(deviation.min(2.0));
-        slopes.par_iter_mut().zip(&*deviations).with_min_len(1 << 8).for_each(slope);
+    let sampler = Sampler::new(&VonMisesFisher::new(axis, concentration)?);
+    let law = if slopes.is_empty() { None } else { Some(ProjectionLaw::new(dim, concentration)?) };
+    let mut slopes = slopes.chunks_mut(ROWS_AT_ONCE);
+    let pieces = rows.chunks_mut(ROWS_AT_ONCE * dim).zip(deviations.chunks_mut(ROWS_AT_ONCE)).enumerate();
+    for (number, (rows, deviations)) in pieces.take_while(|_| !stop.asked()) {
+        sampler.fill(seed, (number * ROWS_AT_ONCE) as u64, rows)?;
+        deviations.par_iter_mut().zip(rows.par_chunks_exact(dim)).with_min_len(1 << 10).for_each(|(deviation, row)| {
+            let across: f64 = row[1..].iter().map(|x| x * x).sum();
+            // Near the axis x_1 has lost what its neighbours still know.
+            *deviation = if row[0] > 0.0 { across / (1.0 + row[0]) } else { 1.0 - row[0] };
+        });
+        if let Some((law, slopes)) = law.as_ref().zip(slopes.next()) {
+            let slope = |(slope, &deviation): (&mut f64, &f64)| *slope = law.deviation_quantile_slope(deviation.min(2.0));
+            slopes.par_iter_mut().zip(&*deviations).with_min_len(1 << 8).for_each(slope);
+        }
     }
     Ok(())
 }

@@ -5,7 +5,7 @@ use pyo3::create_exception;
 use pyo3::exceptions::{PyFileNotFoundError, PyMemoryError, PyOSError, PyPermissionError, PyRuntimeError, PyValueError};
 use std::io::ErrorKind;
 
-create_exception!(_vmfkit, ZeroRowError, PyValueError, "A row of zeros, which has no direction.");
+create_exception!(vmfkit._vmfkit, ZeroRowError, PyValueError, "A row of zeros, which has no direction.");
 
 /// What is wrong with values is a `ValueError`; what the system refuses is the `OSError` that Python itself would raise.
 pub fn raise(error: vmfkit::Error) -> PyErr {

@@ -85,6 +85,8 @@ pub struct Choices {
     method: Method,
     start: Start,
     maximisation: Maximisation,
+    pub policy: ConcentrationPolicy,
+    pub estimator: ConcentrationEstimator,
     background: Option<f64>,
     restarts: usize,
     seed: u64,
@@ -111,6 +113,8 @@ impl Choices {
             method: Method::default(),
             start: Start::default(),
             maximisation: Maximisation::default(),
+            policy: ConcentrationPolicy::default(),
+            estimator: ConcentrationEstimator::Exact,
             background: None,
             restarts: 1,
             seed: 0,
@@ -139,12 +143,12 @@ impl Choices {
         match name {
             "method" => self.method = parsed(&value.extract::<String>()?)?,
             "policy" => {
-                let policy: ConcentrationPolicy = parsed(&value.extract::<String>()?)?;
-                self.maximisation = self.maximisation.clone().policy(policy);
+                self.policy = parsed(&value.extract::<String>()?)?;
+                self.maximisation = self.maximisation.clone().policy(self.policy);
             }
             "estimator" => {
-                let estimator: ConcentrationEstimator = parsed(&value.extract::<String>()?)?;
-                self.maximisation = self.maximisation.clone().estimator(estimator);
+                self.estimator = parsed(&value.extract::<String>()?)?;
+                self.maximisation = self.maximisation.clone().estimator(self.estimator);
             }
             "start" => self.start = start(value)?,
             "background" => self.background = Some(value.extract()?),
@@ -196,9 +200,23 @@ impl Choices {
         &self.maximisation
     }
 
-    /// The first mixture of a fit of these rows.
-    pub fn first_mixture(&self, block: &vmfkit::Block) -> vmfkit::Result<vmfkit::Mixture> {
-        let mixture = self.start.mixture(block, self.components, &self.maximisation, self.seed)?;
+    /// The first mixture of a fit of these rows, or what was found of it when it was to stop.
+    pub fn first_mixture(&self, block: &vmfkit::Block, stop: &pool::Stop) -> vmfkit::Result<vmfkit::Mixture> {
+        let start = self.start.mixture_while(block, self.components, &self.maximisation, self.seed, &mut || stop.flow());
+        self.with_background(start?)
+    }
+
+    /// A mixture that an earlier fit ended with, to go on with.
+    pub fn mixture_to_go_on_with(&self, mixture: &vmfkit::Mixture) -> PyResult<vmfkit::Mixture> {
+        let found = mixture.components().len() - usize::from(mixture.has_background());
+        if found != self.components {
+            let what = format!("expected a mixture of {} components to go on with, found: `{found}`", self.components);
+            return Err(PyValueError::new_err(what));
+        }
+        self.with_background(mixture.clone()).map_err(raise)
+    }
+
+    fn with_background(&self, mixture: vmfkit::Mixture) -> vmfkit::Result<vmfkit::Mixture> {
         match self.background {
             Some(weight) if !mixture.has_background() => mixture.with_background(weight),
             _ => Ok(mixture),
@@ -263,7 +281,7 @@ pub fn fit<'py>(
     choices: Option<&Bound<'py, PyDict>>,
 ) -> PyResult<Fit> {
     let choices = Choices::of(components, choices)?;
-    let rows = Rows::of(rows)?;
+    let rows = Rows::of(rows, choices.normalize)?;
     let view = rows.view()?;
     let weights = weights.as_ref().map(|weights| weights.as_slice()).transpose()?;
     let found = pool::run(py, choices.threads, |stop| {
@@ -277,12 +295,17 @@ pub fn fit<'py>(
                     shown = std::time::Instant::now();
                     failed = Python::attach(|py| progress.call1(py, (now.restart, now.pass, now.rows))).err();
                 }
-                if stop.asked() || failed.is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+                if failed.is_some() { ControlFlow::Break(()) } else { stop.flow() }
             };
             choices.fitter().progress(watch).fit_source(source)
         });
         failed.map_or(found, Err)
     })??;
+    // Files tell only now how many rows they have.
+    if found.rows < components as u64 {
+        let what = format!("Expected n_samples >= {components} components, but got n_samples = {}", found.rows);
+        return Err(PyValueError::new_err(what));
+    }
     Fit::new(py, found)
 }
 
@@ -299,7 +322,7 @@ pub fn fit_density<'py>(
     threads: Option<usize>,
 ) -> PyResult<Bound<'py, PyDict>> {
     let estimator: ConcentrationEstimator = parsed(estimator)?;
-    let rows = Rows::of(rows)?;
+    let rows = Rows::of(rows, normalize)?;
     let view = rows.view()?;
     let weights = weights.as_ref().map(|weights| weights.as_slice()).transpose()?;
     let stats = pool::run(py, threads, |stop| {

@@ -3,19 +3,19 @@
 use crate::error::raise;
 use crate::numpy_array;
 use crate::pool::{self, Stop};
-use crate::rows::{Rows, View};
+use crate::rows::{Rows, View, in_pieces};
 use numpy::ndarray::Array2;
 use numpy::{
-    IntoPyArray, Ix1, Ix2, PyArray1, PyArray2, PyArrayMethods, PyReadonlyArray1, PyReadonlyArray2, PyReadwriteArray2,
-    PyUntypedArrayMethods, ToPyArray,
+    AllowTypeChange, IntoPyArray, Ix1, Ix2, PyArray1, PyArray2, PyArrayLike1, PyArrayLike2, PyArrayMethods, PyReadonlyArray1,
+    PyReadwriteArray2, PyUntypedArrayMethods, ToPyArray,
 };
-use pyo3::exceptions::PyValueError;
+use pyo3::exceptions::{PyKeyboardInterrupt, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 use vmfkit::block::Scalar;
 use vmfkit::model_file::{self, Description};
 use vmfkit::outlier::OutlierTest;
-use vmfkit::{Block, Sampler, VonMisesFisher};
+use vmfkit::{Block, ConcentrationPolicy, Maximisation, Sampler, VonMisesFisher};
 
 /// Weights, mean directions and concentrations, and how they were found.
 #[pyclass(frozen, module = "vmfkit._vmfkit")]
@@ -24,6 +24,10 @@ pub struct Mixture {
     pub description: Description,
 }
 
+/// Whatever numpy makes an array of numbers of.
+type Numbers1<'py> = PyArrayLike1<'py, f64, AllowTypeChange>;
+type Numbers2<'py> = PyArrayLike2<'py, f64, AllowTypeChange>;
+
 /// Components in a table for people.
 const ROWS_SHOWN: usize = 30;
 
@@ -31,10 +35,17 @@ const ROWS_SHOWN: usize = 30;
 const SMALL: usize = 1 << 22;
 /// The same of draws, in numbers drawn.
 const SMALL_DRAW: usize = 1 << 12;
+/// Numbers drawn between two looks at whether to stop.
+const DRAWN_AT_ONCE: usize = 1 << 24;
 
 impl Mixture {
     pub fn new(inner: vmfkit::Mixture, description: Description) -> Self {
         Mixture { inner, description }
+    }
+
+    /// What a row costs, in multiplications.
+    fn cost(&self) -> usize {
+        self.inner.dim() * self.inner.components().len()
     }
 
     /// Puts what `work` finds of each block of rows together, `width` numbers a row.
@@ -47,19 +58,21 @@ impl Mixture {
         width: usize,
         work: impl Fn(&Block, &mut [T]) -> vmfkit::Result<()> + Send + Sync,
     ) -> PyResult<Vec<T>> {
-        let rows = Rows::of(rows)?;
+        let rows = Rows::of(rows, normalize)?;
         let view = rows.view()?;
+        let cost = self.cost();
         let collect = |stop: &Stop| -> PyResult<Vec<T>> {
             let mut found = Vec::with_capacity(view.len().unwrap_or(0) * width);
             view.each_block(normalize, stop, |block| {
-                let before = found.len();
-                found.resize(before + block.len() * width, T::default());
-                work(block, &mut found[before..])
+                in_pieces(block, cost, stop, |block| {
+                    let before = found.len();
+                    found.resize(before + block.len() * width, T::default());
+                    work(block, &mut found[before..])
+                })
             })?;
             Ok(found)
         };
-        let size = self.inner.dim() * self.inner.components().len();
-        if view.len().is_some_and(|rows| rows * size <= SMALL) && threads.is_none() {
+        if view.len().is_some_and(|rows| rows * cost <= SMALL) && threads.is_none() {
             return collect(&Stop::default());
         }
         pool::run(py, threads, collect)?
@@ -80,7 +93,17 @@ impl Mixture {
         let labels = numpy_array::empty::<u32, Ix1>(py, (count,))?;
         let (mut places, mut label_places) = (rows.readwrite(), labels.readwrite());
         let (values, numbers) = (places.as_slice_mut()?, label_places.as_slice_mut()?);
-        pool::run(py, threads, |_| self.inner.fill(seed, first, values, numbers))?.map_err(raise)?;
+        // A row looks for its component among all, and each piece prepares all of them.
+        let components = self.inner.components().len();
+        let rows_at_once = (DRAWN_AT_ONCE / (self.inner.dim() + components)).max(components);
+        pool::run(py, threads, |stop| {
+            let pieces = values.chunks_mut(rows_at_once * self.inner.dim()).zip(numbers.chunks_mut(rows_at_once)).enumerate();
+            for (number, (values, numbers)) in pieces.take_while(|_| !stop.asked()) {
+                self.inner.fill(seed, first + (number * rows_at_once) as u64, values, numbers)?;
+            }
+            Ok(())
+        })?
+        .map_err(raise)?;
         Ok((rows.into_any(), labels))
     }
 }
@@ -96,9 +119,9 @@ impl Mixture {
     #[new]
     #[pyo3(signature = (weights, directions, concentrations, background=None))]
     fn of_arrays(
-        weights: PyReadonlyArray1<f64>,
-        directions: PyReadonlyArray2<f64>,
-        concentrations: PyReadonlyArray1<f64>,
+        weights: Numbers1<'_>,
+        directions: Numbers2<'_>,
+        concentrations: Numbers1<'_>,
         background: Option<f64>,
     ) -> PyResult<Self> {
         let (components, dim) = (directions.shape()[0], directions.shape()[1]);
@@ -141,9 +164,12 @@ impl Mixture {
         self.inner.has_background()
     }
 
+    /// How many numbers the fit chose; all there are, where it is not known how the mixture was found.
     #[getter]
     fn free_parameters(&self) -> usize {
-        self.inner.free_parameters()
+        let Description { policy, settings, .. } = &self.description;
+        let how = Maximisation::new().policy(policy.parse().unwrap_or(ConcentrationPolicy::Free));
+        how.fixed_weights(settings.get("fixed_weights") == Some("true")).free_parameters(&self.inner)
     }
 
     #[getter]
@@ -250,7 +276,8 @@ impl Mixture {
         normalize: bool,
         threads: Option<usize>,
     ) -> PyResult<Bound<'py, PyArray1<f64>>> {
-        let test = pool::run(py, threads, |_| OutlierTest::new(&self.inner, seed))?.map_err(raise)?;
+        let test = pool::run(py, threads, |stop| OutlierTest::new_while(&self.inner, seed, &|| stop.flow()))?;
+        let test = test.map_err(raise)?.ok_or_else(|| PyKeyboardInterrupt::new_err(()))?;
         let found = self.of_rows(py, rows, normalize, threads, 1, |block, out| test.p_values(block, out))?;
         Ok(found.into_pyarray(py))
     }
@@ -262,22 +289,25 @@ impl Mixture {
         py: Python<'py>,
         rows: &Bound<'py, PyAny>,
         normalize: bool,
-        weights: Option<PyReadonlyArray1<'py, f64>>,
+        weights: Option<Numbers1<'py>>,
         threads: Option<usize>,
     ) -> PyResult<Bound<'py, PyDict>> {
-        let rows = Rows::of(rows)?;
+        let rows = Rows::of(rows, normalize)?;
         let view: View = rows.view()?;
-        let weights = weights.as_ref().map(|weights| weights.as_slice()).transpose()?;
+        let weights = weights.map(|weights| weights.as_array().to_vec());
         let evaluation = pool::run(py, threads, |stop| {
-            view.with_source(normalize, weights, 0, |source, _| {
+            view.with_source(normalize, weights.as_deref(), 0, |source, _| {
                 let mut total: Option<vmfkit::mixture::Evaluation> = None;
                 source.rewind()?;
                 while let Some(block) = source.read_block()? {
-                    let part = self.inner.evaluate(&block)?;
-                    match &mut total {
-                        Some(total) => total.merge(&part),
-                        none => *none = Some(part),
-                    }
+                    in_pieces(&block, self.cost(), stop, |block| {
+                        let part = self.inner.evaluate(block)?;
+                        match &mut total {
+                            Some(total) => total.merge(&part),
+                            none => *none = Some(part),
+                        }
+                        Ok(())
+                    })?;
                     if stop.asked() {
                         break;
                     }
@@ -285,7 +315,7 @@ impl Mixture {
                 total.ok_or(vmfkit::Error::NoRows { weight: 0.0 })
             })
         })??;
-        let free = self.inner.free_parameters();
+        let free = self.free_parameters();
         let found = PyDict::new(py);
         found.set_item("mean", evaluation.mean())?;
         found.set_item("standard_error", evaluation.standard_error())?;
@@ -395,7 +425,17 @@ pub fn sample_density(
         return Err(raise(vmfkit::Error::DimensionMismatch { expected: density.dim(), found: out.shape()[1] }));
     }
     let rows = out.as_slice_mut()?;
-    let small = rows.len() <= SMALL_DRAW;
-    let mut draw = || Sampler::new(&density).fill(seed, first, rows);
-    if small { draw() } else { pool::run(py, threads, |_| draw())? }.map_err(raise)
+    let sampler = Sampler::new(&density);
+    if rows.len() <= SMALL_DRAW {
+        return sampler.fill(seed, first, rows).map_err(raise);
+    }
+    let rows_at_once = (DRAWN_AT_ONCE / density.dim()).max(1);
+    pool::run(py, threads, |stop| {
+        let pieces = rows.chunks_mut(rows_at_once * density.dim()).enumerate();
+        for (number, rows) in pieces.take_while(|_| !stop.asked()) {
+            sampler.fill(seed, first + (number * rows_at_once) as u64, rows)?;
+        }
+        Ok(())
+    })?
+    .map_err(raise)
 }

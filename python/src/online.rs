@@ -4,7 +4,7 @@ use crate::error::raise;
 use crate::fit::Choices;
 use crate::mixture::Mixture;
 use crate::pool;
-use crate::rows::Rows;
+use crate::rows::{Rows, in_pieces};
 use numpy::PyReadonlyArray1;
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
@@ -17,24 +17,48 @@ use vmfkit::{Method, SufficientStats};
 /// A fit that every call goes on with: each sees its rows once, in one step.
 #[pyclass(frozen, module = "vmfkit._vmfkit")]
 pub struct OnlineFit {
-    trainer: Mutex<Trainer<'static>>,
+    state: Mutex<Online>,
+    /// The names of the policy and the estimator.
+    policy: String,
+    estimator: String,
 }
 
-fn trainer(start: vmfkit::Mixture, choices: &Choices) -> PyResult<Trainer<'static>> {
-    let (exponent, offset) = match choices.method() {
-        Method::OnlineEm { exponent, offset } => (*exponent, *offset),
-        other => {
-            return Err(PyValueError::new_err(format!("only online EM goes on with rows to come, found: `{}`", other.name())));
+struct Online {
+    trainer: Trainer<'static>,
+    /// The number and the weight of all rows so far, those of an earlier fit too.
+    rows: u64,
+    weight: f64,
+}
+
+/// What a mixture counts whose rows are not known, in rows: as many as a start is made of.
+const UNKNOWN_ROWS: usize = 1 << 13;
+const UNKNOWN_ROWS_OF_COMPONENT: usize = 64;
+
+fn rule(choices: &Choices) -> PyResult<OnlineEm> {
+    match choices.method() {
+        Method::OnlineEm { exponent, offset } => {
+            Ok(OnlineEm::new().exponent(*exponent).offset(*offset).maximisation(choices.maximisation().clone()))
         }
-    };
-    let rule = OnlineEm::new().exponent(exponent).offset(offset).maximisation(choices.maximisation().clone());
+        other => Err(PyValueError::new_err(format!("only online EM goes on with rows to come, found: `{}`", other.name()))),
+    }
+}
+
+fn trainer(start: vmfkit::Mixture, rule: OnlineEm) -> PyResult<Trainer<'static>> {
     // It never has enough.
     Trainer::new(start, rule, Stop { tolerance: None, passes: usize::MAX }).map_err(raise)
 }
 
 impl OnlineFit {
-    fn locked(&self) -> PyResult<std::sync::MutexGuard<'_, Trainer<'static>>> {
-        self.trainer.lock().map_err(|_| PyRuntimeError::new_err("the fit is lost after a panic"))
+    fn new(trainer: Trainer<'static>, choices: &Choices, rows: u64, weight: f64) -> PyResult<Self> {
+        Ok(OnlineFit {
+            state: Mutex::new(Online { trainer, rows, weight }),
+            policy: choices.policy.to_string(),
+            estimator: choices.estimator.name().to_owned(),
+        })
+    }
+
+    fn locked(&self) -> PyResult<std::sync::MutexGuard<'_, Online>> {
+        self.state.lock().map_err(|_| PyRuntimeError::new_err("the fit is lost after a panic"))
     }
 }
 
@@ -51,17 +75,31 @@ impl OnlineFit {
         choices: Option<&Bound<'py, PyDict>>,
     ) -> PyResult<Self> {
         let choices = Choices::of(components, choices)?;
-        let rows = Rows::of(rows)?;
+        let rows = Rows::of(rows, choices.normalize)?;
         let view = rows.view()?;
         let weights = weights.as_ref().map(|weights| weights.as_slice()).transpose()?;
-        let start = pool::run(py, choices.threads, |_| {
+        let start = pool::run(py, choices.threads, |stop| {
             view.with_source(choices.normalize, weights, 0, |source, _| {
                 source.rewind()?;
                 let block = source.read_block()?.ok_or(vmfkit::Error::NoRows { weight: 0.0 })?;
-                choices.first_mixture(&block)
+                choices.first_mixture(&block, stop)
             })
         })??;
-        Ok(OnlineFit { trainer: Mutex::new(trainer(start, &choices)?) })
+        Self::new(trainer(start, rule(&choices)?)?, &choices, 0, 0.0)
+    }
+
+    /// Goes on after the fit that a mixture came from: all rows count the same, those of that fit and those to come. A mixture that does
+    /// not know its rows counts as 8192 of them, or 64 a component if that is more.
+    #[staticmethod]
+    #[pyo3(signature = (mixture, components, **choices))]
+    fn after(mixture: &Mixture, components: usize, choices: Option<&Bound<'_, PyDict>>) -> PyResult<Self> {
+        let choices = Choices::of(components, choices)?;
+        let start = choices.mixture_to_go_on_with(&mixture.inner)?;
+        let Description { rows, weight, .. } = mixture.description;
+        let known = weight > 0.0 && weight.is_finite();
+        let weight = if known { weight } else { UNKNOWN_ROWS.max(UNKNOWN_ROWS_OF_COMPONENT * components) as f64 };
+        let rule = rule(&choices)?.after(&start, weight).map_err(raise)?;
+        Self::new(trainer(start, rule)?, &choices, rows, weight)
     }
 
     /// Sees rows, a step for each block of them.
@@ -74,20 +112,26 @@ impl OnlineFit {
         normalize: bool,
         threads: Option<usize>,
     ) -> PyResult<()> {
-        let rows = Rows::of(rows)?;
+        let rows = Rows::of(rows, normalize)?;
         let view = rows.view()?;
         let weights = weights.as_ref().map(|weights| weights.as_slice()).transpose()?;
         pool::run(py, threads, |stop| {
-            let mut trainer = self.locked()?;
+            let mut state = self.locked()?;
+            let Online { trainer, rows, weight } = &mut *state;
             view.with_source(normalize, weights, 0, |source, _| {
                 source.rewind()?;
                 while let Some(block) = source.read_block()? {
-                    let mut stats = SufficientStats::zero(trainer.model().components().len(), trainer.model().dim());
-                    trainer.model().accumulate(&block, trainer.assignment(), &mut stats)?;
-                    trainer.absorb(&stats)?;
+                    let (components, dim) = (trainer.model().components().len(), trainer.model().dim());
+                    let mut stats = SufficientStats::zero(components, dim);
+                    let assignment = trainer.assignment();
+                    in_pieces(&block, components * dim, stop, |block| trainer.model().accumulate(block, assignment, &mut stats))?;
+                    // A block of which only a part was seen does not count.
                     if stop.asked() {
                         break;
                     }
+                    trainer.absorb(&stats)?;
+                    *rows += block.len() as u64;
+                    *weight += stats.weight();
                 }
                 trainer.end_pass()?;
                 Ok(())
@@ -97,29 +141,38 @@ impl OnlineFit {
 
     #[getter]
     fn mixture(&self) -> PyResult<Mixture> {
-        let trainer = self.locked()?;
-        Ok(Mixture::new(trainer.model().clone(), Description::default()))
+        let Online { trainer, rows, weight } = &*self.locked()?;
+        let mut description = Description::of(&trainer.so_far());
+        description.method = "online".to_owned();
+        (description.policy, description.estimator) = (self.policy.clone(), self.estimator.clone());
+        (description.rows, description.weight) = (*rows, *weight);
+        Ok(Mixture::new(trainer.model().clone(), description))
     }
 
     /// How often it has seen rows.
     #[getter]
     fn passes(&self) -> PyResult<usize> {
-        Ok(self.locked()?.passes())
+        Ok(self.locked()?.trainer.passes())
     }
 
-    /// All that is needed to go on elsewhere.
+    /// All that is needed to go on elsewhere: the number and the weight of all rows (u64 and f64, little endian) and a checkpoint.
     fn to_bytes<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
-        let checkpoint = self.locked()?.checkpoint().map_err(raise)?;
-        Ok(PyBytes::new(py, &checkpoint.to_bytes()))
+        let Online { trainer, rows, weight } = &*self.locked()?;
+        let checkpoint = trainer.checkpoint().map_err(raise)?.to_bytes();
+        Ok(PyBytes::new(py, &[&rows.to_le_bytes()[..], &weight.to_le_bytes(), &checkpoint].concat()))
     }
 
     /// Goes on with the same choices.
     #[staticmethod]
     #[pyo3(signature = (bytes, components, **choices))]
     fn from_bytes(bytes: &[u8], components: usize, choices: Option<&Bound<'_, PyDict>>) -> PyResult<Self> {
+        let short = || PyValueError::new_err("the bytes of an online fit must be whole");
+        let (rows, bytes) = bytes.split_first_chunk().ok_or_else(short)?;
+        let (weight, bytes) = bytes.split_first_chunk().ok_or_else(short)?;
         let checkpoint = Checkpoint::from_bytes(bytes).map_err(raise)?;
         let choices = Choices::of(components, choices)?;
-        let begun = trainer(checkpoint.current().mixture.clone(), &choices)?;
-        Ok(OnlineFit { trainer: Mutex::new(begun.resume(&checkpoint).map_err(raise)?) })
+        let start = checkpoint.current().mixture.clone();
+        let (rows, weight) = (u64::from_le_bytes(*rows), f64::from_le_bytes(*weight));
+        Self::new(trainer(start, rule(&choices)?)?.resume(&checkpoint).map_err(raise)?, &choices, rows, weight)
     }
 }

@@ -3,6 +3,7 @@
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use rayon::{ThreadPool, ThreadPoolBuilder};
+use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{Arc, Mutex};
@@ -24,6 +25,11 @@ pub struct Stop(AtomicBool);
 impl Stop {
     pub fn asked(&self) -> bool {
         self.0.load(Ordering::Relaxed)
+    }
+
+    /// The same in the words of those who ask whether to go on.
+    pub fn flow(&self) -> ControlFlow<()> {
+        if self.asked() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     }
 }
 

@@ -1,9 +1,14 @@
 //! [`ProjectionLaw`]: the law of mu . x.
 
 use crate::error::raise;
+use crate::pool;
 use numpy::{IntoPyArray, PyArray1, PyReadonlyArray1};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
+use rayon::prelude::*;
+
+/// Arrays shorter than this are not worth other threads.
+const SHORT: usize = 1 << 8;
 
 /// The law of the cosine between a draw and the mean direction.
 #[pyclass(frozen, module = "vmfkit._vmfkit")]
@@ -25,7 +30,7 @@ impl ProjectionLaw {
         name: &str,
         values: PyReadonlyArray1<'py, f64>,
     ) -> PyResult<Bound<'py, PyArray1<f64>>> {
-        let function = match name {
+        let function: fn(&vmfkit::ProjectionLaw, f64) -> f64 = match name {
             "ln_pdf" => vmfkit::ProjectionLaw::ln_pdf,
             "cdf" => vmfkit::ProjectionLaw::cdf,
             "survival" => vmfkit::ProjectionLaw::survival,
@@ -34,7 +39,17 @@ impl ProjectionLaw {
             "quantile_slope" => vmfkit::ProjectionLaw::quantile_slope,
             _ => return Err(PyValueError::new_err(format!("unknown function of a law, found: `{name}`"))),
         };
-        let values = values.as_array();
-        Ok(py.detach(|| values.iter().map(|&value| function(&self.inner, value)).collect::<Vec<_>>()).into_pyarray(py))
+        let values = values.as_slice()?;
+        let mut found = vec![0.0; values.len()];
+        let piece = |(out, values): (&mut [f64], &[f64])| {
+            out.iter_mut().zip(values).for_each(|(out, &value)| *out = function(&self.inner, value));
+        };
+        if values.len() <= SHORT {
+            piece((&mut found, values));
+        } else {
+            let pieces = found.par_chunks_mut(SHORT).zip(values.par_chunks(SHORT));
+            pool::run(py, None, |stop| pieces.filter(|_| !stop.asked()).for_each(piece))?;
+        }
+        Ok(found.into_pyarray(py))
     }
 }

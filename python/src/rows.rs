@@ -5,7 +5,7 @@ use crate::pool::Stop;
 use numpy::{PyReadonlyArray1, PyReadonlyArray2, PyUntypedArrayMethods};
 use pyo3::exceptions::{PyKeyboardInterrupt, PyTypeError};
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyTuple};
+use pyo3::types::{IntoPyDict, PyDict, PyTuple};
 use vmfkit::source::{MemorySource, Source};
 use vmfkit::{Block, Error};
 use vmfkit_data::{DataSource, Options};
@@ -27,28 +27,38 @@ pub enum Rows<'py> {
 }
 
 impl<'py> Rows<'py> {
-    /// An array of two axes in C order; a tuple (starts, columns, values, dim); or a tuple (names, options).
-    pub fn of(argument: &Bound<'py, PyAny>) -> PyResult<Self> {
+    /// Whatever the package takes for rows.
+    pub fn of(argument: &Bound<'py, PyAny>, normalize: bool) -> PyResult<Self> {
+        if let Some(rows) = Self::in_place(argument)? {
+            return Ok(rows);
+        }
+        let options = [("normalize", normalize)].into_py_dict(argument.py())?;
+        let as_rows = argument.py().import("vmfkit._rows")?.getattr("as_rows")?;
+        let found = as_rows.call((argument,), Some(&options))?.getattr("argument")?;
+        Self::in_place(&found)?.ok_or_else(|| PyTypeError::new_err(format!("rows cannot be read, found: `{argument}`")))
+    }
+
+    /// An array of two axes in C order; a tuple (starts, columns, values, dim); or a tuple (names, options). None if it is something else.
+    fn in_place(argument: &Bound<'py, PyAny>) -> PyResult<Option<Self>> {
         if let Ok(array) = argument.extract::<PyReadonlyArray2<f32>>() {
-            return contiguous(array.is_c_contiguous()).map(|()| Rows::Single(array));
+            return Ok(array.is_c_contiguous().then_some(Rows::Single(array)));
         }
         if let Ok(array) = argument.extract::<PyReadonlyArray2<f64>>() {
-            return contiguous(array.is_c_contiguous()).map(|()| Rows::Double(array));
+            return Ok(array.is_c_contiguous().then_some(Rows::Double(array)));
         }
-        let tuple = argument.cast::<PyTuple>().map_err(|_| {
-            let kind = argument.get_type().name().map_or_else(|_| "?".to_owned(), |name| name.to_string());
-            PyTypeError::new_err(format!("rows must be an array of float32 or float64 with two axes, found: `{kind}`"))
-        })?;
-        if tuple.len() == 2 {
-            let names = tuple.get_item(0)?.extract()?;
-            return Ok(Rows::Files(names, Box::new(options(tuple.get_item(1)?.cast()?)?)));
+        let Ok(tuple) = argument.cast::<PyTuple>() else {
+            return Ok(None);
+        };
+        if let Ok((names, named)) = tuple.extract::<(Vec<String>, Bound<'py, PyDict>)>() {
+            return Ok(Some(Rows::Files(names, Box::new(options(&named)?))));
         }
-        let (starts, columns) = (tuple.get_item(0)?.extract()?, tuple.get_item(1)?.extract()?);
-        let (values, dim) = (tuple.get_item(2)?, tuple.get_item(3)?.extract()?);
-        match values.extract::<PyReadonlyArray1<f32>>() {
-            Ok(values) => Ok(Rows::SparseSingle(starts, columns, values, dim)),
-            Err(_) => Ok(Rows::SparseDouble(starts, columns, values.extract()?, dim)),
-        }
+        let Ok((starts, columns, values, dim)) = tuple.extract::<(_, _, Bound<'py, PyAny>, usize)>() else {
+            return Ok(None);
+        };
+        Ok(Some(match values.extract::<PyReadonlyArray1<f32>>() {
+            Ok(values) => Rows::SparseSingle(starts, columns, values, dim),
+            Err(_) => Rows::SparseDouble(starts, columns, values.extract()?, dim),
+        }))
     }
 
     /// The rows with what borrows them outside of Python's lock.
@@ -67,10 +77,6 @@ impl<'py> Rows<'py> {
     }
 }
 
-fn contiguous(is: bool) -> PyResult<()> {
-    if is { Ok(()) } else { Err(PyTypeError::new_err("rows must be in C order\nhint: `numpy.ascontiguousarray`")) }
-}
-
 /// What to read of files, by the names of the command line.
 fn options(named: &Bound<'_, PyDict>) -> PyResult<Options> {
     let mut options = Options::new();
@@ -86,6 +92,89 @@ fn options(named: &Bound<'_, PyDict>) -> PyResult<Options> {
         };
     }
     Ok(options)
+}
+
+/// Rows of files, each with the weight that it was given.
+struct Weighted<'a> {
+    source: DataSource,
+    weights: &'a [f64],
+    /// Rows seen in this pass.
+    seen: usize,
+}
+
+impl<'a> Weighted<'a> {
+    fn new(mut source: DataSource, weights: &'a [f64]) -> vmfkit::Result<Self> {
+        let rows = match source.rows() {
+            None if source.can_rewind() => Some(count(&mut source)?),
+            rows => rows,
+        };
+        match rows {
+            Some(rows) if rows != weights.len() as u64 => Err(Error::WeightCount { rows: rows as usize, found: weights.len() }),
+            _ => Ok(Weighted { source, weights, seen: 0 }),
+        }
+    }
+}
+
+/// How many rows there are in a source that does not tell.
+fn count(source: &mut dyn Source) -> vmfkit::Result<u64> {
+    let mut rows = 0;
+    source.rewind()?;
+    while let Some(block) = source.read_block()? {
+        rows += block.len() as u64;
+    }
+    Ok(rows)
+}
+
+impl Source for Weighted<'_> {
+    fn dim(&self) -> usize {
+        self.source.dim()
+    }
+
+    fn read_block(&mut self) -> vmfkit::Result<Option<Block<'_>>> {
+        let (from, weights) = (self.seen, self.weights);
+        let Some(block) = self.source.read_block()? else {
+            return if from == weights.len() { Ok(None) } else { Err(Error::WeightCount { rows: from, found: weights.len() }) };
+        };
+        self.seen += block.len();
+        if block.weights().is_some() {
+            let what = "weights must come from a column or be given, found: `both`".to_owned();
+            return Err(vmfkit_data::Error::Format { what }.into());
+        }
+        if self.seen > weights.len() {
+            return Err(Error::WeightCount { rows: self.seen, found: weights.len() });
+        }
+        block.with_weights(&weights[from..self.seen]).map(Some)
+    }
+
+    fn rewind(&mut self) -> vmfkit::Result<()> {
+        self.seen = 0;
+        self.source.rewind()
+    }
+
+    fn can_rewind(&self) -> bool {
+        self.source.can_rewind()
+    }
+
+    fn rows(&self) -> Option<u64> {
+        self.source.rows()
+    }
+}
+
+/// Multiplications between two looks at whether to stop, some tenths of a second of work.
+const WORK_AT_ONCE: usize = 1 << 30;
+
+/// Shows a block to `work` in pieces, as long as nobody asks to stop. A row costs `cost` multiplications.
+pub fn in_pieces(
+    block: &Block,
+    cost: usize,
+    stop: &Stop,
+    mut work: impl FnMut(&Block) -> vmfkit::Result<()>,
+) -> vmfkit::Result<()> {
+    let rows = (WORK_AT_ONCE / cost.max(1)).max(1);
+    for from in (0..block.len()).step_by(rows).take_while(|_| !stop.asked()) {
+        work(&block.slice(from, (from + rows).min(block.len())))?;
+    }
+    Ok(())
 }
 
 /// Rows that can be handed to another thread.
@@ -138,7 +227,11 @@ impl<'a> View<'a> {
         if let View::Files(names, options) = self {
             let mut source = Self::open(names, options, room)?;
             let rows = source.rows();
-            return work(&mut source, rows).map_err(raise);
+            return match weights {
+                None => work(&mut source, rows),
+                Some(weights) => Weighted::new(source, weights).and_then(|mut source| work(&mut source, rows)),
+            }
+            .map_err(raise);
         }
         let mut block = self.block(normalize).map_err(raise)?.expect("rows in memory");
         if let Some(weights) = weights {

@@ -14,7 +14,6 @@ pub fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(of_concentrations, module)?)?;
     module.add_function(wrap_pyfunction!(of_orders, module)?)?;
     module.add_function(wrap_pyfunction!(divergences, module)?)?;
-    module.add_function(wrap_pyfunction!(log_normalizer_derivatives, module)?)
 }
 
 fn lengths(expected: usize, found: usize) -> PyResult<()> {
@@ -68,16 +67,13 @@ fn of_orders(
 /// The divergence of each concentration from another, around one direction.
 #[pyfunction]
 fn divergences(
+    py: Python<'_>,
     dim: usize,
     from_: PyReadonlyArray1<f64>,
     to: PyReadonlyArray1<f64>,
     mut out: PyReadwriteArray1<f64>,
 ) -> PyResult<()> {
-    let (from, to, out) = (from_.as_slice()?, to.as_slice()?, out.as_slice_mut()?);
-    lengths(from.len(), to.len())?;
-    lengths(from.len(), out.len())?;
-    out.iter_mut().zip(from.iter().zip(to)).for_each(|(out, (&from, &to))| *out = bessel::divergence(dim, from, to));
-    Ok(())
+    pairs(py, from_.as_slice()?, to.as_slice()?, out.as_slice_mut()?, |from, to| bessel::divergence(dim, from, to))
 }
 
 /// `first` has one entry for all values, or one for each.
@@ -86,7 +82,7 @@ fn pairs<A: Copy + Send + Sync>(
     first: &[A],
     values: &[f64],
     out: &mut [f64],
-    function: fn(A, f64) -> f64,
+    function: impl Fn(A, f64) -> f64 + Sync,
 ) -> PyResult<()> {
     lengths(values.len(), out.len())?;
     if first.len() != 1 {
@@ -105,32 +101,5 @@ fn pairs<A: Copy + Send + Sync>(
     pool::run(py, None, |stop| {
         let pieces = out.par_chunks_mut(SHORT).zip(values.par_chunks(SHORT)).enumerate();
         pieces.filter(|_| !stop.asked()).for_each(piece);
-    })
-}
-
-/// ln C_d and its first two derivatives in the concentration: what automatic differentiation asks for.
-#[pyfunction]
-fn log_normalizer_derivatives(
-    py: Python<'_>,
-    dim: usize,
-    values: PyReadonlyArray1<f64>,
-    mut value: PyReadwriteArray1<f64>,
-    mut first: PyReadwriteArray1<f64>,
-    mut second: PyReadwriteArray1<f64>,
-) -> PyResult<()> {
-    let values = values.as_slice()?;
-    let (value, first, second) = (value.as_slice_mut()?, first.as_slice_mut()?, second.as_slice_mut()?);
-    for out in [&*value, &*first, &*second] {
-        lengths(values.len(), out.len())?;
-    }
-    if values.len() <= SHORT {
-        bessel::ln_normalizer_derivatives_slice(dim, values, value, first, second);
-        return Ok(());
-    }
-    pool::run(py, None, |stop| {
-        let outs = value.par_chunks_mut(SHORT).zip(first.par_chunks_mut(SHORT)).zip(second.par_chunks_mut(SHORT));
-        values.par_chunks(SHORT).zip(outs).filter(|_| !stop.asked()).for_each(|(values, ((value, first), second))| {
-            bessel::ln_normalizer_derivatives_slice(dim, values, value, first, second);
-        });
     })
 }

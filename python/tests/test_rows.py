@@ -1,12 +1,14 @@
 """Where rows may come from: arrays of many kinds, columns, and files."""
 
+import json
+import pickle
 import subprocess
 
 import numpy as np
 import pytest
 
 import vmfkit
-from vmfkit import Files, VonMisesFisherMixture, _vmfkit
+from vmfkit import Files, SphericalKMeans, VonMisesFisherMixture, _vmfkit
 from vmfkit._rows import as_rows
 
 
@@ -114,9 +116,75 @@ def test_columns_and_weights_of_files_are_chosen(rows, tmp_path):
         VonMisesFisherMixture(4).fit(tmp_path / "x.parquet")
 
 
+def fits_of_weights(rows, weights):
+    """What each way of fitting finds of weighted rows."""
+    start = np.eye(8)[:4]
+    yield VonMisesFisherMixture(4, init=start, max_iter=5, tol=0).fit(rows, sample_weight=weights).mixture_
+    yield VonMisesFisherMixture(4, init=start).partial_fit(rows, sample_weight=weights).mixture_
+    yield SphericalKMeans(4, init=start, max_iter=5, tol=0).fit(rows, sample_weight=weights).mixture_
+    mu, kappa = vmfkit.vonmises_fisher.fit(rows, weights)
+    yield vmfkit.Mixture([1.0], [mu], [kappa])
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("kind", ["npy", "csv"])
+def test_weights_count_beside_files_too(rows, tmp_path, kind):
+    rows = rows.astype(np.float64)
+    rows /= np.linalg.norm(rows, axis=1, keepdims=True)
+    weights = np.random.default_rng(3).uniform(0, 2, 2000)
+    np.save(tmp_path / "x.npy", rows)
+    np.savetxt(tmp_path / "x.csv", rows, delimiter=",", fmt="%.17g")
+    place = tmp_path / f"x.{kind}"
+    for of_file, of_array, unweighted in zip(*(fits_of_weights(*x) for x in ((place, weights), (rows, weights), (rows, None)))):
+        np.testing.assert_allclose(of_file.concentrations, of_array.concentrations, rtol=1e-6)
+        np.testing.assert_allclose(of_file.directions, of_array.directions, atol=1e-6)
+        assert not np.allclose(of_file.concentrations, unweighted.concentrations, rtol=1e-4)
+    for wrong in (weights[:-1], np.append(weights, 1)):
+        with pytest.raises(ValueError, match=f"expected 2000 weights, one a row, found: `{len(wrong)}`"):
+            VonMisesFisherMixture(4).fit(place, sample_weight=wrong)
+
+
+def test_weights_come_from_one_place(rows, tmp_path):
+    table = np.column_stack([rows, np.ones(2000)])
+    np.savetxt(tmp_path / "x.csv", table, delimiter=",", header=",".join("abcdefghw"), comments="", fmt="%.17g")
+    files = Files(tmp_path / "x.csv", columns=list("abcdefgh"), weight_column="w")
+    with pytest.raises(ValueError, match="found: `both`"):
+        VonMisesFisherMixture(4).fit(files, sample_weight=np.ones(2000))
+
+
+def test_fewer_rows_than_components_are_refused_in_files_too(rows, tmp_path):
+    np.save(tmp_path / "two.npy", rows[:2])
+    for two in (rows[:2], tmp_path / "two.npy"):
+        with pytest.raises(ValueError, match="Expected n_samples >= 5 components, but got n_samples = 2"):
+            VonMisesFisherMixture(5).fit(two)
+
+
+def test_a_mixture_takes_whatever_an_estimator_takes(rows, tmp_path):
+    sparse = pytest.importorskip("scipy.sparse")
+    mixture = VonMisesFisherMixture(4, random_state=0).fit(rows).mixture_
+    expected = mixture.ln_densities(rows)
+    np.save(tmp_path / "x.npy", rows)
+    same = (str(tmp_path / "x.npy"), tmp_path / "x.npy", [tmp_path / "x.npy"], np.asfortranarray(rows), rows.tolist(), sparse.csr_matrix(rows))
+    for other in same:
+        np.testing.assert_allclose(mixture.ln_densities(other), expected, rtol=1e-5)
+        assert mixture.evaluate(other)["mean"] == pytest.approx(expected.mean(), rel=1e-5)
+        np.testing.assert_array_equal(mixture.assign(other), mixture.assign(rows))
+    np.testing.assert_allclose(mixture.ln_densities(rows.astype(np.float16), normalize=True), expected, atol=0.5)
+    np.testing.assert_array_equal(mixture.assign(np.eye(8, dtype=int)), mixture.assign(np.eye(8)))
+    assert mixture.evaluate(rows, weights=[1] * 2000) == mixture.evaluate(rows)
+    made = vmfkit.Mixture([0.5, 0.5], [[1, 0], [0, 1]], [3, 4])
+    assert made.weights.tolist() == [0.5, 0.5] and made.concentrations.tolist() == [3, 4]
+    single = vmfkit.Mixture(np.float32([0.5, 0.5]), np.eye(2, dtype=np.float32), np.float32([3, 4]))
+    assert single.to_bytes() == made.to_bytes()
+    with pytest.raises(ValueError):
+        vmfkit.Mixture(["a", "b"], [[1, 0], [0, 1]], [3, 4])
+
+
 def test_a_missing_or_broken_file_is_python_s_own_error(tmp_path):
     with pytest.raises(FileNotFoundError, match="nowhere.npy"):
         VonMisesFisherMixture(2).fit(tmp_path / "nowhere.npy")
+    with pytest.raises(FileNotFoundError, match="no file has a name that matches"):
+        VonMisesFisherMixture(2).fit(str(tmp_path / "*.npy"))
     (tmp_path / "broken.npy").write_bytes(b"\x93NUMPY\x01\x00\x10")
     with pytest.raises(ValueError, match="broken.npy"):
         VonMisesFisherMixture(2).fit(tmp_path / "broken.npy")
@@ -127,14 +195,19 @@ def test_wrong_rows_are_named(rows):
     broken[17, 3] = np.nan
     with pytest.raises(ValueError, match="row 17, column 3"):
         _vmfkit.fit(broken, 2)
-    with pytest.raises(TypeError, match="float32 or float64"):
-        _vmfkit.fit(rows.astype(int), 2)
-    with pytest.raises(TypeError, match="C order"):
-        _vmfkit.fit(np.asfortranarray(rows), 2)
+    with pytest.raises(ValueError, match="two axes"):
+        _vmfkit.fit(rows[0], 2)
     with pytest.raises(TypeError, match="no such choice, found: `learning_rate`"):
         _vmfkit.fit(rows, 2, learning_rate=0.1)
     with pytest.raises(ValueError, match="2000 weights"):
         _vmfkit.fit(rows, 2, np.ones(3))
+
+
+def test_a_row_of_zeros_is_named_across_processes(rows):
+    with pytest.raises(_vmfkit.ZeroRowError) as raised:
+        _vmfkit.fit(np.zeros((3, 2)), 2)
+    assert isinstance(raised.value, ValueError)
+    assert isinstance(pickle.loads(pickle.dumps(raised.value)), _vmfkit.ZeroRowError)
 
 
 def test_the_command_writes_the_same_model(rows, tmp_path, vmf):
@@ -146,3 +219,14 @@ def test_the_command_writes_the_same_model(rows, tmp_path, vmf):
     np.testing.assert_array_equal(model.concentrations_, found.mixture.concentrations)
     model.save(tmp_path / "again.safetensors")
     assert (tmp_path / "again.safetensors").read_bytes() == (tmp_path / "m.safetensors").read_bytes()
+
+
+def test_criteria_count_the_parameters_that_the_command_counts(rows, tmp_path, vmf):
+    np.save(tmp_path / "x.npy", rows)
+    for policy, free in (("free", 4 * 8 + 3), ("shared", 4 * 7 + 1 + 3), ("fixed:50", 4 * 7 + 3)):
+        command = [vmf, "fit", tmp_path / "x.npy", "-k", "4", "--policy", policy, "-o", tmp_path / "m.safetensors", "--json"]
+        told = json.loads(subprocess.run(command, check=True, capture_output=True).stdout)
+        model = VonMisesFisherMixture.load(tmp_path / "m.safetensors")
+        assert model.mixture_.free_parameters == told["free_parameters"] == free
+        for criterion in ("aic", "bic", "icl"):
+            assert getattr(model, criterion)(tmp_path / "x.npy") == pytest.approx(told[criterion], rel=1e-9)

@@ -211,9 +211,11 @@ def test_a_pickle_is_the_same_model(drawn):
 
 
 @pytest.mark.parametrize("kind", [VonMisesFisherMixture, SphericalKMeans])
-def test_labels_are_of_the_rows_as_they_were(drawn, kind):
+@pytest.mark.parametrize("how", ["fit", "partial_fit"])
+def test_labels_are_of_the_rows_as_they_were(drawn, kind, how):
     rows = drawn[0].copy()
-    model = kind(3, random_state=0).fit(rows)
+    model = kind(3, random_state=0)
+    getattr(model, how)(rows)
     expected = model.predict(drawn[0])
     reference = weakref.ref(rows)
     rows[:] = np.nan
@@ -262,6 +264,50 @@ def test_partial_fit_learns_a_stream_and_survives_a_pickle(drawn):
     assert model.n_iter_ == 10
     assert adjusted_rand_score(labels, model.predict(rows)) > 0.98
     np.testing.assert_allclose(model.predict_proba(rows).sum(1), 1)
+
+
+def test_partial_fit_after_a_fit_counts_all_rows_the_same(truth, tmp_path):
+    rows, labels = truth.sample(30_000, seed=6)
+    model = VonMisesFisherMixture(3, random_state=0).fit(rows)
+    model.save(tmp_path / "model.safetensors")
+    before, new = model.mixture_, rows[model.predict(rows) == 0][:20]
+    expected = (before.weights * 30_000 + np.array([20, 0, 0])) / 30_020
+    for again in (model, VonMisesFisherMixture.load(tmp_path / "model.safetensors")):
+        again.partial_fit(new)
+        np.testing.assert_allclose(again.weights_, expected, rtol=1e-6)
+        np.testing.assert_allclose(again.mean_directions_, before.directions, atol=1e-3)
+        np.testing.assert_allclose(again.concentrations_, before.concentrations, rtol=1e-2)
+        assert again.mixture_.description["weight"] == 30_020
+    other = pickle.loads(pickle.dumps(model))
+    assert other.partial_fit(rows[:5]).mixture_.to_bytes() == model.partial_fit(rows[:5]).mixture_.to_bytes()
+    # Rows of another fit are not known: they count as those that a start is made of.
+    made = VonMisesFisherMixture.from_mixture(vmfkit.Mixture(before.weights, before.directions, before.concentrations))
+    np.testing.assert_allclose(made.partial_fit(new).weights_[0], (before.weights[0] * 8192 + 20) / 8212, rtol=1e-6)
+    with pytest.raises(ValueError, match="4 components to go on with, found: `3`"):
+        VonMisesFisherMixture.load(tmp_path / "model.safetensors").set_params(n_components=4).partial_fit(new)
+
+
+def test_notes_of_a_fit_are_those_of_its_mixture(truth, drawn):
+    with pytest.warns(UserWarning):
+        model = VonMisesFisherMixture(3, policy="free", random_state=0).fit(np.repeat(drawn[0][:3], 5, axis=0))
+    assert model.notes_
+    assert model.partial_fit(drawn[0][:3]).notes_ == model.mixture_.description["notes"] != []
+
+
+def test_criteria_count_what_a_fit_may_choose(drawn):
+    rows, _ = drawn
+    for policy, free in (("free", 3 * 16 + 2), ("shared", 3 * 15 + 1 + 2), ("fixed:80", 3 * 15 + 2)):
+        fitted = VonMisesFisherMixture(3, policy=policy, random_state=0).fit(rows)
+        streamed = VonMisesFisherMixture(3, policy=policy, random_state=0).partial_fit(rows)
+        for model in (fitted, streamed):
+            assert model.mixture_.free_parameters == free
+            assert model.aic(rows) == pytest.approx(2 * free - 2 * 3000 * model.score(rows), rel=1e-9)
+    assert SphericalKMeans(3, random_state=0).fit(rows).mixture_.free_parameters == 3 * 15 + 1
+
+
+def test_a_start_of_another_dimension_is_named(drawn):
+    with pytest.raises(ValueError, match="expected dimension 16, found: `15`"):
+        VonMisesFisherMixture(3, init=np.eye(15)[:3]).fit(drawn[0])
 
 
 def test_it_serves_as_the_cluster_model_of_an_online_topic_tool(drawn):
@@ -445,11 +491,31 @@ def test_spherical_k_means_is_nearest_direction(drawn):
     assert adjusted_rand_score(labels, model.labels_) > 0.98
 
 
-def test_ctrl_c_ends_a_fit_within_a_second():
-    program = """
+LONG_CALLS = {
+    "fit": ("x = rows(100_000, 256)", "V(400, init='random-rows', tol=0, max_iter=10_000).fit(x)"),
+    "start of a fit": ("x = rows(200_000, 64)", "V(3000, random_state=0).fit(x)"),
+    "start of k-means": ("x = rows(200_000, 64)", "vmfkit.SphericalKMeans(3000, random_state=0).fit(x)"),
+    "start of a stream": ("x = rows(60_000, 64)", "V(3000, random_state=0).partial_fit(x)"),
+    "draws": ("mixture = many(20_000, 8)", "mixture.sample(3_000_000)"),
+    "draws with slopes": ("kappa = np.array([30.0])", "_vmfkit.axis_draws(5, kappa, 10_000_000)"),
+    "quantiles": ("density = vmfkit.vonmises_fisher(np.eye(50)[0], 30)", "density.ppf_projection(np.linspace(0, 1, 20_000_000))"),
+    "p-values": ("mixture, x = many(2000, 64), rows(1_000_000, 64)", "mixture.p_values(x)"),
+}
+
+
+@pytest.mark.parametrize("name", LONG_CALLS)
+def test_ctrl_c_ends_a_long_call_within_a_second(name):
+    before, call = LONG_CALLS[name]
+    program = f"""
 import os, signal, threading, time, numpy as np, vmfkit
+from vmfkit import _vmfkit, VonMisesFisherMixture as V
 signal.signal(signal.SIGINT, signal.default_int_handler)  # whoever started the tests may have it ignored
-rows = np.random.default_rng(1).normal(size=(100_000, 256)).astype(np.float32)
+def rows(count, dim):
+    values = np.random.default_rng(1).normal(size=(count, dim)).astype(np.float32)
+    return values / np.linalg.norm(values, axis=1, keepdims=True)
+def many(components, dim):
+    return vmfkit.Mixture(np.full(components, 1 / components), rows(components, dim), np.linspace(20, 40, components))
+{before}
 began = None
 def interrupt():
     global began
@@ -458,7 +524,7 @@ def interrupt():
     os.kill(os.getpid(), signal.SIGINT)
 threading.Thread(target=interrupt, daemon=True).start()
 try:
-    vmfkit.VonMisesFisherMixture(400, init="random-rows", tol=0, max_iter=10_000).fit(rows)
+    {call}
 except KeyboardInterrupt:
     print(time.monotonic() - began)
 """

@@ -1,11 +1,13 @@
 """Special functions against mpmath and scipy, and their manners."""
 
+import threading
+
 import mpmath
 import numpy as np
 import pytest
 import scipy.special
 
-from vmfkit import special
+from vmfkit import special, vonmises_fisher
 
 CASES = [(d, k) for d in (2, 3, 5, 20, 768, 4096) for k in (1e-6, 0.3, 7.0, 150.0, 5e3, 1e6)]
 
@@ -94,3 +96,25 @@ def test_outside_of_the_domain_is_nan_or_an_error():
         special.log_normalizer(0, 1.0)
     with pytest.raises(ValueError, match="whole number"):
         special.log_normalizer(2.5, 1.0)
+
+
+def test_other_threads_go_on_while_many_values_are_found():
+    density = vonmises_fisher(np.eye(5)[0], np.linspace(1, 50, 1_000_000))
+    calls = {
+        "divergence": lambda: density.kl_divergence(vonmises_fisher(np.eye(5)[0], 3)),
+        "quantiles": lambda: vonmises_fisher(np.eye(5)[0], 3).ppf_projection(np.linspace(0, 1, 300_000)),
+    }
+    for name, call in calls.items():
+        done, turns = threading.Event(), 0
+
+        def work(done=done, call=call):
+            call()
+            done.set()
+
+        worker = threading.Thread(target=work)
+        worker.start()
+        while not done.wait(0.001):
+            turns += 1
+        worker.join()
+        # Who must wait for the lock gets a turn or two.
+        assert turns > 10, name

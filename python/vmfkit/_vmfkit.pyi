@@ -1,11 +1,11 @@
-"""The extension module: arrays in, arrays out. Rows are an array of float32 or float64 in C order, (starts, columns, values, dim) of a
-sparse one, or (names, options) of files; see `vmfkit._rows`."""
+"""The extension module: arrays in, arrays out. Rows are whatever `vmfkit._rows` takes for such; an array of float32 or float64 in C order,
+(starts, columns, values, dim) of a sparse one, and (names, options) of files are read as they are."""
 
 from collections.abc import Callable
 from typing import Any, TypeAlias, final
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 _Rows: TypeAlias = Any
 _Floats: TypeAlias = NDArray[np.float64]
@@ -21,7 +21,6 @@ __all__ = [
     "divergences",
     "fit",
     "fit_density",
-    "log_normalizer_derivatives",
     "of_concentrations",
     "of_orders",
     "sample_density",
@@ -45,7 +44,7 @@ class Mixture:
     """A mixture of von Mises-Fisher densities."""
 
     def __new__(
-        cls, weights: _Floats, directions: _Floats, concentrations: _Floats, background: float | None = None
+        cls, weights: ArrayLike, directions: ArrayLike, concentrations: ArrayLike, background: float | None = None
     ) -> Mixture: ...
     @property
     def dim(self) -> int: ...
@@ -70,7 +69,7 @@ class Mixture:
     def nearest_distances(self, rows: _Rows, normalize: bool = False, threads: int | None = None) -> _Floats: ...
     def p_values(self, rows: _Rows, seed: int = 0, normalize: bool = False, threads: int | None = None) -> _Floats: ...
     def evaluate(
-        self, rows: _Rows, normalize: bool = False, weights: _Floats | None = None, threads: int | None = None
+        self, rows: _Rows, normalize: bool = False, weights: ArrayLike | None = None, threads: int | None = None
     ) -> dict[str, float]: ...
     def sample(
         self, count: int, seed: int = 0, first: int = 0, single: bool = False, threads: int | None = None
@@ -111,6 +110,10 @@ class OnlineFit:
     """Online EM one call at a time."""
 
     def __new__(cls, rows: _Rows, components: int, weights: _Floats | None = None, **choices: Any) -> OnlineFit: ...
+    @staticmethod
+    def after(mixture: Mixture, components: int, **choices: Any) -> OnlineFit:
+        """Goes on after the fit that a mixture came from."""
+
     def see(
         self, rows: _Rows, weights: _Floats | None = None, normalize: bool = False, threads: int | None = None
     ) -> None: ...
@@ -153,4 +156,3 @@ def axis_draws(
 def of_concentrations(name: str, dims: NDArray[np.uintp], values: _Floats, out: _Floats) -> None: ...
 def of_orders(name: str, orders: _Floats, values: _Floats, out: _Floats) -> None: ...
 def divergences(dim: int, from_: _Floats, to: _Floats, out: _Floats) -> None: ...
-def log_normalizer_derivatives(dim: int, values: _Floats, value: _Floats, first: _Floats, second: _Floats) -> None: ...

@@ -289,7 +289,8 @@ fn nothing_known(others: usize) -> Error {
 }
 
 fn nothing_matches(pattern: &str) -> Error {
-    Error::format(format!("no file has a name that matches: `{pattern}`"))
+    // The same kind of error as that of one file that is not there.
+    io::Error::new(io::ErrorKind::NotFound, format!("no file has a name that matches: `{pattern}`")).into()
 }
 
 #[cfg(not(feature = "object-store"))]

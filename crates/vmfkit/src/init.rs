@@ -8,7 +8,7 @@ use crate::mixture::{Assignment, Mixture, projections};
 use crate::sampler::{Sampler, Stream};
 use crate::source::MemorySource;
 use crate::stats::SufficientStats;
-use crate::train::{Em, Fit, Status, Stop, Trainer, fit};
+use crate::train::{Em, Fit, Status, Stop, Trainer, fit_while};
 use rand::RngExt;
 use rand::seq::SliceRandom;
 use std::ops::ControlFlow;
@@ -49,6 +49,9 @@ pub(crate) fn sample_rows(components: usize) -> usize {
 /// How often k-means begins anew on a sample; docs/default-policy.md tells what that gains.
 const TRIES: usize = 5;
 
+/// Products after which k-means asks whether to go on, some tenths of a second of work. Samples are smaller unless components are many.
+const PRODUCTS_AT_ONCE: usize = 1 << 32;
+
 /// When k-means on the sample has done enough.
 const TRY_STOP: Stop = Stop { tolerance: Some(1e-5), passes: 50 };
 
@@ -58,14 +61,15 @@ impl Start {
         self.mixture_while(block, components, how, seed, &mut || ControlFlow::Continue(()))
     }
 
-    /// The same for those who may want it to end early, which they are asked after every pass of k-means; it is then what was found so far.
-    pub(crate) fn mixture_while(
+    /// The same for those who may want it to end early, which they are asked before every seed and while k-means passes over the rows; it
+    /// is then what was found so far.
+    pub fn mixture_while(
         &self,
         block: &Block,
         components: usize,
         how: &Maximisation,
         seed: u64,
-        go_on: &mut GoOn,
+        go_on: &mut GoOn<'_>,
     ) -> Result<Mixture> {
         if components == 0 {
             return Err(Error::Option { option: "the number of components", range: "at least 1", value: 0.0 });
@@ -92,13 +96,16 @@ impl Start {
                     let range = "as many as components";
                     return Err(Error::Option { option: "the number of given directions", range, value: found as f64 });
                 }
+                if let Some(other) = directions.iter().find(|direction| direction.len() != block.dim()) {
+                    return Err(Error::DimensionMismatch { expected: block.dim(), found: other.len() });
+                }
                 nearest_step(block, of_directions(directions.clone())?, how)
             }
             Start::RandomRows => nearest_step(block, of_directions(random_rows(block, components, &mut rng))?, how),
             Start::PlusPlus => {
                 let mut buffer = RowBuffer::default();
                 let sample = sample(block, components, &mut rng, &mut buffer);
-                nearest_step(block, of_directions(plus_plus(&sample, components, &mut rng)?)?, how)
+                nearest_step(block, of_directions(plus_plus(&sample, components, &mut rng, go_on)?.0)?, how)
             }
             Start::KMeans => best_of_tries(block, components, how, &mut rng, go_on),
         }
@@ -126,12 +133,17 @@ impl Start {
 fn best_of_tries(block: &Block, components: usize, how: &Maximisation, rng: &mut Stream, go_on: &mut GoOn) -> Result<Mixture> {
     let mut buffer = Default::default();
     let sample = sample(block, components, rng, &mut buffer);
+    let rows_at_once = (PRODUCTS_AT_ONCE / (components * sample.dim())).max(1);
     let mut best: Option<Fit> = None;
     for _ in 0..TRIES {
-        let seeds = of_directions(plus_plus(&sample, components, rng)?)?;
+        let (seeds, flow) = plus_plus(&sample, components, rng, go_on)?;
         let rule = Em::new().assignment(Assignment::Nearest).maximisation(how.of_k_means());
-        let mut source = MemorySource::new(sample.slice(0, sample.len()));
-        let found = fit(&mut source, Trainer::new(seeds, rule, TRY_STOP)?.watch(|_, _| go_on()))?;
+        let mut trainer = Trainer::new(of_directions(seeds)?, rule, TRY_STOP)?;
+        if flow.is_break() {
+            trainer.stop();
+        }
+        let mut source = MemorySource::new(sample.slice(0, sample.len())).batches(rows_at_once);
+        let found = fit_while(&mut source, trainer, go_on)?;
         let stopped = found.status == Status::Stopped;
         if best.as_ref().is_none_or(|best| found.objective() > best.objective()) {
             best = Some(found);
@@ -284,7 +296,8 @@ fn random_rows(block: &Block, components: usize, rng: &mut Stream) -> Vec<Vec<f6
 }
 
 /// Greedy k-means++: of 2 + ln K candidates, drawn by their distance 1 - cos from the seeds so far, the one that leaves the least total distance.
-fn plus_plus(block: &Block, components: usize, rng: &mut Stream) -> Result<Vec<Vec<f64>>> {
+/// Rows by chance take the places of those that were no longer wanted.
+fn plus_plus(block: &Block, components: usize, rng: &mut Stream, go_on: &mut GoOn) -> Result<(Vec<Vec<f64>>, ControlFlow<()>)> {
     let weight = |row: usize| block.weights().map_or(1.0, |w| w[row]);
     let mut seeds = vec![block.row(random_row(block.weights(), block.len(), rng))];
     let mut distances = vec![0.0; block.len()];
@@ -293,6 +306,10 @@ fn plus_plus(block: &Block, components: usize, rng: &mut Stream) -> Result<Vec<V
     let trials = 2 + (components as f64).ln() as usize;
     let mut candidate_distances = vec![0.0; block.len() * trials];
     while seeds.len() < components {
+        if go_on().is_break() {
+            seeds.extend(random_rows(block, components - seeds.len(), rng));
+            return Ok((seeds, ControlFlow::Break(())));
+        }
         let total: f64 = distances.iter().enumerate().map(|(row, distance)| weight(row) * distance).sum();
         // Rows that are all chosen already: any will do.
         let mut draw = || match total > 1e-12 {
@@ -313,5 +330,5 @@ fn plus_plus(block: &Block, components: usize, rng: &mut Stream) -> Result<Vec<V
         }
         seeds.extend(candidates.into_iter().nth(best));
     }
-    Ok(seeds)
+    Ok((seeds, ControlFlow::Continue(())))
 }

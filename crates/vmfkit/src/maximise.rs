@@ -308,6 +308,32 @@ pub fn maximise(stats: &SufficientStats, previous: &Mixture, how: &Maximisation)
     Ok((Mixture::of_parts(weights, next, previous.has_background()), notes))
 }
 
+/// Statistics of rows of this total weight of which [`maximise`] makes this mixture again, as far as it can: what a prior has added to
+/// concentrations is taken away. MATH.md (14.5).
+pub fn expected_stats(mixture: &Mixture, weight: f64, how: &Maximisation) -> Result<SufficientStats> {
+    if !(weight > 0.0 && weight.is_finite()) {
+        return Err(Error::Option { option: "the weight of rows", range: "finite and above 0", value: weight });
+    }
+    let (components, dim) = (mixture.components(), mixture.dim());
+    let masses: Vec<f64> = mixture.weights().iter().map(|share| share * weight).collect();
+    let mut complements: Vec<f64> = components.iter().map(|c| bessel::mean_length_complement(dim, c.concentration())).collect();
+    if let ConcentrationPolicy::Shrunk { strength } = how.policy {
+        let prior = strength * prior_rows(dim);
+        let fitted = || (0..components.len()).filter(|&k| !mixture.is_background(k) && masses[k] > 0.0);
+        let mass: f64 = fitted().map(|k| masses[k] + prior).sum();
+        let pooled = fitted().map(|k| (masses[k] + prior) * complements[k]).sum::<f64>() / mass;
+        let own: Vec<_> = fitted().map(|k| (k, complements[k] + prior / masses[k] * (complements[k] - pooled))).collect();
+        own.into_iter().for_each(|(k, own)| complements[k] = own.clamp(0.0, 1.0));
+    }
+    let shortfalls = masses.iter().zip(&complements).map(|(mass, complement)| mass * complement);
+    let resultants = components.iter().zip(&masses).zip(&complements).flat_map(|((component, mass), complement)| {
+        component.mean_direction().iter().map(move |x| mass * (1.0 - complement) * x)
+    });
+    let values: Vec<f64> = [0.0, weight].into_iter().chain(masses.iter().copied()).chain(shortfalls).chain(resultants).collect();
+    let stats = SufficientStats::of_values(components.len(), dim, values.into_iter());
+    Ok(stats.expect("finite and of the mixture's shape"))
+}
+
 /// Weights of which none is below the floor; what they lack is taken from the others in proportion.
 pub(crate) fn floored(mut weights: Vec<f64>, floor: f64) -> Vec<f64> {
     if weights.iter().all(|w| *w >= floor) {

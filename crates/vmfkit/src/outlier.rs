@@ -11,6 +11,7 @@ use crate::tail_table::TailTable;
 use crate::vector::{dot, half_squared_distance, norm};
 use rand::RngExt;
 use rayon::prelude::*;
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 /// P-values of rows under the hypothesis that they were drawn from a mixture.
@@ -70,18 +71,32 @@ const WORK: usize = 1 << 31;
 const TAIL: usize = 64;
 const DRAWS: (usize, usize) = (1 << 14, 1 << 19);
 
+/// Asked from any thread whether to go on.
+type GoOn<'a> = dyn Fn() -> ControlFlow<()> + Sync + 'a;
+
 impl OutlierTest {
     /// A test of rows under this mixture, calibrated with draws that depend on the seed alone.
     pub fn new(mixture: &Mixture, seed: u64) -> Result<Self> {
+        Ok(Self::new_while(mixture, seed, &|| ControlFlow::Continue(()))?.expect("nobody ends it"))
+    }
+
+    /// The same for those who may want it to end early, which they are asked again and again; there is no test then.
+    pub fn new_while(mixture: &Mixture, seed: u64, go_on: &GoOn<'_>) -> Result<Option<Self>> {
         let mixture = mixture.clone().without_background();
         let laws = mixture.components().iter().map(|c| ProjectionLaw::new(c.dim(), c.concentration()));
         let laws = laws.collect::<Result<Vec<_>>>()?;
         let mut test = OutlierTest { mixture, laws, tables: Vec::new(), calibration: None };
         if test.overlap()? > NO_OVERLAP {
-            test.tables = tables(&test.laws);
-            test.calibration = Some(Calibration::new(&test, seed)?);
+            let Some(tables) = tables(&test.laws, go_on) else {
+                return Ok(None);
+            };
+            test.tables = tables;
+            test.calibration = Calibration::new(&test, seed, go_on)?;
+            if test.calibration.is_none() {
+                return Ok(None);
+            }
         }
-        Ok(test)
+        Ok(Some(test))
     }
 
     /// True if components overlap, so that p-values rest on draws.
@@ -154,14 +169,15 @@ impl OutlierTest {
     }
 }
 
-/// A table for each law; those of equal concentrations are one.
-fn tables(laws: &[ProjectionLaw]) -> Vec<Arc<TailTable>> {
+/// A table for each law; those of equal concentrations are one. None if they are no longer wanted.
+fn tables(laws: &[ProjectionLaw], go_on: &GoOn) -> Option<Vec<Arc<TailTable>>> {
     let mut different: Vec<&ProjectionLaw> = laws.iter().collect();
     different.sort_by(|a, b| a.concentration().total_cmp(&b.concentration()));
     different.dedup_by_key(|law| law.concentration().to_bits());
-    let tables: Vec<_> = different.par_iter().map(|law| Arc::new(TailTable::new((*law).clone()))).collect();
+    let table = |law: &&ProjectionLaw| go_on().is_continue().then(|| Arc::new(TailTable::new((*law).clone())));
+    let tables = different.par_iter().map(table).collect::<Option<Vec<_>>>()?;
     let place = |law: &ProjectionLaw| different.partition_point(|other| other.concentration() < law.concentration());
-    laws.iter().map(|law| Arc::clone(&tables[place(law)])).collect()
+    Some(laws.iter().map(|law| Arc::clone(&tables[place(law)])).collect())
 }
 
 /// u = sum of r F.
@@ -195,8 +211,8 @@ const OF_EACH: usize = 64;
 type Drawn = (f64, f64);
 
 impl Calibration {
-    /// Half of the draws have enriched tails, the others lie where those found the smallest u.
-    fn new(test: &OutlierTest, seed: u64) -> Result<Self> {
+    /// Half of the draws have enriched tails, the others lie where those found the smallest u. None if it is no longer wanted.
+    fn new(test: &OutlierTest, seed: u64, go_on: &GoOn) -> Result<Option<Self>> {
         let (components, dim) = (test.mixture.components().len(), test.mixture.dim());
         let half = (WORK / (components * (dim + TAIL))).clamp(DRAWS.0, DRAWS.1) / 2;
         let at_once = (SHARES_AT_ONCE / (3 * components).max(dim)).max(256);
@@ -205,20 +221,29 @@ impl Calibration {
         // Rows are drawn again where they are needed again, and only what takes long is kept.
         let deviations: Vec<f64> = (0..half).into_par_iter().map(|number| test.deviation(seed, number, half)).collect();
         for (number, piece) in first.chunks_mut(at_once).enumerate() {
+            if go_on().is_break() {
+                return Ok(None);
+            }
             test.judge(&test.draws(seed, number * at_once, &deviations[number * at_once..][..piece.len()]), piece)?;
         }
         let stranger = test.stranger(seed, &deviations, first)?;
         for (number, piece) in first.chunks_mut(at_once).enumerate() {
+            if go_on().is_break() {
+                return Ok(None);
+            }
             let rows = test.draws(seed, number * at_once, &deviations[number * at_once..][..piece.len()]);
             test.weigh(&stranger, &rows, piece)?;
         }
         for (number, piece) in second.chunks_mut(at_once).enumerate() {
+            if go_on().is_break() {
+                return Ok(None);
+            }
             let mut rows = vec![0.0; piece.len() * dim];
             stranger.fill(seed ^ 0x7374_7261, (number * at_once) as u64, &mut rows, &mut vec![0; piece.len()])?;
             test.judge(&rows, piece)?;
             test.weigh(&stranger, &rows, piece)?;
         }
-        Ok(Self::of_draws(found))
+        Ok(Some(Self::of_draws(found)))
     }
 
     /// Levels of p that are passed by draws in order of u, each with its weight: evenly in ln p at first, then in p.

@@ -194,14 +194,20 @@ class VonMisesFisherMixture(DensityMixin, SphericalEstimator):
         return self
 
     def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> VonMisesFisherMixture:
-        """Goes on with rows that were not there before, by online EM; the first call also makes the start."""
+        """Goes on with rows that were not there before, by online EM; the first call also makes the start.
+
+        After `fit` or `load` all rows count the same, those of the fit and those to come. A mixture that does not know of how many rows it is
+        counts as 8192 of them, or 64 a component if that is more.
+        """
         first = not hasattr(self, "mixture_")
         directions = self._validated(X, reset=first)
         weights = self._checked_weights(sample_weight, X)
-        if "_online" not in self.__dict__:
+        if "_online" not in self.__dict__ and first:
             seed = int(check_random_state(self.random_state).randint(2**31))
-            choices = self._online_choices() | {"start": start_of(self.init) if first else self.mixture_, "seed": seed}
+            choices = self._online_choices() | {"start": start_of(self.init), "seed": seed}
             self._online = directions.fit(_vmfkit.OnlineFit, self.n_components, weights, **choices)
+        elif "_online" not in self.__dict__:
+            self._online = _vmfkit.OnlineFit.after(self.mixture_, self.n_components, **self._online_choices())
 
         def see(rows: Any, components: int, weights: np.ndarray | None, **options: Any) -> None:
             self._online.see(rows, weights, **options)
@@ -210,10 +216,10 @@ class VonMisesFisherMixture(DensityMixin, SphericalEstimator):
             weights = directions.without_zeros(weights)
         directions.fit(see, self.n_components, weights, threads=self.n_threads)
         self._take(self._online.mixture)
-        self._rows_of_fit = directions
+        self._describe(directions, weights)
         self.n_iter_ = self._online.passes
         self.converged_ = False
-        self.notes_ = []
+        self.notes_ = self.mixture_.description["notes"]
         return self
 
     def _online_choices(self) -> dict[str, Any]:

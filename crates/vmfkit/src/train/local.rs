@@ -31,6 +31,15 @@ pub fn fit_in_batches(source: &mut dyn Source, trainer: Trainer, batches: Batche
     run(source, Driver::new(trainer).batches(Some(batches)))
 }
 
+/// The same for those who may want it to end early, which they are asked after every block.
+pub(crate) fn fit_while(
+    source: &mut dyn Source,
+    trainer: Trainer,
+    go_on: &mut (dyn FnMut() -> ControlFlow<()> + Send),
+) -> Result<Fit> {
+    run(source, Driver::new(trainer).progress(0, Some(&mut |_| go_on())))
+}
+
 fn run(source: &mut dyn Source, mut driver: Driver) -> Result<Fit> {
     while driver.trainer.status() == Status::Running {
         driver.pass(source)?;

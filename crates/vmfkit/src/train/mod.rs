@@ -11,7 +11,7 @@ mod state;
 pub use adam::Adam;
 pub use checkpoint::Checkpoint;
 pub use em::{Annealing, Em};
-pub(crate) use local::{Driver, ProgressCallback};
+pub(crate) use local::{Driver, ProgressCallback, fit_while};
 pub use local::{Progress, fit, fit_in_batches};
 pub use online_em::OnlineEm;
 pub use state::State;
@@ -423,6 +423,11 @@ impl<'a> Trainer<'a> {
 
     /// The mixture, and how it came about.
     pub fn into_fit(self) -> Fit {
+        self.so_far()
+    }
+
+    /// The same while the fit goes on.
+    pub fn so_far(&self) -> Fit {
         self.as_fit(self.status())
     }
 

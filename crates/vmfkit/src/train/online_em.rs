@@ -4,7 +4,7 @@ use super::em::Repairs;
 use super::state::wrong;
 use super::{Cadence, Rule, State};
 use crate::error::{Error, Result};
-use crate::maximise::{Maximisation, Note, maximise};
+use crate::maximise::{Maximisation, Note, expected_stats, maximise};
 use crate::mixture::{Assignment, Mixture};
 use crate::stats::SufficientStats;
 
@@ -18,6 +18,8 @@ pub struct OnlineEm {
     offset: f64,
     maximisation: Maximisation,
     running: Option<SufficientStats>,
+    /// Whether all rows count the same, those of an earlier fit too.
+    evenly: bool,
     /// The rows' weight in this pass so far, and in the last whole one.
     seen_weight: f64,
     rows_weight: f64,
@@ -33,6 +35,7 @@ impl Default for OnlineEm {
             offset: 1.0,
             maximisation: Maximisation::default(),
             running: None,
+            evenly: false,
             seen_weight: 0.0,
             rows_weight: 0.0,
             blocks: 0,
@@ -66,6 +69,14 @@ impl OnlineEm {
         self
     }
 
+    /// Goes on after a fit of rows of this weight that ended with `model`. From then on all rows count the same, those of the fit and those to
+    /// come: a block moves the running statistics by its share of all rows so far, and the step size plays no part. Comes after [`Self::maximisation`], whose prior the fit had too.
+    pub fn after(mut self, model: &Mixture, weight: f64) -> Result<Self> {
+        self.running = Some(expected_stats(model, weight, &self.maximisation)?);
+        self.evenly = true;
+        Ok(self)
+    }
+
     fn check(&self) -> Result<()> {
         if !(self.exponent > 0.5 && self.exponent <= 1.0) {
             let range = "above 0.5 and at most 1";
@@ -81,6 +92,9 @@ impl OnlineEm {
         Ok(())
     }
 }
+
+/// What is in the state of a rule that goes on after a fit, and of no other.
+const EVENLY: &str = "evenly";
 
 impl Rule for OnlineEm {
     fn cadence(&self) -> Cadence {
@@ -98,6 +112,10 @@ impl Rule for OnlineEm {
         let step = (self.blocks as f64 + self.offset).powf(-self.exponent);
         let running = match &mut self.running {
             None => self.running.insert(stats.clone()),
+            Some(running) if self.evenly => {
+                running.merge(stats)?;
+                running
+            }
             Some(running) => {
                 // The old part is scaled and the block added as it is; then both stand for all rows, against which a prior weighs.
                 running.scale((1.0 - step) / step * (stats.weight() / running.weight()));
@@ -123,7 +141,7 @@ impl Rule for OnlineEm {
             .with("passes", [self.passes as f64])
             .with("rows_weight", [self.rows_weight])
             .with("running", running);
-        self.repairs.remember(state)
+        self.repairs.remember(if self.evenly { state.with(EVENLY, [1.0]) } else { state })
     }
 
     fn restore(&mut self, state: &State, model: &Mixture) -> Result<()> {
@@ -131,6 +149,7 @@ impl Rule for OnlineEm {
         self.passes = state.count("passes", u64::from(u32::MAX))? as usize;
         self.rows_weight = state.exactly("rows_weight", 1)?[0];
         self.seen_weight = 0.0;
+        self.evenly = state.get(EVENLY).is_ok();
         let running = state.get("running")?;
         self.running = match running.is_empty() {
             true => None,

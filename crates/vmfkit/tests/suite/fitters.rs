@@ -255,7 +255,7 @@ fn a_given_start_is_where_the_fit_begins() {
     assert_eq!(error(Start::Labels(vec![0; 999])), Error::LabelCount { expected: 1000, found: 999 });
     assert!(matches!(error(Start::Labels(vec![3; 1000])), Error::Option { value: 3.0, .. }));
     assert!(matches!(error(Start::Directions(directions[..2].to_vec())), Error::Option { value: 2.0, .. }));
-    assert!(error(Start::Directions(vec![vec![1.0, 0.0]; 3])) == Error::DimensionMismatch { expected: 2, found: 5 });
+    assert!(error(Start::Directions(vec![vec![1.0, 0.0]; 3])) == Error::DimensionMismatch { expected: 5, found: 2 });
     assert!(matches!(error(Start::Directions(vec![vec![0.0; 5]; 3])), Error::MeanDirection { .. }));
     assert_eq!(error(Start::Mixture(random_mixture(3, 4, 1.0, 1))), Error::DimensionMismatch { expected: 5, found: 4 });
     assert!(Start::KMeans.mixture(&block, 0, &how, 1).is_err());
@@ -273,7 +273,7 @@ fn a_start_can_be_ended_too() {
     };
     let fit = Fitter::new(3).progress(stop_at_once).fit(&block).unwrap();
     assert_eq!((fit.status, fit.trace.len(), calls), (Status::Stopped, 0, 1));
-    // Rows of a source are counted once when they are sampled, then every pass of k-means asks.
+    // Rows of a source are counted once when they are sampled, then every seed and every pass of k-means asks.
     let mut asked = Vec::new();
     let stop_in_k_means = |now: vmfkit::train::Progress| {
         asked.push((now.pass, now.rows));
@@ -283,6 +283,13 @@ fn a_start_can_be_ended_too() {
     let fit = Fitter::new(3).progress(stop_in_k_means).fit_source(&mut source).unwrap();
     assert_eq!(fit.status, Status::Stopped);
     assert_eq!(asked, [(0, block.len() as u64); 3]);
+    // Seeds are asked for one by one: with many components each takes its time.
+    let mut calls = 0;
+    let start = Start::PlusPlus.mixture_while(&block, 40, &Maximisation::new(), 1, &mut || {
+        calls += 1;
+        if calls < 20 { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+    });
+    assert_eq!((start.unwrap().components().len(), calls), (40, 20));
 }
 
 #[test]

@@ -2,6 +2,8 @@
 
 use crate::kolmogorov::uniformity_p_value;
 use crate::samples::{draw, on_threads, paper_mixture, random_mixture};
+use std::ops::ControlFlow;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 use vmfkit::outlier::OutlierTest;
 use vmfkit::{Block, Error, Mixture, ProjectionLaw, VonMisesFisher};
@@ -95,6 +97,14 @@ fn a_background_makes_no_row_typical() {
     let background = of(true);
     let flagged = background.iter().filter(|p_value| **p_value < 0.001).count() as f64 / background.len() as f64;
     assert!(flagged > 0.95, "{flagged}");
+}
+
+#[test]
+fn a_calibration_can_be_ended() {
+    let asked = AtomicUsize::new(0);
+    let go_on = || if asked.fetch_add(1, Ordering::Relaxed) < 3 { ControlFlow::Continue(()) } else { ControlFlow::Break(()) };
+    assert!(OutlierTest::new_while(&circle(), 1, &go_on).unwrap().is_none());
+    assert_eq!(asked.into_inner(), 4);
 }
 
 #[test]

@@ -1,10 +1,10 @@
 //! The rules and their loop: EM climbs, gradients are slopes, online EM begins as EM, workers with bytes are one process, fits stop when told.
 
-use crate::samples::{accumulate, assert_sound, draw, paper_mixture, random_mixture, uniform_rows};
+use crate::samples::{accumulate, assert_sound, dot, draw, paper_mixture, random_mixture, uniform_rows};
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 use std::ops::ControlFlow;
-use vmfkit::maximise::{Note, gradient, maximise};
+use vmfkit::maximise::{Note, expected_stats, gradient, maximise};
 use vmfkit::source::MemorySource;
 use vmfkit::train::{Adam, Annealing, Em, Fit, OnlineEm, Rule, Status, Stop, Trainer, fit};
 use vmfkit::{Assignment, Block, ConcentrationPolicy, Error, Maximisation, Mixture, SufficientStats, VonMisesFisher};
@@ -207,6 +207,74 @@ fn online_em_with_steps_of_one_over_t_forgets_nothing() {
     }
     let expected = maximise(&means, &mixture, &Maximisation::new()).unwrap().0.components()[0].concentration();
     assert!((online.mixture.components()[0].concentration() / expected - 1.0).abs() < 1e-10);
+}
+
+/// A stream that comes after a fit moves it by its share of all rows, and leaves components alone that it has no rows of.
+#[test]
+fn online_em_after_a_fit_counts_all_rows_the_same() {
+    let free = Maximisation::new().policy(ConcentrationPolicy::Free);
+    let truth = random_mixture(3, 5, 200.0, 2).with_background(0.1).unwrap();
+    let rows: Vec<f64> = draw(&truth, 3000, 1);
+    let mut labels = vec![0; 3000];
+    let block = Block::new(5, &rows).unwrap();
+    truth.assign(&block, &mut labels).unwrap();
+    let of_one: Vec<f64> =
+        rows.chunks(5).zip(&labels).filter(|(_, label)| **label == 1).take(30).flat_map(|(row, _)| row.to_vec()).collect();
+    let few = Block::new(5, &of_one).unwrap();
+    let trainer = || {
+        let rule = OnlineEm::new().maximisation(free.clone()).after(&truth, 3000.0).unwrap();
+        Trainer::new(truth.clone(), rule, passes(2)).unwrap()
+    };
+    let found = fit(&mut MemorySource::new(few.clone()), trainer()).unwrap();
+    let mut responsibilities = vec![0.0; 4 * few.len()];
+    truth.responsibilities(&few, &mut responsibilities).unwrap();
+    let share: f64 = responsibilities.chunks(4).map(|row| row[0]).sum();
+    assert!((found.mixture.weights()[0] - (truth.weights()[0] * 3000.0 + 2.0 * share) / 3060.0).abs() < 1e-5);
+    assert!(found.notes.is_empty(), "{:?}", found.notes);
+    // The same in two sittings.
+    let mut first = trainer();
+    let mut stats = SufficientStats::zero(4, 5);
+    first.model().accumulate(&few, first.assignment(), &mut stats).unwrap();
+    first.absorb(&stats).unwrap();
+    first.end_pass().unwrap();
+    let other = OnlineEm::new().maximisation(free.clone());
+    let begun = Trainer::new(truth.clone(), other, passes(2)).unwrap().resume(&first.checkpoint().unwrap()).unwrap();
+    assert_eq!(fit(&mut MemorySource::new(few), begun).unwrap().mixture, found.mixture);
+}
+
+/// Also where a prior outweighs the rows.
+#[test]
+fn statistics_that_a_mixture_expects_make_it_again() {
+    let along = |x: f64, y: f64, concentration| VonMisesFisher::along(vec![x, y, 1.0], concentration).unwrap();
+    let densities = vec![along(1.0, 0.0, 3.0), along(0.0, 1.0, 3.2), along(-1.0, 1.0, 1e9)];
+    let mixture = Mixture::new(vec![0.2, 0.3, 0.5], densities).unwrap().with_background(0.1).unwrap();
+    for (policy, weight) in [(ConcentrationPolicy::Free, 30.0), (ConcentrationPolicy::Shrunk { strength: 1.0 }, 1e4)] {
+        let how = Maximisation::new().policy(policy);
+        let found = maximise(&expected_stats(&mixture, weight, &how).unwrap(), &mixture, &how).unwrap().0;
+        for k in 0..4 {
+            let (expected, found) = (&mixture.components()[k], &found.components()[k]);
+            let clamped = k == 2 && policy != ConcentrationPolicy::Free;
+            assert!(
+                clamped || (found.concentration() - expected.concentration()).abs() <= 1e-3 * expected.concentration(),
+                "{k}"
+            );
+            assert!(dot(found.mean_direction(), expected.mean_direction()) > 1.0 - 1e-12);
+        }
+        assert!(found.weights().iter().zip(mixture.weights()).all(|(a, b)| (a - b).abs() < 1e-12));
+    }
+    // Concentrations that a prior has drawn together are not drawn together once more.
+    let how = Maximisation::new().policy(ConcentrationPolicy::Shrunk { strength: 1.0 });
+    let wide = random_mixture(3, 64, 50.0, 2);
+    let mut stats = SufficientStats::zero(3, 64);
+    wide.accumulate(&Block::new(64, &draw::<f64>(&wide, 300, 3)).unwrap(), Assignment::Soft, &mut stats).unwrap();
+    let fitted = maximise(&stats, &wide, &how).unwrap().0;
+    let found = maximise(&expected_stats(&fitted, 300.0, &how).unwrap(), &fitted, &how).unwrap().0;
+    for (found, expected) in found.components().iter().zip(fitted.components()) {
+        assert!((found.concentration() / expected.concentration() - 1.0).abs() < 1e-9);
+    }
+    for weight in [0.0, f64::NAN, f64::INFINITY] {
+        assert!(expected_stats(&mixture, weight, &how).is_err());
+    }
 }
 
 /// Each worker has a slice of the rows, knows the model and the assignment, and answers with bytes.
