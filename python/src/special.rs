@@ -13,7 +13,7 @@ const SHORT: usize = 1 << 14;
 pub fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(of_concentrations, module)?)?;
     module.add_function(wrap_pyfunction!(of_orders, module)?)?;
-    module.add_function(wrap_pyfunction!(divergences, module)?)?;
+    module.add_function(wrap_pyfunction!(divergences, module)?)
 }
 
 fn lengths(expected: usize, found: usize) -> PyResult<()> {
