@@ -1,6 +1,6 @@
 //! The rows that a command works on, and the options that say how to read them.
 
-use crate::{input, json_lines, memory, output};
+use crate::{input, memory, output};
 use anyhow::{Result, anyhow, bail};
 use std::path::PathBuf;
 use vmfkit::source::Source;
@@ -119,7 +119,7 @@ impl RowArguments {
     }
 
     fn options(&self) -> Options {
-        let columns = self.columns.clone().unwrap_or_else(|| json_lines::columns(&self.data, self.format));
+        let columns = self.columns.clone().unwrap_or_default();
         let header = (self.header || self.no_header).then_some(self.header);
         let mut options = Options::new().columns(columns).rescale(self.rescale).format(self.format).header(header);
         if let Some(name) = &self.weight_column {

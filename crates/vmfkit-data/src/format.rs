@@ -1,5 +1,6 @@
 //! [`Format`]: the kinds of files, and how they are told apart.
 
+use crate::text::is_utf16;
 use crate::{Error, npy};
 use std::path::Path;
 use std::str::FromStr;
@@ -85,6 +86,8 @@ impl Format {
         Format::of_name(path).or_else(|| {
             let text = head.strip_prefix(b"\xef\xbb\xbf").unwrap_or(head).trim_ascii_start();
             match text.first() {
+                // Its reader says what is wrong.
+                _ if is_utf16(text) => Some(Format::Csv),
                 _ if text.contains(&0) => None,
                 Some(b'{' | b'[') => Some(Format::Jsonl),
                 _ => Some(Format::Csv),

@@ -27,6 +27,7 @@ mod chain;
 mod columnar_tests;
 mod columns;
 mod csr;
+mod csv_records;
 pub mod csv_rows;
 mod direct;
 mod error;

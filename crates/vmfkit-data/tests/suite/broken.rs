@@ -93,14 +93,43 @@ fn tables() {
         ("x.csv.gz", b"\x1f\x8b\x08\0\0\0\0\0\0\xffnothing", "cannot be read: "),
         ("x.unknown", b"\x00\x01\x02", "the format is not known by the name or the first bytes, found: `"),
         ("x.parquet", b"PAR1", "the file is damaged, found: `"),
+        ("x.csv", b"\xff\xfe0\0,\x001\0\n\0", "text must be in UTF-8, found: `UTF-16`\nhint: `iconv"),
+        ("x.jsonl", b"\xfe\xff\0[\x001\0,\x000\0]", "text must be in UTF-8, found: `UTF-16`"),
+        ("x", b"\xfe\xff\x000\0,\x001", "text must be in UTF-8, found: `UTF-16`"),
     ]);
     let folder = Folder::new();
-    let place = folder.write("x.csv", "x,y\n0.6,0.8\n");
+    let place = folder.write("x.csv", "x,y,y\n0.6,0.8,1\n");
     let found = refused(&place, &Options::new().columns(names("x,z")));
-    assert!(found.ends_with("no column is called `z`, found: `x,y`"), "{found}");
+    assert!(found.ends_with("no column is called `z`, found: `x,y,y`"), "{found}");
+    let found = refused(&place, &Options::new().columns(names("x,y")));
+    assert!(found.ends_with("only one column must be called `y` to choose it, found: `x,y,y`"), "{found}");
     let cut = &std::fs::read(testdata("formats/rows.csv.gz")).unwrap()[..60];
     let found = refused(&folder.write("cut.csv.gz", cut), &Options::new().columns(names("x,y")));
     assert!(found.contains("cut.csv.gz: cannot be read: "), "{found}");
+}
+
+/// Such a quote takes all rows behind it for the text of a cell.
+#[test]
+fn a_quote_that_is_not_closed_loses_no_rows() {
+    check(&[
+        ("x.csv", b"0.6,0.8\n1,\"0\n0,1\n", "x.csv: a quote in the row of line 2 must be closed, found behind it: `0\u{fffd}0,1"),
+        ("x.csv", b"\"x,y\n0.6,0.8\n", "a quote in the row of line 1 must be closed"),
+        ("x.tsv", b"x\ty\n0.6\t0.8\n\"1\t0\"\"", "a quote in the row of line 3 must be closed"),
+    ]);
+    let folder = Folder::new();
+    let place = folder.write("x.csv", "x,y,id\n1,0,\"a\nb\"\n0,1,\"c \"\"d\"\"\"");
+    let mut source = open(&place, &Options::new().id_column("id")).unwrap();
+    assert_eq!(read_all(&mut source).unwrap().len(), 2);
+}
+
+#[test]
+fn a_line_without_end_is_refused() {
+    let endless = std::io::repeat(b'1');
+    for format in [Format::Csv, Format::Tsv, Format::Jsonl] {
+        let options = Options::new().format(Some(format));
+        let found = vmfkit_data::open_stream(endless, "pipe", &options).unwrap_err().to_string();
+        assert_eq!(found, "pipe: line 1 must be shorter than 268435456 bytes, found: `268435456`", "{format}");
+    }
 }
 
 #[test]
@@ -114,8 +143,10 @@ fn lines_of_json() {
         (
             "x.jsonl",
             b"{\"v\": [0.6, 0.8]}\n",
-            "the keys of the coordinates must be chosen, found: `{\"v\": [0.6, 0.8]}`\nhint: `--columns",
+            "no key is called `embedding`, found: `{\"v\": [0.6, 0.8]}`\nhint: `--columns",
         ),
+        ("x.jsonl", b"[[0.6, 0.8], [1, 0]]\n", "expected f64, found: `[[0.6, 0.8], [1, 0]]`\nhint: each row must be a line"),
+        ("x.jsonl", b"[\n[0.6, 0.8]\n]\n", "hint: each row must be a line"),
         ("x.jsonl", b"\"text\"\n", "expected an array of numbers or an object, found: `\"text\"`"),
     ]);
     let folder = Folder::new();
