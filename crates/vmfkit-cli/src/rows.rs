@@ -89,7 +89,7 @@ pub struct RowArguments {
 impl RowArguments {
     /// How messages call the rows.
     pub fn name(&self) -> String {
-        if self.data == ["-"] { "standard input".to_owned() } else { self.data.join(", ") }
+        vmfkit_data::names(&self.data)
     }
 
     /// What to write in a command for the same rows.
@@ -121,7 +121,8 @@ impl RowArguments {
     fn options(&self) -> Options {
         let columns = self.columns.clone().unwrap_or_default();
         let header = (self.header || self.no_header).then_some(self.header);
-        let mut options = Options::new().columns(columns).rescale(self.rescale).format(self.format).header(header);
+        let mut options =
+            Options::new().columns(columns).rescale(self.rescale).format(self.format).header(header).memory(self.memory);
         if let Some(name) = &self.weight_column {
             options = options.weight_column(name);
         }
@@ -139,13 +140,13 @@ impl RowArguments {
         self.data.iter().flat_map(|location| vmfkit_data::local_files(location)).chain(self.weights.clone()).collect()
     }
 
-    /// The rows block by block, for a command that needs so much memory beside them, given their dimension.
-    pub fn open<B: Into<Beside>>(&self, beside: impl Fn(u64) -> B) -> Result<RowSource> {
+    /// The rows block by block, for a command that needs so much memory beside them.
+    pub fn open<B: Into<Beside>>(&self, beside: impl Fn(&DataSource) -> B) -> Result<RowSource> {
         self.open_in_blocks(None, beside)
     }
 
     /// The same in blocks of so many rows, or of less if there is not the memory for them.
-    pub fn open_in_blocks<B: Into<Beside>>(&self, block: Option<u32>, beside: impl Fn(u64) -> B) -> Result<RowSource> {
+    pub fn open_in_blocks<B: Into<Beside>>(&self, block: Option<u32>, beside: impl Fn(&DataSource) -> B) -> Result<RowSource> {
         let options = block.map_or(self.options(), |rows| self.options().block_rows(rows as usize));
         let mut rows = self.source(&options)?;
         let Some(memory) = self.memory else {
@@ -154,12 +155,11 @@ impl RowArguments {
             return Ok(rows);
         };
         let source = &mut rows.source;
-        let beside = beside(source.dim() as u64).into();
-        let number = if source.element() == Element::F64 { 8 } else { 4 };
+        let beside = beside(source).into();
         let id = if self.id_column.is_some() { ID_MEMORY } else { 0 };
-        let row = source.dim() as u64 * number + 16 + id;
-        let weights = rows.weights.as_ref().map_or(0, |(_, weights)| 8 * weights.len() as u64);
-        let own = |threads: u64| OWN_MEMORY + weights + beside.on(threads);
+        let row = source.row_bytes() + 16 + id;
+        let held = source.held_bytes() + rows.weights.as_ref().map_or(0, |(_, weights)| 8 * weights.len() as u64);
+        let own = |threads: u64| OWN_MEMORY + held + beside.on(threads);
         let threads = rayon::current_num_threads() as u64;
         let least = own(threads.max(THREADS_ASSUMED)) + BLOCKS_AT_ONCE * FEWEST_ROWS * row;
         if memory < least {
@@ -220,6 +220,11 @@ impl RowArguments {
     pub fn split_last(&self) -> Option<(Self, &str)> {
         let (last, data) = self.data.split_last()?;
         Some((RowArguments { data: data.to_vec(), ..self.clone() }, last))
+    }
+
+    /// Rows are called by what a column says.
+    pub fn has_ids(&self) -> bool {
+        self.id_column.is_some()
     }
 
     /// No place was given.

@@ -77,7 +77,7 @@ impl CsvRows {
             refuse_other_separators(&record[0])?;
         }
         let rows = (!found).then_some(0);
-        let schema = Schema { dim: coordinates.len(), element: Element::F64, sparse: false, rows };
+        let schema = Schema::dense(coordinates.len(), Element::F64, rows);
         let chosen = !options.columns.is_empty();
         Ok(CsvRows { records, origin, delimiter, schema, names, width, coordinates, chosen, weight, id, record, waiting })
     }

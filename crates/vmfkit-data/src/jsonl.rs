@@ -53,8 +53,7 @@ impl JsonRows {
             Some((number, line)) => keys.read(number, line, &mut row).map(|()| true)?,
             None => false,
         };
-        let schema =
-            Schema { dim: row.values.len(), element: Element::F64, sparse: false, rows: if found { None } else { Some(0) } };
+        let schema = Schema::dense(row.values.len(), Element::F64, if found { None } else { Some(0) });
         Ok(JsonRows { lines, origin, keys, schema, waiting: found.then_some(row) })
     }
 }

@@ -67,7 +67,7 @@ pub use batches::Batches;
 pub use error::{Error, Result};
 pub use excerpt::excerpt;
 pub use format::Format;
-pub use open::{Skipped, local_files, open, open_all, open_batches, open_stream};
+pub use open::{Skipped, local_files, names, open, open_all, open_batches, open_stream};
 pub use options::Options;
 pub use output_format::{Destination, OutputFormat, Sink};
 pub use reader::{Element, Reader, Schema};

@@ -37,8 +37,15 @@ fn arrays() {
         ("x.npy", &shape("(2, 1)"), "the dimension must be at least 2, found: `1`"),
     ]);
     let place = testdata("npy/f8.npy");
-    let found = refused(&place, &Options::new().columns(names("x,y")));
-    assert!(found.contains("f8.npy: an array has no column names to choose by\nhint: "), "{found}");
+    for (options, message) in [
+        (Options::new().columns(names("x,y")), "an array has no column names to choose by\nhint: "),
+        (Options::new().array("x"), "only .npz and .safetensors files have several arrays, found: `--array x`"),
+        (Options::new().header(Some(true)), "only CSV and TSV have a first line of names, found: `--header`"),
+        (Options::new().header(Some(false)), "found: `--no-header`"),
+    ] {
+        let found = refused(&place, &options);
+        assert!(found.contains(&format!("f8.npy: {message}")) || found.ends_with(message), "{found}");
+    }
 }
 
 #[test]
@@ -73,8 +80,14 @@ fn safetensors() {
         (name, b"1234", "begins with 8 bytes, the length of its header, found: `4`"),
         (name, b"\xfe\xff\xff\xff\xff\xff\xff\x7f{}", "2 bytes behind its length, found: `9223372036854775806`"),
         (name, b"\x02\0\0\0\0\0\0\0[]", "the header must be a JSON object, found: `[]`"),
-        (name, &file("{}", b""), "a tensor must have two axes, rows and coordinates, found: ``"),
+        (name, &file("{}", b""), "one tensor must have two axes, rows and coordinates, found: ``"),
         (name, &tensor("I8", "[2, 2]", "[0, 4]"), "tensor `x`: the numbers must be F16, BF16, F32 or F64, found: `I8`"),
+        (name, &file(r#"{"a":{"shape":[1,2]},"b":{"shape":[1,2]},"c":{"shape":[2]}}"#, b""), "found: `a,b`\nhint: `--array"),
+        (
+            name,
+            &file(r#"{"a":{"shape":[1]},"b":{"shape":[2]}}"#, b""),
+            "one tensor must have two axes, rows and coordinates, found: `a,b`",
+        ),
         (name, &tensor("F32", "[4]", "[0, 16]"), "two axes, rows and coordinates, found shape: `[4]`"),
         (name, &tensor("F32", "[2, -2]", "[0, 16]"), "found shape: `[2,-2]`"),
         (name, &tensor("F32", "[2, 2]", "[0, 17]"), "within the 16 bytes behind the header, found: `[0,17]`"),
@@ -119,15 +132,14 @@ fn a_quote_that_is_not_closed_loses_no_rows() {
     let folder = Folder::new();
     let place = folder.write("x.csv", "x,y,id\n1,0,\"a\nb\"\n0,1,\"c \"\"d\"\"\"");
     let mut source = open(&place, &Options::new().id_column("id")).unwrap();
-    assert_eq!(read_all(&mut source).unwrap().len(), 2);
+    assert_eq!(read_all(&mut source).unwrap().ids, ["a\nb", "c \"d\""]);
 }
 
 #[test]
 fn a_line_without_end_is_refused() {
-    let endless = std::io::repeat(b'1');
     for format in [Format::Csv, Format::Tsv, Format::Jsonl] {
         let options = Options::new().format(Some(format));
-        let found = vmfkit_data::open_stream(endless, "pipe", &options).unwrap_err().to_string();
+        let found = vmfkit_data::open_stream(std::io::repeat(b'1'), "pipe", &options).unwrap_err().to_string();
         assert_eq!(found, "pipe: line 1 must be shorter than 268435456 bytes, found: `268435456`", "{format}");
     }
 }
@@ -140,11 +152,7 @@ fn lines_of_json() {
         ("x.jsonl", b"[0.6, 0.8\n", "line 1, byte 9: "),
         ("x.jsonl", b"[0.6, 0.8] 1\n", "line 1, byte 12: trailing characters, found: `[0.6, 0.8] 1`"),
         ("x.jsonl", b"[0.6, NaN]\n", "line 1, byte "),
-        (
-            "x.jsonl",
-            b"{\"v\": [0.6, 0.8]}\n",
-            "no key is called `embedding`, found: `{\"v\": [0.6, 0.8]}`\nhint: `--columns",
-        ),
+        ("x.jsonl", b"{\"v\": [0.6, 0.8]}\n", "no key is called `embedding`, found: `{\"v\": [0.6, 0.8]}`\nhint: `--columns"),
         ("x.jsonl", b"[[0.6, 0.8], [1, 0]]\n", "expected f64, found: `[[0.6, 0.8], [1, 0]]`\nhint: each row must be a line"),
         ("x.jsonl", b"[\n[0.6, 0.8]\n]\n", "hint: each row must be a line"),
         ("x.jsonl", b"\"text\"\n", "expected an array of numbers or an object, found: `\"text\"`"),
@@ -171,12 +179,18 @@ fn matrices() {
     let text = |rest: &str| format!("%%MatrixMarket matrix {rest}");
     let coordinates = |rest: &str| text(&format!("coordinate real general\n% a comment\n{rest}"));
     let cases = [
-        ("%%MatrixMarket\n".to_owned(), "then `general`, found: `%%MatrixMarket`"),
+        ("%%MatrixMarket\n".to_owned(), "or `skew-symmetric`, found: `%%MatrixMarket`"),
         (text("coordinate complex general\n"), "found: `%%MatrixMarket matrix coordinate complex general`"),
-        (text("coordinate real symmetric\n"), "then `general`, found: `%%MatrixMarket matrix coordinate real symmetric`"),
+        (
+            text("coordinate real hermitian\n"),
+            "`general`, `symmetric` or `skew-symmetric`, found: `%%MatrixMarket matrix coordinate real herm",
+        ),
+        (text("array real symmetric\n2 3\n"), "line 2: a symmetric matrix must have as many columns as rows, found: `2 x 3`"),
+        (text("array real symmetric\n2 2\n1\n0\n1\n1\n"), "line 6 must be one of 3 numbers, found: `1`"),
         (coordinates(""), "a line of sizes must follow the first"),
         (coordinates("2 2\n"), "line 3 must be three sizes, found: `2 2`"),
-        (coordinates("1000000000000 2 1\n1 1 1\n"), "1000000000000 rows must have as many entries, found: `1`"),
+        (coordinates("3 2 1\n2 1 1\n"), "row 0 has no direction"),
+        (coordinates("1000000000000000000 2 1\n1 1 1\n"), "there must be memory for the rows of a matrix"),
         (coordinates("2 2 1000000000000\n1 1 1\n"), "the matrix must have 1000000000000 entries, found: `1`"),
         (coordinates("1 99999999999 1\n1 1 1\n"), "line 3: a matrix must have fewer than 2^32 columns, found: `99999999999`"),
         (
@@ -194,6 +208,11 @@ fn matrices() {
     ];
     let cases: Vec<_> = cases.iter().map(|(content, message)| ("x.mtx", content.as_bytes(), *message)).collect();
     check(&cases);
+    let folder = Folder::new();
+    let place = folder.write("x.mtx", coordinates("2 2 2\n1 1 1\n2 2 1\n"));
+    assert_eq!(open(&place, &Options::new().memory(Some(72))).unwrap().held_bytes(), 72);
+    let found = refused(&place, &Options::new().memory(Some(71)));
+    assert!(found.contains("held in memory as a whole, which takes 72 bytes, allowed: `71`\nhint: "), "{found}");
 }
 
 /// Every file of the samples, with the options that read it.
