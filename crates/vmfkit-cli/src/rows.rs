@@ -10,7 +10,7 @@ use vmfkit_data::{Batches, DataSource, Element, Format, Ids, Options, Skipped};
 /// What a command's help says about its rows.
 pub const FILES: &str = "\
 DATA is a file, a folder, a pattern in quotes ('part-*.parquet') or several of them, read one after the other as if they were one file;
-or `-`, standard input. Formats: .npy, .npz, Parquet, Arrow IPC, CSV, TSV, JSON Lines, safetensors, Matrix Market; text may be
+`-` is standard input. Formats: .npy, .npz, Parquet, Arrow IPC, CSV, TSV, JSON Lines, safetensors, Matrix Market; text may be
 compressed with gzip. The first line of a text file is a header if no cell of it is a number, or if it counts three columns or more from
 0, as that of pandas does; a column without a name before the others is an index then, not a coordinate. JSON Lines are arrays, or
 objects with a key chosen by --columns, or `embedding`. Files may be larger than memory. With the feature object-store of the build DATA
@@ -66,7 +66,7 @@ pub struct RowArguments {
     /// File with one weight a row
     #[arg(long, value_name = "FILE", conflicts_with = "weight_column")]
     weights: Option<PathBuf>,
-    /// Which array of a .npz or .safetensors file, if there are several
+    /// Which array of a .npz or .safetensors file, if several have two axes
     #[arg(long, value_name = "NAME")]
     array: Option<String>,
     /// Format of the files: npy, npz, parquet, arrow, csv, tsv, jsonl, safetensors or mtx [default: by their first bytes and names]

@@ -48,7 +48,7 @@ impl Options {
         self
     }
 
-    /// Which array of a `.npz` or tensor of a safetensors file, where there are several.
+    /// Which array of a `.npz` or tensor of a safetensors file, where several have two axes.
     pub fn array(mut self, name: impl Into<String>) -> Self {
         self.array = Some(name.into());
         self

@@ -45,6 +45,17 @@ fn a_pipe_is_held_for_em_and_read_once_by_online_em() {
     assert!(workspace.read("l.npy").len() > 5000);
 }
 
+#[test]
+fn a_pipe_may_stand_among_files() {
+    let workspace = Workspace::new();
+    workspace.run("sample --dim 4 -k 9 -n 300 -o x.npy").success();
+    workspace.run("sample --dim 4 -k 9 -n 200 --seed 1 -o y.npy").success();
+    let report = workspace.run_with_input("fit - y.npy --json", &workspace.read("x.npy")).json();
+    assert_eq!((&report["file"], &report["rows"]), (&"standard input, y.npy".into(), &500.into()));
+    assert_eq!(report["concentration"], workspace.run("fit x.npy y.npy --json").json()["concentration"]);
+    workspace.run_with_input("fit - y.npy -", b"").refused(&["only one of the inputs can be standard input"]);
+}
+
 /// The second command has room for its blocks, not for holding all of them.
 #[test]
 fn rows_that_are_held_and_rows_that_are_read_again_make_the_same_model() {

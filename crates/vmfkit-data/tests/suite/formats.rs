@@ -10,8 +10,16 @@ fn format(name: &str) -> String {
 
 #[test]
 fn files_in_double_precision_give_the_rows() {
-    let dense =
-        ["one_stored.npz", "fortran_stored.npz", "bare.csv", "arrays.jsonl", "arrays.jsonl.gz", "f64.safetensors", "dense.mtx"];
+    let dense = [
+        "one_stored.npz",
+        "labelled.npz",
+        "fortran_stored.npz",
+        "bare.csv",
+        "arrays.jsonl",
+        "arrays.jsonl.gz",
+        "f64.safetensors",
+        "dense.mtx",
+    ];
     let sparse = ["csr.npz", "csr_array.npz", "coordinates.mtx", "coordinates.mtx.gz"];
     for name in dense.iter().chain(&sparse) {
         for block_rows in [1, 2, 5, 100] {
@@ -63,17 +71,6 @@ fn one_of_several_arrays_is_chosen_by_name() {
     }
     let message = refused(&format("several.npz"), &Options::new().array("labels"));
     assert!(message.ends_with("labels: the array must have two axes, rows and coordinates, found shape: `(5,)`"), "{message}");
-}
-
-#[test]
-fn the_only_array_of_two_axes_is_chosen_without_a_name() {
-    let mut bytes = std::fs::read(format("several.npz")).unwrap();
-    let place = |bytes: &[u8], text: &[u8]| bytes.windows(text.len()).position(|found| found == text).unwrap();
-    let others = place(&bytes, b"others.npy");
-    let shape = others + place(&bytes[others..], b"(5, 4)");
-    bytes[shape..shape + 6].copy_from_slice(b"(20,) ");
-    let folder = Folder::new();
-    assert_eq!(read(&folder.write("x.npz", bytes), &Options::new()).rows, ROWS);
 }
 
 #[test]
