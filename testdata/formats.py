@@ -88,6 +88,7 @@ def files():
         "one_stored.npz": npz(False, rows=ROWS),
         "one_deflated.npz": npz(True, rows=single),
         "several.npz": npz(True, rows=ROWS, others=ROWS[::-1].copy(), labels=np.arange(5)),
+        "labelled.npz": npz(True, rows=ROWS, labels=np.arange(5)),
         "fortran_stored.npz": npz(False, rows=np.asfortranarray(ROWS)),
         "fortran_deflated.npz": npz(True, rows=np.asfortranarray(ROWS)),
         "csr.npz": of_scipy(sparse),

@@ -8,14 +8,13 @@ use serde_json::Value;
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
+use vmfkit::model_file::LONGEST_HEADER;
 use vmfkit_data::excerpt;
 
 /// What is read without a look: whoever takes the bytes says what is wrong with them.
 const SMALL: u64 = 1 << 20;
 /// Bytes before the header: its length.
 const LENGTH: u64 = 8;
-/// The longest header that readers of safetensors accept.
-const LONGEST_HEADER: u64 = 100_000_000;
 
 /// The bytes of a file, or of standard input for `-`, and how messages call it.
 pub fn read(path: &Path) -> Result<(Vec<u8>, String)> {
@@ -39,7 +38,7 @@ fn read_all(mut reader: impl Read, length: Option<u64>) -> Result<Vec<u8>> {
         return Ok(bytes);
     }
     let header = bytes.first_chunk().map_or(0, |length| u64::from_le_bytes(*length));
-    if header > LONGEST_HEADER {
+    if header > LONGEST_HEADER as u64 {
         return Err(not_ours(&bytes));
     }
     take(&mut reader, (LENGTH + header).saturating_sub(SMALL), &mut bytes)?;

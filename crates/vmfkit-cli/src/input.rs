@@ -85,7 +85,7 @@ fn number_lines(text: &[u8], delimiter: Option<u8>, header: bool) -> Result<Vec<
 
 /// How messages call a file.
 pub fn display(path: &Path) -> String {
-    if path == Path::new("-") { "standard input".to_owned() } else { path.display().to_string() }
+    vmfkit_data::names(&[path.display().to_string()])
 }
 
 /// Something to read, with its length known.

@@ -46,13 +46,18 @@ impl JudgeArguments {
         Files::new().reads([&self.model]).reads(self.rows.files())
     }
 
+    /// Rows are called by what a column says.
+    pub fn has_ids(&self) -> bool {
+        self.rows.has_ids()
+    }
+
     /// The model and the rows, for a command that needs so much memory beside them.
     pub fn open(&self, beside: u64) -> Result<Judge> {
         self.files().check()?;
         let (mixture, _) = model::read(&self.model)?;
         let components = mixture.components().len() as u64;
         let p_values = if self.no_p_values { 0 } else { P_VALUE_MEMORY };
-        let source = self.rows.open(|dim| beside + p_values + 4 * 8 * components * dim)?;
+        let source = self.rows.open(|rows| beside + p_values + 4 * 8 * components * rows.dim() as u64)?;
         let (model, rows) = (input::display(&self.model), source.name());
         if source.dim() != mixture.dim() {
             bail!("{rows}: rows must have the dimension of {model}, {}, found: `{}`", mixture.dim(), source.dim());

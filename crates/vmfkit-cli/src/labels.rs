@@ -1,27 +1,43 @@
 //! The components of rows as a file of their own.
 
 use crate::output::Output;
+use crate::table_file::TableFile;
 use anyhow::Result;
 use std::path::Path;
-use vmfkit_data::npy::{Element, Header, Integer};
+use vmfkit_data::{Column, ColumnData, ColumnKind, OutputFormat};
 
-/// Writes component numbers as an array, or a line each.
-pub fn write(path: &Path, labels: &[u32]) -> Result<()> {
-    write_to(Output::create(path)?, path, labels)
+/// Component numbers on their way to a file that appears only when it is complete.
+pub enum LabelFile {
+    /// A `.npy` array.
+    Array(TableFile),
+    /// A number a line.
+    Lines(Output),
 }
 
-/// The same to a file that was begun before.
-pub fn write_to(mut file: Output, path: &Path, labels: &[u32]) -> Result<()> {
-    file.write(bytes(path, labels))?;
-    file.finish()
-}
+impl LabelFile {
+    /// Begins a file at `path`; its number of rows, if that is known.
+    pub fn create(path: &Path, rows: Option<u64>) -> Result<Self> {
+        let output = Output::create(path)?;
+        if path.extension().is_none_or(|extension| extension != "npy") {
+            return Ok(LabelFile::Lines(output));
+        }
+        let columns = [Column::new("component", ColumnKind::U32)];
+        Ok(LabelFile::Array(TableFile::new(output, OutputFormat::Npy, &columns, rows)?))
+    }
 
-fn bytes(path: &Path, labels: &[u32]) -> Vec<u8> {
-    if path.extension().is_some_and(|extension| extension == "npy") {
-        let element = Element::Integer(Integer::U32);
-        let header = Header { element, big_endian: false, fortran_order: false, shape: vec![labels.len()] };
-        [header.to_bytes(), labels.iter().flat_map(|label| label.to_le_bytes()).collect()].concat()
-    } else {
-        labels.iter().map(|label| format!("{label}\n")).collect::<String>().into_bytes()
+    /// Adds the components of the next rows.
+    pub fn write(&mut self, labels: &[u32]) -> Result<()> {
+        match self {
+            LabelFile::Array(table) => table.write(&[ColumnData::U32(labels)]),
+            LabelFile::Lines(output) => output.write(labels.iter().map(|label| format!("{label}\n")).collect::<String>()),
+        }
+    }
+
+    /// Makes the file visible.
+    pub fn finish(self) -> Result<()> {
+        match self {
+            LabelFile::Array(table) => table.finish(),
+            LabelFile::Lines(output) => output.finish(),
+        }
     }
 }

@@ -8,7 +8,6 @@ mod fit_file;
 mod format;
 mod input;
 mod interrupt;
-mod json_lines;
 mod judge;
 mod labels;
 mod memory;

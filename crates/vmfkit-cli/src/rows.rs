@@ -1,6 +1,6 @@
 //! The rows that a command works on, and the options that say how to read them.
 
-use crate::{input, json_lines, memory, output};
+use crate::{input, memory, output};
 use anyhow::{Result, anyhow, bail};
 use std::path::PathBuf;
 use vmfkit::source::Source;
@@ -10,7 +10,7 @@ use vmfkit_data::{Batches, DataSource, Element, Format, Ids, Options, Skipped};
 /// What a command's help says about its rows.
 pub const FILES: &str = "\
 DATA is a file, a folder, a pattern in quotes ('part-*.parquet') or several of them, read one after the other as if they were one file;
-or `-`, standard input. Formats: .npy, .npz, Parquet, Arrow IPC, CSV, TSV, JSON Lines, safetensors, Matrix Market; text may be
+`-` is standard input. Formats: .npy, .npz, Parquet, Arrow IPC, CSV, TSV, JSON Lines, safetensors, Matrix Market; text may be
 compressed with gzip. The first line of a text file is a header if no cell of it is a number, or if it counts three columns or more from
 0, as that of pandas does; a column without a name before the others is an index then, not a coordinate. JSON Lines are arrays, or
 objects with a key chosen by --columns, or `embedding`. Files may be larger than memory. With the feature object-store of the build DATA
@@ -66,7 +66,7 @@ pub struct RowArguments {
     /// File with one weight a row
     #[arg(long, value_name = "FILE", conflicts_with = "weight_column")]
     weights: Option<PathBuf>,
-    /// Which array of a .npz or .safetensors file, if there are several
+    /// Which array of a .npz or .safetensors file, if several have two axes
     #[arg(long, value_name = "NAME")]
     array: Option<String>,
     /// Format of the files: npy, npz, parquet, arrow, csv, tsv, jsonl, safetensors or mtx [default: by their first bytes and names]
@@ -89,7 +89,7 @@ pub struct RowArguments {
 impl RowArguments {
     /// How messages call the rows.
     pub fn name(&self) -> String {
-        if self.data == ["-"] { "standard input".to_owned() } else { self.data.join(", ") }
+        vmfkit_data::names(&self.data)
     }
 
     /// What to write in a command for the same rows.
@@ -119,9 +119,10 @@ impl RowArguments {
     }
 
     fn options(&self) -> Options {
-        let columns = self.columns.clone().unwrap_or_else(|| json_lines::columns(&self.data, self.format));
+        let columns = self.columns.clone().unwrap_or_default();
         let header = (self.header || self.no_header).then_some(self.header);
-        let mut options = Options::new().columns(columns).rescale(self.rescale).format(self.format).header(header);
+        let mut options =
+            Options::new().columns(columns).rescale(self.rescale).format(self.format).header(header).memory(self.memory);
         if let Some(name) = &self.weight_column {
             options = options.weight_column(name);
         }
@@ -139,13 +140,13 @@ impl RowArguments {
         self.data.iter().flat_map(|location| vmfkit_data::local_files(location)).chain(self.weights.clone()).collect()
     }
 
-    /// The rows block by block, for a command that needs so much memory beside them, given their dimension.
-    pub fn open<B: Into<Beside>>(&self, beside: impl Fn(u64) -> B) -> Result<RowSource> {
+    /// The rows block by block, for a command that needs so much memory beside them.
+    pub fn open<B: Into<Beside>>(&self, beside: impl Fn(&DataSource) -> B) -> Result<RowSource> {
         self.open_in_blocks(None, beside)
     }
 
     /// The same in blocks of so many rows, or of less if there is not the memory for them.
-    pub fn open_in_blocks<B: Into<Beside>>(&self, block: Option<u32>, beside: impl Fn(u64) -> B) -> Result<RowSource> {
+    pub fn open_in_blocks<B: Into<Beside>>(&self, block: Option<u32>, beside: impl Fn(&DataSource) -> B) -> Result<RowSource> {
         let options = block.map_or(self.options(), |rows| self.options().block_rows(rows as usize));
         let mut rows = self.source(&options)?;
         let Some(memory) = self.memory else {
@@ -154,12 +155,11 @@ impl RowArguments {
             return Ok(rows);
         };
         let source = &mut rows.source;
-        let beside = beside(source.dim() as u64).into();
-        let number = if source.element() == Element::F64 { 8 } else { 4 };
+        let beside = beside(source).into();
         let id = if self.id_column.is_some() { ID_MEMORY } else { 0 };
-        let row = source.dim() as u64 * number + 16 + id;
-        let weights = rows.weights.as_ref().map_or(0, |(_, weights)| 8 * weights.len() as u64);
-        let own = |threads: u64| OWN_MEMORY + weights + beside.on(threads);
+        let row = source.row_bytes() + 16 + id;
+        let held = source.held_bytes() + rows.weights.as_ref().map_or(0, |(_, weights)| 8 * weights.len() as u64);
+        let own = |threads: u64| OWN_MEMORY + held + beside.on(threads);
         let threads = rayon::current_num_threads() as u64;
         let least = own(threads.max(THREADS_ASSUMED)) + BLOCKS_AT_ONCE * FEWEST_ROWS * row;
         if memory < least {
@@ -220,6 +220,11 @@ impl RowArguments {
     pub fn split_last(&self) -> Option<(Self, &str)> {
         let (last, data) = self.data.split_last()?;
         Some((RowArguments { data: data.to_vec(), ..self.clone() }, last))
+    }
+
+    /// Rows are called by what a column says.
+    pub fn has_ids(&self) -> bool {
+        self.id_column.is_some()
     }
 
     /// No place was given.

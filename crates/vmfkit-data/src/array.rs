@@ -1,10 +1,33 @@
 //! Rows of a dense array that is stored as it would be in memory: `.npy`, the members of a `.npz`, a tensor of safetensors.
 
 use crate::direct::DirectFile;
+use crate::excerpt::excerpt;
 use crate::numbers::{Bytes, Encoding, Kind, Numbers};
 use crate::{Batch, Error, Reader, Result, Schema, Values};
 use std::io::{Seek, SeekFrom};
 use std::path::Path;
+
+/// Which of the arrays of a file is read: the one that was asked for, the only one, or the only one with two axes. Messages call an array by
+/// `kind`; each has a name, and two axes or not.
+pub(crate) fn choose(kind: &str, arrays: &[(&str, bool)], asked: Option<&str>) -> Result<usize> {
+    let listed = |names: Vec<&str>| excerpt(names.join(",").as_bytes());
+    let all = || listed(arrays.iter().map(|(name, _)| *name).collect());
+    if let Some(asked) = asked {
+        let found = arrays.iter().position(|(name, _)| *name == asked);
+        return found.ok_or_else(|| Error::format(format!("no {kind} is called `{asked}`, found: `{}`", all())));
+    }
+    let tables: Vec<usize> = (0..arrays.len()).filter(|&at| arrays[at].1).collect();
+    match (arrays.len(), &tables[..]) {
+        // What is wrong with its axes is said when it is opened.
+        (1, _) => Ok(0),
+        (_, [only]) => Ok(*only),
+        (_, []) => Err(Error::format(format!("one {kind} must have two axes, rows and coordinates, found: `{}`", all()))),
+        (_, several) => Err(Error::format(format!(
+            "one {kind} must be chosen where several have two axes, found: `{}`\nhint: `--array NAME` chooses one",
+            listed(several.iter().map(|&at| arrays[at].0).collect())
+        ))),
+    }
+}
 
 /// Rows of an array of two axes, in C order as they come, in Fortran order piece by piece.
 pub(crate) struct ArrayRows {
@@ -29,7 +52,7 @@ impl ArrayRows {
             ));
         }
         let numbers = Numbers::new(bytes, encoding, rows.saturating_mul(dim as u64));
-        let schema = Schema { dim, element: encoding.element(), sparse: false, rows: Some(rows) };
+        let schema = Schema::dense(dim, encoding.element(), Some(rows));
         Ok(ArrayRows { numbers, fortran_order, schema, rows, next: 0, column: Values::default() })
     }
 

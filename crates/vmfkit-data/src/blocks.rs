@@ -41,7 +41,7 @@ impl Spare {
 impl Blocks {
     pub fn new(chain: Chain, block_rows: Option<usize>) -> Self {
         let schema = chain.schema();
-        let usual = if schema.sparse { SPARSE } else { (NUMBERS / schema.dim.max(1)).clamp(FEWEST, MOST) };
+        let usual = if schema.is_sparse() { SPARSE } else { (NUMBERS / schema.dim.max(1)).clamp(FEWEST, MOST) };
         Blocks { block_rows: block_rows.unwrap_or(usual), chain, batch: Batch::default(), spare: Spare::default() }
     }
 

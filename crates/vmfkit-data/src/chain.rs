@@ -126,6 +126,9 @@ impl Chain {
         for other in schemas {
             schema.rows = schema.rows.zip(other.rows).and_then(|(a, b)| a.checked_add(b));
             schema.element = widest(schema.element, other.element);
+            schema.entries = schema.entries.zip(other.entries).map(|(a, b)| a.saturating_add(b));
+            // One file is open at a time.
+            schema.held = schema.held.max(other.held);
         }
         let (options, skipped) = (options.clone(), Skipped::default());
         Ok(Chain { parts, options, schema, part: 0, reader: first_reader, row: 0, bypass_cache: None, skipped })
@@ -269,7 +272,7 @@ impl Chain {
 
     /// No rows, of the kind that all files' rows fit into.
     pub fn no_values(&self) -> Values {
-        match (self.schema.sparse, self.schema.element) {
+        match (self.schema.is_sparse(), self.schema.element) {
             (false, Element::F64) => Values::F64(Vec::new()),
             (false, _) => Values::F32(Vec::new()),
             (true, Element::F64) => Values::SparseF64 { starts: vec![0], columns: Vec::new(), values: Vec::new() },
@@ -300,9 +303,9 @@ fn agree(first: &Part, other: &Part) -> Result<()> {
         let what = format!("expected dimension {}, as in {}, found: `{}`", expected.dim, first.name, found.dim);
         return Err(Error::Format { what });
     }
-    if expected.sparse != found.sparse {
-        let kind = |sparse| if sparse { "sparse" } else { "dense" };
-        let what = format!("expected {} rows, as in {}, found: `{}`", kind(expected.sparse), first.name, kind(found.sparse));
+    if expected.is_sparse() != found.is_sparse() {
+        let kind = |schema: &Schema| if schema.is_sparse() { "sparse" } else { "dense" };
+        let what = format!("expected {} rows, as in {}, found: `{}`", kind(expected), first.name, kind(found));
         return Err(Error::Format { what });
     }
     Ok(())

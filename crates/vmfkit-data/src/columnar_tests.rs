@@ -70,7 +70,7 @@ fn numbers(batch: &Batch) -> Vec<f64> {
 fn check(name: &str, columns: &Columns, element: Element, rows: usize, dim: usize) -> Batch {
     let mut reader = open(name, columns).unwrap_or_else(|error| panic!("{name}: {error:?}"));
     let schema = reader.schema().clone();
-    assert_eq!((schema.dim, schema.element, schema.sparse, schema.rows), (dim, element, false, Some(rows as u64)), "{name}");
+    assert_eq!((schema.dim, schema.element, schema.is_sparse(), schema.rows), (dim, element, false, Some(rows as u64)), "{name}");
     let mut last = Batch::default();
     for most in [1, 7, 16, rows, usize::MAX] {
         last = read_all(&mut *reader, most).unwrap_or_else(|error| panic!("{name}: {error:?}"));

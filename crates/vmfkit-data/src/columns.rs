@@ -94,7 +94,7 @@ impl Chosen {
 
     /// What is told of the file. A dimension of 0: lists of unknown length, because there are none.
     pub(crate) fn schema(&self, dim: usize, rows: Option<u64>) -> Schema {
-        Schema { dim, element: self.element, sparse: false, rows }
+        Schema::dense(dim, self.element, rows)
     }
 }
 

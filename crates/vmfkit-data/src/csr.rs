@@ -37,8 +37,8 @@ impl CsrRows {
             return Err(Error::Format { what });
         }
         let element = values.0.encoding.element();
-        let schema = Schema { dim, element, sparse: true, rows: Some(rows) };
         let entries = values.1;
+        let schema = Schema { entries: Some(entries), ..Schema::dense(dim, element, Some(rows)) };
         let (starts, columns, values) = (starts.0, columns.0, values.0);
         let mut csr = CsrRows { starts, columns, values, schema, rows, entries, next: 0, start: 0, integers: Vec::new() };
         csr.begin()?;

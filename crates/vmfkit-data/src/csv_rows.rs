@@ -1,17 +1,18 @@
 //! Tables of numbers as text: a line a row, with or without a line of column names.
 
+use crate::csv_records::CsvRecords;
 use crate::excerpt::excerpt;
 use crate::place::Place;
-use crate::text::{self, Origin};
+use crate::text::{self, Origin, Text};
 use crate::{Batch, Element, Error, Ids, Options, Reader, Result, Schema, Values};
 use csv::ByteRecord;
-use std::io::{BufRead, Read};
+use std::io::BufRead;
 
 const CHOOSE_COLUMNS: &str = "hint: `--columns x,y,z` chooses columns by their names in the first line";
 
 /// The chosen columns of a text.
 pub struct CsvRows {
-    reader: csv::Reader<Box<dyn Read + Send>>,
+    records: CsvRecords,
     origin: Origin,
     delimiter: u8,
     schema: Schema,
@@ -41,10 +42,11 @@ impl CsvRows {
         Self::from_origin(origin, text, delimiter, options)
     }
 
-    fn from_origin(origin: Origin, input: impl Read + Send + 'static, delimiter: u8, options: &Options) -> Result<Self> {
-        let mut reader = reader(input, delimiter);
+    fn from_origin(origin: Origin, text: Text, delimiter: u8, options: &Options) -> Result<Self> {
+        let mut records = CsvRecords::new(text, delimiter);
         let mut record = ByteRecord::new();
-        let found = reader.read_byte_record(&mut record).map_err(unreadable)?;
+        let found = records.next(&mut record)?;
+        text::refuse_utf16(record.get(0).unwrap_or_default())?;
         let is_header = options.header.unwrap_or_else(|| looks_like_names(&record));
         let names: Option<Vec<String>> = (found && is_header)
             .then(|| record.iter().map(|name| String::from_utf8_lossy(name.trim_ascii()).into_owned()).collect());
@@ -69,22 +71,22 @@ impl CsvRows {
         }
         if width == 1 && names.is_some() {
             // What stands between numbers tells a separator from a name with blanks in it.
-            waiting = reader.read_byte_record(&mut record).map_err(unreadable)?;
+            waiting = records.next(&mut record)?;
         }
         if width == 1 && waiting && record.len() == 1 {
             refuse_other_separators(&record[0])?;
         }
         let rows = (!found).then_some(0);
-        let schema = Schema { dim: coordinates.len(), element: Element::F64, sparse: false, rows };
+        let schema = Schema::dense(coordinates.len(), Element::F64, rows);
         let chosen = !options.columns.is_empty();
-        Ok(CsvRows { reader, origin, delimiter, schema, names, width, coordinates, chosen, weight, id, record, waiting })
+        Ok(CsvRows { records, origin, delimiter, schema, names, width, coordinates, chosen, weight, id, record, waiting })
     }
 
     fn next_record(&mut self) -> Result<bool> {
         if std::mem::take(&mut self.waiting) {
             return Ok(true);
         }
-        self.reader.read_byte_record(&mut self.record).map_err(unreadable)
+        self.records.next(&mut self.record)
     }
 
     fn cell(&self, line: u64, column: usize) -> Result<f64> {
@@ -128,7 +130,7 @@ impl Reader for CsvRows {
     }
 
     fn rewind(&mut self) -> Result<()> {
-        self.reader = reader(self.origin.again()?, self.delimiter);
+        self.records = CsvRecords::new(self.origin.again()?, self.delimiter);
         self.waiting = false;
         if self.names.is_some() {
             self.next_record()?;
@@ -162,20 +164,6 @@ fn refuse_other_separators(cell: &[u8]) -> Result<()> {
     Ok(())
 }
 
-fn reader(input: impl Read + Send + 'static, delimiter: u8) -> csv::Reader<Box<dyn Read + Send>> {
-    csv::ReaderBuilder::new()
-        .has_headers(false)
-        .flexible(true)
-        .delimiter(delimiter)
-        .buffer_capacity(1 << 20)
-        .from_reader(Box::new(input))
-}
-
-/// Lines of any width and any bytes are records, so that only the system can fail.
-fn unreadable(error: csv::Error) -> Error {
-    Error::Io(error.into())
-}
-
 /// A cell as a number, blanks around it or not.
 pub fn number(cell: &[u8]) -> Option<f64> {
     std::str::from_utf8(cell.trim_ascii()).ok()?.parse().ok()
@@ -195,8 +183,11 @@ fn position(names: Option<&[String]>, name: &str) -> Result<usize> {
         let what = format!("the first line must hold the names of the columns to choose one, looked for: `{name}`");
         return Err(Error::Format { what });
     };
-    names
-        .iter()
-        .position(|n| n == name)
-        .ok_or_else(|| Error::format(format!("no column is called `{name}`, found: `{}`", excerpt(names.join(",").as_bytes()))))
+    let found = || excerpt(names.join(",").as_bytes());
+    let mut places = (0..names.len()).filter(|&place| names[place] == name);
+    match (places.next(), places.next()) {
+        (Some(only), None) => Ok(only),
+        (None, _) => Err(Error::format(format!("no column is called `{name}`, found: `{}`", found()))),
+        _ => Err(Error::format(format!("only one column must be called `{name}` to choose it, found: `{}`", found()))),
+    }
 }

@@ -1,8 +1,10 @@
 //! [`Format`]: the kinds of files, and how they are told apart.
 
+use crate::text::is_utf16;
 use crate::{Error, npy};
 use std::path::Path;
 use std::str::FromStr;
+use vmfkit::model_file::LONGEST_HEADER;
 
 /// A kind of file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -75,16 +77,17 @@ impl Format {
         if let Some((_, format)) = magic.iter().find(|(start, _)| head.starts_with(start)) {
             return Some(*format);
         }
-        // The length of the header stands before it; text read as a length would be longer than any file.
-        if let (Some(length), [counted @ .., b'{'], true) = (length, &head[..head.len().min(9)], head.len() >= 9) {
-            let counted = counted.iter().rev().fold(0u64, |sum, &byte| sum << 8 | u64::from(byte));
-            if counted < length {
-                return Some(Format::Safetensors);
-            }
+        // The length of the header stands before it; text read as a length would be longer than any header.
+        if let Some((counted, [b'{', ..])) = head.split_first_chunk()
+            && u64::from_le_bytes(*counted) < length.unwrap_or(LONGEST_HEADER as u64)
+        {
+            return Some(Format::Safetensors);
         }
         Format::of_name(path).or_else(|| {
             let text = head.strip_prefix(b"\xef\xbb\xbf").unwrap_or(head).trim_ascii_start();
             match text.first() {
+                // Its reader says what is wrong.
+                _ if is_utf16(text) => Some(Format::Csv),
                 _ if text.contains(&0) => None,
                 Some(b'{' | b'[') => Some(Format::Jsonl),
                 _ => Some(Format::Csv),
@@ -139,6 +142,9 @@ mod tests {
         assert_eq!(detect(b"\x93NUMPY\x01\x00", "x.csv"), Some(Format::Npy));
         assert_eq!(detect(b"\x40\0\0\0\0\0\0\0{\"a\"", "x"), Some(Format::Safetensors));
         assert_eq!(detect(b"12345678{", "x"), Some(Format::Csv));
+        let through_a_pipe = |head: &[u8]| Format::detect(head, None, Path::new("-"));
+        assert_eq!(through_a_pipe(b"\x40\0\0\0\0\0\0\0{\"a\""), Some(Format::Safetensors));
+        assert_eq!(through_a_pipe(b"12345678{"), Some(Format::Csv));
         assert_eq!(detect(b"", "x.npy"), Some(Format::Npy));
         assert_eq!(detect(b"\xef\xbb\xbf [1, 2]", "x"), Some(Format::Jsonl));
         assert_eq!(detect(b"0.6 0.8", "x"), Some(Format::Csv));

@@ -2,6 +2,7 @@
 
 use crate::excerpt::excerpt;
 use crate::place::Place;
+use crate::row_writer::ROWS;
 use crate::text::{Lines, Origin, Text};
 use crate::{Batch, Element, Error, Ids, Options, Reader, Result, Schema, Values};
 use serde::de::{DeserializeSeed, Deserializer, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
@@ -19,7 +20,8 @@ pub(crate) struct JsonRows {
 
 /// Under which keys of an object the numbers are.
 struct Keys {
-    coordinates: Vec<String>,
+    /// Those chosen; without any, objects have a list under the key that [`RowWriter`](crate::RowWriter) writes.
+    coordinates: Option<Vec<String>>,
     weight: Option<String>,
     id: Option<String>,
 }
@@ -43,7 +45,7 @@ impl JsonRows {
     }
 
     fn from_origin(origin: Origin, text: Text, options: &Options) -> Result<Self> {
-        let coordinates = options.columns.clone();
+        let coordinates = Some(options.columns.clone()).filter(|names| !names.is_empty());
         let keys = Keys { coordinates, weight: options.weight_column.clone(), id: options.id_column.clone() };
         let mut lines = Lines::new(text);
         let mut row = Row::default();
@@ -51,8 +53,7 @@ impl JsonRows {
             Some((number, line)) => keys.read(number, line, &mut row).map(|()| true)?,
             None => false,
         };
-        let schema =
-            Schema { dim: row.values.len(), element: Element::F64, sparse: false, rows: if found { None } else { Some(0) } };
+        let schema = Schema::dense(row.values.len(), Element::F64, if found { None } else { Some(0) });
         Ok(JsonRows { lines, origin, keys, schema, waiting: found.then_some(row) })
     }
 }
@@ -106,9 +107,12 @@ impl Keys {
         read.map_err(|error| {
             let text = error.to_string();
             let what = text.split(" at line 1 column").next().unwrap_or_default();
-            let hint = match line.first() {
-                Some(b'{') if self.coordinates.is_empty() => {
+            let hint = match line {
+                [b'{', ..] if self.coordinates.is_none() => {
                     "\nhint: `--columns NAME` chooses the key of a list, `--columns x,y,z` those of numbers"
+                }
+                [b'[', rest @ ..] if matches!(rest.trim_ascii_start().first(), None | Some(b'[' | b'{')) => {
+                    "\nhint: each row must be a line; `jq -c '.[]'` makes lines of an array of rows"
                 }
                 _ => "",
             };
@@ -138,7 +142,7 @@ impl<'de> Visitor<'de> for LineSeed<'_> {
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, list: A) -> std::result::Result<(), A::Error> {
-        let named = self.keys.coordinates.first().or(self.keys.weight.as_ref()).or(self.keys.id.as_ref());
+        let named = self.keys.coordinates.iter().flatten().next().or(self.keys.weight.as_ref()).or(self.keys.id.as_ref());
         if let Some(name) = named {
             return Err(A::Error::custom(format_args!("an array has no key `{name}`")));
         }
@@ -147,24 +151,26 @@ impl<'de> Visitor<'de> for LineSeed<'_> {
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> std::result::Result<(), A::Error> {
         let Keys { coordinates, weight, id } = self.keys;
-        if coordinates.is_empty() {
-            return Err(A::Error::custom("the keys of the coordinates must be chosen"));
-        }
+        let coordinates: Vec<&str> = match coordinates {
+            Some(chosen) => chosen.iter().map(String::as_str).collect(),
+            None => vec![ROWS],
+        };
+        let (weight, id) = (weight.as_deref(), id.as_deref());
         let before = self.row.values.len();
         let is_list = coordinates.len() == 1;
         if !is_list {
             self.row.values.resize(before + coordinates.len(), 0.0);
         }
-        let mut missing: Vec<&String> = coordinates.iter().chain(weight).chain(id).collect();
+        let mut missing: Vec<&str> = coordinates.iter().copied().chain(weight).chain(id).collect();
         while let Some(key) = map.next_key::<String>()? {
             let asked = missing.len();
-            missing.retain(|name| **name != key);
+            missing.retain(|name| *name != key);
             if missing.len() == asked {
                 // Also a key that is there twice: the first counts.
                 map.next_value::<IgnoredAny>()?;
-            } else if Some(&key) == weight.as_ref() {
+            } else if Some(&*key) == weight {
                 self.row.weight = map.next_value()?;
-            } else if Some(&key) == id.as_ref() {
+            } else if Some(&*key) == id {
                 self.row.id = map.next_value_seed(IdSeed)?;
             } else if is_list {
                 map.next_value_seed(NumbersSeed(&mut self.row.values))?;

@@ -9,9 +9,9 @@
 //! | `.parquet` | a column of lists (fixed or not) of f16, f32 or f64, or several columns of numbers; snappy, gzip, lz4 or zstd | streamed |
 //! | `.arrow`, `.feather` | the same | streamed |
 //! | `.csv`, `.tsv` | a line a row, with or without names | streamed |
-//! | `.jsonl` | an array or an object a line | streamed |
+//! | `.jsonl` | an array or an object a line, its numbers under `embedding` or chosen keys | streamed |
 //! | `.safetensors` | a tensor of F16, BF16, F32 or F64 | streamed |
-//! | `.mtx` | Matrix Market, coordinates or array | the whole file, since its rows come in any order |
+//! | `.mtx` | Matrix Market, coordinates or array, general or symmetric | the whole file, since its rows come in any order |
 //!
 //! Text may be compressed with gzip. A [`Reader`] knows one format and gives rows as the file has them, batch by batch; the
 //! source joins batches to blocks and rescales them in a thread that reads ahead, and checks them when they are asked for; [`open_batches`] hands them out unchecked. Results leave through a [`TableWriter`],
@@ -27,6 +27,7 @@ mod chain;
 mod columnar_tests;
 mod columns;
 mod csr;
+mod csv_records;
 pub mod csv_rows;
 mod direct;
 mod error;
@@ -66,7 +67,7 @@ pub use batches::Batches;
 pub use error::{Error, Result};
 pub use excerpt::excerpt;
 pub use format::Format;
-pub use open::{Skipped, local_files, open, open_all, open_batches, open_stream};
+pub use open::{Skipped, local_files, names, open, open_all, open_batches, open_stream};
 pub use options::Options;
 pub use output_format::{Destination, OutputFormat, Sink};
 pub use reader::{Element, Reader, Schema};

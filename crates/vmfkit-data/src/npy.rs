@@ -2,11 +2,11 @@
 //!
 //! The header's claims are checked against the length of the input before anything is allocated for them.
 
+use crate::Values;
 use crate::array::ArrayRows;
 use crate::excerpt::excerpt;
 use crate::numbers::{Bytes, Encoding};
 use crate::place::Place;
-use crate::{Options, Values};
 use std::io::{self, Read};
 
 /// What every `.npy` file begins with; two bytes of version follow.
@@ -271,8 +271,7 @@ impl Header {
 }
 
 /// The rows of a file, without holding it in memory.
-pub(crate) fn open(place: &Place, options: &Options) -> crate::Result<ArrayRows> {
-    options.refuse_columns()?;
+pub(crate) fn open(place: &Place) -> crate::Result<ArrayRows> {
     let (file, length) = place.open()?;
     Header::rows(Bytes::File { file, start: 0 }, Some(length))
 }

@@ -1,5 +1,6 @@
 //! NumPy's `.npz`: a zip archive of arrays, stored or deflated; or a sparse matrix that scipy wrote.
 
+use crate::array;
 use crate::csr::CsrRows;
 use crate::excerpt::excerpt;
 use crate::npy::Header;
@@ -11,34 +12,21 @@ use std::io::{BufReader, Read, Seek, SeekFrom};
 use std::path::Path;
 use zip::{CompressionMethod, ZipArchive};
 
-/// The rows of the array that was asked for, of the only one, or of a sparse matrix.
+/// The rows of the array that was asked for, of the only one, of the only one with two axes, or of a sparse matrix.
 pub(crate) fn open(path: &Path, options: &Options) -> Result<Box<dyn Reader>> {
-    options.refuse_columns()?;
     let members = Member::all(path)?;
     let find = |name: &str| members.iter().find(|member| member.name == name);
-    let parts = ["format", "indptr", "indices", "data", "shape"].map(find);
-    if let ([Some(format), Some(starts), Some(columns), Some(values), Some(shape)], None) = (parts, &options.array) {
-        let rows = sparse(path, [format, starts, columns, values, shape])?;
-        return Ok(Box::new(rows));
+    if let ([Some(format), Some(values), Some(shape)], None) = (["format", "data", "shape"].map(find), &options.array) {
+        refuse_other_order(path, format)?;
+        if let [Some(starts), Some(columns)] = ["indptr", "indices"].map(find) {
+            let [starts, columns, values, shape] = [starts, columns, values, shape].map(|member| member.numbers(path));
+            return Ok(Box::new(CsrRows::new(starts?, columns?, values?, shape?)?));
+        }
     }
-    let member = choose(&members, options.array.as_deref())?;
+    let choices: Vec<(&str, bool)> = members.iter().map(|member| (&*member.name, member.has_two_axes(path))).collect();
+    let member = &members[array::choose("array", &choices, options.array.as_deref())?];
     let rows = member.open(path).and_then(|bytes| Header::rows(bytes, Some(member.size)));
     Ok(Box::new(rows.map_err(|error| error.at(&member.name))?))
-}
-
-fn choose<'a>(members: &'a [Member], asked: Option<&str>) -> Result<&'a Member> {
-    let names = || excerpt(members.iter().map(|member| &*member.name).collect::<Vec<_>>().join(",").as_bytes());
-    match (asked, members) {
-        (Some(asked), _) => {
-            let found = members.iter().find(|member| member.name == asked);
-            found.ok_or_else(|| Error::format(format!("no array is called `{asked}`, found: `{}`", names())))
-        }
-        (None, [only]) => Ok(only),
-        (None, _) => Err(Error::format(format!(
-            "one array must be chosen where there are several or none, found: `{}`\nhint: `--array NAME` chooses one",
-            names()
-        ))),
-    }
 }
 
 /// An array of the archive, without its ending `.npy`.
@@ -100,6 +88,12 @@ impl Member {
         }
     }
 
+    /// An array that cannot be read has none.
+    fn has_two_axes(&self, path: &Path) -> bool {
+        let header = self.open(path).and_then(|mut bytes| Ok(Header::read(&mut bytes, Some(self.size))?));
+        header.is_ok_and(|(header, _)| header.shape.len() == 2)
+    }
+
     /// The numbers of an array of one axis.
     fn numbers(&self, path: &Path) -> Result<(Numbers, u64)> {
         let read = || {
@@ -115,18 +109,19 @@ impl Member {
     }
 }
 
-fn sparse(path: &Path, [format, starts, columns, values, shape]: [&Member; 5]) -> Result<CsrRows> {
+/// Refuses a sparse matrix that is not stored row by row.
+fn refuse_other_order(path: &Path, format: &Member) -> Result<()> {
     // A text of no axes: what is left of it behind the header, in one byte a letter or four.
     let mut text = Vec::new();
     format.open(path)?.take(format.size.min(1 << 10)).read_to_end(&mut text)?;
     let end = text.iter().position(|&byte| byte == b'\n').map_or(text.len(), |end| end + 1);
     text.drain(..end);
     text.retain(|&byte| byte != 0);
-    if text != b"csr" {
-        return Err(Error::format(format!(
+    match &text[..] {
+        b"csr" => Ok(()),
+        other => Err(Error::format(format!(
             "a sparse matrix must be stored row by row, as csr, found: `{}`\nhint: save `x.tocsr()`",
-            excerpt(&text)
-        )));
+            excerpt(other)
+        ))),
     }
-    CsrRows::new(starts.numbers(path)?, columns.numbers(path)?, values.numbers(path)?, shape.numbers(path)?)
 }

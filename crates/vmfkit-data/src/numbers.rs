@@ -284,7 +284,7 @@ impl Numbers {
             }
             let found = self.bytes.fill(&mut self.chunk[..length])?;
             if found < length {
-                return Err(self.ended_early(self.taken * size as u64 + found as u64));
+                return Err(self.ended_early(found));
             }
             append(&self.chunk[..length]);
             self.taken += now;
@@ -294,11 +294,16 @@ impl Numbers {
     }
 
     /// A file's length was compared with its header before, so that it must have been cut since.
-    fn ended_early(&self, found: u64) -> Error {
-        let expected = self.count * self.encoding.size() as u64;
-        match self.bytes {
-            Bytes::File { .. } => Error::Changed { what: format!("it had {expected} bytes of data, found: `{found}`") },
-            _ => Error::format(format!("the data must have {expected} bytes, found: `{found}`")),
+    fn ended_early(&mut self, behind_taken: usize) -> Error {
+        let size = self.encoding.size() as u64;
+        let (expected, read) = (self.count * size, self.taken * size + behind_taken as u64);
+        match &mut self.bytes {
+            Bytes::File { file, start } => {
+                // What was read ahead before the cut is no longer there.
+                let left = file.seek(SeekFrom::End(0)).map_or(read, |end| end.saturating_sub(*start));
+                Error::Changed { what: format!("it had {expected} bytes of data, found: `{left}`") }
+            }
+            _ => Error::format(format!("the data must have {expected} bytes, found: `{read}`")),
         }
     }
 

@@ -42,14 +42,12 @@ pub fn open_batches<S: AsRef<str>>(locations: &[S], options: &Options) -> Result
 }
 
 fn chain<S: AsRef<str>>(locations: &[S], options: &Options) -> Result<Chain> {
-    if let [only] = locations
-        && only.as_ref() == "-"
-    {
-        return Chain::open(vec![Input::stream(io::stdin(), &names(locations))], options);
-    }
     let (mut inputs, mut skipped) = (Vec::new(), Skipped::default());
     for location in locations.iter().map(AsRef::as_ref) {
-        inputs.extend(files(location, &mut skipped).map_err(|error| error.at(location))?);
+        match location {
+            "-" => inputs.push(Input::stream(io::stdin(), &names(&[location]))),
+            _ => inputs.extend(files(location, &mut skipped).map_err(|error| error.at(location))?),
+        }
     }
     if inputs.is_empty() {
         return Err(Error::format("there must be a file to read, found: `0`"));
@@ -77,12 +75,14 @@ impl Skipped {
     }
 }
 
-/// How messages call several places.
-fn names<S: AsRef<str>>(locations: &[S]) -> String {
-    match locations {
-        [only] if only.as_ref() == "-" => "standard input".to_owned(),
-        _ => locations.iter().map(AsRef::as_ref).collect::<Vec<_>>().join(", "),
-    }
+/// How messages call these places.
+///
+/// ```
+/// assert_eq!(vmfkit_data::names(&["a.npy", "-"]), "a.npy, standard input");
+/// ```
+pub fn names<S: AsRef<str>>(locations: &[S]) -> String {
+    let name = |location| if location == "-" { "standard input" } else { location };
+    locations.iter().map(|location| name(location.as_ref())).collect::<Vec<_>>().join(", ")
 }
 
 /// The rows of a chain, if some of them may be on a sphere.
@@ -124,8 +124,9 @@ impl Input {
 
 /// A reader of one file at its first row: the one place where formats are told apart.
 pub(crate) fn reader(place: &Place, format: Format, options: &Options) -> Result<Box<dyn Reader>> {
+    options.check(format)?;
     Ok(match format {
-        Format::Npy => Box::new(npy::open(place, options)?),
+        Format::Npy => Box::new(npy::open(place)?),
         Format::Npz => match place {
             Place::Local(path) => npz::open(path, options)?,
             #[cfg(feature = "object-store")]
@@ -167,11 +168,9 @@ pub(crate) fn stream_reader(text: Text, options: &Options) -> Result<Box<dyn Rea
         format.ok_or_else(|| Error::format(format!("the format is not known by the first bytes, found: `{}`", excerpt(&head))))
     };
     let format = options.format.map_or_else(detected, Ok)?;
+    options.check(format)?;
     Ok(match format {
-        Format::Npy => {
-            options.refuse_columns()?;
-            Box::new(npy::Header::rows(Bytes::Stream(text), None)?)
-        }
+        Format::Npy => Box::new(npy::Header::rows(Bytes::Stream(text), None)?),
         Format::Csv => Box::new(CsvRows::new(text, b',', options)?),
         Format::Tsv => Box::new(CsvRows::new(text, b'\t', options)?),
         Format::Jsonl => Box::new(jsonl::JsonRows::new(text, options)?),

@@ -21,6 +21,7 @@ pub struct Options {
     pub(crate) block_rows: Option<usize>,
     pub(crate) header: Option<bool>,
     pub(crate) format: Option<Format>,
+    pub(crate) memory: Option<u64>,
 }
 
 impl Options {
@@ -47,7 +48,7 @@ impl Options {
         self
     }
 
-    /// Which array of a `.npz` or tensor of a safetensors file, where there are several.
+    /// Which array of a `.npz` or tensor of a safetensors file, where several have two axes.
     pub fn array(mut self, name: impl Into<String>) -> Self {
         self.array = Some(name.into());
         self
@@ -77,19 +78,33 @@ impl Options {
         self
     }
 
+    /// Bytes that a file may take which is brought into memory as a whole when it is opened, such as Matrix Market.
+    pub fn memory(mut self, bytes: Option<u64>) -> Self {
+        self.memory = bytes;
+        self
+    }
+
     /// The names of columns, for formats that have some.
     pub(crate) fn names(&self) -> Columns<'_> {
         let coordinates = Some(&self.columns[..]).filter(|names| !names.is_empty());
         Columns { coordinates, weight: self.weight_column.as_deref(), id: self.id_column.as_deref() }
     }
 
-    /// For formats without named columns.
-    pub(crate) fn refuse_columns(&self) -> Result<()> {
-        if self.columns.is_empty() && self.weight_column.is_none() && self.id_column.is_none() {
-            return Ok(());
+    /// Refuses what has no meaning in files of this format.
+    pub(crate) fn check(&self, format: Format) -> Result<()> {
+        let has_columns = matches!(format, Format::Csv | Format::Tsv | Format::Jsonl | Format::Parquet | Format::Arrow);
+        if !has_columns && !(self.columns.is_empty() && self.weight_column.is_none() && self.id_column.is_none()) {
+            return Err(Error::format(
+                "an array has no column names to choose by\nhint: `--weights FILE` reads weights from an array of their own",
+            ));
         }
-        Err(Error::format(
-            "an array has no column names to choose by\nhint: `--weights FILE` reads weights from an array of their own",
-        ))
+        if let (Some(name), false) = (&self.array, matches!(format, Format::Npz | Format::Safetensors)) {
+            return Err(Error::format(format!("only .npz and .safetensors files have several arrays, found: `--array {name}`")));
+        }
+        if let (Some(header), false) = (self.header, matches!(format, Format::Csv | Format::Tsv)) {
+            let option = if header { "--header" } else { "--no-header" };
+            return Err(Error::format(format!("only CSV and TSV have a first line of names, found: `{option}`")));
+        }
+        Ok(())
     }
 }

@@ -22,10 +22,24 @@ pub struct Schema {
     pub dim: usize,
     /// How the numbers are stored.
     pub element: Element,
-    /// Only entries that are not 0 are stored.
-    pub sparse: bool,
     /// How many rows there are, where the file tells before its end.
     pub rows: Option<u64>,
+    /// The entries of all rows, where only those that are not 0 are stored.
+    pub entries: Option<u64>,
+    /// Bytes in which the file is held while it is open, where it is brought into memory as a whole.
+    pub held: u64,
+}
+
+impl Schema {
+    /// Rows of which all numbers are stored, and of which few are in memory at a time.
+    pub fn dense(dim: usize, element: Element, rows: Option<u64>) -> Self {
+        Schema { dim, element, rows, entries: None, held: 0 }
+    }
+
+    /// Only entries that are not 0 are stored.
+    pub fn is_sparse(&self) -> bool {
+        self.entries.is_some()
+    }
 }
 
 /// Rows of one file, in its own format.

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use vmfkit::room;
 
 /// The names of columns and tensors. Coordinates in columns of their own are x0, x1 and so on.
-const ROWS: &str = "embedding";
+pub(crate) const ROWS: &str = "embedding";
 const WEIGHT: &str = "weight";
 const ID: &str = "id";
 

@@ -2,24 +2,23 @@
 //!
 //! The header's claims are checked against the length of the file before anything is allocated for them.
 
-use crate::array::ArrayRows;
+use crate::array::{self, ArrayRows};
 use crate::excerpt::excerpt;
 use crate::numbers::{Bytes, Encoding, Kind};
 use crate::place::Place;
 use crate::{Error, Options, Result};
 use serde_json::{Map, Value};
 use std::io::{Read, Seek, SeekFrom};
-
-/// The longest header that the format allows.
-const LONGEST_HEADER: u64 = 100_000_000;
+use vmfkit::model_file::LONGEST_HEADER;
 
 /// The rows of the tensor that was asked for, or of the only one with two axes.
 pub(crate) fn open(place: &Place, options: &Options) -> Result<ArrayRows> {
-    options.refuse_columns()?;
     let (mut file, length) = place.open()?;
     let (header, start) = read_header(&mut file, length)?;
     let tensors: Vec<(&String, &Value)> = header.iter().filter(|(name, _)| *name != "__metadata__").collect();
-    let (name, tensor) = choose(&tensors, options.array.as_deref())?;
+    let has_two_axes = |tensor: &Value| tensor["shape"].as_array().is_some_and(|shape| shape.len() == 2);
+    let choices: Vec<(&str, bool)> = tensors.iter().map(|(name, tensor)| (name.as_str(), has_two_axes(tensor))).collect();
+    let (name, tensor) = tensors[array::choose("tensor", &choices, options.array.as_deref())?];
     let tensor = Tensor::new(tensor, length - start)
         .map_err(|what| Error::format(format!("tensor `{}`: {what}", excerpt(name.as_bytes()))))?;
     let start = start + tensor.begin;
@@ -43,7 +42,7 @@ fn read_header(file: &mut impl Read, length: u64) -> Result<(Map<String, Value>,
             format!("the header must end within the file, {} bytes behind its length, found: `{header_length}`", length - 8);
         return Err(Error::Format { what });
     }
-    if header_length > LONGEST_HEADER {
+    if header_length > LONGEST_HEADER as u64 {
         return Err(Error::format(format!("the header must be no longer than {LONGEST_HEADER} bytes, found: `{header_length}`")));
     }
     let mut text = vec![0; header_length as usize];
@@ -51,24 +50,6 @@ fn read_header(file: &mut impl Read, length: u64) -> Result<(Map<String, Value>,
     match serde_json::from_slice(&text) {
         Ok(Value::Object(header)) => Ok((header, 8 + header_length)),
         _ => Err(Error::format(format!("the header must be a JSON object, found: `{}`", excerpt(&text)))),
-    }
-}
-
-fn choose<'a>(tensors: &[(&'a String, &'a Value)], asked: Option<&str>) -> Result<(&'a String, &'a Value)> {
-    let names = || excerpt(tensors.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>().join(",").as_bytes());
-    if let Some(asked) = asked {
-        let found = tensors.iter().find(|(name, _)| *name == asked);
-        return found.copied().ok_or_else(|| Error::format(format!("no tensor is called `{asked}`, found: `{}`", names())));
-    }
-    let has_two_axes = |tensor: &Value| tensor["shape"].as_array().is_some_and(|shape| shape.len() == 2);
-    let mut tables = tensors.iter().filter(|(_, tensor)| has_two_axes(tensor));
-    match (tensors, tables.next(), tables.next()) {
-        ([only], ..) | (_, Some(only), None) => Ok(*only),
-        (_, None, _) => Err(Error::format(format!("a tensor must have two axes, rows and coordinates, found: `{}`", names()))),
-        _ => Err(Error::format(format!(
-            "one tensor must be chosen where several have two axes, found: `{}`\nhint: `--array NAME` chooses one",
-            names()
-        ))),
     }
 }
 

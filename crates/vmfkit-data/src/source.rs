@@ -97,7 +97,23 @@ impl DataSource {
 
     /// Only entries that are not 0 are stored.
     pub fn is_sparse(&self) -> bool {
-        self.schema.sparse
+        self.schema.is_sparse()
+    }
+
+    /// Bytes that a row takes in memory: of a sparse one twice the mean, since some are longer than others.
+    pub fn row_bytes(&self) -> u64 {
+        let number = if self.schema.element == Element::F64 { 8 } else { 4 };
+        match (self.schema.entries, self.schema.rows) {
+            (Some(entries), Some(rows)) => {
+                2 * entries.div_ceil(rows.max(1)) * (number + size_of::<u32>() as u64) + size_of::<usize>() as u64
+            }
+            _ => self.schema.dim as u64 * number,
+        }
+    }
+
+    /// Bytes in which a file is held while it is read, where it was brought into memory as a whole: Matrix Market.
+    pub fn held_bytes(&self) -> u64 {
+        self.schema.held
     }
 
     /// The number of rows of every block but the last.
@@ -131,7 +147,7 @@ impl DataSource {
         let number = if self.schema.element == Element::F64 { 8 } else { 4 };
         // What a header claims may be more than any machine has.
         let bytes_of = |rows: u64| rows.saturating_mul(self.schema.dim as u64).saturating_mul(number);
-        let expected = self.schema.rows.filter(|_| !self.schema.sparse).map_or(0, bytes_of);
+        let expected = self.schema.rows.filter(|_| !self.schema.is_sparse()).map_or(0, bytes_of);
         let too_large = |bytes: u64| {
             let what = format!("rows of a pipe that are read more than once must take at most {most} bytes, found: `{bytes}`");
             vmfkit::Error::from(Error::format(format!("{what}\nhint: write them to a file, or allow more memory")))

@@ -10,7 +10,7 @@ use std::io::{self, BufRead, BufReader, Read};
 const CHUNK: usize = 1 << 20;
 
 /// A line of a table that can be held in memory is shorter.
-const LONGEST_LINE: u64 = 1 << 28;
+pub(crate) const LONGEST_LINE: u64 = 1 << 28;
 
 /// Where text comes from, so that it can be had again.
 pub(crate) enum Origin {
@@ -49,6 +49,24 @@ pub(crate) fn unpacked(mut text: Text) -> io::Result<Text> {
     Ok(Box::new(BufReader::with_capacity(CHUNK, MultiGzDecoder::new(text))))
 }
 
+/// The error of a line that has no end within reason.
+pub(crate) fn too_long(line: u64) -> Error {
+    Error::format(format!("line {line} must be shorter than {LONGEST_LINE} bytes, found: `{LONGEST_LINE}`"))
+}
+
+/// For text that is read as UTF-8.
+pub(crate) fn refuse_utf16(start: &[u8]) -> Result<()> {
+    match is_utf16(start) {
+        true => Err(Error::format("text must be in UTF-8, found: `UTF-16`\nhint: `iconv -f UTF-16 -t UTF-8` converts it")),
+        false => Ok(()),
+    }
+}
+
+/// Whether text begins with the mark of UTF-16, in either byte order.
+pub(crate) fn is_utf16(start: &[u8]) -> bool {
+    start.starts_with(b"\xff\xfe") || start.starts_with(b"\xfe\xff")
+}
+
 /// The lines of a text, counted.
 pub(crate) struct Lines {
     text: Text,
@@ -71,11 +89,11 @@ impl Lines {
             }
             self.number += 1;
             if length as u64 == LONGEST_LINE {
-                let what = format!("line {} must be shorter than {LONGEST_LINE} bytes, found: `{length}`", self.number);
-                return Err(Error::Format { what });
+                return Err(too_long(self.number));
             }
-            if self.number == 1 && self.line.starts_with(b"\xef\xbb\xbf") {
-                self.line.drain(..3);
+            if self.number == 1 {
+                refuse_utf16(&self.line)?;
+                self.line.drain(..if self.line.starts_with(b"\xef\xbb\xbf") { 3 } else { 0 });
             }
             if !self.line.trim_ascii().is_empty() {
                 // Only here, since the borrow of a line would last over the next turn.

@@ -217,11 +217,9 @@ impl std::fmt::Display for Note {
         match self {
             Note::Empty { component } => write!(f, "component {component} is empty: no row is left to it"),
             Note::Collapsed { component, rows, concentration } => {
-                write!(
-                    f,
-                    "component {component} collapsed on {} rows, concentration {concentration:.3e}",
-                    (rows * 100.0).round() / 100.0
-                )
+                let rows = (rows * 100.0).round() / 100.0;
+                let unit = if rows == 1.0 { "row" } else { "rows" };
+                write!(f, "component {component} collapsed on {rows} {unit}, concentration {concentration:.3e}")
             }
             Note::Reseeded { component, beside, pass } => {
                 write!(f, "component {component} was empty in pass {pass} and restarted beside component {beside}")
@@ -292,7 +290,11 @@ pub fn maximise(stats: &SufficientStats, previous: &Mixture, how: &Maximisation)
             _ => how.estimator.estimate(stats.dim(), length, complement).min(how.largest_concentration),
         };
         let own_complement = stats.shortfall(k) / stats.mass(k);
-        if own_complement < (COLLAPSED_SHARE * pooled_complement).max(EQUAL_ROWS) || concentration >= how.largest_concentration {
+        let may_collapse = !matches!(how.policy, ConcentrationPolicy::Fixed(_));
+        if may_collapse
+            && (own_complement < (COLLAPSED_SHARE * pooled_complement).max(EQUAL_ROWS)
+                || concentration >= how.largest_concentration)
+        {
             notes.push(Note::Collapsed { component: k, rows: stats.mass(k), concentration });
         }
         // Rows that cancel have no direction: any will do, the last one is known to be valid.

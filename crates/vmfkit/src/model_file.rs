@@ -24,6 +24,7 @@
 use crate::error::{Error, Result};
 use crate::mixture::Mixture;
 use crate::settings::Settings;
+pub use crate::tensor_file::LONGEST_HEADER;
 use crate::tensor_file::{Contents, File};
 use crate::train::{Fit, Pass};
 

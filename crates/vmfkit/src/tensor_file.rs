@@ -16,7 +16,7 @@ const LENGTH: usize = size_of::<u64>();
 /// Bytes a number.
 const NUMBER: usize = size_of::<f64>();
 /// The longest header that readers of safetensors accept.
-const LONGEST_HEADER: usize = 100_000_000;
+pub const LONGEST_HEADER: usize = 100_000_000;
 
 /// What is to be written.
 #[derive(Debug, Default)]

@@ -12,6 +12,7 @@ use vmfkit::Error;
 use vmfkit::parts::Accumulator;
 use vmfkit::source::Source;
 use vmfkit::stats_file::PartStats;
+use vmfkit_data::DataSource;
 
 static AFTER_HELP: LazyLock<String> = LazyLock::new(|| {
     format!(
@@ -65,7 +66,10 @@ impl Accumulate {
         let accumulator = state::read_accumulator(&self.state)?.per_block(self.per_block);
         let components = accumulator.mixture().components().len() as u64;
         // Statistics of each thread, of a block and of the part.
-        let beside = |dim: u64| Beside { once: 6 * 8 * components * dim, each_thread: 8 * components * dim };
+        let beside = |rows: &DataSource| {
+            let model = 8 * components * rows.dim() as u64;
+            Beside { once: 6 * model, each_thread: model }
+        };
         let mut source = self.rows.without_ids().open_in_blocks(self.block, beside)?;
         let mut file = Output::create(&self.output)?;
         let part = self.see(&accumulator, &mut source).map_err(|error| source.explain(error))?;

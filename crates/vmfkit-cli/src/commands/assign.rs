@@ -31,8 +31,8 @@ Columns of the table, by the name of the output Parquet, Arrow, CSV, TSV or JSON
   p_value            how strange the row is
   outlier            with --outliers: whether the p-value is below the level
   component_2, responsibility_2, ...  with --top: the next components, the most probable first
-An .npy file holds the components alone, as `vmf compare` reads them. `-o -` writes CSV to standard output, and the report to standard
-error, or with --quiet nowhere. Shares in the report are by weight, if rows have weights.
+An .npy file holds the components alone, as `vmf compare` reads them, so that --top, --outliers and --id-column need another. `-o -`
+writes CSV to standard output, and the report to standard error, or with --quiet nowhere. Shares in the report are by weight, if rows have weights.
 
 {P_VALUES}
 
@@ -74,7 +74,8 @@ impl Assign {
             bail!("`--top` must be at most the number of components, {components}, found: `{}`", self.top);
         }
         let output = Output::create(&self.output)?;
-        if self.needs_p_values(format) {
+        // An array of components has no room for them.
+        if !self.judge.no_p_values && format != OutputFormat::Npy {
             judge = judge.with_p_values(&self.judge)?;
         }
         let mut tally = Tally { sums: Sums::new(self.outliers), rows: vec![0; components], weights: vec![0.0; components] };
@@ -93,20 +94,24 @@ impl Assign {
         }
         let name = self.output.display();
         match OutputFormat::of(&self.output) {
-            Ok(OutputFormat::Npy) if self.top > 1 => {
-                bail!(
-                    "an .npy file holds the most probable components alone, found: `--top {}`\nhint: write .parquet or .csv",
-                    self.top
-                )
-            }
+            Ok(OutputFormat::Npy) => match self.beside_components() {
+                Some(option) => bail!(
+                    "an .npy file holds the most probable components alone, found: `{option}`\nhint: write .parquet or .csv"
+                ),
+                None => Ok(OutputFormat::Npy),
+            },
             Ok(format) if format != OutputFormat::Safetensors => Ok(format),
             _ => bail!("the name of the output must end in .parquet, .arrow, .csv, .tsv, .jsonl or .npy, found: `{name}`"),
         }
     }
 
-    /// An array of components has no room for them.
-    fn needs_p_values(&self, format: OutputFormat) -> bool {
-        !self.judge.no_p_values && (format != OutputFormat::Npy || self.outliers.is_some())
+    /// An option that asks for more than the most probable component of each row.
+    fn beside_components(&self) -> Option<String> {
+        match self.outliers {
+            _ if self.top > 1 => Some(format!("--top {}", self.top)),
+            Some(level) => Some(format!("--outliers {level}")),
+            None => self.judge.has_ids().then(|| "--id-column".to_owned()),
+        }
     }
 
     fn write_table(&self, judge: &mut Judge, format: OutputFormat, output: Output, tally: &mut Tally) -> Result<()> {

@@ -76,7 +76,7 @@ impl Inspect {
     fn members(&self, mixture: &Mixture) -> Result<(Seen, Vec<Members>)> {
         let most = self.typical.unwrap_or(3);
         let parameters = 8 * mixture.components().len() as u64;
-        let mut source = self.rows.open(|dim| 3 * parameters * dim + 8 * typical::NUMBERS as u64)?;
+        let mut source = self.rows.open(|rows| 3 * parameters * rows.dim() as u64 + 8 * typical::NUMBERS as u64)?;
         if source.dim() != mixture.dim() {
             let error = Error::DimensionMismatch { expected: mixture.dim(), found: source.dim() };
             return Err(error).with_context(|| source.name().to_owned());

@@ -1,10 +1,11 @@
 //! `vmf sample`: rows of a density or of a mixture into a file.
 
 use crate::files::Files;
+use crate::labels::LabelFile;
 use crate::output::{self, Output};
 use crate::progress::Progress;
 use crate::row_output::{self, Precision, RowOutput};
-use crate::{input, labels, model};
+use crate::{input, model};
 use anyhow::{Context, Result, bail};
 use rayon::prelude::*;
 use serde_json::json;
@@ -164,7 +165,7 @@ impl Sample {
             bail!("no file holds so many rows of dimension {dim}, found: `{}`", self.rows);
         };
         // Both, before anything is drawn.
-        let labels = self.labels.as_ref().map(|path| Ok::<_, anyhow::Error>((path, Output::create(path)?))).transpose()?;
+        let mut labels = self.labels.as_ref().map(|path| LabelFile::create(path, Some(self.rows))).transpose()?;
         let mut output = Rows::create(&self.output, format, dim, self.dtype, self.rows)?;
         let mut progress = Progress::new(!self.quiet);
         let rows_per_block = (VALUES_PER_BLOCK / dim).max(1);
@@ -173,15 +174,16 @@ impl Sample {
         for first in (0..rows).step_by(rows_per_block) {
             let count = rows_per_block.min(rows - first);
             values.resize(count * dim, T::default());
-            // Labels that nobody wants are drawn over one another.
-            let kept = if self.labels.is_some() { found.len() } else { 0 };
-            found.resize(kept + count, 0);
-            law.fill(self.seed, first as u64, &mut values, &mut found[kept..])?;
+            found.resize(count, 0);
+            law.fill(self.seed, first as u64, &mut values, &mut found)?;
             values = output.write(values, dim)?;
+            if let Some(labels) = &mut labels {
+                labels.write(&found)?;
+            }
             progress.rows("", (first + count) as u64, Some(self.rows));
         }
         output.finish()?;
-        labels.map_or(Ok(()), |(path, file)| labels::write_to(file, path, &found))
+        labels.map_or(Ok(()), LabelFile::finish)
     }
 }
 

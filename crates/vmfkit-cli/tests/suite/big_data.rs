@@ -45,6 +45,17 @@ fn a_pipe_is_held_for_em_and_read_once_by_online_em() {
     assert!(workspace.read("l.npy").len() > 5000);
 }
 
+#[test]
+fn a_pipe_may_stand_among_files() {
+    let workspace = Workspace::new();
+    workspace.run("sample --dim 4 -k 9 -n 300 -o x.npy").success();
+    workspace.run("sample --dim 4 -k 9 -n 200 --seed 1 -o y.npy").success();
+    let report = workspace.run_with_input("fit - y.npy --json", &workspace.read("x.npy")).json();
+    assert_eq!((&report["file"], &report["rows"]), (&"standard input, y.npy".into(), &500.into()));
+    assert_eq!(report["concentration"], workspace.run("fit x.npy y.npy --json").json()["concentration"]);
+    workspace.run_with_input("fit - y.npy -", b"").refused(&["only one of the inputs can be standard input"]);
+}
+
 /// The second command has room for its blocks, not for holding all of them.
 #[test]
 fn rows_that_are_held_and_rows_that_are_read_again_make_the_same_model() {
@@ -64,6 +75,33 @@ fn memory_that_is_too_small_is_refused_with_what_it_takes() {
     workspace.run("sample --dim 40 -k 9 -n 500 -o x.npy").success();
     workspace.run("fit x.npy -k 3 --memory 5MB").refused(&["this work takes at least", "found: `--memory 5 MB`"]);
     workspace.run("fit x.npy -k 3 --memory 5parsec").refused(&["the unit is none of"]);
+}
+
+/// Whatever takes memory by the row is reckoned with: labels to begin with, a file that is held as a whole.
+#[test]
+fn memory_of_labels_and_of_matrix_market_is_counted() {
+    let workspace = Workspace::new();
+    workspace.run("sample --dim 2 -k 9 -n 400000 -o x.npy").success();
+    workspace.write("l.txt", "0\n1\n".repeat(200_000));
+    workspace.run("fit x.npy -k 2 --max-passes 1 --memory 42MB").success();
+    workspace.run("fit x.npy -k 2 --max-passes 1 --memory 42MB --start labels:l.txt").refused(&["this work takes at least 46"]);
+    let entries: String = (1..=200_000).map(|row| format!("{row} {} 1\n", row % 3 + 1)).collect();
+    workspace.write("x.mtx", format!("%%MatrixMarket matrix coordinate real general\n200000 3 200000\n{entries}"));
+    workspace.run("fit x.mtx --memory 38MB").refused(&["this work takes at least 40"]);
+    workspace
+        .run("fit x.mtx --memory 7MB")
+        .refused(&["held in memory as a whole, which takes 7200000 bytes", "hint: what scipy's"]);
+    workspace.run("fit x.mtx --memory 50MB").success();
+}
+
+/// All numbers of such rows would take gigabytes.
+#[test]
+fn sparse_rows_take_the_memory_of_their_entries() {
+    let workspace = Workspace::new();
+    let entries: String = (0..8000).map(|row| format!("{} {} 1\n", row + 1, 10_000 * (row % 2) + row / 800 + 1)).collect();
+    workspace.write("x.mtx", format!("%%MatrixMarket matrix coordinate real general\n8000 200000 8000\n{entries}"));
+    let report = workspace.run("fit x.mtx -k 2 --max-passes 2 --memory 200MB --json").json();
+    assert_eq!(report["rows"], 8000);
 }
 
 /// Before the first pass, from the checkpoint of a start as from any other.
@@ -280,6 +318,21 @@ mod linux {
             assert!(child.wait().unwrap().success(), "{options}");
             assert!(peak > 1_000_000 && peak <= memory, "{options}: {peak} bytes");
         }
+    }
+
+    /// They leave block by block.
+    #[test]
+    fn labels_take_no_memory_in_a_fit() {
+        let workspace = Workspace::new();
+        workspace.run("sample --dim 2 -k 5 -n 8000000 -o x.npy").success();
+        let mut command = workspace.command();
+        command.args("fit x.npy -k 2 --max-passes 1 --memory 45MB --labels l.npy -o m.safetensors".split(' '));
+        let mut child = command.stdout(Stdio::null()).spawn().unwrap();
+        let peak = peak_memory(&mut child);
+        assert!(child.wait().unwrap().success());
+        assert!(peak > 1_000_000 && peak <= 45_000_000, "{peak} bytes");
+        workspace.run("assign m.safetensors x.npy --no-p-values -o again.npy").success();
+        assert!(workspace.read("l.npy") == workspace.read("again.npy"));
     }
 
     /// Ids that nobody asks a fit for are not read: here they would take more than all else.

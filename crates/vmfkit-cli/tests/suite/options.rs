@@ -69,9 +69,12 @@ fn json_lines_of_ours_are_read_without_a_word_about_keys() {
     workspace.run("convert x.jsonl x.npy -q").success();
     let [lines, array] = ["x.jsonl", "x.npy"].map(|name| workspace.run(&format!("fit {name} --json")).json());
     assert_eq!((&lines["rows"], &lines["concentration"]), (&50.into(), &array["concentration"]));
+    workspace.write("y.json", workspace.read("x.jsonl"));
+    assert_eq!(workspace.run("fit x.jsonl y.json --json").json()["rows"], 100);
+    assert_eq!(workspace.run_with_input("fit - --json", &workspace.read("x.jsonl")).json()["rows"], 50);
     workspace.run("fit x.jsonl --columns other").refused(&["no key is called `other`"]);
     workspace.write("y.jsonl", "{\"vector\": [0.6, 0.8]}\n");
-    workspace.run("fit y.jsonl").refused(&["the keys of the coordinates must be chosen"]);
+    workspace.run("fit y.jsonl").refused(&["no key is called `embedding`"]);
 }
 
 #[test]

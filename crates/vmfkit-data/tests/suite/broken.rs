@@ -37,8 +37,15 @@ fn arrays() {
         ("x.npy", &shape("(2, 1)"), "the dimension must be at least 2, found: `1`"),
     ]);
     let place = testdata("npy/f8.npy");
-    let found = refused(&place, &Options::new().columns(names("x,y")));
-    assert!(found.contains("f8.npy: an array has no column names to choose by\nhint: "), "{found}");
+    for (options, message) in [
+        (Options::new().columns(names("x,y")), "an array has no column names to choose by\nhint: "),
+        (Options::new().array("x"), "only .npz and .safetensors files have several arrays, found: `--array x`"),
+        (Options::new().header(Some(true)), "only CSV and TSV have a first line of names, found: `--header`"),
+        (Options::new().header(Some(false)), "only CSV and TSV have a first line of names, found: `--no-header`"),
+    ] {
+        let found = refused(&place, &options);
+        assert!(found.contains(&format!("f8.npy: {message}")), "{found}");
+    }
 }
 
 #[test]
@@ -73,8 +80,14 @@ fn safetensors() {
         (name, b"1234", "begins with 8 bytes, the length of its header, found: `4`"),
         (name, b"\xfe\xff\xff\xff\xff\xff\xff\x7f{}", "2 bytes behind its length, found: `9223372036854775806`"),
         (name, b"\x02\0\0\0\0\0\0\0[]", "the header must be a JSON object, found: `[]`"),
-        (name, &file("{}", b""), "a tensor must have two axes, rows and coordinates, found: ``"),
+        (name, &file("{}", b""), "one tensor must have two axes, rows and coordinates, found: ``"),
         (name, &tensor("I8", "[2, 2]", "[0, 4]"), "tensor `x`: the numbers must be F16, BF16, F32 or F64, found: `I8`"),
+        (name, &file(r#"{"a":{"shape":[1,2]},"b":{"shape":[1,2]},"c":{"shape":[2]}}"#, b""), "found: `a,b`\nhint: `--array"),
+        (
+            name,
+            &file(r#"{"a":{"shape":[1]},"b":{"shape":[2]}}"#, b""),
+            "one tensor must have two axes, rows and coordinates, found: `a,b`",
+        ),
         (name, &tensor("F32", "[4]", "[0, 16]"), "two axes, rows and coordinates, found shape: `[4]`"),
         (name, &tensor("F32", "[2, -2]", "[0, 16]"), "found shape: `[2,-2]`"),
         (name, &tensor("F32", "[2, 2]", "[0, 17]"), "within the 16 bytes behind the header, found: `[0,17]`"),
@@ -93,14 +106,46 @@ fn tables() {
         ("x.csv.gz", b"\x1f\x8b\x08\0\0\0\0\0\0\xffnothing", "cannot be read: "),
         ("x.unknown", b"\x00\x01\x02", "the format is not known by the name or the first bytes, found: `"),
         ("x.parquet", b"PAR1", "the file is damaged, found: `"),
+        ("x.csv", b"\xff\xfe0\0,\x001\0\n\0", "text must be in UTF-8, found: `UTF-16`\nhint: `iconv"),
+        ("x.jsonl", b"\xfe\xff\0[\x001\0,\x000\0]", "text must be in UTF-8, found: `UTF-16`"),
+        ("x", b"\xfe\xff\x000\0,\x001", "text must be in UTF-8, found: `UTF-16`"),
     ]);
     let folder = Folder::new();
-    let place = folder.write("x.csv", "x,y\n0.6,0.8\n");
+    let place = folder.write("x.csv", "x,y,y\n0.6,0.8,1\n");
     let found = refused(&place, &Options::new().columns(names("x,z")));
-    assert!(found.ends_with("no column is called `z`, found: `x,y`"), "{found}");
+    assert!(found.ends_with("no column is called `z`, found: `x,y,y`"), "{found}");
+    let found = refused(&place, &Options::new().columns(names("x,y")));
+    assert!(found.ends_with("only one column must be called `y` to choose it, found: `x,y,y`"), "{found}");
     let cut = &std::fs::read(testdata("formats/rows.csv.gz")).unwrap()[..60];
     let found = refused(&folder.write("cut.csv.gz", cut), &Options::new().columns(names("x,y")));
     assert!(found.contains("cut.csv.gz: cannot be read: "), "{found}");
+}
+
+/// Such a quote takes all rows behind it for the text of a cell.
+#[test]
+fn a_quote_that_is_not_closed_loses_no_rows() {
+    check(&[
+        ("x.csv", b"0.6,0.8\n1,\"0\n0,1\n", "x.csv: a quote in the row of line 2 must be closed, found behind it: `0\u{fffd}0,1"),
+        ("x.csv", b"\"x,y\n0.6,0.8\n", "a quote in the row of line 1 must be closed"),
+        ("x.tsv", b"x\ty\n0.6\t0.8\n\"1\t0\"\"", "a quote in the row of line 3 must be closed"),
+    ]);
+    let folder = Folder::new();
+    let place = folder.write("x.csv", "x,y,id\n1,0,\"a\nb\"\n0,1,\"c \"\"d\"\"\"");
+    let mut source = open(&place, &Options::new().id_column("id")).unwrap();
+    assert_eq!(read_all(&mut source).unwrap().ids, ["a\nb", "c \"d\""]);
+}
+
+#[test]
+fn a_line_without_end_is_refused() {
+    for format in [Format::Csv, Format::Tsv, Format::Jsonl] {
+        let options = Options::new().format(Some(format));
+        let error = vmfkit_data::open_stream(std::io::repeat(b'1'), "pipe", &options).unwrap_err();
+        assert_eq!(
+            vmfkit::Error::from(error).to_string(),
+            "pipe: line 1 must be shorter than 268435456 bytes, found: `268435456`",
+            "{format}"
+        );
+    }
 }
 
 #[test]
@@ -111,11 +156,9 @@ fn lines_of_json() {
         ("x.jsonl", b"[0.6, 0.8\n", "line 1, byte 9: "),
         ("x.jsonl", b"[0.6, 0.8] 1\n", "line 1, byte 12: trailing characters, found: `[0.6, 0.8] 1`"),
         ("x.jsonl", b"[0.6, NaN]\n", "line 1, byte "),
-        (
-            "x.jsonl",
-            b"{\"v\": [0.6, 0.8]}\n",
-            "the keys of the coordinates must be chosen, found: `{\"v\": [0.6, 0.8]}`\nhint: `--columns",
-        ),
+        ("x.jsonl", b"{\"v\": [0.6, 0.8]}\n", "no key is called `embedding`, found: `{\"v\": [0.6, 0.8]}`\nhint: `--columns"),
+        ("x.jsonl", b"[[0.6, 0.8], [1, 0]]\n", "expected f64, found: `[[0.6, 0.8], [1, 0]]`\nhint: each row must be a line"),
+        ("x.jsonl", b"[\n[0.6, 0.8]\n]\n", "hint: each row must be a line"),
         ("x.jsonl", b"\"text\"\n", "expected an array of numbers or an object, found: `\"text\"`"),
     ]);
     let folder = Folder::new();
@@ -140,12 +183,18 @@ fn matrices() {
     let text = |rest: &str| format!("%%MatrixMarket matrix {rest}");
     let coordinates = |rest: &str| text(&format!("coordinate real general\n% a comment\n{rest}"));
     let cases = [
-        ("%%MatrixMarket\n".to_owned(), "then `general`, found: `%%MatrixMarket`"),
+        ("%%MatrixMarket\n".to_owned(), "or `skew-symmetric`, found: `%%MatrixMarket`"),
         (text("coordinate complex general\n"), "found: `%%MatrixMarket matrix coordinate complex general`"),
-        (text("coordinate real symmetric\n"), "then `general`, found: `%%MatrixMarket matrix coordinate real symmetric`"),
+        (
+            text("coordinate real hermitian\n"),
+            "`general`, `symmetric` or `skew-symmetric`, found: `%%MatrixMarket matrix coordinate real herm",
+        ),
+        (text("array real symmetric\n2 3\n"), "line 2: a symmetric matrix must have as many columns as rows, found: `2 x 3`"),
+        (text("array real symmetric\n2 2\n1\n0\n1\n1\n"), "line 6 must be one of 3 numbers, found: `1`"),
         (coordinates(""), "a line of sizes must follow the first"),
         (coordinates("2 2\n"), "line 3 must be three sizes, found: `2 2`"),
-        (coordinates("1000000000000 2 1\n1 1 1\n"), "1000000000000 rows must have as many entries, found: `1`"),
+        (coordinates("3 2 1\n2 1 1\n"), "row 0 has no direction"),
+        (coordinates("1000000000000000000 2 1\n1 1 1\n"), "there must be memory for the rows of a matrix"),
         (coordinates("2 2 1000000000000\n1 1 1\n"), "the matrix must have 1000000000000 entries, found: `1`"),
         (coordinates("1 99999999999 1\n1 1 1\n"), "line 3: a matrix must have fewer than 2^32 columns, found: `99999999999`"),
         (
@@ -163,6 +212,11 @@ fn matrices() {
     ];
     let cases: Vec<_> = cases.iter().map(|(content, message)| ("x.mtx", content.as_bytes(), *message)).collect();
     check(&cases);
+    let folder = Folder::new();
+    let place = folder.write("x.mtx", coordinates("2 2 2\n1 1 1\n2 2 1\n"));
+    assert_eq!(open(&place, &Options::new().memory(Some(72))).unwrap().held_bytes(), 72);
+    let found = refused(&place, &Options::new().memory(Some(71)));
+    assert!(found.contains("held in memory as a whole, which takes 72 bytes, allowed: `71`\nhint: "), "{found}");
 }
 
 /// Every file of the samples, with the options that read it.

@@ -148,6 +148,17 @@ fn a_collapsed_component_is_named_with_its_rows() {
     let collapsed = fit.notes.iter().find(|note| matches!(note, Note::Collapsed { .. })).unwrap();
     assert_eq!(collapsed, &Note::Collapsed { component: 7, rows: 3.0, concentration: 1e10 });
     assert!(collapsed.to_string().starts_with("component 7 collapsed on 3 rows, concentration 1.000e10"), "{collapsed}");
+    let one = Note::Collapsed { component: 0, rows: 1.0, concentration: 1e10 };
+    assert!(one.to_string().starts_with("component 0 collapsed on 1 row, "), "{one}");
+}
+
+#[test]
+fn a_fixed_concentration_does_not_collapse() {
+    let rows = [1.0, 0.0, 0.0, 1.0, 0.6, 0.8];
+    let block = Block::new(2, &rows).unwrap();
+    let fixed = Maximisation::new().policy(ConcentrationPolicy::Fixed(30.0));
+    let fitter = Fitter::new(2).maximisation(fixed).start(Start::Labels(vec![0, 1, 1])).method(Method::HardEm);
+    assert_eq!(fitter.fit(&block).unwrap().notes, []);
 }
 
 #[test]

@@ -5,10 +5,11 @@ use super::options::{StartArgument, pair};
 use crate::files::Files;
 use crate::format::{json_number, readable};
 use crate::interrupt::{self, Interrupted};
+use crate::labels::LabelFile;
 use crate::output;
 use crate::progress::Progress;
 use crate::rows::{Beside, RowSource, Seen};
-use crate::{components, labels, state};
+use crate::{components, state};
 use anyhow::{Result, bail};
 use serde_json::{Value, json};
 use std::ops::ControlFlow;
@@ -19,6 +20,7 @@ use vmfkit::model_file::{self, Description};
 use vmfkit::source::Source;
 use vmfkit::train::{self, Checkpoint, Pass};
 use vmfkit::{ConcentrationPolicy, Fitter, Method, Mixture};
+use vmfkit_data::DataSource;
 
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Options of a mixture (-k)")]
@@ -135,11 +137,13 @@ impl Fit {
     }
 
     pub(super) fn open_rows(&self, components: u32) -> Result<RowSource> {
-        let beside = |dim: u64| {
-            let rows = self.steps.sample.map_or_else(|| (64 * u64::from(components)).max(8192), |rows| rows as u64);
+        let beside = |rows: &DataSource| {
+            let sample = self.steps.sample.map_or_else(|| (64 * u64::from(components)).max(8192), |rows| rows as u64);
+            let sample = sample.min(rows.rows().unwrap_or(u64::MAX)).saturating_mul(rows.row_bytes());
+            let start = self.steps.start.as_ref().map_or(0, |start| start.memory(rows.rows()));
             // Statistics of each thread and of the pass, mixtures, what a rule remembers; and the sample, twice while it is gathered.
-            let model = 8 * u64::from(components) * dim;
-            Beside { once: 8 * model + 2 * rows * dim * 4, each_thread: 2 * model }
+            let model = 8 * u64::from(components) * rows.dim() as u64;
+            Beside { once: (8 * model + start).saturating_add(sample.saturating_mul(2)), each_thread: 2 * model }
         };
         self.rows.without_ids().open_in_blocks(self.mixture.block, beside)
     }
@@ -183,37 +187,41 @@ impl Fit {
 
     /// One more pass, for what the report says; and the labels, if they are wanted. Nothing of both if it is interrupted.
     fn evaluate(&self, mixture: &Mixture, source: &mut RowSource) -> Result<Option<Evaluation>> {
+        let labels = self.mixture.labels.as_ref();
+        let mut file = labels.map(|path| LabelFile::create(path, source.len())).transpose()?;
         let mut found = Vec::new();
         // An interrupt that came before this pass was one of the fit, and the labels are wanted all the same.
         let asked_before = interrupt::asked();
         let mut progress = Progress::new(!self.quiet);
-        let mut evaluate = |source: &mut RowSource| -> vmfkit::Result<Option<Evaluation>> {
-            source.rewind()?;
-            let (all, mut done) = (source.len(), 0);
-            let mut evaluation = Evaluation::default();
-            while let Some(block) = source.read_block()? {
-                evaluation.merge(&mixture.evaluate(&block)?);
-                if self.mixture.labels.is_some() {
-                    let first = found.len();
-                    found.resize(first + block.len(), 0);
-                    mixture.assign(&block, &mut found[first..])?;
-                }
-                done += block.len() as u64;
-                progress.rows("evaluating: ", done, all);
-                if interrupt::asked() && !asked_before {
-                    return Ok(None);
-                }
+        source.rewind().map_err(|error| source.explain(error))?;
+        let (all, mut done) = (source.len(), 0);
+        let mut evaluation = Evaluation::default();
+        let mut next = |source: &mut RowSource, found: &mut Vec<u32>| -> vmfkit::Result<usize> {
+            let Some(block) = source.read_block()? else { return Ok(0) };
+            evaluation.merge(&mixture.evaluate(&block)?);
+            if labels.is_some() {
+                found.resize(block.len(), 0);
+                mixture.assign(&block, found)?;
             }
-            Ok(Some(evaluation))
+            Ok(block.len())
         };
-        let evaluation = evaluate(source).map_err(|error| source.explain(error))?;
-        drop(progress);
-        match (&self.mixture.labels, &evaluation) {
-            (Some(path), Some(_)) => labels::write(path, &found)?,
-            (Some(path), None) => output::note(format_args!("{}: not written, since not all rows were seen", path.display())),
-            (None, _) => {}
+        while let rows @ 1.. = next(source, &mut found).map_err(|error| source.explain(error))? {
+            if let Some(file) = &mut file {
+                file.write(&found)?;
+            }
+            done += rows as u64;
+            progress.rows("evaluating: ", done, all);
+            if interrupt::asked() && !asked_before {
+                drop(progress);
+                if let Some(path) = labels {
+                    output::note(format_args!("{}: not written, since not all rows were seen", path.display()));
+                }
+                return Ok(None);
+            }
         }
-        Ok(evaluation)
+        drop(progress);
+        file.map_or(Ok(()), LabelFile::finish)?;
+        Ok(Some(evaluation))
     }
 }
 

@@ -66,6 +66,9 @@ pub struct Steps {
     pub step: Option<(f64, f64)>,
 }
 
+/// What the label of a row takes while a file of them is read: a line, its number, and the component.
+const LABEL_MEMORY: u64 = 32;
+
 /// Where a fit begins, as it is written.
 #[derive(Debug, Clone)]
 pub enum StartArgument {
@@ -103,6 +106,15 @@ impl StartArgument {
         match self {
             Self::Chosen(_) => None,
             Self::Labels(path) | Self::Directions(path) | Self::Model(path) => Some(path),
+        }
+    }
+
+    /// Bytes that its file takes in memory while it is read, with as many rows, if that is known.
+    pub fn memory(&self, rows: Option<u64>) -> u64 {
+        match self {
+            // A label takes at least a byte of its file.
+            Self::Labels(path) => LABEL_MEMORY * rows.unwrap_or_else(|| path.metadata().map_or(0, |file| file.len())),
+            _ => 0,
         }
     }
 
