@@ -93,9 +93,10 @@ impl Options {
     /// Refuses what has no meaning in files of this format.
     pub(crate) fn check(&self, format: Format) -> Result<()> {
         let has_columns = matches!(format, Format::Csv | Format::Tsv | Format::Jsonl | Format::Parquet | Format::Arrow);
-        if !has_columns && !(self.columns.is_empty() && self.weight_column.is_none() && self.id_column.is_none()) {
+        let asked = !self.columns.is_empty() || self.weight_column.is_some() || self.id_column.is_some();
+        if asked && !has_columns {
             return Err(Error::format(
-                "an array has no column names to choose by\nhint: `--weights FILE` reads weights from an array of their own",
+                "an array has no column names to choose by\nhint: weights come in an array of their own (`--weights FILE` of the command)",
             ));
         }
         if let (Some(name), false) = (&self.array, matches!(format, Format::Npz | Format::Safetensors)) {
