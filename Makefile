@@ -46,7 +46,7 @@ $(VENV)/maturin-ready: $(VENV)/ready
 wheel: $(VENV)/maturin-ready
 	rm -rf $(WHEELS)
 	$(PYTHON) -m maturin build --release --locked --quiet --manifest-path python/Cargo.toml --out $(WHEELS)
-	$(PYTHON) -m maturin sdist --quiet --manifest-path python/Cargo.toml --out $(WHEELS)
+	$(PYTHON) -m maturin sdist --manifest-path python/Cargo.toml --out $(WHEELS)
 
 test-python: wheel
 	cargo build --release --workspace $(NETWORKS:%=--exclude %) --bins --locked
