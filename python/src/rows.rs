@@ -140,10 +140,7 @@ impl Source for Weighted<'_> {
             let what = "weights must come from a column or be given, found: `both`".to_owned();
             return Err(vmfkit_data::Error::Format { what }.into());
         }
-        if self.seen > weights.len() {
-            return Err(Error::WeightCount { rows: self.seen, found: weights.len() });
-        }
-        block.with_weights(&weights[from..self.seen]).map(Some)
+        block.with_weights_from(from, weights).map(Some)
     }
 
     fn rewind(&mut self) -> vmfkit::Result<()> {

@@ -345,15 +345,10 @@ impl Source for RowSource {
         let Some(mut block) = source.read_block()? else {
             return if found == first { Ok(None) } else { Err(in_weight_file(Error::WeightCount { rows: first, found })) };
         };
-        let last = first + block.len();
-        *rows = last as u64;
+        *rows += block.len() as u64;
         if let Some((_, weights)) = weights {
             // How many rows there are is not known before their end.
-            let part = weights.get(first..last).ok_or_else(|| in_weight_file(Error::WeightCount { rows: last, found }))?;
-            block = block.with_weights(part).map_err(|error| match error {
-                Error::Weight { row, value } => in_weight_file(Error::Weight { row: row + first, value }),
-                other => in_weight_file(other),
-            })?;
+            block = block.with_weights_from(first, weights).map_err(in_weight_file)?;
         }
         *weight += block.weights().map_or(block.len() as f64, |weights| weights.iter().sum());
         Ok(Some(block))

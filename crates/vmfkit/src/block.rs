@@ -322,6 +322,16 @@ impl<'a> Block<'a> {
         Ok(self)
     }
 
+    /// The same with the weights of all rows, of which these are the ones from `first` on; errors count rows from the first of all.
+    pub fn with_weights_from(self, first: usize, weights: &'a [f64]) -> Result<Self> {
+        let last = first + self.len;
+        let part = weights.get(first..last).ok_or(Error::WeightCount { rows: last, found: weights.len() })?;
+        self.with_weights(part).map_err(|error| match error {
+            Error::Weight { row, value } => Error::Weight { row: row + first, value },
+            other => other,
+        })
+    }
+
     /// The same rows, each counted once.
     pub(crate) fn without_weights(mut self) -> Self {
         self.weights = None;
@@ -635,5 +645,14 @@ mod tests {
                 }
             }
         }
+    }
+    #[test]
+    fn weights_of_all_rows_are_counted_from_the_first_of_all() {
+        let block = Block::new(2, &[1.0, 0.0, 0.0, 1.0]).unwrap();
+        let weights = [1.0, 1.0, 0.5, -2.0, 4.0];
+        let of = |first: usize| block.clone().with_weights_from(first, &weights).map(|block| block.weights().unwrap());
+        assert_eq!(of(1), Ok(&[1.0, 0.5][..]));
+        assert_eq!(of(2), Err(Error::Weight { row: 3, value: -2.0 }));
+        assert_eq!(of(4), Err(Error::WeightCount { rows: 6, found: 5 }));
     }
 }

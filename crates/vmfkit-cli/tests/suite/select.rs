@@ -87,7 +87,12 @@ fn help_says_what_likelihoods_are_good_for() {
         assert!(select.contains(words), "`{words}` is missing in: {select}");
     }
     for help in [select, help("fit --help")] {
-        assert!(help.contains("changes the mean objective of the rows by at most this share of what it is above that of the uniform density"), "{help}");
+        assert!(
+            help.contains(
+                "changes the mean objective of the rows by at most this share of what it is above that of the uniform density"
+            ),
+            "{help}"
+        );
     }
 }
 
