@@ -105,7 +105,8 @@ impl Start {
             Start::PlusPlus => {
                 let mut buffer = RowBuffer::default();
                 let sample = sample(block, components, &mut rng, &mut buffer);
-                nearest_step(block, of_directions(plus_plus(&sample, components, &mut rng, go_on)?.0)?, how)
+                let rows = OrderedRows::new(&sample)?;
+                nearest_step(block, of_directions(plus_plus(&rows, components, &mut rng, go_on)?.0)?, how)
             }
             Start::KMeans => best_of_tries(block, components, how, &mut rng, go_on),
         }
@@ -134,9 +135,10 @@ fn best_of_tries(block: &Block, components: usize, how: &Maximisation, rng: &mut
     let mut buffer = Default::default();
     let sample = sample(block, components, rng, &mut buffer);
     let rows_at_once = (PRODUCTS_AT_ONCE / (components * sample.dim())).max(1);
+    let rows = OrderedRows::new(&sample)?;
     let mut best: Option<Fit> = None;
     for _ in 0..TRIES {
-        let (seeds, flow) = plus_plus(&sample, components, rng, go_on)?;
+        let (seeds, flow) = plus_plus(&rows, components, rng, go_on)?;
         let rule = Em::new().assignment(Assignment::Nearest).maximisation(how.of_k_means());
         let mut trainer = Trainer::new(of_directions(seeds)?, rule, TRY_STOP)?;
         if flow.is_break() {
@@ -243,28 +245,49 @@ impl<'a> Labelled<'a> {
     }
 }
 
-/// A row number, each as likely as its weight says.
-fn random_row(weights: Option<&[f64]>, len: usize, rng: &mut Stream) -> usize {
-    match weights {
-        None => rng.random_range(0..len),
-        Some(weights) => pick(weights.iter().copied(), weights.iter().sum(), rng),
-    }
+/// Rows in an order of their own: along their mean direction.
+///
+/// What is drawn by going through masses in this order depends on the rows and what they weigh, not on how they come: equal rows are
+/// neighbours, so a row of weight 3 is drawn where it would be if it came three times. Turned rows have the same order.
+struct OrderedRows<'b> {
+    block: &'b Block<'b>,
+    order: Vec<usize>,
 }
 
-/// A place, each as likely as its mass says.
-fn pick(masses: impl Iterator<Item = f64>, total: f64, rng: &mut Stream) -> usize {
-    let mut rest = rng.random::<f64>() * total;
-    let mut last = 0;
-    for (place, mass) in masses.enumerate() {
-        if mass > 0.0 {
-            last = place;
-            rest -= mass;
-            if rest < 0.0 {
-                break;
+impl<'b> OrderedRows<'b> {
+    fn new(block: &'b Block<'b>) -> Result<Self> {
+        let mut order: Vec<usize> = (0..block.len()).collect();
+        let resultant = SufficientStats::of_block(block).resultant(0).to_vec();
+        // Rows that balance each other have no direction: they stay as they come.
+        if resultant.iter().any(|x| *x != 0.0) {
+            let mut along = vec![0.0; block.len()];
+            projections(block, &[resultant], &mut along)?;
+            order.sort_by(|&a, &b| along[a].total_cmp(&along[b]));
+        }
+        Ok(OrderedRows { block, order })
+    }
+
+    fn weight(&self, row: usize) -> f64 {
+        self.block.weights().map_or(1.0, |w| w[row])
+    }
+
+    /// A row number, each as likely as its mass says.
+    fn pick(&self, mass: impl Fn(usize) -> f64, rng: &mut Stream) -> usize {
+        let total: f64 = self.order.iter().map(|&row| mass(row)).sum();
+        let mut rest = rng.random::<f64>() * total;
+        let mut last = 0;
+        for &row in &self.order {
+            let mass = mass(row);
+            if mass > 0.0 {
+                last = row;
+                rest -= mass;
+                if rest < 0.0 {
+                    break;
+                }
             }
         }
+        last
     }
-    last
 }
 
 /// So many row numbers, each as likely as its weight says, with repetition.
@@ -297,9 +320,14 @@ fn random_rows(block: &Block, components: usize, rng: &mut Stream) -> Vec<Vec<f6
 
 /// Greedy k-means++: of 2 + ln K candidates, drawn by their distance 1 - cos from the seeds so far, the one that leaves the least total distance.
 /// Rows by chance take the places of those that were no longer wanted.
-fn plus_plus(block: &Block, components: usize, rng: &mut Stream, go_on: &mut GoOn) -> Result<(Vec<Vec<f64>>, ControlFlow<()>)> {
-    let weight = |row: usize| block.weights().map_or(1.0, |w| w[row]);
-    let mut seeds = vec![block.row(random_row(block.weights(), block.len(), rng))];
+fn plus_plus(
+    rows: &OrderedRows,
+    components: usize,
+    rng: &mut Stream,
+    go_on: &mut GoOn,
+) -> Result<(Vec<Vec<f64>>, ControlFlow<()>)> {
+    let block = rows.block;
+    let mut seeds = vec![block.row(rows.pick(|row| rows.weight(row), rng))];
     let mut distances = vec![0.0; block.len()];
     projections(block, &seeds, &mut distances)?;
     distances.iter_mut().for_each(|t| *t = (1.0 - *t).max(0.0));
@@ -310,18 +338,15 @@ fn plus_plus(block: &Block, components: usize, rng: &mut Stream, go_on: &mut GoO
             seeds.extend(random_rows(block, components - seeds.len(), rng));
             return Ok((seeds, ControlFlow::Break(())));
         }
-        let total: f64 = distances.iter().enumerate().map(|(row, distance)| weight(row) * distance).sum();
+        let total: f64 = distances.iter().enumerate().map(|(row, distance)| rows.weight(row) * distance).sum();
         // Rows that are all chosen already: any will do.
-        let mut draw = || match total > 1e-12 {
-            true => pick(distances.iter().enumerate().map(|(row, distance)| weight(row) * distance), total, rng),
-            false => random_row(block.weights(), block.len(), rng),
-        };
-        let candidates: Vec<Vec<f64>> = (0..trials).map(|_| block.row(draw())).collect();
+        let mass = |row: usize| rows.weight(row) * if total > 1e-12 { distances[row] } else { 1.0 };
+        let candidates: Vec<Vec<f64>> = (0..trials).map(|_| block.row(rows.pick(mass, rng))).collect();
         projections(block, &candidates, &mut candidate_distances)?;
         let mut totals = vec![0.0; trials];
         for (row, projections) in candidate_distances.chunks_exact(trials).enumerate() {
             for (total, t) in totals.iter_mut().zip(projections) {
-                *total += weight(row) * (1.0 - t).max(0.0).min(distances[row]);
+                *total += rows.weight(row) * (1.0 - t).max(0.0).min(distances[row]);
             }
         }
         let best = (1..trials).fold(0, |best, trial| if totals[trial] < totals[best] { trial } else { best });

@@ -181,6 +181,33 @@ fn fits_turn_with_the_rows() {
     }
 }
 
+/// A weight is a number of equal rows, and the order of rows means nothing: the same seed leads to the same fit but for rounding.
+#[test]
+fn weights_are_repetitions_and_rows_have_no_order() {
+    let rows: Vec<f64> = draw(&random_mixture(6, 4, 3.0, 30), 150, 31);
+    let row = |n: usize| rows[4 * n..4 * n + 4].iter().copied();
+    let copies: Vec<usize> = (0..150).map(|n| n * 7 % 5).collect();
+    let repeated: Vec<f64> = (0..150).flat_map(|n| (0..copies[n]).flat_map(move |_| row(n))).collect();
+    let shuffled: Vec<usize> = (0..150).map(|n| n * 91 % 150).collect();
+    let rows: Vec<f64> = shuffled.iter().flat_map(|&n| row(n)).collect();
+    let weights: Vec<f64> = shuffled.iter().map(|&n| copies[n] as f64).collect();
+    let (repeated, weighted) = (Block::new(4, &repeated).unwrap(), Block::new(4, &rows).unwrap().with_weights(&weights).unwrap());
+    for start in [Start::KMeans, Start::PlusPlus] {
+        for method in [Method::default(), Method::HardEm, Method::KMeans] {
+            for seed in 0..10 {
+                let fitter = || Fitter::new(6).method(method.clone()).start(start.clone()).restarts(2).seed(seed);
+                let (x, y) = (fitter().fit(&repeated).unwrap(), fitter().fit(&weighted).unwrap());
+                let place = format!("{} from {start:?}, seed {seed}", method.name());
+                assert_eq!(x.trace.len(), y.trace.len(), "{place}");
+                for (x, y) in x.mixture.components().iter().zip(y.mixture.components()) {
+                    assert!((x.concentration() / y.concentration() - 1.0).abs() < 1e-9, "{place}");
+                    assert!(dot(x.mean_direction(), y.mean_direction()) > 1.0 - 1e-12, "{place}");
+                }
+            }
+        }
+    }
+}
+
 #[test]
 fn every_start_leads_to_the_same_fit_of_well_separated_rows() {
     let truth = paper_mixture();
