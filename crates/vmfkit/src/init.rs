@@ -1,6 +1,6 @@
 //! Where a fit begins: directions chosen among or beside the rows, refined by spherical k-means.
 
-use crate::block::{Block, RowBuffer};
+use crate::block::{Block, RowBuffer, Rows, Scalar, SparseRows};
 use crate::distribution::VonMisesFisher;
 use crate::error::{Error, Result};
 use crate::maximise::{Maximisation, maximise};
@@ -11,6 +11,8 @@ use crate::stats::SufficientStats;
 use crate::train::{Em, Fit, Status, Stop, Trainer, fit_while};
 use rand::RngExt;
 use rand::seq::SliceRandom;
+use std::cmp::Ordering;
+use std::collections::HashSet;
 use std::ops::ControlFlow;
 
 /// Asked whether to go on.
@@ -51,6 +53,9 @@ const TRIES: usize = 5;
 
 /// Products after which k-means asks whether to go on, some tenths of a second of work. Samples are smaller unless components are many.
 const PRODUCTS_AT_ONCE: usize = 1 << 32;
+
+/// What is better by no more than this share is better by rounding, which the order of rows would decide.
+const ROUNDING: f64 = 1e-10;
 
 /// When k-means on the sample has done enough.
 const TRY_STOP: Stop = Stop { tolerance: Some(1e-5), passes: 50 };
@@ -101,7 +106,7 @@ impl Start {
                 }
                 nearest_step(block, of_directions(directions.clone())?, how)
             }
-            Start::RandomRows => nearest_step(block, of_directions(random_rows(block, components, &mut rng))?, how),
+            Start::RandomRows => nearest_step(block, of_directions(random_rows(block, components, &mut rng)?)?, how),
             Start::PlusPlus => {
                 let mut buffer = RowBuffer::default();
                 let sample = sample(block, components, &mut rng, &mut buffer);
@@ -147,7 +152,7 @@ fn best_of_tries(block: &Block, components: usize, how: &Maximisation, rng: &mut
         let mut source = MemorySource::new(sample.slice(0, sample.len())).batches(rows_at_once);
         let found = fit_while(&mut source, trainer, go_on)?;
         let stopped = found.status == Status::Stopped;
-        if best.as_ref().is_none_or(|best| found.objective() > best.objective()) {
+        if best.as_ref().is_none_or(|best| found.objective() - best.objective() > ROUNDING * best.objective().abs()) {
             best = Some(found);
         }
         if stopped {
@@ -245,80 +250,129 @@ impl<'a> Labelled<'a> {
     }
 }
 
-/// Rows in an order of their own: along their mean direction.
+/// Rows in an order of their own: along their mean direction, those at one place by their coordinates.
 ///
 /// What is drawn by going through masses in this order depends on the rows and what they weigh, not on how they come: equal rows are
-/// neighbours, so a row of weight 3 is drawn where it would be if it came three times. Turned rows have the same order.
+/// neighbours, so a row of weight 3 is drawn where it would be if it came three times. Turned rows have the same order, unless they
+/// balance each other or lie at one place.
 struct OrderedRows<'b> {
     block: &'b Block<'b>,
     order: Vec<usize>,
+    total_weight: f64,
 }
+
+/// Places along the mean direction that are nearer to each other are told apart by rounding only.
+const SAME_PLACE: f64 = 1e-9;
+/// A mean length up to which a mean direction is one of rounding.
+const BALANCED: f64 = 1e-6;
 
 impl<'b> OrderedRows<'b> {
     fn new(block: &'b Block<'b>) -> Result<Self> {
+        let stats = SufficientStats::of_block(block);
+        let mut places = vec![0.0; block.len()];
+        if stats.mean_length(0).0 > BALANCED {
+            projections(block, &[stats.resultant(0).to_vec()], &mut places)?;
+            places.iter_mut().for_each(|t| *t = (*t / SAME_PLACE).round());
+        }
         let mut order: Vec<usize> = (0..block.len()).collect();
-        let resultant = SufficientStats::of_block(block).resultant(0).to_vec();
-        // Rows that balance each other have no direction: they stay as they come.
-        if resultant.iter().any(|x| *x != 0.0) {
-            let mut along = vec![0.0; block.len()];
-            projections(block, &[resultant], &mut along)?;
-            order.sort_by(|&a, &b| along[a].total_cmp(&along[b]));
-        }
-        Ok(OrderedRows { block, order })
+        order.sort_by(|&a, &b| places[a].total_cmp(&places[b]).then_with(|| compare_rows(block, a, b)));
+        Ok(OrderedRows { block, order, total_weight: stats.mass(0) })
     }
 
-    fn weight(&self, row: usize) -> f64 {
-        self.block.weights().map_or(1.0, |w| w[row])
+    /// What a row weighs of all.
+    fn share(&self, row: usize) -> f64 {
+        self.block.weights().map_or(1.0, |w| w[row]) / self.total_weight
     }
 
-    /// A row number, each as likely as its mass says.
-    fn pick(&self, mass: impl Fn(usize) -> f64, rng: &mut Stream) -> usize {
-        let total: f64 = self.order.iter().map(|&row| mass(row)).sum();
-        let mut rest = rng.random::<f64>() * total;
-        let mut last = 0;
-        for &row in &self.order {
-            let mass = mass(row);
-            if mass > 0.0 {
-                last = row;
-                rest -= mass;
-                if rest < 0.0 {
-                    break;
-                }
-            }
-        }
-        last
+    /// Row numbers, each as likely as its mass says.
+    fn draw(&self, count: usize, mass: impl Fn(usize) -> f64, rng: &mut Stream) -> Vec<usize> {
+        let drawn = draw_places(self.order.iter().map(|&row| mass(row)), count, rng);
+        drawn.into_iter().map(|place| self.order[place]).collect()
     }
 }
 
-/// So many row numbers, each as likely as its weight says, with repetition.
-fn draw_rows(block: &Block, count: usize, rng: &mut Stream) -> Vec<usize> {
-    let Some(weights) = block.weights() else {
-        return (0..count).map(|_| rng.random_range(0..block.len())).collect();
-    };
-    let mut total = 0.0;
-    let mut sums = Vec::with_capacity(weights.len());
-    for weight in weights {
-        total += weight;
-        sums.push(total);
+/// An order of rows that equal rows are neighbours in.
+fn compare_rows(block: &Block, a: usize, b: usize) -> Ordering {
+    fn values<T: Scalar>(a: &[T], b: &[T]) -> Ordering {
+        let differences = a.iter().zip(b).map(|(a, b)| a.to_f64().total_cmp(&b.to_f64()));
+        differences.into_iter().find(|order| order.is_ne()).unwrap_or(Ordering::Equal)
     }
-    let last = weights.iter().rposition(|w| *w > 0.0).expect("some row counts");
+    fn dense<T: Scalar>(dim: usize, numbers: &[T], a: usize, b: usize) -> Ordering {
+        values(&numbers[a * dim..(a + 1) * dim], &numbers[b * dim..(b + 1) * dim])
+    }
+    fn sparse<T: Scalar>(rows: &SparseRows<T>, a: usize, b: usize) -> Ordering {
+        let ((columns_a, a), (columns_b, b)) = (rows.row(a), rows.row(b));
+        columns_a.cmp(columns_b).then_with(|| values(a, b))
+    }
+    match block.rows() {
+        Rows::F32(numbers) => dense(block.dim(), numbers, a, b),
+        Rows::F64(numbers) => dense(block.dim(), numbers, a, b),
+        Rows::SparseF32(rows) => sparse(rows, a, b),
+        Rows::SparseF64(rows) => sparse(rows, a, b),
+    }
+}
+
+/// So many places, each as likely as its mass says, with repetition. Some mass is not 0.
+fn draw_places(masses: impl Iterator<Item = f64>, count: usize, rng: &mut Stream) -> Vec<usize> {
+    let (mut total, mut last) = (0.0, 0);
+    let add = |(place, mass)| {
+        if mass > 0.0 {
+            last = place;
+        }
+        total += mass;
+        total
+    };
+    let sums: Vec<f64> = masses.enumerate().map(add).collect();
     let draw = |_| {
-        let share = rng.random::<f64>() * total;
-        sums.partition_point(|sum| *sum <= share).min(last)
+        let rest = rng.random::<f64>() * total;
+        sums.partition_point(|sum| *sum <= rest).min(last)
     };
     (0..count).map(draw).collect()
 }
 
-/// Rows by chance, none twice as long as there are others that count.
-fn random_rows(block: &Block, components: usize, rng: &mut Stream) -> Vec<Vec<f64>> {
-    let mut rows: Vec<usize> = (0..block.len()).filter(|&row| block.weights().is_none_or(|w| w[row] > 0.0)).collect();
-    let distinct = components.min(rows.len());
-    let mut chosen = rows.partial_shuffle(rng, distinct).0.to_vec();
-    chosen.extend(draw_rows(block, components - distinct, rng));
-    chosen.into_iter().map(|row| block.row(row)).collect()
+/// So many row numbers, each as likely as its weight says, with repetition.
+fn draw_rows(block: &Block, count: usize, rng: &mut Stream) -> Vec<usize> {
+    match block.weights() {
+        None => (0..count).map(|_| rng.random_range(0..block.len())).collect(),
+        Some(weights) => draw_places(weights.iter().copied(), count, rng),
+    }
 }
 
-/// Greedy k-means++: of 2 + ln K candidates, drawn by their distance 1 - cos from the seeds so far, the one that leaves the least total distance.
+/// Rows by chance, none twice as long as there are others that count, then directions beside them.
+fn random_rows(block: &Block, components: usize, rng: &mut Stream) -> Result<Vec<Vec<f64>>> {
+    let mut rows: Vec<usize> = (0..block.len()).filter(|&row| block.weights().is_none_or(|w| w[row] > 0.0)).collect();
+    let mut rest = &mut rows[..];
+    let (mut chosen, mut seen) = (Vec::new(), HashSet::new());
+    while chosen.len() < components && !rest.is_empty() {
+        let (drawn, others) = rest.partial_shuffle(rng, components - chosen.len());
+        chosen.extend(drawn.iter().map(|&row| block.row(row)).filter(|row| seen.insert(bits(row))));
+        rest = others;
+    }
+    let missing = draw_rows(block, components - chosen.len(), rng);
+    chosen.extend(missing.into_iter().map(|row| block.row(row)));
+    parted(chosen, rng)
+}
+
+fn bits(row: &[f64]) -> Vec<u64> {
+    row.iter().map(|x| x.to_bits()).collect()
+}
+
+/// How far beside an equal one a direction is put, as the tangent of the angle.
+const BESIDE: f64 = 0.1;
+
+/// Directions of which none is that of an earlier one: components that begin alike stay alike.
+fn parted(mut directions: Vec<Vec<f64>>, rng: &mut Stream) -> Result<Vec<Vec<f64>>> {
+    let mut seen = HashSet::new();
+    for direction in &mut directions {
+        if !seen.insert(bits(direction)) {
+            let aside = random_directions(direction.len(), 1, rng.random())?.remove(0);
+            direction.iter_mut().zip(aside).for_each(|(x, aside)| *x += BESIDE * aside);
+        }
+    }
+    Ok(directions)
+}
+
+/// Greedy k-means++: of 2 + ln K candidates, drawn by their distance 1 - cos from the seeds so far, the one that leaves the least mean distance.
 /// Rows by chance take the places of those that were no longer wanted.
 fn plus_plus(
     rows: &OrderedRows,
@@ -327,7 +381,7 @@ fn plus_plus(
     go_on: &mut GoOn,
 ) -> Result<(Vec<Vec<f64>>, ControlFlow<()>)> {
     let block = rows.block;
-    let mut seeds = vec![block.row(rows.pick(|row| rows.weight(row), rng))];
+    let mut seeds = vec![block.row(rows.draw(1, |row| rows.share(row), rng)[0])];
     let mut distances = vec![0.0; block.len()];
     projections(block, &seeds, &mut distances)?;
     distances.iter_mut().for_each(|t| *t = (1.0 - *t).max(0.0));
@@ -335,25 +389,25 @@ fn plus_plus(
     let mut candidate_distances = vec![0.0; block.len() * trials];
     while seeds.len() < components {
         if go_on().is_break() {
-            seeds.extend(random_rows(block, components - seeds.len(), rng));
+            seeds.extend(random_rows(block, components - seeds.len(), rng)?);
             return Ok((seeds, ControlFlow::Break(())));
         }
-        let total: f64 = distances.iter().enumerate().map(|(row, distance)| rows.weight(row) * distance).sum();
+        let mean: f64 = distances.iter().enumerate().map(|(row, distance)| rows.share(row) * distance).sum();
         // Rows that are all chosen already: any will do.
-        let mass = |row: usize| rows.weight(row) * if total > 1e-12 { distances[row] } else { 1.0 };
-        let candidates: Vec<Vec<f64>> = (0..trials).map(|_| block.row(rows.pick(mass, rng))).collect();
+        let mass = |row: usize| rows.share(row) * if mean > 1e-12 { distances[row] } else { 1.0 };
+        let candidates: Vec<Vec<f64>> = rows.draw(trials, mass, rng).into_iter().map(|row| block.row(row)).collect();
         projections(block, &candidates, &mut candidate_distances)?;
-        let mut totals = vec![0.0; trials];
+        let mut means = vec![0.0; trials];
         for (row, projections) in candidate_distances.chunks_exact(trials).enumerate() {
-            for (total, t) in totals.iter_mut().zip(projections) {
-                *total += rows.weight(row) * (1.0 - t).max(0.0).min(distances[row]);
+            for (mean, t) in means.iter_mut().zip(projections) {
+                *mean += rows.share(row) * (1.0 - t).max(0.0).min(distances[row]);
             }
         }
-        let best = (1..trials).fold(0, |best, trial| if totals[trial] < totals[best] { trial } else { best });
+        let best = (1..trials).fold(0, |best, trial| if means[trial] < (1.0 - ROUNDING) * means[best] { trial } else { best });
         for (distance, projections) in distances.iter_mut().zip(candidate_distances.chunks_exact(trials)) {
             *distance = distance.min((1.0 - projections[best]).max(0.0));
         }
         seeds.extend(candidates.into_iter().nth(best));
     }
-    Ok((seeds, ControlFlow::Continue(())))
+    Ok((parted(seeds, rng)?, ControlFlow::Continue(())))
 }

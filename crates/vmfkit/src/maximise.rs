@@ -218,8 +218,12 @@ impl std::fmt::Display for Note {
             Note::Empty { component } => write!(f, "component {component} is empty: no row is left to it"),
             Note::Collapsed { component, rows, concentration } => {
                 let rows = (rows * 100.0).round() / 100.0;
-                let unit = if rows == 1.0 { "row" } else { "rows" };
-                write!(f, "component {component} collapsed on {rows} {unit}, concentration {concentration:.3e}")
+                let rows = match rows {
+                    1.0 => "1 row".to_owned(),
+                    _ if rows.fract() == 0.0 => format!("{rows} rows"),
+                    _ => format!("rows of weight {rows}"),
+                };
+                write!(f, "component {component} collapsed on {rows}, concentration {concentration:.3e}")
             }
             Note::Reseeded { component, beside, pass } => {
                 write!(f, "component {component} was empty in pass {pass} and restarted beside component {beside}")

@@ -208,6 +208,54 @@ fn weights_are_repetitions_and_rows_have_no_order() {
     }
 }
 
+/// Rows that lie at one place along their mean direction, or have none, have an order all the same; neither has the unit of weights a say.
+#[test]
+fn starts_of_rows_that_balance_each_other_do_not_depend_on_their_order() {
+    let axes: Vec<f64> = (0..120).flat_map(|n| (0..6).map(move |k| f64::from(k == n % 6))).collect();
+    let drawn: Vec<f64> = draw(&random_mixture(4, 6, 2.0, 32), 60, 33);
+    let axial: Vec<f64> = drawn.iter().copied().chain(drawn.iter().map(|x| -x)).collect();
+    let mirror = |x: &[f64]| [x, &[-x[0]], &x[1..]].concat();
+    let mirrored: Vec<f64> = drawn.chunks_exact(6).flat_map(mirror).collect();
+    for (name, rows) in [("axes", axes), ("axial", axial), ("mirrored", mirrored)] {
+        let turned: Vec<f64> = (0..120).flat_map(|n| rows[n * 77 % 120 * 6..][..6].to_vec()).collect();
+        let (block, turned) = (Block::new(6, &rows).unwrap(), Block::new(6, &turned).unwrap());
+        let (light, heavy) = (vec![1e-300; 120], vec![1e305; 120]);
+        let weighted = |weights| Block::new(6, &rows).unwrap().with_weights(weights).unwrap();
+        let others = [turned, weighted(&light), weighted(&heavy)];
+        for start in [Start::KMeans, Start::PlusPlus] {
+            for seed in 0..10 {
+                let mixture = |block| start.mixture(block, 4, &Maximisation::new(), seed).unwrap();
+                let expected = mixture(&block);
+                for other in &others {
+                    for (x, y) in expected.components().iter().zip(mixture(other).components()) {
+                        assert!(dot(x.mean_direction(), y.mean_direction()) > 1.0 - 1e-9, "{name}, {start:?}, seed {seed}");
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Components that begin alike would stay alike.
+#[test]
+fn no_two_components_begin_alike() {
+    let one = [0.6, 0.8, 0.0];
+    let spread: Vec<f64> = draw(&random_mixture(3, 3, 1.0, 34), 40, 35);
+    let rows = [one.repeat(400), spread].concat();
+    let block = Block::new(3, &rows).unwrap();
+    for (block, rows) in [(&block, 440), (&block.slice(0, 400), 400)] {
+        for start in [Start::KMeans, Start::PlusPlus, Start::RandomRows] {
+            for seed in 0..10 {
+                let mixture = start.mixture(block, 6, &Maximisation::new(), seed).unwrap();
+                for (k, x) in mixture.components().iter().enumerate() {
+                    let alike = mixture.components()[..k].iter().find(|y| y.mean_direction() == x.mean_direction());
+                    assert_eq!(alike, None, "{start:?} of {rows} rows, seed {seed}");
+                }
+            }
+        }
+    }
+}
+
 #[test]
 fn every_start_leads_to_the_same_fit_of_well_separated_rows() {
     let truth = paper_mixture();
