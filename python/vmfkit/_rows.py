@@ -172,11 +172,7 @@ def as_generator(seed: Any) -> Any:
 
 
 def as_seed(random_state: Any) -> int:
-    """A seed of what numpy's users pass: None, a number, a RandomState or a Generator."""
-    if isinstance(random_state, (int, np.integer)):
-        if not 0 <= random_state < 2**64:
-            raise ValueError(f"a seed must be between 0 and 2**64 - 1, found: `{random_state}`")
-        return int(random_state)
+    """A seed of what numpy's users pass: None, a number, a RandomState or a Generator. A number stands for the RandomState it makes."""
     generator = as_generator(random_state)
     if isinstance(generator, np.random.Generator):
         return int(generator.integers(2**63))
