@@ -466,8 +466,14 @@ def test_a_step_of_k_means_adds_to_the_resultants():
     with pytest.warns(UserWarning, match="rows of zeros"):
         again.partial_fit(np.zeros((3, 2)))
     np.testing.assert_allclose(again.cluster_centers_, model.cluster_centers_, atol=1e-12)
-    with pytest.raises(TypeError, match="rows in memory"):
-        again.partial_fit("rows.npy")
+
+
+def test_k_means_that_does_not_know_its_rows_counts_as_those_of_a_start():
+    assert [vmfkit._vmfkit.start_rows(clusters) for clusters in (1, 128, 200)] == [8192, 8192, 64 * 200]
+    made = SphericalKMeans.from_mixture(vmfkit.Mixture([0.5, 0.5], [[1, 0], [0, -1]], [50, 50]))
+    row = np.array([0.8, 0.6])
+    expected = 4096 * vmfkit.special.iv_ratio(2, 50.0) * np.array([1, 0]) + row
+    np.testing.assert_allclose(made.partial_fit([row]).cluster_centers_, [expected / np.linalg.norm(expected), [0, -1]], atol=1e-12)
 
 
 def test_k_means_is_loaded_as_it_was_saved(drawn, tmp_path):

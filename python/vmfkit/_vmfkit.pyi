@@ -25,6 +25,7 @@ __all__ = [
     "of_orders",
     "sample_density",
     "set_threads",
+    "start_rows",
     "threads",
 ]
 
@@ -147,6 +148,9 @@ def fit_density(
     level: float = 0.95,
     threads: int | None = None,
 ) -> dict[str, Any]: ...
+def start_rows(components: int) -> int:
+    """How many rows a start is made of."""
+
 def sample_density(
     direction: _Floats, concentration: float, out: _Floats, seed: int = 0, first: int = 0, threads: int | None = None
 ) -> None: ...

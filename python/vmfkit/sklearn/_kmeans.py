@@ -18,8 +18,6 @@ from ._estimator import AT_LEAST_ONE, SphericalEstimator, start_of
 
 # As the extension module has it.
 _LARGEST_CONCENTRATION = 1e10
-_UNKNOWN_ROWS = 8192
-_UNKNOWN_ROWS_OF_CLUSTER = 64
 
 
 class SphericalKMeans(ClusterMixin, SphericalEstimator):
@@ -139,7 +137,7 @@ class SphericalKMeans(ClusterMixin, SphericalEstimator):
         if "_lengths" not in self.__dict__:
             # The shared concentration tells their mean length, and the clusters are taken for equally large.
             mixture = self.mixture_
-            weight = float(mixture.description["weight"]) or max(_UNKNOWN_ROWS, _UNKNOWN_ROWS_OF_CLUSTER * mixture.components)
+            weight = float(mixture.description["weight"]) or _vmfkit.start_rows(mixture.components)
             self._lengths = weight * mixture.weights * special.iv_ratio(mixture.dim, mixture.concentrations)
             self._weight = weight
         return self._lengths[:, np.newaxis] * self.mixture_.directions, self._weight
