@@ -15,7 +15,7 @@ use pyo3::types::{PyBytes, PyDict};
 use vmfkit::block::Scalar;
 use vmfkit::model_file::{self, Description};
 use vmfkit::outlier::OutlierTest;
-use vmfkit::{Block, ConcentrationPolicy, Maximisation, Sampler, VonMisesFisher};
+use vmfkit::{Assignment, Block, ConcentrationPolicy, Maximisation, Sampler, SufficientStats, VonMisesFisher};
 
 /// Weights, mean directions and concentrations, and how they were found.
 #[pyclass(frozen, module = "vmfkit._vmfkit")]
@@ -27,6 +27,9 @@ pub struct Mixture {
 /// Whatever numpy makes an array of numbers of.
 type Numbers1<'py> = PyArrayLike1<'py, f64, AllowTypeChange>;
 type Numbers2<'py> = PyArrayLike2<'py, f64, AllowTypeChange>;
+
+/// For each component its mass, its resultant and its shortfall.
+type Statistics<'py> = (Bound<'py, PyArray1<f64>>, Bound<'py, PyArray2<f64>>, Bound<'py, PyArray1<f64>>);
 
 /// Components in a table for people.
 const ROWS_SHOWN: usize = 30;
@@ -243,27 +246,40 @@ impl Mixture {
         Ok(found.into_pyarray(py))
     }
 
-    /// 1 - cosine of each row with the direction nearest to it.
-    #[pyo3(signature = (rows, normalize=false, threads=None))]
-    fn nearest_distances<'py>(
+    /// The mass, the resultant and the shortfall of the rows nearest to each direction, by the weights that files or the caller give them.
+    #[pyo3(signature = (rows, normalize=false, weights=None, threads=None))]
+    fn nearest_statistics<'py>(
         &self,
         py: Python<'py>,
         rows: &Bound<'py, PyAny>,
         normalize: bool,
+        weights: Option<Numbers1<'py>>,
         threads: Option<usize>,
-    ) -> PyResult<Bound<'py, PyArray1<f64>>> {
-        let densities = self.inner.components();
-        let work = |block: &Block, out: &mut [f64]| {
-            let mut all = vec![0.0; out.len() * densities.len()];
-            self.inner.component_ln_densities(block, &mut all)?;
-            for (out, row) in out.iter_mut().zip(all.chunks_exact(densities.len())) {
-                let distance =
-                    |(ln_density, density): (&f64, &VonMisesFisher)| (density.ln_peak() - ln_density) / density.concentration();
-                *out = row.iter().zip(densities).map(distance).fold(f64::INFINITY, f64::min).max(0.0);
-            }
-            Ok(())
-        };
-        Ok(self.of_rows(py, rows, normalize, threads, 1, work)?.into_pyarray(py))
+    ) -> PyResult<Statistics<'py>> {
+        let rows = Rows::of(rows, normalize)?;
+        let view = rows.view()?;
+        let weights = weights.map(|weights| weights.as_array().to_vec());
+        let (components, dim) = (self.inner.components().len(), self.inner.dim());
+        let stats = pool::run(py, threads, |stop| {
+            view.with_source(normalize, weights.as_deref(), 0, |source, _| {
+                let mut stats = SufficientStats::zero(components, dim);
+                source.rewind()?;
+                while let Some(block) = source.read_block()? {
+                    in_pieces(&block, self.cost(), stop, |block| self.inner.accumulate(block, Assignment::Nearest, &mut stats))?;
+                    if stop.asked() {
+                        break;
+                    }
+                }
+                Ok(stats)
+            })
+        })??;
+        let of_each = |number: fn(&SufficientStats, usize) -> f64| (0..components).map(|k| number(&stats, k)).collect::<Vec<_>>();
+        let resultants = (0..components).flat_map(|k| stats.resultant(k).to_vec()).collect();
+        Ok((
+            of_each(SufficientStats::mass).into_pyarray(py),
+            table(py, resultants, dim)?,
+            of_each(SufficientStats::shortfall).into_pyarray(py),
+        ))
     }
 
     /// How strange each row is: the probability that a draw is at least so far from all components.

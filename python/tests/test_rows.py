@@ -116,6 +116,59 @@ def test_columns_and_weights_of_files_are_chosen(rows, tmp_path):
         VonMisesFisherMixture(4).fit(tmp_path / "x.parquet")
 
 
+@pytest.mark.filterwarnings("ignore")
+def test_weights_of_a_column_count_wherever_weights_do(rows, tmp_path):
+    weights = np.random.default_rng(4).uniform(0, 2, 2000)
+    table = np.column_stack([rows, weights])
+    np.savetxt(tmp_path / "x.csv", table, delimiter=",", header=",".join("abcdefghw"), comments="", fmt="%.17g")
+    files = Files(tmp_path / "x.csv", columns=list("abcdefgh"), weight_column="w")
+    start = np.eye(8)[:4]
+    model = SphericalKMeans(4, init=start, max_iter=5, tol=0)
+    expected = model.fit(rows, sample_weight=weights).inertia_
+    unweighted = model.inertia_ / weights.sum() * 2000
+    assert model.fit(files).inertia_ == pytest.approx(expected, rel=1e-6) != pytest.approx(unweighted, rel=1e-3)
+    assert model.score(files) == pytest.approx(-expected, rel=1e-6)
+    stream = SphericalKMeans(4, init=start).partial_fit(files)
+    other = SphericalKMeans(4, init=start).partial_fit(rows, sample_weight=weights)
+    np.testing.assert_allclose(stream.cluster_centers_, other.cluster_centers_, atol=1e-6)
+    assert stream.inertia_ == pytest.approx(other.inertia_, rel=1e-6)
+    mixture = VonMisesFisherMixture(4, init=start).fit(rows)
+    expected = mixture.score(rows, sample_weight=weights)
+    assert mixture.score(files) == pytest.approx(expected, rel=1e-6) != pytest.approx(mixture.score(rows), rel=1e-6)
+    for ask in (mixture.fit, mixture.score, model.fit, model.score, model.partial_fit):
+        with pytest.raises(ValueError, match="found: `both`"):
+            ask(files, sample_weight=weights)
+        with pytest.raises(ValueError, match="must be an array, one a row, found: `2.0`"):
+            ask(files, sample_weight=2.0)
+
+
+def test_k_means_learns_a_stream_of_files(rows, tmp_path):
+    parts = np.array_split(rows, 4)
+    for i, part in enumerate(parts):
+        np.save(tmp_path / f"part-{i}.npy", part)
+    of_arrays, of_files, asked = (SphericalKMeans(4, random_state=0) for _ in range(3))
+    for i, part in enumerate(parts):
+        place = tmp_path / f"part-{i}.npy"
+        of_arrays.partial_fit(part)
+        of_files.partial_fit(place if i else [place])
+        # What the last rows are like is no news to the stream.
+        asked = pickle.loads(pickle.dumps(asked)) if i == 2 else asked
+        assert len(asked.partial_fit(place).labels_) == len(part)
+    for model in (of_files, asked):
+        np.testing.assert_array_equal(model.cluster_centers_, of_arrays.cluster_centers_)
+        assert model.mixture_.to_bytes() == of_arrays.mixture_.to_bytes()
+        assert model.n_iter_ == 4 and model.inertia_ == of_arrays.inertia_
+    # After a fit of files all of its rows count.
+    fitted = [SphericalKMeans(4, random_state=0).fit(x).partial_fit(parts[0][:20]) for x in (rows, str(tmp_path / "part-*.npy"))]
+    np.testing.assert_allclose(fitted[1].cluster_centers_, fitted[0].cluster_centers_, atol=1e-7)
+    with pytest.raises(FileNotFoundError, match="nowhere"):
+        of_files.partial_fit(tmp_path / "nowhere.npy")
+    np.testing.assert_array_equal(of_files.cluster_centers_, of_arrays.cluster_centers_)
+    np.save(tmp_path / "two.npy", rows[:2])
+    with pytest.raises(ValueError, match="Expected n_samples >= 4 components, but got n_samples = 2"):
+        SphericalKMeans(4).partial_fit(tmp_path / "two.npy")
+
+
 def fits_of_weights(rows, weights):
     """What each way of fitting finds of weighted rows."""
     start = np.eye(8)[:4]

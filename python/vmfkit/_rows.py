@@ -152,7 +152,9 @@ def as_weights(weights: Any, length: int | None) -> np.ndarray | None:
     """Weights of rows as one array, or none."""
     if weights is None:
         return None
-    if np.ndim(weights) == 0 and length is not None:
+    if np.ndim(weights) == 0:
+        if length is None:
+            raise ValueError(f"weights of the rows of files must be an array, one a row, found: `{weights}`")
         weights = np.full(length, weights, np.float64)
     weights = np.ascontiguousarray(weights, np.float64)
     if weights.ndim != 1:
