@@ -505,6 +505,10 @@ LONG_CALLS = {
     "draws": ("mixture = many(20_000, 8)", "mixture.sample(3_000_000)"),
     "draws with slopes": ("kappa = np.array([30.0])", "_vmfkit.axis_draws(5, kappa, 10_000_000)"),
     "quantiles": ("density = vmfkit.vonmises_fisher(np.eye(50)[0], 30)", "density.ppf_projection(np.linspace(0, 1, 20_000_000))"),
+    "densities of files": (
+        "import tempfile; x = tempfile.mkdtemp() + '/x.npy'; np.save(x, rows(20_000, 1024))",
+        "vmfkit.vonmises_fisher(np.eye(1024)[0], 30).logpdf([x] * 1000)",
+    ),
     "p-values": ("mixture, x = many(2000, 64), rows(1_000_000, 64)", "mixture.p_values(x)"),
 }
 

@@ -18,6 +18,7 @@ __all__ = [
     "ZeroRowError",
     "__version__",
     "axis_draws",
+    "deviations",
     "divergences",
     "fit",
     "fit_density",
@@ -152,6 +153,9 @@ def fit_density(
     level: float = 0.95,
     threads: int | None = None,
 ) -> dict[str, Any]: ...
+def deviations(direction: _Floats, rows: _Rows, normalize: bool = False, threads: int | None = None) -> _Floats:
+    """1 - mu.x of each row."""
+
 def start_rows(components: int) -> int:
     """How many rows a start is made of."""
 
