@@ -269,6 +269,12 @@ fn start(value: &Bound<'_, PyAny>) -> PyResult<Start> {
     }
 }
 
+/// How many rows a start is made of; a mixture that does not know its rows counts as so many.
+#[pyfunction]
+pub fn start_rows(components: usize) -> usize {
+    vmfkit::init::sample_rows(components)
+}
+
 /// Fits a mixture. `progress(restart, pass, rows)` is called about ten times a second.
 #[pyfunction]
 #[pyo3(signature = (rows, components, weights=None, progress=None, **choices))]

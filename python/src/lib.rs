@@ -25,6 +25,8 @@ fn _vmfkit(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(draws::axis_draws, module)?)?;
     module.add_function(wrap_pyfunction!(fit::fit, module)?)?;
     module.add_function(wrap_pyfunction!(fit::fit_density, module)?)?;
+    module.add_function(wrap_pyfunction!(fit::start_rows, module)?)?;
+    module.add_function(wrap_pyfunction!(mixture::deviations, module)?)?;
     module.add_function(wrap_pyfunction!(mixture::sample_density, module)?)?;
     module.add_function(wrap_pyfunction!(pool::set_threads, module)?)?;
     module.add_function(wrap_pyfunction!(pool::threads, module)?)?;

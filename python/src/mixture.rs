@@ -12,10 +12,11 @@ use numpy::{
 use pyo3::exceptions::{PyKeyboardInterrupt, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
-use vmfkit::block::Scalar;
+use rayon::prelude::*;
+use vmfkit::block::{self, Scalar};
 use vmfkit::model_file::{self, Description};
 use vmfkit::outlier::OutlierTest;
-use vmfkit::{Block, ConcentrationPolicy, Maximisation, Sampler, VonMisesFisher};
+use vmfkit::{Assignment, Block, ConcentrationPolicy, Maximisation, Sampler, SufficientStats, VonMisesFisher};
 
 /// Weights, mean directions and concentrations, and how they were found.
 #[pyclass(frozen, module = "vmfkit._vmfkit")]
@@ -27,6 +28,9 @@ pub struct Mixture {
 /// Whatever numpy makes an array of numbers of.
 type Numbers1<'py> = PyArrayLike1<'py, f64, AllowTypeChange>;
 type Numbers2<'py> = PyArrayLike2<'py, f64, AllowTypeChange>;
+
+/// For each component its mass, its resultant and its shortfall.
+type Statistics<'py> = (Bound<'py, PyArray1<f64>>, Bound<'py, PyArray2<f64>>, Bound<'py, PyArray1<f64>>);
 
 /// Components in a table for people.
 const ROWS_SHOWN: usize = 30;
@@ -58,25 +62,36 @@ impl Mixture {
         width: usize,
         work: impl Fn(&Block, &mut [T]) -> vmfkit::Result<()> + Send + Sync,
     ) -> PyResult<Vec<T>> {
-        let rows = Rows::of(rows, normalize)?;
-        let view = rows.view()?;
-        let cost = self.cost();
-        let collect = |stop: &Stop| -> PyResult<Vec<T>> {
-            let mut found = Vec::with_capacity(view.len().unwrap_or(0) * width);
-            view.each_block(normalize, stop, |block| {
-                in_pieces(block, cost, stop, |block| {
-                    let before = found.len();
-                    found.resize(before + block.len() * width, T::default());
-                    work(block, &mut found[before..])
-                })
-            })?;
-            Ok(found)
-        };
-        if view.len().is_some_and(|rows| rows * cost <= SMALL) && threads.is_none() {
-            return collect(&Stop::default());
-        }
-        pool::run(py, threads, collect)?
+        of_rows(py, rows, normalize, threads, (self.cost(), width), work)
     }
+}
+
+/// Puts what `work` finds of each block of rows together, `width` numbers a row, each of which costs so many multiplications.
+fn of_rows<T: Copy + Default + Send>(
+    py: Python<'_>,
+    rows: &Bound<'_, PyAny>,
+    normalize: bool,
+    threads: Option<usize>,
+    (cost, width): (usize, usize),
+    work: impl Fn(&Block, &mut [T]) -> vmfkit::Result<()> + Send + Sync,
+) -> PyResult<Vec<T>> {
+    let rows = Rows::of(rows, normalize)?;
+    let view = rows.view()?;
+    let collect = |stop: &Stop| -> PyResult<Vec<T>> {
+        let mut found = Vec::with_capacity(view.len().unwrap_or(0) * width);
+        view.each_block(normalize, stop, |block| {
+            in_pieces(block, cost, stop, |block| {
+                let before = found.len();
+                found.resize(before + block.len() * width, T::default());
+                work(block, &mut found[before..])
+            })
+        })?;
+        Ok(found)
+    };
+    if view.len().is_some_and(|rows| rows * cost <= SMALL) && threads.is_none() {
+        return collect(&Stop::default());
+    }
+    pool::run(py, threads, collect)?
 }
 
 impl Mixture {
@@ -243,27 +258,40 @@ impl Mixture {
         Ok(found.into_pyarray(py))
     }
 
-    /// 1 - cosine of each row with the direction nearest to it.
-    #[pyo3(signature = (rows, normalize=false, threads=None))]
-    fn nearest_distances<'py>(
+    /// The mass, the resultant and the shortfall of the rows nearest to each direction, by the weights that files or the caller give them.
+    #[pyo3(signature = (rows, normalize=false, weights=None, threads=None))]
+    fn nearest_statistics<'py>(
         &self,
         py: Python<'py>,
         rows: &Bound<'py, PyAny>,
         normalize: bool,
+        weights: Option<Numbers1<'py>>,
         threads: Option<usize>,
-    ) -> PyResult<Bound<'py, PyArray1<f64>>> {
-        let densities = self.inner.components();
-        let work = |block: &Block, out: &mut [f64]| {
-            let mut all = vec![0.0; out.len() * densities.len()];
-            self.inner.component_ln_densities(block, &mut all)?;
-            for (out, row) in out.iter_mut().zip(all.chunks_exact(densities.len())) {
-                let distance =
-                    |(ln_density, density): (&f64, &VonMisesFisher)| (density.ln_peak() - ln_density) / density.concentration();
-                *out = row.iter().zip(densities).map(distance).fold(f64::INFINITY, f64::min).max(0.0);
-            }
-            Ok(())
-        };
-        Ok(self.of_rows(py, rows, normalize, threads, 1, work)?.into_pyarray(py))
+    ) -> PyResult<Statistics<'py>> {
+        let rows = Rows::of(rows, normalize)?;
+        let view = rows.view()?;
+        let weights = weights.map(|weights| weights.as_array().to_vec());
+        let (components, dim) = (self.inner.components().len(), self.inner.dim());
+        let stats = pool::run(py, threads, |stop| {
+            view.with_source(normalize, weights.as_deref(), 0, |source, _| {
+                let mut stats = SufficientStats::zero(components, dim);
+                source.rewind()?;
+                while let Some(block) = source.read_block()? {
+                    in_pieces(&block, self.cost(), stop, |block| self.inner.accumulate(block, Assignment::Nearest, &mut stats))?;
+                    if stop.asked() {
+                        break;
+                    }
+                }
+                Ok(stats)
+            })
+        })??;
+        let of_each = |number: fn(&SufficientStats, usize) -> f64| (0..components).map(|k| number(&stats, k)).collect::<Vec<_>>();
+        let resultants = (0..components).flat_map(|k| stats.resultant(k).to_vec()).collect();
+        Ok((
+            of_each(SufficientStats::mass).into_pyarray(py),
+            table(py, resultants, dim)?,
+            of_each(SufficientStats::shortfall).into_pyarray(py),
+        ))
     }
 
     /// How strange each row is: the probability that a draw is at least so far from all components.
@@ -438,4 +466,52 @@ pub fn sample_density(
         Ok(())
     })?
     .map_err(raise)
+}
+
+/// Rows that one thread looks at before it asks for more.
+const ROWS_AT_ONCE: usize = 1 << 10;
+
+/// 1 - mu.x of each row, with its digits; what a row's length lacks of 1 is made up for.
+#[pyfunction]
+#[pyo3(signature = (direction, rows, normalize=false, threads=None))]
+pub fn deviations<'py>(
+    py: Python<'py>,
+    direction: PyReadonlyArray1<f64>,
+    rows: &Bound<'py, PyAny>,
+    normalize: bool,
+    threads: Option<usize>,
+) -> PyResult<Bound<'py, PyArray1<f64>>> {
+    let density = VonMisesFisher::new(direction.as_array().to_vec(), 0.0).map_err(raise)?;
+    let work = |block: &Block, out: &mut [f64]| {
+        out.par_chunks_mut(ROWS_AT_ONCE).enumerate().try_for_each(|(number, out)| {
+            let from = number * ROWS_AT_ONCE;
+            let block = block.slice(from, from + out.len());
+            density.deviations(&block, out)?;
+            for (row, out) in out.iter_mut().enumerate() {
+                // So far it is |x - mu|^2 / 2; where x has another length r, 1 - mu.x/r is (|x - mu|^2 - (r - 1)^2) / 2r.
+                let length = length(&block, row);
+                *out = ((*out - 0.5 * (length - 1.0).powi(2)) / length).max(0.0);
+            }
+            Ok(())
+        })
+    };
+    Ok(of_rows(py, rows, normalize, threads, (density.dim(), 1), work)?.into_pyarray(py))
+}
+
+/// The length of a row.
+fn length(block: &Block, row: usize) -> f64 {
+    fn of<T: Scalar>(coordinates: &[T]) -> f64 {
+        let mut sums = [0.0; 8];
+        for eight in coordinates.chunks(8) {
+            sums.iter_mut().zip(eight).for_each(|(sum, x)| *sum += x.to_f64().powi(2));
+        }
+        sums.iter().sum::<f64>().sqrt()
+    }
+    let places = row * block.dim()..(row + 1) * block.dim();
+    match block.rows() {
+        block::Rows::F32(values) => of(&values[places]),
+        block::Rows::F64(values) => of(&values[places]),
+        block::Rows::SparseF32(rows) => of(rows.row(row).1),
+        block::Rows::SparseF64(rows) => of(rows.row(row).1),
+    }
 }

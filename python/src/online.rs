@@ -1,7 +1,7 @@
 //! [`OnlineFit`]: online EM one call at a time, for those who have rows only now and then.
 
 use crate::error::raise;
-use crate::fit::Choices;
+use crate::fit::{Choices, start_rows};
 use crate::mixture::Mixture;
 use crate::pool;
 use crate::rows::{Rows, in_pieces};
@@ -29,10 +29,6 @@ struct Online {
     rows: u64,
     weight: f64,
 }
-
-/// What a mixture counts whose rows are not known, in rows: as many as a start is made of.
-const UNKNOWN_ROWS: usize = 1 << 13;
-const UNKNOWN_ROWS_OF_COMPONENT: usize = 64;
 
 fn rule(choices: &Choices) -> PyResult<OnlineEm> {
     match choices.method() {
@@ -89,7 +85,7 @@ impl OnlineFit {
     }
 
     /// Goes on after the fit that a mixture came from: all rows count the same, those of that fit and those to come. A mixture that does
-    /// not know its rows counts as 8192 of them, or 64 a component if that is more.
+    /// not know its rows counts as [`start_rows`].
     #[staticmethod]
     #[pyo3(signature = (mixture, components, **choices))]
     fn after(mixture: &Mixture, components: usize, choices: Option<&Bound<'_, PyDict>>) -> PyResult<Self> {
@@ -97,7 +93,7 @@ impl OnlineFit {
         let start = choices.mixture_to_go_on_with(&mixture.inner)?;
         let Description { rows, weight, .. } = mixture.description;
         let known = weight > 0.0 && weight.is_finite();
-        let weight = if known { weight } else { UNKNOWN_ROWS.max(UNKNOWN_ROWS_OF_COMPONENT * components) as f64 };
+        let weight = if known { weight } else { start_rows(components) as f64 };
         let rule = rule(&choices)?.after(&start, weight).map_err(raise)?;
         Self::new(trainer(start, rule)?, &choices, rows, weight)
     }

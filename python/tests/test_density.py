@@ -1,5 +1,6 @@
 """One distribution, beside scipy's and where scipy has none."""
 
+import copy
 import tracemalloc
 
 import numpy as np
@@ -77,8 +78,8 @@ def test_concentrations_broadcast_with_points():
     assert many.logpdf(np.tile(MU, (7, 1, 1))).shape == (7, 4)
     draws = many.rvs(5, random_state=0)
     assert draws.shape == (4, 5, 3)
-    child = np.random.SeedSequence(0, spawn_key=(2,)).generate_state(1, np.uint64)[0]
-    np.testing.assert_array_equal(draws[2], vonmises_fisher(MU, 100.0).rvs(5, random_state=child))
+    np.testing.assert_array_equal(draws, many.rvs(5, random_state=0))
+    np.testing.assert_array_equal(draws, many.rvs(9, random_state=0)[:, :5])
     assert many.mean().shape == (4, 3)
 
 
@@ -88,13 +89,37 @@ def test_neighbouring_seeds_share_no_draws():
     assert len(np.unique(draws, axis=0)) == len(draws)
 
 
-def test_a_seed_out_of_range_is_refused():
-    for seed in (-1, 2**64):
-        with pytest.raises(ValueError, match="a seed must be between 0 and"):
-            vonmises_fisher(MU, 2.0).rvs(1, random_state=seed)
-    for seed in ("x", -1):
-        message = message_of(lambda: vonmises_fisher(MU, 2.0, seed=seed))
-        assert message == message_of(lambda: scipy.stats.vonmises_fisher(MU, 2.0, seed=seed))
+def test_a_seed_out_of_range_is_refused_as_scipy_does():
+    for seed in ("x", -1, 2**32):
+        for call in (lambda d: d(MU, 2.0, seed=seed), lambda d: d(MU, 2.0).rvs(1, random_state=seed), lambda d: d.rvs(MU, 2.0, 1, seed)):
+            assert message_of(lambda: call(vonmises_fisher)) == message_of(lambda: call(scipy.stats.vonmises_fisher))
+
+
+def equal_draws(distribution):
+    """Which draws of a seed, given in many ways, are equal to the first of them."""
+    seeds = (1, np.int64(1), np.random.RandomState(1))
+    frozen = distribution(MU, 2.0, seed=1)
+    draws = [frozen.rvs(5), frozen.rvs(5)]
+    for seed in seeds:
+        draws.append(distribution(MU, 2.0).rvs(5, random_state=copy.deepcopy(seed)))
+        draws.append(distribution.rvs(MU, 2.0, 5, copy.deepcopy(seed)))
+        draws.append(distribution(MU, 2.0, seed=copy.deepcopy(seed)).rvs(5))
+        # What a call says counts, and leaves the seed of the distribution as it was.
+        other = distribution(MU, 2.0, seed=copy.deepcopy(seed))
+        other.rvs(5, random_state=2)
+        draws.append(other.rvs(5))
+        draws.append(other.rvs(5))
+    for generator in (np.random.default_rng(1), np.random.default_rng(1)):
+        draws.append(distribution(MU, 2.0).rvs(5, random_state=generator))
+    draws.append(distribution(MU, 2.0, seed=np.random.default_rng(1)).rvs(5))
+    draws.append(distribution(MU, 2.0, seed=generator).rvs(5))
+    return [[np.array_equal(draw, other) for other in draws] for draw in draws]
+
+
+def test_a_seed_says_the_same_wherever_it_is_given():
+    assert equal_draws(vonmises_fisher) == equal_draws(scipy.stats.vonmises_fisher)
+    equal = equal_draws(vonmises_fisher)[0]
+    assert equal[:3] == [True, False, True]
 
 
 def test_a_frozen_seed_moves_on_with_every_draw():

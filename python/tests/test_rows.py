@@ -3,6 +3,7 @@
 import json
 import pickle
 import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -99,6 +100,110 @@ def test_files_are_fitted_as_arrays_are(rows, tmp_path):
     assert vmfkit.vonmises_fisher.fit(tmp_path / "all.npy")[1] == pytest.approx(vmfkit.vonmises_fisher.fit(rows)[1], rel=1e-6)
 
 
+MU = np.eye(8)[0]
+
+
+def of_one_density(x):
+    """Whatever one density says of rows."""
+    density = vmfkit.vonmises_fisher(MU, 30.0)
+    yield density.logpdf(x)
+    yield density.pdf(x)
+    yield vmfkit.vonmises_fisher.logpdf(x, MU, 30.0)
+    yield vmfkit.vonmises_fisher.pdf(x, MU, 30.0)
+    yield vmfkit.vonmises_fisher(MU, np.array([[3.0], [0.0]])).logpdf(x)
+    yield np.hstack(vmfkit.vonmises_fisher.fit(x))
+    yield np.hstack(vmfkit.vonmises_fisher.fit_report(x))
+
+
+def of_a_mixture(x):
+    mixture = vmfkit.Mixture(np.full(4, 0.25), np.eye(8)[:4], np.full(4, 5.0))
+    for ask in (mixture.ln_densities, mixture.component_ln_densities, mixture.responsibilities, mixture.assign, mixture.p_values):
+        yield ask(x)
+    yield list(mixture.evaluate(x).values())
+    yield from mixture.nearest_statistics(x)
+
+
+def of_estimators(x):
+    for kind in (VonMisesFisherMixture, SphericalKMeans):
+        model = kind(4, init=np.eye(8)[:4], tol=0, max_iter=5)
+        for name in ("fit_predict", "fit_transform", "predict", "transform", "score"):
+            yield getattr(model, name)(x)
+        yield model.fit(x).labels_
+        stream = kind(4, init=np.eye(8)[:4]).partial_fit(x).partial_fit(x)
+        yield stream.mixture_.directions
+        yield stream.labels_
+        yield (model.inertia_, stream.inertia_) if kind is SphericalKMeans else model.lower_bounds_
+    model = VonMisesFisherMixture(4, init=np.eye(8)[:4], tol=0, max_iter=5).fit(x)
+    for name in ("predict_proba", "score_samples", "p_values", "aic", "bic", "icl"):
+        yield getattr(model, name)(x)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("ask", [of_one_density, of_a_mixture, of_estimators])
+def test_files_are_taken_wherever_rows_are(rows, tmp_path, ask):
+    for i, part in enumerate(np.array_split(rows, 3)):
+        np.save(tmp_path / f"part-{i}.npy", part)
+    np.save(tmp_path / "all.npy", rows)
+    whole, parts = tmp_path / "all.npy", sorted(tmp_path.glob("part-*.npy"))
+    expected = list(ask(rows))
+    places = [str(whole), whole, str(tmp_path / "part-*.npy"), tmp_path / "part-*.npy", parts, tuple(map(str, parts)), Files(*parts)]
+    for place in places:
+        found = list(ask(place))
+        assert len(found) == len(expected)
+        for one, other in zip(found, expected):
+            # Rows are read in their own precision and, for one density, lengths made 1 in double.
+            np.testing.assert_allclose(one, other, rtol=1e-6, atol=1e-7)
+
+
+def test_densities_of_files_keep_their_digits(rows, tmp_path):
+    sparse = pytest.importorskip("scipy.sparse")
+    tight = vmfkit.vonmises_fisher(MU, 1e9).rvs(500, random_state=1)
+    for kappa, x in ((1e9, tight), (40.0, rows), (40.0, (1 + 9e-6) * rows.astype(np.float64)), (0.0, rows)):
+        density = vmfkit.vonmises_fisher(MU, kappa)
+        np.save(tmp_path / "x.npy", x)
+        np.testing.assert_allclose(density.logpdf(tmp_path / "x.npy"), density.logpdf(x), rtol=1e-13, atol=1e-12)
+        # Of a sparse row only the entries are looked at, and 1 - mu.x has an error of 1e-16.
+        np.testing.assert_allclose(density.logpdf(sparse.csr_array(x)), density.logpdf(x), rtol=1e-12, atol=1e-12 + 1e-15 * kappa)
+
+
+def test_files_that_are_not_of_a_density_are_named(rows, tmp_path):
+    np.save(tmp_path / "x.npy", 2 * rows)
+    density = vmfkit.vonmises_fisher(MU, 3.0)
+    with pytest.raises(ValueError, match="x.npy.*row 0 must have length 1"):
+        density.logpdf(tmp_path / "x.npy")
+    with pytest.raises(FileNotFoundError, match="no file has a name that matches"):
+        density.pdf(str(tmp_path / "*.parquet"))
+    np.save(tmp_path / "x.npy", rows)
+    with pytest.raises(ValueError, match="expected dimension 3, found: `8`"):
+        vmfkit.vonmises_fisher(np.eye(3)[0], 3.0).logpdf(tmp_path / "x.npy")
+    # Concentrations broadcast with the rows of files as with those of arrays.
+    for x in (rows, tmp_path / "x.npy"):
+        with pytest.raises(ValueError, match="broadcast"):
+            vmfkit.vonmises_fisher(MU, np.ones(3)).logpdf(x)
+
+
+def test_densities_of_files_take_a_block_of_memory(tmp_path):
+    """A file of 256 MB with 65,536 rows, of which a few blocks of 32 MB are in memory at a time."""
+    resource = pytest.importorskip("resource")
+    program = """
+import resource, sys, numpy as np, vmfkit
+if len(sys.argv) > 2:
+    rows = np.lib.format.open_memmap(sys.argv[1], "w+", np.float32, (1 << 16, 1024))
+    rows[:, 0] = 1
+    sys.exit()
+density = vmfkit.vonmises_fisher(np.eye(1024)[0], 3.0)
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+found = density.logpdf(sys.argv[1])
+assert found.shape == (1 << 16,) and np.ptp(found) == 0
+print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024)
+"""
+    arguments = [sys.executable, "-c", program, tmp_path / "x.npy"]
+    subprocess.run([*arguments, "write"], check=True)
+    done = subprocess.run(arguments, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert float(done.stdout) < 200, "MB"
+
+
 def test_columns_and_weights_of_files_are_chosen(rows, tmp_path):
     pa = pytest.importorskip("pyarrow")
     import pyarrow.parquet as pq
@@ -114,6 +219,59 @@ def test_columns_and_weights_of_files_are_chosen(rows, tmp_path):
     assert "weight_column='w'" in repr(files)
     with pytest.raises(ValueError, match="columns"):
         VonMisesFisherMixture(4).fit(tmp_path / "x.parquet")
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_weights_of_a_column_count_wherever_weights_do(rows, tmp_path):
+    weights = np.random.default_rng(4).uniform(0, 2, 2000)
+    table = np.column_stack([rows, weights])
+    np.savetxt(tmp_path / "x.csv", table, delimiter=",", header=",".join("abcdefghw"), comments="", fmt="%.17g")
+    files = Files(tmp_path / "x.csv", columns=list("abcdefgh"), weight_column="w")
+    start = np.eye(8)[:4]
+    model = SphericalKMeans(4, init=start, max_iter=5, tol=0)
+    expected = model.fit(rows, sample_weight=weights).inertia_
+    unweighted = model.inertia_ / weights.sum() * 2000
+    assert model.fit(files).inertia_ == pytest.approx(expected, rel=1e-6) != pytest.approx(unweighted, rel=1e-3)
+    assert model.score(files) == pytest.approx(-expected, rel=1e-6)
+    stream = SphericalKMeans(4, init=start).partial_fit(files)
+    other = SphericalKMeans(4, init=start).partial_fit(rows, sample_weight=weights)
+    np.testing.assert_allclose(stream.cluster_centers_, other.cluster_centers_, atol=1e-6)
+    assert stream.inertia_ == pytest.approx(other.inertia_, rel=1e-6)
+    mixture = VonMisesFisherMixture(4, init=start).fit(rows)
+    expected = mixture.score(rows, sample_weight=weights)
+    assert mixture.score(files) == pytest.approx(expected, rel=1e-6) != pytest.approx(mixture.score(rows), rel=1e-6)
+    for ask in (mixture.fit, mixture.score, model.fit, model.score, model.partial_fit):
+        with pytest.raises(ValueError, match="found: `both`"):
+            ask(files, sample_weight=weights)
+        with pytest.raises(ValueError, match="must be an array, one a row, found: `2.0`"):
+            ask(files, sample_weight=2.0)
+
+
+def test_k_means_learns_a_stream_of_files(rows, tmp_path):
+    parts = np.array_split(rows, 4)
+    for i, part in enumerate(parts):
+        np.save(tmp_path / f"part-{i}.npy", part)
+    of_arrays, of_files, asked = (SphericalKMeans(4, random_state=0) for _ in range(3))
+    for i, part in enumerate(parts):
+        place = tmp_path / f"part-{i}.npy"
+        of_arrays.partial_fit(part)
+        of_files.partial_fit(place if i else [place])
+        # What the last rows are like is no news to the stream.
+        asked = pickle.loads(pickle.dumps(asked)) if i == 2 else asked
+        assert len(asked.partial_fit(place).labels_) == len(part)
+    for model in (of_files, asked):
+        np.testing.assert_array_equal(model.cluster_centers_, of_arrays.cluster_centers_)
+        assert model.mixture_.to_bytes() == of_arrays.mixture_.to_bytes()
+        assert model.n_iter_ == 4 and model.inertia_ == of_arrays.inertia_
+    # After a fit of files all of its rows count.
+    fitted = [SphericalKMeans(4, random_state=0).fit(x).partial_fit(parts[0][:20]) for x in (rows, str(tmp_path / "part-*.npy"))]
+    np.testing.assert_allclose(fitted[1].cluster_centers_, fitted[0].cluster_centers_, atol=1e-7)
+    with pytest.raises(FileNotFoundError, match="nowhere"):
+        of_files.partial_fit(tmp_path / "nowhere.npy")
+    np.testing.assert_array_equal(of_files.cluster_centers_, of_arrays.cluster_centers_)
+    np.save(tmp_path / "two.npy", rows[:2])
+    with pytest.raises(ValueError, match="Expected n_samples >= 4 components, but got n_samples = 2"):
+        SphericalKMeans(4).partial_fit(tmp_path / "two.npy")
 
 
 def fits_of_weights(rows, weights):

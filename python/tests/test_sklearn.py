@@ -21,25 +21,19 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 import vmfkit
 from vmfkit import SphericalKMeans, VonMisesFisherMixture
 
-# The checks of sparse rows take whatever has predict_proba for a classifier of four classes; with four components they pass.
+# The checks of sparse rows take whatever has predict_proba for a classifier of four classes, which one component cannot be.
 NOT_FOUR = {
     name: "expects the probabilities of four classes"
     for name in ("check_estimator_sparse_array", "check_estimator_sparse_matrix")
 }
-# Starts are drawn among the rows as they come, as in scikit-learn's own KMeans, which fails the same checks; one component has no choice.
-DRAWN_START = {
-    f"check_sample_weight_equivalence_on_{kind}_data": "the start depends on the order of the rows" for kind in ("dense", "sparse")
-}
 
 
 def expected_failures(estimator):
-    if isinstance(estimator, SphericalKMeans):
-        return DRAWN_START
-    return NOT_FOUR if estimator.n_components == 1 else DRAWN_START
+    return NOT_FOUR if isinstance(estimator, VonMisesFisherMixture) and estimator.n_components == 1 else {}
 
 
 @parametrize_with_checks(
-    [VonMisesFisherMixture(), VonMisesFisherMixture(n_components=4), SphericalKMeans()],
+    [VonMisesFisherMixture(), VonMisesFisherMixture(n_components=4), SphericalKMeans(), SphericalKMeans(n_clusters=4)],
     expected_failed_checks=expected_failures,
 )
 def test_checks_of_scikit_learn(estimator, check):
@@ -466,8 +460,14 @@ def test_a_step_of_k_means_adds_to_the_resultants():
     with pytest.warns(UserWarning, match="rows of zeros"):
         again.partial_fit(np.zeros((3, 2)))
     np.testing.assert_allclose(again.cluster_centers_, model.cluster_centers_, atol=1e-12)
-    with pytest.raises(TypeError, match="rows in memory"):
-        again.partial_fit("rows.npy")
+
+
+def test_k_means_that_does_not_know_its_rows_counts_as_those_of_a_start():
+    assert [vmfkit._vmfkit.start_rows(clusters) for clusters in (1, 128, 200)] == [8192, 8192, 64 * 200]
+    made = SphericalKMeans.from_mixture(vmfkit.Mixture([0.5, 0.5], [[1, 0], [0, -1]], [50, 50]))
+    row = np.array([0.8, 0.6])
+    expected = 4096 * vmfkit.special.iv_ratio(2, 50.0) * np.array([1, 0]) + row
+    np.testing.assert_allclose(made.partial_fit([row]).cluster_centers_, [expected / np.linalg.norm(expected), [0, -1]], atol=1e-12)
 
 
 def test_k_means_is_loaded_as_it_was_saved(drawn, tmp_path):
@@ -499,6 +499,10 @@ LONG_CALLS = {
     "draws": ("mixture = many(20_000, 8)", "mixture.sample(3_000_000)"),
     "draws with slopes": ("kappa = np.array([30.0])", "_vmfkit.axis_draws(5, kappa, 10_000_000)"),
     "quantiles": ("density = vmfkit.vonmises_fisher(np.eye(50)[0], 30)", "density.ppf_projection(np.linspace(0, 1, 20_000_000))"),
+    "densities of files": (
+        "import tempfile; x = tempfile.mkdtemp() + '/x.npy'; np.save(x, rows(20_000, 1024))",
+        "vmfkit.vonmises_fisher(np.eye(1024)[0], 30).logpdf([x] * 1000)",
+    ),
     "p-values": ("mixture, x = many(2000, 64), rows(1_000_000, 64)", "mixture.p_values(x)"),
 }
 

@@ -102,16 +102,18 @@ class VonMisesFisherFrozen(_Seeded):
 
     def _deviations(self, x: Any) -> np.ndarray:
         """1 - mu.x, without cancellation near mu."""
+        if is_path(x) or hasattr(x, "tocsr"):
+            return _vmfkit.deviations(self.mu, as_rows(x).argument)
         difference = _points(x, self.dim) - self.mu
         return 0.5 * np.einsum("...i,...i->...", difference, difference)
 
     def logpdf(self, x: Any) -> Any:
-        """ln of the density at each point."""
+        """ln of the density at each point. `x` may be files or a sparse matrix, with a value for each row."""
         peak = special._of_dim("log_peak", self.dim, self.kappa, None)
         return (peak - self.kappa * self._deviations(x))[()]
 
     def pdf(self, x: Any) -> Any:
-        """The density at each point."""
+        """The density at each point. `x` may be files or a sparse matrix, with a value for each row."""
         return np.exp(self.logpdf(x))
 
     def entropy(self) -> Any:
@@ -185,7 +187,7 @@ class VonMisesFisherFrozen(_Seeded):
 class VonMisesFisherGenerator(_Seeded):
     """The von Mises-Fisher distribution, to be used as `scipy.stats.vonmises_fisher` is: `vonmises_fisher(mu, kappa)` freezes it.
 
-    Beyond scipy: kappa = 0, arrays of kappa, any dimension and concentration, weights, intervals, and files of rows in `fit`.
+    Beyond scipy: kappa = 0, arrays of kappa, any dimension and concentration, weights, intervals, and files of rows wherever points are.
     """
 
     def __call__(self, mu: Any = None, kappa: Any = 1, seed: Any = None) -> VonMisesFisherFrozen:

@@ -91,6 +91,14 @@ class Directions:
             found[self.zeros] = mixture.weights
         return found
 
+    def nearest_statistics(self, mixture: _vmfkit.Mixture, weights: np.ndarray | None, **options: Any) -> tuple[np.ndarray, ...]:
+        """Mass, resultant and shortfall of the rows nearest to each direction; rows of zeros count nothing."""
+
+        def call(rows: Any, **options: Any) -> tuple[np.ndarray, ...]:
+            return mixture.nearest_statistics(rows, weights=self.weights_of_others(weights), **options)
+
+        return self.ask(call, **options)
+
     def cosines(self, probe: _vmfkit.Mixture, **options: Any) -> np.ndarray:
         """The cosine of each row with each direction of a `probe_of`; that of a row of zeros is 0."""
         peak = special._of_dim("log_peak", probe.dim, 1.0, None)

@@ -152,7 +152,9 @@ def as_weights(weights: Any, length: int | None) -> np.ndarray | None:
     """Weights of rows as one array, or none."""
     if weights is None:
         return None
-    if np.ndim(weights) == 0 and length is not None:
+    if np.ndim(weights) == 0:
+        if length is None:
+            raise ValueError(f"weights of the rows of files must be an array, one a row, found: `{weights}`")
         weights = np.full(length, weights, np.float64)
     weights = np.ascontiguousarray(weights, np.float64)
     if weights.ndim != 1:
@@ -172,11 +174,7 @@ def as_generator(seed: Any) -> Any:
 
 
 def as_seed(random_state: Any) -> int:
-    """A seed of what numpy's users pass: None, a number, a RandomState or a Generator."""
-    if isinstance(random_state, (int, np.integer)):
-        if not 0 <= random_state < 2**64:
-            raise ValueError(f"a seed must be between 0 and 2**64 - 1, found: `{random_state}`")
-        return int(random_state)
+    """A seed of what numpy's users pass: None, a number, a RandomState or a Generator. A number stands for the RandomState it makes."""
     generator = as_generator(random_state)
     if isinstance(generator, np.random.Generator):
         return int(generator.integers(2**63))

@@ -18,6 +18,7 @@ __all__ = [
     "ZeroRowError",
     "__version__",
     "axis_draws",
+    "deviations",
     "divergences",
     "fit",
     "fit_density",
@@ -25,6 +26,7 @@ __all__ = [
     "of_orders",
     "sample_density",
     "set_threads",
+    "start_rows",
     "threads",
 ]
 
@@ -66,7 +68,11 @@ class Mixture:
     def component_ln_densities(self, rows: _Rows, normalize: bool = False, threads: int | None = None) -> _Floats: ...
     def responsibilities(self, rows: _Rows, normalize: bool = False, threads: int | None = None) -> _Floats: ...
     def assign(self, rows: _Rows, normalize: bool = False, threads: int | None = None) -> NDArray[np.uint32]: ...
-    def nearest_distances(self, rows: _Rows, normalize: bool = False, threads: int | None = None) -> _Floats: ...
+    def nearest_statistics(
+        self, rows: _Rows, normalize: bool = False, weights: ArrayLike | None = None, threads: int | None = None
+    ) -> tuple[_Floats, _Floats, _Floats]:
+        """Mass, resultant and shortfall of the rows nearest to each direction."""
+
     def p_values(self, rows: _Rows, seed: int = 0, normalize: bool = False, threads: int | None = None) -> _Floats: ...
     def evaluate(
         self, rows: _Rows, normalize: bool = False, weights: ArrayLike | None = None, threads: int | None = None
@@ -147,6 +153,12 @@ def fit_density(
     level: float = 0.95,
     threads: int | None = None,
 ) -> dict[str, Any]: ...
+def deviations(direction: _Floats, rows: _Rows, normalize: bool = False, threads: int | None = None) -> _Floats:
+    """1 - mu.x of each row."""
+
+def start_rows(components: int) -> int:
+    """How many rows a start is made of."""
+
 def sample_density(
     direction: _Floats, concentration: float, out: _Floats, seed: int = 0, first: int = 0, threads: int | None = None
 ) -> None: ...

@@ -44,7 +44,7 @@ const ROWS_PER_SEED: usize = 64;
 const SEED_ROWS: usize = 8192;
 
 /// As many rows as seeds are chosen among.
-pub(crate) fn sample_rows(components: usize) -> usize {
+pub fn sample_rows(components: usize) -> usize {
     SEED_ROWS.max(ROWS_PER_SEED.saturating_mul(components))
 }
 

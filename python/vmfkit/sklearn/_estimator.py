@@ -126,7 +126,7 @@ class SphericalEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
             self._progress() if self.verbose else None,
             seed=int(seed),
             threads=self.n_threads,
-            room=_free_memory() // 2 if self.max_memory is None else int(self.max_memory),
+            room=self._room(),
             **choices,
         )
         self._take(found.mixture)
@@ -135,6 +135,10 @@ class SphericalEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         self.notes_ = found.notes
         self._describe(directions, weights)
         return found
+
+    def _room(self) -> int:
+        """Bytes that may hold the rows of files."""
+        return _free_memory() // 2 if self.max_memory is None else int(self.max_memory)
 
     @staticmethod
     def _check_count(directions: Directions, components: int) -> None:

@@ -6,20 +6,17 @@ import warnings
 from typing import Any
 
 import numpy as np
-from scipy.sparse import csr_matrix, issparse
 from sklearn.base import ClusterMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_random_state
 
 from .. import _vmfkit, special
 from .._directions import Directions, probe_of
-from .._rows import as_weights, is_path
+from .._rows import as_weights
 from ._estimator import AT_LEAST_ONE, SphericalEstimator, start_of
 
 # As the extension module has it.
 _LARGEST_CONCENTRATION = 1e10
-_UNKNOWN_ROWS = 8192
-_UNKNOWN_ROWS_OF_CLUSTER = 64
 
 
 class SphericalKMeans(ClusterMixin, SphericalEstimator):
@@ -91,55 +88,51 @@ class SphericalKMeans(ClusterMixin, SphericalEstimator):
         return {"method": "kmeans", "start": start_of(self.init), "restarts": self.n_init}
 
     def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> SphericalKMeans:
-        """Goes on with rows in memory that were not there before; the first call also makes the start.
+        """Goes on with rows that were not there before; the first call also makes the start.
 
         Every row is added to the resultant of the direction nearest to it, as in scikit-learn's MiniBatchKMeans: the more rows a
         direction has, the less a new one turns it. After a fit the resultants are those of its rows; directions of a file that does not know
         its rows count as 8192 of them, or 64 a cluster if that is more. `labels_` and `inertia_` are of the last rows.
         """
-        if is_path(X):
-            raise TypeError(f"partial_fit takes rows in memory, found: `{X!r}`\nhint: fit reads files of any size")
         first = not hasattr(self, "mixture_")
         directions = self._validated(X, reset=first)
         weights = self._checked_weights(sample_weight, X)
         if first:
             self._check_count(directions, self.n_clusters)
+            choices = self._choices() | {"tolerance": 0.0, "passes": 1, "threads": self.n_threads, "room": self._room()}
             seed = int(check_random_state(self.random_state).randint(2**31))
-            start = directions.fit(
-                _vmfkit.fit, self.n_clusters, weights, tolerance=0.0, passes=1, seed=seed, threads=self.n_threads, **self._choices()
-            ).mixture
+            start = directions.fit(_vmfkit.fit, self.n_clusters, weights, seed=seed, **choices).mixture
             resultants, weight, passes = np.zeros_like(start.directions), 0.0, 0
         else:
             start = self.mixture_
             resultants, weight, passes = *self._resultants(), self.n_iter_
-        probe = probe_of(start.directions)
-        labels = directions.ask(probe.assign, threads=self.n_threads)
+        masses, added, _ = directions.nearest_statistics(start, weights, threads=self.n_threads)
         # The start has warned of rows of zeros already.
-        counted = (directions.weights_of_others if first else directions.without_zeros)(weights)
-        added = np.bincount(labels, counted, start.components)
-        resultants += _sums(directions, labels, counted, start.components)
+        if not first:
+            directions.without_zeros(weights)
+        resultants += added
         lengths = np.linalg.norm(resultants, axis=1)
         # A direction without rows stays.
         some = lengths > 0
         turned = np.where(some[:, np.newaxis], resultants / np.where(some, lengths, 1)[:, np.newaxis], start.directions)
-        weight += float(added.sum())
+        weight += float(masses.sum())
         mean_length = min(lengths.sum() / weight, 1.0) if weight else 0.0
         concentration = min(float(special.inverse_iv_ratio(start.dim, mean_length)), _LARGEST_CONCENTRATION)
         count = start.components
         self._take(_vmfkit.Mixture(np.full(count, 1 / count), turned, np.full(count, concentration)))
         self.n_iter_, self.converged_, self.notes_ = passes + 1, False, []
-        self._describe(directions, weights)
         self._lengths, self._weight = lengths, weight
+        self._describe(directions, weights)
         return self
 
     def _resultants(self) -> tuple[np.ndarray, float]:
         """The sum of the rows of each direction, and the weight of all."""
-        if "_rows_of_fit" in self.__dict__:
+        if "_lengths" not in self.__dict__ and "_rows_of_fit" in self.__dict__:
             self._look()
         if "_lengths" not in self.__dict__:
             # The shared concentration tells their mean length, and the clusters are taken for equally large.
             mixture = self.mixture_
-            weight = float(mixture.description["weight"]) or max(_UNKNOWN_ROWS, _UNKNOWN_ROWS_OF_CLUSTER * mixture.components)
+            weight = float(mixture.description["weight"]) or _vmfkit.start_rows(mixture.components)
             self._lengths = weight * mixture.weights * special.iv_ratio(mixture.dim, mixture.concentrations)
             self._weight = weight
         return self._lengths[:, np.newaxis] * self.mixture_.directions, self._weight
@@ -172,25 +165,28 @@ class SphericalKMeans(ClusterMixin, SphericalEstimator):
 
     def _look_at(self, directions: Directions, weights: np.ndarray | None) -> None:
         super()._look_at(directions, weights)
-        distances = self._nearest(directions)
-        self._inertia = self._total(distances, weights)
-        counted = directions.weights_of_others(weights)
-        self._lengths = np.bincount(self._labels, (1 - distances) if counted is None else counted * (1 - distances), self.mixture_.components)
-        self._weight = float(len(distances) if counted is None else counted.sum())
+        masses, distances = self._nearest(directions, weights)
+        self._inertia = self._total(directions, weights, distances)
+        # A stream knows all of its rows, of which these are the last.
+        if "_lengths" not in self.__dict__:
+            self._lengths, self._weight = masses - distances, float(masses.sum())
 
     def _assigned(self, directions: Directions) -> np.ndarray:
         return self._labels_of(directions.ask(self._probe.assign, threads=self.n_threads), directions.zeros)
 
-    def _nearest(self, directions: Directions) -> np.ndarray:
-        """1 - cosine of each row with its own direction."""
-        found = directions.ask(self._probe.nearest_distances, threads=self.n_threads)
-        if directions.zeros is not None:
-            found[directions.zeros] = 1.0
-        return found
+    def _nearest(self, directions: Directions, weights: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
+        """The weight of the rows nearest to each direction, and the sum of 1 - cosine over them; rows of zeros count nothing."""
+        masses, resultants, shortfalls = directions.nearest_statistics(self._probe, weights, threads=self.n_threads)
+        lengths = np.linalg.norm(resultants, axis=1)
+        # A shortfall is measured from the rows' own mean direction.
+        aside = resultants / np.where(lengths > 0, lengths, 1)[:, np.newaxis] - self.mixture_.directions
+        return masses, shortfalls + lengths * np.einsum("ij,ij->i", aside, aside) / 2
 
     @staticmethod
-    def _total(distances: np.ndarray, weights: np.ndarray | None) -> float:
-        return float(distances.sum() if weights is None else distances @ weights)
+    def _total(directions: Directions, weights: np.ndarray | None, distances: np.ndarray) -> float:
+        """1 - cosine over all rows; that of a row of zeros is 1."""
+        zeros = directions.zeros
+        return float(distances.sum()) + (0.0 if zeros is None else float(zeros.sum() if weights is None else weights[zeros].sum()))
 
     def transform(self, X: Any) -> np.ndarray:
         """1 - cosine of each row with each direction."""
@@ -198,19 +194,6 @@ class SphericalKMeans(ClusterMixin, SphericalEstimator):
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
         """Minus the sum of 1 - cosine over the rows, as that of scikit-learn's KMeans."""
-        nearest = self._nearest(self._directions(X))
-        return -self._total(nearest, as_weights(sample_weight, len(nearest)))
-
-
-def _sums(directions: Directions, labels: np.ndarray, weights: np.ndarray | None, count: int) -> np.ndarray:
-    """The sum of the unit rows of each label."""
-    rows = directions.rows.argument
-    if isinstance(rows, tuple):
-        starts, columns, values, dim = rows
-        rows = csr_matrix((values, columns.view(np.int32), starts.astype(np.int64)), shape=(len(labels), dim))
-        squares = np.asarray(rows.multiply(rows).sum(axis=1), np.float64).ravel()
-    else:
-        squares = np.einsum("ij,ij->i", rows, rows, dtype=np.float64)
-    shares = (1.0 if weights is None else weights) / np.sqrt(squares)
-    found = csr_matrix((shares, (labels.astype(np.int64), np.arange(len(labels)))), shape=(count, len(labels))) @ rows
-    return np.asarray(found.todense() if issparse(found) else found, np.float64)
+        directions = self._directions(X)
+        weights = as_weights(sample_weight, directions.rows.length)
+        return -self._total(directions, weights, self._nearest(directions, weights)[1])

@@ -283,9 +283,12 @@ class VonMisesFisherMixture(DensityMixin, SphericalEstimator):
         return self._directions(X).ln_densities(self.mixture_, threads=self.n_threads)
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
-        """The mean ln p of the rows."""
-        found = self.score_samples(X)
-        return float(np.average(found, weights=as_weights(sample_weight, len(found))))
+        """The mean ln p of the rows, by their weights: those of a column of files too."""
+        directions = self._directions(X)
+        weights = as_weights(sample_weight, directions.rows.length)
+        if directions.rows.is_files:
+            return directions.ask(self.mixture_.evaluate, weights=weights, threads=self.n_threads)["mean"]
+        return float(np.average(directions.ln_densities(self.mixture_, threads=self.n_threads), weights=weights))
 
     def p_values(self, X: Any) -> np.ndarray:
         """How strange each row is: the probability that a row drawn from the mixture is at least as far from its components.
