@@ -4,6 +4,7 @@
 //! One message, a record batch, is in memory at a time.
 
 use crate::columns::{Chosen, Columns, Coordinates};
+use crate::direct::DirectFile;
 use crate::error::{Error, Result};
 use crate::guard::{damaged, from_arrow, guarded};
 use crate::place::{SeekRead, buffered};
@@ -234,6 +235,13 @@ impl Reader for ArrowReader {
                 Ok(())
             }
         }
+    }
+
+    fn bypass_cache(&mut self, path: &Path, memory: usize) -> Result<()> {
+        if let Some(direct) = DirectFile::open(path, memory) {
+            self.messages.input = Input::Seekable(Box::new(direct));
+        }
+        self.rewind()
     }
 }
 

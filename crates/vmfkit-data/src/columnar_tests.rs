@@ -66,14 +66,21 @@ fn numbers(batch: &Batch) -> Vec<f64> {
     }
 }
 
-/// A file has the rows of the formula, in batches of any size, twice.
+/// A file has the rows of the formula, in batches of any size, twice, and again past the system's cache.
 fn check(name: &str, columns: &Columns, element: Element, rows: usize, dim: usize) -> Batch {
     let mut reader = open(name, columns).unwrap_or_else(|error| panic!("{name}: {error:?}"));
+    let through_cache = check_reader(name, &mut *reader, element, rows, dim);
+    reader.bypass_cache(&path(name), 1).unwrap();
+    assert_eq!(check_reader(name, &mut *reader, element, rows, dim), through_cache, "{name}");
+    through_cache
+}
+
+fn check_reader(name: &str, reader: &mut dyn Reader, element: Element, rows: usize, dim: usize) -> Batch {
     let schema = reader.schema().clone();
     assert_eq!((schema.dim, schema.element, schema.is_sparse(), schema.rows), (dim, element, false, Some(rows as u64)), "{name}");
     let mut last = Batch::default();
     for most in [1, 7, 16, rows, usize::MAX] {
-        last = read_all(&mut *reader, most).unwrap_or_else(|error| panic!("{name}: {error:?}"));
+        last = read_all(reader, most).unwrap_or_else(|error| panic!("{name}: {error:?}"));
         assert_eq!(last.rows, rows, "{name}");
         assert_eq!(numbers(&last), expected(rows, dim), "{name}");
         assert_eq!(matches!(last.values, Values::F64(_)), element == Element::F64, "{name}");

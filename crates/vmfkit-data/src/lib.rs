@@ -48,6 +48,7 @@ mod object_store;
 mod open;
 mod options;
 mod output_format;
+mod page_bytes;
 mod parquet;
 mod pattern;
 mod place;

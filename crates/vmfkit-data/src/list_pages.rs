@@ -7,6 +7,7 @@
 use crate::error::Result;
 use crate::guard::{damaged, from_parquet};
 use crate::levels::{Regular, RowCounter, Run, Runs, each_level, first_other, packed};
+use crate::page_bytes::PageBytes;
 use crate::records;
 use crate::{Element, Values};
 use bytes::Bytes;
@@ -16,18 +17,19 @@ use parquet::column::page::{Page, PageReader};
 use parquet::file::metadata::ParquetMetaData;
 use parquet::file::reader::ChunkReader;
 use parquet::file::serialized_reader::SerializedPageReader;
+use std::path::Path;
 use std::sync::Arc;
 
 /// Numbers of one column of lists, row group after row group.
 pub(crate) struct ListPages<R: ChunkReader> {
-    chunks: R,
+    chunks: PageBytes<R>,
     metadata: Arc<ParquetMetaData>,
     column: Column,
     /// Numbers a row.
     dim: usize,
     /// The row group that is read, or would be next.
     group: usize,
-    pages: Option<SerializedPageReader<R>>,
+    pages: Option<SerializedPageReader<PageBytes<R>>>,
     dictionary: Bytes,
     page: Numbers,
     counter: RowCounter,
@@ -105,7 +107,7 @@ impl<R: ChunkReader + Clone> ListPages<R> {
         let level_width = u32::BITS - number.leading_zeros();
         let column = Column { name, leaf, element, number, item, level_width };
         let mut lists = ListPages {
-            chunks,
+            chunks: PageBytes::Any(chunks),
             metadata,
             column,
             dim: dim.unwrap_or(0),
@@ -138,6 +140,13 @@ impl<R: ChunkReader + Clone> ListPages<R> {
         self.group_start = 0;
         self.pages = None;
         self.page = Numbers::default();
+    }
+
+    /// Has the pages read past the system's cache, before the first of them.
+    pub(crate) fn bypass_cache(&mut self, path: &Path, memory: usize) -> Result<()> {
+        let columns = self.metadata.row_groups().iter().map(|group| group.column(self.column.leaf).byte_range());
+        let stretches = columns.map(|(start, length)| start..start + length).collect();
+        Ok(self.chunks.bypass_cache(path, memory, stretches)?)
     }
 
     /// Adds rows to `values`, at most `most` and all of one row group; their number, 0 at the end.

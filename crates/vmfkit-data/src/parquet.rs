@@ -156,6 +156,10 @@ impl<R: ChunkReader + Clone + 'static> Reader for ParquetReader<R> {
         self.row = 0;
         Ok(())
     }
+
+    fn bypass_cache(&mut self, path: &Path, memory: usize) -> Result<()> {
+        self.lists.as_mut().map_or(Ok(()), |lists| lists.bypass_cache(path, memory))
+    }
 }
 
 /// Record batches of some columns, row group after row group.
