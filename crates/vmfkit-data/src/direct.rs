@@ -75,7 +75,7 @@ impl Drop for Lent {
 impl DirectFile {
     /// Takes about so many bytes of memory. None where the system or the file system does not read in this way.
     pub fn open(path: &Path, memory: usize) -> Option<Self> {
-        DirectFile::open_stretches(path, memory, vec![0..u64::MAX])
+        DirectFile::open_stretches(path, memory, Vec::from([0..u64::MAX]))
     }
 
     /// The same for a file of which only some stretches are read, given in any order.

@@ -40,6 +40,7 @@ mod jsonl;
 mod levels;
 mod list_pages;
 mod matrix_market;
+mod memory;
 pub mod npy;
 mod npz;
 mod numbers;
