@@ -75,12 +75,13 @@ impl Drop for Lent {
 impl DirectFile {
     /// Takes about so many bytes of memory. None where the system or the file system does not read in this way.
     pub fn open(path: &Path, memory: usize) -> Option<Self> {
-        DirectFile::open_stretches(path, memory, Vec::from([0..u64::MAX]))
+        DirectFile::open_stretches(path, memory, std::iter::once(0..u64::MAX))
     }
 
     /// The same for a file of which only some stretches are read, given in any order.
-    pub fn open_stretches(path: &Path, memory: usize, mut stretches: Vec<Range<u64>>) -> Option<Self> {
+    pub fn open_stretches(path: &Path, memory: usize, stretches: impl IntoIterator<Item = Range<u64>>) -> Option<Self> {
         let size = (memory / CHUNKS).next_multiple_of(SECTOR).clamp(SECTOR, CHUNK);
+        let mut stretches: Vec<_> = stretches.into_iter().collect();
         stretches.sort_by_key(|stretch| stretch.start);
         stretches.dedup_by(|next, last| {
             let joined = next.start <= last.end.saturating_add(SHORT_GAP);
@@ -242,7 +243,7 @@ mod tests {
         // Out of order, side by side, one within another, with gaps that are short and long, and beyond the end.
         let (a, b) = (SHORT_GAP as usize, 3 * SIZE);
         let stretches = [b + SIZE..b + SIZE + 9, 7..a, a..a + 100, a + 50..a + 60, 2 * a..2 * a + 3, 8 * SIZE + 1..10 * SIZE];
-        let as_u64 = stretches.iter().map(|stretch| stretch.start as u64..stretch.end as u64).collect();
+        let as_u64 = stretches.iter().map(|stretch| stretch.start as u64..stretch.end as u64);
         let Some(mut direct) = DirectFile::open_stretches(file.path(), CHUNKS * SIZE, as_u64) else {
             return eprintln!("skipped: this file system has no reads past the cache");
         };

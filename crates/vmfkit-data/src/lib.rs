@@ -19,6 +19,7 @@
 
 mod array;
 mod arrow_ipc;
+mod arrow_lists;
 mod batch;
 mod batches;
 mod blocks;

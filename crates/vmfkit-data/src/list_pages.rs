@@ -148,8 +148,7 @@ impl<R: ChunkReader + Clone> ListPages<R> {
     /// Has the pages read past the system's cache, before the first of them.
     pub(crate) fn bypass_cache(&mut self, path: &Path, memory: usize) -> Result<()> {
         let columns = self.metadata.row_groups().iter().map(|group| group.column(self.column.leaf).byte_range());
-        let stretches = columns.map(|(start, length)| start..start + length).collect();
-        Ok(self.chunks.bypass_cache(path, memory, stretches)?)
+        Ok(self.chunks.bypass_cache(path, memory, columns.map(|(start, length)| start..start + length))?)
     }
 
     /// Adds rows to `values`, at most `most` and all of one row group; their number, 0 at the end.

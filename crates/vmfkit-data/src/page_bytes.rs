@@ -18,7 +18,12 @@ pub(crate) enum PageBytes<R> {
 
 impl<R> PageBytes<R> {
     /// Has these stretches of the file, which has this path, read past the system's cache from now on, if the system can do that.
-    pub fn bypass_cache(&mut self, path: &Path, memory: usize, stretches: Vec<Range<u64>>) -> io::Result<()> {
+    pub fn bypass_cache(
+        &mut self,
+        path: &Path,
+        memory: usize,
+        stretches: impl IntoIterator<Item = Range<u64>>,
+    ) -> io::Result<()> {
         let length = path.metadata()?.len();
         if let Some(file) = DirectFile::open_stretches(path, memory, stretches) {
             *self = PageBytes::PastCache(Direct { file: Arc::new(Mutex::new(file)), length });

@@ -67,8 +67,8 @@ fn write_rows(folder: &Folder, name: &str, format: OutputFormat, rows: &[[f32; D
     let path = folder.path(name);
     let layout = RowLayout::new(DIM, Element::F32).ids(IdKind::Integers);
     let mut writer = RowWriter::new(format, Box::new(File::create(&path).unwrap()), &layout).unwrap();
-    for (part, rows) in rows.chunks(70_000).enumerate() {
-        let ids = Some(Ids::Integers((0..rows.len()).map(|row| (part * 70_000 + row) as i64).collect()));
+    for (part, rows) in rows.chunks(20_000).enumerate() {
+        let ids = Some(Ids::Integers((0..rows.len()).map(|row| (part * 20_000 + row) as i64).collect()));
         let values = Values::F32(rows.as_flattened().to_vec());
         writer.write(&Batch { rows: rows.len(), values, weights: None, ids }).unwrap();
     }
@@ -78,10 +78,10 @@ fn write_rows(folder: &Folder, name: &str, format: OutputFormat, rows: &[[f32; D
 
 #[test]
 fn columns_are_those_of_the_cache() {
-    let (folder, rows) = (folder(), circle(100_000));
+    let (folder, rows) = (folder(), circle(30_000));
     for (name, format) in [("x.parquet", OutputFormat::Parquet), ("x.arrow", OutputFormat::Arrow)] {
         let place = write_rows(&folder, name, format, &rows);
-        for block_rows in [999, 50_000] {
+        for block_rows in [999, 25_000] {
             for options in [Options::new().block_rows(block_rows), Options::new().block_rows(block_rows).id_column("id")] {
                 assert_eq!(read_past_cache(&place, &options), read(&place, &options), "{name}, {block_rows}");
             }
@@ -91,15 +91,15 @@ fn columns_are_those_of_the_cache() {
 
 #[test]
 fn a_wrong_row_of_a_column_is_named() {
-    let (folder, mut rows) = (folder(), circle(60_000));
-    rows[43_210] = [0.0, 3.0, 0.0, 0.0, 0.0, 0.0];
+    let (folder, mut rows) = (folder(), circle(30_000));
+    rows[23_210] = [0.0, 3.0, 0.0, 0.0, 0.0, 0.0];
     for (name, format) in [("x.parquet", OutputFormat::Parquet), ("x.arrow", OutputFormat::Arrow)] {
         let place = write_rows(&folder, name, format, &rows);
-        for block_rows in [100, 50_000] {
+        for block_rows in [500, 25_000] {
             let mut source = past_cache(&place, &Options::new().block_rows(block_rows));
             for _ in 0..2 {
                 let message = read_all(&mut source).unwrap_err().to_string();
-                assert!(message.starts_with(&format!("{place}: row 43210 must have length 1, found: `3`")), "{message}");
+                assert!(message.starts_with(&format!("{place}: row 23210 must have length 1, found: `3`")), "{message}");
                 source.rewind().unwrap();
             }
         }
