@@ -1,9 +1,9 @@
-"""A fit of a file much larger than the memory it may take: speed beside the disk's and beside the same fit in memory, and peak memory.
+"""A fit of files much larger than the memory it may take, in each format: speed beside the disk's and beside the same fit in memory, and peak memory.
 
-    python out_of_core.py VMF FOLDER [--gigabytes 20] [--memory 512MB] [--output OUT_OF_CORE.md]
+    python out_of_core.py VMF FOLDER [--gigabytes 20] [--columns-gigabytes 8] [--text-gigabytes 1] [--memory 512MB] [--output OUT_OF_CORE.md]
 
-VMF is the built command. FOLDER must have room for the file, which is removed in the end. Pages that the system keeps of the file are
-dropped before every measurement, and `vmf` reads such a file past the system's cache, so that every pass comes from the disk.
+VMF is the built command. FOLDER must have room for the largest file; one is there at a time, and none in the end. Pages that the system keeps
+of a file are dropped before every measurement, and `vmf` reads all but text past the system's cache, so that every pass comes from the disk.
 """
 
 import argparse
@@ -20,6 +20,8 @@ from run import cpu_name, table
 
 DIM = 768
 COMPONENTS = (10, 100, 200)
+# What text takes is parsing, whatever the number of components.
+TEXT_COMPONENTS = (10,)
 # Held in memory for the time of the computation alone.
 HELD_GIGABYTES = 1
 ROW = 4 * DIM
@@ -69,9 +71,10 @@ def fit(vmf, path, components, *options):
 
 
 def sample(vmf, path, gigabytes):
+    """Writes rows that take so much in single precision; says how many bytes that is."""
     rows = int(gigabytes * 1e9 / ROW)
     subprocess.run([vmf, "sample", "--dim", str(DIM), "-k", "300", "-n", str(rows), "-o", path], check=True)
-    return path.stat().st_size
+    return rows * ROW
 
 
 def measure(vmf, small, large, components, memory):
@@ -82,50 +85,67 @@ def measure(vmf, small, large, components, memory):
     held = lambda: statistics.mean(fit(vmf, small, components, "--max-passes", "6")[0])
     before = held()
     passes, peak = fit(vmf, large, components, "--max-passes", "3", "--memory", memory)
-    return components, min(before, held()), min(passes), peak
+    return min(before, held()), min(passes), peak
 
 
-def report(vmf, folder, gigabytes, memory):
-    small, large = folder / "held.npy", folder / "large.npy"
+def measure_format(vmf, small, held, large, gigabytes, components, memory):
+    """A line of the table for each number of components."""
     try:
-        held, size = sample(vmf, small, HELD_GIGABYTES), sample(vmf, large, gigabytes)
-        plain, past_cache = read_speed(large), read_speed(large, os.O_DIRECT)
-        measured = [measure(vmf, small, large, components, memory) for components in COMPONENTS]
+        rows = sample(vmf, large, gigabytes)
+        size = large.stat().st_size
+        disk = max(read_speed(large), read_speed(large, os.O_DIRECT))
+        lines = []
+        for count in components:
+            in_memory, from_file, peak = measure(vmf, small, large, count, memory)
+            computing, ours = held / in_memory, rows / from_file
+            share = 100 * ours / min(disk * rows / size, computing)
+            speeds = [disk, computing, size / from_file, ours]
+            lines.append(
+                [f"`{large.suffix}`, {size / 1e9:.1f} GB", str(count)]
+                + [f"{speed / 1e9:.2f}" for speed in speeds]
+                + [f"{share:.0f} %", f"{peak / 1e6:.0f} MB, 1/{size / peak:.0f} of the file"]
+            )
+        return lines
+    finally:
+        large.unlink(missing_ok=True)
+
+
+def report(vmf, folder, memory, sizes):
+    small = folder / "held.npy"
+    try:
+        held = sample(vmf, small, HELD_GIGABYTES)
+        lines = []
+        for suffix, gigabytes in sizes.items():
+            components = TEXT_COMPONENTS if suffix in (".csv", ".jsonl") else COMPONENTS
+            lines += measure_format(vmf, small, held, folder / f"large{suffix}", gigabytes, components, memory)
     finally:
         small.unlink(missing_ok=True)
-        large.unlink(missing_ok=True)
-    speed = lambda value: f"{value / 1e9:.2f} GB/s"
-    rows = [
-        ["the file", f"{size / 1e9:.1f} GB, {size // ROW:,} x {DIM}, f32"],
-        ["reads of the file through the system's cache, which is empty", speed(plain)],
-        ["reads of the file past the cache", speed(past_cache)],
-    ]
-    for components, in_memory, from_file, peak in measured:
-        computing, ours = held / in_memory, size / from_file
-        share = 100 * ours / min(max(plain, past_cache), computing)
-        rows += [
-            [f"K = {components}: an EM pass in memory ({held / 1e9:.0f} GB held)", speed(computing)],
-            [f"K = {components}: an EM pass over the file", f"{speed(ours)}, {share:.0f} % of the slower of disk and memory"],
-            [f"K = {components}: peak memory with --memory {memory}", f"{peak / 1e6:.0f} MB, 1/{size / peak:.0f} of the file"],
-        ]
     heading = [
-        "# A fit of a file larger than memory",
+        "# A fit of files larger than memory",
         "",
-        f"Written by `out_of_core.py`; {os.cpu_count()} threads, {cpu_name()}, shared with other work: read ratios, not times.",
+        f"Written by `out_of_core.py`; {os.cpu_count()} threads, {cpu_name()}, shared with other work: read ratios, not times. Rows of {DIM} numbers",
+        f"in single precision; `--memory {memory}`. All speeds in GB/s. Disk: reads of the file and nothing else, past the system's cache or through it,",
+        f"whichever is faster. In memory: an EM pass over {held / 1e9:.0f} GB of rows that are held. The file: an EM pass over it, in its own bytes and in",
+        "those that its rows take in single precision. Share: of the slower of disk and memory, in rows.",
         "",
     ]
-    return "\n".join(heading + table(["what", "measured"], rows))
+    columns = ["file", "K", "disk", "in memory", "the file", "its rows", "share", "peak memory"]
+    return "\n".join(heading + table(columns, lines))
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("vmf", type=Path, help="the built command")
-    parser.add_argument("folder", type=Path, help="where the file may be written")
-    parser.add_argument("--gigabytes", type=float, default=20)
+    parser.add_argument("folder", type=Path, help="where the files may be written")
+    parser.add_argument("--gigabytes", type=float, default=20, help="rows of the .npy file, in single precision")
+    parser.add_argument("--columns-gigabytes", type=float, default=8, help="rows of the Parquet and the Arrow file")
+    parser.add_argument("--text-gigabytes", type=float, default=1, help="rows of the CSV and the JSON Lines file")
     parser.add_argument("--memory", default="512MB")
     parser.add_argument("--output", type=Path)
     options = parser.parse_args()
-    text = report(options.vmf.resolve(), options.folder, options.gigabytes, options.memory)
+    columns, text = options.columns_gigabytes, options.text_gigabytes
+    sizes = {".npy": options.gigabytes, ".parquet": columns, ".arrow": columns, ".csv": text, ".jsonl": text}
+    text = report(options.vmf.resolve(), options.folder, options.memory, sizes)
     print(text)
     if options.output:
         options.output.write_text(text)

@@ -1,14 +1,16 @@
 //! Arrow's own files (Feather version 2 is one of them) and streams.
 //!
 //! A file is a stream between two magic words and a table of contents, so that both are read from the front, message by message.
-//! One message, a record batch, is in memory at a time.
+//! One message, a record batch, is in memory at a time; past the system's cache, where [`arrow_lists`](crate::arrow_lists) knows its lists, not even that.
 
+use crate::arrow_lists::{ListColumn, Lists};
 use crate::columns::{Chosen, Columns, Coordinates};
+use crate::direct::DirectFile;
 use crate::error::{Error, Result};
 use crate::guard::{damaged, from_arrow, guarded};
 use crate::place::{SeekRead, buffered};
 use crate::records;
-use crate::{Batch, Reader, Schema};
+use crate::{Batch, Reader, Schema, Values};
 use arrow_array::{ArrayRef, RecordBatch};
 use arrow_buffer::Buffer;
 use arrow_ipc::convert::try_fb_to_schema;
@@ -18,8 +20,10 @@ use arrow_schema::{DataType, SchemaRef};
 use std::collections::HashMap;
 use std::fs::File;
 use std::io::{ErrorKind, Read, Seek, SeekFrom};
+use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
+use vmfkit::block::CheckedRows;
 
 /// What a file begins and ends with; padding follows at the beginning.
 const MAGIC: &[u8] = b"ARROW1";
@@ -30,6 +34,7 @@ const TRUSTED: usize = 1 << 24;
 /// Where the bytes come from.
 enum Input {
     Seekable(Box<dyn SeekRead>),
+    PastCache(Box<DirectFile>),
     Pipe(Box<dyn Read + Send>),
 }
 
@@ -37,6 +42,7 @@ impl Read for Input {
     fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
         match self {
             Input::Seekable(input) => input.read(buffer),
+            Input::PastCache(input) => input.read(buffer),
             Input::Pipe(input) => input.read(buffer),
         }
     }
@@ -58,6 +64,9 @@ pub(crate) struct ArrowReader {
     current: Option<RecordBatch>,
     /// Rows of the current record batch that were given.
     taken: usize,
+    /// The column of lists, if its numbers can be taken from the file as they are, and those of the current record batch.
+    column: Option<ListColumn>,
+    lists: Option<Lists>,
     /// Record batches that were read.
     batches: usize,
     /// Rows that were given.
@@ -125,6 +134,8 @@ impl ArrowReader {
                 body: Buffer::default(),
                 current: None,
                 taken: 0,
+                column: None,
+                lists: None,
                 batches: 0,
                 row: 0,
             };
@@ -159,9 +170,19 @@ impl ArrowReader {
     /// Reads messages up to a record batch with rows; false at the end.
     fn next_batch(&mut self) -> Result<bool> {
         self.taken = 0;
-        self.current = None;
+        (self.current, self.lists) = (None, None);
         while let Some(metadata) = self.messages.next()? {
             let message = parse(&metadata)?;
+            if let (Some(column), Some(batch)) = (self.column, message.header_as_record_batch())
+                && let Some(lists) = self.messages.lists(column, batch, body_length(&message)?, self.schema.dim)?
+            {
+                self.batches += 1;
+                if lists.rows > 0 {
+                    self.lists = Some(lists);
+                    return Ok(true);
+                }
+                continue;
+            }
             // Memory that is fresh from the system costs more than what is read into it. It cannot be had back where a dictionary
             // still uses it.
             let mut bytes = std::mem::take(&mut self.body).into_vec().unwrap_or_default();
@@ -196,18 +217,39 @@ impl ArrowReader {
 
     fn read_rows(&mut self, most: usize, batch: &mut Batch) -> Result<()> {
         records::prepare(batch, self.schema.element, self.chosen.weight.is_some(), self.id_type.as_ref());
-        while batch.rows < most {
-            if self.current.as_ref().is_none_or(|records| self.taken == records.num_rows()) && !self.next_batch()? {
-                break;
+        while batch.rows < most && self.has_rows()? {
+            if let (Some(lists), Values::F32(values)) = (&mut self.lists, &mut batch.values) {
+                let added = self.messages.take_lists(lists, most - batch.rows, self.schema.dim, values)?;
+                batch.rows += added;
+                self.row += added as u64;
+                continue;
             }
-            let records = self.current.as_ref().expect("a record batch was read");
-            let rows = self.taken..(self.taken + (most - batch.rows).min(records.num_rows() - self.taken));
-            let first = self.row - self.taken as u64;
-            self.taken = rows.end;
-            self.row += rows.len() as u64;
+            let (rows, first) = self.take_records(most - batch.rows);
+            let records = self.current.as_ref().expect("a record batch with rows");
             records::append(&self.chosen, records, rows, first, self.schema.dim, batch)?;
         }
         Ok(())
+    }
+
+    /// Goes on to the next record batch if need be; false at the end.
+    fn has_rows(&mut self) -> Result<bool> {
+        let left = self.current.as_ref().is_some_and(|records| self.taken < records.num_rows());
+        if left || self.lists.is_some_and(|lists| lists.rows > 0) { Ok(true) } else { self.next_batch() }
+    }
+
+    /// The next rows of the current record batch, at most `most`, and the number of its first row in the file.
+    fn take_records(&mut self, most: usize) -> (Range<usize>, u64) {
+        let left = self.current.as_ref().map_or(0, RecordBatch::num_rows) - self.taken;
+        let rows = self.taken..self.taken + most.min(left);
+        let first = self.row - self.taken as u64;
+        self.taken = rows.end;
+        self.row += rows.len() as u64;
+        (rows, first)
+    }
+
+    /// For errors.
+    fn place(&self) -> String {
+        format!("record batch {}", self.batches.saturating_sub(1))
     }
 }
 
@@ -217,8 +259,32 @@ impl Reader for ArrowReader {
     }
 
     fn read(&mut self, most: usize, batch: &mut Batch) -> Result<()> {
-        guarded(|| self.read_rows(most, batch))
-            .map_err(|error| error.at(format!("record batch {}", self.batches.saturating_sub(1))))
+        guarded(|| self.read_rows(most, batch)).map_err(|error| error.at(self.place()))
+    }
+
+    fn checks(&self) -> bool {
+        self.column.is_some()
+    }
+
+    fn read_checked(&mut self, most: usize, rows: &mut CheckedRows<f32>) -> Result<usize> {
+        let read = guarded(|| {
+            if !self.has_rows()? {
+                return Ok(0);
+            }
+            if let Some(lists) = &mut self.lists {
+                let added = self.messages.take_lists(lists, most, self.schema.dim, rows)?;
+                self.row += added as u64;
+                return Ok(added);
+            }
+            let (range, first) = self.take_records(most);
+            let records = self.current.as_ref().expect("a record batch with rows");
+            let mut batch = Batch::default();
+            records::append(&self.chosen, records, range, first, self.schema.dim, &mut batch)?;
+            let Values::F32(values) = batch.values else { unreachable!("lists of single precision") };
+            rows.extend(values);
+            Ok(batch.rows)
+        });
+        read.map_err(|error| error.at(self.place()))
     }
 
     fn rewind(&mut self) -> Result<()> {
@@ -226,14 +292,24 @@ impl Reader for ArrowReader {
             // The batch that told the dimension is still to be given.
             Input::Pipe(_) if self.row == 0 => Ok(()),
             Input::Pipe(_) => Err(vmfkit::Error::CannotRewind.into()),
-            Input::Seekable(input) => {
-                input.seek(SeekFrom::Start(self.start))?;
-                (self.messages.position, self.messages.ended) = (self.start, false);
+            Input::Seekable(_) | Input::PastCache(_) => {
+                self.messages.seek(self.start)?;
+                self.messages.ended = false;
                 self.dictionaries.clear();
-                (self.current, self.taken, self.batches, self.row) = (None, 0, 0, 0);
+                (self.current, self.lists, self.taken, self.batches, self.row) = (None, None, 0, 0, 0);
                 Ok(())
             }
         }
+    }
+
+    fn bypass_cache(&mut self, path: &Path, memory: usize) -> Result<()> {
+        if let Some(direct) = DirectFile::open(path, memory) {
+            self.messages.input = Input::PastCache(Box::new(direct));
+            if let (Coordinates::List(column), None, None) = (&self.chosen.coordinates, self.chosen.weight, self.chosen.id) {
+                self.column = ListColumn::find(self.arrow_schema.fields(), self.projection[*column]);
+            }
+        }
+        self.rewind()
     }
 }
 
@@ -328,14 +404,39 @@ impl Messages {
 
     fn skip(&mut self, count: u64) -> Result<()> {
         self.check(count)?;
-        match &mut self.input {
-            Input::Seekable(input) => {
-                input.seek(SeekFrom::Start(self.position + count))?;
-                self.position += count;
-            }
-            Input::Pipe(_) => drop(self.take(count)?),
+        match &self.input {
+            Input::Seekable(_) | Input::PastCache(_) => self.seek(self.position + count),
+            Input::Pipe(_) => self.take(count).map(drop),
         }
+    }
+
+    /// Goes to a byte of what can be read again.
+    fn seek(&mut self, position: u64) -> Result<()> {
+        match &mut self.input {
+            Input::Seekable(input) => input.seek(SeekFrom::Start(position))?,
+            Input::PastCache(input) => input.seek(SeekFrom::Start(position))?,
+            Input::Pipe(_) => unreachable!("a pipe is read once"),
+        };
+        self.position = position;
         Ok(())
+    }
+
+    /// The lists of a record batch whose body comes next, which is skipped then; none if the body is to be read.
+    fn lists(&mut self, column: ListColumn, batch: arrow_ipc::RecordBatch, body: u64, dim: usize) -> Result<Option<Lists>> {
+        self.check(body)?;
+        let (start, end) = (self.position, self.position + body);
+        let Input::PastCache(file) = &mut self.input else { return Ok(None) };
+        let lists = column.lists(batch, start..end, dim, file)?;
+        self.seek(if lists.is_some() { end } else { start })?;
+        Ok(lists)
+    }
+
+    /// Takes some of them, from before what comes next.
+    fn take_lists(&mut self, lists: &mut Lists, most: usize, dim: usize, values: &mut impl Extend<f32>) -> Result<usize> {
+        let Input::PastCache(file) = &mut self.input else { unreachable!("lists are taken from files") };
+        let taken = lists.take(most, dim, file, values)?;
+        self.seek(self.position)?;
+        Ok(taken)
     }
 }
 

@@ -1,8 +1,8 @@
 //! Blocks of one length from files of any: batches are joined, and rescaled where that was asked for.
 
 use crate::chain::Chain;
-use crate::joined::{Joined, Memory, in_file};
-use crate::sectors::Sectors;
+use crate::joined::{Joined, in_file};
+use crate::memory::Memory;
 use crate::{Batch, Element, Result, Schema, Skipped, Values};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -89,7 +89,7 @@ impl Blocks {
         match self.chain.rows_in_place(self.block_rows)? {
             0 if self.chain.has_ended() => Ok(None),
             0 => self.join(self.spare.take().into_batch(), stop),
-            rows => self.read_in_place(rows, self.spare.take().into_sectors()).map(Some),
+            rows => self.read_in_place(rows).map(Some),
         }
     }
 
@@ -110,14 +110,16 @@ impl Blocks {
     }
 
     /// A block of so many rows that are all in one file.
-    fn read_in_place(&mut self, rows: usize, mut sectors: Sectors) -> Result<Joined> {
+    fn read_in_place(&mut self, rows: usize) -> Result<Joined> {
         let dim = self.schema().dim;
-        let origin = self.chain.read_in_place(rows, &mut sectors)?;
-        let rescaled = match self.chain.rescales(origin.part) {
-            true => rescale(dim, sectors.numbers_mut()).map_err(|error| in_file(error, 0, &origin))? as u64,
-            false => 0,
+        let (origin, mut memory) = self.chain.read_in_place(rows, self.spare.take())?;
+        let rescaled = match &mut memory {
+            Memory::InPlace(sectors) if self.chain.rescales(origin.part) => {
+                rescale(dim, sectors.numbers_mut()).map_err(|error| in_file(error, 0, &origin))? as u64
+            }
+            _ => 0,
         };
-        Ok(Joined { dim, memory: Memory::InPlace(sectors), origins: vec![(0, origin)], rescaled })
+        Ok(Joined { dim, memory, origins: vec![(0, origin)], rescaled })
     }
 }
 

@@ -2,9 +2,9 @@
 
 use crate::format::Format;
 use crate::in_place::InPlaceRows;
+use crate::memory::Memory;
 use crate::open::{self, Input, Skipped};
 use crate::place::{Place, Stamp};
-use crate::sectors::Sectors;
 use crate::{Batch, Element, Error, Options, Reader, Result, Schema, Values};
 use std::sync::Arc;
 
@@ -26,6 +26,12 @@ impl Part {
             Some((place, _, before)) => before.check(&place.stamp()?),
             None => Ok(()),
         }
+    }
+
+    /// The error of a file that has had so many rows, where it said otherwise.
+    fn ended_early(&self, found: u64) -> Error {
+        let rows = self.schema.rows.unwrap_or_default();
+        Error::Changed { what: format!("it had {rows} rows, found: `{found}`") }
     }
 
     /// A list that is not there has no length: such as the empty parts that Spark writes.
@@ -69,11 +75,6 @@ impl Opened {
             Opened::Any(reader) => &mut **reader,
             Opened::InPlace(rows) => rows,
         }
-    }
-
-    /// How many rows can still be read in place, if any ever could.
-    fn left_in_place(&self) -> Option<u64> {
-        if let Opened::InPlace(rows) = self { Some(rows.left()) } else { None }
     }
 }
 
@@ -186,10 +187,18 @@ impl Chain {
         self.part == self.parts.len()
     }
 
-    /// How many rows the next block has, of `most` rows at most, if all of them can be read in place.
+    /// How many rows the next block has, of `most` rows at most, if all of them can be read in place: where the disk puts them, or
+    /// straight to where they are checked.
     pub fn rows_in_place(&mut self, most: usize) -> Result<usize> {
         while self.bypass_cache.is_some() && self.part < self.parts.len() {
-            let left = self.with_part(|_, opened| Ok(opened.left_in_place()))?;
+            let (row, single) = (self.row, self.schema.element == Element::F32 && !self.rescales(self.part));
+            let left = self.with_part(|part, opened| {
+                Ok(match opened {
+                    Opened::InPlace(rows) => Some(rows.left()),
+                    Opened::Any(reader) if single && reader.checks() => part.schema.rows.map(|rows| rows.saturating_sub(row)),
+                    Opened::Any(_) => None,
+                })
+            })?;
             let is_last = self.part + 1 == self.parts.len();
             match left {
                 Some(0) => self.end_part(),
@@ -200,13 +209,29 @@ impl Chain {
         Ok(0)
     }
 
-    /// The next rows, as many as [`rows_in_place`](Self::rows_in_place) says, where the disk puts them.
-    pub fn read_in_place(&mut self, rows: usize, sectors: &mut Sectors) -> Result<Origin> {
-        self.with_part(|_, opened| match opened {
-            Opened::InPlace(file) => file.read_in_place(rows, sectors),
-            Opened::Any(_) => unreachable!("there are no rows in place"),
+    /// The next rows, as many as [`rows_in_place`](Self::rows_in_place) says, in the same memory if it was of that kind before.
+    pub fn read_in_place(&mut self, rows: usize, memory: Memory) -> Result<(Origin, Memory)> {
+        let (row, dim) = (self.row, self.schema.dim);
+        let memory = self.with_part(|part, opened| match opened {
+            Opened::InPlace(file) => {
+                let mut sectors = memory.into_sectors();
+                file.read_in_place(rows, &mut sectors)?;
+                Ok(Memory::InPlace(sectors))
+            }
+            Opened::Any(reader) => {
+                let mut checked = memory.into_checked();
+                checked.start(dim);
+                let mut left = rows;
+                while left > 0 {
+                    match reader.read_checked(left, &mut checked)? {
+                        0 => return Err(part.ended_early(row + (rows - left) as u64)),
+                        read => left -= read,
+                    }
+                }
+                Ok(Memory::Checked(checked))
+            }
         })?;
-        Ok(self.take(rows))
+        Ok((self.take(rows), memory))
     }
 
     /// Opens the file that it is the turn of, if need be; an error is in this file.
@@ -242,10 +267,7 @@ impl Chain {
         if batch.rows > 0 {
             return Ok(true);
         }
-        match part.schema.rows {
-            Some(rows) if rows != row => Err(Error::Changed { what: format!("it had {rows} rows, found: `{row}`") }),
-            _ => Ok(false),
-        }
+        if part.schema.rows.is_some_and(|rows| rows != row) { Err(part.ended_early(row)) } else { Ok(false) }
     }
 
     /// Back to the first row of the first file, if all files are as they were.

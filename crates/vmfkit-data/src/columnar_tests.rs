@@ -8,6 +8,7 @@ use bytes::Bytes;
 use std::io::{Cursor, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
+use vmfkit::block::CheckedRows;
 
 const ROWS: usize = 40;
 const DIM: usize = 5;
@@ -66,14 +67,45 @@ fn numbers(batch: &Batch) -> Vec<f64> {
     }
 }
 
-/// A file has the rows of the formula, in batches of any size, twice.
+/// A file has the rows of the formula, in batches of any size, twice, and again past the system's cache.
 fn check(name: &str, columns: &Columns, element: Element, rows: usize, dim: usize) -> Batch {
     let mut reader = open(name, columns).unwrap_or_else(|error| panic!("{name}: {error:?}"));
+    let through_cache = check_reader(name, &mut *reader, element, rows, dim);
+    reader.bypass_cache(&path(name), 1).unwrap();
+    assert_eq!(check_reader(name, &mut *reader, element, rows, dim), through_cache, "{name}");
+    if reader.checks() {
+        for most in [1, 7, usize::MAX] {
+            reader.rewind().unwrap();
+            let found = read_all_checked(&mut *reader, most).unwrap();
+            assert_eq!(Values::F32(found), through_cache.values, "{name}");
+        }
+    }
+    through_cache
+}
+
+/// The numbers of all rows, read so many at a time, of which every third time as a batch.
+fn read_all_checked(reader: &mut dyn Reader, most: usize) -> Result<Vec<f32>> {
+    let mut checked = CheckedRows::default();
+    checked.start(reader.schema().dim);
+    for turn in 1.. {
+        if turn % 3 == 0 {
+            let mut batch = Batch::default();
+            reader.read(most, &mut batch)?;
+            let Values::F32(values) = batch.values else { panic!("rows of single precision") };
+            checked.extend(values);
+        } else if reader.read_checked(most, &mut checked)? == 0 {
+            break;
+        }
+    }
+    Ok(checked.into_values())
+}
+
+fn check_reader(name: &str, reader: &mut dyn Reader, element: Element, rows: usize, dim: usize) -> Batch {
     let schema = reader.schema().clone();
     assert_eq!((schema.dim, schema.element, schema.is_sparse(), schema.rows), (dim, element, false, Some(rows as u64)), "{name}");
     let mut last = Batch::default();
     for most in [1, 7, 16, rows, usize::MAX] {
-        last = read_all(&mut *reader, most).unwrap_or_else(|error| panic!("{name}: {error:?}"));
+        last = read_all(reader, most).unwrap_or_else(|error| panic!("{name}: {error:?}"));
         assert_eq!(last.rows, rows, "{name}");
         assert_eq!(numbers(&last), expected(rows, dim), "{name}");
         assert_eq!(matches!(last.values, Values::F64(_)), element == Element::F64, "{name}");
@@ -89,7 +121,16 @@ fn message(error: &dyn std::error::Error) -> String {
 
 fn failure(name: &str, columns: &Columns) -> String {
     let error: Error = match open(name, columns) {
-        Ok(mut reader) => read_all(&mut *reader, 7).expect_err(name),
+        Ok(mut reader) => {
+            let error = read_all(&mut *reader, 7).expect_err(name);
+            reader.rewind().unwrap();
+            reader.bypass_cache(&path(name), 1).unwrap();
+            if reader.checks() {
+                let past_cache = read_all_checked(&mut *reader, 7).expect_err(name);
+                assert_eq!(message(&past_cache), message(&error), "{name}");
+            }
+            error
+        }
         Err(error) => error,
     };
     message(&error)
@@ -356,6 +397,35 @@ fn flipped_bits_never_panic() {
             flipped[place] ^= 1 << (place % 8);
             if let Ok(batch) = survive(&name, flipped) {
                 assert!(batch.rows <= 1 << 20, "{name}, byte {place}");
+            }
+        }
+    }
+}
+
+/// Beside the sources, since the folder for temporary files may be memory, which is not read in this way.
+#[test]
+fn flipped_bits_are_the_same_past_the_cache() {
+    let folder = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
+    for name in ["list_f32.parquet", "fixed_f32.arrow", "list_f32.arrow"] {
+        let bytes = std::fs::read(path(name)).unwrap();
+        let file = folder.path().join(name);
+        for place in (0..bytes.len()).step_by(17) {
+            let mut flipped = bytes.clone();
+            flipped[place] ^= 1 << (place % 8);
+            std::fs::remove_file(&file).ok();
+            std::fs::write(&file, &flipped).unwrap();
+            let Ok(mut reader) = open(file.to_str().unwrap(), &Columns::default()) else { continue };
+            let through_cache = read_all(&mut *reader, 64).map(|batch| numbers(&batch));
+            reader.rewind().unwrap();
+            reader.bypass_cache(&file, 1).unwrap();
+            if reader.checks() {
+                let past_cache = read_all_checked(&mut *reader, 64).map(|values| Values::F32(values).into_f64());
+                let bits = |numbers: Vec<f64>| numbers.into_iter().map(f64::to_bits).collect::<Vec<_>>();
+                // Arrow's decoder refuses some that numbers do not depend on.
+                assert!(
+                    through_cache.is_err() || past_cache.map(bits).ok() == through_cache.map(bits).ok(),
+                    "{name}, byte {place}"
+                );
             }
         }
     }

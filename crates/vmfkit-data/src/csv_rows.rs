@@ -3,7 +3,7 @@
 use crate::csv_records::CsvRecords;
 use crate::excerpt::excerpt;
 use crate::place::Place;
-use crate::text::{self, Origin, Text};
+use crate::text::{self, Origin, Parsed, Text};
 use crate::{Batch, Element, Error, Ids, Options, Reader, Result, Schema, Values};
 use csv::ByteRecord;
 use std::io::BufRead;
@@ -16,6 +16,17 @@ pub struct CsvRows {
     origin: Origin,
     delimiter: u8,
     schema: Schema,
+    layout: Layout,
+    /// The line that was looked at first.
+    record: ByteRecord,
+    /// `record` is the first row, which came while names and separators were looked for.
+    waiting: bool,
+    /// Lines that are parsed together, and more memory for such.
+    group: Vec<ByteRecord>,
+}
+
+/// What the columns are.
+struct Layout {
     /// The columns' names, if the first line holds them.
     names: Option<Vec<String>>,
     /// Cells in a line.
@@ -25,10 +36,6 @@ pub struct CsvRows {
     chosen: bool,
     weight: Option<usize>,
     id: Option<usize>,
-    /// The line read last.
-    record: ByteRecord,
-    /// `record` is the first row, which came while names and separators were looked for.
-    waiting: bool,
 }
 
 impl CsvRows {
@@ -79,19 +86,64 @@ impl CsvRows {
         let rows = (!found).then_some(0);
         let schema = Schema::dense(coordinates.len(), Element::F64, rows);
         let chosen = !options.columns.is_empty();
-        Ok(CsvRows { records, origin, delimiter, schema, names, width, coordinates, chosen, weight, id, record, waiting })
+        let layout = Layout { names, width, coordinates, chosen, weight, id };
+        Ok(CsvRows { records, origin, delimiter, schema, layout, record, waiting, group: Vec::new() })
     }
 
-    fn next_record(&mut self) -> Result<bool> {
-        if std::mem::take(&mut self.waiting) {
-            return Ok(true);
+    /// Replaces lines of the group by the next, at most `most`, and says how many; none at the end only. Those before an error are there.
+    fn next_group(&mut self, most: usize) -> (usize, Result<()>) {
+        let (mut count, mut bytes) = (0, 0);
+        while count < most && text::has_room(count, bytes) {
+            if count == self.group.len() {
+                self.group.push(ByteRecord::new());
+            }
+            let found = if std::mem::take(&mut self.waiting) {
+                std::mem::swap(&mut self.group[count], &mut self.record);
+                Ok(true)
+            } else {
+                self.records.next(&mut self.group[count])
+            };
+            match found {
+                Ok(true) => (count, bytes) = (count + 1, bytes + self.group[count].as_slice().len()),
+                Ok(false) => break,
+                Err(error) => return (count, Err(error)),
+            }
         }
-        self.records.next(&mut self.record)
+        (count, Ok(()))
+    }
+}
+
+impl Layout {
+    fn parse(&self, records: &[ByteRecord]) -> Result<Parsed> {
+        let mut parsed = Parsed { values: Vec::with_capacity(records.len() * self.coordinates.len()), ..Parsed::default() };
+        for record in records {
+            let line = record.position().map_or(0, csv::Position::line);
+            let (width, found) = (self.width, record.len());
+            if found != width {
+                let what = format!("line {line} must have as many cells as the first line, {width}, found: `{found}`");
+                return Err(Error::Format { what });
+            }
+            // A line at once, which is faster than each cell by itself.
+            let text = std::str::from_utf8(record.as_slice()).ok();
+            for &column in &self.coordinates {
+                parsed.values.push(self.cell(record, text, line, column)?);
+            }
+            if let Some(column) = self.weight {
+                parsed.weights.push(self.cell(record, text, line, column)?);
+            }
+            if let Some(column) = self.id {
+                parsed.ids.push(String::from_utf8_lossy(record[column].trim_ascii()).into_owned());
+            }
+        }
+        Ok(parsed)
     }
 
-    fn cell(&self, line: u64, column: usize) -> Result<f64> {
-        number(&self.record[column]).ok_or_else(|| {
-            let error = not_a_number(line, &column_name(self.names.as_deref(), column), &self.record[column]);
+    /// A number of a line, which is this text if it is one in UTF-8.
+    fn cell(&self, record: &ByteRecord, text: Option<&str>, line: u64, column: usize) -> Result<f64> {
+        let cell = text.and_then(|text| text.get(record.range(column)?));
+        let found = cell.map_or_else(|| number(&record[column]), |cell| cell.trim_ascii().parse().ok());
+        found.ok_or_else(|| {
+            let error = not_a_number(line, &column_name(self.names.as_deref(), column), &record[column]);
             if self.chosen { error } else { Error::format(format!("{error}\n{CHOOSE_COLUMNS}")) }
         })
     }
@@ -103,37 +155,29 @@ impl Reader for CsvRows {
     }
 
     fn read(&mut self, most: usize, batch: &mut Batch) -> Result<()> {
-        let mut values = std::mem::take(batch.values.start_f64());
-        let mut weights = self.weight.map(|_| Vec::new());
-        let mut ids = self.id.map(|_| Vec::new());
+        let mut parsed = Parsed { values: std::mem::take(batch.values.start_f64()), ..Parsed::default() };
         batch.rows = 0;
-        while batch.rows < most && self.next_record()? {
-            let line = self.record.position().map_or(0, csv::Position::line);
-            let (width, found) = (self.width, self.record.len());
-            if found != width {
-                let what = format!("line {line} must have as many cells as the first line, {width}, found: `{found}`");
-                return Err(Error::Format { what });
+        while batch.rows < most {
+            let (count, gathered) = self.next_group(most - batch.rows);
+            let layout = &self.layout;
+            parsed.append(&self.group[..count], self.schema.dim, |records| layout.parse(records))?;
+            gathered?;
+            batch.rows += count;
+            if count == 0 {
+                break;
             }
-            for &column in &self.coordinates {
-                values.push(self.cell(line, column)?);
-            }
-            if let (Some(weights), Some(column)) = (&mut weights, self.weight) {
-                weights.push(self.cell(line, column)?);
-            }
-            if let (Some(ids), Some(column)) = (&mut ids, self.id) {
-                ids.push(String::from_utf8_lossy(self.record[column].trim_ascii()).into_owned());
-            }
-            batch.rows += 1;
         }
-        (batch.values, batch.weights, batch.ids) = (Values::F64(values), weights, ids.map(Ids::Texts));
+        batch.values = Values::F64(parsed.values);
+        batch.weights = self.layout.weight.map(|_| parsed.weights);
+        batch.ids = self.layout.id.map(|_| Ids::Texts(parsed.ids));
         Ok(())
     }
 
     fn rewind(&mut self) -> Result<()> {
         self.records = CsvRecords::new(self.origin.again()?, self.delimiter);
         self.waiting = false;
-        if self.names.is_some() {
-            self.next_record()?;
+        if self.layout.names.is_some() {
+            self.records.next(&mut self.record)?;
         }
         Ok(())
     }

@@ -1,7 +1,9 @@
 //! A file that is read past the system's cache, from front to back.
 
 use crate::sectors::{SECTOR, SectorFile, Sectors};
+use bytes::Bytes;
 use std::io::{self, BufRead, Read, Seek, SeekFrom};
+use std::ops::Range;
 use std::path::Path;
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread;
@@ -10,10 +12,14 @@ use std::thread;
 const CHUNK: usize = 8 << 20;
 /// Chunks in memory at a time: one taken from, one that waits, one being read, and one on its way back.
 const CHUNKS: usize = 4;
+/// Bytes between two stretches that are read with them, since another read takes longer.
+const SHORT_GAP: u64 = 1 << 17;
 
 /// A file, of which a thread reads the next bytes while the last ones are worked on.
 pub(crate) struct DirectFile {
     file: SectorFile,
+    /// What of the file is read, in ascending order; all else is as if the file ended there.
+    stretches: Vec<Range<u64>>,
     position: u64,
     /// Bytes a read.
     size: usize,
@@ -24,64 +30,129 @@ pub(crate) struct DirectFile {
 
 #[derive(Default)]
 struct Chunk {
-    sectors: Sectors,
+    /// None behind the last stretch, or behind the end of the file.
+    bytes: Bytes,
     /// Where in the file it begins.
     start: u64,
 }
 
 impl Chunk {
+    /// Where a byte of the file is in it, or the byte behind its last one.
+    fn place(&self, position: u64) -> Option<usize> {
+        let place = position.checked_sub(self.start).and_then(|place| usize::try_from(place).ok());
+        place.filter(|&place| place <= self.bytes.len())
+    }
+
     fn bytes_from(&self, position: u64) -> &[u8] {
-        let skip = position.checked_sub(self.start).and_then(|skip| usize::try_from(skip).ok());
-        skip.and_then(|skip| self.sectors.bytes().get(skip..)).unwrap_or_default()
+        self.place(position).map_or(&[], |place| &self.bytes[place..])
     }
 }
 
 /// A thread that reads chunk after chunk.
 struct Ahead {
     chunks: Receiver<io::Result<Chunk>>,
-    used: Sender<Chunk>,
+}
+
+/// Memory that goes back to the thread when no one looks at it any more.
+struct Lent {
+    sectors: Sectors,
+    back: Sender<Sectors>,
+}
+
+impl AsRef<[u8]> for Lent {
+    fn as_ref(&self) -> &[u8] {
+        self.sectors.bytes()
+    }
+}
+
+impl Drop for Lent {
+    fn drop(&mut self) {
+        // A thread that is done needs no memory.
+        self.back.send(std::mem::take(&mut self.sectors)).ok();
+    }
 }
 
 impl DirectFile {
     /// Takes about so many bytes of memory. None where the system or the file system does not read in this way.
     pub fn open(path: &Path, memory: usize) -> Option<Self> {
-        let size = (memory / CHUNKS).next_multiple_of(SECTOR).clamp(SECTOR, CHUNK);
-        Some(DirectFile { file: SectorFile::open(path)?, position: 0, size, chunk: Chunk::default(), ahead: None })
+        DirectFile::open_stretches(path, memory, std::iter::once(0..u64::MAX))
     }
 
-    /// Goes on to the next chunk, unless the file ends with this one.
-    fn advance(&mut self) -> io::Result<()> {
+    /// The same for a file of which only some stretches are read, given in any order.
+    pub fn open_stretches(path: &Path, memory: usize, stretches: impl IntoIterator<Item = Range<u64>>) -> Option<Self> {
+        let size = (memory / CHUNKS).next_multiple_of(SECTOR).clamp(SECTOR, CHUNK);
+        let mut stretches: Vec<_> = stretches.into_iter().collect();
+        stretches.sort_by_key(|stretch| stretch.start);
+        stretches.dedup_by(|next, last| {
+            let joined = next.start <= last.end.saturating_add(SHORT_GAP);
+            last.end = if joined { last.end.max(next.end) } else { last.end };
+            joined
+        });
+        let file = SectorFile::open(path)?;
+        Some(DirectFile { file, stretches, position: 0, size, chunk: Chunk::default(), ahead: None })
+    }
+
+    /// So many bytes from the byte `start` on, where the disk put them unless they are in two chunks; fewer where the file ends.
+    pub fn bytes_at(&mut self, start: u64, count: usize) -> io::Result<Bytes> {
+        self.seek(SeekFrom::Start(start))?;
+        self.fill_buf()?;
+        if let Some(place) = self.chunk.place(start)
+            && count <= self.chunk.bytes.len() - place
+        {
+            self.consume(count);
+            return Ok(self.chunk.bytes.slice(place..place + count));
+        }
+        let mut bytes = Vec::with_capacity(count);
+        self.by_ref().take(count as u64).read_to_end(&mut bytes)?;
+        Ok(bytes.into())
+    }
+
+    /// Goes on to the next chunk; false if there is none.
+    fn advance(&mut self) -> io::Result<bool> {
         let ahead = match &mut self.ahead {
-            Some(_) if self.chunk.sectors.bytes().len() < self.size => return Ok(()),
+            Some(_) if self.chunk.bytes.is_empty() => return Ok(false),
             Some(ahead) => ahead,
-            none => {
-                let start = self.position - self.position % SECTOR as u64;
-                none.insert(Ahead::start(self.file.try_clone()?, start, self.size)?)
-            }
+            none => none.insert(Ahead::start(self.file.try_clone()?, chunks(&self.stretches, self.position, self.size))?),
         };
-        let chunk = ahead.chunks.recv().map_err(|_| io::Error::other("the thread that reads ahead has ended"))??;
-        // A thread that is done needs no memory.
-        ahead.used.send(std::mem::replace(&mut self.chunk, chunk)).ok();
-        Ok(())
+        // What was read is given back before more is waited for.
+        self.chunk = Chunk::default();
+        let next = ahead.chunks.recv().unwrap_or_else(|_| Err(io::Error::other("the thread that reads ahead has ended")));
+        self.chunk = next.inspect_err(|_| self.ahead = None)?;
+        Ok(!self.chunk.bytes.is_empty())
     }
 }
 
+/// The bytes of each read, from `position` on.
+fn chunks(stretches: &[Range<u64>], position: u64, size: usize) -> impl Iterator<Item = Range<u64>> + Send + use<> {
+    let first = stretches.partition_point(|stretch| stretch.end <= position);
+    let left: Vec<_> = stretches[first..].iter().map(|stretch| stretch.start.max(position)..stretch.end).collect();
+    left.into_iter().flat_map(move |stretch| {
+        let start = stretch.start - stretch.start % SECTOR as u64;
+        (start..stretch.end).step_by(size).map(move |start| start..stretch.end.min(start.saturating_add(size as u64)))
+    })
+}
+
 impl Ahead {
-    fn start(file: SectorFile, start: u64, size: usize) -> io::Result<Self> {
+    fn start(file: SectorFile, plan: impl Iterator<Item = Range<u64>> + Send + 'static) -> io::Result<Self> {
         let (sender, chunks) = mpsc::sync_channel(1);
-        let (used, free) = mpsc::channel::<Chunk>();
+        let (back, free) = mpsc::channel();
         thread::Builder::new().name("vmfkit-disk".to_owned()).spawn(move || {
-            for start in (start..).step_by(size) {
-                let mut sectors = free.try_recv().unwrap_or_default().sectors;
-                let found = file.read(start..start + size as u64, &mut sectors).map(|()| Chunk { sectors, start });
-                let last = found.as_ref().map_or(true, |chunk| chunk.sectors.bytes().len() < size);
+            let read = |wanted: Range<u64>| {
+                let mut sectors: Sectors = free.try_recv().unwrap_or_default();
+                file.read(wanted.clone(), &mut sectors)?;
+                let bytes = Bytes::from_owner(Lent { sectors, back: back.clone() });
+                Ok(Chunk { bytes, start: wanted.start })
+            };
+            for found in plan.map(read) {
+                let last = found.as_ref().map_or(true, |chunk| chunk.bytes.is_empty());
                 // No one may be waiting any more.
                 if sender.send(found).is_err() || last {
-                    break;
+                    return;
                 }
             }
+            sender.send(Ok(Chunk { bytes: Bytes::new(), start: u64::MAX })).ok();
         })?;
-        Ok(Ahead { chunks, used })
+        Ok(Ahead { chunks })
     }
 }
 
@@ -95,9 +166,7 @@ impl Read for DirectFile {
 
 impl BufRead for DirectFile {
     fn fill_buf(&mut self) -> io::Result<&[u8]> {
-        if self.chunk.bytes_from(self.position).is_empty() {
-            self.advance()?;
-        }
+        while self.chunk.bytes_from(self.position).is_empty() && self.advance()? {}
         Ok(self.chunk.bytes_from(self.position))
     }
 
@@ -114,10 +183,10 @@ impl Seek for DirectFile {
             SeekFrom::End(offset) => self.file.length()?.checked_add_signed(offset),
         }
         .ok_or(io::ErrorKind::InvalidInput)?;
-        if position != self.position {
-            // What was read before may have changed.
-            (self.position, self.chunk, self.ahead) = (position, Chunk::default(), None);
+        if position < self.chunk.start {
+            (self.chunk, self.ahead) = (Chunk::default(), None);
         }
+        self.position = position;
         Ok(position)
     }
 }
@@ -166,5 +235,42 @@ mod tests {
         let mut found = Vec::new();
         direct.read_to_end(&mut found).unwrap();
         assert!(found == bytes[10..5 * SIZE + 3]);
+    }
+
+    #[test]
+    fn stretches_are_read_wherever_they_are() {
+        let (file, bytes) = file_of(9 * SIZE + 5);
+        // Out of order, side by side, one within another, with gaps that are short and long, and beyond the end.
+        let (a, b) = (SHORT_GAP as usize, 3 * SIZE);
+        let stretches = [b + SIZE..b + SIZE + 9, 7..a, a..a + 100, a + 50..a + 60, 2 * a..2 * a + 3, 8 * SIZE + 1..10 * SIZE];
+        let as_u64 = stretches.iter().map(|stretch| stretch.start as u64..stretch.end as u64);
+        let Some(mut direct) = DirectFile::open_stretches(file.path(), CHUNKS * SIZE, as_u64) else {
+            return eprintln!("skipped: this file system has no reads past the cache");
+        };
+        let starts: Vec<u64> = direct.stretches.iter().map(|stretch| stretch.start).collect();
+        assert_eq!(starts, [7, (b + SIZE) as u64, 8 * SIZE as u64 + 1]);
+        for _ in 0..2 {
+            for stretch in &stretches {
+                for from in [stretch.start, stretch.start + 1, stretch.end - 1] {
+                    let expected = &bytes[from.min(bytes.len())..stretch.end.min(bytes.len())];
+                    assert!(direct.bytes_at(from as u64, stretch.end - from).unwrap() == expected, "{from}..{}", stretch.end);
+                }
+            }
+        }
+        assert!(direct.bytes_at(6 * SIZE as u64, 5).unwrap().is_empty(), "between two stretches");
+    }
+
+    #[test]
+    fn bytes_stay_where_the_disk_put_them_while_they_are_needed() {
+        let (file, bytes) = file_of(7 * SIZE);
+        let Some(mut direct) = DirectFile::open(file.path(), CHUNKS * SIZE) else {
+            return eprintln!("skipped: this file system has no reads past the cache");
+        };
+        let pages: Vec<Bytes> = (0..70).map(|page| direct.bytes_at(page * SIZE as u64 / 10, SIZE / 10).unwrap()).collect();
+        for (page, found) in pages.iter().enumerate() {
+            assert!(found == &bytes[page * SIZE / 10..][..SIZE / 10], "{page}");
+        }
+        let addresses: Vec<_> = (0..100).map(|_| direct.bytes_at(0, SIZE).unwrap().as_ptr()).collect();
+        assert!(addresses.iter().all(|address| *address == addresses[0]), "bytes of one chunk are not copied");
     }
 }

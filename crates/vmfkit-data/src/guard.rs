@@ -24,6 +24,7 @@ pub(crate) fn damaged(found: impl std::fmt::Display) -> Error {
 pub(crate) fn from_parquet(error: ParquetError) -> Error {
     match error {
         ParquetError::External(cause) => match cause.downcast::<io::Error>() {
+            Ok(error) if error.kind() == io::ErrorKind::UnexpectedEof => damaged("an end within a page"),
             Ok(error) => Error::Io(*error),
             Err(cause) => damaged(cause),
         },

@@ -1,36 +1,10 @@
 //! Rows of a block: [`Joined`] as they were read, [`Checked`] to be kept.
 
 use crate::chain::Origin;
-use crate::sectors::Sectors;
+use crate::memory::Memory;
 use crate::{Batch, Error, Ids, Result, Values};
 use vmfkit::Block;
 use vmfkit::block::Rows;
-
-/// Where the rows of a block are; filled again and again.
-pub(crate) enum Memory {
-    /// One batch, or several that were joined.
-    Batch(Batch),
-    /// Rows of single precision, where the disk put them.
-    InPlace(Sectors),
-}
-
-impl Memory {
-    /// A batch, in the same memory if it was one before.
-    pub fn into_batch(self) -> Batch {
-        if let Memory::Batch(batch) = self { batch } else { Batch::default() }
-    }
-
-    /// The same for sectors.
-    pub fn into_sectors(self) -> Sectors {
-        if let Memory::InPlace(sectors) = self { sectors } else { Sectors::default() }
-    }
-}
-
-impl Default for Memory {
-    fn default() -> Self {
-        Memory::Batch(Batch::default())
-    }
-}
 
 /// Rows that were read, not yet checked, with what belongs to them.
 pub(crate) struct Joined {
@@ -47,10 +21,11 @@ impl Joined {
         if let Memory::Batch(batch) = &self.memory { batch.ids.as_ref() } else { None }
     }
 
-    /// The rows, all of which are looked at.
+    /// The rows, all of which are looked at, or were as they came.
     pub fn block(&self) -> Result<Block<'_>> {
         let block = match &self.memory {
             Memory::InPlace(sectors) => Block::new(self.dim, sectors.numbers()),
+            Memory::Checked(rows) => rows.block(),
             Memory::Batch(Batch { values, weights, .. }) => match values {
                 Values::F32(values) => Block::new(self.dim, values),
                 Values::F64(values) => Block::new(self.dim, values),
@@ -67,6 +42,7 @@ impl Joined {
         let Batch { values, weights, ids, .. } = match std::mem::take(&mut self.memory) {
             Memory::Batch(batch) => batch,
             Memory::InPlace(sectors) => Batch { values: Values::F32(sectors.numbers().to_vec()), ..Batch::default() },
+            Memory::Checked(rows) => Batch { values: Values::F32(rows.into_values()), ..Batch::default() },
         };
         let block = owned(self.dim, values, weights.as_deref()).map_err(|error| self.in_its_file(error))?;
         Ok(Checked { block, weights, ids, rescaled: self.rescaled })

@@ -3,10 +3,11 @@
 use crate::excerpt::excerpt;
 use crate::place::Place;
 use crate::row_writer::ROWS;
-use crate::text::{Lines, Origin, Text};
+use crate::text::{Group, Lines, Origin, Parsed, Text};
 use crate::{Batch, Element, Error, Ids, Options, Reader, Result, Schema, Values};
 use serde::de::{DeserializeSeed, Deserializer, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use std::fmt;
+use std::ops::Range;
 
 /// The rows of a text.
 pub(crate) struct JsonRows {
@@ -16,6 +17,8 @@ pub(crate) struct JsonRows {
     schema: Schema,
     /// The first row, which tells the dimension.
     waiting: Option<Row>,
+    /// The lines read last.
+    group: Group,
 }
 
 /// Under which keys of an object the numbers are.
@@ -54,7 +57,7 @@ impl JsonRows {
             None => false,
         };
         let schema = Schema::dense(row.values.len(), Element::F64, if found { None } else { Some(0) });
-        Ok(JsonRows { lines, origin, keys, schema, waiting: found.then_some(row) })
+        Ok(JsonRows { lines, origin, keys, schema, waiting: found.then_some(row), group: Group::default() })
     }
 }
 
@@ -64,31 +67,27 @@ impl Reader for JsonRows {
     }
 
     fn read(&mut self, most: usize, batch: &mut Batch) -> Result<()> {
-        let values = std::mem::take(batch.values.start_f64());
-        let mut row = Row { values, ..Row::default() };
-        let mut weights = self.keys.weight.as_ref().map(|_| Vec::new());
-        let mut ids = self.keys.id.as_ref().map(|_| Vec::new());
+        let mut parsed = Parsed { values: std::mem::take(batch.values.start_f64()), ..Parsed::default() };
         batch.rows = 0;
+        if most > 0
+            && let Some(first) = self.waiting.take()
+        {
+            batch.rows = 1;
+            self.keys.push(first, &mut parsed);
+        }
         while batch.rows < most {
-            if let Some(first) = self.waiting.take() {
-                row.values.extend(first.values);
-                (row.weight, row.id) = (first.weight, first.id);
-            } else if let Some((number, line)) = self.lines.next()? {
-                let before = row.values.len();
-                self.keys.read(number, line, &mut row)?;
-                let (dim, found) = (self.schema.dim, row.values.len() - before);
-                if found != dim {
-                    let what = format!("line {number} must have as many numbers as the first line, {dim}, found: `{found}`");
-                    return Err(Error::Format { what });
-                }
-            } else {
+            let gathered = self.lines.next_group(most - batch.rows, &mut self.group);
+            let (keys, Group { text, lines }, dim) = (&self.keys, &self.group, self.schema.dim);
+            parsed.append(lines, dim, |lines| keys.read_all(lines, text, dim))?;
+            gathered?;
+            batch.rows += lines.len();
+            if lines.is_empty() {
                 break;
             }
-            weights.iter_mut().for_each(|weights| weights.push(row.weight));
-            ids.iter_mut().for_each(|ids| ids.push(std::mem::take(&mut row.id)));
-            batch.rows += 1;
         }
-        (batch.values, batch.weights, batch.ids) = (Values::F64(row.values), weights, ids.map(Ids::Texts));
+        batch.values = Values::F64(parsed.values);
+        batch.weights = self.keys.weight.as_ref().map(|_| parsed.weights);
+        batch.ids = self.keys.id.as_ref().map(|_| Ids::Texts(parsed.ids));
         Ok(())
     }
 
@@ -100,6 +99,35 @@ impl Reader for JsonRows {
 }
 
 impl Keys {
+    /// Reads lines, each of which must have `dim` numbers.
+    fn read_all(&self, lines: &[(u64, Range<usize>)], text: &[u8], dim: usize) -> Result<Parsed> {
+        let mut parsed = Parsed { values: Vec::with_capacity(lines.len() * dim), ..Parsed::default() };
+        let mut row = Row::default();
+        for (number, place) in lines {
+            row.values = std::mem::take(&mut parsed.values);
+            let before = row.values.len();
+            self.read(*number, &text[place.clone()], &mut row)?;
+            let found = row.values.len() - before;
+            if found != dim {
+                let what = format!("line {number} must have as many numbers as the first line, {dim}, found: `{found}`");
+                return Err(Error::Format { what });
+            }
+            self.push(std::mem::take(&mut row), &mut parsed);
+        }
+        Ok(parsed)
+    }
+
+    /// Puts a row behind others, or in place of them if there are none.
+    fn push(&self, row: Row, parsed: &mut Parsed) {
+        if parsed.values.is_empty() {
+            parsed.values = row.values;
+        } else {
+            parsed.values.extend(row.values);
+        }
+        parsed.weights.extend(self.weight.as_ref().map(|_| row.weight));
+        parsed.ids.extend(self.id.as_ref().map(|_| row.id));
+    }
+
     /// Puts the numbers of a line behind those of `row`, and its weight and id in place of them.
     fn read(&self, number: u64, line: &[u8], row: &mut Row) -> Result<()> {
         let mut deserializer = serde_json::Deserializer::from_slice(line);

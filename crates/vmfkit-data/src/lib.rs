@@ -19,6 +19,7 @@
 
 mod array;
 mod arrow_ipc;
+mod arrow_lists;
 mod batch;
 mod batches;
 mod blocks;
@@ -40,6 +41,7 @@ mod jsonl;
 mod levels;
 mod list_pages;
 mod matrix_market;
+mod memory;
 pub mod npy;
 mod npz;
 mod numbers;
@@ -48,6 +50,7 @@ mod object_store;
 mod open;
 mod options;
 mod output_format;
+mod page_bytes;
 mod parquet;
 mod pattern;
 mod place;

@@ -7,6 +7,7 @@
 use crate::error::Result;
 use crate::guard::{damaged, from_parquet};
 use crate::levels::{Regular, RowCounter, Run, Runs, each_level, first_other, packed};
+use crate::page_bytes::PageBytes;
 use crate::records;
 use crate::{Element, Values};
 use bytes::Bytes;
@@ -16,18 +17,22 @@ use parquet::column::page::{Page, PageReader};
 use parquet::file::metadata::ParquetMetaData;
 use parquet::file::reader::ChunkReader;
 use parquet::file::serialized_reader::SerializedPageReader;
+use std::path::Path;
 use std::sync::Arc;
+
+/// Numbers that are copied at a time, and then still in a near cache for who looks at them.
+const NEAR: usize = 1 << 13;
 
 /// Numbers of one column of lists, row group after row group.
 pub(crate) struct ListPages<R: ChunkReader> {
-    chunks: R,
+    chunks: PageBytes<R>,
     metadata: Arc<ParquetMetaData>,
     column: Column,
     /// Numbers a row.
     dim: usize,
     /// The row group that is read, or would be next.
     group: usize,
-    pages: Option<SerializedPageReader<R>>,
+    pages: Option<SerializedPageReader<PageBytes<R>>>,
     dictionary: Bytes,
     page: Numbers,
     counter: RowCounter,
@@ -105,7 +110,7 @@ impl<R: ChunkReader + Clone> ListPages<R> {
         let level_width = u32::BITS - number.leading_zeros();
         let column = Column { name, leaf, element, number, item, level_width };
         let mut lists = ListPages {
-            chunks,
+            chunks: PageBytes::Any(chunks),
             metadata,
             column,
             dim: dim.unwrap_or(0),
@@ -140,31 +145,47 @@ impl<R: ChunkReader + Clone> ListPages<R> {
         self.page = Numbers::default();
     }
 
+    /// Has the pages read past the system's cache, before the first of them.
+    pub(crate) fn bypass_cache(&mut self, path: &Path, memory: usize) -> Result<()> {
+        let columns = self.metadata.row_groups().iter().map(|group| group.column(self.column.leaf).byte_range());
+        Ok(self.chunks.bypass_cache(path, memory, columns.map(|(start, length)| start..start + length))?)
+    }
+
     /// Adds rows to `values`, at most `most` and all of one row group; their number, 0 at the end.
     pub(crate) fn append(&mut self, most: usize, values: &mut Values) -> Result<usize> {
-        let mut rows = 0;
-        while rows < most {
-            let wanted = (most - rows).saturating_mul(self.dim);
-            let before = length(values);
-            let mut added = 0;
-            while added < wanted && self.next_page()? {
-                match (&mut *values, self.column.element) {
-                    (Values::F32(values), Element::F16) => {
-                        self.take::<2, _>(wanted - added, values, |b| f16::from_le_bytes(b).to_f32())?
-                    }
-                    (Values::F32(values), Element::F32) => self.take::<4, _>(wanted - added, values, f32::from_le_bytes)?,
-                    (Values::F64(values), Element::F64) => self.take::<8, _>(wanted - added, values, f64::from_le_bytes)?,
-                    _ => unreachable!("a batch prepared for the element of the column"),
-                }
-                added = length(values) - before;
+        match (values, self.column.element) {
+            (Values::F32(values), Element::F16) => {
+                self.append_numbers::<2, _>(most, values, |bytes| f16::from_le_bytes(bytes).to_f32())
             }
-            rows += added / self.dim.max(1);
+            (Values::F32(values), Element::F32) => self.append_singles(most, values),
+            (Values::F64(values), Element::F64) => self.append_numbers::<8, _>(most, values, f64::from_le_bytes),
+            _ => unreachable!("a batch prepared for the element of the column"),
+        }
+    }
+
+    /// The same for rows of single precision.
+    pub(crate) fn append_singles(&mut self, most: usize, values: &mut impl Extend<f32>) -> Result<usize> {
+        self.append_numbers::<4, _>(most, values, f32::from_le_bytes)
+    }
+
+    fn append_numbers<const WIDTH: usize, T>(
+        &mut self,
+        most: usize,
+        values: &mut impl Extend<T>,
+        number: impl Fn([u8; WIDTH]) -> T,
+    ) -> Result<usize> {
+        let wanted = most.saturating_mul(self.dim);
+        let mut added = 0;
+        while added < wanted {
+            while added < wanted && self.next_page()? {
+                added += self.take(wanted - added, values, &number)?;
+            }
             // Rows before the end of a row group are whole: its levels say so.
             if added > 0 || !self.next_group()? {
                 break;
             }
         }
-        Ok(rows)
+        Ok(added / self.dim.max(1))
     }
 
     /// Leaves a row group that has been read; false at the end of the file.
@@ -340,14 +361,21 @@ impl<R: ChunkReader + Clone> ListPages<R> {
         Ok(length)
     }
 
-    /// Takes numbers of the page.
-    fn take<const WIDTH: usize, T>(&mut self, most: usize, values: &mut Vec<T>, number: impl Fn([u8; WIDTH]) -> T) -> Result<()> {
+    /// Takes numbers of the page; says how many.
+    fn take<const WIDTH: usize, T>(
+        &mut self,
+        most: usize,
+        values: &mut impl Extend<T>,
+        number: impl Fn([u8; WIDTH]) -> T,
+    ) -> Result<usize> {
         let page = &mut self.page;
         let count = most.min(page.count - page.taken);
         let (start, end) = (page.taken, page.taken + count);
         let convert = |bytes: &[u8]| number(bytes.try_into().expect("chunks of this width"));
         match &mut page.indices {
-            Some(indices) => indices.take(&page.bytes, &self.dictionary, WIDTH, count, |bytes| values.push(convert(bytes)))?,
+            Some(indices) => {
+                indices.take(&page.bytes, &self.dictionary, WIDTH, count, |bytes| values.extend([convert(bytes)]))?;
+            }
             None if page.encoding == Some(Encoding::BYTE_STREAM_SPLIT) => {
                 // All first bytes, then all second bytes and so on; nulls, which would shorten the streams, are refused.
                 let stream = page.bytes.len() / WIDTH;
@@ -355,12 +383,14 @@ impl<R: ChunkReader + Clone> ListPages<R> {
                 values.extend((0..count).map(|place| number(std::array::from_fn(|i| streams[i][place]))));
             }
             None if page.encoding == Some(Encoding::PLAIN) => {
-                values.extend(page.bytes[start * WIDTH..end * WIDTH].chunks_exact(WIDTH).map(convert));
+                for near in page.bytes[start * WIDTH..end * WIDTH].chunks(NEAR * WIDTH) {
+                    values.extend(near.chunks_exact(WIDTH).map(convert));
+                }
             }
             None => return Err(damaged(format!("a page in an encoding that is not announced: {:?}", page.encoding))),
         }
         page.taken = end;
-        Ok(())
+        Ok(count)
     }
 }
 
@@ -419,13 +449,5 @@ fn counted(bytes: Bytes) -> Result<(Bytes, Bytes)> {
     match length {
         Some(length) if length <= bytes.len() - 4 => Ok((bytes.slice(4..4 + length), bytes.slice(4 + length..))),
         _ => Err(damaged("levels that end behind their page")),
-    }
-}
-
-fn length(values: &Values) -> usize {
-    match values {
-        Values::F32(values) => values.len(),
-        Values::F64(values) => values.len(),
-        _ => unreachable!("a prepared batch is dense"),
     }
 }

@@ -2,7 +2,8 @@
 
 use crate::Result;
 use crate::blocks::{Blocks, Spare};
-use crate::joined::{Joined, Memory};
+use crate::joined::Joined;
+use crate::memory::Memory;
 use std::any::Any;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -3,6 +3,7 @@
 use crate::Batch;
 use crate::error::Result;
 use std::path::Path;
+use vmfkit::block::CheckedRows;
 
 /// How a file stores its numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,6 +54,14 @@ pub trait Reader: Send {
     /// Where in the file the first row begins, if all rows are there one behind the other as they would be in memory, in single precision.
     fn first_byte(&self) -> Option<u64> {
         None
+    }
+    /// All rows are of single precision, nothing belongs to them, and [`read_checked`](Self::read_checked) reads them.
+    fn checks(&self) -> bool {
+        false
+    }
+    /// Puts the next rows, at most `most`, behind others that are checked as they come; says how many, 0 at the end only.
+    fn read_checked(&mut self, _most: usize, _rows: &mut CheckedRows<f32>) -> Result<usize> {
+        unreachable!("asked for only of a reader that says so")
     }
     /// Before the first row: the file, which has this path, is too large to be kept, and need not go through the system's cache; so many
     /// bytes may be taken in its place.

@@ -11,8 +11,8 @@ use vmfkit::source::Source;
 /// Rows of one file or many, block after block, pass after pass.
 ///
 /// Every block but the last has the same number of rows, however they are divided among files, so that a fit does not depend on
-/// that. A thread reads and converts rows while the block before is worked on, and each block is checked on all threads when it is asked for; memory
-/// holds about four blocks.
+/// that. A thread reads and converts rows while the block before is worked on, and each block is checked on all threads when it is asked for, unless
+/// its rows were checked as they came; memory holds about four blocks.
 ///
 /// ```no_run
 /// use vmfkit::source::Source;

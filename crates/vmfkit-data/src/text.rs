@@ -5,12 +5,21 @@ use crate::place::Place;
 use crate::{Error, Result};
 use flate2::bufread::MultiGzDecoder;
 use std::io::{self, BufRead, BufReader, Read};
+use std::ops::Range;
+use std::panic::resume_unwind;
+use std::thread::{self, ScopedJoinHandle};
 
 /// Bytes read at a time.
 const CHUNK: usize = 1 << 20;
 
 /// A line of a table that can be held in memory is shorter.
 pub(crate) const LONGEST_LINE: u64 = 1 << 28;
+
+/// Bytes and lines that are parsed at a time, on all threads: long enough that starting them takes no time beside it.
+const GROUP: usize = 4 << 20;
+const GROUP_LINES: usize = 1 << 14;
+/// Numbers that one thread parses before others have begun.
+const FEW: usize = 1 << 12;
 
 /// Where text comes from, so that it can be had again.
 pub(crate) enum Origin {
@@ -100,5 +109,63 @@ impl Lines {
                 return Ok(Some((self.number, self.line.trim_ascii())));
             }
         }
+    }
+
+    /// Replaces `group` by the next lines that are not blank, at most `most`; none at the end only. Those before an error are there.
+    pub fn next_group(&mut self, most: usize, group: &mut Group) -> Result<()> {
+        group.text.clear();
+        group.lines.clear();
+        while group.lines.len() < most && has_room(group.lines.len(), group.text.len()) {
+            let Some((number, line)) = self.next()? else { break };
+            let start = group.text.len();
+            group.text.extend_from_slice(line);
+            group.lines.push((number, start..group.text.len()));
+        }
+        Ok(())
+    }
+}
+
+/// Lines that are parsed together.
+#[derive(Default)]
+pub(crate) struct Group {
+    pub text: Vec<u8>,
+    /// The number of each, and where it is in the text.
+    pub lines: Vec<(u64, Range<usize>)>,
+}
+
+/// Whether so many lines, with so many bytes, are few enough for another one.
+pub(crate) fn has_room(lines: usize, bytes: usize) -> bool {
+    lines < GROUP_LINES && bytes < GROUP
+}
+
+/// What was parsed.
+#[derive(Default)]
+pub(crate) struct Parsed {
+    pub values: Vec<f64>,
+    pub weights: Vec<f64>,
+    pub ids: Vec<String>,
+}
+
+impl Parsed {
+    /// Parses lines of so many numbers on all threads, some on each, and puts what comes of them behind what is there; the error is that of the first wrong line.
+    pub fn append<L: Sync>(&mut self, lines: &[L], dim: usize, parse: impl Fn(&[L]) -> Result<Parsed> + Sync) -> Result<()> {
+        let threads = if lines.len().saturating_mul(dim) < FEW { 1 } else { rayon::current_num_threads() };
+        let mut parts = lines.chunks(lines.len().div_ceil(threads).max(1));
+        let Some(first) = parts.next() else { return Ok(()) };
+        // Not in the pool, whose threads may all be waiting for these rows.
+        let parsed = thread::scope(|scope| {
+            let parse = &parse;
+            let spawn = |part| thread::Builder::new().name("vmfkit-parse".to_owned()).spawn_scoped(scope, move || parse(part));
+            let others = parts.map(spawn).collect::<io::Result<Vec<_>>>()?;
+            let join = |thread: ScopedJoinHandle<_>| thread.join().unwrap_or_else(|panic| resume_unwind(panic));
+            Ok::<_, Error>(std::iter::once(parse(first)).chain(others.into_iter().map(join)).collect::<Vec<_>>())
+        })?;
+        for part in parsed {
+            let part = part?;
+            self.values.extend(part.values);
+            self.weights.extend(part.weights);
+            self.ids.extend(part.ids);
+        }
+        Ok(())
     }
 }

@@ -180,3 +180,41 @@ fn numbers_of_text_are_read_to_the_last_bit() {
         assert_eq!(read(&folder.write(name, text), &Options::new()).rows, [[x, y]], "{name}");
     }
 }
+
+/// As CSV and as JSON Lines.
+fn as_text(rows: &[[f64; 4]]) -> [(&'static str, String); 2] {
+    let line = |row: &[f64; 4]| row.map(|x| x.to_string()).join(",");
+    let csv: Vec<String> = rows.iter().map(line).collect();
+    let json: Vec<String> = rows.iter().map(|row| format!("[{}]", line(row))).collect();
+    [("x.csv", csv.join("\n")), ("x.jsonl", json.join("\n\n"))]
+}
+
+#[test]
+fn text_is_parsed_on_all_threads_and_its_first_wrong_line_is_named() {
+    let folder = Folder::new();
+    let rows: Vec<[f64; 4]> = (0..20_000).map(|row| (f64::from(row) * 0.1).sin_cos()).map(|(y, x)| [x, 0.0, y, 0.0]).collect();
+    for (name, text) in as_text(&rows) {
+        let place = folder.write(name, &text);
+        for block_rows in [999, 20_000] {
+            let everything = read(&place, &Options::new().block_rows(block_rows));
+            assert!(everything.rows.iter().flatten().eq(rows.as_flattened()), "{name}");
+        }
+        let lines: Vec<&str> = text.lines().collect();
+        let step = lines.len() / rows.len();
+        for wrong in [[3, 19_999], [9_000, 11_000], [12_000, 12_001], [19_998, 19_999]] {
+            let mut lines = lines.clone();
+            wrong.iter().for_each(|&row| lines[row * step] = "\"never closed");
+            let place = folder.write(name, lines.join("\n"));
+            let message = refused(&place, &Options::new());
+            assert!(message.contains(&format!("line {}", wrong[0] * step + 1)), "{name}, {wrong:?}: {message}");
+        }
+        // What ends the text comes behind the lines before it.
+        let short = |line: &str| line.replacen(",0", "", 1);
+        let mut lines: Vec<String> = lines.iter().map(|line| line.to_string()).collect();
+        (lines[5000 * step], lines[15_000 * step]) = (short(&lines[5000 * step]), "\"never closed".to_owned());
+        let place = folder.write(name, lines.join("\n"));
+        let message = refused(&place, &Options::new());
+        let expected = format!("line {} must have as many", 5000 * step + 1);
+        assert!(message.contains(&expected) && message.ends_with(", 4, found: `3`"), "{name}: {message}");
+    }
+}

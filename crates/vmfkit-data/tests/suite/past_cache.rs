@@ -6,7 +6,7 @@
 use crate::{Everything, Folder, location, npy, read, read_all};
 use std::fs::File;
 use vmfkit::source::Source;
-use vmfkit_data::{DataSource, Options, open};
+use vmfkit_data::{Batch, DataSource, Element, IdKind, Ids, Options, OutputFormat, RowLayout, RowWriter, Values, open};
 
 const DIM: usize = 6;
 
@@ -57,6 +57,50 @@ fn rows_are_those_of_the_cache_wherever_they_begin() {
             for block_rows in [1, 7, 170, 171, 1000, 3000, 5000] {
                 let options = Options::new().block_rows(block_rows);
                 assert_eq!(read_past_cache(&place, &options), read(&place, &options), "{descr}, {blanks}, {block_rows}");
+            }
+        }
+    }
+}
+
+/// Through a writer of ours, with ids beside the rows.
+fn write_rows(folder: &Folder, name: &str, format: OutputFormat, rows: &[[f32; DIM]]) -> String {
+    let path = folder.path(name);
+    let layout = RowLayout::new(DIM, Element::F32).ids(IdKind::Integers);
+    let mut writer = RowWriter::new(format, Box::new(File::create(&path).unwrap()), &layout).unwrap();
+    for (part, rows) in rows.chunks(20_000).enumerate() {
+        let ids = Some(Ids::Integers((0..rows.len()).map(|row| (part * 20_000 + row) as i64).collect()));
+        let values = Values::F32(rows.as_flattened().to_vec());
+        writer.write(&Batch { rows: rows.len(), values, weights: None, ids }).unwrap();
+    }
+    writer.finish().unwrap();
+    location(&path)
+}
+
+#[test]
+fn columns_are_those_of_the_cache() {
+    let (folder, rows) = (folder(), circle(30_000));
+    for (name, format) in [("x.parquet", OutputFormat::Parquet), ("x.arrow", OutputFormat::Arrow)] {
+        let place = write_rows(&folder, name, format, &rows);
+        for block_rows in [999, 25_000] {
+            for options in [Options::new().block_rows(block_rows), Options::new().block_rows(block_rows).id_column("id")] {
+                assert_eq!(read_past_cache(&place, &options), read(&place, &options), "{name}, {block_rows}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_wrong_row_of_a_column_is_named() {
+    let (folder, mut rows) = (folder(), circle(30_000));
+    rows[23_210] = [0.0, 3.0, 0.0, 0.0, 0.0, 0.0];
+    for (name, format) in [("x.parquet", OutputFormat::Parquet), ("x.arrow", OutputFormat::Arrow)] {
+        let place = write_rows(&folder, name, format, &rows);
+        for block_rows in [500, 25_000] {
+            let mut source = past_cache(&place, &Options::new().block_rows(block_rows));
+            for _ in 0..2 {
+                let message = read_all(&mut source).unwrap_err().to_string();
+                assert!(message.starts_with(&format!("{place}: row 23210 must have length 1, found: `3`")), "{message}");
+                source.rewind().unwrap();
             }
         }
     }
