@@ -42,6 +42,7 @@ mod list_pages;
 mod matrix_market;
 pub mod npy;
 mod npz;
+mod npz_writer;
 mod numbers;
 #[cfg(feature = "object-store")]
 mod object_store;
@@ -61,6 +62,7 @@ mod sectors;
 mod source;
 mod table;
 mod text;
+mod zip_writer;
 
 pub use batch::{Batch, Ids, Values};
 pub use batches::Batches;

@@ -100,8 +100,10 @@ impl Assign {
                 ),
                 None => Ok(OutputFormat::Npy),
             },
-            Ok(format) if format != OutputFormat::Safetensors => Ok(format),
-            _ => bail!("the name of the output must end in .parquet, .arrow, .csv, .tsv, .jsonl or .npy, found: `{name}`"),
+            Ok(OutputFormat::Npz | OutputFormat::Safetensors | OutputFormat::Mtx) | Err(_) => {
+                bail!("the name of the output must end in .parquet, .arrow, .csv, .tsv, .jsonl or .npy, found: `{name}`")
+            }
+            Ok(format) => Ok(format),
         }
     }
 
