@@ -131,7 +131,7 @@ impl Fit {
         let mut source = self.open_rows(components)?;
         let once = method.is_online() && self.stop(method).passes == 1 && self.mixture.labels.is_none();
         if source.can_rewind() || !once {
-            source.hold()?;
+            source.hold(self.quiet)?;
         }
         Ok(source)
     }
