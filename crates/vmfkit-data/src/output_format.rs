@@ -179,7 +179,7 @@ pub(crate) struct Headed {
 }
 
 impl Headed {
-    /// For a header of so many bytes.
+    /// For a header of so many bytes, or of any number for a pipe.
     pub(crate) fn new(mut sink: Sink, room: usize) -> Result<Self> {
         let waiting = if sink.can_restart() {
             sink.write_all(&vec![0; room]).map_err(Error::Write)?;
@@ -199,7 +199,6 @@ impl Headed {
 
     /// Ends with what `tail` writes.
     pub(crate) fn finish(mut self, header: &[u8], tail: impl FnOnce(&mut Sink) -> Result<()>) -> Result<()> {
-        assert_eq!(header.len(), self.room, "room was left for a header of this length");
         match self.waiting {
             Some(waiting) => {
                 self.sink.write_all(header).map_err(Error::Write)?;
@@ -207,6 +206,7 @@ impl Headed {
                 tail(&mut self.sink)?;
             }
             None => {
+                assert_eq!(header.len(), self.room, "room was left for a header of this length");
                 tail(&mut self.sink)?;
                 self.sink.restart(header).map_err(Error::Write)?;
             }
