@@ -36,6 +36,8 @@ const LARGE_TEXT: u64 = 256 << 20;
 pub struct Beside {
     pub once: u64,
     pub each_thread: u64,
+    /// Of a block.
+    pub each_row: u64,
 }
 
 impl Beside {
@@ -46,7 +48,7 @@ impl Beside {
 
 impl From<u64> for Beside {
     fn from(once: u64) -> Self {
-        Beside { once, each_thread: 0 }
+        Beside { once, each_thread: 0, each_row: 0 }
     }
 }
 
@@ -159,11 +161,11 @@ impl RowArguments {
         let source = &mut rows.source;
         let beside = beside(source).into();
         let id = if self.id_column.is_some() { ID_MEMORY } else { 0 };
-        let row = source.row_bytes() + 16 + id;
+        let row = BLOCKS_AT_ONCE * (source.row_bytes() + 16 + id) + beside.each_row;
         let held = source.held_bytes() + rows.weights.as_ref().map_or(0, |(_, weights)| 8 * weights.len() as u64);
         let own = |threads: u64| OWN_MEMORY + held + beside.on(threads);
         let threads = rayon::current_num_threads() as u64;
-        let least = own(threads.max(THREADS_ASSUMED)) + BLOCKS_AT_ONCE * FEWEST_ROWS * row;
+        let least = own(threads.max(THREADS_ASSUMED)) + FEWEST_ROWS * row;
         if memory < least {
             let hint = if threads > THREADS_ASSUMED { "\nhint: fewer `--threads` take less" } else { "" };
             bail!(
@@ -172,9 +174,9 @@ impl RowArguments {
                 memory::readable(memory)
             );
         }
-        let block_rows = (memory - own(THREADS_ASSUMED)) / (BLOCKS_AT_ONCE * row);
+        let block_rows = (memory - own(THREADS_ASSUMED)) / row;
         source.limit_block_rows(usize::try_from(block_rows)?);
-        rows.room = (memory - own(threads)).saturating_sub(BLOCKS_AT_ONCE * row * source.block_rows() as u64);
+        rows.room = (memory - own(threads)).saturating_sub(row * source.block_rows() as u64);
         Ok(rows)
     }
 
