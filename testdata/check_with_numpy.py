@@ -71,4 +71,23 @@ with tempfile.TemporaryDirectory() as folder:
     with safe_open(folder / "counted.safetensors", "numpy") as file:
         counted = [np.load(folder / "counted.npy"), file.get_tensor("embedding")]
     assert all(array.dtype == np.float64 and (array == rows).all() for array in counted)
+    # Archives of arrays: rows of either precision, and sparse ones as scipy's load_npz wants them.
+    for dtype in ("f32", "f64"):
+        run("convert", folder / f"{dtype}.npy", folder / f"{dtype}.npz")
+        with np.load(folder / f"{dtype}.npz") as archive:
+            assert archive.files == ["embedding"]
+            found, expected = archive["embedding"], np.load(folder / f"{dtype}.npy")
+        assert found.dtype == expected.dtype and (found == expected).all()
+    entries = np.where(np.abs(rows) > 0.3, rows.astype(np.float64), 0)
+    entries[7] = 0
+    places = [f"{i + 1} {j + 1} {float(entries[i, j])!r}\n" for i, j in zip(*np.nonzero(entries))]
+    sizes = f"{entries.shape[0]} {entries.shape[1]} {len(places)}\n"
+    (folder / "entries.mtx").write_text("%%MatrixMarket matrix coordinate real general\n" + sizes + "".join(places))
+    run("convert", folder / "entries.mtx", folder / "entries.npz")
+    with np.load(folder / "entries.npz") as archive:
+        csr = {name: archive[name] for name in archive.files}
+    assert csr["format"].item() == b"csr" and (csr["shape"] == entries.shape).all() and csr["indices"].dtype == np.int32
+    found = np.zeros(entries.shape)
+    found[np.repeat(np.arange(len(entries)), np.diff(csr["indptr"])), csr["indices"]] = csr["data"]
+    assert (found == entries).all()
 print("numpy reads what vmf writes, and vmf what numpy writes")

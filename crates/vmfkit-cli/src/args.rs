@@ -61,7 +61,7 @@ pub enum Command {
     Compare(compare::Compare),
     /// Show what a model file holds: its fit, its components and, with DATA, their most typical rows
     Inspect(inspect::Inspect),
-    /// Convert rows between .npy, Parquet, Arrow, CSV, TSV, JSON Lines and safetensors
+    /// Convert rows between .npy, .npz, Parquet, Arrow, CSV, TSV, JSON Lines, safetensors and Matrix Market
     Convert(convert::Convert),
     /// Print a script that completes commands and options in a shell
     Completions(completions::Completions),

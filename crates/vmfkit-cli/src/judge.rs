@@ -2,7 +2,7 @@
 
 use crate::files::Files;
 use crate::progress::Progress;
-use crate::rows::{RowArguments, RowSource};
+use crate::rows::{Beside, RowArguments, RowSource};
 use crate::{input, model};
 use anyhow::{Result, bail};
 use std::path::PathBuf;
@@ -17,8 +17,13 @@ A p-value is the probability that a row drawn from the model is at least as stra
 there, so that its rows stand out. Where components overlap, p-values are calibrated once by draws from the model, which takes a second
 or two before the first row, and their relative error is a percent or a few (--no-p-values leaves them out).";
 
-/// Memory of a calibration and of a block's p-values.
-const P_VALUE_MEMORY: u64 = 96 << 20;
+/// Memory of p-values: what half a million draws are kept by, and the most numbers of rows that are drawn and of responsibilities at once.
+const DRAW_MEMORY: u64 = 12 << 20;
+const NUMBERS_AT_ONCE: u64 = 1 << 21;
+/// The fewest rows that are drawn or judged at once.
+const ROWS_AT_ONCE: u64 = 256;
+/// What is known of a row: two densities, its p-value, its weight.
+const JUDGED_ROW: u64 = 40;
 
 #[derive(Debug, clap::Args)]
 pub struct JudgeArguments {
@@ -51,13 +56,19 @@ impl JudgeArguments {
         self.rows.has_ids()
     }
 
-    /// The model and the rows, for a command that needs so much memory beside them.
-    pub fn open(&self, beside: u64) -> Result<Judge> {
+    /// The model and the rows, for a command that needs so much memory beside them; and p-values or not.
+    pub fn open(&self, beside: Beside, p_values: bool) -> Result<Judge> {
         self.files().check()?;
         let (mixture, _) = model::read(&self.model)?;
         let components = mixture.components().len() as u64;
-        let p_values = if self.no_p_values { 0 } else { P_VALUE_MEMORY };
-        let source = self.rows.open(|rows| beside + p_values + 4 * 8 * components * rows.dim() as u64)?;
+        let source = self.rows.open(|rows| {
+            let dim = rows.dim() as u64;
+            let at_once = |length: u64| 8 * NUMBERS_AT_ONCE.max(ROWS_AT_ONCE * length);
+            let model = 8 * components * dim;
+            // The draws come from mixtures of their own.
+            let p_values = if p_values { DRAW_MEMORY + at_once(dim) + at_once(components) + 4 * model } else { 0 };
+            Beside { once: beside.once + p_values + 4 * model, each_row: beside.each_row + JUDGED_ROW, ..beside }
+        })?;
         let (model, rows) = (input::display(&self.model), source.name());
         if source.dim() != mixture.dim() {
             bail!("{rows}: rows must have the dimension of {model}, {}, found: `{}`", mixture.dim(), source.dim());

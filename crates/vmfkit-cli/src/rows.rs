@@ -2,7 +2,7 @@
 
 use crate::{input, memory, output};
 use anyhow::{Result, anyhow, bail};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use vmfkit::source::Source;
 use vmfkit::{Block, Error};
 use vmfkit_data::{Batches, DataSource, Element, Format, Ids, Options, Skipped};
@@ -28,12 +28,16 @@ const FEWEST_ROWS: u64 = 64;
 const THREADS_ASSUMED: u64 = 8;
 /// What the id of a row takes.
 const ID_MEMORY: u64 = 64;
+/// Text of which a pass takes so long that another format is worth a hint.
+const LARGE_TEXT: u64 = 256 << 20;
 
 /// Memory that a command needs beside the rows.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Beside {
     pub once: u64,
     pub each_thread: u64,
+    /// Of a block.
+    pub each_row: u64,
 }
 
 impl Beside {
@@ -44,7 +48,7 @@ impl Beside {
 
 impl From<u64> for Beside {
     fn from(once: u64) -> Self {
-        Beside { once, each_thread: 0 }
+        Beside { once, each_thread: 0, each_row: 0 }
     }
 }
 
@@ -157,11 +161,11 @@ impl RowArguments {
         let source = &mut rows.source;
         let beside = beside(source).into();
         let id = if self.id_column.is_some() { ID_MEMORY } else { 0 };
-        let row = source.row_bytes() + 16 + id;
+        let row = BLOCKS_AT_ONCE * (source.row_bytes() + 16 + id) + beside.each_row;
         let held = source.held_bytes() + rows.weights.as_ref().map_or(0, |(_, weights)| 8 * weights.len() as u64);
         let own = |threads: u64| OWN_MEMORY + held + beside.on(threads);
         let threads = rayon::current_num_threads() as u64;
-        let least = own(threads.max(THREADS_ASSUMED)) + BLOCKS_AT_ONCE * FEWEST_ROWS * row;
+        let least = own(threads.max(THREADS_ASSUMED)) + FEWEST_ROWS * row;
         if memory < least {
             let hint = if threads > THREADS_ASSUMED { "\nhint: fewer `--threads` take less" } else { "" };
             bail!(
@@ -170,9 +174,9 @@ impl RowArguments {
                 memory::readable(memory)
             );
         }
-        let block_rows = (memory - own(THREADS_ASSUMED)) / (BLOCKS_AT_ONCE * row);
+        let block_rows = (memory - own(THREADS_ASSUMED)) / row;
         source.limit_block_rows(usize::try_from(block_rows)?);
-        rows.room = (memory - own(threads)).saturating_sub(BLOCKS_AT_ONCE * row * source.block_rows() as u64);
+        rows.room = (memory - own(threads)).saturating_sub(row * source.block_rows() as u64);
         Ok(rows)
     }
 
@@ -236,7 +240,28 @@ impl RowArguments {
         let weights = self.weight_file()?;
         let source = vmfkit_data::open_all(&self.data, options)?;
         note_skipped(source.skipped());
-        Ok(RowSource { name: self.name(), source, weights, room: 0, rows: 0, weight: 0.0 })
+        Ok(RowSource { name: self.name(), source, weights, text_hint: self.text_hint(), room: 0, rows: 0, weight: 0.0 })
+    }
+
+    /// What to do about much text, for work that passes over it more than once.
+    fn text_hint(&self) -> Option<String> {
+        let files: Vec<PathBuf> = self.data.iter().flat_map(|location| vmfkit_data::local_files(location)).collect();
+        let format_of = |path: &Path| self.format.or_else(|| Format::of_name(path));
+        let text = |format| matches!(format, Some(Format::Csv | Format::Tsv | Format::Jsonl | Format::Mtx));
+        // One matrix is in memory as a whole.
+        if let [only] = &files[..]
+            && format_of(only) == Some(Format::Mtx)
+        {
+            return None;
+        }
+        let lengths = files.iter().filter(|path| text(format_of(path))).filter_map(|path| path.metadata().ok());
+        let bytes = lengths.map(|metadata| metadata.len()).sum();
+        let into = match self.weight_column.is_some() || self.weights.is_some() {
+            true => "parquet",
+            false if files.iter().all(|path| format_of(path) == Some(Format::Mtx)) => "npz",
+            false => "npy",
+        };
+        text_hint(bytes, &self.to_command(), into)
     }
 }
 
@@ -246,6 +271,8 @@ pub struct RowSource {
     source: DataSource,
     /// Those of a file of their own, and how messages call it.
     weights: Option<(String, Vec<f64>)>,
+    /// What to do about passes that take long because of much text.
+    text_hint: Option<String>,
     /// Bytes for holding the rows.
     room: u64,
     /// Those of this pass.
@@ -269,9 +296,13 @@ impl RowSource {
         (self.source.first_row(), self.source.ids())
     }
 
-    /// For work that passes over the rows more than once: holds them in memory if there is room.
-    pub fn hold(&mut self) -> Result<()> {
-        self.source.hold(self.room).map_err(|error| self.explain(error))?;
+    /// For work that passes over the rows more than once: holds them in memory if there is room. If there is not, and they are much text,
+    /// says what to do about it, unless nobody wants to hear.
+    pub fn hold(&mut self, quiet: bool) -> Result<()> {
+        let held = self.source.hold(self.room).map_err(|error| self.explain(error))?;
+        if let Some(hint) = self.text_hint.as_ref().filter(|_| !held && !quiet) {
+            output::note(hint);
+        }
         Ok(())
     }
 
@@ -306,6 +337,14 @@ impl RowSource {
     pub fn explain(&self, error: Error) -> anyhow::Error {
         explain(&self.name, error)
     }
+}
+
+/// Every pass reads so many bytes of text; a shell's words for them, and the format that is read faster.
+fn text_hint(bytes: u64, command: &str, into: &str) -> Option<String> {
+    let size = memory::readable(bytes);
+    let what =
+        format!("hint: every pass parses {size} of text; `vmf convert {command} rows.{into}` makes a file that is read faster");
+    (bytes >= LARGE_TEXT).then_some(what)
 }
 
 /// Says so if a folder holds more than was read.
@@ -411,5 +450,54 @@ pub fn quoted(word: &str) -> String {
         format!("\"{word}\"")
     } else {
         format!("'{}'", word.replace('\'', r"'\''"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct Words {
+        #[command(flatten)]
+        rows: RowArguments,
+    }
+
+    #[test]
+    fn much_text_gets_a_hint() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: &str| folder.path().join(name).display().to_string();
+        let hint = |words: &[&str]| {
+            let words = words.iter().map(|word| if word.contains('.') { path(word) } else { (*word).to_owned() });
+            Words::parse_from([String::new()].into_iter().chain(words)).rows.text_hint()
+        };
+        // Holes take no room on the disk.
+        for (name, length) in [
+            ("half.csv", LARGE_TEXT / 2),
+            ("half.jsonl.gz", LARGE_TEXT / 2),
+            ("less.tsv", LARGE_TEXT - 1),
+            ("one.mtx", LARGE_TEXT),
+            ("other.mtx", LARGE_TEXT),
+            ("x.npy", LARGE_TEXT),
+            ("x.parquet", LARGE_TEXT),
+        ] {
+            std::fs::File::create(path(name)).unwrap().set_len(length).unwrap();
+        }
+        let (half, other) = (path("half.csv"), path("half.jsonl.gz"));
+        let expected = format!(
+            "hint: every pass parses 268.435 MB of text; `vmf convert {} {} rows.npy` makes a file that is read faster",
+            quoted(&half),
+            quoted(&other)
+        );
+        assert_eq!(hint(&["half.csv", "half.jsonl.gz"]), Some(expected));
+        for words in [&["half.csv"][..], &["half.csv", "x.npy"], &["less.tsv"], &["one.mtx"], &["x.npy"], &["x.parquet"]] {
+            assert_eq!(hint(words), None, "{words:?}");
+        }
+        assert!(hint(&["x.npy", "--format", "csv"]).is_some());
+        assert!(
+            hint(&["half.csv", "half.jsonl.gz", "--weight-column", "n"]).unwrap().contains(" --weight-column n rows.parquet`")
+        );
+        assert!(hint(&["one.mtx", "other.mtx"]).unwrap().contains(" rows.npz`"));
     }
 }

@@ -44,6 +44,7 @@ mod matrix_market;
 mod memory;
 pub mod npy;
 mod npz;
+mod npz_writer;
 mod numbers;
 #[cfg(feature = "object-store")]
 mod object_store;
@@ -64,6 +65,7 @@ mod sectors;
 mod source;
 mod table;
 mod text;
+mod zip_writer;
 
 pub use batch::{Batch, Ids, Values};
 pub use batches::Batches;

@@ -13,12 +13,15 @@ use arrow_schema::{Schema, SchemaRef};
 use std::io::Write;
 use std::sync::Arc;
 
-/// A row group is closed at this size: large enough to be read fast, and it is held in memory until then.
+/// A row group is closed at this size: large enough to be read fast, and it is held in memory until then. A table has short rows, hundreds of
+/// thousands of which are in the smaller one.
 const ROW_GROUP: usize = 128 << 20;
+const TABLE_GROUP: usize = 16 << 20;
 
 /// A file that takes record batches.
 pub(crate) enum RecordSink {
-    Parquet(Box<ArrowWriter<Sink>>),
+    /// With the memory that a row group may take.
+    Parquet(Box<ArrowWriter<Sink>>, usize),
     Arrow(Box<FileWriter<Sink>>),
 }
 
@@ -36,7 +39,7 @@ impl RecordSink {
                 .set_column_statistics_enabled(path, EnabledStatistics::None);
         }
         let writer = ArrowWriter::try_new(sink, schema, Some(properties.build())).map_err(from_parquet).map_err(written)?;
-        Ok(RecordSink::Parquet(Box::new(writer)))
+        Ok(RecordSink::Parquet(Box::new(writer), if raw.is_some() { ROW_GROUP } else { TABLE_GROUP }))
     }
 
     /// An Arrow file.
@@ -47,9 +50,9 @@ impl RecordSink {
 
     pub(crate) fn write(&mut self, records: &RecordBatch) -> Result<()> {
         match self {
-            RecordSink::Parquet(writer) => {
+            RecordSink::Parquet(writer, most) => {
                 writer.write(records).map_err(from_parquet).map_err(written)?;
-                if writer.in_progress_size() < ROW_GROUP {
+                if writer.memory_size() < *most {
                     return Ok(());
                 }
                 writer.flush().map_err(from_parquet).map_err(written)
@@ -60,7 +63,7 @@ impl RecordSink {
 
     pub(crate) fn finish(self) -> Result<()> {
         match self {
-            RecordSink::Parquet(mut writer) => {
+            RecordSink::Parquet(mut writer, _) => {
                 writer.finish().map_err(from_parquet).map_err(written)?;
                 writer.inner_mut().flush().map_err(Error::Write)
             }

@@ -1,21 +1,24 @@
 //! [`RowWriter`]: rows, with their ids and weights.
 
 use crate::error::{Error, Result};
+use crate::matrix_market::MatrixWriter;
 use crate::npy::header_bytes;
+use crate::npz_writer::NpzWriter;
 use crate::output_format::{Counted, OutputFormat, Sink, le_bytes};
 use crate::record_sink::{RecordSink, record_batch};
 use crate::table::from_csv;
 use crate::{Batch, Element, Ids, Values};
 use arrow_array::{ArrayRef, FixedSizeListArray, Float32Array, Float64Array, Int64Array, StringArray};
 use arrow_schema::{DataType, Field, FieldRef, Schema, SchemaRef};
+use std::borrow::Cow;
 use std::io::Write;
 use std::sync::Arc;
 use vmfkit::room;
 
 /// The names of columns and tensors. Coordinates in columns of their own are x0, x1 and so on.
 pub(crate) const ROWS: &str = "embedding";
-const WEIGHT: &str = "weight";
-const ID: &str = "id";
+pub(crate) const WEIGHT: &str = "weight";
+pub(crate) const ID: &str = "id";
 
 /// Bytes of the text of a safetensors header for any number of rows; with three tensors it has fewer than 400.
 const HEADER_ROOM: usize = 504;
@@ -53,6 +56,7 @@ impl Ids {
 pub struct RowLayout {
     dim: usize,
     double: bool,
+    sparse: bool,
     ids: Option<IdKind>,
     weights: bool,
     rows: Option<u64>,
@@ -61,7 +65,13 @@ pub struct RowLayout {
 impl RowLayout {
     /// Rows of `dim` numbers, in double precision if they come so, else in single.
     pub fn new(dim: usize, element: Element) -> Self {
-        RowLayout { dim, double: element == Element::F64, ids: None, weights: false, rows: None }
+        RowLayout { dim, double: element == Element::F64, sparse: false, ids: None, weights: false, rows: None }
+    }
+
+    /// Most numbers are 0, and formats that can leave them out do.
+    pub fn sparse(mut self) -> Self {
+        self.sparse = true;
+        self
     }
 
     /// Every row has an id.
@@ -94,6 +104,8 @@ enum Inner {
     Separated(Box<csv::Writer<Sink>>),
     JsonLines(Sink),
     Npy(Counted),
+    Npz(Box<NpzWriter>),
+    Mtx(MatrixWriter),
     /// Tensors one after the other: ids and weights wait for the end of the rows.
     Safetensors {
         rows: Counted,
@@ -102,18 +114,27 @@ enum Inner {
     },
 }
 
-/// The numbers of a batch, all of them, in one precision.
-enum Dense<'a> {
-    F32(std::borrow::Cow<'a, [f32]>),
-    F64(std::borrow::Cow<'a, [f64]>),
+/// Numbers of a batch in one precision: all of them, or those of its entries.
+pub(crate) enum Numbers<'a> {
+    F32(Cow<'a, [f32]>),
+    F64(Cow<'a, [f64]>),
+}
+
+/// The rows of a batch in CSR.
+pub(crate) struct Entries<'a> {
+    pub starts: Cow<'a, [usize]>,
+    pub columns: Cow<'a, [u32]>,
+    pub values: Numbers<'a>,
 }
 
 impl RowWriter {
     /// Begins a file of rows.
     pub fn new(format: OutputFormat, sink: Sink, layout: &RowLayout) -> Result<Self> {
-        let RowLayout { dim, double, ids, weights, rows } = *layout;
-        // A sparse row of a few bytes becomes one with all its zeros, and the bytes of that.
-        room::check("a row with all its numbers", &[2, dim])?;
+        let RowLayout { dim, double, sparse, ids, weights, rows } = *layout;
+        if !layout.by_entries(format) {
+            // A sparse row of a few bytes becomes one with all its zeros, and the bytes of that.
+            layout.check_room("a row with all its numbers", &[2, dim])?;
+        }
         let inner = match format {
             OutputFormat::Parquet => Inner::Records(RecordSink::parquet(sink, layout.schema()?, Some(ROWS))?, layout.schema()?),
             OutputFormat::Arrow => Inner::Records(RecordSink::arrow(sink, &*layout.schema()?)?, layout.schema()?),
@@ -126,21 +147,20 @@ impl RowWriter {
             }
             OutputFormat::JsonLines => Inner::JsonLines(sink),
             OutputFormat::Npy => {
-                if ids.is_some() || weights {
-                    let found = if ids.is_some() { ID } else { WEIGHT };
-                    let hint = "hint: leave it out, or write .parquet";
-                    return Err(Error::Format { what: format!("an .npy file holds rows alone, found: `{found}`\n{hint}") });
-                }
+                layout.refuse_beside_rows(format)?;
                 let descr = if double { "<f8" } else { "<f4" };
                 Inner::Npy(Counted::new(sink, rows, move |rows| header_bytes(descr, &[rows, dim as u64]))?)
             }
+            OutputFormat::Npz => {
+                layout.refuse_texts(format)?;
+                Inner::Npz(Box::new(NpzWriter::new(sink, dim, double, sparse, ids.is_some(), weights)?))
+            }
+            OutputFormat::Mtx => {
+                layout.refuse_beside_rows(format)?;
+                Inner::Mtx(MatrixWriter::new(sink, dim)?)
+            }
             OutputFormat::Safetensors => {
-                if ids == Some(IdKind::Texts) {
-                    let hint = "hint: leave them out, or write .parquet";
-                    return Err(Error::Format {
-                        what: format!("a .safetensors file holds numbers, found ids that are: `texts`\n{hint}"),
-                    });
-                }
+                layout.refuse_texts(format)?;
                 let header = layout.clone();
                 let room = if rows.is_none() && sink.can_restart() { HEADER_ROOM } else { 0 };
                 let rows = Counted::new(sink, rows, move |rows| header.safetensors_header(rows, room))?;
@@ -153,6 +173,11 @@ impl RowWriter {
     /// Adds rows. Ids and weights that the layout does not have are left out.
     pub fn write(&mut self, batch: &Batch) -> Result<()> {
         let (ids, weights) = self.layout.check(batch)?;
+        match &mut self.inner {
+            Inner::Mtx(writer) => return writer.write(&self.layout.entries(batch)?),
+            Inner::Npz(writer) if self.layout.sparse => return writer.write_entries(&self.layout.entries(batch)?, ids, weights),
+            _ => {}
+        }
         let numbers = self.layout.dense(batch)?;
         let dim = self.layout.dim;
         match &mut self.inner {
@@ -199,8 +224,8 @@ impl RowWriter {
                     }
                     write!(text, "\"{ROWS}\":").expect("memory takes what is written");
                     match &numbers {
-                        Dense::F32(values) => serde_json::to_writer(&mut text, &values[row * dim..(row + 1) * dim]),
-                        Dense::F64(values) => serde_json::to_writer(&mut text, &values[row * dim..(row + 1) * dim]),
+                        Numbers::F32(values) => serde_json::to_writer(&mut text, &values[row * dim..(row + 1) * dim]),
+                        Numbers::F64(values) => serde_json::to_writer(&mut text, &values[row * dim..(row + 1) * dim]),
                     }
                     .expect("memory takes what is written");
                     if let Some(weights) = weights {
@@ -212,6 +237,8 @@ impl RowWriter {
                 sink.write_all(&text).map_err(Error::Write)
             }
             Inner::Npy(counted) => counted.write(batch.rows, &numbers.to_le_bytes()),
+            Inner::Npz(writer) => writer.write(batch.rows, &numbers, ids, weights),
+            Inner::Mtx(_) => unreachable!("entries are written above"),
             Inner::Safetensors { rows, ids: waiting_ids, weights: waiting_weights } => {
                 if let Some(Ids::Integers(ids)) = ids {
                     waiting_ids.extend(ids.iter().flat_map(|id| id.to_le_bytes()));
@@ -229,6 +256,8 @@ impl RowWriter {
             Inner::Separated(mut writer) => writer.flush().map_err(Error::Write),
             Inner::JsonLines(mut sink) => sink.flush().map_err(Error::Write),
             Inner::Npy(counted) => counted.finish(&[]),
+            Inner::Npz(writer) => writer.finish(),
+            Inner::Mtx(writer) => writer.finish(),
             Inner::Safetensors { rows, mut ids, weights } => {
                 ids.extend(weights);
                 rows.finish(&ids)
@@ -238,6 +267,38 @@ impl RowWriter {
 }
 
 impl RowLayout {
+    /// Zeros are left out.
+    fn by_entries(&self, format: OutputFormat) -> bool {
+        format == OutputFormat::Mtx || format == OutputFormat::Npz && self.sparse
+    }
+
+    /// Whether there is memory for rows with all their numbers.
+    fn check_room(&self, what: &'static str, factors: &[usize]) -> Result<()> {
+        room::check(what, factors).map_err(|error| match self.sparse {
+            true => Error::format(format!("{error}\nhint: .npz and .mtx files hold sparse rows without their zeros")),
+            false => error.into(),
+        })
+    }
+
+    fn refuse_beside_rows(&self, format: OutputFormat) -> Result<()> {
+        let found = match (self.ids, self.weights) {
+            (Some(_), _) => ID,
+            (None, true) => WEIGHT,
+            (None, false) => return Ok(()),
+        };
+        let hint = "hint: leave it out, or write .parquet";
+        Err(Error::Format { what: format!("an .{format} file holds rows alone, found: `{found}`\n{hint}") })
+    }
+
+    fn refuse_texts(&self, format: OutputFormat) -> Result<()> {
+        if self.ids != Some(IdKind::Texts) {
+            return Ok(());
+        }
+        let article = if format == OutputFormat::Npz { "an" } else { "a" };
+        let hint = "hint: leave them out, or write .parquet";
+        Err(Error::Format { what: format!("{article} .{format} file holds numbers, found ids that are: `texts`\n{hint}") })
+    }
+
     fn item(&self) -> FieldRef {
         let number = if self.double { DataType::Float64 } else { DataType::Float32 };
         Arc::new(Field::new("element", number, false))
@@ -298,7 +359,10 @@ impl RowLayout {
                     values.len()
                 ));
             }
-            Values::SparseF32 { columns, .. } | Values::SparseF64 { columns, .. } => {
+            Values::SparseF32 { starts, columns, .. } | Values::SparseF64 { starts, columns, .. } => {
+                if starts.len().checked_sub(1) != Some(batch.rows) {
+                    return wrong(format!("{} rows must have one start more, found: `{}`", batch.rows, starts.len()));
+                }
                 if let Some(column) = columns.iter().find(|&&column| column as usize >= self.dim) {
                     return wrong(format!("columns must be below {}, found: `{column}`", self.dim));
                 }
@@ -327,17 +391,18 @@ impl RowLayout {
     }
 
     /// All numbers, zeros too, in the precision that is written.
-    fn dense<'a>(&self, batch: &'a Batch) -> Result<Dense<'a>> {
+    fn dense<'a>(&self, batch: &'a Batch) -> Result<Numbers<'a>> {
         fn spread<T: Copy, U: Copy + Default>(
-            batch: &Batch,
-            dim: usize,
+            layout: &RowLayout,
+            rows: usize,
             starts: &[usize],
             columns: &[u32],
             values: &[T],
             to: impl Fn(T) -> U,
         ) -> Result<Vec<U>> {
-            room::check("rows with all their numbers", &[batch.rows, dim])?;
-            let mut all = vec![U::default(); batch.rows * dim];
+            let dim = layout.dim;
+            layout.check_room("rows with all their numbers", &[rows, dim])?;
+            let mut all = vec![U::default(); rows * dim];
             for (row, ends) in starts.windows(2).enumerate() {
                 for entry in ends[0]..ends[1] {
                     all[row * dim + columns[entry] as usize] = to(values[entry]);
@@ -345,33 +410,75 @@ impl RowLayout {
             }
             Ok(all)
         }
-        let dim = self.dim;
+        let rows = batch.rows;
         Ok(match (&batch.values, self.double) {
-            (Values::F32(values), false) => Dense::F32(values.into()),
-            (Values::F32(values), true) => Dense::F64(values.iter().map(|&value| value.into()).collect()),
-            (Values::F64(values), false) => Dense::F32(values.iter().map(|&value| value as f32).collect()),
-            (Values::F64(values), true) => Dense::F64(values.into()),
+            (Values::F32(values), false) => Numbers::F32(values.into()),
+            (Values::F32(values), true) => Numbers::F64(values.iter().map(|&value| value.into()).collect()),
+            (Values::F64(values), false) => Numbers::F32(values.iter().map(|&value| value as f32).collect()),
+            (Values::F64(values), true) => Numbers::F64(values.into()),
             (Values::SparseF32 { starts, columns, values }, false) => {
-                Dense::F32(spread(batch, dim, starts, columns, values, |x| x)?.into())
+                Numbers::F32(spread(self, rows, starts, columns, values, |x| x)?.into())
             }
             (Values::SparseF32 { starts, columns, values }, true) => {
-                Dense::F64(spread(batch, dim, starts, columns, values, f64::from)?.into())
+                Numbers::F64(spread(self, rows, starts, columns, values, f64::from)?.into())
             }
             (Values::SparseF64 { starts, columns, values }, false) => {
-                Dense::F32(spread(batch, dim, starts, columns, values, |x| x as f32)?.into())
+                Numbers::F32(spread(self, rows, starts, columns, values, |x| x as f32)?.into())
             }
             (Values::SparseF64 { starts, columns, values }, true) => {
-                Dense::F64(spread(batch, dim, starts, columns, values, |x| x)?.into())
+                Numbers::F64(spread(self, rows, starts, columns, values, |x| x)?.into())
             }
         })
     }
 }
 
-impl Dense<'_> {
+impl RowLayout {
+    /// The entries that a batch stores, or of dense rows those that are not 0, in the precision that is written.
+    fn entries<'a>(&self, batch: &'a Batch) -> Result<Entries<'a>> {
+        let (starts, columns, values): (&[usize], &[u32], _) = match (&batch.values, self.double) {
+            (Values::SparseF32 { starts, columns, values }, false) => (starts, columns, Numbers::F32(values.into())),
+            (Values::SparseF32 { starts, columns, values }, true) => {
+                (starts, columns, Numbers::F64(values.iter().map(|&value| value.into()).collect()))
+            }
+            (Values::SparseF64 { starts, columns, values }, false) => {
+                (starts, columns, Numbers::F32(values.iter().map(|&value| value as f32).collect()))
+            }
+            (Values::SparseF64 { starts, columns, values }, true) => (starts, columns, Numbers::F64(values.into())),
+            _ => {
+                return Ok(match self.dense(batch)? {
+                    // A zero with a sign is kept.
+                    Numbers::F32(all) => gather(&all, self.dim, |x| x.to_bits() != 0, |values| Numbers::F32(values.into())),
+                    Numbers::F64(all) => gather(&all, self.dim, |x| x.to_bits() != 0, |values| Numbers::F64(values.into())),
+                });
+            }
+        };
+        Ok(Entries { starts: starts.into(), columns: columns.into(), values })
+    }
+}
+
+/// The entries of rows of which all numbers are there.
+fn gather<T: Copy>(
+    all: &[T],
+    dim: usize,
+    is_entry: impl Fn(T) -> bool,
+    numbers: impl Fn(Vec<T>) -> Numbers<'static>,
+) -> Entries<'static> {
+    let (mut starts, mut columns, mut values) = (vec![0], Vec::new(), Vec::new());
+    for row in all.chunks_exact(dim) {
+        for (column, &value) in (0..).zip(row).filter(|(_, value)| is_entry(**value)) {
+            columns.push(column);
+            values.push(value);
+        }
+        starts.push(values.len());
+    }
+    Entries { starts: starts.into(), columns: columns.into(), values: numbers(values) }
+}
+
+impl Numbers<'_> {
     fn into_array(self, dim: usize) -> Result<ArrayRef> {
         let (number, values): (_, ArrayRef) = match self {
-            Dense::F32(values) => (DataType::Float32, Arc::new(Float32Array::from(values.into_owned()))),
-            Dense::F64(values) => (DataType::Float64, Arc::new(Float64Array::from(values.into_owned()))),
+            Numbers::F32(values) => (DataType::Float32, Arc::new(Float32Array::from(values.into_owned()))),
+            Numbers::F64(values) => (DataType::Float64, Arc::new(Float64Array::from(values.into_owned()))),
         };
         let item = Arc::new(Field::new("element", number, false));
         let lists = FixedSizeListArray::try_new(item, dim as i32, values, None).map_err(crate::guard::from_arrow)?;
@@ -379,18 +486,18 @@ impl Dense<'_> {
     }
 
     /// The shortest digits that are read back to the same number.
-    fn write_text(&self, place: usize, text: &mut Vec<u8>) {
+    pub(crate) fn write_text(&self, place: usize, text: &mut Vec<u8>) {
         match self {
-            Dense::F32(values) => write!(text, "{:?}", values[place]),
-            Dense::F64(values) => write!(text, "{:?}", values[place]),
+            Numbers::F32(values) => write!(text, "{:?}", values[place]),
+            Numbers::F64(values) => write!(text, "{:?}", values[place]),
         }
         .expect("memory takes what is written");
     }
 
-    fn to_le_bytes(&self) -> Vec<u8> {
+    pub(crate) fn to_le_bytes(&self) -> Vec<u8> {
         match self {
-            Dense::F32(values) => le_bytes(values, f32::to_le_bytes),
-            Dense::F64(values) => le_bytes(values, f64::to_le_bytes),
+            Numbers::F32(values) => le_bytes(values, f32::to_le_bytes),
+            Numbers::F64(values) => le_bytes(values, f64::to_le_bytes),
         }
     }
 }

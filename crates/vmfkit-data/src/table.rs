@@ -185,9 +185,9 @@ impl TableWriter {
             }
             OutputFormat::JsonLines => Inner::JsonLines(sink),
             OutputFormat::Npy => Inner::Npy(npy(sink, columns, rows)?),
-            OutputFormat::Safetensors => {
-                let what = "a table must be written as parquet, arrow, csv, tsv, jsonl or npy, found: `safetensors`";
-                return Err(Error::Format { what: what.into() });
+            OutputFormat::Npz | OutputFormat::Safetensors | OutputFormat::Mtx => {
+                let what = format!("a table must be written as parquet, arrow, csv, tsv, jsonl or npy, found: `{format}`");
+                return Err(Error::Format { what });
             }
         };
         Ok(TableWriter { columns: columns.to_vec(), inner })

@@ -4,7 +4,7 @@ use crate::components::{self, COMPONENTS_SHOWN};
 use crate::format::{aligned, json_number, readable};
 use crate::judge::{Judge, JudgeArguments, Judged, P_VALUES, Sums, level};
 use crate::output::{self, Output};
-use crate::rows::{FILES, Seen};
+use crate::rows::{Beside, FILES, Seen};
 use crate::table_file::TableFile;
 use anyhow::{Result, bail};
 use serde_json::{Value, json};
@@ -40,10 +40,11 @@ writes CSV to standard output, and the report to standard error, or with --quiet
     )
 });
 
-/// What a Parquet file holds back until a row group is full; a block's part of the table, and what each further component adds.
-const ROW_GROUP_MEMORY: u64 = 160 << 20;
-const TABLE_MEMORY: u64 = 32 << 20;
-const RANK_MEMORY: u64 = 4 << 20;
+/// What a Parquet file holds back until a row group is full, with room for what closes it.
+const ROW_GROUP_MEMORY: u64 = 24 << 20;
+/// A row of the table while it is written, as text or in columns, and what each component of it adds.
+const TABLE_ROW: u64 = 512;
+const RANK_MEMORY: u64 = 256;
 
 /// Write the most probable component, ln density and p-value of each row
 #[derive(Debug, clap::Args)]
@@ -68,14 +69,16 @@ impl Assign {
         let to_stdout = self.output == Path::new("-");
         let format = self.format()?;
         let held_back = if format == OutputFormat::Parquet { ROW_GROUP_MEMORY } else { 0 };
-        let mut judge = self.judge.open(held_back + TABLE_MEMORY + RANK_MEMORY * u64::from(self.top))?;
+        // An array of components has no room for p-values.
+        let p_values = !self.judge.no_p_values && format != OutputFormat::Npy;
+        let beside = Beside { once: held_back, each_thread: 0, each_row: TABLE_ROW + RANK_MEMORY * u64::from(self.top) };
+        let mut judge = self.judge.open(beside, p_values)?;
         let components = judge.mixture.components().len();
         if self.top as usize > components {
             bail!("`--top` must be at most the number of components, {components}, found: `{}`", self.top);
         }
         let output = Output::create(&self.output)?;
-        // An array of components has no room for them.
-        if !self.judge.no_p_values && format != OutputFormat::Npy {
+        if p_values {
             judge = judge.with_p_values(&self.judge)?;
         }
         let mut tally = Tally { sums: Sums::new(self.outliers), rows: vec![0; components], weights: vec![0.0; components] };
@@ -100,8 +103,10 @@ impl Assign {
                 ),
                 None => Ok(OutputFormat::Npy),
             },
-            Ok(format) if format != OutputFormat::Safetensors => Ok(format),
-            _ => bail!("the name of the output must end in .parquet, .arrow, .csv, .tsv, .jsonl or .npy, found: `{name}`"),
+            Ok(OutputFormat::Npz | OutputFormat::Safetensors | OutputFormat::Mtx) | Err(_) => {
+                bail!("the name of the output must end in .parquet, .arrow, .csv, .tsv, .jsonl or .npy, found: `{name}`")
+            }
+            Ok(format) => Ok(format),
         }
     }
 

@@ -2,6 +2,7 @@
 
 use crate::input;
 use crate::output;
+use crate::progress::Progress;
 use anyhow::{Result, bail};
 use serde_json::{Map, Value, json};
 use std::path::{Path, PathBuf};
@@ -32,6 +33,9 @@ pub struct Compare {
     /// Print one JSON object
     #[arg(long)]
     json: bool,
+    /// Show no progress
+    #[arg(long, short)]
+    quiet: bool,
 }
 
 impl Compare {
@@ -51,7 +55,11 @@ impl Compare {
             );
         }
         let agreement = Agreement::new(&first, &second)?;
-        output::print(if self.json { to_json(&names, first.len(), &agreement) } else { to_text(&names, first.len(), &agreement) })
+        let mut progress = Progress::new(!self.quiet);
+        progress.announce("finding the best matching of the groups");
+        let report = if self.json { to_json(&names, first.len(), &agreement) } else { to_text(&names, first.len(), &agreement) };
+        drop(progress);
+        output::print(report)
     }
 }
 

@@ -5,6 +5,7 @@ use crate::output;
 use anyhow::Result;
 use clap::CommandFactory;
 use clap_complete::Shell;
+use serde_json::json;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -19,12 +20,22 @@ pub struct Completions {
     /// The shell
     #[arg(value_enum)]
     shell: Shell,
+    /// Print one JSON object with the script in it
+    #[arg(long)]
+    json: bool,
+    /// Show nothing beside the script, as every command does with it; this one never does
+    #[arg(long = "quiet", short = 'q')]
+    _quiet: bool,
 }
 
 impl Completions {
     pub fn run(&self) -> Result<()> {
         let mut script = Vec::new();
         clap_complete::generate(self.shell, &mut Arguments::command(), "vmf", &mut script);
+        if self.json {
+            let object = json!({ "shell": self.shell.to_string(), "script": String::from_utf8_lossy(&script) });
+            script = format!("{object}\n").into_bytes();
+        }
         output::print(script)
     }
 }

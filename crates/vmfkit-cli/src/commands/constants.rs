@@ -4,6 +4,7 @@ use crate::files::Files;
 use crate::format::json_number;
 use crate::input;
 use crate::output::Output;
+use crate::progress::Progress;
 use anyhow::{Context, Result, anyhow, bail};
 use csv::ByteRecord;
 use rayon::prelude::*;
@@ -57,6 +58,9 @@ pub struct Constants {
     /// Print one JSON object
     #[arg(long)]
     json: bool,
+    /// Show no progress
+    #[arg(long, short)]
+    quiet: bool,
 }
 
 impl Constants {
@@ -64,7 +68,7 @@ impl Constants {
         match &self.from {
             Some(path) => {
                 Files::new().reads([path]).writes("-o", Some(&self.output)).check()?;
-                answer_file(path, &self.output)
+                answer_file(path, &self.output, Progress::new(!self.quiet))
             }
             None => self.answer_point(),
         }
@@ -254,7 +258,7 @@ const LINES_PER_BATCH: usize = 1 << 14;
 /// Lines that one task answers.
 const LINES_PER_TASK: usize = 1 << 9;
 
-fn answer_file(from: &Path, to: &Path) -> Result<()> {
+fn answer_file(from: &Path, to: &Path, mut progress: Progress) -> Result<()> {
     let place = || input::display(from);
     let input: Box<dyn Read> = if from == Path::new("-") {
         Box::new(io::stdin().lock())
@@ -266,6 +270,7 @@ fn answer_file(from: &Path, to: &Path) -> Result<()> {
     let mut output = Output::create(to)?;
     output.write(format!("d,{},{}\n", layout.question.given().join(","), layout.question.asked()))?;
     let mut batch = vec![ByteRecord::new(); LINES_PER_BATCH];
+    let mut answered = 0;
     loop {
         let mut filled = 0;
         while filled < batch.len() && reader.read_byte_record(&mut batch[filled]).with_context(place)? {
@@ -283,6 +288,8 @@ fn answer_file(from: &Path, to: &Path) -> Result<()> {
             done.with_context(place)?;
             output.write(lines)?;
         }
+        answered += filled as u64;
+        progress.count("", answered, None, "points");
         if filled < batch.len() {
             return output.finish();
         }

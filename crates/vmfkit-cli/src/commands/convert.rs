@@ -23,16 +23,18 @@ Examples:
   vmf convert raw.csv unit.npy --rescale --dtype f32
   vmf convert lines.jsonl --columns embedding - | head
 
-FILE ends in .parquet, .arrow, .feather, .csv, .tsv, .jsonl, .npy or .safetensors. Without -o a FILE that is there already is not written over.
+FILE ends in .parquet, .arrow, .feather, .csv, .tsv, .jsonl, .npy, .npz, .safetensors or .mtx. Without -o a FILE that is there already is
+not written over.
 Rows are written as they are, whatever their length; --rescale divides by it. Numbers stay the same to the last bit, unless --dtype f32
 rounds them (in JSON Lines what is not finite is null). Ids and weights are written where their columns are named, as `id` and `weight`;
-.npy holds rows alone, .safetensors no ids that are texts.
+.npy and .mtx hold rows alone, .npz and .safetensors no ids that are texts. Sparse rows stay sparse in .npz, as scipy's CSR, and in .mtx;
+elsewhere their zeros are written too. Dense rows in .mtx are those of their numbers that are not 0.
 
 {FILES}"
     )
 });
 
-/// Convert rows between .npy, Parquet, Arrow, CSV, TSV, JSON Lines and safetensors
+/// Convert rows between .npy, .npz, Parquet, Arrow, CSV, TSV, JSON Lines, safetensors and Matrix Market
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP.as_str(), override_usage = USAGE)]
 #[command(mut_arg("rescale", |arg| arg.help("Divide each row by its length")), mut_arg("memory", |arg| arg.hide(true)))]
@@ -40,7 +42,7 @@ pub struct Convert {
     /// File to write, `-` for standard output [default: the last of the arguments]
     #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Format to write: parquet, arrow, csv, tsv, jsonl, npy or safetensors [default: by the name; CSV on standard output]
+    /// Format to write: parquet, arrow, csv, tsv, jsonl, npy, npz, safetensors or mtx [default: by the name; CSV on standard output]
     #[arg(long, value_name = "FORMAT")]
     to: Option<OutputFormat>,
     /// Precision of the numbers [default: f64 for f64, integers and text, otherwise f32]
@@ -76,6 +78,9 @@ impl Convert {
         layout = ids.map_or(layout.clone(), |kind| layout.ids(kind));
         if batch.weights.is_some() || weights.is_some() {
             layout = layout.weights();
+        }
+        if schema.is_sparse() {
+            layout = layout.sparse();
         }
         layout = schema.rows.map_or(layout.clone(), |rows| layout.rows(rows));
         let mut output = RowOutput::create(&path, format, &layout)?;

@@ -2,6 +2,7 @@
 
 use crate::format::{aligned, json_number, readable};
 use crate::output;
+use crate::progress::Progress;
 use anyhow::Result;
 use serde_json::{Value, json};
 use std::time::Instant;
@@ -24,6 +25,9 @@ pub struct Demo {
     /// Print one JSON object
     #[arg(long)]
     json: bool,
+    /// Show no progress
+    #[arg(long, short)]
+    quiet: bool,
 }
 
 /// One way of fitting and what came out, its components in the order of the truth.
@@ -46,10 +50,11 @@ impl Demo {
         let (mut rows, mut labels) = (vec![0.0; truth.dim() * count], vec![0; count]);
         truth.fill(self.seed, 0, &mut rows, &mut labels)?;
         let block = Block::new(truth.dim(), &rows)?;
-        let outcomes = [
-            Outcome::of("EM", Method::default(), self.seed, &truth, &block)?,
-            Outcome::of("SGD", Method::Sgd(Adam::new()), self.seed, &truth, &block)?,
-        ];
+        let mut progress = Progress::new(!self.quiet);
+        let em = Outcome::of("EM", Method::default(), self.seed, &truth, &block)?;
+        progress.show("fitting by SGD");
+        let outcomes = [em, Outcome::of("SGD", Method::Sgd(Adam::new()), self.seed, &truth, &block)?];
+        drop(progress);
         let mean_ln_density = truth.evaluate(&block)?.mean();
         output::print(match self.json {
             true => self.to_json(&truth, mean_ln_density, &outcomes),

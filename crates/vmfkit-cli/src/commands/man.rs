@@ -6,6 +6,7 @@ use anyhow::Result;
 use clap::{Command, CommandFactory};
 use clap_mangen::Man as Page;
 use clap_mangen::roff::{Roff, roman};
+use serde_json::json;
 use std::io;
 use std::path::PathBuf;
 
@@ -20,6 +21,12 @@ Examples:
 pub struct Man {
     /// Folder for vmf.1, vmf-fit.1 and so on; it is made if it is not there
     folder: PathBuf,
+    /// Print one JSON object, with the names of the pages
+    #[arg(long)]
+    json: bool,
+    /// Do not say how many pages were written
+    #[arg(long, short)]
+    quiet: bool,
 }
 
 impl Man {
@@ -29,14 +36,20 @@ impl Man {
         let unwritten = |source| WriteError::new(self.folder.display().to_string(), source);
         std::fs::create_dir_all(&self.folder).map_err(unwritten)?;
         let verbs: Vec<Command> = command.get_subcommands().cloned().collect();
-        let mut pages = 0;
+        let mut pages = Vec::new();
         for command in [command].into_iter().chain(verbs) {
             let page = Page::new(command.clone());
             let name = page.get_filename();
-            output::write_file(&self.folder.join(name), render(&page, &command).map_err(unwritten)?)?;
-            pages += 1;
+            output::write_file(&self.folder.join(&name), render(&page, &command).map_err(unwritten)?)?;
+            pages.push(name);
         }
-        output::note(format_args!("{}: {pages} manual pages", self.folder.display()));
+        let folder = self.folder.display().to_string();
+        if self.json {
+            return output::print(format!("{}\n", json!({ "folder": folder, "pages": pages })));
+        }
+        if !self.quiet {
+            output::note(format_args!("{folder}: {} manual pages", pages.len()));
+        }
         Ok(())
     }
 }

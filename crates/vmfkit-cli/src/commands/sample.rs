@@ -22,8 +22,8 @@ Examples:
   vmf sample --dim 3 --concentration 0 -n 5 -o -          uniform rows, as CSV on standard output
   vmf sample model.safetensors -n 10000 -o x.parquet --labels truth.npy
 
-FILE ends in .npy, .csv, .tsv, .parquet, .arrow, .feather, .jsonl or .safetensors. The same options and seed give the same rows on any
-number of threads, and row i does not depend on how many rows follow it.";
+FILE ends in .npy, .npz, .csv, .tsv, .parquet, .arrow, .feather, .jsonl, .safetensors or .mtx. The same options and seed give the same rows
+on any number of threads, and row i does not depend on how many rows follow it.";
 
 /// Numbers drawn before they are written.
 const VALUES_PER_BLOCK: usize = 1 << 21;
@@ -65,7 +65,7 @@ pub struct Sample {
     /// File to write, `-` for standard output
     #[arg(long, short, value_name = "FILE")]
     output: PathBuf,
-    /// Kind of file: npy, csv, tsv, parquet, arrow, jsonl or safetensors [default: by its extension; CSV on standard output]
+    /// Kind of file: npy, npz, csv, tsv, parquet, arrow, jsonl, safetensors or mtx [default: by its extension; CSV on standard output]
     #[arg(long, value_name = "FORMAT")]
     format: Option<OutputFormat>,
     /// Write the component that each row is drawn from to this file: .npy, or any other name for a number a line

@@ -3,7 +3,7 @@
 use crate::format::{json_number, readable};
 use crate::judge::{JudgeArguments, Outliers, P_VALUES, Sums, level};
 use crate::output;
-use crate::rows::{FILES, Seen};
+use crate::rows::{Beside, FILES, Seen};
 use anyhow::Result;
 use serde_json::json;
 use std::f64::consts::LN_2;
@@ -43,8 +43,8 @@ pub struct Score {
 
 impl Score {
     pub fn run(&self) -> Result<()> {
-        let mut judge = self.judge.open(0)?;
         let p_values = !self.judge.no_p_values;
+        let mut judge = self.judge.open(Beside::default(), p_values)?;
         if p_values {
             judge = judge.with_p_values(&self.judge)?;
         }

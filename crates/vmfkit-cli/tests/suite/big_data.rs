@@ -320,6 +320,23 @@ mod linux {
         }
     }
 
+    /// Whatever is written, p-values with it where they have a place; a Parquet file of several row groups.
+    #[test]
+    fn assign_keeps_to_little_memory() {
+        let workspace = Workspace::new();
+        workspace.run("sample --dim 8 -k 3 -n 600000 -o x.npy").success();
+        workspace.run("fit x.npy -k 3 --start random --max-passes 1 -o m.safetensors").success();
+        for (output, megabytes) in [("l.npy", 40), ("l.csv", 90), ("l.jsonl", 90), ("l.parquet", 115)] {
+            let mut command = workspace.command();
+            let memory = format!("{megabytes}MB");
+            command.args(["assign", "m.safetensors", "x.npy", "-o", output, "--memory", &memory]);
+            let mut child = command.stdout(Stdio::null()).spawn().unwrap();
+            let peak = peak_memory(&mut child);
+            assert!(child.wait().unwrap().success(), "{output}");
+            assert!(peak > 1_000_000 && peak <= megabytes * 1_000_000, "{output}: {peak} bytes");
+        }
+    }
+
     /// They leave block by block.
     #[test]
     fn labels_take_no_memory_in_a_fit() {

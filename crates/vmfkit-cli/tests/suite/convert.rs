@@ -2,13 +2,13 @@
 
 use crate::{Workspace, npy, testdata};
 
-const FORMATS: [&str; 7] = ["parquet", "arrow", "csv", "tsv", "jsonl", "npy", "safetensors"];
+const FORMATS: [&str; 9] = ["parquet", "arrow", "csv", "tsv", "jsonl", "npy", "npz", "safetensors", "mtx"];
 
 /// What to say of a file that `vmf convert` wrote, to read it again in single precision.
 fn reading(format: &str) -> &'static str {
     match format {
         "jsonl" => "--columns embedding --dtype f32",
-        "csv" | "tsv" => "--dtype f32",
+        "csv" | "tsv" | "mtx" => "--dtype f32",
         _ => "",
     }
 }
@@ -61,7 +61,7 @@ fn double_precision_is_kept_and_rounded_on_request() {
 fn rows_off_the_sphere_are_passed_as_they_are() {
     let workspace = Workspace::new();
     workspace.write("raw.csv", "x,y\n3,4\n0,0\nNaN,-inf\n1e300,-0.0\n");
-    for format in ["parquet", "arrow", "csv", "tsv", "npy", "safetensors"] {
+    for format in ["parquet", "arrow", "csv", "tsv", "npy", "npz", "safetensors", "mtx"] {
         workspace.run(&format!("convert raw.csv -o written.{format}")).success();
         workspace.run(&format!("convert written.{format} -o back.npy")).success();
         let found = numbers(&workspace.read("back.npy"));
@@ -108,7 +108,10 @@ fn ids_and_weights_are_carried() {
     // Columns that are not named are left out.
     assert_eq!(workspace.run("convert x.arrow -").success(), "x0,x1\n3.0,4.0\n0.5,0.0\n");
     workspace.run(&format!("convert x.arrow y.npy {named}")).refused(&["y.npy: an .npy file holds rows alone, found: `id`"]);
-    workspace.run(&format!("convert x.arrow y.safetensors {named}")).refused(&["found ids that are: `texts`"]);
+    workspace.run(&format!("convert x.arrow y.mtx {named}")).refused(&["y.mtx: an .mtx file holds rows alone, found: `id`"]);
+    for file in ["y.safetensors", "y.npz"] {
+        workspace.run(&format!("convert x.arrow {file} {named}")).refused(&[file, "found ids that are: `texts`"]);
+    }
     // Numbers stay numbers, and become texts beside texts.
     let beside = testdata("columnar").join("beside.parquet");
     workspace.run(&format!("convert {} n.safetensors --id-column number", beside.display())).success();
@@ -132,6 +135,48 @@ fn weights_of_a_file_of_their_own_are_carried() {
         workspace.run("convert x.csv y.parquet --weights w.csv").refused(&["w.csv: expected 2 weights, one a row, found: `"]);
     }
     assert_eq!(workspace.names(), ["w.csv", "x.csv", "x.parquet"]);
+}
+
+/// What scipy wrote, and a matrix of many blocks, half of whose rows are empty.
+#[test]
+fn sparse_rows_go_from_file_to_file_without_their_zeros() {
+    let workspace = Workspace::new();
+    let entries: String = (0..150_000).map(|row| format!("{} {} 0.{}\n", 2 * row + 1, row % 5000 + 1, row + 1)).collect();
+    workspace.write("big.mtx", format!("%%MatrixMarket matrix coordinate real general\n300000 5000 150000\n{entries}"));
+    for from in ["csr.npz", "csr_single.npz", "csr_array.npz", "coordinates.mtx.gz"] {
+        std::fs::copy(testdata("formats").join(from), workspace.path(from)).unwrap();
+    }
+    for from in ["csr.npz", "csr_single.npz", "csr_array.npz", "coordinates.mtx.gz", "big.mtx"] {
+        workspace.run(&format!("convert {from} -o direct.mtx")).success();
+        workspace.run(&format!("convert {from} -o y.npz")).success();
+        workspace.run("convert y.npz -o back.mtx").success();
+        assert!(workspace.read("back.mtx") == workspace.read("direct.mtx"), "{from}");
+        workspace.run("convert back.mtx -o again.npz").success();
+        if from != "csr_single.npz" {
+            assert!(workspace.read("again.npz") == workspace.read("y.npz"), "{from}");
+        }
+    }
+    assert!(workspace.read("y.npz").len() < 12 * 150_000 + 8 * 300_000 + 4096);
+    let fit = workspace.run("fit csr_single.npz --json").json();
+    workspace.run("convert csr_single.npz single.npz").success();
+    assert_eq!(workspace.run("fit single.npz --json").json()["concentration"], fit["concentration"]);
+}
+
+/// Neither begins with what is known before the end.
+#[cfg(unix)]
+#[test]
+fn archives_and_matrices_go_through_a_pipe() {
+    let workspace = Workspace::new();
+    workspace.run("sample --dim 4 -k 5 -n 37 -o x.npz").success();
+    for format in ["npz", "mtx"] {
+        workspace.shell(&format!(
+            "vmf convert x.npz -o x.{format}.file --to {format}; vmf convert x.npz -o - --to {format} > x.{format}.piped"
+        ));
+        assert!(workspace.read(&format!("x.{format}.file")) == workspace.read(&format!("x.{format}.piped")), "{format}");
+    }
+    workspace.run("sample --dim 4 -k 5 -n 37 -o x.npy").success();
+    workspace.run("convert x.npz back.npy").success();
+    assert_eq!(workspace.read("back.npy"), workspace.read("x.npy"));
 }
 
 #[test]
@@ -179,7 +224,10 @@ fn what_cannot_be_converted_is_named() {
         ("convert x.csv", "there must be files to read and one to write, found alone: `x.csv`"),
         ("convert x.csv y.csv", "must not be there yet, found: `y.csv`\nhint: `-o y.csv` writes over it"),
         ("convert x.csv z.xls", "the name of a result must end with parquet, arrow, feather, csv"),
-        ("convert x.csv z.npy --to xls", "must be one of parquet, arrow, csv, tsv, jsonl, npy, safetensors, found: `xls`"),
+        (
+            "convert x.csv z.npy --to xls",
+            "must be one of parquet, arrow, csv, tsv, jsonl, npy, npz, safetensors, mtx, found: `xls`",
+        ),
         ("convert missing.csv z.npy", "missing.csv: cannot be read"),
     ] {
         workspace.run(arguments).refused(&[words]);

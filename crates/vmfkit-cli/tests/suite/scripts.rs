@@ -60,3 +60,40 @@ fn every_verb_has_a_manual_page() {
         _ => eprintln!("not checked, since man is not installed"),
     }
 }
+
+#[test]
+fn every_verb_can_be_quiet_and_speak_json() {
+    let workspace = Workspace::new();
+    for verb in verbs() {
+        let help = workspace.run(&format!("{verb} --help")).success();
+        for option in ["--json", "-q, --quiet"] {
+            assert!(help.contains(option), "{verb}: `{option}` is missing in:\n{help}");
+        }
+    }
+}
+
+/// Those that have little to be quiet about, or nothing but text to print.
+#[test]
+fn quiet_leaves_nothing_but_the_result() {
+    let workspace = Workspace::new();
+    workspace.write("labels.txt", "a\nb\na\n");
+    workspace.write("points.csv", "d,kappa\n768,50\n");
+    for arguments in [
+        "demo -n 50",
+        "compare labels.txt labels.txt",
+        "constants --dim 3 -k 1",
+        "constants --from points.csv",
+        "completions fish",
+        "man pages",
+    ] {
+        let run = workspace.run(&format!("{arguments} --quiet"));
+        assert_eq!(run.stderr, "", "{arguments}");
+        assert_eq!(run.success().is_empty(), arguments == "man pages", "{arguments}");
+    }
+    let script = workspace.run("completions fish").success();
+    let object = workspace.run("completions fish --json").json();
+    assert_eq!((&object["shell"], object["script"].as_str()), (&"fish".into(), Some(&*script)));
+    let object = workspace.run("man pages --json").json();
+    assert_eq!((&object["folder"], &object["pages"][0]), (&"pages".into(), &"vmf.1".into()));
+    assert_eq!(object["pages"].as_array().unwrap().len(), verbs().len() + 1);
+}

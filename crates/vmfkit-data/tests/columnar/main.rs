@@ -191,6 +191,14 @@ fn rows_that_do_not_fit_are_refused() {
         refused(OutputFormat::Safetensors, &plain.clone().ids(IdKind::Texts)),
         "a .safetensors file holds numbers, found ids that are: `texts`\nhint: leave them out, or write .parquet"
     );
+    assert_eq!(
+        refused(OutputFormat::Mtx, &plain.clone().ids(IdKind::Integers).weights()),
+        "an .mtx file holds rows alone, found: `id`\nhint: leave it out, or write .parquet"
+    );
+    assert_eq!(
+        refused(OutputFormat::Npz, &plain.clone().ids(IdKind::Texts)),
+        "an .npz file holds numbers, found ids that are: `texts`\nhint: leave them out, or write .parquet"
+    );
     assert_eq!(refused(OutputFormat::Csv, &plain.clone().ids(IdKind::Texts)), "ids must be texts, found: `whole numbers`");
     assert_eq!(refused(OutputFormat::Csv, &RowLayout::new(2, Element::F32)), "columns must be below 2, found: `2`");
     let mut batch = sparse();
@@ -200,6 +208,9 @@ fn rows_that_do_not_fit_are_refused() {
     batch = Batch { weights: None, ..sparse() };
     let error = rows(OutputFormat::Csv, &plain.clone().weights(), &batch).unwrap_err();
     assert_eq!(error.to_string(), "2 rows must have a weight each, found: `0`");
+    batch = Batch { rows: 3, ..sparse() };
+    let error = rows(OutputFormat::Mtx, &plain, &batch).unwrap_err();
+    assert_eq!(error.to_string(), "3 rows must have one start more, found: `3`");
 }
 
 /// No temporary file, and a header of another length at most.
@@ -230,7 +241,110 @@ fn rows_longer_than_any_memory_are_refused() {
     for format in [OutputFormat::Npy, OutputFormat::Csv, OutputFormat::Safetensors] {
         let error = rows(format, &RowLayout::new(usize::MAX / 2, Element::F32), &sparse()).unwrap_err().to_string();
         assert!(error.starts_with("there must be memory for a row with all its numbers, bytes that it takes: `"), "{error}");
+        let layout = RowLayout::new(usize::MAX / 2, Element::F32).sparse();
+        let error = rows(format, &layout, &sparse()).unwrap_err().to_string();
+        assert!(error.ends_with("\nhint: .npz and .mtx files hold sparse rows without their zeros"), "{error}");
     }
+}
+
+/// The rows of a file, as it has them.
+fn read(path: &Path) -> Batch {
+    let mut batches = vmfkit_data::open_batches(&[path.to_str().unwrap()], &vmfkit_data::Options::new()).unwrap();
+    let (mut all, mut batch) = (Batch::default(), Batch::default());
+    while batches.read(&mut batch).unwrap() {
+        assert_eq!(all.rows, 0, "so few rows are one batch");
+        all = batch.clone();
+    }
+    all
+}
+
+/// Five rows in three batches, two of them without entries; columns of the last need more than two bytes.
+fn sparse_batches(double: bool) -> [Batch; 3] {
+    let batch = |starts: &[usize], columns: &[u32], values: &[f64]| Batch {
+        rows: starts.len() - 1,
+        values: match double {
+            true => Values::SparseF64 { starts: starts.to_vec(), columns: columns.to_vec(), values: values.to_vec() },
+            false => {
+                let values = values.iter().map(|&value| value as f32).collect();
+                Values::SparseF32 { starts: starts.to_vec(), columns: columns.to_vec(), values }
+            }
+        },
+        weights: Some((1..starts.len()).map(|row| row as f64 / 3.0).collect()),
+        ids: Some(Ids::Integers((1..starts.len() as i64).collect())),
+    };
+    [
+        batch(&[0, 0, 2], &[0, 2], &[0.1, -1e-30]),
+        batch(&[0, 1], &[1], &[f64::NEG_INFINITY]),
+        batch(&[0, 0, 2], &[3, 70_000], &[0.0, -0.0]),
+    ]
+}
+
+#[test]
+fn sparse_rows_stay_sparse() {
+    let folder = tempfile::tempdir().unwrap();
+    for (double, element) in [(true, Element::F64), (false, Element::F32)] {
+        let batches = sparse_batches(double);
+        for format in [OutputFormat::Npz, OutputFormat::Mtx] {
+            let mut layout = RowLayout::new(70_001, element).sparse();
+            if format == OutputFormat::Npz {
+                layout = layout.ids(IdKind::Integers).weights();
+            }
+            let path = folder.path().join(format!("{double}.{format}"));
+            let shared = Shared::default();
+            for sink in [shared.sink(), Box::new(std::fs::File::create(&path).unwrap())] {
+                let mut writer = RowWriter::new(format, sink, &layout).unwrap();
+                batches.iter().for_each(|batch| writer.write(batch).unwrap());
+                writer.finish().unwrap();
+            }
+            assert!(shared.bytes() == std::fs::read(&path).unwrap(), "a pipe gets the same bytes, {format}");
+            let (starts, columns) = (vec![0, 0, 2, 3, 3, 5], vec![0, 2, 1, 3, 70_000]);
+            let values = vec![0.1, -1e-30, f64::NEG_INFINITY, 0.0, -0.0];
+            let expected = match (format, double) {
+                (OutputFormat::Npz, false) => {
+                    Values::SparseF32 { starts, columns, values: values.iter().map(|&value| value as f32).collect() }
+                }
+                _ => Values::SparseF64 { starts, columns, values },
+            };
+            let found = read(&path);
+            assert_eq!(format!("{:?}", (5, &expected)), format!("{:?}", (found.rows, &found.values)), "{format}, {double}");
+        }
+    }
+}
+
+/// What is looked for by name is found, and the numbers of an array begin where those of a .npy file could.
+#[test]
+fn dense_rows_are_an_array_of_an_archive() {
+    let folder = tempfile::tempdir().unwrap();
+    for (element, width) in [(Element::F32, 4), (Element::F64, 8)] {
+        let path = folder.path().join("x.npz");
+        let layout = RowLayout::new(3, element).ids(IdKind::Integers).weights();
+        let mut writer = RowWriter::new(OutputFormat::Npz, Box::new(std::fs::File::create(&path).unwrap()), &layout).unwrap();
+        (0..100).for_each(|_| writer.write(&sparse()).unwrap());
+        writer.finish().unwrap();
+        let numbers = [0.0, 0.5, 0.0, 0.25, 0.0, 2.0].repeat(100);
+        let found = read(&path);
+        assert_eq!((found.rows, found.values.into_f64()), (200, numbers));
+        let bytes = std::fs::read(&path).unwrap();
+        let half = if width == 4 { 0.5f32.to_le_bytes().to_vec() } else { 0.5f64.to_le_bytes().to_vec() };
+        let place = bytes.windows(width).position(|window| window == half).unwrap();
+        assert_eq!((place - width) % 64, 0);
+        for name in ["embedding.npy", "id.npy", "weight.npy"] {
+            assert!(bytes.windows(name.len()).any(|window| window == name.as_bytes()), "{name}");
+        }
+    }
+}
+
+#[test]
+fn a_matrix_holds_the_numbers_of_dense_rows_that_are_not_0() {
+    let dense = Batch { rows: 2, values: Values::F64(vec![0.0, 0.5, -0.0, 0.1, 0.0, 2.0]), ..Batch::default() };
+    let text = rows(OutputFormat::Mtx, &RowLayout::new(3, Element::F64), &dense).unwrap();
+    let text = String::from_utf8(text).unwrap();
+    let lines: Vec<&str> = text.lines().map(str::trim_end).collect();
+    let entries = ["1 2 0.5", "1 3 -0.0", "2 1 0.1", "2 3 2.0"];
+    assert_eq!(lines[..3], ["%%MatrixMarket matrix coordinate real general", "%", "2 3 4"]);
+    assert_eq!(lines[3..], entries);
+    let text = rows(OutputFormat::Mtx, &RowLayout::new(3, Element::F32), &dense).unwrap();
+    assert!(String::from_utf8(text).unwrap().ends_with("\n2 1 0.1\n2 3 2.0\n"));
 }
 
 #[test]
@@ -241,7 +355,9 @@ fn a_reader_that_has_gone_is_an_error_of_writing() {
         OutputFormat::Csv,
         OutputFormat::JsonLines,
         OutputFormat::Npy,
+        OutputFormat::Npz,
         OutputFormat::Safetensors,
+        OutputFormat::Mtx,
     ] {
         let write = || {
             let mut writer = RowWriter::new(format, Box::new(Gone), &RowLayout::new(3, Element::F32))?;

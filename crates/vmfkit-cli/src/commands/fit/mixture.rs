@@ -131,7 +131,7 @@ impl Fit {
         let mut source = self.open_rows(components)?;
         let once = method.is_online() && self.stop(method).passes == 1 && self.mixture.labels.is_none();
         if source.can_rewind() || !once {
-            source.hold()?;
+            source.hold(self.quiet)?;
         }
         Ok(source)
     }
@@ -143,7 +143,7 @@ impl Fit {
             let start = self.steps.start.as_ref().map_or(0, |start| start.memory(rows.rows()));
             // Statistics of each thread and of the pass, mixtures, what a rule remembers; and the sample, twice while it is gathered.
             let model = 8 * u64::from(components) * rows.dim() as u64;
-            Beside { once: (8 * model + start).saturating_add(sample.saturating_mul(2)), each_thread: 2 * model }
+            Beside { once: (8 * model + start).saturating_add(sample.saturating_mul(2)), each_thread: 2 * model, each_row: 0 }
         };
         self.rows.without_ids().open_in_blocks(self.mixture.block, beside)
     }
