@@ -6,7 +6,7 @@
 //! |---|---|---|
 //! | `.npy` | f2 to f8 and integers, either byte order, either memory order | streamed |
 //! | `.npz` | the same, stored or deflated; scipy's CSR matrices | streamed |
-//! | `.parquet` | a column of lists (fixed or not) of f16, f32 or f64, or several columns of numbers; snappy, gzip, lz4 or zstd | streamed |
+//! | `.parquet` | a column of lists (fixed or not) of f16, f32 or f64, or several columns of numbers; snappy, gzip, brotli, lz4 or zstd | streamed |
 //! | `.arrow`, `.feather` | the same | streamed |
 //! | `.csv`, `.tsv` | a line a row, with or without names | streamed |
 //! | `.jsonl` | an array or an object a line, its numbers under `embedding` or chosen keys | streamed |

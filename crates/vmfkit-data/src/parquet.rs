@@ -263,11 +263,12 @@ fn check_metadata(metadata: &ParquetMetaData, roots: &[usize], length: u64) -> R
                 return Err(at(damaged(format!("{} values", chunk.num_values()))));
             }
             use Compression::*;
-            if !matches!(chunk.compression(), UNCOMPRESSED | SNAPPY | GZIP(_) | LZ4 | LZ4_RAW | ZSTD(_)) {
+            if !matches!(chunk.compression(), UNCOMPRESSED | SNAPPY | GZIP(_) | BROTLI(_) | LZ4 | LZ4_RAW | ZSTD(_)) {
                 let name = chunk.compression().to_string();
                 // Without the level that was asked for when it was written.
                 let name = name.split('(').next().unwrap_or_default();
-                let what = format!("columns must be compressed by snappy, gzip, lz4, zstd or not at all, found: `{name}`");
+                let what =
+                    format!("columns must be compressed by snappy, gzip, brotli, lz4, zstd or not at all, found: `{name}`");
                 return Err(at(Error::Format { what }));
             }
         }
