@@ -159,7 +159,7 @@ fn bad_numbers_on_the_command_line_are_named() {
         ("sample --dim 1 -k 1 -n 5 -o x.npy", "1 is not in 2..=10000000"),
         ("sample --dim 3 -k 1 -n -5 -o x.npy", "-5"),
         ("sample --dim 3 -k 1 -n 18446744073709551615 -o x.npy", "no file holds so many rows"),
-        ("sample --dim 3 -k 1 -n 5 -o x.txt", "jsonl, npy or safetensors, found: `x.txt`\nhint: or say `--format npy`"),
+        ("sample --dim 3 -k 1 -n 5 -o x.txt", "npz, safetensors or mtx, found: `x.txt`\nhint: or say `--format npy`"),
         ("sample --dim 3 --mean-direction 1,0 -k 1 -n 5 -o x.npy", "the mean direction: expected dimension 3, found: `2`"),
         ("sample --mean-direction 0,0 -k 1 -n 5 -o x.npy", "the mean direction must have length 1, found: `0`"),
         ("sample --mean-direction 1,nan -k 1 -n 5 -o x.npy", "coordinate 1 of the mean direction"),
