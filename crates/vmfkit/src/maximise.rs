@@ -183,7 +183,7 @@ impl Maximisation {
     }
 }
 
-/// Something about a component that a person should know of.
+/// Something about a component, or about a fit as a whole, that a person should know of.
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[non_exhaustive]
 pub enum Note {
@@ -210,6 +210,27 @@ pub enum Note {
         /// After this many passes.
         pass: usize,
     },
+    /// The fit ended before its annealing.
+    Warm {
+        /// That of the last pass.
+        temperature: f64,
+    },
+    /// The objective fell by more than a quarter of what it was above that of the uniform density.
+    Fallen {
+        /// The pass of the largest objective, counted from 1.
+        pass: usize,
+        /// The objective of that pass.
+        from: f64,
+        /// The objective of the last pass.
+        to: f64,
+    },
+}
+
+impl Note {
+    /// Whether it tells how a fit ended, and not what became of a component.
+    pub(crate) fn is_of_the_end(&self) -> bool {
+        matches!(self, Note::Warm { .. } | Note::Fallen { .. })
+    }
 }
 
 impl std::fmt::Display for Note {
@@ -227,6 +248,12 @@ impl std::fmt::Display for Note {
             }
             Note::Reseeded { component, beside, pass } => {
                 write!(f, "component {component} was empty in pass {pass} and restarted beside component {beside}")
+            }
+            Note::Warm { temperature } => {
+                write!(f, "annealing ended at a temperature of {temperature:.1}: it needs more passes or a smaller factor")
+            }
+            Note::Fallen { pass, from, to } => {
+                write!(f, "the objective fell from {from:.4} in pass {pass} to {to:.4}: the fit has lost what it had")
             }
         }
     }
@@ -361,20 +388,28 @@ pub(crate) fn floored(mut weights: Vec<f64>, floor: f64) -> Vec<f64> {
 ///
 /// None if no other component's rows are spread at all.
 pub fn split_widest(mixture: &Mixture, stats: &SufficientStats, component: usize) -> Option<(Mixture, usize)> {
+    let (widest, complement) = widest(mixture, stats, component)?;
+    Some((split(mixture, component, widest, complement), widest))
+}
+
+/// Of all components but one that whose rows are spread most, and the complement of their mean length.
+pub(crate) fn widest(mixture: &Mixture, stats: &SufficientStats, component: usize) -> Option<(usize, f64)> {
     let others = (0..stats.components()).filter(|&k| k != component && !mixture.is_background(k) && stats.mass(k) > 0.0);
     let widest = others.max_by(|&a, &b| stats.shortfall(a).total_cmp(&stats.shortfall(b)))?;
     let complement = stats.mean_length(widest).1;
     // Rows that differ by rounding alone cannot be told apart.
-    if !(complement > 1e-12) {
-        return None;
-    }
+    (complement > 1e-12).then_some((widest, complement))
+}
+
+/// Moves a component beside another whose rows have this complement of the mean length.
+pub(crate) fn split(mixture: &Mixture, component: usize, widest: usize, complement: f64) -> Mixture {
     let (one, other) = halves(&mixture.components()[widest], complement, component as u64);
     let mut components = mixture.components().to_vec();
     let mut weights = mixture.weights().to_vec();
     (components[component], components[widest]) = (one, other);
     let half = 0.5 * (weights[component] + weights[widest]);
     (weights[component], weights[widest]) = (half, half);
-    Some((Mixture::of_parts(weights, components, mixture.has_background()), widest))
+    Mixture::of_parts(weights, components, mixture.has_background())
 }
 
 /// Two densities side by side in place of one whose rows have this complement of the mean length.
@@ -414,6 +449,8 @@ pub fn gradient(stats: &SufficientStats, model: &Mixture) -> Gradient {
     let (components, dim) = (stats.components(), stats.dim());
     assert!(components == model.components().len() && dim == model.dim(), "statistics of this model");
     let total: f64 = (0..components).map(|k| stats.mass(k)).sum();
+    // A power of two changes no digit, and keeps a concentration over the weight of rows that weigh next to nothing finite.
+    let unit = if total < 1e-200 { 2f64.powi(600) } else { 1.0 };
     let mut gradient = Gradient {
         logits: (0..components).map(|k| stats.mass(k) / total - model.weights()[k]).collect(),
         directions: vec![0.0; components * dim],
@@ -422,13 +459,13 @@ pub fn gradient(stats: &SufficientStats, model: &Mixture) -> Gradient {
     for k in (0..components).filter(|&k| !model.is_background(k)) {
         let (density, resultant) = (&model.components()[k], stats.resultant(k));
         let (mu, concentration) = (density.mean_direction(), density.concentration());
-        let along = dot(resultant, mu);
-        let scale = concentration / total;
+        let along = unit * dot(resultant, mu);
+        let scale = concentration / (unit * total);
         let out = &mut gradient.directions[k * dim..][..dim];
         for ((out, r), m) in out.iter_mut().zip(resultant).zip(mu) {
-            *out = scale * (r - along * m);
+            *out = scale * (unit * r - along * m);
         }
-        gradient.ln_concentrations[k] = scale * (along - stats.mass(k) * bessel::mean_length(dim, concentration));
+        gradient.ln_concentrations[k] = scale * (along - unit * stats.mass(k) * bessel::mean_length(dim, concentration));
     }
     gradient
 }

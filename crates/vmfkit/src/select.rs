@@ -4,7 +4,7 @@ use crate::block::{Block, RowBuffer};
 use crate::error::{Error, Result};
 use crate::fitter::Fitter;
 use crate::init::Start;
-use crate::maximise::{ConcentrationPolicy, Maximisation, halves};
+use crate::maximise::{ConcentrationPolicy, Maximisation, Note, halves};
 use crate::mixture::{Assignment, Evaluation, Mixture};
 use crate::sampler::Stream;
 use crate::stats::SufficientStats;
@@ -63,9 +63,16 @@ pub struct Candidate {
     pub seen: Evaluation,
     /// How well it explains the held-out rows, if there are any.
     pub held_out: Option<Evaluation>,
+    /// What a person should know about the fit that was kept.
+    pub notes: Vec<Note>,
 }
 
 impl Candidate {
+    /// The notes on what the mixture is, components that are empty or have collapsed; not those on how it came about.
+    pub fn warnings(&self) -> impl Iterator<Item = &Note> {
+        self.notes.iter().filter(|note| !matches!(note, Note::Reseeded { .. }))
+    }
+
     /// -2 ln L + 2 p.
     pub fn aic(&self) -> f64 {
         self.seen.aic(self.free_parameters)
@@ -81,13 +88,13 @@ impl Candidate {
         self.seen.icl(self.free_parameters)
     }
 
-    /// The criterion as a score of which more is better; none where nothing was held out.
+    /// The criterion as a score of which more is better; none where nothing was held out, or nothing that counts.
     pub fn score(&self, criterion: Criterion) -> Option<f64> {
         match criterion {
             Criterion::Aic => Some(-self.aic()),
             Criterion::Bic => Some(-self.bic()),
             Criterion::Icl => Some(-self.icl()),
-            Criterion::HeldOut => self.held_out.map(|held_out| held_out.mean()),
+            Criterion::HeldOut => self.held_out.filter(|held_out| held_out.weight > 0.0).map(|held_out| held_out.mean()),
         }
     }
 }
@@ -95,10 +102,15 @@ impl Candidate {
 /// The candidate of a table that a criterion prefers; with `policy`, among those of that policy.
 ///
 /// Likelihoods compare numbers of components well and policies badly: a free concentration always fits better, also where it
-/// makes worse clusters (docs/default-policy.md).
+/// makes worse clusters (docs/default-policy.md). And they prefer a component that has collapsed: see [`Candidate::warnings`].
 pub fn best(candidates: &[Candidate], criterion: Criterion, policy: Option<ConcentrationPolicy>) -> Option<&Candidate> {
-    let wanted = candidates.iter().filter(|candidate| policy.is_none_or(|policy| candidate.policy == policy));
-    let scored = wanted.filter_map(|c| c.score(criterion).filter(|score| score.is_finite()).map(|score| (score, c)));
+    best_of(candidates.iter().filter(|candidate| policy.is_none_or(|policy| candidate.policy == policy)), criterion)
+}
+
+/// The one of some candidates that a criterion prefers.
+pub fn best_of<'a>(candidates: impl IntoIterator<Item = &'a Candidate>, criterion: Criterion) -> Option<&'a Candidate> {
+    let scored =
+        candidates.into_iter().filter_map(|c| c.score(criterion).filter(|score| score.is_finite()).map(|score| (score, c)));
     // Of equals the first, which has the fewest components.
     scored.reduce(|best, next| if next.0 > best.0 { next } else { best }).map(|(_, candidate)| candidate)
 }
@@ -204,6 +216,11 @@ impl<'a> Selection<'a> {
         self
     }
 
+    /// How many of so many rows are held out: the nearest number, but one is seen.
+    pub fn rows_held_out(&self, rows: usize) -> usize {
+        rows - ((rows as f64 * (1.0 - self.held_out)).round() as usize).clamp(rows.min(1), rows)
+    }
+
     fn check(&self, block: &Block) -> Result<()> {
         let wrong = |option, range, value| Err(Error::Option { option, range, value });
         match () {
@@ -223,8 +240,7 @@ impl<'a> Selection<'a> {
         self.check(block)?;
         let mut order: Vec<usize> = (0..block.len()).collect();
         order.shuffle(&mut Stream::new(self.seed ^ 0x6865_6c64, 0));
-        // At least one row is seen.
-        let kept = ((block.len() as f64 * (1.0 - self.held_out)).round() as usize).clamp(1, block.len());
+        let kept = block.len() - self.rows_held_out(block.len());
         let (mut seen_rows, mut held_out_rows) = (RowBuffer::default(), RowBuffer::default());
         let (seen, held_out) = if kept == block.len() {
             (block.slice(0, block.len()), None)
@@ -248,6 +264,7 @@ impl<'a> Selection<'a> {
                         free_parameters: self.maximisation.clone().policy(policy).free_parameters(&fit.mixture),
                         seen: fit.mixture.evaluate(&seen)?,
                         held_out: held_out.as_ref().map(|rows| fit.mixture.evaluate(rows)).transpose()?,
+                        notes: fit.notes,
                         mixture: fit.mixture,
                     };
                     smaller = Some(candidate.mixture.clone());

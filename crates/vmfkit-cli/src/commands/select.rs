@@ -9,7 +9,7 @@ use clap::ValueEnum;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use serde_json::{Map, Value, json};
 use std::sync::LazyLock;
-use vmfkit::select::{Candidate, Criterion, Selection, best};
+use vmfkit::select::{Candidate, Criterion, Selection, best, best_of};
 use vmfkit::train::Stop;
 use vmfkit::{Block, ConcentrationPolicy};
 
@@ -29,6 +29,7 @@ Each line of the table is a mixture fitted by EM to the rows that were not held 
 Likelihoods compare numbers of components well and policies badly: a free concentration always fits better. The policy shrunk counts
 every concentration as a free parameter in aic, bic and icl, although its prior holds them together. All three take the
 total weight for the number of rows, in n as in ln L: weights that are twice as large say that there are twice as many rows.
+They also prefer mixtures of which a component has collapsed on equal rows: such lines have a ! behind k and a reason below the table.
 
 {FILES}"
     )
@@ -125,16 +126,21 @@ fn criterion_parser() -> impl TypedValueParser<Value = Criterion> {
 
 impl Select {
     pub fn run(&self) -> Result<()> {
-        if self.holdout == 0.0 && self.criterion == Criterion::HeldOut {
-            bail!("`--criterion held-out` needs rows that are held out, found: `--holdout 0`");
-        }
         let mut source = self.rows.without_ids().open_whole("vmf select")?;
         let block = source.read_whole()?;
+        if self.criterion == Criterion::HeldOut && (0.0..1.0).contains(&self.holdout) && self.rows_held_out(&block) == 0 {
+            let of = if self.holdout == 0.0 { String::new() } else { format!(", which is none of {}", counted(block.len())) };
+            bail!("`--criterion held-out` needs rows that are held out, found: `--holdout {}`{of}", self.holdout);
+        }
         let weighted = block.weights().is_some();
         let candidates = self.candidates(&block).with_context(|| self.rows.name())?;
         source.note_rescaled();
         let report = Report { select: self, rows: source.seen(), weighted, candidates, policies: self.policies() };
         output::print(if self.json { report.to_json() } else { report.to_text() })
+    }
+
+    fn rows_held_out(&self, block: &Block) -> usize {
+        Selection::new([1]).held_out(self.holdout).rows_held_out(block.len())
     }
 
     /// The default, or those given, each once.
@@ -170,6 +176,10 @@ impl Select {
             .watch(watch);
         Ok(selection.run(block)?)
     }
+}
+
+fn counted(rows: usize) -> String {
+    format!("{rows} row{}", if rows == 1 { "" } else { "s" })
 }
 
 /// A table, and what it says.
@@ -243,6 +253,8 @@ impl Report<'_> {
             "held_out": held_out,
             "passes": candidate.passes,
             "status": candidate.status.name(),
+            "grown": candidate.grown,
+            "notes": candidate.notes.iter().map(ToString::to_string).collect::<Vec<_>>(),
             "best": best,
         })
     }
@@ -253,28 +265,39 @@ impl Report<'_> {
         let mut table = vec![header.map(str::to_owned).to_vec()];
         table.extend(self.candidates.iter().map(|candidate| self.cells(candidate)));
         let held_out = self.candidates.first().and_then(|candidate| candidate.held_out);
-        let held_out = held_out.map_or(String::new(), |held_out| match self.weighted {
-            false => format!(", {} of them held out", held_out.weight),
-            true => format!(", held out a weight of {}", readable(held_out.weight)),
-        });
+        let held_out_weight = held_out.map(|held_out| held_out.weight);
+        let held_out = match held_out_weight {
+            None if self.select.holdout > 0.0 => ", too few to hold any out".to_owned(),
+            None => String::new(),
+            Some(weight) if self.weighted => format!(", held out a weight of {}", readable(weight)),
+            Some(weight) => format!(", {weight} of them held out"),
+        };
         let mut text = format!("{}{held_out}\n\n{}\n", self.rows.heading(), aligned(&table));
+        let warnings: String = self.candidates.iter().filter_map(warning).collect();
+        if !warnings.is_empty() {
+            text.push_str(&format!("{warnings}\n"));
+        }
+        if held_out_weight == Some(0.0) {
+            text.push_str("the rows that were held out have no weight, so there is no held-out ln p\n");
+        }
         for best in self.preferred(self.select.criterion) {
             text.push_str(&self.recommendation(best));
         }
         text
     }
 
-    /// A star stands behind what a criterion prefers.
+    /// A star stands behind what a criterion prefers, a ! behind the k of a mixture with warnings.
     fn cells(&self, candidate: &Candidate) -> Vec<String> {
         let marked = |criterion: Criterion, value: String| {
             let mark = if self.is_preferred(candidate, criterion) { '*' } else { ' ' };
             format!("{value}{mark}")
         };
-        let (held_out, error) = candidate.held_out.map_or(("-".to_owned(), "-".to_owned()), |held_out| {
+        let held_out = candidate.held_out.filter(|held_out| held_out.weight > 0.0);
+        let (held_out, error) = held_out.map_or(("-".to_owned(), "-".to_owned()), |held_out| {
             (format!("{:.4}", held_out.mean()), format!("{:.4}", held_out.standard_error()))
         });
         vec![
-            candidate.components.to_string(),
+            format!("{}{}", candidate.components, if candidate.warnings().next().is_some() { "!" } else { "" }),
             candidate.policy.to_string(),
             if candidate.background { "yes" } else { "no" }.to_owned(),
             candidate.free_parameters.to_string(),
@@ -294,9 +317,33 @@ impl Report<'_> {
         let plural = if *components == 1 { "" } else { "s" };
         let rows = self.select.rows.to_command();
         let seed = if self.select.seed == 0 { String::new() } else { format!(" --seed {}", self.select.seed) };
-        format!(
-            "{} prefers {components} component{plural}{with}: vmf fit {rows} -k {components} --policy {policy}{option}{seed}\n",
-            self.select.criterion.name()
-        )
+        let name = self.select.criterion.name();
+        let line = format!(
+            "{name} prefers {components} component{plural}{with}: vmf fit {rows} -k {components} --policy {policy}{option}{seed}\n"
+        );
+        if best.warnings().next().is_none() {
+            return line;
+        }
+        let sound = self.candidates.iter().filter(|other| other.policy == *policy && other.warnings().next().is_none());
+        let instead = match best_of(sound, self.select.criterion) {
+            Some(Candidate { components, background, .. }) => {
+                format!("of those without, {name} prefers {components}{}", if *background { " and a background" } else { "" })
+            }
+            None => "there is none without".to_owned(),
+        };
+        format!("{line}  but that mixture has a warning above; {instead}\n")
     }
+}
+
+/// The first thing that is wrong with a mixture, and how many there are.
+fn warning(candidate: &Candidate) -> Option<String> {
+    let Candidate { policy, components, background, .. } = candidate;
+    let mut warnings = candidate.warnings();
+    let first = warnings.next()?;
+    let with = if *background { " and a background" } else { "" };
+    let more = match warnings.count() {
+        0 => String::new(),
+        more => format!(" (and {more} more)"),
+    };
+    Some(format!("! {policy}, k = {components}{with}: {first}{more}\n"))
 }

@@ -253,7 +253,7 @@ fn options_that_do_not_go_together_are_named() {
         ("-k 3 --policy fixed", "unknown policy `fixed`"),
         ("-k 3 --policy shrunk:much", "`much` is no number in the policy `shrunk:much`"),
         ("-k 3 --policy shrunk:-1", "the strength of the prior must be finite and at least 0, found: `-1`"),
-        ("-k 3 --annealing 0.5,0.5", "the first temperature must be finite and at least 1, found: `0.5`"),
+        ("-k 3 --annealing 0.5,0.5", "the first temperature must be at least 1 and at most 1e6, found: `0.5`"),
         ("-k 3 --annealing 5", "it takes two numbers"),
         ("-k 3 --restarts 0", "the number of restarts must be at least 1, found: `0`"),
         ("-k 3 --max-passes 0", "the number of passes must be at least 1, found: `0`"),

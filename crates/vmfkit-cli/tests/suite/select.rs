@@ -97,6 +97,44 @@ fn help_says_what_likelihoods_are_good_for() {
 }
 
 #[test]
+fn a_collapsed_component_is_marked_and_the_recommendation_says_so() {
+    let workspace = three_groups();
+    let rows = String::from_utf8(workspace.read("x.csv")).unwrap();
+    workspace.write("often.csv", format!("{rows}{}", "0,0.6,-0.8\n".repeat(60)));
+    let options = "select often.csv -k 3:4 --policy free --restarts 3";
+    let json = workspace.run(&format!("{options} --json")).json();
+    let lines = json["candidates"].as_array().unwrap();
+    assert_eq!(json["recommended"][0]["components"], 4);
+    assert!(lines[1]["notes"].to_string().contains("collapsed on"), "{json}");
+    for line in lines {
+        assert!(line["grown"].is_boolean() && line["status"].is_string() && line["notes"].is_array(), "{line}");
+    }
+    let text = workspace.run(options).success();
+    assert!(text.lines().any(|line| line.starts_with("4! ")), "{text}");
+    assert!(text.contains("\n! free, k = 4: component ") && text.contains(" collapsed on "), "{text}");
+    assert!(text.contains("\nbic prefers 4 components: vmf fit often.csv -k 4 --policy free\n"), "{text}");
+    assert!(text.ends_with("\n  but that mixture has a warning above; of those without, bic prefers 3\n"), "{text}");
+}
+
+#[test]
+fn rows_that_cannot_be_held_out_are_no_silence() {
+    let workspace = three_groups();
+    let two =
+        String::from_utf8(workspace.read("x.csv")).unwrap().lines().take(3).map(|line| format!("{line}\n")).collect::<String>();
+    workspace.write("two.csv", two);
+    let text = workspace.run("select two.csv -k 1").success();
+    assert!(text.starts_with("two.csv: 2 rows of dimension 3, too few to hold any out\n"), "{text}");
+    workspace.run("select two.csv -k 1 --criterion held-out").refused(&["`--holdout 0.2`, which is none of 2 rows"]);
+    // Only the first row counts, and it is seen.
+    workspace.write("first.csv", format!("1\n{}", "0\n".repeat(599)));
+    let seen = (0..9).map(|seed| format!("select x.csv -k 1 --weights first.csv --criterion held-out --seed {seed}"));
+    let text = seen.map(|command| workspace.run(&command)).find(|run| run.code == Some(0)).unwrap().success();
+    assert!(!text.contains("NaN"), "{text}");
+    assert!(text.contains("held out a weight of 0\n"), "{text}");
+    assert!(text.ends_with("\nthe rows that were held out have no weight, so there is no held-out ln p\n"), "{text}");
+}
+
+#[test]
 fn threads_change_nothing_and_seeds_do() {
     let workspace = three_groups();
     let table = |more: &str| workspace.run(&format!("select x.csv -k 2:4 --json {more}")).success();
@@ -119,6 +157,7 @@ fn bad_options_are_named() {
         ("-k 2 --policy loose", "unknown policy `loose`"),
         ("-k 2 --holdout 1", "the share held out must be at least 0 and below 1, found: `1`"),
         ("-k 2 --holdout 0 --criterion held-out", "needs rows that are held out"),
+        ("-k 2 --holdout 1e-9 --criterion held-out", "found: `--holdout 0.000000001`, which is none of 600 rows"),
         ("-k 2 --criterion best", "possible values: aic, bic, icl, held-out"),
         ("-k 2 --restarts 0", "the number of restarts must be at least 1, found: `0`"),
     ] {

@@ -14,7 +14,8 @@ use crate::vector::{dot, norm};
 ///
 /// Each step reads the [`SufficientStats`] of one mini-batch (Fisher's identity, MATH.md (10.1)); a smaller batch at the end of an epoch counts
 /// by its share of rows. The defaults are the paper's: a learning rate of 0.1 (0.01 for a single density), multiplied by 0.95 after each
-/// epoch, betas 0.9 and 0.99. Adam is that of Kingma and Ba, arXiv:1412.6980.
+/// epoch, betas 0.9 and 0.99. Adam is that of Kingma and Ba, arXiv:1412.6980. Directions of components more concentrated than 1000 (d - 1)
+/// move by less, in proportion to their width.
 #[derive(Debug, Clone)]
 pub struct Adam {
     learning_rate: Option<f64>,
@@ -123,9 +124,11 @@ impl Adam {
                 let mass: f64 = fitted().map(|k| stats.mass(k)).sum();
                 // Along the directions, not the resultants' own lengths: those of a small batch are too long on average.
                 let along = |k: usize| dot(stats.resultant(k), model.components()[k].mean_direction());
-                let pooled = fitted().map(along).sum::<f64>() / mass.max(f64::MIN_POSITIVE);
+                let pooled = if mass > 0.0 { fitted().map(along).sum::<f64>() / mass } else { 0.0 };
                 // The prior weighs against all rows, of which this is one batch: their weight is known when a pass has ended.
                 let share = strength * prior_rows(model.dim()) / self.rows_weight.unwrap_or(f64::INFINITY);
+                // Squares of slopes are to be finite, however little the rows weigh.
+                let share = share.min(LARGEST_SHARE);
                 for k in fitted().collect::<Vec<_>>() {
                     let concentration = model.components()[k].concentration();
                     slopes[k] += share * concentration * (pooled - bessel::mean_length(model.dim(), concentration));
@@ -134,6 +137,14 @@ impl Adam {
         }
     }
 }
+
+/// Beside such a prior rows count for nothing.
+const LARGEST_SHARE: f64 = 1e100;
+
+/// A step of the learning rate along the coordinates of a direction is an angle that leaves a peak much narrower, whose angle is about
+/// sqrt((d - 1)/kappa). Components more concentrated than this times d - 1 take steps that shrink with their width; those of the paper, of at
+/// most 125 (d - 1), do not.
+const NARROW: f64 = 1000.0;
 
 /// Where the steps have come to.
 #[derive(Debug, Clone)]
@@ -202,6 +213,11 @@ impl Rule for Adam {
             self.check(count)?;
             self.state = Some(State::new(model, self.maximisation.policy, stats.weight()));
         }
+        let mass: f64 = (0..count).map(|k| stats.mass(k)).sum();
+        if !(mass > 0.0) {
+            // Rows of the smallest floats, of which no component has half.
+            return Err(Error::NoRows { weight: mass });
+        }
         self.seen_weight += stats.weight();
         let mut up = gradient(stats, model);
         self.couple(&mut up.ln_concentrations, model, stats);
@@ -218,7 +234,10 @@ impl Rule for Adam {
         let share = stats.weight() / state.batch_weight;
         let up = up.logits.into_iter().chain(up.directions).chain(up.ln_concentrations).map(|g| share * g);
         let rate = first_rate * self.decay.powi(self.epochs);
-        state.moments.ascend(&mut state.parameters, up, rate, self.betas, self.epsilon);
+        let reach = |density: &VonMisesFisher| (NARROW * (dim as f64 - 1.0).max(1.0) / density.concentration()).sqrt().min(1.0);
+        let reaches = model.components().iter().flat_map(|density| std::iter::repeat_n(reach(density), dim));
+        let rates = std::iter::repeat_n(1.0, count).chain(reaches).chain(std::iter::repeat(1.0)).map(|reach| rate * reach);
+        state.moments.ascend(&mut state.parameters, up.zip(rates), self.betas, self.epsilon);
         let next = state.mixture(model, &self.maximisation)?;
         let notes = self.rows_weight.map_or_else(Vec::new, |rows| notes_on(&next, rows, self.maximisation.largest_concentration));
         Ok((next, notes))
@@ -300,23 +319,23 @@ impl Moments {
         Moments { first: vec![0.0; parameters], second: vec![0.0; parameters], fading: (1.0, 1.0) }
     }
 
-    /// One step uphill.
+    /// One step uphill, given each coordinate's slope and learning rate.
     fn ascend(
         &mut self,
         parameters: &mut [f64],
-        gradient: impl Iterator<Item = f64>,
-        learning_rate: f64,
+        slopes: impl Iterator<Item = (f64, f64)>,
         (beta1, beta2): (f64, f64),
         epsilon: f64,
     ) {
         self.fading.0 *= beta1;
         self.fading.1 *= beta2;
-        let step = learning_rate / (1.0 - self.fading.0);
+        let remembered = 1.0 - self.fading.0;
         let spread = 1.0 / (1.0 - self.fading.1);
-        for (((parameter, g), first), second) in parameters.iter_mut().zip(gradient).zip(&mut self.first).zip(&mut self.second) {
+        let moments = self.first.iter_mut().zip(&mut self.second);
+        for ((parameter, (g, rate)), (first, second)) in parameters.iter_mut().zip(slopes).zip(moments) {
             *first = beta1 * *first + (1.0 - beta1) * g;
             *second = beta2 * *second + (1.0 - beta2) * g * g;
-            *parameter += step * *first / ((*second * spread).sqrt() + epsilon);
+            *parameter += rate / remembered * *first / ((*second * spread).sqrt() + epsilon);
         }
     }
 }

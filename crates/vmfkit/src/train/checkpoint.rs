@@ -186,26 +186,27 @@ fn read_fit(file: &File, prefix: &str, settings: &Settings) -> Result<Fit> {
     })
 }
 
-/// What kind it is, the component, and two numbers more.
+/// What kind it is, and three numbers more, of which the first is mostly the component.
 fn note_numbers(note: &Note) -> [f64; NOTE] {
     match *note {
         Note::Empty { component } => [0.0, component as f64, 0.0, 0.0],
         Note::Collapsed { component, rows, concentration } => [1.0, component as f64, rows, concentration],
         Note::Reseeded { component, beside, pass } => [2.0, component as f64, beside as f64, pass as f64],
+        Note::Warm { temperature } => [3.0, temperature, 0.0, 0.0],
+        Note::Fallen { pass, from, to } => [4.0, pass as f64, from, to],
     }
 }
 
 fn note_of(numbers: &[f64], mixture: &Mixture) -> Result<Note> {
     let last = mixture.components().len() as u64 - 1;
     let place = |value: f64| Ok(count("a component of a note", value, last)? as usize);
-    let component = place(numbers[1])?;
+    let pass = |value: f64| Ok(count("a pass of a note", value, u64::MAX)? as usize);
     match numbers[0] {
-        0.0 => Ok(Note::Empty { component }),
-        1.0 => Ok(Note::Collapsed { component, rows: numbers[2], concentration: numbers[3] }),
-        2.0 => {
-            let pass = count("a pass of a note", numbers[3], u64::MAX)? as usize;
-            Ok(Note::Reseeded { component, beside: place(numbers[2])?, pass })
-        }
-        kind => Err(wrong(format!("the kind of a note must be 0, 1 or 2, found: `{kind}`"))),
+        0.0 => Ok(Note::Empty { component: place(numbers[1])? }),
+        1.0 => Ok(Note::Collapsed { component: place(numbers[1])?, rows: numbers[2], concentration: numbers[3] }),
+        2.0 => Ok(Note::Reseeded { component: place(numbers[1])?, beside: place(numbers[2])?, pass: pass(numbers[3])? }),
+        3.0 => Ok(Note::Warm { temperature: numbers[1] }),
+        4.0 => Ok(Note::Fallen { pass: pass(numbers[1])?, from: numbers[2], to: numbers[3] }),
+        kind => Err(wrong(format!("the kind of a note must be a whole number from 0 to 4, found: `{kind}`"))),
     }
 }

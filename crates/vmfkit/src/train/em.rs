@@ -1,8 +1,9 @@
 //! EM and its relatives: one step a pass.
 
+use super::state::{count, wrong};
 use super::{Cadence, Rule, State};
 use crate::error::{Error, Result};
-use crate::maximise::{Maximisation, Note, maximise, split_widest};
+use crate::maximise::{Maximisation, Note, maximise, split, widest};
 use crate::mixture::{Assignment, Mixture};
 use crate::sampler::Stream;
 use crate::stats::SufficientStats;
@@ -24,11 +25,14 @@ pub struct Em {
     pass: usize,
 }
 
+/// Where responsibilities have long been equal; beyond it objectives, which are multiplied by the temperature, lose their digits.
+const WARMEST: f64 = 1e6;
+
 /// Deterministic annealing (Ueda and Nakano, doi:10.1016/S0893-6080(97)00133-0): responsibilities proportional to p^(1/T), where the
 /// temperature T falls to 1 by a constant factor a pass.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Annealing {
-    /// The temperature of the first pass.
+    /// The temperature of the first pass, at least 1 and at most 1e6.
     pub from: f64,
     /// What it is multiplied by after each pass, until it is 1.
     pub factor: f64,
@@ -36,8 +40,8 @@ pub struct Annealing {
 
 impl Annealing {
     fn check(&self) -> Result<()> {
-        if !(self.from >= 1.0 && self.from.is_finite()) {
-            return Err(Error::Option { option: "the first temperature", range: "finite and at least 1", value: self.from });
+        if !(1.0..=WARMEST).contains(&self.from) {
+            return Err(Error::Option { option: "the first temperature", range: "at least 1 and at most 1e6", value: self.from });
         }
         if !(self.factor > 0.0 && self.factor < 1.0) {
             return Err(Error::Option { option: "the factor of the temperature", range: "between 0 and 1", value: self.factor });
@@ -108,13 +112,18 @@ impl Rule for Em {
     fn next(&mut self, model: &Mixture, stats: &SufficientStats) -> Result<(Mixture, Vec<Note>)> {
         self.annealing.map_or(Ok(()), |annealing| annealing.check())?;
         let (mixture, notes) = maximise(stats, model, &self.maximisation)?;
-        Ok(self.repairs.repair(mixture, stats, notes, &self.maximisation, self.pass + 1))
+        self.repairs.look(&mixture, stats, &notes, &self.maximisation, self.pass + 1);
+        Ok((mixture, notes))
+    }
+
+    fn repaired(&self, model: &Mixture) -> Option<(Mixture, Note)> {
+        self.repairs.repaired(model, &self.maximisation)
     }
 
     fn end_pass(&mut self) -> bool {
         let cold = self.annealing.is_none_or(|annealing| annealing.temperature(self.pass) == 1.0);
         self.pass += 1;
-        cold
+        cold && self.repairs.are_done()
     }
 
     fn state(&self) -> State {
@@ -132,46 +141,84 @@ impl Rule for Em {
 #[derive(Debug, Clone, Default)]
 pub(super) struct Repairs {
     used: Vec<u8>,
+    next: Option<Repair>,
 }
+
+/// A component that was empty in a pass, and the one to halve for it, whose rows have this complement of the mean length.
+#[derive(Debug, Clone, Copy)]
+struct Repair {
+    component: usize,
+    beside: usize,
+    complement: f64,
+    pass: usize,
+}
+
+/// What is in the state of a rule that has a repair to make, and of no other.
+const REPAIR: &str = "repair";
 
 impl Repairs {
     pub(super) fn remember(&self, state: State) -> State {
-        state.with("chances_used", self.used.iter().map(|used| f64::from(*used)))
+        let state = state.with("chances_used", self.used.iter().map(|used| f64::from(*used)));
+        match self.next {
+            Some(Repair { component, beside, complement, pass }) => {
+                state.with(REPAIR, [component as f64, beside as f64, complement, pass as f64])
+            }
+            None => state,
+        }
     }
 
     pub(super) fn restored(state: &State, model: &Mixture) -> Result<Self> {
         let used = state.exactly_or_none("chances_used", model.components().len())?.unwrap_or_default();
         // Numbers of chances are small; others become the nearest.
-        Ok(Repairs { used: used.iter().map(|used| *used as u8).collect() })
+        let used = used.iter().map(|used| *used as u8).collect();
+        let next = state.get(REPAIR).is_ok().then(|| Repair::restored(state.exactly(REPAIR, 4)?, model)).transpose()?;
+        Ok(Repairs { used, next })
     }
 
-    pub(super) fn repair(
-        &mut self,
-        mut mixture: Mixture,
-        stats: &SufficientStats,
-        mut notes: Vec<Note>,
-        how: &Maximisation,
-        pass: usize,
-    ) -> (Mixture, Vec<Note>) {
+    /// Chooses the next repair by what a step has said of the components of its mixture.
+    pub(super) fn look(&mut self, mixture: &Mixture, stats: &SufficientStats, notes: &[Note], how: &Maximisation, pass: usize) {
         self.used.resize(stats.components(), 0);
-        // Weights that are held stay, and one that is held at 0 could win no row.
-        let held = how.fixed_weights.then(|| mixture.weights().to_vec());
-        let may_win = |component: usize| held.as_ref().is_none_or(|weights| weights[component] > 0.0);
-        let has_a_chance = |component: usize| self.used[component] < CHANCES && may_win(component);
+        // One that is held at a weight of 0 could win no row.
+        let may_win = |component: usize| !how.fixed_weights || mixture.weights()[component] > 0.0;
         // One a step: two that are put beside the same component would compete for the same half.
-        let empty = notes.iter().position(|note| matches!(note, Note::Empty { component } if has_a_chance(*component)));
-        if let Some(at) = empty
-            && let Note::Empty { component } = notes[at]
-        {
+        let empty = notes.iter().find_map(|note| match *note {
+            Note::Empty { component } if self.used[component] < CHANCES && may_win(component) => Some(component),
+            _ => None,
+        });
+        self.next = empty.and_then(|component| {
             self.used[component] += 1;
-            if let Some((repaired, beside)) = split_widest(&mixture, stats, component) {
-                mixture = match held {
-                    Some(weights) => Mixture::of_parts(weights, repaired.components().to_vec(), repaired.has_background()),
-                    None => repaired,
-                };
-                notes[at] = Note::Reseeded { component, beside, pass };
-            }
+            let (beside, complement) = widest(mixture, stats, component)?;
+            Some(Repair { component, beside, complement, pass })
+        });
+    }
+
+    pub(super) fn are_done(&self) -> bool {
+        self.next.is_none()
+    }
+
+    /// The mixture of the last step after its repair.
+    pub(super) fn repaired(&self, mixture: &Mixture, how: &Maximisation) -> Option<(Mixture, Note)> {
+        let Repair { component, beside, complement, pass } = self.next?;
+        let mut repaired = split(mixture, component, beside, complement);
+        if how.fixed_weights {
+            // Weights that are held stay.
+            let (weights, densities) = (mixture.weights().to_vec(), repaired.components().to_vec());
+            repaired = Mixture::of_parts(weights, densities, repaired.has_background());
         }
-        (mixture, notes)
+        Some((repaired, Note::Reseeded { component, beside, pass }))
+    }
+}
+
+impl Repair {
+    fn restored(numbers: &[f64], model: &Mixture) -> Result<Self> {
+        let place = |value: f64| Ok(count("a component of a repair", value, model.components().len() as u64 - 1)? as usize);
+        let (component, beside, complement) = (place(numbers[0])?, place(numbers[1])?, numbers[2]);
+        if component == beside || model.is_background(component) || model.is_background(beside) {
+            return Err(wrong(format!("component {component} cannot be restarted beside component: `{beside}`")));
+        }
+        if !(complement > 0.0 && complement <= 1.0) {
+            return Err(wrong(format!("the scatter of a repair must be above 0 and at most 1, found: `{complement}`")));
+        }
+        Ok(Repair { component, beside, complement, pass: count("a pass of a repair", numbers[3], u64::MAX)? as usize })
     }
 }

@@ -42,6 +42,11 @@ pub trait Rule: Send {
     fn assignment(&self) -> Assignment;
     /// The next mixture, and what there is to say about its components.
     fn next(&mut self, model: &Mixture, stats: &SufficientStats) -> Result<(Mixture, Vec<Note>)>;
+    /// The mixture of the last step with an empty component put elsewhere, if the rule wants more rows to be seen so. A fit that sees no more
+    /// ends with the mixture as it was: what was put elsewhere has been fitted to nothing.
+    fn repaired(&self, _model: &Mixture) -> Option<(Mixture, Note)> {
+        None
+    }
     /// Called after each pass; true if the fit may stop here as far as the rule is concerned.
     fn end_pass(&mut self) -> bool;
     /// What it has to remember between two passes, but for its settings.
@@ -59,6 +64,9 @@ impl Rule for Box<dyn Rule> {
     }
     fn next(&mut self, model: &Mixture, stats: &SufficientStats) -> Result<(Mixture, Vec<Note>)> {
         (**self).next(model, stats)
+    }
+    fn repaired(&self, model: &Mixture) -> Option<(Mixture, Note)> {
+        (**self).repaired(model)
     }
     fn end_pass(&mut self) -> bool {
         (**self).end_pass()
@@ -190,6 +198,9 @@ impl Fit {
     }
 }
 
+/// A fit that loses more than this share of its objective has fallen; draws and batches may lose some.
+const FALL: f64 = 0.25;
+
 type Watch<'a> = Box<dyn FnMut(&Pass, &Mixture) -> ControlFlow<()> + Send + 'a>;
 
 /// The loop of a fit without its data: no files, no threads.
@@ -216,6 +227,8 @@ type Watch<'a> = Box<dyn FnMut(&Pass, &Mixture) -> ControlFlow<()> + Send + 'a>;
 /// ```
 pub struct Trainer<'a> {
     model: Mixture,
+    /// The same after a repair, under which the next rows are to be seen.
+    repaired: Option<(Mixture, Note)>,
     rule: Box<dyn Rule>,
     stop: Stop,
     watch: Option<Watch<'a>>,
@@ -242,6 +255,7 @@ impl<'a> Trainer<'a> {
         Ok(Trainer {
             pass: SufficientStats::zero(start.components().len(), start.dim()),
             model: start,
+            repaired: None,
             rule: Box::new(rule),
             stop,
             watch: None,
@@ -267,7 +281,7 @@ impl<'a> Trainer<'a> {
 
     /// The mixture under which the next rows are to be seen.
     pub fn model(&self) -> &Mixture {
-        &self.model
+        self.repaired.as_ref().map_or(&self.model, |(repaired, _)| repaired)
     }
 
     /// How the rows of the next block are to be assigned.
@@ -293,6 +307,7 @@ impl<'a> Trainer<'a> {
     /// Ends the fit here, also within a pass: rules that wait for all rows keep the mixture with which the pass began.
     pub fn stop(&mut self) {
         self.stopped = true;
+        self.repaired = None;
     }
 
     /// Takes the statistics of a block.
@@ -309,17 +324,21 @@ impl<'a> Trainer<'a> {
         self.weight += stats.weight();
         match self.rule.cadence() {
             Cadence::EveryPass => self.pass.merge(stats),
-            Cadence::EveryBlock if stats.weight() > 0.0 => self.step(stats),
+            Cadence::EveryBlock if stats.weight() > 0.0 => {
+                self.step(stats)?;
+                self.repaired = self.rule.repaired(&self.model);
+                Ok(())
+            }
             Cadence::EveryBlock => Ok(()),
         }
     }
 
     fn step(&mut self, stats: &SufficientStats) -> Result<()> {
-        let (model, notes) = self.rule.next(&self.model, stats)?;
+        let seen_under = self.repaired.as_ref().map_or(&self.model, |(repaired, _)| repaired);
+        let (model, notes) = self.rule.next(seen_under, stats)?;
         self.model = model;
-        // Of the states of components only the last counts; of repairs each.
-        let (repairs, notes): (Vec<_>, Vec<_>) = notes.into_iter().partition(|note| matches!(note, Note::Reseeded { .. }));
-        self.repairs.extend(repairs);
+        // Of the states of components only the last counts; of repairs each under which rows were seen.
+        self.repairs.extend(self.repaired.take().map(|(_, repair)| repair));
         self.notes = notes;
         Ok(())
     }
@@ -359,7 +378,12 @@ impl<'a> Trainer<'a> {
             () if self.trace.len() >= self.stop.passes => Status::PassLimit,
             () => Status::Running,
         };
+        self.look_for_repairs();
         Ok(self.status())
+    }
+
+    fn look_for_repairs(&mut self) {
+        self.repaired = if self.status() == Status::Running { self.rule.repaired(&self.model) } else { None };
     }
 
     /// What an objective is measured against: the log density of the uniform density, or for k-means no projection at all.
@@ -417,7 +441,9 @@ impl<'a> Trainer<'a> {
         self.rows = current.rows;
         self.blocks = *blocks;
         self.trace = current.trace.clone();
-        (self.repairs, self.notes) = current.notes.iter().partition(|note| matches!(note, Note::Reseeded { .. }));
+        let notes = current.notes.iter().filter(|note| !note.is_of_the_end());
+        (self.repairs, self.notes) = notes.partition(|note| matches!(note, Note::Reseeded { .. }));
+        self.look_for_repairs();
         Ok(self)
     }
 
@@ -431,12 +457,27 @@ impl<'a> Trainer<'a> {
         self.as_fit(self.status())
     }
 
+    /// What the passes say of a fit that has ended.
+    fn notes_on_the_end(&self, status: Status) -> impl Iterator<Item = Note> {
+        let last = self.trace.last().filter(|_| status != Status::Running);
+        let warm = last.filter(|last| last.temperature > 1.0).map(|last| Note::Warm { temperature: last.temperature });
+        let fallen = last.and_then(|last| {
+            // Objectives of different temperatures do not compare.
+            let passes = self.trace.iter().enumerate().filter(|(_, pass)| pass.temperature == last.temperature);
+            let (number, best) = passes.max_by(|(_, a), (_, b)| a.objective.total_cmp(&b.objective))?;
+            let room = FALL * (best.objective - self.baseline()).abs();
+            let fallen = Note::Fallen { pass: number + 1, from: best.objective, to: last.objective };
+            (best.objective - last.objective > room).then_some(fallen)
+        });
+        warm.into_iter().chain(fallen)
+    }
+
     fn as_fit(&self, status: Status) -> Fit {
         Fit {
             mixture: self.model.clone(),
             trace: self.trace.clone(),
             status,
-            notes: self.repairs.iter().chain(&self.notes).copied().collect(),
+            notes: self.repairs.iter().chain(&self.notes).copied().chain(self.notes_on_the_end(status)).collect(),
             weight: self.last_weight,
             rows: self.rows,
             settings: Settings::default(),

@@ -125,13 +125,18 @@ impl Rule for OnlineEm {
             }
         };
         let (mixture, notes) = maximise(running, model, &self.maximisation)?;
-        Ok(self.repairs.repair(mixture, running, notes, &self.maximisation, self.passes + 1))
+        self.repairs.look(&mixture, running, &notes, &self.maximisation, self.passes + 1);
+        Ok((mixture, notes))
+    }
+
+    fn repaired(&self, model: &Mixture) -> Option<(Mixture, Note)> {
+        self.repairs.repaired(model, &self.maximisation)
     }
 
     fn end_pass(&mut self) -> bool {
         self.passes += 1;
         self.rows_weight = std::mem::take(&mut self.seen_weight);
-        true
+        self.repairs.are_done()
     }
 
     fn state(&self) -> State {

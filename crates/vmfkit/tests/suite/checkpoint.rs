@@ -244,14 +244,20 @@ impl Source for Modest<'_> {
 fn a_fit_goes_on_with_more_passes() {
     let rows = rows_with_repairs();
     let block = Block::new(5, &rows).unwrap();
+    let mut repairs_at_the_limit = 0;
     for method in methods() {
-        let fitter = |limit| Fitter::new(4).method(method.clone()).start(Start::RandomRows).stop(passes(limit)).batch(25).seed(3);
-        let (_, few) = with_checkpoints(fitter(2), |fitter| fitter.fit(&block).unwrap());
+        let fitter = |limit| Fitter::new(8).method(method.clone()).start(Start::RandomRows).stop(passes(limit)).batch(25).seed(3);
         let (whole, all) = with_checkpoints(fitter(6), |fitter| fitter.fit(&block).unwrap());
-        for (at, bytes) in few.iter().enumerate() {
-            let (extended, rest) = with_checkpoints(fitter(6).resume(restored(bytes)), |fitter| fitter.fit(&block).unwrap());
-            assert_same_fit(&extended, &whole, method.name());
-            assert_eq!(rest, all[at + 1..], "{}", method.name());
+        for limit in 1..6 {
+            let (ended, few) = with_checkpoints(fitter(limit), |fitter| fitter.fit(&block).unwrap());
+            let repaired = whole.notes.iter().any(|note| matches!(note, Note::Reseeded { pass, .. } if *pass == limit));
+            repairs_at_the_limit += usize::from(repaired);
+            assert!(!repaired || ended.notes.iter().any(|note| matches!(note, Note::Empty { .. })), "{:?}", ended.notes);
+            for (at, bytes) in few.iter().enumerate() {
+                let (extended, rest) = with_checkpoints(fitter(6).resume(restored(bytes)), |fitter| fitter.fit(&block).unwrap());
+                assert_same_fit(&extended, &whole, method.name());
+                assert_eq!(rest, all[at + 1..], "{}", method.name());
+            }
         }
         // One that has converged has no use for them.
         let stop = |limit| Stop { tolerance: Some(f64::MAX), passes: limit };
@@ -259,6 +265,7 @@ fn a_fit_goes_on_with_more_passes() {
         let resumed = fitter(2).stop(stop(9)).resume(restored(saved.last().unwrap())).fit(&block).unwrap();
         assert_eq!((resumed.status, resumed.trace.len()), (ended.status, ended.trace.len()));
     }
+    assert!(repairs_at_the_limit > 2, "the test has met what it is about: {repairs_at_the_limit}");
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use crate::samples::{assert_sound, draw, random_mixture, uniform_rows};
 use vmfkit::maximise::{Note, maximise};
-use vmfkit::train::Stop;
+use vmfkit::train::{Adam, Stop};
 use vmfkit::{Block, ConcentrationPolicy, Error, Fitter, Maximisation, Method, Mixture, Start, SufficientStats, VonMisesFisher};
 
 const POLICIES: [ConcentrationPolicy; 5] = [
@@ -65,6 +65,11 @@ fn fit_every_way(name: &str, block: &Block, start: &Start, components: &[usize])
                     assert_sound(&fit.mixture, 1e10, &place);
                     assert!(fit.trace.iter().all(|pass| pass.objective.is_finite()), "{place}: {:?}", fit.trace);
                     assert!(fit.notes.iter().all(|note| !note.to_string().contains("NaN")), "{place}: {:?}", fit.notes);
+                    if method.name() != "kmeans" {
+                        let (first, last) = (fit.trace[0].objective, fit.mixture.evaluate(block).unwrap().mean());
+                        let room = 1.0 + 0.5 * (first - VonMisesFisher::uniform(block.dim()).unwrap().ln_peak()).abs();
+                        assert!(last > first - room || !fit.notes.is_empty(), "{place}: from {first} to {last} in silence");
+                    }
                 }
             }
         }
@@ -173,6 +178,41 @@ fn an_empty_component_keeps_its_direction_and_is_named() {
     assert_eq!(notes[0].to_string(), "component 1 is empty: no row is left to it");
     assert_eq!(next.weights(), [1.0, 0.0, 0.0]);
     assert_eq!(next.components()[1..], model.components()[1..]);
+}
+
+/// A peak as narrow as equal rows make it is left by a step of the learning rate in any direction.
+#[test]
+fn gradient_steps_stay_on_a_narrow_peak() {
+    let two: Vec<f64> = uniform_rows::<f64>(5, 2, 14).chunks_exact(5).flat_map(|row| row.repeat(10)).collect();
+    let narrow = random_mixture(3, 4, 1e6, 15);
+    for (dim, rows) in [(5, two), (4, draw(&narrow, 3000, 16))] {
+        let block = Block::new(dim, &rows).unwrap();
+        for policy in [ConcentrationPolicy::Free, ConcentrationPolicy::Shared, ConcentrationPolicy::default()] {
+            let fit = Fitter::new(dim - 1).policy(policy).method(Method::Sgd(Adam::new())).fit(&block).unwrap();
+            let em = Fitter::new(dim - 1).policy(policy).fit(&block).unwrap().mixture.evaluate(&block).unwrap().mean();
+            let (first, last) = (fit.trace[0].objective, fit.mixture.evaluate(&block).unwrap().mean());
+            assert!(last > first.max(em) - 0.1, "{policy}, d = {dim}: from {first} to {last}, EM {em}: {:?}", fit.notes);
+        }
+    }
+}
+
+/// Rows that weigh next to nothing are fitted as others are, unless their shares round to nothing.
+#[test]
+fn gradients_of_the_smallest_weights_are_no_nan() {
+    let rows = uniform_rows::<f64>(3, 40, 17);
+    for (count, weight) in [(1, 1e-300), (1, 5e-324), (40, 1e-305), (40, 5e-324)] {
+        let weights = vec![weight; count];
+        let block = Block::new(3, &rows[..3 * count]).unwrap().with_weights(&weights).unwrap();
+        for policy in POLICIES {
+            for components in [1, 2, 5] {
+                let fitter = Fitter::new(components).policy(policy).method(Method::Sgd(Adam::new()));
+                match fitter.stop(Stop { tolerance: None, passes: 6 }).fit(&block) {
+                    Ok(fit) => assert_sound(&fit.mixture, 1e10, "next to no weight"),
+                    Err(error) => assert_eq!((error, weight), (Error::NoRows { weight: 0.0 }, 5e-324)),
+                }
+            }
+        }
+    }
 }
 
 /// Three clusters, three components, of which one begins with nothing: it is put beside the widest, and wins rows of its own.

@@ -22,5 +22,6 @@ mod reference;
 mod reservoir;
 mod sampler;
 mod samples;
+mod selection;
 mod sparse;
 mod training;

@@ -6,8 +6,10 @@ use proptest::test_runner::RngSeed;
 use std::ops::ControlFlow;
 use vmfkit::maximise::{Note, expected_stats, gradient, maximise};
 use vmfkit::source::MemorySource;
-use vmfkit::train::{Adam, Annealing, Em, Fit, OnlineEm, Rule, Status, Stop, Trainer, fit};
-use vmfkit::{Assignment, Block, ConcentrationPolicy, Error, Maximisation, Mixture, SufficientStats, VonMisesFisher};
+use vmfkit::train::{Adam, Annealing, Cadence, Em, Fit, OnlineEm, Rule, State, Status, Stop, Trainer, fit};
+use vmfkit::{
+    Assignment, Block, ConcentrationPolicy, Error, Fitter, Maximisation, Method, Mixture, Start, SufficientStats, VonMisesFisher,
+};
 
 const POLICIES: [ConcentrationPolicy; 3] =
     [ConcentrationPolicy::Free, ConcentrationPolicy::Shared, ConcentrationPolicy::Fixed(25.0)];
@@ -348,6 +350,92 @@ fn a_fit_ends_for_one_of_three_reasons() {
     assert_eq!(names, ["running", "converged", "pass limit", "stopped"]);
 }
 
+/// A component that was empty in the last pass and put elsewhere has never been fitted: the mixture is the one without it.
+#[test]
+fn a_fit_ends_with_a_mixture_that_it_has_fitted() {
+    let (mut restarted, mut left_empty) = (0, 0);
+    for seed in 0..30 {
+        let rows: Vec<f64> = draw(&random_mixture(3, 3, 30.0, seed), 60, seed);
+        let block = Block::new(3, &rows).unwrap();
+        let ways =
+            [(Method::default(), Assignment::Soft), (Method::HardEm, Assignment::Hard), (Method::KMeans, Assignment::Nearest)];
+        for (method, assignment) in ways {
+            for policy in [ConcentrationPolicy::Free, ConcentrationPolicy::Shared] {
+                for limit in [1, 2, 3, 5, 100] {
+                    let fitter = Fitter::new(12).method(method.clone()).policy(policy).start(Start::Random).seed(seed);
+                    let fit = fitter.stop(Stop { tolerance: Some(1e-5), passes: limit }).fit(&block).unwrap();
+                    let stats = accumulate(&fit.mixture, &block, assignment);
+                    let place = format!("{} {policy}, seed {seed}, {limit} passes: {:?}", method.name(), fit.notes);
+                    let room = 1e-11 * (1.0 + fit.trace.last().unwrap().largest_concentration);
+                    assert!(stats.objective() / stats.weight() >= fit.objective() - room, "{place}");
+                    for note in &fit.notes {
+                        match note {
+                            Note::Reseeded { pass, .. } => {
+                                restarted += 1;
+                                assert!(*pass < fit.trace.len(), "{place}");
+                            }
+                            Note::Empty { .. } => left_empty += 1,
+                            _ => {}
+                        }
+                    }
+                }
+            }
+        }
+    }
+    assert!(restarted > 100 && left_empty > 100, "the test has met what it is about: {restarted}, {left_empty}");
+}
+
+#[test]
+fn a_fit_that_ends_before_its_annealing_says_so() {
+    let rows: Vec<f64> = draw(&paper_mixture(), 200, 9);
+    let block = Block::new(5, &rows).unwrap();
+    let start = random_mixture(3, 5, 10.0, 10);
+    let notes = |factor, limit| run(&block, &start, Em::new().annealing(Annealing { from: 1000.0, factor }), passes(limit)).notes;
+    let warm = notes(0.999, 100);
+    let Some(Note::Warm { temperature }) = warm.last() else { panic!("{warm:?}") };
+    assert!((temperature - 1000.0 * 0.999f64.powi(99)).abs() < 1e-9, "{temperature}");
+    let words = "annealing ended at a temperature of 905.7: it needs more passes or a smaller factor";
+    assert_eq!(warm.last().unwrap().to_string(), words);
+    assert!(!notes(0.1, 20).iter().any(|note| matches!(note, Note::Warm { .. })));
+}
+
+/// A rule that gives back what it was told to.
+struct Told(Vec<Mixture>);
+
+impl Rule for Told {
+    fn cadence(&self) -> Cadence {
+        Cadence::EveryPass
+    }
+    fn assignment(&self) -> Assignment {
+        Assignment::Soft
+    }
+    fn next(&mut self, _: &Mixture, _: &SufficientStats) -> vmfkit::Result<(Mixture, Vec<Note>)> {
+        Ok((self.0.pop().unwrap(), Vec::new()))
+    }
+    fn end_pass(&mut self) -> bool {
+        true
+    }
+    fn state(&self) -> State {
+        State::new()
+    }
+    fn restore(&mut self, _: &State, _: &Mixture) -> vmfkit::Result<()> {
+        Ok(())
+    }
+}
+
+#[test]
+fn an_objective_that_falls_is_named() {
+    let (good, bad) = (paper_mixture(), random_mixture(3, 5, 1e-3, 18));
+    let rows: Vec<f64> = draw(&good, 500, 17);
+    let block = Block::new(5, &rows).unwrap();
+    assert_eq!(run(&block, &bad, Told(vec![bad.clone(), good.clone()]), passes(2)).notes, []);
+    let fit = run(&block, &bad, Told(vec![bad.clone(), bad.clone(), good.clone()]), passes(3));
+    let [Note::Fallen { pass: 2, from, to }] = fit.notes[..] else { panic!("{:?}", fit.notes) };
+    let mean = |mixture: &Mixture| mixture.evaluate(&block).unwrap().mean();
+    assert!((from - mean(&good)).abs() < 1e-9 && (to - mean(&bad)).abs() < 1e-9, "{from} {to}");
+    assert!(fit.notes[0].to_string().starts_with("the objective fell from "), "{}", fit.notes[0]);
+}
+
 #[test]
 fn annealing_ends_at_temperature_one_and_does_not_stop_before() {
     let rows: Vec<f64> = draw(&paper_mixture(), 500, 9);
@@ -360,7 +448,9 @@ fn annealing_ends_at_temperature_one_and_does_not_stop_before() {
     assert!(temperatures.windows(2).all(|pair| pair[1] < pair[0] || pair == [1.0, 1.0]), "{temperatures:?}");
     // Even a tolerance of 1 is met only by two passes at the last temperature.
     assert_eq!(temperatures[temperatures.len() - 2..], [1.0, 1.0]);
-    for (from, factor) in [(0.5, 0.5), (f64::NAN, 0.5), (f64::INFINITY, 0.5), (2.0, 0.0), (2.0, 1.0), (2.0, f64::NAN)] {
+    for (from, factor) in
+        [(0.5, 0.5), (f64::NAN, 0.5), (1.1e6, 0.5), (f64::INFINITY, 0.5), (2.0, 0.0), (2.0, 1.0), (2.0, f64::NAN)]
+    {
         let trainer = Trainer::new(start.clone(), Em::new().annealing(Annealing { from, factor }), passes(2)).unwrap();
         assert!(matches!(fit(&mut MemorySource::new(block.clone()), trainer), Err(Error::Option { .. })), "{from} {factor}");
     }

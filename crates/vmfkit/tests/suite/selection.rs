@@ -1,0 +1,136 @@
+//! Choosing K: criteria against their formulas, what is held out, and what a candidate says of itself.
+
+use crate::samples::{draw, ln_sum_exp, logits, paper_mixture, random_mixture, uniform_rows};
+use vmfkit::maximise::Note;
+use vmfkit::select::{Candidate, Criterion, Selection, best, best_of};
+use vmfkit::train::Stop;
+use vmfkit::{Block, ConcentrationPolicy, Fitter, Mixture};
+
+fn ln_density(mixture: &Mixture, row: &[f64]) -> f64 {
+    ln_sum_exp(&logits(mixture, row))
+}
+
+fn close(found: f64, expected: f64, place: &str) {
+    assert!((found - expected).abs() < 1e-9 * (1.0 + expected.abs()), "{place}: {found}, not {expected}");
+}
+
+#[test]
+fn criteria_are_their_formulas() {
+    let rows: Vec<f64> = draw(&random_mixture(3, 4, 8.0, 1), 300, 2);
+    let weights: Vec<f64> = (0..300).map(|row| 0.5 + f64::from(row % 3)).collect();
+    let block = Block::new(4, &rows).unwrap().with_weights(&weights).unwrap();
+    let policies = [
+        (ConcentrationPolicy::Free, 3),
+        (ConcentrationPolicy::Shared, 1),
+        (ConcentrationPolicy::Fixed(9.0), 0),
+        (ConcentrationPolicy::default(), 3),
+    ];
+    for background in [false, true] {
+        let table = Selection::new([3]).policies(policies.map(|(policy, _)| policy)).backgrounds([background]).held_out(0.0);
+        for (candidate, (policy, concentrations)) in table.run(&block).unwrap().iter().zip(policies) {
+            let (mut ln_likelihood, mut entropy) = (0.0, 0.0);
+            for (row, weight) in rows.chunks_exact(4).zip(&weights) {
+                let logits = logits(&candidate.mixture, row);
+                let total = ln_sum_exp(&logits);
+                ln_likelihood += weight * total;
+                entropy -= weight * logits.iter().map(|z| (z - total).exp() * (z - total)).sum::<f64>();
+            }
+            let free = 2 + usize::from(background) + 3 * 3 + concentrations;
+            let n: f64 = weights.iter().sum();
+            let bic = -2.0 * ln_likelihood + free as f64 * n.ln();
+            let place = format!("{policy}, background {background}");
+            assert_eq!((candidate.policy, candidate.free_parameters, candidate.background), (policy, free, background));
+            close(candidate.aic(), -2.0 * ln_likelihood + 2.0 * free as f64, &place);
+            close(candidate.bic(), bic, &place);
+            close(candidate.icl(), bic + 2.0 * entropy, &place);
+            assert_eq!(candidate.score(Criterion::Icl), Some(-candidate.icl()));
+            assert_eq!((candidate.held_out, candidate.score(Criterion::HeldOut)), (None, None));
+        }
+    }
+}
+
+/// Two of twelve rows are held out: they are the pair that the fit's own rows leave.
+#[test]
+fn held_out_rows_are_those_that_the_fit_has_not_seen() {
+    let rows: Vec<f64> = draw(&random_mixture(2, 3, 8.0, 3), 12, 4);
+    let block = Block::new(3, &rows).unwrap();
+    for seed in 0..5 {
+        let table = Selection::new([1, 2]).held_out(1.0 / 6.0).seed(seed).run(&block).unwrap();
+        for candidate in &table {
+            let terms: Vec<f64> = rows.chunks_exact(3).map(|row| ln_density(&candidate.mixture, row)).collect();
+            let (seen, held_out) = (candidate.seen, candidate.held_out.unwrap());
+            assert_eq!((seen.weight, held_out.weight), (10.0, 2.0));
+            close(seen.ln_likelihood + held_out.ln_likelihood, terms.iter().sum(), "all rows");
+            let pairs = (0..12).flat_map(|a| (0..a).map(move |b| (a, b)));
+            let nearest = pairs.map(|(a, b)| (terms[a], terms[b]));
+            let off = |(a, b): &(f64, f64)| (a + b - held_out.ln_likelihood).abs();
+            let (a, b) = nearest.min_by(|one, other| off(one).total_cmp(&off(other))).unwrap();
+            close(held_out.mean(), (a + b) / 2.0, "the mean");
+            // The deviation of two is half their difference; its root of n - 1 is 1.
+            close(held_out.standard_error(), (a - b).abs() / 2.0, "the standard error");
+            assert_eq!(candidate.score(Criterion::HeldOut), Some(held_out.mean()));
+        }
+    }
+}
+
+#[test]
+fn the_standard_error_is_that_of_a_mean() {
+    let mixture = paper_mixture();
+    let rows: Vec<f64> = draw(&mixture, 400, 5);
+    let terms: Vec<f64> = rows.chunks_exact(5).map(|row| ln_density(&mixture, row)).collect();
+    let mean = terms.iter().sum::<f64>() / 400.0;
+    let variance = terms.iter().map(|term| (term - mean).powi(2)).sum::<f64>() / 399.0;
+    let found = mixture.evaluate(&Block::new(5, &rows).unwrap()).unwrap();
+    close(found.standard_error(), (variance / 400.0).sqrt(), "400 rows");
+}
+
+#[test]
+fn a_share_is_rounded_to_rows_of_which_one_is_seen() {
+    let held_out = |share: f64, rows: usize| Selection::new([1]).held_out(share).rows_held_out(rows);
+    assert_eq!([0, 1, 2, 3, 10].map(|rows| held_out(0.2, rows)), [0, 0, 0, 1, 2]);
+    assert_eq!([(1e-9, 900), (0.999, 1), (0.999, 2), (0.0, 5)].map(|(share, rows)| held_out(share, rows)), [0, 0, 1, 0]);
+}
+
+/// Of a fresh start and one from the mixture with the next smaller K the better is kept.
+#[test]
+fn mixtures_grow_out_of_smaller_ones() {
+    let mut grown = 0;
+    for seed in 0..8 {
+        let rows: Vec<f64> = draw(&random_mixture(6, 3, 40.0, seed), 250, seed);
+        let block = Block::new(3, &rows).unwrap();
+        let stop = Stop { tolerance: Some(1e-7), passes: 200 };
+        let table = Selection::new(1..=7).policies([ConcentrationPolicy::Free]).held_out(0.0).stop(stop).seed(seed);
+        let table = table.run(&block).unwrap();
+        assert!(!table[0].grown);
+        for candidate in &table {
+            let fresh = Fitter::new(candidate.components).policy(ConcentrationPolicy::Free).stop(stop).seed(seed);
+            let fresh = fresh.fit(&block).unwrap();
+            grown += usize::from(candidate.grown);
+            if candidate.grown {
+                let fresh = fresh.mixture.evaluate(&block).unwrap().mean();
+                assert!(candidate.seen.mean() > fresh - 1e-4, "{}: {} {fresh}", candidate.components, candidate.seen.mean());
+            } else {
+                assert_eq!(candidate.mixture, fresh.mixture);
+                assert_eq!(candidate.notes, fresh.notes);
+            }
+        }
+    }
+    assert!(grown > 5, "the test has met what it is about: {grown}");
+}
+
+/// Rows that are there often draw a component onto them, and every likelihood likes it.
+#[test]
+fn a_collapsed_component_is_a_warning_of_its_candidate() {
+    let mut rows = uniform_rows::<f64>(3, 200, 6);
+    (0..30).for_each(|_| rows.extend_from_within(..3));
+    let block = Block::new(3, &rows).unwrap();
+    let table = Selection::new(1..=6).policies([ConcentrationPolicy::Free]).restarts(5).held_out(0.0).run(&block).unwrap();
+    let collapsed = |candidate: &Candidate| candidate.notes.iter().any(|note| matches!(note, Note::Collapsed { .. }));
+    let preferred = best(&table, Criterion::Bic, None).unwrap();
+    assert!(collapsed(preferred) && preferred.warnings().count() > 0, "{:?}", preferred.notes);
+    let sound = best_of(table.iter().filter(|candidate| candidate.warnings().next().is_none()), Criterion::Bic).unwrap();
+    assert!(!collapsed(sound) && sound.bic() > preferred.bic(), "{:?}", sound.notes);
+    let mut other = sound.clone();
+    other.notes = vec![Note::Reseeded { component: 0, beside: 1, pass: 3 }, Note::Empty { component: 1 }];
+    assert_eq!(other.warnings().collect::<Vec<_>>(), [&Note::Empty { component: 1 }]);
+}
