@@ -138,11 +138,12 @@ impl OnlineFit {
     #[getter]
     fn mixture(&self) -> PyResult<Mixture> {
         let Online { trainer, rows, weight } = &*self.locked()?;
-        let mut description = Description::of(&trainer.so_far());
+        let so_far = trainer.so_far();
+        let mut description = Description::of(&so_far);
         description.method = "online".to_owned();
         (description.policy, description.estimator) = (self.policy.clone(), self.estimator.clone());
         (description.rows, description.weight) = (*rows, *weight);
-        Ok(Mixture::new(trainer.model().clone(), description))
+        Ok(Mixture::new(so_far.mixture, description))
     }
 
     /// How often it has seen rows.
