@@ -33,6 +33,12 @@ fn rows_with_repairs() -> Vec<f64> {
     rows
 }
 
+/// Three directions among the rows, and five that no row is near.
+fn start_with_repairs(block: &Block) -> Start {
+    let opposite = |row: usize| block.row(row).iter().map(|x| -x).collect();
+    Start::Directions((0..8).map(|k| if k < 3 { block.row(7 * k) } else { opposite(0) }).collect())
+}
+
 /// A fit, and the bytes of every checkpoint on its way.
 fn with_checkpoints(fitter: Fitter, fit: impl FnOnce(Fitter) -> Fit) -> (Fit, Vec<Vec<u8>>) {
     let mut saved = Vec::new();
@@ -246,13 +252,17 @@ fn a_fit_goes_on_with_more_passes() {
     let block = Block::new(5, &rows).unwrap();
     let mut repairs_at_the_limit = 0;
     for method in methods() {
-        let fitter = |limit| Fitter::new(8).method(method.clone()).start(Start::RandomRows).stop(passes(limit)).batch(25).seed(3);
+        let start = start_with_repairs(&block);
+        let fitter = |limit| Fitter::new(8).method(method.clone()).start(start.clone()).stop(passes(limit)).batch(25).seed(3);
         let (whole, all) = with_checkpoints(fitter(6), |fitter| fitter.fit(&block).unwrap());
         for limit in 1..6 {
             let (ended, few) = with_checkpoints(fitter(limit), |fitter| fitter.fit(&block).unwrap());
-            let repaired = whole.notes.iter().any(|note| matches!(note, Note::Reseeded { pass, .. } if *pass == limit));
-            repairs_at_the_limit += usize::from(repaired);
-            assert!(!repaired || ended.notes.iter().any(|note| matches!(note, Note::Empty { .. })), "{:?}", ended.notes);
+            // Where steps are made within a pass, a repair may have seen rows of the same.
+            let waits =
+                |note: &Note| matches!(note, Note::Reseeded { pass, .. } if *pass == limit) && !ended.notes.contains(note);
+            let waited = whole.notes.iter().any(waits);
+            repairs_at_the_limit += usize::from(waited);
+            assert!(!waited || ended.notes.iter().any(|note| matches!(note, Note::Empty { .. })), "{:?}", ended.notes);
             for (at, bytes) in few.iter().enumerate() {
                 let (extended, rest) = with_checkpoints(fitter(6).resume(restored(bytes)), |fitter| fitter.fit(&block).unwrap());
                 assert_same_fit(&extended, &whole, method.name());
@@ -260,9 +270,9 @@ fn a_fit_goes_on_with_more_passes() {
             }
         }
         // One that has converged has no use for them.
-        let stop = |limit| Stop { tolerance: Some(f64::MAX), passes: limit };
-        let (ended, saved) = with_checkpoints(fitter(2).stop(stop(4)), |fitter| fitter.fit(&block).unwrap());
-        let resumed = fitter(2).stop(stop(9)).resume(restored(saved.last().unwrap())).fit(&block).unwrap();
+        let loose = |limit| fitter(limit).start(Start::RandomRows).stop(Stop { tolerance: Some(f64::MAX), passes: limit });
+        let (ended, saved) = with_checkpoints(loose(4), |fitter| fitter.fit(&block).unwrap());
+        let resumed = loose(9).resume(restored(saved.last().unwrap())).fit(&block).unwrap();
         assert_eq!((resumed.status, resumed.trace.len()), (ended.status, ended.trace.len()));
     }
     assert!(repairs_at_the_limit > 2, "the test has met what it is about: {repairs_at_the_limit}");
