@@ -294,8 +294,8 @@ impl<'b> OrderedRows<'b> {
 /// An order of rows that equal rows are neighbours in.
 fn compare_rows(block: &Block, a: usize, b: usize) -> Ordering {
     fn values<T: Scalar>(a: &[T], b: &[T]) -> Ordering {
-        let differences = a.iter().zip(b).map(|(a, b)| a.to_f64().total_cmp(&b.to_f64()));
-        differences.into_iter().find(|order| order.is_ne()).unwrap_or(Ordering::Equal)
+        let mut orders = a.iter().zip(b).map(|(a, b)| a.to_f64().total_cmp(&b.to_f64()));
+        orders.find(|order| order.is_ne()).unwrap_or(Ordering::Equal)
     }
     fn dense<T: Scalar>(dim: usize, numbers: &[T], a: usize, b: usize) -> Ordering {
         values(&numbers[a * dim..(a + 1) * dim], &numbers[b * dim..(b + 1) * dim])
@@ -390,7 +390,7 @@ fn plus_plus(
     while seeds.len() < components {
         if go_on().is_break() {
             seeds.extend(random_rows(block, components - seeds.len(), rng)?);
-            return Ok((seeds, ControlFlow::Break(())));
+            return Ok((parted(seeds, rng)?, ControlFlow::Break(())));
         }
         let mean: f64 = distances.iter().enumerate().map(|(row, distance)| rows.share(row) * distance).sum();
         // Rows that are all chosen already: any will do.
