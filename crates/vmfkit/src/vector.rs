@@ -66,3 +66,16 @@ pub(crate) fn prefetch<T>(place: *const T) {
     #[cfg(not(target_arch = "x86_64"))]
     let _ = place;
 }
+
+/// The same for a value that is needed later, into a cache that has room for more.
+#[inline(always)]
+pub(crate) fn prefetch_early<T>(place: *const T) {
+    #[cfg(target_arch = "x86_64")]
+    {
+        use std::arch::x86_64::{_MM_HINT_T1, _mm_prefetch};
+        // SAFETY: as above.
+        unsafe { _mm_prefetch::<_MM_HINT_T1>(place.cast()) };
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = place;
+}

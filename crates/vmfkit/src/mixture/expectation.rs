@@ -5,8 +5,8 @@
 //! alone. Each chunk has statistics of its own, merged in the order of the rows, so that the number of threads does not change one bit.
 
 use super::Mixture;
-use super::log_sum_exp::{LnSum, combine, exponentials, largest_of, mask, runs_mut, share_out};
-use super::products::{Packing, Panels, Real, RowSums, Work, add_row, row_products, with_best_instructions};
+use super::log_sum_exp::{LnSum, combine, exponentials, largest_of, mask, runs, runs_mut, share_out};
+use super::products::{Packing, Panels, Real, RowSums, Work, add_listed_rows, add_row, row_products, with_best_instructions};
 use crate::block::{Block, Rows, Scalar, SparseRows};
 use crate::sampler::Stream;
 use crate::stats::SufficientStats;
@@ -56,7 +56,7 @@ const TILE: usize = 384;
 /// Rows that go through the products together: few, so that they are still in the first-level cache for the second product, if the sums of all
 /// components are there too; or else a whole tile.
 const PIECE: usize = 96;
-const NEAR: usize = 1 << 14;
+const NEAR: usize = 1 << 15;
 
 /// A chunk has at least this many tiles, so that merging its statistics is a small part of making them, and a block at most this many chunks.
 const TILES_PER_CHUNK: usize = 3;
@@ -72,7 +72,7 @@ fn single_precision_limit(dim: usize) -> f64 {
 const SINGLE_PRECISION_WEIGHTS: std::ops::Range<f64> = 1e-25..1e30;
 
 /// Adding one row to one sum costs this many times what it costs within a matrix product.
-const SCATTER_COST: f64 = 10.0;
+const SCATTER_COST: f64 = 5.0;
 
 /// A mixture in the form that the kernels read.
 #[derive(Debug)]
@@ -200,6 +200,8 @@ struct Scratch<T> {
     smallest: Vec<T>,
     /// The shares of a tile, in `WIDTH` sums a component.
     masses: Vec<T>,
+    /// The rows that a component has a share of, and the shares.
+    given: Vec<(usize, T)>,
     /// Rows times shares of a tile.
     sums: RowSums<T>,
 }
@@ -215,6 +217,7 @@ impl<T: Real> Scratch<T> {
             factors: vec![T::ZERO; stride],
             smallest: vec![T::ZERO; stride],
             masses: vec![T::ZERO; T::WIDTH * prepared.components()],
+            given: Vec::new(),
             sums: RowSums::default(),
         }
     }
@@ -341,19 +344,20 @@ impl<T: Real, const WIDTH: usize> Piece<'_, T, WIDTH> {
                 sums.add_weighted_rows::<FUSED>(rows, dim, logits, stride, packing);
             }
             _ => {
+                let mut given = std::mem::take(&mut self.scratch.given);
                 for component in 0..components {
-                    for first in (0..self.count).step_by(WIDTH) {
-                        let place = component * stride + first;
-                        let run: &[T; WIDTH] = self.scratch.logits[place..place + WIDTH].try_into().expect("a run of this width");
-                        let mut given = mask(run, |share| share > T::ZERO);
-                        while given != 0 {
-                            let lane = given.trailing_zeros() as usize;
-                            given &= given - 1;
-                            let share = self.scratch.logits[place + lane].to_f64();
-                            self.add_row::<FUSED>(first + lane, component, share);
+                    given.clear();
+                    for (run, shares) in runs::<T, WIDTH>(&self.scratch.logits[component * stride..][..padded]).enumerate() {
+                        let mut places = mask(shares, |share| share > T::ZERO);
+                        while places != 0 {
+                            let lane = places.trailing_zeros() as usize;
+                            places &= places - 1;
+                            given.push((run * WIDTH + lane, shares[lane]));
                         }
                     }
+                    self.add_rows::<FUSED>(component, &given);
                 }
+                self.scratch.given = given;
             }
         }
         objective
@@ -420,6 +424,18 @@ impl<T: Real, const WIDTH: usize> Piece<'_, T, WIDTH> {
             DenseOrSparse::Dense(rows) => add_row::<T, FUSED>(sum, share, &rows[row * dim..][..dim]),
             DenseOrSparse::Sparse32(rows, first) => add_sparse_row(sum, share, rows.row(first + row)),
             DenseOrSparse::Sparse64(rows, first) => add_sparse_row(sum, share, rows.row(first + row)),
+        }
+    }
+
+    /// Adds the rows that a component has a share of.
+    #[inline(always)]
+    fn add_rows<const FUSED: bool>(&mut self, component: usize, given: &[(usize, T)]) {
+        match self.rows {
+            DenseOrSparse::Dense(rows) if !given.is_empty() => {
+                let dim = self.stats.dim();
+                add_listed_rows::<T, FUSED>(&mut self.stats.resultants_mut()[component * dim..][..dim], rows, given);
+            }
+            _ => given.iter().for_each(|&(row, share)| self.add_row::<FUSED>(row, component, share.to_f64())),
         }
     }
 }

@@ -10,7 +10,8 @@
 //! (see [`with_best_instructions`]). The two differ in the last bits, like any two processors.
 
 use crate::block::Scalar;
-use crate::vector::{LINE, prefetch};
+use crate::vector::{LINE, prefetch_early};
+use std::ops::Range;
 
 /// Components that one kernel call serves at most.
 const HEIGHT: usize = 6;
@@ -53,6 +54,14 @@ pub(super) trait Real:
         right: (*const Self, usize),
         ahead: (*const Self, usize),
         sums: (*mut Self, usize),
+    );
+    /// # Safety
+    /// As [`add_columns`].
+    unsafe fn add_columns<const FUSED: bool>(
+        sums: &mut [f64],
+        done: usize,
+        columns: (*const Self, usize),
+        listed: &[(usize, Self)],
     );
 }
 
@@ -119,6 +128,17 @@ macro_rules! real {
             ) {
                 // SAFETY: the caller's promise.
                 unsafe { outer_products::<Self, FUSED, HEIGHT, $width>(terms, left, right, ahead, sums) }
+            }
+
+            #[inline(always)]
+            unsafe fn add_columns<const FUSED: bool>(
+                sums: &mut [f64],
+                done: usize,
+                columns: (*const Self, usize),
+                listed: &[(usize, Self)],
+            ) {
+                // SAFETY: the caller's promise.
+                unsafe { add_columns::<Self, FUSED, { SPAN * $width }>(sums, done, columns, listed) }
             }
         }
     };
@@ -228,7 +248,7 @@ unsafe fn outer_products<T: Real, const FUSED: bool, const HEIGHT: usize, const 
 ) {
     let mut products = [[T::ZERO; WIDTH]; HEIGHT];
     for p in 0..terms {
-        prefetch(ahead.wrapping_add(p * ahead_step));
+        prefetch_early(ahead.wrapping_add(p * ahead_step));
         // SAFETY: the caller's promise.
         let neighbours = unsafe { *right.add(p * step).cast::<[T; WIDTH]>() };
         for (place, products) in left.iter().zip(&mut products) {
@@ -328,6 +348,9 @@ const AHEAD: usize = 4;
 const FAR: usize = 1 << 17;
 const PANELS_OF_FAR: usize = 4;
 
+/// Columns that are turned and multiplied together: few enough that they and the directions' stay in the first-level cache.
+const COLUMNS: usize = 128;
+
 /// Room for what the products read again and again.
 #[derive(Debug, Default)]
 pub(super) struct Packing<T> {
@@ -350,47 +373,50 @@ pub(super) fn row_products<T: Real, const FUSED: bool>(
     let count = rows.len() / dim;
     assert!(rows.len() == count * dim && directions.len() == bias.len() * dim);
     assert!(stride >= count.next_multiple_of(T::WIDTH) && out.len() >= bias.len() * stride);
-    let panels = if size_of_val(directions) > FAR { PANELS_OF_FAR } else { 1 };
-    let panel_size = dim * T::WIDTH;
+    let (panels, width) = if size_of_val(directions) > FAR { (PANELS_OF_FAR, dim) } else { (1, dim.min(COLUMNS)) };
+    let panel_size = width * T::WIDTH;
     // A register that is read across two lines takes twice as long.
     packing.turned.resize(panels * panel_size + LINE / size_of::<T>(), T::ZERO);
     let aligned = packing.turned.as_ptr().align_offset(LINE);
     let all_turned = &mut packing.turned[aligned..][..panels * panel_size];
+    // A panel has as many lines as a row has coordinates; each group asks for its share of those of a panel to come.
+    let step = T::WIDTH / bias.len().div_ceil(HEIGHT);
     for first in (0..count).step_by(panels * T::WIDTH) {
         let last = (first + panels * T::WIDTH).min(count);
-        for (from, turned) in (first..last).step_by(T::WIDTH).zip(all_turned.chunks_exact_mut(panel_size)) {
-            turn::<T, FUSED>(rows, dim, from, turned);
-        }
         for (component, bias) in bias.iter().enumerate() {
             out[component * stride..][first..last.next_multiple_of(T::WIDTH)].fill(*bias);
         }
-        // A panel has as many lines as a row has coordinates; each group asks for its share of those of a panel to come.
-        let step = T::WIDTH / bias.len().div_ceil(HEIGHT);
-        for (group, (component, height)) in groups(bias.len()).enumerate() {
-            let left = (directions[component * dim..].as_ptr(), dim);
-            for (from, turned) in (first..last).step_by(T::WIDTH).zip(all_turned.chunks_exact(panel_size)) {
-                let ahead = rows.as_ptr().wrapping_add((from + AHEAD * T::WIDTH + group * step) * dim);
-                let sums = &mut out[component * stride + from..(component + height) * stride];
-                // SAFETY: dim values from the start of each of the group's directions, WIDTH values for each coordinate, and of the sums, which are stride
-                // apart, the last have WIDTH values too: the panel ends before the stride does.
-                unsafe {
-                    let (right, sums) = ((turned.as_ptr(), T::WIDTH), (sums.as_mut_ptr(), stride));
-                    products_of_group::<T, FUSED>(dim, height, left, right, (ahead, step), sums);
+        for column in (0..dim).step_by(width) {
+            let columns = column..(column + width).min(dim);
+            for (from, turned) in (first..last).step_by(T::WIDTH).zip(all_turned.chunks_exact_mut(panel_size)) {
+                turn::<T, FUSED>(rows, dim, from, columns.clone(), turned);
+            }
+            for (group, (component, height)) in groups(bias.len()).enumerate() {
+                let left = (directions[component * dim + column..].as_ptr(), dim);
+                for (from, turned) in (first..last).step_by(T::WIDTH).zip(all_turned.chunks_exact(panel_size)) {
+                    let ahead = rows.as_ptr().wrapping_add((from + AHEAD * T::WIDTH + group * step) * dim + column * step);
+                    let sums = &mut out[component * stride + from..(component + height) * stride];
+                    // SAFETY: values in these columns from the start of each of the group's directions, WIDTH values for each column, and of the sums, which
+                    // are stride apart, the last have WIDTH values too: the panel ends before the stride does.
+                    unsafe {
+                        let (right, sums) = ((turned.as_ptr(), T::WIDTH), (sums.as_mut_ptr(), stride));
+                        products_of_group::<T, FUSED>(columns.len(), height, left, right, (ahead, step), sums);
+                    }
                 }
             }
         }
     }
 }
 
-/// A panel of rows, column by column; places behind the last row repeat it.
+/// Some columns of a panel of rows, one behind the other; places behind the last row repeat it.
 #[inline(always)]
-fn turn<T: Real, const FUSED: bool>(rows: &[T], dim: usize, first: usize, out: &mut [T]) {
-    assert!(out.len() == dim * T::WIDTH && first * dim < rows.len());
+fn turn<T: Real, const FUSED: bool>(rows: &[T], dim: usize, first: usize, columns: Range<usize>, out: &mut [T]) {
+    assert!(out.len() >= columns.len() * T::WIDTH && first * dim < rows.len());
     let last = rows.len() / dim - 1;
-    let row = |i: usize| &rows[(first + i).min(last) * dim..][..dim];
-    // SAFETY: each row is a slice of dim values, and so much room was asked for above.
-    let turned = unsafe { T::turn::<FUSED>(|i| row(i).as_ptr(), dim, out.as_mut_ptr()) };
-    for (column, out) in out.chunks_exact_mut(T::WIDTH).enumerate().skip(turned) {
+    let row = |i: usize| &rows[(first + i).min(last) * dim..][columns.clone()];
+    // SAFETY: each row is a slice of so many values, and so much room was asked for above.
+    let turned = unsafe { T::turn::<FUSED>(|i| row(i).as_ptr(), columns.len(), out.as_mut_ptr()) };
+    for (column, out) in out.chunks_exact_mut(T::WIDTH).enumerate().take(columns.len()).skip(turned) {
         out.iter_mut().enumerate().for_each(|(i, out)| *out = row(i)[column]);
     }
 }
@@ -457,6 +483,50 @@ impl<T: Real> RowSums<T> {
         }
         self.values.clear();
     }
+}
+
+/// Runs of columns that are added together where rows are taken one by one: eight registers, so that no sum waits for the one before.
+const SPAN: usize = 4;
+
+/// Adds some of the rows, each times its share, to a sum in f64; among themselves they are added in the precision of the kernel.
+#[inline(always)]
+pub(super) fn add_listed_rows<T: Real, const FUSED: bool>(sum: &mut [f64], rows: &[T], listed: &[(usize, T)]) {
+    let (dim, span) = (sum.len(), SPAN * T::WIDTH);
+    if dim < span || listed.len() < 2 {
+        for &(row, share) in listed {
+            add_row::<T, FUSED>(sum, share.to_f64(), &rows[row * dim..][..dim]);
+        }
+        return;
+    }
+    assert!(listed.iter().all(|&(row, _)| row < rows.len() / dim));
+    for first in (0..dim).step_by(span) {
+        // The last columns come with some that are done.
+        let from = first.min(dim - span);
+        // SAFETY: each of the rows is there and has `span` columns from this one on.
+        unsafe { T::add_columns::<FUSED>(&mut sum[from..from + span], first - from, (rows.as_ptr().add(from), dim), listed) };
+    }
+}
+
+/// Adds `WIDTH` columns of some rows, which begin `columns.1` apart, to sums of which the first few are `done`.
+///
+/// # Safety
+/// `WIDTH` values from `columns.0 + row * columns.1` on are readable for each of the rows.
+#[inline(always)]
+unsafe fn add_columns<T: Real, const FUSED: bool, const WIDTH: usize>(
+    sums: &mut [f64],
+    done: usize,
+    columns: (*const T, usize),
+    listed: &[(usize, T)],
+) {
+    let mut products = [T::ZERO; WIDTH];
+    for &(row, share) in listed {
+        // SAFETY: the caller's promise.
+        let columns = unsafe { *columns.0.add(row * columns.1).cast::<[T; WIDTH]>() };
+        for (product, x) in products.iter_mut().zip(columns) {
+            *product = share.multiply_add::<FUSED>(x, *product);
+        }
+    }
+    sums[done..].iter_mut().zip(&products[done..]).for_each(|(sum, x)| *sum += x.to_f64());
 }
 
 /// Adds factor * row to a sum in f64.
