@@ -150,7 +150,12 @@ impl Choices {
                 self.estimator = parsed(&value.extract::<String>()?)?;
                 self.maximisation = self.maximisation.clone().estimator(self.estimator);
             }
-            "start" => self.start = start(value)?,
+            "start" => {
+                self.start = start(value)?;
+                if let Ok(mixture) = value.cast::<Mixture>() {
+                    self.weigh_prior_as(mixture.get());
+                }
+            }
             "background" => self.background = Some(value.extract()?),
             "restarts" => self.restarts = value.extract()?,
             "seed" => self.seed = value.extract()?,
@@ -198,6 +203,13 @@ impl Choices {
 
     pub fn maximisation(&self) -> &Maximisation {
         &self.maximisation
+    }
+
+    /// A mixture to go on with brings the effective dimension of its rows along.
+    pub fn weigh_prior_as(&mut self, mixture: &Mixture) {
+        if let Some(effective_dim) = mixture.description.settings.effective_dim() {
+            self.maximisation = self.maximisation.clone().effective_dim(effective_dim);
+        }
     }
 
     /// The first mixture of a fit of these rows, or what was found of it when it was to stop.

@@ -89,7 +89,8 @@ impl OnlineFit {
     #[staticmethod]
     #[pyo3(signature = (mixture, components, **choices))]
     fn after(mixture: &Mixture, components: usize, choices: Option<&Bound<'_, PyDict>>) -> PyResult<Self> {
-        let choices = Choices::of(components, choices)?;
+        let mut choices = Choices::of(components, choices)?;
+        choices.weigh_prior_as(mixture);
         let start = choices.mixture_to_go_on_with(&mixture.inner)?;
         let Description { rows, weight, .. } = mixture.description;
         let known = weight > 0.0 && weight.is_finite();

@@ -1,12 +1,14 @@
 //! [`Fitter`]: a mixture from rows in one call, with every choice an option.
 
 use crate::block::Block;
+use crate::effective_dim::effective_dim;
 use crate::error::{Error, Result};
-use crate::init::{GoOn, Start};
+use crate::init::{self, Start};
 use crate::maximise::{ConcentrationPolicy, Maximisation};
 use crate::mixture::{Assignment, Mixture};
 use crate::room;
 use crate::sampler::Stream;
+use crate::seeds::GoOn;
 use crate::train::{Adam, Annealing, Checkpoint, Em, OnlineEm, Pass, Progress, ProgressCallback, Rule, Stop};
 use rand::seq::SliceRandom;
 use std::ops::ControlFlow;
@@ -330,9 +332,9 @@ impl<'a> Fitter<'a> {
         }
     }
 
-    /// The first mixture of one restart. The online methods look at a sample only: they are for those who would not pass over all rows
-    /// for a start.
-    pub(crate) fn first_mixture(&self, block: &Block, seed: u64, go_on: &mut GoOn) -> Result<Mixture> {
+    /// The first mixture of one restart, and the effective dimension of the rows, if the policy asks for it. The online methods look at a
+    /// sample only: they are for those who would not pass over all rows for a start.
+    pub(crate) fn first_mixture(&self, block: &Block, seed: u64, go_on: &mut GoOn) -> Result<(Mixture, Option<f64>)> {
         let sample = self.batch_rows().max(if self.components == 1 { 1 } else { 64 * self.components });
         let needs_all = matches!(self.start, Start::Labels(_) | Start::Mixture(_));
         let mut buffer = Default::default();
@@ -349,7 +351,26 @@ impl<'a> Fitter<'a> {
         } else {
             start.mixture_while(block, self.components, &self.maximisation, seed, go_on)?
         };
-        self.finished(mixture)
+        let effective_dim = if self.asks_for_dimension() {
+            let sample = init::sample(block, self.components, &mut Stream::new(seed ^ 0x7361_6d70, 2), &mut buffer);
+            Some(effective_dim(&sample, &mixture)?)
+        } else {
+            None
+        };
+        Ok((self.finished(mixture)?, effective_dim))
+    }
+
+    /// Whether the policy depends on the effective dimension of the rows, nobody has told it, and the start looks at some of them. It is
+    /// measured once: restarts differ in their start alone.
+    fn asks_for_dimension(&self) -> bool {
+        let used = self.maximisation_used();
+        let looks = matches!(self.start, Start::KMeans | Start::PlusPlus | Start::RandomRows | Start::Directions(_));
+        looks && matches!(used.policy, ConcentrationPolicy::Shrunk { .. }) && used.effective_dim.is_none()
+    }
+
+    /// Takes the effective dimension of the rows as it was measured.
+    pub(crate) fn take_dimension(&mut self, measured: Option<f64>) {
+        self.maximisation.effective_dim = self.maximisation.effective_dim.or(measured);
     }
 
     /// A start with what the fit says of backgrounds and weights.

@@ -3,7 +3,7 @@
 use crate::error::{Error, Result};
 use crate::fitter::{Fitter, Method};
 use crate::init::{Start, sample_rows};
-use crate::maximise::Maximisation;
+use crate::maximise::{ConcentrationPolicy, Maximisation};
 use crate::mixture::Mixture;
 use crate::settings::{Settings, digits, mark};
 use crate::tensor_file::excerpt;
@@ -37,6 +37,9 @@ impl Fitter<'_> {
             settings.set("estimator", used.estimator.name());
         }
         settings.set("policy", used.policy.to_string());
+        if let (ConcentrationPolicy::Shrunk { .. }, Some(effective_dim)) = (used.policy, used.effective_dim) {
+            settings.set("prior_dimension", format!("{effective_dim:?}"));
+        }
         settings.set("largest_concentration", format!("{:?}", used.largest_concentration));
         settings.set("smallest_weight", format!("{:?}", used.smallest_weight));
         settings.set("fixed_weights", used.fixed_weights.to_string());
@@ -157,11 +160,14 @@ impl Reader<'_> {
     }
 
     fn maximisation(&self) -> Result<Maximisation> {
-        let how = Maximisation::new()
+        let mut how = Maximisation::new()
             .policy(self.parsed("policy", "the name of a policy")?)
             .largest_concentration(self.parsed("largest_concentration", NUMBER)?)
             .smallest_weight(self.parsed("smallest_weight", NUMBER)?)
             .fixed_weights(self.parsed("fixed_weights", "true or false")?);
+        if self.0.get("prior_dimension").is_some() {
+            how = how.effective_dim(self.parsed("prior_dimension", NUMBER)?);
+        }
         // A gradient has none.
         if self.0.get("estimator").is_none() {
             return Ok(how);

@@ -19,9 +19,9 @@ pub enum ConcentrationPolicy {
     Shared,
     /// All components have this one.
     Fixed(f64),
-    /// Each has its own, drawn toward the shared one by a conjugate prior that weighs as much as `strength` n0 rows, n0 the smaller of (d/2)^2 and
-    /// 2 + d^3/1536: next to nothing in the few dimensions of directional statistics, much in those of embeddings, where rows are no draws of a vMF and a free concentration
-    /// harms the clusters.
+    /// Each has its own, drawn toward the shared one by a conjugate prior that weighs as much as `strength` n0 rows, n0 the least of (d/2)^2,
+    /// 2 + d^3/1536 and the square of the [effective dimension](Maximisation::effective_dim): next to nothing in the few dimensions of directional
+    /// statistics, much in those of embeddings, where rows are no draws of a vMF and a free concentration harms the clusters.
     Shrunk {
         /// The prior's weight, in units of n0 rows.
         strength: f64,
@@ -87,6 +87,7 @@ pub struct Maximisation {
     pub(crate) largest_concentration: f64,
     pub(crate) smallest_weight: f64,
     pub(crate) fixed_weights: bool,
+    pub(crate) effective_dim: Option<f64>,
 }
 
 impl Default for Maximisation {
@@ -97,6 +98,7 @@ impl Default for Maximisation {
             largest_concentration: 1e10,
             smallest_weight: 0.0,
             fixed_weights: false,
+            effective_dim: None,
         }
     }
 }
@@ -138,6 +140,25 @@ impl Maximisation {
     }
 
     /// The M step of k-means: one concentration and weights that stay equal, so that the most probable component is the nearest.
+    /// How many dimensions the rows of components fill, by which [`ConcentrationPolicy::Shrunk`] weighs its prior:
+    /// [`effective_dim`](crate::effective_dim::effective_dim) measures it. Without it they count as filling all. A [`Fitter`](crate::Fitter)
+    /// whose start looks at a sample of the rows measures it there.
+    pub fn effective_dim(mut self, effective_dim: f64) -> Self {
+        self.effective_dim = Some(effective_dim);
+        self
+    }
+
+    /// The rows that the prior of the policy weighs as much as, MATH.md (14.4).
+    pub(crate) fn prior_rows(&self, dim: usize) -> f64 {
+        let ConcentrationPolicy::Shrunk { strength } = self.policy else {
+            return 0.0;
+        };
+        let dim = dim as f64;
+        let of_dim = (0.25 * dim * dim).min(2.0 + dim.powi(3) / 1536.0);
+        let filled = self.effective_dim.map_or(f64::INFINITY, |filled| filled * filled);
+        strength * of_dim.min(filled.max(2.0))
+    }
+
     pub(crate) fn of_k_means(&self) -> Self {
         let policy = match self.policy {
             ConcentrationPolicy::Fixed(concentration) => ConcentrationPolicy::Fixed(concentration),
@@ -165,8 +186,10 @@ impl Maximisation {
         let fixed = if let ConcentrationPolicy::Fixed(fixed) = self.policy { fixed } else { 0.0 };
         let largest = self.largest_concentration;
         let smallest = self.smallest_weight;
+        let filled = self.effective_dim.unwrap_or(1.0);
         let checks = [
             (strength >= 0.0 && strength.is_finite(), "the strength of the prior", "finite and at least 0", strength),
+            (filled >= 1.0 && filled.is_finite(), "the effective dimension", "finite and at least 1", filled),
             (fixed >= 0.0 && fixed.is_finite(), "a fixed concentration", "finite and at least 0", fixed),
             (largest > 0.0 && largest <= 1e15, "the largest concentration", "above 0 and at most 1e15", largest),
             (
@@ -259,12 +282,6 @@ impl std::fmt::Display for Note {
     }
 }
 
-/// What a prior of strength 1 weighs, MATH.md (14.4).
-pub(crate) fn prior_rows(dim: usize) -> f64 {
-    let dim = dim as f64;
-    (0.25 * dim * dim).min(2.0 + dim.powi(3) / 1536.0)
-}
-
 /// A component with less than this share of the rows' weight is empty.
 const EMPTY_SHARE: f64 = 1e-9;
 
@@ -310,8 +327,8 @@ pub fn maximise(stats: &SufficientStats, previous: &Mixture, how: &Maximisation)
         let (length, complement) = match how.policy {
             ConcentrationPolicy::Free => (length, complement),
             ConcentrationPolicy::Fixed(_) | ConcentrationPolicy::Shared => (1.0 - pooled_complement, pooled_complement),
-            ConcentrationPolicy::Shrunk { strength } => {
-                let prior = strength * prior_rows(stats.dim());
+            ConcentrationPolicy::Shrunk { .. } => {
+                let prior = how.prior_rows(stats.dim());
                 let mean = |own: f64, pooled: f64| (stats.mass(k) * own + prior * pooled) / (stats.mass(k) + prior);
                 (mean(length, 1.0 - pooled_complement), mean(complement, pooled_complement))
             }
@@ -350,8 +367,8 @@ pub fn expected_stats(mixture: &Mixture, weight: f64, how: &Maximisation) -> Res
     let (components, dim) = (mixture.components(), mixture.dim());
     let masses: Vec<f64> = mixture.weights().iter().map(|share| share * weight).collect();
     let mut complements: Vec<f64> = components.iter().map(|c| bessel::mean_length_complement(dim, c.concentration())).collect();
-    if let ConcentrationPolicy::Shrunk { strength } = how.policy {
-        let prior = strength * prior_rows(dim);
+    if let ConcentrationPolicy::Shrunk { .. } = how.policy {
+        let prior = how.prior_rows(dim);
         let fitted = || (0..components.len()).filter(|&k| !mixture.is_background(k) && masses[k] > 0.0);
         let mass: f64 = fitted().map(|k| masses[k] + prior).sum();
         let pooled = fitted().map(|k| (masses[k] + prior) * complements[k]).sum::<f64>() / mass;

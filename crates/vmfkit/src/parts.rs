@@ -61,7 +61,8 @@ impl Fitter<'_> {
         self.check_start()?;
         let mut progress = self.progress.take();
         let mark = if source.can_rewind() { Some(RowsMark::of(source)?) } else { None };
-        let Sampled { start, rows, flow } = self.sampled_start(source, 0, progress.as_deref_mut())?;
+        let Sampled { start, effective_dim, rows, flow } = self.sampled_start(source, 0, progress.as_deref_mut())?;
+        self.take_dimension(effective_dim);
         if flow.is_break() {
             return Ok(None);
         }

@@ -35,12 +35,12 @@ impl<'a> Fitter<'a> {
         self.check()?;
         self.check_room(source.dim())?;
         let mut calls = Calls { watch: self.watch.take(), progress: self.progress.take(), save: self.save.take() };
-        let settings = self.settings(source.dim());
         let mut resume = self.resume.take();
         let mut mark = resume.as_ref().and_then(|checkpoint| checkpoint.rows);
         if let Some(checkpoint) = &mut resume {
             checkpoint.allow_passes(self.stop_of_method().passes);
-            checkpoint.settings.check(&settings)?;
+            self.take_dimension(checkpoint.settings.effective_dim());
+            checkpoint.settings.check(&self.settings(source.dim()))?;
             if checkpoint.restart >= self.restarts {
                 let what = format!("the restart must be below {}, found: `{}`", self.restarts, checkpoint.restart);
                 return Err(Error::CheckpointBytes { what });
@@ -51,7 +51,8 @@ impl<'a> Fitter<'a> {
         } else {
             self.check_start()?;
             if !source.can_rewind() {
-                return Ok(Fit { settings: settings.clone(), ..self.fit_once(source, &settings, &mut calls)? });
+                let fit = self.fit_once(source, &mut calls)?;
+                return Ok(Fit { settings: self.settings(source.dim()), ..fit });
             }
             if calls.save.is_some() {
                 mark = Some(RowsMark::of(source)?);
@@ -61,11 +62,13 @@ impl<'a> Fitter<'a> {
         let mut best: Option<Fit> = resume.as_ref().and_then(|checkpoint| checkpoint.best.clone());
         for restart in resume.as_ref().map_or(0, |checkpoint| checkpoint.restart)..self.restarts {
             let Calls { watch, progress, save } = &mut calls;
-            let Sampled { start, rows, flow } = match (&resume, memory) {
+            let Sampled { start, effective_dim, rows, flow } = match (&resume, memory) {
                 (Some(checkpoint), _) => Sampled::without_rows(checkpoint.current.mixture.clone()),
                 (None, Some(block)) => self.start_of_block(block, restart, progress.as_deref_mut())?,
                 (None, None) => self.sampled_start(source, restart, progress.as_deref_mut())?,
             };
+            self.take_dimension(effective_dim);
+            let settings = self.settings(source.dim());
             mark = mark.map(|mark| RowsMark { rows: mark.rows.or(rows), ..mark });
             let mut driver = self.driver(start, restart, watch.as_deref_mut(), progress.as_deref_mut())?;
             let mut saver = Saver { save: save.as_deref_mut(), restart, settings: &settings, rows: mark, best: best.as_ref() };
@@ -100,14 +103,14 @@ impl<'a> Fitter<'a> {
                 break;
             }
         }
-        Ok(Fit { settings, ..best.expect("at least one restart") })
+        Ok(Fit { settings: self.settings(source.dim()), ..best.expect("at least one restart") })
     }
 
     /// One pass over rows of which none comes again.
-    fn fit_once(&self, source: &mut dyn Source, settings: &Settings, calls: &mut Calls<'a>) -> Result<Fit> {
+    fn fit_once(&mut self, source: &mut dyn Source, calls: &mut Calls<'a>) -> Result<Fit> {
         let Calls { watch, progress, save } = calls;
         let (watch, progress) = (watch.as_deref_mut(), progress.as_deref_mut());
-        let mut saver = Saver { save: save.as_deref_mut(), restart: 0, settings, rows: None, best: None };
+        let dim = source.dim();
         let once = self.restarts == 1 && self.stop_of_method().passes == 1;
         source.rewind()?;
         if let Some(start) = self.start_without_rows(source.dim(), self.seed)
@@ -115,7 +118,8 @@ impl<'a> Fitter<'a> {
         {
             let mut driver = self.driver(start?, 0, watch, progress)?;
             driver.pass(source)?;
-            saver.save(&driver.trainer)?;
+            Saver { save: save.as_deref_mut(), restart: 0, settings: &self.settings(dim), rows: None, best: None }
+                .save(&driver.trainer)?;
             return Ok(driver.trainer.into_fit());
         }
         if !(once && self.method.is_online()) || matches!(self.start, Start::Labels(_)) {
@@ -124,7 +128,8 @@ impl<'a> Fitter<'a> {
         let Some(first) = source.read_block()? else {
             return Err(Error::NoRows { weight: 0.0 });
         };
-        let start = self.first_mixture(&first, self.seed, &mut || ControlFlow::Continue(()))?;
+        let (start, effective_dim) = self.first_mixture(&first, self.seed, &mut || ControlFlow::Continue(()))?;
+        self.take_dimension(effective_dim);
         let mut driver = self.driver(start, 0, watch, progress)?;
         let mut next = Some(first);
         while let Some(block) = next {
@@ -134,7 +139,8 @@ impl<'a> Fitter<'a> {
             next = source.read_block()?;
         }
         driver.end_pass()?;
-        saver.save(&driver.trainer)?;
+        Saver { save: save.as_deref_mut(), restart: 0, settings: &self.settings(dim), rows: None, best: None }
+            .save(&driver.trainer)?;
         Ok(driver.trainer.into_fit())
     }
 
@@ -164,13 +170,13 @@ impl<'a> Fitter<'a> {
     /// The first mixture of a restart, from rows in memory.
     fn start_of_block(&self, block: &Block, restart: usize, mut progress: Option<&mut ProgressCallback<'a>>) -> Result<Sampled> {
         let mut flow = ControlFlow::Continue(());
-        let start = self.first_mixture(block, self.seed_of(restart), &mut || {
+        let (start, effective_dim) = self.first_mixture(block, self.seed_of(restart), &mut || {
             if let Some(progress) = &mut progress {
                 flow = progress(Progress { restart, pass: 0, rows: block.len() as u64 });
             }
             flow
         })?;
-        Ok(Sampled { start, rows: None, flow })
+        Ok(Sampled { start, effective_dim, rows: None, flow })
     }
 
     /// The first mixture of a restart, from one pass over the source.
@@ -203,12 +209,12 @@ impl<'a> Fitter<'a> {
                 flow = progress(Progress { restart, pass: 0, rows });
             }
         }
-        let start = match labelled {
+        let (start, effective_dim) = match labelled {
             Some(labelled) => {
                 if flow.is_continue() {
                     labelled.check()?;
                 }
-                self.finished(labelled.mixture(&self.maximisation)?)?
+                (self.finished(labelled.mixture(&self.maximisation)?)?, None)
             }
             None => self.first_mixture(&reservoir.into_sample().block()?, seed, &mut || {
                 if let (Some(progress), true) = (&mut progress, flow.is_continue()) {
@@ -217,7 +223,7 @@ impl<'a> Fitter<'a> {
                 flow
             })?,
         };
-        Ok(Sampled { start, rows: flow.is_continue().then_some(rows), flow })
+        Ok(Sampled { start, effective_dim, rows: flow.is_continue().then_some(rows), flow })
     }
 
     fn start_without_rows(&self, dim: usize, seed: u64) -> Option<Result<Mixture>> {
@@ -229,6 +235,8 @@ impl<'a> Fitter<'a> {
 /// The first mixture of a restart.
 pub(crate) struct Sampled {
     pub start: Mixture,
+    /// That of the rows, if it was measured.
+    pub effective_dim: Option<f64>,
     /// How many rows there are, if all were seen for it.
     pub rows: Option<u64>,
     /// A break if it was cut short.
@@ -237,7 +245,7 @@ pub(crate) struct Sampled {
 
 impl Sampled {
     fn without_rows(start: Mixture) -> Self {
-        Sampled { start, rows: None, flow: ControlFlow::Continue(()) }
+        Sampled { start, effective_dim: None, rows: None, flow: ControlFlow::Continue(()) }
     }
 }
 

@@ -296,7 +296,9 @@ impl<'a> Selection<'a> {
         let Some(smaller) = smaller else {
             return Ok((fresh, false));
         };
-        let grown = fitter().start(Start::Mixture(grow(smaller, block, components)?)).fit(block)?;
+        let mut grown = fitter().start(Start::Mixture(grow(smaller, block, components)?));
+        grown.take_dimension(fresh.effective_dim());
+        let grown = grown.fit(block)?;
         Ok(if grown.objective() > fresh.objective() { (grown, true) } else { (fresh, false) })
     }
 }

@@ -22,6 +22,12 @@ impl Settings {
         self.texts.iter().map(|(name, text)| (name.as_str(), text.as_str()))
     }
 
+    /// The [effective dimension](crate::Maximisation::effective_dim) by which the prior of concentrations was weighed; a fit that goes on with
+    /// another's mixture should have the same.
+    pub fn effective_dim(&self) -> Option<f64> {
+        self.get("prior_dimension")?.parse().ok().filter(|dim: &f64| *dim >= 1.0 && dim.is_finite())
+    }
+
     pub(crate) fn set(&mut self, name: impl Into<String>, text: impl Into<String>) {
         self.texts.insert(name.into(), text.into());
     }

@@ -4,7 +4,7 @@ use super::{Cadence, Rule, State as Remembered};
 use crate::bessel;
 use crate::distribution::VonMisesFisher;
 use crate::error::{Error, Result};
-use crate::maximise::{COLLAPSED_SHARE, ConcentrationPolicy, Maximisation, Note, floored, gradient, prior_rows};
+use crate::maximise::{COLLAPSED_SHARE, ConcentrationPolicy, Maximisation, Note, floored, gradient};
 use crate::mixture::{Assignment, Mixture};
 use crate::settings::Settings;
 use crate::stats::SufficientStats;
@@ -120,13 +120,13 @@ impl Adam {
                 let sum: f64 = slopes.iter().sum();
                 fitted().collect::<Vec<_>>().into_iter().for_each(|k| slopes[k] = sum);
             }
-            ConcentrationPolicy::Shrunk { strength } => {
+            ConcentrationPolicy::Shrunk { .. } => {
                 let mass: f64 = fitted().map(|k| stats.mass(k)).sum();
                 // Along the directions, not the resultants' own lengths: those of a small batch are too long on average.
                 let along = |k: usize| dot(stats.resultant(k), model.components()[k].mean_direction());
                 let pooled = if mass > 0.0 { fitted().map(along).sum::<f64>() / mass } else { 0.0 };
                 // The prior weighs against all rows, of which this is one batch: their weight is known when a pass has ended.
-                let share = strength * prior_rows(model.dim()) / self.rows_weight.unwrap_or(f64::INFINITY);
+                let share = self.maximisation.prior_rows(model.dim()) / self.rows_weight.unwrap_or(f64::INFINITY);
                 // Squares of slopes are to be finite, however little the rows weigh.
                 let share = share.min(LARGEST_SHARE);
                 for k in fitted().collect::<Vec<_>>() {

@@ -192,6 +192,11 @@ pub struct Fit {
 }
 
 impl Fit {
+    /// The effective dimension of the rows, if the fit's policy depends on it and it was measured or given.
+    pub fn effective_dim(&self) -> Option<f64> {
+        self.settings.effective_dim()
+    }
+
     /// The objective of the last pass, -infinity without any.
     pub fn objective(&self) -> f64 {
         self.trace.last().map_or(f64::NEG_INFINITY, |pass| pass.objective)

@@ -220,7 +220,10 @@ fn a_file_tells_how_its_mixture_was_fitted() {
         assert_eq!((found.method.as_str(), found.policy.as_str(), found.seed), (method.name(), "shrunk:1", 7));
         assert_eq!(found.estimator, if method.name() == "sgd" { "" } else { "exact" });
         assert_eq!((found.rows, found.weight, found.status.as_str()), (300, 300.0, fit.status.name()));
-        let mut expected: Vec<(&str, &str)> = always.iter().copied().chain(own).collect();
+        let effective_dim = fit.effective_dim().expect("a start that looks at rows measures it").to_string();
+        assert!((1.0..=4.0).contains(&fit.effective_dim().unwrap()), "{effective_dim}");
+        let measured = [("prior_dimension", effective_dim.as_str())];
+        let mut expected: Vec<(&str, &str)> = always.iter().copied().chain(measured).chain(own).collect();
         expected.sort_unstable();
         assert_eq!(found.settings.iter().collect::<Vec<_>>(), expected, "{}", method.name());
         let on = |threads| {

@@ -126,12 +126,13 @@ impl StartArgument {
         }
     }
 
-    fn read(&self, components: usize, dim: usize) -> Result<Start> {
-        match self {
-            Self::Chosen(start) => Ok(start.clone()),
+    /// The start, and the effective dimension of the rows of a model that it goes on with.
+    fn read(&self, components: usize, dim: usize) -> Result<(Start, Option<f64>)> {
+        let start = match self {
+            Self::Chosen(start) => start.clone(),
             Self::Labels(path) => {
                 let labels = input::read_labels(path, false)?;
-                Ok(Start::Labels(component_numbers(&labels, components).with_context(|| input::display(path))?))
+                Start::Labels(component_numbers(&labels, components).with_context(|| input::display(path))?)
             }
             Self::Directions(path) => {
                 let mut file = vmfkit_data::open(&path.display().to_string(), &vmfkit_data::Options::new().rescale(true))?;
@@ -147,17 +148,18 @@ impl StartArgument {
                         file.dim()
                     );
                 }
-                Ok(Start::Directions(directions))
+                Start::Directions(directions)
             }
             Self::Model(path) => {
-                let (mixture, _) = model::read(path)?;
+                let (mixture, description) = model::read(path)?;
                 let found = mixture.components().len() - usize::from(mixture.has_background());
                 if found != components {
                     bail!("{}: a start must have {components} components, as `-k` says, found: `{found}`", input::display(path));
                 }
-                Ok(Start::Mixture(mixture))
+                return Ok((Start::Mixture(mixture), description.settings.effective_dim()));
             }
-        }
+        };
+        Ok((start, None))
     }
 }
 
@@ -220,7 +222,11 @@ impl Fit {
             .stop(self.stop(method))
             .shuffle(!steps.no_shuffle);
         if let Some(start) = &steps.start {
-            fitter = fitter.start(start.read(components, dim)?);
+            let (start, effective_dim) = start.read(components, dim)?;
+            fitter = fitter.start(start);
+            if let Some(effective_dim) = effective_dim {
+                fitter = fitter.maximisation(self.maximisation().effective_dim(effective_dim));
+            }
         }
         if let Some(batch) = steps.batch {
             fitter = fitter.batch(batch);

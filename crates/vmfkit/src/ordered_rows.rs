@@ -1,0 +1,109 @@
+//! [`OrderedRows`]: an order of rows that does not depend on how they come.
+
+use crate::block::{Block, Rows, Scalar, SparseRows};
+use crate::error::Result;
+use crate::mixture::projections;
+use crate::sampler::Stream;
+use crate::stats::SufficientStats;
+use rand::RngExt;
+use std::cmp::Ordering;
+
+/// Rows in an order of their own: along their mean direction, those at one place by their coordinates.
+///
+/// What is drawn by going through masses in this order depends on the rows and what they weigh, not on how they come: equal rows are
+/// neighbours, so a row of weight 3 is drawn where it would be if it came three times. Turned rows have the same order, unless they
+/// balance each other or lie at one place.
+pub(crate) struct OrderedRows<'b> {
+    pub block: &'b Block<'b>,
+    order: Vec<usize>,
+    total_weight: f64,
+}
+
+/// Places along the mean direction that are nearer to each other are told apart by rounding only.
+const SAME_PLACE: f64 = 1e-9;
+/// A mean length up to which a mean direction is one of rounding.
+const BALANCED: f64 = 1e-6;
+
+impl<'b> OrderedRows<'b> {
+    pub fn new(block: &'b Block<'b>) -> Result<Self> {
+        let stats = SufficientStats::of_block(block);
+        let mut places = vec![0.0; block.len()];
+        if stats.mean_length(0).0 > BALANCED {
+            projections(block, &[stats.resultant(0).to_vec()], &mut places)?;
+            places.iter_mut().for_each(|t| *t = (*t / SAME_PLACE).round());
+        }
+        let mut order: Vec<usize> = (0..block.len()).collect();
+        order.sort_by(|&a, &b| places[a].total_cmp(&places[b]).then_with(|| compare_rows(block, a, b)));
+        Ok(OrderedRows { block, order, total_weight: stats.mass(0) })
+    }
+
+    /// What a row weighs of all.
+    pub fn share(&self, row: usize) -> f64 {
+        self.block.weights().map_or(1.0, |w| w[row]) / self.total_weight
+    }
+
+    /// So many row numbers, evenly spread over what rows weigh in their order.
+    pub fn spread(&self, count: usize) -> Vec<usize> {
+        let mut sum = 0.0;
+        let mut rows = self.order.iter().map(|&row| {
+            sum += self.share(row);
+            (row, sum)
+        });
+        let mut at = rows.next();
+        let place = |number: usize| {
+            while let Some((row, sum)) = at {
+                if (number as f64 + 0.5) / count as f64 <= sum {
+                    return Some(row);
+                }
+                at = rows.next();
+            }
+            None
+        };
+        (0..count).map_while(place).collect()
+    }
+
+    /// Row numbers, each as likely as its mass says.
+    pub fn draw(&self, count: usize, mass: impl Fn(usize) -> f64, rng: &mut Stream) -> Vec<usize> {
+        let drawn = draw_places(self.order.iter().map(|&row| mass(row)), count, rng);
+        drawn.into_iter().map(|place| self.order[place]).collect()
+    }
+}
+
+/// An order of rows that equal rows are neighbours in.
+fn compare_rows(block: &Block, a: usize, b: usize) -> Ordering {
+    fn values<T: Scalar>(a: &[T], b: &[T]) -> Ordering {
+        let mut orders = a.iter().zip(b).map(|(a, b)| a.to_f64().total_cmp(&b.to_f64()));
+        orders.find(|order| order.is_ne()).unwrap_or(Ordering::Equal)
+    }
+    fn dense<T: Scalar>(dim: usize, numbers: &[T], a: usize, b: usize) -> Ordering {
+        values(&numbers[a * dim..(a + 1) * dim], &numbers[b * dim..(b + 1) * dim])
+    }
+    fn sparse<T: Scalar>(rows: &SparseRows<T>, a: usize, b: usize) -> Ordering {
+        let ((columns_a, a), (columns_b, b)) = (rows.row(a), rows.row(b));
+        columns_a.cmp(columns_b).then_with(|| values(a, b))
+    }
+    match block.rows() {
+        Rows::F32(numbers) => dense(block.dim(), numbers, a, b),
+        Rows::F64(numbers) => dense(block.dim(), numbers, a, b),
+        Rows::SparseF32(rows) => sparse(rows, a, b),
+        Rows::SparseF64(rows) => sparse(rows, a, b),
+    }
+}
+
+/// So many places, each as likely as its mass says, with repetition. Some mass is not 0.
+pub(crate) fn draw_places(masses: impl Iterator<Item = f64>, count: usize, rng: &mut Stream) -> Vec<usize> {
+    let (mut total, mut last) = (0.0, 0);
+    let add = |(place, mass)| {
+        if mass > 0.0 {
+            last = place;
+        }
+        total += mass;
+        total
+    };
+    let sums: Vec<f64> = masses.enumerate().map(add).collect();
+    let draw = |_| {
+        let rest = rng.random::<f64>() * total;
+        sums.partition_point(|sum| *sum <= rest).min(last)
+    };
+    (0..count).map(draw).collect()
+}

@@ -1,0 +1,228 @@
+//! k-means on rows in memory, and a search that puts its components where they do most.
+//!
+//! k-means ends where no row wants to change sides, and a component that landed between two others, or one of two that share a group, stays
+//! there. So the component that is missed least is taken away and put beside the one whose rows fall into halves most, and k-means goes on;
+//! what is better is kept. It is the split and merge of Ueda et al. (Neural Computation 12 (2000) 2109, doi:10.1162/089976600300015088)
+//! with the objective of k-means.
+
+use crate::block::Block;
+use crate::error::Result;
+use crate::maximise::Maximisation;
+use crate::mixture::{Assignment, Mixture, projections};
+use crate::ordered_rows::OrderedRows;
+use crate::sampler::Stream;
+use crate::seeds::{GoOn, of_directions, plus_plus};
+use crate::source::MemorySource;
+use crate::train::{Em, Fit, Status, Stop, Trainer, fit_while};
+
+/// Products after which k-means asks whether to go on, some tenths of a second of work. Samples are smaller unless components are many.
+const PRODUCTS_AT_ONCE: usize = 1 << 32;
+
+/// When k-means has done enough.
+const STOP: Stop = Stop { tolerance: Some(1e-5), passes: 50 };
+
+/// Moves that may fail one after the other; docs/default-policy.md tells what more of them would gain.
+const PATIENCE: usize = 8;
+
+/// Passes after which no other move is begun: as many as four more tries of k-means might take.
+const MOST_PASSES: usize = 200;
+
+/// A component is moved, or moved to, at most so often before another one gets its chance.
+const CHANCES: usize = 3;
+
+/// Among how many of the best to take away, and to divide, moves are looked for.
+const CANDIDATES: usize = 24;
+
+/// What is gained must be more than this share of the objective.
+const WORTH: f64 = 1e-6;
+
+/// Promises that differ by less of the objective are told apart by rounding only.
+const SAME_PROMISE: f64 = 1e-9;
+
+/// Numbers that are looked at together.
+const PROJECTIONS_AT_ONCE: usize = 1 << 22;
+
+/// What k-means finds in these rows from a mixture's directions.
+pub(crate) fn k_means(rows: &Block, start: Mixture, how: &Maximisation, go_on: &mut GoOn) -> Result<Fit> {
+    let rows_at_once = (PRODUCTS_AT_ONCE / (start.components().len() * rows.dim())).max(1);
+    let rule = Em::new().assignment(Assignment::Nearest).maximisation(how.of_k_means());
+    let mut source = MemorySource::new(rows.slice(0, rows.len())).batches(rows_at_once);
+    fit_while(&mut source, Trainer::new(start, rule, STOP)?, go_on)
+}
+
+/// Moves components of what k-means has found as long as that gains something; what was found so far if it is asked to stop.
+pub(crate) fn relocate(rows: &Block, found: Fit, how: &Maximisation, rng: &mut Stream, go_on: &mut GoOn) -> Result<Fit> {
+    let mut best = found;
+    let mut passes = 0;
+    // Where components are many, moves far from each other are made together as long as that helps.
+    let mut at_once = best.mixture.components().len() / 8;
+    'moved: while best.mixture.components().len() > 1 && best.status != Status::Stopped && passes < MOST_PASSES {
+        let moves = Moves::of(rows, &best.mixture, how, rng, go_on)?;
+        let mut failures = 0;
+        while failures < PATIENCE && passes < MOST_PASSES {
+            let together = moves.promising(at_once);
+            let tried = match together.len() {
+                0 | 1 => match moves.one_by_one().nth(failures) {
+                    Some(single) => vec![single],
+                    None => break 'moved,
+                },
+                _ => together,
+            };
+            if go_on().is_break() {
+                break 'moved;
+            }
+            let next = k_means(rows, moves.made(&best.mixture, &tried)?, how, go_on)?;
+            passes += next.trace.len();
+            let stopped = next.status == Status::Stopped;
+            let gained = next.objective() - best.objective() > WORTH * best.objective().abs();
+            if gained {
+                best = next;
+            }
+            match (stopped, gained) {
+                (true, _) => break 'moved,
+                (_, true) => continue 'moved,
+                _ if tried.len() > 1 => at_once = tried.len() / 2,
+                _ => failures += 1,
+            }
+        }
+        break;
+    }
+    Ok(best)
+}
+
+/// A component that is taken away, and the one that is divided.
+#[derive(Clone, Copy)]
+struct Move {
+    from: usize,
+    to: usize,
+}
+
+/// What there is to gain by moving components.
+struct Moves {
+    /// Components in the order in which they are missed, least first, and what the objective loses without each.
+    missed: Vec<(usize, f64)>,
+    /// Components in the order of what the objective gains by dividing them, and the halves.
+    divided: Vec<(usize, f64, Mixture)>,
+}
+
+impl Moves {
+    fn of(rows: &Block, mixture: &Mixture, how: &Maximisation, rng: &mut Stream, go_on: &mut GoOn) -> Result<Self> {
+        let components = mixture.components().len();
+        let total: f64 = rows.weights().map_or(rows.len() as f64, |weights| weights.iter().sum());
+        let share = |row: usize| rows.weights().map_or(1.0, |weights| weights[row]) / total;
+        let mut members = vec![Vec::new(); components];
+        let (mut own, mut loss) = (vec![0.0; components], vec![0.0; components]);
+        visit_nearest(rows, mixture, |row, Nearest { component, along, second }| {
+            members[component].push(row);
+            own[component] += share(row) * along;
+            loss[component] += share(row) * (along - second);
+        })?;
+        let mut missed: Vec<_> = loss.into_iter().enumerate().collect();
+        missed.sort_by(|a, b| rounded(a.1).total_cmp(&rounded(b.1)));
+        missed.truncate(CANDIDATES.max(components / 8));
+        let mut divided = Vec::new();
+        let mut buffer = Default::default();
+        for (component, members) in members.iter().enumerate() {
+            let weight: f64 = members.iter().map(|&row| share(row)).sum();
+            if members.len() < 2 || !(weight > 0.0) {
+                continue;
+            }
+            let members = rows.gather(members, &mut buffer);
+            let (seeds, _) = plus_plus(&OrderedRows::new(&members)?, 2, rng, go_on)?;
+            let halves = k_means(&members, of_directions(seeds)?, how, go_on)?;
+            if halves.status == Status::Stopped {
+                break;
+            }
+            divided.push((component, weight * halves.objective() - own[component], halves.mixture));
+        }
+        divided.sort_by(|a, b| rounded(b.1).total_cmp(&rounded(a.1)));
+        divided.truncate(CANDIDATES.max(components / 8));
+        Ok(Moves { missed, divided })
+    }
+
+    /// The moves that promise most, at most so many, of which none touches the components of another.
+    fn promising(&self, most: usize) -> Vec<Move> {
+        let mut moves: Vec<Move> = Vec::new();
+        let mut missed = self.missed.iter();
+        for (to, gain, _) in &self.divided {
+            let free = |k: usize| moves.iter().all(|other| other.from != k && other.to != k);
+            if moves.len() >= most || !free(*to) {
+                continue;
+            }
+            match missed.find(|(from, _)| from != to && free(*from)) {
+                Some((from, loss)) if gain > loss => moves.push(Move { from: *from, to: *to }),
+                _ => break,
+            }
+        }
+        moves
+    }
+
+    /// Single moves, that which promises most first.
+    fn one_by_one(&self) -> impl Iterator<Item = Move> {
+        let near = |(from, loss): &(usize, f64)| (*from, *loss);
+        let mut moves: Vec<(f64, Move)> = self.divided[..self.divided.len().min(CANDIDATES)]
+            .iter()
+            .flat_map(|(to, gain, _)| {
+                self.missed.iter().take(CANDIDATES).map(near).map(move |(from, loss)| (from, *to, gain - loss))
+            })
+            .filter(|(from, to, _)| from != to)
+            .map(|(from, to, promise)| (rounded(promise), Move { from, to }))
+            .collect();
+        moves.sort_by(|a, b| b.0.total_cmp(&a.0));
+        let mut chances = std::collections::HashMap::new();
+        moves.into_iter().map(|(_, single)| single).filter(move |single| {
+            let mut has = |key: (bool, usize)| {
+                let used = chances.entry(key).or_insert(0);
+                *used += 1;
+                *used <= CHANCES
+            };
+            has((true, single.from)) & has((false, single.to))
+        })
+    }
+
+    fn made(&self, mixture: &Mixture, moves: &[Move]) -> Result<Mixture> {
+        let mut directions: Vec<_> = mixture.components().iter().map(|component| component.mean_direction().to_vec()).collect();
+        for Move { from, to } in moves {
+            let (_, _, halves) =
+                self.divided.iter().find(|(component, ..)| component == to).expect("moves go to what is divided");
+            let half = |number: usize| halves.components()[number].mean_direction().to_vec();
+            (directions[*to], directions[*from]) = (half(0), half(1));
+        }
+        of_directions(directions)
+    }
+}
+
+fn rounded(promise: f64) -> f64 {
+    (promise / SAME_PROMISE).round()
+}
+
+/// The component that a row is nearest to, how near, and how near the second one is.
+pub(crate) struct Nearest {
+    pub component: usize,
+    along: f64,
+    second: f64,
+}
+
+/// Shows for each row what is nearest to it.
+pub(crate) fn visit_nearest(rows: &Block, mixture: &Mixture, mut see: impl FnMut(usize, Nearest)) -> Result<()> {
+    let directions: Vec<_> = mixture.components().iter().map(|component| component.mean_direction().to_vec()).collect();
+    let at_once = (PROJECTIONS_AT_ONCE / directions.len()).max(1);
+    let mut found = Vec::new();
+    for from in (0..rows.len()).step_by(at_once) {
+        let to = (from + at_once).min(rows.len());
+        found.resize((to - from) * directions.len(), 0.0);
+        projections(&rows.slice(from, to), &directions, &mut found)?;
+        for (row, found) in found.chunks_exact(directions.len()).enumerate() {
+            let first = Nearest { component: 0, along: f64::NEG_INFINITY, second: f64::NEG_INFINITY };
+            let nearest = found.iter().enumerate().fold(first, |best, (component, &along)| {
+                if along > best.along {
+                    Nearest { component, along, second: best.along }
+                } else {
+                    Nearest { second: best.second.max(along), ..best }
+                }
+            });
+            see(from + row, nearest);
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,119 @@
+//! Directions to begin with: among the rows or by chance.
+
+use crate::block::Block;
+use crate::distribution::VonMisesFisher;
+use crate::error::Result;
+use crate::mixture::{Mixture, projections};
+use crate::ordered_rows::{OrderedRows, draw_places};
+use crate::sampler::{Sampler, Stream};
+use rand::RngExt;
+use rand::seq::SliceRandom;
+use std::collections::HashSet;
+use std::ops::ControlFlow;
+
+/// Asked whether to go on.
+pub(crate) type GoOn<'a> = dyn FnMut() -> ControlFlow<()> + Send + 'a;
+
+/// What is better by no more than this share is better by rounding, which the order of rows would decide.
+const ROUNDING: f64 = 1e-10;
+
+/// Equal weights and concentrations of 1 for these directions.
+pub(crate) fn of_directions(directions: Vec<Vec<f64>>) -> Result<Mixture> {
+    let weights = vec![1.0 / directions.len() as f64; directions.len()];
+    let components = directions.into_iter().map(|direction| VonMisesFisher::along(direction, 1.0)).collect::<Result<_>>()?;
+    Mixture::new(weights, components)
+}
+
+pub(crate) fn random_directions(dim: usize, components: usize, seed: u64) -> Result<Vec<Vec<f64>>> {
+    let mut values = vec![0.0; dim * components];
+    Sampler::new(&VonMisesFisher::uniform(dim)?).fill(seed ^ 0x6469_7265, 0, &mut values)?;
+    Ok(values.chunks_exact(dim).map(<[f64]>::to_vec).collect())
+}
+
+/// So many of these many row numbers, none twice.
+pub(crate) fn drawn_once(rows: usize, count: usize, rng: &mut Stream) -> Vec<usize> {
+    let mut rows: Vec<usize> = (0..rows).collect();
+    rows.partial_shuffle(rng, count).0.to_vec()
+}
+
+/// So many row numbers, each as likely as its weight says, with repetition.
+pub(crate) fn draw_rows(block: &Block, count: usize, rng: &mut Stream) -> Vec<usize> {
+    match block.weights() {
+        None => (0..count).map(|_| rng.random_range(0..block.len())).collect(),
+        Some(weights) => draw_places(weights.iter().copied(), count, rng),
+    }
+}
+
+/// Rows by chance, none twice as long as there are others that count, then directions beside them.
+pub(crate) fn random_rows(block: &Block, components: usize, rng: &mut Stream) -> Result<Vec<Vec<f64>>> {
+    let mut rows: Vec<usize> = (0..block.len()).filter(|&row| block.weights().is_none_or(|w| w[row] > 0.0)).collect();
+    let mut rest = &mut rows[..];
+    let (mut chosen, mut seen) = (Vec::new(), HashSet::new());
+    while chosen.len() < components && !rest.is_empty() {
+        let (drawn, others) = rest.partial_shuffle(rng, components - chosen.len());
+        chosen.extend(drawn.iter().map(|&row| block.row(row)).filter(|row| seen.insert(bits(row))));
+        rest = others;
+    }
+    let missing = draw_rows(block, components - chosen.len(), rng);
+    chosen.extend(missing.into_iter().map(|row| block.row(row)));
+    parted(chosen, rng)
+}
+
+fn bits(row: &[f64]) -> Vec<u64> {
+    row.iter().map(|x| x.to_bits()).collect()
+}
+
+/// How far beside an equal one a direction is put, as the tangent of the angle.
+const BESIDE: f64 = 0.1;
+
+/// Directions of which none is that of an earlier one: components that begin alike stay alike.
+fn parted(mut directions: Vec<Vec<f64>>, rng: &mut Stream) -> Result<Vec<Vec<f64>>> {
+    let mut seen = HashSet::new();
+    for direction in &mut directions {
+        if !seen.insert(bits(direction)) {
+            let aside = random_directions(direction.len(), 1, rng.random())?.remove(0);
+            direction.iter_mut().zip(aside).for_each(|(x, aside)| *x += BESIDE * aside);
+        }
+    }
+    Ok(directions)
+}
+
+/// Greedy k-means++: of 2 + ln K candidates, drawn by their distance 1 - cos from the seeds so far, the one that leaves the least mean distance.
+/// Rows by chance take the places of those that were no longer wanted.
+pub(crate) fn plus_plus(
+    rows: &OrderedRows,
+    components: usize,
+    rng: &mut Stream,
+    go_on: &mut GoOn,
+) -> Result<(Vec<Vec<f64>>, ControlFlow<()>)> {
+    let block = rows.block;
+    let mut seeds = vec![block.row(rows.draw(1, |row| rows.share(row), rng)[0])];
+    let mut distances = vec![0.0; block.len()];
+    projections(block, &seeds, &mut distances)?;
+    distances.iter_mut().for_each(|t| *t = (1.0 - *t).max(0.0));
+    let trials = 2 + (components as f64).ln() as usize;
+    let mut candidate_distances = vec![0.0; block.len() * trials];
+    while seeds.len() < components {
+        if go_on().is_break() {
+            seeds.extend(random_rows(block, components - seeds.len(), rng)?);
+            return Ok((parted(seeds, rng)?, ControlFlow::Break(())));
+        }
+        let mean: f64 = distances.iter().enumerate().map(|(row, distance)| rows.share(row) * distance).sum();
+        // Rows that are all chosen already: any will do.
+        let mass = |row: usize| rows.share(row) * if mean > 1e-12 { distances[row] } else { 1.0 };
+        let candidates: Vec<Vec<f64>> = rows.draw(trials, mass, rng).into_iter().map(|row| block.row(row)).collect();
+        projections(block, &candidates, &mut candidate_distances)?;
+        let mut means = vec![0.0; trials];
+        for (row, projections) in candidate_distances.chunks_exact(trials).enumerate() {
+            for (mean, t) in means.iter_mut().zip(projections) {
+                *mean += rows.share(row) * (1.0 - t).max(0.0).min(distances[row]);
+            }
+        }
+        let best = (1..trials).fold(0, |best, trial| if means[trial] < (1.0 - ROUNDING) * means[best] { trial } else { best });
+        for (distance, projections) in distances.iter_mut().zip(candidate_distances.chunks_exact(trials)) {
+            *distance = distance.min((1.0 - projections[best]).max(0.0));
+        }
+        seeds.extend(candidates.into_iter().nth(best));
+    }
+    Ok((parted(seeds, rng)?, ControlFlow::Continue(())))
+}
