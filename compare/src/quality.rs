@@ -41,7 +41,15 @@ fn compare(options: &Options, block: &Block, labels: &[i64], seed: u64) -> anyho
     let clock = Instant::now();
     let start = Start::KMeans.mixture(block, options.components, &Maximisation::new(), seed)?;
     report("start", seed, &unfitted(&start), clock, block, labels)?;
-    let from_start = || fitter().start(Start::Mixture(start.clone()));
+    for (name, restarts) in [("plain spherical k-means, one start", 1), ("plain spherical k-means, best of five", 5)] {
+        let clock = Instant::now();
+        let fit = fitter().start(Start::PlusPlus).method(Method::KMeans).restarts(restarts).fit(block)?;
+        report(name, seed, &fit, clock, block, labels)?;
+    }
+    // A start that is given is not looked at: the prior is weighed as in a fit that makes the same start itself.
+    let effective_dim = fitter().stop(Stop { tolerance: None, passes: 1 }).fit(block)?.effective_dim();
+    let how = Maximisation::new().effective_dim(effective_dim.expect("measured under the default policy"));
+    let from_start = || fitter().start(Start::Mixture(start.clone())).maximisation(how.clone());
     let policy = |policy| from_start().policy(policy);
     let online = Method::OnlineEm { exponent: 0.6, offset: 1.0 };
     let ways: Vec<(&str, Fitter)> = vec![

@@ -13,6 +13,9 @@ const PROBES: usize = 256;
 /// Rows whose products with them are in memory together.
 const ROWS_AT_ONCE: usize = 8192;
 
+/// Rows of single precision that are equal deviate by no more from their mean.
+const ROUNDING: f64 = 1e-6;
+
 /// The effective dimension (tr S)^2 / tr S^2 of the scatter S of rows about the means of the components nearest to them, MATH.md (14.7).
 ///
 /// Rows that scatter alike in every direction have about as many as coordinates; pixels of images, which vary together, far fewer. It is at
@@ -35,12 +38,9 @@ pub fn effective_dim(block: &Block, mixture: &Mixture) -> Result<f64> {
     let mut nearest = vec![0; block.len()];
     visit_nearest(block, &fitted, |row, found| nearest[row] = found.component)?;
     let ordered = OrderedRows::new(block)?;
-    let probes: Vec<Vec<f64>> = ordered
-        .spread(PROBES)
-        .into_iter()
-        .map(|row| block.row(row).iter().zip(&means[nearest[row]]).map(|(x, m)| x - m).collect())
-        .filter(|probe: &Vec<f64>| norm(probe) > 0.0)
-        .collect();
+    let chosen = ordered.spread(PROBES);
+    let deviation = |row: &usize| block.row(*row).iter().zip(&means[nearest[*row]]).map(|(x, m)| x - m).collect();
+    let probes: Vec<Vec<f64>> = chosen.iter().map(deviation).filter(|probe: &Vec<f64>| norm(probe) > ROUNDING).collect();
     if probes.is_empty() {
         return Ok(1.0);
     }
@@ -60,8 +60,9 @@ pub fn effective_dim(block: &Block, mixture: &Mixture) -> Result<f64> {
             square += ordered.share(row) * squares.sum::<f64>();
         }
     }
-    let square = square / probes.len() as f64;
-    let trace = lengths.iter().map(|length| length * length).sum::<f64>() / lengths.len() as f64;
+    // Rows that do not deviate count too.
+    let square = square / chosen.len() as f64;
+    let trace = lengths.iter().map(|length| length * length).sum::<f64>() / chosen.len() as f64;
     Ok(if square > 0.0 { (trace * trace / square).max(1.0) } else { 1.0 })
 }
 

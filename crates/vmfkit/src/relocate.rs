@@ -226,3 +226,88 @@ pub(crate) fn visit_nearest(rows: &Block, mixture: &Mixture, mut see: impl FnMut
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::VonMisesFisher;
+    use std::ops::ControlFlow;
+
+    /// Rows around these axes of `dim` dimensions, `each` of them at each.
+    fn around_axes(axes: &[usize], dim: usize, each: usize) -> Vec<f64> {
+        let mut rows = Vec::new();
+        for (number, &axis) in axes.iter().enumerate() {
+            let direction = (0..dim).map(|x| f64::from(x == axis)).collect();
+            let mixture = Mixture::new(vec![1.0], vec![VonMisesFisher::new(direction, 200.0).unwrap()]).unwrap();
+            let (mut drawn, mut labels) = (vec![0.0; dim * each], vec![0; each]);
+            mixture.fill(number as u64, 0, &mut drawn, &mut labels).unwrap();
+            rows.extend(drawn);
+        }
+        rows
+    }
+
+    fn search(block: &Block, start: Mixture, go_on: &mut GoOn) -> (Fit, Fit) {
+        let how = Maximisation::new();
+        let found = k_means(block, start, &how, &mut || ControlFlow::Continue(())).unwrap();
+        (relocate(block, found.clone(), &how, &mut Stream::new(1, 0), go_on).unwrap(), found)
+    }
+
+    /// Where k-means stays for ever: all components but one share one group, and one has all others.
+    #[test]
+    fn components_leave_a_group_that_has_too_many_of_them() {
+        for groups in [2, 4, 20] {
+            let axes: Vec<usize> = (0..groups).collect();
+            let rows = around_axes(&axes, groups + 1, 60);
+            let block = Block::new(groups + 1, &rows).unwrap();
+            let crowded = block.slice(0, groups - 1);
+            let last = block.row(rows.len() / (groups + 1) - 1);
+            let seeds = (0..groups - 1).map(|row| crowded.row(row)).chain([last]).collect();
+            let (moved, stuck) = search(&block, of_directions(seeds).unwrap(), &mut || ControlFlow::Continue(()));
+            assert!(moved.objective() >= stuck.objective());
+            let nearest = |axis: usize| {
+                let along = moved.mixture.components().iter().map(|component| component.mean_direction()[axis]);
+                along.fold(f64::NEG_INFINITY, f64::max)
+            };
+            assert!(axes.iter().all(|&axis| nearest(axis) > 0.99), "{groups} groups");
+        }
+    }
+
+    /// Where nothing is to be gained nothing moves, and few rows are no rows too few.
+    #[test]
+    fn what_is_good_stays_and_nothing_is_lost_on_few_rows() {
+        let rows = around_axes(&[0, 1, 2], 3, 40);
+        let block = Block::new(3, &rows).unwrap();
+        let seeds = [0, 40, 80].map(|row| block.row(row)).to_vec();
+        let (moved, found) = search(&block, of_directions(seeds.clone()).unwrap(), &mut || ControlFlow::Continue(()));
+        assert_eq!(moved.mixture, found.mixture);
+        for rows in [1, 2, 3] {
+            let (moved, found) =
+                search(&block.slice(0, rows), of_directions(seeds.clone()).unwrap(), &mut || ControlFlow::Continue(()));
+            assert!(moved.objective() >= found.objective() && moved.objective().is_finite(), "{rows} rows");
+        }
+        let weights: Vec<f64> = (0..120).map(|row| f64::from(row % 2 == 0)).collect();
+        let (moved, _) = search(&block.clone().with_weights(&weights).unwrap(), of_directions(seeds).unwrap(), &mut || {
+            ControlFlow::Continue(())
+        });
+        assert!(moved.objective().is_finite());
+    }
+
+    /// Asked at any moment, it ends with what it had.
+    #[test]
+    fn a_search_that_is_stopped_keeps_what_it_has_found() {
+        let rows = around_axes(&[0, 1, 2, 3, 4, 5], 7, 50);
+        let block = Block::new(7, &rows).unwrap();
+        let seeds: Vec<_> = (0..6).map(|row| block.row(row)).collect();
+        let mut objectives = Vec::new();
+        for most in (0..600).step_by(7) {
+            let mut asked = 0;
+            let (moved, found) = search(&block, of_directions(seeds.clone()).unwrap(), &mut || {
+                asked += 1;
+                if asked > most { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+            });
+            assert!(moved.objective() >= found.objective(), "stopped after {most}");
+            objectives.push(moved.objective());
+        }
+        assert!(objectives.windows(2).all(|pair| pair[0] <= pair[1]) && objectives[0] < *objectives.last().unwrap());
+    }
+}

@@ -5,6 +5,7 @@ mod bessel_tables;
 mod checkpoint;
 mod degenerate;
 mod distribution;
+mod effective_dim;
 mod expectation;
 mod fitters;
 mod fitting;
