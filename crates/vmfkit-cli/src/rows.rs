@@ -3,7 +3,7 @@
 use crate::{input, memory, output};
 use anyhow::{Result, anyhow, bail};
 use std::path::{Path, PathBuf};
-use vmfkit::source::Source;
+use vmfkit::source::{Portion, Source};
 use vmfkit::{Block, Error};
 use vmfkit_data::{Batches, DataSource, Element, Format, Ids, Options, Skipped};
 
@@ -19,8 +19,8 @@ Messages count rows from 0 and lines from 1. In --json, infinities are the strin
 
 /// Memory that a command has beside rows and models: its code, stacks, buffers of the system's libraries.
 const OWN_MEMORY: u64 = 32 << 20;
-/// Blocks in memory while rows are read: one worked on, one waiting, one in the making, what its file is read by, and what serves in place
-/// of the system's cache.
+/// Blocks in memory while rows are read: one worked on, one waiting, one in the making, what its file is read by, and one and a half that serve in
+/// place of the system's cache.
 const BLOCKS_AT_ONCE: u64 = 6;
 /// The least block that is worth the trouble.
 const FEWEST_ROWS: u64 = 64;
@@ -391,6 +391,27 @@ impl Source for RowSource {
         }
         *weight += block.weights().map_or(block.len() as f64, |weights| weights.iter().sum());
         Ok(Some(block))
+    }
+
+    fn read_portion(&mut self) -> vmfkit::Result<Option<Portion<'_>>> {
+        if self.weights.is_some() {
+            return Ok(self.read_block()?.map(Portion::Block));
+        }
+        let portion = self.source.read_portion()?;
+        let (rows, weight) = match &portion {
+            None => (0, 0.0),
+            Some(Portion::Loose(rows)) => (rows.len(), rows.len() as f64),
+            Some(Portion::Block(block)) => {
+                (block.len(), block.weights().map_or(block.len() as f64, |weights| weights.iter().sum()))
+            }
+        };
+        self.rows += rows as u64;
+        self.weight += weight;
+        Ok(portion)
+    }
+
+    fn refuse(&mut self, error: Error) -> Error {
+        self.source.refuse(error)
     }
 
     fn rewind(&mut self) -> vmfkit::Result<()> {

@@ -10,20 +10,20 @@ use crate::error::{Error, Result};
 use crate::guard::{damaged, from_arrow, guarded};
 use crate::place::{SeekRead, buffered};
 use crate::records;
-use crate::{Batch, Reader, Schema, Values};
+use crate::{Batch, Reader, Schema, Stretches, Values};
 use arrow_array::{ArrayRef, RecordBatch};
 use arrow_buffer::Buffer;
 use arrow_ipc::convert::try_fb_to_schema;
 use arrow_ipc::reader::{RecordBatchDecoder, read_dictionary};
 use arrow_ipc::{Message, MessageHeader, root_as_message};
 use arrow_schema::{DataType, SchemaRef};
+use bytes::Bytes;
 use std::collections::HashMap;
 use std::fs::File;
 use std::io::{ErrorKind, Read, Seek, SeekFrom};
 use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
-use vmfkit::block::CheckedRows;
 
 /// What a file begins and ends with; padding follows at the beginning.
 const MAGIC: &[u8] = b"ARROW1";
@@ -219,7 +219,11 @@ impl ArrowReader {
         records::prepare(batch, self.schema.element, self.chosen.weight.is_some(), self.id_type.as_ref());
         while batch.rows < most && self.has_rows()? {
             if let (Some(lists), Values::F32(values)) = (&mut self.lists, &mut batch.values) {
-                let added = self.messages.take_lists(lists, most - batch.rows, self.schema.dim, values)?;
+                let mut append = |stretch: &Bytes| {
+                    let numbers = stretch.chunks_exact(4).map(|number| number.try_into().expect("4 bytes"));
+                    values.extend(numbers.map(f32::from_ne_bytes));
+                };
+                let added = self.messages.take_lists(lists, most - batch.rows, self.schema.dim, &mut append)?;
                 batch.rows += added;
                 self.row += added as u64;
                 continue;
@@ -262,17 +266,18 @@ impl Reader for ArrowReader {
         guarded(|| self.read_rows(most, batch)).map_err(|error| error.at(self.place()))
     }
 
-    fn checks(&self) -> bool {
+    fn has_stretches(&self) -> bool {
         self.column.is_some()
     }
 
-    fn read_checked(&mut self, most: usize, rows: &mut CheckedRows<f32>) -> Result<usize> {
+    fn read_stretches(&mut self, most: usize, stretches: &mut Stretches) -> Result<usize> {
         let read = guarded(|| {
             if !self.has_rows()? {
                 return Ok(0);
             }
             if let Some(lists) = &mut self.lists {
-                let added = self.messages.take_lists(lists, most, self.schema.dim, rows)?;
+                let added =
+                    self.messages.take_lists(lists, most, self.schema.dim, &mut |stretch| stretches.push(stretch.clone()))?;
                 self.row += added as u64;
                 return Ok(added);
             }
@@ -281,7 +286,7 @@ impl Reader for ArrowReader {
             let mut batch = Batch::default();
             records::append(&self.chosen, records, range, first, self.schema.dim, &mut batch)?;
             let Values::F32(values) = batch.values else { unreachable!("lists of single precision") };
-            rows.extend(values);
+            stretches.push(values.into_iter().flat_map(f32::to_ne_bytes).collect::<Vec<u8>>());
             Ok(batch.rows)
         });
         read.map_err(|error| error.at(self.place()))
@@ -432,9 +437,9 @@ impl Messages {
     }
 
     /// Takes some of them, from before what comes next.
-    fn take_lists(&mut self, lists: &mut Lists, most: usize, dim: usize, values: &mut impl Extend<f32>) -> Result<usize> {
+    fn take_lists(&mut self, lists: &mut Lists, most: usize, dim: usize, see: &mut dyn FnMut(&Bytes)) -> Result<usize> {
         let Input::PastCache(file) = &mut self.input else { unreachable!("lists are taken from files") };
-        let taken = lists.take(most, dim, file, values)?;
+        let taken = lists.take(most, dim, file, see)?;
         self.seek(self.position)?;
         Ok(taken)
     }

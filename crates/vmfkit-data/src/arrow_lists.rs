@@ -7,7 +7,8 @@ use crate::direct::DirectFile;
 use crate::error::Result;
 use crate::guard::damaged;
 use arrow_schema::{DataType, Fields};
-use std::io::{BufRead, Seek, SeekFrom};
+use bytes::Bytes;
+use std::io::{Seek, SeekFrom};
 use std::ops::Range;
 
 /// Where a column of lists is among the nodes and buffers that the header of a record batch tells of.
@@ -88,24 +89,20 @@ impl ListColumn {
 }
 
 impl Lists {
-    /// Puts the next rows, at most `most`, behind others; says how many.
-    pub fn take(&mut self, most: usize, dim: usize, file: &mut DirectFile, values: &mut impl Extend<f32>) -> Result<usize> {
-        /// Numbers that are copied at a time, and then still in a near cache for who looks at them.
-        const NEAR: usize = 1 << 13;
+    /// Shows the bytes of the next rows, at most `most`, stretch by stretch of whole numbers; says how many rows.
+    pub fn take(&mut self, most: usize, dim: usize, file: &mut DirectFile, see: &mut dyn FnMut(&Bytes)) -> Result<usize> {
         let rows = most.min(self.rows);
         let mut left = rows as u64 * 4 * dim as u64;
         file.seek(SeekFrom::Start(self.start))?;
         while left > 0 {
-            let bytes = file.fill_buf()?;
-            let count = (bytes.len() as u64).min(left).min(4 * NEAR as u64) as usize / 4 * 4;
-            if count == 0 {
+            let mut stretch = file.next_bytes(usize::try_from(left).unwrap_or(usize::MAX))?;
+            stretch.truncate(stretch.len() / 4 * 4);
+            if stretch.is_empty() {
                 return Err(damaged("an end within a message"));
             }
-            let numbers = bytes[..count].chunks_exact(4).map(|number| number.try_into().expect("4 bytes"));
-            values.extend(numbers.map(f32::from_ne_bytes));
-            file.consume(count);
-            left -= count as u64;
-            self.start += count as u64;
+            see(&stretch);
+            left -= stretch.len() as u64;
+            self.start += stretch.len() as u64;
         }
         self.rows -= rows;
         Ok(rows)

@@ -30,6 +30,9 @@ pub(crate) struct Spare(Arc<Mutex<Vec<Memory>>>);
 
 impl Spare {
     pub fn keep(&self, memory: Memory) {
+        if let Memory::Stretches(_) = memory {
+            return;
+        }
         self.0.lock().expect("no one panics with it").push(memory);
     }
 
@@ -73,10 +76,11 @@ impl Blocks {
         self.chain.rewind()
     }
 
-    /// Has the rows read past the system's cache, by the memory of one block.
+    /// Has the rows read past the system's cache, by the memory of one block and a half: enough requests for the disk to have some at all times.
     pub fn bypass_cache(&mut self) -> Result<()> {
         let number = if self.schema().element == Element::F64 { 8 } else { 4 };
-        self.chain.bypass_cache(self.block_rows.saturating_mul(self.schema().dim * number))
+        let block = self.block_rows.saturating_mul(self.schema().dim * number);
+        self.chain.bypass_cache(block.saturating_add(block / 2))
     }
 
     /// Where the memory of a block is kept once it was worked on.

@@ -5,7 +5,7 @@ use crate::in_place::InPlaceRows;
 use crate::memory::Memory;
 use crate::open::{self, Input, Skipped};
 use crate::place::{Place, Stamp};
-use crate::{Batch, Element, Error, Options, Reader, Result, Schema, Values};
+use crate::{Batch, Element, Error, Options, Reader, Result, Schema, Stretches, Values};
 use std::sync::Arc;
 
 /// A file of the chain; it is open only while it is read.
@@ -187,15 +187,16 @@ impl Chain {
         self.part == self.parts.len()
     }
 
-    /// How many rows the next block has, of `most` rows at most, if all of them can be read in place: where the disk puts them, or
-    /// straight to where they are checked.
+    /// How many rows the next block has, of `most` rows at most, if all of them can be read in place: to stay where the disk puts them.
     pub fn rows_in_place(&mut self, most: usize) -> Result<usize> {
         while self.bypass_cache.is_some() && self.part < self.parts.len() {
             let (row, single) = (self.row, self.schema.element == Element::F32 && !self.rescales(self.part));
             let left = self.with_part(|part, opened| {
                 Ok(match opened {
                     Opened::InPlace(rows) => Some(rows.left()),
-                    Opened::Any(reader) if single && reader.checks() => part.schema.rows.map(|rows| rows.saturating_sub(row)),
+                    Opened::Any(reader) if single && reader.has_stretches() => {
+                        part.schema.rows.map(|rows| rows.saturating_sub(row))
+                    }
                     Opened::Any(_) => None,
                 })
             })?;
@@ -211,7 +212,7 @@ impl Chain {
 
     /// The next rows, as many as [`rows_in_place`](Self::rows_in_place) says, in the same memory if it was of that kind before.
     pub fn read_in_place(&mut self, rows: usize, memory: Memory) -> Result<(Origin, Memory)> {
-        let (row, dim) = (self.row, self.schema.dim);
+        let row = self.row;
         let memory = self.with_part(|part, opened| match opened {
             Opened::InPlace(file) => {
                 let mut sectors = memory.into_sectors();
@@ -219,16 +220,14 @@ impl Chain {
                 Ok(Memory::InPlace(sectors))
             }
             Opened::Any(reader) => {
-                let mut checked = memory.into_checked();
-                checked.start(dim);
-                let mut left = rows;
+                let (mut stretches, mut left) = (Stretches::default(), rows);
                 while left > 0 {
-                    match reader.read_checked(left, &mut checked)? {
+                    match reader.read_stretches(left, &mut stretches)? {
                         0 => return Err(part.ended_early(row + (rows - left) as u64)),
                         read => left -= read,
                     }
                 }
-                Ok(Memory::Checked(checked))
+                Ok(Memory::Stretches(stretches))
             }
         })?;
         Ok((self.take(rows), memory))

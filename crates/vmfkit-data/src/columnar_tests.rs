@@ -3,12 +3,12 @@
 use crate::arrow_ipc::ArrowReader;
 use crate::columns::Columns;
 use crate::parquet::ParquetReader;
-use crate::{Batch, Element, Error, Ids, OutputFormat, Reader, Result, RowLayout, RowWriter, Values};
+use crate::{Batch, Element, Error, Ids, OutputFormat, Reader, Result, RowLayout, RowWriter, Stretches, Values};
 use bytes::Bytes;
 use std::io::{Cursor, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
-use vmfkit::block::CheckedRows;
+use vmfkit::loose_rows::LooseRows;
 
 const ROWS: usize = 40;
 const DIM: usize = 5;
@@ -73,10 +73,10 @@ fn check(name: &str, columns: &Columns, element: Element, rows: usize, dim: usiz
     let through_cache = check_reader(name, &mut *reader, element, rows, dim);
     reader.bypass_cache(&path(name), 1).unwrap();
     assert_eq!(check_reader(name, &mut *reader, element, rows, dim), through_cache, "{name}");
-    if reader.checks() {
+    if reader.has_stretches() {
         for most in [1, 7, usize::MAX] {
             reader.rewind().unwrap();
-            let found = read_all_checked(&mut *reader, most).unwrap();
+            let found = read_all_stretches(&mut *reader, most).unwrap();
             assert_eq!(Values::F32(found), through_cache.values, "{name}");
         }
     }
@@ -84,20 +84,21 @@ fn check(name: &str, columns: &Columns, element: Element, rows: usize, dim: usiz
 }
 
 /// The numbers of all rows, read so many at a time, of which every third time as a batch.
-fn read_all_checked(reader: &mut dyn Reader, most: usize) -> Result<Vec<f32>> {
-    let mut checked = CheckedRows::default();
-    checked.start(reader.schema().dim);
+fn read_all_stretches(reader: &mut dyn Reader, most: usize) -> Result<Vec<f32>> {
+    let mut stretches = Stretches::default();
     for turn in 1.. {
         if turn % 3 == 0 {
             let mut batch = Batch::default();
             reader.read(most, &mut batch)?;
             let Values::F32(values) = batch.values else { panic!("rows of single precision") };
-            checked.extend(values);
-        } else if reader.read_checked(most, &mut checked)? == 0 {
+            stretches.push(values.into_iter().flat_map(f32::to_ne_bytes).collect::<Vec<u8>>());
+        } else if reader.read_stretches(most, &mut stretches)? == 0 {
             break;
         }
     }
-    Ok(checked.into_values())
+    let mut values = Vec::new();
+    LooseRows::new(reader.schema().dim, stretches.iter()).unwrap().copy_to(&mut values);
+    Ok(values)
 }
 
 fn check_reader(name: &str, reader: &mut dyn Reader, element: Element, rows: usize, dim: usize) -> Batch {
@@ -125,8 +126,8 @@ fn failure(name: &str, columns: &Columns) -> String {
             let error = read_all(&mut *reader, 7).expect_err(name);
             reader.rewind().unwrap();
             reader.bypass_cache(&path(name), 1).unwrap();
-            if reader.checks() {
-                let past_cache = read_all_checked(&mut *reader, 7).expect_err(name);
+            if reader.has_stretches() {
+                let past_cache = read_all_stretches(&mut *reader, 7).expect_err(name);
                 assert_eq!(message(&past_cache), message(&error), "{name}");
             }
             error
@@ -425,8 +426,8 @@ fn flipped_bits_are_the_same_past_the_cache() {
             let through_cache = read_all(&mut *reader, 64).map(|batch| numbers(&batch));
             reader.rewind().unwrap();
             reader.bypass_cache(&file, 1).unwrap();
-            if reader.checks() {
-                let past_cache = read_all_checked(&mut *reader, 64).map(|values| Values::F32(values).into_f64());
+            if reader.has_stretches() {
+                let past_cache = read_all_stretches(&mut *reader, 64).map(|values| Values::F32(values).into_f64());
                 let bits = |numbers: Vec<f64>| numbers.into_iter().map(f64::to_bits).collect::<Vec<_>>();
                 // Arrow's decoder refuses some that numbers do not depend on.
                 assert!(

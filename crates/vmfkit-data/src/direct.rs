@@ -5,17 +5,23 @@ use bytes::Bytes;
 use std::io::{self, BufRead, Read, Seek, SeekFrom};
 use std::ops::Range;
 use std::path::Path;
-use std::sync::mpsc::{self, Receiver, Sender};
+use std::sync::mpsc::{self, Receiver};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
 /// Bytes a read, if there is memory for it: disks need several requests at a time to be at their fastest, and the system divides this one.
 const CHUNK: usize = 8 << 20;
-/// Chunks in memory at a time: one taken from, one that waits, one being read, and one on its way back.
-const CHUNKS: usize = 4;
+/// Threads that read, in turn: the disk has work while one of them waits for a processor.
+const READERS: usize = 4;
+/// Chunks in memory at a time beside those that others look at: one of each thread, one taken from, and one on its way back.
+const CHUNKS: usize = READERS + 2;
+/// Bytes that others may look at, in terms of the memory given, which is that of one block and a half: three blocks. What goes beyond that is copied, since
+/// a few bytes keep a whole chunk.
+const LENT: usize = 2;
 /// Bytes between two stretches that are read with them, since another read takes longer.
 const SHORT_GAP: u64 = 1 << 17;
 
-/// A file, of which a thread reads the next bytes while the last ones are worked on.
+/// A file, of which threads read the next bytes while the last ones are worked on.
 pub(crate) struct DirectFile {
     file: SectorFile,
     /// What of the file is read, in ascending order; all else is as if the file ended there.
@@ -23,6 +29,9 @@ pub(crate) struct DirectFile {
     position: u64,
     /// Bytes a read.
     size: usize,
+    pool: Arc<Pool>,
+    /// How many chunks there may be before bytes are copied.
+    most: usize,
     /// The bytes at hand, and those that come behind them.
     chunk: Chunk,
     ahead: Option<Ahead>,
@@ -48,15 +57,42 @@ impl Chunk {
     }
 }
 
-/// A thread that reads chunk after chunk.
+/// Threads that read chunk after chunk, each of them one in [`READERS`].
 struct Ahead {
-    chunks: Receiver<io::Result<Chunk>>,
+    chunks: Vec<Receiver<io::Result<Chunk>>>,
+    /// Whose turn it is.
+    turn: usize,
 }
 
-/// Memory that goes back to the thread when no one looks at it any more.
+/// Memory of chunks that no one looks at any more, to be filled again, in later passes too.
+#[derive(Default)]
+struct Pool {
+    state: Mutex<PoolState>,
+}
+
+#[derive(Default)]
+struct PoolState {
+    free: Vec<Sectors>,
+    /// Chunks that are filled or looked at.
+    taken: usize,
+}
+
+impl Pool {
+    fn lock(&self) -> MutexGuard<'_, PoolState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn take(self: &Arc<Self>) -> Lent {
+        let mut state = self.lock();
+        state.taken += 1;
+        Lent { sectors: state.free.pop().unwrap_or_default(), pool: self.clone() }
+    }
+}
+
+/// Memory of a chunk, which goes back when no one looks at it any more.
 struct Lent {
     sectors: Sectors,
-    back: Sender<Sectors>,
+    pool: Arc<Pool>,
 }
 
 impl AsRef<[u8]> for Lent {
@@ -67,8 +103,9 @@ impl AsRef<[u8]> for Lent {
 
 impl Drop for Lent {
     fn drop(&mut self) {
-        // A thread that is done needs no memory.
-        self.back.send(std::mem::take(&mut self.sectors)).ok();
+        let mut state = self.pool.lock();
+        state.taken -= 1;
+        state.free.push(std::mem::take(&mut self.sectors));
     }
 }
 
@@ -89,22 +126,40 @@ impl DirectFile {
             joined
         });
         let file = SectorFile::open(path)?;
-        Some(DirectFile { file, stretches, position: 0, size, chunk: Chunk::default(), ahead: None })
+        let (pool, most) = (Arc::default(), CHUNKS + LENT * memory / size);
+        Some(DirectFile { file, stretches, position: 0, size, pool, most, chunk: Chunk::default(), ahead: None })
     }
 
     /// So many bytes from the byte `start` on, where the disk put them unless they are in two chunks; fewer where the file ends.
     pub fn bytes_at(&mut self, start: u64, count: usize) -> io::Result<Bytes> {
         self.seek(SeekFrom::Start(start))?;
-        self.fill_buf()?;
-        if let Some(place) = self.chunk.place(start)
-            && count <= self.chunk.bytes.len() - place
-        {
-            self.consume(count);
-            return Ok(self.chunk.bytes.slice(place..place + count));
+        let found = self.next_bytes(count)?;
+        if found.len() == count || found.is_empty() {
+            return Ok(found);
         }
         let mut bytes = Vec::with_capacity(count);
-        self.by_ref().take(count as u64).read_to_end(&mut bytes)?;
+        bytes.extend_from_slice(&found);
+        // A chunk that is waited for may need the memory of this one.
+        drop(found);
+        while bytes.len() < count {
+            let next = self.fill_buf()?;
+            let length = next.len().min(count - bytes.len());
+            if length == 0 {
+                break;
+            }
+            bytes.extend_from_slice(&next[..length]);
+            self.consume(length);
+        }
         Ok(bytes.into())
+    }
+
+    /// The next bytes, at most `most`, as many of them as are in one chunk, where the disk put them; none behind the last.
+    pub fn next_bytes(&mut self, most: usize) -> io::Result<Bytes> {
+        let count = self.fill_buf()?.len().min(most);
+        let place = self.chunk.place(self.position).unwrap_or(0);
+        self.consume(count);
+        let bytes = self.chunk.bytes.slice(place..place + count);
+        Ok(if self.pool.lock().taken > self.most { Bytes::copy_from_slice(&bytes) } else { bytes })
     }
 
     /// Goes on to the next chunk; false if there is none.
@@ -112,18 +167,20 @@ impl DirectFile {
         let ahead = match &mut self.ahead {
             Some(_) if self.chunk.bytes.is_empty() => return Ok(false),
             Some(ahead) => ahead,
-            none => none.insert(Ahead::start(self.file.try_clone()?, chunks(&self.stretches, self.position, self.size))?),
+            none => none.insert(Ahead::start(&self.file, &self.pool, chunks(&self.stretches, self.position, self.size))?),
         };
         // What was read is given back before more is waited for.
         self.chunk = Chunk::default();
-        let next = ahead.chunks.recv().unwrap_or_else(|_| Err(io::Error::other("the thread that reads ahead has ended")));
+        let next = ahead.chunks[ahead.turn].recv();
+        let next = next.unwrap_or_else(|_| Err(io::Error::other("the thread that reads ahead has ended")));
+        ahead.turn = (ahead.turn + 1) % ahead.chunks.len();
         self.chunk = next.inspect_err(|_| self.ahead = None)?;
         Ok(!self.chunk.bytes.is_empty())
     }
 }
 
 /// The bytes of each read, from `position` on.
-fn chunks(stretches: &[Range<u64>], position: u64, size: usize) -> impl Iterator<Item = Range<u64>> + Send + use<> {
+fn chunks(stretches: &[Range<u64>], position: u64, size: usize) -> impl Iterator<Item = Range<u64>> + Clone + Send + use<> {
     let first = stretches.partition_point(|stretch| stretch.end <= position);
     let left: Vec<_> = stretches[first..].iter().map(|stretch| stretch.start.max(position)..stretch.end).collect();
     left.into_iter().flat_map(move |stretch| {
@@ -133,27 +190,42 @@ fn chunks(stretches: &[Range<u64>], position: u64, size: usize) -> impl Iterator
 }
 
 impl Ahead {
-    fn start(file: SectorFile, plan: impl Iterator<Item = Range<u64>> + Send + 'static) -> io::Result<Self> {
-        let (sender, chunks) = mpsc::sync_channel(1);
-        let (back, free) = mpsc::channel();
-        thread::Builder::new().name("vmfkit-disk".to_owned()).spawn(move || {
-            let read = |wanted: Range<u64>| {
-                let mut sectors: Sectors = free.try_recv().unwrap_or_default();
-                file.read(wanted.clone(), &mut sectors)?;
-                let bytes = Bytes::from_owner(Lent { sectors, back: back.clone() });
-                Ok(Chunk { bytes, start: wanted.start })
-            };
-            for found in plan.map(read) {
-                let last = found.as_ref().map_or(true, |chunk| chunk.bytes.is_empty());
-                // No one may be waiting any more.
-                if sender.send(found).is_err() || last {
-                    return;
-                }
-            }
-            sender.send(Ok(Chunk { bytes: Bytes::new(), start: u64::MAX })).ok();
-        })?;
-        Ok(Ahead { chunks })
+    fn start(
+        file: &SectorFile,
+        pool: &Arc<Pool>,
+        plan: impl Iterator<Item = Range<u64>> + Clone + Send + 'static,
+    ) -> io::Result<Self> {
+        let mut chunks = Vec::with_capacity(READERS);
+        for turn in 0..READERS {
+            chunks.push(start_reader(file.try_clone()?, pool.clone(), plan.clone().skip(turn).step_by(READERS))?);
+        }
+        Ok(Ahead { chunks, turn: 0 })
     }
+}
+
+/// A thread that holds one chunk at a time, until it is taken.
+fn start_reader(
+    file: SectorFile,
+    pool: Arc<Pool>,
+    plan: impl Iterator<Item = Range<u64>> + Send + 'static,
+) -> io::Result<Receiver<io::Result<Chunk>>> {
+    let (sender, chunks) = mpsc::sync_channel(0);
+    thread::Builder::new().name("vmfkit-disk".to_owned()).spawn(move || {
+        let read = |wanted: Range<u64>| {
+            let mut lent = pool.take();
+            file.read(wanted.clone(), &mut lent.sectors)?;
+            Ok(Chunk { bytes: Bytes::from_owner(lent), start: wanted.start })
+        };
+        for found in plan.map(read) {
+            let last = found.as_ref().map_or(true, |chunk| chunk.bytes.is_empty());
+            // No one may be waiting any more.
+            if sender.send(found).is_err() || last {
+                return;
+            }
+        }
+        sender.send(Ok(Chunk { bytes: Bytes::new(), start: u64::MAX })).ok();
+    })?;
+    Ok(chunks)
 }
 
 impl Read for DirectFile {
@@ -272,5 +344,23 @@ mod tests {
         }
         let addresses: Vec<_> = (0..100).map(|_| direct.bytes_at(0, SIZE).unwrap().as_ptr()).collect();
         assert!(addresses.iter().all(|address| *address == addresses[0]), "bytes of one chunk are not copied");
+    }
+
+    /// A few bytes of every chunk, all of them kept.
+    #[test]
+    fn bytes_that_are_kept_do_not_keep_all_chunks() {
+        let (file, bytes) = file_of(300 * SECTOR);
+        let Some(mut direct) = DirectFile::open(file.path(), CHUNKS * SECTOR) else {
+            return eprintln!("skipped: this file system has no reads past the cache");
+        };
+        for _ in 0..2 {
+            let kept: Vec<Bytes> = (0..300).map(|chunk| direct.bytes_at((chunk * SECTOR) as u64, 3).unwrap()).collect();
+            assert!(kept.iter().enumerate().all(|(chunk, kept)| kept == &bytes[chunk * SECTOR..][..3]));
+            let taken = direct.pool.lock().taken;
+            assert!(taken <= direct.most + CHUNKS && direct.most == (1 + LENT) * CHUNKS, "{taken} of {}", direct.most);
+        }
+        direct.seek(SeekFrom::Start(0)).unwrap();
+        let state = direct.pool.lock();
+        assert!(state.free.len() + state.taken <= direct.most + CHUNKS, "memory is used again in the next pass");
     }
 }

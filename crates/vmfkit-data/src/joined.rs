@@ -5,6 +5,7 @@ use crate::memory::Memory;
 use crate::{Batch, Error, Ids, Result, Values};
 use vmfkit::Block;
 use vmfkit::block::Rows;
+use vmfkit::loose_rows::LooseRows;
 
 /// Rows that were read, not yet checked, with what belongs to them.
 pub(crate) struct Joined {
@@ -21,11 +22,35 @@ impl Joined {
         if let Memory::Batch(batch) = &self.memory { batch.ids.as_ref() } else { None }
     }
 
-    /// The rows, all of which are looked at, or were as they came.
+    /// The rows, to be looked at by who works on them; none unless they are of single precision and nothing belongs to them.
+    pub fn loose(&self) -> Option<LooseRows<'_>> {
+        let rows = match &self.memory {
+            Memory::InPlace(sectors) => LooseRows::new(self.dim, [sectors.bytes()]),
+            Memory::Stretches(stretches) => LooseRows::new(self.dim, stretches.iter()),
+            Memory::Batch(_) => return None,
+        };
+        Some(rows.expect("whole rows were read"))
+    }
+
+    /// The same rows, those in stretches put together, in this memory if it is fit for that.
+    pub fn together(mut self, room: Memory) -> Self {
+        if let Memory::Stretches(_) = self.memory {
+            let mut batch = room.into_batch();
+            let mut values = if let Values::F32(values) = batch.values { values } else { Vec::new() };
+            let rows = self.loose().expect("rows in stretches are loose");
+            rows.copy_to(&mut values);
+            (batch.rows, batch.weights, batch.ids) = (rows.len(), None, None);
+            batch.values = Values::F32(values);
+            self.memory = Memory::Batch(batch);
+        }
+        self
+    }
+
+    /// The rows, all of which are looked at; they must be together.
     pub fn block(&self) -> Result<Block<'_>> {
         let block = match &self.memory {
             Memory::InPlace(sectors) => Block::new(self.dim, sectors.numbers()),
-            Memory::Checked(rows) => rows.block(),
+            Memory::Stretches(_) => unreachable!("rows that were put together"),
             Memory::Batch(Batch { values, weights, .. }) => match values {
                 Values::F32(values) => Block::new(self.dim, values),
                 Values::F64(values) => Block::new(self.dim, values),
@@ -38,18 +63,19 @@ impl Joined {
     }
 
     /// The rows, to be kept; all of them are looked at.
-    pub fn check(mut self) -> Result<Checked> {
-        let Batch { values, weights, ids, .. } = match std::mem::take(&mut self.memory) {
+    pub fn check(self) -> Result<Checked> {
+        let mut joined = self.together(Memory::default());
+        let Batch { values, weights, ids, .. } = match std::mem::take(&mut joined.memory) {
             Memory::Batch(batch) => batch,
             Memory::InPlace(sectors) => Batch { values: Values::F32(sectors.numbers().to_vec()), ..Batch::default() },
-            Memory::Checked(rows) => Batch { values: Values::F32(rows.into_values()), ..Batch::default() },
+            Memory::Stretches(_) => unreachable!("rows that were put together"),
         };
-        let block = owned(self.dim, values, weights.as_deref()).map_err(|error| self.in_its_file(error))?;
-        Ok(Checked { block, weights, ids, rescaled: self.rescaled })
+        let block = owned(joined.dim, values, weights.as_deref()).map_err(|error| joined.in_its_file(error))?;
+        Ok(Checked { block, weights, ids, rescaled: joined.rescaled })
     }
 
     /// An error of the rows, in the file of the row that it speaks of.
-    fn in_its_file(&self, mut error: vmfkit::Error) -> Error {
+    pub fn in_its_file(&self, mut error: vmfkit::Error) -> Error {
         let row = row_of(&mut error).map_or(0, |row| *row);
         let (first, origin) = self.origins.iter().rfind(|(first, _)| *first <= row).expect("a block has rows of a file");
         in_file(error, *first, origin)

@@ -75,7 +75,7 @@ pub use format::Format;
 pub use open::{Skipped, local_files, names, open, open_all, open_batches, open_stream};
 pub use options::Options;
 pub use output_format::{Destination, OutputFormat, Sink};
-pub use reader::{Element, Reader, Schema};
+pub use reader::{Element, Reader, Schema, Stretches};
 pub use row_writer::{IdKind, RowLayout, RowWriter};
 pub use source::DataSource;
 pub use table::{Column, ColumnData, ColumnKind, TableWriter};

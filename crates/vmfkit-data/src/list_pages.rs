@@ -1,15 +1,15 @@
 //! The lists of one Parquet column, straight from its pages.
 //!
 //! Arrow's reader builds an offset and a validity bit for every number from its levels. Here levels are only checked, run by
-//! run, to be those of rows of one length without nulls, and numbers are copied: several times as fast, and never more than a
-//! page in memory.
+//! run, to be those of rows of one length without nulls, and numbers are copied, or lent where they are:
+//! several times as fast, and never more than a page in memory.
 
 use crate::error::Result;
 use crate::guard::{damaged, from_parquet};
 use crate::levels::{Regular, RowCounter, Run, Runs, each_level, first_other, packed};
 use crate::page_bytes::PageBytes;
 use crate::records;
-use crate::{Element, Values};
+use crate::{Element, Stretches, Values};
 use bytes::Bytes;
 use half::f16;
 use parquet::basic::{Encoding, Type};
@@ -19,9 +19,6 @@ use parquet::file::reader::ChunkReader;
 use parquet::file::serialized_reader::SerializedPageReader;
 use std::path::Path;
 use std::sync::Arc;
-
-/// Numbers that are copied at a time, and then still in a near cache for who looks at them.
-const NEAR: usize = 1 << 13;
 
 /// Numbers of one column of lists, row group after row group.
 pub(crate) struct ListPages<R: ChunkReader> {
@@ -157,15 +154,27 @@ impl<R: ChunkReader + Clone> ListPages<R> {
             (Values::F32(values), Element::F16) => {
                 self.append_numbers::<2, _>(most, values, |bytes| f16::from_le_bytes(bytes).to_f32())
             }
-            (Values::F32(values), Element::F32) => self.append_singles(most, values),
+            (Values::F32(values), Element::F32) => self.append_numbers::<4, _>(most, values, f32::from_le_bytes),
             (Values::F64(values), Element::F64) => self.append_numbers::<8, _>(most, values, f64::from_le_bytes),
             _ => unreachable!("a batch prepared for the element of the column"),
         }
     }
 
-    /// The same for rows of single precision.
-    pub(crate) fn append_singles(&mut self, most: usize, values: &mut impl Extend<f32>) -> Result<usize> {
-        self.append_numbers::<4, _>(most, values, f32::from_le_bytes)
+    /// The same for the bytes of rows of single precision, in the memory of the page where that stores numbers as they are.
+    pub(crate) fn append_stretches(&mut self, most: usize, stretches: &mut Stretches) -> Result<usize> {
+        self.append_pages(most, |lists, most| {
+            let page = &mut lists.page;
+            if page.encoding == Some(Encoding::PLAIN) {
+                let start = page.taken;
+                page.taken = page.count.min(start.saturating_add(most));
+                stretches.push(page.bytes.slice(4 * start..4 * page.taken));
+                return Ok(page.taken - start);
+            }
+            let mut numbers = Vec::new();
+            let added = lists.take(most, &mut numbers, |bytes: [u8; 4]| bytes)?;
+            stretches.push(numbers.into_flattened());
+            Ok(added)
+        })
     }
 
     fn append_numbers<const WIDTH: usize, T>(
@@ -174,11 +183,16 @@ impl<R: ChunkReader + Clone> ListPages<R> {
         values: &mut impl Extend<T>,
         number: impl Fn([u8; WIDTH]) -> T,
     ) -> Result<usize> {
+        self.append_pages(most, |lists, most| lists.take(most, values, &number))
+    }
+
+    /// Has numbers taken from one page after the other, which `take` is asked to do for so many at most.
+    fn append_pages(&mut self, most: usize, mut take: impl FnMut(&mut Self, usize) -> Result<usize>) -> Result<usize> {
         let wanted = most.saturating_mul(self.dim);
         let mut added = 0;
         while added < wanted {
             while added < wanted && self.next_page()? {
-                added += self.take(wanted - added, values, &number)?;
+                added += take(self, wanted - added)?;
             }
             // Rows before the end of a row group are whole: its levels say so.
             if added > 0 || !self.next_group()? {
@@ -383,9 +397,7 @@ impl<R: ChunkReader + Clone> ListPages<R> {
                 values.extend((0..count).map(|place| number(std::array::from_fn(|i| streams[i][place]))));
             }
             None if page.encoding == Some(Encoding::PLAIN) => {
-                for near in page.bytes[start * WIDTH..end * WIDTH].chunks(NEAR * WIDTH) {
-                    values.extend(near.chunks_exact(WIDTH).map(convert));
-                }
+                values.extend(page.bytes[start * WIDTH..end * WIDTH].chunks_exact(WIDTH).map(convert));
             }
             None => return Err(damaged(format!("a page in an encoding that is not announced: {:?}", page.encoding))),
         }

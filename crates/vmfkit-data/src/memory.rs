@@ -1,8 +1,7 @@
 //! [`Memory`]: where the rows of a block are.
 
-use crate::Batch;
 use crate::sectors::Sectors;
-use vmfkit::block::CheckedRows;
+use crate::{Batch, Stretches};
 
 /// Rows of a block; filled again and again.
 pub(crate) enum Memory {
@@ -10,8 +9,8 @@ pub(crate) enum Memory {
     Batch(Batch),
     /// Rows of single precision, where the disk put them.
     InPlace(Sectors),
-    /// Rows of single precision that were checked as they came.
-    Checked(CheckedRows<f32>),
+    /// Rows of single precision, in stretches of the memory that others read into, and get back when these are dropped.
+    Stretches(Stretches),
 }
 
 impl Memory {
@@ -23,11 +22,6 @@ impl Memory {
     /// The same for sectors.
     pub fn into_sectors(self) -> Sectors {
         if let Memory::InPlace(sectors) = self { sectors } else { Sectors::default() }
-    }
-
-    /// The same for rows that are checked as they come.
-    pub fn into_checked(self) -> CheckedRows<f32> {
-        if let Memory::Checked(rows) = self { rows } else { CheckedRows::default() }
     }
 }
 

@@ -7,7 +7,7 @@ use crate::error::{Error, Result};
 use crate::guard::{damaged, from_arrow, from_parquet, guarded};
 use crate::list_pages::ListPages;
 use crate::records;
-use crate::{Batch, Element, Reader, Schema};
+use crate::{Batch, Element, Reader, Schema, Stretches};
 use ::parquet::arrow::ProjectionMask;
 use ::parquet::arrow::arrow_reader::{
     ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder,
@@ -22,7 +22,6 @@ use bytes::Bytes;
 use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
-use vmfkit::block::CheckedRows;
 
 /// Rows that Arrow's reader decodes at a time; more of them fall out of the cache.
 const RECORDS: usize = 1024;
@@ -149,14 +148,17 @@ impl<R: ChunkReader + Clone + 'static> Reader for ParquetReader<R> {
         guarded(|| self.read_rows(most, batch))
     }
 
-    fn checks(&self) -> bool {
-        self.lists.is_some() && self.schema.element == Element::F32 && self.records.roots.is_empty()
+    fn has_stretches(&self) -> bool {
+        // The format has the lowest byte first.
+        let as_in_memory = self.schema.element == Element::F32 && cfg!(target_endian = "little");
+        self.lists.is_some() && as_in_memory && self.records.roots.is_empty()
     }
 
-    fn read_checked(&mut self, most: usize, rows: &mut CheckedRows<f32>) -> Result<usize> {
-        let lists = self.lists.as_mut().expect("a reader that checks rows as they come has lists");
-        let added =
-            guarded(|| lists.append_singles(most, rows).map_err(|error| error.at(format!("row group {}", lists.group()))))?;
+    fn read_stretches(&mut self, most: usize, stretches: &mut Stretches) -> Result<usize> {
+        let lists = self.lists.as_mut().expect("a reader of stretches has lists");
+        let added = guarded(|| {
+            lists.append_stretches(most, stretches).map_err(|error| error.at(format!("row group {}", lists.group())))
+        })?;
         self.row += added as u64;
         Ok(added)
     }

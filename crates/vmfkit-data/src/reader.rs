@@ -2,8 +2,22 @@
 
 use crate::Batch;
 use crate::error::Result;
+use bytes::Bytes;
 use std::path::Path;
-use vmfkit::block::CheckedRows;
+
+/// Bytes of rows in memory that need be neither together nor aligned, such as pages of a file where the disk put them; whole numbers each.
+#[derive(Debug, Clone, Default)]
+pub struct Stretches(Vec<Bytes>);
+
+impl Stretches {
+    pub(crate) fn push(&mut self, stretch: impl Into<Bytes>) {
+        self.0.push(stretch.into());
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &[u8]> {
+        self.0.iter().map(|stretch| &**stretch)
+    }
+}
 
 /// How a file stores its numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,12 +69,13 @@ pub trait Reader: Send {
     fn first_byte(&self) -> Option<u64> {
         None
     }
-    /// All rows are of single precision, nothing belongs to them, and [`read_checked`](Self::read_checked) reads them.
-    fn checks(&self) -> bool {
+    /// All rows are of single precision, nothing belongs to them, and [`read_stretches`](Self::read_stretches) reads them.
+    fn has_stretches(&self) -> bool {
         false
     }
-    /// Puts the next rows, at most `most`, behind others that are checked as they come; says how many, 0 at the end only.
-    fn read_checked(&mut self, _most: usize, _rows: &mut CheckedRows<f32>) -> Result<usize> {
+    /// Puts the bytes of the next rows, at most `most`, behind others, if possible where they are in memory already; says how many, 0 at the end
+    /// only. Numbers are in the byte order of this machine.
+    fn read_stretches(&mut self, _most: usize, _stretches: &mut Stretches) -> Result<usize> {
         unreachable!("asked for only of a reader that says so")
     }
     /// Before the first row: the file, which has this path, is too large to be kept, and need not go through the system's cache; so many

@@ -3,16 +3,17 @@
 use crate::blocks::Blocks;
 use crate::chain::Chain;
 use crate::joined::{Checked, Joined};
+use crate::memory::Memory;
 use crate::prefetch::Prefetch;
 use crate::{Element, Error, Ids, Options, Schema, Skipped};
 use vmfkit::Block;
-use vmfkit::source::Source;
+use vmfkit::source::{Portion, Source};
 
 /// Rows of one file or many, block after block, pass after pass.
 ///
 /// Every block but the last has the same number of rows, however they are divided among files, so that a fit does not depend on
-/// that. A thread reads and converts rows while the block before is worked on, and each block is checked on all threads when it is asked for, unless
-/// its rows were checked as they came; memory holds about four blocks.
+/// that. A thread reads and converts rows while the block before is worked on, and each block is checked on all threads when it is asked for, or while
+/// it is worked on; memory holds about four blocks.
 ///
 /// ```no_run
 /// use vmfkit::source::Source;
@@ -188,6 +189,13 @@ impl DataSource {
         self.rescales.then_some(self.rescaled)
     }
 
+    /// Gives back the memory of what was lent.
+    fn recycle(&self, memory: Option<Memory>) {
+        if let (Some(memory), Pass::Reading(prefetch)) = (memory, &self.pass) {
+            prefetch.recycle(memory);
+        }
+    }
+
     /// The next block, or none after the last.
     fn next(&mut self) -> vmfkit::Result<Option<Joined>> {
         loop {
@@ -225,10 +233,14 @@ impl Source for DataSource {
     fn read_block(&mut self) -> vmfkit::Result<Option<Block<'_>>> {
         self.first_row = self.next_row;
         if self.held.is_none() {
-            if let (Some(lent), Pass::Reading(prefetch)) = (self.lent.take(), &self.pass) {
-                prefetch.recycle(lent.memory);
-            }
-            self.lent = self.next()?;
+            let room = self.lent.take().map(|lent| lent.memory);
+            self.lent = match self.next()? {
+                Some(joined) if matches!(joined.memory, Memory::Stretches(_)) => Some(joined.together(room.unwrap_or_default())),
+                next => {
+                    self.recycle(room);
+                    next
+                }
+            };
         }
         let (block, rescaled) = match (&mut self.held, &self.lent) {
             (Some(held), _) => {
@@ -245,6 +257,34 @@ impl Source for DataSource {
         self.next_row += block.len() as u64;
         self.rescaled += rescaled;
         Ok(Some(block))
+    }
+
+    fn read_portion(&mut self) -> vmfkit::Result<Option<Portion<'_>>> {
+        if self.held.is_some() {
+            return Ok(self.read_block()?.map(Portion::Block));
+        }
+        self.first_row = self.next_row;
+        let room = self.lent.take().map(|lent| lent.memory);
+        self.recycle(room);
+        self.lent = self.next()?;
+        let Some(joined) = &self.lent else { return Ok(None) };
+        let portion = match joined.loose() {
+            Some(rows) => Portion::Loose(rows),
+            None => Portion::Block(joined.block().map_err(|error| fail(&mut self.pass, self.can_rewind, error))?),
+        };
+        self.next_row += match &portion {
+            Portion::Loose(rows) => rows.len() as u64,
+            Portion::Block(block) => block.len() as u64,
+        };
+        self.rescaled += joined.rescaled;
+        Ok(Some(portion))
+    }
+
+    fn refuse(&mut self, error: vmfkit::Error) -> vmfkit::Error {
+        match &self.lent {
+            Some(joined) => fail(&mut self.pass, self.can_rewind, joined.in_its_file(error)),
+            None => error,
+        }
     }
 
     fn can_rewind(&self) -> bool {

@@ -50,6 +50,7 @@ impl Scalar for f32 {
         Rows::F32(values)
     }
     /// In single precision, which halves the time: half of the tolerance is left to rounding.
+    #[inline(always)]
     fn is_clearly_unit(coordinates: &[Self]) -> bool {
         let mut sums = [0f32; 16];
         let chunks = coordinates.chunks_exact(16);
@@ -436,68 +437,6 @@ pub fn rescale<T: Scalar>(dim: usize, values: &mut [T]) -> Result<usize> {
     Ok(changed)
 }
 
-/// Rows that are looked at as they come, while they are in a near cache, so that a block of them needs no second look. Filled again and again.
-///
-/// ```
-/// use vmfkit::block::CheckedRows;
-/// let mut rows = CheckedRows::default();
-/// rows.start(2);
-/// rows.extend([0.6f32, 0.8, 1.0]);
-/// rows.extend([0.0]);
-/// assert_eq!(rows.block()?.len(), 2);
-/// # Ok::<(), vmfkit::Error>(())
-/// ```
-#[derive(Debug, Clone, Default)]
-pub struct CheckedRows<T> {
-    dim: usize,
-    values: Vec<T>,
-    /// The first so many rows are of unit length.
-    checked: usize,
-}
-
-impl<T: Scalar> CheckedRows<T> {
-    /// No rows, of this dimension, in the same memory.
-    pub fn start(&mut self, dim: usize) {
-        self.values.clear();
-        (self.dim, self.checked) = (dim, 0);
-    }
-
-    /// The number of whole rows.
-    pub fn len(&self) -> usize {
-        self.values.len() / self.dim.max(1)
-    }
-
-    /// True without rows.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
-    /// The rows, if all of them are whole and of unit length.
-    pub fn block(&self) -> Result<Block<'_>> {
-        if self.dim < 2 || self.checked * self.dim < self.values.len() {
-            // What is wrong is said there.
-            return Block::new(self.dim, &self.values);
-        }
-        Ok(Block { dim: self.dim, len: self.checked, rows: T::rows(Cow::Borrowed(&self.values)), weights: None })
-    }
-
-    /// The numbers of all rows, out of the block.
-    pub fn into_values(self) -> Vec<T> {
-        self.values
-    }
-}
-
-impl<T: Scalar> Extend<T> for CheckedRows<T> {
-    /// Puts numbers behind the others, where a row may begin or end anywhere.
-    fn extend<I: IntoIterator<Item = T>>(&mut self, numbers: I) {
-        self.values.extend(numbers);
-        if self.dim > 0 {
-            let rows = self.values[self.checked * self.dim..].chunks_exact(self.dim);
-            self.checked += rows.take_while(|row| wrong_row(0, row).is_none()).count();
-        }
-    }
-}
-
 /// Room for gathered rows, kept from one mini-batch to the next.
 #[derive(Debug, Default)]
 pub(crate) struct RowBuffer {
@@ -534,8 +473,8 @@ fn first_wrong(rows: usize, numbers: usize, wrong: impl Fn(usize) -> Option<Erro
 }
 
 /// What is wrong with a row, if anything is.
-#[inline]
-fn wrong_row<T: Scalar>(row: usize, coordinates: &[T]) -> Option<Error> {
+#[inline(always)]
+pub(crate) fn wrong_row<T: Scalar>(row: usize, coordinates: &[T]) -> Option<Error> {
     if T::is_clearly_unit(coordinates) {
         return None;
     }
@@ -656,29 +595,6 @@ mod tests {
             let error = Error::Column { row, position: row * dim, dim, column: 99 };
             assert_eq!(Block::sparse(dim, &starts, &columns, &values).unwrap_err(), error);
         }
-    }
-
-    #[test]
-    fn rows_that_are_checked_as_they_come_are_those_of_a_block() {
-        let mut rows = CheckedRows::default();
-        assert_eq!(rows.block().unwrap_err(), Error::Dimension { dim: 0 });
-        // The third row is the first wrong one, the second is near the limit.
-        let numbers = [1f32, 0.0, 0.0, 0.0, 1.000_009, 0.0, 2.0, 0.0, 0.0, 0.0, f32::NAN, 0.0];
-        for step in 1..=numbers.len() {
-            for count in 0..=numbers.len() {
-                rows.start(3);
-                numbers[..count].chunks(step).for_each(|part| rows.extend(part.iter().copied()));
-                assert_eq!((rows.len(), rows.is_empty()), (count / 3, count < 3));
-                let expected = Block::new(3, &numbers[..count]);
-                assert_eq!(rows.block().map(|block| in_full(&block)), expected.map(|block| in_full(&block)), "{step}, {count}");
-            }
-        }
-        let memory = rows.values.as_ptr();
-        rows.start(2);
-        rows.extend([0.6, 0.8]);
-        assert_eq!(in_full(&rows.block().unwrap()), in_full(&Block::new(2, &[0.6f32, 0.8]).unwrap()));
-        assert_eq!(rows.values.as_ptr(), memory);
-        assert_eq!(rows.into_values(), [0.6, 0.8]);
     }
 
     #[test]

@@ -64,6 +64,7 @@ pub mod fitter;
 mod fitter_settings;
 pub mod inference;
 pub mod init;
+pub mod loose_rows;
 pub mod maximise;
 pub mod metrics;
 pub mod mixture;

@@ -1,7 +1,8 @@
 //! [`Source`]: where blocks of rows come from, pass after pass; [`Batches`]: the mini-batches they are cut into.
 
 use crate::block::{Block, RowBuffer};
-use crate::error::Result;
+use crate::error::{Error, Result};
+use crate::loose_rows::LooseRows;
 use crate::sampler::Stream;
 use rand::seq::SliceRandom;
 use std::ops::ControlFlow;
@@ -12,7 +13,15 @@ pub trait Source: Send {
     fn dim(&self) -> usize;
     /// The next block, none after the last row.
     fn read_block(&mut self) -> Result<Option<Block<'_>>>;
-    /// Back to the first row, also before the first pass; [`Error::CannotRewind`](crate::Error::CannotRewind) where rows that were read
+    /// The same for those who check loose rows while they work on them.
+    fn read_portion(&mut self) -> Result<Option<Portion<'_>>> {
+        Ok(self.read_block()?.map(Portion::Block))
+    }
+    /// Ends the pass with an error of the loose rows that were read last, which is given back with the place where they are from.
+    fn refuse(&mut self, error: Error) -> Error {
+        error
+    }
+    /// Back to the first row, also before the first pass; [`Error::CannotRewind`] where rows that were read
     /// are gone.
     fn rewind(&mut self) -> Result<()>;
     /// False if rows that were read are gone, as those of a pipe are: such a source is fitted in one pass or not at all.
@@ -23,6 +32,15 @@ pub trait Source: Send {
     fn rows(&self) -> Option<u64> {
         None
     }
+}
+
+/// Rows of a source.
+#[derive(Debug, Clone)]
+pub enum Portion<'a> {
+    /// They were checked.
+    Block(Block<'a>),
+    /// They are yet to be.
+    Loose(LooseRows<'a>),
 }
 
 /// Rows in memory: as one block, in batches, or in batches of rows shuffled anew in every pass.

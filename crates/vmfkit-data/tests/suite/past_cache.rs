@@ -5,7 +5,9 @@
 
 use crate::{Everything, Folder, location, npy, read, read_all};
 use std::fs::File;
-use vmfkit::source::Source;
+use vmfkit::source::{Portion, Source};
+use vmfkit::train::Stop;
+use vmfkit::{Fitter, Method};
 use vmfkit_data::{Batch, DataSource, Element, IdKind, Ids, Options, OutputFormat, RowLayout, RowWriter, Values, open};
 
 const DIM: usize = 6;
@@ -103,6 +105,86 @@ fn a_wrong_row_of_a_column_is_named() {
                 source.rewind().unwrap();
             }
         }
+    }
+}
+
+/// Each format, with ids, which are not read, beside the rows of columns.
+fn places(folder: &Folder, rows: &[[f32; DIM]]) -> [String; 3] {
+    [
+        folder.write("x.npy", file_of(rows, "<f4", 0)),
+        write_rows(folder, "x.parquet", OutputFormat::Parquet, rows),
+        write_rows(folder, "x.arrow", OutputFormat::Arrow, rows),
+    ]
+}
+
+/// Rows past the cache are checked by who works on them; those that are held were checked before.
+#[test]
+fn a_fit_past_the_cache_is_that_in_memory_to_the_last_bit() {
+    let (folder, rows) = (folder(), circle(30_000));
+    for place in places(&folder, &rows) {
+        for method in [Method::Em { annealing: None }, Method::StochasticEm, Method::KMeans] {
+            for block_rows in [999, 25_000] {
+                let options = Options::new().block_rows(block_rows);
+                let fitter = || Fitter::new(4).method(method.clone()).stop(Stop { tolerance: None, passes: 3 }).seed(1);
+                let mut held = open(&place, &options).unwrap();
+                assert!(held.hold(u64::MAX).unwrap());
+                let expected = fitter().fit_source(&mut held).unwrap();
+                let found = fitter().fit_source(&mut past_cache(&place, &options)).unwrap();
+                assert_eq!(found.mixture, expected.mixture, "{place}, {}, {block_rows}", method.name());
+                assert_eq!((found.rows, found.weight), (expected.rows, expected.weight));
+            }
+        }
+    }
+}
+
+/// The row is near the end, so that a start from a sample of the first rows does not meet it.
+#[test]
+fn a_wrong_row_is_named_in_the_middle_of_a_fit() {
+    let (folder, mut rows) = (folder(), circle(30_000));
+    rows[23_210] = [0.0, 3.0, 0.0, 0.0, 0.0, 0.0];
+    rows[29_210][0] = f32::NAN;
+    for place in places(&folder, &rows) {
+        for block_rows in [500, 25_000] {
+            let options = Options::new().block_rows(block_rows);
+            let expected = read_all(&mut open(&place, &options).unwrap()).unwrap_err();
+            let mut source = past_cache(&place, &options);
+            for _ in 0..2 {
+                let error = Fitter::new(2).start(vmfkit::Start::Random).fit_source(&mut source).unwrap_err();
+                assert_eq!(error.to_string(), expected.to_string());
+                assert!(error.to_string().starts_with(&format!("{place}: row 23210 must have length 1, found: `3`")), "{error}");
+                assert_eq!(source.read_block().unwrap_err(), error, "the pass has ended");
+            }
+        }
+    }
+}
+
+/// Portion after portion, block after block, or in turn: the same rows, and the same numbers of them.
+#[test]
+fn portions_and_blocks_may_be_read_in_turn() {
+    let (folder, rows) = (folder(), circle(30_000));
+    for place in places(&folder, &rows) {
+        let mut source = past_cache(&place, &Options::new().block_rows(999));
+        let (mut found, mut values, mut loose) = (Vec::new(), Vec::new(), 0);
+        for turn in 0.. {
+            assert_eq!(source.first_row().min(1), u64::from(turn > 1));
+            if turn % 3 == 2 {
+                let Some(block) = source.read_block().unwrap() else { break };
+                let vmfkit::block::Rows::F32(values) = block.rows() else { panic!("rows of single precision") };
+                found.extend_from_slice(values);
+                continue;
+            }
+            match source.read_portion().unwrap() {
+                Some(Portion::Loose(rows)) => {
+                    rows.copy_to(&mut values);
+                    found.extend_from_slice(&values);
+                    loose += 1;
+                }
+                Some(Portion::Block(_)) => return eprintln!("skipped: this file system has no reads past the cache"),
+                None => break,
+            }
+        }
+        assert!(loose > 10);
+        assert!(found == rows.as_flattened(), "{place}");
     }
 }
 

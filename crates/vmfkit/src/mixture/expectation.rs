@@ -8,6 +8,8 @@ use super::Mixture;
 use super::log_sum_exp::{LnSum, combine, exponentials, largest_of, mask, runs, runs_mut, share_out};
 use super::products::{Packing, Panels, Real, RowSums, Work, add_listed_rows, add_row, row_products, with_best_instructions};
 use crate::block::{Block, Rows, Scalar, SparseRows};
+use crate::error::Result;
+use crate::loose_rows::LooseRows;
 use crate::sampler::Stream;
 use crate::stats::SufficientStats;
 use rand::RngExt;
@@ -74,6 +76,77 @@ const SINGLE_PRECISION_WEIGHTS: std::ops::Range<f64> = 1e-25..1e30;
 /// Adding one row to one sum costs this many times what it costs within a matrix product.
 const SCATTER_COST: f64 = 5.0;
 
+/// The rows of a pass.
+#[derive(Clone, Copy)]
+pub(super) enum Input<'a> {
+    Block(&'a Block<'a>),
+    Loose(&'a LooseRows<'a>),
+}
+
+impl<'a> Input<'a> {
+    pub(super) fn dim(self) -> usize {
+        match self {
+            Input::Block(block) => block.dim(),
+            Input::Loose(rows) => rows.dim(),
+        }
+    }
+
+    fn len(self) -> usize {
+        match self {
+            Input::Block(block) => block.len(),
+            Input::Loose(rows) => rows.len(),
+        }
+    }
+
+    fn weights(self) -> Option<&'a [f64]> {
+        match self {
+            Input::Block(block) => block.weights(),
+            Input::Loose(_) => None,
+        }
+    }
+
+    fn is_sparse(self) -> bool {
+        matches!(self, Input::Block(block) if matches!(block.rows(), Rows::SparseF32(_) | Rows::SparseF64(_)))
+    }
+
+    /// Dense, and of single precision.
+    fn is_single(self) -> bool {
+        matches!(self, Input::Loose(_)) || matches!(self, Input::Block(block) if matches!(block.rows(), Rows::F32(_)))
+    }
+
+    /// The rows `from .. to` as the kernel wants them, in one of the rooms if they must be copied or converted; or the number of a loose one that is
+    /// wrong.
+    #[inline(always)]
+    fn kernel_rows<'r, T: Real>(
+        self,
+        from: usize,
+        to: usize,
+        (copied, converted): (&'r mut Vec<f32>, &'r mut Vec<T>),
+    ) -> std::result::Result<DenseOrSparse<'r, T>, usize>
+    where
+        'a: 'r,
+    {
+        let range = from * self.dim()..to * self.dim();
+        Ok(match self {
+            Input::Loose(rows) => DenseOrSparse::Dense(T::view_f32(rows.checked(from, to, copied)?, converted)),
+            Input::Block(block) => match block.rows() {
+                Rows::F32(values) => DenseOrSparse::Dense(T::view_f32(&values[range], converted)),
+                Rows::F64(values) => DenseOrSparse::Dense(T::view_f64(&values[range], converted)),
+                Rows::SparseF32(rows) => DenseOrSparse::Sparse32(rows, from),
+                Rows::SparseF64(rows) => DenseOrSparse::Sparse64(rows, from),
+            },
+        })
+    }
+
+    /// Where the next piece of rows begins in memory, if that is not behind those that the kernel gets, or all of it is looked at before.
+    fn next_piece<T: Real>(self, first: usize) -> Option<*const T> {
+        match self {
+            Input::Loose(rows) if size_of::<T>() == size_of::<f32>() => Some(rows.place(first).cast()),
+            _ => None,
+        }
+    }
+}
+
 /// A mixture in the form that the kernels read.
 #[derive(Debug)]
 struct Prepared<T> {
@@ -96,23 +169,20 @@ enum Directions<T> {
 
 impl<T: Real> Prepared<T> {
     /// Logits are k mu . x + ln weight + ln C, divided by the temperature; or mu . x alone for the nearest direction.
-    fn new(mixture: &Mixture, assignment: Assignment, block: &Block) -> Self {
+    fn new(mixture: &Mixture, assignment: Assignment, sparse: bool) -> Self {
         let nearest = assignment == Assignment::Nearest;
         let coldness = 1.0 / assignment.temperature();
         let components = mixture.components();
         let scale = |k: usize| if nearest { 1.0 } else { coldness * components[k].concentration() };
-        let directions = match block.rows() {
-            Rows::F32(_) | Rows::F64(_) => {
-                let mut values = Vec::with_capacity(components.len() * mixture.dim());
-                for (k, component) in components.iter().enumerate() {
-                    values.extend(component.mean_direction().iter().map(|x| T::from_f64(scale(k) * x)));
-                }
-                Directions::Dense(values)
+        let directions = if sparse {
+            let entry = |k: usize, j: usize| scale(k) * components[k].mean_direction()[j];
+            Directions::Sparse(Panels::new(components.len(), mixture.dim(), entry))
+        } else {
+            let mut values = Vec::with_capacity(components.len() * mixture.dim());
+            for (k, component) in components.iter().enumerate() {
+                values.extend(component.mean_direction().iter().map(|x| T::from_f64(scale(k) * x)));
             }
-            Rows::SparseF32(_) | Rows::SparseF64(_) => {
-                let entry = |k: usize, j: usize| scale(k) * components[k].mean_direction()[j];
-                Directions::Sparse(Panels::new(components.len(), mixture.dim(), entry))
-            }
+            Directions::Dense(values)
         };
         let bias: Vec<f64> = (0..components.len())
             .map(|k| match nearest {
@@ -139,22 +209,13 @@ enum DenseOrSparse<'a, T: Real> {
     Sparse64(&'a SparseRows<'a, f64>, usize),
 }
 
-impl<T: Real> DenseOrSparse<'_, T> {
-    /// The rows `from .. to` of these.
-    fn slice(&self, dim: usize, from: usize, to: usize) -> Self {
-        match *self {
-            DenseOrSparse::Dense(rows) => DenseOrSparse::Dense(&rows[from * dim..to * dim]),
-            DenseOrSparse::Sparse32(rows, first) => DenseOrSparse::Sparse32(rows, first + from),
-            DenseOrSparse::Sparse64(rows, first) => DenseOrSparse::Sparse64(rows, first + from),
-        }
-    }
-}
-
-/// Leaves k mu . x and the bias of each component and row in `out`: component by component, `stride` places apart.
+/// Leaves k mu . x and the bias of each component and row in `out`: component by component, `stride` places apart. Rows to come are asked for, at
+/// `next` if that is known.
 #[inline(always)]
 fn logits<T: Real, const FUSED: bool>(
     rows: DenseOrSparse<T>,
     count: usize,
+    next: Option<*const T>,
     prepared: &Prepared<T>,
     out: &mut [T],
     stride: usize,
@@ -168,7 +229,7 @@ fn logits<T: Real, const FUSED: bool>(
     let mut products = Vec::new();
     match (rows, &prepared.directions) {
         (DenseOrSparse::Dense(rows), Directions::Dense(directions)) => {
-            row_products::<T, FUSED>(rows, directions, &prepared.bias, out, stride, packing);
+            row_products::<T, FUSED>((rows, next), directions, &prepared.bias, out, stride, packing);
         }
         (DenseOrSparse::Sparse32(rows, first), Directions::Sparse(panels)) => {
             for row in 0..count {
@@ -193,6 +254,7 @@ struct Scratch<T> {
     logits: Vec<T>,
     /// Places from one component to the next.
     stride: usize,
+    copied: Vec<f32>,
     converted: Vec<T>,
     packing: Packing<T>,
     /// Of each row: what turns an exponential into a share, and the smallest that counts.
@@ -212,6 +274,7 @@ impl<T: Real> Scratch<T> {
         Scratch {
             logits: vec![T::ZERO; stride * prepared.components()],
             stride,
+            copied: Vec::new(),
             converted: Vec::new(),
             packing: Packing::default(),
             factors: vec![T::ZERO; stride],
@@ -227,12 +290,14 @@ impl<T: Real> Scratch<T> {
 struct TileWork<'a, T: Real, const WIDTH: usize> {
     prepared: &'a Prepared<T>,
     assignment: Assignment,
-    block: &'a Block<'a>,
+    input: Input<'a>,
     /// The rows of the tile.
     from: usize,
     to: usize,
     scratch: &'a mut Scratch<T>,
     stats: &'a mut SufficientStats,
+    /// The first row that is wrong.
+    wrong: &'a AtomicUsize,
 }
 
 impl<T: Real, const WIDTH: usize> Work for TileWork<'_, T, WIDTH> {
@@ -240,31 +305,32 @@ impl<T: Real, const WIDTH: usize> Work for TileWork<'_, T, WIDTH> {
 
     #[inline(always)]
     fn run<const FUSED: bool>(self) {
-        let TileWork { prepared, assignment, block, from, to, scratch, stats } = self;
-        let mut converted = std::mem::take(&mut scratch.converted);
-        let rows = kernel_rows(block, from, to, &mut converted);
+        let TileWork { prepared, assignment, input, from, to, scratch, stats, wrong } = self;
+        let (mut copied, mut converted) = (std::mem::take(&mut scratch.copied), std::mem::take(&mut scratch.converted));
         let mut rng = match assignment {
             Assignment::Sampled { seed } => Some(Stream::new(seed, (from / TILE) as u64)),
             _ => None,
         };
-        for first in (0..to - from).step_by(prepared.piece) {
-            let last = (first + prepared.piece).min(to - from);
+        for first in (from..to).step_by(prepared.piece) {
+            let last = (first + prepared.piece).min(to);
+            let rooms = (&mut copied, &mut converted);
+            let rows = match input.kernel_rows(first, last, rooms) {
+                Ok(rows) => rows,
+                Err(row) => {
+                    wrong.fetch_min(row, Ordering::Relaxed);
+                    continue;
+                }
+            };
             let mut piece = Piece::<T, WIDTH> {
                 prepared,
-                rows: rows.slice(block.dim(), first, last),
-                weights: block.weights().map(|w| &w[from + first..from + last]),
+                rows,
+                weights: input.weights().map(|w| &w[first..last]),
                 count: last - first,
                 scratch,
                 stats,
             };
-            logits::<T, FUSED>(
-                piece.rows,
-                piece.count,
-                prepared,
-                &mut piece.scratch.logits,
-                piece.scratch.stride,
-                &mut piece.scratch.packing,
-            );
+            let Scratch { logits: out, stride, packing, .. } = &mut *piece.scratch;
+            logits::<T, FUSED>(piece.rows, piece.count, input.next_piece(last), prepared, out, *stride, packing);
             let objective = match &mut rng {
                 Some(rng) => piece.draw::<FUSED>(rng),
                 None if matches!(assignment, Assignment::Hard | Assignment::Nearest) => piece.give_to_the_largest::<FUSED>(),
@@ -276,8 +342,8 @@ impl<T: Real, const WIDTH: usize> Work for TileWork<'_, T, WIDTH> {
         for (mass, lanes) in stats.masses_mut().iter_mut().zip(runs_mut::<T, WIDTH>(&mut scratch.masses)) {
             *mass += combine(std::mem::replace(lanes, [T::ZERO; WIDTH]).map(T::to_f64), |a, b| a + b);
         }
-        scratch.sums.flush(stats.resultants_mut(), block.dim());
-        scratch.converted = converted;
+        scratch.sums.flush(stats.resultants_mut(), input.dim());
+        (scratch.copied, scratch.converted) = (copied, converted);
     }
 }
 
@@ -447,53 +513,49 @@ fn add_sparse_row<T: Scalar>(sum: &mut [f64], share: f64, (columns, values): (&[
     }
 }
 
-/// The rows `from .. to` of a block as the kernel wants them, converted if they must be.
-fn kernel_rows<'a, T: Real>(block: &'a Block, from: usize, to: usize, converted: &'a mut Vec<T>) -> DenseOrSparse<'a, T> {
-    let range = from * block.dim()..to * block.dim();
-    match block.rows() {
-        Rows::F32(values) => DenseOrSparse::Dense(T::view_f32(&values[range], converted)),
-        Rows::F64(values) => DenseOrSparse::Dense(T::view_f64(&values[range], converted)),
-        Rows::SparseF32(rows) => DenseOrSparse::Sparse32(rows, from),
-        Rows::SparseF64(rows) => DenseOrSparse::Sparse64(rows, from),
-    }
-}
-
-/// Adds a block to some statistics.
-pub(super) fn accumulate(mixture: &Mixture, block: &Block, assignment: Assignment, stats: &mut SufficientStats) {
+/// Adds rows to some statistics.
+pub(super) fn accumulate(mixture: &Mixture, input: Input, assignment: Assignment, stats: &mut SufficientStats) -> Result<()> {
     let coldness = 1.0 / assignment.temperature();
     let limit = single_precision_limit(mixture.dim());
     let concentrated = || mixture.components().iter().any(|c| coldness * c.concentration() > limit);
     let outsized = |w: &f64| *w > 0.0 && !SINGLE_PRECISION_WEIGHTS.contains(w);
-    let single = || !block.weights().is_some_and(|weights| weights.iter().any(outsized)) && !concentrated();
-    if matches!(block.rows(), Rows::F32(_)) && (assignment == Assignment::Nearest || single()) {
-        accumulate_in::<f32, { f32::WIDTH }>(mixture, block, assignment, stats);
+    let single = || !input.weights().is_some_and(|weights| weights.iter().any(outsized)) && !concentrated();
+    let wrong = if input.is_single() && (assignment == Assignment::Nearest || single()) {
+        accumulate_in::<f32, { f32::WIDTH }>(mixture, input, assignment, stats)
     } else {
-        accumulate_in::<f64, { f64::WIDTH }>(mixture, block, assignment, stats);
+        accumulate_in::<f64, { f64::WIDTH }>(mixture, input, assignment, stats)
+    };
+    match input {
+        Input::Loose(rows) if wrong < rows.len() => Err(rows.wrong_row(wrong).expect("a row that was found to be wrong")),
+        _ => Ok(()),
     }
 }
 
+/// Gives the number of the first row that is wrong, or one that no row has.
 fn accumulate_in<T: Real, const WIDTH: usize>(
     mixture: &Mixture,
-    block: &Block,
+    input: Input,
     assignment: Assignment,
     stats: &mut SufficientStats,
-) {
-    let prepared = Prepared::<T>::new(mixture, assignment, block);
-    let tiles = block.len().div_ceil(TILE);
+) -> usize {
+    let prepared = Prepared::<T>::new(mixture, assignment, input.is_sparse());
+    let wrong = AtomicUsize::new(usize::MAX);
+    let tiles = input.len().div_ceil(TILE);
     let tiles_per_chunk = tiles.div_ceil(CHUNKS).max(TILES_PER_CHUNK);
     let chunks = tiles.div_ceil(tiles_per_chunk);
     let empty = || SufficientStats::zero(mixture.components().len(), mixture.dim());
     let add_chunk = |chunk: usize, scratch: &mut Scratch<T>, part: &mut SufficientStats| {
         for tile in chunk * tiles_per_chunk..((chunk + 1) * tiles_per_chunk).min(tiles) {
-            let (from, to) = (tile * TILE, ((tile + 1) * TILE).min(block.len()));
+            let (from, to) = (tile * TILE, ((tile + 1) * TILE).min(input.len()));
             with_best_instructions(TileWork::<T, WIDTH> {
                 prepared: &prepared,
                 assignment,
-                block,
+                input,
                 from,
                 to,
                 scratch,
                 stats: part,
+                wrong: &wrong,
             });
         }
         part.settle();
@@ -502,20 +564,20 @@ fn accumulate_in<T: Real, const WIDTH: usize>(
     let merge =
         |stats: &mut SufficientStats, part: &SufficientStats| stats.merge(part).expect("the same components and dimension");
     if workers <= 1 {
-        let (mut scratch, mut part) = (Scratch::new(&prepared, block.len()), empty());
+        let (mut scratch, mut part) = (Scratch::new(&prepared, input.len()), empty());
         for chunk in 0..chunks {
             add_chunk(chunk, &mut scratch, &mut part);
             merge(stats, &part);
             part.clear();
         }
-        return;
+        return wrong.into_inner();
     }
     let line = Mutex::new(Line { next: 0, waiting: BTreeMap::new(), idle: Vec::new(), total: stats });
     let next_chunk = AtomicUsize::new(0);
     rayon::scope(|scope| {
         for _ in 0..workers {
             scope.spawn(|_| {
-                let mut scratch = Scratch::new(&prepared, block.len());
+                let mut scratch = Scratch::new(&prepared, input.len());
                 loop {
                     let chunk = next_chunk.fetch_add(1, Ordering::Relaxed);
                     if chunk >= chunks {
@@ -529,6 +591,7 @@ fn accumulate_in<T: Real, const WIDTH: usize>(
             });
         }
     });
+    wrong.into_inner()
 }
 
 /// Parts on their way into the total, in the order of their chunks.
@@ -559,7 +622,7 @@ pub(super) struct Logits<'a> {
 
 impl<'a> Logits<'a> {
     pub(super) fn new(mixture: &Mixture, block: &'a Block<'a>) -> Self {
-        Logits { prepared: Prepared::new(mixture, Assignment::Soft, block), block }
+        Logits { prepared: Prepared::new(mixture, Assignment::Soft, Input::Block(block).is_sparse()), block }
     }
 
     /// Rows that one piece of work should have: some, so that it is worth preparing for.
@@ -600,8 +663,9 @@ impl Work for LogitsWork<'_> {
 
     #[inline(always)]
     fn run<const FUSED: bool>(self) {
-        let Scratch { logits: out, stride, converted, packing, .. } = self.scratch;
-        let rows = kernel_rows(self.block, self.from, self.to, converted);
-        logits::<f64, FUSED>(rows, self.to - self.from, self.prepared, out, *stride, packing);
+        let Scratch { logits: out, stride, copied, converted, packing, .. } = self.scratch;
+        let rows = Input::Block(self.block).kernel_rows(self.from, self.to, (copied, converted));
+        let rows = rows.expect("rows of a block are checked");
+        logits::<f64, FUSED>(rows, self.to - self.from, None, self.prepared, out, *stride, packing);
     }
 }

@@ -11,9 +11,10 @@ pub use summary::{Rank, Summary};
 use crate::block::{Block, Scalar};
 use crate::distribution::VonMisesFisher;
 use crate::error::{Error, Result};
+use crate::loose_rows::LooseRows;
 use crate::sampler::{Sampler, Stream};
 use crate::stats::SufficientStats;
-use expectation::Logits;
+use expectation::{Input, Logits};
 use rand::RngExt;
 use rayon::prelude::*;
 
@@ -130,9 +131,19 @@ impl Mixture {
 
     /// Adds a block's statistics under this mixture, on all threads; the number of threads does not change one bit.
     pub fn accumulate(&self, block: &Block, assignment: Assignment, stats: &mut SufficientStats) -> Result<()> {
-        self.check(block)?;
-        if stats.dim() != self.dim() {
-            return Err(Error::DimensionMismatch { expected: self.dim(), found: stats.dim() });
+        self.accumulate_input(Input::Block(block), assignment, stats)
+    }
+
+    /// The same for rows that are checked on the way. If one of them is wrong, the error names the first such, and the statistics are of no use.
+    pub fn accumulate_loose(&self, rows: &LooseRows, assignment: Assignment, stats: &mut SufficientStats) -> Result<()> {
+        self.accumulate_input(Input::Loose(rows), assignment, stats)
+    }
+
+    fn accumulate_input(&self, input: Input, assignment: Assignment, stats: &mut SufficientStats) -> Result<()> {
+        for found in [input.dim(), stats.dim()] {
+            if found != self.dim() {
+                return Err(Error::DimensionMismatch { expected: self.dim(), found });
+            }
         }
         if stats.components() != self.components.len() {
             let range = "that of the mixture";
@@ -147,8 +158,7 @@ impl Mixture {
         {
             return Err(Error::Option { option: "the temperature", range: "finite and above 0", value: temperature });
         }
-        expectation::accumulate(self, block, assignment, stats);
-        Ok(())
+        expectation::accumulate(self, input, assignment, stats)
     }
 
     /// ln p of each row, into `out`.

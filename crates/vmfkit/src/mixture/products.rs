@@ -359,10 +359,11 @@ pub(super) struct Packing<T> {
 }
 
 /// The products of each direction (components x dim) with each row, and the component's bias: component by component into `out`, `stride` places
-/// apart. Places behind the last row, up to the next multiple of `WIDTH`, repeat it.
+/// apart. Places behind the last row, up to the next multiple of `WIDTH`, repeat it. Rows to come are brought near meanwhile: those at `next`, as many
+/// as there are rows, or else those that lie some way behind each panel.
 #[inline(always)]
 pub(super) fn row_products<T: Real, const FUSED: bool>(
-    rows: &[T],
+    (rows, next): (&[T], Option<*const T>),
     directions: &[T],
     bias: &[T],
     out: &mut [T],
@@ -381,6 +382,7 @@ pub(super) fn row_products<T: Real, const FUSED: bool>(
     let all_turned = &mut packing.turned[aligned..][..panels * panel_size];
     // A panel has as many lines as a row has coordinates; each group asks for its share of those of a panel to come.
     let step = T::WIDTH / bias.len().div_ceil(HEIGHT);
+    let next = next.unwrap_or(rows.as_ptr().wrapping_add(AHEAD * T::WIDTH * dim));
     for first in (0..count).step_by(panels * T::WIDTH) {
         let last = (first + panels * T::WIDTH).min(count);
         for (component, bias) in bias.iter().enumerate() {
@@ -394,7 +396,7 @@ pub(super) fn row_products<T: Real, const FUSED: bool>(
             for (group, (component, height)) in groups(bias.len()).enumerate() {
                 let left = (directions[component * dim + column..].as_ptr(), dim);
                 for (from, turned) in (first..last).step_by(T::WIDTH).zip(all_turned.chunks_exact(panel_size)) {
-                    let ahead = rows.as_ptr().wrapping_add((from + AHEAD * T::WIDTH + group * step) * dim + column * step);
+                    let ahead = next.wrapping_add((from + group * step) * dim + column * step);
                     let sums = &mut out[component * stride + from..(component + height) * stride];
                     // SAFETY: values in these columns from the start of each of the group's directions, WIDTH values for each column, and of the sums, which
                     // are stride apart, the last have WIDTH values too: the panel ends before the stride does.

@@ -4,7 +4,7 @@ use super::{Fit, Status, Trainer};
 use crate::block::Block;
 use crate::error::{Error, Result};
 use crate::rows_mark::RowsMark;
-use crate::source::{Batches, Source};
+use crate::source::{Batches, Portion, Source};
 use crate::stats::SufficientStats;
 use std::ops::ControlFlow;
 
@@ -92,39 +92,67 @@ impl<'s, 'a> Driver<'s, 'a> {
             return Err(Error::DimensionMismatch { expected: self.trainer.model().dim(), found: source.dim() });
         }
         source.rewind()?;
-        while let Some(block) = source.read_block()? {
-            if self.see(&block)?.is_break() {
+        while let Some(flow) = self.see_next(source)? {
+            if flow.is_break() {
                 return Ok(());
             }
         }
         self.end_pass()
     }
 
+    /// Takes the next rows of a source, if there are any.
+    fn see_next(&mut self, source: &mut dyn Source) -> Result<Option<ControlFlow<()>>> {
+        if self.batches.is_some() || self.expected.is_some() {
+            return source.read_block()?.map(|block| self.see(&block)).transpose();
+        }
+        let rows = match source.read_portion()? {
+            None => return Ok(None),
+            Some(Portion::Block(block)) => return self.see(&block).map(Some),
+            Some(Portion::Loose(rows)) => rows,
+        };
+        let (trainer, count) = (&self.trainer, rows.len());
+        self.stats.clear();
+        if let Err(error) = trainer.model().accumulate_loose(&rows, trainer.assignment(), &mut self.stats) {
+            return Err(source.refuse(error));
+        }
+        self.blocks += 1;
+        self.absorb(count).map(Some)
+    }
+
     /// Takes the rows of a block; a break after which the fit is stopped.
     pub fn see(&mut self, block: &Block) -> Result<ControlFlow<()>> {
-        let Driver { trainer, batches, progress, restart, stats, expected, rows, blocks } = self;
-        if let Some(expected) = expected.take() {
+        if let Some(expected) = self.expected.take() {
             expected.check(&RowsMark::of_block(block))?;
         }
-        let pass = trainer.passes();
-        let mut see = |block: &Block| {
-            stats.clear();
-            trainer.model().accumulate(block, trainer.assignment(), stats)?;
-            trainer.absorb(stats)?;
-            *rows += block.len() as u64;
-            let progressed = Progress { restart: *restart, pass: pass + 1, rows: *rows };
-            let flow = progress.as_mut().map_or(ControlFlow::Continue(()), |progress| progress(progressed));
-            if flow.is_break() {
-                trainer.stop();
+        let number = self.blocks;
+        self.blocks += 1;
+        match self.batches.take() {
+            Some(mut batches) => {
+                let flow = batches.visit(block, self.trainer.passes() as u64, number, |batch| self.see_batch(batch));
+                self.batches = Some(batches);
+                flow
             }
-            Ok(flow)
-        };
-        let flow = match batches {
-            Some(batches) => batches.visit(block, pass as u64, *blocks, see),
-            None => see(block),
-        };
-        *blocks += 1;
-        flow
+            None => self.see_batch(block),
+        }
+    }
+
+    fn see_batch(&mut self, batch: &Block) -> Result<ControlFlow<()>> {
+        self.stats.clear();
+        self.trainer.model().accumulate(batch, self.trainer.assignment(), &mut self.stats)?;
+        self.absorb(batch.len())
+    }
+
+    /// Takes the statistics of so many rows.
+    fn absorb(&mut self, count: usize) -> Result<ControlFlow<()>> {
+        let pass = self.trainer.passes() + 1;
+        self.trainer.absorb(&self.stats)?;
+        self.rows += count as u64;
+        let progressed = Progress { restart: self.restart, pass, rows: self.rows };
+        let flow = self.progress.as_mut().map_or(ControlFlow::Continue(()), |progress| progress(progressed));
+        if flow.is_break() {
+            self.trainer.stop();
+        }
+        Ok(flow)
     }
 
     /// All rows have been seen.

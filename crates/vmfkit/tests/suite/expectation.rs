@@ -4,6 +4,7 @@ use crate::samples::{
     accumulate, assert_agrees, assert_same, assert_sound, draw, naive, on_threads, random_mixture, uniform_rows,
 };
 use vmfkit::block::Scalar;
+use vmfkit::loose_rows::LooseRows;
 use vmfkit::{Assignment, Block, Error, Fitter, Method, Mixture, SufficientStats, VonMisesFisher};
 
 const CERTAIN: [Assignment; 5] =
@@ -340,4 +341,46 @@ fn statistics_of_another_shape_are_refused() {
     for temperature in [0.0, -1.0, f64::NAN, f64::INFINITY] {
         assert!(matches!(error(3, 4, Assignment::Tempered(temperature)), Error::Option { .. }));
     }
+}
+
+/// In memory of any alignment, in one stretch or many, with concentrations that are multiplied in single precision and in double.
+#[test]
+fn statistics_of_loose_rows_are_those_of_a_block_to_the_last_bit() {
+    const DIM: usize = 17;
+    for concentration in [20.0, 1e5] {
+        for components in [3, 600] {
+            let mixture = random_mixture(components, DIM, concentration, 1);
+            let values: Vec<f32> = draw(&mixture, 3000, 2);
+            let bytes: Vec<u8> = values.iter().copied().flat_map(f32::to_ne_bytes).collect();
+            let block = Block::new(DIM, &values).unwrap();
+            for assignment in EVERY {
+                let expected = accumulate(&mixture, &block, assignment);
+                for (offset, stretch, threads) in [(0, bytes.len(), 2), (1, bytes.len(), 1), (0, 4 * 5000, 3), (3, 4 * 7, 2)] {
+                    let memory = [vec![0; offset], bytes.clone()].concat();
+                    let rows = LooseRows::new(DIM, memory[offset..].chunks(stretch)).unwrap();
+                    let mut found = SufficientStats::zero(components, DIM);
+                    on_threads(threads, || mixture.accumulate_loose(&rows, assignment, &mut found)).unwrap();
+                    assert_eq!(found, expected, "{concentration}, {components}, {assignment:?}, {offset}, {stretch}, {threads}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn the_first_wrong_one_of_loose_rows_is_named() {
+    let mixture = random_mixture(3, 4, 10.0, 1);
+    for wrong in [[1900, 2900], [2999, 7], [100, 101]] {
+        let mut values: Vec<f32> = draw(&mixture, 3000, 2);
+        wrong.iter().for_each(|row| values[4 * row..][..4].copy_from_slice(&[*row as f32, 0.0, 0.0, 0.0]));
+        let bytes: Vec<u8> = values.iter().copied().flat_map(f32::to_ne_bytes).collect();
+        let rows = LooseRows::new(4, bytes.chunks(996)).unwrap();
+        let mut stats = SufficientStats::zero(3, 4);
+        let error = mixture.accumulate_loose(&rows, Assignment::Soft, &mut stats).unwrap_err();
+        assert_eq!(error, Block::new(4, &values).unwrap_err());
+        assert!(matches!(error, Error::NotUnit { row, .. } if row == *wrong.iter().min().unwrap()), "{error}");
+    }
+    let rows = LooseRows::new(5, []).unwrap();
+    let error = mixture.accumulate_loose(&rows, Assignment::Soft, &mut SufficientStats::zero(3, 4)).unwrap_err();
+    assert_eq!(error, Error::DimensionMismatch { expected: 4, found: 5 });
 }
