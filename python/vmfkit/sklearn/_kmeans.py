@@ -26,7 +26,7 @@ class SphericalKMeans(ClusterMixin, SphericalEstimator):
     ----------
     n_clusters : int, default=8
     init : {"kmeans", "plusplus", "random-rows", "random"} or array, default="kmeans"
-        Where to begin; "kmeans" is the best of five runs on a sample of the rows.
+        Where to begin; "kmeans" is k-means on a sample of the rows, its components moved to where they do most.
     n_init : int, default=1
         Fits that differ in their start, of which the best is kept.
     max_iter : int, default=300
