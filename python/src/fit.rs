@@ -87,6 +87,7 @@ pub struct Choices {
     maximisation: Maximisation,
     pub policy: ConcentrationPolicy,
     pub estimator: ConcentrationEstimator,
+    pub effective_dim: Option<f64>,
     background: Option<f64>,
     restarts: usize,
     seed: u64,
@@ -115,6 +116,7 @@ impl Choices {
             maximisation: Maximisation::default(),
             policy: ConcentrationPolicy::default(),
             estimator: ConcentrationEstimator::Exact,
+            effective_dim: None,
             background: None,
             restarts: 1,
             seed: 0,
@@ -153,7 +155,7 @@ impl Choices {
             "start" => {
                 self.start = start(value)?;
                 if let Ok(mixture) = value.cast::<Mixture>() {
-                    self.weigh_prior_as(mixture.get());
+                    self.weigh_prior_by(mixture.get().description.settings.effective_dim());
                 }
             }
             "background" => self.background = Some(value.extract()?),
@@ -206,8 +208,9 @@ impl Choices {
     }
 
     /// A mixture to go on with brings the effective dimension of its rows along.
-    pub fn weigh_prior_as(&mut self, mixture: &Mixture) {
-        if let Some(effective_dim) = mixture.description.settings.effective_dim() {
+    pub fn weigh_prior_by(&mut self, effective_dim: Option<f64>) {
+        if let Some(effective_dim) = effective_dim {
+            self.effective_dim = Some(effective_dim);
             self.maximisation = self.maximisation.clone().effective_dim(effective_dim);
         }
     }

@@ -21,6 +21,8 @@ pub struct OnlineFit {
     /// The names of the policy and the estimator.
     policy: String,
     estimator: String,
+    /// That of the rows of the fit before, which the prior of the policy counts with.
+    effective_dim: Option<f64>,
 }
 
 struct Online {
@@ -49,6 +51,7 @@ impl OnlineFit {
         Ok(OnlineFit {
             state: Mutex::new(Online { trainer, rows, weight }),
             policy: choices.policy.to_string(),
+            effective_dim: choices.effective_dim,
             estimator: choices.estimator.name().to_owned(),
         })
     }
@@ -90,7 +93,7 @@ impl OnlineFit {
     #[pyo3(signature = (mixture, components, **choices))]
     fn after(mixture: &Mixture, components: usize, choices: Option<&Bound<'_, PyDict>>) -> PyResult<Self> {
         let mut choices = Choices::of(components, choices)?;
-        choices.weigh_prior_as(mixture);
+        choices.weigh_prior_by(mixture.description.settings.effective_dim());
         let start = choices.mixture_to_go_on_with(&mixture.inner)?;
         let Description { rows, weight, .. } = mixture.description;
         let known = weight > 0.0 && weight.is_finite();
@@ -144,6 +147,7 @@ impl OnlineFit {
         description.method = "online".to_owned();
         (description.policy, description.estimator) = (self.policy.clone(), self.estimator.clone());
         (description.rows, description.weight) = (*rows, *weight);
+        description.settings = description.settings.with_effective_dim(self.effective_dim);
         Ok(Mixture::new(so_far.mixture, description))
     }
 
@@ -153,11 +157,13 @@ impl OnlineFit {
         Ok(self.locked()?.trainer.passes())
     }
 
-    /// All that is needed to go on elsewhere: the number and the weight of all rows (u64 and f64, little endian) and a checkpoint.
+    /// All that is needed to go on elsewhere: the number and the weight of all rows, the effective dimension that the prior counts with (u64,
+    /// f64 and f64, little endian; not a number if it was not measured) and a checkpoint.
     fn to_bytes<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
         let Online { trainer, rows, weight } = &*self.locked()?;
         let checkpoint = trainer.checkpoint().map_err(raise)?.to_bytes();
-        Ok(PyBytes::new(py, &[&rows.to_le_bytes()[..], &weight.to_le_bytes(), &checkpoint].concat()))
+        let effective_dim = self.effective_dim.unwrap_or(f64::NAN).to_le_bytes();
+        Ok(PyBytes::new(py, &[&rows.to_le_bytes()[..], &weight.to_le_bytes(), &effective_dim, &checkpoint].concat()))
     }
 
     /// Goes on with the same choices.
@@ -167,8 +173,10 @@ impl OnlineFit {
         let short = || PyValueError::new_err("the bytes of an online fit must be whole");
         let (rows, bytes) = bytes.split_first_chunk().ok_or_else(short)?;
         let (weight, bytes) = bytes.split_first_chunk().ok_or_else(short)?;
+        let (effective_dim, bytes) = bytes.split_first_chunk().ok_or_else(short)?;
         let checkpoint = Checkpoint::from_bytes(bytes).map_err(raise)?;
-        let choices = Choices::of(components, choices)?;
+        let mut choices = Choices::of(components, choices)?;
+        choices.weigh_prior_by(Some(f64::from_le_bytes(*effective_dim)).filter(|dim| !dim.is_nan()));
         let start = checkpoint.current().mixture.clone();
         let (rows, weight) = (u64::from_le_bytes(*rows), f64::from_le_bytes(*weight));
         Self::new(trainer(start, rule(&choices)?)?.resume(&checkpoint).map_err(raise)?, &choices, rows, weight)

@@ -2,7 +2,7 @@
 //!
 //! Arrow's reader builds an offset and a validity bit for every number from its levels. Here levels are only checked, run by
 //! run, to be those of rows of one length without nulls, and numbers are copied, or lent where they are:
-//! several times as fast, and never more than a page in memory.
+//! several times as fast, and never more in memory than a page and what is lent.
 
 use crate::error::Result;
 use crate::guard::{damaged, from_parquet};

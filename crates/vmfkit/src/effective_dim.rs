@@ -7,6 +7,7 @@ use crate::ordered_rows::OrderedRows;
 use crate::relocate::visit_nearest;
 use crate::stats::SufficientStats;
 use crate::vector::{dot, norm};
+use std::ops::ControlFlow;
 
 /// Rows whose deviations are held against those of all others: enough for a few per cent.
 const PROBES: usize = 256;
@@ -36,7 +37,8 @@ pub fn effective_dim(block: &Block, mixture: &Mixture) -> Result<f64> {
     let fitted = mixture.clone().without_background();
     let means = means(block, &fitted)?;
     let mut nearest = vec![0; block.len()];
-    visit_nearest(block, &fitted, |row, found| nearest[row] = found.component)?;
+    // It is never asked to stop.
+    let _ = visit_nearest(block, &fitted, &mut || ControlFlow::Continue(()), |row, found| nearest[row] = found.component)?;
     let ordered = OrderedRows::new(block)?;
     let chosen = ordered.spread(PROBES);
     let deviation = |row: &usize| block.row(*row).iter().zip(&means[nearest[*row]]).map(|(x, m)| x - m).collect();

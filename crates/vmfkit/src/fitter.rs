@@ -164,6 +164,28 @@ impl<'a> Fitter<'a> {
         }
     }
 
+    /// A fitter with the same choices that calls nobody.
+    pub(crate) fn choices(&self) -> Fitter<'static> {
+        Fitter {
+            components: self.components,
+            method: self.method.clone(),
+            start: self.start.clone(),
+            start_mark: self.start_mark.clone(),
+            maximisation: self.maximisation.clone(),
+            background: self.background,
+            restarts: self.restarts,
+            seed: self.seed,
+            stop: self.stop,
+            batch: self.batch,
+            shuffle: self.shuffle,
+            sample: self.sample,
+            watch: None,
+            progress: None,
+            save: None,
+            resume: None,
+        }
+    }
+
     /// The way of fitting.
     pub fn method(mut self, method: Method) -> Self {
         self.method = method;
@@ -351,8 +373,8 @@ impl<'a> Fitter<'a> {
         } else {
             start.mixture_while(block, self.components, &self.maximisation, seed, go_on)?
         };
-        let effective_dim = if self.asks_for_dimension() {
-            let sample = init::sample(block, self.components, &mut Stream::new(seed ^ 0x7361_6d70, 2), &mut buffer);
+        let effective_dim = if self.asks_for_dimension() && go_on().is_continue() {
+            let sample = init::sample(block, 1, &mut Stream::new(seed ^ 0x7361_6d70, 2), &mut buffer);
             Some(effective_dim(&sample, &mixture)?)
         } else {
             None

@@ -37,8 +37,8 @@ impl Fitter<'_> {
             settings.set("estimator", used.estimator.name());
         }
         settings.set("policy", used.policy.to_string());
-        if let (ConcentrationPolicy::Shrunk { .. }, Some(effective_dim)) = (used.policy, used.effective_dim) {
-            settings.set("prior_dimension", format!("{effective_dim:?}"));
+        if let ConcentrationPolicy::Shrunk { .. } = used.policy {
+            settings = settings.with_effective_dim(used.effective_dim);
         }
         settings.set("largest_concentration", format!("{:?}", used.largest_concentration));
         settings.set("smallest_weight", format!("{:?}", used.smallest_weight));

@@ -20,7 +20,7 @@ pub enum ConcentrationPolicy {
     /// All components have this one.
     Fixed(f64),
     /// Each has its own, drawn toward the shared one by a conjugate prior that weighs as much as `strength` n0 rows, n0 the least of (d/2)^2,
-    /// 2 + d^3/1536 and the square of the [effective dimension](Maximisation::effective_dim): next to nothing in the few dimensions of directional
+    /// 2 + d^3/1536 and max(2, D^2), with D the [effective dimension](Maximisation::effective_dim): next to nothing in the few dimensions of directional
     /// statistics, much in those of embeddings, where rows are no draws of a vMF and a free concentration harms the clusters.
     Shrunk {
         /// The prior's weight, in units of n0 rows.
@@ -139,7 +139,6 @@ impl Maximisation {
         self
     }
 
-    /// The M step of k-means: one concentration and weights that stay equal, so that the most probable component is the nearest.
     /// How many dimensions the rows of components fill, by which [`ConcentrationPolicy::Shrunk`] weighs its prior:
     /// [`effective_dim`](crate::effective_dim::effective_dim) measures it. Without it they count as filling all. A [`Fitter`](crate::Fitter)
     /// whose start looks at a sample of the rows measures it there.
@@ -159,6 +158,7 @@ impl Maximisation {
         strength * of_dim.min(filled.max(2.0))
     }
 
+    /// The M step of k-means: one concentration and weights that stay equal, so that the most probable component is the nearest.
     pub(crate) fn of_k_means(&self) -> Self {
         let policy = match self.policy {
             ConcentrationPolicy::Fixed(concentration) => ConcentrationPolicy::Fixed(concentration),

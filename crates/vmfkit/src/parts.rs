@@ -71,17 +71,20 @@ impl Fitter<'_> {
         Ok(Some(trainer.checkpoint()?.with_settings(self.settings(source.dim())).with_rows(mark)))
     }
 
-    /// A trainer that goes on where a checkpoint was made, which must have the settings of this fitter.
+    /// A trainer that goes on where a checkpoint was made, which must have the settings of this fitter. What was measured of the rows is taken
+    /// from it.
     pub fn trainer(&self, checkpoint: &Checkpoint) -> Result<Trainer<'static>> {
         self.check()?;
         let mixture = &checkpoint.current.mixture;
-        checkpoint.settings.check(&self.settings(mixture.dim()))?;
+        let mut fitter = self.choices();
+        fitter.take_dimension(checkpoint.settings.effective_dim());
+        checkpoint.settings.check(&fitter.settings(mixture.dim()))?;
         let fitted = mixture.components().len() - usize::from(mixture.has_background());
         if fitted != self.components {
             let option = "the number of components of the checkpoint's mixture";
             return Err(Error::Option { option, range: "that of its settings", value: fitted as f64 });
         }
-        let rule = self.rule(self.seed_of(checkpoint.restart));
+        let rule = fitter.rule(self.seed_of(checkpoint.restart));
         Trainer::new(mixture.clone(), rule, self.stop_of_method())?.resume(checkpoint)
     }
 

@@ -14,6 +14,8 @@ use crate::sampler::Stream;
 use crate::seeds::{GoOn, of_directions, plus_plus};
 use crate::source::MemorySource;
 use crate::train::{Em, Fit, Status, Stop, Trainer, fit_while};
+use rand::RngExt;
+use std::ops::ControlFlow;
 
 /// Products after which k-means asks whether to go on, some tenths of a second of work. Samples are smaller unless components are many.
 const PRODUCTS_AT_ONCE: usize = 1 << 32;
@@ -21,11 +23,14 @@ const PRODUCTS_AT_ONCE: usize = 1 << 32;
 /// When k-means has done enough.
 const STOP: Stop = Stop { tolerance: Some(1e-5), passes: 50 };
 
-/// Moves that may fail one after the other; docs/default-policy.md tells what more of them would gain.
+/// Moves that may fail one after the other.
 const PATIENCE: usize = 8;
 
-/// Passes after which no other move is begun: as many as four more tries of k-means might take.
-const MOST_PASSES: usize = 200;
+/// Passes over all rows, or what costs as much, after which no other move is begun: as many as four more tries of k-means might take.
+const MOST_PASSES: f64 = 200.0;
+
+/// A component of whose rows no more than this share has changed would fall into the same halves.
+const SAME_ROWS: f64 = 1.0 / 16.0;
 
 /// A component is moved, or moved to, at most so often before another one gets its chance.
 const CHANCES: usize = 3;
@@ -52,12 +57,18 @@ pub(crate) fn k_means(rows: &Block, start: Mixture, how: &Maximisation, go_on: &
 
 /// Moves components of what k-means has found as long as that gains something; what was found so far if it is asked to stop.
 pub(crate) fn relocate(rows: &Block, found: Fit, how: &Maximisation, rng: &mut Stream, go_on: &mut GoOn) -> Result<Fit> {
+    let components = found.mixture.components().len();
+    if components < 2 {
+        return Ok(found);
+    }
     let mut best = found;
-    let mut passes = 0;
-    // Where components are many, moves far from each other are made together as long as that helps.
-    let mut at_once = best.mixture.components().len() / 8;
-    'moved: while best.mixture.components().len() > 1 && best.status != Status::Stopped && passes < MOST_PASSES {
-        let moves = Moves::of(rows, &best.mixture, how, rng, go_on)?;
+    let mut passes = 0.0;
+    // Where components are many, moves that have no component in common are made together as long as that helps.
+    let mut at_once = components / 8;
+    let mut moves = Moves::default();
+    'moved: while best.status != Status::Stopped && passes < MOST_PASSES {
+        let Some(cost) = moves.look(rows, &best.mixture, how, rng.random(), go_on)? else { break };
+        passes += cost;
         let mut failures = 0;
         while failures < PATIENCE && passes < MOST_PASSES {
             let together = moves.promising(at_once);
@@ -68,11 +79,8 @@ pub(crate) fn relocate(rows: &Block, found: Fit, how: &Maximisation, rng: &mut S
                 },
                 _ => together,
             };
-            if go_on().is_break() {
-                break 'moved;
-            }
             let next = k_means(rows, moves.made(&best.mixture, &tried)?, how, go_on)?;
-            passes += next.trace.len();
+            passes += next.trace.len() as f64;
             let stopped = next.status == Status::Stopped;
             let gained = next.objective() - best.objective() > WORTH * best.objective().abs();
             if gained {
@@ -98,53 +106,98 @@ struct Move {
 }
 
 /// What there is to gain by moving components.
+#[derive(Default)]
 struct Moves {
+    /// The component of each row.
+    nearest: Vec<usize>,
+    /// Of each component what the objective gains by dividing it, and the halves; none for rows that cannot be told apart.
+    halves: Vec<Option<(f64, Mixture)>>,
     /// Components in the order in which they are missed, least first, and what the objective loses without each.
     missed: Vec<(usize, f64)>,
-    /// Components in the order of what the objective gains by dividing them, and the halves.
-    divided: Vec<(usize, f64, Mixture)>,
+    /// Components in the order of what the objective gains by dividing them, most first.
+    divided: Vec<(usize, f64)>,
 }
 
 impl Moves {
-    fn of(rows: &Block, mixture: &Mixture, how: &Maximisation, rng: &mut Stream, go_on: &mut GoOn) -> Result<Self> {
+    /// Finds out for what k-means has come to; gives what that cost, in passes of k-means, none if it was asked to stop.
+    fn look(&mut self, rows: &Block, mixture: &Mixture, how: &Maximisation, word: u64, go_on: &mut GoOn) -> Result<Option<f64>> {
         let components = mixture.components().len();
+        self.halves.resize(components, None);
         let total: f64 = rows.weights().map_or(rows.len() as f64, |weights| weights.iter().sum());
         let share = |row: usize| rows.weights().map_or(1.0, |weights| weights[row]) / total;
-        let mut members = vec![Vec::new(); components];
+        let before = std::mem::replace(&mut self.nearest, Vec::with_capacity(rows.len()));
         let (mut own, mut loss) = (vec![0.0; components], vec![0.0; components]);
-        visit_nearest(rows, mixture, |row, Nearest { component, along, second }| {
-            members[component].push(row);
+        let flow = visit_nearest(rows, mixture, go_on, |row, Nearest { component, along, second }| {
+            self.nearest.push(component);
             own[component] += share(row) * along;
             loss[component] += share(row) * (along - second);
         })?;
-        let mut missed: Vec<_> = loss.into_iter().enumerate().collect();
-        missed.sort_by(|a, b| rounded(a.1).total_cmp(&rounded(b.1)));
-        missed.truncate(CANDIDATES.max(components / 8));
-        let mut divided = Vec::new();
+        if flow.is_break() {
+            return Ok(None);
+        }
+        let cost = 1.0 + self.halve(rows, &before, how, word, go_on)?;
+        let most = CANDIDATES.max(components / 8);
+        self.missed = loss.into_iter().enumerate().collect();
+        self.missed.sort_by(|a, b| rounded(a.1).total_cmp(&rounded(b.1)));
+        self.missed.truncate(most);
+        let gain = |(component, halves): (usize, &Option<(f64, Mixture)>)| {
+            halves.as_ref().map(|(halves, _)| (component, halves - own[component])).filter(|(_, gain)| rounded(*gain) > 0.0)
+        };
+        self.divided = self.halves.iter().enumerate().filter_map(gain).collect();
+        self.divided.sort_by(|a, b| rounded(b.1).total_cmp(&rounded(a.1)));
+        self.divided.truncate(most);
+        Ok(if go_on().is_break() { None } else { Some(cost) })
+    }
+
+    /// Divides every component whose rows have changed since `before`; gives what that cost, in passes of k-means.
+    fn halve(&mut self, rows: &Block, before: &[usize], how: &Maximisation, word: u64, go_on: &mut GoOn) -> Result<f64> {
+        let components = self.halves.len();
+        let weight = |row: usize| rows.weights().map_or(1.0, |weights| weights[row]);
+        let mut members = vec![Vec::new(); components];
+        let (mut masses, mut changed) = (vec![0.0; components], vec![0.0; components]);
+        for (row, &component) in self.nearest.iter().enumerate() {
+            members[component].push(row);
+            masses[component] += weight(row);
+            match before.get(row) {
+                Some(&other) if other != component => {
+                    changed[component] += weight(row);
+                    changed[other] += weight(row);
+                }
+                Some(_) => {}
+                None => changed[component] = f64::INFINITY,
+            }
+        }
+        let total: f64 = masses.iter().sum();
+        let mut cost = 0.0;
         let mut buffer = Default::default();
         for (component, members) in members.iter().enumerate() {
-            let weight: f64 = members.iter().map(|&row| share(row)).sum();
-            if members.len() < 2 || !(weight > 0.0) {
+            if changed[component] <= SAME_ROWS * masses[component] && masses[component] > 0.0 {
                 continue;
             }
-            let members = rows.gather(members, &mut buffer);
-            let (seeds, _) = plus_plus(&OrderedRows::new(&members)?, 2, rng, go_on)?;
-            let halves = k_means(&members, of_directions(seeds)?, how, go_on)?;
-            if halves.status == Status::Stopped {
+            self.halves[component] = None;
+            if !(masses[component] > 0.0) {
+                continue;
+            }
+            if go_on().is_break() {
                 break;
             }
-            divided.push((component, weight * halves.objective() - own[component], halves.mixture));
+            let members = rows.gather(members, &mut buffer);
+            // A stream of its own: what is drawn for one component does not depend on the others.
+            let rng = &mut Stream::new(word, component as u64);
+            let (seeds, _) = plus_plus(&OrderedRows::new(&members)?, 2, rng, &mut || ControlFlow::Continue(()))?;
+            let found = k_means(&members, of_directions(seeds)?, how, &mut || ControlFlow::Continue(()))?;
+            let share = masses[component] / total;
+            cost += share * 2.0 * found.trace.len() as f64 / components as f64;
+            self.halves[component] = Some((share * found.objective(), found.mixture));
         }
-        divided.sort_by(|a, b| rounded(b.1).total_cmp(&rounded(a.1)));
-        divided.truncate(CANDIDATES.max(components / 8));
-        Ok(Moves { missed, divided })
+        Ok(cost)
     }
 
     /// The moves that promise most, at most so many, of which none touches the components of another.
     fn promising(&self, most: usize) -> Vec<Move> {
         let mut moves: Vec<Move> = Vec::new();
         let mut missed = self.missed.iter();
-        for (to, gain, _) in &self.divided {
+        for (to, gain) in &self.divided {
             let free = |k: usize| moves.iter().all(|other| other.from != k && other.to != k);
             if moves.len() >= most || !free(*to) {
                 continue;
@@ -159,15 +212,11 @@ impl Moves {
 
     /// Single moves, that which promises most first.
     fn one_by_one(&self) -> impl Iterator<Item = Move> {
-        let near = |(from, loss): &(usize, f64)| (*from, *loss);
-        let mut moves: Vec<(f64, Move)> = self.divided[..self.divided.len().min(CANDIDATES)]
-            .iter()
-            .flat_map(|(to, gain, _)| {
-                self.missed.iter().take(CANDIDATES).map(near).map(move |(from, loss)| (from, *to, gain - loss))
-            })
-            .filter(|(from, to, _)| from != to)
-            .map(|(from, to, promise)| (rounded(promise), Move { from, to }))
-            .collect();
+        let mut moves = Vec::new();
+        for &(to, gain) in self.divided.iter().take(CANDIDATES) {
+            let others = self.missed.iter().take(CANDIDATES).filter(|(from, _)| *from != to);
+            moves.extend(others.map(|&(from, loss)| (rounded(gain - loss), Move { from, to })));
+        }
         moves.sort_by(|a, b| b.0.total_cmp(&a.0));
         let mut chances = std::collections::HashMap::new();
         moves.into_iter().map(|(_, single)| single).filter(move |single| {
@@ -183,8 +232,7 @@ impl Moves {
     fn made(&self, mixture: &Mixture, moves: &[Move]) -> Result<Mixture> {
         let mut directions: Vec<_> = mixture.components().iter().map(|component| component.mean_direction().to_vec()).collect();
         for Move { from, to } in moves {
-            let (_, _, halves) =
-                self.divided.iter().find(|(component, ..)| component == to).expect("moves go to what is divided");
+            let (_, halves) = self.halves[*to].as_ref().expect("moves go to what is divided");
             let half = |number: usize| halves.components()[number].mean_direction().to_vec();
             (directions[*to], directions[*from]) = (half(0), half(1));
         }
@@ -203,12 +251,20 @@ pub(crate) struct Nearest {
     second: f64,
 }
 
-/// Shows for each row what is nearest to it.
-pub(crate) fn visit_nearest(rows: &Block, mixture: &Mixture, mut see: impl FnMut(usize, Nearest)) -> Result<()> {
+/// Shows for each row what is nearest to it; a break if it was asked to stop.
+pub(crate) fn visit_nearest(
+    rows: &Block,
+    mixture: &Mixture,
+    go_on: &mut GoOn,
+    mut see: impl FnMut(usize, Nearest),
+) -> Result<ControlFlow<()>> {
     let directions: Vec<_> = mixture.components().iter().map(|component| component.mean_direction().to_vec()).collect();
     let at_once = (PROJECTIONS_AT_ONCE / directions.len()).max(1);
     let mut found = Vec::new();
     for from in (0..rows.len()).step_by(at_once) {
+        if go_on().is_break() {
+            return Ok(ControlFlow::Break(()));
+        }
         let to = (from + at_once).min(rows.len());
         found.resize((to - from) * directions.len(), 0.0);
         projections(&rows.slice(from, to), &directions, &mut found)?;
@@ -224,14 +280,13 @@ pub(crate) fn visit_nearest(rows: &Block, mixture: &Mixture, mut see: impl FnMut
             see(from + row, nearest);
         }
     }
-    Ok(())
+    Ok(ControlFlow::Continue(()))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::VonMisesFisher;
-    use std::ops::ControlFlow;
 
     /// Rows around these axes of `dim` dimensions, `each` of them at each.
     fn around_axes(axes: &[usize], dim: usize, each: usize) -> Vec<f64> {

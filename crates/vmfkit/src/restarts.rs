@@ -171,7 +171,7 @@ impl<'a> Fitter<'a> {
     fn start_of_block(&self, block: &Block, restart: usize, mut progress: Option<&mut ProgressCallback<'a>>) -> Result<Sampled> {
         let mut flow = ControlFlow::Continue(());
         let (start, effective_dim) = self.first_mixture(block, self.seed_of(restart), &mut || {
-            if let Some(progress) = &mut progress {
+            if let (Some(progress), true) = (&mut progress, flow.is_continue()) {
                 flow = progress(Progress { restart, pass: 0, rows: block.len() as u64 });
             }
             flow

@@ -28,6 +28,14 @@ impl Settings {
         self.get("prior_dimension")?.parse().ok().filter(|dim: &f64| *dim >= 1.0 && dim.is_finite())
     }
 
+    /// The same with this effective dimension, if there is one.
+    pub fn with_effective_dim(mut self, effective_dim: Option<f64>) -> Self {
+        if let Some(effective_dim) = effective_dim {
+            self.set("prior_dimension", format!("{effective_dim:?}"));
+        }
+        self
+    }
+
     pub(crate) fn set(&mut self, name: impl Into<String>, text: impl Into<String>) {
         self.texts.insert(name.into(), text.into());
     }

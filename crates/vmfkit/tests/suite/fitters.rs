@@ -208,6 +208,30 @@ fn weights_are_repetitions_and_rows_have_no_order() {
     }
 }
 
+/// The same where components are as few rows as one, and beside rows that weigh nothing.
+#[test]
+fn weights_are_repetitions_where_rows_are_few() {
+    let rows: Vec<f64> = draw(&random_mixture(10, 4, 3.0, 36), 40, 37);
+    let weights: Vec<f64> = (0..40).map(|n| f64::from(n * 7 % 4)).collect();
+    let times =
+        |count: fn(usize) -> usize| (0..40usize).flat_map(|n| rows[4 * n..4 * n + 4].repeat(count(n))).collect::<Vec<f64>>();
+    let (repeated, those_that_count) = (times(|n| n * 7 % 4), times(|n| usize::from(n * 7 % 4 > 0)));
+    let counting: Vec<f64> = weights.iter().copied().filter(|w| *w > 0.0).collect();
+    let others = [Block::new(4, &repeated).unwrap(), Block::new(4, &those_that_count).unwrap().with_weights(&counting).unwrap()];
+    let weighted = Block::new(4, &rows).unwrap().with_weights(&weights).unwrap();
+    for components in [8, 15] {
+        for seed in 0..30 {
+            let mixture = |block| Start::KMeans.mixture(block, components, &Maximisation::new(), seed).unwrap();
+            let expected = mixture(&weighted);
+            for other in &others {
+                for (x, y) in expected.components().iter().zip(mixture(other).components()) {
+                    assert!(dot(x.mean_direction(), y.mean_direction()) > 1.0 - 1e-9, "{components} components, seed {seed}");
+                }
+            }
+        }
+    }
+}
+
 /// Rows that lie at one place along their mean direction, or have none, have an order all the same; neither has the unit of weights a say.
 #[test]
 fn starts_of_rows_that_balance_each_other_do_not_depend_on_their_order() {

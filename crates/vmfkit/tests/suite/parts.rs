@@ -138,6 +138,17 @@ fn a_fit_changes_hands_in_the_middle() {
     assert_eq!(model(&found), model(&whole));
 }
 
+/// What was measured when a fit began is no choice of whoever goes on with it.
+#[test]
+fn a_fitter_goes_on_with_what_one_of_the_same_choices_began() {
+    let rows: Vec<f64> = draw(&paper_mixture(), 300, 1);
+    let state = begin(Fitter::new(3), &Block::new(5, &rows).unwrap(), 300);
+    let (same, of_settings) = (Fitter::new(3).trainer(&state).unwrap(), Fitter::of_settings(state.settings()).unwrap());
+    assert_eq!(same.model(), of_settings.trainer(&state).unwrap().model());
+    assert!(state.settings().effective_dim().is_some());
+    assert!(Fitter::new(3).seed(1).trainer(&state).is_err());
+}
+
 #[test]
 fn settings_make_the_fitter_that_had_them() {
     let how = Maximisation::new;
