@@ -15,6 +15,7 @@ use std::ops::ControlFlow;
 
 /// A way of fitting a mixture.
 #[derive(Debug, Clone)]
+#[expect(clippy::large_enum_variant, reason = "there is one a fit")]
 #[non_exhaustive]
 pub enum Method {
     /// Soft EM, annealed if asked for.
