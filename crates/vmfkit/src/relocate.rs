@@ -110,7 +110,7 @@ struct Move {
 struct Moves {
     /// The component of each row.
     nearest: Vec<usize>,
-    /// Of each component what the objective gains by dividing it, and the halves; none for rows that cannot be told apart.
+    /// Of each component its part of the objective if it were divided, and the halves; none for one without rows.
     halves: Vec<Option<(f64, Mixture)>>,
     /// Components in the order in which they are missed, least first, and what the objective loses without each.
     missed: Vec<(usize, f64)>,
