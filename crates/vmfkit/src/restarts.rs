@@ -110,7 +110,6 @@ impl<'a> Fitter<'a> {
     fn fit_once(&mut self, source: &mut dyn Source, calls: &mut Calls<'a>) -> Result<Fit> {
         let Calls { watch, progress, save } = calls;
         let (watch, progress) = (watch.as_deref_mut(), progress.as_deref_mut());
-        let dim = source.dim();
         let once = self.restarts == 1 && self.stop_of_method().passes == 1;
         source.rewind()?;
         if let Some(start) = self.start_without_rows(source.dim(), self.seed)
@@ -118,8 +117,7 @@ impl<'a> Fitter<'a> {
         {
             let mut driver = self.driver(start?, 0, watch, progress)?;
             driver.pass(source)?;
-            Saver { save: save.as_deref_mut(), restart: 0, settings: &self.settings(dim), rows: None, best: None }
-                .save(&driver.trainer)?;
+            self.save_once(save, &driver.trainer)?;
             return Ok(driver.trainer.into_fit());
         }
         if !(once && self.method.is_online()) || matches!(self.start, Start::Labels(_)) {
@@ -139,9 +137,14 @@ impl<'a> Fitter<'a> {
             next = source.read_block()?;
         }
         driver.end_pass()?;
-        Saver { save: save.as_deref_mut(), restart: 0, settings: &self.settings(dim), rows: None, best: None }
-            .save(&driver.trainer)?;
+        self.save_once(save, &driver.trainer)?;
         Ok(driver.trainer.into_fit())
+    }
+
+    /// The only checkpoint of rows of which none comes again.
+    fn save_once(&self, save: &mut Option<Box<Save<'a>>>, trainer: &Trainer) -> Result<()> {
+        let settings = &self.settings(trainer.model().dim());
+        Saver { save: save.as_deref_mut(), restart: 0, settings, rows: None, best: None }.save(trainer)
     }
 
     pub(crate) fn seed_of(&self, restart: usize) -> u64 {
