@@ -3,7 +3,7 @@
 use crate::direct::DirectFile;
 use crate::excerpt::excerpt;
 use crate::numbers::{Bytes, Encoding, Kind, Numbers};
-use crate::{Batch, Error, Reader, Result, Schema, Values};
+use crate::{Batch, Error, Reader, Result, Schema, Stretches, Values};
 use std::io::{Seek, SeekFrom};
 use std::path::Path;
 
@@ -103,12 +103,16 @@ impl Reader for ArrayRows {
         self.numbers.rewind()
     }
 
-    fn first_byte(&self) -> Option<u64> {
+    fn has_stretches(&mut self) -> bool {
         let as_in_memory = Encoding { kind: Kind::F32, big_endian: cfg!(target_endian = "big") };
-        match &self.numbers.bytes {
-            Bytes::File { start, .. } if self.numbers.encoding == as_in_memory && !self.fortran_order => Some(*start),
-            _ => None,
-        }
+        self.numbers.encoding == as_in_memory && !self.fortran_order && self.numbers.has_stretches()
+    }
+
+    fn read_stretches(&mut self, most: usize, stretches: &mut Stretches) -> Result<usize> {
+        let rows = (self.rows - self.next).min(most as u64);
+        self.numbers.take_stretches(rows * self.schema.dim as u64, stretches)?;
+        self.next += rows;
+        Ok(rows as usize)
     }
 
     fn bypass_cache(&mut self, path: &Path, memory: usize) -> Result<()> {

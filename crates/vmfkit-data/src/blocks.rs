@@ -90,10 +90,10 @@ impl Blocks {
 
     /// The next block; none after the last row, or once it shall stop.
     pub fn next(&mut self, stop: &AtomicBool) -> Result<Option<Joined>> {
-        match self.chain.rows_in_place(self.block_rows)? {
+        match self.chain.rows_in_stretches(self.block_rows)? {
             0 if self.chain.has_ended() => Ok(None),
             0 => self.join(self.spare.take().into_batch(), stop),
-            rows => self.read_in_place(rows).map(Some),
+            rows => self.read_stretches(rows).map(Some),
         }
     }
 
@@ -113,17 +113,20 @@ impl Blocks {
         Ok((joined.rows > 0).then_some(Joined { dim, memory: Memory::Batch(joined), origins, rescaled }))
     }
 
-    /// A block of so many rows that are all in one file.
-    fn read_in_place(&mut self, rows: usize) -> Result<Joined> {
+    /// A block of so many rows that are all in one file; put together only if they are to be rescaled.
+    fn read_stretches(&mut self, rows: usize) -> Result<Joined> {
         let dim = self.schema().dim;
-        let (origin, mut memory) = self.chain.read_in_place(rows, self.spare.take())?;
-        let rescaled = match &mut memory {
-            Memory::InPlace(sectors) if self.chain.rescales(origin.part) => {
-                rescale(dim, sectors.numbers_mut()).map_err(|error| in_file(error, 0, &origin))? as u64
+        let (origin, stretches) = self.chain.read_stretches(rows)?;
+        let rescales = self.chain.rescales(origin.part);
+        let mut joined = Joined { dim, memory: Memory::Stretches(stretches), origins: vec![(0, origin)], rescaled: 0 };
+        if rescales {
+            joined = joined.together(self.spare.take());
+            if let Memory::Batch(batch) = &mut joined.memory {
+                let changed = rescale_values(dim, &mut batch.values);
+                joined.rescaled = changed.map_err(|error| joined.in_its_file(error))? as u64;
             }
-            _ => 0,
-        };
-        Ok(Joined { dim, memory, origins: vec![(0, origin)], rescaled })
+        }
+        Ok(joined)
     }
 }
 

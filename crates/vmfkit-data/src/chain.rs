@@ -1,8 +1,6 @@
 //! Files one after another, as if they were one.
 
 use crate::format::Format;
-use crate::in_place::InPlaceRows;
-use crate::memory::Memory;
 use crate::open::{self, Input, Skipped};
 use crate::place::{Place, Stamp};
 use crate::{Batch, Element, Error, Options, Reader, Result, Schema, Stretches, Values};
@@ -39,10 +37,10 @@ impl Part {
         self.schema.dim == 0 && self.schema.rows == Some(0)
     }
 
-    /// Past the system's cache, if there is memory for that; rows of single precision in place, if all files have such.
-    fn open(&mut self, options: &Options, bypass_cache: Option<usize>, all: Element) -> Result<Opened> {
+    /// Past the system's cache, if there is memory for that.
+    fn open(&mut self, options: &Options, bypass_cache: Option<usize>) -> Result<Box<dyn Reader>> {
         let Some((place, format, _)) = &self.file else {
-            return self.pipe.take().map(Opened::Any).ok_or(vmfkit::Error::CannotRewind.into());
+            return self.pipe.take().ok_or(vmfkit::Error::CannotRewind.into());
         };
         self.check()?;
         let mut reader = open::reader(place, *format, options)?;
@@ -52,29 +50,9 @@ impl Part {
             return Err(Error::Changed { what: format!("its shape was {}, found: `{}`", shape(before), shape(now)) });
         }
         if let (Place::Local(path), Some(memory)) = (place, bypass_cache) {
-            if all == Element::F32
-                && let Some(rows) = InPlaceRows::open(path, &*reader)
-            {
-                return Ok(Opened::InPlace(rows));
-            }
             reader.bypass_cache(path, memory)?;
         }
-        Ok(Opened::Any(reader))
-    }
-}
-
-/// A file while it is read.
-enum Opened {
-    Any(Box<dyn Reader>),
-    InPlace(InPlaceRows),
-}
-
-impl Opened {
-    fn reader(&mut self) -> &mut dyn Reader {
-        match self {
-            Opened::Any(reader) => &mut **reader,
-            Opened::InPlace(rows) => rows,
-        }
+        Ok(reader)
     }
 }
 
@@ -96,7 +74,7 @@ pub(crate) struct Chain {
     schema: Schema,
     /// The file being read: its number, its reader if it is open, and the rows taken from it.
     part: usize,
-    reader: Option<Opened>,
+    reader: Option<Box<dyn Reader>>,
     row: u64,
     /// The rows are too many to be kept, and so many bytes serve in place of the system's cache.
     bypass_cache: Option<usize>,
@@ -118,7 +96,7 @@ impl Chain {
             if part.file.is_none() {
                 part.pipe = Some(reader);
             } else if parts.is_empty() {
-                first_reader = Some(Opened::Any(reader));
+                first_reader = Some(reader);
             }
             parts.push(part);
         }
@@ -173,7 +151,7 @@ impl Chain {
     pub fn read(&mut self, most: usize, batch: &mut Batch) -> Result<Option<Origin>> {
         while self.part < self.parts.len() {
             let row = self.row;
-            let found = self.with_part(|part, opened| Self::read_part(part, opened.reader(), row, most, batch))?;
+            let found = self.with_part(|part, reader| Self::read_part(part, reader, row, most, batch))?;
             if found {
                 return Ok(Some(self.take(batch.rows)));
             }
@@ -187,18 +165,13 @@ impl Chain {
         self.part == self.parts.len()
     }
 
-    /// How many rows the next block has, of `most` rows at most, if all of them can be read in place: to stay where the disk puts them.
-    pub fn rows_in_place(&mut self, most: usize) -> Result<usize> {
+    /// How many rows the next block has, of `most` rows at most, if all of them can stay in the stretches of memory where the disk puts them.
+    pub fn rows_in_stretches(&mut self, most: usize) -> Result<usize> {
         while self.bypass_cache.is_some() && self.part < self.parts.len() {
-            let (row, single) = (self.row, self.schema.element == Element::F32 && !self.rescales(self.part));
-            let left = self.with_part(|part, opened| {
-                Ok(match opened {
-                    Opened::InPlace(rows) => Some(rows.left()),
-                    Opened::Any(reader) if single && reader.has_stretches() => {
-                        part.schema.rows.map(|rows| rows.saturating_sub(row))
-                    }
-                    Opened::Any(_) => None,
-                })
+            let (row, single) = (self.row, self.schema.element == Element::F32);
+            let left = self.with_part(|part, reader| {
+                let rows = part.schema.rows.filter(|_| single && reader.has_stretches());
+                Ok(rows.map(|rows| rows.saturating_sub(row)))
             })?;
             let is_last = self.part + 1 == self.parts.len();
             match left {
@@ -210,37 +183,30 @@ impl Chain {
         Ok(0)
     }
 
-    /// The next rows, as many as [`rows_in_place`](Self::rows_in_place) says, in the same memory if it was of that kind before.
-    pub fn read_in_place(&mut self, rows: usize, memory: Memory) -> Result<(Origin, Memory)> {
+    /// The next rows, as many as [`rows_in_stretches`](Self::rows_in_stretches) says.
+    pub fn read_stretches(&mut self, rows: usize) -> Result<(Origin, Stretches)> {
         let row = self.row;
-        let memory = self.with_part(|part, opened| match opened {
-            Opened::InPlace(file) => {
-                let mut sectors = memory.into_sectors();
-                file.read_in_place(rows, &mut sectors)?;
-                Ok(Memory::InPlace(sectors))
-            }
-            Opened::Any(reader) => {
-                let (mut stretches, mut left) = (Stretches::default(), rows);
-                while left > 0 {
-                    match reader.read_stretches(left, &mut stretches)? {
-                        0 => return Err(part.ended_early(row + (rows - left) as u64)),
-                        read => left -= read,
-                    }
+        let stretches = self.with_part(|part, reader| {
+            let (mut stretches, mut left) = (Stretches::default(), rows);
+            while left > 0 {
+                match reader.read_stretches(left, &mut stretches)? {
+                    0 => return Err(part.ended_early(row + (rows - left) as u64)),
+                    read => left -= read,
                 }
-                Ok(Memory::Stretches(stretches))
             }
+            Ok(stretches)
         })?;
-        Ok((self.take(rows), memory))
+        Ok((self.take(rows), stretches))
     }
 
     /// Opens the file that it is the turn of, if need be; an error is in this file.
-    fn with_part<T>(&mut self, read: impl FnOnce(&Part, &mut Opened) -> Result<T>) -> Result<T> {
+    fn with_part<T>(&mut self, read: impl FnOnce(&Part, &mut dyn Reader) -> Result<T>) -> Result<T> {
         let part = &mut self.parts[self.part];
-        let opened = match &mut self.reader {
-            Some(opened) => Ok(opened),
-            none => part.open(&self.options, self.bypass_cache, self.schema.element).map(|opened| none.insert(opened)),
+        let reader = match &mut self.reader {
+            Some(reader) => Ok(reader),
+            none => part.open(&self.options, self.bypass_cache).map(|reader| none.insert(reader)),
         };
-        opened.and_then(|opened| read(part, opened)).map_err(|error| error.at(&*part.name))
+        reader.and_then(|reader| read(part, &mut **reader)).map_err(|error| error.at(&*part.name))
     }
 
     /// So many rows were read.
@@ -278,7 +244,7 @@ impl Chain {
             self.reader = None;
         }
         if let Some(reader) = &mut self.reader {
-            reader.reader().rewind().map_err(|error| error.at(&*self.parts[0].name))?;
+            reader.rewind().map_err(|error| error.at(&*self.parts[0].name))?;
         }
         (self.part, self.row) = (0, 0);
         Ok(())

@@ -24,12 +24,8 @@ impl Joined {
 
     /// The rows, to be looked at by who works on them; none unless they are of single precision and nothing belongs to them.
     pub fn loose(&self) -> Option<LooseRows<'_>> {
-        let rows = match &self.memory {
-            Memory::InPlace(sectors) => LooseRows::new(self.dim, [sectors.bytes()]),
-            Memory::Stretches(stretches) => LooseRows::new(self.dim, stretches.iter()),
-            Memory::Batch(_) => return None,
-        };
-        Some(rows.expect("whole rows were read"))
+        let Memory::Stretches(stretches) = &self.memory else { return None };
+        Some(LooseRows::new(self.dim, stretches.iter()).expect("whole rows were read"))
     }
 
     /// The same rows, those in stretches put together, in this memory if it is fit for that.
@@ -49,7 +45,6 @@ impl Joined {
     /// The rows, all of which are looked at; they must be together.
     pub fn block(&self) -> Result<Block<'_>> {
         let block = match &self.memory {
-            Memory::InPlace(sectors) => Block::new(self.dim, sectors.numbers()),
             Memory::Stretches(_) => unreachable!("rows that were put together"),
             Memory::Batch(Batch { values, weights, .. }) => match values {
                 Values::F32(values) => Block::new(self.dim, values),
@@ -67,7 +62,6 @@ impl Joined {
         let mut joined = self.together(Memory::default());
         let Batch { values, weights, ids, .. } = match std::mem::take(&mut joined.memory) {
             Memory::Batch(batch) => batch,
-            Memory::InPlace(sectors) => Batch { values: Values::F32(sectors.numbers().to_vec()), ..Batch::default() },
             Memory::Stretches(_) => unreachable!("rows that were put together"),
         };
         let block = owned(joined.dim, values, weights.as_deref()).map_err(|error| joined.in_its_file(error))?;

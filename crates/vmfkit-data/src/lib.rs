@@ -35,7 +35,6 @@ mod error;
 mod excerpt;
 mod format;
 mod guard;
-mod in_place;
 mod joined;
 mod jsonl;
 mod levels;

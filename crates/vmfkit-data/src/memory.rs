@@ -1,14 +1,11 @@
 //! [`Memory`]: where the rows of a block are.
 
-use crate::sectors::Sectors;
 use crate::{Batch, Stretches};
 
 /// Rows of a block; filled again and again.
 pub(crate) enum Memory {
     /// One batch, or several that were joined.
     Batch(Batch),
-    /// Rows of single precision, where the disk put them.
-    InPlace(Sectors),
     /// Rows of single precision, in stretches of the memory that others read into, and get back when these are dropped.
     Stretches(Stretches),
 }
@@ -17,11 +14,6 @@ impl Memory {
     /// A batch, in the same memory if it was one before.
     pub fn into_batch(self) -> Batch {
         if let Memory::Batch(batch) = self { batch } else { Batch::default() }
-    }
-
-    /// The same for sectors.
-    pub fn into_sectors(self) -> Sectors {
-        if let Memory::InPlace(sectors) = self { sectors } else { Sectors::default() }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use crate::npy::{self, Integer};
 use crate::place::SeekRead;
-use crate::{Element, Error, Result, Values};
+use crate::{Element, Error, Result, Stretches, Values};
 use flate2::{Crc, read::DeflateDecoder};
 use half::{bf16, f16};
 use std::fs::File;
@@ -289,6 +289,32 @@ impl Numbers {
             append(&self.chunk[..length]);
             self.taken += now;
             left -= now;
+        }
+        Ok(())
+    }
+
+    /// Numbers are lent where the disk puts them: those of a file that is read past the system's cache, of which none is in two sectors.
+    pub fn has_stretches(&mut self) -> bool {
+        match &mut self.bytes {
+            Bytes::File { file, start } => start.is_multiple_of(self.encoding.size() as u64) && file.direct().is_some(),
+            _ => false,
+        }
+    }
+
+    /// Puts the bytes of the next numbers behind others, where they are in memory; only where there [are such](Self::has_stretches).
+    pub fn take_stretches(&mut self, count: u64, stretches: &mut Stretches) -> Result<()> {
+        let size = self.encoding.size();
+        let mut left = count as usize * size;
+        while left > 0 {
+            let Bytes::File { file, .. } = &mut self.bytes else { unreachable!("only files lend their bytes") };
+            let bytes = file.direct().expect("a file that lends its bytes").next_bytes(left)?;
+            let found = bytes.len();
+            if found == 0 || !found.is_multiple_of(size) {
+                return Err(self.ended_early(found));
+            }
+            left -= found;
+            self.taken += (found / size) as u64;
+            stretches.push(bytes);
         }
         Ok(())
     }

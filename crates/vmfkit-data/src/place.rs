@@ -1,5 +1,6 @@
 //! [`Place`]: where a file is, on this machine or in an object store.
 
+use crate::direct::DirectFile;
 #[cfg(feature = "object-store")]
 use crate::object_store::RemoteFile;
 use crate::{Error, Result};
@@ -9,9 +10,20 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 /// Something that can be read from any byte on.
-pub(crate) trait SeekRead: BufRead + Seek + Send {}
+pub(crate) trait SeekRead: BufRead + Seek + Send {
+    /// The same, if it is read past the system's cache.
+    fn direct(&mut self) -> Option<&mut DirectFile> {
+        None
+    }
+}
 
-impl<T: BufRead + Seek + Send> SeekRead for T {}
+impl<T: Read + Seek + Send> SeekRead for BufReader<T> {}
+
+impl SeekRead for DirectFile {
+    fn direct(&mut self) -> Option<&mut DirectFile> {
+        Some(self)
+    }
+}
 
 /// Bytes read at a time, which stay in a near cache while they are worked on; faster than mapping where the file is larger than the
 /// memory.

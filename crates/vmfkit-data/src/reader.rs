@@ -65,12 +65,8 @@ pub trait Reader: Send {
     fn read(&mut self, most: usize, batch: &mut Batch) -> Result<()>;
     /// Back to the first row.
     fn rewind(&mut self) -> Result<()>;
-    /// Where in the file the first row begins, if all rows are there one behind the other as they would be in memory, in single precision.
-    fn first_byte(&self) -> Option<u64> {
-        None
-    }
     /// All rows are of single precision, nothing belongs to them, and [`read_stretches`](Self::read_stretches) reads them.
-    fn has_stretches(&self) -> bool {
+    fn has_stretches(&mut self) -> bool {
         false
     }
     /// Puts the bytes of the next rows, at most `most`, behind others, if possible where they are in memory already; says how many, 0 at the end

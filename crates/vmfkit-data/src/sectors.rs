@@ -56,25 +56,6 @@ impl Sectors {
         &self.memory[self.bytes.clone()]
     }
 
-    /// The bytes as the numbers that they are on a machine of this byte order.
-    ///
-    /// # Panics
-    /// Unless they began at a multiple of 4 in the file and are whole numbers.
-    pub fn numbers(&self) -> &[f32] {
-        // SAFETY: any four bytes are a number.
-        let (before, numbers, behind) = unsafe { self.bytes().align_to::<f32>() };
-        assert!(before.is_empty() && behind.is_empty(), "bytes of whole numbers, where numbers may be");
-        numbers
-    }
-
-    /// The same, to be changed.
-    pub fn numbers_mut(&mut self) -> &mut [f32] {
-        // SAFETY: any four bytes are a number, and any number four bytes.
-        let (before, numbers, behind) = unsafe { self.memory[self.bytes.clone()].align_to_mut::<f32>() };
-        assert!(before.is_empty() && behind.is_empty(), "bytes of whole numbers, where numbers may be");
-        numbers
-    }
-
     /// Memory that begins at a multiple of SECTOR, and where that is.
     fn room(&mut self, size: usize) -> (usize, &mut [u8]) {
         let page = if size < LARGE_PAGE { SECTOR } else { LARGE_PAGE };
@@ -157,14 +138,7 @@ mod tests {
                 file.read(from as u64..(from + length) as u64, &mut sectors).unwrap();
                 let expected = &bytes[from.min(end)..(from + length).min(end)];
                 assert!(sectors.bytes() == expected, "{length} bytes from {from}");
-                if from % 4 == 0 && expected.len() == length {
-                    let numbers = expected.chunks_exact(4).map(|x| f32::from_ne_bytes(x.try_into().unwrap()).to_bits());
-                    assert!(sectors.numbers().iter().map(|x| x.to_bits()).eq(numbers));
-                    assert_eq!(sectors.numbers_mut().len(), length / 4);
-                }
             }
         }
-        file.read(2..10, &mut sectors).unwrap();
-        assert!(std::panic::catch_unwind(|| sectors.numbers().len()).is_err(), "numbers between the places for numbers");
     }
 }
