@@ -308,7 +308,7 @@ pub fn fit<'py>(
     let found = pool::run(py, choices.threads, |stop| {
         let mut shown = std::time::Instant::now();
         let mut failed = None;
-        let found = view.with_source(choices.normalize, weights, choices.room, |source, _| {
+        let found = view.with_source(choices.normalize, weights, Some((choices.room, stop)), |source, _| {
             let watch = |now: vmfkit::train::Progress| {
                 if let Some(progress) = &progress
                     && shown.elapsed().as_millis() >= 100
@@ -347,7 +347,7 @@ pub fn fit_density<'py>(
     let view = rows.view()?;
     let weights = weights.as_ref().map(|weights| weights.as_slice()).transpose()?;
     let stats = pool::run(py, threads, |stop| {
-        view.with_source(normalize, weights, 0, |source, _| {
+        view.with_source(normalize, weights, None, |source, _| {
             let mut stats = SufficientStats::zero(1, source.dim());
             source.rewind()?;
             while let Some(block) = source.read_block()? {

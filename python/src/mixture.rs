@@ -273,7 +273,7 @@ impl Mixture {
         let weights = weights.map(|weights| weights.as_array().to_vec());
         let (components, dim) = (self.inner.components().len(), self.inner.dim());
         let stats = pool::run(py, threads, |stop| {
-            view.with_source(normalize, weights.as_deref(), 0, |source, _| {
+            view.with_source(normalize, weights.as_deref(), None, |source, _| {
                 let mut stats = SufficientStats::zero(components, dim);
                 source.rewind()?;
                 while let Some(block) = source.read_block()? {
@@ -324,7 +324,7 @@ impl Mixture {
         let view: View = rows.view()?;
         let weights = weights.map(|weights| weights.as_array().to_vec());
         let evaluation = pool::run(py, threads, |stop| {
-            view.with_source(normalize, weights.as_deref(), 0, |source, _| {
+            view.with_source(normalize, weights.as_deref(), None, |source, _| {
                 let mut total: Option<vmfkit::mixture::Evaluation> = None;
                 source.rewind()?;
                 while let Some(block) = source.read_block()? {

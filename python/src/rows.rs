@@ -8,7 +8,7 @@ use pyo3::prelude::*;
 use pyo3::types::{IntoPyDict, PyDict, PyTuple};
 use vmfkit::source::{MemorySource, Source};
 use vmfkit::{Block, Error};
-use vmfkit_data::{DataSource, Options};
+use vmfkit_data::{DataSource, Options, scratch_folder};
 
 /// Numbers in a block of rows in memory: as many as in one of a file, so that both are fitted alike, to the last bit.
 const NUMBERS: usize = 1 << 23;
@@ -206,23 +206,27 @@ impl<'a> View<'a> {
         }
     }
 
-    /// The rows of files, held in memory if there is room.
-    fn open(names: &[String], options: &Options, room: u64) -> PyResult<DataSource> {
+    /// The rows of files. Those that are read more than once are held in memory if there is room, or on the disk if another pass takes long.
+    fn open(names: &[String], options: &Options, again: Option<(u64, &Stop)>) -> PyResult<DataSource> {
         let mut source = vmfkit_data::open_all(names, options).map_err(raise_data)?;
-        source.hold(room).map_err(raise)?;
+        match again {
+            Some((room, stop)) => source.keep(room, Some(&scratch_folder()), |_| stop.flow()).map(|_| ()),
+            None => source.hold(0).map(|_| ()),
+        }
+        .map_err(raise)?;
         Ok(source)
     }
 
-    /// Shows the rows to `work` as a source, block by block.
+    /// Shows the rows to `work` as a source, block by block. If it reads them more than once, this is the memory for that, and what may end it.
     pub fn with_source<R>(
         self,
         normalize: bool,
         weights: Option<&[f64]>,
-        room: u64,
+        again: Option<(u64, &Stop)>,
         work: impl FnOnce(&mut dyn Source, Option<u64>) -> vmfkit::Result<R>,
     ) -> PyResult<R> {
         if let View::Files(names, options) = self {
-            let mut source = Self::open(names, options, room)?;
+            let mut source = Self::open(names, options, again)?;
             let rows = source.rows();
             return match weights {
                 None => work(&mut source, rows),
@@ -247,7 +251,7 @@ impl<'a> View<'a> {
         stop: &Stop,
         mut work: impl FnMut(&Block) -> vmfkit::Result<()> + Send,
     ) -> PyResult<()> {
-        self.with_source(normalize, None, 0, |source, _| {
+        self.with_source(normalize, None, None, |source, _| {
             source.rewind()?;
             while let Some(block) = source.read_block()? {
                 work(&block)?;

@@ -1,11 +1,13 @@
 //! The rows that a command works on, and the options that say how to read them.
 
+use crate::progress::Progress;
 use crate::{input, memory, output};
 use anyhow::{Result, anyhow, bail};
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use vmfkit::source::{Portion, Source};
 use vmfkit::{Block, Error};
-use vmfkit_data::{Batches, DataSource, Element, Format, Ids, Options, Skipped};
+use vmfkit_data::{Batches, DataSource, Element, Format, Ids, Kept, Options, Skipped};
 
 /// What a command's help says about its rows.
 pub const FILES: &str = "\
@@ -88,6 +90,9 @@ pub struct RowArguments {
     /// Memory that the command keeps to, as in 512MB; rows that do not fit are read again in every pass [default: half of what is free]
     #[arg(long, value_name = "SIZE", value_parser = memory::size)]
     memory: Option<u64>,
+    /// Folder for a scratch file of rows that do not fit into memory and take long to read again, as text does, or `none` [default: that of TMPDIR, or /var/tmp]
+    #[arg(long, value_name = "FOLDER")]
+    scratch: Option<PathBuf>,
 }
 
 impl RowArguments {
@@ -240,11 +245,21 @@ impl RowArguments {
         let weights = self.weight_file()?;
         let source = vmfkit_data::open_all(&self.data, options)?;
         note_skipped(source.skipped());
-        Ok(RowSource { name: self.name(), source, weights, text_hint: self.text_hint(), room: 0, rows: 0, weight: 0.0 })
+        let (name, text_hint, scratch) = (self.name(), self.text_hint(), self.scratch_folder()?);
+        Ok(RowSource { name, source, weights, text_hint, room: 0, scratch, rows: 0, weight: 0.0 })
+    }
+
+    fn scratch_folder(&self) -> Result<Option<PathBuf>> {
+        match &self.scratch {
+            Some(none) if none.as_os_str() == "none" => Ok(None),
+            Some(folder) if !folder.is_dir() => bail!("a scratch file needs a folder, found: `--scratch {}`", folder.display()),
+            Some(folder) => Ok(Some(folder.clone())),
+            None => Ok(Some(vmfkit_data::scratch_folder())),
+        }
     }
 
     /// What to do about much text, for work that passes over it more than once.
-    fn text_hint(&self) -> Option<String> {
+    fn text_hint(&self) -> Option<TextHint> {
         let files: Vec<PathBuf> = self.data.iter().flat_map(|location| vmfkit_data::local_files(location)).collect();
         let format_of = |path: &Path| self.format.or_else(|| Format::of_name(path));
         let text = |format| matches!(format, Some(Format::Csv | Format::Tsv | Format::Jsonl | Format::Mtx));
@@ -255,13 +270,14 @@ impl RowArguments {
             return None;
         }
         let lengths = files.iter().filter(|path| text(format_of(path))).filter_map(|path| path.metadata().ok());
-        let bytes = lengths.map(|metadata| metadata.len()).sum();
+        let bytes: u64 = lengths.map(|metadata| metadata.len()).sum();
         let into = match self.weight_column.is_some() || self.weights.is_some() {
             true => "parquet",
             false if files.iter().all(|path| format_of(path) == Some(Format::Mtx)) => "npz",
             false => "npy",
         };
-        text_hint(bytes, &self.to_command(), into)
+        let command = format!("vmf convert {} rows.{into}", self.to_command());
+        (bytes >= LARGE_TEXT).then(|| TextHint { size: memory::readable(bytes), command })
     }
 }
 
@@ -272,9 +288,10 @@ pub struct RowSource {
     /// Those of a file of their own, and how messages call it.
     weights: Option<(String, Vec<f64>)>,
     /// What to do about passes that take long because of much text.
-    text_hint: Option<String>,
-    /// Bytes for holding the rows.
+    text_hint: Option<TextHint>,
+    /// Bytes for holding the rows, and the folder for those that need more.
     room: u64,
+    scratch: Option<PathBuf>,
     /// Those of this pass.
     rows: u64,
     weight: f64,
@@ -296,12 +313,22 @@ impl RowSource {
         (self.source.first_row(), self.source.ids())
     }
 
-    /// For work that passes over the rows more than once: holds them in memory if there is room. If there is not, and they are much text,
-    /// says what to do about it, unless nobody wants to hear.
+    /// For work that passes over the rows more than once: holds them in memory if there is room, or on the disk if another pass takes long. If
+    /// memory has no room, and they are much text, says what to do about it, unless nobody wants to hear.
     pub fn hold(&mut self, quiet: bool) -> Result<()> {
-        let held = self.source.hold(self.room).map_err(|error| self.explain(error))?;
-        if let Some(hint) = self.text_hint.as_ref().filter(|_| !held && !quiet) {
-            output::note(hint);
+        let (mut progress, all) = (Progress::new(!quiet), self.len());
+        let kept = self.source.keep(self.room, self.scratch.as_deref(), |rows| {
+            progress.rows("reading: ", rows, all);
+            ControlFlow::Continue(())
+        });
+        let kept = kept.map_err(|error| self.explain(error))?;
+        drop(progress);
+        if let Some(hint) = self.text_hint.as_ref().filter(|_| !quiet) {
+            match (kept, &self.scratch) {
+                (Kept::Disk, Some(folder)) => output::note(hint.of_scratch(folder)),
+                (Kept::Nowhere, _) => output::note(hint.of_passes()),
+                _ => {}
+            }
         }
         Ok(())
     }
@@ -339,12 +366,27 @@ impl RowSource {
     }
 }
 
-/// Every pass reads so many bytes of text; a shell's words for them, and the format that is read faster.
-fn text_hint(bytes: u64, command: &str, into: &str) -> Option<String> {
-    let size = memory::readable(bytes);
-    let what =
-        format!("hint: every pass parses {size} of text; `vmf convert {command} rows.{into}` makes a file that is read faster");
-    (bytes >= LARGE_TEXT).then_some(what)
+/// Much text, for people, and how to make another file of it.
+#[derive(Debug, PartialEq)]
+struct TextHint {
+    size: String,
+    command: String,
+}
+
+impl TextHint {
+    /// It is parsed in every pass.
+    fn of_passes(&self) -> String {
+        format!("hint: every pass parses {} of text; `{}` makes a file that is read faster", self.size, self.command)
+    }
+
+    /// It was parsed once, and what came of it is here until the end.
+    fn of_scratch(&self, folder: &Path) -> String {
+        let (size, folder) = (&self.size, folder.display());
+        format!(
+            "hint: the rows of {size} of text are in a scratch file in {folder} until the end; `{}` makes one that stays",
+            self.command
+        )
+    }
 }
 
 /// Says so if a folder holds more than was read.
@@ -506,19 +548,24 @@ mod tests {
             std::fs::File::create(path(name)).unwrap().set_len(length).unwrap();
         }
         let (half, other) = (path("half.csv"), path("half.jsonl.gz"));
-        let expected = format!(
-            "hint: every pass parses 268.435 MB of text; `vmf convert {} {} rows.npy` makes a file that is read faster",
-            quoted(&half),
-            quoted(&other)
+        let command = format!("`vmf convert {} {} rows.npy`", quoted(&half), quoted(&other));
+        let found = hint(&["half.csv", "half.jsonl.gz"]).unwrap();
+        assert_eq!(
+            found.of_passes(),
+            format!("hint: every pass parses 268.435 MB of text; {command} makes a file that is read faster")
         );
-        assert_eq!(hint(&["half.csv", "half.jsonl.gz"]), Some(expected));
+        let scratch = "hint: the rows of 268.435 MB of text are in a scratch file in /var/tmp until the end";
+        assert_eq!(found.of_scratch(Path::new("/var/tmp")), format!("{scratch}; {command} makes one that stays"));
         for words in [&["half.csv"][..], &["half.csv", "x.npy"], &["less.tsv"], &["one.mtx"], &["x.npy"], &["x.parquet"]] {
             assert_eq!(hint(words), None, "{words:?}");
         }
         assert!(hint(&["x.npy", "--format", "csv"]).is_some());
         assert!(
-            hint(&["half.csv", "half.jsonl.gz", "--weight-column", "n"]).unwrap().contains(" --weight-column n rows.parquet`")
+            hint(&["half.csv", "half.jsonl.gz", "--weight-column", "n"])
+                .unwrap()
+                .command
+                .ends_with(" --weight-column n rows.parquet")
         );
-        assert!(hint(&["one.mtx", "other.mtx"]).unwrap().contains(" rows.npz`"));
+        assert!(hint(&["one.mtx", "other.mtx"]).unwrap().command.ends_with(" rows.npz"));
     }
 }

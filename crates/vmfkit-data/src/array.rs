@@ -103,6 +103,10 @@ impl Reader for ArrayRows {
         self.numbers.rewind()
     }
 
+    fn is_slow(&self) -> bool {
+        matches!(self.numbers.bytes, Bytes::Packed(_))
+    }
+
     fn has_stretches(&mut self) -> bool {
         let as_in_memory = Encoding { kind: Kind::F32, big_endian: cfg!(target_endian = "big") };
         self.numbers.encoding == as_in_memory && !self.fortran_order && self.numbers.has_stretches()

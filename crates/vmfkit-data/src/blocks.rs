@@ -68,6 +68,14 @@ impl Blocks {
         self.chain.can_rewind()
     }
 
+    pub fn is_worth_scratch(&self) -> bool {
+        self.chain.is_worth_scratch()
+    }
+
+    pub fn check_files(&self) -> Result<()> {
+        self.chain.check()
+    }
+
     pub fn skipped(&self) -> Option<&Skipped> {
         self.chain.skipped()
     }

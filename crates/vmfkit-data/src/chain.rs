@@ -3,26 +3,35 @@
 use crate::format::Format;
 use crate::open::{self, Input, Skipped};
 use crate::place::{Place, Stamp};
+use crate::scratch::Scratch;
 use crate::{Batch, Element, Error, Options, Reader, Result, Schema, Stretches, Values};
+use std::path::Path;
 use std::sync::Arc;
 
 /// A file of the chain; it is open only while it is read.
 struct Part {
     /// How messages call it.
     name: Arc<str>,
-    /// None for a pipe, which has no other way back.
-    file: Option<(Place, Format, Stamp)>,
-    /// The reader of a pipe until it is its turn.
-    pipe: Option<Box<dyn Reader>>,
+    origin: PartOrigin,
     schema: Schema,
+    /// Another pass over it takes long.
+    slow: bool,
+}
+
+/// Where the rows of a file are.
+enum PartOrigin {
+    File(Place, Format, Stamp),
+    /// Its reader until it is its turn; there is no way back.
+    Pipe(Option<Box<dyn Reader>>),
+    Scratch(Scratch),
 }
 
 impl Part {
     /// Refuses a file that is not the one whose schema is known.
     fn check(&self) -> Result<()> {
-        match &self.file {
-            Some((place, _, before)) => before.check(&place.stamp()?),
-            None => Ok(()),
+        match &self.origin {
+            PartOrigin::File(place, _, before) => before.check(&place.stamp()?),
+            PartOrigin::Pipe(_) | PartOrigin::Scratch(_) => Ok(()),
         }
     }
 
@@ -39,18 +48,19 @@ impl Part {
 
     /// Past the system's cache, if there is memory for that.
     fn open(&mut self, options: &Options, bypass_cache: Option<usize>) -> Result<Box<dyn Reader>> {
-        let Some((place, format, _)) = &self.file else {
-            return self.pipe.take().ok_or(vmfkit::Error::CannotRewind.into());
-        };
         self.check()?;
-        let mut reader = open::reader(place, *format, options)?;
+        let (mut reader, path): (Box<dyn Reader>, _) = match &mut self.origin {
+            PartOrigin::Pipe(reader) => return reader.take().ok_or(vmfkit::Error::CannotRewind.into()),
+            PartOrigin::Scratch(scratch) => (Box::new(scratch.reader()?), Some(scratch.path())),
+            PartOrigin::File(place, format, _) => (open::reader(place, *format, options)?, place.local().map(Path::to_owned)),
+        };
         if *reader.schema() != self.schema {
             let (before, now) = (&self.schema, reader.schema());
             let shape = |schema: &Schema| format!("{} x {}", schema.rows.map_or("?".to_owned(), |n| n.to_string()), schema.dim);
             return Err(Error::Changed { what: format!("its shape was {}, found: `{}`", shape(before), shape(now)) });
         }
-        if let (Place::Local(path), Some(memory)) = (place, bypass_cache) {
-            reader.bypass_cache(path, memory)?;
+        if let (Some(path), Some(memory)) = (path, bypass_cache) {
+            reader.bypass_cache(&path, memory)?;
         }
         Ok(reader)
     }
@@ -88,15 +98,13 @@ impl Chain {
         let mut first_reader = None;
         for input in inputs {
             let name = input.name();
-            let (mut part, reader) = look_into(input, options).map_err(|error| error.at(&name))?;
+            let (part, reader) = look_into(input, options).map_err(|error| error.at(&name))?;
             let first = parts.iter().find(|part| !part.has_no_shape());
             if let Some(first) = first.filter(|_| !part.has_no_shape()) {
                 agree(first, &part).map_err(|error| error.at(&name))?;
             }
-            if part.file.is_none() {
-                part.pipe = Some(reader);
-            } else if parts.is_empty() {
-                first_reader = Some(reader);
+            if parts.is_empty() {
+                first_reader = reader;
             }
             parts.push(part);
         }
@@ -111,6 +119,15 @@ impl Chain {
         }
         let (options, skipped) = (options.clone(), Skipped::default());
         Ok(Chain { parts, options, schema, part: 0, reader: first_reader, row: 0, bypass_cache: None, skipped })
+    }
+
+    /// The rows of a scratch file.
+    pub fn of_scratch(scratch: Scratch) -> Result<Self> {
+        let schema = scratch.reader()?.schema().clone();
+        let part =
+            Part { name: "scratch file".into(), origin: PartOrigin::Scratch(scratch), schema: schema.clone(), slow: false };
+        let (options, skipped) = (Options::new(), Skipped::default());
+        Ok(Chain { parts: vec![part], options, schema, part: 0, reader: None, row: 0, bypass_cache: None, skipped })
     }
 
     pub fn with_skipped(self, skipped: Skipped) -> Self {
@@ -144,7 +161,12 @@ impl Chain {
 
     /// It can be read more than once.
     pub fn can_rewind(&self) -> bool {
-        self.parts.iter().all(|part| part.file.is_some())
+        self.parts.iter().all(|part| !matches!(part.origin, PartOrigin::Pipe(_)))
+    }
+
+    /// Another pass over some of the files takes long, or there is none; and a scratch file can hold the rows and all that belongs to them.
+    pub fn is_worth_scratch(&self) -> bool {
+        self.parts.iter().any(|part| part.slow) && !self.schema.is_sparse() && self.options.id_column.is_none()
     }
 
     /// The next rows, all from one file, at most `most`; none after the last.
@@ -237,9 +259,7 @@ impl Chain {
 
     /// Back to the first row of the first file, if all files are as they were.
     pub fn rewind(&mut self) -> Result<()> {
-        for part in &self.parts {
-            part.check().map_err(|error| error.at(&*part.name))?;
-        }
+        self.check()?;
         if self.parts.len() > 1 {
             self.reader = None;
         }
@@ -248,6 +268,11 @@ impl Chain {
         }
         (self.part, self.row) = (0, 0);
         Ok(())
+    }
+
+    /// Refuses files that are not as they were.
+    pub fn check(&self) -> Result<()> {
+        self.parts.iter().try_for_each(|part| part.check().map_err(|error| error.at(&*part.name)))
     }
 
     /// Has the rows read past the system's cache from now on, before the first of them.
@@ -268,20 +293,23 @@ impl Chain {
     }
 }
 
-/// What a file is, and its reader at the first row.
-fn look_into(input: Input, options: &Options) -> Result<(Part, Box<dyn Reader>)> {
-    let name = input.name();
-    let (file, reader) = match input {
+/// What a file is, and its reader at the first row, unless it is a pipe, which has that itself.
+fn look_into(input: Input, options: &Options) -> Result<(Part, Option<Box<dyn Reader>>)> {
+    let name = input.name().into();
+    match input {
         Input::File(place) => {
             let stamp = place.stamp()?;
             let format = open::format_of(&place, options)?;
             let reader = open::reader(&place, format, options)?;
-            (Some((place, format, stamp)), reader)
+            let (schema, slow) = (reader.schema().clone(), reader.is_slow() || place.local().is_none());
+            Ok((Part { name, origin: PartOrigin::File(place, format, stamp), schema, slow }, Some(reader)))
         }
-        Input::Stream { text, .. } => (None, open::stream_reader(text, options)?),
-    };
-    let schema = reader.schema().clone();
-    Ok((Part { name: name.into(), file, pipe: None, schema }, reader))
+        Input::Stream { text, .. } => {
+            let reader = open::stream_reader(text, options)?;
+            let schema = reader.schema().clone();
+            Ok((Part { name, origin: PartOrigin::Pipe(Some(reader)), schema, slow: true }, None))
+        }
+    }
 }
 
 fn agree(first: &Part, other: &Part) -> Result<()> {

@@ -3,6 +3,7 @@
 use crate::arrow_ipc::ArrowReader;
 use crate::columns::Columns;
 use crate::parquet::ParquetReader;
+use crate::place::buffered;
 use crate::{Batch, Element, Error, Ids, OutputFormat, Reader, Result, RowLayout, RowWriter, Stretches, Values};
 use bytes::Bytes;
 use std::io::{Cursor, Write};
@@ -350,7 +351,7 @@ fn rows_that_were_written_are_read_again() {
             let length = bytes.len() as u64;
             let mut reader: Box<dyn Reader> = match format {
                 OutputFormat::Parquet => Box::new(ParquetReader::new(Bytes::from(bytes), &columns).unwrap()),
-                _ => Box::new(ArrowReader::from_seekable(Box::new(Cursor::new(bytes)), length, &columns).unwrap()),
+                _ => Box::new(ArrowReader::from_seekable(buffered(Cursor::new(bytes)), length, &columns).unwrap()),
             };
             let mut again = Batch::default();
             for _ in 0..2 {
@@ -370,7 +371,7 @@ fn survive(name: &str, bytes: Vec<u8>) -> Result<Batch> {
         read_all(&mut ParquetReader::new(Bytes::from(bytes), &columns)?, 64)
     } else {
         let length = bytes.len() as u64;
-        read_all(&mut ArrowReader::from_seekable(Box::new(Cursor::new(bytes)), length, &columns)?, 64)
+        read_all(&mut ArrowReader::from_seekable(buffered(Cursor::new(bytes)), length, &columns)?, 64)
     }
 }
 

@@ -173,6 +173,10 @@ impl Reader for CsvRows {
         Ok(())
     }
 
+    fn is_slow(&self) -> bool {
+        true
+    }
+
     fn rewind(&mut self) -> Result<()> {
         self.records = CsvRecords::new(self.origin.again()?, self.delimiter);
         self.waiting = false;

@@ -91,6 +91,10 @@ impl Reader for JsonRows {
         Ok(())
     }
 
+    fn is_slow(&self) -> bool {
+        true
+    }
+
     fn rewind(&mut self) -> Result<()> {
         self.lines = Lines::new(self.origin.again()?);
         self.waiting = None;

@@ -57,6 +57,15 @@ impl Place {
         }
     }
 
+    /// Its path, if it is on this machine.
+    pub fn local(&self) -> Option<&Path> {
+        match self {
+            Place::Local(path) => Some(path),
+            #[cfg(feature = "object-store")]
+            Place::Remote(_) => None,
+        }
+    }
+
     /// Its bytes from the first, and how many there are.
     pub fn open(&self) -> Result<(Box<dyn SeekRead>, u64)> {
         match self {

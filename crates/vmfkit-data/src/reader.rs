@@ -65,6 +65,10 @@ pub trait Reader: Send {
     fn read(&mut self, most: usize, batch: &mut Batch) -> Result<()>;
     /// Back to the first row.
     fn rewind(&mut self) -> Result<()>;
+    /// Another pass takes long beside the reading of its bytes: they are parsed or unpacked.
+    fn is_slow(&self) -> bool {
+        false
+    }
     /// All rows are of single precision, nothing belongs to them, and [`read_stretches`](Self::read_stretches) reads them.
     fn has_stretches(&mut self) -> bool {
         false

@@ -5,7 +5,10 @@ use crate::chain::Chain;
 use crate::joined::{Checked, Joined};
 use crate::memory::Memory;
 use crate::prefetch::Prefetch;
+use crate::scratch::Scratch;
 use crate::{Element, Error, Ids, Options, Schema, Skipped};
+use std::ops::ControlFlow;
+use std::path::Path;
 use vmfkit::Block;
 use vmfkit::source::{Portion, Source};
 
@@ -30,8 +33,10 @@ pub struct DataSource {
     rescales: bool,
     can_rewind: bool,
     skipped: Option<Skipped>,
+    /// What reads the rows; those of a scratch file once they are there.
     pass: Pass,
     held: Option<Held>,
+    scratched: Option<Scratched>,
     /// What was lent last, unless it is held.
     lent: Option<Joined>,
     /// The number of its first row, of the row after it, and of the rows rescaled up to its end.
@@ -50,6 +55,25 @@ impl std::fmt::Debug for DataSource {
 struct Held {
     blocks: Vec<Checked>,
     lent: usize,
+}
+
+/// What is left of the files whose rows are in a scratch file.
+struct Scratched {
+    /// None if the rows came through a pipe.
+    files: Option<Blocks>,
+    /// How many rows of each block were rescaled and had not been of unit length.
+    rescaled: Vec<u64>,
+}
+
+/// Where rows are found in passes to come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kept {
+    /// In memory.
+    Memory,
+    /// In a scratch file.
+    Disk,
+    /// Where they come from.
+    Nowhere,
 }
 
 /// Where the reading is.
@@ -74,6 +98,7 @@ impl DataSource {
             skipped: blocks.skipped().cloned(),
             pass: Pass::New(blocks),
             held: None,
+            scratched: None,
             lent: None,
             first_row: 0,
             next_row: 0,
@@ -142,8 +167,20 @@ impl DataSource {
     /// the same, so a fit cannot tell. A pipe can be read more than once then, and it is an error if it holds more. What does not fit is read past the
     /// system's cache from then on, if the system and the format allow it.
     pub fn hold(&mut self, most: u64) -> vmfkit::Result<bool> {
-        if self.held.is_some() {
-            return Ok(true);
+        Ok(self.keep(most, None, |_| ControlFlow::Continue(()))? == Kept::Memory)
+    }
+
+    /// The same, but rows that do not fit and take long to read again - text, unpacked arrays, objects of a store, a pipe - are written to a
+    /// scratch file in this folder, where later passes find them: unless there is too little room on that disk, or it is memory itself. The file is gone
+    /// with this source, however it ends. `watch` is told after each block how many rows there were, and may end it.
+    pub fn keep(
+        &mut self,
+        most: u64,
+        scratch: Option<&Path>,
+        mut watch: impl FnMut(u64) -> ControlFlow<()>,
+    ) -> vmfkit::Result<Kept> {
+        if self.held.is_some() || self.scratched.is_some() {
+            return Ok(if self.held.is_some() { Kept::Memory } else { Kept::Disk });
         }
         let number = if self.schema.element == Element::F64 { 8 } else { 4 };
         // What a header claims may be more than any machine has.
@@ -151,16 +188,35 @@ impl DataSource {
         let expected = self.schema.rows.filter(|_| !self.schema.is_sparse()).map_or(0, bytes_of);
         let too_large = |bytes: u64| {
             let what = format!("rows of a pipe that are read more than once must take at most {most} bytes, found: `{bytes}`");
-            vmfkit::Error::from(Error::format(format!("{what}\nhint: write them to a file, or allow more memory")))
+            vmfkit::Error::from(Error::format(format!(
+                "{what}\nhint: write them to a file, allow more memory, or let a scratch file take them (`--scratch FOLDER`)"
+            )))
         };
         self.rewind()?;
-        let (mut blocks, mut held, mut bytes) = (Vec::new(), 0, expected);
-        while bytes <= most {
+        let folder = scratch.filter(|_| matches!(&self.pass, Pass::New(blocks) if blocks.is_worth_scratch()));
+        let (mut blocks, mut written, mut rescaled) = (Vec::new(), None, Vec::new());
+        let (mut rows, mut held, mut bytes) = (0, 0, expected);
+        while bytes <= most || folder.is_some() {
             let Some(joined) = self.next()? else { break };
             let checked = joined.check().map_err(|error| fail(&mut self.pass, self.can_rewind, error))?;
+            rows += checked.len() as u64;
             held += checked.bytes();
             bytes = expected.max(held);
+            rescaled.push(checked.rescaled);
             blocks.push(checked);
+            if let (true, Some(folder)) = (bytes > most, folder)
+                && write_blocks(&mut written, folder, &mut blocks).is_err()
+            {
+                written = None;
+                break;
+            }
+            if watch(rows).is_break() {
+                return Ok(Kept::Nowhere);
+            }
+        }
+        if let Some(scratch) = written {
+            self.read_from(scratch, rescaled)?;
+            return Ok(Kept::Disk);
         }
         if bytes > most && !self.can_rewind {
             return Err(too_large(bytes));
@@ -171,12 +227,26 @@ impl DataSource {
             if let Pass::New(blocks) = &mut self.pass {
                 blocks.bypass_cache()?;
             }
-            return Ok(false);
+            return Ok(Kept::Nowhere);
         }
-        self.schema.rows = Some(blocks.iter().map(|checked| checked.len() as u64).sum());
+        self.schema.rows = Some(rows);
         self.held = Some(Held { blocks, lent: 0 });
         self.can_rewind = true;
-        Ok(true)
+        Ok(Kept::Memory)
+    }
+
+    /// All rows are in this file now, too.
+    fn read_from(&mut self, scratch: Scratch, rescaled: Vec<u64>) -> vmfkit::Result<()> {
+        self.schema.rows = Some(scratch.rows());
+        let mut blocks = Blocks::new(Chain::of_scratch(scratch)?, Some(self.block_rows));
+        blocks.bypass_cache()?;
+        let files = match std::mem::replace(&mut self.pass, Pass::New(blocks)) {
+            Pass::Ended(files) => Some(files).filter(Blocks::can_rewind),
+            _ => None,
+        };
+        self.scratched = Some(Scratched { files, rescaled });
+        self.can_rewind = true;
+        Ok(())
     }
 
     /// The number of the first row of the block lent last, counted from 0 over all files.
@@ -202,7 +272,11 @@ impl DataSource {
             match std::mem::replace(&mut self.pass, Pass::Failed(None, lost())) {
                 Pass::New(blocks) => self.pass = Pass::Reading(Prefetch::start(blocks).map_err(Error::from)?),
                 Pass::Reading(mut prefetch) => match prefetch.next() {
-                    Some(Ok(joined)) => {
+                    Some(Ok(mut joined)) => {
+                        if let Some(scratched) = &self.scratched {
+                            let block = (self.next_row / self.block_rows as u64) as usize;
+                            joined.rescaled = scratched.rescaled.get(block).copied().unwrap_or(0);
+                        }
                         self.pass = Pass::Reading(prefetch);
                         return Ok(Some(joined));
                     }
@@ -301,6 +375,9 @@ impl Source for DataSource {
             (self.first_row, self.next_row, self.rescaled) = (0, 0, 0);
             return Ok(());
         }
+        if let Some(files) = self.scratched.as_ref().and_then(|scratched| scratched.files.as_ref()) {
+            files.check_files()?;
+        }
         if matches!(self.pass, Pass::New(_)) {
             return Ok(());
         }
@@ -325,6 +402,19 @@ impl Source for DataSource {
             }
         }
     }
+}
+
+/// Takes blocks from memory to a scratch file in this folder, which is made for the first of them.
+fn write_blocks(scratch: &mut Option<Scratch>, folder: &Path, blocks: &mut Vec<Checked>) -> std::io::Result<()> {
+    for checked in blocks.drain(..) {
+        let block = checked.block();
+        let scratch = match &mut *scratch {
+            Some(scratch) => scratch,
+            none => none.insert(Scratch::create(folder, &block)?),
+        };
+        scratch.write(&block)?;
+    }
+    Ok(())
 }
 
 /// Ends a pass with an error, which is given back.

@@ -69,6 +69,37 @@ fn rows_that_are_held_and_rows_that_are_read_again_make_the_same_model() {
     }
 }
 
+/// Text that does not fit into memory is parsed once, and a pipe need not fit either; the file that serves for this has no name.
+#[test]
+fn rows_in_a_scratch_file_make_the_same_model() {
+    let workspace = Workspace::new();
+    workspace.run("sample --dim 64 -k 20 -n 200000 -o x.csv").success();
+    std::fs::create_dir(workspace.path("scratch")).unwrap();
+    let fit = |data: &str, options: &str| format!("fit {data} -k 5 --max-passes 2 --memory 100MB {options} -o m.safetensors");
+    workspace.run(&fit("x.csv", "--scratch none")).success();
+    let again = workspace.read("m.safetensors");
+    workspace.run(&fit("x.csv", "--scratch scratch")).success();
+    assert!(workspace.read("m.safetensors") == again);
+    let text = workspace.read("x.csv");
+    let words = "rows of a pipe that are read more than once must take at most";
+    workspace.run_with_input(&fit("-", "--scratch none"), &text).refused(&[words]);
+    if !cfg!(target_os = "linux") || !on_disk(&workspace.path("scratch")) {
+        return eprintln!("skipped: a scratch file needs a disk");
+    }
+    workspace.run_with_input(&fit("-", "--scratch scratch"), &text).success();
+    assert!(workspace.read("m.safetensors") == again);
+    assert_eq!(std::fs::read_dir(workspace.path("scratch")).unwrap().count(), 0);
+    workspace.run(&fit("x.csv", "--scratch nowhere")).refused(&["a scratch file needs a folder, found: `--scratch nowhere`"]);
+}
+
+/// Whether a folder is not in memory, by the system's list of what is where.
+fn on_disk(folder: &std::path::Path) -> bool {
+    let mounts = std::fs::read_to_string("/proc/mounts").unwrap_or_default();
+    let mounted = mounts.lines().map(|line| line.split(' ').collect::<Vec<_>>());
+    let above = mounted.filter(|words| words.len() > 2 && folder.starts_with(words[1]));
+    above.max_by_key(|words| words[1].len()).is_none_or(|words| !["tmpfs", "ramfs"].contains(&words[2]))
+}
+
 #[test]
 fn memory_that_is_too_small_is_refused_with_what_it_takes() {
     let workspace = Workspace::new();

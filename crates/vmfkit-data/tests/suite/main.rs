@@ -6,6 +6,7 @@ mod broken;
 mod formats;
 mod passes;
 mod past_cache;
+mod scratch;
 mod splits;
 
 use std::path::{Path, PathBuf};
