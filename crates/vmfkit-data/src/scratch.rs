@@ -100,8 +100,21 @@ fn write_numbers<T: Copy>(file: &mut File, numbers: &[T], left: &mut u64) -> io:
     // SAFETY: the numbers, of single or double precision, are bytes without gaps.
     let bytes = unsafe { numbers.align_to::<u8>().1 };
     *left = left.checked_sub(bytes.len() as u64).ok_or(io::ErrorKind::StorageFull)?;
-    file.write_all(bytes)
+    file.write_all(bytes)?;
+    begin_writing(file);
+    Ok(())
 }
+
+/// Has the disk begin to write what it was given, which would otherwise wait until the first pass asks for it.
+#[cfg(target_os = "linux")]
+fn begin_writing(file: &File) {
+    use std::os::fd::AsRawFd;
+    // SAFETY: it changes when bytes are written, not which; where it is refused, they are written later.
+    unsafe { libc::sync_file_range(file.as_raw_fd(), 0, 0, libc::SYNC_FILE_RANGE_WRITE) };
+}
+
+#[cfg(not(target_os = "linux"))]
+fn begin_writing(_: &File) {}
 
 /// What files in a folder may take; an error where they would be in memory.
 #[cfg(target_os = "linux")]
