@@ -97,6 +97,10 @@ def test_files_are_fitted_as_arrays_are(rows, tmp_path):
     # Rows that may not be held are read again in every pass.
     found = VonMisesFisherMixture(4, random_state=0, max_memory=0).fit(tmp_path / "all.npy")
     assert found.mixture_.to_bytes() == model.mixture_.to_bytes()
+    # Text is parsed once, and read again from a scratch file.
+    np.savetxt(tmp_path / "all.csv", rows, fmt="%.17g", delimiter=",")
+    found = VonMisesFisherMixture(4, random_state=0, max_memory=0).fit(tmp_path / "all.csv")
+    assert found.mixture_.to_bytes() == VonMisesFisherMixture(4, random_state=0).fit(rows.astype(float)).mixture_.to_bytes()
     assert vmfkit.vonmises_fisher.fit(tmp_path / "all.npy")[1] == pytest.approx(vmfkit.vonmises_fisher.fit(rows)[1], rel=1e-6)
 
 
