@@ -87,12 +87,9 @@ pub struct RowArguments {
     /// Divide each row by its length; half precision always is
     #[arg(long)]
     rescale: bool,
-    /// Memory that the command keeps to, as in 512MB; rows that do not fit are read again in every pass [default: half of what is free]
+    /// Memory that the command keeps to, as in 512MB; rows that do not fit are read from the disk in every pass [default: half of what is free]
     #[arg(long, value_name = "SIZE", value_parser = memory::size)]
     memory: Option<u64>,
-    /// Folder for a scratch file of rows that do not fit into memory and take long to read again, as text does, or `none` [default: that of TMPDIR, or /var/tmp]
-    #[arg(long, value_name = "FOLDER")]
-    scratch: Option<PathBuf>,
 }
 
 impl RowArguments {
@@ -245,17 +242,7 @@ impl RowArguments {
         let weights = self.weight_file()?;
         let source = vmfkit_data::open_all(&self.data, options)?;
         note_skipped(source.skipped());
-        let (name, text_hint, scratch) = (self.name(), self.text_hint(), self.scratch_folder()?);
-        Ok(RowSource { name, source, weights, text_hint, room: 0, scratch, rows: 0, weight: 0.0 })
-    }
-
-    fn scratch_folder(&self) -> Result<Option<PathBuf>> {
-        match &self.scratch {
-            Some(none) if none.as_os_str() == "none" => Ok(None),
-            Some(folder) if !folder.is_dir() => bail!("a scratch file needs a folder, found: `--scratch {}`", folder.display()),
-            Some(folder) => Ok(Some(folder.clone())),
-            None => Ok(Some(vmfkit_data::scratch_folder())),
-        }
+        Ok(RowSource { name: self.name(), source, weights, text_hint: self.text_hint(), room: 0, rows: 0, weight: 0.0 })
     }
 
     /// What to do about much text, for work that passes over it more than once.
@@ -289,9 +276,8 @@ pub struct RowSource {
     weights: Option<(String, Vec<f64>)>,
     /// What to do about passes that take long because of much text.
     text_hint: Option<TextHint>,
-    /// Bytes for holding the rows, and the folder for those that need more.
+    /// Bytes for holding the rows.
     room: u64,
-    scratch: Option<PathBuf>,
     /// Those of this pass.
     rows: u64,
     weight: f64,
@@ -313,18 +299,21 @@ impl RowSource {
         (self.source.first_row(), self.source.ids())
     }
 
-    /// For work that passes over the rows more than once: holds them in memory if there is room, or on the disk if another pass takes long. If
-    /// memory has no room, and they are much text, says what to do about it, unless nobody wants to hear.
-    pub fn hold(&mut self, quiet: bool) -> Result<()> {
+    /// For work that passes over the rows more than once: holds them in memory if there is room, or in a scratch file in this folder if another pass
+    /// takes long. If memory has no room, and they are much text, says what to do about it, unless nobody wants to hear.
+    pub fn hold(&mut self, scratch: Option<&Path>, quiet: bool) -> Result<()> {
         let (mut progress, all) = (Progress::new(!quiet), self.len());
-        let kept = self.source.keep(self.room, self.scratch.as_deref(), |rows| {
+        let kept = self.source.keep(self.room, scratch, |rows| {
             progress.rows("reading: ", rows, all);
             ControlFlow::Continue(())
         });
         let kept = kept.map_err(|error| self.explain(error))?;
         drop(progress);
+        if let Some(failure) = self.source.scratch_failure() {
+            output::note(failure);
+        }
         if let Some(hint) = self.text_hint.as_ref().filter(|_| !quiet) {
-            match (kept, &self.scratch) {
+            match (kept, scratch) {
                 (Kept::Disk, Some(folder)) => output::note(hint.of_scratch(folder)),
                 (Kept::Nowhere, _) => output::note(hint.of_passes()),
                 _ => {}

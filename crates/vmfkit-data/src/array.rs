@@ -107,7 +107,7 @@ impl Reader for ArrayRows {
         matches!(self.numbers.bytes, Bytes::Packed(_))
     }
 
-    fn has_stretches(&mut self) -> bool {
+    fn has_stretches(&self) -> bool {
         let as_in_memory = Encoding { kind: Kind::F32, big_endian: cfg!(target_endian = "big") };
         self.numbers.encoding == as_in_memory && !self.fortran_order && self.numbers.has_stretches()
     }

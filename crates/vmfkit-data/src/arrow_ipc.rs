@@ -266,7 +266,7 @@ impl Reader for ArrowReader {
         guarded(|| self.read_rows(most, batch)).map_err(|error| error.at(self.place()))
     }
 
-    fn has_stretches(&mut self) -> bool {
+    fn has_stretches(&self) -> bool {
         self.column.is_some()
     }
 

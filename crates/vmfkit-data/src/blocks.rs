@@ -72,8 +72,9 @@ impl Blocks {
         self.chain.is_worth_scratch()
     }
 
-    pub fn check_files(&self) -> Result<()> {
-        self.chain.check()
+    /// The files without their rows.
+    pub fn into_closed_files(self) -> Chain {
+        self.chain.closed()
     }
 
     pub fn skipped(&self) -> Option<&Skipped> {

@@ -122,12 +122,17 @@ impl Chain {
     }
 
     /// The rows of a scratch file.
-    pub fn of_scratch(scratch: Scratch) -> Result<Self> {
-        let schema = scratch.reader()?.schema().clone();
+    pub fn of_scratch(scratch: Scratch) -> Self {
+        let schema = scratch.schema();
         let part =
-            Part { name: "scratch file".into(), origin: PartOrigin::Scratch(scratch), schema: schema.clone(), slow: false };
+            Part { name: scratch.name().into(), origin: PartOrigin::Scratch(scratch), schema: schema.clone(), slow: false };
         let (options, skipped) = (Options::new(), Skipped::default());
-        Ok(Chain { parts: vec![part], options, schema, part: 0, reader: None, row: 0, bypass_cache: None, skipped })
+        Chain { parts: vec![part], options, schema, part: 0, reader: None, row: 0, bypass_cache: None, skipped }
+    }
+
+    /// Nothing of it is open or in memory.
+    pub fn closed(self) -> Self {
+        Chain { reader: None, ..self }
     }
 
     pub fn with_skipped(self, skipped: Skipped) -> Self {
@@ -164,9 +169,12 @@ impl Chain {
         self.parts.iter().all(|part| !matches!(part.origin, PartOrigin::Pipe(_)))
     }
 
-    /// Another pass over some of the files takes long, or there is none; and a scratch file can hold the rows and all that belongs to them.
+    /// Another pass over most of the files takes long, or there is none; and a scratch file can hold the rows and all that belongs to them.
     pub fn is_worth_scratch(&self) -> bool {
-        self.parts.iter().any(|part| part.slow) && !self.schema.is_sparse() && self.options.id_column.is_none()
+        let length = |part: &Part| if let PartOrigin::File(_, _, stamp) = &part.origin { stamp.length } else { 0 };
+        let sum = |slow: bool| self.parts.iter().filter(|part| part.slow == slow).map(length).sum::<u64>();
+        let takes_long = !self.can_rewind() || sum(true) > sum(false);
+        takes_long && !self.schema.is_sparse() && self.options.id_column.is_none()
     }
 
     /// The next rows, all from one file, at most `most`; none after the last.

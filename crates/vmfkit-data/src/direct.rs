@@ -126,7 +126,7 @@ impl DirectFile {
             joined
         });
         let file = SectorFile::open(path)?;
-        let (pool, most) = (Arc::default(), CHUNKS + LENT * memory / size);
+        let (pool, most) = (Arc::default(), CHUNKS + memory.saturating_mul(LENT) / size);
         Some(DirectFile { file, stretches, position: 0, size, pool, most, chunk: Chunk::default(), ahead: None })
     }
 

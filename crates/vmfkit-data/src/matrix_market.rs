@@ -129,10 +129,6 @@ impl Reader for MatrixRows {
         Ok(())
     }
 
-    fn is_slow(&self) -> bool {
-        true
-    }
-
     fn rewind(&mut self) -> Result<()> {
         (self.next, self.next_entry) = (0, 0);
         Ok(())

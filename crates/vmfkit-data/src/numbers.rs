@@ -294,9 +294,9 @@ impl Numbers {
     }
 
     /// Numbers are lent where the disk puts them: those of a file that is read past the system's cache, of which none is in two sectors.
-    pub fn has_stretches(&mut self) -> bool {
-        match &mut self.bytes {
-            Bytes::File { file, start } => start.is_multiple_of(self.encoding.size() as u64) && file.direct().is_some(),
+    pub fn has_stretches(&self) -> bool {
+        match &self.bytes {
+            Bytes::File { file, start } => start.is_multiple_of(self.encoding.size() as u64) && file.is_direct(),
             _ => false,
         }
     }

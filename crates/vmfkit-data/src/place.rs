@@ -11,7 +11,11 @@ use std::time::SystemTime;
 
 /// Something that can be read from any byte on.
 pub(crate) trait SeekRead: BufRead + Seek + Send {
-    /// The same, if it is read past the system's cache.
+    /// It is read past the system's cache.
+    fn is_direct(&self) -> bool {
+        false
+    }
+    /// The same, if it is.
     fn direct(&mut self) -> Option<&mut DirectFile> {
         None
     }
@@ -20,6 +24,10 @@ pub(crate) trait SeekRead: BufRead + Seek + Send {
 impl<T: Read + Seek + Send> SeekRead for BufReader<T> {}
 
 impl SeekRead for DirectFile {
+    fn is_direct(&self) -> bool {
+        true
+    }
+
     fn direct(&mut self) -> Option<&mut DirectFile> {
         Some(self)
     }
@@ -98,7 +106,7 @@ impl Place {
 /// What tells whether a file is still the one that was opened.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Stamp {
-    length: u64,
+    pub length: u64,
     modified: Option<SystemTime>,
     /// The version, as a store calls it.
     tag: Option<String>,

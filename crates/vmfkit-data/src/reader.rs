@@ -65,12 +65,12 @@ pub trait Reader: Send {
     fn read(&mut self, most: usize, batch: &mut Batch) -> Result<()>;
     /// Back to the first row.
     fn rewind(&mut self) -> Result<()>;
-    /// Another pass takes long beside the reading of its bytes: they are parsed or unpacked.
+    /// Another pass takes long beside the reading of the bytes: they are parsed or unpacked again.
     fn is_slow(&self) -> bool {
         false
     }
     /// All rows are of single precision, nothing belongs to them, and [`read_stretches`](Self::read_stretches) reads them.
-    fn has_stretches(&mut self) -> bool {
+    fn has_stretches(&self) -> bool {
         false
     }
     /// Puts the bytes of the next rows, at most `most`, behind others, if possible where they are in memory already; says how many, 0 at the end

@@ -16,13 +16,14 @@ const SHARE: u64 = 2;
 /// The folder for scratch files unless another one is named: that of the variable TMPDIR, or `/var/tmp`, which is the one for large files, or that of
 /// the system.
 pub fn scratch_folder() -> PathBuf {
-    let named = std::env::var_os("TMPDIR").map(PathBuf::from);
+    let named = std::env::var_os("TMPDIR").filter(|name| !name.is_empty()).map(PathBuf::from);
     let usual = || Some(PathBuf::from("/var/tmp")).filter(|folder| cfg!(unix) && folder.is_dir());
     named.or_else(usual).unwrap_or_else(std::env::temp_dir)
 }
 
 /// Dense rows with their weights, one behind the other, in files that have no name and are gone with the process, however it ends.
 pub(crate) struct Scratch {
+    folder: PathBuf,
     dim: usize,
     encoding: Encoding,
     values: File,
@@ -33,9 +34,12 @@ pub(crate) struct Scratch {
 }
 
 impl Scratch {
-    /// For rows like these, of which none is written yet.
-    pub fn create(folder: &Path, like: &Block) -> io::Result<Self> {
-        let left = free_bytes(folder)? / SHARE;
+    /// For rows like these, of which none is written yet and so many bytes are expected.
+    pub fn create(folder: &Path, expected: u64, like: &Block) -> io::Result<Self> {
+        let left = (free_bytes(folder)? / SHARE).min(longest_file());
+        if expected > left {
+            return Err(io::ErrorKind::StorageFull.into());
+        }
         Self::create_with(folder, left, like)
     }
 
@@ -47,7 +51,17 @@ impl Scratch {
         };
         let weights = like.weights().map(|_| tempfile::tempfile_in(folder)).transpose()?;
         let encoding = Encoding { kind, big_endian: cfg!(target_endian = "big") };
-        Ok(Scratch { dim: like.dim(), encoding, values: tempfile::tempfile_in(folder)?, weights, rows: 0, left })
+        let (values, folder) = (tempfile::tempfile_in(folder)?, folder.to_owned());
+        Ok(Scratch { folder, dim: like.dim(), encoding, values, weights, rows: 0, left })
+    }
+
+    /// How messages call it.
+    pub fn name(&self) -> String {
+        format!("scratch file in {}", self.folder.display())
+    }
+
+    pub fn schema(&self) -> Schema {
+        Schema::dense(self.dim, self.encoding.element(), Some(self.rows))
     }
 
     /// Puts rows behind those that are there.
@@ -71,6 +85,8 @@ impl Scratch {
 
     /// A reader at the first row.
     pub fn reader(&self) -> Result<ScratchRows> {
+        // What the disk could not take is found now, and the first pass need not wait for the rest of it.
+        [Some(&self.values), self.weights.as_ref()].into_iter().flatten().try_for_each(File::sync_data)?;
         let bytes = |file: &File| Ok::<_, io::Error>(Bytes::File { file: buffered(file.try_clone()?), start: 0 });
         let mut rows = ArrayRows::new(bytes(&self.values)?, self.encoding, false, self.rows, self.dim)?;
         let double = Encoding { kind: Kind::F64, ..self.encoding };
@@ -116,6 +132,20 @@ fn begin_writing(file: &File) {
 #[cfg(not(target_os = "linux"))]
 fn begin_writing(_: &File) {}
 
+/// Bytes beyond which the system ends a process that writes to a file.
+#[cfg(target_os = "linux")]
+fn longest_file() -> u64 {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: memory for the answer.
+    let known = unsafe { libc::getrlimit(libc::RLIMIT_FSIZE, &mut limit) } == 0;
+    if known { limit.rlim_cur } else { u64::MAX }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn longest_file() -> u64 {
+    u64::MAX
+}
+
 /// What files in a folder may take; an error where they would be in memory.
 #[cfg(target_os = "linux")]
 fn free_bytes(folder: &Path) -> io::Result<u64> {
@@ -124,17 +154,19 @@ fn free_bytes(folder: &Path) -> io::Result<u64> {
     // As the system's `linux/magic.h` has it, and as the second in its `ramfs`.
     const IN_MEMORY: [u32; 2] = [0x0102_1994, 0x8584_58f6];
     let name = std::ffi::CString::new(folder.as_os_str().as_bytes())?;
-    let mut about = MaybeUninit::<libc::statfs64>::uninit();
+    let mut about = MaybeUninit::<libc::statfs>::uninit();
     // SAFETY: a name that ends with a zero, and memory for the answer.
-    if unsafe { libc::statfs64(name.as_ptr(), about.as_mut_ptr()) } != 0 {
+    if unsafe { libc::statfs(name.as_ptr(), about.as_mut_ptr()) } != 0 {
         return Err(io::Error::last_os_error());
     }
     // SAFETY: the call has written it.
     let about = unsafe { about.assume_init() };
     if IN_MEMORY.contains(&(about.f_type as u32)) {
-        return Err(io::ErrorKind::Unsupported.into());
+        return Err(io::Error::other("it is memory"));
     }
-    Ok(about.f_bavail.saturating_mul(about.f_bsize as u64))
+    // Some file systems count in another unit than that of their blocks.
+    let unit = if about.f_frsize > 0 { about.f_frsize } else { about.f_bsize };
+    Ok(about.f_bavail.saturating_mul(unit as u64))
 }
 
 /// The system tells when there is no more.
@@ -170,7 +202,7 @@ impl Reader for ScratchRows {
         self.weights.as_mut().map_or(Ok(()), Numbers::rewind)
     }
 
-    fn has_stretches(&mut self) -> bool {
+    fn has_stretches(&self) -> bool {
         self.weights.is_none() && self.rows.has_stretches()
     }
 
@@ -204,9 +236,21 @@ mod tests {
     #[test]
     #[cfg(target_os = "linux")]
     fn free_bytes_are_those_of_a_disk() {
-        assert!(free_bytes(Path::new(env!("CARGO_MANIFEST_DIR"))).unwrap() > 0);
-        for folder in ["/dev/shm", "/nothing here", "a\0b"] {
-            assert!(!Path::new("/dev/shm").is_dir() || free_bytes(Path::new(folder)).is_err(), "{folder}");
+        let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+        match free_bytes(here) {
+            Ok(bytes) => {
+                assert!(bytes > 0 && longest_file() > 0);
+                let block = Block::new(2, &[1.0, 0.0][..]).unwrap();
+                let error = Scratch::create(here, bytes, &block).err().expect("more than its share");
+                assert_eq!(error.kind(), io::ErrorKind::StorageFull);
+                assert!(Scratch::create(here, 16, &block).is_ok());
+            }
+            Err(error) => assert_eq!(error.to_string(), "it is memory"),
+        }
+        assert_eq!(free_bytes(Path::new("/nothing here")).unwrap_err().kind(), io::ErrorKind::NotFound);
+        assert!(free_bytes(Path::new("a\0b")).is_err());
+        if Path::new("/dev/shm").is_dir() {
+            assert_eq!(free_bytes(Path::new("/dev/shm")).unwrap_err().to_string(), "it is memory");
         }
     }
 }

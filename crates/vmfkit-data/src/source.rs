@@ -37,6 +37,7 @@ pub struct DataSource {
     pass: Pass,
     held: Option<Held>,
     scratched: Option<Scratched>,
+    scratch_failure: Option<String>,
     /// What was lent last, unless it is held.
     lent: Option<Joined>,
     /// The number of its first row, of the row after it, and of the rows rescaled up to its end.
@@ -59,8 +60,8 @@ struct Held {
 
 /// What is left of the files whose rows are in a scratch file.
 struct Scratched {
-    /// None if the rows came through a pipe.
-    files: Option<Blocks>,
+    /// Closed; to see whether they change.
+    files: Option<Chain>,
     /// How many rows of each block were rescaled and had not been of unit length.
     rescaled: Vec<u64>,
 }
@@ -99,6 +100,7 @@ impl DataSource {
             pass: Pass::New(blocks),
             held: None,
             scratched: None,
+            scratch_failure: None,
             lent: None,
             first_row: 0,
             next_row: 0,
@@ -171,8 +173,8 @@ impl DataSource {
     }
 
     /// The same, but rows that do not fit and take long to read again - text, unpacked arrays, objects of a store, a pipe - are written to a
-    /// scratch file in this folder, where later passes find them: unless there is too little room on that disk, or it is memory itself. The file is gone
-    /// with this source, however it ends. `watch` is told after each block how many rows there were, and may end it.
+    /// scratch file in this folder, where later passes find them: unless there is too little room on that disk, or it is memory itself, or rows are sparse
+    /// or have ids. The file is gone with this source, however it ends. `watch` is told after each block how many rows there were, and may end it.
     pub fn keep(
         &mut self,
         most: u64,
@@ -186,14 +188,8 @@ impl DataSource {
         // What a header claims may be more than any machine has.
         let bytes_of = |rows: u64| rows.saturating_mul(self.schema.dim as u64).saturating_mul(number);
         let expected = self.schema.rows.filter(|_| !self.schema.is_sparse()).map_or(0, bytes_of);
-        let too_large = |bytes: u64| {
-            let what = format!("rows of a pipe that are read more than once must take at most {most} bytes, found: `{bytes}`");
-            vmfkit::Error::from(Error::format(format!(
-                "{what}\nhint: write them to a file, allow more memory, or let a scratch file take them (`--scratch FOLDER`)"
-            )))
-        };
         self.rewind()?;
-        let folder = scratch.filter(|_| matches!(&self.pass, Pass::New(blocks) if blocks.is_worth_scratch()));
+        let mut folder = scratch.filter(|_| matches!(&self.pass, Pass::New(blocks) if blocks.is_worth_scratch()));
         let (mut blocks, mut written, mut rescaled) = (Vec::new(), None, Vec::new());
         let (mut rows, mut held, mut bytes) = (0, 0, expected);
         while bytes <= most || folder.is_some() {
@@ -204,13 +200,16 @@ impl DataSource {
             bytes = expected.max(held);
             rescaled.push(checked.rescaled);
             blocks.push(checked);
-            if let (true, Some(folder)) = (bytes > most, folder)
-                && write_blocks(&mut written, folder, &mut blocks).is_err()
+            if let (true, Some(place)) = (bytes > most, folder)
+                && let Err(error) = write_blocks(&mut written, place, expected, &mut blocks)
             {
-                written = None;
-                break;
+                self.scratch_failure = Some(format!("{}: no scratch file can be there, {error}", place.display()));
+                (folder, written) = (None, None);
             }
             if watch(rows).is_break() {
+                if self.can_rewind {
+                    self.rewind()?;
+                }
                 return Ok(Kept::Nowhere);
             }
         }
@@ -219,7 +218,9 @@ impl DataSource {
             return Ok(Kept::Disk);
         }
         if bytes > most && !self.can_rewind {
-            return Err(too_large(bytes));
+            let what = format!("rows of a pipe that are read more than once must take at most {most} bytes, found: `{bytes}`");
+            let failure = self.scratch_failure.as_ref().map_or_else(String::new, |failure| format!("\n{failure}"));
+            return Err(Error::format(format!("{what}{failure}\nhint: write them to a file, or allow more memory")).into());
         }
         if bytes > most {
             drop(blocks);
@@ -238,15 +239,21 @@ impl DataSource {
     /// All rows are in this file now, too.
     fn read_from(&mut self, scratch: Scratch, rescaled: Vec<u64>) -> vmfkit::Result<()> {
         self.schema.rows = Some(scratch.rows());
-        let mut blocks = Blocks::new(Chain::of_scratch(scratch)?, Some(self.block_rows));
-        blocks.bypass_cache()?;
+        let name = scratch.name();
+        let mut blocks = Blocks::new(Chain::of_scratch(scratch), Some(self.block_rows));
+        blocks.bypass_cache().map_err(|error| error.at(&name))?;
         let files = match std::mem::replace(&mut self.pass, Pass::New(blocks)) {
-            Pass::Ended(files) => Some(files).filter(Blocks::can_rewind),
+            Pass::Ended(files) => Some(files.into_closed_files()),
             _ => None,
         };
         self.scratched = Some(Scratched { files, rescaled });
         self.can_rewind = true;
         Ok(())
+    }
+
+    /// Why rows that are worth it were not [kept](Self::keep) in a scratch file, for people.
+    pub fn scratch_failure(&self) -> Option<&str> {
+        self.scratch_failure.as_deref()
     }
 
     /// The number of the first row of the block lent last, counted from 0 over all files.
@@ -376,7 +383,7 @@ impl Source for DataSource {
             return Ok(());
         }
         if let Some(files) = self.scratched.as_ref().and_then(|scratched| scratched.files.as_ref()) {
-            files.check_files()?;
+            files.check().map_err(|error| fail(&mut self.pass, self.can_rewind, error))?;
         }
         if matches!(self.pass, Pass::New(_)) {
             return Ok(());
@@ -404,13 +411,13 @@ impl Source for DataSource {
     }
 }
 
-/// Takes blocks from memory to a scratch file in this folder, which is made for the first of them.
-fn write_blocks(scratch: &mut Option<Scratch>, folder: &Path, blocks: &mut Vec<Checked>) -> std::io::Result<()> {
+/// Takes blocks from memory to a scratch file in this folder, which is made for the first of them, with room for as many bytes as are expected.
+fn write_blocks(scratch: &mut Option<Scratch>, folder: &Path, expected: u64, blocks: &mut Vec<Checked>) -> std::io::Result<()> {
     for checked in blocks.drain(..) {
         let block = checked.block();
         let scratch = match &mut *scratch {
             Some(scratch) => scratch,
-            none => none.insert(Scratch::create(folder, &block)?),
+            none => none.insert(Scratch::create(folder, expected, &block)?),
         };
         scratch.write(&block)?;
     }

@@ -89,6 +89,11 @@ fn rows_in_a_scratch_file_make_the_same_model() {
     workspace.run_with_input(&fit("-", "--scratch scratch"), &text).success();
     assert!(workspace.read("m.safetensors") == again);
     assert_eq!(std::fs::read_dir(workspace.path("scratch")).unwrap().count(), 0);
+    if std::path::Path::new("/dev/shm").is_dir() {
+        let run = workspace.run(&fit("x.csv", "--scratch /dev/shm"));
+        assert!(run.stderr.contains("/dev/shm: no scratch file can be there, it is memory"), "{}", run.stderr);
+        assert!(workspace.read("m.safetensors") == again);
+    }
     workspace.run(&fit("x.csv", "--scratch nowhere")).refused(&["a scratch file needs a folder, found: `--scratch nowhere`"]);
 }
 

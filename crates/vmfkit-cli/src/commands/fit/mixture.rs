@@ -131,7 +131,7 @@ impl Fit {
         let mut source = self.open_rows(components)?;
         let once = method.is_online() && self.stop(method).passes == 1 && self.mixture.labels.is_none();
         if source.can_rewind() || !once {
-            source.hold(self.quiet)?;
+            source.hold(self.scratch_folder()?.as_deref(), self.quiet)?;
         }
         Ok(source)
     }

@@ -8,6 +8,7 @@ mod options;
 use crate::rows::{FILES, RowArguments};
 use anyhow::{Result, bail};
 use options::{Options, StartArgument};
+use std::path::PathBuf;
 use std::sync::LazyLock;
 use vmfkit::ConcentrationPolicy;
 
@@ -58,6 +59,9 @@ pub struct Fit {
     rows: RowArguments,
     #[command(flatten)]
     options: Options,
+    /// Folder for a scratch file of rows that do not fit into memory and take long to read again, as text does, or `none` [default: that of TMPDIR, or /var/tmp]
+    #[arg(long, value_name = "FOLDER", help_heading = "Options of the rows")]
+    scratch: Option<PathBuf>,
     /// Print one JSON object
     #[arg(long)]
     json: bool,
@@ -83,6 +87,16 @@ impl Fit {
                 self.begin(method, components, checkpoint)
             }
             Some(components) => self.fit_mixture(method, components),
+        }
+    }
+
+    /// The folder for rows that take long to read again.
+    fn scratch_folder(&self) -> Result<Option<PathBuf>> {
+        match &self.scratch {
+            Some(none) if none.as_os_str() == "none" => Ok(None),
+            Some(folder) if !folder.is_dir() => bail!("a scratch file needs a folder, found: `--scratch {}`", folder.display()),
+            Some(folder) => Ok(Some(folder.clone())),
+            None => Ok(Some(vmfkit_data::scratch_folder())),
         }
     }
 

@@ -45,7 +45,7 @@ impl Fit {
             None => rows.open(|_| 0)?,
         };
         if method != CLOSED || self.one.goodness_of_fit.is_some() {
-            source.hold(self.quiet)?;
+            source.hold(self.scratch_folder()?.as_deref(), self.quiet)?;
         }
         let stats = self.sum(&mut source).map_err(|error| source.explain(error))?;
         let report = self.report(method, &stats, &mut source).with_context(|| self.rows.name())?;
