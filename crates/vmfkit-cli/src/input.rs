@@ -7,7 +7,7 @@ use std::io::{self, BufRead, BufReader, Cursor, Read};
 use std::path::Path;
 use vmfkit_data::csv_rows::{self, CsvRows};
 use vmfkit_data::npy;
-use vmfkit_data::{Batch, Options, Reader, excerpt};
+use vmfkit_data::{Batch, Format, Options, Reader, excerpt};
 
 /// Reads one vector: an array of one axis, or a table of one row or of one column.
 pub fn read_vector(path: &Path) -> Result<Vec<f64>> {
@@ -30,9 +30,15 @@ pub fn read_vector(path: &Path) -> Result<Vec<f64>> {
     read().with_context(|| display(path))
 }
 
-/// Reads one label a row: whole numbers of an array of one axis, or the lines of a text file. Which number stands for a label has no
+/// The column of a table that holds labels, unless another one is named: that of `vmf assign`.
+const LABELS: &str = "component";
+
+/// Reads one label a row: whole numbers of an array of one axis or of a column, or the lines of a text file. Which number stands for a label has no
 /// meaning, only that equal labels have the same.
-pub fn read_labels(path: &Path, header: bool) -> Result<Vec<i64>> {
+pub fn read_labels(path: &Path, header: bool, column: Option<&str>) -> Result<Vec<i64>> {
+    if column.is_some() || is_table(path)? {
+        return read_column(path, column.unwrap_or(LABELS));
+    }
     let read = || {
         let mut source = Source::open(path)?;
         let labels = if source.is_npy(path)? {
@@ -49,6 +55,59 @@ pub fn read_labels(path: &Path, header: bool) -> Result<Vec<i64>> {
         if labels.is_empty() { bail!("there is nothing to compare, labels: `0`") } else { Ok(labels) }
     };
     read().with_context(|| display(path))
+}
+
+/// Whether labels are one of the columns: of a file in which there are columns only, or of text with a first line that names one.
+fn is_table(path: &Path) -> Result<bool> {
+    match (Format::of_name(path), delimiter(path)) {
+        (Some(Format::Parquet | Format::Arrow | Format::Jsonl), _) => Ok(true),
+        (_, Some(delimiter)) if path.is_file() => {
+            let mut first = Vec::new();
+            let file = BufReader::new(File::open(path).with_context(|| display(path))?);
+            file.take(1 << 16).read_until(b'\n', &mut first).with_context(|| display(path))?;
+            let cells: Vec<&[u8]> = first.split(|&byte| byte == delimiter).map(<[u8]>::trim_ascii).collect();
+            Ok(cells.len() > 1 && cells.contains(&LABELS.as_bytes()))
+        }
+        _ => Ok(false),
+    }
+}
+
+/// The labels in a column.
+fn read_column(path: &Path, column: &str) -> Result<Vec<i64>> {
+    if Format::of_name(path) == Some(Format::Jsonl) {
+        return read_key(path, column).with_context(|| display(path));
+    }
+    let mut rows = vmfkit_data::open_batches(&[path.display().to_string()], &Options::new().columns(vec![column.to_owned()]))?;
+    let (mut labels, mut batch) = (Vec::new(), Batch::default());
+    if rows.schema().dim > 1 {
+        bail!("{}: one label a row is one number, found in column `{column}`: `{}`", display(path), rows.schema().dim);
+    }
+    while rows.read(&mut batch)? {
+        for value in std::mem::take(&mut batch.values).into_f64() {
+            if value.fract() != 0.0 || value.abs() >= 2f64.powi(53) {
+                return Err(npy::Error::Label { row: labels.len(), value }).with_context(|| display(path));
+            }
+            labels.push(value as i64);
+        }
+    }
+    if labels.is_empty() { bail!("{}: there is nothing to compare, labels: `0`", display(path)) } else { Ok(labels) }
+}
+
+/// The labels under a key of JSON Lines.
+fn read_key(path: &Path, key: &str) -> Result<Vec<i64>> {
+    let mut labels = Vec::new();
+    for (line, text) in (1..).zip(BufReader::new(File::open(path)?).lines()) {
+        let text = text?;
+        if text.trim().is_empty() {
+            continue;
+        }
+        let object: serde_json::Value = serde_json::from_str(&text).with_context(|| format!("line {line}"))?;
+        match object[key].as_i64() {
+            Some(label) => labels.push(label),
+            None => bail!("line {line} must have a whole number under the key `{key}`, found: `{}`", object[key]),
+        }
+    }
+    if labels.is_empty() { bail!("there is nothing to compare, labels: `0`") } else { Ok(labels) }
 }
 
 /// A number for each line, equal for equal lines. A first line is left out if it is said to be a header, or cannot be a number where all

@@ -78,6 +78,11 @@ impl Scratch {
         Ok(())
     }
 
+    /// Waits for the disk, so that the first pass need not, and says what it could not take.
+    pub fn finish(&self) -> io::Result<()> {
+        [Some(&self.values), self.weights.as_ref()].into_iter().flatten().try_for_each(File::sync_data)
+    }
+
     /// How many rows there are.
     pub fn rows(&self) -> u64 {
         self.rows
@@ -85,8 +90,6 @@ impl Scratch {
 
     /// A reader at the first row.
     pub fn reader(&self) -> Result<ScratchRows> {
-        // What the disk could not take is found now, and the first pass need not wait for the rest of it.
-        [Some(&self.values), self.weights.as_ref()].into_iter().flatten().try_for_each(File::sync_data)?;
         let bytes = |file: &File| Ok::<_, io::Error>(Bytes::File { file: buffered(file.try_clone()?), start: 0 });
         let mut rows = ArrayRows::new(bytes(&self.values)?, self.encoding, false, self.rows, self.dim)?;
         let double = Encoding { kind: Kind::F64, ..self.encoding };

@@ -239,9 +239,9 @@ impl DataSource {
     /// All rows are in this file now, too.
     fn read_from(&mut self, scratch: Scratch, rescaled: Vec<u64>) -> vmfkit::Result<()> {
         self.schema.rows = Some(scratch.rows());
-        let name = scratch.name();
+        scratch.finish().map_err(|error| Error::from(error).at(scratch.name()))?;
         let mut blocks = Blocks::new(Chain::of_scratch(scratch), Some(self.block_rows));
-        blocks.bypass_cache().map_err(|error| error.at(&name))?;
+        blocks.bypass_cache()?;
         let files = match std::mem::replace(&mut self.pass, Pass::New(blocks)) {
             Pass::Ended(files) => Some(files.into_closed_files()),
             _ => None,

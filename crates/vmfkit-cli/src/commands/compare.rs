@@ -12,9 +12,11 @@ const EXAMPLES: &str = "\
 Examples:
   vmf compare truth.npy found.npy
   vmf compare truth.txt found.npy --json
+  vmf compare truth.parquet labels.parquet --columns class,component
 
 A .npy file holds one whole number a row, of any type. A text file (.csv, .tsv or any other) holds one label a line, which may be any
-text. Only which rows share a label matters, not what it is: the files may call the same groups by different names.";
+text. A table - Parquet, Arrow, JSON Lines, or text whose first line names it - holds them in a column of whole numbers, `component` unless another is named,
+as `vmf assign` writes it. Only which rows share a label matters, not what it is: the files may call the same groups by different names.";
 
 /// Pairs of groups up to which the best matching is found in a few seconds.
 const MOST_PAIRS: usize = 1 << 22;
@@ -30,6 +32,9 @@ pub struct Compare {
     /// Skip the first line of text files [default: if it is no number and all others are]
     #[arg(long)]
     header: bool,
+    /// Columns of the two files that hold the labels: one for both, or one each, empty for a file without columns [default: component, of tables]
+    #[arg(long, visible_alias = "column", value_name = "NAMES", value_delimiter = ',', num_args = 1..=2)]
+    columns: Option<Vec<String>>,
     /// Print one JSON object
     #[arg(long)]
     json: bool,
@@ -43,7 +48,10 @@ impl Compare {
         if [&self.first, &self.second].iter().all(|path| *path == Path::new("-")) {
             bail!("only one of the files can be standard input, found: `- -`");
         }
-        let (first, second) = (input::read_labels(&self.first, self.header)?, input::read_labels(&self.second, self.header)?);
+        let columns = self.columns.as_deref().unwrap_or_default();
+        let column = |file: usize| columns.get(file).or(columns.last()).map(String::as_str).filter(|name| !name.is_empty());
+        let first = input::read_labels(&self.first, self.header, column(0))?;
+        let second = input::read_labels(&self.second, self.header, column(1))?;
         let names = [&self.first, &self.second].map(|path| input::display(path));
         if first.len() != second.len() {
             bail!(

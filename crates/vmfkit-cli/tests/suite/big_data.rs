@@ -271,7 +271,7 @@ fn the_commands_of_the_page_on_big_data_run() {
     for words in ["4000 rows of dimension 24", "5 components by em", "outliers  ", "adjusted Rand index"] {
         assert!(said.contains(words), "`{words}` is missing in: {said}");
     }
-    assert!(["model.safetensors", "labels.parquet", "labels.npy"].iter().all(|name| workspace.path(name).exists()));
+    assert!(["model.safetensors", "labels.parquet"].iter().all(|name| workspace.path(name).exists()));
 }
 
 #[cfg(target_os = "linux")]

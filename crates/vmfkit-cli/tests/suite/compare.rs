@@ -118,3 +118,42 @@ fn a_group_a_row_is_compared_without_a_matching() {
     assert_eq!((&json["adjusted_rand_index"], &json["matched_share"]), (&1.0.into(), &serde_json::Value::Null));
     assert!(workspace.run("compare x.txt x.txt").success().contains("\nmatched share          -   "));
 }
+
+/// What `vmf assign` writes, in every format; and columns of other names.
+#[test]
+fn labels_may_be_a_column_of_a_table() {
+    let workspace = Workspace::new();
+    workspace.run("sample --dim 3 -k 200 -n 300 -o x.npy").success();
+    workspace.run("fit x.npy -k 3 --start random --max-passes 2 -o m.safetensors").success();
+    for output in ["l.npy", "l.csv", "l.tsv", "l.parquet", "l.arrow", "l.jsonl"] {
+        workspace.run(&format!("assign m.safetensors x.npy -o {output}")).success();
+        let json = workspace.run(&format!("compare l.npy {output} --json")).json();
+        assert_eq!((&json["adjusted_rand_index"], &json["rows"]), (&1.0.into(), &300.into()), "{output}");
+        if output != "l.npy" {
+            let fit = |labels: &str| {
+                workspace.run(&format!("fit x.npy -k 3 --start labels:{labels} --max-passes 1 -o f.safetensors")).success();
+                workspace.read("f.safetensors")
+            };
+            assert!(fit(output) == fit("l.npy"), "{output}");
+        }
+    }
+    workspace.write("t.csv", "name,class,group\na,1,5\nb,1,5\nc,2,5\n");
+    workspace.write("u.csv", "4\n4\n3\n");
+    let score = |options: &str| number(&workspace.run(&format!("compare {options} --json")).json()["adjusted_rand_index"]);
+    assert_eq!(score("t.csv u.csv --columns class,"), 1.0);
+    assert_eq!(score("t.csv t.csv --column class"), 1.0);
+    assert_eq!(score("t.csv t.csv --columns class,group"), 0.0);
+    workspace.run("compare t.csv u.csv").refused(&["t.csv: line 1 must hold one label and nothing else"]);
+    workspace
+        .run("compare t.csv t.csv --column species")
+        .refused(&["t.csv: no column is called `species`, found: `name,class,group`"]);
+    workspace.run("compare t.csv t.csv --column name").refused(&["t.csv: line 2, column `name` must be a number, found: `a`"]);
+    workspace.write("h.csv", "component,x\n1,0\n0.5,0\n");
+    workspace.run("compare h.csv h.csv").refused(&["h.csv: label 1 must be a whole number", "found: `0.5`"]);
+    workspace.write("j.jsonl", "{\"component\": 1}\n{\"component\": \"a\"}\n");
+    workspace
+        .run("compare j.jsonl j.jsonl")
+        .refused(&["j.jsonl: line 2 must have a whole number under the key `component`, found: `\"a\"`"]);
+    workspace.write("e.csv", "component,x\n");
+    workspace.run("compare e.csv e.csv").refused(&["e.csv: there is nothing to compare, labels: `0`"]);
+}

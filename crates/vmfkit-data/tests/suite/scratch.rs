@@ -95,11 +95,11 @@ fn a_fit_from_the_disk_is_that_in_memory_to_the_last_bit() {
     let single: Vec<u8> = circle.flat_map(|(sin, cos)| [sin, cos]).flat_map(f32::to_le_bytes).collect();
     let single = npy("{'descr': '<f4', 'fortran_order': False, 'shape': (5000, 2)}", &single);
     let columns = Options::new().columns(names("x,y,z"));
-    let pipe = |options: &Options| open_stream(Cursor::new(single.clone()), "pipe", options).unwrap();
-    let file = |options: &Options| open(&text, options).unwrap();
-    let cases: [(&dyn Fn(&Options) -> DataSource, Options); 3] =
-        [(&file, columns.clone()), (&file, columns.weight_column("n")), (&pipe, Options::new())];
-    for (open, options) in cases {
+    for (place, options) in [(Some(&text), columns.clone()), (Some(&text), columns.weight_column("n")), (None, Options::new())] {
+        let open = |options: &Options| match place {
+            Some(place) => open(place, options).unwrap(),
+            None => open_stream(Cursor::new(single.clone()), "pipe", options).unwrap(),
+        };
         let options = options.block_rows(999);
         let fitter = || Fitter::new(4).stop(Stop { tolerance: None, passes: 3 }).seed(1);
         let mut held = open(&options);

@@ -131,7 +131,7 @@ impl StartArgument {
         let start = match self {
             Self::Chosen(start) => start.clone(),
             Self::Labels(path) => {
-                let labels = input::read_labels(path, false)?;
+                let labels = input::read_labels(path, false, None)?;
                 Start::Labels(component_numbers(&labels, components).with_context(|| input::display(path))?)
             }
             Self::Directions(path) => {
