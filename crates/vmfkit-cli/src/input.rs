@@ -36,25 +36,26 @@ const LABELS: &str = "component";
 /// Reads one label a row: whole numbers of an array of one axis or of a column, or the lines of a text file. Which number stands for a label has no
 /// meaning, only that equal labels have the same.
 pub fn read_labels(path: &Path, header: bool, column: Option<&str>) -> Result<Vec<i64>> {
-    if column.is_some() || is_table(path)? {
-        return read_column(path, column.unwrap_or(LABELS));
-    }
-    let read = || {
-        let mut source = Source::open(path)?;
-        let labels = if source.is_npy(path)? {
-            let reader = npy::Reader::new(source.reader, source.length)?;
-            match reader.header().shape[..] {
-                [_] | [1, _] | [_, 1] => reader.into_labels()?,
-                _ => bail!("labels are an array of one axis, found shape: `{}`", reader.header().shape_text()),
-            }
-        } else {
-            let mut text = Vec::new();
-            source.reader.read_to_end(&mut text).map_err(npy::Error::from)?;
-            number_lines(&text, delimiter(path), header)?
-        };
-        if labels.is_empty() { bail!("there is nothing to compare, labels: `0`") } else { Ok(labels) }
+    let labels = if column.is_some() || is_table(path)? {
+        read_column(path, column.unwrap_or(LABELS))?
+    } else {
+        read_array_or_lines(path, header).with_context(|| display(path))?
     };
-    read().with_context(|| display(path))
+    if labels.is_empty() { bail!("{}: there is nothing to compare, labels: `0`", display(path)) } else { Ok(labels) }
+}
+
+fn read_array_or_lines(path: &Path, header: bool) -> Result<Vec<i64>> {
+    let mut source = Source::open(path)?;
+    if !source.is_npy(path)? {
+        let mut text = Vec::new();
+        source.reader.read_to_end(&mut text).map_err(npy::Error::from)?;
+        return number_lines(&text, delimiter(path), header);
+    }
+    let reader = npy::Reader::new(source.reader, source.length)?;
+    match reader.header().shape[..] {
+        [_] | [1, _] | [_, 1] => Ok(reader.into_labels()?),
+        _ => bail!("labels are an array of one axis, found shape: `{}`", reader.header().shape_text()),
+    }
 }
 
 /// Whether labels are one of the columns: of a file in which there are columns only, or of text with a first line that names one.
@@ -90,7 +91,7 @@ fn read_column(path: &Path, column: &str) -> Result<Vec<i64>> {
             labels.push(value as i64);
         }
     }
-    if labels.is_empty() { bail!("{}: there is nothing to compare, labels: `0`", display(path)) } else { Ok(labels) }
+    Ok(labels)
 }
 
 /// The labels under a key of JSON Lines.
@@ -107,7 +108,7 @@ fn read_key(path: &Path, key: &str) -> Result<Vec<i64>> {
             None => bail!("line {line} must have a whole number under the key `{key}`, found: `{}`", object[key]),
         }
     }
-    if labels.is_empty() { bail!("there is nothing to compare, labels: `0`") } else { Ok(labels) }
+    Ok(labels)
 }
 
 /// A number for each line, equal for equal lines. A first line is left out if it is said to be a header, or cannot be a number where all

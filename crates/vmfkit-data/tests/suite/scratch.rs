@@ -27,8 +27,13 @@ fn has_disk() -> bool {
     found
 }
 
+/// None of it in memory.
+fn keep_in(folder: &Path, source: &mut DataSource) -> vmfkit::Result<Kept> {
+    source.keep(0, Some(folder), |_| ControlFlow::Continue(()))
+}
+
 fn keep(source: &mut DataSource) -> Kept {
-    source.keep(0, Some(disk()), |_| ControlFlow::Continue(())).unwrap()
+    keep_in(disk(), source).unwrap()
 }
 
 /// Unit rows that differ from each other, as lines of a table with weights.
@@ -173,10 +178,10 @@ fn without_a_disk_text_is_read_again_and_a_pipe_is_refused() {
     }
     for nowhere in folders {
         let mut source = open(&place, &options).unwrap();
-        assert_eq!(source.keep(0, Some(&nowhere), |_| ControlFlow::Continue(())), Ok(Kept::Nowhere), "{}", nowhere.display());
+        assert_eq!(keep_in(&nowhere, &mut source), Ok(Kept::Nowhere), "{}", nowhere.display());
         assert_eq!(two_passes(&mut source), two_passes(&mut open(&place, &options).unwrap()));
         let mut pipe = open_stream(Cursor::new(table(100)), "pipe", &options).unwrap();
-        let message = pipe.keep(0, Some(&nowhere), |_| ControlFlow::Continue(())).unwrap_err().to_string();
+        let message = keep_in(&nowhere, &mut pipe).unwrap_err().to_string();
         assert!(message.contains("rows of a pipe that are read more than once must take at most 0 bytes"), "{message}");
         let reason = format!("\n{}: no scratch file can be there, ", nowhere.display());
         assert!(message.contains(&reason) && source.scratch_failure().unwrap().starts_with(reason.trim_start()), "{message}");
@@ -208,7 +213,7 @@ fn what_is_wrong_is_named_and_who_watches_may_end_it() {
     let folder = Folder::new();
     let options = Options::new().columns(names("x,y,z")).block_rows(10);
     let wrong = folder.write("wrong.csv", table(99) + "0.5,0.5,0.5,1\n");
-    let error = open(&wrong, &options).unwrap().keep(0, Some(disk()), |_| ControlFlow::Continue(())).unwrap_err();
+    let error = keep_in(disk(), &mut open(&wrong, &options).unwrap()).unwrap_err();
     assert!(error.to_string().starts_with(&format!("{wrong}: row 99 must have length 1")), "{error}");
     let place = folder.write("rows.csv", table(100));
     let mut source = open(&place, &options).unwrap();
