@@ -108,8 +108,8 @@ impl Reader for ArrayRows {
     }
 
     fn has_stretches(&self) -> bool {
-        let as_in_memory = Encoding { kind: Kind::F32, big_endian: cfg!(target_endian = "big") };
-        self.numbers.encoding == as_in_memory && !self.fortran_order && self.numbers.has_stretches()
+        let as_in_memory = [Kind::F32, Kind::F64].map(Encoding::in_memory).contains(&self.numbers.encoding);
+        as_in_memory && !self.fortran_order && self.numbers.has_stretches()
     }
 
     fn read_stretches(&mut self, most: usize, stretches: &mut Stretches) -> Result<usize> {

@@ -10,7 +10,7 @@ use crate::error::{Error, Result};
 use crate::guard::{damaged, from_arrow, guarded};
 use crate::place::{SeekRead, buffered};
 use crate::records;
-use crate::{Batch, Reader, Schema, Stretches, Values};
+use crate::{Batch, Reader, Schema, Stretches};
 use arrow_array::{ArrayRef, RecordBatch};
 use arrow_buffer::Buffer;
 use arrow_ipc::convert::try_fb_to_schema;
@@ -218,11 +218,9 @@ impl ArrowReader {
     fn read_rows(&mut self, most: usize, batch: &mut Batch) -> Result<()> {
         records::prepare(batch, self.schema.element, self.chosen.weight.is_some(), self.id_type.as_ref());
         while batch.rows < most && self.has_rows()? {
-            if let (Some(lists), Values::F32(values)) = (&mut self.lists, &mut batch.values) {
-                let mut append = |stretch: &Bytes| {
-                    let numbers = stretch.chunks_exact(4).map(|number| number.try_into().expect("4 bytes"));
-                    values.extend(numbers.map(f32::from_ne_bytes));
-                };
+            if let Some(lists) = &mut self.lists {
+                let encoding = lists.encoding;
+                let mut append = |stretch: &Bytes| encoding.append(stretch, &mut batch.values);
                 let added = self.messages.take_lists(lists, most - batch.rows, self.schema.dim, &mut append)?;
                 batch.rows += added;
                 self.row += added as u64;
@@ -285,8 +283,7 @@ impl Reader for ArrowReader {
             let records = self.current.as_ref().expect("a record batch with rows");
             let mut batch = Batch::default();
             records::append(&self.chosen, records, range, first, self.schema.dim, &mut batch)?;
-            let Values::F32(values) = batch.values else { unreachable!("lists of single precision") };
-            stretches.push(values.into_iter().flat_map(f32::to_ne_bytes).collect::<Vec<u8>>());
+            stretches.push_values(batch.values);
             Ok(batch.rows)
         });
         read.map_err(|error| error.at(self.place()))

@@ -1,11 +1,12 @@
 //! The lists of one Arrow column, straight from the body of a record batch.
 //!
-//! A record batch may be as large as its file. Where its lists are of single precision, of one length and without nulls, their numbers are one
+//! A record batch may be as large as its file. Where its lists are of single or double precision, of one length and without nulls, their numbers are one
 //! stretch of the file, and go from there to the block; anything else is left to Arrow's decoder, which wants the whole body in memory.
 
 use crate::direct::DirectFile;
 use crate::error::Result;
 use crate::guard::damaged;
+use crate::numbers::{Encoding, Kind};
 use arrow_schema::{DataType, Fields};
 use bytes::Bytes;
 use std::io::{Seek, SeekFrom};
@@ -18,6 +19,7 @@ pub(crate) struct ListColumn {
     buffer: usize,
     /// Bytes of an offset, of which lists of a fixed length have none.
     offset: Option<usize>,
+    encoding: Encoding,
 }
 
 /// Rows of a record batch that are not yet taken.
@@ -26,10 +28,11 @@ pub(crate) struct Lists {
     pub rows: usize,
     /// Where in the file the first of them is.
     start: u64,
+    pub encoding: Encoding,
 }
 
 impl ListColumn {
-    /// Column `column`, if its numbers are of single precision and the types before it are well known.
+    /// Column `column`, if its numbers are of single or double precision and the types before it are well known.
     pub fn find(fields: &Fields, column: usize) -> Option<Self> {
         let (item, offset) = match fields.get(column)?.data_type() {
             DataType::List(item) => (item, Some(4)),
@@ -39,7 +42,12 @@ impl ListColumn {
         };
         let before = fields[..column].iter().map(|field| size(field.data_type()));
         let (node, buffer) = before.reduce(add).unwrap_or(Some((0, 0)))?;
-        (*item.data_type() == DataType::Float32).then_some(ListColumn { node, buffer, offset })
+        let kind = match item.data_type() {
+            DataType::Float32 => Kind::F32,
+            DataType::Float64 => Kind::F64,
+            _ => return None,
+        };
+        Some(ListColumn { node, buffer, offset, encoding: Encoding::in_memory(kind) })
     }
 
     /// The lists of a record batch whose body is these bytes of the file; none if Arrow's decoder has to look at it.
@@ -79,12 +87,14 @@ impl ListColumn {
                 }
             }
         };
+        let number = self.encoding.size() as u64;
         let place = first.and_then(|first| {
             (rows as u64).checked_mul(dim as u64)?.checked_add(first).filter(|end| *end <= numbers)?;
-            Some(within(buffers.get(values), numbers.checked_mul(4)?)? + 4 * first)
+            Some(within(buffers.get(values), numbers.checked_mul(number)?)? + number * first)
         });
         // What is wrong is left to Arrow, and so is a number that may be in two chunks.
-        Ok(place.filter(|start| start.is_multiple_of(4)).map(|start| Lists { rows, start }))
+        let whole = place.filter(|start| start.is_multiple_of(number));
+        Ok(whole.map(|start| Lists { rows, start, encoding: self.encoding }))
     }
 }
 
@@ -92,11 +102,12 @@ impl Lists {
     /// Shows the bytes of the next rows, at most `most`, stretch by stretch of whole numbers; says how many rows.
     pub fn take(&mut self, most: usize, dim: usize, file: &mut DirectFile, see: &mut dyn FnMut(&Bytes)) -> Result<usize> {
         let rows = most.min(self.rows);
-        let mut left = rows as u64 * 4 * dim as u64;
+        let number = self.encoding.size();
+        let mut left = rows as u64 * dim as u64 * number as u64;
         file.seek(SeekFrom::Start(self.start))?;
         while left > 0 {
             let mut stretch = file.next_bytes(usize::try_from(left).unwrap_or(usize::MAX))?;
-            stretch.truncate(stretch.len() / 4 * 4);
+            stretch.truncate(stretch.len() - stretch.len() % number);
             if stretch.is_empty() {
                 return Err(damaged("an end within a message"));
             }
@@ -160,13 +171,19 @@ mod tests {
         use DataType::*;
         let item = |kind| Arc::new(Field::new("item", kind, true));
         let lists = List(item(Float32));
-        assert_eq!(find(std::slice::from_ref(&lists)), Some(ListColumn { node: 0, buffer: 0, offset: Some(4) }));
+        assert_eq!(
+            find(std::slice::from_ref(&lists)),
+            Some(ListColumn { node: 0, buffer: 0, offset: Some(4), encoding: Encoding::in_memory(Kind::F32) })
+        );
         let before =
             [Null, Int8, Utf8, LargeBinary, List(item(Utf8)), FixedSizeList(item(Float16), 3), Struct(vec![item(Date32)].into())];
-        let behind = [&before[..], &[LargeList(item(Float32))]].concat();
-        assert_eq!(find(&behind), Some(ListColumn { node: 10, buffer: 19, offset: Some(8) }));
+        let behind = [&before[..], &[LargeList(item(Float64))]].concat();
+        assert_eq!(
+            find(&behind),
+            Some(ListColumn { node: 10, buffer: 19, offset: Some(8), encoding: Encoding::in_memory(Kind::F64) })
+        );
         assert_eq!(find(&[Utf8View, lists]), None);
-        assert_eq!((find(&[List(item(Float64))]), find(&[Float32])), (None, None));
+        assert_eq!((find(&[List(item(Float16))]), find(&[Float32])), (None, None));
     }
 
     #[test]

@@ -198,9 +198,9 @@ impl Chain {
     /// How many rows the next block has, of `most` rows at most, if all of them can stay in the stretches of memory where the disk puts them.
     pub fn rows_in_stretches(&mut self, most: usize) -> Result<usize> {
         while self.bypass_cache.is_some() && self.part < self.parts.len() {
-            let (row, single) = (self.row, self.schema.element == Element::F32);
+            let (row, element) = (self.row, self.schema.element);
             let left = self.with_part(|part, reader| {
-                let rows = part.schema.rows.filter(|_| single && reader.has_stretches());
+                let rows = part.schema.rows.filter(|_| part.schema.element == element && reader.has_stretches());
                 Ok(rows.map(|rows| rows.saturating_sub(row)))
             })?;
             let is_last = self.part + 1 == self.parts.len();
@@ -217,7 +217,7 @@ impl Chain {
     pub fn read_stretches(&mut self, rows: usize) -> Result<(Origin, Stretches)> {
         let row = self.row;
         let stretches = self.with_part(|part, reader| {
-            let (mut stretches, mut left) = (Stretches::default(), rows);
+            let (mut stretches, mut left) = (Stretches::new(part.schema.element), rows);
             while left > 0 {
                 match reader.read_stretches(left, &mut stretches)? {
                     0 => return Err(part.ended_early(row + (rows - left) as u64)),

@@ -22,22 +22,16 @@ impl Joined {
         if let Memory::Batch(batch) = &self.memory { batch.ids.as_ref() } else { None }
     }
 
-    /// The rows, to be looked at by who works on them; none unless they are of single precision and nothing belongs to them.
+    /// The rows, to be looked at by who works on them; none unless they are in stretches.
     pub fn loose(&self) -> Option<LooseRows<'_>> {
-        let Memory::Stretches(stretches) = &self.memory else { return None };
-        Some(LooseRows::new(self.dim, stretches.iter()).expect("whole rows were read"))
+        if let Memory::Stretches(stretches) = &self.memory { Some(stretches.rows(self.dim)) } else { None }
     }
 
     /// The same rows, those in stretches put together, in this memory if it is fit for that.
     pub fn together(mut self, room: Memory) -> Self {
-        if let Memory::Stretches(_) = self.memory {
-            let mut batch = room.into_batch();
-            let mut values = if let Values::F32(values) = batch.values { values } else { Vec::new() };
-            let rows = self.loose().expect("rows in stretches are loose");
-            rows.copy_to(&mut values);
-            (batch.rows, batch.weights, batch.ids) = (rows.len(), None, None);
-            batch.values = Values::F32(values);
-            self.memory = Memory::Batch(batch);
+        if let Memory::Stretches(stretches) = &self.memory {
+            let values = stretches.together(self.dim, room.into_batch().values);
+            self.memory = Memory::Batch(Batch { rows: stretches.rows(self.dim).len(), values, weights: None, ids: None });
         }
         self
     }

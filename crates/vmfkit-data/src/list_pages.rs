@@ -160,21 +160,27 @@ impl<R: ChunkReader + Clone> ListPages<R> {
         }
     }
 
-    /// The same for the bytes of rows of single precision, in the memory of the page where that stores numbers as they are.
+    /// The same for the bytes of rows of single or double precision, in the memory of the page where that stores numbers as they are.
     pub(crate) fn append_stretches(&mut self, most: usize, stretches: &mut Stretches) -> Result<usize> {
+        let width = self.column.element_width();
         self.append_pages(most, |lists, most| {
             let page = &mut lists.page;
             if page.encoding == Some(Encoding::PLAIN) {
                 let start = page.taken;
                 page.taken = page.count.min(start.saturating_add(most));
-                stretches.push(page.bytes.slice(4 * start..4 * page.taken));
+                stretches.push(page.bytes.slice(width * start..width * page.taken));
                 return Ok(page.taken - start);
             }
-            let mut numbers = Vec::new();
-            let added = lists.take(most, &mut numbers, |bytes: [u8; 4]| bytes)?;
-            stretches.push(numbers.into_flattened());
-            Ok(added)
+            if width == 4 { lists.take_bytes::<4>(most, stretches) } else { lists.take_bytes::<8>(most, stretches) }
         })
+    }
+
+    /// The bytes of numbers of a page that does not store them as they are.
+    fn take_bytes<const WIDTH: usize>(&mut self, most: usize, stretches: &mut Stretches) -> Result<usize> {
+        let mut numbers = Vec::new();
+        let added = self.take(most, &mut numbers, |bytes: [u8; WIDTH]| bytes)?;
+        stretches.push(numbers.into_flattened());
+        Ok(added)
     }
 
     fn append_numbers<const WIDTH: usize, T>(

@@ -6,7 +6,7 @@ use crate::{Batch, Stretches};
 pub(crate) enum Memory {
     /// One batch, or several that were joined.
     Batch(Batch),
-    /// Rows of single precision, in stretches of the memory that others read into, and get back when these are dropped.
+    /// Dense rows to which nothing belongs, in stretches of the memory that others read into, and get back when these are dropped.
     Stretches(Stretches),
 }
 

@@ -42,6 +42,11 @@ impl From<&npy::Header> for Encoding {
 }
 
 impl Encoding {
+    /// As this machine has such numbers in memory.
+    pub fn in_memory(kind: Kind) -> Self {
+        Encoding { kind, big_endian: cfg!(target_endian = "big") }
+    }
+
     /// Bytes a number.
     pub fn size(self) -> usize {
         match self.kind {

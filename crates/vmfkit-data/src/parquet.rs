@@ -150,7 +150,7 @@ impl<R: ChunkReader + Clone + 'static> Reader for ParquetReader<R> {
 
     fn has_stretches(&self) -> bool {
         // The format has the lowest byte first.
-        let as_in_memory = self.schema.element == Element::F32 && cfg!(target_endian = "little");
+        let as_in_memory = self.schema.element != Element::F16 && cfg!(target_endian = "little");
         self.lists.is_some() && as_in_memory && self.records.roots.is_empty()
     }
 

@@ -12,8 +12,8 @@ use std::thread::{self, JoinHandle};
 
 /// One pass over the rows, under way in a thread of its own.
 ///
-/// One block waits in the channel and one in the hands of the thread, so that with the block lent and the rows being read there
-/// are four in memory.
+/// One block waits in the hands of the thread, so that with the block lent and the rows being read there are three in memory: more would take
+/// memory, and the time that the system needs to clear it, and no pass would be faster.
 pub(crate) struct Prefetch {
     /// None once it stops, which ends the thread's waiting for room.
     joined: Option<Receiver<Result<Joined>>>,
@@ -27,7 +27,7 @@ pub(crate) struct Prefetch {
 
 impl Prefetch {
     pub fn start(blocks: Blocks) -> std::io::Result<Self> {
-        let (sender, joined) = mpsc::sync_channel(1);
+        let (sender, joined) = mpsc::sync_channel(0);
         let stop = Arc::new(AtomicBool::new(false));
         let (shared, spare, ends) = (stop.clone(), blocks.spare(), blocks.can_rewind());
         let thread = thread::Builder::new().name("vmfkit-read".to_owned()).spawn(move || run(blocks, &sender, &shared))?;

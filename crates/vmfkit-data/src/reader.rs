@@ -1,21 +1,56 @@
 //! [`Reader`]: one format.
 
-use crate::Batch;
 use crate::error::Result;
+use crate::{Batch, Values};
 use bytes::Bytes;
 use std::path::Path;
+use vmfkit::loose_rows::LooseRows;
 
 /// Bytes of rows in memory that need be neither together nor aligned, such as pages of a file where the disk put them; whole numbers each.
-#[derive(Debug, Clone, Default)]
-pub struct Stretches(Vec<Bytes>);
+#[derive(Debug, Clone)]
+pub struct Stretches {
+    /// Of double precision, not of single.
+    double: bool,
+    bytes: Vec<Bytes>,
+}
 
 impl Stretches {
-    pub(crate) fn push(&mut self, stretch: impl Into<Bytes>) {
-        self.0.push(stretch.into());
+    /// For numbers of a file that stores them so, which are widened if they are of half precision.
+    pub(crate) fn new(element: Element) -> Self {
+        Stretches { double: element == Element::F64, bytes: Vec::new() }
     }
 
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &[u8]> {
-        self.0.iter().map(|stretch| &**stretch)
+    pub(crate) fn push(&mut self, stretch: impl Into<Bytes>) {
+        self.bytes.push(stretch.into());
+    }
+
+    /// The same for numbers that are not in memory that could be lent.
+    pub(crate) fn push_values(&mut self, values: Values) {
+        match values {
+            Values::F32(values) if !self.double => self.push(values.into_iter().flat_map(f32::to_ne_bytes).collect::<Vec<u8>>()),
+            Values::F64(values) if self.double => self.push(values.into_iter().flat_map(f64::to_ne_bytes).collect::<Vec<u8>>()),
+            _ => unreachable!("dense rows in the precision of their file"),
+        }
+    }
+
+    /// The rows, of which all are whole.
+    pub(crate) fn rows(&self, dim: usize) -> LooseRows<'_> {
+        let stretches = self.bytes.iter().map(|stretch| &**stretch);
+        let rows = if self.double { LooseRows::new::<f64>(dim, stretches) } else { LooseRows::new::<f32>(dim, stretches) };
+        rows.expect("whole rows were read")
+    }
+
+    /// The numbers of all rows, together in one piece of memory: in this one, if it is for such.
+    pub(crate) fn together(&self, dim: usize, room: Values) -> Values {
+        if self.double {
+            let mut values = if let Values::F64(values) = room { values } else { Vec::new() };
+            self.rows(dim).copy_to(&mut values);
+            Values::F64(values)
+        } else {
+            let mut values = if let Values::F32(values) = room { values } else { Vec::new() };
+            self.rows(dim).copy_to(&mut values);
+            Values::F32(values)
+        }
     }
 }
 
@@ -69,7 +104,7 @@ pub trait Reader: Send {
     fn is_slow(&self) -> bool {
         false
     }
-    /// All rows are of single precision, nothing belongs to them, and [`read_stretches`](Self::read_stretches) reads them.
+    /// All rows are dense, of single or double precision, nothing belongs to them, and [`read_stretches`](Self::read_stretches) reads them.
     fn has_stretches(&self) -> bool {
         false
     }

@@ -50,7 +50,7 @@ impl Scratch {
             Rows::SparseF32(_) | Rows::SparseF64(_) => return Err(io::ErrorKind::Unsupported.into()),
         };
         let weights = like.weights().map(|_| tempfile::tempfile_in(folder)).transpose()?;
-        let encoding = Encoding { kind, big_endian: cfg!(target_endian = "big") };
+        let encoding = Encoding::in_memory(kind);
         let (values, folder) = (tempfile::tempfile_in(folder)?, folder.to_owned());
         Ok(Scratch { folder, dim: like.dim(), encoding, values, weights, rows: 0, left })
     }
@@ -92,7 +92,7 @@ impl Scratch {
     pub fn reader(&self) -> Result<ScratchRows> {
         let bytes = |file: &File| Ok::<_, io::Error>(Bytes::File { file: buffered(file.try_clone()?), start: 0 });
         let mut rows = ArrayRows::new(bytes(&self.values)?, self.encoding, false, self.rows, self.dim)?;
-        let double = Encoding { kind: Kind::F64, ..self.encoding };
+        let double = Encoding::in_memory(Kind::F64);
         let mut weights = match &self.weights {
             Some(file) => Some(Numbers::new(bytes(file)?, double, self.rows)),
             None => None,

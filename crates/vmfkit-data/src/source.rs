@@ -16,7 +16,7 @@ use vmfkit::source::{Portion, Source};
 ///
 /// Every block but the last has the same number of rows, however they are divided among files, so that a fit does not depend on
 /// that. A thread reads and converts rows while the block before is worked on, and each block is checked on all threads when it is asked for, or while
-/// it is worked on; memory holds about four blocks.
+/// it is worked on; memory holds about three blocks.
 ///
 /// ```no_run
 /// use vmfkit::source::Source;

@@ -30,9 +30,10 @@ pub trait Scalar: sealed::Sealed + Copy + Default + Send + Sync + 'static {
     fn rows(values: Cow<'_, [Self]>) -> Rows<'_>;
     /// The row is certainly of unit length; rows near the limit are not, and need a closer look.
     #[doc(hidden)]
-    fn is_clearly_unit(_coordinates: &[Self]) -> bool {
-        false
-    }
+    fn is_clearly_unit(coordinates: &[Self]) -> bool;
+    /// The value that has these bytes in memory.
+    #[doc(hidden)]
+    fn from_bytes(bytes: &[u8]) -> Self;
     #[doc(hidden)]
     fn sparse_rows(rows: SparseRows<'_, Self>) -> Rows<'_>;
 }
@@ -62,6 +63,10 @@ impl Scalar for f32 {
         // The square is off by twice what the length is.
         coordinates.len() <= LONGEST_IN_SINGLE && (square - 1.0).abs() <= UNIT_TOLERANCE as f32
     }
+    #[inline(always)]
+    fn from_bytes(bytes: &[u8]) -> Self {
+        f32::from_ne_bytes(bytes.try_into().expect("the bytes of one number"))
+    }
     fn sparse_rows(rows: SparseRows<'_, Self>) -> Rows<'_> {
         Rows::SparseF32(rows)
     }
@@ -78,6 +83,14 @@ impl Scalar for f64 {
     }
     fn rows(values: Cow<'_, [Self]>) -> Rows<'_> {
         Rows::F64(values)
+    }
+    #[inline(always)]
+    fn is_clearly_unit(coordinates: &[Self]) -> bool {
+        (sum_of_squares(coordinates, 1.0) - 1.0).abs() <= UNIT_TOLERANCE
+    }
+    #[inline(always)]
+    fn from_bytes(bytes: &[u8]) -> Self {
+        f64::from_ne_bytes(bytes.try_into().expect("the bytes of one number"))
     }
     fn sparse_rows(rows: SparseRows<'_, Self>) -> Rows<'_> {
         Rows::SparseF64(rows)
@@ -536,6 +549,7 @@ impl Length {
 }
 
 /// Sum of (x / divisor)^2, in eight running sums so that it vectorises.
+#[inline(always)]
 fn sum_of_squares<T: Scalar>(coordinates: &[T], divisor: f64) -> f64 {
     let mut sums = [0.0; 8];
     let chunks = coordinates.chunks_exact(8);

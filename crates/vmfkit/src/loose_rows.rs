@@ -1,15 +1,13 @@
 //! [`LooseRows`]: rows as the bytes of a file, checked where they are worked on.
 
-use crate::block::wrong_row;
+use crate::block::{Scalar, wrong_row};
 use crate::error::{Error, Result};
 use rayon::prelude::*;
 
-/// Bytes of a number.
-const NUMBER: usize = size_of::<f32>();
 /// Bytes that are copied at a time, and then still in the nearest cache for who looks at them.
 const NEAR: usize = 4096;
 
-/// Rows of single precision, not yet checked, in stretches of memory that need be neither together nor aligned: where a disk put them.
+/// Rows of single or double precision, not yet checked, in stretches of memory that need be neither together nor aligned: where a disk put them.
 ///
 /// Rows that are copied, checked and multiplied one after the other come from afar three times. These are copied, if need be, and checked a few
 /// at a time by [`Mixture::accumulate_loose`](crate::Mixture::accumulate_loose), which works on them while they are still in a near cache.
@@ -17,9 +15,9 @@ const NEAR: usize = 4096;
 /// ```
 /// use vmfkit::{Error, loose_rows::LooseRows};
 /// let bytes: Vec<u8> = [0.6f32, 0.8, 3.0, 4.0].into_iter().flat_map(f32::to_ne_bytes).collect();
-/// let rows = LooseRows::new(2, [&bytes[..8], &bytes[8..]])?;
+/// let rows = LooseRows::new::<f32>(2, [&bytes[..8], &bytes[8..]])?;
 /// assert_eq!(rows.len(), 2);
-/// let mut values = Vec::new();
+/// let mut values: Vec<f32> = Vec::new();
 /// rows.copy_to(&mut values);
 /// assert_eq!(values, [0.6, 0.8, 3.0, 4.0]);
 /// # Ok::<(), Error>(())
@@ -28,14 +26,17 @@ const NEAR: usize = 4096;
 pub struct LooseRows<'a> {
     dim: usize,
     len: usize,
+    /// Bytes of a number.
+    number: usize,
     stretches: Vec<&'a [u8]>,
     /// The bytes before each stretch.
     starts: Vec<usize>,
 }
 
 impl<'a> LooseRows<'a> {
-    /// Takes numbers in the byte order of this machine, one behind the other; each stretch has whole numbers, all of them together whole rows.
-    pub fn new(dim: usize, stretches: impl IntoIterator<Item = &'a [u8]>) -> Result<Self> {
+    /// Takes numbers of `T`, f32 or f64, in the byte order of this machine, one behind the other; each stretch has whole numbers, all of them
+    /// together whole rows.
+    pub fn new<T: Scalar>(dim: usize, stretches: impl IntoIterator<Item = &'a [u8]>) -> Result<Self> {
         if dim < 2 {
             return Err(Error::Dimension { dim });
         }
@@ -46,12 +47,13 @@ impl<'a> LooseRows<'a> {
             starts.push(bytes);
             bytes += stretch.len();
         }
-        let values = bytes / NUMBER;
-        let whole = stretches.iter().all(|stretch| stretch.len().is_multiple_of(NUMBER));
+        let number = size_of::<T>();
+        let values = bytes / number;
+        let whole = stretches.iter().all(|stretch| stretch.len().is_multiple_of(number));
         if !whole || !values.is_multiple_of(dim) {
             return Err(Error::PartialRow { values, dim });
         }
-        Ok(LooseRows { dim, len: values / dim, stretches, starts })
+        Ok(LooseRows { dim, len: values / dim, number, stretches, starts })
     }
 
     /// The length of a row.
@@ -69,15 +71,23 @@ impl<'a> LooseRows<'a> {
         self.len == 0
     }
 
-    /// Replaces what is in `values` by all numbers, unchecked, on all threads.
-    pub fn copy_to(&self, values: &mut Vec<f32>) {
-        values.resize(self.len * self.dim, 0.0);
+    /// The numbers are of single precision, not of double.
+    pub fn is_single(&self) -> bool {
+        self.number == size_of::<f32>()
+    }
+
+    /// Replaces what is in `values` by all numbers, unchecked, converted if need be, on all threads.
+    pub fn copy_to<T: Scalar>(&self, values: &mut Vec<T>) {
+        values.resize(self.len * self.dim, T::default());
         let rows = (NEAR / self.dim).max(1);
         values.par_chunks_mut(rows * self.dim).enumerate().for_each(|(part, out)| {
             let mut out = out;
             self.visit(part * rows, part * rows + out.len() / self.dim, |bytes| {
-                let (now, later) = std::mem::take(&mut out).split_at_mut(bytes.len() / NUMBER);
-                now.iter_mut().zip(numbers(bytes)).for_each(|(out, number)| *out = number);
+                let (now, later) = std::mem::take(&mut out).split_at_mut(bytes.len() / self.number);
+                match self.is_single() {
+                    true => now.iter_mut().zip(numbers::<f32, T>(bytes)).for_each(|(out, number)| *out = number),
+                    false => now.iter_mut().zip(numbers::<f64, T>(bytes)).for_each(|(out, number)| *out = number),
+                }
                 out = later;
             });
         });
@@ -85,15 +95,24 @@ impl<'a> LooseRows<'a> {
 
     /// What is wrong with a row, if anything is.
     pub(crate) fn wrong_row(&self, row: usize) -> Option<Error> {
-        let mut values = Vec::new();
-        self.visit(row, row + 1, |bytes| values.extend(numbers(bytes)));
+        let mut values = Vec::<f64>::new();
+        self.visit(row, row + 1, |bytes| match self.is_single() {
+            true => values.extend(numbers::<f32, f64>(bytes)),
+            false => values.extend(numbers::<f64, f64>(bytes)),
+        });
         wrong_row(row, &values)
     }
 
-    /// The rows `from .. to`, in `room` unless they are where numbers may be; or the number of the first that is wrong.
+    /// The rows `from .. to` in a precision that is not lower than theirs, in `room` unless they are where such numbers may be; or the number of the
+    /// first that is wrong.
     #[inline(always)]
-    pub(crate) fn checked<'r>(&'r self, from: usize, to: usize, room: &'r mut Vec<f32>) -> std::result::Result<&'r [f32], usize> {
-        let right_rows = |values: &[f32]| values.chunks_exact(self.dim).take_while(|row| wrong_row(0, row).is_none()).count();
+    pub(crate) fn checked<'r, T: Scalar>(
+        &'r self,
+        from: usize,
+        to: usize,
+        room: &'r mut Vec<T>,
+    ) -> std::result::Result<&'r [T], usize> {
+        let right_rows = |values: &[T]| values.chunks_exact(self.dim).take_while(|row| wrong_row(0, row).is_none()).count();
         let (values, right) = match self.in_place(from, to) {
             Some(values) => (values, right_rows(values)),
             None => {
@@ -101,7 +120,10 @@ impl<'a> LooseRows<'a> {
                 room.clear();
                 self.visit(from, to, |bytes| {
                     for near in bytes.chunks(NEAR) {
-                        room.extend(numbers(near));
+                        match self.is_single() {
+                            true => room.extend(numbers::<f32, T>(near)),
+                            false => room.extend(numbers::<f64, T>(near)),
+                        }
                         right += right_rows(&room[right * self.dim..]);
                     }
                 });
@@ -114,7 +136,7 @@ impl<'a> LooseRows<'a> {
     /// Where the first byte of a row is, to have it brought near; some place that need not be there, behind the last row.
     #[inline(always)]
     pub(crate) fn place(&self, row: usize) -> *const u8 {
-        let byte = row * self.dim * NUMBER;
+        let byte = row * self.dim * self.number;
         let stretch = self.stretch_of(byte);
         let place = |stretch: &&[u8], start: &usize| stretch.as_ptr().wrapping_add(byte - start);
         self.stretches.get(stretch).zip(self.starts.get(stretch)).map_or(std::ptr::null(), |(s, start)| place(s, start))
@@ -129,26 +151,27 @@ impl<'a> LooseRows<'a> {
     /// Shows the bytes of the rows `from .. to`, stretch by stretch.
     #[inline(always)]
     fn visit(&self, from: usize, to: usize, mut see: impl FnMut(&'a [u8])) {
-        let (from, to) = (from * self.dim * NUMBER, to * self.dim * NUMBER);
+        let (from, to) = (from * self.dim * self.number, to * self.dim * self.number);
         let first = self.stretch_of(from);
         for (stretch, start) in self.stretches[first..].iter().zip(&self.starts[first..]).take_while(|(_, start)| **start < to) {
             see(&stretch[from.saturating_sub(*start)..(to - start).min(stretch.len())]);
         }
     }
 
-    /// The rows `from .. to`, if they are in one stretch, where numbers may be.
-    fn in_place(&self, from: usize, to: usize) -> Option<&'a [f32]> {
+    /// The rows `from .. to`, if they are such numbers, in one stretch, where numbers may be.
+    fn in_place<T: Scalar>(&self, from: usize, to: usize) -> Option<&'a [T]> {
         let (mut found, mut count) = (&[][..], 0);
         self.visit(from, to, |bytes| (found, count) = (bytes, count + 1));
-        // SAFETY: any four bytes are a number.
-        let (before, numbers, behind) = unsafe { found.align_to::<f32>() };
-        (count == 1 && before.is_empty() && behind.is_empty()).then_some(numbers)
+        // SAFETY: any bytes are numbers of single or double precision.
+        let (before, numbers, behind) = unsafe { found.align_to::<T>() };
+        (self.number == size_of::<T>() && count == 1 && before.is_empty() && behind.is_empty()).then_some(numbers)
     }
 }
 
+/// The numbers that have these bytes as `F`, as `T`.
 #[inline(always)]
-fn numbers(bytes: &[u8]) -> impl Iterator<Item = f32> {
-    bytes.chunks_exact(NUMBER).map(|number| f32::from_ne_bytes(number.try_into().expect("bytes of a number")))
+fn numbers<F: Scalar, T: Scalar>(bytes: &[u8]) -> impl Iterator<Item = T> {
+    bytes.chunks_exact(size_of::<F>()).map(|number| T::from_f64(F::from_bytes(number).to_f64()))
 }
 
 #[cfg(test)]
@@ -156,29 +179,36 @@ mod tests {
     use super::*;
     use crate::Block;
 
-    fn bytes_of(numbers: &[f32]) -> Vec<u8> {
-        numbers.iter().copied().flat_map(f32::to_ne_bytes).collect()
+    fn bytes_of<T: Scalar, const SIZE: usize>(numbers: &[T], bytes: impl Fn(T) -> [u8; SIZE]) -> Vec<u8> {
+        numbers.iter().flat_map(|x| bytes(*x)).collect()
     }
 
-    #[test]
-    fn rows_are_the_same_however_they_lie_in_memory() {
-        let values: Vec<f32> = (0..60).map(|i| if i % 6 == i / 6 % 6 { 1.0 } else { 0.0 }).collect();
-        let bytes = bytes_of(&values);
-        for offset in 0..4 {
-            // At any place of memory.
+    /// Rows with these bytes as numbers of `F`, at any place of memory, in stretches of any length.
+    fn check_places<F: Scalar>(bytes: &[u8], values: &[f64]) {
+        let number = size_of::<F>();
+        let single: Vec<f32> = values.iter().map(|x| *x as f32).collect();
+        for offset in 0..number {
             let mut memory = vec![0; offset];
-            memory.extend(&bytes);
+            memory.extend(bytes);
             let memory = &memory[offset..];
-            for step in (NUMBER..=memory.len()).step_by(NUMBER) {
-                let rows = LooseRows::new(6, memory.chunks(step)).unwrap();
-                assert_eq!((rows.dim(), rows.len(), rows.is_empty()), (6, 10, false));
-                let (mut all, mut room) = (vec![7.0; 99], Vec::new());
+            for step in (number..=memory.len()).step_by(number) {
+                let rows = LooseRows::new::<F>(6, memory.chunks(step)).unwrap();
+                assert_eq!((rows.dim(), rows.len(), rows.is_empty(), rows.is_single()), (6, 10, false, number == 4));
+                let (mut all, mut all_single) = (vec![7.0; 99], Vec::<f32>::new());
                 rows.copy_to(&mut all);
-                assert_eq!(all, values);
+                rows.copy_to(&mut all_single);
+                assert_eq!((&all[..], &all_single), (values, &single));
                 for from in 0..10 {
                     for to in from..=10 {
-                        let found = rows.checked(from, to, &mut room).unwrap();
-                        assert_eq!(found, &values[6 * from..6 * to], "{offset} {step} {from} {to}");
+                        let place = format!("{number} {offset} {step} {from} {to}");
+                        assert_eq!(rows.checked::<f64>(from, to, &mut Vec::new()).unwrap(), &values[6 * from..6 * to], "{place}");
+                        if rows.is_single() {
+                            assert_eq!(
+                                rows.checked::<f32>(from, to, &mut Vec::new()).unwrap(),
+                                &single[6 * from..6 * to],
+                                "{place}"
+                            );
+                        }
                     }
                 }
             }
@@ -186,26 +216,41 @@ mod tests {
     }
 
     #[test]
+    fn rows_are_the_same_however_they_lie_in_memory() {
+        let values: Vec<f64> = (0..60).map(|i| if i % 6 == i / 6 % 6 { 1.0 } else { 0.0 }).collect();
+        check_places::<f64>(&bytes_of(&values, f64::to_ne_bytes), &values);
+        check_places::<f32>(&bytes_of(&values, |x| (x as f32).to_ne_bytes()), &values);
+    }
+
+    #[test]
     fn a_wrong_row_is_named_as_that_of_a_block() {
+        fn check<T: Scalar>(rows: &LooseRows, expected: Error) {
+            assert_eq!(rows.checked::<T>(1, 5, &mut Vec::new()).err(), Some(3));
+            assert_eq!(rows.checked::<T>(0, 3, &mut Vec::new()).map(<[T]>::len), Ok(12));
+            assert_eq!(rows.wrong_row(3).unwrap().to_string(), expected.to_string());
+            assert_eq!(rows.wrong_row(2), None);
+        }
         for (column, value) in [(2, 0.5), (3, f32::NAN), (1, 0.0)] {
             let mut values = [0f32, 1.0, 0.0, 0.0].repeat(5);
             values[3 * 4 + column] = value;
-            let bytes = bytes_of(&values);
-            let rows = LooseRows::new(4, bytes.chunks(12)).unwrap();
-            assert_eq!(rows.checked(1, 5, &mut Vec::new()), Err(3));
-            assert_eq!(rows.checked(0, 3, &mut Vec::new()).map(<[f32]>::len), Ok(12));
-            let (loose, block) = (rows.wrong_row(3).unwrap(), Block::new(4, &values).unwrap_err());
-            assert_eq!(loose.to_string(), block.to_string());
-            assert_eq!(rows.wrong_row(2), None);
+            let bytes = bytes_of(&values, f32::to_ne_bytes);
+            let single = LooseRows::new::<f32>(4, bytes.chunks(12)).unwrap();
+            check::<f32>(&single, Block::new(4, &values).unwrap_err());
+            check::<f64>(&single, Block::new(4, &values).unwrap_err());
+            let values: Vec<f64> = values.into_iter().map(f64::from).collect();
+            let bytes = bytes_of(&values, f64::to_ne_bytes);
+            let double = LooseRows::new::<f64>(4, bytes.chunks(24)).unwrap();
+            check::<f64>(&double, Block::new(4, &values).unwrap_err());
         }
     }
 
     #[test]
     fn numbers_and_rows_are_whole() {
         let bytes = [0; 24];
-        assert_eq!(LooseRows::new(1, [&bytes[..]]).unwrap_err(), Error::Dimension { dim: 1 });
-        assert_eq!(LooseRows::new(4, [&bytes[..]]).unwrap_err(), Error::PartialRow { values: 6, dim: 4 });
-        assert_eq!(LooseRows::new(3, [&bytes[..10], &bytes[10..]]).unwrap_err(), Error::PartialRow { values: 6, dim: 3 });
-        assert!(LooseRows::new(3, [&bytes[..0], &bytes[..0]]).unwrap().is_empty());
+        assert_eq!(LooseRows::new::<f32>(1, [&bytes[..]]).unwrap_err(), Error::Dimension { dim: 1 });
+        assert_eq!(LooseRows::new::<f32>(4, [&bytes[..]]).unwrap_err(), Error::PartialRow { values: 6, dim: 4 });
+        assert_eq!(LooseRows::new::<f64>(2, [&bytes[..]]).unwrap_err(), Error::PartialRow { values: 3, dim: 2 });
+        assert_eq!(LooseRows::new::<f64>(3, [&bytes[..12], &bytes[12..]]).unwrap_err(), Error::PartialRow { values: 3, dim: 3 });
+        assert!(LooseRows::new::<f32>(3, [&bytes[..0], &bytes[..0]]).unwrap().is_empty());
     }
 }

@@ -65,27 +65,39 @@ fn rows_are_those_of_the_cache_wherever_they_begin() {
 }
 
 /// Through a writer of ours, with ids beside the rows.
-fn write_rows(folder: &Folder, name: &str, format: OutputFormat, rows: &[[f32; DIM]]) -> String {
+fn write_rows(folder: &Folder, name: &str, format: OutputFormat, element: Element, rows: &[[f32; DIM]]) -> String {
     let path = folder.path(name);
-    let layout = RowLayout::new(DIM, Element::F32).ids(IdKind::Integers);
+    let layout = RowLayout::new(DIM, element).ids(IdKind::Integers);
     let mut writer = RowWriter::new(format, Box::new(File::create(&path).unwrap()), &layout).unwrap();
     for (part, rows) in rows.chunks(20_000).enumerate() {
         let ids = Some(Ids::Integers((0..rows.len()).map(|row| (part * 20_000 + row) as i64).collect()));
-        let values = Values::F32(rows.as_flattened().to_vec());
+        let values = match element {
+            Element::F64 => Values::F64(rows.as_flattened().iter().copied().map(f64::from).collect()),
+            _ => Values::F32(rows.as_flattened().to_vec()),
+        };
         writer.write(&Batch { rows: rows.len(), values, weights: None, ids }).unwrap();
     }
     writer.finish().unwrap();
     location(&path)
 }
 
+/// In both formats of columns and both precisions.
+fn tables(folder: &Folder, rows: &[[f32; DIM]]) -> [String; 4] {
+    [
+        write_rows(folder, "x.parquet", OutputFormat::Parquet, Element::F32, rows),
+        write_rows(folder, "x.arrow", OutputFormat::Arrow, Element::F32, rows),
+        write_rows(folder, "double.parquet", OutputFormat::Parquet, Element::F64, rows),
+        write_rows(folder, "double.arrow", OutputFormat::Arrow, Element::F64, rows),
+    ]
+}
+
 #[test]
 fn columns_are_those_of_the_cache() {
     let (folder, rows) = (folder(), circle(30_000));
-    for (name, format) in [("x.parquet", OutputFormat::Parquet), ("x.arrow", OutputFormat::Arrow)] {
-        let place = write_rows(&folder, name, format, &rows);
+    for place in tables(&folder, &rows) {
         for block_rows in [999, 25_000] {
             for options in [Options::new().block_rows(block_rows), Options::new().block_rows(block_rows).id_column("id")] {
-                assert_eq!(read_past_cache(&place, &options), read(&place, &options), "{name}, {block_rows}");
+                assert_eq!(read_past_cache(&place, &options), read(&place, &options), "{place}, {block_rows}");
             }
         }
     }
@@ -95,8 +107,7 @@ fn columns_are_those_of_the_cache() {
 fn a_wrong_row_of_a_column_is_named() {
     let (folder, mut rows) = (folder(), circle(30_000));
     rows[23_210] = [0.0, 3.0, 0.0, 0.0, 0.0, 0.0];
-    for (name, format) in [("x.parquet", OutputFormat::Parquet), ("x.arrow", OutputFormat::Arrow)] {
-        let place = write_rows(&folder, name, format, &rows);
+    for place in tables(&folder, &rows) {
         for block_rows in [500, 25_000] {
             let mut source = past_cache(&place, &Options::new().block_rows(block_rows));
             for _ in 0..2 {
@@ -109,12 +120,9 @@ fn a_wrong_row_of_a_column_is_named() {
 }
 
 /// Each format, with ids, which are not read, beside the rows of columns.
-fn places(folder: &Folder, rows: &[[f32; DIM]]) -> [String; 3] {
-    [
-        folder.write("x.npy", file_of(rows, "<f4", 0)),
-        write_rows(folder, "x.parquet", OutputFormat::Parquet, rows),
-        write_rows(folder, "x.arrow", OutputFormat::Arrow, rows),
-    ]
+fn places(folder: &Folder, rows: &[[f32; DIM]]) -> Vec<String> {
+    let arrays = ["<f4", "<f8"].map(|descr| folder.write(&format!("x{}.npy", &descr[1..]), file_of(rows, descr, 0)));
+    arrays.into_iter().chain(tables(folder, rows)).collect()
 }
 
 /// Rows past the cache are checked by who works on them; those that are held were checked before.
@@ -164,13 +172,12 @@ fn portions_and_blocks_may_be_read_in_turn() {
     let (folder, rows) = (folder(), circle(30_000));
     for place in places(&folder, &rows) {
         let mut source = past_cache(&place, &Options::new().block_rows(999));
-        let (mut found, mut values, mut loose) = (Vec::new(), Vec::new(), 0);
+        let (mut found, mut values, mut loose) = (Vec::new(), Vec::<f32>::new(), 0);
         for turn in 0.. {
             assert_eq!(source.first_row().min(1), u64::from(turn > 1));
             if turn % 3 == 2 {
                 let Some(block) = source.read_block().unwrap() else { break };
-                let vmfkit::block::Rows::F32(values) = block.rows() else { panic!("rows of single precision") };
-                found.extend_from_slice(values);
+                found.extend((0..block.len()).flat_map(|row| block.row(row)).map(|x| x as f32));
                 continue;
             }
             match source.read_portion().unwrap() {

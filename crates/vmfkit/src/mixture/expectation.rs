@@ -111,27 +111,29 @@ impl<'a> Input<'a> {
 
     /// Dense, and of single precision.
     fn is_single(self) -> bool {
-        matches!(self, Input::Loose(_)) || matches!(self, Input::Block(block) if matches!(block.rows(), Rows::F32(_)))
+        match self {
+            Input::Block(block) => matches!(block.rows(), Rows::F32(_)),
+            Input::Loose(rows) => rows.is_single(),
+        }
     }
 
-    /// The rows `from .. to` as the kernel wants them, in one of the rooms if they must be copied or converted; or the number of a loose one that is
-    /// wrong.
+    /// The rows `from .. to` as the kernel wants them, in `room` if they must be copied or converted; or the number of a loose one that is wrong.
     #[inline(always)]
     fn kernel_rows<'r, T: Real>(
         self,
         from: usize,
         to: usize,
-        (copied, converted): (&'r mut Vec<f32>, &'r mut Vec<T>),
+        room: &'r mut Vec<T>,
     ) -> std::result::Result<DenseOrSparse<'r, T>, usize>
     where
         'a: 'r,
     {
         let range = from * self.dim()..to * self.dim();
         Ok(match self {
-            Input::Loose(rows) => DenseOrSparse::Dense(T::view_f32(rows.checked(from, to, copied)?, converted)),
+            Input::Loose(rows) => DenseOrSparse::Dense(rows.checked(from, to, room)?),
             Input::Block(block) => match block.rows() {
-                Rows::F32(values) => DenseOrSparse::Dense(T::view_f32(&values[range], converted)),
-                Rows::F64(values) => DenseOrSparse::Dense(T::view_f64(&values[range], converted)),
+                Rows::F32(values) => DenseOrSparse::Dense(T::view_f32(&values[range], room)),
+                Rows::F64(values) => DenseOrSparse::Dense(T::view_f64(&values[range], room)),
                 Rows::SparseF32(rows) => DenseOrSparse::Sparse32(rows, from),
                 Rows::SparseF64(rows) => DenseOrSparse::Sparse64(rows, from),
             },
@@ -141,7 +143,7 @@ impl<'a> Input<'a> {
     /// Where the next piece of rows begins in memory, if that is not behind those that the kernel gets, or all of it is looked at before.
     fn next_piece<T: Real>(self, first: usize) -> Option<*const T> {
         match self {
-            Input::Loose(rows) if size_of::<T>() == size_of::<f32>() => Some(rows.place(first).cast()),
+            Input::Loose(rows) if rows.is_single() == (size_of::<T>() == size_of::<f32>()) => Some(rows.place(first).cast()),
             _ => None,
         }
     }
@@ -254,8 +256,8 @@ struct Scratch<T> {
     logits: Vec<T>,
     /// Places from one component to the next.
     stride: usize,
-    copied: Vec<f32>,
-    converted: Vec<T>,
+    /// Rows that are not in memory as the kernel wants them.
+    rows: Vec<T>,
     packing: Packing<T>,
     /// Of each row: what turns an exponential into a share, and the smallest that counts.
     factors: Vec<T>,
@@ -274,8 +276,7 @@ impl<T: Real> Scratch<T> {
         Scratch {
             logits: vec![T::ZERO; stride * prepared.components()],
             stride,
-            copied: Vec::new(),
-            converted: Vec::new(),
+            rows: Vec::new(),
             packing: Packing::default(),
             factors: vec![T::ZERO; stride],
             smallest: vec![T::ZERO; stride],
@@ -306,15 +307,14 @@ impl<T: Real, const WIDTH: usize> Work for TileWork<'_, T, WIDTH> {
     #[inline(always)]
     fn run<const FUSED: bool>(self) {
         let TileWork { prepared, assignment, input, from, to, scratch, stats, wrong } = self;
-        let (mut copied, mut converted) = (std::mem::take(&mut scratch.copied), std::mem::take(&mut scratch.converted));
+        let mut room = std::mem::take(&mut scratch.rows);
         let mut rng = match assignment {
             Assignment::Sampled { seed } => Some(Stream::new(seed, (from / TILE) as u64)),
             _ => None,
         };
         for first in (from..to).step_by(prepared.piece) {
             let last = (first + prepared.piece).min(to);
-            let rooms = (&mut copied, &mut converted);
-            let rows = match input.kernel_rows(first, last, rooms) {
+            let rows = match input.kernel_rows(first, last, &mut room) {
                 Ok(rows) => rows,
                 Err(row) => {
                     wrong.fetch_min(row, Ordering::Relaxed);
@@ -343,7 +343,7 @@ impl<T: Real, const WIDTH: usize> Work for TileWork<'_, T, WIDTH> {
             *mass += combine(std::mem::replace(lanes, [T::ZERO; WIDTH]).map(T::to_f64), |a, b| a + b);
         }
         scratch.sums.flush(stats.resultants_mut(), input.dim());
-        (scratch.copied, scratch.converted) = (copied, converted);
+        scratch.rows = room;
     }
 }
 
@@ -663,8 +663,8 @@ impl Work for LogitsWork<'_> {
 
     #[inline(always)]
     fn run<const FUSED: bool>(self) {
-        let Scratch { logits: out, stride, copied, converted, packing, .. } = self.scratch;
-        let rows = Input::Block(self.block).kernel_rows(self.from, self.to, (copied, converted));
+        let Scratch { logits: out, stride, rows: room, packing, .. } = self.scratch;
+        let rows = Input::Block(self.block).kernel_rows(self.from, self.to, room);
         let rows = rows.expect("rows of a block are checked");
         logits::<f64, FUSED>(rows, self.to - self.from, None, self.prepared, out, *stride, packing);
     }

@@ -350,17 +350,24 @@ fn statistics_of_loose_rows_are_those_of_a_block_to_the_last_bit() {
     for concentration in [20.0, 1e5] {
         for components in [3, 600] {
             let mixture = random_mixture(components, DIM, concentration, 1);
-            let values: Vec<f32> = draw(&mixture, 3000, 2);
-            let bytes: Vec<u8> = values.iter().copied().flat_map(f32::to_ne_bytes).collect();
-            let block = Block::new(DIM, &values).unwrap();
-            for assignment in EVERY {
-                let expected = accumulate(&mixture, &block, assignment);
-                for (offset, stretch, threads) in [(0, bytes.len(), 2), (1, bytes.len(), 1), (0, 4 * 5000, 3), (3, 4 * 7, 2)] {
+            let (single, double): (Vec<f32>, Vec<f64>) = (draw(&mixture, 3000, 2), draw(&mixture, 3000, 2));
+            let single_bytes: Vec<u8> = single.iter().copied().flat_map(f32::to_ne_bytes).collect();
+            let double_bytes: Vec<u8> = double.iter().copied().flat_map(f64::to_ne_bytes).collect();
+            let single = (Block::new(DIM, &single).unwrap(), single_bytes, 4);
+            let double = (Block::new(DIM, &double).unwrap(), double_bytes, 8);
+            for ((block, bytes, number), assignment) in [single, double].iter().flat_map(|rows| EVERY.map(|a| (rows, a))) {
+                let expected = accumulate(&mixture, block, assignment);
+                for (offset, values, threads) in [(0, 3000 * DIM, 2), (1, 3000 * DIM, 1), (0, 5000, 3), (3, 7, 2)] {
                     let memory = [vec![0; offset], bytes.clone()].concat();
-                    let rows = LooseRows::new(DIM, memory[offset..].chunks(stretch)).unwrap();
+                    let stretches = memory[offset..].chunks(number * values);
+                    let rows = match number {
+                        4 => LooseRows::new::<f32>(DIM, stretches).unwrap(),
+                        _ => LooseRows::new::<f64>(DIM, stretches).unwrap(),
+                    };
                     let mut found = SufficientStats::zero(components, DIM);
                     on_threads(threads, || mixture.accumulate_loose(&rows, assignment, &mut found)).unwrap();
-                    assert_eq!(found, expected, "{concentration}, {components}, {assignment:?}, {offset}, {stretch}, {threads}");
+                    let case = format!("{number}, {concentration}, {components}, {assignment:?}, {offset}, {values}, {threads}");
+                    assert_eq!(found, expected, "{case}");
                 }
             }
         }
@@ -374,13 +381,13 @@ fn the_first_wrong_one_of_loose_rows_is_named() {
         let mut values: Vec<f32> = draw(&mixture, 3000, 2);
         wrong.iter().for_each(|row| values[4 * row..][..4].copy_from_slice(&[*row as f32, 0.0, 0.0, 0.0]));
         let bytes: Vec<u8> = values.iter().copied().flat_map(f32::to_ne_bytes).collect();
-        let rows = LooseRows::new(4, bytes.chunks(996)).unwrap();
+        let rows = LooseRows::new::<f32>(4, bytes.chunks(996)).unwrap();
         let mut stats = SufficientStats::zero(3, 4);
         let error = mixture.accumulate_loose(&rows, Assignment::Soft, &mut stats).unwrap_err();
         assert_eq!(error, Block::new(4, &values).unwrap_err());
         assert!(matches!(error, Error::NotUnit { row, .. } if row == *wrong.iter().min().unwrap()), "{error}");
     }
-    let rows = LooseRows::new(5, []).unwrap();
+    let rows = LooseRows::new::<f32>(5, []).unwrap();
     let error = mixture.accumulate_loose(&rows, Assignment::Soft, &mut SufficientStats::zero(3, 4)).unwrap_err();
     assert_eq!(error, Error::DimensionMismatch { expected: 4, found: 5 });
 }
