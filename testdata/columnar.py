@@ -106,6 +106,7 @@ for codec in ["lz4", "zstd"]:
     ipc(f"body_{codec}", beside(lists("list", "f32", dim=50)), stream=True, compression=codec, batch=16)
 ipc("stream", beside(lists("fixed", "f32")), stream=True, batch=7)
 feather.write_feather(table("fixed", "f32"), path("v2.feather"))
+ipc("body_f64", table("list", "f64"), compression="lz4", batch=16)
 parquet("no_rows", table("list", "f32").slice(0, 0))
 ipc("no_rows", table("list", "f32").slice(0, 0))
 
@@ -123,6 +124,7 @@ for name, data in {
     "null_within": broken(23, [0.5, 0.5, None, 0.5, 0.5]),
     "null_within_fixed": broken(23, [0.5, 0.5, None, 0.5, 0.5], kind="fixed"),
     "short": broken(23, [0.5, 0.5, 0.5]),
+    "short_f64": broken(23, [0.5, 0.5, 0.5], element="f64"),
     "long": broken(23, [0.5] * 9),
     "long_last": broken(ROWS - 1, [0.5] * 9),
     "short_last": broken(ROWS - 1, [0.5] * 2),

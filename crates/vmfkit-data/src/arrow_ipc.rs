@@ -282,6 +282,7 @@ impl Reader for ArrowReader {
             let (range, first) = self.take_records(most);
             let records = self.current.as_ref().expect("a record batch with rows");
             let mut batch = Batch::default();
+            records::prepare(&mut batch, self.schema.element, false, None);
             records::append(&self.chosen, records, range, first, self.schema.dim, &mut batch)?;
             stretches.push_values(batch.values);
             Ok(batch.rows)

@@ -36,7 +36,7 @@ impl Spare {
         self.0.lock().expect("no one panics with it").push(memory);
     }
 
-    fn take(&self) -> Memory {
+    pub fn take(&self) -> Memory {
         self.0.lock().expect("no one panics with it").pop().unwrap_or_default()
     }
 }

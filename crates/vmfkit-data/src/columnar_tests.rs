@@ -144,6 +144,7 @@ fn lists_of_every_kind_are_read() {
         }
     }
     check("v2.feather", &Columns::default(), Element::F32, ROWS, DIM);
+    check("body_f64.arrow", &Columns::default(), Element::F64, ROWS, DIM);
 }
 
 #[test]
@@ -244,6 +245,7 @@ fn rows_that_cannot_be_used_are_named() {
         ("null_within", Columns::default(), "row 23 of column embedding must be all numbers, found at place 2: `null`"),
         ("null_within_fixed", Columns::default(), "row 23 of column embedding must be all numbers, found at place 2: `null`"),
         ("short", Columns::default(), "row 23 of column embedding must have 5 numbers as row 0 has, found: `3`"),
+        ("short_f64", Columns::default(), "row 23 of column embedding must have 5 numbers as row 0 has, found: `3`"),
         ("long", Columns::default(), "row 23 of column embedding must have 5 numbers as row 0 has, found: `9`"),
         ("long_last", Columns::default(), "row 39 of column embedding must have 5 numbers as row 0 has, found: `9`"),
         ("short_last", Columns::default(), "row 39 of column embedding must have 5 numbers as row 0 has, found: `2`"),

@@ -15,8 +15,8 @@ const CHUNK: usize = 8 << 20;
 const READERS: usize = 4;
 /// Chunks in memory at a time beside those that others look at: one of each thread, one taken from, and one on its way back.
 const CHUNKS: usize = READERS + 2;
-/// Bytes that others may look at, in terms of the memory given, which is that of one block and a half: three blocks. What goes beyond that is copied, since
-/// a few bytes keep a whole chunk.
+/// Bytes that others may look at, in terms of the memory given, which is that of one block and a half: two blocks, with the chunks that are only partly
+/// theirs. What goes beyond that is copied, since a few bytes keep a whole chunk.
 const LENT: usize = 2;
 /// Bytes between two stretches that are read with them, since another read takes longer.
 const SHORT_GAP: u64 = 1 << 17;

@@ -12,10 +12,10 @@ use std::thread::{self, JoinHandle};
 
 /// One pass over the rows, under way in a thread of its own.
 ///
-/// One block waits in the hands of the thread, so that with the block lent and the rows being read there are three in memory: more would take
-/// memory, and the time that the system needs to clear it, and no pass would be faster.
+/// The next block waits in the hands of the thread until it is taken, so that with the block lent and what the file is read by there are three in memory.
+/// A fourth was not seen to make passes faster, and the system takes time to clear its memory in the first.
 pub(crate) struct Prefetch {
-    /// None once it stops, which ends the thread's waiting for room.
+    /// None once it stops, which ends the thread's waiting.
     joined: Option<Receiver<Result<Joined>>>,
     spare: Spare,
     stop: Arc<AtomicBool>,
@@ -42,6 +42,11 @@ impl Prefetch {
     /// Gives memory back, to be filled again.
     pub fn recycle(&self, memory: Memory) {
         self.spare.keep(memory);
+    }
+
+    /// Memory that was given back, if there is some.
+    pub fn room(&self) -> Memory {
+        self.spare.take()
     }
 
     /// Ends the pass, wherever it is; what the thread panicked with is the error.

@@ -15,7 +15,7 @@ pub struct Stretches {
 }
 
 impl Stretches {
-    /// For numbers of a file that stores them so, which are widened if they are of half precision.
+    /// For numbers of a file that stores them so, in single or double precision.
     pub(crate) fn new(element: Element) -> Self {
         Stretches { double: element == Element::F64, bytes: Vec::new() }
     }

@@ -3,7 +3,6 @@
 use crate::blocks::Blocks;
 use crate::chain::Chain;
 use crate::joined::{Checked, Joined};
-use crate::memory::Memory;
 use crate::prefetch::Prefetch;
 use crate::scratch::Scratch;
 use crate::{Element, Error, Ids, Options, Schema, Skipped};
@@ -266,11 +265,12 @@ impl DataSource {
         self.rescales.then_some(self.rescaled)
     }
 
-    /// Gives back the memory of what was lent.
-    fn recycle(&self, memory: Option<Memory>) {
-        if let (Some(memory), Pass::Reading(prefetch)) = (memory, &self.pass) {
-            prefetch.recycle(memory);
+    /// Gives back the memory of what was lent, and has the next block.
+    fn next_lent(&mut self) -> vmfkit::Result<Option<Joined>> {
+        if let (Some(lent), Pass::Reading(prefetch)) = (self.lent.take(), &self.pass) {
+            prefetch.recycle(lent.memory);
         }
+        self.next()
     }
 
     /// The next block, or none after the last.
@@ -314,13 +314,10 @@ impl Source for DataSource {
     fn read_block(&mut self) -> vmfkit::Result<Option<Block<'_>>> {
         self.first_row = self.next_row;
         if self.held.is_none() {
-            let room = self.lent.take().map(|lent| lent.memory);
-            self.lent = match self.next()? {
-                Some(joined) if matches!(joined.memory, Memory::Stretches(_)) => Some(joined.together(room.unwrap_or_default())),
-                next => {
-                    self.recycle(room);
-                    next
-                }
+            let next = self.next_lent()?;
+            self.lent = match (next, &self.pass) {
+                (Some(joined), Pass::Reading(prefetch)) if joined.loose().is_some() => Some(joined.together(prefetch.room())),
+                (next, _) => next,
             };
         }
         let (block, rescaled) = match (&mut self.held, &self.lent) {
@@ -345,9 +342,7 @@ impl Source for DataSource {
             return Ok(self.read_block()?.map(Portion::Block));
         }
         self.first_row = self.next_row;
-        let room = self.lent.take().map(|lent| lent.memory);
-        self.recycle(room);
-        self.lent = self.next()?;
+        self.lent = self.next_lent()?;
         let Some(joined) = &self.lent else { return Ok(None) };
         let portion = match joined.loose() {
             Some(rows) => Portion::Loose(rows),

@@ -84,6 +84,7 @@ impl Scalar for f64 {
     fn rows(values: Cow<'_, [Self]>) -> Rows<'_> {
         Rows::F64(values)
     }
+    /// Without the root, and inlined.
     #[inline(always)]
     fn is_clearly_unit(coordinates: &[Self]) -> bool {
         (sum_of_squares(coordinates, 1.0) - 1.0).abs() <= UNIT_TOLERANCE
@@ -620,6 +621,8 @@ mod tests {
                 let close = is_unit(Length::of_row(0, &row).unwrap().value());
                 assert_eq!(Block::new(dim, &row).is_ok(), close, "dimension {dim}, off by {off}");
                 assert!(close || !f32::is_clearly_unit(&row));
+                let double: Vec<f64> = row.iter().map(|x| f64::from(*x)).collect();
+                assert_eq!(f64::is_clearly_unit(&double), off.abs() < 0.5e-5, "dimension {dim}, off by {off}");
                 assert!(
                     dim > LONGEST_IN_SINGLE || off.abs() > 0.3e-5 || f32::is_clearly_unit(&row),
                     "dimension {dim}, off by {off}"
@@ -627,6 +630,7 @@ mod tests {
             }
         }
         assert!(!f32::is_clearly_unit(&[f32::NAN, 1.0]) && !f32::is_clearly_unit(&[f32::INFINITY, 1.0]));
+        assert!(!f64::is_clearly_unit(&[f64::NAN, 1.0]) && !f64::is_clearly_unit(&[f64::INFINITY, 1.0]));
     }
 
     #[test]

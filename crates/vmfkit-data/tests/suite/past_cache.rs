@@ -21,9 +21,10 @@ fn circle(count: usize) -> Vec<[f32; DIM]> {
     (0..count).map(|row| (row as f32 * 0.1).sin_cos()).map(|(sin, cos)| [sin, 0.0, cos, 0.0, 0.0, 0.0]).collect()
 }
 
-/// As a `.npy` file of this type, with so many blanks at the end of its header.
-fn file_of(rows: &[[f32; DIM]], descr: &str, blanks: usize) -> Vec<u8> {
+/// As a `.npy` file of this type, of which the numbers begin so many bytes behind a place where numbers may be.
+fn file_of(rows: &[[f32; DIM]], descr: &str, behind: usize) -> Vec<u8> {
     let header = format!("{{'descr': '{descr}', 'fortran_order': False, 'shape': ({}, {DIM})}}", rows.len());
+    let blanks = (header.len() + 10).next_multiple_of(64) - (header.len() + 10) + behind;
     let numbers = rows.iter().flatten();
     let data: Vec<u8> = match descr {
         "<f4" => numbers.flat_map(|x| x.to_le_bytes()).collect(),
@@ -32,6 +33,16 @@ fn file_of(rows: &[[f32; DIM]], descr: &str, blanks: usize) -> Vec<u8> {
         other => panic!("{other}"),
     };
     npy(&(header + &" ".repeat(blanks)), &data)
+}
+
+/// Whether rows are lent where the disk put them, as they are wherever a file system reads past the cache.
+fn are_lent(folder: &Folder) -> bool {
+    let place = folder.write("lent.npy", file_of(&circle(9), "<f4", 0));
+    let lent = matches!(past_cache(&place, &Options::new()).read_portion().unwrap(), Some(Portion::Loose(_)));
+    if !lent {
+        eprintln!("skipped: this file system has no reads past the cache");
+    }
+    lent
 }
 
 fn past_cache(location: &str, options: &Options) -> DataSource {
@@ -53,12 +64,11 @@ fn read_past_cache(location: &str, options: &Options) -> Everything {
 fn rows_are_those_of_the_cache_wherever_they_begin() {
     let (folder, rows) = (folder(), circle(3000));
     for descr in ["<f4", ">f4", "<f8"] {
-        // Of these beginnings one in four is where a number may be.
-        for blanks in 0..5 {
-            let place = folder.write("x.npy", file_of(&rows, descr, blanks));
+        for behind in 0..=8 {
+            let place = folder.write("x.npy", file_of(&rows, descr, behind));
             for block_rows in [1, 7, 170, 171, 1000, 3000, 5000] {
                 let options = Options::new().block_rows(block_rows);
-                assert_eq!(read_past_cache(&place, &options), read(&place, &options), "{descr}, {blanks}, {block_rows}");
+                assert_eq!(read_past_cache(&place, &options), read(&place, &options), "{descr}, {behind}, {block_rows}");
             }
         }
     }
@@ -170,6 +180,9 @@ fn a_wrong_row_is_named_in_the_middle_of_a_fit() {
 #[test]
 fn portions_and_blocks_may_be_read_in_turn() {
     let (folder, rows) = (folder(), circle(30_000));
+    if !are_lent(&folder) {
+        return;
+    }
     for place in places(&folder, &rows) {
         let mut source = past_cache(&place, &Options::new().block_rows(999));
         let (mut found, mut values, mut loose) = (Vec::new(), Vec::<f32>::new(), 0);
@@ -186,7 +199,7 @@ fn portions_and_blocks_may_be_read_in_turn() {
                     found.extend_from_slice(&values);
                     loose += 1;
                 }
-                Some(Portion::Block(_)) => return eprintln!("skipped: this file system has no reads past the cache"),
+                Some(Portion::Block(_)) => panic!("{place}: rows were put together"),
                 None => break,
             }
         }
@@ -198,12 +211,18 @@ fn portions_and_blocks_may_be_read_in_turn() {
 #[test]
 fn blocks_do_not_depend_on_files() {
     let rows = circle(1000);
-    for types in [["<f4", "<f4", "<f4", "<f4"], ["<f4", ">f4", "<f4", "<f4"], ["<f4", "<f8", "<f4", "<f4"]] {
+    for types in [
+        ["<f4", "<f4", "<f4", "<f4"],
+        ["<f4", ">f4", "<f4", "<f4"],
+        ["<f4", "<f8", "<f4", "<f4"],
+        ["<f8", "<f4", "<f4", "<f8"],
+        ["<f8", "<f8", "<f8", "<f8"],
+    ] {
         let folder = folder();
         for (number, (part, descr)) in
             [&rows[..400], &rows[400..405], &rows[405..405], &rows[405..]].iter().zip(types).enumerate()
         {
-            folder.write(&format!("{number}.npy"), file_of(part, descr, number));
+            folder.write(&format!("{number}.npy"), file_of(part, descr, usize::from(number == 1)));
         }
         let place = location(folder.0.path());
         for block_rows in [1, 100, 200, 400, 405, 600] {
@@ -229,12 +248,14 @@ fn rows_are_rescaled_where_they_are() {
     let folder = folder();
     let mut rows = circle(500);
     rows[321].iter_mut().for_each(|x| *x *= 4.0);
-    let place = folder.write("x.npy", file_of(&rows, "<f4", 0));
-    let options = Options::new().block_rows(100).rescale(true);
-    assert_eq!(read_past_cache(&place, &options), read(&place, &options));
-    let mut source = past_cache(&place, &options);
-    read_all(&mut source).unwrap();
-    assert_eq!(source.rescaled(), Some(1));
+    for descr in ["<f4", "<f8"] {
+        let place = folder.write("x.npy", file_of(&rows, descr, 0));
+        let options = Options::new().block_rows(100).rescale(true);
+        assert_eq!(read_past_cache(&place, &options), read(&place, &options));
+        let mut source = past_cache(&place, &options);
+        read_all(&mut source).unwrap();
+        assert_eq!(source.rescaled(), Some(1), "{descr}");
+    }
 }
 
 #[test]

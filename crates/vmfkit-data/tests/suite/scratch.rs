@@ -88,7 +88,7 @@ fn text_and_unpacked_arrays_are_the_same_from_the_disk() {
     }
 }
 
-/// In single precision, where rows stay where the disk puts them, and in double; in many blocks, of which the last is short.
+/// In single and in double precision, where rows stay where the disk puts them, and with weights, where they do not; in many blocks, of which the last is short.
 #[test]
 fn a_fit_from_the_disk_is_that_in_memory_to_the_last_bit() {
     if !has_disk() {

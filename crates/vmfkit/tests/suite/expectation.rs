@@ -381,11 +381,15 @@ fn the_first_wrong_one_of_loose_rows_is_named() {
         let mut values: Vec<f32> = draw(&mixture, 3000, 2);
         wrong.iter().for_each(|row| values[4 * row..][..4].copy_from_slice(&[*row as f32, 0.0, 0.0, 0.0]));
         let bytes: Vec<u8> = values.iter().copied().flat_map(f32::to_ne_bytes).collect();
-        let rows = LooseRows::new::<f32>(4, bytes.chunks(996)).unwrap();
-        let mut stats = SufficientStats::zero(3, 4);
-        let error = mixture.accumulate_loose(&rows, Assignment::Soft, &mut stats).unwrap_err();
-        assert_eq!(error, Block::new(4, &values).unwrap_err());
-        assert!(matches!(error, Error::NotUnit { row, .. } if row == *wrong.iter().min().unwrap()), "{error}");
+        let double_bytes: Vec<u8> = values.iter().flat_map(|x| f64::from(*x).to_ne_bytes()).collect();
+        let single = LooseRows::new::<f32>(4, bytes.chunks(996)).unwrap();
+        let double = LooseRows::new::<f64>(4, double_bytes.chunks(1000)).unwrap();
+        for rows in [single, double] {
+            let mut stats = SufficientStats::zero(3, 4);
+            let error = mixture.accumulate_loose(&rows, Assignment::Soft, &mut stats).unwrap_err();
+            assert_eq!(error, Block::new(4, &values).unwrap_err());
+            assert!(matches!(error, Error::NotUnit { row, .. } if row == *wrong.iter().min().unwrap()), "{error}");
+        }
     }
     let rows = LooseRows::new::<f32>(5, []).unwrap();
     let error = mixture.accumulate_loose(&rows, Assignment::Soft, &mut SufficientStats::zero(3, 4)).unwrap_err();
