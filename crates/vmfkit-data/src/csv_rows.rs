@@ -1,12 +1,12 @@
 //! Tables of numbers as text: a line a row, with or without a line of column names.
 
-use crate::csv_records::CsvRecords;
+use crate::csv_records::{CellRoom, Cells, CsvRecords};
 use crate::excerpt::excerpt;
 use crate::place::Place;
-use crate::text::{self, Origin, Parsed, Text};
+use crate::text::{self, Group, Origin, Parsed, Text};
 use crate::{Batch, Element, Error, Ids, Options, Reader, Result, Schema, Values};
-use csv::ByteRecord;
 use std::io::BufRead;
+use std::ops::Range;
 
 const CHOOSE_COLUMNS: &str = "hint: `--columns x,y,z` chooses columns by their names in the first line";
 
@@ -17,12 +17,9 @@ pub struct CsvRows {
     delimiter: u8,
     schema: Schema,
     layout: Layout,
-    /// The line that was looked at first.
-    record: ByteRecord,
-    /// `record` is the first row, which came while names and separators were looked for.
-    waiting: bool,
-    /// Lines that are parsed together, and more memory for such.
-    group: Vec<ByteRecord>,
+    /// The first row and the number of its line, if it came while names and separators were looked for.
+    waiting: Option<(u64, Vec<u8>)>,
+    group: Group,
 }
 
 /// What the columns are.
@@ -51,13 +48,15 @@ impl CsvRows {
 
     fn from_origin(origin: Origin, text: Text, delimiter: u8, options: &Options) -> Result<Self> {
         let mut records = CsvRecords::new(text, delimiter);
-        let mut record = ByteRecord::new();
-        let found = records.next(&mut record)?;
-        text::refuse_utf16(record.get(0).unwrap_or_default())?;
-        let is_header = options.header.unwrap_or_else(|| looks_like_names(&record));
+        let (mut first, mut room) = (Vec::new(), CellRoom::default());
+        let mut line = records.next(&mut first)?;
+        let found = line.is_some();
+        text::refuse_utf16(&first)?;
+        let cells = room.take_apart(&first, delimiter);
+        let is_header = options.header.unwrap_or_else(|| looks_like_names(&cells));
         let names: Option<Vec<String>> = (found && is_header)
-            .then(|| record.iter().map(|name| String::from_utf8_lossy(name.trim_ascii()).into_owned()).collect());
-        let width = record.len();
+            .then(|| cells.iter().map(|name| String::from_utf8_lossy(name.trim_ascii()).into_owned()).collect());
+        let width = if found { cells.len() } else { 0 };
         // The index that pandas writes before its columns has no name.
         let index = names.as_ref().filter(|names| names.len() > 1 && names[0].is_empty()).map(|_| 0);
         let find = |name: &Option<String>| name.as_ref().map(|name| position(names.as_deref(), name)).transpose();
@@ -72,78 +71,76 @@ impl CsvRows {
         } else {
             (None, None, Vec::new())
         };
-        let mut waiting = found && names.is_none();
         if width == 1 {
-            refuse_other_separators(&record[0])?;
+            refuse_other_separators(cells.get(0))?;
+        }
+        if names.is_some() {
+            line = None;
         }
         if width == 1 && names.is_some() {
             // What stands between numbers tells a separator from a name with blanks in it.
-            waiting = records.next(&mut record)?;
+            first.clear();
+            line = records.next(&mut first)?;
+            let cells = room.take_apart(&first, delimiter);
+            if cells.len() == 1 {
+                refuse_other_separators(cells.get(0))?;
+            }
         }
-        if width == 1 && waiting && record.len() == 1 {
-            refuse_other_separators(&record[0])?;
-        }
+        let waiting = line.map(|line| (line, first));
         let rows = (!found).then_some(0);
         let schema = Schema::dense(coordinates.len(), Element::F64, rows);
         let chosen = !options.columns.is_empty();
         let layout = Layout { names, width, coordinates, chosen, weight, id };
-        Ok(CsvRows { records, origin, delimiter, schema, layout, record, waiting, group: Vec::new() })
+        Ok(CsvRows { records, origin, delimiter, schema, layout, waiting, group: Group::default() })
     }
 
-    /// Replaces lines of the group by the next, at most `most`, and says how many; none at the end only. Those before an error are there.
-    fn next_group(&mut self, most: usize) -> (usize, Result<()>) {
-        let (mut count, mut bytes) = (0, 0);
-        while count < most && text::has_room(count, bytes) {
-            if count == self.group.len() {
-                self.group.push(ByteRecord::new());
-            }
-            let found = if std::mem::take(&mut self.waiting) {
-                std::mem::swap(&mut self.group[count], &mut self.record);
-                Ok(true)
-            } else {
-                self.records.next(&mut self.group[count])
-            };
-            match found {
-                Ok(true) => (count, bytes) = (count + 1, bytes + self.group[count].as_slice().len()),
-                Ok(false) => break,
-                Err(error) => return (count, Err(error)),
-            }
+    /// Replaces the group by the next rows, at most `most`; none at the end only. Those before an error are there.
+    fn next_group(&mut self, most: usize) -> Result<()> {
+        self.group.clear();
+        if let Some((line, row)) = self.waiting.take() {
+            self.group.lines.push((line, 0..row.len()));
+            self.group.text = row;
         }
-        (count, Ok(()))
+        self.records.next_group(most, &mut self.group)
     }
 }
 
 impl Layout {
-    fn parse(&self, records: &[ByteRecord]) -> Result<Parsed> {
-        let mut parsed = Parsed { values: Vec::with_capacity(records.len() * self.coordinates.len()), ..Parsed::default() };
-        for record in records {
-            let line = record.position().map_or(0, csv::Position::line);
-            let (width, found) = (self.width, record.len());
+    /// Rows of a text, each with the number of its line.
+    fn parse(&self, text: &[u8], delimiter: u8, rows: &[(u64, Range<usize>)]) -> Result<Parsed> {
+        let mut room = CellRoom::default();
+        // Rows may turn out to be shorter than the first: a cell takes a byte, and one between it and the next.
+        let most = rows.iter().map(|(_, row)| row.len() / 2 + 1).sum::<usize>();
+        let mut parsed =
+            Parsed { values: Vec::with_capacity(most.min(rows.len() * self.coordinates.len())), ..Parsed::default() };
+        for &(line, ref row) in rows {
+            let cells = room.take_apart(&text[row.clone()], delimiter);
+            let (width, found) = (self.width, cells.len());
             if found != width {
                 let what = format!("line {line} must have as many cells as the first line, {width}, found: `{found}`");
                 return Err(Error::Format { what });
             }
             // A line at once, which is faster than each cell by itself.
-            let text = std::str::from_utf8(record.as_slice()).ok();
+            let text = std::str::from_utf8(cells.text).ok();
             for &column in &self.coordinates {
-                parsed.values.push(self.cell(record, text, line, column)?);
+                parsed.values.push(self.cell(&cells, text, line, column)?);
             }
             if let Some(column) = self.weight {
-                parsed.weights.push(self.cell(record, text, line, column)?);
+                parsed.weights.push(self.cell(&cells, text, line, column)?);
             }
             if let Some(column) = self.id {
-                parsed.ids.push(String::from_utf8_lossy(record[column].trim_ascii()).into_owned());
+                parsed.ids.push(String::from_utf8_lossy(cells.get(column).trim_ascii()).into_owned());
             }
         }
         Ok(parsed)
     }
 
     /// A number of a line, which is this text if it is one in UTF-8.
-    fn cell(&self, record: &ByteRecord, text: Option<&str>, line: u64, column: usize) -> Result<f64> {
-        let cell = text.and_then(|text| text.get(record.range(column)?));
-        let found = cell.map_or_else(|| number(&record[column]), |cell| cell.trim_ascii().parse().ok());
+    fn cell(&self, cells: &Cells, text: Option<&str>, line: u64, column: usize) -> Result<f64> {
+        let cell = text.and_then(|text| text.get(cells.range(column)));
+        let found = cell.map_or_else(|| number(cells.get(column)), |cell| cell.trim_ascii().parse().ok());
         found.ok_or_else(|| {
-            let error = not_a_number(line, &column_name(self.names.as_deref(), column), &record[column]);
+            let error = not_a_number(line, &column_name(self.names.as_deref(), column), cells.get(column));
             if self.chosen { error } else { Error::format(format!("{error}\n{CHOOSE_COLUMNS}")) }
         })
     }
@@ -158,9 +155,10 @@ impl Reader for CsvRows {
         let mut parsed = Parsed { values: std::mem::take(batch.values.start_f64()), ..Parsed::default() };
         batch.rows = 0;
         while batch.rows < most {
-            let (count, gathered) = self.next_group(most - batch.rows);
-            let layout = &self.layout;
-            parsed.append(&self.group[..count], self.schema.dim, |records| layout.parse(records))?;
+            let gathered = self.next_group(most - batch.rows);
+            let (layout, Group { text, lines }, delimiter) = (&self.layout, &self.group, self.delimiter);
+            parsed.append(lines, self.schema.dim, |rows| layout.parse(text, delimiter, rows))?;
+            let count = lines.len();
             gathered?;
             batch.rows += count;
             if count == 0 {
@@ -179,9 +177,9 @@ impl Reader for CsvRows {
 
     fn rewind(&mut self) -> Result<()> {
         self.records = CsvRecords::new(self.origin.again()?, self.delimiter);
-        self.waiting = false;
+        self.waiting = None;
         if self.layout.names.is_some() {
-            self.records.next(&mut self.record)?;
+            self.records.next(&mut Vec::new())?;
         }
         Ok(())
     }
@@ -189,10 +187,10 @@ impl Reader for CsvRows {
 
 /// Whether the cells of a first line are the columns' names: none is a number, or they are the numbers that pandas calls columns by, behind
 /// the empty name of an index or not. Two columns may well begin with the row `0,1`, so that only an index makes names of these.
-fn looks_like_names(cells: &ByteRecord) -> bool {
+fn looks_like_names(cells: &Cells) -> bool {
     let counts =
         |skipped: usize| cells.iter().skip(skipped).zip(0u64..).all(|(cell, n)| cell.trim_ascii() == n.to_string().as_bytes());
-    let has_index = cells.len() > 1 && cells[0].trim_ascii().is_empty();
+    let has_index = cells.len() > 1 && cells.get(0).trim_ascii().is_empty();
     cells.iter().all(|cell| number(cell).is_none()) || has_index && counts(1) || cells.len() > 2 && counts(0)
 }
 

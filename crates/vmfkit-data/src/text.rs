@@ -113,8 +113,7 @@ impl Lines {
 
     /// Replaces `group` by the next lines that are not blank, at most `most`; none at the end only. Those before an error are there.
     pub fn next_group(&mut self, most: usize, group: &mut Group) -> Result<()> {
-        group.text.clear();
-        group.lines.clear();
+        group.clear();
         while group.lines.len() < most && has_room(group.lines.len(), group.text.len()) {
             let Some((number, line)) = self.next()? else { break };
             let start = group.text.len();
@@ -131,6 +130,13 @@ pub(crate) struct Group {
     pub text: Vec<u8>,
     /// The number of each, and where it is in the text.
     pub lines: Vec<(u64, Range<usize>)>,
+}
+
+impl Group {
+    pub fn clear(&mut self) {
+        self.text.clear();
+        self.lines.clear();
+    }
 }
 
 /// Whether so many lines, with so many bytes, are few enough for another one.
