@@ -3,14 +3,13 @@
 //! One thread finds where records end, which takes little time; their cells are left to the threads that want them.
 
 use crate::excerpt::excerpt;
-use crate::text::{Group, LONGEST_LINE, Text, has_room, too_long};
+use crate::text::{BYTE_ORDER_MARK, Group, LONGEST_LINE, Text, has_room, too_long};
 use crate::{Error, Result};
 use memchr::{memchr, memchr_iter, memchr2};
 use std::io::{BufRead, ErrorKind};
 use std::ops::Range;
 
 const QUOTE: u8 = b'"';
-const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
 /// Records of any width, one after the other.
 pub(crate) struct CsvRecords {
@@ -48,17 +47,17 @@ impl CsvRecords {
             if quoting == Quoting::Quoted || memchr(QUOTE, &record[line_start..]).is_some() {
                 quoting = record[line_start..].iter().fold(quoting, |quoting, byte| quoting.next(*byte, self.delimiter));
             }
-            match end {
-                Some(end) if quoting == Quoting::Quoted => record.push(end),
-                None if quoting == Quoting::Quoted => {
-                    let mut room = CellRoom::default();
-                    let cells = room.take_apart(&record[start..], self.delimiter);
-                    let quoted = excerpt(cells.get(cells.len() - 1));
-                    let what = format!("a quote in the row of line {first} must be closed, found behind it: `{quoted}`");
-                    return Err(Error::format(what));
-                }
-                _ => return Ok(Some(first)),
+            if quoting != Quoting::Quoted {
+                return Ok(Some(first));
             }
+            let Some(end) = end else {
+                let mut room = CellRoom::default();
+                let cells = room.take_apart(&record[start..], self.delimiter);
+                let quoted = excerpt(cells.get(cells.len() - 1));
+                let what = format!("a quote in the row of line {first} must be closed, found behind it: `{quoted}`");
+                return Err(Error::format(what));
+            };
+            record.push(end);
         }
     }
 

@@ -49,7 +49,7 @@ impl CsvRows {
     fn from_origin(origin: Origin, text: Text, delimiter: u8, options: &Options) -> Result<Self> {
         let mut records = CsvRecords::new(text, delimiter);
         let (mut first, mut room) = (Vec::new(), CellRoom::default());
-        let mut line = records.next(&mut first)?;
+        let line = records.next(&mut first)?;
         let found = line.is_some();
         text::refuse_utf16(&first)?;
         let cells = room.take_apart(&first, delimiter);
@@ -74,9 +74,7 @@ impl CsvRows {
         if width == 1 {
             refuse_other_separators(cells.get(0))?;
         }
-        if names.is_some() {
-            line = None;
-        }
+        let mut line = line.filter(|_| names.is_none());
         if width == 1 && names.is_some() {
             // What stands between numbers tells a separator from a name with blanks in it.
             first.clear();

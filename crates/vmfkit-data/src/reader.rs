@@ -40,7 +40,8 @@ impl Stretches {
         rows.expect("whole rows were read")
     }
 
-    /// The numbers of all rows, together in one piece of memory: in this one, if it is for such.
+    /// The numbers of all rows, together in one piece of memory: in this one, if it is for such; what is there is written over, not cleared, which would
+    /// take as long as the copy.
     pub(crate) fn together(&self, dim: usize, room: Values) -> Values {
         if self.double {
             let mut values = if let Values::F64(values) = room { values } else { Vec::new() };

@@ -12,6 +12,9 @@ use std::thread::{self, ScopedJoinHandle};
 /// Bytes read at a time.
 const CHUNK: usize = 1 << 20;
 
+/// What some programs put before a text in UTF-8.
+pub(crate) const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
+
 /// A line of a table that can be held in memory is shorter.
 pub(crate) const LONGEST_LINE: u64 = 1 << 28;
 
@@ -102,7 +105,7 @@ impl Lines {
             }
             if self.number == 1 {
                 refuse_utf16(&self.line)?;
-                self.line.drain(..if self.line.starts_with(b"\xef\xbb\xbf") { 3 } else { 0 });
+                self.line.drain(..if self.line.starts_with(BYTE_ORDER_MARK) { BYTE_ORDER_MARK.len() } else { 0 });
             }
             if !self.line.trim_ascii().is_empty() {
                 // Only here, since the borrow of a line would last over the next turn.

@@ -96,11 +96,17 @@ impl<'a> LooseRows<'a> {
     /// What is wrong with a row, if anything is.
     pub(crate) fn wrong_row(&self, row: usize) -> Option<Error> {
         let mut values = Vec::<f64>::new();
-        self.visit(row, row + 1, |bytes| match self.is_single() {
-            true => values.extend(numbers::<f32, f64>(bytes)),
-            false => values.extend(numbers::<f64, f64>(bytes)),
-        });
+        self.visit(row, row + 1, |bytes| self.append(bytes, &mut values));
         wrong_row(row, &values)
+    }
+
+    /// Puts numbers that have these bytes behind others.
+    #[inline(always)]
+    fn append<T: Scalar>(&self, bytes: &[u8], values: &mut Vec<T>) {
+        match self.is_single() {
+            true => values.extend(numbers::<f32, T>(bytes)),
+            false => values.extend(numbers::<f64, T>(bytes)),
+        }
     }
 
     /// The rows `from .. to` in a precision that is not lower than theirs, in `room` unless they are where such numbers may be; or the number of the
@@ -120,10 +126,7 @@ impl<'a> LooseRows<'a> {
                 room.clear();
                 self.visit(from, to, |bytes| {
                     for near in bytes.chunks(NEAR) {
-                        match self.is_single() {
-                            true => room.extend(numbers::<f32, T>(near)),
-                            false => room.extend(numbers::<f64, T>(near)),
-                        }
+                        self.append(near, room);
                         right += right_rows(&room[right * self.dim..]);
                     }
                 });
