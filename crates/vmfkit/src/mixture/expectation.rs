@@ -6,7 +6,9 @@
 
 use super::Mixture;
 use super::log_sum_exp::{LnSum, combine, exponentials, largest_of, mask, runs, runs_mut, share_out};
-use super::products::{Packing, Panels, Real, RowSums, Work, add_listed_rows, add_row, row_products, with_best_instructions};
+use super::products::{
+    Instructions, Packing, Panels, Real, RowSums, Work, add_listed_rows, add_row, row_products, with_best_instructions,
+};
 use crate::block::{Block, Rows, Scalar, SparseRows};
 use crate::error::Result;
 use crate::loose_rows::LooseRows;
@@ -214,7 +216,7 @@ enum DenseOrSparse<'a, T: Real> {
 /// Leaves k mu . x and the bias of each component and row in `out`: component by component, `stride` places apart. Rows to come are asked for, at
 /// `next` if that is known.
 #[inline(always)]
-fn logits<T: Real, const FUSED: bool>(
+fn logits<T: Real, I: Instructions>(
     rows: DenseOrSparse<T>,
     count: usize,
     next: Option<*const T>,
@@ -231,17 +233,17 @@ fn logits<T: Real, const FUSED: bool>(
     let mut products = Vec::new();
     match (rows, &prepared.directions) {
         (DenseOrSparse::Dense(rows), Directions::Dense(directions)) => {
-            row_products::<T, FUSED>((rows, next), directions, &prepared.bias, out, stride, packing);
+            row_products::<T, I>((rows, next), directions, &prepared.bias, out, stride, packing);
         }
         (DenseOrSparse::Sparse32(rows, first), Directions::Sparse(panels)) => {
             for row in 0..count {
-                panels.sparse_products::<f32, FUSED>(rows.row(first + row), &mut products);
+                panels.sparse_products::<f32, I>(rows.row(first + row), &mut products);
                 sparse(row, &products);
             }
         }
         (DenseOrSparse::Sparse64(rows, first), Directions::Sparse(panels)) => {
             for row in 0..count {
-                panels.sparse_products::<f64, FUSED>(rows.row(first + row), &mut products);
+                panels.sparse_products::<f64, I>(rows.row(first + row), &mut products);
                 sparse(row, &products);
             }
         }
@@ -305,7 +307,7 @@ impl<T: Real, const WIDTH: usize> Work for TileWork<'_, T, WIDTH> {
     type Output = ();
 
     #[inline(always)]
-    fn run<const FUSED: bool>(self) {
+    fn run<I: Instructions>(self) {
         let TileWork { prepared, assignment, input, from, to, scratch, stats, wrong } = self;
         let mut room = std::mem::take(&mut scratch.rows);
         let mut rng = match assignment {
@@ -330,11 +332,11 @@ impl<T: Real, const WIDTH: usize> Work for TileWork<'_, T, WIDTH> {
                 stats,
             };
             let Scratch { logits: out, stride, packing, .. } = &mut *piece.scratch;
-            logits::<T, FUSED>(piece.rows, piece.count, input.next_piece(last), prepared, out, *stride, packing);
+            logits::<T, I>(piece.rows, piece.count, input.next_piece(last), prepared, out, *stride, packing);
             let objective = match &mut rng {
-                Some(rng) => piece.draw::<FUSED>(rng),
-                None if matches!(assignment, Assignment::Hard | Assignment::Nearest) => piece.give_to_the_largest::<FUSED>(),
-                None => assignment.temperature() * piece.share::<FUSED>(),
+                Some(rng) => piece.draw::<I>(rng),
+                None if matches!(assignment, Assignment::Hard | Assignment::Nearest) => piece.give_to_the_largest::<I>(),
+                None => assignment.temperature() * piece.share::<I>(),
             };
             let weight = piece.weights.map_or(piece.count as f64, |w| w.iter().sum());
             stats.add_objective(objective, weight);
@@ -364,19 +366,18 @@ impl<T: Real, const WIDTH: usize> Piece<'_, T, WIDTH> {
 
     /// Rows to all components by their responsibilities; gives the sum of ln p.
     #[inline(always)]
-    fn share<const FUSED: bool>(&mut self) -> f64 {
+    fn share<I: Instructions>(&mut self) -> f64 {
         let stride = self.scratch.stride;
         let mut objective = 0.0;
         let (mut largest_sum, mut ln_sum) = ([0.0; WIDTH], LnSum::<WIDTH>::new());
         for first in (0..self.count).step_by(WIDTH) {
-            let (largest, sums) = exponentials::<T, FUSED, WIDTH>(&mut self.scratch.logits, stride, first);
-            let factors = &mut self.scratch.factors[first..first + WIDTH];
-            let smallest = &mut self.scratch.smallest[first..first + WIDTH];
+            let (largest, sums) = exponentials::<T, I, WIDTH>(&mut self.scratch.logits, stride, first);
+            let lanes = |values| <&mut [T; WIDTH]>::try_from(values).expect("a run of this width");
+            let factors = lanes(&mut self.scratch.factors[first..first + WIDTH]);
+            let smallest = lanes(&mut self.scratch.smallest[first..first + WIDTH]);
             let smallest_share = T::from_f64(T::SMALLEST_SHARE);
-            for lane in 0..WIDTH {
-                factors[lane] = T::ONE / sums[lane];
-                smallest[lane] = smallest_share * sums[lane];
-            }
+            *factors = sums.map(|sum| T::ONE / sum);
+            *smallest = sums.map(|sum| smallest_share * sum);
             if self.weights.is_none() && first + WIDTH <= self.count {
                 ln_sum.add(&sums);
                 largest_sum.iter_mut().zip(largest).for_each(|(sum, largest)| *sum += largest.to_f64());
@@ -407,7 +408,7 @@ impl<T: Real, const WIDTH: usize> Piece<'_, T, WIDTH> {
         match self.rows {
             DenseOrSparse::Dense(rows) if kept * SCATTER_COST > (self.count * components) as f64 => {
                 let Scratch { logits, packing, sums, .. } = &mut *self.scratch;
-                sums.add_weighted_rows::<FUSED>(rows, dim, logits, stride, packing);
+                sums.add_weighted_rows::<I>(rows, dim, logits, stride, packing);
             }
             _ => {
                 let mut given = std::mem::take(&mut self.scratch.given);
@@ -421,7 +422,7 @@ impl<T: Real, const WIDTH: usize> Piece<'_, T, WIDTH> {
                             given.push((run * WIDTH + lane, shares[lane]));
                         }
                     }
-                    self.add_rows::<FUSED>(component, &given);
+                    self.add_rows::<I>(component, &given);
                 }
                 self.scratch.given = given;
             }
@@ -431,14 +432,14 @@ impl<T: Real, const WIDTH: usize> Piece<'_, T, WIDTH> {
 
     /// Each row to the component of its largest logit; gives the sum of these.
     #[inline(always)]
-    fn give_to_the_largest<const FUSED: bool>(&mut self) -> f64 {
+    fn give_to_the_largest<I: Instructions>(&mut self) -> f64 {
         let mut objective = 0.0;
         for first in (0..self.count).step_by(WIDTH) {
             let (largest, component) = largest_of::<T, WIDTH>(&mut self.scratch.logits, self.scratch.stride, first);
             for lane in 0..WIDTH.min(self.count - first) {
                 let weight = self.weight(first + lane);
                 objective += weight * (largest[lane].to_f64() + self.prepared.shift);
-                self.give::<FUSED>(first + lane, component[lane].to_f64() as usize, weight);
+                self.give::<I>(first + lane, component[lane].to_f64() as usize, weight);
             }
         }
         objective
@@ -446,11 +447,11 @@ impl<T: Real, const WIDTH: usize> Piece<'_, T, WIDTH> {
 
     /// Each row to a component drawn by its responsibilities; gives the sum of ln p.
     #[inline(always)]
-    fn draw<const FUSED: bool>(&mut self, rng: &mut Stream) -> f64 {
+    fn draw<I: Instructions>(&mut self, rng: &mut Stream) -> f64 {
         let (stride, components) = (self.scratch.stride, self.stats.components());
         let mut objective = 0.0;
         for first in (0..self.count).step_by(WIDTH) {
-            let (largest, sums) = exponentials::<T, FUSED, WIDTH>(&mut self.scratch.logits, stride, first);
+            let (largest, sums) = exponentials::<T, I, WIDTH>(&mut self.scratch.logits, stride, first);
             for lane in 0..WIDTH.min(self.count - first) {
                 let (row, sum) = (first + lane, sums[lane].to_f64());
                 let mut rest = rng.random::<f64>() * sum;
@@ -468,26 +469,26 @@ impl<T: Real, const WIDTH: usize> Piece<'_, T, WIDTH> {
                 }
                 let weight = self.weight(row);
                 objective += weight * (largest[lane].to_f64() + self.prepared.shift + sum.ln());
-                self.give::<FUSED>(row, drawn, weight);
+                self.give::<I>(row, drawn, weight);
             }
         }
         objective
     }
 
     #[inline(always)]
-    fn give<const FUSED: bool>(&mut self, row: usize, component: usize, weight: f64) {
+    fn give<I: Instructions>(&mut self, row: usize, component: usize, weight: f64) {
         if weight > 0.0 {
             self.stats.masses_mut()[component] += weight;
-            self.add_row::<FUSED>(row, component, weight);
+            self.add_row::<I>(row, component, weight);
         }
     }
 
     #[inline(always)]
-    fn add_row<const FUSED: bool>(&mut self, row: usize, component: usize, share: f64) {
+    fn add_row<I: Instructions>(&mut self, row: usize, component: usize, share: f64) {
         let dim = self.stats.dim();
         let sum = &mut self.stats.resultants_mut()[component * dim..][..dim];
         match self.rows {
-            DenseOrSparse::Dense(rows) => add_row::<T, FUSED>(sum, share, &rows[row * dim..][..dim]),
+            DenseOrSparse::Dense(rows) => add_row::<T, I>(sum, share, &rows[row * dim..][..dim]),
             DenseOrSparse::Sparse32(rows, first) => add_sparse_row(sum, share, rows.row(first + row)),
             DenseOrSparse::Sparse64(rows, first) => add_sparse_row(sum, share, rows.row(first + row)),
         }
@@ -495,13 +496,13 @@ impl<T: Real, const WIDTH: usize> Piece<'_, T, WIDTH> {
 
     /// Adds the rows that a component has a share of.
     #[inline(always)]
-    fn add_rows<const FUSED: bool>(&mut self, component: usize, given: &[(usize, T)]) {
+    fn add_rows<I: Instructions>(&mut self, component: usize, given: &[(usize, T)]) {
         match self.rows {
             DenseOrSparse::Dense(rows) if !given.is_empty() => {
                 let dim = self.stats.dim();
-                add_listed_rows::<T, FUSED>(&mut self.stats.resultants_mut()[component * dim..][..dim], rows, given);
+                add_listed_rows::<T, I>(&mut self.stats.resultants_mut()[component * dim..][..dim], rows, given);
             }
-            _ => given.iter().for_each(|&(row, share)| self.add_row::<FUSED>(row, component, share.to_f64())),
+            _ => given.iter().for_each(|&(row, share)| self.add_row::<I>(row, component, share.to_f64())),
         }
     }
 }
@@ -662,10 +663,10 @@ impl Work for LogitsWork<'_> {
     type Output = ();
 
     #[inline(always)]
-    fn run<const FUSED: bool>(self) {
+    fn run<I: Instructions>(self) {
         let Scratch { logits: out, stride, rows: room, packing, .. } = self.scratch;
         let rows = Input::Block(self.block).kernel_rows(self.from, self.to, room);
         let rows = rows.expect("rows of a block are checked");
-        logits::<f64, FUSED>(rows, self.to - self.from, None, self.prepared, out, *stride, packing);
+        logits::<f64, I>(rows, self.to - self.from, None, self.prepared, out, *stride, packing);
     }
 }

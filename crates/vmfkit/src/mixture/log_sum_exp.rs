@@ -1,6 +1,6 @@
 //! The steps of a log-sum-exp over the logits of rows that lie side by side: component by component, `stride` places apart.
 
-use super::products::Real;
+use super::products::{Instructions, Real};
 
 /// Combines the lanes of a run into one value, halving their number.
 #[inline(always)]
@@ -57,7 +57,7 @@ pub(super) fn largest_of<T: Real, const WIDTH: usize>(logits: &mut [T], stride: 
 
 /// Turns the logits of `WIDTH` rows into exponentials of their distance from the row's largest; gives that and their sum.
 #[inline(always)]
-pub(super) fn exponentials<T: Real, const FUSED: bool, const WIDTH: usize>(
+pub(super) fn exponentials<T: Real, I: Instructions, const WIDTH: usize>(
     logits: &mut [T],
     stride: usize,
     first: usize,
@@ -70,7 +70,7 @@ pub(super) fn exponentials<T: Real, const FUSED: bool, const WIDTH: usize>(
     }
     for logits in components::<T, WIDTH>(logits, stride, first) {
         for lane in 0..WIDTH {
-            logits[lane] = (logits[lane] - largest[lane]).exp_of_negative::<FUSED>();
+            logits[lane] = (logits[lane] - largest[lane]).exp_of_negative::<I>();
             sums[lane] = sums[lane] + logits[lane];
         }
     }
@@ -116,12 +116,12 @@ impl<const WIDTH: usize> LnSum<WIDTH> {
 
     #[inline(always)]
     pub(super) fn add<T: Real>(&mut self, run: &[T; WIDTH]) {
-        let mut large = 0.0;
+        let mut is_large = false;
         for (product, x) in self.products.iter_mut().zip(run) {
             *product *= x.to_f64();
-            large = if *product > large { *product } else { large };
+            is_large |= *product > Self::LARGE;
         }
-        if large > Self::LARGE {
+        if is_large {
             self.take();
         }
     }

@@ -4,6 +4,8 @@ mod expectation;
 mod log_sum_exp;
 mod products;
 mod summary;
+#[cfg(target_arch = "x86_64")]
+mod wide;
 
 pub use expectation::Assignment;
 pub use summary::{Rank, Summary};

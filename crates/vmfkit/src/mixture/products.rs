@@ -6,15 +6,48 @@
 //! terms, so that a row's products do not depend on its neighbours. With rows side by side a log-sum-exp needs no step across lanes,
 //! and a number of components that is no multiple of `WIDTH` wastes nothing.
 //!
-//! Everything is written once, for both precisions, and compiled for AVX2 with fused multiply-add and for the plain target
-//! (see [`with_best_instructions`]). The two differ in the last bits, like any two processors.
+//! Everything is written once, for both precisions, and compiled for AVX-512, for AVX2 with fused multiply-add and for the plain target
+//! (see [`with_best_instructions`]); the innermost loops of the first are in `wide`. It and the second give the same bits; the plain target differs in the
+//! last ones, like any other processor.
 
+#[cfg(target_arch = "x86_64")]
+use super::wide;
 use crate::block::Scalar;
 use crate::vector::{LINE, prefetch_early};
 use std::ops::Range;
 
-/// Components that one kernel call serves at most.
-const HEIGHT: usize = 6;
+/// What kernels are compiled for.
+pub(super) trait Instructions {
+    /// A product and a sum have one rounding.
+    const FUSED: bool;
+    /// 32 registers of 512 bits, not 16 of 256.
+    const WIDE: bool = false;
+    /// Components that one kernel call serves at most.
+    const HEIGHT: usize = if Self::WIDE { 12 } else { 6 };
+    /// Runs of neighbours that it serves at most.
+    const RUNS: usize = if Self::WIDE { 2 } else { 1 };
+}
+
+struct Plain;
+
+impl Instructions for Plain {
+    const FUSED: bool = false;
+}
+
+struct Fused;
+
+impl Instructions for Fused {
+    const FUSED: bool = true;
+}
+
+#[cfg(target_arch = "x86_64")]
+struct Wide;
+
+#[cfg(target_arch = "x86_64")]
+impl Instructions for Wide {
+    const FUSED: bool = true;
+    const WIDE: bool = true;
+}
 
 /// What the kernels need of f32 and f64.
 pub(super) trait Real:
@@ -25,7 +58,7 @@ pub(super) trait Real:
     + std::ops::Div<Output = Self>
     + PartialOrd
 {
-    /// Neighbours that one kernel call serves: two registers of 256 bits.
+    /// Neighbours in a run: two registers of 256 bits, or one of 512.
     const WIDTH: usize;
     const ZERO: Self;
     const ONE: Self;
@@ -37,27 +70,27 @@ pub(super) trait Real:
     fn view_f32<'a>(values: &'a [f32], room: &'a mut Vec<Self>) -> &'a [Self];
     /// The same for rows in double precision.
     fn view_f64<'a>(values: &'a [f64], room: &'a mut Vec<Self>) -> &'a [Self];
-    /// self * factor + term, with one rounding if `FUSED`.
-    fn multiply_add<const FUSED: bool>(self, factor: Self, term: Self) -> Self;
+    /// self * factor + term, with one rounding where that is what instructions do.
+    fn multiply_add<I: Instructions>(self, factor: Self, term: Self) -> Self;
     /// e^self for self <= 0, to about an ulp; what is too small for a normal number is replaced by one of the smallest of them.
-    fn exp_of_negative<const FUSED: bool>(self) -> Self;
+    fn exp_of_negative<I: Instructions>(self) -> Self;
     /// Turns the first columns of a panel of rows, as many as a fast way does, and gives their number: column by column into `out`, each `WIDTH` rows.
     ///
     /// # Safety
     /// Each of the rows has `dim` values, and `out` has room for `dim` times `WIDTH`.
-    unsafe fn turn<const FUSED: bool>(rows: impl Fn(usize) -> *const Self, dim: usize, out: *mut Self) -> usize;
+    unsafe fn turn<I: Instructions>(rows: impl Fn(usize) -> *const Self, dim: usize, out: *mut Self) -> usize;
     /// # Safety
     /// As [`outer_products`].
-    unsafe fn outer_products<const FUSED: bool, const HEIGHT: usize>(
+    unsafe fn outer_products<I: Instructions, const HEIGHT: usize, const RUNS: usize>(
         terms: usize,
         left: [*const Self; HEIGHT],
-        right: (*const Self, usize),
-        ahead: (*const Self, usize),
+        right: Runs<Self>,
+        ahead: Runs<Self>,
         sums: (*mut Self, usize),
     );
     /// # Safety
     /// As [`add_columns`].
-    unsafe fn add_columns<const FUSED: bool>(
+    unsafe fn add_columns<I: Instructions>(
         sums: &mut [f64],
         done: usize,
         columns: (*const Self, usize),
@@ -66,7 +99,7 @@ pub(super) trait Real:
 }
 
 macro_rules! real {
-    ($float:ident, $view_f32:ident, $view_f64:ident, $turn:ident, $width:expr, $smallest_share:expr, $mantissa:expr, $bias:expr, $lowest:expr, $ln2_high:expr, $ln2_low:expr, $terms:expr) => {
+    ($float:ident, $view_f32:ident, $view_f64:ident, $turn:ident, $outer_products:ident, $width:expr, $smallest_share:expr, $mantissa:expr, $bias:expr, $lowest:expr, $ln2_high:expr, $ln2_low:expr, $terms:expr) => {
         impl Real for $float {
             const WIDTH: usize = $width;
             const ZERO: Self = 0.0;
@@ -84,33 +117,38 @@ macro_rules! real {
             }
 
             #[inline(always)]
-            fn multiply_add<const FUSED: bool>(self, factor: Self, term: Self) -> Self {
-                if FUSED { self.mul_add(factor, term) } else { self * factor + term }
+            fn multiply_add<I: Instructions>(self, factor: Self, term: Self) -> Self {
+                if I::FUSED { self.mul_add(factor, term) } else { self * factor + term }
             }
 
             #[inline(always)]
-            fn exp_of_negative<const FUSED: bool>(self) -> Self {
+            fn exp_of_negative<I: Instructions>(self) -> Self {
                 // Adding this leaves the nearest whole number in the low bits.
                 const SHIFT: $float = 1.5 * (1u64 << $mantissa) as $float;
                 let x = if self > $lowest { self } else { $lowest };
-                let shifted = x.multiply_add::<FUSED>(std::$float::consts::LOG2_E, SHIFT);
+                let shifted = x.multiply_add::<I>(std::$float::consts::LOG2_E, SHIFT);
                 let n = shifted - SHIFT;
-                let r = n.multiply_add::<FUSED>(-$ln2_low, n.multiply_add::<FUSED>(-$ln2_high, x));
+                let r = n.multiply_add::<I>(-$ln2_low, n.multiply_add::<I>(-$ln2_high, x));
                 // Taylor's series: |r| <= ln(2)/2, and 1/n! needs no table of fitted coefficients.
                 let mut sum: $float = INVERSE_FACTORIALS[$terms] as $float;
                 let mut term = $terms;
                 while term > 0 {
                     term -= 1;
-                    sum = sum.multiply_add::<FUSED>(r, INVERSE_FACTORIALS[term] as $float);
+                    sum = sum.multiply_add::<I>(r, INVERSE_FACTORIALS[term] as $float);
                 }
                 let power = $float::from_bits((shifted.to_bits() << $mantissa).wrapping_add($bias << $mantissa));
                 sum * power
             }
 
             #[inline(always)]
-            unsafe fn turn<const FUSED: bool>(rows: impl Fn(usize) -> *const Self, dim: usize, out: *mut Self) -> usize {
+            unsafe fn turn<I: Instructions>(rows: impl Fn(usize) -> *const Self, dim: usize, out: *mut Self) -> usize {
                 #[cfg(target_arch = "x86_64")]
-                if FUSED {
+                if I::WIDE {
+                    // SAFETY: the caller's promise; what is wide runs where there is AVX-512.
+                    return unsafe { wide::$turn(rows, dim, out) };
+                }
+                #[cfg(target_arch = "x86_64")]
+                if I::FUSED {
                     // SAFETY: the caller's promise; what is fused runs where there is AVX2.
                     return unsafe { avx::$turn(rows, dim, out) };
                 }
@@ -119,34 +157,54 @@ macro_rules! real {
             }
 
             #[inline(always)]
-            unsafe fn outer_products<const FUSED: bool, const HEIGHT: usize>(
+            unsafe fn outer_products<I: Instructions, const HEIGHT: usize, const RUNS: usize>(
                 terms: usize,
                 left: [*const Self; HEIGHT],
-                right: (*const Self, usize),
-                ahead: (*const Self, usize),
+                right: Runs<Self>,
+                ahead: Runs<Self>,
                 sums: (*mut Self, usize),
             ) {
+                #[cfg(target_arch = "x86_64")]
+                if I::WIDE {
+                    // SAFETY: the caller's promise; what is wide runs where there is AVX-512.
+                    return unsafe { wide::$outer_products::<HEIGHT, RUNS>(terms, left, right, ahead, sums) };
+                }
+                debug_assert!(RUNS <= I::RUNS);
                 // SAFETY: the caller's promise.
-                unsafe { outer_products::<Self, FUSED, HEIGHT, $width>(terms, left, right, ahead, sums) }
+                unsafe { outer_products::<Self, I, HEIGHT, $width>(terms, left, right, ahead, sums) }
             }
 
             #[inline(always)]
-            unsafe fn add_columns<const FUSED: bool>(
+            unsafe fn add_columns<I: Instructions>(
                 sums: &mut [f64],
                 done: usize,
                 columns: (*const Self, usize),
                 listed: &[(usize, Self)],
             ) {
                 // SAFETY: the caller's promise.
-                unsafe { add_columns::<Self, FUSED, { SPAN * $width }>(sums, done, columns, listed) }
+                unsafe { add_columns::<Self, I, { SPAN * $width }>(sums, done, columns, listed) }
             }
         }
     };
 }
 
 // ln 2 in two parts, of which the first times any exponent that occurs is exact.
-real!(f32, unchanged, converted, turn_f32, 16, 1e-8, 23, 127, -87.0, 0.693_359_375, -2.121_944_4e-4, 7);
-real!(f64, converted, unchanged, turn_f64, 8, 1e-14, 52, 1023, -708.0, 0.693_147_180_369_123_8, 1.908_214_929_270_587_7e-10, 13);
+real!(f32, unchanged, converted, turn_f32, outer_products_f32, 16, 1e-8, 23, 127, -87.0, 0.693_359_375, -2.121_944_4e-4, 7);
+real!(
+    f64,
+    converted,
+    unchanged,
+    turn_f64,
+    outer_products_f64,
+    8,
+    1e-14,
+    52,
+    1023,
+    -708.0,
+    0.693_147_180_369_123_8,
+    1.908_214_929_270_587_7e-10,
+    13
+);
 
 fn unchanged<'a, T>(values: &'a [T], _: &'a mut Vec<T>) -> &'a [T] {
     values
@@ -232,30 +290,40 @@ mod avx {
     }
 }
 
+/// Runs of neighbours, or of memory, term by term.
+#[derive(Clone, Copy)]
+pub(super) struct Runs<T> {
+    pub first: *const T,
+    /// From a term to the next.
+    pub step: usize,
+    /// From a run to the one beside it, where a kernel call serves two.
+    pub beside: usize,
+}
+
 /// Adds to the value at place i and neighbour j, for each of `HEIGHT` places and `WIDTH` neighbours, the sum over p of left(p, i) right(p, j). Meanwhile it asks
-/// for the memory at `ahead`, a step a term.
+/// for the memory at `ahead`.
 ///
 /// # Safety
-/// For every p < terms, `left[i] + p` is readable for each i, and so are `WIDTH` values from `right.0 + p * right.1` on; `WIDTH` values from `sums.0 + i *
-/// sums.1` on are there to be changed for each i.
+/// For every p < terms, `left[i] + p` is readable for each i, and so are `WIDTH` values from `right.first + p * right.step` on, and from as far beside it as each
+/// further run is; `WIDTH` values a run from `sums.0 + i * sums.1` on are there to be changed for each i.
 #[inline(always)]
-unsafe fn outer_products<T: Real, const FUSED: bool, const HEIGHT: usize, const WIDTH: usize>(
+unsafe fn outer_products<T: Real, I: Instructions, const HEIGHT: usize, const WIDTH: usize>(
     terms: usize,
     left: [*const T; HEIGHT],
-    (right, step): (*const T, usize),
-    (ahead, ahead_step): (*const T, usize),
+    right: Runs<T>,
+    ahead: Runs<T>,
     (sums, sums_step): (*mut T, usize),
 ) {
     let mut products = [[T::ZERO; WIDTH]; HEIGHT];
     for p in 0..terms {
-        prefetch_early(ahead.wrapping_add(p * ahead_step));
+        prefetch_early(ahead.first.wrapping_add(p * ahead.step));
         // SAFETY: the caller's promise.
-        let neighbours = unsafe { *right.add(p * step).cast::<[T; WIDTH]>() };
+        let neighbours = unsafe { *right.first.add(p * right.step).cast::<[T; WIDTH]>() };
         for (place, products) in left.iter().zip(&mut products) {
             // SAFETY: the caller's promise.
             let factor = unsafe { *place.add(p) };
             for (product, x) in products.iter_mut().zip(neighbours) {
-                *product = factor.multiply_add::<FUSED>(x, *product);
+                *product = factor.multiply_add::<I>(x, *product);
             }
         }
     }
@@ -266,24 +334,30 @@ unsafe fn outer_products<T: Real, const FUSED: bool, const HEIGHT: usize, const 
     }
 }
 
-/// The same for any number of components up to [`HEIGHT`]: row i of `left`, which are `left.1` apart, for place i.
+/// The same for any number of components up to the [`Instructions::HEIGHT`], row i of `left`, which are `left.1` apart, for place i; and of runs up to the
+/// [`Instructions::RUNS`].
 ///
 /// # Safety
 /// As [`outer_products`].
 #[inline(always)]
-unsafe fn products_of_group<T: Real, const FUSED: bool>(
+unsafe fn products_of_group<T: Real, I: Instructions>(
     terms: usize,
-    height: usize,
+    (height, runs): (usize, usize),
     left: (*const T, usize),
-    right: (*const T, usize),
-    ahead: (*const T, usize),
+    right: Runs<T>,
+    ahead: Runs<T>,
     sums: (*mut T, usize),
 ) {
     macro_rules! of_height {
         ($height:literal) => {{
             let left = std::array::from_fn(|i| left.0.wrapping_add(i * left.1));
-            // SAFETY: the caller's promise.
-            unsafe { T::outer_products::<FUSED, $height>(terms, left, right, ahead, sums) }
+            if I::RUNS > 1 && runs > 1 {
+                // SAFETY: the caller's promise.
+                unsafe { T::outer_products::<I, $height, 2>(terms, left, right, ahead, sums) }
+            } else {
+                // SAFETY: the caller's promise.
+                unsafe { T::outer_products::<I, $height, 1>(terms, left, right, ahead, sums) }
+            }
         }};
     }
     match height {
@@ -292,15 +366,21 @@ unsafe fn products_of_group<T: Real, const FUSED: bool>(
         3 => of_height!(3),
         4 => of_height!(4),
         5 => of_height!(5),
-        HEIGHT => of_height!(6),
-        _ => unreachable!("a group has 1 to {HEIGHT} components"),
+        6 => of_height!(6),
+        7 if I::WIDE => of_height!(7),
+        8 if I::WIDE => of_height!(8),
+        9 if I::WIDE => of_height!(9),
+        10 if I::WIDE => of_height!(10),
+        11 if I::WIDE => of_height!(11),
+        12 if I::WIDE => of_height!(12),
+        _ => unreachable!("a group has 1 to {} components", I::HEIGHT),
     }
 }
 
 /// Groups of components for one kernel call each, as equal as can be: the first of a group, and how many there are.
 #[inline(always)]
-fn groups(components: usize) -> impl Iterator<Item = (usize, usize)> {
-    let count = components.div_ceil(HEIGHT);
+fn groups<I: Instructions>(components: usize) -> impl Iterator<Item = (usize, usize)> {
+    let count = components.div_ceil(I::HEIGHT);
     (0..count).map(move |group| {
         let (from, to) = (group * components / count, (group + 1) * components / count);
         (from, to - from)
@@ -328,14 +408,14 @@ impl<T: Real> Panels<T> {
 
     /// The products of one sparse row with each direction, padding included.
     #[inline(always)]
-    pub(super) fn sparse_products<V: Scalar, const FUSED: bool>(&self, (columns, values): (&[u32], &[V]), out: &mut Vec<T>) {
+    pub(super) fn sparse_products<V: Scalar, I: Instructions>(&self, (columns, values): (&[u32], &[V]), out: &mut Vec<T>) {
         out.resize(self.values.len() / self.dim, T::ZERO);
         for (panel, sums) in self.values.chunks_exact(T::WIDTH * self.dim).zip(out.chunks_exact_mut(T::WIDTH)) {
             sums.fill(T::ZERO);
             for (&column, x) in columns.iter().zip(values) {
                 let directions = &panel[column as usize * T::WIDTH..][..T::WIDTH];
                 let x = T::from_f64(x.to_f64());
-                sums.iter_mut().zip(directions).for_each(|(sum, &m)| *sum = x.multiply_add::<FUSED>(m, *sum));
+                sums.iter_mut().zip(directions).for_each(|(sum, &m)| *sum = x.multiply_add::<I>(m, *sum));
             }
         }
     }
@@ -362,7 +442,7 @@ pub(super) struct Packing<T> {
 /// apart. Places behind the last row, up to the next multiple of `WIDTH`, repeat it. Rows to come are brought near meanwhile: those at `next`, as many
 /// as there are rows, or else those that lie some way behind each panel.
 #[inline(always)]
-pub(super) fn row_products<T: Real, const FUSED: bool>(
+pub(super) fn row_products<T: Real, I: Instructions>(
     (rows, next): (&[T], Option<*const T>),
     directions: &[T],
     bias: &[T],
@@ -374,14 +454,14 @@ pub(super) fn row_products<T: Real, const FUSED: bool>(
     let count = rows.len() / dim;
     assert!(rows.len() == count * dim && directions.len() == bias.len() * dim);
     assert!(stride >= count.next_multiple_of(T::WIDTH) && out.len() >= bias.len() * stride);
-    let (panels, width) = if size_of_val(directions) > FAR { (PANELS_OF_FAR, dim) } else { (1, dim.min(COLUMNS)) };
+    let (panels, width) = if size_of_val(directions) > FAR { (PANELS_OF_FAR, dim) } else { (I::RUNS, dim.min(COLUMNS)) };
     let panel_size = width * T::WIDTH;
     // A register that is read across two lines takes twice as long.
     packing.turned.resize(panels * panel_size + LINE / size_of::<T>(), T::ZERO);
     let aligned = packing.turned.as_ptr().align_offset(LINE);
     let all_turned = &mut packing.turned[aligned..][..panels * panel_size];
     // A panel has as many lines as a row has coordinates; each group asks for its share of those of a panel to come.
-    let step = T::WIDTH / bias.len().div_ceil(HEIGHT);
+    let step = T::WIDTH / bias.len().div_ceil(I::HEIGHT);
     let next = next.unwrap_or(rows.as_ptr().wrapping_add(AHEAD * T::WIDTH * dim));
     for first in (0..count).step_by(panels * T::WIDTH) {
         let last = (first + panels * T::WIDTH).min(count);
@@ -391,18 +471,22 @@ pub(super) fn row_products<T: Real, const FUSED: bool>(
         for column in (0..dim).step_by(width) {
             let columns = column..(column + width).min(dim);
             for (from, turned) in (first..last).step_by(T::WIDTH).zip(all_turned.chunks_exact_mut(panel_size)) {
-                turn::<T, FUSED>(rows, dim, from, columns.clone(), turned);
+                turn::<T, I>(rows, dim, from, columns.clone(), turned);
             }
-            for (group, (component, height)) in groups(bias.len()).enumerate() {
+            for (group, (component, height)) in groups::<I>(bias.len()).enumerate() {
                 let left = (directions[component * dim + column..].as_ptr(), dim);
-                for (from, turned) in (first..last).step_by(T::WIDTH).zip(all_turned.chunks_exact(panel_size)) {
-                    let ahead = next.wrapping_add((from + group * step) * dim + column * step);
+                for (from, turned) in (first..last).step_by(I::RUNS * T::WIDTH).zip(all_turned.chunks_exact(I::RUNS * panel_size))
+                {
+                    let size = (height, (last - from).div_ceil(T::WIDTH).min(I::RUNS));
+                    let right = Runs { first: turned.as_ptr(), step: T::WIDTH, beside: panel_size };
+                    let next = next.wrapping_add((from + group * step) * dim + column * step);
+                    let ahead = Runs { first: next, step, beside: T::WIDTH * dim };
                     let sums = &mut out[component * stride + from..(component + height) * stride];
-                    // SAFETY: values in these columns from the start of each of the group's directions, WIDTH values for each column, and of the sums, which
-                    // are stride apart, the last have WIDTH values too: the panel ends before the stride does.
+                    // SAFETY: values in these columns from the start of each of the group's directions, WIDTH values for each column of each panel, and of the
+                    // sums, which are stride apart, the last have as many too: the panels end before the stride does.
                     unsafe {
-                        let (right, sums) = ((turned.as_ptr(), T::WIDTH), (sums.as_mut_ptr(), stride));
-                        products_of_group::<T, FUSED>(columns.len(), height, left, right, (ahead, step), sums);
+                        let sums = (sums.as_mut_ptr(), stride);
+                        products_of_group::<T, I>(columns.len(), size, left, right, ahead, sums);
                     }
                 }
             }
@@ -412,12 +496,12 @@ pub(super) fn row_products<T: Real, const FUSED: bool>(
 
 /// Some columns of a panel of rows, one behind the other; places behind the last row repeat it.
 #[inline(always)]
-fn turn<T: Real, const FUSED: bool>(rows: &[T], dim: usize, first: usize, columns: Range<usize>, out: &mut [T]) {
+fn turn<T: Real, I: Instructions>(rows: &[T], dim: usize, first: usize, columns: Range<usize>, out: &mut [T]) {
     assert!(out.len() >= columns.len() * T::WIDTH && first * dim < rows.len());
     let last = rows.len() / dim - 1;
     let row = |i: usize| &rows[(first + i).min(last) * dim..][columns.clone()];
     // SAFETY: each row is a slice of so many values, and so much room was asked for above.
-    let turned = unsafe { T::turn::<FUSED>(|i| row(i).as_ptr(), columns.len(), out.as_mut_ptr()) };
+    let turned = unsafe { T::turn::<I>(|i| row(i).as_ptr(), columns.len(), out.as_mut_ptr()) };
     for (column, out) in out.chunks_exact_mut(T::WIDTH).enumerate().take(columns.len()).skip(turned) {
         out.iter_mut().enumerate().for_each(|(i, out)| *out = row(i)[column]);
     }
@@ -439,7 +523,7 @@ impl<T: Real> RowSums<T> {
 
     /// Adds the rows times their shares, which lie component by component, `stride` places apart.
     #[inline(always)]
-    pub(super) fn add_weighted_rows<const FUSED: bool>(
+    pub(super) fn add_weighted_rows<I: Instructions>(
         &mut self,
         rows: &[T],
         dim: usize,
@@ -450,8 +534,9 @@ impl<T: Real> RowSums<T> {
         let (count, components, runs) = (rows.len() / dim, shares.len() / stride, dim.div_ceil(T::WIDTH));
         assert!(rows.len() == count * dim && stride >= count && shares.len() == components * stride);
         self.values.resize(components * runs * T::WIDTH, T::ZERO);
-        for run in 0..runs {
-            let right = if dim < T::WIDTH {
+        for run in (0..runs).step_by(I::RUNS) {
+            let at_once = (runs - run).min(I::RUNS);
+            let (first, step) = if dim < T::WIDTH {
                 packing.padded.clear();
                 packing.padded.resize(count * T::WIDTH, T::ZERO);
                 let places = packing.padded.chunks_exact_mut(T::WIDTH);
@@ -460,14 +545,16 @@ impl<T: Real> RowSums<T> {
             } else {
                 (rows[Self::begin(dim, run)..].as_ptr(), dim)
             };
-            for (component, height) in groups(components) {
+            let right = Runs { first, step, beside: Self::begin(dim, run + 1) - Self::begin(dim, run) };
+            for (component, height) in groups::<I>(components) {
                 let left = (shares[component * stride..].as_ptr(), stride);
-                let sums = &mut self.values[(component * runs + run) * T::WIDTH..][..((height - 1) * runs + 1) * T::WIDTH];
-                // SAFETY: a share for each row from the start of each of the group's components; WIDTH values from the run's first column on in
-                // each row, padded if need be; a run of sums for each component.
+                let sums = &mut self.values[(component * runs + run) * T::WIDTH..][..((height - 1) * runs + at_once) * T::WIDTH];
+                let nothing = Runs { first: left.0, step: 0, beside: 0 };
+                // SAFETY: a share for each row from the start of each of the group's components; WIDTH values from a run's first column on in
+                // each row, padded if need be; so many runs of sums for each component.
                 unsafe {
                     let sums = (sums.as_mut_ptr(), runs * T::WIDTH);
-                    products_of_group::<T, FUSED>(count, height, left, right, (left.0, 0), sums);
+                    products_of_group::<T, I>(count, (height, at_once), left, right, nothing, sums);
                 }
             }
         }
@@ -492,11 +579,11 @@ const SPAN: usize = 4;
 
 /// Adds some of the rows, each times its share, to a sum in f64; among themselves they are added in the precision of the kernel.
 #[inline(always)]
-pub(super) fn add_listed_rows<T: Real, const FUSED: bool>(sum: &mut [f64], rows: &[T], listed: &[(usize, T)]) {
+pub(super) fn add_listed_rows<T: Real, I: Instructions>(sum: &mut [f64], rows: &[T], listed: &[(usize, T)]) {
     let (dim, span) = (sum.len(), SPAN * T::WIDTH);
     if dim < span || listed.len() < 2 {
         for &(row, share) in listed {
-            add_row::<T, FUSED>(sum, share.to_f64(), &rows[row * dim..][..dim]);
+            add_row::<T, I>(sum, share.to_f64(), &rows[row * dim..][..dim]);
         }
         return;
     }
@@ -505,7 +592,7 @@ pub(super) fn add_listed_rows<T: Real, const FUSED: bool>(sum: &mut [f64], rows:
         // The last columns come with some that are done.
         let from = first.min(dim - span);
         // SAFETY: each of the rows is there and has `span` columns from this one on.
-        unsafe { T::add_columns::<FUSED>(&mut sum[from..from + span], first - from, (rows.as_ptr().add(from), dim), listed) };
+        unsafe { T::add_columns::<I>(&mut sum[from..from + span], first - from, (rows.as_ptr().add(from), dim), listed) };
     }
 }
 
@@ -514,7 +601,7 @@ pub(super) fn add_listed_rows<T: Real, const FUSED: bool>(sum: &mut [f64], rows:
 /// # Safety
 /// `WIDTH` values from `columns.0 + row * columns.1` on are readable for each of the rows.
 #[inline(always)]
-unsafe fn add_columns<T: Real, const FUSED: bool, const WIDTH: usize>(
+unsafe fn add_columns<T: Real, I: Instructions, const WIDTH: usize>(
     sums: &mut [f64],
     done: usize,
     columns: (*const T, usize),
@@ -525,7 +612,7 @@ unsafe fn add_columns<T: Real, const FUSED: bool, const WIDTH: usize>(
         // SAFETY: the caller's promise.
         let columns = unsafe { *columns.0.add(row * columns.1).cast::<[T; WIDTH]>() };
         for (product, x) in products.iter_mut().zip(columns) {
-            *product = share.multiply_add::<FUSED>(x, *product);
+            *product = share.multiply_add::<I>(x, *product);
         }
     }
     sums[done..].iter_mut().zip(&products[done..]).for_each(|(sum, x)| *sum += x.to_f64());
@@ -533,9 +620,9 @@ unsafe fn add_columns<T: Real, const FUSED: bool, const WIDTH: usize>(
 
 /// Adds factor * row to a sum in f64.
 #[inline(always)]
-pub(super) fn add_row<T: Real, const FUSED: bool>(sum: &mut [f64], factor: f64, row: &[T]) {
+pub(super) fn add_row<T: Real, I: Instructions>(sum: &mut [f64], factor: f64, row: &[T]) {
     for (sum, x) in sum.iter_mut().zip(row) {
-        *sum = factor.multiply_add::<FUSED>(x.to_f64(), *sum);
+        *sum = factor.multiply_add::<I>(x.to_f64(), *sum);
     }
 }
 
@@ -543,24 +630,130 @@ pub(super) fn add_row<T: Real, const FUSED: bool>(sum: &mut [f64], factor: f64, 
 pub(super) trait Work {
     type Output;
     /// Must be `#[inline(always)]`, and so must all that it calls in its loops.
-    fn run<const FUSED: bool>(self) -> Self::Output;
+    fn run<I: Instructions>(self) -> Self::Output;
 }
 
 /// Runs it with the best instructions that this processor has.
 pub(super) fn with_best_instructions<W: Work>(work: W) -> W::Output {
     #[cfg(target_arch = "x86_64")]
     {
-        #[target_feature(enable = "avx2,fma")]
-        fn run_fused<W: Work>(work: W) -> W::Output {
-            work.run::<true>()
+        if has_wide() {
+            // SAFETY: the processor has them.
+            return unsafe { run_wide(work) };
         }
-        if std::arch::is_x86_feature_detected!("avx2") && std::arch::is_x86_feature_detected!("fma") {
-            // SAFETY: the processor has AVX2 and FMA.
+        if has_fused() {
+            // SAFETY: the processor has them.
             return unsafe { run_fused(work) };
         }
-        work.run::<false>()
+        work.run::<Plain>()
     }
     // Every aarch64 fuses; elsewhere `mul_add` may be a slow library call.
     #[cfg(not(target_arch = "x86_64"))]
-    if cfg!(target_arch = "aarch64") { work.run::<true>() } else { work.run::<false>() }
+    if cfg!(target_arch = "aarch64") { work.run::<Fused>() } else { work.run::<Plain>() }
+}
+
+#[cfg(target_arch = "x86_64")]
+fn has_fused() -> bool {
+    std::arch::is_x86_feature_detected!("avx2") && std::arch::is_x86_feature_detected!("fma")
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2,fma")]
+fn run_fused<W: Work>(work: W) -> W::Output {
+    work.run::<Fused>()
+}
+
+#[cfg(target_arch = "x86_64")]
+fn has_wide() -> bool {
+    let has_512 = std::arch::is_x86_feature_detected!("avx512f") && std::arch::is_x86_feature_detected!("avx512vl");
+    has_512 && std::arch::is_x86_feature_detected!("avx512dq") && std::arch::is_x86_feature_detected!("avx512bw") && has_fused()
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2,fma,avx512f,avx512vl,avx512dq,avx512bw")]
+fn run_wide<W: Work>(work: W) -> W::Output {
+    work.run::<Wide>()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Both products of some rows: with directions, and with shares.
+    #[derive(Clone, Copy)]
+    struct Both<'a, T> {
+        rows: &'a [T],
+        directions: &'a [T],
+        bias: &'a [T],
+    }
+
+    impl<T: Real> Work for Both<'_, T> {
+        /// The logits, component by component, and the sums of rows times logits.
+        type Output = (Vec<T>, Vec<f64>);
+
+        #[inline(always)]
+        fn run<I: Instructions>(self) -> Self::Output {
+            let Both { rows, directions, bias } = self;
+            let dim = directions.len() / bias.len();
+            let count = rows.len() / dim;
+            let stride = count.next_multiple_of(T::WIDTH);
+            let (mut packing, mut logits) = (Packing::default(), vec![T::ZERO; bias.len() * stride]);
+            row_products::<T, I>((rows, None), directions, bias, &mut logits, stride, &mut packing);
+            let (mut sums, mut total) = (RowSums::default(), vec![0.0; directions.len()]);
+            sums.add_weighted_rows::<I>(rows, dim, &logits, stride, &mut packing);
+            sums.flush(&mut total, dim);
+            (logits.chunks_exact(stride).flat_map(|logits| logits[..count].to_vec()).collect(), total)
+        }
+    }
+
+    fn numbers<T: Real>(count: usize, seed: u64) -> Vec<T> {
+        use rand::RngExt;
+        let mut rng = crate::sampler::Stream::new(seed, 0);
+        (0..count).map(|_| T::from_f64(rng.random::<f64>() - 0.5)).collect()
+    }
+
+    /// Every number of components a kernel call may have, rows and coordinates that do and do not fill panels and runs, and directions from afar.
+    fn check<T: Real + std::fmt::Debug>(rounding: f64) {
+        let sizes = (1..=27).map(|components| (components, 19, 37)).chain((1..=67).map(|dim| (5, dim, 21)));
+        let sizes = sizes.chain((1..=70).map(|rows| (7, 130, rows))).chain([(40, 1000, 70)]);
+        for (components, dim, rows) in sizes {
+            let rows = numbers::<T>(rows * dim, 1);
+            let (directions, bias) = (numbers::<T>(components * dim, 2), numbers::<T>(components, 3));
+            let work = Both { rows: &rows, directions: &directions, bias: &bias };
+            let (plain, sums) = work.run::<Plain>();
+            let row = |row: usize| rows[row * dim..][..dim].iter().map(|x| x.to_f64());
+            let count = rows.len() / dim;
+            let near = |found: f64, expected: f64| (found - expected).abs() <= rounding * (1.0 + expected.abs());
+            for (place, found) in plain.iter().enumerate() {
+                let component = place / count;
+                let direction = directions[component * dim..][..dim].iter().map(|x| x.to_f64());
+                let expected = bias[component].to_f64() + row(place % count).zip(direction).map(|(x, m)| x * m).sum::<f64>();
+                assert!(
+                    near(found.to_f64(), expected),
+                    "{components} components, {dim} dimensions, {count} rows: {found:?} {expected}"
+                );
+            }
+            for (place, found) in sums.iter().enumerate() {
+                let (component, column) = (place / dim, place % dim);
+                let expected: f64 =
+                    (0..count).map(|r| plain[component * count + r].to_f64() * rows[r * dim + column].to_f64()).sum();
+                assert!(near(*found, expected), "{components} components, {dim} dimensions, {count} rows: {found} {expected}");
+            }
+            let best = with_best_instructions(work);
+            assert!(best.0.iter().zip(&plain).all(|(a, b)| near(a.to_f64(), b.to_f64())));
+            assert!(best.1.iter().zip(&sums).all(|(a, b)| near(*a, *b)));
+            #[cfg(target_arch = "x86_64")]
+            if has_wide() {
+                // SAFETY: the processor has AVX-512, and so what comes before it.
+                let (wide, fused) = unsafe { (run_wide(work), run_fused(work)) };
+                assert_eq!(wide, fused, "{components} components, {dim} dimensions, {count} rows");
+            }
+        }
+    }
+
+    #[test]
+    fn products_are_right_and_of_the_same_bits_in_registers_of_any_width() {
+        check::<f32>(1e-5);
+        check::<f64>(1e-14);
+    }
 }

@@ -1,0 +1,131 @@
+//! The kernels of `products` for registers of 512 bits, of which there are 32.
+//!
+//! The sums are those of the narrower kernels to the last bit: each has a place in a register of its own, and its terms come in the same order.
+
+use super::products::Runs;
+use crate::vector::prefetch_early;
+use std::arch::x86_64::*;
+
+macro_rules! outer_products {
+    ($name:ident, $float:ident, $register:ident, $width:expr, $zero:ident, $every:ident, $load:ident, $store:ident, $fused:ident, $add:ident) => {
+        /// # Safety
+        /// As `products::outer_products`, with AVX-512.
+        #[target_feature(enable = "avx512f")]
+        #[inline]
+        pub(super) unsafe fn $name<const HEIGHT: usize, const RUNS: usize>(
+            terms: usize,
+            left: [*const $float; HEIGHT],
+            right: Runs<$float>,
+            ahead: Runs<$float>,
+            (sums, sums_step): (*mut $float, usize),
+        ) {
+            let mut products = [[$zero(); RUNS]; HEIGHT];
+            for p in 0..terms {
+                for run in 0..RUNS {
+                    prefetch_early(ahead.first.wrapping_add(p * ahead.step + run * ahead.beside));
+                }
+                // SAFETY: the caller's promise.
+                unsafe {
+                    let place = right.first.add(p * right.step);
+                    let neighbours: [$register; RUNS] = std::array::from_fn(|run| $load(place.add(run * right.beside)));
+                    for i in 0..HEIGHT {
+                        let factor = $every(*left[i].add(p));
+                        for run in 0..RUNS {
+                            products[i][run] = $fused(factor, neighbours[run], products[i][run]);
+                        }
+                    }
+                }
+            }
+            for i in 0..HEIGHT {
+                for run in 0..RUNS {
+                    // SAFETY: the caller's promise.
+                    unsafe {
+                        let place = sums.add(i * sums_step + run * $width);
+                        $store(place, $add($load(place), products[i][run]));
+                    }
+                }
+            }
+        }
+    };
+}
+
+outer_products!(
+    outer_products_f32,
+    f32,
+    __m512,
+    16,
+    _mm512_setzero_ps,
+    _mm512_set1_ps,
+    _mm512_loadu_ps,
+    _mm512_storeu_ps,
+    _mm512_fmadd_ps,
+    _mm512_add_ps
+);
+outer_products!(
+    outer_products_f64,
+    f64,
+    __m512d,
+    8,
+    _mm512_setzero_pd,
+    _mm512_set1_pd,
+    _mm512_loadu_pd,
+    _mm512_storeu_pd,
+    _mm512_fmadd_pd,
+    _mm512_add_pd
+);
+
+/// Four columns at a time of 16 rows.
+///
+/// # Safety
+/// As `products::Real::turn`, with AVX-512.
+#[target_feature(enable = "avx512f")]
+#[inline]
+pub(super) unsafe fn turn_f32(rows: impl Fn(usize) -> *const f32, dim: usize, out: *mut f32) -> usize {
+    let whole = dim - dim % 4;
+    let rows: [*const f32; 16] = std::array::from_fn(rows);
+    for column in (0..whole).step_by(4) {
+        // SAFETY: the caller's promise: four values from `column` on in each row, and 16 places a column.
+        unsafe {
+            let four = |row: usize| _mm_loadu_ps(rows[row].add(column));
+            // Row i beside rows i + 4, i + 8 and i + 12.
+            let [a, b, c, d]: [__m512; 4] = std::array::from_fn(|i| {
+                let two = _mm512_insertf32x4::<1>(_mm512_castps128_ps512(four(i)), four(i + 4));
+                _mm512_insertf32x4::<3>(_mm512_insertf32x4::<2>(two, four(i + 8)), four(i + 12))
+            });
+            let (ab, ab_high) = (_mm512_unpacklo_ps(a, b), _mm512_unpackhi_ps(a, b));
+            let (cd, cd_high) = (_mm512_unpacklo_ps(c, d), _mm512_unpackhi_ps(c, d));
+            let place = out.add(column * 16);
+            _mm512_storeu_ps(place, _mm512_shuffle_ps::<0x44>(ab, cd));
+            _mm512_storeu_ps(place.add(16), _mm512_shuffle_ps::<0xee>(ab, cd));
+            _mm512_storeu_ps(place.add(32), _mm512_shuffle_ps::<0x44>(ab_high, cd_high));
+            _mm512_storeu_ps(place.add(48), _mm512_shuffle_ps::<0xee>(ab_high, cd_high));
+        }
+    }
+    whole
+}
+
+/// Two columns at a time of 8 rows.
+///
+/// # Safety
+/// As `products::Real::turn`, with AVX-512.
+#[target_feature(enable = "avx512f,avx512dq")]
+#[inline]
+pub(super) unsafe fn turn_f64(rows: impl Fn(usize) -> *const f64, dim: usize, out: *mut f64) -> usize {
+    let whole = dim - dim % 2;
+    let rows: [*const f64; 8] = std::array::from_fn(rows);
+    for column in (0..whole).step_by(2) {
+        // SAFETY: the caller's promise: two values from `column` on in each row, and 8 places a column.
+        unsafe {
+            let two = |row: usize| _mm_loadu_pd(rows[row].add(column));
+            // Row i beside rows i + 2, i + 4 and i + 6.
+            let [a, b]: [__m512d; 2] = std::array::from_fn(|i| {
+                let four = _mm512_insertf64x2::<1>(_mm512_castpd128_pd512(two(i)), two(i + 2));
+                _mm512_insertf64x2::<3>(_mm512_insertf64x2::<2>(four, two(i + 4)), two(i + 6))
+            });
+            let place = out.add(column * 8);
+            _mm512_storeu_pd(place, _mm512_unpacklo_pd(a, b));
+            _mm512_storeu_pd(place.add(8), _mm512_unpackhi_pd(a, b));
+        }
+    }
+    whole
+}
