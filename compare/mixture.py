@@ -94,7 +94,7 @@ CASES = [
         0.5,
         (
             Goal("em", "torch-em", 150),
-            Goal("em", "paper-em"),
+            Goal("em", "paper-em", 150),
             Goal("em", "sklearn", 1),
             Goal("em", "faiss", 1),
             Goal("sgd", "torch-sgd", 500),

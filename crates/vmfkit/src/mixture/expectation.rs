@@ -7,7 +7,7 @@
 use super::Mixture;
 use super::log_sum_exp::{LnSum, combine, exponentials, largest_of, mask, runs, runs_mut, share_out};
 use super::products::{
-    Instructions, Packing, Panels, Real, RowSums, Work, add_listed_rows, add_row, row_products, with_best_instructions,
+    Grouped, Instructions, Packing, Panels, Real, RowSums, Work, add_listed_rows, add_row, row_products, with_best_instructions,
 };
 use crate::block::{Block, Rows, Scalar, SparseRows};
 use crate::error::Result;
@@ -165,8 +165,8 @@ struct Prepared<T> {
 /// Mean directions times concentrations.
 #[derive(Debug)]
 enum Directions<T> {
-    /// One behind the other, for dense rows.
-    Dense(Vec<T>),
+    /// For dense rows.
+    Dense(Grouped<T>),
     /// For sparse rows.
     Sparse(Panels<T>),
 }
@@ -178,15 +178,11 @@ impl<T: Real> Prepared<T> {
         let coldness = 1.0 / assignment.temperature();
         let components = mixture.components();
         let scale = |k: usize| if nearest { 1.0 } else { coldness * components[k].concentration() };
+        let direction = |k: usize| (scale(k), components[k].mean_direction());
         let directions = if sparse {
-            let entry = |k: usize, j: usize| scale(k) * components[k].mean_direction()[j];
-            Directions::Sparse(Panels::new(components.len(), mixture.dim(), entry))
+            Directions::Sparse(Panels::new(components.len(), mixture.dim(), direction))
         } else {
-            let mut values = Vec::with_capacity(components.len() * mixture.dim());
-            for (k, component) in components.iter().enumerate() {
-                values.extend(component.mean_direction().iter().map(|x| T::from_f64(scale(k) * x)));
-            }
-            Directions::Dense(values)
+            Directions::Dense(Grouped::new(components.len(), mixture.dim(), direction))
         };
         let bias: Vec<f64> = (0..components.len())
             .map(|k| match nearest {

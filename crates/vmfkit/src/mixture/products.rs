@@ -81,9 +81,9 @@ pub(super) trait Real:
     unsafe fn turn<I: Instructions>(rows: impl Fn(usize) -> *const Self, dim: usize, out: *mut Self) -> usize;
     /// # Safety
     /// As [`outer_products`].
-    unsafe fn outer_products<I: Instructions, const HEIGHT: usize, const RUNS: usize>(
+    unsafe fn outer_products<I: Instructions, const GROUPED: bool, const HEIGHT: usize, const RUNS: usize>(
         terms: usize,
-        left: [*const Self; HEIGHT],
+        left: (*const Self, usize),
         right: Runs<Self>,
         ahead: Runs<Self>,
         sums: (*mut Self, usize),
@@ -157,9 +157,9 @@ macro_rules! real {
             }
 
             #[inline(always)]
-            unsafe fn outer_products<I: Instructions, const HEIGHT: usize, const RUNS: usize>(
+            unsafe fn outer_products<I: Instructions, const GROUPED: bool, const HEIGHT: usize, const RUNS: usize>(
                 terms: usize,
-                left: [*const Self; HEIGHT],
+                left: (*const Self, usize),
                 right: Runs<Self>,
                 ahead: Runs<Self>,
                 sums: (*mut Self, usize),
@@ -167,11 +167,11 @@ macro_rules! real {
                 #[cfg(target_arch = "x86_64")]
                 if I::WIDE {
                     // SAFETY: the caller's promise; what is wide runs where there is AVX-512.
-                    return unsafe { wide::$outer_products::<HEIGHT, RUNS>(terms, left, right, ahead, sums) };
+                    return unsafe { wide::$outer_products::<GROUPED, HEIGHT, RUNS>(terms, left, right, ahead, sums) };
                 }
                 debug_assert!(RUNS <= I::RUNS);
                 // SAFETY: the caller's promise.
-                unsafe { outer_products::<Self, I, HEIGHT, $width>(terms, left, right, ahead, sums) }
+                unsafe { outer_products::<Self, I, GROUPED, HEIGHT, $width>(terms, left, right, ahead, sums) }
             }
 
             #[inline(always)]
@@ -300,16 +300,22 @@ pub(super) struct Runs<T> {
     pub beside: usize,
 }
 
+/// Where the factor of term p for place i is: the terms of each place one behind the other, `apart` from those of the next; or, grouped, the places of each term.
+#[inline(always)]
+pub(super) fn place_of<const GROUPED: bool, const HEIGHT: usize>(p: usize, i: usize, apart: usize) -> usize {
+    if GROUPED { p * HEIGHT + i } else { i * apart + p }
+}
+
 /// Adds to the value at place i and neighbour j, for each of `HEIGHT` places and `WIDTH` neighbours, the sum over p of left(p, i) right(p, j). Meanwhile it asks
 /// for the memory at `ahead`.
 ///
 /// # Safety
-/// For every p < terms, `left[i] + p` is readable for each i, and so are `WIDTH` values from `right.first + p * right.step` on, and from as far beside it as each
+/// For every p < terms, the value of `left` at the [`place_of`] p and i is readable for each i, and so are `WIDTH` values from `right.first + p * right.step` on, and from as far beside it as each
 /// further run is; `WIDTH` values a run from `sums.0 + i * sums.1` on are there to be changed for each i.
 #[inline(always)]
-unsafe fn outer_products<T: Real, I: Instructions, const HEIGHT: usize, const WIDTH: usize>(
+unsafe fn outer_products<T: Real, I: Instructions, const GROUPED: bool, const HEIGHT: usize, const WIDTH: usize>(
     terms: usize,
-    left: [*const T; HEIGHT],
+    left: (*const T, usize),
     right: Runs<T>,
     ahead: Runs<T>,
     (sums, sums_step): (*mut T, usize),
@@ -319,9 +325,9 @@ unsafe fn outer_products<T: Real, I: Instructions, const HEIGHT: usize, const WI
         prefetch_early(ahead.first.wrapping_add(p * ahead.step));
         // SAFETY: the caller's promise.
         let neighbours = unsafe { *right.first.add(p * right.step).cast::<[T; WIDTH]>() };
-        for (place, products) in left.iter().zip(&mut products) {
+        for (i, products) in products.iter_mut().enumerate() {
             // SAFETY: the caller's promise.
-            let factor = unsafe { *place.add(p) };
+            let factor = unsafe { *left.0.add(place_of::<GROUPED, HEIGHT>(p, i, left.1)) };
             for (product, x) in products.iter_mut().zip(neighbours) {
                 *product = factor.multiply_add::<I>(x, *product);
             }
@@ -334,13 +340,12 @@ unsafe fn outer_products<T: Real, I: Instructions, const HEIGHT: usize, const WI
     }
 }
 
-/// The same for any number of components up to the [`Instructions::HEIGHT`], row i of `left`, which are `left.1` apart, for place i; and of runs up to the
-/// [`Instructions::RUNS`].
+/// The same for any number of components up to the [`Instructions::HEIGHT`], and of runs up to the [`Instructions::RUNS`].
 ///
 /// # Safety
 /// As [`outer_products`].
 #[inline(always)]
-unsafe fn products_of_group<T: Real, I: Instructions>(
+unsafe fn products_of_group<T: Real, I: Instructions, const GROUPED: bool>(
     terms: usize,
     (height, runs): (usize, usize),
     left: (*const T, usize),
@@ -350,13 +355,12 @@ unsafe fn products_of_group<T: Real, I: Instructions>(
 ) {
     macro_rules! of_height {
         ($height:literal) => {{
-            let left = std::array::from_fn(|i| left.0.wrapping_add(i * left.1));
             if I::RUNS > 1 && runs > 1 {
                 // SAFETY: the caller's promise.
-                unsafe { T::outer_products::<I, $height, 2>(terms, left, right, ahead, sums) }
+                unsafe { T::outer_products::<I, GROUPED, $height, 2>(terms, left, right, ahead, sums) }
             } else {
                 // SAFETY: the caller's promise.
-                unsafe { T::outer_products::<I, $height, 1>(terms, left, right, ahead, sums) }
+                unsafe { T::outer_products::<I, GROUPED, $height, 1>(terms, left, right, ahead, sums) }
             }
         }};
     }
@@ -379,12 +383,49 @@ unsafe fn products_of_group<T: Real, I: Instructions>(
 
 /// Groups of components for one kernel call each, as equal as can be: the first of a group, and how many there are.
 #[inline(always)]
-fn groups<I: Instructions>(components: usize) -> impl Iterator<Item = (usize, usize)> {
-    let count = components.div_ceil(I::HEIGHT);
+fn groups(components: usize, highest: usize) -> impl Iterator<Item = (usize, usize)> {
+    let count = components.div_ceil(highest);
     (0..count).map(move |group| {
         let (from, to) = (group * components / count, (group + 1) * components / count);
         (from, to - from)
     })
+}
+
+/// Directions for dense rows: groups of components, each coordinate by coordinate, as the kernels for the best instructions read them.
+#[derive(Debug, Clone)]
+pub(super) struct Grouped<T> {
+    dim: usize,
+    /// The most components of a group.
+    highest: usize,
+    values: Vec<T>,
+}
+
+impl<T: Real> Grouped<T> {
+    pub(super) fn new<'a>(components: usize, dim: usize, direction: impl Fn(usize) -> (f64, &'a [f64])) -> Self {
+        struct Highest;
+        impl Work for Highest {
+            type Output = usize;
+            fn run<I: Instructions>(self) -> usize {
+                I::HEIGHT
+            }
+        }
+        Self::of_height(with_best_instructions(Highest), components, dim, direction)
+    }
+
+    fn of_height<'a>(highest: usize, components: usize, dim: usize, direction: impl Fn(usize) -> (f64, &'a [f64])) -> Self {
+        let mut values = vec![T::ZERO; components * dim];
+        for (first, height) in groups(components, highest) {
+            for k in first..first + height {
+                put_scaled(&mut values[first * dim..][k - first..], height, direction(k));
+            }
+        }
+        Grouped { dim, highest, values }
+    }
+}
+
+/// Puts the coordinates of a direction, each times a factor, `step` places apart.
+fn put_scaled<T: Real>(places: &mut [T], step: usize, (factor, direction): (f64, &[f64])) {
+    places.iter_mut().step_by(step).zip(direction).for_each(|(place, x)| *place = T::from_f64(factor * x));
 }
 
 /// Directions for sparse rows: panels of `WIDTH` components, each coordinate by coordinate.
@@ -395,13 +436,12 @@ pub(super) struct Panels<T> {
 }
 
 impl<T: Real> Panels<T> {
-    /// `entry(k, j)` is coordinate j of component k.
-    pub(super) fn new(components: usize, dim: usize, entry: impl Fn(usize, usize) -> f64) -> Self {
+    pub(super) fn new<'a>(components: usize, dim: usize, direction: impl Fn(usize) -> (f64, &'a [f64])) -> Self {
         let panels = components.div_ceil(T::WIDTH);
         let mut values = vec![T::ZERO; panels * T::WIDTH * dim];
         for k in 0..components {
             let panel = &mut values[k / T::WIDTH * T::WIDTH * dim..];
-            (0..dim).for_each(|j| panel[j * T::WIDTH + k % T::WIDTH] = T::from_f64(entry(k, j)));
+            put_scaled(&mut panel[k % T::WIDTH..], T::WIDTH, direction(k));
         }
         Panels { dim, values }
     }
@@ -438,23 +478,23 @@ pub(super) struct Packing<T> {
     padded: Vec<T>,
 }
 
-/// The products of each direction (components x dim) with each row, and the component's bias: component by component into `out`, `stride` places
+/// The products of each direction with each row, and the component's bias: component by component into `out`, `stride` places
 /// apart. Places behind the last row, up to the next multiple of `WIDTH`, repeat it. Rows to come are brought near meanwhile: those at `next`, as many
 /// as there are rows, or else those that lie some way behind each panel.
 #[inline(always)]
 pub(super) fn row_products<T: Real, I: Instructions>(
     (rows, next): (&[T], Option<*const T>),
-    directions: &[T],
+    directions: &Grouped<T>,
     bias: &[T],
     out: &mut [T],
     stride: usize,
     packing: &mut Packing<T>,
 ) {
-    let dim = directions.len() / bias.len();
+    let dim = directions.dim;
     let count = rows.len() / dim;
-    assert!(rows.len() == count * dim && directions.len() == bias.len() * dim);
+    assert!(rows.len() == count * dim && directions.values.len() == bias.len() * dim && directions.highest == I::HEIGHT);
     assert!(stride >= count.next_multiple_of(T::WIDTH) && out.len() >= bias.len() * stride);
-    let (panels, width) = if size_of_val(directions) > FAR { (PANELS_OF_FAR, dim) } else { (I::RUNS, dim.min(COLUMNS)) };
+    let (panels, width) = if size_of_val(&*directions.values) > FAR { (PANELS_OF_FAR, dim) } else { (I::RUNS, dim.min(COLUMNS)) };
     let panel_size = width * T::WIDTH;
     // A register that is read across two lines takes twice as long.
     packing.turned.resize(panels * panel_size + LINE / size_of::<T>(), T::ZERO);
@@ -473,8 +513,8 @@ pub(super) fn row_products<T: Real, I: Instructions>(
             for (from, turned) in (first..last).step_by(T::WIDTH).zip(all_turned.chunks_exact_mut(panel_size)) {
                 turn::<T, I>(rows, dim, from, columns.clone(), turned);
             }
-            for (group, (component, height)) in groups::<I>(bias.len()).enumerate() {
-                let left = (directions[component * dim + column..].as_ptr(), dim);
+            for (group, (component, height)) in groups(bias.len(), I::HEIGHT).enumerate() {
+                let left = (directions.values[component * dim + column * height..].as_ptr(), 0);
                 for (from, turned) in (first..last).step_by(I::RUNS * T::WIDTH).zip(all_turned.chunks_exact(I::RUNS * panel_size))
                 {
                     let size = (height, (last - from).div_ceil(T::WIDTH).min(I::RUNS));
@@ -482,11 +522,11 @@ pub(super) fn row_products<T: Real, I: Instructions>(
                     let next = next.wrapping_add((from + group * step) * dim + column * step);
                     let ahead = Runs { first: next, step, beside: T::WIDTH * dim };
                     let sums = &mut out[component * stride + from..(component + height) * stride];
-                    // SAFETY: values in these columns from the start of each of the group's directions, WIDTH values for each column of each panel, and of the
+                    // SAFETY: the group's values in these columns, WIDTH values for each column of each panel, and of the
                     // sums, which are stride apart, the last have as many too: the panels end before the stride does.
                     unsafe {
                         let sums = (sums.as_mut_ptr(), stride);
-                        products_of_group::<T, I>(columns.len(), size, left, right, ahead, sums);
+                        products_of_group::<T, I, true>(columns.len(), size, left, right, ahead, sums);
                     }
                 }
             }
@@ -546,7 +586,7 @@ impl<T: Real> RowSums<T> {
                 (rows[Self::begin(dim, run)..].as_ptr(), dim)
             };
             let right = Runs { first, step, beside: Self::begin(dim, run + 1) - Self::begin(dim, run) };
-            for (component, height) in groups::<I>(components) {
+            for (component, height) in groups(components, I::HEIGHT) {
                 let left = (shares[component * stride..].as_ptr(), stride);
                 let sums = &mut self.values[(component * runs + run) * T::WIDTH..][..((height - 1) * runs + at_once) * T::WIDTH];
                 let nothing = Runs { first: left.0, step: 0, beside: 0 };
@@ -554,7 +594,7 @@ impl<T: Real> RowSums<T> {
                 // each row, padded if need be; so many runs of sums for each component.
                 unsafe {
                     let sums = (sums.as_mut_ptr(), runs * T::WIDTH);
-                    products_of_group::<T, I>(count, (height, at_once), left, right, nothing, sums);
+                    products_of_group::<T, I, false>(count, (height, at_once), left, right, nothing, sums);
                 }
             }
         }
@@ -683,7 +723,7 @@ mod tests {
     #[derive(Clone, Copy)]
     struct Both<'a, T> {
         rows: &'a [T],
-        directions: &'a [T],
+        directions: &'a [f64],
         bias: &'a [T],
     }
 
@@ -698,8 +738,9 @@ mod tests {
             let count = rows.len() / dim;
             let stride = count.next_multiple_of(T::WIDTH);
             let (mut packing, mut logits) = (Packing::default(), vec![T::ZERO; bias.len() * stride]);
+            let directions = &Grouped::of_height(I::HEIGHT, bias.len(), dim, |k| (1.0, &directions[k * dim..][..dim]));
             row_products::<T, I>((rows, None), directions, bias, &mut logits, stride, &mut packing);
-            let (mut sums, mut total) = (RowSums::default(), vec![0.0; directions.len()]);
+            let (mut sums, mut total) = (RowSums::default(), vec![0.0; bias.len() * dim]);
             sums.add_weighted_rows::<I>(rows, dim, &logits, stride, &mut packing);
             sums.flush(&mut total, dim);
             (logits.chunks_exact(stride).flat_map(|logits| logits[..count].to_vec()).collect(), total)
@@ -718,7 +759,7 @@ mod tests {
         let sizes = sizes.chain((1..=70).map(|rows| (7, 130, rows))).chain([(40, 1000, 70)]);
         for (components, dim, rows) in sizes {
             let rows = numbers::<T>(rows * dim, 1);
-            let (directions, bias) = (numbers::<T>(components * dim, 2), numbers::<T>(components, 3));
+            let (directions, bias) = (numbers::<f64>(components * dim, 2), numbers::<T>(components, 3));
             let work = Both { rows: &rows, directions: &directions, bias: &bias };
             let (plain, sums) = work.run::<Plain>();
             let row = |row: usize| rows[row * dim..][..dim].iter().map(|x| x.to_f64());
@@ -726,7 +767,7 @@ mod tests {
             let near = |found: f64, expected: f64| (found - expected).abs() <= rounding * (1.0 + expected.abs());
             for (place, found) in plain.iter().enumerate() {
                 let component = place / count;
-                let direction = directions[component * dim..][..dim].iter().map(|x| x.to_f64());
+                let direction = directions[component * dim..][..dim].iter();
                 let expected = bias[component].to_f64() + row(place % count).zip(direction).map(|(x, m)| x * m).sum::<f64>();
                 assert!(
                     near(found.to_f64(), expected),

@@ -2,7 +2,7 @@
 //!
 //! The sums are those of the narrower kernels to the last bit: each has a place in a register of its own, and its terms come in the same order.
 
-use super::products::Runs;
+use super::products::{Runs, place_of};
 use crate::vector::prefetch_early;
 use std::arch::x86_64::*;
 
@@ -12,9 +12,9 @@ macro_rules! outer_products {
         /// As `products::outer_products`, with AVX-512.
         #[target_feature(enable = "avx512f")]
         #[inline]
-        pub(super) unsafe fn $name<const HEIGHT: usize, const RUNS: usize>(
+        pub(super) unsafe fn $name<const GROUPED: bool, const HEIGHT: usize, const RUNS: usize>(
             terms: usize,
-            left: [*const $float; HEIGHT],
+            left: (*const $float, usize),
             right: Runs<$float>,
             ahead: Runs<$float>,
             (sums, sums_step): (*mut $float, usize),
@@ -29,7 +29,7 @@ macro_rules! outer_products {
                     let place = right.first.add(p * right.step);
                     let neighbours: [$register; RUNS] = std::array::from_fn(|run| $load(place.add(run * right.beside)));
                     for i in 0..HEIGHT {
-                        let factor = $every(*left[i].add(p));
+                        let factor = $every(*left.0.add(place_of::<GROUPED, HEIGHT>(p, i, left.1)));
                         for run in 0..RUNS {
                             products[i][run] = $fused(factor, neighbours[run], products[i][run]);
                         }
