@@ -1,6 +1,8 @@
-"""A fit of files much larger than the memory it may take, in each format: speed beside the disk's and beside the same fit in memory, and peak memory.
+"""A fit of files much larger than the memory it may take, in each format and by each method: speed beside the disk's and beside the same fit in
+memory, and peak memory.
 
-    python out_of_core.py VMF FOLDER [--gigabytes 20] [--columns-gigabytes 8] [--text-gigabytes 1] [--memory 512MB] [--output OUT_OF_CORE.md]
+    python out_of_core.py VMF FOLDER [--gigabytes 20] [--columns-gigabytes 8] [--text-gigabytes 2] [--methods-gigabytes 4] [--memory 512MB]
+        [--output OUT_OF_CORE.md]
 
 VMF is the built command. FOLDER must have room for the largest file, and for the scratch file of text, and be on a disk; one file is there at a
 time, and none in the end. Pages that the system keeps of a file are dropped before every measurement, and `vmf` reads past the system's cache, so
@@ -22,10 +24,13 @@ from run import cpu_name, table
 DIM = 768
 # Components, and fits in turn with reads of the disk, which decides where they are few: a shared one gives a third more in one minute than in the next.
 ROUNDS = {10: 3, 100: 1, 200: 1}
+# Numbers of text are of double precision in memory. Each fit parses it anew, so there is one for each of few numbers of components.
+TEXT, TEXT_ROUNDS = (".csv", ".jsonl"), {10: 1, 100: 1}
 # Passes of a fit; those over text are short, and the system clears memory during the first.
 PASSES, TEXT_PASSES = 3, 10
-# Numbers of text are of double precision in memory.
-TEXT = (".csv", ".jsonl")
+# Beside EM, with fewer passes, also over rows that are held: a step a batch takes long where components are many.
+METHODS, METHOD_ROUNDS = ("hard", "stochastic", "kmeans", "online", "sgd"), {10: 1, 100: 1}
+HELD_PASSES, METHOD_PASSES = 6, 2
 # Held in memory for the time of the computation alone.
 HELD_GIGABYTES = 1
 ROW = 4 * DIM
@@ -89,47 +94,68 @@ def parse_speed(vmf, path, memory):
     return path.stat().st_size / (time.perf_counter() - start)
 
 
-def measure(vmf, small, large, flags, components, memory):
+def measure(vmf, small, large, flags, components, rounds, counts, memory, method):
     """The disk's speed, seconds of a pass over rows that are held and over those of the large file, and the peak memory of the latter.
 
-    The disk is read before and after every fit of the file, and means count. Of two runs over rows that are held the faster counts.
+    The disk is read before and after every fit of the file, and means count. Of two runs over rows that are held the faster counts. `counts` are the
+    passes of both.
     """
-    held = lambda: statistics.mean(fit(vmf, small, components, "--max-passes", "6")[0])
-    count = str(TEXT_PASSES if large.suffix in TEXT else PASSES)
+    held_passes, passes_of_file = map(str, counts)
+    held = lambda: statistics.mean(fit(vmf, small, components, "--max-passes", held_passes, "--method", method)[0])
+    options = ["--max-passes", passes_of_file, "--method", method, "--memory", memory, "--scratch", large.parent]
     in_memory, disk, passes, peaks = held(), [read_speed(large, flags)], [], []
-    for _ in range(ROUNDS[components]):
-        seconds, peak = fit(vmf, large, components, "--max-passes", count, "--memory", memory, "--scratch", large.parent)
+    for _ in range(rounds):
+        seconds, peak = fit(vmf, large, components, *options)
         passes += seconds
         peaks.append(peak)
         disk.append(read_speed(large, flags))
     return statistics.mean(disk), min(in_memory, held()), statistics.mean(passes), max(peaks)
 
 
+def faster_flags(path):
+    """Those of reads through the cache or past it, whichever are faster."""
+    return max(0, os.O_DIRECT, key=lambda flags: read_speed(path, flags))
+
+
+def measure_lines(vmf, small, held, large, rows, flags, memory, rounds, counts, method="em"):
+    """The cells of a line for each number of components: that number, speeds, share, and peak memory."""
+    size = large.stat().st_size
+    for components, times in rounds.items():
+        disk, in_memory, from_file, peak = measure(vmf, small, large, flags, components, times, counts, memory, method)
+        computing, ours = held / in_memory, rows / from_file
+        # Passes over text read its rows in double precision.
+        read = 2 * rows if large.suffix in TEXT else size
+        share = 100 * ours / min(disk * rows / read, computing)
+        speeds = [disk, computing, size / from_file, ours]
+        cells = [f"{speed / 1e9:.2f}" for speed in speeds] + [f"{share:.0f} %", f"{peak / 1e6:.0f} MB, 1/{size / peak:.0f} of the file"]
+        yield [str(components), *cells]
+
+
 def measure_format(vmf, small, held, large, gigabytes, memory):
     """A line of the table for each number of components, and of text the speed of parsing it."""
+    is_text = large.suffix in TEXT
+    rounds, passes = (TEXT_ROUNDS, TEXT_PASSES) if is_text else (ROUNDS, PASSES)
     try:
         rows = sample(vmf, large, gigabytes)
-        size = large.stat().st_size
-        flags = max(0, os.O_DIRECT, key=lambda flags: read_speed(large, flags))
-        lines = []
-        for count in ROUNDS:
-            disk, in_memory, from_file, peak = measure(vmf, small, large, flags, count, memory)
-            computing, ours = held / in_memory, rows / from_file
-            # Passes over text read its rows in double precision.
-            read = 2 * rows if large.suffix in TEXT else size
-            share = 100 * ours / min(disk * rows / read, computing)
-            speeds = [disk, computing, size / from_file, ours]
-            lines.append(
-                [f"`{large.suffix}`, {size / 1e9:.1f} GB", str(count)]
-                + [f"{speed / 1e9:.2f}" for speed in speeds]
-                + [f"{share:.0f} %", f"{peak / 1e6:.0f} MB, 1/{size / peak:.0f} of the file"]
-            )
-        return lines, parse_speed(vmf, large, memory) if large.suffix in TEXT else None
+        name = f"`{large.suffix}`, {large.stat().st_size / 1e9:.1f} GB"
+        found = measure_lines(vmf, small, held, large, rows, faster_flags(large), memory, rounds, (HELD_PASSES, passes))
+        return [[name, *cells] for cells in found], parse_speed(vmf, large, memory) if is_text else None
     finally:
         large.unlink(missing_ok=True)
 
 
-def report(vmf, folder, memory, sizes):
+def measure_methods(vmf, small, held, large, gigabytes, memory):
+    """A line of the second table for each method and number of components."""
+    try:
+        rows = sample(vmf, large, gigabytes)
+        flags, counts = faster_flags(large), (METHOD_PASSES, METHOD_PASSES)
+        lines = lambda method: measure_lines(vmf, small, held, large, rows, flags, memory, METHOD_ROUNDS, counts, method)
+        return [[f"`{method}`", *cells] for method in METHODS for cells in lines(method)]
+    finally:
+        large.unlink(missing_ok=True)
+
+
+def report(vmf, folder, memory, sizes, methods_gigabytes):
     small, small_double = folder / "held.npy", folder / "held-double.npy"
     try:
         held = sample(vmf, small, HELD_GIGABYTES)
@@ -140,6 +166,7 @@ def report(vmf, folder, memory, sizes):
             found, parsed = measure_format(vmf, *like, folder / f"large{suffix}", gigabytes, memory)
             lines += found
             parsing += [f"`{suffix}` {parsed / 1e9:.2f}"] if parsed else []
+        method_lines = measure_methods(vmf, small, held, folder / "large.npy", methods_gigabytes, memory)
     finally:
         small.unlink(missing_ok=True)
         small_double.unlink(missing_ok=True)
@@ -149,15 +176,21 @@ def report(vmf, folder, memory, sizes):
         f"Written by `out_of_core.py`; {os.cpu_count()} threads, {cpu_name()}, shared with other work: read ratios, not times. Rows of {DIM} numbers",
         f"in single precision; `--memory {memory}`. All speeds in GB/s. Disk: reads of the file and nothing else, past the system's cache or through it,",
         "whichever is faster, the mean of before and after every fit. In memory: an EM pass over rows that are held, in double precision where the",
-        f"file is text. The file: an EM pass over it, the mean of {PASSES}, of text {TEXT_PASSES}, with K = 10 of {ROUNDS[10]} times as many, in its own bytes and",
+        f"file is text. The file: an EM pass over it, the mean of {PASSES}, with K = 10 of {ROUNDS[10]} times as many, of text of {TEXT_PASSES}, in its own bytes and",
         "in those that its rows take in single precision. Share: of the slower of disk and memory, in rows; of text the disk gives those of the scratch file.",
         "",
         f"Text is parsed before the first pass, once, at so many GB/s: {', '.join(parsing)}. The passes read what came of it, in double precision, from a",
         "scratch file.",
         "",
     ]
-    columns = ["file", "K", "disk", "in memory", "the file", "its rows", "share", "peak memory"]
-    return "\n".join(heading + table(columns, lines))
+    columns = ["K", "disk", "in memory", "the file", "its rows", "share", "peak memory"]
+    methods = [
+        "## The other methods",
+        "",
+        f"The same for a `.npy` file of {methods_gigabytes:g} GB: passes of each method over it, the mean of {METHOD_PASSES}, beside as many of the same method in memory.",
+        "",
+    ]
+    return "\n".join(heading + table(["file", *columns], lines) + methods + table(["method", *columns], method_lines))
 
 
 def main():
@@ -166,13 +199,14 @@ def main():
     parser.add_argument("folder", type=Path, help="where the files may be written")
     parser.add_argument("--gigabytes", type=float, default=20, help="rows of the .npy file, in single precision")
     parser.add_argument("--columns-gigabytes", type=float, default=8, help="rows of the Parquet and the Arrow file")
-    parser.add_argument("--text-gigabytes", type=float, default=1, help="rows of the CSV and the JSON Lines file")
+    parser.add_argument("--text-gigabytes", type=float, default=2, help="rows of the CSV and the JSON Lines file")
+    parser.add_argument("--methods-gigabytes", type=float, default=4, help="rows of the .npy file for methods other than EM")
     parser.add_argument("--memory", default="512MB")
     parser.add_argument("--output", type=Path)
     options = parser.parse_args()
     columns, text = options.columns_gigabytes, options.text_gigabytes
     sizes = {".npy": options.gigabytes, ".parquet": columns, ".arrow": columns, ".csv": text, ".jsonl": text}
-    text = report(options.vmf.resolve(), options.folder, options.memory, sizes)
+    text = report(options.vmf.resolve(), options.folder, options.memory, sizes, options.methods_gigabytes)
     print(text)
     if options.output:
         options.output.write_text(text)

@@ -12,7 +12,7 @@ pub const UNIT_TOLERANCE: f64 = 1e-5;
 const LONGEST_IN_SINGLE: usize = 2048;
 
 /// Numbers that one thread checks at a time; several do if there are more.
-const CHECKED_AT_ONCE: usize = 1 << 16;
+pub(crate) const CHECKED_AT_ONCE: usize = 1 << 16;
 
 mod sealed {
     pub trait Sealed {}
@@ -412,6 +412,11 @@ impl<'a> Block<'a> {
         }
     }
 
+    /// Dense rows that were checked elsewhere.
+    pub(crate) fn of_checked<T: Scalar>(dim: usize, values: &'a [T]) -> Self {
+        Block { dim, len: values.len() / dim, rows: T::rows(Cow::Borrowed(values)), weights: None }
+    }
+
     /// A copy of the rows with these numbers, in this order, with their weights and without a second check.
     ///
     /// # Panics
@@ -454,25 +459,32 @@ pub fn rescale<T: Scalar>(dim: usize, values: &mut [T]) -> Result<usize> {
 /// Room for gathered rows, kept from one mini-batch to the next.
 #[derive(Debug, Default)]
 pub(crate) struct RowBuffer {
-    single: Vec<f32>,
-    double: Vec<f64>,
+    pub single: Vec<f32>,
+    pub double: Vec<f64>,
     starts: Vec<usize>,
     columns: Vec<u32>,
     weights: Vec<f64>,
 }
 
 fn gather_dense<'b, T: Scalar>(dim: usize, values: &[T], rows: &[usize], buffer: &'b mut Vec<T>) -> Cow<'b, [T]> {
-    /// Rows are asked for so long before they are copied: no processor guesses where the next one is.
-    const AHEAD: usize = 8;
+    let values_of = |row: usize| &values[row * dim..(row + 1) * dim];
     buffer.clear();
-    for (place, &row) in rows.iter().enumerate() {
-        if let Some(&later) = rows.get(place + AHEAD) {
-            let later = &values[later * dim..(later + 1) * dim];
-            later.chunks(LINE / size_of::<T>()).for_each(|line| prefetch(line.as_ptr()));
-        }
-        buffer.extend_from_slice(&values[row * dim..(row + 1) * dim]);
+    for (row, later) in with_later(rows) {
+        later.into_iter().for_each(|later| bring_near(values_of(later)));
+        buffer.extend_from_slice(values_of(row));
     }
     Cow::Borrowed(buffer)
+}
+
+/// The numbers of rows that are copied in this order, each with that of one to be asked for now: no processor guesses where the next one is.
+pub(crate) fn with_later(rows: &[usize]) -> impl Iterator<Item = (usize, Option<usize>)> {
+    const AHEAD: usize = 8;
+    rows.iter().enumerate().map(|(place, &row)| (row, rows.get(place + AHEAD).copied()))
+}
+
+/// Asks for all lines of memory that values are in.
+pub(crate) fn bring_near<T>(values: &[T]) {
+    values.chunks(LINE / size_of::<T>()).for_each(|line| prefetch(line.as_ptr()));
 }
 
 /// What is wrong with the first row that has something wrong with it, on several threads if there are many numbers.

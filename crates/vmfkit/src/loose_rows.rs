@@ -1,6 +1,6 @@
 //! [`LooseRows`]: rows as the bytes of a file, checked where they are worked on.
 
-use crate::block::{Scalar, wrong_row};
+use crate::block::{Block, CHECKED_AT_ONCE, RowBuffer, Scalar, bring_near, with_later, wrong_row};
 use crate::error::{Error, Result};
 use rayon::prelude::*;
 
@@ -10,7 +10,8 @@ const NEAR: usize = 4096;
 /// Rows of single or double precision, not yet checked, in stretches of memory that need be neither together nor aligned: where a disk put them.
 ///
 /// Rows that are copied, checked and multiplied one after the other come from afar three times. These are copied, if need be, and checked a few
-/// at a time by [`Mixture::accumulate_loose`](crate::Mixture::accumulate_loose), which works on them while they are still in a near cache.
+/// at a time by [`Mixture::accumulate_loose`](crate::Mixture::accumulate_loose), which works on them while they are still in a near cache, and by
+/// who draws mini-batches from them.
 ///
 /// ```
 /// use vmfkit::{Error, loose_rows::LooseRows};
@@ -80,17 +81,61 @@ impl<'a> LooseRows<'a> {
     pub fn copy_to<T: Scalar>(&self, values: &mut Vec<T>) {
         values.resize(self.len * self.dim, T::default());
         let rows = (NEAR / self.dim).max(1);
-        values.par_chunks_mut(rows * self.dim).enumerate().for_each(|(part, out)| {
-            let mut out = out;
-            self.visit(part * rows, part * rows + out.len() / self.dim, |bytes| {
-                let (now, later) = std::mem::take(&mut out).split_at_mut(bytes.len() / self.number);
-                match self.is_single() {
-                    true => now.iter_mut().zip(numbers::<f32, T>(bytes)).for_each(|(out, number)| *out = number),
-                    false => now.iter_mut().zip(numbers::<f64, T>(bytes)).for_each(|(out, number)| *out = number),
-                }
-                out = later;
-            });
+        values.par_chunks_mut(rows * self.dim).enumerate().for_each(|(part, out)| self.copy_rows(part * rows, out));
+    }
+
+    /// Fills `out` with rows, from the row `first` on.
+    fn copy_rows<T: Scalar>(&self, first: usize, mut out: &mut [T]) {
+        self.visit(first, first + out.len() / self.dim, |bytes| {
+            let (now, later) = std::mem::take(&mut out).split_at_mut(bytes.len() / self.number);
+            match self.is_single() {
+                true => now.iter_mut().zip(numbers::<f32, T>(bytes)).for_each(|(out, number)| *out = number),
+                false => now.iter_mut().zip(numbers::<f64, T>(bytes)).for_each(|(out, number)| *out = number),
+            }
+            out = later;
         });
+    }
+
+    /// The rows with these numbers, in this order, which are checked while they are copied; or what is wrong with the first wrong one of all.
+    pub(crate) fn gather<'b>(&self, rows: &[usize], buffer: &'b mut RowBuffer) -> Result<Block<'b>> {
+        match self.is_single() {
+            true => self.gather_in(rows, &mut buffer.single),
+            false => self.gather_in(rows, &mut buffer.double),
+        }
+    }
+
+    fn gather_in<'b, T: Scalar>(&self, rows: &[usize], room: &'b mut Vec<T>) -> Result<Block<'b>> {
+        room.resize(rows.len() * self.dim, T::default());
+        let gather = |(rows, room): (&[usize], &mut [T])| {
+            with_later(rows).zip(room.chunks_exact_mut(self.dim)).all(|((row, later), out)| {
+                later.into_iter().for_each(|later| self.visit(later, later + 1, bring_near));
+                self.copy_rows(row, out);
+                wrong_row(row, out).is_none()
+            })
+        };
+        let at_once = (CHECKED_AT_ONCE / self.dim).max(1);
+        let right = match rows.len() <= at_once {
+            true => gather((rows, room)),
+            false => rows.par_chunks(at_once).zip(room.par_chunks_mut(at_once * self.dim)).all(gather),
+        };
+        if right { Ok(Block::of_checked(self.dim, room)) } else { Err(self.first_wrong()) }
+    }
+
+    /// The same for the rows `from .. to`, which are not copied if that is not needed.
+    pub(crate) fn slice<'b>(&'b self, from: usize, to: usize, buffer: &'b mut RowBuffer) -> Result<Block<'b>> {
+        let checked = match self.is_single() {
+            true => self.checked(from, to, &mut buffer.single).map(|values| Block::of_checked(self.dim, values)),
+            false => self.checked(from, to, &mut buffer.double).map(|values| Block::of_checked(self.dim, values)),
+        };
+        checked.map_err(|_| self.first_wrong())
+    }
+
+    /// What is wrong with the first wrong row.
+    ///
+    /// # Panics
+    /// If there is none.
+    fn first_wrong(&self) -> Error {
+        (0..self.len).find_map(|row| self.wrong_row(row)).expect("a row that was found to be wrong")
     }
 
     /// What is wrong with a row, if anything is.
@@ -180,7 +225,6 @@ fn numbers<F: Scalar, T: Scalar>(bytes: &[u8]) -> impl Iterator<Item = T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Block;
 
     fn bytes_of<T: Scalar, const SIZE: usize>(numbers: &[T], bytes: impl Fn(T) -> [u8; SIZE]) -> Vec<u8> {
         numbers.iter().flat_map(|x| bytes(*x)).collect()
@@ -245,6 +289,45 @@ mod tests {
             let double = LooseRows::new::<f64>(4, bytes.chunks(24)).unwrap();
             check::<f64>(&double, Block::new(4, &values).unwrap_err());
         }
+    }
+
+    /// Few rows and so many that several threads gather them, in both precisions, across stretches that cut rows.
+    #[test]
+    fn gathered_loose_rows_are_those_of_a_block() {
+        const ROWS: usize = 3 * CHECKED_AT_ONCE / 4;
+        fn check<T: Scalar, const SIZE: usize>(bytes: impl Fn(T) -> [u8; SIZE]) {
+            let mut values: Vec<T> = (0..ROWS)
+                .map(|row| (row as f64).sin_cos())
+                .flat_map(|(sin, cos)| [sin, 0.0, cos, 0.0])
+                .map(T::from_f64)
+                .collect();
+            let memory = bytes_of(&values, &bytes);
+            let rows = LooseRows::new::<T>(4, memory.chunks(3000 * SIZE + SIZE)).unwrap();
+            let block = Block::new(4, &values).unwrap();
+            let (mut buffer, mut other) = (RowBuffer::default(), RowBuffer::default());
+            let backward: Vec<usize> = (0..ROWS).rev().collect();
+            let in_full = |block: Block| (0..block.len()).flat_map(|row| block.row(row)).collect::<Vec<_>>();
+            for listed in [&backward[..], &backward[5..70], &[7, 7, 0], &[]] {
+                let expected = in_full(block.gather(listed, &mut other));
+                assert_eq!(in_full(rows.gather(listed, &mut buffer).unwrap()), expected);
+            }
+            for (from, to) in [(0, ROWS), (749, 752), (3, 3)] {
+                assert_eq!(in_full(rows.slice(from, to, &mut buffer).unwrap()), in_full(block.slice(from, to)));
+            }
+            // Whichever of them a batch meets, it is the first that is named.
+            values[4 * 900] = T::from_f64(2.0);
+            values[4 * 40_000 + 2] = T::from_f64(f64::NAN);
+            let expected = Block::new(4, &values).unwrap_err();
+            let memory = bytes_of(&values, &bytes);
+            let rows = LooseRows::new::<T>(4, memory.chunks(3000 * SIZE + SIZE)).unwrap();
+            for listed in [&backward[..], &[40_000, 3], &[900]] {
+                assert_eq!(rows.gather(listed, &mut buffer).unwrap_err(), expected);
+            }
+            assert_eq!(rows.slice(39_999, 40_001, &mut buffer).unwrap_err(), expected);
+            assert_eq!(rows.gather(&[899, 901], &mut buffer).unwrap().len(), 2);
+        }
+        check(f32::to_ne_bytes);
+        check(f64::to_ne_bytes);
     }
 
     #[test]

@@ -142,19 +142,64 @@ impl Batches {
         number: u64,
         mut see: impl FnMut(&Block) -> Result<ControlFlow<()>>,
     ) -> Result<ControlFlow<()>> {
-        let order = self.shuffle.as_mut().map(|shuffle| shuffle.order(pass, number, block.len()));
-        for from in (0..block.len()).step_by(self.rows) {
-            let to = (from + self.rows).min(block.len());
-            let batch = match order {
-                Some(order) => block.gather(&order[from..to], &mut self.buffer),
-                None => block.slice(from, to),
+        self.draw(block.len(), pass, number, |drawn, buffer| match drawn {
+            Drawn::Listed(rows) => see(&block.gather(rows, buffer)),
+            Drawn::Range(from, to) => see(&block.slice(from, to)),
+        })
+    }
+
+    /// The same for loose rows, which are checked when their batch is drawn. The outer error is that of the first wrong one of all, once there is
+    /// one in a batch; the inner one is of who sees them.
+    pub(crate) fn visit_loose(
+        &mut self,
+        rows: &LooseRows,
+        pass: u64,
+        number: u64,
+        mut see: impl FnMut(&Block) -> Result<ControlFlow<()>>,
+    ) -> Result<Result<ControlFlow<()>>> {
+        let mut wrong = None;
+        let flow = self.draw(rows.len(), pass, number, |drawn, buffer| {
+            let batch = match drawn {
+                Drawn::Listed(listed) => rows.gather(listed, buffer),
+                Drawn::Range(from, to) => rows.slice(from, to, buffer),
             };
-            if see(&batch)?.is_break() {
+            batch.map_or_else(
+                |error| {
+                    wrong = Some(error);
+                    Ok(ControlFlow::Break(()))
+                },
+                |batch| see(&batch),
+            )
+        });
+        wrong.map_or(Ok(flow), Err)
+    }
+
+    /// Tells the rows of batch after batch, and has a buffer for them, until one is the last wanted.
+    fn draw(
+        &mut self,
+        rows: usize,
+        pass: u64,
+        number: u64,
+        mut see: impl FnMut(Drawn, &mut RowBuffer) -> Result<ControlFlow<()>>,
+    ) -> Result<ControlFlow<()>> {
+        let order = self.shuffle.as_mut().map(|shuffle| shuffle.order(pass, number, rows));
+        for from in (0..rows).step_by(self.rows) {
+            let to = (from + self.rows).min(rows);
+            let drawn = order.map_or(Drawn::Range(from, to), |order| Drawn::Listed(&order[from..to]));
+            if see(drawn, &mut self.buffer)?.is_break() {
                 return Ok(ControlFlow::Break(()));
             }
         }
         Ok(ControlFlow::Continue(()))
     }
+}
+
+/// Which rows of a block are in a batch.
+enum Drawn<'o> {
+    /// Those with these numbers, in this order.
+    Listed(&'o [usize]),
+    /// Those from the first number to the one before the second.
+    Range(usize, usize),
 }
 
 /// The order of a block's rows in a pass.

@@ -135,20 +135,27 @@ fn places(folder: &Folder, rows: &[[f32; DIM]]) -> Vec<String> {
     arrays.into_iter().chain(tables(folder, rows)).collect()
 }
 
+/// Every method, those that draw batches with and without an order of their own.
+fn methods() -> impl Iterator<Item = (Method, bool)> {
+    let in_order = Method::all().into_iter().filter(Method::is_online).map(|method| (method, false));
+    Method::all().into_iter().map(|method| (method, true)).chain(in_order)
+}
+
 /// Rows past the cache are checked by who works on them; those that are held were checked before.
 #[test]
 fn a_fit_past_the_cache_is_that_in_memory_to_the_last_bit() {
     let (folder, rows) = (folder(), circle(30_000));
     for place in places(&folder, &rows) {
-        for method in [Method::Em { annealing: None }, Method::StochasticEm, Method::KMeans] {
+        for (method, shuffle) in methods() {
             for block_rows in [999, 25_000] {
                 let options = Options::new().block_rows(block_rows);
-                let fitter = || Fitter::new(4).method(method.clone()).stop(Stop { tolerance: None, passes: 3 }).seed(1);
+                let stop = Stop { tolerance: None, passes: 3 };
+                let fitter = || Fitter::new(4).method(method.clone()).batch(300).shuffle(shuffle).stop(stop).seed(1);
                 let mut held = open(&place, &options).unwrap();
                 assert!(held.hold(u64::MAX).unwrap());
                 let expected = fitter().fit_source(&mut held).unwrap();
                 let found = fitter().fit_source(&mut past_cache(&place, &options)).unwrap();
-                assert_eq!(found.mixture, expected.mixture, "{place}, {}, {block_rows}", method.name());
+                assert_eq!(found.mixture, expected.mixture, "{place}, {}, {shuffle}, {block_rows}", method.name());
                 assert_eq!((found.rows, found.weight), (expected.rows, expected.weight));
             }
         }
@@ -166,8 +173,9 @@ fn a_wrong_row_is_named_in_the_middle_of_a_fit() {
             let options = Options::new().block_rows(block_rows);
             let expected = read_all(&mut open(&place, &options).unwrap()).unwrap_err();
             let mut source = past_cache(&place, &options);
-            for _ in 0..2 {
-                let error = Fitter::new(2).start(vmfkit::Start::Random).fit_source(&mut source).unwrap_err();
+            for (method, shuffle) in methods() {
+                let fitter = Fitter::new(2).method(method).shuffle(shuffle).start(vmfkit::Start::Random);
+                let error = fitter.fit_source(&mut source).unwrap_err();
                 assert_eq!(error.to_string(), expected.to_string());
                 assert!(error.to_string().starts_with(&format!("{place}: row 23210 must have length 1, found: `3`")), "{error}");
                 assert_eq!(source.read_block().unwrap_err(), error, "the pass has ended");

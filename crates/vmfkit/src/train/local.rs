@@ -3,6 +3,7 @@
 use super::{Fit, Status, Trainer};
 use crate::block::Block;
 use crate::error::{Error, Result};
+use crate::loose_rows::LooseRows;
 use crate::rows_mark::RowsMark;
 use crate::source::{Batches, Portion, Source};
 use crate::stats::SufficientStats;
@@ -102,21 +103,29 @@ impl<'s, 'a> Driver<'s, 'a> {
 
     /// Takes the next rows of a source, if there are any.
     fn see_next(&mut self, source: &mut dyn Source) -> Result<Option<ControlFlow<()>>> {
-        if self.batches.is_some() || self.expected.is_some() {
+        if self.expected.is_some() {
             return source.read_block()?.map(|block| self.see(&block)).transpose();
         }
-        let rows = match source.read_portion()? {
+        let seen = match source.read_portion()? {
             None => return Ok(None),
-            Some(Portion::Block(block)) => return self.see(&block).map(Some),
-            Some(Portion::Loose(rows)) => rows,
+            Some(Portion::Block(block)) => Ok(self.see(&block)),
+            Some(Portion::Loose(rows)) => self.see_loose(&rows),
         };
-        let (trainer, count) = (&self.trainer, rows.len());
-        self.stats.clear();
-        if let Err(error) = trainer.model().accumulate_loose(&rows, trainer.assignment(), &mut self.stats) {
-            return Err(source.refuse(error));
-        }
+        seen.unwrap_or_else(|wrong| Err(source.refuse(wrong))).map(Some)
+    }
+
+    /// Takes loose rows. The outer error is of a row that is wrong, the inner one of a step.
+    fn see_loose(&mut self, rows: &LooseRows) -> Result<Result<ControlFlow<()>>> {
+        let number = self.blocks;
         self.blocks += 1;
-        self.absorb(count).map(Some)
+        if let Some(mut batches) = self.batches.take() {
+            let seen = batches.visit_loose(rows, self.trainer.passes() as u64, number, |batch| self.see_batch(batch));
+            self.batches = Some(batches);
+            return seen;
+        }
+        self.stats.clear();
+        self.trainer.model().accumulate_loose(rows, self.trainer.assignment(), &mut self.stats)?;
+        Ok(self.absorb(rows.len()))
     }
 
     /// Takes the rows of a block; a break after which the fit is stopped.
