@@ -22,15 +22,14 @@ from pathlib import Path
 from run import cpu_name, table
 
 DIM = 768
-# Components, and fits in turn with reads of the disk, which decides where they are few: a shared one gives a third more in one minute than in the next.
-ROUNDS = {10: 3, 100: 1, 200: 1}
-# Numbers of text are of double precision in memory. Each fit parses it anew, so there is one for each of few numbers of components.
-TEXT, TEXT_ROUNDS = (".csv", ".jsonl"), {10: 1, 100: 1}
-# Passes of a fit; those over text are short, and the system clears memory during the first.
-PASSES, TEXT_PASSES = 3, 10
-# Beside EM, with fewer passes, also over rows that are held: a step a batch takes long where components are many.
-METHODS, METHOD_ROUNDS = ("hard", "stochastic", "kmeans", "online", "sgd"), {10: 1, 100: 1}
-HELD_PASSES, METHOD_PASSES = 6, 2
+# Components: how many fits, in turn with reads of the disk, and of how many passes. Where components are few the disk decides, and a shared one gives a
+# third more in one minute than in the next.
+FITS = {10: (3, 3), 100: (1, 3), 200: (1, 3)}
+# Numbers of text are of double precision in memory. Each fit parses it anew; its passes are short, and the system clears memory during the first.
+TEXT, TEXT_FITS = (".csv", ".jsonl"), {10: (1, 10), 100: (1, 10)}
+# Beside EM. The first pass over a small file is a large part of few.
+METHODS, METHOD_FITS = ("hard", "stochastic", "kmeans", "online", "sgd"), {10: (1, 10), 100: (1, 3)}
+HELD_PASSES = 6
 # Held in memory for the time of the computation alone.
 HELD_GIGABYTES = 1
 ROW = 4 * DIM
@@ -94,15 +93,13 @@ def parse_speed(vmf, path, memory):
     return path.stat().st_size / (time.perf_counter() - start)
 
 
-def measure(vmf, small, large, flags, components, rounds, counts, memory, method):
+def measure(vmf, small, large, flags, components, rounds, passes_of_file, memory, method):
     """The disk's speed, seconds of a pass over rows that are held and over those of the large file, and the peak memory of the latter.
 
-    The disk is read before and after every fit of the file, and means count. Of two runs over rows that are held the faster counts. `counts` are the
-    passes of both.
+    The disk is read before and after every fit of the file, and means count. Of two runs over rows that are held the faster counts.
     """
-    held_passes, passes_of_file = map(str, counts)
-    held = lambda: statistics.mean(fit(vmf, small, components, "--max-passes", held_passes, "--method", method)[0])
-    options = ["--max-passes", passes_of_file, "--method", method, "--memory", memory, "--scratch", large.parent]
+    held = lambda: statistics.mean(fit(vmf, small, components, "--max-passes", str(HELD_PASSES), "--method", method)[0])
+    options = ["--max-passes", str(passes_of_file), "--method", method, "--memory", memory, "--scratch", large.parent]
     in_memory, disk, passes, peaks = held(), [read_speed(large, flags)], [], []
     for _ in range(rounds):
         seconds, peak = fit(vmf, large, components, *options)
@@ -117,11 +114,11 @@ def faster_flags(path):
     return max(0, os.O_DIRECT, key=lambda flags: read_speed(path, flags))
 
 
-def measure_lines(vmf, small, held, large, rows, flags, memory, rounds, counts, method="em"):
+def measure_lines(vmf, small, held, large, rows, memory, fits, method="em"):
     """The cells of a line for each number of components: that number, speeds, share, and peak memory."""
-    size = large.stat().st_size
-    for components, times in rounds.items():
-        disk, in_memory, from_file, peak = measure(vmf, small, large, flags, components, times, counts, memory, method)
+    size, flags = large.stat().st_size, faster_flags(large)
+    for components, (rounds, passes) in fits.items():
+        disk, in_memory, from_file, peak = measure(vmf, small, large, flags, components, rounds, passes, memory, method)
         computing, ours = held / in_memory, rows / from_file
         # Passes over text read its rows in double precision.
         read = 2 * rows if large.suffix in TEXT else size
@@ -134,11 +131,10 @@ def measure_lines(vmf, small, held, large, rows, flags, memory, rounds, counts, 
 def measure_format(vmf, small, held, large, gigabytes, memory):
     """A line of the table for each number of components, and of text the speed of parsing it."""
     is_text = large.suffix in TEXT
-    rounds, passes = (TEXT_ROUNDS, TEXT_PASSES) if is_text else (ROUNDS, PASSES)
     try:
         rows = sample(vmf, large, gigabytes)
         name = f"`{large.suffix}`, {large.stat().st_size / 1e9:.1f} GB"
-        found = measure_lines(vmf, small, held, large, rows, faster_flags(large), memory, rounds, (HELD_PASSES, passes))
+        found = measure_lines(vmf, small, held, large, rows, memory, TEXT_FITS if is_text else FITS)
         return [[name, *cells] for cells in found], parse_speed(vmf, large, memory) if is_text else None
     finally:
         large.unlink(missing_ok=True)
@@ -148,8 +144,7 @@ def measure_methods(vmf, small, held, large, gigabytes, memory):
     """A line of the second table for each method and number of components."""
     try:
         rows = sample(vmf, large, gigabytes)
-        flags, counts = faster_flags(large), (METHOD_PASSES, METHOD_PASSES)
-        lines = lambda method: measure_lines(vmf, small, held, large, rows, flags, memory, METHOD_ROUNDS, counts, method)
+        lines = lambda method: measure_lines(vmf, small, held, large, rows, memory, METHOD_FITS, method)
         return [[f"`{method}`", *cells] for method in METHODS for cells in lines(method)]
     finally:
         large.unlink(missing_ok=True)
@@ -176,7 +171,7 @@ def report(vmf, folder, memory, sizes, methods_gigabytes):
         f"Written by `out_of_core.py`; {os.cpu_count()} threads, {cpu_name()}, shared with other work: read ratios, not times. Rows of {DIM} numbers",
         f"in single precision; `--memory {memory}`. All speeds in GB/s. Disk: reads of the file and nothing else, past the system's cache or through it,",
         "whichever is faster, the mean of before and after every fit. In memory: an EM pass over rows that are held, in double precision where the",
-        f"file is text. The file: an EM pass over it, the mean of {PASSES}, with K = 10 of {ROUNDS[10]} times as many, of text of {TEXT_PASSES}, in its own bytes and",
+        f"file is text. The file: an EM pass over it, the mean of {FITS[100][1]}, with K = 10 of {FITS[10][0]} times as many, of text of {TEXT_FITS[10][1]}, in its own bytes and",
         "in those that its rows take in single precision. Share: of the slower of disk and memory, in rows; of text the disk gives those of the scratch file.",
         "",
         f"Text is parsed before the first pass, once, at so many GB/s: {', '.join(parsing)}. The passes read what came of it, in double precision, from a",
@@ -187,7 +182,7 @@ def report(vmf, folder, memory, sizes, methods_gigabytes):
     methods = [
         "## The other methods",
         "",
-        f"The same for a `.npy` file of {methods_gigabytes:g} GB: passes of each method over it, the mean of {METHOD_PASSES}, beside as many of the same method in memory.",
+        f"The same for a `.npy` file of {methods_gigabytes:g} GB: passes of each method over it, the mean of {METHOD_FITS[100][1]}, with K = 10 of {METHOD_FITS[10][1]}, beside those of the same method in memory.",
         "",
     ]
     return "\n".join(heading + table(["file", *columns], lines) + methods + table(["method", *columns], method_lines))
