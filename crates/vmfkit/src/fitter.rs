@@ -254,14 +254,15 @@ impl<'a> Fitter<'a> {
 
     /// Whether EM that begins with [`Start::KMeans`] first looks for a better optimum on a sample of the rows, which it does by default where its policy bounds
     /// concentrations: components are moved from where the likelihood misses them least to where they divide most, as long as that raises
-    /// the penalised likelihood, MATH.md (14.8). It takes up to 200 passes over at most 32768 rows, or 64 a component.
+    /// the penalised likelihood, MATH.md (14.8). It takes up to 200 passes over at most 32768 rows, or 64 a component; of a
+    /// source, over its [sample](Self::sample).
     pub fn search(mut self, search: bool) -> Self {
         self.search = search;
         self
     }
 
-    /// Rows of a source from which a start is made; by default as many as are looked at in memory: 64 a component, and at least 32768 where EM
-    /// [searches](Self::search), 8192 elsewhere. They are held in memory for as long as that takes.
+    /// Rows of a source from which a start is made; by default as many as k-means looks at in memory, 64 a component and at least 8192.
+    /// They are held in memory for as long as that takes. EM [searches](Self::search) among them, and better among 32768.
     pub fn sample(mut self, rows: usize) -> Self {
         self.sample = Some(rows);
         self
@@ -411,10 +412,9 @@ impl<'a> Fitter<'a> {
         self.search && from_k_means && self.start_mark.is_none() && self.maximisation.bounds_concentrations()
     }
 
-    /// Rows of a source that are held to begin with.
+    /// Rows of a source that are held to begin with. A search would be better off with more, but rows that come from files have little room.
     pub(crate) fn rows_to_sample(&self) -> usize {
-        let usual = if self.searches() { search_rows } else { sample_rows };
-        self.sample.unwrap_or_else(|| usual(self.components))
+        self.sample.unwrap_or_else(|| sample_rows(self.components))
     }
 
     /// Whether the policy depends on the effective dimension of the rows, nobody has told it, and the start looks at some of them. It is

@@ -37,7 +37,7 @@ pub struct Steps {
     /// Where to begin: kmeans, plusplus, random-rows, random, labels:FILE, directions:FILE or model:FILE [default: kmeans]
     #[arg(long, value_name = "START")]
     pub start: Option<StartArgument>,
-    /// Rows, drawn from all of them, that the start is made of [default: 64 a component, at least 8192; where EM searches, 32768]
+    /// Rows, drawn from all of them, that the start is made of and EM searches on [default: 64 a component, at least 8192]
     #[arg(long, value_name = "ROWS")]
     pub sample: Option<usize>,
     /// Passes over the rows at most [default: 100, of online EM 20]
