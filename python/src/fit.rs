@@ -95,6 +95,7 @@ pub struct Choices {
     passes: Option<usize>,
     batch: Option<usize>,
     shuffle: bool,
+    search: bool,
     sample: Option<usize>,
     pub normalize: bool,
     pub threads: Option<usize>,
@@ -124,6 +125,7 @@ impl Choices {
             passes: None,
             batch: None,
             shuffle: true,
+            search: true,
             sample: None,
             normalize: false,
             threads: None,
@@ -165,6 +167,7 @@ impl Choices {
             "passes" => self.passes = Some(value.extract()?),
             "batch" => self.batch = Some(value.extract()?),
             "shuffle" => self.shuffle = value.extract()?,
+            "search" => self.search = value.extract()?,
             "sample" => self.sample = Some(value.extract()?),
             "min_weight" => self.maximisation = self.maximisation.clone().smallest_weight(value.extract()?),
             "fixed_weights" => self.maximisation = self.maximisation.clone().fixed_weights(value.extract()?),
@@ -248,7 +251,8 @@ impl Choices {
             .restarts(self.restarts)
             .seed(self.seed)
             .stop(stop)
-            .shuffle(self.shuffle);
+            .shuffle(self.shuffle)
+            .search(self.search);
         if let Some(weight) = self.background {
             fitter = fitter.background(weight);
         }

@@ -2,7 +2,7 @@
 
 use crate::error::{Error, Result};
 use crate::fitter::{Fitter, Method};
-use crate::init::{Start, sample_rows};
+use crate::init::Start;
 use crate::maximise::{ConcentrationPolicy, Maximisation};
 use crate::mixture::Mixture;
 use crate::settings::{Settings, digits, mark};
@@ -45,7 +45,11 @@ impl Fitter<'_> {
         settings.set("fixed_weights", used.fixed_weights.to_string());
         settings.set("background_start", self.background.map_or("none".to_owned(), |weight| format!("{weight:?}")));
         settings.set("start", self.start_mark.clone().unwrap_or_else(|| describe_start(&self.start)));
-        settings.set("sample", self.sample.unwrap_or_else(|| sample_rows(self.components)).to_string());
+        settings.set("sample", self.rows_to_sample().to_string());
+        // Fits of earlier versions did not search, and their files do not speak of it.
+        if self.searches() {
+            settings.set("search", "true");
+        }
         settings.set("restarts", self.restarts.to_string());
         settings.set("seed", self.seed.to_string());
         settings.set("tolerance", stop.tolerance.map_or("none".to_owned(), |tolerance| format!("{tolerance:?}")));
@@ -84,6 +88,7 @@ impl Fitter<'_> {
         if fitter.method.is_online() {
             fitter = fitter.batch(read.parsed("batch", WHOLE)?).shuffle(read.parsed("shuffle", "true or false")?);
         }
+        fitter.search = settings.get("search").is_some();
         match read.start()? {
             Some(start) => fitter.start = start,
             None => fitter.start_mark = Some(read.text("start")?.to_owned()),

@@ -38,6 +38,15 @@ pub enum Start {
 const ROWS_PER_SEED: usize = 64;
 const SEED_ROWS: usize = 8192;
 
+/// Rows of which EM's search for better optima looks at no more, unless there are fewer than 64 a component. On half of news20's 18,674 rows it
+/// finds optima that are hardly better on all of them.
+const SEARCH_ROWS: usize = 32768;
+
+/// As many rows as EM's search looks at.
+pub(crate) fn search_rows(components: usize) -> usize {
+    SEARCH_ROWS.max(sample_rows(components))
+}
+
 /// As many rows as seeds are chosen among.
 pub fn sample_rows(components: usize) -> usize {
     SEED_ROWS.max(ROWS_PER_SEED.saturating_mul(components))
@@ -92,7 +101,7 @@ impl Start {
             Start::RandomRows => nearest_step(block, of_directions(random_rows(block, components, &mut rng)?)?, how),
             Start::PlusPlus => {
                 let mut buffer = RowBuffer::default();
-                let sample = sample(block, components, &mut rng, &mut buffer);
+                let sample = sample(block, sample_rows(components), &mut rng, &mut buffer);
                 let rows = OrderedRows::new(&sample)?;
                 nearest_step(block, of_directions(plus_plus(&rows, components, &mut rng, go_on)?.0)?, how)
             }
@@ -127,21 +136,21 @@ fn k_means_of_sample(
     go_on: &mut GoOn,
 ) -> Result<Mixture> {
     let mut buffer = Default::default();
-    let sample = sample(block, components, rng, &mut buffer);
+    let sample = sample(block, sample_rows(components), rng, &mut buffer);
     let (seeds, flow) = plus_plus(&OrderedRows::new(&sample)?, components, rng, go_on)?;
     let found = k_means(&sample, of_directions(seeds)?, how, &mut || if flow.is_break() { flow } else { go_on() })?;
     Ok(relocate(&sample, found, how, rng, go_on)?.mixture)
 }
 
-/// Enough rows to choose seeds among.
-pub(crate) fn sample<'b>(block: &'b Block, components: usize, rng: &mut Stream, buffer: &'b mut RowBuffer) -> Block<'b> {
-    let most = sample_rows(components);
+/// At most so many of the rows.
+pub(crate) fn sample<'b>(block: &'b Block, most: usize, rng: &mut Stream, buffer: &'b mut RowBuffer) -> Block<'b> {
     if block.len() <= most {
         return block.slice(0, block.len());
     }
     let rows = match block.weights() {
-        None => drawn_once(block.len(), most, rng),
-        Some(_) => draw_rows(block, most, rng),
+        // Those of a larger sample often weigh the same.
+        Some(weights) if weights.iter().any(|weight| *weight != weights[0]) => draw_rows(block, most, rng),
+        _ => drawn_once(block.len(), most, rng),
     };
     // Drawn by weight, they count the same.
     block.gather(&rows, buffer).without_weights()

@@ -57,6 +57,7 @@ pub mod bessel;
 pub mod block;
 pub mod distribution;
 pub mod effective_dim;
+mod em_search;
 pub mod error;
 mod error_free;
 pub mod estimate;

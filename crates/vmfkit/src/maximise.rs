@@ -158,6 +158,28 @@ impl Maximisation {
         strength * of_dim.min(filled.max(2.0))
     }
 
+    /// The same for a sample of this share of the rows, beside which the prior is to weigh as much as beside all of them; but as much as two rows, if it
+    /// does so there, so that a component of a single row of the sample does not run away.
+    pub(crate) fn for_sample(&self, dim: usize, share: f64) -> Self {
+        let prior = self.prior_rows(dim);
+        match self.policy {
+            ConcentrationPolicy::Shrunk { strength } if prior > 0.0 => {
+                let rows = (share * prior).max(prior.min(2.0));
+                self.clone().policy(ConcentrationPolicy::Shrunk { strength: strength * rows / prior })
+            }
+            _ => self.clone(),
+        }
+    }
+
+    /// Whether it keeps a component from running away with a few rows.
+    pub(crate) fn bounds_concentrations(&self) -> bool {
+        match self.policy {
+            ConcentrationPolicy::Free => false,
+            ConcentrationPolicy::Shrunk { strength } => strength > 0.0,
+            ConcentrationPolicy::Shared | ConcentrationPolicy::Fixed(_) => true,
+        }
+    }
+
     /// The M step of k-means: one concentration and weights that stay equal, so that the most probable component is the nearest.
     pub(crate) fn of_k_means(&self) -> Self {
         let policy = match self.policy {
@@ -356,6 +378,21 @@ pub fn maximise(stats: &SufficientStats, previous: &Mixture, how: &Maximisation)
         floored((0..components).map(|k| stats.mass(k) / total).collect(), how.smallest_weight)
     };
     Ok((Mixture::of_parts(weights, next, previous.has_background()), notes))
+}
+
+/// The mean ln p of rows with these statistics less the penalty of the prior, MATH.md (14.8): what EM under a policy climbs.
+pub(crate) fn penalised(stats: &SufficientStats, mixture: &Mixture, how: &Maximisation) -> f64 {
+    let fitted = || (0..stats.components()).filter(|&k| !mixture.is_background(k));
+    let (prior, mass) = (how.prior_rows(stats.dim()), fitted().map(|k| stats.mass(k)).sum::<f64>());
+    if !(prior > 0.0 && mass > 0.0) {
+        return stats.objective() / stats.weight();
+    }
+    let complement = (fitted().map(|k| stats.shortfall(k)).sum::<f64>() / mass).clamp(0.0, 1.0);
+    let pooled = how.estimator.estimate(stats.dim(), 1.0 - complement, complement).min(how.largest_concentration);
+    // k r + ln C(k) in which k and ln C, both large, have cancelled.
+    let worth = |concentration: f64| bessel::ln_peak(stats.dim(), concentration) - concentration * complement;
+    let penalty: f64 = fitted().map(|k| worth(pooled) - worth(mixture.components()[k].concentration())).sum();
+    (stats.objective() - prior * penalty) / stats.weight()
 }
 
 /// Statistics of rows of this total weight of which [`maximise`] makes this mixture again, as far as it can: what a prior has added to

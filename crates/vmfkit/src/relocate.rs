@@ -1,11 +1,12 @@
-//! k-means on rows in memory, and a search that puts its components where they do most.
+//! k-means on rows in memory, and a search that puts components, those of k-means and of EM, where they do most.
 //!
 //! k-means ends where no row wants to change sides, and a component that landed between two others, or one of two that share a group, stays
-//! there. So the component that is missed least is taken away and put beside the one whose rows fall into halves most, and k-means goes on;
-//! what is better is kept. It is the split and merge of Ueda et al. (Neural Computation 12 (2000) 2109, doi:10.1162/089976600300015088)
-//! with the objective of k-means.
+//! there; so does EM. So the component that is missed least is taken away and put beside the one whose rows fall into halves most, the fit
+//! goes on, and what is better is kept. It is the split and merge of Ueda et al. (Neural Computation 12 (2000) 2109,
+//! doi:10.1162/089976600300015088), with the objective of a [`Landscape`].
 
 use crate::block::Block;
+use crate::distribution::VonMisesFisher;
 use crate::error::Result;
 use crate::maximise::Maximisation;
 use crate::mixture::{Assignment, Mixture, projections};
@@ -20,20 +21,14 @@ use std::ops::ControlFlow;
 /// Products after which k-means asks whether to go on, some tenths of a second of work. Samples are smaller unless components are many.
 const PRODUCTS_AT_ONCE: usize = 1 << 32;
 
-/// When k-means has done enough.
-const STOP: Stop = Stop { tolerance: Some(1e-5), passes: 50 };
-
-/// Moves that may fail one after the other.
-const PATIENCE: usize = 8;
+/// When a fit within the search has done enough.
+pub(crate) const STOP: Stop = Stop { tolerance: Some(1e-5), passes: 50 };
 
 /// Passes over all rows, or what costs as much, after which no other move is begun: as many as four more tries of k-means might take.
 const MOST_PASSES: f64 = 200.0;
 
 /// A component of whose rows no more than this share has changed would fall into the same halves.
 const SAME_ROWS: f64 = 1.0 / 16.0;
-
-/// A component is moved, or moved to, at most so often before another one gets its chance.
-const CHANCES: usize = 3;
 
 /// Among how many of the best to take away, and to divide, moves are looked for.
 const CANDIDATES: usize = 24;
@@ -45,19 +40,125 @@ const WORTH: f64 = 1e-6;
 const SAME_PROMISE: f64 = 1e-9;
 
 /// Numbers that are looked at together.
-const PROJECTIONS_AT_ONCE: usize = 1 << 22;
+pub(crate) const NUMBERS_AT_ONCE: usize = 1 << 22;
+
+/// What a search climbs: a way of fitting and its objective.
+pub(crate) trait Landscape {
+    /// Moves that may fail one after the other.
+    const PATIENCE: usize;
+
+    /// A component is moved, or moved to, at most so often before another one gets its chance.
+    const CHANCES: usize;
+
+    /// Goes up from a mixture; it may give up when it sees that it will not come above `beat`.
+    fn climb(&self, rows: &Block, start: Mixture, beat: f64, go_on: &mut GoOn) -> Result<Climbed>;
+
+    /// Shows for each row where it belongs; a break if it was asked to stop.
+    fn visit(
+        &self,
+        rows: &Block,
+        mixture: &Mixture,
+        go_on: &mut GoOn,
+        see: impl FnMut(usize, Belongs),
+    ) -> Result<ControlFlow<()>>;
+
+    /// What the rows of one component are worth, on average, as the halves that k-means has made of them, and these halves.
+    fn halves(&self, members: &Block, whole: &VonMisesFisher, found: Fit) -> Result<(f64, Mixture)>;
+
+    /// The mixture in which halves take the place of one component, and of another that is taken away.
+    fn moved(&self, mixture: Mixture, single: Move, halves: &Mixture) -> Result<Mixture>;
+}
+
+/// Where a climb has ended.
+#[derive(Debug, Clone)]
+pub(crate) struct Climbed {
+    pub mixture: Mixture,
+    pub objective: f64,
+    pub passes: usize,
+    /// It was asked to.
+    pub stopped: bool,
+}
+
+/// The component of a row, what the row is worth there, and what would be lost of it without the component.
+pub(crate) struct Belongs {
+    pub component: usize,
+    pub own: f64,
+    pub loss: f64,
+}
+
+/// k-means: its objective is the mean cosine of rows and their directions.
+struct KMeans<'a>(&'a Maximisation);
+
+impl Landscape for KMeans<'_> {
+    const PATIENCE: usize = 8;
+    const CHANCES: usize = 3;
+
+    fn climb(&self, rows: &Block, start: Mixture, _: f64, go_on: &mut GoOn) -> Result<Climbed> {
+        Ok(k_means(rows, start, self.0, go_on)?.into())
+    }
+
+    fn visit(
+        &self,
+        rows: &Block,
+        mixture: &Mixture,
+        go_on: &mut GoOn,
+        mut see: impl FnMut(usize, Belongs),
+    ) -> Result<ControlFlow<()>> {
+        visit_nearest(rows, mixture, go_on, |row, Nearest { component, along, second }| {
+            see(row, Belongs { component, own: along, loss: along - second });
+        })
+    }
+
+    fn halves(&self, _: &Block, _: &VonMisesFisher, found: Fit) -> Result<(f64, Mixture)> {
+        Ok((found.objective(), found.mixture))
+    }
+
+    fn moved(&self, mixture: Mixture, Move { from, to }: Move, halves: &Mixture) -> Result<Mixture> {
+        let mut directions: Vec<_> = mixture.components().iter().map(|component| component.mean_direction().to_vec()).collect();
+        let half = |number: usize| halves.components()[number].mean_direction().to_vec();
+        (directions[to], directions[from]) = (half(0), half(1));
+        of_directions(directions)
+    }
+}
+
+impl From<Fit> for Climbed {
+    fn from(fit: Fit) -> Self {
+        Climbed {
+            objective: fit.objective(),
+            passes: fit.trace.len(),
+            stopped: fit.status == Status::Stopped,
+            mixture: fit.mixture,
+        }
+    }
+}
+
+/// So many rows at once that it is asked often enough whether to go on.
+pub(crate) fn rows_at_once(mixture: &Mixture) -> usize {
+    (PRODUCTS_AT_ONCE / (mixture.components().len() * mixture.dim())).max(1)
+}
 
 /// What k-means finds in these rows from a mixture's directions.
 pub(crate) fn k_means(rows: &Block, start: Mixture, how: &Maximisation, go_on: &mut GoOn) -> Result<Fit> {
-    let rows_at_once = (PRODUCTS_AT_ONCE / (start.components().len() * rows.dim())).max(1);
     let rule = Em::new().assignment(Assignment::Nearest).maximisation(how.of_k_means());
-    let mut source = MemorySource::new(rows.slice(0, rows.len())).batches(rows_at_once);
+    let mut source = MemorySource::new(rows.slice(0, rows.len())).batches(rows_at_once(&start));
     fit_while(&mut source, Trainer::new(start, rule, STOP)?, go_on)
 }
 
 /// Moves components of what k-means has found as long as that gains something; what was found so far if it is asked to stop.
-pub(crate) fn relocate(rows: &Block, found: Fit, how: &Maximisation, rng: &mut Stream, go_on: &mut GoOn) -> Result<Fit> {
-    let components = found.mixture.components().len();
+pub(crate) fn relocate(rows: &Block, found: Fit, how: &Maximisation, rng: &mut Stream, go_on: &mut GoOn) -> Result<Climbed> {
+    search(rows, found.into(), &KMeans(how), how, rng, go_on)
+}
+
+/// Moves components as long as that gains something; what was found so far if it is asked to stop.
+pub(crate) fn search<L: Landscape>(
+    rows: &Block,
+    found: Climbed,
+    landscape: &L,
+    how: &Maximisation,
+    rng: &mut Stream,
+    go_on: &mut GoOn,
+) -> Result<Climbed> {
+    let components = found.mixture.components().len() - usize::from(found.mixture.has_background());
     if components < 2 {
         return Ok(found);
     }
@@ -66,23 +167,23 @@ pub(crate) fn relocate(rows: &Block, found: Fit, how: &Maximisation, rng: &mut S
     // Where components are many, moves that have no component in common are made together as long as that helps.
     let mut at_once = components / 8;
     let mut moves = Moves::default();
-    'moved: while best.status != Status::Stopped && passes < MOST_PASSES {
-        let Some(cost) = moves.look(rows, &best.mixture, how, rng.random(), go_on)? else { break };
+    'moved: while !best.stopped && passes < MOST_PASSES {
+        let Some(cost) = moves.look(rows, &best.mixture, landscape, how, rng.random(), go_on)? else { break };
         passes += cost;
         let mut failures = 0;
-        while failures < PATIENCE && passes < MOST_PASSES {
+        while failures < L::PATIENCE && passes < MOST_PASSES {
             let together = moves.promising(at_once);
             let tried = match together.len() {
-                0 | 1 => match moves.one_by_one().nth(failures) {
+                0 | 1 => match moves.one_by_one(L::CHANCES).nth(failures) {
                     Some(single) => vec![single],
                     None => break 'moved,
                 },
                 _ => together,
             };
-            let next = k_means(rows, moves.made(&best.mixture, &tried)?, how, go_on)?;
-            passes += next.trace.len() as f64;
-            let stopped = next.status == Status::Stopped;
-            let gained = next.objective() - best.objective() > WORTH * best.objective().abs();
+            let next = landscape.climb(rows, moves.made(&best.mixture, &tried, landscape)?, best.objective, go_on)?;
+            passes += next.passes as f64;
+            let stopped = next.stopped;
+            let gained = next.objective - best.objective > WORTH * best.objective.abs();
             if gained {
                 best = next;
             }
@@ -100,9 +201,9 @@ pub(crate) fn relocate(rows: &Block, found: Fit, how: &Maximisation, rng: &mut S
 
 /// A component that is taken away, and the one that is divided.
 #[derive(Clone, Copy)]
-struct Move {
-    from: usize,
-    to: usize,
+pub(crate) struct Move {
+    pub from: usize,
+    pub to: usize,
 }
 
 /// What there is to gain by moving components.
@@ -119,25 +220,33 @@ struct Moves {
 }
 
 impl Moves {
-    /// Finds out for what k-means has come to; gives what that cost, in passes of k-means, none if it was asked to stop.
-    fn look(&mut self, rows: &Block, mixture: &Mixture, how: &Maximisation, word: u64, go_on: &mut GoOn) -> Result<Option<f64>> {
+    /// Finds out for what a climb has come to; gives what that cost, in passes, none if it was asked to stop.
+    fn look<L: Landscape>(
+        &mut self,
+        rows: &Block,
+        mixture: &Mixture,
+        landscape: &L,
+        how: &Maximisation,
+        word: u64,
+        go_on: &mut GoOn,
+    ) -> Result<Option<f64>> {
         let components = mixture.components().len();
         self.halves.resize(components, None);
         let total: f64 = rows.weights().map_or(rows.len() as f64, |weights| weights.iter().sum());
         let share = |row: usize| rows.weights().map_or(1.0, |weights| weights[row]) / total;
         let before = std::mem::replace(&mut self.nearest, Vec::with_capacity(rows.len()));
         let (mut own, mut loss) = (vec![0.0; components], vec![0.0; components]);
-        let flow = visit_nearest(rows, mixture, go_on, |row, Nearest { component, along, second }| {
-            self.nearest.push(component);
-            own[component] += share(row) * along;
-            loss[component] += share(row) * (along - second);
+        let flow = landscape.visit(rows, mixture, go_on, |row, belongs| {
+            self.nearest.push(belongs.component);
+            own[belongs.component] += share(row) * belongs.own;
+            loss[belongs.component] += share(row) * belongs.loss;
         })?;
         if flow.is_break() {
             return Ok(None);
         }
-        let cost = 1.0 + self.halve(rows, &before, how, word, go_on)?;
+        let cost = 1.0 + self.halve(rows, &before, mixture, landscape, how, word, go_on)?;
         let most = CANDIDATES.max(components / 8);
-        self.missed = loss.into_iter().enumerate().collect();
+        self.missed = loss.into_iter().enumerate().filter(|(component, _)| !mixture.is_background(*component)).collect();
         self.missed.sort_by(|a, b| rounded(a.1).total_cmp(&rounded(b.1)));
         self.missed.truncate(most);
         let gain = |(component, halves): (usize, &Option<(f64, Mixture)>)| {
@@ -149,8 +258,18 @@ impl Moves {
         Ok(if go_on().is_break() { None } else { Some(cost) })
     }
 
-    /// Divides every component whose rows have changed since `before`; gives what that cost, in passes of k-means.
-    fn halve(&mut self, rows: &Block, before: &[usize], how: &Maximisation, word: u64, go_on: &mut GoOn) -> Result<f64> {
+    /// Divides every component whose rows have changed since `before`; gives what that cost, in passes.
+    #[expect(clippy::too_many_arguments, reason = "all that a look knows")]
+    fn halve<L: Landscape>(
+        &mut self,
+        rows: &Block,
+        before: &[usize],
+        mixture: &Mixture,
+        landscape: &L,
+        how: &Maximisation,
+        word: u64,
+        go_on: &mut GoOn,
+    ) -> Result<f64> {
         let components = self.halves.len();
         let weight = |row: usize| rows.weights().map_or(1.0, |weights| weights[row]);
         let mut members = vec![Vec::new(); components];
@@ -175,7 +294,7 @@ impl Moves {
                 continue;
             }
             self.halves[component] = None;
-            if !(masses[component] > 0.0) {
+            if !(masses[component] > 0.0) || mixture.is_background(component) {
                 continue;
             }
             if go_on().is_break() {
@@ -188,7 +307,8 @@ impl Moves {
             let found = k_means(&members, of_directions(seeds)?, how, &mut || ControlFlow::Continue(()))?;
             let share = masses[component] / total;
             cost += share * 2.0 * found.trace.len() as f64 / components as f64;
-            self.halves[component] = Some((share * found.objective(), found.mixture));
+            let (worth, halves) = landscape.halves(&members, &mixture.components()[component], found)?;
+            self.halves[component] = Some((share * worth, halves));
         }
         Ok(cost)
     }
@@ -211,7 +331,7 @@ impl Moves {
     }
 
     /// Single moves, that which promises most first.
-    fn one_by_one(&self) -> impl Iterator<Item = Move> {
+    fn one_by_one(&self, most_chances: usize) -> impl Iterator<Item = Move> {
         let mut moves = Vec::new();
         for &(to, gain) in self.divided.iter().take(CANDIDATES) {
             let others = self.missed.iter().take(CANDIDATES).filter(|(from, _)| *from != to);
@@ -223,20 +343,17 @@ impl Moves {
             let mut has = |key: (bool, usize)| {
                 let used = chances.entry(key).or_insert(0);
                 *used += 1;
-                *used <= CHANCES
+                *used <= most_chances
             };
             has((true, single.from)) & has((false, single.to))
         })
     }
 
-    fn made(&self, mixture: &Mixture, moves: &[Move]) -> Result<Mixture> {
-        let mut directions: Vec<_> = mixture.components().iter().map(|component| component.mean_direction().to_vec()).collect();
-        for Move { from, to } in moves {
-            let (_, halves) = self.halves[*to].as_ref().expect("moves go to what is divided");
-            let half = |number: usize| halves.components()[number].mean_direction().to_vec();
-            (directions[*to], directions[*from]) = (half(0), half(1));
-        }
-        of_directions(directions)
+    fn made<L: Landscape>(&self, mixture: &Mixture, moves: &[Move], landscape: &L) -> Result<Mixture> {
+        moves.iter().try_fold(mixture.clone(), |mixture, single| {
+            let (_, halves) = self.halves[single.to].as_ref().expect("moves go to what is divided");
+            landscape.moved(mixture, *single, halves)
+        })
     }
 }
 
@@ -259,7 +376,7 @@ pub(crate) fn visit_nearest(
     mut see: impl FnMut(usize, Nearest),
 ) -> Result<ControlFlow<()>> {
     let directions: Vec<_> = mixture.components().iter().map(|component| component.mean_direction().to_vec()).collect();
-    let at_once = (PROJECTIONS_AT_ONCE / directions.len()).max(1);
+    let at_once = (NUMBERS_AT_ONCE / directions.len()).max(1);
     let mut found = Vec::new();
     for from in (0..rows.len()).step_by(at_once) {
         if go_on().is_break() {
@@ -284,12 +401,11 @@ pub(crate) fn visit_nearest(
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
-    use crate::VonMisesFisher;
 
     /// Rows around these axes of `dim` dimensions, `each` of them at each.
-    fn around_axes(axes: &[usize], dim: usize, each: usize) -> Vec<f64> {
+    pub(crate) fn around_axes(axes: &[usize], dim: usize, each: usize) -> Vec<f64> {
         let mut rows = Vec::new();
         for (number, &axis) in axes.iter().enumerate() {
             let direction = (0..dim).map(|x| f64::from(x == axis)).collect();
@@ -301,10 +417,10 @@ mod tests {
         rows
     }
 
-    fn search(block: &Block, start: Mixture, go_on: &mut GoOn) -> (Fit, Fit) {
+    fn searched(block: &Block, start: Mixture, go_on: &mut GoOn) -> (Climbed, Climbed) {
         let how = Maximisation::new();
         let found = k_means(block, start, &how, &mut || ControlFlow::Continue(())).unwrap();
-        (relocate(block, found.clone(), &how, &mut Stream::new(1, 0), go_on).unwrap(), found)
+        (relocate(block, found.clone(), &how, &mut Stream::new(1, 0), go_on).unwrap(), found.into())
     }
 
     /// Where k-means stays for ever: all components but one share one group, and one has all others.
@@ -317,8 +433,8 @@ mod tests {
             let crowded = block.slice(0, groups - 1);
             let last = block.row(rows.len() / (groups + 1) - 1);
             let seeds = (0..groups - 1).map(|row| crowded.row(row)).chain([last]).collect();
-            let (moved, stuck) = search(&block, of_directions(seeds).unwrap(), &mut || ControlFlow::Continue(()));
-            assert!(moved.objective() >= stuck.objective());
+            let (moved, stuck) = searched(&block, of_directions(seeds).unwrap(), &mut || ControlFlow::Continue(()));
+            assert!(moved.objective >= stuck.objective);
             let nearest = |axis: usize| {
                 let along = moved.mixture.components().iter().map(|component| component.mean_direction()[axis]);
                 along.fold(f64::NEG_INFINITY, f64::max)
@@ -333,18 +449,18 @@ mod tests {
         let rows = around_axes(&[0, 1, 2], 3, 40);
         let block = Block::new(3, &rows).unwrap();
         let seeds = [0, 40, 80].map(|row| block.row(row)).to_vec();
-        let (moved, found) = search(&block, of_directions(seeds.clone()).unwrap(), &mut || ControlFlow::Continue(()));
+        let (moved, found) = searched(&block, of_directions(seeds.clone()).unwrap(), &mut || ControlFlow::Continue(()));
         assert_eq!(moved.mixture, found.mixture);
         for rows in [1, 2, 3] {
             let (moved, found) =
-                search(&block.slice(0, rows), of_directions(seeds.clone()).unwrap(), &mut || ControlFlow::Continue(()));
-            assert!(moved.objective() >= found.objective() && moved.objective().is_finite(), "{rows} rows");
+                searched(&block.slice(0, rows), of_directions(seeds.clone()).unwrap(), &mut || ControlFlow::Continue(()));
+            assert!(moved.objective >= found.objective && moved.objective.is_finite(), "{rows} rows");
         }
         let weights: Vec<f64> = (0..120).map(|row| f64::from(row % 2 == 0)).collect();
-        let (moved, _) = search(&block.clone().with_weights(&weights).unwrap(), of_directions(seeds).unwrap(), &mut || {
+        let (moved, _) = searched(&block.clone().with_weights(&weights).unwrap(), of_directions(seeds).unwrap(), &mut || {
             ControlFlow::Continue(())
         });
-        assert!(moved.objective().is_finite());
+        assert!(moved.objective.is_finite());
     }
 
     /// Asked at any moment, it ends with what it had.
@@ -356,12 +472,12 @@ mod tests {
         let mut objectives = Vec::new();
         for most in (0..600).step_by(7) {
             let mut asked = 0;
-            let (moved, found) = search(&block, of_directions(seeds.clone()).unwrap(), &mut || {
+            let (moved, found) = searched(&block, of_directions(seeds.clone()).unwrap(), &mut || {
                 asked += 1;
                 if asked > most { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
             });
-            assert!(moved.objective() >= found.objective(), "stopped after {most}");
-            objectives.push(moved.objective());
+            assert!(moved.objective >= found.objective, "stopped after {most}");
+            objectives.push(moved.objective);
         }
         assert!(objectives.windows(2).all(|pair| pair[0] <= pair[1]) && objectives[0] < *objectives.last().unwrap());
     }

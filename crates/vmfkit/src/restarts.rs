@@ -3,7 +3,7 @@
 use crate::block::Block;
 use crate::error::{Error, Result};
 use crate::fitter::{Fitter, Save, Watch};
-use crate::init::{Labelled, Start, sample_rows};
+use crate::init::{Labelled, Start};
 use crate::mixture::Mixture;
 use crate::reservoir::Reservoir;
 use crate::rows_mark::RowsMark;
@@ -197,7 +197,7 @@ impl<'a> Fitter<'a> {
             Start::Labels(labels) => Some(Labelled::new(labels, self.components, source.dim())?),
             _ => None,
         };
-        let mut reservoir = Reservoir::new(self.sample.unwrap_or_else(|| sample_rows(self.components)), seed);
+        let mut reservoir = Reservoir::new(self.rows_to_sample(), seed);
         let (mut rows, mut flow) = (0, ControlFlow::Continue(()));
         source.rewind()?;
         while flow.is_continue()

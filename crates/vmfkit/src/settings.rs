@@ -11,6 +11,9 @@ pub struct Settings {
     texts: BTreeMap<String, String>,
 }
 
+/// What follows from other settings where nobody has chosen it.
+const FOLLOWING: &str = "search";
+
 impl Settings {
     /// The text of a setting.
     pub fn get(&self, name: &str) -> Option<&str> {
@@ -40,10 +43,10 @@ impl Settings {
         self.texts.insert(name.into(), text.into());
     }
 
-    /// Whether a checkpoint with these settings may be resumed with `found`; the error names the first that differs.
+    /// Whether a checkpoint with these settings may be resumed with `found`; the error names the first that differs, if it can one that was chosen.
     pub(crate) fn check(&self, found: &Settings) -> Result<()> {
         let names = self.texts.keys().chain(found.texts.keys());
-        match names.filter(|name| self.get(name) != found.get(name)).min() {
+        match names.filter(|name| self.get(name) != found.get(name)).min_by_key(|name| (*name == FOLLOWING, *name)) {
             None => Ok(()),
             Some(name) => Err(Error::CheckpointSetting {
                 setting: name.clone(),

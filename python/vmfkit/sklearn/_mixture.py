@@ -39,6 +39,8 @@ class VonMisesFisherMixture(DensityMixin, SphericalEstimator):
         Where to begin; an array of shape (n_components, n_features) has directions, one of shape (n_samples,) labels.
     n_init : int, default=1
         Fits that differ in their start, of which the best is kept.
+    search : bool, default=True
+        Whether EM from "kmeans" first looks for a better optimum on a sample of the rows.
     warm_start : bool, default=False
         Begin with what the last fit found.
     tol : float or None, default=None
@@ -88,6 +90,7 @@ class VonMisesFisherMixture(DensityMixin, SphericalEstimator):
         "method": [str],
         "policy": [str],
         "concentration": [str],
+        "search": ["boolean"],
         "warm_start": ["boolean"],
         "background": [Real, None],
         "batch_size": [AT_LEAST_ONE, None],
@@ -104,6 +107,7 @@ class VonMisesFisherMixture(DensityMixin, SphericalEstimator):
         concentration: str = "exact",
         init: Any = "kmeans",
         n_init: int = 1,
+        search: bool = True,
         warm_start: bool = False,
         tol: float | None = None,
         max_iter: int | None = None,
@@ -123,6 +127,7 @@ class VonMisesFisherMixture(DensityMixin, SphericalEstimator):
         self.concentration = concentration
         self.init = init
         self.n_init = n_init
+        self.search = search
         self.warm_start = warm_start
         self.tol = tol
         self.max_iter = max_iter
@@ -174,6 +179,7 @@ class VonMisesFisherMixture(DensityMixin, SphericalEstimator):
             self.n_components,
             start=start,
             restarts=1 if isinstance(start, _vmfkit.Mixture) else self.n_init,
+            search=self.search,
             tolerance=self.tol,
             passes=self.max_iter,
             batch=self.batch_size,

@@ -519,3 +519,30 @@ fn options_outside_their_range_are_refused() {
     }
     assert!("lloyd".parse::<Method>().is_err());
 }
+
+/// It belongs to EM that begins with k-means under a policy that bounds concentrations; whoever says where to begin begins there.
+#[test]
+fn a_fit_searches_where_it_should() {
+    let searches = |fitter: Fitter| fitter.settings(5).get("search").is_some();
+    assert!(searches(Fitter::new(3)) && searches(Fitter::new(3).policy(ConcentrationPolicy::Shared)));
+    let annealing = Some(vmfkit::train::Annealing { from: 10.0, factor: 0.8 });
+    let others = [
+        Fitter::new(3).search(false),
+        Fitter::new(3).policy(ConcentrationPolicy::Free),
+        Fitter::new(3).policy(ConcentrationPolicy::Shrunk { strength: 0.0 }),
+        Fitter::new(3).start(Start::PlusPlus),
+        Fitter::new(3).start(Start::Mixture(paper_mixture())),
+        Fitter::new(3).method(Method::HardEm),
+        Fitter::new(3).method(Method::Em { annealing }),
+    ];
+    assert!(others.into_iter().all(|fitter| !searches(fitter)));
+    // Without its search a fit is that from the start that k-means makes.
+    let rows: Vec<f64> = draw(&random_mixture(6, 7, 20.0, 4), 500, 5);
+    let block = Block::new(7, &rows).unwrap();
+    let fit = Fitter::new(6).search(false).seed(3).fit(&block).unwrap();
+    let start = Start::KMeans.mixture(&block, 6, &Maximisation::new(), 3).unwrap();
+    let how = Maximisation::new().effective_dim(fit.effective_dim().unwrap());
+    assert_eq!(fit.mixture, Fitter::new(6).start(Start::Mixture(start)).maximisation(how).fit(&block).unwrap().mixture);
+    let searched = Fitter::new(6).seed(3).fit(&block).unwrap();
+    assert!(searched.mixture.evaluate(&block).unwrap().mean() >= fit.mixture.evaluate(&block).unwrap().mean() - 1e-4);
+}

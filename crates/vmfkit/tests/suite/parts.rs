@@ -171,6 +171,7 @@ fn settings_make_the_fitter_that_had_them() {
         Fitter::new(3).stop(Stop { tolerance: None, passes: usize::MAX }).seed(u64::MAX).sample(1).restarts(7),
         Fitter::new(3).stop(Stop { tolerance: Some(1.0 / 3.0), passes: 1 }),
         Fitter::new(3).background(0.1 + 0.2),
+        Fitter::new(3).search(false),
         Fitter::new(3).policy(ConcentrationPolicy::Shrunk { strength: 1.0 / 3.0 }),
         Fitter::new(3).policy(ConcentrationPolicy::Fixed(1e-300)).method(Method::KMeans),
         Fitter::new(3).maximisation(how().largest_concentration(1e15).smallest_weight(1.0 / 7.0).fixed_weights(true)),

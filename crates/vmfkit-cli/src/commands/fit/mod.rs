@@ -127,7 +127,7 @@ impl Fit {
         const NOT_K_MEANS: &[&str] = &["em", "hard", "stochastic", "online", "sgd"];
         let loose = mixture.policy.filter(|policy| !matches!(policy, ConcentrationPolicy::Fixed(_)));
         let policy = loose.map_or(String::new(), |policy| format!("--policy {policy}"));
-        let table: [(bool, &str, &[&str]); 14] = [
+        let table: [(bool, &str, &[&str]); 15] = [
             (steps.learning_rate.is_some(), "--learning-rate", &["sgd"]),
             (steps.decay.is_some(), "--decay", &["sgd"]),
             (steps.betas.is_some(), "--betas", &["sgd"]),
@@ -135,6 +135,7 @@ impl Fit {
             (steps.no_shuffle, "--no-shuffle", &["sgd", "online"]),
             (steps.step.is_some(), "--step", &["online"]),
             (mixture.annealing.is_some(), "--annealing", &["em"]),
+            (mixture.no_search, "--no-search", &["em"]),
             (mixture.background.is_some(), "--background", NOT_K_MEANS),
             (loose.is_some(), &policy, NOT_K_MEANS),
             (mixture.fixed_weights, "--fixed-weights", NOT_K_MEANS),

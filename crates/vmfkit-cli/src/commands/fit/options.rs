@@ -37,7 +37,7 @@ pub struct Steps {
     /// Where to begin: kmeans, plusplus, random-rows, random, labels:FILE, directions:FILE or model:FILE [default: kmeans]
     #[arg(long, value_name = "START")]
     pub start: Option<StartArgument>,
-    /// Rows, drawn from all of them, that the start is made of [default: 64 a component, at least 8192]
+    /// Rows, drawn from all of them, that the start is made of and EM searches on [default: 64 a component, at least 8192]
     #[arg(long, value_name = "ROWS")]
     pub sample: Option<usize>,
     /// Passes over the rows at most [default: 100, of online EM 20]
@@ -220,7 +220,8 @@ impl Fit {
             .seed(options.seed)
             .restarts(mixture.restarts.unwrap_or(1))
             .stop(self.stop(method))
-            .shuffle(!steps.no_shuffle);
+            .shuffle(!steps.no_shuffle)
+            .search(!mixture.no_search);
         if let Some(start) = &steps.start {
             let (start, effective_dim) = start.read(components, dim)?;
             fitter = fitter.start(start);

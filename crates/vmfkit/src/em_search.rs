@@ -1,0 +1,297 @@
+//! A search for better optima of EM: its components are put where they do most, as those of k-means are in a start.
+
+use crate::bessel;
+use crate::block::Block;
+use crate::distribution::VonMisesFisher;
+use crate::error::Result;
+use crate::maximise::{Maximisation, maximise, penalised};
+use crate::mixture::{Assignment, Mixture};
+use crate::relocate::{Belongs, Climbed, Landscape, Move, NUMBERS_AT_ONCE, STOP, rows_at_once, search};
+use crate::sampler::Stream;
+use crate::seeds::GoOn;
+use crate::stats::SufficientStats;
+use crate::train::Fit;
+use std::ops::ControlFlow;
+
+/// Passes after which a climb is judged by where it seems to go.
+const FIRST_PASSES: usize = 4;
+
+/// The largest factor between two gains of EM that is believed; a climb that hardly slows down would seem to go on for ever.
+const SLOWEST: f64 = 0.9;
+
+/// What is left to gain is taken for so much more than it seems.
+const HOPE: f64 = 1.5;
+
+/// EM on these rows, its components moved as long as that raises its penalised likelihood, MATH.md (14.8); what was found so far if it is
+/// asked to stop. The policy must bound concentrations, or the likelihood could be raised for ever on a few rows.
+pub(crate) fn search_of_em(
+    rows: &Block,
+    start: Mixture,
+    how: &Maximisation,
+    rng: &mut Stream,
+    go_on: &mut GoOn,
+) -> Result<Mixture> {
+    let landscape = PenalisedLikelihood(how);
+    let found = landscape.climb(rows, start, f64::NEG_INFINITY, go_on)?;
+    Ok(search(rows, found, &landscape, how, rng, go_on)?.mixture)
+}
+
+/// The mean ln p less the prior's penalty, relative to ln p of the uniform density.
+struct PenalisedLikelihood<'a>(&'a Maximisation);
+
+impl PenalisedLikelihood<'_> {
+    /// The statistics of all rows; none if it was asked to stop.
+    fn pass(rows: &Block, mixture: &Mixture, go_on: &mut GoOn) -> Result<Option<SufficientStats>> {
+        let mut stats = SufficientStats::zero(mixture.components().len(), mixture.dim());
+        let at_once = rows_at_once(mixture);
+        for from in (0..rows.len()).step_by(at_once) {
+            if go_on().is_break() {
+                return Ok(None);
+            }
+            mixture.accumulate(&rows.slice(from, (from + at_once).min(rows.len())), Assignment::Soft, &mut stats)?;
+        }
+        Ok(Some(stats))
+    }
+}
+
+impl Landscape for PenalisedLikelihood<'_> {
+    // Most climbs are given up after four passes: these cost as much as the eight of k-means.
+    const PATIENCE: usize = 32;
+    const CHANCES: usize = 8;
+
+    fn climb(&self, rows: &Block, start: Mixture, beat: f64, go_on: &mut GoOn) -> Result<Climbed> {
+        let baseline = bessel::ln_normalizer(start.dim(), 0.0);
+        let tolerance = STOP.tolerance.unwrap_or_default();
+        let mut mixture = start;
+        let mut objectives: Vec<f64> = Vec::new();
+        loop {
+            let passes = objectives.len();
+            let Some(stats) = Self::pass(rows, &mixture, go_on)? else {
+                // Of what has not been looked at nothing is known.
+                return Ok(Climbed { mixture, objective: f64::NEG_INFINITY, passes, stopped: true });
+            };
+            let objective = penalised(&stats, &mixture, self.0) - baseline;
+            let settled = objectives.last().is_some_and(|before| (objective - before).abs() <= tolerance * objective.abs());
+            objectives.push(objective);
+            if settled || hopeless(&objectives, beat) || objectives.len() >= STOP.passes {
+                return Ok(Climbed { mixture, objective, passes: passes + 1, stopped: false });
+            }
+            mixture = maximise(&stats, &mixture, self.0)?.0;
+        }
+    }
+
+    fn visit(
+        &self,
+        rows: &Block,
+        mixture: &Mixture,
+        go_on: &mut GoOn,
+        mut see: impl FnMut(usize, Belongs),
+    ) -> Result<ControlFlow<()>> {
+        let components = mixture.components().len();
+        let ln_weights: Vec<f64> = mixture.weights().iter().map(|weight| weight.ln()).collect();
+        let at_once = (NUMBERS_AT_ONCE / components).max(1);
+        let mut found = Vec::new();
+        for from in (0..rows.len()).step_by(at_once) {
+            if go_on().is_break() {
+                return Ok(ControlFlow::Break(()));
+            }
+            let to = (from + at_once).min(rows.len());
+            found.resize((to - from) * components, 0.0);
+            mixture.component_ln_densities(&rows.slice(from, to), &mut found)?;
+            for (row, found) in found.chunks_exact(components).enumerate() {
+                see(from + row, belongs(found, &ln_weights));
+            }
+        }
+        Ok(ControlFlow::Continue(()))
+    }
+
+    /// Halves have the concentration of what they are halves of: EM will find their own.
+    fn halves(&self, members: &Block, whole: &VonMisesFisher, found: Fit) -> Result<(f64, Mixture)> {
+        let mut stats = SufficientStats::zero(2, whole.mean_direction().len());
+        found.mixture.accumulate(members, Assignment::Nearest, &mut stats)?;
+        let mass = stats.mass(0) + stats.mass(1);
+        let densities = found.mixture.components().iter();
+        let densities = densities.map(|half| VonMisesFisher::along(half.mean_direction().to_vec(), whole.concentration()));
+        let halves = Mixture::new(vec![stats.mass(0) / mass, stats.mass(1) / mass], densities.collect::<Result<_>>()?)?;
+        Ok((halves.evaluate(members)?.mean(), halves))
+    }
+
+    fn moved(&self, mixture: Mixture, Move { from, to }: Move, halves: &Mixture) -> Result<Mixture> {
+        let (mut weights, mut densities) = (mixture.weights().to_vec(), mixture.components().to_vec());
+        let [one, other] = [0, 1].map(|number| halves.components()[number].clone());
+        (densities[to], densities[from]) = (one, other);
+        if !self.0.fixed_weights {
+            // The rows of what is taken away go to all others.
+            let rest = 1.0 - weights[from];
+            (weights[to], weights[from]) = (weights[to] * halves.weights()[0], weights[to] * halves.weights()[1]);
+            weights.iter_mut().for_each(|weight| *weight /= rest);
+        }
+        Ok(Mixture::of_parts(weights, densities, mixture.has_background()))
+    }
+}
+
+/// Whether a climb with these objectives will end below `beat`: gains of EM are a geometric series in the end.
+fn hopeless(objectives: &[f64], beat: f64) -> bool {
+    match objectives {
+        [.., a, b, c] if objectives.len() >= FIRST_PASSES => {
+            let factor = ((c - b) / (b - a)).clamp(0.0, SLOWEST);
+            c + HOPE * (c - b) * factor / (1.0 - factor) < beat
+        }
+        _ => false,
+    }
+}
+
+/// The most probable component of a row with these ln densities.
+fn belongs(ln_densities: &[f64], ln_weights: &[f64]) -> Belongs {
+    let logit = |k: usize| ln_densities[k] + ln_weights[k];
+    let component = (1..ln_densities.len()).fold(0, |best, k| if logit(k) > logit(best) { k } else { best });
+    let others = || (0..ln_densities.len()).filter(|k| *k != component).map(logit);
+    let second = others().fold(f64::NEG_INFINITY, f64::max);
+    // Where all others have no weight nothing is left.
+    let rest = if second.is_finite() { second + others().map(|other| (other - second).exp()).sum::<f64>().ln() } else { second };
+    // ln p is ln(exp(logit) + exp(rest)), and what is left without the component is the rest.
+    let ahead = logit(component) - rest;
+    Belongs { component, own: ln_densities[component], loss: ahead.max(0.0) + (-ahead.abs()).exp().ln_1p() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::maximise::ConcentrationPolicy;
+    use crate::relocate::tests::around_axes;
+    use crate::seeds::of_directions;
+
+    fn always() -> ControlFlow<()> {
+        ControlFlow::Continue(())
+    }
+
+    fn searched(block: &Block, start: &Mixture, how: &Maximisation, go_on: &mut GoOn) -> Mixture {
+        search_of_em(block, start.clone(), how, &mut Stream::new(1, 0), go_on).unwrap()
+    }
+
+    fn objective(block: &Block, mixture: &Mixture, how: &Maximisation) -> f64 {
+        let stats = PenalisedLikelihood::pass(block, mixture, &mut always).unwrap().unwrap();
+        penalised(&stats, mixture, how)
+    }
+
+    /// The first rows, all of one group but the last.
+    fn crowded(block: &Block, components: usize) -> Mixture {
+        let rows = (0..components - 1).chain([block.len() - 1]);
+        let directions = of_directions(rows.map(|row| block.row(row)).collect()).unwrap();
+        let densities =
+            directions.components().iter().map(|c| VonMisesFisher::along(c.mean_direction().to_vec(), 200.0).unwrap());
+        Mixture::new(directions.weights().to_vec(), densities.collect()).unwrap()
+    }
+
+    /// Where EM stays for ever: all components but one share one group, and one has all others.
+    #[test]
+    fn em_leaves_an_optimum_in_which_components_crowd() {
+        for groups in [4, 8] {
+            let axes: Vec<usize> = (0..groups).collect();
+            let rows = around_axes(&axes, groups + 1, 60);
+            let block = Block::new(groups + 1, &rows).unwrap();
+            let start = crowded(&block, groups);
+            let how = Maximisation::new();
+            let stuck = PenalisedLikelihood(&how).climb(&block, start.clone(), f64::NEG_INFINITY, &mut always).unwrap();
+            let nearest = |mixture: &Mixture, axis: usize| {
+                mixture.components().iter().map(|c| c.mean_direction()[axis]).fold(f64::NEG_INFINITY, f64::max)
+            };
+            assert!(axes.iter().any(|&axis| nearest(&stuck.mixture, axis) < 0.9), "{groups} groups: EM alone finds them");
+            let found = searched(&block, &start, &how, &mut always);
+            assert!(axes.iter().all(|&axis| nearest(&found, axis) > 0.99), "{groups} groups");
+        }
+    }
+
+    /// Under every policy that bounds concentrations, with backgrounds, held weights and weights of rows; a background stays what it is.
+    #[test]
+    fn the_objective_is_never_lower_than_that_of_em_alone() {
+        let rows = around_axes(&[0, 1, 2, 3], 5, 50);
+        let weights: Vec<f64> = (0..200).map(|row| f64::from(row % 3)).collect();
+        let plain = Block::new(5, &rows).unwrap();
+        let policies = [
+            ConcentrationPolicy::default(),
+            ConcentrationPolicy::Shrunk { strength: 0.1 },
+            ConcentrationPolicy::Shared,
+            ConcentrationPolicy::Fixed(30.0),
+        ];
+        for block in [plain.clone(), plain.with_weights(&weights).unwrap()] {
+            for (policy, fixed) in policies.into_iter().flat_map(|policy| [(policy, false), (policy, true)]) {
+                let how = Maximisation::new().policy(policy).fixed_weights(fixed);
+                for start in [crowded(&block, 4), crowded(&block, 4).with_background(0.1).unwrap()] {
+                    let alone = PenalisedLikelihood(&how).climb(&block, start.clone(), f64::NEG_INFINITY, &mut always).unwrap();
+                    let found = searched(&block, &start, &how, &mut always);
+                    let (found_objective, alone) = (objective(&block, &found, &how), objective(&block, &alone.mixture, &how));
+                    assert!(found_objective >= alone - 1e-12, "{policy} {fixed}: {found_objective} {alone}");
+                    assert_eq!(found.has_background(), start.has_background());
+                    let sum: f64 = found.weights().iter().sum();
+                    assert!((sum - 1.0).abs() < 1e-12 && (!fixed || found.weights() == start.weights()), "{policy} {fixed}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn few_rows_and_equal_rows_end_with_finite_parameters() {
+        let rows = around_axes(&[0, 1], 3, 3);
+        let equal = [0.6, 0.0, 0.8].repeat(5);
+        for rows in [&rows[..3], &rows[..6], &rows, &equal] {
+            let block = Block::new(3, rows).unwrap();
+            let start = of_directions(vec![block.row(0), vec![0.0, 1.0, 0.0], vec![-1.0, 0.0, 0.0]]).unwrap();
+            let found = searched(&block, &start, &Maximisation::new(), &mut always);
+            let numbers = found.components().iter().map(|c| c.concentration()).chain(found.weights().iter().copied());
+            assert!(numbers.into_iter().all(f64::is_finite), "{} rows", block.len());
+        }
+    }
+
+    /// Asked at any moment, it ends with what it had.
+    #[test]
+    fn a_search_that_is_stopped_keeps_what_it_has_found() {
+        let rows = around_axes(&[0, 1, 2, 3, 4], 6, 40);
+        let block = Block::new(6, &rows).unwrap();
+        let (start, how) = (crowded(&block, 5), Maximisation::new());
+        let mut objectives = Vec::new();
+        for most in (0..300).step_by(7) {
+            let mut asked = 0;
+            let found = searched(&block, &start, &how, &mut || {
+                asked += 1;
+                if asked > most { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+            });
+            objectives.push(objective(&block, &found, &how));
+        }
+        // The pooled concentration of the prior follows the rows from pass to pass, which may cost a little.
+        assert!(objectives.windows(2).all(|pair| pair[1] >= pair[0] - 1e-6) && objectives[0] < *objectives.last().unwrap());
+    }
+
+    #[test]
+    fn a_climb_is_given_up_only_where_its_gains_lead_nowhere() {
+        assert!(!hopeless(&[0.0, 0.5, 0.75], 10.0), "too early to tell");
+        assert!(hopeless(&[0.0, 0.5, 0.75, 0.875], 2.0));
+        assert!(!hopeless(&[0.0, 0.5, 0.75, 0.875], 1.0), "that is where they lead");
+        assert!(!hopeless(&[0.0, 0.5, 1.0, 1.5], 2.0), "it does not slow down");
+        assert!(!hopeless(&[0.0, 0.5, 0.75, 0.875], f64::NEG_INFINITY));
+    }
+
+    /// The worth of a row under another component is not lost with its own.
+    #[test]
+    fn what_is_lost_is_what_others_do_not_make_up_for() {
+        let mixture = crowded(&Block::new(3, &around_axes(&[0, 1, 2], 3, 10)).unwrap(), 3);
+        let rows = around_axes(&[0, 1, 2], 3, 20);
+        let block = Block::new(3, &rows).unwrap();
+        let (mut whole, how) = (vec![0.0; block.len()], Maximisation::new());
+        mixture.ln_densities(&block, &mut whole).unwrap();
+        let ln_densities = |components: &[usize]| {
+            let share: f64 = components.iter().map(|&k| mixture.weights()[k]).sum();
+            let weights = components.iter().map(|&k| mixture.weights()[k] / share).collect();
+            let rest = Mixture::new(weights, components.iter().map(|&k| mixture.components()[k].clone()).collect()).unwrap();
+            let mut out = vec![0.0; block.len()];
+            rest.ln_densities(&block, &mut out).unwrap();
+            out.into_iter().map(|ln_p| ln_p + share.ln()).collect::<Vec<_>>()
+        };
+        let without = [ln_densities(&[1, 2]), ln_densities(&[0, 2]), ln_densities(&[0, 1])];
+        let flow = PenalisedLikelihood(&how).visit(&block, &mixture, &mut always, |row, belongs| {
+            let expected = whole[row] - without[belongs.component][row];
+            assert!((belongs.loss - expected).abs() < 1e-9 * expected.abs().max(1.0), "row {row}");
+        });
+        assert!(flow.unwrap().is_continue());
+    }
+}
