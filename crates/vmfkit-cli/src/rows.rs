@@ -141,6 +141,11 @@ impl RowArguments {
         options
     }
 
+    /// What `--memory` allows.
+    pub fn memory(&self) -> Option<u64> {
+        self.memory
+    }
+
     /// The files that are read, for which results must not be taken.
     pub fn files(&self) -> Vec<PathBuf> {
         self.data.iter().flat_map(|location| vmfkit_data::local_files(location)).chain(self.weights.clone()).collect()
@@ -284,6 +289,11 @@ pub struct RowSource {
 }
 
 impl RowSource {
+    /// The rows themselves.
+    pub fn data(&self) -> &DataSource {
+        &self.source
+    }
+
     /// How messages call the rows.
     pub fn name(&self) -> &str {
         &self.name

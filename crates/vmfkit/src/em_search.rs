@@ -271,6 +271,19 @@ mod tests {
         assert!(!hopeless(&[0.0, 0.5, 0.75, 0.875], f64::NEG_INFINITY));
     }
 
+    /// Rows of a sample that stand for many weigh as many; else a component of one of them would outweigh the prior.
+    #[test]
+    fn the_prior_weighs_at_least_two_rows_of_the_sample() {
+        let how = Maximisation::new();
+        let rows = |dim: usize, share: f64, stands_for: f64| how.for_sample(dim, share, stands_for).prior_rows(dim);
+        let near = |found: f64, expected: f64| assert!((found - expected).abs() <= 1e-12 * expected, "{found} {expected}");
+        near(rows(3, 1.0, 1.0), how.prior_rows(3));
+        near(rows(3, 0.01, 1.0), 2.0);
+        near(rows(3, 1.0, 122.0), 244.0);
+        near(rows(768, 0.25, 1.0), how.prior_rows(768) / 4.0);
+        near(rows(768, 1.0, 122.0), how.prior_rows(768));
+    }
+
     /// The worth of a row under another component is not lost with its own.
     #[test]
     fn what_is_lost_is_what_others_do_not_make_up_for() {

@@ -254,15 +254,15 @@ impl<'a> Fitter<'a> {
 
     /// Whether EM that begins with [`Start::KMeans`] first looks for a better optimum on a sample of the rows, which it does by default where its policy bounds
     /// concentrations: components are moved from where the likelihood misses them least to where they divide most, as long as that raises
-    /// the penalised likelihood, MATH.md (14.8). It takes up to 200 passes over at most 32768 rows, or 64 a component; of a
+    /// the penalised likelihood, MATH.md (14.8). It takes up to some 300 passes over at most 32768 rows, or 64 a component; of a
     /// source, over its [sample](Self::sample).
     pub fn search(mut self, search: bool) -> Self {
         self.search = search;
         self
     }
 
-    /// Rows of a source from which a start is made; by default as many as k-means looks at in memory, 64 a component and at least 8192.
-    /// They are held in memory for as long as that takes. EM [searches](Self::search) among them, and better among 32768.
+    /// Rows of a source from which a start is made; by default as many as k-means looks at in memory, 64 a component and at least 8192, or as EM's
+    /// [search](Self::search) does, see [`Self::sample_rows`]. They are held in memory for as long as that takes.
     pub fn sample(mut self, rows: usize) -> Self {
         self.sample = Some(rows);
         self
@@ -370,7 +370,13 @@ impl<'a> Fitter<'a> {
 
     /// The first mixture of one restart, and the effective dimension of the rows, if the policy asks for it. The online methods look at a
     /// sample only: they are for those who would not pass over all rows for a start.
-    pub(crate) fn first_mixture(&self, block: &Block, seed: u64, go_on: &mut GoOn) -> Result<(Mixture, Option<f64>)> {
+    pub(crate) fn first_mixture(
+        &self,
+        block: &Block,
+        stands_for: f64,
+        seed: u64,
+        go_on: &mut GoOn,
+    ) -> Result<(Mixture, Option<f64>)> {
         let sample = self.batch_rows().max(if self.components == 1 { 1 } else { 64 * self.components });
         let needs_all = matches!(self.start, Start::Labels(_) | Start::Mixture(_));
         let mut buffer = Default::default();
@@ -400,7 +406,9 @@ impl<'a> Fitter<'a> {
             let weight = |rows: &Block| rows.weights().map_or(rows.len() as f64, |weights| weights.iter().sum());
             let mut how = self.maximisation.clone();
             how.effective_dim = how.effective_dim.or(effective_dim);
-            let how = how.for_sample(block.dim(), weight(&sample) / weight(block));
+            // Rows that are drawn from the block weigh the same.
+            let stands_for = if sample.len() == block.len() { stands_for } else { 1.0 };
+            let how = how.for_sample(block.dim(), weight(&sample) / weight(block), stands_for);
             mixture = search_of_em(&sample, mixture, &how, &mut rng, go_on)?;
         }
         Ok((mixture, effective_dim))
@@ -409,12 +417,20 @@ impl<'a> Fitter<'a> {
     /// Whether the fit looks for a better optimum than that next to its start. Where people say where to begin, or how warm, that is where it begins.
     pub(crate) fn searches(&self) -> bool {
         let from_k_means = matches!((&self.method, &self.start), (Method::Em { annealing: None }, Start::KMeans));
-        self.search && from_k_means && self.start_mark.is_none() && self.maximisation.bounds_concentrations()
+        self.search
+            && self.components > 1
+            && from_k_means
+            && self.start_mark.is_none()
+            && self.maximisation.bounds_concentrations()
     }
 
-    /// Rows of a source that are held to begin with. A search would be better off with more, but rows that come from files have little room.
-    pub(crate) fn rows_to_sample(&self) -> usize {
-        self.sample.unwrap_or_else(|| sample_rows(self.components))
+    /// How many rows of a source are held to begin with, if they have this dimension: those that were asked for, or what k-means and a search look at. A
+    /// search has to do with fewer where so many would take more than 64 MB in single precision.
+    pub fn sample_rows(&self, dim: usize) -> usize {
+        const NUMBERS: usize = 1 << 24;
+        let usual = sample_rows(self.components);
+        let of_search = if self.searches() { search_rows(self.components).min(NUMBERS / dim.max(1)) } else { 0 };
+        self.sample.unwrap_or(usual.max(of_search))
     }
 
     /// Whether the policy depends on the effective dimension of the rows, nobody has told it, and the start looks at some of them. It is

@@ -45,7 +45,7 @@ impl Fitter<'_> {
         settings.set("fixed_weights", used.fixed_weights.to_string());
         settings.set("background_start", self.background.map_or("none".to_owned(), |weight| format!("{weight:?}")));
         settings.set("start", self.start_mark.clone().unwrap_or_else(|| describe_start(&self.start)));
-        settings.set("sample", self.rows_to_sample().to_string());
+        settings.set("sample", self.sample_rows(dim).to_string());
         // Fits of earlier versions did not search, and their files do not speak of it.
         if self.searches() {
             settings.set("search", "true");

@@ -158,13 +158,13 @@ impl Maximisation {
         strength * of_dim.min(filled.max(2.0))
     }
 
-    /// The same for a sample of this share of the rows, beside which the prior is to weigh as much as beside all of them; but as much as two rows, if it
-    /// does so there, so that a component of a single row of the sample does not run away.
-    pub(crate) fn for_sample(&self, dim: usize, share: f64) -> Self {
+    /// The same for a sample of this share of the rows, beside which the prior is to weigh as much as beside all of them; but as much as two rows of the
+    /// sample, each of which stands for so many, if it weighs two where nothing is left out: a component of a single row of the sample does not run away.
+    pub(crate) fn for_sample(&self, dim: usize, share: f64, stands_for: f64) -> Self {
         let prior = self.prior_rows(dim);
         match self.policy {
             ConcentrationPolicy::Shrunk { strength } if prior > 0.0 => {
-                let rows = (share * prior).max(prior.min(2.0));
+                let rows = (share * prior).max(stands_for * prior.min(2.0));
                 self.clone().policy(ConcentrationPolicy::Shrunk { strength: strength * rows / prior })
             }
             _ => self.clone(),

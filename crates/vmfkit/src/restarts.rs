@@ -126,7 +126,7 @@ impl<'a> Fitter<'a> {
         let Some(first) = source.read_block()? else {
             return Err(Error::NoRows { weight: 0.0 });
         };
-        let (start, effective_dim) = self.first_mixture(&first, self.seed, &mut || ControlFlow::Continue(()))?;
+        let (start, effective_dim) = self.first_mixture(&first, 1.0, self.seed, &mut || ControlFlow::Continue(()))?;
         self.take_dimension(effective_dim);
         let mut driver = self.driver(start, 0, watch, progress)?;
         let mut next = Some(first);
@@ -173,7 +173,7 @@ impl<'a> Fitter<'a> {
     /// The first mixture of a restart, from rows in memory.
     fn start_of_block(&self, block: &Block, restart: usize, mut progress: Option<&mut ProgressCallback<'a>>) -> Result<Sampled> {
         let mut flow = ControlFlow::Continue(());
-        let (start, effective_dim) = self.first_mixture(block, self.seed_of(restart), &mut || {
+        let (start, effective_dim) = self.first_mixture(block, 1.0, self.seed_of(restart), &mut || {
             if let (Some(progress), true) = (&mut progress, flow.is_continue()) {
                 flow = progress(Progress { restart, pass: 0, rows: block.len() as u64 });
             }
@@ -197,7 +197,7 @@ impl<'a> Fitter<'a> {
             Start::Labels(labels) => Some(Labelled::new(labels, self.components, source.dim())?),
             _ => None,
         };
-        let mut reservoir = Reservoir::new(self.rows_to_sample(), seed);
+        let mut reservoir = Reservoir::new(self.sample_rows(source.dim()), seed);
         let (mut rows, mut flow) = (0, ControlFlow::Continue(()));
         source.rewind()?;
         while flow.is_continue()
@@ -219,12 +219,17 @@ impl<'a> Fitter<'a> {
                 }
                 (self.finished(labelled.mixture(&self.maximisation)?)?, None)
             }
-            None => self.first_mixture(&reservoir.into_sample().block()?, seed, &mut || {
-                if let (Some(progress), true) = (&mut progress, flow.is_continue()) {
-                    flow = progress(Progress { restart, pass: 0, rows });
-                }
-                flow
-            })?,
+            None => {
+                let sample = reservoir.into_sample();
+                let sample = sample.block()?;
+                let stands_for = rows as f64 / sample.len() as f64;
+                self.first_mixture(&sample, stands_for, seed, &mut || {
+                    if let (Some(progress), true) = (&mut progress, flow.is_continue()) {
+                        flow = progress(Progress { restart, pass: 0, rows });
+                    }
+                    flow
+                })?
+            }
         };
         Ok(Sampled { start, effective_dim, rows: flow.is_continue().then_some(rows), flow })
     }

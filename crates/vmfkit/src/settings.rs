@@ -12,7 +12,7 @@ pub struct Settings {
 }
 
 /// What follows from other settings where nobody has chosen it.
-const FOLLOWING: &str = "search";
+const FOLLOWING: [&str; 2] = ["search", "sample"];
 
 impl Settings {
     /// The text of a setting.
@@ -46,7 +46,10 @@ impl Settings {
     /// Whether a checkpoint with these settings may be resumed with `found`; the error names the first that differs, if it can one that was chosen.
     pub(crate) fn check(&self, found: &Settings) -> Result<()> {
         let names = self.texts.keys().chain(found.texts.keys());
-        match names.filter(|name| self.get(name) != found.get(name)).min_by_key(|name| (*name == FOLLOWING, *name)) {
+        match names
+            .filter(|name| self.get(name) != found.get(name))
+            .min_by_key(|name| (FOLLOWING.iter().position(|following| following == name).map_or(0, |place| place + 1), *name))
+        {
             None => Ok(()),
             Some(name) => Err(Error::CheckpointSetting {
                 setting: name.clone(),

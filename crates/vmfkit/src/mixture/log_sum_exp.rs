@@ -21,7 +21,7 @@ pub(super) fn mask<T: Real, const WIDTH: usize>(lanes: &[T; WIDTH], is: impl Fn(
     lanes.iter().enumerate().fold(0, |mask, (lane, &x)| mask | (u32::from(is(x)) << lane))
 }
 
-/// Values in runs that fill two registers; there is no remainder, because rows are padded.
+/// Values in runs that fill registers; there is no remainder, because rows are padded.
 #[inline(always)]
 pub(super) fn runs<T, const WIDTH: usize>(values: &[T]) -> impl Iterator<Item = &[T; WIDTH]> {
     values.chunks_exact(WIDTH).map(|run| run.try_into().expect("a run of this width"))

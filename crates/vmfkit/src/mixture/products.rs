@@ -297,6 +297,7 @@ pub(super) struct Runs<T> {
     /// From a term to the next.
     pub step: usize,
     /// From a run to the one beside it, where a kernel call serves two.
+    #[cfg_attr(not(target_arch = "x86_64"), allow(dead_code))]
     pub beside: usize,
 }
 

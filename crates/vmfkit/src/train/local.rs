@@ -14,7 +14,7 @@ use std::ops::ControlFlow;
 pub struct Progress {
     /// Which of the fits that differ in their start, counted from 0.
     pub restart: usize,
-    /// Which pass over the rows, counted from 1; 0 while rows are sampled for a start and while k-means makes one of them.
+    /// Which pass over the rows, counted from 1; 0 while rows are sampled for a start, while k-means makes one of them and while EM searches.
     pub pass: usize,
     /// Rows seen in this pass.
     pub rows: u64,

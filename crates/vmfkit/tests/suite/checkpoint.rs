@@ -154,7 +154,7 @@ fn other_settings_are_refused_by_name() {
         (base().maximisation(how().largest_concentration(1e6)), "largest_concentration 10000000000.0, found: `1000000.0`"),
         (base().start(Start::PlusPlus), "start kmeans, found: `plusplus`"),
         (base().start(Start::Directions(directions)), "start kmeans, found: `directions:"),
-        (base().sample(100), "sample 8192, found: `100`"),
+        (base().sample(100), "sample 32768, found: `100`"),
         (base().search(false), "search true, found: `unset`"),
     ] {
         let message = fitter.resume(restored(&saved[2])).fit(&block).unwrap_err().to_string();

@@ -546,3 +546,15 @@ fn a_fit_searches_where_it_should() {
     let searched = Fitter::new(6).seed(3).fit(&block).unwrap();
     assert!(searched.mixture.evaluate(&block).unwrap().mean() >= fit.mixture.evaluate(&block).unwrap().mean() - 1e-4);
 }
+
+/// Rows of a search may take 64 MB, those of a start are never fewer.
+#[test]
+fn a_source_is_sampled_for_what_looks_at_the_sample() {
+    let rows = |fitter: Fitter| [100, 384, 768, 3072].map(|dim| fitter.sample_rows(dim));
+    assert_eq!(rows(Fitter::new(10)), [32768, 32768, 21845, 8192]);
+    assert_eq!(rows(Fitter::new(1000)), [64000; 4]);
+    assert_eq!(rows(Fitter::new(10).search(false)), [8192; 4]);
+    assert_eq!(rows(Fitter::new(10).policy(ConcentrationPolicy::Free)), [8192; 4]);
+    assert_eq!(rows(Fitter::new(1)), [8192; 4]);
+    assert_eq!(rows(Fitter::new(10).sample(77)), [77; 4]);
+}

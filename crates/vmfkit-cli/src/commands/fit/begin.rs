@@ -14,8 +14,8 @@ impl Fit {
         self.check_outputs()?;
         self.refuse_checkpoint(path)?;
         let method = self.method_with_settings(method);
-        let mut source = self.open_rows(components)?;
-        let fitter = self.fitter(&method, source.dim())?;
+        let mut source = self.open_rows(&method, components)?;
+        let fitter = self.fitter(&method, source.dim(), self.sample(&method, source.data()))?;
         interrupt::be_patient();
         let mut watch = Watch::new(!self.quiet, 1, self.stop(&method).passes, source.len());
         let begun = fitter.progress(|progress| watch.rows(progress)).begin(&mut source).map_err(|error| source.explain(error))?;

@@ -19,7 +19,7 @@ use vmfkit::mixture::Evaluation;
 use vmfkit::model_file::{self, Description};
 use vmfkit::source::Source;
 use vmfkit::train::{self, Checkpoint, Pass};
-use vmfkit::{ConcentrationPolicy, Fitter, Method, Mixture};
+use vmfkit::{ConcentrationPolicy, Fitter, Method, Mixture, init};
 use vmfkit_data::DataSource;
 
 #[derive(Debug, clap::Args)]
@@ -67,6 +67,11 @@ pub struct Wishes {
     resume: bool,
 }
 
+/// What a sample takes, twice while it is gathered.
+fn bytes_of_sample(sample: usize, rows: &DataSource) -> u64 {
+    (sample as u64).min(rows.rows().unwrap_or(u64::MAX)).saturating_mul(2 * rows.row_bytes())
+}
+
 impl Fit {
     pub(super) fn fit_mixture(&self, method: &str, components: u32) -> Result<()> {
         let Wishes { output, labels, checkpoint, .. } = &self.mixture;
@@ -74,7 +79,7 @@ impl Fit {
         let method = self.method_with_settings(method);
         let mut source = self.open(&method, components)?;
         let unwritten = Mutex::new(None);
-        let mut fitter = self.fitter(&method, source.dim())?;
+        let mut fitter = self.fitter(&method, source.dim(), self.sample(&method, source.data()))?;
         if let Some(path) = checkpoint {
             fitter = self.with_checkpoint(fitter, path, &unwritten)?;
         }
@@ -131,7 +136,7 @@ impl Fit {
 
     /// The rows, held in memory if there is room and need.
     fn open(&self, method: &Method, components: u32) -> Result<RowSource> {
-        let mut source = self.open_rows(components)?;
+        let mut source = self.open_rows(method, components)?;
         let once = method.is_online() && self.stop(method).passes == 1 && self.mixture.labels.is_none();
         if source.can_rewind() || !once {
             source.hold(self.scratch_folder()?.as_deref(), self.quiet)?;
@@ -139,16 +144,30 @@ impl Fit {
         Ok(source)
     }
 
-    pub(super) fn open_rows(&self, components: u32) -> Result<RowSource> {
+    pub(super) fn open_rows(&self, method: &Method, components: u32) -> Result<RowSource> {
         let beside = |rows: &DataSource| {
-            let sample = self.steps.sample.map_or_else(|| (64 * u64::from(components)).max(8192), |rows| rows as u64);
-            let sample = sample.min(rows.rows().unwrap_or(u64::MAX)).saturating_mul(rows.row_bytes());
+            let sample = self.sample(method, rows).unwrap_or_else(|| self.usual_sample(method, rows.dim()));
+            let sample = bytes_of_sample(sample, rows);
             let start = self.steps.start.as_ref().map_or(0, |start| start.memory(rows.rows()));
-            // Statistics of each thread and of the pass, mixtures, what a rule remembers; and the sample, twice while it is gathered.
+            // Statistics of each thread and of the pass, mixtures, what a rule remembers; and the sample.
             let model = 8 * u64::from(components) * rows.dim() as u64;
-            Beside { once: (8 * model + start).saturating_add(sample.saturating_mul(2)), each_thread: 2 * model, each_row: 0 }
+            Beside { once: (8 * model + start).saturating_add(sample), each_thread: 2 * model, each_row: 0 }
         };
         self.rows.without_ids().open_in_blocks(self.mixture.block, beside)
+    }
+
+    /// How many rows a start is made of, if not as many as usual: those of a search may not take more than half of `--memory`, or else it has to do with
+    /// what k-means looks at.
+    pub(super) fn sample(&self, method: &Method, rows: &DataSource) -> Option<usize> {
+        let takes = bytes_of_sample(self.usual_sample(method, rows.dim()), rows);
+        let is_tight = self.rows.memory().is_some_and(|memory| takes > memory / 2);
+        self.steps.sample.or_else(|| is_tight.then(|| init::sample_rows(self.options.components.unwrap_or(1) as usize)))
+    }
+
+    /// A start of another kind may be made of fewer.
+    fn usual_sample(&self, method: &Method, dim: usize) -> usize {
+        let fitter = Fitter::new(self.options.components.unwrap_or(1) as usize).method(method.clone());
+        fitter.maximisation(self.maximisation()).search(!self.mixture.no_search).sample_rows(dim)
     }
 
     /// The same fit, which remembers itself in a file, and goes on from there if that is asked for.

@@ -61,7 +61,7 @@ impl Fit {
         let (method, density) = if method != CLOSED {
             let method = self.method_with_settings(method);
             let mut watch = Watch::new(!self.quiet, 1, self.stop(&method).passes, source.len());
-            let fitter = self.fitter(&method, rows.dim)?.progress(|progress| watch.rows(progress));
+            let fitter = self.fitter(&method, rows.dim, self.steps.sample)?.progress(|progress| watch.rows(progress));
             let fit = fitter.fit_source(source)?;
             (method.name(), fit.mixture.components()[0].clone())
         } else if self.one.corrected {

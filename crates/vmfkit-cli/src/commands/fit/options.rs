@@ -37,7 +37,7 @@ pub struct Steps {
     /// Where to begin: kmeans, plusplus, random-rows, random, labels:FILE, directions:FILE or model:FILE [default: kmeans]
     #[arg(long, value_name = "START")]
     pub start: Option<StartArgument>,
-    /// Rows, drawn from all of them, that the start is made of and EM searches on [default: 64 a component, at least 8192]
+    /// Rows, drawn from all of them, that the start is made of and EM searches on [default: 64 a component, at least 8192, for a search up to 32768]
     #[arg(long, value_name = "ROWS")]
     pub sample: Option<usize>,
     /// Passes over the rows at most [default: 100, of online EM 20]
@@ -210,8 +210,8 @@ impl Fit {
         }
     }
 
-    /// All options together.
-    pub fn fitter<'a>(&self, method: &Method, dim: usize) -> Result<Fitter<'a>> {
+    /// All options together; a start is made of so many rows, or of as many as usual.
+    pub fn fitter<'a>(&self, method: &Method, dim: usize, sample: Option<usize>) -> Result<Fitter<'a>> {
         let Fit { options, mixture, steps, .. } = self;
         let components = options.components.unwrap_or(1) as usize;
         let mut fitter = Fitter::new(components)
@@ -232,7 +232,7 @@ impl Fit {
         if let Some(batch) = steps.batch {
             fitter = fitter.batch(batch);
         }
-        if let Some(rows) = steps.sample {
+        if let Some(rows) = sample {
             fitter = fitter.sample(rows);
         }
         if let Some(weight) = mixture.background {
