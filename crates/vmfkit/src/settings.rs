@@ -48,7 +48,7 @@ impl Settings {
         let names = self.texts.keys().chain(found.texts.keys());
         match names
             .filter(|name| self.get(name) != found.get(name))
-            .min_by_key(|name| (FOLLOWING.iter().position(|following| following == name).map_or(0, |place| place + 1), *name))
+            .min_by_key(|name| (FOLLOWING.iter().position(|following| following == name), *name))
         {
             None => Ok(()),
             Some(name) => Err(Error::CheckpointSetting {
