@@ -18,6 +18,9 @@ pub struct Options {
     /// Starts, each with a seed of its own from 0 on.
     #[arg(long, default_value_t = 10)]
     seeds: u64,
+    /// Instead of every way of fitting, the default with its prior multiplied by each of these.
+    #[arg(long, value_delimiter = ',')]
+    strengths: Vec<f64>,
 }
 
 /// What a user gets who chooses nothing.
@@ -44,6 +47,14 @@ fn compare(options: &Options, block: &Block, labels: &[i64], seed: u64) -> anyho
     let clock = Instant::now();
     let start = Start::KMeans.mixture(block, options.components, &Maximisation::new(), seed)?;
     report("start", seed, &unfitted(&start), clock, block, labels)?;
+    if !options.strengths.is_empty() {
+        for &strength in &options.strengths {
+            let clock = Instant::now();
+            let fit = fitter().policy(ConcentrationPolicy::Shrunk { strength }).fit(block)?;
+            report(&format!("EM, default, its prior times {strength}"), seed, &fit, clock, block, labels)?;
+        }
+        return Ok(());
+    }
     for (name, restarts) in [("plain spherical k-means, one start", 1), ("plain spherical k-means, best of five", 5)] {
         let clock = Instant::now();
         let fit = fitter().start(Start::PlusPlus).method(Method::KMeans).restarts(restarts).fit(block)?;

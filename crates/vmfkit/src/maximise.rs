@@ -20,7 +20,7 @@ pub enum ConcentrationPolicy {
     /// All components have this one.
     Fixed(f64),
     /// Each has its own, drawn toward the shared one by a conjugate prior that weighs as much as `strength` n0 rows, n0 the least of (d/2)^2,
-    /// 2 + d^3/1536 and max(2, D^2), with D the [effective dimension](Maximisation::effective_dim): next to nothing in the few dimensions of directional
+    /// 2 + d^3/1536 and max(2, D^5/70^3), with D the [effective dimension](Maximisation::effective_dim): next to nothing in the few dimensions of directional
     /// statistics, much in those of embeddings, where rows are no draws of a vMF and a free concentration harms the clusters.
     Shrunk {
         /// The prior's weight, in units of n0 rows.
@@ -154,7 +154,7 @@ impl Maximisation {
         };
         let dim = dim as f64;
         let of_dim = (0.25 * dim * dim).min(2.0 + dim.powi(3) / 1536.0);
-        let filled = self.effective_dim.map_or(f64::INFINITY, |filled| filled * filled);
+        let filled = self.effective_dim.map_or(f64::INFINITY, |filled| filled.powi(5) / 343_000.0);
         strength * of_dim.min(filled.max(2.0))
     }
 
