@@ -8,7 +8,12 @@ use pyo3::prelude::*;
 use pyo3::types::{IntoPyDict, PyDict, PyTuple};
 use vmfkit::source::{MemorySource, Source};
 use vmfkit::{Block, Error};
-use vmfkit_data::{DataSource, Options, rows_in_block, scratch_folder};
+use vmfkit_data::{DataSource, Options, scratch_folder};
+
+/// Numbers in a block of rows in memory: as many as in one of a file, so that both are fitted alike, to the last bit.
+const NUMBERS: usize = 1 << 23;
+const MOST: usize = 1 << 16;
+const FEWEST: usize = 16;
 
 /// Rows of an argument, not yet looked at.
 pub enum Rows<'py> {
@@ -235,8 +240,7 @@ impl<'a> View<'a> {
         }
         let rows = block.len() as u64;
         let sparse = matches!(self, View::SparseSingle(..) | View::SparseDouble(..));
-        // As many as in a block of a file, so that both are fitted alike, to the last bit.
-        let size = rows_in_block(block.dim(), sparse);
+        let size = if sparse { 1 << 14 } else { (NUMBERS / block.dim().max(1)).clamp(FEWEST, MOST) };
         work(&mut MemorySource::new(block).batches(size), Some(rows)).map_err(raise)
     }
 

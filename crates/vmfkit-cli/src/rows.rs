@@ -451,6 +451,10 @@ impl Source for RowSource {
         Ok(portion)
     }
 
+    fn read_in_sections(&mut self, rows: Option<usize>) {
+        self.source.read_in_sections(rows);
+    }
+
     fn refuse(&mut self, error: Error) -> Error {
         self.source.refuse(error)
     }

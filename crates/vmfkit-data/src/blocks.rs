@@ -9,23 +9,21 @@ use std::sync::{Arc, Mutex};
 use vmfkit::Block;
 use vmfkit::block::{Rows, Scalar, SparseRows, rescale};
 
-/// Numbers in a block, unless the number of its rows was chosen: 20 MB in single precision. Disks give more into memory that stays in the processor's cache
-/// than into as much again, and fewer rows leave too few chunks for many threads.
-const NUMBERS: usize = 5 << 20;
+/// Numbers in a block, unless the number of its rows was chosen: 32 MB in single precision.
+const NUMBERS: usize = 1 << 23;
 /// The fewest and the most rows of such a block, whatever the dimension, and those of a sparse one.
 const FEWEST: usize = 16;
 const MOST: usize = 1 << 16;
 const SPARSE: usize = 1 << 14;
 
-/// Rows in a block of a source, unless their number was chosen.
-pub fn rows_in_block(dim: usize, sparse: bool) -> usize {
-    if sparse { SPARSE } else { (NUMBERS / dim.max(1)).clamp(FEWEST, MOST) }
-}
-
 /// Makes blocks of the rows of a chain.
 pub(crate) struct Blocks {
     chain: Chain,
     block_rows: usize,
+    /// Rows of a section, if blocks are read so where that is possible; those of the block that were read, and those that are left.
+    section: Option<usize>,
+    before: usize,
+    left: usize,
     batch: Batch,
     spare: Spare,
 }
@@ -50,8 +48,14 @@ impl Spare {
 impl Blocks {
     pub fn new(chain: Chain, block_rows: Option<usize>) -> Self {
         let schema = chain.schema();
-        let usual = rows_in_block(schema.dim, schema.is_sparse());
-        Blocks { block_rows: block_rows.unwrap_or(usual), chain, batch: Batch::default(), spare: Spare::default() }
+        let usual = if schema.is_sparse() { SPARSE } else { (NUMBERS / schema.dim.max(1)).clamp(FEWEST, MOST) };
+        let block_rows = block_rows.unwrap_or(usual);
+        Blocks { chain, block_rows, section: None, before: 0, left: 0, batch: Batch::default(), spare: Spare::default() }
+    }
+
+    /// Reads blocks in sections of so many rows, or no longer; before the first block only.
+    pub fn read_in_sections(&mut self, rows: Option<usize>) {
+        self.section = rows.filter(|_| !self.chain.rescales_any());
     }
 
     pub fn schema(&self) -> &Schema {
@@ -88,6 +92,7 @@ impl Blocks {
     }
 
     pub fn rewind(&mut self) -> Result<()> {
+        (self.before, self.left) = (0, 0);
         self.chain.rewind()
     }
 
@@ -103,12 +108,15 @@ impl Blocks {
         self.spare.clone()
     }
 
-    /// The next block; none after the last row, or once it shall stop.
+    /// The next block, or section of one; none after the last row, or once it shall stop.
     pub fn next(&mut self, stop: &AtomicBool) -> Result<Option<Joined>> {
-        match self.chain.rows_in_stretches(self.block_rows)? {
+        if self.left == 0 {
+            (self.before, self.left) = (0, self.chain.rows_in_stretches(self.block_rows)?);
+        }
+        match self.left {
             0 if self.chain.has_ended() => Ok(None),
             0 => self.join(self.spare.take().into_batch(), stop),
-            rows => self.read_stretches(rows).map(Some),
+            left => self.read_stretches(self.section.map_or(left, |rows| rows.min(left))).map(Some),
         }
     }
 
@@ -124,16 +132,19 @@ impl Blocks {
             origins.push((joined.rows, origin));
             joined.append(&mut self.batch);
         }
-        let dim = self.schema().dim;
-        Ok((joined.rows > 0).then_some(Joined { dim, memory: Memory::Batch(joined), origins, rescaled }))
+        let (dim, rows) = (self.schema().dim, joined.rows);
+        let memory = Memory::Batch(joined);
+        Ok((rows > 0).then_some(Joined { dim, memory, origins, rescaled, before: 0, more: false }))
     }
 
-    /// A block of so many rows that are all in one file; put together only if they are to be rescaled.
+    /// So many rows of a block that are all in one file; put together only if they are to be rescaled.
     fn read_stretches(&mut self, rows: usize) -> Result<Joined> {
-        let dim = self.schema().dim;
+        let (dim, before) = (self.schema().dim, self.before);
         let (origin, stretches) = self.chain.read_stretches(rows)?;
+        (self.before, self.left) = (before + rows, self.left - rows);
+        let (memory, more) = (Memory::Stretches(stretches), self.left > 0);
         let rescales = self.chain.rescales(origin.part);
-        let mut joined = Joined { dim, memory: Memory::Stretches(stretches), origins: vec![(0, origin)], rescaled: 0 };
+        let mut joined = Joined { dim, memory, origins: vec![(0, origin)], rescaled: 0, before, more };
         if rescales {
             joined = joined.together(self.spare.take());
             if let Memory::Batch(batch) = &mut joined.memory {

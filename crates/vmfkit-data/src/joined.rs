@@ -15,16 +15,28 @@ pub(crate) struct Joined {
     pub origins: Vec<(usize, Origin)>,
     /// How many rows were rescaled and had not been of unit length.
     pub rescaled: u64,
+    /// Rows of the same block that came before, and whether there are more behind: only of rows in stretches.
+    pub before: usize,
+    pub more: bool,
 }
 
 impl Joined {
+    /// Puts the next rows of the same block behind these.
+    pub fn append(&mut self, next: Joined) {
+        if let (Memory::Stretches(stretches), Memory::Stretches(others)) = (&mut self.memory, next.memory) {
+            stretches.append(others);
+            self.more = next.more;
+        }
+    }
+
     pub fn ids(&self) -> Option<&Ids> {
         if let Memory::Batch(batch) = &self.memory { batch.ids.as_ref() } else { None }
     }
 
     /// The rows, to be looked at by who works on them; none unless they are in stretches.
     pub fn loose(&self) -> Option<LooseRows<'_>> {
-        if let Memory::Stretches(stretches) = &self.memory { Some(stretches.rows(self.dim)) } else { None }
+        let Memory::Stretches(stretches) = &self.memory else { return None };
+        Some(stretches.rows(self.dim).section(self.before, self.more))
     }
 
     /// The same rows, those in stretches put together, in this memory if it is fit for that.

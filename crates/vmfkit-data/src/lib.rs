@@ -69,7 +69,6 @@ mod zip_writer;
 
 pub use batch::{Batch, Ids, Values};
 pub use batches::Batches;
-pub use blocks::rows_in_block;
 pub use error::{Error, Result};
 pub use excerpt::excerpt;
 pub use format::Format;

@@ -60,7 +60,7 @@ impl Options {
         self
     }
 
-    /// Rows in a block; without, about 5 million numbers. Only the last block of a source has fewer.
+    /// Rows in a block; without, about 8 million numbers. Only the last block of a source has fewer.
     pub fn block_rows(mut self, rows: usize) -> Self {
         self.block_rows = Some(rows.max(1));
         self

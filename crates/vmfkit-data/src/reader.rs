@@ -24,6 +24,10 @@ impl Stretches {
         self.bytes.push(stretch.into());
     }
 
+    pub(crate) fn append(&mut self, mut others: Stretches) {
+        self.bytes.append(&mut others.bytes);
+    }
+
     /// The same for numbers that are not in memory that could be lent.
     pub(crate) fn push_values(&mut self, values: Values) {
         match values {

@@ -37,6 +37,8 @@ pub struct DataSource {
     held: Option<Held>,
     scratched: Option<Scratched>,
     scratch_failure: Option<String>,
+    /// The rows of a section, if sections are lent in the place of blocks.
+    section: Option<usize>,
     /// What was lent last, unless it is held.
     lent: Option<Joined>,
     /// The number of its first row, of the row after it, and of the rows rescaled up to its end.
@@ -100,6 +102,7 @@ impl DataSource {
             held: None,
             scratched: None,
             scratch_failure: None,
+            section: None,
             lent: None,
             first_row: 0,
             next_row: 0,
@@ -187,6 +190,7 @@ impl DataSource {
         // What a header claims may be more than any machine has.
         let bytes_of = |rows: u64| rows.saturating_mul(self.schema.dim as u64).saturating_mul(number);
         let expected = self.schema.rows.filter(|_| !self.schema.is_sparse()).map_or(0, bytes_of);
+        self.section = None;
         self.rewind()?;
         let mut folder = scratch.filter(|_| matches!(&self.pass, Pass::New(blocks) if blocks.is_worth_scratch()));
         let (mut blocks, mut written, mut rescaled) = (Vec::new(), None, Vec::new());
@@ -273,14 +277,29 @@ impl DataSource {
         self.next()
     }
 
-    /// The next block, or none after the last.
+    /// The next block, all of it.
+    fn next_block(&mut self) -> vmfkit::Result<Option<Joined>> {
+        let mut block = self.next_lent()?;
+        while let Some(joined) = &mut block
+            && joined.more
+            && let Some(section) = self.next()?
+        {
+            joined.append(section);
+        }
+        Ok(block)
+    }
+
+    /// The next block or section, or none after the last.
     fn next(&mut self) -> vmfkit::Result<Option<Joined>> {
         loop {
             match std::mem::replace(&mut self.pass, Pass::Failed(None, lost())) {
-                Pass::New(blocks) => self.pass = Pass::Reading(Prefetch::start(blocks).map_err(Error::from)?),
+                Pass::New(mut blocks) => {
+                    blocks.read_in_sections(self.section);
+                    self.pass = Pass::Reading(Prefetch::start(blocks).map_err(Error::from)?);
+                }
                 Pass::Reading(mut prefetch) => match prefetch.next() {
                     Some(Ok(mut joined)) => {
-                        if let Some(scratched) = &self.scratched {
+                        if let (Some(scratched), 0) = (&self.scratched, joined.before) {
                             let block = (self.next_row / self.block_rows as u64) as usize;
                             joined.rescaled = scratched.rescaled.get(block).copied().unwrap_or(0);
                         }
@@ -314,7 +333,7 @@ impl Source for DataSource {
     fn read_block(&mut self) -> vmfkit::Result<Option<Block<'_>>> {
         self.first_row = self.next_row;
         if self.held.is_none() {
-            let next = self.next_lent()?;
+            let next = self.next_block()?;
             self.lent = match (next, &self.pass) {
                 (Some(joined), Pass::Reading(prefetch)) if joined.loose().is_some() => Some(joined.together(prefetch.room())),
                 (next, _) => next,
@@ -354,6 +373,10 @@ impl Source for DataSource {
         };
         self.rescaled += joined.rescaled;
         Ok(Some(portion))
+    }
+
+    fn read_in_sections(&mut self, rows: Option<usize>) {
+        self.section = rows;
     }
 
     fn refuse(&mut self, error: vmfkit::Error) -> vmfkit::Error {

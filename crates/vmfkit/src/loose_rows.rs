@@ -32,6 +32,9 @@ pub struct LooseRows<'a> {
     stretches: Vec<&'a [u8]>,
     /// The bytes before each stretch.
     starts: Vec<usize>,
+    /// Rows of their block that come before them, and whether others come behind.
+    before: usize,
+    more: bool,
 }
 
 impl<'a> LooseRows<'a> {
@@ -54,7 +57,24 @@ impl<'a> LooseRows<'a> {
         if !whole || !values.is_multiple_of(dim) {
             return Err(Error::PartialRow { values, dim });
         }
-        Ok(LooseRows { dim, len: values / dim, number, stretches, starts })
+        Ok(LooseRows { dim, len: values / dim, number, stretches, starts, before: 0, more: false })
+    }
+
+    /// The same as a section of a block, of as many rows as were [asked for](crate::source::Source::read_in_sections): so many rows of the block came before
+    /// these, and there are more to come, or not.
+    pub fn section(mut self, before: usize, more: bool) -> Self {
+        (self.before, self.more) = (before, more);
+        self
+    }
+
+    /// How many rows of their block came before them.
+    pub fn before(&self) -> usize {
+        self.before
+    }
+
+    /// Other rows of their block come behind them.
+    pub fn has_more(&self) -> bool {
+        self.more
     }
 
     /// The length of a row.

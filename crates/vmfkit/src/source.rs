@@ -17,6 +17,9 @@ pub trait Source: Send {
     fn read_portion(&mut self) -> Result<Option<Portion<'_>>> {
         Ok(self.read_block()?.map(Portion::Block))
     }
+    /// From the next pass on [`read_portion`](Self::read_portion) may lend sections of blocks, of so many rows but for the last of a block, in the place of
+    /// blocks of loose rows; or no longer. They take less memory, and those who ask have the same from them as from blocks.
+    fn read_in_sections(&mut self, _rows: Option<usize>) {}
     /// Ends the pass with an error of the loose rows that were read last, which is given back with the place where they are from.
     fn refuse(&mut self, error: Error) -> Error {
         error

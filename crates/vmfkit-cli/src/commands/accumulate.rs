@@ -40,7 +40,7 @@ pub struct Accumulate {
     /// File to write the statistics to, `-` for standard output
     #[arg(long, short, value_name = "FILE")]
     output: PathBuf,
-    /// Rows a block [default: 5 million numbers, at most 65536 rows]
+    /// Rows a block [default: 8 million numbers, at most 65536 rows]
     #[arg(long, value_name = "ROWS", value_parser = clap::value_parser!(u32).range(1..))]
     block: Option<u32>,
     /// Keep the statistics of each block instead of their sum

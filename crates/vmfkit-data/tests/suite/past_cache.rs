@@ -7,7 +7,7 @@ use crate::{Everything, Folder, location, npy, read, read_all};
 use std::fs::File;
 use vmfkit::source::{Portion, Source};
 use vmfkit::train::Stop;
-use vmfkit::{Fitter, Method};
+use vmfkit::{Block, Fitter, Method};
 use vmfkit_data::{Batch, DataSource, Element, IdKind, Ids, Options, OutputFormat, RowLayout, RowWriter, Values, open};
 
 const DIM: usize = 6;
@@ -141,6 +141,73 @@ fn methods() -> impl Iterator<Item = (Method, bool)> {
     Method::all().into_iter().map(|method| (method, true)).chain(in_order)
 }
 
+/// Sections as short as they may be: of 1,152 rows, 3 tiles, where large ones are asked for.
+struct InSections(DataSource);
+
+impl Source for InSections {
+    fn dim(&self) -> usize {
+        self.0.dim()
+    }
+
+    fn read_block(&mut self) -> vmfkit::Result<Option<Block<'_>>> {
+        self.0.read_block()
+    }
+
+    fn read_portion(&mut self) -> vmfkit::Result<Option<Portion<'_>>> {
+        self.0.read_portion()
+    }
+
+    fn read_in_sections(&mut self, rows: Option<usize>) {
+        self.0.read_in_sections(rows.map(|_| 1152));
+    }
+
+    fn refuse(&mut self, error: vmfkit::Error) -> vmfkit::Error {
+        self.0.refuse(error)
+    }
+
+    fn rewind(&mut self) -> vmfkit::Result<()> {
+        self.0.rewind()
+    }
+
+    fn rows(&self) -> Option<u64> {
+        Source::rows(&self.0)
+    }
+}
+
+#[test]
+fn blocks_are_lent_in_sections_to_those_who_ask() {
+    let (folder, rows) = (folder(), circle(5000));
+    if !are_lent(&folder) {
+        return;
+    }
+    for place in places(&folder, &rows) {
+        let mut source = past_cache(&place, &Options::new().block_rows(3000));
+        source.read_in_sections(Some(1152));
+        for _ in 0..2 {
+            source.rewind().unwrap();
+            let (mut found, mut values, mut sections) = (Vec::new(), Vec::<f32>::new(), Vec::new());
+            while let Some(portion) = source.read_portion().unwrap() {
+                let Portion::Loose(section) = portion else { panic!("{place}: rows were put together") };
+                section.copy_to(&mut values);
+                found.extend_from_slice(&values);
+                sections.push((section.before(), section.len(), section.has_more()));
+            }
+            let expected = [(0, 1152, true), (1152, 1152, true), (2304, 696, false), (0, 1152, true), (1152, 848, false)];
+            assert_eq!(sections, expected, "{place}");
+            assert!(found == rows.as_flattened(), "{place}");
+        }
+        // Who reads blocks has blocks.
+        let everything = {
+            source.rewind().unwrap();
+            read_all(&mut source).unwrap()
+        };
+        assert_eq!(everything, read(&place, &Options::new().block_rows(3000)), "{place}");
+        source.read_in_sections(None);
+        source.rewind().unwrap();
+        assert!(matches!(source.read_portion().unwrap(), Some(Portion::Loose(rows)) if rows.len() == 3000 && !rows.has_more()));
+    }
+}
+
 /// Rows past the cache are checked by who works on them; those that are held were checked before.
 #[test]
 fn a_fit_past_the_cache_is_that_in_memory_to_the_last_bit() {
@@ -154,9 +221,12 @@ fn a_fit_past_the_cache_is_that_in_memory_to_the_last_bit() {
                 let mut held = open(&place, &options).unwrap();
                 assert!(held.hold(u64::MAX).unwrap());
                 let expected = fitter().fit_source(&mut held).unwrap();
-                let found = fitter().fit_source(&mut past_cache(&place, &options)).unwrap();
-                assert_eq!(found.mixture, expected.mixture, "{place}, {}, {shuffle}, {block_rows}", method.name());
-                assert_eq!((found.rows, found.weight), (expected.rows, expected.weight));
+                let whole = fitter().fit_source(&mut past_cache(&place, &options)).unwrap();
+                let sections = fitter().fit_source(&mut InSections(past_cache(&place, &options))).unwrap();
+                for found in [whole, sections] {
+                    assert_eq!(found.mixture, expected.mixture, "{place}, {}, {shuffle}, {block_rows}", method.name());
+                    assert_eq!((found.rows, found.weight), (expected.rows, expected.weight));
+                }
             }
         }
     }
@@ -172,7 +242,7 @@ fn a_wrong_row_is_named_in_the_middle_of_a_fit() {
         for block_rows in [500, 25_000] {
             let options = Options::new().block_rows(block_rows);
             let expected = read_all(&mut open(&place, &options).unwrap()).unwrap_err();
-            let mut source = past_cache(&place, &options);
+            let mut source = InSections(past_cache(&place, &options));
             for (method, shuffle) in methods() {
                 let fitter = Fitter::new(2).method(method).shuffle(shuffle).start(vmfkit::Start::Random);
                 let error = fitter.fit_source(&mut source).unwrap_err();

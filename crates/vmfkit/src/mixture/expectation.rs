@@ -62,9 +62,14 @@ const TILE: usize = 384;
 const PIECE: usize = 96;
 const NEAR: usize = 1 << 15;
 
-/// A chunk has at least this many tiles, so that merging its statistics is a small part of making them, and a block at most this many chunks.
+/// A chunk has at least this many tiles, so that merging its statistics is a small part of making them, and a block at most this many chunks, unless
+/// components are few: then merging takes little time, and chunks are the same in blocks of all lengths.
 const TILES_PER_CHUNK: usize = 3;
 const CHUNKS: usize = 64;
+const FEW_COMPONENTS: usize = 64;
+
+/// Numbers in a section of a block, if that leaves work for all threads: a disk gives more into memory that stays in the processor's cache.
+const SECTION: usize = 1 << 21;
 
 /// The largest concentration at which rows of this dimension are multiplied in single precision: the error of k mu . x, of about k (1e-7 + sqrt(d) 2e-8),
 /// stays near 1e-3.
@@ -97,6 +102,14 @@ impl<'a> Input<'a> {
         match self {
             Input::Block(block) => block.len(),
             Input::Loose(rows) => rows.len(),
+        }
+    }
+
+    /// Rows of the same block that were seen before.
+    fn before(self) -> usize {
+        match self {
+            Input::Block(_) => 0,
+            Input::Loose(rows) => rows.before(),
         }
     }
 
@@ -307,7 +320,7 @@ impl<T: Real, const WIDTH: usize> Work for TileWork<'_, T, WIDTH> {
         let TileWork { prepared, assignment, input, from, to, scratch, stats, wrong } = self;
         let mut room = std::mem::take(&mut scratch.rows);
         let mut rng = match assignment {
-            Assignment::Sampled { seed } => Some(Stream::new(seed, (from / TILE) as u64)),
+            Assignment::Sampled { seed } => Some(Stream::new(seed, ((input.before() + from) / TILE) as u64)),
             _ => None,
         };
         for first in (from..to).step_by(prepared.piece) {
@@ -510,6 +523,12 @@ fn add_sparse_row<T: Scalar>(sum: &mut [f64], share: f64, (columns, values): (&[
     }
 }
 
+/// The rows of a section, if blocks may be seen section by section: then a section has whole chunks of its block.
+pub(super) fn section_rows(mixture: &Mixture) -> Option<usize> {
+    let (least, most) = (TILE * TILES_PER_CHUNK * rayon::current_num_threads(), SECTION / mixture.dim());
+    (mixture.components().len() < FEW_COMPONENTS).then(|| least.max(most - most % least))
+}
+
 /// Adds rows to some statistics.
 pub(super) fn accumulate(mixture: &Mixture, input: Input, assignment: Assignment, stats: &mut SufficientStats) -> Result<()> {
     let coldness = 1.0 / assignment.temperature();
@@ -538,7 +557,8 @@ fn accumulate_in<T: Real, const WIDTH: usize>(
     let prepared = Prepared::<T>::new(mixture, assignment, input.is_sparse());
     let wrong = AtomicUsize::new(usize::MAX);
     let tiles = input.len().div_ceil(TILE);
-    let tiles_per_chunk = tiles.div_ceil(CHUNKS).max(TILES_PER_CHUNK);
+    let few = mixture.components().len() < FEW_COMPONENTS;
+    let tiles_per_chunk = if few { TILES_PER_CHUNK } else { tiles.div_ceil(CHUNKS).max(TILES_PER_CHUNK) };
     let chunks = tiles.div_ceil(tiles_per_chunk);
     let empty = || SufficientStats::zero(mixture.components().len(), mixture.dim());
     let add_chunk = |chunk: usize, scratch: &mut Scratch<T>, part: &mut SufficientStats| {

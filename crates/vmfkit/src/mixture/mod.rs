@@ -136,9 +136,15 @@ impl Mixture {
         self.accumulate_input(Input::Block(block), assignment, stats)
     }
 
-    /// The same for rows that are checked on the way. If one of them is wrong, the error names the first such, and the statistics are of no use.
+    /// The same for rows that are checked on the way. If one of them is wrong, the error names the first such, and the statistics are of no use. The sections of a
+    /// block, added one after the other, give what the block gives to the last bit.
     pub fn accumulate_loose(&self, rows: &LooseRows, assignment: Assignment, stats: &mut SufficientStats) -> Result<()> {
         self.accumulate_input(Input::Loose(rows), assignment, stats)
+    }
+
+    /// How many rows sections of blocks may have, if they give what the block gives.
+    pub(crate) fn section_rows(&self) -> Option<usize> {
+        expectation::section_rows(self)
     }
 
     fn accumulate_input(&self, input: Input, assignment: Assignment, stats: &mut SufficientStats) -> Result<()> {

@@ -92,6 +92,13 @@ impl<'s, 'a> Driver<'s, 'a> {
         if source.dim() != self.trainer.model().dim() {
             return Err(Error::DimensionMismatch { expected: self.trainer.model().dim(), found: source.dim() });
         }
+        source.read_in_sections(if self.batches.is_none() { self.trainer.model().section_rows() } else { None });
+        let passed = self.pass_over(source);
+        source.read_in_sections(None);
+        passed
+    }
+
+    fn pass_over(&mut self, source: &mut dyn Source) -> Result<()> {
         source.rewind()?;
         while let Some(flow) = self.see_next(source)? {
             if flow.is_break() {
@@ -117,15 +124,17 @@ impl<'s, 'a> Driver<'s, 'a> {
     /// Takes loose rows. The outer error is of a row that is wrong, the inner one of a step.
     fn see_loose(&mut self, rows: &LooseRows) -> Result<Result<ControlFlow<()>>> {
         let number = self.blocks;
-        self.blocks += 1;
+        self.blocks += u64::from(!rows.has_more());
         if let Some(mut batches) = self.batches.take() {
             let seen = batches.visit_loose(rows, self.trainer.passes() as u64, number, |batch| self.see_batch(batch));
             self.batches = Some(batches);
             return seen;
         }
-        self.stats.clear();
+        if rows.before() == 0 {
+            self.stats.clear();
+        }
         self.trainer.model().accumulate_loose(rows, self.trainer.assignment(), &mut self.stats)?;
-        Ok(self.absorb(rows.len()))
+        Ok(if rows.has_more() { Ok(ControlFlow::Continue(())) } else { self.absorb(rows.before() + rows.len()) })
     }
 
     /// Takes the rows of a block; a break after which the fit is stopped.

@@ -59,7 +59,7 @@ pub struct Wishes {
     /// Make only the start and write it as a checkpoint, from which `vmf accumulate` and `vmf maximise` go on
     #[arg(long, requires = "checkpoint", conflicts_with_all = ["output", "labels", "resume"])]
     pub start_only: bool,
-    /// Rows a block, which decide the last digits of a fit [default: 5 million numbers, at most 65536 rows]
+    /// Rows a block, which decide the last digits of a fit [default: 8 million numbers, at most 65536 rows]
     #[arg(long, value_name = "ROWS", value_parser = clap::value_parser!(u32).range(1..), requires = "components")]
     block: Option<u32>,
     /// Go on with the fit of the checkpoint, if that is there; it ends as if it had never been interrupted
