@@ -5,6 +5,7 @@ use crate::{input, memory, output};
 use anyhow::{Result, anyhow, bail};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
+use vmfkit::loose_rows::Sections;
 use vmfkit::source::{Portion, Source};
 use vmfkit::{Block, Error};
 use vmfkit_data::{Batches, DataSource, Element, Format, Ids, Kept, Options, Skipped};
@@ -451,8 +452,9 @@ impl Source for RowSource {
         Ok(portion)
     }
 
-    fn read_in_sections(&mut self, rows: Option<usize>) {
-        self.source.read_in_sections(rows);
+    fn read_in_sections(&mut self, sections: Option<Sections>) {
+        // Weights of a file are put beside blocks.
+        self.source.read_in_sections(sections.filter(|_| self.weights.is_none()));
     }
 
     fn refuse(&mut self, error: Error) -> Error {

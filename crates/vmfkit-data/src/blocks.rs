@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use vmfkit::Block;
 use vmfkit::block::{Rows, Scalar, SparseRows, rescale};
+use vmfkit::loose_rows::Sections;
 
 /// Numbers in a block, unless the number of its rows was chosen: 32 MB in single precision.
 const NUMBERS: usize = 1 << 23;
@@ -53,9 +54,10 @@ impl Blocks {
         Blocks { chain, block_rows, section: None, before: 0, left: 0, batch: Batch::default(), spare: Spare::default() }
     }
 
-    /// Reads blocks in sections of so many rows, or no longer; before the first block only.
-    pub fn read_in_sections(&mut self, rows: Option<usize>) {
-        self.section = rows.filter(|_| !self.chain.rescales_any());
+    /// Reads blocks in sections, or no longer; before the first block only.
+    pub fn read_in_sections(&mut self, sections: Option<Sections>) {
+        let sections = sections.filter(|sections| self.block_rows <= sections.longest_block && !self.chain.rescales_any());
+        self.section = sections.map(|sections| sections.rows);
     }
 
     pub fn schema(&self) -> &Schema {

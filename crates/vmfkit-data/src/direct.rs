@@ -1,6 +1,6 @@
 //! A file that is read past the system's cache, from front to back.
 
-use crate::sectors::{SECTOR, SectorFile, Sectors};
+use crate::sectors::{LARGE_PAGE, SECTOR, SectorFile, Sectors};
 use bytes::Bytes;
 use std::io::{self, BufRead, Read, Seek, SeekFrom};
 use std::ops::Range;
@@ -9,9 +9,9 @@ use std::sync::mpsc::{self, Receiver};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
-/// Bytes a read, if there is memory for it: disks need several requests at a time to be at their fastest, and the system divides this one. Half of it is
-/// slower by a third on some; four times as much takes memory out of the processor's cache.
-const CHUNK: usize = 2 << 20;
+/// Bytes a read, if there is memory for it: disks need several requests at a time to be at their fastest, and the system divides this one. Less is not in
+/// large pages; more takes memory out of the processor's cache.
+const CHUNK: usize = LARGE_PAGE;
 /// Threads that read, in turn: the disk has work while one of them waits for a processor.
 const READERS: usize = 4;
 /// Chunks in memory at a time beside those that others look at: one of each thread, one taken from, and one on its way back.

@@ -23,10 +23,11 @@ pub(crate) struct Joined {
 impl Joined {
     /// Puts the next rows of the same block behind these.
     pub fn append(&mut self, next: Joined) {
-        if let (Memory::Stretches(stretches), Memory::Stretches(others)) = (&mut self.memory, next.memory) {
-            stretches.append(others);
-            self.more = next.more;
-        }
+        let (Memory::Stretches(stretches), Memory::Stretches(others)) = (&mut self.memory, next.memory) else {
+            unreachable!("sections are in stretches");
+        };
+        stretches.append(others);
+        self.more = next.more;
     }
 
     pub fn ids(&self) -> Option<&Ids> {
@@ -36,7 +37,7 @@ impl Joined {
     /// The rows, to be looked at by who works on them; none unless they are in stretches.
     pub fn loose(&self) -> Option<LooseRows<'_>> {
         let Memory::Stretches(stretches) = &self.memory else { return None };
-        Some(stretches.rows(self.dim).section(self.before, self.more))
+        Some(stretches.rows(self.dim).as_section(self.before, self.more))
     }
 
     /// The same rows, those in stretches put together, in this memory if it is fit for that.

@@ -11,7 +11,7 @@ use std::path::Path;
 /// Such reads begin and end at multiples of this many bytes, in the file and in memory; no disk has larger sectors.
 pub(crate) const SECTOR: usize = 4096;
 /// Memory in pages of this size is asked for: the system hands pages over to the disk one by one, which takes most of the time with small ones.
-const LARGE_PAGE: usize = 2 << 20;
+pub(crate) const LARGE_PAGE: usize = 2 << 20;
 
 /// A file that is read past the system's cache.
 pub(crate) struct SectorFile(File);

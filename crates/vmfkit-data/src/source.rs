@@ -9,6 +9,7 @@ use crate::{Element, Error, Ids, Options, Schema, Skipped};
 use std::ops::ControlFlow;
 use std::path::Path;
 use vmfkit::Block;
+use vmfkit::loose_rows::Sections;
 use vmfkit::source::{Portion, Source};
 
 /// Rows of one file or many, block after block, pass after pass.
@@ -37,8 +38,8 @@ pub struct DataSource {
     held: Option<Held>,
     scratched: Option<Scratched>,
     scratch_failure: Option<String>,
-    /// The rows of a section, if sections are lent in the place of blocks.
-    section: Option<usize>,
+    /// Those that may be lent in the place of blocks.
+    sections: Option<Sections>,
     /// What was lent last, unless it is held.
     lent: Option<Joined>,
     /// The number of its first row, of the row after it, and of the rows rescaled up to its end.
@@ -102,7 +103,7 @@ impl DataSource {
             held: None,
             scratched: None,
             scratch_failure: None,
-            section: None,
+            sections: None,
             lent: None,
             first_row: 0,
             next_row: 0,
@@ -190,7 +191,7 @@ impl DataSource {
         // What a header claims may be more than any machine has.
         let bytes_of = |rows: u64| rows.saturating_mul(self.schema.dim as u64).saturating_mul(number);
         let expected = self.schema.rows.filter(|_| !self.schema.is_sparse()).map_or(0, bytes_of);
-        self.section = None;
+        self.sections = None;
         self.rewind()?;
         let mut folder = scratch.filter(|_| matches!(&self.pass, Pass::New(blocks) if blocks.is_worth_scratch()));
         let (mut blocks, mut written, mut rescaled) = (Vec::new(), None, Vec::new());
@@ -259,12 +260,12 @@ impl DataSource {
         self.scratch_failure.as_deref()
     }
 
-    /// The number of the first row of the block lent last, counted from 0 over all files.
+    /// The number of the first row of the block or section lent last, counted from 0 over all files.
     pub fn first_row(&self) -> u64 {
         self.first_row
     }
 
-    /// If rows are rescaled, how many were not of unit length, up to the block lent last in this pass.
+    /// If rows are rescaled, how many were not of unit length, up to the end of the block lent last in this pass, or of which a section was.
     pub fn rescaled(&self) -> Option<u64> {
         self.rescales.then_some(self.rescaled)
     }
@@ -282,9 +283,8 @@ impl DataSource {
         let mut block = self.next_lent()?;
         while let Some(joined) = &mut block
             && joined.more
-            && let Some(section) = self.next()?
         {
-            joined.append(section);
+            joined.append(self.next()?.expect("a section behind one that is not the last"));
         }
         Ok(block)
     }
@@ -294,7 +294,7 @@ impl DataSource {
         loop {
             match std::mem::replace(&mut self.pass, Pass::Failed(None, lost())) {
                 Pass::New(mut blocks) => {
-                    blocks.read_in_sections(self.section);
+                    blocks.read_in_sections(self.sections);
                     self.pass = Pass::Reading(Prefetch::start(blocks).map_err(Error::from)?);
                 }
                 Pass::Reading(mut prefetch) => match prefetch.next() {
@@ -375,8 +375,8 @@ impl Source for DataSource {
         Ok(Some(portion))
     }
 
-    fn read_in_sections(&mut self, rows: Option<usize>) {
-        self.section = rows;
+    fn read_in_sections(&mut self, sections: Option<Sections>) {
+        self.sections = sections;
     }
 
     fn refuse(&mut self, error: vmfkit::Error) -> vmfkit::Error {

@@ -37,6 +37,15 @@ pub struct LooseRows<'a> {
     more: bool,
 }
 
+/// How blocks may be lent in sections, which take less memory while they are read and worked on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Sections {
+    /// Those of a section, but for the last of a block.
+    pub rows: usize,
+    /// Blocks of more rows are lent whole.
+    pub longest_block: usize,
+}
+
 impl<'a> LooseRows<'a> {
     /// Takes numbers of `T`, f32 or f64, in the byte order of this machine, one behind the other; each stretch has whole numbers, all of them
     /// together whole rows.
@@ -60,15 +69,14 @@ impl<'a> LooseRows<'a> {
         Ok(LooseRows { dim, len: values / dim, number, stretches, starts, before: 0, more: false })
     }
 
-    /// The same as a section of a block, of as many rows as were [asked for](crate::source::Source::read_in_sections): so many rows of the block came before
-    /// these, and there are more to come, or not.
-    pub fn section(mut self, before: usize, more: bool) -> Self {
+    /// The same as one of the [`Sections`] of a block: so many rows of it came before these, and there are more to come, or not.
+    pub fn as_section(mut self, before: usize, more: bool) -> Self {
         (self.before, self.more) = (before, more);
         self
     }
 
     /// How many rows of their block came before them.
-    pub fn before(&self) -> usize {
+    pub fn rows_before(&self) -> usize {
         self.before
     }
 

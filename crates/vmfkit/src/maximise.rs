@@ -154,7 +154,7 @@ impl Maximisation {
         };
         let dim = dim as f64;
         let of_dim = (0.25 * dim * dim).min(2.0 + dim.powi(3) / 1536.0);
-        let filled = self.effective_dim.map_or(f64::INFINITY, |filled| filled.powi(5) / 343_000.0);
+        let filled = self.effective_dim.map_or(f64::INFINITY, |filled| filled.powi(5) / 70f64.powi(3));
         strength * of_dim.min(filled.max(2.0))
     }
 
@@ -522,4 +522,30 @@ pub fn gradient(stats: &SufficientStats, model: &Mixture) -> Gradient {
         gradient.ln_concentrations[k] = scale * (along - unit * stats.mass(k) * bessel::mean_length(dim, concentration));
     }
     gradient
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// MATH.md (14.4): which of the three laws has the least, and two rows where rows fill next to nothing.
+    #[test]
+    fn the_prior_weighs_what_the_least_law_says() {
+        let weighs = |dim: usize, filled: Option<f64>, expected: f64| {
+            let how = filled.map_or(Maximisation::new(), |filled| Maximisation::new().effective_dim(filled));
+            let found = how.prior_rows(dim);
+            assert!((found - expected).abs() < 1e-12 * expected, "{dim}, {filled:?}: {found}, not {expected}");
+            let double = how.policy(ConcentrationPolicy::Shrunk { strength: 2.0 }).prior_rows(dim);
+            assert!((double - 2.0 * expected).abs() < 1e-12 * expected);
+        };
+        weighs(2, None, 1.0);
+        weighs(5, None, 2.0 + 125.0 / 1536.0);
+        weighs(100, Some(52.0), 2.0 + 1e6 / 1536.0);
+        weighs(384, None, 36_864.0);
+        weighs(384, Some(174.0), 36_864.0);
+        weighs(768, Some(70.0), 4900.0);
+        weighs(768, Some(35.0), 4900.0 / 32.0);
+        weighs(768, Some(1.0), 2.0);
+        assert_eq!(Maximisation::new().policy(ConcentrationPolicy::Free).prior_rows(768), 0.0);
+    }
 }

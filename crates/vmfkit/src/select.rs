@@ -140,6 +140,7 @@ pub struct Selection<'a> {
     maximisation: Maximisation,
     stop: Stop,
     restarts: usize,
+    search: bool,
     seed: u64,
     watch: Option<Watch<'a>>,
 }
@@ -163,6 +164,7 @@ impl<'a> Selection<'a> {
             maximisation: Maximisation::default(),
             stop: Stop::default(),
             restarts: 1,
+            search: true,
             seed: 0,
             watch: None,
         }
@@ -201,6 +203,12 @@ impl<'a> Selection<'a> {
     /// Fresh starts for each line of the table.
     pub fn restarts(mut self, restarts: usize) -> Self {
         self.restarts = restarts;
+        self
+    }
+
+    /// Whether fresh fits [search](Fitter::search) for a better optimum than the one next to their start, true by default.
+    pub fn search(mut self, search: bool) -> Self {
+        self.search = search;
         self
     }
 
@@ -292,7 +300,7 @@ impl<'a> Selection<'a> {
                 Fitter::new(components).maximisation(self.maximisation.clone()).policy(policy).stop(self.stop).seed(self.seed);
             if background { fitter.background(BACKGROUND_WEIGHT) } else { fitter }
         };
-        let fresh = fitter().restarts(self.restarts).fit(block)?;
+        let fresh = fitter().restarts(self.restarts).search(self.search).fit(block)?;
         let Some(smaller) = smaller else {
             return Ok((fresh, false));
         };

@@ -2,7 +2,7 @@
 
 use crate::block::{Block, RowBuffer};
 use crate::error::{Error, Result};
-use crate::loose_rows::LooseRows;
+use crate::loose_rows::{LooseRows, Sections};
 use crate::sampler::Stream;
 use rand::seq::SliceRandom;
 use std::ops::ControlFlow;
@@ -17,9 +17,8 @@ pub trait Source: Send {
     fn read_portion(&mut self) -> Result<Option<Portion<'_>>> {
         Ok(self.read_block()?.map(Portion::Block))
     }
-    /// From the next pass on [`read_portion`](Self::read_portion) may lend sections of blocks, of so many rows but for the last of a block, in the place of
-    /// blocks of loose rows; or no longer. They take less memory, and those who ask have the same from them as from blocks.
-    fn read_in_sections(&mut self, _rows: Option<usize>) {}
+    /// From the next pass on [`read_portion`](Self::read_portion) may lend such sections in the place of blocks of loose rows; or no longer.
+    fn read_in_sections(&mut self, _sections: Option<Sections>) {}
     /// Ends the pass with an error of the loose rows that were read last, which is given back with the place where they are from.
     fn refuse(&mut self, error: Error) -> Error {
         error

@@ -62,6 +62,9 @@ pub struct Select {
     /// Fresh starts for each line
     #[arg(long, value_name = "N", default_value_t = 1)]
     restarts: usize,
+    /// Fresh fits do not look for a better optimum than the one next to the start that k-means makes
+    #[arg(long)]
+    no_search: bool,
     /// Passes of a fit at most [default: 100]
     #[arg(long, value_name = "N")]
     max_passes: Option<usize>,
@@ -172,6 +175,7 @@ impl Select {
             .held_out(self.holdout)
             .stop(Stop { tolerance, passes: self.max_passes.unwrap_or(default.passes) })
             .restarts(self.restarts)
+            .search(!self.no_search)
             .seed(self.seed)
             .watch(watch);
         Ok(selection.run(block)?)

@@ -5,6 +5,7 @@
 
 use crate::{Everything, Folder, location, npy, read, read_all};
 use std::fs::File;
+use vmfkit::loose_rows::Sections;
 use vmfkit::source::{Portion, Source};
 use vmfkit::train::Stop;
 use vmfkit::{Block, Fitter, Method};
@@ -157,8 +158,8 @@ impl Source for InSections {
         self.0.read_portion()
     }
 
-    fn read_in_sections(&mut self, rows: Option<usize>) {
-        self.0.read_in_sections(rows.map(|_| 1152));
+    fn read_in_sections(&mut self, sections: Option<Sections>) {
+        self.0.read_in_sections(sections.map(|sections| Sections { rows: 1152, ..sections }));
     }
 
     fn refuse(&mut self, error: vmfkit::Error) -> vmfkit::Error {
@@ -182,7 +183,7 @@ fn blocks_are_lent_in_sections_to_those_who_ask() {
     }
     for place in places(&folder, &rows) {
         let mut source = past_cache(&place, &Options::new().block_rows(3000));
-        source.read_in_sections(Some(1152));
+        source.read_in_sections(Some(Sections { rows: 1152, longest_block: 3000 }));
         for _ in 0..2 {
             source.rewind().unwrap();
             let (mut found, mut values, mut sections) = (Vec::new(), Vec::<f32>::new(), Vec::new());
@@ -190,7 +191,7 @@ fn blocks_are_lent_in_sections_to_those_who_ask() {
                 let Portion::Loose(section) = portion else { panic!("{place}: rows were put together") };
                 section.copy_to(&mut values);
                 found.extend_from_slice(&values);
-                sections.push((section.before(), section.len(), section.has_more()));
+                sections.push((section.rows_before(), section.len(), section.has_more()));
             }
             let expected = [(0, 1152, true), (1152, 1152, true), (2304, 696, false), (0, 1152, true), (1152, 848, false)];
             assert_eq!(sections, expected, "{place}");
@@ -202,9 +203,12 @@ fn blocks_are_lent_in_sections_to_those_who_ask() {
             read_all(&mut source).unwrap()
         };
         assert_eq!(everything, read(&place, &Options::new().block_rows(3000)), "{place}");
-        source.read_in_sections(None);
-        source.rewind().unwrap();
-        assert!(matches!(source.read_portion().unwrap(), Some(Portion::Loose(rows)) if rows.len() == 3000 && !rows.has_more()));
+        for whole in [None, Some(Sections { rows: 1152, longest_block: 2999 })] {
+            source.read_in_sections(whole);
+            source.rewind().unwrap();
+            let first = source.read_portion().unwrap();
+            assert!(matches!(first, Some(Portion::Loose(rows)) if rows.len() == 3000 && !rows.has_more()), "{place}");
+        }
     }
 }
 
@@ -228,6 +232,35 @@ fn a_fit_past_the_cache_is_that_in_memory_to_the_last_bit() {
                     assert_eq!((found.rows, found.weight), (expected.rows, expected.weight));
                 }
             }
+        }
+    }
+}
+
+/// Blocks that are in one file are lent in sections, those across two are not.
+#[test]
+fn sections_end_with_their_files() {
+    for descr in ["<f4", "<f8"] {
+        let (folder, mut rows) = (folder(), circle(12_000));
+        let write = |rows: &[[f32; DIM]]| {
+            folder.write("1.npy", file_of(&rows[..4000], descr, 0));
+            folder.write("2.npy", file_of(&rows[4000..], descr, 0))
+        };
+        let (second, place, options) = (write(&rows), location(folder.0.path()), Options::new().block_rows(3000));
+        for (method, shuffle) in methods() {
+            let stop = Stop { tolerance: None, passes: 2 };
+            let fitter = || Fitter::new(3).method(method.clone()).shuffle(shuffle).stop(stop).seed(2);
+            let mut held = open(&place, &options).unwrap();
+            assert!(held.hold(u64::MAX).unwrap());
+            let found = fitter().fit_source(&mut InSections(past_cache(&place, &options))).unwrap();
+            assert_eq!(found.mixture, fitter().fit_source(&mut held).unwrap().mixture, "{descr}, {}, {shuffle}", method.name());
+        }
+        // In the second section of a block, and in a file that is not the first.
+        rows[4000 + 6500] = [0.0, 3.0, 0.0, 0.0, 0.0, 0.0];
+        write(&rows);
+        let mut source = InSections(past_cache(&place, &options));
+        for _ in 0..2 {
+            let error = Fitter::new(2).start(vmfkit::Start::Random).fit_source(&mut source).unwrap_err().to_string();
+            assert!(error.starts_with(&format!("{second}: row 6500 must have length 1, found: `3`")), "{error}");
         }
     }
 }

@@ -11,7 +11,7 @@ use super::products::{
 };
 use crate::block::{Block, Rows, Scalar, SparseRows};
 use crate::error::Result;
-use crate::loose_rows::LooseRows;
+use crate::loose_rows::{LooseRows, Sections};
 use crate::sampler::Stream;
 use crate::stats::SufficientStats;
 use rand::RngExt;
@@ -62,13 +62,13 @@ const TILE: usize = 384;
 const PIECE: usize = 96;
 const NEAR: usize = 1 << 15;
 
-/// A chunk has at least this many tiles, so that merging its statistics is a small part of making them, and a block at most this many chunks, unless
-/// components are few: then merging takes little time, and chunks are the same in blocks of all lengths.
+/// A chunk has at least this many tiles, so that merging its statistics is a small part of making them, and a block at most this many chunks.
 const TILES_PER_CHUNK: usize = 3;
 const CHUNKS: usize = 64;
-const FEW_COMPONENTS: usize = 64;
 
-/// Numbers in a section of a block, if that leaves work for all threads: a disk gives more into memory that stays in the processor's cache.
+/// With fewer components a disk decides how long a pass takes, and gives more into memory that stays in the processor's cache: sections of blocks that have
+/// so many numbers, if that leaves work for all threads.
+const FEW_COMPONENTS: usize = 64;
 const SECTION: usize = 1 << 21;
 
 /// The largest concentration at which rows of this dimension are multiplied in single precision: the error of k mu . x, of about k (1e-7 + sqrt(d) 2e-8),
@@ -109,7 +109,7 @@ impl<'a> Input<'a> {
     fn before(self) -> usize {
         match self {
             Input::Block(_) => 0,
-            Input::Loose(rows) => rows.before(),
+            Input::Loose(rows) => rows.rows_before(),
         }
     }
 
@@ -523,10 +523,11 @@ fn add_sparse_row<T: Scalar>(sum: &mut [f64], share: f64, (columns, values): (&[
     }
 }
 
-/// The rows of a section, if blocks may be seen section by section: then a section has whole chunks of its block.
-pub(super) fn section_rows(mixture: &Mixture) -> Option<usize> {
-    let (least, most) = (TILE * TILES_PER_CHUNK * rayon::current_num_threads(), SECTION / mixture.dim());
-    (mixture.components().len() < FEW_COMPONENTS).then(|| least.max(most - most % least))
+/// The sections in which blocks are best read, if not whole. They have whole chunks of their blocks, which all have chunks of the same length.
+pub(super) fn sections(components: usize, dim: usize) -> Option<Sections> {
+    let chunk = TILE * TILES_PER_CHUNK;
+    let (least, most) = (chunk * rayon::current_num_threads(), SECTION / dim);
+    (components < FEW_COMPONENTS).then(|| Sections { rows: least.max(most - most % least), longest_block: CHUNKS * chunk })
 }
 
 /// Adds rows to some statistics.
@@ -557,8 +558,7 @@ fn accumulate_in<T: Real, const WIDTH: usize>(
     let prepared = Prepared::<T>::new(mixture, assignment, input.is_sparse());
     let wrong = AtomicUsize::new(usize::MAX);
     let tiles = input.len().div_ceil(TILE);
-    let few = mixture.components().len() < FEW_COMPONENTS;
-    let tiles_per_chunk = if few { TILES_PER_CHUNK } else { tiles.div_ceil(CHUNKS).max(TILES_PER_CHUNK) };
+    let tiles_per_chunk = tiles.div_ceil(CHUNKS).max(TILES_PER_CHUNK);
     let chunks = tiles.div_ceil(tiles_per_chunk);
     let empty = || SufficientStats::zero(mixture.components().len(), mixture.dim());
     let add_chunk = |chunk: usize, scratch: &mut Scratch<T>, part: &mut SufficientStats| {
@@ -684,5 +684,99 @@ impl Work for LogitsWork<'_> {
         let rows = Input::Block(self.block).kernel_rows(self.from, self.to, room);
         let rows = rows.expect("rows of a block are checked");
         logits::<f64, I>(rows, self.to - self.from, None, self.prepared, out, *stride, packing);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Else their statistics would not be those of the block to the last bit.
+    #[test]
+    fn sections_have_whole_chunks_of_their_blocks() {
+        for threads in [1, 2, 3, 8, 64] {
+            let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+            for dim in [2, 3, 17, 100, 384, 768, 3072, 100_000, 10_000_000] {
+                let Sections { rows, longest_block } = pool.install(|| sections(FEW_COMPONENTS - 1, dim)).unwrap();
+                assert!(rows.is_multiple_of(threads * TILES_PER_CHUNK * TILE) && rows > 0, "{threads} {dim} {rows}");
+                assert!(rows * dim <= SECTION || rows == threads * TILES_PER_CHUNK * TILE, "{threads} {dim} {rows}");
+                assert_eq!(longest_block.div_ceil(TILE).div_ceil(CHUNKS), TILES_PER_CHUNK);
+                assert_eq!(pool.install(|| sections(FEW_COMPONENTS, dim)), None);
+            }
+        }
+    }
+}
+
+#[cfg(all(test, target_arch = "x86_64"))]
+mod wide_tests {
+    use super::super::products::{Fused, has_wide, run_fused, run_wide};
+    use super::*;
+    use crate::distribution::VonMisesFisher;
+
+    /// Unit rows near one of the first coordinates each, more or less.
+    fn rows(count: usize, dim: usize, components: usize) -> Vec<f64> {
+        let mut rows = vec![0.0; count * dim];
+        for (number, row) in rows.chunks_exact_mut(dim).enumerate() {
+            row.iter_mut().enumerate().for_each(|(i, x)| *x = ((number * 31 + i * 17) as f64).sin());
+            row[number % components % dim] += 0.2 * number as f64 % 7.0;
+            let length = row.iter().map(|x| x * x).sum::<f64>().sqrt();
+            row.iter_mut().for_each(|x| *x /= length);
+        }
+        rows
+    }
+
+    fn mixture(dim: usize, components: usize) -> Mixture {
+        let densities = rows(components, dim, components);
+        let densities = densities.chunks_exact(dim).enumerate();
+        let densities = densities.map(|(k, mean)| VonMisesFisher::new(mean.to_vec(), (5 + k) as f64).unwrap()).collect();
+        Mixture::new(vec![1.0 / components as f64; components], densities).unwrap()
+    }
+
+    fn check<T: Real, const WIDTH: usize>(values: &[T], dim: usize, components: usize, assignment: Assignment)
+    where
+        T: Scalar,
+    {
+        let (mixture, block) = (mixture(dim, components), Block::new(dim, values).unwrap());
+        let of_tile = |prepared: Prepared<T>, run: &dyn Fn(TileWork<T, WIDTH>)| {
+            let (mut stats, wrong) = (SufficientStats::zero(components, dim), AtomicUsize::new(usize::MAX));
+            let (input, from, to) = (Input::Block(&block), 0, block.len());
+            let scratch = &mut Scratch::new(&prepared, to);
+            run(TileWork { prepared: &prepared, assignment, input, from, to, scratch, stats: &mut stats, wrong: &wrong });
+            stats.settle();
+            stats
+        };
+        let prepared = || Prepared::<T>::new(&mixture, assignment, false);
+        let scale = |k: usize| match assignment {
+            Assignment::Nearest => 1.0,
+            other => mixture.components()[k].concentration() / other.temperature(),
+        };
+        let direction = |k: usize| (scale(k), mixture.components()[k].mean_direction());
+        let narrow = Directions::Dense(Grouped::of_height(Fused::HEIGHT, components, dim, direction));
+        // SAFETY: this processor has the instructions of both.
+        let fused = of_tile(Prepared { directions: narrow, ..prepared() }, &|work| unsafe { run_fused(work) });
+        // SAFETY: as above.
+        let wide = of_tile(prepared(), &|work| unsafe { run_wide(work) });
+        assert!(fused.objective() != 0.0);
+        assert_eq!(fused, wide, "{dim}, {components}, {assignment:?}, {} bytes", size_of::<T>());
+    }
+
+    /// Not the products alone: logits, responsibilities, what is drawn, sums and objective.
+    #[test]
+    fn a_tile_has_the_same_bits_with_wide_registers_as_with_narrow_ones() {
+        if !has_wide() {
+            return eprintln!("skipped: this processor has no AVX-512");
+        }
+        let assignments =
+            [Assignment::Soft, Assignment::Hard, Assignment::Nearest, Assignment::Tempered(2.0), Assignment::Sampled { seed: 7 }];
+        for (dim, components) in [(2, 1), (3, 20), (5, 3), (37, 8), (100, 10), (129, 33), (384, 17), (40, 130)] {
+            for count in [1, 95, TILE - 7, TILE] {
+                let double = rows(count, dim, components);
+                let single: Vec<f32> = double.iter().map(|x| *x as f32).collect();
+                for assignment in assignments {
+                    check::<f32, { f32::WIDTH }>(&single, dim, components, assignment);
+                    check::<f64, { f64::WIDTH }>(&double, dim, components, assignment);
+                }
+            }
+        }
     }
 }

@@ -13,7 +13,7 @@ pub use summary::{Rank, Summary};
 use crate::block::{Block, Scalar};
 use crate::distribution::VonMisesFisher;
 use crate::error::{Error, Result};
-use crate::loose_rows::LooseRows;
+use crate::loose_rows::{LooseRows, Sections};
 use crate::sampler::{Sampler, Stream};
 use crate::stats::SufficientStats;
 use expectation::{Input, Logits};
@@ -136,15 +136,15 @@ impl Mixture {
         self.accumulate_input(Input::Block(block), assignment, stats)
     }
 
-    /// The same for rows that are checked on the way. If one of them is wrong, the error names the first such, and the statistics are of no use. The sections of a
-    /// block, added one after the other, give what the block gives to the last bit.
+    /// The same for rows that are checked on the way. If one of them is wrong, the error names the first such, counted from the first of these, and the
+    /// statistics are of no use. [`Sections`] of a block, added one after the other, give what the block gives to the last bit.
     pub fn accumulate_loose(&self, rows: &LooseRows, assignment: Assignment, stats: &mut SufficientStats) -> Result<()> {
         self.accumulate_input(Input::Loose(rows), assignment, stats)
     }
 
-    /// How many rows sections of blocks may have, if they give what the block gives.
-    pub(crate) fn section_rows(&self) -> Option<usize> {
-        expectation::section_rows(self)
+    /// The sections in which blocks are best read for passes under this mixture; none if they are best read whole.
+    pub(crate) fn sections(&self) -> Option<Sections> {
+        expectation::sections(self.components.len(), self.dim())
     }
 
     fn accumulate_input(&self, input: Input, assignment: Assignment, stats: &mut SufficientStats) -> Result<()> {

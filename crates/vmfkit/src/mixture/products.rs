@@ -34,7 +34,7 @@ impl Instructions for Plain {
     const FUSED: bool = false;
 }
 
-struct Fused;
+pub(super) struct Fused;
 
 impl Instructions for Fused {
     const FUSED: bool = true;
@@ -413,7 +413,7 @@ impl<T: Real> Grouped<T> {
         Self::of_height(with_best_instructions(Highest), components, dim, direction)
     }
 
-    fn of_height<'a>(highest: usize, components: usize, dim: usize, direction: impl Fn(usize) -> (f64, &'a [f64])) -> Self {
+    pub(super) fn of_height<'a>(highest: usize, components: usize, dim: usize, direction: impl Fn(usize) -> (f64, &'a [f64])) -> Self {
         let mut values = vec![T::ZERO; components * dim];
         for (first, height) in groups(components, highest) {
             for k in first..first + height {
@@ -700,19 +700,19 @@ fn has_fused() -> bool {
 
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2,fma")]
-fn run_fused<W: Work>(work: W) -> W::Output {
+pub(super) fn run_fused<W: Work>(work: W) -> W::Output {
     work.run::<Fused>()
 }
 
 #[cfg(target_arch = "x86_64")]
-fn has_wide() -> bool {
+pub(super) fn has_wide() -> bool {
     let has_512 = std::arch::is_x86_feature_detected!("avx512f") && std::arch::is_x86_feature_detected!("avx512vl");
     has_512 && std::arch::is_x86_feature_detected!("avx512dq") && std::arch::is_x86_feature_detected!("avx512bw") && has_fused()
 }
 
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2,fma,avx512f,avx512vl,avx512dq,avx512bw")]
-fn run_wide<W: Work>(work: W) -> W::Output {
+pub(super) fn run_wide<W: Work>(work: W) -> W::Output {
     work.run::<Wide>()
 }
 

@@ -92,7 +92,7 @@ impl<'s, 'a> Driver<'s, 'a> {
         if source.dim() != self.trainer.model().dim() {
             return Err(Error::DimensionMismatch { expected: self.trainer.model().dim(), found: source.dim() });
         }
-        source.read_in_sections(if self.batches.is_none() { self.trainer.model().section_rows() } else { None });
+        source.read_in_sections(if self.batches.is_none() { self.trainer.model().sections() } else { None });
         let passed = self.pass_over(source);
         source.read_in_sections(None);
         passed
@@ -130,11 +130,11 @@ impl<'s, 'a> Driver<'s, 'a> {
             self.batches = Some(batches);
             return seen;
         }
-        if rows.before() == 0 {
+        if rows.rows_before() == 0 {
             self.stats.clear();
         }
         self.trainer.model().accumulate_loose(rows, self.trainer.assignment(), &mut self.stats)?;
-        Ok(if rows.has_more() { Ok(ControlFlow::Continue(())) } else { self.absorb(rows.before() + rows.len()) })
+        Ok(if rows.has_more() { Ok(ControlFlow::Continue(())) } else { self.absorb(rows.rows_before() + rows.len()) })
     }
 
     /// Takes the rows of a block; a break after which the fit is stopped.

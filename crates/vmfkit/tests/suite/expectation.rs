@@ -369,6 +369,19 @@ fn statistics_of_loose_rows_are_those_of_a_block_to_the_last_bit() {
                     let case = format!("{number}, {concentration}, {components}, {assignment:?}, {offset}, {values}, {threads}");
                     assert_eq!(found, expected, "{case}");
                 }
+                // In sections of whole chunks, which have 1,152 rows.
+                for (section, threads) in [(1152, 1), (1152, 3), (2304, 2)] {
+                    let mut found = SufficientStats::zero(components, DIM);
+                    for (part, bytes) in bytes.chunks(section * DIM * number).enumerate() {
+                        let rows = match number {
+                            4 => LooseRows::new::<f32>(DIM, [bytes]).unwrap(),
+                            _ => LooseRows::new::<f64>(DIM, [bytes]).unwrap(),
+                        };
+                        let rows = rows.as_section(part * section, (part + 1) * section < 3000);
+                        on_threads(threads, || mixture.accumulate_loose(&rows, assignment, &mut found)).unwrap();
+                    }
+                    assert_eq!(found, expected, "{number}, {concentration}, {components}, {assignment:?}, {section}, {threads}");
+                }
             }
         }
     }

@@ -134,3 +134,17 @@ fn a_collapsed_component_is_a_warning_of_its_candidate() {
     other.notes = vec![Note::Reseeded { component: 0, beside: 1, pass: 3 }, Note::Empty { component: 1 }];
     assert_eq!(other.warnings().collect::<Vec<_>>(), [&Note::Empty { component: 1 }]);
 }
+
+/// Of a single number of components the fresh fit is the line of the table.
+#[test]
+fn lines_are_fits_with_or_without_a_search() {
+    let rows: Vec<f64> = draw(&random_mixture(9, 6, 15.0, 2), 900, 3);
+    let block = Block::new(6, &rows).unwrap();
+    let mixture_of = |seed: u64, search: bool| {
+        let mut table = Selection::new([9]).held_out(0.0).seed(seed).search(search).run(&block).unwrap();
+        let mixture = table.remove(0).mixture;
+        assert_eq!(mixture, Fitter::new(9).seed(seed).search(search).fit(&block).unwrap().mixture);
+        mixture
+    };
+    assert!((0..4).any(|seed| mixture_of(seed, true) != mixture_of(seed, false)), "the search finds nothing");
+}
