@@ -732,10 +732,7 @@ mod wide_tests {
         Mixture::new(vec![1.0 / components as f64; components], densities).unwrap()
     }
 
-    fn check<T: Real, const WIDTH: usize>(values: &[T], dim: usize, components: usize, assignment: Assignment)
-    where
-        T: Scalar,
-    {
+    fn check<T: Real + Scalar, const WIDTH: usize>(values: &[T], dim: usize, components: usize, assignment: Assignment) {
         let (mixture, block) = (mixture(dim, components), Block::new(dim, values).unwrap());
         let of_tile = |prepared: Prepared<T>, run: &dyn Fn(TileWork<T, WIDTH>)| {
             let (mut stats, wrong) = (SufficientStats::zero(components, dim), AtomicUsize::new(usize::MAX));

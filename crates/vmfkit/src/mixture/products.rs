@@ -413,7 +413,12 @@ impl<T: Real> Grouped<T> {
         Self::of_height(with_best_instructions(Highest), components, dim, direction)
     }
 
-    pub(super) fn of_height<'a>(highest: usize, components: usize, dim: usize, direction: impl Fn(usize) -> (f64, &'a [f64])) -> Self {
+    pub(super) fn of_height<'a>(
+        highest: usize,
+        components: usize,
+        dim: usize,
+        direction: impl Fn(usize) -> (f64, &'a [f64]),
+    ) -> Self {
         let mut values = vec![T::ZERO; components * dim];
         for (first, height) in groups(components, highest) {
             for k in first..first + height {
