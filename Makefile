@@ -112,4 +112,5 @@ fuzz:
 
 out-of-core: $(VENV)/compare-ready
 	cargo build --release --locked
-	$(PYTHON) compare/out_of_core.py $(RELEASE)/vmf $(or $(SCRATCH),target) --output compare/OUT_OF_CORE.md
+	$(PYTHON) compare/out_of_core.py $(RELEASE)/vmf $(or $(SCRATCH),target) --output compare/OUT_OF_CORE.md \
+	  --methods-output compare/OUT_OF_CORE_METHODS.md

@@ -2,7 +2,7 @@
 memory, and peak memory.
 
     python out_of_core.py VMF FOLDER [--gigabytes 20] [--columns-gigabytes 8] [--text-gigabytes 2] [--methods-gigabytes 4] [--memory 512MB]
-        [--output OUT_OF_CORE.md]
+        [--output OUT_OF_CORE.md] [--methods-output OUT_OF_CORE_METHODS.md] [--methods-only]
 
 VMF is the built command. FOLDER must have room for the largest file, and for the scratch file of text, and be on a disk; one file is there at a
 time, and none in the end. Pages that the system keeps of a file are dropped before every measurement, and `vmf` reads past the system's cache, so
@@ -150,7 +150,11 @@ def measure_methods(vmf, small, held, large, gigabytes, memory):
         large.unlink(missing_ok=True)
 
 
-def report(vmf, folder, memory, sizes, methods_gigabytes):
+COLUMNS = ["K", "disk", "in memory", "the file", "its rows", "share", "peak memory"]
+
+
+def report_formats(vmf, folder, memory, sizes):
+    """The table of EM over files of each format."""
     small, small_double = folder / "held.npy", folder / "held-double.npy"
     try:
         held = sample(vmf, small, HELD_GIGABYTES)
@@ -161,7 +165,6 @@ def report(vmf, folder, memory, sizes, methods_gigabytes):
             found, parsed = measure_format(vmf, *like, folder / f"large{suffix}", gigabytes, memory)
             lines += found
             parsing += [f"`{suffix}` {parsed / 1e9:.2f}"] if parsed else []
-        method_lines = measure_methods(vmf, small, held, folder / "large.npy", methods_gigabytes, memory)
     finally:
         small.unlink(missing_ok=True)
         small_double.unlink(missing_ok=True)
@@ -173,19 +176,37 @@ def report(vmf, folder, memory, sizes, methods_gigabytes):
         "whichever is faster, the mean of before and after every fit. In memory: an EM pass over rows that are held, in double precision where the",
         f"file is text. The file: an EM pass over it, the mean of {FITS[100][1]}, with K = 10 of {FITS[10][0]} times as many, of text of {TEXT_FITS[10][1]}, in its own bytes and",
         "in those that its rows take in single precision. Share: of the slower of disk and memory, in rows; of text the disk gives those of the scratch file.",
+        "The other methods are in [OUT_OF_CORE_METHODS.md](OUT_OF_CORE_METHODS.md).",
         "",
         f"Text is parsed before the first pass, once, at so many GB/s: {', '.join(parsing)}. The passes read what came of it, in double precision, from a",
         "scratch file.",
         "",
     ]
-    columns = ["K", "disk", "in memory", "the file", "its rows", "share", "peak memory"]
-    methods = [
-        "## The other methods",
+    return "\n".join(heading + table(["file", *COLUMNS], lines))
+
+
+def report_methods(vmf, folder, memory, gigabytes):
+    """The same of the other methods over one file."""
+    small = folder / "held.npy"
+    try:
+        held = sample(vmf, small, HELD_GIGABYTES)
+        lines = measure_methods(vmf, small, held, folder / "large.npy", gigabytes, memory)
+    finally:
+        small.unlink(missing_ok=True)
+    heading = [
+        "# Methods other than EM on a file larger than memory",
         "",
-        f"The same for a `.npy` file of {methods_gigabytes:g} GB: passes of each method over it, the mean of {METHOD_FITS[100][1]}, with K = 10 of {METHOD_FITS[10][1]}, beside those of the same method in memory.",
+        f"Written by `out_of_core.py`, like [OUT_OF_CORE.md](OUT_OF_CORE.md), where the columns are explained; {os.cpu_count()} threads, {cpu_name()}. Passes of each",
+        f"method over a `.npy` file of {gigabytes:g} GB, the mean of {METHOD_FITS[100][1]}, with K = 10 of {METHOD_FITS[10][1]}, beside those of the same method in memory.",
         "",
     ]
-    return "\n".join(heading + table(["file", *columns], lines) + methods + table(["method", *columns], method_lines))
+    return "\n".join(heading + table(["method", *COLUMNS], lines))
+
+
+def publish(text, output):
+    print(text)
+    if output:
+        output.write_text(text)
 
 
 def main():
@@ -197,14 +218,16 @@ def main():
     parser.add_argument("--text-gigabytes", type=float, default=2, help="rows of the CSV and the JSON Lines file")
     parser.add_argument("--methods-gigabytes", type=float, default=4, help="rows of the .npy file for methods other than EM")
     parser.add_argument("--memory", default="512MB")
-    parser.add_argument("--output", type=Path)
+    parser.add_argument("--output", type=Path, help="the table of formats")
+    parser.add_argument("--methods-output", type=Path, help="the table of methods")
+    parser.add_argument("--methods-only", action="store_true", help="measure the latter alone")
     options = parser.parse_args()
     columns, text = options.columns_gigabytes, options.text_gigabytes
     sizes = {".npy": options.gigabytes, ".parquet": columns, ".arrow": columns, ".csv": text, ".jsonl": text}
-    text = report(options.vmf.resolve(), options.folder, options.memory, sizes, options.methods_gigabytes)
-    print(text)
-    if options.output:
-        options.output.write_text(text)
+    vmf = options.vmf.resolve()
+    if not options.methods_only:
+        publish(report_formats(vmf, options.folder, options.memory, sizes), options.output)
+    publish(report_methods(vmf, options.folder, options.memory, options.methods_gigabytes), options.methods_output)
 
 
 if __name__ == "__main__":

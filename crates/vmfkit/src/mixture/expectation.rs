@@ -67,8 +67,9 @@ const TILES_PER_CHUNK: usize = 3;
 const CHUNKS: usize = 64;
 
 /// With fewer components a disk decides how long a pass takes, and gives more into memory that stays in the processor's cache: sections of blocks that have
-/// so many numbers, if that leaves work for all threads.
+/// so many numbers, if that leaves work for all threads. Rows that are added to one component alone are less work.
 const FEW_COMPONENTS: usize = 64;
+const FEW_OF_ONE: usize = 128;
 const SECTION: usize = 1 << 21;
 
 /// The largest concentration at which rows of this dimension are multiplied in single precision: the error of k mu . x, of about k (1e-7 + sqrt(d) 2e-8),
@@ -524,10 +525,14 @@ fn add_sparse_row<T: Scalar>(sum: &mut [f64], share: f64, (columns, values): (&[
 }
 
 /// The sections in which blocks are best read, if not whole. They have whole chunks of their blocks, which all have chunks of the same length.
-pub(super) fn sections(components: usize, dim: usize) -> Option<Sections> {
+pub(super) fn sections(components: usize, dim: usize, assignment: Assignment) -> Option<Sections> {
     let chunk = TILE * TILES_PER_CHUNK;
     let (least, most) = (chunk * rayon::current_num_threads(), SECTION / dim);
-    (components < FEW_COMPONENTS).then(|| Sections { rows: least.max(most - most % least), longest_block: CHUNKS * chunk })
+    let few = match assignment {
+        Assignment::Soft | Assignment::Tempered(_) => FEW_COMPONENTS,
+        Assignment::Hard | Assignment::Nearest | Assignment::Sampled { .. } => FEW_OF_ONE,
+    };
+    (components < few).then(|| Sections { rows: least.max(most - most % least), longest_block: CHUNKS * chunk })
 }
 
 /// Adds rows to some statistics.
@@ -697,11 +702,14 @@ mod tests {
         for threads in [1, 2, 3, 8, 64] {
             let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
             for dim in [2, 3, 17, 100, 384, 768, 3072, 100_000, 10_000_000] {
-                let Sections { rows, longest_block } = pool.install(|| sections(FEW_COMPONENTS - 1, dim)).unwrap();
-                assert!(rows.is_multiple_of(threads * TILES_PER_CHUNK * TILE) && rows > 0, "{threads} {dim} {rows}");
-                assert!(rows * dim <= SECTION || rows == threads * TILES_PER_CHUNK * TILE, "{threads} {dim} {rows}");
-                assert_eq!(longest_block.div_ceil(TILE).div_ceil(CHUNKS), TILES_PER_CHUNK);
-                assert_eq!(pool.install(|| sections(FEW_COMPONENTS, dim)), None);
+                for (assignment, few) in [(Assignment::Soft, FEW_COMPONENTS), (Assignment::Nearest, FEW_OF_ONE)] {
+                    let of = |components: usize| pool.install(|| sections(components, dim, assignment));
+                    let Sections { rows, longest_block } = of(few - 1).unwrap();
+                    assert!(rows.is_multiple_of(threads * TILES_PER_CHUNK * TILE) && rows > 0, "{threads} {dim} {rows}");
+                    assert!(rows * dim <= SECTION || rows == threads * TILES_PER_CHUNK * TILE, "{threads} {dim} {rows}");
+                    assert_eq!(longest_block.div_ceil(TILE).div_ceil(CHUNKS), TILES_PER_CHUNK);
+                    assert_eq!(of(few), None);
+                }
             }
         }
     }

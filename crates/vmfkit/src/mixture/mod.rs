@@ -143,8 +143,8 @@ impl Mixture {
     }
 
     /// The sections in which blocks are best read for passes under this mixture; none if they are best read whole.
-    pub(crate) fn sections(&self) -> Option<Sections> {
-        expectation::sections(self.components.len(), self.dim())
+    pub(crate) fn sections(&self, assignment: Assignment) -> Option<Sections> {
+        expectation::sections(self.components.len(), self.dim(), assignment)
     }
 
     fn accumulate_input(&self, input: Input, assignment: Assignment, stats: &mut SufficientStats) -> Result<()> {

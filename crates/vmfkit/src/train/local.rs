@@ -92,7 +92,8 @@ impl<'s, 'a> Driver<'s, 'a> {
         if source.dim() != self.trainer.model().dim() {
             return Err(Error::DimensionMismatch { expected: self.trainer.model().dim(), found: source.dim() });
         }
-        source.read_in_sections(if self.batches.is_none() { self.trainer.model().sections() } else { None });
+        let sections = || self.trainer.model().sections(self.trainer.assignment());
+        source.read_in_sections(self.batches.is_none().then(sections).flatten());
         let passed = self.pass_over(source);
         source.read_in_sections(None);
         passed
