@@ -20,7 +20,7 @@ pub enum ConcentrationPolicy {
     /// All components have this one.
     Fixed(f64),
     /// Each has its own, drawn toward the shared one by a conjugate prior that weighs as much as `strength` n0 rows, n0 the least of (d/2)^2,
-    /// 2 + d^3/1536 and max(1000, D^5/70^3), with D the [effective dimension](Maximisation::effective_dim): next to nothing in the few dimensions of directional
+    /// 2 + d^3/1536 and max(2, min(1000, D^3), D^5/70^3), with D the [effective dimension](Maximisation::effective_dim): next to nothing in the few dimensions of directional
     /// statistics, much in those of embeddings, where rows are no draws of a vMF and a free concentration harms the clusters.
     Shrunk {
         /// The prior's weight, in units of n0 rows.
@@ -154,8 +154,8 @@ impl Maximisation {
         };
         let dim = dim as f64;
         let of_dim = (0.25 * dim * dim).min(2.0 + dim.powi(3) / 1536.0);
-        let filled = self.effective_dim.map_or(f64::INFINITY, |filled| filled.powi(5) / 70f64.powi(3));
-        strength * of_dim.min(filled.max(1000.0))
+        let of_filled = |filled: f64| filled.powi(3).clamp(2.0, 1000.0).max(filled.powi(5) / 70f64.powi(3));
+        strength * of_dim.min(self.effective_dim.map_or(f64::INFINITY, of_filled))
     }
 
     /// The same for a sample of this share of the rows, beside which the prior is to weigh as much as beside all of them; but as much as two rows of the
@@ -528,7 +528,7 @@ pub fn gradient(stats: &SufficientStats, model: &Mixture) -> Gradient {
 mod tests {
     use super::*;
 
-    /// MATH.md (14.4): which of the three laws has the least, and 1,000 rows where rows fill next to nothing.
+    /// MATH.md (14.4): which of the laws has the least, on both sides of where they meet.
     #[test]
     fn the_prior_weighs_what_the_least_law_says() {
         let weighs = |dim: usize, filled: Option<f64>, expected: f64| {
@@ -546,7 +546,11 @@ mod tests {
         weighs(768, Some(70.0), 4900.0);
         weighs(768, Some(140.0), 147_456.0);
         weighs(768, Some(105.0), 4900.0 * 7.59375);
-        weighs(768, Some(35.0), 1000.0);
+        weighs(768, Some(50.0), 1000.0);
+        weighs(768, Some(51.0), 51f64.powi(5) / 343_000.0);
+        weighs(768, Some(10.5), 1000.0);
+        weighs(768, Some(9.0), 729.0);
+        weighs(768, Some(1.0), 2.0);
         weighs(3, Some(2.0), 2.0 + 27.0 / 1536.0);
         assert_eq!(Maximisation::new().policy(ConcentrationPolicy::Free).prior_rows(768), 0.0);
     }

@@ -7,7 +7,8 @@ use std::io::Cursor;
 use std::ops::ControlFlow;
 use std::path::Path;
 use vmfkit::Fitter;
-use vmfkit::source::Source;
+use vmfkit::loose_rows::Sections;
+use vmfkit::source::{Portion, Source};
 use vmfkit::train::Stop;
 use vmfkit_data::{DataSource, Kept, Options, open, open_all, open_stream, scratch_folder};
 
@@ -70,6 +71,7 @@ fn text_and_unpacked_arrays_are_the_same_from_the_disk() {
         (at(&["rows.csv"]), plain.clone()),
         (at(&["rows.csv"]), weighted.clone()),
         (at(&["rows.csv", "more.csv"]), weighted.clone().rescale(true)),
+        (at(&["rows.csv", "more.csv"]), plain.clone().rescale(true)),
         (at(&["rows.jsonl"]), Options::new()),
         (vec![testdata("formats/rows.csv.gz")], Options::new().columns(names("x,y,z,t"))),
         (vec![testdata("formats/arrays.jsonl.gz")], Options::new()),
@@ -84,6 +86,19 @@ fn text_and_unpacked_arrays_are_the_same_from_the_disk() {
             assert_eq!(keep(&mut source), Kept::Disk, "once more is no more work");
             assert_eq!(source.rows(), Some(expected.0.rows.len() as u64));
             assert_eq!(two_passes(&mut source), expected, "{places:?}, {block_rows}");
+            // The same in sections, which are put together for those who read blocks.
+            source.read_in_sections(Some(Sections { rows: 300, longest_block: block_rows }));
+            source.rewind().unwrap();
+            assert_eq!(two_passes(&mut source), expected, "{places:?}, {block_rows}");
+            source.rewind().unwrap();
+            let mut rows = 0;
+            while let Some(portion) = source.read_portion().unwrap() {
+                rows += match portion {
+                    Portion::Loose(section) => section.len(),
+                    Portion::Block(block) => block.len(),
+                };
+            }
+            assert_eq!((rows, source.rescaled()), (expected.0.rows.len(), expected.1), "{places:?}, {block_rows}");
         }
     }
 }

@@ -84,7 +84,7 @@ fn a_prior_weighs_by_what_rows_fill() {
     let (all, given) = ratio(Fitter::new(2).maximisation(Maximisation::new().effective_dim(dim as f64)));
     assert_eq!((unmeasured, given), (None, Some(dim as f64)));
     assert!((1.0..4.0).contains(&effective_dim.unwrap()), "{effective_dim:?}");
-    assert!(measured > 0.9 * free && all < 0.7 * free, "{free} {measured} {all}");
+    assert!(measured > 0.75 * free && all < 0.5 * free, "{free} {measured} {all}");
     // A start that looks at no rows measures nothing, and a wrong number is refused.
     assert_eq!(Fitter::new(2).start(Start::Random).fit(&block).unwrap().effective_dim(), None);
     for wrong in [0.0, f64::NAN, f64::INFINITY] {

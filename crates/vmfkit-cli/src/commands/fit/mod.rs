@@ -33,7 +33,7 @@ Concentrations of a mixture (--policy):
   shared       all have the same
   fixed:KAPPA  all have this one
   shrunk:S     each has its own, drawn to the shared one by a prior that weighs as much as S n0 rows,
-               n0 = min((d/2)^2, 2 + d^3/1536, max(1000, D^5/70^3)) with D the dimension that rows fill, measured with the start
+               n0 = min((d/2)^2, 2 + d^3/1536, max(2, min(1000, D^3), D^5/70^3)) with D the dimension that rows fill, measured with the start
 
 Where a mixture begins (--start):
   kmeans            spherical k-means from greedy k-means++, its components moved to where they do most
