@@ -290,7 +290,7 @@ def test_a_prior_weighs_the_same_however_a_fit_goes_on(tmp_path):
     rows /= np.linalg.norm(rows, axis=1, keepdims=True)
     model = VonMisesFisherMixture(2, random_state=0).fit(rows)
     free = VonMisesFisherMixture(2, policy="free", random_state=0).fit(rows)
-    np.testing.assert_allclose(np.sort(model.concentrations_), np.sort(free.concentrations_), rtol=0.1)
+    np.testing.assert_allclose(np.sort(model.concentrations_), np.sort(free.concentrations_), rtol=0.2)
     model.save(tmp_path / "model.safetensors")
     loaded = VonMisesFisherMixture.load(tmp_path / "model.safetensors")
     fitted = np.sort(model.concentrations_)
