@@ -37,7 +37,7 @@ pub struct LooseRows<'a> {
     more: bool,
 }
 
-/// How blocks may be lent in sections, which take less memory while they are read and worked on.
+/// How a fit asks for blocks in sections, which take less memory while they are read and worked on: of whole chunks of the E step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sections {
     /// Those of a section, but for the last of a block.

@@ -20,8 +20,8 @@ pub enum ConcentrationPolicy {
     /// All components have this one.
     Fixed(f64),
     /// Each has its own, drawn toward the shared one by a conjugate prior that weighs as much as `strength` n0 rows, n0 the least of (d/2)^2,
-    /// 2 + d^3/1536 and max(2, min(1000, D^3), D^5/70^3), with D the [effective dimension](Maximisation::effective_dim): next to nothing in the few dimensions of directional
-    /// statistics, much in those of embeddings, where rows are no draws of a vMF and a free concentration harms the clusters.
+    /// 2 + d^3/1536 and max(2, min(1000, D^3), D^5/70^3), with D the [effective dimension](Maximisation::effective_dim): next to nothing in
+    /// the few dimensions of directional statistics, much in those of embeddings, where rows are no draws of a vMF and a free concentration harms the clusters.
     Shrunk {
         /// The prior's weight, in units of n0 rows.
         strength: f64,

@@ -198,11 +198,8 @@ fn blocks_are_lent_in_sections_to_those_who_ask() {
             assert!(found == rows.as_flattened(), "{place}");
         }
         // Who reads blocks has blocks.
-        let everything = {
-            source.rewind().unwrap();
-            read_all(&mut source).unwrap()
-        };
-        assert_eq!(everything, read(&place, &Options::new().block_rows(3000)), "{place}");
+        source.rewind().unwrap();
+        assert_eq!(read_all(&mut source).unwrap(), read(&place, &Options::new().block_rows(3000)), "{place}");
         for whole in [None, Some(Sections { rows: 1152, longest_block: 2999 })] {
             source.read_in_sections(whole);
             source.rewind().unwrap();
