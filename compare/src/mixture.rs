@@ -49,7 +49,11 @@ pub fn print_times(options: &Options) -> anyhow::Result<()> {
     if let Some(batch) = options.batch {
         let seconds = repeat(|| {
             let fitter = Fitter::new(start.components().len()).method(Method::Sgd(Adam::new())).maximisation(how.clone());
-            let fitter = fitter.start(Start::Mixture(start.clone())).batch(batch).stop(Stop { tolerance: None, passes: 1 });
+            let fitter = fitter.start(Start::Mixture(start.clone())).batch(batch).stop(Stop {
+                tolerance: None,
+                passes: 1,
+                ..Stop::default()
+            });
             std::hint::black_box(fitter.fit(&block)?);
             Ok(())
         })?;

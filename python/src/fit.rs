@@ -243,7 +243,11 @@ impl Choices {
 
     fn fitter<'a>(&self) -> Fitter<'a> {
         let usual = self.method.stop();
-        let stop = Stop { tolerance: self.tolerance.unwrap_or(usual.tolerance), passes: self.passes.unwrap_or(usual.passes) };
+        let stop = Stop {
+            tolerance: self.tolerance.unwrap_or(usual.tolerance),
+            passes: self.passes.unwrap_or(usual.passes),
+            ..Stop::default()
+        };
         let mut fitter = Fitter::new(self.components)
             .method(self.method.clone())
             .start(self.start.clone())

@@ -43,7 +43,7 @@ fn rule(choices: &Choices) -> PyResult<OnlineEm> {
 
 fn trainer(start: vmfkit::Mixture, rule: OnlineEm) -> PyResult<Trainer<'static>> {
     // It never has enough.
-    Trainer::new(start, rule, Stop { tolerance: None, passes: usize::MAX }).map_err(raise)
+    Trainer::new(start, rule, Stop { tolerance: None, passes: usize::MAX, ..Stop::default() }).map_err(raise)
 }
 
 impl OnlineFit {

@@ -17,7 +17,7 @@ use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::time::Instant;
 use vmfkit::metrics::ParameterErrors;
-use vmfkit::train::Adam;
+use vmfkit::train::{Adam, Baseline, Stop};
 use vmfkit::{
     Block, ConcentrationEstimator, ConcentrationPolicy, Fitter, Maximisation, Method, Mixture, Start, VonMisesFisher, bessel,
 };
@@ -94,11 +94,12 @@ impl Way {
         let method = if self.em.is_some() { Method::default() } else { Method::Sgd(Adam::new()) };
         let how = Maximisation::new().estimator(self.em.unwrap_or_default()).policy(ConcentrationPolicy::Free);
         let fit = Fitter::new(COMPONENTS)
-            .method(method)
+            .method(method.clone())
             .maximisation(how)
             .start(if self.random { Start::Random } else { Start::default() })
             .restarts(self.starts(options))
             .seed(seed)
+            .stop(if self.random { Stop { baseline: Baseline::Zero, ..method.stop() } } else { method.stop() })
             .watch(|start, pass, _| {
                 traces[start].push(pass.objective);
                 ControlFlow::Continue(())

@@ -76,7 +76,7 @@ impl Method {
     /// makes at most 20.
     pub fn stop(&self) -> Stop {
         match self {
-            Method::Sgd(_) => Stop { tolerance: None, passes: 100 },
+            Method::Sgd(_) => Stop { tolerance: None, passes: 100, ..Stop::default() },
             Method::OnlineEm { .. } => Stop { passes: 20, ..Stop::default() },
             _ => Stop::default(),
         }
@@ -326,6 +326,10 @@ impl<'a> Fitter<'a> {
         }
         if self.batch == Some(0) {
             return Err(Error::Option { option: "the batch", range: "at least 1 row", value: 0.0 });
+        }
+        if let Some(weight) = self.background.filter(|weight| !(*weight > 0.0 && *weight < 1.0)) {
+            // One of 0 would stay there.
+            return Err(Error::Option { option: "the weight of the background", range: "above 0 and below 1", value: weight });
         }
         if self.background.is_some() && matches!(self.method, Method::KMeans) {
             let option = "the weight of a background beside k-means, which has none,";

@@ -7,7 +7,7 @@ use crate::maximise::{ConcentrationPolicy, Maximisation};
 use crate::mixture::Mixture;
 use crate::settings::{Settings, digits, mark};
 use crate::tensor_file::excerpt;
-use crate::train::{Adam, Annealing, Stop};
+use crate::train::{Adam, Annealing, Baseline, Stop};
 use std::str::FromStr;
 
 /// What stands before the mark of a start that was given.
@@ -53,6 +53,10 @@ impl Fitter<'_> {
         settings.set("restarts", self.restarts.to_string());
         settings.set("seed", self.seed.to_string());
         settings.set("tolerance", stop.tolerance.map_or("none".to_owned(), |tolerance| format!("{tolerance:?}")));
+        // As above: a tolerance that nothing is said of is measured from the uniform density.
+        if stop.baseline == Baseline::Zero {
+            settings.set("baseline", "zero");
+        }
         settings.set("passes", stop.passes.to_string());
         settings
     }
@@ -77,13 +81,18 @@ impl Fitter<'_> {
         let read = Reader(settings);
         let components: u32 = read.parsed("components", "a whole number below 2^32")?;
         let tolerance = read.unless_none("tolerance")?;
+        let baseline = match settings.get("baseline") {
+            None => Baseline::Uniform,
+            Some("zero") => Baseline::Zero,
+            Some(other) => return Err(wrong("baseline", "zero or unset", other)),
+        };
         let mut fitter = Fitter::new(components as usize)
             .method(read.method()?)
             .maximisation(read.maximisation()?)
             .restarts(read.parsed("restarts", WHOLE)?)
             .seed(read.parsed("seed", "a whole number below 2^64")?)
             .sample(read.parsed("sample", WHOLE)?)
-            .stop(Stop { tolerance, passes: read.parsed("passes", WHOLE)? });
+            .stop(Stop { tolerance, baseline, passes: read.parsed("passes", WHOLE)? });
         fitter.background = read.unless_none("background_start")?;
         if fitter.method.is_online() {
             fitter = fitter.batch(read.parsed("batch", WHOLE)?).shuffle(read.parsed("shuffle", "true or false")?);

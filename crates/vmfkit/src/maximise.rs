@@ -232,7 +232,7 @@ impl Maximisation {
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[non_exhaustive]
 pub enum Note {
-    /// No row is left to the component; its direction and concentration are what they were.
+    /// No row is left to the component; its direction is what it was.
     Empty {
         /// Counted from 0.
         component: usize,
@@ -315,8 +315,9 @@ const EQUAL_ROWS: f64 = 1e-7;
 
 /// The next mixture of EM and its relatives, and what there is to say of its components, MATH.md (14.3).
 ///
-/// Never fails for want of rows: an empty component keeps its direction and concentration, one whose rows are all equal gets the
-/// largest concentration allowed. Only statistics without any weight are an error.
+/// Never fails for want of rows: an empty component keeps its direction and has the concentration that the policy has for one without rows - the shared one, the
+/// fixed one, or where they are free the one it had; one whose rows are all equal gets the largest concentration allowed. Only statistics without any
+/// weight are an error.
 pub fn maximise(stats: &SufficientStats, previous: &Mixture, how: &Maximisation) -> Result<(Mixture, Vec<Note>)> {
     let components = previous.components().len();
     if stats.components() != components {
@@ -333,32 +334,38 @@ pub fn maximise(stats: &SufficientStats, previous: &Mixture, how: &Maximisation)
     }
     let fitted = || (0..components).filter(|&k| !previous.is_background(k));
     let pooled_mass: f64 = fitted().map(|k| stats.mass(k)).sum();
-    let pooled_complement =
-        if pooled_mass > 0.0 { (fitted().map(|k| stats.shortfall(k)).sum::<f64>() / pooled_mass).clamp(0.0, 1.0) } else { 1.0 };
+    let pooled_complement = (fitted().map(|k| stats.shortfall(k)).sum::<f64>() / pooled_mass).clamp(0.0, 1.0);
+    // Nothing is known of components of which all are empty.
+    let pooled = (pooled_mass > EMPTY_SHARE * total).then_some((1.0 - pooled_complement, pooled_complement));
+    let prior = how.prior_rows(stats.dim());
     let mut notes = Vec::new();
     let next = (0..components).map(|k| {
         let before = &previous.components()[k];
         if previous.is_background(k) {
             return Ok(before.clone());
         }
-        if stats.mass(k) <= EMPTY_SHARE * total {
-            notes.push(Note::Empty { component: k });
-            return Ok(before.clone());
-        }
-        let (length, complement) = stats.mean_length(k);
-        let (length, complement) = match how.policy {
-            ConcentrationPolicy::Free => (length, complement),
-            ConcentrationPolicy::Fixed(_) | ConcentrationPolicy::Shared => (1.0 - pooled_complement, pooled_complement),
-            ConcentrationPolicy::Shrunk { .. } => {
-                let prior = how.prior_rows(stats.dim());
-                let mean = |own: f64, pooled: f64| (stats.mass(k) * own + prior * pooled) / (stats.mass(k) + prior);
-                (mean(length, 1.0 - pooled_complement), mean(complement, pooled_complement))
+        let is_empty = stats.mass(k) <= EMPTY_SHARE * total;
+        let (mass, (length, complement)) = if is_empty { (0.0, (0.0, 1.0)) } else { (stats.mass(k), stats.mean_length(k)) };
+        let lengths = match how.policy {
+            ConcentrationPolicy::Free => (!is_empty).then_some((length, complement)),
+            ConcentrationPolicy::Fixed(_) | ConcentrationPolicy::Shared => pooled,
+            ConcentrationPolicy::Shrunk { .. } => pooled.filter(|_| mass + prior > 0.0).map(|pooled| {
+                let mean = |own: f64, pooled: f64| (mass * own + prior * pooled) / (mass + prior);
+                (mean(length, pooled.0), mean(complement, pooled.1))
+            }),
+        };
+        let concentration = match (how.policy, lengths) {
+            (ConcentrationPolicy::Fixed(concentration), _) => concentration,
+            (_, Some((length, complement))) => {
+                how.estimator.estimate(stats.dim(), length, complement).min(how.largest_concentration)
             }
+            // Nothing speaks for another one.
+            (_, None) => before.concentration(),
         };
-        let concentration = match how.policy {
-            ConcentrationPolicy::Fixed(concentration) => concentration,
-            _ => how.estimator.estimate(stats.dim(), length, complement).min(how.largest_concentration),
-        };
+        if is_empty {
+            notes.push(Note::Empty { component: k });
+            return VonMisesFisher::restored(before.mean_direction().to_vec(), concentration);
+        }
         let own_complement = stats.shortfall(k) / stats.mass(k);
         let may_collapse = !matches!(how.policy, ConcentrationPolicy::Fixed(_));
         if may_collapse
@@ -383,16 +390,50 @@ pub fn maximise(stats: &SufficientStats, previous: &Mixture, how: &Maximisation)
 /// The mean ln p of rows with these statistics less the penalty of the prior, MATH.md (14.8): what EM under a policy climbs.
 pub(crate) fn penalised(stats: &SufficientStats, mixture: &Mixture, how: &Maximisation) -> f64 {
     let fitted = || (0..stats.components()).filter(|&k| !mixture.is_background(k));
-    let (prior, mass) = (how.prior_rows(stats.dim()), fitted().map(|k| stats.mass(k)).sum::<f64>());
-    if !(prior > 0.0 && mass > 0.0) {
-        return stats.objective() / stats.weight();
+    let mass: f64 = fitted().map(|k| stats.mass(k)).sum();
+    let complement = fitted().map(|k| stats.shortfall(k)).sum::<f64>() / mass;
+    let penalty = if mass > 0.0 { prior_penalty(mixture, complement, how) } else { 0.0 };
+    (stats.objective() - penalty) / stats.weight()
+}
+
+/// What the prior takes from the log-likelihood of a mixture whose components have this pooled complement of the mean length.
+fn prior_penalty(mixture: &Mixture, complement: f64, how: &Maximisation) -> f64 {
+    let (dim, prior) = (mixture.dim(), how.prior_rows(mixture.dim()));
+    if !(prior > 0.0) {
+        return 0.0;
     }
-    let complement = (fitted().map(|k| stats.shortfall(k)).sum::<f64>() / mass).clamp(0.0, 1.0);
-    let pooled = how.estimator.estimate(stats.dim(), 1.0 - complement, complement).min(how.largest_concentration);
+    let complement = complement.clamp(0.0, 1.0);
+    let pooled = how.estimator.estimate(dim, 1.0 - complement, complement).min(how.largest_concentration);
     // k r + ln C(k) in which k and ln C, both large, have cancelled.
-    let worth = |concentration: f64| bessel::ln_peak(stats.dim(), concentration) - concentration * complement;
-    let penalty: f64 = fitted().map(|k| worth(pooled) - worth(mixture.components()[k].concentration())).sum();
-    (stats.objective() - prior * penalty) / stats.weight()
+    let worth = |concentration: f64| bessel::ln_peak(dim, concentration) - concentration * complement;
+    let fitted = (0..mixture.components().len()).filter(|&k| !mixture.is_background(k));
+    prior * fitted.map(|k| worth(pooled) - worth(mixture.components()[k].concentration())).sum::<f64>()
+}
+
+/// What the prior takes from the mean ln p of rows of this total weight of which [`maximise`] has made this mixture.
+pub(crate) fn mean_penalty(mixture: &Mixture, weight: f64, how: &Maximisation) -> f64 {
+    let prior = how.prior_rows(mixture.dim());
+    if !(prior > 0.0) {
+        return 0.0;
+    }
+    let complements: Vec<f64> = complements(mixture).collect();
+    expected_pooled_complement(mixture, weight, &complements, prior)
+        .map_or(0.0, |pooled| prior_penalty(mixture, pooled, how) / weight)
+}
+
+/// The complement of each component's mean length.
+fn complements(mixture: &Mixture) -> impl Iterator<Item = f64> {
+    mixture.components().iter().map(|c| bessel::mean_length_complement(c.mean_direction().len(), c.concentration()))
+}
+
+/// The pooled complement of the mean length of rows of this total weight whose mixture under a prior has these complements; none if no component has rows.
+fn expected_pooled_complement(mixture: &Mixture, weight: f64, complements: &[f64], prior: f64) -> Option<f64> {
+    let fitted = (0..complements.len()).filter(|&k| !mixture.is_background(k) && mixture.weights()[k] > 0.0);
+    let (sum, mass) = fitted.fold((0.0, 0.0), |(sum, mass), k| {
+        let rows = mixture.weights()[k] * weight + prior;
+        (sum + rows * complements[k], mass + rows)
+    });
+    (mass > 0.0).then(|| sum / mass)
 }
 
 /// Statistics of rows of this total weight of which [`maximise`] makes this mixture again, as far as it can: what a prior has added to
@@ -403,14 +444,14 @@ pub fn expected_stats(mixture: &Mixture, weight: f64, how: &Maximisation) -> Res
     }
     let (components, dim) = (mixture.components(), mixture.dim());
     let masses: Vec<f64> = mixture.weights().iter().map(|share| share * weight).collect();
-    let mut complements: Vec<f64> = components.iter().map(|c| bessel::mean_length_complement(dim, c.concentration())).collect();
+    let mut complements: Vec<f64> = complements(mixture).collect();
     if let ConcentrationPolicy::Shrunk { .. } = how.policy {
         let prior = how.prior_rows(dim);
-        let fitted = || (0..components.len()).filter(|&k| !mixture.is_background(k) && masses[k] > 0.0);
-        let mass: f64 = fitted().map(|k| masses[k] + prior).sum();
-        let pooled = fitted().map(|k| (masses[k] + prior) * complements[k]).sum::<f64>() / mass;
-        let own: Vec<_> = fitted().map(|k| (k, complements[k] + prior / masses[k] * (complements[k] - pooled))).collect();
-        own.into_iter().for_each(|(k, own)| complements[k] = own.clamp(0.0, 1.0));
+        if let Some(pooled) = expected_pooled_complement(mixture, weight, &complements, prior) {
+            for k in (0..components.len()).filter(|&k| !mixture.is_background(k) && masses[k] > 0.0) {
+                complements[k] = (complements[k] + prior / masses[k] * (complements[k] - pooled)).clamp(0.0, 1.0);
+            }
+        }
     }
     let shortfalls = masses.iter().zip(&complements).map(|(mass, complement)| mass * complement);
     let resultants = components.iter().zip(&masses).zip(&complements).flat_map(|((component, mass), complement)| {

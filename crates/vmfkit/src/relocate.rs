@@ -14,7 +14,7 @@ use crate::ordered_rows::OrderedRows;
 use crate::sampler::Stream;
 use crate::seeds::{GoOn, of_directions, plus_plus};
 use crate::source::MemorySource;
-use crate::train::{Em, Fit, Status, Stop, Trainer, fit_while};
+use crate::train::{Baseline, Em, Fit, Status, Stop, Trainer, fit_while};
 use rand::RngExt;
 use std::ops::ControlFlow;
 
@@ -22,7 +22,7 @@ use std::ops::ControlFlow;
 const PRODUCTS_AT_ONCE: usize = 1 << 32;
 
 /// When a fit within the search has done enough.
-pub(crate) const STOP: Stop = Stop { tolerance: Some(1e-5), passes: 50 };
+pub(crate) const STOP: Stop = Stop { tolerance: Some(1e-5), baseline: Baseline::Uniform, passes: 50 };
 
 /// Passes over all rows, or what costs as much, after which no other move is begun: as many as four more tries of k-means might take.
 const MOST_PASSES: f64 = 200.0;

@@ -4,6 +4,7 @@ use crate::block::Block;
 use crate::error::{Error, Result};
 use crate::fitter::{Fitter, Save, Watch};
 use crate::init::{Labelled, Start};
+use crate::maximise::{Maximisation, mean_penalty};
 use crate::mixture::Mixture;
 use crate::reservoir::Reservoir;
 use crate::rows_mark::RowsMark;
@@ -12,6 +13,7 @@ use crate::settings::Settings;
 use crate::source::{Batches, MemorySource, Source};
 use crate::train::{Checkpoint, Driver, Fit, Progress, ProgressCallback, Status, Trainer};
 use std::ops::ControlFlow;
+use std::time::Instant;
 
 impl<'a> Fitter<'a> {
     /// Fits rows in memory.
@@ -61,6 +63,7 @@ impl<'a> Fitter<'a> {
         let mut weight = resume.as_ref().and_then(Checkpoint::rows_weight);
         let mut best: Option<Fit> = resume.as_ref().and_then(|checkpoint| checkpoint.best.clone());
         for restart in resume.as_ref().map_or(0, |checkpoint| checkpoint.restart)..self.restarts {
+            let began = Instant::now();
             let Calls { watch, progress, save } = &mut calls;
             let Sampled { start, effective_dim, rows, flow } = match (&resume, memory) {
                 (Some(checkpoint), _) => Sampled::without_rows(checkpoint.current.mixture.clone()),
@@ -70,7 +73,7 @@ impl<'a> Fitter<'a> {
             self.take_dimension(effective_dim);
             let settings = self.settings(source.dim());
             mark = mark.map(|mark| RowsMark { rows: mark.rows.or(rows), ..mark });
-            let mut driver = self.driver(start, restart, watch.as_deref_mut(), progress.as_deref_mut())?;
+            let mut driver = self.driver(start, (restart, began), watch.as_deref_mut(), progress.as_deref_mut())?;
             let mut saver = Saver { save: save.as_deref_mut(), restart, settings: &settings, rows: mark, best: best.as_ref() };
             match resume.take() {
                 Some(checkpoint) => {
@@ -91,10 +94,10 @@ impl<'a> Fitter<'a> {
                     saver.save(&driver.trainer)?;
                 }
             }
-            let fitted = driver.trainer.into_fit();
+            let (fitted, how) = (driver.trainer.into_fit(), self.maximisation_used());
             let stopped = fitted.status == Status::Stopped;
             let best = match &mut best {
-                Some(best) if !(fitted.objective() > best.objective()) => best,
+                Some(best) if !(penalised_objective(&fitted, &how) > penalised_objective(best, &how)) => best,
                 best => best.insert(fitted),
             };
             if stopped {
@@ -110,12 +113,13 @@ impl<'a> Fitter<'a> {
     fn fit_once(&mut self, source: &mut dyn Source, calls: &mut Calls<'a>) -> Result<Fit> {
         let Calls { watch, progress, save } = calls;
         let (watch, progress) = (watch.as_deref_mut(), progress.as_deref_mut());
+        let began = Instant::now();
         let once = self.restarts == 1 && self.stop_of_method().passes == 1;
         source.rewind()?;
         if let Some(start) = self.start_without_rows(source.dim(), self.seed)
             && once
         {
-            let mut driver = self.driver(start?, 0, watch, progress)?;
+            let mut driver = self.driver(start?, (0, began), watch, progress)?;
             driver.pass(source)?;
             self.save_once(save, &driver.trainer)?;
             return Ok(driver.trainer.into_fit());
@@ -128,7 +132,7 @@ impl<'a> Fitter<'a> {
         };
         let (start, effective_dim) = self.first_mixture(&first, 1.0, self.seed, &mut || ControlFlow::Continue(()))?;
         self.take_dimension(effective_dim);
-        let mut driver = self.driver(start, 0, watch, progress)?;
+        let mut driver = self.driver(start, (0, began), watch, progress)?;
         let mut next = Some(first);
         while let Some(block) = next {
             if driver.see(&block)?.is_break() {
@@ -154,12 +158,12 @@ impl<'a> Fitter<'a> {
     fn driver<'s>(
         &self,
         start: Mixture,
-        restart: usize,
+        (restart, began): (usize, Instant),
         watch: Option<&'s mut Watch<'a>>,
         progress: Option<&'s mut ProgressCallback<'a>>,
     ) -> Result<Driver<'s, 'a>> {
         let seed = self.seed_of(restart);
-        let mut trainer = Trainer::new(start, self.rule(seed), self.stop_of_method())?;
+        let mut trainer = Trainer::new(start, self.rule(seed), self.stop_of_method())?.since(began);
         if let Some(watch) = watch {
             trainer = trainer.watch(move |pass, mixture| watch(restart, pass, mixture));
         }
@@ -257,6 +261,14 @@ impl Sampled {
     }
 }
 
+/// The objective of a fit less the penalty of its prior, by which fits under one policy are compared: of a prior the plain objective knows nothing. The
+/// pooled length of components is the one that the mixture expects; where EM has converged, with weights of its own and exact concentrations, that is
+/// the one of the rows, else about it.
+pub(crate) fn penalised_objective(fit: &Fit, how: &Maximisation) -> f64 {
+    // Of a fit without a pass nothing is known but its start.
+    if fit.trace.is_empty() { fit.objective() } else { fit.objective() - mean_penalty(&fit.mixture, fit.weight, how) }
+}
+
 /// Whom to call.
 struct Calls<'a> {
     watch: Option<Box<Watch<'a>>>,
@@ -296,5 +308,34 @@ fn check_weight(expected: Option<f64>, found: f64) -> Result<()> {
             found: found.to_string(),
         }),
         _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::maximise::{ConcentrationPolicy, penalised};
+    use crate::mixture::Assignment;
+    use crate::relocate::tests::around_axes;
+    use crate::stats::SufficientStats;
+    use crate::train::Stop;
+
+    /// What the mixture expects of its rows is what they are, once EM has converged.
+    #[test]
+    fn fits_are_compared_by_what_em_climbs() {
+        let rows = around_axes(&[0, 1, 2, 3], 8, 50);
+        let block = Block::new(8, &rows).unwrap();
+        for strength in [0.0, 1.0, 30.0] {
+            let how = Maximisation::new().policy(ConcentrationPolicy::Shrunk { strength });
+            let stop = Stop { tolerance: Some(0.0), passes: 200, ..Stop::default() };
+            let fit = Fitter::new(4).maximisation(how).stop(stop).fit(&block).unwrap();
+            let mut how = Maximisation::new().policy(ConcentrationPolicy::Shrunk { strength });
+            how.effective_dim = fit.effective_dim();
+            let mut stats = SufficientStats::zero(4, 8);
+            fit.mixture.accumulate(&block, Assignment::Soft, &mut stats).unwrap();
+            let (found, expected) = (penalised_objective(&fit, &how), penalised(&stats, &fit.mixture, &how));
+            assert!((found - expected).abs() < 1e-9 * expected.abs(), "{strength}: {found} {expected}");
+            assert_eq!(strength == 0.0, found == fit.objective(), "a prior costs something");
+        }
     }
 }

@@ -6,10 +6,12 @@ use crate::fitter::Fitter;
 use crate::init::Start;
 use crate::maximise::{ConcentrationPolicy, Maximisation, Note, halves};
 use crate::mixture::{Assignment, Evaluation, Mixture};
+use crate::restarts::penalised_objective;
 use crate::sampler::Stream;
 use crate::stats::SufficientStats;
 use crate::train::{Fit, Status, Stop};
 use rand::seq::SliceRandom;
+use std::ops::ControlFlow;
 
 /// What a candidate is judged by; of each the best is the smallest, but for the held-out likelihood.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -143,9 +145,10 @@ pub struct Selection<'a> {
     search: bool,
     seed: u64,
     watch: Option<Watch<'a>>,
+    ask: Option<Box<dyn Fn() -> ControlFlow<()> + Sync + 'a>>,
 }
 
-type Watch<'a> = Box<dyn FnMut(&Candidate) + 'a>;
+type Watch<'a> = Box<dyn FnMut(&Candidate) -> ControlFlow<()> + 'a>;
 
 /// What a background begins with.
 const BACKGROUND_WEIGHT: f64 = 0.05;
@@ -167,6 +170,7 @@ impl<'a> Selection<'a> {
             search: true,
             seed: 0,
             watch: None,
+            ask: None,
         }
     }
 
@@ -218,9 +222,15 @@ impl<'a> Selection<'a> {
         self
     }
 
-    /// Shows each candidate as it is finished.
-    pub fn watch(mut self, watch: impl FnMut(&Candidate) + 'a) -> Self {
+    /// Shows each candidate as it is finished to a callback, which may end the table there.
+    pub fn watch(mut self, watch: impl FnMut(&Candidate) -> ControlFlow<()> + 'a) -> Self {
         self.watch = Some(Box::new(watch));
+        self
+    }
+
+    /// Asks within fits whether to go on; one that is broken off leaves no line, and ends the table.
+    pub fn ask(mut self, ask: impl Fn() -> ControlFlow<()> + Sync + 'a) -> Self {
+        self.ask = Some(Box::new(ask));
         self
     }
 
@@ -262,6 +272,9 @@ impl<'a> Selection<'a> {
                 let mut smaller: Option<Mixture> = None;
                 for &components in &self.components {
                     let (fit, grown) = self.fit(&seen, components, policy, background, smaller.take())?;
+                    if fit.status == Status::Stopped {
+                        return Ok(table);
+                    }
                     let candidate = Candidate {
                         components,
                         policy,
@@ -276,10 +289,11 @@ impl<'a> Selection<'a> {
                         mixture: fit.mixture,
                     };
                     smaller = Some(candidate.mixture.clone());
-                    if let Some(watch) = &mut watch {
-                        watch(&candidate);
-                    }
+                    let flow = watch.as_mut().map_or(ControlFlow::Continue(()), |watch| watch(&candidate));
                     table.push(candidate);
+                    if flow.is_break() {
+                        return Ok(table);
+                    }
                 }
             }
         }
@@ -298,16 +312,22 @@ impl<'a> Selection<'a> {
         let fitter = || {
             let fitter =
                 Fitter::new(components).maximisation(self.maximisation.clone()).policy(policy).stop(self.stop).seed(self.seed);
+            let fitter = if let Some(ask) = &self.ask { fitter.progress(move |_| ask()) } else { fitter };
             if background { fitter.background(BACKGROUND_WEIGHT) } else { fitter }
         };
         let fresh = fitter().restarts(self.restarts).search(self.search).fit(block)?;
-        let Some(smaller) = smaller else {
+        let Some(smaller) = smaller.filter(|_| fresh.status != Status::Stopped) else {
             return Ok((fresh, false));
         };
         let mut grown = fitter().start(Start::Mixture(grow(smaller, block, components)?));
         grown.take_dimension(fresh.effective_dim());
         let grown = grown.fit(block)?;
-        Ok(if grown.objective() > fresh.objective() { (grown, true) } else { (fresh, false) })
+        if grown.status == Status::Stopped {
+            return Ok((grown, true));
+        }
+        let mut how = self.maximisation.clone().policy(policy);
+        how.effective_dim = how.effective_dim.or(fresh.effective_dim());
+        Ok(if penalised_objective(&grown, &how) > penalised_objective(&fresh, &how) { (grown, true) } else { (fresh, false) })
     }
 }
 

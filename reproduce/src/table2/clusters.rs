@@ -7,9 +7,8 @@ use crate::clock::Clock;
 use crate::kmeans::Centres;
 use anyhow::Result;
 use serde::Serialize;
-use std::ops::ControlFlow;
 use vmfkit::metrics::Agreement;
-use vmfkit::train::{Adam, Stop};
+use vmfkit::train::{Adam, Baseline, Stop};
 use vmfkit::{Block, ConcentrationEstimator, ConcentrationPolicy, Fitter, Maximisation, Method, Mixture, Start};
 
 /// As many clusters as there are classes.
@@ -43,23 +42,18 @@ fn spherical() -> Fitter<'static> {
     Fitter::new(CLUSTERS).method(Method::KMeans)
 }
 
-/// Until a pass changes ln p by less than 1e-5 of itself. [`Stop`]'s own tolerance is a share of what ln p is above that of the uniform density, which is less.
+/// Until a pass changes ln p by at most 1e-5 of itself.
 fn papers_em() -> Fitter<'static> {
     let how = Maximisation::new().estimator(ConcentrationEstimator::Banerjee).policy(ConcentrationPolicy::Free);
-    let fitter = Fitter::new(CLUSTERS).start(Start::Random).maximisation(how).stop(Stop { tolerance: None, passes: 100 });
-    let mut before = f64::INFINITY;
-    fitter.watch(move |_, pass, _| {
-        let change = (pass.objective - before).abs() / before.abs();
-        before = pass.objective;
-        if change < 1e-5 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-    })
+    let stop = Stop { baseline: Baseline::Zero, ..Stop::default() };
+    Fitter::new(CLUSTERS).start(Start::Random).maximisation(how).stop(stop)
 }
 
 /// The rows in the order of the files in each epoch, as the paper's program has them.
 fn papers_sgd() -> Fitter<'static> {
     let adam = Adam::new().learning_rate(0.1).decay(0.95);
     let how = Maximisation::new().policy(ConcentrationPolicy::Free);
-    let stop = Stop { tolerance: None, passes: 100 };
+    let stop = Stop { tolerance: None, passes: 100, ..Stop::default() };
     Fitter::new(CLUSTERS).method(Method::Sgd(adam)).start(Start::Random).maximisation(how).batch(256).shuffle(false).stop(stop)
 }
 

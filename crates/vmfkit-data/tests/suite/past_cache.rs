@@ -217,7 +217,7 @@ fn a_fit_past_the_cache_is_that_in_memory_to_the_last_bit() {
         for (method, shuffle) in methods() {
             for block_rows in [999, 25_000] {
                 let options = Options::new().block_rows(block_rows);
-                let stop = Stop { tolerance: None, passes: 3 };
+                let stop = Stop { tolerance: None, passes: 3, ..Stop::default() };
                 let fitter = || Fitter::new(4).method(method.clone()).batch(300).shuffle(shuffle).stop(stop).seed(1);
                 let mut held = open(&place, &options).unwrap();
                 assert!(held.hold(u64::MAX).unwrap());
@@ -244,7 +244,7 @@ fn sections_end_with_their_files() {
         };
         let (second, place, options) = (write(&rows), location(folder.0.path()), Options::new().block_rows(3000));
         for (method, shuffle) in methods() {
-            let stop = Stop { tolerance: None, passes: 2 };
+            let stop = Stop { tolerance: None, passes: 2, ..Stop::default() };
             let fitter = || Fitter::new(3).method(method.clone()).shuffle(shuffle).stop(stop).seed(2);
             let mut held = open(&place, &options).unwrap();
             assert!(held.hold(u64::MAX).unwrap());

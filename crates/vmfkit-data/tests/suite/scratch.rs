@@ -121,7 +121,7 @@ fn a_fit_from_the_disk_is_that_in_memory_to_the_last_bit() {
             None => open_stream(Cursor::new(single.clone()), "pipe", options).unwrap(),
         };
         let options = options.block_rows(999);
-        let fitter = || Fitter::new(4).stop(Stop { tolerance: None, passes: 3 }).seed(1);
+        let fitter = || Fitter::new(4).stop(Stop { tolerance: None, passes: 3, ..Stop::default() }).seed(1);
         let mut held = open(&options);
         assert!(held.hold(u64::MAX).unwrap());
         let expected = fitter().fit_source(&mut held).unwrap();

@@ -25,8 +25,9 @@ pub struct Adam {
     epsilon: f64,
     maximisation: Maximisation,
     epochs: i32,
-    /// The rows' weight in this pass so far, and in the last whole one.
+    /// The rows' weight in this pass so far, each component's share of it, and the weight in the last whole pass.
     seen_weight: f64,
+    seen_masses: Vec<f64>,
     rows_weight: Option<f64>,
     state: Option<State>,
 }
@@ -41,6 +42,7 @@ impl Default for Adam {
             maximisation: Maximisation::new().policy(ConcentrationPolicy::Free),
             epochs: 0,
             seen_weight: 0.0,
+            seen_masses: Vec::new(),
             rows_weight: None,
             state: None,
         }
@@ -220,6 +222,8 @@ impl Rule for Adam {
             return Err(Error::NoRows { weight: mass });
         }
         self.seen_weight += stats.weight();
+        self.seen_masses.resize(count, 0.0);
+        self.seen_masses.iter_mut().enumerate().for_each(|(k, seen)| *seen += stats.mass(k));
         let mut up = gradient(stats, model);
         self.couple(&mut up.ln_concentrations, model, stats);
         if self.maximisation.fixed_weights {
@@ -241,13 +245,19 @@ impl Rule for Adam {
         let parts = iter::once((count, rate)).chain(directions).chain(iter::once((count, rate)));
         state.moments.ascend(&mut state.parameters, &slopes, parts, self.betas, self.epsilon);
         let next = state.mixture(model, &self.maximisation)?;
-        let notes = self.rows_weight.map_or_else(Vec::new, |rows| notes_on(&next, rows, self.maximisation.largest_concentration));
+        let notes = self.rows_weight.map_or_else(Vec::new, |rows| {
+            // Some of the rows may be all of one kind: until all were seen the weights must do.
+            let all = self.seen_weight >= (1.0 - 1e-6) * rows;
+            let rows: Vec<f64> = if all { self.seen_masses.clone() } else { next.weights().iter().map(|w| w * rows).collect() };
+            notes_on(&next, &rows, &self.maximisation)
+        });
         Ok((next, notes))
     }
 
     fn end_pass(&mut self) -> bool {
         self.epochs += 1;
         self.rows_weight = Some(std::mem::take(&mut self.seen_weight));
+        self.seen_masses.clear();
         true
     }
 
@@ -268,6 +278,7 @@ impl Rule for Adam {
         self.epochs = state.count("epochs", 1 << 30)? as i32;
         self.rows_weight = state.exactly_or_none("rows_weight", 1)?.map(|weight| weight[0]);
         self.seen_weight = 0.0;
+        self.seen_masses.clear();
         let count = model.components().len() * (model.dim() + 2);
         self.state = match state.exactly_or_none("parameters", count)? {
             None => None,
@@ -288,21 +299,22 @@ impl Rule for Adam {
     }
 }
 
-/// What there is to say of the components of a mixture for this many rows: gradients repair nothing, but they need not be silent.
-fn notes_on(mixture: &Mixture, rows: f64, largest_concentration: f64) -> Vec<Note> {
+/// What there is to say of the components of a mixture to which rows of these weights belong: gradients repair nothing, but they need not be silent.
+fn notes_on(mixture: &Mixture, rows: &[f64], how: &Maximisation) -> Vec<Note> {
     let fitted = || (0..mixture.components().len()).filter(|&k| !mixture.is_background(k));
     let concentration = |k: usize| mixture.components()[k].concentration();
     let spread = |k: usize| bessel::mean_length_and_slope(mixture.dim(), concentration(k)).complement;
-    let pooled: f64 = fitted().map(|k| mixture.weights()[k] * spread(k)).sum();
-    let note = |component: usize| {
-        let rows = rows * mixture.weights()[component];
-        match () {
-            () if rows < 0.5 => Some(Note::Empty { component }),
-            () if spread(component) < COLLAPSED_SHARE * pooled || concentration(component) >= largest_concentration => {
-                Some(Note::Collapsed { component, rows, concentration: concentration(component) })
-            }
-            () => None,
+    let pooled = fitted().map(|k| rows[k] * spread(k)).sum::<f64>() / rows.iter().sum::<f64>();
+    // A concentration that people choose is no sign of anything.
+    let may_collapse = !matches!(how.policy, ConcentrationPolicy::Fixed(_));
+    let note = |component: usize| match () {
+        () if rows[component] < 0.5 => Some(Note::Empty { component }),
+        () if may_collapse
+            && (spread(component) < COLLAPSED_SHARE * pooled || concentration(component) >= how.largest_concentration) =>
+        {
+            Some(Note::Collapsed { component, rows: rows[component], concentration: concentration(component) })
         }
+        () => None,
     };
     fitted().filter_map(note).collect()
 }

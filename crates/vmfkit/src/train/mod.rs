@@ -82,17 +82,28 @@ impl Rule for Box<dyn Rule> {
 /// When to stop.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Stop {
-    /// The objective changes by less than this share of itself in a pass: the paper's rule, but with the log-likelihood taken relative to that of the
-    /// uniform density, because ln p of many dimensions is a large number that says nothing. `None` stops at the last pass only.
+    /// The objective changes by at most this share of its distance from the baseline in a pass. `None` stops at the last pass only.
     pub tolerance: Option<f64>,
+    /// What the tolerance is a share of.
+    pub baseline: Baseline,
     /// Passes at most.
     pub passes: usize,
 }
 
+/// What an objective is measured from where its change is compared with it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Baseline {
+    /// The log density of the uniform density, because ln p of many dimensions is a large number that says nothing: at d = 10,000 it hardly changes whatever the fit does.
+    #[default]
+    Uniform,
+    /// 0, so that a change is a share of ln p itself: the rule of Kim (2021).
+    Zero,
+}
+
 impl Default for Stop {
-    /// Those of Kim (2021): 1e-5 and 100 passes.
+    /// The numbers of Kim (2021), 1e-5 and 100 passes, from the uniform density's ln p.
     fn default() -> Self {
-        Stop { tolerance: Some(1e-5), passes: 100 }
+        Stop { tolerance: Some(1e-5), baseline: Baseline::Uniform, passes: 100 }
     }
 }
 
@@ -143,7 +154,7 @@ impl Status {
 pub struct Pass {
     /// The mean objective of the rows, each under the model that met it: for EM the mean of ln p before the pass's step.
     pub objective: f64,
-    /// Seconds since the trainer was made.
+    /// Seconds since the trainer was made; in a fit by a [`Fitter`](crate::Fitter) since the restart began, what its start took included.
     pub seconds: f64,
     /// The smallest weight after the pass.
     pub smallest_weight: f64,
@@ -284,6 +295,12 @@ impl<'a> Trainer<'a> {
         self
     }
 
+    /// Counts seconds from an earlier moment.
+    pub(crate) fn since(mut self, began: Instant) -> Self {
+        self.began = began;
+        self
+    }
+
     /// The mixture under which the next rows are to be seen.
     pub fn model(&self) -> &Mixture {
         self.repaired.as_ref().map_or(&self.model, |(repaired, _)| repaired)
@@ -370,7 +387,8 @@ impl<'a> Trainer<'a> {
             temperature,
         };
         let settled = |before: &Pass, tolerance: f64| {
-            let scale = (before.objective - self.baseline()).abs();
+            let baseline = if self.stop.baseline == Baseline::Zero { 0.0 } else { self.baseline() };
+            let scale = (before.objective - baseline).abs();
             before.temperature == temperature && (pass.objective - before.objective).abs() <= tolerance * scale
         };
         let converged = may_stop && self.stop.tolerance.zip(self.trace.last()).is_some_and(|(t, before)| settled(before, t));

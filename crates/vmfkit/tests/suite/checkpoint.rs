@@ -21,7 +21,7 @@ fn methods() -> Vec<Method> {
 }
 
 fn passes(passes: usize) -> Stop {
-    Stop { tolerance: None, passes }
+    Stop { tolerance: None, passes, ..Stop::default() }
 }
 
 /// Few distinct rows for many components, so that some are empty and restarted.
@@ -70,7 +70,11 @@ fn a_resumed_fit_is_the_fit_that_was_not_interrupted() {
                 }
                 let fitter = || {
                     let fitter = Fitter::new(5).method(method.clone()).policy(policy).start(Start::RandomRows);
-                    let fitter = fitter.stop(Stop { tolerance: Some(1e-4), passes: 6 }).restarts(2).batch(25).seed(number as u64);
+                    let fitter = fitter
+                        .stop(Stop { tolerance: Some(1e-4), passes: 6, ..Stop::default() })
+                        .restarts(2)
+                        .batch(25)
+                        .seed(number as u64);
                     if let Some(weight) = background { fitter.background(weight) } else { fitter }
                 };
                 for batch in [120, 50] {
@@ -139,7 +143,7 @@ fn other_settings_are_refused_by_name() {
         (base().seed(1), "the checkpoint was made with seed 0, found: `1`"),
         (base().restarts(3), "restarts 2, found: `3`"),
         (base().stop(passes(2)), "passes 3, found: `2`"),
-        (base().stop(Stop { tolerance: Some(0.1), passes: 3 }), "tolerance none, found: `0.1`"),
+        (base().stop(Stop { tolerance: Some(0.1), passes: 3, ..Stop::default() }), "tolerance none, found: `0.1`"),
         (base().policy(ConcentrationPolicy::Free), "policy shrunk:1, found: `free`"),
         (base().background(0.1), "background_start none, found: `0.1`"),
         (base().method(Method::HardEm), "method em, found: `hard`"),
@@ -271,7 +275,9 @@ fn a_fit_goes_on_with_more_passes() {
             }
         }
         // One that has converged has no use for them.
-        let loose = |limit| fitter(limit).start(Start::RandomRows).stop(Stop { tolerance: Some(f64::MAX), passes: limit });
+        let loose = |limit| {
+            fitter(limit).start(Start::RandomRows).stop(Stop { tolerance: Some(f64::MAX), passes: limit, ..Stop::default() })
+        };
         let (ended, saved) = with_checkpoints(loose(4), |fitter| fitter.fit(&block).unwrap());
         let resumed = loose(9).resume(restored(saved.last().unwrap())).fit(&block).unwrap();
         assert_eq!((resumed.status, resumed.trace.len()), (ended.status, ended.trace.len()));

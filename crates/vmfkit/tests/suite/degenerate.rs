@@ -48,6 +48,20 @@ fn with_weights<'a>(block: Block<'a>, weights: &'a Option<Vec<f64>>) -> Block<'a
     }
 }
 
+/// Also of components to which no row was left, under which new rows may be seen. A start without rows knows no shared concentration: SGD goes on from the first.
+fn assert_policy(mixture: &Mixture, policy: ConcentrationPolicy, method: &Method, place: &str) {
+    let fitted = (0..mixture.components().len()).filter(|&k| !mixture.is_background(k));
+    let concentrations: Vec<f64> = fitted.map(|k| mixture.components()[k].concentration()).collect();
+    match policy {
+        ConcentrationPolicy::Fixed(fixed) => {
+            let near = |found: &f64| (found - fixed).abs() <= 1e-12 * fixed;
+            assert!(concentrations.iter().all(near), "{place}: {concentrations:?}")
+        }
+        ConcentrationPolicy::Free | ConcentrationPolicy::Shrunk { .. } if !matches!(method, Method::KMeans) => {}
+        _ => assert!(concentrations.iter().all(|found| *found == concentrations[0]), "{place}: {concentrations:?}"),
+    }
+}
+
 fn fit_every_way(name: &str, block: &Block, start: &Start, components: &[usize]) {
     for method in Method::all() {
         for policy in POLICIES {
@@ -60,9 +74,10 @@ fn fit_every_way(name: &str, block: &Block, start: &Start, components: &[usize])
                         Some(weight) => fitter = fitter.background(weight),
                         None => {}
                     }
-                    let fit = fitter.stop(Stop { tolerance: None, passes: 6 }).fit(block);
+                    let fit = fitter.stop(Stop { tolerance: None, passes: 6, ..Stop::default() }).fit(block);
                     let fit = fit.unwrap_or_else(|error| panic!("{place}: {error}"));
                     assert_sound(&fit.mixture, 1e10, &place);
+                    assert_policy(&fit.mixture, policy, &method, &place);
                     assert!(fit.trace.iter().all(|pass| pass.objective.is_finite()), "{place}: {:?}", fit.trace);
                     assert!(fit.notes.iter().all(|note| !note.to_string().contains("NaN")), "{place}: {:?}", fit.notes);
                     if method.name() != "kmeans" {
@@ -149,7 +164,7 @@ fn a_collapsed_component_is_named_with_its_rows() {
     let labels: Vec<u32> = (0..203).map(|row| if row < 200 { row % 7 } else { 7 }).collect();
     let block = Block::new(3, &rows).unwrap();
     let fitter = Fitter::new(8).maximisation(free()).start(Start::Labels(labels)).method(Method::HardEm);
-    let fit = fitter.stop(Stop { tolerance: None, passes: 1 }).fit(&block).unwrap();
+    let fit = fitter.stop(Stop { tolerance: None, passes: 1, ..Stop::default() }).fit(&block).unwrap();
     let collapsed = fit.notes.iter().find(|note| matches!(note, Note::Collapsed { .. })).unwrap();
     assert_eq!(collapsed, &Note::Collapsed { component: 7, rows: 3.0, concentration: 1e10 });
     assert!(collapsed.to_string().starts_with("component 7 collapsed on 3 rows, concentration 1.000e10"), "{collapsed}");
@@ -206,7 +221,7 @@ fn gradients_of_the_smallest_weights_are_no_nan() {
         for policy in POLICIES {
             for components in [1, 2, 5] {
                 let fitter = Fitter::new(components).policy(policy).method(Method::Sgd(Adam::new()));
-                match fitter.stop(Stop { tolerance: None, passes: 6 }).fit(&block) {
+                match fitter.stop(Stop { tolerance: None, passes: 6, ..Stop::default() }).fit(&block) {
                     Ok(fit) => assert_sound(&fit.mixture, 1e10, "next to no weight"),
                     Err(error) => assert_eq!((error, weight), (Error::NoRows { weight: 0.0 }, 5e-324)),
                 }
@@ -260,5 +275,40 @@ fn high_concentrations_are_found_by_em() {
             let found = Fitter::new(1).maximisation(free()).fit(&block).unwrap().mixture.components()[0].concentration();
             assert!((found / expected - 1.0).abs() < room, "k = {k:e}: {found:e}, not {expected:e}");
         }
+    }
+}
+
+/// A model of k-means whose empty component had another concentration would give it rows that are nearest to others.
+#[test]
+fn new_rows_go_to_the_nearest_component_of_k_means_also_where_one_is_empty() {
+    let rows = [1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0].repeat(40);
+    let block = Block::new(3, &rows).unwrap();
+    let fit = Fitter::new(4).method(Method::KMeans).fit(&block).unwrap();
+    assert!(fit.notes.iter().any(|note| matches!(note, Note::Empty { .. })), "{:?}", fit.notes);
+    let (sin, cos) = 1f64.to_radians().sin_cos();
+    for new in [[cos, sin, 0.0], [0.0, cos, sin], [sin, 0.0, cos]] {
+        let near = |k: &usize| fit.mixture.components()[*k].mean_direction().iter().zip(new).map(|(m, x)| m * x).sum::<f64>();
+        let nearest = (0..4).max_by(|a, b| near(a).total_cmp(&near(b))).unwrap();
+        let mut found = [0];
+        fit.mixture.assign(&Block::new(3, &new).unwrap(), &mut found).unwrap();
+        assert!((near(&(found[0] as usize)) - near(&nearest)).abs() < 1e-12, "{new:?}");
+    }
+}
+
+/// Gradients do not empty a component's weight, but its rows leave it.
+#[test]
+fn gradients_tell_which_components_have_no_rows() {
+    let rows = [1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0].repeat(40);
+    let block = Block::new(3, &rows).unwrap();
+    let density = |k: usize| {
+        let sign = if k < 3 { 1.0 } else { -1.0 };
+        VonMisesFisher::new((0..3).map(|i| if i == k % 3 { sign } else { 0.0 }).collect(), 50.0).unwrap()
+    };
+    let start = Mixture::new(vec![1.0 / 6.0; 6], (0..6).map(density).collect()).unwrap();
+    for policy in [ConcentrationPolicy::Free, ConcentrationPolicy::Shared] {
+        let fitter = Fitter::new(6).method(Method::Sgd(Adam::new())).start(Start::Mixture(start.clone())).policy(policy);
+        let fit = fitter.stop(Stop { tolerance: None, passes: 5, ..Stop::default() }).fit(&block).unwrap();
+        let empty = |component| fit.notes.contains(&Note::Empty { component });
+        assert!((3..6).all(empty) && !(0..3).any(empty), "{policy}: {:?}", fit.notes);
     }
 }

@@ -218,7 +218,7 @@ fn the_number_of_threads_does_not_change_one_bit_of_a_fit() {
     let block = Block::new(8, &rows).unwrap();
     for method in Method::all() {
         let fit = |threads| {
-            let stop = vmfkit::train::Stop { tolerance: None, passes: 3 };
+            let stop = vmfkit::train::Stop { tolerance: None, passes: 3, ..Default::default() };
             on_threads(threads, || Fitter::new(5).method(method.clone()).seed(3).stop(stop).fit(&block).unwrap().mixture)
         };
         let one = fit(1);

@@ -25,7 +25,7 @@ fn sgd() -> Method {
 }
 
 fn passes(passes: usize) -> Stop {
-    Stop { tolerance: None, passes }
+    Stop { tolerance: None, passes, ..Stop::default() }
 }
 
 fn paper_rows() -> Vec<f64> {
@@ -333,7 +333,11 @@ fn a_given_start_is_where_the_fit_begins() {
     let rows = paper_rows();
     let block = Block::new(5, &rows).unwrap();
     let how = Maximisation::new().policy(ConcentrationPolicy::Free);
-    let fitted = Fitter::new(3).maximisation(how.clone()).stop(Stop { tolerance: Some(1e-12), passes: 500 }).fit(&block).unwrap();
+    let fitted = Fitter::new(3)
+        .maximisation(how.clone())
+        .stop(Stop { tolerance: Some(1e-12), passes: 500, ..Stop::default() })
+        .fit(&block)
+        .unwrap();
     let warm = Fitter::new(3).maximisation(how.clone()).start(Start::Mixture(fitted.mixture.clone())).fit(&block).unwrap();
     assert_eq!((warm.status, warm.trace.len()), (Status::Converged, 2));
     // Directions are kept; weights and concentrations come from the rows nearest to each.
@@ -503,6 +507,7 @@ fn options_outside_their_range_are_refused() {
         Fitter::new(0),
         Fitter::new(3).restarts(0),
         Fitter::new(3).batch(0),
+        Fitter::new(3).background(0.0),
         Fitter::new(3).background(1.0),
         Fitter::new(3).background(f64::NAN),
         Fitter::new(3).maximisation(wide),

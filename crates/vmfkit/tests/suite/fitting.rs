@@ -279,7 +279,8 @@ fn adam_is_reproducible_and_counts_weights() {
     let rows = sample(4, 20.0, 600, 8);
     let block = || Block::new(4, &rows).unwrap();
     let steps = || by_steps(Adam::new());
-    let fit = |fitter: Fitter| fitter.stop(Stop { tolerance: None, passes: 40 }).fit(&block()).unwrap().mixture;
+    let fit =
+        |fitter: Fitter| fitter.stop(Stop { tolerance: None, passes: 40, ..Stop::default() }).fit(&block()).unwrap().mixture;
     assert_eq!(fit(steps().seed(5)), fit(steps().seed(5)));
     assert_ne!(fit(steps().seed(5)), fit(steps().seed(6)));
     // In the order of the rows and from a given start there is nothing left to chance.
@@ -310,7 +311,10 @@ fn adam_refuses_options_outside_their_range() {
         (by_steps(Adam::new().betas(0.9, f64::NAN)), "the second beta must be at least 0 and below 1, found: `NaN`"),
         (by_steps(Adam::new().epsilon(-1.0)), "epsilon must be finite and above 0, found: `-1`"),
         (steps().batch(0), "the batch must be at least 1 row, found: `0`"),
-        (steps().stop(Stop { tolerance: None, passes: 0 }), "the number of passes must be at least 1, found: `0`"),
+        (
+            steps().stop(Stop { tolerance: None, passes: 0, ..Stop::default() }),
+            "the number of passes must be at least 1, found: `0`",
+        ),
     ] {
         assert_eq!(fitter.fit(&block).unwrap_err().to_string(), text);
     }

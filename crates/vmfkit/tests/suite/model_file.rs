@@ -188,7 +188,7 @@ fn a_file_tells_how_its_mixture_was_fitted() {
     let how = Maximisation::new().fixed_weights(true).smallest_weight(0.01).largest_concentration(1e6);
     let fitter =
         |method| Fitter::new(3).method(method).maximisation(how.clone()).restarts(2).sample(500).batch(50).shuffle(false).seed(7);
-    let stop = Stop { tolerance: Some(1e-3), passes: 4 };
+    let stop = Stop { tolerance: Some(1e-3), passes: 4, ..Stop::default() };
     let sgd = Method::Sgd(Adam::new().learning_rate(0.2).decay(0.9).betas(0.8, 0.95).epsilon(1e-7));
     let annealed = Method::Em { annealing: Some(Annealing { from: 4.0, factor: 0.5 }) };
     let online = Method::OnlineEm { exponent: 0.7, offset: 2.0 };

@@ -7,7 +7,7 @@ use vmfkit::train::{Adam, Annealing, Progress, Status, Stop, Trainer, fit, fit_i
 use vmfkit::{Block, Error, Fitter, Method, Mixture, Start};
 
 fn passes(passes: usize) -> Stop {
-    Stop { tolerance: None, passes }
+    Stop { tolerance: None, passes, ..Stop::default() }
 }
 
 fn online() -> Method {

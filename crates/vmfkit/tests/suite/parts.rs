@@ -7,7 +7,7 @@ use vmfkit::model_file::{self, Description};
 use vmfkit::parts::Accumulator;
 use vmfkit::source::MemorySource;
 use vmfkit::stats_file::PartStats;
-use vmfkit::train::{Adam, Annealing, Checkpoint, Fit, Status, Stop};
+use vmfkit::train::{Adam, Annealing, Baseline, Checkpoint, Fit, Status, Stop};
 use vmfkit::{Block, ConcentrationEstimator, ConcentrationPolicy, Error, Fitter, Maximisation, Method, Start, SufficientStats};
 
 const POLICIES: [ConcentrationPolicy; 4] = [
@@ -70,7 +70,7 @@ fn a_fit_by_parts_is_the_fit_of_one_process() {
                 }
                 let fitter = || {
                     let fitter = Fitter::new(4).method(method.clone()).policy(policy).start(Start::RandomRows);
-                    let fitter = fitter.stop(Stop { tolerance: Some(1e-4), passes: 8 }).seed(number as u64);
+                    let fitter = fitter.stop(Stop { tolerance: Some(1e-4), passes: 8, ..Stop::default() }).seed(number as u64);
                     if let Some(weight) = background { fitter.background(weight) } else { fitter }
                 };
                 // Block by block, and with several blocks a part, of which the last has fewer.
@@ -124,7 +124,7 @@ fn summed_parts_make_the_same_step_but_for_rounding() {
 fn a_fit_changes_hands_in_the_middle() {
     let rows: Vec<f64> = draw(&paper_mixture(), 300, 4);
     let block = Block::new(5, &rows).unwrap();
-    let fitter = || Fitter::new(3).method(Method::StochasticEm).stop(Stop { tolerance: None, passes: 6 });
+    let fitter = || Fitter::new(3).method(Method::StochasticEm).stop(Stop { tolerance: None, passes: 6, ..Stop::default() });
     let source = || MemorySource::new(block.clone()).batches(70);
     let whole = fitter().fit_source(&mut source()).unwrap();
     let mut state = begin(fitter(), &block, 70);
@@ -168,8 +168,9 @@ fn settings_make_the_fitter_that_had_them() {
         Fitter::new(3).method(Method::Sgd(Adam::new())).start(Start::Mixture(paper_mixture().with_background(0.1).unwrap())),
         Fitter::new(3).start(Start::Directions(directions)),
         Fitter::new(3).start(Start::Labels(vec![0, 1, 2])),
-        Fitter::new(3).stop(Stop { tolerance: None, passes: usize::MAX }).seed(u64::MAX).sample(1).restarts(7),
-        Fitter::new(3).stop(Stop { tolerance: Some(1.0 / 3.0), passes: 1 }),
+        Fitter::new(3).stop(Stop { tolerance: None, passes: usize::MAX, ..Stop::default() }).seed(u64::MAX).sample(1).restarts(7),
+        Fitter::new(3).stop(Stop { tolerance: Some(1.0 / 3.0), passes: 1, ..Stop::default() }),
+        Fitter::new(3).stop(Stop { baseline: Baseline::Zero, ..Stop::default() }),
         Fitter::new(3).background(0.1 + 0.2),
         Fitter::new(3).search(false),
         Fitter::new(3).policy(ConcentrationPolicy::Shrunk { strength: 1.0 / 3.0 }),

@@ -1,6 +1,8 @@
 //! Choosing K: criteria against their formulas, what is held out, and what a candidate says of itself.
 
 use crate::samples::{draw, ln_sum_exp, logits, paper_mixture, random_mixture, uniform_rows};
+use std::ops::ControlFlow;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use vmfkit::maximise::Note;
 use vmfkit::select::{Candidate, Criterion, Selection, best, best_of};
 use vmfkit::train::Stop;
@@ -98,7 +100,7 @@ fn mixtures_grow_out_of_smaller_ones() {
     for seed in 0..8 {
         let rows: Vec<f64> = draw(&random_mixture(6, 3, 40.0, seed), 250, seed);
         let block = Block::new(3, &rows).unwrap();
-        let stop = Stop { tolerance: Some(1e-7), passes: 200 };
+        let stop = Stop { tolerance: Some(1e-7), passes: 200, ..Stop::default() };
         let table = Selection::new(1..=7).policies([ConcentrationPolicy::Free]).held_out(0.0).stop(stop).seed(seed);
         let table = table.run(&block).unwrap();
         assert!(!table[0].grown);
@@ -147,4 +149,35 @@ fn lines_are_fits_with_or_without_a_search() {
         mixture
     };
     assert!((0..4).any(|seed| mixture_of(seed, true) != mixture_of(seed, false)), "the search finds nothing");
+}
+
+#[test]
+fn a_table_that_is_stopped_has_the_lines_so_far() {
+    let rows: Vec<f64> = draw(&random_mixture(3, 3, 40.0, 1), 100, 1);
+    let block = Block::new(3, &rows).unwrap();
+    let mut seen = Vec::new();
+    let table = Selection::new(1..=6).watch(|candidate| {
+        seen.push(candidate.components);
+        if candidate.components < 3 { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+    });
+    let table = table.run(&block).unwrap();
+    assert_eq!(table.iter().map(|candidate| candidate.components).collect::<Vec<_>>(), [1, 2, 3]);
+    assert_eq!(seen, [1, 2, 3]);
+}
+
+#[test]
+fn a_fit_that_is_broken_off_leaves_no_line() {
+    let rows: Vec<f64> = draw(&random_mixture(3, 3, 40.0, 1), 100, 1);
+    let block = Block::new(3, &rows).unwrap();
+    let whole = Selection::new(1..=4).run(&block).unwrap();
+    let mut lengths = Vec::new();
+    for most in (0..400).step_by(13) {
+        let asked = AtomicUsize::new(0);
+        let go_on =
+            || if asked.fetch_add(1, Ordering::Relaxed) < most { ControlFlow::Continue(()) } else { ControlFlow::Break(()) };
+        let table = Selection::new(1..=4).ask(go_on).run(&block).unwrap();
+        assert!(table.iter().zip(&whole).all(|(found, expected)| found.mixture == expected.mixture), "{most}");
+        lengths.push(table.len());
+    }
+    assert!(lengths[0] == 0 && lengths.is_sorted() && lengths.iter().any(|length| (1..4).contains(length)), "{lengths:?}");
 }

@@ -6,7 +6,7 @@ use proptest::test_runner::RngSeed;
 use std::ops::ControlFlow;
 use vmfkit::maximise::{Note, expected_stats, gradient, maximise};
 use vmfkit::source::MemorySource;
-use vmfkit::train::{Adam, Annealing, Cadence, Em, Fit, OnlineEm, Rule, State, Status, Stop, Trainer, fit};
+use vmfkit::train::{Adam, Annealing, Baseline, Cadence, Em, Fit, OnlineEm, Rule, State, Status, Stop, Trainer, fit};
 use vmfkit::{
     Assignment, Block, ConcentrationPolicy, Error, Fitter, Maximisation, Method, Mixture, Start, SufficientStats, VonMisesFisher,
 };
@@ -15,7 +15,7 @@ const POLICIES: [ConcentrationPolicy; 3] =
     [ConcentrationPolicy::Free, ConcentrationPolicy::Shared, ConcentrationPolicy::Fixed(25.0)];
 
 fn passes(passes: usize) -> Stop {
-    Stop { tolerance: None, passes }
+    Stop { tolerance: None, passes, ..Stop::default() }
 }
 
 fn run(block: &Block, start: &Mixture, rule: impl Rule + 'static, stop: Stop) -> Fit {
@@ -335,17 +335,7 @@ fn a_fit_ends_for_one_of_three_reasons() {
     }));
     assert_eq!(stopped.status, Status::Stopped);
     assert!(stopped.trace.len() < 50 && stopped.trace.last().unwrap().largest_concentration > 20.0);
-    // The first pass whose objective changes by less than the tolerance is the last.
-    let tolerance = 1e-4;
-    let converged = over(trainer(Stop { tolerance: Some(tolerance), passes: 100 }));
-    assert_eq!(converged.status, Status::Converged);
-    let small: Vec<bool> = converged
-        .trace
-        .windows(2)
-        .map(|pair| (pair[1].objective - pair[0].objective).abs() <= tolerance * pair[0].objective.abs())
-        .collect();
-    assert_eq!(small.iter().position(|small| *small), Some(small.len() - 1), "{small:?}");
-    assert_eq!(converged.objective(), converged.trace.last().unwrap().objective);
+    assert_eq!(over(trainer(Stop::default())).status, Status::Converged);
     let names = [Status::Running, Status::Converged, Status::PassLimit, Status::Stopped].map(Status::name);
     assert_eq!(names, ["running", "converged", "pass limit", "stopped"]);
 }
@@ -363,7 +353,7 @@ fn a_fit_ends_with_a_mixture_that_it_has_fitted() {
             for policy in [ConcentrationPolicy::Free, ConcentrationPolicy::Shared] {
                 for limit in [1, 2, 3, 5, 100] {
                     let fitter = Fitter::new(12).method(method.clone()).policy(policy).start(Start::Random).seed(seed);
-                    let fit = fitter.stop(Stop { tolerance: Some(1e-5), passes: limit }).fit(&block).unwrap();
+                    let fit = fitter.stop(Stop { tolerance: Some(1e-5), passes: limit, ..Stop::default() }).fit(&block).unwrap();
                     let stats = accumulate(&fit.mixture, &block, assignment);
                     let place = format!("{} {policy}, seed {seed}, {limit} passes: {:?}", method.name(), fit.notes);
                     let room = 1e-11 * (1.0 + fit.trace.last().unwrap().largest_concentration);
@@ -442,7 +432,7 @@ fn annealing_ends_at_temperature_one_and_does_not_stop_before() {
     let block = Block::new(5, &rows).unwrap();
     let start = random_mixture(3, 5, 10.0, 10);
     let rule = Em::new().annealing(Annealing { from: 8.0, factor: 0.7 });
-    let warm = run(&block, &start, rule, Stop { tolerance: Some(1.0), passes: 100 });
+    let warm = run(&block, &start, rule, Stop { tolerance: Some(1.0), passes: 100, ..Stop::default() });
     let temperatures: Vec<f64> = warm.trace.iter().map(|pass| pass.temperature).collect();
     assert_eq!((temperatures[0], warm.status), (8.0, Status::Converged));
     assert!(temperatures.windows(2).all(|pair| pair[1] < pair[0] || pair == [1.0, 1.0]), "{temperatures:?}");
@@ -487,8 +477,14 @@ fn options_outside_their_range_are_refused() {
     let start = random_mixture(2, 3, 5.0, 15);
     let refused = |stop| Trainer::new(start.clone(), Em::new(), stop).map(|_| ()).unwrap_err().to_string();
     assert_eq!(refused(passes(0)), "the number of passes must be at least 1, found: `0`");
-    assert_eq!(refused(Stop { tolerance: Some(f64::NAN), passes: 1 }), "the tolerance must be at least 0, found: `NaN`");
-    assert_eq!(refused(Stop { tolerance: Some(-1.0), passes: 1 }), "the tolerance must be at least 0, found: `-1`");
+    assert_eq!(
+        refused(Stop { tolerance: Some(f64::NAN), passes: 1, ..Stop::default() }),
+        "the tolerance must be at least 0, found: `NaN`"
+    );
+    assert_eq!(
+        refused(Stop { tolerance: Some(-1.0), passes: 1, ..Stop::default() }),
+        "the tolerance must be at least 0, found: `-1`"
+    );
     let rows = uniform_rows::<f64>(3, 10, 16);
     let stats = accumulate(&start, &Block::new(3, &rows).unwrap(), Assignment::Soft);
     for rule in [
@@ -512,4 +508,29 @@ fn options_outside_their_range_are_refused() {
     ] {
         assert!(matches!(maximise(&stats, &start, &how), Err(Error::Option { .. })), "{how:?}");
     }
+}
+
+#[test]
+fn the_first_pass_that_changes_less_than_the_tolerance_is_the_last() {
+    let rows: Vec<f64> = draw(&random_mixture(6, 4, 8.0, 21), 800, 22);
+    let block = Block::new(4, &rows).unwrap();
+    let start = random_mixture(6, 4, 2.0, 23);
+    let uniform = VonMisesFisher::uniform(start.dim()).unwrap().ln_peak();
+    let over = |stop: Stop| {
+        let trainer = Trainer::new(start.clone(), Em::new(), stop).unwrap();
+        fit(&mut MemorySource::new(block.clone()), trainer).unwrap()
+    };
+    let ends = |baseline: Baseline, from: f64| {
+        [1e-2, 1e-3, 1e-4, 1e-5, 1e-6].map(|tolerance| {
+            let converged = over(Stop { tolerance: Some(tolerance), baseline, passes: 1000 });
+            assert_eq!(converged.status, Status::Converged);
+            let pairs = converged.trace.windows(2).map(|pair| (pair[0].objective, pair[1].objective));
+            let small: Vec<bool> =
+                pairs.map(|(before, after)| (after - before).abs() <= tolerance * (before - from).abs()).collect();
+            assert_eq!(small.iter().position(|small| *small), Some(small.len() - 1), "{baseline:?}, {tolerance}: {small:?}");
+            assert_eq!(converged.objective(), converged.trace.last().unwrap().objective);
+            converged.trace.len()
+        })
+    };
+    assert_ne!(ends(Baseline::Uniform, uniform), ends(Baseline::Zero, 0.0), "here it makes a difference");
 }

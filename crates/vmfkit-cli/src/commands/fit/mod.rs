@@ -127,7 +127,7 @@ impl Fit {
         const NOT_K_MEANS: &[&str] = &["em", "hard", "stochastic", "online", "sgd"];
         let loose = mixture.policy.filter(|policy| !matches!(policy, ConcentrationPolicy::Fixed(_)));
         let policy = loose.map_or(String::new(), |policy| format!("--policy {policy}"));
-        let table: [(bool, &str, &[&str]); 15] = [
+        let table: [(bool, &str, &[&str]); 16] = [
             (steps.learning_rate.is_some(), "--learning-rate", &["sgd"]),
             (steps.decay.is_some(), "--decay", &["sgd"]),
             (steps.betas.is_some(), "--betas", &["sgd"]),
@@ -142,6 +142,7 @@ impl Fit {
             (mixture.min_weight.is_some(), "--min-weight", NOT_K_MEANS),
             (steps.max_passes.is_some(), "--max-passes", ITERATIVE),
             (steps.tolerance.is_some(), "--tolerance", ITERATIVE),
+            (steps.plain_tolerance, "--plain-tolerance", NOT_K_MEANS),
             (steps.start.is_some(), "--start", ITERATIVE),
         ];
         for (given, option, methods) in table {

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::str::FromStr;
 use vmfkit::source::Source;
-use vmfkit::train::{Adam, Annealing, Stop};
+use vmfkit::train::{Adam, Annealing, Baseline, Stop};
 use vmfkit::{ConcentrationEstimator, ConcentrationPolicy, Error, Fitter, Maximisation, Method, Start};
 
 /// The method of one density that needs no steps.
@@ -40,12 +40,15 @@ pub struct Steps {
     /// Rows, drawn from all of them, that the start is made of and EM searches on [default: 64 a component, at least 8192, for a search up to 32768]
     #[arg(long, value_name = "ROWS")]
     pub sample: Option<usize>,
-    /// Passes over the rows at most [default: 100, of online EM 20]
+    /// Passes over the rows at most, not counting those over the sample that the start is made of and EM searches on [default: 100, of online EM 20]
     #[arg(long, visible_alias = "epochs", value_name = "N")]
     pub max_passes: Option<usize>,
     /// Stop when a pass changes the mean objective of the rows by at most this share of what it is above that of the uniform density [default: 1e-5; gradient steps make all passes]
     #[arg(long, value_name = "SHARE", allow_hyphen_values = true)]
     pub tolerance: Option<f64>,
+    /// The tolerance is a share of the objective itself, as in Kim (2021); in many dimensions ln p is so large that this stops early
+    #[arg(long)]
+    pub plain_tolerance: bool,
     /// Rows a step of sgd and online [default: of sgd 64, for one density 128; of online 16 a component, at least 512]
     #[arg(long, value_name = "ROWS")]
     pub batch: Option<usize>,
@@ -193,7 +196,8 @@ impl Fit {
     pub fn stop(&self, method: &Method) -> Stop {
         let default = method.stop();
         let tolerance = self.steps.tolerance.or(default.tolerance);
-        Stop { tolerance, passes: self.steps.max_passes.unwrap_or(default.passes) }
+        let baseline = if self.steps.plain_tolerance { Baseline::Zero } else { default.baseline };
+        Stop { tolerance, baseline, passes: self.steps.max_passes.unwrap_or(default.passes) }
     }
 
     /// The method of this name with its settings.
