@@ -22,9 +22,8 @@ from pathlib import Path
 from run import cpu_name, table
 
 DIM = 768
-# Components: how many fits, in turn with reads of the disk, and of how many passes. Where components are few the disk decides, and a shared one gives a
-# third more in one minute than in the next.
-FITS = {10: (3, 3), 100: (1, 3), 200: (1, 3)}
+# Components: how many fits, in turn with reads of the disk, and of how many passes. A shared disk gives a third more in one minute than in the next.
+FITS = {10: (3, 3), 100: (3, 3), 200: (1, 3)}
 # Numbers of text are of double precision in memory. Each fit parses it anew; its passes are short, and the system clears memory during the first.
 TEXT, TEXT_FITS = (".csv", ".jsonl"), {10: (1, 10), 100: (1, 10)}
 # Beside EM. The first pass over a small file is a large part of few.
@@ -174,8 +173,8 @@ def report_formats(vmf, folder, memory, sizes):
         f"Written by `out_of_core.py`; {os.cpu_count()} threads, {cpu_name()}, shared with other work: read ratios, not times. Rows of {DIM} numbers",
         f"in single precision; `--memory {memory}`. All speeds in GB/s. Disk: reads of the file and nothing else, past the system's cache or through it,",
         "whichever is faster, the mean of before and after every fit. In memory: an EM pass over rows that are held, in double precision where the",
-        f"file is text. The file: an EM pass over it, the mean of {FITS[100][1]}, with K = 10 of {FITS[10][0]} times as many, of text of {TEXT_FITS[10][1]}, in its own bytes and",
-        "in those that its rows take in single precision. Share: of the slower of disk and memory, in rows; of text the disk gives those of the scratch file.",
+        f"file is text. The file: an EM pass over it, the mean of {FITS[200][1]}, with K = 10 and 100 of {FITS[10][0]} times as many, of text of {TEXT_FITS[10][1]}, in its own bytes",
+        "and in those that its rows take in single precision. Share: of the slower of disk and memory, in rows; of text the disk gives those of the scratch file.",
         "The other methods are in [OUT_OF_CORE_METHODS.md](OUT_OF_CORE_METHODS.md).",
         "",
         f"Text is parsed before the first pass, once, at so many GB/s: {', '.join(parsing)}. The passes read what came of it, in double precision, from a",

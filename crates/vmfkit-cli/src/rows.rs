@@ -41,6 +41,8 @@ pub struct Beside {
     pub each_thread: u64,
     /// Of a block.
     pub each_row: u64,
+    /// What to do where it is too much, on a line of its own.
+    pub hint: Option<&'static str>,
 }
 
 impl Beside {
@@ -51,7 +53,7 @@ impl Beside {
 
 impl From<u64> for Beside {
     fn from(once: u64) -> Self {
-        Beside { once, each_thread: 0, each_row: 0 }
+        Beside { once, ..Beside::default() }
     }
 }
 
@@ -170,12 +172,17 @@ impl RowArguments {
         let beside = beside(source).into();
         let id = if self.id_column.is_some() { ID_MEMORY } else { 0 };
         let row = BLOCKS_AT_ONCE * (source.row_bytes() + 16 + id) + beside.each_row;
-        let held = source.held_bytes() + rows.weights.as_ref().map_or(0, |(_, weights)| 8 * weights.len() as u64);
-        let own = |threads: u64| OWN_MEMORY + held + beside.on(threads);
+        let weights = rows.weights.as_ref().map_or(0, |(_, weights)| 8 * weights.len() as u64);
+        // What a damaged file says of itself may be anything.
+        let own = |threads: u64| (OWN_MEMORY + weights + beside.on(threads)).saturating_add(source.held_bytes());
         let threads = rayon::current_num_threads() as u64;
-        let least = own(threads.max(THREADS_ASSUMED)) + FEWEST_ROWS * row;
+        let least = own(threads.max(THREADS_ASSUMED)).saturating_add(FEWEST_ROWS * row);
         if memory < least {
-            let hint = if threads > THREADS_ASSUMED { "\nhint: fewer `--threads` take less" } else { "" };
+            let hint = match beside.hint {
+                _ if threads > THREADS_ASSUMED => "\nhint: fewer `--threads` take less",
+                Some(hint) => hint,
+                None => "",
+            };
             bail!(
                 "this work takes at least {} of memory, found: `--memory {}`{hint}",
                 memory::readable(least),
@@ -183,8 +190,9 @@ impl RowArguments {
             );
         }
         let block_rows = (memory - own(THREADS_ASSUMED)) / row;
+        let own = own(threads);
         source.limit_block_rows(usize::try_from(block_rows)?);
-        rows.room = (memory - own(threads)).saturating_sub(row * source.block_rows() as u64);
+        rows.room = (memory - own).saturating_sub(row * source.block_rows() as u64);
         Ok(rows)
     }
 

@@ -10,7 +10,7 @@ use crate::error::{Error, Result};
 use crate::guard::{damaged, from_arrow, guarded};
 use crate::place::{SeekRead, buffered};
 use crate::records;
-use crate::{Batch, Reader, Schema, Stretches};
+use crate::{Batch, Element, Reader, Schema, Stretches};
 use arrow_array::{ArrayRef, RecordBatch};
 use arrow_buffer::Buffer;
 use arrow_ipc::convert::try_fb_to_schema;
@@ -79,7 +79,7 @@ impl ArrowReader {
         let file = File::open(path)?;
         let length = file.metadata()?.len();
         let mut reader = ArrowReader::from_seekable(buffered(file), length, columns)?;
-        reader.schema.rows = Some(reader.count_rows()?);
+        reader.count_rows()?;
         Ok(reader)
     }
 
@@ -151,20 +151,38 @@ impl ArrowReader {
         })
     }
 
-    /// Sums the lengths of record batches over their headers. Leaves the reader as after `rewind`.
-    fn count_rows(&mut self) -> Result<u64> {
+    /// The column of lists, if nothing belongs to the rows and their numbers can be taken from the file as they are, unless they are compressed.
+    fn list_column(&self) -> Option<ListColumn> {
+        match (&self.chosen.coordinates, self.chosen.weight, self.chosen.id) {
+            (Coordinates::List(column), None, None) => ListColumn::find(self.arrow_schema.fields(), self.projection[*column]),
+            _ => None,
+        }
+    }
+
+    /// Sums the lengths of record batches over their headers, and notes what the largest takes. Leaves the reader as after `rewind`.
+    fn count_rows(&mut self) -> Result<()> {
         self.rewind()?;
-        let mut rows: u64 = 0;
+        let (mut rows, mut held) = (0u64, 0);
+        let lists_alone = self.list_column().is_some();
+        let row_bytes = self.schema.dim as u64 * if self.schema.element == Element::F64 { 8 } else { 4 };
         while let Some(metadata) = self.messages.next()? {
             let message = parse(&metadata)?;
             if let Some(batch) = message.header_as_record_batch() {
                 let length = u64::try_from(batch.length()).map_err(damaged)?;
                 rows = rows.checked_add(length).ok_or_else(|| damaged("more rows than can be counted"))?;
+                let body = body_length(&message)?;
+                held = held.max(match batch.compression() {
+                    // Taken from the file as they are.
+                    None if lists_alone => 0,
+                    None => body,
+                    Some(_) => body.saturating_add(length.saturating_mul(row_bytes)),
+                });
             }
             self.messages.skip(body_length(&message)?)?;
         }
         self.rewind()?;
-        Ok(rows)
+        (self.schema.rows, self.schema.held) = (Some(rows), held);
+        Ok(())
     }
 
     /// Reads messages up to a record batch with rows; false at the end.
@@ -306,11 +324,11 @@ impl Reader for ArrowReader {
     }
 
     fn bypass_cache(&mut self, path: &Path, memory: usize) -> Result<()> {
+        // What is read into memory of our own needs little beside it.
+        let memory = if self.schema.held > 0 { memory.min(TRUSTED) } else { memory };
         if let Some(direct) = DirectFile::open(path, memory) {
             self.messages.input = Input::PastCache(Box::new(direct));
-            if let (Coordinates::List(column), None, None) = (&self.chosen.coordinates, self.chosen.weight, self.chosen.id) {
-                self.column = ListColumn::find(self.arrow_schema.fields(), self.projection[*column]);
-            }
+            self.column = self.list_column().filter(|_| self.schema.held == 0);
         }
         self.rewind()
     }

@@ -4,7 +4,7 @@ use crate::arrow_ipc::ArrowReader;
 use crate::columns::Columns;
 use crate::parquet::ParquetReader;
 use crate::place::buffered;
-use crate::{Batch, Element, Error, Ids, OutputFormat, Reader, Result, RowLayout, RowWriter, Stretches, Values};
+use crate::{Batch, Element, Error, Ids, OutputFormat, Reader, Result, RowLayout, RowWriter, Schema, Stretches, Values};
 use bytes::Bytes;
 use std::io::{Cursor, Write};
 use std::path::{Path, PathBuf};
@@ -297,7 +297,9 @@ fn pages_and_records_give_the_same_rows() {
         let read = |pages| {
             let bytes = Bytes::from(std::fs::read(&file).unwrap());
             let mut reader = ParquetReader::with_pages(bytes, &Columns::default(), pages)?;
-            Ok::<_, Error>((reader.schema().clone(), read_all(&mut reader, 11)?))
+            // What the two take of memory differs.
+            let schema = Schema { held: 0, ..reader.schema().clone() };
+            Ok::<_, Error>((schema, read_all(&mut reader, 11)?))
         };
         match (read(true), read(false)) {
             (Ok(pages), Ok(records)) => assert_eq!(pages, records, "{}", file.display()),
@@ -360,6 +362,48 @@ fn rows_that_were_written_are_read_again() {
             assert_eq!(again.rows, 0);
         }
     }
+}
+
+/// Pages and messages that are in memory as a whole; lists that are taken from an Arrow file as they are need none.
+#[test]
+fn what_reading_takes_beside_the_rows_is_known() {
+    let held = |name: &str| {
+        let schema = open(name, &Columns::default()).unwrap().schema().clone();
+        let width = if schema.element == Element::F64 { 8 } else { 4 };
+        (schema.held, schema.rows.unwrap() * schema.dim as u64 * width)
+    };
+    for name in ["fixed_f32.arrow", "fixed_f64.arrow"] {
+        assert_eq!(held(name).0, 0, "{name}");
+    }
+    // Of a file in several parts the largest.
+    for name in [
+        "body_lz4.arrow",
+        "body_zstd.arrow",
+        "flat.arrow",
+        "fixed_f16.arrow",
+        "flat.parquet",
+        "plain_none.parquet",
+        "plain_zstd.parquet",
+    ] {
+        let (found, rows) = held(name);
+        assert!(found >= rows / 8 && found < 20 * rows + 100_000, "{name}: {found} beside {rows}");
+    }
+}
+
+/// A page whose checksum is not that of its bytes is refused, not read; without one nobody could tell.
+#[test]
+fn pages_with_a_wrong_checksum_are_refused() {
+    let bytes = std::fs::read(path("checksums.parquet")).unwrap();
+    let mut refused = 0;
+    // The first quarter of the file is a page, whatever its header takes.
+    for place in (60..bytes.len() / 4).step_by(7) {
+        let mut bytes = bytes.clone();
+        bytes[place] ^= 1;
+        if let Err(error) = survive("checksums.parquet", bytes) {
+            refused += usize::from(message(&error).contains("checksum mismatch"));
+        }
+    }
+    assert!(refused > 10, "{refused}");
 }
 
 /// Reads what may be rubbish, to the end.

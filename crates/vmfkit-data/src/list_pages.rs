@@ -12,13 +12,19 @@ use crate::records;
 use crate::{Element, Stretches, Values};
 use bytes::Bytes;
 use half::f16;
-use parquet::basic::{Encoding, Type};
+use parquet::basic::{Compression, Encoding, Type};
 use parquet::column::page::{Page, PageReader};
 use parquet::file::metadata::ParquetMetaData;
 use parquet::file::reader::ChunkReader;
 use parquet::file::serialized_reader::SerializedPageReader;
 use std::path::Path;
 use std::sync::Arc;
+
+/// Row groups whose pages are looked at for their size.
+const GROUPS_ASKED: usize = 4;
+
+/// Pages in memory at a time: of each of three blocks one that is not all its own, and the next.
+const PAGES_HELD: u64 = 4;
 
 /// Numbers of one column of lists, row group after row group.
 pub(crate) struct ListPages<R: ChunkReader> {
@@ -132,6 +138,32 @@ impl<R: ChunkReader + Clone> ListPages<R> {
     /// The row group that is read now.
     pub(crate) fn group(&self) -> usize {
         self.group
+    }
+
+    /// What pages take beside the rows that are taken from them: those that the blocks under way have parts of, one that is next, and that one as it is in the
+    /// file. Known from the first pages of some row groups, since programs make all pages alike.
+    pub(crate) fn held_bytes(&self) -> Result<u64> {
+        let groups = self.metadata.row_groups();
+        let step = groups.len().div_ceil(GROUPS_ASKED).max(1);
+        let mut largest = 0;
+        for group in groups.iter().step_by(step) {
+            let (rows, chunk) = (usize::try_from(group.num_rows()).map_err(damaged)?, group.column(self.column.leaf));
+            let whole = |bytes: i64| u64::try_from(bytes).unwrap_or(0);
+            let mut pages = SerializedPageReader::new(Arc::new(self.chunks.clone()), chunk, rows, None).map_err(from_parquet)?;
+            let mut found = 0;
+            while let Some(page) = pages.peek_next_page().map_err(from_parquet)? {
+                if let (false, Some(numbers)) = (page.is_dict, page.num_levels) {
+                    found = (numbers as u64).saturating_mul(self.column.element_width() as u64);
+                    break;
+                }
+                pages.skip_next_page().map_err(from_parquet)?;
+            }
+            let packed =
+                if chunk.compression() == Compression::UNCOMPRESSED { 0 } else { found.min(whole(chunk.compressed_size())) };
+            let pages = PAGES_HELD.saturating_mul(found).min(whole(chunk.uncompressed_size()));
+            largest = largest.max(pages.saturating_add(packed));
+        }
+        Ok(largest)
     }
 
     /// Back to the first row.

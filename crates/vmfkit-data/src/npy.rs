@@ -194,14 +194,35 @@ impl Header {
 
 /// The same, where `descr` is NumPy's name of the type.
 pub(crate) fn header_bytes<N: ToString>(descr: &str, shape: &[N]) -> Vec<u8> {
-    let mut text = format!("{{'descr': '{descr}', 'fortran_order': False, 'shape': {}, }}", shape_text(shape));
-    // Data starts at a multiple of 64 bytes: 10 bytes stand before the text, and it ends with a line break.
-    let length = (text.len() + 11).next_multiple_of(64) - 10;
+    header_of(&format!("'{descr}'"), shape)
+}
+
+/// The header of rows of several fields, each with a name and a type, one behind the other.
+pub(crate) fn structured_header_bytes<N: ToString>(fields: &[(String, &str)], shape: &[N]) -> Vec<u8> {
+    let fields: Vec<String> = fields.iter().map(|(name, descr)| format!("('{name}', '{descr}')")).collect();
+    header_of(&format!("[{}]", fields.join(", ")), shape)
+}
+
+fn header_of<N: ToString>(descr: &str, shape: &[N]) -> Vec<u8> {
+    let mut text = format!("{{'descr': {descr}, 'fortran_order': False, 'shape': {}, }}", shape_text(shape));
+    // Data starts at a multiple of 64 bytes: 10 bytes stand before the text, or 12 if it is long, and it ends with a line break.
+    let length_before = |before: usize| (text.len() + before + 1).next_multiple_of(64) - before;
+    let (length, mut bytes) = (length_before(10), MAGIC.to_vec());
+    let length = match u16::try_from(length) {
+        Ok(short) => {
+            bytes.extend([1, 0]);
+            bytes.extend(short.to_le_bytes());
+            length
+        }
+        Err(_) => {
+            let length = length_before(12);
+            bytes.extend([2, 0]);
+            bytes.extend(u32::try_from(length).expect("the names of columns are short").to_le_bytes());
+            length
+        }
+    };
     text.push_str(&" ".repeat(length - text.len() - 1));
     text.push('\n');
-    let mut bytes = MAGIC.to_vec();
-    bytes.extend([1, 0]);
-    bytes.extend(u16::try_from(length).expect("a shape of two axes is short").to_le_bytes());
     bytes.extend(text.as_bytes());
     bytes
 }

@@ -55,7 +55,8 @@ fn chain<S: AsRef<str>>(locations: &[S], options: &Options) -> Result<Chain> {
     Ok(Chain::open(inputs, options)?.with_skipped(skipped))
 }
 
-/// What folders hold beside the files that are read: names of no known format, and folders. Hidden names do not count.
+/// What folders hold beside the files that are read: names of no known format, and folders whose names begin with `_` or that cannot be read. Hidden names do
+/// not count.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Skipped {
     /// How many there are.
@@ -263,13 +264,31 @@ pub fn local_files(location: &str) -> Vec<PathBuf> {
     }
 }
 
-/// The files of a folder whose format is known by their names, in order, and how many others there are.
+/// The files of a folder, and of the folders in it, whose format is known by their names, in order, and how many others there are.
 fn files_in(folder: &Path, skipped: &mut Skipped) -> Result<(Vec<PathBuf>, usize)> {
     let mut paths = Vec::new();
     let mut others = 0;
     for entry in fs::read_dir(folder)? {
-        let path = entry?.path();
-        let hidden = path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"."));
+        let entry = entry?;
+        let (path, name) = (entry.path(), entry.file_name());
+        let hidden = name.as_encoded_bytes().starts_with(b".");
+        // What begins so is left by programs for themselves, such as what has not been finished.
+        let own = name.as_encoded_bytes().starts_with(b"_");
+        // Not where a link leads, so that there is an end.
+        if !hidden && !own && entry.file_type()?.is_dir() {
+            match files_in(&path, skipped) {
+                Ok((found, others_in)) => {
+                    paths.extend(found);
+                    others += others_in;
+                }
+                // Such as `lost+found`.
+                Err(_) => {
+                    others += 1;
+                    skipped.add(&path);
+                }
+            }
+            continue;
+        }
         if !hidden && path.is_file() && Format::of_name(&path).is_some() {
             paths.push(path);
             continue;
@@ -296,7 +315,7 @@ fn nothing_matches(pattern: &str) -> Error {
 fn remote_files(location: &str, _: &mut Skipped) -> Result<Vec<Input>> {
     Err(Error::format(format!(
         "this build reads files of this machine only, found: `{location}`\n\
-         hint: the feature `object-store` brings the rest: `cargo install --features object-store`"
+         hint: the feature `object-store` brings the rest: `cargo install --path crates/vmfkit-cli --features object-store`"
     )))
 }
 

@@ -14,7 +14,7 @@ use ::parquet::arrow::arrow_reader::{
 };
 use ::parquet::basic::Compression;
 use ::parquet::errors::Result as ParquetResult;
-use ::parquet::file::metadata::ParquetMetaData;
+use ::parquet::file::metadata::{ParquetMetaData, RowGroupMetaData};
 use ::parquet::file::reader::{ChunkReader, Length};
 use arrow_array::RecordBatch;
 use arrow_schema::DataType;
@@ -25,6 +25,9 @@ use std::sync::Arc;
 
 /// Rows that Arrow's reader decodes at a time; more of them fall out of the cache.
 const RECORDS: usize = 1024;
+
+/// Bytes of a page, and of a dictionary, as most programs write them.
+const USUAL_PAGE: u64 = 1 << 20;
 
 /// Rows of a Parquet file.
 pub(crate) struct ParquetReader<R: ChunkReader = LocalFile> {
@@ -40,7 +43,12 @@ pub(crate) struct ParquetReader<R: ChunkReader = LocalFile> {
 impl ParquetReader {
     /// Opens a file.
     pub(crate) fn open(path: &Path, columns: &Columns) -> Result<Self> {
-        ParquetReader::new(LocalFile::open(path)?, columns)
+        let mut reader = ParquetReader::new(LocalFile::open(path)?, columns)?;
+        if let Some(lists) = &reader.lists {
+            // What is wrong with a page is said when it is read.
+            reader.schema.held += guarded(|| lists.held_bytes()).unwrap_or(0);
+        }
+        Ok(reader)
     }
 }
 
@@ -80,7 +88,7 @@ impl<R: ChunkReader + Clone + 'static> ParquetReader<R> {
                 (None, Some(dim)) => dim,
                 (None, None) => records.first_length(&projected)?,
             };
-            let schema = chosen.schema(dim, Some(rows));
+            let schema = Schema { held: records.held_bytes(), ..chosen.schema(dim, Some(rows)) };
             Ok(ParquetReader { schema, chosen: projected, id_type, lists, records, row: 0 })
         })
     }
@@ -217,6 +225,25 @@ impl<R: ChunkReader + Clone + 'static> Records<R> {
         let rows = usize::try_from(self.metadata.metadata().row_group(group).num_rows()).map_err(damaged)?;
         let builder = builder.with_projection(mask).with_row_groups(vec![group]).with_batch_size(RECORDS.min(rows.max(1)));
         builder.build().map_err(from_parquet)
+    }
+
+    /// What a page of each column takes, and a dictionary if it has one, in the file's bytes and decoded, as large as writers make them unless the column is
+    /// smaller; and the largest of them as it is in the file.
+    fn held_bytes(&self) -> u64 {
+        let description = self.metadata.metadata().file_metadata().schema_descr();
+        let of = |bytes: i64, times: u64, pages: u64| (times * u64::try_from(bytes).unwrap_or(0)).min(pages * USUAL_PAGE);
+        let held = |group: &RowGroupMetaData| {
+            let columns = group.columns().iter().enumerate();
+            let chosen = columns.filter(|(leaf, _)| self.roots.contains(&description.get_column_root_idx(*leaf)));
+            let (unpacked, packed) = chosen.fold((0, 0), |(unpacked, packed): (u64, u64), (_, chunk)| {
+                let (times, pages) = if chunk.dictionary_page_offset().is_some() { (2, 3) } else { (1, 1) };
+                let decoded = 8 * RECORDS as u64;
+                let of_column = of(chunk.uncompressed_size(), times, pages) + decoded;
+                (unpacked + of_column, packed.max(of(chunk.compressed_size(), 1, 1)))
+            });
+            unpacked + packed
+        };
+        self.metadata.metadata().row_groups().iter().map(held).max().unwrap_or(0)
     }
 
     /// The length of the first row of lists; 0 if there are no rows.

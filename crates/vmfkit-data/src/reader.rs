@@ -30,9 +30,15 @@ impl Stretches {
 
     /// The same for numbers that are not in memory that could be lent.
     pub(crate) fn push_values(&mut self, values: Values) {
+        // Of just the length that is needed.
+        fn bytes<T, const WIDTH: usize>(values: Vec<T>, bytes_of: fn(T) -> [u8; WIDTH]) -> Vec<u8> {
+            let mut bytes = Vec::with_capacity(values.len() * WIDTH);
+            values.into_iter().for_each(|value| bytes.extend(bytes_of(value)));
+            bytes
+        }
         match values {
-            Values::F32(values) if !self.double => self.push(values.into_iter().flat_map(f32::to_ne_bytes).collect::<Vec<u8>>()),
-            Values::F64(values) if self.double => self.push(values.into_iter().flat_map(f64::to_ne_bytes).collect::<Vec<u8>>()),
+            Values::F32(values) if !self.double => self.push(bytes(values, f32::to_ne_bytes)),
+            Values::F64(values) if self.double => self.push(bytes(values, f64::to_ne_bytes)),
             _ => unreachable!("dense rows in the precision of their file"),
         }
     }
@@ -81,7 +87,7 @@ pub struct Schema {
     pub rows: Option<u64>,
     /// The entries of all rows, where only those that are not 0 are stored.
     pub entries: Option<u64>,
-    /// Bytes in which the file is held while it is open, where it is brought into memory as a whole.
+    /// Bytes that reading takes beside the rows: the file, where it is brought into memory as a whole, or the pieces of which it is made.
     pub held: u64,
 }
 

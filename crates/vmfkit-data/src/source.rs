@@ -142,7 +142,8 @@ impl DataSource {
         }
     }
 
-    /// Bytes in which a file is held while it is read, where it was brought into memory as a whole: Matrix Market.
+    /// Bytes that reading takes beside the rows: those of a Matrix Market file, which is in memory as a whole, or of record batches and pages, as far as
+    /// the file tells of them.
     pub fn held_bytes(&self) -> u64 {
         self.schema.held
     }

@@ -1,7 +1,7 @@
 //! [`TableWriter`]: results in named columns.
 
 use crate::error::{Error, Result};
-use crate::npy::header_bytes;
+use crate::npy::{header_bytes, structured_header_bytes};
 use crate::output_format::{Counted, OutputFormat, Sink, le_bytes};
 use crate::record_sink::{RecordSink, record_batch};
 use arrow_array::{ArrayRef, BooleanArray, Float32Array, Float64Array, Int64Array, StringArray, UInt32Array};
@@ -119,13 +119,13 @@ impl ColumnData<'_> {
         result.expect("memory takes what is written");
     }
 
-    fn as_f64(&self, row: usize) -> f64 {
+    fn push_le_bytes(&self, row: usize, bytes: &mut Vec<u8>) {
         match self {
-            ColumnData::I64(values) => values[row] as f64,
-            ColumnData::U32(values) => values[row].into(),
-            ColumnData::F32(values) => values[row].into(),
-            ColumnData::F64(values) => values[row],
-            ColumnData::Bool(values) => values[row].into(),
+            ColumnData::I64(values) => bytes.extend(values[row].to_le_bytes()),
+            ColumnData::U32(values) => bytes.extend(values[row].to_le_bytes()),
+            ColumnData::F32(values) => bytes.extend(values[row].to_le_bytes()),
+            ColumnData::F64(values) => bytes.extend(values[row].to_le_bytes()),
+            ColumnData::Bool(values) => bytes.push(values[row].into()),
             ColumnData::Text(_) => unreachable!("texts are refused where numbers are written"),
         }
     }
@@ -168,8 +168,8 @@ enum Inner {
 }
 
 impl TableWriter {
-    /// Begins a table. An `.npy` file of one column has that column's type and one axis, and of several columns double precision
-    /// and two axes. The number of rows, where it is known, spares such a table a detour over a temporary file on its way to a pipe.
+    /// Begins a table. An `.npy` file of one column has that column's type, and of several columns a structured type with a field for each, under its
+    /// name; one axis. The number of rows, where it is known, spares such a table a detour over a temporary file on its way to a pipe.
     pub fn new(format: OutputFormat, sink: Sink, columns: &[Column], rows: Option<u64>) -> Result<Self> {
         let schema = || {
             let field = |column: &Column| Field::new(&column.name, data_type(column.kind), false);
@@ -226,8 +226,11 @@ impl TableWriter {
             Inner::Npy(counted) => match data {
                 [data] => counted.write(rows, &data.to_le_bytes()),
                 _ => {
-                    let row = |row| data.iter().flat_map(move |data| data.as_f64(row).to_le_bytes());
-                    counted.write(rows, &(0..rows).flat_map(row).collect::<Vec<u8>>())
+                    let mut bytes = Vec::new();
+                    for row in 0..rows {
+                        data.iter().for_each(|data| data.push_le_bytes(row, &mut bytes));
+                    }
+                    counted.write(rows, &bytes)
                 }
             },
         }
@@ -272,19 +275,30 @@ fn npy(sink: Sink, columns: &[Column], rows: Option<u64>) -> Result<Counted> {
             what: format!("an .npy file holds numbers, found a column of texts: `{}`\n{hint}", text.name),
         });
     }
-    let width = columns.len() as u64;
+    // The header is a text of Python's.
+    let plain = |name: &str| !name.contains(['\'', '\\']) && !name.contains(char::is_control);
+    let alone = |at: usize| columns[..at].iter().all(|other| other.name != columns[at].name);
+    if let Some(column) = (0..columns.len()).find(|&at| !plain(&columns[at].name) || !alone(at)) {
+        let what =
+            format!("the fields of an .npy file must have names of their own without quotes, found: `{}`", columns[column].name);
+        return Err(Error::Format { what });
+    }
+    let descr = |column: &Column| match column.kind {
+        ColumnKind::I64 => "<i8",
+        ColumnKind::U32 => "<u4",
+        ColumnKind::F32 => "<f4",
+        ColumnKind::Bool => "|b1",
+        ColumnKind::F64 | ColumnKind::Text => "<f8",
+    };
     match columns {
         [column] => {
-            let descr = match column.kind {
-                ColumnKind::I64 => "<i8",
-                ColumnKind::U32 => "<u4",
-                ColumnKind::F32 => "<f4",
-                ColumnKind::Bool => "|b1",
-                ColumnKind::F64 | ColumnKind::Text => "<f8",
-            };
+            let descr = descr(column);
             Counted::new(sink, rows, move |rows| header_bytes(descr, &[rows]))
         }
-        _ => Counted::new(sink, rows, move |rows| header_bytes("<f8", &[rows, width])),
+        _ => {
+            let fields: Vec<_> = columns.iter().map(|column| (column.name.clone(), descr(column))).collect();
+            Counted::new(sink, rows, move |rows| structured_header_bytes(&fields, &[rows]))
+        }
     }
 }
 

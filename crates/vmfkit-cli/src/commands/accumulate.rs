@@ -68,7 +68,7 @@ impl Accumulate {
         // Statistics of each thread, of a block and of the part.
         let beside = |rows: &DataSource| {
             let model = 8 * components * rows.dim() as u64;
-            Beside { once: 6 * model, each_thread: model, each_row: 0 }
+            Beside { once: 6 * model, each_thread: model, ..Beside::default() }
         };
         let mut source = self.rows.without_ids().open_in_blocks(self.block, beside)?;
         let mut file = Output::create(&self.output)?;

@@ -21,6 +21,7 @@ Examples:
   vmf assign model.safetensors 'part-*.parquet' --columns embedding --id-column url -o labels.parquet
   vmf assign model.safetensors x.npy --top 3 --outliers 0.001 -o labels.csv
   vmf assign model.safetensors x.npy -o found.npy && vmf compare truth.npy found.npy
+  vmf assign model.safetensors x.npy --all-columns -o table.npy
   cat x.jsonl | vmf assign model.safetensors - --no-p-values -o -
 
 Columns of the table, by the name of the output Parquet, Arrow, CSV, TSV or JSON Lines:
@@ -31,8 +32,8 @@ Columns of the table, by the name of the output Parquet, Arrow, CSV, TSV or JSON
   p_value            how strange the row is
   outlier            with --outliers: whether the p-value is below the level
   component_2, responsibility_2, ...  with --top: the next components, the most probable first
-An .npy file holds the components alone, as `vmf compare` reads them, so that --top, --outliers and --id-column need another. `-o -`
-writes CSV to standard output, and the report to standard error, or with --quiet nowhere. Shares in the report are by weight, if rows have weights.
+An .npy file holds the components alone, as `vmf compare` reads them; with --all-columns, --top, --outliers or an --id-column of whole numbers it is a
+structured array that has a field for each column. `-o -` writes CSV to standard output, and the report to standard error, or with --quiet nowhere. Shares in the report are by weight, if rows have weights.
 
 {P_VALUES}
 
@@ -61,6 +62,9 @@ pub struct Assign {
     /// Mark rows with a p-value below this, and report their share
     #[arg(long, value_name = "LEVEL", value_parser = level, allow_hyphen_values = true, conflicts_with = "no_p_values", help_heading = "Options of the results")]
     outliers: Option<f64>,
+    /// All columns in an .npy file too, as the fields of a structured array
+    #[arg(long, help_heading = "Options of the results")]
+    all_columns: bool,
 }
 
 impl Assign {
@@ -70,8 +74,8 @@ impl Assign {
         let format = self.format()?;
         let held_back = if format == OutputFormat::Parquet { ROW_GROUP_MEMORY } else { 0 };
         // An array of components has no room for p-values.
-        let p_values = !self.judge.no_p_values && format != OutputFormat::Npy;
-        let beside = Beside { once: held_back, each_thread: 0, each_row: TABLE_ROW + RANK_MEMORY * u64::from(self.top) };
+        let p_values = !self.judge.no_p_values && !self.is_components_alone(format);
+        let beside = Beside { once: held_back, each_row: TABLE_ROW + RANK_MEMORY * u64::from(self.top), ..Beside::default() };
         let mut judge = self.judge.open(beside, p_values)?;
         let components = judge.mixture.components().len();
         if self.top as usize > components {
@@ -97,12 +101,6 @@ impl Assign {
         }
         let name = self.output.display();
         match OutputFormat::of(&self.output) {
-            Ok(OutputFormat::Npy) => match self.beside_components() {
-                Some(option) => bail!(
-                    "an .npy file holds the most probable components alone, found: `{option}`\nhint: write .parquet or .csv"
-                ),
-                None => Ok(OutputFormat::Npy),
-            },
             Ok(OutputFormat::Npz | OutputFormat::Safetensors | OutputFormat::Mtx) | Err(_) => {
                 bail!("the name of the output must end in .parquet, .arrow, .csv, .tsv, .jsonl or .npy, found: `{name}`")
             }
@@ -110,27 +108,25 @@ impl Assign {
         }
     }
 
-    /// An option that asks for more than the most probable component of each row.
-    fn beside_components(&self) -> Option<String> {
-        match self.outliers {
-            _ if self.top > 1 => Some(format!("--top {}", self.top)),
-            Some(level) => Some(format!("--outliers {level}")),
-            None => self.judge.has_ids().then(|| "--id-column".to_owned()),
-        }
+    /// Whether nothing but the most probable component of each row is written.
+    fn is_components_alone(&self, format: OutputFormat) -> bool {
+        let more = self.all_columns || self.top > 1 || self.outliers.is_some() || self.judge.has_ids();
+        format == OutputFormat::Npy && !more
     }
 
     fn write_table(&self, judge: &mut Judge, format: OutputFormat, output: Output, tally: &mut Tally) -> Result<()> {
         let Some(mut judged) = judge.next(self.top as usize)? else { unreachable!("without rows there is an error") };
-        let columns = match format {
-            OutputFormat::Npy => vec![Column::new("component", ColumnKind::U32)],
-            _ => self.columns(judge.source.ids().1),
+        let alone = self.is_components_alone(format);
+        let columns = match alone {
+            true => vec![Column::new("component", ColumnKind::U32)],
+            false => self.columns(judge.source.ids().1),
         };
         let mut table = TableFile::new(output, format, &columns, judge.source.len())?;
         loop {
             tally.add(&judged);
-            match format {
-                OutputFormat::Npy => table.write(&[ColumnData::U32(&judged.summary.ranks[0].components)])?,
-                _ => self.write_rows(&mut table, &judged, judge.source.ids(), columns[0].kind)?,
+            match alone {
+                true => table.write(&[ColumnData::U32(&judged.summary.ranks[0].components)])?,
+                false => self.write_rows(&mut table, &judged, judge.source.ids(), columns[0].kind)?,
             }
             match judge.next(self.top as usize)? {
                 Some(next) => judged = next,

@@ -1,6 +1,7 @@
 //! `vmf select`: how many components?
 
 use crate::format::{aligned, json_number, readable};
+use crate::interrupt::{self, Interrupted};
 use crate::output;
 use crate::progress::Progress;
 use crate::rows::{FILES, RowArguments, Seen};
@@ -8,9 +9,10 @@ use anyhow::{Context, Result, bail};
 use clap::ValueEnum;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use serde_json::{Map, Value, json};
+use std::ops::ControlFlow;
 use std::sync::LazyLock;
 use vmfkit::select::{Candidate, Criterion, Selection, best, best_of};
-use vmfkit::train::Stop;
+use vmfkit::train::{Status, Stop};
 use vmfkit::{Block, ConcentrationPolicy};
 
 static AFTER_HELP: LazyLock<String> = LazyLock::new(|| {
@@ -139,7 +141,9 @@ impl Select {
         let candidates = self.candidates(&block).with_context(|| self.rows.name())?;
         source.note_rescaled();
         let report = Report { select: self, rows: source.seen(), weighted, candidates, policies: self.policies() };
-        output::print(if self.json { report.to_json() } else { report.to_text() })
+        output::print(if self.json { report.to_json() } else { report.to_text() })?;
+        // What stands in the table is of whole fits.
+        if interrupt::asked() { Err(Interrupted.into()) } else { Ok(()) }
     }
 
     fn rows_held_out(&self, block: &Block) -> usize {
@@ -166,20 +170,27 @@ impl Select {
             let policy = candidate.policy;
             let last = format!("the last with {} components, {policy}: ", candidate.components);
             progress.count(&last, done, Some(lines as u64), "mixtures");
+            asked()
         };
+        interrupt::be_patient();
         let default = Stop::default();
         let tolerance = self.tolerance.or(default.tolerance);
         let selection = Selection::new(self.components.0.iter().copied())
             .policies(policies)
             .backgrounds(backgrounds.iter().copied())
             .held_out(self.holdout)
-            .stop(Stop { tolerance, passes: self.max_passes.unwrap_or(default.passes) })
+            .stop(Stop { tolerance, passes: self.max_passes.unwrap_or(default.passes), ..Stop::default() })
             .restarts(self.restarts)
             .search(!self.no_search)
             .seed(self.seed)
-            .watch(watch);
+            .watch(watch)
+            .ask(asked);
         Ok(selection.run(block)?)
     }
+}
+
+fn asked() -> ControlFlow<()> {
+    if interrupt::asked() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
 }
 
 fn counted(rows: usize) -> String {
@@ -225,6 +236,7 @@ impl Report<'_> {
             "held_out_share": self.select.holdout,
             "seed": self.select.seed,
             "criterion": self.select.criterion.name(),
+            "interrupted": interrupt::asked(),
             "recommended": recommended,
             "candidates": candidates,
         });
@@ -287,10 +299,13 @@ impl Report<'_> {
         for best in self.preferred(self.select.criterion) {
             text.push_str(&self.recommendation(best));
         }
+        if interrupt::asked() {
+            text.push_str("interrupted: what comes after these lines is not known\n");
+        }
         text
     }
 
-    /// A star stands behind what a criterion prefers, a ! behind the k of a mixture with warnings.
+    /// A star stands behind what a criterion prefers, a ! behind the k of a mixture with warnings, and the limit of passes is named where it ended a fit.
     fn cells(&self, candidate: &Candidate) -> Vec<String> {
         let marked = |criterion: Criterion, value: String| {
             let mark = if self.is_preferred(candidate, criterion) { '*' } else { ' ' };
@@ -311,7 +326,7 @@ impl Report<'_> {
             marked(Criterion::Icl, format!("{:.1}", candidate.icl())),
             marked(Criterion::HeldOut, held_out),
             error,
-            candidate.passes.to_string(),
+            format!("{}{}", candidate.passes, if candidate.status == Status::PassLimit { ", limit" } else { "" }),
         ]
     }
 

@@ -251,6 +251,34 @@ fn standard_output_takes_the_table_and_standard_error_the_report() {
     assert_eq!((run.stderr.as_str(), run.stdout), ("", table));
 }
 
+/// The bytes of each row are the values of the columns, one behind the other.
+#[test]
+fn an_array_has_a_field_for_each_column_where_more_than_components_are_asked_for() {
+    let workspace = fitted();
+    draw(&workspace, 200, 3);
+    for (options, descr) in [
+        ("--all-columns", "('p_value', '<f8')]"),
+        ("--top 2 --no-p-values", "('component_2', '<u4'), ('responsibility_2', '<f8')]"),
+        ("--outliers 0.1", "('p_value', '<f8'), ('outlier', '|b1')]"),
+    ] {
+        workspace.run(&format!("assign m.safetensors drawn.npy {options} -o o.npy")).success();
+        workspace.run(&format!("assign m.safetensors drawn.npy {options} -o o.csv")).success();
+        let bytes = workspace.read("o.npy");
+        let header = 10 + usize::from(u16::from_le_bytes([bytes[8], bytes[9]]));
+        let text = String::from_utf8_lossy(&bytes[..header]);
+        let first = "{'descr': [('row', '<i8'), ('component', '<u4'), ('responsibility', '<f8'), ('ln_density', '<f8'), ";
+        assert!(text.contains(first) && text.contains(descr) && text.contains("'shape': (200,)"), "{text}");
+        let table = cells(&workspace.read("o.csv"));
+        let (responsibilities, ln_densities) = (column(&table, "responsibility"), column(&table, "ln_density"));
+        let rows = bytes[header..].chunks_exact((bytes.len() - header) / 200);
+        for (number, row) in rows.enumerate() {
+            let double = |from: usize| f64::from_le_bytes(row[from..from + 8].try_into().unwrap());
+            assert_eq!(i64::from_le_bytes(row[..8].try_into().unwrap()), number as i64);
+            assert_eq!((double(12), double(20)), (responsibilities[number], ln_densities[number]), "{options}: row {number}");
+        }
+    }
+}
+
 #[test]
 fn what_does_not_go_together_is_named() {
     let workspace = fitted();
@@ -262,12 +290,6 @@ fn what_does_not_go_together_is_named() {
         ("m.safetensors flat.csv -o o.csv", "flat.csv: rows must have the dimension of m.safetensors, 3, found: `2`"),
         ("m.safetensors x.csv -o o.csv --top 4", "`--top` must be at most the number of components, 3, found: `4`"),
         ("m.safetensors x.csv -o o.csv --top 0", "0 is not in 1.."),
-        (
-            "m.safetensors x.csv -o o.npy --top 2",
-            "an .npy file holds the most probable components alone, found: `--top 2`\nhint: ",
-        ),
-        ("m.safetensors x.csv -o o.npy --outliers 0.01", "components alone, found: `--outliers 0.01`\nhint: "),
-        ("m.safetensors x.csv -o o.npy --id-column url", "components alone, found: `--id-column`\nhint: "),
         ("m.safetensors x.csv -o o.xlsx", "must end in .parquet, .arrow, .csv, .tsv, .jsonl or .npy, found: `o.xlsx`"),
         ("m.safetensors x.csv -o o.safetensors", "found: `o.safetensors`"),
         ("m.safetensors x.csv", "--output <FILE>"),

@@ -187,6 +187,20 @@ fn what_a_folder_holds_beside_rows_is_told() {
     }
 }
 
+/// As engines write tables that are divided by a column.
+#[test]
+fn folders_in_a_folder_are_read_too() {
+    let workspace = Workspace::new();
+    for (folder, seed) in [("rows/year=2024", 1), ("rows/year=2025/month=1", 2), ("rows/_temporary", 3), ("rows/.hidden", 4)] {
+        std::fs::create_dir_all(workspace.path(folder)).unwrap();
+        workspace.run(&format!("sample --dim 4 -k 9 -n 50 --seed {seed} -o {folder}/part-0.parquet")).success();
+    }
+    let found = workspace.run("convert rows all.npy").stderr;
+    assert!(found.contains("100 rows"), "{found}");
+    workspace.run("convert rows/year=2024/part-0.parquet rows/year=2025/month=1/part-0.parquet same.npy").success();
+    assert!(workspace.read("all.npy") == workspace.read("same.npy"));
+}
+
 #[test]
 fn a_checkpoint_is_not_overwritten_by_accident() {
     let workspace = Workspace::new();
@@ -343,7 +357,8 @@ mod linux {
         let size = std::fs::metadata(workspace.path("x.npy")).unwrap().len();
         let memory = 50_000_000;
         assert!(size > 8 * memory);
-        for options in ["-k 8", "-k 8 --method kmeans", "-k 8 --method online", "-k 8 --method sgd --batch 4096", ""] {
+        let methods = ["em", "hard", "stochastic", "kmeans", "online", "sgd --batch 4096"].map(|m| format!("-k 8 --method {m}"));
+        for options in methods.iter().map(String::as_str).chain([""]) {
             let mut command = workspace.command();
             command.args("fit x.npy --memory 50MB".split(' ')).args(options.split_whitespace());
             if !options.is_empty() {
@@ -353,6 +368,34 @@ mod linux {
             let peak = peak_memory(&mut child);
             assert!(child.wait().unwrap().success(), "{options}");
             assert!(peak > 1_000_000 && peak <= memory, "{options}: {peak} bytes");
+        }
+    }
+
+    /// Pages and messages are in memory too: what they take is counted, or the work is refused.
+    #[test]
+    fn memory_is_kept_to_whatever_the_file_is_made_of() {
+        let workspace = Workspace::new();
+        workspace.run("sample --dim 1024 -k 40 -n 8000 -o x.parquet").success();
+        workspace.run("convert x.parquet x.csv").success();
+        workspace.run("convert x.parquet x.arrow").success();
+        workspace.run("convert x.parquet x.jsonl").success();
+        for data in ["x.parquet", "x.arrow", "x.csv", "x.jsonl"] {
+            let mut kept = 0;
+            for megabytes in [50, 70, 100, 150] {
+                let mut command = workspace.command();
+                command.args(["--threads", "1", "fit", data, "--memory", &format!("{megabytes}MB")]);
+                command.args("-k 2 --sample 500 --max-passes 2 -q".split(' '));
+                let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+                let peak = peak_memory(&mut child);
+                let output = child.wait_with_output().unwrap();
+                let message = String::from_utf8(output.stderr).unwrap();
+                match output.status.code() {
+                    Some(0) => assert!(peak <= megabytes * 1_000_000, "{data}: {peak} bytes of {megabytes} MB"),
+                    code => assert!(code == Some(2) && message.contains("this work takes at least"), "{data}: {message}"),
+                }
+                kept += usize::from(output.status.success());
+            }
+            assert!(kept >= 2, "{data} can be read with little memory");
         }
     }
 
@@ -486,13 +529,17 @@ mod linux {
         workspace.run("fit x.npy -k 40 --max-passes 3 --tolerance 0 --checkpoint c").success();
         let before = workspace.read("c");
         // A limit on file sizes stands for the full disk; its signal is ignored so that the write fails instead.
-        let script = "trap '' XFSZ; ulimit -f 8; exec \"$0\" fit x.npy -k 40 --max-passes 3 --tolerance 0 --checkpoint d";
-        let mut command = Command::new("sh");
-        command.args(["-c", script, env!("CARGO_BIN_EXE_vmf")]).current_dir(workspace.path("."));
-        let output = command.output().unwrap();
-        let message = String::from_utf8(output.stderr).unwrap();
-        assert_eq!(output.status.code(), Some(1), "{message}");
-        assert!(message.starts_with("error: d: cannot be written: "), "{message}");
-        assert_eq!((workspace.names(), workspace.read("c")), (vec!["c".to_owned(), "x.npy".to_owned()], before));
+        for (checkpoint, options) in [("d", "--max-passes 3"), ("c", "--max-passes 5 --resume")] {
+            let fit = format!("fit x.npy -k 40 --tolerance 0 --checkpoint {checkpoint} {options}");
+            let script = format!("trap '' XFSZ; ulimit -f 8; exec \"$0\" {fit}");
+            let mut command = Command::new("sh");
+            command.args(["-c", &script, env!("CARGO_BIN_EXE_vmf")]).current_dir(workspace.path("."));
+            let output = command.output().unwrap();
+            let message = String::from_utf8(output.stderr).unwrap();
+            assert_eq!(output.status.code(), Some(1), "{message}");
+            assert!(message.starts_with(&format!("error: {checkpoint}: cannot be written: ")), "{message}");
+            assert_eq!((workspace.names(), workspace.read("c")), (vec!["c".to_owned(), "x.npy".to_owned()], before.clone()));
+        }
+        workspace.run("fit x.npy -k 40 --tolerance 0 --checkpoint c --max-passes 5 --resume").success();
     }
 }

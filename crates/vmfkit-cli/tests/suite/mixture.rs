@@ -257,7 +257,7 @@ fn options_that_do_not_go_together_are_named() {
         ("-k 3 --annealing 5", "it takes two numbers"),
         ("-k 3 --restarts 0", "the number of restarts must be at least 1, found: `0`"),
         ("-k 3 --max-passes 0", "the number of passes must be at least 1, found: `0`"),
-        ("-k 3 --background=1", "the weight of the background must be at least 0 and below 1, found: `1`"),
+        ("-k 3 --background=1", "the weight of the background must be above 0 and below 1, found: `1`"),
         ("-k 3 --min-weight 0.5", "the smallest weight must be"),
         ("-k 3 --method online --step 0.2,1", "the exponent of the step size must be above 0.5"),
         ("-k 3 --start middle", "it is none of kmeans, plusplus"),
@@ -303,4 +303,19 @@ fn weighted_rows_count_more() {
         .map(|file| workspace.run(&format!("fit {file} -k 3 --start directions:axes.csv --json")).json());
     assert_eq!(number(&weighted["total_weight"]), 1200.0);
     assert!((number(&weighted["bic"]) - number(&twice["bic"])).abs() < 1e-6);
+}
+
+/// Weights that sum to 1 are common elsewhere; here they would make the rows one row.
+#[test]
+fn rows_that_weigh_next_to_nothing_are_told_of() {
+    let workspace = Workspace::new();
+    workspace.run("sample --dim 3 -k 20 -n 400 -o x.npy").success();
+    workspace.write("light.csv", "0.0025\n".repeat(400));
+    workspace.write("usual.csv", "0.5\n".repeat(400));
+    for (options, told) in
+        [("--weights light.csv", true), ("--weights usual.csv", false), ("--weights light.csv --policy free", false)]
+    {
+        let run = workspace.run(&format!("fit x.npy -k 2 {options}"));
+        assert_eq!((run.code, run.stderr.contains("400 rows weigh 1.0")), (Some(0), told), "{options}: {}", run.stderr);
+    }
 }

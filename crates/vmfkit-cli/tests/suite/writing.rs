@@ -197,6 +197,23 @@ mod linux {
         assert_eq!(workspace.read("m.safetensors"), b"before");
     }
 
+    /// What a fit found is told, whatever becomes of its file; and the checkpoint has it.
+    #[test]
+    fn a_model_that_cannot_be_written_costs_nobody_the_report() {
+        let workspace = Workspace::new();
+        workspace.run("sample --dim 3 -k 9 -n 500 -o x.npy").success();
+        for (options, hint) in [("", false), (" --checkpoint c", true)] {
+            let run = workspace.run(&format!("fit x.npy -k 2 --json -o /dev/full{options}"));
+            assert_eq!(run.code, Some(1), "{}", run.stderr);
+            let report: serde_json::Value = serde_json::from_str(&run.stdout).unwrap();
+            assert_eq!(report["component_count"], 2);
+            assert!(run.stderr.contains("error: /dev/full: cannot be written: "), "{}", run.stderr);
+            assert_eq!(run.stderr.contains("c has the fit: `--resume` and another"), hint, "{}", run.stderr);
+        }
+        workspace.run("fit x.npy -k 2 --checkpoint c --resume -o m.safetensors").success();
+        workspace.run("inspect m.safetensors").success();
+    }
+
     /// The model is there by then; what the last pass would have told is left out.
     #[test]
     fn the_last_look_at_the_rows_can_be_interrupted() {

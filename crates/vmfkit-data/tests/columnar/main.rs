@@ -104,9 +104,15 @@ fn an_npy_file_is_the_same_whether_rows_are_announced_or_not() {
     let data = [ColumnData::I64(&[5, -6]), ColumnData::F32(&[0.5, 0.25])];
     let two = npy(&[labels.clone(), numbers.clone()], None, &data).unwrap();
     assert_eq!(two, npy(&[labels.clone(), numbers.clone()], Some(4), &data).unwrap());
-    assert!(String::from_utf8_lossy(&two).contains("{'descr': '<f8', 'fortran_order': False, 'shape': (4, 2), }"));
-    let values: Vec<f64> = two[128..].chunks(8).map(|bytes| f64::from_le_bytes(bytes.try_into().unwrap())).collect();
-    assert_eq!(values, [5.0, 0.5, -6.0, 0.25, 5.0, 0.5, -6.0, 0.25]);
+    let descr = "{'descr': [('label', '<i8'), ('x', '<f4')], 'fortran_order': False, 'shape': (4,), }";
+    assert!(String::from_utf8_lossy(&two).contains(descr));
+    let row = |label: i64, x: f32| [&label.to_le_bytes()[..], &x.to_le_bytes()].concat();
+    assert_eq!(two[128..], [row(5, 0.5), row(-6, 0.25), row(5, 0.5), row(-6, 0.25)].concat());
+    // Names that take more than the first version of the format has room for.
+    let many: Vec<Column> = (0..5000).map(|number| Column::new(format!("x_{number}"), ColumnKind::Bool)).collect();
+    let wide = npy(&many, None, &vec![ColumnData::Bool(&[true]); 5000]).unwrap();
+    let length = u32::from_le_bytes(wide[8..12].try_into().unwrap()) as usize;
+    assert_eq!((&wide[6..8], (12 + length) % 64, wide.len()), (&[2, 0][..], 0, 12 + length + 2 * 5000));
     let error = npy(&[labels], Some(5), &[ColumnData::I64(&[5, -6])]).unwrap_err();
     assert_eq!(error.to_string(), "5 rows were announced, and so the header says, found: `4`");
 }

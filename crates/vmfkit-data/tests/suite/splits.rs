@@ -58,8 +58,8 @@ fn a_fit_from_files_is_the_fit_from_memory_bit_for_bit() {
     let options = Options::new().block_rows(7);
     let component = |axis: usize| VonMisesFisher::new((0..4).map(|i| f64::from(i == axis)).collect(), 5.0).unwrap();
     let start = Mixture::new(vec![0.5, 0.5], vec![component(0), component(1)]).unwrap();
-    let em = || Trainer::new(start.clone(), Em::new(), Stop { tolerance: None, passes: 5 }).unwrap();
-    let online = || Trainer::new(start.clone(), OnlineEm::new(), Stop { tolerance: None, passes: 1 }).unwrap();
+    let em = || Trainer::new(start.clone(), Em::new(), Stop { tolerance: None, passes: 5, ..Stop::default() }).unwrap();
+    let online = || Trainer::new(start.clone(), OnlineEm::new(), Stop { tolerance: None, passes: 1, ..Stop::default() }).unwrap();
     let block = Block::new(4, rows.as_flattened()).unwrap();
     let memory = |trainer| fit(&mut MemorySource::new(block.clone()).batches(7), trainer).unwrap().mixture;
     let files = |trainer| fit(&mut open(&location(folder.0.path()), &options).unwrap(), trainer).unwrap().mixture;
@@ -94,7 +94,14 @@ fn what_a_folder_holds_beside_its_files_of_rows_is_known() {
     folder.write("b.npy.old", "x");
     folder.write(".hidden", "x");
     let first = folder.write("_SUCCESS", "");
-    std::fs::create_dir(folder.path("more")).unwrap();
+    // What is in folders counts, but for those that programs keep for themselves, which are passed over as a whole.
+    for name in ["more", "_temporary"] {
+        std::fs::create_dir(folder.path(name)).unwrap();
+        folder.write(&format!("{name}/c.txt"), "x");
+        folder.write(&format!("{name}/d.txt"), "x");
+    }
+    std::fs::remove_file(folder.path("b.npy.old")).unwrap();
+    std::fs::remove_file(folder.path("more/d.txt")).unwrap();
     assert_eq!(source(&folder).skipped(), Some(&Skipped { count: 3, first: first.clone() }));
     let batches = vmfkit_data::open_batches(&[location(folder.0.path())], &Options::new()).unwrap();
     assert_eq!(batches.skipped().unwrap().first, first);

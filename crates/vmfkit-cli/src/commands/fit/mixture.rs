@@ -67,6 +67,9 @@ pub struct Wishes {
     resume: bool,
 }
 
+/// Rows that weigh less than this on average were hardly meant to be fractions of rows.
+const LIGHT: f64 = 0.1;
+
 /// What a sample takes, twice while it is gathered.
 fn bytes_of_sample(sample: usize, rows: &DataSource) -> u64 {
     (sample as u64).min(rows.rows().unwrap_or(u64::MAX)).saturating_mul(2 * rows.row_bytes())
@@ -101,25 +104,44 @@ impl Fit {
             })?;
 
         let description = Description::of(&fit);
-        if let Some(path) = output {
-            if interrupt::asked() && fit.trace.is_empty() && path.exists() {
-                output::note(format_args!("{}: stays what it was, since no pass was finished", path.display()));
-            } else {
-                output::write_file(path, model_file::to_bytes(&fit.mixture, &description))?;
+        // A model that cannot be written costs nobody the report.
+        let written = output.as_ref().map_or(Ok(()), |path| {
+            if interrupt::asked() && fit.trace.is_empty() {
+                let what = if path.exists() { "stays what it was" } else { "not written" };
+                output::note(format_args!("{}: {what}, since no pass was finished", path.display()));
+                return Ok(());
             }
-        }
+            output::write_file(path, model_file::to_bytes(&fit.mixture, &description))
+        });
         drop(watch);
         // Whoever interrupts wants no more passes than they have asked for, and a pipe that was read once gives none.
         let evaluation = match labels.is_some() || source.can_rewind() && !interrupt::asked() {
-            true => self.evaluate(&fit.mixture, &mut source)?,
-            false => None,
+            true => self.evaluate(&fit.mixture, &mut source),
+            false => Ok(None),
+        };
+        let evaluation = match evaluation {
+            Ok(evaluation) => evaluation,
+            Err(error) => return written.and(Err(error)),
         };
         source.note_rescaled();
+        if description.policy.starts_with("shrunk") && description.policy != "shrunk:0" && fit.weight < LIGHT * fit.rows as f64 {
+            output::note(format_args!(
+                "{} rows weigh {} in all, and count as so many beside the prior of the policy shrunk\n\
+                 hint: weights with a mean of 1 have every row count as one, and `--policy free` has no prior",
+                fit.rows,
+                readable(fit.weight)
+            ));
+        }
         let rows =
             if evaluation.is_some() { source.seen() } else { Seen { rows: fit.rows, weight: fit.weight, ..source.seen() } };
         let free_parameters = used.free_parameters(&fit.mixture);
         let report = Report { rows, components, fit, description, evaluation, free_parameters };
         output::print(if self.json { report.to_json() } else { report.to_text() })?;
+        if let (Err(_), Some(path)) = (&written, checkpoint) {
+            let what = "has the fit: `--resume` and another `-o` go on from there";
+            output::note(format_args!("{} {what}", path.display()));
+        }
+        written?;
         if interrupt::asked() { Err(Interrupted.into()) } else { Ok(()) }
     }
 
@@ -151,7 +173,8 @@ impl Fit {
             let start = self.steps.start.as_ref().map_or(0, |start| start.memory(rows.rows()));
             // Statistics of each thread and of the pass, mixtures, what a rule remembers; and the sample.
             let model = 8 * u64::from(components) * rows.dim() as u64;
-            Beside { once: (8 * model + start).saturating_add(sample), each_thread: 2 * model, each_row: 0 }
+            let hint = (sample > 8 * model + start).then_some("\nhint: a smaller `--sample`, or `--start random`, takes less");
+            Beside { once: (8 * model + start).saturating_add(sample), each_thread: 2 * model, each_row: 0, hint }
         };
         self.rows.without_ids().open_in_blocks(self.mixture.block, beside)
     }
@@ -255,7 +278,8 @@ pub(super) struct Watch {
     /// How many rows a pass has, once that is known.
     rows: Option<u64>,
     rows_in_all: u64,
-    /// Of the pass that is under way.
+    /// The restart and the pass that is under way, and its rows so far.
+    place: (usize, usize),
     rows_before: u64,
     objective: Option<f64>,
 }
@@ -263,7 +287,7 @@ pub(super) struct Watch {
 impl Watch {
     pub fn new(visible: bool, restarts: usize, passes_at_most: usize, rows: Option<u64>) -> Self {
         let progress = Progress::new(visible);
-        Watch { progress, restarts, passes_at_most, rows, rows_in_all: 0, rows_before: 0, objective: None }
+        Watch { progress, restarts, passes_at_most, rows, rows_in_all: 0, place: (0, 0), rows_before: 0, objective: None }
     }
 
     fn pass(&mut self, pass: &Pass) -> ControlFlow<()> {
@@ -274,7 +298,8 @@ impl Watch {
 
     pub fn rows(&mut self, at: train::Progress) -> ControlFlow<()> {
         // Rows of the next pass are counted from 0 again.
-        self.rows_in_all += if at.rows >= self.rows_before { at.rows - self.rows_before } else { at.rows };
+        let is_same = std::mem::replace(&mut self.place, (at.restart, at.pass)) == (at.restart, at.pass);
+        self.rows_in_all += if is_same { at.rows.saturating_sub(self.rows_before) } else { at.rows };
         self.rows_before = at.rows;
         let restart = if self.restarts > 1 { format!("start {} of {}, ", at.restart + 1, self.restarts) } else { String::new() };
         let pass = match at.pass {
