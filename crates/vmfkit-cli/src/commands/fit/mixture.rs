@@ -106,7 +106,9 @@ impl Fit {
         let description = Description::of(&fit);
         // A model that cannot be written costs nobody the report.
         let written = output.as_ref().map_or(Ok(()), |path| {
-            if interrupt::asked() && fit.trace.is_empty() {
+            // The steps of a pass that was begun are worth something where there is nothing else.
+            let mere_start = fit.trace.is_empty() && (path.exists() || !method.is_online());
+            if interrupt::asked() && mere_start {
                 let what = if path.exists() { "stays what it was" } else { "not written" };
                 output::note(format_args!("{}: {what}, since no pass was finished", path.display()));
                 return Ok(());
