@@ -97,7 +97,8 @@ for dtype, kind in [(np.dtype("f4"), "f32"), (np.dtype("f8"), "f64")]:
     assert found.dtype == dtype
     same(kind, found, VALUES.astype(dtype))
 labels, columns = np.load(path("labels.npy")), np.load(path("columns.npy"))
-assert labels.dtype == np.dtype("u4") and columns.dtype == np.dtype("f8")
+assert labels.dtype == np.dtype("u4") and columns.dtype == np.dtype([("label", "u4"), ("ln_density", "f8")])
 same("labels.npy", labels, I % 7)
-same("columns.npy", columns, np.column_stack([I % 7, I / 3]))
+same("columns.npy", columns["label"], I % 7)
+same("columns.npy", columns["ln_density"], I / 3)
 print("pyarrow and numpy read what we wrote")
