@@ -14,14 +14,18 @@ use bytes::Bytes;
 use half::f16;
 use parquet::basic::{Compression, Encoding, Type};
 use parquet::column::page::{Page, PageReader};
-use parquet::file::metadata::ParquetMetaData;
+use parquet::file::metadata::{ParquetMetaData, RowGroupMetaData};
 use parquet::file::reader::ChunkReader;
 use parquet::file::serialized_reader::SerializedPageReader;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Row groups whose pages are looked at for their size.
-const GROUPS_ASKED: usize = 4;
+/// Row groups by which pages are judged for their size: a few of all.
+pub(crate) fn some_groups(metadata: &ParquetMetaData) -> impl Iterator<Item = &RowGroupMetaData> {
+    const GROUPS: usize = 4;
+    let groups = metadata.row_groups();
+    groups.iter().step_by(groups.len().div_ceil(GROUPS).max(1))
+}
 
 /// Pages in memory at a time: of each of three blocks one that is not all its own, and the next.
 const PAGES_HELD: u64 = 4;
@@ -143,10 +147,8 @@ impl<R: ChunkReader + Clone> ListPages<R> {
     /// What pages take beside the rows that are taken from them: those that the blocks under way have parts of, one that is next, and that one as it is in the
     /// file. Known from the first pages of some row groups, since programs make all pages alike.
     pub(crate) fn held_bytes(&self) -> Result<u64> {
-        let groups = self.metadata.row_groups();
-        let step = groups.len().div_ceil(GROUPS_ASKED).max(1);
         let mut largest = 0;
-        for group in groups.iter().step_by(step) {
+        for group in some_groups(&self.metadata) {
             let (rows, chunk) = (usize::try_from(group.num_rows()).map_err(damaged)?, group.column(self.column.leaf));
             let whole = |bytes: i64| u64::try_from(bytes).unwrap_or(0);
             let mut pages = SerializedPageReader::new(Arc::new(self.chunks.clone()), chunk, rows, None).map_err(from_parquet)?;

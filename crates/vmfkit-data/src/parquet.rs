@@ -5,7 +5,7 @@
 use crate::columns::{Chosen, Columns, Coordinates};
 use crate::error::{Error, Result};
 use crate::guard::{damaged, from_arrow, from_parquet, guarded};
-use crate::list_pages::ListPages;
+use crate::list_pages::{ListPages, some_groups};
 use crate::records;
 use crate::{Batch, Element, Reader, Schema, Stretches};
 use ::parquet::arrow::ProjectionMask;
@@ -46,7 +46,8 @@ impl ParquetReader {
         let mut reader = ParquetReader::new(LocalFile::open(path)?, columns)?;
         if let Some(lists) = &reader.lists {
             // What is wrong with a page is said when it is read.
-            reader.schema.held += guarded(|| lists.held_bytes()).unwrap_or(0);
+            let pages = guarded(|| lists.held_bytes()).unwrap_or(0);
+            reader.schema.held = reader.schema.held.saturating_add(pages);
         }
         Ok(reader)
     }
@@ -243,7 +244,7 @@ impl<R: ChunkReader + Clone + 'static> Records<R> {
             });
             unpacked + packed
         };
-        self.metadata.metadata().row_groups().iter().map(held).max().unwrap_or(0)
+        some_groups(self.metadata.metadata()).map(held).max().unwrap_or(0)
     }
 
     /// The length of the first row of lists; 0 if there are no rows.

@@ -117,16 +117,15 @@ impl Assign {
     fn write_table(&self, judge: &mut Judge, format: OutputFormat, output: Output, tally: &mut Tally) -> Result<()> {
         let Some(mut judged) = judge.next(self.top as usize)? else { unreachable!("without rows there is an error") };
         let alone = self.is_components_alone(format);
-        let columns = match alone {
-            true => vec![Column::new("component", ColumnKind::U32)],
-            false => self.columns(judge.source.ids().1),
-        };
+        let columns =
+            if alone { vec![Column::new("component", ColumnKind::U32)] } else { self.columns(judge.source.ids().1) };
         let mut table = TableFile::new(output, format, &columns, judge.source.len())?;
         loop {
             tally.add(&judged);
-            match alone {
-                true => table.write(&[ColumnData::U32(&judged.summary.ranks[0].components)])?,
-                false => self.write_rows(&mut table, &judged, judge.source.ids(), columns[0].kind)?,
+            if alone {
+                table.write(&[ColumnData::U32(&judged.summary.ranks[0].components)])?;
+            } else {
+                self.write_rows(&mut table, &judged, judge.source.ids(), columns[0].kind)?;
             }
             match judge.next(self.top as usize)? {
                 Some(next) => judged = next,
