@@ -117,8 +117,7 @@ impl Assign {
     fn write_table(&self, judge: &mut Judge, format: OutputFormat, output: Output, tally: &mut Tally) -> Result<()> {
         let Some(mut judged) = judge.next(self.top as usize)? else { unreachable!("without rows there is an error") };
         let alone = self.is_components_alone(format);
-        let columns =
-            if alone { vec![Column::new("component", ColumnKind::U32)] } else { self.columns(judge.source.ids().1) };
+        let columns = if alone { vec![Column::new("component", ColumnKind::U32)] } else { self.columns(judge.source.ids().1) };
         let mut table = TableFile::new(output, format, &columns, judge.source.len())?;
         loop {
             tally.add(&judged);
