@@ -1,6 +1,7 @@
 //! Ctrl-C (and a request to terminate): unfinished files vanish, and a fit may finish the rows at hand first.
 
 use crate::output;
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, Once, PoisonError};
@@ -29,6 +30,11 @@ pub fn be_patient() {
 /// Whether somebody wants an early end.
 pub fn asked() -> bool {
     ASKED.load(Ordering::SeqCst)
+}
+
+/// The same for callbacks that may end a work.
+pub fn flow() -> ControlFlow<()> {
+    if asked() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
 }
 
 /// The files to remove. While they are locked an interrupt waits.

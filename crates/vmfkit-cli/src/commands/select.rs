@@ -9,7 +9,6 @@ use anyhow::{Context, Result, bail};
 use clap::ValueEnum;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use serde_json::{Map, Value, json};
-use std::ops::ControlFlow;
 use std::sync::LazyLock;
 use vmfkit::select::{Candidate, Criterion, Selection, best, best_of};
 use vmfkit::train::{Status, Stop};
@@ -170,7 +169,7 @@ impl Select {
             let policy = candidate.policy;
             let last = format!("the last with {} components, {policy}: ", candidate.components);
             progress.count(&last, done, Some(lines as u64), "mixtures");
-            asked()
+            interrupt::flow()
         };
         interrupt::be_patient();
         let default = Stop::default();
@@ -184,13 +183,9 @@ impl Select {
             .search(!self.no_search)
             .seed(self.seed)
             .watch(watch)
-            .ask(asked);
+            .ask(interrupt::flow);
         Ok(selection.run(block)?)
     }
-}
-
-fn asked() -> ControlFlow<()> {
-    if interrupt::asked() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
 }
 
 fn counted(rows: usize) -> String {

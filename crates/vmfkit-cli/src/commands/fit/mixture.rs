@@ -295,7 +295,7 @@ impl Watch {
     fn pass(&mut self, pass: &Pass) -> ControlFlow<()> {
         self.objective = Some(pass.objective);
         self.rows.get_or_insert(self.rows_before);
-        asked()
+        interrupt::flow()
     }
 
     pub fn rows(&mut self, at: train::Progress) -> ControlFlow<()> {
@@ -320,12 +320,8 @@ impl Watch {
             format!(", at most {} left", self.progress.time_left(self.rows_in_all, rows_left))
         });
         self.progress.show(format_args!("{restart}{pass}{share}{objective}, {rate} rows/s{left}"));
-        asked()
+        interrupt::flow()
     }
-}
-
-fn asked() -> ControlFlow<()> {
-    if interrupt::asked() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
 }
 
 /// Everything that is known after a fit.
