@@ -5,9 +5,11 @@
 //! alone. Each chunk has statistics of its own, merged in the order of the rows, so that the number of threads does not change one bit.
 
 use super::Mixture;
-use super::log_sum_exp::{LnSum, combine, exponentials, largest_of, mask, runs, runs_mut, share_out};
+use super::few::FewDirections;
+use super::listed::Listed;
+use super::log_sum_exp::{LnSum, combine, exponentials, largest_of, runs_mut, share_out};
 use super::products::{
-    Grouped, Instructions, Packing, Panels, Real, RowSums, Work, add_listed_rows, add_row, row_products, with_best_instructions,
+    Grouped, Instructions, Packing, Panels, Real, RowSums, Work, add_row, highest_group, row_products, with_best_instructions,
 };
 use crate::block::{Block, Rows, Scalar, SparseRows};
 use crate::error::Result;
@@ -81,8 +83,11 @@ fn single_precision_limit(dim: usize) -> f64 {
 /// Weights outside this range could overflow in a tile's sums, or vanish when multiplied by a small responsibility.
 const SINGLE_PRECISION_WEIGHTS: std::ops::Range<f64> = 1e-25..1e30;
 
-/// Adding one row to one sum costs this many times what it costs within a matrix product.
-const SCATTER_COST: f64 = 5.0;
+/// Adding one of some listed rows to one sum costs this many times what it costs within a matrix product; or, if it has few runs of coordinates, so that each
+/// addition waits for the one before, so many times.
+const LISTED_COST: f64 = 3.0;
+const SHORT_COST: f64 = 5.0;
+const FEW_RUNS: usize = 4;
 
 /// The rows of a pass.
 #[derive(Clone, Copy)]
@@ -172,8 +177,8 @@ struct Prepared<T> {
     /// ln weight + ln C - shift for each component.
     bias: Vec<T>,
     shift: f64,
-    /// Rows that go through the products together.
-    piece: usize,
+    /// The sums of all components are in the first-level cache.
+    is_near: bool,
 }
 
 /// Mean directions times concentrations.
@@ -181,8 +186,21 @@ struct Prepared<T> {
 enum Directions<T> {
     /// For dense rows.
     Dense(Grouped<T>),
+    /// For dense rows and a few components.
+    Few(FewDirections<T>),
     /// For sparse rows.
     Sparse(Panels<T>),
+}
+
+impl<T: Real> Directions<T> {
+    /// For dense rows, in groups of at most so many components.
+    fn dense<'a>(highest: usize, components: usize, dim: usize, direction: impl Fn(usize) -> (f64, &'a [f64])) -> Self {
+        if FewDirections::<T>::suit(components, dim) {
+            Directions::Few(FewDirections::of_height(highest, components, dim, direction))
+        } else {
+            Directions::Dense(Grouped::of_height(highest, components, dim, direction))
+        }
+    }
 }
 
 impl<T: Real> Prepared<T> {
@@ -196,7 +214,7 @@ impl<T: Real> Prepared<T> {
         let directions = if sparse {
             Directions::Sparse(Panels::new(components.len(), mixture.dim(), direction))
         } else {
-            Directions::Dense(Grouped::new(components.len(), mixture.dim(), direction))
+            Directions::dense(highest_group(), components.len(), mixture.dim(), direction)
         };
         let bias: Vec<f64> = (0..components.len())
             .map(|k| match nearest {
@@ -206,8 +224,13 @@ impl<T: Real> Prepared<T> {
             })
             .collect();
         let shift = bias.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-        let piece = if components.len() * mixture.dim() * size_of::<T>() <= NEAR { PIECE } else { TILE };
-        Prepared { directions, bias: bias.into_iter().map(|b| T::from_f64(b - shift)).collect(), shift, piece }
+        let is_near = components.len() * mixture.dim() * size_of::<T>() <= NEAR;
+        Prepared { directions, bias: bias.into_iter().map(|b| T::from_f64(b - shift)).collect(), shift, is_near }
+    }
+
+    /// Rows that go through the products together.
+    fn piece(&self) -> usize {
+        if self.is_near { PIECE } else { TILE }
     }
 
     fn components(&self) -> usize {
@@ -245,6 +268,9 @@ fn logits<T: Real, I: Instructions>(
         (DenseOrSparse::Dense(rows), Directions::Dense(directions)) => {
             row_products::<T, I>((rows, next), directions, &prepared.bias, out, stride, packing);
         }
+        (DenseOrSparse::Dense(rows), Directions::Few(directions)) => {
+            directions.row_products::<I>((rows, next), &prepared.bias, out, stride, packing);
+        }
         (DenseOrSparse::Sparse32(rows, first), Directions::Sparse(panels)) => {
             for row in 0..count {
                 panels.sparse_products::<f32, I>(rows.row(first + row), &mut products);
@@ -277,14 +303,15 @@ struct Scratch<T> {
     /// The shares of a tile, in `WIDTH` sums a component.
     masses: Vec<T>,
     /// The rows that a component has a share of, and the shares.
-    given: Vec<(usize, T)>,
-    /// Rows times shares of a tile.
+    listed: Listed<T>,
+    /// Rows times shares of a tile, and of one component in a piece.
     sums: RowSums<T>,
+    one_sum: RowSums<T>,
 }
 
 impl<T: Real> Scratch<T> {
     fn new(prepared: &Prepared<T>, rows: usize) -> Self {
-        let stride = rows.min(prepared.piece).next_multiple_of(T::WIDTH);
+        let stride = rows.min(prepared.piece()).next_multiple_of(T::WIDTH);
         Scratch {
             logits: vec![T::ZERO; stride * prepared.components()],
             stride,
@@ -293,8 +320,9 @@ impl<T: Real> Scratch<T> {
             factors: vec![T::ZERO; stride],
             smallest: vec![T::ZERO; stride],
             masses: vec![T::ZERO; T::WIDTH * prepared.components()],
-            given: Vec::new(),
+            listed: Listed::new(stride),
             sums: RowSums::default(),
+            one_sum: RowSums::default(),
         }
     }
 }
@@ -324,8 +352,8 @@ impl<T: Real, const WIDTH: usize> Work for TileWork<'_, T, WIDTH> {
             Assignment::Sampled { seed } => Some(Stream::new(seed, ((input.before() + from) / TILE) as u64)),
             _ => None,
         };
-        for first in (from..to).step_by(prepared.piece) {
-            let last = (first + prepared.piece).min(to);
+        for first in (from..to).step_by(prepared.piece()) {
+            let last = (first + prepared.piece()).min(to);
             let rows = match input.kernel_rows(first, last, &mut room) {
                 Ok(rows) => rows,
                 Err(row) => {
@@ -414,27 +442,20 @@ impl<T: Real, const WIDTH: usize> Piece<'_, T, WIDTH> {
             share_out(&mut exponentials[..padded], factors, smallest, mass, &mut kept);
         }
         let (components, dim) = (self.stats.components(), self.stats.dim());
+        let cost = if dim < FEW_RUNS * WIDTH { SHORT_COST } else { LISTED_COST };
         let kept = combine(kept, |a, b| a + b).to_f64();
         match self.rows {
-            DenseOrSparse::Dense(rows) if kept * SCATTER_COST > (self.count * components) as f64 => {
+            DenseOrSparse::Dense(rows) if kept * cost > (self.count * components) as f64 => {
                 let Scratch { logits, packing, sums, .. } = &mut *self.scratch;
                 sums.add_weighted_rows::<I>(rows, dim, logits, stride, packing);
             }
             _ => {
-                let mut given = std::mem::take(&mut self.scratch.given);
+                let mut listed = std::mem::take(&mut self.scratch.listed);
                 for component in 0..components {
-                    given.clear();
-                    for (run, shares) in runs::<T, WIDTH>(&self.scratch.logits[component * stride..][..padded]).enumerate() {
-                        let mut places = mask(shares, |share| share > T::ZERO);
-                        while places != 0 {
-                            let lane = places.trailing_zeros() as usize;
-                            places &= places - 1;
-                            given.push((run * WIDTH + lane, shares[lane]));
-                        }
-                    }
-                    self.add_rows::<I>(component, &given);
+                    listed.fill::<I>(&self.scratch.logits[component * stride..][..padded]);
+                    self.add_listed_rows::<I>(component, &listed);
                 }
-                self.scratch.given = given;
+                self.scratch.listed = listed;
             }
         }
         objective
@@ -504,15 +525,20 @@ impl<T: Real, const WIDTH: usize> Piece<'_, T, WIDTH> {
         }
     }
 
-    /// Adds the rows that a component has a share of.
+    /// Adds the rows that a component has a share of. Sums of a few components wait for the end of the tile; those of many would come from afar.
     #[inline(always)]
-    fn add_rows<I: Instructions>(&mut self, component: usize, given: &[(usize, T)]) {
+    fn add_listed_rows<I: Instructions>(&mut self, component: usize, listed: &Listed<T>) {
+        let (components, dim) = (self.stats.components(), self.stats.dim());
+        let Scratch { sums, one_sum, .. } = &mut *self.scratch;
         match self.rows {
-            DenseOrSparse::Dense(rows) if !given.is_empty() => {
-                let dim = self.stats.dim();
-                add_listed_rows::<T, I>(&mut self.stats.resultants_mut()[component * dim..][..dim], rows, given);
+            DenseOrSparse::Dense(rows) if dim >= WIDTH && self.prepared.is_near => {
+                sums.add_listed_rows::<I>(rows, dim, listed, (component, components));
             }
-            _ => given.iter().for_each(|&(row, share)| self.add_row::<I>(row, component, share.to_f64())),
+            DenseOrSparse::Dense(rows) if dim >= WIDTH && listed.len > 1 => {
+                one_sum.add_listed_rows::<I>(rows, dim, listed, (0, 1));
+                one_sum.flush(&mut self.stats.resultants_mut()[component * dim..][..dim], dim);
+            }
+            _ => listed.iter().for_each(|(row, share)| self.add_row::<I>(row, component, share.to_f64())),
         }
     }
 }
@@ -756,7 +782,7 @@ mod wide_tests {
             other => mixture.components()[k].concentration() / other.temperature(),
         };
         let direction = |k: usize| (scale(k), mixture.components()[k].mean_direction());
-        let narrow = Directions::Dense(Grouped::of_height(Fused::HEIGHT, components, dim, direction));
+        let narrow = Directions::dense(Fused::HEIGHT, components, dim, direction);
         // SAFETY: this processor has the instructions of both.
         let fused = of_tile(Prepared { directions: narrow, ..prepared() }, &|work| unsafe { run_fused(work) });
         // SAFETY: as above.

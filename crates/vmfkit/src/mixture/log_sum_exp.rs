@@ -15,12 +15,6 @@ pub(super) fn combine<T: Real, const WIDTH: usize>(mut lanes: [T; WIDTH], operat
     lanes[0]
 }
 
-/// A bit for each lane of which `is` is true, the first lane's the lowest.
-#[inline(always)]
-pub(super) fn mask<T: Real, const WIDTH: usize>(lanes: &[T; WIDTH], is: impl Fn(T) -> bool) -> u32 {
-    lanes.iter().enumerate().fold(0, |mask, (lane, &x)| mask | (u32::from(is(x)) << lane))
-}
-
 /// Values in runs that fill registers; there is no remainder, because rows are padded.
 #[inline(always)]
 pub(super) fn runs<T, const WIDTH: usize>(values: &[T]) -> impl Iterator<Item = &[T; WIDTH]> {

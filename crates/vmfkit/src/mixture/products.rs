@@ -10,6 +10,8 @@
 //! (see [`with_best_instructions`]); the innermost loops of the first are in `wide`. It and the second give the same bits; the plain target differs in the
 //! last ones, like any other processor.
 
+use super::few::{self, Panel};
+use super::listed::{self, Listed};
 #[cfg(target_arch = "x86_64")]
 use super::wide;
 use crate::block::Scalar;
@@ -26,9 +28,11 @@ pub(super) trait Instructions {
     const HEIGHT: usize = if Self::WIDE { 12 } else { 6 };
     /// Runs of neighbours that it serves at most.
     const RUNS: usize = if Self::WIDE { 2 } else { 1 };
+    /// Runs of columns that are summed together at most where rows are listed.
+    const SPAN: usize = if Self::WIDE { 8 } else { 7 };
 }
 
-struct Plain;
+pub(super) struct Plain;
 
 impl Instructions for Plain {
     const FUSED: bool = false;
@@ -60,6 +64,8 @@ pub(super) trait Real:
 {
     /// Neighbours in a run: two registers of 256 bits, or one of 512.
     const WIDTH: usize;
+    /// Neighbours in 128 bits.
+    const QUAD: usize = 16 / size_of::<Self>();
     const ZERO: Self;
     const ONE: Self;
     /// A responsibility below this counts as 0, so that the second product may be sparse: less than the rounding of the others.
@@ -89,17 +95,22 @@ pub(super) trait Real:
         sums: (*mut Self, usize),
     );
     /// # Safety
-    /// As [`add_columns`].
-    unsafe fn add_columns<I: Instructions>(
-        sums: &mut [f64],
-        done: usize,
+    /// As [`listed::listed_products`].
+    unsafe fn listed_products<I: Instructions, const SPAN: usize>(
+        listed: &Listed<Self>,
         columns: (*const Self, usize),
-        listed: &[(usize, Self)],
+        last: usize,
+        sums: *mut Self,
     );
+    /// # Safety
+    /// As [`few::panel_products`].
+    unsafe fn panel_products<I: Instructions, const HEIGHT: usize>(panel: &Panel<Self>);
+    /// As [`listed::list_shares`].
+    fn list_shares<I: Instructions>(shares: &[Self], listed: &mut Listed<Self>);
 }
 
 macro_rules! real {
-    ($float:ident, $view_f32:ident, $view_f64:ident, $turn:ident, $outer_products:ident, $width:expr, $smallest_share:expr, $mantissa:expr, $bias:expr, $lowest:expr, $ln2_high:expr, $ln2_low:expr, $terms:expr) => {
+    ($float:ident, $view_f32:ident, $view_f64:ident, $turn:ident, $outer_products:ident, $listed_products:ident, $list_shares:ident, [$($wide_products:ident, $fused_products:ident)?], $width:expr, $smallest_share:expr, $mantissa:expr, $bias:expr, $lowest:expr, $ln2_high:expr, $ln2_low:expr, $terms:expr) => {
         impl Real for $float {
             const WIDTH: usize = $width;
             const ZERO: Self = 0.0;
@@ -175,27 +186,80 @@ macro_rules! real {
             }
 
             #[inline(always)]
-            unsafe fn add_columns<I: Instructions>(
-                sums: &mut [f64],
-                done: usize,
+            unsafe fn listed_products<I: Instructions, const SPAN: usize>(
+                listed: &Listed<Self>,
                 columns: (*const Self, usize),
-                listed: &[(usize, Self)],
+                last: usize,
+                sums: *mut Self,
             ) {
+                #[cfg(target_arch = "x86_64")]
+                if I::WIDE {
+                    // SAFETY: the caller's promise; what is wide runs where there is AVX-512.
+                    return unsafe { wide::$listed_products::<SPAN>(listed, columns, last, sums) };
+                }
                 // SAFETY: the caller's promise.
-                unsafe { add_columns::<Self, I, { SPAN * $width }>(sums, done, columns, listed) }
+                unsafe { listed::listed_products::<Self, I, SPAN, $width>(listed, columns, last, sums) }
+            }
+
+            #[inline(always)]
+            unsafe fn panel_products<I: Instructions, const HEIGHT: usize>(panel: &Panel<Self>) {
+                $(
+                    #[cfg(target_arch = "x86_64")]
+                    if I::WIDE {
+                        // SAFETY: the caller's promise; what is wide runs where there is AVX-512.
+                        return unsafe { few::x86::$wide_products::<HEIGHT>(panel) };
+                    }
+                    #[cfg(target_arch = "x86_64")]
+                    if I::FUSED {
+                        // SAFETY: the caller's promise; what is fused runs where there are AVX and fused multiplications.
+                        return unsafe { few::x86::$fused_products::<HEIGHT>(panel) };
+                    }
+                )?
+                // SAFETY: the caller's promise.
+                unsafe { few::panel_products::<Self, I, HEIGHT, { <$float as Real>::QUAD }>(panel) }
+            }
+
+            #[inline(always)]
+            fn list_shares<I: Instructions>(shares: &[Self], listed: &mut Listed<Self>) {
+                #[cfg(target_arch = "x86_64")]
+                if I::WIDE {
+                    // SAFETY: what is wide runs where there is AVX-512.
+                    return unsafe { wide::$list_shares(shares, listed) };
+                }
+                listed::list_shares::<Self, $width>(shares, listed)
             }
         }
     };
 }
 
 // ln 2 in two parts, of which the first times any exponent that occurs is exact.
-real!(f32, unchanged, converted, turn_f32, outer_products_f32, 16, 1e-8, 23, 127, -87.0, 0.693_359_375, -2.121_944_4e-4, 7);
+real!(
+    f32,
+    unchanged,
+    converted,
+    turn_f32,
+    outer_products_f32,
+    listed_products_f32,
+    list_shares_f32,
+    [wide_products, fused_products],
+    16,
+    1e-8,
+    23,
+    127,
+    -87.0,
+    0.693_359_375,
+    -2.121_944_4e-4,
+    7
+);
 real!(
     f64,
     converted,
     unchanged,
     turn_f64,
     outer_products_f64,
+    listed_products_f64,
+    list_shares_f64,
+    [],
     8,
     1e-14,
     52,
@@ -384,12 +448,24 @@ unsafe fn products_of_group<T: Real, I: Instructions, const GROUPED: bool>(
 
 /// Groups of components for one kernel call each, as equal as can be: the first of a group, and how many there are.
 #[inline(always)]
-fn groups(components: usize, highest: usize) -> impl Iterator<Item = (usize, usize)> {
+pub(super) fn groups(components: usize, highest: usize) -> impl Iterator<Item = (usize, usize)> {
     let count = components.div_ceil(highest);
     (0..count).map(move |group| {
         let (from, to) = (group * components / count, (group + 1) * components / count);
         (from, to - from)
     })
+}
+
+/// The most components of a group with the best instructions.
+pub(super) fn highest_group() -> usize {
+    struct Highest;
+    impl Work for Highest {
+        type Output = usize;
+        fn run<I: Instructions>(self) -> usize {
+            I::HEIGHT
+        }
+    }
+    with_best_instructions(Highest)
 }
 
 /// Directions for dense rows: groups of components, each coordinate by coordinate, as the kernels for the best instructions read them.
@@ -402,17 +478,6 @@ pub(super) struct Grouped<T> {
 }
 
 impl<T: Real> Grouped<T> {
-    pub(super) fn new<'a>(components: usize, dim: usize, direction: impl Fn(usize) -> (f64, &'a [f64])) -> Self {
-        struct Highest;
-        impl Work for Highest {
-            type Output = usize;
-            fn run<I: Instructions>(self) -> usize {
-                I::HEIGHT
-            }
-        }
-        Self::of_height(with_best_instructions(Highest), components, dim, direction)
-    }
-
     pub(super) fn of_height<'a>(
         highest: usize,
         components: usize,
@@ -468,7 +533,7 @@ impl<T: Real> Panels<T> {
 }
 
 /// Rows are asked for this many panels before they are needed: the processor's own guess ends at every page.
-const AHEAD: usize = 4;
+pub(super) const AHEAD: usize = 4;
 
 /// Panels that are turned together where there are so many directions that they come from afar.
 const FAR: usize = 1 << 17;
@@ -481,7 +546,7 @@ const COLUMNS: usize = 128;
 #[derive(Debug, Default)]
 pub(super) struct Packing<T> {
     turned: Vec<T>,
-    padded: Vec<T>,
+    pub(super) padded: Vec<T>,
 }
 
 /// The products of each direction with each row, and the component's bias: component by component into `out`, `stride` places
@@ -606,6 +671,43 @@ impl<T: Real> RowSums<T> {
         }
     }
 
+    /// Adds the rows that one of the components has a share of, times their shares.
+    #[inline(always)]
+    pub(super) fn add_listed_rows<I: Instructions>(
+        &mut self,
+        rows: &[T],
+        dim: usize,
+        listed: &Listed<T>,
+        (component, components): (usize, usize),
+    ) {
+        let runs = dim.div_ceil(T::WIDTH);
+        // Rows are listed in their order.
+        assert!(dim >= T::WIDTH && component < components && listed.iter().last().is_none_or(|(row, _)| row < rows.len() / dim));
+        self.values.resize(components * runs * T::WIDTH, T::ZERO);
+        for (run, height) in groups(runs, I::SPAN) {
+            let first = Self::begin(dim, run);
+            let (columns, last) = ((rows[first..].as_ptr(), dim), Self::begin(dim, run + height - 1) - first);
+            let sums = self.values[(component * runs + run) * T::WIDTH..][..height * T::WIDTH].as_mut_ptr();
+            macro_rules! of_height {
+                ($height:literal) => {
+                    // SAFETY: each of the rows is there and has these columns, and each run its sums.
+                    unsafe { T::listed_products::<I, $height>(listed, columns, last, sums) }
+                };
+            }
+            match height {
+                1 => of_height!(1),
+                2 => of_height!(2),
+                3 => of_height!(3),
+                4 => of_height!(4),
+                5 => of_height!(5),
+                6 => of_height!(6),
+                7 => of_height!(7),
+                8 if I::WIDE => of_height!(8),
+                _ => unreachable!("a span has 1 to {} runs", I::SPAN),
+            }
+        }
+    }
+
     /// Adds all to sums in f64 (components x dim), and forgets them.
     #[inline(always)]
     pub(super) fn flush(&mut self, sums: &mut [f64], dim: usize) {
@@ -618,50 +720,6 @@ impl<T: Real> RowSums<T> {
         }
         self.values.clear();
     }
-}
-
-/// Runs of columns that are added together where rows are taken one by one: eight registers, so that no sum waits for the one before.
-const SPAN: usize = 4;
-
-/// Adds some of the rows, each times its share, to a sum in f64; among themselves they are added in the precision of the kernel.
-#[inline(always)]
-pub(super) fn add_listed_rows<T: Real, I: Instructions>(sum: &mut [f64], rows: &[T], listed: &[(usize, T)]) {
-    let (dim, span) = (sum.len(), SPAN * T::WIDTH);
-    if dim < span || listed.len() < 2 {
-        for &(row, share) in listed {
-            add_row::<T, I>(sum, share.to_f64(), &rows[row * dim..][..dim]);
-        }
-        return;
-    }
-    assert!(listed.iter().all(|&(row, _)| row < rows.len() / dim));
-    for first in (0..dim).step_by(span) {
-        // The last columns come with some that are done.
-        let from = first.min(dim - span);
-        // SAFETY: each of the rows is there and has `span` columns from this one on.
-        unsafe { T::add_columns::<I>(&mut sum[from..from + span], first - from, (rows.as_ptr().add(from), dim), listed) };
-    }
-}
-
-/// Adds `WIDTH` columns of some rows, which begin `columns.1` apart, to sums of which the first few are `done`.
-///
-/// # Safety
-/// `WIDTH` values from `columns.0 + row * columns.1` on are readable for each of the rows.
-#[inline(always)]
-unsafe fn add_columns<T: Real, I: Instructions, const WIDTH: usize>(
-    sums: &mut [f64],
-    done: usize,
-    columns: (*const T, usize),
-    listed: &[(usize, T)],
-) {
-    let mut products = [T::ZERO; WIDTH];
-    for &(row, share) in listed {
-        // SAFETY: the caller's promise.
-        let columns = unsafe { *columns.0.add(row * columns.1).cast::<[T; WIDTH]>() };
-        for (product, x) in products.iter_mut().zip(columns) {
-            *product = share.multiply_add::<I>(x, *product);
-        }
-    }
-    sums[done..].iter_mut().zip(&products[done..]).for_each(|(sum, x)| *sum += x.to_f64());
 }
 
 /// Adds factor * row to a sum in f64.
@@ -721,6 +779,26 @@ pub(super) fn run_wide<W: Work>(work: W) -> W::Output {
     work.run::<Wide>()
 }
 
+/// Numbers from -0.5 to 0.5.
+#[cfg(test)]
+pub(super) fn numbers<T: Real>(count: usize, seed: u64) -> Vec<T> {
+    use rand::RngExt;
+    let mut rng = crate::sampler::Stream::new(seed, 0);
+    (0..count).map(|_| T::from_f64(rng.random::<f64>() - 0.5)).collect()
+}
+
+/// What a piece of work gives with the best instructions, after a look that all that fuse give the same.
+#[cfg(test)]
+pub(super) fn on_every_processor<W: Work<Output: PartialEq + std::fmt::Debug> + Copy>(work: W) -> W::Output {
+    let best = with_best_instructions(work);
+    #[cfg(target_arch = "x86_64")]
+    if has_wide() {
+        // SAFETY: the processor has AVX-512, and so what comes before it.
+        assert_eq!(best, unsafe { run_fused(work) });
+    }
+    best
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -753,12 +831,6 @@ mod tests {
         }
     }
 
-    fn numbers<T: Real>(count: usize, seed: u64) -> Vec<T> {
-        use rand::RngExt;
-        let mut rng = crate::sampler::Stream::new(seed, 0);
-        (0..count).map(|_| T::from_f64(rng.random::<f64>() - 0.5)).collect()
-    }
-
     /// Every number of components a kernel call may have, rows and coordinates that do and do not fill panels and runs, and directions from afar.
     fn check<T: Real + std::fmt::Debug>(rounding: f64) {
         let sizes = (1..=27).map(|components| (components, 19, 37)).chain((1..=67).map(|dim| (5, dim, 21)));
@@ -786,15 +858,9 @@ mod tests {
                     (0..count).map(|r| plain[component * count + r].to_f64() * rows[r * dim + column].to_f64()).sum();
                 assert!(near(*found, expected), "{components} components, {dim} dimensions, {count} rows: {found} {expected}");
             }
-            let best = with_best_instructions(work);
+            let best = on_every_processor(work);
             assert!(best.0.iter().zip(&plain).all(|(a, b)| near(a.to_f64(), b.to_f64())));
             assert!(best.1.iter().zip(&sums).all(|(a, b)| near(*a, *b)));
-            #[cfg(target_arch = "x86_64")]
-            if has_wide() {
-                // SAFETY: the processor has AVX-512, and so what comes before it.
-                let (wide, fused) = unsafe { (run_wide(work), run_fused(work)) };
-                assert_eq!(wide, fused, "{components} components, {dim} dimensions, {count} rows");
-            }
         }
     }
 

@@ -1,7 +1,8 @@
-//! The kernels of `products` for registers of 512 bits, of which there are 32.
+//! The kernels of `products` and `listed` for registers of 512 bits, of which there are 32.
 //!
 //! The sums are those of the narrower kernels to the last bit: each has a place in a register of its own, and its terms come in the same order.
 
+use super::listed::Listed;
 use super::products::{Runs, place_of};
 use crate::vector::prefetch_early;
 use std::arch::x86_64::*;
@@ -73,6 +74,82 @@ outer_products!(
     _mm512_fmadd_pd,
     _mm512_add_pd
 );
+
+macro_rules! listed_products {
+    ($name:ident, $float:ident, $width:expr, $every:ident, $load:ident, $store:ident, $fused:ident) => {
+        /// # Safety
+        /// As `listed::listed_products`, with AVX-512.
+        #[target_feature(enable = "avx512f")]
+        #[inline]
+        pub(super) unsafe fn $name<const SPAN: usize>(
+            listed: &Listed<$float>,
+            columns: (*const $float, usize),
+            last: usize,
+            sums: *mut $float,
+        ) {
+            // SAFETY: the caller's promise.
+            let mut products: [_; SPAN] = std::array::from_fn(|run| unsafe { $load(sums.add(run * $width)) });
+            for (row, share) in listed.iter() {
+                let share = $every(share);
+                // SAFETY: the caller's promise.
+                unsafe {
+                    let row = columns.0.add(row * columns.1);
+                    for run in 0..SPAN - 1 {
+                        products[run] = $fused(share, $load(row.add(run * $width)), products[run]);
+                    }
+                    products[SPAN - 1] = $fused(share, $load(row.add(last)), products[SPAN - 1]);
+                }
+            }
+            for run in 0..SPAN {
+                // SAFETY: the caller's promise.
+                unsafe { $store(sums.add(run * $width), products[run]) };
+            }
+        }
+    };
+}
+
+listed_products!(listed_products_f32, f32, 16, _mm512_set1_ps, _mm512_loadu_ps, _mm512_storeu_ps, _mm512_fmadd_ps);
+listed_products!(listed_products_f64, f64, 8, _mm512_set1_pd, _mm512_loadu_pd, _mm512_storeu_pd, _mm512_fmadd_pd);
+
+/// As `listed::list_shares`, with AVX-512.
+#[target_feature(enable = "avx512f")]
+#[inline]
+pub(super) fn list_shares_f32(shares: &[f32], listed: &mut Listed<f32>) {
+    listed.len = 0;
+    let mut numbers = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+    for shares in shares.chunks_exact(16) {
+        let (rows, places) = (&mut listed.rows[listed.len..][..16], &mut listed.shares[listed.len..][..16]);
+        // SAFETY: slices of 16 values each.
+        unsafe {
+            let shares = _mm512_loadu_ps(shares.as_ptr());
+            let above = _mm512_cmp_ps_mask::<_CMP_GT_OQ>(shares, _mm512_setzero_ps());
+            _mm512_storeu_ps(places.as_mut_ptr(), _mm512_maskz_compress_ps(above, shares));
+            _mm512_storeu_si512(rows.as_mut_ptr().cast(), _mm512_maskz_compress_epi32(above, numbers));
+            listed.len += above.count_ones() as usize;
+        }
+        numbers = _mm512_add_epi32(numbers, _mm512_set1_epi32(16));
+    }
+}
+
+/// As `listed::list_shares`, with AVX-512.
+#[target_feature(enable = "avx512f,avx512vl")]
+#[inline]
+pub(super) fn list_shares_f64(shares: &[f64], listed: &mut Listed<f64>) {
+    listed.len = 0;
+    let mut numbers = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
+    for shares in shares.chunks_exact(8) {
+        let (rows, places) = (&mut listed.rows[listed.len..][..8], &mut listed.shares[listed.len..][..8]);
+        // SAFETY: slices of 8 values each.
+        unsafe {
+            let shares = _mm512_loadu_pd(shares.as_ptr());
+            let above = _mm512_cmp_pd_mask::<_CMP_GT_OQ>(shares, _mm512_setzero_pd());
+            _mm512_storeu_pd(places.as_mut_ptr(), _mm512_maskz_compress_pd(above, shares));
+            _mm256_storeu_si256(rows.as_mut_ptr().cast(), _mm256_maskz_compress_epi32(above, numbers));
+            listed.len += above.count_ones() as usize;
+        }
+        numbers = _mm256_add_epi32(numbers, _mm256_set1_epi32(8));
+    }
+}
 
 /// Four columns at a time of 16 rows.
 ///
