@@ -66,13 +66,13 @@ pub struct RowArguments {
     /// Columns that are the coordinates, by name: several of numbers, or one of lists [default: the only column of lists, or all]
     #[arg(long, visible_alias = "column", value_name = "NAMES", value_delimiter = ',')]
     columns: Option<Vec<String>>,
-    /// Column that holds the rows' weights
+    /// Column that holds the rows' weights: a row of weight 2 counts as two
     #[arg(long, value_name = "NAME")]
     weight_column: Option<String>,
     /// Column that says what the rows are called, carried to the outputs
     #[arg(long, value_name = "NAME")]
     id_column: Option<String>,
-    /// File with one weight a row
+    /// File with one weight a row: a row of weight 2 counts as two
     #[arg(long, value_name = "FILE", conflicts_with = "weight_column")]
     weights: Option<PathBuf>,
     /// Which array of a .npz or .safetensors file, if several have two axes

@@ -8,7 +8,7 @@ use crate::mixture::{Assignment, Mixture};
 use crate::ordered_rows::OrderedRows;
 use crate::relocate::{k_means, relocate};
 use crate::sampler::Stream;
-use crate::seeds::{GoOn, draw_rows, drawn_once, of_directions, plus_plus, random_directions, random_rows};
+use crate::seeds::{GoOn, draw_rows, drawn_once, of_directions, parted, plus_plus, random_directions, random_rows};
 use crate::stats::SufficientStats;
 use std::ops::ControlFlow;
 
@@ -96,7 +96,7 @@ impl Start {
                 if let Some(other) = directions.iter().find(|direction| direction.len() != block.dim()) {
                     return Err(Error::DimensionMismatch { expected: block.dim(), found: other.len() });
                 }
-                nearest_step(block, of_directions(directions.clone())?, how)
+                nearest_step(block, of_directions(parted(directions.clone(), &mut rng)?)?, how)
             }
             Start::RandomRows => nearest_step(block, of_directions(random_rows(block, components, &mut rng)?)?, how),
             Start::PlusPlus => {

@@ -269,12 +269,19 @@ pub enum Note {
         /// The objective of the last pass.
         to: f64,
     },
+    /// The component has ended as another has: both stand for the same rows.
+    Twin {
+        /// Counted from 0.
+        component: usize,
+        /// The one before it that it is equal to.
+        of: usize,
+    },
 }
 
 impl Note {
-    /// Whether it tells how a fit ended, and not what became of a component.
+    /// Whether it is told of a fit that has ended, and not after every step.
     pub(crate) fn is_of_the_end(&self) -> bool {
-        matches!(self, Note::Warm { .. } | Note::Fallen { .. })
+        matches!(self, Note::Warm { .. } | Note::Fallen { .. } | Note::Twin { .. })
     }
 }
 
@@ -283,11 +290,12 @@ impl std::fmt::Display for Note {
         match self {
             Note::Empty { component } => write!(f, "component {component} is empty: no row is left to it"),
             Note::Collapsed { component, rows, concentration } => {
-                let rows = (rows * 100.0).round() / 100.0;
-                let rows = match rows {
+                let rounded = (rows * 100.0).round() / 100.0;
+                let rows = match rounded {
                     1.0 => "1 row".to_owned(),
-                    _ if rows.fract() == 0.0 => format!("{rows} rows"),
-                    _ => format!("rows of weight {rows}"),
+                    _ if rounded < 0.1 => format!("rows of weight {rows:.1e}"),
+                    _ if rounded.fract() == 0.0 => format!("{rounded} rows"),
+                    _ => format!("rows of weight {rounded}"),
                 };
                 write!(f, "component {component} collapsed on {rows}, concentration {concentration:.3e}")
             }
@@ -299,6 +307,9 @@ impl std::fmt::Display for Note {
             }
             Note::Fallen { pass, from, to } => {
                 write!(f, "the objective fell from {from:.4} in pass {pass} to {to:.4}: the fit has lost what it had")
+            }
+            Note::Twin { component, of } => {
+                write!(f, "component {component} is the same as component {of}: one of them would do")
             }
         }
     }

@@ -67,7 +67,7 @@ fn bits(row: &[f64]) -> Vec<u64> {
 const BESIDE: f64 = 0.1;
 
 /// Directions of which none is that of an earlier one: components that begin alike stay alike.
-fn parted(mut directions: Vec<Vec<f64>>, rng: &mut Stream) -> Result<Vec<Vec<f64>>> {
+pub(crate) fn parted(mut directions: Vec<Vec<f64>>, rng: &mut Stream) -> Result<Vec<Vec<f64>>> {
     let mut seen = HashSet::new();
     for direction in &mut directions {
         if !seen.insert(bits(direction)) {

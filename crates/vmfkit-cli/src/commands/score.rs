@@ -19,7 +19,7 @@ Examples:
   vmf score model.safetensors x.npy --level 0.001
 
 What is said of the rows:
-  mean ln density    the mean of ln p, with its standard error
+  mean ln density    the mean of ln p, with its standard error, for which the total weight is the number of rows
   over uniform       by how much that is more than under the uniform density, in bits a coordinate
   components a row   e to the mean entropy of the responsibilities: among how many components a row is shared, 1 if all are certain
   outliers           the share of rows with a p-value below the level, which is the level itself for rows of the model

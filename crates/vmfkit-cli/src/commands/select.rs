@@ -30,6 +30,7 @@ Each line of the table is a mixture fitted by EM to the rows that were not held 
 Likelihoods compare numbers of components well and policies badly: a free concentration always fits better. The policy shrunk counts
 every concentration as a free parameter in aic, bic and icl, although its prior holds them together. All three take the
 total weight for the number of rows, in n as in ln L: weights that are twice as large say that there are twice as many rows.
+So do the standard error of the held-out ln p and the prior of shrunk.
 They also prefer mixtures of which a component has collapsed on equal rows: such lines have a ! behind k and a reason below the table.
 
 {FILES}"

@@ -356,9 +356,10 @@ impl Evaluation {
         self.bic(free_parameters) + 2.0 * self.entropy
     }
 
-    /// The standard error of [`Self::mean`] for rows that were drawn independently.
+    /// The standard error of [`Self::mean`] for rows that were drawn independently, a weight for so many rows; not a number if there is no weight.
     pub fn standard_error(&self) -> f64 {
-        let variance = (self.squares / self.weight - self.mean() * self.mean()).max(0.0);
+        let variance = self.squares / self.weight - self.mean() * self.mean();
+        let variance = if variance < 0.0 { 0.0 } else { variance };
         (variance / (self.weight - 1.0).max(1.0)).sqrt()
     }
 }

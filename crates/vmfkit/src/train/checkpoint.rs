@@ -12,6 +12,10 @@ use crate::tensor_file::{Contents, File, excerpt};
 const FORMAT: &str = "vmfkit.checkpoint";
 const VERSION: &str = "2";
 
+/// What stands before the names of fits beside the current one.
+const UNREPAIRED: &str = "unrepaired.";
+const BEST: &str = "best.";
+
 /// Numbers a note.
 const NOTE: usize = 4;
 
@@ -26,6 +30,8 @@ pub struct Checkpoint {
     pub(crate) rows: Option<RowsMark>,
     /// The restart that was under way.
     pub(crate) current: Fit,
+    /// The same before a repair that has not paid so far.
+    pub(crate) unrepaired: Option<Fit>,
     pub(crate) rule: State,
     pub(crate) blocks: u64,
     /// The best of the restarts before it.
@@ -40,7 +46,7 @@ impl Checkpoint {
 
     /// The fit that was under way, as if it had ended here.
     pub fn current(&self) -> &Fit {
-        &self.current
+        self.current.before_repairs(self.unrepaired.as_ref()).unwrap_or(&self.current)
     }
 
     /// The best of the restarts before, if there are any.
@@ -55,6 +61,7 @@ impl Checkpoint {
 
     pub(crate) fn with_settings(mut self, settings: Settings) -> Self {
         self.current.settings = settings.clone();
+        self.unrepaired.iter_mut().for_each(|fit| fit.settings = settings.clone());
         self.settings = settings;
         self
     }
@@ -93,8 +100,8 @@ impl Checkpoint {
         }
         contents.numbers("counters", vec![2], vec![self.restart as f64, self.blocks as f64]);
         write_fit(&mut contents, "current.", &self.current);
-        if let Some(best) = &self.best {
-            write_fit(&mut contents, "best.", best);
+        for (prefix, fit) in [(UNREPAIRED, &self.unrepaired), (BEST, &self.best)] {
+            fit.iter().for_each(|fit| write_fit(&mut contents, prefix, fit));
         }
         for (name, numbers) in self.rule.lists() {
             contents.numbers(format!("rule.{name}"), vec![numbers.len()], numbers.to_vec());
@@ -114,14 +121,18 @@ impl Checkpoint {
         let counters = file.numbers("counters", [Some(2)])?;
         let names = file.names();
         let current = read_fit(&file, "current.", &settings)?;
-        let best = names.iter().any(|name| name.starts_with("best."));
-        let best = best.then(|| read_fit(&file, "best.", &settings)).transpose()?;
-        if let Some(best) = &best
-            && (best.mixture.dim(), best.mixture.components().len())
-                != (current.mixture.dim(), current.mixture.components().len())
-        {
-            return file.wrong("its two mixtures must have the same components and dimension");
-        }
+        let other = |prefix: &str| {
+            let is_there = names.iter().any(|name| name.starts_with(prefix));
+            let fit = is_there.then(|| read_fit(&file, prefix, &settings)).transpose()?;
+            let shape = |fit: &Fit| (fit.mixture.dim(), fit.mixture.components().len(), fit.mixture.has_background());
+            match fit {
+                Some(fit) if shape(&fit) != shape(&current) => {
+                    file.wrong("its mixtures must have the same components and dimension")
+                }
+                fit => Ok(fit),
+            }
+        };
+        let (unrepaired, best) = (other(UNREPAIRED)?, other(BEST)?);
         let mut rule = State::new();
         for name in &names {
             if let Some(short) = name.strip_prefix("rule.") {
@@ -134,6 +145,7 @@ impl Checkpoint {
             settings,
             rows: read_rows(&file)?,
             current,
+            unrepaired,
             best,
             rule,
         })
@@ -194,6 +206,7 @@ fn note_numbers(note: &Note) -> [f64; NOTE] {
         Note::Reseeded { component, beside, pass } => [2.0, component as f64, beside as f64, pass as f64],
         Note::Warm { temperature } => [3.0, temperature, 0.0, 0.0],
         Note::Fallen { pass, from, to } => [4.0, pass as f64, from, to],
+        Note::Twin { component, of } => [5.0, component as f64, of as f64, 0.0],
     }
 }
 
@@ -207,6 +220,7 @@ fn note_of(numbers: &[f64], mixture: &Mixture) -> Result<Note> {
         2.0 => Ok(Note::Reseeded { component: place(numbers[1])?, beside: place(numbers[2])?, pass: pass(numbers[3])? }),
         3.0 => Ok(Note::Warm { temperature: numbers[1] }),
         4.0 => Ok(Note::Fallen { pass: pass(numbers[1])?, from: numbers[2], to: numbers[3] }),
-        kind => Err(wrong(format!("the kind of a note must be a whole number from 0 to 4, found: `{kind}`"))),
+        5.0 => Ok(Note::Twin { component: place(numbers[1])?, of: place(numbers[2])? }),
+        kind => Err(wrong(format!("the kind of a note must be a whole number from 0 to 5, found: `{kind}`"))),
     }
 }

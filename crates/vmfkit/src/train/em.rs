@@ -15,7 +15,7 @@ const CHANCES: u8 = 3;
 ///
 /// The assignment makes it soft EM, hard EM, stochastic EM ([`Assignment::Sampled`], a new seed in every pass) or spherical k-means
 /// ([`Assignment::Nearest`]). With free or shared concentrations found exactly, soft and hard EM and k-means never lower their objective, but where
-/// an empty component is restarted.
+/// an empty component is restarted; if that has not paid when the fit would end, it goes on from where it was.
 #[derive(Debug, Clone)]
 pub struct Em {
     assignment: Assignment,
@@ -120,6 +120,10 @@ impl Rule for Em {
         self.repairs.repaired(model, &self.maximisation)
     }
 
+    fn give_up_repairs(&mut self) {
+        self.repairs.give_up();
+    }
+
     fn end_pass(&mut self) -> bool {
         let cold = self.annealing.is_none_or(|annealing| annealing.temperature(self.pass) == 1.0);
         self.pass += 1;
@@ -190,6 +194,12 @@ impl Repairs {
             let (beside, complement) = widest(mixture, stats, component)?;
             Some(Repair { component, beside, complement, pass })
         });
+    }
+
+    /// No component gets another chance.
+    pub(super) fn give_up(&mut self) {
+        self.used.fill(CHANCES);
+        self.next = None;
     }
 
     pub(super) fn are_done(&self) -> bool {

@@ -22,6 +22,7 @@ use crate::maximise::Note;
 use crate::mixture::{Assignment, Mixture};
 use crate::settings::Settings;
 use crate::stats::SufficientStats;
+use crate::vector::half_squared_distance;
 use std::ops::ControlFlow;
 use std::time::Instant;
 
@@ -47,6 +48,8 @@ pub trait Rule: Send {
     fn repaired(&self, _model: &Mixture) -> Option<(Mixture, Note)> {
         None
     }
+    /// From now on it makes no repairs: those it made have not paid.
+    fn give_up_repairs(&mut self) {}
     /// Called after each pass; true if the fit may stop here as far as the rule is concerned.
     fn end_pass(&mut self) -> bool;
     /// What it has to remember between two passes, but for its settings.
@@ -67,6 +70,9 @@ impl Rule for Box<dyn Rule> {
     }
     fn repaired(&self, model: &Mixture) -> Option<(Mixture, Note)> {
         (**self).repaired(model)
+    }
+    fn give_up_repairs(&mut self) {
+        (**self).give_up_repairs()
     }
     fn end_pass(&mut self) -> bool {
         (**self).end_pass()
@@ -212,6 +218,38 @@ impl Fit {
     pub fn objective(&self) -> f64 {
         self.trace.last().map_or(f64::NEG_INFINITY, |pass| pass.objective)
     }
+
+    /// Of a fit that has ended, what it was before repairs, if that was better.
+    fn before_repairs<'f>(&self, unrepaired: Option<&'f Fit>) -> Option<&'f Fit> {
+        unrepaired.filter(|before| self.status != Status::Running && before.objective() > self.objective())
+    }
+}
+
+/// Components are the same if their directions are no further apart than this, and their concentrations no more than by this share.
+const SAME: f64 = 1e-6;
+
+/// Components that are the same as one before them.
+fn twins(mixture: &Mixture) -> impl Iterator<Item = Note> {
+    let components = mixture.components();
+    // Equal directions have equal projections on any other; what it is does not matter, if only few of the others do.
+    let projection = |k: usize| components[k].mean_direction().iter().zip(1..).map(|(x, i)| x * (f64::from(i) * 0.7).sin()).sum();
+    let mut order: Vec<(f64, usize)> = (0..components.len()).map(|k| (projection(k), k)).collect();
+    order.sort_by(|a, b| a.partial_cmp(b).expect("finite"));
+    let room = SAME * (mixture.dim() as f64).sqrt();
+    let is_same = |a: usize, b: usize| {
+        let (a, b) = (&components[a], &components[b]);
+        let apart = (2.0 * half_squared_distance(a.mean_direction(), b.mean_direction())).sqrt();
+        apart <= SAME && (a.concentration() - b.concentration()).abs() <= SAME * a.concentration()
+    };
+    let mut twins: Vec<Note> = Vec::new();
+    for (place, &(projection, k)) in order.iter().enumerate() {
+        let near = order[..place].iter().rev().take_while(|(other, _)| projection - other <= room);
+        let of = near
+            .map(|(_, other)| *other)
+            .filter(|&other| !mixture.is_background(k) && !mixture.is_background(other) && is_same(k, other));
+        twins.extend(of.min().map(|other| Note::Twin { component: k.max(other), of: k.min(other) }));
+    }
+    twins.into_iter()
 }
 
 /// A fit that loses more than this share of its objective has fallen; draws and batches may lose some.
@@ -245,6 +283,8 @@ pub struct Trainer<'a> {
     model: Mixture,
     /// The same after a repair, under which the next rows are to be seen.
     repaired: Option<(Mixture, Note)>,
+    /// The fit before a repair, to which it goes back if repairs do not pay.
+    unrepaired: Option<Fit>,
     rule: Box<dyn Rule>,
     stop: Stop,
     watch: Option<Watch<'a>>,
@@ -272,6 +312,7 @@ impl<'a> Trainer<'a> {
             pass: SufficientStats::zero(start.components().len(), start.dim()),
             model: start,
             repaired: None,
+            unrepaired: None,
             rule: Box::new(rule),
             stop,
             watch: None,
@@ -396,6 +437,8 @@ impl<'a> Trainer<'a> {
         self.objective = 0.0;
         self.last_weight = std::mem::take(&mut self.weight);
         self.stopped |= self.watch.as_mut().is_some_and(|watch| watch(&pass, &self.model).is_break());
+        let has_time = self.trace.len() < self.stop.passes;
+        let converged = converged && !(has_time && self.takes_repairs_back(&pass));
         self.status = match () {
             () if converged => Status::Converged,
             () if self.trace.len() >= self.stop.passes => Status::PassLimit,
@@ -407,6 +450,25 @@ impl<'a> Trainer<'a> {
 
     fn look_for_repairs(&mut self) {
         self.repaired = if self.status() == Status::Running { self.rule.repaired(&self.model) } else { None };
+        // Where steps are made in the middle of a pass, and while it is warm, objectives do not tell what a repair was good for.
+        let tells = self.rule.cadence() == Cadence::EveryPass && self.trace.last().is_some_and(|pass| pass.temperature == 1.0);
+        if self.repaired.is_some() && tells {
+            let now = self.as_fit(Status::Running);
+            if self.unrepaired.as_ref().is_none_or(|before| before.objective() < now.objective()) {
+                self.unrepaired = Some(now);
+            }
+        }
+    }
+
+    /// A fit that settles below where it was before a repair goes on from there without any; gives whether this one does.
+    fn takes_repairs_back(&mut self, pass: &Pass) -> bool {
+        let Some(before) = self.unrepaired.take().filter(|before| before.objective() > pass.objective) else {
+            return false;
+        };
+        self.model = before.mixture;
+        self.repairs.truncate(before.notes.iter().filter(|note| matches!(note, Note::Reseeded { .. })).count());
+        self.rule.give_up_repairs();
+        true
     }
 
     /// What an objective is measured against: the log density of the uniform density, or for k-means no projection at all.
@@ -440,6 +502,7 @@ impl<'a> Trainer<'a> {
             settings: Settings::default(),
             rows: None,
             current: self.as_fit(self.status),
+            unrepaired: self.unrepaired.clone().map(|fit| Fit { status: self.status, ..fit }),
             rule: self.rule.state(),
             blocks: self.blocks,
             best: None,
@@ -448,7 +511,7 @@ impl<'a> Trainer<'a> {
 
     /// Goes on where the trainer was whose checkpoint this is; this one must have been made with the same rule and stop.
     pub fn resume(mut self, checkpoint: &Checkpoint) -> Result<Self> {
-        let Checkpoint { current, rule, blocks, .. } = checkpoint;
+        let Checkpoint { current, unrepaired, rule, blocks, .. } = checkpoint;
         let (expected, found) = (&self.model, &current.mixture);
         if expected.dim() != found.dim() {
             return Err(Error::DimensionMismatch { expected: expected.dim(), found: found.dim() });
@@ -463,6 +526,7 @@ impl<'a> Trainer<'a> {
         self.last_weight = current.weight;
         self.rows = current.rows;
         self.blocks = *blocks;
+        self.unrepaired = unrepaired.clone();
         self.trace = current.trace.clone();
         let notes = current.notes.iter().filter(|note| !note.is_of_the_end());
         (self.repairs, self.notes) = notes.partition(|note| matches!(note, Note::Reseeded { .. }));
@@ -477,12 +541,18 @@ impl<'a> Trainer<'a> {
 
     /// The same while the fit goes on.
     pub fn so_far(&self) -> Fit {
-        self.as_fit(self.status())
+        let (status, now) = (self.status(), self.as_fit(self.status()));
+        match now.before_repairs(self.unrepaired.as_ref()) {
+            Some(before) => Fit { status, ..before.clone() },
+            None => now,
+        }
     }
 
     /// What the passes say of a fit that has ended.
     fn notes_on_the_end(&self, status: Status) -> impl Iterator<Item = Note> {
         let last = self.trace.last().filter(|_| status != Status::Running);
+        // While it is warm, components are often the same.
+        let twins = last.filter(|last| last.temperature == 1.0).into_iter().flat_map(|_| twins(&self.model));
         let warm = last.filter(|last| last.temperature > 1.0).map(|last| Note::Warm { temperature: last.temperature });
         let fallen = last.and_then(|last| {
             // Objectives of different temperatures do not compare.
@@ -492,7 +562,7 @@ impl<'a> Trainer<'a> {
             let fallen = Note::Fallen { pass: number + 1, from: best.objective, to: last.objective };
             (best.objective - last.objective > room).then_some(fallen)
         });
-        warm.into_iter().chain(fallen)
+        warm.into_iter().chain(fallen).chain(twins)
     }
 
     fn as_fit(&self, status: Status) -> Fit {

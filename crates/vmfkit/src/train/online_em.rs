@@ -12,6 +12,9 @@ use crate::stats::SufficientStats;
 ///
 /// After block t the running statistics are (1 - g) times what they were plus g times the block's, each a mean over rows, with
 /// g = (t + t0)^-a; then an M step. The first block is one step of EM. Between 1/2 and 1, a larger `a` forgets less and settles sooner.
+///
+/// All this in blocks of one weight, the largest that was seen: a block of a tenth of it, such as what is left of the rows at the end of a pass, counts as a tenth of a
+/// step, MATH.md (14.5).
 #[derive(Debug, Clone)]
 pub struct OnlineEm {
     exponent: f64,
@@ -20,10 +23,12 @@ pub struct OnlineEm {
     running: Option<SufficientStats>,
     /// Whether all rows count the same, those of an earlier fit too.
     evenly: bool,
-    /// The rows' weight in this pass so far, and in the last whole one.
+    /// The rows' weight in this pass so far, in the last whole one, and in all blocks so far.
     seen_weight: f64,
     rows_weight: f64,
-    blocks: usize,
+    total_weight: f64,
+    /// That of the heaviest block.
+    block_weight: f64,
     passes: usize,
     repairs: Repairs,
 }
@@ -38,7 +43,8 @@ impl Default for OnlineEm {
             evenly: false,
             seen_weight: 0.0,
             rows_weight: 0.0,
-            blocks: 0,
+            total_weight: 0.0,
+            block_weight: 0.0,
             passes: 0,
             repairs: Repairs::default(),
         }
@@ -107,9 +113,11 @@ impl Rule for OnlineEm {
 
     fn next(&mut self, model: &Mixture, stats: &SufficientStats) -> Result<(Mixture, Vec<Note>)> {
         self.check()?;
-        self.blocks += 1;
         self.seen_weight += stats.weight();
-        let step = (self.blocks as f64 + self.offset).powf(-self.exponent);
+        self.total_weight += stats.weight();
+        self.block_weight = self.block_weight.max(stats.weight());
+        let blocks = self.total_weight / self.block_weight;
+        let step = stats.weight() / self.block_weight * (blocks + self.offset).powf(-self.exponent);
         let running = match &mut self.running {
             None => self.running.insert(stats.clone()),
             Some(running) if self.evenly => {
@@ -142,17 +150,19 @@ impl Rule for OnlineEm {
     fn state(&self) -> State {
         let running = self.running.iter().flat_map(SufficientStats::values);
         let state = State::new()
-            .with("blocks", [self.blocks as f64])
             .with("passes", [self.passes as f64])
-            .with("rows_weight", [self.rows_weight])
+            .with("weights", [self.rows_weight, self.total_weight, self.block_weight])
             .with("running", running);
         self.repairs.remember(if self.evenly { state.with(EVENLY, [1.0]) } else { state })
     }
 
     fn restore(&mut self, state: &State, model: &Mixture) -> Result<()> {
-        self.blocks = state.count("blocks", u64::MAX)? as usize;
         self.passes = state.count("passes", u64::from(u32::MAX))? as usize;
-        self.rows_weight = state.exactly("rows_weight", 1)?[0];
+        let weights = state.exactly("weights", 3)?;
+        if let Some(weight) = weights.iter().find(|weight| !(**weight >= 0.0 && weight.is_finite())) {
+            return Err(wrong(format!("a weight of the rule must be finite and at least 0, found: `{weight}`")));
+        }
+        (self.rows_weight, self.total_weight, self.block_weight) = (weights[0], weights[1], weights[2]);
         self.seen_weight = 0.0;
         self.evenly = state.get(EVENLY).is_ok();
         let running = state.get("running")?;

@@ -312,3 +312,44 @@ fn gradients_tell_which_components_have_no_rows() {
         assert!((3..6).all(empty) && !(0..3).any(empty), "{policy}: {:?}", fit.notes);
     }
 }
+
+/// Two components on the same rows would go unnoticed where a chosen concentration keeps them from collapsing.
+#[test]
+fn components_that_end_the_same_are_named() {
+    let rows = [0.36, 0.48, 0.8, 1.0, 0.0, 0.0, 0.0, 1.0, 0.0].repeat(30);
+    let block = Block::new(3, &rows).unwrap();
+    for method in [Method::default(), Method::OnlineEm { exponent: 0.6, offset: 1.0 }] {
+        let fit = Fitter::new(5).method(method.clone()).policy(ConcentrationPolicy::Fixed(50.0)).fit(&block).unwrap();
+        let twins: Vec<_> = fit.notes.iter().filter(|note| matches!(note, Note::Twin { .. })).collect();
+        assert_eq!(twins.len(), 2, "{}: {:?}", method.name(), fit.notes);
+    }
+    let note = Note::Twin { component: 4, of: 1 };
+    assert_eq!(note.to_string(), "component 4 is the same as component 1: one of them would do");
+    // Components that are apart are not, and neither is a background.
+    let spread: Vec<f64> = draw(&random_mixture(3, 3, 100.0, 1), 300, 1);
+    let fit = Fitter::new(3).background(0.05).fit(&Block::new(3, &spread).unwrap()).unwrap();
+    assert!(!fit.notes.iter().any(|note| matches!(note, Note::Twin { .. })), "{:?}", fit.notes);
+}
+
+/// Components that begin alike would stay alike.
+#[test]
+fn given_directions_that_are_equal_are_put_apart() {
+    let truth = random_mixture(4, 3, 200.0, 3);
+    let rows: Vec<f64> = draw(&truth, 2000, 4);
+    let block = Block::new(3, &rows).unwrap();
+    let fit = Fitter::new(4).start(Start::Directions(vec![vec![1.0, 0.0, 0.0]; 4])).fit(&block).unwrap();
+    assert!(!fit.notes.iter().any(|note| matches!(note, Note::Twin { .. })), "{:?}", fit.notes);
+    assert!(fit.mixture.components().windows(2).all(|pair| pair[0] != pair[1]));
+}
+
+/// Weights that sum to 1, say: less than half a row each.
+#[test]
+fn gradients_take_no_component_for_empty_because_rows_are_light() {
+    let rows: Vec<f64> = draw(&random_mixture(3, 5, 100.0, 2), 600, 1);
+    let weights = vec![1.0 / 600.0; 600];
+    let block = Block::new(5, &rows).unwrap().with_weights(&weights).unwrap();
+    let fit = Fitter::new(3).method(Method::Sgd(Adam::new())).fit(&block).unwrap();
+    assert!(fit.notes.is_empty(), "{:?}", fit.notes);
+    let note = Note::Collapsed { component: 0, rows: 1e-6, concentration: 1e10 };
+    assert_eq!(note.to_string(), "component 0 collapsed on rows of weight 1.0e-6, concentration 1.000e10");
+}

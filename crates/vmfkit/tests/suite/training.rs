@@ -192,23 +192,76 @@ fn online_em_on_one_block_is_one_step_of_em() {
     assert_eq!(run(&block, &start, OnlineEm::new(), passes(1)).mixture, run(&block, &start, Em::new(), passes(1)).mixture);
 }
 
-/// With steps of 1/t the running statistics are the mean of all blocks.
+/// With steps of 1/t the running statistics are the mean of all rows, however they are divided into blocks.
 #[test]
 fn online_em_with_steps_of_one_over_t_forgets_nothing() {
     let mixture = random_mixture(1, 4, 20.0, 3);
     let rows: Vec<f64> = draw(&mixture, 1000, 4);
     let block = Block::new(4, &rows).unwrap();
-    let mut source = MemorySource::new(block.clone()).batches(90);
-    let rule = OnlineEm::new().exponent(1.0).offset(0.0);
-    let online = fit(&mut source, Trainer::new(mixture.clone(), rule, passes(1)).unwrap()).unwrap();
-    let mut means = SufficientStats::zero(1, 4);
-    for from in (0..1000).step_by(90) {
-        let mut part = SufficientStats::of_block(&block.slice(from, (from + 90).min(1000)));
-        part.scale(1.0 / part.weight());
-        means.merge(&part).unwrap();
+    let all = maximise(&SufficientStats::of_block(&block), &mixture, &Maximisation::new()).unwrap().0;
+    for sizes in [&[90][..], &[1, 300, 2], &[300, 1], &[999, 1]] {
+        let rule = OnlineEm::new().exponent(1.0).offset(0.0);
+        let mut trainer = Trainer::new(mixture.clone(), rule, passes(1)).unwrap();
+        let mut from = 0;
+        for size in sizes.iter().cycle() {
+            let to = (from + size).min(1000);
+            trainer.absorb(&accumulate(trainer.model(), &block.slice(from, to), Assignment::Soft)).unwrap();
+            from = to;
+            if from == 1000 {
+                break;
+            }
+        }
+        trainer.end_pass().unwrap();
+        let found = trainer.into_fit().mixture.components()[0].concentration();
+        assert!((found / all.components()[0].concentration() - 1.0).abs() < 1e-10, "{sizes:?}: {found}");
     }
-    let expected = maximise(&means, &mixture, &Maximisation::new()).unwrap().0.components()[0].concentration();
-    assert!((online.mixture.components()[0].concentration() / expected - 1.0).abs() < 1e-10);
+}
+
+/// A block of one row at the end of each pass, or beside every other, once counted as much as one of thousands.
+#[test]
+fn online_em_counts_a_block_by_its_rows() {
+    let truth = paper_mixture();
+    let rows: Vec<f64> = draw(&truth, 513, 1);
+    let start = random_mixture(3, 5, 10.0, 2);
+    let mean_after = |count: usize, sizes: &[usize]| {
+        let block = Block::new(5, &rows[..5 * count]).unwrap();
+        let mut trainer = Trainer::new(start.clone(), OnlineEm::new(), passes(20)).unwrap();
+        for _ in 0..20 {
+            let mut from = 0;
+            for size in sizes {
+                let part = block.slice(from, from + size);
+                trainer.absorb(&accumulate(trainer.model(), &part, Assignment::Soft)).unwrap();
+                from += size;
+            }
+            assert_eq!(from, count);
+            trainer.end_pass().unwrap();
+        }
+        let stats = accumulate(&trainer.into_fit().mixture, &block, Assignment::Soft);
+        stats.objective() / stats.weight()
+    };
+    let (even, odd, alternate) =
+        (mean_after(512, &[256, 256]), mean_after(513, &[256, 256, 1]), mean_after(512, &[255, 1, 255, 1]));
+    assert!((odd - even).abs() < 0.02 && (alternate - even).abs() < 0.02, "{even} {odd} {alternate}");
+}
+
+/// The same, by weight: a heavy row is many rows.
+#[test]
+fn online_em_counts_a_block_by_its_weight() {
+    let rows: Vec<f64> = draw(&paper_mixture(), 300, 1);
+    let start = random_mixture(3, 5, 10.0, 2);
+    let fit = |weights: &[f64]| {
+        let block = Block::new(5, &rows).unwrap().with_weights(weights).unwrap();
+        let mut source = MemorySource::new(block).batches(100);
+        fit(&mut source, Trainer::new(start.clone(), OnlineEm::new().maximisation(free()), passes(5)).unwrap()).unwrap().mixture
+    };
+    let (light, heavy) = (fit(&[0.125; 300]), fit(&[8.0; 300]));
+    for (a, b) in light.components().iter().zip(heavy.components()) {
+        assert!((a.concentration() / b.concentration() - 1.0).abs() < 1e-9, "the unit of weights does not matter");
+    }
+}
+
+fn free() -> Maximisation {
+    Maximisation::new().policy(ConcentrationPolicy::Free)
 }
 
 /// A stream that comes after a fit moves it by its share of all rows, and leaves components alone that it has no rows of.
@@ -373,6 +426,35 @@ fn a_fit_ends_with_a_mixture_that_it_has_fitted() {
         }
     }
     assert!(restarted > 100 && left_empty > 100, "the test has met what it is about: {restarted}, {left_empty}");
+}
+
+/// Hard EM of far too many components loses some of them in turn; that they were restarted must not cost more than it brought.
+#[test]
+fn restarts_of_empty_components_are_taken_back_unless_they_pay() {
+    let (mut restarted, mut cut) = (0, 0);
+    for seed in 0..12 {
+        let rows: Vec<f64> = draw(&random_mixture(3, 4, 3.0, seed), 150, seed);
+        let block = Block::new(4, &rows).unwrap();
+        for method in [Method::HardEm, Method::KMeans] {
+            for policy in [ConcentrationPolicy::Shared, ConcentrationPolicy::Fixed(5.0), ConcentrationPolicy::Free] {
+                for limit in [4, 10, 25, 300] {
+                    let fitter = Fitter::new(12).method(method.clone()).policy(policy).start(Start::RandomRows).seed(seed);
+                    let mut best = f64::NEG_INFINITY;
+                    let fitter = fitter.watch(|_, pass, _| {
+                        best = best.max(pass.objective);
+                        ControlFlow::Continue(())
+                    });
+                    let fit = fitter.stop(Stop { tolerance: Some(1e-9), passes: limit, ..Stop::default() }).fit(&block).unwrap();
+                    let place = format!("{} {policy}, seed {seed}, {limit} passes", method.name());
+                    let room = 1e-10 * (1.0 + fit.trace.last().unwrap().largest_concentration);
+                    assert!(fit.objective() >= best - room, "{place}: {} after {best}", fit.objective());
+                    restarted += fit.notes.iter().filter(|note| matches!(note, Note::Reseeded { .. })).count();
+                    cut += usize::from(fit.status == Status::PassLimit && fit.trace.len() < limit);
+                }
+            }
+        }
+    }
+    assert!(restarted > 10 && cut > 3, "the test has met what it is about: {restarted}, {cut}");
 }
 
 #[test]

@@ -36,7 +36,7 @@ pub struct Wishes {
     #[arg(long, value_name = "N", requires = "components")]
     pub restarts: Option<usize>,
     /// Weights stay those of the start
-    #[arg(long, requires = "components")]
+    #[arg(long, requires = "components", conflicts_with = "min_weight")]
     pub fixed_weights: bool,
     /// No weight goes below this [default: 0]
     #[arg(long, value_name = "WEIGHT", allow_hyphen_values = true, requires = "components")]
