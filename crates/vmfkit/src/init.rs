@@ -96,7 +96,10 @@ impl Start {
                 if let Some(other) = directions.iter().find(|direction| direction.len() != block.dim()) {
                     return Err(Error::DimensionMismatch { expected: block.dim(), found: other.len() });
                 }
-                nearest_step(block, of_directions(parted(directions.clone(), &mut rng)?)?, how)
+                let unit = of_directions(directions.clone())?;
+                // Without the sign of zeros.
+                let unit = unit.components().iter().map(|density| density.mean_direction().iter().map(|x| x + 0.0).collect());
+                nearest_step(block, of_directions(parted(unit.collect(), &mut rng)?)?, how)
             }
             Start::RandomRows => nearest_step(block, of_directions(random_rows(block, components, &mut rng)?)?, how),
             Start::PlusPlus => {

@@ -276,12 +276,19 @@ pub enum Note {
         /// The one before it that it is equal to.
         of: usize,
     },
+    /// Components that were put elsewhere had brought less by the last pass: the fit is what it was before.
+    TakenBack {
+        /// The pass with which it ends.
+        pass: usize,
+        /// How many were made.
+        passes: usize,
+    },
 }
 
 impl Note {
     /// Whether it is told of a fit that has ended, and not after every step.
     pub(crate) fn is_of_the_end(&self) -> bool {
-        matches!(self, Note::Warm { .. } | Note::Fallen { .. } | Note::Twin { .. })
+        matches!(self, Note::Warm { .. } | Note::Fallen { .. } | Note::Twin { .. } | Note::TakenBack { .. })
     }
 }
 
@@ -310,6 +317,12 @@ impl std::fmt::Display for Note {
             }
             Note::Twin { component, of } => {
                 write!(f, "component {component} is the same as component {of}: one of them would do")
+            }
+            Note::TakenBack { pass, passes } => {
+                write!(
+                    f,
+                    "restarted components had not paid by pass {passes}: the fit is that of pass {pass}, and more passes may help"
+                )
             }
         }
     }

@@ -768,15 +768,23 @@ mod wide_tests {
 
     fn check<T: Real + Scalar, const WIDTH: usize>(values: &[T], dim: usize, components: usize, assignment: Assignment) {
         let (mixture, block) = (mixture(dim, components), Block::new(dim, values).unwrap());
+        check_block::<T, WIDTH>(&mixture, &block, assignment);
+        // Rows without weight, and a component without direction.
+        let weights: Vec<f64> = (0..block.len()).map(|row| (row % 3) as f64 + f64::from(block.len() == 1)).collect();
+        check_block::<T, WIDTH>(&mixture.with_background(0.1).unwrap(), &block.with_weights(&weights).unwrap(), assignment);
+    }
+
+    fn check_block<T: Real, const WIDTH: usize>(mixture: &Mixture, block: &Block, assignment: Assignment) {
+        let (components, dim) = (mixture.components().len(), mixture.dim());
         let of_tile = |prepared: Prepared<T>, run: &dyn Fn(TileWork<T, WIDTH>)| {
             let (mut stats, wrong) = (SufficientStats::zero(components, dim), AtomicUsize::new(usize::MAX));
-            let (input, from, to) = (Input::Block(&block), 0, block.len());
+            let (input, from, to) = (Input::Block(block), 0, block.len());
             let scratch = &mut Scratch::new(&prepared, to);
             run(TileWork { prepared: &prepared, assignment, input, from, to, scratch, stats: &mut stats, wrong: &wrong });
             stats.settle();
             stats
         };
-        let prepared = || Prepared::<T>::new(&mixture, assignment, false);
+        let prepared = || Prepared::<T>::new(mixture, assignment, false);
         let scale = |k: usize| match assignment {
             Assignment::Nearest => 1.0,
             other => mixture.components()[k].concentration() / other.temperature(),

@@ -5,12 +5,15 @@
 //!
 //! They are the same sums in the same order in registers of any width, and so have the same bits.
 
-use super::products::{AHEAD, Instructions, Packing, Real, groups};
+use super::products::{AHEAD, Instructions, Packing, Real, groups, has_fused};
 
 /// More directions are worth turning rows for, and so are rows with few coordinates, beside which putting sums together takes long. Nothing is won with rows that end within a
-/// quad, nor in double precision, where quads are pairs.
+/// quad, nor in double precision, where quads are pairs; elsewhere than on x86 nobody has measured it.
 const MOST_DIRECTIONS: usize = 12;
 const LEAST_COORDINATES: usize = 32;
+
+/// Coordinates in 128 bits of a register.
+const QUAD: usize = 4;
 
 /// A few directions: groups of components, each quad by quad of coordinates.
 #[derive(Debug, Clone)]
@@ -24,8 +27,8 @@ pub(super) struct FewDirections<T> {
 impl<T: Real> FewDirections<T> {
     /// Whether so many directions are better taken this way.
     pub(super) fn suit(components: usize, dim: usize) -> bool {
-        let is_single = size_of::<T>() == size_of::<f32>();
-        is_single && components <= MOST_DIRECTIONS && dim >= LEAST_COORDINATES && dim.is_multiple_of(T::QUAD)
+        let has_kernels = cfg!(target_arch = "x86_64") && has_fused() && size_of::<T>() == size_of::<f32>();
+        has_kernels && components <= MOST_DIRECTIONS && dim >= LEAST_COORDINATES && dim.is_multiple_of(QUAD)
     }
 
     pub(super) fn of_height<'a>(
@@ -34,13 +37,13 @@ impl<T: Real> FewDirections<T> {
         dim: usize,
         direction: impl Fn(usize) -> (f64, &'a [f64]),
     ) -> Self {
-        assert!(dim.is_multiple_of(T::QUAD));
+        assert!(dim.is_multiple_of(QUAD));
         let mut values = vec![T::ZERO; components * dim];
         for (first, height) in groups(components, highest) {
             for place in 0..height {
                 let (factor, direction) = direction(first + place);
-                let quads = values[first * dim..].chunks_exact_mut(T::QUAD).skip(place).step_by(height);
-                for (quad, coordinates) in quads.zip(direction.chunks_exact(T::QUAD)) {
+                let quads = values[first * dim..].chunks_exact_mut(QUAD).skip(place).step_by(height);
+                for (quad, coordinates) in quads.zip(direction.chunks_exact(QUAD)) {
                     quad.iter_mut().zip(coordinates).for_each(|(value, x)| *value = T::from_f64(factor * x));
                 }
             }
@@ -93,6 +96,7 @@ impl<T: Real> FewDirections<T> {
 
 /// What a kernel works on: the products of a group of directions with `WIDTH` rows.
 #[derive(Debug)]
+#[cfg_attr(not(target_arch = "x86_64"), allow(dead_code))]
 pub(super) struct Panel<T> {
     dim: usize,
     rows: *const T,
@@ -103,7 +107,6 @@ pub(super) struct Panel<T> {
     /// Where the sums of the first component begin, and how far apart those of the others.
     sums: (*mut T, usize),
     /// Memory that is asked for meanwhile, and how many values of it.
-    #[cfg_attr(not(target_arch = "x86_64"), allow(dead_code))]
     ahead: (*const T, usize),
 }
 
@@ -134,46 +137,12 @@ unsafe fn products_of_group<T: Real, I: Instructions>(height: usize, panel: &Pan
     }
 }
 
-/// A row at a time, for any processor.
-///
-/// # Safety
-/// What the panel points to is there, for `HEIGHT` components.
-#[inline(always)]
-pub(super) unsafe fn panel_products<T: Real, I: Instructions, const HEIGHT: usize, const QUAD: usize>(panel: &Panel<T>) {
-    for row in 0..T::WIDTH {
-        let mut products = [[T::ZERO; QUAD]; HEIGHT];
-        for quad in 0..panel.dim / QUAD {
-            // SAFETY: the caller's promise.
-            let (row, group) = unsafe {
-                let row = panel.rows.add(row * panel.dim).cast::<[T; QUAD]>().add(quad);
-                (*row, *panel.directions.cast::<[[T; QUAD]; HEIGHT]>().add(quad))
-            };
-            for (products, direction) in products.iter_mut().zip(group) {
-                for lane in 0..QUAD {
-                    products[lane] = direction[lane].multiply_add::<I>(row[lane], products[lane]);
-                }
-            }
-        }
-        for (i, products) in products.iter().enumerate() {
-            // Lanes of one quad, halved: 0 with 2 and 1 with 3, then both.
-            let half = QUAD / 2;
-            let sums: [T; 2] =
-                std::array::from_fn(|lane| if half > 1 { products[lane] + products[lane + half] } else { products[lane] });
-            // SAFETY: the caller's promise.
-            unsafe { *panel.sums.0.add(i * panel.sums.1 + row) = *panel.bias.add(i) + (sums[0] + sums[1]) };
-        }
-    }
-}
-
 /// The kernels for registers of 256 and of 512 bits.
 #[cfg(target_arch = "x86_64")]
 pub(super) mod x86 {
-    use super::{Panel, Real};
+    use super::{Panel, QUAD, Real};
     use crate::vector::prefetch_early;
     use std::arch::x86_64::*;
-
-    /// Coordinates of a quad.
-    const QUAD: usize = f32::QUAD;
 
     macro_rules! panel_products {
         ($name:ident, $sweep:ident, $features:literal, $register:ident, $rows_at_once:literal, $lines:literal, $rows:ident, $every_quad:ident, $every:ident, $zero:ident, $fused:ident, $add:ident, $low:ident, $high:ident, $shuffle:ident, $store:ident) => {
@@ -181,7 +150,7 @@ pub(super) mod x86 {
             /// Each is left as two sums, over every other coordinate.
             ///
             /// # Safety
-            /// As [`super::panel_products`], with these instructions.
+            /// What the panel points to is there, for `HEIGHT` components, and so are these instructions.
             #[target_feature(enable = $features)]
             #[inline]
             unsafe fn $sweep<const HEIGHT: usize>(
@@ -212,7 +181,7 @@ pub(super) mod x86 {
             }
 
             /// # Safety
-            /// As [`super::panel_products`], with these instructions.
+            /// What the panel points to is there, for `HEIGHT` components, and so are these instructions.
             #[target_feature(enable = $features)]
             #[inline]
             pub(in super::super) unsafe fn $name<const HEIGHT: usize>(panel: &Panel<f32>) {
@@ -316,7 +285,7 @@ pub(super) mod x86 {
 
 #[cfg(test)]
 mod tests {
-    use super::super::products::{Plain, Work, numbers, on_every_processor};
+    use super::super::products::{Work, numbers, on_every_processor};
     use super::*;
 
     #[derive(Clone, Copy)]
@@ -346,14 +315,16 @@ mod tests {
     /// Every number of directions, rows that do and do not fill panels, and rows from one quad to many.
     #[test]
     fn products_with_rows_as_they_lie_are_right_and_have_the_same_bits_everywhere() {
+        if !FewDirections::<f32>::suit(1, LEAST_COORDINATES) {
+            return eprintln!("skipped: there are no kernels for this processor");
+        }
         let sizes = (1..=MOST_DIRECTIONS).map(|components| (components, 36, 37));
         let sizes = sizes.chain((4..=200).step_by(4).map(|dim| (5, dim, 21))).chain((1..=70).map(|rows| (10, 100, rows)));
         for (components, dim, count) in sizes {
             let (rows, bias) = (numbers::<f32>(count * dim, 1), numbers::<f32>(components, 2));
             let directions = numbers::<f64>(components * dim, 3);
             let work = Products { rows: &rows, directions: &directions, bias: &bias };
-            for (place, found) in on_every_processor(work).iter().chain(&work.run::<Plain>()).enumerate() {
-                let place = place % (components * count);
+            for (place, found) in on_every_processor(work).iter().enumerate() {
                 let (component, row) = (place / count, place % count);
                 let terms = rows[row * dim..][..dim].iter().zip(&directions[component * dim..]);
                 let expected = f64::from(bias[component]) + 2.0 * terms.map(|(x, m)| f64::from(*x) * m).sum::<f64>();
@@ -364,7 +335,7 @@ mod tests {
 
     #[test]
     fn rows_are_turned_where_that_is_faster() {
-        assert!(FewDirections::<f32>::suit(MOST_DIRECTIONS, LEAST_COORDINATES));
+        assert_eq!(FewDirections::<f32>::suit(MOST_DIRECTIONS, LEAST_COORDINATES), cfg!(target_arch = "x86_64") && has_fused());
         assert!(!FewDirections::<f32>::suit(MOST_DIRECTIONS + 1, LEAST_COORDINATES));
         assert!(!FewDirections::<f32>::suit(MOST_DIRECTIONS, LEAST_COORDINATES - 4));
         assert!(!FewDirections::<f32>::suit(MOST_DIRECTIONS, LEAST_COORDINATES + 2));

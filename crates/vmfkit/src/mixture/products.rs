@@ -6,11 +6,15 @@
 //! terms, so that a row's products do not depend on its neighbours. With rows side by side a log-sum-exp needs no step across lanes,
 //! and a number of components that is no multiple of `WIDTH` wastes nothing.
 //!
+//! With a few directions rows are not turned (`few`), and where most shares are nothing the second product goes through the others one by one (`listed`).
+//!
 //! Everything is written once, for both precisions, and compiled for AVX-512, for AVX2 with fused multiply-add and for the plain target
 //! (see [`with_best_instructions`]); the innermost loops of the first are in `wide`. It and the second give the same bits; the plain target differs in the
 //! last ones, like any other processor.
 
-use super::few::{self, Panel};
+#[cfg(target_arch = "x86_64")]
+use super::few;
+use super::few::Panel;
 use super::listed::{self, Listed};
 #[cfg(target_arch = "x86_64")]
 use super::wide;
@@ -32,7 +36,7 @@ pub(super) trait Instructions {
     const SPAN: usize = if Self::WIDE { 8 } else { 7 };
 }
 
-pub(super) struct Plain;
+struct Plain;
 
 impl Instructions for Plain {
     const FUSED: bool = false;
@@ -64,8 +68,6 @@ pub(super) trait Real:
 {
     /// Neighbours in a run: two registers of 256 bits, or one of 512.
     const WIDTH: usize;
-    /// Neighbours in 128 bits.
-    const QUAD: usize = 16 / size_of::<Self>();
     const ZERO: Self;
     const ONE: Self;
     /// A responsibility below this counts as 0, so that the second product may be sparse: less than the rounding of the others.
@@ -102,8 +104,10 @@ pub(super) trait Real:
         last: usize,
         sums: *mut Self,
     );
+    /// The kernels of `few`.
+    ///
     /// # Safety
-    /// As [`few::panel_products`].
+    /// What the panel points to is there, for `HEIGHT` components.
     unsafe fn panel_products<I: Instructions, const HEIGHT: usize>(panel: &Panel<Self>);
     /// As [`listed::list_shares`].
     fn list_shares<I: Instructions>(shares: &[Self], listed: &mut Listed<Self>);
@@ -215,8 +219,8 @@ macro_rules! real {
                         return unsafe { few::x86::$fused_products::<HEIGHT>(panel) };
                     }
                 )?
-                // SAFETY: the caller's promise.
-                unsafe { few::panel_products::<Self, I, HEIGHT, { <$float as Real>::QUAD }>(panel) }
+                let _ = panel;
+                unreachable!("a few directions are for processors and numbers that have kernels for them")
             }
 
             #[inline(always)]
@@ -682,7 +686,10 @@ impl<T: Real> RowSums<T> {
     ) {
         let runs = dim.div_ceil(T::WIDTH);
         // Rows are listed in their order.
-        assert!(dim >= T::WIDTH && component < components && listed.iter().last().is_none_or(|(row, _)| row < rows.len() / dim));
+        let Some(last_row) = listed.rows[..listed.len].last() else {
+            return;
+        };
+        assert!(dim >= T::WIDTH && component < components && (*last_row as usize) < rows.len() / dim);
         self.values.resize(components * runs * T::WIDTH, T::ZERO);
         for (run, height) in groups(runs, I::SPAN) {
             let first = Self::begin(dim, run);
@@ -751,14 +758,19 @@ pub(super) fn with_best_instructions<W: Work>(work: W) -> W::Output {
         }
         work.run::<Plain>()
     }
-    // Every aarch64 fuses; elsewhere `mul_add` may be a slow library call.
     #[cfg(not(target_arch = "x86_64"))]
-    if cfg!(target_arch = "aarch64") { work.run::<Fused>() } else { work.run::<Plain>() }
+    if has_fused() { work.run::<Fused>() } else { work.run::<Plain>() }
 }
 
 #[cfg(target_arch = "x86_64")]
-fn has_fused() -> bool {
+pub(super) fn has_fused() -> bool {
     std::arch::is_x86_feature_detected!("avx2") && std::arch::is_x86_feature_detected!("fma")
+}
+
+/// Every aarch64 fuses; elsewhere `mul_add` may be a slow library call.
+#[cfg(not(target_arch = "x86_64"))]
+pub(super) fn has_fused() -> bool {
+    cfg!(target_arch = "aarch64")
 }
 
 #[cfg(target_arch = "x86_64")]

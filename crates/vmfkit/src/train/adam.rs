@@ -307,8 +307,8 @@ fn notes_on(mixture: &Mixture, rows: &[f64], how: &Maximisation) -> Vec<Note> {
     let pooled = fitted().map(|k| rows[k] * spread(k)).sum::<f64>() / rows.iter().sum::<f64>();
     // A concentration that people choose is no sign of anything.
     let may_collapse = !matches!(how.policy, ConcentrationPolicy::Fixed(_));
-    // Half a row, or where rows are light a hundredth of an even share.
-    let empty = (0.01 * rows.iter().sum::<f64>() / rows.len() as f64).min(0.5);
+    // Half a row, or where rows are light a twentieth of an even share.
+    let empty = (0.05 * rows.iter().sum::<f64>() / fitted().count() as f64).min(0.5);
     let note = |component: usize| match () {
         () if rows[component] < empty => Some(Note::Empty { component }),
         () if may_collapse

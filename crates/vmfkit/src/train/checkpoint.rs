@@ -30,7 +30,7 @@ pub struct Checkpoint {
     pub(crate) rows: Option<RowsMark>,
     /// The restart that was under way.
     pub(crate) current: Fit,
-    /// The same before a repair that has not paid so far.
+    /// The same before a repair that has not paid so far; if it has ended, and ends with that, it says so.
     pub(crate) unrepaired: Option<Fit>,
     pub(crate) rule: State,
     pub(crate) blocks: u64,
@@ -44,9 +44,9 @@ impl Checkpoint {
         self.restart
     }
 
-    /// The fit that was under way, as if it had ended here.
+    /// The fit that is under way; or what it ended with.
     pub fn current(&self) -> &Fit {
-        self.current.before_repairs(self.unrepaired.as_ref()).unwrap_or(&self.current)
+        self.unrepaired.as_ref().filter(|before| before.status != Status::Running).unwrap_or(&self.current)
     }
 
     /// The best of the restarts before, if there are any.
@@ -207,6 +207,7 @@ fn note_numbers(note: &Note) -> [f64; NOTE] {
         Note::Warm { temperature } => [3.0, temperature, 0.0, 0.0],
         Note::Fallen { pass, from, to } => [4.0, pass as f64, from, to],
         Note::Twin { component, of } => [5.0, component as f64, of as f64, 0.0],
+        Note::TakenBack { pass, passes } => [6.0, pass as f64, passes as f64, 0.0],
     }
 }
 
@@ -221,6 +222,7 @@ fn note_of(numbers: &[f64], mixture: &Mixture) -> Result<Note> {
         3.0 => Ok(Note::Warm { temperature: numbers[1] }),
         4.0 => Ok(Note::Fallen { pass: pass(numbers[1])?, from: numbers[2], to: numbers[3] }),
         5.0 => Ok(Note::Twin { component: place(numbers[1])?, of: place(numbers[2])? }),
-        kind => Err(wrong(format!("the kind of a note must be a whole number from 0 to 5, found: `{kind}`"))),
+        6.0 => Ok(Note::TakenBack { pass: pass(numbers[1])?, passes: pass(numbers[2])? }),
+        kind => Err(wrong(format!("the kind of a note must be a whole number from 0 to 6, found: `{kind}`"))),
     }
 }

@@ -3,7 +3,7 @@
 use super::state::{count, wrong};
 use super::{Cadence, Rule, State};
 use crate::error::{Error, Result};
-use crate::maximise::{Maximisation, Note, maximise, split, widest};
+use crate::maximise::{Maximisation, Note, maximise, mean_penalty, split, widest};
 use crate::mixture::{Assignment, Mixture};
 use crate::sampler::Stream;
 use crate::stats::SufficientStats;
@@ -15,7 +15,7 @@ const CHANCES: u8 = 3;
 ///
 /// The assignment makes it soft EM, hard EM, stochastic EM ([`Assignment::Sampled`], a new seed in every pass) or spherical k-means
 /// ([`Assignment::Nearest`]). With free or shared concentrations found exactly, soft and hard EM and k-means never lower their objective, but where
-/// an empty component is restarted; if that has not paid when the fit would end, it goes on from where it was.
+/// an empty component is restarted; a fit that would end lower for it goes on from where it was, or ends with that if no pass is left.
 #[derive(Debug, Clone)]
 pub struct Em {
     assignment: Assignment,
@@ -122,6 +122,10 @@ impl Rule for Em {
 
     fn give_up_repairs(&mut self) {
         self.repairs.give_up();
+    }
+
+    fn penalty(&self, model: &Mixture, weight: f64) -> f64 {
+        mean_penalty(model, weight, &self.maximisation)
     }
 
     fn end_pass(&mut self) -> bool {

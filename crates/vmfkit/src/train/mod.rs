@@ -50,6 +50,10 @@ pub trait Rule: Send {
     }
     /// From now on it makes no repairs: those it made have not paid.
     fn give_up_repairs(&mut self) {}
+    /// What it takes from the mean objective of rows of this weight for this mixture, where it climbs something less than that: its prior's share.
+    fn penalty(&self, _model: &Mixture, _weight: f64) -> f64 {
+        0.0
+    }
     /// Called after each pass; true if the fit may stop here as far as the rule is concerned.
     fn end_pass(&mut self) -> bool;
     /// What it has to remember between two passes, but for its settings.
@@ -73,6 +77,9 @@ impl Rule for Box<dyn Rule> {
     }
     fn give_up_repairs(&mut self) {
         (**self).give_up_repairs()
+    }
+    fn penalty(&self, model: &Mixture, weight: f64) -> f64 {
+        (**self).penalty(model, weight)
     }
     fn end_pass(&mut self) -> bool {
         (**self).end_pass()
@@ -218,12 +225,10 @@ impl Fit {
     pub fn objective(&self) -> f64 {
         self.trace.last().map_or(f64::NEG_INFINITY, |pass| pass.objective)
     }
-
-    /// Of a fit that has ended, what it was before repairs, if that was better.
-    fn before_repairs<'f>(&self, unrepaired: Option<&'f Fit>) -> Option<&'f Fit> {
-        unrepaired.filter(|before| self.status != Status::Running && before.objective() > self.objective())
-    }
 }
+
+/// Objectives that differ by less than this share of what they are above the baseline are the same.
+const ROUNDING: f64 = 1e-6;
 
 /// Components are the same if their directions are no further apart than this, and their concentrations no more than by this share.
 const SAME: f64 = 1e-6;
@@ -241,15 +246,16 @@ fn twins(mixture: &Mixture) -> impl Iterator<Item = Note> {
         let apart = (2.0 * half_squared_distance(a.mean_direction(), b.mean_direction())).sqrt();
         apart <= SAME && (a.concentration() - b.concentration()).abs() <= SAME * a.concentration()
     };
-    let mut twins: Vec<Note> = Vec::new();
+    let mut twins: Vec<(usize, usize)> = Vec::new();
     for (place, &(projection, k)) in order.iter().enumerate() {
         let near = order[..place].iter().rev().take_while(|(other, _)| projection - other <= room);
         let of = near
             .map(|(_, other)| *other)
             .filter(|&other| !mixture.is_background(k) && !mixture.is_background(other) && is_same(k, other));
-        twins.extend(of.min().map(|other| Note::Twin { component: k.max(other), of: k.min(other) }));
+        twins.extend(of.min().map(|other| (k.max(other), k.min(other))));
     }
-    twins.into_iter()
+    twins.sort_unstable();
+    twins.into_iter().map(|(component, of)| Note::Twin { component, of })
 }
 
 /// A fit that loses more than this share of its objective has fallen; draws and batches may lose some.
@@ -397,6 +403,10 @@ impl<'a> Trainer<'a> {
     }
 
     fn step(&mut self, stats: &SufficientStats) -> Result<()> {
+        if self.repaired.is_none() && self.unrepaired.as_ref().is_some_and(|before| before.mixture == self.model) {
+            // It was gone back to, and rows have been seen under it.
+            self.unrepaired = None;
+        }
         let seen_under = self.repaired.as_ref().map_or(&self.model, |(repaired, _)| repaired);
         let (model, notes) = self.rule.next(seen_under, stats)?;
         self.model = model;
@@ -437,8 +447,7 @@ impl<'a> Trainer<'a> {
         self.objective = 0.0;
         self.last_weight = std::mem::take(&mut self.weight);
         self.stopped |= self.watch.as_mut().is_some_and(|watch| watch(&pass, &self.model).is_break());
-        let has_time = self.trace.len() < self.stop.passes;
-        let converged = converged && !(has_time && self.takes_repairs_back(&pass));
+        let converged = converged && !self.takes_repairs_back();
         self.status = match () {
             () if converged => Status::Converged,
             () if self.trace.len() >= self.stop.passes => Status::PassLimit,
@@ -450,23 +459,42 @@ impl<'a> Trainer<'a> {
 
     fn look_for_repairs(&mut self) {
         self.repaired = if self.status() == Status::Running { self.rule.repaired(&self.model) } else { None };
-        // Where steps are made in the middle of a pass, and while it is warm, objectives do not tell what a repair was good for.
-        let tells = self.rule.cadence() == Cadence::EveryPass && self.trace.last().is_some_and(|pass| pass.temperature == 1.0);
-        if self.repaired.is_some() && tells {
-            let now = self.as_fit(Status::Running);
-            if self.unrepaired.as_ref().is_none_or(|before| before.objective() < now.objective()) {
-                self.unrepaired = Some(now);
-            }
+        // Where steps are made in the middle of a pass, rows are drawn, or it is warm, objectives do not tell what a repair was good for.
+        let tells = self.rule.cadence() == Cadence::EveryPass
+            && matches!(self.rule.assignment(), Assignment::Soft | Assignment::Hard | Assignment::Nearest)
+            && self.trace.last().is_some_and(|pass| pass.temperature == 1.0);
+        if self.repaired.is_some() && tells && self.unrepaired.as_ref().is_none_or(|before| self.worth_of(before) < self.worth())
+        {
+            self.unrepaired = Some(self.as_fit(Status::Running));
         }
     }
 
+    /// What the rule climbs, as it was in the last pass.
+    fn worth(&self) -> f64 {
+        let objective = self.trace.last().map_or(f64::NEG_INFINITY, |pass| pass.objective);
+        objective - self.rule.penalty(&self.model, self.last_weight)
+    }
+
+    fn worth_of(&self, fit: &Fit) -> f64 {
+        fit.objective() - self.rule.penalty(&fit.mixture, fit.weight)
+    }
+
+    /// The fit before repairs, if it was better than what has come of them.
+    fn before_repairs(&self) -> Option<&Fit> {
+        let better =
+            |before: &&Fit| self.worth_of(before) - self.worth() > ROUNDING * (before.objective() - self.baseline()).abs();
+        self.unrepaired.as_ref().filter(better)
+    }
+
     /// A fit that settles below where it was before a repair goes on from there without any; gives whether this one does.
-    fn takes_repairs_back(&mut self, pass: &Pass) -> bool {
-        let Some(before) = self.unrepaired.take().filter(|before| before.objective() > pass.objective) else {
+    fn takes_repairs_back(&mut self) -> bool {
+        let Some(before) = self.before_repairs().cloned() else {
+            self.unrepaired = None;
             return false;
         };
+        // It stays as what the fit ends with until a pass has been made with its mixture.
         self.model = before.mixture;
-        self.repairs.truncate(before.notes.iter().filter(|note| matches!(note, Note::Reseeded { .. })).count());
+        (self.repairs, self.notes) = before.notes.into_iter().partition(|note| matches!(note, Note::Reseeded { .. }));
         self.rule.give_up_repairs();
         true
     }
@@ -502,7 +530,10 @@ impl<'a> Trainer<'a> {
             settings: Settings::default(),
             rows: None,
             current: self.as_fit(self.status),
-            unrepaired: self.unrepaired.clone().map(|fit| Fit { status: self.status, ..fit }),
+            unrepaired: match self.before_repairs() {
+                Some(before) if self.status != Status::Running => Some(self.gone_back_to(before, self.status)),
+                _ => self.unrepaired.clone(),
+            },
             rule: self.rule.state(),
             blocks: self.blocks,
             best: None,
@@ -526,7 +557,10 @@ impl<'a> Trainer<'a> {
         self.last_weight = current.weight;
         self.rows = current.rows;
         self.blocks = *blocks;
-        self.unrepaired = unrepaired.clone();
+        self.unrepaired = unrepaired.clone().map(|mut before| {
+            before.notes.retain(|note| !note.is_of_the_end());
+            Fit { status: Status::Running, ..before }
+        });
         self.trace = current.trace.clone();
         let notes = current.notes.iter().filter(|note| !note.is_of_the_end());
         (self.repairs, self.notes) = notes.partition(|note| matches!(note, Note::Reseeded { .. }));
@@ -541,22 +575,29 @@ impl<'a> Trainer<'a> {
 
     /// The same while the fit goes on.
     pub fn so_far(&self) -> Fit {
-        let (status, now) = (self.status(), self.as_fit(self.status()));
-        match now.before_repairs(self.unrepaired.as_ref()) {
-            Some(before) => Fit { status, ..before.clone() },
-            None => now,
+        match (self.status(), self.before_repairs()) {
+            (status, Some(before)) if status != Status::Running => self.gone_back_to(before, status),
+            (status, _) => self.as_fit(status),
         }
     }
 
+    /// A fit that ends as it was before repairs.
+    fn gone_back_to(&self, before: &Fit, status: Status) -> Fit {
+        let taken_back = Note::TakenBack { pass: before.trace.len(), passes: self.trace.len() };
+        let end = self.notes_on_the_end(&before.trace, &before.mixture, status);
+        let notes = before.notes.iter().copied().chain([taken_back]).chain(end).collect();
+        Fit { status, notes, ..before.clone() }
+    }
+
     /// What the passes say of a fit that has ended.
-    fn notes_on_the_end(&self, status: Status) -> impl Iterator<Item = Note> {
-        let last = self.trace.last().filter(|_| status != Status::Running);
+    fn notes_on_the_end(&self, trace: &[Pass], mixture: &Mixture, status: Status) -> impl Iterator<Item = Note> {
+        let last = trace.last().filter(|_| status != Status::Running);
         // While it is warm, components are often the same.
-        let twins = last.filter(|last| last.temperature == 1.0).into_iter().flat_map(|_| twins(&self.model));
+        let twins = last.filter(|last| last.temperature == 1.0).into_iter().flat_map(|_| twins(mixture));
         let warm = last.filter(|last| last.temperature > 1.0).map(|last| Note::Warm { temperature: last.temperature });
         let fallen = last.and_then(|last| {
             // Objectives of different temperatures do not compare.
-            let passes = self.trace.iter().enumerate().filter(|(_, pass)| pass.temperature == last.temperature);
+            let passes = trace.iter().enumerate().filter(|(_, pass)| pass.temperature == last.temperature);
             let (number, best) = passes.max_by(|(_, a), (_, b)| a.objective.total_cmp(&b.objective))?;
             let room = FALL * (best.objective - self.baseline()).abs();
             let fallen = Note::Fallen { pass: number + 1, from: best.objective, to: last.objective };
@@ -570,7 +611,13 @@ impl<'a> Trainer<'a> {
             mixture: self.model.clone(),
             trace: self.trace.clone(),
             status,
-            notes: self.repairs.iter().chain(&self.notes).copied().chain(self.notes_on_the_end(status)).collect(),
+            notes: self
+                .repairs
+                .iter()
+                .chain(&self.notes)
+                .copied()
+                .chain(self.notes_on_the_end(&self.trace, &self.model, status))
+                .collect(),
             weight: self.last_weight,
             rows: self.rows,
             settings: Settings::default(),

@@ -116,8 +116,7 @@ impl Rule for OnlineEm {
         self.seen_weight += stats.weight();
         self.total_weight += stats.weight();
         self.block_weight = self.block_weight.max(stats.weight());
-        let blocks = self.total_weight / self.block_weight;
-        let step = stats.weight() / self.block_weight * (blocks + self.offset).powf(-self.exponent);
+        let rate = (self.total_weight / self.block_weight + self.offset).powf(-self.exponent);
         let running = match &mut self.running {
             None => self.running.insert(stats.clone()),
             Some(running) if self.evenly => {
@@ -126,7 +125,8 @@ impl Rule for OnlineEm {
             }
             Some(running) => {
                 // The old part is scaled and the block added as it is; then both stand for all rows, against which a prior weighs.
-                running.scale((1.0 - step) / step * (stats.weight() / running.weight()));
+                let step = rate * (stats.weight() / self.block_weight);
+                running.scale((1.0 - step) / rate * (self.block_weight / running.weight()));
                 running.merge(stats)?;
                 running.scale(self.seen_weight.max(self.rows_weight) / running.weight());
                 running
@@ -139,6 +139,10 @@ impl Rule for OnlineEm {
 
     fn repaired(&self, model: &Mixture) -> Option<(Mixture, Note)> {
         self.repairs.repaired(model, &self.maximisation)
+    }
+
+    fn give_up_repairs(&mut self) {
+        self.repairs.give_up();
     }
 
     fn end_pass(&mut self) -> bool {
@@ -166,6 +170,12 @@ impl Rule for OnlineEm {
         self.seen_weight = 0.0;
         self.evenly = state.get(EVENLY).is_ok();
         let running = state.get("running")?;
+        if self.total_weight < self.block_weight || !(self.block_weight > 0.0 || self.evenly || running.is_empty()) {
+            let (all, heaviest) = (self.total_weight, self.block_weight);
+            return Err(wrong(format!(
+                "the weight of all blocks must be at least that of the heaviest, `{heaviest}`, found: `{all}`"
+            )));
+        }
         self.running = match running.is_empty() {
             true => None,
             false => {

@@ -285,6 +285,49 @@ fn a_fit_goes_on_with_more_passes() {
     assert!(repairs_at_the_limit > 2, "the test has met what it is about: {repairs_at_the_limit}");
 }
 
+/// Hard EM of far too many components, which restarts some of them to no avail: cut short and resumed after any pass, by any limit, also where the limit is the pass in which
+/// the fit settles and goes back.
+#[test]
+fn a_fit_that_takes_repairs_back_goes_on_as_one_that_was_not_interrupted() {
+    let (mut gone_back, mut ended_with_it) = (0, 0);
+    for seed in 0..6 {
+        let rows: Vec<f64> = draw(&random_mixture(3, 4, 3.0, seed), 150, seed);
+        let block = Block::new(4, &rows).unwrap();
+        for policy in [ConcentrationPolicy::Fixed(5.0), ConcentrationPolicy::Shared, ConcentrationPolicy::default()] {
+            let stop = |passes| Stop { tolerance: Some(1e-5), passes, ..Stop::default() };
+            let fitter = |limit| {
+                Fitter::new(12).method(Method::HardEm).policy(policy).start(Start::RandomRows).seed(seed).stop(stop(limit))
+            };
+            let (whole, all) = with_checkpoints(fitter(200), |fitter| fitter.fit(&block).unwrap());
+            let place = format!("{policy}, seed {seed}");
+            // Without a restart to tell of, a pass that is lower than one before is one of those that were taken back.
+            gone_back += usize::from(whole.trace.windows(2).any(|pair| pair[1].objective < pair[0].objective - 1e-9));
+            for limit in 1..whole.trace.len() {
+                let (ended, few) = with_checkpoints(fitter(limit), |fitter| fitter.fit(&block).unwrap());
+                assert_same_fit(&ended, Checkpoint::from_bytes(few.last().unwrap()).unwrap().current(), &place);
+                ended_with_it += usize::from(ended.notes.iter().any(|note| matches!(note, Note::TakenBack { .. })));
+                let resumed = fitter(200).resume(restored(few.last().unwrap()));
+                let (resumed, rest) = with_checkpoints(resumed, |fitter| fitter.fit(&block).unwrap());
+                assert_same_fit(&resumed, &whole, &place);
+                assert_eq!(rest, all[limit + 1..], "{place}, limit {limit}");
+                // Stopped in the same pass, it ends with the same mixture.
+                let mut seen = 0;
+                let watched = fitter(200).watch(|_, _, _| {
+                    seen += 1;
+                    if seen == limit { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+                });
+                let stopped = watched.fit(&block).unwrap();
+                assert_eq!(
+                    (&stopped.mixture, stopped.trace.len()),
+                    (&ended.mixture, ended.trace.len()),
+                    "{place}, limit {limit}"
+                );
+            }
+        }
+    }
+    assert!(gone_back > 3 && ended_with_it > 10, "the test has met what it is about: {gone_back}, {ended_with_it}");
+}
+
 #[test]
 fn an_error_of_the_callback_ends_the_fit() {
     let rows: Vec<f64> = draw(&paper_mixture(), 200, 1);

@@ -337,7 +337,8 @@ fn given_directions_that_are_equal_are_put_apart() {
     let truth = random_mixture(4, 3, 200.0, 3);
     let rows: Vec<f64> = draw(&truth, 2000, 4);
     let block = Block::new(3, &rows).unwrap();
-    let fit = Fitter::new(4).start(Start::Directions(vec![vec![1.0, 0.0, 0.0]; 4])).fit(&block).unwrap();
+    let equal = vec![vec![1.0, 0.0, 0.0], vec![2.0, -0.0, 0.0], vec![1e20, 0.0, 0.0], vec![1e-6, 0.0, 0.0]];
+    let fit = Fitter::new(4).start(Start::Directions(equal)).fit(&block).unwrap();
     assert!(!fit.notes.iter().any(|note| matches!(note, Note::Twin { .. })), "{:?}", fit.notes);
     assert!(fit.mixture.components().windows(2).all(|pair| pair[0] != pair[1]));
 }
