@@ -5,7 +5,7 @@
 //!
 //! They are the same sums in the same order in registers of any width, and so have the same bits.
 
-use super::products::{AHEAD, Instructions, Packing, Real, groups, has_fused};
+use super::products::{AHEAD, Instructions, Packing, Real, by_height, groups, has_fused};
 
 /// More directions are worth turning rows for, and so are rows with few coordinates, beside which putting sums together takes long. Nothing is won with rows that end within a
 /// quad, nor in double precision, where quads are pairs; elsewhere than on x86 nobody has measured it.
@@ -120,21 +120,7 @@ unsafe fn products_of_group<T: Real, I: Instructions>(height: usize, panel: &Pan
             unsafe { T::panel_products::<I, $height>(panel) }
         };
     }
-    match height {
-        1 => of_height!(1),
-        2 => of_height!(2),
-        3 => of_height!(3),
-        4 => of_height!(4),
-        5 => of_height!(5),
-        6 => of_height!(6),
-        7 if I::WIDE => of_height!(7),
-        8 if I::WIDE => of_height!(8),
-        9 if I::WIDE => of_height!(9),
-        10 if I::WIDE => of_height!(10),
-        11 if I::WIDE => of_height!(11),
-        12 if I::WIDE => of_height!(12),
-        _ => unreachable!("a group has 1 to {} components", I::HEIGHT),
-    }
+    by_height!(height, I::HEIGHT, of_height)
 }
 
 /// The kernels for registers of 256 and of 512 bits.

@@ -409,6 +409,28 @@ unsafe fn outer_products<T: Real, I: Instructions, const GROUPED: bool, const HE
     }
 }
 
+/// Calls a macro with the height as a literal, from 1 to `most`, which is known when this is compiled.
+macro_rules! by_height {
+    ($height:expr, $most:expr, $of_height:ident) => {
+        match $height {
+            1 => $of_height!(1),
+            2 => $of_height!(2),
+            3 => $of_height!(3),
+            4 => $of_height!(4),
+            5 => $of_height!(5),
+            6 => $of_height!(6),
+            7 if $most >= 7 => $of_height!(7),
+            8 if $most >= 8 => $of_height!(8),
+            9 if $most >= 9 => $of_height!(9),
+            10 if $most >= 10 => $of_height!(10),
+            11 if $most >= 11 => $of_height!(11),
+            12 if $most >= 12 => $of_height!(12),
+            _ => unreachable!("groups have 1 to {} members", $most),
+        }
+    };
+}
+pub(super) use by_height;
+
 /// The same for any number of components up to the [`Instructions::HEIGHT`], and of runs up to the [`Instructions::RUNS`].
 ///
 /// # Safety
@@ -433,21 +455,7 @@ unsafe fn products_of_group<T: Real, I: Instructions, const GROUPED: bool>(
             }
         }};
     }
-    match height {
-        1 => of_height!(1),
-        2 => of_height!(2),
-        3 => of_height!(3),
-        4 => of_height!(4),
-        5 => of_height!(5),
-        6 => of_height!(6),
-        7 if I::WIDE => of_height!(7),
-        8 if I::WIDE => of_height!(8),
-        9 if I::WIDE => of_height!(9),
-        10 if I::WIDE => of_height!(10),
-        11 if I::WIDE => of_height!(11),
-        12 if I::WIDE => of_height!(12),
-        _ => unreachable!("a group has 1 to {} components", I::HEIGHT),
-    }
+    by_height!(height, I::HEIGHT, of_height)
 }
 
 /// Groups of components for one kernel call each, as equal as can be: the first of a group, and how many there are.
@@ -701,17 +709,7 @@ impl<T: Real> RowSums<T> {
                     unsafe { T::listed_products::<I, $height>(listed, columns, last, sums) }
                 };
             }
-            match height {
-                1 => of_height!(1),
-                2 => of_height!(2),
-                3 => of_height!(3),
-                4 => of_height!(4),
-                5 => of_height!(5),
-                6 => of_height!(6),
-                7 => of_height!(7),
-                8 if I::WIDE => of_height!(8),
-                _ => unreachable!("a span has 1 to {} runs", I::SPAN),
-            }
+            by_height!(height, I::SPAN, of_height)
         }
     }
 

@@ -239,7 +239,7 @@ fn twins(mixture: &Mixture) -> impl Iterator<Item = Note> {
     // Equal directions have equal projections on any other; what it is does not matter, if only few of the others do.
     let projection = |k: usize| components[k].mean_direction().iter().zip(1..).map(|(x, i)| x * (f64::from(i) * 0.7).sin()).sum();
     let mut order: Vec<(f64, usize)> = (0..components.len()).map(|k| (projection(k), k)).collect();
-    order.sort_by(|a, b| a.partial_cmp(b).expect("finite"));
+    order.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
     let room = SAME * (mixture.dim() as f64).sqrt();
     let is_same = |a: usize, b: usize| {
         let (a, b) = (&components[a], &components[b]);
