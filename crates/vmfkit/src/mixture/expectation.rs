@@ -535,10 +535,15 @@ impl<T: Real, const WIDTH: usize> Piece<'_, T, WIDTH> {
                 sums.add_listed_rows::<I>(rows, dim, listed, (component, components));
             }
             DenseOrSparse::Dense(rows) if dim >= WIDTH && listed.len > 1 => {
-                one_sum.add_listed_rows::<I>(rows, dim, listed, (0, 1));
-                one_sum.flush(&mut self.stats.resultants_mut()[component * dim..][..dim], dim);
+                one_sum.set_to_listed_rows::<I>(rows, dim, listed);
+                one_sum.add_to(&mut self.stats.resultants_mut()[component * dim..][..dim], dim);
             }
-            _ => listed.iter().for_each(|(row, share)| self.add_row::<I>(row, component, share.to_f64())),
+            _ => {
+                // No closure: one that is not inlined would be compiled without these instructions.
+                for (row, share) in listed.iter() {
+                    self.add_row::<I>(row, component, share.to_f64());
+                }
+            }
         }
     }
 }

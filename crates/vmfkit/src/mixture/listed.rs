@@ -51,13 +51,13 @@ pub(super) fn list_shares<T: Real, const WIDTH: usize>(shares: &[T], listed: &mu
     }
 }
 
-/// Adds the sums of `SPAN` runs of columns of the listed rows times their shares to `sums`, run by run. Rows begin `columns.1` apart; the last run begins `last` columns behind
+/// Adds the sums of `SPAN` runs of columns of the listed rows times their shares to `sums`, run by run, or leaves them there. Rows begin `columns.1` apart; the last run begins `last` columns behind
 /// the first one.
 ///
 /// # Safety
 /// From `columns.0 + row * columns.1` on, the columns of all runs are readable for each of the rows; `SPAN * WIDTH` values from `sums` on are there to be changed.
 #[inline(always)]
-pub(super) unsafe fn listed_products<T: Real, I: Instructions, const SPAN: usize, const WIDTH: usize>(
+pub(super) unsafe fn listed_products<T: Real, I: Instructions, const ADD: bool, const SPAN: usize, const WIDTH: usize>(
     listed: &Listed<T>,
     columns: (*const T, usize),
     last: usize,
@@ -65,7 +65,7 @@ pub(super) unsafe fn listed_products<T: Real, I: Instructions, const SPAN: usize
 ) {
     // SAFETY: the caller's promise.
     let sums = unsafe { &mut *sums.cast::<[[T; WIDTH]; SPAN]>() };
-    let mut products = *sums;
+    let mut products = if ADD { *sums } else { [[T::ZERO; WIDTH]; SPAN] };
     for (row, share) in listed.iter() {
         for (run, products) in products.iter_mut().enumerate() {
             let column = if run < SPAN - 1 { run * WIDTH } else { last };

@@ -98,7 +98,7 @@ pub(super) trait Real:
     );
     /// # Safety
     /// As [`listed::listed_products`].
-    unsafe fn listed_products<I: Instructions, const SPAN: usize>(
+    unsafe fn listed_products<I: Instructions, const ADD: bool, const SPAN: usize>(
         listed: &Listed<Self>,
         columns: (*const Self, usize),
         last: usize,
@@ -190,7 +190,7 @@ macro_rules! real {
             }
 
             #[inline(always)]
-            unsafe fn listed_products<I: Instructions, const SPAN: usize>(
+            unsafe fn listed_products<I: Instructions, const ADD: bool, const SPAN: usize>(
                 listed: &Listed<Self>,
                 columns: (*const Self, usize),
                 last: usize,
@@ -199,10 +199,10 @@ macro_rules! real {
                 #[cfg(target_arch = "x86_64")]
                 if I::WIDE {
                     // SAFETY: the caller's promise; what is wide runs where there is AVX-512.
-                    return unsafe { wide::$listed_products::<SPAN>(listed, columns, last, sums) };
+                    return unsafe { wide::$listed_products::<ADD, SPAN>(listed, columns, last, sums) };
                 }
                 // SAFETY: the caller's promise.
-                unsafe { listed::listed_products::<Self, I, SPAN, $width>(listed, columns, last, sums) }
+                unsafe { listed::listed_products::<Self, I, ADD, SPAN, $width>(listed, columns, last, sums) }
             }
 
             #[inline(always)]
@@ -692,30 +692,30 @@ impl<T: Real> RowSums<T> {
         listed: &Listed<T>,
         (component, components): (usize, usize),
     ) {
-        let runs = dim.div_ceil(T::WIDTH);
-        // Rows are listed in their order.
-        let Some(last_row) = listed.rows[..listed.len].last() else {
-            return;
-        };
-        assert!(dim >= T::WIDTH && component < components && (*last_row as usize) < rows.len() / dim);
-        self.values.resize(components * runs * T::WIDTH, T::ZERO);
-        for (run, height) in groups(runs, I::SPAN) {
-            let first = Self::begin(dim, run);
-            let (columns, last) = ((rows[first..].as_ptr(), dim), Self::begin(dim, run + height - 1) - first);
-            let sums = self.values[(component * runs + run) * T::WIDTH..][..height * T::WIDTH].as_mut_ptr();
-            macro_rules! of_height {
-                ($height:literal) => {
-                    // SAFETY: each of the rows is there and has these columns, and each run its sums.
-                    unsafe { T::listed_products::<I, $height>(listed, columns, last, sums) }
-                };
-            }
-            by_height!(height, I::SPAN, of_height)
+        let size = dim.div_ceil(T::WIDTH) * T::WIDTH;
+        self.values.resize(components * size, T::ZERO);
+        if listed.len > 0 {
+            sum_listed_rows::<T, I, true>(rows, dim, listed, &mut self.values[component * size..][..size]);
         }
+    }
+
+    /// The same for the one component that there is, in the place of what was there.
+    #[inline(always)]
+    pub(super) fn set_to_listed_rows<I: Instructions>(&mut self, rows: &[T], dim: usize, listed: &Listed<T>) {
+        self.values.resize(dim.div_ceil(T::WIDTH) * T::WIDTH, T::ZERO);
+        sum_listed_rows::<T, I, false>(rows, dim, listed, &mut self.values);
     }
 
     /// Adds all to sums in f64 (components x dim), and forgets them.
     #[inline(always)]
     pub(super) fn flush(&mut self, sums: &mut [f64], dim: usize) {
+        self.add_to(sums, dim);
+        self.values.clear();
+    }
+
+    /// Adds all to sums in f64.
+    #[inline(always)]
+    pub(super) fn add_to(&self, sums: &mut [f64], dim: usize) {
         let runs = dim.div_ceil(T::WIDTH);
         for (sums, values) in sums.chunks_exact_mut(dim).zip(self.values.chunks_exact(runs * T::WIDTH)) {
             for (run, (sums, values)) in sums.chunks_mut(T::WIDTH).zip(values.chunks_exact(T::WIDTH)).enumerate() {
@@ -723,7 +723,27 @@ impl<T: Real> RowSums<T> {
                 sums.iter_mut().zip(&values[done..]).for_each(|(sum, x)| *sum += x.to_f64());
             }
         }
-        self.values.clear();
+    }
+}
+
+/// Adds some rows times their shares to the sums of one component, which lie as in [`RowSums`]; or leaves them there.
+#[inline(always)]
+fn sum_listed_rows<T: Real, I: Instructions, const ADD: bool>(rows: &[T], dim: usize, listed: &Listed<T>, sums: &mut [T]) {
+    let runs = dim.div_ceil(T::WIDTH);
+    // Rows are listed in their order.
+    let last_row = listed.rows[..listed.len].last().map_or(0, |row| *row as usize);
+    assert!(dim >= T::WIDTH && sums.len() == runs * T::WIDTH && last_row < rows.len() / dim);
+    for (run, height) in groups(runs, I::SPAN) {
+        let first = RowSums::<T>::begin(dim, run);
+        let (columns, last) = ((rows[first..].as_ptr(), dim), RowSums::<T>::begin(dim, run + height - 1) - first);
+        let sums = sums[run * T::WIDTH..][..height * T::WIDTH].as_mut_ptr();
+        macro_rules! of_height {
+            ($height:literal) => {
+                // SAFETY: each of the rows is there and has these columns, and each run its sums.
+                unsafe { T::listed_products::<I, ADD, $height>(listed, columns, last, sums) }
+            };
+        }
+        by_height!(height, I::SPAN, of_height)
     }
 }
 

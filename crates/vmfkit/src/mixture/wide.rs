@@ -81,14 +81,15 @@ macro_rules! listed_products {
         /// As `listed::listed_products`, with AVX-512.
         #[target_feature(enable = "avx512f")]
         #[inline]
-        pub(super) unsafe fn $name<const SPAN: usize>(
+        pub(super) unsafe fn $name<const ADD: bool, const SPAN: usize>(
             listed: &Listed<$float>,
             columns: (*const $float, usize),
             last: usize,
             sums: *mut $float,
         ) {
             // SAFETY: the caller's promise.
-            let mut products: [_; SPAN] = std::array::from_fn(|run| unsafe { $load(sums.add(run * $width)) });
+            let mut products: [_; SPAN] =
+                std::array::from_fn(|run| if ADD { unsafe { $load(sums.add(run * $width)) } } else { $every(0.0) });
             for (row, share) in listed.iter() {
                 let share = $every(share);
                 // SAFETY: the caller's promise.
@@ -123,9 +124,11 @@ pub(super) fn list_shares_f32(shares: &[f32], listed: &mut Listed<f32>) {
         unsafe {
             let shares = _mm512_loadu_ps(shares.as_ptr());
             let above = _mm512_cmp_ps_mask::<_CMP_GT_OQ>(shares, _mm512_setzero_ps());
-            _mm512_storeu_ps(places.as_mut_ptr(), _mm512_maskz_compress_ps(above, shares));
-            _mm512_storeu_si512(rows.as_mut_ptr().cast(), _mm512_maskz_compress_epi32(above, numbers));
-            listed.len += above.count_ones() as usize;
+            if above != 0 {
+                _mm512_storeu_ps(places.as_mut_ptr(), _mm512_maskz_compress_ps(above, shares));
+                _mm512_storeu_si512(rows.as_mut_ptr().cast(), _mm512_maskz_compress_epi32(above, numbers));
+                listed.len += above.count_ones() as usize;
+            }
         }
         numbers = _mm512_add_epi32(numbers, _mm512_set1_epi32(16));
     }
@@ -143,9 +146,11 @@ pub(super) fn list_shares_f64(shares: &[f64], listed: &mut Listed<f64>) {
         unsafe {
             let shares = _mm512_loadu_pd(shares.as_ptr());
             let above = _mm512_cmp_pd_mask::<_CMP_GT_OQ>(shares, _mm512_setzero_pd());
-            _mm512_storeu_pd(places.as_mut_ptr(), _mm512_maskz_compress_pd(above, shares));
-            _mm256_storeu_si256(rows.as_mut_ptr().cast(), _mm256_maskz_compress_epi32(above, numbers));
-            listed.len += above.count_ones() as usize;
+            if above != 0 {
+                _mm512_storeu_pd(places.as_mut_ptr(), _mm512_maskz_compress_pd(above, shares));
+                _mm256_storeu_si256(rows.as_mut_ptr().cast(), _mm256_maskz_compress_epi32(above, numbers));
+                listed.len += above.count_ones() as usize;
+            }
         }
         numbers = _mm256_add_epi32(numbers, _mm256_set1_epi32(8));
     }
