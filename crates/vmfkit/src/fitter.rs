@@ -1,8 +1,8 @@
 //! [`Fitter`]: a mixture from rows in one call, with every choice an option.
 
 use crate::block::Block;
-use crate::effective_dim::effective_dim;
-use crate::em_search::search_of_em;
+use crate::dispersion::dispersion;
+use crate::em_search::{em, search_of_em};
 use crate::error::{Error, Result};
 use crate::init::{self, Start, sample_rows, search_rows};
 use crate::maximise::{ConcentrationPolicy, Maximisation};
@@ -221,7 +221,9 @@ impl<'a> Fitter<'a> {
         self
     }
 
-    /// Fits that differ in their start; the one with the best objective is kept.
+    /// Fits that differ in their start. The one with the fewest collapsed components is kept, of equals the one with the best objective. With
+    /// [`Start::KMeans`] those after the first begin with k-means++ seeds and random rows in turn, because k-means ends in much the same place
+    /// whatever the seed.
     pub fn restarts(mut self, restarts: usize) -> Self {
         self.restarts = restarts;
         self
@@ -252,10 +254,9 @@ impl<'a> Fitter<'a> {
         self
     }
 
-    /// Whether EM that begins with [`Start::KMeans`] first looks for a better optimum on a sample of the rows, which it does by default where its policy bounds
-    /// concentrations: components are moved from where the likelihood misses them least to where they divide most, as long as that raises
-    /// the penalised likelihood, MATH.md (14.8). It takes up to some 300 passes over at most 32768 rows, or 64 a component; of a
-    /// source, over its [sample](Self::sample).
+    /// Whether EM that begins with [`Start::KMeans`] first searches for a better optimum on a sample of the rows, true by default: components are
+    /// moved from where the likelihood misses them least to where they divide most, as long as that raises the likelihood. It takes up to some
+    /// 300 passes over at most 32768 rows, or 64 a component; of a source, over its [sample](Self::sample).
     pub fn search(mut self, search: bool) -> Self {
         self.search = search;
         self
@@ -372,19 +373,14 @@ impl<'a> Fitter<'a> {
         }
     }
 
-    /// The first mixture of one restart, and the effective dimension of the rows, if the policy asks for it. The online methods look at a
-    /// sample only: they are for those who would not pass over all rows for a start.
-    pub(crate) fn first_mixture(
-        &self,
-        block: &Block,
-        stands_for: f64,
-        seed: u64,
-        go_on: &mut GoOn,
-    ) -> Result<(Mixture, Option<f64>)> {
+    /// The first mixture of one restart, and the dispersion of the rows, if the policy asks for it. The online methods look at a sample only: they
+    /// are for those who would not pass over all rows for a start.
+    pub(crate) fn first_mixture(&self, block: &Block, restart: usize, go_on: &mut GoOn) -> Result<(Mixture, Option<f64>)> {
+        let seed = self.seed_of(restart);
         let sample = self.batch_rows().max(if self.components == 1 { 1 } else { 64 * self.components });
         let needs_all = matches!(self.start, Start::Labels(_) | Start::Mixture(_));
         let mut buffer = Default::default();
-        let start = &self.start;
+        let start = &self.start_of(restart);
         let mixture = if self.method.is_online() && !needs_all && sample < block.len() {
             let mut rows: Vec<usize> = (0..block.len()).collect();
             let (chosen, _) = rows.partial_shuffle(&mut Stream::new(seed ^ 0x7361_6d70, 1), sample);
@@ -397,35 +393,43 @@ impl<'a> Fitter<'a> {
         } else {
             start.mixture_while(block, self.components, &self.maximisation, seed, go_on)?
         };
-        let effective_dim = if self.asks_for_dimension() && go_on().is_continue() {
-            let sample = init::sample(block, sample_rows(1), &mut Stream::new(seed ^ 0x7361_6d70, 2), &mut buffer);
-            Some(effective_dim(&sample, &mixture)?)
-        } else {
-            None
-        };
         let mut mixture = self.finished(mixture)?;
+        let mut how = self.maximisation_used();
+        let dispersion = if self.asks_for_dispersion() { self.measured_dispersion(block, &mixture, seed, go_on)? } else { None };
+        how.dispersion = how.dispersion.or(dispersion);
         if self.searches() && go_on().is_continue() {
             let mut rng = Stream::new(seed ^ 0x7365_6172, 0);
             let sample = init::sample(block, search_rows(self.components), &mut rng, &mut buffer);
-            let weight = |rows: &Block| rows.weights().map_or(rows.len() as f64, |weights| weights.iter().sum());
-            let mut how = self.maximisation.clone();
-            how.effective_dim = how.effective_dim.or(effective_dim);
-            // Rows that are drawn from the block weigh the same.
-            let stands_for = if sample.len() == block.len() { stands_for } else { 1.0 };
-            let how = how.for_sample(block.dim(), weight(&sample) / weight(block), stands_for);
             mixture = search_of_em(&sample, mixture, &how, &mut rng, go_on)?;
         }
-        Ok((mixture, effective_dim))
+        Ok((mixture, dispersion))
     }
 
-    /// Whether the fit looks for a better optimum than that next to its start. Where people say where to begin, or how warm, that is where it begins.
+    /// The dispersion of a sample of rows under EM with free concentrations from this start; none if it was asked to stop.
+    pub(crate) fn measured_dispersion(&self, block: &Block, start: &Mixture, seed: u64, go_on: &mut GoOn) -> Result<Option<f64>> {
+        let mut buffer = Default::default();
+        let mut rng = Stream::new(seed ^ 0x7361_6d70, 2);
+        let sample = init::sample(block, sample_rows(self.components), &mut rng, &mut buffer);
+        let free = self.maximisation.clone().policy(ConcentrationPolicy::Free);
+        let fitted = em(&sample, start.clone(), &free, go_on)?;
+        if fitted.stopped { Ok(None) } else { dispersion(&sample, &fitted.mixture).map(Some) }
+    }
+
+    /// Where a restart begins. Those after the first begin elsewhere: k-means and its search end in the same place whatever the seed.
+    fn start_of(&self, restart: usize) -> Start {
+        match (&self.start, restart % 2) {
+            (Start::KMeans, _) if restart == 0 => Start::KMeans,
+            (Start::KMeans, 0) => Start::RandomRows,
+            (Start::KMeans, _) => Start::PlusPlus,
+            (other, _) => other.clone(),
+        }
+    }
+
+    /// Whether the fit searches for a better optimum than that next to its start. Where people say where to begin, or how warm, that is where it
+    /// begins.
     pub(crate) fn searches(&self) -> bool {
         let from_k_means = matches!((&self.method, &self.start), (Method::Em { annealing: None }, Start::KMeans));
-        self.search
-            && self.components > 1
-            && from_k_means
-            && self.start_mark.is_none()
-            && self.maximisation.bounds_concentrations()
+        self.search && self.components > 1 && from_k_means && self.start_mark.is_none()
     }
 
     /// How many rows of a source are held to begin with, if they have this dimension: those that were asked for, or what k-means and a search look at. A
@@ -437,17 +441,16 @@ impl<'a> Fitter<'a> {
         self.sample.unwrap_or(usual.max(of_search))
     }
 
-    /// Whether the policy depends on the effective dimension of the rows, nobody has told it, and the start looks at some of them. It is
-    /// measured once: restarts differ in their start alone.
-    fn asks_for_dimension(&self) -> bool {
+    /// Whether the policy depends on the dispersion of the rows and nobody has told it. It is measured once: restarts differ in their start
+    /// alone.
+    pub(crate) fn asks_for_dispersion(&self) -> bool {
         let used = self.maximisation_used();
-        let looks = matches!(self.start, Start::KMeans | Start::PlusPlus | Start::RandomRows | Start::Directions(_));
-        looks && matches!(used.policy, ConcentrationPolicy::Shrunk { .. }) && used.effective_dim.is_none()
+        used.policy == ConcentrationPolicy::Auto && used.dispersion.is_none()
     }
 
-    /// Takes the effective dimension of the rows as it was measured.
-    pub(crate) fn take_dimension(&mut self, measured: Option<f64>) {
-        self.maximisation.effective_dim = self.maximisation.effective_dim.or(measured);
+    /// Takes the dispersion of the rows as it was measured.
+    pub(crate) fn take_dispersion(&mut self, measured: Option<f64>) {
+        self.maximisation.dispersion = self.maximisation.dispersion.or(measured);
     }
 
     /// A start with what the fit says of backgrounds and weights.

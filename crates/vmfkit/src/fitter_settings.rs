@@ -37,8 +37,8 @@ impl Fitter<'_> {
             settings.set("estimator", used.estimator.name());
         }
         settings.set("policy", used.policy.to_string());
-        if let ConcentrationPolicy::Shrunk { .. } = used.policy {
-            settings = settings.with_effective_dim(used.effective_dim);
+        if used.policy == ConcentrationPolicy::Auto {
+            settings = settings.with_dispersion(used.dispersion);
         }
         settings.set("largest_concentration", format!("{:?}", used.largest_concentration));
         settings.set("smallest_weight", format!("{:?}", used.smallest_weight));
@@ -179,8 +179,8 @@ impl Reader<'_> {
             .largest_concentration(self.parsed("largest_concentration", NUMBER)?)
             .smallest_weight(self.parsed("smallest_weight", NUMBER)?)
             .fixed_weights(self.parsed("fixed_weights", "true or false")?);
-        if self.0.get("prior_dimension").is_some() {
-            how = how.effective_dim(self.parsed("prior_dimension", NUMBER)?);
+        if self.0.get("dispersion").is_some() {
+            how = how.dispersion(self.parsed("dispersion", NUMBER)?);
         }
         // A gradient has none.
         if self.0.get("estimator").is_none() {

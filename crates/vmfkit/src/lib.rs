@@ -39,7 +39,9 @@
 //! | [`estimate`] | concentration estimators, maximum likelihood of one density |
 //! | [`inference`] | standard errors, intervals, cones, tests |
 //! | [`mixture`] | [`Mixture`]: densities, responsibilities, assignments, the E step |
-//! | [`maximise`] | the M step, concentration policies, the gradient |
+//! | [`maximise`] | the M step, the gradient |
+//! | [`policy`] | [`ConcentrationPolicy`]: how concentrations are tied across components |
+//! | [`dispersion`] | whether rows fit the model |
 //! | [`train`] | [`train::Trainer`] and the rules it turns: EM, online EM, Adam |
 //! | [`init`] | [`Start`]: where a fit begins |
 //! | [`fitter`] | [`Fitter`]: a mixture from rows in one call |
@@ -55,8 +57,8 @@
 
 pub mod bessel;
 pub mod block;
+pub mod dispersion;
 pub mod distribution;
-pub mod effective_dim;
 mod em_search;
 pub mod error;
 mod error_free;
@@ -73,6 +75,7 @@ pub mod model_file;
 mod ordered_rows;
 pub mod outlier;
 pub mod parts;
+pub mod policy;
 pub mod projection;
 mod relocate;
 pub mod reservoir;
@@ -97,8 +100,9 @@ pub use error::{Error, Result};
 pub use estimate::ConcentrationEstimator;
 pub use fitter::{Fitter, Method};
 pub use init::Start;
-pub use maximise::{ConcentrationPolicy, Maximisation};
+pub use maximise::Maximisation;
 pub use mixture::{Assignment, Mixture};
+pub use policy::ConcentrationPolicy;
 pub use projection::ProjectionLaw;
 pub use sampler::Sampler;
 pub use stats::SufficientStats;

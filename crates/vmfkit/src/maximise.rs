@@ -5,74 +5,11 @@ use crate::distribution::VonMisesFisher;
 use crate::error::{Error, Result};
 use crate::estimate::ConcentrationEstimator;
 use crate::mixture::Mixture;
+pub use crate::policy::ConcentrationPolicy;
+use crate::policy::{Evidence, NEARLY_EQUAL_ROWS, smallest_within_ratio};
 use crate::sampler::{Stream, fill_with_normals};
 use crate::stats::SufficientStats;
 use crate::vector::{dot, norm};
-
-/// How the concentrations of a mixture hang together, MATH.md (14.4).
-#[derive(Debug, Clone, Copy, PartialEq)]
-#[non_exhaustive]
-pub enum ConcentrationPolicy {
-    /// Each component has its own: the maximum of the likelihood. A component can run away with a few near-duplicate rows.
-    Free,
-    /// All components have the same.
-    Shared,
-    /// All components have this one.
-    Fixed(f64),
-    /// Each has its own, drawn toward the shared one by a conjugate prior that weighs as much as `strength` n0 rows, n0 the least of (d/2)^2,
-    /// 2 + d^3/1536 and max(2, min(1000, D^3), D^5/70^3), with D the [effective dimension](Maximisation::effective_dim): next to nothing in
-    /// the few dimensions of directional statistics, much in those of embeddings, where rows are no draws of a vMF and a free concentration harms the clusters.
-    Shrunk {
-        /// The prior's weight, in units of n0 rows.
-        strength: f64,
-    },
-}
-
-impl ConcentrationPolicy {
-    /// The name used on the command line and in tables.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Free => "free",
-            Self::Shared => "shared",
-            Self::Fixed(_) => "fixed",
-            Self::Shrunk { .. } => "shrunk",
-        }
-    }
-}
-
-/// The name, and behind a colon the number that goes with it: `shrunk:1`, `fixed:50`.
-impl std::fmt::Display for ConcentrationPolicy {
-    fn fmt(&self, f: &mut std::fmt::Formatter) -> std::fmt::Result {
-        match self {
-            Self::Free | Self::Shared => f.write_str(self.name()),
-            Self::Fixed(number) | Self::Shrunk { strength: number } => write!(f, "{}:{number}", self.name()),
-        }
-    }
-}
-
-impl std::str::FromStr for ConcentrationPolicy {
-    type Err = String;
-
-    /// What `Display` writes; `shrunk` alone has a strength of 1.
-    fn from_str(text: &str) -> std::result::Result<Self, String> {
-        let (name, number) = text.split_once(':').map_or((text, None), |(name, number)| (name, Some(number)));
-        let number = number.map(|number| number.parse().map_err(|_| format!("`{number}` is no number in the policy `{text}`")));
-        match (name, number.transpose()?) {
-            ("free", None) => Ok(Self::Free),
-            ("shared", None) => Ok(Self::Shared),
-            ("fixed", Some(concentration)) => Ok(Self::Fixed(concentration)),
-            ("shrunk", strength) => Ok(Self::Shrunk { strength: strength.unwrap_or(1.0) }),
-            _ => Err(format!("unknown policy `{text}`: one of free, shared, fixed:CONCENTRATION, shrunk, shrunk:STRENGTH")),
-        }
-    }
-}
-
-impl Default for ConcentrationPolicy {
-    /// docs/default-policy.md has the experiment.
-    fn default() -> Self {
-        Self::Shrunk { strength: 1.0 }
-    }
-}
 
 /// How [`maximise`] turns statistics into parameters.
 ///
@@ -87,7 +24,7 @@ pub struct Maximisation {
     pub(crate) largest_concentration: f64,
     pub(crate) smallest_weight: f64,
     pub(crate) fixed_weights: bool,
-    pub(crate) effective_dim: Option<f64>,
+    pub(crate) dispersion: Option<f64>,
 }
 
 impl Default for Maximisation {
@@ -98,7 +35,7 @@ impl Default for Maximisation {
             largest_concentration: 1e10,
             smallest_weight: 0.0,
             fixed_weights: false,
-            effective_dim: None,
+            dispersion: None,
         }
     }
 }
@@ -115,7 +52,7 @@ impl Maximisation {
         self
     }
 
-    /// How the concentrations hang together.
+    /// How the concentrations are tied across components.
     pub fn policy(mut self, policy: ConcentrationPolicy) -> Self {
         self.policy = policy;
         self
@@ -139,45 +76,28 @@ impl Maximisation {
         self
     }
 
-    /// How many dimensions the rows of components fill, by which [`ConcentrationPolicy::Shrunk`] weighs its prior:
-    /// [`effective_dim`](crate::effective_dim::effective_dim) measures it. Without it they count as filling all. A [`Fitter`](crate::Fitter)
-    /// whose start looks at a sample of the rows measures it there.
-    pub fn effective_dim(mut self, effective_dim: f64) -> Self {
-        self.effective_dim = Some(effective_dim);
+    /// The [dispersion](crate::dispersion::dispersion) of the rows, by which [`ConcentrationPolicy::Auto`] decides. A
+    /// [`Fitter`](crate::Fitter) measures it on the sample of its start.
+    pub fn dispersion(mut self, dispersion: f64) -> Self {
+        self.dispersion = Some(dispersion);
         self
     }
 
-    /// The rows that the prior of the policy weighs as much as, MATH.md (14.4).
-    pub(crate) fn prior_rows(&self, dim: usize) -> f64 {
-        let ConcentrationPolicy::Shrunk { strength } = self.policy else {
-            return 0.0;
-        };
-        let dim = dim as f64;
-        let of_dim = (0.25 * dim * dim).min(2.0 + dim.powi(3) / 1536.0);
-        let of_filled = |filled: f64| filled.powi(3).clamp(2.0, 1000.0).max(filled.powi(5) / 70f64.powi(3));
-        strength * of_dim.min(self.effective_dim.map_or(f64::INFINITY, of_filled))
+    /// The policy for rows of this dimension: what [`ConcentrationPolicy::Auto`] has decided, or the one that was asked for.
+    pub fn policy_used(&self, dim: usize) -> ConcentrationPolicy {
+        self.policy.decided(dim, self.dispersion)
     }
 
-    /// The same for a sample of this share of the rows, beside which the prior is to weigh as much as beside all of them; but as much as two rows of the
-    /// sample, each of which stands for so many, if it weighs two where nothing is left out: a component of a single row of the sample does not run away.
-    pub(crate) fn for_sample(&self, dim: usize, share: f64, stands_for: f64) -> Self {
-        let prior = self.prior_rows(dim);
-        match self.policy {
-            ConcentrationPolicy::Shrunk { strength } if prior > 0.0 => {
-                let rows = (share * prior).max(stands_for * prior.min(2.0));
-                self.clone().policy(ConcentrationPolicy::Shrunk { strength: strength * rows / prior })
-            }
-            _ => self.clone(),
-        }
+    /// Whether a component may run away with a few rows: its concentration is its own, however few they are.
+    fn lets_collapse(&self, dim: usize) -> bool {
+        matches!(self.policy_used(dim), ConcentrationPolicy::Free)
     }
 
-    /// Whether it keeps a component from running away with a few rows.
-    pub(crate) fn bounds_concentrations(&self) -> bool {
-        match self.policy {
-            ConcentrationPolicy::Free => false,
-            ConcentrationPolicy::Shrunk { strength } => strength > 0.0,
-            ConcentrationPolicy::Shared | ConcentrationPolicy::Fixed(_) => true,
-        }
+    /// How many components have run away with a few rows. Where concentrations are tied none can: a component on equal rows is then as good as
+    /// any other.
+    pub(crate) fn count_collapsed(&self, notes: &[Note], dim: usize) -> usize {
+        let collapsed = notes.iter().filter(|note| matches!(note, Note::Collapsed { .. })).count();
+        if self.lets_collapse(dim) { collapsed } else { 0 }
     }
 
     /// The M step of k-means: one concentration and weights that stay equal, so that the most probable component is the nearest.
@@ -193,10 +113,10 @@ impl Maximisation {
     pub fn free_parameters(&self, mixture: &Mixture) -> usize {
         let components = mixture.components().len();
         let fitted = components - usize::from(mixture.has_background());
-        let concentrations = match self.policy {
-            ConcentrationPolicy::Free | ConcentrationPolicy::Shrunk { .. } => fitted,
+        let concentrations = match self.policy_used(mixture.dim()) {
             ConcentrationPolicy::Shared => 1,
             ConcentrationPolicy::Fixed(_) => 0,
+            ConcentrationPolicy::Auto | ConcentrationPolicy::Free | ConcentrationPolicy::Ratio(_) => fitted,
         };
         let weights = if self.fixed_weights { 0 } else { components - 1 };
         weights + fitted * (mixture.dim() - 1) + concentrations
@@ -204,14 +124,14 @@ impl Maximisation {
 
     /// Whether these settings can serve mixtures of this many components.
     pub fn check(&self, components: usize) -> Result<()> {
-        let strength = if let ConcentrationPolicy::Shrunk { strength } = self.policy { strength } else { 0.0 };
+        let ratio = if let ConcentrationPolicy::Ratio(ratio) = self.policy { ratio } else { 1.0 };
         let fixed = if let ConcentrationPolicy::Fixed(fixed) = self.policy { fixed } else { 0.0 };
         let largest = self.largest_concentration;
         let smallest = self.smallest_weight;
-        let filled = self.effective_dim.unwrap_or(1.0);
+        let dispersion = self.dispersion.unwrap_or(1.0);
         let checks = [
-            (strength >= 0.0 && strength.is_finite(), "the strength of the prior", "finite and at least 0", strength),
-            (filled >= 1.0 && filled.is_finite(), "the effective dimension", "finite and at least 1", filled),
+            (ratio >= 1.0 && ratio.is_finite(), "the ratio of concentrations", "finite and at least 1", ratio),
+            (dispersion >= 0.0 && dispersion.is_finite(), "the dispersion", "finite and at least 0", dispersion),
             (fixed >= 0.0 && fixed.is_finite(), "a fixed concentration", "finite and at least 0", fixed),
             (largest > 0.0 && largest <= 1e15, "the largest concentration", "above 0 and at most 1e15", largest),
             (
@@ -331,17 +251,20 @@ impl std::fmt::Display for Note {
 /// A component with less than this share of the rows' weight is empty.
 const EMPTY_SHARE: f64 = 1e-9;
 
-/// A component whose rows scatter less than this share of what all rows scatter about their directions has collapsed.
-pub(crate) const COLLAPSED_SHARE: f64 = 1e-3;
+/// Below this product of (rows - 1) and (d - 1) the standard error of a concentration exceeds the concentration itself.
+const LEAST_EVIDENCE: f64 = 2.0;
 
-/// Rows in f32 that are all equal have a complement of the mean length up to this, by the rounding of their length.
-const EQUAL_ROWS: f64 = 1e-7;
+/// Whether rows of this weight and complement of the mean length cannot tell a concentration of their own: they are equal but for rounding, or so few
+/// that the standard error sqrt(2 / ((n - 1)(d - 1))) of the logarithm of the concentration is above 1.
+pub(crate) fn is_collapsed(dim: usize, rows: f64, complement: f64) -> bool {
+    complement < NEARLY_EQUAL_ROWS || (rows - 1.0) * (dim - 1) as f64 <= LEAST_EVIDENCE
+}
 
 /// The next mixture of EM and its relatives, and what there is to say of its components, MATH.md (14.3).
 ///
-/// Never fails for want of rows: an empty component keeps its direction and has the concentration that the policy has for one without rows - the shared one, the
-/// fixed one, or where they are free the one it had; one whose rows are all equal gets the largest concentration allowed. Only statistics without any
-/// weight are an error.
+/// Never fails for want of rows. An empty component keeps its direction; its concentration is the shared or the fixed one, or else the one it
+/// had, within the bound of the policy. A component whose rows are all equal gets the largest concentration allowed. Only statistics without
+/// any weight are an error.
 pub fn maximise(stats: &SufficientStats, previous: &Mixture, how: &Maximisation) -> Result<(Mixture, Vec<Note>)> {
     let components = previous.components().len();
     if stats.components() != components {
@@ -361,41 +284,46 @@ pub fn maximise(stats: &SufficientStats, previous: &Mixture, how: &Maximisation)
     let pooled_complement = (fitted().map(|k| stats.shortfall(k)).sum::<f64>() / pooled_mass).clamp(0.0, 1.0);
     // Nothing is known of components of which all are empty.
     let pooled = (pooled_mass > EMPTY_SHARE * total).then_some((1.0 - pooled_complement, pooled_complement));
-    let prior = how.prior_rows(stats.dim());
+    let policy = how.policy_used(stats.dim());
+    let is_empty = |k: usize| stats.mass(k) <= EMPTY_SHARE * total;
+    let estimate =
+        |(length, complement): (f64, f64)| how.estimator.estimate(stats.dim(), length, complement).min(how.largest_concentration);
+    let own = |k: usize| (!is_empty(k)).then(|| estimate(stats.mean_length(k)));
+    let evidence = || {
+        fitted().filter_map(|k| {
+            let (length, complement) = stats.mean_length(k);
+            own(k).map(|concentration| Evidence { mass: stats.mass(k), length, complement, concentration })
+        })
+    };
+    let bounds = match policy {
+        ConcentrationPolicy::Ratio(ratio) if pooled.is_some() => {
+            let smallest = smallest_within_ratio(stats.dim(), ratio, &evidence().collect::<Vec<_>>());
+            (smallest, (ratio * smallest).min(how.largest_concentration))
+        }
+        _ => (0.0, f64::INFINITY),
+    };
+    // Weights that sum to less than two rows a component are relative: they do not count rows.
+    let counts_rows = pooled_mass >= 2.0 * fitted().count() as f64;
     let mut notes = Vec::new();
     let next = (0..components).map(|k| {
         let before = &previous.components()[k];
         if previous.is_background(k) {
             return Ok(before.clone());
         }
-        let is_empty = stats.mass(k) <= EMPTY_SHARE * total;
-        let (mass, (length, complement)) = if is_empty { (0.0, (0.0, 1.0)) } else { (stats.mass(k), stats.mean_length(k)) };
-        let lengths = match how.policy {
-            ConcentrationPolicy::Free => (!is_empty).then_some((length, complement)),
-            ConcentrationPolicy::Fixed(_) | ConcentrationPolicy::Shared => pooled,
-            ConcentrationPolicy::Shrunk { .. } => pooled.filter(|_| mass + prior > 0.0).map(|pooled| {
-                let mean = |own: f64, pooled: f64| (mass * own + prior * pooled) / (mass + prior);
-                (mean(length, pooled.0), mean(complement, pooled.1))
-            }),
+        let concentration = match policy {
+            ConcentrationPolicy::Fixed(concentration) => Some(concentration),
+            ConcentrationPolicy::Shared => pooled.map(estimate),
+            ConcentrationPolicy::Auto | ConcentrationPolicy::Free | ConcentrationPolicy::Ratio(_) => own(k),
         };
-        let concentration = match (how.policy, lengths) {
-            (ConcentrationPolicy::Fixed(concentration), _) => concentration,
-            (_, Some((length, complement))) => {
-                how.estimator.estimate(stats.dim(), length, complement).min(how.largest_concentration)
-            }
-            // Nothing speaks for another one.
-            (_, None) => before.concentration(),
-        };
-        if is_empty {
+        // A component without rows keeps what it had, within the bounds.
+        let concentration = concentration.unwrap_or(before.concentration()).clamp(bounds.0, bounds.1);
+        if is_empty(k) {
             notes.push(Note::Empty { component: k });
             return VonMisesFisher::restored(before.mean_direction().to_vec(), concentration);
         }
-        let own_complement = stats.shortfall(k) / stats.mass(k);
-        let may_collapse = !matches!(how.policy, ConcentrationPolicy::Fixed(_));
-        if may_collapse
-            && (own_complement < (COLLAPSED_SHARE * pooled_complement).max(EQUAL_ROWS)
-                || concentration >= how.largest_concentration)
-        {
+        let rows = if counts_rows && how.lets_collapse(stats.dim()) { stats.mass(k) } else { f64::INFINITY };
+        let collapsed = is_collapsed(stats.dim(), rows, stats.shortfall(k) / stats.mass(k));
+        if !matches!(policy, ConcentrationPolicy::Fixed(_)) && (collapsed || concentration >= how.largest_concentration) {
             notes.push(Note::Collapsed { component: k, rows: stats.mass(k), concentration });
         }
         // Rows that cancel have no direction: any will do, the last one is known to be valid.
@@ -411,72 +339,15 @@ pub fn maximise(stats: &SufficientStats, previous: &Mixture, how: &Maximisation)
     Ok((Mixture::of_parts(weights, next, previous.has_background()), notes))
 }
 
-/// The mean ln p of rows with these statistics less the penalty of the prior, MATH.md (14.8): what EM under a policy climbs.
-pub(crate) fn penalised(stats: &SufficientStats, mixture: &Mixture, how: &Maximisation) -> f64 {
-    let fitted = || (0..stats.components()).filter(|&k| !mixture.is_background(k));
-    let mass: f64 = fitted().map(|k| stats.mass(k)).sum();
-    let complement = fitted().map(|k| stats.shortfall(k)).sum::<f64>() / mass;
-    let penalty = if mass > 0.0 { prior_penalty(mixture, complement, how) } else { 0.0 };
-    (stats.objective() - penalty) / stats.weight()
-}
-
-/// What the prior takes from the log-likelihood of a mixture whose components have this pooled complement of the mean length.
-fn prior_penalty(mixture: &Mixture, complement: f64, how: &Maximisation) -> f64 {
-    let (dim, prior) = (mixture.dim(), how.prior_rows(mixture.dim()));
-    if !(prior > 0.0) {
-        return 0.0;
-    }
-    let complement = complement.clamp(0.0, 1.0);
-    let pooled = how.estimator.estimate(dim, 1.0 - complement, complement).min(how.largest_concentration);
-    // k r + ln C(k) in which k and ln C, both large, have cancelled.
-    let worth = |concentration: f64| bessel::ln_peak(dim, concentration) - concentration * complement;
-    let fitted = (0..mixture.components().len()).filter(|&k| !mixture.is_background(k));
-    prior * fitted.map(|k| worth(pooled) - worth(mixture.components()[k].concentration())).sum::<f64>()
-}
-
-/// What the prior takes from the mean ln p of rows of this total weight of which [`maximise`] has made this mixture.
-pub(crate) fn mean_penalty(mixture: &Mixture, weight: f64, how: &Maximisation) -> f64 {
-    let prior = how.prior_rows(mixture.dim());
-    if !(prior > 0.0) {
-        return 0.0;
-    }
-    let complements: Vec<f64> = complements(mixture).collect();
-    expected_pooled_complement(mixture, weight, &complements, prior)
-        .map_or(0.0, |pooled| prior_penalty(mixture, pooled, how) / weight)
-}
-
-/// The complement of each component's mean length.
-fn complements(mixture: &Mixture) -> impl Iterator<Item = f64> {
-    mixture.components().iter().map(|c| bessel::mean_length_complement(c.mean_direction().len(), c.concentration()))
-}
-
-/// The pooled complement of the mean length of rows of this total weight whose mixture under a prior has these complements; none if no component has rows.
-fn expected_pooled_complement(mixture: &Mixture, weight: f64, complements: &[f64], prior: f64) -> Option<f64> {
-    let fitted = (0..complements.len()).filter(|&k| !mixture.is_background(k) && mixture.weights()[k] > 0.0);
-    let (sum, mass) = fitted.fold((0.0, 0.0), |(sum, mass), k| {
-        let rows = mixture.weights()[k] * weight + prior;
-        (sum + rows * complements[k], mass + rows)
-    });
-    (mass > 0.0).then(|| sum / mass)
-}
-
-/// Statistics of rows of this total weight of which [`maximise`] makes this mixture again, as far as it can: what a prior has added to
-/// concentrations is taken away. MATH.md (14.5).
-pub fn expected_stats(mixture: &Mixture, weight: f64, how: &Maximisation) -> Result<SufficientStats> {
+/// The statistics that a mixture expects of rows of this total weight: [`maximise`] makes the mixture again of them. MATH.md (14.5).
+pub fn expected_stats(mixture: &Mixture, weight: f64) -> Result<SufficientStats> {
     if !(weight > 0.0 && weight.is_finite()) {
         return Err(Error::Option { option: "the weight of rows", range: "finite and above 0", value: weight });
     }
     let (components, dim) = (mixture.components(), mixture.dim());
     let masses: Vec<f64> = mixture.weights().iter().map(|share| share * weight).collect();
-    let mut complements: Vec<f64> = complements(mixture).collect();
-    if let ConcentrationPolicy::Shrunk { .. } = how.policy {
-        let prior = how.prior_rows(dim);
-        if let Some(pooled) = expected_pooled_complement(mixture, weight, &complements, prior) {
-            for k in (0..components.len()).filter(|&k| !mixture.is_background(k) && masses[k] > 0.0) {
-                complements[k] = (complements[k] + prior / masses[k] * (complements[k] - pooled)).clamp(0.0, 1.0);
-            }
-        }
-    }
+    let complements: Vec<f64> =
+        components.iter().map(|component| bessel::mean_length_complement(dim, component.concentration())).collect();
     let shortfalls = masses.iter().zip(&complements).map(|(mass, complement)| mass * complement);
     let resultants = components.iter().zip(&masses).zip(&complements).flat_map(|((component, mass), complement)| {
         component.mean_direction().iter().map(move |x| mass * (1.0 - complement) * x)
@@ -587,36 +458,4 @@ pub fn gradient(stats: &SufficientStats, model: &Mixture) -> Gradient {
         gradient.ln_concentrations[k] = scale * (along - unit * stats.mass(k) * bessel::mean_length(dim, concentration));
     }
     gradient
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// MATH.md (14.4): which of the laws has the least, on both sides of where they meet.
-    #[test]
-    fn the_prior_weighs_what_the_least_law_says() {
-        let weighs = |dim: usize, filled: Option<f64>, expected: f64| {
-            let how = filled.map_or(Maximisation::new(), |filled| Maximisation::new().effective_dim(filled));
-            let found = how.prior_rows(dim);
-            assert!((found - expected).abs() < 1e-12 * expected, "{dim}, {filled:?}: {found}, not {expected}");
-            let double = how.policy(ConcentrationPolicy::Shrunk { strength: 2.0 }).prior_rows(dim);
-            assert!((double - 2.0 * expected).abs() < 1e-12 * expected);
-        };
-        weighs(2, None, 1.0);
-        weighs(5, None, 2.0 + 125.0 / 1536.0);
-        weighs(100, Some(52.0), 2.0 + 1e6 / 1536.0);
-        weighs(384, None, 36_864.0);
-        weighs(384, Some(174.0), 36_864.0);
-        weighs(768, Some(70.0), 4900.0);
-        weighs(768, Some(140.0), 147_456.0);
-        weighs(768, Some(105.0), 4900.0 * 7.59375);
-        weighs(768, Some(50.0), 1000.0);
-        weighs(768, Some(51.0), 51f64.powi(5) / 343_000.0);
-        weighs(768, Some(10.5), 1000.0);
-        weighs(768, Some(9.0), 729.0);
-        weighs(768, Some(1.0), 2.0);
-        weighs(3, Some(2.0), 2.0 + 27.0 / 1536.0);
-        assert_eq!(Maximisation::new().policy(ConcentrationPolicy::Free).prior_rows(768), 0.0);
-    }
 }

@@ -42,26 +42,6 @@ impl<'b> OrderedRows<'b> {
         self.block.weights().map_or(1.0, |w| w[row]) / self.total_weight
     }
 
-    /// So many row numbers, evenly spread over what rows weigh in their order.
-    pub fn spread(&self, count: usize) -> Vec<usize> {
-        let mut sum = 0.0;
-        let mut rows = self.order.iter().map(|&row| {
-            sum += self.share(row);
-            (row, sum)
-        });
-        let mut at = rows.next();
-        let place = |number: usize| {
-            while let Some((row, sum)) = at {
-                if (number as f64 + 0.5) / count as f64 <= sum {
-                    return Some(row);
-                }
-                at = rows.next();
-            }
-            None
-        };
-        (0..count).map_while(place).collect()
-    }
-
     /// Row numbers, each as likely as its mass says.
     pub fn draw(&self, count: usize, mass: impl Fn(usize) -> f64, rng: &mut Stream) -> Vec<usize> {
         let drawn = draw_places(self.order.iter().map(|&row| mass(row)), count, rng);

@@ -61,8 +61,8 @@ impl Fitter<'_> {
         self.check_start()?;
         let mut progress = self.progress.take();
         let mark = if source.can_rewind() { Some(RowsMark::of(source)?) } else { None };
-        let Sampled { start, effective_dim, rows, flow } = self.sampled_start(source, 0, progress.as_deref_mut())?;
-        self.take_dimension(effective_dim);
+        let Sampled { start, dispersion, rows, flow } = self.sampled_start(source, 0, progress.as_deref_mut())?;
+        self.take_dispersion(dispersion);
         if flow.is_break() {
             return Ok(None);
         }
@@ -77,7 +77,7 @@ impl Fitter<'_> {
         self.check()?;
         let mixture = &checkpoint.current.mixture;
         let mut fitter = self.choices();
-        fitter.take_dimension(checkpoint.settings.effective_dim());
+        fitter.take_dispersion(checkpoint.settings.dispersion());
         checkpoint.settings.check(&fitter.settings(mixture.dim()))?;
         let fitted = mixture.components().len() - usize::from(mixture.has_background());
         if fitted != self.components {

@@ -16,6 +16,7 @@ use crate::seeds::{GoOn, of_directions, plus_plus};
 use crate::source::MemorySource;
 use crate::train::{Baseline, Em, Fit, Status, Stop, Trainer, fit_while};
 use rand::RngExt;
+use std::cmp::Ordering;
 use std::ops::ControlFlow;
 
 /// Products after which k-means asks whether to go on, some tenths of a second of work. Samples are smaller unless components are many.
@@ -74,6 +75,8 @@ pub(crate) trait Landscape {
 pub(crate) struct Climbed {
     pub mixture: Mixture,
     pub objective: f64,
+    /// Components that have collapsed.
+    pub collapsed: usize,
     pub passes: usize,
     /// It was asked to.
     pub stopped: bool,
@@ -121,10 +124,23 @@ impl Landscape for KMeans<'_> {
     }
 }
 
+impl Climbed {
+    /// Whether it is worth more than another.
+    fn beats(&self, other: &Self) -> bool {
+        match self.collapsed.cmp(&other.collapsed) {
+            Ordering::Less => true,
+            Ordering::Equal => self.objective - other.objective > WORTH * other.objective.abs(),
+            Ordering::Greater => false,
+        }
+    }
+}
+
 impl From<Fit> for Climbed {
     fn from(fit: Fit) -> Self {
         Climbed {
             objective: fit.objective(),
+            // k-means has one concentration.
+            collapsed: 0,
             passes: fit.trace.len(),
             stopped: fit.status == Status::Stopped,
             mixture: fit.mixture,
@@ -180,10 +196,12 @@ pub(crate) fn search<L: Landscape>(
                 },
                 _ => together,
             };
-            let next = landscape.climb(rows, moves.made(&best.mixture, &tried, landscape)?, best.objective, go_on)?;
+            // One without collapsed components wins however low it ends.
+            let beat = if best.collapsed > 0 { f64::NEG_INFINITY } else { best.objective };
+            let next = landscape.climb(rows, moves.made(&best.mixture, &tried, landscape)?, beat, go_on)?;
             passes += next.passes as f64;
             let stopped = next.stopped;
-            let gained = next.objective - best.objective > WORTH * best.objective.abs();
+            let gained = next.beats(&best);
             if gained {
                 best = next;
             }

@@ -4,7 +4,7 @@ use crate::block::Block;
 use crate::error::{Error, Result};
 use crate::fitter::{Fitter, Save, Watch};
 use crate::init::{Labelled, Start};
-use crate::maximise::{Maximisation, mean_penalty};
+use crate::maximise::Maximisation;
 use crate::mixture::Mixture;
 use crate::reservoir::Reservoir;
 use crate::rows_mark::RowsMark;
@@ -12,6 +12,7 @@ use crate::sampler::Stream;
 use crate::settings::Settings;
 use crate::source::{Batches, MemorySource, Source};
 use crate::train::{Checkpoint, Driver, Fit, Progress, ProgressCallback, Status, Trainer};
+use std::cmp::Ordering;
 use std::ops::ControlFlow;
 use std::time::Instant;
 
@@ -41,7 +42,7 @@ impl<'a> Fitter<'a> {
         let mut mark = resume.as_ref().and_then(|checkpoint| checkpoint.rows);
         if let Some(checkpoint) = &mut resume {
             checkpoint.allow_passes(self.stop_of_method().passes);
-            self.take_dimension(checkpoint.settings.effective_dim());
+            self.take_dispersion(checkpoint.settings.dispersion());
             checkpoint.settings.check(&self.settings(source.dim()))?;
             if checkpoint.restart >= self.restarts {
                 let what = format!("the restart must be below {}, found: `{}`", self.restarts, checkpoint.restart);
@@ -65,12 +66,12 @@ impl<'a> Fitter<'a> {
         for restart in resume.as_ref().map_or(0, |checkpoint| checkpoint.restart)..self.restarts {
             let began = Instant::now();
             let Calls { watch, progress, save } = &mut calls;
-            let Sampled { start, effective_dim, rows, flow } = match (&resume, memory) {
+            let Sampled { start, dispersion, rows, flow } = match (&resume, memory) {
                 (Some(checkpoint), _) => Sampled::without_rows(checkpoint.current.mixture.clone()),
                 (None, Some(block)) => self.start_of_block(block, restart, progress.as_deref_mut())?,
                 (None, None) => self.sampled_start(source, restart, progress.as_deref_mut())?,
             };
-            self.take_dimension(effective_dim);
+            self.take_dispersion(dispersion);
             let settings = self.settings(source.dim());
             mark = mark.map(|mark| RowsMark { rows: mark.rows.or(rows), ..mark });
             let mut driver = self.driver(start, (restart, began), watch.as_deref_mut(), progress.as_deref_mut())?;
@@ -97,7 +98,7 @@ impl<'a> Fitter<'a> {
             let (fitted, how) = (driver.trainer.into_fit(), self.maximisation_used());
             let stopped = fitted.status == Status::Stopped;
             let best = match &mut best {
-                Some(best) if !(penalised_objective(&fitted, &how) > penalised_objective(best, &how)) => best,
+                Some(best) if !is_better(&fitted, best, &how) => best,
                 best => best.insert(fitted),
             };
             if stopped {
@@ -118,20 +119,22 @@ impl<'a> Fitter<'a> {
         source.rewind()?;
         if let Some(start) = self.start_without_rows(source.dim(), self.seed)
             && once
+            && !self.asks_for_dispersion()
         {
             let mut driver = self.driver(start?, (0, began), watch, progress)?;
             driver.pass(source)?;
             self.save_once(save, &driver.trainer)?;
             return Ok(driver.trainer.into_fit());
         }
-        if !(once && self.method.is_online()) || matches!(self.start, Start::Labels(_)) {
+        let needs_rows = !matches!(self.start, Start::Mixture(_) | Start::Random);
+        if !once || needs_rows && (!self.method.is_online() || matches!(self.start, Start::Labels(_))) {
             return Err(Error::CannotRewind);
         }
         let Some(first) = source.read_block()? else {
             return Err(Error::NoRows { weight: 0.0 });
         };
-        let (start, effective_dim) = self.first_mixture(&first, 1.0, self.seed, &mut || ControlFlow::Continue(()))?;
-        self.take_dimension(effective_dim);
+        let (start, dispersion) = self.first_mixture(&first, 0, &mut || ControlFlow::Continue(()))?;
+        self.take_dispersion(dispersion);
         let mut driver = self.driver(start, (0, began), watch, progress)?;
         let mut next = Some(first);
         while let Some(block) = next {
@@ -177,13 +180,13 @@ impl<'a> Fitter<'a> {
     /// The first mixture of a restart, from rows in memory.
     fn start_of_block(&self, block: &Block, restart: usize, mut progress: Option<&mut ProgressCallback<'a>>) -> Result<Sampled> {
         let mut flow = ControlFlow::Continue(());
-        let (start, effective_dim) = self.first_mixture(block, 1.0, self.seed_of(restart), &mut || {
+        let (start, dispersion) = self.first_mixture(block, restart, &mut || {
             if let (Some(progress), true) = (&mut progress, flow.is_continue()) {
                 flow = progress(Progress { restart, pass: 0, rows: block.len() as u64 });
             }
             flow
         })?;
-        Ok(Sampled { start, effective_dim, rows: None, flow })
+        Ok(Sampled { start, dispersion, rows: None, flow })
     }
 
     /// The first mixture of a restart, from one pass over the source.
@@ -194,7 +197,9 @@ impl<'a> Fitter<'a> {
         mut progress: Option<&mut ProgressCallback<'a>>,
     ) -> Result<Sampled> {
         let seed = self.seed_of(restart);
-        if let Some(start) = self.start_without_rows(source.dim(), seed) {
+        if let Some(start) = self.start_without_rows(source.dim(), seed)
+            && !self.asks_for_dispersion()
+        {
             return Ok(Sampled::without_rows(start?));
         }
         let mut labelled = match &self.start {
@@ -207,35 +212,38 @@ impl<'a> Fitter<'a> {
         while flow.is_continue()
             && let Some(block) = source.read_block()?
         {
-            match &mut labelled {
-                Some(labelled) => labelled.see(&block),
-                None => reservoir.offer(&block)?,
+            if let Some(labelled) = &mut labelled {
+                labelled.see(&block);
+            }
+            if labelled.is_none() || self.asks_for_dispersion() {
+                reservoir.offer(&block)?;
             }
             rows += block.len() as u64;
             if let Some(progress) = &mut progress {
                 flow = progress(Progress { restart, pass: 0, rows });
             }
         }
-        let (start, effective_dim) = match labelled {
+        let sample = reservoir.into_sample();
+        let mut ask = || {
+            if let (Some(progress), true) = (&mut progress, flow.is_continue()) {
+                flow = progress(Progress { restart, pass: 0, rows });
+            }
+            flow
+        };
+        let (start, dispersion) = match labelled {
             Some(labelled) => {
-                if flow.is_continue() {
+                if ask().is_continue() {
                     labelled.check()?;
                 }
-                (self.finished(labelled.mixture(&self.maximisation)?)?, None)
+                let start = self.finished(labelled.mixture(&self.maximisation)?)?;
+                let measures = self.asks_for_dispersion() && ask().is_continue();
+                let dispersion =
+                    if measures { self.measured_dispersion(&sample.block()?, &start, seed, &mut ask)? } else { None };
+                (start, dispersion)
             }
-            None => {
-                let sample = reservoir.into_sample();
-                let sample = sample.block()?;
-                let stands_for = rows as f64 / sample.len() as f64;
-                self.first_mixture(&sample, stands_for, seed, &mut || {
-                    if let (Some(progress), true) = (&mut progress, flow.is_continue()) {
-                        flow = progress(Progress { restart, pass: 0, rows });
-                    }
-                    flow
-                })?
-            }
+            None => self.first_mixture(&sample.block()?, restart, &mut ask)?,
         };
-        Ok(Sampled { start, effective_dim, rows: flow.is_continue().then_some(rows), flow })
+        Ok(Sampled { start, dispersion, rows: flow.is_continue().then_some(rows), flow })
     }
 
     fn start_without_rows(&self, dim: usize, seed: u64) -> Option<Result<Mixture>> {
@@ -248,7 +256,7 @@ impl<'a> Fitter<'a> {
 pub(crate) struct Sampled {
     pub start: Mixture,
     /// That of the rows, if it was measured.
-    pub effective_dim: Option<f64>,
+    pub dispersion: Option<f64>,
     /// How many rows there are, if all were seen for it.
     pub rows: Option<u64>,
     /// A break if it was cut short.
@@ -257,16 +265,18 @@ pub(crate) struct Sampled {
 
 impl Sampled {
     fn without_rows(start: Mixture) -> Self {
-        Sampled { start, effective_dim: None, rows: None, flow: ControlFlow::Continue(()) }
+        Sampled { start, dispersion: None, rows: None, flow: ControlFlow::Continue(()) }
     }
 }
 
-/// The objective of a fit less the penalty of its prior, by which fits under one policy are compared: of a prior the plain objective knows nothing. The
-/// pooled length of components is the one that the mixture expects; where EM has converged, with weights of its own and exact concentrations, that is
-/// the one of the rows, else about it.
-pub(crate) fn penalised_objective(fit: &Fit, how: &Maximisation) -> f64 {
-    // Of a fit without a pass nothing is known but its start.
-    if fit.trace.is_empty() { fit.objective() } else { fit.objective() - mean_penalty(&fit.mixture, fit.weight, how) }
+/// Whether a fit is better than another under the same policy: it has fewer collapsed components, or as many and a higher objective.
+pub(crate) fn is_better(fit: &Fit, other: &Fit, how: &Maximisation) -> bool {
+    let collapsed = |fit: &Fit| how.count_collapsed(&fit.notes, fit.mixture.dim());
+    match collapsed(fit).cmp(&collapsed(other)) {
+        Ordering::Less => true,
+        Ordering::Equal => fit.objective() > other.objective(),
+        Ordering::Greater => false,
+    }
 }
 
 /// Whom to call.
@@ -308,34 +318,5 @@ fn check_weight(expected: Option<f64>, found: f64) -> Result<()> {
             found: found.to_string(),
         }),
         _ => Ok(()),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::maximise::{ConcentrationPolicy, penalised};
-    use crate::mixture::Assignment;
-    use crate::relocate::tests::around_axes;
-    use crate::stats::SufficientStats;
-    use crate::train::Stop;
-
-    /// What the mixture expects of its rows is what they are, once EM has converged.
-    #[test]
-    fn fits_are_compared_by_what_em_climbs() {
-        let rows = around_axes(&[0, 1, 2, 3], 8, 50);
-        let block = Block::new(8, &rows).unwrap();
-        for strength in [0.0, 1.0, 30.0] {
-            let how = Maximisation::new().policy(ConcentrationPolicy::Shrunk { strength });
-            let stop = Stop { tolerance: Some(0.0), passes: 200, ..Stop::default() };
-            let fit = Fitter::new(4).maximisation(how).stop(stop).fit(&block).unwrap();
-            let mut how = Maximisation::new().policy(ConcentrationPolicy::Shrunk { strength });
-            how.effective_dim = fit.effective_dim();
-            let mut stats = SufficientStats::zero(4, 8);
-            fit.mixture.accumulate(&block, Assignment::Soft, &mut stats).unwrap();
-            let (found, expected) = (penalised_objective(&fit, &how), penalised(&stats, &fit.mixture, &how));
-            assert!((found - expected).abs() < 1e-9 * expected.abs(), "{strength}: {found} {expected}");
-            assert_eq!(strength == 0.0, found == fit.objective(), "a prior costs something");
-        }
     }
 }

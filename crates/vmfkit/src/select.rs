@@ -6,10 +6,11 @@ use crate::fitter::Fitter;
 use crate::init::Start;
 use crate::maximise::{ConcentrationPolicy, Maximisation, Note, halves};
 use crate::mixture::{Assignment, Evaluation, Mixture};
-use crate::restarts::penalised_objective;
+use crate::restarts::is_better;
 use crate::sampler::Stream;
+use crate::settings::Settings;
 use crate::stats::SufficientStats;
-use crate::train::{Fit, Status, Stop};
+use crate::train::{Fit, Pass, Status, Stop};
 use rand::seq::SliceRandom;
 use std::ops::ControlFlow;
 
@@ -42,12 +43,12 @@ impl Criterion {
     }
 }
 
-/// One line of the table: a mixture fitted to the rows that were not held out.
+/// One line of the table: a mixture fitted to the rows, or to those that were not held out.
 #[derive(Debug, Clone)]
 pub struct Candidate {
     /// The number of components, a background not counted.
     pub components: usize,
-    /// How the concentrations hang together.
+    /// How the concentrations are tied across components.
     pub policy: ConcentrationPolicy,
     /// With a uniform background.
     pub background: bool,
@@ -55,10 +56,14 @@ pub struct Candidate {
     pub mixture: Mixture,
     /// How the fit ended.
     pub status: Status,
-    /// Passes of the fit that was kept.
-    pub passes: usize,
     /// Whether the fit that was kept began with the mixture of fewer components.
     pub grown: bool,
+    /// How many rows it was fitted to.
+    pub rows: u64,
+    /// One entry a pass of the fit that was kept.
+    pub trace: Vec<Pass>,
+    /// How the fit that was kept was made.
+    pub settings: Settings,
     /// How many numbers the fit chose.
     pub free_parameters: usize,
     /// How well it explains the rows it was fitted to.
@@ -70,6 +75,19 @@ pub struct Candidate {
 }
 
 impl Candidate {
+    /// The fit, as a [`Fitter`] returns it.
+    pub fn to_fit(&self) -> Fit {
+        Fit {
+            mixture: self.mixture.clone(),
+            trace: self.trace.clone(),
+            status: self.status,
+            notes: self.notes.clone(),
+            weight: self.seen.weight,
+            rows: self.rows,
+            settings: self.settings.clone(),
+        }
+    }
+
     /// The notes on what the mixture is, components that are empty or have collapsed; not those on how it came about.
     pub fn warnings(&self) -> impl Iterator<Item = &Note> {
         self.notes.iter().filter(|note| !matches!(note, Note::Reseeded { .. }))
@@ -119,8 +137,8 @@ pub fn best_of<'a>(candidates: impl IntoIterator<Item = &'a Candidate>, criterio
 
 /// Fits mixtures over a range of K, by policies and backgrounds.
 ///
-/// Some rows are held out; the others are fitted by EM, from a start of their own and from the mixture with the next smaller K, of which the
-/// widest components are halved; the better of the two is kept.
+/// Each mixture is fitted by EM from a start of its own, and from the mixture with the next smaller K, whose widest components are halved; the
+/// better of the two is kept. Fits see all rows, unless some are [held out](Self::held_out).
 ///
 /// ```
 /// use vmfkit::{Block, Mixture, VonMisesFisher, select::{Criterion, Selection, best}};
@@ -141,7 +159,7 @@ pub struct Selection<'a> {
     held_out: f64,
     maximisation: Maximisation,
     stop: Stop,
-    restarts: usize,
+    restarts: Option<usize>,
     search: bool,
     seed: u64,
     watch: Option<Watch<'a>>,
@@ -150,11 +168,14 @@ pub struct Selection<'a> {
 
 type Watch<'a> = Box<dyn FnMut(&Candidate) -> ControlFlow<()> + 'a>;
 
+/// Products of a row and a direction, coordinate by coordinate, that take about a millisecond.
+const CHEAP_PRODUCTS: usize = 1_000_000;
+
 /// What a background begins with.
 const BACKGROUND_WEIGHT: f64 = 0.05;
 
 impl<'a> Selection<'a> {
-    /// These numbers of components, with a fifth of the rows held out, under the default policy, without background.
+    /// These numbers of components, fitted to all rows under the default policy, without background.
     pub fn new(components: impl IntoIterator<Item = usize>) -> Self {
         let mut components: Vec<usize> = components.into_iter().collect();
         components.sort_unstable();
@@ -163,10 +184,10 @@ impl<'a> Selection<'a> {
             components,
             policies: vec![ConcentrationPolicy::default()],
             backgrounds: vec![false],
-            held_out: 0.2,
+            held_out: 0.0,
             maximisation: Maximisation::default(),
             stop: Stop::default(),
-            restarts: 1,
+            restarts: None,
             search: true,
             seed: 0,
             watch: None,
@@ -186,7 +207,8 @@ impl<'a> Selection<'a> {
         self
     }
 
-    /// The share of rows that the fits do not see; 0 for none.
+    /// The share of rows that the fits do not see, 0 by default. [`Criterion::HeldOut`] needs some; the other criteria are then those of the rows
+    /// that the fits have seen.
     pub fn held_out(mut self, share: f64) -> Self {
         self.held_out = share;
         self
@@ -204,10 +226,15 @@ impl<'a> Selection<'a> {
         self
     }
 
-    /// Fresh starts for each line of the table.
+    /// Fresh starts for each line of the table. By default 10 where a pass over the rows takes less than about a millisecond, else 1.
     pub fn restarts(mut self, restarts: usize) -> Self {
-        self.restarts = restarts;
+        self.restarts = Some(restarts);
         self
+    }
+
+    fn restarts_of(&self, block: &Block, components: usize) -> usize {
+        let products = block.len().saturating_mul(block.dim()).saturating_mul(components);
+        self.restarts.unwrap_or(if products <= CHEAP_PRODUCTS { 10 } else { 1 })
     }
 
     /// Whether fresh fits [search](Fitter::search) for a better optimum than the one next to their start, true by default.
@@ -280,13 +307,15 @@ impl<'a> Selection<'a> {
                         policy,
                         background,
                         status: fit.status,
-                        passes: fit.trace.len(),
                         grown,
+                        rows: seen.len() as u64,
+                        trace: fit.trace,
                         free_parameters: self.maximisation.clone().policy(policy).free_parameters(&fit.mixture),
                         seen: fit.mixture.evaluate(&seen)?,
                         held_out: held_out.as_ref().map(|rows| fit.mixture.evaluate(rows)).transpose()?,
                         notes: fit.notes,
                         mixture: fit.mixture,
+                        settings: fit.settings,
                     };
                     smaller = Some(candidate.mixture.clone());
                     let flow = watch.as_mut().map_or(ControlFlow::Continue(()), |watch| watch(&candidate));
@@ -315,19 +344,19 @@ impl<'a> Selection<'a> {
             let fitter = if let Some(ask) = &self.ask { fitter.progress(move |_| ask()) } else { fitter };
             if background { fitter.background(BACKGROUND_WEIGHT) } else { fitter }
         };
-        let fresh = fitter().restarts(self.restarts).search(self.search).fit(block)?;
+        let fresh = fitter().restarts(self.restarts_of(block, components)).search(self.search).fit(block)?;
         let Some(smaller) = smaller.filter(|_| fresh.status != Status::Stopped) else {
             return Ok((fresh, false));
         };
         let mut grown = fitter().start(Start::Mixture(grow(smaller, block, components)?));
-        grown.take_dimension(fresh.effective_dim());
+        grown.take_dispersion(fresh.dispersion());
         let grown = grown.fit(block)?;
         if grown.status == Status::Stopped {
             return Ok((grown, true));
         }
         let mut how = self.maximisation.clone().policy(policy);
-        how.effective_dim = how.effective_dim.or(fresh.effective_dim());
-        Ok(if penalised_objective(&grown, &how) > penalised_objective(&fresh, &how) { (grown, true) } else { (fresh, false) })
+        how.dispersion = how.dispersion.or(fresh.dispersion());
+        Ok(if is_better(&grown, &fresh, &how) { (grown, true) } else { (fresh, false) })
     }
 }
 

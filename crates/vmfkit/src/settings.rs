@@ -12,7 +12,7 @@ pub struct Settings {
 }
 
 /// What follows from other settings where nobody has chosen it.
-const FOLLOWING: [&str; 2] = ["search", "sample"];
+const FOLLOWING: [&str; 3] = ["search", "sample", "dispersion"];
 
 impl Settings {
     /// The text of a setting.
@@ -25,16 +25,16 @@ impl Settings {
         self.texts.iter().map(|(name, text)| (name.as_str(), text.as_str()))
     }
 
-    /// The [effective dimension](crate::Maximisation::effective_dim) by which the prior of concentrations was weighed; a fit that goes on with
-    /// another's mixture should have the same.
-    pub fn effective_dim(&self) -> Option<f64> {
-        self.get("prior_dimension")?.parse().ok().filter(|dim: &f64| *dim >= 1.0 && dim.is_finite())
+    /// The [dispersion](crate::dispersion::dispersion) of the rows by which the policy `auto` has decided; a fit that continues another one
+    /// should have the same.
+    pub fn dispersion(&self) -> Option<f64> {
+        self.get("dispersion")?.parse().ok().filter(|dispersion: &f64| *dispersion >= 0.0 && dispersion.is_finite())
     }
 
-    /// The same with this effective dimension, if there is one.
-    pub fn with_effective_dim(mut self, effective_dim: Option<f64>) -> Self {
-        if let Some(effective_dim) = effective_dim {
-            self.set("prior_dimension", format!("{effective_dim:?}"));
+    /// The same with this dispersion, if there is one.
+    pub fn with_dispersion(mut self, dispersion: Option<f64>) -> Self {
+        if let Some(dispersion) = dispersion {
+            self.set("dispersion", format!("{dispersion:?}"));
         }
         self
     }

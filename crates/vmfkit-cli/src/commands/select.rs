@@ -1,5 +1,6 @@
 //! `vmf select`: how many components?
 
+use crate::files::Files;
 use crate::format::{aligned, json_number, readable};
 use crate::interrupt::{self, Interrupted};
 use crate::output;
@@ -9,7 +10,9 @@ use anyhow::{Context, Result, bail};
 use clap::ValueEnum;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use serde_json::{Map, Value, json};
+use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
+use vmfkit::model_file::{self, Description};
 use vmfkit::select::{Candidate, Criterion, Selection, best, best_of};
 use vmfkit::train::{Status, Stop};
 use vmfkit::{Block, ConcentrationPolicy};
@@ -19,18 +22,18 @@ static AFTER_HELP: LazyLock<String> = LazyLock::new(|| {
         "\
 Examples:
   vmf select x.npy -k 2:20
-  vmf select x.npy -k 2,5,10:50:10 --policy free,shared,shrunk:1 --background both
-  vmf select x.npy -k 1:8 --holdout 0 --criterion icl --json
+  vmf select x.npy -k 2,5,10:50:10 --policy auto,free,shared --background both
+  vmf select x.npy -k 1:8 --criterion icl --json
+  vmf select x.npy -k 1:8 --criterion held-out -o model.safetensors
 
-Each line of the table is a mixture fitted by EM to the rows that were not held out. Criteria (the best of each policy is marked):
+Each line of the table is a mixture fitted by EM to the rows that were not held out, by default to all of them. Criteria (the best of each policy is marked):
   aic       -2 ln L + 2 p for p free parameters: predicts best, often with more components than there are
   bic       -2 ln L + p ln n: finds the number of components, if the rows are a mixture
   icl       bic plus twice the entropy of the assignments: finds clusters that lie apart
   held-out  mean ln p of the held-out rows, the only one for which more is better
-Likelihoods compare numbers of components well and policies badly: a free concentration always fits better. The policy shrunk counts
-every concentration as a free parameter in aic, bic and icl, although its prior holds them together. All three take the
-total weight for the number of rows, in n as in ln L: weights that are twice as large say that there are twice as many rows.
-So do the standard error of the held-out ln p and the prior of shrunk.
+Likelihoods compare numbers of components well and policies badly: a free concentration always fits better. A bound
+on the ratio of concentrations does not change how many parameters are counted. All criteria take the total weight for the number
+of rows: weights that are twice as large say that there are twice as many rows.
 They also prefer mixtures of which a component has collapsed on equal rows: such lines have a ! behind k and a reason below the table.
 
 {FILES}"
@@ -49,31 +52,34 @@ pub struct Select {
     /// Numbers of components: a list of N, FROM:TO or FROM:TO:STEP
     #[arg(short = 'k', long, value_name = "LIST", value_parser = numbers)]
     components: Numbers,
-    /// How the concentrations hang together, each in turn: free, shared, fixed:KAPPA, shrunk or shrunk:STRENGTH [default: shrunk:1]
+    /// How concentrations are tied across components, each in turn: auto, free, shared, fixed:KAPPA or ratio:RATIO [default: auto]
     #[arg(long, value_name = "POLICIES", value_delimiter = ',')]
     policy: Vec<ConcentrationPolicy>,
     /// Without or with a uniform background, or both in turn
     #[arg(long, value_enum, default_value = "no")]
     background: Background,
-    /// Share of the rows that the fits do not see
-    #[arg(long, value_name = "SHARE", default_value_t = 0.2, allow_hyphen_values = true)]
-    holdout: f64,
+    /// Fraction of the rows that the fits do not see [default: 0.2 with `--criterion held-out`, else 0]
+    #[arg(long, value_name = "FRACTION", allow_hyphen_values = true)]
+    holdout: Option<f64>,
     /// What the recommendation goes by
     #[arg(long, value_parser = criterion_parser(), default_value = "bic")]
     criterion: Criterion,
-    /// Fresh starts for each line
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    restarts: usize,
-    /// Fresh fits do not look for a better optimum than the one next to the start that k-means makes
+    /// Fresh starts for each line [default: 10 where a pass takes about a millisecond, else 1]
+    #[arg(long, value_name = "N")]
+    restarts: Option<usize>,
+    /// Write the recommended mixture to this file (safetensors)
+    #[arg(long, short, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// Fit from the k-means start without the split-and-merge search
     #[arg(long)]
     no_search: bool,
     /// Passes of a fit at most [default: 100]
     #[arg(long, value_name = "N")]
     max_passes: Option<usize>,
-    /// A fit stops when a pass changes the mean objective of the rows by at most this share of what it is above that of the uniform density [default: 1e-5]
-    #[arg(long, value_name = "SHARE", allow_hyphen_values = true)]
+    /// Stop a fit when a pass improves the mean log-likelihood, relative to the uniform distribution, by less than this fraction [default: 1e-5]
+    #[arg(long, value_name = "FRACTION", allow_hyphen_values = true)]
     tolerance: Option<f64>,
-    /// What is held out and where fits begin depends on it
+    /// Random seed
     #[arg(long, default_value_t = 0)]
     seed: u64,
     /// Print one JSON object
@@ -131,23 +137,43 @@ fn criterion_parser() -> impl TypedValueParser<Value = Criterion> {
 
 impl Select {
     pub fn run(&self) -> Result<()> {
+        self.check_output()?;
         let mut source = self.rows.without_ids().open_whole("vmf select")?;
         let block = source.read_whole()?;
-        if self.criterion == Criterion::HeldOut && (0.0..1.0).contains(&self.holdout) && self.rows_held_out(&block) == 0 {
-            let of = if self.holdout == 0.0 { String::new() } else { format!(", which is none of {}", counted(block.len())) };
-            bail!("`--criterion held-out` needs rows that are held out, found: `--holdout {}`{of}", self.holdout);
+        let holdout = self.holdout();
+        if self.criterion == Criterion::HeldOut && (0.0..1.0).contains(&holdout) && self.rows_held_out(&block) == 0 {
+            let of = if holdout == 0.0 { String::new() } else { format!(", which is none of {}", counted(block.len())) };
+            bail!("`--criterion held-out` needs rows that are held out, found: `--holdout {holdout}`{of}");
         }
         let weighted = block.weights().is_some();
         let candidates = self.candidates(&block).with_context(|| self.rows.name())?;
         source.note_rescaled();
         let report = Report { select: self, rows: source.seen(), weighted, candidates, policies: self.policies() };
+        let written = self.output.as_ref().map_or(Ok(()), |path| report.write_recommended(path));
         output::print(if self.json { report.to_json() } else { report.to_text() })?;
+        written?;
         // What stands in the table is of whole fits.
         if interrupt::asked() { Err(Interrupted.into()) } else { Ok(()) }
     }
 
+    /// Refuses, before the work, a file that could not be written after it, or a recommendation that is not one mixture.
+    fn check_output(&self) -> Result<()> {
+        let policies = self.policies().len();
+        if self.output.is_some() && policies > 1 {
+            bail!("`-o` writes one mixture, but there is a recommendation for each policy, found: `{policies}` policies");
+        }
+        let files = Files::new().reads(self.rows.files()).writes("-o", self.output.as_ref()).leave_standard_output()?;
+        files.check()?;
+        files.check_writable()
+    }
+
+    /// The fraction of the rows that fits do not see.
+    fn holdout(&self) -> f64 {
+        self.holdout.unwrap_or(if self.criterion == Criterion::HeldOut { 0.2 } else { 0.0 })
+    }
+
     fn rows_held_out(&self, block: &Block) -> usize {
-        Selection::new([1]).held_out(self.holdout).rows_held_out(block.len())
+        Selection::new([1]).held_out(self.holdout()).rows_held_out(block.len())
     }
 
     /// The default, or those given, each once.
@@ -178,13 +204,13 @@ impl Select {
         let selection = Selection::new(self.components.0.iter().copied())
             .policies(policies)
             .backgrounds(backgrounds.iter().copied())
-            .held_out(self.holdout)
+            .held_out(self.holdout())
             .stop(Stop { tolerance, passes: self.max_passes.unwrap_or(default.passes), ..Stop::default() })
-            .restarts(self.restarts)
             .search(!self.no_search)
             .seed(self.seed)
             .watch(watch)
             .ask(interrupt::flow);
+        let selection = if let Some(restarts) = self.restarts { selection.restarts(restarts) } else { selection };
         Ok(selection.run(block)?)
     }
 }
@@ -212,6 +238,15 @@ impl Report<'_> {
         self.preferred(criterion).any(|other| std::ptr::eq(other, candidate))
     }
 
+    /// Writes the mixture that the criterion prefers.
+    fn write_recommended(&self, path: &Path) -> Result<()> {
+        let Some(best) = self.preferred(self.select.criterion).next() else {
+            bail!("{}: not written, since no fit was finished", path.display());
+        };
+        let fit = best.to_fit();
+        output::write_file(path, model_file::to_bytes(&fit.mixture, &Description::of(&fit)))
+    }
+
     fn to_json(&self) -> String {
         let candidates: Vec<Value> = self.candidates.iter().map(|candidate| self.line_to_json(candidate)).collect();
         let recommended: Vec<Value> = self
@@ -229,7 +264,7 @@ impl Report<'_> {
             "rows": self.rows.rows,
             "dim": self.rows.dim,
             "rescaled_rows": self.rows.rescaled,
-            "held_out_share": self.select.holdout,
+            "held_out_share": self.select.holdout(),
             "seed": self.select.seed,
             "criterion": self.select.criterion.name(),
             "interrupted": interrupt::asked(),
@@ -263,7 +298,8 @@ impl Report<'_> {
             "bic": json_number(candidate.bic()),
             "icl": json_number(candidate.icl()),
             "held_out": held_out,
-            "passes": candidate.passes,
+            "passes": candidate.trace.len(),
+            "dispersion": candidate.settings.dispersion(),
             "status": candidate.status.name(),
             "grown": candidate.grown,
             "notes": candidate.notes.iter().map(ToString::to_string).collect::<Vec<_>>(),
@@ -279,10 +315,13 @@ impl Report<'_> {
         let held_out = self.candidates.first().and_then(|candidate| candidate.held_out);
         let held_out_weight = held_out.map(|held_out| held_out.weight);
         let held_out = match held_out_weight {
-            None if self.select.holdout > 0.0 => ", too few to hold any out".to_owned(),
+            None if self.select.holdout() > 0.0 => ", too few to hold any out".to_owned(),
             None => String::new(),
-            Some(weight) if self.weighted => format!(", held out a weight of {}", readable(weight)),
-            Some(weight) => format!(", {weight} of them held out"),
+            Some(weight) => {
+                let weight =
+                    if self.weighted { format!("a weight of {}", readable(weight)) } else { format!("{weight} of them") };
+                format!(", {weight} held out: likelihood, AIC, BIC and ICL are of the others")
+            }
         };
         let mut text = format!("{}{held_out}\n\n{}\n", self.rows.heading(), aligned(&table));
         let warnings: String = self.candidates.iter().filter_map(warning).collect();
@@ -322,20 +361,21 @@ impl Report<'_> {
             marked(Criterion::Icl, format!("{:.1}", candidate.icl())),
             marked(Criterion::HeldOut, held_out),
             error,
-            format!("{}{}", candidate.passes, if candidate.status == Status::PassLimit { ", limit" } else { "" }),
+            format!("{}{}", candidate.trace.len(), if candidate.status == Status::PassLimit { ", limit" } else { "" }),
         ]
     }
 
     fn recommendation(&self, best: &Candidate) -> String {
         let Candidate { components, policy, background, .. } = best;
-        let (with, option) = if *background { (" and a background", " --background") } else { ("", "") };
+        let with = if *background { " and a background" } else { "" };
         let plural = if *components == 1 { "" } else { "s" };
-        let rows = self.select.rows.to_command();
-        let seed = if self.select.seed == 0 { String::new() } else { format!(" --seed {}", self.select.seed) };
         let name = self.select.criterion.name();
-        let line = format!(
-            "{name} prefers {components} component{plural}{with}: vmf fit {rows} -k {components} --policy {policy}{option}{seed}\n"
-        );
+        let of = if self.policies.len() > 1 { format!(" with the policy {policy}") } else { String::new() };
+        let how = match &self.select.output {
+            Some(path) => format!("written to {}", path.display()),
+            None => "`-o FILE` writes that mixture".to_owned(),
+        };
+        let line = format!("{name} prefers {components} component{plural}{with}{of}: {how}\n");
         if best.warnings().next().is_none() {
             return line;
         }

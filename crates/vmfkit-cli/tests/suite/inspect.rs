@@ -32,7 +32,7 @@ fn a_fit_is_told_as_it_was_made() {
     let text = workspace.run("inspect m.safetensors").success();
     let passes = number(&fit["passes"]);
     for words in [
-        "m.safetensors: 3 components in dimension 3\n\nmethod                  em\nconcentrations          shrunk:1\n",
+        "m.safetensors: 3 components in dimension 3\n\nmethod                  em\nconcentrations          auto\n",
         &format!(
             "\nstatus                  converged after {passes} passes\nrows                    600\nseed                    5\n"
         ),

@@ -130,7 +130,7 @@ fn every_option_counts() {
     for (plain, options) in [
         (
             "",
-            "--policy free|--policy shared|--policy fixed:30|--policy shrunk:5|--estimator banerjee|--background|--background=0.2|\
+            "--policy free|--policy shared|--policy fixed:30|--policy ratio:5|--policy auto|--estimator banerjee|--background|--background=0.2|\
              --fixed-weights|--min-weight 0.2|--annealing 5,0.5|--max-passes 1|--tolerance 0.5|--start random-rows|--seed 9",
         ),
         ("--method online", "--step 0.9,1|--step 0.7,5|--batch 50|--no-shuffle|--max-passes 2"),
@@ -234,7 +234,7 @@ fn options_that_do_not_go_together_are_named() {
             "-k 3 --method kmeans --policy free",
             "`--method kmeans` has no use for the option: `--policy free`\nhint: it goes with `--method em`",
         ),
-        ("-k 3 --method kmeans --policy shrunk", "has no use for the option: `--policy shrunk:1`"),
+        ("-k 3 --method kmeans --policy auto", "has no use for the option: `--policy auto`"),
         ("-k 3 --method kmeans --policy shared", "has no use for the option: `--policy shared`"),
         ("-k 3 --method kmeans --fixed-weights", "has no use for the option: `--fixed-weights`"),
         ("-k 3 --method kmeans --min-weight 0.1", "has no use for the option: `--min-weight`"),
@@ -249,10 +249,10 @@ fn options_that_do_not_go_together_are_named() {
         ("-k 3 -o ./new --labels new", "need a file each"),
         ("-k 3 --method sgd --estimator sra", "no use for the option: `--estimator`"),
         ("-k 3 --method hard --annealing 2,0.5", "no use for the option: `--annealing`"),
-        ("-k 3 --policy loose", "unknown policy `loose`: one of free, shared, fixed:CONCENTRATION, shrunk"),
+        ("-k 3 --policy loose", "unknown policy `loose`: one of auto, free, shared, fixed:CONCENTRATION, ratio:RATIO"),
         ("-k 3 --policy fixed", "unknown policy `fixed`"),
-        ("-k 3 --policy shrunk:much", "`much` is no number in the policy `shrunk:much`"),
-        ("-k 3 --policy shrunk:-1", "the strength of the prior must be finite and at least 0, found: `-1`"),
+        ("-k 3 --policy ratio:much", "`much` is not a number in the policy `ratio:much`"),
+        ("-k 3 --policy ratio:0.5", "the ratio of concentrations must be finite and at least 1, found: `0.5`"),
         ("-k 3 --annealing 0.5,0.5", "the first temperature must be at least 1 and at most 1e6, found: `0.5`"),
         ("-k 3 --annealing 5", "it takes two numbers"),
         ("-k 3 --restarts 0", "the number of restarts must be at least 1, found: `0`"),

@@ -67,7 +67,7 @@ fn a_fit_by_parts_is_vmf_fit_to_the_last_byte() {
             "--method em --policy fixed:40 --min-weight 0.1 --estimator sra",
             "--method em --annealing 5,0.5 --start random-rows --seed 3",
             "--method em --fixed-weights --start labels:truth.txt",
-            "--method hard --policy shrunk:3",
+            "--method hard --policy ratio:3",
             "--method hard --background=0.2 --start plusplus",
             "--method kmeans --start random-rows --seed 1",
             "--method stochastic --max-passes 4 --seed 9",

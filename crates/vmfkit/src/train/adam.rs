@@ -4,11 +4,11 @@ use super::{Cadence, Rule, State as Remembered};
 use crate::bessel;
 use crate::distribution::VonMisesFisher;
 use crate::error::{Error, Result};
-use crate::maximise::{COLLAPSED_SHARE, ConcentrationPolicy, Maximisation, Note, floored, gradient};
+use crate::maximise::{ConcentrationPolicy, Maximisation, Note, floored, gradient, is_collapsed};
 use crate::mixture::{Assignment, Mixture};
 use crate::settings::Settings;
 use crate::stats::SufficientStats;
-use crate::vector::{dot, norm};
+use crate::vector::norm;
 use std::iter;
 
 /// Gradient steps in the paper's unconstrained parameters: weight logits, unnormalised mean directions and ln concentrations.
@@ -112,37 +112,33 @@ impl Adam {
         settings.set("epsilon", format!("{:?}", self.epsilon));
     }
 
-    /// What the policy makes of the slopes in the ln concentrations.
-    fn couple(&self, slopes: &mut [f64], model: &Mixture, stats: &SufficientStats) {
-        let fitted = || (0..slopes.len()).filter(|&k| !model.is_background(k));
-        match self.maximisation.policy {
-            ConcentrationPolicy::Free => {}
-            ConcentrationPolicy::Fixed(_) => slopes.fill(0.0),
-            ConcentrationPolicy::Shared => {
-                // One parameter behind all of them: its slope is the sum, and equal steps keep them equal.
-                let sum: f64 = slopes.iter().sum();
-                fitted().collect::<Vec<_>>().into_iter().for_each(|k| slopes[k] = sum);
-            }
-            ConcentrationPolicy::Shrunk { .. } => {
-                let mass: f64 = fitted().map(|k| stats.mass(k)).sum();
-                // Along the directions, not the resultants' own lengths: those of a small batch are too long on average.
-                let along = |k: usize| dot(stats.resultant(k), model.components()[k].mean_direction());
-                let pooled = if mass > 0.0 { fitted().map(along).sum::<f64>() / mass } else { 0.0 };
-                // The prior weighs against all rows, of which this is one batch: their weight is known when a pass has ended.
-                let share = self.maximisation.prior_rows(model.dim()) / self.rows_weight.unwrap_or(f64::INFINITY);
-                // Squares of slopes are to be finite, however little the rows weigh.
-                let share = share.min(LARGEST_SHARE);
-                for k in fitted().collect::<Vec<_>>() {
-                    let concentration = model.components()[k].concentration();
-                    slopes[k] += share * concentration * (pooled - bessel::mean_length(model.dim(), concentration));
-                }
-            }
+    /// Half the logarithm of the largest ratio of two concentrations, if the policy has one.
+    fn half_range(&self, dim: usize) -> Option<f64> {
+        match self.maximisation.policy_used(dim) {
+            ConcentrationPolicy::Ratio(ratio) => Some(0.5 * ratio.ln()),
+            _ => None,
         }
     }
-}
 
-/// Beside such a prior rows count for nothing.
-const LARGEST_SHARE: f64 = 1e100;
+    /// The slopes in the parameters behind the concentrations, from those in the ln concentrations.
+    fn concentration_slopes(&self, mut slopes: Vec<f64>, model: &Mixture, state: &State) -> Vec<f64> {
+        let sum: f64 = slopes.iter().sum();
+        match self.maximisation.policy_used(model.dim()) {
+            ConcentrationPolicy::Auto | ConcentrationPolicy::Free => {}
+            ConcentrationPolicy::Fixed(_) => slopes.fill(0.0),
+            // One parameter behind all of them: equal steps keep them equal.
+            ConcentrationPolicy::Shared => {
+                slopes.iter_mut().enumerate().filter(|(k, _)| !model.is_background(*k)).for_each(|(_, slope)| *slope = sum);
+            }
+            ConcentrationPolicy::Ratio(ratio) => {
+                let places = &state.parameters[slopes.len() * (model.dim() + 1)..];
+                slopes.iter_mut().zip(places).for_each(|(slope, z)| *slope *= 0.5 * ratio.ln() / z.cosh().powi(2));
+                slopes.push(sum);
+            }
+        }
+        slopes
+    }
+}
 
 /// A step of the learning rate along the coordinates of a direction is an angle that leaves a peak much narrower, whose angle is about
 /// sqrt((d - 1)/kappa). Components more concentrated than this times d - 1 take steps that shrink with their width; those of the paper, of at
@@ -152,7 +148,8 @@ const NARROW: f64 = 1000.0;
 /// Where the steps have come to.
 #[derive(Debug, Clone)]
 struct State {
-    /// Logits, then unnormalised directions, then ln concentrations.
+    /// Logits, then unnormalised directions, then ln concentrations. Where the ratio of concentrations is bounded, ln k_m is
+    /// c + (1/2) ln(ratio) tanh(z_m), and the parameters end with z_m and c, MATH.md (14.10).
     parameters: Vec<f64>,
     moments: Moments,
     /// The weight of the first batch, in which later ones are counted.
@@ -162,8 +159,11 @@ struct State {
 /// A component without weight or concentration has no logarithm; it starts here instead.
 const SMALLEST_START: f64 = 1e-6;
 
+/// Where tanh begins to be too flat for a gradient to leave it.
+const STEEPEST: f64 = 0.9;
+
 impl State {
-    fn new(model: &Mixture, policy: ConcentrationPolicy, batch_weight: f64) -> Self {
+    fn new(model: &Mixture, policy: ConcentrationPolicy, half_range: Option<f64>, batch_weight: f64) -> Self {
         let components = model.components();
         let logits = model.weights().iter().map(|w| w.max(SMALLEST_START).ln());
         // Steps are of the size of the learning rate in every coordinate, so coordinates are to be of the size of 1, as in the paper's start.
@@ -174,11 +174,20 @@ impl State {
             ConcentrationPolicy::Shared => components[0].concentration().max(SMALLEST_START).ln(),
             _ => c.concentration().max(SMALLEST_START).ln(),
         });
+        let mut ln_concentrations: Vec<f64> = ln_concentrations.collect();
+        if let Some(half_range) = half_range {
+            let fitted = || (0..components.len()).filter(|&k| !model.is_background(k)).map(|k| ln_concentrations[k]);
+            let (least, most) = fitted().fold((f64::INFINITY, f64::NEG_INFINITY), |(a, b), x| (a.min(x), b.max(x)));
+            let centre = 0.5 * (least + most);
+            let place =
+                |x: f64| if half_range > 0.0 { ((x - centre) / half_range).clamp(-STEEPEST, STEEPEST).atanh() } else { 0.0 };
+            ln_concentrations = ln_concentrations.iter().map(|x| place(*x)).chain([centre]).collect();
+        }
         let parameters: Vec<f64> = logits.chain(directions).chain(ln_concentrations).collect();
         State { moments: Moments::new(parameters.len()), parameters, batch_weight }
     }
 
-    fn mixture(&self, like: &Mixture, how: &Maximisation) -> Result<Mixture> {
+    fn mixture(&self, like: &Mixture, how: &Maximisation, half_range: Option<f64>) -> Result<Mixture> {
         let (count, dim) = (like.components().len(), like.dim());
         let (logits, rest) = self.parameters.split_at(count);
         let (directions, ln_concentrations) = rest.split_at(count * dim);
@@ -192,7 +201,11 @@ impl State {
         let components = (0..count).map(|k| match like.is_background(k) {
             true => Ok(like.components()[k].clone()),
             false => {
-                let concentration = ln_concentrations[k].exp().min(how.largest_concentration);
+                let ln_concentration = match half_range {
+                    None => ln_concentrations[k],
+                    Some(half_range) => ln_concentrations[count] + half_range * ln_concentrations[k].tanh(),
+                };
+                let concentration = ln_concentration.exp().min(how.largest_concentration);
                 VonMisesFisher::along(directions[k * dim..][..dim].to_vec(), concentration)
             }
         });
@@ -214,7 +227,8 @@ impl Rule for Adam {
         let (count, dim) = (model.components().len(), model.dim());
         if self.state.is_none() {
             self.check(count)?;
-            self.state = Some(State::new(model, self.maximisation.policy, stats.weight()));
+            let half_range = self.half_range(dim);
+            self.state = Some(State::new(model, self.maximisation.policy, half_range, stats.weight()));
         }
         let mass: f64 = (0..count).map(|k| stats.mass(k)).sum();
         if !(mass > 0.0) {
@@ -224,12 +238,15 @@ impl Rule for Adam {
         self.seen_weight += stats.weight();
         self.seen_masses.resize(count, 0.0);
         self.seen_masses.iter_mut().enumerate().for_each(|(k, seen)| *seen += stats.mass(k));
+        let half_range = self.half_range(dim);
         let mut up = gradient(stats, model);
-        self.couple(&mut up.ln_concentrations, model, stats);
         if self.maximisation.fixed_weights {
             up.logits.fill(0.0);
         }
         let first_rate = self.first_rate(count);
+        let state = self.state.as_ref().expect("made above");
+        let concentrations = self.concentration_slopes(std::mem::take(&mut up.ln_concentrations), model, state);
+        let places = concentrations.len();
         let state = self.state.as_mut().expect("made above");
         for (k, up) in up.directions.chunks_exact_mut(dim).enumerate() {
             let length = norm(&state.parameters[count + k * dim..][..dim]);
@@ -237,14 +254,14 @@ impl Rule for Adam {
         }
         // Every row counts the same, also in the smaller batch at the end of an epoch.
         let share = stats.weight() / state.batch_weight;
-        let up = up.logits.into_iter().chain(up.directions).chain(up.ln_concentrations);
+        let up = up.logits.into_iter().chain(up.directions).chain(concentrations);
         let slopes: Vec<f64> = up.map(|g| share * g).collect();
         let rate = first_rate * self.decay.powi(self.epochs);
         let reach = |density: &VonMisesFisher| (NARROW * (dim as f64 - 1.0).max(1.0) / density.concentration()).sqrt().min(1.0);
         let directions = model.components().iter().map(|density| (dim, rate * reach(density)));
-        let parts = iter::once((count, rate)).chain(directions).chain(iter::once((count, rate)));
+        let parts = iter::once((count, rate)).chain(directions).chain(iter::once((places, rate)));
         state.moments.ascend(&mut state.parameters, &slopes, parts, self.betas, self.epsilon);
-        let next = state.mixture(model, &self.maximisation)?;
+        let next = state.mixture(model, &self.maximisation, half_range)?;
         let notes = self.rows_weight.map_or_else(Vec::new, |rows| {
             // Some of the rows may be all of one kind: until all were seen the weights must do.
             let all = self.seen_weight >= (1.0 - 1e-6) * rows;
@@ -279,7 +296,7 @@ impl Rule for Adam {
         self.rows_weight = state.exactly_or_none("rows_weight", 1)?.map(|weight| weight[0]);
         self.seen_weight = 0.0;
         self.seen_masses.clear();
-        let count = model.components().len() * (model.dim() + 2);
+        let count = model.components().len() * (model.dim() + 2) + usize::from(self.half_range(model.dim()).is_some());
         self.state = match state.exactly_or_none("parameters", count)? {
             None => None,
             Some(parameters) => {
@@ -303,8 +320,7 @@ impl Rule for Adam {
 fn notes_on(mixture: &Mixture, rows: &[f64], how: &Maximisation) -> Vec<Note> {
     let fitted = || (0..mixture.components().len()).filter(|&k| !mixture.is_background(k));
     let concentration = |k: usize| mixture.components()[k].concentration();
-    let spread = |k: usize| bessel::mean_length_and_slope(mixture.dim(), concentration(k)).complement;
-    let pooled = fitted().map(|k| rows[k] * spread(k)).sum::<f64>() / rows.iter().sum::<f64>();
+    let spread = |k: usize| bessel::mean_length_complement(mixture.dim(), concentration(k));
     // A concentration that people choose is no sign of anything.
     let may_collapse = !matches!(how.policy, ConcentrationPolicy::Fixed(_));
     // Half a row, or where rows are light a twentieth of an even share.
@@ -312,7 +328,8 @@ fn notes_on(mixture: &Mixture, rows: &[f64], how: &Maximisation) -> Vec<Note> {
     let note = |component: usize| match () {
         () if rows[component] < empty => Some(Note::Empty { component }),
         () if may_collapse
-            && (spread(component) < COLLAPSED_SHARE * pooled || concentration(component) >= how.largest_concentration) =>
+            && (is_collapsed(mixture.dim(), f64::INFINITY, spread(component))
+                || concentration(component) >= how.largest_concentration) =>
         {
             Some(Note::Collapsed { component, rows: rows[component], concentration: concentration(component) })
         }

@@ -3,7 +3,7 @@
 use super::state::{count, wrong};
 use super::{Cadence, Rule, State};
 use crate::error::{Error, Result};
-use crate::maximise::{Maximisation, Note, maximise, mean_penalty, split, widest};
+use crate::maximise::{Maximisation, Note, maximise, split, widest};
 use crate::mixture::{Assignment, Mixture};
 use crate::sampler::Stream;
 use crate::stats::SufficientStats;
@@ -122,10 +122,6 @@ impl Rule for Em {
 
     fn give_up_repairs(&mut self) {
         self.repairs.give_up();
-    }
-
-    fn penalty(&self, model: &Mixture, weight: f64) -> f64 {
-        mean_penalty(model, weight, &self.maximisation)
     }
 
     fn end_pass(&mut self) -> bool {

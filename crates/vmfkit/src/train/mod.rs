@@ -51,10 +51,6 @@ pub trait Rule: Send {
     }
     /// From now on it makes no repairs: those it made have not paid.
     fn give_up_repairs(&mut self) {}
-    /// What it takes from the mean objective of rows of this weight for this mixture, where it climbs something less than that: its prior's share.
-    fn penalty(&self, _model: &Mixture, _weight: f64) -> f64 {
-        0.0
-    }
     /// Called after each pass; true if the fit may stop here as far as the rule is concerned.
     fn end_pass(&mut self) -> bool;
     /// What it has to remember between two passes, but for its settings.
@@ -78,9 +74,6 @@ impl Rule for Box<dyn Rule> {
     }
     fn give_up_repairs(&mut self) {
         (**self).give_up_repairs()
-    }
-    fn penalty(&self, model: &Mixture, weight: f64) -> f64 {
-        (**self).penalty(model, weight)
     }
     fn end_pass(&mut self) -> bool {
         (**self).end_pass()
@@ -217,9 +210,9 @@ pub struct Fit {
 }
 
 impl Fit {
-    /// The effective dimension of the rows, if the fit's policy depends on it and it was measured or given.
-    pub fn effective_dim(&self) -> Option<f64> {
-        self.settings.effective_dim()
+    /// The dispersion of the rows, if the fit's policy depends on it and it was measured or given.
+    pub fn dispersion(&self) -> Option<f64> {
+        self.settings.dispersion()
     }
 
     /// The objective of the last pass, -infinity without any.
@@ -436,26 +429,23 @@ impl<'a> Trainer<'a> {
         let tells = self.rule.cadence() == Cadence::EveryPass
             && matches!(self.rule.assignment(), Assignment::Soft | Assignment::Hard | Assignment::Nearest)
             && self.trace.last().is_some_and(|pass| pass.temperature == 1.0);
-        if self.repaired.is_some() && tells && self.unrepaired.as_ref().is_none_or(|before| self.worth_of(before) < self.worth())
+        if self.repaired.is_some()
+            && tells
+            && self.unrepaired.as_ref().is_none_or(|before| before.objective() < self.last_objective())
         {
             self.unrepaired = Some(self.as_fit(Status::Running));
         }
     }
 
-    /// What the rule climbs, as it was in the last pass.
-    fn worth(&self) -> f64 {
-        let objective = self.trace.last().map_or(f64::NEG_INFINITY, |pass| pass.objective);
-        objective - self.rule.penalty(&self.model, self.last_weight)
-    }
-
-    fn worth_of(&self, fit: &Fit) -> f64 {
-        fit.objective() - self.rule.penalty(&fit.mixture, fit.weight)
+    /// The objective of the last pass, -infinity without any.
+    fn last_objective(&self) -> f64 {
+        self.trace.last().map_or(f64::NEG_INFINITY, |pass| pass.objective)
     }
 
     /// The fit before repairs, if it was better than what has come of them.
     fn before_repairs(&self) -> Option<&Fit> {
         let better =
-            |before: &&Fit| self.worth_of(before) - self.worth() > ROUNDING * (before.objective() - self.baseline()).abs();
+            |before: &&Fit| before.objective() - self.last_objective() > ROUNDING * (before.objective() - self.baseline()).abs();
         self.unrepaired.as_ref().filter(better)
     }
 

@@ -76,9 +76,9 @@ impl OnlineEm {
     }
 
     /// Goes on after a fit of rows of this weight that ended with `model`. From then on all rows count the same, those of the fit and those to
-    /// come: a block moves the running statistics by its share of all rows so far, and the step size plays no part. Comes after [`Self::maximisation`], whose prior the fit had too.
+    /// come: a block moves the running statistics by its share of all rows so far, and the step size plays no part.
     pub fn after(mut self, model: &Mixture, weight: f64) -> Result<Self> {
-        self.running = Some(expected_stats(model, weight, &self.maximisation)?);
+        self.running = Some(expected_stats(model, weight)?);
         self.evenly = true;
         Ok(self)
     }
@@ -124,7 +124,7 @@ impl Rule for OnlineEm {
                 running
             }
             Some(running) => {
-                // The old part is scaled and the block added as it is; then both stand for all rows, against which a prior weighs.
+                // The old part is scaled and the block added as it is; then both stand for all rows.
                 let step = rate * (stats.weight() / self.block_weight);
                 running.scale((1.0 - step) / rate * (self.block_weight / running.weight()));
                 running.merge(stats)?;

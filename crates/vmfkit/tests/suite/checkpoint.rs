@@ -8,11 +8,12 @@ use vmfkit::source::{MemorySource, Source};
 use vmfkit::train::{Adam, Annealing, Checkpoint, Em, Fit, OnlineEm, Status, Stop, Trainer};
 use vmfkit::{Block, ConcentrationEstimator, ConcentrationPolicy, Error, Fitter, Maximisation, Method, Start};
 
-const POLICIES: [ConcentrationPolicy; 4] = [
+const POLICIES: [ConcentrationPolicy; 5] = [
+    ConcentrationPolicy::Auto,
     ConcentrationPolicy::Free,
     ConcentrationPolicy::Shared,
     ConcentrationPolicy::Fixed(30.0),
-    ConcentrationPolicy::Shrunk { strength: 1.0 },
+    ConcentrationPolicy::Ratio(1.5),
 ];
 
 fn methods() -> Vec<Method> {
@@ -144,7 +145,7 @@ fn other_settings_are_refused_by_name() {
         (base().restarts(3), "restarts 2, found: `3`"),
         (base().stop(passes(2)), "passes 3, found: `2`"),
         (base().stop(Stop { tolerance: Some(0.1), passes: 3, ..Stop::default() }), "tolerance none, found: `0.1`"),
-        (base().policy(ConcentrationPolicy::Free), "policy shrunk:1, found: `free`"),
+        (base().policy(ConcentrationPolicy::Free), "policy auto, found: `free`"),
         (base().background(0.1), "background_start none, found: `0.1`"),
         (base().method(Method::HardEm), "method em, found: `hard`"),
         (

@@ -10,7 +10,7 @@ const POLICIES: [ConcentrationPolicy; 5] = [
     ConcentrationPolicy::Shared,
     ConcentrationPolicy::Fixed(0.0),
     ConcentrationPolicy::Fixed(30.0),
-    ConcentrationPolicy::Shrunk { strength: 1.0 },
+    ConcentrationPolicy::Ratio(1.5),
 ];
 
 /// Each with its name, dimension, values and (where it matters) weights.
@@ -57,7 +57,11 @@ fn assert_policy(mixture: &Mixture, policy: ConcentrationPolicy, method: &Method
             let near = |found: &f64| (found - fixed).abs() <= 1e-12 * fixed;
             assert!(concentrations.iter().all(near), "{place}: {concentrations:?}")
         }
-        ConcentrationPolicy::Free | ConcentrationPolicy::Shrunk { .. } if !matches!(method, Method::KMeans) => {}
+        ConcentrationPolicy::Auto | ConcentrationPolicy::Free if !matches!(method, Method::KMeans) => {}
+        ConcentrationPolicy::Ratio(ratio) if !matches!(method, Method::KMeans) => {
+            let (least, most) = concentrations.iter().fold((f64::INFINITY, 0f64), |(a, b), x| (a.min(*x), b.max(*x)));
+            assert!(most <= (1.0 + 1e-12) * ratio * least, "{place}: {concentrations:?}")
+        }
         _ => assert!(concentrations.iter().all(|found| *found == concentrations[0]), "{place}: {concentrations:?}"),
     }
 }

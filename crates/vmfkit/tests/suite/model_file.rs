@@ -16,7 +16,7 @@ fn mixture(dim: usize) -> Mixture {
 fn description() -> Description {
     let mut description = Description::default();
     description.method = "em".to_owned();
-    description.policy = "shrunk:1".to_owned();
+    description.policy = "auto".to_owned();
     description.estimator = "exact".to_owned();
     description.status = "converged".to_owned();
     description.seed = u64::MAX;
@@ -217,12 +217,11 @@ fn a_file_tells_how_its_mixture_was_fitted() {
         let bytes = to_bytes(&fit.mixture, &Description::of(&fit));
         let (loaded, found) = from_bytes(&bytes).unwrap();
         assert_eq!((&loaded, &found), (&fit.mixture, &Description::of(&fit)));
-        assert_eq!((found.method.as_str(), found.policy.as_str(), found.seed), (method.name(), "shrunk:1", 7));
+        assert_eq!((found.method.as_str(), found.policy.as_str(), found.seed), (method.name(), "auto", 7));
         assert_eq!(found.estimator, if method.name() == "sgd" { "" } else { "exact" });
         assert_eq!((found.rows, found.weight, found.status.as_str()), (300, 300.0, fit.status.name()));
-        let effective_dim = fit.effective_dim().expect("a start that looks at rows measures it").to_string();
-        assert!((1.0..=4.0).contains(&fit.effective_dim().unwrap()), "{effective_dim}");
-        let measured = [("prior_dimension", effective_dim.as_str())];
+        let dispersion = fit.dispersion().expect("the default policy measures it").to_string();
+        let measured = [("dispersion", dispersion.as_str())];
         let mut expected: Vec<(&str, &str)> = always.iter().copied().chain(measured).chain(own).collect();
         expected.sort_unstable();
         assert_eq!(found.settings.iter().collect::<Vec<_>>(), expected, "{}", method.name());

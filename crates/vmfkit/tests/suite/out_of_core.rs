@@ -4,7 +4,7 @@ use crate::samples::{assert_same_fit, draw, on_threads, paper_mixture, random_mi
 use std::ops::ControlFlow;
 use vmfkit::source::{Batches, MemorySource};
 use vmfkit::train::{Adam, Annealing, Progress, Status, Stop, Trainer, fit, fit_in_batches};
-use vmfkit::{Block, Error, Fitter, Method, Mixture, Start};
+use vmfkit::{Block, ConcentrationPolicy, Error, Fitter, Method, Mixture, Start};
 
 fn passes(passes: usize) -> Stop {
     Stop { tolerance: None, passes, ..Stop::default() }
@@ -115,7 +115,13 @@ fn the_best_of_the_restarts_of_a_source_is_kept() {
     let rows: Vec<f64> = draw(&random_mixture(12, 3, 30.0, 11), 600, 12);
     let block = Block::new(3, &rows).unwrap();
     let mut ends = [f64::NAN; 6];
-    let fitter = Fitter::new(12).start(Start::RandomRows).sample(200).stop(passes(6)).seed(13).restarts(6);
+    let fitter = Fitter::new(12)
+        .policy(ConcentrationPolicy::Shared)
+        .start(Start::RandomRows)
+        .sample(200)
+        .stop(passes(6))
+        .seed(13)
+        .restarts(6);
     let watched = fitter.watch(|restart, pass, _| {
         ends[restart] = pass.objective;
         ControlFlow::Continue(())
@@ -139,7 +145,9 @@ fn online_methods_cut_blocks_into_batches() {
             let again = on_threads(3, || fitter().fit_source(&mut source(&block, 1100)).unwrap());
             assert_same_fit(&again, &found, method.name());
             let mut last = 0;
-            let counted = fitter().stop(passes(1)).start(Start::Mixture(truth.clone())).progress(|progress| {
+            // Without a decision to make, a given start needs no rows.
+            let free = fitter().policy(ConcentrationPolicy::Free);
+            let counted = free.stop(passes(1)).start(Start::Mixture(truth.clone())).progress(|progress| {
                 assert_eq!((progress.restart, progress.pass), (0, 1));
                 last = progress.rows;
                 ControlFlow::Continue(())

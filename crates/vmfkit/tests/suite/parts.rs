@@ -10,11 +10,12 @@ use vmfkit::stats_file::PartStats;
 use vmfkit::train::{Adam, Annealing, Baseline, Checkpoint, Fit, Status, Stop};
 use vmfkit::{Block, ConcentrationEstimator, ConcentrationPolicy, Error, Fitter, Maximisation, Method, Start, SufficientStats};
 
-const POLICIES: [ConcentrationPolicy; 4] = [
+const POLICIES: [ConcentrationPolicy; 5] = [
+    ConcentrationPolicy::Auto,
     ConcentrationPolicy::Free,
     ConcentrationPolicy::Shared,
     ConcentrationPolicy::Fixed(30.0),
-    ConcentrationPolicy::Shrunk { strength: 1.0 },
+    ConcentrationPolicy::Ratio(1.5),
 ];
 
 /// Methods that make one step a pass.
@@ -145,7 +146,7 @@ fn a_fitter_goes_on_with_what_one_of_the_same_choices_began() {
     let state = begin(Fitter::new(3), &Block::new(5, &rows).unwrap(), 300);
     let (same, of_settings) = (Fitter::new(3).trainer(&state).unwrap(), Fitter::of_settings(state.settings()).unwrap());
     assert_eq!(same.model(), of_settings.trainer(&state).unwrap().model());
-    assert!(state.settings().effective_dim().is_some());
+    assert!(state.settings().dispersion().is_some());
     assert!(Fitter::new(3).seed(1).trainer(&state).is_err());
 }
 
@@ -173,7 +174,7 @@ fn settings_make_the_fitter_that_had_them() {
         Fitter::new(3).stop(Stop { baseline: Baseline::Zero, ..Stop::default() }),
         Fitter::new(3).background(0.1 + 0.2),
         Fitter::new(3).search(false),
-        Fitter::new(3).policy(ConcentrationPolicy::Shrunk { strength: 1.0 / 3.0 }),
+        Fitter::new(3).policy(ConcentrationPolicy::Ratio(4.0 / 3.0)),
         Fitter::new(3).policy(ConcentrationPolicy::Fixed(1e-300)).method(Method::KMeans),
         Fitter::new(3).maximisation(how().largest_concentration(1e15).smallest_weight(1.0 / 7.0).fixed_weights(true)),
     ]);
@@ -210,7 +211,7 @@ fn settings_that_make_no_fitter_are_named() {
         (r#"components":"3""#, r#"components":"2""#, "the number of components of the checkpoint's mixture must be"),
         (r#"setting.seed"#, r#"setting.sead"#, "the setting seed must be there, found: `unset`"),
         (r#"restarts":"1""#, r#"restarts":"2""#, "found: `restarts 2`\nhint: begin a fit for each of several seeds"),
-        (r#""shrunk:1""#, r#""shrank:1""#, "the setting policy must be the name of a policy, found: `shrank:1`"),
+        (r#""auto""#, r#""aato""#, "the setting policy must be the name of a policy, found: `aato`"),
         (r#""exact""#, r#""about""#, "the setting estimator must be the name of an estimator, found: `about`"),
         (r#""kmeans""#, r#""kmaens""#, "the setting start must be the name of a start, found: `kmaens`"),
         (r#""running""#, r#""stopped""#, "the fit has ended, so there is no pass to make statistics for, status: `stopped`"),

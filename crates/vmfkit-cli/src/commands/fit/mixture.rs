@@ -26,7 +26,7 @@ use vmfkit_data::DataSource;
 #[command(next_help_heading = "Options of a mixture (-k)")]
 #[group(id = "wishes_of_mixture")]
 pub struct Wishes {
-    /// How the concentrations hang together: free, shared, fixed:KAPPA, shrunk or shrunk:STRENGTH [default: shrunk:1]
+    /// How concentrations are tied across components: auto, free, shared, fixed:KAPPA or ratio:RATIO [default: auto]
     #[arg(long, requires = "components")]
     pub policy: Option<ConcentrationPolicy>,
     /// Add a uniform background for rows that belong nowhere; it begins with this weight [default: 0.05]
@@ -66,9 +66,6 @@ pub struct Wishes {
     #[arg(long, requires = "checkpoint")]
     resume: bool,
 }
-
-/// Rows that weigh less than this on average were hardly meant to be fractions of rows.
-const LIGHT: f64 = 0.1;
 
 /// What a sample takes, twice while it is gathered.
 fn bytes_of_sample(sample: usize, rows: &DataSource) -> u64 {
@@ -126,14 +123,6 @@ impl Fit {
             Err(error) => return written.and(Err(error)),
         };
         source.note_rescaled();
-        if description.policy.starts_with("shrunk") && description.policy != "shrunk:0" && fit.weight < LIGHT * fit.rows as f64 {
-            output::note(format_args!(
-                "{} rows weigh {} in all, and count as so many beside the prior of the policy shrunk\n\
-                 hint: weights with a mean of 1 have every row count as one, and `--policy free` has no prior",
-                fit.rows,
-                readable(fit.weight)
-            ));
-        }
         let rows =
             if evaluation.is_some() { source.seen() } else { Seen { rows: fit.rows, weight: fit.weight, ..source.seen() } };
         let free_parameters = used.free_parameters(&fit.mixture);
@@ -360,6 +349,7 @@ impl Report {
             "background": fit.mixture.has_background(),
             "method": description.method,
             "policy": description.policy,
+            "dispersion": fit.dispersion(),
             "estimator": if description.estimator.is_empty() { Value::Null } else { description.estimator.as_str().into() },
             "seed": description.seed,
             "status": description.status,
@@ -398,8 +388,24 @@ impl Report {
                 readable(evaluation.mean()),
             ));
         }
+        if let Some(dispersion) = fit.dispersion() {
+            text.push_str(&format!("dispersion        {dispersion:.2}: {}\n\n", explained(dispersion, fit.mixture.dim())));
+        }
         text.push_str(&components::table(&fit.mixture));
         text.push_str(&components::notes(&description.notes));
         text
+    }
+}
+
+/// What a dispersion means, and what the policy `auto` makes of it.
+fn explained(dispersion: f64, dim: usize) -> String {
+    match ConcentrationPolicy::Auto.decided(dim, Some(dispersion)) {
+        ConcentrationPolicy::Ratio(ratio) => format!(
+            "the rows vary {dispersion:.1} times as much along the mean directions as the model allows;\n\
+             {:18}the largest concentration is at most {} times the smallest",
+            "",
+            readable(ratio)
+        ),
+        _ => "the rows fit the model; concentrations are free".to_owned(),
     }
 }

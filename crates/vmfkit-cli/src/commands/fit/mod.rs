@@ -29,11 +29,12 @@ Examples:
   vmf fit more.npy -k 10 --start model:model.safetensors -o next.safetensors
 
 Concentrations of a mixture (--policy):
+  auto         free where the rows fit the model, else ratio:exp(20/(d-1)). The rows fit if their variance along the
+               mean directions is at most 1.5 times the model's, measured on the sample of the start
   free         each component has its own: the maximum of the likelihood
-  shared       all have the same
-  fixed:KAPPA  all have this one
-  shrunk:S     each has its own, drawn to the shared one by a prior that weighs as much as S n0 rows,
-               n0 = min((d/2)^2, 2 + d^3/1536, max(2, min(1000, D^3), D^5/70^3)) with D the dimension that rows fill, measured with the start
+  shared       all components have the same
+  fixed:KAPPA  all components have this one
+  ratio:RATIO  each component has its own, the largest at most RATIO times the smallest
 
 Where a mixture begins (--start):
   kmeans            spherical k-means from greedy k-means++, its components moved to where they do most

@@ -129,7 +129,7 @@ impl StartArgument {
         }
     }
 
-    /// The start, and the effective dimension of the rows of a model that it goes on with.
+    /// The start, and the dispersion of the rows of a model that it continues.
     fn read(&self, components: usize, dim: usize) -> Result<(Start, Option<f64>)> {
         let start = match self {
             Self::Chosen(start) => start.clone(),
@@ -159,7 +159,7 @@ impl StartArgument {
                 if found != components {
                     bail!("{}: a start must have {components} components, as `-k` says, found: `{found}`", input::display(path));
                 }
-                return Ok((Start::Mixture(mixture), description.settings.effective_dim()));
+                return Ok((Start::Mixture(mixture), description.settings.dispersion()));
             }
         };
         Ok((start, None))
@@ -227,10 +227,10 @@ impl Fit {
             .shuffle(!steps.no_shuffle)
             .search(!mixture.no_search);
         if let Some(start) = &steps.start {
-            let (start, effective_dim) = start.read(components, dim)?;
+            let (start, dispersion) = start.read(components, dim)?;
             fitter = fitter.start(start);
-            if let Some(effective_dim) = effective_dim {
-                fitter = fitter.maximisation(self.maximisation().effective_dim(effective_dim));
+            if let Some(dispersion) = dispersion {
+                fitter = fitter.maximisation(self.maximisation().dispersion(dispersion));
             }
         }
         if let Some(batch) = steps.batch {

@@ -1,0 +1,85 @@
+//! Does the model fit? The dispersion of rows about the mean directions of a mixture.
+
+use crate::bessel;
+use crate::block::Block;
+use crate::error::Result;
+use crate::mixture::Mixture;
+use crate::policy::NEARLY_EQUAL_ROWS;
+
+/// Numbers that are in memory together.
+const NUMBERS_AT_ONCE: usize = 1 << 22;
+
+/// The dispersion of rows under a mixture that was fitted to them, MATH.md (14.7): the variance of mu . x that is observed within
+/// components over the one that the model predicts, averaged over rows. It is 1 where the rows are draws of the model, as in
+/// quasi-likelihood.
+///
+/// Embeddings have dispersions of 5 to 20: their noise lies in few directions, so it varies more along the mean direction than noise that
+/// is spread evenly over all of them. A background has no direction and takes no part. Neither do components whose rows are equal but for
+/// rounding. Where no component is left the dispersion is 1.
+///
+/// ```
+/// use vmfkit::{Block, Mixture, VonMisesFisher, dispersion::dispersion};
+/// let mixture = Mixture::new(vec![1.0], vec![VonMisesFisher::new(vec![0.6, 0.0, 0.0, 0.8], 30.0)?])?;
+/// let (mut rows, mut labels) = (vec![0f64; 4 * 5000], vec![0; 5000]);
+/// mixture.fill(1, 0, &mut rows, &mut labels)?;
+/// let found = dispersion(&Block::new(4, &rows)?, &mixture)?;
+/// assert!((found - 1.0).abs() < 0.1, "{found}");
+/// # Ok::<(), vmfkit::Error>(())
+/// ```
+pub fn dispersion(block: &Block, mixture: &Mixture) -> Result<f64> {
+    let densities = mixture.components();
+    let laws: Vec<_> =
+        densities.iter().map(|density| bessel::mean_length_and_slope(mixture.dim(), density.concentration())).collect();
+    let ln_weights: Vec<f64> = mixture.weights().iter().map(|weight| weight.ln()).collect();
+    let total: f64 = block.weights().map_or(block.len() as f64, |weights| weights.iter().sum());
+    // Weights may be of any scale; degrees of freedom are counted in rows.
+    let rows_per_weight = block.len() as f64 / total;
+    let mut moments = vec![Moments::default(); densities.len()];
+    let at_once = (NUMBERS_AT_ONCE / densities.len()).max(1);
+    let mut ln_densities = Vec::new();
+    for from in (0..block.len()).step_by(at_once) {
+        let rows = block.slice(from, (from + at_once).min(block.len()));
+        ln_densities.resize(rows.len() * densities.len(), 0.0);
+        mixture.component_ln_densities(&rows, &mut ln_densities)?;
+        for (row, ln_densities) in ln_densities.chunks_exact(densities.len()).enumerate() {
+            let weight = rows_per_weight * rows.weights().map_or(1.0, |weights| weights[row]);
+            let logit = |k: usize| ln_weights[k] + ln_densities[k];
+            let largest = (0..densities.len()).map(logit).fold(f64::NEG_INFINITY, f64::max);
+            let sum: f64 = (0..densities.len()).map(|k| (logit(k) - largest).exp()).sum();
+            for k in (0..densities.len()).filter(|&k| densities[k].concentration() > 0.0) {
+                let responsibility = (logit(k) - largest).exp() / sum;
+                // ln density = ln peak - concentration * deviation; deviations are counted from the one expected.
+                let deviation = (densities[k].ln_peak() - ln_densities[k]) / densities[k].concentration();
+                moments[k].add(weight * responsibility, deviation - laws[k].complement);
+            }
+        }
+    }
+    let measured = (0..densities.len()).filter(|&k| !mixture.is_background(k) && laws[k].complement > NEARLY_EQUAL_ROWS);
+    let (observed, freedom) = measured.fold((0.0, 0.0), |(observed, freedom), k| {
+        let (scatter, mass) = (moments[k].scatter(), moments[k].mass);
+        // A component with a single row says nothing about its variance.
+        if mass > 1.0 { (observed + scatter / laws[k].slope, freedom + mass - 1.0) } else { (observed, freedom) }
+    });
+    Ok(if freedom > 0.0 { observed / freedom } else { 1.0 })
+}
+
+/// Weighted sums of a number and of its square.
+#[derive(Debug, Clone, Copy, Default)]
+struct Moments {
+    mass: f64,
+    sum: f64,
+    squares: f64,
+}
+
+impl Moments {
+    fn add(&mut self, weight: f64, value: f64) {
+        self.mass += weight;
+        self.sum += weight * value;
+        self.squares += weight * value * value;
+    }
+
+    /// The sum of squares about the mean.
+    fn scatter(&self) -> f64 {
+        (self.squares - self.sum * self.sum / self.mass).max(0.0)
+    }
+}
