@@ -43,7 +43,7 @@ pub struct Steps {
     /// Passes over the rows at most, not counting those over the sample that the start is made of and EM searches on [default: 100, of online EM 20]
     #[arg(long, visible_alias = "epochs", value_name = "N")]
     pub max_passes: Option<usize>,
-    /// Stop when a pass changes the mean objective of the rows by at most this share of what it is above that of the uniform density [default: 1e-5; gradient steps make all passes]
+    /// Stop when a pass improves the mean log-likelihood, relative to the uniform distribution, by less than this fraction [default: 1e-5; gradient steps make all passes]
     #[arg(long, value_name = "SHARE", allow_hyphen_values = true)]
     pub tolerance: Option<f64>,
     /// The tolerance is a share of the objective itself, as in Kim (2021); in many dimensions ln p is so large that this stops early
