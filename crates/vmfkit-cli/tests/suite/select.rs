@@ -21,7 +21,8 @@ fn the_number_of_groups_is_found() {
         assert!(number(&line["held_out"]["standard_error"]) > 0.0);
     }
     let text = workspace.run("select x.csv -k 1:5 --holdout 0.2").success();
-    let heading = "x.csv: 600 rows of dimension 3, 120 of them held out: likelihood, AIC, BIC and ICL are of the others\n\nk  policy";
+    let heading =
+        "x.csv: 600 rows of dimension 3, 120 of them held out: likelihood, AIC, BIC and ICL are of the others\n\nk  policy";
     assert!(text.starts_with(heading), "{text}");
     assert!(text.ends_with("\nbic prefers 3 components: `-o FILE` writes that mixture\n"), "{text}");
     assert_eq!(text.matches('*').count(), 4, "{text}");
@@ -73,9 +74,7 @@ fn help_says_what_likelihoods_are_good_for() {
     }
     for help in [select, help("fit --help")] {
         assert!(
-            help.contains(
-                "improves the mean log-likelihood, relative to the uniform distribution, by less than this fraction"
-            ),
+            help.contains("improves the mean log-likelihood, relative to the uniform distribution, by less than this fraction"),
             "{help}"
         );
     }
