@@ -301,10 +301,10 @@ impl Study {
             // One digit more than the errors have: the differences are small.
             let digits = if error == 2 { 3 } else { 5 };
             let paper = part.paper.map_or(String::new(), |paper| format!(" (the paper: {paper:+.digits$})"));
-            format!("{} by {:+.digits$} ± {:.digits$}{paper}", part.at, part.statistic, part.standard_error)
+            format!("{} {:+.digits$} ± {:.digits$}{paper}", part.at, part.statistic, part.standard_error)
         };
         let words: Vec<String> = parts.iter().enumerate().map(|(error, part)| word(error, part)).collect();
-        Verdict::of_paper(claim, rule, parts, format!("SGD's is lower in {}", words.join(", ")))
+        Verdict::of_paper(claim, rule, parts, format!("error of EM minus error of SGD: {}", words.join(", ")))
     }
 }
 

@@ -284,7 +284,7 @@ fn nearer(cells: &[Cell]) -> Verdict {
         cells.len(),
         100.0 * all
     );
-    let claim = format!("SGD is more accurate in kappa in every cell, in {:.0} % of single samples", 100.0 * CONSISTENT);
+    let claim = format!("SGD is more accurate in kappa in every cell, in at least {:.0} % of single samples", 100.0 * CONSISTENT);
     Verdict::of_paper(claim, Rule::EveryGain, parts, found)
 }
 
@@ -300,8 +300,8 @@ fn approximation(cells: &[Cell]) -> Verdict {
     let parts: Vec<Part> = gaps.collect();
     let bias = Spread::of(cells.iter().map(|cell| cell.batch_bias));
     let found = format!(
-        "of the same sample, the batch formula's kappa is above SGD's by the formula's own error, {:.1e} to {:.1e} of kappa*, \
-         up to {:.1e}; the paper's pairs of e_kappa differ by it up to {:.1e}",
+        "kappa_batch - kappa_SGD of the same sample is the batch formula's own error, {:.1e} to {:.1e} of kappa*, within {:.1e}; the \
+         paper's pairs of e_kappa agree with it within {:.1e}",
         bias.least,
         bias.most,
         largest(parts.iter().map(|part| part.statistic.abs())),

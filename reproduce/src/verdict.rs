@@ -364,7 +364,7 @@ mod tests {
     fn the_statistic_is_that_of_the_part_that_supports_the_claim_least() {
         let part = |at: &str, mean, standard_error| Part::gain(at, Estimate { mean, standard_error });
         let statistic = |rule| {
-            let parts = vec![part("a", 5.0, 1.0), part("b", 0.3, 0.1), part("c", 9.0, 4.0), part("d", -8.0, 1.0)];
+            let parts = [part("a", 5.0, 1.0), part("b", 0.3, 0.1), part("c", 9.0, 4.0), part("d", -8.0, 1.0)];
             let verdict = Verdict::of_paper("it grows", rule, parts[..if rule == Rule::Gain { 4 } else { 3 }].to_vec(), "");
             (verdict.holds, verdict.statistic, verdict.standard_error)
         };
