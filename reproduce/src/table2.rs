@@ -105,7 +105,7 @@ fn verdicts(lines: &[Line], seeds: u64, dataset: Dataset) -> Vec<Verdict> {
     // The paper compares scores without their spread, so means decide.
     let above_kmeans = |way: usize, claim: &str| {
         let parts = parts(way, clusters::KMEANS);
-        let found = words(&parts);
+        let found = format!("{}; {} of 4 exceed two standard errors", words(&parts), verdict::counts(&parts).0);
         Verdict::of_paper(claim, Rule::Means, parts, found).required(true)
     };
     let ours = parts(clusters::DEFAULT, clusters::EM);
@@ -227,6 +227,9 @@ mod tests {
         assert_eq!(of(&one_metric_level), [Tie, Yes, Yes, Yes]);
         // Means decide for the paper's findings; our default must be ahead by two standard errors, which are 0.01 here.
         assert_eq!(of(&lines(0.051, 0.049, 0.06, 0.5, 0.02 / 2_f64.sqrt())), [Yes, Tie, Tie, Yes]);
+        let close = verdicts(&lines(0.051, 0.08, 0.06, 0.5, 0.02 / 2_f64.sqrt()), 4, Dataset::Cifar10);
+        assert!(close[0].found.ends_with("; 0 of 4 exceed two standard errors"), "{}", close[0].found);
+        assert!(close[1].found.ends_with("; 4 of 4 exceed two standard errors"), "{}", close[1].found);
         assert_eq!(of(&lines(0.051, 0.02, 0.08, 0.5, 0.02 / 2_f64.sqrt())), [Yes, No, Yes, Yes]);
     }
 
