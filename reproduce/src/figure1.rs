@@ -1,8 +1,10 @@
 //! Figure 1: ln I_s(x) at the orders of high dimension, where I_s(x) itself is below the smallest f64 and scipy answers 0.
 //!
-//! scipy's values and the 25-digit references are in `data/figure1.csv`, made by the script beside it.
+//! scipy's values and the 25-digit references are in `data/figure1.csv`, and those of the block of arguments in
+//! `data/figure1_block.csv`; the script beside them makes both.
 
-use crate::{Verdict, largest};
+use crate::largest;
+use crate::verdict::{self, Source, Verdict};
 use anyhow::{Context, Result};
 use clap::Args;
 use kuva::plot::{LinePlot, ScatterPlot};
@@ -13,6 +15,14 @@ use std::path::PathBuf;
 use vmfkit::bessel::ln_bessel_i;
 
 const TABLE: &str = include_str!("../data/figure1.csv");
+const BLOCK: &str = include_str!("../data/figure1_block.csv");
+
+/// The smaller of the arguments in the paper's listing; scipy's value there is 0.
+const PAPERS_ARGUMENT: f64 = 0.03;
+
+/// The paper's block: this order, and rows of this many arguments.
+const BLOCK_ORDER: f64 = 100.0;
+const BLOCK_COLUMNS: usize = 4;
 
 /// The orders of the printed table, those of d = 2, 102, 202, 402, 1002 and 2002; the picture has them all.
 const PRINTED: [f64; 6] = [0.0, 50.0, 100.0, 200.0, 500.0, 1000.0];
@@ -26,7 +36,7 @@ const LN_SMALLEST: f64 = -1074.0 * std::f64::consts::LN_2;
 /// The lowest ln I in the picture.
 const FLOOR: f64 = -3000.0;
 
-const COLORS: [&str; 5] = ["#4269d0", "#e8871e", "#c8342f", "#3ca951", "#8c5fc4"];
+const COLORS: [&str; 6] = ["#2f9e9e", "#4269d0", "#e8871e", "#c8342f", "#3ca951", "#8c5fc4"];
 
 #[derive(Args)]
 pub struct Options {
@@ -63,45 +73,62 @@ impl Row {
     }
 }
 
-fn rows() -> Result<Vec<Row>> {
-    let lines = TABLE.lines().filter(|line| !line.starts_with('#')).skip(1);
-    lines.map(|line| Row::parse(line).with_context(|| format!("figure1.csv: {line}"))).collect()
+fn rows(table: &str) -> Result<Vec<Row>> {
+    let lines = table.lines().filter(|line| !line.starts_with('#')).skip(1);
+    lines.map(|line| Row::parse(line).with_context(|| format!("data of figure 1: {line}"))).collect()
 }
 
-fn verdicts(rows: &[Row]) -> Vec<Verdict> {
-    let lost = rows.iter().filter(|row| !row.scipy_ln.is_finite()).count();
-    let worst = largest(rows.iter().map(|row| row.error));
+fn verdicts(rows: &[Row], block: &[Row]) -> Vec<Verdict> {
+    let lost = |rows: &[Row]| rows.iter().filter(|row| !row.scipy_ln.is_finite()).count();
+    let worst = largest(rows.iter().chain(block).map(|row| row.error));
+    let listed = rows.iter().find(|row| (row.order, row.x) == (BLOCK_ORDER, PAPERS_ARGUMENT));
+    let scipy = listed.map_or(f64::NAN, |row| row.scipy);
+    let values =
+        |row: &Row| format!("I_{BLOCK_ORDER}({PAPERS_ARGUMENT}) is {} by scipy, {} by vmfkit", row.scipy, decimal(row.ours));
     vec![
-        Verdict {
-            claim: "scipy loses the logarithm at high order".into(),
-            found: format!("{lost} of {} values", rows.len()),
-            holds: lost > 0,
-        },
-        Verdict {
-            claim: format!("ours is right to {TOLERANCE} ulps of max(1, s, |ln I|) at every one"),
-            found: format!("at most {worst:.2}"),
-            holds: worst < TOLERANCE,
-        },
+        Verdict::check(
+            format!("at x = {PAPERS_ARGUMENT} and a high order scipy underflows to 0, where enough digits do not"),
+            scipy,
+            scipy == 0.0 && listed.is_some_and(|row| row.ours.is_finite()),
+            listed.map_or("not in the table".into(), values),
+        )
+        .source(Source::Paper),
+        Verdict::check(
+            "scipy loses the logarithm at high order",
+            lost(rows) as f64,
+            lost(rows) > 0,
+            format!("{} of {} values, and {} of {} in the block", lost(rows), rows.len(), lost(block), block.len()),
+        )
+        .source(Source::Paper),
+        Verdict::check(
+            format!("ours is right to {TOLERANCE} ulps of max(1, s, |ln I|) at every one, the block's included"),
+            worst,
+            worst < TOLERANCE,
+            format!("at most {worst:.2}"),
+        ),
     ]
 }
 
-/// Prints the table and its verdicts and draws the picture; true if all verdicts hold.
-pub fn run(options: &Options) -> Result<bool> {
-    let rows = rows()?;
-    let verdicts = verdicts(&rows);
+/// Prints the table with its verdicts, which it returns, and draws the picture.
+pub fn run(options: &Options) -> Result<Vec<Verdict>> {
+    let (rows, block) = (rows(TABLE)?, rows(BLOCK)?);
+    let verdicts = verdicts(&rows, &block);
     if options.json {
-        crate::show(&serde_json::to_string_pretty(&serde_json::json!({ "rows": rows, "verdicts": verdicts }))?)?;
+        // The values in the paper's figure are a picture; what its text says of them is here.
+        let paper = serde_json::json!({ "x": PAPERS_ARGUMENT, "block_order": BLOCK_ORDER, "block_shape": [3, BLOCK_COLUMNS] });
+        let report = serde_json::json!({ "rows": rows, "block": block, "paper": paper, "verdicts": verdicts });
+        crate::show(&serde_json::to_string_pretty(&report)?)?;
     } else {
-        crate::show(&table(&rows, &verdicts))?;
+        crate::show(&format!("{}\n\n{}\n\n{}", table(&rows), block_table(&block), verdict::lines(&verdicts)))?;
     }
     if let Some(path) = &options.output {
         let (plots, layout) = picture(&rows);
         crate::draw(path, &render_multiple(plots, layout))?;
     }
-    Ok(verdicts.iter().all(|verdict| verdict.holds))
+    Ok(verdicts)
 }
 
-fn table(rows: &[Row], verdicts: &[Verdict]) -> String {
+fn table(rows: &[Row]) -> String {
     let mut lines = vec![
         "Figure 1: the modified Bessel function at high order; scipy's logarithm is the better of ln(iv) and ln(ive) + x".into(),
         String::new(),
@@ -110,12 +137,34 @@ fn table(rows: &[Row], verdicts: &[Verdict]) -> String {
     for row in rows.iter().filter(|row| PRINTED.contains(&row.order)) {
         let Row { order, x, scipy, scipy_ln, ours, reference, error } = row;
         lines.push(format!(
-            "{order:>4}  {x:>5}  {scipy:>11.4e}  {scipy_ln:>18.11}  {ours:>18.11}  {reference:<27}  {error:>11.2}"
+            "{order:>4}  {x:>5}  {scipy:>11.4e}  {scipy_ln:>18.11}  {ours:>18.11}  {reference:<28}  {error:>10.2}"
         ));
     }
-    lines.push(String::new());
-    lines.extend(verdicts.iter().map(Verdict::line));
     lines.join("\n")
+}
+
+/// The block as the paper's text has it: arguments, then values, scipy's below ours where they are not 0.
+fn block_table(block: &[Row]) -> String {
+    let lines = |cell: &dyn Fn(&Row) -> String| -> String {
+        let line = |rows: &[Row]| rows.iter().map(|row| format!("  {:<18}", cell(row))).collect::<String>().trim_end().to_owned();
+        block.chunks(BLOCK_COLUMNS).map(|rows| format!("\n{}", line(rows))).collect()
+    };
+    format!(
+        "I_{BLOCK_ORDER}(x) for a block of 3 x {BLOCK_COLUMNS} arguments, uniform in [0, 1), numpy's generator with seed 1\nx{}\nours{}\nscipy{}",
+        lines(&|row| format!("{:.12}", row.x)),
+        lines(&|row| decimal(row.ours)),
+        lines(&|row| if row.scipy == 0.0 { "0".into() } else { format!("{:.9e}", row.scipy) }),
+    )
+}
+
+/// e^ln in decimal with ten digits, also where it is smaller than any f64. `ln` must be finite.
+fn decimal(ln: f64) -> String {
+    let log10 = ln / std::f64::consts::LN_10;
+    let exponent = log10.floor();
+    // A mantissa that rounds to 10 moves into the exponent.
+    let mantissa = format!("{:.9e}", 10_f64.powf(log10 - exponent));
+    let (digits, carry) = mantissa.split_once('e').expect("the format writes an exponent");
+    format!("{digits}e{}", exponent + carry.parse::<f64>().expect("an exponent is a number"))
 }
 
 /// Ours as lines, scipy's as points where they are finite.
@@ -159,17 +208,51 @@ mod tests {
 
     #[test]
     fn every_value_meets_its_reference() {
-        let rows = rows().unwrap();
-        assert_eq!(rows.len(), 5 * 41);
-        for verdict in verdicts(&rows) {
-            assert!(verdict.holds, "{}: {}", verdict.claim, verdict.found);
+        let (rows, block) = (rows(TABLE).unwrap(), rows(BLOCK).unwrap());
+        assert_eq!((rows.len(), block.len()), (6 * 41, 3 * BLOCK_COLUMNS));
+        assert!(block.iter().all(|row| row.order == BLOCK_ORDER && (0.0..1.0).contains(&row.x)));
+        for verdict in verdicts(&rows, &block) {
+            assert!(verdict.is_met(), "{}: {}", verdict.claim, verdict.found);
         }
     }
 
     #[test]
+    fn verdicts_fail_without_an_underflow_and_with_a_wrong_digit() {
+        let (mut rows, mut block) = (rows(TABLE).unwrap(), rows(BLOCK).unwrap());
+        for row in &mut rows {
+            (row.scipy, row.scipy_ln) = (1e-300, row.ours);
+        }
+        block[7].error = 3.5;
+        assert!(verdicts(&rows, &block).iter().all(|verdict| !verdict.is_met()));
+        // A table without the paper's argument says nothing about it.
+        rows.retain(|row| row.x != PAPERS_ARGUMENT);
+        assert!(!verdicts(&rows, &block)[0].is_met());
+    }
+
+    /// Against mpmath: I_100(0.03) and the block's entry below the smallest f64.
+    #[test]
+    fn values_smaller_than_any_f64_are_written_in_decimal() {
+        assert_eq!(decimal(-783.7098811158334), "4.356354550e-341");
+        assert_eq!(decimal(-792.1962926175782), "8.985071387e-345");
+        assert_eq!(decimal(0.0), "1.000000000e0");
+        assert_eq!(decimal((1e5_f64 * (1.0 - 1e-12)).ln()), "1.000000000e5");
+    }
+
+    #[test]
+    fn the_block_is_printed_in_three_lines_of_four() {
+        let text = block_table(&rows(BLOCK).unwrap());
+        assert_eq!(text.lines().count(), 4 + 3 * 3);
+        assert!(
+            text.contains("8.985071387e-345") && text.lines().last().unwrap().starts_with("  8.540731764e-215    0 "),
+            "{text}"
+        );
+    }
+
+    #[test]
     fn the_picture_has_a_line_for_each_argument_and_the_points() {
-        let (plots, layout) = picture(&rows().unwrap());
-        assert_eq!(plots.len(), 6);
-        assert!(kuva::render_to_svg(plots, layout).contains("vmfkit, x = 500"));
+        let (plots, layout) = picture(&rows(TABLE).unwrap());
+        assert_eq!(plots.len(), 7);
+        let svg = kuva::render_to_svg(plots, layout);
+        assert!(svg.contains("vmfkit, x = 500") && svg.contains("vmfkit, x = 0.03"));
     }
 }

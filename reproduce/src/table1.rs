@@ -1,10 +1,12 @@
 //! Table 1: a sample of a known vMF, estimated three ways; how far each estimate is from the truth.
 
-use crate::{Spread, Verdict, largest};
+use crate::verdict::{self, Estimate, Part, Rule, Verdict, counts};
+use crate::{Spread, largest, mean_absolute_value};
 use anyhow::Result;
 use clap::Args;
 use rayon::prelude::*;
 use serde::Serialize;
+use std::f64::consts::SQRT_2;
 use std::time::Instant;
 use vmfkit::estimate::maximum_likelihood;
 use vmfkit::train::Adam;
@@ -12,8 +14,32 @@ use vmfkit::{
     Block, ConcentrationEstimator, ConcentrationPolicy, Fitter, Method, Sampler, Start, SufficientStats, VonMisesFisher, bessel,
 };
 
-/// The paper's (d, kappa*).
-const CELLS: [(usize, f64); 6] = [(5, 50.0), (5, 500.0), (20, 50.0), (20, 500.0), (100, 50.0), (100, 500.0)];
+/// What the paper prints for one estimator in one cell.
+#[derive(Debug, Clone, Copy, Serialize)]
+struct Printed {
+    e_mu: f64,
+    e_kappa: f64,
+}
+
+/// d, kappa*, and the paper's numbers for batch and SGD.
+type Setting = (usize, f64, [Printed; 2]);
+
+/// The paper's six cells.
+const CELLS: [Setting; 6] = [
+    (5, 50.0, [Printed { e_mu: 3.8e-6, e_kappa: 1.0e-2 }, Printed { e_mu: 3.8e-6, e_kappa: 6.2e-4 }]),
+    (5, 500.0, [Printed { e_mu: 8.1e-7, e_kappa: 4.6e-3 }, Printed { e_mu: 8.4e-7, e_kappa: 3.7e-3 }]),
+    (20, 50.0, [Printed { e_mu: 7.4e-5, e_kappa: 5.4e-3 }, Printed { e_mu: 7.4e-5, e_kappa: 1.4e-3 }]),
+    (20, 500.0, [Printed { e_mu: 3.4e-6, e_kappa: 2.8e-3 }, Printed { e_mu: 3.3e-6, e_kappa: 1.7e-3 }]),
+    (100, 50.0, [Printed { e_mu: 4.8e-4, e_kappa: 7.0e-3 }, Printed { e_mu: 4.8e-4, e_kappa: 5.9e-3 }]),
+    (100, 500.0, [Printed { e_mu: 2.1e-5, e_kappa: 1.9e-3 }, Printed { e_mu: 2.1e-5, e_kappa: 1.1e-3 }]),
+];
+
+/// Differences of at most this fraction count as equal, however small their standard errors; the paper's own columns of e_mu,
+/// which it calls equally good, differ by up to 4 %.
+const LEVEL: f64 = 0.05;
+
+/// The fraction of single samples in which an estimator that is consistently more accurate must be nearer to the truth.
+const CONSISTENT: f64 = 0.95;
 
 /// How far SGD's kappa may be from the maximum of the likelihood of the same sample.
 const SGD_TOLERANCE: f64 = 1e-3;
@@ -21,12 +47,15 @@ const SGD_TOLERANCE: f64 = 1e-3;
 /// How many standard errors the mean of e_mu^2 may be from its theory.
 const THEORY_TOLERANCE: f64 = 4.0;
 
+/// How many standard deviations an error of the paper's single samples may be from its theory.
+const SAMPLE_TOLERANCE: f64 = 3.0;
+
 #[derive(Args)]
 pub struct Options {
     /// Samples drawn and fitted for each cell of the table.
     #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u64).range(2..))]
     seeds: u64,
-    /// The first seed; the others follow it.
+    /// Random seed of the first sample; the others follow it.
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// Rows in a sample.
@@ -37,21 +66,21 @@ pub struct Options {
     json: bool,
 }
 
-/// One estimate of one sample.
-#[derive(Debug, Clone, Copy)]
-struct Estimate {
+/// One estimator's fit of one sample.
+#[derive(Debug, Clone, Copy, Serialize)]
+struct Fitted {
     squared_distance: f64,
     concentration: f64,
 }
 
-impl Estimate {
+impl Fitted {
     fn new(fit: &VonMisesFisher, truth: &VonMisesFisher) -> Self {
         let pairs = fit.mean_direction().iter().zip(truth.mean_direction());
-        Estimate { squared_distance: pairs.map(|(x, y)| (x - y).powi(2)).sum(), concentration: fit.concentration() }
+        Fitted { squared_distance: pairs.map(|(x, y)| (x - y).powi(2)).sum(), concentration: fit.concentration() }
     }
 }
 
-/// The table's columns, in the order of [`Cell::estimators`].
+/// The estimators, in the order of [`Cell::estimators`].
 const BATCH: usize = 0;
 const EXACT: usize = 1;
 const SGD: usize = 2;
@@ -62,8 +91,10 @@ struct Cell {
     dim: usize,
     concentration: f64,
     /// (d - 1)/(N kappa A_d(kappa)), what the mean of e_mu^2 tends to.
-    theory: f64,
-    /// The batch formula's own error at the true mean length, in standard errors 1/sqrt(N A') of kappa.
+    e_mu_squared_theory: f64,
+    /// 1/(kappa sqrt(N A'_d(kappa))), the standard error of kappa's maximum-likelihood estimate relative to kappa.
+    relative_standard_error: f64,
+    /// The batch formula's own relative error: what it makes of the true mean length, over kappa, minus 1.
     batch_bias: f64,
     estimators: Vec<Errors>,
     /// kappa_SGD / kappa_exact - 1 of each sample.
@@ -74,51 +105,93 @@ struct Cell {
 #[derive(Debug, Serialize)]
 struct Errors {
     name: &'static str,
-    /// |mu - mu*|^2, which is what the paper's code computes.
-    squared_distance: Spread,
-    /// |mu - mu*|
-    distance: Spread,
-    /// |kappa - kappa*|
-    concentration: Spread,
+    /// |mu - mu*|, as the paper's text defines it.
+    e_mu: Spread,
+    /// |mu - mu*|^2, as the paper's program computes it.
+    e_mu_squared: Spread,
+    /// |kappa - kappa*| / kappa*
+    e_kappa: Spread,
+    /// What the mean of e_kappa tends to.
+    e_kappa_theory: f64,
+    paper: Option<Printed>,
+    samples: Vec<Fitted>,
+}
+
+impl Errors {
+    fn squared_distances(&self) -> Vec<f64> {
+        self.samples.iter().map(|fit| fit.squared_distance).collect()
+    }
 }
 
 impl Cell {
-    fn new(dim: usize, concentration: f64, options: &Options) -> Result<Self> {
+    fn new((dim, concentration, [batch, sgd]): Setting, options: &Options) -> Result<Self> {
         let mut axis = vec![0.0; dim];
         axis[0] = 1.0;
         let truth = VonMisesFisher::new(axis, concentration)?;
         let trials = (0..options.seeds)
             .into_par_iter()
-            .map(|i| estimates(&truth, options.rows as usize, options.seed.wrapping_add(i)))
+            .map(|i| fits(&truth, options.rows as usize, options.seed.wrapping_add(i)))
             .collect::<Result<Vec<_>>>()?;
-        let errors = |(column, name)| {
-            let of = |error: fn(&Estimate, f64) -> f64| Spread::of(trials.iter().map(move |t| error(&t[column], concentration)));
+        let at = bessel::mean_length_and_slope(dim, concentration);
+        let rows = options.rows as f64;
+        let relative_standard_error = 1.0 / (concentration * (rows * at.slope).sqrt());
+        let batch_bias = ConcentrationEstimator::Banerjee.estimate(dim, at.value, at.complement) / concentration - 1.0;
+        let errors = |column: usize, paper| {
+            let of = |error: fn(&Fitted, f64) -> f64| Spread::of(trials.iter().map(move |t| error(&t[column], concentration)));
             Errors {
-                name,
-                squared_distance: of(|e, _| e.squared_distance),
-                distance: of(|e, _| e.squared_distance.sqrt()),
-                concentration: of(|e, truth| (e.concentration - truth).abs()),
+                name: NAMES[column],
+                e_mu: of(|fit, _| fit.squared_distance.sqrt()),
+                e_mu_squared: of(|fit, _| fit.squared_distance),
+                e_kappa: of(|fit, truth| (fit.concentration - truth).abs() / truth),
+                e_kappa_theory: mean_absolute_value(if column == BATCH { batch_bias } else { 0.0 }, relative_standard_error),
+                paper,
+                samples: trials.iter().map(|t| t[column]).collect(),
             }
         };
-        let at = bessel::mean_length_and_slope(dim, concentration);
-        let batch = ConcentrationEstimator::Banerjee.estimate(dim, at.value, at.complement);
-        let rows = options.rows as f64;
         Ok(Cell {
             dim,
             concentration,
-            theory: (dim as f64 - 1.0) / (rows * concentration * at.value),
-            batch_bias: (batch - concentration).abs() * (rows * at.slope).sqrt(),
-            estimators: NAMES.into_iter().enumerate().map(errors).collect(),
+            e_mu_squared_theory: (dim as f64 - 1.0) / (rows * concentration * at.value),
+            relative_standard_error,
+            batch_bias,
+            estimators: vec![errors(BATCH, Some(batch)), errors(EXACT, None), errors(SGD, Some(sgd))],
             sgd_from_exact: trials.iter().map(|t| t[SGD].concentration / t[EXACT].concentration - 1.0).collect(),
         })
+    }
+
+    /// e_kappa of each sample.
+    fn e_kappa(&self, column: usize) -> Vec<f64> {
+        let error = |fit: &Fitted| (fit.concentration - self.concentration).abs() / self.concentration;
+        self.estimators[column].samples.iter().map(error).collect()
+    }
+
+    /// One of the paper's two columns.
+    fn paper(&self, column: usize) -> Option<Printed> {
+        self.estimators[column].paper
+    }
+
+    /// The paper's value for the batch estimate minus that for SGD.
+    fn paper_gap(&self, of: fn(Printed) -> f64) -> Option<f64> {
+        Some(of(self.paper(BATCH)?) - of(self.paper(SGD)?))
     }
 
     /// How far the mean e_mu^2 of a column is from its theory, in standard errors.
     ///
     /// N kappa A |mu - mu*|^2 is chi-squared with d - 1 degrees of freedom, so the standard error is known, not estimated.
-    fn off_theory(&self, column: usize, seeds: u64) -> f64 {
-        let error = self.theory * (2.0 / ((self.dim as f64 - 1.0) * seeds as f64)).sqrt();
-        (self.estimators[column].squared_distance.mean - self.theory) / error
+    fn off_theory(&self, column: usize) -> f64 {
+        let Errors { e_mu_squared, samples, .. } = &self.estimators[column];
+        (e_mu_squared.mean / self.e_mu_squared_theory - 1.0) / self.chi_squared_deviation() * (samples.len() as f64).sqrt()
+    }
+
+    /// The standard deviation of e_mu^2 over its mean.
+    fn chi_squared_deviation(&self) -> f64 {
+        (2.0 / (self.dim as f64 - 1.0)).sqrt()
+    }
+
+    /// The chance that, of one sample, SGD's kappa is nearer to the truth than the batch formula's: with errors e and e + b that
+    /// of e > -b/2, with e normal.
+    fn chance_that_sgd_is_nearer(&self) -> f64 {
+        0.5 * libm::erfc(-0.5 * self.batch_bias.abs() / (SQRT_2 * self.relative_standard_error))
     }
 
     fn name(&self) -> String {
@@ -126,8 +199,8 @@ impl Cell {
     }
 }
 
-/// The three estimates of one sample.
-fn estimates(truth: &VonMisesFisher, rows: usize, seed: u64) -> Result<[Estimate; 3]> {
+/// The three fits of one sample.
+fn fits(truth: &VonMisesFisher, rows: usize, seed: u64) -> Result<[Fitted; 3]> {
     let mut values = vec![0.0; truth.dim() * rows];
     Sampler::new(truth).fill(seed, 0, &mut values)?;
     let block = Block::new(truth.dim(), &values)?;
@@ -136,59 +209,254 @@ fn estimates(truth: &VonMisesFisher, rows: usize, seed: u64) -> Result<[Estimate
     let exact = maximum_likelihood(&stats, ConcentrationEstimator::Exact)?;
     let sgd = Fitter::new(1).method(Method::Sgd(Adam::new())).start(Start::Random).policy(ConcentrationPolicy::Free);
     let sgd = sgd.seed(seed).fit(&block)?.mixture;
-    Ok([&batch, &exact, &sgd.components()[0]].map(|fit| Estimate::new(fit, truth)))
+    Ok([&batch, &exact, &sgd.components()[0]].map(|fit| Fitted::new(fit, truth)))
 }
 
-fn verdicts(cells: &[Cell], seeds: u64) -> Vec<Verdict> {
+/// The paper's reading of its table, claim by claim.
+fn claims(cells: &[Cell]) -> Vec<Verdict> {
+    vec![
+        equal_directions(cells),
+        lower_mean(cells),
+        nearer(cells),
+        approximation(cells),
+        grows_with_dimension(cells),
+        grows_as_kappa_falls(cells),
+    ]
+}
+
+fn equal_directions(cells: &[Cell]) -> Verdict {
+    let gaps = cells.iter().map(|cell| {
+        let [batch, sgd] = [BATCH, SGD].map(|column| cell.estimators[column].squared_distances());
+        let gap = Estimate::of_paired_difference(&batch, &sgd);
+        let margin = LEVEL * cell.estimators[BATCH].e_mu_squared.mean;
+        Part::new(cell.name(), gap, gap.is_level(margin)).theory(0.0).paper(cell.paper_gap(|paper| paper.e_mu))
+    });
+    let parts: Vec<Part> = gaps.collect();
+    let relative = |gap: f64, whole: f64| 100.0 * (gap / whole).abs();
+    let ours = parts.iter().zip(cells).map(|(part, cell)| relative(part.statistic, cell.estimators[BATCH].e_mu_squared.mean));
+    let paper = parts.iter().zip(cells).filter_map(|(part, cell)| Some(relative(part.paper?, cell.paper(BATCH)?.e_mu)));
+    let found = format!("mean e_mu^2 differs by {:.1} % at most (the paper's by {:.1} %)", largest(ours), largest(paper));
+    Verdict::of_paper("batch and SGD do equally well on mu", Rule::Level, parts, found)
+}
+
+/// "Consistently more accurate in kappa", of the mean error.
+fn lower_mean(cells: &[Cell]) -> Verdict {
+    let gains = cells.iter().map(|cell| {
+        let gain = Estimate::of_paired_difference(&cell.e_kappa(BATCH), &cell.e_kappa(SGD));
+        let theory = cell.estimators[BATCH].e_kappa_theory - cell.estimators[SGD].e_kappa_theory;
+        Part::gain(cell.name(), gain).theory(theory).paper(cell.paper_gap(|paper| paper.e_kappa))
+    });
+    let parts: Vec<Part> = gains.collect();
+    let (ahead, level, behind) = counts(&parts);
+    let excess = |cell: &Cell| 100.0 * (cell.estimators[BATCH].e_kappa_theory / cell.estimators[SGD].e_kappa_theory - 1.0);
+    let excess = Spread::of(cells.iter().map(excess));
+    let found = format!(
+        "SGD's mean is lower by more than two standard errors in {ahead} of {} cells, level in {level} and higher in {behind}; in \
+         theory the batch formula's is higher by {:.0} to {:.0} %",
+        parts.len(),
+        excess.least,
+        excess.most,
+    );
+    Verdict::of_paper("SGD is more accurate in kappa in every cell, in the mean over samples", Rule::EveryGain, parts, found)
+}
+
+/// The same of single samples: the paper has one a cell.
+fn nearer(cells: &[Cell]) -> Verdict {
+    let shares = cells.iter().map(|cell| {
+        let pairs = cell.e_kappa(BATCH).into_iter().zip(cell.e_kappa(SGD));
+        let wins: Vec<f64> = pairs.map(|(batch, sgd)| if sgd < batch { 1.0 } else { 0.0 }).collect();
+        let share = Estimate::of(&wins);
+        let above = Estimate { mean: share.mean - CONSISTENT, ..share };
+        let paper = cell.paper_gap(|paper| paper.e_kappa).map(|gap| if gap > 0.0 { 1.0 } else { 0.0 });
+        Part::new(cell.name(), share, above.is_gain()).theory(cell.chance_that_sgd_is_nearer()).paper(paper)
+    });
+    let parts: Vec<Part> = shares.collect();
+    let share = Spread::of(parts.iter().map(|part| 100.0 * part.statistic));
+    let theory = Spread::of(cells.iter().map(|cell| 100.0 * cell.chance_that_sgd_is_nearer()));
+    let all: f64 = cells.iter().map(Cell::chance_that_sgd_is_nearer).product();
+    let found = format!(
+        "SGD is nearer to kappa* in {:.0} to {:.0} % of the samples of a cell (theory: {:.0} to {:.0} %); in theory one sample a \
+         cell, as in the paper, has SGD nearer in all {} cells in {:.0} % of cases",
+        share.least,
+        share.most,
+        theory.least,
+        theory.most,
+        cells.len(),
+        100.0 * all
+    );
+    let claim = format!("SGD is more accurate in kappa in every cell, in at least {:.0} % of single samples", 100.0 * CONSISTENT);
+    Verdict::of_paper(claim, Rule::EveryGain, parts, found)
+}
+
+fn approximation(cells: &[Cell]) -> Verdict {
+    let gaps = cells.iter().map(|cell| {
+        let relative = |column: usize| -> Vec<f64> {
+            cell.estimators[column].samples.iter().map(|fit| fit.concentration / cell.concentration).collect()
+        };
+        let mut gap = Estimate::of_paired_difference(&relative(BATCH), &relative(SGD));
+        gap.mean -= cell.batch_bias;
+        Part::new(cell.name(), gap, gap.is_level(LEVEL * cell.batch_bias.abs())).theory(0.0).paper(unexplained(cell))
+    });
+    let parts: Vec<Part> = gaps.collect();
+    let bias = Spread::of(cells.iter().map(|cell| cell.batch_bias));
+    let found = format!(
+        "kappa_batch - kappa_SGD of the same sample is the batch formula's own error, {:.1e} to {:.1e} of kappa*, within {:.1e}; the \
+         paper's pairs of e_kappa agree with it within {:.1e}",
+        bias.least,
+        bias.most,
+        largest(parts.iter().map(|part| part.statistic.abs())),
+        largest(parts.iter().filter_map(|part| part.paper).map(f64::abs)),
+    );
+    Verdict::of_paper("the difference in kappa is due to the batch estimator's approximation", Rule::Level, parts, found)
+}
+
+/// What the batch formula's own error leaves unexplained of the paper's e_kappa: the batch's minus |b + e|, where e is SGD's error
+/// with the sign that fits better, which the paper does not print.
+fn unexplained(cell: &Cell) -> Option<f64> {
+    let (batch, sgd) = (cell.paper(BATCH)?.e_kappa, cell.paper(SGD)?.e_kappa);
+    let rests = [sgd, -sgd].map(|error| batch - (cell.batch_bias + error).abs());
+    rests.into_iter().min_by(|x, y| x.abs().total_cmp(&y.abs()))
+}
+
+/// A step from one cell to another: e_kappa there minus e_kappa here, sample by sample.
+fn step(column: usize, here: &Cell, there: &Cell, at: String) -> Part {
+    let gain = Estimate::of_paired_difference(&there.e_kappa(column), &here.e_kappa(column));
+    let theory = there.estimators[column].e_kappa_theory - here.estimators[column].e_kappa_theory;
+    let paper = |cell: &Cell| Some(cell.paper(column)?.e_kappa);
+    let paper = paper(there).zip(paper(here)).map(|(there, here)| there - here);
+    Part::gain(format!("{}, {at}", NAMES[column]), gain).theory(theory).paper(paper)
+}
+
+/// In how many steps the error grows, falls or does neither, here, in theory and in the paper.
+fn steps_in_words(parts: &[Part]) -> String {
+    let (grows, level, falls) = counts(parts);
+    let growing = |value: fn(&Part) -> Option<f64>| parts.iter().filter(|part| value(part).is_some_and(|x| x > 0.0)).count();
+    format!(
+        "it grows in {grows} of {} steps, is level in {level} and falls in {falls}; in theory it grows in {}, and in the \
+         paper's own numbers in {}",
+        parts.len(),
+        growing(|part| part.theory),
+        growing(|part| part.paper)
+    )
+}
+
+fn grows_with_dimension(cells: &[Cell]) -> Verdict {
+    let mut parts = Vec::new();
+    for column in [BATCH, SGD] {
+        for here in cells {
+            let later = cells.iter().filter(|cell| cell.concentration == here.concentration && cell.dim > here.dim);
+            if let Some(there) = later.min_by_key(|cell| cell.dim) {
+                parts.push(step(
+                    column,
+                    here,
+                    there,
+                    format!("kappa* = {}, d = {} to {}", here.concentration, here.dim, there.dim),
+                ));
+            }
+        }
+    }
+    let turns = |concentration: f64| format!("d = {} for kappa* = {concentration}", dimension_of_least_error(concentration));
+    let found = format!("{}. In theory it grows only beyond {} and {}", steps_in_words(&parts), turns(50.0), turns(500.0));
+    Verdict::of_paper("the error of kappa grows with d", Rule::Gain, parts, found)
+}
+
+/// The dimension from which on the standard error of kappa grows.
+fn dimension_of_least_error(concentration: f64) -> usize {
+    let slope = |dim: usize| bessel::mean_length_and_slope(dim, concentration).slope;
+    (2..).find(|&dim| slope(dim + 1) < slope(dim)).expect("A' tends to 0 as 1/d")
+}
+
+fn grows_as_kappa_falls(cells: &[Cell]) -> Verdict {
+    let mut parts = Vec::new();
+    for column in [BATCH, SGD] {
+        for here in cells {
+            if let Some(there) = cells.iter().find(|cell| cell.dim == here.dim && cell.concentration < here.concentration) {
+                let at = format!("d = {}, kappa* = {} to {}", here.dim, here.concentration, there.concentration);
+                parts.push(step(column, here, there, at));
+            }
+        }
+    }
+    let found = steps_in_words(&parts);
+    Verdict::of_paper("the error of kappa grows as kappa* falls", Rule::Gain, parts, found)
+}
+
+fn checks(cells: &[Cell]) -> Vec<Verdict> {
     let apart = largest(cells.iter().flat_map(|cell| {
         let (exact, sgd) = (&cell.estimators[EXACT], &cell.estimators[SGD]);
-        [(exact.squared_distance, sgd.squared_distance), (exact.concentration, sgd.concentration)]
+        [(exact.e_mu_squared, sgd.e_mu_squared), (exact.e_kappa, sgd.e_kappa)]
             .map(|(x, y)| (x.mean - y.mean).abs() / x.deviation.min(y.deviation))
     }));
 
-    // Elsewhere the batch formula's own error drowns in that of the sample, and chance decides which estimate is nearer.
-    let shows: Vec<&Cell> = cells.iter().filter(|cell| cell.batch_bias > 1.0).collect();
-    let error = |cell: &Cell, column: usize| cell.estimators[column].concentration.mean;
-    let beaten = shows.iter().all(|cell| error(cell, EXACT) < error(cell, BATCH) && error(cell, SGD) < error(cell, BATCH));
+    // Elsewhere the sampling error hides the batch formula's own error, and chance decides which estimate is nearer.
+    let shows: Vec<&Cell> = cells.iter().filter(|cell| cell.batch_bias.abs() > cell.relative_standard_error).collect();
+    let error = |cell: &Cell, column: usize| cell.estimators[column].e_kappa.mean;
+    let ratio = |cell: &&Cell| error(cell, EXACT).max(error(cell, SGD)) / error(cell, BATCH);
+    // NaN if there is no such cell: then nothing was checked.
+    let ratio = if shows.is_empty() { f64::NAN } else { largest(shows.iter().map(ratio)) };
     let by = shows.iter().map(|cell| {
-        format!("{} ({:.2} and {:.2} against {:.2})", cell.name(), error(cell, EXACT), error(cell, SGD), error(cell, BATCH))
+        format!("{} ({:.1e} and {:.1e}, batch {:.1e})", cell.name(), error(cell, EXACT), error(cell, SGD), error(cell, BATCH))
     });
 
     let sgd: Vec<f64> = cells.iter().flat_map(|cell| &cell.sgd_from_exact).copied().collect();
     let typical = (sgd.iter().map(|x| x * x).sum::<f64>() / sgd.len() as f64).sqrt();
     let sgd = largest(sgd.iter().map(|x| x.abs()));
-    let theory = |column| largest(cells.iter().map(|cell| cell.off_theory(column, seeds).abs()));
+    let theory = |column| largest(cells.iter().map(|cell| cell.off_theory(column).abs()));
     vec![
-        Verdict {
-            claim: "exact and SGD agree within their spread in every cell".into(),
-            found: format!("means at most {apart:.3} standard deviations apart"),
-            holds: apart < 1.0,
-        },
-        Verdict {
-            claim: "both beat the batch formula's e_kappa where its own error exceeds one standard error".into(),
-            found: by.collect::<Vec<_>>().join("; "),
-            holds: beaten && !shows.is_empty(),
-        },
-        Verdict {
-            claim: format!("SGD's kappa is the maximum of the same sample's likelihood to {SGD_TOLERANCE:e}"),
-            found: format!("relative difference at most {sgd:.1e}, root mean square {typical:.1e}"),
-            holds: sgd < SGD_TOLERANCE,
-        },
-        Verdict {
-            claim: format!("e_mu^2 is (d-1)/(N kappa A) to {THEORY_TOLERANCE} standard errors"),
-            found: format!("at most {:.1} (exact) and {:.1} (SGD) away", theory(EXACT), theory(SGD)),
-            holds: theory(EXACT) < THEORY_TOLERANCE && theory(SGD) < THEORY_TOLERANCE,
-        },
+        Verdict::check(
+            "exact and SGD agree within one standard deviation in every cell",
+            apart,
+            apart < 1.0,
+            format!("means at most {apart:.3} standard deviations apart"),
+        ),
+        Verdict::check(
+            "exact and SGD have the lower e_kappa where the batch formula's own error exceeds one standard error",
+            ratio,
+            ratio < 1.0,
+            by.collect::<Vec<_>>().join("; "),
+        ),
+        Verdict::check(
+            format!("SGD's kappa maximises the likelihood of the same sample to {SGD_TOLERANCE:e}"),
+            sgd,
+            sgd < SGD_TOLERANCE,
+            format!("relative difference at most {sgd:.1e}, root mean square {typical:.1e}"),
+        ),
+        Verdict::check(
+            format!("e_mu^2 is (d-1)/(N kappa A) to {THEORY_TOLERANCE} standard errors"),
+            theory(EXACT).max(theory(SGD)),
+            theory(EXACT) < THEORY_TOLERANCE && theory(SGD) < THEORY_TOLERANCE,
+            format!("at most {:.1} (exact) and {:.1} (SGD) away", theory(EXACT), theory(SGD)),
+        ),
+        papers_sample(cells),
     ]
 }
 
-/// Prints the table and its verdicts; true if all hold.
-pub fn run(options: &Options) -> Result<bool> {
+/// Whether the paper's errors could be those of one more sample, if its e_mu is squared.
+fn papers_sample(cells: &[Cell]) -> Verdict {
+    let mu = |cell: &Cell| [BATCH, SGD].map(|column| Some(cell.paper(column)?.e_mu / cell.e_mu_squared_theory));
+    let mu = largest(
+        cells.iter().flat_map(|cell| mu(cell).into_iter().flatten().map(|x| (x - 1.0).abs() / cell.chi_squared_deviation())),
+    );
+    let distance = |cell: &Cell| Some(cell.e_mu_squared_theory.sqrt() / cell.paper(SGD)?.e_mu);
+    let distance = Spread::of(cells.iter().filter_map(distance));
+    let kappa = largest(cells.iter().filter_map(|cell| Some(cell.paper(SGD)?.e_kappa / cell.relative_standard_error)));
+    Verdict::check(
+        format!("the paper's numbers fit one sample a cell, its e_mu being squared, to {SAMPLE_TOLERANCE} standard deviations"),
+        mu.max(kappa),
+        mu < SAMPLE_TOLERANCE && kappa < SAMPLE_TOLERANCE,
+        format!(
+            "e_mu at most {mu:.1} and SGD's e_kappa {kappa:.1} from theory; as distances, e_mu would be {:.0} to {:.0} times too small",
+            distance.least, distance.most
+        ),
+    )
+    .required(false)
+}
+
+/// Prints the table with its verdicts, and returns them.
+pub fn run(options: &Options) -> Result<Vec<Verdict>> {
     let clock = Instant::now();
-    let cells = CELLS.into_iter().map(|(dim, k)| Cell::new(dim, k, options)).collect::<Result<Vec<_>>>()?;
-    let verdicts = verdicts(&cells, options.seeds);
+    let cells = CELLS.into_iter().map(|setting| Cell::new(setting, options)).collect::<Result<Vec<_>>>()?;
+    let verdicts = [claims(&cells), checks(&cells)].concat();
     let seconds = clock.elapsed().as_secs_f64();
-    let holds = verdicts.iter().all(|verdict| verdict.holds);
     if options.json {
         let report = serde_json::json!({
             "rows": options.rows, "seeds": options.seeds, "first_seed": options.seed, "seconds": seconds,
@@ -196,63 +464,181 @@ pub fn run(options: &Options) -> Result<bool> {
         });
         crate::show(&serde_json::to_string_pretty(&report)?)?;
     } else {
-        let effort = format!("sample size {}, seeds {}, seconds {seconds:.1}", options.rows, options.seeds);
-        crate::show(&format!("{}\n{effort}", table(&cells, &verdicts)))?;
+        crate::show(&format!("{}\n\n{}\n\nseconds {seconds:.1}", table(&cells, options), verdict::lines(&verdicts)))?;
     }
-    Ok(holds)
+    Ok(verdicts)
 }
 
-fn table(cells: &[Cell], verdicts: &[Verdict]) -> String {
+fn table(cells: &[Cell], options: &Options) -> String {
+    let Options { seeds, rows, .. } = options;
+    let root = (*seeds as f64).sqrt();
+    let value = |spread: &Spread| format!("{:.2e} ({:.1e})", spread.mean, spread.deviation / root);
     let mut lines = vec![
-        "Table 1: error of the estimates of one vMF, mean (standard deviation) over the seeds; mu* = e1".into(),
-        "e_mu^2 = |mu - mu*|^2 is what the paper calls e_mu; e_mu = |mu - mu*|; e_kappa = |kappa - kappa*|".into(),
-        "the paper's own numbers of this table could not be had as text and are not quoted: see reproduce/README.md".into(),
+        format!("Table 1: errors of the estimates of one vMF, mean (standard error) over {seeds} samples of {rows} rows; mu* = e1"),
+        "e_mu = |mu - mu*|, which the paper defines, and e_mu^2, which it prints; e_kappa = |kappa - kappa*| / kappa*".into(),
+        "theory: mean for large samples; paper: its one sample".into(),
         String::new(),
-        "  d  kappa*  estimator         e_mu^2               theory    e_mu               e_kappa         e_kappa/kappa*".into(),
+        "  d  kappa*  estimator         e_mu                e_mu^2              theory   paper    e_kappa             theory   paper"
+            .into(),
     ];
     for cell in cells {
         for (column, errors) in cell.estimators.iter().enumerate() {
-            let (d, k, theory) = match column {
-                0 => (cell.dim.to_string(), cell.concentration.to_string(), format!("{:.2e}", cell.theory)),
+            let (d, k) = match column {
+                0 => (cell.dim.to_string(), cell.concentration.to_string()),
                 _ => Default::default(),
             };
-            let Errors { name, squared_distance: square, distance, concentration } = errors;
-            lines.push(format!(
-                "{d:>3}  {k:>6}  {name:<16}  {:.2e} ({:.1e})  {theory:>8}  {:.5} ({:.5})  {:>6.3} ({:>5.3})  {:.5}",
-                square.mean,
-                square.deviation,
-                distance.mean,
-                distance.deviation,
-                concentration.mean,
-                concentration.deviation,
-                concentration.mean / cell.concentration,
-            ));
+            let paper = |of: fn(Printed) -> f64| errors.paper.map_or("-".into(), |paper| format!("{:.1e}", of(paper)));
+            let line = format!(
+                "{d:>3}  {k:>6}  {:<16}  {:<18}  {:<18}  {:.2e}  {:<7}  {:<18}  {:.2e}  {}",
+                errors.name,
+                value(&errors.e_mu),
+                value(&errors.e_mu_squared),
+                cell.e_mu_squared_theory,
+                paper(|paper| paper.e_mu),
+                value(&errors.e_kappa),
+                errors.e_kappa_theory,
+                paper(|paper| paper.e_kappa),
+            );
+            lines.push(line);
         }
     }
-    lines.push(String::new());
-    lines.extend(verdicts.iter().map(Verdict::line));
-    lines.push(String::new());
     lines.join("\n")
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::verdict::Holds;
+
+    fn options(seeds: u64, rows: u64) -> Options {
+        Options { seeds, seed: 1, rows, json: false }
+    }
+
+    /// All cells, with fits that are put in place of the real ones: kappa*(1 + error), and e_mu^2 of theory times `direction`.
+    fn made_up(error: impl Fn(&Cell, usize, f64) -> f64, direction: [f64; 3]) -> Vec<Cell> {
+        let cell = |setting: Setting| {
+            let mut cell = Cell::new((setting.0, setting.1, setting.2), &options(4, 128)).unwrap();
+            for column in [BATCH, EXACT, SGD] {
+                let fit = |i: usize| Fitted {
+                    squared_distance: cell.e_mu_squared_theory * direction[column] * (1.0 + 0.1 * i as f64),
+                    concentration: cell.concentration * (1.0 + error(&cell, column, 1.0 + 0.01 * i as f64)),
+                };
+                let samples: Vec<Fitted> = (0..4).map(fit).collect();
+                cell.estimators[column].e_mu_squared = Spread::of(samples.iter().map(|fit| fit.squared_distance));
+                cell.estimators[column].samples = samples;
+            }
+            cell
+        };
+        CELLS.map(cell).into()
+    }
 
     #[test]
-    fn verdicts_hold_on_a_small_table() {
-        let options = Options { seeds: 20, seed: 1, rows: 10_000, json: false };
-        let cells: Vec<Cell> = [(5, 50.0)].map(|(d, k)| Cell::new(d, k, &options).unwrap()).into();
-        for verdict in verdicts(&cells, options.seeds) {
-            assert!(verdict.holds, "{}: {}", verdict.claim, verdict.found);
+    fn checks_hold_on_one_cell() {
+        let cell = Cell::new(CELLS[0], &options(20, 10_000)).unwrap();
+        for verdict in checks(&[cell]) {
+            assert!(verdict.holds == Holds::Yes, "{}: {}", verdict.claim, verdict.found);
         }
     }
 
     #[test]
     fn a_wrong_concentration_fails() {
-        let options = Options { seeds: 3, seed: 1, rows: 1000, json: false };
-        let mut cell = Cell::new(5, 50.0, &options).unwrap();
+        let mut cell = Cell::new(CELLS[0], &options(3, 1000)).unwrap();
         cell.sgd_from_exact[0] = 0.01;
-        assert!(!verdicts(&[cell], options.seeds)[2].holds);
+        assert!(!checks(&[cell])[2].is_met());
+    }
+
+    #[test]
+    fn equal_directions_hold_up_to_the_margin() {
+        let holds = |direction| equal_directions(&made_up(|_, _, x| 0.01 * x, direction)).holds;
+        assert_eq!(holds([1.0, 1.0, 1.0]), Holds::Yes);
+        assert_eq!(holds([1.0, 1.0, 1.04]), Holds::Yes);
+        assert_eq!(holds([1.0, 1.0, 1.5]), Holds::No);
+        assert_eq!(holds([1.5, 1.5, 1.0]), Holds::No);
+    }
+
+    #[test]
+    fn sgd_must_be_better_in_every_cell() {
+        let everywhere = made_up(|_, column, x| if column == BATCH { 0.02 * x } else { 0.01 * x }, [1.0; 3]);
+        assert_eq!((lower_mean(&everywhere).holds, nearer(&everywhere).holds), (Holds::Yes, Holds::Yes));
+        let nowhere = made_up(|_, _, x| 0.01 * x, [1.0; 3]);
+        assert_eq!((lower_mean(&nowhere).holds, nearer(&nowhere).holds), (Holds::Tie, Holds::No));
+        let but_one = |cell: &Cell, column, x| {
+            if column == BATCH && (cell.dim, cell.concentration) != (5, 500.0) { 0.02 * x } else { 0.01 * x }
+        };
+        let but_one = made_up(but_one, [1.0; 3]);
+        let verdict = lower_mean(&but_one);
+        assert_eq!((verdict.holds, nearer(&but_one).holds), (Holds::Tie, Holds::No));
+        assert!(verdict.found.contains("in 5 of 6 cells, level in 1 and higher in 0"), "{}", verdict.found);
+        let reversed = made_up(|_, column, x| if column == BATCH { 0.01 * x } else { 0.02 * x }, [1.0; 3]);
+        assert_eq!((lower_mean(&reversed).holds, nearer(&reversed).holds), (Holds::No, Holds::No));
+    }
+
+    /// The batch's error is half of SGD's in three samples of four and much larger in the last.
+    #[test]
+    fn a_lower_mean_is_not_a_win_in_every_sample() {
+        let batch = |x: f64| if x > 1.025 { 0.05 } else { 0.005 };
+        let cells = made_up(|_, column, x| if column == BATCH { batch(x) } else { 0.01 }, [1.0; 3]);
+        assert!(lower_mean(&cells).parts.iter().all(|part| part.statistic > 0.0));
+        let verdict = nearer(&cells);
+        assert_eq!((verdict.holds, verdict.statistic), (Holds::No, 0.25));
+    }
+
+    #[test]
+    fn the_batch_formulas_own_error_must_explain_the_difference() {
+        let explained = |cell: &Cell, column, x| 1e-4 * x + if column == BATCH { cell.batch_bias } else { 0.0 };
+        assert_eq!(approximation(&made_up(explained, [1.0; 3])).holds, Holds::Yes);
+        let not = |_: &Cell, column, x| 1e-4 * x + if column == BATCH { 0.05 } else { 0.0 };
+        assert_eq!(approximation(&made_up(not, [1.0; 3])).holds, Holds::No);
+    }
+
+    #[test]
+    fn trends_hold_or_not_with_the_errors() {
+        let growing = made_up(|cell, _, x| 1e-5 * cell.dim as f64 * (1000.0 / cell.concentration) * x, [1.0; 3]);
+        assert_eq!((grows_with_dimension(&growing).holds, grows_as_kappa_falls(&growing).holds), (Holds::Yes, Holds::Yes));
+        let falling = made_up(|cell, _, x| 0.1 / cell.dim as f64 * (cell.concentration / 1000.0) * x, [1.0; 3]);
+        assert_eq!((grows_with_dimension(&falling).holds, grows_as_kappa_falls(&falling).holds), (Holds::No, Holds::No));
+        // A half, so that rounding leaves no differences.
+        let constant = made_up(|_, _, _| 0.5, [1.0; 3]);
+        assert_eq!((grows_with_dimension(&constant).holds, grows_as_kappa_falls(&constant).holds), (Holds::Tie, Holds::Tie));
+        assert_eq!((grows_with_dimension(&constant).parts.len(), grows_as_kappa_falls(&constant).parts.len()), (8, 6));
+    }
+
+    /// The numbers of the paper's table, with theory's for N = 10,000: what its README section says of them.
+    #[test]
+    fn theory_and_the_papers_numbers_are_as_told() {
+        let mut cells = made_up(|_, _, x| 0.01 * x, [1.0; 3]);
+        for cell in &mut cells {
+            // Theory scales with the sample size, which is 128 in the made-up cells.
+            let scale = (128.0_f64 / 10_000.0).sqrt();
+            cell.relative_standard_error *= scale;
+            cell.e_mu_squared_theory *= scale * scale;
+            for column in [BATCH, EXACT, SGD] {
+                let bias = if column == BATCH { cell.batch_bias } else { 0.0 };
+                cell.estimators[column].e_kappa_theory = mean_absolute_value(bias, cell.relative_standard_error);
+            }
+        }
+        // From an independent program (mpmath): 1/(kappa sqrt(N A')) and the chance that SGD is nearer.
+        let expected =
+            [(0.007145, 0.738), (0.007078, 0.528), (0.003566, 0.823), (0.003272, 0.558), (0.002608, 0.591), (0.001496, 0.607)];
+        for (cell, (error, chance)) in cells.iter().zip(expected) {
+            assert!((cell.relative_standard_error - error).abs() < 1e-6, "{}", cell.name());
+            assert!((cell.chance_that_sgd_is_nearer() - chance).abs() < 1e-3, "{}", cell.name());
+        }
+        assert_eq!((dimension_of_least_error(50.0), dimension_of_least_error(500.0)), (78, 786));
+        let with_dimension = grows_with_dimension(&cells);
+        assert!(with_dimension.parts.iter().all(|part| part.theory.unwrap() < 0.0), "{with_dimension:?}");
+        assert!(
+            with_dimension.found.contains("in theory it grows in 0, and in the paper's own numbers in 3"),
+            "{}",
+            with_dimension.found
+        );
+        let as_kappa_falls = grows_as_kappa_falls(&cells);
+        assert!(
+            as_kappa_falls.found.contains("in theory it grows in 6, and in the paper's own numbers in 4"),
+            "{}",
+            as_kappa_falls.found
+        );
+        assert!(approximation(&cells).parts.iter().all(|part| part.paper.unwrap().abs() < 3e-4));
+        assert_eq!(papers_sample(&cells).holds, Holds::Yes);
     }
 }
