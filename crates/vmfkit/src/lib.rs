@@ -55,6 +55,8 @@
 
 pub mod bessel;
 pub mod block;
+mod clock;
+mod display;
 pub mod distribution;
 pub mod effective_dim;
 mod em_search;
@@ -102,6 +104,12 @@ pub use mixture::{Assignment, Mixture};
 pub use projection::ProjectionLaw;
 pub use sampler::Sampler;
 pub use stats::SufficientStats;
+
+/// The crate rand in the version whose traits this crate implements and takes, 0.10.
+///
+/// [`Sampler`] and [`mixture::MixtureSampler`] implement its `distr::Distribution`, and take any generator that implements its `Rng`. It is here without
+/// its default features; add `rand = "0.10"` to your own dependencies for generators such as `rand::rng()`.
+pub use rand;
 
 /// The examples of the README are run as tests.
 #[cfg(doctest)]

@@ -2,7 +2,7 @@
 
 use crate::bessel;
 use crate::distribution::VonMisesFisher;
-use crate::error::{Error, Result};
+use crate::error::{Error, ParseChoiceError, Result};
 use crate::estimate::ConcentrationEstimator;
 use crate::mixture::Mixture;
 use crate::sampler::{Stream, fill_with_normals};
@@ -50,19 +50,23 @@ impl std::fmt::Display for ConcentrationPolicy {
     }
 }
 
+/// What a policy may be, as it is written.
+const POLICIES: &[&str] = &["free", "shared", "fixed:CONCENTRATION", "shrunk", "shrunk:STRENGTH"];
+
 impl std::str::FromStr for ConcentrationPolicy {
-    type Err = String;
+    type Err = ParseChoiceError;
 
     /// What `Display` writes; `shrunk` alone has a strength of 1.
-    fn from_str(text: &str) -> std::result::Result<Self, String> {
+    fn from_str(text: &str) -> std::result::Result<Self, ParseChoiceError> {
+        let unknown = || ParseChoiceError::new("policy", POLICIES, text);
         let (name, number) = text.split_once(':').map_or((text, None), |(name, number)| (name, Some(number)));
-        let number = number.map(|number| number.parse().map_err(|_| format!("`{number}` is no number in the policy `{text}`")));
+        let number = number.map(|number| number.parse().map_err(|error| unknown().with_number(number, error)));
         match (name, number.transpose()?) {
             ("free", None) => Ok(Self::Free),
             ("shared", None) => Ok(Self::Shared),
             ("fixed", Some(concentration)) => Ok(Self::Fixed(concentration)),
             ("shrunk", strength) => Ok(Self::Shrunk { strength: strength.unwrap_or(1.0) }),
-            _ => Err(format!("unknown policy `{text}`: one of free, shared, fixed:CONCENTRATION, shrunk, shrunk:STRENGTH")),
+            _ => Err(unknown()),
         }
     }
 }
@@ -551,6 +555,7 @@ pub(crate) fn halves(density: &VonMisesFisher, complement: f64, number: u64) -> 
 /// The gradient of the mean log-likelihood, MATH.md (10.1), in unconstrained parameters: weight logits, directions of any length
 /// (here of length 1; divide by the length for others), ln concentrations.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub struct Gradient {
     /// N_k/N - alpha_k.
     pub logits: Vec<f64>,
