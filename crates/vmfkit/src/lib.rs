@@ -72,6 +72,8 @@ pub mod maximise;
 pub mod metrics;
 pub mod mixture;
 pub mod model_file;
+#[cfg(feature = "ndarray")]
+mod ndarray;
 mod ordered_rows;
 pub mod outlier;
 pub mod parts;

@@ -41,6 +41,11 @@ impl Folder {
     }
 }
 
+/// An error and its causes on one line.
+fn with_causes(error: impl Into<vmfkit::Error>) -> String {
+    format!("{:#}", error.into())
+}
+
 fn location(path: &Path) -> String {
     path.to_str().expect("a path in UTF-8").to_owned()
 }
@@ -87,18 +92,18 @@ fn read_all(source: &mut DataSource) -> vmfkit::Result<Everything> {
 /// The rows of a place that must be readable, in two passes that must be equal.
 fn read(location: &str, options: &Options) -> Everything {
     let mut source = open(location, options).unwrap_or_else(|error| panic!("{}", vmfkit::Error::from(error)));
-    let first = read_all(&mut source).unwrap_or_else(|error| panic!("{error}"));
-    source.rewind().unwrap_or_else(|error| panic!("{error}"));
-    assert_eq!(read_all(&mut source).unwrap_or_else(|error| panic!("{error}")), first, "{location}");
+    let first = read_all(&mut source).unwrap_or_else(|error| panic!("{error:#}"));
+    source.rewind().unwrap_or_else(|error| panic!("{error:#}"));
+    assert_eq!(read_all(&mut source).unwrap_or_else(|error| panic!("{error:#}")), first, "{location}");
     first
 }
 
 /// What is wrong with a place, at its opening or while it is read.
 fn refused(location: &str, options: &Options) -> String {
     match open(location, options) {
-        Err(error) => vmfkit::Error::from(error).to_string(),
+        Err(error) => with_causes(error),
         Ok(mut source) => match read_all(&mut source) {
-            Err(error) => error.to_string(),
+            Err(error) => with_causes(error),
             Ok(_) => panic!("{location} was read"),
         },
     }

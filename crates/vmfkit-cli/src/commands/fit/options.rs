@@ -8,6 +8,7 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::str::FromStr;
+use vmfkit::error::ParseChoiceError;
 use vmfkit::source::Source;
 use vmfkit::train::{Adam, Annealing, Baseline, Stop};
 use vmfkit::{ConcentrationEstimator, ConcentrationPolicy, Error, Fitter, Maximisation, Method, Start};
