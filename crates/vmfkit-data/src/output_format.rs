@@ -251,7 +251,9 @@ impl Spool {
 /// A fault of a temporary file, which is somewhere else than the result.
 fn temporary((what, hint): (&str, &str), error: io::Error) -> Error {
     let folder = std::env::temp_dir();
-    Error::format(format!("{what} in a temporary file in the folder `{}`: {error}\nhint: {hint}", folder.display()))
+    let what = format!("{what} in a temporary file in the folder `{}`", folder.display());
+    // The hint is the last that is said.
+    Error::caused(what, io::Error::new(error.kind(), format!("{error}\nhint: {hint}")))
 }
 
 /// Numbers one after the other, the least significant byte first.

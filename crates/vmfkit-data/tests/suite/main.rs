@@ -3,6 +3,7 @@
 mod arrays;
 mod batches;
 mod broken;
+mod errors;
 mod formats;
 mod passes;
 mod past_cache;
