@@ -9,6 +9,7 @@ use vmfkit::model_file::LONGEST_HEADER;
 
 /// A kind of file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Format {
     /// NumPy's array.
     Npy,
