@@ -26,11 +26,10 @@ NETWORKS := vmfkit-nn reproduce
 OBJECT_STORE := vmfkit-data/object-store,vmfkit-cli/object-store
 
 test: $(VENV)/ready
-	cargo test --release --workspace $(NETWORKS:%=--exclude %) --locked
+	cargo test --release --workspace $(NETWORKS:%=--exclude %) --features vmfkit/ndarray --locked
 	CARGO_PROFILE_DEV_DEBUG=0 cargo test -p vmfkit-data -p vmfkit-cli --features $(OBJECT_STORE) --locked object_store
 	for example in crates/vmfkit/examples/*.rs; do \
 	  cargo run --release --quiet -p vmfkit --features ndarray --locked --example $$(basename $$example .rs) || exit 1; done
-	cargo test --release -p vmfkit --features ndarray --lib --doc --locked ndarray
 	cargo test --release $(NETWORKS:%=-p %) --features vmfkit-nn/candle --locked
 	$(PYTHON) testdata/bessel_series.py --check
 	$(PYTHON) testdata/normal_layers.py --check
@@ -79,9 +78,9 @@ test-torch: wheel $(VENV)-torch/ready
 
 lint:
 	cargo fmt --all --check
-	cargo clippy --release --workspace --all-targets --features vmfkit-nn/candle,$(OBJECT_STORE) --locked -- -D warnings
+	cargo clippy --release --workspace --all-targets --features vmfkit/ndarray,vmfkit-nn/candle,$(OBJECT_STORE) --locked -- -D warnings
 	cargo clippy --release -p vmfkit-nn --lib --no-default-features --features candle --locked -- -D warnings
-	RUSTDOCFLAGS="-D warnings" cargo doc --release --workspace --no-deps --features vmfkit-nn/candle --locked
+	RUSTDOCFLAGS="-D warnings" cargo doc --release --workspace --no-deps --features vmfkit/ndarray,vmfkit-nn/candle --locked
 
 # With TORCH=1 also beside the paper's loops in PyTorch, which is installed for that.
 compare: $(VENV)/compare-ready
