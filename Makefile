@@ -1,8 +1,9 @@
-# One command each: `make test` (everything that must hold), `make test-torch` (the same of vmfkit.torch and vmfkit.jax), `make lint`,
+# One command each: `make test` (everything that must hold), `make test-torch` (the same of vmfkit.torch and vmfkit.jax), `make test-32-bit` (the core on
+# 32 bits and in WebAssembly), `make lint`,
 # `make compare`, `make compare-python` and `make compare-images` (beside the peers), `make quality` (labelled data), `make bench`, `make fuzz` (hostile bytes, MINUTES for each reader),
 # `make out-of-core` (a fit of a file of 20 GB, written to the folder SCRATCH).
 .DELETE_ON_ERROR:
-.PHONY: test test-python test-torch wheel lint compare compare-python compare-images quality bench fuzz out-of-core
+.PHONY: test test-32-bit test-python test-torch wheel lint compare compare-python compare-images quality bench fuzz out-of-core
 
 VENV := .venv
 PYTHON := $(VENV)/bin/python
@@ -25,8 +26,10 @@ NETWORKS := vmfkit-nn reproduce
 OBJECT_STORE := vmfkit-data/object-store,vmfkit-cli/object-store
 
 test: $(VENV)/ready
-	cargo test --release --workspace $(NETWORKS:%=--exclude %) --locked
+	cargo test --release --workspace $(NETWORKS:%=--exclude %) --features vmfkit/ndarray --locked
 	CARGO_PROFILE_DEV_DEBUG=0 cargo test -p vmfkit-data -p vmfkit-cli --features $(OBJECT_STORE) --locked object_store
+	for example in crates/vmfkit/examples/*.rs; do \
+	  cargo run --release --quiet -p vmfkit --features ndarray --locked --example $$(basename $$example .rs) || exit 1; done
 	cargo test --release $(NETWORKS:%=-p %) --features vmfkit-nn/candle --locked
 	$(PYTHON) testdata/bessel_series.py --check
 	$(PYTHON) testdata/normal_layers.py --check
@@ -34,6 +37,12 @@ test: $(VENV)/ready
 	cargo run --release --quiet -p vmfkit-data --example write_columnar --locked -- $(RELEASE)/written
 	$(PYTHON) testdata/check_columnar.py $(RELEASE)/written
 	$(MAKE) test-python
+
+# The core on machines of 32 bits, and in WebAssembly with node. Needs `rustup target add i686-unknown-linux-gnu wasm32-unknown-unknown`.
+test-32-bit:
+	cargo check --release -p vmfkit --locked --target i686-unknown-linux-gnu
+	cd crates/vmfkit/tests/wasm && cargo build --release --target wasm32-unknown-unknown --target-dir $(abspath $(or $(CARGO_TARGET_DIR),target))
+	node crates/vmfkit/tests/wasm/run.mjs $(or $(CARGO_TARGET_DIR),target)/wasm32-unknown-unknown/release/vmfkit_wasm_test.wasm
 
 # The Python package as its users get it: a wheel in an environment of its own, with the newest of what it works with and with the oldest.
 WHEELS := $(or $(CARGO_TARGET_DIR),target)/wheels
@@ -69,9 +78,9 @@ test-torch: wheel $(VENV)-torch/ready
 
 lint:
 	cargo fmt --all --check
-	cargo clippy --release --workspace --all-targets --features vmfkit-nn/candle,$(OBJECT_STORE) --locked -- -D warnings
+	cargo clippy --release --workspace --all-targets --features vmfkit/ndarray,vmfkit-nn/candle,$(OBJECT_STORE) --locked -- -D warnings
 	cargo clippy --release -p vmfkit-nn --lib --no-default-features --features candle --locked -- -D warnings
-	RUSTDOCFLAGS="-D warnings" cargo doc --release --workspace --no-deps --features vmfkit-nn/candle --locked
+	RUSTDOCFLAGS="-D warnings" cargo doc --release --workspace --no-deps --features vmfkit/ndarray,vmfkit-nn/candle --locked
 
 # With TORCH=1 also beside the paper's loops in PyTorch, which is installed for that.
 compare: $(VENV)/compare-ready

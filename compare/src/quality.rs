@@ -5,7 +5,7 @@ use clap::Args;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 use vmfkit::metrics::Agreement;
-use vmfkit::train::{Adam, Annealing, Baseline, Fit, Status, Stop};
+use vmfkit::train::{Adam, Annealing, Baseline, Em, Fit, Stop, Trainer};
 use vmfkit::{Block, ConcentrationPolicy, Fitter, Maximisation, Method, Mixture, Start};
 
 #[derive(Args)]
@@ -106,20 +106,12 @@ fn report(way: &str, seed: u64, fit: &Fit, clock: Instant, block: &Block, labels
 
 /// A start as a fit without a pass.
 fn unfitted(mixture: &Mixture) -> Fit {
-    Fit {
-        mixture: mixture.clone(),
-        trace: Vec::new(),
-        status: Status::Running,
-        notes: Vec::new(),
-        weight: 0.0,
-        rows: 0,
-        settings: Default::default(),
-    }
+    Trainer::new(mixture.clone(), Em::new(), Stop::default()).expect("the default stop").into_fit()
 }
 
 fn assigned(mixture: &Mixture, block: &Block) -> anyhow::Result<Vec<i64>> {
     let mut found = vec![0; block.len()];
-    mixture.assign(block, &mut found)?;
+    mixture.assign_into(block, &mut found)?;
     Ok(found.into_iter().map(i64::from).collect())
 }
 

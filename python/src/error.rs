@@ -9,7 +9,8 @@ create_exception!(vmfkit._vmfkit, ZeroRowError, PyValueError, "A row of zeros, w
 
 /// What is wrong with values is a `ValueError`; what the system refuses is the `OSError` that Python itself would raise.
 pub fn raise(error: vmfkit::Error) -> PyErr {
-    let text = error.to_string();
+    // With all causes.
+    let text = format!("{error:#}");
     match &error {
         vmfkit::Error::Read(failure) => match io_kind(failure.cause()) {
             Some(kind) => of_system(kind, text),

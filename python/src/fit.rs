@@ -104,8 +104,8 @@ pub struct Choices {
 }
 
 /// What an argument must be, said as all errors of values are.
-fn parsed<T: std::str::FromStr<Err = String>>(text: &str) -> PyResult<T> {
-    text.parse().map_err(PyValueError::new_err)
+fn parsed<T: std::str::FromStr<Err = vmfkit::error::ParseChoiceError>>(text: &str) -> PyResult<T> {
+    text.parse().map_err(|error: vmfkit::error::ParseChoiceError| PyValueError::new_err(error.to_string()))
 }
 
 impl Choices {

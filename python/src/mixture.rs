@@ -213,7 +213,7 @@ impl Mixture {
         normalize: bool,
         threads: Option<usize>,
     ) -> PyResult<Bound<'py, PyArray1<f64>>> {
-        let found = self.of_rows(py, rows, normalize, threads, 1, |block, out| self.inner.ln_densities(block, out))?;
+        let found = self.of_rows(py, rows, normalize, threads, 1, |block, out| self.inner.ln_densities_into(block, out))?;
         Ok(found.into_pyarray(py))
     }
 
@@ -227,7 +227,7 @@ impl Mixture {
         threads: Option<usize>,
     ) -> PyResult<Bound<'py, PyArray2<f64>>> {
         let width = self.components();
-        let work = |block: &Block, out: &mut [f64]| self.inner.component_ln_densities(block, out);
+        let work = |block: &Block, out: &mut [f64]| self.inner.component_ln_densities_into(block, out);
         table(py, self.of_rows(py, rows, normalize, threads, width, work)?, width)
     }
 
@@ -241,7 +241,7 @@ impl Mixture {
         threads: Option<usize>,
     ) -> PyResult<Bound<'py, PyArray2<f64>>> {
         let width = self.components();
-        let work = |block: &Block, out: &mut [f64]| self.inner.responsibilities(block, out);
+        let work = |block: &Block, out: &mut [f64]| self.inner.responsibilities_into(block, out);
         table(py, self.of_rows(py, rows, normalize, threads, width, work)?, width)
     }
 
@@ -254,7 +254,7 @@ impl Mixture {
         normalize: bool,
         threads: Option<usize>,
     ) -> PyResult<Bound<'py, PyArray1<u32>>> {
-        let found = self.of_rows(py, rows, normalize, threads, 1, |block, out| self.inner.assign(block, out))?;
+        let found = self.of_rows(py, rows, normalize, threads, 1, |block, out| self.inner.assign_into(block, out))?;
         Ok(found.into_pyarray(py))
     }
 
@@ -306,7 +306,7 @@ impl Mixture {
     ) -> PyResult<Bound<'py, PyArray1<f64>>> {
         let test = pool::run(py, threads, |stop| OutlierTest::new_while(&self.inner, seed, &|| stop.flow()))?;
         let test = test.map_err(raise)?.ok_or_else(|| PyKeyboardInterrupt::new_err(()))?;
-        let found = self.of_rows(py, rows, normalize, threads, 1, |block, out| test.p_values(block, out))?;
+        let found = self.of_rows(py, rows, normalize, threads, 1, |block, out| test.p_values_into(block, out))?;
         Ok(found.into_pyarray(py))
     }
 
@@ -486,7 +486,7 @@ pub fn deviations<'py>(
         out.par_chunks_mut(ROWS_AT_ONCE).enumerate().try_for_each(|(number, out)| {
             let from = number * ROWS_AT_ONCE;
             let block = block.slice(from, from + out.len());
-            density.deviations(&block, out)?;
+            density.deviations_into(&block, out)?;
             for (row, out) in out.iter_mut().enumerate() {
                 // So far it is |x - mu|^2 / 2; where x has another length r, 1 - mu.x/r is (|x - mu|^2 - (r - 1)^2) / 2r.
                 let length = length(&block, row);

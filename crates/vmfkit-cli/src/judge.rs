@@ -130,7 +130,7 @@ impl Judge {
         let p_values = match &self.test {
             Some(test) => {
                 let mut p_values = vec![0.0; block.len()];
-                test.p_values(&block, &mut p_values)?;
+                test.p_values_into(&block, &mut p_values)?;
                 Some(p_values)
             }
             None => None,

@@ -34,11 +34,17 @@ fn main() -> ExitCode {
         Err(error) => match error.downcast_ref::<WriteError>() {
             Some(write) if write.is_broken_pipe() => ExitCode::SUCCESS,
             written => {
-                output::note(format_args!("error: {error:#}"));
+                output::note(format_args!("error: {}", with_causes(&error)));
                 ExitCode::from(if written.is_some() { 1 } else { 2 })
             }
         },
     }
+}
+
+/// The error and its causes on one line. What a source of rows says stands for itself.
+fn with_causes(error: &anyhow::Error) -> String {
+    let told = |cause: &&(dyn std::error::Error + 'static)| !matches!(cause.downcast_ref(), Some(vmfkit::Error::Read(_)));
+    error.chain().filter(told).map(ToString::to_string).collect::<Vec<_>>().join(": ")
 }
 
 fn run(arguments: &Arguments) -> anyhow::Result<()> {

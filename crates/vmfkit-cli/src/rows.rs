@@ -427,7 +427,7 @@ impl Source for RowSource {
         let weights = weights.as_ref();
         let first = usize::try_from(*rows).unwrap_or(usize::MAX);
         let in_weight_file = |error| match weights {
-            Some((name, _)) => Error::read(WeightFile { name: name.clone(), error }),
+            Some((name, _)) => Error::read(WeightFile { name: name.clone(), source: error }),
             None => error,
         };
         let found = weights.map_or(first, |(_, weights)| weights.len());
@@ -486,10 +486,10 @@ impl Source for RowSource {
 
 /// What is wrong in a file of weights.
 #[derive(Debug, thiserror::Error)]
-#[error("{name}: {error}")]
+#[error("{name}")]
 struct WeightFile {
     name: String,
-    error: Error,
+    source: Error,
 }
 
 /// What is known of rows after a pass over them.

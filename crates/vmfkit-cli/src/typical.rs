@@ -53,9 +53,9 @@ pub fn find(mixture: &Mixture, source: &mut RowSource, most: usize, progress: &m
         for from in (0..block.len()).step_by(rows_at_once) {
             let piece = block.slice(from, block.len().min(from + rows_at_once));
             let assigned = &mut labels[from..from + piece.len()];
-            mixture.assign(&piece, assigned)?;
+            mixture.assign_into(&piece, assigned)?;
             let mut of_all = vec![0.0; piece.len() * count];
-            mixture.component_ln_densities(&piece, &mut of_all)?;
+            mixture.component_ln_densities_into(&piece, &mut of_all)?;
             for ((own, row), &label) in ln_densities[from..].iter_mut().zip(of_all.chunks_exact(count)).zip(&*assigned) {
                 *own = row[label as usize];
             }

@@ -30,6 +30,14 @@ pub enum Error {
         /// Lower case, the value found last, in backticks.
         what: String,
     },
+    /// The same where another library found it out; its own error is the source.
+    #[error("{what}")]
+    Caused {
+        /// Lower case, without what the source says.
+        what: String,
+        /// What the other library says.
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
     /// The file is not the one that was opened, or is being written to.
     #[error("the file has changed since it was opened, {what}")]
     Changed {
@@ -67,6 +75,11 @@ impl Error {
     /// A file that is not what it says it is, or not what can be used.
     pub(crate) fn format(what: impl Into<String>) -> Self {
         Error::Format { what: what.into() }
+    }
+
+    /// The same with the error of another library.
+    pub(crate) fn caused(what: impl Into<String>, source: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
+        Error::Caused { what: what.into(), source: source.into() }
     }
 }
 

@@ -1,13 +1,15 @@
 //! [`Format`]: the kinds of files, and how they are told apart.
 
+use crate::npy;
 use crate::text::is_utf16;
-use crate::{Error, npy};
 use std::path::Path;
 use std::str::FromStr;
+use vmfkit::error::ParseChoiceError;
 use vmfkit::model_file::LONGEST_HEADER;
 
 /// A kind of file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Format {
     /// NumPy's array.
     Npy,
@@ -108,12 +110,11 @@ impl std::fmt::Display for Format {
 }
 
 impl FromStr for Format {
-    type Err = Error;
+    type Err = ParseChoiceError;
 
-    fn from_str(name: &str) -> Result<Self, Error> {
-        let known = || FORMATS.map(|(_, name, _)| name).join(", ");
+    fn from_str(name: &str) -> Result<Self, ParseChoiceError> {
         let found = FORMATS.iter().find(|(_, known, _)| *known == name).map(|(format, ..)| *format);
-        found.ok_or_else(|| Error::format(format!("a format must be one of {}, found: `{name}`", known())))
+        found.ok_or_else(|| ParseChoiceError::new("format", &FORMATS.map(|(_, name, _)| name), name))
     }
 }
 
@@ -133,7 +134,7 @@ mod tests {
         assert_eq!(Format::of_name(Path::new("x.TSV.gz")), Some(Format::Tsv));
         assert_eq!(Format::of_name(Path::new("x.npy.gz")), None);
         let error = "xls".parse::<Format>().unwrap_err().to_string();
-        assert!(error.ends_with("mtx, parquet, arrow, found: `xls`"), "{error}");
+        assert!(error.starts_with("unknown format `xls`: one of ") && error.ends_with("mtx, parquet, arrow"), "{error}");
     }
 
     #[test]

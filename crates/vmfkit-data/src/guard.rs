@@ -15,9 +15,11 @@ pub(crate) fn guarded<T>(decode: impl FnOnce() -> Result<T>) -> Result<T> {
     })
 }
 
+const DAMAGED: &str = "the file is damaged";
+
 /// The file is not what its own headers say.
 pub(crate) fn damaged(found: impl std::fmt::Display) -> Error {
-    Error::Format { what: format!("the file is damaged, found: `{found}`") }
+    Error::Format { what: format!("{DAMAGED}, found: `{found}`") }
 }
 
 /// Not `From`: the crate's error is public, theirs is not to be seen.
@@ -26,11 +28,11 @@ pub(crate) fn from_parquet(error: ParquetError) -> Error {
         ParquetError::External(cause) => match cause.downcast::<io::Error>() {
             Ok(error) if error.kind() == io::ErrorKind::UnexpectedEof => damaged("an end within a page"),
             Ok(error) => Error::Io(*error),
-            Err(cause) => damaged(cause),
+            Err(cause) => Error::caused(DAMAGED, cause),
         },
         ParquetError::General(text) | ParquetError::EOF(text) | ParquetError::ArrowError(text) => damaged(text),
         ParquetError::NYI(text) => Error::Format { what: format!("the file uses what is not supported, found: `{text}`") },
-        other => damaged(other),
+        other => Error::caused(DAMAGED, other),
     }
 }
 
@@ -39,6 +41,6 @@ pub(crate) fn from_arrow(error: ArrowError) -> Error {
     match error {
         ArrowError::IoError(_, error) => Error::Io(error),
         ArrowError::ParquetError(text) | ArrowError::IpcError(text) | ArrowError::ParseError(text) => damaged(text),
-        other => damaged(other),
+        other => Error::caused(DAMAGED, other),
     }
 }

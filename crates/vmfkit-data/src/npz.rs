@@ -44,7 +44,7 @@ struct Member {
 
 impl Member {
     fn all(path: &Path) -> Result<Vec<Self>> {
-        let broken = |error: zip::result::ZipError| Error::format(format!("the zip archive cannot be read, found: `{error}`"));
+        let broken = |error: zip::result::ZipError| Error::caused("the zip archive cannot be read", error);
         let file = File::open(path)?;
         let length = file.metadata()?.len();
         let mut archive = ZipArchive::new(BufReader::new(file)).map_err(broken)?;

@@ -209,7 +209,7 @@ fn files_of_every_format_are_the_same_here_and_there() {
     let place =
         serve(std::fs::read(format!("{}/../../testdata/formats/csr.npz", env!("CARGO_MANIFEST_DIR"))).unwrap(), Fault::None);
     let error =
-        vmfkit::Error::from(crate::open(&place.replace("parquet", "npz"), &crate::Options::new()).unwrap_err()).to_string();
+        format!("{:#}", vmfkit::Error::from(crate::open(&place.replace("parquet", "npz"), &crate::Options::new()).unwrap_err()));
     assert!(
         error.contains("from an object store come npy, parquet,") && error.contains("found: `npz`\nhint: copy it"),
         "{error}"
@@ -227,7 +227,7 @@ fn an_object_that_changes_between_passes_is_named() {
         source.rewind().unwrap();
         pass(&mut source).unwrap();
         version.store(1, Ordering::SeqCst);
-        let error = source.rewind().unwrap_err().to_string();
+        let error = format!("{:#}", source.rewind().unwrap_err());
         assert!(error.starts_with(&format!("{place}: the file has changed since it was opened, it was written to")), "{error}");
     }
 }

@@ -5,6 +5,7 @@ use std::fs::File;
 use std::io::{self, BufWriter, Read, Seek, SeekFrom, Write};
 use std::path::Path;
 use std::str::FromStr;
+use vmfkit::error::ParseChoiceError;
 
 /// Where bytes go: a file, a pipe, memory.
 pub type Sink = Box<dyn Destination>;
@@ -108,12 +109,11 @@ impl std::fmt::Display for OutputFormat {
 }
 
 impl FromStr for OutputFormat {
-    type Err = Error;
+    type Err = ParseChoiceError;
 
-    fn from_str(name: &str) -> Result<Self> {
+    fn from_str(name: &str) -> std::result::Result<Self, ParseChoiceError> {
         let found = FORMATS.iter().find(|(_, known, _)| *known == name).map(|(format, ..)| *format);
-        let known = || FORMATS.map(|(_, name, _)| name).join(", ");
-        found.ok_or_else(|| Error::format(format!("a format of results must be one of {}, found: `{name}`", known())))
+        found.ok_or_else(|| ParseChoiceError::new("format of results", &FORMATS.map(|(_, name, _)| name), name))
     }
 }
 
@@ -251,7 +251,9 @@ impl Spool {
 /// A fault of a temporary file, which is somewhere else than the result.
 fn temporary((what, hint): (&str, &str), error: io::Error) -> Error {
     let folder = std::env::temp_dir();
-    Error::format(format!("{what} in a temporary file in the folder `{}`: {error}\nhint: {hint}", folder.display()))
+    let what = format!("{what} in a temporary file in the folder `{}`", folder.display());
+    // The hint is the last that is said.
+    Error::caused(what, io::Error::new(error.kind(), format!("{error}\nhint: {hint}")))
 }
 
 /// Numbers one after the other, the least significant byte first.

@@ -315,8 +315,8 @@ fn data_type(kind: ColumnKind) -> DataType {
 
 /// A writer of separated values fails only where what is behind it fails.
 pub(crate) fn from_csv(error: csv::Error) -> Error {
-    match error.into_kind() {
-        csv::ErrorKind::Io(error) => Error::Write(error),
-        other => Error::Format { what: format!("{other:?}") },
+    if !error.is_io_error() {
+        return Error::caused("the table cannot be written", error);
     }
+    Error::Write(error.into())
 }

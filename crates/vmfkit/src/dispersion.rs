@@ -40,7 +40,7 @@ pub fn dispersion(block: &Block, mixture: &Mixture) -> Result<f64> {
     for from in (0..block.len()).step_by(at_once) {
         let rows = block.slice(from, (from + at_once).min(block.len()));
         ln_densities.resize(rows.len() * densities.len(), 0.0);
-        mixture.component_ln_densities(&rows, &mut ln_densities)?;
+        mixture.component_ln_densities_into(&rows, &mut ln_densities)?;
         for (row, ln_densities) in ln_densities.chunks_exact(densities.len()).enumerate() {
             let weight = rows_per_weight * rows.weights().map_or(1.0, |weights| weights[row]);
             let logit = |k: usize| ln_weights[k] + ln_densities[k];

@@ -113,29 +113,53 @@ impl VonMisesFisher {
         Ok(-self.concentration * half_squared_distance(row, &self.mean_direction))
     }
 
-    /// The log density of each row of a block, into `out`.
+    /// The log density of each row of a block.
     ///
-    /// # Panics
-    /// If `out` has not one place for each row.
-    pub fn ln_densities(&self, block: &Block, out: &mut [f64]) -> Result<()> {
-        self.deviations(block, out)?;
+    /// ```
+    /// use vmfkit::{Block, VonMisesFisher};
+    /// let density = VonMisesFisher::new(vec![0.0, 1.0], 5.0)?;
+    /// let rows = [0.0, 1.0, 1.0, 0.0];
+    /// let found = density.ln_densities(&Block::new(2, &rows)?)?;
+    /// assert!((found[0] - found[1] - 5.0).abs() < 1e-15);
+    /// # Ok::<(), vmfkit::Error>(())
+    /// ```
+    pub fn ln_densities(&self, block: &Block) -> Result<Vec<f64>> {
+        let mut out = vec![0.0; block.len()];
+        self.ln_densities_into(block, &mut out)?;
+        Ok(out)
+    }
+
+    /// [`Self::ln_densities`] into `out`, which has one place for each row.
+    pub fn ln_densities_into(&self, block: &Block, out: &mut [f64]) -> Result<()> {
+        self.deviations_into(block, out)?;
         for value in out.iter_mut() {
             *value = self.ln_peak - self.concentration * *value;
         }
         Ok(())
     }
 
-    /// 1 - mu . x of each row of a block, with its digits, into `out`: the argument of the [`ProjectionLaw`]'s tails.
+    /// 1 - mu . x of each row of a block, with its digits: the argument of the [`ProjectionLaw`]'s tails.
     ///
     /// Those of sparse rows, of which only the entries are visited, have an absolute error of a few 1e-16 instead.
     ///
-    /// # Panics
-    /// If `out` has not one place for each row.
-    pub fn deviations(&self, block: &Block, out: &mut [f64]) -> Result<()> {
+    /// ```
+    /// use vmfkit::{Block, VonMisesFisher};
+    /// let density = VonMisesFisher::new(vec![0.0, 1.0], 5.0)?;
+    /// assert_eq!(density.deviations(&Block::new(2, &[1.0, 0.0, 0.0, -1.0])?)?, [1.0, 2.0]);
+    /// # Ok::<(), vmfkit::Error>(())
+    /// ```
+    pub fn deviations(&self, block: &Block) -> Result<Vec<f64>> {
+        let mut out = vec![0.0; block.len()];
+        self.deviations_into(block, &mut out)?;
+        Ok(out)
+    }
+
+    /// [`Self::deviations`] into `out`, which has one place for each row.
+    pub fn deviations_into(&self, block: &Block, out: &mut [f64]) -> Result<()> {
         if block.dim() != self.dim() {
             return Err(Error::DimensionMismatch { expected: self.dim(), found: block.dim() });
         }
-        assert_eq!(out.len(), block.len(), "one place in `out` for each row");
+        Error::check_length("out", out, block.len())?;
         fn fill<T: Scalar>(values: &[T], mean_direction: &[f64], out: &mut [f64]) {
             for (value, row) in out.iter_mut().zip(values.chunks_exact(mean_direction.len())) {
                 *value = half_squared_distance(row, mean_direction);

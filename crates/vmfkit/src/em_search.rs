@@ -103,7 +103,7 @@ impl Landscape for Likelihood<'_> {
             }
             let to = (from + at_once).min(rows.len());
             found.resize((to - from) * components, 0.0);
-            mixture.component_ln_densities(&rows.slice(from, to), &mut found)?;
+            mixture.component_ln_densities_into(&rows.slice(from, to), &mut found)?;
             for (row, found) in found.chunks_exact(components).enumerate() {
                 see(from + row, belongs(found, &ln_weights));
             }
@@ -284,13 +284,13 @@ mod tests {
         let rows = around_axes(&[0, 1, 2], 3, 20);
         let block = Block::new(3, &rows).unwrap();
         let (mut whole, how) = (vec![0.0; block.len()], Maximisation::new());
-        mixture.ln_densities(&block, &mut whole).unwrap();
+        mixture.ln_densities_into(&block, &mut whole).unwrap();
         let ln_densities = |components: &[usize]| {
             let share: f64 = components.iter().map(|&k| mixture.weights()[k]).sum();
             let weights = components.iter().map(|&k| mixture.weights()[k] / share).collect();
             let rest = Mixture::new(weights, components.iter().map(|&k| mixture.components()[k].clone()).collect()).unwrap();
             let mut out = vec![0.0; block.len()];
-            rest.ln_densities(&block, &mut out).unwrap();
+            rest.ln_densities_into(&block, &mut out).unwrap();
             out.into_iter().map(|ln_p| ln_p + share.ln()).collect::<Vec<_>>()
         };
         let without = [ln_densities(&[1, 2]), ln_densities(&[0, 2]), ln_densities(&[0, 1])];

@@ -299,9 +299,39 @@ pub enum Error {
         "these rows can be read only once, and this way of fitting reads them once a pass\nhint: online EM with one pass reads them once"
     )]
     CannotRewind,
-    /// A source could not give its rows, or a callback do its work.
-    #[error("{0}")]
-    Read(ReadFailure),
+    /// A slice to be filled has one place for each value.
+    #[error("`{slice}` must have {expected} places, found: `{found}`")]
+    OutputLength {
+        /// The name of the argument.
+        slice: &'static str,
+        /// How many values there are.
+        expected: usize,
+        /// How many places the slice has.
+        found: usize,
+    },
+    /// A cost matrix has one entry for each row and column.
+    #[error("a cost matrix of {rows} x {columns} must have {} entries, found: `{found}`", rows.saturating_mul(*columns))]
+    CostCount {
+        /// The number of rows.
+        rows: usize,
+        /// The number of columns.
+        columns: usize,
+        /// How many entries there are.
+        found: usize,
+    },
+    /// The entries of a cost matrix are finite.
+    #[error("the cost of row {row} and column {column} must be finite, found: `{}`", plain(*value))]
+    Cost {
+        /// Counted from 0.
+        row: usize,
+        /// Counted from 0.
+        column: usize,
+        /// The cost given.
+        value: f64,
+    },
+    /// A source of rows, or a callback, failed. Its own error is the [`source()`](std::error::Error::source) of this one.
+    #[error(fmt = fmt_read)]
+    Read(#[source] ReadFailure),
     /// An option is outside its range.
     #[error("{option} must be {range}, found: `{}`", plain(*value))]
     Option {
@@ -315,19 +345,45 @@ pub enum Error {
 }
 
 impl Error {
-    /// For the errors of sources and of callbacks outside this crate.
+    /// The error of a [`Source`](crate::source::Source) or of a callback outside this crate.
+    ///
+    /// The error itself can be got back through [`source()`](std::error::Error::source). `{}` does not repeat it, as is usual for errors with a
+    /// source; `{:#}` prints it with all its causes.
+    ///
+    /// ```
+    /// use std::error::Error;
+    /// let error = vmfkit::Error::read(std::io::Error::other("the cable broke"));
+    /// let cause = error.source().unwrap().downcast_ref::<std::io::Error>().unwrap();
+    /// assert_eq!(cause.to_string(), "the cable broke");
+    /// assert_eq!(format!("{error}"), "a source of rows or a callback failed");
+    /// assert_eq!(format!("{error:#}"), "the cable broke");
+    /// ```
     pub fn read(cause: impl std::error::Error + Send + Sync + 'static) -> Self {
         Error::Read(ReadFailure(Arc::new(cause)))
     }
+
+    /// Refuses a slice that has not one place for each value.
+    pub(crate) fn check_length<T>(slice: &'static str, out: &[T], expected: usize) -> Result<()> {
+        if out.len() == expected { Ok(()) } else { Err(Error::OutputLength { slice, expected, found: out.len() }) }
+    }
 }
 
-/// Why a source could not give its rows; equal to itself and its copies only.
+/// Why a source or a callback failed: any error, shared by the clones of the [`Error`] that carries it. Equal only to its clones.
 #[derive(Debug, Clone)]
 pub struct ReadFailure(Arc<dyn std::error::Error + Send + Sync>);
 
 impl ReadFailure {
-    /// The source's own error.
+    /// The error of the source or callback.
     pub fn cause(&self) -> &(dyn std::error::Error + Send + Sync + 'static) {
+        &*self.0
+    }
+}
+
+// Not an error itself, so that `source()` of `Error::Read` is the cause and can be downcast.
+impl std::ops::Deref for ReadFailure {
+    type Target = dyn std::error::Error + Send + Sync + 'static;
+
+    fn deref(&self) -> &Self::Target {
         &*self.0
     }
 }
@@ -338,16 +394,75 @@ impl PartialEq for ReadFailure {
     }
 }
 
-/// With all causes, as in `x.npy: cannot be read: permission denied`.
-impl std::fmt::Display for ReadFailure {
+/// With `{:#}` all causes, as in `x.npy: cannot be read: permission denied`.
+fn fmt_read(failure: &ReadFailure, f: &mut std::fmt::Formatter) -> std::fmt::Result {
+    if !f.alternate() {
+        return f.write_str("a source of rows or a callback failed");
+    }
+    write!(f, "{}", failure.cause())?;
+    let mut cause = failure.cause().source();
+    while let Some(deeper) = cause {
+        write!(f, ": {deeper}")?;
+        cause = deeper.source();
+    }
+    Ok(())
+}
+
+/// A text that is none of the choices of a setting: the error of every `FromStr` of these crates.
+///
+/// ```
+/// use std::error::Error;
+/// let error = "lloyd".parse::<vmfkit::Method>().unwrap_err();
+/// assert_eq!(error.text(), "lloyd");
+/// assert!(error.to_string().starts_with("unknown method `lloyd`: one of em, hard-em"));
+/// // A number that cannot be parsed is the source.
+/// let error = "fixed:1,5".parse::<vmfkit::ConcentrationPolicy>().unwrap_err();
+/// assert!(error.to_string().starts_with("`1,5` is not a number in the policy `fixed:1,5`: one of auto"));
+/// assert!(error.source().unwrap().is::<std::num::ParseFloatError>());
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ParseChoiceError {
+    what: &'static str,
+    choices: String,
+    text: String,
+    number: Option<(String, std::num::ParseFloatError)>,
+}
+
+impl ParseChoiceError {
+    /// `what` names the setting, as in "method"; `choices` are listed in this order.
+    pub fn new(what: &'static str, choices: &[&str], text: &str) -> Self {
+        ParseChoiceError { what, choices: choices.join(", "), text: text.to_owned(), number: None }
+    }
+
+    /// The same for a text with a number that cannot be parsed.
+    pub fn with_number(self, number: &str, error: std::num::ParseFloatError) -> Self {
+        ParseChoiceError { number: Some((number.to_owned(), error)), ..self }
+    }
+
+    /// The text that was given.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// The choices, separated by commas.
+    pub fn choices(&self) -> &str {
+        &self.choices
+    }
+}
+
+impl std::fmt::Display for ParseChoiceError {
     fn fmt(&self, f: &mut std::fmt::Formatter) -> std::fmt::Result {
-        write!(f, "{}", self.0)?;
-        let mut cause = self.0.source();
-        while let Some(deeper) = cause {
-            write!(f, ": {deeper}")?;
-            cause = deeper.source();
+        let ParseChoiceError { what, choices, text, number } = self;
+        match number {
+            None => write!(f, "unknown {what} `{text}`: one of {choices}"),
+            Some((number, _)) => write!(f, "`{number}` is not a number in the {what} `{text}`: one of {choices}"),
         }
-        Ok(())
+    }
+}
+
+impl std::error::Error for ParseChoiceError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.number.as_ref().map(|(_, error)| error as _)
     }
 }
 

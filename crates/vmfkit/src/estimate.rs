@@ -2,7 +2,7 @@
 
 use crate::bessel::{self, HUGE_CONCENTRATION, mean_length_and_slope};
 use crate::distribution::VonMisesFisher;
-use crate::error::{Error, Result};
+use crate::error::{Error, ParseChoiceError, Result};
 use crate::stats::SufficientStats;
 use crate::vector::half_squared_distance;
 
@@ -100,13 +100,11 @@ impl ConcentrationEstimator {
 }
 
 impl std::str::FromStr for ConcentrationEstimator {
-    type Err = String;
+    type Err = ParseChoiceError;
 
-    fn from_str(text: &str) -> std::result::Result<Self, String> {
-        Self::ALL
-            .into_iter()
-            .find(|estimator| estimator.name() == text)
-            .ok_or_else(|| format!("unknown estimator `{text}`: one of banerjee, tanabe, sra, song, exact"))
+    fn from_str(text: &str) -> std::result::Result<Self, ParseChoiceError> {
+        let found = Self::ALL.into_iter().find(|estimator| estimator.name() == text);
+        found.ok_or_else(|| ParseChoiceError::new("estimator", &Self::ALL.map(Self::name), text))
     }
 }
 

@@ -3,7 +3,7 @@
 use crate::block::Block;
 use crate::dispersion::dispersion;
 use crate::em_search::{em, search_of_em};
-use crate::error::{Error, Result};
+use crate::error::{Error, ParseChoiceError, Result};
 use crate::init::{self, Start, sample_rows, search_rows};
 use crate::maximise::{ConcentrationPolicy, Maximisation};
 use crate::mixture::{Assignment, Mixture};
@@ -89,12 +89,12 @@ impl Method {
 }
 
 impl std::str::FromStr for Method {
-    type Err = String;
+    type Err = ParseChoiceError;
 
-    fn from_str(text: &str) -> std::result::Result<Self, String> {
+    fn from_str(text: &str) -> std::result::Result<Self, ParseChoiceError> {
         let known = Self::all();
-        let names = known.each_ref().map(Self::name).join(", ");
-        known.into_iter().find(|method| method.name() == text).ok_or_else(|| format!("unknown method `{text}`: one of {names}"))
+        let names = known.each_ref().map(Self::name);
+        known.into_iter().find(|method| method.name() == text).ok_or_else(|| ParseChoiceError::new("method", &names, text))
     }
 }
 

@@ -12,6 +12,7 @@ use rayon::prelude::*;
 
 /// A test statistic and how often chance alone would give one as extreme.
 #[derive(Debug, Clone, Copy, PartialEq)]
+#[non_exhaustive]
 pub struct Test {
     /// The statistic.
     pub statistic: f64,
@@ -366,8 +367,7 @@ pub fn goodness_of_fit(block: &Block, density: &VonMisesFisher, replicates: usiz
 /// A^2 of the rows' deviations against their law under `density`.
 fn anderson_darling(block: &Block, density: &VonMisesFisher) -> Result<f64> {
     let law = density.projection();
-    let mut deviations = vec![0.0; block.len()];
-    density.deviations(block, &mut deviations)?;
+    let mut deviations = density.deviations(block)?;
     deviations.sort_unstable_by(f64::total_cmp);
     let logs: Vec<(f64, f64)> =
         deviations.par_iter().map(|&s| (law.deviation_ln_cdf(s.min(2.0)), law.deviation_ln_survival(s.min(2.0)))).collect();

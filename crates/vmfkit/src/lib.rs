@@ -58,6 +58,8 @@
 pub mod bessel;
 pub mod block;
 pub mod dispersion;
+mod clock;
+mod display;
 pub mod distribution;
 mod em_search;
 pub mod error;
@@ -72,6 +74,8 @@ pub mod maximise;
 pub mod metrics;
 pub mod mixture;
 pub mod model_file;
+#[cfg(feature = "ndarray")]
+mod ndarray;
 mod ordered_rows;
 pub mod outlier;
 pub mod parts;
@@ -106,6 +110,12 @@ pub use policy::ConcentrationPolicy;
 pub use projection::ProjectionLaw;
 pub use sampler::Sampler;
 pub use stats::SufficientStats;
+
+/// The crate rand in the version whose traits this crate implements and takes, 0.10.
+///
+/// [`Sampler`] and [`mixture::MixtureSampler`] implement its `distr::Distribution`, and take any generator that implements its `Rng`. It is here without
+/// its default features; add `rand = "0.10"` to your own dependencies for generators such as `rand::rng()`.
+pub use rand;
 
 /// The examples of the README are run as tests.
 #[cfg(doctest)]

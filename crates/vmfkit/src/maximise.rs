@@ -422,6 +422,7 @@ pub(crate) fn halves(density: &VonMisesFisher, complement: f64, number: u64) -> 
 /// The gradient of the mean log-likelihood, MATH.md (10.1), in unconstrained parameters: weight logits, directions of any length
 /// (here of length 1; divide by the length for others), ln concentrations.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub struct Gradient {
     /// N_k/N - alpha_k.
     pub logits: Vec<f64>,

@@ -8,7 +8,8 @@ use std::collections::BTreeMap;
 
 /// How often each pair of groups of two labelings meets.
 ///
-/// Labels are any numbers; only which rows share one matters.
+/// Labels are of any type that can be ordered, and the two labelings need not have the same: integers of any width, as those of
+/// [`Mixture::assign`], characters, texts. Only which rows share a label matters.
 ///
 /// ```
 /// use vmfkit::metrics::Agreement;
@@ -28,7 +29,14 @@ pub struct Agreement {
 
 impl Agreement {
     /// Counts two labelings of the same rows; the first is the reference ("classes"), the second the one judged ("clusters").
-    pub fn new(first: &[i64], second: &[i64]) -> Result<Self> {
+    ///
+    /// ```
+    /// use vmfkit::metrics::Agreement;
+    /// let (classes, clusters) = (["cat", "dog", "cat"], [4u32, 1, 4]);
+    /// assert_eq!(Agreement::new(&classes, &clusters)?.adjusted_rand_index(), 1.0);
+    /// # Ok::<(), vmfkit::Error>(())
+    /// ```
+    pub fn new<A: Ord, B: Ord>(first: &[A], second: &[B]) -> Result<Self> {
         if first.len() != second.len() {
             return Err(Error::LabelCount { expected: first.len(), found: second.len() });
         }
@@ -109,15 +117,15 @@ impl Agreement {
         for &(i, j, count) in &self.cells {
             cost[i * columns + j] = -(count as f64);
         }
-        let matched = cheapest_matching(&cost, self.first.len(), columns);
+        let matched = matching(&cost, self.first.len(), columns);
         let agreeing: f64 = matched.iter().enumerate().filter_map(|(i, j)| j.map(|j| -cost[i * columns + j])).sum();
         agreeing / self.rows as f64
     }
 }
 
 /// Labels renumbered from 0 in their order, and how many rows have each.
-fn dense(labels: &[i64]) -> (Vec<usize>, Vec<u64>) {
-    let mut numbers: BTreeMap<i64, usize> = labels.iter().map(|&label| (label, 0)).collect();
+fn dense<L: Ord>(labels: &[L]) -> (Vec<usize>, Vec<u64>) {
+    let mut numbers: BTreeMap<&L, usize> = labels.iter().map(|label| (label, 0)).collect();
     numbers.values_mut().enumerate().for_each(|(i, number)| *number = i);
     let mut sizes = vec![0; numbers.len()];
     let renumbered = labels.iter().map(|label| {
@@ -197,7 +205,7 @@ impl ParameterErrors {
             weight(i, j) + direction(i, j) + concentration(i, j) / k.max(found).max(f64::MIN_POSITIVE)
         };
         let cost: Vec<f64> = (0..count * count).map(|at| cost(at / count, at % count)).collect();
-        let matched = cheapest_matching(&cost, count, count);
+        let matched = cheapest_matching(&cost, count, count)?;
         let permutation: Vec<usize> = matched.into_iter().map(|j| j.expect("as many columns as rows")).collect();
         let sum = |error: &dyn Fn(usize, usize) -> f64| permutation.iter().enumerate().map(|(i, &j)| error(i, j)).sum();
         let angle = |(i, &j): (usize, &usize)| {
@@ -244,15 +252,28 @@ impl ParameterErrors {
 ///
 /// Shortest augmenting paths (Jonker and Volgenant, doi:10.1007/BF02278710), O(rows^2 columns) for rows <= columns.
 ///
-/// # Panics
-/// If `cost` has not rows x columns entries, or one that is not finite.
-pub fn cheapest_matching(cost: &[f64], rows: usize, columns: usize) -> Vec<Option<usize>> {
-    assert_eq!(cost.len(), rows * columns, "a cost for each row and column");
-    assert!(cost.iter().all(|cost| cost.is_finite()), "finite costs");
+/// ```
+/// use vmfkit::metrics::cheapest_matching;
+/// // The first row is cheapest in column 0, but so is the second, by more.
+/// assert_eq!(cheapest_matching(&[1.0, 2.0, 1.0, 5.0], 2, 2)?, [Some(1), Some(0)]);
+/// # Ok::<(), vmfkit::Error>(())
+/// ```
+pub fn cheapest_matching(cost: &[f64], rows: usize, columns: usize) -> Result<Vec<Option<usize>>> {
+    if rows.checked_mul(columns) != Some(cost.len()) {
+        return Err(Error::CostCount { rows, columns, found: cost.len() });
+    }
+    if let Some((place, &value)) = cost.iter().enumerate().find(|(_, cost)| !cost.is_finite()) {
+        return Err(Error::Cost { row: place / columns, column: place % columns, value });
+    }
+    Ok(matching(cost, rows, columns))
+}
+
+/// [`cheapest_matching`] of costs that are known to be right.
+fn matching(cost: &[f64], rows: usize, columns: usize) -> Vec<Option<usize>> {
     if rows > columns {
         let transposed: Vec<f64> = (0..columns).flat_map(|j| (0..rows).map(move |i| cost[i * columns + j])).collect();
         let mut matched = vec![None; rows];
-        for (j, i) in cheapest_matching(&transposed, columns, rows).into_iter().enumerate() {
+        for (j, i) in matching(&transposed, columns, rows).into_iter().enumerate() {
             matched[i.expect("the shorter side is matched in full")] = Some(j);
         }
         return matched;

@@ -38,8 +38,7 @@ use std::sync::Arc;
 ///     vec![VonMisesFisher::new(vec![1.0, 0.0, 0.0], 500.0)?, VonMisesFisher::new(vec![0.0, 1.0, 0.0], 500.0)?],
 /// )?;
 /// let rows = [1.0, 0.0, 0.0, 0.6, 0.8, 0.0];
-/// let mut p_values = [0.0; 2];
-/// OutlierTest::new(&mixture, 1)?.p_values(&Block::new(3, &rows)?, &mut p_values)?;
+/// let p_values = OutlierTest::new(&mixture, 1)?.p_values(&Block::new(3, &rows)?)?;
 /// assert!(p_values[0] > 0.99 && p_values[1] < 1e-40);
 /// # Ok::<(), vmfkit::Error>(())
 /// ```
@@ -104,11 +103,15 @@ impl OutlierTest {
         self.calibration.is_some()
     }
 
-    /// The p-value of each row into `out`, on all threads; their number does not change one bit.
-    ///
-    /// # Panics
-    /// If `out` has not one place for each row.
-    pub fn p_values(&self, block: &Block, out: &mut [f64]) -> Result<()> {
+    /// The p-value of each row, on all threads; their number does not change one bit.
+    pub fn p_values(&self, block: &Block) -> Result<Vec<f64>> {
+        let mut out = vec![0.0; block.len()];
+        self.p_values_into(block, &mut out)?;
+        Ok(out)
+    }
+
+    /// [`Self::p_values`] into `out`, which has one place for each row.
+    pub fn p_values_into(&self, block: &Block, out: &mut [f64]) -> Result<()> {
         self.for_each_row(block, out, |terms| {
             let tail = tail_of(terms);
             self.calibration.as_ref().map_or(tail, |calibration| calibration.p_value(tail))
@@ -117,24 +120,24 @@ impl OutlierTest {
 
     /// Turns what the relevant components say of each row, its share and its tail, into one value.
     fn for_each_row<T: Send>(&self, block: &Block, out: &mut [T], value: impl Fn(&[(f64, f64)]) -> T + Sync) -> Result<()> {
-        assert_eq!(out.len(), block.len(), "one place in `out` for each row");
         let components = self.mixture.components();
         if block.dim() != self.mixture.dim() {
             return Err(Error::DimensionMismatch { expected: self.mixture.dim(), found: block.dim() });
         }
+        Error::check_length("out", out, block.len())?;
         let rows = (SHARES_AT_ONCE / components.len()).max(256);
         let mut shares = vec![0.0; rows.min(block.len()) * components.len()];
         for (number, out) in out.chunks_mut(rows).enumerate() {
             let part = block.slice(number * rows, number * rows + out.len());
             let shares = &mut shares[..out.len() * components.len()];
-            self.mixture.responsibilities(&part, shares)?;
+            self.mixture.responsibilities_into(&part, shares)?;
             let shares = shares.par_chunks_exact(components.len());
             out.par_iter_mut().zip(shares).enumerate().with_min_len(64).for_each_init(Vec::new, |terms, (row, (out, shares))| {
                 let row = part.slice(row, row + 1);
                 terms.clear();
                 for (component, &share) in shares.iter().enumerate().filter(|(_, share)| **share >= LEAST_SHARE) {
                     let mut deviation = [0.0];
-                    components[component].deviations(&row, &mut deviation).expect("the block has the mixture's dimension");
+                    components[component].deviations_into(&row, &mut deviation).expect("the block has the mixture's dimension");
                     terms.push((share, self.tail(component, deviation[0])));
                 }
                 *out = value(terms);
@@ -301,8 +304,8 @@ impl OutlierTest {
     fn weigh(&self, stranger: &Mixture, rows: &[f64], found: &mut [Drawn]) -> Result<()> {
         let block = Block::new(self.mixture.dim(), rows)?;
         let (mut ours, mut theirs) = (vec![0.0; found.len()], vec![0.0; found.len()]);
-        self.mixture.ln_densities(&block, &mut ours)?;
-        stranger.ln_densities(&block, &mut theirs)?;
+        self.mixture.ln_densities_into(&block, &mut ours)?;
+        stranger.ln_densities_into(&block, &mut theirs)?;
         for ((_, density), (ours, theirs)) in found.iter_mut().zip(ours.into_iter().zip(theirs)) {
             *density = 2.0 / (*density + (theirs - ours).exp());
         }

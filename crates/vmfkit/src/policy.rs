@@ -1,6 +1,7 @@
 //! [`ConcentrationPolicy`]: how the concentrations of a mixture are tied across its components.
 
 use crate::bessel;
+use crate::error::ParseChoiceError;
 
 /// How the concentrations of a mixture are tied across its components, MATH.md (14.4).
 ///
@@ -78,20 +79,23 @@ impl std::fmt::Display for ConcentrationPolicy {
     }
 }
 
-impl std::str::FromStr for ConcentrationPolicy {
-    type Err = String;
+/// How policies are written.
+const POLICIES: &[&str] = &["auto", "free", "shared", "fixed:CONCENTRATION", "ratio:RATIO"];
 
-    fn from_str(text: &str) -> std::result::Result<Self, String> {
+impl std::str::FromStr for ConcentrationPolicy {
+    type Err = ParseChoiceError;
+
+    fn from_str(text: &str) -> std::result::Result<Self, ParseChoiceError> {
+        let unknown = || ParseChoiceError::new("policy", POLICIES, text);
         let (name, number) = text.split_once(':').map_or((text, None), |(name, number)| (name, Some(number)));
-        let number =
-            number.map(|number| number.parse().map_err(|_| format!("`{number}` is not a number in the policy `{text}`")));
+        let number = number.map(|number| number.parse().map_err(|error| unknown().with_number(number, error)));
         match (name, number.transpose()?) {
             ("auto", None) => Ok(Self::Auto),
             ("free", None) => Ok(Self::Free),
             ("shared", None) => Ok(Self::Shared),
             ("fixed", Some(concentration)) => Ok(Self::Fixed(concentration)),
             ("ratio", Some(ratio)) => Ok(Self::Ratio(ratio)),
-            _ => Err(format!("unknown policy `{text}`: one of auto, free, shared, fixed:CONCENTRATION, ratio:RATIO")),
+            _ => Err(unknown()),
         }
     }
 }

@@ -20,7 +20,7 @@ use std::cmp::Ordering;
 use std::ops::ControlFlow;
 
 /// Products after which k-means asks whether to go on, some tenths of a second of work. Samples are smaller unless components are many.
-const PRODUCTS_AT_ONCE: usize = 1 << 32;
+const PRODUCTS_AT_ONCE: u64 = 1 << 32;
 
 /// When a fit within the search has done enough.
 pub(crate) const STOP: Stop = Stop { tolerance: Some(1e-5), baseline: Baseline::Uniform, passes: 50 };
@@ -150,7 +150,8 @@ impl From<Fit> for Climbed {
 
 /// So many rows at once that it is asked often enough whether to go on.
 pub(crate) fn rows_at_once(mixture: &Mixture) -> usize {
-    (PRODUCTS_AT_ONCE / (mixture.components().len() * mixture.dim())).max(1)
+    let products = mixture.components().len() as u64 * mixture.dim() as u64;
+    usize::try_from((PRODUCTS_AT_ONCE / products).max(1)).unwrap_or(usize::MAX)
 }
 
 /// What k-means finds in these rows from a mixture's directions.

@@ -1,6 +1,7 @@
 //! The run of a [`Fitter`]: a start, passes over the rows, restarts of which the best is kept.
 
 use crate::block::Block;
+use crate::clock::Clock;
 use crate::error::{Error, Result};
 use crate::fitter::{Fitter, Save, Watch};
 use crate::init::{Labelled, Start};
@@ -14,7 +15,6 @@ use crate::source::{Batches, MemorySource, Source};
 use crate::train::{Checkpoint, Driver, Fit, Progress, ProgressCallback, Status, Trainer};
 use std::cmp::Ordering;
 use std::ops::ControlFlow;
-use std::time::Instant;
 
 impl<'a> Fitter<'a> {
     /// Fits rows in memory.
@@ -64,7 +64,7 @@ impl<'a> Fitter<'a> {
         let mut weight = resume.as_ref().and_then(Checkpoint::rows_weight);
         let mut best: Option<Fit> = resume.as_ref().and_then(|checkpoint| checkpoint.best.clone());
         for restart in resume.as_ref().map_or(0, |checkpoint| checkpoint.restart)..self.restarts {
-            let began = Instant::now();
+            let began = Clock::start();
             let Calls { watch, progress, save } = &mut calls;
             let Sampled { start, dispersion, rows, flow } = match (&resume, memory) {
                 (Some(checkpoint), _) => Sampled::without_rows(checkpoint.current.mixture.clone()),
@@ -114,7 +114,7 @@ impl<'a> Fitter<'a> {
     fn fit_once(&mut self, source: &mut dyn Source, calls: &mut Calls<'a>) -> Result<Fit> {
         let Calls { watch, progress, save } = calls;
         let (watch, progress) = (watch.as_deref_mut(), progress.as_deref_mut());
-        let began = Instant::now();
+        let began = Clock::start();
         let once = self.restarts == 1 && self.stop_of_method().passes == 1;
         source.rewind()?;
         if let Some(start) = self.start_without_rows(source.dim(), self.seed)
@@ -161,7 +161,7 @@ impl<'a> Fitter<'a> {
     fn driver<'s>(
         &self,
         start: Mixture,
-        (restart, began): (usize, Instant),
+        (restart, began): (usize, Clock),
         watch: Option<&'s mut Watch<'a>>,
         progress: Option<&'s mut ProgressCallback<'a>>,
     ) -> Result<Driver<'s, 'a>> {

@@ -45,6 +45,7 @@ impl Criterion {
 
 /// One line of the table: a mixture fitted to the rows, or to those that were not held out.
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct Candidate {
     /// The number of components, a background not counted.
     pub components: usize,

@@ -8,6 +8,46 @@ use rand::seq::SliceRandom;
 use std::ops::ControlFlow;
 
 /// Rows that are read block by block, once or many times.
+///
+/// Implement it for rows that do not fit into memory or come from somewhere else; `dim`, `read_block` and `rewind` are enough, and
+/// [`Error::read`] wraps an error of your own. For rows in memory there is [`MemorySource`], for files the crate vmfkit-data. The example
+/// `custom_source` is a whole program.
+///
+/// ```
+/// use vmfkit::{Block, Fitter, Result, Sampler, VonMisesFisher, source::Source};
+///
+/// /// Draws of a seed that are never all in memory.
+/// struct Draws {
+///     sampler: Sampler,
+///     blocks: u64,
+///     next: u64,
+///     rows: Vec<f32>,
+/// }
+///
+/// impl Source for Draws {
+///     fn dim(&self) -> usize {
+///         self.sampler.dim()
+///     }
+///     fn read_block(&mut self) -> Result<Option<Block<'_>>> {
+///         if self.next == self.blocks {
+///             return Ok(None);
+///         }
+///         self.rows.resize(100 * self.dim(), 0.0);
+///         self.sampler.fill(1, 100 * self.next, &mut self.rows)?;
+///         self.next += 1;
+///         Block::new(self.dim(), &self.rows).map(Some)
+///     }
+///     fn rewind(&mut self) -> Result<()> {
+///         self.next = 0;
+///         Ok(())
+///     }
+/// }
+///
+/// let sampler = Sampler::new(&VonMisesFisher::new(vec![0.6, 0.8], 20.0)?);
+/// let fit = Fitter::new(1).fit_source(&mut Draws { sampler, blocks: 10, next: 0, rows: Vec::new() })?;
+/// assert_eq!(fit.rows, 1000);
+/// # Ok::<(), vmfkit::Error>(())
+/// ```
 pub trait Source: Send {
     /// The length of a row.
     fn dim(&self) -> usize;

@@ -88,7 +88,7 @@ impl Clusters {
             Clusters::Centres(centres) => Ok(centres.assign(rows)),
             Clusters::Mixture(mixture) => {
                 let mut labels = vec![0; rows.len() / LATENT];
-                mixture.assign(&Block::new(LATENT, rows)?, &mut labels)?;
+                mixture.assign_into(&Block::new(LATENT, rows)?, &mut labels)?;
                 Ok(labels)
             }
         }

@@ -67,9 +67,9 @@ fn labels_are_those_of_the_fit_and_numbers_those_of_the_library() {
     let rows: Vec<f64> = cells(&workspace.read("x.csv"))[1..].iter().flatten().map(|cell| cell.parse().unwrap()).collect();
     let block = Block::new(3, &rows).unwrap();
     let (mut labels, mut shares, mut ln_densities) = (vec![0; 600], vec![0.0; 1800], vec![0.0; 600]);
-    mixture.assign(&block, &mut labels).unwrap();
-    mixture.responsibilities(&block, &mut shares).unwrap();
-    mixture.ln_densities(&block, &mut ln_densities).unwrap();
+    mixture.assign_into(&block, &mut labels).unwrap();
+    mixture.responsibilities_into(&block, &mut shares).unwrap();
+    mixture.ln_densities_into(&block, &mut ln_densities).unwrap();
     assert_eq!(column(&table, "row"), (0..600).map(f64::from).collect::<Vec<_>>());
     assert_eq!(column(&table, "component"), labels.iter().map(|label| f64::from(*label)).collect::<Vec<_>>());
     assert_eq!(column(&table, "ln_density"), ln_densities);

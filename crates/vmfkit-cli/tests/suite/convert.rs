@@ -226,7 +226,7 @@ fn what_cannot_be_converted_is_named() {
         ("convert x.csv z.xls", "the name of a result must end with parquet, arrow, feather, csv"),
         (
             "convert x.csv z.npy --to xls",
-            "must be one of parquet, arrow, csv, tsv, jsonl, npy, npz, safetensors, mtx, found: `xls`",
+            "unknown format of results `xls`: one of parquet, arrow, csv, tsv, jsonl, npy, npz, safetensors, mtx",
         ),
         ("convert missing.csv z.npy", "missing.csv: cannot be read"),
     ] {

@@ -260,7 +260,7 @@ fn options_that_do_not_go_together_are_named() {
         ("-k 3 --background=1", "the weight of the background must be above 0 and below 1, found: `1`"),
         ("-k 3 --min-weight 0.5", "the smallest weight must be"),
         ("-k 3 --method online --step 0.2,1", "the exponent of the step size must be above 0.5"),
-        ("-k 3 --start middle", "it is none of kmeans, plusplus"),
+        ("-k 3 --start middle", "unknown start `middle`: one of kmeans, plusplus"),
         ("-k 3 --start labels:labels.txt", "labels.txt: expected 600 labels, one a row, found: `2`"),
         ("-k 3 --start labels:many.txt", "many.txt: there must be at most 3 different labels, as `-k` says, found: `7`"),
         ("-k 3 --start directions:directions.csv", "there must be 3 directions of dimension 3, found: `2 of 3`"),

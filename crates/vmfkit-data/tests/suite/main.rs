@@ -3,6 +3,7 @@
 mod arrays;
 mod batches;
 mod broken;
+mod errors;
 mod formats;
 mod passes;
 mod past_cache;
@@ -39,6 +40,11 @@ impl Folder {
         std::fs::write(&path, content).expect("a file in a temporary folder");
         location(&path)
     }
+}
+
+/// An error and its causes on one line.
+fn with_causes(error: impl Into<vmfkit::Error>) -> String {
+    format!("{:#}", error.into())
 }
 
 fn location(path: &Path) -> String {
@@ -87,18 +93,18 @@ fn read_all(source: &mut DataSource) -> vmfkit::Result<Everything> {
 /// The rows of a place that must be readable, in two passes that must be equal.
 fn read(location: &str, options: &Options) -> Everything {
     let mut source = open(location, options).unwrap_or_else(|error| panic!("{}", vmfkit::Error::from(error)));
-    let first = read_all(&mut source).unwrap_or_else(|error| panic!("{error}"));
-    source.rewind().unwrap_or_else(|error| panic!("{error}"));
-    assert_eq!(read_all(&mut source).unwrap_or_else(|error| panic!("{error}")), first, "{location}");
+    let first = read_all(&mut source).unwrap_or_else(|error| panic!("{error:#}"));
+    source.rewind().unwrap_or_else(|error| panic!("{error:#}"));
+    assert_eq!(read_all(&mut source).unwrap_or_else(|error| panic!("{error:#}")), first, "{location}");
     first
 }
 
 /// What is wrong with a place, at its opening or while it is read.
 fn refused(location: &str, options: &Options) -> String {
     match open(location, options) {
-        Err(error) => vmfkit::Error::from(error).to_string(),
+        Err(error) => with_causes(error),
         Ok(mut source) => match read_all(&mut source) {
-            Err(error) => error.to_string(),
+            Err(error) => with_causes(error),
             Ok(_) => panic!("{location} was read"),
         },
     }

@@ -1,6 +1,6 @@
 //! Pass after pass, and what goes wrong in between.
 
-use crate::{Folder, ROWS, location, names, npy, npy_rows, read_all, refused};
+use crate::{Folder, ROWS, location, names, npy, npy_rows, read_all, refused, with_causes};
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -80,12 +80,12 @@ fn a_pipe_that_ends_early_or_late_is_refused() {
     let mut source = open_stream(rows, "pipe", &Options::new().block_rows(50)).unwrap();
     assert_eq!(source.read_block().unwrap().unwrap().len(), 50);
     let error = source.read_block().unwrap_err();
-    assert_eq!(error.to_string(), "pipe: the data must have 1600 bytes, found: `960`");
+    assert_eq!(with_causes(error), "pipe: the data must have 1600 bytes, found: `960`");
     assert_eq!(source.read_block().unwrap_err(), error);
     assert_eq!(source.rewind(), Err(Error::CannotRewind));
     let (rows, _) = Rows::new(10, 16 * 11, || Ok(0));
     let mut source = open_stream(rows, "pipe", &Options::new()).unwrap();
-    assert_eq!(read_all(&mut source).unwrap_err().to_string(), "pipe: the data must end with the last row, found: `more bytes`");
+    assert_eq!(with_causes(read_all(&mut source).unwrap_err()), "pipe: the data must end with the last row, found: `more bytes`");
 }
 
 #[test]
@@ -95,7 +95,7 @@ fn errors_of_the_reading_thread_arrive() {
     for _ in 0..3 {
         assert!(source.read_block().unwrap().is_some());
     }
-    assert_eq!(source.read_block().unwrap_err().to_string(), "pipe: cannot be read: the cable broke");
+    assert_eq!(with_causes(source.read_block().unwrap_err()), "pipe: cannot be read: the cable broke");
 }
 
 #[test]
@@ -104,7 +104,7 @@ fn panics_of_the_reading_thread_arrive() {
     let mut source = open_stream(rows, "pipe", &Options::new().block_rows(20)).unwrap();
     let panic = catch_unwind(AssertUnwindSafe(|| while source.read_block().unwrap().is_some() {})).unwrap_err();
     assert_eq!(panic.downcast_ref::<&str>(), Some(&"a bug"));
-    assert!(source.read_block().unwrap_err().to_string().contains("ended with a panic"));
+    assert!(with_causes(source.read_block().unwrap_err()).contains("ended with a panic"));
 }
 
 #[test]
@@ -141,7 +141,7 @@ fn a_failed_pass_fails_until_it_is_begun_anew() {
         assert!(source.read_block().unwrap().is_some());
         assert!(source.read_block().unwrap().is_some());
         for _ in 0..2 {
-            let message = source.read_block().unwrap_err().to_string();
+            let message = with_causes(source.read_block().unwrap_err());
             assert!(
                 message
                     .ends_with("x.npy: row 4 must have length 1, found: `3`\nhint: `--rescale` divides each row by its length")
@@ -161,19 +161,19 @@ fn a_file_that_changes_between_passes_is_named() {
         let mut source = open(&location, &Options::new()).unwrap();
         read_all(&mut source).unwrap();
         folder.write("2.npy", npy_rows(&ROWS[..4]));
-        let message = source.rewind().unwrap_err().to_string();
+        let message = with_causes(source.rewind().unwrap_err());
         let now = length - 32;
         assert_eq!(
             message,
             format!("{place}: the file has changed since it was opened, its length was {length}, found: `{now}`")
         );
-        assert_eq!(source.read_block().unwrap_err().to_string(), message);
+        assert_eq!(with_causes(source.read_block().unwrap_err()), message);
         folder.write("2.npy", npy_rows(&ROWS));
         File::options().write(true).open(&place).unwrap().set_modified(SystemTime::UNIX_EPOCH + Duration::from_secs(9)).unwrap();
-        let message = source.rewind().unwrap_err().to_string();
+        let message = with_causes(source.rewind().unwrap_err());
         assert!(message.contains("2.npy: the file has changed since it was opened, it was written to"), "{message}");
         fs::remove_file(&place).unwrap();
-        assert!(source.rewind().unwrap_err().to_string().contains("2.npy: cannot be read: "));
+        assert!(with_causes(source.rewind().unwrap_err()).contains("2.npy: cannot be read: "));
         folder.write("2.npy", npy_rows(&ROWS));
     }
 }
@@ -198,7 +198,7 @@ fn read_all_from_here(source: &mut dyn Source) -> String {
         match source.read_block() {
             Ok(Some(_)) => {}
             Ok(None) => panic!("it was read to its end"),
-            Err(error) => return error.to_string(),
+            Err(error) => return with_causes(error),
         }
     }
 }
@@ -260,7 +260,7 @@ fn pipes_come_one_after_another_and_between_files() {
 fn a_panic_of_a_decoder_is_an_error_of_the_file() {
     let bytes = fs::read(crate::testdata("hostile/misaligned.arrows")).unwrap();
     let mut source = open_stream(io::Cursor::new(bytes), "pipe", &Options::new().rescale(true).block_rows(64)).unwrap();
-    let message = read_all(&mut source).unwrap_err().to_string();
+    let message = with_causes(read_all(&mut source).unwrap_err());
     assert!(message.contains("the file is damaged, found: `"), "{message}");
 }
 
@@ -281,7 +281,7 @@ fn what_is_held_counts_its_ids() {
 fn rows_beyond_any_memory_are_not_held() {
     let header = format!("{{'descr': '<f2', 'fortran_order': False, 'shape': ({}, 16)}}", 1u64 << 58);
     let mut source = open_stream(io::Cursor::new(npy(&header, &[0; 64])), "pipe", &Options::new()).unwrap();
-    let message = source.hold(u64::MAX - 1).unwrap_err().to_string();
+    let message = with_causes(source.hold(u64::MAX - 1).unwrap_err());
     assert!(message.contains("must take at most 18446744073709551614 bytes, found: `18446744073709551615`"), "{message}");
 }
 
@@ -290,7 +290,7 @@ fn only_formats_that_come_in_order_come_through_a_pipe() {
     for name in ["one_stored.npz", "csr.npz"] {
         let bytes = fs::read(crate::testdata(&format!("formats/{name}"))).unwrap();
         let error = open_stream(io::Cursor::new(bytes), "pipe", &Options::new()).unwrap_err();
-        let message = Error::from(error).to_string();
+        let message = with_causes(error);
         assert!(message.contains("jsonl or mtx, found: `npz`\nhint: write it to a file"), "{message}");
     }
     for name in ["rows.csv.gz", "arrays.jsonl.gz", "coordinates.mtx.gz", "dense.mtx"] {
@@ -307,7 +307,7 @@ fn only_formats_that_come_in_order_come_through_a_pipe() {
         assert_eq!(source.rewind(), Err(Error::CannotRewind));
     }
     let bytes = fs::read(crate::testdata("columnar/no_rows.arrow")).unwrap();
-    let message = Error::from(open_stream(io::Cursor::new(bytes), "pipe", &Options::new()).unwrap_err()).to_string();
+    let message = with_causes(open_stream(io::Cursor::new(bytes), "pipe", &Options::new()).unwrap_err());
     assert_eq!(message, "pipe: there is nothing to fit, total row weight: `0`");
     let folder = Folder::new();
     let place = folder.write("rows.npy.gz", fs::read(crate::testdata("formats/rows.csv.gz")).unwrap());

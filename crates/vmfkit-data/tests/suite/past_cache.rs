@@ -3,7 +3,7 @@
 //! The files are beside the sources, since the folder for temporary files may be memory. Where a file system does not read in this way, they
 //! come through the cache.
 
-use crate::{Everything, Folder, location, npy, read, read_all};
+use crate::{Everything, Folder, location, npy, read, read_all, with_causes};
 use std::fs::File;
 use vmfkit::loose_rows::Sections;
 use vmfkit::source::{Portion, Source};
@@ -122,7 +122,7 @@ fn a_wrong_row_of_a_column_is_named() {
         for block_rows in [500, 25_000] {
             let mut source = past_cache(&place, &Options::new().block_rows(block_rows));
             for _ in 0..2 {
-                let message = read_all(&mut source).unwrap_err().to_string();
+                let message = with_causes(read_all(&mut source).unwrap_err());
                 assert!(message.starts_with(&format!("{place}: row 23210 must have length 1, found: `3`")), "{message}");
                 source.rewind().unwrap();
             }
@@ -256,7 +256,7 @@ fn sections_end_with_their_files() {
         write(&rows);
         let mut source = InSections(past_cache(&place, &options));
         for _ in 0..2 {
-            let error = Fitter::new(2).start(vmfkit::Start::Random).fit_source(&mut source).unwrap_err().to_string();
+            let error = with_causes(Fitter::new(2).start(vmfkit::Start::Random).fit_source(&mut source).unwrap_err());
             assert!(error.starts_with(&format!("{second}: row 6500 must have length 1, found: `3`")), "{error}");
         }
     }
@@ -276,8 +276,8 @@ fn a_wrong_row_is_named_in_the_middle_of_a_fit() {
             for (method, shuffle) in methods() {
                 let fitter = Fitter::new(2).method(method).shuffle(shuffle).start(vmfkit::Start::Random);
                 let error = fitter.fit_source(&mut source).unwrap_err();
-                assert_eq!(error.to_string(), expected.to_string());
-                assert!(error.to_string().starts_with(&format!("{place}: row 23210 must have length 1, found: `3`")), "{error}");
+                assert_eq!(with_causes(error), with_causes(expected));
+                assert!(with_causes(error).starts_with(&format!("{place}: row 23210 must have length 1, found: `3`")), "{error}");
                 assert_eq!(source.read_block().unwrap_err(), error, "the pass has ended");
             }
         }
@@ -376,16 +376,16 @@ fn a_wrong_row_is_named_with_its_file() {
     for block_rows in [1, 100, 150, 500, 2000] {
         let mut source = past_cache(&location(folder.0.path()), &Options::new().block_rows(block_rows));
         for _ in 0..2 {
-            let message = read_all(&mut source).unwrap_err().to_string();
+            let message = with_causes(read_all(&mut source).unwrap_err());
             assert!(message.starts_with(&format!("{place}: row 321 must have length 1, found: `2`")), "{message}");
-            assert_eq!(source.read_block().unwrap_err().to_string(), message);
+            assert_eq!(with_causes(source.read_block().unwrap_err()), message);
             source.rewind().unwrap();
         }
     }
     rows[321][0] = f32::NAN;
     folder.write("2.npy", file_of(&rows, "<f4", 0));
     for options in [Options::new(), Options::new().rescale(true)] {
-        let message = read_all(&mut past_cache(&place, &options)).unwrap_err().to_string();
+        let message = with_causes(read_all(&mut past_cache(&place, &options)).unwrap_err());
         assert!(message.contains("2.npy: row 321, column 0 must be"), "{message}");
     }
 }
@@ -400,12 +400,12 @@ fn a_file_that_is_cut_or_written_to_is_named() {
     let message = loop {
         match source.read_block() {
             Ok(block) => assert!(block.is_some(), "it was read to its end"),
-            Err(error) => break error.to_string(),
+            Err(error) => break with_causes(error),
         }
     };
     let expected = "x.npy: the file has changed since it was opened, it had 2400000 bytes of data, found: `";
     assert!(message.contains(expected), "{message}");
     assert!(
-        source.rewind().unwrap_err().to_string().contains("x.npy: the file has changed since it was opened, its length was ")
+        with_causes(source.rewind().unwrap_err()).contains("x.npy: the file has changed since it was opened, its length was ")
     );
 }

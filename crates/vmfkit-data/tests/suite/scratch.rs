@@ -2,7 +2,7 @@
 //!
 //! The scratch files are beside the sources, since the folder for temporary files may be memory.
 
-use crate::{Everything, Folder, ROWS, WEIGHTS, location, names, npy, npy_rows, read_all, testdata};
+use crate::{Everything, Folder, ROWS, WEIGHTS, location, names, npy, npy_rows, read_all, testdata, with_causes};
 use std::io::Cursor;
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -196,7 +196,7 @@ fn without_a_disk_text_is_read_again_and_a_pipe_is_refused() {
         assert_eq!(keep_in(&nowhere, &mut source), Ok(Kept::Nowhere), "{}", nowhere.display());
         assert_eq!(two_passes(&mut source), two_passes(&mut open(&place, &options).unwrap()));
         let mut pipe = open_stream(Cursor::new(table(100)), "pipe", &options).unwrap();
-        let message = keep_in(&nowhere, &mut pipe).unwrap_err().to_string();
+        let message = with_causes(keep_in(&nowhere, &mut pipe).unwrap_err());
         assert!(message.contains("rows of a pipe that are read more than once must take at most 0 bytes"), "{message}");
         let reason = format!("\n{}: no scratch file can be there, ", nowhere.display());
         assert!(message.contains(&reason) && source.scratch_failure().unwrap().starts_with(reason.trim_start()), "{message}");
@@ -215,9 +215,9 @@ fn a_file_that_changes_is_named_though_its_rows_are_on_the_disk() {
     assert_eq!(keep(&mut source), Kept::Disk);
     read_all(&mut source).unwrap();
     folder.write("rows.csv", table(101));
-    let message = source.rewind().unwrap_err().to_string();
+    let message = with_causes(source.rewind().unwrap_err());
     assert!(message.contains("rows.csv: the file has changed since it was opened"), "{message}");
-    assert_eq!(source.read_block().unwrap_err().to_string(), message, "until it is begun anew");
+    assert_eq!(with_causes(source.read_block().unwrap_err()), message, "until it is begun anew");
 }
 
 #[test]
@@ -229,7 +229,7 @@ fn what_is_wrong_is_named_and_who_watches_may_end_it() {
     let options = Options::new().columns(names("x,y,z")).block_rows(10);
     let wrong = folder.write("wrong.csv", table(99) + "0.5,0.5,0.5,1\n");
     let error = keep_in(disk(), &mut open(&wrong, &options).unwrap()).unwrap_err();
-    assert!(error.to_string().starts_with(&format!("{wrong}: row 99 must have length 1")), "{error}");
+    assert!(with_causes(error).starts_with(&format!("{wrong}: row 99 must have length 1")), "{error}");
     let place = folder.write("rows.csv", table(100));
     let mut source = open(&place, &options).unwrap();
     let mut seen = Vec::new();

@@ -5,21 +5,22 @@ mod few;
 mod listed;
 mod log_sum_exp;
 mod products;
+mod sampler;
 mod summary;
 #[cfg(target_arch = "x86_64")]
 mod wide;
 
 pub use expectation::Assignment;
+pub use sampler::MixtureSampler;
 pub use summary::{Rank, Summary};
 
 use crate::block::{Block, Scalar};
 use crate::distribution::VonMisesFisher;
 use crate::error::{Error, Result};
 use crate::loose_rows::{LooseRows, Sections};
-use crate::sampler::{Sampler, Stream};
+use crate::room;
 use crate::stats::SufficientStats;
 use expectation::{Input, Logits};
-use rand::RngExt;
 use rayon::prelude::*;
 
 /// Weights may miss a sum of 1 by this much; they are then divided by it.
@@ -41,8 +42,7 @@ const WEIGHT_TOLERANCE: f64 = 1e-9;
 ///     vec![VonMisesFisher::new(vec![1.0, 0.0, 0.0], 10.0)?, VonMisesFisher::new(vec![0.0, 1.0, 0.0], 10.0)?],
 /// )?;
 /// let rows = [0.6, 0.8, 0.0, 0.0, 0.0, 1.0];
-/// let mut shares = [0.0; 4];
-/// mixture.responsibilities(&Block::new(3, &rows)?, &mut shares)?;
+/// let shares = mixture.responsibilities(&Block::new(3, &rows)?)?;
 /// assert!((shares[1] / shares[0] - 2f64.exp()).abs() < 1e-12);
 /// assert!((shares[2] - 0.5).abs() < 1e-12);
 /// # Ok::<(), vmfkit::Error>(())
@@ -126,13 +126,6 @@ impl Mixture {
         self.background && component + 1 == self.components.len()
     }
 
-    /// How many numbers a fit may choose if nothing is held: weights less one, and for each component but a background d - 1 for its direction
-    /// and one for its concentration.
-    pub fn free_parameters(&self) -> usize {
-        let fitted = self.components.len() - usize::from(self.background);
-        self.components.len() - 1 + fitted * self.dim()
-    }
-
     /// Adds a block's statistics under this mixture, on all threads; the number of threads does not change one bit.
     pub fn accumulate(&self, block: &Block, assignment: Assignment, stats: &mut SufficientStats) -> Result<()> {
         self.accumulate_input(Input::Block(block), assignment, stats)
@@ -171,44 +164,79 @@ impl Mixture {
         expectation::accumulate(self, input, assignment, stats)
     }
 
-    /// ln p of each row, into `out`.
-    ///
-    /// # Panics
-    /// If `out` has not one place for each row.
-    pub fn ln_densities(&self, block: &Block, out: &mut [f64]) -> Result<()> {
+    /// ln p of each row.
+    pub fn ln_densities(&self, block: &Block) -> Result<Vec<f64>> {
+        let mut out = vec![0.0; block.len()];
+        self.ln_densities_into(block, &mut out)?;
+        Ok(out)
+    }
+
+    /// [`Self::ln_densities`] into `out`, which has one place for each row.
+    pub fn ln_densities_into(&self, block: &Block, out: &mut [f64]) -> Result<()> {
         self.for_each_row(block, 1, out, |logits, out| out[0] = ln_sum_exp(logits))
     }
 
-    /// ln density of each row under each component (weights left out), row by row into `out`.
-    ///
-    /// # Panics
-    /// If `out` has not one place for each row and component.
-    pub fn component_ln_densities(&self, block: &Block, out: &mut [f64]) -> Result<()> {
+    /// ln density of each row under each component (weights left out), row by row.
+    pub fn component_ln_densities(&self, block: &Block) -> Result<Vec<f64>> {
+        let mut out = self.table(block)?;
+        self.component_ln_densities_into(block, &mut out)?;
+        Ok(out)
+    }
+
+    /// [`Self::component_ln_densities`] into `out`, which has one place for each row and component.
+    pub fn component_ln_densities_into(&self, block: &Block, out: &mut [f64]) -> Result<()> {
         let even = vec![1.0; self.components.len()];
         let unweighted = Mixture { weights: even, components: self.components.clone(), background: self.background };
         unweighted.for_each_row(block, self.components.len(), out, |logits, out| out.copy_from_slice(logits))
     }
 
-    /// The probability of each component given the row, row by row into `out`.
+    /// The probability of each component given the row, row by row.
     ///
-    /// # Panics
-    /// If `out` has not one place for each row and component.
-    pub fn responsibilities(&self, block: &Block, out: &mut [f64]) -> Result<()> {
+    /// Memory grows with rows times components; [`Self::summarise`] keeps only the most probable components of each row.
+    pub fn responsibilities(&self, block: &Block) -> Result<Vec<f64>> {
+        let mut out = self.table(block)?;
+        self.responsibilities_into(block, &mut out)?;
+        Ok(out)
+    }
+
+    /// [`Self::responsibilities`] into `out`, which has one place for each row and component.
+    pub fn responsibilities_into(&self, block: &Block, out: &mut [f64]) -> Result<()> {
         self.for_each_row(block, self.components.len(), out, |logits, out| {
             let total = ln_sum_exp(logits);
             out.iter_mut().zip(logits).for_each(|(share, z)| *share = (z - total).exp());
         })
     }
 
-    /// The most probable component of each row, into `out`; of equals the first.
+    /// The most probable component of each row; of equals the first.
     ///
-    /// # Panics
-    /// If `out` has not one place for each row.
-    pub fn assign(&self, block: &Block, out: &mut [u32]) -> Result<()> {
+    /// ```
+    /// use vmfkit::{Block, Mixture, VonMisesFisher, metrics::Agreement};
+    /// let along = |x, y| VonMisesFisher::new(vec![x, y], 10.0);
+    /// let mixture = Mixture::new(vec![0.5, 0.5], vec![along(1.0, 0.0)?, along(0.0, 1.0)?])?;
+    /// let labels = mixture.assign(&Block::new(2, &[0.6, 0.8, 0.8, 0.6, 1.0, 0.0])?)?;
+    /// assert_eq!(labels, [1, 0, 0]);
+    /// assert_eq!(Agreement::new(&["b", "a", "a"], &labels)?.matched_share(), 1.0);
+    /// # Ok::<(), vmfkit::Error>(())
+    /// ```
+    pub fn assign(&self, block: &Block) -> Result<Vec<u32>> {
+        let mut out = vec![0; block.len()];
+        self.assign_into(block, &mut out)?;
+        Ok(out)
+    }
+
+    /// [`Self::assign`] into `out`, which has one place for each row.
+    pub fn assign_into(&self, block: &Block, out: &mut [u32]) -> Result<()> {
         self.for_each_row(block, 1, out, |logits, out| {
             let first_largest = (1..logits.len()).fold(0, |best, k| if logits[k] > logits[best] { k } else { best });
             out[0] = first_largest as u32;
         })
+    }
+
+    /// A place for each row and component, if there is memory for them.
+    fn table(&self, block: &Block) -> Result<Vec<f64>> {
+        self.check(block)?;
+        room::check("a value for each row and component", &[block.len(), self.components.len()])?;
+        Ok(vec![0.0; block.len() * self.components.len()])
     }
 
     /// How well the mixture explains a block.
@@ -216,42 +244,29 @@ impl Mixture {
         Ok(self.summarise(block, 0)?.evaluation(block.weights()))
     }
 
-    /// Rows `first_row ..` of the endless table of draws that `seed` stands for, and the component each is from, on all threads.
-    ///
-    /// # Panics
-    /// If `labels` has not one place for each row of `out`.
-    pub fn fill<T: Scalar>(&self, seed: u64, first_row: u64, out: &mut [T], labels: &mut [u32]) -> Result<()> {
-        let dim = self.dim();
-        if !out.len().is_multiple_of(dim) {
-            return Err(Error::PartialRow { values: out.len(), dim });
-        }
-        assert_eq!(labels.len(), out.len() / dim, "one place in `labels` for each row");
-        let samplers: Vec<Sampler> = self.components.iter().map(Sampler::new).collect();
-        // A row's component and the seed of its coordinates come from the row's own stream.
-        out.par_chunks_exact_mut(dim).zip(labels).enumerate().for_each_init(
-            || vec![0.0; dim],
-            |buffer, (row, (out, label))| {
-                let mut rng = Stream::new(seed ^ 0x6d69_7874, first_row + row as u64);
-                let component = self.pick(rng.random());
-                *label = component as u32;
-                samplers[component].draw(&mut rng, buffer);
-                out.iter_mut().zip(&*buffer).for_each(|(x, &value)| *x = T::from_f64(value));
-            },
-        );
-        Ok(())
+    /// A sampler of this mixture, which draws rows together with their components.
+    pub fn sampler(&self) -> MixtureSampler {
+        MixtureSampler::new(self)
     }
 
-    /// The component in which this share of the total weight is reached.
-    fn pick(&self, share: f64) -> usize {
-        let mut rest = share;
-        for (component, weight) in self.weights.iter().enumerate() {
-            rest -= weight;
-            if rest < 0.0 {
-                return component;
-            }
-        }
-        // Rounding: the last component that has any weight.
-        self.weights.iter().rposition(|w| *w > 0.0).unwrap_or(0)
+    /// The first `rows` draws of a seed, and the component that each is from, on all threads. [`Self::fill`] draws them in parts.
+    ///
+    /// ```
+    /// use vmfkit::{Block, Mixture, VonMisesFisher};
+    /// let along = |x, y| VonMisesFisher::new(vec![x, y], 1000.0);
+    /// let mixture = Mixture::new(vec![0.5, 0.5], vec![along(1.0, 0.0)?, along(0.0, 1.0)?])?;
+    /// let (rows, labels) = mixture.sample_rows::<f64>(100, 7)?;
+    /// assert_eq!(mixture.assign(&Block::new(2, &rows)?)?, labels);
+    /// # Ok::<(), vmfkit::Error>(())
+    /// ```
+    pub fn sample_rows<T: Scalar>(&self, rows: usize, seed: u64) -> Result<(Vec<T>, Vec<u32>)> {
+        self.sampler().sample_rows(rows, seed)
+    }
+
+    /// Rows `first_row ..` of the endless table of draws that `seed` stands for, and the component each is from, on all threads.
+    /// `labels` has one place for each row of `out`.
+    pub fn fill<T: Scalar>(&self, seed: u64, first_row: u64, out: &mut [T], labels: &mut [u32]) -> Result<()> {
+        self.sampler().fill(seed, first_row, out, labels)
     }
 
     fn check(&self, block: &Block) -> Result<()> {
@@ -271,7 +286,7 @@ impl Mixture {
         write: impl Fn(&[f64], &mut [T]) + Sync,
     ) -> Result<()> {
         self.check(block)?;
-        assert_eq!(out.len(), block.len() * places, "room in `out` for every row");
+        Error::check_length("out", out, block.len() * places)?;
         let logits = Logits::new(self, block);
         out.par_chunks_mut(Logits::ROWS * places).enumerate().for_each(|(tile, out)| {
             let from = tile * Logits::ROWS;
@@ -316,6 +331,7 @@ pub(crate) fn projections(block: &Block, directions: &[Vec<f64>], out: &mut [f64
 
 /// How well a mixture explains rows: sums that add over blocks.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
+#[non_exhaustive]
 pub struct Evaluation {
     /// The total weight of the rows.
     pub weight: f64,
@@ -341,7 +357,8 @@ impl Evaluation {
         self.ln_likelihood / self.weight
     }
 
-    /// Akaike's criterion, -2 ln L + 2 p, of a fit to these rows that chose p numbers.
+    /// Akaike's criterion, -2 ln L + 2 p, of a fit to these rows that chose p numbers:
+    /// [`Maximisation::free_parameters`](crate::Maximisation::free_parameters).
     pub fn aic(&self, free_parameters: usize) -> f64 {
         -2.0 * self.ln_likelihood + 2.0 * free_parameters as f64
     }

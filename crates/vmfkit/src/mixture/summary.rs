@@ -6,6 +6,7 @@ use crate::error::Result;
 
 /// What a mixture says of the rows of a block, column by column.
 #[derive(Debug, Clone, PartialEq, Default)]
+#[non_exhaustive]
 pub struct Summary {
     /// ln p of each row.
     pub ln_densities: Vec<f64>,
@@ -17,6 +18,7 @@ pub struct Summary {
 
 /// A component of each row, and its probability given the row.
 #[derive(Debug, Clone, PartialEq, Default)]
+#[non_exhaustive]
 pub struct Rank {
     /// Their numbers.
     pub components: Vec<u32>,

@@ -23,10 +23,12 @@ use crate::bessel;
 use crate::block::Scalar;
 use crate::distribution::VonMisesFisher;
 use crate::error::{Error, Result};
+use crate::room;
 use crate::vector::dot;
 use envelope::{BetaEnvelope, GammaEnvelope};
 use normals::Gamma;
 pub(crate) use normals::fill as fill_with_normals;
+use rand::distr::Distribution;
 use rand::{Rng, RngExt};
 use rayon::prelude::*;
 use std::f64::consts::FRAC_PI_2;
@@ -38,6 +40,8 @@ const VALUES_PER_STREAM: usize = 1 << 15;
 
 /// Draws rows of a vMF.
 ///
+/// With a seed, [`sample_rows`](Self::sample_rows) and [`fill`](Self::fill) work on all threads, and row n depends on the seed and on n alone:
+///
 /// ```
 /// use vmfkit::{Sampler, VonMisesFisher};
 /// let density = VonMisesFisher::new(vec![0.6, 0.8], 20.0)?;
@@ -47,6 +51,20 @@ const VALUES_PER_STREAM: usize = 1 << 15;
 /// let mut row = [0f32; 2];
 /// Sampler::new(&density).fill(7, 900, &mut row)?;
 /// assert_eq!(row, rows[1800..1802]);
+/// # Ok::<(), vmfkit::Error>(())
+/// ```
+///
+/// With a generator of your own, of rand 0.10 ([`vmfkit::rand`](crate::rand)), it is a [`Distribution`] like those of rand_distr:
+///
+/// ```
+/// use rand_xoshiro::Xoshiro256PlusPlus;
+/// use vmfkit::rand::{RngExt, SeedableRng, distr::Distribution};
+/// use vmfkit::{Sampler, VonMisesFisher};
+/// let sampler = Sampler::new(&VonMisesFisher::new(vec![0.6, 0.8], 1e4)?);
+/// let mut rng = Xoshiro256PlusPlus::seed_from_u64(7);
+/// let row: Vec<f64> = sampler.sample(&mut rng);
+/// let more: Vec<Vec<f64>> = (&mut rng).sample_iter(&sampler).take(9).collect();
+/// assert!(more.iter().chain([&row]).all(|row| 0.6 * row[0] + 0.8 * row[1] > 0.99));
 /// # Ok::<(), vmfkit::Error>(())
 /// ```
 #[derive(Debug, Clone)]
@@ -130,17 +148,16 @@ impl Sampler {
         self.mean_direction.len()
     }
 
-    /// One row from the caller's generator.
-    ///
-    /// # Panics
-    /// If `row` has not one place for each coordinate.
-    pub fn draw<R: Rng + ?Sized>(&self, rng: &mut R, row: &mut [f64]) {
-        assert_eq!(row.len(), self.dim(), "one place in `row` for each coordinate");
+    /// One row from the caller's generator into `row`, which has one place for each coordinate: [`Distribution::sample`] without a new `Vec`.
+    pub fn draw<R: Rng + ?Sized>(&self, rng: &mut R, row: &mut [f64]) -> Result<()> {
+        Error::check_length("row", row, self.dim())?;
         if let Deviation::Sphere(kernel) = &self.deviation {
-            return kernel.fill(&mut Caller(rng), row);
+            kernel.fill(&mut Caller(rng), row);
+        } else {
+            let mut normals = vec![0.0; row.len() - 1];
+            self.draw_into(&mut Caller(rng), &mut normals, row);
         }
-        let mut normals = vec![0.0; row.len() - 1];
-        self.draw_into(&mut Caller(rng), &mut normals, row);
+        Ok(())
     }
 
     /// One row, with room for its normals.
@@ -195,6 +212,22 @@ impl Sampler {
             }
             Deviation::Sphere(_) => unreachable!("d = 3 goes through its kernel"),
         }
+    }
+
+    /// The first `rows` draws of a seed, row by row, on all threads: the beginning of the table that [`Self::fill`] draws in parts.
+    ///
+    /// ```
+    /// use vmfkit::{Block, Sampler, VonMisesFisher};
+    /// let density = VonMisesFisher::new(vec![0.6, 0.8], 20.0)?;
+    /// let rows = Sampler::new(&density).sample_rows::<f32>(1000, 7)?;
+    /// assert_eq!(Block::new(2, &rows)?.len(), 1000);
+    /// # Ok::<(), vmfkit::Error>(())
+    /// ```
+    pub fn sample_rows<T: Scalar>(&self, rows: usize, seed: u64) -> Result<Vec<T>> {
+        room::check("the rows to draw", &[rows, self.dim()])?;
+        let mut out = vec![T::default(); rows * self.dim()];
+        self.fill(seed, 0, &mut out)?;
+        Ok(out)
     }
 
     /// Fills `out` with the rows `first_row ..` of the endless table of draws that `seed` stands for, on all threads.
@@ -253,5 +286,14 @@ impl Sampler {
         for row in out.chunks_exact_mut(dim) {
             self.draw_into(rng, &mut normals, row);
         }
+    }
+}
+
+/// One row of unit length.
+impl Distribution<Vec<f64>> for Sampler {
+    fn sample<R: Rng + ?Sized>(&self, rng: &mut R) -> Vec<f64> {
+        let mut row = vec![0.0; self.dim()];
+        self.draw(rng, &mut row).expect("a place for each coordinate");
+        row
     }
 }

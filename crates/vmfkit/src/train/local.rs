@@ -10,7 +10,8 @@ use crate::stats::SufficientStats;
 use std::ops::ControlFlow;
 
 /// How far a fit has come, within a pass too.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub struct Progress {
     /// Which of the fits that differ in their start, counted from 0.
     pub restart: usize,

@@ -18,13 +18,13 @@ pub use online_em::OnlineEm;
 pub use state::State;
 
 use crate::bessel;
+use crate::clock::Clock;
 use crate::error::{Error, Result};
 use crate::maximise::Note;
 use crate::mixture::{Assignment, Mixture};
 use crate::settings::Settings;
 use crate::stats::SufficientStats;
 use std::ops::ControlFlow;
-use std::time::Instant;
 use twins::twins;
 
 /// When a rule wants to see statistics.
@@ -157,11 +157,13 @@ impl Status {
 }
 
 /// What one pass was like.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+#[non_exhaustive]
 pub struct Pass {
     /// The mean objective of the rows, each under the model that met it: for EM the mean of ln p before the pass's step.
     pub objective: f64,
     /// Seconds since the trainer was made; in a fit by a [`Fitter`](crate::Fitter) since the restart began, what its start took included.
+    /// 0 on `wasm32-unknown-unknown`, which has no clock.
     pub seconds: f64,
     /// The smallest weight after the pass.
     pub smallest_weight: f64,
@@ -192,6 +194,7 @@ impl Pass {
 
 /// What a fit ends with.
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct Fit {
     /// The fitted mixture.
     pub mixture: Mixture,
@@ -273,7 +276,7 @@ pub struct Trainer<'a> {
     trace: Vec<Pass>,
     repairs: Vec<Note>,
     notes: Vec<Note>,
-    began: Instant,
+    began: Clock,
 }
 
 impl<'a> Trainer<'a> {
@@ -298,7 +301,7 @@ impl<'a> Trainer<'a> {
             trace: Vec::new(),
             repairs: Vec::new(),
             notes: Vec::new(),
-            began: Instant::now(),
+            began: Clock::start(),
         })
     }
 
@@ -309,7 +312,7 @@ impl<'a> Trainer<'a> {
     }
 
     /// Counts seconds from an earlier moment.
-    pub(crate) fn since(mut self, began: Instant) -> Self {
+    pub(crate) fn since(mut self, began: Clock) -> Self {
         self.began = began;
         self
     }
@@ -398,7 +401,7 @@ impl<'a> Trainer<'a> {
         let may_stop = self.rule.end_pass();
         let pass = Pass {
             objective: self.objective / self.weight,
-            seconds: self.began.elapsed().as_secs_f64(),
+            seconds: self.began.seconds(),
             smallest_weight: self.model.weights().iter().copied().fold(f64::INFINITY, f64::min),
             largest_concentration: self.model.components().iter().map(|c| c.concentration()).fold(0.0, f64::max),
             temperature,

@@ -242,7 +242,7 @@ fn an_empty_component_is_restarted_beside_the_widest() {
     let block = Block::new(6, &rows).unwrap();
     let merged: Vec<u32> = {
         let mut labels = vec![0; 900];
-        truth.assign(&block, &mut labels).unwrap();
+        truth.assign_into(&block, &mut labels).unwrap();
         labels.iter().map(|label| label / 2).collect()
     };
     let fit = Fitter::new(3).start(Start::Labels(merged)).fit(&block).unwrap();
@@ -294,7 +294,7 @@ fn new_rows_go_to_the_nearest_component_of_k_means_also_where_one_is_empty() {
         let near = |k: &usize| fit.mixture.components()[*k].mean_direction().iter().zip(new).map(|(m, x)| m * x).sum::<f64>();
         let nearest = (0..4).max_by(|a, b| near(a).total_cmp(&near(b))).unwrap();
         let mut found = [0];
-        fit.mixture.assign(&Block::new(3, &new).unwrap(), &mut found).unwrap();
+        fit.mixture.assign_into(&Block::new(3, &new).unwrap(), &mut found).unwrap();
         assert!((near(&(found[0] as usize)) - near(&nearest)).abs() < 1e-12, "{new:?}");
     }
 }

@@ -203,7 +203,7 @@ fn the_number_of_threads_does_not_change_one_bit_of_statistics() {
         let say = |threads| {
             on_threads(threads, || {
                 let mut shares = vec![0.0; block.len() * 18];
-                mixture.responsibilities(block, &mut shares).unwrap();
+                mixture.responsibilities_into(block, &mut shares).unwrap();
                 (shares, mixture.evaluate(block).unwrap())
             })
         };
@@ -269,7 +269,7 @@ fn drawn_assignments_are_soft_ones_on_average() {
     for block in [Block::new(3, &rows).unwrap(), Block::new(3, &single).unwrap()] {
         let soft = accumulate(&mixture, &block, Assignment::Soft);
         let mut shares = vec![0.0; 6000];
-        mixture.responsibilities(&block, &mut shares).unwrap();
+        mixture.responsibilities_into(&block, &mut shares).unwrap();
         let draws = 200;
         let mut sum = SufficientStats::zero(6, 3);
         for seed in 0..draws {

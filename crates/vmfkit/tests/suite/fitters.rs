@@ -333,7 +333,7 @@ fn a_given_start_is_where_the_fit_begins() {
     }
     // Labels make components of their rows.
     let mut labels = vec![0; 1000];
-    fitted.mixture.assign(&block, &mut labels).unwrap();
+    fitted.mixture.assign_into(&block, &mut labels).unwrap();
     let start = Start::Labels(labels.clone()).mixture(&block, 3, &how, 1).unwrap();
     for k in 0..3u32 {
         let count = labels.iter().filter(|label| **label == k).count() as f64;

@@ -44,7 +44,7 @@ fn the_exact_estimate_is_the_top_of_the_likelihood() {
         let best = exact(&stats);
         let total = |density: &VonMisesFisher| {
             let mut out = vec![0.0; block.len()];
-            density.ln_densities(&block, &mut out).unwrap();
+            density.ln_densities_into(&block, &mut out).unwrap();
             out.iter().sum::<f64>()
         };
         let top = total(&best);

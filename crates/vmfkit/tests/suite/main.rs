@@ -1,5 +1,6 @@
 //! The crate's one integration binary: numbers against 25-digit tables, laws by property tests, samplers by seeded tests.
 
+mod api;
 mod bessel_laws;
 mod bessel_tables;
 mod checkpoint;

@@ -33,7 +33,7 @@ fn scores_are_those_of_scikit_learn() {
 
 #[test]
 fn empty_and_unequal_labelings() {
-    let agreement = Agreement::new(&[], &[]).unwrap();
+    let agreement = Agreement::new::<u8, u8>(&[], &[]).unwrap();
     assert_eq!((agreement.adjusted_rand_index(), agreement.normalized_mutual_information()), (1.0, 1.0));
     assert_eq!((agreement.v_measure(), agreement.matched_share()), (1.0, 1.0));
     assert_eq!(agreement.groups(), (0, 0));
@@ -142,7 +142,7 @@ proptest! {
     #[test]
     fn matchings_are_the_cheapest(rows in 0usize..6, columns in 0usize..6, all in prop::collection::vec(-9.0f64..9.0, 36)) {
         let cost = &all[..rows * columns];
-        let matched = cheapest_matching(cost, rows, columns);
+        let matched = cheapest_matching(cost, rows, columns).unwrap();
         let mut columns_used: Vec<usize> = matched.iter().flatten().copied().collect();
         prop_assert_eq!(columns_used.len(), rows.min(columns));
         columns_used.sort_unstable();

@@ -3,7 +3,7 @@
 use crate::samples::{draw, ln_sum_exp, logits, paper_mixture, random_mixture, uniform_rows};
 use vmfkit::block::Scalar;
 use vmfkit::mixture::Summary;
-use vmfkit::{Block, Error, Mixture, VonMisesFisher};
+use vmfkit::{Block, ConcentrationPolicy, Error, Mixture, VonMisesFisher};
 
 const COMPONENTS: [usize; 7] = [1, 7, 8, 9, 16, 17, 33];
 const DIMENSIONS: [usize; 6] = [2, 3, 15, 16, 17, 100];
@@ -11,25 +11,25 @@ const ROWS: [usize; 6] = [1, 5, 383, 384, 385, 3000];
 
 fn ln_densities(mixture: &Mixture, block: &Block) -> Vec<f64> {
     let mut out = vec![f64::NAN; block.len()];
-    mixture.ln_densities(block, &mut out).unwrap();
+    mixture.ln_densities_into(block, &mut out).unwrap();
     out
 }
 
 fn component_ln_densities(mixture: &Mixture, block: &Block) -> Vec<f64> {
     let mut out = vec![f64::NAN; block.len() * mixture.components().len()];
-    mixture.component_ln_densities(block, &mut out).unwrap();
+    mixture.component_ln_densities_into(block, &mut out).unwrap();
     out
 }
 
 fn responsibilities(mixture: &Mixture, block: &Block) -> Vec<f64> {
     let mut out = vec![f64::NAN; block.len() * mixture.components().len()];
-    mixture.responsibilities(block, &mut out).unwrap();
+    mixture.responsibilities_into(block, &mut out).unwrap();
     out
 }
 
 fn assign(mixture: &Mixture, block: &Block) -> Vec<u32> {
     let mut out = vec![u32::MAX; block.len()];
-    mixture.assign(block, &mut out).unwrap();
+    mixture.assign_into(block, &mut out).unwrap();
     out
 }
 
@@ -98,7 +98,7 @@ fn one_component_is_its_density() {
         let rows = uniform_rows::<f64>(dim, 500, 3);
         let block = Block::new(dim, &rows).unwrap();
         let mut expected = vec![0.0; 500];
-        density.ln_densities(&block, &mut expected).unwrap();
+        density.ln_densities_into(&block, &mut expected).unwrap();
         let found = ln_densities(&mixture, &block);
         assert!(found.iter().zip(&expected).all(|(x, y)| (x - y).abs() <= 1e-14 * (10.0 + k + y.abs())));
         assert!(responsibilities(&mixture, &block).iter().all(|q| *q == 1.0));
@@ -187,7 +187,10 @@ fn a_background_is_a_uniform_component_behind_the_others() {
     assert!(!plain.has_background() && !plain.is_background(2));
     assert_eq!(mixture.weights()[3], 0.25);
     assert_eq!(mixture.components()[3], VonMisesFisher::uniform(4).unwrap());
-    assert_eq!(mixture.free_parameters(), 3 + 3 * 4);
+    let chosen = |policy| vmfkit::Maximisation::new().policy(policy).free_parameters(&mixture);
+    assert_eq!(chosen(ConcentrationPolicy::Free), 3 + 3 * 4);
+    assert_eq!(chosen(ConcentrationPolicy::Shared), 3 + 3 * 3 + 1);
+    assert_eq!(chosen(ConcentrationPolicy::Fixed(50.0)), 3 + 3 * 3);
     let rows: Vec<f64> = draw(&mixture, 500, 15);
     let block = Block::new(4, &rows).unwrap();
     check_against_reference(&mixture, &block, "with background");
@@ -258,8 +261,8 @@ fn rows_of_another_dimension_are_refused() {
     let rows = uniform_rows::<f64>(3, 2, 21);
     let block = Block::new(3, &rows).unwrap();
     let expected = Error::DimensionMismatch { expected: 5, found: 3 };
-    assert_eq!(mixture.ln_densities(&block, &mut [0.0; 2]).unwrap_err(), expected);
-    assert_eq!(mixture.assign(&block, &mut [0; 2]).unwrap_err(), expected);
+    assert_eq!(mixture.ln_densities_into(&block, &mut [0.0; 2]).unwrap_err(), expected);
+    assert_eq!(mixture.assign_into(&block, &mut [0; 2]).unwrap_err(), expected);
     assert_eq!(mixture.evaluate(&block).unwrap_err(), expected);
 }
 

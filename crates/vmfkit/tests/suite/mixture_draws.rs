@@ -35,7 +35,7 @@ fn rows_follow_the_law_of_their_component() {
         let block = Block::new(dim, &values).unwrap();
         for (k, component) in mixture.components().iter().enumerate() {
             let mut deviations = vec![0.0; rows];
-            component.deviations(&block, &mut deviations).unwrap();
+            component.deviations_into(&block, &mut deviations).unwrap();
             let law = component.projection();
             let own = deviations.iter().zip(&labels).filter(|(_, label)| **label as usize == k);
             let p = uniformity_p_value(own.map(|(s, _)| law.deviation_cdf(s.min(2.0))).collect());

@@ -22,7 +22,11 @@ fn description() -> Description {
     description.seed = u64::MAX;
     description.weight = 0.1 + 0.2;
     description.notes = vec!["a \"quoted\" \u{e9}".to_owned(), "and a second".to_owned()];
-    let pass = |objective| Pass { objective, seconds: 0.0, smallest_weight: 0.1, largest_concentration: 1e10, temperature: 1.5 };
+    let pass = |objective| {
+        let mut pass = Pass::default();
+        (pass.objective, pass.smallest_weight, pass.largest_concentration, pass.temperature) = (objective, 0.1, 1e10, 1.5);
+        pass
+    };
     description.trace = vec![pass(-1.0 / 3.0), pass(f64::NEG_INFINITY)];
     description
 }

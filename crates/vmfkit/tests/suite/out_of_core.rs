@@ -196,11 +196,10 @@ fn progress_is_told_after_every_block_and_can_stop_there() {
         })
         .fit_source(&mut source(&block, 400))
         .unwrap();
-    let expected: Vec<Progress> = (0..2)
-        .flat_map(|restart| (0..5).flat_map(move |pass| [400, 800, 1000].map(|rows| Progress { restart, pass, rows })))
-        .collect();
+    let expected: Vec<(usize, usize, u64)> =
+        (0..2).flat_map(|restart| (0..5).flat_map(move |pass| [400, 800, 1000].map(|rows| (restart, pass, rows)))).collect();
     // Every pass of k-means over the sample asks too.
-    let mut distinct = seen.clone();
+    let mut distinct: Vec<_> = seen.iter().map(|progress| (progress.restart, progress.pass, progress.rows)).collect();
     distinct.dedup();
     assert_eq!(distinct, expected);
     let mut models: Vec<(usize, Mixture)> = Vec::new();

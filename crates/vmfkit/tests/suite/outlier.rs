@@ -10,7 +10,7 @@ use vmfkit::{Block, Error, Mixture, ProjectionLaw, VonMisesFisher};
 
 fn p_values(test: &OutlierTest, block: &Block) -> Vec<f64> {
     let mut out = vec![f64::NAN; block.len()];
-    test.p_values(block, &mut out).unwrap();
+    test.p_values_into(block, &mut out).unwrap();
     out
 }
 
@@ -116,7 +116,7 @@ fn a_single_component_has_its_own_exact_tail() {
     strange.extend(rows);
     let block = Block::new(768, &strange).unwrap();
     let mut deviations = vec![0.0; block.len()];
-    mixture.components()[0].deviations(&block, &mut deviations).unwrap();
+    mixture.components()[0].deviations_into(&block, &mut deviations).unwrap();
     let law = ProjectionLaw::new(768, 700.0).unwrap();
     for (p_value, deviation) in p_values(&test, &block).into_iter().zip(&deviations) {
         assert_eq!(p_value, law.deviation_survival(*deviation));
@@ -160,7 +160,7 @@ fn types_of_rows_and_threads_make_no_difference() {
         assert_eq!(on_threads(threads, || p_values(&OutlierTest::new(&mixture, 1).unwrap(), &block)), single);
     }
     assert_ne!(p_values(&OutlierTest::new(&mixture, 2).unwrap(), &block), single);
-    let error = test.p_values(&Block::new(2, &[1.0, 0.0]).unwrap(), &mut [0.0]).unwrap_err();
+    let error = test.p_values_into(&Block::new(2, &[1.0, 0.0]).unwrap(), &mut [0.0]).unwrap_err();
     assert_eq!(error, Error::DimensionMismatch { expected: 5, found: 2 });
 }
 

@@ -49,7 +49,7 @@ fn projections_follow_their_law() {
                 let rows = draw(&density, seed, rows);
                 let block = Block::new(dim, &rows).unwrap();
                 let mut deviations = vec![0.0; block.len()];
-                density.deviations(&block, &mut deviations).unwrap();
+                density.deviations_into(&block, &mut deviations).unwrap();
                 let law = density.projection();
                 let p = uniformity_p_value(deviations.iter().map(|s| law.deviation_cdf(s.min(2.0))).collect());
                 assert!(p > REJECT, "d = {dim}, k = {k}, mu_1 = {}: p = {p}", density.mean_direction()[0]);
@@ -170,7 +170,7 @@ fn one_row_at_a_time_from_a_generator() {
         let mut rng = rand_xoshiro::Xoshiro256PlusPlus::seed_from_u64(dim as u64);
         let mut row = vec![0.0; dim];
         let levels = (0..5_000).map(|_| {
-            sampler.draw(&mut rng, &mut row);
+            sampler.draw(&mut rng, &mut row).unwrap();
             law.cdf(dot(&row, density.mean_direction()).min(1.0))
         });
         assert!(uniformity_p_value(levels.collect()) > REJECT);

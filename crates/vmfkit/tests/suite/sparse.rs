@@ -55,7 +55,7 @@ fn assert_same(dense: &Block, sparse: &Block) {
     let density = VonMisesFisher::along(mu, 300.0).unwrap();
     let [from_dense, from_sparse] = [dense, sparse].map(|block| {
         let mut out = vec![0.0; block.len()];
-        density.ln_densities(block, &mut out).unwrap();
+        density.ln_densities_into(block, &mut out).unwrap();
         out
     });
     for (x, y) in from_dense.iter().zip(&from_sparse) {
@@ -180,7 +180,7 @@ proptest! {
             let stats = SufficientStats::of_block(&block.slice(0, block.len() / 2));
             prop_assert!(stats.shortfall(0) >= 0.0);
             let mut out = vec![0.0; block.len()];
-            VonMisesFisher::uniform(dim).unwrap().deviations(&block, &mut out).unwrap();
+            VonMisesFisher::uniform(dim).unwrap().deviations_into(&block, &mut out).unwrap();
             prop_assert!(out.iter().all(|s| (0.0..2.0 + 1e-12).contains(s)));
         }
     }

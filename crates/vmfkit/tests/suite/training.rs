@@ -272,7 +272,7 @@ fn online_em_after_a_fit_counts_all_rows_the_same() {
     let rows: Vec<f64> = draw(&truth, 3000, 1);
     let mut labels = vec![0; 3000];
     let block = Block::new(5, &rows).unwrap();
-    truth.assign(&block, &mut labels).unwrap();
+    truth.assign_into(&block, &mut labels).unwrap();
     let of_one: Vec<f64> =
         rows.chunks(5).zip(&labels).filter(|(_, label)| **label == 1).take(30).flat_map(|(row, _)| row.to_vec()).collect();
     let few = Block::new(5, &of_one).unwrap();
@@ -282,7 +282,7 @@ fn online_em_after_a_fit_counts_all_rows_the_same() {
     };
     let found = fit(&mut MemorySource::new(few.clone()), trainer()).unwrap();
     let mut responsibilities = vec![0.0; 4 * few.len()];
-    truth.responsibilities(&few, &mut responsibilities).unwrap();
+    truth.responsibilities_into(&few, &mut responsibilities).unwrap();
     let share: f64 = responsibilities.chunks(4).map(|row| row[0]).sum();
     assert!((found.mixture.weights()[0] - (truth.weights()[0] * 3000.0 + 2.0 * share) / 3060.0).abs() < 1e-5);
     assert!(found.notes.is_empty(), "{:?}", found.notes);

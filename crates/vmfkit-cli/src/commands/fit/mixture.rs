@@ -237,7 +237,7 @@ impl Fit {
             evaluation.merge(&mixture.evaluate(&block)?);
             if labels.is_some() {
                 found.resize(block.len(), 0);
-                mixture.assign(&block, found)?;
+                mixture.assign_into(&block, found)?;
             }
             Ok(block.len())
         };

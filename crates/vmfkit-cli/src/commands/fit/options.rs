@@ -8,6 +8,7 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::str::FromStr;
+use vmfkit::error::ParseChoiceError;
 use vmfkit::source::Source;
 use vmfkit::train::{Adam, Annealing, Baseline, Stop};
 use vmfkit::{ConcentrationEstimator, ConcentrationPolicy, Error, Fitter, Maximisation, Method, Start};
@@ -81,10 +82,12 @@ pub enum StartArgument {
     Model(PathBuf),
 }
 
-impl FromStr for StartArgument {
-    type Err = String;
+const STARTS: [&str; 7] = ["kmeans", "plusplus", "random-rows", "random", "labels:FILE", "directions:FILE", "model:FILE"];
 
-    fn from_str(text: &str) -> Result<Self, String> {
+impl FromStr for StartArgument {
+    type Err = ParseChoiceError;
+
+    fn from_str(text: &str) -> Result<Self, ParseChoiceError> {
         match text.split_once(':') {
             None if text == "kmeans" => Ok(Self::Chosen(Start::KMeans)),
             None if text == "plusplus" => Ok(Self::Chosen(Start::PlusPlus)),
@@ -93,7 +96,7 @@ impl FromStr for StartArgument {
             Some(("labels", file)) => Ok(Self::Labels(file.into())),
             Some(("directions", file)) => Ok(Self::Directions(file.into())),
             Some(("model", file)) => Ok(Self::Model(file.into())),
-            _ => Err("it is none of kmeans, plusplus, random-rows, random, labels:FILE, directions:FILE, model:FILE".to_owned()),
+            _ => Err(ParseChoiceError::new("start", &STARTS, text)),
         }
     }
 }

@@ -1,0 +1,40 @@
+//! Fits one density to vectors of nalgebra, and turns its mean direction into a rotation.
+//!
+//!     cargo run --release -p vmfkit --example nalgebra
+
+use nalgebra::{Matrix3xX, Rotation3, Unit, Vector3};
+use vmfkit::estimate::maximum_likelihood;
+use vmfkit::inference::Inference;
+use vmfkit::{Block, ConcentrationEstimator, Sampler, SufficientStats, VonMisesFisher};
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    // Directions as the columns of a matrix: nalgebra stores columns one after the other, so they are the rows of a block.
+    let truth = Unit::new_normalize(Vector3::new(1.0, 2.0, 2.0));
+    let density = VonMisesFisher::new(truth.as_slice().to_vec(), 200.0)?;
+    let directions = Matrix3xX::from_vec(Sampler::new(&density).sample_rows::<f64>(1000, 3)?);
+    let block = Block::new(directions.nrows(), directions.as_slice())?;
+
+    let stats = SufficientStats::of_block(&block);
+    let fitted = maximum_likelihood(&stats, ConcentrationEstimator::Exact)?;
+    let inference = Inference::new(&stats)?;
+    let (low, high) = inference.concentration_interval(0.95)?;
+    println!("{fitted}");
+    println!("95 % interval of the concentration: {low:.1} to {high:.1}");
+
+    let mean = Unit::new_normalize(Vector3::from_column_slice(fitted.mean_direction()));
+    let cone = inference.mean_direction_cone(0.95)?;
+    println!(
+        "the true mean direction is {:.3} degrees off, the 95 % cone has {:.3}",
+        mean.angle(&truth).to_degrees(),
+        cone.to_degrees()
+    );
+    assert!(low < 200.0 && 200.0 < high);
+    assert!(mean.angle(&truth) < cone);
+
+    // The rotation that brings the mean direction to the z axis.
+    let upright = Rotation3::rotation_between(&mean, &Vector3::z()).ok_or("the mean direction is -z")?;
+    let turned = upright * directions;
+    let mean_z = turned.row(2).mean();
+    assert!((mean_z - stats.mean_length(0).0).abs() < 1e-12, "{mean_z}");
+    Ok(())
+}

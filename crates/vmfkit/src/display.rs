@@ -1,0 +1,277 @@
+//! `Display` of models and reports: one line with `{}`; with `{:#}` a table or a list as well, where there is more to say.
+
+use crate::distribution::VonMisesFisher;
+use crate::fitter::Method;
+use crate::inference::Test;
+use crate::metrics::{Agreement, ParameterErrors};
+use crate::mixture::{Evaluation, Mixture};
+use crate::select::{Candidate, Criterion};
+use crate::settings::Settings;
+use crate::stats::SufficientStats;
+use crate::train::{Fit, Pass, Status};
+use std::fmt::{Display, Formatter, Result};
+
+/// Coordinates of a direction, components of a mixture and notes of a fit that are printed.
+const COORDINATES: usize = 4;
+const COMPONENTS: usize = 20;
+const NOTES: usize = 20;
+
+/// A number with six significant digits.
+fn short(x: f64) -> String {
+    if x == 0.0 || !x.is_finite() {
+        return format!("{x}");
+    }
+    if !(1e-4..1e7).contains(&x.abs()) {
+        return format!("{x:.5e}");
+    }
+    let decimals = (5 - x.abs().log10().floor() as i32).max(0) as usize;
+    let text = format!("{x:.decimals$}");
+    if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
+}
+
+/// `1 pass`, `2 passes`.
+fn counted(count: usize, one: &str, many: &str) -> String {
+    format!("{count} {}", if count == 1 { one } else { many })
+}
+
+fn direction(mu: &[f64]) -> String {
+    let shown = if mu.len() <= COORDINATES + 1 { mu.len() } else { COORDINATES };
+    let mut text = mu[..shown].iter().map(|x| short(*x)).collect::<Vec<_>>().join(", ");
+    if shown < mu.len() {
+        text += &format!(", ... {} more", mu.len() - shown);
+    }
+    format!("[{text}]")
+}
+
+/// Concentration and mean direction; of a long direction the first coordinates.
+///
+/// ```
+/// let density = vmfkit::VonMisesFisher::new(vec![0.0, 0.6, 0.8], 12.5)?;
+/// assert_eq!(density.to_string(), "vMF of dimension 3, concentration 12.5, mean direction [0, 0.6, 0.8]");
+/// # Ok::<(), vmfkit::Error>(())
+/// ```
+impl Display for VonMisesFisher {
+    fn fmt(&self, f: &mut Formatter) -> Result {
+        write!(f, "vMF of dimension {}, concentration {}", self.dim(), short(self.concentration()))?;
+        if self.concentration() > 0.0 {
+            write!(f, ", mean direction {}", direction(self.mean_direction()))
+        } else {
+            f.write_str(" (uniform)")
+        }
+    }
+}
+
+/// What the mixture is made of; with `{:#}` a table of its heaviest components too.
+///
+/// ```
+/// use vmfkit::{Mixture, VonMisesFisher};
+/// let along = |x, y| VonMisesFisher::new(vec![x, y], 10.0);
+/// let mixture = Mixture::new(vec![0.25, 0.75], vec![along(1.0, 0.0)?, along(0.0, 1.0)?])?;
+/// assert_eq!(mixture.to_string(), "mixture of 2 vMF components of dimension 2");
+/// assert_eq!(
+///     format!("{mixture:#}"),
+///     "mixture of 2 vMF components of dimension 2
+/// component     weight  concentration  half within  mean direction
+///         1       0.75             10        12.42  [0, 1]
+///         0       0.25             10        12.42  [1, 0]
+/// half within: angle in degrees that contains half of the component's mass"
+/// );
+/// # Ok::<(), vmfkit::Error>(())
+/// ```
+impl Display for Mixture {
+    fn fmt(&self, f: &mut Formatter) -> Result {
+        let fitted = self.components().len() - usize::from(self.has_background());
+        let background = if self.has_background() { " and a uniform background" } else { "" };
+        let components = counted(fitted, "vMF component", "vMF components");
+        write!(f, "mixture of {components}{background} of dimension {}", self.dim())?;
+        if !f.alternate() {
+            return Ok(());
+        }
+        write!(f, "\n{:>9}  {:>9}  {:>13}  {:>11}  mean direction", "component", "weight", "concentration", "half within")?;
+        let mut order: Vec<usize> = (0..self.components().len()).collect();
+        order.sort_by(|&a, &b| self.weights()[b].total_cmp(&self.weights()[a]));
+        for &number in order.iter().take(COMPONENTS) {
+            let density = &self.components()[number];
+            let (weight, concentration) = (short(self.weights()[number]), short(density.concentration()));
+            let half_within = format!("{:.2}", density.angle_holding(0.5).to_degrees());
+            let last = if self.is_background(number) { "(background)".to_owned() } else { direction(density.mean_direction()) };
+            write!(f, "\n{number:>9}  {weight:>9}  {concentration:>13}  {half_within:>11}  {last}")?;
+        }
+        if order.len() > COMPONENTS {
+            write!(f, "\n... and {} more", order.len() - COMPONENTS)?;
+        }
+        f.write_str("\nhalf within: angle in degrees that contains half of the component's mass")
+    }
+}
+
+/// The total weight of the rows and the shape.
+impl Display for SufficientStats {
+    fn fmt(&self, f: &mut Formatter) -> Result {
+        let components = counted(self.components(), "component", "components");
+        write!(f, "statistics of {components} of dimension {}, row weight {}", self.dim(), short(self.weight()))
+    }
+}
+
+/// The mean log density and its standard error.
+impl Display for Evaluation {
+    fn fmt(&self, f: &mut Formatter) -> Result {
+        let (mean, error) = (short(self.mean()), short(self.standard_error()));
+        write!(f, "mean ln p {mean} (standard error {error}), row weight {}", short(self.weight))
+    }
+}
+
+/// The [name](Status::name).
+impl Display for Status {
+    fn fmt(&self, f: &mut Formatter) -> Result {
+        f.pad(self.name())
+    }
+}
+
+/// The [name](Method::name), without its settings.
+impl Display for Method {
+    fn fmt(&self, f: &mut Formatter) -> Result {
+        f.pad(self.name())
+    }
+}
+
+/// The [name](Criterion::name).
+impl Display for Criterion {
+    fn fmt(&self, f: &mut Formatter) -> Result {
+        f.pad(self.name())
+    }
+}
+
+/// The objective and the extremes of the parameters.
+impl Display for Pass {
+    fn fmt(&self, f: &mut Formatter) -> Result {
+        let [objective, weight, concentration] = [self.objective, self.smallest_weight, self.largest_concentration].map(short);
+        write!(f, "objective {objective}, smallest weight {weight}, largest concentration {concentration}")?;
+        if self.temperature != 1.0 {
+            write!(f, ", temperature {}", short(self.temperature))?;
+        }
+        Ok(())
+    }
+}
+
+/// How the fit ended; with `{:#}` the components and the notes too.
+///
+/// ```
+/// use vmfkit::{Block, Fitter};
+/// let rows = [1.0, 0.0, 0.8, 0.6, 0.6, 0.8, 0.0, 1.0];
+/// let fit = Fitter::new(1).fit(&Block::new(2, &rows)?)?;
+/// assert!(fit.to_string().starts_with("converged after "));
+/// assert!(fit.to_string().ends_with(": mixture of 1 vMF component of dimension 2"));
+/// assert!(format!("{fit:#}").contains("half within"));
+/// # Ok::<(), vmfkit::Error>(())
+/// ```
+impl Display for Fit {
+    fn fmt(&self, f: &mut Formatter) -> Result {
+        let passes = counted(self.trace.len(), "pass", "passes");
+        write!(f, "{} after {passes}", self.status)?;
+        if !self.trace.is_empty() {
+            write!(f, ", objective {}", short(self.objective()))?;
+        }
+        if !f.alternate() {
+            return write!(f, ": {}", self.mixture);
+        }
+        write!(f, "\n{:#}", self.mixture)?;
+        for note in self.notes.iter().take(NOTES) {
+            write!(f, "\nnote: {note}")?;
+        }
+        if self.notes.len() > NOTES {
+            write!(f, "\n... and {} more notes", self.notes.len() - NOTES)?;
+        }
+        Ok(())
+    }
+}
+
+/// What was fitted, and every criterion; with `{:#}` the components and the warnings too.
+impl Display for Candidate {
+    fn fmt(&self, f: &mut Formatter) -> Result {
+        let background = if self.background { " and a background" } else { "" };
+        let components = counted(self.components, "component", "components");
+        let [aic, bic, icl] = [self.aic(), self.bic(), self.icl()].map(short);
+        write!(f, "{components}{background}, policy {}: AIC {aic}, BIC {bic}, ICL {icl}", self.policy)?;
+        if let Some(held_out) = self.score(Criterion::HeldOut) {
+            write!(f, ", held-out mean ln p {}", short(held_out))?;
+        }
+        if f.alternate() {
+            write!(f, "\n{:#}", self.mixture)?;
+            for note in self.warnings().take(NOTES) {
+                write!(f, "\nnote: {note}")?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Every measure, with `{:#}` one a line.
+///
+/// ```
+/// use vmfkit::metrics::Agreement;
+/// let agreement = Agreement::new(&[0, 0, 1, 1], &[1, 1, 0, 0])?;
+/// assert_eq!(agreement.to_string(), "ARI 1, NMI 1, homogeneity 1, completeness 1, V-measure 1, matched share 1");
+/// # Ok::<(), vmfkit::Error>(())
+/// ```
+impl Display for Agreement {
+    fn fmt(&self, f: &mut Formatter) -> Result {
+        let measures = [
+            ("ARI", self.adjusted_rand_index()),
+            ("NMI", self.normalized_mutual_information()),
+            ("homogeneity", self.homogeneity()),
+            ("completeness", self.completeness()),
+            ("V-measure", self.v_measure()),
+            ("matched share", self.matched_share()),
+        ];
+        for (place, (name, value)) in measures.into_iter().enumerate() {
+            match (place > 0, f.alternate()) {
+                (true, true) => f.write_str("\n")?,
+                (true, false) => f.write_str(", ")?,
+                (false, _) => {}
+            }
+            if f.alternate() { write!(f, "{name:<13}  {}", short(value))? } else { write!(f, "{name} {}", short(value))? }
+        }
+        Ok(())
+    }
+}
+
+/// The sums over the components, and the largest angle.
+impl Display for ParameterErrors {
+    fn fmt(&self, f: &mut Formatter) -> Result {
+        let sums = [self.weights(), self.mean_directions(), self.concentrations()].map(short);
+        let angle = self.angles().iter().copied().fold(0.0, f64::max).to_degrees();
+        let [weights, directions, concentrations] = sums;
+        write!(f, "errors of weights {weights}, mean directions {directions}, concentrations {concentrations}; ")?;
+        write!(f, "largest angle {} degrees", short(angle))
+    }
+}
+
+/// Statistic and p-value.
+impl Display for Test {
+    fn fmt(&self, f: &mut Formatter) -> Result {
+        write!(f, "statistic {}, p-value {}", short(self.statistic), short(self.p_value))
+    }
+}
+
+/// Every setting as `name=text`, with `{:#}` one a line.
+impl Display for Settings {
+    fn fmt(&self, f: &mut Formatter) -> Result {
+        let separator = if f.alternate() { "\n" } else { " " };
+        for (place, (name, text)) in self.iter().enumerate() {
+            write!(f, "{}{name}={text}", if place > 0 { separator } else { "" })?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_have_six_digits_and_no_more_zeros_than_they_need() {
+        let numbers = [0.0, 1.0, -2.5, 1.0 / 3.0, 99999.95, 1234567.0, 1e-4, 1e-9, 1e10, f64::INFINITY, f64::NAN];
+        let expected = ["0", "1", "-2.5", "0.333333", "99999.9", "1234567", "0.0001", "1.00000e-9", "1.00000e10", "inf", "NaN"];
+        assert_eq!(numbers.map(short), expected.map(str::to_owned));
+    }
+}
