@@ -3,6 +3,7 @@
 mod bessel_laws;
 mod bessel_tables;
 mod checkpoint;
+mod checksums;
 mod degenerate;
 mod distribution;
 mod effective_dim;
