@@ -4,7 +4,7 @@ use crate::interrupt;
 use anyhow::Result;
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use vmfkit_data::{AtomicFile, Destination, behind_links};
 

@@ -29,10 +29,10 @@ const BLOCKS_AT_ONCE: u64 = 6;
 const FEWEST_ROWS: u64 = 64;
 /// Threads for which blocks leave room. Blocks decide the last digits of a result, so the threads there are must not decide on blocks.
 const THREADS_ASSUMED: u64 = 8;
-/// Threads beside those that compute: they read ahead and wait for signals.
-const OTHER_THREADS: u64 = 2;
-/// Address space that a thread reserves without using it: a stack, and an arena of glibc's allocator.
-const ADDRESS_SPACE_PER_THREAD: u64 = 66 << 20;
+/// Threads beside those that compute, at most: they read ahead and wait for signals.
+const OTHER_THREADS: u64 = 10;
+/// Address space that a thread reserves without using it, its stack.
+const ADDRESS_SPACE_PER_THREAD: u64 = 2 << 20;
 /// What the id of a row takes.
 const ID_MEMORY: u64 = 64;
 /// Text of which a pass takes so long that another format is worth a hint.

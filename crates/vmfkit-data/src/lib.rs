@@ -70,7 +70,7 @@ mod text;
 mod zip_writer;
 
 pub use atomic_file::{AtomicFile, FileLock, LockError, NoMoreFiles, behind_links, remove_unfinished_files, write_file};
-pub use available_memory::{AvailableMemory, MemoryLimit, available_memory};
+pub use available_memory::{AvailableMemory, MemoryLimit, available_memory, spare_address_space};
 pub use batch::{Batch, Ids, Values};
 pub use batches::Batches;
 pub use error::{Error, Result};

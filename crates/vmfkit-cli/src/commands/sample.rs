@@ -81,9 +81,9 @@ pub struct Sample {
 
 /// Half a unit in the last place of an f32 near 1.
 const F32_ANGLE: f64 = f32::EPSILON as f64 / 2.0;
-/// Rows of a concentration k deviate from their mean direction by 1/sqrt(k) in each of d - 1 dimensions. Rounding to f32 moves coordinate i by at most
-/// 2^-24 |x_i|, and so adds at most 2^-48/3 in the mean to the squares, which sum to (d - 1)/k: at k = 1e12 a part in 800, at 1e16 twelve times as much
-/// as there is.
+/// Rows of a concentration k deviate from their mean direction by 1/sqrt(k) in each of d - 1 dimensions, so the squares sum to (d - 1)/k. Rounding to
+/// f32 moves coordinate i by at most 2^-24 |x_i| and adds at most 2^-48/3 to that sum in the mean. At k = 1e12 that is a part in 800; at 1e15 a fifth,
+/// measured in d = 4; from 1e16 on the rounding decides.
 const MOST_IN_F32: f64 = 1e12;
 
 /// What rows are drawn from.
@@ -155,7 +155,7 @@ impl Sample {
             }
             Some(Precision::F32) if is_fine => {
                 output::note(format_args!(
-                    "warning: f32 resolves angles of {F32_ANGLE:.0e}, so these rows are more spread than a concentration of {concentration:e}\n\
+                    "warning: f32 resolves angles of {F32_ANGLE:.0e}, too coarse for a concentration of {concentration:e}\n\
                      hint: `--dtype f64` holds them"
                 ));
                 Precision::F32

@@ -92,12 +92,12 @@ fn extreme_concentrations_are_sampled_and_fitted() {
     workspace.run("fit empty.npy").refused(&["empty.npy: there is nothing to fit"]);
 }
 
-/// Single precision adds to the spread of such rows, by as much as there is at 1e15.
+/// In single precision these rows fit back as a concentration of 2.2e15.
 #[test]
 fn rows_are_written_in_a_precision_that_holds_the_density() {
     let workspace = Workspace::new();
     let sample = |concentration: &str, options: &str| {
-        let direction = "--mean-direction 1,2,2,-3 -n 5000 -o x.npy --json";
+        let direction = "--mean-direction 2,7,1,8 -n 5000 -o x.npy --json";
         let run = workspace.run(&format!("sample {direction} -k {concentration} {options}"));
         let (said, told) = (run.stderr.clone(), run.json());
         let found = number(&workspace.run("fit x.npy --json").json()["concentration"]);
@@ -108,7 +108,12 @@ fn rows_are_written_in_a_precision_that_holds_the_density() {
         ("1e12", "", "f64", "rows are written as f64: f32 resolves angles of 6e-8, too coarse for a concentration of 1e12\n"),
         ("1e16", "", "f64", "rows are written as f64"),
         ("1e16", "--dtype f64", "f64", ""),
-        ("1e16", "--dtype f32", "f32", "warning: f32 resolves angles of 6e-8, so these rows are more spread than"),
+        (
+            "1e16",
+            "--dtype f32",
+            "f32",
+            "warning: f32 resolves angles of 6e-8, too coarse for a concentration of 1e16\nhint: `--dtype f64` holds them",
+        ),
     ] {
         let (found, ratio, said) = sample(concentration, options);
         assert_eq!((found.as_str(), said.is_empty()), (dtype, words.is_empty()), "{concentration} {options}: {said}");
