@@ -11,6 +11,7 @@ mod pool;
 mod projection;
 mod rows;
 mod special;
+mod system;
 
 use pyo3::prelude::*;
 
@@ -30,5 +31,7 @@ fn _vmfkit(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(mixture::sample_density, module)?)?;
     module.add_function(wrap_pyfunction!(pool::set_threads, module)?)?;
     module.add_function(wrap_pyfunction!(pool::threads, module)?)?;
+    module.add_function(wrap_pyfunction!(system::available_memory, module)?)?;
+    module.add_function(wrap_pyfunction!(system::write_file, module)?)?;
     special::add_to(module)
 }

@@ -1,6 +1,7 @@
 """The extension module: arrays in, arrays out. Rows are whatever `vmfkit._rows` takes for such; an array of float32 or float64 in C order,
 (starts, columns, values, dim) of a sparse one, and (names, options) of files are read as they are."""
 
+import os
 from collections.abc import Callable
 from typing import Any, TypeAlias, final
 
@@ -17,6 +18,7 @@ __all__ = [
     "ProjectionLaw",
     "ZeroRowError",
     "__version__",
+    "available_memory",
     "axis_draws",
     "deviations",
     "divergences",
@@ -28,6 +30,7 @@ __all__ = [
     "set_threads",
     "start_rows",
     "threads",
+    "write_file",
 ]
 
 __version__: str
@@ -40,6 +43,12 @@ def set_threads(threads: int | None = None) -> None:
 
 def threads() -> int:
     """The number of threads that work is done on."""
+
+def available_memory() -> int:
+    """Bytes that this process may still take: the least of what the machine, its control groups and limits of the process leave."""
+
+def write_file(path: str | os.PathLike[str], bytes: bytes) -> None:
+    """Writes a file that appears when it is complete; one that was there before is replaced."""
 
 @final
 class Mixture:

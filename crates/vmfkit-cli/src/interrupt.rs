@@ -2,9 +2,8 @@
 
 use crate::output;
 use std::ops::ControlFlow;
-use std::path::{Path, PathBuf};
+use std::sync::Once;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, Once, PoisonError};
 
 /// The exit code of a process that Ctrl-C ended, by the shells' convention.
 pub const EXIT_CODE: u8 = 130;
@@ -14,8 +13,6 @@ pub const EXIT_CODE: u8 = 130;
 #[error("interrupted")]
 pub struct Interrupted;
 
-/// Files that an interrupt has to remove.
-static UNFINISHED: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
 static HANDLER: Once = Once::new();
 /// The first interrupt only asks.
 static PATIENT: AtomicBool = AtomicBool::new(false);
@@ -37,25 +34,8 @@ pub fn flow() -> ControlFlow<()> {
     if asked() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
 }
 
-/// The files to remove. While they are locked an interrupt waits.
-pub struct Unfinished(MutexGuard<'static, Vec<PathBuf>>);
-
-impl Unfinished {
-    pub fn lock() -> Self {
-        install_handler();
-        Unfinished(UNFINISHED.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-
-    pub fn add(&mut self, path: PathBuf) {
-        self.0.push(path);
-    }
-
-    pub fn forget(&mut self, path: &Path) {
-        self.0.retain(|other| other != path);
-    }
-}
-
-fn install_handler() {
+/// Makes interrupts remove unfinished files.
+pub fn install_handler() {
     // Without a handler an interrupt leaves partial files behind, nothing worse.
     HANDLER.call_once(|| drop(listen()));
 }
@@ -66,11 +46,8 @@ fn interrupted() {
         output::note("\ninterrupted: finishing these rows and writing what there is; again to stop at once");
         return;
     }
-    // Locked to the end: no file appears any more.
-    let mut unfinished = Unfinished::lock();
-    for path in unfinished.0.drain(..) {
-        let _ = std::fs::remove_file(path);
-    }
+    // To the end: no file appears any more.
+    let _no_more = vmfkit_data::remove_unfinished_files();
     std::process::exit(EXIT_CODE.into());
 }
 

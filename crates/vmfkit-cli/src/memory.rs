@@ -1,9 +1,4 @@
-//! How much memory a command may take.
-
-use std::fs;
-
-/// Where the system does not tell.
-const UNKNOWN: u64 = 1 << 30;
+//! Numbers of bytes, as people write them.
 
 /// A number of bytes, as in `512MB`, `2GiB` or `1e9`.
 pub fn size(text: &str) -> Result<u64, String> {
@@ -34,17 +29,9 @@ pub fn readable(bytes: u64) -> String {
     format!("{:.3} {name}", bytes / unit).replace(".000", "")
 }
 
-/// What this process could still take, as far as the system tells.
-pub fn available() -> u64 {
-    let kilobytes = |text: String| {
-        let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:").map(str::to_owned))?;
-        line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()
-    };
-    let machine = fs::read_to_string("/proc/meminfo").ok().and_then(kilobytes).map_or(UNKNOWN, |kilobytes| kilobytes * 1024);
-    let number = |name: &str| fs::read_to_string(format!("/sys/fs/cgroup/{name}")).ok()?.trim().parse::<u64>().ok();
-    // A container may have less than the machine it runs on.
-    let container = number("memory.max").zip(number("memory.current")).map(|(most, now)| most.saturating_sub(now));
-    container.map_or(machine, |container| container.min(machine))
+/// Whole megabytes, rounded down, as an option takes them.
+pub fn megabytes(bytes: u64) -> String {
+    format!("{}MB", bytes / 1_000_000)
 }
 
 #[cfg(test)]
@@ -67,6 +54,6 @@ mod tests {
         assert_eq!(readable(512_000_000), "512 MB");
         assert_eq!(readable(1_536_000), "1.536 MB");
         assert_eq!(readable(12), "12 B");
-        assert!(available() > 0);
+        assert_eq!(size(&megabytes(512_999_999)), Ok(512_000_000));
     }
 }

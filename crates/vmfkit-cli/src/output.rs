@@ -1,12 +1,12 @@
 //! Where results go: standard output, or a file that appears only when it is complete.
 
-use crate::interrupt::Unfinished;
+use crate::interrupt;
 use anyhow::Result;
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use vmfkit_data::Destination;
+use vmfkit_data::{AtomicFile, Destination, behind_links};
 
 /// The result could not be written: exit code 1, unless the reader of a pipe has gone.
 #[derive(Debug, thiserror::Error)]
@@ -29,14 +29,14 @@ impl WriteError {
 
 /// A place for results.
 ///
-/// A regular file is written beside its final place and renamed by [`Output::finish`]; dropped before that, it vanishes and what
-/// was there before stays. Devices and pipes are written directly.
+/// A regular file is an [`AtomicFile`], completed by [`Output::finish`]; dropped before that, it vanishes and what was there before stays.
+/// Devices and pipes are written directly.
 pub struct Output {
     writer: BufWriter<Box<dyn Write + Send>>,
     place: String,
     /// The same file once more, unless it is a device or a pipe.
     file: Option<File>,
-    partial: Option<PartialFile>,
+    atomic: Option<AtomicFile>,
 }
 
 impl Output {
@@ -51,20 +51,22 @@ impl Output {
             return Ok(Self::stdout());
         }
         let place = path.display().to_string();
-        let open = || -> io::Result<(File, Option<PartialFile>)> {
+        let open = || -> io::Result<(File, Option<AtomicFile>)> {
             if fs::metadata(path).is_ok_and(|metadata| !metadata.is_file()) {
                 return Ok((File::options().write(true).open(path)?, None));
             }
-            let (file, partial) = PartialFile::create(behind_links(path))?;
-            Ok((file, Some(partial)))
+            // An interrupt removes what is not complete.
+            interrupt::install_handler();
+            let atomic = AtomicFile::create(path)?;
+            Ok((atomic.file().try_clone()?, Some(atomic)))
         };
-        let (file, partial) = open().map_err(|source| WriteError { place: place.clone(), source })?;
-        let same = partial.as_ref().and_then(|_| file.try_clone().ok());
-        Ok(Self::around(Box::new(file), place, same, partial))
+        let (file, atomic) = open().map_err(|source| WriteError { place: place.clone(), source })?;
+        let same = atomic.as_ref().and_then(|atomic| atomic.file().try_clone().ok());
+        Ok(Self::around(Box::new(file), place, same, atomic))
     }
 
-    fn around(writer: Box<dyn Write + Send>, place: String, file: Option<File>, partial: Option<PartialFile>) -> Self {
-        Output { writer: BufWriter::with_capacity(1 << 16, writer), place, file, partial }
+    fn around(writer: Box<dyn Write + Send>, place: String, file: Option<File>, atomic: Option<AtomicFile>) -> Self {
+        Output { writer: BufWriter::with_capacity(1 << 16, writer), place, file, atomic }
     }
 
     /// How messages call it.
@@ -84,12 +86,10 @@ impl Output {
 
     /// Makes the result visible.
     pub fn finish(self) -> Result<()> {
-        let Output { mut writer, place, file, partial } = self;
+        let Output { mut writer, place, atomic, .. } = self;
         let finish = || {
             writer.flush()?;
-            // Some systems do not rename a file that is open.
-            drop((writer, file));
-            partial.map_or(Ok(()), PartialFile::publish)
+            atomic.map_or(Ok(()), AtomicFile::commit)
         };
         finish().map_err(|source| WriteError { place, source }.into())
     }
@@ -146,17 +146,6 @@ impl Write for SharedOutput {
     }
 }
 
-/// A link stays a link: what it points to is written, whether that is there yet or not.
-fn behind_links(path: &Path) -> PathBuf {
-    let mut target = path.to_owned();
-    // As many as systems follow.
-    for _ in 0..40 {
-        let Ok(next) = fs::read_link(&target) else { break };
-        target = target.parent().unwrap_or(Path::new("")).join(next);
-    }
-    target
-}
-
 /// Whether two results would be written over each other. Devices and pipes take both.
 pub fn is_same_file(one: &Path, other: &Path) -> bool {
     // A file that is not there yet has a folder that is.
@@ -203,72 +192,4 @@ pub fn note(text: impl std::fmt::Display) {
 /// The same on the terminal's last line, in place of what stands there.
 pub fn overwrite_note(text: impl std::fmt::Display) {
     let _ = write!(io::stderr(), "\r\x1b[K{text}");
-}
-
-/// Names that are tried for a file in the making.
-const MOST_ATTEMPTS: u32 = 1000;
-
-/// A file under a name of its own, beside the place where it will be.
-struct PartialFile {
-    path: PathBuf,
-    target: PathBuf,
-}
-
-impl PartialFile {
-    fn create(target: PathBuf) -> io::Result<(File, Self)> {
-        let name = target.file_name().ok_or(io::ErrorKind::InvalidFilename)?.to_string_lossy();
-        let process = std::process::id();
-        // A killed process may have left such a file, and where process numbers repeat, as in containers, one with this number.
-        for attempt in 0..MOST_ATTEMPTS {
-            let path = target.with_file_name(format!(".{name}.{process}-{attempt}.partial"));
-            // Locked until the name is noted, so that an interrupt finds either no file or a file it knows.
-            let mut unfinished = Unfinished::lock();
-            match new_file(&path, target.exists()) {
-                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-                Err(error) => return Err(error),
-                Ok(file) => {
-                    unfinished.add(path.clone());
-                    return Ok((file, PartialFile { path, target }));
-                }
-            }
-        }
-        Err(io::ErrorKind::AlreadyExists.into())
-    }
-
-    fn publish(self) -> io::Result<()> {
-        // On the disk before it has the name: a power cut leaves the old file or the new one.
-        File::open(&self.path)?.sync_all()?;
-        keep_mode(&self.target, &self.path)?;
-        // Once renamed, it is no longer there for `drop` to remove.
-        let _locked = Unfinished::lock();
-        fs::rename(&self.path, &self.target)
-    }
-}
-
-/// A file that was not there. Nobody else reads what will replace another file before it has that file's mode.
-fn new_file(path: &Path, replaces: bool) -> io::Result<File> {
-    let mut options = File::options();
-    options.write(true).create_new(true);
-    #[cfg(unix)]
-    if replaces {
-        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    }
-    #[cfg(not(unix))]
-    let _ = replaces;
-    options.open(path)
-}
-
-/// Who may read and write a file does not change when it is replaced.
-fn keep_mode(from: &Path, to: &Path) -> io::Result<()> {
-    match fs::metadata(from) {
-        Ok(metadata) if cfg!(unix) => fs::set_permissions(to, metadata.permissions()),
-        _ => Ok(()),
-    }
-}
-
-impl Drop for PartialFile {
-    fn drop(&mut self) {
-        let _ = fs::remove_file(&self.path);
-        Unfinished::lock().forget(&self.path);
-    }
 }

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use vmfkit::loose_rows::Sections;
 use vmfkit::source::{Portion, Source};
 use vmfkit::{Block, Error};
-use vmfkit_data::{Batches, DataSource, Element, Format, Ids, Kept, Options, Skipped};
+use vmfkit_data::{AvailableMemory, Batches, DataSource, Element, Format, Ids, Kept, MemoryLimit, Options, Skipped};
 
 /// What a command's help says about its rows.
 pub const FILES: &str = "\
@@ -29,6 +29,10 @@ const BLOCKS_AT_ONCE: u64 = 6;
 const FEWEST_ROWS: u64 = 64;
 /// Threads for which blocks leave room. Blocks decide the last digits of a result, so the threads there are must not decide on blocks.
 const THREADS_ASSUMED: u64 = 8;
+/// Threads beside those that compute, at most: they read ahead and wait for signals.
+const OTHER_THREADS: u64 = 10;
+/// Address space that a thread reserves without using it, its stack.
+const ADDRESS_SPACE_PER_THREAD: u64 = 2 << 20;
 /// What the id of a row takes.
 const ID_MEMORY: u64 = 64;
 /// Text of which a pass takes so long that another format is worth a hint.
@@ -47,7 +51,24 @@ pub struct Beside {
 
 impl Beside {
     fn on(self, threads: u64) -> u64 {
-        self.once + threads * self.each_thread
+        self.once.saturating_add(threads.saturating_mul(self.each_thread))
+    }
+}
+
+/// How many rows a block has. The last digits of a fit depend on it.
+#[derive(Debug, Clone, Copy)]
+pub enum BlockSize {
+    /// What the source chooses, or less if there is not the memory for them.
+    Usual,
+    /// This many, or less if there is not the memory for them.
+    AtMost(u32),
+    /// This many: those of the fit that is resumed.
+    OfCheckpoint(u32),
+}
+
+impl From<Option<u32>> for BlockSize {
+    fn from(rows: Option<u32>) -> Self {
+        rows.map_or(BlockSize::Usual, BlockSize::AtMost)
     }
 }
 
@@ -156,28 +177,26 @@ impl RowArguments {
 
     /// The rows block by block, for a command that needs so much memory beside them.
     pub fn open<B: Into<Beside>>(&self, beside: impl Fn(&DataSource) -> B) -> Result<RowSource> {
-        self.open_in_blocks(None, beside)
+        self.open_in_blocks(BlockSize::Usual, beside)
     }
 
-    /// The same in blocks of so many rows, or of less if there is not the memory for them.
-    pub fn open_in_blocks<B: Into<Beside>>(&self, block: Option<u32>, beside: impl Fn(&DataSource) -> B) -> Result<RowSource> {
-        let options = block.map_or(self.options(), |rows| self.options().block_rows(rows as usize));
-        let mut rows = self.source(&options)?;
-        let Some(memory) = self.memory else {
-            // The blocks stay what they are, so that no result depends on what is free at the moment.
-            rows.room = memory::available() / 2;
-            return Ok(rows);
+    /// The same in blocks of this size.
+    pub fn open_in_blocks<B: Into<Beside>>(&self, size: BlockSize, beside: impl Fn(&DataSource) -> B) -> Result<RowSource> {
+        let options = match size {
+            BlockSize::Usual => self.options(),
+            BlockSize::AtMost(rows) | BlockSize::OfCheckpoint(rows) => self.options().block_rows(rows as usize),
         };
+        let mut rows = self.source(&options)?;
         let source = &mut rows.source;
         let beside = beside(source).into();
         let id = if self.id_column.is_some() { ID_MEMORY } else { 0 };
-        let row = BLOCKS_AT_ONCE * (source.row_bytes() + 16 + id) + beside.each_row;
+        let row = source.row_bytes().saturating_add(16 + id).saturating_mul(BLOCKS_AT_ONCE).saturating_add(beside.each_row);
         let weights = rows.weights.as_ref().map_or(0, |(_, weights)| 8 * weights.len() as u64);
         // What a damaged file says of itself may be anything.
-        let own = |threads: u64| (OWN_MEMORY + weights + beside.on(threads)).saturating_add(source.held_bytes());
+        let own = |threads: u64| beside.on(threads).saturating_add(OWN_MEMORY + weights).saturating_add(source.held_bytes());
         let threads = rayon::current_num_threads() as u64;
-        let least = own(threads.max(THREADS_ASSUMED)).saturating_add(FEWEST_ROWS * row);
-        if memory < least {
+        let least = own(threads.max(THREADS_ASSUMED)).saturating_add(row.saturating_mul(FEWEST_ROWS));
+        if let Some(memory) = self.memory.filter(|memory| *memory < least) {
             let hint = match beside.hint {
                 _ if threads > THREADS_ASSUMED => "\nhint: fewer `--threads` take less",
                 Some(hint) => hint,
@@ -189,10 +208,39 @@ impl RowArguments {
                 memory::readable(memory)
             );
         }
-        let block_rows = (memory - own(THREADS_ASSUMED)) / row;
+        let own_of_blocks = own(THREADS_ASSUMED);
         let own = own(threads);
-        source.limit_block_rows(usize::try_from(block_rows)?);
-        rows.room = (memory - own).saturating_sub(row * source.block_rows() as u64);
+        // Without `--memory` blocks stay what they are, so that no result depends on what is free at the moment.
+        if let Some(memory) = self.memory {
+            source.limit_block_rows(usize::try_from((memory - own_of_blocks) / row)?);
+            if let BlockSize::OfCheckpoint(rows) = size
+                && source.block_rows() < rows as usize
+            {
+                let least = memory::megabytes(own_of_blocks + u64::from(rows) * row + 999_999);
+                let found = memory::readable(memory);
+                bail!(
+                    "the checkpoint was made with blocks of {rows} rows, for which there is too little memory, found: `--memory {found}`\n\
+                     hint: resume with `--memory {least}` or more"
+                );
+            }
+        }
+        let needed = own.saturating_add(row.saturating_mul(source.block_rows() as u64));
+        let available = allocatable(threads);
+        // Rows that do not fill a block take less, and how many lines a text has is not known.
+        let rows_at_most = (source.block_rows() as u64).min(source.rows().unwrap_or(0));
+        let certain = own.saturating_add(row.saturating_mul(rows_at_most));
+        if available.limit.fails_allocations() && available.bytes < certain {
+            let (needed, left) = (memory::readable(certain), memory::readable(available.bytes));
+            let hint = match available.bytes > least {
+                true => format!("\nhint: `--memory {}` makes smaller blocks", memory::megabytes(available.bytes)),
+                false => String::new(),
+            };
+            bail!("this work takes up to {needed} of memory, and {} leaves: `{left}`{hint}", available.limit);
+        }
+        rows.room = match self.memory {
+            Some(memory) => memory.min(available.bytes).saturating_sub(needed),
+            None => available.bytes.saturating_sub(needed) / 2,
+        };
         Ok(rows)
     }
 
@@ -205,7 +253,13 @@ impl RowArguments {
             );
         }
         let mut rows = self.source(&self.options().block_rows(usize::MAX))?;
-        rows.room = memory::available() / 2;
+        let available = allocatable(rayon::current_num_threads() as u64);
+        let takes = rows.source.rows().unwrap_or(0).saturating_mul(rows.source.row_bytes());
+        if takes > available.bytes && available.limit.is_enforced() {
+            let (takes, left) = (memory::readable(takes), memory::readable(available.bytes));
+            bail!("`{work}` takes all rows into memory, which are {takes}, and {} leaves: `{left}`", available.limit);
+        }
+        rows.room = available.bytes / 2;
         Ok(rows)
     }
 
@@ -372,6 +426,16 @@ impl RowSource {
     pub fn explain(&self, error: Error) -> anyhow::Error {
         explain(&self.name, error)
     }
+}
+
+/// Memory that may still be allocated, with this many threads to come.
+fn allocatable(threads: u64) -> AvailableMemory {
+    let available = vmfkit_data::available_memory();
+    let reserved = match available.limit {
+        MemoryLimit::AddressSpace => (threads + OTHER_THREADS) * ADDRESS_SPACE_PER_THREAD,
+        _ => 0,
+    };
+    AvailableMemory { bytes: available.bytes.saturating_sub(reserved), ..available }
 }
 
 /// Much text, for people, and how to make another file of it.

@@ -20,6 +20,8 @@
 mod array;
 mod arrow_ipc;
 mod arrow_lists;
+mod atomic_file;
+mod available_memory;
 mod batch;
 mod batches;
 mod blocks;
@@ -67,6 +69,8 @@ mod table;
 mod text;
 mod zip_writer;
 
+pub use atomic_file::{AtomicFile, FileLock, LockError, NoMoreFiles, behind_links, remove_unfinished_files, write_file};
+pub use available_memory::{AvailableMemory, MemoryLimit, available_memory, spare_address_space};
 pub use batch::{Batch, Ids, Values};
 pub use batches::Batches;
 pub use error::{Error, Result};

@@ -179,6 +179,13 @@ impl<'a, T: Scalar> SparseRows<'a, T> {
         (&self.columns[entries.clone()], &self.values[entries])
     }
 
+    /// The number of entries of each row; the columns and the values of all entries.
+    pub(crate) fn lengths_and_entries(&self) -> (Vec<u64>, &[u32], &[T]) {
+        let lengths = self.starts.windows(2).map(|ends| (ends[1] - ends[0]) as u64).collect();
+        let entries = self.starts[0]..self.starts[self.len()];
+        (lengths, &self.columns[entries.clone()], &self.values[entries])
+    }
+
     /// How many coordinates are stored in all rows together.
     pub fn entries(&self) -> usize {
         self.starts[self.len()] - self.starts[0]

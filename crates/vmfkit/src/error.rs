@@ -256,13 +256,23 @@ pub enum Error {
     /// A checkpoint of a fit to other rows, or to the same rows in other blocks.
     #[error(
         "the checkpoint was made with {expected}, found: `{found}`\n\
-         hint: resume with the same rows in blocks of the same size, or begin anew without the checkpoint"
+         hint: the rows, their order or their weights have changed; resume with those of the checkpoint, or remove it to begin anew"
     )]
     CheckpointRows {
         /// What its rows were like.
         expected: String,
         /// What these are like.
         found: String,
+    },
+    /// A fit is resumed with blocks of another size, on which the last digits depend.
+    #[error(
+        "the checkpoint was made with blocks of {expected} rows, found: `{found}`\nhint: resume with blocks of {expected} rows"
+    )]
+    CheckpointBlocks {
+        /// Rows of its first block.
+        expected: u64,
+        /// Rows of the first block now.
+        found: u64,
     },
     /// The weights of a mixture are finite, at least 0, and sum to 1.
     #[error("the weight of component {component} must be finite and at least 0, found: `{}`", plain(*value))]

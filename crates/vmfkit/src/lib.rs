@@ -65,6 +65,7 @@ mod em_search;
 pub mod error;
 mod error_free;
 pub mod estimate;
+mod fingerprint;
 pub mod fitter;
 mod fitter_settings;
 pub mod inference;

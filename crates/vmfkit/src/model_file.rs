@@ -7,7 +7,7 @@
 //! | `concentrations` | K | 0 for a background |
 //! | `trace` | passes x 4 | objective, smallest weight, largest concentration, temperature of each pass |
 //!
-//! The metadata are texts: `format` ("vmfkit.mixture"), `version` ("1"), `background` ("true" or "false"), and, where they are known,
+//! The metadata are texts: `format` ("vmfkit.mixture"), `version` ("2"), `checksum`, `background` ("true" or "false"), and, where they are known,
 //! `method`, `policy`, `estimator`, `seed`, `status`, `rows` and `weight` (the number and the total weight of the rows), `notes` (one a
 //! line), `software`, and every other choice of the fit as `setting.` and its name. Tensors and metadata by other names are passed
 //! over. docs/file-format.md has them all.
@@ -25,11 +25,10 @@ use crate::error::{Error, Result};
 use crate::mixture::Mixture;
 use crate::settings::Settings;
 pub use crate::tensor_file::LONGEST_HEADER;
-use crate::tensor_file::{Contents, File};
+use crate::tensor_file::{Contents, File, Kind};
 use crate::train::{Fit, Pass};
 
-const FORMAT: &str = "vmfkit.mixture";
-const VERSION: &str = "1";
+const KIND: Kind = Kind { format: "vmfkit.mixture", version: "2", unchecked: "1" };
 
 /// What wrote a file.
 const SOFTWARE: &str = concat!("vmfkit ", env!("CARGO_PKG_VERSION"));
@@ -99,7 +98,7 @@ impl Description {
 /// # Ok::<(), vmfkit::Error>(())
 /// ```
 pub fn to_bytes(mixture: &Mixture, description: &Description) -> Vec<u8> {
-    let mut contents = Contents::new(FORMAT, VERSION);
+    let mut contents = Contents::new(&KIND);
     contents.mixture("", mixture);
     let trace = description.trace.iter().flat_map(Pass::numbers).collect();
     contents.numbers("trace", vec![description.trace.len(), Pass::NUMBERS], trace);
@@ -117,7 +116,7 @@ pub fn to_bytes(mixture: &Mixture, description: &Description) -> Vec<u8> {
 
 /// The mixture and its description, to the last bit; or what is wrong with the bytes, found without any memory that they do not fill.
 pub fn from_bytes(bytes: &[u8]) -> Result<(Mixture, Description)> {
-    let file = File::open(bytes, FORMAT, VERSION, |what| Error::ModelBytes { what })?;
+    let file = File::open(bytes, &KIND, |what| Error::ModelBytes { what })?;
     let mixture = file.mixture("")?;
     let trace = file.numbers("trace", [None, Some(Pass::NUMBERS)])?;
     let mut settings = Settings::default();

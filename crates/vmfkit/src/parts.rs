@@ -39,6 +39,7 @@
 
 use crate::block::Block;
 use crate::error::{Error, Result};
+use crate::fingerprint::FingerprintedSource;
 use crate::fitter::Fitter;
 use crate::fitter_settings::parameters;
 use crate::mixture::{Assignment, Mixture};
@@ -61,12 +62,13 @@ impl Fitter<'_> {
         self.check_start()?;
         let mut progress = self.progress.take();
         let mark = if source.can_rewind() { Some(RowsMark::of(source)?) } else { None };
+        let source = &mut FingerprintedSource::new(source, mark);
         let Sampled { start, dispersion, rows, flow } = self.sampled_start(source, 0, progress.as_deref_mut())?;
         self.take_dispersion(dispersion);
         if flow.is_break() {
             return Ok(None);
         }
-        let mark = mark.map(|mark| RowsMark { rows: mark.rows.or(rows), ..mark });
+        let mark = mark.map(|mark| mark.learn(rows, source.fingerprint()));
         let trainer = Trainer::new(start, self.rule(self.seed_of(0)), self.stop_of_method())?;
         Ok(Some(trainer.checkpoint()?.with_settings(self.settings(source.dim())).with_rows(mark)))
     }

@@ -3,6 +3,7 @@
 use crate::block::Block;
 use crate::clock::Clock;
 use crate::error::{Error, Result};
+use crate::fingerprint::FingerprintedSource;
 use crate::fitter::{Fitter, Save, Watch};
 use crate::init::{Labelled, Start};
 use crate::maximise::Maximisation;
@@ -61,6 +62,7 @@ impl<'a> Fitter<'a> {
                 mark = Some(RowsMark::of(source)?);
             }
         }
+        let source = &mut FingerprintedSource::new(source, mark);
         let mut weight = resume.as_ref().and_then(Checkpoint::rows_weight);
         let mut best: Option<Fit> = resume.as_ref().and_then(|checkpoint| checkpoint.best.clone());
         for restart in resume.as_ref().map_or(0, |checkpoint| checkpoint.restart)..self.restarts {
@@ -73,7 +75,7 @@ impl<'a> Fitter<'a> {
             };
             self.take_dispersion(dispersion);
             let settings = self.settings(source.dim());
-            mark = mark.map(|mark| RowsMark { rows: mark.rows.or(rows), ..mark });
+            mark = mark.map(|mark| mark.learn(rows, source.fingerprint()));
             let mut driver = self.driver(start, (restart, began), watch.as_deref_mut(), progress.as_deref_mut())?;
             let mut saver = Saver { save: save.as_deref_mut(), restart, settings: &settings, rows: mark, best: best.as_ref() };
             match resume.take() {
@@ -92,6 +94,7 @@ impl<'a> Fitter<'a> {
                 if driver.trainer.passes() > passes {
                     mark.map_or(Ok(()), |mark| mark.check_count(driver.trainer.row_count()))?;
                     check_weight(weight.take(), driver.trainer.rows_weight())?;
+                    saver.rows = saver.rows.map(|mark| mark.learn(None, source.fingerprint()));
                     saver.save(&driver.trainer)?;
                 }
             }

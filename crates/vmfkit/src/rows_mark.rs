@@ -14,6 +14,8 @@ pub(crate) struct RowsMark {
     pub mark: u64,
     /// Rows in all, where that was known.
     pub rows: Option<u64>,
+    /// The [fingerprint](crate::fingerprint) of all rows, once a pass was complete; none where the first block has them all.
+    pub fingerprint: Option<u64>,
 }
 
 impl RowsMark {
@@ -26,8 +28,13 @@ impl RowsMark {
         Ok(RowsMark { rows: source.rows(), ..mark })
     }
 
+    /// The same with what a pass has shown; what was known before stays.
+    pub fn learn(self, rows: Option<u64>, fingerprint: Option<u64>) -> Self {
+        RowsMark { rows: self.rows.or(rows), fingerprint: self.fingerprint.or(fingerprint), ..self }
+    }
+
     pub fn of_block(block: &Block) -> Self {
-        RowsMark { block: block.len() as u64, mark: mark(block), rows: None }
+        RowsMark { block: block.len() as u64, mark: mark(block), rows: None, fingerprint: None }
     }
 
     /// Whether these are the rows of a checkpoint; what is known of one side only is passed over.
@@ -37,12 +44,24 @@ impl RowsMark {
             self.check_count(rows)?;
         }
         if found.block != self.block {
-            return other(format!("{} rows in the first block", self.block), found.block.to_string());
+            return Err(Error::CheckpointBlocks { expected: self.block, found: found.block });
         }
         if found.mark != self.mark {
-            return other(format!("rows of the mark {} in the first block", digits(self.mark)), digits(found.mark));
+            return other(format!("a first block of rows whose fingerprint is {}", digits(self.mark)), digits(found.mark));
         }
         Ok(())
+    }
+
+    /// The same for the number and the fingerprint of all rows.
+    pub fn check_all(&self, rows: u64, fingerprint: u64) -> Result<()> {
+        self.check_count(rows)?;
+        match self.fingerprint.filter(|expected| *expected != fingerprint) {
+            Some(expected) => {
+                let expected = format!("rows whose fingerprint is {}", digits(expected));
+                Err(Error::CheckpointRows { expected, found: digits(fingerprint) })
+            }
+            None => Ok(()),
+        }
     }
 
     /// The same for the number of rows of a whole pass.

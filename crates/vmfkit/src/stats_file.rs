@@ -6,10 +6,9 @@
 use crate::error::{Error, Result};
 use crate::settings::{digits, undigits};
 use crate::stats::SufficientStats;
-use crate::tensor_file::{Contents, File, excerpt};
+use crate::tensor_file::{Contents, File, Kind, excerpt};
 
-const FORMAT: &str = "vmfkit.statistics";
-const VERSION: &str = "1";
+const KIND: Kind = Kind { format: "vmfkit.statistics", version: "2", unchecked: "1" };
 
 /// Counts up to here are whole in every number that a file or a checkpoint may keep them in.
 const LARGEST_COUNT: u64 = 1 << 53;
@@ -126,7 +125,7 @@ impl PartStats {
     /// The bytes of a file; equal statistics are equal bytes.
     pub fn to_bytes(&self) -> Vec<u8> {
         let (count, components, dim) = (self.stats.len(), self.stats[0].components(), self.stats[0].dim());
-        let mut contents = Contents::new(FORMAT, VERSION);
+        let mut contents = Contents::new(&KIND);
         contents.text("state", digits(self.state));
         contents.text("pass", self.pass.to_string());
         contents.text("rows", self.rows.to_string());
@@ -149,7 +148,7 @@ impl PartStats {
 
     /// The statistics that [`Self::to_bytes`] wrote; or what is wrong with the bytes, found without any memory that they do not fill.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self> {
-        let file = File::open(bytes, FORMAT, VERSION, |what| Error::StatisticsBytes { what })?;
+        let file = File::open(bytes, &KIND, |what| Error::StatisticsBytes { what })?;
         let count = |key: &str| match file.parsed::<u64>(key)? {
             count if count <= LARGEST_COUNT => Ok(count),
             count => file.wrong(format!("metadata `{key}` must be at most 2^53, found: `{count}`")),

@@ -1,15 +1,22 @@
 //! Named arrays of f64 and texts as [safetensors](https://github.com/huggingface/safetensors): what model files and checkpoints are made of.
 //!
-//! Written in the order of their names, so that equal contents are equal bytes. (`safetensors::serialize` writes metadata in an order that
-//! chance decides; here the crate only reads.)
+//! Written in the order of their names, so that equal contents are equal bytes. (`safetensors::serialize` writes metadata in random order;
+//! here the crate only reads.)
+//!
+//! The metadata `checksum` is XXH3 (64 bits) of the whole file in which the sixteen digits of the checksum itself are zeros. Every file of the
+//! current version has one. Files of the version before have none and are read unchecked; one that has a checksum all the same is checked,
+//! so that damage to the version's digit does not hide other damage.
 
 use crate::distribution::VonMisesFisher;
 use crate::error::{Error, Result};
 use crate::mixture::Mixture;
+use crate::settings::digits;
 use safetensors::Dtype;
 use safetensors::tensor::{Metadata, TensorInfo};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
+use std::hash::Hasher;
+use twox_hash::XxHash3_64;
 
 /// Bytes before the header: its length.
 const LENGTH: usize = size_of::<u64>();
@@ -17,6 +24,19 @@ const LENGTH: usize = size_of::<u64>();
 const NUMBER: usize = size_of::<f64>();
 /// The longest header that readers of safetensors accept.
 pub const LONGEST_HEADER: usize = 100_000_000;
+
+/// The metadata with the checksum, and what stands there while it is computed.
+const CHECKSUM: &str = "checksum";
+const NO_CHECKSUM: &str = "0000000000000000";
+
+/// A kind of file.
+pub(crate) struct Kind {
+    pub format: &'static str,
+    /// The version that is written.
+    pub version: &'static str,
+    /// The version before, which had no checksum and is still read.
+    pub unchecked: &'static str,
+}
 
 /// What is to be written.
 #[derive(Debug, Default)]
@@ -26,10 +46,11 @@ pub(crate) struct Contents {
 }
 
 impl Contents {
-    pub fn new(format: &str, version: &str) -> Self {
+    pub fn new(kind: &Kind) -> Self {
         let mut contents = Self::default();
-        contents.text("format", format);
-        contents.text("version", version);
+        contents.text("format", kind.format);
+        contents.text("version", kind.version);
+        contents.text(CHECKSUM, NO_CHECKSUM);
         contents
     }
 
@@ -61,8 +82,18 @@ impl Contents {
         for (_, values) in self.tensors.values() {
             bytes.extend(values.iter().flat_map(|x| x.to_le_bytes()));
         }
+        let at = checksum_position(&bytes[..LENGTH + header.len()], NO_CHECKSUM).expect("`new` put it there");
+        let checksum = digits(XxHash3_64::oneshot(&bytes));
+        bytes[at..at + checksum.len()].copy_from_slice(checksum.as_bytes());
         bytes
     }
+}
+
+/// Where the digits of a checksum begin. Quotes within JSON strings are escaped, so nothing else looks like it.
+fn checksum_position(header: &[u8], checksum: &str) -> Option<usize> {
+    let entry = format!("\"{CHECKSUM}\":\"{checksum}\"");
+    let start = header.windows(entry.len()).position(|window| window == entry.as_bytes())?;
+    Some(start + entry.len() - 1 - checksum.len())
 }
 
 /// A file whose header makes no claims beyond its bytes.
@@ -73,8 +104,8 @@ pub(crate) struct File<'a> {
 }
 
 impl<'a> File<'a> {
-    /// Takes bytes of this format and version; `wrong` makes the errors.
-    pub fn open(bytes: &'a [u8], format: &str, version: &str, wrong: fn(String) -> Error) -> Result<Self> {
+    /// Takes bytes of this kind; `wrong` makes the errors.
+    pub fn open(bytes: &'a [u8], kind: &Kind, wrong: fn(String) -> Error) -> Result<Self> {
         let Some((length, rest)) = bytes.split_first_chunk::<LENGTH>() else {
             return Err(wrong(format!("a safetensors file has more than {LENGTH} bytes, found: `{}`", bytes.len())));
         };
@@ -95,13 +126,36 @@ impl<'a> File<'a> {
             return Err(wrong(format!("the header speaks of {claimed} bytes of data, found: `{found}`")));
         }
         let file = File { header, data, wrong };
-        match (file.text("format"), file.text("version")) {
-            (found, _) if found != format => {
-                Err(wrong(format!("metadata `format` must be {format}, found: `{}`", excerpt(found))))
-            }
-            (_, found) if found != version => Err(wrong(format!("the version must be {version}, found: `{}`", excerpt(found)))),
-            _ => Ok(file),
+        let Kind { format, version, unchecked } = kind;
+        let (found_format, found_version, checksum) = (file.text("format"), file.text("version"), file.text(CHECKSUM));
+        if found_format != *format {
+            return file.wrong(format!("metadata `format` must be {format}, found: `{}`", excerpt(found_format)));
         }
+        if found_version != *version && found_version != *unchecked {
+            return file.wrong(format!("the version must be {version} or {unchecked}, found: `{}`", excerpt(found_version)));
+        }
+        if found_version == *version || !checksum.is_empty() {
+            file.check(bytes, checksum)?;
+        }
+        Ok(file)
+    }
+
+    /// Compares the checksum of the metadata with that of the bytes.
+    fn check(&self, bytes: &[u8], expected: &str) -> Result<()> {
+        let header = &bytes[..bytes.len() - self.data.len()];
+        let position = (expected.len() == NO_CHECKSUM.len()).then(|| checksum_position(header, expected)).flatten();
+        let Some(at) = position else {
+            return self.wrong(format!("metadata `{CHECKSUM}` must be sixteen digits, found: `{}`", excerpt(expected)));
+        };
+        let mut hasher = XxHash3_64::new();
+        hasher.write(&bytes[..at]);
+        hasher.write(NO_CHECKSUM.as_bytes());
+        hasher.write(&bytes[at + NO_CHECKSUM.len()..]);
+        let found = digits(hasher.finish());
+        if found != expected {
+            return self.wrong(format!("the file is damaged: its checksum must be {}, found: `{found}`", excerpt(expected)));
+        }
+        Ok(())
     }
 
     /// An error about the contents.

@@ -21,14 +21,6 @@ _Estimator = TypeVar("_Estimator", bound="SphericalEstimator")
 AT_LEAST_ONE = Interval(Integral, 1, None, closed="left")
 
 
-def _free_memory() -> int:
-    """Bytes that the machine could still give, as far as it tells."""
-    try:
-        return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (AttributeError, OSError, ValueError):
-        return 1 << 30
-
-
 def start_of(init: Any) -> Any:
     """A name, directions, labels or a mixture, as the extension module takes them."""
     if isinstance(init, (str, _vmfkit.Mixture)):
@@ -138,7 +130,7 @@ class SphericalEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
 
     def _room(self) -> int:
         """Bytes that may hold the rows of files."""
-        return _free_memory() // 2 if self.max_memory is None else int(self.max_memory)
+        return _vmfkit.available_memory() // 2 if self.max_memory is None else int(self.max_memory)
 
     @staticmethod
     def _check_count(directions: Directions, components: int) -> None:
@@ -228,8 +220,7 @@ class SphericalEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes the mixture as a model file, which the command `vmf` reads too."""
         check_is_fitted(self)
-        with open(path, "wb") as file:
-            file.write(self.mixture_.to_bytes())
+        _vmfkit.write_file(path, self.mixture_.to_bytes())
 
     @classmethod
     def load(cls: type[_Estimator], path: str | os.PathLike[str], **parameters: Any) -> _Estimator:

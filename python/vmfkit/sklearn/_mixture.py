@@ -61,7 +61,7 @@ class VonMisesFisherMixture(DensityMixin, SphericalEstimator):
     n_threads : int or None, default=None
         Threads to compute with; None is what `vmfkit.threads()` says.
     max_memory : int or None, default=None
-        Bytes that may hold the rows of files; what does not fit is read again in every pass. None is half of what is free.
+        Bytes that may hold the rows of files; what does not fit is read again in every pass. None is half of what is available.
     verbose : int, default=0
         Show progress.
 

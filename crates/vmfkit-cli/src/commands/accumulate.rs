@@ -70,7 +70,7 @@ impl Accumulate {
             let model = 8 * components * rows.dim() as u64;
             Beside { once: 6 * model, each_thread: model, ..Beside::default() }
         };
-        let mut source = self.rows.without_ids().open_in_blocks(self.block, beside)?;
+        let mut source = self.rows.without_ids().open_in_blocks(self.block.into(), beside)?;
         let mut file = Output::create(&self.output)?;
         let part = self.see(&accumulator, &mut source).map_err(|error| source.explain(error))?;
         source.note_rescaled();

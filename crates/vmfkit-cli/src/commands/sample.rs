@@ -56,9 +56,9 @@ pub struct Sample {
     /// Mean direction, of any length: numbers, or a .npy or .csv file [default: 1,0,0...]
     #[arg(long, value_name = "VECTOR", allow_hyphen_values = true)]
     mean_direction: Option<String>,
-    /// Precision of the numbers
-    #[arg(long, value_enum, default_value = "f32")]
-    dtype: Precision,
+    /// Precision of the numbers [default: f32; f64 from a concentration of 1e12 on, where f32 would change the density]
+    #[arg(long, value_enum)]
+    dtype: Option<Precision>,
     /// What the draws come from
     #[arg(long, default_value_t = 0)]
     seed: u64,
@@ -79,24 +79,39 @@ pub struct Sample {
     quiet: bool,
 }
 
+/// Half a unit in the last place of an f32 near 1.
+const F32_ANGLE: f64 = f32::EPSILON as f64 / 2.0;
+/// Rows of a concentration k deviate from their mean direction by 1/sqrt(k) in each of d - 1 dimensions, so the squares sum to (d - 1)/k. Rounding to
+/// f32 moves coordinate i by at most 2^-24 |x_i| and adds at most 2^-48/3 to that sum in the mean. At k = 1e12 that is a part in 800; at 1e15 a fifth,
+/// measured in d = 4; from 1e16 on the rounding decides.
+const MOST_IN_F32: f64 = 1e12;
+
 /// What rows are drawn from.
 enum Law {
-    One(Box<Sampler>),
+    /// One density, and its concentration.
+    One(Box<Sampler>, f64),
     Mixture(Mixture),
 }
 
 impl Law {
     fn dim(&self) -> usize {
         match self {
-            Law::One(sampler) => sampler.dim(),
+            Law::One(sampler, _) => sampler.dim(),
             Law::Mixture(mixture) => mixture.dim(),
+        }
+    }
+
+    fn largest_concentration(&self) -> f64 {
+        match self {
+            Law::One(_, concentration) => *concentration,
+            Law::Mixture(mixture) => mixture.components().iter().map(VonMisesFisher::concentration).fold(0.0, f64::max),
         }
     }
 
     /// Rows from `first` on, and the components they are from.
     fn fill<T: Scalar>(&self, seed: u64, first: u64, rows: &mut [T], labels: &mut [u32]) -> vmfkit::Result<()> {
         match self {
-            Law::One(sampler) => sampler.fill(seed, first, rows),
+            Law::One(sampler, _) => sampler.fill(seed, first, rows),
             Law::Mixture(mixture) => mixture.fill(seed, first, rows, labels),
         }
     }
@@ -109,21 +124,47 @@ impl Sample {
         files.writes("-o", Some(&self.output)).writes("--labels", self.labels.as_ref()).check()?;
         let law = match &self.model {
             Some(path) => Law::Mixture(model::read(path)?.0),
-            None => Law::One(Box::new(Sampler::new(&self.density()?))),
+            None => {
+                let density = self.density()?;
+                Law::One(Box::new(Sampler::new(&density)), density.concentration())
+            }
         };
         // The parser asks for no MODEL beside options that exclude it.
         if let (Some(labels), None) = (&self.labels, &self.model) {
             bail!("rows of one density have no components, found: `--labels {}`", labels.display());
         }
         let format = row_output::format_of(&self.output, self.format, "--format")?;
-        match self.dtype {
+        let precision = self.precision(law.largest_concentration());
+        match precision {
             Precision::F32 => self.write::<f32>(&law, format)?,
             Precision::F64 => self.write::<f64>(&law, format)?,
         }
-        if self.json { output::report(&self.to_json(law.dim(), format), self.output == Path::new("-")) } else { Ok(()) }
+        let json = || self.to_json(law.dim(), format, precision);
+        if self.json { output::report(&json(), self.output == Path::new("-")) } else { Ok(()) }
     }
 
-    fn to_json(&self, dim: usize, format: OutputFormat) -> String {
+    /// The precision that was asked for, or one that holds rows of this concentration; says so where it matters.
+    fn precision(&self, concentration: f64) -> Precision {
+        let is_fine = concentration >= MOST_IN_F32;
+        match self.dtype {
+            None if is_fine => {
+                output::note(format_args!(
+                    "rows are written as f64: f32 resolves angles of {F32_ANGLE:.0e}, too coarse for a concentration of {concentration:e}"
+                ));
+                Precision::F64
+            }
+            Some(Precision::F32) if is_fine => {
+                output::note(format_args!(
+                    "warning: f32 resolves angles of {F32_ANGLE:.0e}, too coarse for a concentration of {concentration:e}\n\
+                     hint: `--dtype f64` holds them"
+                ));
+                Precision::F32
+            }
+            asked => asked.unwrap_or(Precision::F32),
+        }
+    }
+
+    fn to_json(&self, dim: usize, format: OutputFormat, precision: Precision) -> String {
         let name = |path: &PathBuf| path.display().to_string();
         let object = json!({
             "output": name(&self.output),
@@ -131,7 +172,7 @@ impl Sample {
             "format": format.to_string(),
             "rows": self.rows,
             "dim": dim,
-            "dtype": self.dtype.name(),
+            "dtype": precision.name(),
             "seed": self.seed,
             "model": self.model.as_ref().map(name),
             "concentration": self.concentration,
@@ -166,7 +207,7 @@ impl Sample {
         };
         // Both, before anything is drawn.
         let mut labels = self.labels.as_ref().map(|path| LabelFile::create(path, Some(self.rows))).transpose()?;
-        let mut output = Rows::create(&self.output, format, dim, self.dtype, self.rows)?;
+        let mut output = Rows::create(&self.output, format, dim, T::PRECISION, self.rows)?;
         let mut progress = Progress::new(!self.quiet);
         let rows_per_block = (VALUES_PER_BLOCK / dim).max(1);
         let mut values = Vec::new();
@@ -232,12 +273,15 @@ impl Rows {
 
 /// A number that a file can hold.
 trait FileNumber: Scalar + std::fmt::Debug {
+    const PRECISION: Precision;
     fn into_values(numbers: Vec<Self>) -> Values;
     /// The way back.
     fn from_values(values: Values) -> Vec<Self>;
 }
 
 impl FileNumber for f32 {
+    const PRECISION: Precision = Precision::F32;
+
     fn into_values(numbers: Vec<Self>) -> Values {
         Values::F32(numbers)
     }
@@ -248,6 +292,8 @@ impl FileNumber for f32 {
 }
 
 impl FileNumber for f64 {
+    const PRECISION: Precision = Precision::F64;
+
     fn into_values(numbers: Vec<Self>) -> Values {
         Values::F64(numbers)
     }

@@ -152,8 +152,8 @@ fn a_fit_is_not_resumed_with_other_rows_or_blocks() {
     for _ in 0..2 {
         let resume = |rest: &str| workspace.run(&format!("fit {rest} {fit} --resume"));
         resume("x.npy --block 100")
-            .refused(&["made with 7000 rows in the first block, found: `100`", "hint: resume with the same rows"]);
-        resume("y.npy --block 7000").refused(&["made with rows of the mark "]);
+            .refused(&["made with blocks of 7000 rows, found: `100`", "hint: resume with blocks of 7000 rows"]);
+        resume("y.npy --block 7000").refused(&["made with a first block of rows whose fingerprint is "]);
         resume("longer.npy --block 7000").refused(&["made with 9000 rows, found: `9001`"]);
         resume("x.npy --block 7000").success();
     }

@@ -21,6 +21,8 @@ mod sample_model;
 mod score;
 mod scripts;
 mod select;
+#[cfg(target_os = "linux")]
+mod storage;
 mod writing;
 
 use serde_json::Value;

@@ -92,6 +92,56 @@ fn extreme_concentrations_are_sampled_and_fitted() {
     workspace.run("fit empty.npy").refused(&["empty.npy: there is nothing to fit"]);
 }
 
+/// In single precision these rows fit back as a concentration of 2.2e15.
+#[test]
+fn rows_are_written_in_a_precision_that_holds_the_density() {
+    let workspace = Workspace::new();
+    let sample = |concentration: &str, options: &str| {
+        let direction = "--mean-direction 2,7,1,8 -n 5000 -o x.npy --json";
+        let run = workspace.run(&format!("sample {direction} -k {concentration} {options}"));
+        let (said, told) = (run.stderr.clone(), run.json());
+        let found = number(&workspace.run("fit x.npy --json").json()["concentration"]);
+        (told["dtype"].as_str().unwrap().to_owned(), found / concentration.parse::<f64>().unwrap(), said)
+    };
+    for (concentration, options, dtype, words) in [
+        ("9.9e11", "", "f32", ""),
+        ("1e12", "", "f64", "rows are written as f64: f32 resolves angles of 6e-8, too coarse for a concentration of 1e12\n"),
+        ("1e16", "", "f64", "rows are written as f64"),
+        ("1e16", "--dtype f64", "f64", ""),
+        (
+            "1e16",
+            "--dtype f32",
+            "f32",
+            "warning: f32 resolves angles of 6e-8, too coarse for a concentration of 1e16\nhint: `--dtype f64` holds them",
+        ),
+    ] {
+        let (found, ratio, said) = sample(concentration, options);
+        assert_eq!((found.as_str(), said.is_empty()), (dtype, words.is_empty()), "{concentration} {options}: {said}");
+        assert!(said.contains(words), "{said}");
+        // Five standard errors, with 15000 normals.
+        assert_eq!((ratio - 1.0).abs() < 0.06, options != "--dtype f32", "{concentration} {options}: {ratio}");
+    }
+    // A mixture goes by its most concentrated component.
+    workspace.run("sample --dim 3 -k 1e13 -n 100 -o x.npy").success();
+    workspace.run("fit x.npy -k 1 --policy fixed:1e13 --max-passes 1 -o m.safetensors").success();
+    assert_eq!(workspace.run("sample m.safetensors -n 9 -o y.npy --json").json()["dtype"], "f64");
+}
+
+/// The law of 2s k on the circle is chi-squared with 1 degree of freedom, wherever the numbers end.
+#[test]
+fn the_largest_concentration_is_drawn_from() {
+    let workspace = Workspace::new();
+    for concentration in ["4.4e307", "4.6e307", "1.7976931348623157e308"] {
+        workspace.run(&format!("sample --dim 2 -k {concentration} -n 1000 -o x.csv")).success();
+        let text = String::from_utf8(workspace.read("x.csv")).unwrap();
+        let root = concentration.parse::<f64>().unwrap().sqrt();
+        let squares = text.lines().skip(1).map(|line| (line.split(',').nth(1).unwrap().parse::<f64>().unwrap() * root).powi(2));
+        let mean = squares.sum::<f64>() / 1000.0;
+        assert!((mean - 1.0).abs() < 5.0 * (2.0f64 / 1000.0).sqrt(), "{concentration}: {mean}");
+    }
+    workspace.run("sample --dim 2 -k inf -n 9 -o x.csv").refused(&["the concentration must be finite"]);
+}
+
 #[test]
 fn every_estimator_is_near_the_exact_one() {
     let workspace = Workspace::new();

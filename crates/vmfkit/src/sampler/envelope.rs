@@ -2,6 +2,9 @@
 
 use rand::{Rng, RngExt};
 
+/// From here on sqrt(4k^2 + (d - 1)^2) is 2k to the last bit, and the sum of both would overflow at a quarter of the largest number.
+const ROOT_IS_2K: f64 = 1e300;
+
 /// Ulrich's envelope, MATH.md (11.2), in deviations.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct BetaEnvelope {
@@ -21,12 +24,17 @@ pub(super) struct BetaEnvelope {
 impl BetaEnvelope {
     pub(super) fn new(dim: usize, concentration: f64) -> Self {
         let (power, k) = (dim as f64 - 1.0, concentration);
-        let root = (2.0 * k).hypot(power);
-        let shape = power / (2.0 * k + root);
-        // 1 - b = (2k + root - power)/(2k + root), and root - power = 4k^2/(root + power).
-        let shape_complement = 2.0 * k * (1.0 + 2.0 * k / (root + power)) / (2.0 * k + root);
+        let (shape, shape_complement) = if k < ROOT_IS_2K {
+            let root = (2.0 * k).hypot(power);
+            // 1 - b = (2k + root - power)/(2k + root), and root - power = 4k^2/(root + power).
+            (power / (2.0 * k + root), 2.0 * k * (1.0 + 2.0 * k / (root + power)) / (2.0 * k + root))
+        } else {
+            (0.25 * power / k, 1.0)
+        };
         let start = 2.0 * shape / (1.0 + shape);
-        BetaEnvelope { power, concentration, shape, shape_complement, start, scale: 1.0 / (start * (2.0 - start)) }
+        // About k/(d - 1), which rounding could take beyond the largest number.
+        let scale = (1.0 / (start * (2.0 - start))).min(f64::MAX);
+        BetaEnvelope { power, concentration, shape, shape_complement, start, scale }
     }
 
     /// The deviation that a symmetric beta value z proposes.

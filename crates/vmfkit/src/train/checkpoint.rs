@@ -7,10 +7,9 @@ use crate::maximise::Note;
 use crate::mixture::Mixture;
 use crate::rows_mark::RowsMark;
 use crate::settings::{Settings, digits, undigits};
-use crate::tensor_file::{Contents, File, excerpt};
+use crate::tensor_file::{Contents, File, Kind, excerpt};
 
-const FORMAT: &str = "vmfkit.checkpoint";
-const VERSION: &str = "2";
+const KIND: Kind = Kind { format: "vmfkit.checkpoint", version: "3", unchecked: "2" };
 
 /// What stands before the names of fits beside the current one.
 const UNREPAIRED: &str = "unrepaired.";
@@ -59,6 +58,11 @@ impl Checkpoint {
         &self.settings
     }
 
+    /// The number of rows in the first block, if the rows can be read again. A fit is resumed with blocks of this size.
+    pub fn block_rows(&self) -> Option<u64> {
+        self.rows.map(|rows| rows.block)
+    }
+
     pub(crate) fn with_settings(mut self, settings: Settings) -> Self {
         self.current.settings = settings.clone();
         self.unrepaired.iter_mut().for_each(|fit| fit.settings = settings.clone());
@@ -91,12 +95,15 @@ impl Checkpoint {
 
     /// The bytes of a file; equal checkpoints are equal bytes.
     pub fn to_bytes(&self) -> Vec<u8> {
-        let mut contents = Contents::new(FORMAT, VERSION);
+        let mut contents = Contents::new(&KIND);
         self.settings.iter().for_each(|(name, text)| contents.text(format!("setting.{name}"), text));
-        if let Some(RowsMark { block, mark, rows }) = self.rows {
+        if let Some(RowsMark { block, mark, rows, fingerprint }) = self.rows {
             contents.text("rows.block", block.to_string());
             contents.text("rows.mark", digits(mark));
             contents.text("rows.count", rows.map_or(String::new(), |rows| rows.to_string()));
+            if let Some(fingerprint) = fingerprint {
+                contents.text("rows.fingerprint", digits(fingerprint));
+            }
         }
         contents.numbers("counters", vec![2], vec![self.restart as f64, self.blocks as f64]);
         write_fit(&mut contents, "current.", &self.current);
@@ -111,7 +118,7 @@ impl Checkpoint {
 
     /// The checkpoint that [`Self::to_bytes`] wrote; or what is wrong with the bytes, found without any memory that they do not fill.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self> {
-        let file = File::open(bytes, FORMAT, VERSION, wrong)?;
+        let file = File::open(bytes, &KIND, wrong)?;
         let mut settings = Settings::default();
         for (key, text) in file.texts() {
             if let Some(name) = key.strip_prefix("setting.") {
@@ -163,15 +170,16 @@ fn write_fit(contents: &mut Contents, prefix: &str, fit: &Fit) {
 }
 
 fn read_rows(file: &File) -> Result<Option<RowsMark>> {
-    if file.text("rows.mark").is_empty() {
-        return Ok(None);
-    }
-    let text = file.text("rows.mark");
-    let Some(mark) = undigits(text) else {
-        return file.wrong(format!("metadata `rows.mark` must be sixteen digits, found: `{}`", excerpt(text)));
+    let fingerprint = |key: &str| match file.text(key) {
+        "" => Ok(None),
+        text => match undigits(text) {
+            None => file.wrong(format!("metadata `{key}` must be sixteen digits, found: `{}`", excerpt(text))),
+            fingerprint => Ok(fingerprint),
+        },
     };
+    let Some(mark) = fingerprint("rows.mark")? else { return Ok(None) };
     let rows = (!file.text("rows.count").is_empty()).then(|| file.parsed("rows.count")).transpose()?;
-    Ok(Some(RowsMark { block: file.parsed("rows.block")?, mark, rows }))
+    Ok(Some(RowsMark { block: file.parsed("rows.block")?, mark, rows, fingerprint: fingerprint("rows.fingerprint")? }))
 }
 
 fn read_fit(file: &File, prefix: &str, settings: &Settings) -> Result<Fit> {

@@ -1,6 +1,8 @@
 //! Checkpoints: a fit that is interrupted anywhere and resumed from bytes ends as if nothing had happened.
 
-use crate::samples::{accumulate, assert_same_fit, damaged, draw, paper_mixture, random_mixture, uniform_rows};
+use crate::samples::{
+    accumulate, assert_same_fit, damaged, draw, on_threads, paper_mixture, random_mixture, sealed, uniform_rows,
+};
 use proptest::prelude::*;
 use std::ops::ControlFlow;
 use vmfkit::maximise::Note;
@@ -185,9 +187,9 @@ fn other_rows_and_other_blocks_are_refused_before_the_first_pass() {
     let block = Block::new(5, &rows).unwrap();
     let weights: Vec<f64> = (0..200).map(|row| if row == 3 { 2.0 } else { 1.0 }).collect();
     let cases = [
-        (Block::new(5, &rows).unwrap(), 100, "made with 70 rows in the first block, found: `100`"),
-        (Block::new(5, &others).unwrap(), 70, "made with rows of the mark "),
-        (block.clone().with_weights(&weights).unwrap(), 70, "made with rows of the mark "),
+        (Block::new(5, &rows).unwrap(), 100, "made with blocks of 70 rows, found: `100`"),
+        (Block::new(5, &others).unwrap(), 70, "made with a first block of rows whose fingerprint is "),
+        (block.clone().with_weights(&weights).unwrap(), 70, "made with a first block of rows whose fingerprint is "),
         (block.slice(0, 199), 70, "made with 200 rows, found: `199`"),
     ];
     for start in [Start::default(), Start::Directions(directions)] {
@@ -198,6 +200,36 @@ fn other_rows_and_other_blocks_are_refused_before_the_first_pass() {
             let watched = fitter().resume(restored(bytes)).progress(|_| panic!("a row was seen"));
             let message = run(watched, other, *rows).unwrap_err().to_string();
             assert!(message.contains(words), "{words}: {message}");
+        }
+    }
+}
+
+/// From every checkpoint after a complete pass, dense or sparse, on any number of threads; and the right rows are accepted.
+#[test]
+fn rows_changed_behind_the_first_block_are_refused_in_the_first_pass() {
+    let rows: Vec<f64> = draw(&paper_mixture(), 200, 1);
+    let mut others = rows.clone();
+    others[5 * 150..5 * 152].rotate_left(5);
+    let directions: Vec<Vec<f64>> = rows.chunks_exact(5).take(3).map(<[f64]>::to_vec).collect();
+    let (starts, columns): (Vec<usize>, Vec<u32>) = ((0..=200).map(|row| 5 * row).collect(), (0..1000).map(|i| i % 5).collect());
+    let weights: Vec<f64> = (0..200).map(|row| [1.0, 2.0][row % 2]).collect();
+    let other_weights: Vec<f64> = (0..200).map(|row| [1.0, 2.0][(row + row / 100) % 2]).collect();
+    let dense = |rows| Block::new(5, rows).unwrap();
+    let sparse = |rows| Block::sparse(5, &starts, &columns, rows).unwrap();
+    let weighted = |weights| dense(&rows).with_weights(weights).unwrap();
+    let cases =
+        [(dense(&rows), dense(&others)), (sparse(&rows), sparse(&others)), (weighted(&weights), weighted(&other_weights))];
+    for (block, other) in &cases {
+        for (start, from) in [(Start::default(), 0), (Start::Directions(directions.clone()), 1)] {
+            let fitter = || Fitter::new(3).start(start.clone()).stop(passes(3));
+            let run = |fitter: Fitter, block: &Block| fitter.fit_source(&mut MemorySource::new(block.clone()).batches(70));
+            let (fit, saved) = with_checkpoints(fitter(), |fitter| run(fitter, block).unwrap());
+            for bytes in &saved[from..3] {
+                let resumed = |block: &Block| run(fitter().resume(restored(bytes)), block);
+                let message = on_threads(2, || resumed(other).unwrap_err().to_string());
+                assert!(message.contains("made with rows whose fingerprint is "), "{message}");
+                assert_same_fit(&on_threads(3, || resumed(block).unwrap()), &fit, "the same rows");
+            }
         }
     }
 }
@@ -216,7 +248,7 @@ fn a_resumed_pass_is_checked_as_it_goes_where_that_is_the_only_way() {
         "",
     );
     let mut once = Modest { once: true, ..Modest::new(&block, 60) };
-    assert!(resumed(&mut once).unwrap_err().to_string().contains("70 rows in the first block, found: `60`"));
+    assert!(resumed(&mut once).unwrap_err().to_string().contains("made with blocks of 70 rows, found: `60`"));
     let fewer = block.slice(0, 150);
     assert!(resumed(&mut Modest::new(&fewer, 70)).unwrap_err().to_string().contains("made with 200 rows, found: `150`"));
 }
@@ -395,14 +427,14 @@ fn bad_bytes_are_named() {
     let edited = |from: &str, to: &str| {
         assert!(header.contains(from), "{from} in {header}");
         let header = header.replacen(from, to, 1);
-        [&(header.len() as u64).to_le_bytes()[..], header.as_bytes(), &good[8 + length..]].concat()
+        sealed([&(header.len() as u64).to_le_bytes()[..], header.as_bytes(), &good[8 + length..]].concat())
     };
     for (bytes, words) in [
         (vec![], "more than 8 bytes, found: `0`"),
         (good[..good.len() - 1].to_vec(), "of data, found: `"),
         (good[..30].to_vec(), "must end within the file"),
         (edited("vmfkit.checkpoint", "vmfkit.mixture"), "metadata `format` must be vmfkit.checkpoint, found: `vmfkit.mixture`"),
-        (edited("\"version\":\"2\"", "\"version\":\"1\""), "the version must be 2, found: `1`"),
+        (edited("\"version\":\"3\"", "\"version\":\"1\""), "the version must be 3 or 2, found: `1`"),
         (edited("\"rows.mark\":\"", "\"rows.mark\":\"x"), "metadata `rows.mark` must be sixteen digits, found: `x"),
         (edited("\"rows.count\":\"12", "\"rows.count\":\"-2"), "metadata `rows.count` must be a number, found: `-2`"),
         (edited("\"current.status\":\"running\"", "\"current.status\":\"lost\""), "must be the name of a status, found: `lost`"),

@@ -4,6 +4,7 @@ mod api;
 mod bessel_laws;
 mod bessel_tables;
 mod checkpoint;
+mod checksums;
 mod degenerate;
 mod distribution;
 mod expectation;

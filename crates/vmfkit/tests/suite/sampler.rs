@@ -193,6 +193,23 @@ fn value_stability() {
     }
 }
 
+/// k s tends to half the square of a normal in d - 1 dimensions. From a quarter of the largest number on 4k is no number.
+#[test]
+fn the_largest_concentrations_are_drawn_from() {
+    const ROWS: usize = 20_000;
+    for dim in [2, 3, 4, 10] {
+        for k in [1e290, 1.1e300, f64::MAX / 4.0, f64::MAX / 4.0 * 1.0000001, 4.6e307, f64::MAX / 2.0, f64::MAX] {
+            let rows = draw(&VonMisesFisher::new(axis(dim, 0, 1.0), k).unwrap(), 1, ROWS);
+            let scaled = |row: &[f64]| row[1..].iter().map(|x| (x * k.sqrt()).powi(2)).sum::<f64>();
+            let mean = rows.chunks_exact(dim).map(scaled).sum::<f64>() / ROWS as f64;
+            let expected = (dim - 1) as f64;
+            // Five standard errors: the square has the variance 2 (d - 1).
+            let error = (2.0 * expected / ROWS as f64).sqrt();
+            assert!((mean - expected).abs() < 5.0 * error, "{dim} {k}: {mean}");
+        }
+    }
+}
+
 #[test]
 fn a_slice_of_partial_rows_is_refused() {
     let density = VonMisesFisher::new(vec![1.0, 0.0], 1.0).unwrap();

@@ -1,7 +1,7 @@
 //! `vmf fit --start-only`: the first state of a fit by parts.
 
 use super::Fit;
-use super::mixture::Watch;
+use super::mixture::{Watch, lock_checkpoint};
 use crate::interrupt::{self, Interrupted};
 use crate::{output, state};
 use anyhow::Result;
@@ -12,10 +12,11 @@ impl Fit {
     /// Makes the start that the whole fit would make, and writes it as a checkpoint.
     pub(super) fn begin(&self, method: &str, components: u32, path: &Path) -> Result<()> {
         self.check_outputs()?;
+        let _lock = lock_checkpoint(path)?;
         self.refuse_checkpoint(path)?;
         let method = self.method_with_settings(method);
-        let mut source = self.open_rows(&method, components)?;
-        let fitter = self.fitter(&method, source.dim(), self.sample(&method, source.data()))?;
+        let mut source = self.open_rows(&method, components, None)?;
+        let fitter = self.fitter(&method, source.dim(), self.sample(&method, source.data(), None))?;
         interrupt::be_patient();
         let mut watch = Watch::new(!self.quiet, 1, self.stop(&method).passes, source.len());
         let begun = fitter.progress(|progress| watch.rows(progress)).begin(&mut source).map_err(|error| source.explain(error))?;

@@ -8,9 +8,9 @@ use crate::interrupt::{self, Interrupted};
 use crate::labels::LabelFile;
 use crate::output;
 use crate::progress::Progress;
-use crate::rows::{Beside, RowSource, Seen};
+use crate::rows::{Beside, BlockSize, RowSource, Seen};
 use crate::{components, state};
-use anyhow::{Result, bail};
+use anyhow::{Result, anyhow, bail};
 use serde_json::{Value, json};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
@@ -20,7 +20,7 @@ use vmfkit::model_file::{self, Description};
 use vmfkit::source::Source;
 use vmfkit::train::{self, Checkpoint, Pass};
 use vmfkit::{ConcentrationPolicy, Fitter, Method, Mixture, init};
-use vmfkit_data::DataSource;
+use vmfkit_data::{DataSource, FileLock, LockError};
 
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Options of a mixture (-k)")]
@@ -77,11 +77,16 @@ impl Fit {
         let Wishes { output, labels, checkpoint, .. } = &self.mixture;
         self.check_outputs()?;
         let method = self.method_with_settings(method);
-        let mut source = self.open(&method, components)?;
+        let _lock = checkpoint.as_deref().map(lock_checkpoint).transpose()?;
+        let resumed = checkpoint.as_deref().map_or(Ok(None), |path| self.read_checkpoint(path))?;
+        let mut source = self.open(&method, components, resumed.as_ref())?;
         let unwritten = Mutex::new(None);
-        let mut fitter = self.fitter(&method, source.dim(), self.sample(&method, source.data()))?;
+        let mut fitter = self.fitter(&method, source.dim(), self.sample(&method, source.data(), resumed.as_ref()))?;
         if let Some(path) = checkpoint {
-            fitter = self.with_checkpoint(fitter, path, &unwritten)?;
+            fitter = with_checkpoint(fitter, path, &unwritten);
+        }
+        if let Some(resumed) = resumed {
+            fitter = fitter.resume(resumed);
         }
         let used = fitter.maximisation_used();
         interrupt::be_patient();
@@ -148,8 +153,8 @@ impl Fit {
     }
 
     /// The rows, held in memory if there is room and need.
-    fn open(&self, method: &Method, components: u32) -> Result<RowSource> {
-        let mut source = self.open_rows(method, components)?;
+    fn open(&self, method: &Method, components: u32, resumed: Option<&Checkpoint>) -> Result<RowSource> {
+        let mut source = self.open_rows(method, components, resumed)?;
         let once = method.is_online() && self.stop(method).passes == 1 && self.mixture.labels.is_none();
         if source.can_rewind() || !once {
             source.hold(self.scratch_folder()?.as_deref(), self.quiet)?;
@@ -157,9 +162,10 @@ impl Fit {
         Ok(source)
     }
 
-    pub(super) fn open_rows(&self, method: &Method, components: u32) -> Result<RowSource> {
+    /// The rows, in the blocks of the fit that is resumed, if there is one: the last digits depend on them.
+    pub(super) fn open_rows(&self, method: &Method, components: u32, resumed: Option<&Checkpoint>) -> Result<RowSource> {
         let beside = |rows: &DataSource| {
-            let sample = self.sample(method, rows).unwrap_or_else(|| self.usual_sample(method, rows.dim()));
+            let sample = self.sample(method, rows, resumed).unwrap_or_else(|| self.usual_sample(method, rows.dim()));
             let sample = bytes_of_sample(sample, rows);
             let start = self.steps.start.as_ref().map_or(0, |start| start.memory(rows.rows()));
             // Statistics of each thread and of the pass, mixtures, what a rule remembers; and the sample.
@@ -167,12 +173,20 @@ impl Fit {
             let hint = (sample > 8 * model + start).then_some("\nhint: a smaller `--sample`, or `--start random`, takes less");
             Beside { once: (8 * model + start).saturating_add(sample), each_thread: 2 * model, each_row: 0, hint }
         };
-        self.rows.without_ids().open_in_blocks(self.mixture.block, beside)
+        let of_checkpoint = resumed.and_then(Checkpoint::block_rows).and_then(|rows| u32::try_from(rows).ok());
+        let size = match (self.mixture.block, of_checkpoint) {
+            (given, Some(rows)) if given.is_none_or(|given| given == rows) => BlockSize::OfCheckpoint(rows),
+            (given, _) => given.into(),
+        };
+        self.rows.without_ids().open_in_blocks(size, beside)
     }
 
     /// How many rows a start is made of, if not as many as usual: those of a search may not take more than half of `--memory`, or else it has to do with
-    /// what k-means looks at.
-    pub(super) fn sample(&self, method: &Method, rows: &DataSource) -> Option<usize> {
+    /// what k-means looks at. A fit that is resumed stays with what it had.
+    pub(super) fn sample(&self, method: &Method, rows: &DataSource, resumed: Option<&Checkpoint>) -> Option<usize> {
+        if let (None, Some(resumed)) = (self.steps.sample, resumed) {
+            return resumed.settings().get("sample").and_then(|rows| rows.parse().ok());
+        }
         let takes = bytes_of_sample(self.usual_sample(method, rows.dim()), rows);
         let is_tight = self.rows.memory().is_some_and(|memory| takes > memory / 2);
         self.steps.sample.or_else(|| is_tight.then(|| init::sample_rows(self.options.components.unwrap_or(1) as usize)))
@@ -184,30 +198,17 @@ impl Fit {
         fitter.maximisation(self.maximisation()).search(!self.mixture.no_search).sample_rows(dim)
     }
 
-    /// The same fit, which remembers itself in a file, and goes on from there if that is asked for.
-    fn with_checkpoint<'a>(
-        &self,
-        fitter: Fitter<'a>,
-        path: &'a Path,
-        unwritten: &'a Mutex<Option<anyhow::Error>>,
-    ) -> Result<Fitter<'a>> {
-        let save = move |checkpoint: &Checkpoint| {
-            output::write_file(path, checkpoint.to_bytes()).map_err(|error| {
-                let failed = vmfkit::Error::read(std::io::Error::other("the checkpoint cannot be written"));
-                *unwritten.lock().expect("no callback panics") = Some(error);
-                failed
-            })
-        };
-        let fitter = fitter.checkpoint(save);
-        match (path.exists(), self.mixture.resume) {
-            (false, false) => Ok(fitter),
-            (false, true) => {
-                output::note(format_args!("{}: there is no checkpoint yet, so the fit begins", path.display()));
-                Ok(fitter)
-            }
-            (true, false) => self.refuse_checkpoint(path).map(|()| fitter),
-            (true, true) => Ok(fitter.resume(state::read_checkpoint(path)?)),
+    /// The checkpoint to go on from, if that is asked for and there is one.
+    fn read_checkpoint(&self, path: &Path) -> Result<Option<Checkpoint>> {
+        if !self.mixture.resume {
+            self.refuse_checkpoint(path)?;
+            return Ok(None);
         }
+        if !path.exists() {
+            output::note(format_args!("{}: there is no checkpoint yet, so the fit begins", path.display()));
+            return Ok(None);
+        }
+        state::read_checkpoint(path).map(Some)
     }
 
     /// A fit that begins leaves the checkpoint of another alone.
@@ -259,6 +260,29 @@ impl Fit {
         file.map_or(Ok(()), LabelFile::finish)?;
         Ok(Some(evaluation))
     }
+}
+
+/// Keeps other processes from using a checkpoint; they would write over each other's.
+pub(super) fn lock_checkpoint(path: &Path) -> Result<FileLock> {
+    interrupt::install_handler();
+    FileLock::acquire(path).map_err(|error| match error {
+        LockError::Held { holder } => anyhow!(
+            "{}: another fit is using this checkpoint, process: `{holder}`\nhint: wait until it ends, or give each fit a file of its own",
+            path.display()
+        ),
+        error => anyhow::Error::from(error).context(path.display().to_string()),
+    })
+}
+
+/// The same fit, which saves itself to a file after each pass.
+fn with_checkpoint<'a>(fitter: Fitter<'a>, path: &'a Path, unwritten: &'a Mutex<Option<anyhow::Error>>) -> Fitter<'a> {
+    fitter.checkpoint(move |checkpoint: &Checkpoint| {
+        output::write_file(path, checkpoint.to_bytes()).map_err(|error| {
+            let failed = vmfkit::Error::read(std::io::Error::other("the checkpoint cannot be written"));
+            *unwritten.lock().expect("no callback panics") = Some(error);
+            failed
+        })
+    })
 }
 
 /// Shows a fit to a person at a terminal, and ends it if they ask for it.

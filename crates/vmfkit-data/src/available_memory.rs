@@ -1,0 +1,278 @@
+//! How much memory this process may still take: the least of what the machine has available, what limits of the process leave (`ulimit -v`,
+//! `ulimit -d`), and what each of its control groups leaves, in version 1 and 2.
+//!
+//! Everything is read from `/proc` and `/sys/fs/cgroup`, since the texts there need no system call of our own; what is missing limits nothing.
+//! Other systems than Linux are taken to have [`UNKNOWN`].
+
+use std::fmt;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Bytes that are assumed where the system does not tell.
+const UNKNOWN: u64 = 1 << 30;
+
+/// Memory that a process may still take.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct AvailableMemory {
+    /// Number of bytes.
+    pub bytes: u64,
+    /// What allows no more.
+    pub limit: MemoryLimit,
+}
+
+/// What limits the memory of a process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum MemoryLimit {
+    /// The memory of the machine, as far as other processes leave it.
+    Machine,
+    /// The largest address space (`ulimit -v`): an allocation beyond it fails.
+    AddressSpace,
+    /// The largest data segment (`ulimit -d`): an allocation beyond it fails.
+    DataSegment,
+    /// A control group, as containers and batch systems use them.
+    ControlGroup,
+    /// The system does not tell.
+    Unknown,
+}
+
+impl MemoryLimit {
+    /// An allocation beyond it fails at once, which ends the process.
+    pub fn fails_allocations(self) -> bool {
+        matches!(self, MemoryLimit::AddressSpace | MemoryLimit::DataSegment)
+    }
+
+    /// A process that goes beyond it is ended, whatever the machine has.
+    pub fn is_enforced(self) -> bool {
+        self.fails_allocations() || self == MemoryLimit::ControlGroup
+    }
+}
+
+impl fmt::Display for MemoryLimit {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        f.write_str(match self {
+            MemoryLimit::Machine => "the machine",
+            MemoryLimit::AddressSpace => "the limit of the address space (`ulimit -v`)",
+            MemoryLimit::DataSegment => "the limit of the data segment (`ulimit -d`)",
+            MemoryLimit::ControlGroup => "the control group",
+            MemoryLimit::Unknown => "a system that does not tell its memory",
+        })
+    }
+}
+
+/// What this process may still take, as far as the system tells.
+pub fn available_memory() -> AvailableMemory {
+    let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
+    let (limits, status) = (read("/proc/self/limits"), read("/proc/self/status"));
+    let groups = groups(&read("/proc/self/cgroup"), &read("/proc/self/mountinfo"));
+    let found = [
+        (kilobytes(&read("/proc/meminfo"), "MemAvailable:"), MemoryLimit::Machine),
+        (left_of_limit(&limits, "Max address space", &status, "VmSize:"), MemoryLimit::AddressSpace),
+        (left_of_limit(&limits, "Max data size", &status, "VmData:"), MemoryLimit::DataSegment),
+        (groups.iter().filter_map(Group::left).min(), MemoryLimit::ControlGroup),
+    ];
+    let known = found.into_iter().filter_map(|(bytes, limit)| Some(AvailableMemory { bytes: bytes?, limit }));
+    known.min_by_key(|available| available.bytes).unwrap_or(AvailableMemory { bytes: UNKNOWN, limit: MemoryLimit::Unknown })
+}
+
+/// Where the address space is limited, keeps the allocator of glibc from reserving 64 MB of it for every thread, which a command with ten threads
+/// would pay with 640 MB. It concerns the whole process, so it is for commands, before their first thread; elsewhere it does nothing.
+pub fn spare_address_space() {
+    #[cfg(all(target_os = "linux", target_env = "gnu"))]
+    if left_of_limit(&fs::read_to_string("/proc/self/limits").unwrap_or_default(), "Max address space", "", "").is_some() {
+        // SAFETY: it takes two numbers, and only sets the number of arenas.
+        unsafe { libc::mallopt(libc::M_ARENA_MAX, 1) };
+    }
+}
+
+/// A number of kilobytes of `/proc/meminfo` or `/proc/self/status`, in bytes.
+fn kilobytes(text: &str, name: &str) -> Option<u64> {
+    let value = text.lines().find_map(|line| line.strip_prefix(name))?;
+    value.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
+}
+
+/// What a soft limit of `/proc/self/limits` leaves beside what is in use; none if there is no limit.
+fn left_of_limit(limits: &str, name: &str, status: &str, in_use: &str) -> Option<u64> {
+    let soft = limits.lines().find_map(|line| line.strip_prefix(name))?.split_whitespace().next()?;
+    Some(soft.parse::<u64>().ok()?.saturating_sub(kilobytes(status, in_use).unwrap_or(0)))
+}
+
+/// A control group of this process that may limit its memory, with all groups that contain it.
+#[derive(Debug, PartialEq, Eq)]
+struct Group {
+    version: Version,
+    /// The folder of the group, within that of the outermost.
+    folder: PathBuf,
+    outermost: PathBuf,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Version {
+    One,
+    Two,
+}
+
+impl Version {
+    /// Files of the limits, of the bytes in use; and the entry of `memory.stat` with bytes that the system takes back when it needs them.
+    fn names(self) -> (&'static [&'static str], &'static str, &'static str) {
+        match self {
+            Version::One => (&["memory.limit_in_bytes"], "memory.usage_in_bytes", "total_inactive_file"),
+            Version::Two => (&["memory.max", "memory.high"], "memory.current", "inactive_file"),
+        }
+    }
+}
+
+impl Group {
+    /// The least that this group and those around it leave.
+    fn left(&self) -> Option<u64> {
+        let levels = self.folder.ancestors().take_while(|folder| folder.starts_with(&self.outermost));
+        levels.filter_map(|folder| self.left_at(folder)).min()
+    }
+
+    fn left_at(&self, folder: &Path) -> Option<u64> {
+        let (limits, in_use, inactive) = self.version.names();
+        let read = |name: &str| fs::read_to_string(folder.join(name)).ok();
+        let number = |name: &str| read(name)?.trim().parse::<u64>().ok();
+        let limit = limits.iter().filter_map(|name| number(name)).min()?;
+        let entry = |text: String| text.lines().find_map(|line| line.strip_prefix(inactive)?.trim().parse::<u64>().ok());
+        let inactive = read("memory.stat").and_then(entry).unwrap_or(0);
+        Some(limit.saturating_sub(number(in_use)?.saturating_sub(inactive)))
+    }
+}
+
+/// The groups of `/proc/self/cgroup` that have a say in memory, by where `/proc/self/mountinfo` says that their hierarchies are.
+fn groups(cgroup: &str, mountinfo: &str) -> Vec<Group> {
+    let group = |line: &str| {
+        // Number of the hierarchy, controllers, path: version 2 has the number 0 and names no controllers.
+        let mut fields = line.splitn(3, ':');
+        let (number, controllers, path) = (fields.next()?, fields.next()?, fields.next()?);
+        let version = match number == "0" && controllers.is_empty() {
+            true => Version::Two,
+            false if controllers.split(',').any(|name| name == "memory") => Version::One,
+            false => return None,
+        };
+        let (root, outermost) = mountinfo.lines().find_map(|line| mount(line, version))?;
+        // A container may see the mount of its group alone, under the path that the group has outside.
+        let within = Path::new(path).strip_prefix(&root).unwrap_or(Path::new(""));
+        let plain = within.components().all(|part| matches!(part, std::path::Component::Normal(_)));
+        Some(Group { version, folder: if plain { outermost.join(within) } else { outermost.clone() }, outermost })
+    };
+    cgroup.lines().filter_map(group).collect()
+}
+
+/// Root and mount point of a line of mountinfo, if that is the hierarchy of memory.
+fn mount(line: &str, version: Version) -> Option<(PathBuf, PathBuf)> {
+    let (place, kind) = line.split_once(" - ")?;
+    let mut kind = kind.split(' ');
+    let (name, options) = (kind.next()?, kind.nth(1)?);
+    let fits = match version {
+        Version::One => name == "cgroup" && options.split(',').any(|option| option == "memory"),
+        Version::Two => name == "cgroup2",
+    };
+    let mut place = place.split(' ').skip(3).map(|path| PathBuf::from(path.replace("\\040", " ")));
+    fits.then(|| place.next().zip(place.next())).flatten()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LIMITS: &str = "\
+Limit                     Soft Limit           Hard Limit           Units     
+Max cpu time              unlimited            unlimited            seconds   
+Max data size             unlimited            unlimited            bytes     
+Max stack size            8388608              unlimited            bytes     
+Max address space         614400000            unlimited            bytes     
+";
+    const STATUS: &str = "Name:\tvmf\nVmPeak:\t   20000 kB\nVmSize:\t   16000 kB\nVmData:\t    3000 kB\n";
+
+    #[test]
+    fn limits_of_the_process_count_less_what_is_in_use() {
+        assert_eq!(left_of_limit(LIMITS, "Max address space", STATUS, "VmSize:"), Some(614_400_000 - 16_000 * 1024));
+        assert_eq!(left_of_limit(LIMITS, "Max data size", STATUS, "VmData:"), None);
+        let small = LIMITS.replace("614400000", "10");
+        assert_eq!(left_of_limit(&small, "Max address space", STATUS, "VmSize:"), Some(0));
+        assert_eq!(left_of_limit(&small, "Max address space", "", "VmSize:"), Some(10));
+        assert_eq!(left_of_limit("", "Max address space", STATUS, "VmSize:"), None);
+        let meminfo = "MemTotal:       16384 kB\nMemFree:  7 kB\nMemAvailable:   12288 kB\n";
+        assert_eq!(kilobytes(meminfo, "MemAvailable:"), Some(12_288 * 1024));
+        assert_eq!(kilobytes("MemAvailable: many kB\n", "MemAvailable:"), None);
+        assert_eq!(kilobytes("MemAvailable: 18446744073709551615 kB\n", "MemAvailable:"), None);
+    }
+
+    /// A machine with version 2 alone, one with both, a container of each version, and places that mountinfo does not know.
+    #[test]
+    fn groups_are_found_where_their_hierarchies_are_mounted() {
+        let group =
+            |version, folder: &str, outermost: &str| Group { version, folder: folder.into(), outermost: outermost.into() };
+        let two = "29 23 0:26 / /sys/fs/cgroup rw,nosuid shared:4 - cgroup2 cgroup2 rw,nsdelegate\n";
+        let one = "32 31 0:29 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu\n35 31 0:32 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n";
+        assert_eq!(
+            groups("0::/user.slice/user-1000.slice/run-7.scope\n", two),
+            [group(Version::Two, "/sys/fs/cgroup/user.slice/user-1000.slice/run-7.scope", "/sys/fs/cgroup")]
+        );
+        let unified = two.replace("/sys/fs/cgroup ", "/sys/fs/cgroup/unified ");
+        assert_eq!(
+            groups("5:cpu:/\n4:memory:/batch/job-9\n1:name=systemd:/memory\n0::/\n", &format!("{one}{unified}")),
+            [
+                group(Version::One, "/sys/fs/cgroup/memory/batch/job-9", "/sys/fs/cgroup/memory"),
+                group(Version::Two, "/sys/fs/cgroup/unified", "/sys/fs/cgroup/unified")
+            ]
+        );
+        let container = one.replace("0:32 / ", "0:32 /docker/abc ");
+        assert_eq!(
+            groups("4:cpuset,memory:/docker/abc/inner\n", &container),
+            [group(Version::One, "/sys/fs/cgroup/memory/inner", "/sys/fs/cgroup/memory")]
+        );
+        assert_eq!(
+            groups("4:memory:/elsewhere\n", &container),
+            [group(Version::One, "/sys/fs/cgroup/memory", "/sys/fs/cgroup/memory")]
+        );
+        assert_eq!(groups("0::/../sibling\n", two), [group(Version::Two, "/sys/fs/cgroup", "/sys/fs/cgroup")]);
+        let blank = two.replace("/sys/fs/cgroup ", "/mnt/control\\040groups ");
+        assert_eq!(groups("0::/a:b\n", &blank), [group(Version::Two, "/mnt/control groups/a:b", "/mnt/control groups")]);
+        for (cgroup, mountinfo) in
+            [("", two), ("0::/\n", ""), ("4:memory:/\n", two), ("5:cpu:/\n", one), ("nonsense", two), ("0::/", "x - cgroup2")]
+        {
+            assert_eq!(groups(cgroup, mountinfo), []);
+        }
+    }
+
+    #[test]
+    fn the_tightest_of_nested_groups_counts() {
+        let folder = tempfile::tempdir().unwrap();
+        let outermost = folder.path().to_owned();
+        let inner = outermost.join("job/step");
+        fs::create_dir_all(&inner).unwrap();
+        let write = |at: &str, texts: &[(&str, &str)]| {
+            texts.iter().for_each(|(name, text)| fs::write(outermost.join(at).join(name), text).unwrap());
+        };
+        let left = |version| Group { version, folder: inner.clone(), outermost: outermost.clone() }.left();
+        assert_eq!(left(Version::Two), None);
+        write("job/step", &[("memory.max", "max\n"), ("memory.high", "max\n"), ("memory.current", "700\n")]);
+        assert_eq!(left(Version::Two), None, "there is no limit");
+        write(
+            "job",
+            &[("memory.max", "1000\n"), ("memory.current", "900\n"), ("memory.stat", "anon 5\ninactive_file 400\nfile 600\n")],
+        );
+        assert_eq!(left(Version::Two), Some(500), "pages of files that nobody uses are given back");
+        write("job/step", &[("memory.high", "800\n")]);
+        assert_eq!(left(Version::Two), Some(100));
+        write("", &[("memory.max", "10\n"), ("memory.current", "20\n")]);
+        assert_eq!(left(Version::Two), Some(0));
+
+        assert_eq!(left(Version::One), None);
+        let none = "9223372036854771712\n";
+        write("job/step", &[("memory.limit_in_bytes", none), ("memory.usage_in_bytes", "50\n")]);
+        write("job", &[("memory.limit_in_bytes", "800\n"), ("memory.usage_in_bytes", "650\n")]);
+        write("job", &[("memory.stat", "inactive_file 1\ntotal_inactive_file 100\n")]);
+        assert_eq!(left(Version::One), Some(250));
+    }
+
+    #[test]
+    fn there_is_memory() {
+        let AvailableMemory { bytes, limit } = available_memory();
+        assert!(bytes > 0 && !limit.to_string().is_empty());
+        assert_eq!(limit == MemoryLimit::Unknown, !cfg!(target_os = "linux"));
+    }
+}
