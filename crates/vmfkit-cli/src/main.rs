@@ -28,6 +28,7 @@ use output::WriteError;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
+    vmfkit_data::silence_decoder_panics();
     match run(&Arguments::parse()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) if error.is::<Interrupted>() => ExitCode::from(interrupt::EXIT_CODE),

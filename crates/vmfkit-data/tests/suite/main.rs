@@ -3,6 +3,7 @@
 mod arrays;
 mod batches;
 mod broken;
+mod damage;
 mod formats;
 mod passes;
 mod past_cache;
