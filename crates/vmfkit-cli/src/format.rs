@@ -16,7 +16,8 @@ pub fn aligned(rows: &[Vec<String>]) -> String {
     text
 }
 
-/// Text that may come from a file, for a terminal: control characters, which could play tricks on it, are shown as `\u{1b}`.
+/// Text that may come from a file, for a terminal: control characters, which could play tricks on it, are shown as `\u001b`, which means the same in
+/// JSON.
 pub fn escaped(text: &str) -> String {
     escape(text, |c| c.is_control())
 }
@@ -30,7 +31,7 @@ fn escape(text: &str, is_escaped: impl Fn(char) -> bool) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
         if is_escaped(c) {
-            out.extend(c.escape_unicode());
+            out.push_str(&format!("\\u{:04x}", u32::from(c)));
         } else {
             out.push(c);
         }
@@ -63,7 +64,7 @@ mod tests {
     #[test]
     fn control_characters_are_shown() {
         let text = "a\tb\n\x1b[31m\u{9b}2J\r\x7f \u{e9}\\";
-        assert_eq!(escaped_lines(text), "a\tb\n\\u{1b}[31m\\u{9b}2J\\u{d}\\u{7f} \u{e9}\\");
-        assert_eq!(escaped(text), "a\\u{9}b\\u{a}\\u{1b}[31m\\u{9b}2J\\u{d}\\u{7f} \u{e9}\\");
+        assert_eq!(escaped_lines(text), "a\tb\n\\u001b[31m\\u009b2J\\u000d\\u007f \u{e9}\\");
+        assert_eq!(escaped(text), "a\\u0009b\\u000a\\u001b[31m\\u009b2J\\u000d\\u007f \u{e9}\\");
     }
 }

@@ -22,7 +22,7 @@ pub fn location(path: &Path) -> Result<String> {
         let found = path.as_os_str().as_encoded_bytes().escape_ascii();
         anyhow!(
             "the name must be UTF-8, found: `{found}`\n\
-             hint: `?` in a pattern in quotes stands for a character that is not; a folder may hold any names"
+             hint: `?` in a quoted pattern matches such a character, and a folder may hold files of any name"
         )
     })
 }

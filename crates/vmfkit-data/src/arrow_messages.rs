@@ -232,7 +232,8 @@ impl Messages {
         let mut rest = Vec::new();
         self.input.by_ref().take(most as u64 + 1).read_to_end(&mut rest)?;
         if rest.len() > most {
-            return Err(damaged(format!("more than {most} bytes behind the end mark at byte {mark}")));
+            let what = if self.is_file { format!("more than {most} bytes") } else { "more bytes".to_owned() };
+            return Err(damaged(format!("{what} behind the end mark at byte {mark}")));
         }
         if !self.is_file {
             return Ok(());

@@ -92,7 +92,7 @@ impl Direct {
     }
 }
 
-/// Parquet bytes for the parquet crate, which trusts what it does not know: headers are [looked at](thrift::check) before, and a read at the
+/// Parquet bytes for the parquet crate, which trusts what it does not know: headers are [looked at](thrift) before, and a read at the
 /// end is an error.
 ///
 /// The crate takes a read of no bytes for bytes that were skipped: an unknown field, a list of 2^31 numbers, was skipped for minutes in
@@ -128,7 +128,7 @@ impl<T: Read> Read for CheckedRead<T> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let header = match &mut self.header {
             Some(header) => header,
-            none => none.insert(Cursor::new(thrift::check(&mut self.behind, LONGEST_HEADER)?)),
+            none => none.insert(Cursor::new(thrift::check_page(&mut self.behind, LONGEST_HEADER)?)),
         };
         match header.read(buffer)? {
             0 => self.behind.read(buffer),
@@ -155,7 +155,7 @@ impl<R: ChunkReader> ChunkReader for CheckedMetadata<'_, R> {
 
     fn get_bytes(&self, start: u64, length: usize) -> Result<Bytes> {
         let bytes = self.0.get_bytes(start, length)?;
-        thrift::check(&bytes[..], usize::MAX)?;
+        thrift::check_metadata(&bytes)?;
         Ok(bytes)
     }
 }

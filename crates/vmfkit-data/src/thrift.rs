@@ -1,4 +1,4 @@
-//! A look at a Thrift structure before the parquet crate reads it.
+//! A look at the Thrift structures of a Parquet file before the parquet crate reads them.
 //!
 //! The crate skips what it does not know item by item. It takes no bytes for an item that is true or false, so that a list of 2^31 of them,
 //! which takes seven bytes to announce, is skipped for seconds, and a list of such lists for hours. Here they are counted instead.
@@ -16,6 +16,7 @@ const TRUE: u8 = 1;
 const FALSE: u8 = 2;
 const BYTE: u8 = 3;
 const I16: u8 = 4;
+const I32: u8 = 5;
 const I64: u8 = 6;
 const DOUBLE: u8 = 7;
 const BINARY: u8 = 8;
@@ -25,16 +26,28 @@ const MAP: u8 = 11;
 const STRUCT: u8 = 12;
 const UUID: u8 = 13;
 
-/// Refuses a structure of more than `most` bytes, or one that takes much longer to skip than to read. Gives the bytes of it that were read;
-/// whether it makes sense is left to the crate.
-pub(crate) fn check(input: impl Read, most: usize) -> io::Result<Vec<u8>> {
-    let mut walk = Walk { input, most, seen: Vec::new(), items: 0 };
-    match walk.value(STRUCT, DEEPEST) {
-        Err(Stop::TooLong) => Err(refusal(format!("a header of more than {most} bytes"))),
-        Err(Stop::TooMany) => Err(refusal(format!("a list of {} items that take no bytes", walk.items))),
-        // The crate will come to it.
-        Ok(()) | Err(Stop::Other) => Ok(walk.seen),
+/// Refuses the header of a page that has more than `most` bytes, takes much longer to skip than to read, or speaks of a page that unpacks to more
+/// than there is memory for. Gives the bytes of it that were read; whether it makes sense is left to the crate.
+pub(crate) fn check_page(input: impl Read, most: usize) -> io::Result<Vec<u8>> {
+    let mut walk = Walk::new(input, most);
+    walk.check()?;
+    // The crate takes memory for it, and dies if there is none.
+    match walk.second.map(usize::try_from) {
+        Some(Ok(unpacked)) if Vec::<u8>::new().try_reserve_exact(unpacked).is_err() => {
+            Err(refusal(format!("a page that unpacks to {unpacked} bytes")))
+        }
+        _ => Ok(walk.seen),
     }
+}
+
+/// Refuses the metadata of a file that take much longer to skip than to read.
+pub(crate) fn check_metadata(bytes: &[u8]) -> io::Result<()> {
+    Walk::new(bytes, usize::MAX).check()
+}
+
+/// The protocol has the sign in the last bit.
+fn signed(number: u64) -> i64 {
+    (number >> 1) as i64 ^ -((number & 1) as i64)
 }
 
 fn refusal(what: String) -> io::Error {
@@ -53,9 +66,24 @@ struct Walk<R> {
     most: usize,
     seen: Vec<u8>,
     items: u64,
+    /// The second field, if it is a number: of the header of a page the bytes that it unpacks to.
+    second: Option<i32>,
 }
 
 impl<R: Read> Walk<R> {
+    fn new(input: R, most: usize) -> Self {
+        Walk { input, most, seen: Vec::new(), items: 0, second: None }
+    }
+
+    fn check(&mut self) -> io::Result<()> {
+        match self.value(STRUCT, DEEPEST) {
+            Err(Stop::TooLong) => Err(refusal(format!("a header of more than {} bytes", self.most))),
+            Err(Stop::TooMany) => Err(refusal(format!("a list of {} items that take no bytes", self.items))),
+            // The crate will come to it.
+            Ok(()) | Err(Stop::Other) => Ok(()),
+        }
+    }
+
     fn byte(&mut self) -> Result<u8, Stop> {
         let mut byte = [0];
         self.make_room(1)?;
@@ -101,17 +129,22 @@ impl<R: Read> Walk<R> {
                 let length = self.number()?;
                 self.bytes(length)
             }
-            STRUCT => loop {
-                let field = self.byte()?;
-                if field & 0xf == 0 {
-                    return Ok(());
+            STRUCT => {
+                let mut id = 0;
+                loop {
+                    let field = self.byte()?;
+                    if field & 0xf == 0 {
+                        return Ok(());
+                    }
+                    // The difference to the field before, or the field itself.
+                    id = if field >> 4 == 0 { signed(self.number()?) } else { id.wrapping_add(i64::from(field >> 4)) };
+                    if (depth, id, field & 0xf) == (DEEPEST, 2, I32) {
+                        self.second = Some(signed(self.number()?) as i32);
+                    } else {
+                        self.value(field & 0xf, depth - 1)?;
+                    }
                 }
-                // Without a difference to the number of the field before, the number itself.
-                if field >> 4 == 0 {
-                    self.number()?;
-                }
-                self.value(field & 0xf, depth - 1)?;
-            },
+            }
             LIST | SET => {
                 let head = self.byte()?;
                 let count = if head >> 4 == 15 { self.number()? } else { u64::from(head >> 4) };
@@ -143,7 +176,7 @@ impl<R: Read> Walk<R> {
 #[cfg(test)]
 mod tests {
     fn check(bytes: &[u8]) -> std::io::Result<Vec<u8>> {
-        super::check(bytes, 1 << 20)
+        super::check_page(bytes, 1 << 20)
     }
 
     /// Numbers of all sizes, texts, structures, lists and maps, as the compact protocol has them.
@@ -181,6 +214,21 @@ mod tests {
         // A list of lists, and a map.
         assert!(check(&[0x19, 0x29, 0xf1, 0x80, 0x80, 0x40, 0xf1, 0x80, 0x80, 0x40, 0]).is_err());
         assert!(check(&[0x1b, 0xff, 0xff, 0xff, 0xff, 0x07, 0x11, 0]).is_err());
+    }
+
+    #[test]
+    fn the_second_field_is_found() {
+        let second = |header: &[u8]| {
+            let mut walk = super::Walk::new(header, 1 << 20);
+            walk.check().unwrap();
+            walk.second
+        };
+        let largest = [0xfe, 0xff, 0xff, 0xff, 0x0f];
+        assert_eq!(second(&[&[0x15, 0, 0x15], &largest[..], &[0x15, 2, 0]].concat()), Some(i32::MAX));
+        assert_eq!(second(&[&[0x05, 4], &largest[..], &[0]].concat()), Some(i32::MAX));
+        assert_eq!(second(HEADER), None);
+        // Within another structure it is another field.
+        assert_eq!(second(&[0x1c, 0x25, 2, 0, 0]), None);
     }
 
     #[test]

@@ -1,7 +1,6 @@
 //! `vmf maximise`: from the statistics of a pass to the next state of a fit by parts.
 
 use crate::files::Files;
-use crate::format::escaped;
 use crate::output;
 use crate::progress::Progress;
 use crate::{input, state};
@@ -62,7 +61,7 @@ impl Maximise {
             output::write_file(path, checkpoint.to_bytes())?;
         }
         if fit.status != Status::Running && !self.json && !self.quiet {
-            fit.notes.iter().for_each(|note| output::note(format_args!("note: {}", escaped(note))));
+            fit.notes.iter().for_each(|note| output::note(format_args!("note: {note}")));
         }
         output::print(state::describe_state(&checkpoint, self.json))
     }

@@ -16,14 +16,14 @@ fn control_characters_of_a_model_do_not_reach_the_terminal() {
     let shown = workspace.run("inspect hostile.safetensors").success();
     assert!(shown.chars().all(|c| !c.is_control() || c == '\n'), "{shown:?}");
     for line in [
-        "note: \\u{1b}[2Jwiped\\u{d}\\u{9b}31m red\n",
-        "status                  converged\\u{a}note: all is well\\u{7} after ",
-        "concentrations          free\\u{1b}]0;title\\u{7}\n",
+        "note: \\u001b[2Jwiped\\u000d\\u009b31m red\n",
+        "status                  converged\\u000anote: all is well\\u0007 after ",
+        "concentrations          free\\u001b]0;title\\u0007\n",
     ] {
         assert!(shown.contains(line), "{line:?} is missing in: {shown}");
     }
     let json = workspace.run("inspect hostile.safetensors --json").json();
-    assert_eq!(json["notes"][0], "\x1b[2Jwiped\r\u{9b}31m red", "JSON has its own escapes");
+    assert_eq!(json["notes"][0], "\x1b[2Jwiped\r\u{9b}31m red", "the same in JSON");
 }
 
 #[test]
@@ -33,18 +33,34 @@ fn control_characters_of_names_do_not_reach_the_terminal() {
         let output = workspace.command().args(["fit", name]).output().unwrap();
         let said = String::from_utf8(output.stderr).unwrap();
         assert_eq!(output.status.code(), Some(2));
-        assert!(said.contains("\\u{1b}[31m") && said.chars().all(|c| !c.is_control() || c == '\n'), "{said:?}");
+        assert!(said.contains("\\u001b[31m") && said.chars().all(|c| !c.is_control() || c == '\n'), "{said:?}");
     }
 }
 
+/// A bit of a page's header, and offsets of lists that are not where a decoder wants them.
 #[test]
 fn a_panic_of_a_decoder_is_one_error_and_no_more() {
     let workspace = Workspace::new();
-    let file = testdata("hostile").join("misaligned.arrows");
-    std::fs::copy(file, workspace.path("x.arrows")).unwrap();
-    let run = workspace.run("fit x.arrows --rescale");
-    assert!(run.stderr.starts_with("error: x.arrows: ") && !run.stderr.contains("panicked"), "{}", run.stderr);
-    run.refused(&["the file is damaged, found: `"]);
+    let read = |name: &str| std::fs::read(testdata("hostile").join(name)).unwrap();
+    workspace.write("x.parquet", read("panic.parquet"));
+    for (place, run) in [
+        ("x.parquet", workspace.run("fit x.parquet --rescale")),
+        ("standard input", workspace.run_with_input("fit - --rescale", &read("misaligned.arrows"))),
+    ] {
+        assert!(run.stderr.starts_with(&format!("error: {place}: ")) && !run.stderr.contains("panicked"), "{}", run.stderr);
+        run.refused(&["the file is damaged, found: `"]);
+    }
+}
+
+/// Found by the fuzzer: a page of a few bytes that says it unpacks to 2 GB, for which memory was taken without a way out.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_page_that_unpacks_to_more_than_there_is_memory_for_is_refused() {
+    let workspace = Workspace::new();
+    std::fs::copy(testdata("hostile").join("unpacked.parquet"), workspace.path("x.parquet")).unwrap();
+    let said = workspace.shell("ulimit -v 1500000; vmf --threads 2 fit x.parquet 2>&1; echo exit code $?");
+    assert!(said.contains("error: x.parquet: the file is damaged, found: `a page that unpacks to "), "{said}");
+    assert!(said.ends_with("exit code 2\n"), "{said}");
 }
 
 #[test]
@@ -92,7 +108,7 @@ mod names_that_are_not_utf8 {
         for verb in ["fit", "convert"] {
             let (code, shown, said) = run(&workspace, &[verb.as_bytes(), b"d/a\xff.npy", b"o.csv"]);
             assert_eq!((code, &*shown), (Some(2), ""));
-            assert!(said.contains("the name must be UTF-8, found: `d/a\\xff.npy`\nhint: `?` in a pattern"), "{said}");
+            assert!(said.contains("the name must be UTF-8, found: `d/a\\xff.npy`\nhint: `?` in a quoted pattern"), "{said}");
         }
     }
 
