@@ -60,10 +60,9 @@ impl Counts {
 
     /// Refuses another number of messages than the footer lists.
     fn check(self, listed: Counts) -> Result<()> {
-        for (what, found, listed) in [
-            ("record batches", self.batches, listed.batches),
-            ("dictionaries", self.dictionaries, listed.dictionaries),
-        ] {
+        for (what, found, listed) in
+            [("record batches", self.batches, listed.batches), ("dictionaries", self.dictionaries, listed.dictionaries)]
+        {
             if found != listed {
                 return Err(damaged(format!("{found} {what}, but {listed} in the footer")));
             }

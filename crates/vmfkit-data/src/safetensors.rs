@@ -101,7 +101,8 @@ fn check_coverage(tensors: &[(&str, &Value)], available: u64) -> Result<()> {
     let mut covered = 0;
     for (begin, end, name) in spans {
         if begin != covered {
-            let what = format!("its data must begin where those of the tensor before it end, at byte {covered}, found: `{begin}`");
+            let what =
+                format!("its data must begin where those of the tensor before it end, at byte {covered}, found: `{begin}`");
             return Err(in_tensor(name, &what));
         }
         covered = end;
