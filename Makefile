@@ -115,9 +115,9 @@ fuzz:
 	cargo build --release -p vmfkit-cli --locked
 	fuzz/seeds.sh $(RELEASE)/vmf
 	cd fuzz && cargo fuzz build -s none
-	cd fuzz && for target in npy stream model checkpoint statistics part_statistics; do \
+	cd fuzz && for target in npy stream parquet_file arrow_file npz_file safetensors_file model checkpoint statistics part_statistics; do \
 	  cargo fuzz run $$target -s none -- -max_total_time=$$((60 * $(MINUTES))) -rss_limit_mb=512 -malloc_limit_mb=256 \
-	    -print_final_stats=1 || exit 1; done
+	    -timeout=10 -print_final_stats=1 || exit 1; done
 
 out-of-core: $(VENV)/compare-ready
 	cargo build --release --locked

@@ -4,17 +4,30 @@
 set -eu
 vmf=$(realpath "$1")
 cd "$(dirname "$0")"
-for target in npy stream model checkpoint statistics part_statistics; do
+for target in npy stream parquet_file arrow_file npz_file safetensors_file model checkpoint statistics part_statistics; do
   mkdir -p corpus/$target
 done
 cp ../testdata/npy/*.npy corpus/npy
-for file in ../testdata/hostile/* ../testdata/formats/* ../testdata/npy/*.npy ../testdata/columnar/*.arrow*; do
-  # What is longer is changed less.
-  if [ -f "$file" ] && [ "$(wc -c < "$file")" -lt 8192 ]; then cp "$file" corpus/stream; fi
-done
+# Copies files that are short, since what is longer is changed less, to the seeds of a target.
+seed() {
+  target=$1
+  shift
+  for file in "$@"; do
+    if [ -f "$file" ] && [ "$(wc -c < "$file")" -lt 8192 ]; then cp "$file" "corpus/$target"; fi
+  done
+}
+seed stream ../testdata/hostile/* ../testdata/formats/* ../testdata/npy/*.npy ../testdata/columnar/*.arrow*
+seed parquet_file ../testdata/columnar/*.parquet
+seed arrow_file ../testdata/hostile/*.arrow* ../testdata/columnar/*.arrow* ../testdata/columnar/*.feather
+seed npz_file ../testdata/formats/*.npz
+seed safetensors_file ../testdata/formats/*.safetensors
 work=$(mktemp -d)
 trap 'rm -r "$work"' EXIT
 "$vmf" sample --dim 3 -k 5 -n 60 -o "$work/x.npy" 2> "$work/said"
+# Rows of unit length in double precision, which are lent as they are in the file.
+for format in parquet arrow npz safetensors; do
+  "$vmf" convert "$work/x.npy" "corpus/${format}_file/sampled.$format" > "$work/said" 2>&1
+done
 for method in em hard stochastic online sgd kmeans; do
   "$vmf" fit "$work/x.npy" -k 2 --quiet --method $method --max-passes 2 --checkpoint "corpus/checkpoint/$method.new" \
     -o "corpus/model/$method" > "$work/said" 2>&1

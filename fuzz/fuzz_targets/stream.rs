@@ -7,9 +7,8 @@ use std::io::Cursor;
 use vmfkit::source::Source;
 use vmfkit_data::{Options, open_stream};
 
-// Panics of decoders that are not ours are caught and made errors of the file; the fuzzer's own hook would end the process before. All others
-// arrive at the fuzzer by unwinding.
-fuzz_target!(init: std::panic::set_hook(Box::new(|_| ())), |bytes: &[u8]| {
+// Panics of decoders that are not ours become errors of the file; all others are found.
+fuzz_target!(init: vmfkit_data::silence_decoder_panics(), |bytes: &[u8]| {
     let options = Options::new().rescale(true).block_rows(64);
     let Ok(mut source) = open_stream(Cursor::new(bytes.to_vec()), "bytes", &options) else { return };
     let dim = source.dim();

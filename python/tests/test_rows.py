@@ -4,6 +4,7 @@ import json
 import pickle
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -392,3 +393,29 @@ def test_criteria_count_the_parameters_that_the_command_counts(rows, tmp_path, v
         assert model.mixture_.free_parameters == told["free_parameters"] == free
         for criterion in ("aic", "bic", "icl"):
             assert getattr(model, criterion)(tmp_path / "x.npy") == pytest.approx(told[criterion], rel=1e-9)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_weights_that_overflow_are_refused(rows):
+    weights = np.ones(2000)
+    weights[3] = 1e299
+    message = "the weight of row 3 must be from 0 to 1e100, found: `1e299`"
+    with pytest.raises(ValueError, match=message):
+        list(fits_of_weights(rows, weights))
+    for fit in (VonMisesFisherMixture(4).partial_fit, SphericalKMeans(4).fit):
+        with pytest.raises(ValueError, match=message):
+            fit(rows, sample_weight=weights)
+
+
+def test_a_damaged_file_is_one_exception_and_no_more():
+    """A decoder that is not ours panics over this file; nothing of that is printed."""
+    place = Path(__file__).parents[2] / "testdata" / "hostile" / "panic.parquet"
+    script = f"""
+from vmfkit import VonMisesFisherMixture
+try:
+    VonMisesFisherMixture(2).fit({str(place)!r})
+except ValueError as error:
+    print(error)
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert "the file is damaged, found: `" in done.stdout and done.stderr == ""

@@ -1,6 +1,6 @@
 //! What is said of a mixture: its components, the notes and the passes of its fit.
 
-use crate::format::{aligned, json_number, readable};
+use crate::format::{aligned, escaped, json_number, readable};
 use rayon::prelude::*;
 use serde_json::{Value, json};
 use vmfkit::Mixture;
@@ -113,7 +113,7 @@ pub fn notes(notes: &[String]) -> String {
     if notes.is_empty() {
         return String::new();
     }
-    let lines: String = notes.iter().take(NOTES_SHOWN).map(|note| format!("note: {note}\n")).collect();
+    let lines: String = notes.iter().take(NOTES_SHOWN).map(|note| format!("note: {}\n", escaped(note))).collect();
     format!("\n{lines}{}", more(notes.len(), NOTES_SHOWN))
 }
 

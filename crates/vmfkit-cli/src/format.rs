@@ -16,6 +16,29 @@ pub fn aligned(rows: &[Vec<String>]) -> String {
     text
 }
 
+/// Text that may come from a file, for a terminal: control characters, which could play tricks on it, are shown as `\u001b`, which means the same in
+/// JSON.
+pub fn escaped(text: &str) -> String {
+    escape(text, |c| c.is_control())
+}
+
+/// The same of text with line breaks and tabs of our own.
+pub fn escaped_lines(text: &str) -> String {
+    escape(text, |c| c.is_control() && !matches!(c, '\n' | '\t'))
+}
+
+fn escape(text: &str, is_escaped: impl Fn(char) -> bool) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        if is_escaped(c) {
+            out.push_str(&format!("\\u{:04x}", u32::from(c)));
+        } else {
+            out.push(c);
+        }
+    }
+    out
+}
+
 /// Seven significant digits, for reading.
 pub fn readable(value: f64) -> String {
     let magnitude = value.abs();
@@ -32,4 +55,16 @@ pub fn readable(value: f64) -> String {
 /// A number for JSON, which has no infinities (written as the strings `inf` and `-inf`) and no NaN (written as null).
 pub fn json_number(value: f64) -> serde_json::Value {
     if value.is_infinite() { value.to_string().into() } else { value.into() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn control_characters_are_shown() {
+        let text = "a\tb\n\x1b[31m\u{9b}2J\r\x7f \u{e9}\\";
+        assert_eq!(escaped_lines(text), "a\tb\n\\u001b[31m\\u009b2J\\u000d\\u007f \u{e9}\\");
+        assert_eq!(escaped(text), "a\\u0009b\\u000a\\u001b[31m\\u009b2J\\u000d\\u007f \u{e9}\\");
+    }
 }

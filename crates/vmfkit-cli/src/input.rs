@@ -1,6 +1,7 @@
 //! Vectors and labels from files: `.npy` or text, told apart by the first bytes and the name.
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
+use clap::builder::{OsStringValueParser, TypedValueParser};
 use std::collections::HashMap;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Cursor, Read};
@@ -8,6 +9,23 @@ use std::path::Path;
 use vmfkit_data::csv_rows::{self, CsvRows};
 use vmfkit_data::npy;
 use vmfkit_data::{Batch, Format, Options, Reader, excerpt};
+
+/// Reads the argument for a place that rows come from, which is text: it may be a pattern, or a location in a store.
+pub fn location_parser() -> impl TypedValueParser<Value = String> {
+    OsStringValueParser::new().try_map(|name| location(Path::new(&name)))
+}
+
+/// The same for the path of a file. What is not text is not guessed at: another file might have that name.
+pub fn location(path: &Path) -> Result<String> {
+    let text = path.to_str().map(str::to_owned);
+    text.ok_or_else(|| {
+        let found = path.as_os_str().as_encoded_bytes().escape_ascii();
+        anyhow!(
+            "the name must be UTF-8, found: `{found}`\n\
+             hint: `?` in a quoted pattern matches such a character, and a folder may hold files of any name"
+        )
+    })
+}
 
 /// Reads one vector: an array of one axis, or a table of one row or of one column.
 pub fn read_vector(path: &Path) -> Result<Vec<f64>> {
@@ -78,7 +96,7 @@ fn read_column(path: &Path, column: &str) -> Result<Vec<i64>> {
     if Format::of_name(path) == Some(Format::Jsonl) {
         return read_key(path, column).with_context(|| display(path));
     }
-    let mut rows = vmfkit_data::open_batches(&[path.display().to_string()], &Options::new().columns(vec![column.to_owned()]))?;
+    let mut rows = vmfkit_data::open_batches(&[location(path)?], &Options::new().columns(vec![column.to_owned()]))?;
     let (mut labels, mut batch) = (Vec::new(), Batch::default());
     if rows.schema().dim > 1 {
         bail!("{}: one label a row is one number, found in column `{column}`: `{}`", display(path), rows.schema().dim);

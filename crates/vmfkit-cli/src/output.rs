@@ -1,5 +1,6 @@
 //! Where results go: standard output, or a file that appears only when it is complete.
 
+use crate::format::escaped_lines;
 use crate::interrupt;
 use anyhow::Result;
 use std::fs::{self, File};
@@ -169,9 +170,9 @@ pub fn write_file(path: &Path, bytes: impl AsRef<[u8]>) -> Result<()> {
 }
 
 /// Writes a short text to standard output.
-pub fn print(text: impl AsRef<[u8]>) -> Result<()> {
+pub fn print(text: impl AsRef<str>) -> Result<()> {
     let mut output = Output::stdout();
-    output.write(text)?;
+    output.write(escaped_lines(text.as_ref()))?;
     output.finish()
 }
 
@@ -186,10 +187,10 @@ pub fn report(text: &str, output_is_taken: bool) -> Result<()> {
 
 /// Says something to the person at the terminal; a closed standard error is no reason to fail.
 pub fn note(text: impl std::fmt::Display) {
-    let _ = writeln!(io::stderr(), "{text}");
+    let _ = writeln!(io::stderr(), "{}", escaped_lines(&text.to_string()));
 }
 
 /// The same on the terminal's last line, in place of what stands there.
 pub fn overwrite_note(text: impl std::fmt::Display) {
-    let _ = write!(io::stderr(), "\r\x1b[K{text}");
+    let _ = write!(io::stderr(), "\r\x1b[K{}", escaped_lines(&text.to_string()));
 }

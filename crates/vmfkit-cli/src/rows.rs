@@ -82,7 +82,7 @@ impl From<u64> for Beside {
 #[command(next_help_heading = "Options of the rows")]
 pub struct RowArguments {
     /// Rows: files, folders, patterns, or `-` for standard input
-    #[arg(required = true, value_name = "DATA", help_heading = None)]
+    #[arg(required = true, value_name = "DATA", help_heading = None, value_parser = input::location_parser())]
     data: Vec<String>,
     /// Columns that are the coordinates, by name: several of numbers, or one of lists [default: the only column of lists, or all]
     #[arg(long, visible_alias = "column", value_name = "NAMES", value_delimiter = ',')]

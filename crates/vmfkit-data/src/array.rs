@@ -90,6 +90,7 @@ impl Reader for ArrayRows {
             return self.numbers.bytes.finish();
         }
         if self.fortran_order {
+            self.numbers.check_sum()?;
             self.read_columns(rows, &mut batch.values)?;
         } else {
             self.numbers.take(rows * self.schema.dim as u64, &mut batch.values)?;
@@ -120,7 +121,7 @@ impl Reader for ArrayRows {
     }
 
     fn bypass_cache(&mut self, path: &Path, memory: usize) -> Result<()> {
-        if let (Bytes::File { file, start }, false) = (&mut self.numbers.bytes, self.fortran_order)
+        if let (Bytes::File { file, start, .. }, false) = (&mut self.numbers.bytes, self.fortran_order)
             && let Some(mut direct) = DirectFile::open(path, memory)
         {
             direct.seek(SeekFrom::Start(*start))?;

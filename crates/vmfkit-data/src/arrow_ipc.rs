@@ -1,9 +1,11 @@
 //! Arrow's own files (Feather version 2 is one of them) and streams.
 //!
-//! A file is a stream between two magic words and a table of contents, so that both are read from the front, message by message.
+//! A file is a stream between two magic words, with a footer that says where its record batches are, so that both are read from the
+//! front, message by message.
 //! One message, a record batch, is in memory at a time; past the system's cache, where [`arrow_lists`](crate::arrow_lists) knows its lists, not even that.
 
 use crate::arrow_lists::{ListColumn, Lists};
+use crate::arrow_messages::{Messages, TRUSTED, body_length, parse};
 use crate::columns::{Chosen, Columns, Coordinates};
 use crate::direct::DirectFile;
 use crate::error::{Error, Result};
@@ -13,40 +15,17 @@ use crate::records;
 use crate::{Batch, Element, Reader, Schema, Stretches};
 use arrow_array::{ArrayRef, RecordBatch};
 use arrow_buffer::Buffer;
+use arrow_ipc::MessageHeader;
 use arrow_ipc::convert::try_fb_to_schema;
 use arrow_ipc::reader::{RecordBatchDecoder, read_dictionary};
-use arrow_ipc::{Message, MessageHeader, root_as_message};
 use arrow_schema::{DataType, SchemaRef};
 use bytes::Bytes;
 use std::collections::HashMap;
 use std::fs::File;
-use std::io::{ErrorKind, Read, Seek, SeekFrom};
+use std::io::Read;
 use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
-
-/// What a file begins and ends with; padding follows at the beginning.
-const MAGIC: &[u8] = b"ARROW1";
-
-/// Memory that is taken on the word of a pipe alone.
-const TRUSTED: usize = 1 << 24;
-
-/// Where the bytes come from.
-enum Input {
-    Seekable(Box<dyn SeekRead>),
-    PastCache(Box<DirectFile>),
-    Pipe(Box<dyn Read + Send>),
-}
-
-impl Read for Input {
-    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
-        match self {
-            Input::Seekable(input) => input.read(buffer),
-            Input::PastCache(input) => input.read(buffer),
-            Input::Pipe(input) => input.read(buffer),
-        }
-    }
-}
 
 /// Rows of an Arrow file or stream.
 pub(crate) struct ArrowReader {
@@ -84,26 +63,13 @@ impl ArrowReader {
     }
 
     /// Opens anything that can be read again, `length` bytes long; its rows are not counted.
-    pub(crate) fn from_seekable(mut input: Box<dyn SeekRead>, length: u64, columns: &Columns) -> Result<Self> {
-        let mut first = [0; 6];
-        input.read_exact(&mut first[..6.min(length) as usize])?;
-        if first == MAGIC {
-            let mut last = [0; 6];
-            if length >= 12 {
-                input.seek(SeekFrom::Start(length - 6))?;
-                input.read_exact(&mut last)?;
-            }
-            if last != MAGIC {
-                return Err(damaged(format!("an end without {}", MAGIC.escape_ascii())));
-            }
-        }
-        input.seek(SeekFrom::Start(0))?;
-        ArrowReader::new(Messages { input: Input::Seekable(input), position: 0, length: Some(length), ended: false }, columns)
+    pub(crate) fn from_seekable(input: Box<dyn SeekRead>, length: u64, columns: &Columns) -> Result<Self> {
+        ArrowReader::new(Messages::from_seekable(input, length)?, columns)
     }
 
     /// Opens a pipe, which can be read once.
     pub(crate) fn from_pipe(input: Box<dyn Read + Send>, columns: &Columns) -> Result<Self> {
-        ArrowReader::new(Messages { input: Input::Pipe(input), position: 0, length: None, ended: false }, columns)
+        ArrowReader::new(Messages::from_pipe(input), columns)
     }
 
     fn new(mut messages: Messages, columns: &Columns) -> Result<Self> {
@@ -123,7 +89,7 @@ impl ArrowReader {
             let id_type = chosen.id.map(|column| arrow_schema.field(column).data_type().clone());
             let (projection, projected) = chosen.project();
             let mut reader = ArrowReader {
-                start: messages.position,
+                start: messages.position(),
                 messages,
                 arrow_schema,
                 projection,
@@ -309,164 +275,25 @@ impl Reader for ArrowReader {
     }
 
     fn rewind(&mut self) -> Result<()> {
-        match &mut self.messages.input {
+        if self.messages.is_pipe() {
             // The batch that told the dimension is still to be given.
-            Input::Pipe(_) if self.row == 0 => Ok(()),
-            Input::Pipe(_) => Err(vmfkit::Error::CannotRewind.into()),
-            Input::Seekable(_) | Input::PastCache(_) => {
-                self.messages.seek(self.start)?;
-                self.messages.ended = false;
-                self.dictionaries.clear();
-                (self.current, self.lists, self.taken, self.batches, self.row) = (None, None, 0, 0, 0);
-                Ok(())
-            }
+            return if self.row == 0 { Ok(()) } else { Err(vmfkit::Error::CannotRewind.into()) };
         }
+        self.messages.rewind(self.start)?;
+        self.dictionaries.clear();
+        (self.current, self.lists, self.taken, self.batches, self.row) = (None, None, 0, 0, 0);
+        Ok(())
     }
 
     fn bypass_cache(&mut self, path: &Path, memory: usize) -> Result<()> {
         // What is read into memory of our own needs little beside it.
         let memory = if self.schema.held > 0 { memory.min(TRUSTED) } else { memory };
         if let Some(direct) = DirectFile::open(path, memory) {
-            self.messages.input = Input::PastCache(Box::new(direct));
+            self.messages.bypass_cache(direct);
             self.column = self.list_column().filter(|_| self.schema.held == 0);
         }
         self.rewind()
     }
-}
-
-/// Messages one after the other: a length, a header that may be followed by a body.
-struct Messages {
-    input: Input,
-    position: u64,
-    length: Option<u64>,
-    /// Behind the end of a file's messages there is its table of contents.
-    ended: bool,
-}
-
-impl Messages {
-    /// The first header, of a file or of a stream.
-    fn first(&mut self) -> Result<Vec<u8>> {
-        let mut start = self.take(8)?;
-        if start.starts_with(MAGIC) {
-            start = self.take(8)?;
-            // Some writers begin the messages at the next multiple of 64 bytes.
-            while start == [0; 8] && self.position <= 64 {
-                start = self.take(8)?;
-            }
-        }
-        let first = self.header(start)?;
-        first.ok_or_else(|| damaged("an end where the schema should be"))
-    }
-
-    /// The next header; none at the end.
-    fn next(&mut self) -> Result<Option<Vec<u8>>> {
-        if self.ended {
-            return Ok(None);
-        }
-        let mut start = Vec::new();
-        self.input.by_ref().take(8).read_to_end(&mut start)?;
-        self.position += start.len() as u64;
-        // A stream may end without a mark.
-        let header = if start.is_empty() { None } else { self.header(start)? };
-        self.ended = header.is_none();
-        Ok(header)
-    }
-
-    /// The header whose length, behind a mark, is in these 8 bytes.
-    fn header(&mut self, start: Vec<u8>) -> Result<Option<Vec<u8>>> {
-        match <[u8; 8]>::try_from(start) {
-            Ok([255, 255, 255, 255, length @ ..]) => match i32::from_le_bytes(length) {
-                0 => Ok(None),
-                length => self.take(u64::try_from(length).map_err(|_| damaged(format!("a header of {length} bytes")))?).map(Some),
-            },
-            Ok([0, 0, 0, 0, ..]) => Ok(None),
-            Ok(other) => {
-                let what = "an Arrow file begins with `ARROW1`, and its messages with `\\xff\\xff\\xff\\xff`";
-                Err(Error::Format { what: format!("{what}, found: `{}`", other.escape_ascii()) })
-            }
-            Err(_) => Err(damaged("an end within a message")),
-        }
-    }
-
-    fn check(&self, count: u64) -> Result<()> {
-        match self.length {
-            Some(length) if count > length.saturating_sub(self.position) => {
-                Err(damaged(format!("a message of {count} bytes at {} in a file of {length}", self.position)))
-            }
-            _ => Ok(()),
-        }
-    }
-
-    fn take(&mut self, count: u64) -> Result<Vec<u8>> {
-        let mut bytes = Vec::new();
-        self.take_into(count, &mut bytes)?;
-        Ok(bytes)
-    }
-
-    /// Replaces what is in `bytes`. What was there before is overwritten, not cleared: that would cost as much as reading.
-    fn take_into(&mut self, count: u64, bytes: &mut Vec<u8>) -> Result<()> {
-        self.check(count)?;
-        let count = usize::try_from(count).map_err(damaged)?;
-        bytes.truncate(count);
-        let mut filled = 0;
-        while filled < count {
-            let step = if self.length.is_some() { count } else { count.min(filled + TRUSTED) };
-            bytes.resize(step.max(bytes.len()), 0);
-            match self.input.read(&mut bytes[filled..step]) {
-                Ok(0) => return Err(damaged("an end within a message")),
-                Ok(read) => filled += read,
-                Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(error) => return Err(error.into()),
-            }
-        }
-        self.position += count as u64;
-        Ok(())
-    }
-
-    fn skip(&mut self, count: u64) -> Result<()> {
-        self.check(count)?;
-        match &self.input {
-            Input::Seekable(_) | Input::PastCache(_) => self.seek(self.position + count),
-            Input::Pipe(_) => self.take(count).map(drop),
-        }
-    }
-
-    /// Goes to a byte of what can be read again.
-    fn seek(&mut self, position: u64) -> Result<()> {
-        match &mut self.input {
-            Input::Seekable(input) => input.seek(SeekFrom::Start(position))?,
-            Input::PastCache(input) => input.seek(SeekFrom::Start(position))?,
-            Input::Pipe(_) => unreachable!("a pipe is read once"),
-        };
-        self.position = position;
-        Ok(())
-    }
-
-    /// The lists of a record batch whose body comes next, which is skipped then; none if the body is to be read.
-    fn lists(&mut self, column: ListColumn, batch: arrow_ipc::RecordBatch, body: u64, dim: usize) -> Result<Option<Lists>> {
-        self.check(body)?;
-        let (start, end) = (self.position, self.position + body);
-        let Input::PastCache(file) = &mut self.input else { return Ok(None) };
-        let lists = column.lists(batch, start..end, dim, file)?;
-        self.seek(if lists.is_some() { end } else { start })?;
-        Ok(lists)
-    }
-
-    /// Takes some of them, from before what comes next.
-    fn take_lists(&mut self, lists: &mut Lists, most: usize, dim: usize, see: &mut dyn FnMut(&Bytes)) -> Result<usize> {
-        let Input::PastCache(file) = &mut self.input else { unreachable!("lists are taken from files") };
-        let taken = lists.take(most, dim, file, see)?;
-        self.seek(self.position)?;
-        Ok(taken)
-    }
-}
-
-fn parse(metadata: &[u8]) -> Result<Message<'_>> {
-    root_as_message(metadata).map_err(|error| damaged(error.to_string().lines().next().unwrap_or_default()))
-}
-
-fn body_length(message: &Message) -> Result<u64> {
-    u64::try_from(message.bodyLength()).map_err(|_| damaged(format!("a body of {} bytes", message.bodyLength())))
 }
 
 /// Buffers must lie within the body, and what they unpack to must fit in memory.

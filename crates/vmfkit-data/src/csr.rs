@@ -24,6 +24,9 @@ impl CsrRows {
         let mut sides = Vec::new();
         let mut shape = shape;
         take_integers(&mut shape.0, shape.1.min(3), &mut sides).map_err(|error| error.at("shape"))?;
+        if sides.len() as u64 == shape.1 {
+            shape.0.bytes.finish().map_err(|error| error.at("shape"))?;
+        }
         let (rows, dim) = match sides[..] {
             [rows, dim] if rows >= 0 && u32::try_from(dim).is_ok() => (rows as u64, dim as usize),
             _ => return Err(Error::format(format!("the shape must be two numbers, the second below 2^32, found: `{sides:?}`"))),

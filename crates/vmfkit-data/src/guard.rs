@@ -3,19 +3,46 @@
 use crate::error::{Error, Result};
 use arrow_schema::ArrowError;
 use parquet::errors::ParquetError;
+use std::cell::Cell;
 use std::io;
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::panic::{AssertUnwindSafe, catch_unwind, set_hook, take_hook};
+use std::sync::Once;
+
+thread_local! {
+    /// This thread runs a decoder whose panics become errors.
+    static GUARDED: Cell<bool> = const { Cell::new(false) };
+}
 
 /// Runs a decoder. Lengths and offsets are checked before a decoder sees them, but the crates behind it still have assertions
 /// that a damaged file can break: such a panic is an error of the file. What the decoder was working on is not used again.
 pub(crate) fn guarded<T>(decode: impl FnOnce() -> Result<T>) -> Result<T> {
-    catch_unwind(AssertUnwindSafe(decode)).unwrap_or_else(|panic| {
+    let before = GUARDED.replace(true);
+    let decoded = catch_unwind(AssertUnwindSafe(decode));
+    GUARDED.set(before);
+    decoded.unwrap_or_else(|panic| {
         let text = panic.downcast_ref::<String>().map(String::as_str).or_else(|| panic.downcast_ref::<&str>().copied());
         Err(damaged(text.unwrap_or("the decoder stopped")))
     })
 }
 
 const DAMAGED: &str = "the file is damaged";
+/// Keeps the panic hook from printing panics that are returned as errors. For programs; a library leaves the hook to its user.
+///
+/// Damaged Parquet and Arrow files can make a third-party decoder panic. The panic is caught and becomes an [`Error`] of the file,
+/// but the hook runs first, and the default one prints a message and perhaps a backtrace. After this call the present hook is
+/// run for all other panics only, on this thread and on others. Further calls do nothing.
+pub fn silence_decoder_panics() {
+    static INSTALLED: Once = Once::new();
+    INSTALLED.call_once(|| {
+        let hook = take_hook();
+        set_hook(Box::new(move |panic| {
+            // A thread that is ending has no decoder left to run.
+            if !GUARDED.try_with(Cell::get).unwrap_or(false) {
+                hook(panic);
+            }
+        }));
+    });
+}
 
 /// The file is not what its own headers say.
 pub(crate) fn damaged(found: impl std::fmt::Display) -> Error {
@@ -27,6 +54,7 @@ pub(crate) fn from_parquet(error: ParquetError) -> Error {
     match error {
         ParquetError::External(cause) => match cause.downcast::<io::Error>() {
             Ok(error) if error.kind() == io::ErrorKind::UnexpectedEof => damaged("an end within a page"),
+            Ok(error) if error.kind() == io::ErrorKind::InvalidData => damaged(error),
             Ok(error) => Error::Io(*error),
             Err(cause) => Error::caused(DAMAGED, cause),
         },
@@ -42,5 +70,35 @@ pub(crate) fn from_arrow(error: ArrowError) -> Error {
         ArrowError::IoError(_, error) => Error::Io(error),
         ArrowError::ParquetError(text) | ArrowError::IpcError(text) | ArrowError::ParseError(text) => damaged(text),
         other => Error::caused(DAMAGED, other),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Mutex;
+    use std::thread;
+
+    /// Panics that the hook before ours was told of, of those that this test makes.
+    static TOLD: Mutex<Vec<String>> = Mutex::new(Vec::new());
+
+    #[test]
+    fn only_panics_that_become_errors_are_kept_from_the_hook() {
+        let default = take_hook();
+        set_hook(Box::new(move |panic| match panic.payload_as_str() {
+            Some(text) if text.starts_with("told of ") => TOLD.lock().unwrap().push(text.to_owned()),
+            _ => default(panic),
+        }));
+        silence_decoder_panics();
+        silence_decoder_panics();
+        let error = guarded::<()>(|| {
+            // Not of the thread that decodes.
+            thread::spawn(|| panic!("told of another thread")).join().unwrap_err();
+            guarded::<()>(|| panic!("told of one within")).unwrap_err();
+            panic!("told of a decoder")
+        });
+        assert!(error.unwrap_err().to_string().contains("`told of a decoder`"));
+        catch_unwind(|| panic!("told of what follows")).unwrap_err();
+        assert_eq!(*TOLD.lock().unwrap(), ["told of another thread", "told of what follows"]);
     }
 }

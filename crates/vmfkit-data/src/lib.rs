@@ -20,6 +20,7 @@
 mod array;
 mod arrow_ipc;
 mod arrow_lists;
+mod arrow_messages;
 mod atomic_file;
 mod available_memory;
 mod batch;
@@ -67,6 +68,7 @@ mod sectors;
 mod source;
 mod table;
 mod text;
+mod thrift;
 mod zip_writer;
 
 pub use atomic_file::{AtomicFile, FileLock, LockError, NoMoreFiles, behind_links, remove_unfinished_files, write_file};
@@ -76,6 +78,7 @@ pub use batches::Batches;
 pub use error::{Error, Result};
 pub use excerpt::excerpt;
 pub use format::Format;
+pub use guard::silence_decoder_panics;
 pub use open::{Skipped, local_files, names, open, open_all, open_batches, open_stream};
 pub use options::Options;
 pub use output_format::{Destination, OutputFormat, Sink};

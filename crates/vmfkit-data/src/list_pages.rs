@@ -7,7 +7,7 @@
 use crate::error::Result;
 use crate::guard::{damaged, from_parquet};
 use crate::levels::{Regular, RowCounter, Run, Runs, each_level, first_other, packed};
-use crate::page_bytes::PageBytes;
+use crate::page_bytes::{Checked, PageBytes};
 use crate::records;
 use crate::{Element, Stretches, Values};
 use bytes::Bytes;
@@ -32,14 +32,14 @@ const PAGES_HELD: u64 = 4;
 
 /// Numbers of one column of lists, row group after row group.
 pub(crate) struct ListPages<R: ChunkReader> {
-    chunks: PageBytes<R>,
+    chunks: Checked<PageBytes<R>>,
     metadata: Arc<ParquetMetaData>,
     column: Column,
     /// Numbers a row.
     dim: usize,
     /// The row group that is read, or would be next.
     group: usize,
-    pages: Option<SerializedPageReader<PageBytes<R>>>,
+    pages: Option<SerializedPageReader<Checked<PageBytes<R>>>>,
     dictionary: Bytes,
     page: Numbers,
     counter: RowCounter,
@@ -117,7 +117,7 @@ impl<R: ChunkReader + Clone> ListPages<R> {
         let level_width = u32::BITS - number.leading_zeros();
         let column = Column { name, leaf, element, number, item, level_width };
         let mut lists = ListPages {
-            chunks: PageBytes::Any(chunks),
+            chunks: Checked(PageBytes::Any(chunks)),
             metadata,
             column,
             dim: dim.unwrap_or(0),
@@ -179,7 +179,7 @@ impl<R: ChunkReader + Clone> ListPages<R> {
     /// Has the pages read past the system's cache, before the first of them.
     pub(crate) fn bypass_cache(&mut self, path: &Path, memory: usize) -> Result<()> {
         let columns = self.metadata.row_groups().iter().map(|group| group.column(self.column.leaf).byte_range());
-        Ok(self.chunks.bypass_cache(path, memory, columns.map(|(start, length)| start..start + length))?)
+        Ok(self.chunks.0.bypass_cache(path, memory, columns.map(|(start, length)| start..start + length))?)
     }
 
     /// Adds rows to `values`, at most `most` and all of one row group; their number, 0 at the end.

@@ -294,7 +294,7 @@ impl Header {
 /// The rows of a file, without holding it in memory.
 pub(crate) fn open(place: &Place) -> crate::Result<ArrayRows> {
     let (file, length) = place.open()?;
-    Header::rows(Bytes::File { file, start: 0 }, Some(length))
+    Header::rows(Bytes::File { file, start: 0, checksum: None }, Some(length))
 }
 
 /// A file of which the header has been read and checked, to be read whole.

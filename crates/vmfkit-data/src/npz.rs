@@ -4,7 +4,7 @@ use crate::array;
 use crate::csr::CsrRows;
 use crate::excerpt::excerpt;
 use crate::npy::Header;
-use crate::numbers::{Bytes, Encoding, Numbers, Packed};
+use crate::numbers::{Bytes, Checksum, Encoding, Numbers, Packed};
 use crate::place::buffered;
 use crate::{Error, Options, Reader, Result};
 use std::fs::File;
@@ -81,9 +81,9 @@ impl Member {
             _ if self.encrypted => Err(Error::format("an array must be readable without a password, found: `encrypted`")),
             CompressionMethod::Stored if self.packed == self.size => {
                 file.seek(SeekFrom::Start(self.start))?;
-                Ok(Bytes::File { file: buffered(file), start: self.start })
+                Ok(Bytes::File { file: buffered(file), start: self.start, checksum: Some(Checksum::new(self.crc)) })
             }
-            CompressionMethod::DEFLATE => Ok(Bytes::Packed(Packed::new(file, self.start, self.packed, self.crc)?)),
+            CompressionMethod::DEFLATE => Ok(Bytes::Packed(Packed::new(file, self.start, self.packed, Checksum::new(self.crc))?)),
             other => Err(Error::format(format!("an array must be stored or deflated, found: `{other}`"))),
         }
     }
@@ -112,13 +112,13 @@ impl Member {
 /// Refuses a sparse matrix that is not stored row by row.
 fn refuse_other_order(path: &Path, format: &Member) -> Result<()> {
     // A text of no axes: what is left of it behind the header, in one byte a letter or four.
-    let mut text = Vec::new();
-    format.open(path)?.take(format.size.min(1 << 10)).read_to_end(&mut text)?;
+    let (mut text, mut bytes) = (Vec::new(), format.open(path)?);
+    bytes.by_ref().take(format.size.min(1 << 10)).read_to_end(&mut text)?;
     let end = text.iter().position(|&byte| byte == b'\n').map_or(text.len(), |end| end + 1);
     text.drain(..end);
     text.retain(|&byte| byte != 0);
     match &text[..] {
-        b"csr" => Ok(()),
+        b"csr" => bytes.finish().map_err(|error| error.at(&format.name)),
         other => Err(Error::format(format!(
             "a sparse matrix must be stored row by row, as csr, found: `{}`\nhint: save `x.tocsr()`",
             excerpt(other)

@@ -3,7 +3,8 @@
 use crate::npy::{self, Integer};
 use crate::place::SeekRead;
 use crate::{Element, Error, Result, Stretches, Values};
-use flate2::{Crc, read::DeflateDecoder};
+use crc32fast::Hasher;
+use flate2::read::DeflateDecoder;
 use half::{bf16, f16};
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Take};
@@ -115,12 +116,39 @@ impl Encoding {
 
 /// Some bytes of a file, or what comes through a pipe.
 pub(crate) enum Bytes {
-    /// From `start` to the end of the file or further than anyone reads.
-    File { file: Box<dyn SeekRead>, start: u64 },
+    /// From `start` to the end of the file or further than anyone reads; those of an archive have a checksum.
+    File { file: Box<dyn SeekRead>, start: u64, checksum: Option<Checksum> },
     /// Deflated bytes of a file.
     Packed(Packed),
     /// They come once.
     Stream(Box<dyn Read + Send>),
+}
+
+/// The CRC-32 of an archive's member.
+#[derive(Clone)]
+pub(crate) struct Checksum {
+    /// What the archive says.
+    expected: u32,
+    /// Of the bytes that have been read, and of those before the first that is read in every pass.
+    found: Hasher,
+    before: Hasher,
+}
+
+impl Checksum {
+    pub fn new(expected: u32) -> Self {
+        Checksum { expected, found: Hasher::new(), before: Hasher::new() }
+    }
+
+    /// Refuses a member of which all bytes have been read, if they are not those that were written.
+    fn check(&self) -> Result<()> {
+        match self.found.clone().finalize() {
+            found if found == self.expected => Ok(()),
+            found => Err(Error::format(format!(
+                "the array is damaged, its checksum must be {:08x}, found: `{found:08x}`",
+                self.expected
+            ))),
+        }
+    }
 }
 
 /// A deflated part of a file.
@@ -131,15 +159,13 @@ pub(crate) struct Packed {
     length: u64,
     /// Bytes at the front that are not the array's.
     skip: u64,
-    /// What the archive says of the unpacked bytes, and what has come so far.
-    expected: u32,
-    crc: Crc,
+    checksum: Checksum,
 }
 
 impl Packed {
-    pub fn new(file: File, start: u64, length: u64, expected: u32) -> io::Result<Self> {
+    pub fn new(file: File, start: u64, length: u64, checksum: Checksum) -> io::Result<Self> {
         let decoder = DeflateDecoder::new(file.take(0));
-        let mut packed = Packed { decoder, start, length, skip: 0, expected, crc: Crc::new() };
+        let mut packed = Packed { decoder, start, length, skip: 0, checksum };
         packed.rewind()?;
         Ok(packed)
     }
@@ -148,7 +174,7 @@ impl Packed {
         let mut file = self.decoder.get_ref().get_ref().try_clone()?;
         file.seek(SeekFrom::Start(self.start))?;
         self.decoder = DeflateDecoder::new(file.take(self.length));
-        self.crc = Crc::new();
+        self.checksum.found = Hasher::new();
         let skip = self.skip;
         let skipped = io::copy(&mut self.by_ref().take(skip), &mut io::sink())?;
         if skipped < skip { Err(io::ErrorKind::UnexpectedEof.into()) } else { Ok(()) }
@@ -158,7 +184,7 @@ impl Packed {
 impl Read for Packed {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let read = self.decoder.read(buffer)?;
-        self.crc.update(&buffer[..read]);
+        self.checksum.found.update(&buffer[..read]);
         Ok(read)
     }
 }
@@ -166,7 +192,13 @@ impl Read for Packed {
 impl Read for Bytes {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         match self {
-            Bytes::File { file, .. } => file.read(buffer),
+            Bytes::File { file, checksum, .. } => {
+                let read = file.read(buffer)?;
+                if let Some(checksum) = checksum {
+                    checksum.found.update(&buffer[..read]);
+                }
+                Ok(read)
+            }
             Bytes::Packed(packed) => packed.read(buffer),
             Bytes::Stream(stream) => stream.read(buffer),
         }
@@ -177,7 +209,12 @@ impl Bytes {
     /// What has been read so far, `count` bytes, is before the first byte from now on.
     pub fn begin_after(&mut self, count: u64) {
         match self {
-            Bytes::File { start, .. } => *start += count,
+            Bytes::File { start, checksum, .. } => {
+                *start += count;
+                if let Some(checksum) = checksum {
+                    checksum.before = checksum.found.clone();
+                }
+            }
             Bytes::Packed(packed) => packed.skip += count,
             Bytes::Stream(_) => {}
         }
@@ -186,7 +223,12 @@ impl Bytes {
     /// Back to the first byte.
     pub fn rewind(&mut self) -> Result<()> {
         match self {
-            Bytes::File { file, start } => file.seek(SeekFrom::Start(*start)).map(|_| ())?,
+            Bytes::File { file, start, checksum } => {
+                file.seek(SeekFrom::Start(*start))?;
+                if let Some(checksum) = checksum {
+                    checksum.found = checksum.before.clone();
+                }
+            }
             Bytes::Packed(packed) => packed.rewind()?,
             Bytes::Stream(_) => return Err(vmfkit::Error::CannotRewind.into()),
         }
@@ -195,7 +237,7 @@ impl Bytes {
 
     /// Goes to a byte, counted from the first; only within a file.
     pub fn seek(&mut self, byte: u64) -> Result<()> {
-        let Bytes::File { file, start } = self else { unreachable!("only files are read out of order") };
+        let Bytes::File { file, start, .. } = self else { unreachable!("only files are read out of order") };
         file.seek(SeekFrom::Start(*start + byte))?;
         Ok(())
     }
@@ -214,19 +256,13 @@ impl Bytes {
         Ok(filled)
     }
 
-    /// Checks that nothing follows the last number, where that was not clear from the start.
+    /// Checks that nothing follows the last number, where that was not clear from the start, and the checksum.
     pub fn finish(&mut self) -> Result<()> {
-        if matches!(self, Bytes::File { .. }) {
-            return Ok(());
-        }
-        if self.fill(&mut [0])? > 0 {
+        if !matches!(self, Bytes::File { .. }) && self.fill(&mut [0])? > 0 {
             return Err(Error::format("the data must end with the last row, found: `more bytes`"));
         }
         match self {
-            Bytes::Packed(packed) if packed.crc.sum() != packed.expected => {
-                let (expected, found) = (packed.expected, packed.crc.sum());
-                Err(Error::format(format!("the unpacked bytes must have the checksum {expected:08x}, found: `{found:08x}`")))
-            }
+            Bytes::File { checksum: Some(checksum), .. } | Bytes::Packed(Packed { checksum, .. }) => checksum.check(),
             _ => Ok(()),
         }
     }
@@ -271,12 +307,16 @@ impl Numbers {
         let mut left = count;
         while left > 0 {
             // A file's own buffer serves, but for a number that is not wholly in it.
-            if let Bytes::File { file, .. } = &mut self.bytes
+            if let Bytes::File { file, checksum, .. } = &mut self.bytes
                 && let numbers @ 1.. = file.fill_buf()?.len() / size
             {
                 let now = left.min(numbers as u64);
                 let length = now as usize * size;
-                append(&file.fill_buf()?[..length]);
+                let bytes = &file.fill_buf()?[..length];
+                if let Some(checksum) = checksum {
+                    checksum.found.update(bytes);
+                }
+                append(bytes);
                 file.consume(length);
                 self.taken += now;
                 left -= now;
@@ -295,13 +335,34 @@ impl Numbers {
             self.taken += now;
             left -= now;
         }
+        self.check_after_last()
+    }
+
+    /// Checks the sum of a file's bytes with the last of them, before they are used.
+    fn check_after_last(&self) -> Result<()> {
+        match &self.bytes {
+            Bytes::File { checksum: Some(checksum), .. } if self.taken == self.count => checksum.check(),
+            _ => Ok(()),
+        }
+    }
+
+    /// Checks the sum of all bytes now, for numbers that will be taken out of order; only within a file.
+    pub fn check_sum(&mut self) -> Result<()> {
+        if matches!(self.bytes, Bytes::File { checksum: Some(_), .. }) {
+            self.rewind()?;
+            self.take_bytes(self.count, |_| ())?;
+            self.rewind()?;
+        }
+        if let Bytes::File { checksum, .. } = &mut self.bytes {
+            *checksum = None;
+        }
         Ok(())
     }
 
     /// Numbers are lent where the disk puts them: those of a file that is read past the system's cache, of which none is in two sectors.
     pub fn has_stretches(&self) -> bool {
         match &self.bytes {
-            Bytes::File { file, start } => start.is_multiple_of(self.encoding.size() as u64) && file.is_direct(),
+            Bytes::File { file, start, .. } => start.is_multiple_of(self.encoding.size() as u64) && file.is_direct(),
             _ => false,
         }
     }
@@ -311,17 +372,20 @@ impl Numbers {
         let size = self.encoding.size();
         let mut left = count as usize * size;
         while left > 0 {
-            let Bytes::File { file, .. } = &mut self.bytes else { unreachable!("only files lend their bytes") };
+            let Bytes::File { file, checksum, .. } = &mut self.bytes else { unreachable!("only files lend their bytes") };
             let bytes = file.direct().expect("a file that lends its bytes").next_bytes(left)?;
             let found = bytes.len();
             if found == 0 || !found.is_multiple_of(size) {
                 return Err(self.ended_early(found));
             }
+            if let Some(checksum) = checksum {
+                checksum.found.update(&bytes);
+            }
             left -= found;
             self.taken += (found / size) as u64;
             stretches.push(bytes);
         }
-        Ok(())
+        self.check_after_last()
     }
 
     /// A file's length was compared with its header before, so that it must have been cut since.
@@ -329,7 +393,7 @@ impl Numbers {
         let size = self.encoding.size() as u64;
         let (expected, read) = (self.count * size, self.taken * size + behind_taken as u64);
         match &mut self.bytes {
-            Bytes::File { file, start } => {
+            Bytes::File { file, start, .. } => {
                 // What was read ahead before the cut is no longer there.
                 let left = file.seek(SeekFrom::End(0)).map_or(read, |end| end.saturating_sub(*start));
                 Error::Changed { what: format!("it had {expected} bytes of data, found: `{left}`") }

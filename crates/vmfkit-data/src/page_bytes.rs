@@ -1,13 +1,17 @@
 //! Where the pages of a Parquet file come from.
 
 use crate::direct::DirectFile;
+use crate::thrift;
 use bytes::Bytes;
 use parquet::errors::{ParquetError, Result};
 use parquet::file::reader::{ChunkReader, Length};
-use std::io::{self, Read, Seek, SeekFrom};
+use std::io::{self, Cursor, Read, Seek, SeekFrom};
 use std::ops::Range;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Bytes of the header of a page. It may hold a text of the column, for statistics; most are below a hundred bytes.
+const LONGEST_HEADER: usize = 1 << 24;
 
 /// Pages one after the other.
 pub(crate) enum PageBytes<R> {
@@ -85,6 +89,86 @@ impl Direct {
     fn lock(&self) -> MutexGuard<'_, DirectFile> {
         // A panic over a page leaves the file as it was.
         self.file.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Parquet bytes for the parquet crate, which trusts what it does not know: headers are [looked at](thrift) before, and a read at the
+/// end is an error.
+///
+/// The crate takes a read of no bytes for bytes that were skipped: an unknown field, a list of 2^31 numbers, was skipped for minutes in
+/// a file of a few kilobytes.
+#[derive(Clone)]
+pub(crate) struct Checked<R>(pub R);
+
+impl<R: Length> Length for Checked<R> {
+    fn len(&self) -> u64 {
+        self.0.len()
+    }
+}
+
+impl<R: ChunkReader> ChunkReader for Checked<R> {
+    type T = CheckedRead<R::T>;
+
+    fn get_read(&self, start: u64) -> Result<Self::T> {
+        Ok(CheckedRead { header: None, behind: FailAtEnd(self.0.get_read(start)?) })
+    }
+
+    fn get_bytes(&self, start: u64, length: usize) -> Result<Bytes> {
+        self.0.get_bytes(start, length)
+    }
+}
+
+/// What the crate reads from begins with the header of a page. Where it knows the header already, it does not read.
+pub(crate) struct CheckedRead<T> {
+    header: Option<Cursor<Vec<u8>>>,
+    behind: FailAtEnd<T>,
+}
+
+impl<T: Read> Read for CheckedRead<T> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let header = match &mut self.header {
+            Some(header) => header,
+            none => none.insert(Cursor::new(thrift::check_page(&mut self.behind, LONGEST_HEADER)?)),
+        };
+        match header.read(buffer)? {
+            0 => self.behind.read(buffer),
+            read => Ok(read),
+        }
+    }
+}
+
+/// The same for the metadata of a file, which are one structure at its end.
+pub(crate) struct CheckedMetadata<'a, R>(pub &'a R);
+
+impl<R: Length> Length for CheckedMetadata<'_, R> {
+    fn len(&self) -> u64 {
+        self.0.len()
+    }
+}
+
+impl<R: ChunkReader> ChunkReader for CheckedMetadata<'_, R> {
+    type T = R::T;
+
+    fn get_read(&self, start: u64) -> Result<Self::T> {
+        self.0.get_read(start)
+    }
+
+    fn get_bytes(&self, start: u64, length: usize) -> Result<Bytes> {
+        let bytes = self.0.get_bytes(start, length)?;
+        thrift::check_metadata(&bytes)?;
+        Ok(bytes)
+    }
+}
+
+/// Bytes of which a read at the end is an error.
+pub(crate) struct FailAtEnd<R>(R);
+
+impl<R: Read> Read for FailAtEnd<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        match self.0.read(buffer)? {
+            0 if !buffer.is_empty() => Err(io::ErrorKind::UnexpectedEof.into()),
+            read => Ok(read),
+        }
     }
 }
 

@@ -6,6 +6,7 @@ use crate::columns::{Chosen, Columns, Coordinates};
 use crate::error::{Error, Result};
 use crate::guard::{damaged, from_arrow, from_parquet, guarded};
 use crate::list_pages::{ListPages, some_groups};
+use crate::page_bytes::{Checked, CheckedMetadata};
 use crate::records;
 use crate::{Batch, Element, Reader, Schema, Stretches};
 use ::parquet::arrow::ProjectionMask;
@@ -35,7 +36,7 @@ pub(crate) struct ParquetReader<R: ChunkReader = LocalFile> {
     chosen: Chosen,
     id_type: Option<DataType>,
     lists: Option<ListPages<R>>,
-    records: Records<R>,
+    records: Records<Checked<R>>,
     /// Rows that were read.
     row: u64,
 }
@@ -62,7 +63,8 @@ impl<R: ChunkReader + Clone + 'static> ParquetReader<R> {
     /// The same, with lists through Arrow's reader if not by their pages.
     pub(crate) fn with_pages(chunks: R, columns: &Columns, pages: bool) -> Result<Self> {
         guarded(|| {
-            let metadata = ArrowReaderMetadata::load(&chunks, ArrowReaderOptions::new()).map_err(from_parquet)?;
+            let options = ArrowReaderOptions::new();
+            let metadata = ArrowReaderMetadata::load(&CheckedMetadata(&chunks), options).map_err(from_parquet)?;
             let chosen = columns.choose(metadata.schema().fields())?;
             let (roots, projected) = chosen.project();
             let rows = check_metadata(metadata.metadata(), &roots, chunks.len())?;
@@ -83,7 +85,7 @@ impl<R: ChunkReader + Clone + 'static> ParquetReader<R> {
                 (roots, projected)
             };
             let id_type = chosen.id.map(|column| metadata.schema().field(column).data_type().clone());
-            let records = Records { chunks, metadata, roots, group: 0, reader: None, current: None, taken: 0 };
+            let records = Records { chunks: Checked(chunks), metadata, roots, group: 0, reader: None, current: None, taken: 0 };
             let dim = match (&lists, chosen.dim) {
                 (Some(lists), _) => lists.dim(),
                 (None, Some(dim)) => dim,

@@ -7,7 +7,9 @@ use crate::excerpt::excerpt;
 use crate::numbers::{Bytes, Encoding, Kind};
 use crate::place::Place;
 use crate::{Error, Options, Result};
-use serde_json::{Map, Value};
+use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
+use serde_json::Value;
+use std::collections::HashSet;
 use std::io::{Read, Seek, SeekFrom};
 use vmfkit::model_file::LONGEST_HEADER;
 
@@ -15,20 +17,51 @@ use vmfkit::model_file::LONGEST_HEADER;
 pub(crate) fn open(place: &Place, options: &Options) -> Result<ArrayRows> {
     let (mut file, length) = place.open()?;
     let (header, start) = read_header(&mut file, length)?;
-    let tensors: Vec<(&String, &Value)> = header.iter().filter(|(name, _)| *name != "__metadata__").collect();
+    let tensors: Vec<(&str, &Value)> =
+        header.0.iter().map(|(name, tensor)| (name.as_str(), tensor)).filter(|(name, _)| *name != "__metadata__").collect();
     let has_two_axes = |tensor: &Value| tensor["shape"].as_array().is_some_and(|shape| shape.len() == 2);
-    let choices: Vec<(&str, bool)> = tensors.iter().map(|(name, tensor)| (name.as_str(), has_two_axes(tensor))).collect();
+    let choices: Vec<(&str, bool)> = tensors.iter().map(|(name, tensor)| (*name, has_two_axes(tensor))).collect();
     let (name, tensor) = tensors[array::choose("tensor", &choices, options.array.as_deref())?];
-    let tensor = Tensor::new(tensor, length - start)
-        .map_err(|what| Error::format(format!("tensor `{}`: {what}", excerpt(name.as_bytes()))))?;
+    let tensor = Tensor::new(tensor, length - start).map_err(|what| in_tensor(name, &what))?;
+    check_coverage(&tensors, length - start)?;
     let start = start + tensor.begin;
     file.seek(SeekFrom::Start(start))?;
     let encoding = Encoding { kind: tensor.kind, big_endian: false };
-    ArrayRows::new(Bytes::File { file, start }, encoding, false, tensor.rows, tensor.dim)
+    ArrayRows::new(Bytes::File { file, start, checksum: None }, encoding, false, tensor.rows, tensor.dim)
+}
+
+fn in_tensor(name: &str, what: &str) -> Error {
+    Error::format(format!("tensor `{}`: {what}", excerpt(name.as_bytes())))
+}
+
+/// The members of a JSON object in their order, of which none has the name of another: maps keep the last of those, whatever the first was.
+struct Members(Vec<(String, Value)>);
+
+impl<'de> Deserialize<'de> for Members {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
+        struct MembersVisitor;
+
+        impl<'de> Visitor<'de> for MembersVisitor {
+            type Value = Members;
+
+            fn expecting(&self, f: &mut std::fmt::Formatter) -> std::fmt::Result {
+                f.write_str("a JSON object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> std::result::Result<Members, A::Error> {
+                let mut members = Vec::new();
+                while let Some(member) = map.next_entry()? {
+                    members.push(member);
+                }
+                Ok(Members(members))
+            }
+        }
+        deserializer.deserialize_map(MembersVisitor)
+    }
 }
 
 /// The header, and where the data begins.
-fn read_header(file: &mut impl Read, length: u64) -> Result<(Map<String, Value>, u64)> {
+fn read_header(file: &mut impl Read, length: u64) -> Result<(Members, u64)> {
     let mut counted = [0; 8];
     if length < 8 {
         return Err(Error::format(format!(
@@ -47,9 +80,48 @@ fn read_header(file: &mut impl Read, length: u64) -> Result<(Map<String, Value>,
     }
     let mut text = vec![0; header_length as usize];
     file.read_exact(&mut text)?;
-    match serde_json::from_slice(&text) {
-        Ok(Value::Object(header)) => Ok((header, 8 + header_length)),
-        _ => Err(Error::format(format!("the header must be a JSON object, found: `{}`", excerpt(&text)))),
+    let Ok(header) = serde_json::from_slice::<Members>(&text) else {
+        return Err(Error::format(format!("the header must be a JSON object, found: `{}`", excerpt(&text))));
+    };
+    let mut names = HashSet::new();
+    if let Some((name, _)) = header.0.iter().find(|(name, _)| !names.insert(name)) {
+        return Err(Error::format(format!("tensors must have different names, found twice: `{}`", excerpt(name.as_bytes()))));
+    }
+    Ok((header, 8 + header_length))
+}
+
+/// Refuses tensors that leave bytes of the data out, or share some, as the format does: something was inserted, lost or changed then.
+fn check_coverage(tensors: &[(&str, &Value)], available: u64) -> Result<()> {
+    let mut spans = Vec::with_capacity(tensors.len());
+    for (name, tensor) in tensors {
+        let (begin, end) = span(tensor, available).map_err(|what| in_tensor(name, &what))?;
+        spans.push((begin, end, *name));
+    }
+    spans.sort_unstable();
+    let mut covered = 0;
+    for (begin, end, name) in spans {
+        if begin != covered {
+            let what =
+                format!("its data must begin where those of the tensor before it end, at byte {covered}, found: `{begin}`");
+            return Err(in_tensor(name, &what));
+        }
+        covered = end;
+    }
+    if covered != available {
+        let what = format!("the data must end with the last tensor, at byte {covered}, bytes behind the header: `{available}`");
+        return Err(Error::Format { what });
+    }
+    Ok(())
+}
+
+/// Where the data of a tensor begin and end, behind the header.
+fn span(tensor: &Value, available: u64) -> std::result::Result<(u64, u64), String> {
+    match whole_numbers(&tensor["data_offsets"]).as_deref() {
+        Some(&[begin, end]) if begin <= end && end <= available => Ok((begin, end)),
+        _ => {
+            let found = shown(&tensor["data_offsets"]);
+            Err(format!("its data must be within the {available} bytes behind the header, found: `{found}`"))
+        }
     }
 }
 
@@ -75,12 +147,7 @@ impl Tensor {
         let Some(&[rows, dim]) = shape.as_deref() else {
             return Err(format!("it must have two axes, rows and coordinates, found shape: `{}`", shown(&tensor["shape"])));
         };
-        let offsets = whole_numbers(&tensor["data_offsets"]);
-        let Some(&[begin, end]) = offsets.as_deref().filter(|offsets| matches!(offsets, [b, e] if b <= e && *e <= available))
-        else {
-            let found = shown(&tensor["data_offsets"]);
-            return Err(format!("its data must be within the {available} bytes behind the header, found: `{found}`"));
-        };
+        let (begin, end) = span(tensor, available)?;
         let size = (Encoding { kind, big_endian: false }).size() as u64;
         let expected = rows.checked_mul(dim).and_then(|count| count.checked_mul(size));
         match (expected, usize::try_from(dim)) {

@@ -90,7 +90,7 @@ impl Scratch {
 
     /// A reader at the first row.
     pub fn reader(&self) -> Result<ScratchRows> {
-        let bytes = |file: &File| Ok::<_, io::Error>(Bytes::File { file: buffered(file.try_clone()?), start: 0 });
+        let bytes = |file: &File| Ok::<_, io::Error>(Bytes::File { file: buffered(file.try_clone()?), start: 0, checksum: None });
         let mut rows = ArrayRows::new(bytes(&self.values)?, self.encoding, false, self.rows, self.dim)?;
         let double = Encoding::in_memory(Kind::F64);
         let mut weights = match &self.weights {

@@ -1,5 +1,6 @@
 //! What can go wrong: every variant carries the value and the place.
 
+use crate::block::LARGEST_WEIGHT;
 use std::sync::Arc;
 
 /// The result of a fallible call of this crate.
@@ -125,8 +126,12 @@ pub enum Error {
         /// Its Euclidean length.
         norm: f64,
     },
-    /// A row weight is a finite number of at least 0.
-    #[error("the weight of row {row} must be finite and at least 0, found: `{}`", plain(*value))]
+    /// A row weight is from 0 to [`LARGEST_WEIGHT`](crate::block::LARGEST_WEIGHT).
+    #[error(
+        "the weight of row {row} must be from 0 to {LARGEST_WEIGHT:e}, found: `{}`{}",
+        plain(*value),
+        if value.is_finite() && *value > 0.0 { "\nhint: sums and squares of larger weights overflow; divide all weights by the same number" } else { "" }
+    )]
     Weight {
         /// Counted from 0.
         row: usize,

@@ -57,8 +57,8 @@
 
 pub mod bessel;
 pub mod block;
-pub mod dispersion;
 mod clock;
+pub mod dispersion;
 mod display;
 pub mod distribution;
 mod em_search;

@@ -32,9 +32,10 @@ impl Completions {
     pub fn run(&self) -> Result<()> {
         let mut script = Vec::new();
         clap_complete::generate(self.shell, &mut Arguments::command(), "vmf", &mut script);
+        let mut script = String::from_utf8(script)?;
         if self.json {
-            let object = json!({ "shell": self.shell.to_string(), "script": String::from_utf8_lossy(&script) });
-            script = format!("{object}\n").into_bytes();
+            let object = json!({ "shell": self.shell.to_string(), "script": script });
+            script = format!("{object}\n");
         }
         output::print(script)
     }

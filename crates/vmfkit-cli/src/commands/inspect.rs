@@ -1,7 +1,7 @@
 //! `vmf inspect`: what a model is, how it came about, and rows that show its components.
 
 use crate::files::Files;
-use crate::format::{aligned, json_number, readable};
+use crate::format::{aligned, escaped, json_number, readable};
 use crate::progress::Progress;
 use crate::rows::{FILES, RowArguments, Seen};
 use crate::typical::{self, Members};
@@ -195,7 +195,7 @@ impl Report {
         let spelled = |name: &str| if name == "passes" { "passes at most".to_owned() } else { name.replace('_', " ") };
         lines.extend(others.map(|(name, text)| (spelled(name), text.to_owned())));
         lines.retain(|(_, text)| !text.is_empty());
-        lines.iter().map(|(name, text)| format!("{name:<24}{text}\n")).collect()
+        lines.iter().map(|(name, text)| format!("{:<24}{}\n", escaped(name), escaped(text))).collect()
     }
 
     /// The passes of the fit as a table.

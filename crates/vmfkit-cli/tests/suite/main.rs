@@ -8,6 +8,7 @@ mod constants;
 mod convert;
 mod demo;
 mod directional;
+mod hostile;
 mod inspect;
 mod mixture;
 #[cfg(feature = "object-store")]

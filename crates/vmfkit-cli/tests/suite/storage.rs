@@ -53,8 +53,9 @@ fn a_limit_of_the_address_space_never_aborts() {
     // More memory than there is address space.
     limited(&workspace, "ulimit -v 400000", &format!("{fit} --memory 8GB")).success();
     let message = limited(&workspace, "ulimit -v 100000", "select x.npy -k 1:2");
-    message
-        .refused(&["takes all rows into memory, which are 76.800 MB, and the limit of the address space (`ulimit -v`) leaves: `"]);
+    message.refused(&[
+        "takes all rows into memory, which are 76.800 MB, and the limit of the address space (`ulimit -v`) leaves: `",
+    ]);
 }
 
 #[test]

@@ -61,6 +61,14 @@ fn archives() {
     let header = csr.windows(4).position(|bytes| bytes == b"(6,)").unwrap();
     let data = header + csr[header..].iter().position(|&byte| byte == b'\n').unwrap() + 1;
     starts[data + 4] = 200;
+    // Made so, not damaged.
+    let mut archive = zip::ZipArchive::new(std::io::Cursor::new(&csr)).unwrap();
+    let member = archive.by_name("indptr.npy").unwrap();
+    let start = member.data_start().unwrap() as usize;
+    let (old, new) = (member.crc32().to_le_bytes(), crc32fast::hash(&starts[start..start + member.size() as usize]));
+    let places: Vec<usize> = (0..csr.len() - 4).filter(|&at| csr[at..at + 4] == old).collect();
+    assert_eq!(places.len(), 2, "beside the array and in the directory");
+    places.into_iter().for_each(|at| starts[at..at + 4].copy_from_slice(&new.to_le_bytes()));
     check(&[
         ("x.npz", b"PK\x03\x04", "the zip archive cannot be read: "),
         ("x.npz", &stored[..stored.len() - 1], "the zip archive cannot be read: "),
@@ -90,6 +98,7 @@ fn safetensors() {
         ),
         (name, &tensor("F32", "[4]", "[0, 16]"), "two axes, rows and coordinates, found shape: `[4]`"),
         (name, &tensor("F32", "[2, -2]", "[0, 16]"), "found shape: `[2,-2]`"),
+        (name, &file(r#"{"x":1,"x":2}"#, b""), "tensors must have different names, found twice: `x`"),
         (name, &tensor("F32", "[2, 2]", "[0, 17]"), "within the 16 bytes behind the header, found: `[0,17]`"),
         (name, &tensor("F32", "[2, 2]", "[9, 8]"), "within the 16 bytes behind the header, found: `[9,8]`"),
         (name, &tensor("F32", "[2, 2]", "[0, 8]"), "a shape of 2 x 2 does not have as many bytes of data as found: `8`"),

@@ -6,9 +6,20 @@ use vmfkit::error::ParseChoiceError;
 use vmfkit::source::Source;
 use vmfkit_data::{Error, Format, Options, OutputFormat, open};
 
+type Cause = dyn std::error::Error + 'static;
+
+/// An error, its cause, the cause of that, and so on.
+fn causes(error: &Cause) -> Vec<&Cause> {
+    let mut found = vec![error];
+    while let Some(next) = found[found.len() - 1].source() {
+        found.push(next);
+    }
+    found
+}
+
 /// Every link of the chain, and none of their texts within another.
-fn chain(error: &dyn std::error::Error) -> Vec<String> {
-    let texts: Vec<String> = std::iter::successors(Some(error), |error| error.source()).map(ToString::to_string).collect();
+fn chain(error: &Cause) -> Vec<String> {
+    let texts: Vec<String> = causes(error).iter().map(ToString::to_string).collect();
     for (place, text) in texts.iter().enumerate() {
         assert!(texts[place + 1..].iter().all(|deeper| !text.contains(deeper.as_str())), "{texts:?}");
     }
@@ -41,7 +52,7 @@ fn what_the_system_says_of_a_file_is_the_source_of_a_fits_error() {
     assert_eq!(texts[0], "a source of rows or a callback failed");
     assert_eq!(texts[1], file);
     assert!(error.source().unwrap().is::<Error>());
-    let system = std::iter::successors(error.source(), |error| error.source()).find_map(|error| error.downcast_ref());
+    let system = causes(&error).into_iter().find_map(|error| error.downcast_ref());
     assert_eq!(system.map(std::io::Error::kind), Some(std::io::ErrorKind::NotFound), "{texts:?}");
 }
 

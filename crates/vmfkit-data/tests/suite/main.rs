@@ -3,6 +3,7 @@
 mod arrays;
 mod batches;
 mod broken;
+mod damage;
 mod errors;
 mod formats;
 mod passes;

@@ -276,8 +276,8 @@ fn a_wrong_row_is_named_in_the_middle_of_a_fit() {
             for (method, shuffle) in methods() {
                 let fitter = Fitter::new(2).method(method).shuffle(shuffle).start(vmfkit::Start::Random);
                 let error = fitter.fit_source(&mut source).unwrap_err();
-                assert_eq!(with_causes(error), with_causes(expected));
-                assert!(with_causes(error).starts_with(&format!("{place}: row 23210 must have length 1, found: `3`")), "{error}");
+                assert_eq!(with_causes(error.clone()), with_causes(expected.clone()));
+                assert!(with_causes(error.clone()).starts_with(&format!("{place}: row 23210 must have length 1, found: `3`")), "{error}");
                 assert_eq!(source.read_block().unwrap_err(), error, "the pass has ended");
             }
         }
@@ -400,7 +400,7 @@ fn a_file_that_is_cut_or_written_to_is_named() {
     let message = loop {
         match source.read_block() {
             Ok(block) => assert!(block.is_some(), "it was read to its end"),
-            Err(error) => break with_causes(error),
+            Err(error) => break with_causes(error.clone()),
         }
     };
     let expected = "x.npy: the file has changed since it was opened, it had 2400000 bytes of data, found: `";

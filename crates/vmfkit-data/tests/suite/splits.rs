@@ -244,5 +244,5 @@ fn a_bad_row_is_named_with_its_file_and_its_number_there() {
     }
     let weights = folder.write("weights.csv", "x,y,n\n0.6,0.8,1\n0.6,0.8,-2\n");
     let options = Options::new().columns(names("x,y")).weight_column("n").block_rows(1);
-    assert_eq!(refused(&weights, &options), format!("{weights}: the weight of row 1 must be finite and at least 0, found: `-2`"));
+    assert_eq!(refused(&weights, &options), format!("{weights}: the weight of row 1 must be from 0 to 1e100, found: `-2`"));
 }

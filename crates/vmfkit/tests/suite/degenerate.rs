@@ -1,6 +1,7 @@
 //! Rows that leave a fit nothing to go by: never a NaN, never a panic, and an error only where there are no rows at all.
 
 use crate::samples::{assert_sound, draw, random_mixture, uniform_rows};
+use vmfkit::block::LARGEST_WEIGHT;
 use vmfkit::maximise::{Note, maximise};
 use vmfkit::train::{Adam, Stop};
 use vmfkit::{Block, ConcentrationPolicy, Error, Fitter, Maximisation, Method, Mixture, Start, SufficientStats, VonMisesFisher};
@@ -36,7 +37,7 @@ fn degenerate_rows() -> Vec<Rows> {
         ("one row that counts", 3, spread.clone(), Some(first_only)),
         ("every second row counts", 3, spread.clone(), Some((0..40).map(|i| f64::from(i % 2)).collect())),
         ("tiny weights", 3, spread.clone(), Some(vec![1e-300; 40])),
-        ("huge weights", 3, spread, Some(vec![1e300; 40])),
+        ("huge weights", 3, spread, Some(vec![LARGEST_WEIGHT; 40])),
         ("more coordinates than rows", 60, uniform_rows(60, 3, 2), None),
     ]
 }

@@ -2,6 +2,7 @@
 
 use crate::samples::{accumulate, assert_sound, dot, draw, paper_mixture, random_mixture, uniform_rows};
 use std::ops::ControlFlow;
+use vmfkit::block::LARGEST_WEIGHT;
 use vmfkit::source::{MemorySource, Source};
 use vmfkit::train::{Adam, Annealing, Fit, Status, Stop};
 use vmfkit::{
@@ -228,7 +229,7 @@ fn starts_of_rows_that_balance_each_other_do_not_depend_on_their_order() {
     for (name, rows) in [("axes", axes), ("axial", axial), ("mirrored", mirrored)] {
         let turned: Vec<f64> = (0..120).flat_map(|n| rows[n * 77 % 120 * 6..][..6].to_vec()).collect();
         let (block, turned) = (Block::new(6, &rows).unwrap(), Block::new(6, &turned).unwrap());
-        let (light, heavy) = (vec![1e-300; 120], vec![1e305; 120]);
+        let (light, heavy) = (vec![1e-300; 120], vec![LARGEST_WEIGHT; 120]);
         let weighted = |weights| Block::new(6, &rows).unwrap().with_weights(weights).unwrap();
         let others = [turned, weighted(&light), weighted(&heavy)];
         for start in [Start::KMeans, Start::PlusPlus] {

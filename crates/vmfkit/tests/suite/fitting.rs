@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
-use vmfkit::block::Rows;
+use vmfkit::block::{LARGEST_WEIGHT, Rows};
 use vmfkit::estimate::{ln_likelihood, maximum_likelihood, mean_resultant};
 use vmfkit::maximise::gradient;
 use vmfkit::train::{Adam, Fit, Stop};
@@ -158,9 +158,18 @@ fn bad_rows_are_refused_by_number_and_value() {
     assert_eq!(block().with_weights(&[1.0, -2.0]).unwrap_err(), Error::Weight { row: 1, value: -2.0 });
     assert!(block().with_weights(&[f64::NAN, 1.0]).is_err());
     assert_eq!(
-        block().with_weights(&[f64::MAX, f64::MAX]).unwrap_err().to_string(),
-        "the sum of the weights must be finite, found: `inf`"
+        block().with_weights(&[1e299, 1.0]).unwrap_err().to_string(),
+        "the weight of row 0 must be from 0 to 1e100, found: `1e299`\n\
+         hint: sums and squares of larger weights overflow; divide all weights by the same number"
     );
+    assert_eq!(
+        block().with_weights(&[1.0, -2.0]).unwrap_err().to_string(),
+        "the weight of row 1 must be from 0 to 1e100, found: `-2`"
+    );
+    for weight in [LARGEST_WEIGHT.next_up(), f64::MAX, f64::INFINITY] {
+        assert_eq!(block().with_weights(&[0.0, weight]).unwrap_err(), Error::Weight { row: 1, value: weight });
+    }
+    assert_eq!(block().with_weights(&[0.0, LARGEST_WEIGHT]).unwrap().weights(), Some(&[0.0, LARGEST_WEIGHT][..]));
     for extreme in [f64::MAX, 1e-322] {
         let (block, _) = Block::rescaled(2, &[extreme, extreme]).unwrap();
         assert!(matches!(block.rows(), Rows::F64(v) if v.iter().all(|x| (x - 0.5f64.sqrt()).abs() < 1e-15)));
@@ -178,8 +187,8 @@ fn weights_count_as_repetitions() {
     assert_eq!(weighted.mass(0), 11.0);
     assert!((weighted.shortfall(0) - plain.shortfall(0)).abs() < 1e-14);
     assert!((exact(&weighted).concentration() / exact(&plain).concentration() - 1.0).abs() < 1e-13);
-    // Weights may be of any size.
-    for factor in [1e200, 1e-200] {
+    // Weights may be large and small.
+    for factor in [1e99, 1e-200] {
         let weights = weights.map(|w| w * factor);
         let scaled = SufficientStats::of_block(&Block::new(5, &rows).unwrap().with_weights(&weights).unwrap());
         assert!((exact(&scaled).concentration() / exact(&plain).concentration() - 1.0).abs() < 1e-12);

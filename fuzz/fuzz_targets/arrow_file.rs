@@ -1,0 +1,7 @@
+//! An Arrow file, or a stream in a file, of any bytes: rows or an error.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+
+// Panics of decoders that are not ours become errors of the file; all others are found.
+fuzz_target!(init: vmfkit_data::silence_decoder_panics(), |bytes: &[u8]| fuzz::read_file("rows.arrow", bytes));
