@@ -302,6 +302,16 @@ pub enum Error {
     /// A source could not give its rows, or a callback do its work.
     #[error("{0}")]
     Read(ReadFailure),
+    /// A hypothesis test was given too little, or rows of a kind that it cannot use.
+    #[error("{test} needs {needs}, found: `{found}`")]
+    TestNeeds {
+        /// What is tested, or how.
+        test: &'static str,
+        /// What the test needs.
+        needs: &'static str,
+        /// What there is.
+        found: String,
+    },
     /// An option is outside its range.
     #[error("{option} must be {range}, found: `{}`", plain(*value))]
     Option {

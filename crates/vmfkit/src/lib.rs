@@ -37,7 +37,8 @@
 //! | [`source`] | [`source::Source`]: blocks of rows, pass after pass |
 //! | [`reservoir`] | [`reservoir::Reservoir`]: a sample of rows that pass by once |
 //! | [`estimate`] | concentration estimators, maximum likelihood of one density |
-//! | [`inference`] | standard errors, intervals, cones, tests |
+//! | [`inference`] | standard errors, intervals, cones, tests of uniformity and of fit |
+//! | [`hypothesis`] | tests of a mean direction, of equal mean directions and concentrations, of rotational symmetry |
 //! | [`mixture`] | [`Mixture`]: densities, responsibilities, assignments, the E step |
 //! | [`maximise`] | the M step, concentration policies, the gradient |
 //! | [`train`] | [`train::Trainer`] and the rules it turns: EM, online EM, Adam |
@@ -55,14 +56,17 @@
 
 pub mod bessel;
 pub mod block;
+mod density_grid;
 pub mod distribution;
 pub mod effective_dim;
 mod em_search;
 pub mod error;
 mod error_free;
 pub mod estimate;
+mod few_rows;
 pub mod fitter;
 mod fitter_settings;
+pub mod hypothesis;
 pub mod inference;
 pub mod init;
 pub mod loose_rows;

@@ -12,6 +12,7 @@
 //! Everything is written in s, not in t, so that k = 1e30 is no harder than k = 1. A Householder reflection takes the first axis
 //! to mu; of the two that do, the one without cancellation is used, so mu = e1 and mu = -e1 are nothing special.
 
+mod deviation;
 mod envelope;
 #[rustfmt::skip]
 mod layers;
@@ -24,9 +25,9 @@ use crate::block::Scalar;
 use crate::distribution::VonMisesFisher;
 use crate::error::{Error, Result};
 use crate::vector::dot;
+pub(crate) use deviation::DeviationLaw;
 use envelope::{BetaEnvelope, GammaEnvelope};
-use normals::Gamma;
-pub(crate) use normals::fill as fill_with_normals;
+pub(crate) use normals::{Gamma, fill as fill_with_normals};
 use rand::{Rng, RngExt};
 use rayon::prelude::*;
 use std::f64::consts::FRAC_PI_2;
