@@ -4,6 +4,7 @@
 mod draws;
 mod error;
 mod fit;
+mod hypothesis;
 mod mixture;
 mod numpy_array;
 mod online;
@@ -30,5 +31,9 @@ fn _vmfkit(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(mixture::sample_density, module)?)?;
     module.add_function(wrap_pyfunction!(pool::set_threads, module)?)?;
     module.add_function(wrap_pyfunction!(pool::threads, module)?)?;
+    // A module of its own: its names are those of tests.
+    let tests = PyModule::new(module.py(), "hypothesis")?;
+    hypothesis::add_to(&tests)?;
+    module.add_submodule(&tests)?;
     special::add_to(module)
 }

@@ -5,9 +5,10 @@ use crate::block::{Block, Rows};
 use crate::density_grid::{DensityGrid, upper_tail};
 use crate::distribution::{VonMisesFisher, angle_of_deviation};
 use crate::error::{Error, Result};
-use crate::few_rows;
 use crate::estimate::{ConcentrationEstimator, maximum_likelihood, mean_resultant};
+use crate::few_rows;
 use crate::projection::ProjectionLaw;
+use crate::saddlepoint::ln_density_of_sum;
 use crate::sampler::Sampler;
 use crate::stats::SufficientStats;
 use rayon::prelude::*;
@@ -139,8 +140,8 @@ impl Inference {
     /// Rayleigh's test of uniformity against a vMF: n d R^2, large when the rows share a direction.
     ///
     /// The p-value is exact for two and three rows, MATH.md (12.4) and (12.5). From four rows on, and for weights that are no whole
-    /// numbers, it is the normalised saddlepoint approximation of P(|sum of rows| >= r), MATH.md (12.3), which tends to the
-    /// chi-squared law with d degrees of freedom as n grows and is good deep in the tail as well: @@ERR@@.
+    /// numbers, it is the normalised saddlepoint approximation of P(|sum of rows| >= r), MATH.md (12.3) and (12.6), which tends to
+    /// the chi-squared law with d degrees of freedom as n grows and is good deep in the tail as well. @@ERR@@
     pub fn rayleigh_test(&self) -> Test {
         let (n, d) = (self.weight, self.dim as f64);
         let statistic = d * self.resultant_length * (self.resultant_length / n);
@@ -150,11 +151,10 @@ impl Inference {
         if let Some(p_value) = few_rows::upper_tail_of_length(self.dim, n, self.resultant_length, self.shortfall) {
             return Test { statistic, p_value };
         }
+        // In x = ln k with A(k) = r/n, in which r^(d-1) dr is A^(d-1) A' k dx.
         let ln_density = |x: f64| {
             let k = x.exp();
-            let length = bessel::mean_length(self.dim, k);
-            0.5 * (d - 1.0) * (x + length.ln()) + 0.5 * ln_slope(self.dim, k) - n * bessel::divergence_from_uniform(self.dim, k)
-                + x
+            (d - 1.0) * bessel::mean_length(self.dim, k).ln() + ln_slope(self.dim, k) + x + ln_density_of_sum(self.dim, n, k)
         };
         let usual = bessel::concentration_from_mean_length(self.dim, ((d - 1.0) / (d * n)).sqrt().min(0.9));
         Test { statistic, p_value: upper_tail(ln_density, self.concentration.ln(), usual.ln(), 0.25 / d.sqrt()) }
@@ -270,11 +270,7 @@ fn posterior(inference: &Inference) -> DensityGrid {
 /// weighted sample has no replicates. Neither are sparse rows: draws are never sparse.
 pub fn projection_test(block: &Block, density: &VonMisesFisher, replicates: usize, seed: u64) -> Result<Test> {
     if block.weights().is_some() {
-        return Err(Error::Option {
-            option: "the weights of a projection test",
-            range: "absent",
-            value: block.len() as f64,
-        });
+        return Err(Error::Option { option: "the weights of a projection test", range: "absent", value: block.len() as f64 });
     }
     if replicates == 0 {
         return Err(Error::Option { option: "the number of replicates", range: "at least 1", value: 0.0 });

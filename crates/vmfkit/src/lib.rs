@@ -83,6 +83,7 @@ pub mod reservoir;
 mod restarts;
 pub mod room;
 mod rows_mark;
+mod saddlepoint;
 pub mod sampler;
 mod seeds;
 pub mod select;

@@ -8,6 +8,7 @@ mod constants;
 mod convert;
 mod demo;
 mod directional;
+mod hypotheses;
 mod inspect;
 mod mixture;
 #[cfg(feature = "object-store")]

@@ -42,7 +42,11 @@ pub enum Concentrations {
 /// assert!(test.p_value < 0.01);
 /// # Ok::<(), vmfkit::Error>(())
 /// ```
-pub fn equal_mean_directions(stats: &SufficientStats, concentrations: Concentrations, calibration: Calibration) -> Result<Outcome> {
+pub fn equal_mean_directions(
+    stats: &SufficientStats,
+    concentrations: Concentrations,
+    calibration: Calibration,
+) -> Result<Outcome> {
     let groups = Groups::new(stats, "a test of equal mean directions")?;
     match concentrations {
         Concentrations::Common => groups.equal_means_of_common_concentration(calibration),

@@ -7,6 +7,7 @@ use crate::density_grid::upper_tail;
 use crate::error::{Error, Result};
 use crate::estimate::{ConcentrationEstimator, mean_resultant};
 use crate::inference::{Inference, ln_slope};
+use crate::saddlepoint::ln_density_of_sum;
 use crate::stats::SufficientStats;
 use crate::vector::{half_squared_distance, norm};
 
@@ -84,7 +85,8 @@ impl Sample {
 
     /// MATH.md (15.1).
     fn likelihood_ratio(&self) -> f64 {
-        let gain = bessel::divergence_from_uniform(self.dim, self.free) - bessel::divergence_from_uniform(self.dim, self.restricted);
+        let gain =
+            bessel::divergence_from_uniform(self.dim, self.free) - bessel::divergence_from_uniform(self.dim, self.restricted);
         (2.0 * self.weight * gain).max(0.0)
     }
 
@@ -109,9 +111,7 @@ impl Sample {
                 at_k0.complement - at.complement
             };
             let square = rise * (at.value + at_k0.value);
-            0.5 * (d - 3.0) * square.ln() + at.value.ln() + 0.5 * ln_slope(dim, k) - 0.5 * (d - 1.0) * (at.value.ln() - k.ln())
-                - n * bessel::divergence_from_uniform(dim, k)
-                + z
+            0.5 * (d - 3.0) * square.ln() + at.value.ln() + ln_slope(dim, k) + z + ln_density_of_sum(dim, n, k)
         };
         upper_tail(ln_density, (self.free - k0).ln(), (self.free - k0).ln(), 0.25 / d.sqrt())
     }

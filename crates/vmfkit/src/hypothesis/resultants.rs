@@ -3,6 +3,7 @@
 use crate::bessel;
 use crate::density_grid::DensityGrid;
 use crate::inference::{Resultant, ln_slope};
+use crate::saddlepoint;
 use crate::sampler::{DeviationLaw, Stream};
 use rand::RngExt;
 
@@ -102,6 +103,7 @@ fn length_law(dim: usize, n: f64, concentration: f64) -> DensityGrid {
         0.5 * (d - 1.0) * (x + length.ln()) + 0.5 * ln_slope(dim, k)
             - n * bessel::divergence(dim, k, concentration)
             - bessel::ln_partition_complement(dim, concentration * n * length)
+            + saddlepoint::correction(dim, k) / n
             + x
     };
     // A mean square length of A^2 + (1 - A^2)/n.

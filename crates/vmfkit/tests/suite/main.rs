@@ -9,6 +9,7 @@ mod effective_dim;
 mod expectation;
 mod fitters;
 mod fitting;
+mod hypothesis;
 mod inference;
 mod kolmogorov;
 mod metrics;
