@@ -4,6 +4,7 @@
 mod draws;
 mod error;
 mod fit;
+mod hypothesis;
 mod mixture;
 mod numpy_array;
 mod online;
@@ -35,5 +36,9 @@ fn _vmfkit(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(pool::threads, module)?)?;
     module.add_function(wrap_pyfunction!(system::available_memory, module)?)?;
     module.add_function(wrap_pyfunction!(system::write_file, module)?)?;
+    // A module of its own: its names are those of tests.
+    let tests = PyModule::new(module.py(), "hypothesis")?;
+    hypothesis::add_to(&tests)?;
+    module.add_submodule(&tests)?;
     special::add_to(module)
 }

@@ -244,6 +244,16 @@ impl<'a> View<'a> {
         work(&mut MemorySource::new(block).batches(size), Some(rows)).map_err(raise)
     }
 
+    /// Shows all rows to `work` as one block.
+    pub fn with_whole<R>(self, normalize: bool, work: impl FnOnce(&Block) -> vmfkit::Result<R>) -> PyResult<R> {
+        if let View::Files(names, options) = self {
+            let mut source = Self::open(names, &options.clone().block_rows(usize::MAX), None)?;
+            let block = source.read_block().map_err(raise)?.ok_or(Error::NoRows { weight: 0.0 }).map_err(raise)?;
+            return work(&block).map_err(raise);
+        }
+        work(&self.block(normalize).map_err(raise)?.expect("rows in memory")).map_err(raise)
+    }
+
     /// Shows the rows to `work` block after block, until the last or until it shall stop.
     pub fn each_block(
         self,

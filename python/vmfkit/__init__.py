@@ -3,6 +3,7 @@
 - `VonMisesFisherMixture`, `SphericalKMeans`: estimators of scikit-learn (`vmfkit.sklearn`)
 - `vonmises_fisher`: one distribution, as in scipy
 - `vmfkit.special`: the special functions behind them
+- `vmfkit.stats`: tests of mean directions, concentrations, uniformity and symmetry
 - `vmfkit.torch`, `vmfkit.jax`: a log-normaliser to differentiate, distributions and modules
 - `vmfkit.plot`: pictures
 """
@@ -12,7 +13,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from . import special
+from . import special, stats
 from ._density import vonmises_fisher
 from ._rows import Files
 from ._vmfkit import Mixture, ZeroRowError, __version__, set_threads, threads
@@ -30,6 +31,7 @@ __all__ = [
     "__version__",
     "set_threads",
     "special",
+    "stats",
     "threads",
     "vonmises_fisher",
 ]

@@ -1,7 +1,8 @@
 //! What may be written behind `vmf`.
 
 use crate::commands::{
-    accumulate, assign, compare, completions, constants, convert, demo, fit, inspect, man, maximise, merge, sample, score, select,
+    accumulate, assign, compare, completions, constants, convert, demo, fit, inspect, man, maximise, merge, sample, score,
+    select, test,
 };
 use clap::{Parser, Subcommand};
 
@@ -12,6 +13,7 @@ Examples:
   vmf sample --dim 100 --concentration 500 -n 10000 -o x.npy   draw rows
   vmf fit x.npy                                                estimate mean direction and concentration
   vmf fit x.npy -k 10 -o model.safetensors                     fit a mixture of 10 densities
+  vmf test first.npy second.npy                                equal mean directions? equal concentrations?
   vmf select x.npy -k 2:20                                     how many components?
   vmf assign model.safetensors x.npy -o labels.parquet         components and p-values of rows
   vmf score model.safetensors more.npy                         how well does the model explain other rows?
@@ -51,6 +53,8 @@ pub enum Command {
     Sample(sample::Sample),
     /// Fit one density, or with -k a mixture, to the rows of files
     Fit(Box<fit::Fit>),
+    /// Test hypotheses: equal mean directions or concentrations of groups, a given mean direction, uniformity, rotational symmetry
+    Test(Box<test::Test>),
     /// Compare numbers of components by AIC, BIC, ICL and held-out rows
     Select(select::Select),
     /// Write the most probable component, ln density and p-value of each row

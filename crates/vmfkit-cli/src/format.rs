@@ -52,6 +52,15 @@ pub fn readable(value: f64) -> String {
     }
 }
 
+/// A p-value, which may be too small to print.
+pub fn probability(value: f64) -> String {
+    match value {
+        0.0 => "0 (below 1e-308)".to_owned(),
+        _ if value >= 1e-3 => format!("{value:.4}"),
+        _ => format!("{value:.2e}"),
+    }
+}
+
 /// A number for JSON, which has no infinities (written as the strings `inf` and `-inf`) and no NaN (written as null).
 pub fn json_number(value: f64) -> serde_json::Value {
     if value.is_infinite() { value.to_string().into() } else { value.into() }

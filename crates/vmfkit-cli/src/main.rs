@@ -59,6 +59,7 @@ fn run(arguments: &Arguments) -> anyhow::Result<()> {
         Command::Constants(constants) => constants.run(),
         Command::Sample(sample) => sample.run(),
         Command::Fit(fit) => fit.run(),
+        Command::Test(test) => test.run(),
         Command::Select(select) => select.run(),
         Command::Assign(assign) => assign.run(),
         Command::Score(score) => score.run(),

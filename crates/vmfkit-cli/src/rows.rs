@@ -263,6 +263,21 @@ impl RowArguments {
         Ok(rows)
     }
 
+    /// The same rows, each DATA by itself.
+    pub fn places(&self) -> Vec<Self> {
+        self.data.iter().map(|place| RowArguments { data: vec![place.clone()], ..self.clone() }).collect()
+    }
+
+    /// Whether rows come through a pipe, which can be read only once.
+    pub fn has_pipe(&self) -> bool {
+        self.data.iter().any(|place| place == "-")
+    }
+
+    /// The same rows with a column that names them, which is no coordinate.
+    pub fn with_id_column(&self, name: &str) -> Self {
+        RowArguments { id_column: Some(name.to_owned()), ..self.clone() }
+    }
+
     /// The same rows for work that has no use for their ids: they are not read, unless that would make coordinates of them.
     pub fn without_ids(&self) -> Self {
         let without = RowArguments { id_column: None, ..self.clone() };

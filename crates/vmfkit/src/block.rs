@@ -368,6 +368,11 @@ impl<'a> Block<'a> {
         self.len == 0
     }
 
+    /// True for sparse rows.
+    pub fn is_sparse(&self) -> bool {
+        matches!(self.rows, Rows::SparseF32(_) | Rows::SparseF64(_))
+    }
+
     /// The rows' values.
     pub fn rows(&self) -> &Rows<'a> {
         &self.rows

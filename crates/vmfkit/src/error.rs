@@ -347,6 +347,16 @@ pub enum Error {
     /// A source of rows, or a callback, failed. Its own error is the [`source()`](std::error::Error::source) of this one.
     #[error(fmt = fmt_read)]
     Read(#[source] ReadFailure),
+    /// A hypothesis test was given too little, or rows of a kind that it cannot use.
+    #[error("{test} needs {needs}, found: `{found}`")]
+    TestNeeds {
+        /// What is tested, or how.
+        test: &'static str,
+        /// What the test needs.
+        needs: &'static str,
+        /// What there is.
+        found: String,
+    },
     /// An option is outside its range.
     #[error("{option} must be {range}, found: `{}`", plain(*value))]
     Option {

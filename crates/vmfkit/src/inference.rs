@@ -2,10 +2,13 @@
 
 use crate::bessel::{self, HUGE_CONCENTRATION, mean_length_and_slope};
 use crate::block::{Block, Rows};
+use crate::density_grid::{DensityGrid, upper_tail};
 use crate::distribution::{VonMisesFisher, angle_of_deviation};
 use crate::error::{Error, Result};
 use crate::estimate::{ConcentrationEstimator, maximum_likelihood, mean_resultant};
+use crate::few_rows;
 use crate::projection::ProjectionLaw;
+use crate::saddlepoint::ln_density_of_sum;
 use crate::sampler::Sampler;
 use crate::stats::SufficientStats;
 use rayon::prelude::*;
@@ -53,16 +56,22 @@ pub struct Inference {
 impl Inference {
     /// Reads component 0. Rows that are all equal leave nothing to infer from.
     pub fn new(stats: &SufficientStats) -> Result<Self> {
-        let (length, complement) = mean_resultant(stats)?;
+        mean_resultant(stats)?;
+        Self::of_component(stats, 0)
+    }
+
+    /// The same for any component that has rows.
+    pub(crate) fn of_component(stats: &SufficientStats, component: usize) -> Result<Self> {
+        let (length, complement) = stats.mean_length(component);
         let concentration = ConcentrationEstimator::Exact.estimate(stats.dim(), length, complement);
         if !concentration.is_finite() {
-            return Err(Error::AllRowsEqual { weight: stats.mass(0) });
+            return Err(Error::AllRowsEqual { weight: stats.mass(component) });
         }
         Ok(Inference {
             dim: stats.dim(),
-            weight: stats.mass(0),
-            resultant_length: stats.mass(0) * length,
-            shortfall: stats.shortfall(0),
+            weight: stats.mass(component),
+            resultant_length: stats.mass(component) * length,
+            shortfall: stats.shortfall(component),
             concentration,
         })
     }
@@ -80,30 +89,12 @@ impl Inference {
     /// The maximum of the marginal likelihood of r, which takes out the upward bias of the plain estimate in small samples and
     /// high dimensions: n A(k) = r A(k r), or 0 if r^2 <= n. Schou, doi:10.1093/biomet/65.2.369.
     pub fn corrected_concentration(&self) -> f64 {
-        let (n, r) = (self.weight, self.resultant_length);
-        if r * r <= n {
-            return 0.0;
-        }
-        let uphill = |k: f64| {
-            let (inner, outer) = (mean_length_and_slope(self.dim, k * r), mean_length_and_slope(self.dim, k));
-            // r A(k r) - n A(k), by complements when they are the smaller numbers.
-            let gain = if outer.value < 0.5 {
-                r * inner.value - n * outer.value
-            } else {
-                n * outer.complement - r * inner.complement - self.shortfall
-            };
-            gain > 0.0
-        };
-        let mut high = self.concentration;
-        let mut low = 0.5 * high;
-        while !uphill(low) && low > 0.0 {
-            (low, high) = (0.5 * low, low);
-        }
-        for _ in 0..60 {
-            let middle = 0.5 * (low + high);
-            *(if uphill(middle) { &mut low } else { &mut high }) = middle;
-        }
-        0.5 * (low + high)
+        marginal_concentration(self.dim, &[self.resultant()])
+    }
+
+    /// What the marginal likelihood depends on.
+    fn resultant(&self) -> Resultant {
+        Resultant { weight: self.weight, length: self.resultant_length, shortfall: self.shortfall }
     }
 
     /// An interval that holds the concentration with probability `level`.
@@ -149,48 +140,107 @@ impl Inference {
 
     /// Rayleigh's test of uniformity against a vMF: n d R^2, large when the rows share a direction.
     ///
-    /// The p-value is the normalised saddlepoint approximation of P(|sum of rows| >= r), MATH.md (12.3). It tends to the chi-squared
-    /// law with d degrees of freedom as n grows, and is right for a handful of rows and deep in the tail as well.
+    /// The p-value is exact for two and three rows, MATH.md (12.4) and (12.5). From four rows on, and for weights that are no whole
+    /// numbers, it is the normalised saddlepoint approximation of P(|sum of rows| >= r), MATH.md (12.3) and (12.6), which tends to
+    /// the chi-squared law with d degrees of freedom as n grows and is good deep in the tail as well. @@ERR@@
     pub fn rayleigh_test(&self) -> Test {
         let (n, d) = (self.weight, self.dim as f64);
         let statistic = d * self.resultant_length * (self.resultant_length / n);
         if self.concentration == 0.0 || n <= 1.0 {
             return Test { statistic, p_value: 1.0 };
         }
+        if let Some(p_value) = few_rows::upper_tail_of_length(self.dim, n, self.resultant_length, self.shortfall) {
+            return Test { statistic, p_value };
+        }
+        // In x = ln k with A(k) = r/n, in which r^(d-1) dr is A^(d-1) A' k dx.
         let ln_density = |x: f64| {
             let k = x.exp();
-            let length = bessel::mean_length(self.dim, k);
-            0.5 * (d - 1.0) * (x + length.ln()) + 0.5 * ln_slope(self.dim, k) - n * bessel::divergence_from_uniform(self.dim, k)
-                + x
+            (d - 1.0) * bessel::mean_length(self.dim, k).ln() + ln_slope(self.dim, k) + x + ln_density_of_sum(self.dim, n, k)
         };
         let usual = bessel::concentration_from_mean_length(self.dim, ((d - 1.0) / (d * n)).sqrt().min(0.9));
-        let step = 0.25 / d.sqrt();
-        let whole = Hump::new(ln_density, usual.ln(), step);
-        let tail = Hump::above(ln_density, self.concentration.ln(), step);
-        Test { statistic, p_value: (tail.ln_total() - whole.ln_total()).exp().min(1.0) }
-    }
-
-    /// Phi(k r) - n Phi(k), MATH.md (12.1).
-    fn ln_marginal_likelihood(&self, k: f64) -> f64 {
-        let (n, r) = (self.weight, self.resultant_length);
-        if self.shortfall < 0.5 * n {
-            n * bessel::ln_partition_complement(self.dim, k)
-                - bessel::ln_partition_complement(self.dim, k * r)
-                - k * self.shortfall
-        } else {
-            bessel::ln_partition(self.dim, k * r) - n * bessel::ln_partition(self.dim, k)
-        }
+        Test { statistic, p_value: upper_tail(ln_density, self.concentration.ln(), usual.ln(), 0.25 / d.sqrt()) }
     }
 
     /// The log posterior density of x = ln k under Jeffreys' prior.
     fn ln_posterior(&self, x: f64) -> f64 {
         let k = x.exp();
-        self.ln_marginal_likelihood(k) + x + 0.5 * ln_slope(self.dim, k)
+        self.resultant().ln_marginal_likelihood(self.dim, k) + x + 0.5 * ln_slope(self.dim, k)
     }
 }
 
+/// How long the sum of some rows is, which is all that is known of their concentration when their mean direction is not.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Resultant {
+    /// n
+    pub(crate) weight: f64,
+    /// r
+    pub(crate) length: f64,
+    /// n - r, with its digits
+    pub(crate) shortfall: f64,
+}
+
+impl Resultant {
+    /// Phi(k r) - n Phi(k), MATH.md (12.1).
+    pub(crate) fn ln_marginal_likelihood(&self, dim: usize, k: f64) -> f64 {
+        let (n, r) = (self.weight, self.length);
+        if self.shortfall < 0.5 * n {
+            n * bessel::ln_partition_complement(dim, k) - bessel::ln_partition_complement(dim, k * r) - k * self.shortfall
+        } else {
+            bessel::ln_partition(dim, k * r) - n * bessel::ln_partition(dim, k)
+        }
+    }
+}
+
+/// The common concentration that maximises the product of the marginal likelihoods (12.1) of several groups, each with a mean
+/// direction of its own; 0 where the groups are no longer than uniform rows make them. At least one shortfall is above 0.
+pub(crate) fn marginal_concentration(dim: usize, groups: &[Resultant]) -> f64 {
+    if groups.iter().map(|group| group.length * group.length - group.weight).sum::<f64>() <= 0.0 {
+        return 0.0;
+    }
+    let slope = |k: f64| {
+        let outer = mean_length_and_slope(dim, k);
+        let gain = |group: &Resultant| {
+            let inner = mean_length_and_slope(dim, k * group.length);
+            // r A(k r) - n A(k), by complements when they are the smaller numbers.
+            if outer.value < 0.5 {
+                group.length * inner.value - group.weight * outer.value
+            } else {
+                group.weight * outer.complement - group.length * inner.complement - group.shortfall
+            }
+        };
+        groups.iter().map(gain).sum::<f64>()
+    };
+    let (weight, shortfall) = groups.iter().fold((0.0, 0.0), |(n, s), group| (n + group.weight, s + group.shortfall));
+    // The estimate that leaves the bias in is above this one.
+    let complement = shortfall / weight;
+    let mut high = ConcentrationEstimator::Exact.estimate(dim, 1.0 - complement, complement);
+    let mut at_high = slope(high);
+    let (mut low, mut at_low) = (0.5 * high, slope(0.5 * high));
+    while !(at_low > 0.0) && low > 0.0 {
+        (low, at_low, high, at_high) = (0.5 * low, slope(0.5 * low), low, at_low);
+    }
+    // Regula falsi; a side that stays twice is halved (the Illinois rule).
+    let mut last = 0.0;
+    for _ in 0..100 {
+        let next = low + (high - low) * (at_low / (at_low - at_high));
+        if !(next > low && next < high) || high - low <= 1e-15 * high {
+            break;
+        }
+        let value = slope(next);
+        if value > 0.0 {
+            (low, at_low) = (next, value);
+            at_high *= if last > 0.0 { 0.5 } else { 1.0 };
+        } else {
+            (high, at_high) = (next, value);
+            at_low *= if last < 0.0 { 0.5 } else { 1.0 };
+        }
+        last = value;
+    }
+    0.5 * (low + high)
+}
+
 /// ln A'(k), also where A' ~ (d-1)/(2k^2) is below the smallest f64.
-fn ln_slope(dim: usize, k: f64) -> f64 {
+pub(crate) fn ln_slope(dim: usize, k: f64) -> f64 {
     if k > HUGE_CONCENTRATION { (0.5 * (dim as f64 - 1.0)).ln() - 2.0 * k.ln() } else { mean_length_and_slope(dim, k).slope.ln() }
 }
 
@@ -202,125 +252,26 @@ fn checked_level(level: f64) -> Result<f64> {
 }
 
 /// The posterior of ln k.
-fn posterior(inference: &Inference) -> Hump {
+fn posterior(inference: &Inference) -> DensityGrid {
     let spread = inference.standard_error() / inference.concentration;
     // Rows that cancel altogether have no estimate to begin at; any concentration near 1 sees the same hump.
     let start = if inference.concentration > 0.0 { inference.concentration.ln() } else { 0.0 };
     let step = if spread.is_finite() { (0.5 * spread).clamp(1e-12, 0.5) } else { 0.5 };
-    Hump::new(|x| inference.ln_posterior(x), start, step)
-}
-
-/// A density with one maximum, on a grid that covers all but e^-36 of its height.
-struct Hump {
-    from: f64,
-    step: f64,
-    ln_top: f64,
-    /// The density over the top, at the ends of the cells.
-    density: Vec<f64>,
-    /// Its integral up to there.
-    cumulative: Vec<f64>,
-}
-
-impl Hump {
-    const CELLS: usize = 480;
-    const DEPTH: f64 = 36.0;
-
-    /// All of it; `start` and `step` say where it is about and how fine it is.
-    fn new(ln_density: impl Fn(f64) -> f64, start: f64, step: f64) -> Self {
-        let mut top = ln_density(start);
-        let from = reach(&ln_density, start, -step, &mut top);
-        let to = reach(&ln_density, start, step, &mut top);
-        Self::on(ln_density, from, to, top)
-    }
-
-    /// The part above `from`.
-    fn above(ln_density: impl Fn(f64) -> f64, from: f64, step: f64) -> Self {
-        let mut top = ln_density(from);
-        let to = reach(&ln_density, from, step, &mut top);
-        Self::on(ln_density, from, to, top)
-    }
-
-    fn on(ln_density: impl Fn(f64) -> f64, from: f64, to: f64, ln_top: f64) -> Self {
-        let step = (to - from) / Self::CELLS as f64;
-        // One point more on either side, for the cubics of the first and the last cell.
-        let values: Vec<f64> =
-            (0..Self::CELLS + 3).map(|i| (ln_density(from + step * (i as f64 - 1.0)) - ln_top).exp()).collect();
-        let mut cumulative = vec![0.0; Self::CELLS + 1];
-        for i in 0..Self::CELLS {
-            // The cubic through four points, integrated over the middle cell.
-            let cell = (13.0 * (values[i + 1] + values[i + 2]) - values[i] - values[i + 3]) / 24.0 * step;
-            cumulative[i + 1] = cumulative[i] + cell.max(0.0);
-        }
-        Hump { from, step, ln_top, density: values[1..=Self::CELLS + 1].to_vec(), cumulative }
-    }
-
-    fn total(&self) -> f64 {
-        self.cumulative[Self::CELLS]
-    }
-
-    /// ln of the integral.
-    fn ln_total(&self) -> f64 {
-        self.ln_top + self.total().ln()
-    }
-
-    /// The point below which this share of the whole lies.
-    fn quantile(&self, share: f64) -> f64 {
-        let target = share * self.total();
-        let cell = self.cumulative.partition_point(|&c| c < target).clamp(1, Self::CELLS) - 1;
-        let (c0, c1) = (self.cumulative[cell], self.cumulative[cell + 1]);
-        let (d0, d1) = (self.density[cell] * self.step, self.density[cell + 1] * self.step);
-        // The cubic with the cell's integrals and densities at its ends.
-        let cubic = |z: f64| {
-            let rise = c1 - c0;
-            c0 + z * (d0 + z * (3.0 * rise - 2.0 * d0 - d1 + z * (d0 + d1 - 2.0 * rise)))
-        };
-        let (mut low, mut high) = (0.0, 1.0);
-        for _ in 0..50 {
-            let middle = 0.5 * (low + high);
-            *(if cubic(middle) < target { &mut low } else { &mut high }) = middle;
-        }
-        self.from + self.step * (cell as f64 + low)
-    }
-
-    /// Points and their probabilities: every fourth point of the grid.
-    fn nodes(&self) -> impl Iterator<Item = (f64, f64)> + '_ {
-        const STRIDE: usize = 4;
-        let picked = || self.density.iter().enumerate().step_by(STRIDE);
-        let total: f64 = picked().map(|(_, density)| density).sum();
-        picked()
-            .filter(move |(_, density)| **density > 1e-12 * total)
-            .map(move |(i, density)| (self.from + self.step * i as f64, density / total))
-    }
-}
-
-/// Walks from `start` in growing steps until the density has fallen e^-36 below the highest point met, or x leaves the range where
-/// exp(x) is a normal number.
-fn reach(ln_density: &impl Fn(f64) -> f64, start: f64, mut step: f64, top: &mut f64) -> f64 {
-    let mut x = start;
-    loop {
-        x += step;
-        let value = ln_density(x);
-        *top = top.max(value);
-        if !(value > *top - Hump::DEPTH) || x.abs() > 708.0 {
-            return x;
-        }
-        step *= 1.2;
-    }
+    DensityGrid::new(|x| inference.ln_posterior(x), start, step)
 }
 
 /// Tests whether the rows' projections on the mean direction follow the law that a fitted vMF gives them.
+///
+/// It sees how far rows are from the mean direction, not to which side: elliptical rows can pass it. That is what
+/// [`crate::hypothesis::rotational_symmetry`] is for.
 ///
 /// The statistic is Anderson and Darling's A^2 of the rows' p-values. Because the density was fitted to the same rows, its
 /// distribution is found by drawing and fitting `replicates` samples of the same size; the p-value is
 /// (1 + those at least as large) / (1 + replicates), exact up to the parameters being estimates. Weights are not allowed: a
 /// weighted sample has no replicates. Neither are sparse rows: draws are never sparse.
-pub fn goodness_of_fit(block: &Block, density: &VonMisesFisher, replicates: usize, seed: u64) -> Result<Test> {
+pub fn projection_test(block: &Block, density: &VonMisesFisher, replicates: usize, seed: u64) -> Result<Test> {
     if block.weights().is_some() {
-        return Err(Error::Option {
-            option: "the weights of a goodness-of-fit test",
-            range: "absent",
-            value: block.len() as f64,
-        });
+        return Err(Error::Option { option: "the weights of a projection test", range: "absent", value: block.len() as f64 });
     }
     if replicates == 0 {
         return Err(Error::Option { option: "the number of replicates", range: "at least 1", value: 0.0 });
@@ -335,7 +286,7 @@ pub fn goodness_of_fit(block: &Block, density: &VonMisesFisher, replicates: usiz
         Rows::F64(rows) => (Vec::new(), vec![0f64; rows.len()]),
         Rows::SparseF32(_) | Rows::SparseF64(_) => {
             return Err(Error::Option {
-                option: "the number of sparse rows in a goodness-of-fit test",
+                option: "the number of sparse rows in a projection test",
                 range: "0, as draws are not sparse",
                 value: block.len() as f64,
             });

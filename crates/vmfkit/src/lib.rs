@@ -37,7 +37,8 @@
 //! | [`source`] | [`source::Source`]: blocks of rows, pass after pass |
 //! | [`reservoir`] | [`reservoir::Reservoir`]: a sample of rows that pass by once |
 //! | [`estimate`] | concentration estimators, maximum likelihood of one density |
-//! | [`inference`] | standard errors, intervals, cones, tests |
+//! | [`inference`] | standard errors, intervals, cones, tests of uniformity and of fit |
+//! | [`hypothesis`] | tests of a mean direction, of equal mean directions and concentrations, of rotational symmetry |
 //! | [`mixture`] | [`Mixture`]: densities, responsibilities, assignments, the E step |
 //! | [`maximise`] | the M step, the gradient |
 //! | [`policy`] | [`ConcentrationPolicy`]: how concentrations are tied across components |
@@ -58,6 +59,7 @@
 pub mod bessel;
 pub mod block;
 mod clock;
+mod density_grid;
 pub mod dispersion;
 mod display;
 pub mod distribution;
@@ -65,9 +67,11 @@ mod em_search;
 pub mod error;
 mod error_free;
 pub mod estimate;
+mod few_rows;
 mod fingerprint;
 pub mod fitter;
 mod fitter_settings;
+pub mod hypothesis;
 pub mod inference;
 pub mod init;
 pub mod loose_rows;
@@ -87,6 +91,7 @@ pub mod reservoir;
 mod restarts;
 pub mod room;
 mod rows_mark;
+mod saddlepoint;
 pub mod sampler;
 mod seeds;
 pub mod select;

@@ -123,6 +123,38 @@ impl SufficientStats {
         Ok(())
     }
 
+    /// One component for each label below `components`, on this thread: row n is in the component `labels[n]`.
+    ///
+    /// # Panics
+    /// If a label is not below `components`.
+    pub fn of_labels(block: &Block, labels: &[usize], components: usize) -> Result<Self> {
+        if labels.len() != block.len() {
+            return Err(Error::LabelCount { expected: block.len(), found: labels.len() });
+        }
+        let mut rows = vec![Vec::new(); components];
+        labels.iter().enumerate().for_each(|(row, &label)| rows[label].push(row));
+        let mut total = Self::zero(components, block.dim());
+        for (component, rows) in rows.into_iter().enumerate().filter(|(_, rows)| !rows.is_empty()) {
+            total.merge_into(component, &Self::of_rows(block, rows));
+        }
+        Ok(total)
+    }
+
+    /// Adds component `from` of `other` to the component `component` of these.
+    ///
+    /// # Panics
+    /// If there are no such components.
+    pub fn add_component(&mut self, component: usize, other: &Self, from: usize) -> Result<()> {
+        if self.dim != other.dim {
+            return Err(Error::DimensionMismatch { expected: self.dim, found: other.dim });
+        }
+        if other.mass[from] != 0.0 {
+            self.merge_component(component, other, from);
+            self.weight += other.mass[from];
+        }
+        Ok(())
+    }
+
     /// Adds the rows that `other` has seen. Added to no rows, statistics stay what they are to the last bit.
     pub fn merge(&mut self, other: &Self) -> Result<()> {
         self.check_shape_of(other)?;

@@ -15,3 +15,4 @@ pub mod merge;
 pub mod sample;
 pub mod score;
 pub mod select;
+pub mod test;

@@ -9,6 +9,7 @@ mod convert;
 mod demo;
 mod directional;
 mod hostile;
+mod hypotheses;
 mod inspect;
 mod mixture;
 #[cfg(feature = "object-store")]

@@ -277,7 +277,10 @@ fn a_wrong_row_is_named_in_the_middle_of_a_fit() {
                 let fitter = Fitter::new(2).method(method).shuffle(shuffle).start(vmfkit::Start::Random);
                 let error = fitter.fit_source(&mut source).unwrap_err();
                 assert_eq!(with_causes(error.clone()), with_causes(expected.clone()));
-                assert!(with_causes(error.clone()).starts_with(&format!("{place}: row 23210 must have length 1, found: `3`")), "{error}");
+                assert!(
+                    with_causes(error.clone()).starts_with(&format!("{place}: row 23210 must have length 1, found: `3`")),
+                    "{error}"
+                );
                 assert_eq!(source.read_block().unwrap_err(), error, "the pass has ended");
             }
         }

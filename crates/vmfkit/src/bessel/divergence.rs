@@ -56,8 +56,13 @@ pub fn divergence(dim: usize, from: f64, to: f64) -> f64 {
     let nu = 0.5 * d - 1.0;
     let step = k2 - k1;
     // A' is analytic in a disc of this order around the middle (its nearest poles are at +-i j_{nu,1}).
-    if step.abs() <= 0.5 * (0.5 * k1 + 0.5 * k2).hypot(nu + 2.4) {
-        return close(dim, k1, step);
+    let radius = (0.5 * k1 + 0.5 * k2).hypot(nu + 2.4);
+    if step.abs() <= 0.5 * radius {
+        return close(dim, k1, step, &RULE_10);
+    }
+    // Up to here the differences below would lose more digits than the integral does.
+    if step.abs() <= 1.2 * radius {
+        return close(dim, k1, step, &RULE_20);
     }
     if k1.min(k2) > 1e18 * (1.0 + nu) * (1.0 + nu) {
         let t = step / k1;
@@ -74,18 +79,32 @@ pub fn divergence(dim: usize, from: f64, to: f64) -> f64 {
     }
 }
 
-/// (k2 - k1)^2 times the integral of (1 - s) A'(k1 + s (k2 - k1)) over [0, 1], by 10-point Gauss-Legendre.
-fn close(dim: usize, k1: f64, step: f64) -> f64 {
-    // Nodes and weights on [-1, 1]: Abramowitz and Stegun, table 25.4.
-    const RULE: [(f64, f64); 5] = [
-        (0.148_874_338_981_631_21, 0.295_524_224_714_752_87),
-        (0.433_395_394_129_247_19, 0.269_266_719_309_996_36),
-        (0.679_409_568_299_024_41, 0.219_086_362_515_982_04),
-        (0.865_063_366_688_984_51, 0.149_451_349_150_580_59),
-        (0.973_906_528_517_171_72, 0.066_671_344_308_688_138),
-    ];
+/// Gauss-Legendre nodes and weights on [-1, 1], those above 0: Abramowitz and Stegun, table 25.4. With the poles of A' at twice the
+/// length of the interval from its middle, 10 points are right to 1e-18; at 5/6 of its length, 20 points are right to 1e-19.
+const RULE_10: [(f64, f64); 5] = [
+    (0.148_874_338_981_631_21, 0.295_524_224_714_752_87),
+    (0.433_395_394_129_247_19, 0.269_266_719_309_996_36),
+    (0.679_409_568_299_024_41, 0.219_086_362_515_982_04),
+    (0.865_063_366_688_984_51, 0.149_451_349_150_580_59),
+    (0.973_906_528_517_171_72, 0.066_671_344_308_688_138),
+];
+const RULE_20: [(f64, f64); 10] = [
+    (0.076_526_521_133_497_333_8, 0.152_753_387_130_725_851),
+    (0.227_785_851_141_645_078, 0.149_172_986_472_603_747),
+    (0.373_706_088_715_419_561, 0.142_096_109_318_382_051),
+    (0.510_867_001_950_827_098, 0.131_688_638_449_176_627),
+    (0.636_053_680_726_515_025, 0.118_194_531_961_518_417),
+    (0.746_331_906_460_150_793, 0.101_930_119_817_240_435),
+    (0.839_116_971_822_218_823, 0.083_276_741_576_704_748_7),
+    (0.912_234_428_251_325_906, 0.062_672_048_334_109_063_6),
+    (0.963_971_927_277_913_791, 0.040_601_429_800_386_941_3),
+    (0.993_128_599_185_094_925, 0.017_614_007_139_152_118_3),
+];
+
+/// (k2 - k1)^2 times the integral of (1 - s) A'(k1 + s (k2 - k1)) over [0, 1], by a Gauss-Legendre rule.
+fn close(dim: usize, k1: f64, step: f64, rule: &[(f64, f64)]) -> f64 {
     let mut sum = 0.0;
-    for (node, weight) in RULE {
+    for &(node, weight) in rule {
         for s in [0.5 * (1.0 - node), 0.5 * (1.0 + node)] {
             let k = k1 + s * step;
             let at = mean_length_and_slope(dim, k);

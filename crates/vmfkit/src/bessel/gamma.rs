@@ -4,12 +4,12 @@ use super::series::{LN_GAMMA_HALF, LN_UNIFORM};
 use std::f64::consts::{LN_2, PI};
 
 /// ln(2 pi) / 2.
-const HALF_LN_TAU: f64 = 0.918_938_533_204_672_8;
+pub(super) const HALF_LN_TAU: f64 = 0.918_938_533_204_672_8;
 /// ln pi.
 const LN_PI: f64 = 1.144_729_885_849_400_2;
 
 /// Below this argument [`stirling`] is not accurate.
-const STIRLING_FROM: f64 = 8.0;
+pub(super) const STIRLING_FROM: f64 = 8.0;
 
 /// The tail of Stirling's series, ln Gamma(x) - (x - 1/2) ln x + x - ln(2 pi)/2, for x >= 8 (absolute error below 1e-18).
 #[inline]

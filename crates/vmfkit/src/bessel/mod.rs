@@ -37,6 +37,7 @@ mod series;
 pub use divergence::{divergence, divergence_from_uniform, entropy};
 pub use inverse::{concentration_from_complement, concentration_from_mean_length};
 
+use crate::error_free::product;
 use outer::Point;
 use std::f64::consts::{FRAC_2_PI, LN_2, TAU};
 
@@ -324,7 +325,19 @@ pub fn ln_bessel_i_derivatives(order: f64, x: f64) -> Derivatives {
 /// ln((x/2)^s / Gamma(s+1)); x/2 would underflow for a subnormal x.
 #[inline]
 fn ln_leading_power(order: f64, x: f64) -> f64 {
-    if order == 0.0 { 0.0 } else { order * (x.ln() - LN_2) - gamma::ln_gamma(order + 1.0) }
+    let above = order + 1.0;
+    if order == 0.0 {
+        0.0
+    } else if above >= gamma::STIRLING_FROM && x > 1e-290 {
+        // s ln(x/2) and ln Gamma are each larger than what is left of them, so Stirling's terms are merged before any is formed.
+        let quotient = 0.5 * x / above;
+        let (back, back_low) = product(quotient, above);
+        let lost = ((0.5 * x - back) - back_low) / back;
+        let (power, power_low) = product(order, quotient.ln());
+        power + ((above - gamma::HALF_LN_TAU - gamma::stirling(above)) - 0.5 * above.ln() + (power_low + order * lost))
+    } else {
+        order * (x.ln() - LN_2) - gamma::ln_gamma(above)
+    }
 }
 
 /// A function of one concentration, for a slice of them.

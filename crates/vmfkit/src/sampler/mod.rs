@@ -12,6 +12,7 @@
 //! Everything is written in s, not in t, so that k = 1e30 is no harder than k = 1. A Householder reflection takes the first axis
 //! to mu; of the two that do, the one without cancellation is used, so mu = e1 and mu = -e1 are nothing special.
 
+mod deviation;
 mod envelope;
 #[rustfmt::skip]
 mod layers;
@@ -25,9 +26,9 @@ use crate::distribution::VonMisesFisher;
 use crate::error::{Error, Result};
 use crate::room;
 use crate::vector::dot;
+pub(crate) use deviation::DeviationLaw;
 use envelope::{BetaEnvelope, GammaEnvelope};
-use normals::Gamma;
-pub(crate) use normals::fill as fill_with_normals;
+pub(crate) use normals::{Gamma, fill as fill_with_normals};
 use rand::distr::Distribution;
 use rand::{Rng, RngExt};
 use rayon::prelude::*;

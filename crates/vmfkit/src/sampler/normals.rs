@@ -18,7 +18,7 @@ pub(crate) fn fill<R: Words>(rng: &mut R, out: &mut [f64]) {
 
 /// The gamma law with unit scale and a shape of at least 1: Marsaglia and Tsang, doi:10.1145/358407.358414.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Gamma {
+pub(crate) struct Gamma {
     /// shape - 1/3
     center: f64,
     /// 1 / sqrt(9 center)
@@ -26,13 +26,13 @@ pub(super) struct Gamma {
 }
 
 impl Gamma {
-    pub(super) fn new(shape: f64) -> Self {
+    pub(crate) fn new(shape: f64) -> Self {
         let center = shape - 1.0 / 3.0;
         Gamma { center, width: 1.0 / (9.0 * center).sqrt() }
     }
 
     #[inline(always)]
-    pub(super) fn draw<R: Rng>(&self, rng: &mut R) -> f64 {
+    pub(crate) fn draw<R: Rng>(&self, rng: &mut R) -> f64 {
         loop {
             let x = normal(rng.next_u64(), rng);
             let root = 1.0 + self.width * x;

@@ -265,6 +265,35 @@ fn real_orders_match_reference_values() {
     }
 }
 
+/// Divergences between concentrations that are neither close nor far apart, where differences of logarithms lose digits (mpmath).
+#[test]
+fn divergences_keep_their_digits_between_close_and_far() {
+    for (dim, from, to, expected) in [
+        (2, 9.298786345613616, 5.426732274208155, 0.066252316044616333342),
+        (4, 26.33, 12.38, 0.32797789663785882974),
+        (3, 6.44, 3.29, 0.18114033150520052671),
+        (10, 31.18, 16.8, 0.60265174114378530072),
+        (30, 16.55, 32.78, 1.8475034304644687368),
+    ] {
+        assert!(close(divergence(dim, from, to), expected, 1e-15), "d = {dim}: {}", divergence(dim, from, to));
+    }
+}
+
+/// Orders between whole and half numbers, for which the gamma function is no table (mpmath).
+#[test]
+fn ln_bessel_i_of_real_orders_is_right_to_three_ulps() {
+    for (order, x, expected) in [
+        (14.57739634681268, 10.81869794309093, -0.35341864537785338091),
+        (15.056642206323458, 1.6980555501008383, -30.474017495225287598),
+        (34.029461450942485, 0.019842943838826496, -245.66490305191609769),
+        (24.286622568989383, 7.295080934519562, -23.754036986604792014f64),
+    ] {
+        let ulp = f64::EPSILON * expected.abs().max(order).log2().floor().exp2();
+        let error = (ln_bessel_i(order, x) - expected).abs() / ulp;
+        assert!(error <= 3.0, "s = {order}, x = {x}: {error} ulp");
+    }
+}
+
 #[test]
 fn slices_equal_their_scalar_functions() {
     let k: Vec<f64> = (0..200).map(|i| 1e-3 * (f64::from(i) * 0.1).exp()).collect();

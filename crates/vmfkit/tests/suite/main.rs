@@ -10,6 +10,7 @@ mod distribution;
 mod expectation;
 mod fitters;
 mod fitting;
+mod hypothesis;
 mod inference;
 mod kolmogorov;
 mod metrics;

@@ -322,3 +322,22 @@ fn ends_do_not_move_with_the_concentration() {
         }
     }
 }
+
+/// At huge concentrations terms of the size of ln k cancel far from the mode: that size is the scale of the error (mpmath).
+#[test]
+fn ln_pdf_is_right_to_the_scale_of_ln_k() {
+    for (dim, k, s, expected) in [
+        (5, 3.75e30, 7.66e-63, -2.2282316152649983634),
+        (7, 6.12e99, 1.18e-149, 2.769982892973859724),
+        (10, 4.23e200, 2.02e-258, -0.41074159111684269773),
+        (50, 4.39e250, 4.45e-261, -1.4356554929940512475),
+        (100, 2e90, 1.35e-91, 1.535856709665596837),
+        (4, 2.68e30, 7.39e-90, 2.5995712968994482999),
+        (768, 6.67e290, 3.51e-290, -43.667903013452357596),
+        (10, 1e120, 5e-120, 274.48950728196239116f64),
+    ] {
+        let found = ProjectionLaw::new(dim, k).unwrap().deviation_ln_pdf(s);
+        let scale = expected.abs().max(k.ln());
+        assert!((found - expected).abs() < 2e-15 * scale, "d = {dim}, k = {k:e}: {found} and {expected}");
+    }
+}

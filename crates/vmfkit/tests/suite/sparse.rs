@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use vmfkit::block::{Rows, Scalar};
 use vmfkit::estimate::maximum_likelihood;
-use vmfkit::inference::goodness_of_fit;
+use vmfkit::inference::projection_test;
 use vmfkit::{Block, ConcentrationEstimator, Error, SufficientStats, VonMisesFisher};
 
 /// Rows of unit length, a fifth of their coordinates other than 0, in both forms; something stands before the first sparse row.
@@ -163,7 +163,7 @@ fn a_density_is_fitted_to_sparse_rows() {
     let fit = |block: &Block| maximum_likelihood(&SufficientStats::of_block(block), ConcentrationEstimator::Exact).unwrap();
     let (dense, sparse) = (fit(&pair.dense()), fit(&pair.sparse()));
     assert!((dense.concentration() / sparse.concentration() - 1.0).abs() < 1e-12);
-    assert!(matches!(goodness_of_fit(&pair.sparse(), &sparse, 9, 1), Err(Error::Option { .. })));
+    assert!(matches!(projection_test(&pair.sparse(), &sparse, 9, 1), Err(Error::Option { .. })));
 }
 
 proptest! {

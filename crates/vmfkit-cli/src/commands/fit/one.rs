@@ -4,14 +4,15 @@ use super::Fit;
 use super::mixture::Watch;
 use super::options::{CLOSED, StartArgument};
 use crate::files::Files;
-use crate::format::{json_number, readable};
+use crate::format::{json_number, probability, readable};
 use crate::output;
 use crate::progress::Progress;
 use crate::rows::{RowSource, Seen};
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
 use vmfkit::estimate::{ln_likelihood, maximum_likelihood, mean_resultant};
-use vmfkit::inference::{Inference, Test, goodness_of_fit};
+use vmfkit::hypothesis::{Symmetry, rotational_symmetry};
+use vmfkit::inference::{Inference, Test, projection_test};
 use vmfkit::source::Source;
 use vmfkit::{ConcentrationEstimator, SufficientStats, VonMisesFisher};
 
@@ -28,7 +29,8 @@ pub struct Wishes {
     /// Confidence of the interval and of the cone
     #[arg(long, default_value_t = 0.95, allow_hyphen_values = true, conflicts_with = "components")]
     level: f64,
-    /// Test the fit against this many simulated samples [default: 199]
+    /// Test the projections on the mean direction against those of a vMF, and rotational symmetry about it, each with this many
+    /// simulated samples [default: 199]
     #[arg(long, value_name = "REPLICATES", num_args = 0..=1, require_equals = true, default_missing_value = "199")]
     #[arg(conflicts_with = "components")]
     goodness_of_fit: Option<usize>,
@@ -74,8 +76,11 @@ impl Fit {
             Some(replicates) => {
                 source.rewind()?;
                 let mut progress = Progress::new(!self.quiet);
-                progress.announce(format_args!("testing the fit against {replicates} samples of it"));
-                Some(goodness_of_fit(&source.read_whole()?, &density, replicates, self.options.seed)?)
+                progress.announce(format_args!("testing the fit against {replicates} samples"));
+                let (block, seed) = (source.read_whole()?, self.options.seed);
+                // On the circle there is one direction across the mean, so nothing can be elliptical.
+                let symmetry = (block.dim() > 2).then(|| rotational_symmetry(&block, replicates, seed)).transpose()?;
+                Some(GoodnessOfFit { projection: projection_test(&block, &density, replicates, seed)?, symmetry })
             }
             None => None,
         };
@@ -133,7 +138,50 @@ struct Report {
     interval: (f64, f64),
     /// Half-angle in radians.
     cone: f64,
-    goodness_of_fit: Option<Test>,
+    goodness_of_fit: Option<GoodnessOfFit>,
+}
+
+/// How far rows are from the mean direction, and whether they scatter alike to all sides of it.
+struct GoodnessOfFit {
+    projection: Test,
+    /// Above two dimensions.
+    symmetry: Option<Symmetry>,
+}
+
+impl GoodnessOfFit {
+    fn to_json(&self) -> Value {
+        let symmetry = self.symmetry.map(|found| {
+            json!({
+                "statistic": json_number(found.statistic),
+                "degrees_of_freedom": json_number(found.degrees_of_freedom),
+                "p_value": json_number(found.p_value),
+                "limit_p_value": found.limit_p_value,
+                "rows": found.rows,
+            })
+        });
+        json!({ "projection": test_json(self.projection), "rotational_symmetry": symmetry })
+    }
+
+    fn lines(&self) -> Vec<(&'static str, String)> {
+        let mut lines = vec![(
+            "projection test",
+            format!("{} (of mu.x against that of a vMF)", test_text(self.projection.p_value, self.projection.statistic)),
+        )];
+        lines.extend(self.symmetry.map(|found| {
+            let limit =
+                found.limit_p_value.map_or(String::new(), |p| format!(", by the chi-squared limit p = {}", probability(p)));
+            ("symmetry test", format!("{}{limit} (about the mean direction)", test_text(found.p_value, found.statistic)))
+        }));
+        lines
+    }
+}
+
+fn test_json(test: Test) -> Value {
+    json!({ "statistic": json_number(test.statistic), "p_value": json_number(test.p_value) })
+}
+
+fn test_text(p_value: f64, statistic: f64) -> String {
+    format!("p = {}, statistic {}", probability(p_value), readable(statistic))
 }
 
 impl Report {
@@ -151,7 +199,6 @@ impl Report {
 
     fn to_json(&self) -> String {
         let Report { estimate: Estimate { density, ln_likelihood }, inference, .. } = self;
-        let test = |test: Test| json!({ "statistic": json_number(test.statistic), "p_value": json_number(test.p_value) });
         let object = json!({
             "file": self.rows.file,
             "rows": self.rows.rows,
@@ -175,17 +222,17 @@ impl Report {
             "concentration_interval": [json_number(self.interval.0), json_number(self.interval.1)],
             "corrected_concentration": json_number(inference.corrected_concentration()),
             "mean_direction_cone_degrees": json_number(self.cone.to_degrees()),
-            "rayleigh_test": test(inference.rayleigh_test()),
-            "goodness_of_fit": self.goodness_of_fit.map_or(Value::Null, test),
+            "rayleigh_test": test_json(inference.rayleigh_test()),
+            "goodness_of_fit": self.goodness_of_fit.as_ref().map(GoodnessOfFit::to_json),
         });
         format!("{object}\n")
     }
 
     fn to_text(&self) -> String {
+        let rayleigh = self.inference.rayleigh_test();
         let Report { estimate: Estimate { density, ln_likelihood }, inference, .. } = self;
         // Rounded, so that a level of 0.57 is 57% and not 56.99999999999999%.
         let percent = (1e12 * self.level).round() / 1e10;
-        let test = |test: Test| format!("p = {}, statistic {}", probability(test.p_value), readable(test.statistic));
         let mut lines = vec![
             ("mean direction", first_coordinates(density.mean_direction())),
             ("concentration", readable(density.concentration())),
@@ -206,9 +253,9 @@ impl Report {
         lines.extend([
             ("mean length", format!("{}, 1 - R = {}", readable(self.mean_length.0), readable(self.mean_length.1))),
             ("entropy", format!("{} nats", readable(density.entropy()))),
-            ("Rayleigh test", format!("{} (of uniformity)", test(inference.rayleigh_test()))),
+            ("Rayleigh test", format!("{} (of uniformity)", test_text(rayleigh.p_value, rayleigh.statistic))),
         ]);
-        lines.extend(self.goodness_of_fit.map(|found| ("goodness of fit", format!("{} (of the vMF)", test(found)))));
+        lines.extend(self.goodness_of_fit.iter().flat_map(GoodnessOfFit::lines));
         lines.extend([
             ("cone", format!("the mean direction is known to {} degrees ({percent}%)", readable(self.cone.to_degrees()))),
             (
@@ -225,15 +272,6 @@ impl Report {
             text.push_str(&format!("{name:<18}{value}\n"));
         }
         text
-    }
-}
-
-/// A p-value, which may be too small to print.
-fn probability(value: f64) -> String {
-    match value {
-        0.0 => "0 (below 1e-308)".to_owned(),
-        _ if value >= 1e-3 => format!("{value:.4}"),
-        _ => format!("{value:.2e}"),
     }
 }
 

@@ -1,0 +1,104 @@
+//! Do groups have equal mean directions, whatever the distribution?
+
+use super::{Outcome, checked_replicates, monte_carlo_p_value};
+use crate::block::{Block, Rows, Scalar};
+use crate::error::{Error, Result};
+use crate::sampler::Stream;
+use crate::stats::SufficientStats;
+use crate::vector::{dot, norm};
+use rand::RngExt;
+use rayon::prelude::*;
+
+/// Tests whether the groups have equal mean directions by permuting their labels; row n is in group `labels[n]`.
+///
+/// The statistic is sum r_i - r, the numerator of Watson and Williams' F. If the groups have one distribution, which need not be a
+/// vMF, every permutation of the labels is as probable as that found, so the test holds its level for any number of rows in any
+/// dimension. It also rejects, sooner or later, groups with equal mean directions and different concentrations if their
+/// numbers of rows differ much. Rows with weights are refused: they cannot be exchanged.
+///
+/// # Panics
+/// If a label is not below `groups`.
+pub fn equal_mean_directions_by_permutation(
+    block: &Block,
+    labels: &[usize],
+    groups: usize,
+    replicates: usize,
+    seed: u64,
+) -> Result<Outcome> {
+    const TEST: &str = "a permutation test of equal mean directions";
+    if block.weights().is_some() {
+        return Err(Error::TestNeeds { test: TEST, needs: "rows without weights", found: "weights".to_owned() });
+    }
+    let replicates = checked_replicates(replicates)?;
+    let stats = SufficientStats::of_labels(block, labels, groups)?;
+    let found = (0..groups).filter(|&group| stats.mass(group) > 0.0).count();
+    if found < 2 {
+        return Err(Error::TestNeeds { test: TEST, needs: "at least two groups", found: found.to_string() });
+    }
+    let rows = Permuted::new(block, groups);
+    let observed = rows.spread(labels);
+    let seed = Stream::derive(seed, 0x7065_726d);
+    let least = observed * (1.0 - 1e-10);
+    let as_large = (0..replicates as u64).into_par_iter().filter(|&i| {
+        let (mut rng, mut permuted) = (Stream::new(seed, i), labels.to_vec());
+        for last in (1..permuted.len()).rev() {
+            permuted.swap(last, rng.random_range(0..=last));
+        }
+        rows.spread(&permuted) >= least
+    });
+    let degrees = (found as f64 - 1.0) * (block.dim() as f64 - 1.0);
+    let p_value = monte_carlo_p_value(as_large.count(), replicates);
+    Ok(Outcome { statistic: observed, degrees_of_freedom: (degrees, None), p_value })
+}
+
+/// Rows whose labels are permuted.
+struct Permuted<'a> {
+    block: &'a Block<'a>,
+    groups: usize,
+    /// The mean direction of all rows, which no permutation changes.
+    mean: Vec<f64>,
+}
+
+impl<'a> Permuted<'a> {
+    fn new(block: &'a Block<'a>, groups: usize) -> Self {
+        let stats = SufficientStats::of_block(block);
+        let length = stats.resultant_length(0);
+        let mean = stats.resultant(0).iter().map(|x| if length > 0.0 { x / length } else { 0.0 }).collect();
+        Permuted { block, groups, mean }
+    }
+
+    /// sum r_i - r = sum of |across|^2 / (r_i + along), with the parts of R_i along and across the mean direction: no cancellation.
+    fn spread(&self, labels: &[usize]) -> f64 {
+        let dim = self.block.dim();
+        let (mut sums, mut counts) = (vec![0.0; self.groups * dim], vec![0.0; self.groups]);
+        labels.iter().for_each(|&label| counts[label] += 1.0);
+        match self.block.rows() {
+            Rows::F32(rows) => self.add_dense(rows, labels, &mut sums),
+            Rows::F64(rows) => self.add_dense(rows, labels, &mut sums),
+            Rows::SparseF32(_) | Rows::SparseF64(_) => {
+                for (row, &label) in labels.iter().enumerate() {
+                    let values = self.block.row(row);
+                    let sum = &mut sums[label * dim..(label + 1) * dim];
+                    sum.iter_mut().zip(values.iter().zip(&self.mean)).for_each(|(sum, (x, m))| *sum += x - m);
+                }
+            }
+        }
+        let group = |(sum, count): (&[f64], &f64)| {
+            let shift = dot(sum, &self.mean);
+            let along = count + shift;
+            let across: Vec<f64> = sum.iter().zip(&self.mean).map(|(x, m)| x - shift * m).collect();
+            let length = along.hypot(norm(&across));
+            if along > 0.0 { dot(&across, &across) / (length + along) } else { length - along }
+        };
+        sums.chunks_exact(dim).zip(&counts).filter(|(_, count)| **count > 0.0).map(group).sum()
+    }
+
+    /// Sums of x - mean, which keep the digits of concentrated rows.
+    fn add_dense<T: Scalar>(&self, rows: &[T], labels: &[usize], sums: &mut [f64]) {
+        let dim = self.mean.len();
+        for (row, &label) in rows.chunks_exact(dim).zip(labels) {
+            let sum = &mut sums[label * dim..(label + 1) * dim];
+            sum.iter_mut().zip(row.iter().zip(&self.mean)).for_each(|(sum, (x, m))| *sum += x.to_f64() - m);
+        }
+    }
+}

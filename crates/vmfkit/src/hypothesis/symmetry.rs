@@ -1,0 +1,261 @@
+//! Are rows symmetric about their mean direction?
+
+use super::{checked_replicates, monte_carlo_p_value, tails};
+use crate::block::Block;
+use crate::error::{Error, Result};
+use crate::sampler::{Stream, fill_with_normals};
+use crate::stats::SufficientStats;
+use crate::vector::{dot, norm};
+use rand::RngExt;
+use rayon::prelude::*;
+
+/// Multiplications that a test may take in all, some seconds of work; more rows are sampled.
+const WORK: f64 = 2e10;
+/// Numbers that a copy of the tangents may hold.
+const NUMBERS: usize = 1 << 25;
+/// Times that every tangent is turned between two samples.
+const SWEEPS: usize = 10;
+/// Multiplications that turning one coordinate takes.
+const TURN: f64 = 10.0;
+
+/// Rows per dimension from which the limiting law rejects as often as it says (docs/tests.md); below, the estimated mean direction
+/// shifts the statistic.
+const LIMIT_FROM: usize = 10;
+
+/// What a test of rotational symmetry found.
+#[derive(Debug, Clone, Copy, PartialEq)]
+#[non_exhaustive]
+pub struct Symmetry {
+    /// The scatter statistic, MATH.md (15.10).
+    pub statistic: f64,
+    /// Degrees of freedom of its limiting chi-squared law, (m - 1)(m + 2)/2 with m = d - 1.
+    pub degrees_of_freedom: f64,
+    /// The probability of a statistic at least as large under a vMF, found by turning the tangents at random.
+    pub p_value: f64,
+    /// The same by the limiting law, if there are at least 10 rows per dimension: it can be smaller than 1/(replicates + 1).
+    pub limit_p_value: Option<f64>,
+    /// The number of rows that were used: a random sample where all would take too long.
+    pub rows: usize,
+}
+
+/// Tests whether the rows scatter alike to all sides of their mean direction, as a vMF does and elliptical rows do not.
+///
+/// The statistic compares the scatter matrix of the rows' tangents at the mean direction with a multiple of the identity, as Kent's
+/// test does for d = 3 (doi:10.1111/j.2517-6161.1982.tb01189.x). Under a vMF, given the rows' projections on their mean direction,
+/// tangents are uniform among those that sum to 0, MATH.md (15.9): `replicates` such sets are drawn, and the
+/// p-value is exact in any dimension and for any number of rows. [`Symmetry::limit_p_value`] is by the chi-squared limit. At least 3
+/// rows in at least 3 dimensions are needed; weights and sparse rows are refused. Where rows times dimensions are many, a random
+/// sample of the rows is tested.
+pub fn rotational_symmetry(block: &Block, replicates: usize, seed: u64) -> Result<Symmetry> {
+    const TEST: &str = "a test of rotational symmetry";
+    let needs = |needs, found: String| Err(Error::TestNeeds { test: TEST, needs, found });
+    let replicates = checked_replicates(replicates)?;
+    if block.weights().is_some() {
+        return needs("rows without weights", "weights".to_owned());
+    }
+    if block.dim() < 3 {
+        return needs("at least 3 dimensions", block.dim().to_string());
+    }
+    if block.len() < 3 {
+        return needs("at least 3 rows", block.len().to_string());
+    }
+    if block.is_sparse() {
+        return needs("dense rows", "sparse rows".to_owned());
+    }
+    let seed = Stream::derive(seed, 0x7379_6d6d);
+    let picked = sample(block.len(), most_rows(block.dim() - 1, replicates).min(block.len()), seed);
+    let mut tangents = Tangents::new(block, &picked)?;
+    let observed = tangents.scatter();
+    let degrees = 0.5 * (tangents.dim as f64 - 1.0) * (tangents.dim as f64 + 2.0);
+    // Besag and Clifford, doi:10.1093/biomet/76.4.633: all samples, and the rows, are equally far from a common ancestor.
+    tangents.turn(&mut Stream::new(seed, 1));
+    let as_large = (0..replicates as u64).into_par_iter().filter(|i| {
+        let mut copy = tangents.clone();
+        copy.turn(&mut Stream::new(seed, 2 + i));
+        copy.scatter() >= observed - 1e-10 * observed.abs()
+    });
+    Ok(Symmetry {
+        statistic: observed,
+        degrees_of_freedom: degrees,
+        p_value: monte_carlo_p_value(as_large.count(), replicates),
+        limit_p_value: (picked.len() >= LIMIT_FROM * tangents.dim).then(|| tails::chi_squared(observed, degrees)),
+        rows: picked.len(),
+    })
+}
+
+/// How many rows a test of this many replicates can take.
+fn most_rows(m: usize, replicates: usize) -> usize {
+    let (m, each) = (m as f64, WORK / (replicates as f64 + 2.0));
+    // n m (min(n, m)/2 + turns) multiplications: as if n > m, and as if not.
+    let turns = TURN * SWEEPS as f64;
+    let (many, few) = (each / (m * (0.5 * m + turns)), (turns * turns + 2.0 * each / m).sqrt() - turns);
+    (many.max(few) as usize).clamp(50, (NUMBERS / m as usize).max(50))
+}
+
+/// Some rows of all, in their order.
+fn sample(all: usize, some: usize, seed: u64) -> Vec<usize> {
+    let mut rng = Stream::new(seed, 0);
+    let mut left = some;
+    let mut take = |row: usize| {
+        let taken = left > 0 && rng.random_range(0..all - row) < left;
+        left -= usize::from(taken);
+        taken
+    };
+    (0..all).filter(|&row| some == all || take(row)).collect()
+}
+
+/// The parts of rows across their mean direction, in coordinates of the tangent space; they sum to 0.
+#[derive(Clone)]
+struct Tangents {
+    /// m = d - 1
+    dim: usize,
+    rows: Vec<f64>,
+}
+
+impl Tangents {
+    fn new(block: &Block, picked: &[usize]) -> Result<Self> {
+        let stats = SufficientStats::of_rows(block, picked.iter().copied());
+        let length = stats.resultant_length(0);
+        if length == 0.0 {
+            // Rows that cancel have no mean direction.
+            return Err(Error::TestNeeds {
+                test: "a test of rotational symmetry",
+                needs: "rows with a mean direction",
+                found: "a sum of 0".to_owned(),
+            });
+        }
+        if stats.shortfall(0) == 0.0 {
+            return Err(Error::AllRowsEqual { weight: stats.mass(0) });
+        }
+        let mean: Vec<f64> = stats.resultant(0).iter().map(|x| x / length).collect();
+        // The reflection (11.4) takes mu to an axis; of x - mu, what is left across it is the tangent, with its digits.
+        let sign = if mean[0] >= 0.0 { 1.0 } else { -1.0 };
+        let mut mirror = mean.clone();
+        mirror[0] += sign;
+        let scale = 1.0 / (1.0 + mean[0].abs());
+        let dim = block.dim() - 1;
+        let mut rows = Vec::with_capacity(picked.len() * dim);
+        for &row in picked {
+            let mut x = block.row(row);
+            x.iter_mut().zip(&mean).for_each(|(x, m)| *x -= m);
+            let along = scale * dot(&x, &mirror);
+            rows.extend(x[1..].iter().zip(&mirror[1..]).map(|(x, w)| x - along * w));
+        }
+        Ok(Tangents { dim, rows })
+    }
+
+    /// MATH.md (15.10), by the scatter matrix or by the products of all pairs, whichever is less work.
+    fn scatter(&self) -> f64 {
+        let m = self.dim;
+        let squares: Vec<f64> = self.rows.chunks_exact(m).map(|row| dot(row, row)).collect();
+        let (trace, fourth, eighth) = squares.iter().fold((0.0, 0.0, 0.0), |(trace, fourth, eighth), square| {
+            let power = square * square;
+            (trace + square, fourth + power, eighth + power * power)
+        });
+        let trace_of_square = if m <= squares.len() { self.by_matrix() } else { 2.0 * self.by_pairs() + fourth };
+        let d = m as f64;
+        let excess = 0.5 * ((trace_of_square - fourth) - (trace * trace - fourth) / d);
+        let variance = 0.5 * (fourth * fourth - eighth) * 2.0 * (d - 1.0) / (d * d * (d + 2.0));
+        let degrees = 0.5 * (d - 1.0) * (d + 2.0);
+        if variance > 0.0 { degrees + (2.0 * degrees).sqrt() * excess / variance.sqrt() } else { degrees }
+    }
+
+    /// tr S^2
+    fn by_matrix(&self) -> f64 {
+        let m = self.dim;
+        let mut scatter = vec![0.0; m * m];
+        for row in self.rows.chunks_exact(m) {
+            for (i, &x) in row.iter().enumerate() {
+                scatter[i * m..i * m + i + 1].iter_mut().zip(row).for_each(|(sum, y)| *sum += x * y);
+            }
+        }
+        (0..m)
+            .map(|i| {
+                let row = &scatter[i * m..i * m + i];
+                let diagonal = scatter[i * m + i];
+                2.0 * dot(row, row) + diagonal * diagonal
+            })
+            .sum()
+    }
+
+    /// The sum of (y_i . y_j)^2 over pairs.
+    fn by_pairs(&self) -> f64 {
+        let row = |i: usize| &self.rows[i * self.dim..(i + 1) * self.dim];
+        let square = |x: f64| x * x;
+        (1..self.rows.len() / self.dim).map(|i| (0..i).map(|j| square(dot(row(i), row(j)))).sum::<f64>()).sum()
+    }
+
+    /// Turns tangents at random, a few at a time, so that neither their lengths nor their sum change.
+    fn turn(&mut self, rng: &mut Stream) {
+        let mut order: Vec<usize> = (0..self.rows.len() / self.dim).collect();
+        let together = if self.dim == 2 { 3 } else { 2 };
+        let (mut axis, mut normals) = (vec![0.0; self.dim], vec![0.0; self.dim]);
+        for _ in 0..SWEEPS {
+            for last in (1..order.len()).rev() {
+                order.swap(last, rng.random_range(0..=last));
+            }
+            for few in order.chunks_exact(together) {
+                match *few {
+                    [i, j] => self.turn_pair(i, j, &mut axis, &mut normals, rng),
+                    [i, j, k] => self.turn_triple([i, j, k], rng),
+                    _ => unreachable!("two or three at a time"),
+                }
+            }
+        }
+    }
+
+    /// Turns two tangents about their sum.
+    fn turn_pair(&mut self, i: usize, j: usize, axis: &mut [f64], normals: &mut [f64], rng: &mut Stream) {
+        let m = self.dim;
+        let (low, high) = self.rows.split_at_mut(i.max(j) * m);
+        let (a, b) = (&mut low[i.min(j) * m..][..m], &mut high[..m]);
+        axis.iter_mut().zip(a.iter().zip(&*b)).for_each(|(s, (x, y))| *s = x + y);
+        let length = norm(axis);
+        if length > 0.0 {
+            axis.iter_mut().for_each(|s| *s /= length);
+        }
+        let along = dot(a, axis);
+        // What the first has across the axis, and the second has with the other sign.
+        let across = (dot(a, a) - along * along).max(0.0).sqrt();
+        fill_with_normals(rng, normals);
+        let part = dot(normals, axis);
+        normals.iter_mut().zip(&*axis).for_each(|(n, s)| *n -= part * s);
+        let scale = across / norm(normals).max(f64::MIN_POSITIVE);
+        for ((x, y), (n, s)) in a.iter_mut().zip(b).zip(normals.iter().zip(&*axis)) {
+            let sum = *x + *y;
+            *x = along * s + scale * n;
+            *y = sum - *x;
+        }
+    }
+
+    /// In the plane two vectors of given lengths and sum cannot be turned. Of three, the first gets a new angle and the others follow, if
+    /// they can; with a probability that leaves the uniform law as it is (Metropolis).
+    fn turn_triple(&mut self, [i, j, k]: [usize; 3], rng: &mut Stream) {
+        let at = |rows: &[f64], i: usize| [rows[2 * i], rows[2 * i + 1]];
+        let [a, b, c] = [i, j, k].map(|i| at(&self.rows, i));
+        let angle = std::f64::consts::TAU * rng.random::<f64>();
+        let (lengths, flip, uniform) = ([a, b, c].map(|v| v[0].hypot(v[1])), rng.random::<bool>(), rng.random::<f64>());
+        let first = [lengths[0] * angle.cos(), lengths[0] * angle.sin()];
+        let rest = [a[0] + b[0] + c[0] - first[0], a[1] + b[1] + c[1] - first[1]];
+        let square = rest[0] * rest[0] + rest[1] * rest[1];
+        if !(square > 0.0) {
+            return;
+        }
+        // The second is p rest + q across it: p from the cosine rule.
+        let p = 0.5 * (1.0 + (lengths[1] * lengths[1] - lengths[2] * lengths[2]) / square);
+        let q2 = lengths[1] * lengths[1] / square - p * p;
+        if !(q2 > 0.0) {
+            return;
+        }
+        let q = if flip { q2.sqrt() } else { -q2.sqrt() };
+        // The density of a configuration is one over the area that the last two span.
+        let (area, new_area) = ((b[0] * c[1] - b[1] * c[0]).abs(), q.abs() * square);
+        if uniform * new_area > area {
+            return;
+        }
+        let second = [p * rest[0] - q * rest[1], p * rest[1] + q * rest[0]];
+        for (place, vector) in [(i, first), (j, second), (k, [rest[0] - second[0], rest[1] - second[1]])] {
+            self.rows[2 * place..2 * place + 2].copy_from_slice(&vector);
+        }
+    }
+}

@@ -1,0 +1,55 @@
+//! The saddlepoint density of the sum of n uniform rows, with its correction of order 1/n. MATH.md (12.3) and (12.6).
+
+use crate::bessel::{self, mean_length_and_slope};
+use crate::inference::ln_slope;
+
+/// ln of the density in space of a sum of n uniform rows with length n A(k), up to a constant.
+pub(crate) fn ln_density_of_sum(dim: usize, n: f64, k: f64) -> f64 {
+    let ln_ratio = bessel::mean_length(dim, k).ln() - k.ln();
+    -n * bessel::divergence_from_uniform(dim, k) - 0.5 * (ln_slope(dim, k) + (dim as f64 - 1.0) * ln_ratio)
+        + correction(dim, k) / n
+}
+
+/// The correction c(k), MATH.md (12.6): the density is multiplied by 1 + c/n. From the cumulants of a vMF of concentration k, whose
+/// third and fourth orders are derivatives of A and of B = A/k; these lose their digits for very small and very large k, where c is at
+/// its limit.
+pub(crate) fn correction(dim: usize, k: f64) -> f64 {
+    let d = dim as f64;
+    if k * k < 1e-4 * d {
+        return -0.25 * d;
+    }
+    let m = d - 1.0;
+    if k > 1e3 * d {
+        return -1.0 / (6.0 * m) - 0.5 - 0.25 * m;
+    }
+    let at = mean_length_and_slope(dim, k);
+    let (a, a1, b) = (at.value, at.slope, at.value / k);
+    let b1 = (a1 - b) / k;
+    let a2 = -2.0 * a * a1 - m * b1;
+    let b2 = (a2 - 2.0 * b1) / k;
+    let a3 = -2.0 * a1 * a1 - 2.0 * a * a2 - m * b2;
+    let fourth = a3 / (a1 * a1) + 2.0 * m * b2 / (a1 * b) + m * (d + 1.0) * b1 / (k * b * b);
+    let skew = a2 / a1 + m * b1 / b;
+    let third = a2 * a2 / (a1 * a1 * a1) + 3.0 * m * b1 * b1 / (a1 * b * b);
+    fourth / 8.0 - skew * skew / (8.0 * a1) - third / 12.0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Both limits are met where the formula takes over, and the correction changes smoothly between.
+    #[test]
+    fn the_correction_meets_its_limits() {
+        for dim in [2, 3, 5, 10, 100, 1000] {
+            let d = dim as f64;
+            let range = (correction(dim, 0.0) - correction(dim, f64::MAX)).abs();
+            for edge in [1e-2 * d.sqrt(), 1e3 * d] {
+                let (below, above) = (correction(dim, edge * (1.0 - 1e-9)), correction(dim, edge * (1.0 + 1e-9)));
+                assert!((below - above).abs() < 3e-3 * range, "d = {dim}, k = {edge}: {below} and {above}");
+            }
+        }
+        // The limits themselves: -d/4 and -1/(6(d-1)) - 1/2 - (d-1)/4.
+        assert!((correction(3, 0.0) + 0.75).abs() < 1e-15 && (correction(3, 1e9) + 1.0 / 12.0 + 1.0).abs() < 1e-15);
+    }
+}

@@ -1,0 +1,142 @@
+"""Hypothesis tests for directions: mean directions, concentrations, uniformity and rotational symmetry.
+
+Each function returns a `HypothesisTestResult` with `statistic` and `p_value`. Rows are whatever `vmfkit` takes for rows, of unit length
+unless `normalize` is set. The default methods reject a true hypothesis as often as they say for few rows and in high dimensions.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from . import _vmfkit
+from ._rows import as_rows, as_seed, is_path
+
+__all__ = [
+    "HypothesisTestResult",
+    "equal_concentrations_test",
+    "equal_mean_directions_test",
+    "mean_direction_test",
+    "projection_test",
+    "rayleigh_test",
+    "rotational_symmetry_test",
+]
+
+_tests = _vmfkit.hypothesis
+
+
+class HypothesisTestResult(NamedTuple):
+    """What a test found; the first two are those of scipy's tests."""
+
+    statistic: float
+    p_value: float
+    # Of the limiting chi-squared law, or of F if there are two; empty if there is no such law.
+    degrees_of_freedom: tuple[float, ...] = ()
+    method: str = ""
+    # Of `rotational_symmetry_test`: the p-value by the chi-squared limit, if there are at least 10 rows per dimension.
+    limit_p_value: float | None = None
+    # Of `rotational_symmetry_test`: how many rows were used.
+    rows: int | None = None
+
+    @property
+    def pvalue(self) -> float:
+        """The p-value under the name that scipy gives it."""
+        return self.p_value
+
+
+def _result(found: dict[str, Any], method: str) -> HypothesisTestResult:
+    return HypothesisTestResult(**found, method=method)
+
+
+def rayleigh_test(rows: Any, *, normalize: bool = False) -> HypothesisTestResult:
+    """Tests whether the rows are uniform on the sphere, against rows that share a mean direction.
+
+    The p-value is exact for two and three rows and a saddlepoint approximation for more.
+    """
+    return _result(_tests.rayleigh(as_rows(rows, normalize=normalize).argument, normalize), "saddlepoint")
+
+
+def mean_direction_test(
+    rows: Any, mean_direction: Any, *, method: str = "conditional", normalize: bool = False
+) -> HypothesisTestResult:
+    """Tests whether the mean direction of the rows is `mean_direction`; their concentration is not known.
+
+    `method`: "conditional" (valid for any number of rows in any dimension), "likelihood-ratio" (the chi-squared limit, for many rows) or
+    "high-concentration" (an F test, for concentrated rows).
+    """
+    direction = np.ascontiguousarray(mean_direction, np.float64)
+    if direction.ndim != 1:
+        raise ValueError(f"the mean direction must have one axis, found shape: `{direction.shape}`")
+    found = _tests.mean_direction(as_rows(rows, normalize=normalize).argument, direction, method, normalize)
+    return _result(found, method)
+
+
+def equal_mean_directions_test(
+    *samples: Any,
+    method: str = "simulation",
+    equal_concentrations: bool = True,
+    n_resamples: int = 999,
+    random_state: Any = 0,
+    normalize: bool = False,
+) -> HypothesisTestResult:
+    """Tests whether two or more samples have equal mean directions.
+
+    `method`: "simulation" (the likelihood ratio against samples drawn under the fitted hypothesis), "permutation" (exchangeable rows of any
+    distribution), "likelihood-ratio" (the chi-squared limit, for many more rows than dimensions) or "high-concentration" (Watson and Williams'
+    F, for concentrated rows). With `equal_concentrations=False` each sample has its own concentration ("simulation" and "likelihood-ratio").
+    """
+    seed = as_seed(random_state)
+    if method == "permutation":
+        return _result(_permuted(samples, n_resamples, seed, normalize), method)
+    test = "mean_directions" if equal_concentrations else "separate_mean_directions"
+    return _result(_tests.groups(_arguments(samples, normalize), test, method, n_resamples, seed, normalize), method)
+
+
+def equal_concentrations_test(
+    *samples: Any, method: str = "simulation", n_resamples: int = 999, random_state: Any = 0, normalize: bool = False
+) -> HypothesisTestResult:
+    """Tests whether two or more samples have equal concentrations; their mean directions may differ.
+
+    `method`: "simulation", "likelihood-ratio" (the chi-squared limit of the marginal likelihood ratio) or "high-concentration" (the F test of
+    two samples, Bartlett's test of more).
+    """
+    arguments = _arguments(samples, normalize)
+    return _result(_tests.groups(arguments, "concentrations", method, n_resamples, as_seed(random_state), normalize), method)
+
+
+def rotational_symmetry_test(
+    rows: Any, *, n_resamples: int = 999, random_state: Any = 0, normalize: bool = False
+) -> HypothesisTestResult:
+    """Tests whether the rows scatter alike to all sides of their mean direction, as a von Mises-Fisher density does.
+
+    Needs at least 3 rows in at least 3 dimensions. Where rows times dimensions are many, a random sample of the rows is tested.
+    """
+    argument = as_rows(rows, normalize=normalize).argument
+    return _result(_tests.rotational_symmetry(argument, n_resamples, as_seed(random_state), normalize), "random turns")
+
+
+def projection_test(
+    rows: Any, *, n_resamples: int = 199, random_state: Any = 0, normalize: bool = False
+) -> HypothesisTestResult:
+    """Tests whether the rows' cosines with their mean direction have the law of a von Mises-Fisher density (Anderson and Darling).
+
+    It does not see whether rows are symmetric about the mean direction: `rotational_symmetry_test` does.
+    """
+    argument = as_rows(rows, normalize=normalize).argument
+    return _result(_tests.projection(argument, n_resamples, as_seed(random_state), normalize), "simulation")
+
+
+def _arguments(samples: tuple[Any, ...], normalize: bool) -> list[Any]:
+    return [as_rows(sample, normalize=normalize).argument for sample in samples]
+
+
+def _permuted(samples: tuple[Any, ...], n_resamples: int, seed: int, normalize: bool) -> dict[str, Any]:
+    if any(is_path(sample) or hasattr(sample, "tocsr") for sample in samples):
+        raise TypeError("a permutation test takes dense rows in memory\nhint: read the files first, or use method='simulation'")
+    arrays = [np.asarray(as_rows(sample, normalize=normalize).argument) for sample in samples]
+    if len({array.shape[1] for array in arrays}) > 1:
+        raise ValueError(f"samples must have the same dimension, found: `{[array.shape[1] for array in arrays]}`")
+    labels = np.repeat(np.arange(len(arrays), dtype=np.uintp), [len(array) for array in arrays])
+    rows = np.ascontiguousarray(np.concatenate(arrays)) if arrays else np.empty((0, 2))
+    return _tests.permutation(rows, labels, len(arrays), n_resamples, seed, normalize)
