@@ -1,5 +1,6 @@
 //! The crate's one integration binary: numbers against 25-digit tables, laws by property tests, samplers by seeded tests.
 
+mod angles;
 mod bessel_laws;
 mod bessel_tables;
 mod checkpoint;
@@ -10,6 +11,7 @@ mod expectation;
 mod fitters;
 mod fitting;
 mod inference;
+mod known_labels;
 mod kolmogorov;
 mod metrics;
 mod mixture;
