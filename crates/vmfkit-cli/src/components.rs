@@ -13,6 +13,9 @@ use vmfkit_data::excerpt;
 pub const COMPONENTS_SHOWN: usize = 20;
 const NOTES_SHOWN: usize = 10;
 
+/// Characters of a coordinate with its sign.
+const SIGNED: usize = 9;
+
 /// What is said of a component.
 pub struct Line {
     pub component: usize,
@@ -57,7 +60,7 @@ impl Line {
         if !self.background {
             let mean = mixture.components()[self.component].mean_direction();
             cells.extend(description.angles.map(|angles| direction::cells(angles, mean)).into_iter().flatten());
-            cells.push(direction::coordinates(mean));
+            cells.push(direction::coordinates(mean, SIGNED));
         }
         cells
     }

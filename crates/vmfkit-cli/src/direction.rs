@@ -6,9 +6,9 @@ use vmfkit::Angles;
 /// Coordinates that are printed; --json has them all.
 pub const COORDINATES_SHOWN: usize = 6;
 
-/// The first coordinates.
-pub fn coordinates(direction: &[f64]) -> String {
-    let shown: Vec<String> = direction.iter().take(COORDINATES_SHOWN).map(|&x| format!("{x:.6}")).collect();
+/// The first coordinates, each in so many characters at least.
+pub fn coordinates(direction: &[f64], width: usize) -> String {
+    let shown: Vec<String> = direction.iter().take(COORDINATES_SHOWN).map(|&x| format!("{x:width$.6}")).collect();
     shown.join(" ") + if direction.len() > COORDINATES_SHOWN { " ..." } else { "" }
 }
 
@@ -37,5 +37,7 @@ pub fn unit(angles: Angles) -> &'static str {
 
 /// The angles by their names; null if there are none.
 pub fn to_json(angles: Option<Angles>, direction: &[f64]) -> Value {
-    angles.map_or(Value::Null, |angles| named(angles, direction).map(|(name, value)| (name.to_owned(), value.into())).collect())
+    angles.map_or(Value::Null, |angles| {
+        named(angles, direction).map(|(name, value)| (name.to_owned(), Value::from(value))).collect()
+    })
 }

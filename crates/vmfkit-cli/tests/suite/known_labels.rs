@@ -123,8 +123,10 @@ fn labels_that_do_not_fit_are_refused_with_their_file() {
         ("fit x.csv --known-labels column:fruit", "fruit"),
         ("fit x.csv --known-labels y.txt -k 3", "cannot be used with"),
         ("fit x.csv --known-labels y.txt --method em", "cannot be used with"),
-        ("fit x.csv --known-labels y.txt --max-passes 3", "`--method labels` has no use for the option: `--max-passes`"),
-        ("fit x.csv --known-labels y.txt --background", "--components <N>"),
+        ("fit x.csv --known-labels y.txt --max-passes 3", "`--known-labels` has no use for the option: `--max-passes`"),
+        ("fit x.csv --known-labels y.txt --background", "cannot be used with"),
+        ("fit x.csv --known-labels y.txt --restarts 3", "cannot be used with"),
+        ("fit x.csv --known-labels y.txt --checkpoint c", "cannot be used with"),
         ("fit x.csv --label-column kind", "--known-labels"),
         ("fit x.csv --known-labels y.txt -o y.txt", "y.txt"),
     ] {

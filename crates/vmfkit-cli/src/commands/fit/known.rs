@@ -25,7 +25,8 @@ const LABEL_MEMORY: u64 = 4;
 #[group(id = "wishes_of_known_labels")]
 pub struct Wishes {
     /// Make one component per label instead of a fit by EM: a file with one label a row, or `column:NAME` for a column of DATA
-    #[arg(long, value_name = "FILE", group = "many", conflicts_with = "method")]
+    #[arg(long, value_name = "FILE", group = "many")]
+    #[arg(conflicts_with_all = ["method", "background", "restarts", "min_weight", "annealing", "no_search", "checkpoint"])]
     pub known_labels: Option<LabelSource>,
     /// Column of the labels, if FILE is a table [default: label]
     #[arg(long, value_name = "NAME", requires = "known_labels")]

@@ -164,6 +164,9 @@ impl Fit {
         ];
         for (given, option, methods) in table {
             if given && !methods.contains(&method) {
+                if is_known {
+                    bail!("`--known-labels` has no use for the option: `{option}`");
+                }
                 let methods = methods.iter().map(|name| format!("`--method {name}`")).collect::<Vec<_>>().join(", ");
                 bail!("`--method {method}` has no use for the option: `{option}`\nhint: it goes with {methods}");
             }

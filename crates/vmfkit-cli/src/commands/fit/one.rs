@@ -189,7 +189,7 @@ impl Report {
         let mean = density.mean_direction();
         let all = if mean.len() > COORDINATES_SHOWN { " (all of them with --json)" } else { "" };
         let mut lines = vec![
-            ("mean direction", format!("{}{all}", direction::coordinates(mean))),
+            ("mean direction", format!("{}{all}", direction::coordinates(mean, 0))),
             ("concentration", readable(density.concentration())),
         ];
         if let Some(angles) = self.rows.angles {
