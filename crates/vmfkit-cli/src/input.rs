@@ -86,7 +86,8 @@ impl LabelNames {
 /// The column of a table that holds labels which are known, unless another one is named.
 const KNOWN_LABELS: &str = "label";
 
-/// Reads one label a row, with their names: whole numbers of an array of one axis, texts or whole numbers of a column, or the lines of a text file.
+/// Reads one label a row, with their names: whole numbers of an array of one axis, texts or whole numbers of a column, or the lines of
+/// a text file.
 pub fn read_label_names(path: &Path, column: Option<&str>) -> Result<LabelNames> {
     let labels = if column.is_some() || is_table(path, KNOWN_LABELS)? {
         let ids = vmfkit_data::read_ids(&[path.display().to_string()], column.unwrap_or(KNOWN_LABELS), &Options::new())?;
@@ -194,7 +195,8 @@ fn number_lines(text: &[u8], delimiter: Option<u8>, header: bool) -> Result<Vec<
     Ok(label_lines(text, delimiter, header)?.into_iter().map(number).collect())
 }
 
-/// The lines of a text, each a label. A first line is left out if it is said to be a header, or cannot be a number where all others are.
+/// The lines of a text, each a label. A first line is left out if it is said to be a header, or cannot be a number where all others
+/// are.
 fn label_lines(text: &[u8], delimiter: Option<u8>, header: bool) -> Result<Vec<&[u8]>> {
     if text.contains(&0) {
         bail!("labels are a .npy array or text, found a file that begins with: `{}`", excerpt(text));

@@ -14,14 +14,15 @@ use vmfkit_data::{Batches, DataSource, Element, Format, Ids, Kept, Options, Skip
 macro_rules! angles_help {
     () => {
         "\
-Rows that are angles (--angles) become unit vectors; the columns are found by names such as `lat`, `Latitude` or `lon_deg`, or else by --columns, or are all there are:
+Rows that are angles (--angles) become unit vectors. Their columns are those that --columns names, or those with names such as `lat`,
+`Latitude` or `lon_deg`, or all columns if there are no such names:
   lat,lon       x = cos lat cos lon, y = cos lat sin lon, z = sin lat
   ra,dec        the same: ra is the longitude, dec the latitude, both in degrees
   dec,inc       x = cos inc cos dec (north), y = cos inc sin dec (east), z = sin inc (down); also as trend,plunge
   theta,phi     x = sin theta cos phi, y = sin theta sin phi, z = cos theta: theta is the angle from the pole
   angle         x = cos angle, y = sin angle; one column, directions of the circle
-The order of the names is the order of the columns: lon,lat has the longitude first. Angles are in degrees, or with --radians, or as in
-lat,lon,radians, in radians. Latitudes past a pole are refused; other angles may have any number of turns."
+The order of the names is the order of the columns: lon,lat has the longitude first. Angles are in degrees; --radians, or a name such
+as lat,lon,radians, reads radians. Latitudes past a pole are refused; longitudes may have any number of turns."
     };
 }
 
@@ -109,7 +110,8 @@ pub struct RowArguments {
     /// Take the first line of text files for a row
     #[arg(long)]
     no_header: bool,
-    /// Rows are angles: lat,lon; ra,dec; dec,inc; trend,plunge; theta,phi; or angle, in the order of the columns. In degrees, unless --radians
+    /// Rows are angles: lat,lon; ra,dec; dec,inc; trend,plunge; theta,phi; or angle, in the order of the columns. In degrees,
+    /// unless --radians is given
     #[arg(long, value_name = "NAMES", conflicts_with = "rescale")]
     angles: Option<Angles>,
     /// The --angles are in radians
@@ -186,6 +188,9 @@ impl RowArguments {
 
     /// The labels in a column of the rows.
     pub fn read_labels(&self, column: &str) -> Result<LabelNames> {
+        if self.data.iter().any(|location| location == "-") {
+            bail!("labels in a column of DATA are read before the rows, so DATA must be files, found: `-`");
+        }
         let labels = LabelNames::of_ids(vmfkit_data::read_ids(&self.data, column, &self.options())?);
         if labels.numbers.is_empty() { bail!("{}: there is nothing to fit, labels: `0`", self.name()) } else { Ok(labels) }
     }

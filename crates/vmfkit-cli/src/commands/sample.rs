@@ -47,7 +47,8 @@ pub struct Sample {
     #[arg(conflicts_with_all = ["dim", "concentration", "mean_direction"])]
     model: Option<PathBuf>,
     /// Number of coordinates d
-    #[arg(long, short, required_unless_present_any = ["mean_direction", "model", "angles"], value_parser = clap::value_parser!(u64).range(2..=10_000_000))]
+    #[arg(long, short, required_unless_present_any = ["mean_direction", "model", "angles"])]
+    #[arg(value_parser = clap::value_parser!(u64).range(2..=10_000_000))]
     dim: Option<u64>,
     /// Concentration kappa, at least 0; 0 is the uniform density
     #[arg(

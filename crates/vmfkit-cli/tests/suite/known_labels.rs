@@ -127,6 +127,7 @@ fn labels_that_do_not_fit_are_refused_with_their_file() {
         ("fit x.csv --known-labels y.txt --background", "cannot be used with"),
         ("fit x.csv --known-labels y.txt --restarts 3", "cannot be used with"),
         ("fit x.csv --known-labels y.txt --checkpoint c", "cannot be used with"),
+        ("fit - --known-labels column:fruit", "DATA must be files, found: `-`"),
         ("fit x.csv --label-column kind", "--known-labels"),
         ("fit x.csv --known-labels y.txt -o y.txt", "y.txt"),
     ] {

@@ -98,8 +98,12 @@ impl Fit {
             .map_or(Ok(()), |path| output::write_file(path, model_file::to_bytes(&fit.mixture, &description)));
         interrupt::be_patient();
         let evaluation = match source.can_rewind() || self.mixture.labels.is_some() {
-            true => self.evaluate(&fit.mixture, &mut source)?,
-            false => None,
+            true => self.evaluate(&fit.mixture, &mut source),
+            false => Ok(None),
+        };
+        let evaluation = match evaluation {
+            Ok(evaluation) => evaluation,
+            Err(error) => return written.and(Err(error)),
         };
         source.note_rescaled();
         let free_parameters = how.free_parameters(&fit.mixture);

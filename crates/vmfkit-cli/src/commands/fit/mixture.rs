@@ -27,7 +27,8 @@ use vmfkit_data::DataSource;
 #[command(next_help_heading = "Options of a mixture (-k)")]
 #[group(id = "wishes_of_mixture")]
 pub struct Wishes {
-    /// How concentrations are tied across components: free, shared, fixed:KAPPA, shrunk or shrunk:STRENGTH [default: shrunk:1, for known labels shared]
+    /// How concentrations are tied across components: free, shared, fixed:KAPPA, shrunk or shrunk:STRENGTH [default: shrunk:1;
+    /// for known labels: shared]
     #[arg(long, requires = "many")]
     pub policy: Option<ConcentrationPolicy>,
     /// Add a uniform background for rows that belong nowhere; it begins with this weight [default: 0.05]

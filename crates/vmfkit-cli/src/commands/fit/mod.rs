@@ -48,9 +48,9 @@ Where a mixture begins (--start):
   directions:FILE   these directions, one a row, of any length (.npy or text)
   model:FILE        the mixture of a model file
 
-Known labels (--known-labels): FILE is a .npy array of whole numbers, a text file with a label a line, or a table with a column of texts or whole numbers.
-Components are in the order of the sorted labels, numbers before texts; the model file keeps their names. Weights are the labels' shares of the rows,
-or equal with --fixed-weights. The concentrations are shared unless --policy says otherwise.
+Known labels (--known-labels): FILE is a .npy array of whole numbers, a text file with a label a line, or a table with a column of texts
+or whole numbers. Components are in the order of the sorted labels, numbers before texts; the model file keeps their names. Weights are
+the labels' shares of the rows, or equal with --fixed-weights. The concentrations are shared unless --policy says otherwise.
 
 A model file is safetensors: `safetensors.numpy.load_file` opens it in Python. Ctrl-C ends the fit of a mixture after the rows at hand,
 and what it has found is written; Ctrl-C again ends at once. The same options and seed give the same file on any number of threads.
