@@ -3,7 +3,7 @@
 use crate::block::Block;
 use crate::distribution::VonMisesFisher;
 use crate::error::{Error, Result};
-use crate::maximise::{Maximisation, maximise};
+use crate::maximise::{Maximisation, Note, maximise};
 use crate::mixture::Mixture;
 use crate::settings::Settings;
 use crate::source::Source;
@@ -121,7 +121,10 @@ impl<L: Ord + Clone + Sync> KnownLabels<L> {
         // Only weights, and the direction of a component without rows, are taken from it.
         let any = VonMisesFisher::along(self.first_row, 1.0)?;
         let equal = Mixture::new(vec![1.0 / components as f64; components], vec![any; components])?;
-        let (mixture, notes) = maximise(&stats, &equal, how)?;
+        let (mixture, mut notes) = maximise(&stats, &equal, how)?;
+        // Few equal rows of a known label are no accident of EM; only a concentration at its bound is worth a word.
+        let is_bounded = |concentration: f64| concentration < how.largest_concentration;
+        notes.retain(|note| !matches!(note, Note::Collapsed { concentration, .. } if is_bounded(*concentration)));
         let mut settings = Settings::default();
         settings.set("method", METHOD);
         settings.set("dimension", self.dim.to_string());

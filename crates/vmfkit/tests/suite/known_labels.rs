@@ -101,6 +101,18 @@ fn weights_count_rows_and_a_label_of_weight_nothing_is_noted() {
 }
 
 #[test]
+fn a_label_of_equal_rows_is_noted_only_where_its_concentration_has_no_bound() {
+    let rows = [1.0, 0.0, 1.0, 0.0, 0.0, 1.0, -0.6, 0.8];
+    let notes = |how: &Maximisation| {
+        let mut known = KnownLabels::new(2);
+        known.add(&Block::new(2, &rows).unwrap(), &[1, 1, 2, 2]).unwrap();
+        known.fit(how).unwrap().0.notes
+    };
+    assert_eq!(notes(&Maximisation::new().policy(ConcentrationPolicy::Shared)), []);
+    assert_eq!(notes(&free()), [Note::Collapsed { component: 0, rows: 2.0, concentration: 1e10 }]);
+}
+
+#[test]
 fn labels_that_do_not_match_the_rows_are_refused() {
     let rows = [1.0, 0.0, 0.0, 1.0];
     let mut known = KnownLabels::new(2);
