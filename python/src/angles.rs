@@ -18,7 +18,11 @@ pub fn angle_count(kind: &str) -> PyResult<usize> {
 
 /// The unit vectors of rows of angles, one row after the other.
 #[pyfunction]
-pub fn angles_to_unit<'py>(py: Python<'py>, kind: &str, angles: PyReadonlyArray1<'py, f64>) -> PyResult<Bound<'py, PyArray1<f64>>> {
+pub fn angles_to_unit<'py>(
+    py: Python<'py>,
+    kind: &str,
+    angles: PyReadonlyArray1<'py, f64>,
+) -> PyResult<Bound<'py, PyArray1<f64>>> {
     Ok(parsed(kind)?.unit_vectors(angles.as_slice()?).map_err(raise)?.into_pyarray(py))
 }
 

@@ -28,8 +28,8 @@ pub fn fit_labels<'py>(
     normalize: bool,
     threads: Option<usize>,
 ) -> PyResult<(Mixture, Vec<String>)> {
-    let policy: ConcentrationPolicy = policy.parse().map_err(|error| PyValueError::new_err(format!("{error}")))?;
-    let estimator: ConcentrationEstimator = estimator.parse().map_err(|error| PyValueError::new_err(format!("{error}")))?;
+    let policy = policy.parse::<ConcentrationPolicy>().map_err(|error| PyValueError::new_err(error.to_string()))?;
+    let estimator = estimator.parse::<ConcentrationEstimator>().map_err(|error| PyValueError::new_err(error.to_string()))?;
     let how = Maximisation::new().policy(policy).estimator(estimator);
     let rows = Rows::of(rows, normalize)?;
     let view = rows.view()?;

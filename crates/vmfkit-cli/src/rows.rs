@@ -4,6 +4,7 @@ use crate::input::LabelNames;
 use crate::progress::Progress;
 use crate::{input, memory, output};
 use anyhow::{Result, anyhow, bail};
+use std::f64::consts::TAU;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use vmfkit::loose_rows::Sections;
@@ -488,7 +489,7 @@ const FEWEST_LIKE_RADIANS: u64 = 8;
 
 /// Whether no angle of a row, in degrees, is larger than 2 pi.
 fn is_like_radians(angles: Angles, row: &[f64]) -> bool {
-    let small = |angle: f64| angle.abs().min(360.0 - angle.abs()) <= 6.2832;
+    let small = |angle: f64| angle.abs().min(360.0 - angle.abs()) <= TAU * (1.0 + f64::from(f32::EPSILON));
     angles.of_vectors(row).is_ok_and(|found| found.into_iter().all(small))
 }
 

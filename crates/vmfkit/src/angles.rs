@@ -202,7 +202,7 @@ impl Angles {
     /// axis may have any number of turns.
     pub fn unit_vectors(self, angles: &[f64]) -> Result<Vec<f64>> {
         let count = self.count();
-        if angles.len() % count != 0 {
+        if !angles.len().is_multiple_of(count) {
             return Err(Error::PartialRow { values: angles.len(), dim: count });
         }
         let mut vectors = Vec::with_capacity(angles.len() / count * self.dim());
@@ -231,7 +231,7 @@ impl Angles {
     /// [`Error::PartialRow`]; [`Error::NotFinite`]; [`Error::ZeroRow`], which has no direction.
     pub fn of_vectors(self, vectors: &[f64]) -> Result<Vec<f64>> {
         let dim = self.dim();
-        if vectors.len() % dim != 0 {
+        if !vectors.len().is_multiple_of(dim) {
             return Err(Error::PartialRow { values: vectors.len(), dim });
         }
         let mut angles = vec![0.0; vectors.len() / dim * self.count()];
