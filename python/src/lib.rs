@@ -1,10 +1,12 @@
 //! The extension module `vmfkit._vmfkit`: arrays in, arrays out. Names, shapes and defaults that Python's users know are in the package
 //! `vmfkit` beside it, mathematics is in the crate `vmfkit`.
 
+mod angles;
 mod draws;
 mod error;
 mod fit;
 mod hypothesis;
+mod labels;
 mod mixture;
 mod numpy_array;
 mod online;
@@ -26,10 +28,14 @@ fn _vmfkit(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<fit::Fit>()?;
     module.add_class::<online::OnlineFit>()?;
     module.add_class::<projection::ProjectionLaw>()?;
+    module.add_function(wrap_pyfunction!(angles::angle_count, module)?)?;
+    module.add_function(wrap_pyfunction!(angles::angles_of_unit, module)?)?;
+    module.add_function(wrap_pyfunction!(angles::angles_to_unit, module)?)?;
     module.add_function(wrap_pyfunction!(draws::axis_draws, module)?)?;
     module.add_function(wrap_pyfunction!(fit::fit, module)?)?;
     module.add_function(wrap_pyfunction!(fit::fit_density, module)?)?;
     module.add_function(wrap_pyfunction!(fit::start_rows, module)?)?;
+    module.add_function(wrap_pyfunction!(labels::fit_labels, module)?)?;
     module.add_function(wrap_pyfunction!(mixture::deviations, module)?)?;
     module.add_function(wrap_pyfunction!(mixture::sample_density, module)?)?;
     module.add_function(wrap_pyfunction!(pool::set_threads, module)?)?;

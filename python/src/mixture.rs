@@ -391,6 +391,8 @@ impl Mixture {
         found.set_item("rows", known.rows)?;
         found.set_item("weight", known.weight)?;
         found.set_item("notes", &known.notes)?;
+        found.set_item("labels", &known.labels)?;
+        found.set_item("angles", known.angles.map(|angles| angles.to_string()))?;
         found.set_item("trace", known.trace.iter().map(|pass| pass.objective).collect::<Vec<_>>())?;
         for (name, text) in known.settings.iter() {
             found.set_item(name, text)?;

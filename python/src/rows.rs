@@ -1,5 +1,6 @@
 //! Rows as Python has them: arrays, sparse matrices, or the names of files.
 
+use crate::angles;
 use crate::error::{raise, raise_data};
 use crate::pool::Stop;
 use numpy::{PyReadonlyArray1, PyReadonlyArray2, PyUntypedArrayMethods};
@@ -80,13 +81,16 @@ impl<'py> Rows<'py> {
 /// What to read of files, by the names of the command line.
 fn options(named: &Bound<'_, PyDict>) -> PyResult<Options> {
     let mut options = Options::new();
+    let is_angles = named.contains("angles")?;
     for (name, value) in named {
         let name: String = name.extract()?;
         options = match name.as_str() {
             "columns" => options.columns(value.extract()?),
             "weight_column" => options.weight_column(value.extract::<String>()?),
             "array" => options.array(value.extract::<String>()?),
-            "normalize" => options.rescale(value.extract()?),
+            "angles" => options.angles(Some(angles::parsed(&value.extract::<String>()?)?)),
+            // Angles have no length to divide by.
+            "normalize" => options.rescale(value.extract::<bool>()? && !is_angles),
             "block_rows" => options.block_rows(value.extract()?),
             _ => return Err(PyTypeError::new_err(format!("unknown option of files, found: `{name}`"))),
         };

@@ -1,7 +1,8 @@
 """von Mises-Fisher densities and mixtures on the unit hypersphere, for people who work with embeddings.
 
-- `VonMisesFisherMixture`, `SphericalKMeans`: estimators of scikit-learn (`vmfkit.sklearn`)
+- `VonMisesFisherMixture`, `SphericalKMeans`, `VonMisesFisherClassifier`: estimators of scikit-learn (`vmfkit.sklearn`)
 - `vonmises_fisher`: one distribution, as in scipy
+- `vmfkit.angles`: latitude and longitude and the like to unit vectors and back
 - `vmfkit.special`: the special functions behind them
 - `vmfkit.stats`: tests of mean directions, concentrations, uniformity and symmetry
 - `vmfkit.torch`, `vmfkit.jax`: a log-normaliser to differentiate, distributions and modules
@@ -13,22 +14,24 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from . import special, stats
+from . import angles, special, stats
 from ._density import vonmises_fisher
 from ._rows import Files
 from ._vmfkit import Mixture, ZeroRowError, __version__, set_threads, threads
 
 if TYPE_CHECKING:
     from . import jax, plot, sklearn, torch  # noqa: F401
-    from .sklearn import SphericalKMeans, VonMisesFisherMixture
+    from .sklearn import SphericalKMeans, VonMisesFisherClassifier, VonMisesFisherMixture
 
 __all__ = [
     "Files",
     "Mixture",
     "SphericalKMeans",
+    "VonMisesFisherClassifier",
     "VonMisesFisherMixture",
     "ZeroRowError",
     "__version__",
+    "angles",
     "set_threads",
     "special",
     "stats",
@@ -48,7 +51,7 @@ if not TYPE_CHECKING:
             except ImportError as error:
                 # hasattr must be able to ask.
                 raise AttributeError(str(error)) from error
-        if name in ("SphericalKMeans", "VonMisesFisherMixture"):
+        if name in ("SphericalKMeans", "VonMisesFisherClassifier", "VonMisesFisherMixture"):
             return getattr(importlib.import_module(".sklearn", __name__), name)
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 

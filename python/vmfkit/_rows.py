@@ -26,7 +26,8 @@ class Files:
     """Files of rows with what is to be read of them, accepted wherever rows are.
 
     `columns`: names of the columns that are coordinates, or of the one that has lists; `weight_column`: the one that has weights;
-    `array`: which array of an .npz or .safetensors file.
+    `array`: which array of an .npz or .safetensors file; `angles`: the rows are angles, such as "lat,lon" (see `vmfkit.angles`), in columns of such
+    names, or in `columns`.
     """
 
     def __init__(
@@ -35,12 +36,13 @@ class Files:
         columns: list[str] | str | None = None,
         weight_column: str | None = None,
         array: str | None = None,
+        angles: str | None = None,
     ) -> None:
         if not locations:
             raise ValueError("there must be a file to read, found: `0`")
         self.locations = [os.fspath(location) for location in locations]
         columns = [columns] if isinstance(columns, str) else columns
-        options = {"columns": columns, "weight_column": weight_column, "array": array}
+        options = {"columns": columns, "weight_column": weight_column, "array": array, "angles": angles}
         self.options = {name: value for name, value in options.items() if value is not None}
 
     def __repr__(self) -> str:

@@ -19,12 +19,16 @@ __all__ = [
     "ZeroRowError",
     "__version__",
     "available_memory",
+    "angle_count",
+    "angles_of_unit",
+    "angles_to_unit",
     "axis_draws",
     "deviations",
     "divergences",
     "fit",
     "fit_density",
     "hypothesis",
+    "fit_labels",
     "of_concentrations",
     "of_orders",
     "sample_density",
@@ -155,6 +159,22 @@ def fit(
     progress: Callable[[int, int, int], None] | None = None,
     **choices: Any,
 ) -> Fit: ...
+def fit_labels(
+    rows: _Rows,
+    labels: NDArray[np.uint32],
+    names: list[str],
+    weights: _Floats | None = None,
+    priors: _Floats | None = None,
+    policy: str = "shared",
+    estimator: str = "exact",
+    normalize: bool = False,
+    threads: int | None = None,
+) -> tuple[Mixture, list[str]]:
+    """One component per label, and what there is to say of single ones."""
+
+def angle_count(kind: str) -> int: ...
+def angles_to_unit(kind: str, angles: _Floats) -> _Floats: ...
+def angles_of_unit(kind: str, rows: _Floats) -> _Floats: ...
 def fit_density(
     rows: _Rows,
     weights: _Floats | None = None,

@@ -1,14 +1,20 @@
 //! What is said of a mixture: its components, the notes and the passes of its fit.
 
+use crate::direction::{self, COORDINATES_SHOWN};
 use crate::format::{aligned, escaped, json_number, readable};
 use rayon::prelude::*;
 use serde_json::{Value, json};
 use vmfkit::Mixture;
+use vmfkit::model_file::Description;
 use vmfkit::train::Pass;
+use vmfkit_data::excerpt;
 
 /// Components and notes that are printed; --json has them all.
 pub const COMPONENTS_SHOWN: usize = 20;
 const NOTES_SHOWN: usize = 10;
+
+/// Characters of a coordinate with its sign.
+const SIGNED: usize = 9;
 
 /// What is said of a component.
 pub struct Line {
@@ -42,28 +48,38 @@ impl Line {
         }
     }
 
-    /// The component by its number.
-    pub fn name(&self) -> String {
-        format!("{}{}", self.component, if self.background { " (background)" } else { "" })
+    /// The component by its number, and by its label if it has one.
+    pub fn name(&self, labels: &[String]) -> String {
+        name(self.component, self.background, labels)
     }
 
-    fn cells(&self) -> Vec<String> {
+    fn cells(&self, mixture: &Mixture, description: &Description) -> Vec<String> {
         let (nearest, angle) = self.nearest.map_or(Default::default(), |(k, angle)| (k.to_string(), format!("{angle:.2}")));
-        let half_within = format!("{:.2}", self.half_within);
-        vec![self.name(), format!("{:.6}", self.weight), readable(self.concentration), half_within, nearest, angle]
+        let (weight, half_within) = (format!("{:.6}", self.weight), format!("{:.2}", self.half_within));
+        let mut cells = vec![self.name(&description.labels), weight, readable(self.concentration), half_within, nearest, angle];
+        if !self.background {
+            let mean = mixture.components()[self.component].mean_direction();
+            cells.extend(description.angles.map(|angles| direction::cells(angles, mean)).into_iter().flatten());
+            cells.push(direction::coordinates(mean, SIGNED));
+        }
+        cells
     }
 
     /// All that is known of it.
-    pub fn to_json(&self, mixture: &Mixture) -> Value {
+    pub fn to_json(&self, mixture: &Mixture, description: &Description) -> Value {
+        let mean = mixture.components()[self.component].mean_direction();
+        let angles = description.angles.filter(|_| !self.background);
         json!({
             "component": self.component,
+            "label": description.labels.get(self.component),
             "weight": self.weight,
             "concentration": self.concentration,
             "background": self.background,
             "degrees_holding_half": json_number(self.half_within),
             "nearest_component": self.nearest.map(|(k, _)| k),
             "degrees_to_nearest": self.nearest.map(|(_, angle)| angle),
-            "mean_direction": mixture.components()[self.component].mean_direction(),
+            "mean_direction": mean,
+            "mean_direction_angles": direction::to_json(angles, mean),
         })
     }
 }
@@ -85,14 +101,34 @@ fn heaviest(mixture: &Mixture, most: usize) -> Vec<Line> {
     order.into_par_iter().map(|component| Line::new(mixture, component)).collect()
 }
 
+/// How a component is called: by its number, and by its label if it has one.
+pub fn name(component: usize, background: bool, labels: &[String]) -> String {
+    match (background, labels.get(component)) {
+        (true, _) => format!("{component} (background)"),
+        (false, Some(label)) => format!("{component} {}", excerpt(label.as_bytes())),
+        (false, None) => component.to_string(),
+    }
+}
+
 /// The heaviest components as a table.
-pub fn table(mixture: &Mixture) -> String {
+pub fn table(mixture: &Mixture, description: &Description) -> String {
     let header = ["component", "weight", "concentration", "half within", "nearest", "angle to it"];
-    let mut table = vec![header.map(str::to_owned).to_vec()];
-    table.extend(shown(mixture).iter().map(Line::cells));
-    aligned(&table)
-        + &more(mixture.components().len(), COMPONENTS_SHOWN)
-        + "Half of a component's mass is within so many degrees of its mean direction; angles are in degrees.\n"
+    let angles = description.angles.map(|angles| angles.names()).unwrap_or_default();
+    let header = header.into_iter().chain(angles).chain(["mean direction"]);
+    let mut table = vec![header.map(str::to_owned).collect()];
+    table.extend(shown(mixture).iter().map(|line| line.cells(mixture, description)));
+    let mut text = aligned(&table) + &more(mixture.components().len(), COMPONENTS_SHOWN);
+    text.push_str(
+        "half within: angle (degrees) that contains half of the component's mass; angle to it: degrees between mean directions\n",
+    );
+    if let Some(angles) = description.angles {
+        text.push_str(&format!("{}: the mean direction as angles, in {}\n", angles.names().join(", "), direction::unit(angles)));
+    }
+    if mixture.dim() > COORDINATES_SHOWN {
+        let dim = mixture.dim();
+        text.push_str(&format!("mean direction: the first {COORDINATES_SHOWN} of {dim} coordinates (all of them with --json)\n"));
+    }
+    text
 }
 
 /// The line that stands for components that are not shown.

@@ -8,7 +8,7 @@ use std::io::{self, BufRead, BufReader, Cursor, Read};
 use std::path::Path;
 use vmfkit_data::csv_rows::{self, CsvRows};
 use vmfkit_data::npy;
-use vmfkit_data::{Batch, Format, Options, Reader, excerpt};
+use vmfkit_data::{Batch, Format, Ids, Options, Reader, excerpt};
 
 /// Reads the argument for a place that rows come from, which is text: it may be a pattern, or a location in a store.
 pub fn location_parser() -> impl TypedValueParser<Value = String> {
@@ -54,12 +54,82 @@ const LABELS: &str = "component";
 /// Reads one label a row: whole numbers of an array of one axis or of a column, or the lines of a text file. Which number stands for a label has no
 /// meaning, only that equal labels have the same.
 pub fn read_labels(path: &Path, header: bool, column: Option<&str>) -> Result<Vec<i64>> {
-    let labels = if column.is_some() || is_table(path)? {
+    let labels = if column.is_some() || is_table(path, LABELS)? {
         read_column(path, column.unwrap_or(LABELS))?
     } else {
         read_array_or_lines(path, header).with_context(|| display(path))?
     };
     if labels.is_empty() { bail!("{}: there is nothing to compare, labels: `0`", display(path)) } else { Ok(labels) }
+}
+
+/// Labels of rows by their names.
+#[derive(Debug, PartialEq)]
+pub struct LabelNames {
+    /// All labels, sorted: whole numbers by their value, then texts.
+    pub names: Vec<String>,
+    /// The place of each row's label among them.
+    pub numbers: Vec<u32>,
+}
+
+impl LabelNames {
+    /// The labels of rows as an id column has them.
+    pub fn of_ids(ids: Vec<Ids>) -> Self {
+        let mut labels = Vec::new();
+        for ids in ids {
+            match ids {
+                Ids::Integers(numbers) => labels.extend(numbers.iter().map(i64::to_string)),
+                Ids::Texts(texts) => labels.extend(texts),
+            }
+        }
+        Self::new(&labels)
+    }
+
+    fn new(labels: &[String]) -> Self {
+        // `1` is a number; `01` and `1.0` are texts, which are not the same label.
+        let order = |name: &&String| match name.parse::<i64>() {
+            Ok(number) if number.to_string() == **name => (false, number),
+            _ => (true, 0),
+        };
+        let mut numbers: HashMap<&String, u32> = labels.iter().map(|label| (label, 0)).collect();
+        let mut names: Vec<&String> = numbers.keys().copied().collect();
+        names.sort_by_key(|name| (order(name), *name));
+        for (place, name) in (0..).zip(&names) {
+            numbers.insert(name, place);
+        }
+        let found = labels.iter().map(|label| numbers[label]).collect();
+        LabelNames { names: names.into_iter().cloned().collect(), numbers: found }
+    }
+}
+
+/// The column of a table that holds labels which are known, unless another one is named.
+const KNOWN_LABELS: &str = "label";
+
+/// Reads one label a row, with their names: whole numbers of an array of one axis, texts or whole numbers of a column, or the lines of
+/// a text file.
+pub fn read_label_names(path: &Path, column: Option<&str>) -> Result<LabelNames> {
+    let labels = if column.is_some() || is_table(path, KNOWN_LABELS)? {
+        let ids = vmfkit_data::read_ids(&[path.display().to_string()], column.unwrap_or(KNOWN_LABELS), &Options::new())?;
+        LabelNames::of_ids(ids)
+    } else {
+        LabelNames::new(&read_names(path).with_context(|| display(path))?)
+    };
+    if labels.numbers.is_empty() { bail!("{}: there is nothing to fit, labels: `0`", display(path)) } else { Ok(labels) }
+}
+
+fn read_names(path: &Path) -> Result<Vec<String>> {
+    let mut source = Source::open(path)?;
+    if source.is_npy(path)? {
+        return Ok(npy_labels(source)?.iter().map(i64::to_string).collect());
+    }
+    let mut text = Vec::new();
+    source.reader.read_to_end(&mut text).map_err(npy::Error::from)?;
+    let lines = label_lines(&text, delimiter(path), false)?;
+    let unquoted = |line: &[u8]| {
+        let text = String::from_utf8_lossy(line).into_owned();
+        let inner = text.strip_prefix('"').and_then(|text| text.strip_suffix('"')).filter(|_| delimiter(path).is_some());
+        inner.map(|inner| inner.replace("\"\"", "\"")).unwrap_or(text)
+    };
+    Ok(lines.into_iter().map(unquoted).collect())
 }
 
 fn read_array_or_lines(path: &Path, header: bool) -> Result<Vec<i64>> {
@@ -69,6 +139,10 @@ fn read_array_or_lines(path: &Path, header: bool) -> Result<Vec<i64>> {
         source.reader.read_to_end(&mut text).map_err(npy::Error::from)?;
         return number_lines(&text, delimiter(path), header);
     }
+    npy_labels(source)
+}
+
+fn npy_labels(source: Source) -> Result<Vec<i64>> {
     let reader = npy::Reader::new(source.reader, source.length)?;
     match reader.header().shape[..] {
         [_] | [1, _] | [_, 1] => Ok(reader.into_labels()?),
@@ -77,7 +151,7 @@ fn read_array_or_lines(path: &Path, header: bool) -> Result<Vec<i64>> {
 }
 
 /// Whether labels are one of the columns: of a file in which there are columns only, or of text with a first line that names one.
-fn is_table(path: &Path) -> Result<bool> {
+fn is_table(path: &Path, column: &str) -> Result<bool> {
     match (Format::of_name(path), delimiter(path)) {
         (Some(Format::Parquet | Format::Arrow | Format::Jsonl), _) => Ok(true),
         (_, Some(delimiter)) if path.is_file() => {
@@ -85,7 +159,7 @@ fn is_table(path: &Path) -> Result<bool> {
             let file = BufReader::new(File::open(path).with_context(|| display(path))?);
             file.take(1 << 16).read_until(b'\n', &mut first).with_context(|| display(path))?;
             let cells: Vec<&[u8]> = first.split(|&byte| byte == delimiter).map(<[u8]>::trim_ascii).collect();
-            Ok(cells.len() > 1 && cells.contains(&LABELS.as_bytes()))
+            Ok(cells.len() > 1 && cells.contains(&column.as_bytes()))
         }
         _ => Ok(false),
     }
@@ -129,9 +203,19 @@ fn read_key(path: &Path, key: &str) -> Result<Vec<i64>> {
     Ok(labels)
 }
 
-/// A number for each line, equal for equal lines. A first line is left out if it is said to be a header, or cannot be a number where all
-/// others are.
+/// A number for each line, equal for equal lines.
 fn number_lines(text: &[u8], delimiter: Option<u8>, header: bool) -> Result<Vec<i64>> {
+    let mut numbers = HashMap::new();
+    let number = |line| {
+        let next = numbers.len() as i64;
+        *numbers.entry(line).or_insert(next)
+    };
+    Ok(label_lines(text, delimiter, header)?.into_iter().map(number).collect())
+}
+
+/// The lines of a text, each a label. A first line is left out if it is said to be a header, or cannot be a number where all others
+/// are.
+fn label_lines(text: &[u8], delimiter: Option<u8>, header: bool) -> Result<Vec<&[u8]>> {
     if text.contains(&0) {
         bail!("labels are a .npy array or text, found a file that begins with: `{}`", excerpt(text));
     }
@@ -153,12 +237,7 @@ fn number_lines(text: &[u8], delimiter: Option<u8>, header: bool) -> Result<Vec<
     if header || looks_like_header {
         lines.remove(0);
     }
-    let mut numbers = HashMap::new();
-    let number = |line| {
-        let next = numbers.len() as i64;
-        *numbers.entry(line).or_insert(next)
-    };
-    Ok(lines.into_iter().map(number).collect())
+    Ok(lines)
 }
 
 /// How messages call a file.

@@ -59,7 +59,7 @@ impl JudgeArguments {
     /// The model and the rows, for a command that needs so much memory beside them; and p-values or not.
     pub fn open(&self, beside: Beside, p_values: bool) -> Result<Judge> {
         self.files().check()?;
-        let (mixture, _) = model::read(&self.model)?;
+        let (mixture, description) = model::read(&self.model)?;
         let components = mixture.components().len() as u64;
         let source = self.rows.open(|rows| {
             let dim = rows.dim() as u64;
@@ -71,9 +71,14 @@ impl JudgeArguments {
         })?;
         let (model, rows) = (input::display(&self.model), source.name());
         if source.dim() != mixture.dim() {
-            bail!("{rows}: rows must have the dimension of {model}, {}, found: `{}`", mixture.dim(), source.dim());
+            let hint = match (description.angles, source.angles()) {
+                (Some(angles), None) => format!("\nhint: the model was fitted with `--angles {angles}`"),
+                _ => String::new(),
+            };
+            bail!("{rows}: rows must have the dimension of {model}, {}, found: `{}`{hint}", mixture.dim(), source.dim());
         }
-        Ok(Judge { model, mixture, source, test: None, progress: Progress::new(!self.quiet), done: 0 })
+        let labels = description.labels;
+        Ok(Judge { model, mixture, labels, source, test: None, progress: Progress::new(!self.quiet), done: 0 })
     }
 }
 
@@ -82,6 +87,8 @@ pub struct Judge {
     /// How messages call the model.
     pub model: String,
     pub mixture: Mixture,
+    /// The labels of its components, if they are known.
+    pub labels: Vec<String>,
     pub source: RowSource,
     test: Option<OutlierTest>,
     progress: Progress,

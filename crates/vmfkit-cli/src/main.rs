@@ -3,6 +3,7 @@
 mod args;
 mod commands;
 mod components;
+mod direction;
 mod files;
 mod fit_file;
 mod format;

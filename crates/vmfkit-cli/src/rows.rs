@@ -1,24 +1,48 @@
 //! The rows that a command works on, and the options that say how to read them.
 
+use crate::input::LabelNames;
 use crate::progress::Progress;
 use crate::{input, memory, output};
 use anyhow::{Result, anyhow, bail};
+use std::f64::consts::TAU;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use vmfkit::loose_rows::Sections;
 use vmfkit::source::{Portion, Source};
-use vmfkit::{Block, Error};
+use vmfkit::{Angles, Block, Error};
 use vmfkit_data::{AvailableMemory, Batches, DataSource, Element, Format, Ids, Kept, MemoryLimit, Options, Skipped};
 
+macro_rules! angles_help {
+    () => {
+        "\
+Rows that are angles (--angles) become unit vectors. Their columns are those that --columns names, or those with names such as `lat`,
+`Latitude` or `lon_deg`, or all columns if there are no such names:
+  lat,lon       x = cos lat cos lon, y = cos lat sin lon, z = sin lat
+  ra,dec        the same: ra is the longitude, dec the latitude, both in degrees
+  dec,inc       x = cos inc cos dec (north), y = cos inc sin dec (east), z = sin inc (down); also as trend,plunge
+  theta,phi     x = sin theta cos phi, y = sin theta sin phi, z = cos theta: theta is the angle from the pole
+  angle         x = cos angle, y = sin angle; one column, directions of the circle
+The order of the names is the order of the columns: lon,lat has the longitude first. Angles are in degrees; --radians, or a name such
+as lat,lon,radians, reads radians. Latitudes past a pole are refused; longitudes may have any number of turns."
+    };
+}
+
+/// What a command's help says about angles.
+pub const ANGLES: &str = angles_help!();
+
 /// What a command's help says about its rows.
-pub const FILES: &str = "\
+pub const FILES: &str = concat!(
+    "\
 DATA is a file, a folder, a pattern in quotes ('part-*.parquet') or several of them, read one after the other as if they were one file;
 `-` is standard input. Formats: .npy, .npz, Parquet, Arrow IPC, CSV, TSV, JSON Lines, safetensors, Matrix Market; text may be
 compressed with gzip. The first line of a text file is a header if no cell of it is a number, or if it counts three columns or more from
 0, as that of pandas does; a column without a name before the others is an index then, not a coordinate. JSON Lines are arrays, or
 objects with a key chosen by --columns, or `embedding`. Files may be larger than memory. With the feature object-store of the build DATA
 may also be in a store: s3://bucket/part-*.parquet, gs://, az:// or https://.
-Messages count rows from 0 and lines from 1. In --json, infinities are the strings \"inf\" and \"-inf\".";
+\n",
+    angles_help!(),
+    "\n\nMessages count rows from 0 and lines from 1. In --json, infinities are the strings \"inf\" and \"-inf\"."
+);
 
 /// Memory that a command has beside rows and models: its code, stacks, buffers of the system's libraries.
 const OWN_MEMORY: u64 = 32 << 20;
@@ -108,6 +132,16 @@ pub struct RowArguments {
     /// Take the first line of text files for a row
     #[arg(long)]
     no_header: bool,
+    /// Rows are angles: lat,lon; ra,dec; dec,inc; trend,plunge; theta,phi; or angle, in the order of the columns. In degrees,
+    /// unless --radians is given
+    #[arg(long, value_name = "NAMES", conflicts_with = "rescale")]
+    angles: Option<Angles>,
+    /// The --angles are in radians
+    #[arg(long, requires = "angles", conflicts_with = "degrees")]
+    radians: bool,
+    /// The --angles are in degrees, which is the default
+    #[arg(long, requires = "angles")]
+    degrees: bool,
     /// Divide each row by its length; half precision always is
     #[arg(long)]
     rescale: bool,
@@ -127,12 +161,14 @@ impl RowArguments {
         let columns = self.columns.as_ref().map(|names| names.join(","));
         let weights = self.weights.as_ref().map(|path| path.display().to_string());
         let format = self.format.map(|format| format.to_string());
+        let angles = self.angles().map(|angles| angles.to_string());
         let options = [
             ("columns", &columns),
             ("weight-column", &self.weight_column),
             ("weights", &weights),
             ("array", &self.array),
             ("format", &format),
+            ("angles", &angles),
         ];
         let mut command = self.data.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ");
         for (option, value) in options {
@@ -153,6 +189,7 @@ impl RowArguments {
         let header = (self.header || self.no_header).then_some(self.header);
         let mut options =
             Options::new().columns(columns).rescale(self.rescale).format(self.format).header(header).memory(self.memory);
+        options = options.angles(self.angles());
         if let Some(name) = &self.weight_column {
             options = options.weight_column(name);
         }
@@ -163,6 +200,26 @@ impl RowArguments {
             options = options.array(name);
         }
         options
+    }
+
+    /// The angles that rows are, if they are not unit vectors.
+    fn angles(&self) -> Option<Angles> {
+        let unit = if self.radians { Some(true) } else { self.degrees.then_some(false) };
+        self.angles.map(|angles| unit.map_or(angles, |radians| angles.in_radians(radians)))
+    }
+
+    /// The labels in a column of the rows.
+    pub fn read_labels(&self, column: &str) -> Result<LabelNames> {
+        if self.data.iter().any(|location| location == "-") {
+            bail!("labels in a column of DATA are read before the rows, so DATA must be files, found: `-`");
+        }
+        let labels = LabelNames::of_ids(vmfkit_data::read_ids(&self.data, column, &self.options())?);
+        if labels.numbers.is_empty() { bail!("{}: there is nothing to fit, labels: `0`", self.name()) } else { Ok(labels) }
+    }
+
+    /// The same rows with this column in place of their ids.
+    pub fn with_ids(&self, column: &str) -> Self {
+        RowArguments { id_column: Some(column.to_owned()), ..self.clone() }
     }
 
     /// What `--memory` allows.
@@ -297,6 +354,7 @@ impl RowArguments {
     pub fn open_batches(&self) -> Result<Batches> {
         let batches = vmfkit_data::open_batches(&self.data, &self.options())?;
         note_skipped(batches.skipped());
+        self.note_angles(batches.schema().angles);
         Ok(batches)
     }
 
@@ -325,7 +383,20 @@ impl RowArguments {
         let weights = self.weight_file()?;
         let source = vmfkit_data::open_all(&self.data, options)?;
         note_skipped(source.skipped());
-        Ok(RowSource { name: self.name(), source, weights, text_hint: self.text_hint(), room: 0, rows: 0, weight: 0.0 })
+        self.note_angles(source.seems_angles());
+        let (name, text_hint, angles) = (self.name(), self.text_hint(), self.angles());
+        let like_radians = angles.is_some_and(|angles| !angles.is_in_radians());
+        Ok(RowSource { name, source, weights, text_hint, angles, like_radians, room: 0, rows: 0, weight: 0.0 })
+    }
+
+    /// Says so if columns that seem to be these angles are divided by their length, which makes nonsense of them.
+    fn note_angles(&self, seems: Option<Angles>) {
+        if let (true, Some(angles)) = (self.rescale, seems) {
+            output::note(format_args!(
+                "{}: the columns look like angles, of which `--rescale` makes no directions\nhint: `--angles {angles}` reads them",
+                self.name()
+            ));
+        }
     }
 
     /// What to do about much text, for work that passes over it more than once.
@@ -359,6 +430,10 @@ pub struct RowSource {
     weights: Option<(String, Vec<f64>)>,
     /// What to do about passes that take long because of much text.
     text_hint: Option<TextHint>,
+    /// What the files have in place of unit vectors.
+    angles: Option<Angles>,
+    /// They are read as degrees, and all so far might be radians.
+    like_radians: bool,
     /// Bytes for holding the rows.
     room: u64,
     /// Those of this pass.
@@ -375,6 +450,11 @@ impl RowSource {
     /// How messages call the rows.
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// The angles that the files have, if not unit vectors.
+    pub fn angles(&self) -> Option<Angles> {
+        self.angles
     }
 
     /// How many rows there are, where that is known before their end.
@@ -410,8 +490,14 @@ impl RowSource {
         Ok(())
     }
 
-    /// Says so if rows were not of unit length.
+    /// Says so if rows were not of unit length, or if angles seem to have another unit than the one they were read in.
     pub fn note_rescaled(&self) {
+        if self.like_radians && self.rows >= FEWEST_LIKE_RADIANS {
+            output::note(format_args!(
+                "{}: all angles were read as degrees, and none is larger than 2 pi\nhint: `--radians` if they are radians",
+                self.name
+            ));
+        }
         if let Some(changed) = self.source.rescaled() {
             let half = self.source.element() == Element::F16;
             let why = if half { " (half precision cannot hold unit rows)" } else { "" };
@@ -424,7 +510,8 @@ impl RowSource {
 
     /// What is known of the rows after a pass.
     pub fn seen(&self) -> Seen {
-        Seen { file: self.name.clone(), rows: self.rows, dim: self.dim(), weight: self.weight, rescaled: self.source.rescaled() }
+        let (file, dim, rescaled, angles) = (self.name.clone(), self.dim(), self.source.rescaled(), self.angles);
+        Seen { file, rows: self.rows, dim, weight: self.weight, rescaled, angles }
     }
 
     /// The only block of rows that were opened as a whole.
@@ -476,6 +563,15 @@ impl TextHint {
     }
 }
 
+/// Fewer rows than this may all be near the origin of their angles.
+const FEWEST_LIKE_RADIANS: u64 = 8;
+
+/// Whether no angle of a row, in degrees, is larger than 2 pi.
+fn is_like_radians(angles: Angles, row: &[f64]) -> bool {
+    let small = |angle: f64| angle.abs().min(360.0 - angle.abs()) <= TAU * (1.0 + f64::from(f32::EPSILON));
+    angles.of_vectors(row).is_ok_and(|found| found.into_iter().all(small))
+}
+
 /// Says so if a folder holds more than was read.
 fn note_skipped(skipped: Option<&Skipped>) {
     if let Some(Skipped { count, first }) = skipped {
@@ -502,7 +598,7 @@ impl Source for RowSource {
     }
 
     fn read_block(&mut self) -> vmfkit::Result<Option<Block<'_>>> {
-        let RowSource { source, weights, rows, weight, .. } = self;
+        let RowSource { source, weights, rows, weight, angles, like_radians, .. } = self;
         let weights = weights.as_ref();
         let first = usize::try_from(*rows).unwrap_or(usize::MAX);
         let in_weight_file = |error| match weights {
@@ -514,6 +610,9 @@ impl Source for RowSource {
             return if found == first { Ok(None) } else { Err(in_weight_file(Error::WeightCount { rows: first, found })) };
         };
         *rows += block.len() as u64;
+        if let (Some(angles), true) = (angles, &*like_radians) {
+            *like_radians = (0..block.len()).all(|row| is_like_radians(*angles, &block.row(row)));
+        }
         if let Some((_, weights)) = weights {
             // How many rows there are is not known before their end.
             block = block.with_weights_from(first, weights).map_err(in_weight_file)?;
@@ -523,7 +622,7 @@ impl Source for RowSource {
     }
 
     fn read_portion(&mut self) -> vmfkit::Result<Option<Portion<'_>>> {
-        if self.weights.is_some() {
+        if self.weights.is_some() || self.like_radians {
             return Ok(self.read_block()?.map(Portion::Block));
         }
         let portion = self.source.read_portion()?;
@@ -581,6 +680,8 @@ pub struct Seen {
     pub weight: f64,
     /// How many were not of unit length, if they were rescaled.
     pub rescaled: Option<u64>,
+    /// What the files have in place of unit vectors.
+    pub angles: Option<Angles>,
 }
 
 impl Seen {

@@ -7,6 +7,7 @@ use crate::scratch::Scratch;
 use crate::{Batch, Element, Error, Options, Reader, Result, Schema, Stretches, Values};
 use std::path::Path;
 use std::sync::Arc;
+use vmfkit::Angles;
 
 /// A file of the chain; it is open only while it is read.
 struct Part {
@@ -74,6 +75,9 @@ pub(crate) struct Origin {
     pub name: Arc<str>,
     /// The number of the first of them within the file.
     pub row: u64,
+    /// Numbers in a row, and the angles that these seem to be.
+    pub dim: usize,
+    pub angles: Option<Angles>,
 }
 
 /// The rows of all files, in order.
@@ -241,7 +245,8 @@ impl Chain {
 
     /// So many rows were read.
     fn take(&mut self, rows: usize) -> Origin {
-        let origin = Origin { part: self.part, name: self.parts[self.part].name.clone(), row: self.row };
+        let Part { name, schema, .. } = &self.parts[self.part];
+        let origin = Origin { part: self.part, name: name.clone(), row: self.row, dim: schema.dim, angles: schema.angles };
         self.row += rows as u64;
         origin
     }

@@ -3,6 +3,7 @@
 use crate::error::{Error, Result};
 use crate::{Element, Schema};
 use arrow_schema::{DataType, Field, Fields};
+use vmfkit::Angles;
 
 /// The columns that were asked for.
 #[derive(Debug, Clone, Copy, Default)]
@@ -13,6 +14,10 @@ pub(crate) struct Columns<'a> {
     pub(crate) weight: Option<&'a str>,
     /// A text or a whole number a row.
     pub(crate) id: Option<&'a str>,
+    /// The coordinates are these angles, found by the names of columns if not named.
+    pub(crate) angles: Option<Angles>,
+    /// There are no coordinates.
+    pub(crate) id_alone: bool,
 }
 
 /// Where the coordinates are: positions among the columns of the table.
@@ -34,6 +39,8 @@ pub(crate) struct Chosen {
     pub(crate) element: Element,
     /// Coordinates a row, where the types tell.
     pub(crate) dim: Option<usize>,
+    /// The angles that the coordinates seem to be by the names of their columns.
+    pub(crate) angles: Option<Angles>,
 }
 
 impl Columns<'_> {
@@ -51,10 +58,15 @@ impl Columns<'_> {
         {
             return Err(wrong_type(field, "hold texts or whole numbers, to be the ids"));
         }
-        let coordinates = match self.coordinates {
-            Some(names) => named(fields, names)?,
-            None => only(fields, &[weight, id])?,
+        let names: Vec<&str> = fields.iter().map(|field| field.name().as_str()).collect();
+        let of_angles = self.angles.map(|angles| angles.find_columns(&names)).transpose()?.flatten();
+        let coordinates = match (self.coordinates, of_angles) {
+            _ if self.id_alone => Coordinates::Flat(Vec::new()),
+            (Some(names), _) => named(fields, names)?,
+            (None, Some(columns)) => numbers(fields, columns)?,
+            (None, None) => only(fields, &[weight, id])?,
         };
+        let mut angles = None;
         let (element, dim) = match &coordinates {
             Coordinates::List(column) => {
                 let (item, length) = list_item(fields[*column].data_type()).expect("a column that was chosen for its lists");
@@ -62,13 +74,15 @@ impl Columns<'_> {
             }
             Coordinates::Flat(columns) => {
                 let widest = columns.iter().map(|&i| element(fields[i].data_type())).max_by_key(|element| *element as u8);
-                (widest.expect("at least one column"), Some(columns.len()))
+                let names: Vec<&str> = columns.iter().map(|&column| names[column]).collect();
+                angles = Angles::guess(&names);
+                (widest.unwrap_or(Element::F64), Some(columns.len()))
             }
         };
-        if dim == Some(0) {
+        if dim == Some(0) && !self.id_alone {
             return Err(Error::Format { what: "rows must have at least one number, found: `0`".into() });
         }
-        Ok(Chosen { coordinates, weight, id, element, dim })
+        Ok(Chosen { coordinates, weight, id, element, dim, angles })
     }
 }
 
@@ -94,7 +108,7 @@ impl Chosen {
 
     /// What is told of the file. A dimension of 0: lists of unknown length, because there are none.
     pub(crate) fn schema(&self, dim: usize, rows: Option<u64>) -> Schema {
-        Schema::dense(dim, self.element, rows)
+        Schema { angles: self.angles, ..Schema::dense(dim, self.element, rows) }
     }
 }
 
@@ -116,13 +130,17 @@ fn named(fields: &Fields, names: &[String]) -> Result<Coordinates> {
             return Err(wrong_type(field, "hold lists of floats, or numbers"));
         }
     }
-    if let Some(&column) = columns.iter().find(|&&column| !is_number(fields[column].data_type())) {
-        return Err(wrong_type(&fields[column], "hold numbers, as one of several columns"));
-    }
     if columns.is_empty() {
         return Err(Error::Format { what: "rows need at least one column, found: `0`".into() });
     }
-    Ok(Coordinates::Flat(columns))
+    numbers(fields, columns)
+}
+
+fn numbers(fields: &Fields, columns: Vec<usize>) -> Result<Coordinates> {
+    match columns.iter().find(|&&column| !is_number(fields[column].data_type())) {
+        Some(&column) => Err(wrong_type(&fields[column], "hold numbers, as one of several columns")),
+        None => Ok(Coordinates::Flat(columns)),
+    }
 }
 
 /// The only column of lists or, if there is none, all numbers.

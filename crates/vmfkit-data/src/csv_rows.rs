@@ -7,6 +7,7 @@ use crate::text::{self, Group, Origin, Parsed, Text};
 use crate::{Batch, Element, Error, Ids, Options, Reader, Result, Schema, Values};
 use std::io::BufRead;
 use std::ops::Range;
+use vmfkit::Angles;
 
 const CHOOSE_COLUMNS: &str = "hint: `--columns x,y,z` chooses columns by their names in the first line";
 
@@ -60,12 +61,20 @@ impl CsvRows {
         // The index that pandas writes before its columns has no name.
         let index = names.as_ref().filter(|names| names.len() > 1 && names[0].is_empty()).map(|_| 0);
         let find = |name: &Option<String>| name.as_ref().map(|name| position(names.as_deref(), name)).transpose();
+        let of_angles = match (options.angles, &names) {
+            (Some(angles), Some(names)) if options.columns.is_empty() => angles.find_columns(names)?,
+            _ => None,
+        };
+        let chosen = !options.columns.is_empty() || of_angles.is_some();
         let (weight, id, coordinates) = if found {
             let (weight, id) = (find(&options.weight_column)?, find(&options.id_column)?);
-            let coordinates = if options.columns.is_empty() {
-                (0..width).filter(|column| ![weight, id, index].contains(&Some(*column))).collect()
-            } else {
-                options.columns.iter().map(|name| position(names.as_deref(), name)).collect::<Result<_>>()?
+            let coordinates = match of_angles {
+                _ if options.ids_alone => Vec::new(),
+                Some(columns) => columns,
+                None if options.columns.is_empty() => {
+                    (0..width).filter(|column| ![weight, id, index].contains(&Some(*column))).collect()
+                }
+                None => options.columns.iter().map(|name| position(names.as_deref(), name)).collect::<Result<_>>()?,
             };
             (weight, id, coordinates)
         } else {
@@ -86,8 +95,10 @@ impl CsvRows {
         }
         let waiting = line.map(|line| (line, first));
         let rows = (!found).then_some(0);
-        let schema = Schema::dense(coordinates.len(), Element::F64, rows);
-        let chosen = !options.columns.is_empty();
+        let coordinate_names: Vec<&str> =
+            names.iter().flat_map(|names| coordinates.iter().map(|&column| names[column].as_str())).collect();
+        let angles = Angles::guess(&coordinate_names);
+        let schema = Schema { angles, ..Schema::dense(coordinates.len(), Element::F64, rows) };
         let layout = Layout { names, width, coordinates, chosen, weight, id };
         Ok(CsvRows { records, origin, delimiter, schema, layout, waiting, group: Group::default() })
     }

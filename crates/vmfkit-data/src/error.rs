@@ -2,6 +2,7 @@
 
 use crate::npy;
 use std::io;
+use vmfkit::Angles;
 
 /// The result of a fallible call of this crate.
 pub type Result<T> = std::result::Result<T, Error>;
@@ -48,12 +49,16 @@ pub enum Error {
     #[error(transparent)]
     Npy(#[from] npy::Error),
     /// A row is not on the sphere.
-    #[error("{}\nhint: `--rescale` divides each row by its length", not_unit(*row, *norm))]
+    #[error("{}\nhint: {}", not_unit(*row, *norm), unit_hint(*dim, *angles))]
     NotUnit {
         /// Within its file, counted from 0.
         row: u64,
         /// Its Euclidean length.
         norm: f64,
+        /// Numbers in a row.
+        dim: usize,
+        /// The angles that the rows seem to be by the names of their columns.
+        angles: Option<Angles>,
     },
     /// What the core says of rows.
     #[error(transparent)]
@@ -64,6 +69,18 @@ pub enum Error {
 fn not_unit(row: u64, norm: f64) -> String {
     let text = vmfkit::Error::NotUnit { row: row as usize, norm }.to_string();
     text.lines().next().unwrap_or_default().to_owned()
+}
+
+/// What to do about rows that are not of unit length: divided by their length, angles would be nonsense.
+fn unit_hint(dim: usize, angles: Option<Angles>) -> String {
+    const RESCALE: &str = "`--rescale` divides each row by its length";
+    match angles {
+        Some(angles) => format!("the columns look like angles, which `--angles {angles}` reads"),
+        None if dim == 2 => {
+            format!("`--angles lat,lon` (or ra,dec; dec,inc; theta,phi) reads two angles a row; {RESCALE}")
+        }
+        None => RESCALE.to_owned(),
+    }
 }
 
 impl Error {

@@ -50,6 +50,11 @@ pub(crate) const HEAD: usize = 64;
 pub(crate) const GZIP: &[u8] = b"\x1f\x8b";
 
 impl Format {
+    /// Numbers are in columns that have names, or may have.
+    pub(crate) fn has_columns(self) -> bool {
+        matches!(self, Format::Csv | Format::Tsv | Format::Jsonl | Format::Parquet | Format::Arrow)
+    }
+
     /// The name, as [`FromStr`] reads it.
     pub fn name(self) -> &'static str {
         FORMATS.iter().find(|(format, ..)| *format == self).expect("every format is listed").1

@@ -138,17 +138,17 @@ pub(crate) fn in_file(mut error: vmfkit::Error, first: usize, origin: &Origin) -
         *row = *row - first + origin.row as usize;
     }
     let error = match error {
-        vmfkit::Error::NotUnit { row, norm } => Error::NotUnit { row: row as u64, norm },
+        vmfkit::Error::NotUnit { row, norm } => Error::NotUnit { row: row as u64, norm, dim: origin.dim, angles: origin.angles },
         other => Error::Rows(other),
     };
     error.at(&*origin.name)
 }
 
 /// The number of the row that an error speaks of.
-fn row_of(error: &mut vmfkit::Error) -> Option<&mut usize> {
+pub(crate) fn row_of(error: &mut vmfkit::Error) -> Option<&mut usize> {
     use vmfkit::Error::*;
     match error {
-        NotFinite { row, .. } | ZeroRow { row } | NotUnit { row, .. } | Weight { row, .. } => Some(row),
+        NotFinite { row, .. } | ZeroRow { row } | NotUnit { row, .. } | Weight { row, .. } | Angle { row, .. } => Some(row),
         Column { row, .. } | ColumnOrder { row, .. } => Some(row),
         _ => None,
     }

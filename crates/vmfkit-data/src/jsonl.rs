@@ -8,6 +8,7 @@ use crate::{Batch, Element, Error, Ids, Options, Reader, Result, Schema, Values}
 use serde::de::{DeserializeSeed, Deserializer, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use std::fmt;
 use std::ops::Range;
+use vmfkit::Angles;
 
 /// The rows of a text.
 pub(crate) struct JsonRows {
@@ -27,6 +28,8 @@ struct Keys {
     coordinates: Option<Vec<String>>,
     weight: Option<String>,
     id: Option<String>,
+    /// A number is under the only key, not a list.
+    one_number: bool,
 }
 
 /// What one line holds.
@@ -48,17 +51,32 @@ impl JsonRows {
     }
 
     fn from_origin(origin: Origin, text: Text, options: &Options) -> Result<Self> {
-        let coordinates = Some(options.columns.clone()).filter(|names| !names.is_empty());
-        let keys = Keys { coordinates, weight: options.weight_column.clone(), id: options.id_column.clone() };
+        let coordinates = Some(options.columns.clone()).filter(|names| options.ids_alone || !names.is_empty());
+        let (weight, id, one_number) = (options.weight_column.clone(), options.id_column.clone(), options.one_angle());
+        let mut keys = Keys { coordinates, weight, id, one_number };
         let mut lines = Lines::new(text);
         let mut row = Row::default();
         let found = match lines.next()? {
-            Some((number, line)) => keys.read(number, line, &mut row).map(|()| true)?,
+            Some((number, line)) => {
+                if let (Some(angles), None) = (options.angles, &keys.coordinates) {
+                    keys.coordinates = angle_keys(angles, line)?;
+                }
+                keys.read(number, line, &mut row).map(|()| true)?
+            }
             None => false,
         };
-        let schema = Schema::dense(row.values.len(), Element::F64, if found { None } else { Some(0) });
+        let angles = keys.coordinates.as_ref().and_then(|names| Angles::guess(names));
+        let schema = Schema { angles, ..Schema::dense(row.values.len(), Element::F64, if found { None } else { Some(0) }) };
         Ok(JsonRows { lines, origin, keys, schema, waiting: found.then_some(row), group: Group::default() })
     }
+}
+
+/// The keys of an object that have these angles by their names, if there are such.
+fn angle_keys(angles: Angles, line: &[u8]) -> Result<Option<Vec<String>>> {
+    // What is wrong with a line is said when it is read.
+    let Ok(object) = serde_json::from_slice::<serde_json::Map<String, serde_json::Value>>(line) else { return Ok(None) };
+    let names: Vec<&String> = object.keys().collect();
+    Ok(angles.find_columns(&names)?.map(|found| found.into_iter().map(|place| names[place].clone()).collect()))
 }
 
 impl Reader for JsonRows {
@@ -182,14 +200,14 @@ impl<'de> Visitor<'de> for LineSeed<'_> {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> std::result::Result<(), A::Error> {
-        let Keys { coordinates, weight, id } = self.keys;
+        let Keys { coordinates, weight, id, one_number } = self.keys;
         let coordinates: Vec<&str> = match coordinates {
             Some(chosen) => chosen.iter().map(String::as_str).collect(),
             None => vec![ROWS],
         };
         let (weight, id) = (weight.as_deref(), id.as_deref());
         let before = self.row.values.len();
-        let is_list = coordinates.len() == 1;
+        let is_list = coordinates.len() == 1 && !(*one_number && self.keys.coordinates.is_some());
         if !is_list {
             self.row.values.resize(before + coordinates.len(), 0.0);
         }

@@ -17,6 +17,7 @@
 //! source joins batches to blocks and rescales them in a thread that reads ahead, and checks them when they are asked for; [`open_batches`] hands them out unchecked. Results leave through a [`TableWriter`],
 //! rows through a [`RowWriter`].
 
+mod angle_rows;
 mod array;
 mod arrow_ipc;
 mod arrow_lists;
@@ -79,7 +80,7 @@ pub use error::{Error, Result};
 pub use excerpt::excerpt;
 pub use format::Format;
 pub use guard::silence_decoder_panics;
-pub use open::{Skipped, local_files, names, open, open_all, open_batches, open_stream};
+pub use open::{Skipped, local_files, names, open, open_all, open_batches, open_stream, read_ids};
 pub use options::Options;
 pub use output_format::{Destination, OutputFormat, Sink};
 pub use reader::{Element, Reader, Schema, Stretches};

@@ -2,11 +2,11 @@
 //!
 //! The header's claims are checked against the length of the input before anything is allocated for them.
 
-use crate::Values;
 use crate::array::ArrayRows;
 use crate::excerpt::excerpt;
 use crate::numbers::{Bytes, Encoding};
 use crate::place::Place;
+use crate::{Options, Values};
 use std::io::{self, Read};
 
 /// What every `.npy` file begins with; two bytes of version follow.
@@ -277,14 +277,18 @@ impl Header {
         }
     }
 
-    /// The rows of an array of two axes whose header is at the front of these bytes.
-    pub(crate) fn rows(mut bytes: Bytes, length: Option<u64>) -> crate::Result<ArrayRows> {
+    /// The rows of an array of two axes whose header is at the front of these bytes; or of one axis, if one number a row will do.
+    pub(crate) fn rows(mut bytes: Bytes, length: Option<u64>, one_number: bool) -> crate::Result<ArrayRows> {
         let (header, data_start) = Header::read(&mut bytes, length)?;
-        let &[rows, dim] = &header.shape[..] else {
-            return Err(crate::Error::format(format!(
-                "the array must have two axes, rows and coordinates, found shape: `{}`",
-                header.shape_text()
-            )));
+        let (rows, dim) = match header.shape[..] {
+            [rows, dim] => (rows, dim),
+            [rows] if one_number => (rows, 1),
+            _ => {
+                return Err(crate::Error::format(format!(
+                    "the array must have two axes, rows and coordinates, found shape: `{}`",
+                    header.shape_text()
+                )));
+            }
         };
         bytes.begin_after(data_start);
         ArrayRows::new(bytes, Encoding::from(&header), header.fortran_order, rows as u64, dim)
@@ -292,9 +296,9 @@ impl Header {
 }
 
 /// The rows of a file, without holding it in memory.
-pub(crate) fn open(place: &Place) -> crate::Result<ArrayRows> {
+pub(crate) fn open(place: &Place, options: &Options) -> crate::Result<ArrayRows> {
     let (file, length) = place.open()?;
-    Header::rows(Bytes::File { file, start: 0, checksum: None }, Some(length))
+    Header::rows(Bytes::File { file, start: 0, checksum: None }, Some(length), options.one_angle())
 }
 
 /// A file of which the header has been read and checked, to be read whole.

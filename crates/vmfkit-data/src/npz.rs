@@ -25,7 +25,7 @@ pub(crate) fn open(path: &Path, options: &Options) -> Result<Box<dyn Reader>> {
     }
     let choices: Vec<(&str, bool)> = members.iter().map(|member| (&*member.name, member.has_two_axes(path))).collect();
     let member = &members[array::choose("array", &choices, options.array.as_deref())?];
-    let rows = member.open(path).and_then(|bytes| Header::rows(bytes, Some(member.size)));
+    let rows = member.open(path).and_then(|bytes| Header::rows(bytes, Some(member.size), false));
     Ok(Box::new(rows.map_err(|error| error.at(&member.name))?))
 }
 

@@ -1,5 +1,6 @@
 //! [`open`]: from the name of a place to a source of rows.
 
+use crate::angle_rows::AngleRows;
 use crate::arrow_ipc::ArrowReader;
 use crate::chain::Chain;
 use crate::csv_rows::CsvRows;
@@ -10,7 +11,9 @@ use crate::parquet::ParquetReader;
 use crate::pattern;
 use crate::place::{Place, is_remote};
 use crate::text::{self, Text};
-use crate::{Batches, DataSource, Error, Format, Options, Reader, Result, jsonl, matrix_market, npy, npz, safetensors};
+use crate::{
+    Batch, Batches, DataSource, Error, Format, Ids, Options, Reader, Result, jsonl, matrix_market, npy, npz, safetensors,
+};
 use std::fs::{self, File};
 use std::io::{self, BufReader, Cursor, Read};
 use std::path::{Path, PathBuf};
@@ -39,6 +42,17 @@ pub fn open_stream(stream: impl Read + Send + 'static, name: &str, options: &Opt
 /// The same places as for [`open_all`], for rows that need not be on the sphere.
 pub fn open_batches<S: AsRef<str>>(locations: &[S], options: &Options) -> Result<Batches> {
     Ok(Batches::new(chain(locations, options)?, options))
+}
+
+/// What a column of texts or whole numbers says of each row, such as its label; whatever is in the other columns.
+pub fn read_ids<S: AsRef<str>>(locations: &[S], column: &str, options: &Options) -> Result<Vec<Ids>> {
+    let options = Options { ids_alone: true, angles: None, columns: Vec::new(), weight_column: None, ..options.clone() };
+    let mut batches = open_batches(locations, &options.id_column(column))?;
+    let (mut ids, mut batch) = (Vec::new(), Batch::default());
+    while batches.read(&mut batch)? {
+        ids.extend(batch.ids.take());
+    }
+    Ok(ids)
 }
 
 fn chain<S: AsRef<str>>(locations: &[S], options: &Options) -> Result<Chain> {
@@ -93,7 +107,12 @@ fn source(chain: Chain, name: &str, options: &Options) -> Result<DataSource> {
         return Err(Error::from(vmfkit::Error::NoRows { weight: 0.0 }).at(name));
     }
     if schema.dim < 2 {
-        return Err(Error::from(vmfkit::Error::Dimension { dim: schema.dim }).at(chain.first_name()));
+        let error = vmfkit::Error::Dimension { dim: schema.dim };
+        let error = match schema.dim {
+            1 => Error::format(format!("{error}\nhint: `--angles angle` reads one angle a row")),
+            _ => error.into(),
+        };
+        return Err(error.at(chain.first_name()));
     }
     // Whatever is done with them makes a direction, and sums for it.
     room::check("sums of rows of so many numbers", &[4, schema.dim])
@@ -126,8 +145,8 @@ impl Input {
 /// A reader of one file at its first row: the one place where formats are told apart.
 pub(crate) fn reader(place: &Place, format: Format, options: &Options) -> Result<Box<dyn Reader>> {
     options.check(format)?;
-    Ok(match format {
-        Format::Npy => Box::new(npy::open(place)?),
+    let reader: Box<dyn Reader> = match format {
+        Format::Npy => Box::new(npy::open(place, options)?),
         Format::Npz => match place {
             Place::Local(path) => npz::open(path, options)?,
             #[cfg(feature = "object-store")]
@@ -152,7 +171,16 @@ pub(crate) fn reader(place: &Place, format: Format, options: &Options) -> Result
                 Box::new(ArrowReader::from_seekable(bytes, file.length(), &options.names())?)
             }
         },
-    })
+    };
+    with_angles(reader, format, options)
+}
+
+/// The same rows, or the unit vectors of their angles.
+fn with_angles(reader: Box<dyn Reader>, format: Format, options: &Options) -> Result<Box<dyn Reader>> {
+    match options.angles {
+        Some(angles) => Ok(Box::new(AngleRows::new(angles, reader, format)?)),
+        None => Ok(reader),
+    }
 }
 
 #[cfg(feature = "object-store")]
@@ -170,8 +198,8 @@ pub(crate) fn stream_reader(text: Text, options: &Options) -> Result<Box<dyn Rea
     };
     let format = options.format.map_or_else(detected, Ok)?;
     options.check(format)?;
-    Ok(match format {
-        Format::Npy => Box::new(npy::Header::rows(Bytes::Stream(text), None)?),
+    let reader: Box<dyn Reader> = match format {
+        Format::Npy => Box::new(npy::Header::rows(Bytes::Stream(text), None, options.one_angle())?),
         Format::Csv => Box::new(CsvRows::new(text, b',', options)?),
         Format::Tsv => Box::new(CsvRows::new(text, b'\t', options)?),
         Format::Jsonl => Box::new(jsonl::JsonRows::new(text, options)?),
@@ -181,7 +209,8 @@ pub(crate) fn stream_reader(text: Text, options: &Options) -> Result<Box<dyn Rea
             let what = "through a pipe come npy, arrow, csv, tsv, jsonl or mtx";
             return Err(Error::format(format!("{what}, found: `{format}`\nhint: write it to a file and read that")));
         }
-    })
+    };
+    with_angles(reader, format, options)
 }
 
 /// The first bytes, unpacked, and all of the text, unpacked.

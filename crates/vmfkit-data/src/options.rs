@@ -2,6 +2,7 @@
 
 use crate::columns::Columns;
 use crate::{Error, Format, Result};
+use vmfkit::Angles;
 
 /// Which numbers of a file are rows, weights and ids, and in what portions they come.
 ///
@@ -22,6 +23,9 @@ pub struct Options {
     pub(crate) header: Option<bool>,
     pub(crate) format: Option<Format>,
     pub(crate) memory: Option<u64>,
+    pub(crate) angles: Option<Angles>,
+    /// No numbers are read but those of the id column.
+    pub(crate) ids_alone: bool,
 }
 
 impl Options {
@@ -84,20 +88,35 @@ impl Options {
         self
     }
 
+    /// The rows are angles, which become unit vectors. Without [chosen columns](Self::columns) those whose names say that they hold these angles
+    /// are read, if there are such, or else all.
+    pub fn angles(mut self, angles: Option<Angles>) -> Self {
+        self.angles = angles;
+        self
+    }
+
+    /// A row is one angle.
+    pub(crate) fn one_angle(&self) -> bool {
+        self.angles.is_some_and(|angles| angles.count() == 1)
+    }
+
     /// The names of columns, for formats that have some.
     pub(crate) fn names(&self) -> Columns<'_> {
         let coordinates = Some(&self.columns[..]).filter(|names| !names.is_empty());
-        Columns { coordinates, weight: self.weight_column.as_deref(), id: self.id_column.as_deref() }
+        let (weight, id) = (self.weight_column.as_deref(), self.id_column.as_deref());
+        Columns { coordinates, weight, id, angles: self.angles, id_alone: self.ids_alone }
     }
 
     /// Refuses what has no meaning in files of this format.
     pub(crate) fn check(&self, format: Format) -> Result<()> {
-        let has_columns = matches!(format, Format::Csv | Format::Tsv | Format::Jsonl | Format::Parquet | Format::Arrow);
         let asked = !self.columns.is_empty() || self.weight_column.is_some() || self.id_column.is_some();
-        if asked && !has_columns {
+        if asked && !format.has_columns() {
             return Err(Error::format(
                 "an array has no column names to choose by\nhint: weights come in an array of their own (`--weights FILE` of the command)",
             ));
+        }
+        if let (Some(angles), true) = (self.angles, self.rescale) {
+            return Err(Error::format(format!("angles are of unit length, found with `--angles {angles}`: `--rescale`")));
         }
         if let (Some(name), false) = (&self.array, matches!(format, Format::Npz | Format::Safetensors)) {
             return Err(Error::format(format!("only .npz and .safetensors files have several arrays, found: `--array {name}`")));

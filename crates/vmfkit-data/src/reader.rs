@@ -4,6 +4,7 @@ use crate::error::Result;
 use crate::{Batch, Values};
 use bytes::Bytes;
 use std::path::Path;
+use vmfkit::Angles;
 use vmfkit::loose_rows::LooseRows;
 
 /// Bytes of rows in memory that need be neither together nor aligned, such as pages of a file where the disk put them; whole numbers each.
@@ -87,6 +88,8 @@ pub struct Schema {
     pub rows: Option<u64>,
     /// The entries of all rows, where only those that are not 0 are stored.
     pub entries: Option<u64>,
+    /// The angles that the rows seem to be by the names of their columns.
+    pub angles: Option<Angles>,
     /// Bytes that reading takes beside the rows: the file, where it is brought into memory as a whole, or the pieces of which it is made.
     pub held: u64,
 }
@@ -94,7 +97,7 @@ pub struct Schema {
 impl Schema {
     /// Rows of which all numbers are stored, and of which few are in memory at a time.
     pub fn dense(dim: usize, element: Element, rows: Option<u64>) -> Self {
-        Schema { dim, element, rows, entries: None, held: 0 }
+        Schema { dim, element, rows, entries: None, angles: None, held: 0 }
     }
 
     /// Only entries that are not 0 are stored.

@@ -60,12 +60,13 @@ pub struct RowLayout {
     ids: Option<IdKind>,
     weights: bool,
     rows: Option<u64>,
+    names: Option<Vec<String>>,
 }
 
 impl RowLayout {
     /// Rows of `dim` numbers, in double precision if they come so, else in single.
     pub fn new(dim: usize, element: Element) -> Self {
-        RowLayout { dim, double: element == Element::F64, sparse: false, ids: None, weights: false, rows: None }
+        RowLayout { dim, double: element == Element::F64, sparse: false, ids: None, weights: false, rows: None, names: None }
     }
 
     /// Most numbers are 0, and formats that can leave them out do.
@@ -83,6 +84,13 @@ impl RowLayout {
     /// Every row has a weight.
     pub fn weights(mut self) -> Self {
         self.weights = true;
+        self
+    }
+
+    /// Each number of a row has a column of its own with this name, in formats that have columns.
+    pub fn names(mut self, names: Vec<String>) -> Self {
+        assert_eq!(names.len(), self.dim, "a name for each number of a row");
+        self.names = Some(names);
         self
     }
 
@@ -130,17 +138,20 @@ pub(crate) struct Entries<'a> {
 impl RowWriter {
     /// Begins a file of rows.
     pub fn new(format: OutputFormat, sink: Sink, layout: &RowLayout) -> Result<Self> {
-        let RowLayout { dim, double, sparse, ids, weights, rows } = *layout;
+        let RowLayout { dim, double, sparse, ids, weights, rows, .. } = *layout;
         if !layout.by_entries(format) {
             // A sparse row of a few bytes becomes one with all its zeros, and the bytes of that.
             layout.check_room("a row with all its numbers", &[2, dim])?;
         }
         let inner = match format {
-            OutputFormat::Parquet => Inner::Records(RecordSink::parquet(sink, layout.schema()?, Some(ROWS))?, layout.schema()?),
+            OutputFormat::Parquet => {
+                let raw = layout.names.is_none().then_some(ROWS);
+                Inner::Records(RecordSink::parquet(sink, layout.schema()?, raw)?, layout.schema()?)
+            }
             OutputFormat::Arrow => Inner::Records(RecordSink::arrow(sink, &*layout.schema()?)?, layout.schema()?),
             OutputFormat::Csv | OutputFormat::Tsv => {
                 let mut writer = csv::WriterBuilder::new().delimiter(format.separator()).from_writer(sink);
-                let names = (0..dim).map(|place| format!("x{place}"));
+                let names = layout.names.clone().unwrap_or_else(|| (0..dim).map(|place| format!("x{place}")).collect());
                 let names = ids.map(|_| ID.to_owned()).into_iter().chain(names).chain(weights.then(|| WEIGHT.to_owned()));
                 writer.write_record(names).map_err(from_csv)?;
                 Inner::Separated(Box::new(writer))
@@ -183,7 +194,10 @@ impl RowWriter {
         match &mut self.inner {
             Inner::Records(sink, schema) => {
                 let mut columns: Vec<ArrayRef> = ids.map(id_array).into_iter().collect();
-                columns.push(numbers.into_array(dim)?);
+                match &self.layout.names {
+                    Some(_) => columns.extend((0..dim).map(|place| numbers.column(dim, place))),
+                    None => columns.push(numbers.into_array(dim)?),
+                }
                 columns.extend(
                     weights.map(|weights| -> ArrayRef { Arc::new(Float64Array::from_iter_values(weights.iter().copied())) }),
                 );
@@ -222,12 +236,24 @@ impl RowWriter {
                         .expect("memory takes what is written");
                         text.push(b',');
                     }
-                    write!(text, "\"{ROWS}\":").expect("memory takes what is written");
-                    match &numbers {
-                        Numbers::F32(values) => serde_json::to_writer(&mut text, &values[row * dim..(row + 1) * dim]),
-                        Numbers::F64(values) => serde_json::to_writer(&mut text, &values[row * dim..(row + 1) * dim]),
+                    if let Some(names) = &self.layout.names {
+                        for (place, name) in names.iter().enumerate() {
+                            write!(text, "{}\"{name}\":", if place > 0 { "," } else { "" })
+                                .expect("memory takes what is written");
+                            match &numbers {
+                                Numbers::F32(values) => serde_json::to_writer(&mut text, &values[row * dim + place]),
+                                Numbers::F64(values) => serde_json::to_writer(&mut text, &values[row * dim + place]),
+                            }
+                            .expect("memory takes what is written");
+                        }
+                    } else {
+                        write!(text, "\"{ROWS}\":").expect("memory takes what is written");
+                        match &numbers {
+                            Numbers::F32(values) => serde_json::to_writer(&mut text, &values[row * dim..(row + 1) * dim]),
+                            Numbers::F64(values) => serde_json::to_writer(&mut text, &values[row * dim..(row + 1) * dim]),
+                        }
+                        .expect("memory takes what is written");
                     }
-                    .expect("memory takes what is written");
                     if let Some(weights) = weights {
                         write!(text, ",\"{WEIGHT}\":").expect("memory takes what is written");
                         serde_json::to_writer(&mut text, &weights[row]).expect("memory takes what is written");
@@ -310,7 +336,10 @@ impl RowLayout {
         let dim = dim.ok_or_else(|| Error::Format { what: what() })?;
         let id = |kind| Field::new(ID, if kind == IdKind::Texts { DataType::Utf8 } else { DataType::Int64 }, false);
         let mut fields: Vec<Field> = self.ids.map(id).into_iter().collect();
-        fields.push(Field::new(ROWS, DataType::FixedSizeList(self.item(), dim), false));
+        match &self.names {
+            Some(names) => fields.extend(names.iter().map(|name| Field::new(name, self.item().data_type().clone(), false))),
+            None => fields.push(Field::new(ROWS, DataType::FixedSizeList(self.item(), dim), false)),
+        }
         fields.extend(self.weights.then(|| Field::new(WEIGHT, DataType::Float64, false)));
         Ok(Arc::new(Schema::new(fields)))
     }
@@ -475,6 +504,14 @@ fn gather<T: Copy>(
 }
 
 impl Numbers<'_> {
+    /// The numbers at one place of each row.
+    fn column(&self, dim: usize, place: usize) -> ArrayRef {
+        match self {
+            Numbers::F32(values) => Arc::new(Float32Array::from_iter_values(values.iter().skip(place).step_by(dim).copied())),
+            Numbers::F64(values) => Arc::new(Float64Array::from_iter_values(values.iter().skip(place).step_by(dim).copied())),
+        }
+    }
+
     fn into_array(self, dim: usize) -> Result<ArrayRef> {
         let (number, values): (_, ArrayRef) = match self {
             Numbers::F32(values) => (DataType::Float32, Arc::new(Float32Array::from(values.into_owned()))),

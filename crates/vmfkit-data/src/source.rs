@@ -8,9 +8,9 @@ use crate::scratch::Scratch;
 use crate::{Element, Error, Ids, Options, Schema, Skipped};
 use std::ops::ControlFlow;
 use std::path::Path;
-use vmfkit::Block;
 use vmfkit::loose_rows::Sections;
 use vmfkit::source::{Portion, Source};
+use vmfkit::{Angles, Block};
 
 /// Rows of one file or many, block after block, pass after pass.
 ///
@@ -109,6 +109,11 @@ impl DataSource {
             next_row: 0,
             rescaled: 0,
         }
+    }
+
+    /// The angles that the rows seem to be by the names of their columns, though they are read as they are.
+    pub fn seems_angles(&self) -> Option<Angles> {
+        self.schema.angles
     }
 
     /// How many rows there are, where the files tell before their end.

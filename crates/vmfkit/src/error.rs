@@ -118,6 +118,41 @@ pub enum Error {
         /// Counted from 0.
         row: usize,
     },
+    /// An angle from the equator or from a pole is past a pole.
+    #[error("row {row}: the {angle} must be from {} to {} {unit}, found: `{}`", plain(*least), plain(*most), plain(*value))]
+    Angle {
+        /// Counted from 0.
+        row: usize,
+        /// What the angle is called.
+        angle: &'static str,
+        /// The smallest that it may be.
+        least: f64,
+        /// The largest that it may be.
+        most: f64,
+        /// `degrees` or `radians`.
+        unit: &'static str,
+        /// The angle given.
+        value: f64,
+    },
+    /// The name of a column says that its angles are in another unit than the one they are to be read in.
+    #[error(
+        "angles in {unit} were asked for, found a column whose name says otherwise: `{column}`\n\
+         hint: `{instead}` has the other unit; columns that are chosen by name are read whatever their names say"
+    )]
+    AngleUnit {
+        /// The name of the column.
+        column: String,
+        /// `degrees` or `radians`.
+        unit: &'static str,
+        /// The same angles in the other unit.
+        instead: String,
+    },
+    /// A text that names no system of angles.
+    #[error("angles must be {}, found: `{found}`", crate::angles::SYSTEMS)]
+    UnknownAngles {
+        /// The text.
+        found: String,
+    },
     /// A row is not on the sphere.
     #[error("row {row} must have length 1, found: `{}`\nhint: ask for rows to be rescaled if only their direction matters", plain(*norm))]
     NotUnit {

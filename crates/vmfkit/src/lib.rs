@@ -32,6 +32,7 @@
 //! | [`distribution`] | [`VonMisesFisher`]: density, moments, distances |
 //! | [`projection`] | [`ProjectionLaw`]: the law of mu . x, with both tails and quantiles |
 //! | [`sampler`] | [`Sampler`]: exact draws that depend on seed and row number alone |
+//! | [`angles`] | [`Angles`]: latitude and longitude and the like to unit vectors and back |
 //! | [`block`] | [`Block`]: unit rows, checked once |
 //! | [`stats`] | [`SufficientStats`]: what every way of fitting reads; merging is addition |
 //! | [`source`] | [`source::Source`]: blocks of rows, pass after pass |
@@ -45,6 +46,7 @@
 //! | [`dispersion`] | whether rows fit the model |
 //! | [`train`] | [`train::Trainer`] and the rules it turns: EM, online EM, Adam |
 //! | [`init`] | [`Start`]: where a fit begins |
+//! | [`known_labels`] | [`known_labels::KnownLabels`]: one component per known label |
 //! | [`fitter`] | [`Fitter`]: a mixture from rows in one call |
 //! | [`parts`] | [`parts::Accumulator`]: a pass whose rows are seen by many processes |
 //! | [`settings`] | [`settings::Settings`]: every choice of a fit by name |
@@ -56,6 +58,7 @@
 //!
 //! Formulas are numbered in MATH.md at the root of the repository; comments cite the numbers.
 
+pub mod angles;
 pub mod bessel;
 pub mod block;
 mod clock;
@@ -74,6 +77,7 @@ mod fitter_settings;
 pub mod hypothesis;
 pub mod inference;
 pub mod init;
+pub mod known_labels;
 pub mod loose_rows;
 pub mod maximise;
 pub mod metrics;
@@ -104,6 +108,7 @@ mod tensor_file;
 pub mod train;
 mod vector;
 
+pub use angles::Angles;
 pub use block::Block;
 pub use distribution::VonMisesFisher;
 pub use error::{Error, Result};

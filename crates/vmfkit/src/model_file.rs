@@ -9,7 +9,8 @@
 //!
 //! The metadata are texts: `format` ("vmfkit.mixture"), `version` ("2"), `checksum`, `background` ("true" or "false"), and, where they are known,
 //! `method`, `policy`, `estimator`, `seed`, `status`, `rows` and `weight` (the number and the total weight of the rows), `notes` (one a
-//! line), `software`, and every other choice of the fit as `setting.` and its name. Tensors and metadata by other names are passed
+//! line), `labels` (a JSON list of texts, the label of each component where it is known), `angles` (how the rows were written, as in `lat,lon`),
+//! `software`, and every other choice of the fit as `setting.` and its name. Tensors and metadata by other names are passed
 //! over. docs/file-format.md has them all.
 //!
 //! Nothing in a file depends on the clock or on the number of threads, and all stands in the order of its names: equal fits are equal
@@ -21,11 +22,12 @@
 //! scores = rows @ (model["concentrations"][:, None] * model["mean_directions"]).T   # + ln C_d(k) + ln weight
 //! ```
 
+use crate::angles::Angles;
 use crate::error::{Error, Result};
 use crate::mixture::Mixture;
 use crate::settings::Settings;
 pub use crate::tensor_file::LONGEST_HEADER;
-use crate::tensor_file::{Contents, File, Kind};
+use crate::tensor_file::{Contents, File, Kind, excerpt};
 use crate::train::{Fit, Pass};
 
 const KIND: Kind = Kind { format: "vmfkit.mixture", version: "2", unchecked: "1" };
@@ -39,7 +41,7 @@ const SOFTWARE: &str = concat!("vmfkit ", env!("CARGO_PKG_VERSION"));
 pub struct Description {
     /// The name of the [`Method`](crate::Method).
     pub method: String,
-    /// The name of the [`ConcentrationPolicy`](crate::ConcentrationPolicy) and its number, as in `shrunk:1`.
+    /// The name of the [`ConcentrationPolicy`](crate::ConcentrationPolicy) and its number, as in `fixed:50`.
     pub policy: String,
     /// The name of the [`ConcentrationEstimator`](crate::ConcentrationEstimator).
     pub estimator: String,
@@ -57,6 +59,10 @@ pub struct Description {
     pub trace: Vec<Pass>,
     /// Every other choice of the fit.
     pub settings: Settings,
+    /// The label of each component, a background not among them, where [labels were known](crate::known_labels); else empty.
+    pub labels: Vec<String>,
+    /// The [angles](Angles) in which the rows of the fit were written; none if they were unit vectors.
+    pub angles: Option<Angles>,
 }
 
 /// Settings that have a field of their own.
@@ -81,6 +87,8 @@ impl Description {
             notes: fit.notes.iter().map(ToString::to_string).collect(),
             trace: fit.trace.iter().map(|pass| Pass { seconds: 0.0, ..*pass }).collect(),
             settings,
+            labels: Vec::new(),
+            angles: None,
         }
     }
 }
@@ -102,10 +110,13 @@ pub fn to_bytes(mixture: &Mixture, description: &Description) -> Vec<u8> {
     contents.mixture("", mixture);
     let trace = description.trace.iter().flat_map(Pass::numbers).collect();
     contents.numbers("trace", vec![description.trace.len(), Pass::NUMBERS], trace);
-    let Description { method, policy, estimator, seed, status, rows, weight, notes, settings, .. } = description;
+    let Description { method, policy, estimator, seed, status, rows, weight, notes, settings, labels, angles, .. } = description;
+    let labels = if labels.is_empty() { String::new() } else { serde_json::json!(labels).to_string() };
+    let angles = angles.map_or(String::new(), |angles| angles.to_string());
     let texts =
         [("method", method), ("policy", policy), ("estimator", estimator), ("status", status), ("notes", &notes.join("\n"))];
-    texts.into_iter().filter(|(_, text)| !text.is_empty()).for_each(|(key, text)| contents.text(key, text));
+    let texts = texts.into_iter().chain([("labels", &labels), ("angles", &angles)]);
+    texts.filter(|(_, text)| !text.is_empty()).for_each(|(key, text)| contents.text(key, text));
     contents.text("seed", seed.to_string());
     contents.text("rows", rows.to_string());
     contents.text("weight", format!("{weight:?}"));
@@ -136,6 +147,28 @@ pub fn from_bytes(bytes: &[u8]) -> Result<(Mixture, Description)> {
         notes: file.text("notes").lines().map(str::to_owned).collect(),
         trace: trace.chunks_exact(Pass::NUMBERS).map(Pass::of_numbers).collect(),
         settings,
+        labels: labels(&file, mixture.components().len() - usize::from(mixture.has_background()))?,
+        angles: match file.text("angles") {
+            "" => None,
+            text => match text.parse::<Angles>() {
+                Ok(angles) if angles.dim() == mixture.dim() => Some(angles),
+                _ => return file.wrong(format!("metadata `angles` must be those of its dimension, found: `{}`", excerpt(text))),
+            },
+        },
     };
     Ok((mixture, description))
+}
+
+/// The labels of so many components, or none.
+fn labels(file: &File, components: usize) -> Result<Vec<String>> {
+    let text = file.text("labels");
+    if text.is_empty() {
+        return Ok(Vec::new());
+    }
+    match serde_json::from_str::<Vec<String>>(text) {
+        Ok(labels) if labels.len() == components => Ok(labels),
+        Ok(labels) => file
+            .wrong(format!("metadata `labels` must have a label for each of {components} components, found: `{}`", labels.len())),
+        Err(_) => file.wrong(format!("metadata `labels` must be a JSON list of texts, found: `{}`", excerpt(text))),
+    }
 }

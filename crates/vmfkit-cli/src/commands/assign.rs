@@ -27,11 +27,12 @@ Examples:
 Columns of the table, by the name of the output Parquet, Arrow, CSV, TSV or JSON Lines:
   id, or row         what --id-column says, or else the number of the row, from 0
   component          the most probable component, from 0
+  label              its label, if the model was made of known labels
   responsibility     its probability given the row
   ln_density         ln p of the row under the mixture
   p_value            how strange the row is
   outlier            with --outliers: whether the p-value is below the level
-  component_2, responsibility_2, ...  with --top: the next components, the most probable first
+  component_2, label_2, responsibility_2, ...  with --top: the next components, the most probable first
 An .npy file holds the components alone, as `vmf compare` reads them; with --all-columns, --top, --outliers or an --id-column of whole numbers it is a
 structured array that has a field for each column. `-o -` writes CSV to standard output, and the report to standard error, or with --quiet nowhere. Shares in the report are by weight, if rows have weights.
 
@@ -87,8 +88,8 @@ impl Assign {
         }
         let mut tally = Tally { sums: Sums::new(self.outliers), rows: vec![0; components], weights: vec![0.0; components] };
         self.write_table(&mut judge, format, output, &mut tally)?;
-        let Judge { model, mixture, source, .. } = judge;
-        let report = Report { output: &self.output, model, rows: source.seen(), mixture, tally };
+        let Judge { model, mixture, labels, source, .. } = judge;
+        let report = Report { output: &self.output, model, rows: source.seen(), mixture, labels, tally };
         match to_stdout && self.judge.quiet {
             true => Ok(()),
             false => output::report(&if self.judge.json { report.to_json() } else { report.to_text() }, to_stdout),
@@ -117,14 +118,14 @@ impl Assign {
     fn write_table(&self, judge: &mut Judge, format: OutputFormat, output: Output, tally: &mut Tally) -> Result<()> {
         let Some(mut judged) = judge.next(self.top as usize)? else { unreachable!("without rows there is an error") };
         let alone = self.is_components_alone(format);
-        let columns = if alone { vec![Column::new("component", ColumnKind::U32)] } else { self.columns(judge.source.ids().1) };
+        let columns = if alone { vec![Column::new("component", ColumnKind::U32)] } else { self.columns(judge) };
         let mut table = TableFile::new(output, format, &columns, judge.source.len())?;
         loop {
             tally.add(&judged);
             if alone {
                 table.write(&[ColumnData::U32(&judged.summary.ranks[0].components)])?;
             } else {
-                self.write_rows(&mut table, &judged, judge.source.ids(), columns[0].kind)?;
+                self.write_rows(&mut table, &judged, judge, columns[0].kind)?;
             }
             match judge.next(self.top as usize)? {
                 Some(next) => judged = next,
@@ -133,30 +134,38 @@ impl Assign {
         }
     }
 
-    fn columns(&self, ids: Option<&Ids>) -> Vec<Column> {
-        let name = match ids {
+    fn columns(&self, judge: &Judge) -> Vec<Column> {
+        let name = match judge.source.ids().1 {
             Some(Ids::Texts(_)) => Column::new("id", ColumnKind::Text),
             Some(Ids::Integers(_)) => Column::new("id", ColumnKind::I64),
             None => Column::new("row", ColumnKind::I64),
         };
-        let mut columns = vec![
-            name,
-            Column::new("component", ColumnKind::U32),
-            Column::new("responsibility", ColumnKind::F64),
-            Column::new("ln_density", ColumnKind::F64),
-        ];
+        let has_labels = !judge.labels.is_empty();
+        let mut columns = vec![name, Column::new("component", ColumnKind::U32)];
+        columns.extend(has_labels.then(|| Column::new("label", ColumnKind::Text)));
+        columns.extend([Column::new("responsibility", ColumnKind::F64), Column::new("ln_density", ColumnKind::F64)]);
         columns.extend((!self.judge.no_p_values).then(|| Column::new("p_value", ColumnKind::F64)));
         columns.extend(self.outliers.map(|_| Column::new("outlier", ColumnKind::Bool)));
         for rank in 2..=self.top {
             columns.push(Column::new(format!("component_{rank}"), ColumnKind::U32));
+            columns.extend(has_labels.then(|| Column::new(format!("label_{rank}"), ColumnKind::Text)));
             columns.push(Column::new(format!("responsibility_{rank}"), ColumnKind::F64));
         }
         columns
     }
 
     /// The rows of a block, in the order of [`Self::columns`]; ids of another kind than those of the first block are made texts if need be.
-    fn write_rows(&self, table: &mut TableFile, judged: &Judged, ids: (u64, Option<&Ids>), kind: ColumnKind) -> Result<()> {
-        let summary = &judged.summary;
+    fn write_rows(&self, table: &mut TableFile, judged: &Judged, judge: &Judge, kind: ColumnKind) -> Result<()> {
+        let (summary, ids) = (&judged.summary, judge.source.ids());
+        let labels: Vec<Vec<String>> = match judge.labels.is_empty() {
+            true => Vec::new(),
+            // A background has none.
+            false => summary
+                .ranks
+                .iter()
+                .map(|rank| rank.components.iter().map(|&k| judge.labels.get(k as usize).cloned().unwrap_or_default()).collect())
+                .collect(),
+        };
         let (numbers, texts): (Vec<i64>, Vec<String>);
         let name = match (ids, kind) {
             ((_, Some(Ids::Integers(ids))), ColumnKind::I64) => ColumnData::I64(ids),
@@ -178,20 +187,19 @@ impl Assign {
             }
         };
         let first = &summary.ranks[0];
-        let mut data = vec![
-            name,
-            ColumnData::U32(&first.components),
-            ColumnData::F64(&first.responsibilities),
-            ColumnData::F64(&summary.ln_densities),
-        ];
+        let mut data = vec![name, ColumnData::U32(&first.components)];
+        data.extend(labels.first().map(|labels| ColumnData::Text(labels)));
+        data.extend([ColumnData::F64(&first.responsibilities), ColumnData::F64(&summary.ln_densities)]);
         data.extend(judged.p_values.as_deref().map(ColumnData::F64));
         let marks: Vec<bool>;
         if let (Some(level), Some(p_values)) = (self.outliers, &judged.p_values) {
             marks = p_values.iter().map(|p_value| *p_value < level).collect();
             data.push(ColumnData::Bool(&marks));
         }
-        for rank in &summary.ranks[1..] {
-            data.extend([ColumnData::U32(&rank.components), ColumnData::F64(&rank.responsibilities)]);
+        for (place, rank) in summary.ranks.iter().enumerate().skip(1) {
+            data.push(ColumnData::U32(&rank.components));
+            data.extend(labels.get(place).map(|labels| ColumnData::Text(labels)));
+            data.push(ColumnData::F64(&rank.responsibilities));
         }
         table.write(&data)
     }
@@ -221,6 +229,7 @@ struct Report<'a> {
     model: String,
     rows: Seen,
     mixture: Mixture,
+    labels: Vec<String>,
     tally: Tally,
 }
 
@@ -244,6 +253,7 @@ impl Report<'_> {
             .map(|component| {
                 json!({
                     "component": component,
+                    "label": self.labels.get(component),
                     "background": mixture.is_background(component),
                     "rows": tally.rows[component],
                     "share": json_number(self.share(component)),
@@ -281,9 +291,8 @@ impl Report<'_> {
         let mut table = vec![["component", "rows", "share", "weight in the model"].map(str::to_owned).to_vec()];
         let order = self.order();
         table.extend(order.iter().take(COMPONENTS_SHOWN).map(|&component| {
-            let background = if mixture.is_background(component) { " (background)" } else { "" };
             vec![
-                format!("{component}{background}"),
+                components::name(component, mixture.is_background(component), &self.labels),
                 tally.rows[component].to_string(),
                 format!("{:.6}", self.share(component)),
                 format!("{:.6}", mixture.weights()[component]),

@@ -5,12 +5,12 @@ use crate::output;
 use crate::progress::Progress;
 use crate::row_output::{self, Precision, RowOutput};
 use crate::rows::{FILES, RowArguments};
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 use serde_json::json;
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
-use vmfkit::Error;
-use vmfkit_data::{Batch, IdKind, Ids, OutputFormat, RowLayout};
+use vmfkit::{Angles, Error};
+use vmfkit_data::{Batch, IdKind, Ids, OutputFormat, RowLayout, Values};
 
 const USAGE: &str = "vmf convert [OPTIONS] <DATA>... <FILE>\n       vmf convert [OPTIONS] <DATA>... -o <FILE>";
 
@@ -22,6 +22,8 @@ Examples:
   vmf convert 'part-*.parquet' --id-column name --weight-column n -o all.arrow
   vmf convert raw.csv unit.npy --rescale --dtype f32
   vmf convert lines.jsonl --columns embedding - | head
+  vmf convert poles.csv --angles lat,lon unit.npy
+  vmf convert unit.npy --to-angles dec,inc remanence.csv
 
 FILE ends in .parquet, .arrow, .feather, .csv, .tsv, .jsonl, .npy, .npz, .safetensors or .mtx. Without -o a FILE that is there already is
 not written over.
@@ -45,6 +47,9 @@ pub struct Convert {
     /// Format to write: parquet, arrow, csv, tsv, jsonl, npy, npz, safetensors or mtx [default: by the name; CSV on standard output]
     #[arg(long, value_name = "FORMAT")]
     to: Option<OutputFormat>,
+    /// Write rows as angles: lat,lon; ra,dec; dec,inc; trend,plunge; theta,phi; or angle. In degrees, or as in lat,lon,radians
+    #[arg(long, value_name = "NAMES")]
+    to_angles: Option<Angles>,
     /// Precision of the numbers [default: f64 for f64, integers and text, otherwise f32]
     #[arg(long, value_enum)]
     dtype: Option<Precision>,
@@ -73,13 +78,21 @@ impl Convert {
         // Only the first rows tell whether ids are numbers or texts.
         let mut found = batches.read(&mut batch)?;
         let element = self.dtype.map_or(schema.element, Precision::element);
-        let mut layout = RowLayout::new(schema.dim, element);
+        if let Some(angles) = self.to_angles.filter(|angles| angles.dim() != schema.dim) {
+            let (expected, found) = (angles.dim(), schema.dim);
+            bail!("{}: rows must have {expected} numbers to be written as `{angles}`, found: `{found}`", rows.name());
+        }
+        let dim = self.to_angles.map_or(schema.dim, Angles::count);
+        let mut layout = RowLayout::new(dim, element);
+        if let Some(angles) = self.to_angles {
+            layout = layout.names(angles.names().into_iter().map(str::to_owned).collect());
+        }
         let ids = batch.ids.as_ref().map(Ids::kind);
         layout = ids.map_or(layout.clone(), |kind| layout.ids(kind));
         if batch.weights.is_some() || weights.is_some() {
             layout = layout.weights();
         }
-        if schema.is_sparse() {
+        if schema.is_sparse() && self.to_angles.is_none() {
             layout = layout.sparse();
         }
         layout = schema.rows.map_or(layout.clone(), |rows| layout.rows(rows));
@@ -92,6 +105,10 @@ impl Convert {
             if let (Some(IdKind::Texts), Some(Ids::Integers(numbers))) = (ids, &batch.ids) {
                 batch.ids = Some(Ids::Texts(numbers.iter().map(i64::to_string).collect()));
             }
+            if let Some(angles) = self.to_angles {
+                let found = angles.of_vectors(&dense(&batch, schema.dim)).map_err(|error| in_all_rows(error, done));
+                batch.values = Values::F64(found.with_context(|| rows.name())?);
+            }
             output.write(&batch)?;
             done += batch.rows as u64;
             progress.rows("", done, schema.rows);
@@ -100,8 +117,7 @@ impl Convert {
         weights.map_or(Ok(()), WeightFile::finish)?;
         output.finish()?;
         drop(progress);
-        let report =
-            Report { source: rows.name(), path: &path, rows: done, dim: schema.dim, format, rescaled: batches.rescaled() };
+        let report = Report { source: rows.name(), path: &path, rows: done, dim, format, rescaled: batches.rescaled() };
         match (self.json, self.quiet) {
             (true, _) => output::report(&report.to_json(), is_standard(&path)),
             (false, true) => Ok(()),
@@ -129,6 +145,31 @@ impl Convert {
         }
         Ok((rows, path.to_owned()))
     }
+}
+
+/// All numbers of the rows, zeros too.
+fn dense(batch: &Batch, dim: usize) -> Vec<f64> {
+    let sparse = |starts: &[usize], columns: &[u32], value: &dyn Fn(usize) -> f64| {
+        let mut all = vec![0.0; batch.rows * dim];
+        for (row, ends) in starts.windows(2).enumerate() {
+            (ends[0]..ends[1]).for_each(|entry| all[row * dim + columns[entry] as usize] = value(entry));
+        }
+        all
+    };
+    match &batch.values {
+        Values::F32(values) => values.iter().map(|&x| x.into()).collect(),
+        Values::F64(values) => values.clone(),
+        Values::SparseF32 { starts, columns, values } => sparse(starts, columns, &|entry| values[entry].into()),
+        Values::SparseF64 { starts, columns, values } => sparse(starts, columns, &|entry| values[entry]),
+    }
+}
+
+/// The same error of a row that so many come before.
+fn in_all_rows(mut error: Error, before: u64) -> Error {
+    if let Error::NotFinite { row, .. } | Error::ZeroRow { row } = &mut error {
+        *row += before as usize;
+    }
+    error
 }
 
 /// Everything that is known after the rows.

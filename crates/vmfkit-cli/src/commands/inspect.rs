@@ -66,8 +66,10 @@ fn of_rows(arg: Arg) -> Arg {
 impl Inspect {
     pub fn run(&self) -> Result<()> {
         Files::new().reads([&self.model]).reads(self.rows.files()).check()?;
-        let (mixture, description) = model::read(&self.model)?;
+        let (mixture, mut description) = model::read(&self.model)?;
         let rows = if self.rows.is_empty() { None } else { Some(self.members(&mixture)?) };
+        let angles = rows.as_ref().and_then(|(seen, _)| seen.angles);
+        description.angles = description.angles.or(angles);
         let report = Report { file: input::display(&self.model), mixture, description, rows };
         output::print(if self.json { report.to_json() } else { report.to_text(self.trace) })
     }
@@ -107,7 +109,7 @@ impl Report {
         let Report { mixture, description, .. } = self;
         let known = |text: &str| if text.is_empty() { Value::Null } else { text.into() };
         let component = |line: &components::Line| {
-            let mut object = line.to_json(mixture);
+            let mut object = line.to_json(mixture, description);
             if let Some((_, members)) = &self.rows {
                 let Members { rows, typical } = &members[line.component];
                 object["rows"] = (*rows).into();
@@ -125,6 +127,7 @@ impl Report {
             "component_count": self.component_count(),
             "background": mixture.has_background(),
             "method": known(&description.method),
+            "angles": description.angles.map(|angles| angles.to_string()),
             "policy": known(&description.policy),
             "estimator": known(&description.estimator),
             "seed": description.seed,
@@ -154,7 +157,7 @@ impl Report {
             text.push_str(&self.trace());
             text.push('\n');
         }
-        text.push_str(&components::table(mixture));
+        text.push_str(&components::table(mixture, description));
         text.push_str(&components::notes(&description.notes));
         if let Some((seen, members)) = &self.rows {
             text.push_str(&format!("\n{}; the most typical of each component:\n\n", seen.heading()));
@@ -164,7 +167,11 @@ impl Report {
                 let names: Vec<String> = typical.iter().map(name).collect();
                 let plural = if *rows == 1 { "" } else { "s" };
                 let colon = if names.is_empty() { "" } else { ": " };
-                text.push_str(&format!("component {}, {rows} row{plural}{colon}{}\n", line.name(), names.join(", ")));
+                text.push_str(&format!(
+                    "component {}, {rows} row{plural}{colon}{}\n",
+                    line.name(&description.labels),
+                    names.join(", ")
+                ));
             }
             text.push_str(&components::more_components(mixture));
         }
@@ -173,7 +180,8 @@ impl Report {
 
     /// How the mixture came about, as far as the file tells.
     fn fit(&self) -> String {
-        let Description { method, policy, estimator, seed, status, rows, weight, trace, settings, .. } = &self.description;
+        let Description { method, policy, estimator, seed, status, rows, weight, trace, settings, labels, .. } =
+            &self.description;
         if method.is_empty() && trace.is_empty() {
             return "how it came about is not known\n".to_owned();
         }
@@ -183,9 +191,13 @@ impl Report {
             ("method".to_owned(), method.clone()),
             ("concentrations".to_owned(), policy.clone()),
             ("estimator".to_owned(), estimator.clone()),
-            ("status".to_owned(), format!("{status} after {}", components::passes(trace.len()))),
+            (
+                "status".to_owned(),
+                if labels.is_empty() { format!("{status} after {}", components::passes(trace.len())) } else { String::new() },
+            ),
             ("rows".to_owned(), format!("{rows}{weight}")),
             ("seed".to_owned(), seed),
+            ("angles".to_owned(), self.description.angles.map_or(String::new(), |angles| angles.to_string())),
         ];
         if let Some(last) = trace.last() {
             lines.push(("objective".to_owned(), readable(last.objective)));

@@ -5,25 +5,34 @@ use crate::labels::LabelFile;
 use crate::output::{self, Output};
 use crate::progress::Progress;
 use crate::row_output::{self, Precision, RowOutput};
+use crate::rows::ANGLES;
 use crate::{input, model};
 use anyhow::{Context, Result, bail};
 use rayon::prelude::*;
 use serde_json::json;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
 use vmfkit::block::Scalar;
-use vmfkit::{Mixture, Sampler, VonMisesFisher};
+use vmfkit::{Angles, Mixture, Sampler, VonMisesFisher};
 use vmfkit_data::{Batch, OutputFormat, RowLayout, Values};
 
-const EXAMPLES: &str = "\
+static AFTER_HELP: LazyLock<String> = LazyLock::new(|| {
+    format!(
+        "\
 Examples:
   vmf sample --dim 100 --concentration 500 -n 10000 -o x.npy
   vmf sample --mean-direction 1,2,2 --concentration 1e6 -n 1000 --dtype f64 -o x.csv
   vmf sample --dim 3 --concentration 0 -n 5 -o -          uniform rows, as CSV on standard output
   vmf sample model.safetensors -n 10000 -o x.parquet --labels truth.npy
+  vmf sample --angles dec,inc --mean-direction 349,58 -k 80 -n 50 -o remanence.csv    angles in degrees
 
 FILE ends in .npy, .npz, .csv, .tsv, .parquet, .arrow, .feather, .jsonl, .safetensors or .mtx. The same options and seed give the same rows
-on any number of threads, and row i does not depend on how many rows follow it.";
+on any number of threads, and row i does not depend on how many rows follow it.
+
+{ANGLES}"
+    )
+});
 
 /// Numbers drawn before they are written.
 const VALUES_PER_BLOCK: usize = 1 << 21;
@@ -32,13 +41,14 @@ const ROWS_PER_TASK: usize = 64;
 
 /// Draw rows from a density or from the mixture of a model file
 #[derive(Debug, clap::Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = AFTER_HELP.as_str())]
 pub struct Sample {
     /// Model file (of `vmf fit -k`), or `-` for standard input, to draw from instead of --dim, --concentration and --mean-direction
     #[arg(conflicts_with_all = ["dim", "concentration", "mean_direction"])]
     model: Option<PathBuf>,
     /// Number of coordinates d
-    #[arg(long, short, required_unless_present_any = ["mean_direction", "model"], value_parser = clap::value_parser!(u64).range(2..=10_000_000))]
+    #[arg(long, short, required_unless_present_any = ["mean_direction", "model", "angles"])]
+    #[arg(value_parser = clap::value_parser!(u64).range(2..=10_000_000))]
     dim: Option<u64>,
     /// Concentration kappa, at least 0; 0 is the uniform density
     #[arg(
@@ -53,7 +63,10 @@ pub struct Sample {
     /// Number of rows
     #[arg(short = 'n', long, value_name = "N")]
     rows: u64,
-    /// Mean direction, of any length: numbers, or a .npy or .csv file [default: 1,0,0...]
+    /// Write rows as angles: lat,lon; ra,dec; dec,inc; trend,plunge; theta,phi; or angle. In degrees, or as in lat,lon,radians
+    #[arg(long, value_name = "NAMES")]
+    angles: Option<Angles>,
+    /// Mean direction, of any length: numbers, or a .npy or .csv file; with --angles also as such [default: 1,0,0...]
     #[arg(long, value_name = "VECTOR", allow_hyphen_values = true)]
     mean_direction: Option<String>,
     /// Precision of the numbers [default: f32; f64 from a concentration of 1e12 on, where f32 would change the density]
@@ -133,6 +146,9 @@ impl Sample {
         if let (Some(labels), None) = (&self.labels, &self.model) {
             bail!("rows of one density have no components, found: `--labels {}`", labels.display());
         }
+        if let Some(angles) = self.angles.filter(|angles| angles.dim() != law.dim()) {
+            bail!("the angles `{angles}` are directions in dimension {}, found: `{}`", angles.dim(), law.dim());
+        }
         let format = row_output::format_of(&self.output, self.format, "--format")?;
         let precision = self.precision(law.largest_concentration());
         match precision {
@@ -173,6 +189,7 @@ impl Sample {
             "rows": self.rows,
             "dim": dim,
             "dtype": precision.name(),
+            "angles": self.angles.map(|angles| angles.to_string()),
             "seed": self.seed,
             "model": self.model.as_ref().map(name),
             "concentration": self.concentration,
@@ -182,16 +199,19 @@ impl Sample {
 
     fn density(&self) -> Result<VonMisesFisher> {
         let concentration = self.concentration.expect("required without a model");
-        let dim = self.dim.map(usize::try_from).transpose()?;
+        let dim = self.dim.map(usize::try_from).transpose()?.or(self.angles.map(Angles::dim));
         let Some(given) = &self.mean_direction else {
             let mut axis = vec![0.0; dim.expect("required without a mean direction")];
             axis[0] = 1.0;
             return Ok(VonMisesFisher::new(axis, concentration)?);
         };
-        let vector = match given.split(',').map(|x| x.trim().parse().ok()).collect() {
+        let mut vector = match given.split(',').map(|x| x.trim().parse().ok()).collect() {
             Some(numbers) => numbers,
             None => input::read_vector(Path::new(given)).context("the mean direction is neither numbers nor a file of them")?,
         };
+        if let Some(angles) = self.angles.filter(|angles| angles.count() == vector.len()) {
+            vector = angles.unit_vectors(&vector).context("the mean direction")?;
+        }
         if let Some(expected) = dim.filter(|&dim| dim != vector.len()) {
             let found = vector.len();
             return Err(vmfkit::Error::DimensionMismatch { expected, found }).context("the mean direction");
@@ -207,7 +227,8 @@ impl Sample {
         };
         // Both, before anything is drawn.
         let mut labels = self.labels.as_ref().map(|path| LabelFile::create(path, Some(self.rows))).transpose()?;
-        let mut output = Rows::create(&self.output, format, dim, T::PRECISION, self.rows)?;
+        let width = self.angles.map_or(dim, Angles::count);
+        let mut output = Rows::create(&self.output, format, width, T::PRECISION, self)?;
         let mut progress = Progress::new(!self.quiet);
         let rows_per_block = (VALUES_PER_BLOCK / dim).max(1);
         let mut values = Vec::new();
@@ -216,8 +237,17 @@ impl Sample {
             let count = rows_per_block.min(rows - first);
             values.resize(count * dim, T::default());
             found.resize(count, 0);
-            law.fill(self.seed, first as u64, &mut values, &mut found)?;
-            values = output.write(values, dim)?;
+            values = match self.angles {
+                Some(angles) => {
+                    let mut vectors = vec![0.0; count * dim];
+                    law.fill(self.seed, first as u64, &mut vectors, &mut found)?;
+                    output.write(angles.of_vectors(&vectors)?.into_iter().map(T::from_f64).collect(), width)?
+                }
+                None => {
+                    law.fill(self.seed, first as u64, &mut values, &mut found)?;
+                    output.write(values, width)?
+                }
+            };
             if let Some(labels) = &mut labels {
                 labels.write(&found)?;
             }
@@ -236,14 +266,22 @@ enum Rows {
 }
 
 impl Rows {
-    fn create(path: &Path, format: OutputFormat, dim: usize, precision: Precision, rows: u64) -> Result<Self> {
+    /// For rows of so many numbers.
+    fn create(path: &Path, format: OutputFormat, width: usize, precision: Precision, sample: &Sample) -> Result<Self> {
+        let names: Option<Vec<String>> = sample.angles.map(|angles| angles.names().into_iter().map(str::to_owned).collect());
         let separator = match format {
             OutputFormat::Csv => ',',
             OutputFormat::Tsv => '\t',
-            _ => return Ok(Rows::Other(RowOutput::create(path, format, &RowLayout::new(dim, precision.element()).rows(rows))?)),
+            _ => {
+                let mut layout = RowLayout::new(width, precision.element()).rows(sample.rows);
+                if let Some(names) = names {
+                    layout = layout.names(names);
+                }
+                return Ok(Rows::Other(RowOutput::create(path, format, &layout)?));
+            }
         };
         let mut output = Output::create(path)?;
-        let names: Vec<String> = (0..dim).map(|column| format!("x{column}")).collect();
+        let names = names.unwrap_or_else(|| (0..width).map(|column| format!("x{column}")).collect());
         output.write(names.join(&separator.to_string()) + "\n")?;
         Ok(Rows::Separated(output, separator))
     }

@@ -53,7 +53,8 @@ impl Score {
             sums.add(&judged);
         }
         let uniform = VonMisesFisher::uniform(judge.mixture.dim())?.ln_peak();
-        let report = Report { model: judge.model.clone(), rows: judge.source.seen(), sums, uniform };
+        let (model, labels) = (judge.model.clone(), judge.labels.clone());
+        let report = Report { model, labels, rows: judge.source.seen(), sums, uniform };
         drop(judge);
         output::print(if self.judge.json { report.to_json() } else { report.to_text() })
     }
@@ -62,6 +63,8 @@ impl Score {
 /// Everything that is known after the rows.
 struct Report {
     model: String,
+    /// Of the components, if they are known.
+    labels: Vec<String>,
     rows: Seen,
     sums: Sums,
     /// The uniform ln density.
@@ -84,7 +87,7 @@ impl Report {
     }
 
     fn to_json(&self) -> String {
-        let Report { model, rows, sums: Sums { evaluation, outliers }, uniform } = self;
+        let Report { model, labels, rows, sums: Sums { evaluation, outliers }, uniform } = self;
         let outliers = outliers.as_ref().map(|outliers| {
             json!({
                 "level": outliers.level,
@@ -97,6 +100,7 @@ impl Report {
         let object = json!({
             "file": rows.file,
             "model": model,
+            "labels": if labels.is_empty() { None } else { Some(labels) },
             "rows": rows.rows,
             "dim": rows.dim,
             "total_weight": json_number(rows.weight),

@@ -29,7 +29,7 @@ fn bad_rows_are_named() {
     for (row, message) in cases {
         fit_of("x.npy", rows(2, &[&good, row].concat()), "").refused(&["error: x.npy: ", message]);
     }
-    fit_of("x.npy", rows(2, &[0.6, 0.8, 3.0, 4.0]), "").refused(&["\nhint: `--rescale`"]);
+    fit_of("x.npy", rows(2, &[0.6, 0.8, 3.0, 4.0]), "").refused(&["`--rescale` divides each row by its length"]);
     fit_of("x.npy", rows(2, &[0.6, 0.8, 0.0, 0.0]), "--rescale").refused(&["row 1 has no direction"]);
 }
 

@@ -37,7 +37,7 @@ fn a_fit_is_told_as_it_was_made() {
             "\nstatus                  converged after {passes} passes\nrows                    600\nseed                    5\n"
         ),
         "\nstart                   kmeans\n",
-        "\ncomponent    weight  concentration  half within  nearest  angle to it\n",
+        "\ncomponent    weight  concentration  half within  nearest  angle to it ",
     ] {
         assert!(text.contains(words), "`{words}` is missing in:\n{text}");
     }

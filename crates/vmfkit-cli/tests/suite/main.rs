@@ -1,5 +1,6 @@
 //! Runs the built command as a user would.
 
+mod angles;
 mod assign;
 mod bad_input;
 mod big_data;
@@ -11,6 +12,7 @@ mod directional;
 mod hostile;
 mod hypotheses;
 mod inspect;
+mod known_labels;
 mod mixture;
 #[cfg(feature = "object-store")]
 mod object_store;

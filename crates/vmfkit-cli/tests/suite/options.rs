@@ -83,7 +83,7 @@ fn sample_and_convert_report_as_json() {
     workspace.run("fit x.csv -k 3 -o m.safetensors -q").success();
     let said = workspace.run("sample m.safetensors -n 20 --seed 4 -o y.parquet --labels l.npy --json -q").json();
     let expected = serde_json::json!({
-        "output": "y.parquet", "labels": "l.npy", "format": "parquet", "rows": 20, "dim": 3, "dtype": "f32", "seed": 4,
+        "output": "y.parquet", "labels": "l.npy", "format": "parquet", "rows": 20, "dim": 3, "angles": null, "dtype": "f32", "seed": 4,
         "model": "m.safetensors", "concentration": null,
     });
     assert_eq!(said, expected);

@@ -1,5 +1,6 @@
 //! Files of every format, whole and broken, alone and one after another.
 
+mod angles;
 mod arrays;
 mod batches;
 mod broken;

@@ -1,5 +1,6 @@
 //! The crate's one integration binary: numbers against 25-digit tables, laws by property tests, samplers by seeded tests.
 
+mod angles;
 mod api;
 mod bessel_laws;
 mod bessel_tables;
@@ -12,6 +13,7 @@ mod fitters;
 mod fitting;
 mod hypothesis;
 mod inference;
+mod known_labels;
 mod kolmogorov;
 mod metrics;
 mod mixture;

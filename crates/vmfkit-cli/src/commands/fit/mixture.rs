@@ -1,6 +1,7 @@
 //! A mixture: fitted, watched, written and described.
 
 use super::Fit;
+use super::known::LabelSource;
 use super::options::{StartArgument, pair};
 use crate::files::Files;
 use crate::format::{json_number, readable};
@@ -19,15 +20,15 @@ use vmfkit::mixture::Evaluation;
 use vmfkit::model_file::{self, Description};
 use vmfkit::source::Source;
 use vmfkit::train::{self, Checkpoint, Pass};
-use vmfkit::{ConcentrationPolicy, Fitter, Method, Mixture, init};
+use vmfkit::{ConcentrationPolicy, Fitter, Method, Mixture, init, known_labels};
 use vmfkit_data::{DataSource, FileLock, LockError};
 
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Options of a mixture (-k)")]
 #[group(id = "wishes_of_mixture")]
 pub struct Wishes {
-    /// How concentrations are tied across components: auto, free, shared, fixed:KAPPA or ratio:RATIO [default: auto]
-    #[arg(long, requires = "components")]
+    /// How concentrations are tied across components: auto, free, shared, fixed:KAPPA or ratio:RATIO [default: auto; for known labels: shared]
+    #[arg(long, requires = "many")]
     pub policy: Option<ConcentrationPolicy>,
     /// Add a uniform background for rows that belong nowhere; it begins with this weight [default: 0.05]
     #[arg(long, value_name = "WEIGHT", num_args = 0..=1, require_equals = true, default_missing_value = "0.05", requires = "components")]
@@ -35,8 +36,8 @@ pub struct Wishes {
     /// Fits that differ in their start, of which the best is kept [default: 1]
     #[arg(long, value_name = "N", requires = "components")]
     pub restarts: Option<usize>,
-    /// Weights stay those of the start
-    #[arg(long, requires = "components", conflicts_with = "min_weight")]
+    /// Weights stay those of the start; for known labels they are equal
+    #[arg(long, requires = "many", conflicts_with = "min_weight")]
     pub fixed_weights: bool,
     /// No weight goes below this [default: 0]
     #[arg(long, value_name = "WEIGHT", allow_hyphen_values = true, requires = "components")]
@@ -48,11 +49,11 @@ pub struct Wishes {
     #[arg(long, requires = "components")]
     pub no_search: bool,
     /// Write the model to this file (safetensors)
-    #[arg(long, short, value_name = "FILE", requires = "components")]
-    output: Option<PathBuf>,
+    #[arg(long, short, value_name = "FILE", requires = "many")]
+    pub output: Option<PathBuf>,
     /// Write the most probable component of each row to this file: .npy, or any other name for a number a line
-    #[arg(long, value_name = "FILE", requires = "components")]
-    labels: Option<PathBuf>,
+    #[arg(long, value_name = "FILE", requires = "many")]
+    pub labels: Option<PathBuf>,
     /// After each pass write all that is needed to go on with the fit to this file
     #[arg(long, value_name = "FILE", requires = "components")]
     pub checkpoint: Option<PathBuf>,
@@ -60,8 +61,8 @@ pub struct Wishes {
     #[arg(long, requires = "checkpoint", conflicts_with_all = ["output", "labels", "resume"])]
     pub start_only: bool,
     /// Rows a block, which decide the last digits of a fit [default: 8 million numbers, at most 65536 rows]
-    #[arg(long, value_name = "ROWS", value_parser = clap::value_parser!(u32).range(1..), requires = "components")]
-    block: Option<u32>,
+    #[arg(long, value_name = "ROWS", value_parser = clap::value_parser!(u32).range(1..), requires = "many")]
+    pub block: Option<u32>,
     /// Go on with the fit of the checkpoint, if that is there; it ends as if it had never been interrupted
     #[arg(long, requires = "checkpoint")]
     resume: bool,
@@ -105,7 +106,8 @@ impl Fit {
                 })
             })?;
 
-        let description = Description::of(&fit);
+        let mut description = Description::of(&fit);
+        description.angles = source.angles();
         // A model that cannot be written costs nobody the report.
         let written = output.as_ref().map_or(Ok(()), |path| {
             // The steps of a pass that was begun are worth something where there is nothing else.
@@ -145,7 +147,8 @@ impl Fit {
     pub(super) fn check_outputs(&self) -> Result<()> {
         let Wishes { output, labels, checkpoint, .. } = &self.mixture;
         let start = self.steps.start.as_ref().and_then(StartArgument::file);
-        let files = Files::new().reads(self.rows.files()).reads(start);
+        let known = self.known.known_labels.as_ref().and_then(LabelSource::file);
+        let files = Files::new().reads(self.rows.files()).reads(start).reads(known);
         let files = files.writes("-o", output.as_ref()).writes("--labels", labels.as_ref());
         let files = files.writes("--checkpoint", checkpoint.as_ref()).leave_standard_output()?;
         files.check()?;
@@ -223,7 +226,7 @@ impl Fit {
     }
 
     /// One more pass, for what the report says; and the labels, if they are wanted. Nothing of both if it is interrupted.
-    fn evaluate(&self, mixture: &Mixture, source: &mut RowSource) -> Result<Option<Evaluation>> {
+    pub(super) fn evaluate(&self, mixture: &Mixture, source: &mut RowSource) -> Result<Option<Evaluation>> {
         let labels = self.mixture.labels.as_ref();
         let mut file = labels.map(|path| LabelFile::create(path, source.len())).transpose()?;
         let mut found = Vec::new();
@@ -338,21 +341,22 @@ impl Watch {
 }
 
 /// Everything that is known after a fit.
-struct Report {
-    rows: Seen,
+pub(super) struct Report {
+    pub rows: Seen,
     /// A background not counted.
-    components: u32,
-    fit: train::Fit,
-    description: Description,
+    pub components: u32,
+    pub fit: train::Fit,
+    pub description: Description,
     /// None if the fit was interrupted, or the rows came once.
-    evaluation: Option<Evaluation>,
-    free_parameters: usize,
+    pub evaluation: Option<Evaluation>,
+    pub free_parameters: usize,
 }
 
 impl Report {
-    fn to_json(&self) -> String {
+    pub fn to_json(&self) -> String {
         let Report { rows, fit, description, evaluation, free_parameters, .. } = self;
-        let components: Vec<Value> = components::lines(&fit.mixture).iter().map(|line| line.to_json(&fit.mixture)).collect();
+        let lines = components::lines(&fit.mixture);
+        let components: Vec<Value> = lines.iter().map(|line| line.to_json(&fit.mixture, description)).collect();
         let trace: Vec<Value> = fit
             .trace
             .iter()
@@ -369,6 +373,7 @@ impl Report {
             "dim": rows.dim,
             "total_weight": json_number(rows.weight),
             "rescaled_rows": rows.rescaled,
+            "angles": description.angles.map(|angles| angles.to_string()),
             "component_count": self.components,
             "background": fit.mixture.has_background(),
             "method": description.method,
@@ -391,17 +396,15 @@ impl Report {
         format!("{object}\n")
     }
 
-    fn to_text(&self) -> String {
+    pub fn to_text(&self) -> String {
         let Report { rows, fit, description, evaluation, free_parameters, .. } = self;
-        let mut text = format!(
-            "{}\n{} by {}, concentrations {}: {} after {}\n\n",
-            rows.heading(),
-            components::count(self.components as usize, fit.mixture.has_background()),
-            description.method,
-            description.policy,
-            description.status,
-            components::passes(fit.trace.len()),
-        );
+        let count = components::count(self.components as usize, fit.mixture.has_background());
+        let Description { method, policy, status, .. } = description;
+        let how = match method.as_str() {
+            known_labels::METHOD => format!("{count}, one per label, concentrations {policy}"),
+            _ => format!("{count} by {method}, concentrations {policy}: {status} after {}", components::passes(fit.trace.len())),
+        };
+        let mut text = format!("{}\n{how}\n\n", rows.heading());
         if let Some(evaluation) = evaluation {
             let [aic, bic, icl] =
                 [Evaluation::aic, Evaluation::bic, Evaluation::icl].map(|f| readable(f(evaluation, *free_parameters)));
@@ -415,7 +418,7 @@ impl Report {
         if let Some(dispersion) = fit.dispersion() {
             text.push_str(&format!("dispersion        {dispersion:.2}: {}\n\n", explained(dispersion, fit.mixture.dim())));
         }
-        text.push_str(&components::table(&fit.mixture));
+        text.push_str(&components::table(&fit.mixture, description));
         text.push_str(&components::notes(&description.notes));
         text
     }

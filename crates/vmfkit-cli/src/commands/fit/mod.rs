@@ -1,6 +1,7 @@
 //! `vmf fit`: one density for the rows of a file, or with `-k` a mixture.
 
 mod begin;
+mod known;
 mod mixture;
 mod one;
 mod options;
@@ -10,7 +11,7 @@ use anyhow::{Result, bail};
 use options::{Options, StartArgument};
 use std::path::PathBuf;
 use std::sync::LazyLock;
-use vmfkit::ConcentrationPolicy;
+use vmfkit::{ConcentrationPolicy, known_labels};
 
 static AFTER_HELP: LazyLock<String> = LazyLock::new(|| {
     format!(
@@ -27,6 +28,9 @@ Examples:
   vmf fit x.npy -k 10 --background --start labels:truth.npy
   vmf fit x.npy -k 10 --checkpoint state.ckpt --start-only     for `vmf accumulate` and `vmf maximise`
   vmf fit more.npy -k 10 --start model:model.safetensors -o next.safetensors
+  vmf fit poles.csv --angles lat,lon                   angles in degrees; the mean direction as angles too
+  vmf fit x.npy --known-labels y.txt -o classes.safetensors    one component per label, no EM
+  vmf fit x.parquet --known-labels column:topic --policy free
 
 Concentrations of a mixture (--policy):
   auto         free where the rows fit the model, else ratio:exp(20/(d-1)). The rows fit if their variance along the
@@ -44,6 +48,10 @@ Where a mixture begins (--start):
   labels:FILE       the components that these labels make of the rows, one label a row (.npy or text)
   directions:FILE   these directions, one a row, of any length (.npy or text)
   model:FILE        the mixture of a model file
+
+Known labels (--known-labels): FILE is a .npy array of whole numbers, a text file with a label a line, or a table with a column of texts
+or whole numbers. Components are in the order of the sorted labels, numbers before texts; the model file keeps their names. Weights are
+the labels' shares of the rows, or equal with --fixed-weights. The concentrations are shared unless --policy says otherwise.
 
 A model file is safetensors: `safetensors.numpy.load_file` opens it in Python. Ctrl-C ends the fit of a mixture after the rows at hand,
 and what it has found is written; Ctrl-C again ends at once. The same options and seed give the same file on any number of threads.
@@ -74,6 +82,8 @@ pub struct Fit {
     #[command(flatten)]
     mixture: mixture::Wishes,
     #[command(flatten)]
+    known: known::Wishes,
+    #[command(flatten)]
     steps: options::Steps,
 }
 
@@ -81,6 +91,9 @@ impl Fit {
     pub fn run(&self) -> Result<()> {
         let method = self.method()?;
         self.check_options(method)?;
+        if let Some(labels) = &self.known.known_labels {
+            return self.fit_known_labels(labels);
+        }
         match self.options.components {
             None => self.fit_one(method),
             Some(components) if self.mixture.start_only => {
@@ -103,6 +116,9 @@ impl Fit {
 
     /// The name of the way of fitting.
     fn method(&self) -> Result<&str> {
+        if self.known.known_labels.is_some() {
+            return Ok(known_labels::METHOD);
+        }
         match (self.options.components, self.options.method.as_deref()) {
             (None, None) => Ok(options::CLOSED),
             (Some(_), None) => Ok(vmfkit::Method::default().name()),
@@ -126,7 +142,8 @@ impl Fit {
         const ITERATIVE: &[&str] = &["em", "hard", "stochastic", "online", "sgd", "kmeans"];
         // One concentration and equal weights are what makes k-means of it.
         const NOT_K_MEANS: &[&str] = &["em", "hard", "stochastic", "online", "sgd"];
-        let loose = mixture.policy.filter(|policy| !matches!(policy, ConcentrationPolicy::Fixed(_)));
+        let is_known = self.known.known_labels.is_some();
+        let loose = mixture.policy.filter(|policy| !is_known && !matches!(policy, ConcentrationPolicy::Fixed(_)));
         let policy = loose.map_or(String::new(), |policy| format!("--policy {policy}"));
         let table: [(bool, &str, &[&str]); 16] = [
             (steps.learning_rate.is_some(), "--learning-rate", &["sgd"]),
@@ -139,7 +156,7 @@ impl Fit {
             (mixture.no_search, "--no-search", &["em"]),
             (mixture.background.is_some(), "--background", NOT_K_MEANS),
             (loose.is_some(), &policy, NOT_K_MEANS),
-            (mixture.fixed_weights, "--fixed-weights", NOT_K_MEANS),
+            (mixture.fixed_weights && !is_known, "--fixed-weights", NOT_K_MEANS),
             (mixture.min_weight.is_some(), "--min-weight", NOT_K_MEANS),
             (steps.max_passes.is_some(), "--max-passes", ITERATIVE),
             (steps.tolerance.is_some(), "--tolerance", ITERATIVE),
@@ -148,6 +165,9 @@ impl Fit {
         ];
         for (given, option, methods) in table {
             if given && !methods.contains(&method) {
+                if is_known {
+                    bail!("`--known-labels` has no use for the option: `{option}`");
+                }
                 let methods = methods.iter().map(|name| format!("`--method {name}`")).collect::<Vec<_>>().join(", ");
                 bail!("`--method {method}` has no use for the option: `{option}`\nhint: it goes with {methods}");
             }

@@ -3,6 +3,7 @@
 use super::Fit;
 use super::mixture::Watch;
 use super::options::{CLOSED, StartArgument};
+use crate::direction::{self, COORDINATES_SHOWN};
 use crate::files::Files;
 use crate::format::{json_number, probability, readable};
 use crate::output;
@@ -16,23 +17,20 @@ use vmfkit::inference::{Inference, Test, projection_test};
 use vmfkit::source::Source;
 use vmfkit::{ConcentrationEstimator, SufficientStats, VonMisesFisher};
 
-/// Coordinates of the mean direction that are printed; --json has them all.
-const COORDINATES_SHOWN: usize = 6;
-
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Options of one density")]
 #[group(id = "wishes_of_one")]
 pub struct Wishes {
     /// Report the concentration with its small-sample bias taken out
-    #[arg(long, conflicts_with_all = ["components", "estimator", "method"])]
+    #[arg(long, conflicts_with_all = ["many", "estimator", "method"])]
     corrected: bool,
     /// Confidence of the interval and of the cone
-    #[arg(long, default_value_t = 0.95, allow_hyphen_values = true, conflicts_with = "components")]
+    #[arg(long, default_value_t = 0.95, allow_hyphen_values = true, conflicts_with = "many")]
     level: f64,
     /// Test the projections on the mean direction against those of a vMF, and rotational symmetry about it, each with this many
     /// simulated samples [default: 199]
     #[arg(long, value_name = "REPLICATES", num_args = 0..=1, require_equals = true, default_missing_value = "199")]
-    #[arg(conflicts_with = "components")]
+    #[arg(conflicts_with = "many")]
     goodness_of_fit: Option<usize>,
 }
 
@@ -208,6 +206,8 @@ impl Report {
             "method": self.method,
             "concentration": json_number(density.concentration()),
             "mean_direction": density.mean_direction(),
+            "angles": self.rows.angles.map(|angles| angles.to_string()),
+            "mean_direction_angles": direction::to_json(self.rows.angles, density.mean_direction()),
             "ln_likelihood": json_number(*ln_likelihood),
             "mean_ln_density": json_number(ln_likelihood / self.rows.weight),
             "entropy": json_number(density.entropy()),
@@ -233,10 +233,15 @@ impl Report {
         let Report { estimate: Estimate { density, ln_likelihood }, inference, .. } = self;
         // Rounded, so that a level of 0.57 is 57% and not 56.99999999999999%.
         let percent = (1e12 * self.level).round() / 1e10;
+        let mean = density.mean_direction();
+        let all = if mean.len() > COORDINATES_SHOWN { " (all of them with --json)" } else { "" };
         let mut lines = vec![
-            ("mean direction", first_coordinates(density.mean_direction())),
+            ("mean direction", format!("{}{all}", direction::coordinates(mean, 0))),
             ("concentration", readable(density.concentration())),
         ];
+        if let Some(angles) = self.rows.angles {
+            lines.insert(1, ("  as angles", direction::text(angles, mean)));
+        }
         if self.method != "exact" {
             lines.push(("  exact", readable(inference.concentration())));
         }
@@ -273,10 +278,4 @@ impl Report {
         }
         text
     }
-}
-
-fn first_coordinates(direction: &[f64]) -> String {
-    let shown: Vec<String> = direction.iter().take(COORDINATES_SHOWN).map(|&x| format!("{x:.6}")).collect();
-    let more = if direction.len() > COORDINATES_SHOWN { " ... (all of them with --json)" } else { "" };
-    shown.join(" ") + more
 }

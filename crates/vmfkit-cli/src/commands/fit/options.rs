@@ -19,7 +19,7 @@ pub const CLOSED: &str = "closed";
 #[derive(Debug, clap::Args)]
 pub struct Options {
     /// Fit a mixture of this many densities
-    #[arg(short = 'k', long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(short = 'k', long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), group = "many")]
     pub components: Option<u32>,
     /// Way of fitting: closed or sgd for one density; em, hard, stochastic, online, sgd or kmeans for a mixture [default: closed, em]
     #[arg(long, value_name = "METHOD", value_parser = method_parser(), hide_possible_values = true)]

@@ -1,0 +1,140 @@
+//! [`KnownLabels`]: a mixture with one component per known label, without EM.
+
+use crate::block::Block;
+use crate::distribution::VonMisesFisher;
+use crate::error::{Error, Result};
+use crate::maximise::{Maximisation, Note, maximise};
+use crate::mixture::Mixture;
+use crate::settings::Settings;
+use crate::source::Source;
+use crate::stats::SufficientStats;
+use crate::train::{Fit, Status};
+use rayon::prelude::*;
+use std::collections::BTreeMap;
+
+/// The name of this way of fitting in model files and reports.
+pub const METHOD: &str = "labels";
+
+/// Statistics of rows whose labels are known, block by block: supervised estimation, as in discriminant analysis.
+///
+/// Labels are of any ordered type: numbers, texts. One pass over the rows is all it takes, and memory holds one resultant per label, so the rows
+/// may be more than fit into it. For labels that are a first guess, to be improved by EM, use [`Start::Labels`](crate::Start::Labels).
+///
+/// ```
+/// use vmfkit::known_labels::KnownLabels;
+/// use vmfkit::{Block, ConcentrationPolicy, Maximisation};
+/// let rows = [1.0, 0.0, 0.8, 0.6, 0.0, 1.0, -0.6, 0.8];
+/// let mut known = KnownLabels::new(2);
+/// known.add(&Block::new(2, &rows)?, &["east", "east", "north", "north"])?;
+/// let (fit, labels) = known.fit(&Maximisation::new().policy(ConcentrationPolicy::Shared))?;
+/// assert_eq!(labels, ["east", "north"]);
+/// assert_eq!(fit.mixture.weights(), [0.5, 0.5]);
+/// # Ok::<(), vmfkit::Error>(())
+/// ```
+#[derive(Debug, Clone)]
+pub struct KnownLabels<L> {
+    dim: usize,
+    rows: u64,
+    first_row: Vec<f64>,
+    stats: BTreeMap<L, SufficientStats>,
+}
+
+impl<L: Ord + Clone + Sync> KnownLabels<L> {
+    /// No rows yet, of this dimension.
+    pub fn new(dim: usize) -> Self {
+        KnownLabels { dim, rows: 0, first_row: Vec::new(), stats: BTreeMap::new() }
+    }
+
+    /// Adds rows, each with its label. The number of threads does not change one bit.
+    ///
+    /// # Errors
+    /// [`Error::DimensionMismatch`]; [`Error::LabelCount`] if there are not as many labels as rows.
+    pub fn add(&mut self, block: &Block, labels: &[L]) -> Result<()> {
+        if block.dim() != self.dim {
+            return Err(Error::DimensionMismatch { expected: self.dim, found: block.dim() });
+        }
+        if block.len() != labels.len() {
+            return Err(Error::LabelCount { expected: block.len(), found: labels.len() });
+        }
+        if self.first_row.is_empty() && !block.is_empty() {
+            self.first_row = block.row(0);
+        }
+        self.rows += block.len() as u64;
+        let mut rows_of: BTreeMap<&L, Vec<usize>> = BTreeMap::new();
+        for (row, label) in labels.iter().enumerate() {
+            rows_of.entry(label).or_default().push(row);
+        }
+        let found: Vec<_> = rows_of.into_par_iter().map(|(label, rows)| (label, SufficientStats::of_rows(block, rows))).collect();
+        for (label, stats) in found {
+            match self.stats.get_mut(label) {
+                Some(sum) => sum.merge(&stats)?,
+                None => {
+                    self.stats.insert(label.clone(), stats);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds all rows of a source in one pass; `labels` has one for each.
+    ///
+    /// # Errors
+    /// Those of the source; [`Error::LabelCount`] if there are not as many labels as rows.
+    pub fn add_source(&mut self, source: &mut dyn Source, labels: &[L]) -> Result<()> {
+        let mut next = 0;
+        while let Some(block) = source.read_block()? {
+            let end = next + block.len();
+            // Rows beyond the labels are counted only, so that the error can say how many there are.
+            if let Some(labels) = labels.get(next..end) {
+                self.add(&block, labels)?;
+            }
+            next = end;
+        }
+        if next == labels.len() { Ok(()) } else { Err(Error::LabelCount { expected: next, found: labels.len() }) }
+    }
+
+    /// The labels so far, sorted.
+    pub fn labels(&self) -> impl Iterator<Item = &L> {
+        self.stats.keys()
+    }
+
+    /// The number of rows so far.
+    pub fn rows(&self) -> u64 {
+        self.rows
+    }
+
+    /// One component per label, in the order of the sorted labels, and these. Concentrations follow the policy of `how`; weights are the labels'
+    /// shares of the rows, or equal where `how` has [fixed weights](Maximisation::fixed_weights). A label whose rows weigh nothing has an empty component,
+    /// which a note names.
+    ///
+    /// # Errors
+    /// [`Error::NoRows`]; options of `how` that are out of range.
+    pub fn fit(self, how: &Maximisation) -> Result<(Fit, Vec<L>)> {
+        let components = self.stats.len();
+        if components == 0 {
+            return Err(Error::NoRows { weight: 0.0 });
+        }
+        let mut stats = SufficientStats::zero(components, self.dim);
+        for (component, of_label) in self.stats.values().enumerate() {
+            stats.merge_into(component, of_label);
+        }
+        // Only weights, and the direction of a component without rows, are taken from it.
+        let any = VonMisesFisher::along(self.first_row, 1.0)?;
+        let equal = Mixture::new(vec![1.0 / components as f64; components], vec![any; components])?;
+        let (mixture, mut notes) = maximise(&stats, &equal, how)?;
+        // Few equal rows of a known label are no accident of EM; only a concentration at its bound is worth a word.
+        let is_bounded = |concentration: f64| concentration < how.largest_concentration;
+        notes.retain(|note| !matches!(note, Note::Collapsed { concentration, .. } if is_bounded(*concentration)));
+        let mut settings = Settings::default();
+        settings.set("method", METHOD);
+        settings.set("dimension", self.dim.to_string());
+        settings.set("components", components.to_string());
+        settings.set("policy", how.policy.to_string());
+        settings.set("estimator", how.estimator.name());
+        settings.set("largest_concentration", format!("{:?}", how.largest_concentration));
+        settings.set("fixed_weights", how.fixed_weights.to_string());
+        let (weight, rows) = (stats.weight(), self.rows);
+        let fit = Fit { mixture, trace: Vec::new(), status: Status::Converged, notes, weight, rows, settings };
+        Ok((fit, self.stats.into_keys().collect()))
+    }
+}

@@ -1,0 +1,65 @@
+//! A mixture with one component per known label, for `VonMisesFisherClassifier`.
+
+use crate::error::raise;
+use crate::mixture::Mixture;
+use crate::pool;
+use crate::rows::Rows;
+use numpy::PyReadonlyArray1;
+use pyo3::exceptions::{PyKeyboardInterrupt, PyValueError};
+use pyo3::prelude::*;
+use vmfkit::known_labels::KnownLabels;
+use vmfkit::model_file::Description;
+use vmfkit::{ConcentrationEstimator, ConcentrationPolicy, Error, Maximisation};
+
+/// One component per label: `labels` has its number for each row, `names` their names. Weights are the labels' shares of the rows, or `priors`. Also
+/// gives what there is to say of single components.
+#[pyfunction]
+#[pyo3(signature = (rows, labels, names, weights=None, priors=None, policy="shared", estimator="exact", normalize=false, threads=None))]
+#[allow(clippy::too_many_arguments)]
+pub fn fit_labels<'py>(
+    py: Python<'py>,
+    rows: &Bound<'py, PyAny>,
+    labels: PyReadonlyArray1<'py, u32>,
+    names: Vec<String>,
+    weights: Option<PyReadonlyArray1<'py, f64>>,
+    priors: Option<PyReadonlyArray1<'py, f64>>,
+    policy: &str,
+    estimator: &str,
+    normalize: bool,
+    threads: Option<usize>,
+) -> PyResult<(Mixture, Vec<String>)> {
+    let policy = policy.parse::<ConcentrationPolicy>().map_err(|error| PyValueError::new_err(error.to_string()))?;
+    let estimator = estimator.parse::<ConcentrationEstimator>().map_err(|error| PyValueError::new_err(error.to_string()))?;
+    let how = Maximisation::new().policy(policy).estimator(estimator);
+    let rows = Rows::of(rows, normalize)?;
+    let view = rows.view()?;
+    let labels = labels.as_slice()?;
+    let weights = weights.as_ref().map(|weights| weights.as_slice()).transpose()?;
+    let known = pool::run(py, threads, |stop| {
+        let known = view.with_source(normalize, weights, None, |source, _| {
+            let (mut known, mut next) = (KnownLabels::new(source.dim()), 0);
+            source.rewind()?;
+            while let Some(block) = source.read_block()? {
+                let end = next + block.len();
+                if let Some(labels) = labels.get(next..end) {
+                    known.add(&block, labels)?;
+                }
+                next = end;
+                if stop.asked() {
+                    return Ok(None);
+                }
+            }
+            if next == labels.len() { Ok(Some(known)) } else { Err(Error::LabelCount { expected: next, found: labels.len() }) }
+        })?;
+        known.ok_or_else(|| PyKeyboardInterrupt::new_err(()))
+    })??;
+    let (fit, _) = known.fit(&how).map_err(raise)?;
+    let mut description = Description::of(&fit);
+    description.labels = names;
+    let mixture = match priors {
+        Some(priors) => vmfkit::Mixture::new(priors.as_slice()?.to_vec(), fit.mixture.components().to_vec()).map_err(raise)?,
+        None => fit.mixture,
+    };
+    let notes = description.notes.clone();
+    Ok((Mixture::new(mixture, description), notes))
+}
