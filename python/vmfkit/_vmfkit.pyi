@@ -18,6 +18,7 @@ __all__ = [
     "ZeroRowError",
     "__version__",
     "axis_draws",
+    "default_settings",
     "deviations",
     "divergences",
     "fit",
@@ -80,6 +81,9 @@ class Mixture:
     def sample(
         self, count: int, seed: int = 0, first: int = 0, single: bool = False, threads: int | None = None
     ) -> tuple[NDArray[Any], NDArray[np.uint32]]: ...
+    def direction_text(self, component: int) -> str:
+        """The mean direction of a component as text, elided beyond 8 coordinates."""
+
     def to_bytes(self) -> bytes: ...
     @staticmethod
     def from_bytes(bytes: bytes) -> Mixture: ...
@@ -142,9 +146,12 @@ def fit(
     rows: _Rows,
     components: int,
     weights: _Floats | None = None,
-    progress: Callable[[int, int, int], None] | None = None,
+    progress: Callable[[int, int, int, float | None], None] | None = None,
     **choices: Any,
 ) -> Fit: ...
+def default_settings(method: str, components: int, dim: int) -> dict[str, str]:
+    """The settings of a fit by this method with no other choice, by their names in model files."""
+
 def fit_density(
     rows: _Rows,
     weights: _Floats | None = None,
