@@ -343,11 +343,22 @@ impl Report {
     }
 }
 
-/// The settings of a fit by this method with no other choice, by their names in model files.
+/// The settings of a fit by this method, and with this policy, but no other choice, by their names in model files.
 #[pyfunction]
-pub fn default_settings<'py>(py: Python<'py>, method: &str, components: usize, dim: usize) -> PyResult<Bound<'py, PyDict>> {
+#[pyo3(signature = (method, components, dim, policy=None))]
+pub fn default_settings<'py>(
+    py: Python<'py>,
+    method: &str,
+    components: usize,
+    dim: usize,
+    policy: Option<&str>,
+) -> PyResult<Bound<'py, PyDict>> {
+    let mut fitter = Fitter::new(components).method(parsed(method)?);
+    if let Some(policy) = policy {
+        fitter = fitter.policy(parsed(policy)?);
+    }
     let found = PyDict::new(py);
-    for (name, text) in Fitter::new(components).method(parsed(method)?).settings(dim).iter() {
+    for (name, text) in fitter.settings(dim).iter() {
         found.set_item(name, text)?;
     }
     Ok(found)

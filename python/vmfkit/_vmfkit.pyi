@@ -149,8 +149,8 @@ def fit(
     progress: Callable[[int, int, int, float | None], None] | None = None,
     **choices: Any,
 ) -> Fit: ...
-def default_settings(method: str, components: int, dim: int) -> dict[str, str]:
-    """The settings of a fit by this method with no other choice, by their names in model files."""
+def default_settings(method: str, components: int, dim: int, policy: str | None = None) -> dict[str, str]:
+    """The settings of a fit by this method, and with this policy, but no other choice, by their names in model files."""
 
 def fit_density(
     rows: _Rows,
