@@ -339,7 +339,10 @@ impl Report {
     fn call(&mut self, callback: &Option<Py<PyAny>>) {
         let (Some(callback), Some(Progress { restart, pass, rows })) = (callback, self.now) else { return };
         self.called = Some(Instant::now());
-        self.failed = Python::attach(|py| callback.call1(py, (restart, pass, rows, self.objective))).err();
+        // Whatever failed first ends the fit, which may report once more before it does.
+        if self.failed.is_none() {
+            self.failed = Python::attach(|py| callback.call1(py, (restart, pass, rows, self.objective))).err();
+        }
     }
 }
 

@@ -24,7 +24,7 @@ static CHOSEN: AtomicUsize = AtomicUsize::new(0);
 /// The pool last used, with its number of threads and the process it belongs to: threads do not survive a fork.
 static POOL: Mutex<Option<(u32, usize, Arc<ThreadPool>)>> = Mutex::new(None);
 
-/// Threads that may become pools of their own, see [`run_here`]. rayon never frees such a pool, about 8 kB.
+/// Threads that may become pools of their own, see [`run_here`]. rayon never frees such a pool, which takes a few kB.
 const MOST_SOLO_THREADS: usize = 64;
 static SOLO_THREADS: AtomicUsize = AtomicUsize::new(0);
 
@@ -67,8 +67,8 @@ pub fn threads() -> usize {
     }
 }
 
-/// The pool of this process with this many threads. The lock is held by threads that hold Python's lock only, as the thread that forks does: no child
-/// finds it locked.
+/// The pool of this process with this many threads. Only a thread that holds Python's lock holds this lock, and so does the thread that
+/// forks: no child finds it locked.
 fn pool(_: Python<'_>, threads: usize) -> PyResult<Arc<ThreadPool>> {
     let process = std::process::id();
     let mut kept = POOL.lock().map_err(|_| PyRuntimeError::new_err("the pool of threads is lost after a panic"))?;

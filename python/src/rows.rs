@@ -217,7 +217,8 @@ impl<'a> View<'a> {
         Ok(source)
     }
 
-    /// Shows the rows to `work` as a source, block by block. `room` is the memory in bytes to hold the rows of files in, if they are read more than once.
+    /// Shows the rows to `work` as a source, block by block. `room` is the memory in bytes to hold the rows of files in, if they are read
+    /// more than once.
     ///
     /// Checking rows uses rayon; that there is a [`Stop`] tells that the caller is in a pool of ours.
     pub fn with_source<R>(

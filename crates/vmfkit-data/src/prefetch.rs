@@ -31,8 +31,8 @@ impl Prefetch {
         let (sender, joined) = mpsc::sync_channel(0);
         let stop = Arc::new(AtomicBool::new(false));
         let (shared, spare, ends) = (stop.clone(), blocks.spare(), blocks.can_rewind());
-        // A pool of its own, as large as the caller's, whose threads may all be waiting for these rows. rayon's global pool would do for a command, but
-        // does not survive the fork of a process.
+        // A pool of its own, as large as the caller's, whose threads may all be waiting for these rows. The threads of rayon's global pool
+        // do not survive the fork of a process.
         let name = || "vmfkit-read".to_owned();
         let pool = ThreadPoolBuilder::new().num_threads(rayon::current_num_threads()).thread_name(move |_| name()).build();
         let pool = pool.map_err(std::io::Error::other)?;

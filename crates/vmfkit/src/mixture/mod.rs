@@ -57,8 +57,8 @@ pub struct Mixture {
 }
 
 impl Mixture {
-    /// A mixture from weights that sum to 1 and as many densities on one sphere. A sum that differs from 1 by at most 1e-5, the rounding of weights
-    /// in single precision, is made 1.
+    /// A mixture from weights that sum to 1 and as many densities on one sphere. A sum that differs from 1 by at most 1e-5, the rounding of
+    /// weights in single precision, is made 1.
     pub fn new(mut weights: Vec<f64>, components: Vec<VonMisesFisher>) -> Result<Self> {
         let sum = checked_weight_sum(&weights, &components, SINGLE_WEIGHT_TOLERANCE)?;
         if sum != 1.0 {

@@ -96,8 +96,8 @@ impl Rule for Box<dyn Rule> {
 /// When to stop.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Stop {
-    /// Stop when a pass changes the objective by at most this fraction of its distance from the baseline; of 1 - mean cosine for k-means, which with
-    /// 0 stops when no row changes sides. `None` stops at the last pass only.
+    /// Stop when a pass changes the objective by at most this fraction of its distance from the baseline; of 1 - mean cosine for k-means,
+    /// which with 0 stops when no row changes sides. `None` stops at the last pass only.
     pub tolerance: Option<f64>,
     /// What the tolerance is a share of.
     pub baseline: Baseline,
@@ -108,7 +108,8 @@ pub struct Stop {
 /// What an objective is measured from where its change is compared with it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Baseline {
-    /// The log density of the uniform density (for k-means a cosine of 1), because ln p of many dimensions is a large number that says nothing: at d = 10,000 it hardly changes whatever the fit does.
+    /// The log density of the uniform density (for k-means a cosine of 1), because ln p of many dimensions is a large number that says
+    /// nothing: at d = 10,000 it hardly changes whatever the fit does.
     #[default]
     Uniform,
     /// 0, so that a change is a share of ln p itself: the rule of Kim (2021).
@@ -474,9 +475,9 @@ impl<'a> Trainer<'a> {
         true
     }
 
-    /// What a change of the objective is compared with: how far it is above the log density of the uniform density. For k-means, whose objective is the
-    /// mean cosine, what it lacks of 1: that is the mean of what k-means minimises, and where rows fill a small cap the cosine itself is
-    /// near 1 whatever the fit.
+    /// What a change of the objective is compared with: how far it is above the log density of the uniform density. For k-means, whose
+    /// objective is the mean cosine, 1 less that: the mean of what k-means minimises. Where rows fill a small cap the cosine itself is near 1
+    /// whatever the fit.
     fn scale(&self, objective: f64) -> f64 {
         match self.rule.assignment() {
             Assignment::Nearest => (1.0 - objective).abs(),
