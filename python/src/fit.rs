@@ -9,10 +9,12 @@ use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use std::ops::ControlFlow;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
 use vmfkit::estimate::maximum_likelihood;
 use vmfkit::inference::Inference;
 use vmfkit::model_file::Description;
-use vmfkit::train::{Annealing, Pass, Status, Stop};
+use vmfkit::train::{Annealing, Pass, Progress, Status, Stop};
 use vmfkit::{ConcentrationEstimator, ConcentrationPolicy, Fitter, Maximisation, Method, Start, SufficientStats};
 
 /// What a fit ends with.
@@ -163,7 +165,11 @@ impl Choices {
             "background" => self.background = Some(value.extract()?),
             "restarts" => self.restarts = value.extract()?,
             "seed" => self.seed = value.extract()?,
-            "tolerance" => self.tolerance = Some(Some(value.extract::<f64>()?).filter(|tolerance| *tolerance > 0.0)),
+            "tolerance" => {
+                // With 0 EM makes all passes, as scikit-learn's mixtures do; k-means stops when no row changes sides, as its k-means does.
+                let stops = |tolerance: &f64| *tolerance > 0.0 || matches!(self.method, Method::KMeans);
+                self.tolerance = Some(Some(value.extract::<f64>()?).filter(stops));
+            }
             "passes" => self.passes = Some(value.extract()?),
             "batch" => self.batch = Some(value.extract()?),
             "shuffle" => self.shuffle = value.extract()?,
@@ -298,7 +304,71 @@ pub fn start_rows(components: usize) -> usize {
     vmfkit::init::sample_rows(components)
 }
 
-/// Fits a mixture. `progress(restart, pass, rows)` is called about ten times a second.
+/// Time between two calls of a progress callback within a pass.
+const REPORT_EVERY: Duration = Duration::from_millis(100);
+
+/// How far a fit has come, for a callback of Python.
+#[derive(Default)]
+struct Report {
+    called: Option<Instant>,
+    /// The restart it is in, the last place it was seen at, and the objective of its last whole pass.
+    now: Option<Progress>,
+    objective: Option<f64>,
+    /// What the callback raised, which ends the fit.
+    failed: Option<PyErr>,
+}
+
+impl Report {
+    fn at(&mut self, now: Progress, callback: &Option<Py<PyAny>>) {
+        if self.now.is_none_or(|before| before.restart != now.restart) {
+            self.objective = None;
+        }
+        self.now = Some(now);
+        if self.called.is_none_or(|called| called.elapsed() >= REPORT_EVERY) {
+            self.call(callback);
+        }
+    }
+
+    fn end_pass(&mut self, restart: usize, objective: f64, callback: &Option<Py<PyAny>>) {
+        self.objective = Some(objective);
+        if self.now.is_some_and(|now| now.restart == restart) {
+            self.call(callback);
+        }
+    }
+
+    fn call(&mut self, callback: &Option<Py<PyAny>>) {
+        let (Some(callback), Some(Progress { restart, pass, rows })) = (callback, self.now) else { return };
+        self.called = Some(Instant::now());
+        // Whatever failed first ends the fit, which may report once more before it does.
+        if self.failed.is_none() {
+            self.failed = Python::attach(|py| callback.call1(py, (restart, pass, rows, self.objective))).err();
+        }
+    }
+}
+
+/// The settings of a fit by this method, and with this policy, but no other choice, by their names in model files.
+#[pyfunction]
+#[pyo3(signature = (method, components, dim, policy=None))]
+pub fn default_settings<'py>(
+    py: Python<'py>,
+    method: &str,
+    components: usize,
+    dim: usize,
+    policy: Option<&str>,
+) -> PyResult<Bound<'py, PyDict>> {
+    let mut fitter = Fitter::new(components).method(parsed(method)?);
+    if let Some(policy) = policy {
+        fitter = fitter.policy(parsed(policy)?);
+    }
+    let found = PyDict::new(py);
+    for (name, text) in fitter.settings(dim).iter() {
+        found.set_item(name, text)?;
+    }
+    Ok(found)
+}
+
+/// Fits a mixture. `progress(restart, pass, rows, objective)` is called about ten times a second and at the end of every pass: pass 0 is the start, and
+/// `objective` that of the last whole pass of the restart, or None.
 #[pyfunction]
 #[pyo3(signature = (rows, components, weights=None, progress=None, **choices))]
 pub fn fit<'py>(
@@ -314,21 +384,23 @@ pub fn fit<'py>(
     let view = rows.view()?;
     let weights = weights.as_ref().map(|weights| weights.as_slice()).transpose()?;
     let found = pool::run(py, choices.threads, |stop| {
-        let mut shown = std::time::Instant::now();
-        let mut failed = None;
-        let found = view.with_source(choices.normalize, weights, Some((choices.room, stop)), |source, _| {
-            let watch = |now: vmfkit::train::Progress| {
-                if let Some(progress) = &progress
-                    && shown.elapsed().as_millis() >= 100
-                {
-                    shown = std::time::Instant::now();
-                    failed = Python::attach(|py| progress.call1(py, (now.restart, now.pass, now.rows))).err();
-                }
-                if failed.is_some() { ControlFlow::Break(()) } else { stop.flow() }
+        // Callbacks of passes and of blocks share it, one at a time.
+        let report = Mutex::new(Report::default());
+        let found = view.with_source(stop, choices.normalize, weights, Some(choices.room), |source| {
+            let on_block = |now: Progress| {
+                let mut report = report.lock().unwrap_or_else(PoisonError::into_inner);
+                report.at(now, &progress);
+                if report.failed.is_some() { ControlFlow::Break(()) } else { stop.flow() }
             };
-            choices.fitter().progress(watch).fit_source(source)
+            let on_pass = |restart: usize, pass: &Pass, _: &vmfkit::Mixture| {
+                let mut report = report.lock().unwrap_or_else(PoisonError::into_inner);
+                report.end_pass(restart, pass.objective, &progress);
+                if report.failed.is_some() { ControlFlow::Break(()) } else { stop.flow() }
+            };
+            choices.fitter().progress(on_block).watch(on_pass).fit_source(source)
         });
-        failed.map_or(found, Err)
+        let report = report.into_inner().unwrap_or_else(PoisonError::into_inner);
+        report.failed.map_or(found, Err)
     })??;
     // Files tell only now how many rows they have.
     if found.rows < components as u64 {
@@ -355,7 +427,7 @@ pub fn fit_density<'py>(
     let view = rows.view()?;
     let weights = weights.as_ref().map(|weights| weights.as_slice()).transpose()?;
     let stats = pool::run(py, threads, |stop| {
-        view.with_source(normalize, weights, None, |source, _| {
+        view.with_source(stop, normalize, weights, None, |source| {
             let mut stats = SufficientStats::zero(1, source.dim());
             source.rewind()?;
             while let Some(block) = source.read_block()? {

@@ -32,6 +32,7 @@ fn _vmfkit(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(angles::angles_of_unit, module)?)?;
     module.add_function(wrap_pyfunction!(angles::angles_to_unit, module)?)?;
     module.add_function(wrap_pyfunction!(draws::axis_draws, module)?)?;
+    module.add_function(wrap_pyfunction!(fit::default_settings, module)?)?;
     module.add_function(wrap_pyfunction!(fit::fit, module)?)?;
     module.add_function(wrap_pyfunction!(fit::fit_density, module)?)?;
     module.add_function(wrap_pyfunction!(fit::start_rows, module)?)?;

@@ -78,7 +78,7 @@ impl OnlineFit {
         let view = rows.view()?;
         let weights = weights.as_ref().map(|weights| weights.as_slice()).transpose()?;
         let start = pool::run(py, choices.threads, |stop| {
-            view.with_source(choices.normalize, weights, None, |source, _| {
+            view.with_source(stop, choices.normalize, weights, None, |source| {
                 source.rewind()?;
                 let block = source.read_block()?.ok_or(vmfkit::Error::NoRows { weight: 0.0 })?;
                 choices.first_mixture(&block, stop)
@@ -118,7 +118,7 @@ impl OnlineFit {
         pool::run(py, threads, |stop| {
             let mut state = self.locked()?;
             let Online { trainer, rows, weight } = &mut *state;
-            view.with_source(normalize, weights, None, |source, _| {
+            view.with_source(stop, normalize, weights, None, |source| {
                 source.rewind()?;
                 while let Some(block) = source.read_block()? {
                     let (components, dim) = (trainer.model().components().len(), trainer.model().dim());

@@ -211,30 +211,33 @@ impl<'a> View<'a> {
     }
 
     /// The rows of files. Those that are read more than once are held in memory if there is room, or on the disk if another pass takes long.
-    fn open(names: &[String], options: &Options, again: Option<(u64, &Stop)>) -> PyResult<DataSource> {
+    fn open(names: &[String], options: &Options, stop: &Stop, room: Option<u64>) -> PyResult<DataSource> {
         let mut source = vmfkit_data::open_all(names, options).map_err(raise_data)?;
-        match again {
-            Some((room, stop)) => source.keep(room, Some(&scratch_folder()), |_| stop.flow()).map(|_| ()),
+        match room {
+            Some(room) => source.keep(room, Some(&scratch_folder()), |_| stop.flow()).map(|_| ()),
             None => source.hold(0).map(|_| ()),
         }
         .map_err(raise)?;
         Ok(source)
     }
 
-    /// Shows the rows to `work` as a source, block by block. If it reads them more than once, this is the memory for that, and what may end it.
+    /// Shows the rows to `work` as a source, block by block. `room` is the memory in bytes to hold the rows of files in, if they are read
+    /// more than once.
+    ///
+    /// Checking rows uses rayon; that there is a [`Stop`] tells that the caller is in a pool of ours.
     pub fn with_source<R>(
         self,
+        stop: &Stop,
         normalize: bool,
         weights: Option<&[f64]>,
-        again: Option<(u64, &Stop)>,
-        work: impl FnOnce(&mut dyn Source, Option<u64>) -> vmfkit::Result<R>,
+        room: Option<u64>,
+        work: impl FnOnce(&mut dyn Source) -> vmfkit::Result<R>,
     ) -> PyResult<R> {
         if let View::Files(names, options) = self {
-            let mut source = Self::open(names, options, again)?;
-            let rows = source.rows();
+            let mut source = Self::open(names, options, stop, room)?;
             return match weights {
-                None => work(&mut source, rows),
-                Some(weights) => Weighted::new(source, weights).and_then(|mut source| work(&mut source, rows)),
+                None => work(&mut source),
+                Some(weights) => Weighted::new(source, weights).and_then(|mut source| work(&mut source)),
             }
             .map_err(raise);
         }
@@ -242,10 +245,9 @@ impl<'a> View<'a> {
         if let Some(weights) = weights {
             block = block.with_weights(weights).map_err(raise)?;
         }
-        let rows = block.len() as u64;
         let sparse = matches!(self, View::SparseSingle(..) | View::SparseDouble(..));
         let size = if sparse { 1 << 14 } else { (NUMBERS / block.dim().max(1)).clamp(FEWEST, MOST) };
-        work(&mut MemorySource::new(block).batches(size), Some(rows)).map_err(raise)
+        work(&mut MemorySource::new(block).batches(size)).map_err(raise)
     }
 
     /// Shows all rows to `work` as one block.
@@ -265,7 +267,7 @@ impl<'a> View<'a> {
         stop: &Stop,
         mut work: impl FnMut(&Block) -> vmfkit::Result<()> + Send,
     ) -> PyResult<()> {
-        self.with_source(normalize, None, None, |source, _| {
+        self.with_source(stop, normalize, None, None, |source| {
             source.rewind()?;
             while let Some(block) = source.read_block()? {
                 work(&block)?;

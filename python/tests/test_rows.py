@@ -339,7 +339,7 @@ def test_a_mixture_takes_whatever_an_estimator_takes(rows, tmp_path):
     assert made.weights.tolist() == [0.5, 0.5] and made.concentrations.tolist() == [3, 4]
     single = vmfkit.Mixture(np.float32([0.5, 0.5]), np.eye(2, dtype=np.float32), np.float32([3, 4]))
     assert single.to_bytes() == made.to_bytes()
-    with pytest.raises(ValueError):
+    with pytest.raises(TypeError, match="weights must be numbers, found: `array of <U1`"):
         vmfkit.Mixture(["a", "b"], [[1, 0], [0, 1]], [3, 4])
 
 
@@ -419,3 +419,65 @@ except ValueError as error:
 """
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert "the file is damaged, found: `" in done.stdout and done.stderr == ""
+
+
+def test_a_table_with_other_columns_names_the_one_to_pass():
+    pandas, polars, pyarrow = (pytest.importorskip(name) for name in ("pandas", "polars", "pyarrow"))
+    rows = np.random.default_rng(1).normal(size=(20, 4))
+    columns = {"id": list(range(20)), "text": ["a text"] * 20, "embedding": [row.tolist() for row in rows]}
+    for table in (pandas.DataFrame(columns), polars.DataFrame(columns), pyarrow.table(columns)):
+        with pytest.raises(ValueError, match=r"pass it alone, table\['embedding'\]. Columns found: `\['id', 'text', 'embedding'\]`"):
+            vmfkit.SphericalKMeans(2).fit(table)
+        assert vmfkit.SphericalKMeans(2, random_state=0).fit(table["embedding"]).labels_.shape == (20,)
+        with pytest.raises(ValueError, match="lists of numbers, found a text: `a text`|rows must be numbers, found a text: `a text`"):
+            vmfkit.SphericalKMeans(2).fit(table["text"])
+    two = columns | {"title": columns["embedding"]}
+    with pytest.raises(ValueError, match=r"pass one of \['embedding', 'title'\] alone"):
+        vmfkit.VonMisesFisherMixture(2).fit(pandas.DataFrame(two))
+    flat = {"text": ["a text"] * 20, "x": rows[:, 0], "y": rows[:, 1]}
+    for table in (pandas.DataFrame(flat), polars.DataFrame(flat), pyarrow.table(flat)):
+        with pytest.raises(ValueError, match=r"pass table\[\['x', 'y'\]\]. Columns that have no numbers: `\['text'\]`"):
+            vmfkit.VonMisesFisherMixture(2).fit(table)
+    assert vmfkit.VonMisesFisherMixture(2).fit(pandas.DataFrame(flat)[["x", "y"]]).n_features_in_ == 2
+
+
+def test_texts_are_told_from_names_of_files(tmp_path):
+    with pytest.raises(FileNotFoundError, match="no file `the first text`. If they are texts, pass their embeddings"):
+        vmfkit.VonMisesFisherMixture(2).fit(["the first text", "the second text"])
+    with pytest.raises(ValueError, match="found a text: `the first text`"):
+        vmfkit.VonMisesFisherMixture(2).fit(np.array([["the first text", "the second text"]]))
+    with pytest.raises(FileNotFoundError, match="missing.npy"):
+        vmfkit.VonMisesFisherMixture(2).fit(str(tmp_path / "missing.npy"))
+    np.save(tmp_path / "with a space.npy", np.eye(3))
+    assert vmfkit.VonMisesFisherMixture(1).fit([str(tmp_path / "with a space.npy")]).n_features_in_ == 3
+
+
+@pytest.mark.parametrize("wrong", ["3", True, np.datetime64("2020-01-01"), np.array(["3", "4"]), [True, False], [None, 1.0], 1j])
+def test_what_is_no_number_is_no_concentration(wrong):
+    for call in (
+        lambda: vmfkit.vonmises_fisher([1.0, 0.0], wrong),
+        lambda: vmfkit.vonmises_fisher.logpdf([1.0, 0.0], [1.0, 0.0], wrong),
+        lambda: vmfkit.special.iv_ratio(3, wrong),
+        lambda: vmfkit.special.log_iv(wrong, 1.0),
+        lambda: vmfkit.Mixture([0.5, 0.5], np.eye(2), np.atleast_1d(np.asarray(wrong))),
+    ):
+        with pytest.raises(TypeError, match="must be numbers"):
+            call()
+
+
+def test_numbers_of_every_kind_are_concentrations():
+    from fractions import Fraction
+
+    for kappa in (3, np.int8(3), np.float32(3), np.float16(3), Fraction(3), np.array(3, object)):
+        assert vmfkit.vonmises_fisher([1.0, 0.0], kappa).kappa == 3.0
+    assert vmfkit.special.iv_ratio(np.float64(3.0), 2) == vmfkit.special.iv_ratio(3, 2.0)
+
+
+def test_weights_of_single_precision_are_made_to_sum_to_1():
+    weights = np.random.default_rng(4).random(5000).astype(np.float32)
+    weights /= weights.sum()
+    assert abs(weights.astype(float).sum() - 1) > 1e-9
+    mixture = vmfkit.Mixture(weights, np.tile(np.eye(2), (2500, 1)), np.ones(5000))
+    assert mixture.weights.sum() == pytest.approx(1, abs=1e-12)
+    with pytest.raises(ValueError, match="must sum to 1"):
+        vmfkit.Mixture([0.333, 0.333, 0.333], np.eye(3), np.ones(3))

@@ -148,11 +148,37 @@ def test_rows_of_zeros_stand_aside(drawn):
     rows = drawn[0].copy()
     rows[7] = 0
     for kind in (np.asarray, sparse.csr_array):
-        with pytest.warns(UserWarning, match="rows of zeros"):
+        with pytest.warns(UserWarning, match="left out of the fit, found: `1`"):
             model = VonMisesFisherMixture(3, random_state=0).fit(kind(rows))
-        np.testing.assert_allclose(model.predict_proba(kind(rows))[7], model.weights_)
-        assert model.predict(kind(rows))[7] == model.weights_.argmax()
-        assert np.isfinite(model.score_samples(kind(rows))).all()
+        assert model.labels_[7] == -1 and (model.probabilities_[7] == 0).all()
+        with pytest.warns(UserWarning, match="rows of zeros have no direction and belong to no component"):
+            assert np.isfinite(model.score_samples(kind(rows))).all()
+
+
+@pytest.mark.parametrize("background", [None, 0.1])
+@pytest.mark.parametrize("kind", [np.asarray, sparse.csr_array, np.float32])
+def test_rows_of_zeros_belong_to_no_component(drawn, kind, background):
+    rows = drawn[0][:50].copy()
+    rows[[3, 40]] = 0
+    others = np.delete(np.arange(50), [3, 40])
+    model = VonMisesFisherMixture(3, random_state=0, background=background).fit(drawn[0])
+    nearest = SphericalKMeans(3, random_state=0).fit(drawn[0])
+    counted = "rows of zeros have no direction.*found: `2`"
+    for estimator in (model, nearest):
+        with pytest.warns(UserWarning, match=counted) as told:
+            labels = estimator.predict(kind(rows))
+        assert told[0].filename == __file__, "the warning names the line of the caller"
+        assert (labels[[3, 40]] == -1).all()
+        np.testing.assert_array_equal(labels[others], estimator.predict(rows[others]))
+    with pytest.warns(UserWarning, match=counted):
+        p_values = model.p_values(kind(rows))
+    assert np.isnan(p_values[[3, 40]]).all() and np.isfinite(p_values[others]).all()
+    with pytest.warns(UserWarning, match=counted):
+        probabilities = model.predict_proba(kind(rows))
+    assert (probabilities[[3, 40]] == 0).all()
+    np.testing.assert_allclose(probabilities[others].sum(1), 1)
+    with pytest.warns(UserWarning, match=counted):
+        assert (nearest.transform(kind(rows))[[3, 40]] == 1).all()
 
 
 @pytest.mark.parametrize("kind", [np.asarray, sparse.csr_array])
@@ -494,11 +520,11 @@ def test_k_means_that_does_not_know_its_rows_counts_as_those_of_a_start():
 def test_k_means_is_loaded_as_it_was_saved(drawn, tmp_path):
     model = SphericalKMeans(3, random_state=0).fit(drawn[0])
     model.save(tmp_path / "m.safetensors")
-    again = SphericalKMeans.load(tmp_path / "m.safetensors", random_state=0)
-    assert again.n_clusters == 3
+    again = SphericalKMeans.load(tmp_path / "m.safetensors")
+    assert again.get_params() == model.get_params()
     np.testing.assert_array_equal(again.predict(drawn[0]), model.labels_)
     assert again.score(drawn[0]) == model.score(drawn[0])
-    assert again.partial_fit(drawn[0][:100]).n_iter_ == 1
+    assert again.partial_fit(drawn[0][:100]).n_iter_ == model.n_iter_ + 1
 
 
 def test_spherical_k_means_is_nearest_direction(drawn):
@@ -510,6 +536,178 @@ def test_spherical_k_means_is_nearest_direction(drawn):
     assert model.inertia_ == pytest.approx((1 - cosines.max(1)).sum())
     assert model.score(rows) == pytest.approx(-model.inertia_)
     assert adjusted_rand_score(labels, model.labels_) > 0.98
+
+
+CHOSEN = [
+    {},
+    {"policy": "free", "random_state": 7, "max_iter": 17, "background": 0.05},
+    {"policy": "shared", "concentration": "sra", "init": "plusplus", "n_init": 3, "tol": 1e-3},
+    {"policy": "fixed:70", "tol": 0.0, "max_iter": 2, "search": False, "random_state": 2**40},
+    {"method": "online", "batch_size": 100, "random_state": 1},
+    {"method": "sgd", "policy": "free", "learning_rate": 0.05, "decay": 0.9, "max_iter": 3},
+    {"method": "hard", "init": "random-rows"},
+    {"method": "kmeans", "tol": 0.0},
+]
+
+
+@pytest.mark.parametrize("parameters", CHOSEN)
+def test_a_model_is_loaded_with_the_parameters_of_its_fit(drawn, parameters, tmp_path):
+    rows = drawn[0]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = VonMisesFisherMixture(3, **{"random_state": 3, **parameters}).fit(rows)
+        model.save(tmp_path / "model.safetensors")
+        again = VonMisesFisherMixture.load(tmp_path / "model.safetensors")
+        assert again.get_params() == model.get_params()
+        assert (again.n_iter_, again.converged_, again.notes_) == (model.n_iter_, model.converged_, model.notes_)
+        assert again.lower_bounds_ == model.lower_bounds_
+        # The same fit again, and the same stream.
+        assert clone(again).fit(rows).mixture_.to_bytes() == model.mixture_.to_bytes()
+        assert again.partial_fit(rows[:50]).mixture_.to_bytes() == model.partial_fit(rows[:50]).mixture_.to_bytes()
+    # What is given comes first.
+    assert VonMisesFisherMixture.load(tmp_path / "model.safetensors", max_iter=9, n_threads=2).max_iter == 9
+
+
+def test_a_seed_that_was_drawn_is_loaded(drawn, tmp_path):
+    model = VonMisesFisherMixture(3, random_state=np.random.RandomState(5), init=drawn[0][:3]).fit(drawn[0])
+    model.save(tmp_path / "model.safetensors")
+    again = VonMisesFisherMixture.load(tmp_path / "model.safetensors")
+    assert again.random_state == model.mixture_.description["seed"] and again.init == "kmeans"
+    # A stream has a policy, and no fit.
+    stream = VonMisesFisherMixture(3, policy="shared", random_state=1).partial_fit(drawn[0])
+    stream.save(tmp_path / "stream.safetensors")
+    again = VonMisesFisherMixture.load(tmp_path / "stream.safetensors")
+    assert (again.policy, again.method, again.random_state) == ("shared", "em", None) and not hasattr(again, "lower_bound_")
+
+
+@pytest.mark.parametrize("kind", [VonMisesFisherMixture, SphericalKMeans])
+def test_an_interrupted_first_fit_is_not_fitted(kind):
+    """Ctrl-C while the start is made."""
+    program = f"""
+import os, signal, threading, time, numpy as np, vmfkit
+from sklearn.exceptions import NotFittedError
+signal.signal(signal.SIGINT, signal.default_int_handler)
+x = np.random.default_rng(1).normal(size=(100_000, 64))
+model = vmfkit.{kind.__name__}(2000)
+threading.Thread(target=lambda: (time.sleep(2), os.kill(os.getpid(), signal.SIGINT)), daemon=True).start()
+try:
+    model.fit(x)
+except KeyboardInterrupt:
+    try:
+        model.predict(x[:3])
+    except NotFittedError:
+        print("not fitted", hasattr(model, "labels_"))
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120)
+    assert done.stdout.strip() == "not fitted False", done.stderr
+
+
+def test_verbose_tells_phases_passes_and_objectives(drawn, capfd):
+    model = VonMisesFisherMixture(3, n_init=2, verbose=1, random_state=0).fit(drawn[0])
+    lines = capfd.readouterr().err.splitlines()
+    assert len(lines) == len(set(lines)), "no line twice"
+    assert lines[0] == "VonMisesFisherMixture: restart 1 of 2, start and search"
+    passes = [line for line in lines if ", pass " in line]
+    assert len(passes) >= model.n_iter_ and all("of at most 100" in line for line in passes)
+    last = f"mean ln p {model.lower_bound_:.6g}"
+    assert any(last in line and "left in this restart" in line for line in passes)
+    assert lines[-1].startswith(f"VonMisesFisherMixture: converged after {model.n_iter_} passes, {last}, ")
+    SphericalKMeans(3, verbose=1, random_state=0, max_iter=7).fit(drawn[0])
+    lines = capfd.readouterr().err.splitlines()
+    assert lines[0] == "SphericalKMeans: start" and "of at most 7" in lines[1] and "mean cosine 0." in lines[-1]
+
+
+def test_k_means_in_a_small_cap_goes_on_until_it_has_settled():
+    """The tolerance was a fraction of the mean cosine, which is near 1 here: it stopped after 2 passes, 4 to 20 % above this inertia."""
+    for degrees in (4.0, 1.0, 0.1):
+        kappa = float(vmfkit.special.inverse_iv_ratio(10, np.cos(np.radians(degrees))))
+        rows = vmfkit.vonmises_fisher(np.eye(10)[0], kappa).rvs(4000, random_state=1)
+        model = SphericalKMeans(20, init="random-rows", random_state=0).fit(rows)
+        further = SphericalKMeans(20, init=model.cluster_centers_, tol=0, max_iter=3000).fit(rows)
+        assert model.converged_ and model.n_iter_ > 5
+        assert model.inertia_ <= 1.01 * further.inertia_, degrees
+
+
+def test_k_means_with_no_tolerance_stops_when_labels_repeat(drawn):
+    for estimator in (SphericalKMeans(5, tol=0, init="random-rows", random_state=0), VonMisesFisherMixture(5, method="kmeans", tol=0, random_state=0)):
+        estimator.fit(drawn[0])
+        assert estimator.converged_ and estimator.n_iter_ < 100
+        again = SphericalKMeans(5, init=estimator.mixture_.directions, tol=0, max_iter=1).fit(drawn[0])
+        np.testing.assert_array_equal(again.labels_, estimator.labels_)
+
+
+def test_k_means_warns_of_clusters_without_rows(tmp_path):
+    rows = np.repeat(np.eye(4)[:3], 5, axis=0)
+    with pytest.warns(ConvergenceWarning, match=r"distinct clusters \(3\) found smaller than n_clusters \(5\)"):
+        SphericalKMeans(5, random_state=0).fit(rows)
+    np.save(tmp_path / "x.npy", rows)
+    with pytest.warns(ConvergenceWarning, match=r"cluster \d is (empty|the same as)"):
+        SphericalKMeans(5, random_state=0).fit(tmp_path / "x.npy")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        SphericalKMeans(3, random_state=0).fit(rows)
+
+
+def test_a_start_that_is_given_is_fitted_once(drawn):
+    start = drawn[0][:3]
+    once = VonMisesFisherMixture(3, init=start).fit(drawn[0])
+    with pytest.warns(RuntimeWarning, match="one fit instead of n_init=10"):
+        model = VonMisesFisherMixture(3, init=start, n_init=10).fit(drawn[0])
+    assert model.mixture_.description["restarts"] == "1" and model.n_iter_ == once.n_iter_
+    for init in (start, np.arange(3000) % 3):
+        with pytest.warns(RuntimeWarning, match="one fit instead of n_init=10"):
+            assert SphericalKMeans(3, init=init, n_init=10).fit(drawn[0]).mixture_.description["restarts"] == "1"
+
+
+def test_a_warm_start_of_single_passes_converges(drawn):
+    model = VonMisesFisherMixture(3, warm_start=True, max_iter=1, init="random-rows", random_state=0)
+    with pytest.warns(ConvergenceWarning):
+        model.fit(drawn[0])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        for count in range(1, 100):
+            if model.fit(drawn[0]).converged_:
+                break
+    whole = VonMisesFisherMixture(3, init="random-rows", random_state=0).fit(drawn[0])
+    assert model.converged_ and count + 1 == whole.n_iter_
+    np.testing.assert_allclose(model.lower_bound_, whole.lower_bound_, rtol=1e-12)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", ConvergenceWarning)
+        assert model.fit(drawn[0]).converged_
+
+
+def test_a_summary_has_mean_directions(drawn):
+    three = vmfkit.Mixture([0.4, 0.6], [[0.6, 0.0, 0.8], [0, 0, -1.0]], [10, 20])
+    summary = VonMisesFisherMixture.from_mixture(three).summary()
+    assert "[0.0000 0.0000 -1.0000]" in summary.splitlines()[2] and "[0.6000 0.0000 0.8000]" in summary.splitlines()[3]
+    assert "[0.6000 0.0000 0.8000]" in three._repr_html_() and "[0.6000 0.0000 0.8000]" in summary._repr_html_()
+    wide = VonMisesFisherMixture(1).fit(drawn[0])
+    first = wide.mean_directions_[0]
+    expected = " ".join(f"{x:.4f}" for x in first[:4]) + " ... " + " ".join(f"{x:.4f}" for x in first[-2:])
+    assert f"[{expected}]" in wide.summary()
+
+
+@pytest.mark.parametrize("background", [None, 0.1])
+def test_probabilities_are_as_bertopic_takes_them(drawn, background, monkeypatch):
+    """It asks for `labels_`, then for `probabilities_` if there are some, and adds columns by the labels that topics had before."""
+    rows, _ = drawn
+    model = VonMisesFisherMixture(3, random_state=0, background=background).fit(rows)
+    np.testing.assert_array_equal(model.probabilities_, model.predict_proba(rows)[:, :3])
+    labels, probabilities = model.labels_, model.probabilities_
+    sizes = {label: int((labels == label).sum()) for label in set(labels.tolist()) - {-1}}
+    mapped = {label: place for place, label in enumerate(sorted(sizes, key=lambda label: -sizes[label]))}
+    topics = np.zeros((len(rows), len(mapped)))
+    for before, after in mapped.items():
+        topics[:, after] += probabilities[:, before]
+    some = labels >= 0
+    np.testing.assert_array_equal(topics[some].argmax(1), [mapped[label] for label in labels[some]])
+    # A pickle has none, nor has a fit of very many.
+    assert not hasattr(pickle.loads(pickle.dumps(model)), "probabilities_")
+    monkeypatch.setattr("vmfkit.sklearn._mixture._MOST_PROBABILITIES", 8999 if background is None else 11_999)
+    model.fit(rows)
+    with pytest.raises(AttributeError, match="predict_proba gives those of any rows"):
+        model.probabilities_
+    assert not hasattr(VonMisesFisherMixture(3), "probabilities_")
 
 
 LONG_CALLS = {
@@ -556,21 +754,6 @@ except KeyboardInterrupt:
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120)
     # On loaded cores a second may be several.
     assert done.stdout and float(done.stdout) < 5, done.stderr
-
-
-def test_a_forked_process_can_fit_too(drawn):
-    program = """
-import multiprocessing, numpy as np, vmfkit
-rows = np.random.default_rng(1).normal(size=(20_000, 64))
-def fit(seed):
-    return vmfkit.SphericalKMeans(20, random_state=seed, max_iter=3, tol=0).fit(rows).cluster_centers_.sum()
-if __name__ == "__main__":
-    here = fit(0)
-    with multiprocessing.get_context("fork").Pool(1) as pool:
-        print(pool.apply(fit, (0,)) == here)
-"""
-    done = subprocess.run([sys.executable, "-W", "ignore", "-c", program], capture_output=True, text=True, timeout=120)
-    assert done.stdout.strip() == "True", done.stderr
 
 
 def test_the_number_of_threads_changes_no_bit(drawn):

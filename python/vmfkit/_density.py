@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from . import _vmfkit, special
-from ._rows import as_generator, as_rows, as_seed, as_weights, is_column, is_path
+from ._rows import as_generator, as_numbers, as_rows, as_seed, as_weights, is_column, is_path
 
 # Rows whose length differs from 1 by more are refused, as scipy does (numpy.allclose).
 _UNIT_TOLERANCE = 1e-5
@@ -42,7 +42,7 @@ def _direction(mu: Any) -> np.ndarray:
 
 
 def _concentration(kappa: Any) -> np.ndarray:
-    kappa = np.asarray(kappa, np.float64)
+    kappa = as_numbers(kappa, "'kappa'")
     if not np.all(np.isfinite(kappa) & (kappa >= 0)):
         raise ValueError("'kappa' must be a positive scalar, zero, or an array of such.")
     return kappa

@@ -1,15 +1,15 @@
-"""Rows asked about their directions: rows of zeros, which have none, stand aside."""
+"""Rows asked about their directions. Rows of zeros have none: they are set aside, and counted in a warning."""
 
 from __future__ import annotations
 
 import math
-import warnings
 from typing import Any
 
 import numpy as np
 
 from . import _vmfkit, special
 from ._rows import Rows, as_rows
+from ._warn import warn
 
 
 class Directions:
@@ -28,6 +28,7 @@ class Directions:
             if not self.normalize or self.rows.is_files or self.zeros is not None:
                 raise
             self._set_zeros_aside()
+            warn(f"rows of zeros have no direction and belong to no component (label -1), found: `{self.zeros.sum()}`")
             return call(self.rows.argument, *arguments, normalize=self.normalize, **options)
 
     def _set_zeros_aside(self) -> None:
@@ -65,8 +66,7 @@ class Directions:
     def without_zeros(self, weights: np.ndarray | None) -> np.ndarray | None:
         if self.zeros is None:
             return weights
-        message = f"rows of zeros have no direction and are left out of the fit, found: `{self.zeros.sum()}`"
-        warnings.warn(message, UserWarning, stacklevel=5)
+        warn(f"rows of zeros have no direction and are left out of the fit, found: `{self.zeros.sum()}`")
         return self.weights_of_others(weights)
 
     def weights_of_others(self, weights: np.ndarray | None) -> np.ndarray | None:
@@ -77,7 +77,7 @@ class Directions:
         weights[self.zeros] = 0
         return weights
 
-    # Whatever is asked, a row of zeros is as likely as the uniform density says, and belongs to components as their weights say.
+    # A row of zeros is as likely as the uniform density says, and belongs to no component.
 
     def ln_densities(self, mixture: _vmfkit.Mixture, **options: Any) -> np.ndarray:
         found = self.ask(mixture.ln_densities, **options)
@@ -88,7 +88,14 @@ class Directions:
     def responsibilities(self, mixture: _vmfkit.Mixture, **options: Any) -> np.ndarray:
         found = self.ask(mixture.responsibilities, **options)
         if self.zeros is not None:
-            found[self.zeros] = mixture.weights
+            found[self.zeros] = 0
+        return found
+
+    def p_values(self, mixture: _vmfkit.Mixture, **options: Any) -> np.ndarray:
+        """The p-value of each row; nan for a row of zeros."""
+        found = self.ask(mixture.p_values, **options)
+        if self.zeros is not None:
+            found[self.zeros] = np.nan
         return found
 
     def nearest_statistics(self, mixture: _vmfkit.Mixture, weights: np.ndarray | None, **options: Any) -> tuple[np.ndarray, ...]:
@@ -122,9 +129,7 @@ class Directions:
         free = found["aic"] / 2 + others * found["mean"]
         mean = (others * found["mean"] + aside * special.log_normalizer(mixture.dim, 0.0)) / count
         bic = -2 * count * mean + free * math.log(count)
-        weights = mixture.weights[mixture.weights > 0]
-        undecided = found["icl"] - found["bic"] - 2 * aside * float(weights @ np.log(weights))
-        return {"mean": mean, "aic": -2 * count * mean + 2 * free, "bic": bic, "icl": bic + undecided}
+        return {"mean": mean, "aic": -2 * count * mean + 2 * free, "bic": bic, "icl": bic + found["icl"] - found["bic"]}
 
 
 def probe_of(directions: np.ndarray) -> _vmfkit.Mixture:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numbers
 import os
 from typing import Any, NamedTuple
 
@@ -57,6 +58,21 @@ def is_path(rows: Any) -> bool:
     return isinstance(rows, (list, tuple)) and len(rows) > 0 and all(isinstance(row, (str, os.PathLike)) for row in rows)
 
 
+def _check_names(names: list[str]) -> None:
+    """Strings with spaces in them of which none is the name of a file are texts that someone takes for rows."""
+    known = (os.path.exists(name) or "://" in name or any(mark in name for mark in "*?[") for name in names)
+    if any(" " in name.strip() for name in names) and not any(known):
+        raise FileNotFoundError(
+            f"strings are names of files here, and there is no file `{shown(names[0])}`. "
+            "If they are texts, pass their embeddings: an array with a row for each text."
+        )
+
+
+def shown(text: str) -> str:
+    """The beginning of a text, for messages."""
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
 def is_column(rows: Any) -> bool:
     """Whether it is a column of lists of pyarrow, pandas or polars, or a table with no other column."""
     return _column_of(rows) is not None
@@ -70,11 +86,53 @@ def _column_of(rows: Any) -> Any:
     names = getattr(rows, "column_names", getattr(rows, "columns", None))
     if names is None:
         return rows
+    names = list(names)
+    firsts = {name: _first(rows[name]) for name in names} if len(set(names)) == len(names) else {}
+    lists = [name for name, first in firsts.items() if np.ndim(first) == 1]
+    if len(names) == 1 and lists:
+        return rows[names[0]]
     # A table of numbers converts by itself.
-    column = rows[names[0]] if len(names) == 1 else ()
-    first: Any = next(iter(column), None)
-    first = first.as_py() if hasattr(first, "as_py") else first
-    return column if np.ndim(first) == 1 else None
+    others = [name for name, first in firsts.items() if name not in lists and not _is_number(first)]
+    if lists:
+        which = f"pass it alone, table[{lists[0]!r}]" if len(lists) == 1 else f"pass one of {lists} alone, as table[{lists[0]!r}]"
+        raise ValueError(f"a table must have coordinates only, or one column of lists: {which}. Columns found: `{_listed(names)}`")
+    if others:
+        coordinates = [name for name in names if name not in others]
+        hint = f": pass table[{_listed(coordinates)}]" if coordinates else ", or one column of lists"
+        raise ValueError(f"a table must have coordinates only{hint}. Columns that have no numbers: `{_listed(others)}`")
+    return None
+
+
+def _first(column: Any) -> Any:
+    """The first entry that is there."""
+    for entry in column:
+        entry = entry.as_py() if hasattr(entry, "as_py") else entry
+        if entry is not None:
+            return entry
+    return None
+
+
+def _is_number(entry: Any) -> bool:
+    return entry is None or isinstance(entry, (numbers.Number, np.bool_))
+
+
+def _listed(names: list[Any]) -> str:
+    return str(names) if len(names) <= 8 else f"[{', '.join(map(repr, names[:6]))}, ..., {names[-1]!r}]"
+
+
+def as_numbers(values: Any, name: str) -> np.ndarray:
+    """Numbers as float64. numpy would also make some of texts, truth values and dates."""
+    array = np.asarray(values)
+    kind = array.dtype.kind
+    if kind == "O":
+        right = all(isinstance(value, numbers.Real) and not isinstance(value, bool) for value in array.flat)
+    else:
+        # Kinds of their own, such as bfloat16, are void to numpy.
+        right = kind in "iuf" or (kind == "V" and array.dtype.names is None and np.can_cast(array.dtype, np.float64, "same_kind"))
+    if not right:
+        what = type(values).__name__ if array.ndim == 0 else f"array of {array.dtype}"
+        raise TypeError(f"{name} must be numbers, found: `{what}`")
+    return array.astype(np.float64, copy=False)
 
 
 def as_rows(rows: Any, *, normalize: bool = False) -> Rows:
@@ -85,6 +143,7 @@ def as_rows(rows: Any, *, normalize: bool = False) -> Rows:
     if is_path(rows):
         if not isinstance(rows, Files):
             rows = Files(*([rows] if isinstance(rows, (str, os.PathLike)) else rows))
+            _check_names(rows.locations)
         return Rows((rows.locations, {"normalize": normalize, **rows.options}), None, None)
     if hasattr(rows, "tocsr"):
         return _of_sparse(rows)
@@ -102,8 +161,16 @@ def _as_array(rows: Any) -> np.ndarray:
     if np.iscomplexobj(rows):
         raise ValueError("Complex data not supported")
     rows = np.asarray(rows)
+    refuse_texts(rows)
     wanted = np.float32 if rows.dtype.kind == "f" and rows.dtype.itemsize <= 4 else np.float64
     return np.require(rows, wanted, ["C_CONTIGUOUS", "ALIGNED"])
+
+
+def refuse_texts(rows: np.ndarray) -> None:
+    """numpy would say which text is no number, and not what to do."""
+    if rows.dtype.kind in "US" or (rows.dtype.kind == "O" and rows.size and isinstance(rows.flat[0], str)):
+        text = shown(str(rows.flat[0])) if rows.size else ""
+        raise ValueError(f"rows must be numbers, found a text: `{text}`. Pass the embeddings of texts.")
 
 
 def _of_column(column: Any) -> np.ndarray:
@@ -117,6 +184,9 @@ def _of_column(column: Any) -> np.ndarray:
     elif not isinstance(column, pa.ChunkedArray):
         column = pa.chunked_array([pa.array(column)])
     kind = column.type
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind) or str(kind) == "string_view":
+        text = shown(str(column[0])) if len(column) else ""
+        raise ValueError(f"a column of rows must have lists of numbers, found a text: `{text}`. Pass the column of embeddings.")
     if not (pa.types.is_fixed_size_list(kind) or pa.types.is_list(kind) or pa.types.is_large_list(kind)):
         raise ValueError(f"a column of rows must have lists, two axes in all, found: `{kind}`")
     if len(column) == 0:

@@ -23,6 +23,7 @@ __all__ = [
     "angles_of_unit",
     "angles_to_unit",
     "axis_draws",
+    "default_settings",
     "deviations",
     "divergences",
     "fit",
@@ -94,6 +95,9 @@ class Mixture:
     def sample(
         self, count: int, seed: int = 0, first: int = 0, single: bool = False, threads: int | None = None
     ) -> tuple[NDArray[Any], NDArray[np.uint32]]: ...
+    def direction_text(self, component: int) -> str:
+        """The mean direction of a component as text, elided beyond 8 coordinates."""
+
     def to_bytes(self) -> bytes: ...
     @staticmethod
     def from_bytes(bytes: bytes) -> Mixture: ...
@@ -156,7 +160,7 @@ def fit(
     rows: _Rows,
     components: int,
     weights: _Floats | None = None,
-    progress: Callable[[int, int, int], None] | None = None,
+    progress: Callable[[int, int, int, float | None], None] | None = None,
     **choices: Any,
 ) -> Fit: ...
 def fit_labels(
@@ -175,6 +179,9 @@ def fit_labels(
 def angle_count(kind: str) -> int: ...
 def angles_to_unit(kind: str, angles: _Floats) -> _Floats: ...
 def angles_of_unit(kind: str, rows: _Floats) -> _Floats: ...
+def default_settings(method: str, components: int, dim: int, policy: str | None = None) -> dict[str, str]:
+    """The settings of a fit by this method, and with this policy, but no other choice, by their names in model files."""
+
 def fit_density(
     rows: _Rows,
     weights: _Floats | None = None,

@@ -3,7 +3,9 @@
 Mind the first argument. `log_iv` and `log_ive` take the ORDER v of a Bessel function, as scipy's do. All others take the DIMENSION d of
 the sphere's space: `iv_ratio(d, k)` is I_{d/2}(k) / I_{d/2-1}(k), or exp(log_iv(d / 2, k) - log_iv(d / 2 - 1, k)).
 
-All of them broadcast over numpy arrays and take `out=`, as numpy's own functions do. What is outside of a function's domain is nan.
+All of them broadcast over numpy arrays and take `out=`, as numpy's own functions do. Where an order, a concentration or a length is outside of a
+function's domain, the value is nan. A dimension is checked instead: one that is not a whole number from 1 on is a ValueError. What is not a number,
+such as a text, a truth value or a date, is a TypeError.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from . import _vmfkit
+from ._rows import as_numbers
 
 __all__ = [
     "entropy",
@@ -28,7 +31,7 @@ __all__ = [
 
 
 def _broadcast(call: Any, name: str, first: np.ndarray, values: Any, out: Any) -> Any:
-    values = np.asarray(values, np.float64)
+    values = as_numbers(values, "values")
     shape = np.broadcast_shapes(first.shape, values.shape)
     # One number for all values need not be repeated.
     firsts = first.reshape(1) if first.size == 1 else np.ascontiguousarray(np.broadcast_to(first, shape)).ravel()
@@ -55,6 +58,7 @@ def _broadcast(call: Any, name: str, first: np.ndarray, values: Any, out: Any) -
 
 def _of_dim(name: str, dim: Any, values: Any, out: Any) -> Any:
     dims = np.asarray(dim)
+    dims = dims if dims.dtype.kind in "iu" else as_numbers(dim, "dimensions")
     if dims.dtype.kind not in "iu" and not np.all(dims == np.floor(dims)):
         raise ValueError(f"the dimension must be a whole number, found: `{dim}`")
     if dims.size and dims.min() < 1:
@@ -63,7 +67,7 @@ def _of_dim(name: str, dim: Any, values: Any, out: Any) -> Any:
 
 
 def _of_order(name: str, order: Any, values: Any, out: Any) -> Any:
-    return _broadcast(_vmfkit.of_orders, name, np.asarray(order, np.float64), values, out)
+    return _broadcast(_vmfkit.of_orders, name, as_numbers(order, "orders"), values, out)
 
 
 def log_iv(v: Any, x: Any, out: Any = None) -> Any:

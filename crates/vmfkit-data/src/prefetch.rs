@@ -4,6 +4,7 @@ use crate::Result;
 use crate::blocks::{Blocks, Spare};
 use crate::joined::Joined;
 use crate::memory::Memory;
+use rayon::ThreadPoolBuilder;
 use std::any::Any;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -30,7 +31,13 @@ impl Prefetch {
         let (sender, joined) = mpsc::sync_channel(0);
         let stop = Arc::new(AtomicBool::new(false));
         let (shared, spare, ends) = (stop.clone(), blocks.spare(), blocks.can_rewind());
-        let thread = thread::Builder::new().name("vmfkit-read".to_owned()).spawn(move || run(blocks, &sender, &shared))?;
+        // A pool of its own, as large as the caller's, whose threads may all be waiting for these rows. The threads of rayon's global pool
+        // do not survive the fork of a process.
+        let name = || "vmfkit-read".to_owned();
+        let pool = ThreadPoolBuilder::new().num_threads(rayon::current_num_threads()).thread_name(move |_| name()).build();
+        let pool = pool.map_err(std::io::Error::other)?;
+        let read = move || pool.install(|| run(blocks, &sender, &shared));
+        let thread = thread::Builder::new().name(name()).spawn(read)?;
         Ok(Prefetch { joined: Some(joined), spare, stop, thread: Some(thread), ends })
     }
 

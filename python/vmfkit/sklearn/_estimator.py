@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from numbers import Integral, Real
 from typing import Any, TypeVar
 
@@ -14,7 +13,9 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, chec
 
 from .. import _vmfkit
 from .._directions import Directions
-from .._rows import as_rows, as_weights, is_column, is_path
+from .._rows import as_rows, as_weights, is_column, is_path, refuse_texts
+from .._warn import warn
+from ._progress import Progress
 
 _Estimator = TypeVar("_Estimator", bound="SphericalEstimator")
 
@@ -33,6 +34,13 @@ def start_of(init: Any) -> Any:
     return np.ascontiguousarray(init, np.float64)
 
 
+def seed_of(random_state: Any) -> int:
+    """A whole number is the seed itself, as that of the command; of anything else one is drawn."""
+    if isinstance(random_state, Integral):
+        return int(random_state)
+    return int(check_random_state(random_state).randint(2**31))
+
+
 class SphericalEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     """Rows, fitting, labels, files."""
 
@@ -42,7 +50,8 @@ class SphericalEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         "n_init": [AT_LEAST_ONE],
         "max_iter": [AT_LEAST_ONE, None],
         "tol": [Interval(Real, 0, None, closed="left"), None],
-        "random_state": ["random_state"],
+        # Seeds of model files may have 64 bits.
+        "random_state": ["random_state", Interval(Integral, 0, 2**64 - 1, closed="both")],
         "normalize": ["boolean"],
         "n_threads": [AT_LEAST_ONE, None],
         "max_memory": [Interval(Real, 0, None, closed="left"), None],
@@ -54,6 +63,10 @@ class SphericalEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         tags.input_tags.sparse = True
         tags.transformer_tags.preserves_dtype = []
         return tags
+
+    def __sklearn_is_fitted__(self) -> bool:
+        # What a fit that was interrupted knows of its rows does not make it fitted.
+        return hasattr(self, "mixture_")
 
     # Below the box that scikit-learn draws, a notebook shows what was found.
 
@@ -84,6 +97,8 @@ class SphericalEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
             # Afterwards the number of features is compared with that of the fit.
             least = 2 if reset else 1
             X = as_rows(X).argument if is_column(X) else X
+            if isinstance(X, np.ndarray):
+                refuse_texts(X)
             X = validate_data(self, X, reset=reset, ensure_min_features=least, **options)
         return Directions(as_rows(X, normalize=self.normalize), self.normalize)
 
@@ -110,17 +125,19 @@ class SphericalEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         directions = self._validated(X, reset=True)
         weights = self._checked_weights(sample_weight, X)
         self._check_count(directions, components)
-        seed = check_random_state(self.random_state).randint(2**31)
+        progress = self._progress(directions, choices) if self.verbose else None
         found = directions.fit(
             _vmfkit.fit,
             components,
             weights,
-            self._progress() if self.verbose else None,
-            seed=int(seed),
+            progress,
+            seed=seed_of(self.random_state),
             threads=self.n_threads,
             room=self._room(),
             **choices,
         )
+        if progress is not None:
+            progress.end(found.status, len(found.objectives), found.objectives[-1] if len(found.objectives) else None)
         self._take(found.mixture)
         self.converged_ = found.converged
         self.n_iter_ = max(len(found.objectives), 1)
@@ -144,11 +161,19 @@ class SphericalEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         self.__dict__.pop("_labels", None)
         self._forget()
 
-    def _progress(self) -> Any:
-        def show(restart: int, number: int, rows: int) -> None:
-            print(f"\r{type(self).__name__}: restart {restart}, pass {number}, {rows} rows", end="", file=sys.stderr)
+    def _progress(self, directions: Directions, choices: dict[str, Any]) -> Progress:
+        method = choices["method"]
+        usual = _vmfkit.default_settings(method, 1, 2)
+        passes = choices["passes"] or int(usual["passes"])
+        searches = method == "em" and choices.get("search", False) and isinstance(choices["start"], str) and choices["start"] == "kmeans"
+        objective = "mean cosine" if method == "kmeans" else "mean ln p"
+        return Progress(type(self).__name__, choices["restarts"], passes, directions.rows.length, objective, searches)
 
-        return show
+    def _restarts(self, start: Any) -> int:
+        """How many fits differ in their start: one if the start is given."""
+        if not isinstance(start, str) and self.n_init > 1:
+            warn(f"where to begin is given: {type(self).__name__} makes one fit instead of n_init={self.n_init}", RuntimeWarning)
+        return self.n_init if isinstance(start, str) else 1
 
     def _describe(self, directions: Directions, weights: np.ndarray | None) -> None:
         """Keeps what is to be known of the rows of a fit: at once of those in memory, which may change; of files when it is asked for."""
@@ -196,7 +221,7 @@ class SphericalEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         if self.mixture_.has_background:
             labels[labels == self.mixture_.components - 1] = -1
         if zeros is not None:
-            labels[zeros] = int(np.argmax(self.mixture_.weights))
+            labels[zeros] = -1
         return labels
 
     def __getstate__(self) -> dict[str, Any]:
@@ -206,7 +231,7 @@ class SphericalEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
     # -------------------------------------------------------------- interface
 
     def predict(self, X: Any) -> np.ndarray:
-        """The most probable component of each row; -1 is the background."""
+        """The most probable component of each row; -1 is the background, or a row of zeros."""
         return self._assigned(self._directions(X))
 
     def fit_predict(self, X: Any, y: Any = None, sample_weight: Any = None) -> np.ndarray:
@@ -224,14 +249,33 @@ class SphericalEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
 
     @classmethod
     def load(cls: type[_Estimator], path: str | os.PathLike[str], **parameters: Any) -> _Estimator:
-        """A fitted estimator of a model file, as `save` and the command `vmf` write it."""
+        """A fitted estimator of a model file, as `save` and the command `vmf` write it.
+
+        The parameters are those of the fit as far as the file tells them; `parameters` come first. A start that was given (directions,
+        labels or a mixture) and `normalize`, `n_threads`, `max_memory`, `verbose` and `warm_start` are not in a file.
+        """
         with open(path, "rb") as file:
             return cls.from_mixture(_vmfkit.Mixture.from_bytes(file.read()), **parameters)
 
     @classmethod
     def from_mixture(cls: type[_Estimator], mixture: _vmfkit.Mixture, **parameters: Any) -> _Estimator:
-        """A fitted estimator of a mixture made elsewhere."""
-        self = cls(mixture.components - mixture.has_background, **parameters)
+        """A fitted estimator of a mixture made elsewhere, with the parameters of its fit as far as the mixture knows them."""
+        count = mixture.components - mixture.has_background
+        self = cls(count, **{**cls._parameters_of(mixture.description, count, mixture.dim), **parameters})
         self._take(mixture)
-        self.converged_, self.n_iter_, self.notes_ = mixture.description["status"] == "converged", 0, []
+        self._recall(mixture.description)
         return self
+
+    @staticmethod
+    def _parameters_of(known: dict[str, Any], components: int, dim: int) -> dict[str, Any]:
+        """The parameters that both estimators have, of a description that has the settings of a fit."""
+        if "components" not in known:
+            return {}
+        found: dict[str, Any] = {"random_state": known["seed"], "n_init": int(known["restarts"])}
+        if ":" not in known["start"]:
+            found["init"] = known["start"]
+        return found
+
+    def _recall(self, known: dict[str, Any]) -> None:
+        """What a description says of how a fit went."""
+        self.converged_, self.n_iter_, self.notes_ = known["status"] == "converged", len(known["trace"]), known["notes"]

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import numpy as np
 from sklearn.base import ClusterMixin
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.validation import check_random_state
 
 from .. import _vmfkit, special
 from .._directions import Directions, probe_of
 from .._rows import as_weights
-from ._estimator import AT_LEAST_ONE, SphericalEstimator, start_of
+from .._warn import warn
+from ._estimator import AT_LEAST_ONE, SphericalEstimator, seed_of, start_of
 
 # As the extension module has it.
 _LARGEST_CONCENTRATION = 1e10
@@ -28,12 +27,13 @@ class SphericalKMeans(ClusterMixin, SphericalEstimator):
     init : {"kmeans", "plusplus", "random-rows", "random"} or array, default="kmeans"
         Where to begin; "kmeans" is k-means on a sample of the rows, its components moved to where they do most.
     n_init : int, default=1
-        Fits that differ in their start, of which the best is kept.
+        Fits that differ in their start, of which the best is kept; one, with a RuntimeWarning, if `init` is an array.
     max_iter : int, default=300
     tol : float, default=1e-5
-        Stop when a pass changes the mean cosine by at most this share of it. With 0 all passes are made, and that they end is no
-        ConvergenceWarning.
+        Stop when a pass lowers the inertia by at most this fraction of it. With 0 it stops when no label changes, and reaching `max_iter` before
+        is no ConvergenceWarning.
     random_state : int, RandomState or None, default=None
+        Random seed: a whole number is that of the command, of anything else one is drawn.
     normalize : bool, default=True
         Divide rows by their length where that is not 1. If False, such rows are an error.
     n_threads, max_memory, verbose
@@ -44,10 +44,13 @@ class SphericalKMeans(ClusterMixin, SphericalEstimator):
     cluster_centers_ : array of shape (n_clusters, n_features)
         Unit directions.
     labels_ : array of shape (n_samples,)
+        The direction nearest to each row of the fit; -1 for a row of zeros, which has none.
     inertia_ : float
         The sum of 1 - cosine over the rows, each with its own direction, by the weights of the rows.
     n_iter_ : int
     converged_ : bool
+    notes_ : list of str
+        What there is to say of single clusters: those without rows, and those that are the same as another.
     """
 
     _parameter_constraints: dict[str, Any] = {**SphericalEstimator._parameter_constraints, "n_clusters": [AT_LEAST_ONE]}
@@ -81,11 +84,36 @@ class SphericalKMeans(ClusterMixin, SphericalEstimator):
         """Finds the directions of rows: an array, a sparse matrix, a column of lists, or files."""
         found = self._fit(X, sample_weight, self.n_clusters, tolerance=self.tol, passes=self.max_iter, **self._choices())
         if not found.converged and self.tol != 0:
-            warnings.warn(f"it stopped after {self.n_iter_} passes before it converged", ConvergenceWarning, stacklevel=2)
+            warn(f"k-means stopped after {self.n_iter_} passes before it converged", ConvergenceWarning)
+        self._warn_of_clusters()
         return self
 
+    def _warn_of_clusters(self) -> None:
+        """Clusters that have no rows, or are the same as another."""
+        labels = self.__dict__.get("_labels")
+        if labels is not None:
+            count = len(np.unique(labels[labels >= 0]))
+            if count < self.n_clusters:
+                message = f"Number of distinct clusters ({count}) found smaller than n_clusters ({self.n_clusters}). "
+                warn(message + "Possibly due to duplicate points in X.", ConvergenceWarning)
+                return
+        # Labels of files are not there yet; that a cluster has few rows is no fault of k-means.
+        notes = [note for note in self.notes_ if "is empty" in note or "is the same as" in note]
+        if notes:
+            others = f" (and {len(notes) - 1} more, see notes_)" if len(notes) > 1 else ""
+            warn(notes[0].replace("component", "cluster") + others, ConvergenceWarning)
+
     def _choices(self) -> dict[str, Any]:
-        return {"method": "kmeans", "start": start_of(self.init), "restarts": self.n_init}
+        start = start_of(self.init)
+        return {"method": "kmeans", "start": start, "restarts": self._restarts(start)}
+
+    @staticmethod
+    def _parameters_of(known: dict[str, Any], components: int, dim: int) -> dict[str, Any]:
+        found = SphericalEstimator._parameters_of(known, components, dim)
+        # The passes of another method say nothing of k-means.
+        if found and known["method"] == "kmeans":
+            found |= {"max_iter": int(known["passes"]), "tol": 0.0 if known["tolerance"] == "none" else float(known["tolerance"])}
+        return found
 
     def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> SphericalKMeans:
         """Goes on with rows that were not there before; the first call also makes the start.
@@ -100,7 +128,7 @@ class SphericalKMeans(ClusterMixin, SphericalEstimator):
         if first:
             self._check_count(directions, self.n_clusters)
             choices = self._choices() | {"tolerance": 0.0, "passes": 1, "threads": self.n_threads, "room": self._room()}
-            seed = int(check_random_state(self.random_state).randint(2**31))
+            seed = seed_of(self.random_state)
             start = directions.fit(_vmfkit.fit, self.n_clusters, weights, seed=seed, **choices).mixture
             resultants, weight, passes = np.zeros_like(start.directions), 0.0, 0
         else:

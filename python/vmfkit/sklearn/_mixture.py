@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from numbers import Real
 from typing import Any
 
@@ -11,15 +10,20 @@ from sklearn.base import DensityMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import ClassifierTags
 from sklearn.utils._param_validation import Interval
-from sklearn.utils.validation import check_is_fitted, check_random_state
+from sklearn.utils.validation import check_is_fitted
 
-from .. import _vmfkit
+from .. import _vmfkit, special
+from .._directions import Directions
 from .._rows import as_weights
-from ._estimator import AT_LEAST_ONE, SphericalEstimator, start_of
+from .._warn import warn
+from ._estimator import AT_LEAST_ONE, SphericalEstimator, seed_of, start_of
 from ._summary import Summary
 
 # Methods that stop by themselves when they have converged.
 _CONVERGING = ("em", "hard", "stochastic", "online", "kmeans")
+
+# Those of a fit are kept up to here, 128 MB.
+_MOST_PROBABILITIES = 1 << 24
 
 
 class VonMisesFisherMixture(DensityMixin, SphericalEstimator):
@@ -38,18 +42,19 @@ class VonMisesFisherMixture(DensityMixin, SphericalEstimator):
     init : {"kmeans", "plusplus", "random-rows", "random"} or array, default="kmeans"
         Where to begin; an array of shape (n_components, n_features) has directions, one of shape (n_samples,) labels.
     n_init : int, default=1
-        Fits that differ in their start, of which the best is kept.
+        Fits that differ in their start, of which the best is kept; one, with a RuntimeWarning, if `init` is an array.
     search : bool, default=True
         Whether EM from "kmeans" first looks for a better optimum on a sample of the rows.
     warm_start : bool, default=False
-        Begin with what the last fit found.
+        Begin with what the last fit found, and compare the first pass with its last.
     tol : float or None, default=None
-        Stop when a pass changes the mean ln p by at most this share of what it has over the uniform density's; None is that of the method,
-        1e-5. With 0 all passes are made, and that they end is no ConvergenceWarning.
+        Stop when a pass changes the mean ln p, relative to that of the uniform density, by at most this fraction; None is that of the method,
+        1e-5. With 0 all passes are made, and reaching `max_iter` is no ConvergenceWarning. "kmeans" compares the mean of 1 - cosine instead, and
+        with 0 stops when no label changes.
     max_iter : int or None, default=None
         Passes over the rows at most; None is that of the method.
     random_state : int, RandomState or None, default=None
-        What everything drawn by chance depends on.
+        Random seed: a whole number is that of the command, of anything else one is drawn.
     background : float or None, default=None
         The weight with which a uniform background for rows that belong nowhere begins.
     batch_size : int or None, default=None
@@ -63,7 +68,7 @@ class VonMisesFisherMixture(DensityMixin, SphericalEstimator):
     max_memory : int or None, default=None
         Bytes that may hold the rows of files; what does not fit is read again in every pass. None is half of what is available.
     verbose : int, default=0
-        Show progress.
+        Write a line to standard error for the start and for each pass: the mean ln p, and the time that is left at most.
 
     Attributes
     ----------
@@ -72,7 +77,11 @@ class VonMisesFisherMixture(DensityMixin, SphericalEstimator):
     background_weight_ : float
         0 without a background.
     labels_ : array of shape (n_samples,)
-        The most probable component of each row of the fit; -1 is the background.
+        The most probable component of each row of the fit; -1 is the background, or a row of zeros.
+    probabilities_ : array of shape (n_samples, n_components)
+        The probability of each component, given each row of the fit; that of a background is left out, so that rows may sum to less than 1. This is
+        what BERTopic asks of a cluster model. Of rows in memory only, up to 2^24 probabilities, and not kept in pickles: `predict_proba`
+        has no such limits.
     converged_ : bool
     n_iter_ : int
         Passes over the rows.
@@ -150,8 +159,14 @@ class VonMisesFisherMixture(DensityMixin, SphericalEstimator):
     def _take(self, mixture: _vmfkit.Mixture) -> None:
         super()._take(mixture)
         # They are of one fit, and partial_fit has none.
-        for name in ("lower_bound_", "lower_bounds_"):
+        for name in ("lower_bound_", "lower_bounds_", "_probabilities"):
             self.__dict__.pop(name, None)
+
+    def _look_at(self, directions: Directions, weights: np.ndarray | None) -> None:
+        super()._look_at(directions, weights)
+        length = directions.rows.length
+        if length is not None and length * self.mixture_.components <= _MOST_PROBABILITIES:
+            self._probabilities = self._of_components(directions.responsibilities(self.mixture_, threads=self.n_threads).T).T
 
     def _start(self) -> Any:
         if self.warm_start and hasattr(self, "mixture_"):
@@ -172,13 +187,15 @@ class VonMisesFisherMixture(DensityMixin, SphericalEstimator):
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> VonMisesFisherMixture:
         """Fits the mixture to rows: an array, a sparse matrix, a column of lists, or files."""
         start = self._start()
+        # That of the fit that this one goes on with.
+        before = getattr(self, "lower_bound_", None) if self.warm_start else None
         self.__dict__.pop("_online", None)
         found = self._fit(
             X,
             sample_weight,
             self.n_components,
             start=start,
-            restarts=1 if isinstance(start, _vmfkit.Mixture) else self.n_init,
+            restarts=1 if self.warm_start and isinstance(start, _vmfkit.Mixture) else self._restarts(start),
             search=self.search,
             tolerance=self.tol,
             passes=self.max_iter,
@@ -187,17 +204,25 @@ class VonMisesFisherMixture(DensityMixin, SphericalEstimator):
         )
         if found.notes:
             others = f" (and {len(found.notes) - 1} more, see notes_)" if len(found.notes) > 1 else ""
-            warnings.warn(found.notes[0] + others, UserWarning, stacklevel=2)
+            warn(found.notes[0] + others)
         self.lower_bounds_ = found.objectives.tolist()
         self.lower_bound_ = self.lower_bounds_[-1] if self.lower_bounds_ else -np.inf
-        if not found.converged and self.method in _CONVERGING and self.tol != 0:
-            warnings.warn(
+        if before is not None and len(self.lower_bounds_) == 1:
+            self.converged_ = self.converged_ or self._has_settled(before, self.lower_bound_)
+        if not self.converged_ and self.method in _CONVERGING and self.tol != 0:
+            warn(
                 f"{self.method} stopped after {self.n_iter_} passes before it converged. "
                 "Try other parameters, or increase max_iter or tol.",
                 ConvergenceWarning,
-                stacklevel=2,
             )
         return self
+
+    def _has_settled(self, before: float, now: float) -> bool:
+        """Whether one pass has changed as little as a fit stops at. A fit of one pass has no other to compare it with."""
+        usual = _vmfkit.default_settings(self.method, 1, 2)["tolerance"]
+        tolerance = self.tol if self.tol is not None else 0.0 if usual == "none" else float(usual)
+        scale = 1 - before if self.method == "kmeans" else before - special.log_normalizer(self.n_features_in_, 0.0)
+        return self.method in _CONVERGING and tolerance > 0 and abs(now - before) <= tolerance * abs(scale)
 
     def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> VonMisesFisherMixture:
         """Goes on with rows that were not there before, by online EM; the first call also makes the start.
@@ -209,8 +234,7 @@ class VonMisesFisherMixture(DensityMixin, SphericalEstimator):
         directions = self._validated(X, reset=first)
         weights = self._checked_weights(sample_weight, X)
         if "_online" not in self.__dict__ and first:
-            seed = int(check_random_state(self.random_state).randint(2**31))
-            choices = self._online_choices() | {"start": start_of(self.init), "seed": seed}
+            choices = self._online_choices() | {"start": start_of(self.init), "seed": seed_of(self.random_state)}
             self._online = directions.fit(_vmfkit.OnlineFit, self.n_components, weights, **choices)
         elif "_online" not in self.__dict__:
             self._online = _vmfkit.OnlineFit.after(self.mixture_, self.n_components, **self._online_choices())
@@ -239,6 +263,7 @@ class VonMisesFisherMixture(DensityMixin, SphericalEstimator):
 
     def __getstate__(self) -> dict[str, Any]:
         state = super().__getstate__().copy()
+        state.pop("_probabilities", None)
         if "_online" in state:
             state["_online"] = state["_online"].to_bytes()
         return state
@@ -247,6 +272,44 @@ class VonMisesFisherMixture(DensityMixin, SphericalEstimator):
         super().__setstate__(state)
         if "_online" in state:
             self._online = _vmfkit.OnlineFit.from_bytes(state["_online"], self.n_components, **self._online_choices())
+
+    @staticmethod
+    def _parameters_of(known: dict[str, Any], components: int, dim: int) -> dict[str, Any]:
+        found = SphericalEstimator._parameters_of(known, components, dim)
+        # Also of a stream, of which there are no other settings. What is as usual stays as the constructor has it.
+        usual = _vmfkit.default_settings("em", components, dim)
+        policy = known["policy"] if known["method"] != "kmeans" else ""
+        if policy not in ("", usual["policy"]):
+            found["policy"] = policy
+        if known["estimator"]:
+            found["concentration"] = known["estimator"]
+        if "components" not in known:
+            return found
+        method = found["method"] = known["method"]
+        usual = _vmfkit.default_settings(method, components, dim, policy or None)
+        if known["background_start"] != "none":
+            found["background"] = float(known["background_start"])
+        if "search" not in known and "search" in usual and known["start"] == usual["start"] and "annealing" not in known:
+            found["search"] = False
+        numbers = {
+            "passes": ("max_iter", int),
+            "batch": ("batch_size", int),
+            "learning_rate": ("learning_rate", float),
+            "decay": ("decay", float),
+        }
+        for setting, (name, kind) in numbers.items():
+            if known.get(setting) not in (None, usual.get(setting)):
+                found[name] = kind(known[setting])
+        if known["tolerance"] != usual["tolerance"]:
+            found["tol"] = 0.0 if known["tolerance"] == "none" else float(known["tolerance"])
+        return found
+
+    def _recall(self, known: dict[str, Any]) -> None:
+        super()._recall(known)
+        # Those of a stream are not of one fit.
+        if "components" in known and known["trace"]:
+            self.lower_bounds_ = known["trace"]
+            self.lower_bound_ = self.lower_bounds_[-1]
 
     # ------------------------------------------------------------- parameters
 
@@ -269,6 +332,15 @@ class VonMisesFisherMixture(DensityMixin, SphericalEstimator):
     def background_weight_(self) -> float:
         return float(self.mixture_.weights[-1]) if self._fitted().has_background else 0.0
 
+    @property
+    def probabilities_(self) -> np.ndarray:
+        if "_probabilities" not in self.__dict__:
+            raise AttributeError(
+                f"this {type(self).__name__} has no probabilities_: it was not fitted here to rows in memory, or they are more than "
+                f"{_MOST_PROBABILITIES} in all. predict_proba gives those of any rows."
+            )
+        return self._probabilities
+
     def _fitted(self) -> _vmfkit.Mixture:
         if not hasattr(self, "mixture_"):
             raise AttributeError(f"this {type(self).__name__} is not fitted yet")
@@ -277,7 +349,10 @@ class VonMisesFisherMixture(DensityMixin, SphericalEstimator):
     # -------------------------------------------------------------- interface
 
     def predict_proba(self, X: Any) -> np.ndarray:
-        """The probability of each component, given each row; that of a background is in the last column."""
+        """The probability of each component, given each row; that of a background is in the last column.
+
+        A row of zeros has no direction: its probabilities are all 0, where those of other rows sum to 1.
+        """
         return self._directions(X).responsibilities(self.mixture_, threads=self.n_threads)
 
     def transform(self, X: Any) -> np.ndarray:
@@ -299,13 +374,9 @@ class VonMisesFisherMixture(DensityMixin, SphericalEstimator):
     def p_values(self, X: Any) -> np.ndarray:
         """How strange each row is: the probability that a row drawn from the mixture is at least as far from its components.
 
-        Of rows drawn from the mixture itself a share of `level` has a value below `level`.
+        Of rows drawn from the mixture itself a share of `level` has a value below `level`. That of a row of zeros, which has no direction, is nan.
         """
-        directions = self._directions(X)
-        found = directions.ask(self.mixture_.p_values, threads=self.n_threads)
-        if directions.zeros is not None:
-            found[directions.zeros] = 1.0
-        return found
+        return self._directions(X).p_values(self.mixture_, threads=self.n_threads)
 
     def _evaluate(self, X: Any) -> dict[str, float]:
         return self._directions(X).evaluate(self.mixture_, threads=self.n_threads)
@@ -327,21 +398,21 @@ class VonMisesFisherMixture(DensityMixin, SphericalEstimator):
         check_is_fitted(self)
         if n_samples < 1:
             raise ValueError(f"Invalid value for 'n_samples': {n_samples} . The sampling requires at least one sample.")
-        seed = int(check_random_state(self.random_state).randint(2**31))
-        rows, labels = self.mixture_.sample(n_samples, seed, threads=self.n_threads)
+        rows, labels = self.mixture_.sample(n_samples, seed_of(self.random_state), threads=self.n_threads)
         return rows, self._labels_of(labels, None)
 
     def summary(self) -> Summary:
         """The components as a table, heaviest first: text where it is printed, HTML in a notebook."""
         check_is_fitted(self)
-        head = ("component", "weight", "concentration", "half its mass within, degrees")
+        head = ("component", "weight", "concentration", "half its mass within, degrees", "mean direction")
         lines = []
         for component in np.argsort(-self.weights_, kind="stable"):
             weight, concentration = self.weights_[component], self.concentrations_[component]
             angle = np.degrees(np.arccos(np.clip(_median_cosine(self.mixture_.dim, concentration), -1, 1)))
-            lines.append((str(component), f"{weight:.4f}", f"{concentration:.4g}", f"{angle:.2f}"))
+            direction = self.mixture_.direction_text(int(component))
+            lines.append((str(component), f"{weight:.4f}", f"{concentration:.4g}", f"{angle:.2f}", direction))
         if self.mixture_.has_background:
-            lines.append(("background", f"{self.background_weight_:.4f}", "0", "90.00"))
+            lines.append(("background", f"{self.background_weight_:.4f}", "0", "90.00", ""))
         return Summary(repr(self), head, lines)
 
 

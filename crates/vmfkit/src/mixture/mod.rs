@@ -25,6 +25,8 @@ use rayon::prelude::*;
 
 /// Weights may miss a sum of 1 by this much; they are then divided by it.
 const WEIGHT_TOLERANCE: f64 = 1e-9;
+/// The same of weights that may come from single precision, where thousands were divided by their sum.
+const SINGLE_WEIGHT_TOLERANCE: f64 = 1e-5;
 
 /// p(x) = sum over m of alpha_m vMF(x; mu_m, k_m): a mixture of von Mises-Fisher densities, MATH.md (14.1).
 ///
@@ -55,9 +57,10 @@ pub struct Mixture {
 }
 
 impl Mixture {
-    /// A mixture from weights that sum to 1 and as many densities on one sphere.
+    /// A mixture from weights that sum to 1 and as many densities on one sphere. A sum that differs from 1 by at most 1e-5, the rounding of
+    /// weights in single precision, is made 1.
     pub fn new(mut weights: Vec<f64>, components: Vec<VonMisesFisher>) -> Result<Self> {
-        let sum = checked_weight_sum(&weights, &components)?;
+        let sum = checked_weight_sum(&weights, &components, SINGLE_WEIGHT_TOLERANCE)?;
         if sum != 1.0 {
             weights.iter_mut().for_each(|w| *w /= sum);
         }
@@ -92,7 +95,7 @@ impl Mixture {
 
     /// From parts that are checked as those of [`Self::new`] are, and kept to the last bit: what a file holds is a mixture that was one before.
     pub(crate) fn restored(weights: Vec<f64>, components: Vec<VonMisesFisher>, background: bool) -> Result<Self> {
-        checked_weight_sum(&weights, &components)?;
+        checked_weight_sum(&weights, &components, WEIGHT_TOLERANCE)?;
         Ok(Mixture { weights, components, background })
     }
 
@@ -298,8 +301,8 @@ impl Mixture {
     }
 }
 
-/// What the weights sum to, 1 but for rounding, if they and the densities can make a mixture.
-fn checked_weight_sum(weights: &[f64], components: &[VonMisesFisher]) -> Result<f64> {
+/// What the weights sum to, 1 within the tolerance, if they and the densities can make a mixture.
+fn checked_weight_sum(weights: &[f64], components: &[VonMisesFisher], tolerance: f64) -> Result<f64> {
     if components.is_empty() || weights.len() != components.len() {
         return Err(Error::ComponentCount { components: components.len(), weights: weights.len() });
     }
@@ -311,7 +314,7 @@ fn checked_weight_sum(weights: &[f64], components: &[VonMisesFisher]) -> Result<
         return Err(Error::ComponentWeight { component, value });
     }
     let sum: f64 = weights.iter().sum();
-    if (sum - 1.0).abs() > WEIGHT_TOLERANCE {
+    if (sum - 1.0).abs() > tolerance {
         return Err(Error::WeightSum { sum });
     }
     Ok(sum)

@@ -89,7 +89,8 @@ impl Rule for Box<dyn Rule> {
 /// When to stop.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Stop {
-    /// The objective changes by at most this share of its distance from the baseline in a pass. `None` stops at the last pass only.
+    /// Stop when a pass changes the objective by at most this fraction of its distance from the baseline; of 1 - mean cosine for k-means,
+    /// which with 0 stops when no row changes sides. `None` stops at the last pass only.
     pub tolerance: Option<f64>,
     /// What the tolerance is a share of.
     pub baseline: Baseline,
@@ -100,7 +101,8 @@ pub struct Stop {
 /// What an objective is measured from where its change is compared with it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Baseline {
-    /// The log density of the uniform density, because ln p of many dimensions is a large number that says nothing: at d = 10,000 it hardly changes whatever the fit does.
+    /// The log density of the uniform density (for k-means a cosine of 1), because ln p of many dimensions is a large number that says
+    /// nothing: at d = 10,000 it hardly changes whatever the fit does.
     #[default]
     Uniform,
     /// 0, so that a change is a share of ln p itself: the rule of Kim (2021).
@@ -407,8 +409,10 @@ impl<'a> Trainer<'a> {
             temperature,
         };
         let settled = |before: &Pass, tolerance: f64| {
-            let baseline = if self.stop.baseline == Baseline::Zero { 0.0 } else { self.baseline() };
-            let scale = (before.objective - baseline).abs();
+            let scale = match self.stop.baseline {
+                Baseline::Zero => before.objective.abs(),
+                Baseline::Uniform => self.scale(before.objective),
+            };
             before.temperature == temperature && (pass.objective - before.objective).abs() <= tolerance * scale
         };
         let converged = may_stop && self.stop.tolerance.zip(self.trace.last()).is_some_and(|(t, before)| settled(before, t));
@@ -447,8 +451,7 @@ impl<'a> Trainer<'a> {
 
     /// The fit before repairs, if it was better than what has come of them.
     fn before_repairs(&self) -> Option<&Fit> {
-        let better =
-            |before: &&Fit| before.objective() - self.last_objective() > ROUNDING * (before.objective() - self.baseline()).abs();
+        let better = |before: &&Fit| before.objective() - self.last_objective() > ROUNDING * self.scale(before.objective());
         self.unrepaired.as_ref().filter(better)
     }
 
@@ -465,9 +468,14 @@ impl<'a> Trainer<'a> {
         true
     }
 
-    /// What an objective is measured against: the log density of the uniform density, or for k-means no projection at all.
-    fn baseline(&self) -> f64 {
-        if self.rule.assignment() == Assignment::Nearest { 0.0 } else { bessel::ln_normalizer(self.model.dim(), 0.0) }
+    /// What a change of the objective is compared with: how far it is above the log density of the uniform density. For k-means, whose
+    /// objective is the mean cosine, 1 less that: the mean of what k-means minimises. Where rows fill a small cap the cosine itself is near 1
+    /// whatever the fit.
+    fn scale(&self, objective: f64) -> f64 {
+        match self.rule.assignment() {
+            Assignment::Nearest => (1.0 - objective).abs(),
+            _ => (objective - bessel::ln_normalizer(self.model.dim(), 0.0)).abs(),
+        }
     }
 
     /// The total weight of the rows of the last whole pass.
@@ -565,7 +573,7 @@ impl<'a> Trainer<'a> {
             // Objectives of different temperatures do not compare.
             let passes = trace.iter().enumerate().filter(|(_, pass)| pass.temperature == last.temperature);
             let (number, best) = passes.max_by(|(_, a), (_, b)| a.objective.total_cmp(&b.objective))?;
-            let room = FALL * (best.objective - self.baseline()).abs();
+            let room = FALL * self.scale(best.objective);
             let fallen = Note::Fallen { pass: number + 1, from: best.objective, to: last.objective };
             (best.objective - last.objective > room).then_some(fallen)
         });

@@ -385,6 +385,25 @@ fn a_fit_ends_for_one_of_three_reasons() {
     assert_eq!(names, ["running", "converged", "pass limit", "stopped"]);
 }
 
+/// The mean cosine of such rows is near 1 whatever the fit: a tolerance that is a fraction of it stops k-means after two passes.
+#[test]
+fn k_means_of_rows_in_a_small_cap_goes_on_until_it_has_settled() {
+    for concentration in [1e3, 1e5, 1e7] {
+        let cap = Mixture::new(vec![1.0], vec![VonMisesFisher::new(vec![0.0, 0.0, 0.6, 0.8], concentration).unwrap()]).unwrap();
+        let rows: Vec<f64> = draw(&cap, 3000, 5);
+        let block = Block::new(4, &rows).unwrap();
+        let fitter = |start| Fitter::new(15).method(Method::KMeans).start(start).seed(3);
+        let fit = fitter(Start::RandomRows).fit(&block).unwrap();
+        assert!(fit.status == Status::Converged && fit.trace.len() > 5, "{concentration}: {} passes", fit.trace.len());
+        let stop = Stop { tolerance: Some(0.0), passes: 2000, ..Stop::default() };
+        let further = fitter(Start::Mixture(fit.mixture.clone())).stop(stop).fit(&block).unwrap();
+        // Without a tolerance it ends where no row changes sides.
+        assert_eq!(further.status, Status::Converged);
+        let (inertia, least) = (1.0 - fit.objective(), 1.0 - further.objective());
+        assert!(inertia <= 1.01 * least, "{concentration}: {inertia} could be {least}");
+    }
+}
+
 /// A component that was empty in the last pass and put elsewhere has never been fitted: the mixture is the one without it.
 #[test]
 fn a_fit_ends_with_a_mixture_that_it_has_fitted() {
