@@ -97,6 +97,8 @@ pub struct Choices {
     shuffle: bool,
     search: bool,
     sample: Option<usize>,
+    /// Of a stream.
+    pub half_life: Option<f64>,
     pub normalize: bool,
     pub threads: Option<usize>,
     /// Bytes for holding the rows of files.
@@ -127,6 +129,7 @@ impl Choices {
             shuffle: true,
             search: true,
             sample: None,
+            half_life: None,
             normalize: false,
             threads: None,
             room: 0,
@@ -169,6 +172,7 @@ impl Choices {
             "shuffle" => self.shuffle = value.extract()?,
             "search" => self.search = value.extract()?,
             "sample" => self.sample = Some(value.extract()?),
+            "half_life" => self.half_life = Some(value.extract()?),
             "min_weight" => self.maximisation = self.maximisation.clone().smallest_weight(value.extract()?),
             "fixed_weights" => self.maximisation = self.maximisation.clone().fixed_weights(value.extract()?),
             "max_concentration" => self.maximisation = self.maximisation.clone().largest_concentration(value.extract()?),
@@ -202,26 +206,12 @@ impl Choices {
         Ok(())
     }
 
-    pub fn method(&self) -> &Method {
-        &self.method
-    }
-
-    pub fn maximisation(&self) -> &Maximisation {
-        &self.maximisation
-    }
-
     /// A mixture to go on with brings the effective dimension of its rows along.
     pub fn weigh_prior_by(&mut self, effective_dim: Option<f64>) {
         if let Some(effective_dim) = effective_dim {
             self.effective_dim = Some(effective_dim);
             self.maximisation = self.maximisation.clone().effective_dim(effective_dim);
         }
-    }
-
-    /// The first mixture of a fit of these rows, or what was found of it when it was to stop.
-    pub fn first_mixture(&self, block: &vmfkit::Block, stop: &pool::Stop) -> vmfkit::Result<vmfkit::Mixture> {
-        let start = self.start.mixture_while(block, self.components, &self.maximisation, self.seed, &mut || stop.flow());
-        self.with_background(start?)
     }
 
     /// A mixture that an earlier fit ended with, to go on with.
@@ -241,7 +231,7 @@ impl Choices {
         }
     }
 
-    fn fitter<'a>(&self) -> Fitter<'a> {
+    pub fn fitter<'a>(&self) -> Fitter<'a> {
         let usual = self.method.stop();
         let stop = Stop {
             tolerance: self.tolerance.unwrap_or(usual.tolerance),

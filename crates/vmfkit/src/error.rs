@@ -299,6 +299,18 @@ pub enum Error {
         "these rows can be read only once, and this way of fitting reads them once a pass\nhint: online EM with one pass reads them once"
     )]
     CannotRewind,
+    /// A way of fitting reads rows more than once, and those of a stream are not kept.
+    #[error("a stream is fitted by online EM, found: `{method}`")]
+    NotForStreams {
+        /// The name of the method.
+        method: &'static str,
+    },
+    /// Bytes are not those of a stream.
+    #[error("these bytes are not those of a stream: {what}")]
+    StreamBytes {
+        /// What is wrong with them.
+        what: String,
+    },
     /// A source could not give its rows, or a callback do its work.
     #[error("{0}")]
     Read(ReadFailure),

@@ -43,6 +43,7 @@
 //! | [`train`] | [`train::Trainer`] and the rules it turns: EM, online EM, Adam |
 //! | [`init`] | [`Start`]: where a fit begins |
 //! | [`fitter`] | [`Fitter`]: a mixture from rows in one call |
+//! | [`stream_fitter`] | [`StreamFitter`]: a mixture of rows that arrive batch by batch |
 //! | [`parts`] | [`parts::Accumulator`]: a pass whose rows are seen by many processes |
 //! | [`settings`] | [`settings::Settings`]: every choice of a fit by name |
 //! | [`select`] | choosing the number of components |
@@ -63,6 +64,7 @@ mod error_free;
 pub mod estimate;
 pub mod fitter;
 mod fitter_settings;
+mod held_rows;
 pub mod inference;
 pub mod init;
 pub mod loose_rows;
@@ -74,6 +76,7 @@ mod ordered_rows;
 pub mod outlier;
 pub mod parts;
 pub mod projection;
+mod reassign;
 mod relocate;
 pub mod reservoir;
 mod restarts;
@@ -86,6 +89,7 @@ pub mod settings;
 pub mod source;
 pub mod stats;
 pub mod stats_file;
+pub mod stream_fitter;
 mod tail_table;
 mod tensor_file;
 pub mod train;
@@ -102,6 +106,7 @@ pub use mixture::{Assignment, Mixture};
 pub use projection::ProjectionLaw;
 pub use sampler::Sampler;
 pub use stats::SufficientStats;
+pub use stream_fitter::StreamFitter;
 
 /// The examples of the README are run as tests.
 #[cfg(doctest)]
