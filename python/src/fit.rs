@@ -90,7 +90,7 @@ pub struct Choices {
     pub effective_dim: Option<f64>,
     background: Option<f64>,
     restarts: usize,
-    seed: u64,
+    pub seed: Option<u64>,
     tolerance: Option<Option<f64>>,
     passes: Option<usize>,
     batch: Option<usize>,
@@ -122,7 +122,7 @@ impl Choices {
             effective_dim: None,
             background: None,
             restarts: 1,
-            seed: 0,
+            seed: None,
             tolerance: None,
             passes: None,
             batch: None,
@@ -165,7 +165,7 @@ impl Choices {
             }
             "background" => self.background = Some(value.extract()?),
             "restarts" => self.restarts = value.extract()?,
-            "seed" => self.seed = value.extract()?,
+            "seed" => self.seed = Some(value.extract()?),
             "tolerance" => self.tolerance = Some(Some(value.extract::<f64>()?).filter(|tolerance| *tolerance > 0.0)),
             "passes" => self.passes = Some(value.extract()?),
             "batch" => self.batch = Some(value.extract()?),
@@ -243,7 +243,7 @@ impl Choices {
             .start(self.start.clone())
             .maximisation(self.maximisation.clone())
             .restarts(self.restarts)
-            .seed(self.seed)
+            .seed(self.seed.unwrap_or(0))
             .stop(stop)
             .shuffle(self.shuffle)
             .search(self.search);

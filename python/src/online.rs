@@ -81,12 +81,13 @@ impl OnlineFit {
     }
 
     /// Goes on after the fit that a mixture came from: all rows count the same, those of that fit and those to come. A mixture that does
-    /// not know its rows counts as [`start_rows`].
+    /// not know its rows counts as [`start_rows`]. Without a seed that of the fit goes on.
     #[staticmethod]
     #[pyo3(signature = (mixture, components, **choices))]
     fn after(mixture: &Mixture, components: usize, choices: Option<&Bound<'_, PyDict>>) -> PyResult<Self> {
         let mut choices = Choices::of(components, choices)?;
         choices.weigh_prior_by(mixture.description.settings.effective_dim());
+        choices.seed = choices.seed.or(Some(mixture.description.seed));
         let start = choices.mixture_to_go_on_with(&mixture.inner)?;
         let Description { rows, weight, .. } = mixture.description;
         let known = weight > 0.0 && weight.is_finite();

@@ -287,8 +287,8 @@ pub enum Note {
     Reassigned {
         /// Counted from 0.
         component: usize,
-        /// The one that stands for its former rows now.
-        merged_into: usize,
+        /// The one that took over its former rows; none if they were forgotten, because no more of them came.
+        merged_into: Option<usize>,
         /// How many rows the stream had had before.
         rows: u64,
     },
@@ -335,10 +335,11 @@ impl std::fmt::Display for Note {
                 write!(f, "component {component} is the same as component {of}: one of them would do")
             }
             Note::Reassigned { component, merged_into, rows } => {
-                write!(
-                    f,
-                    "component {component} was moved to a new cluster after {rows} rows; component {merged_into} took over its rows"
-                )
+                write!(f, "component {component} was moved to a new cluster after {rows} rows; ")?;
+                match merged_into {
+                    Some(other) => write!(f, "component {other} took over its rows"),
+                    None => f.write_str("its former cluster had no rows any more"),
+                }
             }
             Note::Idle { component, rows } => write!(f, "component {component} got none of the last {rows} rows"),
             Note::TakenBack { pass, passes } => {

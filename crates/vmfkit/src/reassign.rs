@@ -8,7 +8,7 @@ use crate::block::Block;
 use crate::distribution::VonMisesFisher;
 use crate::error::Result;
 use crate::maximise::{ConcentrationPolicy, Maximisation};
-use crate::mixture::{Mixture, projections};
+use crate::mixture::{Assignment, Mixture, projections};
 use crate::ordered_rows::draw_places;
 use crate::sampler::Stream;
 use crate::seeds::drawn_once;
@@ -36,19 +36,20 @@ const MOVABLE: usize = 256;
 #[derive(Debug, Clone)]
 pub(crate) struct Reassignment {
     pub component: usize,
-    /// The one that takes over its rows.
-    pub merged_into: usize,
+    /// The one that takes over its rows; none if they are forgotten.
+    pub merged_into: Option<usize>,
     /// Where it goes.
     pub density: VonMisesFisher,
     /// The fraction of the rows of the block that it claims there.
     pub share: f64,
 }
 
-/// The moves that rows of a block call for, before the block is counted. `idle` are components that may go whatever that costs.
+/// The moves that rows of a block call for, before the block is counted. `is_idle` tells of a component that gets none of so many rows of the block whether it
+/// may go whatever that costs.
 pub(crate) fn reassignments(
     model: &Mixture,
     running: &SufficientStats,
-    idle: &[bool],
+    is_idle: impl Fn(usize, usize) -> bool,
     block: &Block,
     how: &Maximisation,
     seed: u64,
@@ -69,7 +70,8 @@ pub(crate) fn reassignments(
         return Ok(Vec::new());
     }
     let newcomer = Newcomer::of(model, running, how);
-    let mut fit = RowFit::of(model, &sample, &newcomer)?;
+    // A cluster that has more rows in this block than before needs no other component.
+    let mut fit = RowFit::of(&model.weighed_by(&sample)?, &sample, &newcomer)?;
     let mut costs = None;
     let mut moves: Vec<Reassignment> = Vec::new();
     while moves.len() < movable {
@@ -80,19 +82,39 @@ pub(crate) fn reassignments(
         if !(gain > 0.0) {
             break;
         }
-        let costs = costs.get_or_insert_with(|| MergeCosts::new(model, running));
-        let Some((component, merged_into)) = costs.cheapest(gain, idle) else {
-            break;
-        };
-        costs.merge(component, merged_into);
         let Some((direction, share)) = settle(&sample, &fit, &newcomer, direction, share)? else {
             break;
         };
         fit.add(&sample, &newcomer, &direction, share)?;
+        // Rows that the newcomer claims were never those of the component they were nearest to.
+        let mut idle: Vec<bool> = (0..components).map(|k| is_idle(k, count)).collect();
+        fit.components.iter().flatten().for_each(|&component| idle[component] = false);
+        let costs = costs.get_or_insert_with(|| MergeCosts::new(model, running));
+        let Some((component, merged_into)) = costs.cheapest(gain, &idle) else {
+            break;
+        };
+        match merged_into {
+            Some(merged_into) => costs.merge(component, merged_into),
+            None => costs.fixed[component] = true,
+        }
         let density = VonMisesFisher::along(direction, newcomer.concentration)?;
         moves.push(Reassignment { component, merged_into, density, share });
     }
     Ok(moves)
+}
+
+impl Mixture {
+    /// The same densities with the weights that these rows give them, at least half a row each.
+    fn weighed_by(&self, block: &Block) -> Result<Self> {
+        let components = self.components().len();
+        let mut stats = SufficientStats::zero(components, self.dim());
+        self.accumulate(block, Assignment::Soft, &mut stats)?;
+        let least = 0.5 * stats.weight() / block.len() as f64;
+        let weights: Vec<f64> = (0..components).map(|k| stats.mass(k).max(least)).collect();
+        let total: f64 = weights.iter().sum();
+        let weights = weights.into_iter().map(|weight| weight / total).collect();
+        Ok(Mixture::of_parts(weights, self.components().to_vec(), self.has_background()))
+    }
 }
 
 /// What a component is like of which nothing but a direction is known: it has the pooled mean length.
@@ -125,6 +147,8 @@ impl Newcomer {
 #[derive(Clone)]
 struct RowFit {
     ln_densities: Vec<f64>,
+    /// The most probable component of each row; none if that is a newcomer.
+    components: Vec<Option<usize>>,
     /// x . mu of each row and its most probable component.
     projections: Vec<f64>,
     /// How far ln p of a row is below what its component has on average, in nats; 0 if it is above.
@@ -135,7 +159,8 @@ impl RowFit {
     fn of(model: &Mixture, block: &Block, newcomer: &Newcomer) -> Result<Self> {
         let summary = model.summarise(block, 1)?;
         let top = &summary.ranks[0];
-        let mut fit = RowFit { ln_densities: summary.ln_densities, projections: Vec::new(), deficits: Vec::new() };
+        let components = top.components.iter().map(|&component| Some(component as usize)).collect();
+        let mut fit = RowFit { ln_densities: summary.ln_densities, components, projections: Vec::new(), deficits: Vec::new() };
         let even_weight = -(model.components().len() as f64).ln();
         for (row, &component) in top.components.iter().enumerate() {
             let (component, ln_density) = (component as usize, fit.ln_densities[row]);
@@ -158,7 +183,13 @@ impl RowFit {
 
     fn part(&self, from: usize, to: usize) -> Self {
         let part = |values: &[f64]| values[from..to].to_vec();
-        RowFit { ln_densities: part(&self.ln_densities), projections: part(&self.projections), deficits: part(&self.deficits) }
+        let components = self.components[from..to].to_vec();
+        RowFit {
+            ln_densities: part(&self.ln_densities),
+            components,
+            projections: part(&self.projections),
+            deficits: part(&self.deficits),
+        }
     }
 
     /// Adds a component to the mixture.
@@ -168,6 +199,7 @@ impl RowFit {
         for (row, projection) in projections_of_rows.into_iter().enumerate() {
             let ln_density = newcomer.ln_density(projection);
             if share.ln() + ln_density > self.ln_densities[row] {
+                self.components[row] = None;
                 self.projections[row] = projection;
                 self.deficits[row] = (newcomer.concentration * (newcomer.mean_length - projection)).max(0.0);
             }
@@ -308,15 +340,13 @@ impl MergeCosts {
         }
     }
 
-    /// The component whose move costs least, if that is less than the gain, or else the idle one that costs least; and the one to merge it into.
-    fn cheapest(&self, gain: f64, idle: &[bool]) -> Option<(usize, usize)> {
+    /// The component whose move costs least, if that is less than the gain, or else the idle one that costs least. It comes with the one that takes over its rows;
+    /// those of an idle one are forgotten, for another cluster would only be blurred by them.
+    fn cheapest(&self, gain: f64, idle: &[bool]) -> Option<(usize, Option<usize>)> {
         let costs: Vec<(f64, usize, usize)> = (0..self.movable.len()).filter_map(|line| self.cost(line)).collect();
-        let least = |idle_only: bool| {
-            let allowed = costs.iter().filter(|(_, component, _)| !idle_only || idle[*component]);
-            allowed.min_by(|a, b| a.0.total_cmp(&b.0))
-        };
-        let paying = least(false).filter(|(cost, ..)| gain > *cost);
-        paying.or_else(|| least(true)).map(|&(_, component, merged_into)| (component, merged_into))
+        let allowed = costs.into_iter().filter(|(cost, component, _)| gain > *cost || idle[*component]);
+        let (_, component, merged_into) = allowed.min_by(|a, b| a.0.total_cmp(&b.0))?;
+        Some((component, (!idle[component]).then_some(merged_into)))
     }
 
     /// What it costs to merge a component into the one that is best for it.

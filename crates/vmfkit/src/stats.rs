@@ -176,10 +176,12 @@ impl SufficientStats {
         self.add_objective(other.objective, other.weight);
     }
 
-    /// Takes the rows of a component away, as statistics of one component whose weight is not counted in that of all rows.
+    /// Takes the rows of a component away, as statistics of one component.
     pub(crate) fn take_component(&mut self, component: usize) -> Self {
         let mut taken = Self::zero(1, self.dim);
         taken.merge_component(0, self, component);
+        taken.weight = self.mass[component];
+        self.weight = (self.weight - taken.weight).max(0.0);
         self.resultant[component * self.dim..(component + 1) * self.dim].fill(0.0);
         (self.mass[component], self.shortfall[component]) = (0.0, 0.0);
         taken

@@ -34,7 +34,7 @@ const WORK_AT_ONCE: usize = 1 << 30;
 /// [`FIRST_ROWS_PER_COMPONENT`] a component; the start is made of them.
 ///
 /// **Drift.** When rows of a batch fit no component, a component is moved to them: the one that the likelihood of the rows remembered misses least, such as one
-/// of two that share a cluster, if it is worth less than the move gains; or one that has been idle, MATH.md (14.10). [`Self::notes`] say
+/// of two that share a cluster, if it is worth less than the move gains; or one whose cluster has had no rows for a while, MATH.md (14.10). [`Self::notes`] say
 /// so. With a [half-life](Self::half_life) old rows fade, and with them clusters that do not come again.
 ///
 /// ```
@@ -84,8 +84,9 @@ struct Attendance {
 }
 
 impl Attendance {
-    fn is_idle(&self) -> bool {
-        self.missed * self.weight >= IDLE_EXPECTED_ROWS
+    /// Whether it is idle, if it gets none of so many rows more.
+    fn is_idle_after(&self, rows: usize) -> bool {
+        (self.missed + rows as f64) * self.weight >= IDLE_EXPECTED_ROWS
     }
 }
 
@@ -210,11 +211,17 @@ impl StreamFitter {
         let Phase::Running { model, attendance } = &self.phase else {
             return Ok(());
         };
-        let idle: Vec<bool> = attendance.iter().map(Attendance::is_idle).collect();
         let moves = match self.rule.running().filter(|_| self.reassign) {
             Some(running) => {
                 let seed = Stream::derive(self.fitter.seed, self.updates);
-                reassignments(model, running, &idle, block, &self.fitter.maximisation, seed)?
+                reassignments(
+                    model,
+                    running,
+                    |k, rows| attendance[k].is_idle_after(rows),
+                    block,
+                    &self.fitter.maximisation,
+                    seed,
+                )?
             }
             None => Vec::new(),
         };
@@ -252,7 +259,7 @@ impl StreamFitter {
             rows: self.rows,
         };
         let is_fitted = |k: usize| !next.is_background(k);
-        let idle = attendance.iter().enumerate().filter(|(k, attendance)| attendance.is_idle() && is_fitted(*k));
+        let idle = attendance.iter().enumerate().filter(|(k, attendance)| attendance.is_idle_after(0) && is_fitted(*k));
         let idle = idle.map(|(component, attendance)| Note::Idle { component, rows: attendance.missed as u64 });
         self.notes = moves.iter().map(note_of).chain(idle).chain(notes).collect();
         self.rows += block.len() as u64;
@@ -398,8 +405,13 @@ impl StreamFitter {
 fn reassigned(model: &Mixture, change: &Reassignment) -> Mixture {
     let Reassignment { component, merged_into, density, share } = change;
     let mut weights = model.weights().to_vec();
-    weights[*merged_into] += std::mem::take(&mut weights[*component]);
-    weights.iter_mut().for_each(|weight| *weight *= 1.0 - share);
+    let given_up = std::mem::take(&mut weights[*component]);
+    let mut rest = 1.0;
+    match merged_into {
+        Some(merged_into) => weights[*merged_into] += given_up,
+        None => rest -= given_up,
+    }
+    weights.iter_mut().for_each(|weight| *weight *= (1.0 - share) / rest);
     weights[*component] = *share;
     let mut components = model.components().to_vec();
     components[*component] = density.clone();

@@ -220,7 +220,9 @@ class VonMisesFisherMixture(DensityMixin, SphericalEstimator):
         weights = self._checked_weights(sample_weight, X)
         online = self.__dict__.get("_online")
         if online is None:
-            choices = self._online_choices() | {"seed": int(check_random_state(self.random_state).randint(2**31))}
+            choices = self._online_choices()
+            if first or self.random_state is not None:
+                choices["seed"] = int(check_random_state(self.random_state).randint(2**31))
             if first:
                 online = _vmfkit.OnlineFit(self.n_components, **choices)
             else:

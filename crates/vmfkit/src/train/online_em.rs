@@ -116,11 +116,13 @@ impl OnlineEm {
         self.running.as_ref()
     }
 
-    /// Adds what a component stands for to another, and has it begin anew with statistics of one component.
-    pub(crate) fn reassign(&mut self, component: usize, merged_into: usize, begin_with: &SufficientStats) {
+    /// Adds what a component stands for to another, or forgets it, and has it begin anew with statistics of one component.
+    pub(crate) fn reassign(&mut self, component: usize, merged_into: Option<usize>, begin_with: &SufficientStats) {
         if let Some(running) = &mut self.running {
             let given_up = running.take_component(component);
-            running.merge_into(merged_into, &given_up);
+            if let Some(merged_into) = merged_into {
+                running.merge_into(merged_into, &given_up);
+            }
             running.merge_into(component, begin_with);
         }
     }

@@ -25,4 +25,5 @@ mod sampler;
 mod samples;
 mod selection;
 mod sparse;
+mod streams;
 mod training;
