@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 from sklearn.cluster import MiniBatchKMeans
 from sklearn.metrics import adjusted_rand_score
+from threadpoolctl import threadpool_limits
 
 import vmfkit
 from vmfkit import VonMisesFisherMixture
@@ -79,7 +80,8 @@ def main():
             "shared": lambda seed: VonMisesFisherMixture(components, policy="shared", random_state=seed),
         }
         for label, model in models.items():
-            with warnings.catch_warnings():
+            # Batches are small: threads of k-means would wait for each other.
+            with warnings.catch_warnings(), threadpool_limits(1):
                 warnings.simplefilter("ignore")
                 found = np.array([scores(model(seed), stream(seed)) for seed in range(SEEDS)])
             mean, error = found.mean(axis=0), found.std(axis=0, ddof=1) / SEEDS**0.5

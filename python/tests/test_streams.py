@@ -8,6 +8,7 @@ import pytest
 from sklearn.cluster import MiniBatchKMeans
 from sklearn.exceptions import NotFittedError
 from sklearn.metrics import adjusted_rand_score
+from threadpoolctl import threadpool_limits
 
 import vmfkit
 from vmfkit import VonMisesFisherMixture
@@ -30,7 +31,8 @@ def batches(active, seed, topics=20, dim=50, count=60, rows=300):
 def followed(model, stream):
     """How well batches are understood before they are learnt, from the fourth on, and the last ten afterwards."""
     stream, before = list(stream), []
-    with warnings.catch_warnings():
+    # Batches are small: threads of k-means would wait for each other.
+    with warnings.catch_warnings(), threadpool_limits(1):
         warnings.simplefilter("ignore")
         for number, (rows, topics) in enumerate(stream):
             if number > 2:
@@ -95,8 +97,7 @@ def test_a_half_life_makes_old_rows_fade(tmp_path):
     assert model.weights_[0] == pytest.approx(0.25, abs=1e-6)
     # The half-life is in the file, and a pickle goes on with it.
     model.save(tmp_path / "again.safetensors")
-    mixture = vmfkit.Mixture.from_bytes((tmp_path / "again.safetensors").read_bytes())
-    assert mixture.description["settings"]["half_life"] == "1000.0"
+    assert b'"setting.half_life":"1000.0"' in (tmp_path / "again.safetensors").read_bytes()
     again = pickle.loads(pickle.dumps(model))
     assert again.partial_fit(draws[1]).mixture_.to_bytes() == model.partial_fit(draws[1]).mixture_.to_bytes()
     assert model.weights_[0] == pytest.approx(0.125, abs=1e-6)

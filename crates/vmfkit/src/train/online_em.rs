@@ -143,23 +143,22 @@ impl OnlineEm {
         let weight = stats.weight();
         self.total_weight += weight;
         self.block_weight = self.block_weight.max(weight);
-        match self.running.take() {
-            None => self.running = Some(stats.clone()),
-            Some(mut running) => {
-                let remembered = running.weight();
-                let step = self.step(weight, remembered);
-                if self.evenly && step <= weight / (remembered + weight) {
-                    running.merge(stats)?;
-                } else {
-                    running.scale((1.0 - step) / step * (weight / remembered));
-                    running.merge(stats)?;
-                    let effective = 1.0 / ((1.0 - step).powi(2) / remembered + step * step / weight);
-                    running.scale(effective / running.weight());
-                }
-                self.running = Some(running);
+        let remembered = self.running.as_ref().map_or(0.0, SufficientStats::weight);
+        let step = self.step(weight, remembered);
+        let running = match &mut self.running {
+            None => self.running.insert(stats.clone()),
+            Some(running) if self.evenly && step <= weight / (remembered + weight) => {
+                running.merge(stats)?;
+                running
             }
-        }
-        let running = self.running.as_ref().expect("there are rows");
+            Some(running) => {
+                running.scale((1.0 - step) / step * (weight / remembered));
+                running.merge(stats)?;
+                let effective = weight / ((1.0 - step).powi(2) * (weight / remembered) + step * step);
+                running.scale(effective / running.weight());
+                running
+            }
+        };
         maximise(running, model, &self.maximisation)
     }
 }
