@@ -34,6 +34,7 @@ test: $(VENV)/ready
 	$(PYTHON) testdata/bessel_series.py --check
 	$(PYTHON) testdata/normal_layers.py --check
 	$(PYTHON) testdata/check_with_numpy.py $(RELEASE)/vmf
+	cargo run --release --quiet -p vmfkit --example streaming --locked
 	cargo run --release --quiet -p vmfkit-data --example write_columnar --locked -- $(RELEASE)/written
 	$(PYTHON) testdata/check_columnar.py $(RELEASE)/written
 	$(MAKE) test-python

@@ -89,16 +89,18 @@ pub struct Choices {
     maximisation: Maximisation,
     pub policy: ConcentrationPolicy,
     pub estimator: ConcentrationEstimator,
-    pub effective_dim: Option<f64>,
+    pub dispersion: Option<f64>,
     background: Option<f64>,
     restarts: usize,
-    seed: u64,
+    pub seed: Option<u64>,
     tolerance: Option<Option<f64>>,
     passes: Option<usize>,
     batch: Option<usize>,
     shuffle: bool,
     search: bool,
     sample: Option<usize>,
+    /// Of a stream.
+    pub half_life: Option<f64>,
     pub normalize: bool,
     pub threads: Option<usize>,
     /// Bytes for holding the rows of files.
@@ -119,16 +121,17 @@ impl Choices {
             maximisation: Maximisation::default(),
             policy: ConcentrationPolicy::default(),
             estimator: ConcentrationEstimator::Exact,
-            effective_dim: None,
+            dispersion: None,
             background: None,
             restarts: 1,
-            seed: 0,
+            seed: None,
             tolerance: None,
             passes: None,
             batch: None,
             shuffle: true,
             search: true,
             sample: None,
+            half_life: None,
             normalize: false,
             threads: None,
             room: 0,
@@ -159,12 +162,12 @@ impl Choices {
             "start" => {
                 self.start = start(value)?;
                 if let Ok(mixture) = value.cast::<Mixture>() {
-                    self.weigh_prior_by(mixture.get().description.settings.effective_dim());
+                    self.decide_by(mixture.get().description.settings.dispersion());
                 }
             }
             "background" => self.background = Some(value.extract()?),
             "restarts" => self.restarts = value.extract()?,
-            "seed" => self.seed = value.extract()?,
+            "seed" => self.seed = Some(value.extract()?),
             "tolerance" => {
                 // With 0 EM makes all passes, as scikit-learn's mixtures do; k-means stops when no row changes sides, as its k-means does.
                 let stops = |tolerance: &f64| *tolerance > 0.0 || matches!(self.method, Method::KMeans);
@@ -175,6 +178,7 @@ impl Choices {
             "shuffle" => self.shuffle = value.extract()?,
             "search" => self.search = value.extract()?,
             "sample" => self.sample = Some(value.extract()?),
+            "half_life" => self.half_life = Some(value.extract()?),
             "min_weight" => self.maximisation = self.maximisation.clone().smallest_weight(value.extract()?),
             "fixed_weights" => self.maximisation = self.maximisation.clone().fixed_weights(value.extract()?),
             "max_concentration" => self.maximisation = self.maximisation.clone().largest_concentration(value.extract()?),
@@ -208,26 +212,12 @@ impl Choices {
         Ok(())
     }
 
-    pub fn method(&self) -> &Method {
-        &self.method
-    }
-
-    pub fn maximisation(&self) -> &Maximisation {
-        &self.maximisation
-    }
-
     /// A mixture to go on with brings the effective dimension of its rows along.
-    pub fn weigh_prior_by(&mut self, effective_dim: Option<f64>) {
-        if let Some(effective_dim) = effective_dim {
-            self.effective_dim = Some(effective_dim);
-            self.maximisation = self.maximisation.clone().effective_dim(effective_dim);
+    pub fn decide_by(&mut self, dispersion: Option<f64>) {
+        if let Some(dispersion) = dispersion {
+            self.dispersion = Some(dispersion);
+            self.maximisation = self.maximisation.clone().dispersion(dispersion);
         }
-    }
-
-    /// The first mixture of a fit of these rows, or what was found of it when it was to stop.
-    pub fn first_mixture(&self, block: &vmfkit::Block, stop: &pool::Stop) -> vmfkit::Result<vmfkit::Mixture> {
-        let start = self.start.mixture_while(block, self.components, &self.maximisation, self.seed, &mut || stop.flow());
-        self.with_background(start?)
     }
 
     /// A mixture that an earlier fit ended with, to go on with.
@@ -247,7 +237,7 @@ impl Choices {
         }
     }
 
-    fn fitter<'a>(&self) -> Fitter<'a> {
+    pub fn fitter<'a>(&self) -> Fitter<'a> {
         let usual = self.method.stop();
         let stop = Stop {
             tolerance: self.tolerance.unwrap_or(usual.tolerance),
@@ -259,7 +249,7 @@ impl Choices {
             .start(self.start.clone())
             .maximisation(self.maximisation.clone())
             .restarts(self.restarts)
-            .seed(self.seed)
+            .seed(self.seed.unwrap_or(0))
             .stop(stop)
             .shuffle(self.shuffle)
             .search(self.search);
@@ -337,7 +327,7 @@ impl Report {
     }
 
     fn call(&mut self, callback: &Option<Py<PyAny>>) {
-        let (Some(callback), Some(Progress { restart, pass, rows })) = (callback, self.now) else { return };
+        let (Some(callback), Some(Progress { restart, pass, rows, .. })) = (callback, self.now) else { return };
         self.called = Some(Instant::now());
         // Whatever failed first ends the fit, which may report once more before it does.
         if self.failed.is_none() {

@@ -49,7 +49,7 @@ fn outcome<'py>(py: Python<'py>, outcome: Outcome) -> PyResult<Bound<'py, PyDict
 
 /// The statistics of all rows.
 fn sum(view: View<'_>, normalize: bool, stop: &Stop) -> PyResult<SufficientStats> {
-    view.with_source(normalize, None, None, |source, _| {
+    view.with_source(stop, normalize, None, None, |source| {
         let mut stats = SufficientStats::zero(1, source.dim());
         source.rewind()?;
         while let Some(block) = source.read_block()? {
@@ -138,8 +138,8 @@ fn permutation<'py>(
     if let Some(label) = labels.iter().find(|&&label| label >= groups) {
         return Err(PyValueError::new_err(format!("labels must be below {groups}, found: `{label}`")));
     }
-    let found = pool::run(py, None, |_| {
-        view.with_whole(normalize, |block| {
+    let found = pool::run(py, None, |stop| {
+        view.with_whole(stop, normalize, |block| {
             hypothesis::equal_mean_directions_by_permutation(block, labels, groups, replicates, seed)
         })
     })??;
@@ -157,8 +157,9 @@ fn rotational_symmetry<'py>(
 ) -> PyResult<Bound<'py, PyDict>> {
     let rows = Rows::of(rows, normalize)?;
     let view = rows.view()?;
-    let test =
-        pool::run(py, None, |_| view.with_whole(normalize, |block| hypothesis::rotational_symmetry(block, replicates, seed)))??;
+    let test = pool::run(py, None, |stop| {
+        view.with_whole(stop, normalize, |block| hypothesis::rotational_symmetry(block, replicates, seed))
+    })??;
     let found = dictionary(py, test.statistic, test.p_value)?;
     found.set_item("degrees_of_freedom", (test.degrees_of_freedom,))?;
     found.set_item("limit_p_value", test.limit_p_value)?;
@@ -177,8 +178,8 @@ fn projection<'py>(
 ) -> PyResult<Bound<'py, PyDict>> {
     let rows = Rows::of(rows, normalize)?;
     let view = rows.view()?;
-    let test = pool::run(py, None, |_| {
-        view.with_whole(normalize, |block| {
+    let test = pool::run(py, None, |stop| {
+        view.with_whole(stop, normalize, |block| {
             if block.is_empty() {
                 return Err(Error::NoRows { weight: 0.0 });
             }

@@ -36,7 +36,7 @@ pub fn fit_labels<'py>(
     let labels = labels.as_slice()?;
     let weights = weights.as_ref().map(|weights| weights.as_slice()).transpose()?;
     let known = pool::run(py, threads, |stop| {
-        let known = view.with_source(normalize, weights, None, |source, _| {
+        let known = view.with_source(stop, normalize, weights, None, |source| {
             let (mut known, mut next) = (KnownLabels::new(source.dim()), 0);
             source.rewind()?;
             while let Some(block) = source.read_block()? {

@@ -4,56 +4,60 @@ use crate::error::raise;
 use crate::fit::{Choices, start_rows};
 use crate::mixture::Mixture;
 use crate::pool;
-use crate::rows::{Rows, in_pieces};
+use crate::rows::Rows;
 use numpy::PyReadonlyArray1;
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 use std::sync::Mutex;
+use vmfkit::StreamFitter;
+use vmfkit::maximise::Note;
 use vmfkit::model_file::Description;
-use vmfkit::train::{Checkpoint, OnlineEm, Stop, Trainer};
-use vmfkit::{Method, SufficientStats};
 
-/// A fit that every call goes on with: each sees its rows once, in one step.
+/// A stream, and how often it was shown rows.
 #[pyclass(frozen, module = "vmfkit._vmfkit")]
 pub struct OnlineFit {
     state: Mutex<Online>,
-    /// The names of the policy and the estimator.
-    policy: String,
-    estimator: String,
-    /// That of the rows of the fit before, which the prior of the policy counts with.
-    effective_dim: Option<f64>,
 }
 
 struct Online {
-    trainer: Trainer<'static>,
-    /// The number and the weight of all rows so far, those of an earlier fit too.
-    rows: u64,
-    weight: f64,
+    stream: StreamFitter,
+    calls: u64,
+    /// Components that were idle after the last call.
+    idle: Vec<usize>,
+    /// What the last call has to say of components that were moved or have become idle.
+    drift: Vec<String>,
 }
 
-fn rule(choices: &Choices) -> PyResult<OnlineEm> {
-    match choices.method() {
-        Method::OnlineEm { exponent, offset } => {
-            Ok(OnlineEm::new().exponent(*exponent).offset(*offset).maximisation(choices.maximisation().clone()))
+impl Online {
+    fn note_drift(&mut self) {
+        let (notes, idle) = (self.stream.notes(), std::mem::take(&mut self.idle));
+        for note in notes {
+            match note {
+                Note::Idle { component, .. } => {
+                    self.idle.push(*component);
+                    if !idle.contains(component) {
+                        self.drift.push(note.to_string());
+                    }
+                }
+                Note::Reassigned { .. } => self.drift.push(note.to_string()),
+                _ => {}
+            }
         }
-        other => Err(PyValueError::new_err(format!("only online EM goes on with rows to come, found: `{}`", other.name()))),
     }
 }
 
-fn trainer(start: vmfkit::Mixture, rule: OnlineEm) -> PyResult<Trainer<'static>> {
-    // It never has enough.
-    Trainer::new(start, rule, Stop { tolerance: None, passes: usize::MAX, ..Stop::default() }).map_err(raise)
+fn stream(choices: &Choices, begin: impl FnOnce(&vmfkit::Fitter) -> vmfkit::Result<StreamFitter>) -> PyResult<StreamFitter> {
+    let stream = begin(&choices.fitter()).map_err(raise)?;
+    Ok(match choices.half_life {
+        Some(rows) => stream.half_life(rows),
+        None => stream,
+    })
 }
 
 impl OnlineFit {
-    fn new(trainer: Trainer<'static>, choices: &Choices, rows: u64, weight: f64) -> PyResult<Self> {
-        Ok(OnlineFit {
-            state: Mutex::new(Online { trainer, rows, weight }),
-            policy: choices.policy.to_string(),
-            effective_dim: choices.effective_dim,
-            estimator: choices.estimator.name().to_owned(),
-        })
+    fn new(stream: StreamFitter, calls: u64) -> Self {
+        OnlineFit { state: Mutex::new(Online { stream, calls, idle: Vec::new(), drift: Vec::new() }) }
     }
 
     fn locked(&self) -> PyResult<std::sync::MutexGuard<'_, Online>> {
@@ -63,43 +67,27 @@ impl OnlineFit {
 
 #[pymethods]
 impl OnlineFit {
-    /// Begins with a start made of these rows, which are not yet counted.
+    /// Begins without rows: the start is made of the first that are seen.
     #[new]
-    #[pyo3(signature = (rows, components, weights=None, **choices))]
-    fn begin<'py>(
-        py: Python<'py>,
-        rows: &Bound<'py, PyAny>,
-        components: usize,
-        weights: Option<PyReadonlyArray1<'py, f64>>,
-        choices: Option<&Bound<'py, PyDict>>,
-    ) -> PyResult<Self> {
+    #[pyo3(signature = (components, **choices))]
+    fn begin(components: usize, choices: Option<&Bound<'_, PyDict>>) -> PyResult<Self> {
         let choices = Choices::of(components, choices)?;
-        let rows = Rows::of(rows, choices.normalize)?;
-        let view = rows.view()?;
-        let weights = weights.as_ref().map(|weights| weights.as_slice()).transpose()?;
-        let start = pool::run(py, choices.threads, |stop| {
-            view.with_source(stop, choices.normalize, weights, None, |source| {
-                source.rewind()?;
-                let block = source.read_block()?.ok_or(vmfkit::Error::NoRows { weight: 0.0 })?;
-                choices.first_mixture(&block, stop)
-            })
-        })??;
-        Self::new(trainer(start, rule(&choices)?)?, &choices, 0, 0.0)
+        Ok(Self::new(stream(&choices, |fitter| fitter.stream())?, 0))
     }
 
     /// Goes on after the fit that a mixture came from: all rows count the same, those of that fit and those to come. A mixture that does
-    /// not know its rows counts as [`start_rows`].
+    /// not know its rows counts as [`start_rows`]. Without a seed that of the fit goes on.
     #[staticmethod]
     #[pyo3(signature = (mixture, components, **choices))]
     fn after(mixture: &Mixture, components: usize, choices: Option<&Bound<'_, PyDict>>) -> PyResult<Self> {
         let mut choices = Choices::of(components, choices)?;
-        choices.weigh_prior_by(mixture.description.settings.effective_dim());
+        choices.decide_by(mixture.description.settings.dispersion());
+        choices.seed = choices.seed.or(Some(mixture.description.seed));
         let start = choices.mixture_to_go_on_with(&mixture.inner)?;
         let Description { rows, weight, .. } = mixture.description;
         let known = weight > 0.0 && weight.is_finite();
         let weight = if known { weight } else { start_rows(components) as f64 };
-        let rule = rule(&choices)?.after(&start, weight).map_err(raise)?;
-        Self::new(trainer(start, rule)?, &choices, rows, weight)
+        Ok(Self::new(stream(&choices, |fitter| fitter.stream_after(&start, rows, weight))?, 0))
     }
 
     /// Sees rows, a step for each block of them.
@@ -117,53 +105,56 @@ impl OnlineFit {
         let weights = weights.as_ref().map(|weights| weights.as_slice()).transpose()?;
         pool::run(py, threads, |stop| {
             let mut state = self.locked()?;
-            let Online { trainer, rows, weight } = &mut *state;
+            state.drift.clear();
             view.with_source(stop, normalize, weights, None, |source| {
                 source.rewind()?;
                 while let Some(block) = source.read_block()? {
-                    let (components, dim) = (trainer.model().components().len(), trainer.model().dim());
-                    let mut stats = SufficientStats::zero(components, dim);
-                    let assignment = trainer.assignment();
-                    in_pieces(&block, components * dim, stop, |block| trainer.model().accumulate(block, assignment, &mut stats))?;
-                    // A block of which only a part was seen does not count.
+                    state.stream.update_while(&block, &mut || stop.flow())?;
                     if stop.asked() {
                         break;
                     }
-                    trainer.absorb(&stats)?;
-                    *rows += block.len() as u64;
-                    *weight += stats.weight();
+                    state.note_drift();
                 }
-                trainer.end_pass()?;
                 Ok(())
-            })
+            })?;
+            state.calls += 1;
+            Ok(())
         })?
     }
 
+    /// The mixture so far; none before there are enough rows for a start.
     #[getter]
-    fn mixture(&self) -> PyResult<Mixture> {
-        let Online { trainer, rows, weight } = &*self.locked()?;
-        let so_far = trainer.so_far();
-        let mut description = Description::of(&so_far);
-        description.method = "online".to_owned();
-        (description.policy, description.estimator) = (self.policy.clone(), self.estimator.clone());
-        (description.rows, description.weight) = (*rows, *weight);
-        description.settings = description.settings.with_effective_dim(self.effective_dim);
-        Ok(Mixture::new(so_far.mixture, description))
+    fn mixture(&self) -> PyResult<Option<Mixture>> {
+        let state = self.locked()?;
+        Ok(state.stream.so_far().map(|fit| {
+            let description = Description::of(&fit);
+            Mixture::new(fit.mixture, description)
+        }))
+    }
+
+    /// Rows that are held, how many it takes to begin, and their dimension.
+    #[getter]
+    fn held(&self) -> PyResult<(usize, usize, Option<usize>)> {
+        let state = self.locked()?;
+        Ok((state.stream.held_rows(), state.stream.first_rows(), state.stream.dim()))
+    }
+
+    /// What the last call has to say of components that were moved or have become idle.
+    #[getter]
+    fn drift(&self) -> PyResult<Vec<String>> {
+        Ok(self.locked()?.drift.clone())
     }
 
     /// How often it has seen rows.
     #[getter]
-    fn passes(&self) -> PyResult<usize> {
-        Ok(self.locked()?.trainer.passes())
+    fn passes(&self) -> PyResult<u64> {
+        Ok(self.locked()?.calls)
     }
 
-    /// All that is needed to go on elsewhere: the number and the weight of all rows, the effective dimension that the prior counts with (u64,
-    /// f64 and f64, little endian; not a number if it was not measured) and a checkpoint.
+    /// All that is needed to go on elsewhere: the number of calls (u64, little endian) and the stream.
     fn to_bytes<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
-        let Online { trainer, rows, weight } = &*self.locked()?;
-        let checkpoint = trainer.checkpoint().map_err(raise)?.to_bytes();
-        let effective_dim = self.effective_dim.unwrap_or(f64::NAN).to_le_bytes();
-        Ok(PyBytes::new(py, &[&rows.to_le_bytes()[..], &weight.to_le_bytes(), &effective_dim, &checkpoint].concat()))
+        let state = self.locked()?;
+        Ok(PyBytes::new(py, &[&state.calls.to_le_bytes()[..], &state.stream.to_bytes()].concat()))
     }
 
     /// Goes on with the same choices.
@@ -171,14 +162,9 @@ impl OnlineFit {
     #[pyo3(signature = (bytes, components, **choices))]
     fn from_bytes(bytes: &[u8], components: usize, choices: Option<&Bound<'_, PyDict>>) -> PyResult<Self> {
         let short = || PyValueError::new_err("the bytes of an online fit must be whole");
-        let (rows, bytes) = bytes.split_first_chunk().ok_or_else(short)?;
-        let (weight, bytes) = bytes.split_first_chunk().ok_or_else(short)?;
-        let (effective_dim, bytes) = bytes.split_first_chunk().ok_or_else(short)?;
-        let checkpoint = Checkpoint::from_bytes(bytes).map_err(raise)?;
-        let mut choices = Choices::of(components, choices)?;
-        choices.weigh_prior_by(Some(f64::from_le_bytes(*effective_dim)).filter(|dim| !dim.is_nan()));
-        let start = checkpoint.current().mixture.clone();
-        let (rows, weight) = (u64::from_le_bytes(*rows), f64::from_le_bytes(*weight));
-        Self::new(trainer(start, rule(&choices)?)?.resume(&checkpoint).map_err(raise)?, &choices, rows, weight)
+        let (calls, bytes) = bytes.split_first_chunk().ok_or_else(short)?;
+        let choices = Choices::of(components, choices)?;
+        let stream = stream(&choices, |fitter| fitter.stream()?.resume(bytes))?;
+        Ok(Self::new(stream, u64::from_le_bytes(*calls)))
     }
 }

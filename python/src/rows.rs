@@ -251,9 +251,9 @@ impl<'a> View<'a> {
     }
 
     /// Shows all rows to `work` as one block.
-    pub fn with_whole<R>(self, normalize: bool, work: impl FnOnce(&Block) -> vmfkit::Result<R>) -> PyResult<R> {
+    pub fn with_whole<R>(self, stop: &Stop, normalize: bool, work: impl FnOnce(&Block) -> vmfkit::Result<R>) -> PyResult<R> {
         if let View::Files(names, options) = self {
-            let mut source = Self::open(names, &options.clone().block_rows(usize::MAX), None)?;
+            let mut source = Self::open(names, &options.clone().block_rows(usize::MAX), stop, None)?;
             let block = source.read_block().map_err(raise)?.ok_or(Error::NoRows { weight: 0.0 }).map_err(raise)?;
             return work(&block).map_err(raise);
         }

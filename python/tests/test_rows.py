@@ -134,7 +134,7 @@ def of_estimators(x):
         for name in ("fit_predict", "fit_transform", "predict", "transform", "score"):
             yield getattr(model, name)(x)
         yield model.fit(x).labels_
-        stream = kind(4, init=np.eye(8)[:4]).partial_fit(x).partial_fit(x)
+        stream = kind(4, init=np.eye(8)[:4], random_state=0).partial_fit(x).partial_fit(x)
         yield stream.mixture_.directions
         yield stream.labels_
         yield (model.inertia_, stream.inertia_) if kind is SphericalKMeans else model.lower_bounds_

@@ -72,7 +72,7 @@ def test_every_method_and_policy_fits(drawn):
     for method in ("em", "hard", "stochastic", "online", "sgd"):
         model = VonMisesFisherMixture(3, method=method, random_state=0, max_iter=10, tol=0).fit(rows)
         assert adjusted_rand_score(labels, model.labels_) > 0.98, method
-    for policy in ("free", "shared", "fixed:70", "shrunk:0.1"):
+    for policy in ("free", "shared", "fixed:70", "ratio:1.5", "auto"):
         model = VonMisesFisherMixture(3, policy=policy, random_state=0).fit(rows)
         assert adjusted_rand_score(labels, model.labels_) > 0.98, policy
     assert np.all(VonMisesFisherMixture(3, policy="fixed:70", random_state=0).fit(rows).concentrations_ == 70)

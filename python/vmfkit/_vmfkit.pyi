@@ -133,7 +133,7 @@ class Fit:
 class OnlineFit:
     """Online EM one call at a time."""
 
-    def __new__(cls, rows: _Rows, components: int, weights: _Floats | None = None, **choices: Any) -> OnlineFit: ...
+    def __new__(cls, components: int, **choices: Any) -> OnlineFit: ...
     @staticmethod
     def after(mixture: Mixture, components: int, **choices: Any) -> OnlineFit:
         """Goes on after the fit that a mixture came from."""
@@ -142,7 +142,17 @@ class OnlineFit:
         self, rows: _Rows, weights: _Floats | None = None, normalize: bool = False, threads: int | None = None
     ) -> None: ...
     @property
-    def mixture(self) -> Mixture: ...
+    def mixture(self) -> Mixture | None:
+        """None before there are enough rows for a start."""
+
+    @property
+    def held(self) -> tuple[int, int, int | None]:
+        """Rows that are held, how many it takes to begin, and their dimension."""
+
+    @property
+    def drift(self) -> list[str]:
+        """What the last call has to say of components that were moved or have become idle."""
+
     @property
     def passes(self) -> int: ...
     def to_bytes(self) -> bytes: ...

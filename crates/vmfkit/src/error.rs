@@ -392,6 +392,18 @@ pub enum Error {
         /// What there is.
         found: String,
     },
+    /// A way of fitting reads rows more than once, and those of a stream are not kept.
+    #[error("a stream is fitted by online EM, found: `{method}`")]
+    NotForStreams {
+        /// The name of the method.
+        method: &'static str,
+    },
+    /// Bytes are not those of a stream.
+    #[error("these bytes are not those of a stream: {what}")]
+    StreamBytes {
+        /// What is wrong with them.
+        what: String,
+    },
     /// An option is outside its range.
     #[error("{option} must be {range}, found: `{}`", plain(*value))]
     Option {

@@ -48,6 +48,7 @@
 //! | [`init`] | [`Start`]: where a fit begins |
 //! | [`known_labels`] | [`known_labels::KnownLabels`]: one component per known label |
 //! | [`fitter`] | [`Fitter`]: a mixture from rows in one call |
+//! | [`stream_fitter`] | [`StreamFitter`]: a mixture of rows that arrive batch by batch |
 //! | [`parts`] | [`parts::Accumulator`]: a pass whose rows are seen by many processes |
 //! | [`settings`] | [`settings::Settings`]: every choice of a fit by name |
 //! | [`select`] | choosing the number of components |
@@ -74,6 +75,7 @@ mod few_rows;
 mod fingerprint;
 pub mod fitter;
 mod fitter_settings;
+mod held_rows;
 pub mod hypothesis;
 pub mod inference;
 pub mod init;
@@ -90,6 +92,7 @@ pub mod outlier;
 pub mod parts;
 pub mod policy;
 pub mod projection;
+mod reassign;
 mod relocate;
 pub mod reservoir;
 mod restarts;
@@ -103,6 +106,7 @@ pub mod settings;
 pub mod source;
 pub mod stats;
 pub mod stats_file;
+pub mod stream_fitter;
 mod tail_table;
 mod tensor_file;
 pub mod train;
@@ -121,6 +125,7 @@ pub use policy::ConcentrationPolicy;
 pub use projection::ProjectionLaw;
 pub use sampler::Sampler;
 pub use stats::SufficientStats;
+pub use stream_fitter::StreamFitter;
 
 /// The crate rand in the version whose traits this crate implements and takes, 0.10.
 ///

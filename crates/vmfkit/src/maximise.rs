@@ -203,6 +203,22 @@ pub enum Note {
         /// How many were made.
         passes: usize,
     },
+    /// A stream moved the component to rows that fitted no component.
+    Reassigned {
+        /// Counted from 0.
+        component: usize,
+        /// The one that took over its former rows; none if they were forgotten, because no more of them came.
+        merged_into: Option<usize>,
+        /// How many rows the stream had had before.
+        rows: u64,
+    },
+    /// The latest rows of a stream left the component out, though its weight promised at least twenty of them.
+    Idle {
+        /// Counted from 0.
+        component: usize,
+        /// How many rows it has been left out of.
+        rows: u64,
+    },
 }
 
 impl Note {
@@ -238,6 +254,14 @@ impl std::fmt::Display for Note {
             Note::Twin { component, of } => {
                 write!(f, "component {component} is the same as component {of}: one of them would do")
             }
+            Note::Reassigned { component, merged_into, rows } => {
+                write!(f, "component {component} was moved to a new cluster after {rows} rows; ")?;
+                match merged_into {
+                    Some(other) => write!(f, "component {other} took over its rows"),
+                    None => f.write_str("its former cluster had no rows any more"),
+                }
+            }
+            Note::Idle { component, rows } => write!(f, "component {component} got none of the last {rows} rows"),
             Note::TakenBack { pass, passes } => {
                 write!(
                     f,

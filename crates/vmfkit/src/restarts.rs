@@ -13,7 +13,7 @@ use crate::rows_mark::RowsMark;
 use crate::sampler::Stream;
 use crate::settings::Settings;
 use crate::source::{Batches, MemorySource, Source};
-use crate::train::{Checkpoint, Driver, Fit, Progress, ProgressCallback, Status, Trainer};
+use crate::train::{Checkpoint, Driver, Fit, Progress, ProgressCallback, Status, Stop, Trainer};
 use std::cmp::Ordering;
 use std::ops::ControlFlow;
 
@@ -29,8 +29,9 @@ impl<'a> Fitter<'a> {
     /// one block and the sample has room for them, the fit is that of [`Self::fit`] to the last bit. For the online methods blocks are cut
     /// into batches and shuffled, each block for itself.
     ///
-    /// A source that cannot rewind is fitted by an online method in one pass without restarts: rows are read once, and the start is made of
-    /// the first block, so that should hold some dozens of rows a component.
+    /// A source that cannot rewind is fitted by an online method in one pass without restarts, which is all it makes unless [`Self::stop`] asks for more: that is
+    /// an error. The start is made of the first block, so that should hold some dozens of rows a component. For rows that
+    /// arrive bit by bit see [`Self::stream`].
     pub fn fit_source(self, source: &mut dyn Source) -> Result<Fit> {
         self.run(source, None)
     }
@@ -118,6 +119,9 @@ impl<'a> Fitter<'a> {
         let Calls { watch, progress, save } = calls;
         let (watch, progress) = (watch.as_deref_mut(), progress.as_deref_mut());
         let began = Clock::start();
+        if self.method.is_online() {
+            self.stop = self.stop.or(Some(Stop { passes: 1, ..self.method.stop() }));
+        }
         let once = self.restarts == 1 && self.stop_of_method().passes == 1;
         source.rewind()?;
         if let Some(start) = self.start_without_rows(source.dim(), self.seed)

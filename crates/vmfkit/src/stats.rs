@@ -208,6 +208,17 @@ impl SufficientStats {
         self.add_objective(other.objective, other.weight);
     }
 
+    /// Takes the rows of a component away, as statistics of one component.
+    pub(crate) fn take_component(&mut self, component: usize) -> Self {
+        let mut taken = Self::zero(1, self.dim);
+        taken.merge_component(0, self, component);
+        taken.weight = self.mass[component];
+        self.weight = (self.weight - taken.weight).max(0.0);
+        self.resultant[component * self.dim..(component + 1) * self.dim].fill(0.0);
+        (self.mass[component], self.shortfall[component]) = (0.0, 0.0);
+        taken
+    }
+
     /// Forgets all rows and keeps the room.
     pub(crate) fn clear(&mut self) {
         for component in (0..self.components()).filter(|&component| self.mass[component] != 0.0) {

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import DensityMixin
-from sklearn.exceptions import ConvergenceWarning
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.utils import ClassifierTags
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted
@@ -35,8 +35,9 @@ class VonMisesFisherMixture(DensityMixin, SphericalEstimator):
         The number of components, a background not counted.
     method : {"em", "hard", "stochastic", "online", "sgd", "kmeans"}, default="em"
         The way of fitting. "kmeans" is spherical k-means: equal weights and one concentration for all.
-    policy : str, default="shrunk"
-        How the concentrations hang together: "free", "shared", "fixed:KAPPA", "shrunk" or "shrunk:STRENGTH".
+    policy : str, default="auto"
+        How concentrations are tied across components: "auto", "free", "shared", "fixed:KAPPA" or "ratio:RATIO". "auto" leaves them free where
+        the rows fit the model, and bounds their ratio where they do not.
     concentration : {"exact", "banerjee", "tanabe", "sra", "song"}, default="exact"
         How a concentration is found from a mean length.
     init : {"kmeans", "plusplus", "random-rows", "random"} or array, default="kmeans"
@@ -61,6 +62,9 @@ class VonMisesFisherMixture(DensityMixin, SphericalEstimator):
         Rows a step of "sgd" and "online".
     learning_rate, decay : float or None, default=None
         Of "sgd": the size of a step in the first pass, and its factor after each pass.
+    half_life : float or None, default=None
+        Of `partial_fit`: after this many rows, earlier ones count half of what they did. None forgets only as online EM does by itself, ever less as rows
+        grow.
     normalize : bool, default=True
         Divide rows by their length where that is not 1. If False, such rows are an error.
     n_threads : int or None, default=None
@@ -105,6 +109,7 @@ class VonMisesFisherMixture(DensityMixin, SphericalEstimator):
         "batch_size": [AT_LEAST_ONE, None],
         "learning_rate": [Interval(Real, 0, None, closed="neither"), None],
         "decay": [Interval(Real, 0, None, closed="neither"), None],
+        "half_life": [Interval(Real, 0, None, closed="neither"), None],
     }
 
     def __init__(
@@ -112,7 +117,7 @@ class VonMisesFisherMixture(DensityMixin, SphericalEstimator):
         n_components: int = 1,
         *,
         method: str = "em",
-        policy: str = "shrunk",
+        policy: str = "auto",
         concentration: str = "exact",
         init: Any = "kmeans",
         n_init: int = 1,
@@ -125,6 +130,7 @@ class VonMisesFisherMixture(DensityMixin, SphericalEstimator):
         batch_size: int | None = None,
         learning_rate: float | None = None,
         decay: float | None = None,
+        half_life: float | None = None,
         normalize: bool = True,
         n_threads: int | None = None,
         max_memory: int | None = None,
@@ -145,6 +151,7 @@ class VonMisesFisherMixture(DensityMixin, SphericalEstimator):
         self.batch_size = batch_size
         self.learning_rate = learning_rate
         self.decay = decay
+        self.half_life = half_life
         self.normalize = normalize
         self.n_threads = n_threads
         self.max_memory = max_memory
@@ -227,30 +234,55 @@ class VonMisesFisherMixture(DensityMixin, SphericalEstimator):
     def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> VonMisesFisherMixture:
         """Goes on with rows that were not there before, by online EM; the first call also makes the start.
 
-        After `fit` or `load` all rows count the same, those of the fit and those to come. A mixture that does not know of how many rows it is
-        counts as 8192 of them, or 64 a component if that is more.
+        The first rows are held until there are 8 a component, and the start is made of them; before that `predict` raises NotFittedError. After `fit` or
+        `load` all rows count the same, those of the fit and those to come. A mixture that does not know of how many rows it is counts as 8192 of
+        them, or 64 a component if that is more.
+
+        When rows of a batch fit no component, one that is missed least is moved there, with a warning. `half_life` makes old rows fade.
         """
-        first = not hasattr(self, "mixture_")
+        first = "_online" not in self.__dict__ and not hasattr(self, "mixture_")
         directions = self._validated(X, reset=first)
         weights = self._checked_weights(sample_weight, X)
-        if "_online" not in self.__dict__ and first:
-            choices = self._online_choices() | {"start": start_of(self.init), "seed": seed_of(self.random_state)}
-            self._online = directions.fit(_vmfkit.OnlineFit, self.n_components, weights, **choices)
-        elif "_online" not in self.__dict__:
-            self._online = _vmfkit.OnlineFit.after(self.mixture_, self.n_components, **self._online_choices())
+        online = self.__dict__.get("_online")
+        if online is None:
+            choices = self._online_choices()
+            if first or self.random_state is not None:
+                choices["seed"] = seed_of(self.random_state)
+            if first:
+                online = _vmfkit.OnlineFit(self.n_components, **choices)
+            else:
+                online = _vmfkit.OnlineFit.after(self.mixture_, self.n_components, **choices)
 
         def see(rows: Any, components: int, weights: np.ndarray | None, **options: Any) -> None:
-            self._online.see(rows, weights, **options)
+            online.see(rows, weights, **options)
 
-        if directions.zeros is not None:
-            weights = directions.without_zeros(weights)
         directions.fit(see, self.n_components, weights, threads=self.n_threads)
-        self._take(self._online.mixture)
+        self._online = online
+        mixture = online.mixture
+        if mixture is None:
+            self.n_features_in_ = online.held[2] or self.n_features_in_
+            return self
+        self._take(mixture)
         self._describe(directions, weights)
-        self.n_iter_ = self._online.passes
+        self.n_iter_ = online.passes
         self.converged_ = False
-        self.notes_ = self.mixture_.description["notes"]
+        self.notes_ = mixture.description["notes"]
+        if online.drift:
+            others = f" (and {len(online.drift) - 1} more, see notes_)" if len(online.drift) > 1 else ""
+            warn(f"the rows drift: {online.drift[0]}{others}")
         return self
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "mixture_")
+
+    def _directions(self, X: Any) -> Directions:
+        if "_online" in self.__dict__ and not hasattr(self, "mixture_"):
+            held, needed, _ = self._online.held
+            raise NotFittedError(
+                f"this {type(self).__name__} is not fitted yet: partial_fit holds the first rows until there are {needed}, "
+                f"found: `{held}`. Give it more, or use fit."
+            )
+        return super()._directions(X)
 
     def _online_choices(self) -> dict[str, Any]:
         return {
@@ -258,6 +290,8 @@ class VonMisesFisherMixture(DensityMixin, SphericalEstimator):
             "policy": self.policy,
             "estimator": self.concentration,
             "background": self.background,
+            "half_life": self.half_life,
+            "start": start_of(self.init),
             "threads": self.n_threads,
         }
 

@@ -216,6 +216,10 @@ fn note_numbers(note: &Note) -> [f64; NOTE] {
         Note::Fallen { pass, from, to } => [4.0, pass as f64, from, to],
         Note::Twin { component, of } => [5.0, component as f64, of as f64, 0.0],
         Note::TakenBack { pass, passes } => [6.0, pass as f64, passes as f64, 0.0],
+        Note::Reassigned { component, merged_into, rows } => {
+            [7.0, component as f64, merged_into.map_or(-1.0, |other| other as f64), rows as f64]
+        }
+        Note::Idle { component, rows } => [8.0, component as f64, rows as f64, 0.0],
     }
 }
 
@@ -231,6 +235,12 @@ fn note_of(numbers: &[f64], mixture: &Mixture) -> Result<Note> {
         4.0 => Ok(Note::Fallen { pass: pass(numbers[1])?, from: numbers[2], to: numbers[3] }),
         5.0 => Ok(Note::Twin { component: place(numbers[1])?, of: place(numbers[2])? }),
         6.0 => Ok(Note::TakenBack { pass: pass(numbers[1])?, passes: pass(numbers[2])? }),
-        kind => Err(wrong(format!("the kind of a note must be a whole number from 0 to 6, found: `{kind}`"))),
+        7.0 => {
+            let rows = count("the rows of a note", numbers[3], u64::MAX)?;
+            let merged_into = if numbers[2] == -1.0 { None } else { Some(place(numbers[2])?) };
+            Ok(Note::Reassigned { component: place(numbers[1])?, merged_into, rows })
+        }
+        8.0 => Ok(Note::Idle { component: place(numbers[1])?, rows: count("the rows of a note", numbers[2], u64::MAX)? }),
+        kind => Err(wrong(format!("the kind of a note must be a whole number from 0 to 8, found: `{kind}`"))),
     }
 }

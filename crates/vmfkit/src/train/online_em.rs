@@ -14,18 +14,21 @@ use crate::stats::SufficientStats;
 /// g = (t + t0)^-a; then an M step. The first block is one step of EM. Between 1/2 and 1, a larger `a` forgets less and settles sooner.
 ///
 /// All this in blocks of one weight, the largest that was seen: a block of a tenth of it, such as what is left of the rows at the end of a pass, counts as a tenth of a
-/// step, MATH.md (14.5).
+/// step, MATH.md (14.5). With a [half-life](Self::half_life) no step is smaller than what forgets old rows at that rate.
+///
+/// For rows that arrive in batches [`StreamFitter`](crate::stream_fitter::StreamFitter) is the simpler way: it makes the start, and moves components to new clusters.
 #[derive(Debug, Clone)]
 pub struct OnlineEm {
     exponent: f64,
     offset: f64,
+    /// In rows of weight 1; infinite if nothing is forgotten.
+    half_life: f64,
     maximisation: Maximisation,
+    /// Their weight is the effective number of rows they stand for, MATH.md (14.9).
     running: Option<SufficientStats>,
     /// Whether all rows count the same, those of an earlier fit too.
     evenly: bool,
-    /// The rows' weight in this pass so far, in the last whole one, and in all blocks so far.
-    seen_weight: f64,
-    rows_weight: f64,
+    /// The rows' weight in all blocks so far.
     total_weight: f64,
     /// That of the heaviest block.
     block_weight: f64,
@@ -38,11 +41,10 @@ impl Default for OnlineEm {
         OnlineEm {
             exponent: 0.6,
             offset: 1.0,
+            half_life: f64::INFINITY,
             maximisation: Maximisation::default(),
             running: None,
             evenly: false,
-            seen_weight: 0.0,
-            rows_weight: 0.0,
             total_weight: 0.0,
             block_weight: 0.0,
             passes: 0,
@@ -69,6 +71,14 @@ impl OnlineEm {
         self
     }
 
+    /// Forgets: after rows of this total weight have been seen, earlier ones count half of what they did. Infinite by default.
+    ///
+    /// For streams that drift: a half-life of some thousand rows a component keeps estimates steady, and clusters that are gone fade.
+    pub fn half_life(mut self, rows: f64) -> Self {
+        self.half_life = rows;
+        self
+    }
+
     /// How parameters are found.
     pub fn maximisation(mut self, maximisation: Maximisation) -> Self {
         self.maximisation = maximisation;
@@ -76,7 +86,7 @@ impl OnlineEm {
     }
 
     /// Goes on after a fit of rows of this weight that ended with `model`. From then on all rows count the same, those of the fit and those to
-    /// come: a block moves the running statistics by its share of all rows so far, and the step size plays no part.
+    /// come: a block moves the running statistics by its share of all rows so far, or by what the half-life asks for if that is more.
     pub fn after(mut self, model: &Mixture, weight: f64) -> Result<Self> {
         self.running = Some(expected_stats(model, weight)?);
         self.evenly = true;
@@ -95,7 +105,61 @@ impl OnlineEm {
                 value: self.offset,
             });
         }
+        if !(self.half_life > 0.0) {
+            return Err(Error::Option { option: "the half-life", range: "above 0", value: self.half_life });
+        }
         Ok(())
+    }
+
+    /// The statistics of all rows so far, as far as they are remembered.
+    pub(crate) fn running(&self) -> Option<&SufficientStats> {
+        self.running.as_ref()
+    }
+
+    /// Adds what a component stands for to another, or forgets it, and has it begin anew with statistics of one component.
+    pub(crate) fn reassign(&mut self, component: usize, merged_into: Option<usize>, begin_with: &SufficientStats) {
+        if let Some(running) = &mut self.running {
+            let given_up = running.take_component(component);
+            if let Some(merged_into) = merged_into {
+                running.merge_into(merged_into, &given_up);
+            }
+            running.merge_into(component, begin_with);
+        }
+    }
+
+    /// The weight of a block in the running mean, MATH.md (14.5).
+    fn step(&self, weight: f64, remembered: f64) -> f64 {
+        let step = if self.evenly {
+            weight / (remembered + weight)
+        } else {
+            (weight / self.block_weight) * (self.total_weight / self.block_weight + self.offset).powf(-self.exponent)
+        };
+        step.max(-f64::exp_m1(-std::f64::consts::LN_2 * weight / self.half_life))
+    }
+
+    /// Adds a block to the running statistics and takes the M step.
+    pub(crate) fn advance(&mut self, model: &Mixture, stats: &SufficientStats) -> Result<(Mixture, Vec<Note>)> {
+        self.check()?;
+        let weight = stats.weight();
+        self.total_weight += weight;
+        self.block_weight = self.block_weight.max(weight);
+        let remembered = self.running.as_ref().map_or(0.0, SufficientStats::weight);
+        let step = self.step(weight, remembered);
+        let running = match &mut self.running {
+            None => self.running.insert(stats.clone()),
+            Some(running) if self.evenly && step <= weight / (remembered + weight) => {
+                running.merge(stats)?;
+                running
+            }
+            Some(running) => {
+                running.scale((1.0 - step) / step * (weight / remembered));
+                running.merge(stats)?;
+                let effective = weight / ((1.0 - step).powi(2) * (weight / remembered) + step * step);
+                running.scale(effective / running.weight());
+                running
+            }
+        };
+        maximise(running, model, &self.maximisation)
     }
 }
 
@@ -112,27 +176,8 @@ impl Rule for OnlineEm {
     }
 
     fn next(&mut self, model: &Mixture, stats: &SufficientStats) -> Result<(Mixture, Vec<Note>)> {
-        self.check()?;
-        self.seen_weight += stats.weight();
-        self.total_weight += stats.weight();
-        self.block_weight = self.block_weight.max(stats.weight());
-        let rate = (self.total_weight / self.block_weight + self.offset).powf(-self.exponent);
-        let running = match &mut self.running {
-            None => self.running.insert(stats.clone()),
-            Some(running) if self.evenly => {
-                running.merge(stats)?;
-                running
-            }
-            Some(running) => {
-                // The old part is scaled and the block added as it is; then both stand for all rows.
-                let step = rate * (stats.weight() / self.block_weight);
-                running.scale((1.0 - step) / rate * (self.block_weight / running.weight()));
-                running.merge(stats)?;
-                running.scale(self.seen_weight.max(self.rows_weight) / running.weight());
-                running
-            }
-        };
-        let (mixture, notes) = maximise(running, model, &self.maximisation)?;
+        let (mixture, notes) = self.advance(model, stats)?;
+        let running = self.running.as_ref().expect("a block was added");
         self.repairs.look(&mixture, running, &notes, &self.maximisation, self.passes + 1);
         Ok((mixture, notes))
     }
@@ -147,7 +192,6 @@ impl Rule for OnlineEm {
 
     fn end_pass(&mut self) -> bool {
         self.passes += 1;
-        self.rows_weight = std::mem::take(&mut self.seen_weight);
         self.repairs.are_done()
     }
 
@@ -155,19 +199,18 @@ impl Rule for OnlineEm {
         let running = self.running.iter().flat_map(SufficientStats::values);
         let state = State::new()
             .with("passes", [self.passes as f64])
-            .with("weights", [self.rows_weight, self.total_weight, self.block_weight])
+            .with("weights", [self.total_weight, self.block_weight])
             .with("running", running);
         self.repairs.remember(if self.evenly { state.with(EVENLY, [1.0]) } else { state })
     }
 
     fn restore(&mut self, state: &State, model: &Mixture) -> Result<()> {
         self.passes = state.count("passes", u64::from(u32::MAX))? as usize;
-        let weights = state.exactly("weights", 3)?;
+        let weights = state.exactly("weights", 2)?;
         if let Some(weight) = weights.iter().find(|weight| !(**weight >= 0.0 && weight.is_finite())) {
             return Err(wrong(format!("a weight of the rule must be finite and at least 0, found: `{weight}`")));
         }
-        (self.rows_weight, self.total_weight, self.block_weight) = (weights[0], weights[1], weights[2]);
-        self.seen_weight = 0.0;
+        (self.total_weight, self.block_weight) = (weights[0], weights[1]);
         self.evenly = state.get(EVENLY).is_ok();
         let running = state.get("running")?;
         if self.total_weight < self.block_weight || !(self.block_weight > 0.0 || self.evenly || running.is_empty()) {

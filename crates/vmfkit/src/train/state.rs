@@ -47,7 +47,7 @@ impl State {
         count(name, self.exactly(name, 1)?[0], most)
     }
 
-    pub(super) fn lists(&self) -> impl Iterator<Item = (&str, &[f64])> {
+    pub(crate) fn lists(&self) -> impl Iterator<Item = (&str, &[f64])> {
         self.lists.iter().map(|(name, numbers)| (name.as_str(), numbers.as_slice()))
     }
 }

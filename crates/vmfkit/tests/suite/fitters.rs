@@ -109,6 +109,8 @@ fn a_pipe_is_fitted_online_in_one_pass_and_refused_for_two() {
         let fitter = || Fitter::new(3).method(method.clone()).batch(500);
         let once = fitter().stop(passes(1)).fit_source(&mut pipe()).unwrap();
         assert_eq!((once.status, once.weight, once.trace.len()), (Status::PassLimit, 20_000.0, 1));
+        // Nobody has to ask for one pass.
+        assert_eq!(fitter().fit_source(&mut pipe()).unwrap().mixture, once.mixture);
         let found = mean_ln_density(&once, &block);
         assert!((found - best).abs() < 0.02, "{}: {found}, not {best}", method.name());
         assert_eq!(fitter().stop(passes(2)).fit_source(&mut pipe()).unwrap_err(), Error::CannotRewind);

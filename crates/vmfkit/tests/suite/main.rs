@@ -30,4 +30,5 @@ mod sampler;
 mod samples;
 mod selection;
 mod sparse;
+mod streams;
 mod training;

@@ -588,6 +588,8 @@ fn options_outside_their_range_are_refused() {
         OnlineEm::new().exponent(f64::NAN),
         OnlineEm::new().offset(-1.0),
         OnlineEm::new().offset(f64::INFINITY),
+        OnlineEm::new().half_life(0.0),
+        OnlineEm::new().half_life(f64::NAN),
     ] {
         assert!(matches!(rule.clone().next(&start, &stats), Err(Error::Option { .. })));
     }

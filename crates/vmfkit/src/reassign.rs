@@ -1,0 +1,395 @@
+//! Reassignment: takes components of a stream from where they are needed least to rows that no component fits, MATH.md (14.10).
+//!
+//! A move must pay twice over: what the newcomer gains is measured on rows that did not choose it, and must exceed what the likelihood loses when another
+//! component takes over the rows of the one that moves.
+
+use crate::bessel;
+use crate::block::Block;
+use crate::distribution::VonMisesFisher;
+use crate::error::Result;
+use crate::maximise::{ConcentrationPolicy, Maximisation};
+use crate::mixture::{Assignment, Mixture, projections};
+use crate::ordered_rows::draw_places;
+use crate::sampler::Stream;
+use crate::seeds::drawn_once;
+use crate::stats::SufficientStats;
+use crate::vector::dot;
+use rayon::prelude::*;
+
+/// Rows of a block that are looked at: all of a usual batch, and enough for clusters of a hundredth of the rows in a large one.
+const ROWS: usize = 1024;
+const ROWS_PER_COMPONENT: usize = 8;
+
+/// Fewer rows show no cluster: half of them propose one and the other half decides.
+const FEWEST_ROWS: usize = 8;
+
+/// A gain counts less this many standard errors, so that one odd row or two never move a component.
+const STANDARD_ERRORS: f64 = 2.0;
+
+/// Steps of k-means that settle the direction of a newcomer.
+const SETTLING: usize = 2;
+
+/// Of more components than this, only the lightest may move: costs take a table with a line for each of them.
+const MOVABLE: usize = 256;
+
+/// A component that moves.
+#[derive(Debug, Clone)]
+pub(crate) struct Reassignment {
+    pub component: usize,
+    /// The one that takes over its rows; none if they are forgotten.
+    pub merged_into: Option<usize>,
+    /// Where it goes.
+    pub density: VonMisesFisher,
+    /// The fraction of the rows of the block that it claims there.
+    pub share: f64,
+}
+
+/// The moves that rows of a block call for, before the block is counted. `is_idle` tells of a component that gets none of so many rows of the block whether it
+/// may go whatever that costs.
+pub(crate) fn reassignments(
+    model: &Mixture,
+    running: &SufficientStats,
+    is_idle: impl Fn(usize, usize) -> bool,
+    block: &Block,
+    how: &Maximisation,
+    seed: u64,
+) -> Result<Vec<Reassignment>> {
+    let components = model.components().len();
+    let movable = components - usize::from(model.has_background());
+    let some_weigh = |block: &Block| block.weights().is_none_or(|weights| weights.iter().any(|weight| *weight > 0.0));
+    // Weights that are held leave nothing for a newcomer.
+    if movable < 2 || how.fixed_weights || block.len() < FEWEST_ROWS || !some_weigh(block) {
+        return Ok(Vec::new());
+    }
+    let mut rng = Stream::new(seed ^ 0x6d6f_7665, 0);
+    let count = block.len().min(ROWS.max(ROWS_PER_COMPONENT * components));
+    let mut buffer = Default::default();
+    let sample = block.gather(&drawn_once(block.len(), count, &mut rng), &mut buffer);
+    let (proposing, deciding) = (sample.slice(0, count / 2), sample.slice(count / 2, count));
+    if !some_weigh(&proposing) || !some_weigh(&deciding) {
+        return Ok(Vec::new());
+    }
+    let newcomer = Newcomer::of(model, running, how);
+    // A cluster that has more rows in this block than before needs no other component.
+    let mut fit = RowFit::of(&model.weighed_by(&sample)?, &sample, &newcomer)?;
+    let mut costs = None;
+    let mut moves: Vec<Reassignment> = Vec::new();
+    while moves.len() < movable {
+        let Some((direction, share)) = propose(&proposing, &fit.part(0, count / 2), &newcomer, components, &mut rng)? else {
+            break;
+        };
+        let gain = sure_gain(&deciding, &fit.part(count / 2, count), &newcomer, &direction, share)?;
+        if !(gain > 0.0) {
+            break;
+        }
+        let Some((direction, share)) = settle(&sample, &fit, &newcomer, direction, share)? else {
+            break;
+        };
+        fit.add(&sample, &newcomer, &direction, share)?;
+        // Rows that the newcomer claims were never those of the component they were nearest to.
+        let mut idle: Vec<bool> = (0..components).map(|k| is_idle(k, count)).collect();
+        fit.components.iter().flatten().for_each(|&component| idle[component] = false);
+        let costs = costs.get_or_insert_with(|| MergeCosts::new(model, running));
+        let Some((component, merged_into)) = costs.cheapest(gain, &idle) else {
+            break;
+        };
+        match merged_into {
+            Some(merged_into) => costs.merge(component, merged_into),
+            None => costs.fixed[component] = true,
+        }
+        let density = VonMisesFisher::along(direction, newcomer.concentration)?;
+        moves.push(Reassignment { component, merged_into, density, share });
+    }
+    Ok(moves)
+}
+
+impl Mixture {
+    /// The same densities with the weights that these rows give them, at least half a row each.
+    fn weighed_by(&self, block: &Block) -> Result<Self> {
+        let components = self.components().len();
+        let mut stats = SufficientStats::zero(components, self.dim());
+        self.accumulate(block, Assignment::Soft, &mut stats)?;
+        let least = 0.5 * stats.weight() / block.len() as f64;
+        let weights: Vec<f64> = (0..components).map(|k| stats.mass(k).max(least)).collect();
+        let total: f64 = weights.iter().sum();
+        let weights = weights.into_iter().map(|weight| weight / total).collect();
+        Ok(Mixture::of_parts(weights, self.components().to_vec(), self.has_background()))
+    }
+}
+
+/// What a component is like of which nothing but a direction is known: it has the pooled mean length.
+struct Newcomer {
+    concentration: f64,
+    mean_length: f64,
+    ln_peak: f64,
+}
+
+impl Newcomer {
+    fn of(model: &Mixture, running: &SufficientStats, how: &Maximisation) -> Self {
+        let fitted = || (0..running.components()).filter(|&k| !model.is_background(k));
+        let mass: f64 = fitted().map(|k| running.mass(k)).sum();
+        let shortfall: f64 = fitted().map(|k| running.shortfall(k)).sum();
+        let complement = if mass > 0.0 { (shortfall / mass).clamp(0.0, 1.0) } else { 1.0 };
+        let concentration = match how.policy {
+            ConcentrationPolicy::Fixed(concentration) => concentration,
+            _ => how.estimator.estimate(model.dim(), 1.0 - complement, complement).min(how.largest_concentration),
+        };
+        let mean_length = bessel::mean_length(model.dim(), concentration);
+        Newcomer { concentration, mean_length, ln_peak: bessel::ln_peak(model.dim(), concentration) }
+    }
+
+    fn ln_density(&self, projection: f64) -> f64 {
+        self.ln_peak - self.concentration * (1.0 - projection)
+    }
+}
+
+/// How well a mixture fits rows.
+#[derive(Clone)]
+struct RowFit {
+    ln_densities: Vec<f64>,
+    /// The most probable component of each row; none if that is a newcomer.
+    components: Vec<Option<usize>>,
+    /// x . mu of each row and its most probable component.
+    projections: Vec<f64>,
+    /// How far ln p of a row is below what its component has on average, in nats; 0 if it is above.
+    deficits: Vec<f64>,
+}
+
+impl RowFit {
+    fn of(model: &Mixture, block: &Block, newcomer: &Newcomer) -> Result<Self> {
+        let summary = model.summarise(block, 1)?;
+        let top = &summary.ranks[0];
+        let components = top.components.iter().map(|&component| Some(component as usize)).collect();
+        let mut fit = RowFit { ln_densities: summary.ln_densities, components, projections: Vec::new(), deficits: Vec::new() };
+        let even_weight = -(model.components().len() as f64).ln();
+        for (row, &component) in top.components.iter().enumerate() {
+            let (component, ln_density) = (component as usize, fit.ln_densities[row]);
+            let density = &model.components()[component];
+            let (projection, deficit) = if model.is_background(component) || density.concentration() == 0.0 {
+                // A row of no component: one that is as near as two rows of the same cluster are could be its own.
+                let expected = newcomer.ln_density(newcomer.mean_length) + even_weight;
+                (0.5 * newcomer.mean_length * newcomer.mean_length, expected - ln_density)
+            } else {
+                let own = ln_density + top.responsibilities[row].ln() - model.weights()[component].ln();
+                let projection = 1.0 - (density.ln_peak() - own) / density.concentration();
+                let expected = bessel::mean_length(block.dim(), density.concentration());
+                (projection, density.concentration() * (expected - projection))
+            };
+            fit.projections.push(projection);
+            fit.deficits.push(deficit.max(0.0));
+        }
+        Ok(fit)
+    }
+
+    fn part(&self, from: usize, to: usize) -> Self {
+        let part = |values: &[f64]| values[from..to].to_vec();
+        let components = self.components[from..to].to_vec();
+        RowFit {
+            ln_densities: part(&self.ln_densities),
+            components,
+            projections: part(&self.projections),
+            deficits: part(&self.deficits),
+        }
+    }
+
+    /// Adds a component to the mixture.
+    fn add(&mut self, block: &Block, newcomer: &Newcomer, direction: &[f64], share: f64) -> Result<()> {
+        let mut projections_of_rows = vec![0.0; block.len()];
+        projections(block, &[direction.to_vec()], &mut projections_of_rows)?;
+        for (row, projection) in projections_of_rows.into_iter().enumerate() {
+            let ln_density = newcomer.ln_density(projection);
+            if share.ln() + ln_density > self.ln_densities[row] {
+                self.components[row] = None;
+                self.projections[row] = projection;
+                self.deficits[row] = (newcomer.concentration * (newcomer.mean_length - projection)).max(0.0);
+            }
+            self.ln_densities[row] += gain_of(self.ln_densities[row], ln_density, share);
+        }
+        Ok(())
+    }
+}
+
+/// What ln p of a row gains when a component of this weight joins.
+fn gain_of(ln_density: f64, newcomer: f64, share: f64) -> f64 {
+    let (stay, join) = ((-share).ln_1p(), share.ln() + newcomer - ln_density);
+    let (low, high) = if stay < join { (stay, join) } else { (join, stay) };
+    high + (low - high).exp().ln_1p()
+}
+
+fn weight_of(block: &Block, row: usize) -> f64 {
+    block.weights().map_or(1.0, |weights| weights[row])
+}
+
+fn total_weight(block: &Block) -> f64 {
+    block.weights().map_or(block.len() as f64, |weights| weights.iter().sum())
+}
+
+/// The best of a few directions about rows that fit badly, and the fraction of the rows it claims.
+fn propose(
+    block: &Block,
+    fit: &RowFit,
+    newcomer: &Newcomer,
+    components: usize,
+    rng: &mut Stream,
+) -> Result<Option<(Vec<f64>, f64)>> {
+    let masses = |row: usize| weight_of(block, row) * fit.deficits[row];
+    if !((0..block.len()).map(masses).sum::<f64>() > 0.0) {
+        return Ok(None);
+    }
+    let trials = 2 + (components as f64).ln() as usize;
+    let rows = draw_places((0..block.len()).map(masses), trials, rng);
+    let directions: Vec<Vec<f64>> = rows.into_iter().map(|row| block.row(row)).collect();
+    let mut seen = vec![0.0; block.len() * trials];
+    projections(block, &directions, &mut seen)?;
+    let mut best: Option<(f64, Vec<f64>, f64)> = None;
+    for trial in 0..trials {
+        // A row is nearer to a row of its own cluster than to the direction of another cluster.
+        let claimed = (0..block.len()).filter(|row| seen[row * trials + trial] > fit.projections[*row]);
+        let Some((direction, share)) = centre(block, claimed) else {
+            continue;
+        };
+        let Some((direction, share)) = settle(block, fit, newcomer, direction, share)? else {
+            continue;
+        };
+        let gain = gains(block, fit, newcomer, &direction, share)?.0;
+        if best.as_ref().is_none_or(|(most, ..)| gain > *most) {
+            best = Some((gain, direction, share));
+        }
+    }
+    Ok(best.map(|(_, direction, share)| (direction, share)))
+}
+
+/// The mean direction of rows and their fraction of all rows; none if they have none.
+fn centre(block: &Block, rows: impl Iterator<Item = usize>) -> Option<(Vec<f64>, f64)> {
+    let stats = SufficientStats::of_rows(block, rows);
+    let length = stats.resultant_length(0);
+    let direction = || stats.resultant(0).iter().map(|x| x / length).collect();
+    // Not all of them: others must be left for the rest of the mixture.
+    (length > 0.0).then(|| (direction(), (stats.mass(0) / total_weight(block)).min(0.5)))
+}
+
+/// A direction after some steps of claiming the rows that fit it best.
+fn settle(block: &Block, fit: &RowFit, newcomer: &Newcomer, direction: Vec<f64>, share: f64) -> Result<Option<(Vec<f64>, f64)>> {
+    let (mut found, mut seen) = ((direction, share), vec![0.0; block.len()]);
+    for _ in 0..SETTLING {
+        projections(block, &[found.0], &mut seen)?;
+        let claims = |row: &usize| found.1.ln() + newcomer.ln_density(seen[*row]) > fit.ln_densities[*row];
+        match centre(block, (0..block.len()).filter(claims)) {
+            Some(centre) => found = centre,
+            None => return Ok(None),
+        }
+    }
+    Ok(Some(found))
+}
+
+/// The mean gain of rows, and its standard error.
+fn gains(block: &Block, fit: &RowFit, newcomer: &Newcomer, direction: &[f64], share: f64) -> Result<(f64, f64)> {
+    let mut seen = vec![0.0; block.len()];
+    projections(block, &[direction.to_vec()], &mut seen)?;
+    let total = total_weight(block);
+    let gain = |row: usize| gain_of(fit.ln_densities[row], newcomer.ln_density(seen[row]), share);
+    let mean: f64 = (0..block.len()).map(|row| weight_of(block, row) / total * gain(row)).sum();
+    let variance: f64 = (0..block.len()).map(|row| (weight_of(block, row) / total * (gain(row) - mean)).powi(2)).sum();
+    Ok((mean, variance.sqrt()))
+}
+
+/// The mean gain that is beyond doubt.
+fn sure_gain(block: &Block, fit: &RowFit, newcomer: &Newcomer, direction: &[f64], share: f64) -> Result<f64> {
+    let (mean, error) = gains(block, fit, newcomer, direction, share)?;
+    Ok(mean - STANDARD_ERRORS * error)
+}
+
+/// What the mean ln p of the rows remembered loses when two components become one.
+struct MergeCosts {
+    dim: usize,
+    /// Fractions of the rows.
+    masses: Vec<f64>,
+    /// |R| and the square of it, over the weight of all rows.
+    lengths: Vec<f64>,
+    squares: Vec<f64>,
+    concentrations: Vec<f64>,
+    /// Those that may move, and the products of their resultants with all others.
+    movable: Vec<usize>,
+    products: Vec<Vec<f64>>,
+    /// Neither moves nor takes over rows: a background, and what has moved.
+    fixed: Vec<bool>,
+}
+
+impl MergeCosts {
+    fn new(model: &Mixture, running: &SufficientStats) -> Self {
+        let components = running.components();
+        let total: f64 = (0..components).map(|k| running.mass(k)).sum();
+        let mut movable: Vec<usize> = (0..components).filter(|&k| !model.is_background(k)).collect();
+        movable.sort_by(|&a, &b| running.mass(a).total_cmp(&running.mass(b)));
+        movable.truncate(MOVABLE);
+        let scale = 1.0 / (total * total);
+        let products = movable.par_iter().map(|&k| {
+            let mine = running.resultant(k);
+            (0..components).map(|other| scale * dot(mine, running.resultant(other))).collect()
+        });
+        let lengths: Vec<f64> = (0..components).map(|k| running.resultant_length(k) / total).collect();
+        MergeCosts {
+            dim: running.dim(),
+            masses: (0..components).map(|k| running.mass(k) / total).collect(),
+            squares: lengths.iter().map(|length| length * length).collect(),
+            lengths,
+            concentrations: model.components().iter().map(VonMisesFisher::concentration).collect(),
+            products: products.collect(),
+            movable,
+            fixed: (0..components).map(|k| model.is_background(k)).collect(),
+        }
+    }
+
+    /// The component whose move costs least, if that is less than the gain, or else the idle one that costs least. It comes with the one that takes over its rows;
+    /// those of an idle one are forgotten, for another cluster would only be blurred by them.
+    fn cheapest(&self, gain: f64, idle: &[bool]) -> Option<(usize, Option<usize>)> {
+        let costs: Vec<(f64, usize, usize)> = (0..self.movable.len()).filter_map(|line| self.cost(line)).collect();
+        let allowed = costs.into_iter().filter(|(cost, component, _)| gain > *cost || idle[*component]);
+        let (_, component, merged_into) = allowed.min_by(|a, b| a.0.total_cmp(&b.0))?;
+        Some((component, (!idle[component]).then_some(merged_into)))
+    }
+
+    /// What it costs to merge a component into the one that is best for it.
+    fn cost(&self, line: usize) -> Option<(f64, usize, usize)> {
+        let component = self.movable[line];
+        let others = (0..self.masses.len()).filter(|&other| other != component && !self.fixed[other]);
+        if self.fixed[component] {
+            return None;
+        }
+        let costs = others.map(|other| (self.cost_of_pair(line, other), component, other));
+        costs.min_by(|a, b| a.0.total_cmp(&b.0))
+    }
+
+    /// The two as one with the concentration of either, where their rows lie now; MATH.md (14.10).
+    fn cost_of_pair(&self, line: usize, other: usize) -> f64 {
+        let pair = [self.movable[line], other];
+        let mass: f64 = pair.iter().map(|&k| self.masses[k]).sum();
+        let square = self.squares[pair[0]] + self.squares[other] + 2.0 * self.products[line][other];
+        let length = square.max(0.0).sqrt();
+        let worth = |mass: f64, length: f64, concentration: f64| {
+            mass * bessel::ln_peak(self.dim, concentration) - concentration * (mass - length)
+        };
+        let apart: f64 = pair.iter().map(|&k| worth(self.masses[k], self.lengths[k], self.concentrations[k])).sum();
+        let together = pair.iter().map(|&k| worth(mass, length, self.concentrations[k])).fold(f64::NEG_INFINITY, f64::max);
+        // One component instead of two: weights are larger.
+        let weights: f64 = pair.iter().map(|&k| self.masses[k]).filter(|m| *m > 0.0).map(|m| m * (m / mass).ln()).sum();
+        apart - together + weights
+    }
+
+    /// Adds the rows of a component that moves to another's.
+    fn merge(&mut self, component: usize, other: usize) {
+        let line_of = |k: usize| self.movable.iter().position(|&movable| movable == k);
+        let (line, other_line) = (line_of(component).expect("one that may move"), line_of(other));
+        self.squares[other] += self.squares[component] + 2.0 * self.products[line][other];
+        self.lengths[other] = self.squares[other].max(0.0).sqrt();
+        self.masses[other] += self.masses[component];
+        for products in &mut self.products {
+            products[other] += products[component];
+        }
+        if let Some(other_line) = other_line {
+            let moved = self.products[line].clone();
+            self.products[other_line].iter_mut().zip(moved).for_each(|(product, moved)| *product += moved);
+        }
+        self.fixed[component] = true;
+    }
+}

@@ -1,0 +1,436 @@
+//! [`StreamFitter`]: a mixture of rows that arrive batch by batch.
+
+use crate::bessel;
+use crate::block::Block;
+use crate::error::{Error, Result};
+use crate::fitter::{Fitter, Method};
+use crate::held_rows::HeldRows;
+use crate::init::Start;
+use crate::maximise::Note;
+use crate::mixture::{Assignment, Mixture};
+use crate::reassign::{Reassignment, reassignments};
+use crate::sampler::Stream;
+use crate::settings::Settings;
+use crate::stats::SufficientStats;
+use crate::tensor_file::{Contents, File, Kind};
+use crate::train::{Fit, OnlineEm, Rule, State, Status};
+use std::ops::ControlFlow;
+
+const KIND: Kind = Kind { format: "vmfkit.stream", version: "1", unchecked: "1" };
+
+/// A start is made once there are this many rows a component: with fewer, most components would have a row or two, and concentrations without bounds.
+pub const FIRST_ROWS_PER_COMPONENT: usize = 8;
+
+/// A component that its weight promised this many rows, and that got none, is idle: chance does that once in half a billion times.
+const IDLE_EXPECTED_ROWS: f64 = 20.0;
+
+/// Multiplications between two looks at whether to stop, some tenths of a second of work.
+const WORK_AT_ONCE: usize = 1 << 30;
+
+/// Fits a mixture to rows that arrive in batches and are not kept, by online EM; made by [`Fitter::stream`].
+///
+/// Every [`update`](Self::update) is one step, and the mixture can be used at any time. The first rows are held until there are
+/// [`FIRST_ROWS_PER_COMPONENT`] a component; the start is made of them.
+///
+/// **Drift.** When rows of a batch fit no component, a component is moved to them: the one that the likelihood of the rows remembered misses least, such as one
+/// of two that share a cluster, if it is worth less than the move gains; or one whose cluster has had no rows for a while, MATH.md (14.13). [`Self::notes`] say
+/// so. With a [half-life](Self::half_life) old rows fade, and with them clusters that do not come again.
+///
+/// ```
+/// use vmfkit::{Block, Fitter, Mixture, VonMisesFisher};
+/// let along = |x, y, z| VonMisesFisher::new(vec![x, y, z], 50.0);
+/// let truth = Mixture::new(vec![0.5, 0.5], vec![along(1.0, 0.0, 0.0)?, along(0.0, 0.6, 0.8)?])?;
+/// let mut stream = Fitter::new(2).seed(7).stream()?.half_life(10_000.0);
+/// let (mut rows, mut labels) = (vec![0f32; 3 * 200], vec![0; 200]);
+/// for batch in 0..10 {
+///     truth.fill(1, 200 * batch, &mut rows, &mut labels)?;
+///     stream.update(&Block::new(3, &rows)?)?;
+/// }
+/// let mixture = stream.mixture().expect("2000 rows are enough for a start");
+/// assert!(mixture.weights().iter().all(|weight| (weight - 0.5).abs() < 0.05));
+/// # Ok::<(), vmfkit::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct StreamFitter {
+    fitter: Fitter<'static>,
+    half_life: f64,
+    reassign: bool,
+    rule: OnlineEm,
+    phase: Phase,
+    rows: u64,
+    weight: f64,
+    updates: u64,
+    notes: Vec<Note>,
+}
+
+#[derive(Debug)]
+enum Phase {
+    /// Before the start.
+    Holding(Option<HeldRows>),
+    Running {
+        model: Mixture,
+        attendance: Vec<Attendance>,
+    },
+}
+
+/// When a component last had rows.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+struct Attendance {
+    /// Rows that it got nothing of since.
+    missed: f64,
+    /// Its weight then.
+    weight: f64,
+}
+
+impl Attendance {
+    /// Whether it is idle, if it gets none of so many rows more.
+    fn is_idle_after(&self, rows: usize) -> bool {
+        (self.missed + rows as f64) * self.weight >= IDLE_EXPECTED_ROWS
+    }
+}
+
+impl Fitter<'_> {
+    /// Fits rows that arrive in batches: by online EM, if the method is that or the default. Passes, restarts and the search, which read rows again, play no
+    /// part.
+    pub fn stream(&self) -> Result<StreamFitter> {
+        let fitter = self.choices();
+        fitter.check()?;
+        fitter.check_start()?;
+        let rule = match fitter.method {
+            Method::OnlineEm { exponent, offset } => OnlineEm::new().exponent(exponent).offset(offset),
+            Method::Em { annealing: None } => OnlineEm::new(),
+            _ => return Err(Error::NotForStreams { method: fitter.method.name() }),
+        };
+        let rule = rule.maximisation(fitter.maximisation.clone());
+        Ok(StreamFitter {
+            fitter,
+            half_life: f64::INFINITY,
+            reassign: true,
+            rule,
+            phase: Phase::Holding(None),
+            rows: 0,
+            weight: 0.0,
+            updates: 0,
+            notes: Vec::new(),
+        })
+    }
+
+    /// The same after a fit of `rows` rows of this total weight, which ended with `mixture`: all rows count the same, those of the fit and those to come.
+    pub fn stream_after(&self, mixture: &Mixture, rows: u64, weight: f64) -> Result<StreamFitter> {
+        let mut stream = self.stream()?;
+        let start = Start::Mixture(mixture.clone()).without_rows(mixture.dim(), self.components, self.seed);
+        let model = self.finished(start.expect("a mixture needs no rows")?)?;
+        stream.rule = stream.rule.after(&model, weight)?;
+        (stream.rows, stream.weight) = (rows, weight);
+        stream.phase = Phase::running(model);
+        Ok(stream)
+    }
+}
+
+impl Phase {
+    fn running(model: Mixture) -> Self {
+        let attendance = model.weights().iter().map(|&weight| Attendance { missed: 0.0, weight }).collect();
+        Phase::Running { model, attendance }
+    }
+}
+
+impl StreamFitter {
+    /// Forgets: after rows of this total weight have been seen, earlier ones count half of what they did; see [`OnlineEm::half_life`].
+    pub fn half_life(mut self, rows: f64) -> Self {
+        self.half_life = rows;
+        self.rule = self.rule.half_life(rows);
+        self
+    }
+
+    /// Whether components are moved to rows that fit none, which they are by default. Without, component k stays the same cluster for ever.
+    pub fn reassign(mut self, reassign: bool) -> Self {
+        self.reassign = reassign;
+        self
+    }
+
+    /// Takes a batch of rows.
+    pub fn update(&mut self, block: &Block) -> Result<()> {
+        self.update_while(block, &mut || ControlFlow::Continue(()))
+    }
+
+    /// The same for those who may want it to end early; a batch of which only a part was seen does not count.
+    pub fn update_while(&mut self, block: &Block, go_on: &mut (dyn FnMut() -> ControlFlow<()> + Send)) -> Result<()> {
+        self.fitter.check_room(block.dim())?;
+        let count = (0..block.len()).filter(|&row| block.weights().is_none_or(|weights| weights[row] > 0.0)).count();
+        if count == 0 {
+            return Ok(());
+        }
+        match &mut self.phase {
+            Phase::Running { model, .. } if model.dim() != block.dim() => {
+                Err(Error::DimensionMismatch { expected: model.dim(), found: block.dim() })
+            }
+            Phase::Running { .. } => self.step(block, go_on),
+            Phase::Holding(held) => {
+                let mut rows = held.take().unwrap_or_else(|| HeldRows::new(block));
+                let before = rows.len();
+                let begun = rows.push(block).and_then(|()| self.begin(&rows.block()?, rows.count(), go_on));
+                if !matches!(begun, Ok(ControlFlow::Continue(()))) {
+                    // Rows that the caller may bring again are not held too.
+                    rows.truncate(before);
+                    self.phase = Phase::Holding(None);
+                }
+                if let Phase::Holding(held) = &mut self.phase {
+                    *held = Some(rows).filter(|rows| rows.len() > 0);
+                }
+                begun.map(|_| ())
+            }
+        }
+    }
+
+    /// Makes the start if there are enough rows for it, and takes the first step; a break if it was to end early.
+    fn begin(
+        &mut self,
+        block: &Block,
+        count: usize,
+        go_on: &mut (dyn FnMut() -> ControlFlow<()> + Send),
+    ) -> Result<ControlFlow<()>> {
+        let Fitter { components, start, maximisation, seed, .. } = &self.fitter;
+        let looks_at_rows = matches!(start, Start::KMeans | Start::PlusPlus | Start::RandomRows | Start::Directions(_));
+        if looks_at_rows && count < self.first_rows() {
+            return Ok(ControlFlow::Continue(()));
+        }
+        let model = start.mixture_while(block, *components, maximisation, *seed, go_on)?;
+        let model = self.fitter.finished(model)?;
+        if self.fitter.asks_for_dispersion() {
+            let measured = self.fitter.measured_dispersion(block, &model, *seed, go_on)?;
+            self.take_dispersion(measured);
+        }
+        let before = std::mem::replace(&mut self.phase, Phase::running(model));
+        if go_on().is_break() {
+            self.phase = before;
+            return Ok(ControlFlow::Break(()));
+        }
+        let updates = self.updates;
+        self.step(block, go_on)?;
+        Ok(if self.updates > updates { ControlFlow::Continue(()) } else { ControlFlow::Break(()) })
+    }
+
+    /// Takes the dispersion of the rows, by which the policy `auto` decides.
+    fn take_dispersion(&mut self, measured: Option<f64>) {
+        self.fitter.take_dispersion(measured);
+        self.rule = self.rule.clone().maximisation(self.fitter.maximisation.clone());
+    }
+
+    fn step(&mut self, block: &Block, go_on: &mut (dyn FnMut() -> ControlFlow<()> + Send)) -> Result<()> {
+        let Phase::Running { model, attendance } = &self.phase else {
+            return Ok(());
+        };
+        let moves = match self.rule.running().filter(|_| self.reassign) {
+            Some(running) => {
+                let seed = Stream::derive(self.fitter.seed, self.updates);
+                reassignments(
+                    model,
+                    running,
+                    |k, rows| attendance[k].is_idle_after(rows),
+                    block,
+                    &self.fitter.maximisation,
+                    seed,
+                )?
+            }
+            None => Vec::new(),
+        };
+        let moved = moves.iter().fold(model.clone(), |model, change| reassigned(&model, change));
+        let mut stats = SufficientStats::zero(moved.components().len(), moved.dim());
+        let at_once = (WORK_AT_ONCE / (moved.components().len() * moved.dim())).max(1);
+        for from in (0..block.len()).step_by(at_once) {
+            moved.accumulate(&block.slice(from, (from + at_once).min(block.len())), Assignment::Soft, &mut stats)?;
+            if go_on().is_break() {
+                return Ok(());
+            }
+        }
+        for Reassignment { component, merged_into, density, share } in &moves {
+            // It begins with the rows that called for it, at the concentration that was supposed: a few rows know too little of one.
+            let mass = share * stats.weight();
+            let complement = bessel::mean_length_complement(moved.dim(), density.concentration());
+            let resultant = density.mean_direction().iter().map(|x| mass * (1.0 - complement) * x);
+            let values: Vec<f64> = [0.0, mass, mass, mass * complement].into_iter().chain(resultant).collect();
+            let begin_with = SufficientStats::of_values(1, moved.dim(), values.into_iter()).expect("finite and of one component");
+            self.rule.reassign(*component, *merged_into, &begin_with);
+        }
+        let (next, notes) = self.rule.advance(&moved, &stats)?;
+        let mut attendance = attendance.clone();
+        moves.iter().for_each(|change| attendance[change.component] = Attendance { missed: 0.0, weight: change.share });
+        let rows_a_weight = block.len() as f64 / stats.weight();
+        for (k, attendance) in attendance.iter_mut().enumerate() {
+            *attendance = match stats.mass(k) * rows_a_weight {
+                rows if rows >= 0.5 => Attendance { missed: 0.0, weight: next.weights()[k] },
+                _ => Attendance { missed: attendance.missed + block.len() as f64, ..*attendance },
+            };
+        }
+        let note_of = |change: &Reassignment| Note::Reassigned {
+            component: change.component,
+            merged_into: change.merged_into,
+            rows: self.rows,
+        };
+        let is_fitted = |k: usize| !next.is_background(k);
+        let idle = attendance.iter().enumerate().filter(|(k, attendance)| attendance.is_idle_after(0) && is_fitted(*k));
+        let idle = idle.map(|(component, attendance)| Note::Idle { component, rows: attendance.missed as u64 });
+        self.notes = moves.iter().map(note_of).chain(idle).chain(notes).collect();
+        self.rows += block.len() as u64;
+        self.weight += stats.weight();
+        self.updates += 1;
+        self.phase = Phase::Running { model: next, attendance };
+        Ok(())
+    }
+
+    /// The mixture so far; none before the start.
+    pub fn mixture(&self) -> Option<&Mixture> {
+        match &self.phase {
+            Phase::Running { model, .. } => Some(model),
+            Phase::Holding(_) => None,
+        }
+    }
+
+    /// What there is to say of the last batch: components that were moved or are idle, empty or collapsed.
+    pub fn notes(&self) -> &[Note] {
+        &self.notes
+    }
+
+    /// Rows seen so far, those of an earlier fit and those that are held counted.
+    pub fn rows(&self) -> u64 {
+        self.rows + self.held_rows() as u64
+    }
+
+    /// Rows that are held until there are enough for a start.
+    pub fn held_rows(&self) -> usize {
+        match &self.phase {
+            Phase::Holding(held) => held.as_ref().map_or(0, HeldRows::count),
+            Phase::Running { .. } => 0,
+        }
+    }
+
+    /// Rows that it takes to make the start.
+    pub fn first_rows(&self) -> usize {
+        self.fitter.components.saturating_mul(FIRST_ROWS_PER_COMPONENT)
+    }
+
+    /// The total weight of the rows of all steps, and of an earlier fit.
+    pub fn weight(&self) -> f64 {
+        self.weight
+    }
+
+    /// Steps made so far.
+    pub fn updates(&self) -> u64 {
+        self.updates
+    }
+
+    /// The dimension of the rows, once there are some.
+    pub fn dim(&self) -> Option<usize> {
+        match &self.phase {
+            Phase::Running { model, .. } => Some(model.dim()),
+            Phase::Holding(held) => held.as_ref().map(HeldRows::dim),
+        }
+    }
+
+    /// How rows are fitted, by name: what is fixed for the stream.
+    pub fn settings(&self) -> Settings {
+        let mut settings = Settings::default();
+        let used = &self.fitter.maximisation;
+        settings.set("method", "online");
+        settings.set("policy", used.policy.to_string());
+        settings.set("estimator", used.estimator.name());
+        settings.set("seed", self.fitter.seed.to_string());
+        if self.half_life.is_finite() {
+            settings.set("half_life", format!("{:?}", self.half_life));
+        }
+        settings.with_dispersion(used.dispersion)
+    }
+
+    /// The mixture so far as the result of a fit; none before the start.
+    pub fn so_far(&self) -> Option<Fit> {
+        self.mixture().map(|mixture| Fit {
+            mixture: mixture.clone(),
+            trace: Vec::new(),
+            status: Status::Running,
+            notes: self.notes.clone(),
+            weight: self.weight,
+            rows: self.rows,
+            settings: self.settings(),
+        })
+    }
+
+    /// All that is needed to go on elsewhere, but for the settings: those of the [`Fitter`], whose seed goes along, and the half-life.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let mut contents = Contents::new(&KIND);
+        contents.text("seed", self.fitter.seed.to_string());
+        if let Some(dispersion) = self.fitter.maximisation.dispersion {
+            contents.text("dispersion", format!("{dispersion:?}"));
+        }
+        contents.numbers("counters", vec![3], vec![self.rows as f64, self.weight, self.updates as f64]);
+        match &self.phase {
+            Phase::Holding(held) => held.iter().for_each(|held| held.write(&mut contents)),
+            Phase::Running { model, attendance } => {
+                contents.mixture("", model);
+                let numbers = attendance.iter().flat_map(|attendance| [attendance.missed, attendance.weight]).collect();
+                contents.numbers("attendance", vec![attendance.len(), 2], numbers);
+                for (name, numbers) in self.rule.state().lists() {
+                    contents.numbers(format!("rule.{name}"), vec![numbers.len()], numbers.to_vec());
+                }
+            }
+        }
+        contents.to_bytes()
+    }
+
+    /// Goes on where the stream was that [`Self::to_bytes`] wrote; this one must have been made with the same settings.
+    pub fn resume(mut self, bytes: &[u8]) -> Result<Self> {
+        let wrong = |what| Error::StreamBytes { what };
+        let file = File::open(bytes, &KIND, wrong)?;
+        let counters = file.numbers("counters", [Some(3)])?;
+        if let Some(number) = counters.iter().find(|number| !(**number >= 0.0 && number.is_finite())) {
+            return file.wrong(format!("counters must be finite and at least 0, found: `{number}`"));
+        }
+        self.fitter.seed = file.parsed("seed")?;
+        if !file.text("dispersion").is_empty() {
+            let dispersion = file.parsed("dispersion")?;
+            self.take_dispersion(Some(dispersion));
+            self.fitter.maximisation.check(self.fitter.components)?;
+        }
+        (self.rows, self.weight, self.updates) = (counters[0] as u64, counters[1], counters[2] as u64);
+        let names = file.names();
+        let has = |name: &str| names.iter().any(|other| other == name);
+        self.phase = if has("held.values") {
+            Phase::Holding(Some(HeldRows::read(&file)?))
+        } else if has("weights") {
+            let model = file.mixture("")?;
+            let (found, expected) = (model.components().len() - usize::from(model.has_background()), self.fitter.components);
+            if found != expected {
+                return file.wrong(format!("there must be {expected} components, a background not counted, found: `{found}`"));
+            }
+            let mut state = State::new();
+            for name in &names {
+                if let Some(short) = name.strip_prefix("rule.") {
+                    state = state.with(short, file.numbers(name, [None])?);
+                }
+            }
+            self.rule.restore(&state, &model)?;
+            let numbers = file.numbers("attendance", [Some(model.components().len()), Some(2)])?;
+            let attendance = numbers.chunks_exact(2).map(|pair| Attendance { missed: pair[0], weight: pair[1] }).collect();
+            Phase::Running { model, attendance }
+        } else {
+            Phase::Holding(None)
+        };
+        Ok(self)
+    }
+}
+
+/// The mixture after a component has moved.
+fn reassigned(model: &Mixture, change: &Reassignment) -> Mixture {
+    let Reassignment { component, merged_into, density, share } = change;
+    let mut weights = model.weights().to_vec();
+    let given_up = std::mem::take(&mut weights[*component]);
+    let mut rest = 1.0;
+    match merged_into {
+        Some(merged_into) => weights[*merged_into] += given_up,
+        None => rest -= given_up,
+    }
+    weights.iter_mut().for_each(|weight| *weight *= (1.0 - share) / rest);
+    weights[*component] = *share;
+    let mut components = model.components().to_vec();
+    components[*component] = density.clone();
+    Mixture::of_parts(weights, components, model.has_background())
+}
