@@ -132,3 +132,14 @@ def test_a_start_of_free_concentrations_has_no_component_of_a_single_row():
     for batch in np.array_split(rows, 60):
         model.partial_fit(batch)
     assert model.concentrations_.max() < 1e4
+
+
+@pytest.mark.parametrize(("dim", "concentrations"), [(100, [100.0, 400.0]), (300, [300.0, 1200.0])])
+def test_a_stream_finds_concentrations_by_default(dim, concentrations):
+    directions = np.random.default_rng(0).normal(size=(2, dim))
+    directions /= np.linalg.norm(directions, axis=1, keepdims=True)
+    rows, _ = vmfkit.Mixture([0.5, 0.5], directions, concentrations).sample(50_000, seed=1)
+    model = VonMisesFisherMixture(2, random_state=0)
+    for batch in np.array_split(rows, 100):
+        model.partial_fit(batch)
+    np.testing.assert_allclose(np.sort(model.concentrations_), concentrations, rtol=0.02)

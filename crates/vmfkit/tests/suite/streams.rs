@@ -334,3 +334,8 @@ fn only_online_em_fits_a_stream() {
     assert_eq!(refused, Error::Option { option: "the half-life", range: "above 0", value: -1.0 });
     assert!(stream.mixture().is_none());
 }
+
+#[test]
+fn a_stream_finds_concentrations_by_default() {
+    check_concentrations(ConcentrationPolicy::default());
+}
