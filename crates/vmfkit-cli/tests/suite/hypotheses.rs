@@ -110,13 +110,13 @@ fn elliptical_rows_fail_the_test_of_symmetry() {
         let [x, y, z] = line.split(',').map(|cell| cell.parse::<f64>().unwrap()).collect::<Vec<_>>()[..] else {
             panic!("{line}")
         };
-        format!("{x},{},{}\n", 1.35 * y, 0.74 * z)
+        format!("{x},{},{}\n", 1.2 * y, 0.83 * z)
     });
     workspace.write("e.csv", stretched.collect::<String>());
     let fit = workspace.run("fit e.csv --rescale --goodness-of-fit=199 --json").json();
     let tests = &fit["goodness_of_fit"];
     assert_eq!(number(&tests["rotational_symmetry"]["p_value"]), 0.005, "{tests}");
-    assert!(number(&tests["rotational_symmetry"]["limit_p_value"]) < 1e-7, "{tests}");
+    assert!(number(&tests["rotational_symmetry"]["limit_p_value"]) < 1e-4, "{tests}");
     assert!(number(&tests["projection"]["p_value"]) > 0.02, "{tests}");
 }
 

@@ -86,10 +86,11 @@ pub fn rotational_symmetry(block: &Block, replicates: usize, seed: u64) -> Resul
 /// How many rows a test of this many replicates can take.
 fn most_rows(m: usize, replicates: usize) -> usize {
     let (m, each) = (m as f64, WORK / (replicates as f64 + 2.0));
-    // n m (min(n, m)/2 + turns) multiplications: as if n > m, and as if not.
+    // n m (min(n, m)/2 + turns) multiplications: as if n > m, or as if not.
     let turns = TURN * SWEEPS as f64;
     let (many, few) = (each / (m * (0.5 * m + turns)), (turns * turns + 2.0 * each / m).sqrt() - turns);
-    (many.max(few) as usize).clamp(50, (NUMBERS / m as usize).max(50))
+    let rows = if many > m { many } else { few };
+    (rows as usize).clamp(50, (NUMBERS / m as usize).max(50))
 }
 
 /// Some rows of all, in their order.
@@ -256,6 +257,46 @@ impl Tangents {
         let second = [p * rest[0] - q * rest[1], p * rest[1] + q * rest[0]];
         for (place, vector) in [(i, first), (j, second), (k, [rest[0] - second[0], rest[1] - second[1]])] {
             self.rows[2 * place..2 * place + 2].copy_from_slice(&vector);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_are_sampled_where_all_would_take_too_long() {
+        for (m, replicates) in [(2, 199), (9, 199), (99, 999), (767, 199), (767, 999), (99_999, 199)] {
+            let rows = most_rows(m, replicates) as f64;
+            let work = (replicates as f64 + 2.0) * rows * m as f64 * (0.5 * rows.min(m as f64) + TURN * SWEEPS as f64);
+            assert!(rows >= 50.0 && (work < 1.01 * WORK || rows == 50.0), "m = {m}: {rows} rows, {work:e}");
+        }
+        let picked = sample(1000, 300, 7);
+        assert!(picked.len() == 300 && picked.is_sorted() && picked.windows(2).all(|pair| pair[0] < pair[1]));
+        assert!(picked[0] < 30 && picked[299] >= 970);
+        assert_eq!(sample(5, 5, 1), [0, 1, 2, 3, 4]);
+    }
+
+    /// Turning changes neither lengths nor the sum, and the scatter is the same by the matrix and by pairs.
+    #[test]
+    fn turns_keep_lengths_and_the_sum() {
+        for dim in [2, 3, 10] {
+            let mut values = vec![0.0; 30 * (dim + 1)];
+            fill_with_normals(&mut Stream::new(3, dim as u64), &mut values);
+            let (block, _) = Block::rescaled(dim + 1, &values).unwrap();
+            let mut tangents = Tangents::new(&block, &(0..30).collect::<Vec<_>>()).unwrap();
+            let fourth: f64 = tangents.rows.chunks_exact(dim).map(|row| dot(row, row).powi(2)).sum();
+            assert!((tangents.by_matrix() / (2.0 * tangents.by_pairs() + fourth) - 1.0).abs() < 1e-12);
+            let before = tangents.clone();
+            tangents.turn(&mut Stream::new(1, 1));
+            assert!(tangents.rows.iter().zip(&before.rows).any(|(x, y)| (x - y).abs() > 0.1));
+            for (now, then) in tangents.rows.chunks_exact(dim).zip(before.rows.chunks_exact(dim)) {
+                assert!((norm(now) - norm(then)).abs() < 1e-12);
+            }
+            for axis in 0..dim {
+                assert!(tangents.rows.iter().skip(axis).step_by(dim).sum::<f64>().abs() < 1e-12);
+            }
         }
     }
 }
