@@ -80,7 +80,7 @@ fn a_pipe_that_ends_early_or_late_is_refused() {
     let mut source = open_stream(rows, "pipe", &Options::new().block_rows(50)).unwrap();
     assert_eq!(source.read_block().unwrap().unwrap().len(), 50);
     let error = source.read_block().unwrap_err();
-    assert_eq!(with_causes(error), "pipe: the data must have 1600 bytes, found: `960`");
+    assert_eq!(with_causes(error.clone()), "pipe: the data must have 1600 bytes, found: `960`");
     assert_eq!(source.read_block().unwrap_err(), error);
     assert_eq!(source.rewind(), Err(Error::CannotRewind));
     let (rows, _) = Rows::new(10, 16 * 11, || Ok(0));
