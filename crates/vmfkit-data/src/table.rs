@@ -318,5 +318,8 @@ pub(crate) fn from_csv(error: csv::Error) -> Error {
     if !error.is_io_error() {
         return Error::caused("the table cannot be written", error);
     }
-    Error::Write(error.into())
+    match error.into_kind() {
+        csv::ErrorKind::Io(error) => Error::Write(error),
+        _ => unreachable!("it is an error of the system"),
+    }
 }

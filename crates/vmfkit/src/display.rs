@@ -72,8 +72,8 @@ impl Display for VonMisesFisher {
 ///     format!("{mixture:#}"),
 ///     "mixture of 2 vMF components of dimension 2
 /// component     weight  concentration  half within  mean direction
-///         1       0.75             10        12.42  [0, 1]
-///         0       0.25             10        12.42  [1, 0]
+///         1       0.75             10        12.41  [0, 1]
+///         0       0.25             10        12.41  [1, 0]
 /// half within: angle in degrees that contains half of the component's mass"
 /// );
 /// # Ok::<(), vmfkit::Error>(())

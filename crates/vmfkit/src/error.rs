@@ -486,7 +486,7 @@ fn fmt_read(failure: &ReadFailure, f: &mut std::fmt::Formatter) -> std::fmt::Res
 /// use std::error::Error;
 /// let error = "lloyd".parse::<vmfkit::Method>().unwrap_err();
 /// assert_eq!(error.text(), "lloyd");
-/// assert!(error.to_string().starts_with("unknown method `lloyd`: one of em, hard-em"));
+/// assert!(error.to_string().starts_with("unknown method `lloyd`: one of em, hard, "));
 /// // A number that cannot be parsed is the source.
 /// let error = "fixed:1,5".parse::<vmfkit::ConcentrationPolicy>().unwrap_err();
 /// assert!(error.to_string().starts_with("`1,5` is not a number in the policy `fixed:1,5`: one of auto"));

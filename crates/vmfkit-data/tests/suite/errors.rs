@@ -4,22 +4,16 @@ use crate::{Folder, ROWS, npy_rows, with_causes};
 use std::error::Error as _;
 use vmfkit::error::ParseChoiceError;
 use vmfkit::source::Source;
-use vmfkit_data::{Error, Format, Options, OutputFormat, open};
+use vmfkit_data::{Error, Format, Options, OutputFormat, open, open_stream};
 
-type Cause = dyn std::error::Error + 'static;
-
-/// An error, its cause, the cause of that, and so on.
-fn causes(error: &Cause) -> Vec<&Cause> {
-    let mut found = vec![error];
-    while let Some(next) = found[found.len() - 1].source() {
-        found.push(next);
-    }
-    found
+/// An error and its causes.
+fn links<'a>(error: &'a (dyn std::error::Error + 'static)) -> impl Iterator<Item = &'a (dyn std::error::Error + 'static)> {
+    std::iter::successors(Some(error), |&error| error.source())
 }
 
 /// Every link of the chain, and none of their texts within another.
-fn chain(error: &Cause) -> Vec<String> {
-    let texts: Vec<String> = causes(error).iter().map(ToString::to_string).collect();
+fn chain(error: &(dyn std::error::Error + 'static)) -> Vec<String> {
+    let texts: Vec<String> = links(error).map(ToString::to_string).collect();
     for (place, text) in texts.iter().enumerate() {
         assert!(texts[place + 1..].iter().all(|deeper| !text.contains(deeper.as_str())), "{texts:?}");
     }
@@ -38,22 +32,28 @@ fn what_another_library_says_of_a_file_is_the_source() {
     assert_eq!(with_causes(error), texts.join(": "));
 }
 
+/// Bytes, then a fault.
+struct Cable(std::io::Cursor<Vec<u8>>);
+
+impl std::io::Read for Cable {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        match self.0.read(buffer)? {
+            0 => Err(std::io::Error::new(std::io::ErrorKind::ConnectionReset, "the cable broke")),
+            read => Ok(read),
+        }
+    }
+}
+
 #[test]
 fn what_the_system_says_of_a_file_is_the_source_of_a_fits_error() {
-    let folder = Folder::new();
-    let file = folder.write("x.npy", npy_rows(&ROWS));
-    let mut source = open(&file, &Options::new()).unwrap();
-    std::fs::remove_file(&file).unwrap();
-    let error = match source.rewind() {
-        Err(error) => error,
-        Ok(()) => source.read_block().map(|_| ()).unwrap_err(),
-    };
-    let texts = chain(&error);
-    assert_eq!(texts[0], "a source of rows or a callback failed");
-    assert_eq!(texts[1], file);
+    let mut bytes = npy_rows(&ROWS);
+    bytes.truncate(bytes.len() - 40);
+    let mut source = open_stream(Cable(std::io::Cursor::new(bytes)), "pipe", &Options::new()).unwrap();
+    let error = source.read_block().map(|_| ()).unwrap_err();
+    assert_eq!(chain(&error), ["a source of rows or a callback failed", "pipe", "cannot be read", "the cable broke"]);
     assert!(error.source().unwrap().is::<Error>());
-    let system = causes(&error).into_iter().find_map(|error| error.downcast_ref());
-    assert_eq!(system.map(std::io::Error::kind), Some(std::io::ErrorKind::NotFound), "{texts:?}");
+    let system = links(&error).find_map(|error| error.downcast_ref());
+    assert_eq!(system.map(std::io::Error::kind), Some(std::io::ErrorKind::ConnectionReset));
 }
 
 #[test]

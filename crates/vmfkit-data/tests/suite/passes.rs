@@ -198,7 +198,7 @@ fn read_all_from_here(source: &mut dyn Source) -> String {
         match source.read_block() {
             Ok(Some(_)) => {}
             Ok(None) => panic!("it was read to its end"),
-            Err(error) => return with_causes(error.clone()),
+            Err(error) => return with_causes(error),
         }
     }
 }
