@@ -53,8 +53,9 @@ fn a_limit_of_the_address_space_never_aborts() {
     // More memory than there is address space.
     limited(&workspace, "ulimit -v 400000", &format!("{fit} --memory 8GB")).success();
     let message = limited(&workspace, "ulimit -v 100000", "select x.npy -k 1:2");
-    message
-        .refused(&["takes all rows into memory, which are 76.800 MB, and the limit of the address space (`ulimit -v`) leaves: `"]);
+    message.refused(&[
+        "takes all rows into memory, which are 76.800 MB, and the limit of the address space (`ulimit -v`) leaves: `",
+    ]);
 }
 
 #[test]
@@ -75,7 +76,7 @@ fn names_as_long_as_the_file_system_allows_are_written() {
     let workspace = Workspace::new();
     let name = format!("{}.npy", "x".repeat(251));
     workspace.run(&format!("sample --dim 3 -k 1 -n 9 -o {name}")).success();
-    assert_eq!(workspace.names(), [name.clone()]);
+    assert_eq!(workspace.names(), [name.as_str()]);
     let model = format!("{}.safetensors", "m".repeat(243));
     workspace.run(&format!("fit {name} -k 1 -o {model} --checkpoint {}", "c".repeat(255))).success();
     assert_eq!(workspace.names().len(), 3);
