@@ -212,7 +212,7 @@ fn stem(name: &OsStr) -> String {
     if text.len() <= LONGEST_STEM {
         return text.into_owned();
     }
-    let cut = text.floor_char_boundary(LONGEST_STEM - 17);
+    let cut = (0..=LONGEST_STEM - 17).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
     format!("{}-{:016x}", &text[..cut], XxHash3_64::oneshot(name.as_encoded_bytes()))
 }
 

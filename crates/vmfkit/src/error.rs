@@ -293,7 +293,7 @@ pub enum Error {
         /// What it is now.
         found: String,
     },
-    /// A checkpoint of a fit to other rows, or to the same rows in other blocks.
+    /// A checkpoint of a fit to other rows.
     #[error(
         "the checkpoint was made with {expected}, found: `{found}`\n\
          hint: the rows, their order or their weights have changed; resume with those of the checkpoint, or remove it to begin anew"

@@ -76,7 +76,7 @@ fn names_as_long_as_the_file_system_allows_are_written() {
     let workspace = Workspace::new();
     let name = format!("{}.npy", "x".repeat(251));
     workspace.run(&format!("sample --dim 3 -k 1 -n 9 -o {name}")).success();
-    assert_eq!(workspace.names(), [name.clone()]);
+    assert_eq!(workspace.names(), [name.as_str()]);
     let model = format!("{}.safetensors", "m".repeat(243));
     workspace.run(&format!("fit {name} -k 1 -o {model} --checkpoint {}", "c".repeat(255))).success();
     assert_eq!(workspace.names().len(), 3);
