@@ -39,7 +39,7 @@ def test_watson_and_williams_on_the_circle(count):
     found = stats.equal_mean_directions_test(*map(on_circle, angles), method="high-concentration")
     f, p = watson_williams(angles)
     assert found.statistic == pytest.approx(f, rel=1e-9)
-    assert found.pvalue == pytest.approx(p, rel=1e-6)
+    assert found.pvalue == pytest.approx(p, rel=3e-6)
     assert found.degrees_of_freedom == (count - 1, sum(map(len, angles)) - count)
 
 
@@ -50,7 +50,7 @@ def test_the_f_test_of_directions_in_any_dimension():
     f = (21 - 2) * (total - within) / (within - 21)
     found = stats.equal_mean_directions_test(first, second, method="high-concentration")
     assert found.statistic == pytest.approx(f, rel=1e-9)
-    assert found.p_value == pytest.approx(scipy.stats.f.sf(f, 3, 57), rel=1e-6)
+    assert found.p_value == pytest.approx(scipy.stats.f.sf(f, 3, 57), rel=3e-6)
     # For concentrated rows the simulation has the law of F.
     simulated = stats.equal_mean_directions_test(first, second, n_resamples=19999, random_state=3)
     assert simulated.p_value == pytest.approx(found.p_value, rel=0.15, abs=0.005)
@@ -85,7 +85,7 @@ def test_concentrations():
     variances = [(len(x) - np.linalg.norm(x.sum(0))) / (len(x) - 1) for x in (first, second)]
     f = variances[0] / variances[1]
     two_sided = 2 * min(scipy.stats.f.sf(f, 78, 78), scipy.stats.f.cdf(f, 78, 78))
-    assert (found.statistic, found.p_value) == (pytest.approx(f), pytest.approx(two_sided, rel=1e-6))
+    assert (found.statistic, found.p_value) == (pytest.approx(f), pytest.approx(two_sided, rel=3e-6))
 
 
 def test_mean_direction():
@@ -103,7 +103,7 @@ def test_uniformity():
     rows = sample([0, 1], 0, 2, 1)
     # The angle between two rows of the plane is uniform.
     angle = np.arccos(np.clip(rows[0] @ rows[1], -1, 1))
-    assert stats.rayleigh_test(rows).p_value == pytest.approx(angle / np.pi, rel=1e-6)
+    assert stats.rayleigh_test(rows).p_value == pytest.approx(angle / np.pi, rel=3e-6)
     assert stats.rayleigh_test(sample([0, 1, 1], 4, 50, 1)).p_value < 1e-6
 
 

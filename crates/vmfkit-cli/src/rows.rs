@@ -320,9 +320,9 @@ impl RowArguments {
         Ok(rows)
     }
 
-    /// The same rows, each DATA by itself.
+    /// The same rows, each DATA by itself, without the weights of a file for all of them.
     pub fn places(&self) -> Vec<Self> {
-        self.data.iter().map(|place| RowArguments { data: vec![place.clone()], ..self.clone() }).collect()
+        self.data.iter().map(|place| RowArguments { data: vec![place.clone()], weights: None, ..self.clone() }).collect()
     }
 
     /// Whether rows come through a pipe, which can be read only once.

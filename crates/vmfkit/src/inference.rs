@@ -193,7 +193,7 @@ impl Resultant {
 }
 
 /// The common concentration that maximises the product of the marginal likelihoods (12.1) of several groups, each with a mean
-/// direction of its own; 0 where the groups are no longer than uniform rows make them. At least one shortfall is above 0.
+/// direction of its own; 0 where the groups are no longer than uniform rows make them, infinite where all have a shortfall of 0.
 pub(crate) fn marginal_concentration(dim: usize, groups: &[Resultant]) -> f64 {
     if groups.iter().map(|group| group.length * group.length - group.weight).sum::<f64>() <= 0.0 {
         return 0.0;
@@ -215,6 +215,9 @@ pub(crate) fn marginal_concentration(dim: usize, groups: &[Resultant]) -> f64 {
     // The estimate that leaves the bias in is above this one.
     let complement = shortfall / weight;
     let mut high = ConcentrationEstimator::Exact.estimate(dim, 1.0 - complement, complement);
+    if high == f64::INFINITY {
+        return high;
+    }
     let mut at_high = slope(high);
     let (mut low, mut at_low) = (0.5 * high, slope(0.5 * high));
     while !(at_low > 0.0) && low > 0.0 {

@@ -386,8 +386,9 @@ impl Test {
 
     fn findings(&self, tests: &[Hypothesis], sample: &Sample, block: Option<&Block>) -> Result<Vec<Finding>> {
         let total = sample.total()?;
-        // On the circle there is one direction across the mean: symmetry is tested only where it was asked for.
-        let makes_sense = |test: &&Hypothesis| total.dim() > 2 || !self.test.is_empty() || **test != Hypothesis::Symmetry;
+        // On the circle, and of two rows, symmetry is tested only where it was asked for: to be refused.
+        let can_be_elliptical = total.dim() > 2 && sample.rows > 2;
+        let makes_sense = |test: &&Hypothesis| can_be_elliptical || !self.test.is_empty() || **test != Hypothesis::Symmetry;
         tests.iter().filter(makes_sense).map(|&test| self.finding(test, sample, &total, block)).collect()
     }
 
@@ -474,7 +475,7 @@ impl Test {
             let heading = ["group", "rows", "mean length", "concentration", "mean direction"].map(str::to_owned).to_vec();
             let row = |group: usize| {
                 let Summary { name, weight, mean_length, concentration, direction } = summary(sample, group);
-                vec![name, readable(weight), readable(mean_length), readable(concentration), coordinates(&direction)]
+                vec![name, readable_count(weight), readable(mean_length), readable(concentration), coordinates(&direction)]
             };
             let rows = (0..sample.stats.components()).map(row);
             text.push_str(&aligned(&std::iter::once(heading).chain(rows).collect::<Vec<_>>()));
@@ -532,7 +533,7 @@ fn coordinates(direction: &[f64]) -> String {
     shown.join(" ") + if direction.len() > SHOWN { " ..." } else { "" }
 }
 
-/// Degrees of freedom, which are whole numbers unless weights are not.
+/// A number of rows or degrees of freedom, which is whole unless weights are not.
 fn readable_count(value: f64) -> String {
     if value.fract() == 0.0 { format!("{value}") } else { readable(value) }
 }

@@ -144,3 +144,11 @@ fn classical_data_sets_are_tested() {
     let drawn = test("geostats_palaeomag", "--mean-direction 2,2,1");
     assert!(number(&drawn["mean"]["p_value"]) > 0.05, "{drawn}");
 }
+
+#[cfg(unix)]
+#[test]
+fn the_commands_of_the_page_on_tests_run() {
+    let script = crate::commands_of(include_str!("../../../../docs/tests.md"));
+    assert!(script.contains("vmf test north.npy south.npy"), "{script}");
+    Workspace::new().shell(&script);
+}

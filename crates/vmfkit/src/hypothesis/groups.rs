@@ -65,8 +65,8 @@ pub fn equal_concentrations(stats: &SufficientStats, calibration: Calibration) -
     let mut groups = Groups::new(stats, TEST)?;
     groups.resultants.retain(|group| group.weight > 1.0);
     groups.check_number(TEST)?;
-    if groups.resultants.iter().all(|group| group.shortfall == 0.0) {
-        return Err(Error::AllRowsEqual { weight: groups.weight() });
+    if let Some(group) = groups.resultants.iter().find(|group| group.shortfall == 0.0) {
+        return Err(Error::AllRowsEqual { weight: group.weight });
     }
     groups.equal_concentrations(calibration)
 }
@@ -242,7 +242,10 @@ fn likelihood_ratio_of_means(dim: usize, n: f64, within: f64, total: f64) -> f64
 /// MATH.md (15.7).
 fn marginal_likelihood_ratio(dim: usize, groups: &[Resultant]) -> f64 {
     let best = |groups: &[Resultant]| {
-        let k = marginal_concentration(dim, groups).min(f64::MAX);
+        let k = marginal_concentration(dim, groups);
+        if k == f64::INFINITY {
+            return k;
+        }
         groups.iter().map(|group| group.ln_marginal_likelihood(dim, k)).sum::<f64>()
     };
     let separate: f64 = groups.iter().map(|group| best(std::slice::from_ref(group))).sum();

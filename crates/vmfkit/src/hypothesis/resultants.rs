@@ -59,7 +59,7 @@ impl Sum {
 
 impl SumLaw {
     pub(super) fn new(dim: usize, weight: f64, concentration: f64) -> Self {
-        let way = if weight < MANY_ROWS && weight.fract() == 0.0 {
+        let way = if weight < 1.0 || weight < MANY_ROWS && weight.fract() == 0.0 {
             Way::Rows(DeviationLaw::new(dim, concentration), DeviationLaw::uniform(dim - 1))
         } else {
             Way::Length(length_law(dim, weight, concentration))
@@ -71,9 +71,11 @@ impl SumLaw {
         match &self.way {
             Way::Rows(deviation, angle) => {
                 let mut sum = Sum::ZERO;
-                for _ in 0..self.weight as usize {
+                // A group that weighs less than a row is one row of that weight.
+                let weight = self.weight.min(1.0);
+                for _ in 0..(self.weight as usize).max(1) {
                     let s = deviation.draw(rng);
-                    sum.add(Sum { weight: 1.0, lost: s, across: (s * (2.0 - s)).max(0.0).sqrt() }, angle.draw(rng));
+                    sum.add(Sum { weight, lost: weight * s, across: weight * (s * (2.0 - s)).max(0.0).sqrt() }, angle.draw(rng));
                 }
                 sum
             }

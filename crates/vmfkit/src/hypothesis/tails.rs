@@ -1,4 +1,4 @@
-//! Upper tails of the chi-squared and F laws, to 1e-8 of themselves however small they are.
+//! Upper tails of the chi-squared and F laws, to 1e-6 of themselves however small they are.
 
 use crate::density_grid::upper_tail;
 
@@ -36,7 +36,7 @@ mod tests {
             (1e4, 9999.0, 0.4952983945386835),
         ] {
             let found = chi_squared(x, degrees);
-            assert!((found / expected - 1.0).abs() < 1e-7, "{x}, {degrees}: {found}");
+            assert!((found / expected - 1.0).abs() < 1e-6, "{x}, {degrees}: {found}");
         }
         for (x, degrees, expected) in [
             (1.0, (2.0, 6.0), 0.42187500000000006),
@@ -47,7 +47,7 @@ mod tests {
             (0.3, (4.0, 7.0), 0.8691655201183598),
         ] {
             let found = f(x, degrees);
-            assert!((found / expected - 1.0).abs() < 1e-7, "{x}, {degrees:?}: {found}");
+            assert!((found / expected - 1.0).abs() < 1e-6, "{x}, {degrees:?}: {found}");
         }
         assert_eq!((chi_squared(0.0, 3.0), f(0.0, (1.0, 2.0))), (1.0, 1.0));
     }

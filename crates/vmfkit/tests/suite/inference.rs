@@ -174,9 +174,9 @@ fn rayleigh_p_values_of_few_rows_are_exact() {
     let p = |dim: usize, n: usize, r: f64| Inference::new(&rows_of_length(dim, n, r)).unwrap().rayleigh_test().p_value;
     for r in [0.3, 0.9, 1.2, 1.9, 2.5, 2.9, 2.999] {
         let exact = if r < 1.0 { 1.0 - r * r * r / 6.0 } else { (9.0 - 3.0 * r * r + 2.0 * r * r * r / 3.0) / 8.0 };
-        assert!((p(3, 3, r) / exact - 1.0).abs() < 1e-6, "r = {r}: {} and {exact}", p(3, 3, r));
+        assert!((p(3, 3, r) / exact - 1.0).abs() < 1e-5, "r = {r}: {} and {exact}", p(3, 3, r));
     }
-    assert!((p(2, 3, 1.0) - 0.75).abs() < 1e-6, "{}", p(2, 3, 1.0));
+    assert!((p(2, 3, 1.0) - 0.75).abs() < 1e-5, "{}", p(2, 3, 1.0));
     for r in [0.1, 1.0, 1.9f64] {
         // The angle between two rows of the plane is uniform.
         assert!((p(2, 2, r) - (0.5 * r).acos() * std::f64::consts::FRAC_2_PI).abs() < 1e-12, "r = {r}");

@@ -76,8 +76,9 @@ impl Fit {
                 let mut progress = Progress::new(!self.quiet);
                 progress.announce(format_args!("testing the fit against {replicates} samples"));
                 let (block, seed) = (source.read_whole()?, self.options.seed);
-                // On the circle there is one direction across the mean, so nothing can be elliptical.
-                let symmetry = (block.dim() > 2).then(|| rotational_symmetry(&block, replicates, seed)).transpose()?;
+                // On the circle there is one direction across the mean, and two rows are in one plane with it: nothing can be elliptical.
+                let symmetry =
+                    (block.dim() > 2 && block.len() > 2).then(|| rotational_symmetry(&block, replicates, seed)).transpose()?;
                 Some(GoodnessOfFit { projection: projection_test(&block, &density, replicates, seed)?, symmetry })
             }
             None => None,
@@ -142,7 +143,7 @@ struct Report {
 /// How far rows are from the mean direction, and whether they scatter alike to all sides of it.
 struct GoodnessOfFit {
     projection: Test,
-    /// Above two dimensions.
+    /// Above two dimensions and two rows.
     symmetry: Option<Symmetry>,
 }
 
