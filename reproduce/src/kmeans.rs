@@ -135,7 +135,7 @@ mod tests {
         let (centres, passes) = Centres::fit(11, &rows, 4, 1).unwrap();
         assert!(passes < 50, "{passes}");
         let found = centres.assign(&rows);
-        let agreement = Agreement::new(&labels, &found.iter().map(|&label| label.into()).collect::<Vec<_>>()).unwrap();
+        let agreement = Agreement::new(&labels, &found).unwrap();
         assert!(agreement.adjusted_rand_index() > 0.98, "{}", agreement.adjusted_rand_index());
         for (at, centre) in centres.centres.chunks_exact(11).enumerate() {
             let members = rows.chunks_exact(11).zip(&found).filter(|(_, label)| **label as usize == at).map(|(row, _)| row);
