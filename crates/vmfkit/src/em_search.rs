@@ -22,9 +22,20 @@ const SLOWEST: f64 = 0.9;
 /// What is left to gain is taken for so much more than it seems.
 const HOPE: f64 = 1.5;
 
-/// EM on these rows, without any search.
-pub(crate) fn em(rows: &Block, start: Mixture, how: &Maximisation, go_on: &mut GoOn) -> Result<Climbed> {
-    Likelihood(how).climb(rows, start, f64::NEG_INFINITY, go_on)
+/// A few passes of EM over these rows; none if it is asked to stop.
+pub(crate) fn passes_of_em(
+    rows: &Block,
+    start: &Mixture,
+    how: &Maximisation,
+    passes: usize,
+    go_on: &mut GoOn,
+) -> Result<Option<Mixture>> {
+    let mut mixture = start.clone();
+    for _ in 0..passes {
+        let Some(stats) = Likelihood::pass(rows, &mixture, go_on)? else { return Ok(None) };
+        mixture = maximise(&stats, &mixture, how)?.0;
+    }
+    Ok(Some(mixture))
 }
 
 /// EM on these rows, its components moved as long as that raises the likelihood; what was found so far if it is asked to stop. A mixture with
@@ -36,8 +47,9 @@ pub(crate) fn search_of_em(
     rng: &mut Stream,
     go_on: &mut GoOn,
 ) -> Result<Mixture> {
-    let found = em(rows, start, how, go_on)?;
-    Ok(search(rows, found, &Likelihood(how), how, rng, go_on)?.mixture)
+    let landscape = Likelihood(how);
+    let found = landscape.climb(rows, start, f64::NEG_INFINITY, go_on)?;
+    Ok(search(rows, found, &landscape, how, rng, go_on)?.mixture)
 }
 
 /// The mean ln p, relative to that of the uniform density.

@@ -2,7 +2,7 @@
 
 use crate::block::Block;
 use crate::dispersion::dispersion;
-use crate::em_search::{em, search_of_em};
+use crate::em_search::{passes_of_em, search_of_em};
 use crate::error::{Error, ParseChoiceError, Result};
 use crate::init::{self, Start, sample_rows, search_rows};
 use crate::maximise::{ConcentrationPolicy, Maximisation};
@@ -97,6 +97,9 @@ impl std::str::FromStr for Method {
         known.into_iter().find(|method| method.name() == text).ok_or_else(|| ParseChoiceError::new("method", &names, text))
     }
 }
+
+/// Passes of EM after which the dispersion is measured. The decision is coarse, 1.5 against 5 and more on embeddings, and needs no converged fit.
+const DISPERSION_PASSES: usize = 10;
 
 /// Fits a mixture to rows: chooses a start, runs a method, keeps the best of several restarts.
 ///
@@ -409,10 +412,11 @@ impl<'a> Fitter<'a> {
     pub(crate) fn measured_dispersion(&self, block: &Block, start: &Mixture, seed: u64, go_on: &mut GoOn) -> Result<Option<f64>> {
         let mut buffer = Default::default();
         let mut rng = Stream::new(seed ^ 0x7361_6d70, 2);
-        let sample = init::sample(block, sample_rows(self.components), &mut rng, &mut buffer);
+        let most = sample_rows(self.components).min(search_rows(1));
+        let sample = init::sample(block, most, &mut rng, &mut buffer);
         let free = self.maximisation.clone().policy(ConcentrationPolicy::Free);
-        let fitted = em(&sample, start.clone(), &free, go_on)?;
-        if fitted.stopped { Ok(None) } else { dispersion(&sample, &fitted.mixture).map(Some) }
+        let fitted = passes_of_em(&sample, start, &free, DISPERSION_PASSES, go_on)?;
+        fitted.map(|fitted| dispersion(&sample, &fitted)).transpose()
     }
 
     /// Where a restart begins. Those after the first begin elsewhere: k-means and its search end in the same place whatever the seed.

@@ -188,8 +188,8 @@ fn a_mixture_of_angles_shows_them_and_its_model_remembers_them() {
         workspace.run(command).refused(&["hint: the model was fitted with `--angles lat,lon`"]);
         workspace.run(&format!("{command} --angles lat,lon")).success();
     }
-    let selected = workspace.run("select poles.csv --angles lat,lon -k 1:2").success();
-    assert!(selected.contains("--angles lat,lon"), "{selected}");
+    let selected = workspace.run("select poles.csv --angles lat,lon -k 1:2 -o m.safetensors --json").json();
+    assert_eq!((&selected["dim"], selected["candidates"].as_array().unwrap().len()), (&3.into(), 2));
 }
 
 #[test]

@@ -130,7 +130,7 @@ fn every_option_counts() {
     for (plain, options) in [
         (
             "",
-            "--policy free|--policy shared|--policy fixed:30|--policy ratio:5|--policy auto|--estimator banerjee|--background|--background=0.2|\
+            "--policy free|--policy shared|--policy fixed:30|--policy ratio:5|--estimator banerjee|--background|--background=0.2|\
              --fixed-weights|--min-weight 0.2|--annealing 5,0.5|--max-passes 1|--tolerance 0.5|--start random-rows|--seed 9",
         ),
         ("--method online", "--step 0.9,1|--step 0.7,5|--batch 50|--no-shuffle|--max-passes 2"),
@@ -303,19 +303,4 @@ fn weighted_rows_count_more() {
         .map(|file| workspace.run(&format!("fit {file} -k 3 --start directions:axes.csv --json")).json());
     assert_eq!(number(&weighted["total_weight"]), 1200.0);
     assert!((number(&weighted["bic"]) - number(&twice["bic"])).abs() < 1e-6);
-}
-
-/// Weights that sum to 1 are common elsewhere; here they would make the rows one row.
-#[test]
-fn rows_that_weigh_next_to_nothing_are_told_of() {
-    let workspace = Workspace::new();
-    workspace.run("sample --dim 3 -k 20 -n 400 -o x.npy").success();
-    workspace.write("light.csv", "0.0025\n".repeat(400));
-    workspace.write("usual.csv", "0.5\n".repeat(400));
-    for (options, told) in
-        [("--weights light.csv", true), ("--weights usual.csv", false), ("--weights light.csv --policy free", false)]
-    {
-        let run = workspace.run(&format!("fit x.npy -k 2 {options}"));
-        assert_eq!((run.code, run.stderr.contains("400 rows weigh 1.0")), (Some(0), told), "{options}: {}", run.stderr);
-    }
 }

@@ -33,8 +33,7 @@ fn the_headers_of_pandas_are_headers() {
     // In the plane `0,1` is a row like any other.
     workspace.write("plane.csv", "0,1\n1,0\n");
     assert_eq!(workspace.run("fit plane.csv --json").json()["rows"], 2);
-    let said = workspace.run("select x.csv -k 1 --header --holdout 0").success();
-    assert!(said.contains("vmf fit x.csv --header -k 1"), "{said}");
+    assert_eq!(workspace.run("select x.csv -k 1 --header --json").json()["rows"], 3);
     // The index can still name the rows.
     workspace.write("x.csv", format!(",0,1,2\n{indexed}"));
     let converted = workspace.command().args(["convert", "x.csv", "--id-column", "", "-"]).output().unwrap();

@@ -136,7 +136,7 @@ mod linux {
         workspace.write("m.safetensors", "before");
         let mut command = workspace.command();
         // Seconds pass before the first rows are done.
-        command.args("fit x.npy -k 20000 --start random -o m.safetensors --checkpoint c".split(' '));
+        command.args("fit x.npy -k 20000 --start random --policy free -o m.safetensors --checkpoint c".split(' '));
         let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         wait_for_file(&workspace, "c");
         interrupt(&child);
@@ -186,7 +186,7 @@ mod linux {
         workspace.write("m.safetensors", "before");
         let mut command = workspace.command();
         // A second or so passes before the first rows are done.
-        command.args("fit x.npy -k 4000 --start random -o m.safetensors --checkpoint c --threads 1".split(' '));
+        command.args("fit x.npy -k 4000 --start random --policy free -o m.safetensors --checkpoint c --threads 1".split(' '));
         let child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
         wait_for_file(&workspace, "c");
         interrupt(&child);
@@ -220,7 +220,7 @@ mod linux {
         let workspace = Workspace::new();
         workspace.run("sample --dim 100 -k 1 -n 100000 -o x.npy").success();
         let mut command = workspace.command();
-        command.args("fit x.npy -k 2000 --start random --block 1000 --max-passes 1 --json --threads 1".split(' '));
+        command.args("fit x.npy -k 2000 --start random --policy free --block 1000 --max-passes 1 --json --threads 1".split(' '));
         command.args("-o m.safetensors --labels l.npy".split(' '));
         let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         wait_for_file(&workspace, "m.safetensors");

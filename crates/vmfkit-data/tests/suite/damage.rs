@@ -1,6 +1,6 @@
 //! Damage that leaves a file readable in part: it is an error, not fewer rows or other ones.
 
-use crate::{Folder, ROWS, location, read_all, refused, testdata};
+use crate::{Folder, ROWS, location, read_all, refused, testdata, with_causes};
 use arrow_array::types::Float64Type;
 use arrow_array::{ArrayRef, DictionaryArray, FixedSizeListArray, RecordBatch, types::Int8Type};
 use arrow_ipc::writer::{FileWriter, StreamWriter};
@@ -60,7 +60,7 @@ fn refused_twice(name: &str, bytes: &[u8], options: &Options) -> String {
     if let Ok(mut source) = open(&place, options)
         && let Ok(false) = source.hold(0)
     {
-        assert_eq!(read_all(&mut source).unwrap_err().to_string(), message);
+        assert_eq!(with_causes(read_all(&mut source).unwrap_err()), message);
     }
     message.strip_prefix(&place).expect("the name of the file").to_owned()
 }
@@ -68,8 +68,8 @@ fn refused_twice(name: &str, bytes: &[u8], options: &Options) -> String {
 /// What is wrong with these bytes in a pipe.
 fn refused_in_pipe(bytes: Vec<u8>) -> String {
     match open_stream(Cursor::new(bytes), "pipe", &columns()) {
-        Err(error) => vmfkit::Error::from(error).to_string(),
-        Ok(mut source) => read_all(&mut source).expect_err("a damaged pipe").to_string(),
+        Err(error) => with_causes(error),
+        Ok(mut source) => with_causes(read_all(&mut source).expect_err("a damaged pipe")),
     }
 }
 
@@ -224,7 +224,7 @@ fn a_changed_bit_of_a_stored_array_is_named_in_every_pass() {
     for block_rows in [1, 2, 5, 9] {
         let mut source = open(&place, &Options::new().block_rows(block_rows)).unwrap();
         for _ in 0..2 {
-            let message = read_all(&mut source).unwrap_err().to_string();
+            let message = with_causes(read_all(&mut source).unwrap_err());
             assert!(
                 message.contains(&format!("the array is damaged, its checksum must be {expected:08x}, found: `")),
                 "{message}"

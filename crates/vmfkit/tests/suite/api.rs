@@ -164,7 +164,7 @@ fn texts_that_are_no_choice_are_refused_with_the_choices() {
     assert!(Method::all().iter().all(|known| method.choices().split(", ").any(|choice| choice == known.name())));
     let estimator = refused::<ConcentrationEstimator>("newton").to_string();
     assert_eq!(estimator, "unknown estimator `newton`: one of banerjee, tanabe, sra, song, exact");
-    assert!(refused::<ConcentrationPolicy>("").to_string().starts_with("unknown policy ``: one of free, shared, "));
+    assert!(refused::<ConcentrationPolicy>("").to_string().starts_with("unknown policy ``: one of auto, free, shared, "));
     let policy = refused::<ConcentrationPolicy>("fixed:much");
     assert!(policy.to_string().starts_with("`much` is not a number in the policy `fixed:much`: one of auto, "), "{policy}");
     assert!(policy.source().unwrap().is::<std::num::ParseFloatError>());
@@ -213,7 +213,7 @@ fn models_and_reports_can_be_printed() {
 
     let rows: Vec<f64> = draw(&mixture, 400, 5);
     let block = Block::new(3, &rows).unwrap();
-    let table = Selection::new([2]).run(&block).unwrap();
+    let table = Selection::new([2]).held_out(0.2).run(&block).unwrap();
     let candidate = table[0].to_string();
     let bic = table[0].score(Criterion::Bic).unwrap();
     assert!(candidate.starts_with("2 components, policy ") && candidate.contains(", held-out mean ln p "), "{candidate}");

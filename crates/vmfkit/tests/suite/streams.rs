@@ -249,7 +249,7 @@ fn the_first_rows_are_held_until_there_are_enough() {
     let weights: Vec<f64> = (0..24).map(|row| 1.0 + f64::from(row)).collect();
     let weighted = blocks.clone().map(|block| block.with_weights(&weights).unwrap());
     for block in blocks.into_iter().chain(weighted) {
-        let fitter = Fitter::new(3).seed(4);
+        let fitter = Fitter::new(3).policy(ConcentrationPolicy::Shared).seed(4);
         let mut held = fitter.stream().unwrap();
         assert_eq!((held.first_rows(), held.dim()), (24, None));
         for row in 0..24 {
