@@ -13,7 +13,7 @@ CALLS = """
 import os, signal, sys, tempfile, time, warnings
 import numpy as np
 import vmfkit
-from vmfkit import SphericalKMeans, VonMisesFisherMixture, special, vonmises_fisher
+from vmfkit import SphericalKMeans, VonMisesFisherClassifier, VonMisesFisherMixture, special, vonmises_fisher
 
 warnings.simplefilter("ignore")
 DIM = 64
@@ -50,7 +50,7 @@ CALLS = {
     "predict of text": lambda x: FITTED.predict(file_of(x[:4000], "csv", csv)),
     "fit": lambda x: VonMisesFisherMixture(1 + (len(x) > 2), random_state=0, max_iter=3, tol=0).fit(x).mixture_.to_bytes(),
     "fit of sgd": lambda x: VonMisesFisherMixture(1, method="sgd", random_state=0, max_iter=1).fit(x).mixture_.to_bytes(),
-    "partial_fit": lambda x: VonMisesFisherMixture(1, random_state=0).partial_fit(x).partial_fit(x).mixture_.to_bytes(),
+    "partial_fit": lambda x: VonMisesFisherMixture(1, random_state=0).partial_fit(x).partial_fit(np.concatenate([x, ROWS[:8]])).mixture_.to_bytes(),
     "k-means": lambda x: SphericalKMeans(1 + (len(x) > 2), random_state=0, max_iter=3).fit(x).cluster_centers_,
     "k-means predict": lambda x: NEAREST.predict(x),
     "k-means transform": lambda x: NEAREST.transform(x),
@@ -65,6 +65,7 @@ CALLS = {
     "log_iv": lambda x: special.log_iv(31.0, np.abs(np.tile(x[:, 0], 2))),
     "inverse_iv_ratio": lambda x: special.inverse_iv_ratio(DIM, np.abs(np.tile(x[:, 0], 2))),
     "kl_divergence": lambda x: DENSITY.kl_divergence(vonmises_fisher(ROWS[1], np.abs(x[:, 0]))),
+    "classifier": lambda x: VonMisesFisherClassifier().fit(ROWS[:40], np.arange(40) % 2).predict_proba(x),
     "draws with slopes": lambda x: vmfkit._vmfkit.axis_draws(5, np.array([3.0]), len(x))[0],
 }
 """
@@ -152,8 +153,13 @@ print(search.best_params_["n_components"])
 def test_no_thread_is_started_but_those_asked_for(threads):
     """rayon's global pool would have threads without a name of ours, one a core."""
     program = f"""{CALLS}
+def name_of(task):
+    try:
+        return open(f"/proc/self/task/{{task}}/comm").read().strip()
+    except OSError:  # it has just ended
+        return None
 def names():
-    return [open(f"/proc/self/task/{{task}}/comm").read().strip() for task in os.listdir("/proc/self/task")]
+    return [name for name in map(name_of, os.listdir("/proc/self/task")) if name is not None]
 others = [name for name in names() if not name.startswith("vmfkit")]
 for rows in (1, 30, 2000, 20_000):
     for name, call in CALLS.items():

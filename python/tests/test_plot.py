@@ -225,7 +225,7 @@ def test_a_selection_takes_tables(drawn):
 
 def test_a_selection_takes_what_the_command_prints(drawn, tmp_path, vmf):
     np.save(tmp_path / "x.npy", drawn[1])
-    done = subprocess.run([vmf, "select", tmp_path / "x.npy", "-k", "2:6:2", "--json"], capture_output=True, check=True)
+    done = subprocess.run([vmf, "select", tmp_path / "x.npy", "-k", "2:6:2", "--holdout", "0.2", "--json"], capture_output=True, check=True)
     ax = plot.selection(json.loads(done.stdout))
     assert len(ax.get_legend_handles_labels()[1]) == 4
     np.testing.assert_array_equal(ax.lines[0].get_xdata(), [2, 4, 6])

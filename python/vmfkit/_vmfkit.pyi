@@ -3,6 +3,7 @@
 
 import os
 from collections.abc import Callable
+from types import ModuleType
 from typing import Any, TypeAlias, final
 
 import numpy as np
@@ -216,22 +217,5 @@ def of_concentrations(name: str, dims: NDArray[np.uintp], values: _Floats, out: 
 def of_orders(name: str, orders: _Floats, values: _Floats, out: _Floats) -> None: ...
 def divergences(dim: int, from_: _Floats, to: _Floats, out: _Floats) -> None: ...
 
-class hypothesis:
-    """Hypothesis tests, each with its statistic and p_value in a dictionary; see `vmfkit.stats`."""
-
-    @staticmethod
-    def rayleigh(rows: _Rows, normalize: bool = False) -> dict[str, Any]: ...
-    @staticmethod
-    def mean_direction(rows: _Rows, direction: _Floats, method: str, normalize: bool = False) -> dict[str, Any]: ...
-    @staticmethod
-    def groups(
-        samples: list[_Rows], test: str, method: str, replicates: int, seed: int, normalize: bool = False
-    ) -> dict[str, Any]: ...
-    @staticmethod
-    def permutation(
-        rows: _Rows, labels: NDArray[np.uintp], groups: int, replicates: int, seed: int, normalize: bool = False
-    ) -> dict[str, Any]: ...
-    @staticmethod
-    def rotational_symmetry(rows: _Rows, replicates: int, seed: int, normalize: bool = False) -> dict[str, Any]: ...
-    @staticmethod
-    def projection(rows: _Rows, replicates: int, seed: int, normalize: bool = False) -> dict[str, Any]: ...
+# Hypothesis tests, each with its statistic and p_value in a dictionary; `vmfkit.stats` has their types.
+hypothesis: ModuleType

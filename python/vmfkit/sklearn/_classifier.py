@@ -165,7 +165,11 @@ class VonMisesFisherClassifier(ClassifierMixin, BaseEstimator):
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """The probability of each class, given each row. Of a row of zeros these are the priors."""
-        return self._directions(X).responsibilities(self.mixture_, threads=self.n_threads)
+        directions = self._directions(X)
+        found = directions.responsibilities(self.mixture_, threads=self.n_threads)
+        if directions.zeros is not None:
+            found[directions.zeros] = self.priors_
+        return found
 
     def predict_log_proba(self, X: Any) -> np.ndarray:
         """The logarithms of these probabilities, also where they are too small for a float."""

@@ -98,7 +98,7 @@ impl Fit {
             .map_or(Ok(()), |path| output::write_file(path, model_file::to_bytes(&fit.mixture, &description)));
         interrupt::be_patient();
         let evaluation = match source.can_rewind() || self.mixture.labels.is_some() {
-            true => self.evaluate(&fit.mixture, &mut source),
+            true => self.evaluate(&fit.mixture, &mut source, interrupt::asked()),
             false => Ok(None),
         };
         let evaluation = match evaluation {

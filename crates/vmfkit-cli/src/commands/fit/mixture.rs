@@ -106,6 +106,8 @@ impl Fit {
                 })
             })?;
 
+        // An interrupt that comes while the model is written is one of the pass behind it.
+        let fit_interrupted = interrupt::asked();
         let mut description = Description::of(&fit);
         description.angles = source.angles();
         // A model that cannot be written costs nobody the report.
@@ -122,7 +124,7 @@ impl Fit {
         drop(watch);
         // Whoever interrupts wants no more passes than they have asked for, and a pipe that was read once gives none.
         let evaluation = match labels.is_some() || source.can_rewind() && !interrupt::asked() {
-            true => self.evaluate(&fit.mixture, &mut source),
+            true => self.evaluate(&fit.mixture, &mut source, fit_interrupted),
             false => Ok(None),
         };
         let evaluation = match evaluation {
@@ -225,13 +227,17 @@ impl Fit {
         Ok(())
     }
 
-    /// One more pass, for what the report says; and the labels, if they are wanted. Nothing of both if it is interrupted.
-    pub(super) fn evaluate(&self, mixture: &Mixture, source: &mut RowSource) -> Result<Option<Evaluation>> {
+    /// One more pass, for what the report says; and the labels, if they are wanted. Nothing of both if it is interrupted, unless the fit was before: then
+    /// the labels are wanted all the same.
+    pub(super) fn evaluate(
+        &self,
+        mixture: &Mixture,
+        source: &mut RowSource,
+        fit_interrupted: bool,
+    ) -> Result<Option<Evaluation>> {
         let labels = self.mixture.labels.as_ref();
         let mut file = labels.map(|path| LabelFile::create(path, source.len())).transpose()?;
         let mut found = Vec::new();
-        // An interrupt that came before this pass was one of the fit, and the labels are wanted all the same.
-        let asked_before = interrupt::asked();
         let mut progress = Progress::new(!self.quiet);
         source.rewind().map_err(|error| source.explain(error))?;
         let (all, mut done) = (source.len(), 0);
@@ -251,7 +257,7 @@ impl Fit {
             }
             done += rows as u64;
             progress.rows("evaluating: ", done, all);
-            if interrupt::asked() && !asked_before {
+            if interrupt::asked() && !fit_interrupted {
                 drop(progress);
                 if let Some(path) = labels {
                     output::note(format_args!("{}: not written, since not all rows were seen", path.display()));
