@@ -230,7 +230,7 @@ fn samples_that_a_test_cannot_use_are_refused() {
     let dim = 3;
     let rows = draw(&axis(dim, 0), 10.0, 6, 1, 0);
     let block = Block::new(dim, &rows).unwrap();
-    let one = statistics(dim, &[rows.clone()]);
+    let one = statistics(dim, std::slice::from_ref(&rows));
     let way = Calibration::simulation(0);
     let words = |error: Error| error.to_string();
     assert_eq!(
