@@ -161,7 +161,7 @@ pub enum Error {
         /// Its Euclidean length.
         norm: f64,
     },
-    /// A row weight is from 0 to [`LARGEST_WEIGHT`](crate::block::LARGEST_WEIGHT).
+    /// A row weight is from 0 to [`LARGEST_WEIGHT`].
     #[error(
         "the weight of row {row} must be from 0 to {LARGEST_WEIGHT:e}, found: `{}`{}",
         plain(*value),
