@@ -52,7 +52,7 @@ with tempfile.TemporaryDirectory() as folder:
     with safe_open(folder / "model.safetensors", "numpy") as file:
         metadata = file.metadata()
         model = {name: file.get_tensor(name) for name in file.keys()}
-    known = {"format": "vmfkit.mixture", "version": "1", "background": "true", "method": "em", "policy": "auto"}
+    known = {"format": "vmfkit.mixture", "version": "2", "background": "true", "method": "em", "policy": "auto"}
     assert known.items() <= metadata.items() and metadata["status"] == report["status"], metadata
     weights, directions, concentrations = (model[name] for name in ("weights", "mean_directions", "concentrations"))
     assert directions.shape == (4, 20) and model["trace"].shape == (report["passes"], 4)
