@@ -235,7 +235,7 @@ fn an_object_that_changes_between_passes_is_named() {
 #[test]
 fn an_address_with_a_query_is_refused() {
     let error = vmfkit::Error::from(crate::open("http://127.0.0.1:1/x.npy?token=1", &crate::Options::new()).unwrap_err());
-    assert!(error.to_string().contains("what stands behind a ? is not sent"), "{error}");
+    assert!(format!("{error:#}").contains("what stands behind a ? is not sent"), "{error}");
 }
 
 #[test]
