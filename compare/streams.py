@@ -35,7 +35,7 @@ def made(active, seed, topics=20, dim=50, count=60, rows=300):
 
 
 def labelled(folder, name, width, seed):
-    """Batches of 500 rows in the order of their labels, blurred over so many labels; none is any order."""
+    """Batches of 500 rows in the order of their labels, blurred over this many labels; None shuffles them."""
     rows = np.load(folder / name / f"{name}_minilm_f16.npy").astype(np.float32)
     rows /= np.linalg.norm(rows, axis=1, keepdims=True)
     labels = np.load(folder / name / f"{name}_labels_u8.npy")

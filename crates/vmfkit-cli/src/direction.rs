@@ -6,7 +6,7 @@ use vmfkit::Angles;
 /// Coordinates that are printed; --json has them all.
 pub const COORDINATES_SHOWN: usize = 6;
 
-/// The first coordinates, each in so many characters at least.
+/// The first coordinates, each at least `width` characters wide.
 pub fn coordinates(direction: &[f64], width: usize) -> String {
     let shown: Vec<String> = direction.iter().take(COORDINATES_SHOWN).map(|&x| format!("{x:width$.6}")).collect();
     shown.join(" ") + if direction.len() > COORDINATES_SHOWN { " ..." } else { "" }

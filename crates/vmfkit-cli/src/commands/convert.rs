@@ -164,7 +164,7 @@ fn dense(batch: &Batch, dim: usize) -> Vec<f64> {
     }
 }
 
-/// The same error of a row that so many come before.
+/// The same error for a row behind this many others.
 fn in_all_rows(mut error: Error, before: u64) -> Error {
     if let Error::NotFinite { row, .. } | Error::ZeroRow { row } = &mut error {
         *row += before as usize;

@@ -266,7 +266,7 @@ enum Rows {
 }
 
 impl Rows {
-    /// For rows of so many numbers.
+    /// For rows of `width` numbers.
     fn create(path: &Path, format: OutputFormat, width: usize, precision: Precision, sample: &Sample) -> Result<Self> {
         let names: Option<Vec<String>> = sample.angles.map(|angles| angles.names().into_iter().map(str::to_owned).collect());
         let separator = match format {
