@@ -75,6 +75,10 @@ impl Landscape for Likelihood<'_> {
     const PATIENCE: usize = 32;
     const CHANCES: usize = 8;
 
+    fn scale(objective: f64) -> f64 {
+        objective.abs()
+    }
+
     fn climb(&self, rows: &Block, start: Mixture, beat: f64, go_on: &mut GoOn) -> Result<Climbed> {
         let dim = start.dim();
         let baseline = bessel::ln_normalizer(dim, 0.0);

@@ -34,10 +34,10 @@ const SAME_ROWS: f64 = 1.0 / 16.0;
 /// Among how many of the best to take away, and to divide, moves are looked for.
 const CANDIDATES: usize = 24;
 
-/// What is gained must be more than this share of the objective.
+/// A move is kept if it gains more than this fraction of [`Landscape::scale`].
 const WORTH: f64 = 1e-6;
 
-/// Promises that differ by less of the objective are told apart by rounding only.
+/// Promises that differ by less than this fraction of [`Landscape::scale`] differ by rounding only.
 const SAME_PROMISE: f64 = 1e-9;
 
 /// Numbers that are looked at together.
@@ -50,6 +50,9 @@ pub(crate) trait Landscape {
 
     /// A component is moved, or moved to, at most so often before another one gets its chance.
     const CHANCES: usize;
+
+    /// What a change of the objective is compared with.
+    fn scale(objective: f64) -> f64;
 
     /// Goes up from a mixture; it may give up when it sees that it will not come above `beat`.
     fn climb(&self, rows: &Block, start: Mixture, beat: f64, go_on: &mut GoOn) -> Result<Climbed>;
@@ -96,6 +99,11 @@ impl Landscape for KMeans<'_> {
     const PATIENCE: usize = 8;
     const CHANCES: usize = 3;
 
+    /// The mean of what k-means minimises: where rows fill a small cap the mean cosine itself is near 1 whatever the fit.
+    fn scale(objective: f64) -> f64 {
+        (1.0 - objective).abs()
+    }
+
     fn climb(&self, rows: &Block, start: Mixture, _: f64, go_on: &mut GoOn) -> Result<Climbed> {
         Ok(k_means(rows, start, self.0, go_on)?.into())
     }
@@ -126,10 +134,10 @@ impl Landscape for KMeans<'_> {
 
 impl Climbed {
     /// Whether it is worth more than another.
-    fn beats(&self, other: &Self) -> bool {
+    fn beats<L: Landscape>(&self, other: &Self) -> bool {
         match self.collapsed.cmp(&other.collapsed) {
             Ordering::Less => true,
-            Ordering::Equal => self.objective - other.objective > WORTH * other.objective.abs(),
+            Ordering::Equal => self.objective - other.objective > WORTH * L::scale(other.objective),
             Ordering::Greater => false,
         }
     }
@@ -185,6 +193,7 @@ pub(crate) fn search<L: Landscape>(
     let mut at_once = components / 8;
     let mut moves = Moves::default();
     'moved: while !best.stopped && passes < MOST_PASSES {
+        moves.unit = (SAME_PROMISE * L::scale(best.objective)).max(f64::MIN_POSITIVE);
         let Some(cost) = moves.look(rows, &best.mixture, landscape, how, rng.random(), go_on)? else { break };
         passes += cost;
         let mut failures = 0;
@@ -202,7 +211,7 @@ pub(crate) fn search<L: Landscape>(
             let next = landscape.climb(rows, moves.made(&best.mixture, &tried, landscape)?, beat, go_on)?;
             passes += next.passes as f64;
             let stopped = next.stopped;
-            let gained = next.beats(&best);
+            let gained = next.beats::<L>(&best);
             if gained {
                 best = next;
             }
@@ -228,6 +237,8 @@ pub(crate) struct Move {
 /// What there is to gain by moving components.
 #[derive(Default)]
 struct Moves {
+    /// The unit in which promises are compared.
+    unit: f64,
     /// The component of each row.
     nearest: Vec<usize>,
     /// Of each component its part of the objective if it were divided, and the halves; none for one without rows.
@@ -265,15 +276,18 @@ impl Moves {
         }
         let cost = 1.0 + self.halve(rows, &before, mixture, landscape, how, word, go_on)?;
         let most = CANDIDATES.max(components / 8);
-        self.missed = loss.into_iter().enumerate().filter(|(component, _)| !mixture.is_background(*component)).collect();
-        self.missed.sort_by(|a, b| rounded(a.1).total_cmp(&rounded(b.1)));
-        self.missed.truncate(most);
+        let kept = loss.into_iter().enumerate().filter(|(component, _)| !mixture.is_background(*component));
+        let mut missed: Vec<_> = kept.collect();
+        missed.sort_by(|a, b| self.rounded(a.1).total_cmp(&self.rounded(b.1)));
+        missed.truncate(most);
+        self.missed = missed;
         let gain = |(component, halves): (usize, &Option<(f64, Mixture)>)| {
-            halves.as_ref().map(|(halves, _)| (component, halves - own[component])).filter(|(_, gain)| rounded(*gain) > 0.0)
+            halves.as_ref().map(|(halves, _)| (component, halves - own[component])).filter(|(_, gain)| self.rounded(*gain) > 0.0)
         };
-        self.divided = self.halves.iter().enumerate().filter_map(gain).collect();
-        self.divided.sort_by(|a, b| rounded(b.1).total_cmp(&rounded(a.1)));
-        self.divided.truncate(most);
+        let mut divided: Vec<_> = self.halves.iter().enumerate().filter_map(gain).collect();
+        divided.sort_by(|a, b| self.rounded(b.1).total_cmp(&self.rounded(a.1)));
+        divided.truncate(most);
+        self.divided = divided;
         Ok(if go_on().is_break() { None } else { Some(cost) })
     }
 
@@ -354,7 +368,7 @@ impl Moves {
         let mut moves = Vec::new();
         for &(to, gain) in self.divided.iter().take(CANDIDATES) {
             let others = self.missed.iter().take(CANDIDATES).filter(|(from, _)| *from != to);
-            moves.extend(others.map(|&(from, loss)| (rounded(gain - loss), Move { from, to })));
+            moves.extend(others.map(|&(from, loss)| (self.rounded(gain - loss), Move { from, to })));
         }
         moves.sort_by(|a, b| b.0.total_cmp(&a.0));
         let mut chances = std::collections::HashMap::new();
@@ -368,16 +382,17 @@ impl Moves {
         })
     }
 
+    /// A promise as a whole number of units: ties do not depend on rounding.
+    fn rounded(&self, promise: f64) -> f64 {
+        (promise / self.unit).round()
+    }
+
     fn made<L: Landscape>(&self, mixture: &Mixture, moves: &[Move], landscape: &L) -> Result<Mixture> {
         moves.iter().try_fold(mixture.clone(), |mixture, single| {
             let (_, halves) = self.halves[single.to].as_ref().expect("moves go to what is divided");
             landscape.moved(mixture, *single, halves)
         })
     }
-}
-
-fn rounded(promise: f64) -> f64 {
-    (promise / SAME_PROMISE).round()
 }
 
 /// The component that a row is nearest to, how near, and how near the second one is.
@@ -460,6 +475,26 @@ pub(crate) mod tests {
             };
             assert!(axes.iter().all(|&axis| nearest(axis) > 0.99), "{groups} groups");
         }
+    }
+
+    /// The groups are 1e-4 apart: the mean cosine is 1 but for 1e-9, whatever the fit.
+    #[test]
+    fn components_move_within_a_small_cap() {
+        let groups = 6;
+        let spread = |group: usize, row: usize| {
+            let (angle, wide) = (std::f64::consts::TAU * group as f64 / groups as f64, 2e-6 * (row % 7) as f64);
+            [1e-4 * angle.cos() + wide, 1e-4 * angle.sin() - wide * (row % 3) as f64]
+        };
+        let rows: Vec<f64> = (0..groups * 40)
+            .flat_map(|row| {
+                let [x, y] = spread(row / 40, row % 40);
+                [x, y, (1.0 - x * x - y * y).sqrt()]
+            })
+            .collect();
+        let block = Block::new(3, &rows).unwrap();
+        let seeds = (0..groups - 1).chain([groups * 40 - 1]).map(|row| block.row(row)).collect();
+        let (moved, stuck) = searched(&block, of_directions(seeds).unwrap(), &mut || ControlFlow::Continue(()));
+        assert!(1.0 - moved.objective < 0.1 * (1.0 - stuck.objective), "{} {}", 1.0 - moved.objective, 1.0 - stuck.objective);
     }
 
     /// Where nothing is to be gained nothing moves, and few rows are no rows too few.
