@@ -31,6 +31,9 @@ pub struct Fit {
     rows: u64,
     #[pyo3(get)]
     weight: f64,
+    /// Passes of the search over a sample, before those of the trace.
+    #[pyo3(get)]
+    search_passes: usize,
 }
 
 impl Fit {
@@ -43,6 +46,7 @@ impl Fit {
             status: fit.status.name(),
             rows: fit.rows,
             weight: fit.weight,
+            search_passes: fit.search_passes,
         })
     }
 
@@ -108,7 +112,7 @@ pub struct Choices {
 }
 
 /// What an argument must be, said as all errors of values are.
-fn parsed<T: std::str::FromStr<Err = vmfkit::error::ParseChoiceError>>(text: &str) -> PyResult<T> {
+pub fn parsed<T: std::str::FromStr<Err = vmfkit::error::ParseChoiceError>>(text: &str) -> PyResult<T> {
     text.parse().map_err(|error: vmfkit::error::ParseChoiceError| PyValueError::new_err(error.to_string()))
 }
 
@@ -212,7 +216,7 @@ impl Choices {
         Ok(())
     }
 
-    /// A mixture to go on with brings the effective dimension of its rows along.
+    /// A mixture to go on with brings the dispersion of its rows along.
     pub fn decide_by(&mut self, dispersion: Option<f64>) {
         if let Some(dispersion) = dispersion {
             self.dispersion = Some(dispersion);

@@ -13,6 +13,7 @@ mod online;
 mod pool;
 mod projection;
 mod rows;
+mod select;
 mod special;
 mod system;
 
@@ -41,6 +42,7 @@ fn _vmfkit(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(mixture::sample_density, module)?)?;
     module.add_function(wrap_pyfunction!(pool::set_threads, module)?)?;
     module.add_function(wrap_pyfunction!(pool::threads, module)?)?;
+    module.add_function(wrap_pyfunction!(select::select, module)?)?;
     module.add_function(wrap_pyfunction!(system::available_memory, module)?)?;
     module.add_function(wrap_pyfunction!(system::write_file, module)?)?;
     // A module of its own: its names are those of tests.

@@ -420,6 +420,7 @@ impl Mixture {
         found.set_item("notes", &known.notes)?;
         found.set_item("labels", &known.labels)?;
         found.set_item("angles", known.angles.map(|angles| angles.to_string()))?;
+        found.set_item("search_passes", known.search_passes)?;
         found.set_item("trace", known.trace.iter().map(|pass| pass.objective).collect::<Vec<_>>())?;
         for (name, text) in known.settings.iter() {
             found.set_item(name, text)?;

@@ -760,3 +760,13 @@ except KeyboardInterrupt:
 def test_the_number_of_threads_changes_no_bit(drawn):
     models = [VonMisesFisherMixture(5, random_state=0, n_threads=n).fit(drawn[0]) for n in (1, 2, 3)]
     assert len({model.mixture_.to_bytes() for model in models}) == 1
+
+
+def test_passes_of_the_search_are_counted_and_kept(tmp_path, capsys):
+    rows = np.concatenate([vmfkit.vonmises_fisher(mu, 40).rvs(300, random_state=1) for mu in np.eye(4)])
+    model = VonMisesFisherMixture(4, random_state=0, verbose=1).fit(rows)
+    assert model.n_search_iter_ > model.n_iter_
+    assert f"(and {model.n_search_iter_} of the search, over a sample)" in capsys.readouterr().err
+    model.save(tmp_path / "model.safetensors")
+    assert VonMisesFisherMixture.load(tmp_path / "model.safetensors").n_search_iter_ == model.n_search_iter_
+    assert VonMisesFisherMixture(4, random_state=0, search=False).fit(rows).n_search_iter_ == 0

@@ -1,6 +1,7 @@
 """von Mises-Fisher densities and mixtures on the unit hypersphere, for people who work with embeddings.
 
 - `VonMisesFisherMixture`, `SphericalKMeans`, `VonMisesFisherClassifier`: estimators of scikit-learn (`vmfkit.sklearn`)
+- `select`: how many components, by AIC, BIC, ICL or held-out likelihood
 - `vonmises_fisher`: one distribution, as in scipy
 - `vmfkit.angles`: latitude and longitude and the like to unit vectors and back
 - `vmfkit.special`: the special functions behind them
@@ -17,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from . import angles, special, stats
 from ._density import vonmises_fisher
 from ._rows import Files
+from ._select import Selection, select
 from ._vmfkit import Mixture, ZeroRowError, __version__, set_threads, threads
 
 if TYPE_CHECKING:
@@ -26,12 +28,14 @@ if TYPE_CHECKING:
 __all__ = [
     "Files",
     "Mixture",
+    "Selection",
     "SphericalKMeans",
     "VonMisesFisherClassifier",
     "VonMisesFisherMixture",
     "ZeroRowError",
     "__version__",
     "angles",
+    "select",
     "set_threads",
     "special",
     "stats",

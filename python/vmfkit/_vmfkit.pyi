@@ -122,6 +122,8 @@ class Fit:
     @property
     def weight(self) -> float: ...
     @property
+    def search_passes(self) -> int: ...
+    @property
     def objectives(self) -> _Floats: ...
     @property
     def seconds(self) -> _Floats: ...
@@ -174,6 +176,25 @@ def fit(
     progress: Callable[[int, int, int, float | None], None] | None = None,
     **choices: Any,
 ) -> Fit: ...
+def select(
+    rows: _Rows,
+    components: list[int],
+    weights: _Floats | None = None,
+    progress: Callable[[int, int], None] | None = None,
+    *,
+    policies: list[str],
+    backgrounds: list[bool],
+    holdout: float = 0.0,
+    restarts: int | None = None,
+    search: bool = True,
+    tolerance: float | None = None,
+    passes: int | None = None,
+    seed: int = 0,
+    normalize: bool = False,
+    threads: int | None = None,
+) -> list[dict[str, Any]]:
+    """Fits a mixture for each number of components, policy and background; one dictionary per fit."""
+
 def fit_labels(
     rows: _Rows,
     labels: NDArray[np.uint32],

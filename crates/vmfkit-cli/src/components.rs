@@ -163,9 +163,11 @@ pub fn pass_to_json(pass: &Pass) -> Value {
     })
 }
 
-/// `1 pass`, `2 passes`.
-pub fn passes(count: usize) -> String {
-    format!("{count} pass{}", if count == 1 { "" } else { "es" })
+/// `1 pass`, `2 passes (and 83 of the search, over a sample)`.
+pub fn passes(count: usize, of_search: usize) -> String {
+    let plural = if count == 1 { "" } else { "es" };
+    let search = if of_search > 0 { format!(" (and {of_search} of the search, over a sample)") } else { String::new() };
+    format!("{count} pass{plural}{search}")
 }
 
 /// `1 component`, `2 components and a background`.

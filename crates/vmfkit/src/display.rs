@@ -168,6 +168,9 @@ impl Display for Fit {
     fn fmt(&self, f: &mut Formatter) -> Result {
         let passes = counted(self.trace.len(), "pass", "passes");
         write!(f, "{} after {passes}", self.status)?;
+        if self.search_passes > 0 {
+            write!(f, " (and {} of the search, over a sample)", self.search_passes)?;
+        }
         if !self.trace.is_empty() {
             write!(f, ", objective {}", short(self.objective()))?;
         }

@@ -38,18 +38,19 @@ pub(crate) fn passes_of_em(
     Ok(Some(mixture))
 }
 
-/// EM on these rows, its components moved as long as that raises the likelihood; what was found so far if it is asked to stop. A mixture with
-/// more collapsed components never replaces one with fewer: on a few rows the likelihood could be raised without end.
+/// EM on these rows, its components moved as long as that raises the likelihood, and the number of passes that took; what was found so far if it
+/// is asked to stop. A mixture with more collapsed components never replaces one with fewer: on a few rows the likelihood could be raised without end.
 pub(crate) fn search_of_em(
     rows: &Block,
     start: Mixture,
     how: &Maximisation,
     rng: &mut Stream,
     go_on: &mut GoOn,
-) -> Result<Mixture> {
+) -> Result<(Mixture, usize)> {
     let landscape = Likelihood(how);
     let found = landscape.climb(rows, start, f64::NEG_INFINITY, go_on)?;
-    Ok(search(rows, found, &landscape, how, rng, go_on)?.mixture)
+    let Climbed { mixture, passes, .. } = search(rows, found, &landscape, how, rng, go_on)?;
+    Ok((mixture, passes))
 }
 
 /// The mean ln p, relative to that of the uniform density.
@@ -188,7 +189,7 @@ mod tests {
     }
 
     fn searched(block: &Block, start: &Mixture, how: &Maximisation, go_on: &mut GoOn) -> Mixture {
-        search_of_em(block, start.clone(), how, &mut Stream::new(1, 0), go_on).unwrap()
+        search_of_em(block, start.clone(), how, &mut Stream::new(1, 0), go_on).unwrap().0
     }
 
     fn objective(block: &Block, mixture: &Mixture) -> f64 {

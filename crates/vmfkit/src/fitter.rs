@@ -376,9 +376,9 @@ impl<'a> Fitter<'a> {
         }
     }
 
-    /// The first mixture of one restart, and the dispersion of the rows, if the policy asks for it. The online methods look at a sample only: they
+    /// The first mixture of one restart. The online methods look at a sample only: they
     /// are for those who would not pass over all rows for a start.
-    pub(crate) fn first_mixture(&self, block: &Block, restart: usize, go_on: &mut GoOn) -> Result<(Mixture, Option<f64>)> {
+    pub(crate) fn first_mixture(&self, block: &Block, restart: usize, go_on: &mut GoOn) -> Result<First> {
         let seed = self.seed_of(restart);
         let sample = self.batch_rows().max(if self.components == 1 { 1 } else { 64 * self.components });
         let needs_all = matches!(self.start, Start::Labels(_) | Start::Mixture(_));
@@ -400,12 +400,13 @@ impl<'a> Fitter<'a> {
         let mut how = self.maximisation_used();
         let dispersion = if self.asks_for_dispersion() { self.measured_dispersion(block, &mixture, seed, go_on)? } else { None };
         how.dispersion = how.dispersion.or(dispersion);
+        let mut search_passes = 0;
         if self.searches() && go_on().is_continue() {
             let mut rng = Stream::new(seed ^ 0x7365_6172, 0);
             let sample = init::sample(block, search_rows(self.components), &mut rng, &mut buffer);
-            mixture = search_of_em(&sample, mixture, &how, &mut rng, go_on)?;
+            (mixture, search_passes) = search_of_em(&sample, mixture, &how, &mut rng, go_on)?;
         }
-        Ok((mixture, dispersion))
+        Ok(First { mixture, dispersion, search_passes })
     }
 
     /// The dispersion of a sample of rows under EM with free concentrations from this start; none if it was asked to stop.
@@ -468,5 +469,20 @@ impl<'a> Fitter<'a> {
             Some(weight) if !mixture.has_background() => mixture.with_background(weight),
             _ => Ok(mixture),
         }
+    }
+}
+
+/// The first mixture of a restart.
+pub(crate) struct First {
+    pub mixture: Mixture,
+    /// That of the rows, if the policy asks for it.
+    pub dispersion: Option<f64>,
+    /// Passes over the sample that the search made.
+    pub search_passes: usize,
+}
+
+impl From<Mixture> for First {
+    fn from(mixture: Mixture) -> Self {
+        First { mixture, dispersion: None, search_passes: 0 }
     }
 }

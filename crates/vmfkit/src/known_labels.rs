@@ -134,7 +134,7 @@ impl<L: Ord + Clone + Sync> KnownLabels<L> {
         settings.set("largest_concentration", format!("{:?}", how.largest_concentration));
         settings.set("fixed_weights", how.fixed_weights.to_string());
         let (weight, rows) = (stats.weight(), self.rows);
-        let fit = Fit { mixture, trace: Vec::new(), status: Status::Converged, notes, weight, rows, settings };
+        let fit = Fit { mixture, trace: Vec::new(), status: Status::Converged, notes, weight, rows, search_passes: 0, settings };
         Ok((fit, self.stats.into_keys().collect()))
     }
 }

@@ -57,6 +57,8 @@ pub struct Description {
     pub notes: Vec<String>,
     /// One entry a pass, each with 0 seconds: equal fits take different times.
     pub trace: Vec<Pass>,
+    /// Passes of the search over a sample of the rows, before those of the trace.
+    pub search_passes: usize,
     /// Every other choice of the fit.
     pub settings: Settings,
     /// The label of each component, a background not among them, where [labels were known](crate::known_labels); else empty.
@@ -86,6 +88,7 @@ impl Description {
             weight: fit.weight,
             notes: fit.notes.iter().map(ToString::to_string).collect(),
             trace: fit.trace.iter().map(|pass| Pass { seconds: 0.0, ..*pass }).collect(),
+            search_passes: fit.search_passes,
             settings,
             labels: Vec::new(),
             angles: None,
@@ -120,6 +123,9 @@ pub fn to_bytes(mixture: &Mixture, description: &Description) -> Vec<u8> {
     contents.text("seed", seed.to_string());
     contents.text("rows", rows.to_string());
     contents.text("weight", format!("{weight:?}"));
+    if description.search_passes > 0 {
+        contents.text("search_passes", description.search_passes.to_string());
+    }
     contents.text("software", SOFTWARE);
     settings.iter().for_each(|(name, text)| contents.text(format!("setting.{name}"), text));
     contents.to_bytes()
@@ -146,6 +152,7 @@ pub fn from_bytes(bytes: &[u8]) -> Result<(Mixture, Description)> {
         weight: file.parsed("weight")?,
         notes: file.text("notes").lines().map(str::to_owned).collect(),
         trace: trace.chunks_exact(Pass::NUMBERS).map(Pass::of_numbers).collect(),
+        search_passes: file.parsed("search_passes")?,
         settings,
         labels: labels(&file, mixture.components().len() - usize::from(mixture.has_background()))?,
         angles: match file.text("angles") {

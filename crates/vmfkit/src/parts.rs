@@ -63,13 +63,14 @@ impl Fitter<'_> {
         let mut progress = self.progress.take();
         let mark = if source.can_rewind() { Some(RowsMark::of(source)?) } else { None };
         let source = &mut FingerprintedSource::new(source, mark);
-        let Sampled { start, dispersion, rows, flow } = self.sampled_start(source, 0, progress.as_deref_mut())?;
-        self.take_dispersion(dispersion);
+        let Sampled { first, rows, flow } = self.sampled_start(source, 0, progress.as_deref_mut())?;
+        self.take_dispersion(first.dispersion);
         if flow.is_break() {
             return Ok(None);
         }
         let mark = mark.map(|mark| mark.learn(rows, source.fingerprint()));
-        let trainer = Trainer::new(start, self.rule(self.seed_of(0)), self.stop_of_method())?;
+        let trainer = Trainer::new(first.mixture, self.rule(self.seed_of(0)), self.stop_of_method())?;
+        let trainer = trainer.after_search(first.search_passes);
         Ok(Some(trainer.checkpoint()?.with_settings(self.settings(source.dim())).with_rows(mark)))
     }
 

@@ -80,6 +80,7 @@ pub(crate) struct Climbed {
     pub objective: f64,
     /// Components that have collapsed.
     pub collapsed: usize,
+    /// Passes over the rows, or what costs as much; of a search, all of them.
     pub passes: usize,
     /// It was asked to.
     pub stopped: bool,
@@ -187,6 +188,7 @@ pub(crate) fn search<L: Landscape>(
     if components < 2 {
         return Ok(found);
     }
+    let climbed = found.passes;
     let mut best = found;
     let mut passes = 0.0;
     // Where components are many, moves that have no component in common are made together as long as that helps.
@@ -224,7 +226,7 @@ pub(crate) fn search<L: Landscape>(
         }
         break;
     }
-    Ok(best)
+    Ok(Climbed { passes: climbed + passes.round() as usize, ..best })
 }
 
 /// A component that is taken away, and the one that is divided.

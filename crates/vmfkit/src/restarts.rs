@@ -4,7 +4,7 @@ use crate::block::Block;
 use crate::clock::Clock;
 use crate::error::{Error, Result};
 use crate::fingerprint::FingerprintedSource;
-use crate::fitter::{Fitter, Save, Watch};
+use crate::fitter::{First, Fitter, Save, Watch};
 use crate::init::{Labelled, Start};
 use crate::maximise::Maximisation;
 use crate::mixture::Mixture;
@@ -69,15 +69,15 @@ impl<'a> Fitter<'a> {
         for restart in resume.as_ref().map_or(0, |checkpoint| checkpoint.restart)..self.restarts {
             let began = Clock::start();
             let Calls { watch, progress, save } = &mut calls;
-            let Sampled { start, dispersion, rows, flow } = match (&resume, memory) {
+            let Sampled { first, rows, flow } = match (&resume, memory) {
                 (Some(checkpoint), _) => Sampled::without_rows(checkpoint.current.mixture.clone()),
                 (None, Some(block)) => self.start_of_block(block, restart, progress.as_deref_mut())?,
                 (None, None) => self.sampled_start(source, restart, progress.as_deref_mut())?,
             };
-            self.take_dispersion(dispersion);
+            self.take_dispersion(first.dispersion);
             let settings = self.settings(source.dim());
             mark = mark.map(|mark| mark.learn(rows, source.fingerprint()));
-            let mut driver = self.driver(start, (restart, began), watch.as_deref_mut(), progress.as_deref_mut())?;
+            let mut driver = self.driver(first, (restart, began), watch.as_deref_mut(), progress.as_deref_mut())?;
             let mut saver = Saver { save: save.as_deref_mut(), restart, settings: &settings, rows: mark, best: best.as_ref() };
             match resume.take() {
                 Some(checkpoint) => {
@@ -128,7 +128,7 @@ impl<'a> Fitter<'a> {
             && once
             && !self.asks_for_dispersion()
         {
-            let mut driver = self.driver(start?, (0, began), watch, progress)?;
+            let mut driver = self.driver(start?.into(), (0, began), watch, progress)?;
             driver.pass(source)?;
             self.save_once(save, &driver.trainer)?;
             return Ok(driver.trainer.into_fit());
@@ -140,8 +140,8 @@ impl<'a> Fitter<'a> {
         let Some(first) = source.read_block()? else {
             return Err(Error::NoRows { weight: 0.0 });
         };
-        let (start, dispersion) = self.first_mixture(&first, 0, &mut || ControlFlow::Continue(()))?;
-        self.take_dispersion(dispersion);
+        let start = self.first_mixture(&first, 0, &mut || ControlFlow::Continue(()))?;
+        self.take_dispersion(start.dispersion);
         let mut driver = self.driver(start, (0, began), watch, progress)?;
         let mut next = Some(first);
         while let Some(block) = next {
@@ -167,13 +167,14 @@ impl<'a> Fitter<'a> {
 
     fn driver<'s>(
         &self,
-        start: Mixture,
+        first: First,
         (restart, began): (usize, Clock),
         watch: Option<&'s mut Watch<'a>>,
         progress: Option<&'s mut ProgressCallback<'a>>,
     ) -> Result<Driver<'s, 'a>> {
         let seed = self.seed_of(restart);
-        let mut trainer = Trainer::new(start, self.rule(seed), self.stop_of_method())?.since(began);
+        let mut trainer = Trainer::new(first.mixture, self.rule(seed), self.stop_of_method())?;
+        trainer = trainer.since(began).after_search(first.search_passes);
         if let Some(watch) = watch {
             trainer = trainer.watch(move |pass, mixture| watch(restart, pass, mixture));
         }
@@ -187,13 +188,13 @@ impl<'a> Fitter<'a> {
     /// The first mixture of a restart, from rows in memory.
     fn start_of_block(&self, block: &Block, restart: usize, mut progress: Option<&mut ProgressCallback<'a>>) -> Result<Sampled> {
         let mut flow = ControlFlow::Continue(());
-        let (start, dispersion) = self.first_mixture(block, restart, &mut || {
+        let first = self.first_mixture(block, restart, &mut || {
             if let (Some(progress), true) = (&mut progress, flow.is_continue()) {
                 flow = progress(Progress { restart, pass: 0, rows: block.len() as u64 });
             }
             flow
         })?;
-        Ok(Sampled { start, dispersion, rows: None, flow })
+        Ok(Sampled { first, rows: None, flow })
     }
 
     /// The first mixture of a restart, from one pass over the source.
@@ -237,7 +238,7 @@ impl<'a> Fitter<'a> {
             }
             flow
         };
-        let (start, dispersion) = match labelled {
+        let first = match labelled {
             Some(labelled) => {
                 if ask().is_continue() {
                     labelled.check()?;
@@ -246,11 +247,11 @@ impl<'a> Fitter<'a> {
                 let measures = self.asks_for_dispersion() && ask().is_continue();
                 let dispersion =
                     if measures { self.measured_dispersion(&sample.block()?, &start, seed, &mut ask)? } else { None };
-                (start, dispersion)
+                First { dispersion, ..start.into() }
             }
             None => self.first_mixture(&sample.block()?, restart, &mut ask)?,
         };
-        Ok(Sampled { start, dispersion, rows: flow.is_continue().then_some(rows), flow })
+        Ok(Sampled { first, rows: flow.is_continue().then_some(rows), flow })
     }
 
     fn start_without_rows(&self, dim: usize, seed: u64) -> Option<Result<Mixture>> {
@@ -259,11 +260,9 @@ impl<'a> Fitter<'a> {
     }
 }
 
-/// The first mixture of a restart.
+/// The first mixture of a restart, from rows that were sampled.
 pub(crate) struct Sampled {
-    pub start: Mixture,
-    /// That of the rows, if it was measured.
-    pub dispersion: Option<f64>,
+    pub first: First,
     /// How many rows there are, if all were seen for it.
     pub rows: Option<u64>,
     /// A break if it was cut short.
@@ -272,7 +271,7 @@ pub(crate) struct Sampled {
 
 impl Sampled {
     fn without_rows(start: Mixture) -> Self {
-        Sampled { start, dispersion: None, rows: None, flow: ControlFlow::Continue(()) }
+        Sampled { first: start.into(), rows: None, flow: ControlFlow::Continue(()) }
     }
 }
 

@@ -63,6 +63,8 @@ pub struct Candidate {
     pub rows: u64,
     /// One entry a pass of the fit that was kept.
     pub trace: Vec<Pass>,
+    /// Passes of its search over a sample of the rows.
+    pub search_passes: usize,
     /// How the fit that was kept was made.
     pub settings: Settings,
     /// How many numbers the fit chose.
@@ -85,6 +87,7 @@ impl Candidate {
             notes: self.notes.clone(),
             weight: self.seen.weight,
             rows: self.rows,
+            search_passes: self.search_passes,
             settings: self.settings.clone(),
         }
     }
@@ -311,6 +314,7 @@ impl<'a> Selection<'a> {
                         grown,
                         rows: seen.len() as u64,
                         trace: fit.trace,
+                        search_passes: fit.search_passes,
                         free_parameters: self.maximisation.clone().policy(policy).free_parameters(&fit.mixture),
                         seen: fit.mixture.evaluate(&seen)?,
                         held_out: held_out.as_ref().map(|rows| fit.mixture.evaluate(rows)).transpose()?,

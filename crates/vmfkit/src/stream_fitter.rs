@@ -350,6 +350,7 @@ impl StreamFitter {
             notes: self.notes.clone(),
             weight: self.weight,
             rows: self.rows,
+            search_passes: 0,
             settings: self.settings(),
         })
     }

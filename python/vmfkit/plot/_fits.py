@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator
 
+from .._select import Selection
 from ._layout import colours_of
 from ._model import checked_rows, count_of, half_angles, mixture_of, names_of
 from ._style import BACKGROUND, INK, PALETTE, axes_of, in_degrees, plain
@@ -52,7 +53,7 @@ def selection(
     """Criteria over the number of components, in nats a row: the lower the better. The best of each is marked.
 
     `models` are fitted models, whose criteria on `rows` and mean ln p on `held_out` are found, or a table: what `vmf select --json`
-    prints, or columns "components", "rows" and some of "aic", "bic", "icl", "held_out" (the mean ln p of rows that were held out), as a
+    prints, what `vmfkit.select` returns, or columns "components", "rows" and some of "aic", "bic", "icl", "held_out" (the mean ln p of rows that were held out), as a
     mapping or a DataFrame. AIC, BIC and ICL are divided by twice the number of rows, so that they compare with minus the held-out ln p.
     """
     numbers, curves = _curves(models, rows, held_out)
@@ -91,6 +92,8 @@ def selection(
 
 def _curves(models: Any, rows: Any, held_out: Any) -> tuple[np.ndarray, dict[str, np.ndarray]]:
     """Numbers of components, and each criterion in nats a row."""
+    if isinstance(models, Selection):
+        models = models.table()
     if isinstance(models, Mapping) and "candidates" in models:
         models = _of_command(models["candidates"])
     if isinstance(models, Mapping) or hasattr(models, "columns"):

@@ -137,10 +137,12 @@ class SphericalEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
             **choices,
         )
         if progress is not None:
-            progress.end(found.status, len(found.objectives), found.objectives[-1] if len(found.objectives) else None)
+            last = found.objectives[-1] if len(found.objectives) else None
+            progress.end(found.status, len(found.objectives), found.search_passes, last)
         self._take(found.mixture)
         self.converged_ = found.converged
         self.n_iter_ = max(len(found.objectives), 1)
+        self.n_search_iter_ = found.search_passes
         self.notes_ = found.notes
         self._describe(directions, weights)
         return found
@@ -279,3 +281,4 @@ class SphericalEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
     def _recall(self, known: dict[str, Any]) -> None:
         """What a description says of how a fit went."""
         self.converged_, self.n_iter_, self.notes_ = known["status"] == "converged", len(known["trace"]), known["notes"]
+        self.n_search_iter_ = known["search_passes"]

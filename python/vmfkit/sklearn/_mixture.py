@@ -88,7 +88,9 @@ class VonMisesFisherMixture(DensityMixin, SphericalEstimator):
         has no such limits.
     converged_ : bool
     n_iter_ : int
-        Passes over the rows.
+        Passes over all rows, at most `max_iter`.
+    n_search_iter_ : int
+        Passes over a sample of the rows that the search made before; 0 without a search.
     lower_bound_, lower_bounds_ : float, list of float
         The mean ln p of the rows, before the last and before every step.
     notes_ : list of str

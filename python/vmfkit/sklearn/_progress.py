@@ -51,10 +51,11 @@ class Progress:
                 parts.append(f"at most {_time(left)} left" + (" in this restart" if self.restarts > 1 else ""))
         self._write(", ".join(parts))
 
-    def end(self, status: str, passes: int, objective: float | None) -> None:
+    def end(self, status: str, passes: int, search_passes: int, objective: float | None) -> None:
         told = "" if objective is None else f", {self.objective} {objective:.6g}"
         count = "1 pass" if passes == 1 else f"{passes} passes"
-        self._write(f"{status} after {count}{told}, {_time(time.monotonic() - self.began)}")
+        search = f" (and {search_passes} of the search, over a sample)" if search_passes else ""
+        self._write(f"{status} after {count}{search}{told}, {_time(time.monotonic() - self.began)}")
 
     def _write(self, text: str) -> None:
         if text != self.last:

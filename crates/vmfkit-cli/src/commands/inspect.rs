@@ -133,6 +133,7 @@ impl Report {
             "seed": description.seed,
             "status": known(&description.status),
             "passes": description.trace.len(),
+            "search_passes": description.search_passes,
             "rows": description.rows,
             "total_weight": json_number(description.weight),
             "settings": settings,
@@ -193,7 +194,11 @@ impl Report {
             ("estimator".to_owned(), estimator.clone()),
             (
                 "status".to_owned(),
-                if labels.is_empty() { format!("{status} after {}", components::passes(trace.len())) } else { String::new() },
+                if labels.is_empty() {
+                    format!("{status} after {}", components::passes(trace.len(), self.description.search_passes))
+                } else {
+                    String::new()
+                },
             ),
             ("rows".to_owned(), format!("{rows}{weight}")),
             ("seed".to_owned(), seed),

@@ -299,6 +299,7 @@ impl Report<'_> {
             "icl": json_number(candidate.icl()),
             "held_out": held_out,
             "passes": candidate.trace.len(),
+            "search_passes": candidate.search_passes,
             "dispersion": candidate.settings.dispersion(),
             "status": candidate.status.name(),
             "grown": candidate.grown,

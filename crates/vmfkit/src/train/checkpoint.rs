@@ -163,6 +163,9 @@ fn write_fit(contents: &mut Contents, prefix: &str, fit: &Fit) {
     contents.mixture(prefix, &fit.mixture);
     contents.text(format!("{prefix}status"), fit.status.name());
     contents.numbers(format!("{prefix}rows"), vec![2], vec![fit.rows as f64, fit.weight]);
+    if fit.search_passes > 0 {
+        contents.text(format!("{prefix}search_passes"), fit.search_passes.to_string());
+    }
     let trace = fit.trace.iter().flat_map(Pass::numbers).collect();
     contents.numbers(format!("{prefix}trace"), vec![fit.trace.len(), Pass::NUMBERS], trace);
     let notes = fit.notes.iter().flat_map(note_numbers).collect();
@@ -199,6 +202,7 @@ fn read_fit(file: &File, prefix: &str, settings: &Settings) -> Result<Fit> {
         status,
         rows: count("the number of rows", rows[0], u64::MAX)?,
         weight: rows[1],
+        search_passes: file.parsed(&format!("{prefix}search_passes"))?,
         trace: trace.chunks_exact(Pass::NUMBERS).map(Pass::of_numbers).collect(),
         notes,
         settings: settings.clone(),

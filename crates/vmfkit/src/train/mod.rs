@@ -210,6 +210,8 @@ pub struct Fit {
     pub weight: f64,
     /// The number of rows of a pass; 0 where only their statistics were seen.
     pub rows: u64,
+    /// Passes over a sample of the rows that the split-and-merge search made before the first pass of the trace; 0 without a search.
+    pub search_passes: usize,
     /// How it was fitted, if by a [`Fitter`](crate::Fitter).
     pub settings: Settings,
 }
@@ -278,6 +280,7 @@ pub struct Trainer<'a> {
     trace: Vec<Pass>,
     repairs: Vec<Note>,
     notes: Vec<Note>,
+    search_passes: usize,
     began: Clock,
 }
 
@@ -303,6 +306,7 @@ impl<'a> Trainer<'a> {
             trace: Vec::new(),
             repairs: Vec::new(),
             notes: Vec::new(),
+            search_passes: 0,
             began: Clock::start(),
         })
     }
@@ -316,6 +320,12 @@ impl<'a> Trainer<'a> {
     /// Counts seconds from an earlier moment.
     pub(crate) fn since(mut self, began: Clock) -> Self {
         self.began = began;
+        self
+    }
+
+    /// Notes how many passes a search has made for the start.
+    pub(crate) fn after_search(mut self, passes: usize) -> Self {
+        self.search_passes = passes;
         self
     }
 
@@ -530,6 +540,7 @@ impl<'a> Trainer<'a> {
         self.status = current.status;
         self.last_weight = current.weight;
         self.rows = current.rows;
+        self.search_passes = current.search_passes;
         self.blocks = *blocks;
         self.unrepaired = unrepaired.clone().map(|mut before| {
             before.notes.retain(|note| !note.is_of_the_end());
@@ -594,6 +605,7 @@ impl<'a> Trainer<'a> {
                 .collect(),
             weight: self.last_weight,
             rows: self.rows,
+            search_passes: self.search_passes,
             settings: Settings::default(),
         }
     }

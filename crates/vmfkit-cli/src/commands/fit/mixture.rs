@@ -389,6 +389,7 @@ impl Report {
             "seed": description.seed,
             "status": description.status,
             "passes": fit.trace.len(),
+            "search_passes": fit.search_passes,
             "ln_likelihood": number(&|e| e.ln_likelihood),
             "mean_ln_density": number(&|e| e.mean()),
             "free_parameters": free_parameters,
@@ -408,7 +409,10 @@ impl Report {
         let Description { method, policy, status, .. } = description;
         let how = match method.as_str() {
             known_labels::METHOD => format!("{count}, one per label, concentrations {policy}"),
-            _ => format!("{count} by {method}, concentrations {policy}: {status} after {}", components::passes(fit.trace.len())),
+            _ => format!(
+                "{count} by {method}, concentrations {policy}: {status} after {}",
+                components::passes(fit.trace.len(), fit.search_passes)
+            ),
         };
         let mut text = format!("{}\n{how}\n\n", rows.heading());
         if let Some(evaluation) = evaluation {

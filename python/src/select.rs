@@ -1,0 +1,102 @@
+//! [`select`]: mixtures over a range of K, each with its criteria.
+
+use crate::fit::{Fit, parsed};
+use crate::pool;
+use crate::rows::Rows;
+use numpy::PyReadonlyArray1;
+use pyo3::exceptions::PyKeyboardInterrupt;
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+use std::ops::ControlFlow;
+use vmfkit::ConcentrationPolicy;
+use vmfkit::select::{Candidate, Criterion, Selection, best};
+use vmfkit::train::Stop;
+
+/// Fits every candidate. Each is a dictionary with its `fit` and its criteria; `best` names the criteria that prefer it within its policy.
+/// `progress(done, components)` is called after each.
+#[pyfunction]
+#[pyo3(signature = (
+    rows, components, weights=None, progress=None, *, policies, backgrounds, holdout=0.0, restarts=None, search=true, tolerance=None,
+    passes=None, seed=0, normalize=false, threads=None
+))]
+#[expect(clippy::too_many_arguments, reason = "the options of the Python function, by name")]
+pub fn select<'py>(
+    py: Python<'py>,
+    rows: &Bound<'py, PyAny>,
+    components: Vec<usize>,
+    weights: Option<PyReadonlyArray1<'py, f64>>,
+    progress: Option<Py<PyAny>>,
+    policies: Vec<String>,
+    backgrounds: Vec<bool>,
+    holdout: f64,
+    restarts: Option<usize>,
+    search: bool,
+    tolerance: Option<f64>,
+    passes: Option<usize>,
+    seed: u64,
+    normalize: bool,
+    threads: Option<usize>,
+) -> PyResult<Vec<Bound<'py, PyDict>>> {
+    let policies: Vec<ConcentrationPolicy> = policies.iter().map(|text| parsed(text)).collect::<PyResult<_>>()?;
+    let rows = Rows::of(rows, normalize)?;
+    let view = rows.view()?;
+    let weights = weights.as_ref().map(|weights| weights.as_slice()).transpose()?;
+    let usual = Stop::default();
+    let stop_rule =
+        Stop { tolerance: tolerance.map_or(usual.tolerance, Some), passes: passes.unwrap_or(usual.passes), ..Stop::default() };
+    let table = pool::run(py, threads, |stop| {
+        let (mut failed, mut done) = (None, 0);
+        let table = view.with_whole(stop, normalize, |block| {
+            let weighted = weights.map(|weights| block.clone().with_weights(weights)).transpose()?;
+            let block = weighted.as_ref().unwrap_or(block);
+            let watch = |candidate: &Candidate| {
+                done += 1;
+                let call = |callback: &Py<PyAny>| Python::attach(|py| callback.call1(py, (done, candidate.components))).err();
+                failed = progress.as_ref().and_then(call);
+                if failed.is_some() { ControlFlow::Break(()) } else { stop.flow() }
+            };
+            let selection = Selection::new(components.iter().copied())
+                .policies(policies.iter().copied())
+                .backgrounds(backgrounds.iter().copied())
+                .held_out(holdout)
+                .stop(stop_rule)
+                .search(search)
+                .seed(seed)
+                .watch(watch)
+                .ask(|| stop.flow());
+            if let Some(restarts) = restarts { selection.restarts(restarts) } else { selection }.run(block)
+        });
+        match failed {
+            Some(error) => Err(error),
+            // A table that was cut short is of no use; the signal itself is raised by the one that waits.
+            None if stop.asked() => Err(PyKeyboardInterrupt::new_err(())),
+            None => table,
+        }
+    })??;
+    table.iter().map(|candidate| line(py, &table, candidate)).collect()
+}
+
+/// One candidate of a table.
+fn line<'py>(py: Python<'py>, table: &[Candidate], candidate: &Candidate) -> PyResult<Bound<'py, PyDict>> {
+    let found = PyDict::new(py);
+    found.set_item("components", candidate.components)?;
+    found.set_item("policy", candidate.policy.to_string())?;
+    found.set_item("background", candidate.background)?;
+    found.set_item("free_parameters", candidate.free_parameters)?;
+    found.set_item("total_weight", candidate.seen.weight)?;
+    found.set_item("ln_likelihood", candidate.seen.ln_likelihood)?;
+    found.set_item("mean_ln_density", candidate.seen.mean())?;
+    found.set_item("aic", candidate.aic())?;
+    found.set_item("bic", candidate.bic())?;
+    found.set_item("icl", candidate.icl())?;
+    let held_out = candidate.held_out.filter(|held_out| held_out.weight > 0.0);
+    found.set_item("held_out", held_out.map(|held_out| held_out.mean()))?;
+    found.set_item("held_out_standard_error", held_out.map(|held_out| held_out.standard_error()))?;
+    found.set_item("warnings", candidate.warnings().map(ToString::to_string).collect::<Vec<_>>())?;
+    let prefers = |criterion: &Criterion| {
+        best(table, *criterion, Some(candidate.policy)).is_some_and(|preferred| std::ptr::eq(preferred, candidate))
+    };
+    found.set_item("best", Criterion::ALL.iter().filter(|criterion| prefers(criterion)).map(|c| c.name()).collect::<Vec<_>>())?;
+    found.set_item("fit", Py::new(py, Fit::new(py, candidate.to_fit())?)?)?;
+    Ok(found)
+}
