@@ -34,6 +34,7 @@ __all__ = [
     "of_concentrations",
     "of_orders",
     "sample_density",
+    "select",
     "set_threads",
     "start_rows",
     "threads",

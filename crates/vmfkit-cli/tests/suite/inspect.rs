@@ -30,11 +30,12 @@ fn a_fit_is_told_as_it_was_made() {
     assert_eq!(objectives(&model), objectives(&fit));
 
     let text = workspace.run("inspect m.safetensors").success();
-    let passes = number(&fit["passes"]);
+    let (passes, search) = (number(&fit["passes"]), number(&fit["search_passes"]));
+    assert!(search > 0.0 && model["search_passes"] == fit["search_passes"]);
     for words in [
         "m.safetensors: 3 components in dimension 3\n\nmethod                  em\nconcentrations          auto\n",
         &format!(
-            "\nstatus                  converged after {passes} passes\nrows                    600\nseed                    5\n"
+            "\nstatus                  converged after {passes} passes (and {search} of the search, over a sample)\nrows                    600\nseed                    5\n"
         ),
         "\nstart                   kmeans\n",
         "\ncomponent    weight  concentration  half within  nearest  angle to it ",
