@@ -16,6 +16,12 @@ pub fn angle_count(kind: &str) -> PyResult<usize> {
     Ok(parsed(kind)?.count())
 }
 
+/// The angles that columns with these names seem to hold.
+#[pyfunction]
+pub fn guess_angles(columns: Vec<String>) -> Option<String> {
+    Angles::guess(&columns).map(|angles| angles.to_string())
+}
+
 /// The unit vectors of rows of angles, one row after the other.
 #[pyfunction]
 pub fn angles_to_unit<'py>(

@@ -10,7 +10,7 @@ create_exception!(vmfkit._vmfkit, ZeroRowError, PyValueError, "A row of zeros, w
 /// What is wrong with values is a `ValueError`; what the system refuses is the `OSError` that Python itself would raise.
 pub fn raise(error: vmfkit::Error) -> PyErr {
     // With all causes.
-    let text = format!("{error:#}");
+    let text = by_arguments(&format!("{error:#}"));
     match &error {
         vmfkit::Error::Read(failure) => match io_kind(failure.cause()) {
             Some(kind) => of_system(kind, text),
@@ -25,6 +25,26 @@ pub fn raise(error: vmfkit::Error) -> PyErr {
 /// The same for what goes wrong while a file is opened.
 pub fn raise_data(error: vmfkit_data::Error) -> PyErr {
     raise(error.into())
+}
+
+/// The options of the command in a message, as the arguments of Python that do the same: `--columns x,y` is `columns="x,y"`.
+fn by_arguments(text: &str) -> String {
+    let mut parts = text.split("`--");
+    let mut found = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let (option, rest) = part.split_once('`').unwrap_or((part, ""));
+        let (name, value) = option.split_once(' ').unwrap_or((option, ""));
+        found += &match (name, value) {
+            ("rescale", _) => "`normalize=True`".to_owned(),
+            ("columns", _) if value.contains(',') => format!("`columns={:?}`", value.split(',').collect::<Vec<_>>()),
+            ("header", _) => "`header=True`".to_owned(),
+            ("no-header", _) => "`header=False`".to_owned(),
+            (_, "") => format!("`{name}`"),
+            _ => format!("`{name}={value:?}`"),
+        };
+        found += rest;
+    }
+    found
 }
 
 fn of_system(kind: ErrorKind, text: String) -> PyErr {

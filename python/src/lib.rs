@@ -31,6 +31,7 @@ fn _vmfkit(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<projection::ProjectionLaw>()?;
     module.add_function(wrap_pyfunction!(angles::angle_count, module)?)?;
     module.add_function(wrap_pyfunction!(angles::angles_of_unit, module)?)?;
+    module.add_function(wrap_pyfunction!(angles::guess_angles, module)?)?;
     module.add_function(wrap_pyfunction!(angles::angles_to_unit, module)?)?;
     module.add_function(wrap_pyfunction!(draws::axis_draws, module)?)?;
     module.add_function(wrap_pyfunction!(fit::default_settings, module)?)?;

@@ -4,12 +4,13 @@ use crate::angles;
 use crate::error::{raise, raise_data};
 use crate::pool::Stop;
 use numpy::{PyReadonlyArray1, PyReadonlyArray2, PyUntypedArrayMethods};
-use pyo3::exceptions::{PyKeyboardInterrupt, PyTypeError};
+use pyo3::exceptions::{PyKeyboardInterrupt, PyTypeError, PyUserWarning, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{IntoPyDict, PyDict, PyTuple};
+use std::ffi::CString;
 use vmfkit::source::{MemorySource, Source};
-use vmfkit::{Block, Error};
-use vmfkit_data::{DataSource, Options, scratch_folder};
+use vmfkit::{Angles, Block, Error};
+use vmfkit_data::{DataSource, Format, Options, scratch_folder};
 
 /// Numbers in a block of rows in memory: as many as in one of a file, so that both are fitted alike, to the last bit.
 const NUMBERS: usize = 1 << 23;
@@ -88,6 +89,8 @@ fn options(named: &Bound<'_, PyDict>) -> PyResult<Options> {
             "columns" => options.columns(value.extract()?),
             "weight_column" => options.weight_column(value.extract::<String>()?),
             "array" => options.array(value.extract::<String>()?),
+            "format" => options.format(Some(format(&value.extract::<String>()?)?)),
+            "header" => options.header(Some(value.extract()?)),
             "angles" => options.angles(Some(angles::parsed(&value.extract::<String>()?)?)),
             // Angles have no length to divide by.
             "normalize" => options.rescale(value.extract::<bool>()? && !is_angles),
@@ -96,6 +99,19 @@ fn options(named: &Bound<'_, PyDict>) -> PyResult<Options> {
         };
     }
     Ok(options)
+}
+
+fn format(name: &str) -> PyResult<Format> {
+    name.parse().map_err(|error| PyValueError::new_err(format!("{error}")))
+}
+
+/// Divided by their length, angles would be nonsense.
+fn warn_of_angles(name: &str, angles: Angles) -> PyResult<()> {
+    let text = format!(
+        "{name}: the columns look like angles, but are read as coordinates. Read them with vmfkit.Files(..., angles=\"{angles}\")"
+    );
+    let text = CString::new(text.replace('\0', " "))?;
+    Python::attach(|py| PyErr::warn(py, &py.get_type::<PyUserWarning>(), &text, 1))
 }
 
 /// Rows of files, each with the weight that it was given.
@@ -213,6 +229,9 @@ impl<'a> View<'a> {
     /// The rows of files. Those that are read more than once are held in memory if there is room, or on the disk if another pass takes long.
     fn open(names: &[String], options: &Options, stop: &Stop, room: Option<u64>) -> PyResult<DataSource> {
         let mut source = vmfkit_data::open_all(names, options).map_err(raise_data)?;
+        if let Some(angles) = source.seems_angles() {
+            warn_of_angles(&names.join(", "), angles)?;
+        }
         match room {
             Some(room) => source.keep(room, Some(&scratch_folder()), |_| stop.flow()).map(|_| ()),
             None => source.hold(0).map(|_| ()),

@@ -1,6 +1,7 @@
 """Angles to unit vectors and back, and files of them."""
 
 import doctest
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -68,10 +69,30 @@ def test_files_of_angles_are_fitted_as_their_unit_vectors():
     expected = vmfkit.VonMisesFisherMixture(**options).fit(rows)
     np.testing.assert_allclose(found.mean_directions_, expected.mean_directions_, rtol=1e-12)
     np.testing.assert_array_equal(found.predict(files), expected.predict(rows))
-    with pytest.raises(ValueError, match="look like angles, which `--angles lat,lon` reads"):
+    with pytest.raises(ValueError, match="look like angles, which `angles=.lat,lon.` reads"):
         vmfkit.VonMisesFisherMixture(2, normalize=False).fit(POLES)
     with pytest.raises(ValueError, match="two numbers a row"):
         vmfkit.VonMisesFisherMixture(2).fit(vmfkit.Files(POLES, angles="lat,lon", columns="lat_deg"))
+
+
+def test_columns_of_angles_that_are_taken_for_coordinates_get_a_warning():
+    pytest.importorskip("sklearn")
+    pandas = pytest.importorskip("pandas")
+    table = pandas.read_csv(POLES)
+    model = vmfkit.VonMisesFisherMixture(2, random_state=0)
+    with pytest.warns(UserWarning, match="look like angles, but are taken for coordinates.*to_unit.'lat,lon'"):
+        model.fit(table)
+    with pytest.warns(UserWarning, match="look like angles, but are taken for coordinates"):
+        vmfkit.VonMisesFisherClassifier().fit(table, np.arange(len(table)) % 2)
+    with pytest.warns(UserWarning, match="look like angles, but are taken for coordinates"):
+        vmfkit.stats.rayleigh_test(table, normalize=True)
+    with pytest.warns(UserWarning, match="look like angles, but are read as coordinates.*angles=.lat,lon."):
+        model.fit(POLES)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model.fit(vmfkit.Files(POLES, angles="lat,lon"))
+        model.fit(angles.to_unit("lat,lon", table))
+        model.fit(pandas.DataFrame(angles.to_unit("lat,lon", table), columns=["x", "y", "z"]))
 
 
 def test_the_poles_of_fisher_lewis_and_embleton():

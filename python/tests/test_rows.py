@@ -441,9 +441,34 @@ def test_a_table_with_other_columns_names_the_one_to_pass():
     assert vmfkit.VonMisesFisherMixture(2).fit(pandas.DataFrame(flat)[["x", "y"]]).n_features_in_ == 2
 
 
+def test_messages_about_files_name_the_arguments_of_python(tmp_path):
+    (tmp_path / "cities.csv").write_text("name,x,y\nParis,0.6,0.8\n")
+    with pytest.raises(ValueError, match=r'`columns=\["x", "y"\]` reads the columns of numbers'):
+        vmfkit.VonMisesFisherMixture(1).fit(tmp_path / "cities.csv")
+    (tmp_path / "places.csv").write_text("name,Lat,Lon\nParis,48.9,2.4\n")
+    with pytest.raises(ValueError, match='`angles="lat,lon"` reads the columns of angles'):
+        vmfkit.VonMisesFisherMixture(1).fit(tmp_path / "places.csv")
+    (tmp_path / "rows").write_text("1 0\n")
+    with pytest.raises(ValueError, match='`format="tsv"` reads tabs, `format="csv"` commas'):
+        vmfkit.VonMisesFisherMixture(1).fit(tmp_path / "rows")
+
+
+def test_the_format_and_the_header_of_files_can_be_said(tmp_path):
+    (tmp_path / "rows").write_text("1,0\n0.6,0.8\n0,1\n")
+    for header, count in ((False, 3), (True, 2)):
+        files = vmfkit.Files(tmp_path / "rows", format="csv", header=header)
+        assert len(vmfkit.SphericalKMeans(1).fit(files).labels_) == count
+    with pytest.raises(ValueError, match="unknown format `cvs`: one of npy"):
+        vmfkit.SphericalKMeans(1).fit(vmfkit.Files(tmp_path / "rows", format="cvs"))
+
+
 def test_texts_are_told_from_names_of_files(tmp_path):
     with pytest.raises(FileNotFoundError, match="no file `the first text`. If they are texts, pass their embeddings"):
         vmfkit.VonMisesFisherMixture(2).fit(["the first text", "the second text"])
+    with pytest.raises(FileNotFoundError, match="no file `hello`. If they are texts, pass their embeddings"):
+        vmfkit.VonMisesFisherMixture(2).fit(["hello", "you"])
+    with pytest.raises(ValueError, match="found a text: `the first text`"):
+        vmfkit.VonMisesFisherMixture(2).fit([["the first text", "the second text"]])
     with pytest.raises(ValueError, match="found a text: `the first text`"):
         vmfkit.VonMisesFisherMixture(2).fit(np.array([["the first text", "the second text"]]))
     with pytest.raises(FileNotFoundError, match="missing.npy"):

@@ -612,7 +612,7 @@ def test_verbose_tells_phases_passes_and_objectives(drawn, capfd):
     assert len(passes) >= model.n_iter_ and all("of at most 100" in line for line in passes)
     last = f"mean ln p {model.lower_bound_:.6g}"
     assert any(last in line and "left in this restart" in line for line in passes)
-    assert lines[-1].startswith(f"VonMisesFisherMixture: converged after {model.n_iter_} passes, {last}, ")
+    assert lines[-1].startswith(f"VonMisesFisherMixture: converged after {model.n_iter_} passes (and {model.n_search_iter_} of the search, over a sample), {last}, ")
     SphericalKMeans(3, verbose=1, random_state=0, max_iter=7).fit(drawn[0])
     lines = capfd.readouterr().err.splitlines()
     assert lines[0] == "SphericalKMeans: start" and "of at most 7" in lines[1] and "mean cosine 0." in lines[-1]

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import numbers
 import os
+import warnings
 from typing import Any, NamedTuple
 
 import numpy as np
+
+from . import _vmfkit
 
 
 class Rows(NamedTuple):
@@ -28,7 +31,8 @@ class Files:
 
     `columns`: names of the columns that are coordinates, or of the one that has lists; `weight_column`: the one that has weights;
     `array`: which array of an .npz or .safetensors file; `angles`: the rows are angles, such as "lat,lon" (see `vmfkit.angles`), in columns of such
-    names, or in `columns`.
+    names, or in `columns`; `format`: "csv", "parquet" and so on, where neither the name nor the first bytes tell; `header`: whether the first line
+    of a CSV file has the names of its columns.
     """
 
     def __init__(
@@ -38,12 +42,21 @@ class Files:
         weight_column: str | None = None,
         array: str | None = None,
         angles: str | None = None,
+        format: str | None = None,
+        header: bool | None = None,
     ) -> None:
         if not locations:
             raise ValueError("there must be a file to read, found: `0`")
         self.locations = [os.fspath(location) for location in locations]
         columns = [columns] if isinstance(columns, str) else columns
-        options = {"columns": columns, "weight_column": weight_column, "array": array, "angles": angles}
+        options = {
+            "columns": columns,
+            "weight_column": weight_column,
+            "array": array,
+            "angles": angles,
+            "format": format,
+            "header": header,
+        }
         self.options = {name: value for name, value in options.items() if value is not None}
 
     def __repr__(self) -> str:
@@ -59,9 +72,10 @@ def is_path(rows: Any) -> bool:
 
 
 def _check_names(names: list[str]) -> None:
-    """Strings with spaces in them of which none is the name of a file are texts that someone takes for rows."""
+    """Strings of which none looks like the name of a file are texts that someone takes for rows."""
     known = (os.path.exists(name) or "://" in name or any(mark in name for mark in "*?[") for name in names)
-    if any(" " in name.strip() for name in names) and not any(known):
+    texts = any(" " in name.strip() for name in names) or not any(mark in name for mark in "./\\" for name in names)
+    if texts and not any(known):
         raise FileNotFoundError(
             f"strings are names of files here, and there is no file `{shown(names[0])}`. "
             "If they are texts, pass their embeddings: an array with a row for each text."
@@ -147,11 +161,25 @@ def as_rows(rows: Any, *, normalize: bool = False) -> Rows:
         return Rows((rows.locations, {"normalize": normalize, **rows.options}), None, None)
     if hasattr(rows, "tocsr"):
         return _of_sparse(rows)
+    if normalize:
+        warn_of_angles(rows)
     array = _as_array(rows)
     if array.ndim != 2:
         raise ValueError(f"rows must have two axes, rows and coordinates, found shape: `{array.shape}`")
     length, dim = array.shape
     return Rows(array, length, dim)
+
+
+def warn_of_angles(table: Any) -> None:
+    """Divided by their length, angles would be nonsense."""
+    names = getattr(table, "column_names", getattr(table, "columns", None))
+    kind = None if names is None else _vmfkit.guess_angles([str(name) for name in names])
+    if kind is not None:
+        warnings.warn(
+            f"the columns look like angles, but are taken for coordinates. Convert them with vmfkit.angles.to_unit({kind!r}, ...)",
+            UserWarning,
+            stacklevel=2,
+        )
 
 
 def _as_array(rows: Any) -> np.ndarray:
@@ -166,8 +194,15 @@ def _as_array(rows: Any) -> np.ndarray:
     return np.require(rows, wanted, ["C_CONTIGUOUS", "ALIGNED"])
 
 
-def refuse_texts(rows: np.ndarray) -> None:
+def refuse_texts(rows: Any) -> None:
     """numpy would say which text is no number, and not what to do."""
+    if isinstance(rows, (list, tuple)):
+        first = rows
+        while isinstance(first, (list, tuple)) and first:
+            first = first[0]
+        rows = np.asarray(first)
+    if not isinstance(rows, np.ndarray):
+        return
     if rows.dtype.kind in "US" or (rows.dtype.kind == "O" and rows.size and isinstance(rows.flat[0], str)):
         text = shown(str(rows.flat[0])) if rows.size else ""
         raise ValueError(f"rows must be numbers, found a text: `{text}`. Pass the embeddings of texts.")

@@ -29,8 +29,9 @@ __all__ = [
     "divergences",
     "fit",
     "fit_density",
-    "hypothesis",
     "fit_labels",
+    "guess_angles",
+    "hypothesis",
     "of_concentrations",
     "of_orders",
     "sample_density",
@@ -212,6 +213,7 @@ def fit_labels(
 def angle_count(kind: str) -> int: ...
 def angles_to_unit(kind: str, angles: _Floats) -> _Floats: ...
 def angles_of_unit(kind: str, rows: _Floats) -> _Floats: ...
+def guess_angles(columns: list[str]) -> str | None: ...
 def default_settings(method: str, components: int, dim: int, policy: str | None = None) -> dict[str, str]:
     """The settings of a fit by this method, and with this policy, but no other choice, by their names in model files."""
 

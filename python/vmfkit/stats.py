@@ -54,7 +54,9 @@ def rayleigh_test(rows: Any, *, normalize: bool = False) -> HypothesisTestResult
 
     The p-value is exact for two and three rows and a saddlepoint approximation for more.
     """
-    return _result(_tests.rayleigh(as_rows(rows, normalize=normalize).argument, normalize), "saddlepoint")
+    found = as_rows(rows, normalize=normalize)
+    method = "exact" if found.length in (2, 3) else "saddlepoint"
+    return _result(_tests.rayleigh(found.argument, normalize), method)
 
 
 def mean_direction_test(

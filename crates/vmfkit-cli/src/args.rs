@@ -34,7 +34,7 @@ Exit codes:
 #[derive(Debug, Parser)]
 #[command(name = "vmf", version, after_help = EXAMPLES, subcommand_required = true, arg_required_else_help = true)]
 pub struct Arguments {
-    /// Threads to compute with, which change no bit of a result [default: one a core]
+    /// Number of threads; results do not depend on it [default: one per core]
     #[arg(long, global = true, display_order = 100, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub threads: Option<u16>,
     /// What to do.

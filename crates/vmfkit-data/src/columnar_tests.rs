@@ -253,7 +253,7 @@ fn rows_that_cannot_be_used_are_named() {
         ("empty_first", Columns::default(), "row 0 of column embedding must have at least one number, found: `0`"),
         ("null_flat", Columns::default(), "row 23 of column a must have a value, found: `null`"),
         ("null_weight", weight, "row 23 of column weight must have a value, found: `null`"),
-        ("two", Columns::default(), "several columns hold lists of floats, found: `a, b`\nhint: --column NAME"),
+        ("two", Columns::default(), "several columns hold lists of floats, found: `a, b`\nhint: `--columns NAME` chooses one"),
         (
             "integer_lists",
             Columns::default(),

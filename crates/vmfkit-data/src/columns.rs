@@ -152,7 +152,8 @@ fn only(fields: &Fields, taken: &[Option<usize>]) -> Result<Coordinates> {
     }
     if !lists.is_empty() {
         let names: Vec<&str> = lists.iter().map(|&column| fields[column].name().as_str()).collect();
-        let what = format!("several columns hold lists of floats, found: `{}`\nhint: --column NAME", names.join(", "));
+        let what =
+            format!("several columns hold lists of floats, found: `{}`\nhint: `--columns NAME` chooses one", names.join(", "));
         return Err(Error::Format { what });
     }
     // Numbers beside lists of integers are not the embedding that somebody stored there.
@@ -267,7 +268,7 @@ mod tests {
         let none = Columns::default();
         assert_eq!(
             refused(&none, &[("a", list(DataType::Float32)), ("b", list(DataType::Float64))]),
-            "several columns hold lists of floats, found: `a, b`\nhint: --column NAME"
+            "several columns hold lists of floats, found: `a, b`\nhint: `--columns NAME` chooses one"
         );
         assert_eq!(
             refused(&none, &[("id", DataType::Int64), ("x", list(DataType::Int8))]),

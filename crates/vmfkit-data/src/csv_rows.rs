@@ -9,7 +9,8 @@ use std::io::BufRead;
 use std::ops::Range;
 use vmfkit::Angles;
 
-const CHOOSE_COLUMNS: &str = "hint: `--columns x,y,z` chooses columns by their names in the first line";
+/// The most names of columns in a hint.
+const MOST_NAMES: usize = 8;
 
 /// The chosen columns of a text.
 pub struct CsvRows {
@@ -150,8 +151,22 @@ impl Layout {
         let found = cell.map_or_else(|| number(cells.get(column)), |cell| cell.trim_ascii().parse().ok());
         found.ok_or_else(|| {
             let error = not_a_number(line, &column_name(self.names.as_deref(), column), cells.get(column));
-            if self.chosen { error } else { Error::format(format!("{error}\n{CHOOSE_COLUMNS}")) }
+            if self.chosen { error } else { Error::format(format!("{error}\nhint: {}", self.numbers_hint(cells))) }
         })
+    }
+
+    /// How to choose the columns that have numbers in this line.
+    fn numbers_hint(&self, cells: &Cells) -> String {
+        let all = self.names.as_deref().unwrap_or_default();
+        let of_numbers = self.coordinates.iter().filter(|&&column| number(cells.get(column)).is_some());
+        let names: Vec<&str> = of_numbers.filter_map(|&column| all.get(column)).map(String::as_str).collect();
+        match Angles::guess(&names) {
+            Some(angles) => format!("`--angles {angles}` reads the columns of angles"),
+            None if (2..=MOST_NAMES).contains(&names.len()) => {
+                format!("`--columns {}` reads the columns of numbers", names.join(","))
+            }
+            None => "`--columns x,y,z` chooses columns by their names in the first line".to_owned(),
+        }
     }
 }
 

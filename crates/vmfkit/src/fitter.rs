@@ -232,7 +232,7 @@ impl<'a> Fitter<'a> {
         self
     }
 
-    /// What everything drawn by chance depends on.
+    /// The random seed.
     pub fn seed(mut self, seed: u64) -> Self {
         self.seed = seed;
         self

@@ -13,7 +13,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, colu
 
 from .. import _vmfkit
 from .._directions import Directions
-from .._rows import as_rows, as_weights, is_column, is_path
+from .._rows import as_rows, as_weights, is_column, is_path, refuse_texts, warn_of_angles
 from ._estimator import AT_LEAST_ONE
 
 
@@ -97,6 +97,9 @@ class VonMisesFisherClassifier(ClassifierMixin, BaseEstimator):
             y = column_or_1d(y, warn=True)
         else:
             X = as_rows(X).argument if is_column(X) else X
+            refuse_texts(X)
+            if self.normalize:
+                warn_of_angles(X)
             X, y = validate_data(self, X, y, ensure_min_features=2, **_CHECKS)
             weights = None if sample_weight is None else _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
         check_classification_targets(y)

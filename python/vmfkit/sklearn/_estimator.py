@@ -13,7 +13,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, chec
 
 from .. import _vmfkit
 from .._directions import Directions
-from .._rows import as_rows, as_weights, is_column, is_path, refuse_texts
+from .._rows import as_rows, as_weights, is_column, is_path, refuse_texts, warn_of_angles
 from .._warn import warn
 from ._progress import Progress
 
@@ -97,8 +97,9 @@ class SphericalEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
             # Afterwards the number of features is compared with that of the fit.
             least = 2 if reset else 1
             X = as_rows(X).argument if is_column(X) else X
-            if isinstance(X, np.ndarray):
-                refuse_texts(X)
+            refuse_texts(X)
+            if self.normalize:
+                warn_of_angles(X)
             X = validate_data(self, X, reset=reset, ensure_min_features=least, **options)
         return Directions(as_rows(X, normalize=self.normalize), self.normalize)
 

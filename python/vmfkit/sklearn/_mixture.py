@@ -240,7 +240,7 @@ class VonMisesFisherMixture(DensityMixin, SphericalEstimator):
         `load` all rows count the same, those of the fit and those to come. A mixture that does not know of how many rows it is counts as 8192 of
         them, or 64 a component if that is more.
 
-        When rows of a batch fit no component, one that is missed least is moved there, with a warning. `half_life` makes old rows fade.
+        When rows of a batch fit no component, the one whose removal costs least is moved there, with a warning. `half_life` makes old rows fade.
         """
         first = "_online" not in self.__dict__ and not hasattr(self, "mixture_")
         directions = self._validated(X, reset=first)

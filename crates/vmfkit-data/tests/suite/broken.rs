@@ -110,6 +110,8 @@ fn safetensors() {
 fn tables() {
     check(&[
         ("x.csv", b"x,y\n0.6,0.8\n0.6,eight\n", "line 3, column `y` must be a number, found: `eight`\nhint: `--columns"),
+        ("x.csv", b"name,x,y\nA,0.6,0.8\n", "found: `A`\nhint: `--columns x,y` reads the columns of numbers"),
+        ("x.csv", b"Lon,Lat,name\n2,49,A\n", "found: `A`\nhint: `--angles lon,lat` reads the columns of angles"),
         ("x.tsv", b"0.6\t0.8\n0.6\n", "line 2 must have as many cells as the first line, 2, found: `1`"),
         ("x.csv", b"0.6\n0.8\n", "the dimension must be at least 2, found: `1`"),
         ("x.csv.gz", b"\x1f\x8b\x08\0\0\0\0\0\0\xffnothing", "cannot be read: "),

@@ -45,7 +45,7 @@ pub struct Wishes {
     /// EM begins at the temperature FROM, which is multiplied by FACTOR after each pass until it is 1, as in 10,0.8
     #[arg(long, value_name = "FROM,FACTOR", value_parser = pair, allow_hyphen_values = true, requires = "components")]
     pub annealing: Option<(f64, f64)>,
-    /// EM does not look for a better optimum than the one next to the start that k-means makes
+    /// Skip the split-and-merge search; run EM from the k-means start only
     #[arg(long, requires = "components")]
     pub no_search: bool,
     /// Write the model to this file (safetensors)

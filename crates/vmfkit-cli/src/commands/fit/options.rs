@@ -27,7 +27,7 @@ pub struct Options {
     /// How a concentration is found from a mean length [default: exact]
     #[arg(long, value_parser = estimator_parser())]
     pub estimator: Option<ConcentrationEstimator>,
-    /// What everything drawn by chance depends on
+    /// Random seed
     #[arg(long, default_value_t = 0)]
     pub seed: u64,
 }
