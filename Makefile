@@ -109,7 +109,7 @@ quality: $(VENV)/compare-ready
 	$(PYTHON) compare/quality.py $(RELEASE)/compare $(VMFKIT_DATA) --output docs/quality.md
 
 bench:
-	cargo bench -p vmfkit
+	cargo bench -p vmfkit -p vmfkit-special
 
 # Needs `cargo install cargo-fuzz`, and runs with the stable compiler. What a target finds is left in fuzz/artifacts.
 MINUTES := 3

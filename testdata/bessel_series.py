@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes crates/vmfkit/src/bessel/series.rs: the polynomials of MATH.md, sections 3, 5 and 6.
+"""Writes crates/vmfkit-special/src/bessel/series.rs: the polynomials of MATH.md, sections 3, 5 and 6.
 
     python3 testdata/bessel_series.py            write the file
     python3 testdata/bessel_series.py --check    exit 1 if the file differs from what this program makes
@@ -14,7 +14,7 @@ import sys
 from fractions import Fraction as Q
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-TARGET = os.path.join(HERE, "..", "crates", "vmfkit", "src", "bessel", "series.rs")
+TARGET = os.path.join(HERE, "..", "crates", "vmfkit-special", "src", "bessel", "series.rs")
 LOG_TERMS = [4, 6, 8, 10, 12, 13, 14]
 RATIO_TERMS = [4, 6, 8, 10, 12, 14, 16, 19]
 INVERSE_TERMS = [3, 4, 5, 6, 8, 9, 12]

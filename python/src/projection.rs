@@ -20,7 +20,7 @@ pub struct ProjectionLaw {
 impl ProjectionLaw {
     #[new]
     fn new(dim: usize, concentration: f64) -> PyResult<Self> {
-        Ok(ProjectionLaw { inner: vmfkit::ProjectionLaw::new(dim, concentration).map_err(raise)? })
+        Ok(ProjectionLaw { inner: vmfkit::ProjectionLaw::new(dim, concentration).map_err(|error| raise(error.into()))? })
     }
 
     /// One of ln_pdf, cdf, survival, quantile, upper_quantile, quantile_slope at each value.

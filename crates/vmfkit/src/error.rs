@@ -440,6 +440,18 @@ impl Error {
     }
 }
 
+impl From<vmfkit_special::Error> for Error {
+    fn from(error: vmfkit_special::Error) -> Self {
+        use vmfkit_special::Error as Special;
+        match error {
+            Special::Dimension { dim } => Error::Dimension { dim },
+            Special::Concentration { value } => Error::Concentration { value },
+            // The enum is non-exhaustive for users; a new variant needs a line above.
+            other => unreachable!("an error without a counterpart: {other}"),
+        }
+    }
+}
+
 /// Why a source or a callback failed: any error, shared by the clones of the [`Error`] that carries it. Equal only to its clones.
 #[derive(Debug, Clone)]
 pub struct ReadFailure(Arc<dyn std::error::Error + Send + Sync>);

@@ -60,7 +60,6 @@
 //! Formulas are numbered in MATH.md at the root of the repository; comments cite the numbers.
 
 pub mod angles;
-pub mod bessel;
 pub mod block;
 mod clock;
 mod density_grid;
@@ -69,7 +68,6 @@ mod display;
 pub mod distribution;
 mod em_search;
 pub mod error;
-mod error_free;
 pub mod estimate;
 mod few_rows;
 mod fingerprint;
@@ -91,7 +89,6 @@ mod ordered_rows;
 pub mod outlier;
 pub mod parts;
 pub mod policy;
-pub mod projection;
 mod reassign;
 mod relocate;
 pub mod reservoir;
@@ -122,10 +119,10 @@ pub use init::Start;
 pub use maximise::Maximisation;
 pub use mixture::{Assignment, Mixture};
 pub use policy::ConcentrationPolicy;
-pub use projection::ProjectionLaw;
 pub use sampler::Sampler;
 pub use stats::SufficientStats;
 pub use stream_fitter::StreamFitter;
+pub use vmfkit_special::{ProjectionLaw, bessel, projection};
 
 /// The crate rand in the version whose traits this crate implements and takes, 0.10.
 ///

@@ -83,7 +83,7 @@ impl OutlierTest {
     pub fn new_while(mixture: &Mixture, seed: u64, go_on: &GoOn<'_>) -> Result<Option<Self>> {
         let mixture = mixture.clone().without_background();
         let laws = mixture.components().iter().map(|c| ProjectionLaw::new(c.dim(), c.concentration()));
-        let laws = laws.collect::<Result<Vec<_>>>()?;
+        let laws = laws.collect::<vmfkit_special::Result<Vec<_>>>()?;
         let mut test = OutlierTest { mixture, laws, tables: Vec::new(), calibration: None };
         if test.overlap()? > NO_OVERLAP {
             let Some(tables) = tables(&test.laws, go_on) else {

@@ -229,8 +229,8 @@ fn note_numbers(note: &Note) -> [f64; NOTE] {
 
 fn note_of(numbers: &[f64], mixture: &Mixture) -> Result<Note> {
     let last = mixture.components().len() as u64 - 1;
-    let place = |value: f64| Ok(count("a component of a note", value, last)? as usize);
-    let pass = |value: f64| Ok(count("a pass of a note", value, u64::MAX)? as usize);
+    let place = |value: f64| count("a component of a note", value, last).map(|place| place as usize);
+    let pass = |value: f64| count("a pass of a note", value, u64::MAX).map(|pass| pass as usize);
     match numbers[0] {
         0.0 => Ok(Note::Empty { component: place(numbers[1])? }),
         1.0 => Ok(Note::Collapsed { component: place(numbers[1])?, rows: numbers[2], concentration: numbers[3] }),

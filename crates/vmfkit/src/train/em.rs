@@ -221,7 +221,8 @@ impl Repairs {
 
 impl Repair {
     fn restored(numbers: &[f64], model: &Mixture) -> Result<Self> {
-        let place = |value: f64| Ok(count("a component of a repair", value, model.components().len() as u64 - 1)? as usize);
+        let last = model.components().len() as u64 - 1;
+        let place = |value: f64| count("a component of a repair", value, last).map(|place| place as usize);
         let (component, beside, complement) = (place(numbers[0])?, place(numbers[1])?, numbers[2]);
         if component == beside || model.is_background(component) || model.is_background(beside) {
             return Err(wrong(format!("component {component} cannot be restarted beside component: `{beside}`")));

@@ -1,9 +1,7 @@
-//! The crate's one integration binary: numbers against 25-digit tables, laws by property tests, samplers by seeded tests.
+//! The crate's one integration binary: laws by property tests, samplers by seeded tests.
 
 mod angles;
 mod api;
-mod bessel_laws;
-mod bessel_tables;
 mod checkpoint;
 mod checksums;
 mod degenerate;
@@ -23,8 +21,6 @@ mod out_of_core;
 mod outlier;
 mod parts;
 mod policy;
-mod projection;
-mod reference;
 mod reservoir;
 mod sampler;
 mod samples;

@@ -1,7 +1,7 @@
 //! The special functions against the 25-digit tables; every bound is the one the documentation states.
 
 use crate::reference::{Decimal, Worst, rows};
-use vmfkit::bessel::*;
+use vmfkit_special::bessel::*;
 
 const TABLE: &str = include_str!("../../../../testdata/reference_public.csv");
 const TABLE_D1: &str = include_str!("../../../../testdata/reference_d1.csv");

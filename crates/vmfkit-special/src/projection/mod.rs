@@ -38,14 +38,14 @@ use std::f64::consts::{PI, SQRT_2};
 /// subnormal and lose digits. A tail takes 0.2 to 0.6 us at 2.45 GHz, a quantile 0.7 to 2.2 us, `new` two tails.
 ///
 /// ```
-/// use vmfkit::projection::ProjectionLaw;
+/// use vmfkit_special::projection::ProjectionLaw;
 ///
 /// // How strange is a row at cosine 0.5 from the mean of a cluster in 768 dimensions with concentration 700?
 /// let law = ProjectionLaw::new(768, 700.0)?;
 /// let p_value = law.cdf(0.5);
 /// assert!((p_value / 8.326787144047805e-6 - 1.0).abs() < 1e-12);
 /// assert!((law.quantile(p_value) - 0.5).abs() < 1e-14);
-/// # Ok::<(), vmfkit::error::Error>(())
+/// # Ok::<(), vmfkit_special::Error>(())
 /// ```
 #[derive(Debug, Clone, PartialEq)]
 pub struct ProjectionLaw {
@@ -246,12 +246,12 @@ impl ProjectionLaw {
     /// Relative error below 2e-14 against integrals of 40 digits (d = 2 to 4096, k = 0 to 1e6, probabilities 1e-6 to 0.99).
     ///
     /// ```
-    /// use vmfkit::projection::ProjectionLaw;
+    /// use vmfkit_special::projection::ProjectionLaw;
     ///
     /// let (low, law, high) = (ProjectionLaw::new(5, 1.999)?, ProjectionLaw::new(5, 2.0)?, ProjectionLaw::new(5, 2.001)?);
     /// let difference = (high.quantile(0.3) - low.quantile(0.3)) / 0.002;
     /// assert!((law.quantile_slope(law.quantile(0.3)) - difference).abs() < 1e-7);
-    /// # Ok::<(), vmfkit::error::Error>(())
+    /// # Ok::<(), vmfkit_special::Error>(())
     /// ```
     pub fn quantile_slope(&self, t: f64) -> f64 {
         -self.slope_of_deviation(1.0 - t, rounding(t))

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 use std::f64::consts::{PI, TAU};
-use vmfkit::bessel::*;
+use vmfkit_special::bessel::*;
 
 /// Dimensions from 2 to 1e6, dense where embeddings live.
 fn dims() -> impl Strategy<Value = usize> {

@@ -1,7 +1,7 @@
 //! The law of mu.x against Arb's rigorous integrals (testdata/projection.py) and against its own structure.
 
-use vmfkit::error::Error;
-use vmfkit::projection::ProjectionLaw;
+use vmfkit_special::Error;
+use vmfkit_special::projection::ProjectionLaw;
 
 const TABLE: &str = include_str!("../../../../testdata/projection.csv");
 
@@ -303,11 +303,11 @@ fn quantile_slope_has_the_mean_of_the_mean_lengths_slope() {
             })
             .sum::<f64>()
             / points as f64;
-        let expected = vmfkit::bessel::mean_length_and_slope(dim, k).slope;
+        let expected = vmfkit_special::bessel::mean_length_and_slope(dim, k).slope;
         assert!(relative(mean, expected) < 1e-5, "d {dim} k {k:e}: {mean:e} {expected:e}");
     }
     // The figure that a biased gradient in five dimensions misses.
-    assert!((vmfkit::bessel::mean_length_and_slope(5, 2.0).slope - 0.147389).abs() < 1e-6);
+    assert!((vmfkit_special::bessel::mean_length_and_slope(5, 2.0).slope - 0.147389).abs() < 1e-6);
 }
 
 #[test]

@@ -42,7 +42,7 @@ use outer::Point;
 use std::f64::consts::{FRAC_2_PI, LN_2, TAU};
 
 /// Above this concentration the limits at infinity are exact in f64 (for d up to 1e7 already far below).
-pub(crate) const HUGE_CONCENTRATION: f64 = 1e100;
+pub const HUGE_CONCENTRATION: f64 = 1e100;
 
 /// The part of the plane where the ratio comes from the 1/u expansion.
 #[inline]
@@ -97,7 +97,7 @@ fn in_domain(d: f64, k: f64) -> bool {
 ///
 /// ```
 /// // d = 3 is Langevin's function coth(k) - 1/k.
-/// let a = vmfkit::bessel::mean_length(3, 2.0);
+/// let a = vmfkit_special::bessel::mean_length(3, 2.0);
 /// assert!((a - (1.0 / 2f64.tanh() - 0.5)).abs() < 1e-15);
 /// ```
 #[inline]
@@ -178,7 +178,7 @@ pub fn ln_normalizer(dim: usize, concentration: f64) -> f64 {
 ///
 /// ```
 /// // The uniform density on the circle is 1/(2 pi).
-/// let uniform = vmfkit::bessel::ln_peak(2, 0.0);
+/// let uniform = vmfkit_special::bessel::ln_peak(2, 0.0);
 /// assert!((uniform + std::f64::consts::TAU.ln()).abs() < 1e-15);
 /// ```
 #[inline]
@@ -271,7 +271,7 @@ fn ln_partition_complement_inner(d: f64, k: f64) -> f64 {
 ///
 /// ```
 /// // I_50(0.1) = 2.9e-130 is still an f64; I_1000(0.1) is not, its logarithm is.
-/// let x = vmfkit::bessel::ln_bessel_i(1000.0, 0.1);
+/// let x = vmfkit_special::bessel::ln_bessel_i(1000.0, 0.1);
 /// assert!((x - -8907.860449544652).abs() < 1e-11);
 /// ```
 #[inline]

@@ -27,7 +27,7 @@ const SMALL_MEAN_LENGTH: f64 = 1e-9;
 /// pass 1 - R to [`concentration_from_complement`] if you have it. 0 gives 0, 1 gives infinity, anything outside [0, 1] NaN.
 ///
 /// ```
-/// use vmfkit::bessel::{concentration_from_mean_length, mean_length};
+/// use vmfkit_special::bessel::{concentration_from_mean_length, mean_length};
 /// let k = concentration_from_mean_length(768, mean_length(768, 50.0));
 /// assert!((k - 50.0).abs() < 1e-12);
 /// ```

@@ -1,7 +1,7 @@
 //! Throughput of the special functions over 1024 concentrations spread evenly in the logarithm.
 
 use divan::{Bencher, black_box, counter::ItemsCount};
-use vmfkit::bessel;
+use vmfkit_special::bessel;
 
 const DIMS: [usize; 5] = [2, 3, 10, 100, 768];
 
