@@ -1,6 +1,6 @@
 //! Ctrl-C (and a request to terminate): unfinished files vanish, and a fit may finish the rows at hand first.
 
-use crate::output;
+use crate::files::output;
 use std::ops::ControlFlow;
 use std::sync::Once;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -2,30 +2,17 @@
 
 mod args;
 mod commands;
-mod components;
-mod direction;
 mod files;
-mod fit_file;
-mod format;
-mod input;
 mod interrupt;
-mod judge;
-mod labels;
-mod memory;
-mod model;
-mod output;
-mod progress;
-mod row_output;
-mod rows;
-mod state;
-mod table_file;
+mod report;
+mod score_rows;
 mod typical;
 
 use anyhow::Context;
 use args::{Arguments, Command};
 use clap::Parser;
+use files::output::{self, WriteError};
 use interrupt::Interrupted;
-use output::WriteError;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {

@@ -1,7 +1,7 @@
 //! The rows that show best what a component is.
 
-use crate::progress::Progress;
-use crate::rows::RowSource;
+use crate::args::rows::RowSource;
+use crate::report::progress::Progress;
 use vmfkit::Mixture;
 use vmfkit::source::Source;
 use vmfkit_data::Ids;

@@ -1,10 +1,10 @@
 //! `vmf accumulate`: the statistics of some rows of a pass, for a fit by parts.
 
+use crate::args::rows::{Beside, FILES, RowArguments, RowSource};
 use crate::files::Files;
-use crate::output::{self, Output};
-use crate::progress::Progress;
-use crate::rows::{Beside, FILES, RowArguments, RowSource};
-use crate::state;
+use crate::files::output::{self, Output};
+use crate::files::state;
+use crate::report::progress::Progress;
 use anyhow::Result;
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;

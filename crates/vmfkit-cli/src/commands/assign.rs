@@ -1,11 +1,11 @@
 //! `vmf assign`: the most probable component of each row, its density and its p-value.
 
-use crate::components::{self, COMPONENTS_SHOWN};
-use crate::format::{aligned, json_number, readable};
-use crate::judge::{Judge, JudgeArguments, Judged, P_VALUES, Sums, level};
-use crate::output::{self, Output};
-use crate::rows::{Beside, FILES, Seen};
-use crate::table_file::TableFile;
+use crate::args::rows::{Beside, FILES, Seen};
+use crate::files::output::{self, Output};
+use crate::files::table_file::TableFile;
+use crate::report::components::{self, COMPONENTS_SHOWN};
+use crate::report::format::{aligned, json_number, readable};
+use crate::score_rows::{Judge, JudgeArguments, Judged, P_VALUES, Sums, level};
 use anyhow::{Result, bail};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};

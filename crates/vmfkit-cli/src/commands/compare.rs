@@ -1,8 +1,8 @@
 //! `vmf compare`: how well two labelings of the same rows agree.
 
-use crate::input;
-use crate::output;
-use crate::progress::Progress;
+use crate::files::input;
+use crate::files::output;
+use crate::report::progress::Progress;
 use anyhow::{Result, bail};
 use serde_json::{Map, Value, json};
 use std::path::{Path, PathBuf};

@@ -1,7 +1,7 @@
 //! `vmf completions`: what a shell needs to complete commands and options.
 
 use crate::args::Arguments;
-use crate::output;
+use crate::files::output;
 use anyhow::Result;
 use clap::CommandFactory;
 use clap_complete::Shell;

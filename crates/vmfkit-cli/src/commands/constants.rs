@@ -1,10 +1,10 @@
 //! `vmf constants`: a calculator for one point, or for a file of points.
 
 use crate::files::Files;
-use crate::format::json_number;
-use crate::input;
-use crate::output::Output;
-use crate::progress::Progress;
+use crate::files::input;
+use crate::files::output::Output;
+use crate::report::format::json_number;
+use crate::report::progress::Progress;
 use anyhow::{Context, Result, anyhow, bail};
 use csv::ByteRecord;
 use rayon::prelude::*;

@@ -1,10 +1,10 @@
 //! `vmf convert`: rows from files of one format into a file of another.
 
+use crate::args::rows::{FILES, RowArguments};
+use crate::files::output;
+use crate::files::row_output::{self, Precision, RowOutput};
 use crate::files::{Files, is_standard};
-use crate::output;
-use crate::progress::Progress;
-use crate::row_output::{self, Precision, RowOutput};
-use crate::rows::{FILES, RowArguments};
+use crate::report::progress::Progress;
 use anyhow::{Context, Result, bail};
 use serde_json::json;
 use std::path::{Path, PathBuf};

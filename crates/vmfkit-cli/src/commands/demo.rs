@@ -1,8 +1,8 @@
 //! `vmf demo`: a first look, without any file.
 
-use crate::format::{aligned, json_number, readable};
-use crate::output;
-use crate::progress::Progress;
+use crate::files::output;
+use crate::report::format::{aligned, json_number, readable};
+use crate::report::progress::Progress;
 use anyhow::Result;
 use serde_json::{Value, json};
 use std::time::Instant;

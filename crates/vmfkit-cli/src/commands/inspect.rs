@@ -1,11 +1,12 @@
 //! `vmf inspect`: what a model is, how it came about, and rows that show its components.
 
+use crate::args::rows::{FILES, RowArguments, Seen};
 use crate::files::Files;
-use crate::format::{aligned, escaped, json_number, readable};
-use crate::progress::Progress;
-use crate::rows::{FILES, RowArguments, Seen};
+use crate::files::{input, model, output};
+use crate::report::components;
+use crate::report::format::{aligned, escaped, json_number, readable};
+use crate::report::progress::Progress;
 use crate::typical::{self, Members};
-use crate::{components, input, model, output};
 use anyhow::{Context, Result};
 use clap::Arg;
 use serde_json::{Map, Value, json};

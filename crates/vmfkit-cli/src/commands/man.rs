@@ -1,7 +1,7 @@
 //! `vmf man`: manual pages, one a verb.
 
 use crate::args::Arguments;
-use crate::output::{self, WriteError};
+use crate::files::output::{self, WriteError};
 use anyhow::Result;
 use clap::{Command, CommandFactory};
 use clap_mangen::Man as Page;

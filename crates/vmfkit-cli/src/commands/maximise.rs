@@ -1,9 +1,9 @@
 //! `vmf maximise`: from the statistics of a pass to the next state of a fit by parts.
 
 use crate::files::Files;
-use crate::output;
-use crate::progress::Progress;
-use crate::{input, state};
+use crate::files::output;
+use crate::files::{input, state};
+use crate::report::progress::Progress;
 use anyhow::Result;
 use std::path::PathBuf;
 use vmfkit::Error;

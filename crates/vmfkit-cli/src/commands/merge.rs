@@ -1,9 +1,9 @@
 //! `vmf merge`: the statistics of several parts as one, for a fit by parts.
 
 use crate::files::Files;
-use crate::output::{self, Output};
-use crate::progress::Progress;
-use crate::state;
+use crate::files::output::{self, Output};
+use crate::files::state;
+use crate::report::progress::Progress;
 use anyhow::Result;
 use std::path::{Path, PathBuf};
 

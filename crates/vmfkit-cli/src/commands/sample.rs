@@ -1,12 +1,12 @@
 //! `vmf sample`: rows of a density or of a mixture into a file.
 
+use crate::args::rows::ANGLES;
 use crate::files::Files;
-use crate::labels::LabelFile;
-use crate::output::{self, Output};
-use crate::progress::Progress;
-use crate::row_output::{self, Precision, RowOutput};
-use crate::rows::ANGLES;
-use crate::{input, model};
+use crate::files::labels::LabelFile;
+use crate::files::output::{self, Output};
+use crate::files::row_output::{self, Precision, RowOutput};
+use crate::files::{input, model};
+use crate::report::progress::Progress;
 use anyhow::{Context, Result, bail};
 use rayon::prelude::*;
 use serde_json::json;

@@ -1,9 +1,9 @@
 //! `vmf score`: how well a model explains rows.
 
-use crate::format::{json_number, readable};
-use crate::judge::{JudgeArguments, Outliers, P_VALUES, Sums, level};
-use crate::output;
-use crate::rows::{Beside, FILES, Seen};
+use crate::args::rows::{Beside, FILES, Seen};
+use crate::files::output;
+use crate::report::format::{json_number, readable};
+use crate::score_rows::{JudgeArguments, Outliers, P_VALUES, Sums, level};
 use anyhow::Result;
 use serde_json::json;
 use std::f64::consts::LN_2;

@@ -1,11 +1,11 @@
 //! `vmf select`: how many components?
 
+use crate::args::rows::{FILES, RowArguments, Seen};
 use crate::files::Files;
-use crate::format::{aligned, json_number, readable};
+use crate::files::output;
 use crate::interrupt::{self, Interrupted};
-use crate::output;
-use crate::progress::Progress;
-use crate::rows::{FILES, RowArguments, Seen};
+use crate::report::format::{aligned, json_number, readable};
+use crate::report::progress::Progress;
 use anyhow::{Context, Result, bail};
 use clap::ValueEnum;
 use clap::builder::{PossibleValuesParser, TypedValueParser};

@@ -1,11 +1,11 @@
 //! `vmf test`: hypotheses about mean directions, concentrations and symmetry.
 
+use crate::args::rows::{FILES, RowArguments};
 use crate::files::Files;
-use crate::format::{aligned, json_number, probability, readable};
-use crate::input;
-use crate::output;
-use crate::progress::Progress;
-use crate::rows::{FILES, RowArguments};
+use crate::files::input;
+use crate::files::output;
+use crate::report::format::{aligned, json_number, probability, readable};
+use crate::report::progress::Progress;
 use anyhow::{Context, Result, bail};
 use clap::ValueEnum;
 use serde_json::{Value, json};

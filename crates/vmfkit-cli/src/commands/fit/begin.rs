@@ -2,8 +2,8 @@
 
 use super::Fit;
 use super::mixture::{Watch, lock_checkpoint};
+use crate::files::{output, state};
 use crate::interrupt::{self, Interrupted};
-use crate::{output, state};
 use anyhow::Result;
 use std::path::Path;
 use vmfkit::source::Source;

@@ -2,10 +2,11 @@
 
 use super::Fit;
 use super::mixture::Report;
-use crate::input::{self, LabelNames};
-use crate::progress::Progress;
-use crate::rows::{Beside, RowSource};
-use crate::{interrupt, output};
+use crate::args::rows::{Beside, RowSource};
+use crate::files::input::{self, LabelNames};
+use crate::files::output;
+use crate::interrupt;
+use crate::report::progress::Progress;
 use anyhow::Result;
 use std::path::PathBuf;
 use std::str::FromStr;

@@ -6,7 +6,7 @@ mod mixture;
 mod one;
 mod options;
 
-use crate::rows::{FILES, RowArguments};
+use crate::args::rows::{FILES, RowArguments};
 use anyhow::{Result, bail};
 use options::{Options, StartArgument};
 use std::path::PathBuf;

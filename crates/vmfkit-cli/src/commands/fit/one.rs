@@ -3,12 +3,12 @@
 use super::Fit;
 use super::mixture::Watch;
 use super::options::{CLOSED, StartArgument};
-use crate::direction::{self, COORDINATES_SHOWN};
+use crate::args::rows::{RowSource, Seen};
 use crate::files::Files;
-use crate::format::{json_number, probability, readable};
-use crate::output;
-use crate::progress::Progress;
-use crate::rows::{RowSource, Seen};
+use crate::files::output;
+use crate::report::direction::{self, COORDINATES_SHOWN};
+use crate::report::format::{json_number, probability, readable};
+use crate::report::progress::Progress;
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
 use vmfkit::estimate::{ln_likelihood, maximum_likelihood, mean_resultant};

@@ -1,8 +1,8 @@
 //! The options that both kinds of fit have, and the [`Fitter`] that they make.
 
 use super::Fit;
-use crate::rows::RowSource;
-use crate::{input, model};
+use crate::args::rows::RowSource;
+use crate::files::{input, model};
 use anyhow::{Context, Result, bail};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use std::collections::BTreeMap;

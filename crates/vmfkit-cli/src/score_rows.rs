@@ -1,9 +1,9 @@
 //! Rows judged by a model, block by block: what `vmf assign` and `vmf score` have in common.
 
+use crate::args::rows::{Beside, RowArguments, RowSource};
 use crate::files::Files;
-use crate::progress::Progress;
-use crate::rows::{Beside, RowArguments, RowSource};
-use crate::{input, model};
+use crate::files::{input, model};
+use crate::report::progress::Progress;
 use anyhow::{Result, bail};
 use std::path::PathBuf;
 use vmfkit::mixture::{Evaluation, Summary};

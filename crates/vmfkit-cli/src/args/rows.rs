@@ -1,8 +1,9 @@
 //! The rows that a command works on, and the options that say how to read them.
 
-use crate::input::LabelNames;
-use crate::progress::Progress;
-use crate::{input, memory, output};
+use crate::args::size;
+use crate::files::input::LabelNames;
+use crate::files::{input, output};
+use crate::report::progress::Progress;
 use anyhow::{Result, anyhow, bail};
 use std::f64::consts::TAU;
 use std::ops::ControlFlow;
@@ -146,7 +147,7 @@ pub struct RowArguments {
     #[arg(long)]
     rescale: bool,
     /// Memory that the command keeps to, as in 512MB; rows that do not fit are read from the disk in every pass [default: half of what is free]
-    #[arg(long, value_name = "SIZE", value_parser = memory::size)]
+    #[arg(long, value_name = "SIZE", value_parser = size::size)]
     memory: Option<u64>,
 }
 
@@ -261,8 +262,8 @@ impl RowArguments {
             };
             bail!(
                 "this work takes at least {} of memory, found: `--memory {}`{hint}",
-                memory::readable(least),
-                memory::readable(memory)
+                size::readable(least),
+                size::readable(memory)
             );
         }
         let own_of_blocks = own(THREADS_ASSUMED);
@@ -273,8 +274,8 @@ impl RowArguments {
             if let BlockSize::OfCheckpoint(rows) = size
                 && source.block_rows() < rows as usize
             {
-                let least = memory::megabytes(own_of_blocks + u64::from(rows) * row + 999_999);
-                let found = memory::readable(memory);
+                let least = size::megabytes(own_of_blocks + u64::from(rows) * row + 999_999);
+                let found = size::readable(memory);
                 bail!(
                     "the checkpoint was made with blocks of {rows} rows, for which there is too little memory, found: `--memory {found}`\n\
                      hint: resume with `--memory {least}` or more"
@@ -287,9 +288,9 @@ impl RowArguments {
         let rows_at_most = (source.block_rows() as u64).min(source.rows().unwrap_or(0));
         let certain = own.saturating_add(row.saturating_mul(rows_at_most));
         if available.limit.fails_allocations() && available.bytes < certain {
-            let (needed, left) = (memory::readable(certain), memory::readable(available.bytes));
+            let (needed, left) = (size::readable(certain), size::readable(available.bytes));
             let hint = match available.bytes > least {
-                true => format!("\nhint: `--memory {}` makes smaller blocks", memory::megabytes(available.bytes)),
+                true => format!("\nhint: `--memory {}` makes smaller blocks", size::megabytes(available.bytes)),
                 false => String::new(),
             };
             bail!("this work takes up to {needed} of memory, and {} leaves: `{left}`{hint}", available.limit);
@@ -306,14 +307,14 @@ impl RowArguments {
         if let Some(memory) = self.memory {
             bail!(
                 "`{work}` takes all rows into memory, however many they are, found: `--memory {}`\nhint: leave it out",
-                memory::readable(memory)
+                size::readable(memory)
             );
         }
         let mut rows = self.source(&self.options().block_rows(usize::MAX))?;
         let available = allocatable(rayon::current_num_threads() as u64);
         let takes = rows.source.rows().unwrap_or(0).saturating_mul(rows.source.row_bytes());
         if takes > available.bytes && available.limit.is_enforced() {
-            let (takes, left) = (memory::readable(takes), memory::readable(available.bytes));
+            let (takes, left) = (size::readable(takes), size::readable(available.bytes));
             bail!("`{work}` takes all rows into memory, which are {takes}, and {} leaves: `{left}`", available.limit);
         }
         rows.room = available.bytes / 2;
@@ -418,7 +419,7 @@ impl RowArguments {
             false => "npy",
         };
         let command = format!("vmf convert {} rows.{into}", self.to_command());
-        (bytes >= LARGE_TEXT).then(|| TextHint { size: memory::readable(bytes), command })
+        (bytes >= LARGE_TEXT).then(|| TextHint { size: size::readable(bytes), command })
     }
 }
 
@@ -691,7 +692,7 @@ impl Seen {
         let weight = if *weight == *rows as f64 {
             String::new()
         } else {
-            format!(" of total weight {}", crate::format::readable(*weight))
+            format!(" of total weight {}", crate::report::format::readable(*weight))
         };
         format!("{file}: {rows} rows of dimension {dim}{weight}")
     }

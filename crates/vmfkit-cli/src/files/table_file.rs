@@ -1,6 +1,6 @@
 //! A table of results, in any format, that appears only when it is complete.
 
-use crate::output::{Output, SharedOutput};
+use crate::files::output::{Output, SharedOutput};
 use anyhow::Result;
 use vmfkit_data::{Column, ColumnData, OutputFormat, TableWriter};
 

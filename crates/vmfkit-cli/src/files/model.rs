@@ -1,6 +1,6 @@
 //! Model files.
 
-use crate::fit_file;
+use crate::files::fit_file;
 use anyhow::{Context, Result};
 use std::path::Path;
 use vmfkit::Mixture;

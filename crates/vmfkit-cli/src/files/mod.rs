@@ -1,7 +1,16 @@
 //! The files that a command reads and writes: looked at before any work, so that no result is written over what it is made of.
 
-use crate::output::{self, Output};
+pub mod fit_file;
+pub mod input;
+pub mod labels;
+pub mod model;
+pub mod output;
+pub mod row_output;
+pub mod state;
+pub mod table_file;
+
 use anyhow::{Result, bail};
+use output::Output;
 use std::fs;
 use std::path::{Path, PathBuf};
 

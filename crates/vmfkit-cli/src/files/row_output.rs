@@ -1,6 +1,6 @@
 //! Rows on their way to a file that appears only when it is complete.
 
-use crate::output::{Output, SharedOutput};
+use crate::files::output::{Output, SharedOutput};
 use anyhow::{Result, anyhow};
 use clap::ValueEnum;
 use std::path::Path;

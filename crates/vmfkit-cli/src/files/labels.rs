@@ -1,7 +1,7 @@
 //! The components of rows as a file of their own.
 
-use crate::output::Output;
-use crate::table_file::TableFile;
+use crate::files::output::Output;
+use crate::files::table_file::TableFile;
 use anyhow::Result;
 use std::path::Path;
 use vmfkit_data::{Column, ColumnData, ColumnKind, OutputFormat};

@@ -1,8 +1,8 @@
 //! The bytes of models, states and statistics, which are safetensors. Their headers are looked at first, so that a file of another kind
 //! is refused before it fills the memory.
 
+use crate::files::input;
 use crate::files::is_standard;
-use crate::input;
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 use std::fs::File;

@@ -1,5 +1,8 @@
 //! What may be written behind `vmf`.
 
+pub mod rows;
+pub mod size;
+
 use crate::commands::{
     accumulate, assign, compare, completions, constants, convert, demo, fit, inspect, man, maximise, merge, sample, score,
     select, test,

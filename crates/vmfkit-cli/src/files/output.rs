@@ -1,7 +1,7 @@
 //! Where results go: standard output, or a file that appears only when it is complete.
 
-use crate::format::escaped_lines;
 use crate::interrupt;
+use crate::report::format::escaped_lines;
 use anyhow::Result;
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};

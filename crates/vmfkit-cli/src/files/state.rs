@@ -1,8 +1,8 @@
 //! The files of a fit by parts: its state between two passes, and the statistics of a pass.
 
-use crate::fit_file;
-use crate::format::{json_number, readable};
-use crate::progress::Progress;
+use crate::files::fit_file;
+use crate::report::format::{json_number, readable};
+use crate::report::progress::Progress;
 use anyhow::{Context, Result, bail};
 use serde_json::{Value, json};
 use std::collections::HashSet;

@@ -1,7 +1,7 @@
 //! What is said of a mixture: its components, the notes and the passes of its fit.
 
-use crate::direction::{self, COORDINATES_SHOWN};
-use crate::format::{aligned, escaped, json_number, readable};
+use crate::report::direction::{self, COORDINATES_SHOWN};
+use crate::report::format::{aligned, escaped, json_number, readable};
 use rayon::prelude::*;
 use serde_json::{Value, json};
 use vmfkit::Mixture;

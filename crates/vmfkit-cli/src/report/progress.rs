@@ -1,6 +1,6 @@
 //! How far a long job has come, for someone who waits at a terminal.
 
-use crate::output;
+use crate::files::output;
 use std::fmt::Display;
 use std::io::{self, IsTerminal};
 use std::time::{Duration, Instant};
