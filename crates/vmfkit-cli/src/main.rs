@@ -59,5 +59,6 @@ fn run(arguments: &Arguments) -> anyhow::Result<()> {
         Command::Accumulate(accumulate) => accumulate.run(),
         Command::Merge(merge) => merge.run(),
         Command::Maximise(maximise) => maximise.run(),
+        Command::Help(help) => help.run(),
     }
 }

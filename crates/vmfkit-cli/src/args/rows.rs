@@ -1,49 +1,19 @@
 //! The rows that a command works on, and the options that say how to read them.
 
-use crate::args::size;
+use super::{INPUT, size};
 use crate::files::input::LabelNames;
 use crate::files::{input, output};
 use crate::report::progress::Progress;
 use anyhow::{Result, anyhow, bail};
+use clap::ValueEnum;
 use std::f64::consts::TAU;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
+use std::str::FromStr;
 use vmfkit::loose_rows::Sections;
 use vmfkit::source::{Portion, Source};
 use vmfkit::{Angles, Block, Error};
 use vmfkit_data::{AvailableMemory, Batches, DataSource, Element, Format, Ids, Kept, MemoryLimit, Options, Skipped};
-
-macro_rules! angles_help {
-    () => {
-        "\
-Rows that are angles (--angles) become unit vectors. Their columns are those that --columns names, or those with names such as `lat`,
-`Latitude` or `lon_deg`, or all columns if there are no such names:
-  lat,lon       x = cos lat cos lon, y = cos lat sin lon, z = sin lat
-  ra,dec        the same: ra is the longitude, dec the latitude, both in degrees
-  dec,inc       x = cos inc cos dec (north), y = cos inc sin dec (east), z = sin inc (down); also as trend,plunge
-  theta,phi     x = sin theta cos phi, y = sin theta sin phi, z = cos theta: theta is the angle from the pole
-  angle         x = cos angle, y = sin angle; one column, directions of the circle
-The order of the names is the order of the columns: lon,lat has the longitude first. Angles are in degrees; --radians, or a name such
-as lat,lon,radians, reads radians. Latitudes past a pole are refused; longitudes may have any number of turns."
-    };
-}
-
-/// What a command's help says about angles.
-pub const ANGLES: &str = angles_help!();
-
-/// What a command's help says about its rows.
-pub const FILES: &str = concat!(
-    "\
-DATA is a file, a folder, a pattern in quotes ('part-*.parquet') or several of them, read one after the other as if they were one file;
-`-` is standard input. Formats: .npy, .npz, Parquet, Arrow IPC, CSV, TSV, JSON Lines, safetensors, Matrix Market; text may be
-compressed with gzip. The first line of a text file is a header if no cell of it is a number, or if it counts three columns or more from
-0, as that of pandas does; a column without a name before the others is an index then, not a coordinate. JSON Lines are arrays, or
-objects with a key chosen by --columns, or `embedding`. Files may be larger than memory. With the feature object-store of the build DATA
-may also be in a store: s3://bucket/part-*.parquet, gs://, az:// or https://.
-\n",
-    angles_help!(),
-    "\n\nMessages count rows from 0 and lines from 1. In --json, infinities are the strings \"inf\" and \"-inf\"."
-);
 
 /// Memory that a command has beside rows and models: its code, stacks, buffers of the system's libraries.
 const OWN_MEMORY: u64 = 32 << 20;
@@ -104,51 +74,114 @@ impl From<u64> for Beside {
 }
 
 #[derive(Debug, Clone, clap::Args)]
-#[command(next_help_heading = "Options of the rows")]
+#[command(next_help_heading = INPUT)]
 pub struct RowArguments {
-    /// Rows: files, folders, patterns, or `-` for standard input
+    /// Rows: files, folders, quoted patterns, or `-` for standard input (`vmf help formats`)
     #[arg(required = true, value_name = "DATA", help_heading = None, value_parser = input::location_parser())]
     data: Vec<String>,
-    /// Columns that are the coordinates, by name: several of numbers, or one of lists [default: the only column of lists, or all]
-    #[arg(long, visible_alias = "column", value_name = "NAMES", value_delimiter = ',')]
+    /// Columns that are the coordinates, separated by commas
+    ///
+    /// Several columns of numbers, or one column of lists.
+    /// Default: the only column of lists, or else all columns.
+    #[arg(verbatim_doc_comment, long, visible_alias = "column", value_name = "NAMES", value_delimiter = ',')]
     columns: Option<Vec<String>>,
-    /// Column that holds the rows' weights: a row of weight 2 counts as two
-    #[arg(long, value_name = "NAME")]
-    weight_column: Option<String>,
-    /// Column that says what the rows are called, carried to the outputs
+    /// Weights of the rows: a file with one number per row, or column:NAME
+    ///
+    /// A row of weight 2 counts as two rows. FILE is .npy or text; column:NAME is a column of DATA.
+    #[arg(long, value_name = "FILE")]
+    weights: Option<WeightSource>,
+    /// Column of row ids, which are copied to the outputs
+    ///
+    /// The column is not a coordinate.
     #[arg(long, value_name = "NAME")]
     id_column: Option<String>,
-    /// File with one weight a row: a row of weight 2 counts as two
-    #[arg(long, value_name = "FILE", conflicts_with = "weight_column")]
-    weights: Option<PathBuf>,
-    /// Which array of a .npz or .safetensors file, if several have two axes
+    /// Array to read from .npz and .safetensors files [default: the only one with two axes]
     #[arg(long, value_name = "NAME")]
     array: Option<String>,
-    /// Format of the files: npy, npz, parquet, arrow, csv, tsv, jsonl, safetensors or mtx [default: by their first bytes and names]
+    /// Format of DATA [default: detected from the name and the first bytes]
+    ///
+    /// One of npy, npz, parquet, arrow, csv, tsv, jsonl, safetensors and mtx.
     #[arg(long, value_name = "FORMAT")]
     format: Option<Format>,
-    /// Take the first line of text files for column names [default: where it looks like them]
-    #[arg(long, conflicts_with = "no_header")]
-    header: bool,
-    /// Take the first line of text files for a row
-    #[arg(long)]
-    no_header: bool,
-    /// Rows are angles: lat,lon; ra,dec; dec,inc; trend,plunge; theta,phi; or angle, in the order of the columns. In degrees,
-    /// unless --radians is given
-    #[arg(long, value_name = "NAMES", conflicts_with = "rescale")]
+    /// Whether the first line of text files names the columns [default: auto]
+    ///
+    /// `vmf help formats` says how a header is recognised.
+    #[arg(long, value_name = "WHEN", value_enum)]
+    header: Option<Header>,
+    /// Read rows as angles: lat,lon; ra,dec; dec,inc; theta,phi; angle (`vmf help angles`)
+    ///
+    /// The order of the names is the order of the columns.
+    /// Angles are in degrees, or with a name such as lat,lon,radians in radians.
+    #[arg(verbatim_doc_comment, long, value_name = "NAMES", conflicts_with = "rescale")]
     angles: Option<Angles>,
-    /// The --angles are in radians
-    #[arg(long, requires = "angles", conflicts_with = "degrees")]
-    radians: bool,
-    /// The --angles are in degrees, which is the default
-    #[arg(long, requires = "angles")]
-    degrees: bool,
-    /// Divide each row by its length; half precision always is
+    /// Divide each row by its length
+    ///
+    /// Rows in half precision are always divided by their length.
     #[arg(long)]
     rescale: bool,
-    /// Memory that the command keeps to, as in 512MB; rows that do not fit are read from the disk in every pass [default: half of what is free]
+    /// The limit of a command that has one.
+    #[arg(skip)]
+    memory: Option<u64>,
+}
+
+/// The rows of a command that can work within a memory limit.
+#[derive(Debug, Clone, clap::Args)]
+#[command(next_help_heading = INPUT)]
+pub struct LimitedRowArguments {
+    #[command(flatten)]
+    rows: RowArguments,
+    /// Memory limit, such as 512MB [default: half of the free memory]
+    ///
+    /// Rows that do not fit are read from disk in every pass.
     #[arg(long, value_name = "SIZE", value_parser = size::size)]
     memory: Option<u64>,
+}
+
+impl LimitedRowArguments {
+    /// The rows, to be read within the limit.
+    pub fn limited(&self) -> RowArguments {
+        RowArguments { memory: self.memory, ..self.rows.clone() }
+    }
+}
+
+/// Whether the first line of a text is a header.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Header {
+    Yes,
+    No,
+    /// If it looks like one.
+    Auto,
+}
+
+impl Header {
+    /// None if the text decides.
+    pub fn is_there(self) -> Option<bool> {
+        match self {
+            Header::Yes => Some(true),
+            Header::No => Some(false),
+            Header::Auto => None,
+        }
+    }
+}
+
+/// Where weights are.
+#[derive(Debug, Clone)]
+enum WeightSource {
+    /// In a file of their own.
+    File(PathBuf),
+    /// In a column of the rows.
+    Column(String),
+}
+
+impl FromStr for WeightSource {
+    type Err = std::convert::Infallible;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        Ok(match text.strip_prefix("column:") {
+            Some(name) => Self::Column(name.to_owned()),
+            None => Self::File(text.into()),
+        })
+    }
 }
 
 impl RowArguments {
@@ -160,15 +193,19 @@ impl RowArguments {
     /// What to write in a command for the same rows.
     pub fn to_command(&self) -> String {
         let columns = self.columns.as_ref().map(|names| names.join(","));
-        let weights = self.weights.as_ref().map(|path| path.display().to_string());
+        let weights = self.weights.as_ref().map(|weights| match weights {
+            WeightSource::File(path) => path.display().to_string(),
+            WeightSource::Column(name) => format!("column:{name}"),
+        });
+        let header = self.header.and_then(Header::is_there).map(|header| if header { "yes" } else { "no" }.to_owned());
         let format = self.format.map(|format| format.to_string());
-        let angles = self.angles().map(|angles| angles.to_string());
+        let angles = self.angles.map(|angles| angles.to_string());
         let options = [
             ("columns", &columns),
-            ("weight-column", &self.weight_column),
             ("weights", &weights),
             ("array", &self.array),
             ("format", &format),
+            ("header", &header),
             ("angles", &angles),
         ];
         let mut command = self.data.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ");
@@ -179,19 +216,17 @@ impl RowArguments {
                 command.push_str(&format!(" --{option}{between}{}", quoted(value)));
             }
         }
-        for (given, option) in [(self.header, " --header"), (self.no_header, " --no-header"), (self.rescale, " --rescale")] {
-            command.push_str(if given { option } else { "" });
-        }
+        command.push_str(if self.rescale { " --rescale" } else { "" });
         command
     }
 
     fn options(&self) -> Options {
         let columns = self.columns.clone().unwrap_or_default();
-        let header = (self.header || self.no_header).then_some(self.header);
+        let header = self.header.and_then(Header::is_there);
         let mut options =
             Options::new().columns(columns).rescale(self.rescale).format(self.format).header(header).memory(self.memory);
-        options = options.angles(self.angles());
-        if let Some(name) = &self.weight_column {
+        options = options.angles(self.angles);
+        if let Some(WeightSource::Column(name)) = &self.weights {
             options = options.weight_column(name);
         }
         if let Some(name) = &self.id_column {
@@ -201,12 +236,6 @@ impl RowArguments {
             options = options.array(name);
         }
         options
-    }
-
-    /// The angles that rows are, if they are not unit vectors.
-    fn angles(&self) -> Option<Angles> {
-        let unit = if self.radians { Some(true) } else { self.degrees.then_some(false) };
-        self.angles.map(|angles| unit.map_or(angles, |radians| angles.in_radians(radians)))
     }
 
     /// The labels in a column of the rows.
@@ -228,9 +257,14 @@ impl RowArguments {
         self.memory
     }
 
+    /// The file of weights, if they have one of their own.
+    fn weight_path(&self) -> Option<&PathBuf> {
+        if let Some(WeightSource::File(path)) = &self.weights { Some(path) } else { None }
+    }
+
     /// The files that are read, for which results must not be taken.
     pub fn files(&self) -> Vec<PathBuf> {
-        self.data.iter().flat_map(|location| vmfkit_data::local_files(location)).chain(self.weights.clone()).collect()
+        self.data.iter().flat_map(|location| vmfkit_data::local_files(location)).chain(self.weight_path().cloned()).collect()
     }
 
     /// The rows block by block, for a command that needs so much memory beside them.
@@ -306,7 +340,7 @@ impl RowArguments {
     pub fn open_whole(&self, work: &str) -> Result<RowSource> {
         if let Some(memory) = self.memory {
             bail!(
-                "`{work}` takes all rows into memory, however many they are, found: `--memory {}`\nhint: leave it out",
+                "`{work}` reads all rows into memory and has no limit, found: `--memory {}`\nhint: leave it out",
                 size::readable(memory)
             );
         }
@@ -315,7 +349,7 @@ impl RowArguments {
         let takes = rows.source.rows().unwrap_or(0).saturating_mul(rows.source.row_bytes());
         if takes > available.bytes && available.limit.is_enforced() {
             let (takes, left) = (size::readable(takes), size::readable(available.bytes));
-            bail!("`{work}` takes all rows into memory, which are {takes}, and {} leaves: `{left}`", available.limit);
+            bail!("`{work}` reads all rows into memory, which takes {takes}, and {} leaves: `{left}`", available.limit);
         }
         rows.room = available.bytes / 2;
         Ok(rows)
@@ -323,7 +357,9 @@ impl RowArguments {
 
     /// The same rows, each DATA by itself, without the weights of a file for all of them.
     pub fn places(&self) -> Vec<Self> {
-        self.data.iter().map(|place| RowArguments { data: vec![place.clone()], weights: None, ..self.clone() }).collect()
+        let weights = self.weights.clone().filter(|weights| matches!(weights, WeightSource::Column(_)));
+        let alone = |location: &String| RowArguments { data: vec![location.clone()], weights: weights.clone(), ..self.clone() };
+        self.data.iter().map(alone).collect()
     }
 
     /// Whether rows come through a pipe, which can be read only once.
@@ -361,7 +397,7 @@ impl RowArguments {
 
     /// The weights of a file of their own, and how messages call it.
     pub fn weight_file(&self) -> Result<Option<(String, Vec<f64>)>> {
-        self.weights.as_ref().map(|path| Ok((input::display(path), input::read_vector(path)?))).transpose()
+        self.weight_path().map(|path| Ok((input::display(path), input::read_vector(path)?))).transpose()
     }
 
     /// All places but the last, and the last.
@@ -385,7 +421,7 @@ impl RowArguments {
         let source = vmfkit_data::open_all(&self.data, options)?;
         note_skipped(source.skipped());
         self.note_angles(source.seems_angles());
-        let (name, text_hint, angles) = (self.name(), self.text_hint(), self.angles());
+        let (name, text_hint, angles) = (self.name(), self.text_hint(), self.angles);
         let like_radians = angles.is_some_and(|angles| !angles.is_in_radians());
         Ok(RowSource { name, source, weights, text_hint, angles, like_radians, room: 0, rows: 0, weight: 0.0 })
     }
@@ -413,7 +449,7 @@ impl RowArguments {
         }
         let lengths = files.iter().filter(|path| text(format_of(path))).filter_map(|path| path.metadata().ok());
         let bytes: u64 = lengths.map(|metadata| metadata.len()).sum();
-        let into = match self.weight_column.is_some() || self.weights.is_some() {
+        let into = match self.weights.is_some() {
             true => "parquet",
             false if files.iter().all(|path| format_of(path) == Some(Format::Mtx)) => "npz",
             false => "npy",
@@ -495,8 +531,9 @@ impl RowSource {
     pub fn note_rescaled(&self) {
         if self.like_radians && self.rows >= FEWEST_LIKE_RADIANS {
             output::note(format_args!(
-                "{}: all angles were read as degrees, and none is larger than 2 pi\nhint: `--radians` if they are radians",
-                self.name
+                "{}: all angles were read as degrees, and none is larger than 2 pi\nhint: `--angles {angles},radians` if they are radians",
+                self.name,
+                angles = self.angles.map_or_else(String::new, |angles| angles.to_string()),
             ));
         }
         if let Some(changed) = self.source.rescaled() {
@@ -755,10 +792,10 @@ mod tests {
         }
         assert!(hint(&["x.npy", "--format", "csv"]).is_some());
         assert!(
-            hint(&["half.csv", "half.jsonl.gz", "--weight-column", "n"])
+            hint(&["half.csv", "half.jsonl.gz", "--weights", "column:n"])
                 .unwrap()
                 .command
-                .ends_with(" --weight-column n rows.parquet")
+                .ends_with(" --weights column:n rows.parquet")
         );
         assert!(hint(&["one.mtx", "other.mtx"]).unwrap().command.ends_with(" rows.npz"));
     }

@@ -1,5 +1,6 @@
 //! `vmf constants`: a calculator for one point, or for a file of points.
 
+use crate::args::{INPUT, MODEL, OUTPUT, ReportArguments};
 use crate::files::Files;
 use crate::files::input;
 use crate::files::output::Output;
@@ -22,45 +23,43 @@ Examples:
   vmf constants --dim 768 --concentration 50
   vmf constants --dim 768 --mean-length 0.7           which concentration has this mean length?
   vmf constants --dim 768 --complement 1e-12 --json   the same, for mean lengths near 1
-  vmf constants --from points.csv -o answers.csv      a line for each point
+  vmf constants --from points.csv -o answers.csv      one line per point
 
-Columns of --from (in any order; others are ignored) and of its answer:
+Columns of --from (in any order; others are ignored) and of the output:
   d,one_minus_r    d,one_minus_r,kappa
   d,r              d,r,kappa                r is the mean length
   d,kappa1,kappa2  d,kappa1,kappa2,kl       the divergence between equal mean directions
-  d,kappa          d,kappa,log_iv,log_c,log_c_plus_kappa,a,one_minus_a,a_prime,entropy,phi,kl_uniform
-A file with several of these is read as the first of them. The points are echoed as given, numbers are the shortest text that
-reads back as the same f64, and infinities are inf and -inf (in --json the strings \"inf\" and \"-inf\").";
+  d,kappa          d,kappa,log_iv,log_c,log_c_plus_kappa,a,one_minus_a,a_prime,entropy,phi,
+                   kl_uniform
+A file with several of these is read as the first of them. Points are echoed as given. Numbers
+are the shortest text that reads back as the same f64. Infinities are inf and -inf.";
 
 /// Calculate the constants of a density: ln C, ln I, A, entropy, divergence from uniform
 #[derive(Debug, clap::Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_long_help = EXAMPLES)]
 pub struct Constants {
     /// Number of coordinates d, at least 1
-    #[arg(long, short, required_unless_present = "from", value_parser = clap::value_parser!(u64).range(1..=1 << 52))]
+    #[arg(long, short, value_name = "D", help_heading = MODEL, required_unless_present = "from")]
+    #[arg(value_parser = clap::value_parser!(u64).range(1..=1 << 52))]
     dim: Option<u64>,
     /// Concentration kappa, at least 0
-    #[arg(long, short = 'k', visible_alias = "kappa", value_name = "KAPPA", allow_hyphen_values = true)]
+    #[arg(long, visible_alias = "kappa", value_name = "KAPPA", allow_hyphen_values = true, help_heading = MODEL)]
     #[arg(required_unless_present_any = ["mean_length", "complement", "from"])]
     concentration: Option<f64>,
     /// Mean length R, in [0, 1], instead of the concentration
-    #[arg(long, value_name = "R", allow_hyphen_values = true, conflicts_with = "concentration")]
+    #[arg(long, value_name = "R", help_heading = MODEL, allow_hyphen_values = true, conflicts_with = "concentration")]
     mean_length: Option<f64>,
-    /// 1 - R instead of the concentration: keeps its digits where R is near 1
-    #[arg(long, value_name = "1-R", allow_hyphen_values = true, conflicts_with_all = ["concentration", "mean_length"])]
+    /// 1 - R instead of the concentration, which is more precise if R is near 1
+    #[arg(long, value_name = "1-R", help_heading = MODEL, allow_hyphen_values = true, conflicts_with_all = ["concentration", "mean_length"])]
     complement: Option<f64>,
     /// Read points from a CSV file with a header, `-` for standard input
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["dim", "concentration", "mean_length", "complement", "json"])]
+    #[arg(long, value_name = "FILE", help_heading = INPUT, conflicts_with_all = ["dim", "concentration", "mean_length", "complement", "json"])]
     from: Option<PathBuf>,
-    /// Where the answers go, `-` for standard output
-    #[arg(long, short, value_name = "FILE", default_value = "-")]
+    /// File to write, `-` for standard output
+    #[arg(long, short, value_name = "FILE", default_value = "-", help_heading = OUTPUT)]
     output: PathBuf,
-    /// Print one JSON object
-    #[arg(long)]
-    json: bool,
-    /// Show no progress
-    #[arg(long, short)]
-    quiet: bool,
+    #[command(flatten)]
+    report: ReportArguments,
 }
 
 impl Constants {
@@ -68,7 +67,7 @@ impl Constants {
         match &self.from {
             Some(path) => {
                 Files::new().reads([path]).writes("-o", Some(&self.output)).check()?;
-                answer_file(path, &self.output, Progress::new(!self.quiet))
+                answer_file(path, &self.output, Progress::new(!self.report.quiet))
             }
             None => self.answer_point(),
         }
@@ -81,7 +80,7 @@ impl Constants {
         for (_, symbol, value, meaning) in rows {
             writeln!(text, "{symbol:<14}{:<25}{meaning}", format!("{value:.16e}"))?;
         }
-        if self.json {
+        if self.report.json {
             let mut object = Map::new();
             object.insert("dim".to_owned(), dim.into());
             object.extend(rows.map(|(key, _, value, _)| (key.to_owned(), json_number(value))));
@@ -123,7 +122,7 @@ fn describe(dim: usize, k: f64) -> [(&'static str, &'static str, f64, &'static s
         ("ln_bessel_i", "ln I", bessel::ln_bessel_i(order(dim), k), "log of the Bessel function of order d/2 - 1"),
         ("ln_bessel_i_scaled", "ln I - kappa", bessel::ln_bessel_i_scaled(order(dim), k), "the same of exp(-kappa) I"),
         ("mean_length", "A", ratio.value, "mean length, E[mu . x]"),
-        ("mean_length_complement", "1 - A", ratio.complement, "its distance from 1, every digit right"),
+        ("mean_length_complement", "1 - A", ratio.complement, "1 - A without cancellation"),
         ("mean_length_slope", "A'", ratio.slope, "variance of mu . x"),
         ("entropy", "H", bessel::entropy(dim, k), "entropy in nats"),
         ("divergence_from_uniform", "KL", bessel::divergence_from_uniform(dim, k), "KL from the uniform density in nats"),

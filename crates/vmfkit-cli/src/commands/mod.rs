@@ -8,6 +8,7 @@ pub mod constants;
 pub mod convert;
 pub mod demo;
 pub mod fit;
+pub mod help;
 pub mod inspect;
 pub mod man;
 pub mod maximise;

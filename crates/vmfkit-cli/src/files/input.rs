@@ -1,4 +1,4 @@
-//! Vectors and labels from files: `.npy` or text, told apart by the first bytes and the name.
+//! Vectors and labels from files: `.npy` or text, recognised by the first bytes and the name.
 
 use anyhow::{Context, Result, anyhow, bail};
 use clap::builder::{OsStringValueParser, TypedValueParser};
@@ -53,7 +53,7 @@ const LABELS: &str = "component";
 
 /// Reads one label a row: whole numbers of an array of one axis or of a column, or the lines of a text file. Which number stands for a label has no
 /// meaning, only that equal labels have the same.
-pub fn read_labels(path: &Path, header: bool, column: Option<&str>) -> Result<Vec<i64>> {
+pub fn read_labels(path: &Path, header: Option<bool>, column: Option<&str>) -> Result<Vec<i64>> {
     let labels = if column.is_some() || is_table(path, LABELS)? {
         read_column(path, column.unwrap_or(LABELS))?
     } else {
@@ -123,7 +123,7 @@ fn read_names(path: &Path) -> Result<Vec<String>> {
     }
     let mut text = Vec::new();
     source.reader.read_to_end(&mut text).map_err(npy::Error::from)?;
-    let lines = label_lines(&text, delimiter(path), false)?;
+    let lines = label_lines(&text, delimiter(path), None)?;
     let unquoted = |line: &[u8]| {
         let text = String::from_utf8_lossy(line).into_owned();
         let inner = text.strip_prefix('"').and_then(|text| text.strip_suffix('"')).filter(|_| delimiter(path).is_some());
@@ -132,7 +132,7 @@ fn read_names(path: &Path) -> Result<Vec<String>> {
     Ok(lines.into_iter().map(unquoted).collect())
 }
 
-fn read_array_or_lines(path: &Path, header: bool) -> Result<Vec<i64>> {
+fn read_array_or_lines(path: &Path, header: Option<bool>) -> Result<Vec<i64>> {
     let mut source = Source::open(path)?;
     if !source.is_npy(path)? {
         let mut text = Vec::new();
@@ -204,7 +204,7 @@ fn read_key(path: &Path, key: &str) -> Result<Vec<i64>> {
 }
 
 /// A number for each line, equal for equal lines.
-fn number_lines(text: &[u8], delimiter: Option<u8>, header: bool) -> Result<Vec<i64>> {
+fn number_lines(text: &[u8], delimiter: Option<u8>, header: Option<bool>) -> Result<Vec<i64>> {
     let mut numbers = HashMap::new();
     let number = |line| {
         let next = numbers.len() as i64;
@@ -215,7 +215,7 @@ fn number_lines(text: &[u8], delimiter: Option<u8>, header: bool) -> Result<Vec<
 
 /// The lines of a text, each a label. A first line is left out if it is said to be a header, or cannot be a number where all others
 /// are.
-fn label_lines(text: &[u8], delimiter: Option<u8>, header: bool) -> Result<Vec<&[u8]>> {
+fn label_lines(text: &[u8], delimiter: Option<u8>, header: Option<bool>) -> Result<Vec<&[u8]>> {
     if text.contains(&0) {
         bail!("labels are a .npy array or text, found a file that begins with: `{}`", excerpt(text));
     }
@@ -234,7 +234,7 @@ fn label_lines(text: &[u8], delimiter: Option<u8>, header: bool) -> Result<Vec<&
     }
     let is_number = |line: &&[u8]| csv_rows::number(line).is_some();
     let looks_like_header = lines.len() > 1 && !is_number(&lines[0]) && lines[1..].iter().all(is_number);
-    if header || looks_like_header {
+    if header.unwrap_or(looks_like_header) {
         lines.remove(0);
     }
     Ok(lines)

@@ -2,6 +2,7 @@
 
 pub mod fit_file;
 pub mod input;
+pub mod label_source;
 pub mod labels;
 pub mod model;
 pub mod output;

@@ -16,6 +16,7 @@ mod known_labels;
 mod mixture;
 #[cfg(feature = "object-store")]
 mod object_store;
+mod one_density;
 mod options;
 mod overwriting;
 mod plumbing;
@@ -25,6 +26,7 @@ mod sample_model;
 mod score;
 mod scripts;
 mod select;
+mod settings;
 #[cfg(target_os = "linux")]
 mod storage;
 mod writing;

@@ -52,7 +52,7 @@ fn seeds_are_reproducible_on_any_number_of_threads() {
 #[test]
 fn the_same_draws_reach_every_format() {
     let workspace = with_model();
-    for law in ["m.safetensors", "--dim 5 -k 3"] {
+    for law in ["m.safetensors", "--dim 5 --concentration 3"] {
         workspace.run(&format!("sample {law} -n 100 -o x.npy")).success();
         for (format, options) in [
             ("parquet", ""),
@@ -70,14 +70,14 @@ fn the_same_draws_reach_every_format() {
         let tabs = String::from_utf8(workspace.read("y.tsv")).unwrap();
         assert_eq!(tabs.replace('\t', ",").as_bytes(), workspace.read("y.csv"));
     }
-    let printed = workspace.run("sample m.safetensors -n 3 -o - --format jsonl").success();
+    let printed = workspace.run("sample m.safetensors -n 3 -o - --to jsonl").success();
     assert!(printed.starts_with("{\"embedding\":[") && printed.lines().count() == 3, "{printed}");
 }
 
 #[test]
 fn a_background_is_drawn_from_too() {
     let workspace = three_groups();
-    workspace.run("fit x.csv -k 3 --background=0.3 --fixed-weights -o m.safetensors").success();
+    workspace.run("fit x.csv -k 3 --background=0.3 --set fixed_weights=true -o m.safetensors").success();
     workspace.run("sample m.safetensors -n 1000 -o y.npy --labels drawn.npy").success();
     let share = labels(&workspace, "drawn.npy").iter().filter(|&&label| label == 3).count();
     assert!((230..370).contains(&share), "{share}");
@@ -88,10 +88,13 @@ fn one_law_is_drawn_from() {
     let workspace = with_model();
     for (arguments, words) in [
         ("sample m.safetensors --dim 3 -n 5 -o y.npy", "'[MODEL]' cannot be used with"),
-        ("sample m.safetensors -k 3 -n 5 -o y.npy", "cannot be used with"),
+        ("sample m.safetensors --concentration 3 -n 5 -o y.npy", "cannot be used with"),
         ("sample m.safetensors --mean-direction 1,0,0 -n 5 -o y.npy", "cannot be used with"),
         ("sample -n 5 -o y.npy", "--concentration"),
-        ("sample --dim 3 -k 1 -n 5 -o y.npy --labels l.npy", "rows of one density have no components, found: `--labels l.npy`"),
+        (
+            "sample --dim 3 --concentration 1 -n 5 -o y.npy --labels l.npy",
+            "rows of one density have no components, found: `--labels l.npy`",
+        ),
         ("sample m.safetensors -n 5 -o y.npy --labels y.npy", "need a file each, found for both: `y.npy`"),
         ("sample x.csv -n 5 -o y.npy", "x.csv: "),
         ("sample missing.safetensors -n 5 -o y.npy", "missing.safetensors: cannot be read"),

@@ -69,7 +69,7 @@ fn help_says_what_likelihoods_are_good_for() {
     let workspace = three_groups();
     let help = |command: &str| workspace.run(command).success().split_whitespace().collect::<Vec<_>>().join(" ");
     let select = help("select --help");
-    for words in ["policies badly", "does not change how many parameters are counted", "total weight for the number of rows"] {
+    for words in ["policies badly", "does not change how many parameters are counted", "total weight as the number of rows"] {
         assert!(select.contains(words), "`{words}` is missing in: {select}");
     }
     for help in [select, help("fit --help")] {
@@ -85,7 +85,7 @@ fn a_collapsed_component_is_marked_and_the_recommendation_says_so() {
     let workspace = three_groups();
     let rows = String::from_utf8(workspace.read("x.csv")).unwrap();
     workspace.write("often.csv", format!("{rows}{}", "0,0.6,-0.8\n".repeat(60)));
-    let options = "select often.csv -k 3:4 --policy free --restarts 1 --no-search";
+    let options = "select often.csv -k 3:4 --policy free --restarts 1 --set search=false";
     let json = workspace.run(&format!("{options} --json")).json();
     let lines = json["candidates"].as_array().unwrap();
     assert_eq!(json["recommended"][0]["components"], 4);

@@ -8,7 +8,7 @@ use std::process::Stdio;
 fn a_broken_pipe_is_success() {
     let workspace = Workspace::new();
     workspace.write("points.csv", "d,kappa\n".to_owned() + &"768,50\n".repeat(100_000));
-    for arguments in ["constants --from points.csv", "sample --dim 100 -k 1 -n 100000 -o -"] {
+    for arguments in ["constants --from points.csv", "sample --dim 100 --concentration 1 -n 100000 -o -"] {
         let mut command = workspace.command();
         command.args(arguments.split(' ')).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
@@ -31,12 +31,14 @@ mod linux {
     fn a_full_disk_is_an_error_of_its_own() {
         let workspace = Workspace::new();
         workspace.write("points.csv", "d,kappa\n768,50\n");
-        for arguments in ["constants --from points.csv -o /dev/full", "sample --dim 3 -k 1 -n 9 --format npy -o /dev/full"] {
+        for arguments in
+            ["constants --from points.csv -o /dev/full", "sample --dim 3 --concentration 1 -n 9 --to npy -o /dev/full"]
+        {
             let run = workspace.run(arguments);
             assert_eq!(run.code, Some(1), "{}", run.stderr);
             assert!(run.stderr.starts_with("error: /dev/full: cannot be written: "), "{}", run.stderr);
         }
-        for arguments in ["constants --from points.csv", "constants --dim 3 -k 1", "demo -n 50"] {
+        for arguments in ["constants --from points.csv", "constants --dim 3 --concentration 1", "demo -n 50"] {
             let full = File::options().write(true).open("/dev/full").unwrap();
             let output = workspace.command().args(arguments.split(' ')).stdout(full).output().unwrap();
             assert_eq!(output.status.code(), Some(1), "{arguments}");
@@ -49,7 +51,7 @@ mod linux {
         let workspace = Workspace::new();
         workspace.write("x.npy", "before");
         // A limit on file sizes stands for the full disk; its signal is ignored so that the write fails instead.
-        let script = "trap '' XFSZ; ulimit -f 20; exec \"$0\" sample --dim 100 -k 1 -n 10000 -o x.npy";
+        let script = "trap '' XFSZ; ulimit -f 20; exec \"$0\" sample --dim 100 --concentration 1 -n 10000 -o x.npy";
         let mut command = Command::new("sh");
         command.args(["-c", script, env!("CARGO_BIN_EXE_vmf")]).current_dir(workspace.path("."));
         let output = command.output().unwrap();
@@ -60,7 +62,7 @@ mod linux {
 
     #[test]
     fn a_folder_that_is_missing_is_named() {
-        let run = Workspace::new().run("sample --dim 3 -k 1 -n 9 -o missing/x.npy");
+        let run = Workspace::new().run("sample --dim 3 --concentration 1 -n 9 -o missing/x.npy");
         assert_eq!(run.code, Some(1));
         assert!(run.stderr.starts_with("error: missing/x.npy: cannot be written: "), "{}", run.stderr);
     }
@@ -70,7 +72,7 @@ mod linux {
         let workspace = Workspace::new();
         workspace.write("target.npy", "before");
         std::os::unix::fs::symlink("target.npy", workspace.path("link.npy")).unwrap();
-        workspace.run("sample --dim 3 -k 1 -n 9 -o link.npy").success();
+        workspace.run("sample --dim 3 --concentration 1 -n 9 -o link.npy").success();
         assert!(workspace.path("link.npy").is_symlink());
         assert!(workspace.read("target.npy").starts_with(b"\x93NUMPY"));
     }
@@ -80,7 +82,7 @@ mod linux {
         let workspace = Workspace::new();
         workspace.write("x.npy", "before");
         let mut command = workspace.command();
-        command.args("sample --dim 1000 -k 1 -n 10000000 -o x.npy".split(' ')).stderr(Stdio::null());
+        command.args("sample --dim 1000 --concentration 1 -n 10000000 -o x.npy".split(' ')).stderr(Stdio::null());
         let mut child = command.spawn().unwrap();
         wait_for_names(&workspace, 2);
         interrupt(&child);
@@ -111,7 +113,7 @@ mod linux {
     #[test]
     fn an_interrupted_fit_writes_what_it_has() {
         let workspace = Workspace::new();
-        workspace.run("sample --dim 5 -k 20 -n 2000 -o x.npy").success();
+        workspace.run("sample --dim 5 --concentration 20 -n 2000 -o x.npy").success();
         let mut command = workspace.command();
         command.args("fit x.npy -k 3 --method sgd --max-passes 100000 --json".split(' '));
         command.args("-o m.safetensors --labels l.npy --checkpoint c".split(' '));
@@ -132,7 +134,7 @@ mod linux {
     #[test]
     fn a_second_interrupt_ends_a_fit_at_once() {
         let workspace = Workspace::new();
-        workspace.run("sample --dim 100 -k 1 -n 70000 -o x.npy").success();
+        workspace.run("sample --dim 100 --concentration 1 -n 70000 -o x.npy").success();
         workspace.write("m.safetensors", "before");
         let mut command = workspace.command();
         // Seconds pass before the first rows are done.
@@ -155,7 +157,7 @@ mod linux {
     fn a_signal_that_was_ignored_from_the_start_stays_ignored() {
         for signal in ["HUP", "INT"] {
             let workspace = Workspace::new();
-            let script = format!("trap '' {signal}; exec \"$0\" sample --dim 500 -k 1 -n 60000 -o x.npy");
+            let script = format!("trap '' {signal}; exec \"$0\" sample --dim 500 --concentration 1 -n 60000 -o x.npy");
             let mut command = Command::new("sh");
             let mut child =
                 command.args(["-c", &script, env!("CARGO_BIN_EXE_vmf")]).current_dir(workspace.path(".")).spawn().unwrap();
@@ -172,7 +174,7 @@ mod linux {
     fn a_terminal_that_closes_interrupts() {
         let workspace = Workspace::new();
         let mut command = workspace.command();
-        let mut child = command.args("sample --dim 1000 -k 1 -n 10000000 -o x.npy".split(' ')).spawn().unwrap();
+        let mut child = command.args("sample --dim 1000 --concentration 1 -n 10000000 -o x.npy".split(' ')).spawn().unwrap();
         wait_for_names(&workspace, 1);
         Command::new("kill").args(["-HUP", &child.id().to_string()]).status().unwrap();
         assert_eq!(child.wait().unwrap().code(), Some(130));
@@ -182,7 +184,7 @@ mod linux {
     #[test]
     fn a_mere_start_replaces_no_model() {
         let workspace = Workspace::new();
-        workspace.run("sample --dim 100 -k 1 -n 70000 -o x.npy").success();
+        workspace.run("sample --dim 100 --concentration 1 -n 70000 -o x.npy").success();
         workspace.write("m.safetensors", "before");
         let mut command = workspace.command();
         // A second or so passes before the first rows are done.
@@ -201,7 +203,7 @@ mod linux {
     #[test]
     fn a_model_that_cannot_be_written_costs_nobody_the_report() {
         let workspace = Workspace::new();
-        workspace.run("sample --dim 3 -k 9 -n 500 -o x.npy").success();
+        workspace.run("sample --dim 3 --concentration 9 -n 500 -o x.npy").success();
         for (options, hint) in [("", false), (" --checkpoint c", true)] {
             let run = workspace.run(&format!("fit x.npy -k 2 --json -o /dev/full{options}"));
             assert_eq!(run.code, Some(1), "{}", run.stderr);
@@ -218,9 +220,11 @@ mod linux {
     #[test]
     fn the_last_look_at_the_rows_can_be_interrupted() {
         let workspace = Workspace::new();
-        workspace.run("sample --dim 100 -k 1 -n 100000 -o x.npy").success();
+        workspace.run("sample --dim 100 --concentration 1 -n 100000 -o x.npy").success();
         let mut command = workspace.command();
-        command.args("fit x.npy -k 2000 --start random --policy free --block 1000 --max-passes 1 --json --threads 1".split(' '));
+        command.args(
+            "fit x.npy -k 2000 --start random --policy free --set block_rows=1000 --max-passes 1 --json --threads 1".split(' '),
+        );
         command.args("-o m.safetensors --labels l.npy".split(' '));
         let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         wait_for_file(&workspace, "m.safetensors");
@@ -240,7 +244,7 @@ mod linux {
             eprintln!("not checked, since script is not installed");
             return;
         }
-        workspace.run("sample --dim 100 -k 1 -n 200000 -o x.npy").success();
+        workspace.run("sample --dim 100 --concentration 1 -n 200000 -o x.npy").success();
         let slowly = "rm -f rows; mkfifo rows; (head -c 40000000 x.npy; sleep 3; tail -c +40000001 x.npy) > rows &";
         for (command, visible) in [("fit rows", true), ("convert rows -o y.npy", true), ("fit rows -q", false)] {
             let script = format!("{slowly} script -qec 'vmf {command}' /dev/null < /dev/null");

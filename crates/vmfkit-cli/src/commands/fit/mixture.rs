@@ -1,10 +1,11 @@
 //! A mixture: fitted, watched, written and described.
 
 use super::Fit;
-use super::known::LabelSource;
-use super::options::{StartArgument, pair};
+use super::options::OutputArguments;
+use super::start::StartArgument;
 use crate::args::rows::{Beside, BlockSize, RowSource, Seen};
 use crate::files::Files;
+use crate::files::label_source::LabelSource;
 use crate::files::labels::LabelFile;
 use crate::files::output;
 use crate::files::state;
@@ -15,7 +16,7 @@ use crate::report::progress::Progress;
 use anyhow::{Result, anyhow, bail};
 use serde_json::{Value, json};
 use std::ops::ControlFlow;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Mutex;
 use vmfkit::mixture::Evaluation;
 use vmfkit::model_file::{self, Description};
@@ -24,51 +25,6 @@ use vmfkit::train::{self, Checkpoint, Pass};
 use vmfkit::{ConcentrationPolicy, Fitter, Method, Mixture, init, known_labels};
 use vmfkit_data::{DataSource, FileLock, LockError};
 
-#[derive(Debug, clap::Args)]
-#[command(next_help_heading = "Options of a mixture (-k)")]
-#[group(id = "wishes_of_mixture")]
-pub struct Wishes {
-    /// How concentrations are tied across components: auto, free, shared, fixed:KAPPA or ratio:RATIO [default: auto; for known labels: shared]
-    #[arg(long, requires = "many")]
-    pub policy: Option<ConcentrationPolicy>,
-    /// Add a uniform background for rows that belong nowhere; it begins with this weight [default: 0.05]
-    #[arg(long, value_name = "WEIGHT", num_args = 0..=1, require_equals = true, default_missing_value = "0.05", requires = "components")]
-    pub background: Option<f64>,
-    /// Fits that differ in their start, of which the best is kept [default: 1]
-    #[arg(long, value_name = "N", requires = "components")]
-    pub restarts: Option<usize>,
-    /// Weights stay those of the start; for known labels they are equal
-    #[arg(long, requires = "many", conflicts_with = "min_weight")]
-    pub fixed_weights: bool,
-    /// No weight goes below this [default: 0]
-    #[arg(long, value_name = "WEIGHT", allow_hyphen_values = true, requires = "components")]
-    pub min_weight: Option<f64>,
-    /// EM begins at the temperature FROM, which is multiplied by FACTOR after each pass until it is 1, as in 10,0.8
-    #[arg(long, value_name = "FROM,FACTOR", value_parser = pair, allow_hyphen_values = true, requires = "components")]
-    pub annealing: Option<(f64, f64)>,
-    /// Skip the split-and-merge search; run EM from the k-means start only
-    #[arg(long, requires = "components")]
-    pub no_search: bool,
-    /// Write the model to this file (safetensors)
-    #[arg(long, short, value_name = "FILE", requires = "many")]
-    pub output: Option<PathBuf>,
-    /// Write the most probable component of each row to this file: .npy, or any other name for a number a line
-    #[arg(long, value_name = "FILE", requires = "many")]
-    pub labels: Option<PathBuf>,
-    /// After each pass write all that is needed to go on with the fit to this file
-    #[arg(long, value_name = "FILE", requires = "components")]
-    pub checkpoint: Option<PathBuf>,
-    /// Make only the start and write it as a checkpoint, from which `vmf accumulate` and `vmf maximise` go on
-    #[arg(long, requires = "checkpoint", conflicts_with_all = ["output", "labels", "resume"])]
-    pub start_only: bool,
-    /// Rows a block, which decide the last digits of a fit [default: 8 million numbers, at most 65536 rows]
-    #[arg(long, value_name = "ROWS", value_parser = clap::value_parser!(u32).range(1..), requires = "many")]
-    pub block: Option<u32>,
-    /// Go on with the fit of the checkpoint, if that is there; it ends as if it had never been interrupted
-    #[arg(long, requires = "checkpoint")]
-    resume: bool,
-}
-
 /// What a sample takes, twice while it is gathered.
 fn bytes_of_sample(sample: usize, rows: &DataSource) -> u64 {
     (sample as u64).min(rows.rows().unwrap_or(u64::MAX)).saturating_mul(2 * rows.row_bytes())
@@ -76,7 +32,7 @@ fn bytes_of_sample(sample: usize, rows: &DataSource) -> u64 {
 
 impl Fit {
     pub(super) fn fit_mixture(&self, method: &str, components: u32) -> Result<()> {
-        let Wishes { output, labels, checkpoint, .. } = &self.mixture;
+        let (OutputArguments { output, labels }, checkpoint) = (&self.outputs, &self.fitting.checkpoint);
         self.check_outputs()?;
         let method = self.method_with_settings(method);
         let _lock = checkpoint.as_deref().map(lock_checkpoint).transpose()?;
@@ -93,7 +49,7 @@ impl Fit {
         let used = fitter.maximisation_used();
         interrupt::be_patient();
         let most_passes = self.stop(&method).passes;
-        let watch = Mutex::new(Watch::new(!self.quiet, self.mixture.restarts.unwrap_or(1), most_passes, source.len()));
+        let watch = Mutex::new(Watch::new(!self.report.quiet, self.fitting.restarts.unwrap_or(1), most_passes, source.len()));
         let lock = || watch.lock().expect("no callback panics");
         let fit = fitter
             .watch(|_, pass, _| lock().pass(pass))
@@ -101,7 +57,7 @@ impl Fit {
             .fit_source(&mut source)
             .map_err(|error| {
                 let unwritten = unwritten.lock().expect("no callback panics").take();
-                unwritten.unwrap_or_else(|| match &self.steps.start {
+                unwritten.unwrap_or_else(|| match &self.model.start {
                     Some(start) => start.explain(error, &source),
                     None => source.explain(error),
                 })
@@ -137,7 +93,7 @@ impl Fit {
             if evaluation.is_some() { source.seen() } else { Seen { rows: fit.rows, weight: fit.weight, ..source.seen() } };
         let free_parameters = used.free_parameters(&fit.mixture);
         let report = Report { rows, components, fit, description, evaluation, free_parameters };
-        output::print(if self.json { report.to_json() } else { report.to_text() })?;
+        output::print(if self.report.json { report.to_json() } else { report.to_text() })?;
         if let (Err(_), Some(path)) = (&written, checkpoint) {
             let what = "has the fit: `--resume` and another `-o` go on from there";
             output::note(format_args!("{} {what}", path.display()));
@@ -148,12 +104,12 @@ impl Fit {
 
     /// Refuses, before the work, what could not be written after it, or only over what is read.
     pub(super) fn check_outputs(&self) -> Result<()> {
-        let Wishes { output, labels, checkpoint, .. } = &self.mixture;
-        let start = self.steps.start.as_ref().and_then(StartArgument::file);
+        let OutputArguments { output, labels } = &self.outputs;
+        let start = self.model.start.as_ref().and_then(StartArgument::file);
         let known = self.known.known_labels.as_ref().and_then(LabelSource::file);
-        let files = Files::new().reads(self.rows.files()).reads(start).reads(known);
+        let files = Files::new().reads(self.rows.limited().files()).reads(start).reads(known);
         let files = files.writes("-o", output.as_ref()).writes("--labels", labels.as_ref());
-        let files = files.writes("--checkpoint", checkpoint.as_ref()).leave_standard_output()?;
+        let files = files.writes("--checkpoint", self.fitting.checkpoint.as_ref()).leave_standard_output()?;
         files.check()?;
         files.check_writable()
     }
@@ -161,9 +117,9 @@ impl Fit {
     /// The rows, held in memory if there is room and need.
     fn open(&self, method: &Method, components: u32, resumed: Option<&Checkpoint>) -> Result<RowSource> {
         let mut source = self.open_rows(method, components, resumed)?;
-        let once = method.is_online() && self.stop(method).passes == 1 && self.mixture.labels.is_none();
+        let once = method.is_online() && self.stop(method).passes == 1 && self.outputs.labels.is_none();
         if source.can_rewind() || !once {
-            source.hold(self.scratch_folder()?.as_deref(), self.quiet)?;
+            source.hold(self.scratch_folder()?.as_deref(), self.report.quiet)?;
         }
         Ok(source)
     }
@@ -173,40 +129,40 @@ impl Fit {
         let beside = |rows: &DataSource| {
             let sample = self.sample(method, rows, resumed).unwrap_or_else(|| self.usual_sample(method, rows.dim()));
             let sample = bytes_of_sample(sample, rows);
-            let start = self.steps.start.as_ref().map_or(0, |start| start.memory(rows.rows()));
+            let start = self.model.start.as_ref().map_or(0, |start| start.memory(rows.rows()));
             // Statistics of each thread and of the pass, mixtures, what a rule remembers; and the sample.
             let model = 8 * u64::from(components) * rows.dim() as u64;
             let hint = (sample > 8 * model + start).then_some("\nhint: a smaller `--sample`, or `--start random`, takes less");
             Beside { once: (8 * model + start).saturating_add(sample), each_thread: 2 * model, each_row: 0, hint }
         };
         let of_checkpoint = resumed.and_then(Checkpoint::block_rows).and_then(|rows| u32::try_from(rows).ok());
-        let size = match (self.mixture.block, of_checkpoint) {
+        let size = match (self.settings().block_rows, of_checkpoint) {
             (given, Some(rows)) if given.is_none_or(|given| given == rows) => BlockSize::OfCheckpoint(rows),
             (given, _) => given.into(),
         };
-        self.rows.without_ids().open_in_blocks(size, beside)
+        self.rows.limited().without_ids().open_in_blocks(size, beside)
     }
 
     /// How many rows a start is made of, if not as many as usual: those of a search may not take more than half of `--memory`, or else it has to do with
     /// what k-means looks at. A fit that is resumed stays with what it had.
     pub(super) fn sample(&self, method: &Method, rows: &DataSource, resumed: Option<&Checkpoint>) -> Option<usize> {
-        if let (None, Some(resumed)) = (self.steps.sample, resumed) {
+        if let (None, Some(resumed)) = (self.settings().sample, resumed) {
             return resumed.settings().get("sample").and_then(|rows| rows.parse().ok());
         }
         let takes = bytes_of_sample(self.usual_sample(method, rows.dim()), rows);
-        let is_tight = self.rows.memory().is_some_and(|memory| takes > memory / 2);
-        self.steps.sample.or_else(|| is_tight.then(|| init::sample_rows(self.options.components.unwrap_or(1) as usize)))
+        let is_tight = self.rows.limited().memory().is_some_and(|memory| takes > memory / 2);
+        self.settings().sample.or_else(|| is_tight.then(|| init::sample_rows(self.model.components.unwrap_or(1) as usize)))
     }
 
     /// A start of another kind may be made of fewer.
     fn usual_sample(&self, method: &Method, dim: usize) -> usize {
-        let fitter = Fitter::new(self.options.components.unwrap_or(1) as usize).method(method.clone());
-        fitter.maximisation(self.maximisation()).search(!self.mixture.no_search).sample_rows(dim)
+        let fitter = Fitter::new(self.model.components.unwrap_or(1) as usize).method(method.clone());
+        fitter.maximisation(self.maximisation()).search(self.settings().search.unwrap_or(true)).sample_rows(dim)
     }
 
     /// The checkpoint to go on from, if that is asked for and there is one.
     fn read_checkpoint(&self, path: &Path) -> Result<Option<Checkpoint>> {
-        if !self.mixture.resume {
+        if !self.fitting.resume {
             self.refuse_checkpoint(path)?;
             return Ok(None);
         }
@@ -236,10 +192,10 @@ impl Fit {
         source: &mut RowSource,
         fit_interrupted: bool,
     ) -> Result<Option<Evaluation>> {
-        let labels = self.mixture.labels.as_ref();
+        let labels = self.outputs.labels.as_ref();
         let mut file = labels.map(|path| LabelFile::create(path, source.len())).transpose()?;
         let mut found = Vec::new();
-        let mut progress = Progress::new(!self.quiet);
+        let mut progress = Progress::new(!self.report.quiet);
         source.rewind().map_err(|error| source.explain(error))?;
         let (all, mut done) = (source.len(), 0);
         let mut evaluation = Evaluation::default();
