@@ -33,8 +33,8 @@ fn main() -> ExitCode {
 
 /// The error and its causes on one line. What a source of rows says stands for itself.
 fn with_causes(error: &anyhow::Error) -> String {
-    let told = |cause: &&(dyn std::error::Error + 'static)| !matches!(cause.downcast_ref(), Some(vmfkit::Error::Read(_)));
-    error.chain().filter(told).map(ToString::to_string).collect::<Vec<_>>().join(": ")
+    let is_shown = |cause: &&(dyn std::error::Error + 'static)| !matches!(cause.downcast_ref(), Some(vmfkit::Error::Read(_)));
+    error.chain().filter(is_shown).map(ToString::to_string).collect::<Vec<_>>().join(": ")
 }
 
 fn run(arguments: &Arguments) -> anyhow::Result<()> {

@@ -125,7 +125,7 @@ impl Scorer {
             None if self.done == 0 => return Err(self.source.explain(Error::NoRows { weight: 0.0 })),
             None if self.source.seen().weight == 0.0 => return Err(self.source.explain(Error::NoRows { weight: 0.0 })),
             None => {
-                // Its line is gone before anything else is said.
+                // Its line is removed before anything else is printed.
                 self.progress = Progress::new(false);
                 self.source.note_rescaled();
                 return Ok(None);

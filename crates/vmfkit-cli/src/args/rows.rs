@@ -17,20 +17,19 @@ use vmfkit_data::{AvailableMemory, Batches, DataSource, Element, Format, Ids, Ke
 
 /// Memory that a command has beside rows and models: its code, stacks, buffers of the system's libraries.
 const OWN_MEMORY: u64 = 32 << 20;
-/// Blocks in memory while rows are read: one worked on, one waiting, one in the making, what its file is read by, and one and a half that serve in
-/// place of the system's cache.
+/// Blocks in memory while rows are read: one in use, one waiting, one being read, its file buffer, and one and a half instead of the page cache.
 const BLOCKS_AT_ONCE: u64 = 6;
 /// The least block that is worth the trouble.
 const FEWEST_ROWS: u64 = 64;
-/// Threads for which blocks leave room. Blocks decide the last digits of a result, so the threads there are must not decide on blocks.
+/// Number of threads for which blocks are sized. Block sizes decide the last digits of a result, so they must not depend on the real number.
 const THREADS_ASSUMED: u64 = 8;
 /// Threads beside those that compute, at most: they read ahead and wait for signals.
 const OTHER_THREADS: u64 = 10;
 /// Address space that a thread reserves without using it, its stack.
 const ADDRESS_SPACE_PER_THREAD: u64 = 2 << 20;
-/// What the id of a row takes.
+/// Bytes per row id.
 const ID_MEMORY: u64 = 64;
-/// Text of which a pass takes so long that another format is worth a hint.
+/// Bytes of text from which on another format is recommended.
 const LARGE_TEXT: u64 = 256 << 20;
 
 /// Memory that a command needs beside the rows.
@@ -40,7 +39,7 @@ pub struct Beside {
     pub each_thread: u64,
     /// Of a block.
     pub each_row: u64,
-    /// What to do where it is too much, on a line of its own.
+    /// What to do if it is too much, on a line of its own.
     pub hint: Option<&'static str>,
 }
 
@@ -211,7 +210,7 @@ impl RowArguments {
         let mut command = self.data.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ");
         for (option, value) in options {
             if let Some(value) = value {
-                // Behind a blank it would be taken for an option.
+                // After a blank it would be parsed as an option.
                 let between = if value.len() > 1 && value.starts_with('-') { '=' } else { ' ' };
                 command.push_str(&format!(" --{option}{between}{}", quoted(value)));
             }
@@ -290,12 +289,12 @@ impl RowArguments {
         let least = own(threads.max(THREADS_ASSUMED)).saturating_add(row.saturating_mul(FEWEST_ROWS));
         if let Some(memory) = self.memory.filter(|memory| *memory < least) {
             let hint = match beside.hint {
-                _ if threads > THREADS_ASSUMED => "\nhint: fewer `--threads` take less",
+                _ if threads > THREADS_ASSUMED => "\nhint: fewer `--threads` need less",
                 Some(hint) => hint,
                 None => "",
             };
             bail!(
-                "this work takes at least {} of memory, found: `--memory {}`{hint}",
+                "this command needs at least {} of memory, found: `--memory {}`{hint}",
                 size::readable(least),
                 size::readable(memory)
             );
@@ -327,16 +326,16 @@ impl RowArguments {
                 true => format!("\nhint: `--memory {}` makes smaller blocks", size::megabytes(available.bytes)),
                 false => String::new(),
             };
-            bail!("this work takes up to {needed} of memory, and {} leaves: `{left}`{hint}", available.limit);
+            bail!("this command needs up to {needed} of memory, and {} leaves: `{left}`{hint}", available.limit);
         }
-        rows.room = match self.memory {
+        rows.free_memory = match self.memory {
             Some(memory) => memory.min(available.bytes).saturating_sub(needed),
             None => available.bytes.saturating_sub(needed) / 2,
         };
         Ok(rows)
     }
 
-    /// All rows as one block, for work (so it is called in messages) that needs all of them at once.
+    /// All rows as one block, for work that needs all of them at once; messages name it.
     pub fn open_whole(&self, work: &str) -> Result<RowSource> {
         if let Some(memory) = self.memory {
             bail!(
@@ -351,12 +350,12 @@ impl RowArguments {
             let (takes, left) = (size::readable(takes), size::readable(available.bytes));
             bail!("`{work}` reads all rows into memory, which takes {takes}, and {} leaves: `{left}`", available.limit);
         }
-        rows.room = available.bytes / 2;
+        rows.free_memory = available.bytes / 2;
         Ok(rows)
     }
 
     /// The same rows, each DATA by itself, without the weights of a file for all of them.
-    pub fn places(&self) -> Vec<Self> {
+    pub fn locations(&self) -> Vec<Self> {
         let weights = self.weights.clone().filter(|weights| matches!(weights, WeightSource::Column(_)));
         let alone = |location: &String| RowArguments { data: vec![location.clone()], weights: weights.clone(), ..self.clone() };
         self.data.iter().map(alone).collect()
@@ -364,7 +363,7 @@ impl RowArguments {
 
     /// Whether rows come through a pipe, which can be read only once.
     pub fn has_pipe(&self) -> bool {
-        self.data.iter().any(|place| place == "-")
+        self.data.iter().any(|location| location == "-")
     }
 
     /// The same rows with a column that names them, which is no coordinate.
@@ -379,7 +378,7 @@ impl RowArguments {
             return without;
         }
         let dim = |rows: &Self| {
-            // What comes through a pipe is gone after a look.
+            // A pipe cannot be read twice.
             let again = rows.files().iter().all(|path| path.is_file());
             again.then(|| vmfkit_data::open_all(&rows.data, &rows.options()).ok()).flatten().map(|source| source.dim())
         };
@@ -400,18 +399,18 @@ impl RowArguments {
         self.weight_path().map(|path| Ok((input::display(path), input::read_vector(path)?))).transpose()
     }
 
-    /// All places but the last, and the last.
+    /// All locations but the last, and the last.
     pub fn split_last(&self) -> Option<(Self, &str)> {
         let (last, data) = self.data.split_last()?;
         Some((RowArguments { data: data.to_vec(), ..self.clone() }, last))
     }
 
-    /// Rows are called by what a column says.
+    /// Whether rows have ids.
     pub fn has_ids(&self) -> bool {
         self.id_column.is_some()
     }
 
-    /// No place was given.
+    /// Whether no location was given.
     pub fn is_empty(&self) -> bool {
         self.data.is_empty()
     }
@@ -423,14 +422,14 @@ impl RowArguments {
         self.note_angles(source.seems_angles());
         let (name, text_hint, angles) = (self.name(), self.text_hint(), self.angles);
         let like_radians = angles.is_some_and(|angles| !angles.is_in_radians());
-        Ok(RowSource { name, source, weights, text_hint, angles, like_radians, room: 0, rows: 0, weight: 0.0 })
+        Ok(RowSource { name, source, weights, text_hint, angles, like_radians, free_memory: 0, rows: 0, weight: 0.0 })
     }
 
     /// Says so if columns that seem to be these angles are divided by their length, which makes nonsense of them.
     fn note_angles(&self, seems: Option<Angles>) {
         if let (true, Some(angles)) = (self.rescale, seems) {
             output::note(format_args!(
-                "{}: the columns look like angles, of which `--rescale` makes no directions\nhint: `--angles {angles}` reads them",
+                "{}: the columns look like angles, which `--rescale` does not convert to directions\nhint: `--angles {angles}` reads them",
                 self.name()
             ));
         }
@@ -467,12 +466,12 @@ pub struct RowSource {
     weights: Option<(String, Vec<f64>)>,
     /// What to do about passes that take long because of much text.
     text_hint: Option<TextHint>,
-    /// What the files have in place of unit vectors.
+    /// The angles of the files, if these do not hold unit vectors.
     angles: Option<Angles>,
     /// They are read as degrees, and all so far might be radians.
     like_radians: bool,
     /// Bytes for holding the rows.
-    room: u64,
+    free_memory: u64,
     /// Those of this pass.
     rows: u64,
     weight: f64,
@@ -499,16 +498,16 @@ impl RowSource {
         self.source.rows()
     }
 
-    /// The number of the first row of the block lent last, and what its rows are called.
+    /// The number of the first row of the current block, and the ids of its rows.
     pub fn ids(&self) -> (u64, Option<&Ids>) {
         (self.source.first_row(), self.source.ids())
     }
 
-    /// For work that passes over the rows more than once: holds them in memory if there is room, or in a scratch file in this folder if another pass
-    /// takes long. If memory has no room, and they are much text, says what to do about it, unless nobody wants to hear.
+    /// For work with several passes: keeps the rows in memory if they fit, or in a scratch file in this folder if they are slow to read again. Prints a
+    /// hint if they are much text that does not fit into memory, unless `quiet`.
     pub fn hold(&mut self, scratch: Option<&Path>, quiet: bool) -> Result<()> {
         let (mut progress, all) = (Progress::new(!quiet), self.len());
-        let kept = self.source.keep(self.room, scratch, |rows| {
+        let kept = self.source.keep(self.free_memory, scratch, |rows| {
             progress.rows("reading: ", rows, all);
             ControlFlow::Continue(())
         });
@@ -540,7 +539,7 @@ impl RowSource {
             let half = self.source.element() == Element::F16;
             let why = if half { " (half precision cannot hold unit rows)" } else { "" };
             output::note(format_args!(
-                "{}: rows were divided by their length{why}; not of length 1 were {changed} of {}",
+                "{}: rows were divided by their length{why}; {changed} of {} were not of length 1",
                 self.name, self.rows
             ));
         }
@@ -594,10 +593,7 @@ impl TextHint {
     /// It was parsed once, and what came of it is here until the end.
     fn of_scratch(&self, folder: &Path) -> String {
         let (size, folder) = (&self.size, folder.display());
-        format!(
-            "hint: the rows of {size} of text are in a scratch file in {folder} until the end; `{}` makes one that stays",
-            self.command
-        )
+        format!("hint: the rows of {size} of text are in a temporary file in {folder}; `{}` makes a permanent one", self.command)
     }
 }
 
@@ -614,7 +610,7 @@ fn is_like_radians(angles: Angles, row: &[f64]) -> bool {
 fn note_skipped(skipped: Option<&Skipped>) {
     if let Some(Skipped { count, first }) = skipped {
         let more = if *count > 1 { format!(" and {} more", count - 1) } else { String::new() };
-        output::note(format_args!("{first}{more}: passed over, the name is not that of a file of rows"));
+        output::note(format_args!("{first}{more}: skipped, the extension is not that of a file of rows"));
     }
 }
 
@@ -623,7 +619,7 @@ fn explain(name: &str, error: Error) -> anyhow::Error {
     match error {
         Error::Read(_) => error.into(),
         Error::CannotRewind => anyhow!(
-            "{name}: these rows can be read only once, and this way of fitting reads them once a pass\n\
+            "{name}: these rows can be read only once, and this method reads them in every pass\n\
              hint: `--method online --max-passes 1` reads them once; or write them to a file"
         ),
         error => anyhow::Error::from(error).context(name.to_owned()),
@@ -718,7 +714,7 @@ pub struct Seen {
     pub weight: f64,
     /// How many were not of unit length, if they were rescaled.
     pub rescaled: Option<u64>,
-    /// What the files have in place of unit vectors.
+    /// The angles of the files, if these do not hold unit vectors.
     pub angles: Option<Angles>,
 }
 
@@ -766,7 +762,7 @@ mod tests {
             let words = words.iter().map(|word| if word.contains('.') { path(word) } else { (*word).to_owned() });
             Words::parse_from([String::new()].into_iter().chain(words)).rows.text_hint()
         };
-        // Holes take no room on the disk.
+        // Holes take no space on the disk.
         for (name, length) in [
             ("half.csv", LARGE_TEXT / 2),
             ("half.jsonl.gz", LARGE_TEXT / 2),
@@ -785,8 +781,8 @@ mod tests {
             found.of_passes(),
             format!("hint: every pass parses 268.435 MB of text; {command} makes a file that is read faster")
         );
-        let scratch = "hint: the rows of 268.435 MB of text are in a scratch file in /var/tmp until the end";
-        assert_eq!(found.of_scratch(Path::new("/var/tmp")), format!("{scratch}; {command} makes one that stays"));
+        let scratch = "hint: the rows of 268.435 MB of text are in a temporary file in /var/tmp";
+        assert_eq!(found.of_scratch(Path::new("/var/tmp")), format!("{scratch}; {command} makes a permanent one"));
         for words in [&["half.csv"][..], &["half.csv", "x.npy"], &["less.tsv"], &["one.mtx"], &["x.npy"], &["x.parquet"]] {
             assert_eq!(hint(words), None, "{words:?}");
         }

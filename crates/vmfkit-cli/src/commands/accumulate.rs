@@ -1,4 +1,4 @@
-//! `vmf accumulate`: the statistics of some rows of a pass, for a fit by parts.
+//! `vmf accumulate`: the statistics of some rows of a pass, for a distributed fit.
 
 use crate::args::rows::{Beside, LimitedRowArguments, RowSource};
 use crate::args::{FITTING, OUTPUT, ReportArguments};

@@ -44,7 +44,7 @@ Fractions in the report are by weight, if rows have weights.
     )
 });
 
-/// What a Parquet file holds back until a row group is full, with room for what closes it.
+/// Buffer of a Parquet file until a row group is full, with its footer.
 const ROW_GROUP_MEMORY: u64 = 24 << 20;
 /// A row of the table while it is written, as text or in columns, and what each component of it adds.
 const TABLE_ROW: u64 = 512;
@@ -73,7 +73,7 @@ impl Assign {
         let to_stdout = self.output == Path::new("-");
         let format = self.format()?;
         let held_back = if format == OutputFormat::Parquet { ROW_GROUP_MEMORY } else { 0 };
-        // An array of components has no room for p-values.
+        // An array of components has no p-values.
         let p_values = !self.scoring.no_p_values && !self.is_components_alone(format);
         let beside = Beside { once: held_back, each_row: TABLE_ROW + RANK_MEMORY * u64::from(self.top), ..Beside::default() };
         let mut scorer = self.scoring.open(beside, p_values)?;

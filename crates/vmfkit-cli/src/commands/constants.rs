@@ -158,7 +158,7 @@ impl Question {
         }
     }
 
-    /// The columns that are written behind those.
+    /// The columns that are written after those.
     fn asked(self) -> &'static str {
         match self {
             Self::Everything => "log_iv,log_c,log_c_plus_kappa,a,one_minus_a,a_prime,entropy,phi,kl_uniform",
@@ -228,7 +228,7 @@ impl Layout {
     fn answer(&self, record: &ByteRecord, out: &mut String) -> Result<()> {
         let line = record.position().map_or(0, csv::Position::line);
         let cell = |column: usize, name: &str| {
-            record.get(column).with_context(|| format!("line {line} has too few cells, it ends before the column: `{name}`"))
+            record.get(column).with_context(|| format!("line {line} has too few cells, missing column: `{name}`"))
         };
         let dim_cell = cell(self.dim, "d")?;
         let dim = std::str::from_utf8(dim_cell).ok().and_then(|d| d.parse().ok()).filter(|&d: &usize| d >= 1);
@@ -258,21 +258,21 @@ const LINES_PER_BATCH: usize = 1 << 14;
 const LINES_PER_TASK: usize = 1 << 9;
 
 fn answer_file(from: &Path, to: &Path, mut progress: Progress) -> Result<()> {
-    let place = || input::display(from);
+    let name = || input::display(from);
     let input: Box<dyn Read> = if from == Path::new("-") {
         Box::new(io::stdin().lock())
     } else {
-        Box::new(File::open(from).context("cannot be read").with_context(place)?)
+        Box::new(File::open(from).context("cannot be read").with_context(name)?)
     };
     let mut reader = csv::ReaderBuilder::new().flexible(true).trim(csv::Trim::All).buffer_capacity(1 << 18).from_reader(input);
-    let layout = reader.byte_headers().map_err(Into::into).and_then(Layout::find).with_context(place)?;
+    let layout = reader.byte_headers().map_err(Into::into).and_then(Layout::find).with_context(name)?;
     let mut output = Output::create(to)?;
     output.write(format!("d,{},{}\n", layout.question.given().join(","), layout.question.asked()))?;
     let mut batch = vec![ByteRecord::new(); LINES_PER_BATCH];
     let mut answered = 0;
     loop {
         let mut filled = 0;
-        while filled < batch.len() && reader.read_byte_record(&mut batch[filled]).with_context(place)? {
+        while filled < batch.len() && reader.read_byte_record(&mut batch[filled]).with_context(name)? {
             filled += 1;
         }
         let answers: Vec<(String, Result<()>)> = batch[..filled]
@@ -284,7 +284,7 @@ fn answer_file(from: &Path, to: &Path, mut progress: Progress) -> Result<()> {
             })
             .collect();
         for (lines, done) in answers {
-            done.with_context(place)?;
+            done.with_context(name)?;
             output.write(lines)?;
         }
         answered += filled as u64;

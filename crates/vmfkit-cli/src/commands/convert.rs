@@ -59,14 +59,14 @@ pub struct Convert {
 
 impl Convert {
     pub fn run(&self) -> Result<()> {
-        let (rows, path) = self.places()?;
+        let (rows, path) = self.paths()?;
         Files::new().reads(rows.files()).writes("-o", Some(&path)).check()?;
         let format = row_output::format_of(&path, self.to, "--to")?;
         let mut batches = rows.open_batches()?;
         let mut weights = rows.weight_file()?.map(|(name, weights)| WeightFile { name, weights, taken: 0 });
         let schema = batches.schema().clone();
         if schema.dim == 0 {
-            bail!("{}: there is nothing to convert, numbers in a row: `0`", rows.name());
+            bail!("{}: there is nothing to convert, numbers per row: `0`", rows.name());
         }
         let mut batch = Batch::default();
         // Only the first rows tell whether ids are numbers or texts.
@@ -123,14 +123,14 @@ impl Convert {
     }
 
     /// What to read, and what to write.
-    fn places(&self) -> Result<(RowArguments, PathBuf)> {
+    fn paths(&self) -> Result<(RowArguments, PathBuf)> {
         if let Some(path) = &self.output {
             return Ok((self.rows.clone(), path.clone()));
         }
-        let (rows, last) = self.rows.split_last().expect("at least one place is required");
+        let (rows, last) = self.rows.split_last().expect("at least one location is required");
         let path = Path::new(last);
         if rows.is_empty() {
-            bail!("there must be files to read and one to write, found alone: `{last}`\nhint: `vmf convert {last} x.parquet`");
+            bail!("there must be an input and an output file, found only: `{last}`\nhint: `vmf convert {last} x.parquet`");
         }
         // A shell may have made file names of a pattern, and the last of them was not meant.
         if path.is_file() {
@@ -158,7 +158,7 @@ fn dense(batch: &Batch, dim: usize) -> Vec<f64> {
     }
 }
 
-/// The same error for a row behind this many others.
+/// The same error for a row after `before` others.
 fn in_all_rows(mut error: Error, before: u64) -> Error {
     if let Error::NotFinite { row, .. } | Error::ZeroRow { row } = &mut error {
         *row += before as usize;
@@ -191,9 +191,9 @@ impl Report<'_> {
 
     fn to_text(&self) -> String {
         let Report { path, rows, dim, format, rescaled, .. } = self;
-        let place = if is_standard(path) { "standard output".to_owned() } else { path.display().to_string() };
+        let name = if is_standard(path) { "standard output".to_owned() } else { path.display().to_string() };
         let rescaled = rescaled.map_or(String::new(), |rows| format!(", {rows} were not of length 1"));
-        format!("{place}: {rows} rows of dimension {dim} as {format}{rescaled}")
+        format!("{name}: {rows} rows of dimension {dim} as {format}{rescaled}")
     }
 }
 

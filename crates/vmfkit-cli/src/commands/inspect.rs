@@ -1,4 +1,4 @@
-//! `vmf inspect`: what a model is, how it came about, and rows that show its components.
+//! `vmf inspect`: the components of a model, how it was fitted, and typical rows.
 
 use crate::args::rows::{LimitedRowArguments, Seen};
 use crate::args::{OUTPUT, ReportArguments};
@@ -152,7 +152,7 @@ impl Report {
         text.push_str(&components::table(mixture, description));
         text.push_str(&components::notes(&description.notes));
         if let Some((seen, members)) = &self.rows {
-            text.push_str(&format!("\n{}; the most typical of each component:\n\n", seen.heading()));
+            text.push_str(&format!("\n{}; the most typical rows of each component:\n\n", seen.heading()));
             for line in components::shown(mixture) {
                 let Members { rows, typical } = &members[line.component];
                 let name = |row: &typical::Typical| row.id.as_ref().map_or(row.row.to_string(), |id| excerpt(id.as_bytes()));
@@ -170,7 +170,7 @@ impl Report {
         text
     }
 
-    /// How the mixture came about, as far as the file tells.
+    /// How the mixture was fitted, as far as the file tells.
     fn fit(&self) -> String {
         let Description { method, policy, estimator, seed, status, rows, weight, trace, settings, labels, .. } =
             &self.description;

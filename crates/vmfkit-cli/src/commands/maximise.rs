@@ -51,7 +51,7 @@ impl Maximise {
             checkpoint = checkpoint.step(&all).map_err(|error| self.explain(error))?;
         }
         let fit = checkpoint.current();
-        // Before the state: whoever is interrupted between the two can do the same again.
+        // Before the state, so that an interrupted command can be repeated.
         if let Some(path) = &self.model {
             output::write_file(path, model_file::to_bytes(&fit.mixture, &Description::of(fit)))?;
         }

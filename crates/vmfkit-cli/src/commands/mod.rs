@@ -1,4 +1,4 @@
-//! One file a verb.
+//! One file per verb.
 
 pub mod accumulate;
 pub mod assign;

@@ -30,7 +30,7 @@ Row i does not depend on the number of rows after it.";
 
 /// Numbers drawn before they are written.
 const VALUES_PER_BLOCK: usize = 1 << 21;
-/// Rows that one task turns into text.
+/// Rows that one task formats as text.
 const ROWS_PER_TASK: usize = 64;
 
 /// Draw rows from a density or from a model file
@@ -198,7 +198,7 @@ impl Sample {
         };
         let mut vector = match given.split(',').map(|x| x.trim().parse().ok()).collect() {
             Some(numbers) => numbers,
-            None => input::read_vector(Path::new(given)).context("the mean direction is neither numbers nor a file of them")?,
+            None => input::read_vector(Path::new(given)).context("the mean direction must be numbers or a file of numbers")?,
         };
         if let Some(angles) = self.to_angles.filter(|angles| angles.count() == vector.len()) {
             vector = angles.unit_vectors(&vector).context("the mean direction")?;

@@ -124,7 +124,7 @@ fn numbers(text: &str) -> Result<Numbers, String> {
             _ => return Err(format!("`{part}` is neither a number nor FROM:TO nor FROM:TO:STEP")),
         }
         if found.len() > MOST_NUMBERS {
-            return Err(format!("there must be at most {MOST_NUMBERS} of them"));
+            return Err(format!("there must be at most {MOST_NUMBERS} numbers of components"));
         }
     }
     found.sort_unstable();
@@ -149,7 +149,7 @@ impl Select {
         let holdout = self.holdout();
         if self.criterion == Criterion::HeldOut && (0.0..1.0).contains(&holdout) && self.rows_held_out(&block) == 0 {
             let of = if holdout == 0.0 { String::new() } else { format!(", which is none of {}", counted(block.len())) };
-            bail!("`--criterion held-out` needs rows that are held out, found: `--holdout {holdout}`{of}");
+            bail!("`--criterion held-out` needs held-out rows, found: `--holdout {holdout}`{of}");
         }
         let weighted = block.weights().is_some();
         let candidates = self.candidates(&block).with_context(|| self.rows.name())?;
@@ -201,7 +201,7 @@ impl Select {
         let watch = |candidate: &Candidate| {
             done += 1;
             let policy = candidate.policy;
-            let last = format!("the last with {} components, {policy}: ", candidate.components);
+            let last = format!("{} components, {policy}: ", candidate.components);
             progress.count(&last, done, Some(lines as u64), "mixtures");
             interrupt::flow()
         };
@@ -251,7 +251,7 @@ impl Report<'_> {
     /// Writes the mixture that the criterion prefers.
     fn write_recommended(&self, path: &Path) -> Result<()> {
         let Some(best) = self.preferred(self.select.criterion).next() else {
-            bail!("{}: not written, since no fit was finished", path.display());
+            bail!("{}: not written, because no fit was finished", path.display());
         };
         let fit = best.to_fit();
         output::write_file(path, model_file::to_bytes(&fit.mixture, &Description::of(&fit)))
@@ -331,7 +331,7 @@ impl Report<'_> {
             Some(weight) => {
                 let weight =
                     if self.weighted { format!("a weight of {}", readable(weight)) } else { format!("{weight} of them") };
-                format!(", {weight} held out: likelihood, AIC, BIC and ICL are of the others")
+                format!(", {weight} held out: likelihood, AIC, BIC and ICL are for the other rows")
             }
         };
         let mut text = format!("{}{held_out}\n\n{}\n", self.rows.heading(), aligned(&table));
@@ -340,7 +340,7 @@ impl Report<'_> {
             text.push_str(&format!("{warnings}\n"));
         }
         if held_out_weight == Some(0.0) {
-            text.push_str("the rows that were held out have no weight, so there is no held-out ln p\n");
+            text.push_str("the held-out rows have no weight, so that there is no held-out ln p\n");
         }
         for best in self.preferred(self.select.criterion) {
             text.push_str(&self.recommendation(best));
@@ -351,7 +351,7 @@ impl Report<'_> {
         text
     }
 
-    /// A star stands behind what a criterion prefers, a ! behind the k of a mixture with warnings, and the limit of passes is named where it ended a fit.
+    /// A star follows what a criterion prefers, a ! the k of a mixture with warnings; `limit` follows the passes of a fit that did not converge.
     fn cells(&self, candidate: &Candidate) -> Vec<String> {
         let starred = |criterion: Criterion, value: String| {
             let star = if self.is_preferred(candidate, criterion) { '*' } else { ' ' };
@@ -393,11 +393,11 @@ impl Report<'_> {
         let sound = self.candidates.iter().filter(|other| other.policy == *policy && other.warnings().next().is_none());
         let instead = match best_of(sound, self.select.criterion) {
             Some(Candidate { components, background, .. }) => {
-                format!("of those without, {name} prefers {components}{}", if *background { " and a background" } else { "" })
+                format!("without warnings, {name} prefers {components}{}", if *background { " and a background" } else { "" })
             }
-            None => "there is none without".to_owned(),
+            None => "all mixtures have warnings".to_owned(),
         };
-        format!("{line}  but that mixture has a warning above; {instead}\n")
+        format!("{line}  but that mixture has a warning (see above); {instead}\n")
     }
 }
 

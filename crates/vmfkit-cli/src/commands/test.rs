@@ -117,8 +117,8 @@ impl Hypothesis {
         match self {
             Self::EqualMeans => "equal mean directions",
             Self::EqualConcentrations => "equal concentrations",
-            Self::Mean => "the mean direction given",
-            Self::Uniform => "uniform rows (Rayleigh)",
+            Self::Mean => "given mean direction",
+            Self::Uniform => "uniformity (Rayleigh)",
             Self::Symmetry => "symmetry about the mean direction",
             Self::Projection => "projections of a vMF",
         }
@@ -290,13 +290,13 @@ impl Test {
             let labels = input::read_labels(path, None, column.as_deref())?;
             return Ok(Some(Groups::of(labels.into_iter().map(|label| label.to_string()))));
         }
-        let places = self.rows.limited().places();
-        if self.group_column().is_none() && places.len() < 2 {
+        let locations = self.rows.limited().locations();
+        if self.group_column().is_none() && locations.len() < 2 {
             return Ok(None);
         }
         // Rows are read once for their groups and once more for the tests.
         if self.rows.limited().has_pipe() {
-            bail!("groups of rows that come through a pipe are not known, found: `-`\nhint: write the rows to a file");
+            bail!("rows from a pipe have no groups, found: `-`\nhint: write the rows to a file");
         }
         let mut labels = Vec::new();
         if let Some(name) = self.group_column() {
@@ -315,9 +315,9 @@ impl Test {
             }
             return Ok(Some(Groups::of(labels.into_iter())));
         }
-        let mut groups = Groups { names: places.iter().map(RowArguments::name).collect(), labels: Vec::new() };
-        for (group, place) in places.iter().enumerate() {
-            let mut source = place.without_ids().open(|_| 0)?;
+        let mut groups = Groups { names: locations.iter().map(RowArguments::name).collect(), labels: Vec::new() };
+        for (group, location) in locations.iter().enumerate() {
+            let mut source = location.without_ids().open(|_| 0)?;
             let rows = match source.len() {
                 Some(rows) => usize::try_from(rows)?,
                 None => {
@@ -354,7 +354,7 @@ impl Test {
             }
         }
         if tests.contains(&Mean) && self.mean_direction.is_none() {
-            bail!("`--test mean` needs a direction to test for\nhint: `--mean-direction 0,0,1`");
+            bail!("`--test mean` needs a direction\nhint: `--mean-direction 0,0,1`");
         }
         Ok(tests)
     }
@@ -363,7 +363,7 @@ impl Test {
         let given = self.mean_direction.as_deref().expect("checked with the tests");
         let vector: Vec<f64> = match given.split(',').map(|x| x.trim().parse().ok()).collect() {
             Some(numbers) => numbers,
-            None => input::read_vector(Path::new(given)).context("the mean direction is neither numbers nor a file of them")?,
+            None => input::read_vector(Path::new(given)).context("the mean direction must be numbers or a file of numbers")?,
         };
         if vector.len() != dim {
             return Err(vmfkit::Error::DimensionMismatch { expected: dim, found: vector.len() }).context("the mean direction");

@@ -6,11 +6,11 @@ use anyhow::Result;
 use std::path::Path;
 use vmfkit_data::{Column, ColumnData, ColumnKind, OutputFormat};
 
-/// Component numbers on their way to a file that appears only when it is complete.
+/// Component numbers written to a file that appears only when it is complete.
 pub enum LabelFile {
     /// A `.npy` array.
     Array(TableFile),
-    /// A number a line.
+    /// Text with one number per line.
     Lines(Output),
 }
 

@@ -4,7 +4,7 @@ use crate::files::output::{Output, SharedOutput};
 use anyhow::Result;
 use vmfkit_data::{Column, ColumnData, OutputFormat, TableWriter};
 
-/// A table on its way to a place for results.
+/// A table that is being written.
 pub struct TableFile {
     table: TableWriter,
     output: SharedOutput,

@@ -78,7 +78,11 @@ fn angles_get_a_hint_to_read_them_and_dividing_them_by_their_length_a_warning() 
     assert!(!run.stderr.contains("--rescale"), "{}", run.stderr);
     run.refused(&["row 0 must have length 1", hint]);
     let run = workspace.run("fit poles.csv --rescale");
-    assert!(run.stderr.contains("the columns look like angles, of which `--rescale` makes no directions"), "{}", run.stderr);
+    assert!(
+        run.stderr.contains("the columns look like angles, which `--rescale` does not convert to directions"),
+        "{}",
+        run.stderr
+    );
     assert!(run.stderr.contains("hint: `--angles lat,lon` reads them"), "{}", run.stderr);
     workspace.run("fit poles.csv --angles lat,lon --rescale").refused(&["cannot be used with", "--rescale"]);
     workspace.run("fit poles.csv --angles lat,dec").refused(&["angles must be lat,lon; ra,dec; dec,inc"]);

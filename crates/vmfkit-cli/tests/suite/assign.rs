@@ -302,7 +302,7 @@ fn what_does_not_go_together_is_named() {
         ("m.safetensors bad.csv -o o.csv", "bad.csv: row 2 must have length 1, found: `1.414"),
         ("m.safetensors empty.csv -o o.csv", "empty.csv: "),
         ("m.safetensors x.csv --id-column name -o o.csv", "no column is called `name`"),
-        ("m.safetensors x.csv --memory 50MB -o o.csv", "this work takes at least "),
+        ("m.safetensors x.csv --memory 50MB -o o.csv", "this command needs at least "),
     ] {
         workspace.run(&format!("assign {arguments}")).refused(&[words]);
         assert_eq!(workspace.names(), before, "{arguments}");

@@ -133,7 +133,7 @@ fn bad_points_are_named() {
         ("d,kappa\n3,-1\n", "line 2, column `kappa` must be finite and at least 0, found: `-1`"),
         ("d,kappa\n3,nan\n", "found: `nan`"),
         ("d,kappa\n3,many\n", "line 2, column `kappa` must be a number, found: `many`"),
-        ("d,kappa\n3\n", "line 2 has too few cells, it ends before the column: `kappa`"),
+        ("d,kappa\n3\n", "line 2 has too few cells, missing column: `kappa`"),
         ("d,r\n3,1.5\n", "line 2, column `r` must be in [0, 1], found: `1.5`"),
         ("d,one_minus_r\n3,-0.5\n", "column `one_minus_r` must be in [0, 1], found: `-0.5`"),
         ("d,kappa1,kappa2\n3,1,inf\n", "column `kappa2` must be finite and at least 0, found: `inf`"),
@@ -159,7 +159,10 @@ fn bad_numbers_on_the_command_line_are_named() {
         ("sample --dim 1 --concentration 1 -n 5 -o x.npy", "1 is not in 2..=10000000"),
         ("sample --dim 3 --concentration 1 -n -5 -o x.npy", "-5"),
         ("sample --dim 3 --concentration 1 -n 18446744073709551615 -o x.npy", "exceed the size of a file"),
-        ("sample --dim 3 --concentration 1 -n 5 -o x.txt", "npz, safetensors or mtx, found: `x.txt`\nhint: or say `--to npy`"),
+        (
+            "sample --dim 3 --concentration 1 -n 5 -o x.txt",
+            "npz, safetensors or mtx, found: `x.txt`\nhint: or choose a format, such as `--to npy`",
+        ),
         (
             "sample --dim 3 --mean-direction 1,0 --concentration 1 -n 5 -o x.npy",
             "the mean direction: expected dimension 3, found: `2`",

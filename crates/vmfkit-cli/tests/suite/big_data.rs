@@ -109,8 +109,8 @@ fn on_disk(folder: &std::path::Path) -> bool {
 fn memory_that_is_too_small_is_refused_with_what_it_takes() {
     let workspace = Workspace::new();
     workspace.run("sample --dim 40 --concentration 9 -n 500 -o x.npy").success();
-    workspace.run("fit x.npy -k 3 --memory 5MB").refused(&["this work takes at least", "found: `--memory 5 MB`"]);
-    workspace.run("fit x.npy -k 3 --memory 5parsec").refused(&["the unit is none of"]);
+    workspace.run("fit x.npy -k 3 --memory 5MB").refused(&["this command needs at least", "found: `--memory 5 MB`"]);
+    workspace.run("fit x.npy -k 3 --memory 5parsec").refused(&["the unit must be one of"]);
 }
 
 /// Whatever takes memory by the row is reckoned with: labels to begin with, a file that is held as a whole.
@@ -120,10 +120,12 @@ fn memory_of_labels_and_of_matrix_market_is_counted() {
     workspace.run("sample --dim 2 --concentration 9 -n 400000 -o x.npy").success();
     workspace.write("l.txt", "0\n1\n".repeat(200_000));
     workspace.run("fit x.npy -k 2 --max-passes 1 --memory 42MB").success();
-    workspace.run("fit x.npy -k 2 --max-passes 1 --memory 42MB --start labels:l.txt").refused(&["this work takes at least 46"]);
+    workspace
+        .run("fit x.npy -k 2 --max-passes 1 --memory 42MB --start labels:l.txt")
+        .refused(&["this command needs at least 46"]);
     let entries: String = (1..=200_000).map(|row| format!("{row} {} 1\n", row % 3 + 1)).collect();
     workspace.write("x.mtx", format!("%%MatrixMarket matrix coordinate real general\n200000 3 200000\n{entries}"));
-    workspace.run("fit x.mtx --memory 38MB").refused(&["this work takes at least 40"]);
+    workspace.run("fit x.mtx --memory 38MB").refused(&["this command needs at least 40"]);
     workspace
         .run("fit x.mtx --memory 7MB")
         .refused(&["held in memory as a whole, which takes 7200000 bytes", "hint: what scipy's"]);
@@ -183,7 +185,7 @@ fn what_a_folder_holds_beside_rows_is_told() {
     workspace.write("rows/y.npy.part", "");
     for command in ["fit rows", "convert rows x.csv"] {
         let said = workspace.run(command).stderr;
-        assert!(said.contains("rows/readme and 1 more: passed over, the name is not that of a file of rows\n"), "{said}");
+        assert!(said.contains("rows/readme and 1 more: skipped, the extension is not that of a file of rows\n"), "{said}");
     }
 }
 
@@ -206,7 +208,7 @@ fn a_checkpoint_is_not_overwritten_by_accident() {
     let workspace = Workspace::new();
     workspace.run("sample --dim 4 --concentration 9 -n 500 -o x.npy").success();
     workspace.run("fit x.npy -k 3 --checkpoint c -o a.safetensors").success();
-    workspace.run("fit x.npy -k 3 --checkpoint c").refused(&["c: a checkpoint is there already\nhint: `--resume` goes on"]);
+    workspace.run("fit x.npy -k 3 --checkpoint c").refused(&["c: the checkpoint exists\nhint: `--resume` continues its fit"]);
     workspace.run("fit x.npy -k 3 --resume").refused(&["--checkpoint"]);
     // An ended fit is ended.
     workspace.run("fit x.npy -k 3 --checkpoint c --resume -o b.safetensors").success();
@@ -398,7 +400,7 @@ mod linux {
                 let message = String::from_utf8(output.stderr).unwrap();
                 match output.status.code() {
                     Some(0) => assert!(peak <= megabytes * 1_000_000, "{data}: {peak} bytes of {megabytes} MB"),
-                    code => assert!(code == Some(2) && message.contains("this work takes at least"), "{data}: {message}"),
+                    code => assert!(code == Some(2) && message.contains("this command needs at least"), "{data}: {message}"),
                 }
                 kept += usize::from(output.status.success());
             }

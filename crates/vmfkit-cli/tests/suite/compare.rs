@@ -103,9 +103,9 @@ fn files_that_are_no_labelings_are_named() {
     compare("x.npy", npy("{'descr': '<U1', 'fortran_order': False, 'shape': (6,)}", &[0; 24]), "").refused(&["found: `<U1`"]);
     compare("x.txt", "", "").refused(&["x.txt: there is nothing to compare"]);
     compare("x.txt", "label\n", "--header yes").refused(&["x.txt: there is nothing to compare"]);
-    compare("x.txt", "a\n\nb\n", "").refused(&["x.txt: line 2 must hold a label, found: ``"]);
-    compare("x.csv", "a\nb,c\n", "").refused(&["x.csv: line 2 must hold one label and nothing else, found: `b,c`"]);
-    compare("x.npz", b"PK\x03\x04\0\0", "").refused(&["x.npz: labels are a .npy array or text, found", "`PK"]);
+    compare("x.txt", "a\n\nb\n", "").refused(&["x.txt: line 2 must be a label, found: ``"]);
+    compare("x.csv", "a\nb,c\n", "").refused(&["x.csv: line 2 must be one label and nothing else, found: `b,c`"]);
+    compare("x.npz", b"PK\x03\x04\0\0", "").refused(&["x.npz: labels must be a .npy array or text, found", "`PK"]);
     Workspace::new().run("compare a.npy b.npy").refused(&["a.npy: cannot be read"]);
 }
 
@@ -143,7 +143,7 @@ fn labels_may_be_a_column_of_a_table() {
     assert_eq!(score("t.csv u.csv --columns class,"), 1.0);
     assert_eq!(score("t.csv t.csv --column class"), 1.0);
     assert_eq!(score("t.csv t.csv --columns class,group"), 0.0);
-    workspace.run("compare t.csv u.csv").refused(&["t.csv: line 1 must hold one label and nothing else"]);
+    workspace.run("compare t.csv u.csv").refused(&["t.csv: line 1 must be one label and nothing else"]);
     workspace
         .run("compare t.csv t.csv --column species")
         .refused(&["t.csv: no column is called `species`, found: `name,class,group`"]);

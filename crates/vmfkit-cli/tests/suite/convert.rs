@@ -221,7 +221,7 @@ fn what_cannot_be_converted_is_named() {
     workspace.write("x.csv", "1,2\n");
     workspace.write("y.csv", "before");
     for (arguments, words) in [
-        ("convert x.csv", "there must be files to read and one to write, found alone: `x.csv`"),
+        ("convert x.csv", "there must be an input and an output file, found only: `x.csv`"),
         ("convert x.csv y.csv", "must not exist, found: `y.csv`\nhint: `-o y.csv` overwrites it"),
         ("convert x.csv z.xls", "the name of a result must end with parquet, arrow, feather, csv"),
         (

@@ -35,7 +35,7 @@ fn a_fit_is_told_as_it_was_made() {
     for words in [
         "m.safetensors: 3 components in dimension 3\n\nmethod                  em\nconcentrations          auto\n",
         &format!(
-            "\nstatus                  converged after {passes} passes (and {search} of the search, over a sample)\nrows                    600\nseed                    5\n"
+            "\nstatus                  converged after {passes} passes (and {search} of the search on a sample)\nrows                    600\nseed                    5\n"
         ),
         "\nstart                   kmeans\n",
         "\ncomponent    weight  concentration  half within  nearest  angle to it ",
@@ -117,5 +117,5 @@ fn what_is_no_model_and_what_does_not_fit_is_named() {
         workspace.run(arguments).refused(&[words]);
     }
     let run = workspace.run("inspect m.safetensors long.csv --rescale");
-    assert!(run.stderr.contains("not of length 1 were 1 of 1"), "{}", run.stderr);
+    assert!(run.stderr.contains("1 of 1 were not of length 1"), "{}", run.stderr);
 }

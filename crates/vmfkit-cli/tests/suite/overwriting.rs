@@ -113,8 +113,8 @@ fn a_large_model_comes_from_a_file_or_a_pipe_whole() {
     assert!(workspace.run_with_input("inspect -", &model).success().contains("300 components in dimension 1000"));
     for damaged in [model[..model.len() - 1].to_vec(), [&model[..], b"x"].concat()] {
         workspace.write("damaged.safetensors", &damaged);
-        workspace.run("inspect damaged.safetensors").refused(&["damaged.safetensors: ", "the header speaks of "]);
-        workspace.run_with_input("inspect -", &damaged).refused(&["standard input: ", "the header speaks of "]);
+        workspace.run("inspect damaged.safetensors").refused(&["damaged.safetensors: ", " bytes of data, found: `"]);
+        workspace.run_with_input("inspect -", &damaged).refused(&["standard input: ", " bytes of data, found: `"]);
     }
 }
 
@@ -126,8 +126,9 @@ fn a_large_file_that_is_no_model_is_refused_by_its_first_bytes() {
     workspace.write("x.csv", "0.6,0.8\n");
     let foreign = br#"{"a":{"dtype":"F64","shape":[1],"data_offsets":[0,8]}}"#;
     let cut = br#"{"__metadata__":{"format":"vmfkit.mixture"},"a":{"dtype":"F64","shape":[1],"data_offsets":[0,8]}}"#;
-    let not_ours = "large.npy: a model, a state or statistics must be a file that `vmf` wrote, found one that begins with: `";
-    let too_long = "large.npy: the header speaks of 8 bytes of data, found: `";
+    let not_ours =
+        "large.npy: not a file that `vmf` wrote: it must be a model, a state or statistics, found one that starts with: `";
+    let too_long = "large.npy: the header announces 8 bytes of data, found: `";
     for (header, words) in [(&b""[..], not_ours), (foreign, not_ours), (cut, too_long)] {
         workspace.write("large.npy", [&(header.len() as u64).to_le_bytes(), header].concat());
         // Without holes it would fill most disks, and most memories.

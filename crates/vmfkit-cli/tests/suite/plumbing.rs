@@ -165,7 +165,7 @@ fn parts_that_do_not_belong_together_are_refused() {
             "merge part-0.stats part-2.stats -o all.stats".into(),
             "part-2.stats: the draws of these statistics must begin with block 1",
         ),
-        ("merge part-0.stats ./part-0.stats -o all.stats".into(), "each part counts once, found twice: `./part-0.stats`"),
+        ("merge part-0.stats ./part-0.stats -o all.stats".into(), "each part can be given once, found twice: `./part-0.stats`"),
         (
             format!("maximise state.ckpt {but_one} -o state.ckpt"),
             "part-0.stats and 4 more: the rows of this pass must weigh 600 as in the pass before, found: `500`\nhint: is a part missing",
@@ -191,7 +191,7 @@ fn parts_that_do_not_belong_together_are_refused() {
         ),
         ("fit x.csv -k 3 --method online --checkpoint new.ckpt --start-only".into(), "found: `method online`"),
         ("fit x.csv -k 3 --restarts 3 --checkpoint new.ckpt --start-only".into(), "found: `restarts 3`"),
-        ("fit x.csv -k 3 --checkpoint state.ckpt --start-only".into(), "state.ckpt: a checkpoint is there already"),
+        ("fit x.csv -k 3 --checkpoint state.ckpt --start-only".into(), "state.ckpt: the checkpoint exists"),
         ("fit x.csv -k 3 --start-only".into(), "--checkpoint <FILE>"),
         ("fit x.csv -k 3 --checkpoint new.ckpt --start-only -o m.safetensors".into(), "cannot be used with"),
         // Outputs.

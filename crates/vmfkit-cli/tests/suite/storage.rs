@@ -42,7 +42,7 @@ fn a_limit_of_the_address_space_never_aborts() {
             continue;
         }
         let message = run.stderr.clone();
-        run.refused(&["this work takes up to ", "and the limit of the address space (`ulimit -v`) leaves: `"]);
+        run.refused(&["this command needs up to ", "and the limit of the address space (`ulimit -v`) leaves: `"]);
         refused += 1;
         if let Some((_, memory)) = message.split_once("hint: `--memory ") {
             let memory = memory.split('`').next().unwrap();
@@ -103,7 +103,7 @@ fn a_checkpoint_is_used_by_one_fit_at_a_time() {
     workspace.run("fit x.npy -k 3 --max-passes 1 --checkpoint other").success();
     child.kill().unwrap();
     child.wait().unwrap();
-    workspace.run("fit x.npy -k 3 --checkpoint c").refused(&["a checkpoint is there already"]);
+    workspace.run("fit x.npy -k 3 --checkpoint c").refused(&["the checkpoint exists"]);
     std::fs::remove_file(workspace.path("c")).unwrap();
     workspace.run("fit x.npy -k 3 --max-passes 1 --checkpoint c").success();
     workspace.run("fit x.npy -k 3 --max-passes 2 --checkpoint c --resume").success();

@@ -123,7 +123,7 @@ mod linux {
         let output = child.wait_with_output().unwrap();
         assert_eq!(output.status.code(), Some(130));
         let message = String::from_utf8(output.stderr).unwrap();
-        assert!(message.contains("interrupted: finishing these rows") && !message.contains("error"), "{message}");
+        assert!(message.contains("interrupted: finishing the current rows") && !message.contains("error"), "{message}");
         let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
         assert_eq!(report["status"], "stopped");
         assert_eq!(workspace.names(), ["c", "l.npy", "m.safetensors", "x.npy"]);
@@ -195,7 +195,7 @@ mod linux {
         let output = child.wait_with_output().unwrap();
         let message = String::from_utf8(output.stderr).unwrap();
         assert_eq!(output.status.code(), Some(130), "{message}");
-        assert!(message.contains("m.safetensors: stays what it was, since no pass was finished"), "{message}");
+        assert!(message.contains("m.safetensors: unchanged, because no pass was finished"), "{message}");
         assert_eq!(workspace.read("m.safetensors"), b"before");
     }
 
@@ -210,7 +210,7 @@ mod linux {
             let report: serde_json::Value = serde_json::from_str(&run.stdout).unwrap();
             assert_eq!(report["component_count"], 2);
             assert!(run.stderr.contains("error: /dev/full: cannot be written: "), "{}", run.stderr);
-            assert_eq!(run.stderr.contains("c has the fit: `--resume` and another"), hint, "{}", run.stderr);
+            assert_eq!(run.stderr.contains("c keeps the fit: continue with `--resume`"), hint, "{}", run.stderr);
         }
         workspace.run("fit x.npy -k 2 --checkpoint c --resume -o m.safetensors").success();
         workspace.run("inspect m.safetensors").success();

@@ -1,4 +1,4 @@
-//! `vmf fit --start-only`: the first state of a fit by parts.
+//! `vmf fit --start-only`: the first state of a distributed fit.
 
 use super::Fit;
 use super::mixture::{Watch, lock_checkpoint};

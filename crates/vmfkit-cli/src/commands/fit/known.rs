@@ -18,7 +18,7 @@ use vmfkit_data::DataSource;
 
 /// The policy where none is asked for: the boundary between two labels is then a plane, however few rows each has.
 const POLICY: ConcentrationPolicy = ConcentrationPolicy::Shared;
-/// What a row's label takes.
+/// Bytes per label.
 const LABEL_MEMORY: u64 = 4;
 
 #[derive(Debug, clap::Args)]

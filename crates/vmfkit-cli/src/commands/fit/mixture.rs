@@ -63,23 +63,23 @@ impl Fit {
                 })
             })?;
 
-        // An interrupt that comes while the model is written is one of the pass behind it.
+        // An interrupt while the model is written belongs to the evaluation after it.
         let fit_interrupted = interrupt::asked();
         let mut description = Description::of(&fit);
         description.angles = source.angles();
-        // A model that cannot be written costs nobody the report.
+        // If the model cannot be written, the report is still printed.
         let written = output.as_ref().map_or(Ok(()), |path| {
-            // The steps of a pass that was begun are worth something where there is nothing else.
+            // The steps of an unfinished pass are worth saving if there is no older model.
             let mere_start = fit.trace.is_empty() && (path.exists() || !method.is_online());
             if interrupt::asked() && mere_start {
-                let what = if path.exists() { "stays what it was" } else { "not written" };
-                output::note(format_args!("{}: {what}, since no pass was finished", path.display()));
+                let what = if path.exists() { "unchanged" } else { "not written" };
+                output::note(format_args!("{}: {what}, because no pass was finished", path.display()));
                 return Ok(());
             }
             output::write_file(path, model_file::to_bytes(&fit.mixture, &description))
         });
         drop(watch);
-        // Whoever interrupts wants no more passes than they have asked for, and a pipe that was read once gives none.
+        // An interrupted fit makes no further pass, and a pipe cannot be read again.
         let evaluation = match labels.is_some() || source.can_rewind() && !interrupt::asked() {
             true => self.evaluate(&fit.mixture, &mut source, fit_interrupted),
             false => Ok(None),
@@ -95,7 +95,7 @@ impl Fit {
         let report = Report { rows, components, fit, description, evaluation, free_parameters };
         output::print(if self.report.json { report.to_json() } else { report.to_text() })?;
         if let (Err(_), Some(path)) = (&written, checkpoint) {
-            let what = "has the fit: `--resume` and another `-o` go on from there";
+            let what = "keeps the fit: continue with `--resume` and another `-o`";
             output::note(format_args!("{} {what}", path.display()));
         }
         written?;
@@ -114,7 +114,7 @@ impl Fit {
         files.check_writable()
     }
 
-    /// The rows, held in memory if there is room and need.
+    /// The rows, kept in memory if they fit and are read more than once.
     fn open(&self, method: &Method, components: u32, resumed: Option<&Checkpoint>) -> Result<RowSource> {
         let mut source = self.open_rows(method, components, resumed)?;
         let once = method.is_online() && self.stop(method).passes == 1 && self.outputs.labels.is_none();
@@ -132,7 +132,8 @@ impl Fit {
             let start = self.model.start.as_ref().map_or(0, |start| start.memory(rows.rows()));
             // Statistics of each thread and of the pass, mixtures, what a rule remembers; and the sample.
             let model = 8 * u64::from(components) * rows.dim() as u64;
-            let hint = (sample > 8 * model + start).then_some("\nhint: a smaller `--sample`, or `--start random`, takes less");
+            let hint =
+                (sample > 8 * model + start).then_some("\nhint: a smaller `--set sample=ROWS`, or `--start random`, needs less");
             Beside { once: (8 * model + start).saturating_add(sample), each_thread: 2 * model, each_row: 0, hint }
         };
         let of_checkpoint = resumed.and_then(Checkpoint::block_rows).and_then(|rows| u32::try_from(rows).ok());
@@ -160,14 +161,14 @@ impl Fit {
         fitter.maximisation(self.maximisation()).search(self.settings().search.unwrap_or(true)).sample_rows(dim)
     }
 
-    /// The checkpoint to go on from, if that is asked for and there is one.
+    /// The checkpoint to resume, if there is one and `--resume` was given.
     fn read_checkpoint(&self, path: &Path) -> Result<Option<Checkpoint>> {
         if !self.fitting.resume {
             self.refuse_checkpoint(path)?;
             return Ok(None);
         }
         if !path.exists() {
-            output::note(format_args!("{}: there is no checkpoint yet, so the fit begins", path.display()));
+            output::note(format_args!("{}: there is no checkpoint yet; the fit starts from the beginning", path.display()));
             return Ok(None);
         }
         state::read_checkpoint(path).map(Some)
@@ -177,7 +178,7 @@ impl Fit {
     pub(super) fn refuse_checkpoint(&self, path: &Path) -> Result<()> {
         if path.exists() {
             bail!(
-                "{}: a checkpoint is there already\nhint: `--resume` goes on with its fit; to begin another, remove it",
+                "{}: the checkpoint exists\nhint: `--resume` continues its fit; remove the file to start a new one",
                 path.display()
             );
         }
@@ -217,7 +218,7 @@ impl Fit {
             if interrupt::asked() && !fit_interrupted {
                 drop(progress);
                 if let Some(path) = labels {
-                    output::note(format_args!("{}: not written, since not all rows were seen", path.display()));
+                    output::note(format_args!("{}: not written, because not all rows were read", path.display()));
                 }
                 return Ok(None);
             }
@@ -233,7 +234,7 @@ pub(super) fn lock_checkpoint(path: &Path) -> Result<FileLock> {
     interrupt::install_handler();
     FileLock::acquire(path).map_err(|error| match error {
         LockError::Held { holder } => anyhow!(
-            "{}: another fit is using this checkpoint, process: `{holder}`\nhint: wait until it ends, or give each fit a file of its own",
+            "{}: another fit is using this checkpoint, process: `{holder}`\nhint: wait until it ends, or use another file",
             path.display()
         ),
         error => anyhow::Error::from(error).context(path.display().to_string()),
@@ -256,11 +257,11 @@ pub(super) struct Watch {
     progress: Progress,
     restarts: usize,
     passes_at_most: usize,
-    /// How many rows a pass has, once that is known.
+    /// The number of rows per pass, once it is known.
     rows: Option<u64>,
     rows_in_all: u64,
     /// The restart and the pass that is under way, and its rows so far.
-    place: (usize, usize),
+    position: (usize, usize),
     rows_before: u64,
     objective: Option<f64>,
 }
@@ -268,7 +269,7 @@ pub(super) struct Watch {
 impl Watch {
     pub fn new(visible: bool, restarts: usize, passes_at_most: usize, rows: Option<u64>) -> Self {
         let progress = Progress::new(visible);
-        Watch { progress, restarts, passes_at_most, rows, rows_in_all: 0, place: (0, 0), rows_before: 0, objective: None }
+        Watch { progress, restarts, passes_at_most, rows, rows_in_all: 0, position: (0, 0), rows_before: 0, objective: None }
     }
 
     fn pass(&mut self, pass: &Pass) -> ControlFlow<()> {
@@ -279,15 +280,15 @@ impl Watch {
 
     pub fn rows(&mut self, at: train::Progress) -> ControlFlow<()> {
         // Rows of the next pass are counted from 0 again.
-        let is_same = std::mem::replace(&mut self.place, (at.restart, at.pass)) == (at.restart, at.pass);
+        let is_same = std::mem::replace(&mut self.position, (at.restart, at.pass)) == (at.restart, at.pass);
         self.rows_in_all += if is_same { at.rows.saturating_sub(self.rows_before) } else { at.rows };
         self.rows_before = at.rows;
         let restart = if self.restarts > 1 { format!("start {} of {}, ", at.restart + 1, self.restarts) } else { String::new() };
         let pass = match at.pass {
-            0 => "sampling for a start".to_owned(),
+            0 => "drawing a sample for the start".to_owned(),
             pass => format!("pass {pass} of at most {}", self.passes_at_most),
         };
-        let share = self
+        let fraction = self
             .rows
             .map_or(format!(", {} rows", at.rows), |rows| format!(", {:.0} %", 100.0 * at.rows as f64 / rows.max(1) as f64));
         let objective = self.objective.map_or(String::new(), |objective| format!(", objective {}", readable(objective)));
@@ -298,7 +299,7 @@ impl Watch {
             let rows_left = rows.saturating_sub(at.rows) + rows * passes_left as u64;
             format!(", at most {} left", self.progress.time_left(self.rows_in_all, rows_left))
         });
-        self.progress.show(format_args!("{restart}{pass}{share}{objective}, {rate} rows/s{left}"));
+        self.progress.show(format_args!("{restart}{pass}{fraction}{objective}, {rate} rows/s{left}"));
         interrupt::flow()
     }
 }
@@ -376,8 +377,8 @@ impl Report {
             let [aic, bic, icl] =
                 [Evaluation::aic, Evaluation::bic, Evaluation::icl].map(|f| readable(f(evaluation, *free_parameters)));
             text.push_str(&format!(
-                "log-likelihood    {:.4}, {} a row\n\
-                 AIC, BIC, ICL     {aic}, {bic}, {icl} (less is better; {free_parameters} free parameters)\n\n",
+                "log-likelihood    {:.4}, {} per row\n\
+                 AIC, BIC, ICL     {aic}, {bic}, {icl} (lower is better; {free_parameters} free parameters)\n\n",
                 evaluation.ln_likelihood,
                 readable(evaluation.mean()),
             ));
@@ -395,7 +396,7 @@ impl Report {
 fn explained(dispersion: f64, dim: usize) -> String {
     match ConcentrationPolicy::Auto.decided(dim, Some(dispersion)) {
         ConcentrationPolicy::Ratio(ratio) => format!(
-            "the rows vary {dispersion:.1} times as much along the mean directions as the model allows;\n\
+            "along the mean directions, the variance of the rows is {dispersion:.1} times that of the model;\n\
              {:18}the largest concentration is at most {} times the smallest",
             "",
             readable(ratio)

@@ -182,7 +182,7 @@ impl GoodnessOfFit {
     fn lines(&self) -> Vec<(&'static str, String)> {
         let mut lines = vec![(
             "projection test",
-            format!("{} (of mu.x against that of a vMF)", test_text(self.projection.p_value, self.projection.statistic)),
+            format!("{} (of mu.x under a vMF)", test_text(self.projection.p_value, self.projection.statistic)),
         )];
         lines.extend(self.symmetry.map(|found| {
             let limit =
@@ -287,7 +287,7 @@ impl Report {
         ]);
         lines.extend(self.goodness_of_fit.iter().flat_map(GoodnessOfFit::lines));
         lines.extend([
-            ("cone", format!("the mean direction is known to {} degrees ({percent}%)", readable(self.cone.to_degrees()))),
+            ("cone", format!("mean direction within {} degrees ({percent}%)", readable(self.cone.to_degrees()))),
             (
                 "spread",
                 format!(
