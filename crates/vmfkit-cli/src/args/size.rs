@@ -50,7 +50,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_are_shown_in_the_unit_that_suits() {
+    fn bytes_are_shown_in_a_suitable_unit() {
         assert_eq!(readable(512_000_000), "512 MB");
         assert_eq!(readable(1_536_000), "1.536 MB");
         assert_eq!(readable(12), "12 B");

@@ -199,12 +199,16 @@ impl Report {
         if let Some(last) = trace.last() {
             lines.push(("objective".to_owned(), readable(last.objective)));
         }
-        // The first line has these.
-        let others = settings.iter().filter(|(name, _)| !["components", "dimension"].contains(name));
-        let spelled = |name: &str| if name == "passes" { "maximum passes".to_owned() } else { name.replace('_', " ") };
-        lines.extend(others.map(|(name, text)| (spelled(name), text.to_owned())));
         lines.retain(|(_, text)| !text.is_empty());
-        lines.iter().map(|(name, text)| format!("{:<24}{}\n", escaped(name), escaped(text))).collect()
+        let line = |name: &str, text: &str| format!("{:<24}{}\n", escaped(name), escaped(text));
+        let mut fit: String = lines.iter().map(|(name, text)| line(name, text)).collect();
+        // The first line has these. The others have the names that `vmf fit --set` takes.
+        let others = settings.iter().filter(|(name, _)| !["components", "dimension"].contains(name));
+        let settings: String = others.map(|(name, text)| line(&format!("  {name}"), text)).collect();
+        if !settings.is_empty() {
+            fit.push_str(&format!("settings\n{settings}"));
+        }
+        fit
     }
 
     /// The passes of the fit as a table.

@@ -172,7 +172,7 @@ fn one_angle_is_a_direction_of_the_circle() {
 }
 
 #[test]
-fn a_mixture_of_angles_shows_them_and_its_model_remembers_them() {
+fn a_mixture_of_angles_shows_and_stores_them() {
     let workspace = poles();
     let fit = workspace.run("fit poles.csv --angles lat,lon -k 2 --policy shared -o m.safetensors").success();
     let inspected = workspace.run("inspect m.safetensors").success();

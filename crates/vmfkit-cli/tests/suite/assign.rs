@@ -181,13 +181,13 @@ fn as_many_rows_of_the_model_are_outliers_as_the_level_says() {
     draw(&workspace, 20_000, 11);
     for level in [0.01, 0.1] {
         let report = workspace.run(&format!("assign m.safetensors drawn.npy --outliers {level} -o found.csv --json")).json();
-        let share = number(&report["outliers"]["fraction"]);
+        let fraction = number(&report["outliers"]["fraction"]);
         let deviation = (level * (1.0 - level) / 20_000.0f64).sqrt();
-        assert!((share - level).abs() < 4.0 * deviation, "{share} at {level}");
+        assert!((fraction - level).abs() < 4.0 * deviation, "{fraction} at {level}");
         let table = String::from_utf8(workspace.read("found.csv")).unwrap();
         let flagged = table.lines().filter(|line| line.ends_with(",true")).count();
         assert_eq!(number(&report["outliers"]["rows"]), flagged as f64);
-        assert_eq!(share, flagged as f64 / 20_000.0);
+        assert_eq!(fraction, flagged as f64 / 20_000.0);
         let text = workspace.run(&format!("assign m.safetensors drawn.npy --outliers {level} -o found.csv")).success();
         assert!(text.contains(&format!("outliers          {flagged}, ")), "{text}");
     }
@@ -195,7 +195,7 @@ fn as_many_rows_of_the_model_are_outliers_as_the_level_says() {
 
 /// Weights of 2 and rows that are there twice are the same, but for the number of rows.
 #[test]
-fn shares_are_by_weight() {
+fn fractions_are_by_weight() {
     let workspace = fitted();
     let rows = String::from_utf8(workspace.read("x.csv")).unwrap();
     let repeated = |row: usize| if row < 100 { 3 } else { 1 };
@@ -210,11 +210,11 @@ fn shares_are_by_weight() {
     near(&weighted["mean_ln_density"], &twice["mean_ln_density"]);
     near(&weighted["outliers"]["fraction"], &twice["outliers"]["fraction"]);
     for component in 0..3 {
-        let share = |report: &serde_json::Value| {
+        let fraction = |report: &serde_json::Value| {
             let of = report["components"].as_array().unwrap().iter().find(|line| line["component"] == component);
             of.unwrap()["fraction"].clone()
         };
-        near(&share(&weighted), &share(&twice));
+        near(&fraction(&weighted), &fraction(&twice));
     }
 }
 
@@ -280,7 +280,7 @@ fn an_array_has_a_field_for_each_column_where_more_than_components_are_asked_for
 }
 
 #[test]
-fn what_does_not_go_together_is_named() {
+fn options_that_exclude_each_other_are_named() {
     let workspace = fitted();
     workspace.write("flat.csv", "1,0\n0,1\n");
     workspace.write("bad.csv", "1,0,0\n0,1,0\n1,1,0\n");
@@ -346,7 +346,7 @@ mod linux {
     }
 
     #[test]
-    fn a_reader_that_has_gone_is_no_error() {
+    fn a_broken_pipe_is_not_an_error() {
         let workspace = fitted();
         draw(&workspace, 50_000, 1);
         let mut command = workspace.command();

@@ -106,7 +106,7 @@ fn on_disk(folder: &std::path::Path) -> bool {
 }
 
 #[test]
-fn memory_that_is_too_small_is_refused_with_what_it_takes() {
+fn a_memory_limit_that_is_too_small_is_refused_with_what_is_needed() {
     let workspace = Workspace::new();
     workspace.run("sample --dim 40 --concentration 9 -n 500 -o x.npy").success();
     workspace.run("fit x.npy -k 3 --memory 5MB").refused(&["this command needs at least", "found: `--memory 5 MB`"]);
@@ -162,7 +162,7 @@ fn a_fit_is_not_resumed_with_other_rows_or_blocks() {
 }
 
 #[test]
-fn a_fit_that_ran_out_of_passes_goes_on_with_more() {
+fn a_fit_that_ran_out_of_passes_can_be_continued() {
     let workspace = Workspace::new();
     workspace.run("sample --dim 4 --concentration 9 -n 900 -o x.npy").success();
     for method in ["em", "online", "sgd"] {
@@ -176,7 +176,7 @@ fn a_fit_that_ran_out_of_passes_goes_on_with_more() {
 }
 
 #[test]
-fn what_a_folder_holds_beside_rows_is_told() {
+fn files_of_a_folder_that_are_skipped_are_named() {
     let workspace = Workspace::new();
     std::fs::create_dir(workspace.path("rows")).unwrap();
     workspace.run("sample --dim 4 --concentration 9 -n 50 -o rows/x.npy").success();
@@ -224,7 +224,7 @@ fn a_checkpoint_is_not_overwritten_by_accident() {
 
 /// Blocks decide the last digits, and memory decides on blocks: threads must not decide on what is left for them.
 #[test]
-fn with_a_limit_of_memory_too_threads_change_no_bit() {
+fn threads_change_no_bit_with_a_memory_limit() {
     let workspace = Workspace::new();
     workspace.run("sample --dim 200 --concentration 100 -n 20000 -o x.npy").success();
     let fit = |threads: &str| {
@@ -239,7 +239,7 @@ fn with_a_limit_of_memory_too_threads_change_no_bit() {
 }
 
 #[test]
-fn work_that_needs_all_rows_takes_a_pipe_and_no_limit_of_memory() {
+fn work_that_needs_all_rows_reads_pipes_and_has_no_memory_limit() {
     let workspace = Workspace::new();
     workspace.run("sample --dim 4 --concentration 9 -n 500 -o x.npy").success();
     let rows = workspace.read("x.npy");
@@ -359,7 +359,7 @@ mod linux {
 
     /// A file of eight times the memory, by every method; the peak is that of the whole process.
     #[test]
-    fn memory_is_kept_to_on_a_file_eight_times_as_large() {
+    fn the_memory_limit_holds_for_a_file_eight_times_as_large() {
         let workspace = Workspace::new();
         workspace.run("sample --dim 128 --concentration 40 -n 800000 -o x.npy").success();
         let size = std::fs::metadata(workspace.path("x.npy")).unwrap().len();
@@ -382,7 +382,7 @@ mod linux {
 
     /// Pages and messages are in memory too: what they take is counted, or the work is refused.
     #[test]
-    fn memory_is_kept_to_whatever_the_file_is_made_of() {
+    fn the_memory_limit_holds_for_every_format() {
         let workspace = Workspace::new();
         workspace.run("sample --dim 1024 --concentration 40 -n 8000 -o x.parquet").success();
         workspace.run("convert x.parquet x.csv").success();
@@ -410,7 +410,7 @@ mod linux {
 
     /// Whatever is written, p-values with it where they have a place; a Parquet file of several row groups.
     #[test]
-    fn assign_keeps_to_little_memory() {
+    fn assign_needs_little_memory() {
         let workspace = Workspace::new();
         workspace.run("sample --dim 8 --concentration 3 -n 600000 -o x.npy").success();
         workspace.run("fit x.npy -k 3 --start random --max-passes 1 -o m.safetensors").success();
@@ -459,7 +459,7 @@ mod linux {
 
     /// Between two passes the file loses rows: an error that names it, and a checkpoint from which the whole file is fitted.
     #[test]
-    fn a_file_that_shrinks_between_passes_costs_one_pass() {
+    fn a_file_that_shrinks_between_passes_is_refused_in_the_next_pass() {
         let workspace = Workspace::new();
         workspace.run("sample --dim 64 --concentration 20 -n 400000 -o x.npy").success();
         let whole = workspace.read("x.npy");

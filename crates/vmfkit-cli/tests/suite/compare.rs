@@ -67,7 +67,7 @@ fn every_type_of_number_is_a_label() {
 }
 
 #[test]
-fn text_has_a_label_a_line_and_maybe_a_header() {
+fn text_has_one_label_per_line_and_may_have_a_header() {
     for (name, content, options) in [
         ("x.txt", "7\n7\n3\n3\n3\n9", ""),
         ("x.txt", "Paris, France\nParis, France\nOslo\nOslo\nOslo\n\"\n\n", ""),
@@ -111,7 +111,7 @@ fn files_that_are_no_labelings_are_named() {
 
 /// A table of all pairs of groups would take gigabytes.
 #[test]
-fn a_group_a_row_is_compared_without_a_matching() {
+fn as_many_groups_as_rows_are_compared_without_a_matching() {
     let workspace = Workspace::new();
     workspace.write("x.txt", (0..100_000).map(|i| format!("{i}\n")).collect::<String>());
     let json = workspace.run("compare x.txt x.txt --json").json();

@@ -15,7 +15,7 @@ fn with_model() -> Workspace {
 }
 
 #[test]
-fn a_fit_is_told_as_it_was_made() {
+fn inspect_shows_how_a_model_was_fitted() {
     let workspace = with_model();
     let fit = workspace.run("fit x.csv -k 3 --seed 5 --json").json();
     let model = workspace.run("inspect m.safetensors --json").json();
@@ -37,7 +37,9 @@ fn a_fit_is_told_as_it_was_made() {
         &format!(
             "\nstatus                  converged after {passes} passes (and {search} of the search on a sample)\nrows                    600\nseed                    5\n"
         ),
-        "\nstart                   kmeans\n",
+        "\nsettings\n",
+        "\n  start                 kmeans\n",
+        "\n  largest_concentration 10000000000.0\n",
         "\ncomponent    weight  concentration  half within  nearest  angle to it ",
     ] {
         assert!(text.contains(words), "`{words}` is missing in:\n{text}");

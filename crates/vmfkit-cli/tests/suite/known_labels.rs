@@ -90,7 +90,7 @@ fn labels_come_from_arrays_tables_and_columns_of_the_rows() {
 }
 
 #[test]
-fn policies_and_equal_weights_are_heeded_and_angles_remembered() {
+fn policies_equal_weights_and_angles_are_used_and_stored() {
     let workspace = workspace();
     workspace.write("uneven.txt", "b\nb\nb\nb\na\na\n");
     let concentrations = |model: &Value| -> Vec<f64> {

@@ -44,7 +44,7 @@ fn every_method_finds_the_groups() {
 }
 
 #[test]
-fn likelihood_and_criteria_hang_together() {
+fn likelihood_and_criteria_agree() {
     let workspace = three_groups();
     let fit = workspace.run("fit x.csv -k 3 --policy free --json").json();
     let get = |key: &str| number(&fit[key]);
@@ -92,7 +92,7 @@ fn threads_change_no_bit_of_a_model_file_and_seeds_do() {
 }
 
 #[test]
-fn fits_begin_where_they_are_told() {
+fn fits_start_from_the_given_start() {
     let workspace = three_groups();
     workspace.write("directions.csv", "0,0,2\n0,3,0\n4,0,0\n");
     workspace
@@ -122,7 +122,7 @@ fn fits_begin_where_they_are_told() {
 }
 
 #[test]
-fn every_option_counts() {
+fn every_option_changes_the_fit() {
     let workspace = three_groups();
     let model = |options: &str| {
         workspace.run(&format!("fit x.csv -k 4 -o model.safetensors {options}")).success();
@@ -180,7 +180,7 @@ fn restarts_that_differ_are_made() {
 }
 
 #[test]
-fn a_background_takes_what_belongs_nowhere() {
+fn a_background_takes_outliers() {
     let workspace = three_groups();
     let uniform = workspace.run("sample --dim 3 --concentration 0 -n 200 --seed 9 --dtype f64 -o -").success();
     let rows = String::from_utf8(workspace.read("x.csv")).unwrap();

@@ -63,7 +63,7 @@ fn other_separators_get_a_hint() {
 }
 
 #[test]
-fn json_lines_of_ours_are_read_without_a_word_about_keys() {
+fn json_lines_that_vmf_wrote_are_read_without_options() {
     let workspace = Workspace::new();
     workspace.run("sample --dim 4 --concentration 9 -n 50 --dtype f64 -o x.jsonl").success();
     workspace.run("convert x.jsonl x.npy -q").success();
@@ -125,7 +125,7 @@ fn every_long_command_can_be_quiet() {
 }
 
 #[test]
-fn options_that_would_be_passed_over_are_refused() {
+fn options_that_would_be_ignored_are_refused() {
     let workspace = three_groups();
     workspace.run("fit x.csv -k 3 -o m.safetensors").success();
     workspace.run("score m.safetensors x.csv --outliers 0.5 --no-p-values").refused(&["cannot be used with", "--no-p-values"]);

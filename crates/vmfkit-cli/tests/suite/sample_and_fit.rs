@@ -211,7 +211,7 @@ fn weights_count_rows_more_than_once() {
 }
 
 #[test]
-fn rows_are_rescaled_on_request_and_it_is_said() {
+fn rows_are_rescaled_on_request_and_reported() {
     let workspace = Workspace::new();
     workspace.write("x.csv", "3,4\n0.6,0.8\n4,3\n");
     let run = workspace.run("fit x.csv --rescale --json");
@@ -230,7 +230,7 @@ fn standard_input_is_read_as_text_or_array() {
 }
 
 #[test]
-fn every_option_of_the_gradient_steps_counts() {
+fn every_option_of_sgd_changes_the_fit() {
     let workspace = Workspace::new();
     workspace.run("sample --dim 4 --concentration 20 -n 500 --dtype f64 -o x.npy").success();
     let concentration =

@@ -5,7 +5,7 @@ use crate::number;
 use std::f64::consts::{LN_2, PI};
 
 #[test]
-fn scores_are_what_they_are_called() {
+fn scores_are_reported_and_in_json() {
     let workspace = fitted();
     let fit = workspace.run("fit x.csv -k 3 --json").json();
     let score = workspace.run("score m.safetensors x.csv --json").json();
@@ -48,7 +48,7 @@ fn draws_of_the_model_are_what_it_expects() {
 }
 
 #[test]
-fn strange_rows_stand_out_and_rows_between_components_are_shared() {
+fn outliers_are_found_and_rows_between_components_are_uncertain() {
     let workspace = fitted();
     workspace.write("strange.csv", "-1,0,0\n0,-1,0\n0,0,-1\n");
     let score = workspace.run("score m.safetensors strange.csv --json").json();
@@ -60,9 +60,9 @@ fn strange_rows_stand_out_and_rows_between_components_are_shared() {
     assert!((1.2..=2.0).contains(&number(&score["effective_components"])), "{score}");
 }
 
-/// A heavy row makes the share less certain.
+/// A heavy row makes the fraction less certain.
 #[test]
-fn weights_count() {
+fn weights_change_scores() {
     let workspace = fitted();
     let weights: String = (0..600).map(|row| if row == 0 { "100\n" } else { "1\n" }).collect();
     workspace.write("weights.csv", weights);

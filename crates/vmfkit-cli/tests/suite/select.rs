@@ -81,7 +81,7 @@ fn help_says_what_likelihoods_are_good_for() {
 }
 
 #[test]
-fn a_collapsed_component_is_marked_and_the_recommendation_says_so() {
+fn a_collapsed_component_is_marked_and_named_in_the_recommendation() {
     let workspace = three_groups();
     let rows = String::from_utf8(workspace.read("x.csv")).unwrap();
     workspace.write("often.csv", format!("{rows}{}", "0,0.6,-0.8\n".repeat(60)));
@@ -101,7 +101,7 @@ fn a_collapsed_component_is_marked_and_the_recommendation_says_so() {
 }
 
 #[test]
-fn rows_that_cannot_be_held_out_are_no_silence() {
+fn rows_that_cannot_be_held_out_are_reported() {
     let workspace = three_groups();
     let two =
         String::from_utf8(workspace.read("x.csv")).unwrap().lines().take(3).map(|line| format!("{line}\n")).collect::<String>();

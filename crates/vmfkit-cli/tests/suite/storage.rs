@@ -112,7 +112,7 @@ fn a_checkpoint_is_used_by_one_fit_at_a_time() {
 
 /// Which keeps their number, their weight and the first block.
 #[test]
-fn rows_that_were_changed_behind_the_first_block_are_noticed() {
+fn rows_that_changed_after_the_first_block_are_refused() {
     let workspace = Workspace::new();
     workspace.run("sample --dim 4 --concentration 9 -n 5000 -o x.npy").success();
     let fit = |passes: usize, more: &str| format!("fit x.npy -k 3 --tolerance 0 --max-passes {passes} --checkpoint c {more}");

@@ -182,7 +182,7 @@ mod linux {
     }
 
     #[test]
-    fn a_mere_start_replaces_no_model() {
+    fn a_fit_without_a_finished_pass_replaces_no_model() {
         let workspace = Workspace::new();
         workspace.run("sample --dim 100 --concentration 1 -n 70000 -o x.npy").success();
         workspace.write("m.safetensors", "before");
@@ -201,7 +201,7 @@ mod linux {
 
     /// What a fit found is told, whatever becomes of its file; and the checkpoint has it.
     #[test]
-    fn a_model_that_cannot_be_written_costs_nobody_the_report() {
+    fn the_report_is_printed_if_the_model_cannot_be_written() {
         let workspace = Workspace::new();
         workspace.run("sample --dim 3 --concentration 9 -n 500 -o x.npy").success();
         for (options, hint) in [("", false), (" --checkpoint c", true)] {
@@ -218,7 +218,7 @@ mod linux {
 
     /// The model is there by then; what the last pass would have told is left out.
     #[test]
-    fn the_last_look_at_the_rows_can_be_interrupted() {
+    fn the_evaluation_can_be_interrupted() {
         let workspace = Workspace::new();
         workspace.run("sample --dim 100 --concentration 1 -n 100000 -o x.npy").success();
         let mut command = workspace.command();
@@ -238,7 +238,7 @@ mod linux {
 
     /// Rows that come slowly, to a command that believes to be at a terminal.
     #[test]
-    fn whoever_waits_at_a_terminal_sees_rows_the_rate_and_the_time_left() {
+    fn a_terminal_shows_rows_rate_and_time_left() {
         let workspace = Workspace::new();
         if Command::new("script").arg("--version").output().is_err() {
             eprintln!("not checked, since script is not installed");

@@ -55,7 +55,7 @@ fn begin(workspace: &Workspace, options: &str) {
 }
 
 #[test]
-fn a_fit_by_parts_is_vmf_fit_to_the_last_byte() {
+fn a_distributed_fit_equals_vmf_fit_to_the_last_byte() {
     let workspace = three_groups();
     // Files of a block each, merged; and of several blocks, the last of which has fewer.
     for (rows, block, options_of_parts, merge) in [(100, 100, "", true), (250, 50, "--block-rows 50 --per-block", false)] {
@@ -107,7 +107,7 @@ fn sums_of_sums_and_weights_make_the_same_fit_but_for_rounding() {
 }
 
 #[test]
-fn a_fit_goes_on_by_parts_and_back() {
+fn a_fit_continues_distributed_and_back() {
     let workspace = three_groups();
     let parts = cut(&workspace, 100);
     let options = "-k 3 --set block_rows=100 --method stochastic --max-passes 6 --checkpoint state.ckpt";
