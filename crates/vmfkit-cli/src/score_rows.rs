@@ -33,9 +33,9 @@ pub struct ScoreArguments {
     model: PathBuf,
     #[command(flatten)]
     rows: LimitedRowArguments,
-    /// Rows with a p-value below LEVEL are outliers
+    /// Rows with a p-value below LEVEL are outliers [default of `vmf score`: 0.01]
     ///
-    /// `vmf assign` marks them and reports their fraction; `vmf score` does so with LEVEL 0.01 by default.
+    /// `vmf assign` marks them and reports their fraction, `vmf score` reports it.
     #[arg(long, value_name = "LEVEL", value_parser = level, allow_hyphen_values = true, conflicts_with = "no_p_values")]
     #[arg(help_heading = OUTPUT)]
     pub outliers: Option<f64>,

@@ -148,7 +148,7 @@ impl LimitedRowArguments {
 pub enum Header {
     Yes,
     No,
-    /// If it looks like one.
+    /// If it looks like names
     Auto,
 }
 
