@@ -81,7 +81,7 @@ def fit(vmf, path, components, *options):
 def sample(vmf, path, gigabytes, *options):
     """Writes rows that take so much in single precision; says how many bytes that is."""
     rows = int(gigabytes * 1e9 / ROW)
-    subprocess.run([vmf, "sample", "--dim", str(DIM), "-k", "300", "-n", str(rows), *options, "-o", path], check=True)
+    subprocess.run([vmf, "sample", "--dim", str(DIM), "--concentration", "300", "-n", str(rows), *options, "-o", path], check=True)
     return rows * ROW
 
 

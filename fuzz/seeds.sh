@@ -23,7 +23,7 @@ seed npz_file ../testdata/formats/*.npz
 seed safetensors_file ../testdata/formats/*.safetensors
 work=$(mktemp -d)
 trap 'rm -r "$work"' EXIT
-"$vmf" sample --dim 3 -k 5 -n 60 -o "$work/x.npy" 2> "$work/said"
+"$vmf" sample --dim 3 --concentration 5 -n 60 -o "$work/x.npy" 2> "$work/said"
 # Rows of unit length in double precision, which are lent as they are in the file.
 for format in parquet arrow npz safetensors; do
   "$vmf" convert "$work/x.npy" "corpus/${format}_file/sampled.$format" > "$work/said" 2>&1
@@ -37,7 +37,7 @@ done
 for method in em stochastic; do
   "$vmf" fit "$work/x.npy" -k 2 --quiet --method $method --checkpoint "$work/$method" --start-only > "$work/said" 2>&1
   "$vmf" accumulate "$work/$method" "$work/x.npy" -o corpus/part_statistics/$method > "$work/said" 2>&1
-  "$vmf" accumulate "$work/$method" "$work/x.npy" --block 20 --per-block -o corpus/part_statistics/$method-blocks > "$work/said" 2>&1
+  "$vmf" accumulate "$work/$method" "$work/x.npy" --block-rows 20 --per-block -o corpus/part_statistics/$method-blocks > "$work/said" 2>&1
 done
 # One component of dimension 2: mark, sizes, objective, weight, mass, shortfall, resultant.
 python3 -c 'import struct, sys; sys.stdout.buffer.write(b"vmfstat1" + struct.pack("<QQ6d", 1, 2, -1.0, 2.0, 2.0, 0.5, 1.5, 0.0))' \

@@ -1,6 +1,6 @@
-//! Ctrl-C (and a request to terminate): unfinished files vanish, and a fit may finish the rows at hand first.
+//! Ctrl-C (and a request to terminate): unfinished files are removed, and a fit may finish the current rows first.
 
-use crate::output;
+use crate::files::output;
 use std::ops::ControlFlow;
 use std::sync::Once;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -43,7 +43,7 @@ pub fn install_handler() {
 /// What an interrupt does.
 fn interrupted() {
     if PATIENT.load(Ordering::SeqCst) && !ASKED.swap(true, Ordering::SeqCst) {
-        output::note("\ninterrupted: finishing these rows and writing what there is; again to stop at once");
+        output::note("\ninterrupted: finishing the current rows and writing the result; interrupt again to stop at once");
         return;
     }
     // To the end: no file appears any more.
@@ -51,7 +51,7 @@ fn interrupted() {
     std::process::exit(EXIT_CODE.into());
 }
 
-/// Ctrl-C, a request to terminate and a terminal that is closed, each unless whoever started the command had it ignored, as `nohup` does.
+/// Ctrl-C, a request to terminate and a terminal that is closed, each unless the parent process had it ignored, as `nohup` does.
 #[cfg(unix)]
 fn listen() -> std::io::Result<()> {
     use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};

@@ -2,30 +2,17 @@
 
 mod args;
 mod commands;
-mod components;
-mod direction;
 mod files;
-mod fit_file;
-mod format;
-mod input;
 mod interrupt;
-mod judge;
-mod labels;
-mod memory;
-mod model;
-mod output;
-mod progress;
-mod row_output;
-mod rows;
-mod state;
-mod table_file;
+mod report;
+mod score_rows;
 mod typical;
 
 use anyhow::Context;
 use args::{Arguments, Command};
 use clap::Parser;
+use files::output::{self, WriteError};
 use interrupt::Interrupted;
-use output::WriteError;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
@@ -46,8 +33,8 @@ fn main() -> ExitCode {
 
 /// The error and its causes on one line. What a source of rows says stands for itself.
 fn with_causes(error: &anyhow::Error) -> String {
-    let told = |cause: &&(dyn std::error::Error + 'static)| !matches!(cause.downcast_ref(), Some(vmfkit::Error::Read(_)));
-    error.chain().filter(told).map(ToString::to_string).collect::<Vec<_>>().join(": ")
+    let is_shown = |cause: &&(dyn std::error::Error + 'static)| !matches!(cause.downcast_ref(), Some(vmfkit::Error::Read(_)));
+    error.chain().filter(is_shown).map(ToString::to_string).collect::<Vec<_>>().join(": ")
 }
 
 fn run(arguments: &Arguments) -> anyhow::Result<()> {
@@ -72,5 +59,6 @@ fn run(arguments: &Arguments) -> anyhow::Result<()> {
         Command::Accumulate(accumulate) => accumulate.run(),
         Command::Merge(merge) => merge.run(),
         Command::Maximise(maximise) => maximise.run(),
+        Command::Help(help) => help.run(),
     }
 }

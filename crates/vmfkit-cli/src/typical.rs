@@ -1,7 +1,7 @@
 //! The rows that show best what a component is.
 
-use crate::progress::Progress;
-use crate::rows::RowSource;
+use crate::args::rows::RowSource;
+use crate::report::progress::Progress;
 use vmfkit::Mixture;
 use vmfkit::source::Source;
 use vmfkit_data::Ids;
@@ -14,7 +14,7 @@ pub const NUMBERS: usize = 1 << 20;
 pub struct Typical {
     /// Counted from 0 over all files.
     pub row: u64,
-    /// What it is called, where that is known.
+    /// Its id, if it has one.
     pub id: Option<String>,
     pub ln_density: f64,
 }
@@ -33,8 +33,8 @@ impl Members {
         if self.typical.len() >= most && self.typical.last().is_none_or(|last| !(ln_density > last.ln_density)) {
             return;
         }
-        let place = self.typical.partition_point(|other| other.ln_density >= ln_density);
-        self.typical.insert(place, Typical { row, id: id(), ln_density });
+        let position = self.typical.partition_point(|other| other.ln_density >= ln_density);
+        self.typical.insert(position, Typical { row, id: id(), ln_density });
         self.typical.truncate(most);
     }
 }

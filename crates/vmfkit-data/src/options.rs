@@ -122,7 +122,7 @@ impl Options {
             return Err(Error::format(format!("only .npz and .safetensors files have several arrays, found: `--array {name}`")));
         }
         if let (Some(header), false) = (self.header, matches!(format, Format::Csv | Format::Tsv)) {
-            let option = if header { "--header" } else { "--no-header" };
+            let option = if header { "--header yes" } else { "--header no" };
             return Err(Error::format(format!("only CSV and TSV have a first line of names, found: `{option}`")));
         }
         Ok(())

@@ -1,68 +1,66 @@
-//! `vmf accumulate`: the statistics of some rows of a pass, for a fit by parts.
+//! `vmf accumulate`: the statistics of some rows of a pass, for a distributed fit.
 
+use crate::args::rows::{Beside, LimitedRowArguments, RowSource};
+use crate::args::{FITTING, OUTPUT, ReportArguments};
 use crate::files::Files;
-use crate::output::{self, Output};
-use crate::progress::Progress;
-use crate::rows::{Beside, FILES, RowArguments, RowSource};
-use crate::state;
+use crate::files::output::{self, Output};
+use crate::files::state;
+use crate::report::progress::Progress;
 use anyhow::Result;
 use std::path::{Path, PathBuf};
-use std::sync::LazyLock;
 use vmfkit::Error;
 use vmfkit::parts::Accumulator;
 use vmfkit::source::Source;
 use vmfkit::stats_file::PartStats;
 use vmfkit_data::DataSource;
 
-static AFTER_HELP: LazyLock<String> = LazyLock::new(|| {
-    format!(
-        "\
+const AFTER_HELP: &str = "\
 Examples:
   vmf accumulate state.ckpt part-0.npy -o part-0.stats
-  vmf accumulate state.ckpt part-7.npy --first-block 7 -o part-7.stats     for --method stochastic
-  vmf accumulate model.safetensors new.npy -o - | wc -c                    under a model, to standard output
+  vmf accumulate state.ckpt part-7.npy --first-block 7 -o part-7.stats    for --method stochastic
+  vmf accumulate model.safetensors new.npy -o - | wc -c                   under a model
 
-The state is that of `vmf fit --start-only` or of `vmf maximise`; docs/clusters.md has the whole loop. By default the blocks of a part
-are summed. Sums depend on their order in the last bits: with --per-block, and parts that are whole blocks, the fit is that of
-`vmf fit --block` with the same block to the last byte. A part of one block needs no --per-block.
+STATE is written by `vmf fit --start-only` or `vmf maximise`; docs/clusters.md has the whole loop.
+By default the statistics of a part are summed over its blocks. The last bits of a sum depend on
+its order. With --per-block, and parts that are whole blocks, the fit equals that of
+`vmf fit --set block_rows=ROWS` with the same blocks to the last byte.
+A part of one block does not need --per-block.";
 
-{FILES}"
-    )
-});
-
-/// Make the statistics of some rows under the state of a fit: one part of a pass
+/// Calculate the statistics of some rows for one pass of a distributed fit
 #[derive(Debug, clap::Args)]
-#[command(after_help = AFTER_HELP.as_str())]
+#[command(after_long_help = AFTER_HELP)]
 pub struct Accumulate {
-    /// State of a fit (a checkpoint); or a model, under which rows are shared by their responsibilities; `-` for standard input
+    /// State of a fit (a checkpoint) or a model file, `-` for standard input
+    ///
+    /// Under a model file, rows are weighted by its responsibilities.
     #[arg(value_name = "STATE")]
     state: PathBuf,
-    /// File to write the statistics to, `-` for standard output
-    #[arg(long, short, value_name = "FILE")]
-    output: PathBuf,
-    /// Rows a block [default: 8 million numbers, at most 65536 rows]
-    #[arg(long, value_name = "ROWS", value_parser = clap::value_parser!(u32).range(1..))]
-    block: Option<u32>,
-    /// Keep the statistics of each block instead of their sum
-    #[arg(long)]
-    per_block: bool,
-    /// How many blocks of the pass come before this part; the draws of stochastic EM depend on it, nothing else does
-    #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u64).range(..1 << 53))]
-    first_block: u64,
-    /// Print one JSON object
-    #[arg(long)]
-    json: bool,
-    /// Show no progress
-    #[arg(long, short)]
-    quiet: bool,
-    // Last, because its heading stands above all that follows.
     #[command(flatten)]
-    rows: RowArguments,
+    rows: LimitedRowArguments,
+    /// Rows per block [default: 8 million numbers, at most 65536 rows]
+    ///
+    /// It is `--set block_rows` of `vmf fit`.
+    #[arg(long, value_name = "ROWS", value_parser = clap::value_parser!(u32).range(1..), help_heading = FITTING)]
+    block_rows: Option<u32>,
+    /// Store the statistics of each block instead of their sum
+    #[arg(long, help_heading = FITTING)]
+    per_block: bool,
+    /// Number of blocks of the pass before this part, for stochastic EM
+    ///
+    /// The random draws of stochastic EM depend on it, nothing else does.
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u64).range(..1 << 53))]
+    #[arg(help_heading = FITTING)]
+    first_block: u64,
+    /// File to write the statistics to, `-` for standard output
+    #[arg(long, short, value_name = "FILE", help_heading = OUTPUT)]
+    output: PathBuf,
+    #[command(flatten)]
+    report: ReportArguments,
 }
 
 impl Accumulate {
     pub fn run(&self) -> Result<()> {
-        Files::new().reads([&self.state]).reads(self.rows.files()).writes("-o", Some(&self.output)).check()?;
+        Files::new().reads([&self.state]).reads(self.rows.limited().files()).writes("-o", Some(&self.output)).check()?;
         let accumulator = state::read_accumulator(&self.state)?.per_block(self.per_block);
         let components = accumulator.mixture().components().len() as u64;
         // Statistics of each thread, of a block and of the part.
@@ -70,7 +68,7 @@ impl Accumulate {
             let model = 8 * components * rows.dim() as u64;
             Beside { once: 6 * model, each_thread: model, ..Beside::default() }
         };
-        let mut source = self.rows.without_ids().open_in_blocks(self.block.into(), beside)?;
+        let mut source = self.rows.limited().without_ids().open_in_blocks(self.block_rows.into(), beside)?;
         let mut file = Output::create(&self.output)?;
         let part = self.see(&accumulator, &mut source).map_err(|error| source.explain(error))?;
         source.note_rescaled();
@@ -80,7 +78,7 @@ impl Accumulate {
         if self.output == Path::new("-") {
             return Ok(());
         }
-        output::print(state::describe_part("accumulated", &part, self.json))
+        output::print(state::describe_part("accumulated", &part, self.report.json))
     }
 
     fn see(&self, accumulator: &Accumulator, source: &mut RowSource) -> vmfkit::Result<PartStats> {
@@ -88,7 +86,7 @@ impl Accumulate {
         if expected != found {
             return Err(Error::DimensionMismatch { expected, found });
         }
-        let mut progress = Progress::new(!self.quiet);
+        let mut progress = Progress::new(!self.report.quiet);
         let mut part = accumulator.part(self.first_block);
         let (all, pass) = (source.len(), format!("pass {}, ", part.pass()));
         while let Some(block) = source.read_block()? {

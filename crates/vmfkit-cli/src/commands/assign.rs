@@ -1,11 +1,12 @@
 //! `vmf assign`: the most probable component of each row, its density and its p-value.
 
-use crate::components::{self, COMPONENTS_SHOWN};
-use crate::format::{aligned, json_number, readable};
-use crate::judge::{Judge, JudgeArguments, Judged, P_VALUES, Sums, level};
-use crate::output::{self, Output};
-use crate::rows::{Beside, FILES, Seen};
-use crate::table_file::TableFile;
+use crate::args::OUTPUT;
+use crate::args::rows::{Beside, Seen};
+use crate::files::output::{self, Output};
+use crate::files::table_file::TableFile;
+use crate::report::components::{self, COMPONENTS_SHOWN};
+use crate::report::format::{aligned, json_number, readable};
+use crate::score_rows::{P_VALUES, ScoreArguments, ScoredBlock, Scorer, Sums};
 use anyhow::{Result, bail};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
@@ -24,25 +25,26 @@ Examples:
   vmf assign model.safetensors x.npy --all-columns -o table.npy
   cat x.jsonl | vmf assign model.safetensors - --no-p-values -o -
 
-Columns of the table, by the name of the output Parquet, Arrow, CSV, TSV or JSON Lines:
-  id, or row         what --id-column says, or else the number of the row, from 0
+Columns of the output:
+  id, or row         the id of --id-column, or else the number of the row, from 0
   component          the most probable component, from 0
-  label              its label, if the model was made of known labels
+  label              its label, if the model was made from known labels
   responsibility     its probability given the row
   ln_density         ln p of the row under the mixture
-  p_value            how strange the row is
+  p_value            p-value of the row
   outlier            with --outliers: whether the p-value is below the level
-  component_2, label_2, responsibility_2, ...  with --top: the next components, the most probable first
-An .npy file holds the components alone, as `vmf compare` reads them; with --all-columns, --top, --outliers or an --id-column of whole numbers it is a
-structured array that has a field for each column. `-o -` writes CSV to standard output, and the report to standard error, or with --quiet nowhere. Shares in the report are by weight, if rows have weights.
+  component_2, label_2, responsibility_2, ...
+                     with --top: the next components, the most probable first
+A .npy file holds the components only, as `vmf compare` reads them. With --all-columns, --top,
+--outliers, or ids that are whole numbers, it is a structured array with a field per column.
+`-o -` writes CSV to standard output and the report to standard error (with --quiet no report).
+Fractions in the report are by weight, if rows have weights.
 
-{P_VALUES}
-
-{FILES}"
+{P_VALUES}"
     )
 });
 
-/// What a Parquet file holds back until a row group is full, with room for what closes it.
+/// Buffer of a Parquet file until a row group is full, with its footer.
 const ROW_GROUP_MEMORY: u64 = 24 << 20;
 /// A row of the table while it is written, as text or in columns, and what each component of it adds.
 const TABLE_ROW: u64 = 512;
@@ -50,49 +52,47 @@ const RANK_MEMORY: u64 = 256;
 
 /// Write the most probable component, ln density and p-value of each row
 #[derive(Debug, clap::Args)]
-#[command(after_help = AFTER_HELP.as_str())]
+#[command(after_long_help = AFTER_HELP.as_str())]
 pub struct Assign {
     #[command(flatten)]
-    judge: JudgeArguments,
-    /// File to write: .parquet, .arrow, .csv, .tsv, .jsonl or .npy; `-` for CSV on standard output
-    #[arg(long, short, value_name = "FILE", help_heading = "Options of the results")]
+    scoring: ScoreArguments,
+    /// File to write: .parquet, .arrow, .csv, .tsv, .jsonl, .npy, or `-` for CSV on standard output
+    #[arg(long, short, value_name = "FILE", help_heading = OUTPUT)]
     output: PathBuf,
-    /// How many of the most probable components of each row are written
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..), help_heading = "Options of the results")]
+    /// Number of most probable components to write for each row
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..), help_heading = OUTPUT)]
     top: u32,
-    /// Mark rows with a p-value below this, and report their share
-    #[arg(long, value_name = "LEVEL", value_parser = level, allow_hyphen_values = true, conflicts_with = "no_p_values", help_heading = "Options of the results")]
-    outliers: Option<f64>,
-    /// All columns in an .npy file too, as the fields of a structured array
-    #[arg(long, help_heading = "Options of the results")]
+    /// Write all columns to .npy files, as a structured array
+    #[arg(long, help_heading = OUTPUT)]
     all_columns: bool,
 }
 
 impl Assign {
     pub fn run(&self) -> Result<()> {
-        self.judge.files().writes("-o", Some(&self.output)).check()?;
+        self.scoring.files().writes("-o", Some(&self.output)).check()?;
         let to_stdout = self.output == Path::new("-");
         let format = self.format()?;
         let held_back = if format == OutputFormat::Parquet { ROW_GROUP_MEMORY } else { 0 };
-        // An array of components has no room for p-values.
-        let p_values = !self.judge.no_p_values && !self.is_components_alone(format);
+        // An array of components has no p-values.
+        let p_values = !self.scoring.no_p_values && !self.is_components_alone(format);
         let beside = Beside { once: held_back, each_row: TABLE_ROW + RANK_MEMORY * u64::from(self.top), ..Beside::default() };
-        let mut judge = self.judge.open(beside, p_values)?;
-        let components = judge.mixture.components().len();
+        let mut scorer = self.scoring.open(beside, p_values)?;
+        let components = scorer.mixture.components().len();
         if self.top as usize > components {
             bail!("`--top` must be at most the number of components, {components}, found: `{}`", self.top);
         }
         let output = Output::create(&self.output)?;
         if p_values {
-            judge = judge.with_p_values(&self.judge)?;
+            scorer = scorer.with_p_values(&self.scoring)?;
         }
-        let mut tally = Tally { sums: Sums::new(self.outliers), rows: vec![0; components], weights: vec![0.0; components] };
-        self.write_table(&mut judge, format, output, &mut tally)?;
-        let Judge { model, mixture, labels, source, .. } = judge;
+        let mut tally =
+            Tally { sums: Sums::new(self.scoring.outliers), rows: vec![0; components], weights: vec![0.0; components] };
+        self.write_table(&mut scorer, format, output, &mut tally)?;
+        let Scorer { model, mixture, labels, source, .. } = scorer;
         let report = Report { output: &self.output, model, rows: source.seen(), mixture, labels, tally };
-        match to_stdout && self.judge.quiet {
+        match to_stdout && self.scoring.report.quiet {
             true => Ok(()),
-            false => output::report(&if self.judge.json { report.to_json() } else { report.to_text() }, to_stdout),
+            false => output::report(&if self.scoring.report.json { report.to_json() } else { report.to_text() }, to_stdout),
         }
     }
 
@@ -103,7 +103,7 @@ impl Assign {
         let name = self.output.display();
         match OutputFormat::of(&self.output) {
             Ok(OutputFormat::Npz | OutputFormat::Safetensors | OutputFormat::Mtx) | Err(_) => {
-                bail!("the name of the output must end in .parquet, .arrow, .csv, .tsv, .jsonl or .npy, found: `{name}`")
+                bail!("the output file must end in .parquet, .arrow, .csv, .tsv, .jsonl or .npy, found: `{name}`")
             }
             Ok(format) => Ok(format),
         }
@@ -111,41 +111,41 @@ impl Assign {
 
     /// Whether nothing but the most probable component of each row is written.
     fn is_components_alone(&self, format: OutputFormat) -> bool {
-        let more = self.all_columns || self.top > 1 || self.outliers.is_some() || self.judge.has_ids();
+        let more = self.all_columns || self.top > 1 || self.scoring.outliers.is_some() || self.scoring.has_ids();
         format == OutputFormat::Npy && !more
     }
 
-    fn write_table(&self, judge: &mut Judge, format: OutputFormat, output: Output, tally: &mut Tally) -> Result<()> {
-        let Some(mut judged) = judge.next(self.top as usize)? else { unreachable!("without rows there is an error") };
+    fn write_table(&self, scorer: &mut Scorer, format: OutputFormat, output: Output, tally: &mut Tally) -> Result<()> {
+        let Some(mut scored) = scorer.next(self.top as usize)? else { unreachable!("without rows there is an error") };
         let alone = self.is_components_alone(format);
-        let columns = if alone { vec![Column::new("component", ColumnKind::U32)] } else { self.columns(judge) };
-        let mut table = TableFile::new(output, format, &columns, judge.source.len())?;
+        let columns = if alone { vec![Column::new("component", ColumnKind::U32)] } else { self.columns(scorer) };
+        let mut table = TableFile::new(output, format, &columns, scorer.source.len())?;
         loop {
-            tally.add(&judged);
+            tally.add(&scored);
             if alone {
-                table.write(&[ColumnData::U32(&judged.summary.ranks[0].components)])?;
+                table.write(&[ColumnData::U32(&scored.summary.ranks[0].components)])?;
             } else {
-                self.write_rows(&mut table, &judged, judge, columns[0].kind)?;
+                self.write_rows(&mut table, &scored, scorer, columns[0].kind)?;
             }
-            match judge.next(self.top as usize)? {
-                Some(next) => judged = next,
+            match scorer.next(self.top as usize)? {
+                Some(next) => scored = next,
                 None => return table.finish(),
             }
         }
     }
 
-    fn columns(&self, judge: &Judge) -> Vec<Column> {
-        let name = match judge.source.ids().1 {
+    fn columns(&self, scorer: &Scorer) -> Vec<Column> {
+        let name = match scorer.source.ids().1 {
             Some(Ids::Texts(_)) => Column::new("id", ColumnKind::Text),
             Some(Ids::Integers(_)) => Column::new("id", ColumnKind::I64),
             None => Column::new("row", ColumnKind::I64),
         };
-        let has_labels = !judge.labels.is_empty();
+        let has_labels = !scorer.labels.is_empty();
         let mut columns = vec![name, Column::new("component", ColumnKind::U32)];
         columns.extend(has_labels.then(|| Column::new("label", ColumnKind::Text)));
         columns.extend([Column::new("responsibility", ColumnKind::F64), Column::new("ln_density", ColumnKind::F64)]);
-        columns.extend((!self.judge.no_p_values).then(|| Column::new("p_value", ColumnKind::F64)));
-        columns.extend(self.outliers.map(|_| Column::new("outlier", ColumnKind::Bool)));
+        columns.extend((!self.scoring.no_p_values).then(|| Column::new("p_value", ColumnKind::F64)));
+        columns.extend(self.scoring.outliers.map(|_| Column::new("outlier", ColumnKind::Bool)));
         for rank in 2..=self.top {
             columns.push(Column::new(format!("component_{rank}"), ColumnKind::U32));
             columns.extend(has_labels.then(|| Column::new(format!("label_{rank}"), ColumnKind::Text)));
@@ -155,15 +155,15 @@ impl Assign {
     }
 
     /// The rows of a block, in the order of [`Self::columns`]; ids of another kind than those of the first block are made texts if need be.
-    fn write_rows(&self, table: &mut TableFile, judged: &Judged, judge: &Judge, kind: ColumnKind) -> Result<()> {
-        let (summary, ids) = (&judged.summary, judge.source.ids());
-        let labels: Vec<Vec<String>> = match judge.labels.is_empty() {
+    fn write_rows(&self, table: &mut TableFile, scored: &ScoredBlock, scorer: &Scorer, kind: ColumnKind) -> Result<()> {
+        let (summary, ids) = (&scored.summary, scorer.source.ids());
+        let labels: Vec<Vec<String>> = match scorer.labels.is_empty() {
             true => Vec::new(),
             // A background has none.
             false => summary
                 .ranks
                 .iter()
-                .map(|rank| rank.components.iter().map(|&k| judge.labels.get(k as usize).cloned().unwrap_or_default()).collect())
+                .map(|rank| rank.components.iter().map(|&k| scorer.labels.get(k as usize).cloned().unwrap_or_default()).collect())
                 .collect(),
         };
         let (numbers, texts): (Vec<i64>, Vec<String>);
@@ -190,15 +190,15 @@ impl Assign {
         let mut data = vec![name, ColumnData::U32(&first.components)];
         data.extend(labels.first().map(|labels| ColumnData::Text(labels)));
         data.extend([ColumnData::F64(&first.responsibilities), ColumnData::F64(&summary.ln_densities)]);
-        data.extend(judged.p_values.as_deref().map(ColumnData::F64));
-        let marks: Vec<bool>;
-        if let (Some(level), Some(p_values)) = (self.outliers, &judged.p_values) {
-            marks = p_values.iter().map(|p_value| *p_value < level).collect();
-            data.push(ColumnData::Bool(&marks));
+        data.extend(scored.p_values.as_deref().map(ColumnData::F64));
+        let is_outlier: Vec<bool>;
+        if let (Some(level), Some(p_values)) = (self.scoring.outliers, &scored.p_values) {
+            is_outlier = p_values.iter().map(|p_value| *p_value < level).collect();
+            data.push(ColumnData::Bool(&is_outlier));
         }
-        for (place, rank) in summary.ranks.iter().enumerate().skip(1) {
+        for (index, rank) in summary.ranks.iter().enumerate().skip(1) {
             data.push(ColumnData::U32(&rank.components));
-            data.extend(labels.get(place).map(|labels| ColumnData::Text(labels)));
+            data.extend(labels.get(index).map(|labels| ColumnData::Text(labels)));
             data.push(ColumnData::F64(&rank.responsibilities));
         }
         table.write(&data)
@@ -214,11 +214,11 @@ struct Tally {
 }
 
 impl Tally {
-    fn add(&mut self, judged: &Judged) {
-        self.sums.add(judged);
-        for (row, &component) in judged.summary.ranks[0].components.iter().enumerate() {
+    fn add(&mut self, scored: &ScoredBlock) {
+        self.sums.add(scored);
+        for (row, &component) in scored.summary.ranks[0].components.iter().enumerate() {
             self.rows[component as usize] += 1;
-            self.weights[component as usize] += judged.weight(row);
+            self.weights[component as usize] += scored.weight(row);
         }
     }
 }
@@ -241,7 +241,7 @@ impl Report<'_> {
         order
     }
 
-    fn share(&self, component: usize) -> f64 {
+    fn fraction(&self, component: usize) -> f64 {
         self.tally.weights[component] / self.tally.sums.evaluation.weight
     }
 
@@ -256,15 +256,14 @@ impl Report<'_> {
                     "label": self.labels.get(component),
                     "background": mixture.is_background(component),
                     "rows": tally.rows[component],
-                    "share": json_number(self.share(component)),
+                    "fraction": json_number(self.fraction(component)),
                     "weight": mixture.weights()[component],
                 })
             })
             .collect();
-        let outliers =
-            tally.sums.outliers.as_ref().map(
-                |outliers| json!({ "level": outliers.level, "rows": outliers.rows, "share": json_number(outliers.share()) }),
-            );
+        let outliers = tally.sums.outliers.as_ref().map(
+            |outliers| json!({ "level": outliers.level, "rows": outliers.rows, "fraction": json_number(outliers.fraction()) }),
+        );
         let object = json!({
             "file": rows.file,
             "model": self.model,
@@ -285,16 +284,16 @@ impl Report<'_> {
         let mut text = format!("{}, under {}\n\n", rows.heading(), self.model);
         text.push_str(&format!("mean ln density   {}\n", readable(tally.sums.evaluation.mean())));
         if let Some(outliers) = &tally.sums.outliers {
-            let (count, level, share) = (outliers.rows, outliers.level, readable(outliers.share()));
-            text.push_str(&format!("outliers          {count}, {share} of the rows (p-values below {level})\n"));
+            let (count, level, fraction) = (outliers.rows, outliers.level, readable(outliers.fraction()));
+            text.push_str(&format!("outliers          {count}, {fraction} of the rows (p-values below {level})\n"));
         }
-        let mut table = vec![["component", "rows", "share", "weight in the model"].map(str::to_owned).to_vec()];
+        let mut table = vec![["component", "rows", "fraction", "weight in the model"].map(str::to_owned).to_vec()];
         let order = self.order();
         table.extend(order.iter().take(COMPONENTS_SHOWN).map(|&component| {
             vec![
                 components::name(component, mixture.is_background(component), &self.labels),
                 tally.rows[component].to_string(),
-                format!("{:.6}", self.share(component)),
+                format!("{:.6}", self.fraction(component)),
                 format!("{:.6}", mixture.weights()[component]),
             ]
         }));

@@ -1,8 +1,10 @@
 //! `vmf compare`: how well two labelings of the same rows agree.
 
-use crate::input;
-use crate::output;
-use crate::progress::Progress;
+use crate::args::rows::Header;
+use crate::args::{INPUT, ReportArguments};
+use crate::files::input;
+use crate::files::output;
+use crate::report::progress::Progress;
 use anyhow::{Result, bail};
 use serde_json::{Map, Value, json};
 use std::path::{Path, PathBuf};
@@ -14,33 +16,34 @@ Examples:
   vmf compare truth.txt found.npy --json
   vmf compare truth.parquet labels.parquet --columns class,component
 
-A .npy file holds one whole number a row, of any type. A text file (.csv, .tsv or any other) holds one label a line, which may be any
-text. A table - Parquet, Arrow, JSON Lines, or text whose first line names it - holds them in a column of whole numbers, `component` unless another is named,
-as `vmf assign` writes it. Only which rows share a label matters, not what it is: the files may call the same groups by different names.";
+A .npy file holds one whole number per row. A text file (.csv, .tsv or any other) holds one label
+per line, which may be any text. A table (Parquet, Arrow, JSON Lines, or text with a header) holds
+them in a column of whole numbers, `component` by default, as `vmf assign` writes it.
+Only which rows have equal labels matters: the two files may use different names for a group.";
 
 /// Pairs of groups up to which the best matching is found in a few seconds.
 const MOST_PAIRS: usize = 1 << 22;
 
-/// Compare two labelings of the same rows: adjusted Rand index, mutual information, V, best matching
+/// Compare two labelings of the same rows: adjusted Rand index, mutual information, V
 #[derive(Debug, clap::Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_long_help = EXAMPLES)]
 pub struct Compare {
-    /// File of labels to measure against, `-` for standard input
+    /// Reference labels, `-` for standard input
     first: PathBuf,
-    /// File of labels to judge, `-` for standard input
+    /// Labels to compare with them, `-` for standard input
     second: PathBuf,
-    /// Skip the first line of text files [default: if it is no number and all others are]
-    #[arg(long)]
-    header: bool,
-    /// Columns of the two files that hold the labels: one for both, or one each, empty for a file without columns [default: component, of tables]
-    #[arg(long, visible_alias = "column", value_name = "NAMES", value_delimiter = ',', num_args = 1..=2)]
+    /// Columns that hold the labels: one for both files, or one each [default: component]
+    ///
+    /// An empty name is for a file without columns.
+    #[arg(long, visible_alias = "column", value_name = "NAMES", value_delimiter = ',', num_args = 1..=2, help_heading = INPUT)]
     columns: Option<Vec<String>>,
-    /// Print one JSON object
-    #[arg(long)]
-    json: bool,
-    /// Show no progress
-    #[arg(long, short)]
-    quiet: bool,
+    /// Whether the first line of text files names the columns [default: auto]
+    ///
+    /// With auto it does if it is not a number and all other lines are.
+    #[arg(long, value_name = "WHEN", value_enum, help_heading = INPUT)]
+    header: Option<Header>,
+    #[command(flatten)]
+    report: ReportArguments,
 }
 
 impl Compare {
@@ -50,8 +53,9 @@ impl Compare {
         }
         let columns = self.columns.as_deref().unwrap_or_default();
         let column = |file: usize| columns.get(file).or(columns.last()).map(String::as_str).filter(|name| !name.is_empty());
-        let first = input::read_labels(&self.first, self.header, column(0))?;
-        let second = input::read_labels(&self.second, self.header, column(1))?;
+        let header = self.header.and_then(Header::is_there);
+        let first = input::read_labels(&self.first, header, column(0))?;
+        let second = input::read_labels(&self.second, header, column(1))?;
         let names = [&self.first, &self.second].map(|path| input::display(path));
         if first.len() != second.len() {
             bail!(
@@ -63,9 +67,10 @@ impl Compare {
             );
         }
         let agreement = Agreement::new(&first, &second)?;
-        let mut progress = Progress::new(!self.quiet);
+        let mut progress = Progress::new(!self.report.quiet);
         progress.announce("finding the best matching of the groups");
-        let report = if self.json { to_json(&names, first.len(), &agreement) } else { to_text(&names, first.len(), &agreement) };
+        let report =
+            if self.report.json { to_json(&names, first.len(), &agreement) } else { to_text(&names, first.len(), &agreement) };
         drop(progress);
         output::print(report)
     }
@@ -74,9 +79,14 @@ impl Compare {
 /// Key, name, value and meaning of every score; the matching of very many groups is not attempted.
 fn scores(agreement: &Agreement) -> [(&'static str, &'static str, Option<f64>, &'static str); 6] {
     let (first, second) = agreement.groups();
-    let matched_share = (first.saturating_mul(second) <= MOST_PAIRS).then(|| agreement.matched_share());
+    let matched = (first.saturating_mul(second) <= MOST_PAIRS).then(|| agreement.matched_share());
     [
-        ("adjusted_rand_index", "ARI", Some(agreement.adjusted_rand_index()), "adjusted Rand index: 0 on average by chance"),
+        (
+            "adjusted_rand_index",
+            "ARI",
+            Some(agreement.adjusted_rand_index()),
+            "adjusted Rand index: 0 on average for random labels",
+        ),
         (
             "normalized_mutual_information",
             "NMI",
@@ -91,7 +101,7 @@ fn scores(agreement: &Agreement) -> [(&'static str, &'static str, Option<f64>, &
             "1 if each group of the first is within one of the second",
         ),
         ("v_measure", "V", Some(agreement.v_measure()), "harmonic mean of homogeneity and completeness"),
-        ("matched_share", "matched share", matched_share, "rows that agree when groups are renamed one to one, at best"),
+        ("matched_fraction", "matched", matched, "fraction of rows that agree under the best one-to-one renaming of groups"),
     ]
 }
 

@@ -1,7 +1,7 @@
-//! `vmf completions`: what a shell needs to complete commands and options.
+//! `vmf completions`: shell completion scripts.
 
-use crate::args::Arguments;
-use crate::output;
+use crate::args::{Arguments, ReportArguments};
+use crate::files::output;
 use anyhow::Result;
 use clap::CommandFactory;
 use clap_complete::Shell;
@@ -13,19 +13,15 @@ Examples:
   vmf completions zsh > ~/.zfunc/_vmf                 with `fpath+=~/.zfunc` before `compinit` in ~/.zshrc
   vmf completions fish > ~/.config/fish/completions/vmf.fish";
 
-/// Print a script that completes commands and options in a shell
+/// Print a shell completion script
 #[derive(Debug, clap::Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_long_help = EXAMPLES)]
 pub struct Completions {
     /// The shell
     #[arg(value_enum)]
     shell: Shell,
-    /// Print one JSON object with the script in it
-    #[arg(long)]
-    json: bool,
-    /// Show nothing beside the script, as every command does with it; this one never does
-    #[arg(long = "quiet", short = 'q')]
-    _quiet: bool,
+    #[command(flatten)]
+    report: ReportArguments,
 }
 
 impl Completions {
@@ -33,7 +29,7 @@ impl Completions {
         let mut script = Vec::new();
         clap_complete::generate(self.shell, &mut Arguments::command(), "vmf", &mut script);
         let mut script = String::from_utf8(script)?;
-        if self.json {
+        if self.report.json {
             let object = json!({ "shell": self.shell.to_string(), "script": script });
             script = format!("{object}\n");
         }

@@ -1,10 +1,11 @@
 //! `vmf constants`: a calculator for one point, or for a file of points.
 
+use crate::args::{INPUT, MODEL, OUTPUT, ReportArguments};
 use crate::files::Files;
-use crate::format::json_number;
-use crate::input;
-use crate::output::Output;
-use crate::progress::Progress;
+use crate::files::input;
+use crate::files::output::Output;
+use crate::report::format::json_number;
+use crate::report::progress::Progress;
 use anyhow::{Context, Result, anyhow, bail};
 use csv::ByteRecord;
 use rayon::prelude::*;
@@ -22,45 +23,43 @@ Examples:
   vmf constants --dim 768 --concentration 50
   vmf constants --dim 768 --mean-length 0.7           which concentration has this mean length?
   vmf constants --dim 768 --complement 1e-12 --json   the same, for mean lengths near 1
-  vmf constants --from points.csv -o answers.csv      a line for each point
+  vmf constants --from points.csv -o answers.csv      one line per point
 
-Columns of --from (in any order; others are ignored) and of its answer:
+Columns of --from (in any order; others are ignored) and of the output:
   d,one_minus_r    d,one_minus_r,kappa
   d,r              d,r,kappa                r is the mean length
   d,kappa1,kappa2  d,kappa1,kappa2,kl       the divergence between equal mean directions
-  d,kappa          d,kappa,log_iv,log_c,log_c_plus_kappa,a,one_minus_a,a_prime,entropy,phi,kl_uniform
-A file with several of these is read as the first of them. The points are echoed as given, numbers are the shortest text that
-reads back as the same f64, and infinities are inf and -inf (in --json the strings \"inf\" and \"-inf\").";
+  d,kappa          d,kappa,log_iv,log_c,log_c_plus_kappa,a,one_minus_a,a_prime,entropy,phi,
+                   kl_uniform
+A file with several of these is read as the first of them. Points are echoed as given. Numbers
+are the shortest text that reads back as the same f64. Infinities are inf and -inf.";
 
 /// Calculate the constants of a density: ln C, ln I, A, entropy, divergence from uniform
 #[derive(Debug, clap::Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_long_help = EXAMPLES)]
 pub struct Constants {
     /// Number of coordinates d, at least 1
-    #[arg(long, short, required_unless_present = "from", value_parser = clap::value_parser!(u64).range(1..=1 << 52))]
+    #[arg(long, short, value_name = "D", help_heading = MODEL, required_unless_present = "from")]
+    #[arg(value_parser = clap::value_parser!(u64).range(1..=1 << 52))]
     dim: Option<u64>,
     /// Concentration kappa, at least 0
-    #[arg(long, short = 'k', visible_alias = "kappa", value_name = "KAPPA", allow_hyphen_values = true)]
+    #[arg(long, visible_alias = "kappa", value_name = "KAPPA", allow_hyphen_values = true, help_heading = MODEL)]
     #[arg(required_unless_present_any = ["mean_length", "complement", "from"])]
     concentration: Option<f64>,
     /// Mean length R, in [0, 1], instead of the concentration
-    #[arg(long, value_name = "R", allow_hyphen_values = true, conflicts_with = "concentration")]
+    #[arg(long, value_name = "R", help_heading = MODEL, allow_hyphen_values = true, conflicts_with = "concentration")]
     mean_length: Option<f64>,
-    /// 1 - R instead of the concentration: keeps its digits where R is near 1
-    #[arg(long, value_name = "1-R", allow_hyphen_values = true, conflicts_with_all = ["concentration", "mean_length"])]
+    /// 1 - R instead of the concentration, which is more precise if R is near 1
+    #[arg(long, value_name = "1-R", help_heading = MODEL, allow_hyphen_values = true, conflicts_with_all = ["concentration", "mean_length"])]
     complement: Option<f64>,
     /// Read points from a CSV file with a header, `-` for standard input
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["dim", "concentration", "mean_length", "complement", "json"])]
+    #[arg(long, value_name = "FILE", help_heading = INPUT, conflicts_with_all = ["dim", "concentration", "mean_length", "complement", "json"])]
     from: Option<PathBuf>,
-    /// Where the answers go, `-` for standard output
-    #[arg(long, short, value_name = "FILE", default_value = "-")]
+    /// File to write, `-` for standard output
+    #[arg(long, short, value_name = "FILE", default_value = "-", help_heading = OUTPUT)]
     output: PathBuf,
-    /// Print one JSON object
-    #[arg(long)]
-    json: bool,
-    /// Show no progress
-    #[arg(long, short)]
-    quiet: bool,
+    #[command(flatten)]
+    report: ReportArguments,
 }
 
 impl Constants {
@@ -68,7 +67,7 @@ impl Constants {
         match &self.from {
             Some(path) => {
                 Files::new().reads([path]).writes("-o", Some(&self.output)).check()?;
-                answer_file(path, &self.output, Progress::new(!self.quiet))
+                answer_file(path, &self.output, Progress::new(!self.report.quiet))
             }
             None => self.answer_point(),
         }
@@ -81,7 +80,7 @@ impl Constants {
         for (_, symbol, value, meaning) in rows {
             writeln!(text, "{symbol:<14}{:<25}{meaning}", format!("{value:.16e}"))?;
         }
-        if self.json {
+        if self.report.json {
             let mut object = Map::new();
             object.insert("dim".to_owned(), dim.into());
             object.extend(rows.map(|(key, _, value, _)| (key.to_owned(), json_number(value))));
@@ -123,7 +122,7 @@ fn describe(dim: usize, k: f64) -> [(&'static str, &'static str, f64, &'static s
         ("ln_bessel_i", "ln I", bessel::ln_bessel_i(order(dim), k), "log of the Bessel function of order d/2 - 1"),
         ("ln_bessel_i_scaled", "ln I - kappa", bessel::ln_bessel_i_scaled(order(dim), k), "the same of exp(-kappa) I"),
         ("mean_length", "A", ratio.value, "mean length, E[mu . x]"),
-        ("mean_length_complement", "1 - A", ratio.complement, "its distance from 1, every digit right"),
+        ("mean_length_complement", "1 - A", ratio.complement, "1 - A without cancellation"),
         ("mean_length_slope", "A'", ratio.slope, "variance of mu . x"),
         ("entropy", "H", bessel::entropy(dim, k), "entropy in nats"),
         ("divergence_from_uniform", "KL", bessel::divergence_from_uniform(dim, k), "KL from the uniform density in nats"),
@@ -159,7 +158,7 @@ impl Question {
         }
     }
 
-    /// The columns that are written behind those.
+    /// The columns that are written after those.
     fn asked(self) -> &'static str {
         match self {
             Self::Everything => "log_iv,log_c,log_c_plus_kappa,a,one_minus_a,a_prime,entropy,phi,kl_uniform",
@@ -229,7 +228,7 @@ impl Layout {
     fn answer(&self, record: &ByteRecord, out: &mut String) -> Result<()> {
         let line = record.position().map_or(0, csv::Position::line);
         let cell = |column: usize, name: &str| {
-            record.get(column).with_context(|| format!("line {line} has too few cells, it ends before the column: `{name}`"))
+            record.get(column).with_context(|| format!("line {line} has too few cells, missing column: `{name}`"))
         };
         let dim_cell = cell(self.dim, "d")?;
         let dim = std::str::from_utf8(dim_cell).ok().and_then(|d| d.parse().ok()).filter(|&d: &usize| d >= 1);
@@ -259,21 +258,21 @@ const LINES_PER_BATCH: usize = 1 << 14;
 const LINES_PER_TASK: usize = 1 << 9;
 
 fn answer_file(from: &Path, to: &Path, mut progress: Progress) -> Result<()> {
-    let place = || input::display(from);
+    let name = || input::display(from);
     let input: Box<dyn Read> = if from == Path::new("-") {
         Box::new(io::stdin().lock())
     } else {
-        Box::new(File::open(from).context("cannot be read").with_context(place)?)
+        Box::new(File::open(from).context("cannot be read").with_context(name)?)
     };
     let mut reader = csv::ReaderBuilder::new().flexible(true).trim(csv::Trim::All).buffer_capacity(1 << 18).from_reader(input);
-    let layout = reader.byte_headers().map_err(Into::into).and_then(Layout::find).with_context(place)?;
+    let layout = reader.byte_headers().map_err(Into::into).and_then(Layout::find).with_context(name)?;
     let mut output = Output::create(to)?;
     output.write(format!("d,{},{}\n", layout.question.given().join(","), layout.question.asked()))?;
     let mut batch = vec![ByteRecord::new(); LINES_PER_BATCH];
     let mut answered = 0;
     loop {
         let mut filled = 0;
-        while filled < batch.len() && reader.read_byte_record(&mut batch[filled]).with_context(place)? {
+        while filled < batch.len() && reader.read_byte_record(&mut batch[filled]).with_context(name)? {
             filled += 1;
         }
         let answers: Vec<(String, Result<()>)> = batch[..filled]
@@ -285,7 +284,7 @@ fn answer_file(from: &Path, to: &Path, mut progress: Progress) -> Result<()> {
             })
             .collect();
         for (lines, done) in answers {
-            done.with_context(place)?;
+            done.with_context(name)?;
             output.write(lines)?;
         }
         answered += filled as u64;

@@ -1,78 +1,72 @@
 //! `vmf convert`: rows from files of one format into a file of another.
 
+use crate::args::rows::RowArguments;
+use crate::args::{OUTPUT, ReportArguments};
+use crate::files::output;
+use crate::files::row_output::{self, Precision, RowOutput};
 use crate::files::{Files, is_standard};
-use crate::output;
-use crate::progress::Progress;
-use crate::row_output::{self, Precision, RowOutput};
-use crate::rows::{FILES, RowArguments};
+use crate::report::progress::Progress;
 use anyhow::{Context, Result, bail};
 use serde_json::json;
 use std::path::{Path, PathBuf};
-use std::sync::LazyLock;
 use vmfkit::{Angles, Error};
 use vmfkit_data::{Batch, IdKind, Ids, OutputFormat, RowLayout, Values};
 
 const USAGE: &str = "vmf convert [OPTIONS] <DATA>... <FILE>\n       vmf convert [OPTIONS] <DATA>... -o <FILE>";
 
-static AFTER_HELP: LazyLock<String> = LazyLock::new(|| {
-    format!(
-        "\
+const AFTER_HELP: &str = "\
 Examples:
   vmf convert x.npy x.parquet
-  vmf convert 'part-*.parquet' --id-column name --weight-column n -o all.arrow
+  vmf convert 'part-*.parquet' --id-column name --weights column:n -o all.arrow
   vmf convert raw.csv unit.npy --rescale --dtype f32
   vmf convert lines.jsonl --columns embedding - | head
   vmf convert poles.csv --angles lat,lon unit.npy
   vmf convert unit.npy --to-angles dec,inc remanence.csv
 
-FILE ends in .parquet, .arrow, .feather, .csv, .tsv, .jsonl, .npy, .npz, .safetensors or .mtx. Without -o a FILE that is there already is
-not written over.
-Rows are written as they are, whatever their length; --rescale divides by it. Numbers stay the same to the last bit, unless --dtype f32
-rounds them (in JSON Lines what is not finite is null). Ids and weights are written where their columns are named, as `id` and `weight`;
-.npy and .mtx hold rows alone, .npz and .safetensors no ids that are texts. Sparse rows stay sparse in .npz, as scipy's CSR, and in .mtx;
-elsewhere their zeros are written too. Dense rows in .mtx are those of their numbers that are not 0.
+FILE ends in .parquet, .arrow, .feather, .csv, .tsv, .jsonl, .npy, .npz, .safetensors or .mtx.
+Without -o, an existing FILE is not overwritten.
+Rows are written as they are, whatever their length; --rescale divides by it.
+Numbers stay the same to the last bit, unless --dtype f32 rounds them. In JSON Lines, numbers that
+are not finite become null.
+Ids and weights are written as `id` and `weight` if --id-column and --weights name their columns.
+.npy and .mtx hold rows only; .npz and .safetensors hold no ids that are texts.
+Sparse rows stay sparse in .npz (scipy CSR) and .mtx, and become dense in other formats.
+In .mtx, dense rows are written without their zeros.";
 
-{FILES}"
-    )
-});
-
-/// Convert rows between .npy, .npz, Parquet, Arrow, CSV, TSV, JSON Lines, safetensors and Matrix Market
+/// Convert rows between file formats
 #[derive(Debug, clap::Args)]
-#[command(after_help = AFTER_HELP.as_str(), override_usage = USAGE)]
-#[command(mut_arg("rescale", |arg| arg.help("Divide each row by its length")), mut_arg("memory", |arg| arg.hide(true)))]
+#[command(after_long_help = AFTER_HELP, override_usage = USAGE)]
 pub struct Convert {
-    /// File to write, `-` for standard output [default: the last of the arguments]
-    #[arg(long, short, value_name = "FILE")]
-    output: Option<PathBuf>,
-    /// Format to write: parquet, arrow, csv, tsv, jsonl, npy, npz, safetensors or mtx [default: by the name; CSV on standard output]
-    #[arg(long, value_name = "FORMAT")]
-    to: Option<OutputFormat>,
-    /// Write rows as angles: lat,lon; ra,dec; dec,inc; trend,plunge; theta,phi; or angle. In degrees, or as in lat,lon,radians
-    #[arg(long, value_name = "NAMES")]
-    to_angles: Option<Angles>,
-    /// Precision of the numbers [default: f64 for f64, integers and text, otherwise f32]
-    #[arg(long, value_enum)]
-    dtype: Option<Precision>,
-    /// Print one JSON object, beside the rows if these are on standard output
-    #[arg(long)]
-    json: bool,
-    /// Show no progress and no report
-    #[arg(long, short)]
-    quiet: bool,
     #[command(flatten)]
     rows: RowArguments,
+    /// File to write, `-` for standard output [default: the last argument]
+    #[arg(long, short, value_name = "FILE", help_heading = OUTPUT)]
+    output: Option<PathBuf>,
+    /// Output format [default: by the extension; CSV on standard output]
+    ///
+    /// One of parquet, arrow, csv, tsv, jsonl, npy, npz, safetensors and mtx.
+    #[arg(long, value_name = "FORMAT", help_heading = OUTPUT)]
+    to: Option<OutputFormat>,
+    /// Write rows as angles, such as lat,lon or lat,lon,radians (`vmf help angles`)
+    #[arg(long, value_name = "NAMES", help_heading = OUTPUT)]
+    to_angles: Option<Angles>,
+    /// Precision of the numbers [default: f64 for f64, integers and text, otherwise f32]
+    #[arg(long, value_name = "TYPE", value_enum, help_heading = OUTPUT)]
+    dtype: Option<Precision>,
+    #[command(flatten)]
+    report: ReportArguments,
 }
 
 impl Convert {
     pub fn run(&self) -> Result<()> {
-        let (rows, path) = self.places()?;
+        let (rows, path) = self.paths()?;
         Files::new().reads(rows.files()).writes("-o", Some(&path)).check()?;
         let format = row_output::format_of(&path, self.to, "--to")?;
         let mut batches = rows.open_batches()?;
         let mut weights = rows.weight_file()?.map(|(name, weights)| WeightFile { name, weights, taken: 0 });
         let schema = batches.schema().clone();
         if schema.dim == 0 {
-            bail!("{}: there is nothing to convert, numbers in a row: `0`", rows.name());
+            bail!("{}: there is nothing to convert, numbers per row: `0`", rows.name());
         }
         let mut batch = Batch::default();
         // Only the first rows tell whether ids are numbers or texts.
@@ -97,7 +91,7 @@ impl Convert {
         }
         layout = schema.rows.map_or(layout.clone(), |rows| layout.rows(rows));
         let mut output = RowOutput::create(&path, format, &layout)?;
-        let (mut progress, mut done) = (Progress::new(!self.quiet), 0);
+        let (mut progress, mut done) = (Progress::new(!self.report.quiet), 0);
         while found {
             if let Some(weights) = &mut weights {
                 batch.weights = Some(weights.take(batch.rows)?);
@@ -118,7 +112,7 @@ impl Convert {
         output.finish()?;
         drop(progress);
         let report = Report { source: rows.name(), path: &path, rows: done, dim, format, rescaled: batches.rescaled() };
-        match (self.json, self.quiet) {
+        match (self.report.json, self.report.quiet) {
             (true, _) => output::report(&report.to_json(), is_standard(&path)),
             (false, true) => Ok(()),
             (false, false) => {
@@ -129,19 +123,19 @@ impl Convert {
     }
 
     /// What to read, and what to write.
-    fn places(&self) -> Result<(RowArguments, PathBuf)> {
+    fn paths(&self) -> Result<(RowArguments, PathBuf)> {
         if let Some(path) = &self.output {
             return Ok((self.rows.clone(), path.clone()));
         }
-        let (rows, last) = self.rows.split_last().expect("at least one place is required");
+        let (rows, last) = self.rows.split_last().expect("at least one location is required");
         let path = Path::new(last);
         if rows.is_empty() {
-            bail!("there must be files to read and one to write, found alone: `{last}`\nhint: `vmf convert {last} x.parquet`");
+            bail!("there must be an input and an output file, found only: `{last}`\nhint: `vmf convert {last} x.parquet`");
         }
         // A shell may have made file names of a pattern, and the last of them was not meant.
         if path.is_file() {
             Files::new().reads(rows.files()).writes("FILE", Some(&path.to_owned())).check()?;
-            bail!("the last file is to be written and must not be there yet, found: `{last}`\nhint: `-o {last}` writes over it");
+            bail!("the last file is the output and must not exist, found: `{last}`\nhint: `-o {last}` overwrites it");
         }
         Ok((rows, path.to_owned()))
     }
@@ -164,7 +158,7 @@ fn dense(batch: &Batch, dim: usize) -> Vec<f64> {
     }
 }
 
-/// The same error for a row behind this many others.
+/// The same error for a row after `before` others.
 fn in_all_rows(mut error: Error, before: u64) -> Error {
     if let Error::NotFinite { row, .. } | Error::ZeroRow { row } = &mut error {
         *row += before as usize;
@@ -197,9 +191,9 @@ impl Report<'_> {
 
     fn to_text(&self) -> String {
         let Report { path, rows, dim, format, rescaled, .. } = self;
-        let place = if is_standard(path) { "standard output".to_owned() } else { path.display().to_string() };
-        let rescaled = rescaled.map_or(String::new(), |rows| format!(", not of length 1 had been {rows}"));
-        format!("{place}: {rows} rows of dimension {dim} as {format}{rescaled}")
+        let name = if is_standard(path) { "standard output".to_owned() } else { path.display().to_string() };
+        let rescaled = rescaled.map_or(String::new(), |rows| format!(", {rows} were not of length 1"));
+        format!("{name}: {rows} rows of dimension {dim} as {format}{rescaled}")
     }
 }
 

@@ -1,8 +1,9 @@
 //! `vmf demo`: a first look, without any file.
 
-use crate::format::{aligned, json_number, readable};
-use crate::output;
-use crate::progress::Progress;
+use crate::args::{GENERAL, MODEL, ReportArguments};
+use crate::files::output;
+use crate::report::format::{aligned, json_number, readable};
+use crate::report::progress::Progress;
 use anyhow::Result;
 use serde_json::{Value, json};
 use std::time::Instant;
@@ -13,21 +14,17 @@ use vmfkit::{Block, ConcentrationPolicy, Fitter, Method, Mixture, VonMisesFisher
 /// Dimension and concentration of the densities whose constants are shown: the first is one that every library can do.
 const POINTS: [(usize, f64); 4] = [(3, 10.0), (768, 50.0), (2048, 300.0), (1_000_000, 1e9)];
 
-/// Draw the paper's mixture and fit it by EM and by gradient steps: a first look, without any file
+/// Draw rows from a known mixture and fit it by EM and by SGD
 #[derive(Debug, clap::Args)]
 pub struct Demo {
     /// Number of rows
-    #[arg(short = 'n', long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u32).range(10..=1_000_000))]
+    #[arg(short = 'n', long, value_name = "N", default_value_t = 1000, help_heading = MODEL, value_parser = clap::value_parser!(u32).range(10..=1_000_000))]
     rows: u32,
-    /// What the rows, the starts and the order of the gradient steps are drawn from
-    #[arg(long, default_value_t = 0)]
+    #[command(flatten)]
+    report: ReportArguments,
+    /// Random seed
+    #[arg(long, value_name = "N", default_value_t = 0, help_heading = GENERAL)]
     seed: u64,
-    /// Print one JSON object
-    #[arg(long)]
-    json: bool,
-    /// Show no progress
-    #[arg(long, short)]
-    quiet: bool,
 }
 
 /// One way of fitting and what came out, its components in the order of the truth.
@@ -50,13 +47,13 @@ impl Demo {
         let (mut rows, mut labels) = (vec![0.0; truth.dim() * count], vec![0; count]);
         truth.fill(self.seed, 0, &mut rows, &mut labels)?;
         let block = Block::new(truth.dim(), &rows)?;
-        let mut progress = Progress::new(!self.quiet);
+        let mut progress = Progress::new(!self.report.quiet);
         let em = Outcome::of("EM", Method::default(), self.seed, &truth, &block)?;
         progress.show("fitting by SGD");
         let outcomes = [em, Outcome::of("SGD", Method::Sgd(Adam::new()), self.seed, &truth, &block)?];
         drop(progress);
         let mean_ln_density = truth.evaluate(&block)?.mean();
-        output::print(match self.json {
+        output::print(match self.report.json {
             true => self.to_json(&truth, mean_ln_density, &outcomes),
             false => self.to_text(&truth, mean_ln_density, &outcomes),
         })

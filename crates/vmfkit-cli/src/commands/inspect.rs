@@ -1,60 +1,51 @@
-//! `vmf inspect`: what a model is, how it came about, and rows that show its components.
+//! `vmf inspect`: the components of a model, how it was fitted, and typical rows.
 
+use crate::args::rows::{LimitedRowArguments, Seen};
+use crate::args::{OUTPUT, ReportArguments};
 use crate::files::Files;
-use crate::format::{aligned, escaped, json_number, readable};
-use crate::progress::Progress;
-use crate::rows::{FILES, RowArguments, Seen};
+use crate::files::{input, model, output};
+use crate::report::components;
+use crate::report::format::{aligned, escaped, json_number, readable};
+use crate::report::progress::Progress;
 use crate::typical::{self, Members};
-use crate::{components, input, model, output};
 use anyhow::{Context, Result};
 use clap::Arg;
 use serde_json::{Map, Value, json};
 use std::path::PathBuf;
-use std::sync::LazyLock;
 use vmfkit::model_file::Description;
 use vmfkit::source::Source;
 use vmfkit::{Error, Mixture};
 use vmfkit_data::excerpt;
 
-static AFTER_HELP: LazyLock<String> = LazyLock::new(|| {
-    format!(
-        "\
+const AFTER_HELP: &str = "\
 Examples:
   vmf inspect model.safetensors
   vmf inspect model.safetensors --trace
   vmf inspect model.safetensors articles.parquet --id-column title --typical 5
   vmf inspect model.safetensors --json
 
-The most typical rows of a component are those of the highest density under it, among the rows that it is the most probable component
-of. They are called by their ids, or by their numbers, counted from 0.
+The most typical rows of a component are those of the highest density under it, among the rows
+for which it is the most probable component. They are listed by id, or by number from 0.";
 
-{FILES}"
-    )
-});
-
-/// Show what a model file holds: its fit, its components and, with DATA, their most typical rows
+/// Show a model file: its fit, its components and, with DATA, their most typical rows
 #[derive(Debug, clap::Args)]
-#[command(after_help = AFTER_HELP.as_str(), mut_args(of_rows))]
+#[command(after_long_help = AFTER_HELP, mut_args(of_rows))]
 pub struct Inspect {
-    /// Model file, of `vmf fit -k`, or `-` for standard input
+    /// Model file of `vmf fit -o`, or `-` for standard input
     model: PathBuf,
-    /// How many rows of each component are shown [default: 3]
-    #[arg(long, value_name = "N", requires = "data")]
+    #[command(flatten)]
+    rows: LimitedRowArguments,
+    /// Number of typical rows to show for each component [default: 3]
+    #[arg(long, value_name = "N", requires = "data", help_heading = OUTPUT)]
     typical: Option<usize>,
     /// Print the objective of each pass of the fit
-    #[arg(long)]
+    #[arg(long, help_heading = OUTPUT)]
     trace: bool,
-    /// Print one JSON object, mean directions and passes included
-    #[arg(long)]
-    json: bool,
-    /// Show no progress
-    #[arg(long, short)]
-    quiet: bool,
     #[command(flatten)]
-    rows: RowArguments,
+    report: ReportArguments,
 }
 
-/// Rows need not be given; how to read them is no matter then.
+/// Rows are optional, and options of rows need them.
 fn of_rows(arg: Arg) -> Arg {
     match arg.get_id().as_str() {
         "data" => arg.required(false),
@@ -65,25 +56,25 @@ fn of_rows(arg: Arg) -> Arg {
 
 impl Inspect {
     pub fn run(&self) -> Result<()> {
-        Files::new().reads([&self.model]).reads(self.rows.files()).check()?;
+        Files::new().reads([&self.model]).reads(self.rows.limited().files()).check()?;
         let (mixture, mut description) = model::read(&self.model)?;
-        let rows = if self.rows.is_empty() { None } else { Some(self.members(&mixture)?) };
+        let rows = if self.rows.limited().is_empty() { None } else { Some(self.members(&mixture)?) };
         let angles = rows.as_ref().and_then(|(seen, _)| seen.angles);
         description.angles = description.angles.or(angles);
         let report = Report { file: input::display(&self.model), mixture, description, rows };
-        output::print(if self.json { report.to_json() } else { report.to_text(self.trace) })
+        output::print(if self.report.json { report.to_json() } else { report.to_text(self.trace) })
     }
 
     /// The rows of each component.
     fn members(&self, mixture: &Mixture) -> Result<(Seen, Vec<Members>)> {
         let most = self.typical.unwrap_or(3);
         let parameters = 8 * mixture.components().len() as u64;
-        let mut source = self.rows.open(|rows| 3 * parameters * rows.dim() as u64 + 8 * typical::NUMBERS as u64)?;
+        let mut source = self.rows.limited().open(|rows| 3 * parameters * rows.dim() as u64 + 8 * typical::NUMBERS as u64)?;
         if source.dim() != mixture.dim() {
             let error = Error::DimensionMismatch { expected: mixture.dim(), found: source.dim() };
             return Err(error).with_context(|| source.name().to_owned());
         }
-        let found = typical::find(mixture, &mut source, most, &mut Progress::new(!self.quiet));
+        let found = typical::find(mixture, &mut source, most, &mut Progress::new(!self.report.quiet));
         let members = found.map_err(|error| source.explain(error))?;
         source.note_rescaled();
         Ok((source.seen(), members))
@@ -161,7 +152,7 @@ impl Report {
         text.push_str(&components::table(mixture, description));
         text.push_str(&components::notes(&description.notes));
         if let Some((seen, members)) = &self.rows {
-            text.push_str(&format!("\n{}; the most typical of each component:\n\n", seen.heading()));
+            text.push_str(&format!("\n{}; the most typical rows of each component:\n\n", seen.heading()));
             for line in components::shown(mixture) {
                 let Members { rows, typical } = &members[line.component];
                 let name = |row: &typical::Typical| row.id.as_ref().map_or(row.row.to_string(), |id| excerpt(id.as_bytes()));
@@ -179,12 +170,12 @@ impl Report {
         text
     }
 
-    /// How the mixture came about, as far as the file tells.
+    /// How the mixture was fitted, as far as the file tells.
     fn fit(&self) -> String {
         let Description { method, policy, estimator, seed, status, rows, weight, trace, settings, labels, .. } =
             &self.description;
         if method.is_empty() && trace.is_empty() {
-            return "how it came about is not known\n".to_owned();
+            return "the file does not say how it was fitted\n".to_owned();
         }
         let weight = if *weight == *rows as f64 { String::new() } else { format!(" of total weight {}", readable(*weight)) };
         let seed = seed.to_string();
@@ -194,7 +185,8 @@ impl Report {
             ("estimator".to_owned(), estimator.clone()),
             (
                 "status".to_owned(),
-                if labels.is_empty() {
+                // Other fits need no passes.
+                if labels.is_empty() && !trace.is_empty() {
                     format!("{status} after {}", components::passes(trace.len(), self.description.search_passes))
                 } else {
                     String::new()
@@ -207,12 +199,16 @@ impl Report {
         if let Some(last) = trace.last() {
             lines.push(("objective".to_owned(), readable(last.objective)));
         }
-        // The first line has these.
-        let others = settings.iter().filter(|(name, _)| !["components", "dimension"].contains(name));
-        let spelled = |name: &str| if name == "passes" { "passes at most".to_owned() } else { name.replace('_', " ") };
-        lines.extend(others.map(|(name, text)| (spelled(name), text.to_owned())));
         lines.retain(|(_, text)| !text.is_empty());
-        lines.iter().map(|(name, text)| format!("{:<24}{}\n", escaped(name), escaped(text))).collect()
+        let line = |name: &str, text: &str| format!("{:<24}{}\n", escaped(name), escaped(text));
+        let mut fit: String = lines.iter().map(|(name, text)| line(name, text)).collect();
+        // The first line has these. The others have the names that `vmf fit --set` takes.
+        let others = settings.iter().filter(|(name, _)| !["components", "dimension"].contains(name));
+        let settings: String = others.map(|(name, text)| line(&format!("  {name}"), text)).collect();
+        if !settings.is_empty() {
+            fit.push_str(&format!("settings\n{settings}"));
+        }
+        fit
     }
 
     /// The passes of the fit as a table.

@@ -1,7 +1,8 @@
-//! `vmf man`: manual pages, one a verb.
+//! `vmf man`: manual pages, one per verb and topic.
 
-use crate::args::Arguments;
-use crate::output::{self, WriteError};
+use crate::args::{Arguments, ReportArguments};
+use crate::commands::help;
+use crate::files::output::{self, WriteError};
 use anyhow::Result;
 use clap::{Command, CommandFactory};
 use clap_mangen::Man as Page;
@@ -15,23 +16,19 @@ Examples:
   vmf man ~/.local/share/man/man1 && man vmf-fit
   vmf man pages && man -l pages/vmf.1";
 
-/// Write the manual pages, one a verb, into a folder
+/// Write the manual pages, one per verb, into a folder
 #[derive(Debug, clap::Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_long_help = EXAMPLES)]
 pub struct Man {
-    /// Folder for vmf.1, vmf-fit.1 and so on; it is made if it is not there
+    /// Folder for vmf.1, vmf-fit.1 and so on; it is created if it does not exist
     folder: PathBuf,
-    /// Print one JSON object, with the names of the pages
-    #[arg(long)]
-    json: bool,
-    /// Do not say how many pages were written
-    #[arg(long, short)]
-    quiet: bool,
+    #[command(flatten)]
+    report: ReportArguments,
 }
 
 impl Man {
     pub fn run(&self) -> Result<()> {
-        let mut command = Arguments::command().disable_help_subcommand(true);
+        let mut command = Arguments::command();
         command.build();
         let unwritten = |source| WriteError::new(self.folder.display().to_string(), source);
         std::fs::create_dir_all(&self.folder).map_err(unwritten)?;
@@ -43,11 +40,16 @@ impl Man {
             output::write_file(&self.folder.join(&name), render(&page, &command).map_err(unwritten)?)?;
             pages.push(name);
         }
+        for (topic, about) in help::TOPICS {
+            let name = format!("vmf-{topic}.1");
+            output::write_file(&self.folder.join(&name), render_topic(topic, about).map_err(unwritten)?)?;
+            pages.push(name);
+        }
         let folder = self.folder.display().to_string();
-        if self.json {
+        if self.report.json {
             return output::print(format!("{}\n", json!({ "folder": folder, "pages": pages })));
         }
-        if !self.quiet {
+        if !self.report.quiet {
             output::note(format_args!("{folder}: {} manual pages", pages.len()));
         }
         Ok(())
@@ -64,17 +66,32 @@ fn render(page: &Page, command: &Command) -> io::Result<Vec<u8>> {
     if command.has_subcommands() {
         page.render_subcommands_section(&mut bytes)?;
     }
-    if let Some(text) = command.get_after_help() {
-        // Tables and examples keep their lines.
-        let mut notes = Roff::new();
-        notes.control("SH", ["NOTES"]).control("nf", []);
-        text.to_string().lines().for_each(|line| {
-            notes.text([roman(line)]);
-        });
-        notes.control("fi", []).to_writer(&mut bytes)?;
+    if let Some(text) = command.get_after_long_help().or(command.get_after_help()) {
+        as_is("NOTES", &text.to_string()).to_writer(&mut bytes)?;
     }
     if command.get_version().is_some() {
         page.render_version_section(&mut bytes)?;
     }
     Ok(bytes)
+}
+
+/// The page of a topic.
+fn render_topic(topic: &str, about: &str) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    let mut page = Roff::new();
+    page.control("TH", [&format!("vmf-{topic}"), "1"]).control("SH", ["NAME"]).text([roman(format!("vmf-{topic} - {about}"))]);
+    page.to_writer(&mut bytes)?;
+    as_is("DESCRIPTION", &help::topic(topic).unwrap_or_default()).to_writer(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// A section whose lines stay lines, as tables and examples need.
+fn as_is(heading: &str, text: &str) -> Roff {
+    let mut section = Roff::new();
+    section.control("SH", [heading]).control("nf", []);
+    text.lines().for_each(|line| {
+        section.text([roman(line)]);
+    });
+    section.control("fi", []);
+    section
 }

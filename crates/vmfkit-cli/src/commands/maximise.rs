@@ -1,9 +1,10 @@
-//! `vmf maximise`: from the statistics of a pass to the next state of a fit by parts.
+//! `vmf maximise`: the next state of a distributed fit, from the statistics of a pass.
 
+use crate::args::{OUTPUT, ReportArguments};
 use crate::files::Files;
-use crate::output;
-use crate::progress::Progress;
-use crate::{input, state};
+use crate::files::output;
+use crate::files::{input, state};
+use crate::report::progress::Progress;
 use anyhow::Result;
 use std::path::PathBuf;
 use vmfkit::Error;
@@ -14,34 +15,31 @@ const AFTER_HELP: &str = "\
 Examples:
   vmf maximise state.ckpt all.stats -o state.ckpt
   vmf maximise state.ckpt part-*.stats -o next.ckpt --json | jq -r .status
-  vmf maximise state.ckpt --model model.safetensors       no step, only the model of a state
+  vmf maximise state.ckpt --model model.safetensors       write the model of a state
 
-Prints one line whose first word is the status: `running` if another pass is to be made, `converged` or `pass-limit` if the fit has ended.
-The exit code is 0 in each case. Several files of statistics are added in the order given. The rows of a pass must weigh what
-they did in the pass before. The file of the next state may be that of this one, which is replaced when all has gone well.";
+Prints one line that starts with the status: `running` if another pass is needed, `converged` or
+`pass-limit` if the fit has ended. The exit code is 0 in each case.
+Several files of statistics are added in the given order. The total weight of the rows must be
+that of the previous pass. The output may replace STATE, once everything has succeeded.";
 
-/// Make the step of a fit from the statistics of all parts of a pass
+/// Advance a distributed fit by one pass, from the statistics of all its rows
 #[derive(Debug, clap::Args)]
-#[command(after_help = AFTER_HELP)]
+#[command(after_long_help = AFTER_HELP)]
 pub struct Maximise {
-    /// State under which the statistics were made (a checkpoint), `-` for standard input
+    /// State of the fit (a checkpoint) that the statistics are based on, `-` for standard input
     #[arg(value_name = "STATE")]
     state: PathBuf,
     /// Statistics of all rows, from `vmf accumulate` or `vmf merge`, `-` for standard input
     #[arg(value_name = "STATISTICS", requires = "output")]
     parts: Vec<PathBuf>,
     /// File to write the next state to
-    #[arg(long, short, value_name = "FILE", requires = "parts")]
+    #[arg(long, short, value_name = "FILE", requires = "parts", help_heading = OUTPUT)]
     output: Option<PathBuf>,
-    /// Write the model as it is now to this file (safetensors)
-    #[arg(long, value_name = "FILE", required_unless_present = "parts")]
+    /// Model file to write (safetensors)
+    #[arg(long, value_name = "FILE", required_unless_present = "parts", help_heading = OUTPUT)]
     model: Option<PathBuf>,
-    /// Print one JSON object
-    #[arg(long)]
-    json: bool,
-    /// Show no progress and no notes
-    #[arg(long, short)]
-    quiet: bool,
+    #[command(flatten)]
+    report: ReportArguments,
 }
 
 impl Maximise {
@@ -49,21 +47,21 @@ impl Maximise {
         self.check_outputs()?;
         let mut checkpoint = state::read_checkpoint(&self.state)?;
         if !self.parts.is_empty() {
-            let all = state::read_parts(&self.parts, Progress::new(!self.quiet))?;
+            let all = state::read_parts(&self.parts, Progress::new(!self.report.quiet))?;
             checkpoint = checkpoint.step(&all).map_err(|error| self.explain(error))?;
         }
         let fit = checkpoint.current();
-        // Before the state: whoever is interrupted between the two can do the same again.
+        // Before the state, so that an interrupted command can be repeated.
         if let Some(path) = &self.model {
             output::write_file(path, model_file::to_bytes(&fit.mixture, &Description::of(fit)))?;
         }
         if let Some(path) = &self.output {
             output::write_file(path, checkpoint.to_bytes())?;
         }
-        if fit.status != Status::Running && !self.json && !self.quiet {
+        if fit.status != Status::Running && !self.report.json && !self.report.quiet {
             fit.notes.iter().for_each(|note| output::note(format_args!("note: {note}")));
         }
-        output::print(state::describe_state(&checkpoint, self.json))
+        output::print(state::describe_state(&checkpoint, self.report.json))
     }
 
     /// An error that names the file with what is wrong: the state's, or that of the statistics.

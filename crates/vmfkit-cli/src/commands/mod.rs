@@ -1,4 +1,4 @@
-//! One file a verb.
+//! One file per verb.
 
 pub mod accumulate;
 pub mod assign;
@@ -8,6 +8,7 @@ pub mod constants;
 pub mod convert;
 pub mod demo;
 pub mod fit;
+pub mod help;
 pub mod inspect;
 pub mod man;
 pub mod maximise;

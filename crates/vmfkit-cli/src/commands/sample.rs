@@ -1,95 +1,86 @@
 //! `vmf sample`: rows of a density or of a mixture into a file.
 
+use crate::args::{GENERAL, MODEL, OUTPUT, ReportArguments};
 use crate::files::Files;
-use crate::labels::LabelFile;
-use crate::output::{self, Output};
-use crate::progress::Progress;
-use crate::row_output::{self, Precision, RowOutput};
-use crate::rows::ANGLES;
-use crate::{input, model};
+use crate::files::labels::LabelFile;
+use crate::files::output::{self, Output};
+use crate::files::row_output::{self, Precision, RowOutput};
+use crate::files::{input, model};
+use crate::report::progress::Progress;
 use anyhow::{Context, Result, bail};
 use rayon::prelude::*;
 use serde_json::json;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
-use std::sync::LazyLock;
 use vmfkit::block::Scalar;
 use vmfkit::{Angles, Mixture, Sampler, VonMisesFisher};
 use vmfkit_data::{Batch, OutputFormat, RowLayout, Values};
 
-static AFTER_HELP: LazyLock<String> = LazyLock::new(|| {
-    format!(
-        "\
+const AFTER_HELP: &str = "\
 Examples:
   vmf sample --dim 100 --concentration 500 -n 10000 -o x.npy
   vmf sample --mean-direction 1,2,2 --concentration 1e6 -n 1000 --dtype f64 -o x.csv
   vmf sample --dim 3 --concentration 0 -n 5 -o -          uniform rows, as CSV on standard output
   vmf sample model.safetensors -n 10000 -o x.parquet --labels truth.npy
-  vmf sample --angles dec,inc --mean-direction 349,58 -k 80 -n 50 -o remanence.csv    angles in degrees
+  vmf sample --to-angles dec,inc --mean-direction 349,58 --concentration 80 -n 50 -o remanence.csv
 
-FILE ends in .npy, .npz, .csv, .tsv, .parquet, .arrow, .feather, .jsonl, .safetensors or .mtx. The same options and seed give the same rows
-on any number of threads, and row i does not depend on how many rows follow it.
-
-{ANGLES}"
-    )
-});
+FILE ends in .npy, .npz, .csv, .tsv, .parquet, .arrow, .feather, .jsonl, .safetensors or .mtx.
+The same options and seed give the same rows on any number of threads.
+Row i does not depend on the number of rows after it.";
 
 /// Numbers drawn before they are written.
 const VALUES_PER_BLOCK: usize = 1 << 21;
-/// Rows that one task turns into text.
+/// Rows that one task formats as text.
 const ROWS_PER_TASK: usize = 64;
 
-/// Draw rows from a density or from the mixture of a model file
+/// Draw rows from a density or from a model file
 #[derive(Debug, clap::Args)]
-#[command(after_help = AFTER_HELP.as_str())]
+#[command(after_long_help = AFTER_HELP)]
 pub struct Sample {
-    /// Model file (of `vmf fit -k`), or `-` for standard input, to draw from instead of --dim, --concentration and --mean-direction
+    /// Model file to draw from, or `-` for standard input
+    ///
+    /// Without it, --dim, --concentration and --mean-direction describe one density.
     #[arg(conflicts_with_all = ["dim", "concentration", "mean_direction"])]
     model: Option<PathBuf>,
     /// Number of coordinates d
-    #[arg(long, short, required_unless_present_any = ["mean_direction", "model", "angles"])]
+    #[arg(long, short, value_name = "D", help_heading = MODEL)]
+    #[arg(required_unless_present_any = ["mean_direction", "model", "to_angles"])]
     #[arg(value_parser = clap::value_parser!(u64).range(2..=10_000_000))]
     dim: Option<u64>,
     /// Concentration kappa, at least 0; 0 is the uniform density
-    #[arg(
-        long,
-        short = 'k',
-        visible_alias = "kappa",
-        value_name = "KAPPA",
-        allow_hyphen_values = true,
-        required_unless_present = "model"
-    )]
+    #[arg(long, visible_alias = "kappa", value_name = "KAPPA", allow_hyphen_values = true, help_heading = MODEL)]
+    #[arg(required_unless_present = "model")]
     concentration: Option<f64>,
-    /// Number of rows
-    #[arg(short = 'n', long, value_name = "N")]
-    rows: u64,
-    /// Write rows as angles: lat,lon; ra,dec; dec,inc; trend,plunge; theta,phi; or angle. In degrees, or as in lat,lon,radians
-    #[arg(long, value_name = "NAMES")]
-    angles: Option<Angles>,
-    /// Mean direction, of any length: numbers, or a .npy or .csv file; with --angles also as such [default: 1,0,0...]
-    #[arg(long, value_name = "VECTOR", allow_hyphen_values = true)]
+    /// Mean direction: numbers separated by commas, or a file [default: 1,0,0...]
+    ///
+    /// A vector of any length, or with --to-angles the angles of the direction. FILE is .npy or text.
+    #[arg(long, value_name = "VECTOR", allow_hyphen_values = true, help_heading = MODEL)]
     mean_direction: Option<String>,
-    /// Precision of the numbers [default: f32; f64 from a concentration of 1e12 on, where f32 would change the density]
-    #[arg(long, value_enum)]
-    dtype: Option<Precision>,
-    /// What the draws come from
-    #[arg(long, default_value_t = 0)]
-    seed: u64,
+    /// Number of rows
+    #[arg(short = 'n', long, value_name = "N", help_heading = MODEL)]
+    rows: u64,
     /// File to write, `-` for standard output
-    #[arg(long, short, value_name = "FILE")]
+    #[arg(long, short, value_name = "FILE", help_heading = OUTPUT)]
     output: PathBuf,
-    /// Kind of file: npy, npz, csv, tsv, parquet, arrow, jsonl, safetensors or mtx [default: by its extension; CSV on standard output]
-    #[arg(long, value_name = "FORMAT")]
-    format: Option<OutputFormat>,
-    /// Write the component that each row is drawn from to this file: .npy, or any other name for a number a line
-    #[arg(long, value_name = "FILE")]
+    /// Output format [default: by the extension; CSV on standard output]
+    ///
+    /// One of npy, npz, csv, tsv, parquet, arrow, jsonl, safetensors and mtx.
+    #[arg(long, value_name = "FORMAT", help_heading = OUTPUT)]
+    to: Option<OutputFormat>,
+    /// Write rows as angles, such as lat,lon or lat,lon,radians (`vmf help angles`)
+    #[arg(long, value_name = "NAMES", help_heading = OUTPUT)]
+    to_angles: Option<Angles>,
+    /// Precision of the numbers [default: f32, from a concentration of 1e12 on f64]
+    #[arg(long, value_name = "TYPE", value_enum, help_heading = OUTPUT)]
+    dtype: Option<Precision>,
+    /// File for the component of each row: .npy, or text with one per line
+    #[arg(long, value_name = "FILE", help_heading = OUTPUT)]
     labels: Option<PathBuf>,
-    /// Print one JSON object, beside the rows if these are on standard output
-    #[arg(long)]
-    json: bool,
-    /// Show no progress
-    #[arg(long, short)]
-    quiet: bool,
+    #[command(flatten)]
+    report: ReportArguments,
+    /// Random seed
+    #[arg(long, value_name = "N", default_value_t = 0, help_heading = GENERAL)]
+    seed: u64,
 }
 
 /// Half a unit in the last place of an f32 near 1.
@@ -146,17 +137,17 @@ impl Sample {
         if let (Some(labels), None) = (&self.labels, &self.model) {
             bail!("rows of one density have no components, found: `--labels {}`", labels.display());
         }
-        if let Some(angles) = self.angles.filter(|angles| angles.dim() != law.dim()) {
+        if let Some(angles) = self.to_angles.filter(|angles| angles.dim() != law.dim()) {
             bail!("the angles `{angles}` are directions in dimension {}, found: `{}`", angles.dim(), law.dim());
         }
-        let format = row_output::format_of(&self.output, self.format, "--format")?;
+        let format = row_output::format_of(&self.output, self.to, "--to")?;
         let precision = self.precision(law.largest_concentration());
         match precision {
             Precision::F32 => self.write::<f32>(&law, format)?,
             Precision::F64 => self.write::<f64>(&law, format)?,
         }
         let json = || self.to_json(law.dim(), format, precision);
-        if self.json { output::report(&json(), self.output == Path::new("-")) } else { Ok(()) }
+        if self.report.json { output::report(&json(), self.output == Path::new("-")) } else { Ok(()) }
     }
 
     /// The precision that was asked for, or one that holds rows of this concentration; says so where it matters.
@@ -189,7 +180,7 @@ impl Sample {
             "rows": self.rows,
             "dim": dim,
             "dtype": precision.name(),
-            "angles": self.angles.map(|angles| angles.to_string()),
+            "angles": self.to_angles.map(|angles| angles.to_string()),
             "seed": self.seed,
             "model": self.model.as_ref().map(name),
             "concentration": self.concentration,
@@ -199,7 +190,7 @@ impl Sample {
 
     fn density(&self) -> Result<VonMisesFisher> {
         let concentration = self.concentration.expect("required without a model");
-        let dim = self.dim.map(usize::try_from).transpose()?.or(self.angles.map(Angles::dim));
+        let dim = self.dim.map(usize::try_from).transpose()?.or(self.to_angles.map(Angles::dim));
         let Some(given) = &self.mean_direction else {
             let mut axis = vec![0.0; dim.expect("required without a mean direction")];
             axis[0] = 1.0;
@@ -207,9 +198,9 @@ impl Sample {
         };
         let mut vector = match given.split(',').map(|x| x.trim().parse().ok()).collect() {
             Some(numbers) => numbers,
-            None => input::read_vector(Path::new(given)).context("the mean direction is neither numbers nor a file of them")?,
+            None => input::read_vector(Path::new(given)).context("the mean direction must be numbers or a file of numbers")?,
         };
-        if let Some(angles) = self.angles.filter(|angles| angles.count() == vector.len()) {
+        if let Some(angles) = self.to_angles.filter(|angles| angles.count() == vector.len()) {
             vector = angles.unit_vectors(&vector).context("the mean direction")?;
         }
         if let Some(expected) = dim.filter(|&dim| dim != vector.len()) {
@@ -223,13 +214,13 @@ impl Sample {
         let dim = law.dim();
         let bytes = (dim as u64).checked_mul(size_of::<T>() as u64).and_then(|row| row.checked_mul(self.rows));
         let (Some(_), Ok(rows)) = (bytes, usize::try_from(self.rows)) else {
-            bail!("no file holds so many rows of dimension {dim}, found: `{}`", self.rows);
+            bail!("the rows of dimension {dim} exceed the size of a file, found: `{}`", self.rows);
         };
         // Both, before anything is drawn.
         let mut labels = self.labels.as_ref().map(|path| LabelFile::create(path, Some(self.rows))).transpose()?;
-        let width = self.angles.map_or(dim, Angles::count);
+        let width = self.to_angles.map_or(dim, Angles::count);
         let mut output = Rows::create(&self.output, format, width, T::PRECISION, self)?;
-        let mut progress = Progress::new(!self.quiet);
+        let mut progress = Progress::new(!self.report.quiet);
         let rows_per_block = (VALUES_PER_BLOCK / dim).max(1);
         let mut values = Vec::new();
         let mut found = Vec::new();
@@ -237,7 +228,7 @@ impl Sample {
             let count = rows_per_block.min(rows - first);
             values.resize(count * dim, T::default());
             found.resize(count, 0);
-            values = match self.angles {
+            values = match self.to_angles {
                 Some(angles) => {
                     let mut vectors = vec![0.0; count * dim];
                     law.fill(self.seed, first as u64, &mut vectors, &mut found)?;
@@ -268,7 +259,7 @@ enum Rows {
 impl Rows {
     /// For rows of `width` numbers.
     fn create(path: &Path, format: OutputFormat, width: usize, precision: Precision, sample: &Sample) -> Result<Self> {
-        let names: Option<Vec<String>> = sample.angles.map(|angles| angles.names().into_iter().map(str::to_owned).collect());
+        let names: Option<Vec<String>> = sample.to_angles.map(|angles| angles.names().into_iter().map(str::to_owned).collect());
         let separator = match format {
             OutputFormat::Csv => ',',
             OutputFormat::Tsv => '\t',

@@ -1,9 +1,9 @@
-//! `vmf score`: how well a model explains rows.
+//! `vmf score`: how well a model fits rows.
 
-use crate::format::{json_number, readable};
-use crate::judge::{JudgeArguments, Outliers, P_VALUES, Sums, level};
-use crate::output;
-use crate::rows::{Beside, FILES, Seen};
+use crate::args::rows::{Beside, Seen};
+use crate::files::output;
+use crate::report::format::{json_number, readable};
+use crate::score_rows::{Outliers, P_VALUES, ScoreArguments, Sums};
 use anyhow::Result;
 use serde_json::json;
 use std::f64::consts::LN_2;
@@ -16,47 +16,46 @@ static AFTER_HELP: LazyLock<String> = LazyLock::new(|| {
 Examples:
   vmf score model.safetensors held-out.npy
   vmf score model.safetensors 'part-*.parquet' --columns embedding --json
-  vmf score model.safetensors x.npy --level 0.001
+  vmf score model.safetensors x.npy --outliers 0.001
 
-What is said of the rows:
-  mean ln density    the mean of ln p, with its standard error, for which the total weight is the number of rows
-  over uniform       by how much that is more than under the uniform density, in bits a coordinate
-  components a row   e to the mean entropy of the responsibilities: among how many components a row is shared, 1 if all are certain
-  outliers           the share of rows with a p-value below the level, which is the level itself for rows of the model
+Report:
+  mean ln density      mean of ln p with its standard error; the total weight is the number of rows
+  over uniform         the same relative to the uniform distribution, in bits per coordinate
+  components per row   exp of the mean entropy of the responsibilities; 1 if all are certain
+  outliers             fraction of rows with a p-value below the level, and what is expected of
+                       rows drawn from the model
 
-{P_VALUES}
-
-{FILES}"
+{P_VALUES}"
     )
 });
 
-/// Say how well a model explains rows: mean ln density, bits a coordinate, share of outliers
+/// Report how well a model fits rows: mean ln density, bits per coordinate, outliers
 #[derive(Debug, clap::Args)]
-#[command(after_help = AFTER_HELP.as_str())]
+#[command(after_long_help = AFTER_HELP.as_str())]
 pub struct Score {
     #[command(flatten)]
-    judge: JudgeArguments,
-    /// Rows with a p-value below this are outliers [default: 0.01]
-    #[arg(long, value_parser = level, allow_hyphen_values = true, conflicts_with = "no_p_values", help_heading = "Options of the results")]
-    level: Option<f64>,
+    scoring: ScoreArguments,
 }
+
+/// The level of outliers.
+const DEFAULT_LEVEL: f64 = 0.01;
 
 impl Score {
     pub fn run(&self) -> Result<()> {
-        let p_values = !self.judge.no_p_values;
-        let mut judge = self.judge.open(Beside::default(), p_values)?;
+        let p_values = !self.scoring.no_p_values;
+        let mut scorer = self.scoring.open(Beside::default(), p_values)?;
         if p_values {
-            judge = judge.with_p_values(&self.judge)?;
+            scorer = scorer.with_p_values(&self.scoring)?;
         }
-        let mut sums = Sums::new(p_values.then_some(self.level.unwrap_or(0.01)));
-        while let Some(judged) = judge.next(0)? {
-            sums.add(&judged);
+        let mut sums = Sums::new(p_values.then_some(self.scoring.outliers.unwrap_or(DEFAULT_LEVEL)));
+        while let Some(scored) = scorer.next(0)? {
+            sums.add(&scored);
         }
-        let uniform = VonMisesFisher::uniform(judge.mixture.dim())?.ln_peak();
-        let (model, labels) = (judge.model.clone(), judge.labels.clone());
-        let report = Report { model, labels, rows: judge.source.seen(), sums, uniform };
-        drop(judge);
-        output::print(if self.judge.json { report.to_json() } else { report.to_text() })
+        let uniform = VonMisesFisher::uniform(scorer.mixture.dim())?.ln_peak();
+        let (model, labels) = (scorer.model.clone(), scorer.labels.clone());
+        let report = Report { model, labels, rows: scorer.source.seen(), sums, uniform };
+        drop(scorer);
+        output::print(if self.scoring.report.json { report.to_json() } else { report.to_text() })
     }
 }
 
@@ -81,7 +80,7 @@ impl Report {
         (self.rows.rows > 1).then(|| self.sums.evaluation.standard_error())
     }
 
-    /// Among how many components a row is shared.
+    /// exp of the mean entropy of the responsibilities.
     fn effective_components(&self) -> f64 {
         (self.sums.evaluation.entropy / self.sums.evaluation.weight).exp()
     }
@@ -92,7 +91,7 @@ impl Report {
             json!({
                 "level": outliers.level,
                 "rows": outliers.rows,
-                "share": json_number(outliers.share()),
+                "fraction": json_number(outliers.fraction()),
                 "expected": outliers.level,
                 "standard_error": json_number(outliers.standard_error()),
             })
@@ -120,19 +119,19 @@ impl Report {
         let error = self.standard_error().map_or(String::new(), |error| format!(" +- {}", readable(error)));
         let mut lines = vec![
             ("mean ln density", format!("{}{error}", readable(evaluation.mean()))),
-            ("over uniform", format!("{} bits a coordinate", readable(self.bits_per_coordinate()))),
-            ("components a row", readable(self.effective_components())),
+            ("over uniform", format!("{} bits per coordinate", readable(self.bits_per_coordinate()))),
+            ("components per row", readable(self.effective_components())),
         ];
         lines.extend(self.sums.outliers.as_ref().map(|outliers| ("outliers", described(outliers))));
         let mut text = format!("{}, under {}\n\n", self.rows.heading(), self.model);
         for (name, value) in lines {
-            text.push_str(&format!("{name:<18}{value}\n"));
+            text.push_str(&format!("{name:<20}{value}\n"));
         }
         text
     }
 }
 
 fn described(outliers: &Outliers) -> String {
-    let [share, error] = [outliers.share(), outliers.standard_error()].map(readable);
-    format!("{share} of the rows, expected {} +- {error} (p-values below {})", outliers.level, outliers.level)
+    let [fraction, error] = [outliers.fraction(), outliers.standard_error()].map(readable);
+    format!("{fraction} of the rows, expected {} +- {error} (p-values below {})", outliers.level, outliers.level)
 }

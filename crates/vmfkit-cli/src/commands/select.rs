@@ -1,93 +1,95 @@
 //! `vmf select`: how many components?
 
+use crate::args::rows::{RowArguments, Seen};
+use crate::args::settings::{self, SettingArguments};
+use crate::args::{FITTING, GENERAL, MODEL, OUTPUT, ReportArguments};
+use crate::commands::fit;
 use crate::files::Files;
-use crate::format::{aligned, json_number, readable};
+use crate::files::output;
 use crate::interrupt::{self, Interrupted};
-use crate::output;
-use crate::progress::Progress;
-use crate::rows::{FILES, RowArguments, Seen};
+use crate::report::format::{aligned, json_number, readable};
+use crate::report::progress::Progress;
 use anyhow::{Context, Result, bail};
 use clap::ValueEnum;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use serde_json::{Map, Value, json};
 use std::path::{Path, PathBuf};
-use std::sync::LazyLock;
 use vmfkit::model_file::{self, Description};
 use vmfkit::select::{Candidate, Criterion, Selection, best, best_of};
 use vmfkit::train::{Status, Stop};
 use vmfkit::{Block, ConcentrationPolicy};
 
-static AFTER_HELP: LazyLock<String> = LazyLock::new(|| {
-    format!(
-        "\
+const AFTER_HELP: &str = "\
 Examples:
   vmf select x.npy -k 2:20
   vmf select x.npy -k 2,5,10:50:10 --policy auto,free,shared --background both
   vmf select x.npy -k 1:8 --criterion icl --json
   vmf select x.npy -k 1:8 --criterion held-out -o model.safetensors
 
-Each line of the table is a mixture fitted by EM to the rows that were not held out, by default to all of them. Criteria (the best of each policy is marked):
-  aic       -2 ln L + 2 p for p free parameters: predicts best, often with more components than there are
+Each line of the table is a mixture fitted by EM to the rows that were not held out, by default to
+all rows. All rows are read into memory. The best line of each policy is marked for each criterion:
+  aic       -2 ln L + 2 p for p free parameters: predicts best, often with too many components
   bic       -2 ln L + p ln n: finds the number of components, if the rows are a mixture
-  icl       bic plus twice the entropy of the assignments: finds clusters that lie apart
-  held-out  mean ln p of the held-out rows, the only one for which more is better
-Likelihoods compare numbers of components well and policies badly: a free concentration always fits better. A bound
-on the ratio of concentrations does not change how many parameters are counted. All criteria take the total weight for the number
-of rows: weights that are twice as large say that there are twice as many rows.
-They also prefer mixtures of which a component has collapsed on equal rows: such lines have a ! behind k and a reason below the table.
-
-{FILES}"
-    )
-});
+  icl       bic plus twice the entropy of the assignments: finds well separated clusters
+  held-out  mean ln p of the held-out rows; the only one for which more is better
+Likelihoods compare numbers of components well and policies badly: a free concentration always
+fits better. A bound on the ratio of concentrations does not change how many parameters are counted.
+All criteria use the total weight as the number of rows.
+They also prefer mixtures with a component that has collapsed on equal rows. Such lines have a !
+after k and a reason below the table.";
 
 /// More would be a slip of the keyboard.
 const MOST_NUMBERS: usize = 10_000;
 
 /// Compare numbers of components by AIC, BIC, ICL and held-out rows
 #[derive(Debug, clap::Args)]
-#[command(after_help = AFTER_HELP.as_str())]
+#[command(after_long_help = AFTER_HELP)]
 pub struct Select {
     #[command(flatten)]
     rows: RowArguments,
-    /// Numbers of components: a list of N, FROM:TO or FROM:TO:STEP
-    #[arg(short = 'k', long, value_name = "LIST", value_parser = numbers)]
-    components: Numbers,
-    /// How concentrations are tied across components, each in turn: auto, free, shared, fixed:KAPPA or ratio:RATIO [default: auto]
-    #[arg(long, value_name = "POLICIES", value_delimiter = ',')]
+    /// Numbers of components, such as 2:20 or 2,5,10:50:10
+    ///
+    /// A list of N, FROM:TO and FROM:TO:STEP.
+    #[arg(short = 'k', long, value_name = "LIST", value_parser = numbers, required = true, help_heading = MODEL)]
+    components: Option<Numbers>,
+    /// Policies of concentrations to compare, separated by commas [default: auto]
+    ///
+    /// Each is one of auto, free, shared, fixed:KAPPA and ratio:RATIO, as in `vmf fit --help`.
+    #[arg(long, value_name = "POLICIES", value_delimiter = ',', help_heading = MODEL)]
     policy: Vec<ConcentrationPolicy>,
-    /// Without or with a uniform background, or both in turn
-    #[arg(long, value_enum, default_value = "no")]
+    /// Fit without a uniform background component, with one, or both
+    #[arg(long, value_name = "WHICH", value_enum, default_value = "no", help_heading = MODEL)]
     background: Background,
-    /// Fraction of the rows that the fits do not see [default: 0.2 with `--criterion held-out`, else 0]
-    #[arg(long, value_name = "FRACTION", allow_hyphen_values = true)]
-    holdout: Option<f64>,
-    /// What the recommendation goes by
-    #[arg(long, value_parser = criterion_parser(), default_value = "bic")]
+    /// Criterion of the recommendation
+    #[arg(long, value_name = "NAME", value_parser = criterion_parser(), default_value = "bic", help_heading = FITTING)]
     criterion: Criterion,
-    /// Fresh starts for each line [default: 10 where a pass takes about a millisecond, else 1]
-    #[arg(long, value_name = "N")]
+    /// Fraction of the rows to hold out [default: 0.2 for `--criterion held-out`, else 0]
+    #[arg(long, value_name = "FRACTION", allow_hyphen_values = true, help_heading = FITTING)]
+    holdout: Option<f64>,
+    /// Number of fits from different starts for each line [default: 10 for small data, else 1]
+    ///
+    /// Data are small if a pass takes about a millisecond.
+    #[arg(long, value_name = "N", help_heading = FITTING)]
     restarts: Option<usize>,
-    /// Write the recommended mixture to this file (safetensors)
-    #[arg(long, short, value_name = "FILE")]
-    output: Option<PathBuf>,
-    /// Fit from the k-means start without the split-and-merge search
-    #[arg(long)]
-    no_search: bool,
-    /// Passes of a fit at most [default: 100]
-    #[arg(long, value_name = "N")]
+    /// Maximum number of passes over the rows [default: 100]
+    #[arg(long, visible_alias = "epochs", value_name = "N", help_heading = FITTING)]
     max_passes: Option<usize>,
-    /// Stop a fit when a pass improves the mean log-likelihood, relative to the uniform distribution, by less than this fraction [default: 1e-5]
-    #[arg(long, value_name = "FRACTION", allow_hyphen_values = true)]
+    /// Stop when a pass improves the log-likelihood by less than this fraction [default: 1e-5]
+    ///
+    /// A fit stops when a pass improves the mean log-likelihood, relative to the uniform
+    /// distribution, by less than this fraction.
+    #[arg(verbatim_doc_comment, long, value_name = "FRACTION", allow_hyphen_values = true, help_heading = FITTING)]
     tolerance: Option<f64>,
+    #[command(flatten)]
+    set: SettingArguments,
+    /// Model file to write (safetensors): the recommended mixture
+    #[arg(long, short, value_name = "FILE", help_heading = OUTPUT)]
+    output: Option<PathBuf>,
+    #[command(flatten)]
+    report: ReportArguments,
     /// Random seed
-    #[arg(long, default_value_t = 0)]
+    #[arg(long, value_name = "N", default_value_t = 0, help_heading = GENERAL)]
     seed: u64,
-    /// Print one JSON object
-    #[arg(long)]
-    json: bool,
-    /// Show no progress
-    #[arg(long, short)]
-    quiet: bool,
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
@@ -122,7 +124,7 @@ fn numbers(text: &str) -> Result<Numbers, String> {
             _ => return Err(format!("`{part}` is neither a number nor FROM:TO nor FROM:TO:STEP")),
         }
         if found.len() > MOST_NUMBERS {
-            return Err(format!("there must be at most {MOST_NUMBERS} of them"));
+            return Err(format!("there must be at most {MOST_NUMBERS} numbers of components"));
         }
     }
     found.sort_unstable();
@@ -137,20 +139,24 @@ fn criterion_parser() -> impl TypedValueParser<Value = Criterion> {
 
 impl Select {
     pub fn run(&self) -> Result<()> {
+        if self.set.help_settings {
+            return output::print(settings::help_of_select());
+        }
+        self.set.check_select()?;
         self.check_output()?;
         let mut source = self.rows.without_ids().open_whole("vmf select")?;
         let block = source.read_whole()?;
         let holdout = self.holdout();
         if self.criterion == Criterion::HeldOut && (0.0..1.0).contains(&holdout) && self.rows_held_out(&block) == 0 {
             let of = if holdout == 0.0 { String::new() } else { format!(", which is none of {}", counted(block.len())) };
-            bail!("`--criterion held-out` needs rows that are held out, found: `--holdout {holdout}`{of}");
+            bail!("`--criterion held-out` needs held-out rows, found: `--holdout {holdout}`{of}");
         }
         let weighted = block.weights().is_some();
         let candidates = self.candidates(&block).with_context(|| self.rows.name())?;
         source.note_rescaled();
         let report = Report { select: self, rows: source.seen(), weighted, candidates, policies: self.policies() };
         let written = self.output.as_ref().map_or(Ok(()), |path| report.write_recommended(path));
-        output::print(if self.json { report.to_json() } else { report.to_text() })?;
+        output::print(if self.report.json { report.to_json() } else { report.to_text() })?;
         written?;
         // What stands in the table is of whole fits.
         if interrupt::asked() { Err(Interrupted.into()) } else { Ok(()) }
@@ -189,24 +195,28 @@ impl Select {
 
     fn candidates(&self, block: &Block) -> Result<Vec<Candidate>> {
         let (policies, backgrounds) = (self.policies(), self.background.choices());
-        let lines = self.components.0.len() * policies.len() * backgrounds.len();
-        let (mut progress, mut done) = (Progress::new(!self.quiet), 0);
+        let components = &self.components.as_ref().expect("the parser of arguments requires it").0;
+        let lines = components.len() * policies.len() * backgrounds.len();
+        let (mut progress, mut done) = (Progress::new(!self.report.quiet), 0);
         let watch = |candidate: &Candidate| {
             done += 1;
             let policy = candidate.policy;
-            let last = format!("the last with {} components, {policy}: ", candidate.components);
+            let last = format!("{} components, {policy}: ", candidate.components);
             progress.count(&last, done, Some(lines as u64), "mixtures");
             interrupt::flow()
         };
         interrupt::be_patient();
+        let settings = self.set.settings();
         let default = Stop::default();
+        let baseline = settings.baseline.unwrap_or(default.baseline);
         let tolerance = self.tolerance.or(default.tolerance);
-        let selection = Selection::new(self.components.0.iter().copied())
+        let selection = Selection::new(components.iter().copied())
             .policies(policies)
             .backgrounds(backgrounds.iter().copied())
             .held_out(self.holdout())
-            .stop(Stop { tolerance, passes: self.max_passes.unwrap_or(default.passes), ..Stop::default() })
-            .search(!self.no_search)
+            .maximisation(fit::maximisation(&settings))
+            .stop(Stop { tolerance, baseline, passes: self.max_passes.unwrap_or(default.passes) })
+            .search(settings.search.unwrap_or(true))
             .seed(self.seed)
             .watch(watch)
             .ask(interrupt::flow);
@@ -241,7 +251,7 @@ impl Report<'_> {
     /// Writes the mixture that the criterion prefers.
     fn write_recommended(&self, path: &Path) -> Result<()> {
         let Some(best) = self.preferred(self.select.criterion).next() else {
-            bail!("{}: not written, since no fit was finished", path.display());
+            bail!("{}: not written, because no fit was finished", path.display());
         };
         let fit = best.to_fit();
         output::write_file(path, model_file::to_bytes(&fit.mixture, &Description::of(&fit)))
@@ -264,7 +274,7 @@ impl Report<'_> {
             "rows": self.rows.rows,
             "dim": self.rows.dim,
             "rescaled_rows": self.rows.rescaled,
-            "held_out_share": self.select.holdout(),
+            "held_out_fraction": self.select.holdout(),
             "seed": self.select.seed,
             "criterion": self.select.criterion.name(),
             "interrupted": interrupt::asked(),
@@ -321,7 +331,7 @@ impl Report<'_> {
             Some(weight) => {
                 let weight =
                     if self.weighted { format!("a weight of {}", readable(weight)) } else { format!("{weight} of them") };
-                format!(", {weight} held out: likelihood, AIC, BIC and ICL are of the others")
+                format!(", {weight} held out: likelihood, AIC, BIC and ICL are for the other rows")
             }
         };
         let mut text = format!("{}{held_out}\n\n{}\n", self.rows.heading(), aligned(&table));
@@ -330,22 +340,22 @@ impl Report<'_> {
             text.push_str(&format!("{warnings}\n"));
         }
         if held_out_weight == Some(0.0) {
-            text.push_str("the rows that were held out have no weight, so there is no held-out ln p\n");
+            text.push_str("the held-out rows have no weight, so that there is no held-out ln p\n");
         }
         for best in self.preferred(self.select.criterion) {
             text.push_str(&self.recommendation(best));
         }
         if interrupt::asked() {
-            text.push_str("interrupted: what comes after these lines is not known\n");
+            text.push_str("interrupted: the other mixtures were not fitted\n");
         }
         text
     }
 
-    /// A star stands behind what a criterion prefers, a ! behind the k of a mixture with warnings, and the limit of passes is named where it ended a fit.
+    /// A star follows what a criterion prefers, a ! the k of a mixture with warnings; `limit` follows the passes of a fit that did not converge.
     fn cells(&self, candidate: &Candidate) -> Vec<String> {
-        let marked = |criterion: Criterion, value: String| {
-            let mark = if self.is_preferred(candidate, criterion) { '*' } else { ' ' };
-            format!("{value}{mark}")
+        let starred = |criterion: Criterion, value: String| {
+            let star = if self.is_preferred(candidate, criterion) { '*' } else { ' ' };
+            format!("{value}{star}")
         };
         let held_out = candidate.held_out.filter(|held_out| held_out.weight > 0.0);
         let (held_out, error) = held_out.map_or(("-".to_owned(), "-".to_owned()), |held_out| {
@@ -357,10 +367,10 @@ impl Report<'_> {
             if candidate.background { "yes" } else { "no" }.to_owned(),
             candidate.free_parameters.to_string(),
             format!("{:.1}", candidate.seen.ln_likelihood),
-            marked(Criterion::Aic, format!("{:.1}", candidate.aic())),
-            marked(Criterion::Bic, format!("{:.1}", candidate.bic())),
-            marked(Criterion::Icl, format!("{:.1}", candidate.icl())),
-            marked(Criterion::HeldOut, held_out),
+            starred(Criterion::Aic, format!("{:.1}", candidate.aic())),
+            starred(Criterion::Bic, format!("{:.1}", candidate.bic())),
+            starred(Criterion::Icl, format!("{:.1}", candidate.icl())),
+            starred(Criterion::HeldOut, held_out),
             error,
             format!("{}{}", candidate.trace.len(), if candidate.status == Status::PassLimit { ", limit" } else { "" }),
         ]
@@ -383,11 +393,11 @@ impl Report<'_> {
         let sound = self.candidates.iter().filter(|other| other.policy == *policy && other.warnings().next().is_none());
         let instead = match best_of(sound, self.select.criterion) {
             Some(Candidate { components, background, .. }) => {
-                format!("of those without, {name} prefers {components}{}", if *background { " and a background" } else { "" })
+                format!("without warnings, {name} prefers {components}{}", if *background { " and a background" } else { "" })
             }
-            None => "there is none without".to_owned(),
+            None => "all mixtures have warnings".to_owned(),
         };
-        format!("{line}  but that mixture has a warning above; {instead}\n")
+        format!("{line}  but that mixture has a warning (see above); {instead}\n")
     }
 }
 

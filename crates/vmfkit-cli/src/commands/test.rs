@@ -1,17 +1,18 @@
 //! `vmf test`: hypotheses about mean directions, concentrations and symmetry.
 
+use crate::args::rows::{LimitedRowArguments, RowArguments};
+use crate::args::{GENERAL, MODEL, ReportArguments, TESTS};
 use crate::files::Files;
-use crate::format::{aligned, json_number, probability, readable};
-use crate::input;
-use crate::output;
-use crate::progress::Progress;
-use crate::rows::{FILES, RowArguments};
+use crate::files::input;
+use crate::files::label_source::LabelSource;
+use crate::files::output;
+use crate::report::format::{aligned, json_number, probability, readable};
+use crate::report::progress::Progress;
 use anyhow::{Context, Result, bail};
 use clap::ValueEnum;
 use serde_json::{Value, json};
 use std::collections::HashMap;
-use std::path::{Path, PathBuf};
-use std::sync::LazyLock;
+use std::path::Path;
 use vmfkit::estimate::maximum_likelihood;
 use vmfkit::hypothesis::{self, Calibration, Concentrations, Outcome};
 use vmfkit::inference::{Inference, projection_test};
@@ -19,76 +20,70 @@ use vmfkit::source::Source;
 use vmfkit::{Block, ConcentrationEstimator, SufficientStats, VonMisesFisher};
 use vmfkit_data::Ids;
 
-static AFTER_HELP: LazyLock<String> = LazyLock::new(|| {
-    format!(
-        "\
+const AFTER_HELP: &str = "\
 Examples:
   vmf test first.npy second.npy                        equal mean directions? equal concentrations?
-  vmf test x.csv --columns x,y,z --group-column site --test equal-means
+  vmf test x.csv --columns x,y,z --groups column:site --test equal-means
   vmf test x.npy --groups labels.npy --calibration permutation
   vmf test x.npy --mean-direction 0,0,1                is this the mean direction?
-  vmf test x.npy                                       uniform? symmetric about the mean direction? the law of a vMF?
+  vmf test x.npy                                       uniform? symmetric? a vMF?
   vmf test x.npy --test symmetry --replicates 9999 --json
 
-Tests (--test), each of the hypothesis that it names:
+Hypotheses (--test):
   equal-means           the groups have equal mean directions
   equal-concentrations  the groups have equal concentrations
   mean                  the mean direction is that of --mean-direction
   uniform               the rows are uniform on the sphere (Rayleigh)
-  symmetry              the rows scatter alike to all sides of their mean direction
-  projection            the rows' cosines with their mean direction have the law of a vMF
-Without --test: equal-means and equal-concentrations if there are groups, mean with --mean-direction, otherwise the last three.
+  symmetry              the rows are rotationally symmetric about their mean direction
+  projection            the cosines with the mean direction are distributed as those of a vMF
+Default: equal-means and equal-concentrations if there are groups, mean with --mean-direction,
+otherwise uniform, symmetry and projection.
 
-Calibrations (--calibration), how the p-value is found:
-  auto                conditional for the mean, simulation for groups: right for few rows and in high dimensions
+Calibrations of p-values (--calibration):
+  auto                conditional for mean, simulation for groups: valid for few rows and in high
+                      dimensions
   conditional         given the statistic that is sufficient under the hypothesis (mean)
   simulation          against samples drawn under the fitted hypothesis (groups)
   likelihood-ratio    the chi-squared limit: for many more rows than dimensions
   high-concentration  F and Bartlett's tests: for concentrations well above the dimension
   permutation         labels are permuted: for any distribution (equal-means)
 
-Several DATA are one group each, unless --groups or --group-column says which rows belong together. docs/tests.md says when each test is valid.
+Several DATA are one group each, unless --groups is given. docs/tests.md says when a test is valid.";
 
-{FILES}"
-    )
-});
-
-/// Test hypotheses: equal mean directions or concentrations of groups, a given mean direction, uniformity, rotational symmetry
+/// Test hypotheses about mean directions, concentrations, uniformity and symmetry
 #[derive(Debug, clap::Args)]
-#[command(after_help = AFTER_HELP.as_str())]
+#[command(after_long_help = AFTER_HELP)]
 pub struct Test {
     #[command(flatten)]
-    rows: RowArguments,
-    /// Tests to make, separated by commas [default: those that the other options are for]
-    #[arg(long, value_name = "TESTS", value_delimiter = ',')]
-    test: Vec<Hypothesis>,
-    /// File with the group of each row: whole numbers (.npy or a column) or one text per line
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["group_column", "id_column"])]
-    groups: Option<PathBuf>,
-    /// Column of DATA that holds the group of each row
-    #[arg(long, value_name = "NAME", conflicts_with = "id_column")]
-    group_column: Option<String>,
-    /// Mean direction to test for: numbers separated by commas, or a file of them; of any length
-    #[arg(long, value_name = "MU", allow_hyphen_values = true)]
+    rows: LimitedRowArguments,
+    /// Mean direction to test: numbers separated by commas, or a file
+    ///
+    /// A vector of any length. FILE is .npy or text.
+    #[arg(long, value_name = "VECTOR", allow_hyphen_values = true, help_heading = MODEL)]
     mean_direction: Option<String>,
-    /// How p-values are found
-    #[arg(long, value_enum, default_value_t = Way::Auto)]
+    /// Hypotheses to test, separated by commas [default: see `vmf test --help`]
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', hide_possible_values = true, help_heading = TESTS)]
+    test: Vec<Hypothesis>,
+    /// Group of each row: FILE, FILE:COLUMN or column:NAME
+    ///
+    /// FILE is a .npy array of whole numbers, a text file with one group per line, or a table with a
+    /// column `component`. FILE:COLUMN is another column of a table, column:NAME a column of DATA.
+    #[arg(verbatim_doc_comment, long, value_name = "FILE", conflicts_with = "id_column", help_heading = TESTS)]
+    groups: Option<LabelSource>,
+    /// How p-values are calculated
+    #[arg(long, value_name = "NAME", value_enum, default_value_t = Way::Auto, hide_possible_values = true, help_heading = TESTS)]
     calibration: Way,
-    /// Let each group have its own concentration when mean directions are compared [default: one for all]
-    #[arg(long)]
+    /// Let groups have different concentrations when mean directions are compared
+    #[arg(long, help_heading = TESTS)]
     separate_concentrations: bool,
-    /// Samples or permutations that p-values are found from [default: 999]
-    #[arg(long, value_name = "N")]
+    /// Number of simulated samples or permutations [default: 999]
+    #[arg(long, value_name = "N", help_heading = TESTS)]
     replicates: Option<usize>,
+    #[command(flatten)]
+    report: ReportArguments,
     /// Random seed
-    #[arg(long, default_value_t = 0)]
+    #[arg(long, value_name = "N", default_value_t = 0, help_heading = GENERAL)]
     seed: u64,
-    /// Print one JSON object
-    #[arg(long)]
-    json: bool,
-    /// Show no progress
-    #[arg(long, short)]
-    quiet: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -122,8 +117,8 @@ impl Hypothesis {
         match self {
             Self::EqualMeans => "equal mean directions",
             Self::EqualConcentrations => "equal concentrations",
-            Self::Mean => "the mean direction given",
-            Self::Uniform => "uniform rows (Rayleigh)",
+            Self::Mean => "given mean direction",
+            Self::Uniform => "uniformity (Rayleigh)",
             Self::Symmetry => "symmetry about the mean direction",
             Self::Projection => "projections of a vMF",
         }
@@ -232,21 +227,25 @@ impl Sample {
 impl Test {
     pub fn run(&self) -> Result<()> {
         let direction = self.mean_direction.as_ref().map(Path::new).filter(|path| path.is_file());
-        Files::new().reads(self.rows.files()).reads(self.groups.as_deref()).reads(direction).check()?;
+        Files::new()
+            .reads(self.rows.limited().files())
+            .reads(self.groups.as_ref().and_then(LabelSource::file))
+            .reads(direction)
+            .check()?;
         let groups = self.read_groups()?;
         let tests = self.tests(groups.is_some())?;
         let permutes = self.calibration == Way::Permutation && tests.contains(&Hypothesis::EqualMeans);
         let of_rows = tests.iter().find(|test| matches!(test, Hypothesis::Symmetry | Hypothesis::Projection));
-        let rows = match &self.group_column {
-            Some(name) => self.rows.with_id_column(name),
-            None => self.rows.without_ids(),
+        let rows = match self.group_column() {
+            Some(name) => self.rows.limited().with_id_column(name),
+            None => self.rows.limited().without_ids(),
         };
-        let mut progress = Progress::new(!self.quiet);
+        let mut progress = Progress::new(!self.report.quiet);
         let (sample, findings) = if permutes || of_rows.is_some() {
             let work = of_rows.map_or("--calibration permutation".to_owned(), |test| format!("--test {}", test.name()));
             let mut source = rows.open_whole(&work)?;
             let mut sample = Sample { stats: self.empty(&groups, source.dim()), groups, rows: 0 };
-            let name = self.rows.name();
+            let name = self.rows.limited().name();
             let block = source.read_whole()?;
             sample.add(&block).with_context(|| name.clone())?;
             sample.check().with_context(|| name.clone())?;
@@ -257,7 +256,7 @@ impl Test {
             let mut source = rows.open(|_| 0)?;
             let all = source.len();
             let mut sample = Sample { stats: self.empty(&groups, source.dim()), groups, rows: 0 };
-            let name = self.rows.name();
+            let name = self.rows.limited().name();
             loop {
                 match source.read_block() {
                     Ok(Some(block)) => sample.add(&block).with_context(|| name.clone())?,
@@ -273,30 +272,35 @@ impl Test {
             (sample, findings)
         };
         drop(progress);
-        output::print(if self.json { self.to_json(&sample, &findings) } else { self.to_text(&sample, &findings) })
+        output::print(if self.report.json { self.to_json(&sample, &findings) } else { self.to_text(&sample, &findings) })
     }
 
     fn empty(&self, groups: &Option<Groups>, dim: usize) -> SufficientStats {
         SufficientStats::zero(groups.as_ref().map_or(1, |groups| groups.names.len()), dim)
     }
 
+    /// The column of the rows that holds their groups.
+    fn group_column(&self) -> Option<&str> {
+        if let Some(LabelSource::Column(name)) = &self.groups { Some(name) } else { None }
+    }
+
     /// The group of each row, if there are groups.
     fn read_groups(&self) -> Result<Option<Groups>> {
-        if let Some(path) = &self.groups {
-            let labels = input::read_labels(path, false, None)?;
+        if let Some(LabelSource::File(path, column)) = &self.groups {
+            let labels = input::read_labels(path, None, column.as_deref())?;
             return Ok(Some(Groups::of(labels.into_iter().map(|label| label.to_string()))));
         }
-        let places = self.rows.places();
-        if self.group_column.is_none() && places.len() < 2 {
+        let locations = self.rows.limited().locations();
+        if self.group_column().is_none() && locations.len() < 2 {
             return Ok(None);
         }
         // Rows are read once for their groups and once more for the tests.
-        if self.rows.has_pipe() {
-            bail!("groups of rows that come through a pipe are not known, found: `-`\nhint: write the rows to a file");
+        if self.rows.limited().has_pipe() {
+            bail!("rows from a pipe have no groups, found: `-`\nhint: write the rows to a file");
         }
         let mut labels = Vec::new();
-        if let Some(name) = &self.group_column {
-            let mut source = self.rows.with_id_column(name).open(|_| 0)?;
+        if let Some(name) = self.group_column() {
+            let mut source = self.rows.limited().with_id_column(name).open(|_| 0)?;
             loop {
                 match source.read_block() {
                     Ok(Some(_)) => {}
@@ -306,14 +310,14 @@ impl Test {
                 match source.ids().1 {
                     Some(Ids::Integers(ids)) => labels.extend(ids.iter().map(i64::to_string)),
                     Some(Ids::Texts(ids)) => labels.extend(ids.iter().cloned()),
-                    None => bail!("{}: there is no column `{name}`", self.rows.name()),
+                    None => bail!("{}: there is no column `{name}`", self.rows.limited().name()),
                 }
             }
             return Ok(Some(Groups::of(labels.into_iter())));
         }
-        let mut groups = Groups { names: places.iter().map(RowArguments::name).collect(), labels: Vec::new() };
-        for (group, place) in places.iter().enumerate() {
-            let mut source = place.without_ids().open(|_| 0)?;
+        let mut groups = Groups { names: locations.iter().map(RowArguments::name).collect(), labels: Vec::new() };
+        for (group, location) in locations.iter().enumerate() {
+            let mut source = location.without_ids().open(|_| 0)?;
             let rows = match source.len() {
                 Some(rows) => usize::try_from(rows)?,
                 None => {
@@ -344,13 +348,13 @@ impl Test {
             if test.of_groups() && !grouped {
                 bail!(
                     "`--test {}` compares groups, found: `1`\n\
-                     hint: `--groups FILE`, `--group-column NAME`, or one DATA for each group",
+                     hint: `--groups FILE`, `--groups column:NAME`, or one DATA for each group",
                     test.name()
                 );
             }
         }
         if tests.contains(&Mean) && self.mean_direction.is_none() {
-            bail!("`--test mean` needs a direction to test for\nhint: `--mean-direction 0,0,1`");
+            bail!("`--test mean` needs a direction\nhint: `--mean-direction 0,0,1`");
         }
         Ok(tests)
     }
@@ -359,7 +363,7 @@ impl Test {
         let given = self.mean_direction.as_deref().expect("checked with the tests");
         let vector: Vec<f64> = match given.split(',').map(|x| x.trim().parse().ok()).collect() {
             Some(numbers) => numbers,
-            None => input::read_vector(Path::new(given)).context("the mean direction is neither numbers nor a file of them")?,
+            None => input::read_vector(Path::new(given)).context("the mean direction must be numbers or a file of numbers")?,
         };
         if vector.len() != dim {
             return Err(vmfkit::Error::DimensionMismatch { expected: dim, found: vector.len() }).context("the mean direction");
@@ -420,7 +424,7 @@ impl Test {
                     degrees_of_freedom: Some((found.degrees_of_freedom, None)),
                     limit_p_value: found.limit_p_value,
                     rows: Some(found.rows),
-                    ..Finding::new(test, found.statistic, found.p_value, "random turns")
+                    ..Finding::new(test, found.statistic, found.p_value, "random rotations")
                 }
             }
             Hypothesis::Projection => {
@@ -447,7 +451,7 @@ impl Test {
         });
         let groups: Vec<Value> = (0..sample.stats.components()).map(|group| self.group_json(sample, group)).collect();
         let object = json!({
-            "file": self.rows.name(),
+            "file": self.rows.limited().name(),
             "rows": sample.rows,
             "dim": sample.stats.dim(),
             "groups": groups,
@@ -470,7 +474,7 @@ impl Test {
     }
 
     fn to_text(&self, sample: &Sample, findings: &[Finding]) -> String {
-        let mut text = format!("{}: {} rows of dimension {}\n\n", self.rows.name(), sample.rows, sample.stats.dim());
+        let mut text = format!("{}: {} rows of dimension {}\n\n", self.rows.limited().name(), sample.rows, sample.stats.dim());
         if sample.groups.is_some() {
             let heading = ["group", "rows", "mean length", "concentration", "mean direction"].map(str::to_owned).to_vec();
             let row = |group: usize| {

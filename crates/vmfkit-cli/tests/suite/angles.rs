@@ -30,7 +30,7 @@ fn the_poles_of_fisher_lewis_and_embleton_are_fitted_from_latitudes_and_longitud
     assert_eq!(fit["angles"], "lat,lon");
     let text = workspace.run("fit poles.csv --angles lat,lon").success();
     assert!(text.contains("  as angles       lat -78.4692, lon 87.2154 degrees\n"), "{text}");
-    assert_eq!(workspace.run("fit poles.csv --angles lat,lon --degrees").success(), text);
+    assert_eq!(workspace.run("fit poles.csv --angles lat,lon,degrees").success(), text);
 }
 
 /// Data set, angles, options, and the mean direction and concentration of an independent program's exact fit.
@@ -43,7 +43,7 @@ const FITS: [Fit; 6] = [
     ("fle_b6_magnetic_remanence", "dec,inc", "", [0.708513, -0.689457, -0.150526], 1.810924),
     ("geostats_palaeomag", "dec,inc", "", [0.648756, 0.678581, 0.344447], 138.246741),
     // There theta is the longitude, and phi the latitude.
-    ("rhea_craters", "lon,lat", "--columns theta,phi --radians", [-0.352262, 0.930549, -0.099949], 0.238164),
+    ("rhea_craters", "lon,lat,radians", "--columns theta,phi", [-0.352262, 0.930549, -0.099949], 0.238164),
 ];
 
 #[test]
@@ -60,11 +60,10 @@ fn classical_data_sets_are_fitted_from_their_angles_as_from_their_unit_vectors()
         for (found, expected) in fit["mean_direction"].as_array().unwrap().iter().zip(direction) {
             assert!((number(found) - expected).abs() < 1e-6, "{name}: {fit}");
         }
-        let names: Vec<&str> = angles.split(',').collect();
-        let given: Vec<String> = names.iter().map(|name| fit["mean_direction_angles"][name].to_string()).collect();
+        let names = angles.split(',').filter(|name| *name != "radians");
+        let given: Vec<String> = names.map(|name| fit["mean_direction_angles"][name].to_string()).collect();
         workspace.write("mean.csv", format!("{}\n", given.join(",")));
-        let unit = if options.contains("--radians") { "--radians" } else { "--degrees" };
-        workspace.run(&format!("convert mean.csv --angles {angles} {unit} -o back.csv")).success();
+        workspace.run(&format!("convert mean.csv --angles {angles} -o back.csv")).success();
         let back = String::from_utf8(workspace.read("back.csv")).unwrap();
         let back: Vec<f64> = back.lines().nth(1).unwrap().split(',').map(|cell| cell.parse().unwrap()).collect();
         assert!(back.iter().zip(direction).all(|(x, y)| (x - y).abs() < 1e-6), "{name}: {back:?}");
@@ -79,7 +78,11 @@ fn angles_get_a_hint_to_read_them_and_dividing_them_by_their_length_a_warning() 
     assert!(!run.stderr.contains("--rescale"), "{}", run.stderr);
     run.refused(&["row 0 must have length 1", hint]);
     let run = workspace.run("fit poles.csv --rescale");
-    assert!(run.stderr.contains("the columns look like angles, of which `--rescale` makes no directions"), "{}", run.stderr);
+    assert!(
+        run.stderr.contains("the columns look like angles, which `--rescale` does not convert to directions"),
+        "{}",
+        run.stderr
+    );
     assert!(run.stderr.contains("hint: `--angles lat,lon` reads them"), "{}", run.stderr);
     workspace.run("fit poles.csv --angles lat,lon --rescale").refused(&["cannot be used with", "--rescale"]);
     workspace.run("fit poles.csv --angles lat,dec").refused(&["angles must be lat,lon; ra,dec; dec,inc"]);
@@ -93,10 +96,10 @@ fn angles_get_a_hint_to_read_them_and_dividing_them_by_their_length_a_warning() 
 #[test]
 fn radians_that_are_read_as_degrees_are_noticed() {
     let workspace = Workspace::new();
-    workspace.run("sample --dim 3 -k 1 -n 40 --angles lat,lon,radians -o x.csv").success();
+    workspace.run("sample --dim 3 --concentration 1 -n 40 --to-angles lat,lon,radians -o x.csv").success();
     let run = workspace.run("fit x.csv --angles lat,lon");
     assert!(run.stderr.contains("x.csv: all angles were read as degrees, and none is larger than 2 pi"), "{}", run.stderr);
-    assert_eq!(workspace.run("fit x.csv --angles lat,lon --radians").stderr, "");
+    assert_eq!(workspace.run("fit x.csv --angles lat,lon,radians").stderr, "");
     assert_eq!(workspace.run("fit x.csv --angles lat,lon,radians --json").json()["angles"], "lat,lon,radians");
     assert_eq!(poles().run("fit poles.csv --angles lat,lon").stderr, "");
 }
@@ -104,12 +107,12 @@ fn radians_that_are_read_as_degrees_are_noticed() {
 #[test]
 fn draws_written_as_angles_in_any_format_are_the_draws_themselves() {
     let workspace = Workspace::new();
-    let sample = "sample --mean-direction 2,2,1 -k 200 -n 300 --seed 4 --dtype f64";
+    let sample = "sample --mean-direction 2,2,1 --concentration 200 -n 300 --seed 4 --dtype f64";
     workspace.run(&format!("{sample} -o unit.csv")).success();
     let expected = workspace.run("fit unit.csv --json").json();
     for file in ["x.csv", "x.tsv", "x.jsonl", "x.npy", "x.npz", "x.parquet", "x.arrow", "x.safetensors"] {
         for angles in ["lat,lon", "inc,dec", "theta,phi,radians"] {
-            workspace.run(&format!("{sample} --angles {angles} -o {file}")).success();
+            workspace.run(&format!("{sample} --to-angles {angles} -o {file}")).success();
             let found = workspace.run(&format!("fit {file} --angles {angles} --json")).json();
             let ratio = number(&found["concentration"]) / number(&expected["concentration"]);
             assert!((ratio - 1.0).abs() < 1e-9, "{file} {angles}: {ratio}");
@@ -119,7 +122,7 @@ fn draws_written_as_angles_in_any_format_are_the_draws_themselves() {
     assert!(text.starts_with("theta,phi\n"), "{text}");
     // A mean direction may be given as angles, too: that of (2, 2, 1).
     workspace
-        .run("sample --angles dec,inc --mean-direction 45,19.471220634490695 -k 200 -n 300 --seed 4 --dtype f64 -o y.csv")
+        .run("sample --to-angles dec,inc --mean-direction 45,19.471220634490695 --concentration 200 -n 300 --seed 4 --dtype f64 -o y.csv")
         .success();
     workspace.run("convert y.csv --angles dec,inc -o back.csv").success();
     let rows = |name: &str| -> Vec<f64> {
@@ -127,14 +130,16 @@ fn draws_written_as_angles_in_any_format_are_the_draws_themselves() {
         text.lines().skip(1).flat_map(|line| line.split(',').map(|cell| cell.parse().unwrap()).collect::<Vec<f64>>()).collect()
     };
     assert!(rows("back.csv").iter().zip(rows("unit.csv")).all(|(x, y)| (x - y).abs() < 1e-12));
-    workspace.run("sample --dim 4 -k 1 -n 3 --angles lat,lon -o z.csv").refused(&["directions in dimension 3, found: `4`"]);
+    workspace
+        .run("sample --dim 4 --concentration 1 -n 3 --to-angles lat,lon -o z.csv")
+        .refused(&["directions in dimension 3, found: `4`"]);
 }
 
 #[test]
 fn rows_are_converted_between_systems_of_angles() {
     let workspace = poles();
     workspace.run("convert poles.csv --angles lat,lon --to-angles theta,phi,radians -o polar.csv").success();
-    workspace.run("convert polar.csv --angles theta,phi --radians --to-angles lat,lon -o back.csv").success();
+    workspace.run("convert polar.csv --angles theta,phi,radians --to-angles lat,lon -o back.csv").success();
     let rows = |name: &str| -> Vec<Vec<f64>> {
         let text = String::from_utf8(workspace.read(name)).unwrap();
         text.lines().skip(1).map(|line| line.split(',').map(|cell| cell.parse().unwrap()).collect()).collect()
@@ -153,7 +158,7 @@ fn rows_are_converted_between_systems_of_angles() {
 #[test]
 fn one_angle_is_a_direction_of_the_circle() {
     let workspace = Workspace::new();
-    workspace.run("sample --mean-direction 0,-1 -k 50 -n 400 --angles angle -o x.csv").success();
+    workspace.run("sample --mean-direction 0,-1 --concentration 50 -n 400 --to-angles angle -o x.csv").success();
     let fit = workspace.run("fit x.csv --angles angle --json").json();
     assert!((number(&fit["mean_direction_angles"]["angle"]) - 270.0).abs() < 2.0, "{fit}");
     assert_eq!(fit["dim"], 2);
@@ -167,7 +172,7 @@ fn one_angle_is_a_direction_of_the_circle() {
 }
 
 #[test]
-fn a_mixture_of_angles_shows_them_and_its_model_remembers_them() {
+fn a_mixture_of_angles_shows_and_stores_them() {
     let workspace = poles();
     let fit = workspace.run("fit poles.csv --angles lat,lon -k 2 --policy shared -o m.safetensors").success();
     let inspected = workspace.run("inspect m.safetensors").success();
@@ -195,8 +200,8 @@ fn a_mixture_of_angles_shows_them_and_its_model_remembers_them() {
 #[test]
 fn mean_directions_are_printed_and_elided_beyond_six_coordinates() {
     let workspace = Workspace::new();
-    workspace.run("sample --mean-direction 2,2,1 -k 900 -n 200 -o x.npy").success();
-    workspace.run("sample --dim 10 -k 900 -n 200 -o wide.npy").success();
+    workspace.run("sample --mean-direction 2,2,1 --concentration 900 -n 200 -o x.npy").success();
+    workspace.run("sample --dim 10 --concentration 900 -n 200 -o wide.npy").success();
     let three = workspace.run("fit x.npy -k 1 -o m.safetensors").success();
     let line = three.lines().find(|line| line.starts_with("0 ")).expect("a component");
     let cells: Vec<f64> = line.split_whitespace().rev().take(3).map(|cell| cell.parse().unwrap()).collect();

@@ -78,11 +78,11 @@ fn labels_are_those_of_the_fit_and_numbers_those_of_the_library() {
     assert!(column(&table, "p_value").iter().all(|p_value| (0.0..=1.0).contains(p_value)));
 
     let components = report["components"].as_array().unwrap();
-    let shares: Vec<f64> = components.iter().map(|component| number(&component["share"])).collect();
-    assert!((shares.iter().sum::<f64>() - 1.0).abs() < 1e-12 && shares.is_sorted_by(|a, b| a >= b), "{shares:?}");
+    let fractions: Vec<f64> = components.iter().map(|component| number(&component["fraction"])).collect();
+    assert!((fractions.iter().sum::<f64>() - 1.0).abs() < 1e-12 && fractions.is_sorted_by(|a, b| a >= b), "{fractions:?}");
     let text = workspace.run("assign m.safetensors x.csv -o found.csv --no-p-values").success();
     for words in
-        ["x.csv: 600 rows of dimension 3, under m.safetensors\n\nmean ln density   ", "component  rows     share  weight"]
+        ["x.csv: 600 rows of dimension 3, under m.safetensors\n\nmean ln density   ", "component  rows  fraction  weight"]
     {
         assert!(text.contains(words), "`{words}` is missing in:\n{text}");
     }
@@ -176,18 +176,18 @@ fn as_many_rows_of_the_model_are_outliers_as_the_level_says() {
     let workspace = Workspace::new();
     // Overlapping components, so that p-values are calibrated.
     workspace.write("axes.csv", "1,0,0\n0,1,0\n0,0,1\n-1,1,0\n");
-    workspace.run("sample --dim 3 -k 0.5 -n 3000 --seed 3 -o x.npy").success();
+    workspace.run("sample --dim 3 --concentration 0.5 -n 3000 --seed 3 -o x.npy").success();
     workspace.run("fit x.npy -k 4 --policy fixed:4 --start directions:axes.csv --max-passes 5 -o m.safetensors").success();
     draw(&workspace, 20_000, 11);
     for level in [0.01, 0.1] {
         let report = workspace.run(&format!("assign m.safetensors drawn.npy --outliers {level} -o found.csv --json")).json();
-        let share = number(&report["outliers"]["share"]);
+        let fraction = number(&report["outliers"]["fraction"]);
         let deviation = (level * (1.0 - level) / 20_000.0f64).sqrt();
-        assert!((share - level).abs() < 4.0 * deviation, "{share} at {level}");
+        assert!((fraction - level).abs() < 4.0 * deviation, "{fraction} at {level}");
         let table = String::from_utf8(workspace.read("found.csv")).unwrap();
         let flagged = table.lines().filter(|line| line.ends_with(",true")).count();
         assert_eq!(number(&report["outliers"]["rows"]), flagged as f64);
-        assert_eq!(share, flagged as f64 / 20_000.0);
+        assert_eq!(fraction, flagged as f64 / 20_000.0);
         let text = workspace.run(&format!("assign m.safetensors drawn.npy --outliers {level} -o found.csv")).success();
         assert!(text.contains(&format!("outliers          {flagged}, ")), "{text}");
     }
@@ -195,7 +195,7 @@ fn as_many_rows_of_the_model_are_outliers_as_the_level_says() {
 
 /// Weights of 2 and rows that are there twice are the same, but for the number of rows.
 #[test]
-fn shares_are_by_weight() {
+fn fractions_are_by_weight() {
     let workspace = fitted();
     let rows = String::from_utf8(workspace.read("x.csv")).unwrap();
     let repeated = |row: usize| if row < 100 { 3 } else { 1 };
@@ -208,13 +208,13 @@ fn shares_are_by_weight() {
     assert_eq!((number(&weighted["rows"]), number(&weighted["total_weight"])), (600.0, 800.0));
     let near = |x: &serde_json::Value, y: &serde_json::Value| assert!((number(x) - number(y)).abs() < 1e-12, "{x} and {y}");
     near(&weighted["mean_ln_density"], &twice["mean_ln_density"]);
-    near(&weighted["outliers"]["share"], &twice["outliers"]["share"]);
+    near(&weighted["outliers"]["fraction"], &twice["outliers"]["fraction"]);
     for component in 0..3 {
-        let share = |report: &serde_json::Value| {
+        let fraction = |report: &serde_json::Value| {
             let of = report["components"].as_array().unwrap().iter().find(|line| line["component"] == component);
-            of.unwrap()["share"].clone()
+            of.unwrap()["fraction"].clone()
         };
-        near(&share(&weighted), &share(&twice));
+        near(&fraction(&weighted), &fraction(&twice));
     }
 }
 
@@ -280,7 +280,7 @@ fn an_array_has_a_field_for_each_column_where_more_than_components_are_asked_for
 }
 
 #[test]
-fn what_does_not_go_together_is_named() {
+fn options_that_exclude_each_other_are_named() {
     let workspace = fitted();
     workspace.write("flat.csv", "1,0\n0,1\n");
     workspace.write("bad.csv", "1,0,0\n0,1,0\n1,1,0\n");
@@ -293,8 +293,8 @@ fn what_does_not_go_together_is_named() {
         ("m.safetensors x.csv -o o.xlsx", "must end in .parquet, .arrow, .csv, .tsv, .jsonl or .npy, found: `o.xlsx`"),
         ("m.safetensors x.csv -o o.safetensors", "found: `o.safetensors`"),
         ("m.safetensors x.csv", "--output <FILE>"),
-        ("m.safetensors x.csv -o o.csv --outliers 0", "a level lies between 0 and 1"),
-        ("m.safetensors x.csv -o o.csv --outliers -0.1", "a level lies between 0 and 1"),
+        ("m.safetensors x.csv -o o.csv --outliers 0", "a level must be above 0 and below 1"),
+        ("m.safetensors x.csv -o o.csv --outliers -0.1", "a level must be above 0 and below 1"),
         ("m.safetensors x.csv -o o.csv --outliers 0.1 --no-p-values", "cannot be used with"),
         ("missing.safetensors x.csv -o o.csv", "missing.safetensors: cannot be read: "),
         ("x.csv x.csv -o o.csv", "x.csv: these bytes are no mixture: "),
@@ -302,7 +302,7 @@ fn what_does_not_go_together_is_named() {
         ("m.safetensors bad.csv -o o.csv", "bad.csv: row 2 must have length 1, found: `1.414"),
         ("m.safetensors empty.csv -o o.csv", "empty.csv: "),
         ("m.safetensors x.csv --id-column name -o o.csv", "no column is called `name`"),
-        ("m.safetensors x.csv --memory 50MB -o o.csv", "this work takes at least "),
+        ("m.safetensors x.csv --memory 50MB -o o.csv", "this command needs at least "),
     ] {
         workspace.run(&format!("assign {arguments}")).refused(&[words]);
         assert_eq!(workspace.names(), before, "{arguments}");
@@ -346,7 +346,7 @@ mod linux {
     }
 
     #[test]
-    fn a_reader_that_has_gone_is_no_error() {
+    fn a_broken_pipe_is_not_an_error() {
         let workspace = fitted();
         draw(&workspace, 50_000, 1);
         let mut command = workspace.command();

@@ -112,7 +112,7 @@ fn bad_cells_are_named() {
     fit_of("x.csv", "x,y\n0.6,0.8\n", "--columns x,z").refused(&["no column is called `z`, found: `x,y`"]);
     fit_of("x.csv", "0.6,0.8\n", "--columns x,y").refused(&["the first line must hold the names"]);
     fit_of("x.npy", rows(2, &[0.6, 0.8]), "--columns x,y").refused(&["no column names"]);
-    fit_of("x.csv", "x,y,w\n0.6,0.8,-1\n", "--weight-column w").refused(&["weight of row 0", "found: `-1`"]);
+    fit_of("x.csv", "x,y,w\n0.6,0.8,-1\n", "--weights column:w").refused(&["weight of row 0", "found: `-1`"]);
 }
 
 #[test]
@@ -133,7 +133,7 @@ fn bad_points_are_named() {
         ("d,kappa\n3,-1\n", "line 2, column `kappa` must be finite and at least 0, found: `-1`"),
         ("d,kappa\n3,nan\n", "found: `nan`"),
         ("d,kappa\n3,many\n", "line 2, column `kappa` must be a number, found: `many`"),
-        ("d,kappa\n3\n", "line 2 has too few cells, it ends before the column: `kappa`"),
+        ("d,kappa\n3\n", "line 2 has too few cells, missing column: `kappa`"),
         ("d,r\n3,1.5\n", "line 2, column `r` must be in [0, 1], found: `1.5`"),
         ("d,one_minus_r\n3,-0.5\n", "column `one_minus_r` must be in [0, 1], found: `-0.5`"),
         ("d,kappa1,kappa2\n3,1,inf\n", "column `kappa2` must be finite and at least 0, found: `inf`"),
@@ -154,31 +154,37 @@ fn bad_numbers_on_the_command_line_are_named() {
         ("constants --dim 3 --mean-length 1.5", "the mean length must be in [0, 1], found: `1.5`"),
         ("constants --dim 3 --mean-length 1", "no finite concentration in dimension 3 has the mean length: `1`"),
         ("constants --dim 3 --complement -1", "the complement must be in [0, 1], found: `-1`"),
-        ("sample --dim 3 -k -2 -n 5 -o x.npy", "the concentration must be finite and at least 0, found: `-2`"),
-        ("sample --dim 3 -k nan -n 5 -o x.npy", "found: `NaN`"),
-        ("sample --dim 1 -k 1 -n 5 -o x.npy", "1 is not in 2..=10000000"),
-        ("sample --dim 3 -k 1 -n -5 -o x.npy", "-5"),
-        ("sample --dim 3 -k 1 -n 18446744073709551615 -o x.npy", "no file holds so many rows"),
-        ("sample --dim 3 -k 1 -n 5 -o x.txt", "npz, safetensors or mtx, found: `x.txt`\nhint: or say `--format npy`"),
-        ("sample --dim 3 --mean-direction 1,0 -k 1 -n 5 -o x.npy", "the mean direction: expected dimension 3, found: `2`"),
-        ("sample --mean-direction 0,0 -k 1 -n 5 -o x.npy", "the mean direction must have length 1, found: `0`"),
-        ("sample --mean-direction 1,nan -k 1 -n 5 -o x.npy", "coordinate 1 of the mean direction"),
-        ("sample --mean-direction mu.npy -k 1 -n 5 -o x.npy", "mu.npy: cannot be read"),
-        ("fit x.npy --epochs 5", "`--method closed` has no use for the option: `--max-passes`"),
+        ("sample --dim 3 --concentration -2 -n 5 -o x.npy", "the concentration must be finite and at least 0, found: `-2`"),
+        ("sample --dim 3 --concentration nan -n 5 -o x.npy", "found: `NaN`"),
+        ("sample --dim 1 --concentration 1 -n 5 -o x.npy", "1 is not in 2..=10000000"),
+        ("sample --dim 3 --concentration 1 -n -5 -o x.npy", "-5"),
+        ("sample --dim 3 --concentration 1 -n 18446744073709551615 -o x.npy", "exceed the size of a file"),
+        (
+            "sample --dim 3 --concentration 1 -n 5 -o x.txt",
+            "npz, safetensors or mtx, found: `x.txt`\nhint: or choose a format, such as `--to npy`",
+        ),
+        (
+            "sample --dim 3 --mean-direction 1,0 --concentration 1 -n 5 -o x.npy",
+            "the mean direction: expected dimension 3, found: `2`",
+        ),
+        ("sample --mean-direction 0,0 --concentration 1 -n 5 -o x.npy", "the mean direction must have length 1, found: `0`"),
+        ("sample --mean-direction 1,nan --concentration 1 -n 5 -o x.npy", "coordinate 1 of the mean direction"),
+        ("sample --mean-direction mu.npy --concentration 1 -n 5 -o x.npy", "mu.npy: cannot be read"),
+        ("fit x.npy --epochs 5", "`--method closed` does not use the option: `--max-passes`"),
         ("fit x.npy --threads 0", "0 is not in 1..=1024"),
     ] {
         workspace.run(arguments).refused(&[message]);
         assert!(workspace.names().is_empty(), "{arguments}");
     }
     fit_of("x.npy", rows(2, &[0.6, 0.8, 1.0, 0.0]), "--level 1.5").refused(&["found: `1.5`"]);
-    fit_of("x.npy", rows(2, &[0.6, 0.8, 1.0, 0.0]), "--method sgd --decay 0").refused(&["decay", "found: `0`"]);
+    fit_of("x.npy", rows(2, &[0.6, 0.8, 1.0, 0.0]), "--method sgd --set decay=0").refused(&["decay", "found: `0`"]);
 }
 
 #[test]
 fn a_refused_sample_keeps_the_file_that_was_there() {
     let workspace = Workspace::new();
     workspace.write("x.npy", "before");
-    workspace.run("sample --dim 3 -k -1 -n 5 -o x.npy").refused(&["-1"]);
+    workspace.run("sample --dim 3 --concentration -1 -n 5 -o x.npy").refused(&["-1"]);
     workspace.write("points.csv", "d,kappa\n3,1\n3,x\n");
     workspace.run("constants --from points.csv -o x.npy").refused(&["line 3"]);
     assert_eq!(workspace.read("x.npy"), b"before");

@@ -11,7 +11,7 @@ fn formats_and_parts_do_not_change_a_model() {
         workspace.run(&format!("fit {data} -k 2 --seed 3 -o m.safetensors")).success();
         workspace.read("m.safetensors")
     };
-    workspace.run("sample --dim 7 -k 5 -n 3000 --dtype f64 -o whole.csv").success();
+    workspace.run("sample --dim 7 --concentration 5 -n 3000 --dtype f64 -o whole.csv").success();
     let text = String::from_utf8(workspace.read("whole.csv")).unwrap();
     let lines: Vec<&str> = text.lines().filter(|line| line.starts_with(|c: char| c == '-' || c.is_ascii_digit())).collect();
     assert_eq!(lines.len(), 3000);
@@ -30,7 +30,7 @@ fn formats_and_parts_do_not_change_a_model() {
 #[test]
 fn a_pipe_is_held_for_em_and_read_once_by_online_em() {
     let workspace = Workspace::new();
-    workspace.run("sample --dim 4 -k 9 -n 5000 -o x.npy").success();
+    workspace.run("sample --dim 4 --concentration 9 -n 5000 -o x.npy").success();
     let rows = workspace.read("x.npy");
     let piped = workspace.run_with_input("fit - -k 3 --seed 1 -o piped.safetensors", &rows);
     assert!(piped.success().contains("standard input: 5000 rows"));
@@ -48,8 +48,8 @@ fn a_pipe_is_held_for_em_and_read_once_by_online_em() {
 #[test]
 fn a_pipe_may_stand_among_files() {
     let workspace = Workspace::new();
-    workspace.run("sample --dim 4 -k 9 -n 300 -o x.npy").success();
-    workspace.run("sample --dim 4 -k 9 -n 200 --seed 1 -o y.npy").success();
+    workspace.run("sample --dim 4 --concentration 9 -n 300 -o x.npy").success();
+    workspace.run("sample --dim 4 --concentration 9 -n 200 --seed 1 -o y.npy").success();
     let report = workspace.run_with_input("fit - y.npy --json", &workspace.read("x.npy")).json();
     assert_eq!((&report["file"], &report["rows"]), (&"standard input, y.npy".into(), &500.into()));
     assert_eq!(report["concentration"], workspace.run("fit x.npy y.npy --json").json()["concentration"]);
@@ -60,8 +60,8 @@ fn a_pipe_may_stand_among_files() {
 #[test]
 fn rows_that_are_held_and_rows_that_are_read_again_make_the_same_model() {
     let workspace = Workspace::new();
-    workspace.run("sample --dim 64 -k 20 -n 400000 -o x.npy").success();
-    for method in ["em", "online", "sgd --batch 4096"] {
+    workspace.run("sample --dim 64 --concentration 20 -n 400000 -o x.npy").success();
+    for method in ["em", "online", "sgd --set batch=4096"] {
         let fit = format!("fit x.npy -k 5 --max-passes 2 --method {method}");
         workspace.run(&format!("{fit} -o held.safetensors")).success();
         workspace.run(&format!("{fit} --memory 170MB -o again.safetensors")).success();
@@ -73,7 +73,7 @@ fn rows_that_are_held_and_rows_that_are_read_again_make_the_same_model() {
 #[test]
 fn rows_in_a_scratch_file_make_the_same_model() {
     let workspace = Workspace::new();
-    workspace.run("sample --dim 64 -k 20 -n 200000 -o x.csv").success();
+    workspace.run("sample --dim 64 --concentration 20 -n 200000 -o x.csv").success();
     std::fs::create_dir(workspace.path("scratch")).unwrap();
     let fit = |data: &str, options: &str| format!("fit {data} -k 5 --max-passes 2 --memory 100MB {options} -o m.safetensors");
     workspace.run(&fit("x.csv", "--scratch none")).success();
@@ -106,24 +106,26 @@ fn on_disk(folder: &std::path::Path) -> bool {
 }
 
 #[test]
-fn memory_that_is_too_small_is_refused_with_what_it_takes() {
+fn a_memory_limit_that_is_too_small_is_refused_with_what_is_needed() {
     let workspace = Workspace::new();
-    workspace.run("sample --dim 40 -k 9 -n 500 -o x.npy").success();
-    workspace.run("fit x.npy -k 3 --memory 5MB").refused(&["this work takes at least", "found: `--memory 5 MB`"]);
-    workspace.run("fit x.npy -k 3 --memory 5parsec").refused(&["the unit is none of"]);
+    workspace.run("sample --dim 40 --concentration 9 -n 500 -o x.npy").success();
+    workspace.run("fit x.npy -k 3 --memory 5MB").refused(&["this command needs at least", "found: `--memory 5 MB`"]);
+    workspace.run("fit x.npy -k 3 --memory 5parsec").refused(&["the unit must be one of"]);
 }
 
 /// Whatever takes memory by the row is reckoned with: labels to begin with, a file that is held as a whole.
 #[test]
 fn memory_of_labels_and_of_matrix_market_is_counted() {
     let workspace = Workspace::new();
-    workspace.run("sample --dim 2 -k 9 -n 400000 -o x.npy").success();
+    workspace.run("sample --dim 2 --concentration 9 -n 400000 -o x.npy").success();
     workspace.write("l.txt", "0\n1\n".repeat(200_000));
     workspace.run("fit x.npy -k 2 --max-passes 1 --memory 42MB").success();
-    workspace.run("fit x.npy -k 2 --max-passes 1 --memory 42MB --start labels:l.txt").refused(&["this work takes at least 46"]);
+    workspace
+        .run("fit x.npy -k 2 --max-passes 1 --memory 42MB --start labels:l.txt")
+        .refused(&["this command needs at least 46"]);
     let entries: String = (1..=200_000).map(|row| format!("{row} {} 1\n", row % 3 + 1)).collect();
     workspace.write("x.mtx", format!("%%MatrixMarket matrix coordinate real general\n200000 3 200000\n{entries}"));
-    workspace.run("fit x.mtx --memory 38MB").refused(&["this work takes at least 40"]);
+    workspace.run("fit x.mtx --memory 38MB").refused(&["this command needs at least 40"]);
     workspace
         .run("fit x.mtx --memory 7MB")
         .refused(&["held in memory as a whole, which takes 7200000 bytes", "hint: what scipy's"]);
@@ -144,25 +146,25 @@ fn sparse_rows_take_the_memory_of_their_entries() {
 #[test]
 fn a_fit_is_not_resumed_with_other_rows_or_blocks() {
     let workspace = Workspace::new();
-    workspace.run("sample --dim 4 -k 9 -n 9000 -o x.npy").success();
-    workspace.run("sample --dim 4 -k 9 -n 9000 --seed 8 -o y.npy").success();
-    workspace.run("sample --dim 4 -k 9 -n 9001 -o longer.npy").success();
+    workspace.run("sample --dim 4 --concentration 9 -n 9000 -o x.npy").success();
+    workspace.run("sample --dim 4 --concentration 9 -n 9000 --seed 8 -o y.npy").success();
+    workspace.run("sample --dim 4 --concentration 9 -n 9001 -o longer.npy").success();
     let fit = "-k 3 --max-passes 2 --checkpoint c";
-    workspace.run(&format!("fit x.npy {fit} --block 7000 --start-only")).success();
+    workspace.run(&format!("fit x.npy {fit} --set block_rows=7000 --start-only")).success();
     for _ in 0..2 {
         let resume = |rest: &str| workspace.run(&format!("fit {rest} {fit} --resume"));
-        resume("x.npy --block 100")
+        resume("x.npy --set block_rows=100")
             .refused(&["made with blocks of 7000 rows, found: `100`", "hint: resume with blocks of 7000 rows"]);
-        resume("y.npy --block 7000").refused(&["made with a first block of rows whose fingerprint is "]);
-        resume("longer.npy --block 7000").refused(&["made with 9000 rows, found: `9001`"]);
-        resume("x.npy --block 7000").success();
+        resume("y.npy --set block_rows=7000").refused(&["made with a first block of rows whose fingerprint is "]);
+        resume("longer.npy --set block_rows=7000").refused(&["made with 9000 rows, found: `9001`"]);
+        resume("x.npy --set block_rows=7000").success();
     }
 }
 
 #[test]
-fn a_fit_that_ran_out_of_passes_goes_on_with_more() {
+fn a_fit_that_ran_out_of_passes_can_be_continued() {
     let workspace = Workspace::new();
-    workspace.run("sample --dim 4 -k 9 -n 900 -o x.npy").success();
+    workspace.run("sample --dim 4 --concentration 9 -n 900 -o x.npy").success();
     for method in ["em", "online", "sgd"] {
         let fit = format!("fit x.npy -k 3 --tolerance 0 --method {method}");
         workspace.run(&format!("{fit} --max-passes 2 --checkpoint {method}")).success();
@@ -174,16 +176,16 @@ fn a_fit_that_ran_out_of_passes_goes_on_with_more() {
 }
 
 #[test]
-fn what_a_folder_holds_beside_rows_is_told() {
+fn files_of_a_folder_that_are_skipped_are_named() {
     let workspace = Workspace::new();
     std::fs::create_dir(workspace.path("rows")).unwrap();
-    workspace.run("sample --dim 4 -k 9 -n 50 -o rows/x.npy").success();
+    workspace.run("sample --dim 4 --concentration 9 -n 50 -o rows/x.npy").success();
     assert!(!workspace.run("fit rows").stderr.contains("passed over"));
     workspace.write("rows/readme", "");
     workspace.write("rows/y.npy.part", "");
     for command in ["fit rows", "convert rows x.csv"] {
         let said = workspace.run(command).stderr;
-        assert!(said.contains("rows/readme and 1 more: passed over, the name is not that of a file of rows\n"), "{said}");
+        assert!(said.contains("rows/readme and 1 more: skipped, the extension is not that of a file of rows\n"), "{said}");
     }
 }
 
@@ -193,7 +195,7 @@ fn folders_in_a_folder_are_read_too() {
     let workspace = Workspace::new();
     for (folder, seed) in [("rows/year=2024", 1), ("rows/year=2025/month=1", 2), ("rows/_temporary", 3), ("rows/.hidden", 4)] {
         std::fs::create_dir_all(workspace.path(folder)).unwrap();
-        workspace.run(&format!("sample --dim 4 -k 9 -n 50 --seed {seed} -o {folder}/part-0.parquet")).success();
+        workspace.run(&format!("sample --dim 4 --concentration 9 -n 50 --seed {seed} -o {folder}/part-0.parquet")).success();
     }
     let found = workspace.run("convert rows all.npy").stderr;
     assert!(found.contains("100 rows"), "{found}");
@@ -204,9 +206,9 @@ fn folders_in_a_folder_are_read_too() {
 #[test]
 fn a_checkpoint_is_not_overwritten_by_accident() {
     let workspace = Workspace::new();
-    workspace.run("sample --dim 4 -k 9 -n 500 -o x.npy").success();
+    workspace.run("sample --dim 4 --concentration 9 -n 500 -o x.npy").success();
     workspace.run("fit x.npy -k 3 --checkpoint c -o a.safetensors").success();
-    workspace.run("fit x.npy -k 3 --checkpoint c").refused(&["c: a checkpoint is there already\nhint: `--resume` goes on"]);
+    workspace.run("fit x.npy -k 3 --checkpoint c").refused(&["c: the checkpoint exists\nhint: `--resume` continues its fit"]);
     workspace.run("fit x.npy -k 3 --resume").refused(&["--checkpoint"]);
     // An ended fit is ended.
     workspace.run("fit x.npy -k 3 --checkpoint c --resume -o b.safetensors").success();
@@ -222,7 +224,7 @@ fn a_checkpoint_is_not_overwritten_by_accident() {
 
 /// Blocks decide the last digits, and memory decides on blocks: threads must not decide on what is left for them.
 #[test]
-fn with_a_limit_of_memory_too_threads_change_no_bit() {
+fn threads_change_no_bit_with_a_memory_limit() {
     let workspace = Workspace::new();
     workspace.run("sample --dim 200 --concentration 100 -n 20000 -o x.npy").success();
     let fit = |threads: &str| {
@@ -237,15 +239,21 @@ fn with_a_limit_of_memory_too_threads_change_no_bit() {
 }
 
 #[test]
-fn work_that_needs_all_rows_takes_a_pipe_and_no_limit_of_memory() {
+fn work_that_needs_all_rows_reads_pipes_and_has_no_memory_limit() {
     let workspace = Workspace::new();
-    workspace.run("sample --dim 4 -k 9 -n 500 -o x.npy").success();
+    workspace.run("sample --dim 4 --concentration 9 -n 500 -o x.npy").success();
     let rows = workspace.read("x.npy");
     let test = workspace.run("fit x.npy --goodness-of-fit=9 --json").json()["goodness_of_fit"].clone();
     assert_eq!(workspace.run_with_input("fit - --goodness-of-fit=9 --json", &rows).json()["goodness_of_fit"], test);
-    for (command, work) in [("fit x.npy --goodness-of-fit=9", "--goodness-of-fit"), ("select x.npy -k 1:2", "vmf select")] {
-        let words = format!("`{work}` takes all rows into memory, however many they are, found: `--memory 1 GB`\nhint: ");
+    for (command, work) in [("fit x.npy --goodness-of-fit=9", "--goodness-of-fit"), ("test x.npy", "--test symmetry")] {
+        let words = format!("`{work}` reads all rows into memory and has no limit, found: `--memory 1 GB`\nhint: ");
         workspace.run(&format!("{command} --memory 1GB")).refused(&[&words]);
+    }
+    // Commands that always need all rows, or never more than a few of them, do not offer a limit.
+    for command in ["select x.npy -k 1:2", "convert x.npy y.npy"] {
+        workspace.run(&format!("{command} --memory 1GB")).refused(&["unexpected argument '--memory'"]);
+        let help = workspace.run(&format!("{} --help", command.split(' ').next().unwrap())).success();
+        assert!(!help.contains("--memory"), "{help}");
     }
 }
 
@@ -253,7 +261,7 @@ fn work_that_needs_all_rows_takes_a_pipe_and_no_limit_of_memory() {
 #[test]
 fn ids_change_no_fit() {
     let workspace = Workspace::new();
-    workspace.run("sample --dim 4 -k 9 -n 500 -o x.csv").success();
+    workspace.run("sample --dim 4 --concentration 9 -n 500 -o x.csv").success();
     let text = String::from_utf8(workspace.read("x.csv")).unwrap();
     let named =
         |(row, line): (usize, &str)| format!("{},{line}\n", if row == 0 { "name".to_owned() } else { format!("row {row}") });
@@ -306,7 +314,7 @@ mod linux {
     #[test]
     fn a_killed_fit_is_resumed_to_the_same_bytes() {
         let workspace = Workspace::new();
-        workspace.run("sample --dim 20 -k 4 -n 30000 -o x.npy").success();
+        workspace.run("sample --dim 20 --concentration 4 -n 30000 -o x.npy").success();
         for (method, passes) in [("em", 40), ("sgd", 12), ("online", 15), ("stochastic", 30)] {
             let fit = format!("fit x.npy -k 12 --method {method} --max-passes {passes} --tolerance 0 --restarts 2 --seed 5");
             workspace.run(&format!("{fit} -o whole.safetensors")).success();
@@ -351,13 +359,14 @@ mod linux {
 
     /// A file of eight times the memory, by every method; the peak is that of the whole process.
     #[test]
-    fn memory_is_kept_to_on_a_file_eight_times_as_large() {
+    fn the_memory_limit_holds_for_a_file_eight_times_as_large() {
         let workspace = Workspace::new();
-        workspace.run("sample --dim 128 -k 40 -n 800000 -o x.npy").success();
+        workspace.run("sample --dim 128 --concentration 40 -n 800000 -o x.npy").success();
         let size = std::fs::metadata(workspace.path("x.npy")).unwrap().len();
         let memory = 50_000_000;
         assert!(size > 8 * memory);
-        let methods = ["em", "hard", "stochastic", "kmeans", "online", "sgd --batch 4096"].map(|m| format!("-k 8 --method {m}"));
+        let methods =
+            ["em", "hard", "stochastic", "kmeans", "online", "sgd --set batch=4096"].map(|m| format!("-k 8 --method {m}"));
         for options in methods.iter().map(String::as_str).chain([""]) {
             let mut command = workspace.command();
             command.args("fit x.npy --memory 50MB".split(' ')).args(options.split_whitespace());
@@ -373,9 +382,9 @@ mod linux {
 
     /// Pages and messages are in memory too: what they take is counted, or the work is refused.
     #[test]
-    fn memory_is_kept_to_whatever_the_file_is_made_of() {
+    fn the_memory_limit_holds_for_every_format() {
         let workspace = Workspace::new();
-        workspace.run("sample --dim 1024 -k 40 -n 8000 -o x.parquet").success();
+        workspace.run("sample --dim 1024 --concentration 40 -n 8000 -o x.parquet").success();
         workspace.run("convert x.parquet x.csv").success();
         workspace.run("convert x.parquet x.arrow").success();
         workspace.run("convert x.parquet x.jsonl").success();
@@ -384,14 +393,14 @@ mod linux {
             for megabytes in [50, 70, 100, 150] {
                 let mut command = workspace.command();
                 command.args(["--threads", "1", "fit", data, "--memory", &format!("{megabytes}MB")]);
-                command.args("-k 2 --sample 500 --max-passes 2 -q".split(' '));
+                command.args("-k 2 --set sample=500 --max-passes 2 -q".split(' '));
                 let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
                 let peak = peak_memory(&mut child);
                 let output = child.wait_with_output().unwrap();
                 let message = String::from_utf8(output.stderr).unwrap();
                 match output.status.code() {
                     Some(0) => assert!(peak <= megabytes * 1_000_000, "{data}: {peak} bytes of {megabytes} MB"),
-                    code => assert!(code == Some(2) && message.contains("this work takes at least"), "{data}: {message}"),
+                    code => assert!(code == Some(2) && message.contains("this command needs at least"), "{data}: {message}"),
                 }
                 kept += usize::from(output.status.success());
             }
@@ -401,9 +410,9 @@ mod linux {
 
     /// Whatever is written, p-values with it where they have a place; a Parquet file of several row groups.
     #[test]
-    fn assign_keeps_to_little_memory() {
+    fn assign_needs_little_memory() {
         let workspace = Workspace::new();
-        workspace.run("sample --dim 8 -k 3 -n 600000 -o x.npy").success();
+        workspace.run("sample --dim 8 --concentration 3 -n 600000 -o x.npy").success();
         workspace.run("fit x.npy -k 3 --start random --max-passes 1 -o m.safetensors").success();
         for (output, megabytes) in [("l.npy", 40), ("l.csv", 90), ("l.jsonl", 90), ("l.parquet", 115)] {
             let mut command = workspace.command();
@@ -420,7 +429,7 @@ mod linux {
     #[test]
     fn labels_take_no_memory_in_a_fit() {
         let workspace = Workspace::new();
-        workspace.run("sample --dim 2 -k 5 -n 8000000 -o x.npy").success();
+        workspace.run("sample --dim 2 --concentration 5 -n 8000000 -o x.npy").success();
         let mut command = workspace.command();
         command.args("fit x.npy -k 2 --max-passes 1 --memory 45MB --labels l.npy -o m.safetensors".split(' '));
         let mut child = command.stdout(Stdio::null()).spawn().unwrap();
@@ -450,9 +459,9 @@ mod linux {
 
     /// Between two passes the file loses rows: an error that names it, and a checkpoint from which the whole file is fitted.
     #[test]
-    fn a_file_that_shrinks_between_passes_costs_one_pass() {
+    fn a_file_that_shrinks_between_passes_is_refused_in_the_next_pass() {
         let workspace = Workspace::new();
-        workspace.run("sample --dim 64 -k 20 -n 400000 -o x.npy").success();
+        workspace.run("sample --dim 64 --concentration 20 -n 400000 -o x.npy").success();
         let whole = workspace.read("x.npy");
         let fit = "fit x.npy -k 20 --max-passes 8 --tolerance 0 --memory 60MB";
         workspace.run(&format!("{fit} -o whole.safetensors")).success();
@@ -481,8 +490,8 @@ mod linux {
     #[test]
     fn several_pipes_are_read_one_after_the_other() {
         let workspace = Workspace::new();
-        workspace.run("sample --dim 4 -k 9 -n 700 -o x.csv").success();
-        workspace.run("sample --dim 4 -k 9 -n 300 --seed 2 -o y.csv").success();
+        workspace.run("sample --dim 4 --concentration 9 -n 700 -o x.csv").success();
+        workspace.run("sample --dim 4 --concentration 9 -n 300 --seed 2 -o y.csv").success();
         let fit = "-k 2 --method online --max-passes 1 --seed 1";
         let output = bash(&workspace, &format!("vmf fit <(cat x.csv) <(cat y.csv) {fit} -o pipes.safetensors"));
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
@@ -509,7 +518,7 @@ mod linux {
     #[test]
     fn rows_that_are_counted_as_they_come_need_no_other_file() {
         let workspace = Workspace::new();
-        workspace.run("sample --dim 4 -k 9 -n 700 -o x.csv").success();
+        workspace.run("sample --dim 4 --concentration 9 -n 700 -o x.csv").success();
         workspace.run("convert x.csv same.csv").success();
         for name in ["y.npy", "y.safetensors"] {
             let output = bash(&workspace, &format!("TMPDIR=/nowhere vmf convert x.csv {name} && vmf convert {name} back.csv -q"));
@@ -525,7 +534,7 @@ mod linux {
     #[test]
     fn a_checkpoint_on_a_full_disk_is_an_error_and_leaves_the_last_one() {
         let workspace = Workspace::new();
-        workspace.run("sample --dim 50 -k 20 -n 4000 -o x.npy").success();
+        workspace.run("sample --dim 50 --concentration 20 -n 4000 -o x.npy").success();
         workspace.run("fit x.npy -k 40 --max-passes 3 --tolerance 0 --checkpoint c").success();
         let before = workspace.read("c");
         // A limit on file sizes stands for the full disk; its signal is ignored so that the write fails instead.

@@ -30,7 +30,7 @@ fn scores_are_printed_and_in_json() {
         ("homogeneity", 0.7103099178),
         ("completeness", 0.7715561736),
         ("v_measure", 0.7396673768),
-        ("matched_share", 5.0 / 6.0),
+        ("matched_fraction", 5.0 / 6.0),
     ] {
         assert!((number(&json[key]) - expected).abs() < 1e-9, "{key}: {}", json[key]);
     }
@@ -39,7 +39,7 @@ fn scores_are_printed_and_in_json() {
         text.starts_with("6 rows: 3 groups in first.txt, 3 groups in second.npy\n\nARI             0.444444   adjusted Rand"),
         "{text}"
     );
-    assert!(text.contains("\nmatched share   0.833333   rows that agree"), "{text}");
+    assert!(text.contains("\nmatched         0.833333   fraction of rows that agree"), "{text}");
 }
 
 #[test]
@@ -67,14 +67,14 @@ fn every_type_of_number_is_a_label() {
 }
 
 #[test]
-fn text_has_a_label_a_line_and_maybe_a_header() {
+fn text_has_one_label_per_line_and_may_have_a_header() {
     for (name, content, options) in [
         ("x.txt", "7\n7\n3\n3\n3\n9", ""),
         ("x.txt", "Paris, France\nParis, France\nOslo\nOslo\nOslo\n\"\n\n", ""),
         ("x.csv", "\"a,b\"\r\n\"a,b\"\r\n c\r\nc \r\nc\r\nd\r\n", ""),
         ("x.csv", "label\n-1\n-1\n0.5\n0.5\n0.5\n1e3\n", ""),
         ("x.csv", "\u{feff}7\n7\n3\n3\n3\n9\n", ""),
-        ("x.tsv", "label\na\na\nb, c\nb, c\nb, c\nd\n", "--header"),
+        ("x.tsv", "label\na\na\nb, c\nb, c\nb, c\nd\n", "--header yes"),
     ] {
         let json = compare(name, content, &format!("{options} --json")).json();
         assert_eq!((&json["adjusted_rand_index"], &json["rows"]), (&1.0.into(), &6.into()), "{content}");
@@ -102,28 +102,28 @@ fn files_that_are_no_labelings_are_named() {
         .refused(&["an array of shape (6,) has 24 bytes of data, found: `23`"]);
     compare("x.npy", npy("{'descr': '<U1', 'fortran_order': False, 'shape': (6,)}", &[0; 24]), "").refused(&["found: `<U1`"]);
     compare("x.txt", "", "").refused(&["x.txt: there is nothing to compare"]);
-    compare("x.txt", "label\n", "--header").refused(&["x.txt: there is nothing to compare"]);
-    compare("x.txt", "a\n\nb\n", "").refused(&["x.txt: line 2 must hold a label, found: ``"]);
-    compare("x.csv", "a\nb,c\n", "").refused(&["x.csv: line 2 must hold one label and nothing else, found: `b,c`"]);
-    compare("x.npz", b"PK\x03\x04\0\0", "").refused(&["x.npz: labels are a .npy array or text, found", "`PK"]);
+    compare("x.txt", "label\n", "--header yes").refused(&["x.txt: there is nothing to compare"]);
+    compare("x.txt", "a\n\nb\n", "").refused(&["x.txt: line 2 must be a label, found: ``"]);
+    compare("x.csv", "a\nb,c\n", "").refused(&["x.csv: line 2 must be one label and nothing else, found: `b,c`"]);
+    compare("x.npz", b"PK\x03\x04\0\0", "").refused(&["x.npz: labels must be a .npy array or text, found", "`PK"]);
     Workspace::new().run("compare a.npy b.npy").refused(&["a.npy: cannot be read"]);
 }
 
 /// A table of all pairs of groups would take gigabytes.
 #[test]
-fn a_group_a_row_is_compared_without_a_matching() {
+fn as_many_groups_as_rows_are_compared_without_a_matching() {
     let workspace = Workspace::new();
     workspace.write("x.txt", (0..100_000).map(|i| format!("{i}\n")).collect::<String>());
     let json = workspace.run("compare x.txt x.txt --json").json();
-    assert_eq!((&json["adjusted_rand_index"], &json["matched_share"]), (&1.0.into(), &serde_json::Value::Null));
-    assert!(workspace.run("compare x.txt x.txt").success().contains("\nmatched share          -   "));
+    assert_eq!((&json["adjusted_rand_index"], &json["matched_fraction"]), (&1.0.into(), &serde_json::Value::Null));
+    assert!(workspace.run("compare x.txt x.txt").success().contains("\nmatched                -   "));
 }
 
 /// What `vmf assign` writes, in every format; and columns of other names.
 #[test]
 fn labels_may_be_a_column_of_a_table() {
     let workspace = Workspace::new();
-    workspace.run("sample --dim 3 -k 200 -n 300 -o x.npy").success();
+    workspace.run("sample --dim 3 --concentration 200 -n 300 -o x.npy").success();
     workspace.run("fit x.npy -k 3 --start random --max-passes 2 -o m.safetensors").success();
     for output in ["l.npy", "l.csv", "l.tsv", "l.parquet", "l.arrow", "l.jsonl"] {
         workspace.run(&format!("assign m.safetensors x.npy -o {output}")).success();
@@ -143,7 +143,7 @@ fn labels_may_be_a_column_of_a_table() {
     assert_eq!(score("t.csv u.csv --columns class,"), 1.0);
     assert_eq!(score("t.csv t.csv --column class"), 1.0);
     assert_eq!(score("t.csv t.csv --columns class,group"), 0.0);
-    workspace.run("compare t.csv u.csv").refused(&["t.csv: line 1 must hold one label and nothing else"]);
+    workspace.run("compare t.csv u.csv").refused(&["t.csv: line 1 must be one label and nothing else"]);
     workspace
         .run("compare t.csv t.csv --column species")
         .refused(&["t.csv: no column is called `species`, found: `name,class,group`"]);

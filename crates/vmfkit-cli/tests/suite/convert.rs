@@ -26,7 +26,7 @@ fn numbers(bytes: &[u8]) -> Vec<f64> {
 #[test]
 fn every_pair_of_formats_keeps_every_bit() {
     let workspace = Workspace::new();
-    workspace.run("sample --dim 4 -k 5 -n 37 -o x.npy").success();
+    workspace.run("sample --dim 4 --concentration 5 -n 37 -o x.npy").success();
     let before = workspace.read("x.npy");
     for from in FORMATS {
         let run = workspace.run(&format!("convert x.npy from.{from}"));
@@ -45,7 +45,7 @@ fn every_pair_of_formats_keeps_every_bit() {
 #[test]
 fn double_precision_is_kept_and_rounded_on_request() {
     let workspace = Workspace::new();
-    workspace.run("sample --dim 3 -k 5 -n 20 --dtype f64 -o x.npy").success();
+    workspace.run("sample --dim 3 --concentration 5 -n 20 --dtype f64 -o x.npy").success();
     for format in FORMATS {
         workspace.run(&format!("convert x.npy -o y.{format}")).success();
         let columns = if format == "jsonl" { "--columns embedding" } else { "" };
@@ -83,7 +83,7 @@ fn rows_are_rescaled_on_request() {
     let workspace = Workspace::new();
     workspace.write("x.csv", "3,4\n0.6,0.8\n0,-2\n");
     let run = workspace.run("convert x.csv x.npy --rescale");
-    assert!(run.stderr.contains("x.npy: 3 rows of dimension 2 as npy, not of length 1 had been 2\n"), "{}", run.stderr);
+    assert!(run.stderr.contains("x.npy: 3 rows of dimension 2 as npy, 2 were not of length 1\n"), "{}", run.stderr);
     assert_eq!(numbers(&workspace.read("x.npy")), [0.6, 0.8, 0.6, 0.8, 0.0, -1.0]);
     workspace.write("zero.csv", "3,4\n0,0\n");
     workspace.run("convert x.csv zero.csv y.npy --rescale").refused(&["zero.csv: row 1 has no direction"]);
@@ -94,10 +94,10 @@ fn rows_are_rescaled_on_request() {
 fn ids_and_weights_are_carried() {
     let workspace = Workspace::new();
     workspace.write("x.csv", "name,x,y,n\n\"a,b\",3,4,1.5\nc,0.5,0,2\n");
-    workspace.run("convert x.csv x.parquet --columns x,y --id-column name --weight-column n").success();
+    workspace.run("convert x.csv x.parquet --columns x,y --id-column name --weights column:n").success();
     let lines =
         "{\"id\":\"a,b\",\"embedding\":[3.0,4.0],\"weight\":1.5}\n{\"id\":\"c\",\"embedding\":[0.5,0.0],\"weight\":2.0}\n";
-    let named = "--id-column id --weight-column weight";
+    let named = "--id-column id --weights column:weight";
     workspace.run(&format!("convert x.parquet x.arrow {named}")).success();
     for from in ["x.parquet", "x.arrow"] {
         let run = workspace.run(&format!("convert {from} - --to jsonl {named}"));
@@ -128,7 +128,7 @@ fn weights_of_a_file_of_their_own_are_carried() {
     workspace.write("x.csv", "3,4\n0,0\n");
     workspace.write("w.csv", "2\n0.5\n");
     workspace.run("convert x.csv x.parquet --weights w.csv").success();
-    let printed = workspace.run("convert x.parquet - --weight-column weight").success();
+    let printed = workspace.run("convert x.parquet - --weights column:weight").success();
     assert_eq!(printed, "x0,x1,weight\n3.0,4.0,2.0\n0.0,0.0,0.5\n");
     for weights in ["2\n", "2\n1\n1\n"] {
         workspace.write("w.csv", weights);
@@ -167,14 +167,14 @@ fn sparse_rows_go_from_file_to_file_without_their_zeros() {
 #[test]
 fn archives_and_matrices_go_through_a_pipe() {
     let workspace = Workspace::new();
-    workspace.run("sample --dim 4 -k 5 -n 37 -o x.npz").success();
+    workspace.run("sample --dim 4 --concentration 5 -n 37 -o x.npz").success();
     for format in ["npz", "mtx"] {
         workspace.shell(&format!(
             "vmf convert x.npz -o x.{format}.file --to {format}; vmf convert x.npz -o - --to {format} > x.{format}.piped"
         ));
         assert!(workspace.read(&format!("x.{format}.file")) == workspace.read(&format!("x.{format}.piped")), "{format}");
     }
-    workspace.run("sample --dim 4 -k 5 -n 37 -o x.npy").success();
+    workspace.run("sample --dim 4 --concentration 5 -n 37 -o x.npy").success();
     workspace.run("convert x.npz back.npy").success();
     assert_eq!(workspace.read("back.npy"), workspace.read("x.npy"));
 }
@@ -200,7 +200,7 @@ fn several_files_become_one() {
 #[test]
 fn arrow_comes_through_a_pipe() {
     let workspace = Workspace::new();
-    workspace.run("sample --dim 4 -k 9 -n 30 -o x.arrow").success();
+    workspace.run("sample --dim 4 --concentration 9 -n 30 -o x.arrow").success();
     let fit = workspace.run_with_input("fit - --json", &workspace.read("x.arrow")).json();
     assert_eq!((fit["file"].as_str(), fit["rows"].as_u64()), (Some("standard input"), Some(30)));
     let mixture = workspace.run_with_input("fit - -k 2 --json", &workspace.read("x.arrow")).json();
@@ -221,8 +221,8 @@ fn what_cannot_be_converted_is_named() {
     workspace.write("x.csv", "1,2\n");
     workspace.write("y.csv", "before");
     for (arguments, words) in [
-        ("convert x.csv", "there must be files to read and one to write, found alone: `x.csv`"),
-        ("convert x.csv y.csv", "must not be there yet, found: `y.csv`\nhint: `-o y.csv` writes over it"),
+        ("convert x.csv", "there must be an input and an output file, found only: `x.csv`"),
+        ("convert x.csv y.csv", "must not exist, found: `y.csv`\nhint: `-o y.csv` overwrites it"),
         ("convert x.csv z.xls", "the name of a result must end with parquet, arrow, feather, csv"),
         (
             "convert x.csv z.npy --to xls",

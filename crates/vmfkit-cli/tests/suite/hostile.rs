@@ -6,7 +6,7 @@ use vmfkit::model_file::{from_bytes, to_bytes};
 #[test]
 fn control_characters_of_a_model_do_not_reach_the_terminal() {
     let workspace = Workspace::new();
-    workspace.run("sample --dim 3 -k 9 -n 50 -o x.npy").success();
+    workspace.run("sample --dim 3 --concentration 9 -n 50 -o x.npy").success();
     workspace.run("fit x.npy -k 2 --quiet -o m.safetensors").success();
     let (mixture, mut description) = from_bytes(&workspace.read("m.safetensors")).unwrap();
     description.notes = vec!["\x1b[2Jwiped\r\u{9b}31m red".to_owned()];
@@ -68,7 +68,7 @@ fn weights_that_overflow_are_refused() {
     let workspace = Workspace::new();
     workspace.write("x.csv", "x,y,w\n0.6,0.8,1\n0.8,0.6,1e299\n");
     for options in ["", "-k 1 -o m.safetensors"] {
-        let run = workspace.run(&format!("fit x.csv --weight-column w {options}"));
+        let run = workspace.run(&format!("fit x.csv --weights column:w {options}"));
         run.refused(&["x.csv: the weight of row 1 must be from 0 to 1e100, found: `1e299`", "divide all weights by the same"]);
     }
     workspace.write("w.txt", "1\n1e299\n");
@@ -96,7 +96,7 @@ mod names_that_are_not_utf8 {
     #[test]
     fn rows_are_found_by_pattern_and_folder() {
         let workspace = Workspace::new();
-        workspace.run("sample --dim 3 -k 9 -n 50 -o x.npy").success();
+        workspace.run("sample --dim 3 --concentration 9 -n 50 -o x.npy").success();
         std::fs::create_dir(workspace.path("d")).unwrap();
         std::fs::copy(workspace.path("x.npy"), workspace.path("d").join(name(b"a\xff.npy"))).unwrap();
         for place in ["d", "d/*.npy", "d/a?.npy"] {
@@ -115,7 +115,7 @@ mod names_that_are_not_utf8 {
     #[test]
     fn results_are_written_and_models_read() {
         let workspace = Workspace::new();
-        workspace.run("sample --dim 3 -k 9 -n 50 -o x.npy").success();
+        workspace.run("sample --dim 3 --concentration 9 -n 50 -o x.npy").success();
         for arguments in [
             &[&b"fit"[..], b"x.npy", b"-k", b"2", b"--quiet", b"-o", b"m\xff", b"--checkpoint", b"c\xff"][..],
             &[b"assign", b"m\xff", b"x.npy", b"-o", b"l\xff.npy"],
@@ -134,7 +134,7 @@ mod names_that_are_not_utf8 {
     #[test]
     fn labels_are_not_those_of_another_file() {
         let workspace = Workspace::new();
-        workspace.run("sample --dim 3 -k 9 -n 50 -o x.npy").success();
+        workspace.run("sample --dim 3 --concentration 9 -n 50 -o x.npy").success();
         workspace.run("fit x.npy -k 2 --quiet -o m.safetensors").success();
         workspace.run("assign m.safetensors x.npy -o l.parquet").success();
         std::fs::copy(workspace.path("l.parquet"), workspace.0.path().join(name(b"l\xff.parquet"))).unwrap();

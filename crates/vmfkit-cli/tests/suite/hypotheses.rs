@@ -54,19 +54,19 @@ fn groups_may_be_in_a_column_or_in_a_file() {
     workspace.write("all.csv", format!("x,y,z,site\n{}{}", rows("a.csv", "north"), rows("c.csv", "south")));
     workspace.write("labels.txt", "1\n".repeat(30) + &"2\n".repeat(30));
     let by_file = workspace.run("test a.csv c.csv --json").json();
-    let by_column = workspace.run("test all.csv --columns x,y,z --group-column site --json").json();
+    let by_column = workspace.run("test all.csv --columns x,y,z --groups column:site --json").json();
     let by_labels = workspace.run("test all.csv --columns x,y,z --groups labels.txt --json").json();
     assert_eq!(by_column["groups"][1]["name"], "south");
     for found in [&by_column, &by_labels] {
         assert_eq!(found["tests"]["equal_means"]["p_value"], by_file["tests"]["equal_means"]["p_value"]);
         assert_eq!(number(&found["groups"][0]["weight"]), 30.0);
     }
-    let permuted = workspace.run("test all.csv --columns x,y,z --group-column site --calibration permutation --json").json();
+    let permuted = workspace.run("test all.csv --columns x,y,z --groups column:site --calibration permutation --json").json();
     assert!(number(&permuted["tests"]["equal_means"]["p_value"]) <= 0.001, "{permuted}");
     workspace.write("short.txt", "1\n2\n");
     workspace.run("test a.npy --groups short.txt").refused(&["a group for each row", "groups: `2`"]);
-    workspace.run("test a.npy --test equal-means").refused(&["compares groups", "--group-column"]);
-    workspace.run("test - --group-column site").refused(&["pipe"]);
+    workspace.run("test a.npy --test equal-means").refused(&["compares groups", "--groups column:NAME"]);
+    workspace.run("test - --groups column:site").refused(&["pipe"]);
 }
 
 #[test]
@@ -90,7 +90,7 @@ fn rows_without_groups_are_tested_for_uniformity_symmetry_and_projections() {
     let found = workspace.run("test a.npy --replicates 199 --json").json();
     assert!(number(&found["tests"]["uniform"]["p_value"]) < 1e-10, "{found}");
     assert!(number(&found["tests"]["symmetry"]["p_value"]) > 0.01 && number(&found["tests"]["projection"]["p_value"]) > 0.01);
-    workspace.run("sample --dim 2 -k 3 -n 40 -o circle.npy").success();
+    workspace.run("sample --dim 2 --concentration 3 -n 40 -o circle.npy").success();
     let circle = workspace.run("test circle.npy --replicates 99 --json").json();
     assert!(circle["tests"]["symmetry"].is_null() && number(&circle["tests"]["projection"]["p_value"]) > 0.01, "{circle}");
     workspace.run("test circle.npy --test symmetry").refused(&["at least 3 dimensions", "`2`"]);
@@ -103,7 +103,7 @@ fn rows_without_groups_are_tested_for_uniformity_symmetry_and_projections() {
 #[test]
 fn elliptical_rows_fail_the_test_of_symmetry() {
     let workspace = Workspace::new();
-    workspace.run("sample --dim 3 -k 40 -n 300 --dtype f64 -o x.csv").success();
+    workspace.run("sample --dim 3 --concentration 40 -n 300 --dtype f64 -o x.csv").success();
     let text = String::from_utf8(workspace.read("x.csv")).unwrap();
     // The first axis is the mean direction.
     let stretched = text.lines().skip(1).map(|line| {

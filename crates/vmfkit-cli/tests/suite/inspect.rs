@@ -15,7 +15,7 @@ fn with_model() -> Workspace {
 }
 
 #[test]
-fn a_fit_is_told_as_it_was_made() {
+fn inspect_shows_how_a_model_was_fitted() {
     let workspace = with_model();
     let fit = workspace.run("fit x.csv -k 3 --seed 5 --json").json();
     let model = workspace.run("inspect m.safetensors --json").json();
@@ -35,9 +35,11 @@ fn a_fit_is_told_as_it_was_made() {
     for words in [
         "m.safetensors: 3 components in dimension 3\n\nmethod                  em\nconcentrations          auto\n",
         &format!(
-            "\nstatus                  converged after {passes} passes (and {search} of the search, over a sample)\nrows                    600\nseed                    5\n"
+            "\nstatus                  converged after {passes} passes (and {search} of the search on a sample)\nrows                    600\nseed                    5\n"
         ),
-        "\nstart                   kmeans\n",
+        "\nsettings\n",
+        "\n  start                 kmeans\n",
+        "\n  largest_concentration 10000000000.0\n",
         "\ncomponent    weight  concentration  half within  nearest  angle to it ",
     ] {
         assert!(text.contains(words), "`{words}` is missing in:\n{text}");
@@ -117,5 +119,5 @@ fn what_is_no_model_and_what_does_not_fit_is_named() {
         workspace.run(arguments).refused(&[words]);
     }
     let run = workspace.run("inspect m.safetensors long.csv --rescale");
-    assert!(run.stderr.contains("not of length 1 were 1 of 1"), "{}", run.stderr);
+    assert!(run.stderr.contains("1 of 1 were not of length 1"), "{}", run.stderr);
 }

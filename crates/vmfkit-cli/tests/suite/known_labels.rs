@@ -74,7 +74,7 @@ fn labels_come_from_arrays_tables_and_columns_of_the_rows() {
         "fit both.csv --columns x,y,z --known-labels column:fruit",
         "fit both.csv --known-labels column:fruit",
         "fit x.csv --known-labels y.csv",
-        "fit x.csv --known-labels y.jsonl --label-column kind",
+        "fit x.csv --known-labels y.jsonl:kind",
     ] {
         workspace.run(&format!("{arguments} -o m.safetensors")).success();
         let model = workspace.run("inspect m.safetensors --json").json();
@@ -90,7 +90,7 @@ fn labels_come_from_arrays_tables_and_columns_of_the_rows() {
 }
 
 #[test]
-fn policies_and_equal_weights_are_heeded_and_angles_remembered() {
+fn policies_equal_weights_and_angles_are_used_and_stored() {
     let workspace = workspace();
     workspace.write("uneven.txt", "b\nb\nb\nb\na\na\n");
     let concentrations = |model: &Value| -> Vec<f64> {
@@ -98,7 +98,7 @@ fn policies_and_equal_weights_are_heeded_and_angles_remembered() {
     };
     let free = workspace.run("fit x.csv --known-labels uneven.txt --policy free --json").json();
     let shared = workspace.run("fit x.csv --known-labels uneven.txt --json").json();
-    let fixed = workspace.run("fit x.csv --known-labels uneven.txt --policy fixed:7 --fixed-weights --json").json();
+    let fixed = workspace.run("fit x.csv --known-labels uneven.txt --policy fixed:7 --set fixed_weights=true --json").json();
     assert!(concentrations(&free)[0] != concentrations(&free)[1]);
     assert_eq!(concentrations(&shared)[0], concentrations(&shared)[1]);
     assert_eq!(concentrations(&fixed), [7.0, 7.0]);
@@ -123,12 +123,13 @@ fn labels_that_do_not_fit_are_refused_with_their_file() {
         ("fit x.csv --known-labels column:fruit", "fruit"),
         ("fit x.csv --known-labels y.txt -k 3", "cannot be used with"),
         ("fit x.csv --known-labels y.txt --method em", "cannot be used with"),
-        ("fit x.csv --known-labels y.txt --max-passes 3", "`--known-labels` has no use for the option: `--max-passes`"),
+        ("fit x.csv --known-labels y.txt --max-passes 3", "`--known-labels` does not use the option: `--max-passes`"),
         ("fit x.csv --known-labels y.txt --background", "cannot be used with"),
         ("fit x.csv --known-labels y.txt --restarts 3", "cannot be used with"),
         ("fit x.csv --known-labels y.txt --checkpoint c", "cannot be used with"),
         ("fit - --known-labels column:fruit", "DATA must be files, found: `-`"),
-        ("fit x.csv --label-column kind", "--known-labels"),
+        ("fit x.csv --known-labels y.txt --set search=false", "`--known-labels` does not use the setting: `search`"),
+        ("fit x.csv --known-labels missing.jsonl:kind", "missing.jsonl: cannot be read"),
         ("fit x.csv --known-labels y.txt -o y.txt", "y.txt"),
     ] {
         workspace.run(arguments).refused(&[words]);

@@ -9,6 +9,7 @@ mod constants;
 mod convert;
 mod demo;
 mod directional;
+mod distributed;
 mod hostile;
 mod hypotheses;
 mod inspect;
@@ -16,15 +17,16 @@ mod known_labels;
 mod mixture;
 #[cfg(feature = "object-store")]
 mod object_store;
+mod one_density;
 mod options;
 mod overwriting;
-mod plumbing;
 mod readme;
 mod sample_and_fit;
 mod sample_model;
 mod score;
 mod scripts;
 mod select;
+mod settings;
 #[cfg(target_os = "linux")]
 mod storage;
 mod writing;
@@ -64,7 +66,7 @@ impl Run {
 
 /// Whoever started the tests may have signals ignored (`nohup`, a shell's `&`), and what is started would inherit that; but not what is heeded.
 #[cfg(unix)]
-fn heed_signals() {
+fn restore_signals() {
     use signal_hook::{consts, flag};
     static HEEDED: std::sync::Once = std::sync::Once::new();
     HEEDED.call_once(|| {
@@ -80,7 +82,7 @@ struct Workspace(TempDir);
 impl Workspace {
     fn new() -> Self {
         #[cfg(unix)]
-        heed_signals();
+        restore_signals();
         Workspace(tempfile::tempdir().expect("a temporary folder"))
     }
 

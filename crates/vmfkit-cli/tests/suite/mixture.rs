@@ -10,7 +10,8 @@ pub fn three_groups() -> Workspace {
     let workspace = Workspace::new();
     let (mut rows, mut labels) = ("x,y,z\n".to_owned(), String::new());
     for (group, (axis, size)) in [("1,0,0", 100), ("0,1,0", 200), ("0,0,1", 300)].into_iter().enumerate() {
-        let drawn = workspace.run(&format!("sample --mean-direction {axis} -k 60 -n {size} --seed {group} --dtype f64 -o -"));
+        let drawn = workspace
+            .run(&format!("sample --mean-direction {axis} --concentration 60 -n {size} --seed {group} --dtype f64 -o -"));
         drawn.success().lines().skip(1).for_each(|line| rows += &format!("{line}\n"));
         labels += &format!("{group}\n").repeat(size);
     }
@@ -43,7 +44,7 @@ fn every_method_finds_the_groups() {
 }
 
 #[test]
-fn likelihood_and_criteria_hang_together() {
+fn likelihood_and_criteria_agree() {
     let workspace = three_groups();
     let fit = workspace.run("fit x.csv -k 3 --policy free --json").json();
     let get = |key: &str| number(&fit[key]);
@@ -56,7 +57,7 @@ fn likelihood_and_criteria_hang_together() {
         "x.csv: 600 rows of dimension 3\n3 components by em, concentrations free: converged after ",
         "\nlog-likelihood    ",
         "\nAIC, BIC, ICL     ",
-        "(less is better; 11 free parameters)\n\ncomponent    weight  concentration  half within  nearest  angle to it ",
+        "(lower is better; 11 free parameters)\n\ncomponent    weight  concentration  half within  nearest  angle to it ",
     ] {
         assert!(text.contains(words), "`{words}` is missing in:\n{text}");
     }
@@ -91,7 +92,7 @@ fn threads_change_no_bit_of_a_model_file_and_seeds_do() {
 }
 
 #[test]
-fn fits_begin_where_they_are_told() {
+fn fits_start_from_the_given_start() {
     let workspace = three_groups();
     workspace.write("directions.csv", "0,0,2\n0,3,0\n4,0,0\n");
     workspace
@@ -121,7 +122,7 @@ fn fits_begin_where_they_are_told() {
 }
 
 #[test]
-fn every_option_counts() {
+fn every_option_changes_the_fit() {
     let workspace = three_groups();
     let model = |options: &str| {
         workspace.run(&format!("fit x.csv -k 4 -o model.safetensors {options}")).success();
@@ -130,13 +131,13 @@ fn every_option_counts() {
     for (plain, options) in [
         (
             "",
-            "--policy free|--policy shared|--policy fixed:30|--policy ratio:5|--estimator banerjee|--background|--background=0.2|\
-             --fixed-weights|--min-weight 0.2|--annealing 5,0.5|--max-passes 1|--tolerance 0.5|--start random-rows|--seed 9",
+            "--policy free|--policy shared|--policy fixed:30|--policy ratio:5|--set estimator=banerjee|--background|--background=0.2|\
+             --set fixed_weights=true|--set smallest_weight=0.2|--set annealing=5,0.5|--max-passes 1|--tolerance 0.5|--start random-rows|--seed 9",
         ),
-        ("--method online", "--step 0.9,1|--step 0.7,5|--batch 50|--no-shuffle|--max-passes 2"),
+        ("--method online", "--set step=0.9,1|--set step=0.7,5|--set batch=50|--set shuffle=false|--max-passes 2"),
         (
             "--method sgd --max-passes 3",
-            "--learning-rate 0.2|--decay 0.5|--betas 0.8,0.99|--batch 32|--no-shuffle|--tolerance 0.5|--policy free|--fixed-weights|--min-weight 0.2",
+            "--set learning_rate=0.2|--set decay=0.5|--set betas=0.8,0.99|--set batch=32|--set shuffle=false|--tolerance 0.5|--policy free|--set fixed_weights=true|--set smallest_weight=0.2",
         ),
     ] {
         let (before, mut seen) = (model(plain), std::collections::HashSet::new());
@@ -156,7 +157,7 @@ fn every_option_counts() {
 fn k_means_is_described_as_what_it_is() {
     let workspace = three_groups();
     for (options, policy, free) in
-        [("", "shared", 7), ("--estimator banerjee", "shared", 7), ("--policy fixed:30", "fixed:30", 6)]
+        [("", "shared", 7), ("--set estimator=banerjee", "shared", 7), ("--policy fixed:30", "fixed:30", 6)]
     {
         let command = format!("fit x.csv -k 3 --method kmeans {options} -o m.safetensors");
         let fit = workspace.run(&format!("{command} --json")).json();
@@ -179,9 +180,9 @@ fn restarts_that_differ_are_made() {
 }
 
 #[test]
-fn a_background_takes_what_belongs_nowhere() {
+fn a_background_takes_outliers() {
     let workspace = three_groups();
-    let uniform = workspace.run("sample --dim 3 -k 0 -n 200 --seed 9 --dtype f64 -o -").success();
+    let uniform = workspace.run("sample --dim 3 --concentration 0 -n 200 --seed 9 --dtype f64 -o -").success();
     let rows = String::from_utf8(workspace.read("x.csv")).unwrap();
     workspace.write("noisy.csv", rows + uniform.split_once('\n').unwrap().1);
     let fit = workspace.run("fit noisy.csv -k 3 --background --policy free --json -o m.safetensors").json();
@@ -222,44 +223,53 @@ fn options_that_do_not_go_together_are_named() {
         ("-k 0", "0 is not in 1.."),
         ("--policy free", "--components <N>"),
         ("--background", "--components <N>"),
-        ("-o m.safetensors", "--components <N>"),
+        ("--labels l.npy", "--components <N>"),
+        ("--set search=false", "one density does not use the setting: `search`\nhint: `-k N` fits a mixture"),
+        ("-k 3 --set serach=false", "no setting is called `serach`; similar: `search`\nhint: `vmf fit --help-settings`"),
+        ("-k 3 --set seed=1", "`seed` has an option of its own: `--seed`"),
+        ("-k 3 --set search=false --set search=true", "each setting can be given once, found twice: `search`"),
+        ("-k 3 --set fixed_weights=true --set smallest_weight=0.1", "leaves no weights to bound"),
+        ("-k 3 --set search", "it takes a name and a value"),
         ("-k 3 --level 0.9", "cannot be used with"),
-        ("-k 3 --corrected", "cannot be used with"),
-        ("--start random", "`--method closed` has no use for the option: `--start`"),
-        ("-k 3 --betas 0.9,0.99", "`--method em` has no use for the option: `--betas`\nhint: it goes with `--method sgd`"),
-        ("-k 3 --batch 9", "`--batch`\nhint: it goes with `--method sgd`, `--method online`"),
-        ("-k 3 --method sgd --step 0.7,1", "`--method sgd` has no use for the option: `--step`"),
-        ("-k 3 --method kmeans --background", "has no use for the option: `--background`"),
+        ("-k 3 --set estimator=corrected", "`estimator=corrected` is for one density, found: `--method em`"),
+        ("--start random", "`--method closed` does not use the option: `--start`"),
+        ("-k 3 --set betas=0.9,0.99", "`--method em` does not use the setting: `betas`\nhint: it is for `--method sgd`"),
+        ("-k 3 --set batch=9", "`batch`\nhint: it is for `--method sgd`, `--method online`"),
+        ("-k 3 --method sgd --set step=0.7,1", "`--method sgd` does not use the setting: `step`"),
+        ("-k 3 --method kmeans --background", "does not use the option: `--background`"),
         (
             "-k 3 --method kmeans --policy free",
-            "`--method kmeans` has no use for the option: `--policy free`\nhint: it goes with `--method em`",
+            "`--method kmeans` does not use the option: `--policy free`\nhint: it is for `--method em`",
         ),
-        ("-k 3 --method kmeans --policy auto", "has no use for the option: `--policy auto`"),
-        ("-k 3 --method kmeans --policy shared", "has no use for the option: `--policy shared`"),
-        ("-k 3 --method kmeans --fixed-weights", "has no use for the option: `--fixed-weights`"),
-        ("-k 3 --method kmeans --min-weight 0.1", "has no use for the option: `--min-weight`"),
+        ("-k 3 --method kmeans --policy auto", "does not use the option: `--policy auto`"),
+        ("-k 3 --method kmeans --policy shared", "does not use the option: `--policy shared`"),
+        ("-k 3 --method kmeans --set fixed_weights=true", "does not use the setting: `fixed_weights`"),
+        ("-k 3 --method kmeans --set smallest_weight=0.1", "does not use the setting: `smallest_weight`"),
         (
             "-k 3 --restarts 2 --start model:model.safetensors",
-            "`--method em` makes the same fit again from the start that is given, found: `--restarts 2`\nhint: ",
+            "`--method em` repeats the same fit from a given start, found: `--restarts 2`\nhint: ",
         ),
-        ("-k 3 --restarts 3 --method hard --start labels:truth.txt", "`--method hard` makes the same fit again"),
+        ("-k 3 --restarts 3 --method hard --start labels:truth.txt", "`--method hard` repeats the same fit"),
         ("-k 3 --restarts 9 --method kmeans --start directions:directions.csv", "found: `--restarts 9`"),
         ("-k 3 -o new --labels new", "`-o` and `--labels` need a file each, found for both: `new`"),
         ("-k 3 -o model.safetensors --labels ./model.safetensors", "need a file each, found for both: `./model.safetensors`"),
         ("-k 3 -o ./new --labels new", "need a file each"),
-        ("-k 3 --method sgd --estimator sra", "no use for the option: `--estimator`"),
-        ("-k 3 --method hard --annealing 2,0.5", "no use for the option: `--annealing`"),
+        ("-k 3 --method sgd --set estimator=sra", "does not use the setting: `estimator`"),
+        ("-k 3 --method hard --set annealing=2,0.5", "does not use the setting: `annealing`"),
         ("-k 3 --policy loose", "unknown policy `loose`: one of auto, free, shared, fixed:CONCENTRATION, ratio:RATIO"),
         ("-k 3 --policy fixed", "unknown policy `fixed`"),
         ("-k 3 --policy ratio:much", "`much` is not a number in the policy `ratio:much`"),
         ("-k 3 --policy ratio:0.5", "the ratio of concentrations must be finite and at least 1, found: `0.5`"),
-        ("-k 3 --annealing 0.5,0.5", "the first temperature must be at least 1 and at most 1e6, found: `0.5`"),
-        ("-k 3 --annealing 5", "it takes two numbers"),
+        (
+            "-k 3 --set annealing=0.5,0.5",
+            "`annealing` must be two numbers, the first from 1 to 1e6, the second above 0 and below 1, found: `0.5,0.5`",
+        ),
+        ("-k 3 --set annealing=5", "`annealing` must be two numbers"),
         ("-k 3 --restarts 0", "the number of restarts must be at least 1, found: `0`"),
         ("-k 3 --max-passes 0", "the number of passes must be at least 1, found: `0`"),
         ("-k 3 --background=1", "the weight of the background must be above 0 and below 1, found: `1`"),
-        ("-k 3 --min-weight 0.5", "the smallest weight must be"),
-        ("-k 3 --method online --step 0.2,1", "the exponent of the step size must be above 0.5"),
+        ("-k 3 --set smallest_weight=0.5", "the smallest weight must be"),
+        ("-k 3 --method online --set step=0.2,1", "`step` must be two numbers, the first above 0.5 and at most 1"),
         ("-k 3 --start middle", "unknown start `middle`: one of kmeans, plusplus"),
         ("-k 3 --start labels:labels.txt", "labels.txt: expected 600 labels, one a row, found: `2`"),
         ("-k 3 --start labels:many.txt", "many.txt: there must be at most 3 different labels, as `-k` says, found: `7`"),

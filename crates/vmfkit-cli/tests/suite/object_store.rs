@@ -40,10 +40,10 @@ fn answer(mut stream: &TcpStream, body: &[u8]) -> Option<()> {
 }
 
 #[test]
-fn a_fit_of_rows_behind_a_server_is_that_of_the_file() {
+fn a_fit_of_rows_from_a_server_equals_that_of_the_file() {
     let workspace = Workspace::new();
     for name in ["x.parquet", "x.npy"] {
-        workspace.run(&format!("sample --dim 5 -k 20 -n 2000 -o {name}")).success();
+        workspace.run(&format!("sample --dim 5 --concentration 20 -n 2000 -o {name}")).success();
         workspace.run(&format!("fit {name} -k 3 -o file.safetensors")).success();
         let address = serve(workspace.read(name));
         workspace.run(&format!("fit {address}/{name} -k 3 -o server.safetensors")).success();

@@ -18,22 +18,23 @@ fn the_headers_of_pandas_are_headers() {
         (format!("\"\",\"0\",\"1\",\"2\"\n{indexed}"), ""),
         (format!(",x,y,z\n{indexed}"), ""),
         (format!("name,x,y,z\n{indexed}"), "--columns x,y,z"),
-        (format!("9,8,7\n{plain}"), "--header"),
+        (format!("9,8,7\n{plain}"), "--header yes"),
         (format!("0,1,2\n{plain}"), "--columns 0,1,2"),
-        (plain.clone(), "--no-header"),
+        (plain.clone(), "--header no"),
     ] {
         workspace.write("x.csv", &text);
         let found = workspace.run(&format!("fit x.csv {options} --json")).json();
         assert_eq!((&found["rows"], &found["concentration"]), (&3.into(), &expected["concentration"]), "{options}: {text}");
     }
     workspace.write("x.csv", format!("0,1,2\n{plain}"));
-    workspace.run("fit x.csv --no-header").refused(&["x.csv: row 0 must have length 1, found: `2.236"]);
-    workspace.run("fit x.csv --header --no-header").refused(&["cannot be used with"]);
-    assert_eq!(workspace.run("fit x.csv --no-header --rescale --json").json()["rows"], 4);
+    workspace.run("fit x.csv --header no").refused(&["x.csv: row 0 must have length 1, found: `2.236"]);
+    workspace.run("fit x.csv --header yes --header no").refused(&["cannot be used multiple times"]);
+    workspace.run("fit x.csv --header maybe").refused(&["[possible values: yes, no, auto]"]);
+    assert_eq!(workspace.run("fit x.csv --header no --rescale --json").json()["rows"], 4);
     // In the plane `0,1` is a row like any other.
     workspace.write("plane.csv", "0,1\n1,0\n");
     assert_eq!(workspace.run("fit plane.csv --json").json()["rows"], 2);
-    assert_eq!(workspace.run("select x.csv -k 1 --header --json").json()["rows"], 3);
+    assert_eq!(workspace.run("select x.csv -k 1 --header yes --json").json()["rows"], 3);
     // The index can still name the rows.
     workspace.write("x.csv", format!(",0,1,2\n{indexed}"));
     let converted = workspace.command().args(["convert", "x.csv", "--id-column", "", "-"]).output().unwrap();
@@ -62,9 +63,9 @@ fn other_separators_get_a_hint() {
 }
 
 #[test]
-fn json_lines_of_ours_are_read_without_a_word_about_keys() {
+fn json_lines_that_vmf_wrote_are_read_without_options() {
     let workspace = Workspace::new();
-    workspace.run("sample --dim 4 -k 9 -n 50 --dtype f64 -o x.jsonl").success();
+    workspace.run("sample --dim 4 --concentration 9 -n 50 --dtype f64 -o x.jsonl").success();
     workspace.run("convert x.jsonl x.npy -q").success();
     let [lines, array] = ["x.jsonl", "x.npy"].map(|name| workspace.run(&format!("fit {name} --json")).json());
     assert_eq!((&lines["rows"], &lines["concentration"]), (&50.into(), &array["concentration"]));
@@ -92,7 +93,7 @@ fn sample_and_convert_report_as_json() {
         (&"z.npy".into(), &20.into(), &3.into(), &"npy".into())
     );
     // Standard output has the rows then.
-    for command in ["sample --dim 3 -k 2 -n 5 -o - --json", "convert z.npy - --json"] {
+    for command in ["sample --dim 3 --concentration 2 -n 5 -o - --json", "convert z.npy - --json"] {
         let run = workspace.run(command);
         let report: serde_json::Value = serde_json::from_str(&run.stderr).expect("one JSON value");
         assert_eq!(report["output"], "-");
@@ -124,11 +125,11 @@ fn every_long_command_can_be_quiet() {
 }
 
 #[test]
-fn options_that_would_be_passed_over_are_refused() {
+fn options_that_would_be_ignored_are_refused() {
     let workspace = three_groups();
     workspace.run("fit x.csv -k 3 -o m.safetensors").success();
-    workspace.run("score m.safetensors x.csv --level 0.5 --no-p-values").refused(&["cannot be used with", "--no-p-values"]);
-    for option in ["--columns x", "--memory 1GB", "--rescale", "--header", "--typical 3"] {
+    workspace.run("score m.safetensors x.csv --outliers 0.5 --no-p-values").refused(&["cannot be used with", "--no-p-values"]);
+    for option in ["--columns x", "--memory 1GB", "--rescale", "--header yes", "--typical 3"] {
         workspace.run(&format!("inspect m.safetensors {option}")).refused(&["required arguments were not provided", "<DATA>"]);
     }
     workspace.run("inspect m.safetensors --json").success();
@@ -140,7 +141,7 @@ fn options_that_would_be_passed_over_are_refused() {
 }
 
 #[test]
-fn rows_without_weight_are_refused_by_every_judge() {
+fn rows_without_weight_are_refused_by_every_verb() {
     let workspace = three_groups();
     workspace.run("fit x.csv -k 3 -o m.safetensors").success();
     workspace.write("w.txt", "0\n".repeat(600));

@@ -50,9 +50,9 @@ fn no_result_is_written_over_what_it_is_made_of() {
         ("merge p.stats q.stats -o p.stats", "-o", "p.stats"),
         ("maximise st p.stats -o p.stats", "-o", "p.stats"),
         ("maximise st p.stats -o next --model p.stats", "--model", "p.stats"),
-        ("sample m.safetensors -n 10 -o m.safetensors --format npy", "-o", "m.safetensors"),
+        ("sample m.safetensors -n 10 -o m.safetensors --to npy", "-o", "m.safetensors"),
         ("sample m.safetensors -n 10 -o y.npy --labels m.safetensors", "--labels", "m.safetensors"),
-        ("sample --mean-direction direction.csv -k 3 -n 10 -o direction.csv", "-o", "direction.csv"),
+        ("sample --mean-direction direction.csv --concentration 3 -n 10 -o direction.csv", "-o", "direction.csv"),
         ("convert x.csv x.csv", "FILE", "x.csv"),
         ("convert x.csv --rescale -o x.csv", "-o", "x.csv"),
         ("constants --from points.csv -o points.csv", "-o", "points.csv"),
@@ -105,7 +105,7 @@ fn models_states_and_statistics_come_through_a_pipe() {
 #[test]
 fn a_large_model_comes_from_a_file_or_a_pipe_whole() {
     let workspace = Workspace::new();
-    workspace.run("sample --dim 1000 -k 0 -n 300 -o x.npy").success();
+    workspace.run("sample --dim 1000 --concentration 0 -n 300 -o x.npy").success();
     workspace.run("fit x.npy -k 300 --start directions:x.npy --policy fixed:9 --max-passes 1 -o m.safetensors").success();
     let model = workspace.read("m.safetensors");
     assert!(model.len() > 2_000_000);
@@ -113,8 +113,8 @@ fn a_large_model_comes_from_a_file_or_a_pipe_whole() {
     assert!(workspace.run_with_input("inspect -", &model).success().contains("300 components in dimension 1000"));
     for damaged in [model[..model.len() - 1].to_vec(), [&model[..], b"x"].concat()] {
         workspace.write("damaged.safetensors", &damaged);
-        workspace.run("inspect damaged.safetensors").refused(&["damaged.safetensors: ", "the header speaks of "]);
-        workspace.run_with_input("inspect -", &damaged).refused(&["standard input: ", "the header speaks of "]);
+        workspace.run("inspect damaged.safetensors").refused(&["damaged.safetensors: ", " bytes of data, found: `"]);
+        workspace.run_with_input("inspect -", &damaged).refused(&["standard input: ", " bytes of data, found: `"]);
     }
 }
 
@@ -126,8 +126,9 @@ fn a_large_file_that_is_no_model_is_refused_by_its_first_bytes() {
     workspace.write("x.csv", "0.6,0.8\n");
     let foreign = br#"{"a":{"dtype":"F64","shape":[1],"data_offsets":[0,8]}}"#;
     let cut = br#"{"__metadata__":{"format":"vmfkit.mixture"},"a":{"dtype":"F64","shape":[1],"data_offsets":[0,8]}}"#;
-    let not_ours = "large.npy: a model, a state or statistics must be a file that `vmf` wrote, found one that begins with: `";
-    let too_long = "large.npy: the header speaks of 8 bytes of data, found: `";
+    let not_ours =
+        "large.npy: not a file that `vmf` wrote: it must be a model, a state or statistics, found one that starts with: `";
+    let too_long = "large.npy: the header announces 8 bytes of data, found: `";
     for (header, words) in [(&b""[..], not_ours), (foreign, not_ours), (cut, too_long)] {
         workspace.write("large.npy", [&(header.len() as u64).to_le_bytes(), header].concat());
         // Without holes it would fill most disks, and most memories.
@@ -154,7 +155,7 @@ mod unix {
         for kept in [0o600, 0o640, 0o444, 0o666] {
             workspace.write("x.npy", "before");
             std::fs::set_permissions(workspace.path("x.npy"), PermissionsExt::from_mode(kept)).unwrap();
-            workspace.run("sample --dim 3 -k 1 -n 9 -o x.npy").success();
+            workspace.run("sample --dim 3 --concentration 1 -n 9 -o x.npy").success();
             assert_eq!((mode(&workspace, "x.npy"), workspace.names()), (kept, vec!["x.npy".to_owned()]));
             assert!(workspace.read("x.npy").starts_with(b"\x93NUMPY"));
             std::fs::remove_file(workspace.path("x.npy")).unwrap();
@@ -167,7 +168,7 @@ mod unix {
         std::fs::create_dir(workspace.path("far")).unwrap();
         symlink("far/second", workspace.path("link.npy")).unwrap();
         symlink("target.npy", workspace.path("far/second")).unwrap();
-        workspace.run("sample --dim 3 -k 1 -n 9 -o link.npy").success();
+        workspace.run("sample --dim 3 --concentration 1 -n 9 -o link.npy").success();
         assert!(workspace.path("link.npy").is_symlink() && workspace.path("far/second").is_symlink());
         assert!(workspace.read("far/target.npy").starts_with(b"\x93NUMPY"));
         assert_eq!(std::fs::read_dir(workspace.path("far")).unwrap().count(), 2);
@@ -178,8 +179,7 @@ mod unix {
     fn what_a_killed_run_left_is_not_in_the_way() {
         let workspace = Workspace::new();
         // The shell leaves the files under its own number, which the command then has.
-        let script =
-            "touch .x.npy.$$.partial .x.npy.$$-0.partial .x.npy.$$-1.partial; exec \"$0\" sample --dim 3 -k 1 -n 9 -o x.npy";
+        let script = "touch .x.npy.$$.partial .x.npy.$$-0.partial .x.npy.$$-1.partial; exec \"$0\" sample --dim 3 --concentration 1 -n 9 -o x.npy";
         let mut command = Command::new("sh");
         command.args(["-c", script, env!("CARGO_BIN_EXE_vmf")]).current_dir(workspace.path("."));
         let output = command.output().unwrap();

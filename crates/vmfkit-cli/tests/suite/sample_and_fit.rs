@@ -32,11 +32,11 @@ fn fit_finds_what_was_sampled_in_every_format() {
 fn the_same_draws_reach_every_format() {
     let workspace = Workspace::new();
     for file in ["x.npy", "x.csv"] {
-        workspace.run(&format!("sample --dim 3 -k 7 -n 50 --dtype f64 -o {file}")).success();
+        workspace.run(&format!("sample --dim 3 --concentration 7 -n 50 --dtype f64 -o {file}")).success();
     }
     let [npy, csv] = ["x.npy", "x.csv"].map(|file| workspace.run(&format!("fit {file} --json")).json()["concentration"].clone());
     assert_eq!(npy, csv);
-    let printed = workspace.run("sample --dim 3 -k 7 -n 50 --dtype f64 -o -").success();
+    let printed = workspace.run("sample --dim 3 --concentration 7 -n 50 --dtype f64 -o -").success();
     assert_eq!(printed.as_bytes(), workspace.read("x.csv"));
     assert_eq!(printed.lines().next(), Some("x0,x1,x2"));
 }
@@ -44,7 +44,7 @@ fn the_same_draws_reach_every_format() {
 #[test]
 fn threads_change_nothing_and_seeds_everything() {
     let workspace = Workspace::new();
-    let options = "--dim 30 -k 40 -n 9000";
+    let options = "--dim 30 --concentration 40 -n 9000";
     for (name, more) in [("a", "--threads 1"), ("b", "--threads 3"), ("c", "--seed 1")] {
         workspace.run(&format!("sample {options} {more} -o {name}.npy")).success();
     }
@@ -60,8 +60,8 @@ fn threads_change_nothing_and_seeds_everything() {
 fn more_rows_begin_with_the_same_rows() {
     let workspace = Workspace::new();
     // More than one block of 2^21 values.
-    workspace.run("sample --dim 1000 -k 10 -n 2500 -o long.npy").success();
-    workspace.run("sample --dim 1000 -k 10 -n 2200 -o short.npy").success();
+    workspace.run("sample --dim 1000 --concentration 10 -n 2500 -o long.npy").success();
+    workspace.run("sample --dim 1000 --concentration 10 -n 2200 -o short.npy").success();
     let (long, short) = (workspace.read("long.npy"), workspace.read("short.npy"));
     assert_eq!(short.len(), 128 + 2200 * 4000);
     assert_eq!(long[128..short.len()], short[128..]);
@@ -72,7 +72,7 @@ fn mean_direction_is_numbers_or_a_file() {
     let workspace = Workspace::new();
     workspace.write("mu.csv", "-1,2,2\n");
     for given in ["-1,2,2", "mu.csv"] {
-        workspace.run(&format!("sample --mean-direction {given} -k 1e6 -n 100 -o x.npy")).success();
+        workspace.run(&format!("sample --mean-direction {given} --concentration 1e6 -n 100 -o x.npy")).success();
         let fit = workspace.run("fit x.npy --json").json();
         for (found, expected) in fit["mean_direction"].as_array().unwrap().iter().zip([-1.0, 2.0, 2.0]) {
             assert!((number(found) - expected / 3.0).abs() < 1e-3, "{fit}");
@@ -83,12 +83,12 @@ fn mean_direction_is_numbers_or_a_file() {
 #[test]
 fn extreme_concentrations_are_sampled_and_fitted() {
     let workspace = Workspace::new();
-    workspace.run("sample --dim 5 -k 0 -n 1000 -o x.npy").success();
+    workspace.run("sample --dim 5 --concentration 0 -n 1000 -o x.npy").success();
     assert!(number(&workspace.run("fit x.npy --json").json()["rayleigh_test"]["p_value"]) > 1e-3);
-    workspace.run("sample --dim 5 -k 1e12 -n 1000 --dtype f64 -o x.npy").success();
+    workspace.run("sample --dim 5 --concentration 1e12 -n 1000 --dtype f64 -o x.npy").success();
     close(&workspace.run("fit x.npy --json").json()["concentration"], 1e12, 0.1);
-    workspace.run("sample --dim 5 -k 1e30 -n 10 --dtype f64 -o x.npy").success();
-    workspace.run("sample --dim 5 -k 1 -n 0 -o empty.npy").success();
+    workspace.run("sample --dim 5 --concentration 1e30 -n 10 --dtype f64 -o x.npy").success();
+    workspace.run("sample --dim 5 --concentration 1 -n 0 -o empty.npy").success();
     workspace.run("fit empty.npy").refused(&["empty.npy: there is nothing to fit"]);
 }
 
@@ -98,7 +98,7 @@ fn rows_are_written_in_a_precision_that_holds_the_density() {
     let workspace = Workspace::new();
     let sample = |concentration: &str, options: &str| {
         let direction = "--mean-direction 2,7,1,8 -n 5000 -o x.npy --json";
-        let run = workspace.run(&format!("sample {direction} -k {concentration} {options}"));
+        let run = workspace.run(&format!("sample {direction} --concentration {concentration} {options}"));
         let (said, told) = (run.stderr.clone(), run.json());
         let found = number(&workspace.run("fit x.npy --json").json()["concentration"]);
         (told["dtype"].as_str().unwrap().to_owned(), found / concentration.parse::<f64>().unwrap(), said)
@@ -122,7 +122,7 @@ fn rows_are_written_in_a_precision_that_holds_the_density() {
         assert_eq!((ratio - 1.0).abs() < 0.06, options != "--dtype f32", "{concentration} {options}: {ratio}");
     }
     // A mixture goes by its most concentrated component.
-    workspace.run("sample --dim 3 -k 1e13 -n 100 -o x.npy").success();
+    workspace.run("sample --dim 3 --concentration 1e13 -n 100 -o x.npy").success();
     workspace.run("fit x.npy -k 1 --policy fixed:1e13 --max-passes 1 -o m.safetensors").success();
     assert_eq!(workspace.run("sample m.safetensors -n 9 -o y.npy --json").json()["dtype"], "f64");
 }
@@ -132,29 +132,31 @@ fn rows_are_written_in_a_precision_that_holds_the_density() {
 fn the_largest_concentration_is_drawn_from() {
     let workspace = Workspace::new();
     for concentration in ["4.4e307", "4.6e307", "1.7976931348623157e308"] {
-        workspace.run(&format!("sample --dim 2 -k {concentration} -n 1000 -o x.csv")).success();
+        workspace.run(&format!("sample --dim 2 --concentration {concentration} -n 1000 -o x.csv")).success();
         let text = String::from_utf8(workspace.read("x.csv")).unwrap();
         let root = concentration.parse::<f64>().unwrap().sqrt();
         let squares = text.lines().skip(1).map(|line| (line.split(',').nth(1).unwrap().parse::<f64>().unwrap() * root).powi(2));
         let mean = squares.sum::<f64>() / 1000.0;
         assert!((mean - 1.0).abs() < 5.0 * (2.0f64 / 1000.0).sqrt(), "{concentration}: {mean}");
     }
-    workspace.run("sample --dim 2 -k inf -n 9 -o x.csv").refused(&["the concentration must be finite"]);
+    workspace.run("sample --dim 2 --concentration inf -n 9 -o x.csv").refused(&["the concentration must be finite"]);
 }
 
 #[test]
 fn every_estimator_is_near_the_exact_one() {
     let workspace = Workspace::new();
-    workspace.run("sample --dim 10 -k 25 -n 3000 -o x.npy").success();
+    workspace.run("sample --dim 10 --concentration 25 -n 3000 -o x.npy").success();
     for estimator in ["exact", "banerjee", "tanabe", "sra", "song"] {
-        let fit = workspace.run(&format!("fit x.npy --estimator {estimator} --json")).json();
+        let fit = workspace.run(&format!("fit x.npy --set estimator={estimator} --json")).json();
         assert_eq!(fit["method"], estimator);
         close(&fit["concentration"], number(&fit["exact_concentration"]), 0.05);
         assert!(number(&fit["ln_likelihood"]) <= number(&fit["exact_ln_likelihood"]) + 1e-9, "exact is the maximum");
     }
-    let sgd = workspace.run("fit x.npy --method sgd --start random --batch 64 --learning-rate 0.02 --decay 0.9 --json").json();
+    let sgd = workspace
+        .run("fit x.npy --method sgd --start random --set batch=64 --set learning_rate=0.02 --set decay=0.9 --json")
+        .json();
     close(&sgd["concentration"], number(&sgd["exact_concentration"]), 0.02);
-    let corrected = workspace.run("fit x.npy --corrected --json").json();
+    let corrected = workspace.run("fit x.npy --set estimator=corrected --json").json();
     assert_eq!(corrected["concentration"], corrected["corrected_concentration"]);
     let text = workspace.run("fit x.npy --method sgd --level 0.5 --goodness-of-fit=19").success();
     for word in ["method sgd", "  exact", "(50%)", "projection test", "symmetry test", "95% within"] {
@@ -202,14 +204,14 @@ fn weights_count_rows_more_than_once() {
     let workspace = Workspace::new();
     workspace.write("x.csv", "name,x,w,y,z\na,0.6,2,0.8,0\nb,0,1,0.6,0.8\n");
     workspace.write("twice.tsv", "x\ty\tz\n0.6\t0.8\t0\n0.6\t0.8\t0\n0\t0.6\t0.8\n");
-    let weighted = workspace.run("fit x.csv --columns x,y,z --weight-column w --json").json();
+    let weighted = workspace.run("fit x.csv --columns x,y,z --weights column:w --json").json();
     let twice = workspace.run("fit twice.tsv --json").json();
     close(&weighted["concentration"], number(&twice["concentration"]), 1e-14);
     assert_eq!(weighted["total_weight"], twice["total_weight"]);
 }
 
 #[test]
-fn rows_are_rescaled_on_request_and_it_is_said() {
+fn rows_are_rescaled_on_request_and_reported() {
     let workspace = Workspace::new();
     workspace.write("x.csv", "3,4\n0.6,0.8\n4,3\n");
     let run = workspace.run("fit x.csv --rescale --json");
@@ -221,14 +223,14 @@ fn rows_are_rescaled_on_request_and_it_is_said() {
 fn standard_input_is_read_as_text_or_array() {
     let workspace = Workspace::new();
     for name in ["x.npy", "x.csv"] {
-        workspace.run(&format!("sample --dim 4 -k 9 -n 30 -o {name}")).success();
+        workspace.run(&format!("sample --dim 4 --concentration 9 -n 30 -o {name}")).success();
         let fit = workspace.run_with_input("fit - --json", &workspace.read(name)).json();
         assert_eq!((fit["file"].as_str(), fit["rows"].as_u64()), (Some("standard input"), Some(30)));
     }
 }
 
 #[test]
-fn every_option_of_the_gradient_steps_counts() {
+fn every_option_of_sgd_changes_the_fit() {
     let workspace = Workspace::new();
     workspace.run("sample --dim 4 --concentration 20 -n 500 --dtype f64 -o x.npy").success();
     let concentration =
@@ -236,22 +238,24 @@ fn every_option_of_the_gradient_steps_counts() {
     let plain = concentration("--epochs 5");
     for options in [
         "--epochs 6",
-        "--epochs 5 --batch 64",
-        "--epochs 5 --learning-rate 0.02",
-        "--epochs 5 --decay 0.5",
-        "--epochs 5 --betas 0.8,0.99",
-        "--epochs 5 --no-shuffle",
+        "--epochs 5 --set batch=64",
+        "--epochs 5 --set learning_rate=0.02",
+        "--epochs 5 --set decay=0.5",
+        "--epochs 5 --set betas=0.8,0.99",
+        "--epochs 5 --set shuffle=false",
         "--epochs 5 --start random",
         "--epochs 5 --seed 1",
     ] {
         assert_ne!(concentration(options), plain, "{options}");
     }
-    assert_eq!(concentration("--epochs 5 --betas 0.9,0.99"), plain);
-    workspace.run("fit x.npy --method sgd --betas 0.9").refused(&["'0.9' for '--betas", "it takes two numbers"]);
+    assert_eq!(concentration("--epochs 5 --set betas=0.9,0.99"), plain);
     workspace
-        .run("fit x.npy --method sgd --betas 0.9,1")
-        .refused(&["the second beta must be at least 0 and below 1, found: `1`"]);
-    workspace.run("fit x.npy --no-shuffle").refused(&["`--method closed` has no use", "--no-shuffle"]);
+        .run("fit x.npy --method sgd --set betas=0.9")
+        .refused(&["'betas=0.9' for '--set", "`betas` must be two numbers, each at least 0 and below 1, found: `0.9`"]);
+    workspace
+        .run("fit x.npy --method sgd --set betas=0.9,1")
+        .refused(&["`betas` must be two numbers, each at least 0 and below 1, found: `0.9,1`"]);
+    workspace.run("fit x.npy --set shuffle=false").refused(&["`--method closed` does not use the setting: `shuffle`"]);
 }
 
 /// 30 rows in 768 dimensions: the plain estimate is biased past its own interval, and the report says so.
@@ -260,9 +264,9 @@ fn an_estimate_outside_its_interval_is_explained() {
     let workspace = Workspace::new();
     workspace.run("sample --dim 768 --concentration 300 -n 30 --seed 3 -o x.npy").success();
     let text = workspace.run("fit x.npy").success();
-    assert!(text.contains("the estimate is outside because it is biased upward in so small a sample"), "{text}");
+    assert!(text.contains("the estimate is outside because it is biased upward in small samples"), "{text}");
     let fit = workspace.run("fit x.npy --json").json();
     let (low, high) = (number(&fit["concentration_interval"][0]), number(&fit["concentration_interval"][1]));
     assert!(number(&fit["concentration"]) > high && low < 300.0 && 300.0 < high, "{low} to {high}");
-    assert!(!workspace.run("fit x.npy --corrected").success().contains("is outside"));
+    assert!(!workspace.run("fit x.npy --set estimator=corrected").success().contains("is outside"));
 }

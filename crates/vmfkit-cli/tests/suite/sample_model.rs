@@ -16,14 +16,14 @@ fn labels(workspace: &Workspace, name: &str) -> Vec<u32> {
 }
 
 #[test]
-fn draws_have_the_weights_and_places_of_the_components() {
+fn draws_have_the_weights_and_directions_of_the_components() {
     let workspace = with_model();
     workspace.run("sample m.safetensors -n 3000 --seed 7 -o y.npy --labels drawn.npy").success();
     let drawn = labels(&workspace, "drawn.npy");
     let model = workspace.run("inspect m.safetensors --json").json();
     for component in model["components"].as_array().unwrap() {
-        let share = drawn.iter().filter(|&&label| component["component"] == label).count() as f64 / 3000.0;
-        assert!((share - number(&component["weight"])).abs() < 0.05, "{share} for {component}");
+        let fraction = drawn.iter().filter(|&&label| component["component"] == label).count() as f64 / 3000.0;
+        assert!((fraction - number(&component["weight"])).abs() < 0.05, "{fraction} for {component}");
     }
     workspace.run("fit y.npy -k 3 --start model:m.safetensors --max-passes 1 --labels found.npy").success();
     let agreement = workspace.run("compare drawn.npy found.npy --json").json();
@@ -52,7 +52,7 @@ fn seeds_are_reproducible_on_any_number_of_threads() {
 #[test]
 fn the_same_draws_reach_every_format() {
     let workspace = with_model();
-    for law in ["m.safetensors", "--dim 5 -k 3"] {
+    for law in ["m.safetensors", "--dim 5 --concentration 3"] {
         workspace.run(&format!("sample {law} -n 100 -o x.npy")).success();
         for (format, options) in [
             ("parquet", ""),
@@ -70,28 +70,31 @@ fn the_same_draws_reach_every_format() {
         let tabs = String::from_utf8(workspace.read("y.tsv")).unwrap();
         assert_eq!(tabs.replace('\t', ",").as_bytes(), workspace.read("y.csv"));
     }
-    let printed = workspace.run("sample m.safetensors -n 3 -o - --format jsonl").success();
+    let printed = workspace.run("sample m.safetensors -n 3 -o - --to jsonl").success();
     assert!(printed.starts_with("{\"embedding\":[") && printed.lines().count() == 3, "{printed}");
 }
 
 #[test]
 fn a_background_is_drawn_from_too() {
     let workspace = three_groups();
-    workspace.run("fit x.csv -k 3 --background=0.3 --fixed-weights -o m.safetensors").success();
+    workspace.run("fit x.csv -k 3 --background=0.3 --set fixed_weights=true -o m.safetensors").success();
     workspace.run("sample m.safetensors -n 1000 -o y.npy --labels drawn.npy").success();
-    let share = labels(&workspace, "drawn.npy").iter().filter(|&&label| label == 3).count();
-    assert!((230..370).contains(&share), "{share}");
+    let fraction = labels(&workspace, "drawn.npy").iter().filter(|&&label| label == 3).count();
+    assert!((230..370).contains(&fraction), "{fraction}");
 }
 
 #[test]
-fn one_law_is_drawn_from() {
+fn a_model_and_a_density_exclude_each_other() {
     let workspace = with_model();
     for (arguments, words) in [
         ("sample m.safetensors --dim 3 -n 5 -o y.npy", "'[MODEL]' cannot be used with"),
-        ("sample m.safetensors -k 3 -n 5 -o y.npy", "cannot be used with"),
+        ("sample m.safetensors --concentration 3 -n 5 -o y.npy", "cannot be used with"),
         ("sample m.safetensors --mean-direction 1,0,0 -n 5 -o y.npy", "cannot be used with"),
         ("sample -n 5 -o y.npy", "--concentration"),
-        ("sample --dim 3 -k 1 -n 5 -o y.npy --labels l.npy", "rows of one density have no components, found: `--labels l.npy`"),
+        (
+            "sample --dim 3 --concentration 1 -n 5 -o y.npy --labels l.npy",
+            "rows of one density have no components, found: `--labels l.npy`",
+        ),
         ("sample m.safetensors -n 5 -o y.npy --labels y.npy", "need a file each, found for both: `y.npy`"),
         ("sample x.csv -n 5 -o y.npy", "x.csv: "),
         ("sample missing.safetensors -n 5 -o y.npy", "missing.safetensors: cannot be read"),

@@ -5,7 +5,7 @@ use crate::number;
 use std::f64::consts::{LN_2, PI};
 
 #[test]
-fn scores_are_what_they_are_called() {
+fn scores_are_reported_and_in_json() {
     let workspace = fitted();
     let fit = workspace.run("fit x.csv -k 3 --json").json();
     let score = workspace.run("score m.safetensors x.csv --json").json();
@@ -19,9 +19,9 @@ fn scores_are_what_they_are_called() {
     assert!((1.0..1.01).contains(&get("effective_components")), "{score}");
     let text = workspace.run("score m.safetensors x.csv").success();
     for words in [
-        "x.csv: 600 rows of dimension 3, under m.safetensors\n\nmean ln density   ",
-        "\nover uniform      ",
-        " bits a coordinate\ncomponents a row  1.0",
+        "x.csv: 600 rows of dimension 3, under m.safetensors\n\nmean ln density     ",
+        "\nover uniform        ",
+        " bits per coordinate\ncomponents per row  1.0",
         " of the rows, expected 0.01 +- 0.00406",
     ] {
         assert!(text.contains(words), "`{words}` is missing in:\n{text}");
@@ -33,11 +33,11 @@ fn scores_are_what_they_are_called() {
 fn draws_of_the_model_are_what_it_expects() {
     let workspace = fitted();
     draw(&workspace, 20_000, 5);
-    let score = workspace.run("score m.safetensors drawn.npy --level 0.05 --json").json();
+    let score = workspace.run("score m.safetensors drawn.npy --outliers 0.05 --json").json();
     let outliers = &score["outliers"];
     let error = number(&outliers["standard_error"]);
     assert!((error - (0.05f64 * 0.95 / 20_000.0).sqrt()).abs() < 1e-15);
-    assert!((number(&outliers["share"]) - 0.05).abs() < 4.0 * error, "{score}");
+    assert!((number(&outliers["fraction"]) - 0.05).abs() < 4.0 * error, "{score}");
     assert_eq!((&outliers["expected"], &outliers["level"]), (&0.05.into(), &0.05.into()));
     draw(&workspace, 20_000, 6);
     let other = workspace.run("score m.safetensors drawn.npy --no-p-values --json").json();
@@ -48,21 +48,21 @@ fn draws_of_the_model_are_what_it_expects() {
 }
 
 #[test]
-fn strange_rows_stand_out_and_rows_between_components_are_shared() {
+fn outliers_are_found_and_rows_between_components_are_uncertain() {
     let workspace = fitted();
     workspace.write("strange.csv", "-1,0,0\n0,-1,0\n0,0,-1\n");
     let score = workspace.run("score m.safetensors strange.csv --json").json();
-    assert_eq!(number(&score["outliers"]["share"]), 1.0);
+    assert_eq!(number(&score["outliers"]["fraction"]), 1.0);
     assert!(number(&score["bits_per_coordinate"]) < 0.0, "{score}");
-    workspace.run("sample --dim 3 -k 1 -n 2000 -o wide.npy").success();
+    workspace.run("sample --dim 3 --concentration 1 -n 2000 -o wide.npy").success();
     workspace.run("fit wide.npy -k 2 --policy fixed:1 --max-passes 3 -o wide.safetensors").success();
     let score = workspace.run("score wide.safetensors wide.npy --no-p-values --json").json();
     assert!((1.2..=2.0).contains(&number(&score["effective_components"])), "{score}");
 }
 
-/// A heavy row makes the share less certain.
+/// A heavy row makes the fraction less certain.
 #[test]
-fn weights_count() {
+fn weights_change_scores() {
     let workspace = fitted();
     let weights: String = (0..600).map(|row| if row == 0 { "100\n" } else { "1\n" }).collect();
     workspace.write("weights.csv", weights);
@@ -83,7 +83,7 @@ fn pipes_are_read_and_mistakes_are_named() {
     workspace.write("flat.csv", "1,0\n0,1\n");
     for (arguments, words) in [
         ("m.safetensors flat.csv", "flat.csv: rows must have the dimension of m.safetensors, 3, found: `2`"),
-        ("m.safetensors x.csv --level 1", "a level lies between 0 and 1"),
+        ("m.safetensors x.csv --outliers 1", "a level must be above 0 and below 1"),
         ("m.safetensors", "<DATA>"),
     ] {
         workspace.run(&format!("score {arguments}")).refused(&[words]);

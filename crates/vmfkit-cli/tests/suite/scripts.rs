@@ -3,6 +3,9 @@
 use crate::Workspace;
 use std::process::Command;
 
+/// Pages that are not about one verb.
+const TOPICS: [&str; 3] = ["formats", "angles", "settings"];
+
 /// The verbs that `vmf --help` lists.
 fn verbs() -> Vec<String> {
     let help = Workspace::new().run("--help").success();
@@ -10,6 +13,7 @@ fn verbs() -> Vec<String> {
     // Descriptions go on in lines that are indented further.
     let begins = |line: &&str| line.starts_with("  ") && !line.starts_with("   ");
     let verbs: Vec<String> = listed.filter(begins).filter_map(|line| line.split_whitespace().next()).map(str::to_owned).collect();
+    assert!(verbs.contains(&"help".to_owned()));
     assert!(verbs.len() > 8 && verbs.contains(&"fit".to_owned()), "{verbs:?}");
     verbs.into_iter().filter(|verb| verb != "help").collect()
 }
@@ -30,14 +34,20 @@ fn completions_of_every_shell_know_every_verb() {
 fn every_verb_has_a_manual_page() {
     let workspace = Workspace::new();
     let run = workspace.run("man pages/man1");
-    let pages: Vec<String> = ["vmf.1".to_owned()].into_iter().chain(verbs().iter().map(|verb| format!("vmf-{verb}.1"))).collect();
-    assert_eq!(run.stderr, format!("pages/man1: {} manual pages\n", pages.len()));
+    let names = verbs().into_iter().chain(["help".to_owned()]);
+    let pages: Vec<String> = ["vmf.1".to_owned()].into_iter().chain(names.map(|verb| format!("vmf-{verb}.1"))).collect();
+    let topics = TOPICS.map(|topic| format!("vmf-{topic}.1"));
+    assert_eq!(run.stderr, format!("pages/man1: {} manual pages\n", pages.len() + topics.len()));
     assert_eq!(run.success(), "");
     for name in &pages {
         let page = String::from_utf8(workspace.read(&format!("pages/man1/{name}"))).unwrap();
-        for words in [".TH vmf", ".SH NAME", ".SH SYNOPSIS", ".SH OPTIONS"] {
+        for words in [".TH vmf", ".SH NAME", ".SH SYNOPSIS", ".SH GENERAL"] {
             assert!(page.contains(words), "{name}: `{words}` is missing in:\n{page}");
         }
+    }
+    for name in &topics {
+        let page = String::from_utf8(workspace.read(&format!("pages/man1/{name}"))).unwrap();
+        assert!(page.contains(".SH NAME") && page.contains(".SH DESCRIPTION\n.nf\n"), "{name}:\n{page}");
     }
     // The lines of examples stay lines.
     let page = String::from_utf8(workspace.read("pages/man1/vmf-fit.1")).unwrap();
@@ -81,7 +91,7 @@ fn quiet_leaves_nothing_but_the_result() {
     for arguments in [
         "demo -n 50",
         "compare labels.txt labels.txt",
-        "constants --dim 3 -k 1",
+        "constants --dim 3 --concentration 1",
         "constants --from points.csv",
         "completions fish",
         "man pages",
@@ -95,5 +105,33 @@ fn quiet_leaves_nothing_but_the_result() {
     assert_eq!((&object["shell"], object["script"].as_str()), (&"fish".into(), Some(&*script)));
     let object = workspace.run("man pages --json").json();
     assert_eq!((&object["folder"], &object["pages"][0]), (&"pages".into(), &"vmf.1".into()));
-    assert_eq!(object["pages"].as_array().unwrap().len(), verbs().len() + 1);
+    assert_eq!(object["pages"].as_array().unwrap().len(), verbs().len() + 2 + TOPICS.len());
+}
+
+#[test]
+fn help_has_the_verbs_and_the_topics() {
+    let workspace = Workspace::new();
+    for verb in verbs() {
+        assert_eq!(
+            workspace.run(&format!("help {verb}")).success(),
+            workspace.run(&format!("{verb} --help")).success(),
+            "{verb}"
+        );
+    }
+    for (topic, words) in TOPICS.into_iter().zip(["Matrix Market", "x = cos lat cos lon", "learning_rate=RATE"]) {
+        let page = workspace.run(&format!("help {topic}")).success();
+        assert!(page.contains(words) && page.lines().all(|line| line.len() <= 100), "{page}");
+    }
+    assert_eq!(workspace.run("help settings").success(), workspace.run("fit --help-settings").success());
+    workspace.run("help everything").refused(&["'everything'", "formats"]);
+}
+
+/// A summary has a line for each option; examples are in the long help.
+#[test]
+fn the_letter_h_prints_a_summary() {
+    let workspace = Workspace::new();
+    for verb in verbs() {
+        let [short, long] = ["-h", "--help"].map(|option| workspace.run(&format!("{verb} {option}")).success());
+        assert!(short.lines().count() < long.lines().count() && !short.contains("Examples:"), "{verb}: {short}");
+    }
 }

@@ -22,7 +22,7 @@ fn the_number_of_groups_is_found() {
     }
     let text = workspace.run("select x.csv -k 1:5 --holdout 0.2").success();
     let heading =
-        "x.csv: 600 rows of dimension 3, 120 of them held out: likelihood, AIC, BIC and ICL are of the others\n\nk  policy";
+        "x.csv: 600 rows of dimension 3, 120 of them held out: likelihood, AIC, BIC and ICL are for the other rows\n\nk  policy";
     assert!(text.starts_with(heading), "{text}");
     assert!(text.ends_with("\nbic prefers 3 components: `-o FILE` writes that mixture\n"), "{text}");
     assert_eq!(text.matches('*').count(), 4, "{text}");
@@ -69,7 +69,7 @@ fn help_says_what_likelihoods_are_good_for() {
     let workspace = three_groups();
     let help = |command: &str| workspace.run(command).success().split_whitespace().collect::<Vec<_>>().join(" ");
     let select = help("select --help");
-    for words in ["policies badly", "does not change how many parameters are counted", "total weight for the number of rows"] {
+    for words in ["policies badly", "does not change how many parameters are counted", "total weight as the number of rows"] {
         assert!(select.contains(words), "`{words}` is missing in: {select}");
     }
     for help in [select, help("fit --help")] {
@@ -81,11 +81,11 @@ fn help_says_what_likelihoods_are_good_for() {
 }
 
 #[test]
-fn a_collapsed_component_is_marked_and_the_recommendation_says_so() {
+fn a_collapsed_component_is_marked_and_named_in_the_recommendation() {
     let workspace = three_groups();
     let rows = String::from_utf8(workspace.read("x.csv")).unwrap();
     workspace.write("often.csv", format!("{rows}{}", "0,0.6,-0.8\n".repeat(60)));
-    let options = "select often.csv -k 3:4 --policy free --restarts 1 --no-search";
+    let options = "select often.csv -k 3:4 --policy free --restarts 1 --set search=false";
     let json = workspace.run(&format!("{options} --json")).json();
     let lines = json["candidates"].as_array().unwrap();
     assert_eq!(json["recommended"][0]["components"], 4);
@@ -97,11 +97,11 @@ fn a_collapsed_component_is_marked_and_the_recommendation_says_so() {
     assert!(text.lines().any(|line| line.starts_with("4! ")), "{text}");
     assert!(text.contains("\n! free, k = 4: component ") && text.contains(" collapsed on "), "{text}");
     assert!(text.contains("\nbic prefers 4 components: `-o FILE` writes that mixture\n"), "{text}");
-    assert!(text.ends_with("\n  but that mixture has a warning above; of those without, bic prefers 3\n"), "{text}");
+    assert!(text.ends_with("\n  but that mixture has a warning (see above); without warnings, bic prefers 3\n"), "{text}");
 }
 
 #[test]
-fn rows_that_cannot_be_held_out_are_no_silence() {
+fn rows_that_cannot_be_held_out_are_reported() {
     let workspace = three_groups();
     let two =
         String::from_utf8(workspace.read("x.csv")).unwrap().lines().take(3).map(|line| format!("{line}\n")).collect::<String>();
@@ -115,7 +115,7 @@ fn rows_that_cannot_be_held_out_are_no_silence() {
     let text = seen.map(|command| workspace.run(&command)).find(|run| run.code == Some(0)).unwrap().success();
     assert!(!text.contains("NaN"), "{text}");
     assert!(text.contains(", a weight of 0 held out: "), "{text}");
-    assert!(text.ends_with("\nthe rows that were held out have no weight, so there is no held-out ln p\n"), "{text}");
+    assert!(text.ends_with("\nthe held-out rows have no weight, so that there is no held-out ln p\n"), "{text}");
 }
 
 #[test]
@@ -137,10 +137,10 @@ fn bad_options_are_named() {
         ("-k 5:3", "`5:3` is neither a number nor FROM:TO nor FROM:TO:STEP"),
         ("-k 1:9:0", "`1:9:0` is neither"),
         ("-k 1,two", "`two` is neither"),
-        ("-k 1:9999999999999", "there must be at most 10000 of them"),
+        ("-k 1:9999999999999", "there must be at most 10000 numbers of components"),
         ("-k 2 --policy loose", "unknown policy `loose`"),
         ("-k 2 --holdout 1", "the share held out must be at least 0 and below 1, found: `1`"),
-        ("-k 2 --holdout 0 --criterion held-out", "needs rows that are held out"),
+        ("-k 2 --holdout 0 --criterion held-out", "needs held-out rows"),
         ("-k 2 --holdout 1e-9 --criterion held-out", "found: `--holdout 0.000000001`, which is none of 600 rows"),
         ("-k 2 --criterion best", "possible values: aic, bic, icl, held-out"),
         ("-k 2 --restarts 0", "the number of restarts must be at least 1, found: `0`"),

@@ -27,7 +27,7 @@ fn wait_for(what: &str, mut is_there: impl FnMut() -> bool) {
 #[test]
 fn a_limit_of_the_address_space_never_aborts() {
     let workspace = Workspace::new();
-    workspace.run("sample --dim 64 -k 50 -n 300000 -o x.npy").success();
+    workspace.run("sample --dim 64 --concentration 50 -n 300000 -o x.npy").success();
     let fit = "fit x.npy -k 3 --max-passes 2 --threads 2 --json";
     // The trace has the seconds of each pass.
     let without_trace = |mut report: Value| report.as_object_mut().unwrap().remove("trace").map(|_| report).unwrap();
@@ -42,7 +42,7 @@ fn a_limit_of_the_address_space_never_aborts() {
             continue;
         }
         let message = run.stderr.clone();
-        run.refused(&["this work takes up to ", "and the limit of the address space (`ulimit -v`) leaves: `"]);
+        run.refused(&["this command needs up to ", "and the limit of the address space (`ulimit -v`) leaves: `"]);
         refused += 1;
         if let Some((_, memory)) = message.split_once("hint: `--memory ") {
             let memory = memory.split('`').next().unwrap();
@@ -54,7 +54,7 @@ fn a_limit_of_the_address_space_never_aborts() {
     limited(&workspace, "ulimit -v 400000", &format!("{fit} --memory 8GB")).success();
     let message = limited(&workspace, "ulimit -v 100000", "select x.npy -k 1:2");
     message.refused(&[
-        "takes all rows into memory, which are 76.800 MB, and the limit of the address space (`ulimit -v`) leaves: `",
+        "reads all rows into memory, which takes 76.800 MB, and the limit of the address space (`ulimit -v`) leaves: `",
     ]);
 }
 
@@ -62,12 +62,16 @@ fn a_limit_of_the_address_space_never_aborts() {
 fn what_a_killed_process_left_is_removed_by_the_next() {
     let workspace = Workspace::new();
     let mut command = workspace.command();
-    let mut child = command.args("sample --dim 1000 -k 1 -n 10000000 -o x.npy".split(' ')).stderr(Stdio::null()).spawn().unwrap();
+    let mut child = command
+        .args("sample --dim 1000 --concentration 1 -n 10000000 -o x.npy".split(' '))
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
     wait_for("a partial file", || workspace.names() == [".x.npy.0.partial"]);
     child.kill().unwrap();
     child.wait().unwrap();
     assert_eq!(workspace.names(), [".x.npy.0.partial"]);
-    workspace.run("sample --dim 3 -k 1 -n 9 -o x.npy").success();
+    workspace.run("sample --dim 3 --concentration 1 -n 9 -o x.npy").success();
     assert_eq!(workspace.names(), ["x.npy"]);
 }
 
@@ -75,7 +79,7 @@ fn what_a_killed_process_left_is_removed_by_the_next() {
 fn names_as_long_as_the_file_system_allows_are_written() {
     let workspace = Workspace::new();
     let name = format!("{}.npy", "x".repeat(251));
-    workspace.run(&format!("sample --dim 3 -k 1 -n 9 -o {name}")).success();
+    workspace.run(&format!("sample --dim 3 --concentration 1 -n 9 -o {name}")).success();
     assert_eq!(workspace.names(), [name.as_str()]);
     let model = format!("{}.safetensors", "m".repeat(243));
     workspace.run(&format!("fit {name} -k 1 -o {model} --checkpoint {}", "c".repeat(255))).success();
@@ -86,7 +90,7 @@ fn names_as_long_as_the_file_system_allows_are_written() {
 #[test]
 fn a_checkpoint_is_used_by_one_fit_at_a_time() {
     let workspace = Workspace::new();
-    workspace.run("sample --dim 5 -k 20 -n 2000 -o x.npy").success();
+    workspace.run("sample --dim 5 --concentration 20 -n 2000 -o x.npy").success();
     std::os::unix::fs::symlink("c", workspace.path("link")).unwrap();
     let mut command = workspace.command();
     command.args("fit x.npy -k 3 --method sgd --max-passes 1000000 --tolerance 0 --checkpoint c".split(' '));
@@ -99,7 +103,7 @@ fn a_checkpoint_is_used_by_one_fit_at_a_time() {
     workspace.run("fit x.npy -k 3 --max-passes 1 --checkpoint other").success();
     child.kill().unwrap();
     child.wait().unwrap();
-    workspace.run("fit x.npy -k 3 --checkpoint c").refused(&["a checkpoint is there already"]);
+    workspace.run("fit x.npy -k 3 --checkpoint c").refused(&["the checkpoint exists"]);
     std::fs::remove_file(workspace.path("c")).unwrap();
     workspace.run("fit x.npy -k 3 --max-passes 1 --checkpoint c").success();
     workspace.run("fit x.npy -k 3 --max-passes 2 --checkpoint c --resume").success();
@@ -108,11 +112,11 @@ fn a_checkpoint_is_used_by_one_fit_at_a_time() {
 
 /// Which keeps their number, their weight and the first block.
 #[test]
-fn rows_that_were_changed_behind_the_first_block_are_noticed() {
+fn rows_that_changed_after_the_first_block_are_refused() {
     let workspace = Workspace::new();
-    workspace.run("sample --dim 4 -k 9 -n 5000 -o x.npy").success();
+    workspace.run("sample --dim 4 --concentration 9 -n 5000 -o x.npy").success();
     let fit = |passes: usize, more: &str| format!("fit x.npy -k 3 --tolerance 0 --max-passes {passes} --checkpoint c {more}");
-    workspace.run(&fit(2, "--block 1000")).success();
+    workspace.run(&fit(2, "--set block_rows=1000")).success();
     let (rows, state) = (workspace.read("x.npy"), workspace.read("c"));
     let mut changed = rows.clone();
     changed[128 + 16 * 4000..128 + 16 * 4002].rotate_left(16);
@@ -123,7 +127,7 @@ fn rows_that_were_changed_behind_the_first_block_are_noticed() {
     assert_eq!(workspace.read("c"), state, "the checkpoint is still that of the old rows");
     workspace.write("x.npy", &rows);
     workspace.run(&fit(4, "--resume -o resumed.safetensors")).success();
-    workspace.run("fit x.npy -k 3 --tolerance 0 --max-passes 4 --block 1000 -o whole.safetensors").success();
+    workspace.run("fit x.npy -k 3 --tolerance 0 --max-passes 4 --set block_rows=1000 -o whole.safetensors").success();
     assert_eq!(workspace.read("resumed.safetensors"), workspace.read("whole.safetensors"));
 }
 
@@ -131,7 +135,7 @@ fn rows_that_were_changed_behind_the_first_block_are_noticed() {
 #[test]
 fn a_fit_is_resumed_in_the_blocks_of_its_checkpoint() {
     let workspace = Workspace::new();
-    workspace.run("sample --dim 100 -k 30 -n 40000 -o x.npy").success();
+    workspace.run("sample --dim 100 --concentration 30 -n 40000 -o x.npy").success();
     let fit = |passes: usize, more: &str| format!("fit x.npy -k 3 --tolerance 0 --max-passes {passes} {more}");
     workspace.run(&fit(4, "--memory 60MB -o whole.safetensors")).success();
     for memory in ["", "--memory 90MB"] {
@@ -140,8 +144,8 @@ fn a_fit_is_resumed_in_the_blocks_of_its_checkpoint() {
         assert_eq!(workspace.read("resumed.safetensors"), workspace.read("whole.safetensors"), "{memory}");
         std::fs::remove_file(workspace.path("c")).unwrap();
     }
-    workspace.run(&fit(4, "--sample 500 --memory 60MB -o whole.safetensors")).success();
-    workspace.run(&fit(2, "--sample 500 --memory 60MB --checkpoint c")).success();
+    workspace.run(&fit(4, "--set sample=500 --memory 60MB -o whole.safetensors")).success();
+    workspace.run(&fit(2, "--set sample=500 --memory 60MB --checkpoint c")).success();
     let refused = workspace.run(&fit(4, "--checkpoint c --resume --memory 50MB"));
     let message = refused.stderr.clone();
     refused.refused(&["the checkpoint was made with blocks of ", "found: `--memory 50 MB`\nhint: resume with `--memory "]);

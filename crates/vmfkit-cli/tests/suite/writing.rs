@@ -8,7 +8,7 @@ use std::process::Stdio;
 fn a_broken_pipe_is_success() {
     let workspace = Workspace::new();
     workspace.write("points.csv", "d,kappa\n".to_owned() + &"768,50\n".repeat(100_000));
-    for arguments in ["constants --from points.csv", "sample --dim 100 -k 1 -n 100000 -o -"] {
+    for arguments in ["constants --from points.csv", "sample --dim 100 --concentration 1 -n 100000 -o -"] {
         let mut command = workspace.command();
         command.args(arguments.split(' ')).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
@@ -31,12 +31,14 @@ mod linux {
     fn a_full_disk_is_an_error_of_its_own() {
         let workspace = Workspace::new();
         workspace.write("points.csv", "d,kappa\n768,50\n");
-        for arguments in ["constants --from points.csv -o /dev/full", "sample --dim 3 -k 1 -n 9 --format npy -o /dev/full"] {
+        for arguments in
+            ["constants --from points.csv -o /dev/full", "sample --dim 3 --concentration 1 -n 9 --to npy -o /dev/full"]
+        {
             let run = workspace.run(arguments);
             assert_eq!(run.code, Some(1), "{}", run.stderr);
             assert!(run.stderr.starts_with("error: /dev/full: cannot be written: "), "{}", run.stderr);
         }
-        for arguments in ["constants --from points.csv", "constants --dim 3 -k 1", "demo -n 50"] {
+        for arguments in ["constants --from points.csv", "constants --dim 3 --concentration 1", "demo -n 50"] {
             let full = File::options().write(true).open("/dev/full").unwrap();
             let output = workspace.command().args(arguments.split(' ')).stdout(full).output().unwrap();
             assert_eq!(output.status.code(), Some(1), "{arguments}");
@@ -49,7 +51,7 @@ mod linux {
         let workspace = Workspace::new();
         workspace.write("x.npy", "before");
         // A limit on file sizes stands for the full disk; its signal is ignored so that the write fails instead.
-        let script = "trap '' XFSZ; ulimit -f 20; exec \"$0\" sample --dim 100 -k 1 -n 10000 -o x.npy";
+        let script = "trap '' XFSZ; ulimit -f 20; exec \"$0\" sample --dim 100 --concentration 1 -n 10000 -o x.npy";
         let mut command = Command::new("sh");
         command.args(["-c", script, env!("CARGO_BIN_EXE_vmf")]).current_dir(workspace.path("."));
         let output = command.output().unwrap();
@@ -60,7 +62,7 @@ mod linux {
 
     #[test]
     fn a_folder_that_is_missing_is_named() {
-        let run = Workspace::new().run("sample --dim 3 -k 1 -n 9 -o missing/x.npy");
+        let run = Workspace::new().run("sample --dim 3 --concentration 1 -n 9 -o missing/x.npy");
         assert_eq!(run.code, Some(1));
         assert!(run.stderr.starts_with("error: missing/x.npy: cannot be written: "), "{}", run.stderr);
     }
@@ -70,7 +72,7 @@ mod linux {
         let workspace = Workspace::new();
         workspace.write("target.npy", "before");
         std::os::unix::fs::symlink("target.npy", workspace.path("link.npy")).unwrap();
-        workspace.run("sample --dim 3 -k 1 -n 9 -o link.npy").success();
+        workspace.run("sample --dim 3 --concentration 1 -n 9 -o link.npy").success();
         assert!(workspace.path("link.npy").is_symlink());
         assert!(workspace.read("target.npy").starts_with(b"\x93NUMPY"));
     }
@@ -80,7 +82,7 @@ mod linux {
         let workspace = Workspace::new();
         workspace.write("x.npy", "before");
         let mut command = workspace.command();
-        command.args("sample --dim 1000 -k 1 -n 10000000 -o x.npy".split(' ')).stderr(Stdio::null());
+        command.args("sample --dim 1000 --concentration 1 -n 10000000 -o x.npy".split(' ')).stderr(Stdio::null());
         let mut child = command.spawn().unwrap();
         wait_for_names(&workspace, 2);
         interrupt(&child);
@@ -111,7 +113,7 @@ mod linux {
     #[test]
     fn an_interrupted_fit_writes_what_it_has() {
         let workspace = Workspace::new();
-        workspace.run("sample --dim 5 -k 20 -n 2000 -o x.npy").success();
+        workspace.run("sample --dim 5 --concentration 20 -n 2000 -o x.npy").success();
         let mut command = workspace.command();
         command.args("fit x.npy -k 3 --method sgd --max-passes 100000 --json".split(' '));
         command.args("-o m.safetensors --labels l.npy --checkpoint c".split(' '));
@@ -121,7 +123,7 @@ mod linux {
         let output = child.wait_with_output().unwrap();
         assert_eq!(output.status.code(), Some(130));
         let message = String::from_utf8(output.stderr).unwrap();
-        assert!(message.contains("interrupted: finishing these rows") && !message.contains("error"), "{message}");
+        assert!(message.contains("interrupted: finishing the current rows") && !message.contains("error"), "{message}");
         let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
         assert_eq!(report["status"], "stopped");
         assert_eq!(workspace.names(), ["c", "l.npy", "m.safetensors", "x.npy"]);
@@ -132,7 +134,7 @@ mod linux {
     #[test]
     fn a_second_interrupt_ends_a_fit_at_once() {
         let workspace = Workspace::new();
-        workspace.run("sample --dim 100 -k 1 -n 70000 -o x.npy").success();
+        workspace.run("sample --dim 100 --concentration 1 -n 70000 -o x.npy").success();
         workspace.write("m.safetensors", "before");
         let mut command = workspace.command();
         // Seconds pass before the first rows are done.
@@ -155,7 +157,7 @@ mod linux {
     fn a_signal_that_was_ignored_from_the_start_stays_ignored() {
         for signal in ["HUP", "INT"] {
             let workspace = Workspace::new();
-            let script = format!("trap '' {signal}; exec \"$0\" sample --dim 500 -k 1 -n 60000 -o x.npy");
+            let script = format!("trap '' {signal}; exec \"$0\" sample --dim 500 --concentration 1 -n 60000 -o x.npy");
             let mut command = Command::new("sh");
             let mut child =
                 command.args(["-c", &script, env!("CARGO_BIN_EXE_vmf")]).current_dir(workspace.path(".")).spawn().unwrap();
@@ -172,7 +174,7 @@ mod linux {
     fn a_terminal_that_closes_interrupts() {
         let workspace = Workspace::new();
         let mut command = workspace.command();
-        let mut child = command.args("sample --dim 1000 -k 1 -n 10000000 -o x.npy".split(' ')).spawn().unwrap();
+        let mut child = command.args("sample --dim 1000 --concentration 1 -n 10000000 -o x.npy".split(' ')).spawn().unwrap();
         wait_for_names(&workspace, 1);
         Command::new("kill").args(["-HUP", &child.id().to_string()]).status().unwrap();
         assert_eq!(child.wait().unwrap().code(), Some(130));
@@ -180,9 +182,9 @@ mod linux {
     }
 
     #[test]
-    fn a_mere_start_replaces_no_model() {
+    fn a_fit_without_a_finished_pass_replaces_no_model() {
         let workspace = Workspace::new();
-        workspace.run("sample --dim 100 -k 1 -n 70000 -o x.npy").success();
+        workspace.run("sample --dim 100 --concentration 1 -n 70000 -o x.npy").success();
         workspace.write("m.safetensors", "before");
         let mut command = workspace.command();
         // A second or so passes before the first rows are done.
@@ -193,22 +195,22 @@ mod linux {
         let output = child.wait_with_output().unwrap();
         let message = String::from_utf8(output.stderr).unwrap();
         assert_eq!(output.status.code(), Some(130), "{message}");
-        assert!(message.contains("m.safetensors: stays what it was, since no pass was finished"), "{message}");
+        assert!(message.contains("m.safetensors: unchanged, because no pass was finished"), "{message}");
         assert_eq!(workspace.read("m.safetensors"), b"before");
     }
 
     /// What a fit found is told, whatever becomes of its file; and the checkpoint has it.
     #[test]
-    fn a_model_that_cannot_be_written_costs_nobody_the_report() {
+    fn the_report_is_printed_if_the_model_cannot_be_written() {
         let workspace = Workspace::new();
-        workspace.run("sample --dim 3 -k 9 -n 500 -o x.npy").success();
+        workspace.run("sample --dim 3 --concentration 9 -n 500 -o x.npy").success();
         for (options, hint) in [("", false), (" --checkpoint c", true)] {
             let run = workspace.run(&format!("fit x.npy -k 2 --json -o /dev/full{options}"));
             assert_eq!(run.code, Some(1), "{}", run.stderr);
             let report: serde_json::Value = serde_json::from_str(&run.stdout).unwrap();
             assert_eq!(report["component_count"], 2);
             assert!(run.stderr.contains("error: /dev/full: cannot be written: "), "{}", run.stderr);
-            assert_eq!(run.stderr.contains("c has the fit: `--resume` and another"), hint, "{}", run.stderr);
+            assert_eq!(run.stderr.contains("c keeps the fit: continue with `--resume`"), hint, "{}", run.stderr);
         }
         workspace.run("fit x.npy -k 2 --checkpoint c --resume -o m.safetensors").success();
         workspace.run("inspect m.safetensors").success();
@@ -216,11 +218,13 @@ mod linux {
 
     /// The model is there by then; what the last pass would have told is left out.
     #[test]
-    fn the_last_look_at_the_rows_can_be_interrupted() {
+    fn the_evaluation_can_be_interrupted() {
         let workspace = Workspace::new();
-        workspace.run("sample --dim 100 -k 1 -n 100000 -o x.npy").success();
+        workspace.run("sample --dim 100 --concentration 1 -n 100000 -o x.npy").success();
         let mut command = workspace.command();
-        command.args("fit x.npy -k 2000 --start random --policy free --block 1000 --max-passes 1 --json --threads 1".split(' '));
+        command.args(
+            "fit x.npy -k 2000 --start random --policy free --set block_rows=1000 --max-passes 1 --json --threads 1".split(' '),
+        );
         command.args("-o m.safetensors --labels l.npy".split(' '));
         let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         wait_for_file(&workspace, "m.safetensors");
@@ -234,13 +238,13 @@ mod linux {
 
     /// Rows that come slowly, to a command that believes to be at a terminal.
     #[test]
-    fn whoever_waits_at_a_terminal_sees_rows_the_rate_and_the_time_left() {
+    fn a_terminal_shows_rows_rate_and_time_left() {
         let workspace = Workspace::new();
         if Command::new("script").arg("--version").output().is_err() {
             eprintln!("not checked, since script is not installed");
             return;
         }
-        workspace.run("sample --dim 100 -k 1 -n 200000 -o x.npy").success();
+        workspace.run("sample --dim 100 --concentration 1 -n 200000 -o x.npy").success();
         let slowly = "rm -f rows; mkfifo rows; (head -c 40000000 x.npy; sleep 3; tail -c +40000001 x.npy) > rows &";
         for (command, visible) in [("fit rows", true), ("convert rows -o y.npy", true), ("fit rows -q", false)] {
             let script = format!("{slowly} script -qec 'vmf {command}' /dev/null < /dev/null");

@@ -40,8 +40,8 @@ fn arrays() {
     for (options, message) in [
         (Options::new().columns(names("x,y")), "an array has no column names to choose by\nhint: "),
         (Options::new().array("x"), "only .npz and .safetensors files have several arrays, found: `--array x`"),
-        (Options::new().header(Some(true)), "only CSV and TSV have a first line of names, found: `--header`"),
-        (Options::new().header(Some(false)), "only CSV and TSV have a first line of names, found: `--no-header`"),
+        (Options::new().header(Some(true)), "only CSV and TSV have a first line of names, found: `--header yes`"),
+        (Options::new().header(Some(false)), "only CSV and TSV have a first line of names, found: `--header no`"),
     ] {
         let found = refused(&place, &options);
         assert!(found.contains(&format!("f8.npy: {message}")), "{found}");

@@ -1,9 +1,9 @@
-//! `vmf fit --start-only`: the first state of a fit by parts.
+//! `vmf fit --start-only`: the first state of a distributed fit.
 
 use super::Fit;
 use super::mixture::{Watch, lock_checkpoint};
+use crate::files::{output, state};
 use crate::interrupt::{self, Interrupted};
-use crate::{output, state};
 use anyhow::Result;
 use std::path::Path;
 use vmfkit::source::Source;
@@ -18,12 +18,12 @@ impl Fit {
         let mut source = self.open_rows(&method, components, None)?;
         let fitter = self.fitter(&method, source.dim(), self.sample(&method, source.data(), None))?;
         interrupt::be_patient();
-        let mut watch = Watch::new(!self.quiet, 1, self.stop(&method).passes, source.len());
+        let mut watch = Watch::new(!self.report.quiet, 1, self.stop(&method).passes, source.len());
         let begun = fitter.progress(|progress| watch.rows(progress)).begin(&mut source).map_err(|error| source.explain(error))?;
         drop(watch);
         source.note_rescaled();
         let Some(checkpoint) = begun else { return Err(Interrupted.into()) };
         output::write_file(path, checkpoint.to_bytes())?;
-        output::print(state::describe_state(&checkpoint, self.json))
+        output::print(state::describe_state(&checkpoint, self.report.json))
     }
 }

@@ -5,106 +5,113 @@ mod known;
 mod mixture;
 mod one;
 mod options;
+mod start;
 
-use crate::rows::{FILES, RowArguments};
+use crate::args::rows::LimitedRowArguments;
+use crate::args::settings::{self, ITERATIVE, NOT_K_MEANS, SettingArguments};
+use crate::args::{GENERAL, INPUT, ReportArguments};
+use crate::files::output;
 use anyhow::{Result, bail};
-use options::{Options, StartArgument};
+pub use options::maximisation;
+use start::StartArgument;
 use std::path::PathBuf;
-use std::sync::LazyLock;
 use vmfkit::{ConcentrationPolicy, known_labels};
 
-static AFTER_HELP: LazyLock<String> = LazyLock::new(|| {
-    format!(
-        "\
+const AFTER_HELP: &str = "See `vmf fit --help` for examples, `vmf fit --help-settings` for more settings.";
+
+const AFTER_LONG_HELP: &str = "\
 Examples:
-  vmf fit x.npy                                        one density: interval, cone, tests
-  vmf fit stars.csv --columns x,y,z --weight-column brightness
+  vmf fit x.npy                                       one density: interval, cone, tests
+  vmf fit x.npy -o model.safetensors                  ... saved as a mixture of one component
+  vmf fit stars.csv --columns x,y,z --weights column:brightness
   vmf fit embeddings.npy --rescale --json
+  vmf fit poles.csv --angles lat,lon                  angles in degrees
   vmf fit x.npy --goodness-of-fit=999
-  vmf fit x.npy --method sgd --max-passes 50 --batch 256
-  vmf fit x.npy -k 10 -o model.safetensors             a mixture of 10 densities by EM
+  vmf fit x.npy --method sgd --max-passes 50 --set batch=256
+  vmf fit x.npy -k 10 -o model.safetensors            a mixture of 10 components by EM
   vmf fit x.npy -k 10 --labels found.npy && vmf compare truth.npy found.npy
   vmf fit x.npy -k 100 --method online --policy shared --restarts 5 --seed 1
   vmf fit x.npy -k 10 --background --start labels:truth.npy
-  vmf fit x.npy -k 10 --checkpoint state.ckpt --start-only     for `vmf accumulate` and `vmf maximise`
+  vmf fit x.npy -k 10 --set search=false              skip the search: faster, lower likelihood
   vmf fit more.npy -k 10 --start model:model.safetensors -o next.safetensors
-  vmf fit poles.csv --angles lat,lon                   angles in degrees; the mean direction as angles too
-  vmf fit x.npy --known-labels y.txt -o classes.safetensors    one component per label, no EM
+  vmf fit x.npy -k 10 --checkpoint state.ckpt --start-only    then `vmf accumulate`, `vmf maximise`
+  vmf fit x.npy --known-labels y.txt -o classes.safetensors   one component per label, no EM
   vmf fit x.parquet --known-labels column:topic --policy free
 
-Concentrations of a mixture (--policy):
-  auto         free where the rows fit the model, else ratio:exp(20/(d-1)). The rows fit if their variance along the
-               mean directions is at most 1.5 times the model's, measured on the sample of the start
+Policies of concentrations (--policy):
+  auto         free if the rows fit the model, otherwise ratio:exp(20/(d-1)). The rows fit if their
+               variance along the mean directions is at most 1.5 times that of the model,
+               measured on the sample from which the start is made
   free         each component has its own: the maximum of the likelihood
   shared       all components have the same
   fixed:KAPPA  all components have this one
   ratio:RATIO  each component has its own, the largest at most RATIO times the smallest
 
-Where a mixture begins (--start):
-  kmeans            spherical k-means from greedy k-means++, its components moved to where they do most
+Starts (--start):
+  kmeans            spherical k-means from greedy k-means++, with components moved where they help
   plusplus          greedy k-means++
-  random-rows       rows chosen by chance
-  random            directions chosen by chance
-  labels:FILE       the components that these labels make of the rows, one label a row (.npy or text)
-  directions:FILE   these directions, one a row, of any length (.npy or text)
+  random-rows       random rows
+  random            random directions
+  labels:FILE       components of the rows with these labels, one label per row (.npy or text)
+  directions:FILE   these directions, one per row, of any length (.npy or text)
   model:FILE        the mixture of a model file
 
-Known labels (--known-labels): FILE is a .npy array of whole numbers, a text file with a label a line, or a table with a column of texts
-or whole numbers. Components are in the order of the sorted labels, numbers before texts; the model file keeps their names. Weights are
-the labels' shares of the rows, or equal with --fixed-weights. The concentrations are shared unless --policy says otherwise.
+Model files are safetensors: `safetensors.numpy.load_file` opens them in Python.
+Ctrl-C ends a fit after the current rows and writes the result; a second Ctrl-C stops at once.
+The same options and seed give the same file on any number of threads.";
 
-A model file is safetensors: `safetensors.numpy.load_file` opens it in Python. Ctrl-C ends the fit of a mixture after the rows at hand,
-and what it has found is written; Ctrl-C again ends at once. The same options and seed give the same file on any number of threads.
-
-{FILES}"
-    )
-});
-
-/// Fit one density, or with -k a mixture, to the rows of files
+/// Fit one density, or with -k a mixture, to rows
 #[derive(Debug, clap::Args)]
-#[command(after_help = AFTER_HELP.as_str())]
+#[command(after_help = AFTER_HELP, after_long_help = AFTER_LONG_HELP)]
 pub struct Fit {
     #[command(flatten)]
-    rows: RowArguments,
-    #[command(flatten)]
-    options: Options,
-    /// Folder for a scratch file of rows that do not fit into memory and take long to read again, as text does, or `none` [default: that of TMPDIR, or /var/tmp]
-    #[arg(long, value_name = "FOLDER", help_heading = "Options of the rows")]
+    rows: LimitedRowArguments,
+    /// Folder for rows that do not fit into memory and are slow to read, or `none`
+    ///
+    /// Rows of text and compressed files are written there once, so that later passes are faster.
+    /// Default: the folder of TMPDIR, or /var/tmp.
+    #[arg(verbatim_doc_comment, long, value_name = "FOLDER", help_heading = INPUT)]
     scratch: Option<PathBuf>,
-    /// Print one JSON object
-    #[arg(long)]
-    json: bool,
-    /// Show no progress
-    #[arg(long, short)]
-    quiet: bool,
     #[command(flatten)]
-    one: one::Wishes,
+    model: options::ModelArguments,
     #[command(flatten)]
-    mixture: mixture::Wishes,
+    fitting: options::FittingArguments,
     #[command(flatten)]
-    known: known::Wishes,
+    set: SettingArguments,
     #[command(flatten)]
-    steps: options::Steps,
+    one: one::OneArguments,
+    #[command(flatten)]
+    known: known::KnownLabelArguments,
+    #[command(flatten)]
+    outputs: options::OutputArguments,
+    #[command(flatten)]
+    report: ReportArguments,
+    /// Random seed
+    #[arg(long, value_name = "N", default_value_t = 0, help_heading = GENERAL)]
+    seed: u64,
 }
 
 impl Fit {
     pub fn run(&self) -> Result<()> {
+        if self.set.help_settings {
+            return output::print(settings::help());
+        }
         let method = self.method()?;
         self.check_options(method)?;
         if let Some(labels) = &self.known.known_labels {
             return self.fit_known_labels(labels);
         }
-        match self.options.components {
+        match self.model.components {
             None => self.fit_one(method),
-            Some(components) if self.mixture.start_only => {
-                let checkpoint = self.mixture.checkpoint.as_deref().expect("the parser of arguments requires it");
+            Some(components) if self.fitting.start_only => {
+                let checkpoint = self.fitting.checkpoint.as_deref().expect("the parser of arguments requires it");
                 self.begin(method, components, checkpoint)
             }
             Some(components) => self.fit_mixture(method, components),
         }
     }
 
-    /// The folder for rows that take long to read again.
+    /// The folder for rows that are slow to read again.
     fn scratch_folder(&self) -> Result<Option<PathBuf>> {
         match &self.scratch {
             Some(none) if none.as_os_str() == "none" => Ok(None),
@@ -114,19 +121,19 @@ impl Fit {
         }
     }
 
-    /// The name of the way of fitting.
+    /// The name of the method.
     fn method(&self) -> Result<&str> {
         if self.known.known_labels.is_some() {
             return Ok(known_labels::METHOD);
         }
-        match (self.options.components, self.options.method.as_deref()) {
+        match (self.model.components, self.fitting.method.as_deref()) {
             (None, None) => Ok(options::CLOSED),
             (Some(_), None) => Ok(vmfkit::Method::default().name()),
             (None, Some(name)) if name == options::CLOSED || name == "sgd" => Ok(name),
             (None, Some(name)) => {
                 bail!(
                     "one density is fitted by `--method closed` or `--method sgd`, found: `{name}`\n\
-                     hint: `-k N` fits a mixture of N densities"
+                     hint: `-k N` fits a mixture of N components"
                 )
             }
             (Some(_), Some(options::CLOSED)) => {
@@ -136,50 +143,34 @@ impl Fit {
         }
     }
 
-    /// Refuses options that the method would pass over.
+    /// Refuses options that the method would ignore.
     fn check_options(&self, method: &str) -> Result<()> {
-        let Fit { options, mixture, steps, .. } = self;
-        const ITERATIVE: &[&str] = &["em", "hard", "stochastic", "online", "sgd", "kmeans"];
-        // One concentration and equal weights are what makes k-means of it.
-        const NOT_K_MEANS: &[&str] = &["em", "hard", "stochastic", "online", "sgd"];
+        let Fit { model, fitting, .. } = self;
         let is_known = self.known.known_labels.is_some();
-        let loose = mixture.policy.filter(|policy| !is_known && !matches!(policy, ConcentrationPolicy::Fixed(_)));
+        self.set.check(method, is_known || model.components.is_some())?;
+        let loose = model.policy.filter(|policy| !is_known && !matches!(policy, ConcentrationPolicy::Fixed(_)));
         let policy = loose.map_or(String::new(), |policy| format!("--policy {policy}"));
-        let table: [(bool, &str, &[&str]); 16] = [
-            (steps.learning_rate.is_some(), "--learning-rate", &["sgd"]),
-            (steps.decay.is_some(), "--decay", &["sgd"]),
-            (steps.betas.is_some(), "--betas", &["sgd"]),
-            (steps.batch.is_some(), "--batch", &["sgd", "online"]),
-            (steps.no_shuffle, "--no-shuffle", &["sgd", "online"]),
-            (steps.step.is_some(), "--step", &["online"]),
-            (mixture.annealing.is_some(), "--annealing", &["em"]),
-            (mixture.no_search, "--no-search", &["em"]),
-            (mixture.background.is_some(), "--background", NOT_K_MEANS),
+        let table: [(bool, &str, &[&str]); 5] = [
+            (model.background.is_some(), "--background", NOT_K_MEANS),
             (loose.is_some(), &policy, NOT_K_MEANS),
-            (mixture.fixed_weights && !is_known, "--fixed-weights", NOT_K_MEANS),
-            (mixture.min_weight.is_some(), "--min-weight", NOT_K_MEANS),
-            (steps.max_passes.is_some(), "--max-passes", ITERATIVE),
-            (steps.tolerance.is_some(), "--tolerance", ITERATIVE),
-            (steps.plain_tolerance, "--plain-tolerance", NOT_K_MEANS),
-            (steps.start.is_some(), "--start", ITERATIVE),
+            (fitting.max_passes.is_some(), "--max-passes", ITERATIVE),
+            (fitting.tolerance.is_some(), "--tolerance", ITERATIVE),
+            (model.start.is_some(), "--start", ITERATIVE),
         ];
         for (given, option, methods) in table {
             if given && !methods.contains(&method) {
                 if is_known {
-                    bail!("`--known-labels` has no use for the option: `{option}`");
+                    bail!("`--known-labels` does not use the option: `{option}`");
                 }
                 let methods = methods.iter().map(|name| format!("`--method {name}`")).collect::<Vec<_>>().join(", ");
-                bail!("`--method {method}` has no use for the option: `{option}`\nhint: it goes with {methods}");
+                bail!("`--method {method}` does not use the option: `{option}`\nhint: it is for {methods}");
             }
         }
-        if options.estimator.is_some() && method == "sgd" {
-            bail!("gradient steps have no use for the option: `--estimator`");
-        }
-        let restarts = mixture.restarts.unwrap_or(1);
-        let by_chance = steps.start.as_ref().is_none_or(StartArgument::is_by_chance);
-        if restarts > 1 && !by_chance && ["em", "hard", "kmeans"].contains(&method) {
+        let restarts = fitting.restarts.unwrap_or(1);
+        let is_random = model.start.as_ref().is_none_or(StartArgument::is_random);
+        if restarts > 1 && !is_random && ["em", "hard", "kmeans"].contains(&method) {
             bail!(
-                "`--method {method}` makes the same fit again from the start that is given, found: `--restarts {restarts}`\n\
+                "`--method {method}` repeats the same fit from a given start, found: `--restarts {restarts}`\n\
                  hint: fits differ with `--start kmeans`, `plusplus`, `random-rows` or `random`"
             );
         }

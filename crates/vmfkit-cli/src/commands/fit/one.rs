@@ -2,80 +2,95 @@
 
 use super::Fit;
 use super::mixture::Watch;
-use super::options::{CLOSED, StartArgument};
-use crate::direction::{self, COORDINATES_SHOWN};
-use crate::files::Files;
-use crate::format::{json_number, probability, readable};
-use crate::output;
-use crate::progress::Progress;
-use crate::rows::{RowSource, Seen};
+use super::options::CLOSED;
+use crate::args::ONE_DENSITY;
+use crate::args::rows::{RowSource, Seen};
+use crate::args::settings::Estimator;
+use crate::files::output;
+use crate::report::direction::{self, COORDINATES_SHOWN};
+use crate::report::format::{json_number, probability, readable};
+use crate::report::progress::Progress;
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
+use std::path::Path;
 use vmfkit::estimate::{ln_likelihood, maximum_likelihood, mean_resultant};
 use vmfkit::hypothesis::{Symmetry, rotational_symmetry};
 use vmfkit::inference::{Inference, Test, projection_test};
+use vmfkit::model_file::{self, Description};
 use vmfkit::source::Source;
-use vmfkit::{ConcentrationEstimator, SufficientStats, VonMisesFisher};
+use vmfkit::train::Status;
+use vmfkit::{ConcentrationEstimator, ConcentrationPolicy, Mixture, SufficientStats, VonMisesFisher};
 
 #[derive(Debug, clap::Args)]
-#[command(next_help_heading = "Options of one density")]
-#[group(id = "wishes_of_one")]
-pub struct Wishes {
-    /// Report the concentration with its small-sample bias taken out
-    #[arg(long, conflicts_with_all = ["many", "estimator", "method"])]
-    corrected: bool,
-    /// Confidence of the interval and of the cone
-    #[arg(long, default_value_t = 0.95, allow_hyphen_values = true, conflicts_with = "many")]
+#[command(next_help_heading = ONE_DENSITY)]
+pub struct OneArguments {
+    /// Confidence level of the interval and of the cone
+    #[arg(long, value_name = "LEVEL", default_value_t = 0.95, allow_hyphen_values = true, conflicts_with = "many")]
     level: f64,
-    /// Test the projections on the mean direction against those of a vMF, and rotational symmetry about it, each with this many
-    /// simulated samples [default: 199]
-    #[arg(long, value_name = "REPLICATES", num_args = 0..=1, require_equals = true, default_missing_value = "199")]
+    /// Test the fit against simulated samples [default number: 199]
+    ///
+    /// Tests the projections on the mean direction against those of a vMF, and rotational symmetry
+    /// about the mean direction. `vmf test` has more tests.
+    #[arg(verbatim_doc_comment, long, value_name = "REPLICATES", num_args = 0..=1, require_equals = true, default_missing_value = "199")]
     #[arg(conflicts_with = "many")]
     goodness_of_fit: Option<usize>,
 }
 
 impl Fit {
     pub(super) fn fit_one(&self, method: &str) -> Result<()> {
-        let start = self.steps.start.as_ref().and_then(StartArgument::file);
-        Files::new().reads(self.rows.files()).reads(start).check()?;
-        // The test needs all rows in order of their distance, all else only their sum.
-        let rows = self.rows.without_ids();
+        self.check_outputs()?;
+        // The tests need all rows at once, everything else only their sum.
+        let rows = self.rows.limited().without_ids();
         let mut source = match self.one.goodness_of_fit {
             Some(_) => rows.open_whole("--goodness-of-fit")?,
             None => rows.open(|_| 0)?,
         };
         if method != CLOSED || self.one.goodness_of_fit.is_some() {
-            source.hold(self.scratch_folder()?.as_deref(), self.quiet)?;
+            source.hold(self.scratch_folder()?.as_deref(), self.report.quiet)?;
         }
         let stats = self.sum(&mut source).map_err(|error| source.explain(error))?;
-        let report = self.report(method, &stats, &mut source).with_context(|| self.rows.name())?;
+        let report = self.report(method, &stats, &mut source).with_context(|| source.name().to_owned())?;
         source.note_rescaled();
-        output::print(if self.json { report.to_json() } else { report.to_text() })
+        let written = self.outputs.output.as_ref().map_or(Ok(()), |path| report.write_model(path));
+        output::print(if self.report.json { report.to_json() } else { report.to_text() })?;
+        written
     }
 
     fn report(&self, method: &str, stats: &SufficientStats, source: &mut RowSource) -> Result<Report> {
         let rows = source.seen();
         let inference = Inference::new(stats)?;
         let exact = maximum_likelihood(stats, ConcentrationEstimator::Exact)?;
-        let estimator = self.options.estimator.unwrap_or_default();
+        let mut description = Description::default();
         let (method, density) = if method != CLOSED {
             let method = self.method_with_settings(method);
-            let mut watch = Watch::new(!self.quiet, 1, self.stop(&method).passes, source.len());
-            let fitter = self.fitter(&method, rows.dim, self.steps.sample)?.progress(|progress| watch.rows(progress));
+            let mut watch = Watch::new(!self.report.quiet, 1, self.stop(&method).passes, source.len());
+            let fitter = self.fitter(&method, rows.dim, self.settings().sample)?.progress(|progress| watch.rows(progress));
             let fit = fitter.fit_source(source)?;
+            description = Description::of(&fit);
             (method.name(), fit.mixture.components()[0].clone())
-        } else if self.one.corrected {
-            let direction = exact.mean_direction().to_vec();
-            ("corrected", VonMisesFisher::new(direction, inference.corrected_concentration())?)
         } else {
-            (estimator.name(), maximum_likelihood(stats, estimator)?)
+            let (name, density) = match self.settings().estimator {
+                Some(Estimator::Corrected) => {
+                    let direction = exact.mean_direction().to_vec();
+                    ("corrected", VonMisesFisher::new(direction, inference.corrected_concentration())?)
+                }
+                Some(Estimator::Library(estimator)) => (estimator.name(), maximum_likelihood(stats, estimator)?),
+                None => (ConcentrationEstimator::Exact.name(), exact.clone()),
+            };
+            CLOSED.clone_into(&mut description.method);
+            name.clone_into(&mut description.estimator);
+            description.policy = ConcentrationPolicy::Free.to_string();
+            Status::Converged.name().clone_into(&mut description.status);
+            (description.rows, description.weight) = (rows.rows, rows.weight);
+            (name, density)
         };
+        description.angles = rows.angles;
         let goodness_of_fit = match self.one.goodness_of_fit {
             Some(replicates) => {
                 source.rewind()?;
-                let mut progress = Progress::new(!self.quiet);
+                let mut progress = Progress::new(!self.report.quiet);
                 progress.announce(format_args!("testing the fit against {replicates} samples"));
-                let (block, seed) = (source.read_whole()?, self.options.seed);
+                let (block, seed) = (source.read_whole()?, self.seed);
                 // On the circle there is one direction across the mean, and two rows are in one plane with it: nothing can be elliptical.
                 let symmetry =
                     (block.dim() > 2 && block.len() > 2).then(|| rotational_symmetry(&block, replicates, seed)).transpose()?;
@@ -95,12 +110,13 @@ impl Fit {
             cone: inference.mean_direction_cone(level)?,
             goodness_of_fit,
             inference,
+            description,
         })
     }
 
     /// The statistics of all rows.
     fn sum(&self, source: &mut RowSource) -> vmfkit::Result<SufficientStats> {
-        let mut progress = Progress::new(!self.quiet);
+        let mut progress = Progress::new(!self.report.quiet);
         let (all, mut done) = (source.len(), 0);
         let mut sum = SufficientStats::zero(1, source.dim());
         while let Some(block) = source.read_block()? {
@@ -138,9 +154,11 @@ struct Report {
     /// Half-angle in radians.
     cone: f64,
     goodness_of_fit: Option<GoodnessOfFit>,
+    /// How the density was fitted, for its model file.
+    description: Description,
 }
 
-/// How far rows are from the mean direction, and whether they scatter alike to all sides of it.
+/// Tests of the distances from the mean direction and of rotational symmetry about it.
 struct GoodnessOfFit {
     projection: Test,
     /// Above two dimensions and two rows.
@@ -164,7 +182,7 @@ impl GoodnessOfFit {
     fn lines(&self) -> Vec<(&'static str, String)> {
         let mut lines = vec![(
             "projection test",
-            format!("{} (of mu.x against that of a vMF)", test_text(self.projection.p_value, self.projection.statistic)),
+            format!("{} (of mu.x under a vMF)", test_text(self.projection.p_value, self.projection.statistic)),
         )];
         lines.extend(self.symmetry.map(|found| {
             let limit =
@@ -184,16 +202,22 @@ fn test_text(p_value: f64, statistic: f64) -> String {
 }
 
 impl Report {
-    /// The half-angle in degrees of the cap around the mean direction that holds this share of the density.
-    fn cap(&self, share: f64) -> f64 {
-        self.estimate.density.angle_holding(share).to_degrees()
+    /// Writes the density as a mixture of one component.
+    fn write_model(&self, path: &Path) -> Result<()> {
+        let mixture = Mixture::new(vec![1.0], vec![self.estimate.density.clone()])?;
+        output::write_file(path, model_file::to_bytes(&mixture, &self.description))
+    }
+
+    /// The half-angle in degrees of the cap around the mean direction that contains this fraction of the density's mass.
+    fn cap(&self, fraction: f64) -> f64 {
+        self.estimate.density.angle_holding(fraction).to_degrees()
     }
 
     /// Says why, where the estimate is not in its interval.
     fn interval_note(&self) -> &'static str {
         let (low, high) = self.interval;
         let inside = (low..=high).contains(&self.estimate.density.concentration());
-        if inside { "" } else { "; the estimate is outside because it is biased upward in so small a sample" }
+        if inside { "" } else { "; the estimate is outside because it is biased upward in small samples" }
     }
 
     fn to_json(&self) -> String {
@@ -251,7 +275,7 @@ impl Report {
             ("  standard error", readable(inference.standard_error())),
             ("  interval", format!("{} to {} ({percent}%){}", readable(low), readable(high), self.interval_note())),
             ("  bias corrected", readable(inference.corrected_concentration())),
-            ("log-likelihood", format!("{ln_likelihood:.4}, {} a row", readable(ln_likelihood / self.rows.weight))),
+            ("log-likelihood", format!("{ln_likelihood:.4}, {} per row", readable(ln_likelihood / self.rows.weight))),
         ]);
         if self.method != "exact" {
             lines.push(("  exact", format!("{:.4}", self.exact.ln_likelihood)));
@@ -263,11 +287,11 @@ impl Report {
         ]);
         lines.extend(self.goodness_of_fit.iter().flat_map(GoodnessOfFit::lines));
         lines.extend([
-            ("cone", format!("the mean direction is known to {} degrees ({percent}%)", readable(self.cone.to_degrees()))),
+            ("cone", format!("mean direction within {} degrees ({percent}%)", readable(self.cone.to_degrees()))),
             (
                 "spread",
                 format!(
-                    "half of the density within {} degrees of the mean direction, 95% within {}",
+                    "half of the mass within {} degrees of the mean direction, 95% within {}",
                     readable(self.cap(0.5)),
                     readable(self.cap(0.95))
                 ),

@@ -1,7 +1,7 @@
 //! What is said of a mixture: its components, the notes and the passes of its fit.
 
-use crate::direction::{self, COORDINATES_SHOWN};
-use crate::format::{aligned, escaped, json_number, readable};
+use crate::report::direction::{self, COORDINATES_SHOWN};
+use crate::report::format::{aligned, escaped, json_number, readable};
 use rayon::prelude::*;
 use serde_json::{Value, json};
 use vmfkit::Mixture;
@@ -101,7 +101,7 @@ fn heaviest(mixture: &Mixture, most: usize) -> Vec<Line> {
     order.into_par_iter().map(|component| Line::new(mixture, component)).collect()
 }
 
-/// How a component is called: by its number, and by its label if it has one.
+/// The name of a component: its number, and its label if it has one.
 pub fn name(component: usize, background: bool, labels: &[String]) -> String {
     match (background, labels.get(component)) {
         (true, _) => format!("{component} (background)"),
@@ -144,7 +144,7 @@ fn more(all: usize, shown: usize) -> String {
     }
 }
 
-/// What a person should know about single components, behind an empty line; nothing without notes.
+/// Notes on single components, after an empty line; nothing without notes.
 pub fn notes(notes: &[String]) -> String {
     if notes.is_empty() {
         return String::new();
@@ -163,10 +163,10 @@ pub fn pass_to_json(pass: &Pass) -> Value {
     })
 }
 
-/// `1 pass`, `2 passes (and 83 of the search, over a sample)`.
+/// `1 pass`, `2 passes (and 83 of the search on a sample)`.
 pub fn passes(count: usize, of_search: usize) -> String {
     let plural = if count == 1 { "" } else { "es" };
-    let search = if of_search > 0 { format!(" (and {of_search} of the search, over a sample)") } else { String::new() };
+    let search = if of_search > 0 { format!(" (and {of_search} of the search on a sample)") } else { String::new() };
     format!("{count} pass{plural}{search}")
 }
 

@@ -1,6 +1,6 @@
 //! How far a long job has come, for someone who waits at a terminal.
 
-use crate::output;
+use crate::files::output;
 use std::fmt::Display;
 use std::io::{self, IsTerminal};
 use std::time::{Duration, Instant};
@@ -18,7 +18,7 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// Shows nothing if it is not `wanted`, or if nobody would see it.
+    /// Shows nothing if it is not `wanted`, or if standard error is not a terminal.
     pub fn new(wanted: bool) -> Self {
         Progress { start: Instant::now(), shown: None, visible: wanted && io::stderr().is_terminal() }
     }
@@ -31,7 +31,7 @@ impl Progress {
         }
     }
 
-    /// So many of all, where it is known how many that is, with the rate and the time left; `what` stands before it.
+    /// The count, with the rate and, if `all` is known, the time left; `what` is written before it.
     pub fn count(&mut self, what: &str, done: u64, all: Option<u64>, things: &str) {
         let seconds = self.start.elapsed().as_secs_f64();
         self.show(format_args!("{what}{}", counted(done, all, things, seconds)));
@@ -50,7 +50,7 @@ impl Progress {
         }
     }
 
-    /// So many a second since the beginning, for people.
+    /// The number per second since the beginning, for people.
     pub fn rate(&self, done: u64) -> String {
         rate(done, self.start.elapsed().as_secs_f64())
     }

@@ -55,25 +55,25 @@ fn begin(workspace: &Workspace, options: &str) {
 }
 
 #[test]
-fn a_fit_by_parts_is_vmf_fit_to_the_last_byte() {
+fn a_distributed_fit_equals_vmf_fit_to_the_last_byte() {
     let workspace = three_groups();
     // Files of a block each, merged; and of several blocks, the last of which has fewer.
-    for (rows, block, options_of_parts, merge) in [(100, 100, "", true), (250, 50, "--block 50 --per-block", false)] {
+    for (rows, block, options_of_parts, merge) in [(100, 100, "", true), (250, 50, "--block-rows 50 --per-block", false)] {
         let (parts, blocks) = (cut(&workspace, rows), rows / block);
         for options in [
             "--method em",
             "--method em --policy free",
             "--method em --policy shared --background --tolerance 1e-3",
-            "--method em --policy fixed:40 --min-weight 0.1 --estimator sra",
-            "--method em --annealing 5,0.5 --start random-rows --seed 3",
-            "--method em --fixed-weights --start labels:truth.txt",
+            "--method em --policy fixed:40 --set smallest_weight=0.1 --set estimator=sra",
+            "--method em --set annealing=5,0.5 --start random-rows --seed 3",
+            "--method em --set fixed_weights=true --start labels:truth.txt",
             "--method hard --policy ratio:3",
             "--method hard --background=0.2 --start plusplus",
             "--method kmeans --start random-rows --seed 1",
             "--method stochastic --max-passes 4 --seed 9",
             "--method stochastic --max-passes 3 --policy free --background",
         ] {
-            let options = format!("{options} --block {block}");
+            let options = format!("{options} --set block_rows={block}");
             begin(&workspace, &options);
             let (passes, line) = fit_by_parts(&workspace, parts, blocks, options_of_parts, merge);
             let whole = workspace.run(&format!("fit x.csv -k 3 {options} -o whole.safetensors --json")).json();
@@ -93,9 +93,9 @@ fn sums_of_sums_and_weights_make_the_same_fit_but_for_rounding() {
         |(row, line): (usize, &str)| format!("{line},{}\n", if row == 0 { "w".to_owned() } else { (row % 3).to_string() });
     workspace.write("x.csv", text.lines().enumerate().map(weighted).collect::<String>());
     let parts = cut(&workspace, 200);
-    let columns = "--columns x,y,z --weight-column w";
+    let columns = "--columns x,y,z --weights column:w";
     begin(&workspace, &format!("{columns} --policy free"));
-    let (_, line) = fit_by_parts(&workspace, parts, 4, &format!("{columns} --block 50"), true);
+    let (_, line) = fit_by_parts(&workspace, parts, 4, &format!("{columns} --block-rows 50"), true);
     let whole = workspace.run(&format!("fit x.csv -k 3 {columns} --policy free --json")).json();
     let shown = workspace.run("maximise state.ckpt --model again.safetensors --json").json();
     assert_eq!(workspace.read("again.safetensors"), workspace.read("model.safetensors"));
@@ -107,18 +107,18 @@ fn sums_of_sums_and_weights_make_the_same_fit_but_for_rounding() {
 }
 
 #[test]
-fn a_fit_goes_on_by_parts_and_back() {
+fn a_fit_continues_distributed_and_back() {
     let workspace = three_groups();
     let parts = cut(&workspace, 100);
-    let options = "-k 3 --block 100 --method stochastic --max-passes 6 --checkpoint state.ckpt";
-    begin(&workspace, "--block 100 --method stochastic --max-passes 6");
+    let options = "-k 3 --set block_rows=100 --method stochastic --max-passes 6 --checkpoint state.ckpt";
+    begin(&workspace, "--set block_rows=100 --method stochastic --max-passes 6");
     for _ in 0..2 {
         accumulate(&workspace, parts, 1, "");
         let said = workspace.run(&format!("maximise state.ckpt {} -o state.ckpt --json", files(parts))).json();
         assert_eq!((&said["status"], &said["rows"]), (&"running".into(), &600.into()));
     }
     workspace.run(&format!("fit x.csv {options} --resume -o model.safetensors")).success();
-    workspace.run("fit x.csv -k 3 --block 100 --method stochastic --max-passes 6 -o whole.safetensors").success();
+    workspace.run("fit x.csv -k 3 --set block_rows=100 --method stochastic --max-passes 6 -o whole.safetensors").success();
     assert_eq!(workspace.read("model.safetensors"), workspace.read("whole.safetensors"));
     // It has ended: there is nothing to accumulate or to step with, only a model to take.
     let ended = "state.ckpt: the fit has ended, so there is no pass to make statistics for, status: `";
@@ -165,7 +165,7 @@ fn parts_that_do_not_belong_together_are_refused() {
             "merge part-0.stats part-2.stats -o all.stats".into(),
             "part-2.stats: the draws of these statistics must begin with block 1",
         ),
-        ("merge part-0.stats ./part-0.stats -o all.stats".into(), "each part counts once, found twice: `./part-0.stats`"),
+        ("merge part-0.stats ./part-0.stats -o all.stats".into(), "each part can be given once, found twice: `./part-0.stats`"),
         (
             format!("maximise state.ckpt {but_one} -o state.ckpt"),
             "part-0.stats and 4 more: the rows of this pass must weigh 600 as in the pass before, found: `500`\nhint: is a part missing",
@@ -191,7 +191,7 @@ fn parts_that_do_not_belong_together_are_refused() {
         ),
         ("fit x.csv -k 3 --method online --checkpoint new.ckpt --start-only".into(), "found: `method online`"),
         ("fit x.csv -k 3 --restarts 3 --checkpoint new.ckpt --start-only".into(), "found: `restarts 3`"),
-        ("fit x.csv -k 3 --checkpoint state.ckpt --start-only".into(), "state.ckpt: a checkpoint is there already"),
+        ("fit x.csv -k 3 --checkpoint state.ckpt --start-only".into(), "state.ckpt: the checkpoint exists"),
         ("fit x.csv -k 3 --start-only".into(), "--checkpoint <FILE>"),
         ("fit x.csv -k 3 --checkpoint new.ckpt --start-only -o m.safetensors".into(), "cannot be used with"),
         // Outputs.

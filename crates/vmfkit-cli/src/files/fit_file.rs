@@ -1,8 +1,8 @@
 //! The bytes of models, states and statistics, which are safetensors. Their headers are looked at first, so that a file of another kind
 //! is refused before it fills the memory.
 
+use crate::files::input;
 use crate::files::is_standard;
-use crate::input;
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 use std::fs::File;
@@ -11,7 +11,7 @@ use std::path::Path;
 use vmfkit::model_file::LONGEST_HEADER;
 use vmfkit_data::excerpt;
 
-/// What is read without a look: whoever takes the bytes says what is wrong with them.
+/// Files of at most this size are read without a look at the header; the parser reports what is wrong.
 const SMALL: u64 = 1 << 20;
 /// Bytes before the header: its length.
 const LENGTH: u64 = 8;
@@ -30,7 +30,7 @@ pub fn read(path: &Path) -> Result<(Vec<u8>, String)> {
     Ok((read().with_context(|| name.clone())?, name))
 }
 
-/// All bytes, if the header of a long file speaks of as many.
+/// All bytes, if the header of a long file announces as many.
 fn read_all(mut reader: impl Read, length: Option<u64>) -> Result<Vec<u8>> {
     let mut bytes = Vec::new();
     take(&mut reader, SMALL, &mut bytes)?;
@@ -46,7 +46,7 @@ fn read_all(mut reader: impl Read, length: Option<u64>) -> Result<Vec<u8>> {
     let Some(end) = data.and_then(|data| data.checked_add(LENGTH + header)) else { return Err(not_ours(&bytes)) };
     let expected = end - LENGTH - header;
     if let Some(length) = length.filter(|length| *length != end) {
-        bail!("the header speaks of {expected} bytes of data, found: `{}`", length.saturating_sub(LENGTH + header));
+        bail!("the header announces {expected} bytes of data, found: `{}`", length.saturating_sub(LENGTH + header));
     }
     // One byte more, if there is one, for a pipe that does not end where it should.
     take(&mut reader, (end + 1).saturating_sub(bytes.len() as u64), &mut bytes)?;
@@ -58,7 +58,7 @@ fn take(reader: &mut impl Read, most: u64, bytes: &mut Vec<u8>) -> Result<()> {
     Ok(())
 }
 
-/// How many bytes of data a header speaks of; none if it is not the header of a file of ours.
+/// The number of bytes of data that a header announces; none if `vmf` did not write the file.
 fn data_length(header: &[u8]) -> Option<u64> {
     let header: Value = serde_json::from_slice(header).ok()?;
     header["__metadata__"]["format"].as_str().filter(|format| format.starts_with("vmfkit."))?;
@@ -68,5 +68,7 @@ fn data_length(header: &[u8]) -> Option<u64> {
 
 fn not_ours(bytes: &[u8]) -> anyhow::Error {
     let start = excerpt(&bytes[..bytes.len().min(32)]);
-    anyhow::anyhow!("a model, a state or statistics must be a file that `vmf` wrote, found one that begins with: `{start}`")
+    anyhow::anyhow!(
+        "not a file that `vmf` wrote: it must be a model, a state or statistics, found one that starts with: `{start}`"
+    )
 }

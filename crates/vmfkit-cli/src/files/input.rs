@@ -1,4 +1,4 @@
-//! Vectors and labels from files: `.npy` or text, told apart by the first bytes and the name.
+//! Vectors and labels from files: `.npy` or text, recognised by the first bytes and the name.
 
 use anyhow::{Context, Result, anyhow, bail};
 use clap::builder::{OsStringValueParser, TypedValueParser};
@@ -10,7 +10,7 @@ use vmfkit_data::csv_rows::{self, CsvRows};
 use vmfkit_data::npy;
 use vmfkit_data::{Batch, Format, Ids, Options, Reader, excerpt};
 
-/// Reads the argument for a place that rows come from, which is text: it may be a pattern, or a location in a store.
+/// Parses a location of rows: a path, a pattern, or a location in an object store.
 pub fn location_parser() -> impl TypedValueParser<Value = String> {
     OsStringValueParser::new().try_map(|name| location(Path::new(&name)))
 }
@@ -51,9 +51,9 @@ pub fn read_vector(path: &Path) -> Result<Vec<f64>> {
 /// The column of a table that holds labels, unless another one is named: that of `vmf assign`.
 const LABELS: &str = "component";
 
-/// Reads one label a row: whole numbers of an array of one axis or of a column, or the lines of a text file. Which number stands for a label has no
-/// meaning, only that equal labels have the same.
-pub fn read_labels(path: &Path, header: bool, column: Option<&str>) -> Result<Vec<i64>> {
+/// Reads one label per row: whole numbers of an array of one axis or of a column, or the lines of a text file. Equal labels have
+/// equal numbers, which have no other meaning.
+pub fn read_labels(path: &Path, header: Option<bool>, column: Option<&str>) -> Result<Vec<i64>> {
     let labels = if column.is_some() || is_table(path, LABELS)? {
         read_column(path, column.unwrap_or(LABELS))?
     } else {
@@ -67,7 +67,7 @@ pub fn read_labels(path: &Path, header: bool, column: Option<&str>) -> Result<Ve
 pub struct LabelNames {
     /// All labels, sorted: whole numbers by their value, then texts.
     pub names: Vec<String>,
-    /// The place of each row's label among them.
+    /// The index of each row's label in `names`.
     pub numbers: Vec<u32>,
 }
 
@@ -93,8 +93,8 @@ impl LabelNames {
         let mut numbers: HashMap<&String, u32> = labels.iter().map(|label| (label, 0)).collect();
         let mut names: Vec<&String> = numbers.keys().copied().collect();
         names.sort_by_key(|name| (order(name), *name));
-        for (place, name) in (0..).zip(&names) {
-            numbers.insert(name, place);
+        for (position, name) in (0..).zip(&names) {
+            numbers.insert(name, position);
         }
         let found = labels.iter().map(|label| numbers[label]).collect();
         LabelNames { names: names.into_iter().cloned().collect(), numbers: found }
@@ -104,7 +104,7 @@ impl LabelNames {
 /// The column of a table that holds labels which are known, unless another one is named.
 const KNOWN_LABELS: &str = "label";
 
-/// Reads one label a row, with their names: whole numbers of an array of one axis, texts or whole numbers of a column, or the lines of
+/// Reads one label per row, with their names: whole numbers of an array of one axis, texts or whole numbers of a column, or the lines of
 /// a text file.
 pub fn read_label_names(path: &Path, column: Option<&str>) -> Result<LabelNames> {
     let labels = if column.is_some() || is_table(path, KNOWN_LABELS)? {
@@ -123,7 +123,7 @@ fn read_names(path: &Path) -> Result<Vec<String>> {
     }
     let mut text = Vec::new();
     source.reader.read_to_end(&mut text).map_err(npy::Error::from)?;
-    let lines = label_lines(&text, delimiter(path), false)?;
+    let lines = label_lines(&text, delimiter(path), None)?;
     let unquoted = |line: &[u8]| {
         let text = String::from_utf8_lossy(line).into_owned();
         let inner = text.strip_prefix('"').and_then(|text| text.strip_suffix('"')).filter(|_| delimiter(path).is_some());
@@ -132,7 +132,7 @@ fn read_names(path: &Path) -> Result<Vec<String>> {
     Ok(lines.into_iter().map(unquoted).collect())
 }
 
-fn read_array_or_lines(path: &Path, header: bool) -> Result<Vec<i64>> {
+fn read_array_or_lines(path: &Path, header: Option<bool>) -> Result<Vec<i64>> {
     let mut source = Source::open(path)?;
     if !source.is_npy(path)? {
         let mut text = Vec::new();
@@ -173,7 +173,7 @@ fn read_column(path: &Path, column: &str) -> Result<Vec<i64>> {
     let mut rows = vmfkit_data::open_batches(&[location(path)?], &Options::new().columns(vec![column.to_owned()]))?;
     let (mut labels, mut batch) = (Vec::new(), Batch::default());
     if rows.schema().dim > 1 {
-        bail!("{}: one label a row is one number, found in column `{column}`: `{}`", display(path), rows.schema().dim);
+        bail!("{}: a label must be one number, found in column `{column}`: `{}`", display(path), rows.schema().dim);
     }
     while rows.read(&mut batch)? {
         for value in std::mem::take(&mut batch.values).into_f64() {
@@ -204,7 +204,7 @@ fn read_key(path: &Path, key: &str) -> Result<Vec<i64>> {
 }
 
 /// A number for each line, equal for equal lines.
-fn number_lines(text: &[u8], delimiter: Option<u8>, header: bool) -> Result<Vec<i64>> {
+fn number_lines(text: &[u8], delimiter: Option<u8>, header: Option<bool>) -> Result<Vec<i64>> {
     let mut numbers = HashMap::new();
     let number = |line| {
         let next = numbers.len() as i64;
@@ -215,9 +215,9 @@ fn number_lines(text: &[u8], delimiter: Option<u8>, header: bool) -> Result<Vec<
 
 /// The lines of a text, each a label. A first line is left out if it is said to be a header, or cannot be a number where all others
 /// are.
-fn label_lines(text: &[u8], delimiter: Option<u8>, header: bool) -> Result<Vec<&[u8]>> {
+fn label_lines(text: &[u8], delimiter: Option<u8>, header: Option<bool>) -> Result<Vec<&[u8]>> {
     if text.contains(&0) {
-        bail!("labels are a .npy array or text, found a file that begins with: `{}`", excerpt(text));
+        bail!("labels must be a .npy array or text, found a file that starts with: `{}`", excerpt(text));
     }
     let text = text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text).trim_ascii_end();
     if text.is_empty() {
@@ -226,15 +226,15 @@ fn label_lines(text: &[u8], delimiter: Option<u8>, header: bool) -> Result<Vec<&
     let mut lines: Vec<&[u8]> = text.split(|&byte| byte == b'\n').map(<[u8]>::trim_ascii).collect();
     for (line, label) in (1..).zip(&lines) {
         if label.is_empty() {
-            bail!("line {line} must hold a label, found: ``");
+            bail!("line {line} must be a label, found: ``");
         }
         if delimiter.is_some_and(|delimiter| !label.starts_with(b"\"") && label.contains(&delimiter)) {
-            bail!("line {line} must hold one label and nothing else, found: `{}`", excerpt(label));
+            bail!("line {line} must be one label and nothing else, found: `{}`", excerpt(label));
         }
     }
     let is_number = |line: &&[u8]| csv_rows::number(line).is_some();
     let looks_like_header = lines.len() > 1 && !is_number(&lines[0]) && lines[1..].iter().all(is_number);
-    if header || looks_like_header {
+    if header.unwrap_or(looks_like_header) {
         lines.remove(0);
     }
     Ok(lines)
@@ -285,7 +285,7 @@ fn csv_table(source: Source, path: &Path) -> Result<(usize, usize, Vec<f64>)> {
     Ok((reader.schema().dim, all.rows, all.values.into_f64()))
 }
 
-/// What stands between the cells of a line, where the name of the file tells.
+/// The delimiter of a text file, if its extension tells.
 fn delimiter(path: &Path) -> Option<u8> {
     match path.extension()?.to_str()? {
         "csv" => Some(b','),

@@ -1,7 +1,17 @@
 //! The files that a command reads and writes: looked at before any work, so that no result is written over what it is made of.
 
-use crate::output::{self, Output};
+pub mod fit_file;
+pub mod input;
+pub mod label_source;
+pub mod labels;
+pub mod model;
+pub mod output;
+pub mod row_output;
+pub mod state;
+pub mod table_file;
+
 use anyhow::{Result, bail};
+use output::Output;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -32,13 +42,13 @@ impl<'a> Files<'a> {
         self
     }
 
-    /// Refuses files that are in each other's way.
+    /// Refuses outputs that would overwrite an input or each other.
     pub fn check(&self) -> Result<()> {
         if self.read.iter().filter(|path| is_standard(path)).count() > 1 {
             bail!("only one of the inputs can be standard input, found twice: `-`");
         }
-        for (place, (option, path)) in self.written.iter().enumerate() {
-            if let Some((other, _)) = self.written[..place].iter().find(|(_, other)| output::is_same_file(path, other)) {
+        for (position, (option, path)) in self.written.iter().enumerate() {
+            if let Some((other, _)) = self.written[..position].iter().find(|(_, other)| output::is_same_file(path, other)) {
                 bail!("`{other}` and `{option}` need a file each, found for both: `{}`", path.display());
             }
             if !is_standard(path) && self.read.iter().any(|read| !is_standard(read) && output::is_same_file(path, read)) {
@@ -62,7 +72,7 @@ impl<'a> Files<'a> {
     /// Refuses, before the work, what could not be written after it.
     pub fn check_writable(&self) -> Result<()> {
         for (_, path) in &self.written {
-            // A pipe that is opened and closed has ended for whoever reads it.
+            // Opening and closing a pipe ends it for its reader.
             if fs::metadata(path).map_or(true, |metadata| metadata.is_file()) {
                 Output::create(path)?;
             }

@@ -1,7 +1,7 @@
 //! Where results go: standard output, or a file that appears only when it is complete.
 
-use crate::format::escaped_lines;
 use crate::interrupt;
+use crate::report::format::escaped_lines;
 use anyhow::Result;
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
@@ -11,15 +11,15 @@ use vmfkit_data::{AtomicFile, Destination, behind_links};
 
 /// The result could not be written: exit code 1, unless the reader of a pipe has gone.
 #[derive(Debug, thiserror::Error)]
-#[error("{place}: cannot be written")]
+#[error("{name}: cannot be written")]
 pub struct WriteError {
-    place: String,
+    name: String,
     source: io::Error,
 }
 
 impl WriteError {
-    pub fn new(place: String, source: io::Error) -> Self {
-        WriteError { place, source }
+    pub fn new(name: String, source: io::Error) -> Self {
+        WriteError { name, source }
     }
 
     /// The other end of the pipe has read all it wanted.
@@ -28,13 +28,13 @@ impl WriteError {
     }
 }
 
-/// A place for results.
+/// A destination of results.
 ///
 /// A regular file is an [`AtomicFile`], completed by [`Output::finish`]; dropped before that, it vanishes and what was there before stays.
 /// Devices and pipes are written directly.
 pub struct Output {
     writer: BufWriter<Box<dyn Write + Send>>,
-    place: String,
+    name: String,
     /// The same file once more, unless it is a device or a pipe.
     file: Option<File>,
     atomic: Option<AtomicFile>,
@@ -51,7 +51,7 @@ impl Output {
         if path == Path::new("-") {
             return Ok(Self::stdout());
         }
-        let place = path.display().to_string();
+        let name = path.display().to_string();
         let open = || -> io::Result<(File, Option<AtomicFile>)> {
             if fs::metadata(path).is_ok_and(|metadata| !metadata.is_file()) {
                 return Ok((File::options().write(true).open(path)?, None));
@@ -61,18 +61,18 @@ impl Output {
             let atomic = AtomicFile::create(path)?;
             Ok((atomic.file().try_clone()?, Some(atomic)))
         };
-        let (file, atomic) = open().map_err(|source| WriteError { place: place.clone(), source })?;
+        let (file, atomic) = open().map_err(|source| WriteError { name: name.clone(), source })?;
         let same = atomic.as_ref().and_then(|atomic| atomic.file().try_clone().ok());
-        Ok(Self::around(Box::new(file), place, same, atomic))
+        Ok(Self::around(Box::new(file), name, same, atomic))
     }
 
-    fn around(writer: Box<dyn Write + Send>, place: String, file: Option<File>, atomic: Option<AtomicFile>) -> Self {
-        Output { writer: BufWriter::with_capacity(1 << 16, writer), place, file, atomic }
+    fn around(writer: Box<dyn Write + Send>, name: String, file: Option<File>, atomic: Option<AtomicFile>) -> Self {
+        Output { writer: BufWriter::with_capacity(1 << 16, writer), name, file, atomic }
     }
 
     /// How messages call it.
-    pub fn place(&self) -> &str {
-        &self.place
+    pub fn name(&self) -> &str {
+        &self.name
     }
 
     /// Appends bytes.
@@ -82,21 +82,21 @@ impl Output {
 
     /// What went wrong when something was written here.
     pub fn failure(&self, source: io::Error) -> anyhow::Error {
-        WriteError { place: self.place.clone(), source }.into()
+        WriteError { name: self.name.clone(), source }.into()
     }
 
     /// Makes the result visible.
     pub fn finish(self) -> Result<()> {
-        let Output { mut writer, place, atomic, .. } = self;
+        let Output { mut writer, name, atomic, .. } = self;
         let finish = || {
             writer.flush()?;
             atomic.map_or(Ok(()), AtomicFile::commit)
         };
-        finish().map_err(|source| WriteError { place, source }.into())
+        finish().map_err(|source| WriteError { name, source }.into())
     }
 }
 
-/// An output that is also in the hands of the writer of a format, which knows nothing of places.
+/// An output that is shared with the writer of a format.
 #[derive(Clone)]
 pub struct SharedOutput(Arc<Mutex<Output>>);
 
@@ -109,18 +109,18 @@ impl SharedOutput {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The same error, with the place; what could not be written has an exit code of its own.
+    /// The same error, with the name of the output; a failed write has an exit code of its own.
     pub fn explain(&self, error: vmfkit_data::Error) -> anyhow::Error {
         let output = self.lock();
         match error {
             vmfkit_data::Error::Write(source) => output.failure(source),
-            other => anyhow::Error::from(other).context(output.place().to_owned()),
+            other => anyhow::Error::from(other).context(output.name().to_owned()),
         }
     }
 
-    /// Makes the result visible, once the writer of its format has gone.
+    /// Makes the result visible, after the writer of its format was dropped.
     pub fn finish(self) -> Result<()> {
-        let output = Arc::into_inner(self.0).expect("the writer of the format has gone");
+        let output = Arc::into_inner(self.0).expect("the writer of the format was dropped");
         output.into_inner().unwrap_or_else(PoisonError::into_inner).finish()
     }
 }
@@ -150,7 +150,7 @@ impl Write for SharedOutput {
 /// Whether two results would be written over each other. Devices and pipes take both.
 pub fn is_same_file(one: &Path, other: &Path) -> bool {
     // A file that is not there yet has a folder that is.
-    let place = |path: &Path| match fs::metadata(path) {
+    let name = |path: &Path| match fs::metadata(path) {
         Ok(metadata) if !metadata.is_file() => None,
         Ok(_) => fs::canonicalize(path).ok(),
         Err(_) => {
@@ -159,7 +159,7 @@ pub fn is_same_file(one: &Path, other: &Path) -> bool {
             Some(fs::canonicalize(folder).unwrap_or_else(|_| folder.to_owned()).join(path.file_name()?))
         }
     };
-    place(one).is_some_and(|place_of_one| place(other) == Some(place_of_one))
+    name(one).is_some_and(|name_of_one| name(other) == Some(name_of_one))
 }
 
 /// Writes a whole file.
@@ -190,7 +190,7 @@ pub fn note(text: impl std::fmt::Display) {
     let _ = writeln!(io::stderr(), "{}", escaped_lines(&text.to_string()));
 }
 
-/// The same on the terminal's last line, in place of what stands there.
+/// The same on the terminal's last line, in name of what stands there.
 pub fn overwrite_note(text: impl std::fmt::Display) {
     let _ = write!(io::stderr(), "\r\x1b[K{}", escaped_lines(&text.to_string()));
 }

@@ -1,10 +1,10 @@
 //! A table of results, in any format, that appears only when it is complete.
 
-use crate::output::{Output, SharedOutput};
+use crate::files::output::{Output, SharedOutput};
 use anyhow::Result;
 use vmfkit_data::{Column, ColumnData, OutputFormat, TableWriter};
 
-/// A table on its way to a place for results.
+/// A table that is being written.
 pub struct TableFile {
     table: TableWriter,
     output: SharedOutput,

@@ -1,65 +1,35 @@
 //! The rows that a command works on, and the options that say how to read them.
 
-use crate::input::LabelNames;
-use crate::progress::Progress;
-use crate::{input, memory, output};
+use super::{INPUT, size};
+use crate::files::input::LabelNames;
+use crate::files::{input, output};
+use crate::report::progress::Progress;
 use anyhow::{Result, anyhow, bail};
+use clap::ValueEnum;
 use std::f64::consts::TAU;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
+use std::str::FromStr;
 use vmfkit::loose_rows::Sections;
 use vmfkit::source::{Portion, Source};
 use vmfkit::{Angles, Block, Error};
 use vmfkit_data::{AvailableMemory, Batches, DataSource, Element, Format, Ids, Kept, MemoryLimit, Options, Skipped};
 
-macro_rules! angles_help {
-    () => {
-        "\
-Rows that are angles (--angles) become unit vectors. Their columns are those that --columns names, or those with names such as `lat`,
-`Latitude` or `lon_deg`, or all columns if there are no such names:
-  lat,lon       x = cos lat cos lon, y = cos lat sin lon, z = sin lat
-  ra,dec        the same: ra is the longitude, dec the latitude, both in degrees
-  dec,inc       x = cos inc cos dec (north), y = cos inc sin dec (east), z = sin inc (down); also as trend,plunge
-  theta,phi     x = sin theta cos phi, y = sin theta sin phi, z = cos theta: theta is the angle from the pole
-  angle         x = cos angle, y = sin angle; one column, directions of the circle
-The order of the names is the order of the columns: lon,lat has the longitude first. Angles are in degrees; --radians, or a name such
-as lat,lon,radians, reads radians. Latitudes past a pole are refused; longitudes may have any number of turns."
-    };
-}
-
-/// What a command's help says about angles.
-pub const ANGLES: &str = angles_help!();
-
-/// What a command's help says about its rows.
-pub const FILES: &str = concat!(
-    "\
-DATA is a file, a folder, a pattern in quotes ('part-*.parquet') or several of them, read one after the other as if they were one file;
-`-` is standard input. Formats: .npy, .npz, Parquet, Arrow IPC, CSV, TSV, JSON Lines, safetensors, Matrix Market; text may be
-compressed with gzip. The first line of a text file is a header if no cell of it is a number, or if it counts three columns or more from
-0, as that of pandas does; a column without a name before the others is an index then, not a coordinate. JSON Lines are arrays, or
-objects with a key chosen by --columns, or `embedding`. Files may be larger than memory. With the feature object-store of the build DATA
-may also be in a store: s3://bucket/part-*.parquet, gs://, az:// or https://.
-\n",
-    angles_help!(),
-    "\n\nMessages count rows from 0 and lines from 1. In --json, infinities are the strings \"inf\" and \"-inf\"."
-);
-
 /// Memory that a command has beside rows and models: its code, stacks, buffers of the system's libraries.
 const OWN_MEMORY: u64 = 32 << 20;
-/// Blocks in memory while rows are read: one worked on, one waiting, one in the making, what its file is read by, and one and a half that serve in
-/// place of the system's cache.
+/// Blocks in memory while rows are read: one in use, one waiting, one being read, its file buffer, and one and a half instead of the page cache.
 const BLOCKS_AT_ONCE: u64 = 6;
 /// The least block that is worth the trouble.
 const FEWEST_ROWS: u64 = 64;
-/// Threads for which blocks leave room. Blocks decide the last digits of a result, so the threads there are must not decide on blocks.
+/// Number of threads for which blocks are sized. Block sizes decide the last digits of a result, so they must not depend on the real number.
 const THREADS_ASSUMED: u64 = 8;
 /// Threads beside those that compute, at most: they read ahead and wait for signals.
 const OTHER_THREADS: u64 = 10;
 /// Address space that a thread reserves without using it, its stack.
 const ADDRESS_SPACE_PER_THREAD: u64 = 2 << 20;
-/// What the id of a row takes.
+/// Bytes per row id.
 const ID_MEMORY: u64 = 64;
-/// Text of which a pass takes so long that another format is worth a hint.
+/// Bytes of text from which on another format is recommended.
 const LARGE_TEXT: u64 = 256 << 20;
 
 /// Memory that a command needs beside the rows.
@@ -69,7 +39,7 @@ pub struct Beside {
     pub each_thread: u64,
     /// Of a block.
     pub each_row: u64,
-    /// What to do where it is too much, on a line of its own.
+    /// What to do if it is too much, on a line of its own.
     pub hint: Option<&'static str>,
 }
 
@@ -103,51 +73,114 @@ impl From<u64> for Beside {
 }
 
 #[derive(Debug, Clone, clap::Args)]
-#[command(next_help_heading = "Options of the rows")]
+#[command(next_help_heading = INPUT)]
 pub struct RowArguments {
-    /// Rows: files, folders, patterns, or `-` for standard input
+    /// Rows: files, folders, quoted patterns, or `-` for standard input (`vmf help formats`)
     #[arg(required = true, value_name = "DATA", help_heading = None, value_parser = input::location_parser())]
     data: Vec<String>,
-    /// Columns that are the coordinates, by name: several of numbers, or one of lists [default: the only column of lists, or all]
-    #[arg(long, visible_alias = "column", value_name = "NAMES", value_delimiter = ',')]
+    /// Columns that are the coordinates, separated by commas
+    ///
+    /// Several columns of numbers, or one column of lists.
+    /// Default: the only column of lists, or else all columns.
+    #[arg(verbatim_doc_comment, long, visible_alias = "column", value_name = "NAMES", value_delimiter = ',')]
     columns: Option<Vec<String>>,
-    /// Column that holds the rows' weights: a row of weight 2 counts as two
-    #[arg(long, value_name = "NAME")]
-    weight_column: Option<String>,
-    /// Column that says what the rows are called, carried to the outputs
+    /// Weights of the rows: a file with one number per row, or column:NAME
+    ///
+    /// A row of weight 2 counts as two rows. FILE is .npy or text; column:NAME is a column of DATA.
+    #[arg(long, value_name = "FILE")]
+    weights: Option<WeightSource>,
+    /// Column of row ids, which are copied to the outputs
+    ///
+    /// The column is not a coordinate.
     #[arg(long, value_name = "NAME")]
     id_column: Option<String>,
-    /// File with one weight a row: a row of weight 2 counts as two
-    #[arg(long, value_name = "FILE", conflicts_with = "weight_column")]
-    weights: Option<PathBuf>,
-    /// Which array of a .npz or .safetensors file, if several have two axes
+    /// Array to read from .npz and .safetensors files [default: the only one with two axes]
     #[arg(long, value_name = "NAME")]
     array: Option<String>,
-    /// Format of the files: npy, npz, parquet, arrow, csv, tsv, jsonl, safetensors or mtx [default: by their first bytes and names]
+    /// Format of DATA [default: detected from the name and the first bytes]
+    ///
+    /// One of npy, npz, parquet, arrow, csv, tsv, jsonl, safetensors and mtx.
     #[arg(long, value_name = "FORMAT")]
     format: Option<Format>,
-    /// Take the first line of text files for column names [default: where it looks like them]
-    #[arg(long, conflicts_with = "no_header")]
-    header: bool,
-    /// Take the first line of text files for a row
-    #[arg(long)]
-    no_header: bool,
-    /// Rows are angles: lat,lon; ra,dec; dec,inc; trend,plunge; theta,phi; or angle, in the order of the columns. In degrees,
-    /// unless --radians is given
-    #[arg(long, value_name = "NAMES", conflicts_with = "rescale")]
+    /// Whether the first line of text files names the columns [default: auto]
+    ///
+    /// `vmf help formats` says how a header is recognised.
+    #[arg(long, value_name = "WHEN", value_enum)]
+    header: Option<Header>,
+    /// Read rows as angles: lat,lon; ra,dec; dec,inc; theta,phi; angle (`vmf help angles`)
+    ///
+    /// The order of the names is the order of the columns.
+    /// Angles are in degrees, or with a name such as lat,lon,radians in radians.
+    #[arg(verbatim_doc_comment, long, value_name = "NAMES", conflicts_with = "rescale")]
     angles: Option<Angles>,
-    /// The --angles are in radians
-    #[arg(long, requires = "angles", conflicts_with = "degrees")]
-    radians: bool,
-    /// The --angles are in degrees, which is the default
-    #[arg(long, requires = "angles")]
-    degrees: bool,
-    /// Divide each row by its length; half precision always is
+    /// Divide each row by its length
+    ///
+    /// Rows in half precision are always divided by their length.
     #[arg(long)]
     rescale: bool,
-    /// Memory that the command keeps to, as in 512MB; rows that do not fit are read from the disk in every pass [default: half of what is free]
-    #[arg(long, value_name = "SIZE", value_parser = memory::size)]
+    /// The limit of a command that has one.
+    #[arg(skip)]
     memory: Option<u64>,
+}
+
+/// The rows of a command that can work within a memory limit.
+#[derive(Debug, Clone, clap::Args)]
+#[command(next_help_heading = INPUT)]
+pub struct LimitedRowArguments {
+    #[command(flatten)]
+    rows: RowArguments,
+    /// Memory limit, such as 512MB [default: half of the free memory]
+    ///
+    /// Rows that do not fit are read from disk in every pass.
+    #[arg(long, value_name = "SIZE", value_parser = size::size)]
+    memory: Option<u64>,
+}
+
+impl LimitedRowArguments {
+    /// The rows, to be read within the limit.
+    pub fn limited(&self) -> RowArguments {
+        RowArguments { memory: self.memory, ..self.rows.clone() }
+    }
+}
+
+/// Whether the first line of a text is a header.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Header {
+    Yes,
+    No,
+    /// If it looks like names
+    Auto,
+}
+
+impl Header {
+    /// None if the text decides.
+    pub fn is_there(self) -> Option<bool> {
+        match self {
+            Header::Yes => Some(true),
+            Header::No => Some(false),
+            Header::Auto => None,
+        }
+    }
+}
+
+/// Where weights are.
+#[derive(Debug, Clone)]
+enum WeightSource {
+    /// In a file of their own.
+    File(PathBuf),
+    /// In a column of the rows.
+    Column(String),
+}
+
+impl FromStr for WeightSource {
+    type Err = std::convert::Infallible;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        Ok(match text.strip_prefix("column:") {
+            Some(name) => Self::Column(name.to_owned()),
+            None => Self::File(text.into()),
+        })
+    }
 }
 
 impl RowArguments {
@@ -159,38 +192,40 @@ impl RowArguments {
     /// What to write in a command for the same rows.
     pub fn to_command(&self) -> String {
         let columns = self.columns.as_ref().map(|names| names.join(","));
-        let weights = self.weights.as_ref().map(|path| path.display().to_string());
+        let weights = self.weights.as_ref().map(|weights| match weights {
+            WeightSource::File(path) => path.display().to_string(),
+            WeightSource::Column(name) => format!("column:{name}"),
+        });
+        let header = self.header.and_then(Header::is_there).map(|header| if header { "yes" } else { "no" }.to_owned());
         let format = self.format.map(|format| format.to_string());
-        let angles = self.angles().map(|angles| angles.to_string());
+        let angles = self.angles.map(|angles| angles.to_string());
         let options = [
             ("columns", &columns),
-            ("weight-column", &self.weight_column),
             ("weights", &weights),
             ("array", &self.array),
             ("format", &format),
+            ("header", &header),
             ("angles", &angles),
         ];
         let mut command = self.data.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ");
         for (option, value) in options {
             if let Some(value) = value {
-                // Behind a blank it would be taken for an option.
+                // After a blank it would be parsed as an option.
                 let between = if value.len() > 1 && value.starts_with('-') { '=' } else { ' ' };
                 command.push_str(&format!(" --{option}{between}{}", quoted(value)));
             }
         }
-        for (given, option) in [(self.header, " --header"), (self.no_header, " --no-header"), (self.rescale, " --rescale")] {
-            command.push_str(if given { option } else { "" });
-        }
+        command.push_str(if self.rescale { " --rescale" } else { "" });
         command
     }
 
     fn options(&self) -> Options {
         let columns = self.columns.clone().unwrap_or_default();
-        let header = (self.header || self.no_header).then_some(self.header);
+        let header = self.header.and_then(Header::is_there);
         let mut options =
             Options::new().columns(columns).rescale(self.rescale).format(self.format).header(header).memory(self.memory);
-        options = options.angles(self.angles());
-        if let Some(name) = &self.weight_column {
+        options = options.angles(self.angles);
+        if let Some(WeightSource::Column(name)) = &self.weights {
             options = options.weight_column(name);
         }
         if let Some(name) = &self.id_column {
@@ -200,12 +235,6 @@ impl RowArguments {
             options = options.array(name);
         }
         options
-    }
-
-    /// The angles that rows are, if they are not unit vectors.
-    fn angles(&self) -> Option<Angles> {
-        let unit = if self.radians { Some(true) } else { self.degrees.then_some(false) };
-        self.angles.map(|angles| unit.map_or(angles, |radians| angles.in_radians(radians)))
     }
 
     /// The labels in a column of the rows.
@@ -227,9 +256,14 @@ impl RowArguments {
         self.memory
     }
 
+    /// The file of weights, if they have one of their own.
+    fn weight_path(&self) -> Option<&PathBuf> {
+        if let Some(WeightSource::File(path)) = &self.weights { Some(path) } else { None }
+    }
+
     /// The files that are read, for which results must not be taken.
     pub fn files(&self) -> Vec<PathBuf> {
-        self.data.iter().flat_map(|location| vmfkit_data::local_files(location)).chain(self.weights.clone()).collect()
+        self.data.iter().flat_map(|location| vmfkit_data::local_files(location)).chain(self.weight_path().cloned()).collect()
     }
 
     /// The rows block by block, for a command that needs so much memory beside them.
@@ -255,14 +289,14 @@ impl RowArguments {
         let least = own(threads.max(THREADS_ASSUMED)).saturating_add(row.saturating_mul(FEWEST_ROWS));
         if let Some(memory) = self.memory.filter(|memory| *memory < least) {
             let hint = match beside.hint {
-                _ if threads > THREADS_ASSUMED => "\nhint: fewer `--threads` take less",
+                _ if threads > THREADS_ASSUMED => "\nhint: fewer `--threads` need less",
                 Some(hint) => hint,
                 None => "",
             };
             bail!(
-                "this work takes at least {} of memory, found: `--memory {}`{hint}",
-                memory::readable(least),
-                memory::readable(memory)
+                "this command needs at least {} of memory, found: `--memory {}`{hint}",
+                size::readable(least),
+                size::readable(memory)
             );
         }
         let own_of_blocks = own(THREADS_ASSUMED);
@@ -273,8 +307,8 @@ impl RowArguments {
             if let BlockSize::OfCheckpoint(rows) = size
                 && source.block_rows() < rows as usize
             {
-                let least = memory::megabytes(own_of_blocks + u64::from(rows) * row + 999_999);
-                let found = memory::readable(memory);
+                let least = size::megabytes(own_of_blocks + u64::from(rows) * row + 999_999);
+                let found = size::readable(memory);
                 bail!(
                     "the checkpoint was made with blocks of {rows} rows, for which there is too little memory, found: `--memory {found}`\n\
                      hint: resume with `--memory {least}` or more"
@@ -287,47 +321,49 @@ impl RowArguments {
         let rows_at_most = (source.block_rows() as u64).min(source.rows().unwrap_or(0));
         let certain = own.saturating_add(row.saturating_mul(rows_at_most));
         if available.limit.fails_allocations() && available.bytes < certain {
-            let (needed, left) = (memory::readable(certain), memory::readable(available.bytes));
+            let (needed, left) = (size::readable(certain), size::readable(available.bytes));
             let hint = match available.bytes > least {
-                true => format!("\nhint: `--memory {}` makes smaller blocks", memory::megabytes(available.bytes)),
+                true => format!("\nhint: `--memory {}` makes smaller blocks", size::megabytes(available.bytes)),
                 false => String::new(),
             };
-            bail!("this work takes up to {needed} of memory, and {} leaves: `{left}`{hint}", available.limit);
+            bail!("this command needs up to {needed} of memory, and {} leaves: `{left}`{hint}", available.limit);
         }
-        rows.room = match self.memory {
+        rows.free_memory = match self.memory {
             Some(memory) => memory.min(available.bytes).saturating_sub(needed),
             None => available.bytes.saturating_sub(needed) / 2,
         };
         Ok(rows)
     }
 
-    /// All rows as one block, for work (so it is called in messages) that needs all of them at once.
+    /// All rows as one block, for work that needs all of them at once; messages name it.
     pub fn open_whole(&self, work: &str) -> Result<RowSource> {
         if let Some(memory) = self.memory {
             bail!(
-                "`{work}` takes all rows into memory, however many they are, found: `--memory {}`\nhint: leave it out",
-                memory::readable(memory)
+                "`{work}` reads all rows into memory and has no limit, found: `--memory {}`\nhint: leave it out",
+                size::readable(memory)
             );
         }
         let mut rows = self.source(&self.options().block_rows(usize::MAX))?;
         let available = allocatable(rayon::current_num_threads() as u64);
         let takes = rows.source.rows().unwrap_or(0).saturating_mul(rows.source.row_bytes());
         if takes > available.bytes && available.limit.is_enforced() {
-            let (takes, left) = (memory::readable(takes), memory::readable(available.bytes));
-            bail!("`{work}` takes all rows into memory, which are {takes}, and {} leaves: `{left}`", available.limit);
+            let (takes, left) = (size::readable(takes), size::readable(available.bytes));
+            bail!("`{work}` reads all rows into memory, which takes {takes}, and {} leaves: `{left}`", available.limit);
         }
-        rows.room = available.bytes / 2;
+        rows.free_memory = available.bytes / 2;
         Ok(rows)
     }
 
     /// The same rows, each DATA by itself, without the weights of a file for all of them.
-    pub fn places(&self) -> Vec<Self> {
-        self.data.iter().map(|place| RowArguments { data: vec![place.clone()], weights: None, ..self.clone() }).collect()
+    pub fn locations(&self) -> Vec<Self> {
+        let weights = self.weights.clone().filter(|weights| matches!(weights, WeightSource::Column(_)));
+        let alone = |location: &String| RowArguments { data: vec![location.clone()], weights: weights.clone(), ..self.clone() };
+        self.data.iter().map(alone).collect()
     }
 
     /// Whether rows come through a pipe, which can be read only once.
     pub fn has_pipe(&self) -> bool {
-        self.data.iter().any(|place| place == "-")
+        self.data.iter().any(|location| location == "-")
     }
 
     /// The same rows with a column that names them, which is no coordinate.
@@ -342,7 +378,7 @@ impl RowArguments {
             return without;
         }
         let dim = |rows: &Self| {
-            // What comes through a pipe is gone after a look.
+            // A pipe cannot be read twice.
             let again = rows.files().iter().all(|path| path.is_file());
             again.then(|| vmfkit_data::open_all(&rows.data, &rows.options()).ok()).flatten().map(|source| source.dim())
         };
@@ -360,21 +396,21 @@ impl RowArguments {
 
     /// The weights of a file of their own, and how messages call it.
     pub fn weight_file(&self) -> Result<Option<(String, Vec<f64>)>> {
-        self.weights.as_ref().map(|path| Ok((input::display(path), input::read_vector(path)?))).transpose()
+        self.weight_path().map(|path| Ok((input::display(path), input::read_vector(path)?))).transpose()
     }
 
-    /// All places but the last, and the last.
+    /// All locations but the last, and the last.
     pub fn split_last(&self) -> Option<(Self, &str)> {
         let (last, data) = self.data.split_last()?;
         Some((RowArguments { data: data.to_vec(), ..self.clone() }, last))
     }
 
-    /// Rows are called by what a column says.
+    /// Whether rows have ids.
     pub fn has_ids(&self) -> bool {
         self.id_column.is_some()
     }
 
-    /// No place was given.
+    /// Whether no location was given.
     pub fn is_empty(&self) -> bool {
         self.data.is_empty()
     }
@@ -384,16 +420,16 @@ impl RowArguments {
         let source = vmfkit_data::open_all(&self.data, options)?;
         note_skipped(source.skipped());
         self.note_angles(source.seems_angles());
-        let (name, text_hint, angles) = (self.name(), self.text_hint(), self.angles());
+        let (name, text_hint, angles) = (self.name(), self.text_hint(), self.angles);
         let like_radians = angles.is_some_and(|angles| !angles.is_in_radians());
-        Ok(RowSource { name, source, weights, text_hint, angles, like_radians, room: 0, rows: 0, weight: 0.0 })
+        Ok(RowSource { name, source, weights, text_hint, angles, like_radians, free_memory: 0, rows: 0, weight: 0.0 })
     }
 
     /// Says so if columns that seem to be these angles are divided by their length, which makes nonsense of them.
     fn note_angles(&self, seems: Option<Angles>) {
         if let (true, Some(angles)) = (self.rescale, seems) {
             output::note(format_args!(
-                "{}: the columns look like angles, of which `--rescale` makes no directions\nhint: `--angles {angles}` reads them",
+                "{}: the columns look like angles, which `--rescale` does not convert to directions\nhint: `--angles {angles}` reads them",
                 self.name()
             ));
         }
@@ -412,13 +448,13 @@ impl RowArguments {
         }
         let lengths = files.iter().filter(|path| text(format_of(path))).filter_map(|path| path.metadata().ok());
         let bytes: u64 = lengths.map(|metadata| metadata.len()).sum();
-        let into = match self.weight_column.is_some() || self.weights.is_some() {
+        let into = match self.weights.is_some() {
             true => "parquet",
             false if files.iter().all(|path| format_of(path) == Some(Format::Mtx)) => "npz",
             false => "npy",
         };
         let command = format!("vmf convert {} rows.{into}", self.to_command());
-        (bytes >= LARGE_TEXT).then(|| TextHint { size: memory::readable(bytes), command })
+        (bytes >= LARGE_TEXT).then(|| TextHint { size: size::readable(bytes), command })
     }
 }
 
@@ -430,12 +466,12 @@ pub struct RowSource {
     weights: Option<(String, Vec<f64>)>,
     /// What to do about passes that take long because of much text.
     text_hint: Option<TextHint>,
-    /// What the files have in place of unit vectors.
+    /// The angles of the files, if these do not hold unit vectors.
     angles: Option<Angles>,
     /// They are read as degrees, and all so far might be radians.
     like_radians: bool,
     /// Bytes for holding the rows.
-    room: u64,
+    free_memory: u64,
     /// Those of this pass.
     rows: u64,
     weight: f64,
@@ -462,16 +498,16 @@ impl RowSource {
         self.source.rows()
     }
 
-    /// The number of the first row of the block lent last, and what its rows are called.
+    /// The number of the first row of the current block, and the ids of its rows.
     pub fn ids(&self) -> (u64, Option<&Ids>) {
         (self.source.first_row(), self.source.ids())
     }
 
-    /// For work that passes over the rows more than once: holds them in memory if there is room, or in a scratch file in this folder if another pass
-    /// takes long. If memory has no room, and they are much text, says what to do about it, unless nobody wants to hear.
+    /// For work with several passes: keeps the rows in memory if they fit, or in a scratch file in this folder if they are slow to read again. Prints a
+    /// hint if they are much text that does not fit into memory, unless `quiet`.
     pub fn hold(&mut self, scratch: Option<&Path>, quiet: bool) -> Result<()> {
         let (mut progress, all) = (Progress::new(!quiet), self.len());
-        let kept = self.source.keep(self.room, scratch, |rows| {
+        let kept = self.source.keep(self.free_memory, scratch, |rows| {
             progress.rows("reading: ", rows, all);
             ControlFlow::Continue(())
         });
@@ -494,15 +530,16 @@ impl RowSource {
     pub fn note_rescaled(&self) {
         if self.like_radians && self.rows >= FEWEST_LIKE_RADIANS {
             output::note(format_args!(
-                "{}: all angles were read as degrees, and none is larger than 2 pi\nhint: `--radians` if they are radians",
-                self.name
+                "{}: all angles were read as degrees, and none is larger than 2 pi\nhint: `--angles {angles},radians` if they are radians",
+                self.name,
+                angles = self.angles.map_or_else(String::new, |angles| angles.to_string()),
             ));
         }
         if let Some(changed) = self.source.rescaled() {
             let half = self.source.element() == Element::F16;
             let why = if half { " (half precision cannot hold unit rows)" } else { "" };
             output::note(format_args!(
-                "{}: rows were divided by their length{why}; not of length 1 were {changed} of {}",
+                "{}: rows were divided by their length{why}; {changed} of {} were not of length 1",
                 self.name, self.rows
             ));
         }
@@ -556,10 +593,7 @@ impl TextHint {
     /// It was parsed once, and what came of it is here until the end.
     fn of_scratch(&self, folder: &Path) -> String {
         let (size, folder) = (&self.size, folder.display());
-        format!(
-            "hint: the rows of {size} of text are in a scratch file in {folder} until the end; `{}` makes one that stays",
-            self.command
-        )
+        format!("hint: the rows of {size} of text are in a temporary file in {folder}; `{}` makes a permanent one", self.command)
     }
 }
 
@@ -576,7 +610,7 @@ fn is_like_radians(angles: Angles, row: &[f64]) -> bool {
 fn note_skipped(skipped: Option<&Skipped>) {
     if let Some(Skipped { count, first }) = skipped {
         let more = if *count > 1 { format!(" and {} more", count - 1) } else { String::new() };
-        output::note(format_args!("{first}{more}: passed over, the name is not that of a file of rows"));
+        output::note(format_args!("{first}{more}: skipped, the extension is not that of a file of rows"));
     }
 }
 
@@ -585,7 +619,7 @@ fn explain(name: &str, error: Error) -> anyhow::Error {
     match error {
         Error::Read(_) => error.into(),
         Error::CannotRewind => anyhow!(
-            "{name}: these rows can be read only once, and this way of fitting reads them once a pass\n\
+            "{name}: these rows can be read only once, and this method reads them in every pass\n\
              hint: `--method online --max-passes 1` reads them once; or write them to a file"
         ),
         error => anyhow::Error::from(error).context(name.to_owned()),
@@ -680,7 +714,7 @@ pub struct Seen {
     pub weight: f64,
     /// How many were not of unit length, if they were rescaled.
     pub rescaled: Option<u64>,
-    /// What the files have in place of unit vectors.
+    /// The angles of the files, if these do not hold unit vectors.
     pub angles: Option<Angles>,
 }
 
@@ -691,7 +725,7 @@ impl Seen {
         let weight = if *weight == *rows as f64 {
             String::new()
         } else {
-            format!(" of total weight {}", crate::format::readable(*weight))
+            format!(" of total weight {}", crate::report::format::readable(*weight))
         };
         format!("{file}: {rows} rows of dimension {dim}{weight}")
     }
@@ -728,7 +762,7 @@ mod tests {
             let words = words.iter().map(|word| if word.contains('.') { path(word) } else { (*word).to_owned() });
             Words::parse_from([String::new()].into_iter().chain(words)).rows.text_hint()
         };
-        // Holes take no room on the disk.
+        // Holes take no space on the disk.
         for (name, length) in [
             ("half.csv", LARGE_TEXT / 2),
             ("half.jsonl.gz", LARGE_TEXT / 2),
@@ -747,17 +781,17 @@ mod tests {
             found.of_passes(),
             format!("hint: every pass parses 268.435 MB of text; {command} makes a file that is read faster")
         );
-        let scratch = "hint: the rows of 268.435 MB of text are in a scratch file in /var/tmp until the end";
-        assert_eq!(found.of_scratch(Path::new("/var/tmp")), format!("{scratch}; {command} makes one that stays"));
+        let scratch = "hint: the rows of 268.435 MB of text are in a temporary file in /var/tmp";
+        assert_eq!(found.of_scratch(Path::new("/var/tmp")), format!("{scratch}; {command} makes a permanent one"));
         for words in [&["half.csv"][..], &["half.csv", "x.npy"], &["less.tsv"], &["one.mtx"], &["x.npy"], &["x.parquet"]] {
             assert_eq!(hint(words), None, "{words:?}");
         }
         assert!(hint(&["x.npy", "--format", "csv"]).is_some());
         assert!(
-            hint(&["half.csv", "half.jsonl.gz", "--weight-column", "n"])
+            hint(&["half.csv", "half.jsonl.gz", "--weights", "column:n"])
                 .unwrap()
                 .command
-                .ends_with(" --weight-column n rows.parquet")
+                .ends_with(" --weights column:n rows.parquet")
         );
         assert!(hint(&["one.mtx", "other.mtx"]).unwrap().command.ends_with(" rows.npz"));
     }

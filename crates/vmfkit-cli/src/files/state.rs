@@ -1,8 +1,8 @@
-//! The files of a fit by parts: its state between two passes, and the statistics of a pass.
+//! The files of a distributed fit: its state between two passes, and the statistics of a pass.
 
-use crate::fit_file;
-use crate::format::{json_number, readable};
-use crate::progress::Progress;
+use crate::files::fit_file;
+use crate::report::format::{json_number, readable};
+use crate::report::progress::Progress;
 use anyhow::{Context, Result, bail};
 use serde_json::{Value, json};
 use std::collections::HashSet;
@@ -32,13 +32,13 @@ pub fn read_accumulator(path: &Path) -> Result<Accumulator> {
 
 /// The statistics of several files, added in their order.
 pub fn read_parts(paths: &[PathBuf], mut progress: Progress) -> Result<PartStats> {
-    let mut places = HashSet::new();
+    let mut seen = HashSet::new();
     let mut sum: Option<PartStats> = None;
     for (done, path) in (1..).zip(paths) {
         let (bytes, name) = fit_file::read(path)?;
-        // A path that cannot be resolved was read all the same, as pipes are.
-        if std::fs::canonicalize(path).is_ok_and(|place| place.is_file() && !places.insert(place)) {
-            bail!("each part counts once, found twice: `{name}`");
+        // Pipes cannot be resolved.
+        if std::fs::canonicalize(path).is_ok_and(|path| path.is_file() && !seen.insert(path)) {
+            bail!("each part can be given once, found twice: `{name}`");
         }
         let part = PartStats::from_bytes(&bytes).with_context(|| name.clone())?;
         match &mut sum {
@@ -47,7 +47,7 @@ pub fn read_parts(paths: &[PathBuf], mut progress: Progress) -> Result<PartStats
         }
         progress.count("", done, Some(paths.len() as u64), "parts");
     }
-    sum.context("there must be statistics to add, files: `0`")
+    sum.context("there are no statistics to add, files: `0`")
 }
 
 /// What is said of statistics, in one line or as JSON.

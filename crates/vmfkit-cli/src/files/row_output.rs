@@ -1,6 +1,6 @@
-//! Rows on their way to a file that appears only when it is complete.
+//! Rows written to a file that appears only when it is complete.
 
-use crate::output::{Output, SharedOutput};
+use crate::files::output::{Output, SharedOutput};
 use anyhow::{Result, anyhow};
 use clap::ValueEnum;
 use std::path::Path;
@@ -29,16 +29,16 @@ impl Precision {
     }
 }
 
-/// What was asked for by this option, or what the name tells; CSV on standard output.
+/// The format of this option, or by the extension; CSV on standard output.
 pub fn format_of(path: &Path, asked: Option<OutputFormat>, option: &str) -> Result<OutputFormat> {
     match asked {
         Some(format) => Ok(format),
         None if path == Path::new("-") => Ok(OutputFormat::Csv),
-        None => OutputFormat::of(path).map_err(|error| anyhow!("{error}\nhint: or say `{option} npy` and the like")),
+        None => OutputFormat::of(path).map_err(|error| anyhow!("{error}\nhint: or choose a format, such as `{option} npy`")),
     }
 }
 
-/// A file of rows in the making.
+/// A file of rows that is being written.
 pub struct RowOutput {
     writer: RowWriter,
     output: SharedOutput,

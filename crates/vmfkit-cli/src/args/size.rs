@@ -13,7 +13,7 @@ pub fn size(text: &str) -> Result<u64, String> {
         "mib" => 1024f64.powi(2),
         "gib" => 1024f64.powi(3),
         "tib" => 1024f64.powi(4),
-        _ => return Err("the unit is none of B, KB, MB, GB, TB, KiB, MiB, GiB, TiB".to_owned()),
+        _ => return Err("the unit must be one of B, KB, MB, GB, TB, KiB, MiB, GiB, TiB".to_owned()),
     };
     match digits.trim().parse::<f64>() {
         Ok(number) if number > 0.0 && number * unit < 1e18 => Ok((number * unit) as u64),
@@ -50,7 +50,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_are_shown_in_the_unit_that_suits() {
+    fn bytes_are_shown_in_a_suitable_unit() {
         assert_eq!(readable(512_000_000), "512 MB");
         assert_eq!(readable(1_536_000), "1.536 MB");
         assert_eq!(readable(12), "12 B");

@@ -1,16 +1,16 @@
 //! The components of rows as a file of their own.
 
-use crate::output::Output;
-use crate::table_file::TableFile;
+use crate::files::output::Output;
+use crate::files::table_file::TableFile;
 use anyhow::Result;
 use std::path::Path;
 use vmfkit_data::{Column, ColumnData, ColumnKind, OutputFormat};
 
-/// Component numbers on their way to a file that appears only when it is complete.
+/// Component numbers written to a file that appears only when it is complete.
 pub enum LabelFile {
     /// A `.npy` array.
     Array(TableFile),
-    /// A number a line.
+    /// Text with one number per line.
     Lines(Output),
 }
 

@@ -1,0 +1,6 @@
+//! What commands print: numbers, tables, components, progress.
+
+pub mod components;
+pub mod direction;
+pub mod format;
+pub mod progress;
