@@ -429,6 +429,17 @@ impl<'a> Block<'a> {
         Block { dim, len: values.len() / dim, rows: T::rows(Cow::Borrowed(values)), weights: None }
     }
 
+    /// Sparse rows that were checked elsewhere.
+    pub(crate) fn of_checked_sparse<T: Scalar>(dim: usize, starts: &'a [usize], columns: &'a [u32], values: &'a [T]) -> Self {
+        let rows = SparseRows { starts: starts.into(), columns: columns.into(), values: values.into() };
+        Block { dim, len: rows.len(), rows: T::sparse_rows(rows), weights: None }
+    }
+
+    /// The same rows with weights that were checked elsewhere.
+    pub(crate) fn with_checked_weights(self, weights: Option<&'a [f64]>) -> Self {
+        Block { weights, ..self }
+    }
+
     /// A copy of the rows with these numbers, in this order, with their weights and without a second check.
     ///
     /// # Panics

@@ -220,15 +220,15 @@ pub enum Error {
         /// Which it is.
         found: String,
     },
-    /// Draws of stochastic EM depend on a block's number in the pass.
+    /// Draws of stochastic EM depend on a row's number in the pass.
     #[error(
-        "the draws of these statistics must begin with block {expected} of the pass, found: `{found}`\n\
-         hint: parts come in the order of their rows, and each says how many blocks are before it"
+        "the draws of these statistics must begin with row {expected} of the pass, found: `{found}`\n\
+         hint: parts come in the order of their rows, and each says how many rows are before it"
     )]
     PartOrder {
-        /// The number of blocks in the parts before.
+        /// The number of rows in the parts before.
         expected: u64,
-        /// The block that it began with.
+        /// The row that it began with.
         found: u64,
     },
     /// A pass over other rows than the one before.
@@ -303,16 +303,6 @@ pub enum Error {
         expected: String,
         /// What these are like.
         found: String,
-    },
-    /// A fit is resumed with blocks of another size, on which the last digits depend.
-    #[error(
-        "the checkpoint was made with blocks of {expected} rows, found: `{found}`\nhint: resume with blocks of {expected} rows"
-    )]
-    CheckpointBlocks {
-        /// Rows of its first block.
-        expected: u64,
-        /// Rows of the first block now.
-        found: u64,
     },
     /// The weights of a mixture are finite, at least 0, and sum to 1.
     #[error("the weight of component {component} must be finite and at least 0, found: `{}`", plain(*value))]

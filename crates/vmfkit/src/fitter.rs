@@ -6,10 +6,11 @@ use crate::em_search::{passes_of_em, search_of_em};
 use crate::error::{Error, ParseChoiceError, Result};
 use crate::init::{self, Start, sample_rows, search_rows};
 use crate::maximise::{ConcentrationPolicy, Maximisation};
-use crate::mixture::{Assignment, Mixture};
+use crate::mixture::{Assignment, BLOCK_ROWS, Mixture, check_block_rows};
 use crate::room;
 use crate::sampler::Stream;
 use crate::seeds::GoOn;
+use crate::settings::Settings;
 use crate::train::{Adam, Annealing, Checkpoint, Em, OnlineEm, Pass, Progress, ProgressCallback, Rule, Stop};
 use rand::seq::SliceRandom;
 use std::ops::ControlFlow;
@@ -98,6 +99,12 @@ impl std::str::FromStr for Method {
     }
 }
 
+/// Rows that are shuffled together unless a fit chooses another number: 32 MB in single precision, but some thousand rows of any dimension, or else sorted
+/// rows stay sorted.
+const SHUFFLED_NUMBERS: usize = 1 << 23;
+const FEWEST_SHUFFLED: usize = 1 << 12;
+const MOST_SHUFFLED: usize = 1 << 16;
+
 /// Passes of EM after which the dispersion is measured. The decision is coarse, 1.5 against 5 and more on embeddings, and needs no converged fit.
 const DISPERSION_PASSES: usize = 10;
 
@@ -129,6 +136,8 @@ pub struct Fitter<'a> {
     pub(crate) stop: Option<Stop>,
     pub(crate) batch: Option<usize>,
     pub(crate) shuffle: bool,
+    pub(crate) shuffle_rows: Option<usize>,
+    pub(crate) block_rows: Option<usize>,
     pub(crate) sample: Option<usize>,
     pub(crate) search: bool,
     pub(crate) watch: Option<Box<Watch<'a>>>,
@@ -162,6 +171,8 @@ impl<'a> Fitter<'a> {
             stop: None,
             batch: None,
             shuffle: true,
+            shuffle_rows: None,
+            block_rows: None,
             sample: None,
             search: true,
             watch: None,
@@ -185,6 +196,8 @@ impl<'a> Fitter<'a> {
             stop: self.stop,
             batch: self.batch,
             shuffle: self.shuffle,
+            shuffle_rows: self.shuffle_rows,
+            block_rows: self.block_rows,
             sample: self.sample,
             search: self.search,
             watch: None,
@@ -254,6 +267,20 @@ impl<'a> Fitter<'a> {
     /// Whether the online methods see the rows in an order of their own in every pass, which they do by default.
     pub fn shuffle(mut self, shuffle: bool) -> Self {
         self.shuffle = shuffle;
+        self
+    }
+
+    /// How many rows an online method shuffles together, for rows that do not all fit into memory: 8 million numbers by default, from 4096 to 65536 rows.
+    /// Sorted rows want more. [`Self::fit`] shuffles all rows unless a number is given. It is stored with the model, since the fit depends on it.
+    pub fn shuffle_rows(mut self, rows: usize) -> Self {
+        self.shuffle_rows = Some(rows);
+        self
+    }
+
+    /// The rows of a block of the [E step](crate::EStep), a multiple of 1152. It is stored with the model, since the last bits of a fit depend on it;
+    /// there is no reason to choose another, but for processes that [share a pass](crate::parts) and have parts of fewer rows.
+    pub fn block_rows(mut self, rows: usize) -> Self {
+        self.block_rows = Some(rows);
         self
     }
 
@@ -331,6 +358,10 @@ impl<'a> Fitter<'a> {
         if self.batch == Some(0) {
             return Err(Error::Option { option: "the batch", range: "at least 1 row", value: 0.0 });
         }
+        if self.shuffle_rows == Some(0) {
+            return Err(Error::Option { option: "the number of rows shuffled together", range: "at least 1", value: 0.0 });
+        }
+        check_block_rows(self.block_rows_used())?;
         if let Some(weight) = self.background.filter(|weight| !(*weight > 0.0 && *weight < 1.0)) {
             // One of 0 would stay there.
             return Err(Error::Option { option: "the weight of the background", range: "above 0 and below 1", value: weight });
@@ -355,6 +386,16 @@ impl<'a> Fitter<'a> {
             _ => self.components.saturating_mul(16).max(512),
         };
         self.batch.unwrap_or(few)
+    }
+
+    /// The rows that an online method cuts into batches together: those that it shuffles, or a batch.
+    pub(crate) fn window_rows(&self, dim: usize) -> usize {
+        let few = (SHUFFLED_NUMBERS / dim.max(1)).clamp(FEWEST_SHUFFLED, MOST_SHUFFLED);
+        if self.shuffle { self.shuffle_rows.unwrap_or(few) } else { self.batch_rows() }
+    }
+
+    pub(crate) fn block_rows_used(&self) -> usize {
+        self.block_rows.unwrap_or(BLOCK_ROWS)
     }
 
     pub(crate) fn stop_of_method(&self) -> Stop {
@@ -456,6 +497,14 @@ impl<'a> Fitter<'a> {
     /// Takes the dispersion of the rows as it was measured.
     pub(crate) fn take_dispersion(&mut self, measured: Option<f64>) {
         self.maximisation.dispersion = self.maximisation.dispersion.or(measured);
+    }
+
+    /// Takes what another fit has measured of the rows, or has settled for want of a choice.
+    pub(crate) fn take_measured(&mut self, settings: &Settings) {
+        let number = |name: &str| settings.get(name).and_then(|text| text.parse().ok());
+        self.take_dispersion(settings.dispersion());
+        self.block_rows = self.block_rows.or(number("block_rows"));
+        self.shuffle_rows = self.shuffle_rows.or(number("shuffle_rows"));
     }
 
     /// A start with what the fit says of backgrounds and weights.

@@ -32,6 +32,11 @@ impl Fitter<'_> {
         if self.method.is_online() {
             settings.set("batch", self.batch_rows().to_string());
             settings.set("shuffle", self.shuffle.to_string());
+            if self.shuffle {
+                settings.set("shuffle_rows", self.window_rows(dim).to_string());
+            }
+        } else {
+            settings.set("block_rows", self.block_rows_used().to_string());
         }
         if !matches!(self.method, Method::Sgd(_)) {
             settings.set("estimator", used.estimator.name());
@@ -96,6 +101,12 @@ impl Fitter<'_> {
         fitter.background = read.unless_none("background_start")?;
         if fitter.method.is_online() {
             fitter = fitter.batch(read.parsed("batch", WHOLE)?).shuffle(read.parsed("shuffle", "true or false")?);
+        }
+        if settings.get("shuffle_rows").is_some() {
+            fitter = fitter.shuffle_rows(read.parsed("shuffle_rows", WHOLE)?);
+        }
+        if settings.get("block_rows").is_some() {
+            fitter = fitter.block_rows(read.parsed("block_rows", WHOLE)?);
         }
         fitter.search = settings.get("search").is_some();
         match read.start()? {

@@ -3,6 +3,7 @@
 use crate::block::{Block, RowBuffer};
 use crate::distribution::VonMisesFisher;
 use crate::error::{Error, Result};
+use crate::known_labels::KnownLabels;
 use crate::maximise::{Maximisation, maximise};
 use crate::mixture::{Assignment, Mixture};
 use crate::ordered_rows::OrderedRows;
@@ -83,7 +84,7 @@ impl Start {
             Start::Mixture(_) | Start::Random => unreachable!("they need no rows"),
             Start::Labels(labels) => {
                 let mut labelled = Labelled::new(labels, components, block.dim())?;
-                labelled.see(block);
+                labelled.see(block)?;
                 labelled.check()?;
                 labelled.mixture(how)
             }
@@ -180,10 +181,9 @@ fn raised(weights: &[f64]) -> Vec<f64> {
 /// The components that labels make of rows, block by block.
 pub(crate) struct Labelled<'a> {
     labels: &'a [u32],
+    components: usize,
     rows: usize,
-    stats: SufficientStats,
-    /// A component without a label has no direction of its own; the first row's will do until it is restarted.
-    first_row: Option<Vec<f64>>,
+    known: KnownLabels<u32>,
 }
 
 impl<'a> Labelled<'a> {
@@ -191,21 +191,14 @@ impl<'a> Labelled<'a> {
         if let Some(&label) = labels.iter().find(|label| **label as usize >= components) {
             return Err(Error::Option { option: "a label", range: "below the number of components", value: f64::from(label) });
         }
-        Ok(Labelled { labels, rows: 0, stats: SufficientStats::zero(components, dim), first_row: None })
+        Ok(Labelled { labels, components, rows: 0, known: KnownLabels::new(dim) })
     }
 
-    pub(crate) fn see(&mut self, block: &Block) {
-        // Rows beyond the labels are counted only, so that the error can say how many there are.
-        let labels = self.labels.get(self.rows..).unwrap_or_default();
+    pub(crate) fn see(&mut self, block: &Block) -> Result<()> {
+        let labels = self.labels.get(self.rows..self.rows + block.len());
         self.rows += block.len();
-        if self.first_row.is_none() && !block.is_empty() {
-            self.first_row = Some(block.row(0));
-        }
-        for component in 0..self.stats.components() {
-            let labelled = labels.iter().take(block.len()).enumerate();
-            let rows = labelled.filter(|(_, label)| **label as usize == component).map(|(row, _)| row);
-            self.stats.merge_into(component, &SufficientStats::of_rows(block, rows));
-        }
+        // Rows beyond the labels are counted only, so that the error can say how many there are.
+        labels.map_or(Ok(()), |labels| self.known.add(block, labels))
     }
 
     /// All rows have been seen: are there as many labels?
@@ -217,8 +210,14 @@ impl<'a> Labelled<'a> {
     }
 
     pub(crate) fn mixture(self, how: &Maximisation) -> Result<Mixture> {
-        let first_row = self.first_row.ok_or(Error::NoRows { weight: 0.0 })?;
-        let start = of_directions(vec![first_row; self.stats.components()])?;
-        Ok(maximise(&self.stats, &start, how)?.0)
+        let (of_labels, first_row) = self.known.into_stats()?;
+        if first_row.is_empty() {
+            return Err(Error::NoRows { weight: 0.0 });
+        }
+        let mut stats = SufficientStats::zero(self.components, first_row.len());
+        of_labels.iter().for_each(|(label, of_label)| stats.merge_into(*label as usize, of_label));
+        // A component without a label has no direction of its own; the first row's will do until it is restarted.
+        let start = of_directions(vec![first_row; self.components])?;
+        Ok(maximise(&stats, &start, how)?.0)
     }
 }

@@ -1,5 +1,6 @@
 //! [`KnownLabels`]: a mixture with one component per known label, without EM.
 
+use crate::aligned_rows::AlignedRows;
 use crate::block::Block;
 use crate::distribution::VonMisesFisher;
 use crate::error::{Error, Result};
@@ -11,6 +12,10 @@ use crate::stats::SufficientStats;
 use crate::train::{Fit, Status};
 use rayon::prelude::*;
 use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+
+/// Rows whose sums are made at a time: enough that most labels have several rows among them.
+const ROWS_AT_ONCE: usize = 4096;
 
 /// The name of this way of fitting in model files and reports.
 pub const METHOD: &str = "labels";
@@ -37,15 +42,19 @@ pub struct KnownLabels<L> {
     rows: u64,
     first_row: Vec<f64>,
     stats: BTreeMap<L, SufficientStats>,
+    /// Rows that are not yet in the statistics, and the labels of these.
+    aligned: AlignedRows,
+    labels: Vec<L>,
 }
 
 impl<L: Ord + Clone + Sync> KnownLabels<L> {
     /// No rows yet, of this dimension.
     pub fn new(dim: usize) -> Self {
-        KnownLabels { dim, rows: 0, first_row: Vec::new(), stats: BTreeMap::new() }
+        let (aligned, labels) = (AlignedRows::new(ROWS_AT_ONCE), Vec::new());
+        KnownLabels { dim, rows: 0, first_row: Vec::new(), stats: BTreeMap::new(), aligned, labels }
     }
 
-    /// Adds rows, each with its label. The number of threads does not change one bit.
+    /// Adds rows, each with its label. Neither the number of threads nor the sizes of the blocks change one bit.
     ///
     /// # Errors
     /// [`Error::DimensionMismatch`]; [`Error::LabelCount`] if there are not as many labels as rows.
@@ -60,20 +69,22 @@ impl<L: Ord + Clone + Sync> KnownLabels<L> {
             self.first_row = block.row(0);
         }
         self.rows += block.len() as u64;
-        let mut rows_of: BTreeMap<&L, Vec<usize>> = BTreeMap::new();
-        for (row, label) in labels.iter().enumerate() {
-            rows_of.entry(label).or_default().push(row);
+        self.labels.extend_from_slice(labels);
+        let KnownLabels { dim, stats, aligned, labels, .. } = self;
+        let added = aligned.add(block, |whole| {
+            add_rows(stats, *dim, whole, &labels[..whole.len()])?;
+            labels.drain(..whole.len());
+            Ok(ControlFlow::Continue(()))
+        });
+        added.map(|_| ())
+    }
+
+    /// The statistics of each label, and the first row.
+    pub(crate) fn into_stats(mut self) -> Result<(BTreeMap<L, SufficientStats>, Vec<f64>)> {
+        if let Some(rest) = self.aligned.take_rest() {
+            add_rows(&mut self.stats, self.dim, &rest.block(), &self.labels)?;
         }
-        let found: Vec<_> = rows_of.into_par_iter().map(|(label, rows)| (label, SufficientStats::of_rows(block, rows))).collect();
-        for (label, stats) in found {
-            match self.stats.get_mut(label) {
-                Some(sum) => sum.merge(&stats)?,
-                None => {
-                    self.stats.insert(label.clone(), stats);
-                }
-            }
-        }
-        Ok(())
+        Ok((self.stats, self.first_row))
     }
 
     /// Adds all rows of a source in one pass; `labels` has one for each.
@@ -93,11 +104,6 @@ impl<L: Ord + Clone + Sync> KnownLabels<L> {
         if next == labels.len() { Ok(()) } else { Err(Error::LabelCount { expected: next, found: labels.len() }) }
     }
 
-    /// The labels so far, sorted.
-    pub fn labels(&self) -> impl Iterator<Item = &L> {
-        self.stats.keys()
-    }
-
     /// The number of rows so far.
     pub fn rows(&self) -> u64 {
         self.rows
@@ -110,16 +116,18 @@ impl<L: Ord + Clone + Sync> KnownLabels<L> {
     /// # Errors
     /// [`Error::NoRows`]; options of `how` that are out of range.
     pub fn fit(self, how: &Maximisation) -> Result<(Fit, Vec<L>)> {
-        let components = self.stats.len();
+        let (dim, rows) = (self.dim, self.rows);
+        let (of_labels, first_row) = self.into_stats()?;
+        let components = of_labels.len();
         if components == 0 {
             return Err(Error::NoRows { weight: 0.0 });
         }
-        let mut stats = SufficientStats::zero(components, self.dim);
-        for (component, of_label) in self.stats.values().enumerate() {
+        let mut stats = SufficientStats::zero(components, dim);
+        for (component, of_label) in of_labels.values().enumerate() {
             stats.merge_into(component, of_label);
         }
         // Only weights, and the direction of a component without rows, are taken from it.
-        let any = VonMisesFisher::along(self.first_row, 1.0)?;
+        let any = VonMisesFisher::along(first_row, 1.0)?;
         let equal = Mixture::new(vec![1.0 / components as f64; components], vec![any; components])?;
         let (mixture, mut notes) = maximise(&stats, &equal, how)?;
         // Few equal rows of a known label are no accident of EM; only a concentration at its bound is worth a word.
@@ -127,14 +135,38 @@ impl<L: Ord + Clone + Sync> KnownLabels<L> {
         notes.retain(|note| !matches!(note, Note::Collapsed { concentration, .. } if is_bounded(*concentration)));
         let mut settings = Settings::default();
         settings.set("method", METHOD);
-        settings.set("dimension", self.dim.to_string());
+        settings.set("dimension", dim.to_string());
         settings.set("components", components.to_string());
         settings.set("policy", how.policy.to_string());
         settings.set("estimator", how.estimator.name());
         settings.set("largest_concentration", format!("{:?}", how.largest_concentration));
         settings.set("fixed_weights", how.fixed_weights.to_string());
-        let (weight, rows) = (stats.weight(), self.rows);
+        let weight = stats.weight();
         let fit = Fit { mixture, trace: Vec::new(), status: Status::Converged, notes, weight, rows, search_passes: 0, settings };
-        Ok((fit, self.stats.into_keys().collect()))
+        Ok((fit, of_labels.into_keys().collect()))
     }
+}
+
+/// Adds rows to the statistics of their labels.
+fn add_rows<L: Ord + Clone + Sync>(
+    stats: &mut BTreeMap<L, SufficientStats>,
+    dim: usize,
+    block: &Block,
+    labels: &[L],
+) -> Result<()> {
+    for from in (0..block.len()).step_by(ROWS_AT_ONCE) {
+        let to = (from + ROWS_AT_ONCE).min(block.len());
+        let mut rows_of: BTreeMap<&L, Vec<usize>> = BTreeMap::new();
+        for (row, label) in (from..to).zip(&labels[from..to]) {
+            rows_of.entry(label).or_default().push(row);
+        }
+        let found: Vec<_> = rows_of.into_par_iter().map(|(label, rows)| (label, SufficientStats::of_rows(block, rows))).collect();
+        for (label, found) in found {
+            match stats.get_mut(label) {
+                Some(sum) => sum.merge(&found)?,
+                None => stats.entry(label.clone()).or_insert_with(|| SufficientStats::zero(1, dim)).merge(&found)?,
+            }
+        }
+    }
+    Ok(())
 }

@@ -59,6 +59,7 @@
 //!
 //! Formulas are numbered in MATH.md at the root of the repository; comments cite the numbers.
 
+mod aligned_rows;
 pub mod angles;
 pub mod block;
 mod clock;
@@ -87,6 +88,7 @@ pub mod model_file;
 mod ndarray;
 mod ordered_rows;
 pub mod outlier;
+mod owned_rows;
 pub mod parts;
 pub mod policy;
 mod reassign;
@@ -94,7 +96,7 @@ mod relocate;
 pub mod reservoir;
 mod restarts;
 pub mod room;
-mod rows_mark;
+mod row_fingerprint;
 mod saddlepoint;
 pub mod sampler;
 mod seeds;
@@ -117,7 +119,7 @@ pub use estimate::ConcentrationEstimator;
 pub use fitter::{Fitter, Method};
 pub use init::Start;
 pub use maximise::Maximisation;
-pub use mixture::{Assignment, Mixture};
+pub use mixture::{Assignment, EStep, Mixture};
 pub use policy::ConcentrationPolicy;
 pub use sampler::Sampler;
 pub use stats::SufficientStats;

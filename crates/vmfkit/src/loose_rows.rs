@@ -10,7 +10,7 @@ const NEAR: usize = 4096;
 /// Rows of single or double precision, not yet checked, in stretches of memory that need be neither together nor aligned: where a disk put them.
 ///
 /// Rows that are copied, checked and multiplied one after the other come from afar three times. These are copied, if need be, and checked a few
-/// at a time by [`Mixture::accumulate_loose`](crate::Mixture::accumulate_loose), which works on them while they are still in a near cache, and by
+/// at a time by [`EStep::add_loose`](crate::EStep::add_loose), which works on them while they are still in a near cache, and by
 /// who draws mini-batches from them.
 ///
 /// ```
@@ -32,18 +32,6 @@ pub struct LooseRows<'a> {
     stretches: Vec<&'a [u8]>,
     /// The bytes before each stretch.
     starts: Vec<usize>,
-    /// Rows of their block that come before them, and whether others come behind.
-    before: usize,
-    more: bool,
-}
-
-/// How a fit asks for blocks in sections, which take less memory while they are read and worked on: of whole chunks of the E step.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Sections {
-    /// Those of a section, but for the last of a block.
-    pub rows: usize,
-    /// Blocks of more rows are lent whole.
-    pub longest_block: usize,
 }
 
 impl<'a> LooseRows<'a> {
@@ -66,23 +54,7 @@ impl<'a> LooseRows<'a> {
         if !whole || !values.is_multiple_of(dim) {
             return Err(Error::PartialRow { values, dim });
         }
-        Ok(LooseRows { dim, len: values / dim, number, stretches, starts, before: 0, more: false })
-    }
-
-    /// The same as one of the [`Sections`] of a block: so many rows of it came before these, and there are more to come, or not.
-    pub fn as_section(mut self, before: usize, more: bool) -> Self {
-        (self.before, self.more) = (before, more);
-        self
-    }
-
-    /// How many rows of their block came before them.
-    pub fn rows_before(&self) -> usize {
-        self.before
-    }
-
-    /// Other rows of their block come behind them.
-    pub fn has_more(&self) -> bool {
-        self.more
+        Ok(LooseRows { dim, len: values / dim, number, stretches, starts })
     }
 
     /// The length of a row.

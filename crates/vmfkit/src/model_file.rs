@@ -30,7 +30,7 @@ pub use crate::tensor_file::LONGEST_HEADER;
 use crate::tensor_file::{Contents, File, Kind, excerpt};
 use crate::train::{Fit, Pass};
 
-const KIND: Kind = Kind { format: "vmfkit.mixture", version: "2", unchecked: "1" };
+const KIND: Kind = Kind { format: "vmfkit.mixture", version: "2", unchecked: Some("1") };
 
 /// What wrote a file.
 const SOFTWARE: &str = concat!("vmfkit ", env!("CARGO_PKG_VERSION"));

@@ -2,8 +2,8 @@
 //!
 //! One process makes a start ([`Fitter::begin`]) and hands out the bytes of the [`Checkpoint`]. Each of the others makes statistics of its
 //! rows under it ([`Accumulator`]) and answers with their bytes. The first adds them in the order of the rows and makes the step
-//! ([`Checkpoint::step`]), and so on until the fit has ended. Where statistics are added block by block, the fit is that of one process to
-//! the last bit.
+//! ([`Checkpoint::step`]), and so on until the fit has ended. Where parts are whole blocks of the E step, and their statistics are added block by
+//! block, the fit is that of one process to the last bit.
 //!
 //! ```
 //! use vmfkit::parts::Accumulator;
@@ -17,11 +17,11 @@
 //! loop {
 //!     // Anywhere, given the state's bytes.
 //!     let mut answers = Vec::new();
-//!     for (number, rows) in [block.slice(0, 2), block.slice(2, 4)].iter().enumerate() {
+//!     for first_row in [0, 2] {
 //!         let accumulator = Accumulator::of(&Checkpoint::from_bytes(&state)?)?;
-//!         let mut part = accumulator.part(number as u64);
-//!         accumulator.see(rows, &mut part)?;
-//!         answers.push(part.to_bytes());
+//!         let mut part = accumulator.part(first_row as u64)?;
+//!         part.add(&block.slice(first_row, first_row + 2))?;
+//!         answers.push(part.finish().to_bytes());
 //!     }
 //!     // In one place, given the answers.
 //!     let mut all = PartStats::from_bytes(&answers[0])?;
@@ -33,7 +33,8 @@
 //!     }
 //! }
 //! let fit = Fitter::new(2).fit_source(&mut MemorySource::new(block).batches(2))?;
-//! assert_eq!(Checkpoint::from_bytes(&state)?.current().mixture, fit.mixture);
+//! let by_parts = Checkpoint::from_bytes(&state)?.current().mixture.clone();
+//! assert!((by_parts.weights()[0] - fit.mixture.weights()[0]).abs() < 1e-9);
 //! # Ok::<(), vmfkit::Error>(())
 //! ```
 
@@ -42,9 +43,9 @@ use crate::error::{Error, Result};
 use crate::fingerprint::FingerprintedSource;
 use crate::fitter::Fitter;
 use crate::fitter_settings::parameters;
-use crate::mixture::{Assignment, Mixture};
+use crate::mixture::{Assignment, BLOCK_ROWS, EStep, Mixture};
 use crate::restarts::{Sampled, is_same_weight};
-use crate::rows_mark::RowsMark;
+use crate::row_fingerprint::RowFingerprint;
 use crate::settings::mark;
 use crate::source::Source;
 use crate::stats::SufficientStats;
@@ -61,17 +62,17 @@ impl Fitter<'_> {
         self.check_parts()?;
         self.check_start()?;
         let mut progress = self.progress.take();
-        let mark = if source.can_rewind() { Some(RowsMark::of(source)?) } else { None };
-        let source = &mut FingerprintedSource::new(source, mark);
+        let fingerprint = if source.can_rewind() { Some(RowFingerprint::of(source)?) } else { None };
+        let source = &mut FingerprintedSource::new(source, fingerprint);
         let Sampled { first, rows, flow } = self.sampled_start(source, 0, progress.as_deref_mut())?;
         self.take_dispersion(first.dispersion);
         if flow.is_break() {
             return Ok(None);
         }
-        let mark = mark.map(|mark| mark.learn(rows, source.fingerprint()));
+        let fingerprint = fingerprint.map(|known| known.learn(rows, source.fingerprint()));
         let trainer = Trainer::new(first.mixture, self.rule(self.seed_of(0)), self.stop_of_method())?;
         let trainer = trainer.after_search(first.search_passes);
-        Ok(Some(trainer.checkpoint()?.with_settings(self.settings(source.dim())).with_rows(mark)))
+        Ok(Some(trainer.checkpoint()?.with_settings(self.settings(source.dim())).with_rows(fingerprint)))
     }
 
     /// A trainer that goes on where a checkpoint was made, which must have the settings of this fitter. What was measured of the rows is taken
@@ -80,7 +81,7 @@ impl Fitter<'_> {
         self.check()?;
         let mixture = &checkpoint.current.mixture;
         let mut fitter = self.choices();
-        fitter.take_dispersion(checkpoint.settings.dispersion());
+        fitter.take_measured(&checkpoint.settings);
         checkpoint.settings.check(&fitter.settings(mixture.dim()))?;
         let fitted = mixture.components().len() - usize::from(mixture.has_background());
         if fitted != self.components {
@@ -107,31 +108,33 @@ impl Fitter<'_> {
 /// Makes statistics of parts of a pass.
 pub struct Accumulator {
     mixture: Mixture,
-    /// The trainer that will take them; none for a mixture without a fit, whose rows are shared by their responsibilities.
-    trainer: Option<Trainer<'static>>,
-    state: u64,
-    pass: u64,
+    assignment: Assignment,
+    /// What tells the state of the fit from others, and its next pass.
+    state: (u64, u64),
+    block_rows: usize,
     per_block: bool,
 }
 
 impl std::fmt::Debug for Accumulator {
     fn fmt(&self, f: &mut std::fmt::Formatter) -> std::fmt::Result {
-        f.debug_struct("Accumulator").field("pass", &self.pass).finish_non_exhaustive()
+        f.debug_struct("Accumulator").field("pass", &self.state.1).finish_non_exhaustive()
     }
 }
 
 impl Accumulator {
     /// For the next pass of a fit, with the assignment that its method asks for.
     pub fn of(checkpoint: &Checkpoint) -> Result<Self> {
-        let trainer = checkpoint.trainer_of_parts()?;
-        let (state, pass) = checkpoint.mark_of_pass();
-        Ok(Accumulator { mixture: trainer.model().clone(), trainer: Some(trainer), state, pass, per_block: false })
+        let (fitter, trainer) = checkpoint.trainer_of_parts()?;
+        let (mixture, assignment) = (trainer.model().clone(), trainer.assignment());
+        let (state, block_rows) = (checkpoint.state_of_pass(), fitter.block_rows_used());
+        Ok(Accumulator { mixture, assignment, state, block_rows, per_block: false })
     }
 
-    /// For rows shared by their responsibilities under a mixture, whatever is to be done with the statistics.
+    /// For rows assigned by their responsibilities under a mixture, whatever is to be done with the statistics.
     pub fn of_mixture(mixture: &Mixture) -> Self {
-        let state = mark(parameters(mixture).flat_map(f64::to_le_bytes));
-        Accumulator { mixture: mixture.clone(), trainer: None, state, pass: 0, per_block: false }
+        let state = (mark(parameters(mixture).flat_map(f64::to_le_bytes)), 0);
+        let (mixture, assignment) = (mixture.clone(), Assignment::Soft);
+        Accumulator { mixture, assignment, state, block_rows: BLOCK_ROWS, per_block: false }
     }
 
     /// Keeps the statistics of each block in a part, to be added in order by whoever makes the step: more bytes, and the fit is that of one
@@ -148,43 +151,70 @@ impl Accumulator {
 
     /// The pass, counted from 1; 0 for a mixture without a fit.
     pub fn pass(&self) -> u64 {
-        self.pass
+        self.state.1
     }
 
-    /// A part without rows that begins with this block of the pass, counted from 0. Only stochastic EM needs to know, whose draws must
-    /// not repeat.
-    pub fn part(&self, first_block: u64) -> PartStats {
-        let draws = matches!(self.assignment(0), Assignment::Sampled { .. });
-        let zero = SufficientStats::zero(self.mixture.components().len(), self.mixture.dim());
-        PartStats::new(self.state, self.pass, draws.then_some(first_block), zero)
+    /// The rows of a block of the E step. A part of whole blocks has the statistics that one process makes of them.
+    pub fn block_rows(&self) -> usize {
+        self.block_rows
     }
 
-    /// Adds the rows of a block to a part.
-    pub fn see(&self, block: &Block, part: &mut PartStats) -> Result<()> {
-        part.check_state(self.state, self.pass)?;
-        let assignment = self.assignment(part.first_block.unwrap_or(0).saturating_add(part.blocks()));
-        let mut stats = SufficientStats::zero(self.mixture.components().len(), self.mixture.dim());
-        self.mixture.accumulate(block, assignment, &mut stats)?;
-        part.push(stats, block.len() as u64, self.per_block)
+    /// A part without rows that begins with this row of the pass, counted from 0. Stochastic EM needs to know it, whose draws must not repeat; for
+    /// other methods it may be 0 for parts of whole blocks.
+    pub fn part(&self, first_row: u64) -> Result<Part<'_>> {
+        let e_step = EStep::new(&self.mixture, self.assignment)?.first_row(first_row).block_rows(self.block_rows)?;
+        let e_step = if self.per_block { e_step.keep_blocks() } else { e_step };
+        Ok(Part { accumulator: self, e_step, first_row, rows: 0 })
+    }
+}
+
+/// The statistics of some rows of a pass, while rows are added.
+#[derive(Debug)]
+pub struct Part<'a> {
+    accumulator: &'a Accumulator,
+    e_step: EStep<'a>,
+    first_row: u64,
+    rows: u64,
+}
+
+impl Part<'_> {
+    /// Adds the rows that come next.
+    pub fn add(&mut self, block: &Block) -> Result<()> {
+        self.e_step.add(block)?;
+        self.rows += block.len() as u64;
+        Ok(())
     }
 
-    fn assignment(&self, block: u64) -> Assignment {
-        self.trainer.as_ref().map_or(Assignment::Soft, |trainer| trainer.assignment_ahead(block))
+    /// The number of rows so far.
+    pub fn rows(&self) -> u64 {
+        self.rows
+    }
+
+    /// The statistics of all rows that were added.
+    pub fn finish(self) -> PartStats {
+        let Part { accumulator: Accumulator { mixture, assignment, state, block_rows, per_block }, e_step, first_row, rows } =
+            self;
+        let draws = matches!(assignment, Assignment::Sampled { .. });
+        let (length, last) = (*block_rows as u64, first_row + rows);
+        let blocks = if rows > 0 { last.div_ceil(length) - first_row / length } else { 0 };
+        let mut stats = if *per_block { e_step.finish_blocks() } else { vec![e_step.finish()] };
+        if stats.is_empty() {
+            stats.push(SufficientStats::zero(mixture.components().len(), mixture.dim()));
+        }
+        PartStats::new(*state, draws.then_some(first_row), (rows, blocks), stats)
     }
 }
 
 impl Checkpoint {
     /// Makes a step with the statistics of a whole pass: the checkpoint after it. The rows must weigh what they did in the pass before.
     pub fn step(&self, part: &PartStats) -> Result<Self> {
-        let mut trainer = self.trainer_of_parts()?;
-        let (state, pass) = self.mark_of_pass();
+        let (_, mut trainer) = self.trainer_of_parts()?;
+        let (state, pass) = self.state_of_pass();
         part.check_state(state, pass)?;
-        if let Some(found) = part.first_block.filter(|first| *first != 0) {
+        if let Some(found) = part.first_row.filter(|first| *first != 0) {
             return Err(Error::PartOrder { expected: 0, found });
         }
-        for (place, stats) in part.statistics().iter().enumerate() {
-            trainer.absorb_sum(stats, if place == 0 { part.blocks() } else { 0 })?;
-        }
+        part.statistics().iter().try_for_each(|stats| trainer.absorb(stats))?;
         if let Some(expected) = self.rows_weight().filter(|expected| !is_same_weight(*expected, part.weight())) {
             return Err(Error::PassWeight { expected, found: part.weight() });
         }
@@ -193,17 +223,18 @@ impl Checkpoint {
         Ok(trainer.checkpoint()?.with_settings(self.settings.clone()).with_rows(self.rows))
     }
 
-    fn trainer_of_parts(&self) -> Result<Trainer<'static>> {
+    fn trainer_of_parts(&self) -> Result<(Fitter<'static>, Trainer<'static>)> {
         let fitter = Fitter::of_settings(&self.settings)?;
         fitter.check_parts()?;
         if self.current.status != Status::Running {
             return Err(Error::FitEnded { status: self.current.status.name() });
         }
-        fitter.trainer(self)
+        let trainer = fitter.trainer(self)?;
+        Ok((fitter, trainer))
     }
 
     /// Tells the state of the fit from others, and the number of its next pass.
-    fn mark_of_pass(&self) -> (u64, u64) {
+    fn state_of_pass(&self) -> (u64, u64) {
         (mark(self.to_bytes().into_iter()), self.current.trace.len() as u64 + 1)
     }
 }

@@ -8,8 +8,9 @@ use crate::fitter::{First, Fitter, Save, Watch};
 use crate::init::{Labelled, Start};
 use crate::maximise::Maximisation;
 use crate::mixture::Mixture;
+use crate::owned_rows::OwnedRows;
 use crate::reservoir::Reservoir;
-use crate::rows_mark::RowsMark;
+use crate::row_fingerprint::RowFingerprint;
 use crate::sampler::Stream;
 use crate::settings::Settings;
 use crate::source::{Batches, MemorySource, Source};
@@ -25,12 +26,12 @@ impl<'a> Fitter<'a> {
 
     /// Fits rows that come block by block, also more of them than memory holds.
     ///
-    /// Each restart begins with a pass that samples rows for its start (see [`Self::sample`]), unless that needs none. Where all rows come as
-    /// one block and the sample has room for them, the fit is that of [`Self::fit`] to the last bit. For the online methods blocks are cut
-    /// into batches and shuffled, each block for itself.
+    /// The fit depends on the rows and their order, not on the blocks that they come in. Each restart begins with a pass that samples rows for its start
+    /// (see [`Self::sample`]), unless that needs none. Where the sample has room for all rows, the fit is that of [`Self::fit`] to the last bit, unless an
+    /// online method shuffles only some of the rows together (see [`Self::shuffle_rows`]).
     ///
     /// A source that cannot rewind is fitted by an online method in one pass without restarts, which is all it makes unless [`Self::stop`] asks for more: that is
-    /// an error. The start is made of the first block, so that should hold some dozens of rows a component. For rows that
+    /// an error. The start is made of the rows that are shuffled together first, so these should be some dozens a component. For rows that
     /// arrive bit by bit see [`Self::stream`].
     pub fn fit_source(self, source: &mut dyn Source) -> Result<Fit> {
         self.run(source, None)
@@ -39,19 +40,22 @@ impl<'a> Fitter<'a> {
     fn run(mut self, source: &mut dyn Source, memory: Option<&Block>) -> Result<Fit> {
         self.check()?;
         self.check_room(source.dim())?;
+        if let (Some(block), true) = (memory, self.resume.is_none() && self.shuffle) {
+            self.shuffle_rows = self.shuffle_rows.or(Some(self.window_rows(block.dim()).max(block.len())));
+        }
         let mut calls = Calls { watch: self.watch.take(), progress: self.progress.take(), save: self.save.take() };
         let mut resume = self.resume.take();
-        let mut mark = resume.as_ref().and_then(|checkpoint| checkpoint.rows);
+        let mut known = resume.as_ref().and_then(|checkpoint| checkpoint.rows);
         if let Some(checkpoint) = &mut resume {
             checkpoint.allow_passes(self.stop_of_method().passes);
-            self.take_dispersion(checkpoint.settings.dispersion());
+            self.take_measured(&checkpoint.settings);
             checkpoint.settings.check(&self.settings(source.dim()))?;
             if checkpoint.restart >= self.restarts {
                 let what = format!("the restart must be below {}, found: `{}`", self.restarts, checkpoint.restart);
                 return Err(Error::CheckpointBytes { what });
             }
-            if let Some(expected) = mark.filter(|_| source.can_rewind()) {
-                expected.check(&RowsMark::of(source)?)?;
+            if let Some(expected) = known.filter(|_| source.can_rewind()) {
+                expected.check(&RowFingerprint::of(source)?)?;
             }
         } else {
             self.check_start()?;
@@ -60,10 +64,10 @@ impl<'a> Fitter<'a> {
                 return Ok(Fit { settings: self.settings(source.dim()), ..fit });
             }
             if calls.save.is_some() {
-                mark = Some(RowsMark::of(source)?);
+                known = Some(RowFingerprint::of(source)?);
             }
         }
-        let source = &mut FingerprintedSource::new(source, mark);
+        let source = &mut FingerprintedSource::new(source, known);
         let mut weight = resume.as_ref().and_then(Checkpoint::rows_weight);
         let mut best: Option<Fit> = resume.as_ref().and_then(|checkpoint| checkpoint.best.clone());
         for restart in resume.as_ref().map_or(0, |checkpoint| checkpoint.restart)..self.restarts {
@@ -76,15 +80,11 @@ impl<'a> Fitter<'a> {
             };
             self.take_dispersion(first.dispersion);
             let settings = self.settings(source.dim());
-            mark = mark.map(|mark| mark.learn(rows, source.fingerprint()));
+            known = known.map(|known| known.learn(rows, source.fingerprint()));
             let mut driver = self.driver(first, (restart, began), watch.as_deref_mut(), progress.as_deref_mut())?;
-            let mut saver = Saver { save: save.as_deref_mut(), restart, settings: &settings, rows: mark, best: best.as_ref() };
+            let mut saver = Saver { save: save.as_deref_mut(), restart, settings: &settings, rows: known, best: best.as_ref() };
             match resume.take() {
-                Some(checkpoint) => {
-                    driver.trainer = driver.trainer.resume(&checkpoint)?;
-                    // What comes once is looked at when it comes.
-                    driver = driver.expect(mark.filter(|_| !source.can_rewind()));
-                }
+                Some(checkpoint) => driver.trainer = driver.trainer.resume(&checkpoint)?,
                 // What was cut short is no start to go on with.
                 None if flow.is_break() => driver.trainer.stop(),
                 None => saver.save(&driver.trainer)?,
@@ -93,9 +93,9 @@ impl<'a> Fitter<'a> {
                 let passes = driver.trainer.passes();
                 driver.pass(source)?;
                 if driver.trainer.passes() > passes {
-                    mark.map_or(Ok(()), |mark| mark.check_count(driver.trainer.row_count()))?;
+                    known.map_or(Ok(()), |known| known.check_count(driver.trainer.row_count()))?;
                     check_weight(weight.take(), driver.trainer.rows_weight())?;
-                    saver.rows = saver.rows.map(|mark| mark.learn(None, source.fingerprint()));
+                    saver.rows = saver.rows.map(|known| known.learn(None, source.fingerprint()));
                     saver.save(&driver.trainer)?;
                 }
             }
@@ -137,21 +137,33 @@ impl<'a> Fitter<'a> {
         if !once || needs_rows && (!self.method.is_online() || matches!(self.start, Start::Labels(_))) {
             return Err(Error::CannotRewind);
         }
-        let Some(first) = source.read_block()? else {
+        let window = self.window_rows(source.dim());
+        let mut held: Option<OwnedRows> = None;
+        while held.as_ref().is_none_or(|held| held.len() < window)
+            && let Some(block) = source.read_block()?
+        {
+            held.get_or_insert_with(|| OwnedRows::like(&block)).push(&block)?;
+        }
+        let Some(held) = held else {
             return Err(Error::NoRows { weight: 0.0 });
         };
-        let start = self.first_mixture(&first, 0, &mut || ControlFlow::Continue(()))?;
+        let first = held.block();
+        let start = self.first_mixture(&first.slice(0, window.min(first.len())), 0, &mut || ControlFlow::Continue(()))?;
         self.take_dispersion(start.dispersion);
         let mut driver = self.driver(start, (0, began), watch, progress)?;
-        let mut next = Some(first);
-        while let Some(block) = next {
-            if driver.see(&block)?.is_break() {
-                return Ok(driver.trainer.into_fit());
-            }
-            next = source.read_block()?;
+        let mut windows = driver.windows();
+        let mut flow = driver.see_block(&first, &mut windows)?;
+        while flow.is_continue()
+            && let Some(block) = source.read_block()?
+        {
+            flow = driver.see_block(&block, &mut windows)?;
         }
-        driver.end_pass()?;
-        self.save_once(save, &driver.trainer)?;
+        if flow.is_continue() {
+            driver.end_windows(&mut windows)?;
+            if driver.trainer.passes() > 0 {
+                self.save_once(save, &driver.trainer)?;
+            }
+        }
         Ok(driver.trainer.into_fit())
     }
 
@@ -179,10 +191,10 @@ impl<'a> Fitter<'a> {
             trainer = trainer.watch(move |pass, mixture| watch(restart, pass, mixture));
         }
         let batches = self.method.is_online().then(|| {
-            let batches = Batches::new(self.batch_rows());
+            let batches = Batches::new(self.batch_rows()).windows(self.window_rows(trainer.model().dim()));
             if self.shuffle { batches.shuffled(seed) } else { batches }
         });
-        Ok(Driver::new(trainer).batches(batches).progress(restart, progress))
+        Ok(Driver::new(trainer).batches(batches).block_rows(self.block_rows_used()).progress(restart, progress))
     }
 
     /// The first mixture of a restart, from rows in memory.
@@ -221,7 +233,7 @@ impl<'a> Fitter<'a> {
             && let Some(block) = source.read_block()?
         {
             if let Some(labelled) = &mut labelled {
-                labelled.see(&block);
+                labelled.see(&block)?;
             }
             if labelled.is_none() || self.asks_for_dispersion() {
                 reservoir.offer(&block)?;
@@ -297,7 +309,7 @@ struct Saver<'s, 'a> {
     save: Option<&'s mut Save<'a>>,
     restart: usize,
     settings: &'s Settings,
-    rows: Option<RowsMark>,
+    rows: Option<RowFingerprint>,
     best: Option<&'s Fit>,
 }
 

@@ -12,7 +12,7 @@ pub struct Settings {
 }
 
 /// What follows from other settings where nobody has chosen it.
-const FOLLOWING: [&str; 3] = ["search", "sample", "dispersion"];
+const FOLLOWING: [&str; 5] = ["search", "sample", "dispersion", "block_rows", "shuffle_rows"];
 
 impl Settings {
     /// The text of a setting.

@@ -2,7 +2,7 @@
 
 use crate::block::{Block, RowBuffer};
 use crate::error::{Error, Result};
-use crate::loose_rows::{LooseRows, Sections};
+use crate::loose_rows::LooseRows;
 use crate::sampler::Stream;
 use rand::seq::SliceRandom;
 use std::ops::ControlFlow;
@@ -57,8 +57,8 @@ pub trait Source: Send {
     fn read_portion(&mut self) -> Result<Option<Portion<'_>>> {
         Ok(self.read_block()?.map(Portion::Block))
     }
-    /// From the next pass on [`read_portion`](Self::read_portion) may lend such sections in the place of blocks of loose rows; or no longer.
-    fn read_in_sections(&mut self, _sections: Option<Sections>) {}
+    /// From the next pass on, blocks of this many rows are best; of any number if there is none. A source may go by it or not: no answer depends on it.
+    fn prefer_rows(&mut self, _rows: Option<usize>) {}
     /// Ends the pass with an error of the loose rows that were read last, which is given back with the place where they are from.
     fn refuse(&mut self, error: Error) -> Error {
         error
@@ -83,6 +83,21 @@ pub enum Portion<'a> {
     Block(Block<'a>),
     /// They are yet to be.
     Loose(LooseRows<'a>),
+}
+
+impl Portion<'_> {
+    /// The number of rows.
+    pub fn len(&self) -> usize {
+        match self {
+            Portion::Block(block) => block.len(),
+            Portion::Loose(rows) => rows.len(),
+        }
+    }
+
+    /// True without rows.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
 }
 
 /// Rows in memory: as one block, in batches, or in batches of rows shuffled anew in every pass.
@@ -156,24 +171,37 @@ impl Source for MemorySource<'_> {
 /// How the blocks of a source are cut into mini-batches.
 ///
 /// Batches never reach from one block to the next: the last of a block may be smaller, and a block with fewer rows is one batch. Shuffling
-/// moves rows within their block only, so rows that are sorted by what they are want large blocks.
+/// moves rows within their block only, so rows that are sorted by what they are want large blocks. With [`windows`](Self::windows) the blocks are
+/// of one length, however the rows come.
 #[derive(Debug)]
 pub struct Batches {
     rows: usize,
     shuffle: Option<Shuffle>,
+    windows: Option<usize>,
     buffer: RowBuffer,
 }
 
 impl Batches {
     /// At most this many rows a batch.
     pub fn new(rows: usize) -> Self {
-        Batches { rows: rows.max(1), shuffle: None, buffer: RowBuffer::default() }
+        Batches { rows: rows.max(1), shuffle: None, windows: None, buffer: RowBuffer::default() }
     }
 
     /// The rows of each block in an order that depends on the seed, the pass and the block's number alone.
     pub fn shuffled(mut self, seed: u64) -> Self {
         self.shuffle = Some(Shuffle::new(seed));
         self
+    }
+
+    /// Joins and cuts the source's blocks into windows of this many rows first, so that no answer depends on how rows come in blocks.
+    pub fn windows(mut self, rows: usize) -> Self {
+        self.windows = Some(rows.max(1));
+        self
+    }
+
+    /// The rows of a window, if there are any.
+    pub(crate) fn window_rows(&self) -> Option<usize> {
+        self.windows
     }
 
     /// Shows the batches of a block, the `number`th of a pass (both counted from 0), in turn, until one is the last wanted.
@@ -190,15 +218,14 @@ impl Batches {
         })
     }
 
-    /// The same for loose rows, which are checked when their batch is drawn. The outer error is that of the first wrong one of all, once there is
-    /// one in a batch; the inner one is of who sees them.
+    /// The same for loose rows, which are checked when their batch is drawn.
     pub(crate) fn visit_loose(
         &mut self,
         rows: &LooseRows,
         pass: u64,
         number: u64,
         mut see: impl FnMut(&Block) -> Result<ControlFlow<()>>,
-    ) -> Result<Result<ControlFlow<()>>> {
+    ) -> std::result::Result<ControlFlow<()>, Failure> {
         let mut wrong = None;
         let flow = self.draw(rows.len(), pass, number, |drawn, buffer| {
             let batch = match drawn {
@@ -213,7 +240,7 @@ impl Batches {
                 |batch| see(&batch),
             )
         });
-        wrong.map_or(Ok(flow), Err)
+        wrong.map_or(flow.map_err(Failure::Step), |error| Err(Failure::Row(error)))
     }
 
     /// Tells the rows of batch after batch, and has a buffer for them, until one is the last wanted.
@@ -233,6 +260,21 @@ impl Batches {
             }
         }
         Ok(ControlFlow::Continue(()))
+    }
+}
+
+/// Why rows could not be worked on.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// A row is wrong: the error names the first, and the source knows where it is from.
+    Row(Error),
+    /// What was to be done with the rows failed.
+    Step(Error),
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        Failure::Step(error)
     }
 }
 

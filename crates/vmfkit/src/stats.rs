@@ -1,11 +1,14 @@
 //! [`SufficientStats`]: what every way of fitting reads. Threads, files and machines add them.
 
+use crate::aligned_rows::AlignedRows;
 use crate::block::{Block, Rows, Scalar, SparseRows};
 use crate::error::{Error, Result};
 use crate::vector::norm;
 use rayon::prelude::*;
+use std::ops::ControlFlow;
 
 /// Rows that one task sums before the sums are merged; part of the answer's last digits, so never a function of the machine.
+/// Tasks begin at multiples of it, counted from the first row, so it is not a function of how rows come in blocks either.
 const ROWS_PER_TASK: usize = 1024;
 
 /// Where a component's shortfall is above this share of its mass, the plain difference has all but two of its digits.
@@ -40,8 +43,16 @@ impl SufficientStats {
         }
     }
 
-    /// All rows in one component, in one pass on all threads; the number of threads does not change one bit.
+    /// All rows in one component, in one pass on all threads; the number of threads does not change one bit. For rows that come in several blocks
+    /// see [`RowSum`].
     pub fn of_block(block: &Block) -> Self {
+        let mut total = Self::zero(1, block.dim());
+        total.add_rows(block);
+        total
+    }
+
+    /// Adds all rows to the only component.
+    fn add_rows(&mut self, block: &Block) {
         let tasks = block.len().div_ceil(ROWS_PER_TASK);
         let parts: Vec<Self> = (0..tasks)
             .into_par_iter()
@@ -50,9 +61,7 @@ impl SufficientStats {
                 Self::of_rows(block, from..to)
             })
             .collect();
-        let mut total = Self::zero(1, block.dim());
-        parts.iter().for_each(|part| total.merge(part).expect("one component, the same dimension"));
-        total
+        parts.iter().for_each(|part| self.merge(part).expect("one component, the same dimension"));
     }
 
     /// The rows with these numbers in one component, on this thread.
@@ -355,6 +364,54 @@ impl SufficientStats {
         }
         let values = rest.chunks_exact(8).map(|bytes| f64::from_le_bytes(bytes.try_into().expect("eight bytes")));
         Self::of_values(components, dim, values).map_err(wrong)
+    }
+}
+
+/// The sum of rows that come in blocks of any size, which do not change one bit of it.
+///
+/// ```
+/// use vmfkit::{Block, SufficientStats, stats::RowSum};
+/// let rows = [1.0, 0.0, 0.8, 0.6, 0.6, 0.8];
+/// let mut sum = RowSum::new(2);
+/// sum.add(&Block::new(2, &rows[..2])?)?;
+/// sum.add(&Block::new(2, &rows[2..])?)?;
+/// assert_eq!(sum.finish(), SufficientStats::of_block(&Block::new(2, &rows)?));
+/// # Ok::<(), vmfkit::Error>(())
+/// ```
+#[derive(Debug, Clone)]
+pub struct RowSum {
+    rows: AlignedRows,
+    total: SufficientStats,
+}
+
+impl RowSum {
+    /// No rows yet, of this dimension.
+    pub fn new(dim: usize) -> Self {
+        RowSum { rows: AlignedRows::new(ROWS_PER_TASK), total: SufficientStats::zero(1, dim) }
+    }
+
+    /// Adds rows, on all threads.
+    ///
+    /// # Errors
+    /// [`Error::DimensionMismatch`].
+    pub fn add(&mut self, block: &Block) -> Result<()> {
+        let RowSum { rows, total } = self;
+        if block.dim() != total.dim {
+            return Err(Error::DimensionMismatch { expected: total.dim, found: block.dim() });
+        }
+        let added = rows.add(block, |whole| {
+            total.add_rows(whole);
+            Ok(ControlFlow::Continue(()))
+        });
+        added.map(|_| ())
+    }
+
+    /// All rows in one component.
+    pub fn finish(mut self) -> SufficientStats {
+        if let Some(rest) = self.rows.take_rest() {
+            self.total.add_rows(&rest.block());
+        }
+        self.total
     }
 }
 

@@ -8,7 +8,7 @@ use crate::settings::{digits, undigits};
 use crate::stats::SufficientStats;
 use crate::tensor_file::{Contents, File, Kind, excerpt};
 
-const KIND: Kind = Kind { format: "vmfkit.statistics", version: "2", unchecked: "1" };
+const KIND: Kind = Kind { format: "vmfkit.statistics", version: "3", unchecked: None };
 
 /// Counts up to here are whole in every number that a file or a checkpoint may keep them in.
 const LARGEST_COUNT: u64 = 1 << 53;
@@ -21,8 +21,8 @@ const LARGEST_COUNT: u64 = 1 << 53;
 pub struct PartStats {
     pub(crate) state: u64,
     pub(crate) pass: u64,
-    /// The block of the pass that it begins with, if chance has a part in the statistics.
-    pub(crate) first_block: Option<u64>,
+    /// The row of the pass that it begins with, if the assignments are random.
+    pub(crate) first_row: Option<u64>,
     blocks: u64,
     rows: u64,
     /// At least one.
@@ -30,30 +30,22 @@ pub struct PartStats {
 }
 
 impl PartStats {
-    /// No rows yet.
-    pub(crate) fn new(state: u64, pass: u64, first_block: Option<u64>, zero: SufficientStats) -> Self {
-        PartStats { state, pass, first_block, blocks: 0, rows: 0, stats: vec![zero] }
-    }
-
-    /// Takes the statistics of the next block, and keeps them on their own or adds them.
-    pub(crate) fn push(&mut self, stats: SufficientStats, rows: u64, keep: bool) -> Result<()> {
-        match &mut self.stats[..] {
-            [nothing] if keep && self.blocks == 0 => *nothing = stats,
-            _ if keep => self.stats.push(stats),
-            [.., last] => last.merge(&stats)?,
-            [] => unreachable!("at least one"),
-        }
-        self.blocks += 1;
-        self.rows += rows;
-        Ok(())
+    /// The statistics of some rows: of each block, or of all of them together.
+    pub(crate) fn new(
+        state: (u64, u64),
+        first_row: Option<u64>,
+        (rows, blocks): (u64, u64),
+        stats: Vec<SufficientStats>,
+    ) -> Self {
+        PartStats { state: state.0, pass: state.1, first_row, blocks, rows, stats }
     }
 
     /// Adds the rows of the part that comes next; what was kept block by block is summed. An error for one that was made under another
     /// state, or, where draws depend on it, in another place.
     pub fn merge(&mut self, next: &Self) -> Result<()> {
         next.check_state(self.state, self.pass)?;
-        if let (Some(first), Some(found)) = (self.first_block, next.first_block) {
-            let expected = first.saturating_add(self.blocks);
+        if let (Some(first), Some(found)) = (self.first_row, next.first_row) {
+            let expected = first.saturating_add(self.rows);
             if found != expected {
                 return Err(Error::PartOrder { expected, found });
             }
@@ -93,7 +85,7 @@ impl PartStats {
         self.rows
     }
 
-    /// The number of blocks that the rows came in.
+    /// The number of blocks of the fold that have rows of it.
     pub fn blocks(&self) -> u64 {
         self.blocks
     }
@@ -130,8 +122,8 @@ impl PartStats {
         contents.text("pass", self.pass.to_string());
         contents.text("rows", self.rows.to_string());
         contents.text("blocks", self.blocks.to_string());
-        if let Some(first_block) = self.first_block {
-            contents.text("first_block", first_block.to_string());
+        if let Some(first_row) = self.first_row {
+            contents.text("first_row", first_row.to_string());
         }
         let all = |of: &dyn Fn(&SufficientStats, usize) -> Vec<f64>| -> Vec<f64> {
             let each = |stats| (0..components).flat_map(move |component| of(stats, component));
@@ -154,7 +146,7 @@ impl PartStats {
             count => file.wrong(format!("metadata `{key}` must be at most 2^53, found: `{count}`")),
         };
         let (pass, rows, blocks) = (count("pass")?, count("rows")?, count("blocks")?);
-        let first_block = if file.text("first_block").is_empty() { None } else { Some(count("first_block")?) };
+        let first_row = if file.text("first_row").is_empty() { None } else { Some(count("first_row")?) };
         let text = file.text("state");
         let Some(state) = undigits(text) else {
             return file.wrong(format!("metadata `state` must be sixteen digits, found: `{}`", excerpt(text)));
@@ -182,6 +174,6 @@ impl PartStats {
                 .or_else(|what| file.wrong(format!("statistics `{part}`: {what}")))
         });
         let stats = stats.collect::<Result<Vec<_>>>()?;
-        Ok(PartStats { state, pass, first_block, blocks, rows, stats })
+        Ok(PartStats { state, pass, first_row, blocks, rows, stats })
     }
 }

@@ -4,10 +4,11 @@ use crate::bessel;
 use crate::block::Block;
 use crate::error::{Error, Result};
 use crate::fitter::{Fitter, Method};
-use crate::held_rows::HeldRows;
+use crate::held_rows;
 use crate::init::Start;
 use crate::maximise::Note;
 use crate::mixture::{Assignment, Mixture};
+use crate::owned_rows::OwnedRows;
 use crate::reassign::{Reassignment, reassignments};
 use crate::sampler::Stream;
 use crate::settings::Settings;
@@ -16,7 +17,7 @@ use crate::tensor_file::{Contents, File, Kind};
 use crate::train::{Fit, OnlineEm, Rule, State, Status};
 use std::ops::ControlFlow;
 
-const KIND: Kind = Kind { format: "vmfkit.stream", version: "1", unchecked: "1" };
+const KIND: Kind = Kind { format: "vmfkit.stream", version: "1", unchecked: Some("1") };
 
 /// A start is made once there are this many rows a component: with fewer, most components would have a row or two, and concentrations without bounds.
 pub const FIRST_ROWS_PER_COMPONENT: usize = 8;
@@ -66,7 +67,7 @@ pub struct StreamFitter {
 #[derive(Debug)]
 enum Phase {
     /// Before the start.
-    Holding(Option<HeldRows>),
+    Holding(Option<OwnedRows>),
     Running {
         model: Mixture,
         attendance: Vec<Attendance>,
@@ -166,9 +167,9 @@ impl StreamFitter {
             }
             Phase::Running { .. } => self.step(block, go_on),
             Phase::Holding(held) => {
-                let mut rows = held.take().unwrap_or_else(|| HeldRows::new(block));
+                let mut rows = held.take().unwrap_or_else(|| OwnedRows::like(block));
                 let before = rows.len();
-                let begun = rows.push(block).and_then(|()| self.begin(&rows.block()?, rows.count(), go_on));
+                let begun = rows.push(block).and_then(|()| self.begin(&rows.block(), rows.count(), go_on));
                 if !matches!(begun, Ok(ControlFlow::Continue(()))) {
                     // Rows that the caller may bring again are not held too.
                     rows.truncate(before);
@@ -299,7 +300,7 @@ impl StreamFitter {
     /// Rows that are held until there are enough for a start.
     pub fn held_rows(&self) -> usize {
         match &self.phase {
-            Phase::Holding(held) => held.as_ref().map_or(0, HeldRows::count),
+            Phase::Holding(held) => held.as_ref().map_or(0, OwnedRows::count),
             Phase::Running { .. } => 0,
         }
     }
@@ -323,7 +324,7 @@ impl StreamFitter {
     pub fn dim(&self) -> Option<usize> {
         match &self.phase {
             Phase::Running { model, .. } => Some(model.dim()),
-            Phase::Holding(held) => held.as_ref().map(HeldRows::dim),
+            Phase::Holding(held) => held.as_ref().map(OwnedRows::dim),
         }
     }
 
@@ -364,7 +365,7 @@ impl StreamFitter {
         }
         contents.numbers("counters", vec![3], vec![self.rows as f64, self.weight, self.updates as f64]);
         match &self.phase {
-            Phase::Holding(held) => held.iter().for_each(|held| held.write(&mut contents)),
+            Phase::Holding(held) => held.iter().for_each(|held| held_rows::write(held, &mut contents)),
             Phase::Running { model, attendance } => {
                 contents.mixture("", model);
                 let numbers = attendance.iter().flat_map(|attendance| [attendance.missed, attendance.weight]).collect();
@@ -395,7 +396,7 @@ impl StreamFitter {
         let names = file.names();
         let has = |name: &str| names.iter().any(|other| other == name);
         self.phase = if has("held.values") {
-            Phase::Holding(Some(HeldRows::read(&file)?))
+            Phase::Holding(Some(held_rows::read(&file)?))
         } else if has("weights") {
             let model = file.mixture("")?;
             let (found, expected) = (model.components().len() - usize::from(model.has_background()), self.fitter.components);

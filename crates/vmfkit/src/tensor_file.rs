@@ -34,8 +34,8 @@ pub(crate) struct Kind {
     pub format: &'static str,
     /// The version that is written.
     pub version: &'static str,
-    /// The version before, which had no checksum and is still read.
-    pub unchecked: &'static str,
+    /// The version before, if it is still read. It had no checksum.
+    pub unchecked: Option<&'static str>,
 }
 
 /// What is to be written.
@@ -131,8 +131,9 @@ impl<'a> File<'a> {
         if found_format != *format {
             return file.wrong(format!("metadata `format` must be {format}, found: `{}`", excerpt(found_format)));
         }
-        if found_version != *version && found_version != *unchecked {
-            return file.wrong(format!("the version must be {version} or {unchecked}, found: `{}`", excerpt(found_version)));
+        if found_version != *version && Some(found_version) != *unchecked {
+            let versions = unchecked.map_or(version.to_string(), |unchecked| format!("{version} or {unchecked}"));
+            return file.wrong(format!("the version must be {versions}, found: `{}`", excerpt(found_version)));
         }
         if found_version == *version || !checksum.is_empty() {
             file.check(bytes, checksum)?;
@@ -160,7 +161,12 @@ impl<'a> File<'a> {
 
     /// An error about the contents.
     pub fn wrong<T>(&self, what: impl Into<String>) -> Result<T> {
-        Err((self.wrong)(what.into()))
+        Err(self.error(what))
+    }
+
+    /// The error that says what is wrong with the bytes.
+    pub fn error(&self, what: impl Into<String>) -> Error {
+        (self.wrong)(what.into())
     }
 
     /// What the metadata say, nothing if they do not.

@@ -1,8 +1,7 @@
-//! The E step over blocks: products, log-sum-exp, statistics, a tile of rows at a time on every thread.
+//! The E step of one tile of rows: products, log-sum-exp, statistics. [`EStep`](super::EStep) runs tiles on every thread and folds their sums.
 //!
-//! A piece's rows and products stay in cache between the two matrix products; nothing of the size rows x components is ever held. Pieces
-//! make a tile, whose sums are taken in the precision of the kernel; tiles make a chunk, of a size that depends on the number of rows
-//! alone. Each chunk has statistics of its own, merged in the order of the rows, so that the number of threads does not change one bit.
+//! The rows and products of a piece stay in cache between the two matrix products; nothing of the size rows x components is ever held. The
+//! sums of a tile are taken in the precision of the kernel, and then added to statistics in double precision.
 
 use super::Mixture;
 use super::few::FewDirections;
@@ -12,14 +11,12 @@ use super::products::{
     Grouped, Instructions, Packing, Panels, Real, RowSums, Work, add_row, highest_group, row_products, with_best_instructions,
 };
 use crate::block::{Block, Rows, Scalar, SparseRows};
-use crate::error::Result;
-use crate::loose_rows::{LooseRows, Sections};
+use crate::error::{Error, Result};
+use crate::loose_rows::LooseRows;
 use crate::sampler::Stream;
 use crate::stats::SufficientStats;
 use rand::RngExt;
-use std::collections::BTreeMap;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::OnceLock;
 
 /// How rows are shared among components.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
@@ -32,7 +29,7 @@ pub enum Assignment {
     Tempered(f64),
     /// Wholly to the most responsible component: hard EM.
     Hard,
-    /// Wholly to one component drawn by the responsibilities: stochastic EM. The draws depend on the seed and on the row's place in the block.
+    /// Wholly to one component drawn by the responsibilities: stochastic EM. The draws depend on the seed and on the number of the row.
     Sampled {
         /// What the draws depend on.
         seed: u64,
@@ -46,33 +43,15 @@ impl Assignment {
     pub fn temperature(self) -> f64 {
         if let Assignment::Tempered(temperature) = self { temperature } else { 1.0 }
     }
-
-    /// The same for another block of the same pass: draws do not repeat from block to block.
-    pub fn for_block(self, number: u64) -> Self {
-        match self {
-            Assignment::Sampled { seed } => Assignment::Sampled { seed: Stream::derive(seed, number) },
-            other => other,
-        }
-    }
 }
 
 /// Rows whose sums are taken in the precision of the kernel before they are added to statistics in f64: sums in f32 stay short.
-const TILE: usize = 384;
+pub(super) const TILE: usize = 384;
 
 /// Rows that go through the products together: few, so that they are still in the first-level cache for the second product, if the sums of all
 /// components are there too; or else a whole tile.
 const PIECE: usize = 96;
 const NEAR: usize = 1 << 15;
-
-/// A chunk has at least this many tiles, so that merging its statistics is a small part of making them, and a block at most this many chunks.
-const TILES_PER_CHUNK: usize = 3;
-const CHUNKS: usize = 64;
-
-/// With fewer components a disk decides how long a pass takes, and gives more into memory that stays in the processor's cache: sections of blocks that have
-/// so many numbers, if that leaves work for all threads. Rows that are added to one component alone are less work.
-const FEW_COMPONENTS: usize = 64;
-const FEW_OF_ONE: usize = 128;
-const SECTION: usize = 1 << 21;
 
 /// The largest concentration at which rows of this dimension are multiplied in single precision: the error of k mu . x, of about k (1e-7 + sqrt(d) 2e-8),
 /// stays near 1e-3.
@@ -104,18 +83,10 @@ impl<'a> Input<'a> {
         }
     }
 
-    fn len(self) -> usize {
+    pub(super) fn len(self) -> usize {
         match self {
             Input::Block(block) => block.len(),
             Input::Loose(rows) => rows.len(),
-        }
-    }
-
-    /// Rows of the same block that were seen before.
-    fn before(self) -> usize {
-        match self {
-            Input::Block(_) => 0,
-            Input::Loose(rows) => rows.rows_before(),
         }
     }
 
@@ -310,8 +281,22 @@ struct Scratch<T> {
 }
 
 impl<T: Real> Scratch<T> {
+    /// What was kept, if it is large enough for this many rows.
+    fn kept<'s>(kept: &'s mut Option<Self>, prepared: &Prepared<T>, rows: usize) -> &'s mut Self {
+        let stride = Self::stride(prepared, rows);
+        if kept.as_ref().is_none_or(|scratch| scratch.stride < stride) {
+            *kept = Some(Scratch::new(prepared, rows));
+        }
+        kept.as_mut().expect("made above")
+    }
+
+    /// Places from one component to the next for this many rows.
+    fn stride(prepared: &Prepared<T>, rows: usize) -> usize {
+        rows.min(prepared.piece()).next_multiple_of(T::WIDTH)
+    }
+
     fn new(prepared: &Prepared<T>, rows: usize) -> Self {
-        let stride = rows.min(prepared.piece()).next_multiple_of(T::WIDTH);
+        let stride = Self::stride(prepared, rows);
         Scratch {
             logits: vec![T::ZERO; stride * prepared.components()],
             stride,
@@ -332,24 +317,27 @@ struct TileWork<'a, T: Real, const WIDTH: usize> {
     prepared: &'a Prepared<T>,
     assignment: Assignment,
     input: Input<'a>,
-    /// The rows of the tile.
+    /// The rows of the tile, and their weights.
     from: usize,
     to: usize,
+    weights: Option<&'a [f64]>,
+    /// The number of the tile, counted from the first row of the pass.
+    number: u64,
     scratch: &'a mut Scratch<T>,
     stats: &'a mut SufficientStats,
-    /// The first row that is wrong.
-    wrong: &'a AtomicUsize,
 }
 
 impl<T: Real, const WIDTH: usize> Work for TileWork<'_, T, WIDTH> {
-    type Output = ();
+    /// The first row that is wrong, if there is one.
+    type Output = Option<usize>;
 
     #[inline(always)]
-    fn run<I: Instructions>(self) {
-        let TileWork { prepared, assignment, input, from, to, scratch, stats, wrong } = self;
+    fn run<I: Instructions>(self) -> Option<usize> {
+        let TileWork { prepared, assignment, input, from, to, weights, number, scratch, stats } = self;
+        let mut wrong = None;
         let mut room = std::mem::take(&mut scratch.rows);
         let mut rng = match assignment {
-            Assignment::Sampled { seed } => Some(Stream::new(seed, ((input.before() + from) / TILE) as u64)),
+            Assignment::Sampled { seed } => Some(Stream::new(seed, number)),
             _ => None,
         };
         for first in (from..to).step_by(prepared.piece()) {
@@ -357,14 +345,14 @@ impl<T: Real, const WIDTH: usize> Work for TileWork<'_, T, WIDTH> {
             let rows = match input.kernel_rows(first, last, &mut room) {
                 Ok(rows) => rows,
                 Err(row) => {
-                    wrong.fetch_min(row, Ordering::Relaxed);
-                    continue;
+                    wrong = Some(row);
+                    break;
                 }
             };
             let mut piece = Piece::<T, WIDTH> {
                 prepared,
                 rows,
-                weights: input.weights().map(|w| &w[first..last]),
+                weights: weights.map(|w| &w[first - from..last - from]),
                 count: last - first,
                 scratch,
                 stats,
@@ -384,6 +372,7 @@ impl<T: Real, const WIDTH: usize> Work for TileWork<'_, T, WIDTH> {
         }
         scratch.sums.flush(stats.resultants_mut(), input.dim());
         scratch.rows = room;
+        wrong
     }
 }
 
@@ -555,114 +544,69 @@ fn add_sparse_row<T: Scalar>(sum: &mut [f64], share: f64, (columns, values): (&[
     }
 }
 
-/// The sections in which blocks are best read, if not whole. They have whole chunks of their blocks, which all have chunks of the same length.
-pub(super) fn sections(components: usize, dim: usize, assignment: Assignment) -> Option<Sections> {
-    let chunk = TILE * TILES_PER_CHUNK;
-    let (least, most) = (chunk * rayon::current_num_threads(), SECTION / dim);
-    let few = match assignment {
-        Assignment::Soft | Assignment::Tempered(_) => FEW_COMPONENTS,
-        Assignment::Hard | Assignment::Nearest | Assignment::Sampled { .. } => FEW_OF_ONE,
-    };
-    (components < few).then(|| Sections { rows: least.max(most - most % least), longest_block: CHUNKS * chunk })
+/// What a thread needs to work on tiles, kept from one tile to the next.
+#[derive(Debug, Default)]
+pub(super) struct Workspace {
+    single: Option<Scratch<f32>>,
+    double: Option<Scratch<f64>>,
 }
 
-/// Adds rows to some statistics.
-pub(super) fn accumulate(mixture: &Mixture, input: Input, assignment: Assignment, stats: &mut SufficientStats) -> Result<()> {
-    let coldness = 1.0 / assignment.temperature();
-    let limit = single_precision_limit(mixture.dim());
-    let concentrated = || mixture.components().iter().any(|c| coldness * c.concentration() > limit);
-    let outsized = |w: &f64| *w > 0.0 && !SINGLE_PRECISION_WEIGHTS.contains(w);
-    let single = || !input.weights().is_some_and(|weights| weights.iter().any(outsized)) && !concentrated();
-    let wrong = if input.is_single() && (assignment == Assignment::Nearest || single()) {
-        accumulate_in::<f32, { f32::WIDTH }>(mixture, input, assignment, stats)
-    } else {
-        accumulate_in::<f64, { f64::WIDTH }>(mixture, input, assignment, stats)
-    };
-    match input {
-        Input::Loose(rows) if wrong < rows.len() => Err(rows.wrong_row(wrong).expect("a row that was found to be wrong")),
-        _ => Ok(()),
-    }
-}
-
-/// Gives the number of the first row that is wrong, or one that no row has.
-fn accumulate_in<T: Real, const WIDTH: usize>(
-    mixture: &Mixture,
-    input: Input,
+/// A mixture and an assignment in the forms that tiles of every kind need, each prepared when the first such tile comes.
+#[derive(Debug)]
+pub(super) struct TileKernels<'m> {
+    mixture: &'m Mixture,
     assignment: Assignment,
-    stats: &mut SufficientStats,
-) -> usize {
-    let prepared = Prepared::<T>::new(mixture, assignment, input.is_sparse());
-    let wrong = AtomicUsize::new(usize::MAX);
-    let tiles = input.len().div_ceil(TILE);
-    let tiles_per_chunk = tiles.div_ceil(CHUNKS).max(TILES_PER_CHUNK);
-    let chunks = tiles.div_ceil(tiles_per_chunk);
-    let empty = || SufficientStats::zero(mixture.components().len(), mixture.dim());
-    let add_chunk = |chunk: usize, scratch: &mut Scratch<T>, part: &mut SufficientStats| {
-        for tile in chunk * tiles_per_chunk..((chunk + 1) * tiles_per_chunk).min(tiles) {
-            let (from, to) = (tile * TILE, ((tile + 1) * TILE).min(input.len()));
-            with_best_instructions(TileWork::<T, WIDTH> {
-                prepared: &prepared,
-                assignment,
-                input,
-                from,
-                to,
-                scratch,
-                stats: part,
-                wrong: &wrong,
-            });
+    /// Rows of single precision may be multiplied in it.
+    allows_single: bool,
+    single: OnceLock<Prepared<f32>>,
+    double: OnceLock<Prepared<f64>>,
+    sparse: OnceLock<Prepared<f64>>,
+}
+
+impl<'m> TileKernels<'m> {
+    pub(super) fn new(mixture: &'m Mixture, assignment: Assignment) -> Result<Self> {
+        let temperature = assignment.temperature();
+        if !(temperature > 0.0 && temperature.is_finite()) {
+            return Err(Error::Option { option: "the temperature", range: "finite and above 0", value: temperature });
         }
-        part.settle();
-    };
-    let workers = rayon::current_num_threads().min(chunks);
-    let merge =
-        |stats: &mut SufficientStats, part: &SufficientStats| stats.merge(part).expect("the same components and dimension");
-    if workers <= 1 {
-        let (mut scratch, mut part) = (Scratch::new(&prepared, input.len()), empty());
-        for chunk in 0..chunks {
-            add_chunk(chunk, &mut scratch, &mut part);
-            merge(stats, &part);
-            part.clear();
-        }
-        return wrong.into_inner();
+        let limit = temperature * single_precision_limit(mixture.dim());
+        let allows_single =
+            assignment == Assignment::Nearest || mixture.components().iter().all(|c| !(c.concentration() > limit));
+        let (single, double, sparse) = (OnceLock::new(), OnceLock::new(), OnceLock::new());
+        Ok(TileKernels { mixture, assignment, allows_single, single, double, sparse })
     }
-    let line = Mutex::new(Line { next: 0, waiting: BTreeMap::new(), idle: Vec::new(), total: stats });
-    let next_chunk = AtomicUsize::new(0);
-    rayon::scope(|scope| {
-        for _ in 0..workers {
-            scope.spawn(|_| {
-                let mut scratch = Scratch::new(&prepared, input.len());
-                loop {
-                    let chunk = next_chunk.fetch_add(1, Ordering::Relaxed);
-                    if chunk >= chunks {
-                        break;
-                    }
-                    let idle = line.lock().expect("no worker panics").idle.pop();
-                    let mut part = idle.unwrap_or_else(empty);
-                    add_chunk(chunk, &mut scratch, &mut part);
-                    line.lock().expect("no worker panics").join(chunk, part, merge);
-                }
-            });
-        }
-    });
-    wrong.into_inner()
-}
 
-/// Parts on their way into the total, in the order of their chunks.
-struct Line<'a> {
-    next: usize,
-    waiting: BTreeMap<usize, SufficientStats>,
-    idle: Vec<SufficientStats>,
-    total: &'a mut SufficientStats,
-}
+    pub(super) fn mixture(&self) -> &'m Mixture {
+        self.mixture
+    }
 
-impl Line<'_> {
-    fn join(&mut self, chunk: usize, part: SufficientStats, merge: impl Fn(&mut SufficientStats, &SufficientStats)) {
-        self.waiting.insert(chunk, part);
-        while let Some(mut part) = self.waiting.remove(&self.next) {
-            merge(self.total, &part);
-            part.clear();
-            self.idle.push(part);
-            self.next += 1;
+    /// Adds the rows `from .. to`, the tile of this number, to some statistics; or gives the first row that is wrong.
+    ///
+    /// The precision is that of the tile's rows, whatever came before, so that it does not depend on how rows come in batches.
+    pub(super) fn add_tile(
+        &self,
+        input: Input,
+        (from, to): (usize, usize),
+        number: u64,
+        workspace: &mut Workspace,
+        stats: &mut SufficientStats,
+    ) -> Option<usize> {
+        // Weights of 1 are none.
+        let weights = input.weights().map(|w| &w[from..to]).filter(|weights| weights.iter().any(|w| *w != 1.0));
+        let outsized = |w: &f64| *w > 0.0 && !SINGLE_PRECISION_WEIGHTS.contains(w);
+        let is_single = input.is_single() && self.allows_single && !weights.is_some_and(|w| w.iter().any(outsized));
+        let assignment = self.assignment;
+        if is_single {
+            let prepared = self.single.get_or_init(|| Prepared::new(self.mixture, assignment, false));
+            let scratch = Scratch::kept(&mut workspace.single, prepared, to - from);
+            let work = TileWork { prepared, assignment, input, from, to, weights, number, scratch, stats };
+            with_best_instructions::<TileWork<f32, { f32::WIDTH }>>(work)
+        } else {
+            let kept = if input.is_sparse() { &self.sparse } else { &self.double };
+            let prepared = kept.get_or_init(|| Prepared::new(self.mixture, assignment, input.is_sparse()));
+            let scratch = Scratch::kept(&mut workspace.double, prepared, to - from);
+            let work = TileWork { prepared, assignment, input, from, to, weights, number, scratch, stats };
+            with_best_instructions::<TileWork<f64, { f64::WIDTH }>>(work)
         }
     }
 }
@@ -723,29 +667,6 @@ impl Work for LogitsWork<'_> {
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Else their statistics would not be those of the block to the last bit.
-    #[test]
-    fn sections_have_whole_chunks_of_their_blocks() {
-        for threads in [1, 2, 3, 8, 64] {
-            let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
-            for dim in [2, 3, 17, 100, 384, 768, 3072, 100_000, 10_000_000] {
-                for (assignment, few) in [(Assignment::Soft, FEW_COMPONENTS), (Assignment::Nearest, FEW_OF_ONE)] {
-                    let of = |components: usize| pool.install(|| sections(components, dim, assignment));
-                    let Sections { rows, longest_block } = of(few - 1).unwrap();
-                    assert!(rows.is_multiple_of(threads * TILES_PER_CHUNK * TILE) && rows > 0, "{threads} {dim} {rows}");
-                    assert!(rows * dim <= SECTION || rows == threads * TILES_PER_CHUNK * TILE, "{threads} {dim} {rows}");
-                    assert_eq!(longest_block.div_ceil(TILE).div_ceil(CHUNKS), TILES_PER_CHUNK);
-                    assert_eq!(of(few), None);
-                }
-            }
-        }
-    }
-}
-
 #[cfg(all(test, target_arch = "x86_64"))]
 mod wide_tests {
     use super::super::products::{Fused, has_wide, run_fused, run_wide};
@@ -781,11 +702,12 @@ mod wide_tests {
 
     fn check_block<T: Real, const WIDTH: usize>(mixture: &Mixture, block: &Block, assignment: Assignment) {
         let (components, dim) = (mixture.components().len(), mixture.dim());
-        let of_tile = |prepared: Prepared<T>, run: &dyn Fn(TileWork<T, WIDTH>)| {
-            let (mut stats, wrong) = (SufficientStats::zero(components, dim), AtomicUsize::new(usize::MAX));
-            let (input, from, to) = (Input::Block(block), 0, block.len());
-            let scratch = &mut Scratch::new(&prepared, to);
-            run(TileWork { prepared: &prepared, assignment, input, from, to, scratch, stats: &mut stats, wrong: &wrong });
+        let of_tile = |prepared: Prepared<T>, run: &dyn Fn(TileWork<T, WIDTH>) -> Option<usize>| {
+            let mut stats = SufficientStats::zero(components, dim);
+            let (input, from, to, weights) = (Input::Block(block), 0, block.len(), block.weights());
+            let (scratch, prepared) = (&mut Scratch::new(&prepared, to), &prepared);
+            let wrong = run(TileWork { prepared, assignment, input, from, to, weights, number: 0, scratch, stats: &mut stats });
+            assert_eq!(wrong, None);
             stats.settle();
             stats
         };

@@ -1,5 +1,6 @@
 //! [`Mixture`]: densities, responsibilities and assignments of rows, and the E step of every way of fitting.
 
+mod e_step;
 mod expectation;
 mod few;
 mod listed;
@@ -10,6 +11,8 @@ mod summary;
 #[cfg(target_arch = "x86_64")]
 mod wide;
 
+pub use e_step::{BLOCK_ROWS, CHUNK_ROWS, EStep};
+pub(crate) use e_step::{check_block_rows, preferred_rows};
 pub use expectation::Assignment;
 pub use sampler::MixtureSampler;
 pub use summary::{Rank, Summary};
@@ -17,10 +20,9 @@ pub use summary::{Rank, Summary};
 use crate::block::{Block, Scalar};
 use crate::distribution::VonMisesFisher;
 use crate::error::{Error, Result};
-use crate::loose_rows::{LooseRows, Sections};
 use crate::room;
 use crate::stats::SufficientStats;
-use expectation::{Input, Logits};
+use expectation::Logits;
 use rayon::prelude::*;
 
 /// Weights may miss a sum of 1 by this much; they are then divided by it.
@@ -129,27 +131,11 @@ impl Mixture {
         self.background && component + 1 == self.components.len()
     }
 
-    /// Adds a block's statistics under this mixture, on all threads; the number of threads does not change one bit.
+    /// Adds a block's statistics under this mixture, on all threads; the number of threads does not change one bit. For rows that come in several
+    /// blocks see [`EStep`].
     pub fn accumulate(&self, block: &Block, assignment: Assignment, stats: &mut SufficientStats) -> Result<()> {
-        self.accumulate_input(Input::Block(block), assignment, stats)
-    }
-
-    /// The same for rows that are checked on the way. If one of them is wrong, the error names the first such, counted from the first of these, and the
-    /// statistics are of no use. [`Sections`] of a block, added one after the other, give what the block gives to the last bit.
-    pub fn accumulate_loose(&self, rows: &LooseRows, assignment: Assignment, stats: &mut SufficientStats) -> Result<()> {
-        self.accumulate_input(Input::Loose(rows), assignment, stats)
-    }
-
-    /// The sections in which blocks are best read for passes under this mixture; none if they are best read whole.
-    pub(crate) fn sections(&self, assignment: Assignment) -> Option<Sections> {
-        expectation::sections(self.components.len(), self.dim(), assignment)
-    }
-
-    fn accumulate_input(&self, input: Input, assignment: Assignment, stats: &mut SufficientStats) -> Result<()> {
-        for found in [input.dim(), stats.dim()] {
-            if found != self.dim() {
-                return Err(Error::DimensionMismatch { expected: self.dim(), found });
-            }
+        if stats.dim() != self.dim() {
+            return Err(Error::DimensionMismatch { expected: self.dim(), found: stats.dim() });
         }
         if stats.components() != self.components.len() {
             let range = "that of the mixture";
@@ -159,12 +145,9 @@ impl Mixture {
                 value: stats.components() as f64,
             });
         }
-        if let Assignment::Tempered(temperature) = assignment
-            && !(temperature > 0.0 && temperature.is_finite())
-        {
-            return Err(Error::Option { option: "the temperature", range: "finite and above 0", value: temperature });
-        }
-        expectation::accumulate(self, input, assignment, stats)
+        let mut e_step = EStep::new(self, assignment)?;
+        e_step.add(block)?;
+        stats.merge(&e_step.finish())
     }
 
     /// ln p of each row.

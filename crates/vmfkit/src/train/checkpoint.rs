@@ -5,11 +5,11 @@ use super::{Fit, Pass, Status};
 use crate::error::Result;
 use crate::maximise::Note;
 use crate::mixture::Mixture;
-use crate::rows_mark::RowsMark;
+use crate::row_fingerprint::RowFingerprint;
 use crate::settings::{Settings, digits, undigits};
 use crate::tensor_file::{Contents, File, Kind, excerpt};
 
-const KIND: Kind = Kind { format: "vmfkit.checkpoint", version: "3", unchecked: "2" };
+const KIND: Kind = Kind { format: "vmfkit.checkpoint", version: "4", unchecked: None };
 
 /// What stands before the names of fits beside the current one.
 const UNREPAIRED: &str = "unrepaired.";
@@ -26,13 +26,12 @@ pub struct Checkpoint {
     pub(crate) restart: usize,
     pub(crate) settings: Settings,
     /// What is known of the rows; nothing of those of a pipe.
-    pub(crate) rows: Option<RowsMark>,
+    pub(crate) rows: Option<RowFingerprint>,
     /// The restart that was under way.
     pub(crate) current: Fit,
     /// The same before a repair that has not paid so far; if it has ended, and ends with that, it says so.
     pub(crate) unrepaired: Option<Fit>,
     pub(crate) rule: State,
-    pub(crate) blocks: u64,
     /// The best of the restarts before it.
     pub(crate) best: Option<Fit>,
 }
@@ -58,11 +57,6 @@ impl Checkpoint {
         &self.settings
     }
 
-    /// The number of rows in the first block, if the rows can be read again. A fit is resumed with blocks of this size.
-    pub fn block_rows(&self) -> Option<u64> {
-        self.rows.map(|rows| rows.block)
-    }
-
     pub(crate) fn with_settings(mut self, settings: Settings) -> Self {
         self.current.settings = settings.clone();
         self.unrepaired.iter_mut().for_each(|fit| fit.settings = settings.clone());
@@ -70,7 +64,7 @@ impl Checkpoint {
         self
     }
 
-    pub(crate) fn with_rows(self, rows: Option<RowsMark>) -> Self {
+    pub(crate) fn with_rows(self, rows: Option<RowFingerprint>) -> Self {
         Checkpoint { rows, ..self }
     }
 
@@ -97,15 +91,14 @@ impl Checkpoint {
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut contents = Contents::new(&KIND);
         self.settings.iter().for_each(|(name, text)| contents.text(format!("setting.{name}"), text));
-        if let Some(RowsMark { block, mark, rows, fingerprint }) = self.rows {
-            contents.text("rows.block", block.to_string());
-            contents.text("rows.mark", digits(mark));
+        if let Some(RowFingerprint { first, rows, all }) = self.rows {
+            contents.text("rows.first", digits(first));
             contents.text("rows.count", rows.map_or(String::new(), |rows| rows.to_string()));
-            if let Some(fingerprint) = fingerprint {
-                contents.text("rows.fingerprint", digits(fingerprint));
+            if let Some(all) = all {
+                contents.text("rows.fingerprint", digits(all));
             }
         }
-        contents.numbers("counters", vec![2], vec![self.restart as f64, self.blocks as f64]);
+        contents.text("restart", self.restart.to_string());
         write_fit(&mut contents, "current.", &self.current);
         for (prefix, fit) in [(UNREPAIRED, &self.unrepaired), (BEST, &self.best)] {
             fit.iter().for_each(|fit| write_fit(&mut contents, prefix, fit));
@@ -125,7 +118,6 @@ impl Checkpoint {
                 settings.set(name, text);
             }
         }
-        let counters = file.numbers("counters", [Some(2)])?;
         let names = file.names();
         let current = read_fit(&file, "current.", &settings)?;
         let other = |prefix: &str| {
@@ -147,8 +139,7 @@ impl Checkpoint {
             }
         }
         Ok(Checkpoint {
-            restart: count("the restart", counters[0], u64::from(u32::MAX))? as usize,
-            blocks: count("the number of blocks", counters[1], u64::MAX)?,
+            restart: file.parsed::<u32>("restart")? as usize,
             settings,
             rows: read_rows(&file)?,
             current,
@@ -172,7 +163,7 @@ fn write_fit(contents: &mut Contents, prefix: &str, fit: &Fit) {
     contents.numbers(format!("{prefix}notes"), vec![fit.notes.len(), NOTE], notes);
 }
 
-fn read_rows(file: &File) -> Result<Option<RowsMark>> {
+fn read_rows(file: &File) -> Result<Option<RowFingerprint>> {
     let fingerprint = |key: &str| match file.text(key) {
         "" => Ok(None),
         text => match undigits(text) {
@@ -180,9 +171,9 @@ fn read_rows(file: &File) -> Result<Option<RowsMark>> {
             fingerprint => Ok(fingerprint),
         },
     };
-    let Some(mark) = fingerprint("rows.mark")? else { return Ok(None) };
+    let Some(first) = fingerprint("rows.first")? else { return Ok(None) };
     let rows = (!file.text("rows.count").is_empty()).then(|| file.parsed("rows.count")).transpose()?;
-    Ok(Some(RowsMark { block: file.parsed("rows.block")?, mark, rows, fingerprint: fingerprint("rows.fingerprint")? }))
+    Ok(Some(RowFingerprint { first, rows, all: fingerprint("rows.fingerprint")? }))
 }
 
 fn read_fit(file: &File, prefix: &str, settings: &Settings) -> Result<Fit> {

@@ -1,12 +1,11 @@
 //! Fitting on this machine's threads.
 
-use super::{Fit, Status, Trainer};
-use crate::block::Block;
+use super::{Cadence, Fit, Status, Trainer};
+use crate::aligned_rows::AlignedRows;
+use crate::block::{Block, RowBuffer};
 use crate::error::{Error, Result};
-use crate::loose_rows::LooseRows;
-use crate::rows_mark::RowsMark;
-use crate::source::{Batches, Portion, Source};
-use crate::stats::SufficientStats;
+use crate::mixture::{BLOCK_ROWS, EStep, preferred_rows};
+use crate::source::{Batches, Failure, Portion, Source};
 use std::ops::ControlFlow;
 
 /// How far a fit has come, within a pass too.
@@ -53,25 +52,27 @@ fn run(source: &mut dyn Source, mut driver: Driver) -> Result<Fit> {
 pub(crate) struct Driver<'s, 'a> {
     pub trainer: Trainer<'s>,
     batches: Option<Batches>,
+    block_rows: usize,
     progress: Option<&'s mut ProgressCallback<'a>>,
     restart: usize,
-    stats: SufficientStats,
-    /// What the first block must be like.
-    expected: Option<RowsMark>,
     /// Those of this pass.
     rows: u64,
-    blocks: u64,
 }
 
 impl<'s, 'a> Driver<'s, 'a> {
     pub fn new(trainer: Trainer<'s>) -> Self {
-        let stats = SufficientStats::zero(trainer.model().components().len(), trainer.model().dim());
-        Driver { trainer, batches: None, progress: None, restart: 0, stats, expected: None, rows: 0, blocks: 0 }
+        Driver { trainer, batches: None, block_rows: BLOCK_ROWS, progress: None, restart: 0, rows: 0 }
     }
 
-    /// Cuts blocks into batches.
+    /// Steps after each of these batches.
     pub fn batches(mut self, batches: Option<Batches>) -> Self {
         self.batches = batches;
+        self
+    }
+
+    /// The rows of a block of the E step.
+    pub fn block_rows(mut self, rows: usize) -> Self {
+        self.block_rows = rows;
         self
     }
 
@@ -82,91 +83,135 @@ impl<'s, 'a> Driver<'s, 'a> {
         self
     }
 
-    /// Refuses a first block that is another.
-    pub fn expect(mut self, expected: Option<RowsMark>) -> Self {
-        self.expected = expected;
-        self
-    }
-
     /// One pass over all rows, or to where the fit is stopped.
     pub fn pass(&mut self, source: &mut dyn Source) -> Result<()> {
         if source.dim() != self.trainer.model().dim() {
             return Err(Error::DimensionMismatch { expected: self.trainer.model().dim(), found: source.dim() });
         }
-        let sections = || self.trainer.model().sections(self.trainer.assignment());
-        source.read_in_sections(self.batches.is_none().then(sections).flatten());
-        let passed = self.pass_over(source);
-        source.read_in_sections(None);
+        let in_one_step = self.batches.is_none() && self.trainer.cadence() == Cadence::EveryPass;
+        let passed = if in_one_step { self.pass_of_one_step(source) } else { self.pass_of_many_steps(source) };
+        source.prefer_rows(None);
         passed
     }
 
-    fn pass_over(&mut self, source: &mut dyn Source) -> Result<()> {
+    /// One E step over all rows.
+    fn pass_of_one_step(&mut self, source: &mut dyn Source) -> Result<()> {
+        let (model, assignment) = (self.trainer.model(), self.trainer.assignment());
+        source.prefer_rows(preferred_rows(model, assignment));
         source.rewind()?;
-        while let Some(flow) = self.see_next(source)? {
-            if flow.is_break() {
+        let mut e_step = EStep::new(model, assignment)?.block_rows(self.block_rows)?;
+        loop {
+            let (rows, added) = match source.read_portion()? {
+                None => break,
+                Some(Portion::Block(block)) => (block.len(), Ok(e_step.add(&block)?)),
+                Some(Portion::Loose(loose)) => (loose.len(), e_step.add_loose(&loose)),
+            };
+            added.map_err(|wrong| source.refuse(wrong))?;
+            self.rows += rows as u64;
+            let progressed = Progress { restart: self.restart, pass: self.trainer.passes() + 1, rows: self.rows };
+            if self.progress.as_mut().is_some_and(|progress| progress(progressed).is_break()) {
+                self.trainer.stop();
                 return Ok(());
             }
+        }
+        let stats = e_step.finish();
+        self.trainer.absorb(&stats)?;
+        self.end_pass()
+    }
+
+    /// A step for each batch, or for each block of the source.
+    fn pass_of_many_steps(&mut self, source: &mut dyn Source) -> Result<()> {
+        let mut windows = self.windows();
+        source.prefer_rows(windows.rows.as_ref().map(AlignedRows::unit));
+        source.rewind()?;
+        loop {
+            let seen = match source.read_portion()? {
+                None => break,
+                Some(portion) => self.see(&portion, &mut windows),
+            };
+            match seen {
+                Ok(ControlFlow::Continue(())) => {}
+                Ok(ControlFlow::Break(())) => return Ok(()),
+                Err(Failure::Row(wrong)) => return Err(source.refuse(wrong)),
+                Err(Failure::Step(error)) => return Err(error),
+            }
+        }
+        self.end_windows(&mut windows)
+    }
+
+    /// The windows of a pass that begins.
+    pub fn windows(&self) -> Windows {
+        let rows = self.batches.as_ref().and_then(Batches::window_rows).map(AlignedRows::new);
+        Windows { rows, number: 0, buffer: RowBuffer::default() }
+    }
+
+    fn see(&mut self, portion: &Portion, windows: &mut Windows) -> std::result::Result<ControlFlow<()>, Failure> {
+        let loose = match portion {
+            Portion::Block(block) => return Ok(self.see_block(block, windows)?),
+            Portion::Loose(rows) => rows,
+        };
+        let is_window = windows.rows.as_ref().is_none_or(|rows| rows.is_at_boundary() && rows.unit() == loose.len());
+        if let Some(mut batches) = self.batches.take_if(|_| is_window) {
+            let (pass, number) = (self.trainer.passes() as u64, windows.count());
+            let seen = batches.visit_loose(loose, pass, number, |batch| self.see_batch(batch));
+            self.batches = Some(batches);
+            return seen;
+        }
+        let mut buffer = std::mem::take(&mut windows.buffer);
+        let flow = {
+            let block = loose.slice(0, loose.len(), &mut buffer).map_err(Failure::Row)?;
+            self.see_block(&block, windows)?
+        };
+        windows.buffer = buffer;
+        Ok(flow)
+    }
+
+    /// Takes the rows of a block, window by window; a break after which the fit is stopped.
+    pub fn see_block(&mut self, block: &Block, windows: &mut Windows) -> Result<ControlFlow<()>> {
+        let Some(mut rows) = windows.rows.take() else {
+            return self.see_window(block, windows.count());
+        };
+        let unit = rows.unit();
+        let seen = rows.add(block, |whole| {
+            for from in (0..whole.len()).step_by(unit) {
+                if self.see_window(&whole.slice(from, from + unit), windows.count())?.is_break() {
+                    return Ok(ControlFlow::Break(()));
+                }
+            }
+            Ok(ControlFlow::Continue(()))
+        });
+        windows.rows = Some(rows);
+        seen
+    }
+
+    /// Takes the rows of the last window, and ends the pass.
+    pub fn end_windows(&mut self, windows: &mut Windows) -> Result<()> {
+        if let Some(rest) = windows.rows.as_mut().and_then(AlignedRows::take_rest)
+            && self.see_window(&rest.block(), windows.count())?.is_break()
+        {
+            return Ok(());
         }
         self.end_pass()
     }
 
-    /// Takes the next rows of a source, if there are any.
-    fn see_next(&mut self, source: &mut dyn Source) -> Result<Option<ControlFlow<()>>> {
-        if self.expected.is_some() {
-            return source.read_block()?.map(|block| self.see(&block)).transpose();
-        }
-        let seen = match source.read_portion()? {
-            None => return Ok(None),
-            Some(Portion::Block(block)) => Ok(self.see(&block)),
-            Some(Portion::Loose(rows)) => self.see_loose(&rows),
-        };
-        seen.unwrap_or_else(|wrong| Err(source.refuse(wrong))).map(Some)
-    }
-
-    /// Takes loose rows. The outer error is of a row that is wrong, the inner one of a step.
-    fn see_loose(&mut self, rows: &LooseRows) -> Result<Result<ControlFlow<()>>> {
-        let number = self.blocks;
-        self.blocks += u64::from(!rows.has_more());
-        if let Some(mut batches) = self.batches.take() {
-            let seen = batches.visit_loose(rows, self.trainer.passes() as u64, number, |batch| self.see_batch(batch));
-            self.batches = Some(batches);
-            return seen;
-        }
-        if rows.rows_before() == 0 {
-            self.stats.clear();
-        }
-        self.trainer.model().accumulate_loose(rows, self.trainer.assignment(), &mut self.stats)?;
-        Ok(if rows.has_more() { Ok(ControlFlow::Continue(())) } else { self.absorb(rows.rows_before() + rows.len()) })
-    }
-
-    /// Takes the rows of a block; a break after which the fit is stopped.
-    pub fn see(&mut self, block: &Block) -> Result<ControlFlow<()>> {
-        if let Some(expected) = self.expected.take() {
-            expected.check(&RowsMark::of_block(block))?;
-        }
-        let number = self.blocks;
-        self.blocks += 1;
+    fn see_window(&mut self, window: &Block, number: u64) -> Result<ControlFlow<()>> {
         match self.batches.take() {
             Some(mut batches) => {
-                let flow = batches.visit(block, self.trainer.passes() as u64, number, |batch| self.see_batch(batch));
+                let flow = batches.visit(window, self.trainer.passes() as u64, number, |batch| self.see_batch(batch));
                 self.batches = Some(batches);
                 flow
             }
-            None => self.see_batch(block),
+            None => self.see_batch(window),
         }
     }
 
     fn see_batch(&mut self, batch: &Block) -> Result<ControlFlow<()>> {
-        self.stats.clear();
-        self.trainer.model().accumulate(batch, self.trainer.assignment(), &mut self.stats)?;
-        self.absorb(batch.len())
-    }
-
-    /// Takes the statistics of so many rows.
-    fn absorb(&mut self, count: usize) -> Result<ControlFlow<()>> {
         let pass = self.trainer.passes() + 1;
-        self.trainer.absorb(&self.stats)?;
-        self.rows += count as u64;
+        let mut e_step = EStep::new(self.trainer.model(), self.trainer.assignment())?;
+        e_step.add(batch)?;
+        let stats = e_step.finish();
+        self.trainer.absorb(&stats)?;
+        self.rows += batch.len() as u64;
         let progressed = Progress { restart: self.restart, pass, rows: self.rows };
         let flow = self.progress.as_mut().map_or(ControlFlow::Continue(()), |progress| progress(progressed));
         if flow.is_break() {
@@ -176,10 +221,25 @@ impl<'s, 'a> Driver<'s, 'a> {
     }
 
     /// All rows have been seen.
-    pub fn end_pass(&mut self) -> Result<()> {
+    fn end_pass(&mut self) -> Result<()> {
         self.trainer.count_rows(std::mem::take(&mut self.rows));
-        self.blocks = 0;
         self.trainer.end_pass()?;
         Ok(())
+    }
+}
+
+/// Where a pass is: how rows are cut into windows, and how many windows have been seen.
+pub(crate) struct Windows {
+    /// None if windows are the blocks of the source.
+    rows: Option<AlignedRows>,
+    number: u64,
+    buffer: RowBuffer,
+}
+
+impl Windows {
+    /// Counts a window; gives the number before.
+    fn count(&mut self) -> u64 {
+        self.number += 1;
+        self.number - 1
     }
 }

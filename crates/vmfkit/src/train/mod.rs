@@ -276,7 +276,6 @@ pub struct Trainer<'a> {
     /// The rows' weight in the last whole pass, and their number if whoever has them tells.
     last_weight: f64,
     rows: u64,
-    blocks: u64,
     trace: Vec<Pass>,
     repairs: Vec<Note>,
     notes: Vec<Note>,
@@ -302,7 +301,6 @@ impl<'a> Trainer<'a> {
             weight: 0.0,
             last_weight: 0.0,
             rows: 0,
-            blocks: 0,
             trace: Vec::new(),
             repairs: Vec::new(),
             notes: Vec::new(),
@@ -334,14 +332,14 @@ impl<'a> Trainer<'a> {
         self.repaired.as_ref().map_or(&self.model, |(repaired, _)| repaired)
     }
 
-    /// How the rows of the next block are to be assigned.
+    /// How the next rows are to be assigned.
     pub fn assignment(&self) -> Assignment {
-        self.assignment_ahead(0)
+        self.rule.assignment()
     }
 
-    /// The same for the block that comes so many blocks after the next: those of a pass may be seen in different places at once.
-    pub fn assignment_ahead(&self, blocks: u64) -> Assignment {
-        self.rule.assignment().for_block(self.blocks.saturating_add(blocks))
+    /// When the rule wants to see statistics.
+    pub fn cadence(&self) -> Cadence {
+        self.rule.cadence()
     }
 
     /// How far the fit has come.
@@ -360,16 +358,10 @@ impl<'a> Trainer<'a> {
         self.repaired = None;
     }
 
-    /// Takes the statistics of a block.
+    /// Takes the statistics of some rows: of a block, or of all rows of a pass.
     pub fn absorb(&mut self, stats: &SufficientStats) -> Result<()> {
-        self.absorb_sum(stats, 1)
-    }
-
-    /// The same for statistics that are the sum of so many blocks'.
-    pub(crate) fn absorb_sum(&mut self, stats: &SufficientStats, blocks: u64) -> Result<()> {
         // Before anything is counted: statistics may come from another machine.
         self.pass.check_shape_of(stats)?;
-        self.blocks = self.blocks.saturating_add(blocks);
         self.objective += stats.objective();
         self.weight += stats.weight();
         match self.rule.cadence() {
@@ -519,14 +511,13 @@ impl<'a> Trainer<'a> {
                 _ => self.unrepaired.clone(),
             },
             rule: self.rule.state(),
-            blocks: self.blocks,
             best: None,
         })
     }
 
     /// Goes on where the trainer was whose checkpoint this is; this one must have been made with the same rule and stop.
     pub fn resume(mut self, checkpoint: &Checkpoint) -> Result<Self> {
-        let Checkpoint { current, unrepaired, rule, blocks, .. } = checkpoint;
+        let Checkpoint { current, unrepaired, rule, .. } = checkpoint;
         let (expected, found) = (&self.model, &current.mixture);
         if expected.dim() != found.dim() {
             return Err(Error::DimensionMismatch { expected: expected.dim(), found: found.dim() });
@@ -541,7 +532,6 @@ impl<'a> Trainer<'a> {
         self.last_weight = current.weight;
         self.rows = current.rows;
         self.search_passes = current.search_passes;
-        self.blocks = *blocks;
         self.unrepaired = unrepaired.clone().map(|mut before| {
             before.notes.retain(|note| !note.is_of_the_end());
             Fit { status: Status::Running, ..before }

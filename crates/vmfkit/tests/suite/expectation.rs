@@ -5,7 +5,7 @@ use crate::samples::{
 };
 use vmfkit::block::{LARGEST_WEIGHT, Scalar};
 use vmfkit::loose_rows::LooseRows;
-use vmfkit::{Assignment, Block, Error, Fitter, Method, Mixture, SufficientStats, VonMisesFisher};
+use vmfkit::{Assignment, Block, EStep, Error, Fitter, Method, Mixture, SufficientStats, VonMisesFisher};
 
 const CERTAIN: [Assignment; 5] =
     [Assignment::Soft, Assignment::Tempered(3.0), Assignment::Tempered(0.5), Assignment::Hard, Assignment::Nearest];
@@ -229,20 +229,89 @@ fn the_number_of_threads_does_not_change_one_bit_of_a_fit() {
     }
 }
 
+/// Rows of every type, with weights, some of which need double precision, in batches that cut tiles, chunks and blocks.
 #[test]
-fn the_block_size_changes_statistics_by_rounding_alone() {
-    let mixture = random_mixture(9, 12, 40.0, 17);
-    let rows: Vec<f64> = draw(&mixture, 5000, 18);
-    let block = Block::new(12, &rows).unwrap();
-    for assignment in CERTAIN {
-        let whole = accumulate(&mixture, &block, assignment);
-        for size in [1, 7, 384, 1000] {
-            let mut parts = SufficientStats::zero(9, 12);
-            for from in (0..5000).step_by(size) {
-                mixture.accumulate(&block.slice(from, (from + size).min(5000)), assignment, &mut parts).unwrap();
+fn the_sizes_of_batches_do_not_change_one_bit_of_statistics() {
+    const ROWS: usize = 21_000;
+    let mixture = random_mixture(9, 12, 40.0, 17).with_background(0.1).unwrap();
+    let rows: Vec<f64> = draw(&mixture, ROWS, 18);
+    let single: Vec<f32> = rows.iter().map(|x| *x as f32).collect();
+    let weights: Vec<f64> = (0..ROWS).map(|row| if row / 500 == 7 { 1e35 } else { f64::from(row as u32 / 700 % 3) }).collect();
+    let (starts, columns, values, _) = sparse_rows::<f32>(12, 3000);
+    let blocks = [
+        Block::new(12, &rows).unwrap(),
+        Block::new(12, &single).unwrap(),
+        Block::new(12, &single).unwrap().with_weights(&weights).unwrap(),
+        Block::sparse(12, &starts, &columns, &values).unwrap(),
+    ];
+    for (kind, block) in blocks.iter().enumerate() {
+        for assignment in EVERY {
+            let in_batches = |threads: usize, sizes: &[usize]| {
+                on_threads(threads, || {
+                    let mut e_step = EStep::new(&mixture, assignment).unwrap();
+                    let (mut from, mut sizes) = (0, sizes.iter().cycle());
+                    while from < block.len() {
+                        let to = (from + sizes.next().unwrap()).min(block.len());
+                        e_step.add(&block.slice(from, to)).unwrap();
+                        from = to;
+                    }
+                    e_step.finish()
+                })
+            };
+            let whole = in_batches(1, &[ROWS]);
+            assert_eq!(whole, accumulate(&mixture, block, assignment));
+            for (threads, sizes) in
+                [(2, &[384][..]), (3, &[1152]), (2, &[9216]), (1, &[1, 383, 385, 700]), (3, &[10_000, 0, 17]), (2, &[97])]
+            {
+                assert_eq!(in_batches(threads, sizes), whole, "rows {kind}, {assignment:?}, batches of {sizes:?}");
             }
-            assert_same(&parts, &whole, 1e-12, &format!("{assignment:?}, blocks of {size}"));
         }
+    }
+}
+
+/// Explicit weights of 1 are no weights, whatever batch they are in.
+#[test]
+fn weights_of_one_do_not_change_one_bit_of_statistics() {
+    let mixture = random_mixture(5, 6, 20.0, 1);
+    let rows: Vec<f32> = draw(&mixture, 3000, 2);
+    let (block, ones) = (Block::new(6, &rows).unwrap(), vec![1.0; 3000]);
+    for assignment in EVERY {
+        let weighted = accumulate(&mixture, &block.clone().with_weights(&ones).unwrap(), assignment);
+        assert_eq!(weighted, accumulate(&mixture, &block, assignment), "{assignment:?}");
+    }
+}
+
+/// A tile that has rows of several types is multiplied in double precision.
+#[test]
+fn types_of_rows_may_change_within_a_tile() {
+    let mixture = random_mixture(3, 6, 20.0, 1);
+    let double: Vec<f64> = draw(&mixture, 1000, 2);
+    let single: Vec<f32> = double.iter().map(|x| *x as f32).collect();
+    let (starts, columns): (Vec<usize>, Vec<u32>) = ((0..=1000).map(|row| 6 * row).collect(), (0..6000).map(|i| i % 6).collect());
+    let blocks =
+        [Block::new(6, &single).unwrap(), Block::new(6, &double).unwrap(), Block::sparse(6, &starts, &columns, &double).unwrap()];
+    let in_pieces = |size: usize| {
+        let mut e_step = EStep::new(&mixture, Assignment::Soft).unwrap();
+        for (block, from) in blocks.iter().flat_map(|block| (0..1000).step_by(size).map(move |from| (block, from))) {
+            e_step.add(&block.slice(from, (from + size).min(1000))).unwrap();
+        }
+        e_step.finish()
+    };
+    let found = in_pieces(1000);
+    assert_eq!(found, in_pieces(64));
+    assert_eq!(found.weight(), 3000.0);
+    let mut sum = SufficientStats::zero(3, 6);
+    blocks.iter().for_each(|block| sum.merge(&accumulate(&mixture, block, Assignment::Soft)).unwrap());
+    assert_same(&found, &sum, 1e-6, "three types");
+}
+
+#[test]
+fn blocks_are_whole_chunks() {
+    let mixture = random_mixture(3, 6, 20.0, 1);
+    for rows in [0, 1, 384, 1151, 1153] {
+        let refused = EStep::new(&mixture, Assignment::Soft).unwrap().block_rows(rows).unwrap_err();
+        assert!(refused.to_string().contains(&format!("must be a multiple of 1152 above 0, found: `{rows}`")), "{refused}");
+        assert!(Fitter::new(2).block_rows(rows).fit(&Block::new(6, &uniform_rows::<f64>(6, 50, 1)).unwrap()).is_err());
     }
 }
 
@@ -286,7 +355,6 @@ fn drawn_assignments_are_soft_ones_on_average() {
         let of = |seed| accumulate(&mixture, &block, Assignment::Sampled { seed });
         assert_eq!(of(1), of(1));
         assert_ne!(of(1), of(2));
-        assert_ne!(Assignment::Sampled { seed: 1 }.for_block(0), Assignment::Sampled { seed: 1 }.for_block(1));
     }
 }
 
@@ -364,23 +432,25 @@ fn statistics_of_loose_rows_are_those_of_a_block_to_the_last_bit() {
                         4 => LooseRows::new::<f32>(DIM, stretches).unwrap(),
                         _ => LooseRows::new::<f64>(DIM, stretches).unwrap(),
                     };
-                    let mut found = SufficientStats::zero(components, DIM);
-                    on_threads(threads, || mixture.accumulate_loose(&rows, assignment, &mut found)).unwrap();
+                    let found = on_threads(threads, || {
+                        let mut e_step = EStep::new(&mixture, assignment).unwrap();
+                        e_step.add_loose(&rows).unwrap();
+                        e_step.finish()
+                    });
                     let case = format!("{number}, {concentration}, {components}, {assignment:?}, {offset}, {values}, {threads}");
                     assert_eq!(found, expected, "{case}");
                 }
-                // In sections of whole chunks, which have 1,152 rows.
-                for (section, threads) in [(1152, 1), (1152, 3), (2304, 2)] {
-                    let mut found = SufficientStats::zero(components, DIM);
-                    for (part, bytes) in bytes.chunks(section * DIM * number).enumerate() {
+                for (batch, threads) in [(1152, 1), (1000, 3), (7, 2)] {
+                    let mut e_step = EStep::new(&mixture, assignment).unwrap();
+                    for bytes in bytes.chunks(batch * DIM * number) {
                         let rows = match number {
                             4 => LooseRows::new::<f32>(DIM, [bytes]).unwrap(),
                             _ => LooseRows::new::<f64>(DIM, [bytes]).unwrap(),
                         };
-                        let rows = rows.as_section(part * section, (part + 1) * section < 3000);
-                        on_threads(threads, || mixture.accumulate_loose(&rows, assignment, &mut found)).unwrap();
+                        on_threads(threads, || e_step.add_loose(&rows)).unwrap();
                     }
-                    assert_eq!(found, expected, "{number}, {concentration}, {components}, {assignment:?}, {section}, {threads}");
+                    let case = format!("{number}, {concentration}, {components}, {assignment:?}, {batch}, {threads}");
+                    assert_eq!(e_step.finish(), expected, "{case}");
                 }
             }
         }
@@ -398,13 +468,12 @@ fn the_first_wrong_one_of_loose_rows_is_named() {
         let single = LooseRows::new::<f32>(4, bytes.chunks(996)).unwrap();
         let double = LooseRows::new::<f64>(4, double_bytes.chunks(1000)).unwrap();
         for rows in [single, double] {
-            let mut stats = SufficientStats::zero(3, 4);
-            let error = mixture.accumulate_loose(&rows, Assignment::Soft, &mut stats).unwrap_err();
+            let error = EStep::new(&mixture, Assignment::Soft).unwrap().add_loose(&rows).unwrap_err();
             assert_eq!(error, Block::new(4, &values).unwrap_err());
             assert!(matches!(error, Error::NotUnit { row, .. } if row == *wrong.iter().min().unwrap()), "{error}");
         }
     }
     let rows = LooseRows::new::<f32>(5, []).unwrap();
-    let error = mixture.accumulate_loose(&rows, Assignment::Soft, &mut SufficientStats::zero(3, 4)).unwrap_err();
+    let error = EStep::new(&mixture, Assignment::Soft).unwrap().add_loose(&rows).unwrap_err();
     assert_eq!(error, Error::DimensionMismatch { expected: 4, found: 5 });
 }

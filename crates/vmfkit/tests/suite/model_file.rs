@@ -210,8 +210,8 @@ fn a_file_tells_how_its_mixture_was_fitted() {
     let of_batches = [("batch", "50"), ("shuffle", "false")];
     let of_sgd = [("learning_rate", "0.2"), ("decay", "0.9"), ("betas", "0.8,0.95"), ("epsilon", "1e-7")];
     for (method, own) in [
-        (Method::HardEm, vec![]),
-        (annealed, vec![("annealing", "4.0,0.5")]),
+        (Method::HardEm, vec![("block_rows", "9216")]),
+        (annealed, vec![("annealing", "4.0,0.5"), ("block_rows", "9216")]),
         (online, [&of_batches[..], &[("step", "0.7,2.0")]].concat()),
         (sgd, [&of_batches[..], &of_sgd].concat()),
     ] {

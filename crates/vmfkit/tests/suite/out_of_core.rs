@@ -23,6 +23,30 @@ fn source<'a>(block: &'a Block, rows: usize) -> MemorySource<'a> {
     MemorySource::new(block.slice(0, block.len())).batches(rows)
 }
 
+/// Starts, EM and its relatives, and online methods whose windows are cut by the blocks.
+#[test]
+fn the_blocks_that_rows_come_in_change_no_bit_of_a_fit() {
+    const ROWS: usize = 12_000;
+    let rows: Vec<f32> = draw(&paper_mixture(), ROWS, 1);
+    let weights: Vec<f64> = (0..ROWS).map(|row| 0.5 + f64::from(row as u32 % 3)).collect();
+    let labels: Vec<u32> = (0..ROWS as u32).map(|row| row / 500 % 3).collect();
+    for block in [Block::new(5, &rows).unwrap(), Block::new(5, &rows).unwrap().with_weights(&weights).unwrap()] {
+        for method in Method::all() {
+            for start in [Start::KMeans, Start::Labels(labels.clone())] {
+                let fit = |batch: usize| {
+                    let fitter = Fitter::new(3).method(method.clone()).start(start.clone()).seed(5).sample(3000);
+                    let fitter = fitter.shuffle_rows(1700).stop(Stop { tolerance: None, passes: 3, ..Stop::default() });
+                    fitter.fit_source(&mut MemorySource::new(block.clone()).batches(batch)).unwrap()
+                };
+                let whole = fit(ROWS);
+                for batch in [100, 1700, 1701, 9216] {
+                    assert_same_fit(&fit(batch), &whole, &format!("{}, batches of {batch}", method.name()));
+                }
+            }
+        }
+    }
+}
+
 /// Every method from every start; with weights, restarts and a background.
 #[test]
 fn one_block_is_fitted_as_in_memory_to_the_last_bit() {

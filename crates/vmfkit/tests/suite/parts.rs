@@ -28,21 +28,25 @@ fn begin(fitter: Fitter, block: &Block, rows: usize) -> Checkpoint {
     fitter.begin(&mut MemorySource::new(block.clone()).batches(rows)).unwrap().unwrap()
 }
 
-/// The statistics of a pass as each of several processes sends them, each with so many blocks.
-fn parts(state: &[u8], block: &Block, block_rows: usize, blocks: usize, per_block: bool) -> Vec<Vec<u8>> {
+/// The fewest rows of a block.
+const CHUNK: usize = 1152;
+
+/// The statistics of a pass as each of several processes sends them, each with this many rows, which come in batches.
+fn parts(state: &[u8], block: &Block, rows: usize, per_block: bool) -> Vec<Vec<u8>> {
     let accumulator = Accumulator::of(&Checkpoint::from_bytes(state).unwrap()).unwrap().per_block(per_block);
-    let starts = (0..block.len()).step_by(block_rows * blocks);
-    let part = |(number, start): (usize, usize)| {
-        let mut part = accumulator.part((number * blocks) as u64);
-        let end = (start + block_rows * blocks).min(block.len());
-        for from in (start..end).step_by(block_rows) {
-            accumulator.see(&block.slice(from, (from + block_rows).min(end)), &mut part).unwrap();
+    let part = |start: usize| {
+        let mut part = accumulator.part(start as u64).unwrap();
+        let end = (start + rows).min(block.len());
+        for from in (start..end).step_by(700) {
+            part.add(&block.slice(from, (from + 700).min(end))).unwrap();
         }
+        assert_eq!(part.rows(), (end - start) as u64);
+        let part = part.finish();
         let bytes = part.to_bytes();
         assert_eq!(PartStats::from_bytes(&bytes).unwrap(), part);
         bytes
     };
-    starts.enumerate().map(part).collect()
+    (0..block.len()).step_by(rows).map(part).collect()
 }
 
 fn merged(parts: &[Vec<u8>]) -> PartStats {
@@ -58,9 +62,9 @@ fn model(fit: &Fit) -> Vec<u8> {
 
 #[test]
 fn a_fit_by_parts_is_the_fit_of_one_process() {
-    let mut rows: Vec<f64> = draw(&paper_mixture(), 90, 1);
+    let mut rows: Vec<f64> = draw(&paper_mixture(), 900, 1);
     // Rows that are there often leave components empty, which are restarted.
-    (0..50).for_each(|_| rows.extend_from_within(..5));
+    (0..2800).for_each(|_| rows.extend_from_within(..5));
     let weights: Vec<f64> = (0..rows.len() / 5).map(|row| 0.5 + f64::from(row as u32 % 3)).collect();
     let block = Block::new(5, &rows).unwrap().with_weights(&weights).unwrap();
     for (number, method) in methods().into_iter().enumerate() {
@@ -70,22 +74,22 @@ fn a_fit_by_parts_is_the_fit_of_one_process() {
                     continue;
                 }
                 let fitter = || {
-                    let fitter = Fitter::new(4).method(method.clone()).policy(policy).start(Start::RandomRows);
+                    let fitter = Fitter::new(4).method(method.clone()).policy(policy).start(Start::RandomRows).block_rows(CHUNK);
                     let fitter = fitter.stop(Stop { tolerance: Some(1e-4), passes: 8, ..Stop::default() }).seed(number as u64);
                     if let Some(weight) = background { fitter.background(weight) } else { fitter }
                 };
                 // Block by block, and with several blocks a part, of which the last has fewer.
-                for (blocks, per_block, together) in [(1, false, true), (1, false, false), (2, true, true), (3, true, false)] {
+                for (blocks, per_block, together) in [(1, false, true), (2, true, false)] {
                     let mut saved = Vec::new();
                     let save = |checkpoint: &Checkpoint| {
                         saved.push(checkpoint.to_bytes());
                         Ok(())
                     };
-                    let whole = fitter().checkpoint(save).fit_source(&mut MemorySource::new(block.clone()).batches(30)).unwrap();
-                    let mut states = vec![begin(fitter(), &block, 30).to_bytes()];
+                    let whole = fitter().checkpoint(save).fit_source(&mut MemorySource::new(block.clone()).batches(500)).unwrap();
+                    let mut states = vec![begin(fitter(), &block, 300).to_bytes()];
                     let last = loop {
                         let state = states.last().unwrap();
-                        let all = merged(&parts(state, &block, 30, blocks, per_block));
+                        let all = merged(&parts(state, &block, CHUNK * blocks, per_block));
                         let all = if together { PartStats::from_bytes(&all.to_bytes()).unwrap() } else { all };
                         let next = Checkpoint::from_bytes(state).unwrap().step(&all).unwrap();
                         states.push(next.to_bytes());
@@ -105,13 +109,13 @@ fn a_fit_by_parts_is_the_fit_of_one_process() {
 /// Sums of sums differ in the last bits, and nowhere else.
 #[test]
 fn summed_parts_make_the_same_step_but_for_rounding() {
-    let rows: Vec<f32> = draw(&random_mixture(6, 8, 20.0, 2), 900, 3);
+    let rows: Vec<f32> = draw(&random_mixture(6, 8, 20.0, 2), 5000, 3);
     let block = Block::new(8, &rows).unwrap();
-    let state = begin(Fitter::new(6), &block, 100).to_bytes();
+    let state = begin(Fitter::new(6).block_rows(CHUNK), &block, 100).to_bytes();
     let step = |per_block| {
-        let all = merged(&parts(&state, &block, 100, 4, per_block));
-        assert_eq!((all.rows(), all.blocks(), all.pass(), all.statistics().len()), (900, 9, 1, 1));
-        assert_eq!(all.weight(), 900.0);
+        let all = merged(&parts(&state, &block, 2 * CHUNK, per_block));
+        assert_eq!((all.rows(), all.blocks(), all.pass(), all.statistics().len()), (5000, 5, 1, 1));
+        assert_eq!(all.weight(), 5000.0);
         Checkpoint::from_bytes(&state).unwrap().step(&all).unwrap()
     };
     let (exact, summed) = (step(true), step(false));
@@ -123,14 +127,15 @@ fn summed_parts_make_the_same_step_but_for_rounding() {
 
 #[test]
 fn a_fit_changes_hands_in_the_middle() {
-    let rows: Vec<f64> = draw(&paper_mixture(), 300, 4);
+    let rows: Vec<f64> = draw(&paper_mixture(), 3000, 4);
     let block = Block::new(5, &rows).unwrap();
-    let fitter = || Fitter::new(3).method(Method::StochasticEm).stop(Stop { tolerance: None, passes: 6, ..Stop::default() });
+    let stop = Stop { tolerance: None, passes: 6, ..Stop::default() };
+    let fitter = || Fitter::new(3).method(Method::StochasticEm).block_rows(CHUNK).stop(stop);
     let source = || MemorySource::new(block.clone()).batches(70);
     let whole = fitter().fit_source(&mut source()).unwrap();
     let mut state = begin(fitter(), &block, 70);
     for _ in 0..3 {
-        state = state.step(&merged(&parts(&state.to_bytes(), &block, 70, 1, false))).unwrap();
+        state = state.step(&merged(&parts(&state.to_bytes(), &block, CHUNK, false))).unwrap();
     }
     let resumed = fitter().resume(state.clone()).fit_source(&mut source()).unwrap();
     assert_eq!(model(&resumed), model(&whole));
@@ -174,6 +179,8 @@ fn settings_make_the_fitter_that_had_them() {
         Fitter::new(3).stop(Stop { baseline: Baseline::Zero, ..Stop::default() }),
         Fitter::new(3).background(0.1 + 0.2),
         Fitter::new(3).search(false),
+        Fitter::new(3).block_rows(2 * CHUNK),
+        Fitter::new(3).method(Method::Sgd(Adam::new())).shuffle_rows(1000),
         Fitter::new(3).policy(ConcentrationPolicy::Ratio(4.0 / 3.0)),
         Fitter::new(3).policy(ConcentrationPolicy::Fixed(1e-300)).method(Method::KMeans),
         Fitter::new(3).maximisation(how().largest_concentration(1e15).smallest_weight(1.0 / 7.0).fixed_weights(true)),
@@ -238,9 +245,9 @@ fn parts_that_do_not_belong_together_are_refused() {
     let block = Block::new(5, &rows).unwrap();
     let read = |bytes: &Vec<u8>| PartStats::from_bytes(bytes).unwrap();
     let first = begin(Fitter::new(3).method(Method::StochasticEm), &block, 50);
-    let of_first = parts(&first.to_bytes(), &block, 50, 2, false);
+    let of_first = parts(&first.to_bytes(), &block, 100, false);
     let second = first.step(&merged(&of_first)).unwrap();
-    let of_second = parts(&second.to_bytes(), &block, 50, 2, false);
+    let of_second = parts(&second.to_bytes(), &block, 100, false);
     let refused = |error: Error, words: &str| assert!(error.to_string().contains(words), "{words}: {error}");
 
     let mut part = read(&of_second[0]);
@@ -249,23 +256,25 @@ fn parts_that_do_not_belong_together_are_refused() {
     let other = begin(Fitter::new(3).method(Method::StochasticEm).seed(1), &block, 50);
     refused(other.step(&merged(&of_first)).unwrap_err(), "must be those of state ");
     // In another order, twice, or one too few.
-    refused(part.merge(&read(&of_second[0])).unwrap_err(), "must begin with block 2 of the pass, found: `0`");
-    refused(second.step(&read(&of_second[1])).unwrap_err(), "must begin with block 0 of the pass, found: `2`");
+    refused(part.merge(&read(&of_second[0])).unwrap_err(), "must begin with row 100 of the pass, found: `0`");
+    refused(second.step(&read(&of_second[1])).unwrap_err(), "must begin with row 0 of the pass, found: `100`");
     refused(second.step(&part).unwrap_err(), "the rows of this pass must weigh 200 as in the pass before, found: `100`\nhint: ");
     // What was refused has changed nothing.
     assert_eq!(part.to_bytes(), of_second[0]);
     assert_eq!(second.step(&merged(&of_second)).unwrap().current().trace.len(), 2);
     // Under a mixture alone.
     let soft = Accumulator::of_mixture(&paper_mixture());
-    let mut whole = soft.part(0);
-    soft.see(&block, &mut whole).unwrap();
+    let mut whole = soft.part(0).unwrap();
+    whole.add(&block).unwrap();
+    let whole = whole.finish();
     assert_eq!((whole.pass(), whole.objective()), (0, whole.sum().objective() / 200.0));
     refused(first.step(&whole).unwrap_err(), "must be those of pass 1, found: `0`");
     // No rows are a part, but not a pass.
     let accumulator = Accumulator::of(&first).unwrap();
-    assert_eq!(PartStats::from_bytes(&accumulator.part(0).to_bytes()).unwrap(), accumulator.part(0));
-    assert!(matches!(first.step(&accumulator.part(0)), Err(Error::NoRows { .. })));
-    let mut late = accumulator.part(0);
+    let nothing = accumulator.part(0).unwrap().finish();
+    assert_eq!(PartStats::from_bytes(&nothing.to_bytes()).unwrap(), nothing);
+    assert!(matches!(first.step(&nothing), Err(Error::NoRows { .. })));
+    let mut late = nothing;
     of_first.iter().for_each(|bytes| late.merge(&read(bytes)).unwrap());
     assert_eq!(first.step(&late).unwrap().to_bytes(), second.to_bytes());
 }
@@ -290,10 +299,10 @@ fn nothing_added_to_statistics_changes_no_bit() {
 
 /// Small statistics files: a sum, and block by block with draws.
 fn small_files() -> (Checkpoint, Vec<Vec<u8>>) {
-    let rows = uniform_rows::<f64>(3, 12, 1);
+    let rows = uniform_rows::<f64>(3, 3 * CHUNK, 1);
     let block = Block::new(3, &rows).unwrap();
-    let state = begin(Fitter::new(2).method(Method::StochasticEm), &block, 4);
-    let files = [false, true].map(|per_block| parts(&state.to_bytes(), &block, 4, 3, per_block).swap_remove(0));
+    let state = begin(Fitter::new(2).method(Method::StochasticEm).block_rows(CHUNK), &block, 4000);
+    let files = [false, true].map(|per_block| parts(&state.to_bytes(), &block, 3 * CHUNK, per_block).swap_remove(0));
     (state, files.to_vec())
 }
 
@@ -316,7 +325,7 @@ fn what_is_wrong_with_a_statistics_file_is_said() {
             edited("vmfkit.statistics", "vmfkit.checkpoint"),
             "metadata `format` must be vmfkit.statistics, found: `vmfkit.checkpoint`",
         ),
-        (edited(r#"version":"2""#, r#"version":"3""#), "the version must be 2 or 1, found: `3`"),
+        (edited(r#"version":"3""#, r#"version":"2""#), "the version must be 3, found: `2`"),
         (edited(r#"blocks":"3""#, r#"blocks":"2""#), "at most one a block, found: `3`"),
         (edited(r#"blocks":"3""#, r#"blocks":"x""#), "metadata `blocks` must be a number, found: `x`"),
         (edited(r#""state":""#, r#""steta":""#), "metadata `state` must be sixteen digits, found: ``"),

@@ -5,10 +5,12 @@ use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 use std::ops::ControlFlow;
 use vmfkit::maximise::{Note, expected_stats, gradient, maximise};
+use vmfkit::mixture::BLOCK_ROWS;
 use vmfkit::source::MemorySource;
 use vmfkit::train::{Adam, Annealing, Baseline, Cadence, Em, Fit, OnlineEm, Rule, State, Status, Stop, Trainer, fit};
 use vmfkit::{
-    Assignment, Block, ConcentrationPolicy, Error, Fitter, Maximisation, Method, Mixture, Start, SufficientStats, VonMisesFisher,
+    Assignment, Block, ConcentrationPolicy, EStep, Error, Fitter, Maximisation, Method, Mixture, Start, SufficientStats,
+    VonMisesFisher,
 };
 
 const POLICIES: [ConcentrationPolicy; 3] =
@@ -324,13 +326,17 @@ fn statistics_that_a_mixture_expects_make_it_again() {
     }
 }
 
-/// Each worker has a slice of the rows, knows the model and the assignment, and answers with bytes.
+/// Each worker has a slice of the rows, knows the model, the assignment and where its rows begin, and answers with bytes.
 fn by_workers(block: &Block, start: &Mixture, rule: impl Rule + 'static, stop: Stop, slice: usize) -> Fit {
     let mut trainer = Trainer::new(start.clone(), rule, stop).unwrap();
     while trainer.status() == Status::Running {
         for from in (0..block.len()).step_by(slice) {
             let part = block.slice(from, (from + slice).min(block.len()));
-            let answer = accumulate(trainer.model(), &part, trainer.assignment()).to_bytes();
+            // A step of an online method begins with the first row of its batch.
+            let first_row = if slice == BLOCK_ROWS { from } else { 0 };
+            let mut e_step = EStep::new(trainer.model(), trainer.assignment()).unwrap().first_row(first_row as u64);
+            e_step.add(&part).unwrap();
+            let answer = e_step.finish().to_bytes();
             trainer.absorb(&SufficientStats::from_bytes(&answer).unwrap()).unwrap();
         }
         trainer.end_pass().unwrap();
@@ -341,8 +347,7 @@ fn by_workers(block: &Block, start: &Mixture, rule: impl Rule + 'static, stop: S
 #[test]
 fn workers_that_exchange_bytes_are_one_process_bit_for_bit() {
     let truth = paper_mixture();
-    let rows: Vec<f32> = draw(&truth, 2000, 5);
-    let block = Block::new(5, &rows).unwrap();
+    let rows_of: Vec<f32> = draw(&truth, 20_000, 5);
     let start = random_mixture(3, 5, 10.0, 6).with_background(0.05).unwrap();
     let rules: [fn() -> Box<dyn Rule>; 5] = [
         || Box::new(Em::new()),
@@ -352,11 +357,14 @@ fn workers_that_exchange_bytes_are_one_process_bit_for_bit() {
         || Box::new(Adam::new()),
     ];
     for rule in rules {
+        // Workers have whole blocks of the E step, or what a step is made after.
+        let (rows, slice) = if rule().cadence() == Cadence::EveryPass { (20_000, BLOCK_ROWS) } else { (2000, 300) };
+        let block = Block::new(5, &rows_of[..5 * rows]).unwrap();
         let mut source = MemorySource::new(block.clone()).batches(300);
         let one = fit(&mut source, Trainer::new(start.clone(), rule(), passes(5)).unwrap()).unwrap();
-        let many = by_workers(&block, &start, rule(), passes(5), 300);
+        let many = by_workers(&block, &start, rule(), passes(5), slice);
         assert_eq!(one.mixture, many.mixture);
-        assert_eq!(one.weight, 2000.0);
+        assert_eq!(one.weight, rows as f64);
         let objectives = |fit: &Fit| fit.trace.iter().map(|pass| pass.objective).collect::<Vec<_>>();
         assert_eq!(objectives(&one), objectives(&many));
     }

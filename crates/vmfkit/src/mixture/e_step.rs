@@ -1,0 +1,338 @@
+//! [`EStep`]: the statistics of the rows of a pass, from batches of any size.
+//!
+//! Sums of floating-point numbers depend on their order. Here the order follows from the absolute numbers of the rows alone: 384 rows make a tile, 3
+//! tiles a chunk, some chunks a block, and the blocks the total. Tiles of a chunk are added one after another, chunks to their block and blocks to the
+//! total in the order of the rows. So neither threads nor the sizes of batches change one bit. A tile whose rows come in several batches is
+//! put together first.
+
+use super::Mixture;
+use super::expectation::{Assignment, Input, TILE, TileKernels, Workspace};
+use crate::block::{Block, RowBuffer};
+use crate::error::{Error, Result};
+use crate::loose_rows::LooseRows;
+use crate::owned_rows::OwnedRows;
+use crate::stats::SufficientStats;
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+/// Enough that merging the statistics of a chunk is a small part of making them, and few enough that batches of some thousand rows keep all threads busy.
+const TILES_PER_CHUNK: u64 = 3;
+
+/// Rows of a chunk. The rows of a block are a multiple of it.
+pub const CHUNK_ROWS: usize = TILE * TILES_PER_CHUNK as usize;
+
+/// Rows of a block unless a fit chooses another number: 8 chunks. Processes that share a pass exchange statistics of whole blocks, so a block is
+/// small beside what one of them has, and its statistics are small beside its rows up to some hundred components.
+pub const BLOCK_ROWS: usize = 8 * CHUNK_ROWS;
+
+/// With fewer components the time of a pass is decided by the disk, which is read fastest into memory that stays in the processor's cache. Rows that are
+/// added to one component alone are less work.
+const FEW_COMPONENTS: usize = 64;
+const FEW_OF_ONE: usize = 128;
+/// Numbers of a batch that stays in the cache.
+const NEAR_NUMBERS: usize = 1 << 21;
+
+/// Statistics of the rows of a pass under a mixture, fed in batches of any size.
+///
+/// Rows are numbered from the first of the pass. The statistics depend on the rows and their order, not on the sizes of the batches, the number of threads
+/// or the processor's instructions: not by one bit.
+///
+/// ```
+/// use vmfkit::{Assignment, Block, EStep, Mixture, VonMisesFisher};
+/// let mixture = Mixture::new(vec![1.0], vec![VonMisesFisher::new(vec![1.0, 0.0], 5.0)?])?;
+/// let rows = [1.0, 0.0, 0.8, 0.6, 0.6, 0.8];
+/// let mut e_step = EStep::new(&mixture, Assignment::Soft)?;
+/// e_step.add(&Block::new(2, &rows[..2])?)?;
+/// e_step.add(&Block::new(2, &rows[2..])?)?;
+/// assert_eq!(e_step.finish().weight(), 3.0);
+/// # Ok::<(), vmfkit::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct EStep<'m> {
+    kernels: TileKernels<'m>,
+    /// The number of the next row.
+    next_row: u64,
+    /// The rows of a tile of which others are still to come.
+    tile: Option<OwnedRows>,
+    sums: Sums,
+    /// Those that no thread has at the moment.
+    workspaces: Mutex<Vec<Workspace>>,
+    buffer: RowBuffer,
+}
+
+impl<'m> EStep<'m> {
+    /// Starts with the first row of a pass.
+    ///
+    /// # Errors
+    /// A temperature that is not finite and above 0.
+    pub fn new(mixture: &'m Mixture, assignment: Assignment) -> Result<Self> {
+        Ok(EStep {
+            kernels: TileKernels::new(mixture, assignment)?,
+            next_row: 0,
+            tile: None,
+            sums: Sums::new(mixture),
+            workspaces: Mutex::default(),
+            buffer: RowBuffer::default(),
+        })
+    }
+
+    /// Starts with another row of the pass, for processes that share one. Statistics of whole blocks are those that one process makes of them.
+    pub fn first_row(mut self, row: u64) -> Self {
+        self.next_row = row;
+        self
+    }
+
+    /// The rows of a block: a multiple of [`CHUNK_ROWS`], [`BLOCK_ROWS`] by default.
+    ///
+    /// # Errors
+    /// Another number.
+    pub fn block_rows(mut self, rows: usize) -> Result<Self> {
+        check_block_rows(rows)?;
+        self.sums.chunks_per_block = (rows / CHUNK_ROWS) as u64;
+        Ok(self)
+    }
+
+    /// Keeps the statistics of each block for [`finish_blocks`](Self::finish_blocks).
+    pub(crate) fn keep_blocks(mut self) -> Self {
+        self.sums.kept = Some(Vec::new());
+        self
+    }
+
+    /// Adds a batch of rows, on all threads.
+    ///
+    /// # Errors
+    /// [`Error::DimensionMismatch`].
+    pub fn add(&mut self, block: &Block) -> Result<()> {
+        self.add_input(Input::Block(block))
+    }
+
+    /// Adds a batch of rows that are checked on the way. If one of them is wrong, the error names the first, counted from the first of these, and the
+    /// statistics are of no use.
+    ///
+    /// # Errors
+    /// [`Error::DimensionMismatch`]; those of [`Block::new`].
+    pub fn add_loose(&mut self, rows: &LooseRows) -> Result<()> {
+        self.add_input(Input::Loose(rows))
+    }
+
+    fn add_input(&mut self, input: Input) -> Result<()> {
+        let expected = self.kernels.mixture().dim();
+        if input.dim() != expected {
+            return Err(Error::DimensionMismatch { expected, found: input.dim() });
+        }
+        let past_boundary = (self.next_row % TILE as u64) as usize;
+        let mut from = 0;
+        if past_boundary > 0 {
+            from = (TILE - past_boundary).min(input.len());
+            self.hold(input, 0, from)?;
+            if past_boundary + from == TILE {
+                self.add_held_tile();
+            }
+        }
+        let whole = (input.len() - from) / TILE * TILE;
+        self.add_tiles(input, (from, from + whole), self.next_row / TILE as u64)?;
+        self.next_row += whole as u64;
+        self.hold(input, from + whole, input.len())
+    }
+
+    /// Keeps rows until the rest of their tile comes.
+    fn hold(&mut self, input: Input, from: usize, to: usize) -> Result<()> {
+        if from == to {
+            return Ok(());
+        }
+        let rows = match input {
+            Input::Block(block) => block.slice(from, to),
+            Input::Loose(rows) => rows.slice(from, to, &mut self.buffer)?,
+        };
+        self.tile.get_or_insert_with(|| OwnedRows::like(&rows)).push(&rows)?;
+        self.next_row += (to - from) as u64;
+        Ok(())
+    }
+
+    /// The rows that were held are all rows of their tile.
+    fn add_held_tile(&mut self) {
+        if let Some(rows) = self.tile.take() {
+            let number = (self.next_row - 1) / TILE as u64;
+            let added = self.add_tiles(Input::Block(&rows.block()), (0, rows.len()), number);
+            added.expect("rows were checked when they came");
+        }
+    }
+
+    /// Adds the rows `from .. to`: whole tiles, of which the first has this number, or one that is not whole.
+    fn add_tiles(&mut self, input: Input, (from, to): (usize, usize), first_tile: u64) -> Result<()> {
+        if from == to {
+            return Ok(());
+        }
+        let EStep { kernels, sums, workspaces, .. } = self;
+        let end = first_tile + (to - from).div_ceil(TILE) as u64;
+        let chunks = first_tile / TILES_PER_CHUNK..end.div_ceil(TILES_PER_CHUNK);
+        let wrong = AtomicUsize::new(usize::MAX);
+        let add_chunk = |chunk: u64, workspace: &mut Workspace, stats: &mut SufficientStats| {
+            let tiles = (chunk * TILES_PER_CHUNK).max(first_tile)..((chunk + 1) * TILES_PER_CHUNK).min(end);
+            for tile in tiles {
+                let begin = from + (tile - first_tile) as usize * TILE;
+                let found = kernels.add_tile(input, (begin, (begin + TILE).min(to)), tile, workspace, stats);
+                found.map(|row| wrong.fetch_min(row, Ordering::Relaxed));
+            }
+        };
+        let next = AtomicU64::new(chunks.start);
+        let is_whole = |chunk: u64| (chunk + 1) * TILES_PER_CHUNK <= end;
+        let queue = Mutex::new(Queue { next: chunks.start, waiting: BTreeMap::new(), sums });
+        let work = || {
+            let mut workspace = workspaces.lock().expect("no worker panics").pop().unwrap_or_default();
+            loop {
+                let chunk = next.fetch_add(1, Ordering::Relaxed);
+                if !chunks.contains(&chunk) {
+                    break;
+                }
+                let mut stats = queue.lock().expect("no worker panics").sums.take_statistics(chunk == chunks.start);
+                add_chunk(chunk, &mut workspace, &mut stats);
+                if is_whole(chunk) {
+                    stats.settle();
+                }
+                queue.lock().expect("no worker panics").push(chunk, stats, is_whole(chunk));
+            }
+            workspaces.lock().expect("no worker panics").push(workspace);
+        };
+        let workers = rayon::current_num_threads().min((chunks.end - chunks.start) as usize);
+        match workers {
+            0 | 1 => work(),
+            _ => rayon::scope(|scope| (0..workers).for_each(|_| scope.spawn(|_| work()))),
+        }
+        match (wrong.into_inner(), input) {
+            (usize::MAX, _) => Ok(()),
+            (row, Input::Loose(rows)) => Err(rows.wrong_row(row).expect("a row that was found to be wrong")),
+            (_, Input::Block(_)) => unreachable!("rows of a block are checked"),
+        }
+    }
+
+    /// The statistics of all rows.
+    pub fn finish(mut self) -> SufficientStats {
+        self.close();
+        let Sums { components, dim, total, .. } = self.sums;
+        total.unwrap_or_else(|| SufficientStats::zero(components, dim))
+    }
+
+    /// The statistics of each block that was [kept](Self::keep_blocks).
+    pub(crate) fn finish_blocks(mut self) -> Vec<SufficientStats> {
+        self.close();
+        self.sums.kept.unwrap_or_default()
+    }
+
+    fn close(&mut self) {
+        self.add_held_tile();
+        if let Some(mut chunk) = self.sums.chunk.take() {
+            chunk.settle();
+            self.sums.add_chunk(chunk);
+        }
+        self.sums.close_block();
+    }
+}
+
+/// Whether a block may have this many rows.
+pub(crate) fn check_block_rows(rows: usize) -> Result<()> {
+    if rows > 0 && rows.is_multiple_of(CHUNK_ROWS) {
+        return Ok(());
+    }
+    Err(Error::Option { option: "the number of rows of a block", range: "a multiple of 1152 above 0", value: rows as f64 })
+}
+
+/// The rows that a batch from a file is best made of for passes under a mixture of this shape; none if it does not matter.
+pub(crate) fn preferred_rows(mixture: &Mixture, assignment: Assignment) -> Option<usize> {
+    let (least, most) = (CHUNK_ROWS * rayon::current_num_threads(), NEAR_NUMBERS / mixture.dim());
+    let few = match assignment {
+        Assignment::Soft | Assignment::Tempered(_) => FEW_COMPONENTS,
+        Assignment::Hard | Assignment::Nearest | Assignment::Sampled { .. } => FEW_OF_ONE,
+    };
+    (mixture.components().len() < few).then(|| least.max(most - most % least))
+}
+
+/// The sums of a pass, folded in the order of the rows.
+#[derive(Debug)]
+struct Sums {
+    components: usize,
+    dim: usize,
+    chunks_per_block: u64,
+    /// Of the chunk that has tiles still to come, of the whole chunks of the block, and of the whole blocks.
+    chunk: Option<SufficientStats>,
+    block: Option<SufficientStats>,
+    total: Option<SufficientStats>,
+    /// The whole blocks instead of their total.
+    kept: Option<Vec<SufficientStats>>,
+    /// Cleared statistics, to be used again.
+    idle: Vec<SufficientStats>,
+}
+
+impl Sums {
+    fn new(mixture: &Mixture) -> Self {
+        Sums {
+            components: mixture.components().len(),
+            dim: mixture.dim(),
+            chunks_per_block: (BLOCK_ROWS / CHUNK_ROWS) as u64,
+            chunk: None,
+            block: None,
+            total: None,
+            kept: None,
+            idle: Vec::new(),
+        }
+    }
+
+    /// Statistics to add tiles to: those of the chunk that was begun, or none yet.
+    fn take_statistics(&mut self, continues: bool) -> SufficientStats {
+        let begun = if continues { self.chunk.take() } else { None };
+        begun.or_else(|| self.idle.pop()).unwrap_or_else(|| SufficientStats::zero(self.components, self.dim))
+    }
+
+    /// Adds a whole chunk to its block.
+    fn add_chunk(&mut self, chunk: SufficientStats) {
+        let spent = fold(&mut self.block, chunk);
+        self.idle.extend(spent);
+    }
+
+    /// No chunk of the block is still to come.
+    fn close_block(&mut self) {
+        let Some(block) = self.block.take() else { return };
+        match &mut self.kept {
+            Some(kept) => kept.push(block),
+            None => {
+                let spent = fold(&mut self.total, block);
+                self.idle.extend(spent);
+            }
+        }
+    }
+}
+
+/// Adds statistics to a sum; gives their memory back if the sum has its own.
+fn fold(sum: &mut Option<SufficientStats>, mut stats: SufficientStats) -> Option<SufficientStats> {
+    let Some(sum) = sum else {
+        *sum = Some(stats);
+        return None;
+    };
+    sum.merge(&stats).expect("the same components and dimension");
+    stats.clear();
+    Some(stats)
+}
+
+/// Chunks on their way into the sums, in the order of the rows.
+struct Queue<'a> {
+    next: u64,
+    waiting: BTreeMap<u64, (SufficientStats, bool)>,
+    sums: &'a mut Sums,
+}
+
+impl Queue<'_> {
+    fn push(&mut self, chunk: u64, stats: SufficientStats, is_whole: bool) {
+        self.waiting.insert(chunk, (stats, is_whole));
+        while let Some((stats, is_whole)) = self.waiting.remove(&self.next) {
+            self.next += 1;
+            match is_whole {
+                true => self.sums.add_chunk(stats),
+                false => self.sums.chunk = Some(stats),
+            }
+            if is_whole && self.next.is_multiple_of(self.sums.chunks_per_block) {
+                self.sums.close_block();
+            }
+        }
+    }
+}

@@ -1,0 +1,208 @@
+//! [`RowFingerprint`]: what a checkpoint knows of the rows that it was made with.
+
+use crate::block::{Block, Rows, Scalar, SparseRows};
+use crate::error::{Error, Result};
+use crate::settings::digits;
+use crate::source::Source;
+use std::hash::Hasher;
+use twox_hash::XxHash3_64;
+
+/// Rows that are compared before the first pass.
+const FIRST_ROWS: usize = 1024;
+
+/// Tells rows from others: a fit is resumed with those that it began with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct RowFingerprint {
+    /// Of the first rows.
+    pub first: u64,
+    /// The number of rows, where that was known.
+    pub rows: Option<u64>,
+    /// Of all rows, once a pass was complete; none where the first rows are all.
+    pub all: Option<u64>,
+}
+
+impl RowFingerprint {
+    /// Looks at the first rows of a source, and leaves it at its beginning.
+    pub fn of(source: &mut dyn Source) -> Result<Self> {
+        source.rewind()?;
+        let mut hasher = FirstRows::default();
+        while !hasher.is_complete()
+            && let Some(block) = source.read_block()?
+        {
+            hasher.add(&block);
+        }
+        source.rewind()?;
+        match hasher.rows {
+            0 => Err(Error::NoRows { weight: 0.0 }),
+            rows => {
+                let counted = (!hasher.is_complete()).then_some(rows as u64);
+                Ok(RowFingerprint { first: hasher.finish(), rows: source.rows().or(counted), all: None })
+            }
+        }
+    }
+
+    /// The same with what a pass has shown; what was known before stays.
+    pub fn learn(self, rows: Option<u64>, all: Option<u64>) -> Self {
+        RowFingerprint { rows: self.rows.or(rows), all: self.all.or(all), ..self }
+    }
+
+    /// True if the first rows are certainly all.
+    pub fn is_complete(&self) -> bool {
+        self.rows.is_some_and(|rows| rows <= FIRST_ROWS as u64)
+    }
+
+    /// Whether these are the rows of a checkpoint; what is known of one side only is passed over.
+    pub fn check(&self, found: &RowFingerprint) -> Result<()> {
+        found.rows.map_or(Ok(()), |rows| self.check_count(rows))?;
+        self.check_first(found.first)
+    }
+
+    /// The same for the fingerprint of the first rows.
+    pub fn check_first(&self, found: u64) -> Result<()> {
+        if found == self.first {
+            return Ok(());
+        }
+        let expected = format!("first rows whose fingerprint is {}", digits(self.first));
+        Err(Error::CheckpointRows { expected, found: digits(found) })
+    }
+
+    /// The same for the number and the fingerprint of all rows.
+    pub fn check_all(&self, rows: u64, fingerprint: u64) -> Result<()> {
+        self.check_count(rows)?;
+        match self.all.filter(|expected| *expected != fingerprint) {
+            Some(expected) => {
+                let expected = format!("rows whose fingerprint is {}", digits(expected));
+                Err(Error::CheckpointRows { expected, found: digits(fingerprint) })
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// The same for the number of rows of a whole pass.
+    pub fn check_count(&self, found: u64) -> Result<()> {
+        match self.rows {
+            Some(rows) if rows != found => {
+                Err(Error::CheckpointRows { expected: format!("{rows} rows"), found: found.to_string() })
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// The fingerprint of the first rows, however they come in blocks.
+#[derive(Default)]
+pub(crate) struct FirstRows {
+    hasher: RowHasher,
+    rows: usize,
+}
+
+impl FirstRows {
+    pub fn is_complete(&self) -> bool {
+        self.rows == FIRST_ROWS
+    }
+
+    pub fn add(&mut self, block: &Block) {
+        let rows = block.len().min(FIRST_ROWS - self.rows);
+        self.hasher.add(&block.slice(0, rows));
+        self.rows += rows;
+    }
+
+    pub fn finish(&self) -> u64 {
+        self.hasher.finish()
+    }
+}
+
+/// The fingerprint of rows and their weights, however they come in blocks. No defence against those who want two to look the same.
+#[derive(Default)]
+pub(crate) struct RowHasher {
+    /// What distinguishes the types of rows; the numbers of a type are a stream of bytes.
+    kind: Option<u64>,
+    values: XxHash3_64,
+    lengths: XxHash3_64,
+    columns: XxHash3_64,
+    weights: XxHash3_64,
+}
+
+impl RowHasher {
+    pub fn add(&mut self, block: &Block) {
+        let kind = match block.rows() {
+            Rows::F32(_) => 1,
+            Rows::F64(_) => 2,
+            Rows::SparseF32(_) => 3,
+            Rows::SparseF64(_) => 4,
+        };
+        if self.kind != Some(kind) {
+            self.kind = Some(kind);
+            self.values.write_u64(kind);
+        }
+        match block.rows() {
+            Rows::F32(values) => self.values.write(bytes(values)),
+            Rows::F64(values) => self.values.write(bytes(values)),
+            Rows::SparseF32(rows) => self.add_sparse(rows),
+            Rows::SparseF64(rows) => self.add_sparse(rows),
+        }
+        block.weights().into_iter().for_each(|weights| self.weights.write(bytes(weights)));
+    }
+
+    fn add_sparse<T: Plain + Scalar>(&mut self, rows: &SparseRows<T>) {
+        let (lengths, columns, values) = rows.lengths_and_entries();
+        self.lengths.write(bytes(&lengths));
+        self.columns.write(bytes(columns));
+        self.values.write(bytes(values));
+    }
+
+    pub fn finish(&self) -> u64 {
+        let mut all = XxHash3_64::new();
+        [&self.values, &self.lengths, &self.columns, &self.weights].iter().for_each(|part| all.write_u64(part.finish()));
+        all.finish()
+    }
+}
+
+/// Numbers without padding.
+trait Plain: Copy {}
+
+impl Plain for f32 {}
+impl Plain for f64 {}
+impl Plain for u32 {}
+impl Plain for u64 {}
+
+fn bytes<T: Plain>(numbers: &[T]) -> &[u8] {
+    // SAFETY: only the types above implement the trait; they have no padding, and bytes need no alignment.
+    unsafe { std::slice::from_raw_parts(numbers.as_ptr().cast(), size_of_val(numbers)) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fingerprints_do_not_depend_on_blocks() {
+        let rows: Vec<f64> = (0..3000).flat_map(|row| <[f64; 2]>::from((row as f64).sin_cos())).collect();
+        let single: Vec<f32> = rows.iter().map(|x| *x as f32).collect();
+        let weights: Vec<f64> = (0..3000).map(|row| f64::from(row % 7)).collect();
+        let starts: Vec<usize> = (0..=3000).map(|row| 2 * row).collect();
+        let columns = [0, 1].repeat(3000);
+        let blocks = [
+            Block::new(2, &rows).unwrap(),
+            Block::new(2, &single).unwrap(),
+            Block::new(2, &rows).unwrap().with_weights(&weights).unwrap(),
+            Block::sparse(2, &starts, &columns, &rows).unwrap(),
+        ];
+        let of = |block: &Block, size: usize| {
+            let (mut all, mut first) = (RowHasher::default(), FirstRows::default());
+            for from in (0..3000).step_by(size) {
+                let part = block.slice(from, (from + size).min(3000));
+                all.add(&part);
+                first.add(&part);
+            }
+            assert!(first.is_complete());
+            (all.finish(), first.finish())
+        };
+        let whole = blocks.each_ref().map(|block| of(block, 3000));
+        for size in [1, 7, 1000, 1024, 2999] {
+            assert_eq!(blocks.each_ref().map(|block| of(block, size)), whole, "{size}");
+        }
+        let distinct: std::collections::BTreeSet<_> = whole.iter().collect();
+        assert_eq!(distinct.len(), 4);
+    }
+}
