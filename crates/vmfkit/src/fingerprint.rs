@@ -11,6 +11,7 @@ use crate::source::{Portion, Source};
 use rayon::prelude::*;
 use std::hash::Hasher;
 use twox_hash::XxHash3_64;
+use vmfkit_kernels::bytes::{Plain, as_bytes};
 
 /// Numbers that one task hashes. Part of the definition of a fingerprint, since tasks are hashed on their own and combined in order: the number
 /// of threads decides nothing.
@@ -113,20 +114,7 @@ fn add_sparse<T: Plain + Scalar>(hasher: &mut XxHash3_64, rows: &SparseRows<T>) 
 }
 
 fn add_numbers<T: Plain>(hasher: &mut XxHash3_64, numbers: &[T]) {
-    let hashes: Vec<u64> = numbers.par_chunks(NUMBERS_PER_TASK).map(|task| XxHash3_64::oneshot(T::bytes(task))).collect();
+    let hashes: Vec<u64> = numbers.par_chunks(NUMBERS_PER_TASK).map(|task| XxHash3_64::oneshot(as_bytes(task))).collect();
     hasher.write_u64(size_of::<T>() as u64);
     hashes.into_iter().for_each(|hash| hasher.write_u64(hash));
 }
-
-/// Numbers without padding.
-trait Plain: Copy + Sync {
-    fn bytes(numbers: &[Self]) -> &[u8] {
-        // SAFETY: only the types below implement the trait; they have no padding, and bytes need no alignment.
-        unsafe { std::slice::from_raw_parts(numbers.as_ptr().cast(), size_of_val(numbers)) }
-    }
-}
-
-impl Plain for f32 {}
-impl Plain for f64 {}
-impl Plain for u32 {}
-impl Plain for u64 {}

@@ -2,8 +2,8 @@
 
 use crate::block::{Block, Rows, Scalar, SparseRows};
 use crate::error::{Error, Result};
-use crate::vector::norm;
 use rayon::prelude::*;
+use vmfkit_kernels::vector::norm;
 
 /// Rows that one task sums before the sums are merged; part of the answer's last digits, so never a function of the machine.
 const ROWS_PER_TASK: usize = 1024;

@@ -9,7 +9,7 @@ use crate::estimate::{ConcentrationEstimator, mean_resultant};
 use crate::inference::{Inference, ln_slope};
 use crate::saddlepoint::ln_density_of_sum;
 use crate::stats::SufficientStats;
-use crate::vector::{half_squared_distance, norm};
+use vmfkit_kernels::vector::{half_squared_distance, norm};
 
 /// Tests whether the mean direction of the rows of component 0 is `direction`, a unit vector; their concentration is not known.
 ///

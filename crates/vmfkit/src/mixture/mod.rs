@@ -1,14 +1,8 @@
 //! [`Mixture`]: densities, responsibilities and assignments of rows, and the E step of every way of fitting.
 
 mod expectation;
-mod few;
-mod listed;
-mod log_sum_exp;
-mod products;
 mod sampler;
 mod summary;
-#[cfg(target_arch = "x86_64")]
-mod wide;
 
 pub use expectation::Assignment;
 pub use sampler::MixtureSampler;

@@ -2,10 +2,10 @@
 
 use super::CONCENTRATED;
 use super::envelope::{BetaEnvelope, GammaEnvelope};
-use super::normals::Gamma;
 use crate::bessel;
 use rand::{Rng, RngExt};
 use std::f64::consts::FRAC_PI_2;
+use vmfkit_kernels::ziggurat::Gamma;
 
 /// The law of s = 1 - mu . x for x ~ vMF(mu, k); the same envelopes as [`super::Sampler`], without the tangent.
 #[derive(Debug, Clone, Copy)]
