@@ -1,5 +1,6 @@
 //! [`Block`]: unit rows, checked once. The only door by which data enters.
 
+pub use crate::error::LARGEST_WEIGHT;
 use crate::error::{Error, Result};
 use rayon::prelude::*;
 use std::borrow::Cow;
@@ -8,10 +9,6 @@ pub(crate) use vmfkit_kernels::prefetch::prefetch_slice as bring_near;
 
 /// A row whose length is within this of 1 is on the sphere: f32 rows are, rows of 5 decimals are, half-precision rows are not.
 pub const UNIT_TOLERANCE: f64 = 1e-5;
-
-/// The largest weight of a row. Sums and squares of such weights, times any log-density, are finite for any number of rows; larger ones have led
-/// to objectives that are no numbers.
-pub const LARGEST_WEIGHT: f64 = 1e100;
 
 /// A sum of so many squares in sixteen parts of single precision is off by less than [`UNIT_TOLERANCE`]: 2048/16 + 18 roundings of 2^-24.
 const LONGEST_IN_SINGLE: usize = 2048;

@@ -6,8 +6,8 @@ use crate::bessel::{self, HUGE_CONCENTRATION, mean_length_and_slope};
 use crate::density_grid::upper_tail;
 use crate::error::{Error, Result};
 use crate::estimate::{ConcentrationEstimator, mean_resultant};
-use crate::inference::{Inference, ln_slope};
-use crate::saddlepoint::ln_density_of_sum;
+use crate::inference::Inference;
+use crate::saddlepoint::{ln_density_of_sum, ln_slope};
 use crate::stats::SufficientStats;
 use vmfkit_kernels::vector::{half_squared_distance, norm};
 

@@ -1,7 +1,6 @@
 //! [`DeviationLaw`]: draws of s = 1 - mu . x alone, at a cost that does not depend on the dimension.
 
-use super::CONCENTRATED;
-use super::envelope::{BetaEnvelope, GammaEnvelope};
+use super::envelope::{BetaEnvelope, CONCENTRATED, GammaEnvelope};
 use crate::bessel;
 use rand::{Rng, RngExt};
 use std::f64::consts::FRAC_PI_2;

@@ -21,7 +21,7 @@ use crate::distribution::VonMisesFisher;
 use crate::error::{Error, Result};
 use crate::room;
 pub(crate) use deviation::DeviationLaw;
-use envelope::{BetaEnvelope, GammaEnvelope};
+use envelope::{BetaEnvelope, CONCENTRATED, GammaEnvelope};
 use rand::distr::Distribution;
 use rand::{Rng, RngExt};
 use rayon::prelude::*;
@@ -90,9 +90,6 @@ enum Deviation {
     /// d >= 4 and concentrated
     Concentrated(GammaEnvelope, Gamma),
 }
-
-/// From this mean length on the gamma envelope accepts more than it costs.
-const CONCENTRATED: f64 = 0.2;
 
 impl Sampler {
     /// A sampler of this density.
