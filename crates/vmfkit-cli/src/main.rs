@@ -1,5 +1,7 @@
 //! The command `vmf`: samples, fits and calculates with von Mises-Fisher densities.
 
+#![forbid(unsafe_code)]
+
 mod args;
 mod commands;
 mod files;

@@ -17,6 +17,9 @@
 //! source joins batches to blocks and rescales them in a thread that reads ahead, and checks them when they are asked for; [`open_batches`] hands them out unchecked. Results leave through a [`TableWriter`],
 //! rows through a [`RowWriter`].
 
+// Allowed one by one on the functions that call the operating system.
+#![deny(unsafe_code)]
+
 mod angle_rows;
 mod array;
 mod arrow_ipc;

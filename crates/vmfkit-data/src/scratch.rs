@@ -9,6 +9,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use vmfkit::Block;
 use vmfkit::block::Rows;
+use vmfkit_kernels::bytes::{Plain, as_bytes};
 
 /// Of the bytes that are free one in so many may be taken.
 const SHARE: u64 = 2;
@@ -115,9 +116,8 @@ impl Scratch {
     }
 }
 
-fn write_numbers<T: Copy>(file: &mut File, numbers: &[T], left: &mut u64) -> io::Result<()> {
-    // SAFETY: the numbers, of single or double precision, are bytes without gaps.
-    let bytes = unsafe { numbers.align_to::<u8>().1 };
+fn write_numbers<T: Plain>(file: &mut File, numbers: &[T], left: &mut u64) -> io::Result<()> {
+    let bytes = as_bytes(numbers);
     *left = left.checked_sub(bytes.len() as u64).ok_or(io::ErrorKind::StorageFull)?;
     file.write_all(bytes)?;
     begin_writing(file);
@@ -126,6 +126,7 @@ fn write_numbers<T: Copy>(file: &mut File, numbers: &[T], left: &mut u64) -> io:
 
 /// Has the disk begin to write what it was given, which would otherwise wait until the first pass asks for it.
 #[cfg(target_os = "linux")]
+#[allow(unsafe_code)]
 fn begin_writing(file: &File) {
     use std::os::fd::AsRawFd;
     // SAFETY: it changes when bytes are written, not which; where it is refused, they are written later.
@@ -137,6 +138,7 @@ fn begin_writing(_: &File) {}
 
 /// Bytes beyond which the system ends a process that writes to a file.
 #[cfg(target_os = "linux")]
+#[allow(unsafe_code)]
 fn longest_file() -> u64 {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: memory for the answer.
@@ -151,6 +153,7 @@ fn longest_file() -> u64 {
 
 /// What files in a folder may take; an error where they would be in memory.
 #[cfg(target_os = "linux")]
+#[allow(unsafe_code)]
 fn free_bytes(folder: &Path) -> io::Result<u64> {
     use std::mem::MaybeUninit;
     use std::os::unix::ffi::OsStrExt;

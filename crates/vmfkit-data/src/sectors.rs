@@ -75,6 +75,7 @@ impl Sectors {
 }
 
 #[cfg(target_os = "linux")]
+#[allow(unsafe_code)]
 fn ask_for_large_pages(memory: &mut [u8]) {
     // SAFETY: the advice changes how the memory is mapped, not what is in it; it begins and ends with a page of the smallest size.
     unsafe { libc::madvise(memory.as_mut_ptr().cast(), memory.len(), libc::MADV_HUGEPAGE) };

@@ -44,6 +44,8 @@
 //! assert!(loss(&layer, y, x).into_scalar::<f32>() < before - 1.0);
 //! ```
 
+#![forbid(unsafe_code)]
+
 #[cfg(feature = "candle")]
 pub mod candle;
 #[cfg(any(feature = "burn", feature = "candle"))]

@@ -4,7 +4,7 @@
 //! | module | contents |
 //! |---|---|
 //! | [`bessel`] | ln I, ln C, the mean length A_d(k), its complement, slope and inverse, entropy, divergences |
-//! | [`projection`] | [`ProjectionLaw`]: the law of mu . x, with both tails and quantiles |
+//! | [`projection`] | [`ProjectionLaw`]: the distribution of mu . x, with both tails and quantiles |
 //!
 //! Use this crate if these functions are all you need. The crate `vmfkit` re-exports both modules and adds densities, samplers,
 //! estimators and mixtures.
@@ -37,3 +37,8 @@ pub mod projection;
 
 pub use error::{Error, Result};
 pub use projection::ProjectionLaw;
+
+/// The example of the README is run as a test.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+pub struct Readme;

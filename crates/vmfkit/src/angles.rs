@@ -12,6 +12,7 @@
 //! The order of the names is the order of the numbers: `lon,lat` has the longitude first. Angles are in degrees, or in radians where the name
 //! says so: `lat,lon,radians`.
 
+pub use crate::error::ANGLE_SYSTEMS as SYSTEMS;
 use crate::error::{Error, Result};
 use std::f64::consts::{FRAC_PI_2, PI, TAU};
 use std::fmt;
@@ -100,9 +101,6 @@ impl System {
         }
     }
 }
-
-/// What can be written, for messages and help.
-pub const SYSTEMS: &str = "lat,lon; ra,dec; dec,inc; trend,plunge; theta,phi; or angle";
 
 /// Words of a column's name that tell its unit.
 const DEGREES: [&str; 3] = ["deg", "degree", "degrees"];

@@ -1,16 +1,14 @@
 //! [`Block`]: unit rows, checked once. The only door by which data enters.
 
+pub use crate::error::LARGEST_WEIGHT;
 use crate::error::{Error, Result};
-use crate::vector::{LINE, prefetch};
 use rayon::prelude::*;
 use std::borrow::Cow;
+pub use vmfkit_kernels::Float;
+pub(crate) use vmfkit_kernels::prefetch::prefetch_slice as bring_near;
 
 /// A row whose length is within this of 1 is on the sphere: f32 rows are, rows of 5 decimals are, half-precision rows are not.
 pub const UNIT_TOLERANCE: f64 = 1e-5;
-
-/// The largest weight of a row. Sums and squares of such weights, times any log-density, are finite for any number of rows; larger ones have led
-/// to objectives that are no numbers.
-pub const LARGEST_WEIGHT: f64 = 1e100;
 
 /// A sum of so many squares in sixteen parts of single precision is off by less than [`UNIT_TOLERANCE`]: 2048/16 + 18 roundings of 2^-24.
 const LONGEST_IN_SINGLE: usize = 2048;
@@ -18,18 +16,8 @@ const LONGEST_IN_SINGLE: usize = 2048;
 /// Numbers that one thread checks at a time; several do if there are more.
 pub(crate) const CHECKED_AT_ONCE: usize = 1 << 16;
 
-mod sealed {
-    pub trait Sealed {}
-    impl Sealed for f32 {}
-    impl Sealed for f64 {}
-}
-
 /// The two types a row may be stored in.
-pub trait Scalar: sealed::Sealed + Copy + Default + Send + Sync + 'static {
-    /// The value as f64, exactly.
-    fn to_f64(self) -> f64;
-    /// The nearest value.
-    fn from_f64(value: f64) -> Self;
+pub trait Scalar: Float {
     #[doc(hidden)]
     fn rows(values: Cow<'_, [Self]>) -> Rows<'_>;
     /// The row is certainly of unit length; rows near the limit are not, and need a closer look.
@@ -43,14 +31,6 @@ pub trait Scalar: sealed::Sealed + Copy + Default + Send + Sync + 'static {
 }
 
 impl Scalar for f32 {
-    #[inline]
-    fn to_f64(self) -> f64 {
-        f64::from(self)
-    }
-    #[inline]
-    fn from_f64(value: f64) -> Self {
-        value as f32
-    }
     fn rows(values: Cow<'_, [Self]>) -> Rows<'_> {
         Rows::F32(values)
     }
@@ -77,14 +57,6 @@ impl Scalar for f32 {
 }
 
 impl Scalar for f64 {
-    #[inline]
-    fn to_f64(self) -> f64 {
-        self
-    }
-    #[inline]
-    fn from_f64(value: f64) -> Self {
-        value
-    }
     fn rows(values: Cow<'_, [Self]>) -> Rows<'_> {
         Rows::F64(values)
     }
@@ -503,11 +475,6 @@ fn gather_dense<'b, T: Scalar>(dim: usize, values: &[T], rows: &[usize], buffer:
 pub(crate) fn with_later(rows: &[usize]) -> impl Iterator<Item = (usize, Option<usize>)> {
     const AHEAD: usize = 8;
     rows.iter().enumerate().map(|(place, &row)| (row, rows.get(place + AHEAD).copied()))
-}
-
-/// Asks for all lines of memory that values are in.
-pub(crate) fn bring_near<T>(values: &[T]) {
-    values.chunks(LINE / size_of::<T>()).for_each(|line| prefetch(line.as_ptr()));
 }
 
 /// What is wrong with the first row that has something wrong with it, on several threads if there are many numbers.

@@ -4,7 +4,7 @@ use crate::bessel;
 use crate::block::{Block, Length, Rows, Scalar, SparseRows, UNIT_TOLERANCE};
 use crate::error::{Error, Result};
 use crate::projection::ProjectionLaw;
-use crate::vector::{half_squared_distance, norm, sparse_half_squared_distance};
+use vmfkit_kernels::vector::{half_squared_distance, norm, sparse_half_squared_distance};
 
 /// The von Mises-Fisher density C_d(k) exp(k mu . x) on the unit sphere of R^d.
 ///

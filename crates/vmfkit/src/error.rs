@@ -1,7 +1,13 @@
 //! What can go wrong: every variant carries the value and the place.
 
-use crate::block::LARGEST_WEIGHT;
 use std::sync::Arc;
+
+/// The largest weight of a row. Sums and squares of such weights, times any log-density, are finite for any number of rows; larger weights
+/// have led to objectives that were not numbers.
+pub const LARGEST_WEIGHT: f64 = 1e100;
+
+/// The names of systems of angles, for messages and help.
+pub const ANGLE_SYSTEMS: &str = "lat,lon; ra,dec; dec,inc; trend,plunge; theta,phi; or angle";
 
 /// The result of a fallible call of this crate.
 pub type Result<T> = std::result::Result<T, Error>;
@@ -148,7 +154,7 @@ pub enum Error {
         instead: String,
     },
     /// A text that names no system of angles.
-    #[error("angles must be {}, found: `{found}`", crate::angles::SYSTEMS)]
+    #[error("angles must be {}, found: `{found}`", ANGLE_SYSTEMS)]
     UnknownAngles {
         /// The text.
         found: String,

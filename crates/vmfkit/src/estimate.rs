@@ -4,7 +4,7 @@ use crate::bessel::{self, HUGE_CONCENTRATION, mean_length_and_slope};
 use crate::distribution::VonMisesFisher;
 use crate::error::{Error, ParseChoiceError, Result};
 use crate::stats::SufficientStats;
-use crate::vector::half_squared_distance;
+use vmfkit_kernels::vector::half_squared_distance;
 
 /// How the concentration is found from the mean length R of the rows, MATH.md section 9.
 ///

@@ -1,6 +1,6 @@
 //! How sure the estimates are: standard errors, intervals, cones, and tests of uniformity and of fit. MATH.md, section 12.
 
-use crate::bessel::{self, HUGE_CONCENTRATION, mean_length_and_slope};
+use crate::bessel::{self, mean_length_and_slope};
 use crate::block::{Block, Rows};
 use crate::density_grid::{DensityGrid, upper_tail};
 use crate::distribution::{VonMisesFisher, angle_of_deviation};
@@ -8,7 +8,7 @@ use crate::error::{Error, Result};
 use crate::estimate::{ConcentrationEstimator, maximum_likelihood, mean_resultant};
 use crate::few_rows;
 use crate::projection::ProjectionLaw;
-use crate::saddlepoint::ln_density_of_sum;
+use crate::saddlepoint::{ln_density_of_sum, ln_slope};
 use crate::sampler::Sampler;
 use crate::stats::SufficientStats;
 use rayon::prelude::*;
@@ -241,11 +241,6 @@ pub(crate) fn marginal_concentration(dim: usize, groups: &[Resultant]) -> f64 {
         last = value;
     }
     0.5 * (low + high)
-}
-
-/// ln A'(k), also where A' ~ (d-1)/(2k^2) is below the smallest f64.
-pub(crate) fn ln_slope(dim: usize, k: f64) -> f64 {
-    if k > HUGE_CONCENTRATION { (0.5 * (dim as f64 - 1.0)).ln() - 2.0 * k.ln() } else { mean_length_and_slope(dim, k).slope.ln() }
 }
 
 fn checked_level(level: f64) -> Result<f64> {

@@ -59,6 +59,8 @@
 //!
 //! Formulas are numbered in MATH.md at the root of the repository; comments cite the numbers.
 
+#![forbid(unsafe_code)]
+
 mod aligned_rows;
 pub mod angles;
 pub mod block;
@@ -109,7 +111,6 @@ pub mod stream_fitter;
 mod tail_table;
 mod tensor_file;
 pub mod train;
-mod vector;
 
 pub use angles::Angles;
 pub use block::Block;

@@ -3,6 +3,7 @@
 use crate::block::{Block, CHECKED_AT_ONCE, RowBuffer, Scalar, bring_near, with_later, wrong_row};
 use crate::error::{Error, Result};
 use rayon::prelude::*;
+use vmfkit_kernels::bytes::from_bytes;
 
 /// Bytes that are copied at a time, and then still in the nearest cache for who looks at them.
 const NEAR: usize = 4096;
@@ -210,9 +211,7 @@ impl<'a> LooseRows<'a> {
     fn in_place<T: Scalar>(&self, from: usize, to: usize) -> Option<&'a [T]> {
         let (mut found, mut count) = (&[][..], 0);
         self.visit(from, to, |bytes| (found, count) = (bytes, count + 1));
-        // SAFETY: any bytes are numbers of single or double precision.
-        let (before, numbers, behind) = unsafe { found.align_to::<T>() };
-        (self.number == size_of::<T>() && count == 1 && before.is_empty() && behind.is_empty()).then_some(numbers)
+        if self.number == size_of::<T>() && count == 1 { from_bytes(found) } else { None }
     }
 }
 

@@ -9,7 +9,7 @@ pub use crate::policy::ConcentrationPolicy;
 use crate::policy::{Evidence, NEARLY_EQUAL_ROWS, smallest_within_ratio};
 use crate::sampler::{Stream, fill_with_normals};
 use crate::stats::SufficientStats;
-use crate::vector::{dot, norm};
+use vmfkit_kernels::vector::{dot, norm};
 
 /// How [`maximise`] turns statistics into parameters.
 ///

@@ -3,8 +3,8 @@
 
 use crate::error::{Error, Result};
 use crate::mixture::Mixture;
-use crate::vector::half_squared_distance;
 use std::collections::BTreeMap;
+use vmfkit_kernels::vector::half_squared_distance;
 
 /// How often each pair of groups of two labelings meets.
 ///

@@ -8,11 +8,11 @@ use crate::mixture::Mixture;
 use crate::projection::ProjectionLaw;
 use crate::sampler::{Stream, fill_with_normals};
 use crate::tail_table::TailTable;
-use crate::vector::{dot, half_squared_distance, norm};
 use rand::RngExt;
 use rayon::prelude::*;
 use std::ops::ControlFlow;
 use std::sync::Arc;
+use vmfkit_kernels::vector::{dot, half_squared_distance, norm};
 
 /// P-values of rows under the hypothesis that they were drawn from a mixture.
 ///

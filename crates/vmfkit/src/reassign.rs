@@ -13,8 +13,8 @@ use crate::ordered_rows::draw_places;
 use crate::sampler::Stream;
 use crate::seeds::drawn_once;
 use crate::stats::SufficientStats;
-use crate::vector::dot;
 use rayon::prelude::*;
+use vmfkit_kernels::vector::dot;
 
 /// Rows of a block that are looked at: all of a usual batch, and enough for clusters of a hundredth of the rows in a large one.
 const ROWS: usize = 1024;

@@ -102,7 +102,7 @@ impl Row {
             full
         }
         match self {
-            Row::F32(values) => values.iter().map(|x| x.to_f64()).collect(),
+            Row::F32(values) => values.iter().map(|x| f64::from(*x)).collect(),
             Row::F64(values) => values.clone(),
             Row::SparseF32(columns, values) => spread(dim, columns, values),
             Row::SparseF64(columns, values) => spread(dim, columns, values),

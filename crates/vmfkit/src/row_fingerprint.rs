@@ -6,6 +6,7 @@ use crate::settings::digits;
 use crate::source::Source;
 use std::hash::Hasher;
 use twox_hash::XxHash3_64;
+use vmfkit_kernels::bytes::{Plain, as_bytes};
 
 /// Rows that are compared before the first pass.
 const FIRST_ROWS: usize = 1024;
@@ -136,19 +137,19 @@ impl RowHasher {
             self.values.write_u64(kind);
         }
         match block.rows() {
-            Rows::F32(values) => self.values.write(bytes(values)),
-            Rows::F64(values) => self.values.write(bytes(values)),
+            Rows::F32(values) => self.values.write(as_bytes(values)),
+            Rows::F64(values) => self.values.write(as_bytes(values)),
             Rows::SparseF32(rows) => self.add_sparse(rows),
             Rows::SparseF64(rows) => self.add_sparse(rows),
         }
-        block.weights().into_iter().for_each(|weights| self.weights.write(bytes(weights)));
+        block.weights().into_iter().for_each(|weights| self.weights.write(as_bytes(weights)));
     }
 
     fn add_sparse<T: Plain + Scalar>(&mut self, rows: &SparseRows<T>) {
         let (lengths, columns, values) = rows.lengths_and_entries();
-        self.lengths.write(bytes(&lengths));
-        self.columns.write(bytes(columns));
-        self.values.write(bytes(values));
+        self.lengths.write(as_bytes(&lengths));
+        self.columns.write(as_bytes(columns));
+        self.values.write(as_bytes(values));
     }
 
     pub fn finish(&self) -> u64 {
@@ -156,19 +157,6 @@ impl RowHasher {
         [&self.values, &self.lengths, &self.columns, &self.weights].iter().for_each(|part| all.write_u64(part.finish()));
         all.finish()
     }
-}
-
-/// Numbers without padding.
-trait Plain: Copy {}
-
-impl Plain for f32 {}
-impl Plain for f64 {}
-impl Plain for u32 {}
-impl Plain for u64 {}
-
-fn bytes<T: Plain>(numbers: &[T]) -> &[u8] {
-    // SAFETY: only the types above implement the trait; they have no padding, and bytes need no alignment.
-    unsafe { std::slice::from_raw_parts(numbers.as_ptr().cast(), size_of_val(numbers)) }
 }
 
 #[cfg(test)]

@@ -1,13 +1,17 @@
 //! The saddlepoint density of the sum of n uniform rows, with its correction of order 1/n. MATH.md (12.3) and (12.6).
 
-use crate::bessel::{self, mean_length_and_slope};
-use crate::inference::ln_slope;
+use crate::bessel::{self, HUGE_CONCENTRATION, mean_length_and_slope};
 
 /// ln of the density in space of a sum of n uniform rows with length n A(k), up to a constant.
 pub(crate) fn ln_density_of_sum(dim: usize, n: f64, k: f64) -> f64 {
     let ln_ratio = bessel::mean_length(dim, k).ln() - k.ln();
     -n * bessel::divergence_from_uniform(dim, k) - 0.5 * (ln_slope(dim, k) + (dim as f64 - 1.0) * ln_ratio)
         + correction(dim, k) / n
+}
+
+/// ln A'(k), also where A' ~ (d-1)/(2k^2) is below the smallest f64.
+pub(crate) fn ln_slope(dim: usize, k: f64) -> f64 {
+    if k > HUGE_CONCENTRATION { (0.5 * (dim as f64 - 1.0)).ln() - 2.0 * k.ln() } else { mean_length_and_slope(dim, k).slope.ln() }
 }
 
 /// The correction c(k), MATH.md (12.6): the density is multiplied by 1 + c/n. From the cumulants of a vMF of concentration k, whose

@@ -3,9 +3,9 @@
 use crate::aligned_rows::AlignedRows;
 use crate::block::{Block, Rows, Scalar, SparseRows};
 use crate::error::{Error, Result};
-use crate::vector::norm;
 use rayon::prelude::*;
 use std::ops::ControlFlow;
+use vmfkit_kernels::vector::norm;
 
 /// Rows that one task sums before the sums are merged; part of the answer's last digits, so never a function of the machine.
 /// Tasks begin at multiples of it, counted from the first row, so it is not a function of how rows come in blocks either.

@@ -8,8 +8,8 @@ use crate::estimate::ConcentrationEstimator;
 use crate::inference::{Inference, Resultant, marginal_concentration};
 use crate::sampler::{DeviationLaw, Gamma, Stream, fill_with_normals};
 use crate::stats::SufficientStats;
-use crate::vector::{half_squared_distance, norm};
 use rayon::prelude::*;
+use vmfkit_kernels::vector::{half_squared_distance, norm};
 
 /// What a test of mean directions assumes about the concentrations of the groups.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -6,10 +6,10 @@ use crate::bessel::{self, HUGE_CONCENTRATION, mean_length_and_slope};
 use crate::density_grid::upper_tail;
 use crate::error::{Error, Result};
 use crate::estimate::{ConcentrationEstimator, mean_resultant};
-use crate::inference::{Inference, ln_slope};
-use crate::saddlepoint::ln_density_of_sum;
+use crate::inference::Inference;
+use crate::saddlepoint::{ln_density_of_sum, ln_slope};
 use crate::stats::SufficientStats;
-use crate::vector::{half_squared_distance, norm};
+use vmfkit_kernels::vector::{half_squared_distance, norm};
 
 /// Tests whether the mean direction of the rows of component 0 is `direction`, a unit vector; their concentration is not known.
 ///

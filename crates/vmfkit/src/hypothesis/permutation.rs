@@ -5,9 +5,9 @@ use crate::block::{Block, Rows, Scalar};
 use crate::error::{Error, Result};
 use crate::sampler::Stream;
 use crate::stats::SufficientStats;
-use crate::vector::{dot, norm};
 use rand::RngExt;
 use rayon::prelude::*;
+use vmfkit_kernels::vector::{dot, norm};
 
 /// Tests whether the groups have equal mean directions by permuting their labels; row n is in group `labels[n]`.
 ///

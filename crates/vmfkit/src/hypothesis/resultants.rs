@@ -2,8 +2,8 @@
 
 use crate::bessel;
 use crate::density_grid::DensityGrid;
-use crate::inference::{Resultant, ln_slope};
-use crate::saddlepoint;
+use crate::inference::Resultant;
+use crate::saddlepoint::{self, ln_slope};
 use crate::sampler::{DeviationLaw, Stream};
 use rand::RngExt;
 

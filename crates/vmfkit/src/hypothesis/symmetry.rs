@@ -5,9 +5,9 @@ use crate::block::Block;
 use crate::error::{Error, Result};
 use crate::sampler::{Stream, fill_with_normals};
 use crate::stats::SufficientStats;
-use crate::vector::{dot, norm};
 use rand::RngExt;
 use rayon::prelude::*;
+use vmfkit_kernels::vector::{dot, norm};
 
 /// Multiplications that a test may take in all, some seconds of work; more rows are sampled.
 const WORK: f64 = 2e10;

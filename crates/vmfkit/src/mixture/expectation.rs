@@ -4,12 +4,6 @@
 //! sums of a tile are taken in the precision of the kernel, and then added to statistics in double precision.
 
 use super::Mixture;
-use super::few::FewDirections;
-use super::listed::Listed;
-use super::log_sum_exp::{LnSum, combine, exponentials, largest_of, runs_mut, share_out};
-use super::products::{
-    Grouped, Instructions, Packing, Panels, Real, RowSums, Work, add_row, highest_group, row_products, with_best_instructions,
-};
 use crate::block::{Block, Rows, Scalar, SparseRows};
 use crate::error::{Error, Result};
 use crate::loose_rows::LooseRows;
@@ -17,6 +11,20 @@ use crate::sampler::Stream;
 use crate::stats::SufficientStats;
 use rand::RngExt;
 use std::sync::OnceLock;
+use vmfkit_kernels::gemm::{
+    GroupedDirections, PackingBuffer, PaneledDirections, RowSums, add_row, list_responsibilities, row_products,
+};
+use vmfkit_kernels::instructions::{Instructions, Work, group_heights, with_best_instructions};
+use vmfkit_kernels::small_k::SmallKDirections;
+use vmfkit_kernels::softmax::{LnSum, combine, exponentials, largest_of, responsibilities, runs_mut};
+use vmfkit_kernels::sparse_responsibilities::SparseResponsibilities;
+use vmfkit_kernels::{Kernels, Real as _};
+
+/// A precision that the E step runs in.
+trait Real: Kernels + Scalar {}
+
+impl Real for f32 {}
+impl Real for f64 {}
 
 /// How rows are shared among components.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
@@ -156,20 +164,20 @@ struct Prepared<T> {
 #[derive(Debug)]
 enum Directions<T> {
     /// For dense rows.
-    Dense(Grouped<T>),
+    Dense(GroupedDirections<T>),
     /// For dense rows and a few components.
-    Few(FewDirections<T>),
+    Few(SmallKDirections<T>),
     /// For sparse rows.
-    Sparse(Panels<T>),
+    Sparse(PaneledDirections<T>),
 }
 
 impl<T: Real> Directions<T> {
     /// For dense rows, in groups of at most so many components.
     fn dense<'a>(highest: usize, components: usize, dim: usize, direction: impl Fn(usize) -> (f64, &'a [f64])) -> Self {
-        if FewDirections::<T>::suit(components, dim) {
-            Directions::Few(FewDirections::of_height(highest, components, dim, direction))
+        if SmallKDirections::<T>::is_faster(components, dim) {
+            Directions::Few(SmallKDirections::new(highest, components, dim, direction))
         } else {
-            Directions::Dense(Grouped::of_height(highest, components, dim, direction))
+            Directions::Dense(GroupedDirections::new(highest, components, dim, direction))
         }
     }
 }
@@ -183,9 +191,9 @@ impl<T: Real> Prepared<T> {
         let scale = |k: usize| if nearest { 1.0 } else { coldness * components[k].concentration() };
         let direction = |k: usize| (scale(k), components[k].mean_direction());
         let directions = if sparse {
-            Directions::Sparse(Panels::new(components.len(), mixture.dim(), direction))
+            Directions::Sparse(PaneledDirections::new(components.len(), mixture.dim(), direction))
         } else {
-            Directions::dense(highest_group(), components.len(), mixture.dim(), direction)
+            Directions::dense(group_heights()[0], components.len(), mixture.dim(), direction)
         };
         let bias: Vec<f64> = (0..components.len())
             .map(|k| match nearest {
@@ -227,7 +235,7 @@ fn logits<T: Real, I: Instructions>(
     prepared: &Prepared<T>,
     out: &mut [T],
     stride: usize,
-    packing: &mut Packing<T>,
+    packing: &mut PackingBuffer<T>,
 ) {
     let mut sparse = |row: usize, products: &[T]| {
         for ((out, product), bias) in out[row..].iter_mut().step_by(stride).zip(products).zip(&prepared.bias) {
@@ -267,14 +275,14 @@ struct Scratch<T> {
     stride: usize,
     /// Rows that are not in memory as the kernel wants them.
     rows: Vec<T>,
-    packing: Packing<T>,
+    packing: PackingBuffer<T>,
     /// Of each row: what turns an exponential into a share, and the smallest that counts.
     factors: Vec<T>,
     smallest: Vec<T>,
     /// The shares of a tile, in `WIDTH` sums a component.
     masses: Vec<T>,
     /// The rows that a component has a share of, and the shares.
-    listed: Listed<T>,
+    listed: SparseResponsibilities<T>,
     /// Rows times shares of a tile, and of one component in a piece.
     sums: RowSums<T>,
     one_sum: RowSums<T>,
@@ -301,11 +309,11 @@ impl<T: Real> Scratch<T> {
             logits: vec![T::ZERO; stride * prepared.components()],
             stride,
             rows: Vec::new(),
-            packing: Packing::default(),
+            packing: PackingBuffer::default(),
             factors: vec![T::ZERO; stride],
             smallest: vec![T::ZERO; stride],
             masses: vec![T::ZERO; T::WIDTH * prepared.components()],
-            listed: Listed::new(stride),
+            listed: SparseResponsibilities::new(stride),
             sums: RowSums::default(),
             one_sum: RowSums::default(),
         }
@@ -402,7 +410,7 @@ impl<T: Real, const WIDTH: usize> Piece<'_, T, WIDTH> {
             let lanes = |values| <&mut [T; WIDTH]>::try_from(values).expect("a run of this width");
             let factors = lanes(&mut self.scratch.factors[first..first + WIDTH]);
             let smallest = lanes(&mut self.scratch.smallest[first..first + WIDTH]);
-            let smallest_share = T::from_f64(T::SMALLEST_SHARE);
+            let smallest_share = T::from_f64(T::SMALLEST_RESPONSIBILITY);
             *factors = sums.map(|sum| T::ONE / sum);
             *smallest = sums.map(|sum| smallest_share * sum);
             if self.weights.is_none() && first + WIDTH <= self.count {
@@ -428,7 +436,7 @@ impl<T: Real, const WIDTH: usize> Piece<'_, T, WIDTH> {
         let (factors, smallest) = (&self.scratch.factors[..padded], &self.scratch.smallest[..padded]);
         let masses = runs_mut::<T, WIDTH>(&mut self.scratch.masses).zip(self.scratch.logits.chunks_exact_mut(stride));
         for (mass, exponentials) in masses {
-            share_out(&mut exponentials[..padded], factors, smallest, mass, &mut kept);
+            responsibilities(&mut exponentials[..padded], factors, smallest, mass, &mut kept);
         }
         let (components, dim) = (self.stats.components(), self.stats.dim());
         let cost = if dim < FEW_RUNS * WIDTH { SHORT_COST } else { LISTED_COST };
@@ -441,7 +449,7 @@ impl<T: Real, const WIDTH: usize> Piece<'_, T, WIDTH> {
             _ => {
                 let mut listed = std::mem::take(&mut self.scratch.listed);
                 for component in 0..components {
-                    listed.fill::<I>(&self.scratch.logits[component * stride..][..padded]);
+                    list_responsibilities::<T, I>(&self.scratch.logits[component * stride..][..padded], &mut listed);
                     self.add_listed_rows::<I>(component, &listed);
                 }
                 self.scratch.listed = listed;
@@ -479,7 +487,7 @@ impl<T: Real, const WIDTH: usize> Piece<'_, T, WIDTH> {
                 let mut drawn = 0;
                 for component in 0..components {
                     let e = self.scratch.logits[component * stride + row].to_f64();
-                    if e >= T::SMALLEST_SHARE * sum {
+                    if e >= T::SMALLEST_RESPONSIBILITY * sum {
                         drawn = component;
                         rest -= e;
                         if rest < 0.0 {
@@ -516,15 +524,15 @@ impl<T: Real, const WIDTH: usize> Piece<'_, T, WIDTH> {
 
     /// Adds the rows that a component has a share of. Sums of a few components wait for the end of the tile; those of many would come from afar.
     #[inline(always)]
-    fn add_listed_rows<I: Instructions>(&mut self, component: usize, listed: &Listed<T>) {
+    fn add_listed_rows<I: Instructions>(&mut self, component: usize, listed: &SparseResponsibilities<T>) {
         let (components, dim) = (self.stats.components(), self.stats.dim());
         let Scratch { sums, one_sum, .. } = &mut *self.scratch;
         match self.rows {
             DenseOrSparse::Dense(rows) if dim >= WIDTH && self.prepared.is_near => {
-                sums.add_listed_rows::<I>(rows, dim, listed, (component, components));
+                sums.add_sparse_rows::<I>(rows, dim, listed, (component, components));
             }
-            DenseOrSparse::Dense(rows) if dim >= WIDTH && listed.len > 1 => {
-                one_sum.set_to_listed_rows::<I>(rows, dim, listed);
+            DenseOrSparse::Dense(rows) if dim >= WIDTH && listed.len() > 1 => {
+                one_sum.set_to_sparse_rows::<I>(rows, dim, listed);
                 one_sum.add_to(&mut self.stats.resultants_mut()[component * dim..][..dim], dim);
             }
             _ => {
@@ -667,11 +675,11 @@ impl Work for LogitsWork<'_> {
     }
 }
 
-#[cfg(all(test, target_arch = "x86_64"))]
+#[cfg(test)]
 mod wide_tests {
-    use super::super::products::{Fused, has_wide, run_fused, run_wide};
     use super::*;
     use crate::distribution::VonMisesFisher;
+    use vmfkit_kernels::instructions::with_narrow_instructions;
 
     /// Unit rows near one of the first coordinates each, more or less.
     fn rows(count: usize, dim: usize, components: usize) -> Vec<f64> {
@@ -717,11 +725,9 @@ mod wide_tests {
             other => mixture.components()[k].concentration() / other.temperature(),
         };
         let direction = |k: usize| (scale(k), mixture.components()[k].mean_direction());
-        let narrow = Directions::dense(Fused::HEIGHT, components, dim, direction);
-        // SAFETY: this processor has the instructions of both.
-        let fused = of_tile(Prepared { directions: narrow, ..prepared() }, &|work| unsafe { run_fused(work) });
-        // SAFETY: as above.
-        let wide = of_tile(prepared(), &|work| unsafe { run_wide(work) });
+        let narrow = Directions::dense(group_heights()[1], components, dim, direction);
+        let fused = of_tile(Prepared { directions: narrow, ..prepared() }, &|work| with_narrow_instructions(work));
+        let wide = of_tile(prepared(), &|work| with_best_instructions(work));
         assert!(fused.objective() != 0.0);
         assert_eq!(fused, wide, "{dim}, {components}, {assignment:?}, {} bytes", size_of::<T>());
     }
@@ -729,7 +735,7 @@ mod wide_tests {
     /// Not the products alone: logits, responsibilities, what is drawn, sums and objective.
     #[test]
     fn a_tile_has_the_same_bits_with_wide_registers_as_with_narrow_ones() {
-        if !has_wide() {
+        if group_heights()[0] == group_heights()[1] {
             return eprintln!("skipped: this processor has no AVX-512");
         }
         let assignments =

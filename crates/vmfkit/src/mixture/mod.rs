@@ -2,14 +2,8 @@
 
 mod e_step;
 mod expectation;
-mod few;
-mod listed;
-mod log_sum_exp;
-mod products;
 mod sampler;
 mod summary;
-#[cfg(target_arch = "x86_64")]
-mod wide;
 
 pub use e_step::{BLOCK_ROWS, CHUNK_ROWS, EStep};
 pub(crate) use e_step::{check_block_rows, preferred_rows};

@@ -1,11 +1,10 @@
 //! [`DeviationLaw`]: draws of s = 1 - mu . x alone, at a cost that does not depend on the dimension.
 
-use super::CONCENTRATED;
-use super::envelope::{BetaEnvelope, GammaEnvelope};
-use super::normals::Gamma;
+use super::envelope::{BetaEnvelope, CONCENTRATED, GammaEnvelope};
 use crate::bessel;
 use rand::{Rng, RngExt};
 use std::f64::consts::FRAC_PI_2;
+use vmfkit_kernels::ziggurat::Gamma;
 
 /// The law of s = 1 - mu . x for x ~ vMF(mu, k); the same envelopes as [`super::Sampler`], without the tangent.
 #[derive(Debug, Clone, Copy)]

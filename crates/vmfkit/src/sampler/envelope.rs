@@ -5,6 +5,9 @@ use rand::{Rng, RngExt};
 /// From here on sqrt(4k^2 + (d - 1)^2) is 2k to the last bit, and the sum of both would overflow at a quarter of the largest number.
 const ROOT_IS_2K: f64 = 1e300;
 
+/// From this mean length on the gamma envelope accepts more proposals than its own cost offsets.
+pub(super) const CONCENTRATED: f64 = 0.2;
+
 /// Ulrich's envelope, MATH.md (11.2), in deviations.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct BetaEnvelope {

@@ -14,27 +14,24 @@
 
 mod deviation;
 mod envelope;
-#[rustfmt::skip]
-mod layers;
-mod normals;
-mod stream;
-mod three;
 
 use crate::bessel;
 use crate::block::Scalar;
 use crate::distribution::VonMisesFisher;
 use crate::error::{Error, Result};
 use crate::room;
-use crate::vector::dot;
 pub(crate) use deviation::DeviationLaw;
-use envelope::{BetaEnvelope, GammaEnvelope};
-pub(crate) use normals::{Gamma, fill as fill_with_normals};
+use envelope::{BetaEnvelope, CONCENTRATED, GammaEnvelope};
 use rand::distr::Distribution;
 use rand::{Rng, RngExt};
 use rayon::prelude::*;
 use std::f64::consts::FRAC_PI_2;
-pub(crate) use stream::Stream;
-use stream::{Caller, Words};
+use vmfkit_kernels::instructions::{Avx2Work, with_avx2};
+use vmfkit_kernels::sphere::{Reflection, SphereKernel};
+use vmfkit_kernels::vector::dot;
+pub(crate) use vmfkit_kernels::xoshiro::Stream;
+use vmfkit_kernels::xoshiro::{Caller, Words};
+pub(crate) use vmfkit_kernels::ziggurat::{Gamma, fill as fill_with_normals};
 
 /// Values that one stream of random numbers makes, more or less: a stream serves whole rows.
 const VALUES_PER_STREAM: usize = 1 << 15;
@@ -75,33 +72,10 @@ pub struct Sampler {
     deviation: Deviation,
 }
 
-/// The Householder reflection that takes the first axis to mu, MATH.md (11.4).
-#[derive(Debug, Clone, Copy)]
-struct Reflection {
-    /// The sign of mu_1, which picks one of the two.
-    sign: f64,
-    /// 1 / (1 + |mu_1|)
-    scale: f64,
-}
-
-impl Reflection {
-    fn new(mean_direction: &[f64]) -> Self {
-        let first = mean_direction[0];
-        Reflection { sign: if first >= 0.0 { 1.0 } else { -1.0 }, scale: 1.0 / (1.0 + first.abs()) }
-    }
-
-    /// With how much of mu_i and of the normal n_i a coordinate beyond the first is made: t is the projection, `across` the length of the
-    /// tangent over that of the normals, `along` the tangent's product with mu.
-    #[inline(always)]
-    fn parts(&self, t: f64, across: f64, along: f64) -> (f64, f64) {
-        (t + self.sign * along * self.scale, -self.sign * across)
-    }
-}
-
 /// Independent standard normals from the sampler's own generator: what a draw costs at least. For `compare`.
 #[doc(hidden)]
 pub fn bare_normals(seed: u64, stream: u64, out: &mut [f64]) {
-    normals::fill(&mut Stream::new(seed, stream), out);
+    fill_with_normals(&mut Stream::new(seed, stream), out);
 }
 
 /// How s = 1 - mu . x is drawn.
@@ -110,15 +84,12 @@ enum Deviation {
     /// d = 2
     Circle(BetaEnvelope),
     /// d = 3
-    Sphere(three::Kernel),
+    Sphere(SphereKernel),
     /// d >= 4 and spread out, with the gamma law of which two draws make a symmetric beta
     Spread(BetaEnvelope, Gamma),
     /// d >= 4 and concentrated
     Concentrated(GammaEnvelope, Gamma),
 }
-
-/// From this mean length on the gamma envelope accepts more than it costs.
-const CONCENTRATED: f64 = 0.2;
 
 impl Sampler {
     /// A sampler of this density.
@@ -126,7 +97,7 @@ impl Sampler {
         let (dim, k) = (density.dim(), density.concentration());
         let deviation = match dim {
             2 => Deviation::Circle(BetaEnvelope::new(dim, k)),
-            3 => Deviation::Sphere(three::Kernel::new(density)),
+            3 => Deviation::Sphere(SphereKernel::new(density.mean_direction().try_into().expect("three coordinates"), k)),
             _ => {
                 let gamma = Gamma::new(0.5 * (dim as f64 - 1.0));
                 let length = bessel::mean_length_and_slope(dim, k);
@@ -139,7 +110,7 @@ impl Sampler {
         };
         Sampler {
             mean_direction: density.mean_direction().to_vec(),
-            reflection: Reflection::new(density.mean_direction()),
+            reflection: Reflection::new(density.mean_direction()[0]),
             deviation,
         }
     }
@@ -166,7 +137,7 @@ impl Sampler {
     fn draw_into<R: Words, T: Scalar>(&self, rng: &mut R, normals: &mut [f64], row: &mut [T]) {
         let (first, rest) = self.mean_direction.split_first().expect("at least two coordinates");
         let square = loop {
-            normals::fill(rng, normals);
+            fill_with_normals(rng, normals);
             let square = dot(normals, normals);
             if square > 0.0 {
                 break square;
@@ -262,19 +233,7 @@ impl Sampler {
             }
             return kernel.fill(&mut rng, out);
         }
-        #[cfg(target_arch = "x86_64")]
-        if std::arch::is_x86_feature_detected!("avx2") {
-            // SAFETY: the processor has AVX2.
-            return unsafe { self.fill_rows_avx2(&mut rng, skipped, out) };
-        }
-        self.fill_rows(&mut rng, skipped, out);
-    }
-
-    /// [`Self::fill_rows`] compiled for wider registers: the same operations in the same order, so the same bits.
-    #[cfg(target_arch = "x86_64")]
-    #[target_feature(enable = "avx2")]
-    fn fill_rows_avx2<T: Scalar>(&self, rng: &mut Stream, skipped: usize, out: &mut [T]) {
-        self.fill_rows(rng, skipped, out);
+        with_avx2(FillRows { sampler: self, rng: &mut rng, skipped, out });
     }
 
     #[inline(always)]
@@ -287,6 +246,23 @@ impl Sampler {
         for row in out.chunks_exact_mut(dim) {
             self.draw_into(rng, &mut normals, row);
         }
+    }
+}
+
+/// [`Sampler::fill_rows`] for one set of instructions.
+struct FillRows<'a, T> {
+    sampler: &'a Sampler,
+    rng: &'a mut Stream,
+    skipped: usize,
+    out: &'a mut [T],
+}
+
+impl<T: Scalar> Avx2Work for FillRows<'_, T> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        self.sampler.fill_rows(self.rng, self.skipped, self.out);
     }
 }
 

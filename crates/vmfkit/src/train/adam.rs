@@ -8,8 +8,8 @@ use crate::maximise::{ConcentrationPolicy, Maximisation, Note, floored, gradient
 use crate::mixture::{Assignment, Mixture};
 use crate::settings::Settings;
 use crate::stats::SufficientStats;
-use crate::vector::norm;
 use std::iter;
+use vmfkit_kernels::vector::norm;
 
 /// Gradient steps in the paper's unconstrained parameters: weight logits, unnormalised mean directions and ln concentrations.
 ///

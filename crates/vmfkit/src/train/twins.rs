@@ -2,7 +2,7 @@
 
 use crate::maximise::Note;
 use crate::mixture::Mixture;
-use crate::vector::half_squared_distance;
+use vmfkit_kernels::vector::half_squared_distance;
 
 /// Components are the same if their directions are no further apart than this, and their concentrations no more than by this share.
 const SAME: f64 = 1e-6;

@@ -17,6 +17,7 @@ mod metrics;
 mod mixture;
 mod mixture_draws;
 mod model_file;
+mod module_cycles;
 mod out_of_core;
 mod outlier;
 mod parts;

@@ -1,10 +1,10 @@
 //! Products and lengths of vectors, in running sums that vectorise and keep their order.
 
-use crate::block::Scalar;
+use crate::float::Float;
 
 /// x . y in eight running sums.
 #[inline(always)]
-pub(crate) fn dot(x: &[f64], y: &[f64]) -> f64 {
+pub fn dot(x: &[f64], y: &[f64]) -> f64 {
     let mut sums = [0.0; 8];
     let (xs, ys) = (x.chunks_exact(8), y.chunks_exact(8));
     let rest: f64 = xs.remainder().iter().zip(ys.remainder()).map(|(x, y)| x * y).sum();
@@ -17,7 +17,8 @@ pub(crate) fn dot(x: &[f64], y: &[f64]) -> f64 {
 }
 
 /// The Euclidean length, also where its square would overflow or underflow.
-pub(crate) fn norm(vector: &[f64]) -> f64 {
+#[inline]
+pub fn norm(vector: &[f64]) -> f64 {
     let square = dot(vector, vector);
     if square > 1e-280 && square < 1e280 {
         return square.sqrt();
@@ -31,7 +32,7 @@ pub(crate) fn norm(vector: &[f64]) -> f64 {
 
 /// |x - y|^2 / 2, which for unit vectors is 1 - x . y without its cancellation.
 #[inline]
-pub(crate) fn half_squared_distance<T: Scalar>(x: &[T], y: &[f64]) -> f64 {
+pub fn half_squared_distance<T: Float>(x: &[T], y: &[f64]) -> f64 {
     let mut sums = [0.0; 8];
     let (xs, ys) = (x.chunks_exact(8), y.chunks_exact(8));
     let rest: f64 = xs.remainder().iter().zip(ys.remainder()).map(|(x, y)| (x.to_f64() - y).powi(2)).sum();
@@ -44,38 +45,9 @@ pub(crate) fn half_squared_distance<T: Scalar>(x: &[T], y: &[f64]) -> f64 {
     0.5 * (rest + sums.iter().sum::<f64>())
 }
 
-/// The same for x with these entries only and a unit vector y: (1 + |x|^2)/2 - x . y, with an error of a few 1e-16.
+/// The same for a sparse x and a unit vector y: (1 + |x|^2)/2 - x . y, with an error of a few 1e-16.
 #[inline]
-pub(crate) fn sparse_half_squared_distance<T: Scalar>(columns: &[u32], values: &[T], y: &[f64]) -> f64 {
+pub fn sparse_half_squared_distance<T: Float>(columns: &[u32], values: &[T], y: &[f64]) -> f64 {
     let sum: f64 = columns.iter().zip(values).map(|(&j, x)| x.to_f64() * (x.to_f64() - 2.0 * y[j as usize])).sum();
     (0.5 * (1.0 + sum)).max(0.0)
-}
-
-/// Bytes of a line of the caches.
-pub(crate) const LINE: usize = 64;
-
-/// Asks for a value that will be needed soon, or for one that is not there.
-#[inline(always)]
-pub(crate) fn prefetch<T>(place: *const T) {
-    #[cfg(target_arch = "x86_64")]
-    {
-        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        // SAFETY: a hint, which no address makes fail; SSE is part of every x86-64.
-        unsafe { _mm_prefetch::<_MM_HINT_T0>(place.cast()) };
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    let _ = place;
-}
-
-/// The same for a value that is needed later, into a cache that has room for more.
-#[inline(always)]
-pub(crate) fn prefetch_early<T>(place: *const T) {
-    #[cfg(target_arch = "x86_64")]
-    {
-        use std::arch::x86_64::{_MM_HINT_T1, _mm_prefetch};
-        // SAFETY: as above.
-        unsafe { _mm_prefetch::<_MM_HINT_T1>(place.cast()) };
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    let _ = place;
 }

@@ -1,8 +1,8 @@
-//! [`Stream`]: the random words of one piece of a seed's endless table.
+//! [`Stream`]: random words that depend on a seed and a stream number.
 //!
 //! Eight Xoshiro256++ generators (Blackman and Vigna, doi:10.1145/3460772) run side by side, so that their words come out of vector
-//! registers and no word waits for the one before it: about 0.4 ns a word with AVX2, against 1.2 ns one by one. With
-//! and without AVX2 it is the same integer arithmetic.
+//! registers and no word waits for the one before it: about 0.4 ns a word with AVX2, against 1.2 ns one by one. The integer
+//! arithmetic is the same with and without AVX2.
 
 use rand::{Rng, SeedableRng, TryRng};
 use rand_xoshiro::SplitMix64;
@@ -14,58 +14,59 @@ type Lanes = [u64; LANES];
 
 /// Random words that depend on a seed and a stream number alone.
 #[derive(Clone, Debug)]
-pub(crate) struct Stream {
+pub struct Stream {
     state: [Lanes; 4],
-    /// One word of each lane, in the bits of a float, and how many of them are gone.
+    /// One word of each lane, in the bits of a float, and the number of those already used.
     words: [f64; LANES],
     used: usize,
 }
 
 impl Stream {
-    /// Seed and stream are scrambled in turn, so that neighbours in either have nothing in common.
-    pub(crate) fn new(seed: u64, stream: u64) -> Self {
+    /// The generator of a seed and a stream number. Both are scrambled in turn, so that neighbours in either are unrelated.
+    pub fn new(seed: u64, stream: u64) -> Self {
         let scrambled = SplitMix64::seed_from_u64(seed).next_u64();
         let mut words = SplitMix64::seed_from_u64(scrambled ^ stream);
         let state = std::array::from_fn(|_| std::array::from_fn(|_| words.next_u64()));
         Stream { state, words: [0.0; LANES], used: LANES }
     }
 
-    /// A seed of its own for part `number` of what `seed` stands for.
-    pub(crate) fn derive(seed: u64, number: u64) -> u64 {
+    /// A seed for part `number` of the computation that `seed` stands for.
+    pub fn derive(seed: u64, number: u64) -> u64 {
         SplitMix64::seed_from_u64(SplitMix64::seed_from_u64(seed).next_u64() ^ number).next_u64()
     }
 
+    #[inline]
     fn refill(&mut self) {
         generate(&mut self.state, &mut self.words);
         self.used = 0;
     }
 }
 
-/// Leaves the next words of all lanes in turn in the bits of `out`, whose length is a multiple of [`LANES`].
+/// Writes the next words of all lanes in turn as the bits of `out`, whose length is a multiple of [`LANES`].
 fn generate(state: &mut [Lanes; 4], out: &mut [f64]) {
     #[cfg(target_arch = "x86_64")]
     if std::arch::is_x86_feature_detected!("avx2") {
-        // SAFETY: the processor has AVX2.
+        // SAFETY: the processor has AVX2, as was just detected.
         return unsafe { generate_avx2(state, out) };
     }
     generate_portable(state, out);
 }
 
-/// [`generate_portable`] with four lanes in a register; the compiler does not find them by itself.
+/// [`generate_portable`] with four lanes in a register; the compiler does not vectorise it by itself.
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2")]
 fn generate_avx2(state: &mut [Lanes; 4], out: &mut [f64]) {
     use std::arch::x86_64::*;
-    // SAFETY (all three): four u64 or f64 and a vector of 256 bits have the same size, and any bits are valid in each.
+    // SAFETY (all three): indexing has checked that the slice has four values of 64 bits, the size of the vector; any bits are valid in each.
     let load = |lanes: &[u64]| unsafe { _mm256_loadu_si256(lanes[..4].as_ptr().cast()) };
     let store = |lanes: &mut [u64], vector| unsafe { _mm256_storeu_si256(lanes[..4].as_mut_ptr().cast(), vector) };
-    let leave = |values: &mut [f64], vector| unsafe { _mm256_storeu_si256(values[..4].as_mut_ptr().cast(), vector) };
+    let store_bits = |values: &mut [f64], vector| unsafe { _mm256_storeu_si256(values[..4].as_mut_ptr().cast(), vector) };
     let mut halves: [[__m256i; 4]; 2] = std::array::from_fn(|half| std::array::from_fn(|i| load(&state[i][4 * half..])));
     for values in out.chunks_exact_mut(LANES) {
         for (half, [s0, s1, s2, s3]) in halves.iter_mut().enumerate() {
             let sum = _mm256_add_epi64(*s0, *s3);
-            let turned = _mm256_or_si256(_mm256_slli_epi64::<23>(sum), _mm256_srli_epi64::<41>(sum));
-            leave(&mut values[4 * half..], _mm256_add_epi64(turned, *s0));
+            let rotated = _mm256_or_si256(_mm256_slli_epi64::<23>(sum), _mm256_srli_epi64::<41>(sum));
+            store_bits(&mut values[4 * half..], _mm256_add_epi64(rotated, *s0));
             let shifted = _mm256_slli_epi64::<17>(*s1);
             *s2 = _mm256_xor_si256(*s2, *s0);
             *s3 = _mm256_xor_si256(*s3, *s1);
@@ -97,9 +98,9 @@ fn generate_portable([s0, s1, s2, s3]: &mut [Lanes; 4], out: &mut [f64]) {
     }
 }
 
-/// A generator that hands out many words at once.
-pub(crate) trait Words: Rng {
-    /// Leaves the next words in the bits of `out`: the same that `next_u64` would give one by one.
+/// A generator that returns many words at once.
+pub trait Words: Rng {
+    /// Writes the next words as the bits of `out`: the same that `next_u64` would return one by one.
     fn fill_bits(&mut self, out: &mut [f64]);
 }
 
@@ -118,8 +119,11 @@ impl Words for Stream {
     }
 }
 
-/// A caller's generator, word by word.
-pub(super) struct Caller<'a, R: ?Sized>(pub &'a mut R);
+/// A caller's generator, one word at a time.
+pub struct Caller<'a, R: ?Sized>(
+    /// The generator.
+    pub &'a mut R,
+);
 
 impl<R: Rng + ?Sized> Words for Caller<'_, R> {
     fn fill_bits(&mut self, out: &mut [f64]) {

@@ -1,10 +1,11 @@
-//! The steps of a log-sum-exp over the logits of rows that lie side by side: component by component, `stride` places apart.
+//! The steps of a softmax and a log-sum-exp over the logits of rows that lie side by side: component by component, `stride` values apart.
 
-use super::products::{Instructions, Real};
+use crate::float::Real;
+use crate::instructions::Instructions;
 
 /// Combines the lanes of a run into one value, halving their number.
 #[inline(always)]
-pub(super) fn combine<T: Real, const WIDTH: usize>(mut lanes: [T; WIDTH], operation: impl Fn(T, T) -> T) -> T {
+pub fn combine<T: Real, const WIDTH: usize>(mut lanes: [T; WIDTH], operation: impl Fn(T, T) -> T) -> T {
     let mut half = WIDTH / 2;
     while half > 0 {
         for lane in 0..half {
@@ -17,12 +18,13 @@ pub(super) fn combine<T: Real, const WIDTH: usize>(mut lanes: [T; WIDTH], operat
 
 /// Values in runs that fill registers; there is no remainder, because rows are padded.
 #[inline(always)]
-pub(super) fn runs<T, const WIDTH: usize>(values: &[T]) -> impl Iterator<Item = &[T; WIDTH]> {
+pub fn runs<T, const WIDTH: usize>(values: &[T]) -> impl Iterator<Item = &[T; WIDTH]> {
     values.chunks_exact(WIDTH).map(|run| run.try_into().expect("a run of this width"))
 }
 
+/// The same, to be changed.
 #[inline(always)]
-pub(super) fn runs_mut<T, const WIDTH: usize>(values: &mut [T]) -> impl Iterator<Item = &mut [T; WIDTH]> {
+pub fn runs_mut<T, const WIDTH: usize>(values: &mut [T]) -> impl Iterator<Item = &mut [T; WIDTH]> {
     values.chunks_exact_mut(WIDTH).map(|run| run.try_into().expect("a run of this width"))
 }
 
@@ -35,23 +37,23 @@ fn components<T, const WIDTH: usize>(values: &mut [T], stride: usize, first: usi
 
 /// The largest logit of each of `WIDTH` rows, and the first component that has it.
 #[inline(always)]
-pub(super) fn largest_of<T: Real, const WIDTH: usize>(logits: &mut [T], stride: usize, first: usize) -> ([T; WIDTH], [T; WIDTH]) {
-    let (mut largest, mut place) = ([T::NEGATIVE_INFINITY; WIDTH], [T::ZERO; WIDTH]);
+pub fn largest_of<T: Real, const WIDTH: usize>(logits: &mut [T], stride: usize, first: usize) -> ([T; WIDTH], [T; WIDTH]) {
+    let (mut largest, mut index) = ([T::NEGATIVE_INFINITY; WIDTH], [T::ZERO; WIDTH]);
     let mut number = T::ZERO;
     for logits in components::<T, WIDTH>(logits, stride, first) {
         for lane in 0..WIDTH {
             let is_larger = logits[lane] > largest[lane];
             largest[lane] = if is_larger { logits[lane] } else { largest[lane] };
-            place[lane] = if is_larger { number } else { place[lane] };
+            index[lane] = if is_larger { number } else { index[lane] };
         }
         number = number + T::ONE;
     }
-    (largest, place)
+    (largest, index)
 }
 
 /// Turns the logits of `WIDTH` rows into exponentials of their distance from the row's largest; gives that and their sum.
 #[inline(always)]
-pub(super) fn exponentials<T: Real, I: Instructions, const WIDTH: usize>(
+pub fn exponentials<T: Real, I: Instructions, const WIDTH: usize>(
     logits: &mut [T],
     stride: usize,
     first: usize,
@@ -71,10 +73,10 @@ pub(super) fn exponentials<T: Real, I: Instructions, const WIDTH: usize>(
     (largest, sums)
 }
 
-/// The exponentials of one component times each row's factor, added to `mass`; those below the row's `smallest` become 0, the others are counted
-/// in `kept`.
+/// Turns the exponentials of one component into responsibilities, by each row's factor, and adds them to `mass`. Those below the row's
+/// `smallest` become 0; the others are counted in `kept`.
 #[inline(always)]
-pub(super) fn share_out<T: Real, const WIDTH: usize>(
+pub fn responsibilities<T: Real, const WIDTH: usize>(
     exponentials: &mut [T],
     factors: &[T],
     smallest: &[T],
@@ -96,7 +98,7 @@ pub(super) fn share_out<T: Real, const WIDTH: usize>(
 }
 
 /// The sum of ln x over numbers of at least 1, by one logarithm for many of them.
-pub(super) struct LnSum<const WIDTH: usize> {
+pub struct LnSum<const WIDTH: usize> {
     products: [f64; WIDTH],
     sum: f64,
 }
@@ -104,12 +106,15 @@ pub(super) struct LnSum<const WIDTH: usize> {
 impl<const WIDTH: usize> LnSum<WIDTH> {
     const LARGE: f64 = 1e200;
 
-    pub(super) fn new() -> Self {
+    /// The empty sum.
+    #[allow(clippy::new_without_default)]
+    pub fn new() -> Self {
         LnSum { products: [1.0; WIDTH], sum: 0.0 }
     }
 
+    /// Adds the logarithms of a run.
     #[inline(always)]
-    pub(super) fn add<T: Real>(&mut self, run: &[T; WIDTH]) {
+    pub fn add<T: Real>(&mut self, run: &[T; WIDTH]) {
         let mut is_large = false;
         for (product, x) in self.products.iter_mut().zip(run) {
             *product *= x.to_f64();
@@ -120,7 +125,7 @@ impl<const WIDTH: usize> LnSum<WIDTH> {
         }
     }
 
-    /// Few products are so large that they need a logarithm of their own.
+    /// Multiplies products as long as they cannot overflow, and takes one logarithm of each result.
     fn take(&mut self) {
         let mut all = 1.0;
         for product in std::mem::replace(&mut self.products, [1.0; WIDTH]) {
@@ -133,7 +138,8 @@ impl<const WIDTH: usize> LnSum<WIDTH> {
         self.sum += all.ln();
     }
 
-    pub(super) fn total(mut self) -> f64 {
+    /// The sum of all logarithms.
+    pub fn total(mut self) -> f64 {
         self.take();
         self.sum
     }

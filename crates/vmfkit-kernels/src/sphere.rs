@@ -1,19 +1,43 @@
-//! d = 3: both coordinates of a draw have closed forms, so whole batches go through one branch-free kernel.
+//! Draws of a von Mises-Fisher distribution in three dimensions: both coordinates of a draw have closed forms, so whole batches go through
+//! one branch-free kernel.
 //!
 //! s = -ln(1 - v (1 - e^{-2k}))/k and an angle 2 pi w, MATH.md (11.1), with v and w uniform. The logarithm, sine and cosine are
 //! polynomials of our own, because a loop over library calls does not vectorise. The kernel is compiled twice, once for AVX2,
 //! and both do the same operations in the same order (no fused multiply-add), so the bits do not depend on the processor.
 
-use super::Reflection;
-use super::stream::Words;
-use crate::block::Scalar;
-use crate::distribution::VonMisesFisher;
+use crate::float::Float;
+use crate::instructions::{Avx2Work, with_avx2};
+use crate::xoshiro::Words;
 
 /// Rows that go through the kernel together.
 const BATCH: usize = 64;
 
+/// The Householder reflection that takes the first axis to a unit vector mu, MATH.md (11.4).
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Kernel {
+pub struct Reflection {
+    /// The sign of mu_1, which picks one of the two.
+    sign: f64,
+    /// 1 / (1 + |mu_1|)
+    scale: f64,
+}
+
+impl Reflection {
+    /// The reflection for mu, of which `first` is the first coordinate.
+    pub fn new(first: f64) -> Self {
+        Reflection { sign: if first >= 0.0 { 1.0 } else { -1.0 }, scale: 1.0 / (1.0 + first.abs()) }
+    }
+
+    /// The coefficients of mu_i and of the normal n_i in a coordinate beyond the first: t is the projection, `across` the length of the
+    /// tangent over that of the normals, `along` the tangent's product with mu.
+    #[inline(always)]
+    pub fn parts(&self, t: f64, across: f64, along: f64) -> (f64, f64) {
+        (t + self.sign * along * self.scale, -self.sign * across)
+    }
+}
+
+/// Draws rows in three dimensions.
+#[derive(Debug, Clone, Copy)]
+pub struct SphereKernel {
     /// 1 - e^{-2k}
     range: f64,
     /// 1/k; 0 stands for the uniform density
@@ -25,17 +49,17 @@ pub(super) struct Kernel {
 type Batch = [f64; BATCH];
 type Pairs = [f64; 2 * BATCH];
 
-impl Kernel {
-    pub(super) fn new(density: &VonMisesFisher) -> Self {
-        let k = density.concentration();
-        let mu = density.mean_direction();
+impl SphereKernel {
+    /// The kernel of a unit vector, the mean direction, and a concentration.
+    pub fn new(mean_direction: [f64; 3], concentration: f64) -> Self {
+        let k = concentration;
         // Below 1e-300 the density is uniform in every digit, and 1/k might overflow.
         let uniform = k < 1e-300;
-        Kernel {
+        SphereKernel {
             range: if uniform { 2.0 } else { -(-2.0 * k).exp_m1() },
             width: if uniform { 0.0 } else { 1.0 / k },
-            mean_direction: [mu[0], mu[1], mu[2]],
-            reflection: Reflection::new(mu),
+            mean_direction,
+            reflection: Reflection::new(mean_direction[0]),
         }
     }
 
@@ -48,7 +72,7 @@ impl Kernel {
     }
 
     /// Draws rows, each from the next two words of the generator.
-    pub(super) fn fill<R: Words, T: Scalar>(&self, rng: &mut R, out: &mut [T]) {
+    pub fn fill<R: Words, T: Float>(&self, rng: &mut R, out: &mut [T]) {
         let (mut x, mut y, mut z) = ([0.0; BATCH], [0.0; BATCH], [0.0; BATCH]);
         let mut words = [0.0; 2 * BATCH];
         for rows in out.chunks_mut(3 * BATCH) {
@@ -67,20 +91,9 @@ impl Kernel {
         }
     }
 
-    /// Turns pairs of random words into rows (x, y, z).
+    /// Converts pairs of random words to rows (x, y, z).
     fn batch(&self, words: &Pairs, x: &mut Batch, y: &mut Batch, z: &mut Batch) {
-        #[cfg(target_arch = "x86_64")]
-        if std::arch::is_x86_feature_detected!("avx2") {
-            // SAFETY: the processor has AVX2.
-            return unsafe { self.batch_avx2(words, x, y, z) };
-        }
-        self.batch_portable(words, x, y, z);
-    }
-
-    #[cfg(target_arch = "x86_64")]
-    #[target_feature(enable = "avx2")]
-    fn batch_avx2(&self, words: &Pairs, x: &mut Batch, y: &mut Batch, z: &mut Batch) {
-        self.batch_portable(words, x, y, z);
+        with_avx2(BatchWork { kernel: self, words, x, y, z });
     }
 
     #[inline(always)]
@@ -101,6 +114,24 @@ impl Kernel {
         let along = across * (mu2 * cosine + mu3 * sine);
         let (mean_part, normal_part) = self.reflection.parts(t, across, along);
         (mu1 * t + along, mean_part * mu2 + normal_part * cosine, mean_part * mu3 + normal_part * sine)
+    }
+}
+
+/// [`SphereKernel::batch`] for one set of instructions.
+struct BatchWork<'a> {
+    kernel: &'a SphereKernel,
+    words: &'a Pairs,
+    x: &'a mut Batch,
+    y: &'a mut Batch,
+    z: &'a mut Batch,
+}
+
+impl Avx2Work for BatchWork<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        self.kernel.batch_portable(self.words, self.x, self.y, self.z);
     }
 }
 
@@ -181,7 +212,7 @@ fn sine_cosine_of_turn(w: f64) -> (f64, f64) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sampler::Stream;
+    use crate::xoshiro::Stream;
 
     #[test]
     fn polynomials_match_the_library() {
@@ -199,8 +230,7 @@ mod tests {
 
     #[test]
     fn the_kernel_gives_the_same_bits_on_every_processor() {
-        let density = VonMisesFisher::along(vec![-0.3, 0.5, 0.8], 7.0).unwrap();
-        let kernel = Kernel::new(&density);
+        let kernel = SphereKernel::new([-0.3, 0.5, 0.8], 7.0);
         let mut words: Pairs = [0.0; 2 * BATCH];
         Stream::new(1, 0).fill_bits(&mut words);
         let (mut x, mut y, mut z) = ([0.0; BATCH], [0.0; BATCH], [0.0; BATCH]);
