@@ -57,7 +57,7 @@ pub struct EStep<'m> {
     tile: Option<OwnedRows>,
     sums: Sums,
     /// Those that no thread has at the moment.
-    workspaces: Mutex<Vec<Workspace>>,
+    workspaces: Vec<Workspace>,
     buffer: RowBuffer,
 }
 
@@ -72,7 +72,7 @@ impl<'m> EStep<'m> {
             next_row: 0,
             tile: None,
             sums: Sums::new(mixture),
-            workspaces: Mutex::default(),
+            workspaces: Vec::new(),
             buffer: RowBuffer::default(),
         })
     }
@@ -178,22 +178,23 @@ impl<'m> EStep<'m> {
         };
         let next = AtomicU64::new(chunks.start);
         let is_whole = |chunk: u64| (chunk + 1) * TILES_PER_CHUNK <= end;
-        let queue = Mutex::new(Queue { next: chunks.start, waiting: BTreeMap::new(), sums });
+        let queue = Mutex::new(Queue { next: chunks.start, waiting: BTreeMap::new(), sums, workspaces });
+        let lock = || queue.lock().expect("no worker panics");
         let work = || {
-            let mut workspace = workspaces.lock().expect("no worker panics").pop().unwrap_or_default();
+            let mut workspace = lock().workspaces.pop().unwrap_or_default();
             loop {
                 let chunk = next.fetch_add(1, Ordering::Relaxed);
                 if !chunks.contains(&chunk) {
                     break;
                 }
-                let mut stats = queue.lock().expect("no worker panics").sums.take_statistics(chunk == chunks.start);
+                let mut stats = lock().sums.take_statistics(chunk == chunks.start);
                 add_chunk(chunk, &mut workspace, &mut stats);
                 if is_whole(chunk) {
                     stats.settle();
                 }
-                queue.lock().expect("no worker panics").push(chunk, stats, is_whole(chunk));
+                lock().push(chunk, stats, is_whole(chunk));
             }
-            workspaces.lock().expect("no worker panics").push(workspace);
+            lock().workspaces.push(workspace);
         };
         let workers = rayon::current_num_threads().min((chunks.end - chunks.start) as usize);
         match workers {
@@ -319,6 +320,7 @@ struct Queue<'a> {
     next: u64,
     waiting: BTreeMap<u64, (SufficientStats, bool)>,
     sums: &'a mut Sums,
+    workspaces: &'a mut Vec<Workspace>,
 }
 
 impl Queue<'_> {
