@@ -388,8 +388,8 @@ impl<'a> Fitter<'a> {
         self.batch.unwrap_or(few)
     }
 
-    /// The rows that an online method cuts into batches together: those that it shuffles, or a batch.
-    pub(crate) fn window_rows(&self, dim: usize) -> usize {
+    /// The rows of this dimension that an online method cuts into batches together: those that it shuffles, or one batch.
+    pub fn window_rows(&self, dim: usize) -> usize {
         let few = (SHUFFLED_NUMBERS / dim.max(1)).clamp(FEWEST_SHUFFLED, MOST_SHUFFLED);
         if self.shuffle { self.shuffle_rows.unwrap_or(few) } else { self.batch_rows() }
     }

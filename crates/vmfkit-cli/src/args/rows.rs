@@ -10,7 +10,6 @@ use std::f64::consts::TAU;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
-use vmfkit::loose_rows::Sections;
 use vmfkit::source::{Portion, Source};
 use vmfkit::{Angles, Block, Error};
 use vmfkit_data::{AvailableMemory, Batches, DataSource, Element, Format, Ids, Kept, MemoryLimit, Options, Skipped};
@@ -21,8 +20,6 @@ const OWN_MEMORY: u64 = 32 << 20;
 const BLOCKS_AT_ONCE: u64 = 6;
 /// The least block that is worth the trouble.
 const FEWEST_ROWS: u64 = 64;
-/// Number of threads for which blocks are sized. Block sizes decide the last digits of a result, so they must not depend on the real number.
-const THREADS_ASSUMED: u64 = 8;
 /// Threads beside those that compute, at most: they read ahead and wait for signals.
 const OTHER_THREADS: u64 = 10;
 /// Address space that a thread reserves without using it, its stack.
@@ -39,6 +36,8 @@ pub struct Beside {
     pub each_thread: u64,
     /// Of a block.
     pub each_row: u64,
+    /// Rows that must be in memory together, if there are as many.
+    pub least_rows: u64,
     /// What to do if it is too much, on a line of its own.
     pub hint: Option<&'static str>,
 }
@@ -46,23 +45,6 @@ pub struct Beside {
 impl Beside {
     fn on(self, threads: u64) -> u64 {
         self.once.saturating_add(threads.saturating_mul(self.each_thread))
-    }
-}
-
-/// How many rows a block has. The last digits of a fit depend on it.
-#[derive(Debug, Clone, Copy)]
-pub enum BlockSize {
-    /// What the source chooses, or less if there is not the memory for them.
-    Usual,
-    /// This many, or less if there is not the memory for them.
-    AtMost(u32),
-    /// This many: those of the fit that is resumed.
-    OfCheckpoint(u32),
-}
-
-impl From<Option<u32>> for BlockSize {
-    fn from(rows: Option<u32>) -> Self {
-        rows.map_or(BlockSize::Usual, BlockSize::AtMost)
     }
 }
 
@@ -266,30 +248,22 @@ impl RowArguments {
         self.data.iter().flat_map(|location| vmfkit_data::local_files(location)).chain(self.weight_path().cloned()).collect()
     }
 
-    /// The rows block by block, for a command that needs so much memory beside them.
+    /// The rows block by block, for a command that needs this much memory beside them.
     pub fn open<B: Into<Beside>>(&self, beside: impl Fn(&DataSource) -> B) -> Result<RowSource> {
-        self.open_in_blocks(BlockSize::Usual, beside)
-    }
-
-    /// The same in blocks of this size.
-    pub fn open_in_blocks<B: Into<Beside>>(&self, size: BlockSize, beside: impl Fn(&DataSource) -> B) -> Result<RowSource> {
-        let options = match size {
-            BlockSize::Usual => self.options(),
-            BlockSize::AtMost(rows) | BlockSize::OfCheckpoint(rows) => self.options().block_rows(rows as usize),
-        };
-        let mut rows = self.source(&options)?;
+        let mut rows = self.source(&self.options())?;
         let source = &mut rows.source;
         let beside = beside(source).into();
         let id = if self.id_column.is_some() { ID_MEMORY } else { 0 };
         let row = source.row_bytes().saturating_add(16 + id).saturating_mul(BLOCKS_AT_ONCE).saturating_add(beside.each_row);
         let weights = rows.weights.as_ref().map_or(0, |(_, weights)| 8 * weights.len() as u64);
-        // What a damaged file says of itself may be anything.
-        let own = |threads: u64| beside.on(threads).saturating_add(OWN_MEMORY + weights).saturating_add(source.held_bytes());
         let threads = rayon::current_num_threads() as u64;
-        let least = own(threads.max(THREADS_ASSUMED)).saturating_add(row.saturating_mul(FEWEST_ROWS));
+        // What a damaged file says of itself may be anything.
+        let own = beside.on(threads).saturating_add(OWN_MEMORY + weights).saturating_add(source.held_bytes());
+        let least_rows = beside.least_rows.min(source.rows().unwrap_or(u64::MAX)).max(FEWEST_ROWS);
+        let least = own.saturating_add(row.saturating_mul(least_rows));
         if let Some(memory) = self.memory.filter(|memory| *memory < least) {
             let hint = match beside.hint {
-                _ if threads > THREADS_ASSUMED => "\nhint: fewer `--threads` need less",
+                _ if beside.each_thread.saturating_mul(threads) > least / 2 => "\nhint: fewer `--threads` need less",
                 Some(hint) => hint,
                 None => "",
             };
@@ -299,21 +273,9 @@ impl RowArguments {
                 size::readable(memory)
             );
         }
-        let own_of_blocks = own(THREADS_ASSUMED);
-        let own = own(threads);
-        // Without `--memory` blocks stay what they are, so that no result depends on what is free at the moment.
+        // Without `--memory` blocks stay what they are.
         if let Some(memory) = self.memory {
-            source.limit_block_rows(usize::try_from((memory - own_of_blocks) / row)?);
-            if let BlockSize::OfCheckpoint(rows) = size
-                && source.block_rows() < rows as usize
-            {
-                let least = size::megabytes(own_of_blocks + u64::from(rows) * row + 999_999);
-                let found = size::readable(memory);
-                bail!(
-                    "the checkpoint was made with blocks of {rows} rows, for which there is too little memory, found: `--memory {found}`\n\
-                     hint: resume with `--memory {least}` or more"
-                );
-            }
+            source.limit_block_rows(usize::try_from((memory - own) / row)?);
         }
         let needed = own.saturating_add(row.saturating_mul(source.block_rows() as u64));
         let available = allocatable(threads);
@@ -672,9 +634,8 @@ impl Source for RowSource {
         Ok(portion)
     }
 
-    fn read_in_sections(&mut self, sections: Option<Sections>) {
-        // Weights of a file are put beside blocks.
-        self.source.read_in_sections(sections.filter(|_| self.weights.is_none()));
+    fn prefer_rows(&mut self, rows: Option<usize>) {
+        self.source.prefer_rows(rows);
     }
 
     fn refuse(&mut self, error: Error) -> Error {

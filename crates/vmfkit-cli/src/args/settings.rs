@@ -5,6 +5,7 @@
 use super::FITTING;
 use anyhow::{Result, bail};
 use std::str::FromStr;
+use vmfkit::mixture::CHUNK_ROWS;
 use vmfkit::ConcentrationEstimator;
 use vmfkit::train::Baseline;
 
@@ -15,7 +16,7 @@ pub struct Settings {
     pub baseline: Option<Baseline>,
     pub batch: Option<usize>,
     pub betas: Option<(f64, f64)>,
-    pub block_rows: Option<u32>,
+    pub block_rows: Option<usize>,
     pub decay: Option<f64>,
     pub epsilon: Option<f64>,
     pub estimator: Option<Estimator>,
@@ -25,6 +26,7 @@ pub struct Settings {
     pub sample: Option<usize>,
     pub search: Option<bool>,
     pub shuffle: Option<bool>,
+    pub shuffle_rows: Option<usize>,
     pub smallest_weight: Option<f64>,
     pub step: Option<(f64, f64)>,
 }
@@ -63,10 +65,11 @@ pub const ITERATIVE: &[&str] = &["em", "hard", "stochastic", "online", "sgd", "k
 pub const NOT_K_MEANS: &[&str] = &["em", "hard", "stochastic", "online", "sgd"];
 const NOT_SGD: &[&str] = &["closed", "em", "hard", "stochastic", "online", "kmeans", "labels"];
 const NOT_K_MEANS_OR_LABELS: &[&str] = &["em", "hard", "stochastic", "online", "sgd", "labels"];
-const ITERATIVE_OR_LABELS: &[&str] = &["em", "hard", "stochastic", "online", "sgd", "kmeans", "labels"];
+/// Those that make one step a pass.
+const PASSES: &[&str] = &["em", "hard", "stochastic", "kmeans"];
 
 /// Every setting, in the order of the names.
-const ALL: [Setting; 16] = [
+const ALL: [Setting; 17] = [
     Setting {
         name: "annealing",
         value: "FROM,FACTOR",
@@ -114,13 +117,13 @@ const ALL: [Setting; 16] = [
     Setting {
         name: "block_rows",
         value: "ROWS",
-        range: "a whole number from 1 to 4294967295",
-        default: "8 million numbers, at most 65536 rows",
-        meaning: "Rows per block; the last digits of a fit depend on it",
-        methods: ITERATIVE_OR_LABELS,
+        range: "a multiple of 1152",
+        default: "9216",
+        meaning: "Rows whose sums are added as one; the last digits of a fit depend on it",
+        methods: PASSES,
         of_mixture: true,
         of_select: false,
-        store: |s, text| put(&mut s.block_rows, text.parse().ok().filter(|&rows| rows >= 1)),
+        store: |s, text| put(&mut s.block_rows, whole(text).filter(|&rows| rows > 0 && rows % CHUNK_ROWS == 0)),
     },
     Setting {
         name: "decay",
@@ -223,6 +226,17 @@ const ALL: [Setting; 16] = [
         of_mixture: false,
         of_select: false,
         store: |s, text| put(&mut s.shuffle, text.parse().ok()),
+    },
+    Setting {
+        name: "shuffle_rows",
+        value: "ROWS",
+        range: "a whole number above 0",
+        default: "8 million numbers, from 4096 to 65536 rows",
+        meaning: "Rows shuffled together, held in memory; set it higher if the rows are sorted",
+        methods: &["sgd", "online"],
+        of_mixture: false,
+        of_select: false,
+        store: |s, text| put(&mut s.shuffle_rows, whole(text)),
     },
     Setting {
         name: "smallest_weight",
@@ -446,11 +460,11 @@ mod tests {
     use vmfkit::train::Adam;
     use vmfkit::{Fitter, Method};
 
-    /// `--set` speaks of settings as model files do. Blocks are named by checkpoints, and the baseline only where it is not the default.
+    /// `--set` uses the names of model files. The baseline is stored only where it is not the default.
     #[test]
     fn names_are_those_of_model_files() {
         let methods = [Method::default(), Method::Sgd(Adam::new()), "online".parse().unwrap()];
-        let mut stored: Vec<String> = vec!["annealing".into(), "baseline".into(), "block_rows".into()];
+        let mut stored: Vec<String> = vec!["annealing".into(), "baseline".into()];
         for method in methods {
             stored.extend(Fitter::new(2).method(method).settings(3).iter().map(|(name, _)| name.to_owned()));
         }

@@ -17,14 +17,13 @@ use vmfkit_data::DataSource;
 const AFTER_HELP: &str = "\
 Examples:
   vmf accumulate state.ckpt part-0.npy -o part-0.stats
-  vmf accumulate state.ckpt part-7.npy --first-block 7 -o part-7.stats    for --method stochastic
+  vmf accumulate state.ckpt part-7.npy --first-row 64512 -o part-7.stats  for --method stochastic
   vmf accumulate model.safetensors new.npy -o - | wc -c                   under a model
 
 STATE is written by `vmf fit --start-only` or `vmf maximise`; docs/clusters.md has the whole loop.
-By default the statistics of a part are summed over its blocks. The last bits of a sum depend on
-its order. With --per-block, and parts that are whole blocks, the fit equals that of
-`vmf fit --set block_rows=ROWS` with the same blocks to the last byte.
-A part of one block does not need --per-block.";
+By default the statistics of a part are summed. The last bits of a sum depend on its order. With
+--per-block, and parts that are whole blocks of 9216 rows (or `vmf fit --set block_rows=ROWS`), the
+fit equals that of `vmf fit` to the last byte. A part of one block does not need --per-block.";
 
 /// Calculate the statistics of some rows for one pass of a distributed fit
 #[derive(Debug, clap::Args)]
@@ -37,20 +36,16 @@ pub struct Accumulate {
     state: PathBuf,
     #[command(flatten)]
     rows: LimitedRowArguments,
-    /// Rows per block [default: 8 million numbers, at most 65536 rows]
-    ///
-    /// It is `--set block_rows` of `vmf fit`.
-    #[arg(long, value_name = "ROWS", value_parser = clap::value_parser!(u32).range(1..), help_heading = FITTING)]
-    block_rows: Option<u32>,
     /// Store the statistics of each block instead of their sum
     #[arg(long, help_heading = FITTING)]
     per_block: bool,
-    /// Number of blocks of the pass before this part, for stochastic EM
+    /// Number of rows of the pass before this part, for stochastic EM
     ///
-    /// The random draws of stochastic EM depend on it, nothing else does.
+    /// The random draws of stochastic EM depend on it. Other methods need it only for the last bits
+    /// of parts that do not start with a whole block.
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u64).range(..1 << 53))]
     #[arg(help_heading = FITTING)]
-    first_block: u64,
+    first_row: u64,
     /// File to write the statistics to, `-` for standard output
     #[arg(long, short, value_name = "FILE", help_heading = OUTPUT)]
     output: PathBuf,
@@ -68,7 +63,7 @@ impl Accumulate {
             let model = 8 * components * rows.dim() as u64;
             Beside { once: 6 * model, each_thread: model, ..Beside::default() }
         };
-        let mut source = self.rows.limited().without_ids().open_in_blocks(self.block_rows.into(), beside)?;
+        let mut source = self.rows.limited().without_ids().open(beside)?;
         let mut file = Output::create(&self.output)?;
         let part = self.see(&accumulator, &mut source).map_err(|error| source.explain(error))?;
         source.note_rescaled();
@@ -87,12 +82,12 @@ impl Accumulate {
             return Err(Error::DimensionMismatch { expected, found });
         }
         let mut progress = Progress::new(!self.report.quiet);
-        let mut part = accumulator.part(self.first_block);
-        let (all, pass) = (source.len(), format!("pass {}, ", part.pass()));
+        let mut part = accumulator.part(self.first_row)?;
+        let (all, pass) = (source.len(), format!("pass {}, ", accumulator.pass()));
         while let Some(block) = source.read_block()? {
-            accumulator.see(&block, &mut part)?;
+            part.add(&block)?;
             progress.rows(&pass, part.rows(), all);
         }
-        Ok(part)
+        Ok(part.finish())
     }
 }

@@ -16,7 +16,7 @@ impl Fit {
         self.refuse_checkpoint(path)?;
         let method = self.method_with_settings(method);
         let mut source = self.open_rows(&method, components, None)?;
-        let fitter = self.fitter(&method, source.dim(), self.sample(&method, source.data(), None))?;
+        let fitter = self.fitter(&method, source.dim(), self.sample(None))?;
         interrupt::be_patient();
         let mut watch = Watch::new(!self.report.quiet, 1, self.stop(&method).passes, source.len());
         let begun = fitter.progress(|progress| watch.rows(progress)).begin(&mut source).map_err(|error| source.explain(error))?;

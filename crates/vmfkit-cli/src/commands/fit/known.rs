@@ -53,7 +53,7 @@ impl Fit {
             let model = 8 * components * rows.dim() as u64;
             Beside { once: 6 * model + LABEL_MEMORY * known.numbers.len() as u64, each_thread: model, ..Beside::default() }
         };
-        let mut source = rows.open_in_blocks(self.settings().block_rows.into(), beside)?;
+        let mut source = rows.open(beside)?;
         if source.can_rewind() {
             source.hold(self.scratch_folder()?.as_deref(), self.report.quiet)?;
         }

@@ -3,7 +3,7 @@
 use super::Fit;
 use super::options::OutputArguments;
 use super::start::StartArgument;
-use crate::args::rows::{Beside, BlockSize, RowSource, Seen};
+use crate::args::rows::{Beside, RowSource, Seen};
 use crate::files::Files;
 use crate::files::label_source::LabelSource;
 use crate::files::labels::LabelFile;
@@ -39,7 +39,7 @@ impl Fit {
         let resumed = checkpoint.as_deref().map_or(Ok(None), |path| self.read_checkpoint(path))?;
         let mut source = self.open(&method, components, resumed.as_ref())?;
         let unwritten = Mutex::new(None);
-        let mut fitter = self.fitter(&method, source.dim(), self.sample(&method, source.data(), resumed.as_ref()))?;
+        let mut fitter = self.fitter(&method, source.dim(), self.sample(resumed.as_ref()))?;
         if let Some(path) = checkpoint {
             fitter = with_checkpoint(fitter, path, &unwritten);
         }
@@ -124,35 +124,43 @@ impl Fit {
         Ok(source)
     }
 
-    /// The rows, in the blocks of the fit that is resumed, if there is one: the last digits depend on them.
+    /// The rows, with memory beside them for the fit.
     pub(super) fn open_rows(&self, method: &Method, components: u32, resumed: Option<&Checkpoint>) -> Result<RowSource> {
         let beside = |rows: &DataSource| {
-            let sample = self.sample(method, rows, resumed).unwrap_or_else(|| self.usual_sample(method, rows.dim()));
+            let sample = self.sample(resumed).unwrap_or_else(|| self.usual_sample(method, rows.dim()));
             let sample = bytes_of_sample(sample, rows);
             let start = self.model.start.as_ref().map_or(0, |start| start.memory(rows.rows()));
             // Statistics of each thread and of the pass, mixtures, what a rule remembers; and the sample.
             let model = 8 * u64::from(components) * rows.dim() as u64;
-            let hint =
-                (sample > 8 * model + start).then_some("\nhint: a smaller `--set sample=ROWS`, or `--start random`, needs less");
-            Beside { once: (8 * model + start).saturating_add(sample), each_thread: 2 * model, each_row: 0, hint }
+            let least_rows = if method.is_online() { self.shuffle_rows(method, rows.dim(), resumed) as u64 } else { 0 };
+            let hint = match () {
+                () if sample > 8 * model + start => {
+                    Some("\nhint: a smaller `--set sample=ROWS`, or `--start random`, needs less")
+                }
+                () if least_rows > 0 => Some("\nhint: a smaller `--set shuffle_rows=ROWS` needs less"),
+                () => None,
+            };
+            let once = (8 * model + start).saturating_add(sample);
+            Beside { once, each_thread: 2 * model, each_row: 0, least_rows, hint }
         };
-        let of_checkpoint = resumed.and_then(Checkpoint::block_rows).and_then(|rows| u32::try_from(rows).ok());
-        let size = match (self.settings().block_rows, of_checkpoint) {
-            (given, Some(rows)) if given.is_none_or(|given| given == rows) => BlockSize::OfCheckpoint(rows),
-            (given, _) => given.into(),
-        };
-        self.rows.limited().without_ids().open_in_blocks(size, beside)
+        self.rows.limited().without_ids().open(beside)
     }
 
-    /// How many rows a start is made of, if not as many as usual: those of a search may not take more than half of `--memory`, or else it has to do with
-    /// what k-means looks at. A fit that is resumed stays with what it had.
-    pub(super) fn sample(&self, method: &Method, rows: &DataSource, resumed: Option<&Checkpoint>) -> Option<usize> {
-        if let (None, Some(resumed)) = (self.settings().sample, resumed) {
-            return resumed.settings().get("sample").and_then(|rows| rows.parse().ok());
+    /// The number of rows of which a start is made, if not the usual one. A fit that is resumed stays with what it had.
+    pub(super) fn sample(&self, resumed: Option<&Checkpoint>) -> Option<usize> {
+        let of_resumed = || resumed.and_then(|resumed| resumed.settings().get("sample")?.parse().ok());
+        self.settings().sample.or_else(of_resumed)
+    }
+
+    /// The rows that an online method shuffles together. A fit that is resumed stays with what it had.
+    pub(super) fn shuffle_rows(&self, method: &Method, dim: usize, resumed: Option<&Checkpoint>) -> usize {
+        let of_resumed = || resumed.and_then(|resumed| resumed.settings().get("shuffle_rows")?.parse().ok());
+        let mut fitter = Fitter::new(self.model.components.unwrap_or(1) as usize).method(method.clone());
+        fitter = fitter.shuffle(self.settings().shuffle.unwrap_or(true));
+        match self.settings().shuffle_rows.or_else(of_resumed) {
+            Some(rows) => fitter.shuffle_rows(rows).window_rows(dim),
+            None => fitter.window_rows(dim),
         }
-        let takes = bytes_of_sample(self.usual_sample(method, rows.dim()), rows);
-        let is_tight = self.rows.limited().memory().is_some_and(|memory| takes > memory / 2);
-        self.settings().sample.or_else(|| is_tight.then(|| init::sample_rows(self.model.components.unwrap_or(1) as usize)))
     }
 
     /// A start of another kind may be made of fewer.

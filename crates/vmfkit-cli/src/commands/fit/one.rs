@@ -18,6 +18,7 @@ use vmfkit::hypothesis::{Symmetry, rotational_symmetry};
 use vmfkit::inference::{Inference, Test, projection_test};
 use vmfkit::model_file::{self, Description};
 use vmfkit::source::Source;
+use vmfkit::stats::RowSum;
 use vmfkit::train::Status;
 use vmfkit::{ConcentrationEstimator, ConcentrationPolicy, Mixture, SufficientStats, VonMisesFisher};
 
@@ -43,7 +44,13 @@ impl Fit {
         let rows = self.rows.limited().without_ids();
         let mut source = match self.one.goodness_of_fit {
             Some(_) => rows.open_whole("--goodness-of-fit")?,
-            None => rows.open(|_| 0)?,
+            None => {
+                let online = (method != CLOSED).then(|| self.method_with_settings(method)).filter(Method::is_online);
+                rows.open(|data| {
+                    let least_rows = online.as_ref().map_or(0, |method| self.shuffle_rows(method, data.dim(), None) as u64);
+                    Beside { least_rows, ..Beside::default() }
+                })?
+            }
         };
         if method != CLOSED || self.one.goodness_of_fit.is_some() {
             source.hold(self.scratch_folder()?.as_deref(), self.report.quiet)?;
@@ -118,13 +125,13 @@ impl Fit {
     fn sum(&self, source: &mut RowSource) -> vmfkit::Result<SufficientStats> {
         let mut progress = Progress::new(!self.report.quiet);
         let (all, mut done) = (source.len(), 0);
-        let mut sum = SufficientStats::zero(1, source.dim());
+        let mut sum = RowSum::new(source.dim());
         while let Some(block) = source.read_block()? {
-            sum.merge(&SufficientStats::of_block(&block))?;
+            sum.add(&block)?;
             done += block.len() as u64;
             progress.rows("", done, all);
         }
-        Ok(sum)
+        Ok(sum.finish())
     }
 }
 

@@ -144,6 +144,12 @@ impl Fit {
         if let Some(batch) = settings.batch {
             fitter = fitter.batch(batch);
         }
+        if let Some(rows) = settings.shuffle_rows {
+            fitter = fitter.shuffle_rows(rows);
+        }
+        if let Some(rows) = settings.block_rows {
+            fitter = fitter.block_rows(rows);
+        }
         if let Some(rows) = sample {
             fitter = fitter.sample(rows);
         }
