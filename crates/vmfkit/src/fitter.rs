@@ -1,15 +1,15 @@
 //! [`Fitter`]: a mixture from rows in one call, with every choice an option.
 
 use crate::block::Block;
+use crate::capacity;
 use crate::dispersion::dispersion;
 use crate::em_search::{passes_of_em, search_of_em};
 use crate::error::{Error, ParseChoiceError, Result};
 use crate::init::{self, Start, sample_rows, search_rows};
 use crate::maximise::{ConcentrationPolicy, Maximisation};
 use crate::mixture::{Assignment, Mixture};
-use crate::room;
 use crate::sampler::Stream;
-use crate::seeds::GoOn;
+use crate::seeds::ShouldCancel as GoOn;
 use crate::train::{Adam, Annealing, Checkpoint, Em, OnlineEm, Pass, Progress, ProgressCallback, Rule, Stop};
 use rand::seq::SliceRandom;
 use std::ops::ControlFlow;
@@ -345,7 +345,7 @@ impl<'a> Fitter<'a> {
     /// Whether there is memory for what every fit of rows of this dimension makes: the mixture, the next one, the statistics of the pass and of
     /// a block.
     pub(crate) fn check_room(&self, dim: usize) -> Result<()> {
-        room::check("the components of a fit and their statistics", &[4, self.components, dim])
+        capacity::check("the components of a fit and their statistics", &[4, self.components, dim])
     }
 
     pub(crate) fn batch_rows(&self) -> usize {

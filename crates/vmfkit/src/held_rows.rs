@@ -150,7 +150,7 @@ impl HeldRows {
         };
         let values = file.numbers("held.values", [None])?;
         let narrow = |values: Vec<f64>| values.into_iter().map(|x| x as f32).collect();
-        let places = || -> Result<(Vec<usize>, Vec<u32>)> {
+        let indices = || -> Result<(Vec<usize>, Vec<u32>)> {
             let starts = whole("held.starts")?.into_iter().map(|x| x as usize).collect();
             Ok((starts, whole("held.columns")?.into_iter().map(|x| x as u32).collect()))
         };
@@ -158,11 +158,11 @@ impl HeldRows {
             "f32" => Values::F32(narrow(values)),
             "f64" => Values::F64(values),
             "sparse f32" => {
-                let (starts, columns) = places()?;
+                let (starts, columns) = indices()?;
                 Values::SparseF32(Csr { starts, columns, values: narrow(values) })
             }
             "sparse f64" => {
-                let (starts, columns) = places()?;
+                let (starts, columns) = indices()?;
                 Values::SparseF64(Csr { starts, columns, values })
             }
             other => return file.wrong(format!("metadata `held` must be a type of rows, found: `{other}`")),

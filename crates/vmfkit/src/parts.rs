@@ -45,7 +45,7 @@ use crate::fitter_settings::parameters;
 use crate::mixture::{Assignment, Mixture};
 use crate::restarts::{Sampled, is_same_weight};
 use crate::rows_mark::RowsMark;
-use crate::settings::mark;
+use crate::settings::fingerprint as mark;
 use crate::source::Source;
 use crate::stats::SufficientStats;
 use crate::stats_file::PartStats;
