@@ -11,7 +11,7 @@ use crate::row_writer::Entries;
 use crate::text::{Lines, Origin, Text};
 use crate::{Batch, Element, Error, Options, Reader, Result, Schema, Values};
 use std::io::Write;
-use vmfkit::room;
+use vmfkit::capacity;
 
 /// The first line of a file that is written.
 const GENERAL_ENTRIES: &str = "%%MatrixMarket matrix coordinate real general";
@@ -278,7 +278,7 @@ fn read_entries(lines: &mut Lines, kind: Kind, symmetry: Symmetry, sizes: &Sizes
         return Err(Error::format(format!("the matrix must have {count} entries, found: `{found}`")));
     }
     // Rows without entries are in no file, but may be asked for all at once.
-    room::check("the rows of a matrix", &[rows])?;
+    capacity::check("the rows of a matrix", &[rows])?;
     entries.sort_by_key(|entry| entry.row);
     Ok(Matrix::Sparse(entries))
 }

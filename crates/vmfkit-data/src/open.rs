@@ -17,7 +17,7 @@ use crate::{
 use std::fs::{self, File};
 use std::io::{self, BufReader, Cursor, Read};
 use std::path::{Path, PathBuf};
-use vmfkit::room;
+use vmfkit::capacity;
 
 /// Opens the rows of a file, of `-` (standard input), of a folder (all files in it whose names end as those of a known format
 /// do), or of a pattern such as `embeddings/part-*.npy`. Several files are read in the order of their names, as if they were one.
@@ -115,7 +115,7 @@ fn source(chain: Chain, name: &str, options: &Options) -> Result<DataSource> {
         return Err(error.at(chain.first_name()));
     }
     // Whatever is done with them makes a direction, and sums for it.
-    room::check("sums of rows of so many numbers", &[4, schema.dim])
+    capacity::check("sums of rows of so many numbers", &[4, schema.dim])
         .map_err(|error| Error::from(error).at(chain.first_name()))?;
     Ok(DataSource::new(chain, options))
 }

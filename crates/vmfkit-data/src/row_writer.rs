@@ -13,7 +13,7 @@ use arrow_schema::{DataType, Field, FieldRef, Schema, SchemaRef};
 use std::borrow::Cow;
 use std::io::Write;
 use std::sync::Arc;
-use vmfkit::room;
+use vmfkit::capacity;
 
 /// The names of columns and tensors. Coordinates in columns of their own are x0, x1 and so on.
 pub(crate) const ROWS: &str = "embedding";
@@ -300,7 +300,7 @@ impl RowLayout {
 
     /// Whether there is memory for rows with all their numbers.
     fn check_room(&self, what: &'static str, factors: &[usize]) -> Result<()> {
-        room::check(what, factors).map_err(|error| match self.sparse {
+        capacity::check(what, factors).map_err(|error| match self.sparse {
             true => Error::format(format!("{error}\nhint: .npz and .mtx files hold sparse rows without their zeros")),
             false => error.into(),
         })

@@ -105,6 +105,7 @@ pub trait Words: Rng {
 }
 
 impl Words for Stream {
+    #[inline]
     fn fill_bits(&mut self, out: &mut [f64]) {
         let (left_over, out) = out.split_at_mut(out.len().min(LANES - self.used));
         left_over.copy_from_slice(&self.words[self.used..self.used + left_over.len()]);

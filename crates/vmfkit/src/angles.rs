@@ -137,11 +137,11 @@ impl Angles {
     }
 
     fn kinds(self) -> impl Iterator<Item = &'static Kind> {
-        (0..self.count()).map(move |place| &self.system.kinds()[self.place_in_system(place)])
+        (0..self.count()).map(move |index| &self.system.kinds()[self.index_in_system(index)])
     }
 
-    fn place_in_system(self, place: usize) -> usize {
-        if self.swapped { 1 - place } else { place }
+    fn index_in_system(self, index: usize) -> usize {
+        if self.swapped { 1 - index } else { index }
     }
 
     /// Among the names of columns those of these angles, if each angle has exactly one: a column `Latitude`, `lat` or `lat_deg` has latitudes.
@@ -160,14 +160,14 @@ impl Angles {
         let mut found = Vec::with_capacity(self.count());
         for kind in self.kinds() {
             let matches = |column: &S| kind.is_called(&plain_name(column.as_ref()).0);
-            let mut places = (0..columns.len()).filter(|&place| matches(&columns[place]));
-            match (places.next(), places.next()) {
+            let mut indices = (0..columns.len()).filter(|&index| matches(&columns[index]));
+            match (indices.next(), indices.next()) {
                 (Some(only), None) => found.push(only),
                 _ => return Ok(None),
             }
         }
-        for &place in &found {
-            let column = columns[place].as_ref();
+        for &index in &found {
+            let column = columns[index].as_ref();
             if plain_name(column).1.is_some_and(|radians| radians != self.radians) {
                 let instead = self.in_radians(!self.radians).to_string();
                 return Err(Error::AngleUnit { column: column.to_owned(), unit: self.unit(), instead });
@@ -183,8 +183,8 @@ impl Angles {
         let systems = System::ALL.into_iter().filter(|system| *system != System::Angle || columns.len() == 1);
         let found = |system| {
             let angles = Angles { system, swapped: false, radians };
-            let places = angles.find_columns(columns).ok().flatten()?;
-            Some(Angles { swapped: places.len() == 2 && places[0] > places[1], ..angles })
+            let indices = angles.find_columns(columns).ok().flatten()?;
+            Some(Angles { swapped: indices.len() == 2 && indices[0] > indices[1], ..angles })
         };
         systems.into_iter().find_map(found)
     }
@@ -211,9 +211,9 @@ impl Angles {
                 vectors.extend([around.1, around.0]);
                 continue;
             }
-            let place = 1 - self.azimuth();
-            let (mut z, mut from_axis) = self.sin_cos(angles[place]);
-            if self.role(place) == Role::Colatitude {
+            let index = 1 - self.azimuth();
+            let (mut z, mut from_axis) = self.sin_cos(angles[index]);
+            if self.role(index) == Role::Colatitude {
                 std::mem::swap(&mut z, &mut from_axis);
             }
             vectors.extend([from_axis * around.1, from_axis * around.0, z]);
@@ -243,31 +243,31 @@ impl Angles {
             let (x, y) = (vector[0], vector[1]);
             let around = if x == 0.0 && y == 0.0 { 0.0 } else { y.atan2(x) };
             let azimuth = self.azimuth();
-            angles[azimuth] = self.turned(around, self.role(azimuth) == Role::Azimuth { signed: true });
+            angles[azimuth] = self.normalized(around, self.role(azimuth) == Role::Azimuth { signed: true });
             if dim == 3 {
                 // Not by asin or acos, which lose half of the digits near a pole.
                 let (z, from_axis) = (vector[2], x.hypot(y));
-                let place = 1 - azimuth;
-                let angle = if self.role(place) == Role::Colatitude { from_axis.atan2(z) } else { z.atan2(from_axis) };
-                angles[place] = self.of_radians(angle) + 0.0;
+                let index = 1 - azimuth;
+                let angle = if self.role(index) == Role::Colatitude { from_axis.atan2(z) } else { z.atan2(from_axis) };
+                angles[index] = self.of_radians(angle) + 0.0;
             }
         }
         Ok(angles)
     }
 
-    /// The place of the angle around the axis.
+    /// The index of the angle around the axis.
     fn azimuth(self) -> usize {
-        (0..self.count()).position(|place| matches!(self.role(place), Role::Azimuth { .. })).expect("each system has one")
+        (0..self.count()).position(|index| matches!(self.role(index), Role::Azimuth { .. })).expect("each system has one")
     }
 
-    fn role(self, place: usize) -> Role {
-        self.system.kinds()[self.place_in_system(place)].role
+    fn role(self, index: usize) -> Role {
+        self.system.kinds()[self.index_in_system(index)].role
     }
 
     fn check(self, row: usize, angles: &[f64]) -> Result<()> {
-        for (place, (kind, &value)) in self.kinds().zip(angles).enumerate() {
+        for (index, (kind, &value)) in self.kinds().zip(angles).enumerate() {
             if !value.is_finite() {
-                return Err(Error::NotFinite { row, column: place, value });
+                return Err(Error::NotFinite { row, column: index, value });
             }
             let right = if self.radians { FRAC_PI_2 } else { 90.0 };
             let (least, most) = match kind.role {
@@ -292,21 +292,21 @@ impl Angles {
     }
 
     /// An angle of -pi to pi radians, in the unit and range of an angle around the axis.
-    fn turned(self, angle: f64, signed: bool) -> f64 {
-        let turn = if self.radians { TAU } else { 360.0 };
+    fn normalized(self, angle: f64, signed: bool) -> f64 {
+        let circle = if self.radians { TAU } else { 360.0 };
         let angle = if angle == -PI { PI } else { angle };
         let angle = self.of_radians(angle);
-        // A tiny negative angle would be rounded to a whole turn.
-        let turned = if signed || angle >= 0.0 { angle } else { angle + turn };
-        if turned >= turn { 0.0 } else { turned + 0.0 }
+        // A tiny negative angle would be rounded to a whole circle.
+        let normalized = if signed || angle >= 0.0 { angle } else { angle + circle };
+        if normalized >= circle { 0.0 } else { normalized + 0.0 }
     }
 }
 
 /// Exact at multiples of 90, whatever the number of turns: all but the last step is without rounding.
 fn sin_cos_of_degrees(angle: f64) -> (f64, f64) {
-    let turned = angle % 360.0;
-    let quarters = (turned / 90.0).round();
-    let (sin, cos) = (turned - 90.0 * quarters).to_radians().sin_cos();
+    let reduced = angle % 360.0;
+    let quarters = (reduced / 90.0).round();
+    let (sin, cos) = (reduced - 90.0 * quarters).to_radians().sin_cos();
     match (quarters as i32).rem_euclid(4) {
         0 => (sin, cos),
         1 => (cos, -sin),

@@ -57,9 +57,9 @@ impl DensityGrid {
         self.ln_top + self.total().ln()
     }
 
-    /// The point below which this share of the integral lies.
-    pub(crate) fn quantile(&self, share: f64) -> f64 {
-        let target = share * self.total();
+    /// The point below which this fraction of the integral lies.
+    pub(crate) fn quantile(&self, fraction: f64) -> f64 {
+        let target = fraction * self.total();
         let cell = self.cumulative.partition_point(|&c| c < target).clamp(1, self.cumulative.len() - 1) - 1;
         let (c0, c1) = (self.cumulative[cell], self.cumulative[cell + 1]);
         let (d0, d1) = (self.density[cell] * self.step, self.density[cell + 1] * self.step);

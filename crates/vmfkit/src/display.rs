@@ -226,8 +226,8 @@ impl Display for Agreement {
             ("V-measure", self.v_measure()),
             ("matched share", self.matched_share()),
         ];
-        for (place, (name, value)) in measures.into_iter().enumerate() {
-            match (place > 0, f.alternate()) {
+        for (index, (name, value)) in measures.into_iter().enumerate() {
+            match (index > 0, f.alternate()) {
                 (true, true) => f.write_str("\n")?,
                 (true, false) => f.write_str(", ")?,
                 (false, _) => {}
@@ -260,8 +260,8 @@ impl Display for Test {
 impl Display for Settings {
     fn fmt(&self, f: &mut Formatter) -> Result {
         let separator = if f.alternate() { "\n" } else { " " };
-        for (place, (name, text)) in self.iter().enumerate() {
-            write!(f, "{}{name}={text}", if place > 0 { separator } else { "" })?;
+        for (index, (name, text)) in self.iter().enumerate() {
+            write!(f, "{}{name}={text}", if index > 0 { separator } else { "" })?;
         }
         Ok(())
     }

@@ -129,7 +129,7 @@ impl VonMisesFisher {
         Ok(out)
     }
 
-    /// [`Self::ln_densities`] into `out`, which has one place for each row.
+    /// [`Self::ln_densities`] into `out`, which has one value for each row.
     pub fn ln_densities_into(&self, block: &Block, out: &mut [f64]) -> Result<()> {
         self.deviations_into(block, out)?;
         for value in out.iter_mut() {
@@ -154,7 +154,7 @@ impl VonMisesFisher {
         Ok(out)
     }
 
-    /// [`Self::deviations`] into `out`, which has one place for each row.
+    /// [`Self::deviations`] into `out`, which has one value for each row.
     pub fn deviations_into(&self, block: &Block, out: &mut [f64]) -> Result<()> {
         if block.dim() != self.dim() {
             return Err(Error::DimensionMismatch { expected: self.dim(), found: block.dim() });
@@ -222,23 +222,23 @@ impl VonMisesFisher {
         ProjectionLaw::new(self.dim(), self.concentration).expect("dimension and concentration were checked by `new`")
     }
 
-    /// The half-angle, in radians, of the cone around mu that holds this share of the draws: what a concentration means.
+    /// The half-angle, in radians, of the cone around mu that holds this fraction of the draws: what a concentration means.
     ///
     /// ```
     /// let density = vmfkit::VonMisesFisher::new(vec![0.0, 0.0, 1.0], 100.0)?;
     /// assert!((density.angle_holding(0.5).to_degrees() - 6.75).abs() < 0.01);
     /// # Ok::<(), vmfkit::Error>(())
     /// ```
-    pub fn angle_holding(&self, share: f64) -> f64 {
-        angle_of_deviation(self.projection().deviation_quantile(share))
+    pub fn angle_holding(&self, fraction: f64) -> f64 {
+        angle_of_deviation(self.projection().deviation_quantile(fraction))
     }
 
     /// KL(self || other) in nats, MATH.md (7.5): a part for the concentrations, a part for the angle; both positive.
     pub fn divergence(&self, other: &Self) -> Result<f64> {
         self.same_dim(other)?;
-        let turn = half_squared_distance(&self.mean_direction, &other.mean_direction);
+        let deviation = half_squared_distance(&self.mean_direction, &other.mean_direction);
         let same = bessel::divergence(self.dim(), self.concentration, other.concentration);
-        Ok(same + other.concentration * (bessel::mean_length(self.dim(), self.concentration) * turn))
+        Ok(same + other.concentration * (bessel::mean_length(self.dim(), self.concentration) * deviation))
     }
 
     /// KL(self || uniform) in nats.
@@ -271,8 +271,8 @@ impl VonMisesFisher {
     /// |gap| - gap . E[x] for gap = eta_p - eta_q, MATH.md (7.7), from the parts of the gap along and across mu.
     fn largest_ratio_beyond_divergence(&self, other: &Self) -> f64 {
         let (k, l) = (self.concentration, other.concentration);
-        let turn = half_squared_distance(&self.mean_direction, &other.mean_direction);
-        let (along, across) = ((k - l) + l * turn, l * (turn * (2.0 - turn)).max(0.0).sqrt());
+        let deviation = half_squared_distance(&self.mean_direction, &other.mean_direction);
+        let (along, across) = ((k - l) + l * deviation, l * (deviation * (2.0 - deviation)).max(0.0).sqrt());
         let gap = along.hypot(across);
         let ratio = bessel::mean_length_and_slope(self.dim(), k);
         if along > 0.0 { across * (across / (gap + along)) + along * ratio.complement } else { gap - along * ratio.value }

@@ -6,9 +6,9 @@ use crate::distribution::VonMisesFisher;
 use crate::error::Result;
 use crate::maximise::{Maximisation, maximise};
 use crate::mixture::{Assignment, Mixture};
-use crate::relocate::{Belongs, Climbed, Landscape, Move, NUMBERS_AT_ONCE, STOP, rows_at_once, search};
 use crate::sampler::Stream;
-use crate::seeds::GoOn;
+use crate::seeds::ShouldCancel;
+use crate::split_merge::{Belongs, Climbed, Landscape, Move, NUMBERS_AT_ONCE, STOP, rows_at_once, search};
 use crate::stats::SufficientStats;
 use crate::train::Fit;
 use std::ops::ControlFlow;
@@ -28,11 +28,11 @@ pub(crate) fn passes_of_em(
     start: &Mixture,
     how: &Maximisation,
     passes: usize,
-    go_on: &mut GoOn,
+    should_cancel: &mut ShouldCancel,
 ) -> Result<Option<Mixture>> {
     let mut mixture = start.clone();
     for _ in 0..passes {
-        let Some(stats) = Likelihood::pass(rows, &mixture, go_on)? else { return Ok(None) };
+        let Some(stats) = Likelihood::pass(rows, &mixture, should_cancel)? else { return Ok(None) };
         mixture = maximise(&stats, &mixture, how)?.0;
     }
     Ok(Some(mixture))
@@ -45,11 +45,11 @@ pub(crate) fn search_of_em(
     start: Mixture,
     how: &Maximisation,
     rng: &mut Stream,
-    go_on: &mut GoOn,
+    should_cancel: &mut ShouldCancel,
 ) -> Result<(Mixture, usize)> {
     let landscape = Likelihood(how);
-    let found = landscape.climb(rows, start, f64::NEG_INFINITY, go_on)?;
-    let Climbed { mixture, passes, .. } = search(rows, found, &landscape, how, rng, go_on)?;
+    let found = landscape.climb(rows, start, f64::NEG_INFINITY, should_cancel)?;
+    let Climbed { mixture, passes, .. } = search(rows, found, &landscape, how, rng, should_cancel)?;
     Ok((mixture, passes))
 }
 
@@ -58,11 +58,11 @@ struct Likelihood<'a>(&'a Maximisation);
 
 impl Likelihood<'_> {
     /// The statistics of all rows; none if it was asked to stop.
-    fn pass(rows: &Block, mixture: &Mixture, go_on: &mut GoOn) -> Result<Option<SufficientStats>> {
+    fn pass(rows: &Block, mixture: &Mixture, should_cancel: &mut ShouldCancel) -> Result<Option<SufficientStats>> {
         let mut stats = SufficientStats::zero(mixture.components().len(), mixture.dim());
         let at_once = rows_at_once(mixture);
         for from in (0..rows.len()).step_by(at_once) {
-            if go_on().is_break() {
+            if should_cancel().is_break() {
                 return Ok(None);
             }
             mixture.accumulate(&rows.slice(from, (from + at_once).min(rows.len())), Assignment::Soft, &mut stats)?;
@@ -80,7 +80,7 @@ impl Landscape for Likelihood<'_> {
         objective.abs()
     }
 
-    fn climb(&self, rows: &Block, start: Mixture, beat: f64, go_on: &mut GoOn) -> Result<Climbed> {
+    fn climb(&self, rows: &Block, start: Mixture, beat: f64, should_cancel: &mut ShouldCancel) -> Result<Climbed> {
         let dim = start.dim();
         let baseline = bessel::ln_normalizer(dim, 0.0);
         let tolerance = STOP.tolerance.unwrap_or_default();
@@ -88,7 +88,7 @@ impl Landscape for Likelihood<'_> {
         let mut objectives: Vec<f64> = Vec::new();
         loop {
             let passes = objectives.len();
-            let Some(stats) = Self::pass(rows, &mixture, go_on)? else {
+            let Some(stats) = Self::pass(rows, &mixture, should_cancel)? else {
                 // Of what has not been looked at nothing is known.
                 return Ok(Climbed { mixture, objective: f64::NEG_INFINITY, collapsed: usize::MAX, passes, stopped: true });
             };
@@ -107,7 +107,7 @@ impl Landscape for Likelihood<'_> {
         &self,
         rows: &Block,
         mixture: &Mixture,
-        go_on: &mut GoOn,
+        should_cancel: &mut ShouldCancel,
         mut see: impl FnMut(usize, Belongs),
     ) -> Result<ControlFlow<()>> {
         let components = mixture.components().len();
@@ -115,7 +115,7 @@ impl Landscape for Likelihood<'_> {
         let at_once = (NUMBERS_AT_ONCE / components).max(1);
         let mut found = Vec::new();
         for from in (0..rows.len()).step_by(at_once) {
-            if go_on().is_break() {
+            if should_cancel().is_break() {
                 return Ok(ControlFlow::Break(()));
             }
             let to = (from + at_once).min(rows.len());
@@ -181,15 +181,15 @@ fn belongs(ln_densities: &[f64], ln_weights: &[f64]) -> Belongs {
 mod tests {
     use super::*;
     use crate::maximise::ConcentrationPolicy;
-    use crate::relocate::tests::around_axes;
     use crate::seeds::of_directions;
+    use crate::split_merge::tests::around_axes;
 
     fn always() -> ControlFlow<()> {
         ControlFlow::Continue(())
     }
 
-    fn searched(block: &Block, start: &Mixture, how: &Maximisation, go_on: &mut GoOn) -> Mixture {
-        search_of_em(block, start.clone(), how, &mut Stream::new(1, 0), go_on).unwrap().0
+    fn searched(block: &Block, start: &Mixture, how: &Maximisation, should_cancel: &mut ShouldCancel) -> Mixture {
+        search_of_em(block, start.clone(), how, &mut Stream::new(1, 0), should_cancel).unwrap().0
     }
 
     fn objective(block: &Block, mixture: &Mixture) -> f64 {
@@ -303,12 +303,12 @@ mod tests {
         let (mut whole, how) = (vec![0.0; block.len()], Maximisation::new());
         mixture.ln_densities_into(&block, &mut whole).unwrap();
         let ln_densities = |components: &[usize]| {
-            let share: f64 = components.iter().map(|&k| mixture.weights()[k]).sum();
-            let weights = components.iter().map(|&k| mixture.weights()[k] / share).collect();
+            let fraction: f64 = components.iter().map(|&k| mixture.weights()[k]).sum();
+            let weights = components.iter().map(|&k| mixture.weights()[k] / fraction).collect();
             let rest = Mixture::new(weights, components.iter().map(|&k| mixture.components()[k].clone()).collect()).unwrap();
             let mut out = vec![0.0; block.len()];
             rest.ln_densities_into(&block, &mut out).unwrap();
-            out.into_iter().map(|ln_p| ln_p + share.ln()).collect::<Vec<_>>()
+            out.into_iter().map(|ln_p| ln_p + fraction.ln()).collect::<Vec<_>>()
         };
         let without = [ln_densities(&[1, 2]), ln_densities(&[0, 2]), ln_densities(&[0, 1])];
         let flow = Likelihood(&how).visit(&block, &mixture, &mut always, |row, belongs| {

@@ -1,4 +1,4 @@
-//! What can go wrong: every variant carries the value and the place.
+//! Errors: every variant carries the value and the position.
 
 use std::sync::Arc;
 
@@ -345,14 +345,14 @@ pub enum Error {
         "these rows can be read only once, and this way of fitting reads them once a pass\nhint: online EM with one pass reads them once"
     )]
     CannotRewind,
-    /// A slice to be filled has one place for each value.
-    #[error("`{slice}` must have {expected} places, found: `{found}`")]
+    /// A slice to be filled has another length.
+    #[error("`{slice}` must have {expected} values, found: `{found}`")]
     OutputLength {
         /// The name of the argument.
         slice: &'static str,
         /// How many values there are.
         expected: usize,
-        /// How many places the slice has.
+        /// The number of values of the slice.
         found: usize,
     },
     /// A cost matrix has one entry for each row and column.
@@ -430,7 +430,7 @@ impl Error {
         Error::Read(ReadFailure(Arc::new(cause)))
     }
 
-    /// Refuses a slice that has not one place for each value.
+    /// Refuses a slice of another length.
     pub(crate) fn check_length<T>(slice: &'static str, out: &[T], expected: usize) -> Result<()> {
         if out.len() == expected { Ok(()) } else { Err(Error::OutputLength { slice, expected, found: out.len() }) }
     }

@@ -136,11 +136,11 @@ pub fn mean_resultant(stats: &SufficientStats) -> Result<(f64, f64)> {
 pub fn ln_likelihood(stats: &SufficientStats, model: &VonMisesFisher) -> f64 {
     let (mass, length) = (stats.mass(0), stats.resultant_length(0));
     // mass - mu . resultant = shortfall + |resultant| (1 - cos), free of cancellation.
-    let turn = if length > 0.0 {
+    let deviation = if length > 0.0 {
         let direction: Vec<f64> = stats.resultant(0).iter().map(|x| x / length).collect();
         half_squared_distance(&direction, model.mean_direction())
     } else {
         0.0
     };
-    mass * model.ln_peak() - model.concentration() * (stats.shortfall(0) + length * turn)
+    mass * model.ln_peak() - model.concentration() * (stats.shortfall(0) + length * deviation)
 }

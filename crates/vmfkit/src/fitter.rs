@@ -1,15 +1,15 @@
 //! [`Fitter`]: a mixture from rows in one call, with every choice an option.
 
 use crate::block::Block;
+use crate::capacity;
 use crate::dispersion::dispersion;
 use crate::em_search::{passes_of_em, search_of_em};
 use crate::error::{Error, ParseChoiceError, Result};
 use crate::init::{self, Start, sample_rows, search_rows};
 use crate::maximise::{ConcentrationPolicy, Maximisation};
 use crate::mixture::{Assignment, BLOCK_ROWS, Mixture, check_block_rows};
-use crate::room;
 use crate::sampler::Stream;
-use crate::seeds::GoOn;
+use crate::seeds::ShouldCancel;
 use crate::settings::Settings;
 use crate::train::{Adam, Annealing, Checkpoint, Em, OnlineEm, Pass, Progress, ProgressCallback, Rule, Stop};
 use rand::seq::SliceRandom;
@@ -376,7 +376,7 @@ impl<'a> Fitter<'a> {
     /// Whether there is memory for what every fit of rows of this dimension makes: the mixture, the next one, the statistics of the pass and of
     /// a block.
     pub(crate) fn check_room(&self, dim: usize) -> Result<()> {
-        room::check("the components of a fit and their statistics", &[4, self.components, dim])
+        capacity::check("the components of a fit and their statistics", &[4, self.components, dim])
     }
 
     pub(crate) fn batch_rows(&self) -> usize {
@@ -419,7 +419,7 @@ impl<'a> Fitter<'a> {
 
     /// The first mixture of one restart. The online methods look at a sample only: they
     /// are for those who would not pass over all rows for a start.
-    pub(crate) fn first_mixture(&self, block: &Block, restart: usize, go_on: &mut GoOn) -> Result<First> {
+    pub(crate) fn first_mixture(&self, block: &Block, restart: usize, should_cancel: &mut ShouldCancel) -> Result<First> {
         let seed = self.seed_of(restart);
         let sample = self.batch_rows().max(if self.components == 1 { 1 } else { 64 * self.components });
         let needs_all = matches!(self.start, Start::Labels(_) | Start::Mixture(_));
@@ -431,33 +431,40 @@ impl<'a> Fitter<'a> {
             let sample = block.gather(chosen, &mut buffer);
             // Weights may leave such a sample without any rows that count.
             match sample.weights().is_none_or(|w| w.iter().any(|w| *w > 0.0)) {
-                true => start.mixture_while(&sample, self.components, &self.maximisation, seed, go_on)?,
-                false => start.mixture_while(block, self.components, &self.maximisation, seed, go_on)?,
+                true => start.mixture_while(&sample, self.components, &self.maximisation, seed, should_cancel)?,
+                false => start.mixture_while(block, self.components, &self.maximisation, seed, should_cancel)?,
             }
         } else {
-            start.mixture_while(block, self.components, &self.maximisation, seed, go_on)?
+            start.mixture_while(block, self.components, &self.maximisation, seed, should_cancel)?
         };
         let mut mixture = self.finished(mixture)?;
         let mut how = self.maximisation_used();
-        let dispersion = if self.asks_for_dispersion() { self.measured_dispersion(block, &mixture, seed, go_on)? } else { None };
+        let dispersion =
+            if self.asks_for_dispersion() { self.measured_dispersion(block, &mixture, seed, should_cancel)? } else { None };
         how.dispersion = how.dispersion.or(dispersion);
         let mut search_passes = 0;
-        if self.searches() && go_on().is_continue() {
+        if self.searches() && should_cancel().is_continue() {
             let mut rng = Stream::new(seed ^ 0x7365_6172, 0);
             let sample = init::sample(block, search_rows(self.components), &mut rng, &mut buffer);
-            (mixture, search_passes) = search_of_em(&sample, mixture, &how, &mut rng, go_on)?;
+            (mixture, search_passes) = search_of_em(&sample, mixture, &how, &mut rng, should_cancel)?;
         }
         Ok(First { mixture, dispersion, search_passes })
     }
 
     /// The dispersion of a sample of rows under EM with free concentrations from this start; none if it was asked to stop.
-    pub(crate) fn measured_dispersion(&self, block: &Block, start: &Mixture, seed: u64, go_on: &mut GoOn) -> Result<Option<f64>> {
+    pub(crate) fn measured_dispersion(
+        &self,
+        block: &Block,
+        start: &Mixture,
+        seed: u64,
+        should_cancel: &mut ShouldCancel,
+    ) -> Result<Option<f64>> {
         let mut buffer = Default::default();
         let mut rng = Stream::new(seed ^ 0x7361_6d70, 2);
         let most = sample_rows(self.components).min(search_rows(1));
         let sample = init::sample(block, most, &mut rng, &mut buffer);
         let free = self.maximisation.clone().policy(ConcentrationPolicy::Free);
-        let fitted = passes_of_em(&sample, start, &free, DISPERSION_PASSES, go_on)?;
+        let fitted = passes_of_em(&sample, start, &free, DISPERSION_PASSES, should_cancel)?;
         fitted.map(|fitted| dispersion(&sample, &fitted)).transpose()
     }
 

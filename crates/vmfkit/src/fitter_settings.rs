@@ -5,12 +5,12 @@ use crate::fitter::{Fitter, Method};
 use crate::init::Start;
 use crate::maximise::{ConcentrationPolicy, Maximisation};
 use crate::mixture::Mixture;
-use crate::settings::{Settings, digits, mark};
+use crate::settings::{Settings, digits, fingerprint};
 use crate::tensor_file::excerpt;
 use crate::train::{Adam, Annealing, Baseline, Stop};
 use std::str::FromStr;
 
-/// What stands before the mark of a start that was given.
+/// The prefix of the fingerprint of a given start.
 const GIVEN_STARTS: [&str; 3] = ["directions:", "labels:", "mixture:"];
 
 impl Fitter<'_> {
@@ -73,8 +73,8 @@ impl Fitter<'_> {
 
     /// The fitter that has these settings, all of them and no others.
     ///
-    /// Of directions, labels and mixtures that were given to start from settings have a mark only: such a fitter can go on with a fit, but
-    /// begins none before it is given a [`Self::start`] again.
+    /// Settings hold only a fingerprint of directions, labels or a mixture that were given as a start: such a fitter can continue a fit, but
+    /// cannot begin one before it is given a [`Self::start`] again.
     ///
     /// ```
     /// use vmfkit::{Fitter, Method};
@@ -126,14 +126,14 @@ impl Fitter<'_> {
         }
     }
 
-    /// A fit that begins needs more than the mark of its start.
+    /// A fit that begins needs more than the fingerprint of its start.
     pub(crate) fn check_start(&self) -> Result<()> {
         match &self.start_mark {
             None => Ok(()),
-            Some(mark) => Err(Error::Setting {
+            Some(fingerprint) => Err(Error::Setting {
                 setting: "start".to_owned(),
                 range: "given again with what it was made of where a fit begins",
-                found: excerpt(mark),
+                found: excerpt(fingerprint),
             }),
         }
     }
@@ -200,7 +200,7 @@ impl Reader<'_> {
         Ok(how.estimator(self.parsed("estimator", "the name of an estimator")?))
     }
 
-    /// None for a start of which only the mark is known.
+    /// `None` for a start of which only the fingerprint is known.
     fn start(&self) -> Result<Option<Start>> {
         match self.text("start")? {
             "kmeans" => Ok(Some(Start::KMeans)),
@@ -217,10 +217,10 @@ fn wrong(setting: &str, range: &'static str, found: &str) -> Error {
     Error::Setting { setting: setting.to_owned(), range, found: excerpt(found) }
 }
 
-/// The name of a start, and a mark of what was given with it.
+/// The name of a start, and a fingerprint of what was given with it.
 fn describe_start(start: &Start) -> String {
     let [of_directions, of_labels, of_mixture] = GIVEN_STARTS;
-    let of_numbers = |numbers: &mut dyn Iterator<Item = f64>| digits(mark(numbers.flat_map(f64::to_le_bytes)));
+    let of_numbers = |numbers: &mut dyn Iterator<Item = f64>| digits(fingerprint(numbers.flat_map(f64::to_le_bytes)));
     match start {
         Start::KMeans => "kmeans".to_owned(),
         Start::PlusPlus => "plusplus".to_owned(),
@@ -228,7 +228,7 @@ fn describe_start(start: &Start) -> String {
         Start::Random => "random".to_owned(),
         Start::Directions(directions) => format!("{of_directions}{}", of_numbers(&mut directions.iter().flatten().copied())),
         Start::Labels(labels) => {
-            format!("{of_labels}{}", digits(mark(labels.iter().flat_map(|label| label.to_le_bytes()))))
+            format!("{of_labels}{}", digits(fingerprint(labels.iter().flat_map(|label| label.to_le_bytes()))))
         }
         Start::Mixture(mixture) => format!("{of_mixture}{}", of_numbers(&mut parameters(mixture))),
     }

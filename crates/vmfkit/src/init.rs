@@ -7,9 +7,9 @@ use crate::known_labels::KnownLabels;
 use crate::maximise::{Maximisation, maximise};
 use crate::mixture::{Assignment, Mixture};
 use crate::ordered_rows::OrderedRows;
-use crate::relocate::{k_means, relocate};
 use crate::sampler::Stream;
-use crate::seeds::{GoOn, draw_rows, drawn_once, of_directions, parted, plus_plus, random_directions, random_rows};
+use crate::seeds::{ShouldCancel, draw_rows, drawn_once, of_directions, parted, plus_plus, random_directions, random_rows};
+use crate::split_merge::{k_means, split_merge};
 use crate::stats::SufficientStats;
 use std::ops::ControlFlow;
 
@@ -67,7 +67,7 @@ impl Start {
         components: usize,
         how: &Maximisation,
         seed: u64,
-        go_on: &mut GoOn<'_>,
+        should_cancel: &mut ShouldCancel<'_>,
     ) -> Result<Mixture> {
         if components == 0 {
             return Err(Error::Option { option: "the number of components", range: "at least 1", value: 0.0 });
@@ -107,9 +107,9 @@ impl Start {
                 let mut buffer = RowBuffer::default();
                 let sample = sample(block, sample_rows(components), &mut rng, &mut buffer);
                 let rows = OrderedRows::new(&sample)?;
-                nearest_step(block, of_directions(plus_plus(&rows, components, &mut rng, go_on)?.0)?, how)
+                nearest_step(block, of_directions(plus_plus(&rows, components, &mut rng, should_cancel)?.0)?, how)
             }
-            Start::KMeans => k_means_of_sample(block, components, how, &mut rng, go_on),
+            Start::KMeans => k_means_of_sample(block, components, how, &mut rng, should_cancel),
         }
     }
 
@@ -137,13 +137,13 @@ fn k_means_of_sample(
     components: usize,
     how: &Maximisation,
     rng: &mut Stream,
-    go_on: &mut GoOn,
+    should_cancel: &mut ShouldCancel,
 ) -> Result<Mixture> {
     let mut buffer = Default::default();
     let sample = sample(block, sample_rows(components), rng, &mut buffer);
-    let (seeds, flow) = plus_plus(&OrderedRows::new(&sample)?, components, rng, go_on)?;
-    let found = k_means(&sample, of_directions(seeds)?, how, &mut || if flow.is_break() { flow } else { go_on() })?;
-    Ok(relocate(&sample, found, how, rng, go_on)?.mixture)
+    let (seeds, flow) = plus_plus(&OrderedRows::new(&sample)?, components, rng, should_cancel)?;
+    let found = k_means(&sample, of_directions(seeds)?, how, &mut || if flow.is_break() { flow } else { should_cancel() })?;
+    Ok(split_merge(&sample, found, how, rng, should_cancel)?.mixture)
 }
 
 /// At most so many of the rows.

@@ -24,9 +24,9 @@
 //! # Ok::<(), vmfkit::Error>(())
 //! ```
 //!
-//! The corridor, in the order in which data walks through it:
+//! Modules, in the order in which data passes through them:
 //!
-//! | room | what lives there |
+//! | module | contents |
 //! |---|---|
 //! | [`bessel`] | ln I, ln C, the mean length A, its complement, slope and inverse, entropy, divergences |
 //! | [`distribution`] | [`VonMisesFisher`]: density, moments, distances |
@@ -44,7 +44,7 @@
 //! | [`maximise`] | the M step, the gradient |
 //! | [`policy`] | [`ConcentrationPolicy`]: how concentrations are tied across components |
 //! | [`dispersion`] | whether rows fit the model |
-//! | [`train`] | [`train::Trainer`] and the rules it turns: EM, online EM, Adam |
+//! | [`train`] | [`train::Trainer`] and the rules it runs: EM, online EM, Adam |
 //! | [`init`] | [`Start`]: where a fit begins |
 //! | [`known_labels`] | [`known_labels::KnownLabels`]: one component per known label |
 //! | [`fitter`] | [`Fitter`]: a mixture from rows in one call |
@@ -64,6 +64,7 @@
 mod aligned_rows;
 pub mod angles;
 pub mod block;
+pub mod capacity;
 mod clock;
 mod density_grid;
 pub mod dispersion;
@@ -94,10 +95,8 @@ mod owned_rows;
 pub mod parts;
 pub mod policy;
 mod reassign;
-mod relocate;
 pub mod reservoir;
 mod restarts;
-pub mod room;
 mod row_fingerprint;
 mod saddlepoint;
 pub mod sampler;
@@ -105,6 +104,7 @@ mod seeds;
 pub mod select;
 pub mod settings;
 pub mod source;
+mod split_merge;
 pub mod stats;
 pub mod stats_file;
 pub mod stream_fitter;

@@ -272,7 +272,7 @@ impl std::fmt::Display for Note {
     }
 }
 
-/// A component with less than this share of the rows' weight is empty.
+/// A component with less than this fraction of the rows' weight is empty.
 const EMPTY_SHARE: f64 = 1e-9;
 
 /// Below this product of (rows - 1) and (d - 1) the standard error of a concentration exceeds the concentration itself.
@@ -369,7 +369,7 @@ pub fn expected_stats(mixture: &Mixture, weight: f64) -> Result<SufficientStats>
         return Err(Error::Option { option: "the weight of rows", range: "finite and above 0", value: weight });
     }
     let (components, dim) = (mixture.components(), mixture.dim());
-    let masses: Vec<f64> = mixture.weights().iter().map(|share| share * weight).collect();
+    let masses: Vec<f64> = mixture.weights().iter().map(|fraction| fraction * weight).collect();
     let complements: Vec<f64> =
         components.iter().map(|component| bessel::mean_length_complement(dim, component.concentration())).collect();
     let shortfalls = masses.iter().zip(&complements).map(|(mass, complement)| mass * complement);

@@ -107,7 +107,7 @@ impl Agreement {
         if sum == 0.0 { 0.0 } else { 2.0 * homogeneity * completeness / sum }
     }
 
-    /// The share of rows that agree once clusters are renamed to classes, one to one, as well as possible.
+    /// The fraction of rows that agree once clusters are renamed to classes, one to one, as well as possible.
     pub fn matched_share(&self) -> f64 {
         if self.rows == 0 {
             return 1.0;
@@ -262,8 +262,8 @@ pub fn cheapest_matching(cost: &[f64], rows: usize, columns: usize) -> Result<Ve
     if rows.checked_mul(columns) != Some(cost.len()) {
         return Err(Error::CostCount { rows, columns, found: cost.len() });
     }
-    if let Some((place, &value)) = cost.iter().enumerate().find(|(_, cost)| !cost.is_finite()) {
-        return Err(Error::Cost { row: place / columns, column: place % columns, value });
+    if let Some((index, &value)) = cost.iter().enumerate().find(|(_, cost)| !cost.is_finite()) {
+        return Err(Error::Cost { row: index / columns, column: index % columns, value });
     }
     Ok(matching(cost, rows, columns))
 }

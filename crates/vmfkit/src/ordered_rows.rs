@@ -8,11 +8,11 @@ use crate::stats::SufficientStats;
 use rand::RngExt;
 use std::cmp::Ordering;
 
-/// Rows in an order of their own: along their mean direction, those at one place by their coordinates.
+/// Rows in an order of their own: along their mean direction, those at one point by their coordinates.
 ///
 /// What is drawn by going through masses in this order depends on the rows and what they weigh, not on how they come: equal rows are
 /// neighbours, so a row of weight 3 is drawn where it would be if it came three times. Turned rows have the same order, unless they
-/// balance each other or lie at one place.
+/// balance each other or lie at one point.
 pub(crate) struct OrderedRows<'b> {
     pub block: &'b Block<'b>,
     order: Vec<usize>,
@@ -20,32 +20,32 @@ pub(crate) struct OrderedRows<'b> {
 }
 
 /// Places along the mean direction that are nearer to each other are told apart by rounding only.
-const SAME_PLACE: f64 = 1e-9;
+const SAME_POSITION: f64 = 1e-9;
 /// A mean length up to which a mean direction is one of rounding.
 const BALANCED: f64 = 1e-6;
 
 impl<'b> OrderedRows<'b> {
     pub fn new(block: &'b Block<'b>) -> Result<Self> {
         let stats = SufficientStats::of_block(block);
-        let mut places = vec![0.0; block.len()];
+        let mut positions = vec![0.0; block.len()];
         if stats.mean_length(0).0 > BALANCED {
-            projections(block, &[stats.resultant(0).to_vec()], &mut places)?;
-            places.iter_mut().for_each(|t| *t = (*t / SAME_PLACE).round());
+            projections(block, &[stats.resultant(0).to_vec()], &mut positions)?;
+            positions.iter_mut().for_each(|t| *t = (*t / SAME_POSITION).round());
         }
         let mut order: Vec<usize> = (0..block.len()).collect();
-        order.sort_by(|&a, &b| places[a].total_cmp(&places[b]).then_with(|| compare_rows(block, a, b)));
+        order.sort_by(|&a, &b| positions[a].total_cmp(&positions[b]).then_with(|| compare_rows(block, a, b)));
         Ok(OrderedRows { block, order, total_weight: stats.mass(0) })
     }
 
     /// What a row weighs of all.
-    pub fn share(&self, row: usize) -> f64 {
+    pub fn fraction(&self, row: usize) -> f64 {
         self.block.weights().map_or(1.0, |w| w[row]) / self.total_weight
     }
 
     /// Row numbers, each as likely as its mass says.
     pub fn draw(&self, count: usize, mass: impl Fn(usize) -> f64, rng: &mut Stream) -> Vec<usize> {
-        let drawn = draw_places(self.order.iter().map(|&row| mass(row)), count, rng);
-        drawn.into_iter().map(|place| self.order[place]).collect()
+        let drawn = draw_positions(self.order.iter().map(|&row| mass(row)), count, rng);
+        drawn.into_iter().map(|position| self.order[position]).collect()
     }
 }
 
@@ -70,12 +70,12 @@ fn compare_rows(block: &Block, a: usize, b: usize) -> Ordering {
     }
 }
 
-/// So many places, each as likely as its mass says, with repetition. Some mass is not 0.
-pub(crate) fn draw_places(masses: impl Iterator<Item = f64>, count: usize, rng: &mut Stream) -> Vec<usize> {
+/// Draws `count` positions with replacement, with probabilities proportional to the masses, of which at least one is not 0.
+pub(crate) fn draw_positions(masses: impl Iterator<Item = f64>, count: usize, rng: &mut Stream) -> Vec<usize> {
     let (mut total, mut last) = (0.0, 0);
-    let add = |(place, mass)| {
+    let add = |(position, mass)| {
         if mass > 0.0 {
-            last = place;
+            last = position;
         }
         total += mass;
         total

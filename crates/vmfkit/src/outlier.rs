@@ -53,7 +53,7 @@ pub struct OutlierTest {
 }
 
 /// Components that are less responsible for a row than this have no say.
-const LEAST_SHARE: f64 = 1e-9;
+const LEAST_RESPONSIBILITY: f64 = 1e-9;
 
 /// Components share less than this part of all rows: no calibration could tell.
 const NO_OVERLAP: f64 = 1e-7;
@@ -71,7 +71,7 @@ const TAIL: usize = 64;
 const DRAWS: (usize, usize) = (1 << 14, 1 << 19);
 
 /// Asked from any thread whether to go on.
-type GoOn<'a> = dyn Fn() -> ControlFlow<()> + Sync + 'a;
+type ShouldCancel<'a> = dyn Fn() -> ControlFlow<()> + Sync + 'a;
 
 impl OutlierTest {
     /// A test of rows under this mixture, calibrated with draws that depend on the seed alone.
@@ -80,17 +80,17 @@ impl OutlierTest {
     }
 
     /// The same for those who may want it to end early, which they are asked again and again; there is no test then.
-    pub fn new_while(mixture: &Mixture, seed: u64, go_on: &GoOn<'_>) -> Result<Option<Self>> {
+    pub fn new_while(mixture: &Mixture, seed: u64, should_cancel: &ShouldCancel<'_>) -> Result<Option<Self>> {
         let mixture = mixture.clone().without_background();
         let laws = mixture.components().iter().map(|c| ProjectionLaw::new(c.dim(), c.concentration()));
         let laws = laws.collect::<vmfkit_special::Result<Vec<_>>>()?;
         let mut test = OutlierTest { mixture, laws, tables: Vec::new(), calibration: None };
         if test.overlap()? > NO_OVERLAP {
-            let Some(tables) = tables(&test.laws, go_on) else {
+            let Some(tables) = tables(&test.laws, should_cancel) else {
                 return Ok(None);
             };
             test.tables = tables;
-            test.calibration = Calibration::new(&test, seed, go_on)?;
+            test.calibration = Calibration::new(&test, seed, should_cancel)?;
             if test.calibration.is_none() {
                 return Ok(None);
             }
@@ -110,7 +110,7 @@ impl OutlierTest {
         Ok(out)
     }
 
-    /// [`Self::p_values`] into `out`, which has one place for each row.
+    /// [`Self::p_values`] into `out`, which has one value for each row.
     pub fn p_values_into(&self, block: &Block, out: &mut [f64]) -> Result<()> {
         self.for_each_row(block, out, |terms| {
             let tail = tail_of(terms);
@@ -118,7 +118,7 @@ impl OutlierTest {
         })
     }
 
-    /// Turns what the relevant components say of each row, its share and its tail, into one value.
+    /// Combines the responsibilities and tails of the relevant components of each row into one value.
     fn for_each_row<T: Send>(&self, block: &Block, out: &mut [T], value: impl Fn(&[(f64, f64)]) -> T + Sync) -> Result<()> {
         let components = self.mixture.components();
         if block.dim() != self.mixture.dim() {
@@ -126,22 +126,29 @@ impl OutlierTest {
         }
         Error::check_length("out", out, block.len())?;
         let rows = (SHARES_AT_ONCE / components.len()).max(256);
-        let mut shares = vec![0.0; rows.min(block.len()) * components.len()];
+        let mut responsibilities = vec![0.0; rows.min(block.len()) * components.len()];
         for (number, out) in out.chunks_mut(rows).enumerate() {
             let part = block.slice(number * rows, number * rows + out.len());
-            let shares = &mut shares[..out.len() * components.len()];
-            self.mixture.responsibilities_into(&part, shares)?;
-            let shares = shares.par_chunks_exact(components.len());
-            out.par_iter_mut().zip(shares).enumerate().with_min_len(64).for_each_init(Vec::new, |terms, (row, (out, shares))| {
-                let row = part.slice(row, row + 1);
-                terms.clear();
-                for (component, &share) in shares.iter().enumerate().filter(|(_, share)| **share >= LEAST_SHARE) {
-                    let mut deviation = [0.0];
-                    components[component].deviations_into(&row, &mut deviation).expect("the block has the mixture's dimension");
-                    terms.push((share, self.tail(component, deviation[0])));
-                }
-                *out = value(terms);
-            });
+            let responsibilities = &mut responsibilities[..out.len() * components.len()];
+            self.mixture.responsibilities_into(&part, responsibilities)?;
+            let responsibilities = responsibilities.par_chunks_exact(components.len());
+            out.par_iter_mut().zip(responsibilities).enumerate().with_min_len(64).for_each_init(
+                Vec::new,
+                |terms, (row, (out, responsibilities))| {
+                    let row = part.slice(row, row + 1);
+                    terms.clear();
+                    for (component, &responsibility) in
+                        responsibilities.iter().enumerate().filter(|(_, responsibility)| **responsibility >= LEAST_RESPONSIBILITY)
+                    {
+                        let mut deviation = [0.0];
+                        components[component]
+                            .deviations_into(&row, &mut deviation)
+                            .expect("the block has the mixture's dimension");
+                        terms.push((responsibility, self.tail(component, deviation[0])));
+                    }
+                    *out = value(terms);
+                },
+            );
         }
         Ok(())
     }
@@ -154,7 +161,7 @@ impl OutlierTest {
         }
     }
 
-    /// No less than the share of rows whose component is in doubt: for two of weights a and b it is at most sqrt(a b) times the
+    /// No less than the fraction of rows whose component is in doubt: for two of weights a and b it is at most sqrt(a b) times the
     /// Bhattacharyya coefficient.
     fn overlap(&self) -> Result<f64> {
         let (weights, components) = (self.mixture.weights(), self.mixture.components());
@@ -173,19 +180,19 @@ impl OutlierTest {
 }
 
 /// A table for each law; those of equal concentrations are one. None if they are no longer wanted.
-fn tables(laws: &[ProjectionLaw], go_on: &GoOn) -> Option<Vec<Arc<TailTable>>> {
+fn tables(laws: &[ProjectionLaw], should_cancel: &ShouldCancel) -> Option<Vec<Arc<TailTable>>> {
     let mut different: Vec<&ProjectionLaw> = laws.iter().collect();
     different.sort_by(|a, b| a.concentration().total_cmp(&b.concentration()));
     different.dedup_by_key(|law| law.concentration().to_bits());
-    let table = |law: &&ProjectionLaw| go_on().is_continue().then(|| Arc::new(TailTable::new((*law).clone())));
+    let table = |law: &&ProjectionLaw| should_cancel().is_continue().then(|| Arc::new(TailTable::new((*law).clone())));
     let tables = different.par_iter().map(table).collect::<Option<Vec<_>>>()?;
-    let place = |law: &ProjectionLaw| different.partition_point(|other| other.concentration() < law.concentration());
-    Some(laws.iter().map(|law| Arc::clone(&tables[place(law)])).collect())
+    let position = |law: &ProjectionLaw| different.partition_point(|other| other.concentration() < law.concentration());
+    Some(laws.iter().map(|law| Arc::clone(&tables[position(law)])).collect())
 }
 
 /// u = sum of r F.
 fn tail_of(terms: &[(f64, f64)]) -> f64 {
-    terms.iter().map(|(share, tail)| share * tail).sum::<f64>().min(1.0)
+    terms.iter().map(|(responsibility, tail)| responsibility * tail).sum::<f64>().min(1.0)
 }
 
 /// The law of u under the mixture: p at levels of u, between which ln p is linear in ln u.
@@ -203,7 +210,7 @@ fn enrichment(tail: f64) -> f64 {
     0.5 + 0.5 / ((tail + FLOOR) * (1.0 / FLOOR).ln_1p())
 }
 
-/// The strangest of the draws, by their share of all rows: they tell where to draw more.
+/// The strangest of the draws, by their fraction of all rows: they tell where to draw more.
 const STRANGEST: [f64; 2] = [1e-2, 1e-3];
 
 /// Up to this dimension draws have neighbours, and more are drawn beside so many of the strangest.
@@ -215,7 +222,7 @@ type Drawn = (f64, f64);
 
 impl Calibration {
     /// Half of the draws have enriched tails, the others lie where those found the smallest u. None if it is no longer wanted.
-    fn new(test: &OutlierTest, seed: u64, go_on: &GoOn) -> Result<Option<Self>> {
+    fn new(test: &OutlierTest, seed: u64, should_cancel: &ShouldCancel) -> Result<Option<Self>> {
         let (components, dim) = (test.mixture.components().len(), test.mixture.dim());
         let half = (WORK / (components * (dim + TAIL))).clamp(DRAWS.0, DRAWS.1) / 2;
         let at_once = (SHARES_AT_ONCE / (3 * components).max(dim)).max(256);
@@ -224,26 +231,26 @@ impl Calibration {
         // Rows are drawn again where they are needed again, and only what takes long is kept.
         let deviations: Vec<f64> = (0..half).into_par_iter().map(|number| test.deviation(seed, number, half)).collect();
         for (number, piece) in first.chunks_mut(at_once).enumerate() {
-            if go_on().is_break() {
+            if should_cancel().is_break() {
                 return Ok(None);
             }
-            test.judge(&test.draws(seed, number * at_once, &deviations[number * at_once..][..piece.len()]), piece)?;
+            test.score(&test.draws(seed, number * at_once, &deviations[number * at_once..][..piece.len()]), piece)?;
         }
         let stranger = test.stranger(seed, &deviations, first)?;
         for (number, piece) in first.chunks_mut(at_once).enumerate() {
-            if go_on().is_break() {
+            if should_cancel().is_break() {
                 return Ok(None);
             }
             let rows = test.draws(seed, number * at_once, &deviations[number * at_once..][..piece.len()]);
             test.weigh(&stranger, &rows, piece)?;
         }
         for (number, piece) in second.chunks_mut(at_once).enumerate() {
-            if go_on().is_break() {
+            if should_cancel().is_break() {
                 return Ok(None);
             }
             let mut rows = vec![0.0; piece.len() * dim];
             stranger.fill(seed ^ 0x7374_7261, (number * at_once) as u64, &mut rows, &mut vec![0; piece.len()])?;
-            test.judge(&rows, piece)?;
+            test.score(&rows, piece)?;
             test.weigh(&stranger, &rows, piece)?;
         }
         Ok(Some(Self::of_draws(found)))
@@ -293,9 +300,9 @@ impl Calibration {
 
 impl OutlierTest {
     /// What there is to know of draws: u, and the sum of r g(F).
-    fn judge(&self, rows: &[f64], found: &mut [Drawn]) -> Result<()> {
+    fn score(&self, rows: &[f64], found: &mut [Drawn]) -> Result<()> {
         self.for_each_row(&Block::new(self.mixture.dim(), rows)?, found, |terms| {
-            (tail_of(terms), terms.iter().map(|(share, tail)| share * enrichment(*tail)).sum::<f64>())
+            (tail_of(terms), terms.iter().map(|(responsibility, tail)| responsibility * enrichment(*tail)).sum::<f64>())
         })
     }
 
@@ -318,13 +325,13 @@ impl OutlierTest {
         order.sort_unstable_by(|&a, &b| found[a].0.total_cmp(&found[b].0).then(a.cmp(&b)));
         let total: f64 = found.iter().map(|(_, density)| 1.0 / density).sum();
         let (mut components, mut weights) = (Vec::new(), Vec::new());
-        for share in STRANGEST {
+        for fraction in STRANGEST {
             let mut sum = 0.0;
             let strangest = order.iter().map(|&number| (number, 1.0 / found[number].1));
             let strangest: Vec<(usize, f64)> = strangest
                 .take_while(|(_, weight)| {
                     sum += weight;
-                    sum <= share * total
+                    sum <= fraction * total
                 })
                 .collect();
             let found = match self.mixture.dim() {
@@ -402,16 +409,16 @@ impl OutlierTest {
     fn draws(&self, seed: u64, first: usize, deviations: &[f64]) -> Vec<f64> {
         let dim = self.mixture.dim();
         let mut rows = vec![0.0; deviations.len() * dim];
-        let places = rows.par_chunks_exact_mut(dim).zip(deviations).enumerate();
-        places.for_each(|(row, (out, deviation))| self.draw(seed, first + row, *deviation, out));
+        let drawn_rows = rows.par_chunks_exact_mut(dim).zip(deviations).enumerate();
+        drawn_rows.for_each(|(row, (out, deviation))| self.draw(seed, first + row, *deviation, out));
         rows
     }
 
     /// How far draw `number` of so many is from its component's mean direction: tails are spread evenly.
     fn deviation(&self, seed: u64, number: usize, draws: usize) -> f64 {
         let mut rng = Stream::new(seed ^ 0x7461_696c, number as u64);
-        let place = ((number / 2) as f64 + rng.random::<f64>()) / (draws / 2) as f64;
-        let tail = if number.is_multiple_of(2) { place } else { FLOOR * (place * (1.0 / FLOOR).ln_1p()).exp_m1() };
+        let position = ((number / 2) as f64 + rng.random::<f64>()) / (draws / 2) as f64;
+        let tail = if number.is_multiple_of(2) { position } else { FLOOR * (position * (1.0 / FLOOR).ln_1p()).exp_m1() };
         self.tables[self.component_of(number)].upper_quantile(tail.clamp(f64::MIN_POSITIVE, 1.0))
     }
 
@@ -437,10 +444,10 @@ impl OutlierTest {
         out.iter_mut().zip(mean).for_each(|(x, m)| *x = (1.0 - deviation) * m + across * *x);
     }
 
-    /// The component in which this share of the total weight is reached.
-    fn pick(&self, share: f64) -> usize {
+    /// The component in which this fraction of the total weight is reached.
+    fn pick(&self, fraction: f64) -> usize {
         let weights = self.mixture.weights();
-        let mut rest = share;
+        let mut rest = fraction;
         let reached = weights.iter().position(|weight| {
             rest -= weight;
             rest < 0.0

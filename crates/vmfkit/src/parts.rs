@@ -46,7 +46,7 @@ use crate::fitter_settings::parameters;
 use crate::mixture::{Assignment, BLOCK_ROWS, EStep, Mixture};
 use crate::restarts::{Sampled, is_same_weight};
 use crate::row_fingerprint::RowFingerprint;
-use crate::settings::mark;
+use crate::settings::fingerprint;
 use crate::source::Source;
 use crate::stats::SufficientStats;
 use crate::stats_file::PartStats;
@@ -132,7 +132,7 @@ impl Accumulator {
 
     /// For rows assigned by their responsibilities under a mixture, whatever is to be done with the statistics.
     pub fn of_mixture(mixture: &Mixture) -> Self {
-        let state = (mark(parameters(mixture).flat_map(f64::to_le_bytes)), 0);
+        let state = (fingerprint(parameters(mixture).flat_map(f64::to_le_bytes)), 0);
         let (mixture, assignment) = (mixture.clone(), Assignment::Soft);
         Accumulator { mixture, assignment, state, block_rows: BLOCK_ROWS, per_block: false }
     }
@@ -235,6 +235,6 @@ impl Checkpoint {
 
     /// Tells the state of the fit from others, and the number of its next pass.
     fn state_of_pass(&self) -> (u64, u64) {
-        (mark(self.to_bytes().into_iter()), self.current.trace.len() as u64 + 1)
+        (fingerprint(self.to_bytes().into_iter()), self.current.trace.len() as u64 + 1)
     }
 }

@@ -34,7 +34,7 @@ pub const LARGEST_DISPERSION: f64 = 1.5;
 /// Rows in f32 that are all equal have a complement of the mean length up to this, because their lengths are rounded.
 pub(crate) const NEARLY_EQUAL_ROWS: f64 = 1e-7;
 
-/// How many nats a component can gain over another at the same place from its concentration alone, under [`auto_ratio`].
+/// How many nats a component can gain over another at the same point from its concentration alone, under [`auto_ratio`].
 const NATS: f64 = 10.0;
 
 /// The bound exp(20 / (d - 1)) that [`ConcentrationPolicy::Auto`] puts on the ratio of two concentrations where rows do not fit the

@@ -9,7 +9,7 @@ use crate::distribution::VonMisesFisher;
 use crate::error::Result;
 use crate::maximise::{ConcentrationPolicy, Maximisation};
 use crate::mixture::{Assignment, Mixture, projections};
-use crate::ordered_rows::draw_places;
+use crate::ordered_rows::draw_positions;
 use crate::sampler::Stream;
 use crate::seeds::drawn_once;
 use crate::stats::SufficientStats;
@@ -75,17 +75,17 @@ pub(crate) fn reassignments(
     let mut costs = None;
     let mut moves: Vec<Reassignment> = Vec::new();
     while moves.len() < movable {
-        let Some((direction, share)) = propose(&proposing, &fit.part(0, count / 2), &newcomer, components, &mut rng)? else {
+        let Some((direction, fraction)) = propose(&proposing, &fit.part(0, count / 2), &newcomer, components, &mut rng)? else {
             break;
         };
-        let gain = sure_gain(&deciding, &fit.part(count / 2, count), &newcomer, &direction, share)?;
+        let gain = sure_gain(&deciding, &fit.part(count / 2, count), &newcomer, &direction, fraction)?;
         if !(gain > 0.0) {
             break;
         }
-        let Some((direction, share)) = settle(&sample, &fit, &newcomer, direction, share)? else {
+        let Some((direction, fraction)) = settle(&sample, &fit, &newcomer, direction, fraction)? else {
             break;
         };
-        fit.add(&sample, &newcomer, &direction, share)?;
+        fit.add(&sample, &newcomer, &direction, fraction)?;
         // Rows that the newcomer claims were never those of the component they were nearest to.
         let mut idle: Vec<bool> = (0..components).map(|k| is_idle(k, count)).collect();
         fit.components.iter().flatten().for_each(|&component| idle[component] = false);
@@ -98,7 +98,7 @@ pub(crate) fn reassignments(
             None => costs.fixed[component] = true,
         }
         let density = VonMisesFisher::along(direction, newcomer.concentration)?;
-        moves.push(Reassignment { component, merged_into, density, share });
+        moves.push(Reassignment { component, merged_into, density, share: fraction });
     }
     Ok(moves)
 }
@@ -193,25 +193,25 @@ impl RowFit {
     }
 
     /// Adds a component to the mixture.
-    fn add(&mut self, block: &Block, newcomer: &Newcomer, direction: &[f64], share: f64) -> Result<()> {
+    fn add(&mut self, block: &Block, newcomer: &Newcomer, direction: &[f64], fraction: f64) -> Result<()> {
         let mut projections_of_rows = vec![0.0; block.len()];
         projections(block, &[direction.to_vec()], &mut projections_of_rows)?;
         for (row, projection) in projections_of_rows.into_iter().enumerate() {
             let ln_density = newcomer.ln_density(projection);
-            if share.ln() + ln_density > self.ln_densities[row] {
+            if fraction.ln() + ln_density > self.ln_densities[row] {
                 self.components[row] = None;
                 self.projections[row] = projection;
                 self.deficits[row] = (newcomer.concentration * (newcomer.mean_length - projection)).max(0.0);
             }
-            self.ln_densities[row] += gain_of(self.ln_densities[row], ln_density, share);
+            self.ln_densities[row] += gain_of(self.ln_densities[row], ln_density, fraction);
         }
         Ok(())
     }
 }
 
 /// What ln p of a row gains when a component of this weight joins.
-fn gain_of(ln_density: f64, newcomer: f64, share: f64) -> f64 {
-    let (stay, join) = ((-share).ln_1p(), share.ln() + newcomer - ln_density);
+fn gain_of(ln_density: f64, newcomer: f64, fraction: f64) -> f64 {
+    let (stay, join) = ((-fraction).ln_1p(), fraction.ln() + newcomer - ln_density);
     let (low, high) = if stay < join { (stay, join) } else { (join, stay) };
     high + (low - high).exp().ln_1p()
 }
@@ -237,7 +237,7 @@ fn propose(
         return Ok(None);
     }
     let trials = 2 + (components as f64).ln() as usize;
-    let rows = draw_places((0..block.len()).map(masses), trials, rng);
+    let rows = draw_positions((0..block.len()).map(masses), trials, rng);
     let directions: Vec<Vec<f64>> = rows.into_iter().map(|row| block.row(row)).collect();
     let mut seen = vec![0.0; block.len() * trials];
     projections(block, &directions, &mut seen)?;
@@ -245,18 +245,18 @@ fn propose(
     for trial in 0..trials {
         // A row is nearer to a row of its own cluster than to the direction of another cluster.
         let claimed = (0..block.len()).filter(|row| seen[row * trials + trial] > fit.projections[*row]);
-        let Some((direction, share)) = centre(block, claimed) else {
+        let Some((direction, fraction)) = centre(block, claimed) else {
             continue;
         };
-        let Some((direction, share)) = settle(block, fit, newcomer, direction, share)? else {
+        let Some((direction, fraction)) = settle(block, fit, newcomer, direction, fraction)? else {
             continue;
         };
-        let gain = gains(block, fit, newcomer, &direction, share)?.0;
+        let gain = gains(block, fit, newcomer, &direction, fraction)?.0;
         if best.as_ref().is_none_or(|(most, ..)| gain > *most) {
-            best = Some((gain, direction, share));
+            best = Some((gain, direction, fraction));
         }
     }
-    Ok(best.map(|(_, direction, share)| (direction, share)))
+    Ok(best.map(|(_, direction, fraction)| (direction, fraction)))
 }
 
 /// The mean direction of rows and their fraction of all rows; none if they have none.
@@ -269,8 +269,14 @@ fn centre(block: &Block, rows: impl Iterator<Item = usize>) -> Option<(Vec<f64>,
 }
 
 /// A direction after some steps of claiming the rows that fit it best.
-fn settle(block: &Block, fit: &RowFit, newcomer: &Newcomer, direction: Vec<f64>, share: f64) -> Result<Option<(Vec<f64>, f64)>> {
-    let (mut found, mut seen) = ((direction, share), vec![0.0; block.len()]);
+fn settle(
+    block: &Block,
+    fit: &RowFit,
+    newcomer: &Newcomer,
+    direction: Vec<f64>,
+    fraction: f64,
+) -> Result<Option<(Vec<f64>, f64)>> {
+    let (mut found, mut seen) = ((direction, fraction), vec![0.0; block.len()]);
     for _ in 0..SETTLING {
         projections(block, &[found.0], &mut seen)?;
         let claims = |row: &usize| found.1.ln() + newcomer.ln_density(seen[*row]) > fit.ln_densities[*row];
@@ -283,19 +289,19 @@ fn settle(block: &Block, fit: &RowFit, newcomer: &Newcomer, direction: Vec<f64>,
 }
 
 /// The mean gain of rows, and its standard error.
-fn gains(block: &Block, fit: &RowFit, newcomer: &Newcomer, direction: &[f64], share: f64) -> Result<(f64, f64)> {
+fn gains(block: &Block, fit: &RowFit, newcomer: &Newcomer, direction: &[f64], fraction: f64) -> Result<(f64, f64)> {
     let mut seen = vec![0.0; block.len()];
     projections(block, &[direction.to_vec()], &mut seen)?;
     let total = total_weight(block);
-    let gain = |row: usize| gain_of(fit.ln_densities[row], newcomer.ln_density(seen[row]), share);
+    let gain = |row: usize| gain_of(fit.ln_densities[row], newcomer.ln_density(seen[row]), fraction);
     let mean: f64 = (0..block.len()).map(|row| weight_of(block, row) / total * gain(row)).sum();
     let variance: f64 = (0..block.len()).map(|row| (weight_of(block, row) / total * (gain(row) - mean)).powi(2)).sum();
     Ok((mean, variance.sqrt()))
 }
 
 /// The mean gain that is beyond doubt.
-fn sure_gain(block: &Block, fit: &RowFit, newcomer: &Newcomer, direction: &[f64], share: f64) -> Result<f64> {
-    let (mean, error) = gains(block, fit, newcomer, direction, share)?;
+fn sure_gain(block: &Block, fit: &RowFit, newcomer: &Newcomer, direction: &[f64], fraction: f64) -> Result<f64> {
+    let (mean, error) = gains(block, fit, newcomer, direction, fraction)?;
     Ok(mean - STANDARD_ERRORS * error)
 }
 

@@ -11,7 +11,7 @@ use std::collections::BinaryHeap;
 ///
 /// Each row of weight w has the priority w/u with u uniform, and the rows of highest priority are kept; with tau the highest priority
 /// that was not, a kept row counts max(w, tau) (priority sampling: Duffield, Lund and Thorup, doi:10.1145/1314690.1314696). So rows
-/// without weights count the same, a row that outweighs the others is never lost, and as long as all rows have room the sample is those
+/// without weights count the same, a row that outweighs the others is never lost, and as long as all rows fit the sample is those
 /// rows with their weights. It depends on the seed and on the rows in their order, not on how they come in blocks.
 ///
 /// ```
@@ -76,14 +76,14 @@ enum Row {
 
 impl Row {
     fn of(block: &Block, row: usize) -> Self {
-        let places = row * block.dim()..(row + 1) * block.dim();
+        let range = row * block.dim()..(row + 1) * block.dim();
         fn sparse<T: Scalar>(rows: &SparseRows<T>, row: usize) -> (Vec<u32>, Vec<T>) {
             let (columns, values) = rows.row(row);
             (columns.to_vec(), values.to_vec())
         }
         match block.rows() {
-            Rows::F32(values) => Row::F32(values[places].to_vec()),
-            Rows::F64(values) => Row::F64(values[places].to_vec()),
+            Rows::F32(values) => Row::F32(values[range].to_vec()),
+            Rows::F64(values) => Row::F64(values[range].to_vec()),
             Rows::SparseF32(rows) => {
                 let (columns, values) = sparse(rows, row);
                 Row::SparseF32(columns, values)
@@ -139,7 +139,7 @@ impl Reservoir {
             let number = self.seen;
             self.seen += 1;
             if self.kept.len() == self.rows {
-                let lowest = self.kept.peek().expect("room for at least one row").priority;
+                let lowest = self.kept.peek().expect("capacity for at least one row").priority;
                 if priority <= lowest {
                     self.threshold = self.threshold.max(priority);
                     continue;

@@ -4,7 +4,7 @@ use crate::block::Block;
 use crate::distribution::VonMisesFisher;
 use crate::error::Result;
 use crate::mixture::{Mixture, projections};
-use crate::ordered_rows::{OrderedRows, draw_places};
+use crate::ordered_rows::{OrderedRows, draw_positions};
 use crate::sampler::{Sampler, Stream};
 use rand::RngExt;
 use rand::seq::SliceRandom;
@@ -12,9 +12,9 @@ use std::collections::HashSet;
 use std::ops::ControlFlow;
 
 /// Asked whether to go on.
-pub(crate) type GoOn<'a> = dyn FnMut() -> ControlFlow<()> + Send + 'a;
+pub(crate) type ShouldCancel<'a> = dyn FnMut() -> ControlFlow<()> + Send + 'a;
 
-/// What is better by no more than this share is better by rounding, which the order of rows would decide.
+/// A gain of at most this fraction is rounding, which depends on the order of the rows.
 const ROUNDING: f64 = 1e-10;
 
 /// Equal weights and concentrations of 1 for these directions.
@@ -40,7 +40,7 @@ pub(crate) fn drawn_once(rows: usize, count: usize, rng: &mut Stream) -> Vec<usi
 pub(crate) fn draw_rows(block: &Block, count: usize, rng: &mut Stream) -> Vec<usize> {
     match block.weights() {
         None => (0..count).map(|_| rng.random_range(0..block.len())).collect(),
-        Some(weights) => draw_places(weights.iter().copied(), count, rng),
+        Some(weights) => draw_positions(weights.iter().copied(), count, rng),
     }
 }
 
@@ -79,34 +79,34 @@ pub(crate) fn parted(mut directions: Vec<Vec<f64>>, rng: &mut Stream) -> Result<
 }
 
 /// Greedy k-means++: of 2 + ln K candidates, drawn by their distance 1 - cos from the seeds so far, the one that leaves the least mean distance.
-/// Rows by chance take the places of those that were no longer wanted.
+/// Random rows replace those that were no longer wanted.
 pub(crate) fn plus_plus(
     rows: &OrderedRows,
     components: usize,
     rng: &mut Stream,
-    go_on: &mut GoOn,
+    should_cancel: &mut ShouldCancel,
 ) -> Result<(Vec<Vec<f64>>, ControlFlow<()>)> {
     let block = rows.block;
-    let mut seeds = vec![block.row(rows.draw(1, |row| rows.share(row), rng)[0])];
+    let mut seeds = vec![block.row(rows.draw(1, |row| rows.fraction(row), rng)[0])];
     let mut distances = vec![0.0; block.len()];
     projections(block, &seeds, &mut distances)?;
     distances.iter_mut().for_each(|t| *t = (1.0 - *t).max(0.0));
     let trials = 2 + (components as f64).ln() as usize;
     let mut candidate_distances = vec![0.0; block.len() * trials];
     while seeds.len() < components {
-        if go_on().is_break() {
+        if should_cancel().is_break() {
             seeds.extend(random_rows(block, components - seeds.len(), rng)?);
             return Ok((parted(seeds, rng)?, ControlFlow::Break(())));
         }
-        let mean: f64 = distances.iter().enumerate().map(|(row, distance)| rows.share(row) * distance).sum();
+        let mean: f64 = distances.iter().enumerate().map(|(row, distance)| rows.fraction(row) * distance).sum();
         // Rows that are all chosen already: any will do.
-        let mass = |row: usize| rows.share(row) * if mean > 1e-12 { distances[row] } else { 1.0 };
+        let mass = |row: usize| rows.fraction(row) * if mean > 1e-12 { distances[row] } else { 1.0 };
         let candidates: Vec<Vec<f64>> = rows.draw(trials, mass, rng).into_iter().map(|row| block.row(row)).collect();
         projections(block, &candidates, &mut candidate_distances)?;
         let mut means = vec![0.0; trials];
         for (row, projections) in candidate_distances.chunks_exact(trials).enumerate() {
             for (mean, t) in means.iter_mut().zip(projections) {
-                *mean += rows.share(row) * (1.0 - t).max(0.0).min(distances[row]);
+                *mean += rows.fraction(row) * (1.0 - t).max(0.0).min(distances[row]);
             }
         }
         let best = (1..trials).fold(0, |best, trial| if means[trial] < (1.0 - ROUNDING) * means[best] { trial } else { best });

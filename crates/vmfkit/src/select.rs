@@ -211,10 +211,10 @@ impl<'a> Selection<'a> {
         self
     }
 
-    /// The share of rows that the fits do not see, 0 by default. [`Criterion::HeldOut`] needs some; the other criteria are then those of the rows
+    /// The fraction of rows that the fits do not see, 0 by default. [`Criterion::HeldOut`] needs some; the other criteria are then those of the rows
     /// that the fits have seen.
-    pub fn held_out(mut self, share: f64) -> Self {
-        self.held_out = share;
+    pub fn held_out(mut self, fraction: f64) -> Self {
+        self.held_out = fraction;
         self
     }
 
@@ -278,7 +278,7 @@ impl<'a> Selection<'a> {
             }
             () if self.policies.is_empty() => wrong("the number of policies", "at least 1", 0.0),
             () if self.backgrounds.is_empty() => wrong("the number of choices of a background", "at least 1", 0.0),
-            () if !(0.0..1.0).contains(&self.held_out) => wrong("the share held out", "at least 0 and below 1", self.held_out),
+            () if !(0.0..1.0).contains(&self.held_out) => wrong("the fraction held out", "at least 0 and below 1", self.held_out),
             () if block.is_empty() => Err(Error::NoRows { weight: 0.0 }),
             () => Ok(()),
         }

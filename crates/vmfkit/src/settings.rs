@@ -61,16 +61,16 @@ impl Settings {
 }
 
 /// Tells one content from another (FNV-1a); no defence against those who want two to look the same.
-pub(crate) fn mark(bytes: impl Iterator<Item = u8>) -> u64 {
+pub(crate) fn fingerprint(bytes: impl Iterator<Item = u8>) -> u64 {
     bytes.fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3))
 }
 
-/// A mark as text.
-pub(crate) fn digits(mark: u64) -> String {
-    format!("{mark:016x}")
+/// A fingerprint as text.
+pub(crate) fn digits(fingerprint: u64) -> String {
+    format!("{fingerprint:016x}")
 }
 
-/// The mark with this text, which has no other.
+/// The fingerprint with this text; `None` for any other spelling of the number.
 pub(crate) fn undigits(text: &str) -> Option<u64> {
-    u64::from_str_radix(text, 16).ok().filter(|mark| digits(*mark) == text)
+    u64::from_str_radix(text, 16).ok().filter(|fingerprint| digits(*fingerprint) == text)
 }

@@ -155,7 +155,7 @@ impl StreamFitter {
     }
 
     /// The same for those who may want it to end early; a batch of which only a part was seen does not count.
-    pub fn update_while(&mut self, block: &Block, go_on: &mut (dyn FnMut() -> ControlFlow<()> + Send)) -> Result<()> {
+    pub fn update_while(&mut self, block: &Block, should_cancel: &mut (dyn FnMut() -> ControlFlow<()> + Send)) -> Result<()> {
         self.fitter.check_room(block.dim())?;
         let count = (0..block.len()).filter(|&row| block.weights().is_none_or(|weights| weights[row] > 0.0)).count();
         if count == 0 {
@@ -165,11 +165,11 @@ impl StreamFitter {
             Phase::Running { model, .. } if model.dim() != block.dim() => {
                 Err(Error::DimensionMismatch { expected: model.dim(), found: block.dim() })
             }
-            Phase::Running { .. } => self.step(block, go_on),
+            Phase::Running { .. } => self.step(block, should_cancel),
             Phase::Holding(held) => {
                 let mut rows = held.take().unwrap_or_else(|| OwnedRows::like(block));
                 let before = rows.len();
-                let begun = rows.push(block).and_then(|()| self.begin(&rows.block(), rows.count(), go_on));
+                let begun = rows.push(block).and_then(|()| self.begin(&rows.block(), rows.count(), should_cancel));
                 if !matches!(begun, Ok(ControlFlow::Continue(()))) {
                     // Rows that the caller may bring again are not held too.
                     rows.truncate(before);
@@ -188,26 +188,26 @@ impl StreamFitter {
         &mut self,
         block: &Block,
         count: usize,
-        go_on: &mut (dyn FnMut() -> ControlFlow<()> + Send),
+        should_cancel: &mut (dyn FnMut() -> ControlFlow<()> + Send),
     ) -> Result<ControlFlow<()>> {
         let Fitter { components, start, maximisation, seed, .. } = &self.fitter;
         let looks_at_rows = matches!(start, Start::KMeans | Start::PlusPlus | Start::RandomRows | Start::Directions(_));
         if looks_at_rows && count < self.first_rows() {
             return Ok(ControlFlow::Continue(()));
         }
-        let model = start.mixture_while(block, *components, maximisation, *seed, go_on)?;
+        let model = start.mixture_while(block, *components, maximisation, *seed, should_cancel)?;
         let model = self.fitter.finished(model)?;
         if self.fitter.asks_for_dispersion() {
-            let measured = self.fitter.measured_dispersion(block, &model, *seed, go_on)?;
+            let measured = self.fitter.measured_dispersion(block, &model, *seed, should_cancel)?;
             self.take_dispersion(measured);
         }
         let before = std::mem::replace(&mut self.phase, Phase::running(model));
-        if go_on().is_break() {
+        if should_cancel().is_break() {
             self.phase = before;
             return Ok(ControlFlow::Break(()));
         }
         let updates = self.updates;
-        self.step(block, go_on)?;
+        self.step(block, should_cancel)?;
         Ok(if self.updates > updates { ControlFlow::Continue(()) } else { ControlFlow::Break(()) })
     }
 
@@ -217,7 +217,7 @@ impl StreamFitter {
         self.rule = self.rule.clone().maximisation(self.fitter.maximisation.clone());
     }
 
-    fn step(&mut self, block: &Block, go_on: &mut (dyn FnMut() -> ControlFlow<()> + Send)) -> Result<()> {
+    fn step(&mut self, block: &Block, should_cancel: &mut (dyn FnMut() -> ControlFlow<()> + Send)) -> Result<()> {
         let Phase::Running { model, attendance } = &self.phase else {
             return Ok(());
         };
@@ -240,7 +240,7 @@ impl StreamFitter {
         let at_once = (WORK_AT_ONCE / (moved.components().len() * moved.dim())).max(1);
         for from in (0..block.len()).step_by(at_once) {
             moved.accumulate(&block.slice(from, (from + at_once).min(block.len())), Assignment::Soft, &mut stats)?;
-            if go_on().is_break() {
+            if should_cancel().is_break() {
                 return Ok(());
             }
         }

@@ -42,14 +42,14 @@ impl TailTable {
 
     /// P(1 - T > s).
     pub fn survival(&self, s: f64) -> f64 {
-        let place = (s.max(0.0).sqrt() - self.first) / self.step;
-        if self.nodes.is_empty() || !(place < INTERVALS as f64) {
+        let position = (s.max(0.0).sqrt() - self.first) / self.step;
+        if self.nodes.is_empty() || !(position < INTERVALS as f64) {
             return self.law.deviation_survival(s);
         }
-        if place <= 0.0 {
+        if position <= 0.0 {
             return 1.0;
         }
-        self.ln_tail(place as usize, place.fract()).0.min(0.0).exp()
+        self.ln_tail(position as usize, position.fract()).0.min(0.0).exp()
     }
 
     /// The s with P(1 - T > s) = p.

@@ -139,7 +139,7 @@ fn bad_options_are_named() {
         ("-k 1,two", "`two` is neither"),
         ("-k 1:9999999999999", "there must be at most 10000 numbers of components"),
         ("-k 2 --policy loose", "unknown policy `loose`"),
-        ("-k 2 --holdout 1", "the share held out must be at least 0 and below 1, found: `1`"),
+        ("-k 2 --holdout 1", "the fraction held out must be at least 0 and below 1, found: `1`"),
         ("-k 2 --holdout 0 --criterion held-out", "needs held-out rows"),
         ("-k 2 --holdout 1e-9 --criterion held-out", "found: `--holdout 0.000000001`, which is none of 600 rows"),
         ("-k 2 --criterion best", "possible values: aic, bic, icl, held-out"),

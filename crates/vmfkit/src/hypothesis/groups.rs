@@ -219,7 +219,7 @@ fn no_conditional_test(calibration: Calibration) -> Error {
     }
 }
 
-/// The share of replicates whose statistic is at least as large, each drawn from a stream of its own.
+/// The fraction of replicates whose statistic is at least as large, each drawn from a stream of its own.
 fn simulate(replicates: usize, seed: u64, observed: f64, statistic: impl Fn(&mut Stream) -> f64 + Sync) -> Result<f64> {
     let replicates = checked_replicates(replicates)?;
     let seed = Stream::derive(seed, 0x7465_7374);

@@ -13,7 +13,7 @@ use vmfkit_kernels::vector::{dot, norm};
 const WORK: f64 = 2e10;
 /// Numbers that a copy of the tangents may hold.
 const NUMBERS: usize = 1 << 25;
-/// Times that every tangent is turned between two samples.
+/// Times that every tangent is rotated between two samples.
 const SWEEPS: usize = 10;
 /// Multiplications that turning one coordinate takes.
 const TURN: f64 = 10.0;
@@ -68,10 +68,10 @@ pub fn rotational_symmetry(block: &Block, replicates: usize, seed: u64) -> Resul
     let observed = tangents.scatter();
     let degrees = 0.5 * (tangents.dim as f64 - 1.0) * (tangents.dim as f64 + 2.0);
     // Besag and Clifford, doi:10.1093/biomet/76.4.633: all samples, and the rows, are equally far from a common ancestor.
-    tangents.turn(&mut Stream::new(seed, 1));
+    tangents.rotate(&mut Stream::new(seed, 1));
     let as_large = (0..replicates as u64).into_par_iter().filter(|i| {
         let mut copy = tangents.clone();
-        copy.turn(&mut Stream::new(seed, 2 + i));
+        copy.rotate(&mut Stream::new(seed, 2 + i));
         copy.scatter() >= observed - 1e-10 * observed.abs()
     });
     Ok(Symmetry {
@@ -187,7 +187,7 @@ impl Tangents {
     }
 
     /// Turns tangents at random, a few at a time, so that neither their lengths nor their sum change.
-    fn turn(&mut self, rng: &mut Stream) {
+    fn rotate(&mut self, rng: &mut Stream) {
         let mut order: Vec<usize> = (0..self.rows.len() / self.dim).collect();
         let together = if self.dim == 2 { 3 } else { 2 };
         let (mut axis, mut normals) = (vec![0.0; self.dim], vec![0.0; self.dim]);
@@ -197,8 +197,8 @@ impl Tangents {
             }
             for few in order.chunks_exact(together) {
                 match *few {
-                    [i, j] => self.turn_pair(i, j, &mut axis, &mut normals, rng),
-                    [i, j, k] => self.turn_triple([i, j, k], rng),
+                    [i, j] => self.rotate_pair(i, j, &mut axis, &mut normals, rng),
+                    [i, j, k] => self.rotate_triple([i, j, k], rng),
                     _ => unreachable!("two or three at a time"),
                 }
             }
@@ -206,7 +206,7 @@ impl Tangents {
     }
 
     /// Turns two tangents about their sum.
-    fn turn_pair(&mut self, i: usize, j: usize, axis: &mut [f64], normals: &mut [f64], rng: &mut Stream) {
+    fn rotate_pair(&mut self, i: usize, j: usize, axis: &mut [f64], normals: &mut [f64], rng: &mut Stream) {
         let m = self.dim;
         let (low, high) = self.rows.split_at_mut(i.max(j) * m);
         let (a, b) = (&mut low[i.min(j) * m..][..m], &mut high[..m]);
@@ -229,9 +229,9 @@ impl Tangents {
         }
     }
 
-    /// In the plane two vectors of given lengths and sum cannot be turned. Of three, the first gets a new angle and the others follow, if
+    /// In the plane two vectors of given lengths and sum cannot be rotated. Of three, the first gets a new angle and the others follow, if
     /// they can; with a probability that leaves the uniform law as it is (Metropolis).
-    fn turn_triple(&mut self, [i, j, k]: [usize; 3], rng: &mut Stream) {
+    fn rotate_triple(&mut self, [i, j, k]: [usize; 3], rng: &mut Stream) {
         let at = |rows: &[f64], i: usize| [rows[2 * i], rows[2 * i + 1]];
         let [a, b, c] = [i, j, k].map(|i| at(&self.rows, i));
         let angle = std::f64::consts::TAU * rng.random::<f64>();
@@ -255,8 +255,8 @@ impl Tangents {
             return;
         }
         let second = [p * rest[0] - q * rest[1], p * rest[1] + q * rest[0]];
-        for (place, vector) in [(i, first), (j, second), (k, [rest[0] - second[0], rest[1] - second[1]])] {
-            self.rows[2 * place..2 * place + 2].copy_from_slice(&vector);
+        for (index, vector) in [(i, first), (j, second), (k, [rest[0] - second[0], rest[1] - second[1]])] {
+            self.rows[2 * index..2 * index + 2].copy_from_slice(&vector);
         }
     }
 }
@@ -289,7 +289,7 @@ mod tests {
             let fourth: f64 = tangents.rows.chunks_exact(dim).map(|row| dot(row, row).powi(2)).sum();
             assert!((tangents.by_matrix() / (2.0 * tangents.by_pairs() + fourth) - 1.0).abs() < 1e-12);
             let before = tangents.clone();
-            tangents.turn(&mut Stream::new(1, 1));
+            tangents.rotate(&mut Stream::new(1, 1));
             assert!(tangents.rows.iter().zip(&before.rows).any(|(x, y)| (x - y).abs() > 0.1));
             for (now, then) in tangents.rows.chunks_exact(dim).zip(before.rows.chunks_exact(dim)) {
                 assert!((norm(now) - norm(then)).abs() < 1e-12);

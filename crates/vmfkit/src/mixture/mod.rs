@@ -12,9 +12,9 @@ pub use sampler::MixtureSampler;
 pub use summary::{Rank, Summary};
 
 use crate::block::{Block, Scalar};
+use crate::capacity;
 use crate::distribution::VonMisesFisher;
 use crate::error::{Error, Result};
-use crate::room;
 use crate::stats::SufficientStats;
 use expectation::Logits;
 use rayon::prelude::*;
@@ -40,9 +40,9 @@ const SINGLE_WEIGHT_TOLERANCE: f64 = 1e-5;
 ///     vec![VonMisesFisher::new(vec![1.0, 0.0, 0.0], 10.0)?, VonMisesFisher::new(vec![0.0, 1.0, 0.0], 10.0)?],
 /// )?;
 /// let rows = [0.6, 0.8, 0.0, 0.0, 0.0, 1.0];
-/// let shares = mixture.responsibilities(&Block::new(3, &rows)?)?;
-/// assert!((shares[1] / shares[0] - 2f64.exp()).abs() < 1e-12);
-/// assert!((shares[2] - 0.5).abs() < 1e-12);
+/// let responsibilities = mixture.responsibilities(&Block::new(3, &rows)?)?;
+/// assert!((responsibilities[1] / responsibilities[0] - 2f64.exp()).abs() < 1e-12);
+/// assert!((responsibilities[2] - 0.5).abs() < 1e-12);
 /// # Ok::<(), vmfkit::Error>(())
 /// ```
 #[derive(Debug, Clone, PartialEq)]
@@ -63,7 +63,7 @@ impl Mixture {
         Ok(Mixture { weights, components, background: false })
     }
 
-    /// The same mixture with a uniform background of this weight behind it; the other weights shrink to make room.
+    /// The same mixture with a uniform background of this weight behind it; the other weights shrink accordingly.
     pub fn with_background(self, weight: f64) -> Result<Self> {
         if !(0.0..1.0).contains(&weight) {
             return Err(Error::Option { option: "the weight of the background", range: "at least 0 and below 1", value: weight });
@@ -76,7 +76,7 @@ impl Mixture {
         Ok(Mixture { weights, components, background: true })
     }
 
-    /// The same mixture without its background, if it has one; the other weights grow to fill the room.
+    /// The same mixture without its background, if it has one; the other weights grow accordingly.
     pub fn without_background(mut self) -> Self {
         if self.background {
             self.components.pop();
@@ -105,7 +105,7 @@ impl Mixture {
         self.components[0].dim()
     }
 
-    /// alpha: the share of each component.
+    /// alpha: the weight of each component.
     pub fn weights(&self) -> &[f64] {
         &self.weights
     }
@@ -151,7 +151,7 @@ impl Mixture {
         Ok(out)
     }
 
-    /// [`Self::ln_densities`] into `out`, which has one place for each row.
+    /// [`Self::ln_densities`] into `out`, which has one value for each row.
     pub fn ln_densities_into(&self, block: &Block, out: &mut [f64]) -> Result<()> {
         self.for_each_row(block, 1, out, |logits, out| out[0] = ln_sum_exp(logits))
     }
@@ -163,7 +163,7 @@ impl Mixture {
         Ok(out)
     }
 
-    /// [`Self::component_ln_densities`] into `out`, which has one place for each row and component.
+    /// [`Self::component_ln_densities`] into `out`, which has one value for each row and component.
     pub fn component_ln_densities_into(&self, block: &Block, out: &mut [f64]) -> Result<()> {
         let even = vec![1.0; self.components.len()];
         let unweighted = Mixture { weights: even, components: self.components.clone(), background: self.background };
@@ -179,11 +179,11 @@ impl Mixture {
         Ok(out)
     }
 
-    /// [`Self::responsibilities`] into `out`, which has one place for each row and component.
+    /// [`Self::responsibilities`] into `out`, which has one value for each row and component.
     pub fn responsibilities_into(&self, block: &Block, out: &mut [f64]) -> Result<()> {
         self.for_each_row(block, self.components.len(), out, |logits, out| {
             let total = ln_sum_exp(logits);
-            out.iter_mut().zip(logits).for_each(|(share, z)| *share = (z - total).exp());
+            out.iter_mut().zip(logits).for_each(|(responsibility, z)| *responsibility = (z - total).exp());
         })
     }
 
@@ -204,7 +204,7 @@ impl Mixture {
         Ok(out)
     }
 
-    /// [`Self::assign`] into `out`, which has one place for each row.
+    /// [`Self::assign`] into `out`, which has one value for each row.
     pub fn assign_into(&self, block: &Block, out: &mut [u32]) -> Result<()> {
         self.for_each_row(block, 1, out, |logits, out| {
             let first_largest = (1..logits.len()).fold(0, |best, k| if logits[k] > logits[best] { k } else { best });
@@ -212,10 +212,10 @@ impl Mixture {
         })
     }
 
-    /// A place for each row and component, if there is memory for them.
+    /// A value for each row and component, if there is memory for them.
     fn table(&self, block: &Block) -> Result<Vec<f64>> {
         self.check(block)?;
-        room::check("a value for each row and component", &[block.len(), self.components.len()])?;
+        capacity::check("a value for each row and component", &[block.len(), self.components.len()])?;
         Ok(vec![0.0; block.len() * self.components.len()])
     }
 
@@ -244,7 +244,7 @@ impl Mixture {
     }
 
     /// Rows `first_row ..` of the endless table of draws that `seed` stands for, and the component each is from, on all threads.
-    /// `labels` has one place for each row of `out`.
+    /// `labels` has one value for each row of `out`.
     pub fn fill<T: Scalar>(&self, seed: u64, first_row: u64, out: &mut [T], labels: &mut [u32]) -> Result<()> {
         self.sampler().fill(seed, first_row, out, labels)
     }
@@ -257,21 +257,21 @@ impl Mixture {
         }
     }
 
-    /// Turns the logits (ln weight + ln density of each component) of each row into its places in `out`, on all threads.
+    /// Converts the logits (ln weight + ln density of each component) of each row into its values in `out`, on all threads.
     fn for_each_row<T: Send>(
         &self,
         block: &Block,
-        places: usize,
+        values_per_row: usize,
         out: &mut [T],
         write: impl Fn(&[f64], &mut [T]) + Sync,
     ) -> Result<()> {
         self.check(block)?;
-        Error::check_length("out", out, block.len() * places)?;
+        Error::check_length("out", out, block.len() * values_per_row)?;
         let logits = Logits::new(self, block);
-        out.par_chunks_mut(Logits::ROWS * places).enumerate().for_each(|(tile, out)| {
+        out.par_chunks_mut(Logits::ROWS * values_per_row).enumerate().for_each(|(tile, out)| {
             let from = tile * Logits::ROWS;
-            logits.visit(from, from + out.len() / places, |row, logits| {
-                write(logits, &mut out[(row - from) * places..][..places]);
+            logits.visit(from, from + out.len() / values_per_row, |row, logits| {
+                write(logits, &mut out[(row - from) * values_per_row..][..values_per_row]);
             });
         });
         Ok(())

@@ -2,8 +2,8 @@
 
 use super::Mixture;
 use crate::block::Scalar;
+use crate::capacity;
 use crate::error::{Error, Result};
-use crate::room;
 use crate::sampler::{Sampler, Stream};
 use rand::distr::Distribution;
 use rand::{Rng, RngExt};
@@ -47,14 +47,14 @@ impl MixtureSampler {
 
     /// The first `rows` rows of [`Self::fill`], and the component that each is from.
     pub fn sample_rows<T: Scalar>(&self, rows: usize, seed: u64) -> Result<(Vec<T>, Vec<u32>)> {
-        room::check("the rows to draw", &[rows, self.dim()])?;
+        capacity::check("the rows to draw", &[rows, self.dim()])?;
         let (mut out, mut labels) = (vec![T::default(); rows * self.dim()], vec![0; rows]);
         self.fill(seed, 0, &mut out, &mut labels)?;
         Ok((out, labels))
     }
 
     /// Rows `first_row ..` of the endless table of draws that `seed` stands for, and the component each is from, on all threads.
-    /// `labels` has one place for each row of `out`.
+    /// `labels` has one value for each row of `out`.
     pub fn fill<T: Scalar>(&self, seed: u64, first_row: u64, out: &mut [T], labels: &mut [u32]) -> Result<()> {
         let dim = self.dim();
         if !out.len().is_multiple_of(dim) {
@@ -73,16 +73,16 @@ impl MixtureSampler {
         Ok(())
     }
 
-    /// One row and its component; `row` has a place for each coordinate.
+    /// One row and its component; `row` has a value for each coordinate.
     fn draw<R: Rng + ?Sized>(&self, rng: &mut R, row: &mut [f64]) -> u32 {
         let component = self.pick(rng.random());
-        self.samplers[component].draw(rng, row).expect("a place for each coordinate");
+        self.samplers[component].draw(rng, row).expect("a value for each coordinate");
         component as u32
     }
 
-    /// The component in which this share of the total weight is reached.
-    fn pick(&self, share: f64) -> usize {
-        let mut rest = share;
+    /// The component in which this fraction of the total weight is reached.
+    fn pick(&self, fraction: f64) -> usize {
+        let mut rest = fraction;
         for (component, weight) in self.weights.iter().enumerate() {
             rest -= weight;
             if rest < 0.0 {

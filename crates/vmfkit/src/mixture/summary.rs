@@ -42,9 +42,9 @@ impl Mixture {
     pub fn summarise(&self, block: &Block, top: usize) -> Result<Summary> {
         let top = top.min(self.components().len());
         // Of each row: ln p, entropy, and for each rank the component and its probability.
-        let places = 2 + 2 * top;
-        let mut rows = vec![0.0; places * block.len()];
-        self.for_each_row(block, places, &mut rows, |logits, out| {
+        let values_per_row = 2 + 2 * top;
+        let mut rows = vec![0.0; values_per_row * block.len()];
+        self.for_each_row(block, values_per_row, &mut rows, |logits, out| {
             let total = ln_sum_exp(logits);
             // The entropy of the responsibilities is ln p less the mean logit.
             let mean: f64 = logits.iter().filter(|z| **z > f64::NEG_INFINITY).map(|z| (z - total).exp() * z).sum();
@@ -53,7 +53,7 @@ impl Mixture {
             largest(logits, ranks);
             ranks.chunks_exact_mut(2).for_each(|rank| rank[1] = (rank[1] - total).exp());
         })?;
-        let column = |place: usize| rows[place.min(rows.len())..].iter().step_by(places);
+        let column = |position: usize| rows[position.min(rows.len())..].iter().step_by(values_per_row);
         let rank = |number: usize| Rank {
             components: column(2 + 2 * number).map(|component| *component as u32).collect(),
             responsibilities: column(3 + 2 * number).copied().collect(),
@@ -85,14 +85,14 @@ impl Summary {
 fn largest(logits: &[f64], ranks: &mut [f64]) {
     let mut filled = 0;
     for (component, &z) in logits.iter().enumerate() {
-        let mut place = filled;
-        while place > 0 && z > ranks[2 * place - 1] {
-            place -= 1;
+        let mut position = filled;
+        while position > 0 && z > ranks[2 * position - 1] {
+            position -= 1;
         }
-        if 2 * place < ranks.len() {
+        if 2 * position < ranks.len() {
             filled = (filled + 1).min(ranks.len() / 2);
-            ranks.copy_within(2 * place..2 * filled - 2, 2 * place + 2);
-            (ranks[2 * place], ranks[2 * place + 1]) = (component as f64, z);
+            ranks.copy_within(2 * position..2 * filled - 2, 2 * position + 2);
+            (ranks[2 * position], ranks[2 * position + 1]) = (component as f64, z);
         }
     }
 }

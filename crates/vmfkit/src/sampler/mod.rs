@@ -17,9 +17,9 @@ mod envelope;
 
 use crate::bessel;
 use crate::block::Scalar;
+use crate::capacity;
 use crate::distribution::VonMisesFisher;
 use crate::error::{Error, Result};
-use crate::room;
 pub(crate) use deviation::DeviationLaw;
 use envelope::{BetaEnvelope, CONCENTRATED, GammaEnvelope};
 use rand::distr::Distribution;
@@ -120,7 +120,7 @@ impl Sampler {
         self.mean_direction.len()
     }
 
-    /// One row from the caller's generator into `row`, which has one place for each coordinate: [`Distribution::sample`] without a new `Vec`.
+    /// One row from the caller's generator into `row`, which has one value for each coordinate: [`Distribution::sample`] without a new `Vec`.
     pub fn draw<R: Rng + ?Sized>(&self, rng: &mut R, row: &mut [f64]) -> Result<()> {
         Error::check_length("row", row, self.dim())?;
         if let Deviation::Sphere(kernel) = &self.deviation {
@@ -132,7 +132,7 @@ impl Sampler {
         Ok(())
     }
 
-    /// One row, with room for its normals.
+    /// One row, with a buffer for its normals.
     #[inline(always)]
     fn draw_into<R: Words, T: Scalar>(&self, rng: &mut R, normals: &mut [f64], row: &mut [T]) {
         let (first, rest) = self.mean_direction.split_first().expect("at least two coordinates");
@@ -196,7 +196,7 @@ impl Sampler {
     /// # Ok::<(), vmfkit::Error>(())
     /// ```
     pub fn sample_rows<T: Scalar>(&self, rows: usize, seed: u64) -> Result<Vec<T>> {
-        room::check("the rows to draw", &[rows, self.dim()])?;
+        capacity::check("the rows to draw", &[rows, self.dim()])?;
         let mut out = vec![T::default(); rows * self.dim()];
         self.fill(seed, 0, &mut out)?;
         Ok(out)
@@ -270,7 +270,7 @@ impl<T: Scalar> Avx2Work for FillRows<'_, T> {
 impl Distribution<Vec<f64>> for Sampler {
     fn sample<R: Rng + ?Sized>(&self, rng: &mut R) -> Vec<f64> {
         let mut row = vec![0.0; self.dim()];
-        self.draw(rng, &mut row).expect("a place for each coordinate");
+        self.draw(rng, &mut row).expect("a value for each coordinate");
         row
     }
 }

@@ -36,9 +36,9 @@ pub fn fit_in_batches(source: &mut dyn Source, trainer: Trainer, batches: Batche
 pub(crate) fn fit_while(
     source: &mut dyn Source,
     trainer: Trainer,
-    go_on: &mut (dyn FnMut() -> ControlFlow<()> + Send),
+    should_cancel: &mut (dyn FnMut() -> ControlFlow<()> + Send),
 ) -> Result<Fit> {
-    run(source, Driver::new(trainer).progress(0, Some(&mut |_| go_on())))
+    run(source, Driver::new(trainer).progress(0, Some(&mut |_| should_cancel())))
 }
 
 fn run(source: &mut dyn Source, mut driver: Driver) -> Result<Fit> {

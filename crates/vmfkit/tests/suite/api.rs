@@ -99,7 +99,7 @@ fn slices_of_another_length_are_errors() {
     assert_eq!(error, Error::OutputLength { slice: "labels", expected: 2, found: 1 });
     let sampler = Sampler::new(&mixture.components()[0]);
     let error = sampler.draw(&mut Xoshiro256PlusPlus::seed_from_u64(1), &mut [0.0; 3]).unwrap_err();
-    assert_eq!(error.to_string(), format!("`row` must have {} places, found: `3`", mixture.dim()));
+    assert_eq!(error.to_string(), format!("`row` must have {} values, found: `3`", mixture.dim()));
     let cost = |cost: &[f64]| cheapest_matching(cost, 2, 2).unwrap_err().to_string();
     assert_eq!(cost(&[1.0; 3]), "a cost matrix of 2 x 2 must have 4 entries, found: `3`");
     assert_eq!(cost(&[1.0, 1.0, f64::NAN, 1.0]), "the cost of row 1 and column 0 must be finite, found: `NaN`");

@@ -12,7 +12,7 @@ use crate::maximise::Maximisation;
 use crate::mixture::{Assignment, Mixture, projections};
 use crate::ordered_rows::OrderedRows;
 use crate::sampler::Stream;
-use crate::seeds::{GoOn, of_directions, plus_plus};
+use crate::seeds::{ShouldCancel, of_directions, plus_plus};
 use crate::source::MemorySource;
 use crate::train::{Baseline, Em, Fit, Status, Stop, Trainer, fit_while};
 use rand::RngExt;
@@ -28,7 +28,7 @@ pub(crate) const STOP: Stop = Stop { tolerance: Some(1e-5), baseline: Baseline::
 /// Passes over all rows, or what costs as much, after which no other move is begun: as many as four more tries of k-means might take.
 const MOST_PASSES: f64 = 200.0;
 
-/// A component of whose rows no more than this share has changed would fall into the same halves.
+/// A component of whose rows no more than this fraction has changed would fall into the same halves.
 const SAME_ROWS: f64 = 1.0 / 16.0;
 
 /// Among how many of the best to take away, and to divide, moves are looked for.
@@ -55,21 +55,21 @@ pub(crate) trait Landscape {
     fn scale(objective: f64) -> f64;
 
     /// Goes up from a mixture; it may give up when it sees that it will not come above `beat`.
-    fn climb(&self, rows: &Block, start: Mixture, beat: f64, go_on: &mut GoOn) -> Result<Climbed>;
+    fn climb(&self, rows: &Block, start: Mixture, beat: f64, should_cancel: &mut ShouldCancel) -> Result<Climbed>;
 
     /// Shows for each row where it belongs; a break if it was asked to stop.
     fn visit(
         &self,
         rows: &Block,
         mixture: &Mixture,
-        go_on: &mut GoOn,
+        should_cancel: &mut ShouldCancel,
         see: impl FnMut(usize, Belongs),
     ) -> Result<ControlFlow<()>>;
 
     /// What the rows of one component are worth, on average, as the halves that k-means has made of them, and these halves.
     fn halves(&self, members: &Block, whole: &VonMisesFisher, found: Fit) -> Result<(f64, Mixture)>;
 
-    /// The mixture in which halves take the place of one component, and of another that is taken away.
+    /// The mixture in which halves replace one component, and of another that is taken away.
     fn moved(&self, mixture: Mixture, single: Move, halves: &Mixture) -> Result<Mixture>;
 }
 
@@ -105,18 +105,18 @@ impl Landscape for KMeans<'_> {
         (1.0 - objective).abs()
     }
 
-    fn climb(&self, rows: &Block, start: Mixture, _: f64, go_on: &mut GoOn) -> Result<Climbed> {
-        Ok(k_means(rows, start, self.0, go_on)?.into())
+    fn climb(&self, rows: &Block, start: Mixture, _: f64, should_cancel: &mut ShouldCancel) -> Result<Climbed> {
+        Ok(k_means(rows, start, self.0, should_cancel)?.into())
     }
 
     fn visit(
         &self,
         rows: &Block,
         mixture: &Mixture,
-        go_on: &mut GoOn,
+        should_cancel: &mut ShouldCancel,
         mut see: impl FnMut(usize, Belongs),
     ) -> Result<ControlFlow<()>> {
-        visit_nearest(rows, mixture, go_on, |row, Nearest { component, along, second }| {
+        visit_nearest(rows, mixture, should_cancel, |row, Nearest { component, along, second }| {
             see(row, Belongs { component, own: along, loss: along - second });
         })
     }
@@ -164,15 +164,21 @@ pub(crate) fn rows_at_once(mixture: &Mixture) -> usize {
 }
 
 /// What k-means finds in these rows from a mixture's directions.
-pub(crate) fn k_means(rows: &Block, start: Mixture, how: &Maximisation, go_on: &mut GoOn) -> Result<Fit> {
+pub(crate) fn k_means(rows: &Block, start: Mixture, how: &Maximisation, should_cancel: &mut ShouldCancel) -> Result<Fit> {
     let rule = Em::new().assignment(Assignment::Nearest).maximisation(how.of_k_means());
     let mut source = MemorySource::new(rows.slice(0, rows.len())).batches(rows_at_once(&start));
-    fit_while(&mut source, Trainer::new(start, rule, STOP)?, go_on)
+    fit_while(&mut source, Trainer::new(start, rule, STOP)?, should_cancel)
 }
 
 /// Moves components of what k-means has found as long as that gains something; what was found so far if it is asked to stop.
-pub(crate) fn relocate(rows: &Block, found: Fit, how: &Maximisation, rng: &mut Stream, go_on: &mut GoOn) -> Result<Climbed> {
-    search(rows, found.into(), &KMeans(how), how, rng, go_on)
+pub(crate) fn split_merge(
+    rows: &Block,
+    found: Fit,
+    how: &Maximisation,
+    rng: &mut Stream,
+    should_cancel: &mut ShouldCancel,
+) -> Result<Climbed> {
+    search(rows, found.into(), &KMeans(how), how, rng, should_cancel)
 }
 
 /// Moves components as long as that gains something; what was found so far if it is asked to stop.
@@ -182,7 +188,7 @@ pub(crate) fn search<L: Landscape>(
     landscape: &L,
     how: &Maximisation,
     rng: &mut Stream,
-    go_on: &mut GoOn,
+    should_cancel: &mut ShouldCancel,
 ) -> Result<Climbed> {
     let components = found.mixture.components().len() - usize::from(found.mixture.has_background());
     if components < 2 {
@@ -196,7 +202,7 @@ pub(crate) fn search<L: Landscape>(
     let mut moves = Moves::default();
     'moved: while !best.stopped && passes < MOST_PASSES {
         moves.unit = (SAME_PROMISE * L::scale(best.objective)).max(f64::MIN_POSITIVE);
-        let Some(cost) = moves.look(rows, &best.mixture, landscape, how, rng.random(), go_on)? else { break };
+        let Some(cost) = moves.look(rows, &best.mixture, landscape, how, rng.random(), should_cancel)? else { break };
         passes += cost;
         let mut failures = 0;
         while failures < L::PATIENCE && passes < MOST_PASSES {
@@ -210,7 +216,7 @@ pub(crate) fn search<L: Landscape>(
             };
             // One without collapsed components wins however low it ends.
             let beat = if best.collapsed > 0 { f64::NEG_INFINITY } else { best.objective };
-            let next = landscape.climb(rows, moves.made(&best.mixture, &tried, landscape)?, beat, go_on)?;
+            let next = landscape.climb(rows, moves.made(&best.mixture, &tried, landscape)?, beat, should_cancel)?;
             passes += next.passes as f64;
             let stopped = next.stopped;
             let gained = next.beats::<L>(&best);
@@ -260,23 +266,23 @@ impl Moves {
         landscape: &L,
         how: &Maximisation,
         word: u64,
-        go_on: &mut GoOn,
+        should_cancel: &mut ShouldCancel,
     ) -> Result<Option<f64>> {
         let components = mixture.components().len();
         self.halves.resize(components, None);
         let total: f64 = rows.weights().map_or(rows.len() as f64, |weights| weights.iter().sum());
-        let share = |row: usize| rows.weights().map_or(1.0, |weights| weights[row]) / total;
+        let fraction = |row: usize| rows.weights().map_or(1.0, |weights| weights[row]) / total;
         let before = std::mem::replace(&mut self.nearest, Vec::with_capacity(rows.len()));
         let (mut own, mut loss) = (vec![0.0; components], vec![0.0; components]);
-        let flow = landscape.visit(rows, mixture, go_on, |row, belongs| {
+        let flow = landscape.visit(rows, mixture, should_cancel, |row, belongs| {
             self.nearest.push(belongs.component);
-            own[belongs.component] += share(row) * belongs.own;
-            loss[belongs.component] += share(row) * belongs.loss;
+            own[belongs.component] += fraction(row) * belongs.own;
+            loss[belongs.component] += fraction(row) * belongs.loss;
         })?;
         if flow.is_break() {
             return Ok(None);
         }
-        let cost = 1.0 + self.halve(rows, &before, mixture, landscape, how, word, go_on)?;
+        let cost = 1.0 + self.halve(rows, &before, mixture, landscape, how, word, should_cancel)?;
         let most = CANDIDATES.max(components / 8);
         let kept = loss.into_iter().enumerate().filter(|(component, _)| !mixture.is_background(*component));
         let mut missed: Vec<_> = kept.collect();
@@ -290,7 +296,7 @@ impl Moves {
         divided.sort_by(|a, b| self.rounded(b.1).total_cmp(&self.rounded(a.1)));
         divided.truncate(most);
         self.divided = divided;
-        Ok(if go_on().is_break() { None } else { Some(cost) })
+        Ok(if should_cancel().is_break() { None } else { Some(cost) })
     }
 
     /// Divides every component whose rows have changed since `before`; gives what that cost, in passes.
@@ -303,7 +309,7 @@ impl Moves {
         landscape: &L,
         how: &Maximisation,
         word: u64,
-        go_on: &mut GoOn,
+        should_cancel: &mut ShouldCancel,
     ) -> Result<f64> {
         let components = self.halves.len();
         let weight = |row: usize| rows.weights().map_or(1.0, |weights| weights[row]);
@@ -332,7 +338,7 @@ impl Moves {
             if !(masses[component] > 0.0) || mixture.is_background(component) {
                 continue;
             }
-            if go_on().is_break() {
+            if should_cancel().is_break() {
                 break;
             }
             let members = rows.gather(members, &mut buffer);
@@ -340,10 +346,10 @@ impl Moves {
             let rng = &mut Stream::new(word, component as u64);
             let (seeds, _) = plus_plus(&OrderedRows::new(&members)?, 2, rng, &mut || ControlFlow::Continue(()))?;
             let found = k_means(&members, of_directions(seeds)?, how, &mut || ControlFlow::Continue(()))?;
-            let share = masses[component] / total;
-            cost += share * 2.0 * found.trace.len() as f64 / components as f64;
+            let fraction = masses[component] / total;
+            cost += fraction * 2.0 * found.trace.len() as f64 / components as f64;
             let (worth, halves) = landscape.halves(&members, &mixture.components()[component], found)?;
-            self.halves[component] = Some((share * worth, halves));
+            self.halves[component] = Some((fraction * worth, halves));
         }
         Ok(cost)
     }
@@ -408,14 +414,14 @@ pub(crate) struct Nearest {
 pub(crate) fn visit_nearest(
     rows: &Block,
     mixture: &Mixture,
-    go_on: &mut GoOn,
+    should_cancel: &mut ShouldCancel,
     mut see: impl FnMut(usize, Nearest),
 ) -> Result<ControlFlow<()>> {
     let directions: Vec<_> = mixture.components().iter().map(|component| component.mean_direction().to_vec()).collect();
     let at_once = (NUMBERS_AT_ONCE / directions.len()).max(1);
     let mut found = Vec::new();
     for from in (0..rows.len()).step_by(at_once) {
-        if go_on().is_break() {
+        if should_cancel().is_break() {
             return Ok(ControlFlow::Break(()));
         }
         let to = (from + at_once).min(rows.len());
@@ -453,10 +459,10 @@ pub(crate) mod tests {
         rows
     }
 
-    fn searched(block: &Block, start: Mixture, go_on: &mut GoOn) -> (Climbed, Climbed) {
+    fn searched(block: &Block, start: Mixture, should_cancel: &mut ShouldCancel) -> (Climbed, Climbed) {
         let how = Maximisation::new();
         let found = k_means(block, start, &how, &mut || ControlFlow::Continue(())).unwrap();
-        (relocate(block, found.clone(), &how, &mut Stream::new(1, 0), go_on).unwrap(), found.into())
+        (split_merge(block, found.clone(), &how, &mut Stream::new(1, 0), should_cancel).unwrap(), found.into())
     }
 
     /// Where k-means stays for ever: all components but one share one group, and one has all others.
