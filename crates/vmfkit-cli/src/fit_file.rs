@@ -9,7 +9,7 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 use vmfkit::model_file::LONGEST_HEADER;
-use vmfkit_data::excerpt;
+use vmfkit_io::excerpt;
 
 /// What is read without a look: whoever takes the bytes says what is wrong with them.
 const SMALL: u64 = 1 << 20;

@@ -2,7 +2,7 @@
 
 use crate::output::{Output, SharedOutput};
 use anyhow::Result;
-use vmfkit_data::{Column, ColumnData, OutputFormat, TableWriter};
+use vmfkit_io::{Column, ColumnData, OutputFormat, TableWriter};
 
 /// A table on its way to a place for results.
 pub struct TableFile {

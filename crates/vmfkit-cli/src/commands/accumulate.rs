@@ -12,7 +12,7 @@ use vmfkit::Error;
 use vmfkit::parts::Accumulator;
 use vmfkit::source::Source;
 use vmfkit::stats_file::PartStats;
-use vmfkit_data::DataSource;
+use vmfkit_io::DataSource;
 
 static AFTER_HELP: LazyLock<String> = LazyLock::new(|| {
     format!(

@@ -14,7 +14,7 @@ use std::sync::LazyLock;
 use vmfkit::model_file::Description;
 use vmfkit::source::Source;
 use vmfkit::{Error, Mixture};
-use vmfkit_data::excerpt;
+use vmfkit_io::excerpt;
 
 static AFTER_HELP: LazyLock<String> = LazyLock::new(|| {
     format!(

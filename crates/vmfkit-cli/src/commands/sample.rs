@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 use vmfkit::block::Scalar;
 use vmfkit::{Angles, Mixture, Sampler, VonMisesFisher};
-use vmfkit_data::{Batch, OutputFormat, RowLayout, Values};
+use vmfkit_io::{Batch, OutputFormat, RowLayout, Values};
 
 static AFTER_HELP: LazyLock<String> = LazyLock::new(|| {
     format!(

@@ -17,7 +17,7 @@ use vmfkit::hypothesis::{self, Calibration, Concentrations, Outcome};
 use vmfkit::inference::{Inference, projection_test};
 use vmfkit::source::Source;
 use vmfkit::{Block, ConcentrationEstimator, SufficientStats, VonMisesFisher};
-use vmfkit_data::Ids;
+use vmfkit_io::Ids;
 
 static AFTER_HELP: LazyLock<String> = LazyLock::new(|| {
     format!(

@@ -21,7 +21,7 @@ use vmfkit::model_file::{self, Description};
 use vmfkit::source::Source;
 use vmfkit::train::{self, Checkpoint, Pass};
 use vmfkit::{ConcentrationPolicy, Fitter, Method, Mixture, init, known_labels};
-use vmfkit_data::{DataSource, FileLock, LockError};
+use vmfkit_io::{DataSource, FileLock, LockError};
 
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Options of a mixture (-k)")]
