@@ -97,11 +97,11 @@ impl Blocks {
         self.dataset.rewind()
     }
 
-    /// Has the rows read past the system's cache, by the memory of one block and a half: enough requests for the disk to have some at all times.
-    pub fn bypass_cache(&mut self) -> Result<()> {
+    /// Reads with O_DIRECT from now on, with buffers for one block and a half: enough requests to keep the disk busy.
+    pub fn read_direct(&mut self) -> Result<()> {
         let number = if self.schema().element == Element::F64 { 8 } else { 4 };
         let block = self.block_rows.saturating_mul(self.schema().dim * number);
-        self.dataset.bypass_cache(block.saturating_add(block / 2))
+        self.dataset.read_direct(block.saturating_add(block / 2))
     }
 
     /// Where the memory of a block is kept once it was worked on.

@@ -1,11 +1,10 @@
 //! Files one after another, as if they were one.
 
-use crate::bytes::{Place, Stamp};
+use crate::bytes::{Location, Stamp};
 use crate::format::Format;
 use crate::open::{self, Input, Skipped};
 use crate::spill::SpillFile;
 use crate::{Batch, Element, Error, Options, Reader, Result, Schema, Stretches, Values};
-use std::path::Path;
 use std::sync::Arc;
 use vmfkit::Angles;
 
@@ -21,7 +20,7 @@ struct Part {
 
 /// Where the rows of a file are.
 enum PartOrigin {
-    File(Place, Format, Stamp),
+    File(Location, Format, Stamp),
     /// Its reader until it is its turn; there is no way back.
     Pipe(Option<Box<dyn Reader>>),
     SpillFile(SpillFile),
@@ -31,7 +30,7 @@ impl Part {
     /// Refuses a file that is not the one whose schema is known.
     fn check(&self) -> Result<()> {
         match &self.origin {
-            PartOrigin::File(place, _, before) => before.check(&place.stamp()?),
+            PartOrigin::File(location, _, before) => before.check(&location.stamp()?),
             PartOrigin::Pipe(_) | PartOrigin::SpillFile(_) => Ok(()),
         }
     }
@@ -47,21 +46,21 @@ impl Part {
         self.schema.dim == 0 && self.schema.rows == Some(0)
     }
 
-    /// Past the system's cache, if there is memory for that.
-    fn open(&mut self, options: &Options, bypass_cache: Option<usize>) -> Result<Box<dyn Reader>> {
+    /// With O_DIRECT, if `direct` bytes of buffers are given.
+    fn open(&mut self, options: &Options, direct: Option<usize>) -> Result<Box<dyn Reader>> {
         self.check()?;
-        let (mut reader, path): (Box<dyn Reader>, _) = match &mut self.origin {
+        let mut reader: Box<dyn Reader> = match &mut self.origin {
             PartOrigin::Pipe(reader) => return reader.take().ok_or(vmfkit::Error::CannotRewind.into()),
-            PartOrigin::SpillFile(scratch) => (Box::new(scratch.reader()?), Some(scratch.path())),
-            PartOrigin::File(place, format, _) => (open::reader(place, *format, options)?, place.local().map(Path::to_owned)),
+            PartOrigin::SpillFile(scratch) => Box::new(scratch.reader()?),
+            PartOrigin::File(location, format, _) => open::reader(location.open()?, *format, options)?,
         };
         if *reader.schema() != self.schema {
             let (before, now) = (&self.schema, reader.schema());
             let shape = |schema: &Schema| format!("{} x {}", schema.rows.map_or("?".to_owned(), |n| n.to_string()), schema.dim);
             return Err(Error::Changed { what: format!("its shape was {}, found: `{}`", shape(before), shape(now)) });
         }
-        if let (Some(path), Some(memory)) = (path, bypass_cache) {
-            reader.bypass_cache(&path, memory)?;
+        if let Some(memory) = direct {
+            reader.read_direct(memory)?;
         }
         Ok(reader)
     }
@@ -90,8 +89,8 @@ pub(crate) struct Dataset {
     part: usize,
     reader: Option<Box<dyn Reader>>,
     row: u64,
-    /// The rows are too many to be kept, and so many bytes serve in place of the system's cache.
-    bypass_cache: Option<usize>,
+    /// Bytes of buffers for direct reads, if the rows are too many for the system's cache.
+    direct: Option<usize>,
     skipped: Skipped,
 }
 
@@ -122,7 +121,7 @@ impl Dataset {
             schema.held = schema.held.max(other.held);
         }
         let (options, skipped) = (options.clone(), Skipped::default());
-        Ok(Dataset { parts, options, schema, part: 0, reader: first_reader, row: 0, bypass_cache: None, skipped })
+        Ok(Dataset { parts, options, schema, part: 0, reader: first_reader, row: 0, direct: None, skipped })
     }
 
     /// The rows of a scratch file.
@@ -131,7 +130,7 @@ impl Dataset {
         let part =
             Part { name: scratch.name().into(), origin: PartOrigin::SpillFile(scratch), schema: schema.clone(), slow: false };
         let (options, skipped) = (Options::new(), Skipped::default());
-        Dataset { parts: vec![part], options, schema, part: 0, reader: None, row: 0, bypass_cache: None, skipped }
+        Dataset { parts: vec![part], options, schema, part: 0, reader: None, row: 0, direct: None, skipped }
     }
 
     /// Nothing of it is open or in memory.
@@ -201,7 +200,7 @@ impl Dataset {
 
     /// How many rows the next block has, of `most` rows at most, if all of them can stay in the stretches of memory where the disk puts them.
     pub fn rows_in_stretches(&mut self, most: usize) -> Result<usize> {
-        while self.bypass_cache.is_some() && self.part < self.parts.len() {
+        while self.direct.is_some() && self.part < self.parts.len() {
             let (row, element) = (self.row, self.schema.element);
             let left = self.with_part(|part, reader| {
                 let rows = part.schema.rows.filter(|_| part.schema.element == element && reader.has_stretches());
@@ -238,7 +237,7 @@ impl Dataset {
         let part = &mut self.parts[self.part];
         let reader = match &mut self.reader {
             Some(reader) => Ok(reader),
-            none => part.open(&self.options, self.bypass_cache).map(|reader| none.insert(reader)),
+            none => part.open(&self.options, self.direct).map(|reader| none.insert(reader)),
         };
         reader.and_then(|reader| read(part, &mut **reader)).map_err(|error| error.at(&*part.name))
     }
@@ -288,9 +287,9 @@ impl Dataset {
         self.parts.iter().try_for_each(|part| part.check().map_err(|error| error.at(&*part.name)))
     }
 
-    /// Has the rows read past the system's cache from now on, before the first of them.
-    pub fn bypass_cache(&mut self, memory: usize) -> Result<()> {
-        self.bypass_cache = Some(memory);
+    /// Reads with O_DIRECT from now on, from the first row.
+    pub fn read_direct(&mut self, memory: usize) -> Result<()> {
+        self.direct = Some(memory);
         self.reader = None;
         self.rewind()
     }
@@ -310,12 +309,13 @@ impl Dataset {
 fn look_into(input: Input, options: &Options) -> Result<(Part, Option<Box<dyn Reader>>)> {
     let name = input.name().into();
     match input {
-        Input::File(place) => {
-            let stamp = place.stamp()?;
-            let format = open::format_of(&place, options)?;
-            let reader = open::reader(&place, format, options)?;
-            let (schema, slow) = (reader.schema().clone(), reader.is_slow() || place.local().is_none());
-            Ok((Part { name, origin: PartOrigin::File(place, format, stamp), schema, slow }, Some(reader)))
+        Input::File(location) => {
+            let stamp = location.stamp()?;
+            let source = location.open()?;
+            let format = open::format_of(&source, location.path(), options)?;
+            let reader = open::reader(source, format, options)?;
+            let (schema, slow) = (reader.schema().clone(), reader.is_slow() || !location.is_local());
+            Ok((Part { name, origin: PartOrigin::File(location, format, stamp), schema, slow }, Some(reader)))
         }
         Input::Stream { text, .. } => {
             let reader = open::stream_reader(text, options)?;

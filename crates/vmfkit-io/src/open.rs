@@ -1,6 +1,6 @@
 //! [`open`]: from the name of a place to a source of rows.
 
-use crate::bytes::{Place, is_remote};
+use crate::bytes::{ByteReader, ByteSource, Location, is_remote};
 use crate::dataset::Dataset;
 use crate::excerpt::excerpt;
 use crate::format::{GZIP, HEAD};
@@ -8,9 +8,9 @@ use crate::pattern;
 use crate::read::angles::AngleRows;
 use crate::read::arrow::ArrowReader;
 use crate::read::csv::CsvRows;
-use crate::read::numbers::Bytes;
+use crate::read::numbers::ArrayBytes;
 use crate::read::parquet::ParquetReader;
-use crate::read::text::{self, Text};
+use crate::read::text;
 use crate::read::{jsonl, matrix_market, npy, npz, safetensors};
 use crate::{Batch, Batches, DataSource, Error, Format, Ids, Options, Reader, Result};
 use std::fs::{self, File};
@@ -122,54 +122,38 @@ fn source(dataset: Dataset, name: &str, options: &Options) -> Result<DataSource>
 /// Something to read rows from.
 pub(crate) enum Input {
     /// Can be read again.
-    File(Place),
+    File(Location),
     /// Comes once.
-    Stream { name: String, text: Text },
+    Stream { name: String, text: ByteReader },
 }
 
 impl Input {
     fn stream(stream: impl Read + Send + 'static, name: &str) -> Self {
-        Input::Stream { name: name.to_owned(), text: Box::new(BufReader::with_capacity(1 << 20, stream)) }
+        Input::Stream { name: name.to_owned(), text: ByteReader::pipe(BufReader::with_capacity(1 << 20, stream)) }
     }
 
     /// How messages call it.
     pub fn name(&self) -> String {
         match self {
-            Input::File(place) => place.name(),
+            Input::File(location) => location.name(),
             Input::Stream { name, .. } => name.clone(),
         }
     }
 }
 
-/// A reader of one file at its first row: the one place where formats are told apart.
-pub(crate) fn reader(place: &Place, format: Format, options: &Options) -> Result<Box<dyn Reader>> {
+/// A reader of one file at its first row: this function alone knows all formats.
+pub(crate) fn reader(source: ByteSource, format: Format, options: &Options) -> Result<Box<dyn Reader>> {
     options.check(format)?;
     let reader: Box<dyn Reader> = match format {
-        Format::Npy => Box::new(npy::open(place, options)?),
-        Format::Npz => match place {
-            Place::Local(path) => npz::open(path, options)?,
-            #[cfg(feature = "object-store")]
-            Place::Remote(_) => return Err(not_from_a_store(format)),
-        },
-        Format::Csv => Box::new(CsvRows::open(place, b',', options)?),
-        Format::Tsv => Box::new(CsvRows::open(place, b'\t', options)?),
-        Format::Jsonl => Box::new(jsonl::JsonRows::open(place, options)?),
-        Format::Safetensors => Box::new(safetensors::open(place, options)?),
-        Format::Mtx => Box::new(matrix_market::MatrixRows::open(place, options)?),
-        Format::Parquet => match place {
-            Place::Local(path) => Box::new(ParquetReader::open(path, &options.names())?),
-            #[cfg(feature = "object-store")]
-            Place::Remote(file) => Box::new(ParquetReader::new(file.open(), &options.names())?),
-        },
-        Format::Arrow => match place {
-            Place::Local(path) => Box::new(ArrowReader::open(path, &options.names())?),
-            // Its rows are not counted, which would fetch most of it.
-            #[cfg(feature = "object-store")]
-            Place::Remote(file) => {
-                let bytes = crate::bytes::buffered(file.reader());
-                Box::new(ArrowReader::from_seekable(bytes, file.length(), &options.names())?)
-            }
-        },
+        Format::Npy => Box::new(npy::open(source, options)?),
+        Format::Npz => npz::open(&source, options)?,
+        Format::Csv => Box::new(CsvRows::open(source, b',', options)?),
+        Format::Tsv => Box::new(CsvRows::open(source, b'\t', options)?),
+        Format::Jsonl => Box::new(jsonl::JsonRows::open(source, options)?),
+        Format::Safetensors => Box::new(safetensors::open(source, options)?),
+        Format::Mtx => Box::new(matrix_market::MatrixRows::open(&source, options)?),
+        Format::Parquet => Box::new(ParquetReader::open(source, &options.names())?),
+        Format::Arrow => Box::new(ArrowReader::open(source, &options.names())?),
     };
     with_angles(reader, format, options)
 }
@@ -182,14 +166,8 @@ fn with_angles(reader: Box<dyn Reader>, format: Format, options: &Options) -> Re
     }
 }
 
-#[cfg(feature = "object-store")]
-fn not_from_a_store(format: Format) -> Error {
-    let what = "from an object store come npy, parquet, arrow, csv, tsv, jsonl, safetensors or mtx";
-    Error::format(format!("{what}, found: `{format}`\nhint: copy it to this machine and read that"))
-}
-
 /// A reader of what comes through a pipe.
-pub(crate) fn stream_reader(text: Text, options: &Options) -> Result<Box<dyn Reader>> {
+pub(crate) fn stream_reader(text: ByteReader, options: &Options) -> Result<Box<dyn Reader>> {
     let (head, text) = peek(text)?;
     let detected = || {
         let format = Format::detect(&head, None, Path::new("-"));
@@ -198,12 +176,12 @@ pub(crate) fn stream_reader(text: Text, options: &Options) -> Result<Box<dyn Rea
     let format = options.format.map_or_else(detected, Ok)?;
     options.check(format)?;
     let reader: Box<dyn Reader> = match format {
-        Format::Npy => Box::new(npy::Header::rows(Bytes::Stream(text), None, options.one_angle())?),
+        Format::Npy => Box::new(npy::Header::rows(ArrayBytes::new(text), None, options.one_angle())?),
         Format::Csv => Box::new(CsvRows::new(text, b',', options)?),
         Format::Tsv => Box::new(CsvRows::new(text, b'\t', options)?),
         Format::Jsonl => Box::new(jsonl::JsonRows::new(text, options)?),
         Format::Mtx => Box::new(matrix_market::MatrixRows::new(text, options)?),
-        Format::Arrow => Box::new(ArrowReader::from_pipe(Box::new(text), &options.names())?),
+        Format::Arrow => Box::new(ArrowReader::from_pipe(text, &options.names())?),
         Format::Npz | Format::Safetensors | Format::Parquet => {
             let what = "through a pipe come npy, arrow, csv, tsv, jsonl or mtx";
             return Err(Error::format(format!("{what}, found: `{format}`\nhint: write it to a file and read that")));
@@ -213,33 +191,29 @@ pub(crate) fn stream_reader(text: Text, options: &Options) -> Result<Box<dyn Rea
 }
 
 /// The first bytes, unpacked, and all of the text, unpacked.
-fn peek(text: Text) -> Result<(Vec<u8>, Text)> {
+fn peek(text: ByteReader) -> Result<(Vec<u8>, ByteReader)> {
     let mut text = text::unpacked(text)?;
     let mut head = Vec::new();
     text.by_ref().take(HEAD as u64).read_to_end(&mut head)?;
-    Ok((head.clone(), Box::new(Cursor::new(head).chain(text))))
+    Ok((head.clone(), ByteReader::pipe(Cursor::new(head).chain(text))))
 }
 
-/// What the options say, or the first bytes, or the name.
-pub(crate) fn format_of(place: &Place, options: &Options) -> Result<Format> {
+/// The format that the options name, or that the first bytes or the file name tell.
+pub(crate) fn format_of(source: &ByteSource, path: &Path, options: &Options) -> Result<Format> {
     if let Some(format) = options.format {
         return Ok(format);
     }
-    let path = place.path();
     // The first bytes of an object are a request of their own, and a large one.
-    let local = matches!(place, Place::Local(_));
-    if let Some(format) = Format::of_name(path).filter(|_| !local) {
+    if let Some(format) = Format::of_name(path).filter(|_| !source.is_local()) {
         return Ok(format);
     }
-    let (mut file, length) = place.open()?;
-    let mut head = Vec::new();
-    file.by_ref().take(HEAD as u64).read_to_end(&mut head)?;
+    let mut head = source.read_all_at(0, HEAD)?.to_vec();
     let unpacked = head.starts_with(GZIP);
     if unpacked {
-        head = peek(Box::new(BufReader::new(place.open()?.0)))?.0;
+        head = peek(ByteReader::new(source.clone(), 0))?.0;
     }
     let name = if unpacked && path.extension().is_some_and(|e| e == "gz") { path.with_extension("") } else { path.to_owned() };
-    let format = Format::detect(&head, (!unpacked).then_some(length), &name);
+    let format = Format::detect(&head, (!unpacked).then_some(source.len()), &name);
     let format = format.ok_or_else(|| {
         Error::format(format!(
             "the format is not known by the name or the first bytes, found: `{}`\nhint: `--format NAME` says what it is",
@@ -267,7 +241,7 @@ fn files(location: &str, skipped: &mut Skipped) -> Result<Vec<Input>> {
         };
     };
     if metadata.is_file() {
-        return Ok(vec![Input::File(Place::Local(path.to_owned()))]);
+        return Ok(vec![Input::File(Location::Local(path.to_owned()))]);
     }
     if !metadata.is_dir() {
         return Ok(vec![Input::stream(File::open(path)?, location)]);
@@ -276,7 +250,7 @@ fn files(location: &str, skipped: &mut Skipped) -> Result<Vec<Input>> {
     if paths.is_empty() {
         return Err(nothing_known(others));
     }
-    Ok(paths.into_iter().map(|path| Input::File(Place::Local(path))).collect())
+    Ok(paths.into_iter().map(|path| Input::File(Location::Local(path))).collect())
 }
 
 /// The files of this machine that a location stands for, in the order in which [`open`] reads them; the location itself if it is no folder
@@ -354,7 +328,7 @@ fn remote_files(location: &str, skipped: &mut Skipped) -> Result<Vec<Input>> {
     let last = location.rsplit('/').next().unwrap_or_default();
     let listed = !location.starts_with("http") && (last.is_empty() || last.contains(['*', '?']));
     if !listed {
-        return Ok(vec![Input::File(Place::Remote(open_remote(location)?))]);
+        return Ok(vec![Input::File(Location::Remote(open_remote(location)?))]);
     }
     let mut names = list_remote(location)?;
     let all = names.len();
@@ -370,7 +344,7 @@ fn remote_files(location: &str, skipped: &mut Skipped) -> Result<Vec<Input>> {
     if names.is_empty() {
         return Err(if last.is_empty() { nothing_known(all) } else { nothing_matches(location) });
     }
-    let open = |name: String| Ok(Input::File(Place::Remote(open_remote(&name).map_err(|error| error.at(name))?)));
+    let open = |name: String| Ok(Input::File(Location::Remote(open_remote(&name).map_err(|error| error.at(name))?)));
     names.into_iter().map(open).collect()
 }
 
@@ -380,5 +354,5 @@ fn matches(pattern: &str) -> Result<Vec<Input>> {
     if paths.is_empty() {
         return Err(nothing_matches(pattern));
     }
-    Ok(paths.into_iter().map(|path| Input::File(Place::Local(path))).collect())
+    Ok(paths.into_iter().map(|path| Input::File(Location::Local(path))).collect())
 }

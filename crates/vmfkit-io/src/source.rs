@@ -236,7 +236,7 @@ impl DataSource {
             drop(blocks);
             self.rewind()?;
             if let Pass::New(blocks) = &mut self.pass {
-                blocks.bypass_cache()?;
+                blocks.read_direct()?;
             }
             return Ok(Kept::Nowhere);
         }
@@ -251,7 +251,7 @@ impl DataSource {
         self.schema.rows = Some(scratch.rows());
         scratch.finish().map_err(|error| Error::from(error).at(scratch.name()))?;
         let mut blocks = Blocks::new(Dataset::of_scratch(scratch), Some(self.block_rows));
-        blocks.bypass_cache()?;
+        blocks.read_direct()?;
         let files = match std::mem::replace(&mut self.pass, Pass::New(blocks)) {
             Pass::Ended(files) => Some(files.into_closed_files()),
             _ => None,

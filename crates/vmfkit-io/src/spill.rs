@@ -1,12 +1,14 @@
 //! [`SpillFile`]: rows on this machine's disk that take long to read from where they come, for the passes after the first.
 
-use crate::bytes::buffered;
+use crate::bytes::{ByteReader, ByteSource, LocalFile};
 use crate::read::array::ArrayRows;
-use crate::read::numbers::{Bytes, Encoding, Kind, Numbers};
+use crate::read::numbers::{ArrayBytes, Encoding, Kind, Numbers};
 use crate::{Batch, Reader, Result, Schema, Stretches, Values};
+use arrow_buffer::{ArrowNativeType, ToByteSlice};
 use std::fs::File;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use vmfkit::Block;
 use vmfkit::block::Rows;
 
@@ -90,58 +92,51 @@ impl SpillFile {
 
     /// A reader at the first row.
     pub fn reader(&self) -> Result<ScratchRows> {
-        let bytes = |file: &File| Ok::<_, io::Error>(Bytes::File { file: buffered(file.try_clone()?), start: 0, checksum: None });
-        let mut rows = ArrayRows::new(bytes(&self.values)?, self.encoding, false, self.rows, self.dim)?;
-        let double = Encoding::in_memory(Kind::F64);
-        let mut weights = match &self.weights {
-            Some(file) => Some(Numbers::new(bytes(file)?, double, self.rows)),
-            None => None,
+        let bytes = |file: &File| {
+            let file = LocalFile::new(file.try_clone()?, &path_of(file))?;
+            Ok::<_, io::Error>(ArrayBytes::new(ByteReader::new(ByteSource::File(Arc::new(file)), 0)))
         };
-        rows.rewind()?;
-        weights.as_mut().map_or(Ok(()), Numbers::rewind)?;
-        Ok(ScratchRows { rows, weights })
-    }
-
-    /// By which the rows can be opened once more, though the file has no name.
-    #[cfg(target_os = "linux")]
-    pub fn path(&self) -> PathBuf {
-        use std::os::fd::AsRawFd;
-        PathBuf::from(format!("/proc/self/fd/{}", self.values.as_raw_fd()))
-    }
-
-    #[cfg(not(target_os = "linux"))]
-    pub fn path(&self) -> PathBuf {
-        PathBuf::new()
+        let rows = ArrayRows::new(bytes(&self.values)?, self.encoding, false, self.rows, self.dim)?;
+        let double = Encoding::in_memory(Kind::F64);
+        let weights = self.weights.as_ref().map(|file| Ok::<_, io::Error>(Numbers::new(bytes(file)?, double, self.rows)));
+        Ok(ScratchRows { rows, weights: weights.transpose()? })
     }
 }
 
-fn write_numbers<T: Copy>(file: &mut File, numbers: &[T], left: &mut u64) -> io::Result<()> {
-    // SAFETY: the numbers, of single or double precision, are bytes without gaps.
-    let bytes = unsafe { numbers.align_to::<u8>().1 };
+/// A path by which the file can be opened again, though it has no name.
+#[cfg(target_os = "linux")]
+fn path_of(file: &File) -> PathBuf {
+    use std::os::fd::AsRawFd;
+    PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()))
+}
+
+#[cfg(not(target_os = "linux"))]
+fn path_of(_: &File) -> PathBuf {
+    PathBuf::new()
+}
+
+fn write_numbers<T: ArrowNativeType>(file: &mut File, numbers: &[T], left: &mut u64) -> io::Result<()> {
+    let bytes = numbers.to_byte_slice();
     *left = left.checked_sub(bytes.len() as u64).ok_or(io::ErrorKind::StorageFull)?;
     file.write_all(bytes)?;
     begin_writing(file);
     Ok(())
 }
 
-/// Has the disk begin to write what it was given, which would otherwise wait until the first pass asks for it.
+/// Starts writing the file to disk, which would otherwise wait until the first pass reads it: the kernel begins to
+/// write dirty pages when it is told that they are not needed. A refusal only delays the write.
 #[cfg(target_os = "linux")]
 fn begin_writing(file: &File) {
-    use std::os::fd::AsRawFd;
-    // SAFETY: it changes when bytes are written, not which; where it is refused, they are written later.
-    unsafe { libc::sync_file_range(file.as_raw_fd(), 0, 0, libc::SYNC_FILE_RANGE_WRITE) };
+    let _ = rustix::fs::fadvise(file, 0, None, rustix::fs::Advice::DontNeed);
 }
 
 #[cfg(not(target_os = "linux"))]
 fn begin_writing(_: &File) {}
 
-/// Bytes beyond which the system ends a process that writes to a file.
+/// Largest file size that the limits of the process allow.
 #[cfg(target_os = "linux")]
 fn longest_file() -> u64 {
-    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-    // SAFETY: memory for the answer.
-    let known = unsafe { libc::getrlimit(libc::RLIMIT_FSIZE, &mut limit) } == 0;
-    if known { limit.rlim_cur } else { u64::MAX }
+    rustix::process::getrlimit(rustix::process::Resource::Fsize).current.unwrap_or(u64::MAX)
 }
 
 #[cfg(not(target_os = "linux"))]
@@ -149,27 +144,18 @@ fn longest_file() -> u64 {
     u64::MAX
 }
 
-/// What files in a folder may take; an error where they would be in memory.
+/// Free bytes of the file system of a folder; an error where that is in memory.
 #[cfg(target_os = "linux")]
 fn free_bytes(folder: &Path) -> io::Result<u64> {
-    use std::mem::MaybeUninit;
-    use std::os::unix::ffi::OsStrExt;
-    // As the system's `linux/magic.h` has it, and as the second in its `ramfs`.
+    // tmpfs of `linux/magic.h`, and ramfs.
     const IN_MEMORY: [u32; 2] = [0x0102_1994, 0x8584_58f6];
-    let name = std::ffi::CString::new(folder.as_os_str().as_bytes())?;
-    let mut about = MaybeUninit::<libc::statfs>::uninit();
-    // SAFETY: a name that ends with a zero, and memory for the answer.
-    if unsafe { libc::statfs(name.as_ptr(), about.as_mut_ptr()) } != 0 {
-        return Err(io::Error::last_os_error());
-    }
-    // SAFETY: the call has written it.
-    let about = unsafe { about.assume_init() };
-    if IN_MEMORY.contains(&(about.f_type as u32)) {
+    let stat = rustix::fs::statfs(folder)?;
+    if IN_MEMORY.contains(&(stat.f_type as u32)) {
         return Err(io::Error::other("it is memory"));
     }
     // Some file systems count in another unit than that of their blocks.
-    let unit = if about.f_frsize > 0 { about.f_frsize } else { about.f_bsize };
-    Ok(about.f_bavail.saturating_mul(unit as u64))
+    let unit = if stat.f_frsize > 0 { stat.f_frsize } else { stat.f_bsize };
+    Ok(stat.f_bavail.saturating_mul(unit as u64))
 }
 
 /// The system tells when there is no more.
@@ -213,8 +199,8 @@ impl Reader for ScratchRows {
         self.rows.read_stretches(most, stretches)
     }
 
-    fn bypass_cache(&mut self, path: &Path, memory: usize) -> Result<()> {
-        self.rows.bypass_cache(path, memory)
+    fn read_direct(&mut self, memory: usize) -> Result<()> {
+        self.rows.read_direct(memory)
     }
 }
 

@@ -1,4 +1,4 @@
-//! Objects of S3, Google Cloud Storage and Azure, and files of web servers, by stretches of bytes.
+//! Objects of S3, Google Cloud Storage and Azure, and files of web servers, read by ranges of bytes.
 //!
 //! Keys, regions and endpoints come from the environment, under the names that the clouds' own tools use (`AWS_REGION`,
 //! `GOOGLE_SERVICE_ACCOUNT`, `AZURE_STORAGE_ACCOUNT_NAME` and so on). Requests that fail are tried again by the crate `object_store`.
@@ -11,12 +11,10 @@ use ::object_store::gcp::GoogleCloudStorageBuilder;
 use ::object_store::http::HttpBuilder;
 use ::object_store::path::Path as ObjectPath;
 use ::object_store::{ClientOptions, GetOptions, GetRange, ObjectStore, ObjectStoreExt, RetryConfig};
-use ::parquet::errors::{ParquetError, Result as ParquetResult};
-use ::parquet::file::reader::{ChunkReader, Length};
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use std::collections::VecDeque;
 use std::future::Future;
-use std::io::{self, Read, Seek, SeekFrom};
+use std::io;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use tokio::runtime::{Builder, Runtime};
 use tokio::task::JoinHandle;
@@ -47,7 +45,7 @@ struct Remote {
     e_tag: Option<String>,
 }
 
-/// A stretch of the object, or its request.
+/// A range of the object, or its request.
 enum Piece {
     Ready(Bytes),
     Asked(JoinHandle<Result<Bytes>>),
@@ -81,11 +79,11 @@ fn list_with(location: &str, retry: RetryConfig) -> Result<Vec<String>> {
         let what = format!("* and ? may stand behind the last / only, found: `{location}`");
         return Err(Error::Format { what });
     }
-    let place = |path: ObjectPath| {
+    let location = |path: ObjectPath| {
         url.set_path(path.as_ref());
         url.to_string()
     };
-    Ok(matching(&*store, &path, pattern)?.into_iter().map(place).collect())
+    Ok(matching(&*store, &path, pattern)?.into_iter().map(location).collect())
 }
 
 /// The objects right in a folder whose names fit.
@@ -156,46 +154,29 @@ impl RemoteFile {
     pub(crate) fn open(&self) -> OpenRemote {
         OpenRemote { remote: self.0.clone(), pieces: Arc::default() }
     }
-
-    /// Reads from the beginning.
-    pub(crate) fn reader(&self) -> RangeReader {
-        RangeReader { file: self.open(), position: 0 }
-    }
 }
 
 impl OpenRemote {
-    fn length(&self) -> u64 {
+    pub(crate) fn len(&self) -> u64 {
         self.remote.length
     }
 
-    /// A stretch of the object, from one piece or from several.
-    pub(crate) fn stretch(&self, start: u64, length: usize) -> Result<Bytes> {
-        let end = start.checked_add(length as u64).filter(|&end| end <= self.length());
-        let end = end.ok_or_else(|| damaged(format!("{length} bytes at {start} in a file of {}", self.length())))?;
-        if length == 0 {
+    /// Bytes from `start` on, at most `most`, those that are in one piece; none at the end only.
+    pub(crate) fn read_at(&self, start: u64, most: usize) -> io::Result<Bytes> {
+        if start >= self.len() || most == 0 {
             return Ok(Bytes::new());
         }
-        let (first, last) = (start / PIECE, (end - 1) / PIECE);
-        if first == last {
-            let within = (start - first * PIECE) as usize;
-            return Ok(self.piece(first)?.slice(within..within + length));
-        }
-        let mut all = BytesMut::with_capacity(length);
-        for number in first..=last {
-            let piece = self.piece(number)?;
-            let from = start.saturating_sub(number * PIECE) as usize;
-            let to = (end - number * PIECE).min(piece.len() as u64) as usize;
-            all.extend_from_slice(&piece[from..to]);
-        }
-        Ok(all.freeze())
+        let mut bytes = self.piece(start / PIECE).map_err(into_io)?.slice((start % PIECE) as usize..);
+        bytes.truncate(most);
+        Ok(bytes)
     }
 
     /// Piece `number`. Whoever reads two in a row will read the third, which is asked for at once.
     fn piece(&self, number: u64) -> Result<Bytes> {
         // A panic of another thread leaves the pieces whole.
         let mut pieces = self.pieces.lock().unwrap_or_else(PoisonError::into_inner);
-        let place = pieces.iter().position(|(kept, _)| *kept == number);
-        let piece = place.and_then(|place| pieces.remove(place)).map(|(_, piece)| piece);
+        let index = pieces.iter().position(|(kept, _)| *kept == number);
+        let piece = index.and_then(|index| pieces.remove(index)).map(|(_, piece)| piece);
         let bytes = match piece {
             Some(Piece::Ready(bytes)) => bytes,
             Some(Piece::Asked(request)) => wait(request)?.map_err(|error| Error::Io(io::Error::other(error)))??,
@@ -204,7 +185,7 @@ impl OpenRemote {
         pieces.push_back((number, Piece::Ready(bytes.clone())));
         let has = |number| pieces.iter().any(|(kept, _)| *kept == number);
         let in_order = number == 0 || has(number - 1);
-        if in_order && !has(number + 1) && (number + 1) * PIECE < self.length() {
+        if in_order && !has(number + 1) && (number + 1) * PIECE < self.len() {
             let request = runtime()?.spawn(self.remote.clone().fetch(number + 1));
             pieces.push_back((number + 1, Piece::Asked(request)));
         }
@@ -233,57 +214,6 @@ impl Remote {
             return Err(damaged(format!("{} bytes where {expected} were asked for", bytes.len())));
         }
         Ok(bytes)
-    }
-}
-
-impl Length for OpenRemote {
-    fn len(&self) -> u64 {
-        self.length()
-    }
-}
-
-impl ChunkReader for OpenRemote {
-    type T = RangeReader;
-
-    fn get_read(&self, start: u64) -> ParquetResult<RangeReader> {
-        Ok(RangeReader { file: self.clone(), position: start })
-    }
-
-    fn get_bytes(&self, start: u64, length: usize) -> ParquetResult<Bytes> {
-        self.stretch(start, length).map_err(|error| ParquetError::External(Box::new(into_io(error))))
-    }
-}
-
-/// Reads an object from any place.
-pub(crate) struct RangeReader {
-    file: OpenRemote,
-    position: u64,
-}
-
-impl Read for RangeReader {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        // At most to the end of the piece: a reader that wants more asks again.
-        let left = self.file.length().saturating_sub(self.position).min(PIECE - self.position % PIECE);
-        let count = left.min(buffer.len() as u64) as usize;
-        if count == 0 {
-            return Ok(0);
-        }
-        let bytes = self.file.stretch(self.position, count).map_err(into_io)?;
-        buffer[..count].copy_from_slice(&bytes);
-        self.position += count as u64;
-        Ok(count)
-    }
-}
-
-impl Seek for RangeReader {
-    fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
-        let place = match to {
-            SeekFrom::Start(place) => Some(place),
-            SeekFrom::End(offset) => self.file.length().checked_add_signed(offset),
-            SeekFrom::Current(offset) => self.position.checked_add_signed(offset),
-        };
-        self.position = place.ok_or(io::ErrorKind::InvalidInput)?;
-        Ok(self.position)
     }
 }
 

@@ -2,7 +2,6 @@
 
 use crate::joined::row_of;
 use crate::{Batch, Element, Error, Format, Reader, Result, Schema, Values};
-use std::path::Path;
 use vmfkit::Angles;
 
 /// Another reader's rows, turned into unit vectors of double precision.
@@ -65,7 +64,7 @@ impl Reader for AngleRows {
         self.inner.is_slow()
     }
 
-    fn bypass_cache(&mut self, path: &Path, memory: usize) -> Result<()> {
-        self.inner.bypass_cache(path, memory)
+    fn read_direct(&mut self, memory: usize) -> Result<()> {
+        self.inner.read_direct(memory)
     }
 }

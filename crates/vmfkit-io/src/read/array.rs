@@ -1,11 +1,8 @@
 //! Rows of a dense array that is stored as it would be in memory: `.npy`, the members of a `.npz`, a tensor of safetensors.
 
-use crate::bytes::direct::DirectFile;
 use crate::excerpt::excerpt;
-use crate::read::numbers::{Bytes, Encoding, Kind, Numbers};
+use crate::read::numbers::{ArrayBytes, Encoding, Kind, Numbers};
 use crate::{Batch, Error, Reader, Result, Schema, Stretches, Values};
-use std::io::{Seek, SeekFrom};
-use std::path::Path;
 
 /// Which of the arrays of a file is read: the one that was asked for, the only one, or the only one with two axes. Messages call an array by
 /// `kind`; each has a name, and two axes or not.
@@ -42,10 +39,10 @@ pub(crate) struct ArrayRows {
 
 impl ArrayRows {
     /// An array of which the first number begins with the first of the bytes.
-    pub fn new(bytes: Bytes, encoding: Encoding, fortran_order: bool, rows: u64, dim: usize) -> Result<Self> {
+    pub fn new(bytes: ArrayBytes, encoding: Encoding, fortran_order: bool, rows: u64, dim: usize) -> Result<Self> {
         // Rows and columns can be exchanged without a copy in an array of one row.
         let fortran_order = fortran_order && rows > 1 && dim > 1;
-        if fortran_order && !matches!(bytes, Bytes::File { .. }) {
+        if fortran_order && !bytes.is_seekable() {
             return Err(Error::format(
                 "rows that come one after the other must be stored so, in C order, found: `fortran_order: True`\n\
                  hint: save `np.ascontiguousarray(x)`, or to a .npy file",
@@ -105,7 +102,7 @@ impl Reader for ArrayRows {
     }
 
     fn is_slow(&self) -> bool {
-        matches!(self.numbers.bytes, Bytes::Packed(_))
+        self.numbers.bytes.is_deflated()
     }
 
     fn has_stretches(&self) -> bool {
@@ -120,12 +117,9 @@ impl Reader for ArrayRows {
         Ok(rows as usize)
     }
 
-    fn bypass_cache(&mut self, path: &Path, memory: usize) -> Result<()> {
-        if let (Bytes::File { file, start, .. }, false) = (&mut self.numbers.bytes, self.fortran_order)
-            && let Some(mut direct) = DirectFile::open(path, memory)
-        {
-            direct.seek(SeekFrom::Start(*start))?;
-            *file = Box::new(direct);
+    fn read_direct(&mut self, memory: usize) -> Result<()> {
+        if !self.fortran_order {
+            self.numbers.bytes.read_direct(memory);
         }
         Ok(())
     }

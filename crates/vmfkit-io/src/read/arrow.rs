@@ -4,8 +4,7 @@
 //! front, message by message.
 //! One message, a record batch, is in memory at a time; past the system's cache, where [`arrow_lists`](crate::read::arrow_lists) knows its lists, not even that.
 
-use crate::bytes::direct::DirectFile;
-use crate::bytes::{SeekRead, buffered};
+use crate::bytes::{ByteReader, ByteSource};
 use crate::error::{Error, Result};
 use crate::read::arrow_lists::{ListColumn, Lists};
 use crate::read::arrow_messages::{Messages, TRUSTED, body_length, parse};
@@ -21,10 +20,7 @@ use arrow_ipc::reader::{RecordBatchDecoder, read_dictionary};
 use arrow_schema::{DataType, SchemaRef};
 use bytes::Bytes;
 use std::collections::HashMap;
-use std::fs::File;
-use std::io::Read;
 use std::ops::Range;
-use std::path::Path;
 use std::sync::Arc;
 
 /// Rows of an Arrow file or stream.
@@ -53,22 +49,18 @@ pub(crate) struct ArrowReader {
 }
 
 impl ArrowReader {
-    /// Opens a file. Its rows are counted, which reads the header of each record batch.
-    pub(crate) fn open(path: &Path, columns: &Columns) -> Result<Self> {
-        let file = File::open(path)?;
-        let length = file.metadata()?.len();
-        let mut reader = ArrowReader::from_seekable(buffered(file), length, columns)?;
-        reader.count_rows()?;
+    /// Opens a file. The rows of a local one are counted, which reads the header of each record batch; of an object that would fetch most of it.
+    pub(crate) fn open(source: ByteSource, columns: &Columns) -> Result<Self> {
+        let counts = source.is_local();
+        let mut reader = ArrowReader::new(Messages::from_source(source)?, columns)?;
+        if counts {
+            reader.count_rows()?;
+        }
         Ok(reader)
     }
 
-    /// Opens anything that can be read again, `length` bytes long; its rows are not counted.
-    pub(crate) fn from_seekable(input: Box<dyn SeekRead>, length: u64, columns: &Columns) -> Result<Self> {
-        ArrowReader::new(Messages::from_seekable(input, length)?, columns)
-    }
-
     /// Opens a pipe, which can be read once.
-    pub(crate) fn from_pipe(input: Box<dyn Read + Send>, columns: &Columns) -> Result<Self> {
+    pub(crate) fn from_pipe(input: ByteReader, columns: &Columns) -> Result<Self> {
         ArrowReader::new(Messages::from_pipe(input), columns)
     }
 
@@ -285,11 +277,10 @@ impl Reader for ArrowReader {
         Ok(())
     }
 
-    fn bypass_cache(&mut self, path: &Path, memory: usize) -> Result<()> {
+    fn read_direct(&mut self, memory: usize) -> Result<()> {
         // What is read into memory of our own needs little beside it.
         let memory = if self.schema.held > 0 { memory.min(TRUSTED) } else { memory };
-        if let Some(direct) = DirectFile::open(path, memory) {
-            self.messages.bypass_cache(direct);
+        if self.messages.read_direct(memory) {
             self.column = self.list_column().filter(|_| self.schema.held == 0);
         }
         self.rewind()

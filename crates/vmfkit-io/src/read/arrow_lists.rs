@@ -3,13 +3,12 @@
 //! A record batch may be as large as its file. Where its lists are of single or double precision, of one length and without nulls, their numbers are one
 //! stretch of the file, and go from there to the block; anything else is left to Arrow's decoder, which wants the whole body in memory.
 
-use crate::bytes::direct::DirectFile;
+use crate::bytes::ByteSource;
 use crate::error::Result;
 use crate::read::guard::damaged;
 use crate::read::numbers::{Encoding, Kind};
 use arrow_schema::{DataType, Fields};
 use bytes::Bytes;
-use std::io::{Seek, SeekFrom};
 use std::ops::Range;
 
 /// Where a column of lists is among the nodes and buffers that the header of a record batch tells of.
@@ -56,7 +55,7 @@ impl ListColumn {
         batch: arrow_ipc::RecordBatch,
         body: Range<u64>,
         dim: usize,
-        file: &mut DirectFile,
+        source: &ByteSource,
     ) -> Result<Option<Lists>> {
         let (Some(nodes), Some(buffers)) = (batch.nodes(), batch.buffers()) else { return Ok(None) };
         let values = self.buffer + if self.offset.is_some() { 3 } else { 2 };
@@ -82,7 +81,7 @@ impl ListColumn {
             Some(width) => {
                 let bytes = rows.checked_add(1).and_then(|offsets| offsets.checked_mul(width));
                 match bytes.and_then(|bytes| Some((bytes, within(buffers.get(self.buffer + 1), bytes as u64)?))) {
-                    Some((bytes, start)) => regular(&file.bytes_at(start, bytes)?, width, dim),
+                    Some((bytes, start)) => regular(&source.read_all_at(start, bytes)?, width, dim),
                     None => None,
                 }
             }
@@ -100,13 +99,12 @@ impl ListColumn {
 
 impl Lists {
     /// Shows the bytes of the next rows, at most `most`, stretch by stretch of whole numbers; says how many rows.
-    pub fn take(&mut self, most: usize, dim: usize, file: &mut DirectFile, see: &mut dyn FnMut(&Bytes)) -> Result<usize> {
+    pub fn take(&mut self, most: usize, dim: usize, source: &ByteSource, see: &mut dyn FnMut(&Bytes)) -> Result<usize> {
         let rows = most.min(self.rows);
         let number = self.encoding.size();
         let mut left = rows as u64 * dim as u64 * number as u64;
-        file.seek(SeekFrom::Start(self.start))?;
         while left > 0 {
-            let mut stretch = file.next_bytes(usize::try_from(left).unwrap_or(usize::MAX))?;
+            let mut stretch = source.read_at(self.start, usize::try_from(left).unwrap_or(usize::MAX))?;
             stretch.truncate(stretch.len() - stretch.len() % number);
             if stretch.is_empty() {
                 return Err(damaged("an end within a message"));

@@ -3,14 +3,13 @@
 //! Four zero bytes, or a length of 0, end the messages. A damaged file may have them anywhere, so the end is checked: in a file the footer must
 //! begin there and list as many record batches and dictionaries as were found, in a stream there must be no more bytes.
 
-use crate::bytes::SeekRead;
-use crate::bytes::direct::DirectFile;
+use crate::bytes::{ByteReader, ByteSource};
 use crate::error::{Error, Result};
 use crate::read::arrow_lists::{ListColumn, Lists};
 use crate::read::guard::damaged;
 use arrow_ipc::{Message, MessageHeader, root_as_footer, root_as_message};
 use bytes::Bytes;
-use std::io::{ErrorKind, Read, Seek, SeekFrom};
+use std::io::{ErrorKind, Read};
 
 /// What a file begins and ends with; padding follows at the beginning.
 const MAGIC: &[u8; 6] = b"ARROW1";
@@ -23,23 +22,6 @@ const ALIGNMENT: u64 = 64;
 
 /// Memory that is taken on the word of a pipe alone.
 pub(crate) const TRUSTED: usize = 1 << 24;
-
-/// Where the bytes come from.
-enum Input {
-    Seekable(Box<dyn SeekRead>),
-    PastCache(Box<DirectFile>),
-    Pipe(Box<dyn Read + Send>),
-}
-
-impl Read for Input {
-    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
-        match self {
-            Input::Seekable(input) => input.read(buffer),
-            Input::PastCache(input) => input.read(buffer),
-            Input::Pipe(input) => input.read(buffer),
-        }
-    }
-}
 
 /// How many messages there are that rows are made of.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -73,8 +55,7 @@ impl Counts {
 
 /// Messages one after the other: a length, a header that may be followed by a body.
 pub(crate) struct Messages {
-    input: Input,
-    position: u64,
+    input: ByteReader,
     /// Where the messages end at the latest: at the footer of a file, or with the stream. Not known of a pipe.
     end: Option<u64>,
     /// What the footer lists, if there is one and it is known.
@@ -87,58 +68,46 @@ pub(crate) struct Messages {
 
 impl Messages {
     /// Those of a pipe, which can be read once.
-    pub fn from_pipe(input: Box<dyn Read + Send>) -> Self {
-        Messages {
-            input: Input::Pipe(input),
-            position: 0,
-            end: None,
-            listed: None,
-            found: Counts::default(),
-            is_file: false,
-            ended: false,
-        }
+    pub fn from_pipe(input: ByteReader) -> Self {
+        Messages { input, end: None, listed: None, found: Counts::default(), is_file: false, ended: false }
     }
 
-    /// Those of anything that can be read again, `length` bytes long. The footer of a file is read first.
-    pub fn from_seekable(mut input: Box<dyn SeekRead>, length: u64) -> Result<Self> {
-        let mut first = [0; MAGIC.len()];
-        input.read_exact(&mut first[..length.min(MAGIC.len() as u64) as usize])?;
-        let (mut end, mut listed) = (length, None);
-        if first == *MAGIC {
-            let mut behind = [0; BEHIND_FOOTER];
+    /// Those of a source. The footer of a file is read first.
+    pub fn from_source(source: ByteSource) -> Result<Self> {
+        let (length, mut listed) = (source.len(), None);
+        let mut end = length;
+        if source.read_all_at(0, MAGIC.len())? == MAGIC[..] {
             // The magic word and its padding are in front.
             let most = length.saturating_sub(8 + BEHIND_FOOTER as u64);
-            if most > 0 {
-                input.seek(SeekFrom::Start(length - BEHIND_FOOTER as u64))?;
-                input.read_exact(&mut behind)?;
-            }
-            let footer_length = footer_length(behind)?;
+            let behind = source.read_all_at(length - BEHIND_FOOTER.min(length as usize) as u64, BEHIND_FOOTER)?;
+            let footer_length = footer_length(behind[..].try_into().map_err(|_| no_footer())?)?;
             if footer_length > most {
                 return Err(damaged(format!("a footer of {footer_length} bytes in a file of {length}")));
             }
             end = 8 + most - footer_length;
-            let mut footer = vec![0; footer_length as usize];
-            input.seek(SeekFrom::Start(end))?;
-            input.read_exact(&mut footer)?;
-            listed = Some(Counts::of_footer(&footer)?);
+            listed = Some(Counts::of_footer(&source.read_all_at(end, footer_length as usize)?)?);
         }
-        input.seek(SeekFrom::Start(0))?;
-        let (end, found) = (Some(end), Counts::default());
-        Ok(Messages { input: Input::Seekable(input), position: 0, end, listed, found, is_file: listed.is_some(), ended: false })
+        let (input, found, is_file) = (ByteReader::new(source, 0), Counts::default(), listed.is_some());
+        Ok(Messages { input, end: Some(end), listed, found, is_file, ended: false })
     }
 
-    /// Has the file read past the system's cache.
-    pub fn bypass_cache(&mut self, direct: DirectFile) {
-        self.input = Input::PastCache(Box::new(direct));
+    /// Reads with O_DIRECT from now on, if the system can; says whether it does.
+    pub fn read_direct(&mut self, memory: usize) -> bool {
+        let direct = self.input.source().and_then(|source| source.direct(memory, std::iter::once(0..u64::MAX)));
+        let found = direct.is_some();
+        if let Some(direct) = direct {
+            self.input.replace_source(direct);
+        }
+        found
     }
 
     pub fn is_pipe(&self) -> bool {
-        matches!(self.input, Input::Pipe(_))
+        self.input.source().is_none()
     }
 
-    /// The byte that comes next.
+    /// Position of the next byte.
     pub fn position(&self) -> u64 {
-        self.position
+        self.input.position()
     }
 
     /// The first header, of a file or of a stream.
@@ -151,7 +120,7 @@ impl Messages {
             self.is_file = true;
             mark = self.four()?;
             // Some writers begin the messages at the next multiple of 64 bytes.
-            while mark == [0; 4] && self.position <= ALIGNMENT {
+            while mark == [0; 4] && self.position() <= ALIGNMENT {
                 mark = self.four()?;
             }
         }
@@ -164,7 +133,7 @@ impl Messages {
         if self.ended {
             return Ok(None);
         }
-        let start = self.position;
+        let start = self.position();
         let header = match self.mark()? {
             Some(mark) => self.header(mark)?,
             None => None,
@@ -185,12 +154,11 @@ impl Messages {
 
     /// The four bytes that a message begins with, or its end; none where messages may end without a mark.
     fn mark(&mut self) -> Result<Option<[u8; 4]>> {
-        if self.end == Some(self.position) {
+        if self.end == Some(self.position()) {
             return Ok(None);
         }
         let mut mark = Vec::new();
         self.input.by_ref().take(4).read_to_end(&mut mark)?;
-        self.position += mark.len() as u64;
         match <[u8; 4]>::try_from(mark) {
             Ok(mark) => Ok(Some(mark)),
             Err(mark) if mark.is_empty() && !self.is_file => Ok(None),
@@ -213,7 +181,7 @@ impl Messages {
     /// Refuses an end of messages, which begins at the byte `mark`, where there are more of them.
     fn check_end(&mut self, mark: u64) -> Result<()> {
         let Some(end) = self.end else { return self.check_end_of_pipe(mark) };
-        let behind = end.saturating_sub(self.position);
+        let behind = end.saturating_sub(self.position());
         let Some(listed) = self.listed else {
             return if behind == 0 { Ok(()) } else { Err(damaged(format!("{behind} bytes behind the end mark at byte {mark}"))) };
         };
@@ -253,9 +221,10 @@ impl Messages {
 
     fn check(&self, count: u64) -> Result<()> {
         match self.end {
-            Some(end) if count > end.saturating_sub(self.position) => {
-                Err(damaged(format!("a message of {count} bytes at byte {}, but the messages end at byte {end}", self.position)))
-            }
+            Some(end) if count > end.saturating_sub(self.position()) => Err(damaged(format!(
+                "a message of {count} bytes at byte {}, but the messages end at byte {end}",
+                self.position()
+            ))),
             _ => Ok(()),
         }
     }
@@ -286,48 +255,35 @@ impl Messages {
                 Err(error) => return Err(error.into()),
             }
         }
-        self.position += count as u64;
         Ok(())
     }
 
     pub fn skip(&mut self, count: u64) -> Result<()> {
         self.check(count)?;
-        if self.is_pipe() { self.take(count).map(drop) } else { self.seek(self.position + count) }
+        if self.is_pipe() { self.take(count).map(drop) } else { self.input.seek_to(self.position() + count) }
     }
 
     /// Goes back to the message at this byte, which is the first behind the schema.
     pub fn rewind(&mut self, start: u64) -> Result<()> {
         (self.ended, self.found) = (false, Counts::default());
-        self.seek(start)
-    }
-
-    /// Goes to a byte of what can be read again.
-    fn seek(&mut self, position: u64) -> Result<()> {
-        match &mut self.input {
-            Input::Seekable(input) => input.seek(SeekFrom::Start(position))?,
-            Input::PastCache(input) => input.seek(SeekFrom::Start(position))?,
-            Input::Pipe(_) => unreachable!("a pipe is read once"),
-        };
-        self.position = position;
-        Ok(())
+        self.input.seek_to(start)
     }
 
     /// The lists of a record batch whose body comes next, which is skipped then; none if the body is to be read.
     pub fn lists(&mut self, column: ListColumn, batch: arrow_ipc::RecordBatch, body: u64, dim: usize) -> Result<Option<Lists>> {
         self.check(body)?;
-        let (start, end) = (self.position, self.position + body);
-        let Input::PastCache(file) = &mut self.input else { return Ok(None) };
-        let lists = column.lists(batch, start..end, dim, file)?;
-        self.seek(if lists.is_some() { end } else { start })?;
+        let (start, end) = (self.position(), self.position() + body);
+        let Some(source) = self.input.source().filter(|source| source.is_direct()) else { return Ok(None) };
+        let lists = column.lists(batch, start..end, dim, source)?;
+        if lists.is_some() {
+            self.input.seek_to(end)?;
+        }
         Ok(lists)
     }
 
-    /// Takes some of them, from before what comes next.
+    /// Takes some of them, from before the next byte.
     pub fn take_lists(&mut self, lists: &mut Lists, most: usize, dim: usize, see: &mut dyn FnMut(&Bytes)) -> Result<usize> {
-        let Input::PastCache(file) = &mut self.input else { unreachable!("lists are taken from files") };
-        let taken = lists.take(most, dim, file, see)?;
-        self.seek(self.position)?;
-        Ok(taken)
+        lists.take(most, dim, self.input.source().expect("lists are taken from a source"), see)
     }
 }
 

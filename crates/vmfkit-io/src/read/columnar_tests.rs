@@ -1,6 +1,6 @@
 //! Parquet and Arrow files of other hands: testdata/columnar.py made them, and tells the formulas.
 
-use crate::bytes::buffered;
+use crate::bytes::{ByteReader, ByteSource};
 use crate::read::arrow::ArrowReader;
 use crate::read::columns::Columns;
 use crate::read::parquet::ParquetReader;
@@ -18,9 +18,10 @@ fn path(name: &str) -> PathBuf {
 }
 
 fn open(name: &str, columns: &Columns) -> Result<Box<dyn Reader>> {
+    let source = ByteSource::open(&path(name))?;
     Ok(match path(name).extension().and_then(|extension| extension.to_str()) {
-        Some("parquet") => Box::new(ParquetReader::open(&path(name), columns)?),
-        _ => Box::new(ArrowReader::open(&path(name), columns)?),
+        Some("parquet") => Box::new(ParquetReader::open(source, columns)?),
+        _ => Box::new(ArrowReader::open(source, columns)?),
     })
 }
 
@@ -71,7 +72,7 @@ fn numbers(batch: &Batch) -> Vec<f64> {
 fn check(name: &str, columns: &Columns, element: Element, rows: usize, dim: usize) -> Batch {
     let mut reader = open(name, columns).unwrap_or_else(|error| panic!("{name}: {error:?}"));
     let through_cache = check_reader(name, &mut *reader, element, rows, dim);
-    reader.bypass_cache(&path(name), 1).unwrap();
+    reader.read_direct(1).unwrap();
     assert_eq!(check_reader(name, &mut *reader, element, rows, dim), through_cache, "{name}");
     if reader.has_stretches() {
         for most in [1, 7, usize::MAX] {
@@ -122,7 +123,7 @@ fn failure(name: &str, columns: &Columns) -> String {
         Ok(mut reader) => {
             let error = read_all(&mut *reader, 7).expect_err(name);
             reader.rewind().unwrap();
-            reader.bypass_cache(&path(name), 1).unwrap();
+            reader.read_direct(1).unwrap();
             if reader.has_stretches() {
                 let past_cache = read_all_stretches(&mut *reader, 7).expect_err(name);
                 assert_eq!(message(&past_cache), message(&error), "{name}");
@@ -228,7 +229,7 @@ fn a_file_without_rows_has_no_dimension() {
 #[test]
 fn a_pipe_is_read_once() {
     let bytes = std::fs::read(path("stream.arrows")).unwrap();
-    let mut reader = ArrowReader::from_pipe(Box::new(Cursor::new(bytes)), &Columns::default()).unwrap();
+    let mut reader = ArrowReader::from_pipe(ByteReader::pipe(Cursor::new(bytes)), &Columns::default()).unwrap();
     assert_eq!(reader.schema().rows, None);
     reader.rewind().unwrap();
     assert_eq!(numbers(&read_all(&mut reader, 9).unwrap()), expected(ROWS, DIM));
@@ -282,7 +283,7 @@ fn columns_compressed_by_gzip_and_brotli_are_read() {
     let mut bytes = std::fs::read(path("brotli.parquet")).unwrap();
     let place = bytes.windows(3).rposition(|found| found == [0x15, 8, 0x16]).unwrap();
     bytes[place + 1] = 6;
-    let refused = ParquetReader::with_pages(Bytes::from(bytes), &Columns::default(), true).err().unwrap();
+    let refused = ParquetReader::with_pages(ByteSource::Memory(bytes.into()), &Columns::default(), true).err().unwrap();
     let expected = "row group 0: columns must be compressed by snappy, gzip, brotli, lz4, zstd or not at all, found: `LZO`";
     assert_eq!(message(&refused), expected);
 }
@@ -296,7 +297,7 @@ fn pages_and_records_give_the_same_rows() {
         }
         let read = |pages| {
             let bytes = Bytes::from(std::fs::read(&file).unwrap());
-            let mut reader = ParquetReader::with_pages(bytes, &Columns::default(), pages)?;
+            let mut reader = ParquetReader::with_pages(ByteSource::Memory(bytes), &Columns::default(), pages)?;
             // What the two take of memory differs.
             let schema = Schema { held: 0, ..reader.schema().clone() };
             Ok::<_, Error>((schema, read_all(&mut reader, 11)?))
@@ -348,10 +349,9 @@ fn rows_that_were_written_are_read_again() {
             writer.write(&batch).unwrap();
             writer.finish().unwrap();
             let bytes = std::mem::take(&mut *shared.0.lock().unwrap());
-            let length = bytes.len() as u64;
             let mut reader: Box<dyn Reader> = match format {
-                OutputFormat::Parquet => Box::new(ParquetReader::new(Bytes::from(bytes), &columns).unwrap()),
-                _ => Box::new(ArrowReader::from_seekable(buffered(Cursor::new(bytes)), length, &columns).unwrap()),
+                OutputFormat::Parquet => Box::new(ParquetReader::open(ByteSource::Memory(bytes.into()), &columns).unwrap()),
+                _ => Box::new(ArrowReader::open(ByteSource::Memory(bytes.into()), &columns).unwrap()),
             };
             let mut again = Batch::default();
             for _ in 0..2 {
@@ -410,10 +410,9 @@ fn pages_with_a_wrong_checksum_are_refused() {
 fn survive(name: &str, bytes: Vec<u8>) -> Result<Batch> {
     let columns = Columns { weight: name.starts_with("b").then_some("weight"), ..Default::default() };
     if name.ends_with("parquet") {
-        read_all(&mut ParquetReader::new(Bytes::from(bytes), &columns)?, 64)
+        read_all(&mut ParquetReader::open(ByteSource::Memory(bytes.into()), &columns)?, 64)
     } else {
-        let length = bytes.len() as u64;
-        read_all(&mut ArrowReader::from_seekable(buffered(Cursor::new(bytes)), length, &columns)?, 64)
+        read_all(&mut ArrowReader::open(ByteSource::Memory(bytes.into()), &columns)?, 64)
     }
 }
 
@@ -468,7 +467,7 @@ fn flipped_bits_are_the_same_past_the_cache() {
             let Ok(mut reader) = open(file.to_str().unwrap(), &Columns::default()) else { continue };
             let through_cache = read_all(&mut *reader, 64).map(|batch| numbers(&batch));
             reader.rewind().unwrap();
-            reader.bypass_cache(&file, 1).unwrap();
+            reader.read_direct(1).unwrap();
             if reader.has_stretches() {
                 let past_cache = read_all_stretches(&mut *reader, 64).map(Values::into_f64);
                 let bits = |numbers: Vec<f64>| numbers.into_iter().map(f64::to_bits).collect::<Vec<_>>();
@@ -491,7 +490,7 @@ fn speed() {
         let start = std::time::Instant::now();
         let mut reader = match std::env::var("VMFKIT_SPEED_RECORDS") {
             Ok(_) => {
-                let file = crate::read::parquet::LocalFile::open(file.as_ref()).unwrap();
+                let file = ByteSource::open(file.as_ref()).unwrap();
                 Box::new(ParquetReader::with_pages(file, &Columns::default(), false).unwrap())
             }
             Err(_) => open(&file, &Columns::default()).unwrap(),

@@ -1,9 +1,9 @@
 //! Tables of numbers as text: a line a row, with or without a line of column names.
 
-use crate::bytes::Place;
+use crate::bytes::{ByteReader, ByteSource};
 use crate::excerpt::excerpt;
 use crate::read::csv_records::{CellRoom, Cells, CsvRecords};
-use crate::read::text::{self, Group, Origin, Parsed, Text};
+use crate::read::text::{self, Group, Parsed};
 use crate::{Batch, Element, Error, Ids, Options, Reader, Result, Schema, Values};
 use std::io::BufRead;
 use std::ops::Range;
@@ -15,7 +15,8 @@ const MOST_NAMES: usize = 8;
 /// The chosen columns of a text.
 pub struct CsvRows {
     records: CsvRecords,
-    origin: Origin,
+    /// To read it again; none of a pipe.
+    source: Option<ByteSource>,
     delimiter: u8,
     schema: Schema,
     layout: Layout,
@@ -40,15 +41,14 @@ struct Layout {
 impl CsvRows {
     /// Reads the first line; an empty text is a table without rows and columns.
     pub fn new(input: impl BufRead + Send + 'static, delimiter: u8, options: &Options) -> Result<Self> {
-        Self::from_origin(Origin::Stream, text::unpacked(Box::new(input))?, delimiter, options)
+        Self::from_text(text::unpacked(ByteReader::pipe(input))?, None, delimiter, options)
     }
 
-    pub(crate) fn open(place: &Place, delimiter: u8, options: &Options) -> Result<Self> {
-        let (origin, text) = Origin::of_file(place)?;
-        Self::from_origin(origin, text, delimiter, options)
+    pub(crate) fn open(source: ByteSource, delimiter: u8, options: &Options) -> Result<Self> {
+        Self::from_text(text::open(Some(&source))?, Some(source), delimiter, options)
     }
 
-    fn from_origin(origin: Origin, text: Text, delimiter: u8, options: &Options) -> Result<Self> {
+    fn from_text(text: ByteReader, source: Option<ByteSource>, delimiter: u8, options: &Options) -> Result<Self> {
         let mut records = CsvRecords::new(text, delimiter);
         let (mut first, mut room) = (Vec::new(), CellRoom::default());
         let line = records.next(&mut first)?;
@@ -101,7 +101,7 @@ impl CsvRows {
         let angles = Angles::guess(&coordinate_names);
         let schema = Schema { angles, ..Schema::dense(coordinates.len(), Element::F64, rows) };
         let layout = Layout { names, width, coordinates, chosen, weight, id };
-        Ok(CsvRows { records, origin, delimiter, schema, layout, waiting, group: Group::default() })
+        Ok(CsvRows { records, source, delimiter, schema, layout, waiting, group: Group::default() })
     }
 
     /// Replaces the group by the next rows, at most `most`; none at the end only. Those before an error are there.
@@ -200,7 +200,7 @@ impl Reader for CsvRows {
     }
 
     fn rewind(&mut self) -> Result<()> {
-        self.records = CsvRecords::new(self.origin.again()?, self.delimiter);
+        self.records = CsvRecords::new(text::open(self.source.as_ref())?, self.delimiter);
         self.waiting = None;
         if self.layout.names.is_some() {
             self.records.next(&mut Vec::new())?;

@@ -2,8 +2,9 @@
 //!
 //! One thread finds where records end, which takes little time; their cells are left to the threads that want them.
 
+use crate::bytes::ByteReader;
 use crate::excerpt::excerpt;
-use crate::read::text::{BYTE_ORDER_MARK, Group, LONGEST_LINE, Text, has_room, too_long};
+use crate::read::text::{BYTE_ORDER_MARK, Group, LONGEST_LINE, has_room, too_long};
 use crate::{Error, Result};
 use memchr::{memchr, memchr_iter, memchr2};
 use std::io::{BufRead, ErrorKind};
@@ -13,7 +14,7 @@ const QUOTE: u8 = b'"';
 
 /// Records of any width, one after the other.
 pub(crate) struct CsvRecords {
-    text: Text,
+    text: ByteReader,
     delimiter: u8,
     /// The number of the next line, counted from 1.
     line: u64,
@@ -23,7 +24,7 @@ pub(crate) struct CsvRecords {
 }
 
 impl CsvRecords {
-    pub fn new(text: Text, delimiter: u8) -> Self {
+    pub fn new(text: ByteReader, delimiter: u8) -> Self {
         CsvRecords { text, delimiter, line: 1, started: false, ended: false }
     }
 
@@ -196,7 +197,7 @@ mod tests {
     /// All records of a text that is read so many bytes at a time, and the error at the end of them.
     fn records(text: &[u8], buffer: usize) -> (Vec<Record>, Option<Error>) {
         let text = BufReader::with_capacity(buffer, Cursor::new(text.to_vec()));
-        let (mut records, mut group) = (CsvRecords::new(Box::new(text), b','), Group::default());
+        let (mut records, mut group) = (CsvRecords::new(ByteReader::pipe(text), b','), Group::default());
         let (mut all, mut room) = (Vec::new(), CellRoom::default());
         loop {
             group.clear();
@@ -236,7 +237,7 @@ mod tests {
     #[test]
     fn lines_are_counted_from_one() {
         let text = "\u{feff}a,b\r\n\r\n\n\"1\n2\",3\n4,5\r6,7";
-        let mut records = CsvRecords::new(Box::new(Cursor::new(text)), b',');
+        let mut records = CsvRecords::new(ByteReader::pipe(Cursor::new(text)), b',');
         let mut group = Group::default();
         records.next_group(9, &mut group).unwrap();
         let found: Vec<_> =

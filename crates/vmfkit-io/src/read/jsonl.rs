@@ -1,8 +1,8 @@
 //! JSON Lines: an array of numbers a line, or an object with a list of numbers or with numbers under several keys.
 
-use crate::bytes::Place;
+use crate::bytes::{ByteReader, ByteSource};
 use crate::excerpt::excerpt;
-use crate::read::text::{Group, Lines, Origin, Parsed, Text};
+use crate::read::text::{self, Group, Lines, Parsed};
 use crate::write::rows::ROWS;
 use crate::{Batch, Element, Error, Ids, Options, Reader, Result, Schema, Values};
 use serde::de::{DeserializeSeed, Deserializer, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
@@ -13,7 +13,8 @@ use vmfkit::Angles;
 /// The rows of a text.
 pub(crate) struct JsonRows {
     lines: Lines,
-    origin: Origin,
+    /// To read it again; none of a pipe.
+    source: Option<ByteSource>,
     keys: Keys,
     schema: Schema,
     /// The first row, which tells the dimension.
@@ -41,16 +42,15 @@ struct Row {
 }
 
 impl JsonRows {
-    pub fn new(text: Text, options: &Options) -> Result<Self> {
-        Self::from_origin(Origin::Stream, text, options)
+    pub fn new(text: ByteReader, options: &Options) -> Result<Self> {
+        Self::from_text(text, None, options)
     }
 
-    pub fn open(place: &Place, options: &Options) -> Result<Self> {
-        let (origin, text) = Origin::of_file(place)?;
-        Self::from_origin(origin, text, options)
+    pub fn open(source: ByteSource, options: &Options) -> Result<Self> {
+        Self::from_text(text::open(Some(&source))?, Some(source), options)
     }
 
-    fn from_origin(origin: Origin, text: Text, options: &Options) -> Result<Self> {
+    fn from_text(text: ByteReader, source: Option<ByteSource>, options: &Options) -> Result<Self> {
         let coordinates = Some(options.columns.clone()).filter(|names| options.ids_alone || !names.is_empty());
         let (weight, id, one_number) = (options.weight_column.clone(), options.id_column.clone(), options.one_angle());
         let mut keys = Keys { coordinates, weight, id, one_number };
@@ -67,7 +67,7 @@ impl JsonRows {
         };
         let angles = keys.coordinates.as_ref().and_then(|names| Angles::guess(names));
         let schema = Schema { angles, ..Schema::dense(row.values.len(), Element::F64, if found { None } else { Some(0) }) };
-        Ok(JsonRows { lines, origin, keys, schema, waiting: found.then_some(row), group: Group::default() })
+        Ok(JsonRows { lines, source, keys, schema, waiting: found.then_some(row), group: Group::default() })
     }
 }
 
@@ -114,7 +114,7 @@ impl Reader for JsonRows {
     }
 
     fn rewind(&mut self) -> Result<()> {
-        self.lines = Lines::new(self.origin.again()?);
+        self.lines = Lines::new(text::open(self.source.as_ref())?);
         self.waiting = None;
         Ok(())
     }

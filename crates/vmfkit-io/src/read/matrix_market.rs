@@ -2,11 +2,11 @@
 //!
 //! The entries of a row are anywhere in the file, so that all of them are brought into memory when it is opened.
 
-use crate::bytes::Place;
+use crate::bytes::{ByteReader, ByteSource};
 use crate::excerpt::excerpt;
 use crate::read::csr::sort_rows;
 use crate::read::csv::number;
-use crate::read::text::{Lines, Origin, Text};
+use crate::read::text::{self, Lines};
 use crate::{Batch, Element, Error, Options, Reader, Result, Schema, Values};
 use vmfkit::room;
 
@@ -63,11 +63,11 @@ struct Sizes {
 }
 
 impl MatrixRows {
-    pub fn open(place: &Place, options: &Options) -> Result<Self> {
-        Self::new(Origin::of_file(place)?.1, options)
+    pub fn open(source: &ByteSource, options: &Options) -> Result<Self> {
+        Self::new(text::open(Some(source))?, options)
     }
 
-    pub fn new(text: Text, options: &Options) -> Result<Self> {
+    pub fn new(text: ByteReader, options: &Options) -> Result<Self> {
         let mut lines = Lines::new(text);
         let (kind, symmetry) = first_line(lines.next()?.map_or(&[], |(_, line)| line))?;
         let sizes = Sizes::read(&mut lines, kind, symmetry)?;

@@ -29,7 +29,6 @@ mod thrift;
 use crate::error::Result;
 use crate::{Batch, Values};
 use bytes::Bytes;
-use std::path::Path;
 use vmfkit::Angles;
 use vmfkit::loose_rows::LooseRows;
 
@@ -153,9 +152,9 @@ pub trait Reader: Send {
     fn read_stretches(&mut self, _most: usize, _stretches: &mut Stretches) -> Result<usize> {
         unreachable!("asked for only of a reader that says so")
     }
-    /// Before the first row: the file, which has this path, is too large to be kept, and need not go through the system's cache; so many
-    /// bytes may be taken in its place.
-    fn bypass_cache(&mut self, _path: &Path, _memory: usize) -> Result<()> {
+    /// Reads a file that is too large for the system's cache with O_DIRECT and about `memory` bytes of buffers, where that is possible; before the
+    /// first row.
+    fn read_direct(&mut self, _memory: usize) -> Result<()> {
         Ok(())
     }
 }

@@ -2,10 +2,10 @@
 //!
 //! The header's claims are checked against the length of the input before anything is allocated for them.
 
-use crate::bytes::Place;
+use crate::bytes::{ByteReader, ByteSource};
 use crate::excerpt::excerpt;
 use crate::read::array::ArrayRows;
-use crate::read::numbers::{Bytes, Encoding};
+use crate::read::numbers::{ArrayBytes, Encoding};
 use crate::{Options, Values};
 use std::io::{self, Read};
 
@@ -278,7 +278,7 @@ impl Header {
     }
 
     /// The rows of an array of two axes whose header is at the front of these bytes; or of one axis, if one number a row will do.
-    pub(crate) fn rows(mut bytes: Bytes, length: Option<u64>, one_number: bool) -> crate::Result<ArrayRows> {
+    pub(crate) fn rows(mut bytes: ArrayBytes, length: Option<u64>, one_number: bool) -> crate::Result<ArrayRows> {
         let (header, data_start) = Header::read(&mut bytes, length)?;
         let (rows, dim) = match header.shape[..] {
             [rows, dim] => (rows, dim),
@@ -296,9 +296,9 @@ impl Header {
 }
 
 /// The rows of a file, without holding it in memory.
-pub(crate) fn open(place: &Place, options: &Options) -> crate::Result<ArrayRows> {
-    let (file, length) = place.open()?;
-    Header::rows(Bytes::File { file, start: 0, checksum: None }, Some(length), options.one_angle())
+pub(crate) fn open(source: ByteSource, options: &Options) -> crate::Result<ArrayRows> {
+    let length = source.len();
+    Header::rows(ArrayBytes::new(ByteReader::new(source, 0)), Some(length), options.one_angle())
 }
 
 /// A file of which the header has been read and checked, to be read whole.

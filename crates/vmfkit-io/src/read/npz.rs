@@ -1,31 +1,29 @@
 //! NumPy's `.npz`: a zip archive of arrays, stored or deflated; or a sparse matrix that scipy wrote.
 
-use crate::bytes::buffered;
+use crate::bytes::{ByteReader, ByteSource};
 use crate::excerpt::excerpt;
 use crate::read::array;
 use crate::read::csr::CsrRows;
 use crate::read::npy::Header;
-use crate::read::numbers::{Bytes, Checksum, Encoding, Numbers, Packed};
+use crate::read::numbers::{ArrayBytes, Encoding, Numbers};
 use crate::{Error, Options, Reader, Result};
-use std::fs::File;
-use std::io::{BufReader, Read, Seek, SeekFrom};
-use std::path::Path;
+use std::io::Read;
 use zip::{CompressionMethod, ZipArchive};
 
 /// The rows of the array that was asked for, of the only one, of the only one with two axes, or of a sparse matrix.
-pub(crate) fn open(path: &Path, options: &Options) -> Result<Box<dyn Reader>> {
-    let members = Member::all(path)?;
+pub(crate) fn open(source: &ByteSource, options: &Options) -> Result<Box<dyn Reader>> {
+    let members = Member::all(source)?;
     let find = |name: &str| members.iter().find(|member| member.name == name);
     if let ([Some(format), Some(values), Some(shape)], None) = (["format", "data", "shape"].map(find), &options.array) {
-        refuse_other_order(path, format)?;
+        refuse_other_order(source, format)?;
         if let [Some(starts), Some(columns)] = ["indptr", "indices"].map(find) {
-            let [starts, columns, values, shape] = [starts, columns, values, shape].map(|member| member.numbers(path));
+            let [starts, columns, values, shape] = [starts, columns, values, shape].map(|member| member.numbers(source));
             return Ok(Box::new(CsrRows::new(starts?, columns?, values?, shape?)?));
         }
     }
-    let choices: Vec<(&str, bool)> = members.iter().map(|member| (&*member.name, member.has_two_axes(path))).collect();
+    let choices: Vec<(&str, bool)> = members.iter().map(|member| (&*member.name, member.has_two_axes(source))).collect();
     let member = &members[array::choose("array", &choices, options.array.as_deref())?];
-    let rows = member.open(path).and_then(|bytes| Header::rows(bytes, Some(member.size), false));
+    let rows = member.open(source).and_then(|bytes| Header::rows(bytes, Some(member.size), false));
     Ok(Box::new(rows.map_err(|error| error.at(&member.name))?))
 }
 
@@ -43,11 +41,10 @@ struct Member {
 }
 
 impl Member {
-    fn all(path: &Path) -> Result<Vec<Self>> {
+    fn all(source: &ByteSource) -> Result<Vec<Self>> {
         let broken = |error: zip::result::ZipError| Error::caused("the zip archive cannot be read", error);
-        let file = File::open(path)?;
-        let length = file.metadata()?.len();
-        let mut archive = ZipArchive::new(BufReader::new(file)).map_err(broken)?;
+        let length = source.len();
+        let mut archive = ZipArchive::new(ByteReader::new(source.clone(), 0)).map_err(broken)?;
         let mut members = Vec::new();
         for index in 0..archive.len() {
             let file = archive.by_index_raw(index).map_err(broken)?;
@@ -75,29 +72,25 @@ impl Member {
     }
 
     /// Its bytes, from the first.
-    fn open(&self, path: &Path) -> Result<Bytes> {
-        let mut file = File::open(path)?;
+    fn open(&self, source: &ByteSource) -> Result<ArrayBytes> {
         match self.method {
             _ if self.encrypted => Err(Error::format("an array must be readable without a password, found: `encrypted`")),
-            CompressionMethod::Stored if self.packed == self.size => {
-                file.seek(SeekFrom::Start(self.start))?;
-                Ok(Bytes::File { file: buffered(file), start: self.start, checksum: Some(Checksum::new(self.crc)) })
-            }
-            CompressionMethod::DEFLATE => Ok(Bytes::Packed(Packed::new(file, self.start, self.packed, Checksum::new(self.crc))?)),
+            CompressionMethod::Stored if self.packed == self.size => Ok(ArrayBytes::stored(source.clone(), self.start, self.crc)),
+            CompressionMethod::DEFLATE => Ok(ArrayBytes::deflated(source.clone(), self.start, self.packed, self.crc)),
             other => Err(Error::format(format!("an array must be stored or deflated, found: `{other}`"))),
         }
     }
 
     /// An array that cannot be read has none.
-    fn has_two_axes(&self, path: &Path) -> bool {
-        let header = self.open(path).and_then(|mut bytes| Ok(Header::read(&mut bytes, Some(self.size))?));
+    fn has_two_axes(&self, source: &ByteSource) -> bool {
+        let header = self.open(source).and_then(|mut bytes| Ok(Header::read(&mut bytes, Some(self.size))?));
         header.is_ok_and(|(header, _)| header.shape.len() == 2)
     }
 
     /// The numbers of an array of one axis.
-    fn numbers(&self, path: &Path) -> Result<(Numbers, u64)> {
+    fn numbers(&self, source: &ByteSource) -> Result<(Numbers, u64)> {
         let read = || {
-            let mut bytes = self.open(path)?;
+            let mut bytes = self.open(source)?;
             let (header, data_start) = Header::read(&mut bytes, Some(self.size))?;
             let [count] = header.shape[..] else {
                 return Err(Error::format(format!("the array must have one axis, found shape: `{}`", header.shape_text())));
@@ -110,9 +103,9 @@ impl Member {
 }
 
 /// Refuses a sparse matrix that is not stored row by row.
-fn refuse_other_order(path: &Path, format: &Member) -> Result<()> {
+fn refuse_other_order(source: &ByteSource, format: &Member) -> Result<()> {
     // A text of no axes: what is left of it behind the header, in one byte a letter or four.
-    let (mut text, mut bytes) = (Vec::new(), format.open(path)?);
+    let (mut text, mut bytes) = (Vec::new(), format.open(source)?);
     bytes.by_ref().take(format.size.min(1 << 10)).read_to_end(&mut text)?;
     let end = text.iter().position(|&byte| byte == b'\n').map_or(text.len(), |end| end + 1);
     text.drain(..end);

@@ -1,15 +1,14 @@
-//! Numbers as bytes: of which type, where they are, and how they come into memory.
+//! Numbers of an array: their encoding, and the bytes they are decoded from.
 
-use crate::bytes::SeekRead;
+use crate::bytes::{ByteReader, ByteSource};
 use crate::read::npy::{self, Integer};
 use crate::{Element, Error, Result, Stretches, Values};
 use crc32fast::Hasher;
-use flate2::read::DeflateDecoder;
+use flate2::bufread::DeflateDecoder;
 use half::{bf16, f16};
-use std::fs::File;
-use std::io::{self, Read, Seek, SeekFrom, Take};
+use std::io::{self, BufRead, BufReader, Read, Take};
 
-/// Bytes unpacked or taken from a pipe at a time.
+/// Bytes that are unpacked at a time.
 const CHUNK: usize = 1 << 17;
 
 /// How each number of an array is stored.
@@ -114,32 +113,49 @@ impl Encoding {
     }
 }
 
-/// Some bytes of a file, or what comes through a pipe.
-pub(crate) enum Bytes {
-    /// From `start` to the end of the file or further than anyone reads; those of an archive have a checksum.
-    File { file: Box<dyn SeekRead>, start: u64, checksum: Option<Checksum> },
-    /// Deflated bytes of a file.
-    Packed(Packed),
-    /// They come once.
-    Stream(Box<dyn Read + Send>),
+/// The bytes of an array: part of a source, plain or deflated, or what comes through a pipe.
+pub(crate) struct ArrayBytes {
+    input: Input,
+    /// Where the first number begins: in the source, or of a deflated array among the unpacked bytes.
+    start: u64,
+    /// Of a member of an archive.
+    checksum: Option<Checksum>,
+}
+
+enum Input {
+    Plain(ByteReader),
+    Deflated { decoder: BufReader<DeflateDecoder<Take<ByteReader>>>, source: ByteSource, packed: Packed },
+}
+
+/// Where a deflated array is in its source.
+#[derive(Clone, Copy)]
+struct Packed {
+    start: u64,
+    length: u64,
+}
+
+impl Packed {
+    fn decoder(self, source: &ByteSource) -> BufReader<DeflateDecoder<Take<ByteReader>>> {
+        let bytes = ByteReader::new(source.clone(), self.start).take(self.length);
+        BufReader::with_capacity(CHUNK, DeflateDecoder::new(bytes))
+    }
 }
 
 /// The CRC-32 of an archive's member.
-#[derive(Clone)]
-pub(crate) struct Checksum {
+struct Checksum {
     /// What the archive says.
     expected: u32,
-    /// Of the bytes that have been read, and of those before the first that is read in every pass.
+    /// Of the bytes that have been read, and of those before the first number.
     found: Hasher,
     before: Hasher,
 }
 
 impl Checksum {
-    pub fn new(expected: u32) -> Self {
+    fn new(expected: u32) -> Self {
         Checksum { expected, found: Hasher::new(), before: Hasher::new() }
     }
 
-    /// Refuses a member of which all bytes have been read, if they are not those that were written.
+    /// Compares the checksums after the last byte.
     fn check(&self) -> Result<()> {
         match self.found.clone().finalize() {
             found if found == self.expected => Ok(()),
@@ -151,137 +167,147 @@ impl Checksum {
     }
 }
 
-/// A deflated part of a file.
-pub(crate) struct Packed {
-    decoder: DeflateDecoder<Take<File>>,
-    /// Where the part is in the file.
-    start: u64,
-    length: u64,
-    /// Bytes at the front that are not the array's.
-    skip: u64,
-    checksum: Checksum,
-}
-
-impl Packed {
-    pub fn new(file: File, start: u64, length: u64, checksum: Checksum) -> io::Result<Self> {
-        let decoder = DeflateDecoder::new(file.take(0));
-        let mut packed = Packed { decoder, start, length, skip: 0, checksum };
-        packed.rewind()?;
-        Ok(packed)
+impl ArrayBytes {
+    /// All that a reader gives from here on.
+    pub fn new(reader: ByteReader) -> Self {
+        ArrayBytes { start: reader.position(), input: Input::Plain(reader), checksum: None }
     }
 
-    fn rewind(&mut self) -> io::Result<()> {
-        let mut file = self.decoder.get_ref().get_ref().try_clone()?;
-        file.seek(SeekFrom::Start(self.start))?;
-        self.decoder = DeflateDecoder::new(file.take(self.length));
-        self.checksum.found = Hasher::new();
-        let skip = self.skip;
-        let skipped = io::copy(&mut self.by_ref().take(skip), &mut io::sink())?;
-        if skipped < skip { Err(io::ErrorKind::UnexpectedEof.into()) } else { Ok(()) }
+    /// A member of an archive that is stored as it is.
+    pub fn stored(source: ByteSource, start: u64, checksum: u32) -> Self {
+        ArrayBytes { checksum: Some(Checksum::new(checksum)), ..ArrayBytes::new(ByteReader::new(source, start)) }
     }
-}
 
-impl Read for Packed {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let read = self.decoder.read(buffer)?;
-        self.checksum.found.update(&buffer[..read]);
-        Ok(read)
+    /// A deflated member of an archive.
+    pub fn deflated(source: ByteSource, start: u64, length: u64, checksum: u32) -> Self {
+        let packed = Packed { start, length };
+        let input = Input::Deflated { decoder: packed.decoder(&source), source, packed };
+        ArrayBytes { input, start: 0, checksum: Some(Checksum::new(checksum)) }
     }
-}
 
-impl Read for Bytes {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        match self {
-            Bytes::File { file, checksum, .. } => {
-                let read = file.read(buffer)?;
-                if let Some(checksum) = checksum {
-                    checksum.found.update(&buffer[..read]);
-                }
-                Ok(read)
-            }
-            Bytes::Packed(packed) => packed.read(buffer),
-            Bytes::Stream(stream) => stream.read(buffer),
+    fn reader(&mut self) -> &mut dyn BufRead {
+        match &mut self.input {
+            Input::Plain(reader) => reader,
+            Input::Deflated { decoder, .. } => decoder,
         }
     }
-}
 
-impl Bytes {
-    /// What has been read so far, `count` bytes, is before the first byte from now on.
+    /// Can be read at any position.
+    pub fn is_seekable(&self) -> bool {
+        matches!(&self.input, Input::Plain(reader) if reader.source().is_some())
+    }
+
+    pub fn is_deflated(&self) -> bool {
+        matches!(self.input, Input::Deflated { .. })
+    }
+
+    /// The header, `count` bytes, has been read: the first number follows.
     pub fn begin_after(&mut self, count: u64) {
-        match self {
-            Bytes::File { start, checksum, .. } => {
-                *start += count;
-                if let Some(checksum) = checksum {
-                    checksum.before = checksum.found.clone();
-                }
-            }
-            Bytes::Packed(packed) => packed.skip += count,
-            Bytes::Stream(_) => {}
+        self.start += count;
+        if let Some(checksum) = &mut self.checksum {
+            checksum.before = checksum.found.clone();
         }
     }
 
-    /// Back to the first byte.
+    /// Back to the first number.
     pub fn rewind(&mut self) -> Result<()> {
-        match self {
-            Bytes::File { file, start, checksum } => {
-                file.seek(SeekFrom::Start(*start))?;
-                if let Some(checksum) = checksum {
-                    checksum.found = checksum.before.clone();
+        match &mut self.input {
+            Input::Plain(reader) => reader.seek_to(self.start)?,
+            Input::Deflated { decoder, source, packed } => {
+                *decoder = packed.decoder(source);
+                if io::copy(&mut decoder.take(self.start), &mut io::sink())? < self.start {
+                    return Err(io::Error::from(io::ErrorKind::UnexpectedEof).into());
                 }
             }
-            Bytes::Packed(packed) => packed.rewind()?,
-            Bytes::Stream(_) => return Err(vmfkit::Error::CannotRewind.into()),
+        }
+        if let Some(checksum) = &mut self.checksum {
+            checksum.found = checksum.before.clone();
         }
         Ok(())
     }
 
-    /// Goes to a byte, counted from the first; only within a file.
-    pub fn seek(&mut self, byte: u64) -> Result<()> {
-        let Bytes::File { file, start, .. } = self else { unreachable!("only files are read out of order") };
-        file.seek(SeekFrom::Start(*start + byte))?;
-        Ok(())
+    /// The next bytes that are at hand, at most `most`; none at the end only. They are consumed.
+    fn next(&mut self, most: usize, take: impl FnOnce(&[u8]) -> usize) -> Result<usize> {
+        let (reader, checksum): (&mut dyn BufRead, _) = match &mut self.input {
+            Input::Plain(reader) => (reader, &mut self.checksum),
+            Input::Deflated { decoder, .. } => (decoder, &mut self.checksum),
+        };
+        let bytes = loop {
+            match reader.fill_buf() {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error.into()),
+                // Borrowed anew, since the borrow would last over the next turn of the loop.
+                Ok(_) => break reader.fill_buf()?,
+            }
+        };
+        let bytes = &bytes[..bytes.len().min(most)];
+        let taken = take(bytes);
+        if let Some(checksum) = checksum {
+            checksum.found.update(&bytes[..taken]);
+        }
+        reader.consume(taken);
+        Ok(taken)
     }
 
     /// Reads until the buffer is full or the bytes end; says how many there were.
-    pub fn fill(&mut self, buffer: &mut [u8]) -> Result<usize> {
+    fn fill(&mut self, buffer: &mut [u8]) -> Result<usize> {
         let mut filled = 0;
         while filled < buffer.len() {
-            match self.read(&mut buffer[filled..]) {
-                Ok(0) => break,
-                Ok(read) => filled += read,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(error.into()),
+            let most = buffer.len() - filled;
+            let rest = &mut buffer[filled..];
+            let copy = |bytes: &[u8]| {
+                rest[..bytes.len()].copy_from_slice(bytes);
+                bytes.len()
+            };
+            match self.next(most, copy)? {
+                0 => break,
+                read => filled += read,
             }
         }
         Ok(filled)
     }
 
-    /// Checks that nothing follows the last number, where that was not clear from the start, and the checksum.
+    /// Checks that nothing follows the last number, where the length did not tell, and the checksum.
     pub fn finish(&mut self) -> Result<()> {
-        if !matches!(self, Bytes::File { .. }) && self.fill(&mut [0])? > 0 {
+        if !self.is_seekable() && self.fill(&mut [0])? > 0 {
             return Err(Error::format("the data must end with the last row, found: `more bytes`"));
         }
-        match self {
-            Bytes::File { checksum: Some(checksum), .. } | Bytes::Packed(Packed { checksum, .. }) => checksum.check(),
-            _ => Ok(()),
+        self.checksum.as_ref().map_or(Ok(()), Checksum::check)
+    }
+
+    /// Reads with O_DIRECT from now on, if the system can.
+    pub fn read_direct(&mut self, memory: usize) {
+        if let Input::Plain(reader) = &mut self.input
+            && let Some(direct) = reader.source().and_then(|source| source.direct(memory, std::iter::once(0..u64::MAX)))
+        {
+            reader.replace_source(direct);
         }
+    }
+}
+
+impl Read for ArrayBytes {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let read = self.reader().read(buffer)?;
+        if let Some(checksum) = &mut self.checksum {
+            checksum.found.update(&buffer[..read]);
+        }
+        Ok(read)
     }
 }
 
 /// Numbers in the order in which they are stored.
 pub(crate) struct Numbers {
-    pub bytes: Bytes,
+    pub bytes: ArrayBytes,
     pub encoding: Encoding,
     /// How many there are.
     count: u64,
     taken: u64,
-    chunk: Vec<u8>,
 }
 
 impl Numbers {
     /// Numbers from the first of these bytes on.
-    pub fn new(bytes: Bytes, encoding: Encoding, count: u64) -> Self {
-        Numbers { bytes, encoding, count, taken: 0, chunk: Vec::new() }
+    pub fn new(bytes: ArrayBytes, encoding: Encoding, count: u64) -> Self {
+        Numbers { bytes, encoding, count, taken: 0 }
     }
 
     pub fn rewind(&mut self) -> Result<()> {
@@ -289,13 +315,13 @@ impl Numbers {
         self.bytes.rewind()
     }
 
-    /// Puts the next numbers behind `values`. The memory grows with what arrives, not with what a header claims.
+    /// Appends the next numbers to `values`. The memory grows with what arrives, not with what a header claims.
     pub fn take(&mut self, count: u64, values: &mut Values) -> Result<()> {
         let encoding = self.encoding;
         self.take_bytes(count, |bytes| encoding.append(bytes, values))
     }
 
-    /// Puts the next whole numbers behind `out`.
+    /// Appends the next integers to `out`.
     pub fn take_integers(&mut self, count: u64, integer: Integer, out: &mut Vec<i64>) -> Result<()> {
         let encoding = self.encoding;
         // Counts and columns beyond i64 become negative, which their checks refuse.
@@ -306,79 +332,66 @@ impl Numbers {
         let size = self.encoding.size();
         let mut left = count;
         while left > 0 {
-            // A file's own buffer serves, but for a number that is not wholly in it.
-            if let Bytes::File { file, checksum, .. } = &mut self.bytes
-                && let numbers @ 1.. = file.fill_buf()?.len() / size
-            {
-                let now = left.min(numbers as u64);
-                let length = now as usize * size;
-                let bytes = &file.fill_buf()?[..length];
-                if let Some(checksum) = checksum {
-                    checksum.found.update(bytes);
+            let most = usize::try_from(left).unwrap_or(usize::MAX).saturating_mul(size);
+            let taken = self.bytes.next(most, |bytes| {
+                let whole = bytes.len() - bytes.len() % size;
+                append(&bytes[..whole]);
+                whole
+            })?;
+            let mut numbers = (taken / size) as u64;
+            if taken == 0 {
+                // A number that is in two buffers, or the end.
+                let mut number = [0; 8];
+                let found = self.bytes.fill(&mut number[..size])?;
+                if found < size {
+                    return Err(self.ended_early(found));
                 }
-                append(bytes);
-                file.consume(length);
-                self.taken += now;
-                left -= now;
-                continue;
+                append(&number[..size]);
+                numbers = 1;
             }
-            let now = left.min(if matches!(self.bytes, Bytes::File { .. }) { 1 } else { (CHUNK / size) as u64 });
-            let length = now as usize * size;
-            if self.chunk.len() < length {
-                self.chunk.resize(length, 0);
-            }
-            let found = self.bytes.fill(&mut self.chunk[..length])?;
-            if found < length {
-                return Err(self.ended_early(found));
-            }
-            append(&self.chunk[..length]);
-            self.taken += now;
-            left -= now;
+            self.taken += numbers;
+            left -= numbers;
         }
         self.check_after_last()
     }
 
-    /// Checks the sum of a file's bytes with the last of them, before they are used.
+    /// Checks the checksum of a source's bytes with the last of them, before they are used.
     fn check_after_last(&self) -> Result<()> {
-        match &self.bytes {
-            Bytes::File { checksum: Some(checksum), .. } if self.taken == self.count => checksum.check(),
+        match &self.bytes.checksum {
+            Some(checksum) if self.taken == self.count && self.bytes.is_seekable() => checksum.check(),
             _ => Ok(()),
         }
     }
 
-    /// Checks the sum of all bytes now, for numbers that will be taken out of order; only within a file.
+    /// Checks the checksum of all bytes now, for numbers that will be read out of order.
     pub fn check_sum(&mut self) -> Result<()> {
-        if matches!(self.bytes, Bytes::File { checksum: Some(_), .. }) {
+        if self.bytes.checksum.is_some() {
             self.rewind()?;
             self.take_bytes(self.count, |_| ())?;
             self.rewind()?;
-        }
-        if let Bytes::File { checksum, .. } = &mut self.bytes {
-            *checksum = None;
+            self.bytes.checksum = None;
         }
         Ok(())
     }
 
-    /// Numbers are lent where the disk puts them: those of a file that is read past the system's cache, of which none is in two sectors.
+    /// Numbers are lent where the disk puts them: those of a source that is read directly, none of which crosses a sector boundary.
     pub fn has_stretches(&self) -> bool {
-        match &self.bytes {
-            Bytes::File { file, start, .. } => start.is_multiple_of(self.encoding.size() as u64) && file.is_direct(),
-            _ => false,
-        }
+        let aligned = self.bytes.start.is_multiple_of(self.encoding.size() as u64);
+        aligned && matches!(&self.bytes.input, Input::Plain(reader) if reader.source().is_some_and(ByteSource::is_direct))
     }
 
-    /// Puts the bytes of the next numbers behind others, where they are in memory; only where there [are such](Self::has_stretches).
+    /// Appends the bytes of the next numbers where they are in memory, if [that is possible](Self::has_stretches).
     pub fn take_stretches(&mut self, count: u64, stretches: &mut Stretches) -> Result<()> {
         let size = self.encoding.size();
         let mut left = count as usize * size;
         while left > 0 {
-            let Bytes::File { file, checksum, .. } = &mut self.bytes else { unreachable!("only files lend their bytes") };
-            let bytes = file.direct().expect("a file that lends its bytes").next_bytes(left)?;
+            let Input::Plain(reader) = &mut self.bytes.input else { unreachable!("only sources lend their bytes") };
+            let bytes = reader.lend(left)?;
             let found = bytes.len();
             if found == 0 || !found.is_multiple_of(size) {
                 return Err(self.ended_early(found));
             }
-            if let Some(checksum) = checksum {
+            if let Some(checksum) = &mut self.bytes.checksum {
                 checksum.found.update(&bytes);
             }
             left -= found;
@@ -388,23 +401,23 @@ impl Numbers {
         self.check_after_last()
     }
 
-    /// A file's length was compared with its header before, so that it must have been cut since.
+    /// The length of a source was compared with its header before, so that it must have been cut since.
     fn ended_early(&mut self, behind_taken: usize) -> Error {
         let size = self.encoding.size() as u64;
         let (expected, read) = (self.count * size, self.taken * size + behind_taken as u64);
-        match &mut self.bytes {
-            Bytes::File { file, start, .. } => {
-                // What was read ahead before the cut is no longer there.
-                let left = file.seek(SeekFrom::End(0)).map_or(read, |end| end.saturating_sub(*start));
-                Error::Changed { what: format!("it had {expected} bytes of data, found: `{left}`") }
-            }
-            _ => Error::format(format!("the data must have {expected} bytes, found: `{read}`")),
+        if let (Input::Plain(reader), true) = (&self.bytes.input, self.bytes.is_seekable()) {
+            // What was read ahead before the cut is no longer there.
+            let length = reader.len_now().ok().flatten();
+            let left = length.map_or(read, |length| length.saturating_sub(self.bytes.start));
+            return Error::Changed { what: format!("it had {expected} bytes of data, found: `{left}`") };
         }
+        Error::format(format!("the data must have {expected} bytes, found: `{read}`"))
     }
 
-    /// Reads numbers from the `first` on, out of order; only within a file.
+    /// Reads numbers from number `first` on, out of order; only of a seekable source.
     pub fn take_at(&mut self, first: u64, count: u64, values: &mut Values) -> Result<()> {
-        self.bytes.seek(first * self.encoding.size() as u64)?;
+        let Input::Plain(reader) = &mut self.bytes.input else { unreachable!("only sources are read out of order") };
+        reader.seek_to(self.bytes.start + first * self.encoding.size() as u64)?;
         self.taken = first;
         self.take(count, values)
     }

@@ -2,10 +2,11 @@
 //!
 //! A column of lists is read page by page ([`ListPages`]), everything else through Arrow's reader, one row group at a time.
 
+use crate::bytes::ByteSource;
 use crate::error::{Error, Result};
 use crate::read::columns::{Chosen, Columns, Coordinates};
 use crate::read::guard::{damaged, from_arrow, from_parquet, guarded};
-use crate::read::parquet_bytes::{Checked, CheckedMetadata};
+use crate::read::parquet_bytes::{CheckedMetadata, CheckedPages};
 use crate::read::parquet_lists::{ListPages, some_groups};
 use crate::read::records;
 use crate::{Batch, Element, Reader, Schema, Stretches};
@@ -14,15 +15,9 @@ use ::parquet::arrow::arrow_reader::{
     ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder,
 };
 use ::parquet::basic::Compression;
-use ::parquet::errors::Result as ParquetResult;
 use ::parquet::file::metadata::{ParquetMetaData, RowGroupMetaData};
-use ::parquet::file::reader::{ChunkReader, Length};
 use arrow_array::RecordBatch;
 use arrow_schema::DataType;
-use bytes::Bytes;
-use std::fs::File;
-use std::path::Path;
-use std::sync::Arc;
 
 /// Rows that Arrow's reader decodes at a time; more of them fall out of the cache.
 const RECORDS: usize = 1024;
@@ -31,43 +26,37 @@ const RECORDS: usize = 1024;
 const USUAL_PAGE: u64 = 1 << 20;
 
 /// Rows of a Parquet file.
-pub(crate) struct ParquetReader<R: ChunkReader = LocalFile> {
+pub(crate) struct ParquetReader {
     schema: Schema,
     chosen: Chosen,
     id_type: Option<DataType>,
-    lists: Option<ListPages<R>>,
-    records: Records<Checked<R>>,
+    lists: Option<ListPages>,
+    records: Records,
     /// Rows that were read.
     row: u64,
 }
 
 impl ParquetReader {
     /// Opens a file.
-    pub(crate) fn open(path: &Path, columns: &Columns) -> Result<Self> {
-        let mut reader = ParquetReader::new(LocalFile::open(path)?, columns)?;
-        if let Some(lists) = &reader.lists {
+    pub(crate) fn open(source: ByteSource, columns: &Columns) -> Result<Self> {
+        let local = source.is_local();
+        let mut reader = ParquetReader::with_pages(source, columns, true)?;
+        if let Some(lists) = reader.lists.as_ref().filter(|_| local) {
             // What is wrong with a page is said when it is read.
             let pages = guarded(|| lists.held_bytes()).unwrap_or(0);
             reader.schema.held = reader.schema.held.saturating_add(pages);
         }
         Ok(reader)
     }
-}
-
-impl<R: ChunkReader + Clone + 'static> ParquetReader<R> {
-    /// Opens whatever gives stretches of bytes.
-    pub(crate) fn new(chunks: R, columns: &Columns) -> Result<Self> {
-        ParquetReader::with_pages(chunks, columns, true)
-    }
 
     /// The same, with lists through Arrow's reader if not by their pages.
-    pub(crate) fn with_pages(chunks: R, columns: &Columns, pages: bool) -> Result<Self> {
+    pub(crate) fn with_pages(source: ByteSource, columns: &Columns, pages: bool) -> Result<Self> {
         guarded(|| {
             let options = ArrowReaderOptions::new();
-            let metadata = ArrowReaderMetadata::load(&CheckedMetadata(&chunks), options).map_err(from_parquet)?;
+            let metadata = ArrowReaderMetadata::load(&CheckedMetadata(&source), options).map_err(from_parquet)?;
             let chosen = columns.choose(metadata.schema().fields())?;
             let (roots, projected) = chosen.project();
-            let rows = check_metadata(metadata.metadata(), &roots, chunks.len())?;
+            let rows = check_metadata(metadata.metadata(), &roots, source.len())?;
             let mut lists = None;
             if let Coordinates::List(root) = chosen.coordinates
                 && pages
@@ -75,7 +64,7 @@ impl<R: ChunkReader + Clone + 'static> ParquetReader<R> {
                 let description = metadata.metadata().file_metadata().schema_descr();
                 let leaf = (0..description.num_columns()).find(|&leaf| description.get_column_root_idx(leaf) == root);
                 let leaf = leaf.ok_or_else(|| damaged("a column without values"))?;
-                lists = ListPages::open(chunks.clone(), metadata.metadata().clone(), leaf, chosen.element, chosen.dim)?;
+                lists = ListPages::open(source.clone(), metadata.metadata().clone(), leaf, chosen.element, chosen.dim)?;
             }
             // Where pages give the lists, the reader of records gives what stands beside them.
             let (roots, projected) = if lists.is_some() {
@@ -85,7 +74,8 @@ impl<R: ChunkReader + Clone + 'static> ParquetReader<R> {
                 (roots, projected)
             };
             let id_type = chosen.id.map(|column| metadata.schema().field(column).data_type().clone());
-            let records = Records { chunks: Checked(chunks), metadata, roots, group: 0, reader: None, current: None, taken: 0 };
+            let records =
+                Records { source: CheckedPages(source), metadata, roots, group: 0, reader: None, current: None, taken: 0 };
             let dim = match (&lists, chosen.dim) {
                 (Some(lists), _) => lists.dim(),
                 (None, Some(dim)) => dim,
@@ -150,7 +140,7 @@ impl<R: ChunkReader + Clone + 'static> ParquetReader<R> {
     }
 }
 
-impl<R: ChunkReader + Clone + 'static> Reader for ParquetReader<R> {
+impl Reader for ParquetReader {
     fn schema(&self) -> &Schema {
         &self.schema
     }
@@ -183,14 +173,17 @@ impl<R: ChunkReader + Clone + 'static> Reader for ParquetReader<R> {
         Ok(())
     }
 
-    fn bypass_cache(&mut self, path: &Path, memory: usize) -> Result<()> {
-        self.lists.as_mut().map_or(Ok(()), |lists| lists.bypass_cache(path, memory))
+    fn read_direct(&mut self, memory: usize) -> Result<()> {
+        if let Some(lists) = &mut self.lists {
+            lists.read_direct(memory);
+        }
+        Ok(())
     }
 }
 
 /// Record batches of some columns, row group after row group.
-struct Records<R> {
-    chunks: R,
+struct Records {
+    source: CheckedPages,
     metadata: ArrowReaderMetadata,
     roots: Vec<usize>,
     /// The row group that comes next.
@@ -201,7 +194,7 @@ struct Records<R> {
     taken: usize,
 }
 
-impl<R: ChunkReader + Clone + 'static> Records<R> {
+impl Records {
     /// At most `most` rows, as a range of a record batch.
     fn next(&mut self, most: usize) -> Result<Option<(RecordBatch, std::ops::Range<usize>)>> {
         loop {
@@ -223,7 +216,7 @@ impl<R: ChunkReader + Clone + 'static> Records<R> {
     }
 
     fn open(&self, group: usize) -> Result<ParquetRecordBatchReader> {
-        let builder = ParquetRecordBatchReaderBuilder::new_with_metadata(self.chunks.clone(), self.metadata.clone());
+        let builder = ParquetRecordBatchReaderBuilder::new_with_metadata(self.source.clone(), self.metadata.clone());
         let mask = ProjectionMask::roots(builder.parquet_schema(), self.roots.iter().copied());
         let rows = usize::try_from(self.metadata.metadata().row_group(group).num_rows()).map_err(damaged)?;
         let builder = builder.with_projection(mask).with_row_groups(vec![group]).with_batch_size(RECORDS.min(rows.max(1)));
@@ -310,32 +303,4 @@ fn check_metadata(metadata: &ParquetMetaData, roots: &[usize], length: u64) -> R
         return Err(damaged(format!("{announced} rows, but {rows} in the row groups")));
     }
     Ok(rows)
-}
-
-/// A file that several readers share.
-#[derive(Clone)]
-pub(crate) struct LocalFile(Arc<File>);
-
-impl LocalFile {
-    pub(crate) fn open(path: &Path) -> Result<Self> {
-        Ok(LocalFile(Arc::new(File::open(path)?)))
-    }
-}
-
-impl Length for LocalFile {
-    fn len(&self) -> u64 {
-        Length::len(&*self.0)
-    }
-}
-
-impl ChunkReader for LocalFile {
-    type T = <File as ChunkReader>::T;
-
-    fn get_read(&self, start: u64) -> ParquetResult<Self::T> {
-        self.0.get_read(start)
-    }
-
-    fn get_bytes(&self, start: u64, length: usize) -> ParquetResult<Bytes> {
-        self.0.get_bytes(start, length)
-    }
 }

@@ -1,94 +1,41 @@
-//! Where the pages of a Parquet file come from.
+//! A byte source as the parquet crate reads it, and checks of headers before it does.
 
-use crate::bytes::direct::DirectFile;
+use crate::bytes::{ByteReader, ByteSource};
 use crate::read::thrift;
 use bytes::Bytes;
 use parquet::errors::{ParquetError, Result};
 use parquet::file::reader::{ChunkReader, Length};
-use std::io::{self, Cursor, Read, Seek, SeekFrom};
-use std::ops::Range;
-use std::path::Path;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::io::{self, Cursor, Read};
 
 /// Bytes of the header of a page. It may hold a text of the column, for statistics; most are below a hundred bytes.
 const LONGEST_HEADER: usize = 1 << 24;
 
-/// Pages one after the other.
-pub(crate) enum PageBytes<R> {
-    Any(R),
-    /// Past the system's cache, and where the disk put them.
-    PastCache(Direct),
-}
+/// Bytes of a buffer for the header of a page.
+const HEADER_BUFFER: usize = 1 << 13;
 
-impl<R> PageBytes<R> {
-    /// Has these stretches of the file, which has this path, read past the system's cache from now on, if the system can do that.
-    pub fn bypass_cache(
-        &mut self,
-        path: &Path,
-        memory: usize,
-        stretches: impl IntoIterator<Item = Range<u64>>,
-    ) -> io::Result<()> {
-        let length = path.metadata()?.len();
-        if let Some(file) = DirectFile::open_stretches(path, memory, stretches) {
-            *self = PageBytes::PastCache(Direct { file: Arc::new(Mutex::new(file)), length });
-        }
-        Ok(())
-    }
-}
-
-impl<R: Clone> Clone for PageBytes<R> {
-    fn clone(&self) -> Self {
-        match self {
-            PageBytes::Any(chunks) => PageBytes::Any(chunks.clone()),
-            PageBytes::PastCache(direct) => PageBytes::PastCache(direct.clone()),
-        }
-    }
-}
-
-impl<R: ChunkReader> Length for PageBytes<R> {
+impl Length for ByteSource {
     fn len(&self) -> u64 {
-        match self {
-            PageBytes::Any(chunks) => chunks.len(),
-            PageBytes::PastCache(direct) => direct.length,
-        }
+        ByteSource::len(self)
     }
 }
 
-impl<R: ChunkReader> ChunkReader for PageBytes<R> {
-    type T = PageRead<R::T>;
+impl ChunkReader for ByteSource {
+    type T = ByteReader;
 
-    fn get_read(&self, start: u64) -> Result<Self::T> {
-        Ok(match self {
-            PageBytes::Any(chunks) => PageRead::Any(chunks.get_read(start)?),
-            PageBytes::PastCache(direct) => PageRead::PastCache { direct: direct.clone(), position: start },
-        })
+    fn get_read(&self, start: u64) -> Result<ByteReader> {
+        Ok(ByteReader::with_capacity(HEADER_BUFFER, self.clone(), start))
     }
 
     fn get_bytes(&self, start: u64, length: usize) -> Result<Bytes> {
-        match self {
-            PageBytes::Any(chunks) => chunks.get_bytes(start, length),
-            PageBytes::PastCache(direct) => {
-                let bytes = direct.lock().bytes_at(start, length)?;
-                match bytes.len() {
-                    found if found == length => Ok(bytes),
-                    found => Err(ParquetError::EOF(format!("{found} bytes at {start} where {length} are announced"))),
-                }
-            }
+        // Not more memory than the file has bytes, whatever a header says.
+        if length as u64 > ByteSource::len(self).saturating_sub(start) {
+            return Err(ParquetError::EOF(format!("{length} bytes at {start} in a file of {}", ByteSource::len(self))));
         }
-    }
-}
-
-/// A file that the readers of all row groups share, of which one reads at a time.
-#[derive(Clone)]
-pub(crate) struct Direct {
-    file: Arc<Mutex<DirectFile>>,
-    length: u64,
-}
-
-impl Direct {
-    fn lock(&self) -> MutexGuard<'_, DirectFile> {
-        // A panic over a page leaves the file as it was.
-        self.file.lock().unwrap_or_else(PoisonError::into_inner)
+        let bytes = self.read_all_at(start, length)?;
+        match bytes.len() {
+            found if found == length => Ok(bytes),
+            found => Err(ParquetError::EOF(format!("{found} bytes at {start} where {length} are announced"))),
+        }
     }
 }
 
@@ -98,18 +45,18 @@ impl Direct {
 /// The crate takes a read of no bytes for bytes that were skipped: an unknown field, a list of 2^31 numbers, was skipped for minutes in
 /// a file of a few kilobytes.
 #[derive(Clone)]
-pub(crate) struct Checked<R>(pub R);
+pub(crate) struct CheckedPages(pub ByteSource);
 
-impl<R: Length> Length for Checked<R> {
+impl Length for CheckedPages {
     fn len(&self) -> u64 {
         self.0.len()
     }
 }
 
-impl<R: ChunkReader> ChunkReader for Checked<R> {
-    type T = CheckedRead<R::T>;
+impl ChunkReader for CheckedPages {
+    type T = CheckedRead;
 
-    fn get_read(&self, start: u64) -> Result<Self::T> {
+    fn get_read(&self, start: u64) -> Result<CheckedRead> {
         Ok(CheckedRead { header: None, behind: FailAtEnd(self.0.get_read(start)?) })
     }
 
@@ -119,12 +66,12 @@ impl<R: ChunkReader> ChunkReader for Checked<R> {
 }
 
 /// What the crate reads from begins with the header of a page. Where it knows the header already, it does not read.
-pub(crate) struct CheckedRead<T> {
+pub(crate) struct CheckedRead {
     header: Option<Cursor<Vec<u8>>>,
-    behind: FailAtEnd<T>,
+    behind: FailAtEnd,
 }
 
-impl<T: Read> Read for CheckedRead<T> {
+impl Read for CheckedRead {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let header = match &mut self.header {
             Some(header) => header,
@@ -138,18 +85,18 @@ impl<T: Read> Read for CheckedRead<T> {
 }
 
 /// The same for the metadata of a file, which are one structure at its end.
-pub(crate) struct CheckedMetadata<'a, R>(pub &'a R);
+pub(crate) struct CheckedMetadata<'a>(pub &'a ByteSource);
 
-impl<R: Length> Length for CheckedMetadata<'_, R> {
+impl Length for CheckedMetadata<'_> {
     fn len(&self) -> u64 {
         self.0.len()
     }
 }
 
-impl<R: ChunkReader> ChunkReader for CheckedMetadata<'_, R> {
-    type T = R::T;
+impl ChunkReader for CheckedMetadata<'_> {
+    type T = ByteReader;
 
-    fn get_read(&self, start: u64) -> Result<Self::T> {
+    fn get_read(&self, start: u64) -> Result<ByteReader> {
         self.0.get_read(start)
     }
 
@@ -161,34 +108,13 @@ impl<R: ChunkReader> ChunkReader for CheckedMetadata<'_, R> {
 }
 
 /// Bytes of which a read at the end is an error.
-pub(crate) struct FailAtEnd<R>(R);
+struct FailAtEnd(ByteReader);
 
-impl<R: Read> Read for FailAtEnd<R> {
+impl Read for FailAtEnd {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         match self.0.read(buffer)? {
             0 if !buffer.is_empty() => Err(io::ErrorKind::UnexpectedEof.into()),
             read => Ok(read),
-        }
-    }
-}
-
-/// The header of a page, and what follows it.
-pub(crate) enum PageRead<T> {
-    Any(T),
-    PastCache { direct: Direct, position: u64 },
-}
-
-impl<T: Read> Read for PageRead<T> {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        match self {
-            PageRead::Any(read) => read.read(buffer),
-            PageRead::PastCache { direct, position } => {
-                let mut file = direct.lock();
-                file.seek(SeekFrom::Start(*position))?;
-                let count = file.read(buffer)?;
-                *position += count as u64;
-                Ok(count)
-            }
         }
     }
 }

@@ -4,9 +4,10 @@
 //! run, to be those of rows of one length without nulls, and numbers are copied, or lent where they are:
 //! several times as fast, and never more in memory than a page and what is lent.
 
+use crate::bytes::ByteSource;
 use crate::error::Result;
 use crate::read::guard::{damaged, from_parquet};
-use crate::read::parquet_bytes::{Checked, PageBytes};
+use crate::read::parquet_bytes::CheckedPages;
 use crate::read::parquet_levels::{Regular, RowCounter, Run, Runs, each_level, first_other, packed};
 use crate::read::records;
 use crate::{Element, Stretches, Values};
@@ -15,9 +16,7 @@ use half::f16;
 use parquet::basic::{Compression, Encoding, Type};
 use parquet::column::page::{Page, PageReader};
 use parquet::file::metadata::{ParquetMetaData, RowGroupMetaData};
-use parquet::file::reader::ChunkReader;
 use parquet::file::serialized_reader::SerializedPageReader;
-use std::path::Path;
 use std::sync::Arc;
 
 /// Row groups by which pages are judged for their size: a few of all.
@@ -31,15 +30,15 @@ pub(crate) fn some_groups(metadata: &ParquetMetaData) -> impl Iterator<Item = &R
 const PAGES_HELD: u64 = 4;
 
 /// Numbers of one column of lists, row group after row group.
-pub(crate) struct ListPages<R: ChunkReader> {
-    chunks: Checked<PageBytes<R>>,
+pub(crate) struct ListPages {
+    source: CheckedPages,
     metadata: Arc<ParquetMetaData>,
     column: Column,
     /// Numbers a row.
     dim: usize,
     /// The row group that is read, or would be next.
     group: usize,
-    pages: Option<SerializedPageReader<Checked<PageBytes<R>>>>,
+    pages: Option<SerializedPageReader<CheckedPages>>,
     dictionary: Bytes,
     page: Numbers,
     counter: RowCounter,
@@ -87,11 +86,11 @@ struct Parts {
     count: usize,
 }
 
-impl<R: ChunkReader + Clone> ListPages<R> {
+impl ListPages {
     /// Reads the lists of leaf `leaf`; none if its pages may have encodings that only Arrow's reader knows. The dimension is
     /// that of the first row where it is not known, and 0 if there is no row.
     pub(crate) fn open(
-        chunks: R,
+        source: ByteSource,
         metadata: Arc<ParquetMetaData>,
         leaf: usize,
         element: Element,
@@ -117,7 +116,7 @@ impl<R: ChunkReader + Clone> ListPages<R> {
         let level_width = u32::BITS - number.leading_zeros();
         let column = Column { name, leaf, element, number, item, level_width };
         let mut lists = ListPages {
-            chunks: Checked(PageBytes::Any(chunks)),
+            source: CheckedPages(source),
             metadata,
             column,
             dim: dim.unwrap_or(0),
@@ -151,7 +150,7 @@ impl<R: ChunkReader + Clone> ListPages<R> {
         for group in some_groups(&self.metadata) {
             let (rows, chunk) = (usize::try_from(group.num_rows()).map_err(damaged)?, group.column(self.column.leaf));
             let whole = |bytes: i64| u64::try_from(bytes).unwrap_or(0);
-            let mut pages = SerializedPageReader::new(Arc::new(self.chunks.clone()), chunk, rows, None).map_err(from_parquet)?;
+            let mut pages = SerializedPageReader::new(Arc::new(self.source.clone()), chunk, rows, None).map_err(from_parquet)?;
             let mut found = 0;
             while let Some(page) = pages.peek_next_page().map_err(from_parquet)? {
                 if let (false, Some(numbers)) = (page.is_dict, page.num_levels) {
@@ -176,10 +175,12 @@ impl<R: ChunkReader + Clone> ListPages<R> {
         self.page = Numbers::default();
     }
 
-    /// Has the pages read past the system's cache, before the first of them.
-    pub(crate) fn bypass_cache(&mut self, path: &Path, memory: usize) -> Result<()> {
+    /// Reads the pages with O_DIRECT from now on, if the system can; before the first of them.
+    pub(crate) fn read_direct(&mut self, memory: usize) {
         let columns = self.metadata.row_groups().iter().map(|group| group.column(self.column.leaf).byte_range());
-        Ok(self.chunks.0.bypass_cache(path, memory, columns.map(|(start, length)| start..start + length))?)
+        if let Some(direct) = self.source.0.direct(memory, columns.map(|(start, length)| start..start + length)) {
+            self.source.0 = direct;
+        }
     }
 
     /// Adds rows to `values`, at most `most` and all of one row group; their number, 0 at the end.
@@ -260,7 +261,7 @@ impl<R: ChunkReader + Clone> ListPages<R> {
         };
         let rows = usize::try_from(group.num_rows()).map_err(damaged)?;
         let chunk = group.column(self.column.leaf);
-        let pages = SerializedPageReader::new(Arc::new(self.chunks.clone()), chunk, rows, None).map_err(from_parquet)?;
+        let pages = SerializedPageReader::new(Arc::new(self.source.clone()), chunk, rows, None).map_err(from_parquet)?;
         self.pages = Some(pages);
         self.page = Numbers::default();
         self.dictionary = Bytes::new();

@@ -2,20 +2,21 @@
 //!
 //! The header's claims are checked against the length of the file before anything is allocated for them.
 
-use crate::bytes::Place;
+use crate::bytes::{ByteReader, ByteSource};
 use crate::excerpt::excerpt;
 use crate::read::array::{self, ArrayRows};
-use crate::read::numbers::{Bytes, Encoding, Kind};
+use crate::read::numbers::{ArrayBytes, Encoding, Kind};
 use crate::{Error, Options, Result};
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::Value;
 use std::collections::HashSet;
-use std::io::{Read, Seek, SeekFrom};
+use std::io::Read;
 use vmfkit::model_file::LONGEST_HEADER;
 
 /// The rows of the tensor that was asked for, or of the only one with two axes.
-pub(crate) fn open(place: &Place, options: &Options) -> Result<ArrayRows> {
-    let (mut file, length) = place.open()?;
+pub(crate) fn open(source: ByteSource, options: &Options) -> Result<ArrayRows> {
+    let length = source.len();
+    let mut file = ByteReader::new(source, 0);
     let (header, start) = read_header(&mut file, length)?;
     let tensors: Vec<(&str, &Value)> =
         header.0.iter().map(|(name, tensor)| (name.as_str(), tensor)).filter(|(name, _)| *name != "__metadata__").collect();
@@ -24,10 +25,9 @@ pub(crate) fn open(place: &Place, options: &Options) -> Result<ArrayRows> {
     let (name, tensor) = tensors[array::choose("tensor", &choices, options.array.as_deref())?];
     let tensor = Tensor::new(tensor, length - start).map_err(|what| in_tensor(name, &what))?;
     check_coverage(&tensors, length - start)?;
-    let start = start + tensor.begin;
-    file.seek(SeekFrom::Start(start))?;
+    file.seek_to(start + tensor.begin)?;
     let encoding = Encoding { kind: tensor.kind, big_endian: false };
-    ArrayRows::new(Bytes::File { file, start, checksum: None }, encoding, false, tensor.rows, tensor.dim)
+    ArrayRows::new(ArrayBytes::new(file), encoding, false, tensor.rows, tensor.dim)
 }
 
 fn in_tensor(name: &str, what: &str) -> Error {

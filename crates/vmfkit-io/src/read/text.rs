@@ -1,6 +1,6 @@
 //! Text to read line by line: from a file or through a pipe, compressed or not.
 
-use crate::bytes::Place;
+use crate::bytes::{ByteReader, ByteSource};
 use crate::format::GZIP;
 use crate::{Error, Result};
 use flate2::bufread::MultiGzDecoder;
@@ -24,41 +24,18 @@ const GROUP_LINES: usize = 1 << 14;
 /// Numbers that one thread parses before others have begun.
 const FEW: usize = 1 << 12;
 
-/// Where text comes from, so that it can be had again.
-pub(crate) enum Origin {
-    File(Place),
-    /// It comes once.
-    Stream,
-}
-
-/// Something to read text from.
-pub(crate) type Text = Box<dyn BufRead + Send>;
-
-impl Origin {
-    /// The text of a file, from its first byte.
-    pub fn of_file(place: &Place) -> Result<(Self, Text)> {
-        Ok((Origin::File(place.clone()), open(place)?))
-    }
-
-    /// The text from its first byte, once more.
-    pub fn again(&self) -> Result<Text> {
-        match self {
-            Origin::File(place) => open(place),
-            Origin::Stream => Err(vmfkit::Error::CannotRewind.into()),
-        }
-    }
-}
-
-fn open(place: &Place) -> Result<Text> {
-    Ok(unpacked(Box::new(BufReader::with_capacity(CHUNK, place.open()?.0)))?)
+/// The text of a source from its first byte, unpacked if it is compressed; an error without a source, since a pipe is read once.
+pub(crate) fn open(source: Option<&ByteSource>) -> Result<ByteReader> {
+    let source = source.ok_or(vmfkit::Error::CannotRewind)?;
+    Ok(unpacked(ByteReader::with_capacity(CHUNK, source.clone(), 0))?)
 }
 
 /// The same text, without the gzip around it if there is one.
-pub(crate) fn unpacked(mut text: Text) -> io::Result<Text> {
+pub(crate) fn unpacked(mut text: ByteReader) -> io::Result<ByteReader> {
     if !text.fill_buf()?.starts_with(GZIP) {
         return Ok(text);
     }
-    Ok(Box::new(BufReader::with_capacity(CHUNK, MultiGzDecoder::new(text))))
+    Ok(ByteReader::pipe(BufReader::with_capacity(CHUNK, MultiGzDecoder::new(text))))
 }
 
 /// The error of a line that has no end within reason.
@@ -81,13 +58,13 @@ pub(crate) fn is_utf16(start: &[u8]) -> bool {
 
 /// The lines of a text, counted.
 pub(crate) struct Lines {
-    text: Text,
+    text: ByteReader,
     line: Vec<u8>,
     number: u64,
 }
 
 impl Lines {
-    pub fn new(text: Text) -> Self {
+    pub fn new(text: ByteReader) -> Self {
         Lines { text, line: Vec::new(), number: 0 }
     }
 
