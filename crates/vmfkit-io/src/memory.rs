@@ -77,6 +77,7 @@ pub fn available_memory() -> AvailableMemory {
 
 /// Where the address space is limited, keeps the allocator of glibc from reserving 64 MB of it for every thread, which a command with ten threads
 /// would pay with 640 MB. It concerns the whole process, so it is for commands, before their first thread; elsewhere it does nothing.
+#[allow(unsafe_code)]
 pub fn spare_address_space() {
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
     if left_of_limit(&fs::read_to_string("/proc/self/limits").unwrap_or_default(), "Max address space", "", "").is_some() {

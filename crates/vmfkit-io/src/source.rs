@@ -468,5 +468,5 @@ fn stop(prefetch: Prefetch) -> Blocks {
 
 /// What is left to say after a panic was caught.
 fn lost() -> vmfkit::Error {
-    Error::format("the reading ended with a panic, rows that can still be read: `0`").into()
+    Error::format("the reader thread panicked").into()
 }

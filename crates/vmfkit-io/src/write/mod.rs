@@ -6,7 +6,6 @@ mod npz;
 mod records;
 pub(crate) mod rows;
 pub(crate) mod table;
-mod zip;
 
 use crate::error::{Error, Result};
 use std::fs::File;
@@ -242,7 +241,7 @@ impl Spool {
     }
 
     /// As [`io::copy`], which does not tell which of the two has failed.
-    pub(crate) fn copy_to(self, sink: &mut Sink) -> Result<()> {
+    pub(crate) fn copy_to(self, sink: &mut impl Write) -> Result<()> {
         let failed = |error| temporary(self.purpose, error);
         let mut file = self.file.into_inner().map_err(|error| failed(error.into_error()))?;
         file.rewind().map_err(failed)?;

@@ -1,22 +1,27 @@
 //! Writes NumPy's `.npz`: arrays stored in a zip archive, those of sparse rows as scipy's `save_npz` names them.
 //!
-//! The numbers of the rows come first and go straight to the file, behind a header that is written at their end. The other arrays wait in
-//! temporary files.
+//! An array begins with its shape. Dense rows whose number is known go straight to the archive; all other arrays wait in temporary files.
 
 use crate::Ids;
 use crate::error::{Error, Result};
 use crate::read::npy::header_bytes;
 use crate::write::rows::{Entries, ID, Numbers, ROWS, WEIGHT};
-use crate::write::zip::{ZipMember, directory};
-use crate::write::{Headed, Sink, Spool, le_bytes};
-use flate2::Crc;
+use crate::write::{Sink, Spool, le_bytes};
+use std::io::{self, Write};
+use zip::result::ZipError;
+use zip::write::{SimpleFileOptions, StreamWriter};
+use zip::{CompressionMethod, DateTime, ZipWriter};
+
+/// Data of an array begin at a multiple of this many bytes of the archive, so that they can be mapped.
+const ALIGNMENT: u16 = 64;
 
 /// An archive of rows in the making.
 pub(crate) struct NpzWriter {
-    file: Headed,
-    /// The numbers of rows or of entries.
-    values: Array,
+    archive: Archive,
+    /// The numbers of rows or of entries; none if they go straight to the archive.
+    values: Option<Waiting>,
     dim: u64,
+    announced: Option<u64>,
     rows: u64,
     sparse: Option<Sparse>,
     ids: Option<Waiting>,
@@ -33,32 +38,47 @@ struct Sparse {
 }
 
 impl NpzWriter {
-    pub(crate) fn new(sink: Sink, dim: usize, double: bool, sparse: bool, ids: bool, weights: bool) -> Result<Self> {
-        let dim = dim as u64;
-        let values = Array::new(if sparse { "data" } else { ROWS }, if double { "<f8" } else { "<f4" });
-        let shape = if sparse { vec![0] } else { vec![0, dim] };
+    /// `rows` is their number, if it is known.
+    pub(crate) fn new(
+        sink: Sink,
+        dim: usize,
+        rows: Option<u64>,
+        double: bool,
+        sparse: bool,
+        ids: bool,
+        weights: bool,
+    ) -> Result<Self> {
+        let (dim, announced) = (dim as u64, rows.filter(|_| !sparse));
+        let kind = (if sparse { "data" } else { ROWS }, if double { "<f8" } else { "<f4" });
+        let mut archive = Archive::new(sink);
+        if let Some(rows) = announced {
+            archive.begin(kind, &[rows, dim])?;
+        }
         Ok(NpzWriter {
-            file: Headed::new(sink, values.begin(&shape, 0).1.len())?,
-            values,
+            archive,
+            values: if announced.is_none() { Some(Waiting::new(kind)?) } else { None },
             dim,
+            announced,
             rows: 0,
             sparse: sparse.then(|| Sparse::new(dim)).transpose()?,
-            ids: ids.then(|| Waiting::new(ID, "<i8")).transpose()?,
-            weights: weights.then(|| Waiting::new(WEIGHT, "<f8")).transpose()?,
+            ids: ids.then(|| Waiting::new((ID, "<i8"))).transpose()?,
+            weights: weights.then(|| Waiting::new((WEIGHT, "<f8"))).transpose()?,
         })
     }
 
     /// Adds rows, or of sparse rows the numbers of their entries.
     pub(crate) fn write(&mut self, rows: usize, numbers: &Numbers, ids: Option<&Ids>, weights: Option<&[f64]>) -> Result<()> {
         let bytes = numbers.to_le_bytes();
-        self.values.count(&bytes);
-        self.file.write(&bytes)?;
+        match &mut self.values {
+            Some(waiting) => waiting.spool.write(&bytes)?,
+            None => self.archive.write(&bytes)?,
+        }
         self.rows += rows as u64;
         if let (Some(waiting), Some(Ids::Integers(ids))) = (&mut self.ids, ids) {
-            waiting.write(&le_bytes(ids, i64::to_le_bytes))?;
+            waiting.spool.write(&le_bytes(ids, i64::to_le_bytes))?;
         }
         if let (Some(waiting), Some(weights)) = (&mut self.weights, weights) {
-            waiting.write(&le_bytes(weights, f64::to_le_bytes))?;
+            waiting.spool.write(&le_bytes(weights, f64::to_le_bytes))?;
         }
         Ok(())
     }
@@ -70,22 +90,27 @@ impl NpzWriter {
     }
 
     pub(crate) fn finish(self) -> Result<()> {
-        let NpzWriter { file, values, dim, rows, sparse, ids, weights } = self;
-        let shape = sparse.as_ref().map_or(vec![rows, dim], |sparse| vec![sparse.entries]);
-        let mut archive = Archive::default();
-        let header = archive.begin(&values, &shape);
-        file.finish(&header, |sink| {
-            if let Some(Sparse { starts, columns, entries, .. }) = sparse {
-                archive.write(sink, columns, &[entries])?;
-                archive.write(sink, starts, &[rows + 1])?;
-                archive.write_short(sink, Array::new("shape", "<i8"), &[2], &le_bytes(&[rows, dim], u64::to_le_bytes))?;
-                archive.write_short(sink, Array::new("format", "|S3"), &[], b"csr")?;
-            }
-            for array in [ids, weights].into_iter().flatten() {
-                archive.write(sink, array, &[rows])?;
-            }
-            sink.write_all(&directory(&archive.members, archive.end)).map_err(Error::Write)
-        })
+        let NpzWriter { mut archive, values, dim, announced, rows, sparse, ids, weights } = self;
+        if let Some(announced) = announced.filter(|announced| *announced != rows) {
+            let what = format!("{announced} rows were announced, and so the header says, found: `{rows}`");
+            return Err(Error::Format { what });
+        }
+        if let Some(values) = values {
+            let shape = sparse.as_ref().map_or(vec![rows, dim], |sparse| vec![sparse.entries]);
+            archive.append(values, &shape)?;
+        }
+        if let Some(Sparse { starts, columns, entries, .. }) = sparse {
+            archive.append(columns, &[entries])?;
+            archive.append(starts, &[rows + 1])?;
+            archive.begin(("shape", "<i8"), &[2])?;
+            archive.write(&le_bytes(&[rows, dim], u64::to_le_bytes))?;
+            archive.begin(("format", "|S3"), &[])?;
+            archive.write(b"csr")?;
+        }
+        for array in [ids, weights].into_iter().flatten() {
+            archive.append(array, &[rows])?;
+        }
+        archive.finish()
     }
 }
 
@@ -93,98 +118,92 @@ impl Sparse {
     fn new(dim: u64) -> Result<Self> {
         // Where four bytes do, scipy has no more.
         let wide = i32::try_from(dim).is_err();
-        let columns = Waiting::new("indices", if wide { "<i8" } else { "<i4" })?;
-        let mut starts = Waiting::new("indptr", "<i8")?;
-        starts.write(&[0; 8])?;
+        let columns = Waiting::new(("indices", if wide { "<i8" } else { "<i4" }))?;
+        let mut starts = Waiting::new(("indptr", "<i8"))?;
+        starts.spool.write(&[0; 8])?;
         Ok(Sparse { starts, columns, wide, entries: 0 })
     }
 
     fn write(&mut self, rows: &Entries) -> Result<()> {
         let before = self.entries;
         self.entries += rows.columns.len() as u64;
-        self.starts.write(&le_bytes(&rows.starts[1..], |end| (before + end as u64).to_le_bytes()))?;
-        self.columns.write(&match self.wide {
+        self.starts.spool.write(&le_bytes(&rows.starts[1..], |end| (before + end as u64).to_le_bytes()))?;
+        self.columns.spool.write(&match self.wide {
             true => le_bytes(&rows.columns, |column| u64::from(column).to_le_bytes()),
             false => le_bytes(&rows.columns, u32::to_le_bytes),
         })
     }
 }
 
-/// What is known of an array whose numbers pass by.
-struct Array {
-    name: &'static str,
-    /// NumPy's name of the type.
-    descr: &'static str,
-    checksum: Crc,
-    bytes: u64,
-}
-
-impl Array {
-    fn new(name: &'static str, descr: &'static str) -> Self {
-        Array { name, descr, checksum: Crc::new(), bytes: 0 }
-    }
-
-    fn count(&mut self, bytes: &[u8]) {
-        self.checksum.update(bytes);
-        self.bytes += bytes.len() as u64;
-    }
-
-    /// The array as a file of an archive, and what stands there before its numbers: as many bytes for any number of rows.
-    fn begin(&self, shape: &[u64], start: u64) -> (ZipMember, Vec<u8>) {
-        let header = header_bytes(self.descr, shape);
-        let mut checksum = Crc::new();
-        checksum.update(&header);
-        checksum.combine(&self.checksum);
-        let size = header.len() as u64 + self.bytes;
-        let member = ZipMember { name: format!("{}.npy", self.name), checksum: checksum.sum(), size, start };
-        let header = [member.header(header.len()), header].concat();
-        (member, header)
-    }
-}
-
-/// An array that waits for those before it.
+/// An array whose length is not known yet, with its name and NumPy's name of its type.
 struct Waiting {
-    array: Array,
+    kind: (&'static str, &'static str),
     spool: Spool,
 }
 
 impl Waiting {
-    fn new(name: &'static str, descr: &'static str) -> Result<Self> {
-        let spool = Spool::new("arrays of an .npz file wait", "name a larger folder by TMPDIR")?;
-        Ok(Waiting { array: Array::new(name, descr), spool })
+    fn new(kind: (&'static str, &'static str)) -> Result<Self> {
+        Ok(Waiting { kind, spool: Spool::new("arrays of an .npz file wait", "name a larger folder by TMPDIR")? })
+    }
+}
+
+/// A zip archive of arrays, one after the other.
+struct Archive(ZipWriter<StreamWriter<Output>>);
+
+impl Archive {
+    fn new(sink: Sink) -> Self {
+        Archive(ZipWriter::new_stream(Output { sink, failed: false }))
+    }
+
+    /// Begins an array with this name, type and shape.
+    fn begin(&mut self, (name, descr): (&str, &str), shape: &[u64]) -> Result<()> {
+        // One date, so that equal rows are equal files; sizes of eight bytes, as NumPy writes them.
+        let options = SimpleFileOptions::default().compression_method(CompressionMethod::Stored).large_file(true);
+        let options = options.last_modified_time(DateTime::default()).with_alignment(ALIGNMENT);
+        self.0.start_file(format!("{name}.npy"), options).map_err(from_zip)?;
+        self.write(&header_bytes(descr, shape))
     }
 
     fn write(&mut self, bytes: &[u8]) -> Result<()> {
-        self.array.count(bytes);
-        self.spool.write(bytes)
+        self.0.write_all(bytes).map_err(Error::Write)
+    }
+
+    fn append(&mut self, Waiting { kind, spool }: Waiting, shape: &[u64]) -> Result<()> {
+        self.begin(kind, shape)?;
+        spool.copy_to(&mut self.0)
+    }
+
+    fn finish(self) -> Result<()> {
+        let mut output = self.0.finish().map_err(from_zip)?.into_inner();
+        output.flush().map_err(Error::Write)
     }
 }
 
-/// The arrays that are written.
-#[derive(Default)]
-struct Archive {
-    members: Vec<ZipMember>,
-    /// Where the next one begins.
-    end: u64,
+fn from_zip(error: ZipError) -> Error {
+    match error {
+        ZipError::Io(error) => Error::Write(error),
+        other => Error::caused("the zip archive cannot be written", other),
+    }
 }
 
-impl Archive {
-    /// What stands before the numbers of the next array.
-    fn begin(&mut self, array: &Array, shape: &[u64]) -> Vec<u8> {
-        let (member, header) = array.begin(shape, self.end);
-        self.end += header.len() as u64 + array.bytes;
-        self.members.push(member);
-        header
+/// The sink of an archive. A `ZipWriter` that is dropped completes its archive, and complains on standard error if it cannot, so nothing is
+/// written after a failure.
+struct Output {
+    sink: Sink,
+    failed: bool,
+}
+
+impl Write for Output {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if self.failed {
+            return Ok(bytes.len());
+        }
+        let written = self.sink.write(bytes);
+        self.failed = written.as_ref().is_err_and(|error| error.kind() != io::ErrorKind::Interrupted);
+        written
     }
 
-    fn write(&mut self, sink: &mut Sink, Waiting { array, spool }: Waiting, shape: &[u64]) -> Result<()> {
-        sink.write_all(&self.begin(&array, shape)).map_err(Error::Write)?;
-        spool.copy_to(sink)
-    }
-
-    fn write_short(&mut self, sink: &mut Sink, mut array: Array, shape: &[u64], bytes: &[u8]) -> Result<()> {
-        array.count(bytes);
-        sink.write_all(&self.begin(&array, shape)).map_err(Error::Write)?;
-        sink.write_all(bytes).map_err(Error::Write)
+    fn flush(&mut self) -> io::Result<()> {
+        if self.failed { Ok(()) } else { self.sink.flush() }
     }
 }

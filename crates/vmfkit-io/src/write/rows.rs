@@ -164,7 +164,7 @@ impl RowWriter {
             }
             OutputFormat::Npz => {
                 layout.refuse_texts(format)?;
-                Inner::Npz(Box::new(NpzWriter::new(sink, dim, double, sparse, ids.is_some(), weights)?))
+                Inner::Npz(Box::new(NpzWriter::new(sink, dim, layout.rows, double, sparse, ids.is_some(), weights)?))
             }
             OutputFormat::Mtx => {
                 layout.refuse_beside_rows(format)?;

@@ -104,7 +104,7 @@ fn panics_of_the_reading_thread_arrive() {
     let mut source = open_stream(rows, "pipe", &Options::new().block_rows(20)).unwrap();
     let panic = catch_unwind(AssertUnwindSafe(|| while source.read_block().unwrap().is_some() {})).unwrap_err();
     assert_eq!(panic.downcast_ref::<&str>(), Some(&"a bug"));
-    assert!(with_causes(source.read_block().unwrap_err()).contains("ended with a panic"));
+    assert!(with_causes(source.read_block().unwrap_err()).contains("the reader thread panicked"));
 }
 
 #[test]
