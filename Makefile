@@ -23,20 +23,20 @@ $(VENV)/compare-ready: $(VENV)/ready compare/requirements.txt
 NETWORKS := vmfkit-nn reproduce
 
 # What an object store brings along is large too: its tests are built without optimisation.
-OBJECT_STORE := vmfkit-data/object-store,vmfkit-cli/object-store
+OBJECT_STORE := vmfkit-io/object-store,vmfkit-cli/object-store
 
 # Those of the core that check themselves; `test_error_rates` prints the tables of docs/tests.md and takes long.
 EXAMPLES := custom_source ndarray nalgebra streaming
 
 test: $(VENV)/ready
 	cargo test --release --workspace $(NETWORKS:%=--exclude %) --features vmfkit/ndarray --locked
-	CARGO_PROFILE_DEV_DEBUG=0 cargo test -p vmfkit-data -p vmfkit-cli --features $(OBJECT_STORE) --locked object_store
+	CARGO_PROFILE_DEV_DEBUG=0 cargo test -p vmfkit-io -p vmfkit-cli --features $(OBJECT_STORE) --locked object_store
 	for example in $(EXAMPLES); do cargo run --release --quiet -p vmfkit --features ndarray --locked --example $$example || exit 1; done
 	cargo test --release $(NETWORKS:%=-p %) --features vmfkit-nn/candle --locked
 	$(PYTHON) testdata/bessel_series.py --check
 	$(PYTHON) testdata/normal_layers.py --check
 	$(PYTHON) testdata/check_with_numpy.py $(RELEASE)/vmf
-	cargo run --release --quiet -p vmfkit-data --example write_columnar --locked -- $(RELEASE)/written
+	cargo run --release --quiet -p vmfkit-io --example write_columnar --locked -- $(RELEASE)/written
 	$(PYTHON) testdata/check_columnar.py $(RELEASE)/written
 	$(MAKE) test-python
 

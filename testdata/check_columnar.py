@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Reads what crates/vmfkit-data/examples/write_columnar.rs wrote, with pyarrow and numpy, and compares it with the formulas there.
+"""Reads what crates/vmfkit-io/examples/write_columnar.rs wrote, with pyarrow and numpy, and compares it with the formulas there.
 
-    cargo run --release -p vmfkit-data --example write_columnar -- target/written
+    cargo run --release -p vmfkit-io --example write_columnar -- target/written
     python3 testdata/check_columnar.py target/written        (needs pyarrow and numpy)
 """
 

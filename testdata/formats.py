@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes testdata/formats/: the same rows in every format that vmfkit-data reads, by the libraries that people write them with.
+"""Writes testdata/formats/: the same rows in every format that vmfkit-io reads, by the libraries that people write them with.
 
 python3 testdata/formats.py          writes the files
 python3 testdata/formats.py --check  compares them with what is there

@@ -4,4 +4,4 @@
 use libfuzzer_sys::fuzz_target;
 
 // Panics of decoders that are not ours become errors of the file; all others are found.
-fuzz_target!(init: vmfkit_data::silence_decoder_panics(), |bytes: &[u8]| fuzz::read_file("rows.arrow", bytes));
+fuzz_target!(init: vmfkit_io::silence_decoder_panics(), |bytes: &[u8]| fuzz::read_file("rows.arrow", bytes));

@@ -3,7 +3,7 @@
 
 use fuzz as _;
 use libfuzzer_sys::fuzz_target;
-use vmfkit_data::npy::Reader;
+use vmfkit_io::npy::Reader;
 
 fuzz_target!(|bytes: &[u8]| {
     let length = bytes.len() as u64;

@@ -5,10 +5,10 @@ use fuzz as _;
 use libfuzzer_sys::fuzz_target;
 use std::io::Cursor;
 use vmfkit::source::Source;
-use vmfkit_data::{Options, open_stream};
+use vmfkit_io::{Options, open_stream};
 
 // Panics of decoders that are not ours become errors of the file; all others are found.
-fuzz_target!(init: vmfkit_data::silence_decoder_panics(), |bytes: &[u8]| {
+fuzz_target!(init: vmfkit_io::silence_decoder_panics(), |bytes: &[u8]| {
     let options = Options::new().rescale(true).block_rows(64);
     let Ok(mut source) = open_stream(Cursor::new(bytes.to_vec()), "bytes", &options) else { return };
     let dim = source.dim();

@@ -3,7 +3,7 @@
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::path::{Path, PathBuf};
 use vmfkit::source::Source;
-use vmfkit_data::{DataSource, Options};
+use vmfkit_io::{DataSource, Options};
 
 /// Bytes at once. The fuzzer's own limits count memory that is touched; an array of zeros is not.
 const MOST: usize = 256 << 20;
@@ -41,10 +41,10 @@ pub fn read_file(name: &str, bytes: &[u8]) {
     std::fs::write(&path, bytes).expect("a file to read from");
     let path = path.to_str().expect("a name in UTF-8");
     let options = Options::new().block_rows(64);
-    let Ok(mut source) = vmfkit_data::open(path, &options.clone().rescale(true)) else { return };
+    let Ok(mut source) = vmfkit_io::open(path, &options.clone().rescale(true)) else { return };
     let Some(rows) = read_rows(&mut source) else { return };
     // Rows that are rescaled are not lent as they are in the file; those of unit length are the same with and without.
-    let mut source = vmfkit_data::open(path, &options).expect("the file has not changed");
+    let mut source = vmfkit_io::open(path, &options).expect("the file has not changed");
     if source.hold(0) == Ok(false)
         && let Some(again) = read_rows(&mut source)
     {

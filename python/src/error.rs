@@ -23,7 +23,7 @@ pub fn raise(error: vmfkit::Error) -> PyErr {
 }
 
 /// The same for what goes wrong while a file is opened.
-pub fn raise_data(error: vmfkit_data::Error) -> PyErr {
+pub fn raise_data(error: vmfkit_io::Error) -> PyErr {
     raise(error.into())
 }
 

@@ -22,7 +22,7 @@ use pyo3::prelude::*;
 #[pymodule]
 fn _vmfkit(module: &Bound<'_, PyModule>) -> PyResult<()> {
     // The hook is that of this module alone, which has a Rust runtime of its own.
-    vmfkit_data::silence_decoder_panics();
+    vmfkit_io::silence_decoder_panics();
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     module.add("ZeroRowError", module.py().get_type::<error::ZeroRowError>())?;
     module.add_class::<mixture::Mixture>()?;

@@ -10,7 +10,7 @@ use pyo3::types::{IntoPyDict, PyDict, PyTuple};
 use std::ffi::CString;
 use vmfkit::source::{MemorySource, Source};
 use vmfkit::{Angles, Block, Error};
-use vmfkit_data::{DataSource, Format, Options, scratch_folder};
+use vmfkit_io::{DataSource, Format, Options, scratch_folder};
 
 /// Numbers in a block of rows in memory: as many as in one of a file, so that both are fitted alike, to the last bit.
 const NUMBERS: usize = 1 << 23;
@@ -158,7 +158,7 @@ impl Source for Weighted<'_> {
         self.seen += block.len();
         if block.weights().is_some() {
             let what = "weights must come from a column or be given, found: `both`".to_owned();
-            return Err(vmfkit_data::Error::Format { what }.into());
+            return Err(vmfkit_io::Error::Format { what }.into());
         }
         block.with_weights_from(from, weights).map(Some)
     }
@@ -228,7 +228,7 @@ impl<'a> View<'a> {
 
     /// The rows of files. Those that are read more than once are held in memory if there is room, or on the disk if another pass takes long.
     fn open(names: &[String], options: &Options, stop: &Stop, room: Option<u64>) -> PyResult<DataSource> {
-        let mut source = vmfkit_data::open_all(names, options).map_err(raise_data)?;
+        let mut source = vmfkit_io::open_all(names, options).map_err(raise_data)?;
         if let Some(angles) = source.seems_angles() {
             warn_of_angles(&names.join(", "), angles)?;
         }

@@ -7,12 +7,12 @@ use std::path::PathBuf;
 /// Bytes that this process may still take: the least of what the machine, its control groups and limits of the process leave.
 #[pyfunction]
 pub fn available_memory() -> u64 {
-    vmfkit_data::available_memory().bytes
+    vmfkit_io::available_memory().bytes
 }
 
 /// Writes a file that appears when it is complete; one that was there before is replaced.
 #[pyfunction]
 pub fn write_file(py: Python<'_>, path: PathBuf, bytes: &[u8]) -> PyResult<()> {
-    let written = py.detach(|| vmfkit_data::write_file(&path, bytes));
+    let written = py.detach(|| vmfkit_io::write_file(&path, bytes));
     Ok(written.map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", path.display())))?)
 }

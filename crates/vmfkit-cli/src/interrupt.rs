@@ -47,7 +47,7 @@ fn interrupted() {
         return;
     }
     // To the end: no file appears any more.
-    let _no_more = vmfkit_data::remove_unfinished_files();
+    let _no_more = vmfkit_io::remove_unfinished_files();
     std::process::exit(EXIT_CODE.into());
 }
 

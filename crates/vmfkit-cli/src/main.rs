@@ -18,8 +18,8 @@ use interrupt::Interrupted;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    vmfkit_data::spare_address_space();
-    vmfkit_data::silence_decoder_panics();
+    vmfkit_io::spare_address_space();
+    vmfkit_io::silence_decoder_panics();
     match run(&Arguments::parse()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) if error.is::<Interrupted>() => ExitCode::from(interrupt::EXIT_CODE),

@@ -4,7 +4,7 @@ use crate::args::rows::RowSource;
 use crate::report::progress::Progress;
 use vmfkit::Mixture;
 use vmfkit::source::Source;
-use vmfkit_data::Ids;
+use vmfkit_io::Ids;
 
 /// Numbers of rows and components that are worked on at a time: 8 MB.
 pub const NUMBERS: usize = 1 << 20;

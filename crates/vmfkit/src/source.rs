@@ -10,7 +10,7 @@ use std::ops::ControlFlow;
 /// Rows that are read block by block, once or many times.
 ///
 /// Implement it for rows that do not fit into memory or come from somewhere else; `dim`, `read_block` and `rewind` are enough, and
-/// [`Error::read`] wraps an error of your own. For rows in memory there is [`MemorySource`], for files the crate vmfkit-data. The example
+/// [`Error::read`] wraps an error of your own. For rows in memory there is [`MemorySource`], for files the crate vmfkit-io. The example
 /// `custom_source` is a whole program.
 ///
 /// ```

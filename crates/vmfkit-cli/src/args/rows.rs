@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use vmfkit::source::{Portion, Source};
 use vmfkit::{Angles, Block, Error};
-use vmfkit_data::{AvailableMemory, Batches, DataSource, Element, Format, Ids, Kept, MemoryLimit, Options, Skipped};
+use vmfkit_io::{AvailableMemory, Batches, DataSource, Element, Format, Ids, Kept, MemoryLimit, Options, Skipped};
 
 /// Memory that a command has beside rows and models: its code, stacks, buffers of the system's libraries.
 const OWN_MEMORY: u64 = 32 << 20;
@@ -168,7 +168,7 @@ impl FromStr for WeightSource {
 impl RowArguments {
     /// How messages call the rows.
     pub fn name(&self) -> String {
-        vmfkit_data::names(&self.data)
+        vmfkit_io::names(&self.data)
     }
 
     /// What to write in a command for the same rows.
@@ -224,18 +224,13 @@ impl RowArguments {
         if self.data.iter().any(|location| location == "-") {
             bail!("labels in a column of DATA are read before the rows, so DATA must be files, found: `-`");
         }
-        let labels = LabelNames::of_ids(vmfkit_data::read_ids(&self.data, column, &self.options())?);
+        let labels = LabelNames::of_ids(vmfkit_io::read_ids(&self.data, column, &self.options())?);
         if labels.numbers.is_empty() { bail!("{}: there is nothing to fit, labels: `0`", self.name()) } else { Ok(labels) }
     }
 
     /// The same rows with this column in place of their ids.
     pub fn with_ids(&self, column: &str) -> Self {
         RowArguments { id_column: Some(column.to_owned()), ..self.clone() }
-    }
-
-    /// What `--memory` allows.
-    pub fn memory(&self) -> Option<u64> {
-        self.memory
     }
 
     /// The file of weights, if they have one of their own.
@@ -245,7 +240,7 @@ impl RowArguments {
 
     /// The files that are read, for which results must not be taken.
     pub fn files(&self) -> Vec<PathBuf> {
-        self.data.iter().flat_map(|location| vmfkit_data::local_files(location)).chain(self.weight_path().cloned()).collect()
+        self.data.iter().flat_map(|location| vmfkit_io::local_files(location)).chain(self.weight_path().cloned()).collect()
     }
 
     /// The rows block by block, for a command that needs this much memory beside them.
@@ -342,7 +337,7 @@ impl RowArguments {
         let dim = |rows: &Self| {
             // A pipe cannot be read twice.
             let again = rows.files().iter().all(|path| path.is_file());
-            again.then(|| vmfkit_data::open_all(&rows.data, &rows.options()).ok()).flatten().map(|source| source.dim())
+            again.then(|| vmfkit_io::open_all(&rows.data, &rows.options()).ok()).flatten().map(|source| source.dim())
         };
         let with = dim(self);
         if with.is_some() && with == dim(&without) { without } else { self.clone() }
@@ -350,7 +345,7 @@ impl RowArguments {
 
     /// The rows as the files have them, on the sphere or not.
     pub fn open_batches(&self) -> Result<Batches> {
-        let batches = vmfkit_data::open_batches(&self.data, &self.options())?;
+        let batches = vmfkit_io::open_batches(&self.data, &self.options())?;
         note_skipped(batches.skipped());
         self.note_angles(batches.schema().angles);
         Ok(batches)
@@ -379,7 +374,7 @@ impl RowArguments {
 
     fn source(&self, options: &Options) -> Result<RowSource> {
         let weights = self.weight_file()?;
-        let source = vmfkit_data::open_all(&self.data, options)?;
+        let source = vmfkit_io::open_all(&self.data, options)?;
         note_skipped(source.skipped());
         self.note_angles(source.seems_angles());
         let (name, text_hint, angles) = (self.name(), self.text_hint(), self.angles);
@@ -399,7 +394,7 @@ impl RowArguments {
 
     /// What to do about much text, for work that passes over it more than once.
     fn text_hint(&self) -> Option<TextHint> {
-        let files: Vec<PathBuf> = self.data.iter().flat_map(|location| vmfkit_data::local_files(location)).collect();
+        let files: Vec<PathBuf> = self.data.iter().flat_map(|location| vmfkit_io::local_files(location)).collect();
         let format_of = |path: &Path| self.format.or_else(|| Format::of_name(path));
         let text = |format| matches!(format, Some(Format::Csv | Format::Tsv | Format::Jsonl | Format::Mtx));
         // One matrix is in memory as a whole.
@@ -440,11 +435,6 @@ pub struct RowSource {
 }
 
 impl RowSource {
-    /// The rows themselves.
-    pub fn data(&self) -> &DataSource {
-        &self.source
-    }
-
     /// How messages call the rows.
     pub fn name(&self) -> &str {
         &self.name
@@ -531,7 +521,7 @@ impl RowSource {
 
 /// Memory that may still be allocated, with this many threads to come.
 fn allocatable(threads: u64) -> AvailableMemory {
-    let available = vmfkit_data::available_memory();
+    let available = vmfkit_io::available_memory();
     let reserved = match available.limit {
         MemoryLimit::AddressSpace => (threads + OTHER_THREADS) * ADDRESS_SPACE_PER_THREAD,
         _ => 0,

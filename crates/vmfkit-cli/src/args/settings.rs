@@ -5,8 +5,8 @@
 use super::FITTING;
 use anyhow::{Result, bail};
 use std::str::FromStr;
-use vmfkit::mixture::CHUNK_ROWS;
 use vmfkit::ConcentrationEstimator;
+use vmfkit::mixture::CHUNK_ROWS;
 use vmfkit::train::Baseline;
 
 /// The values that were given; none where the default applies.

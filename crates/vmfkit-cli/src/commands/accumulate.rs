@@ -12,7 +12,7 @@ use vmfkit::Error;
 use vmfkit::parts::Accumulator;
 use vmfkit::source::Source;
 use vmfkit::stats_file::PartStats;
-use vmfkit_data::DataSource;
+use vmfkit_io::DataSource;
 
 const AFTER_HELP: &str = "\
 Examples:

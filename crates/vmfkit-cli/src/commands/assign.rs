@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 use vmfkit::Mixture;
-use vmfkit_data::{Column, ColumnData, ColumnKind, Ids, OutputFormat};
+use vmfkit_io::{Column, ColumnData, ColumnKind, Ids, OutputFormat};
 
 static AFTER_HELP: LazyLock<String> = LazyLock::new(|| {
     format!(

@@ -15,8 +15,8 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use vmfkit::bessel;
-use vmfkit_data::csv_rows::{not_a_number, number};
-use vmfkit_data::excerpt;
+use vmfkit_io::csv::{not_a_number, number};
+use vmfkit_io::excerpt;
 
 const EXAMPLES: &str = "\
 Examples:

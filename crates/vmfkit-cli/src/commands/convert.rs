@@ -10,7 +10,7 @@ use anyhow::{Context, Result, bail};
 use serde_json::json;
 use std::path::{Path, PathBuf};
 use vmfkit::{Angles, Error};
-use vmfkit_data::{Batch, IdKind, Ids, OutputFormat, RowLayout, Values};
+use vmfkit_io::{Batch, IdKind, Ids, OutputFormat, RowLayout, Values};
 
 const USAGE: &str = "vmf convert [OPTIONS] <DATA>... <FILE>\n       vmf convert [OPTIONS] <DATA>... -o <FILE>";
 

@@ -15,7 +15,7 @@ use std::path::PathBuf;
 use vmfkit::model_file::Description;
 use vmfkit::source::Source;
 use vmfkit::{Error, Mixture};
-use vmfkit_data::excerpt;
+use vmfkit_io::excerpt;
 
 const AFTER_HELP: &str = "\
 Examples:

@@ -14,7 +14,7 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use vmfkit::block::Scalar;
 use vmfkit::{Angles, Mixture, Sampler, VonMisesFisher};
-use vmfkit_data::{Batch, OutputFormat, RowLayout, Values};
+use vmfkit_io::{Batch, OutputFormat, RowLayout, Values};
 
 const AFTER_HELP: &str = "\
 Examples:

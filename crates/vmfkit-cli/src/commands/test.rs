@@ -18,7 +18,7 @@ use vmfkit::hypothesis::{self, Calibration, Concentrations, Outcome};
 use vmfkit::inference::{Inference, projection_test};
 use vmfkit::source::Source;
 use vmfkit::{Block, ConcentrationEstimator, SufficientStats, VonMisesFisher};
-use vmfkit_data::Ids;
+use vmfkit_io::Ids;
 
 const AFTER_HELP: &str = "\
 Examples:

@@ -9,7 +9,7 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 use vmfkit::model_file::LONGEST_HEADER;
-use vmfkit_data::excerpt;
+use vmfkit_io::excerpt;
 
 /// Files of at most this size are read without a look at the header; the parser reports what is wrong.
 const SMALL: u64 = 1 << 20;

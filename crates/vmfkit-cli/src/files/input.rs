@@ -6,9 +6,9 @@ use std::collections::HashMap;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Cursor, Read};
 use std::path::Path;
-use vmfkit_data::csv_rows::{self, CsvRows};
-use vmfkit_data::npy;
-use vmfkit_data::{Batch, Format, Ids, Options, Reader, excerpt};
+use vmfkit_io::csv::{self, CsvRows};
+use vmfkit_io::npy;
+use vmfkit_io::{Batch, Format, Ids, Options, Reader, excerpt};
 
 /// Parses a location of rows: a path, a pattern, or a location in an object store.
 pub fn location_parser() -> impl TypedValueParser<Value = String> {
@@ -108,7 +108,7 @@ const KNOWN_LABELS: &str = "label";
 /// a text file.
 pub fn read_label_names(path: &Path, column: Option<&str>) -> Result<LabelNames> {
     let labels = if column.is_some() || is_table(path, KNOWN_LABELS)? {
-        let ids = vmfkit_data::read_ids(&[path.display().to_string()], column.unwrap_or(KNOWN_LABELS), &Options::new())?;
+        let ids = vmfkit_io::read_ids(&[path.display().to_string()], column.unwrap_or(KNOWN_LABELS), &Options::new())?;
         LabelNames::of_ids(ids)
     } else {
         LabelNames::new(&read_names(path).with_context(|| display(path))?)
@@ -170,7 +170,7 @@ fn read_column(path: &Path, column: &str) -> Result<Vec<i64>> {
     if Format::of_name(path) == Some(Format::Jsonl) {
         return read_key(path, column).with_context(|| display(path));
     }
-    let mut rows = vmfkit_data::open_batches(&[location(path)?], &Options::new().columns(vec![column.to_owned()]))?;
+    let mut rows = vmfkit_io::open_batches(&[location(path)?], &Options::new().columns(vec![column.to_owned()]))?;
     let (mut labels, mut batch) = (Vec::new(), Batch::default());
     if rows.schema().dim > 1 {
         bail!("{}: a label must be one number, found in column `{column}`: `{}`", display(path), rows.schema().dim);
@@ -232,7 +232,7 @@ fn label_lines(text: &[u8], delimiter: Option<u8>, header: Option<bool>) -> Resu
             bail!("line {line} must be one label and nothing else, found: `{}`", excerpt(label));
         }
     }
-    let is_number = |line: &&[u8]| csv_rows::number(line).is_some();
+    let is_number = |line: &&[u8]| csv::number(line).is_some();
     let looks_like_header = lines.len() > 1 && !is_number(&lines[0]) && lines[1..].iter().all(is_number);
     if header.unwrap_or(looks_like_header) {
         lines.remove(0);
@@ -242,7 +242,7 @@ fn label_lines(text: &[u8], delimiter: Option<u8>, header: Option<bool>) -> Resu
 
 /// How messages call a file.
 pub fn display(path: &Path) -> String {
-    vmfkit_data::names(&[path.display().to_string()])
+    vmfkit_io::names(&[path.display().to_string()])
 }
 
 /// Something to read, with its length known.

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
-use vmfkit_data::Format;
+use vmfkit_io::Format;
 
 /// The argument of an option that takes one label per row.
 #[derive(Debug, Clone, PartialEq)]

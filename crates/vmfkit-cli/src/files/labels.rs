@@ -4,7 +4,7 @@ use crate::files::output::Output;
 use crate::files::table_file::TableFile;
 use anyhow::Result;
 use std::path::Path;
-use vmfkit_data::{Column, ColumnData, ColumnKind, OutputFormat};
+use vmfkit_io::{Column, ColumnData, ColumnKind, OutputFormat};
 
 /// Component numbers written to a file that appears only when it is complete.
 pub enum LabelFile {

@@ -7,7 +7,7 @@ use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use vmfkit_data::{AtomicFile, Destination, behind_links};
+use vmfkit_io::{AtomicFile, Destination, behind_links};
 
 /// The result could not be written: exit code 1, unless the reader of a pipe has gone.
 #[derive(Debug, thiserror::Error)]
@@ -110,10 +110,10 @@ impl SharedOutput {
     }
 
     /// The same error, with the name of the output; a failed write has an exit code of its own.
-    pub fn explain(&self, error: vmfkit_data::Error) -> anyhow::Error {
+    pub fn explain(&self, error: vmfkit_io::Error) -> anyhow::Error {
         let output = self.lock();
         match error {
-            vmfkit_data::Error::Write(source) => output.failure(source),
+            vmfkit_io::Error::Write(source) => output.failure(source),
             other => anyhow::Error::from(other).context(output.name().to_owned()),
         }
     }

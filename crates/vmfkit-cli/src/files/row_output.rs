@@ -4,7 +4,7 @@ use crate::files::output::{Output, SharedOutput};
 use anyhow::{Result, anyhow};
 use clap::ValueEnum;
 use std::path::Path;
-use vmfkit_data::{Batch, Element, OutputFormat, RowLayout, RowWriter};
+use vmfkit_io::{Batch, Element, OutputFormat, RowLayout, RowWriter};
 
 /// How exactly numbers are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

@@ -2,7 +2,7 @@
 
 use crate::files::output::{Output, SharedOutput};
 use anyhow::Result;
-use vmfkit_data::{Column, ColumnData, OutputFormat, TableWriter};
+use vmfkit_io::{Column, ColumnData, OutputFormat, TableWriter};
 
 /// A table that is being written.
 pub struct TableFile {

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use vmfkit::Mixture;
 use vmfkit::model_file::Description;
 use vmfkit::train::Pass;
-use vmfkit_data::excerpt;
+use vmfkit_io::excerpt;
 
 /// Components and notes that are printed; --json has them all.
 pub const COMPONENTS_SHOWN: usize = 20;

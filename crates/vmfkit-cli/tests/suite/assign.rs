@@ -6,7 +6,7 @@ use std::fs::File;
 use std::path::Path;
 use vmfkit::source::Source;
 use vmfkit::{Block, Mixture, model_file};
-use vmfkit_data::{Batch, Element, Ids, Options, OutputFormat, RowLayout, RowWriter, Values};
+use vmfkit_io::{Batch, Element, Ids, Options, OutputFormat, RowLayout, RowWriter, Values};
 
 /// What holds a whole table.
 const TABLES: [&str; 5] = ["parquet", "arrow", "csv", "tsv", "jsonl"];
@@ -93,7 +93,7 @@ fn labels_are_those_of_the_fit_and_numbers_those_of_the_library() {
 fn read_table(workspace: &Workspace, name: &str) -> (Vec<f64>, Vec<f64>, Ids) {
     let columns = ["component", "responsibility", "ln_density", "component_2", "responsibility_2"].map(str::to_owned);
     let options = Options::new().columns(columns.to_vec()).weight_column("p_value").id_column("id").rescale(true);
-    let mut source = vmfkit_data::open(workspace.path(name).to_str().unwrap(), &options).unwrap();
+    let mut source = vmfkit_io::open(workspace.path(name).to_str().unwrap(), &options).unwrap();
     let (mut rows, mut weights) = (Vec::new(), Vec::new());
     {
         let block = source.read_block().unwrap().unwrap();

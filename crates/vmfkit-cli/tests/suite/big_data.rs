@@ -144,20 +144,19 @@ fn sparse_rows_take_the_memory_of_their_entries() {
 
 /// Before the first pass, from the checkpoint of a start as from any other.
 #[test]
-fn a_fit_is_not_resumed_with_other_rows_or_blocks() {
+fn a_fit_is_not_resumed_with_other_rows() {
     let workspace = Workspace::new();
     workspace.run("sample --dim 4 --concentration 9 -n 9000 -o x.npy").success();
     workspace.run("sample --dim 4 --concentration 9 -n 9000 --seed 8 -o y.npy").success();
     workspace.run("sample --dim 4 --concentration 9 -n 9001 -o longer.npy").success();
     let fit = "-k 3 --max-passes 2 --checkpoint c";
-    workspace.run(&format!("fit x.npy {fit} --set block_rows=7000 --start-only")).success();
+    workspace.run(&format!("fit x.npy {fit} --start-only")).success();
     for _ in 0..2 {
         let resume = |rest: &str| workspace.run(&format!("fit {rest} {fit} --resume"));
-        resume("x.npy --set block_rows=100")
-            .refused(&["made with blocks of 7000 rows, found: `100`", "hint: resume with blocks of 7000 rows"]);
-        resume("y.npy --set block_rows=7000").refused(&["made with a first block of rows whose fingerprint is "]);
-        resume("longer.npy --set block_rows=7000").refused(&["made with 9000 rows, found: `9001`"]);
-        resume("x.npy --set block_rows=7000").success();
+        resume("x.npy --set block_rows=1152").refused(&["made with block_rows 9216, found: `1152`"]);
+        resume("y.npy").refused(&["made with first rows whose fingerprint is "]);
+        resume("longer.npy").refused(&["made with 9000 rows, found: `9001`"]);
+        resume("x.npy").success();
     }
 }
 
@@ -222,20 +221,42 @@ fn a_checkpoint_is_not_overwritten_by_accident() {
     new.success();
 }
 
-/// Blocks decide the last digits, and memory decides on blocks: threads must not decide on what is left for them.
+/// Files, their ends, the memory limit and threads decide how rows come in blocks; not one bit depends on it.
 #[test]
-fn threads_change_no_bit_with_a_memory_limit() {
+fn memory_threads_and_files_change_no_bit_of_a_fit() {
     let workspace = Workspace::new();
-    workspace.run("sample --dim 200 --concentration 100 -n 20000 -o x.npy").success();
-    let fit = |threads: &str| {
-        let fit = "fit x.npy -k 60 --max-passes 3 --memory 100MB -o m.safetensors";
-        workspace.run(&format!("--threads {threads} {fit}")).success();
-        let sums = "accumulate m.safetensors x.npy --memory 100MB -o s.stats";
-        workspace.run(&format!("--threads {threads} {sums}")).success();
-        (workspace.read("m.safetensors"), workspace.read("s.stats"))
-    };
-    let one = fit("1");
-    assert!(fit("2") == one && fit("4") == one && fit("12") == one);
+    workspace.run("sample --dim 100 --concentration 30 -n 60000 -o x.npy").success();
+    let rows = workspace.read("x.npy");
+    let (header, rows) = rows.split_at(128);
+    let mut from = 0;
+    for (number, to) in [(0, 7), (1, 10_000), (2, 47_777), (3, 60_000)] {
+        let text = String::from_utf8_lossy(header).replacen("(60000, 100)", &format!("({}, 100)", to - from), 1);
+        // Its length is part of it.
+        let padded = format!("{:<117}\n", text[10..].trim_end());
+        let bytes = [&header[..10], padded.as_bytes(), &rows[400 * from..400 * to]].concat();
+        workspace.write(&format!("part-{number}.npy"), bytes);
+        from = to;
+    }
+    for fit in ["em", "hard", "stochastic", "kmeans", "online", "sgd --set batch=4096"] {
+        let fit = |data: &str, options: &str, file: &str| {
+            let settings = "--set sample=5000";
+            let all = "--set shuffle_rows=5000 ".repeat(usize::from(fit.starts_with('o') || fit.starts_with("sg")));
+            workspace
+                .run(&format!("fit {data} -k 20 --max-passes 2 {settings} {all} --method {fit} {options} -o {file}"))
+                .success();
+        };
+        fit("x.npy", "", "whole.safetensors");
+        for (data, options) in
+            [("x.npy", "--memory 80MB"), ("x.npy", "--memory 100MB --threads 1"), ("part-*.npy", "--memory 120MB --threads 3")]
+        {
+            fit(data, options, "other.safetensors");
+            assert!(workspace.read("other.safetensors") == workspace.read("whole.safetensors"), "{data} {options}");
+        }
+    }
+    for (options, file) in [("", "whole.stats"), ("--memory 80MB --threads 3", "other.stats")] {
+        workspace.run(&format!("accumulate whole.safetensors x.npy {options} -o {file}")).success();
+    }
+    assert!(workspace.read("other.stats") == workspace.read("whole.stats"));
 }
 
 #[test]

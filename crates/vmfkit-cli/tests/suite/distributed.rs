@@ -20,27 +20,43 @@ fn files(parts: usize) -> String {
     (0..parts).map(|part| format!("part-{part}.stats ")).collect()
 }
 
-/// Statistics of all parts, each with so many blocks.
-fn accumulate(workspace: &Workspace, parts: usize, blocks: usize, options: &str) {
+/// The 600 rows of three groups six times, which are four blocks of the fewest rows.
+fn four_blocks() -> Workspace {
+    let workspace = three_groups();
+    for (name, header) in [("x.csv", 1), ("truth.txt", 0)] {
+        let text = String::from_utf8(workspace.read(name)).unwrap();
+        let lines: Vec<&str> = text.lines().collect();
+        let (header, rows) = lines.split_at(header);
+        let all = [header, &rows.repeat(6)].concat();
+        workspace.write(name, format!("{}\n", all.join("\n")));
+    }
+    workspace
+}
+
+/// The fewest rows of a block.
+const CHUNK: usize = 1152;
+
+/// Statistics of all parts, each of this many rows.
+fn accumulate(workspace: &Workspace, parts: usize, rows: usize, options: &str) {
     for part in 0..parts {
-        let first = part * blocks;
-        let command = format!("accumulate state.ckpt part-{part}.csv {options} --first-block {first} -o part-{part}.stats");
+        let first = part * rows;
+        let command = format!("accumulate state.ckpt part-{part}.csv {options} --first-row {first} -o part-{part}.stats");
         let said = workspace.run(&command).success();
         assert!(said.starts_with("accumulated pass ") && said.lines().count() == 1, "{said}");
     }
 }
 
 /// The whole loop; the number of passes and the last line.
-fn fit_by_parts(workspace: &Workspace, parts: usize, blocks: usize, options: &str, merge: bool) -> (usize, String) {
+fn fit_by_parts(workspace: &Workspace, parts: usize, rows: usize, options: &str, merge: bool) -> (usize, String) {
     for pass in 1.. {
-        accumulate(workspace, parts, blocks, options);
+        accumulate(workspace, parts, rows, options);
         let mut files = files(parts);
         if merge {
             workspace.run(&format!("merge {files} -o all.stats")).success();
             "all.stats".clone_into(&mut files);
         }
         let line = workspace.run(&format!("maximise state.ckpt {files} -o state.ckpt --model model.safetensors")).success();
-        assert!(line.contains(&format!(" pass {pass} rows 600 objective ")), "{line}");
+        assert!(line.contains(&format!(" pass {pass} rows 3600 objective ")), "{line}");
         if !line.starts_with("running ") {
             return (pass, line);
         }
@@ -56,10 +72,10 @@ fn begin(workspace: &Workspace, options: &str) {
 
 #[test]
 fn a_distributed_fit_equals_vmf_fit_to_the_last_byte() {
-    let workspace = three_groups();
+    let workspace = four_blocks();
     // Files of a block each, merged; and of several blocks, the last of which has fewer.
-    for (rows, block, options_of_parts, merge) in [(100, 100, "", true), (250, 50, "--block-rows 50 --per-block", false)] {
-        let (parts, blocks) = (cut(&workspace, rows), rows / block);
+    for (rows, options_of_parts, merge) in [(CHUNK, "", true), (3 * CHUNK, "--per-block", false)] {
+        let parts = cut(&workspace, rows);
         for options in [
             "--method em",
             "--method em --policy free",
@@ -73,9 +89,9 @@ fn a_distributed_fit_equals_vmf_fit_to_the_last_byte() {
             "--method stochastic --max-passes 4 --seed 9",
             "--method stochastic --max-passes 3 --policy free --background",
         ] {
-            let options = format!("{options} --set block_rows={block}");
+            let options = format!("{options} --set block_rows={CHUNK}");
             begin(&workspace, &options);
-            let (passes, line) = fit_by_parts(&workspace, parts, blocks, options_of_parts, merge);
+            let (passes, line) = fit_by_parts(&workspace, parts, rows, options_of_parts, merge);
             let whole = workspace.run(&format!("fit x.csv -k 3 {options} -o whole.safetensors --json")).json();
             assert_eq!(workspace.read("model.safetensors"), workspace.read("whole.safetensors"), "{options}");
             assert_eq!(passes as f64, number(&whole["passes"]), "{options}");
@@ -87,15 +103,15 @@ fn a_distributed_fit_equals_vmf_fit_to_the_last_byte() {
 /// Statistics of one process and of another may be one file each, or a sum of sums: the fit differs by rounding only.
 #[test]
 fn sums_of_sums_and_weights_make_the_same_fit_but_for_rounding() {
-    let workspace = three_groups();
+    let workspace = four_blocks();
     let text = String::from_utf8(workspace.read("x.csv")).unwrap();
     let weighted =
         |(row, line): (usize, &str)| format!("{line},{}\n", if row == 0 { "w".to_owned() } else { (row % 3).to_string() });
     workspace.write("x.csv", text.lines().enumerate().map(weighted).collect::<String>());
-    let parts = cut(&workspace, 200);
+    let parts = cut(&workspace, 1000);
     let columns = "--columns x,y,z --weights column:w";
     begin(&workspace, &format!("{columns} --policy free"));
-    let (_, line) = fit_by_parts(&workspace, parts, 4, &format!("{columns} --block-rows 50"), true);
+    let (_, line) = fit_by_parts(&workspace, parts, 1000, columns, true);
     let whole = workspace.run(&format!("fit x.csv -k 3 {columns} --policy free --json")).json();
     let shown = workspace.run("maximise state.ckpt --model again.safetensors --json").json();
     assert_eq!(workspace.read("again.safetensors"), workspace.read("model.safetensors"));
@@ -108,17 +124,17 @@ fn sums_of_sums_and_weights_make_the_same_fit_but_for_rounding() {
 
 #[test]
 fn a_fit_continues_distributed_and_back() {
-    let workspace = three_groups();
-    let parts = cut(&workspace, 100);
-    let options = "-k 3 --set block_rows=100 --method stochastic --max-passes 6 --checkpoint state.ckpt";
-    begin(&workspace, "--set block_rows=100 --method stochastic --max-passes 6");
+    let workspace = four_blocks();
+    let parts = cut(&workspace, CHUNK);
+    let options = "-k 3 --set block_rows=1152 --method stochastic --max-passes 6 --checkpoint state.ckpt";
+    begin(&workspace, "--set block_rows=1152 --method stochastic --max-passes 6");
     for _ in 0..2 {
-        accumulate(&workspace, parts, 1, "");
+        accumulate(&workspace, parts, CHUNK, "");
         let said = workspace.run(&format!("maximise state.ckpt {} -o state.ckpt --json", files(parts))).json();
-        assert_eq!((&said["status"], &said["rows"]), (&"running".into(), &600.into()));
+        assert_eq!((&said["status"], &said["rows"]), (&"running".into(), &3600.into()));
     }
     workspace.run(&format!("fit x.csv {options} --resume -o model.safetensors")).success();
-    workspace.run("fit x.csv -k 3 --set block_rows=100 --method stochastic --max-passes 6 -o whole.safetensors").success();
+    workspace.run("fit x.csv -k 3 --set block_rows=1152 --method stochastic --max-passes 6 -o whole.safetensors").success();
     assert_eq!(workspace.read("model.safetensors"), workspace.read("whole.safetensors"));
     // It has ended: there is nothing to accumulate or to step with, only a model to take.
     let ended = "state.ckpt: the fit has ended, so there is no pass to make statistics for, status: `";
@@ -133,11 +149,11 @@ fn parts_that_do_not_belong_together_are_refused() {
     let workspace = three_groups();
     let parts = cut(&workspace, 100);
     begin(&workspace, "--method stochastic");
-    accumulate(&workspace, parts, 1, "");
+    accumulate(&workspace, parts, 100, "");
     std::fs::copy(workspace.path("part-0.stats"), workspace.path("old.stats")).unwrap();
     std::fs::copy(workspace.path("state.ckpt"), workspace.path("old.ckpt")).unwrap();
     workspace.run(&format!("maximise state.ckpt {} -o state.ckpt", files(parts))).success();
-    accumulate(&workspace, parts, 1, "");
+    accumulate(&workspace, parts, 100, "");
     workspace.run("fit x.csv -k 3 --seed 5 --method stochastic --checkpoint other.ckpt --start-only").success();
     workspace.run("fit x.csv -k 3 --checkpoint soft.ckpt --start-only").success();
     workspace.run("fit x.csv -k 3 --method sgd --max-passes 1 --checkpoint sgd.ckpt").success();
@@ -159,11 +175,11 @@ fn parts_that_do_not_belong_together_are_refused() {
         ("maximise other.ckpt old.stats -o new.ckpt".into(), "old.stats: the statistics must be those of state "),
         (
             "merge part-1.stats part-0.stats -o all.stats".into(),
-            "part-0.stats: the draws of these statistics must begin with block 2 of the pass, found: `0`\nhint: ",
+            "part-0.stats: the draws of these statistics must begin with row 200 of the pass, found: `0`\nhint: ",
         ),
         (
             "merge part-0.stats part-2.stats -o all.stats".into(),
-            "part-2.stats: the draws of these statistics must begin with block 1",
+            "part-2.stats: the draws of these statistics must begin with row 100",
         ),
         ("merge part-0.stats ./part-0.stats -o all.stats".into(), "each part can be given once, found twice: `./part-0.stats`"),
         (

@@ -110,13 +110,13 @@ fn a_checkpoint_is_used_by_one_fit_at_a_time() {
     assert_eq!(workspace.names(), ["c", "link", "other", "x.npy"]);
 }
 
-/// Which keeps their number, their weight and the first block.
+/// Which keeps their number, their weight and the first rows.
 #[test]
-fn rows_that_changed_after_the_first_block_are_refused() {
+fn rows_that_changed_after_the_first_ones_are_refused() {
     let workspace = Workspace::new();
     workspace.run("sample --dim 4 --concentration 9 -n 5000 -o x.npy").success();
     let fit = |passes: usize, more: &str| format!("fit x.npy -k 3 --tolerance 0 --max-passes {passes} --checkpoint c {more}");
-    workspace.run(&fit(2, "--set block_rows=1000")).success();
+    workspace.run(&fit(2, "")).success();
     let (rows, state) = (workspace.read("x.npy"), workspace.read("c"));
     let mut changed = rows.clone();
     changed[128 + 16 * 4000..128 + 16 * 4002].rotate_left(16);
@@ -127,29 +127,29 @@ fn rows_that_changed_after_the_first_block_are_refused() {
     assert_eq!(workspace.read("c"), state, "the checkpoint is still that of the old rows");
     workspace.write("x.npy", &rows);
     workspace.run(&fit(4, "--resume -o resumed.safetensors")).success();
-    workspace.run("fit x.npy -k 3 --tolerance 0 --max-passes 4 --set block_rows=1000 -o whole.safetensors").success();
+    workspace.run("fit x.npy -k 3 --tolerance 0 --max-passes 4 -o whole.safetensors").success();
     assert_eq!(workspace.read("resumed.safetensors"), workspace.read("whole.safetensors"));
 }
 
-/// Memory decides on blocks, and blocks on the last digits: those of the checkpoint are taken whatever the memory, if they fit.
+/// Memory decides on the blocks that are read, and these decide nothing.
 #[test]
-fn a_fit_is_resumed_in_the_blocks_of_its_checkpoint() {
+fn a_fit_is_resumed_with_another_memory_limit() {
     let workspace = Workspace::new();
     workspace.run("sample --dim 100 --concentration 30 -n 40000 -o x.npy").success();
-    let fit = |passes: usize, more: &str| format!("fit x.npy -k 3 --tolerance 0 --max-passes {passes} {more}");
-    workspace.run(&fit(4, "--memory 60MB -o whole.safetensors")).success();
-    for memory in ["", "--memory 90MB"] {
-        workspace.run(&fit(2, "--memory 60MB --checkpoint c")).success();
-        workspace.run(&fit(4, &format!("--checkpoint c --resume {memory} -o resumed.safetensors"))).success();
-        assert_eq!(workspace.read("resumed.safetensors"), workspace.read("whole.safetensors"), "{memory}");
-        std::fs::remove_file(workspace.path("c")).unwrap();
+    for method in ["em", "stochastic", "online --set shuffle_rows=5000"] {
+        let fit = |passes: usize, more: &str| {
+            format!("fit x.npy -k 3 --method {method} --set sample=5000 --tolerance 0 --max-passes {passes} {more}")
+        };
+        workspace.run(&fit(4, "-o whole.safetensors")).success();
+        for memory in ["", "--memory 70MB", "--memory 300MB"] {
+            let _ = std::fs::remove_file(workspace.path("c"));
+            workspace.run(&fit(2, "--memory 60MB --checkpoint c")).success();
+            workspace.run(&fit(4, &format!("--checkpoint c --resume {memory} -o resumed.safetensors"))).success();
+            assert!(workspace.read("resumed.safetensors") == workspace.read("whole.safetensors"), "{method} {memory}");
+        }
     }
-    workspace.run(&fit(4, "--set sample=500 --memory 60MB -o whole.safetensors")).success();
-    workspace.run(&fit(2, "--set sample=500 --memory 60MB --checkpoint c")).success();
-    let refused = workspace.run(&fit(4, "--checkpoint c --resume --memory 50MB"));
-    let message = refused.stderr.clone();
-    refused.refused(&["the checkpoint was made with blocks of ", "found: `--memory 50 MB`\nhint: resume with `--memory "]);
-    let least = message.split_once("hint: resume with `--memory ").unwrap().1.split('`').next().unwrap();
-    workspace.run(&fit(4, &format!("--checkpoint c --resume --memory {least} -o resumed.safetensors"))).success();
-    assert_eq!(workspace.read("resumed.safetensors"), workspace.read("whole.safetensors"));
+    // Rows that are shuffled together are in memory together.
+    workspace
+        .run("fit x.npy -k 3 --method online --set sample=500 --memory 60MB")
+        .refused(&["this command needs at least ", "hint: a smaller `--set shuffle_rows=ROWS` needs less"]);
 }

@@ -222,9 +222,7 @@ mod linux {
         let workspace = Workspace::new();
         workspace.run("sample --dim 100 --concentration 1 -n 100000 -o x.npy").success();
         let mut command = workspace.command();
-        command.args(
-            "fit x.npy -k 2000 --start random --policy free --set block_rows=1000 --max-passes 1 --json --threads 1".split(' '),
-        );
+        command.args("fit x.npy -k 2000 --start random --policy free --max-passes 1 --json --threads 1".split(' '));
         command.args("-o m.safetensors --labels l.npy".split(' '));
         let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         wait_for_file(&workspace, "m.safetensors");

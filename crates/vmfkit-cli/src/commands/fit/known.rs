@@ -14,7 +14,7 @@ use vmfkit::known_labels::KnownLabels;
 use vmfkit::model_file::{self, Description};
 use vmfkit::source::Source;
 use vmfkit::{ConcentrationPolicy, Error, Maximisation};
-use vmfkit_data::DataSource;
+use vmfkit_io::DataSource;
 
 /// The policy where none is asked for: the boundary between two labels is then a plane, however few rows each has.
 const POLICY: ConcentrationPolicy = ConcentrationPolicy::Shared;

@@ -22,8 +22,8 @@ use vmfkit::mixture::Evaluation;
 use vmfkit::model_file::{self, Description};
 use vmfkit::source::Source;
 use vmfkit::train::{self, Checkpoint, Pass};
-use vmfkit::{ConcentrationPolicy, Fitter, Method, Mixture, init, known_labels};
-use vmfkit_data::{DataSource, FileLock, LockError};
+use vmfkit::{ConcentrationPolicy, Fitter, Method, Mixture, known_labels};
+use vmfkit_io::{DataSource, FileLock, LockError};
 
 /// What a sample takes, twice while it is gathered.
 fn bytes_of_sample(sample: usize, rows: &DataSource) -> u64 {

@@ -117,7 +117,7 @@ impl Fit {
             Some(none) if none.as_os_str() == "none" => Ok(None),
             Some(folder) if !folder.is_dir() => bail!("a scratch file needs a folder, found: `--scratch {}`", folder.display()),
             Some(folder) => Ok(Some(folder.clone())),
-            None => Ok(Some(vmfkit_data::scratch_folder())),
+            None => Ok(Some(vmfkit_io::scratch_folder())),
         }
     }
 

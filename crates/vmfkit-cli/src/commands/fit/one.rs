@@ -4,7 +4,7 @@ use super::Fit;
 use super::mixture::Watch;
 use super::options::CLOSED;
 use crate::args::ONE_DENSITY;
-use crate::args::rows::{RowSource, Seen};
+use crate::args::rows::{Beside, RowSource, Seen};
 use crate::args::settings::Estimator;
 use crate::files::output;
 use crate::report::direction::{self, COORDINATES_SHOWN};
@@ -20,7 +20,7 @@ use vmfkit::model_file::{self, Description};
 use vmfkit::source::Source;
 use vmfkit::stats::RowSum;
 use vmfkit::train::Status;
-use vmfkit::{ConcentrationEstimator, ConcentrationPolicy, Mixture, SufficientStats, VonMisesFisher};
+use vmfkit::{ConcentrationEstimator, ConcentrationPolicy, Method, Mixture, SufficientStats, VonMisesFisher};
 
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = ONE_DENSITY)]

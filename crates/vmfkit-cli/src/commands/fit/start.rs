@@ -81,7 +81,7 @@ impl StartArgument {
                 Start::Labels(component_numbers(&labels, components).with_context(|| input::display(path))?)
             }
             Self::Directions(path) => {
-                let mut file = vmfkit_data::open(&input::location(path)?, &vmfkit_data::Options::new().rescale(true))?;
+                let mut file = vmfkit_io::open(&input::location(path)?, &vmfkit_io::Options::new().rescale(true))?;
                 let mut directions = Vec::new();
                 while let Some(block) = file.read_block()? {
                     directions.extend((0..block.len()).map(|row| block.row(row)));

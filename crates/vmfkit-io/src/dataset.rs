@@ -1,0 +1,348 @@
+//! Files one after another, as if they were one.
+
+use crate::bytes::{Location, Stamp};
+use crate::format::Format;
+use crate::open::{self, Input, Skipped};
+use crate::spill::SpillFile;
+use crate::{Batch, Element, Error, Options, Reader, Result, Schema, Stretches, Values};
+use std::sync::Arc;
+use vmfkit::Angles;
+
+/// A file of the dataset; it is open only while it is read.
+struct Part {
+    /// How messages call it.
+    name: Arc<str>,
+    origin: PartOrigin,
+    schema: Schema,
+    /// Another pass over it takes long.
+    slow: bool,
+}
+
+/// Where the rows of a file are.
+enum PartOrigin {
+    File(Location, Format, Stamp),
+    /// Its reader until it is its turn; there is no way back.
+    Pipe(Option<Box<dyn Reader>>),
+    SpillFile(SpillFile),
+}
+
+impl Part {
+    /// Refuses a file that is not the one whose schema is known.
+    fn check(&self) -> Result<()> {
+        match &self.origin {
+            PartOrigin::File(location, _, before) => before.check(&location.stamp()?),
+            PartOrigin::Pipe(_) | PartOrigin::SpillFile(_) => Ok(()),
+        }
+    }
+
+    /// The error of a file that has had so many rows, where it said otherwise.
+    fn ended_early(&self, found: u64) -> Error {
+        let rows = self.schema.rows.unwrap_or_default();
+        Error::Changed { what: format!("it had {rows} rows, found: `{found}`") }
+    }
+
+    /// A list that is not there has no length: such as the empty parts that Spark writes.
+    fn has_no_shape(&self) -> bool {
+        self.schema.dim == 0 && self.schema.rows == Some(0)
+    }
+
+    /// With O_DIRECT, if `direct` bytes of buffers are given.
+    fn open(&mut self, options: &Options, direct: Option<usize>) -> Result<Box<dyn Reader>> {
+        self.check()?;
+        let mut reader: Box<dyn Reader> = match &mut self.origin {
+            PartOrigin::Pipe(reader) => return reader.take().ok_or(vmfkit::Error::CannotRewind.into()),
+            PartOrigin::SpillFile(scratch) => Box::new(scratch.reader()?),
+            PartOrigin::File(location, format, _) => open::reader(location.open()?, *format, options)?,
+        };
+        if *reader.schema() != self.schema {
+            let (before, now) = (&self.schema, reader.schema());
+            let shape = |schema: &Schema| format!("{} x {}", schema.rows.map_or("?".to_owned(), |n| n.to_string()), schema.dim);
+            return Err(Error::Changed { what: format!("its shape was {}, found: `{}`", shape(before), shape(now)) });
+        }
+        if let Some(memory) = direct {
+            reader.read_direct(memory)?;
+        }
+        Ok(reader)
+    }
+}
+
+/// Rows that came together from one file.
+#[derive(Debug, Clone)]
+pub(crate) struct Origin {
+    /// Which file of the dataset, and how messages call it.
+    pub part: usize,
+    pub name: Arc<str>,
+    /// The number of the first of them within the file.
+    pub row: u64,
+    /// Numbers in a row, and the angles that these seem to be.
+    pub dim: usize,
+    pub angles: Option<Angles>,
+}
+
+/// The rows of all files, in order.
+pub(crate) struct Dataset {
+    parts: Vec<Part>,
+    options: Options,
+    /// What is known of all rows.
+    schema: Schema,
+    /// The file being read: its number, its reader if it is open, and the rows taken from it.
+    part: usize,
+    reader: Option<Box<dyn Reader>>,
+    row: u64,
+    /// Bytes of buffers for direct reads, if the rows are too many for the system's cache.
+    direct: Option<usize>,
+    skipped: Skipped,
+}
+
+impl Dataset {
+    /// Looks into every file, so that one that does not fit is found before the work begins.
+    pub fn open(inputs: Vec<Input>, options: &Options) -> Result<Self> {
+        let mut parts: Vec<Part> = Vec::with_capacity(inputs.len());
+        let mut first_reader = None;
+        for input in inputs {
+            let name = input.name();
+            let (part, reader) = look_into(input, options).map_err(|error| error.at(&name))?;
+            let first = parts.iter().find(|part| !part.has_no_shape());
+            if let Some(first) = first.filter(|_| !part.has_no_shape()) {
+                agree(first, &part).map_err(|error| error.at(&name))?;
+            }
+            if parts.is_empty() {
+                first_reader = reader;
+            }
+            parts.push(part);
+        }
+        let mut schemas = parts.iter().filter(|part| !part.has_no_shape()).map(|part| &part.schema);
+        let mut schema = schemas.next().unwrap_or(&parts.first().expect("at least one file").schema).clone();
+        for other in schemas {
+            schema.rows = schema.rows.zip(other.rows).and_then(|(a, b)| a.checked_add(b));
+            schema.element = widest(schema.element, other.element);
+            schema.entries = schema.entries.zip(other.entries).map(|(a, b)| a.saturating_add(b));
+            // One file is open at a time.
+            schema.held = schema.held.max(other.held);
+        }
+        let (options, skipped) = (options.clone(), Skipped::default());
+        Ok(Dataset { parts, options, schema, part: 0, reader: first_reader, row: 0, direct: None, skipped })
+    }
+
+    /// The rows of a scratch file.
+    pub fn of_scratch(scratch: SpillFile) -> Self {
+        let schema = scratch.schema();
+        let part =
+            Part { name: scratch.name().into(), origin: PartOrigin::SpillFile(scratch), schema: schema.clone(), slow: false };
+        let (options, skipped) = (Options::new(), Skipped::default());
+        Dataset { parts: vec![part], options, schema, part: 0, reader: None, row: 0, direct: None, skipped }
+    }
+
+    /// Nothing of it is open or in memory.
+    pub fn closed(self) -> Self {
+        Dataset { reader: None, ..self }
+    }
+
+    pub fn with_skipped(self, skipped: Skipped) -> Self {
+        Dataset { skipped, ..self }
+    }
+
+    /// What folders hold beside the files that are read.
+    pub fn skipped(&self) -> Option<&Skipped> {
+        Some(&self.skipped).filter(|skipped| skipped.count > 0)
+    }
+
+    pub fn schema(&self) -> &Schema {
+        &self.schema
+    }
+
+    /// How messages call the file that tells the shape of all.
+    pub fn first_name(&self) -> &str {
+        let shaped = self.parts.iter().find(|part| !part.has_no_shape());
+        &shaped.unwrap_or(&self.parts[0]).name
+    }
+
+    /// Whether rows of this file are to be rescaled.
+    pub fn rescales(&self, part: usize) -> bool {
+        self.options.rescale || self.parts[part].schema.element == Element::F16
+    }
+
+    /// Whether rows of any file are to be rescaled.
+    pub fn rescales_any(&self) -> bool {
+        (0..self.parts.len()).any(|part| self.rescales(part))
+    }
+
+    /// It can be read more than once.
+    pub fn can_rewind(&self) -> bool {
+        self.parts.iter().all(|part| !matches!(part.origin, PartOrigin::Pipe(_)))
+    }
+
+    /// Another pass over most of the files takes long, or there is none; and a scratch file can hold the rows and all that belongs to them.
+    pub fn is_worth_scratch(&self) -> bool {
+        let length = |part: &Part| if let PartOrigin::File(_, _, stamp) = &part.origin { stamp.length } else { 0 };
+        let sum = |slow: bool| self.parts.iter().filter(|part| part.slow == slow).map(length).sum::<u64>();
+        let takes_long = !self.can_rewind() || sum(true) > sum(false);
+        takes_long && !self.schema.is_sparse() && self.options.id_column.is_none()
+    }
+
+    /// The next rows, all from one file, at most `most`; none after the last.
+    pub fn read(&mut self, most: usize, batch: &mut Batch) -> Result<Option<Origin>> {
+        while self.part < self.parts.len() {
+            let row = self.row;
+            let found = self.with_part(|part, reader| Self::read_part(part, reader, row, most, batch))?;
+            if found {
+                return Ok(Some(self.take(batch.rows)));
+            }
+            self.end_part();
+        }
+        Ok(None)
+    }
+
+    /// All rows of all files were read.
+    pub fn has_ended(&self) -> bool {
+        self.part == self.parts.len()
+    }
+
+    /// How many rows the next block has, of `most` rows at most, if all of them can stay in the stretches of memory where the disk puts them.
+    pub fn rows_in_stretches(&mut self, most: usize) -> Result<usize> {
+        while self.direct.is_some() && self.part < self.parts.len() {
+            let (row, element) = (self.row, self.schema.element);
+            let left = self.with_part(|part, reader| {
+                let rows = part.schema.rows.filter(|_| part.schema.element == element && reader.has_stretches());
+                Ok(rows.map(|rows| rows.saturating_sub(row)))
+            })?;
+            let is_last = self.part + 1 == self.parts.len();
+            match left {
+                Some(0) => self.end_part(),
+                Some(left) if is_last || left >= most as u64 => return Ok(left.min(most as u64) as usize),
+                _ => break,
+            }
+        }
+        Ok(0)
+    }
+
+    /// The next rows, as many as [`rows_in_stretches`](Self::rows_in_stretches) says.
+    pub fn read_stretches(&mut self, rows: usize) -> Result<(Origin, Stretches)> {
+        let row = self.row;
+        let stretches = self.with_part(|part, reader| {
+            let (mut stretches, mut left) = (Stretches::new(part.schema.element), rows);
+            while left > 0 {
+                match reader.read_stretches(left, &mut stretches)? {
+                    0 => return Err(part.ended_early(row + (rows - left) as u64)),
+                    read => left -= read,
+                }
+            }
+            Ok(stretches)
+        })?;
+        Ok((self.take(rows), stretches))
+    }
+
+    /// Opens the file that it is the turn of, if need be; an error is in this file.
+    fn with_part<T>(&mut self, read: impl FnOnce(&Part, &mut dyn Reader) -> Result<T>) -> Result<T> {
+        let part = &mut self.parts[self.part];
+        let reader = match &mut self.reader {
+            Some(reader) => Ok(reader),
+            none => part.open(&self.options, self.direct).map(|reader| none.insert(reader)),
+        };
+        reader.and_then(|reader| read(part, &mut **reader)).map_err(|error| error.at(&*part.name))
+    }
+
+    /// So many rows were read.
+    fn take(&mut self, rows: usize) -> Origin {
+        let Part { name, schema, .. } = &self.parts[self.part];
+        let origin = Origin { part: self.part, name: name.clone(), row: self.row, dim: schema.dim, angles: schema.angles };
+        self.row += rows as u64;
+        origin
+    }
+
+    /// All rows of a file were read.
+    fn end_part(&mut self) {
+        // A single file stays open for the next pass.
+        if self.parts.len() > 1 {
+            self.reader = None;
+        }
+        self.part += 1;
+        self.row = 0;
+    }
+
+    fn read_part(part: &Part, reader: &mut dyn Reader, row: u64, most: usize, batch: &mut Batch) -> Result<bool> {
+        reader.read(most, batch)?;
+        assert!(batch.rows <= most, "a reader gives at most the rows asked for");
+        if batch.rows > 0 {
+            return Ok(true);
+        }
+        if part.schema.rows.is_some_and(|rows| rows != row) { Err(part.ended_early(row)) } else { Ok(false) }
+    }
+
+    /// Back to the first row of the first file, if all files are as they were.
+    pub fn rewind(&mut self) -> Result<()> {
+        self.check()?;
+        if self.parts.len() > 1 {
+            self.reader = None;
+        }
+        if let Some(reader) = &mut self.reader {
+            reader.rewind().map_err(|error| error.at(&*self.parts[0].name))?;
+        }
+        (self.part, self.row) = (0, 0);
+        Ok(())
+    }
+
+    /// Refuses files that are not as they were.
+    pub fn check(&self) -> Result<()> {
+        self.parts.iter().try_for_each(|part| part.check().map_err(|error| error.at(&*part.name)))
+    }
+
+    /// Reads with O_DIRECT from now on, from the first row.
+    pub fn read_direct(&mut self, memory: usize) -> Result<()> {
+        self.direct = Some(memory);
+        self.reader = None;
+        self.rewind()
+    }
+
+    /// No rows, of the kind that all files' rows fit into.
+    pub fn no_values(&self) -> Values {
+        match (self.schema.is_sparse(), self.schema.element) {
+            (false, Element::F64) => Values::F64(Vec::new()),
+            (false, _) => Values::F32(Vec::new()),
+            (true, Element::F64) => Values::SparseF64 { starts: vec![0], columns: Vec::new(), values: Vec::new() },
+            (true, _) => Values::SparseF32 { starts: vec![0], columns: Vec::new(), values: Vec::new() },
+        }
+    }
+}
+
+/// What a file is, and its reader at the first row, unless it is a pipe, which has that itself.
+fn look_into(input: Input, options: &Options) -> Result<(Part, Option<Box<dyn Reader>>)> {
+    let name = input.name().into();
+    match input {
+        Input::File(location) => {
+            let stamp = location.stamp()?;
+            let source = location.open()?;
+            let format = open::format_of(&source, location.path(), options)?;
+            let reader = open::reader(source, format, options)?;
+            let (schema, slow) = (reader.schema().clone(), reader.is_slow() || !location.is_local());
+            Ok((Part { name, origin: PartOrigin::File(location, format, stamp), schema, slow }, Some(reader)))
+        }
+        Input::Stream { text, .. } => {
+            let reader = open::stream_reader(text, options)?;
+            let schema = reader.schema().clone();
+            Ok((Part { name, origin: PartOrigin::Pipe(Some(reader)), schema, slow: true }, None))
+        }
+    }
+}
+
+fn agree(first: &Part, other: &Part) -> Result<()> {
+    let (expected, found) = (&first.schema, &other.schema);
+    if expected.dim != found.dim {
+        let what = format!("expected dimension {}, as in {}, found: `{}`", expected.dim, first.name, found.dim);
+        return Err(Error::Format { what });
+    }
+    if expected.is_sparse() != found.is_sparse() {
+        let kind = |schema: &Schema| if schema.is_sparse() { "sparse" } else { "dense" };
+        let what = format!("expected {} rows, as in {}, found: `{}`", kind(expected), first.name, kind(found));
+        return Err(Error::Format { what });
+    }
+    Ok(())
+}
+
+fn widest(a: Element, b: Element) -> Element {
+    match (a, b) {
+        (Element::F64, _) | (_, Element::F64) => Element::F64,
+        (Element::F16, Element::F16) => Element::F16,
+        _ => Element::F32,
+    }
+}

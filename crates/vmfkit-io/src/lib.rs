@@ -1,0 +1,56 @@
+//! Rows for [vmfkit] from files of any size.
+//!
+//! [`open`] makes a [`DataSource`], which a fit reads, of a file, a folder, a pattern of names or a pipe. The formats:
+//!
+//! | format | rows | memory |
+//! |---|---|---|
+//! | `.npy` | f2 to f8 and integers, either byte order, either memory order | streamed |
+//! | `.npz` | the same, stored or deflated; scipy's CSR matrices | streamed |
+//! | `.parquet` | a column of lists (fixed or not) of f16, f32 or f64, or several columns of numbers; snappy, gzip, brotli, lz4 or zstd | streamed |
+//! | `.arrow`, `.feather` | the same | streamed |
+//! | `.csv`, `.tsv` | a line a row, with or without names | streamed |
+//! | `.jsonl` | an array or an object a line, its numbers under `embedding` or chosen keys | streamed |
+//! | `.safetensors` | a tensor of F16, BF16, F32 or F64 | streamed |
+//! | `.mtx` | Matrix Market, coordinates or array, general or symmetric | the whole file, since its rows come in any order |
+//!
+//! Text may be compressed with gzip. A [`Reader`] knows one format and gives rows as the file has them, batch by batch; the
+//! source joins batches to blocks and rescales them in a thread that reads ahead, and checks them when they are asked for; [`open_batches`] hands them out unchecked. Results leave through a [`TableWriter`],
+//! rows through a [`RowWriter`].
+
+#![deny(unsafe_code)]
+
+mod batch;
+mod batches;
+mod blocks;
+mod bytes;
+mod dataset;
+mod error;
+mod excerpt;
+mod format;
+mod joined;
+mod memory;
+mod open;
+mod options;
+mod pattern;
+mod prefetch;
+mod read;
+mod source;
+mod spill;
+mod write;
+
+pub use batch::{Batch, Ids, Values};
+pub use batches::Batches;
+pub use error::{Error, Result};
+pub use excerpt::excerpt;
+pub use format::Format;
+pub use memory::{AvailableMemory, MemoryLimit, available_memory, spare_address_space};
+pub use open::{Skipped, local_files, names, open, open_all, open_batches, open_stream, read_ids};
+pub use options::Options;
+pub use read::guard::silence_decoder_panics;
+pub use read::{Element, Reader, Schema, Stretches, csv, npy};
+pub use source::{DataSource, Kept};
+pub use spill::scratch_folder;
+pub use write::atomic_file::{AtomicFile, FileLock, LockError, NoMoreFiles, behind_links, remove_unfinished_files, write_file};
+pub use write::rows::{IdKind, RowLayout, RowWriter};
+pub use write::table::{Column, ColumnData, ColumnKind, TableWriter};
+pub use write::{Destination, OutputFormat, Sink};

@@ -1,0 +1,358 @@
+//! [`open`]: from the name of a place to a source of rows.
+
+use crate::bytes::{ByteReader, ByteSource, Location, is_remote};
+use crate::dataset::Dataset;
+use crate::excerpt::excerpt;
+use crate::format::{GZIP, HEAD};
+use crate::pattern;
+use crate::read::angles::AngleRows;
+use crate::read::arrow::ArrowReader;
+use crate::read::csv::CsvRows;
+use crate::read::numbers::ArrayBytes;
+use crate::read::parquet::ParquetReader;
+use crate::read::text;
+use crate::read::{jsonl, matrix_market, npy, npz, safetensors};
+use crate::{Batch, Batches, DataSource, Error, Format, Ids, Options, Reader, Result};
+use std::fs::{self, File};
+use std::io::{self, BufReader, Cursor, Read};
+use std::path::{Path, PathBuf};
+use vmfkit::capacity;
+
+/// Opens the rows of a file, of `-` (standard input), of a folder (all files in it whose names end as those of a known format
+/// do), or of a pattern such as `embeddings/part-*.npy`. Several files are read in the order of their names, as if they were one.
+/// With the feature `object-store` a location may be `s3://bucket/part-*.parquet`, `gs://`, `az://` or `https://`.
+///
+/// A pipe is read once, without being held in memory; [`rewind`](vmfkit::source::Source::rewind) after the first block is
+/// refused. Tables without chosen columns are joined by position: the names in their first lines are not compared.
+pub fn open(location: &str, options: &Options) -> Result<DataSource> {
+    open_all(&[location], options)
+}
+
+/// The same for several places, one after the other.
+pub fn open_all<S: AsRef<str>>(locations: &[S], options: &Options) -> Result<DataSource> {
+    source(dataset(locations, options)?, &names(locations), options)
+}
+
+/// Opens rows that come once: an array in C order, Arrow, CSV, TSV, JSON Lines or Matrix Market. Messages call it by this name.
+pub fn open_stream(stream: impl Read + Send + 'static, name: &str, options: &Options) -> Result<DataSource> {
+    source(Dataset::open(vec![Input::stream(stream, name)], options)?, name, options)
+}
+
+/// The same places as for [`open_all`], for rows that need not be on the sphere.
+pub fn open_batches<S: AsRef<str>>(locations: &[S], options: &Options) -> Result<Batches> {
+    Ok(Batches::new(dataset(locations, options)?, options))
+}
+
+/// What a column of texts or whole numbers says of each row, such as its label; whatever is in the other columns.
+pub fn read_ids<S: AsRef<str>>(locations: &[S], column: &str, options: &Options) -> Result<Vec<Ids>> {
+    let options = Options { ids_alone: true, angles: None, columns: Vec::new(), weight_column: None, ..options.clone() };
+    let mut batches = open_batches(locations, &options.id_column(column))?;
+    let (mut ids, mut batch) = (Vec::new(), Batch::default());
+    while batches.read(&mut batch)? {
+        ids.extend(batch.ids.take());
+    }
+    Ok(ids)
+}
+
+fn dataset<S: AsRef<str>>(locations: &[S], options: &Options) -> Result<Dataset> {
+    let (mut inputs, mut skipped) = (Vec::new(), Skipped::default());
+    for location in locations.iter().map(AsRef::as_ref) {
+        match location {
+            "-" => inputs.push(Input::stream(io::stdin(), &names(&[location]))),
+            _ => inputs.extend(files(location, &mut skipped).map_err(|error| error.at(location))?),
+        }
+    }
+    if inputs.is_empty() {
+        return Err(Error::format("there must be a file to read, found: `0`"));
+    }
+    Ok(Dataset::open(inputs, options)?.with_skipped(skipped))
+}
+
+/// What folders hold beside the files that are read: names of no known format, and folders whose names begin with `_` or that cannot be read. Hidden names do
+/// not count.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Skipped {
+    /// How many there are.
+    pub count: usize,
+    /// The name of the first.
+    pub first: String,
+}
+
+impl Skipped {
+    fn add(&mut self, path: &Path) {
+        let name = path.display().to_string();
+        // Folders tell their names in any order.
+        if self.count == 0 || name < self.first {
+            self.first = name;
+        }
+        self.count += 1;
+    }
+}
+
+/// How messages call these places.
+///
+/// ```
+/// assert_eq!(vmfkit_io::names(&["a.npy", "-"]), "a.npy, standard input");
+/// ```
+pub fn names<S: AsRef<str>>(locations: &[S]) -> String {
+    let name = |location| if location == "-" { "standard input" } else { location };
+    locations.iter().map(|location| name(location.as_ref())).collect::<Vec<_>>().join(", ")
+}
+
+/// The rows of a dataset, if some of them may be on a sphere.
+fn source(dataset: Dataset, name: &str, options: &Options) -> Result<DataSource> {
+    let schema = dataset.schema();
+    if schema.rows == Some(0) {
+        return Err(Error::from(vmfkit::Error::NoRows { weight: 0.0 }).at(name));
+    }
+    if schema.dim < 2 {
+        let error = vmfkit::Error::Dimension { dim: schema.dim };
+        let error = match schema.dim {
+            1 => Error::format(format!("{error}\nhint: `--angles angle` reads one angle a row")),
+            _ => error.into(),
+        };
+        return Err(error.at(dataset.first_name()));
+    }
+    // Whatever is done with them makes a direction, and sums for it.
+    capacity::check("sums of rows of so many numbers", &[4, schema.dim])
+        .map_err(|error| Error::from(error).at(dataset.first_name()))?;
+    Ok(DataSource::new(dataset, options))
+}
+
+/// Something to read rows from.
+pub(crate) enum Input {
+    /// Can be read again.
+    File(Location),
+    /// Comes once.
+    Stream { name: String, text: ByteReader },
+}
+
+impl Input {
+    fn stream(stream: impl Read + Send + 'static, name: &str) -> Self {
+        Input::Stream { name: name.to_owned(), text: ByteReader::pipe(BufReader::with_capacity(1 << 20, stream)) }
+    }
+
+    /// How messages call it.
+    pub fn name(&self) -> String {
+        match self {
+            Input::File(location) => location.name(),
+            Input::Stream { name, .. } => name.clone(),
+        }
+    }
+}
+
+/// A reader of one file at its first row: this function alone knows all formats.
+pub(crate) fn reader(source: ByteSource, format: Format, options: &Options) -> Result<Box<dyn Reader>> {
+    options.check(format)?;
+    let reader: Box<dyn Reader> = match format {
+        Format::Npy => Box::new(npy::open(source, options)?),
+        Format::Npz => npz::open(&source, options)?,
+        Format::Csv => Box::new(CsvRows::open(source, b',', options)?),
+        Format::Tsv => Box::new(CsvRows::open(source, b'\t', options)?),
+        Format::Jsonl => Box::new(jsonl::JsonRows::open(source, options)?),
+        Format::Safetensors => Box::new(safetensors::open(source, options)?),
+        Format::Mtx => Box::new(matrix_market::MatrixRows::open(&source, options)?),
+        Format::Parquet => Box::new(ParquetReader::open(source, &options.names())?),
+        Format::Arrow => Box::new(ArrowReader::open(source, &options.names())?),
+    };
+    with_angles(reader, format, options)
+}
+
+/// The same rows, or the unit vectors of their angles.
+fn with_angles(reader: Box<dyn Reader>, format: Format, options: &Options) -> Result<Box<dyn Reader>> {
+    match options.angles {
+        Some(angles) => Ok(Box::new(AngleRows::new(angles, reader, format)?)),
+        None => Ok(reader),
+    }
+}
+
+/// A reader of what comes through a pipe.
+pub(crate) fn stream_reader(text: ByteReader, options: &Options) -> Result<Box<dyn Reader>> {
+    let (head, text) = peek(text)?;
+    let detected = || {
+        let format = Format::detect(&head, None, Path::new("-"));
+        format.ok_or_else(|| Error::format(format!("the format is not known by the first bytes, found: `{}`", excerpt(&head))))
+    };
+    let format = options.format.map_or_else(detected, Ok)?;
+    options.check(format)?;
+    let reader: Box<dyn Reader> = match format {
+        Format::Npy => Box::new(npy::Header::rows(ArrayBytes::new(text), None, options.one_angle())?),
+        Format::Csv => Box::new(CsvRows::new(text, b',', options)?),
+        Format::Tsv => Box::new(CsvRows::new(text, b'\t', options)?),
+        Format::Jsonl => Box::new(jsonl::JsonRows::new(text, options)?),
+        Format::Mtx => Box::new(matrix_market::MatrixRows::new(text, options)?),
+        Format::Arrow => Box::new(ArrowReader::from_pipe(text, &options.names())?),
+        Format::Npz | Format::Safetensors | Format::Parquet => {
+            let what = "through a pipe come npy, arrow, csv, tsv, jsonl or mtx";
+            return Err(Error::format(format!("{what}, found: `{format}`\nhint: write it to a file and read that")));
+        }
+    };
+    with_angles(reader, format, options)
+}
+
+/// The first bytes, unpacked, and all of the text, unpacked.
+fn peek(text: ByteReader) -> Result<(Vec<u8>, ByteReader)> {
+    let mut text = text::unpacked(text)?;
+    let mut head = Vec::new();
+    text.by_ref().take(HEAD as u64).read_to_end(&mut head)?;
+    Ok((head.clone(), ByteReader::pipe(Cursor::new(head).chain(text))))
+}
+
+/// The format that the options name, or that the first bytes or the file name tell.
+pub(crate) fn format_of(source: &ByteSource, path: &Path, options: &Options) -> Result<Format> {
+    if let Some(format) = options.format {
+        return Ok(format);
+    }
+    // The first bytes of an object are a request of their own, and a large one.
+    if let Some(format) = Format::of_name(path).filter(|_| !source.is_local()) {
+        return Ok(format);
+    }
+    let mut head = source.read_all_at(0, HEAD)?.to_vec();
+    let unpacked = head.starts_with(GZIP);
+    if unpacked {
+        head = peek(ByteReader::new(source.clone(), 0))?.0;
+    }
+    let name = if unpacked && path.extension().is_some_and(|e| e == "gz") { path.with_extension("") } else { path.to_owned() };
+    let format = Format::detect(&head, (!unpacked).then_some(source.len()), &name);
+    let format = format.ok_or_else(|| {
+        Error::format(format!(
+            "the format is not known by the name or the first bytes, found: `{}`\nhint: `--format NAME` says what it is",
+            excerpt(&head)
+        ))
+    })?;
+    if unpacked && !format.is_text() {
+        let what = "only text is read while compressed with gzip";
+        return Err(Error::format(format!("{what}, found: `{format}`\nhint: unpack it with `gunzip`")));
+    }
+    Ok(format)
+}
+
+/// The files that a location stands for, in the order of their names.
+fn files(location: &str, skipped: &mut Skipped) -> Result<Vec<Input>> {
+    if is_remote(location) {
+        return remote_files(location, skipped);
+    }
+    let path = Path::new(location);
+    let Ok(metadata) = fs::metadata(path) else {
+        return match pattern::is_pattern(location) {
+            true => matches(location),
+            // With the system's own words for what is wrong.
+            false => File::open(path).map(|_| Vec::new()).map_err(Error::from),
+        };
+    };
+    if metadata.is_file() {
+        return Ok(vec![Input::File(Location::Local(path.to_owned()))]);
+    }
+    if !metadata.is_dir() {
+        return Ok(vec![Input::stream(File::open(path)?, location)]);
+    }
+    let (paths, others) = files_in(path, skipped)?;
+    if paths.is_empty() {
+        return Err(nothing_known(others));
+    }
+    Ok(paths.into_iter().map(|path| Input::File(Location::Local(path))).collect())
+}
+
+/// The files of this machine that a location stands for, in the order in which [`open`] reads them; the location itself if it is no folder
+/// and no pattern. What is wrong with it is said when it is opened.
+pub fn local_files(location: &str) -> Vec<PathBuf> {
+    let path = Path::new(location);
+    match fs::metadata(path) {
+        Ok(metadata) if metadata.is_dir() => {
+            files_in(path, &mut Skipped::default()).map_or_else(|_| Vec::new(), |(paths, _)| paths)
+        }
+        Err(_) if pattern::is_pattern(location) => pattern::files(location).unwrap_or_default(),
+        _ => vec![path.to_owned()],
+    }
+}
+
+/// The files of a folder, and of the folders in it, whose format is known by their names, in order, and how many others there are.
+fn files_in(folder: &Path, skipped: &mut Skipped) -> Result<(Vec<PathBuf>, usize)> {
+    let mut paths = Vec::new();
+    let mut others = 0;
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        let (path, name) = (entry.path(), entry.file_name());
+        let hidden = name.as_encoded_bytes().starts_with(b".");
+        // What begins so is left by programs for themselves, such as what has not been finished.
+        let own = name.as_encoded_bytes().starts_with(b"_");
+        // Not where a link leads, so that there is an end.
+        if !hidden && !own && entry.file_type()?.is_dir() {
+            match files_in(&path, skipped) {
+                Ok((found, others_in)) => {
+                    paths.extend(found);
+                    others += others_in;
+                }
+                // Such as `lost+found`.
+                Err(_) => {
+                    others += 1;
+                    skipped.add(&path);
+                }
+            }
+            continue;
+        }
+        if !hidden && path.is_file() && Format::of_name(&path).is_some() {
+            paths.push(path);
+            continue;
+        }
+        others += 1;
+        if !hidden {
+            skipped.add(&path);
+        }
+    }
+    paths.sort();
+    Ok((paths, others))
+}
+
+fn nothing_known(others: usize) -> Error {
+    Error::format(format!("the folder must hold a file of a known format, others in it: `{others}`"))
+}
+
+fn nothing_matches(pattern: &str) -> Error {
+    // The same kind of error as that of one file that is not there.
+    io::Error::new(io::ErrorKind::NotFound, format!("no file has a name that matches: `{pattern}`")).into()
+}
+
+#[cfg(not(feature = "object-store"))]
+fn remote_files(location: &str, _: &mut Skipped) -> Result<Vec<Input>> {
+    Err(Error::format(format!(
+        "this build reads files of this machine only, found: `{location}`\n\
+         hint: the feature `object-store` brings the rest: `cargo install --path crates/vmfkit-cli --features object-store`"
+    )))
+}
+
+/// The objects that a location stands for, in the order of their names.
+#[cfg(feature = "object-store")]
+fn remote_files(location: &str, skipped: &mut Skipped) -> Result<Vec<Input>> {
+    use crate::bytes::object_store::{list_remote, open_remote};
+    let last = location.rsplit('/').next().unwrap_or_default();
+    let listed = !location.starts_with("http") && (last.is_empty() || last.contains(['*', '?']));
+    if !listed {
+        return Ok(vec![Input::File(Location::Remote(open_remote(location)?))]);
+    }
+    let mut names = list_remote(location)?;
+    let all = names.len();
+    if last.is_empty() {
+        names.retain(|name| {
+            let known = Format::of_name(Path::new(name)).is_some();
+            if !known {
+                skipped.add(Path::new(name));
+            }
+            known
+        });
+    }
+    if names.is_empty() {
+        return Err(if last.is_empty() { nothing_known(all) } else { nothing_matches(location) });
+    }
+    let open = |name: String| Ok(Input::File(Location::Remote(open_remote(&name).map_err(|error| error.at(name))?)));
+    names.into_iter().map(open).collect()
+}
+
+/// The files whose names match a pattern.
+fn matches(pattern: &str) -> Result<Vec<Input>> {
+    let paths = pattern::files(pattern)?;
+    if paths.is_empty() {
+        return Err(nothing_matches(pattern));
+    }
+    Ok(paths.into_iter().map(|path| Input::File(Location::Local(path))).collect())
+}

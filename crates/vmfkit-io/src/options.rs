@@ -1,0 +1,130 @@
+//! [`Options`]: what to read of a file, and how.
+
+use crate::read::columns::Columns;
+use crate::{Error, Format, Result};
+use vmfkit::Angles;
+
+/// Which numbers of a file are rows, weights and ids, and in what portions they come.
+///
+/// ```
+/// use vmfkit_io::{Format, Options};
+/// let options = Options::new().columns(vec!["x".into(), "y".into()]).weight_column("n").rescale(true);
+/// let other = Options::new().format(Some(Format::Tsv)).header(Some(false)).block_rows(4096);
+/// # let _ = (options, other);
+/// ```
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Options {
+    pub(crate) columns: Vec<String>,
+    pub(crate) weight_column: Option<String>,
+    pub(crate) id_column: Option<String>,
+    pub(crate) array: Option<String>,
+    pub(crate) rescale: bool,
+    pub(crate) block_rows: Option<usize>,
+    pub(crate) header: Option<bool>,
+    pub(crate) format: Option<Format>,
+    pub(crate) memory: Option<u64>,
+    pub(crate) angles: Option<Angles>,
+    /// No numbers are read but those of the id column.
+    pub(crate) ids_alone: bool,
+}
+
+impl Options {
+    /// All columns are coordinates, rows must have unit length, the format is found out.
+    pub fn new() -> Self {
+        Options::default()
+    }
+
+    /// The columns that are coordinates, by name: several of numbers, or one of lists.
+    pub fn columns(mut self, names: Vec<String>) -> Self {
+        self.columns = names;
+        self
+    }
+
+    /// The column that holds the rows' weights.
+    pub fn weight_column(mut self, name: impl Into<String>) -> Self {
+        self.weight_column = Some(name.into());
+        self
+    }
+
+    /// The column that says what the rows are called.
+    pub fn id_column(mut self, name: impl Into<String>) -> Self {
+        self.id_column = Some(name.into());
+        self
+    }
+
+    /// Which array of a `.npz` or tensor of a safetensors file, where several have two axes.
+    pub fn array(mut self, name: impl Into<String>) -> Self {
+        self.array = Some(name.into());
+        self
+    }
+
+    /// Divide each row by its length; half precision always is.
+    pub fn rescale(mut self, rescale: bool) -> Self {
+        self.rescale = rescale;
+        self
+    }
+
+    /// Rows in a block; without, about 8 million numbers. Only the last block of a source has fewer.
+    pub fn block_rows(mut self, rows: usize) -> Self {
+        self.block_rows = Some(rows.max(1));
+        self
+    }
+
+    /// Whether the first line of a text file holds the columns' names; without, it does if no cell of it is a number, or if the cells count up from 0 as those of pandas do.
+    pub fn header(mut self, header: Option<bool>) -> Self {
+        self.header = header;
+        self
+    }
+
+    /// The format of the files; without, their first bytes and their names tell.
+    pub fn format(mut self, format: Option<Format>) -> Self {
+        self.format = format;
+        self
+    }
+
+    /// Bytes that a file may take which is brought into memory as a whole when it is opened, such as Matrix Market.
+    pub fn memory(mut self, bytes: Option<u64>) -> Self {
+        self.memory = bytes;
+        self
+    }
+
+    /// The rows are angles, which become unit vectors. Without [chosen columns](Self::columns) those whose names say that they hold these angles
+    /// are read, if there are such, or else all.
+    pub fn angles(mut self, angles: Option<Angles>) -> Self {
+        self.angles = angles;
+        self
+    }
+
+    /// A row is one angle.
+    pub(crate) fn one_angle(&self) -> bool {
+        self.angles.is_some_and(|angles| angles.count() == 1)
+    }
+
+    /// The names of columns, for formats that have some.
+    pub(crate) fn names(&self) -> Columns<'_> {
+        let coordinates = Some(&self.columns[..]).filter(|names| !names.is_empty());
+        let (weight, id) = (self.weight_column.as_deref(), self.id_column.as_deref());
+        Columns { coordinates, weight, id, angles: self.angles, id_alone: self.ids_alone }
+    }
+
+    /// Refuses what has no meaning in files of this format.
+    pub(crate) fn check(&self, format: Format) -> Result<()> {
+        let asked = !self.columns.is_empty() || self.weight_column.is_some() || self.id_column.is_some();
+        if asked && !format.has_columns() {
+            return Err(Error::format(
+                "an array has no column names to choose by\nhint: weights come in an array of their own (`--weights FILE` of the command)",
+            ));
+        }
+        if let (Some(angles), true) = (self.angles, self.rescale) {
+            return Err(Error::format(format!("angles are of unit length, found with `--angles {angles}`: `--rescale`")));
+        }
+        if let (Some(name), false) = (&self.array, matches!(format, Format::Npz | Format::Safetensors)) {
+            return Err(Error::format(format!("only .npz and .safetensors files have several arrays, found: `--array {name}`")));
+        }
+        if let (Some(header), false) = (self.header, matches!(format, Format::Csv | Format::Tsv)) {
+            let option = if header { "--header yes" } else { "--header no" };
+            return Err(Error::format(format!("only CSV and TSV have a first line of names, found: `{option}`")));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,319 @@
+//! The messages of an Arrow file or stream, one after the other.
+//!
+//! Four zero bytes, or a length of 0, end the messages. A damaged file may have them anywhere, so the end is checked: in a file the footer must
+//! begin there and list as many record batches and dictionaries as were found, in a stream there must be no more bytes.
+
+use crate::bytes::{ByteReader, ByteSource};
+use crate::error::{Error, Result};
+use crate::read::arrow_lists::{ListColumn, Lists};
+use crate::read::guard::damaged;
+use arrow_ipc::{Message, MessageHeader, root_as_footer, root_as_message};
+use bytes::Bytes;
+use std::io::{ErrorKind, Read};
+
+/// What a file begins and ends with; padding follows at the beginning.
+const MAGIC: &[u8; 6] = b"ARROW1";
+
+/// What follows the footer: its length, and the magic word.
+const BEHIND_FOOTER: usize = 10;
+
+/// The widest alignment of messages, and so the longest padding.
+const ALIGNMENT: u64 = 64;
+
+/// Memory that is taken on the word of a pipe alone.
+pub(crate) const TRUSTED: usize = 1 << 24;
+
+/// How many messages there are that rows are made of.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct Counts {
+    batches: usize,
+    dictionaries: usize,
+}
+
+impl Counts {
+    /// What a footer lists.
+    fn of_footer(bytes: &[u8]) -> Result<Self> {
+        let footer = root_as_footer(bytes).map_err(|error| damaged(format!("a footer that is none: {}", first_line(&error))))?;
+        Ok(Counts {
+            batches: footer.recordBatches().map_or(0, |blocks| blocks.len()),
+            dictionaries: footer.dictionaries().map_or(0, |blocks| blocks.len()),
+        })
+    }
+
+    /// Refuses another number of messages than the footer lists.
+    fn check(self, listed: Counts) -> Result<()> {
+        for (what, found, listed) in
+            [("record batches", self.batches, listed.batches), ("dictionaries", self.dictionaries, listed.dictionaries)]
+        {
+            if found != listed {
+                return Err(damaged(format!("{found} {what}, but {listed} in the footer")));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Messages one after the other: a length, a header that may be followed by a body.
+pub(crate) struct Messages {
+    input: ByteReader,
+    /// Where the messages end at the latest: at the footer of a file, or with the stream. Not known of a pipe.
+    end: Option<u64>,
+    /// What the footer lists, if there is one and it is known.
+    listed: Option<Counts>,
+    found: Counts,
+    /// It begins as a file does, not as a stream.
+    is_file: bool,
+    ended: bool,
+}
+
+impl Messages {
+    /// Those of a pipe, which can be read once.
+    pub fn from_pipe(input: ByteReader) -> Self {
+        Messages { input, end: None, listed: None, found: Counts::default(), is_file: false, ended: false }
+    }
+
+    /// Those of a source. The footer of a file is read first.
+    pub fn from_source(source: ByteSource) -> Result<Self> {
+        let (length, mut listed) = (source.len(), None);
+        let mut end = length;
+        if source.read_all_at(0, MAGIC.len())? == MAGIC[..] {
+            // The magic word and its padding are in front.
+            let most = length.saturating_sub(8 + BEHIND_FOOTER as u64);
+            let behind = source.read_all_at(length - BEHIND_FOOTER.min(length as usize) as u64, BEHIND_FOOTER)?;
+            let footer_length = footer_length(behind[..].try_into().map_err(|_| no_footer())?)?;
+            if footer_length > most {
+                return Err(damaged(format!("a footer of {footer_length} bytes in a file of {length}")));
+            }
+            end = 8 + most - footer_length;
+            listed = Some(Counts::of_footer(&source.read_all_at(end, footer_length as usize)?)?);
+        }
+        let (input, found, is_file) = (ByteReader::new(source, 0), Counts::default(), listed.is_some());
+        Ok(Messages { input, end: Some(end), listed, found, is_file, ended: false })
+    }
+
+    /// Reads with O_DIRECT from now on, if the system can; says whether it does.
+    pub fn read_direct(&mut self, memory: usize) -> bool {
+        let direct = self.input.source().and_then(|source| source.direct(memory, std::iter::once(0..u64::MAX)));
+        let found = direct.is_some();
+        if let Some(direct) = direct {
+            self.input.replace_source(direct);
+        }
+        found
+    }
+
+    pub fn is_pipe(&self) -> bool {
+        self.input.source().is_none()
+    }
+
+    /// Position of the next byte.
+    pub fn position(&self) -> u64 {
+        self.input.position()
+    }
+
+    /// The first header, of a file or of a stream.
+    pub fn first(&mut self) -> Result<Vec<u8>> {
+        let mut mark = self.four()?;
+        if MAGIC.starts_with(&mark) {
+            if !self.four()?.starts_with(&MAGIC[4..]) {
+                return Err(not_arrow(&mark));
+            }
+            self.is_file = true;
+            mark = self.four()?;
+            // Some writers begin the messages at the next multiple of 64 bytes.
+            while mark == [0; 4] && self.position() <= ALIGNMENT {
+                mark = self.four()?;
+            }
+        }
+        let first = self.header(mark)?;
+        first.ok_or_else(|| damaged("an end where the schema should be"))
+    }
+
+    /// The next header; none at the end.
+    pub fn next(&mut self) -> Result<Option<Vec<u8>>> {
+        if self.ended {
+            return Ok(None);
+        }
+        let start = self.position();
+        let header = match self.mark()? {
+            Some(mark) => self.header(mark)?,
+            None => None,
+        };
+        match &header {
+            None => {
+                self.ended = true;
+                self.check_end(start)?;
+            }
+            Some(header) => match parse(header)?.header_type() {
+                MessageHeader::RecordBatch => self.found.batches += 1,
+                MessageHeader::DictionaryBatch => self.found.dictionaries += 1,
+                _ => {}
+            },
+        }
+        Ok(header)
+    }
+
+    /// The four bytes that a message begins with, or its end; none where messages may end without a mark.
+    fn mark(&mut self) -> Result<Option<[u8; 4]>> {
+        if self.end == Some(self.position()) {
+            return Ok(None);
+        }
+        let mut mark = Vec::new();
+        self.input.by_ref().take(4).read_to_end(&mut mark)?;
+        match <[u8; 4]>::try_from(mark) {
+            Ok(mark) => Ok(Some(mark)),
+            Err(mark) if mark.is_empty() && !self.is_file => Ok(None),
+            Err(_) => Err(damaged("an end within a message")),
+        }
+    }
+
+    /// The header that these four bytes announce; none if they are the end.
+    fn header(&mut self, mark: [u8; 4]) -> Result<Option<Vec<u8>>> {
+        match mark {
+            [255, 255, 255, 255] => match i32::from_le_bytes(self.four()?) {
+                0 => Ok(None),
+                length => self.take(u64::try_from(length).map_err(|_| damaged(format!("a header of {length} bytes")))?).map(Some),
+            },
+            [0, 0, 0, 0] => Ok(None),
+            other => Err(not_arrow(&other)),
+        }
+    }
+
+    /// Refuses an end of messages, which begins at the byte `mark`, where there are more of them.
+    fn check_end(&mut self, mark: u64) -> Result<()> {
+        let Some(end) = self.end else { return self.check_end_of_pipe(mark) };
+        let behind = end.saturating_sub(self.position());
+        let Some(listed) = self.listed else {
+            return if behind == 0 { Ok(()) } else { Err(damaged(format!("{behind} bytes behind the end mark at byte {mark}"))) };
+        };
+        let is_padding = behind < ALIGNMENT && self.take(behind)?.iter().all(|byte| *byte == 0);
+        if !is_padding {
+            return Err(damaged(format!("an end mark at byte {mark}, but the footer begins at byte {end}")));
+        }
+        self.found.check(listed)
+    }
+
+    /// The same for what comes once. A footer comes last.
+    fn check_end_of_pipe(&mut self, mark: u64) -> Result<()> {
+        let listed = 2 * size_of::<arrow_ipc::Block>() * (self.found.batches + self.found.dictionaries);
+        let most = if self.is_file { TRUSTED + listed } else { 0 };
+        let mut rest = Vec::new();
+        self.input.by_ref().take(most as u64 + 1).read_to_end(&mut rest)?;
+        if rest.len() > most {
+            let what = if self.is_file { format!("more than {most} bytes") } else { "more bytes".to_owned() };
+            return Err(damaged(format!("{what} behind the end mark at byte {mark}")));
+        }
+        if !self.is_file {
+            return Ok(());
+        }
+        let Some((before, behind)) = rest.split_last_chunk::<BEHIND_FOOTER>() else {
+            return Err(no_footer());
+        };
+        let footer_length = footer_length(*behind)?;
+        let padding = (before.len() as u64).checked_sub(footer_length).filter(|padding| *padding < ALIGNMENT);
+        match padding.map(|padding| before.split_at(padding as usize)) {
+            Some((padding, footer)) if padding.iter().all(|byte| *byte == 0) => self.found.check(Counts::of_footer(footer)?),
+            _ => Err(damaged(format!(
+                "{} bytes behind the end mark at byte {mark}, but a footer of {footer_length} bytes",
+                before.len()
+            ))),
+        }
+    }
+
+    fn check(&self, count: u64) -> Result<()> {
+        match self.end {
+            Some(end) if count > end.saturating_sub(self.position()) => Err(damaged(format!(
+                "a message of {count} bytes at byte {}, but the messages end at byte {end}",
+                self.position()
+            ))),
+            _ => Ok(()),
+        }
+    }
+
+    fn four(&mut self) -> Result<[u8; 4]> {
+        Ok(self.take(4)?.try_into().expect("as many as were taken"))
+    }
+
+    fn take(&mut self, count: u64) -> Result<Vec<u8>> {
+        let mut bytes = Vec::new();
+        self.take_into(count, &mut bytes)?;
+        Ok(bytes)
+    }
+
+    /// Replaces what is in `bytes`. What was there before is overwritten, not cleared: that would cost as much as reading.
+    pub fn take_into(&mut self, count: u64, bytes: &mut Vec<u8>) -> Result<()> {
+        self.check(count)?;
+        let count = usize::try_from(count).map_err(damaged)?;
+        bytes.truncate(count);
+        let mut filled = 0;
+        while filled < count {
+            let step = if self.end.is_some() { count } else { count.min(filled + TRUSTED) };
+            bytes.resize(step.max(bytes.len()), 0);
+            match self.input.read(&mut bytes[filled..step]) {
+                Ok(0) => return Err(damaged("an end within a message")),
+                Ok(read) => filled += read,
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(())
+    }
+
+    pub fn skip(&mut self, count: u64) -> Result<()> {
+        self.check(count)?;
+        if self.is_pipe() { self.take(count).map(drop) } else { self.input.seek_to(self.position() + count) }
+    }
+
+    /// Goes back to the message at this byte, which is the first behind the schema.
+    pub fn rewind(&mut self, start: u64) -> Result<()> {
+        (self.ended, self.found) = (false, Counts::default());
+        self.input.seek_to(start)
+    }
+
+    /// The lists of a record batch whose body comes next, which is skipped then; none if the body is to be read.
+    pub fn lists(&mut self, column: ListColumn, batch: arrow_ipc::RecordBatch, body: u64, dim: usize) -> Result<Option<Lists>> {
+        self.check(body)?;
+        let (start, end) = (self.position(), self.position() + body);
+        let Some(source) = self.input.source().filter(|source| source.is_direct()) else { return Ok(None) };
+        let lists = column.lists(batch, start..end, dim, source)?;
+        if lists.is_some() {
+            self.input.seek_to(end)?;
+        }
+        Ok(lists)
+    }
+
+    /// Takes some of them, from before the next byte.
+    pub fn take_lists(&mut self, lists: &mut Lists, most: usize, dim: usize, see: &mut dyn FnMut(&Bytes)) -> Result<usize> {
+        lists.take(most, dim, self.input.source().expect("lists are taken from a source"), see)
+    }
+}
+
+/// The length of the footer, from the bytes behind it.
+fn footer_length(behind: [u8; BEHIND_FOOTER]) -> Result<u64> {
+    let (length, magic) = behind.split_first_chunk().expect("a length, and the magic word");
+    if magic != MAGIC {
+        return Err(no_footer());
+    }
+    let length = i32::from_le_bytes(*length);
+    u64::try_from(length).map_err(|_| damaged(format!("a footer of {length} bytes")))
+}
+
+fn no_footer() -> Error {
+    damaged(format!("an end without {}", MAGIC.escape_ascii()))
+}
+
+fn not_arrow(found: &[u8]) -> Error {
+    let what = "an Arrow file begins with `ARROW1`, and its messages with `\\xff\\xff\\xff\\xff`";
+    Error::Format { what: format!("{what}, found: `{}`", found.escape_ascii()) }
+}
+
+pub(crate) fn parse(metadata: &[u8]) -> Result<Message<'_>> {
+    root_as_message(metadata).map_err(|error| damaged(first_line(&error)))
+}
+
+pub(crate) fn body_length(message: &Message) -> Result<u64> {
+    u64::try_from(message.bodyLength()).map_err(|_| damaged(format!("a body of {} bytes", message.bodyLength())))
+}
+
+fn first_line(error: &impl ToString) -> String {
+    error.to_string().lines().next().unwrap_or_default().to_owned()
+}

@@ -1,0 +1,515 @@
+//! NumPy's `.npy` files, versions 1.0 to 3.0: arrays of floats or integers in either byte order and either memory order.
+//!
+//! The header's claims are checked against the length of the input before anything is allocated for them.
+
+use crate::bytes::{ByteReader, ByteSource};
+use crate::excerpt::excerpt;
+use crate::read::array::ArrayRows;
+use crate::read::numbers::{ArrayBytes, Encoding};
+use crate::{Options, Values};
+use std::io::{self, Read};
+
+/// What every `.npy` file begins with; two bytes of version follow.
+pub const MAGIC: &[u8; 6] = b"\x93NUMPY";
+
+/// Longer headers describe structured arrays, which are not read here.
+const LONGEST_HEADER: u64 = 1 << 16;
+
+/// Bytes read at a time.
+const CHUNK: usize = 1 << 20;
+
+/// What is wrong with a file.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The system could not read it.
+    #[error("cannot be read")]
+    Io(#[from] io::Error),
+    /// Another kind of file.
+    #[error("a .npy file begins with `{}`, found: `{}`", MAGIC.escape_ascii(), found.escape_ascii())]
+    Magic {
+        /// Its first bytes.
+        found: Vec<u8>,
+    },
+    /// A version of the format that does not exist yet.
+    #[error("the version of a .npy file must be 1.0, 2.0 or 3.0, found: `{major}.{minor}`")]
+    Version {
+        /// Before the point.
+        major: u8,
+        /// After it.
+        minor: u8,
+    },
+    /// The file ends within the header.
+    #[error("the header must end within the file, at byte {end}, but the file's length is: `{length}`")]
+    HeaderCut {
+        /// Where the header should end.
+        end: u64,
+        /// Where the file ends.
+        length: u64,
+    },
+    /// No table of numbers has such a header.
+    #[error("the header must be no longer than {LONGEST_HEADER} bytes, found: `{length}`")]
+    HeaderTooLong {
+        /// Its length.
+        length: u64,
+    },
+    /// The header is not a Python dictionary with the three keys.
+    #[error("the header must name descr, fortran_order and shape, found: `{text}`")]
+    Header {
+        /// The header.
+        text: String,
+    },
+    /// Complex numbers, text, objects, structures and so on.
+    #[error("the numbers must be f2 to f8, i1 to i8, u1 to u8 or b1, found: `{descr}`\nhint: save `x.astype('float32')`")]
+    ElementType {
+        /// NumPy's description of the type.
+        descr: String,
+    },
+    /// The number of bytes does not fit in 64 bits.
+    #[error("the array is larger than any file, found shape: `{shape}`")]
+    ShapeOverflow {
+        /// The shape as the header has it.
+        shape: String,
+    },
+    /// A number that names no group.
+    #[error("label {row} must be a whole number of 64 bits, found: `{value}`")]
+    Label {
+        /// Counted from 0.
+        row: usize,
+        /// The number.
+        value: f64,
+    },
+    /// Cut short, or with something behind the data.
+    #[error("an array of shape {shape} has {expected} bytes of data, found: `{found}`")]
+    DataLength {
+        /// The shape as NumPy prints it.
+        shape: String,
+        /// The bytes that the shape asks for.
+        expected: u64,
+        /// The bytes behind the header.
+        found: u64,
+    },
+}
+
+/// How a number is stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Element {
+    /// Half precision.
+    F16,
+    /// Single precision.
+    F32,
+    /// Double precision.
+    F64,
+    /// A whole number.
+    Integer(Integer),
+}
+
+/// How a whole number is stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub enum Integer {
+    I8,
+    I16,
+    I32,
+    I64,
+    U8,
+    U16,
+    U32,
+    U64,
+}
+
+impl Integer {
+    /// Bytes a number.
+    pub fn size(self) -> usize {
+        match self {
+            Integer::I8 | Integer::U8 => 1,
+            Integer::I16 | Integer::U16 => 2,
+            Integer::I32 | Integer::U32 => 4,
+            Integer::I64 | Integer::U64 => 8,
+        }
+    }
+}
+
+impl Element {
+    /// NumPy's codes; truth values are bytes of 0 and 1, and go by `u1` when written.
+    const CODES: [(&'static str, Self); 12] = [
+        ("f2", Element::F16),
+        ("f4", Element::F32),
+        ("f8", Element::F64),
+        ("i1", Element::Integer(Integer::I8)),
+        ("i2", Element::Integer(Integer::I16)),
+        ("i4", Element::Integer(Integer::I32)),
+        ("i8", Element::Integer(Integer::I64)),
+        ("u1", Element::Integer(Integer::U8)),
+        ("u2", Element::Integer(Integer::U16)),
+        ("u4", Element::Integer(Integer::U32)),
+        ("u8", Element::Integer(Integer::U64)),
+        ("b1", Element::Integer(Integer::U8)),
+    ];
+
+    fn code(self) -> &'static str {
+        Self::CODES.iter().find(|(_, element)| *element == self).expect("every element has a code").0
+    }
+
+    /// Bytes a number.
+    pub fn size(self) -> u64 {
+        match self {
+            Element::F16 => 2,
+            Element::F32 => 4,
+            Element::F64 => 8,
+            Element::Integer(integer) => integer.size() as u64,
+        }
+    }
+}
+
+/// What a file says about its array.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Header {
+    /// How a number is stored.
+    pub element: Element,
+    /// The most significant byte comes first.
+    pub big_endian: bool,
+    /// The first index runs fastest.
+    pub fortran_order: bool,
+    /// The length of each axis.
+    pub shape: Vec<usize>,
+}
+
+impl Header {
+    /// The shape as NumPy prints it.
+    pub fn shape_text(&self) -> String {
+        shape_text(&self.shape)
+    }
+
+    /// Bytes of data, if they can be counted.
+    fn data_length(&self) -> Option<u64> {
+        self.shape.iter().try_fold(self.element.size(), |bytes, &n| bytes.checked_mul(n as u64))
+    }
+
+    /// The bytes that stand before the data of a little-endian array in C order.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        header_bytes(&format!("<{}", self.element.code()), &self.shape)
+    }
+}
+
+/// The same, where `descr` is NumPy's name of the type.
+pub(crate) fn header_bytes<N: ToString>(descr: &str, shape: &[N]) -> Vec<u8> {
+    header_of(&format!("'{descr}'"), shape)
+}
+
+/// The header of rows of several fields, each with a name and a type, one behind the other.
+pub(crate) fn structured_header_bytes<N: ToString>(fields: &[(String, &str)], shape: &[N]) -> Vec<u8> {
+    let fields: Vec<String> = fields.iter().map(|(name, descr)| format!("('{name}', '{descr}')")).collect();
+    header_of(&format!("[{}]", fields.join(", ")), shape)
+}
+
+fn header_of<N: ToString>(descr: &str, shape: &[N]) -> Vec<u8> {
+    let mut text = format!("{{'descr': {descr}, 'fortran_order': False, 'shape': {}, }}", shape_text(shape));
+    // Data starts at a multiple of 64 bytes: 10 bytes stand before the text, or 12 if it is long, and it ends with a line break.
+    let length_before = |before: usize| (text.len() + before + 1).next_multiple_of(64) - before;
+    let (length, mut bytes) = (length_before(10), MAGIC.to_vec());
+    let length = match u16::try_from(length) {
+        Ok(short) => {
+            bytes.extend([1, 0]);
+            bytes.extend(short.to_le_bytes());
+            length
+        }
+        Err(_) => {
+            let length = length_before(12);
+            bytes.extend([2, 0]);
+            bytes.extend(u32::try_from(length).expect("the names of columns are short").to_le_bytes());
+            length
+        }
+    };
+    text.push_str(&" ".repeat(length - text.len() - 1));
+    text.push('\n');
+    bytes.extend(text.as_bytes());
+    bytes
+}
+
+fn shape_text<N: ToString>(shape: &[N]) -> String {
+    match shape {
+        [n] => format!("({},)", n.to_string()),
+        _ => format!("({})", shape.iter().map(N::to_string).collect::<Vec<_>>().join(", ")),
+    }
+}
+
+impl Header {
+    /// Reads a header and says how long it was. Where the input's length is known, the shape must account for every byte of it.
+    pub(crate) fn read(input: &mut impl Read, length: Option<u64>) -> Result<(Self, u64), Error> {
+        let mut start = Vec::new();
+        input.by_ref().take(8).read_to_end(&mut start)?;
+        if !start.starts_with(MAGIC) {
+            return Err(Error::Magic { found: start });
+        }
+        let cut = |end: u64, read: usize| Error::HeaderCut { end, length: length.unwrap_or(read as u64) };
+        let width: u64 = match start[MAGIC.len()..] {
+            [1, 0] => 2,
+            [2 | 3, 0] => 4,
+            [major, minor] => return Err(Error::Version { major, minor }),
+            _ => return Err(cut(10, start.len())),
+        };
+        if input.by_ref().take(width).read_to_end(&mut start)? < width as usize {
+            return Err(cut(8 + width, start.len()));
+        }
+        let mut counted = [0; 4];
+        counted[..width as usize].copy_from_slice(&start[8..]);
+        let header_length = u64::from(u32::from_le_bytes(counted));
+        let data_start = 8 + width + header_length;
+        if length.is_some_and(|length| data_start > length) {
+            return Err(cut(data_start, 0));
+        }
+        if header_length > LONGEST_HEADER {
+            return Err(Error::HeaderTooLong { length: header_length });
+        }
+        let mut text = Vec::new();
+        if input.by_ref().take(header_length).read_to_end(&mut text)? < header_length as usize {
+            return Err(cut(data_start, start.len() + text.len()));
+        }
+        let header = parse_header(&String::from_utf8_lossy(&text))?;
+        let shape = header.shape_text();
+        let Some(expected) = header.data_length() else {
+            return Err(Error::ShapeOverflow { shape });
+        };
+        match length.map(|length| length - data_start) {
+            Some(found) if found != expected => Err(Error::DataLength { shape, expected, found }),
+            _ => Ok((header, data_start)),
+        }
+    }
+
+    /// The rows of an array of two axes whose header is at the front of these bytes; or of one axis, if one number a row will do.
+    pub(crate) fn rows(mut bytes: ArrayBytes, length: Option<u64>, one_number: bool) -> crate::Result<ArrayRows> {
+        let (header, data_start) = Header::read(&mut bytes, length)?;
+        let (rows, dim) = match header.shape[..] {
+            [rows, dim] => (rows, dim),
+            [rows] if one_number => (rows, 1),
+            _ => {
+                return Err(crate::Error::format(format!(
+                    "the array must have two axes, rows and coordinates, found shape: `{}`",
+                    header.shape_text()
+                )));
+            }
+        };
+        bytes.begin_after(data_start);
+        ArrayRows::new(bytes, Encoding::from(&header), header.fortran_order, rows as u64, dim)
+    }
+}
+
+/// The rows of a file, without holding it in memory.
+pub(crate) fn open(source: ByteSource, options: &Options) -> crate::Result<ArrayRows> {
+    let length = source.len();
+    Header::rows(ArrayBytes::new(ByteReader::new(source, 0)), Some(length), options.one_angle())
+}
+
+/// A file of which the header has been read and checked, to be read whole.
+#[derive(Debug)]
+pub struct Reader<R> {
+    input: R,
+    header: Header,
+}
+
+impl<R: Read> Reader<R> {
+    /// Reads the header of an input that is `length` bytes long.
+    pub fn new(mut input: R, length: u64) -> Result<Self, Error> {
+        let (header, _) = Header::read(&mut input, Some(length))?;
+        Ok(Reader { input, header })
+    }
+
+    /// What the file says about its array.
+    pub fn header(&self) -> &Header {
+        &self.header
+    }
+
+    /// Reads the data, widening half precision and integers. An array of two axes in Fortran order is transposed.
+    pub fn into_values(self) -> Result<Values, Error> {
+        let encoding = Encoding::from(&self.header);
+        let mut values = Values::default();
+        encoding.start(&mut values);
+        let header = self.read(|bytes| encoding.append(bytes, &mut values))?;
+        Ok(match values {
+            Values::F32(values) => Values::F32(in_c_order(&header, values)),
+            Values::F64(values) => Values::F64(in_c_order(&header, values)),
+            sparse => sparse,
+        })
+    }
+
+    /// Reads the data as the names of groups: equal numbers stay equal, and others stay different.
+    pub fn into_labels(self) -> Result<Vec<i64>, Error> {
+        if let Element::Integer(integer) = self.header.element {
+            let encoding = Encoding::from(&self.header);
+            let mut labels = Vec::new();
+            // The upper half of u64 becomes negative, which still tells its numbers from all others.
+            let header = self.read(|bytes| encoding.append_integers(integer, bytes, &mut labels, |n| n as i64))?;
+            return Ok(in_c_order(&header, labels));
+        }
+        let label = |(row, value): (usize, f64)| {
+            let whole = value.fract() == 0.0 && value.abs() < 2f64.powi(63);
+            if whole { Ok(value as i64) } else { Err(Error::Label { row, value }) }
+        };
+        self.into_values()?.into_f64().into_iter().enumerate().map(label).collect()
+    }
+
+    fn read(mut self, mut append: impl FnMut(&[u8])) -> Result<Header, Error> {
+        let mut left = self.header.data_length().expect("the header was checked");
+        let mut chunk = vec![0; CHUNK.min(left as usize)];
+        while left > 0 {
+            let bytes = &mut chunk[..(CHUNK as u64).min(left) as usize];
+            self.input.read_exact(bytes)?;
+            append(bytes);
+            left -= bytes.len() as u64;
+        }
+        Ok(self.header)
+    }
+}
+
+/// Transposes a table that is stored column by column.
+fn in_c_order<T: Copy>(header: &Header, values: Vec<T>) -> Vec<T> {
+    match header.shape[..] {
+        [rows, columns] if header.fortran_order => {
+            (0..rows).flat_map(|row| (0..columns).map(move |column| column * rows + row)).map(|at| values[at]).collect()
+        }
+        _ => values,
+    }
+}
+
+fn parse_header(text: &str) -> Result<Header, Error> {
+    let fail = || Error::Header { text: excerpt(text.trim_end().as_bytes()) };
+    let mut literal = Literal { rest: text };
+    let (mut descr, mut fortran_order, mut shape) = (None, None, None);
+    literal.expect("{").ok_or_else(fail)?;
+    while literal.expect("}").is_none() {
+        let key = literal.string().ok_or_else(fail)?;
+        literal.expect(":").ok_or_else(fail)?;
+        match key {
+            // A structured type is a list, not a string.
+            "descr" => match literal.string() {
+                Some(name) => descr = Some(name),
+                None => {
+                    let list = literal.rest.trim_start().split_inclusive(']').next().unwrap_or_default();
+                    return Err(Error::ElementType { descr: excerpt(list.as_bytes()) });
+                }
+            },
+            "fortran_order" => {
+                fortran_order = Some(literal.expect("True").is_some());
+                if fortran_order == Some(false) {
+                    literal.expect("False").ok_or_else(fail)?;
+                }
+            }
+            "shape" => {
+                let digits = literal.tuple().ok_or_else(fail)?;
+                let axes: Result<Vec<usize>, _> = digits.iter().map(|n| n.parse()).collect();
+                shape = Some(
+                    axes.map_err(|_| Error::ShapeOverflow { shape: excerpt(format!("({})", digits.join(", ")).as_bytes()) })?,
+                );
+            }
+            _ => return Err(fail()),
+        }
+        if literal.expect(",").is_none() && !literal.rest.trim_start().starts_with('}') {
+            return Err(fail());
+        }
+    }
+    let (Some(descr), Some(fortran_order), Some(shape), "") = (descr, fortran_order, shape, literal.rest.trim()) else {
+        return Err(fail());
+    };
+    let (element, big_endian) = element(descr).ok_or_else(|| Error::ElementType { descr: excerpt(descr.as_bytes()) })?;
+    Ok(Header { element, big_endian, fortran_order, shape })
+}
+
+/// `<f4` and the like; `=` is the byte order of this machine, and single bytes, `|`, have none.
+fn element(descr: &str) -> Option<(Element, bool)> {
+    let big_endian = match descr.get(..1)? {
+        "<" => false,
+        ">" => true,
+        "=" => cfg!(target_endian = "big"),
+        "|" if descr.ends_with('1') => false,
+        _ => return None,
+    };
+    let (_, element) = Element::CODES.into_iter().find(|(code, _)| *code == &descr[1..])?;
+    Some((element, big_endian))
+}
+
+/// The few Python literals that a header is made of.
+struct Literal<'a> {
+    rest: &'a str,
+}
+
+impl<'a> Literal<'a> {
+    /// Passes over blanks and `token`, or over nothing.
+    fn expect(&mut self, token: &str) -> Option<()> {
+        self.rest = self.rest.trim_start().strip_prefix(token)?;
+        Some(())
+    }
+
+    fn string(&mut self) -> Option<&'a str> {
+        let text = self.rest.trim_start();
+        let quote = text.chars().next().filter(|c| matches!(c, '\'' | '"'))?;
+        let (inside, rest) = text[1..].split_once(quote)?;
+        self.rest = rest;
+        Some(inside)
+    }
+
+    /// The digits of each number of a tuple; Python 2 wrote `3L`.
+    fn tuple(&mut self) -> Option<Vec<&'a str>> {
+        let (inside, rest) = self.rest.trim_start().strip_prefix('(')?.split_once(')')?;
+        self.rest = rest;
+        let mut numbers: Vec<&str> = inside.split(',').map(|n| n.trim().trim_end_matches('L')).collect();
+        if numbers.last() == Some(&"") {
+            numbers.pop();
+        }
+        numbers.iter().all(|n| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit())).then_some(numbers)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn header_survives_a_round_trip_and_is_aligned() {
+        let header = Header { element: Element::F32, big_endian: false, fortran_order: false, shape: vec![12, 3] };
+        let mut bytes = header.to_bytes();
+        assert_eq!(bytes.len() % 64, 0);
+        bytes.extend([0; 12 * 3 * 4]);
+        assert_eq!(Reader::new(&bytes[..], bytes.len() as u64).unwrap().header(), &header);
+    }
+
+    #[test]
+    fn the_last_digit_of_a_code_is_the_size() {
+        for (code, element) in Element::CODES {
+            assert_eq!(element.size().to_string(), code[1..], "{code}");
+        }
+    }
+
+    #[test]
+    fn headers_in_other_spellings_are_read() {
+        for text in [
+            "{'shape': (2L, 3L), 'fortran_order': True, 'descr': '>f8'}",
+            "{ \"descr\" : \">f8\" ,'fortran_order':True,'shape':(2,3,),} \n",
+        ] {
+            let header = parse_header(text).unwrap();
+            assert_eq!(header, Header { element: Element::F64, big_endian: true, fortran_order: true, shape: vec![2, 3] });
+        }
+    }
+
+    #[test]
+    fn broken_headers_are_refused() {
+        for text in [
+            "",
+            "{",
+            "{}",
+            "{'descr': '<f4', 'fortran_order': False}",
+            "{'descr': '<f4', 'fortran_order': Maybe, 'shape': (1, 2)}",
+            "{'descr': '<f4', 'fortran_order': False, 'shape': (-1, 2)}",
+            "{'descr': '<f4', 'fortran_order': False, 'shape': (,)}",
+            "{'descr': '<f4', 'fortran_order': False, 'shape': (1, 2)} x",
+            "{'descr': '<f4' 'fortran_order': False, 'shape': (1, 2)}",
+            "{'descr': '<f4', 'fortran_order': False, 'shape': (1, 2), 'more': 1}",
+        ] {
+            assert!(matches!(parse_header(text), Err(Error::Header { .. })), "{text}");
+        }
+        for descr in ["'<i3'", "'|i8'", "'<U1'", "'|O'", "'<c16'", "'f4'", "''", "'\u{e9}f4'", "[('x', '<f4')]"] {
+            let text = format!("{{'descr': {descr}, 'fortran_order': False, 'shape': (1, 2)}}");
+            assert!(matches!(parse_header(&text), Err(Error::ElementType { .. })), "{text}");
+        }
+    }
+}

@@ -1,0 +1,273 @@
+//! [`OutputFormat`], and what formats have in common when they are written.
+
+pub(crate) mod atomic_file;
+mod matrix_market;
+mod npz;
+mod records;
+pub(crate) mod rows;
+pub(crate) mod table;
+
+use crate::error::{Error, Result};
+use std::fs::File;
+use std::io::{self, BufWriter, Read, Seek, SeekFrom, Write};
+use std::path::Path;
+use std::str::FromStr;
+use vmfkit::error::ParseChoiceError;
+
+/// Where bytes go: a file, a pipe, memory.
+pub type Sink = Box<dyn Destination>;
+
+/// What bytes are written to, one after the other; of some, those at the beginning can be written again.
+pub trait Destination: Write + Send {
+    /// Whether [`Self::restart`] works, as it does with a file.
+    fn can_restart(&self) -> bool {
+        false
+    }
+
+    /// Writes over the first bytes and goes on at the end; an error where that does not work, as with a pipe.
+    fn restart(&mut self, _bytes: &[u8]) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+}
+
+impl Destination for Vec<u8> {}
+
+impl Destination for File {
+    fn can_restart(&self) -> bool {
+        self.metadata().is_ok_and(|metadata| metadata.is_file())
+    }
+
+    fn restart(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.rewind()?;
+        self.write_all(bytes)?;
+        self.seek(SeekFrom::End(0))?;
+        Ok(())
+    }
+}
+
+/// How a result is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum OutputFormat {
+    /// `.parquet`
+    Parquet,
+    /// `.arrow`, `.feather`: Arrow's file format.
+    Arrow,
+    /// `.csv`, with a header.
+    Csv,
+    /// `.tsv`, the same with tabs.
+    Tsv,
+    /// `.jsonl`, `.ndjson`: an object a line.
+    JsonLines,
+    /// `.npy`: numbers only.
+    Npy,
+    /// `.npz`: numbers only; sparse rows as scipy's CSR.
+    Npz,
+    /// `.safetensors`: numbers only.
+    Safetensors,
+    /// `.mtx`: the entries of rows alone, as text.
+    Mtx,
+}
+
+/// Each format with its name and the endings that its files have.
+const FORMATS: [(OutputFormat, &str, &[&str]); 9] = [
+    (OutputFormat::Parquet, "parquet", &["parquet", "pq"]),
+    (OutputFormat::Arrow, "arrow", &["arrow", "feather", "ipc"]),
+    (OutputFormat::Csv, "csv", &["csv"]),
+    (OutputFormat::Tsv, "tsv", &["tsv"]),
+    (OutputFormat::JsonLines, "jsonl", &["jsonl", "ndjson"]),
+    (OutputFormat::Npy, "npy", &["npy"]),
+    (OutputFormat::Npz, "npz", &["npz"]),
+    (OutputFormat::Safetensors, "safetensors", &["safetensors"]),
+    (OutputFormat::Mtx, "mtx", &["mtx"]),
+];
+
+impl OutputFormat {
+    /// The name, as [`FromStr`] reads it.
+    pub fn name(self) -> &'static str {
+        FORMATS.iter().find(|(format, ..)| *format == self).expect("every format is listed").1
+    }
+
+    /// The format of a file with this name.
+    ///
+    /// ```
+    /// use vmfkit_io::OutputFormat;
+    /// assert_eq!(OutputFormat::of("labels.parquet".as_ref()).unwrap(), OutputFormat::Parquet);
+    /// assert!(OutputFormat::of("labels.xlsx".as_ref()).is_err());
+    /// ```
+    pub fn of(path: &Path) -> Result<Self> {
+        let extension = path.extension().and_then(|extension| extension.to_str()).map(str::to_ascii_lowercase);
+        let found = extension.and_then(|extension| FORMATS.iter().find(|(_, _, endings)| endings.contains(&&*extension)));
+        found.map(|(format, ..)| *format).ok_or_else(|| {
+            let known = "parquet, arrow, feather, csv, tsv, jsonl, npy, npz, safetensors or mtx";
+            Error::format(format!("the name of a result must end with {known}, found: `{}`", path.display()))
+        })
+    }
+
+    pub(crate) fn separator(self) -> u8 {
+        if self == OutputFormat::Tsv { b'\t' } else { b',' }
+    }
+}
+
+impl std::fmt::Display for OutputFormat {
+    fn fmt(&self, f: &mut std::fmt::Formatter) -> std::fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for OutputFormat {
+    type Err = ParseChoiceError;
+
+    fn from_str(name: &str) -> std::result::Result<Self, ParseChoiceError> {
+        let found = FORMATS.iter().find(|(_, known, _)| *known == name).map(|(format, ..)| *format);
+        found.ok_or_else(|| ParseChoiceError::new("format of results", &FORMATS.map(|(_, name, _)| name), name))
+    }
+}
+
+/// Data behind a header that tells the number of rows.
+///
+/// Where the number is known the header goes out first, which works with a pipe. Where it is not, the header waits for the end of the data.
+pub(crate) struct Counted {
+    place: Place,
+    header: Box<dyn Fn(u64) -> Vec<u8> + Send>,
+    rows: u64,
+}
+
+enum Place {
+    /// The header says already how many rows there will be.
+    Announced(Sink, u64),
+    Waiting(Headed),
+}
+
+impl Counted {
+    /// The header must be of the same length for any number of rows, where their number is not known.
+    pub(crate) fn new(mut sink: Sink, rows: Option<u64>, header: impl Fn(u64) -> Vec<u8> + Send + 'static) -> Result<Self> {
+        let place = match rows {
+            Some(rows) => {
+                sink.write_all(&header(rows)).map_err(Error::Write)?;
+                Place::Announced(sink, rows)
+            }
+            None => Place::Waiting(Headed::new(sink, header(0).len())?),
+        };
+        Ok(Counted { place, header: Box::new(header), rows: 0 })
+    }
+
+    pub(crate) fn write(&mut self, rows: usize, bytes: &[u8]) -> Result<()> {
+        self.rows += rows as u64;
+        match &mut self.place {
+            Place::Announced(sink, _) => sink.write_all(bytes).map_err(Error::Write),
+            Place::Waiting(headed) => headed.write(bytes),
+        }
+    }
+
+    /// Ends with `tail`, which is not counted.
+    pub(crate) fn finish(self, tail: &[u8]) -> Result<()> {
+        let write_tail = |sink: &mut Sink| sink.write_all(tail).map_err(Error::Write);
+        match self.place {
+            Place::Announced(_, announced) if announced != self.rows => {
+                let what = format!("{announced} rows were announced, and so the header says, found: `{}`", self.rows);
+                Err(Error::Format { what })
+            }
+            Place::Announced(mut sink, _) => {
+                write_tail(&mut sink)?;
+                sink.flush().map_err(Error::Write)
+            }
+            Place::Waiting(headed) => headed.finish(&(self.header)(self.rows), write_tail),
+        }
+    }
+}
+
+/// Data behind a header that is known at their end: room is left for it at the beginning of a file, and data for a pipe wait in a temporary
+/// file.
+pub(crate) struct Headed {
+    sink: Sink,
+    room: usize,
+    waiting: Option<Spool>,
+}
+
+impl Headed {
+    /// For a header of so many bytes, or of any number for a pipe.
+    pub(crate) fn new(mut sink: Sink, room: usize) -> Result<Self> {
+        let waiting = if sink.can_restart() {
+            sink.write_all(&vec![0; room]).map_err(Error::Write)?;
+            None
+        } else {
+            Some(Spool::new("rows for a pipe wait", "write to a file, or name a larger folder by TMPDIR")?)
+        };
+        Ok(Headed { sink, room, waiting })
+    }
+
+    pub(crate) fn write(&mut self, bytes: &[u8]) -> Result<()> {
+        match &mut self.waiting {
+            Some(waiting) => waiting.write(bytes),
+            None => self.sink.write_all(bytes).map_err(Error::Write),
+        }
+    }
+
+    /// Ends with what `tail` writes.
+    pub(crate) fn finish(mut self, header: &[u8], tail: impl FnOnce(&mut Sink) -> Result<()>) -> Result<()> {
+        match self.waiting {
+            Some(waiting) => {
+                self.sink.write_all(header).map_err(Error::Write)?;
+                waiting.copy_to(&mut self.sink)?;
+                tail(&mut self.sink)?;
+            }
+            None => {
+                assert_eq!(header.len(), self.room, "room was left for a header of this length");
+                tail(&mut self.sink)?;
+                self.sink.restart(header).map_err(Error::Write)?;
+            }
+        }
+        self.sink.flush().map_err(Error::Write)
+    }
+}
+
+/// Bytes that wait in a temporary file until it is their turn.
+pub(crate) struct Spool {
+    file: BufWriter<File>,
+    /// What waits, and what to do if the file fails.
+    purpose: (&'static str, &'static str),
+}
+
+impl Spool {
+    pub(crate) fn new(what: &'static str, hint: &'static str) -> Result<Self> {
+        let purpose = (what, hint);
+        let file = tempfile::tempfile().map_err(|error| temporary(purpose, error))?;
+        Ok(Spool { file: BufWriter::with_capacity(1 << 16, file), purpose })
+    }
+
+    pub(crate) fn write(&mut self, bytes: &[u8]) -> Result<()> {
+        self.file.write_all(bytes).map_err(|error| temporary(self.purpose, error))
+    }
+
+    /// As [`io::copy`], which does not tell which of the two has failed.
+    pub(crate) fn copy_to(self, sink: &mut impl Write) -> Result<()> {
+        let failed = |error| temporary(self.purpose, error);
+        let mut file = self.file.into_inner().map_err(|error| failed(error.into_error()))?;
+        file.rewind().map_err(failed)?;
+        let mut buffer = vec![0; 1 << 16];
+        loop {
+            match file.read(&mut buffer).map_err(failed)? {
+                0 => return Ok(()),
+                read => sink.write_all(&buffer[..read]).map_err(Error::Write)?,
+            }
+        }
+    }
+}
+
+/// A fault of a temporary file, which is somewhere else than the result.
+fn temporary((what, hint): (&str, &str), error: io::Error) -> Error {
+    let folder = std::env::temp_dir();
+    let what = format!("{what} in a temporary file in the folder `{}`", folder.display());
+    // The hint is the last that is said.
+    Error::caused(what, io::Error::new(error.kind(), format!("{error}\nhint: {hint}")))
+}
+
+/// Numbers one after the other, the least significant byte first.
+pub(crate) fn le_bytes<T: Copy, const WIDTH: usize>(values: &[T], number: impl Fn(T) -> [u8; WIDTH]) -> Vec<u8> {
+    let mut bytes = vec![0; values.len() * WIDTH];
+    for (place, &value) in bytes.chunks_exact_mut(WIDTH).zip(values) {
+        place.copy_from_slice(&number(value));
+    }
+    bytes
+}
