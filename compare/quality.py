@@ -108,7 +108,7 @@ def table(name, lines):
     dispersions = [run["dispersion"] for run in ways[DEFAULT].values()]
     yield f"The dispersion is {min(dispersions):.1f} to {max(dispersions):.1f}, so the default {'ties concentrations' if min(dispersions) > 1.5 else 'may leave concentrations free'}."
     yield ""
-    yield "| way (seeds) | ARI | NMI | ARI less the start's | NMI less the start's | mean ln p | passes | seconds |"
+    yield "| method (seeds) | ARI | NMI | ARI minus start | NMI minus start | mean ln p | passes | seconds |"
     yield "|---|---|---|---|---|---|---|---|"
     for way, runs in ways.items():
         ari = f"{mean(runs, 'ari'):.4f} ± {spread([run['ari'] for run in runs.values()]):.4f}"
@@ -135,13 +135,13 @@ def verdicts(ways):
             else:
                 error = sum(spread(v) ** 2 / len(v) for v in values) ** 0.5
             word = "at or above" if gain >= 0 else "below, within 2 standard errors" if gain > -2 * error else "BELOW"
-            yield f"- {key.upper()} of the default less that of *{name}*: {gain:+.4f} ± {error:.4f}: {word}."
+            yield f"- {key.upper()} of the default minus that of *{name}*: {gain:+.4f} ± {error:.4f}: {word}."
     em = ways[WITHOUT_SEARCH]
     gap = lambda way, key: statistics.mean(ways[way][seed][key] / em[seed][key] - 1 for seed in em)
     online, start = (gap(way, "mean_ln_density") for way in (ONLINE, START))
-    yield f"- Mean ln p of online EM in a fifth of the passes, relative to that of EM from the same start, converged, without a search: {100 * online:+.4f} %: {'within' if online > -1e-3 else 'NOT within'} 0.1 %."
+    yield f"- Mean ln p of online EM in a fifth of the passes, relative to converged EM from the same start without search: {100 * online:+.4f} %: {'within' if online > -1e-3 else 'NOT within'} 0.1 %."
     above = [f"{100 * gap(way, 'above_uniform'):+.3f} %" for way in (ONLINE, START)]
-    yield f"  The start itself has {100 * start:+.4f} %. Of what ln p is above that of the uniform density, online EM has {above[0]}, the start {above[1]}."
+    yield f"  The start has {100 * start:+.4f} %. Relative to the uniform density, online EM has {above[0]}, the start {above[1]}."
 
 
 def main():
@@ -160,14 +160,23 @@ def main():
         keep = options.keep or Path(scratch) / "kept"
         keep.mkdir(parents=True, exist_ok=True)
         text = [
-            "# Clusters of labelled data",
+            "# How good the clusters are on labelled data",
             "",
-            f"Written by `compare/quality.py`: {options.seeds} seeds, mean ± standard deviation; differences are paired by seed, mean ± standard error. Seconds are",
-            "those of 2 shared cores. Labels are used for scoring only. *Plain spherical k-means* passes over all rows from greedy k-means++. The *start* of all our other lines",
-            "but the last is k-means on a sample of 8,192 rows, improved by split-and-merge moves; *spherical k-means* continues from it on all rows.",
-            "*EM, default* makes the same start and then searches; all other EM methods begin with that start and do not search.",
-            "*SGD* has batches of 256 and 100 epochs. *EM as in the paper* begins with random rows, has free concentrations by Banerjee's formula, and stops when ln p changes by less than 1e-5 of itself.",
-            "Passes are those over all rows; the seconds include the start and the search. The default policy has two round constants (1.5 and 10 nats, default-policy.md); the sample size of the search was chosen with news20 at hand.",
+            f"Written by `compare/quality.py` (`make quality`): {options.seeds} seeds, mean ± standard deviation. Differences",
+            "are paired by seed, mean ± standard error. Seconds are those of 2 shared cores and include the start",
+            "and the search. Passes are those over all rows. Labels are used for scoring only.",
+            "",
+            "- *Plain spherical k-means* runs on all rows from greedy k-means++.",
+            "- *Start* is k-means on a sample of 8,192 rows, improved by split-and-merge moves. The methods below",
+            "  it begin with this start, except for *EM as in the paper*.",
+            "- *Spherical k-means* continues from the start on all rows.",
+            "- *EM, default* searches after the start; the other EM methods do not.",
+            "- *SGD* has batches of 256 and 100 epochs.",
+            "- *EM as in the paper* begins with random rows, has free concentrations by Banerjee's formula, and",
+            "  stops when ln p changes by less than 1e-5 of itself.",
+            "",
+            "The default policy has two round constants, 1.5 and 10 nats (default-policy.md). The sample size of",
+            "the search was chosen with news20 at hand.",
             "",
         ]
         for name in options.sets:

@@ -34,16 +34,16 @@ newsgroups = None
 if not options.files:
     folder = os.environ.get("VMFKIT_DATA")
     if not folder:
-        sys.exit("there are no embeddings: name files, or let VMFKIT_DATA be the folder that has news20/news20_minilm_f16.npy")
+        sys.exit("no embeddings: pass files, or set VMFKIT_DATA to the folder that contains news20/news20_minilm_f16.npy")
     newsgroups = Path(folder) / "news20"
     options.files = [str(newsgroups / "news20_minilm_f16.npy")]
     if not Path(options.files[0]).exists():
-        sys.exit(f"there are no embeddings: `{options.files[0]}` is missing")
+        sys.exit(f"no embeddings: `{options.files[0]}` is missing")
 rows = options.files
 began = time.monotonic()
 
 # %% How many topics?
-# The rows are read from their files, so they may be more than memory holds. Ten passes are enough for a curve.
+# The rows are read from files, so they may exceed memory. Ten passes are enough for a curve.
 models = []
 for count in sorted({int(count) for count in options.among.split(",")}):
     with warnings.catch_warnings():
@@ -59,13 +59,13 @@ topics = VonMisesFisherMixture(count, random_state=0).fit(rows)
 labels = topics.labels_
 print(f"\n{len(labels)} rows of dimension {topics.n_features_in_}, {count} topics, {topics.n_iter_} passes")
 
-# In so many dimensions concentrations are held together, which makes better topics (docs/default-policy.md). How wide each of them
-# is, and how strange a row, is told by one more pass with a concentration for each.
+# The default policy ties concentrations here, which makes better topics (docs/default-policy.md). One more pass with free
+# concentrations gives the width of each topic and p-values.
 model = VonMisesFisherMixture(count, policy="free", init=topics.mixture_, max_iter=1, tol=0).fit(rows)
 labels = model.labels_
 
 
-# %% Words and groups of a topic, if there is anything to tell them by
+# %% Words and groups of a topic, if known
 def words_of_texts(texts):
     """Which rows have words, the weights of their words, and the words."""
     from sklearn.feature_extraction.text import TfidfVectorizer
@@ -128,7 +128,7 @@ for topic in np.argsort(-model.weights_):
     print(f"{topic:5}  {model.weights_[topic]:6.4f}  {model.concentrations_[topic]:5.0f}  {str(typical.tolist()):22}  {about}")
 
 # %% Outliers
-# Of rows drawn from the mixture itself one in a thousand would be below 0.001. Texts are no draws: more of them are.
+# Of rows drawn from the mixture, one in a thousand would be below 0.001. Texts are not such draws, so more of them are.
 p_values = model.p_values(rows)
 strangest = np.argsort(p_values, kind="stable")[:5]
 print(f"\np-value below 0.001: {np.mean(p_values < 0.001):.1%} of the rows; the strangest are {strangest.tolist()}")

@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 use vmfkit::estimate::maximum_likelihood;
 use vmfkit::inference::Inference;
 use vmfkit::model_file::Description;
+use vmfkit::stats::RowSum;
 use vmfkit::train::{Annealing, Pass, Progress, Status, Stop};
 use vmfkit::{ConcentrationEstimator, ConcentrationPolicy, Fitter, Maximisation, Method, Start, SufficientStats};
 
@@ -422,15 +423,15 @@ pub fn fit_density<'py>(
     let weights = weights.as_ref().map(|weights| weights.as_slice()).transpose()?;
     let stats = pool::run(py, threads, |stop| {
         view.with_source(stop, normalize, weights, None, |source| {
-            let mut stats = SufficientStats::zero(1, source.dim());
+            let mut sum = RowSum::new(source.dim());
             source.rewind()?;
             while let Some(block) = source.read_block()? {
-                stats.merge(&SufficientStats::of_block(&block))?;
+                sum.add(&block)?;
                 if stop.asked() {
                     break;
                 }
             }
-            Ok(stats)
+            Ok(sum.finish())
         })
     })??;
     let density = maximum_likelihood(&stats, estimator).map_err(raise)?;

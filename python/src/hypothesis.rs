@@ -10,6 +10,7 @@ use pyo3::types::PyDict;
 use vmfkit::estimate::maximum_likelihood;
 use vmfkit::hypothesis::{self, Calibration, Concentrations, Outcome};
 use vmfkit::inference::{Inference, projection_test};
+use vmfkit::stats::RowSum;
 use vmfkit::{ConcentrationEstimator, Error, SufficientStats};
 
 pub fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
@@ -50,15 +51,15 @@ fn outcome<'py>(py: Python<'py>, outcome: Outcome) -> PyResult<Bound<'py, PyDict
 /// The statistics of all rows.
 fn sum(view: View<'_>, normalize: bool, stop: &Stop) -> PyResult<SufficientStats> {
     view.with_source(stop, normalize, None, None, |source| {
-        let mut stats = SufficientStats::zero(1, source.dim());
+        let mut sum = RowSum::new(source.dim());
         source.rewind()?;
         while let Some(block) = source.read_block()? {
-            stats.merge(&SufficientStats::of_block(&block))?;
+            sum.add(&block)?;
             if stop.asked() {
                 break;
             }
         }
-        Ok(stats)
+        Ok(sum.finish())
     })
 }
 

@@ -370,6 +370,12 @@ def test_the_example_goes_from_files_to_topics(tmp_path):
         assert (tmp_path / "pictures" / f"{name}.png").stat().st_size > 1000
 
 
+def test_the_example_of_the_readme_draws_a_sphere(tmp_path):
+    done = subprocess.run([sys.executable, EXAMPLES / "sphere.py", "fit.png"], capture_output=True, text=True, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "fit.png").stat().st_size > 1000
+
+
 def test_the_example_says_what_is_missing(tmp_path):
     for folder, words in (({}, "VMFKIT_DATA"), ({"VMFKIT_DATA": str(tmp_path)}, "news20_minilm_f16.npy` is missing")):
         environment = {name: value for name, value in os.environ.items() if name != "VMFKIT_DATA"} | folder

@@ -248,7 +248,7 @@ def test_weights_of_a_column_count_wherever_weights_do(rows, tmp_path):
     for ask in (mixture.fit, mixture.score, model.fit, model.score, model.partial_fit):
         with pytest.raises(ValueError, match="found: `both`"):
             ask(files, sample_weight=weights)
-        with pytest.raises(ValueError, match="must be an array, one a row, found: `2.0`"):
+        with pytest.raises(ValueError, match="must be an array with one weight per row, found: `2.0`"):
             ask(files, sample_weight=2.0)
 
 
@@ -429,7 +429,7 @@ def test_a_table_with_other_columns_names_the_one_to_pass():
         with pytest.raises(ValueError, match=r"pass it alone, table\['embedding'\]. Columns found: `\['id', 'text', 'embedding'\]`"):
             vmfkit.SphericalKMeans(2).fit(table)
         assert vmfkit.SphericalKMeans(2, random_state=0).fit(table["embedding"]).labels_.shape == (20,)
-        with pytest.raises(ValueError, match="lists of numbers, found a text: `a text`|rows must be numbers, found a text: `a text`"):
+        with pytest.raises(ValueError, match="lists of numbers, found text: `a text`|rows must be numbers, found text: `a text`"):
             vmfkit.SphericalKMeans(2).fit(table["text"])
     two = columns | {"title": columns["embedding"]}
     with pytest.raises(ValueError, match=r"pass one of \['embedding', 'title'\] alone"):
@@ -467,9 +467,9 @@ def test_texts_are_told_from_names_of_files(tmp_path):
         vmfkit.VonMisesFisherMixture(2).fit(["the first text", "the second text"])
     with pytest.raises(FileNotFoundError, match="no file `hello`. If they are texts, pass their embeddings"):
         vmfkit.VonMisesFisherMixture(2).fit(["hello", "you"])
-    with pytest.raises(ValueError, match="found a text: `the first text`"):
+    with pytest.raises(ValueError, match="found text: `the first text`"):
         vmfkit.VonMisesFisherMixture(2).fit([["the first text", "the second text"]])
-    with pytest.raises(ValueError, match="found a text: `the first text`"):
+    with pytest.raises(ValueError, match="found text: `the first text`"):
         vmfkit.VonMisesFisherMixture(2).fit(np.array([["the first text", "the second text"]]))
     with pytest.raises(FileNotFoundError, match="missing.npy"):
         vmfkit.VonMisesFisherMixture(2).fit(str(tmp_path / "missing.npy"))

@@ -79,11 +79,11 @@ def test_weights_and_rows_of_zeros(three_groups):
     ("options", "message"),
     [
         ({"criterion": "dic"}, "the criterion must be one of aic, bic, icl, held-out, found: `dic`"),
-        ({"n_components": [0, 1]}, "n_components must be whole numbers of at least 1"),
-        ({"n_components": []}, "n_components must be whole numbers of at least 1"),
+        ({"n_components": [0, 1]}, "n_components must be integers of at least 1"),
+        ({"n_components": []}, "n_components must be integers of at least 1"),
         ({"n_components": [5000]}, "Expected n_samples >= 5000 components"),
         ({"holdout": 1.5}, "1.5"),
-        ({"criterion": "held-out", "holdout": 0.0}, "needs rows that are held out"),
+        ({"criterion": "held-out", "holdout": 0.0}, "needs held-out rows"),
         ({"policy": "loose"}, "loose"),
     ],
 )

@@ -1,13 +1,13 @@
 """von Mises-Fisher densities and mixtures on the unit hypersphere, for people who work with embeddings.
 
-- `VonMisesFisherMixture`, `SphericalKMeans`, `VonMisesFisherClassifier`: estimators of scikit-learn (`vmfkit.sklearn`)
-- `select`: how many components, by AIC, BIC, ICL or held-out likelihood
-- `vonmises_fisher`: one distribution, as in scipy
-- `vmfkit.angles`: latitude and longitude and the like to unit vectors and back
-- `vmfkit.special`: the special functions behind them
+- `VonMisesFisherMixture`, `SphericalKMeans`, `VonMisesFisherClassifier`: scikit-learn estimators (`vmfkit.sklearn`)
+- `select`: the number of components, by AIC, BIC, ICL or held-out likelihood
+- `vonmises_fisher`: one distribution, with the interface of scipy
+- `vmfkit.angles`: angles such as latitude and longitude to unit vectors and back
+- `vmfkit.special`: special functions
 - `vmfkit.stats`: tests of mean directions, concentrations, uniformity and symmetry
-- `vmfkit.torch`, `vmfkit.jax`: a log-normaliser to differentiate, distributions and modules
-- `vmfkit.plot`: pictures
+- `vmfkit.torch`, `vmfkit.jax`: the log-normaliser with derivatives, distributions and modules
+- `vmfkit.plot`: plots of densities, mixtures and fits
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ __all__ = [
     "vonmises_fisher",
 ]
 
-# What they need is imported only by those who use them.
+# Imported on first use, because of their dependencies.
 _MODULES = ("jax", "plot", "sklearn", "torch")
 
 if not TYPE_CHECKING:
@@ -53,7 +53,7 @@ if not TYPE_CHECKING:
             try:
                 return importlib.import_module(f".{name}", __name__)
             except ImportError as error:
-                # hasattr must be able to ask.
+                # So that hasattr works.
                 raise AttributeError(str(error)) from error
         if name in ("SphericalKMeans", "VonMisesFisherClassifier", "VonMisesFisherMixture"):
             return getattr(importlib.import_module(".sklearn", __name__), name)

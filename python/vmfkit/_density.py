@@ -11,22 +11,22 @@ import numpy as np
 from . import _vmfkit, special
 from ._rows import as_generator, as_numbers, as_rows, as_seed, as_weights, is_column, is_path
 
-# Rows whose length differs from 1 by more are refused, as scipy does (numpy.allclose).
+# Tolerance of the length of a row, as in scipy (numpy.allclose).
 _UNIT_TOLERANCE = 1e-5
 
 
 class FitResult(NamedTuple):
-    """What `fit` finds; the first two are what scipy's `fit` returns."""
+    """Result of `fit_report`; the first two fields are what scipy's `fit` returns."""
 
     mu: np.ndarray
     kappa: float
-    # Of the level asked for: the interval of kappa, and the half angle, in radians, of the cone that holds mu.
+    # At the given level: the confidence interval of kappa, and the half angle of the confidence cone of mu, in radians.
     interval: tuple[float, float]
     cone: float
     standard_error: float
-    # The estimate with its small-sample bias taken out.
+    # The estimate of kappa with small-sample bias correction.
     corrected_kappa: float
-    # Of the test against the uniform distribution.
+    # p-value of the Rayleigh test of uniformity.
     uniformity_p_value: float
 
 
@@ -71,13 +71,13 @@ def _shape(size: Any) -> tuple[int, ...]:
 
 
 class _Seeded:
-    """What draws where a call does not say."""
+    """The random state for calls that pass none."""
 
     _random_state: Any = None
 
     @property
     def random_state(self) -> Any:
-        """A RandomState or a Generator of numpy. It may be set to a seed, and moves on with every draw."""
+        """A numpy RandomState or Generator, which advances with every draw. It can be set to a seed."""
         return as_generator(self._random_state)
 
     @random_state.setter
@@ -86,9 +86,9 @@ class _Seeded:
 
 
 class VonMisesFisherFrozen(_Seeded):
-    """A von Mises-Fisher distribution with its mean direction and its concentration.
+    """A von Mises-Fisher distribution with a given mean direction and concentration.
 
-    `kappa` may be an array, whose shape is then broadcast with that of the points.
+    `kappa` may be an array; its shape is broadcast with that of the points.
     """
 
     def __init__(self, mu: Any, kappa: Any = 1, seed: Any = None) -> None:
@@ -108,30 +108,30 @@ class VonMisesFisherFrozen(_Seeded):
         return 0.5 * np.einsum("...i,...i->...", difference, difference)
 
     def logpdf(self, x: Any) -> Any:
-        """ln of the density at each point. `x` may be files or a sparse matrix, with a value for each row."""
+        """Log of the density at each point. `x` may also be files or a sparse matrix, with one value per row."""
         peak = special._of_dim("log_peak", self.dim, self.kappa, None)
         return (peak - self.kappa * self._deviations(x))[()]
 
     def pdf(self, x: Any) -> Any:
-        """The density at each point. `x` may be files or a sparse matrix, with a value for each row."""
+        """Density at each point. `x` may also be files or a sparse matrix, with one value per row."""
         return np.exp(self.logpdf(x))
 
     def entropy(self) -> Any:
-        """The differential entropy."""
+        """Differential entropy."""
         return special.entropy(self.dim, self.kappa)
 
     def mean(self) -> np.ndarray:
-        """E[x] = A_d(kappa) mu."""
+        """Mean vector, E[x] = A_d(kappa) mu."""
         return np.multiply.outer(special.iv_ratio(self.dim, self.kappa), self.mu)
 
     def rvs(self, size: Any = 1, random_state: Any = None) -> np.ndarray:
-        """Exact draws, of shape `size` + (dim,); an array of kappa has its shape in front."""
+        """Exact draws, of shape `kappa.shape` + `size` + (dim,)."""
         seed = as_seed(self._random_state if random_state is None else random_state)
         shape = _shape(size)
         count = int(np.prod(shape))
         kappas = np.atleast_1d(self.kappa).ravel()
         rows = np.empty((kappas.size, count, self.dim))
-        # A seed of its own for each of several: draws of two concentrations must have no random words in common.
+        # Each concentration has its own seed, so that their draws are independent.
         children = [np.random.SeedSequence(seed, spawn_key=(i,)) for i in range(kappas.size)] if np.ndim(self.kappa) else []
         seeds = [int(child.generate_state(1, np.uint64)[0]) for child in children] or [seed] * kappas.size
         for kappa, own, out in zip(kappas, seeds, rows):
@@ -143,11 +143,11 @@ class VonMisesFisherFrozen(_Seeded):
         return self._of_law("cdf", t)
 
     def sf_projection(self, t: Any) -> Any:
-        """P(mu.x > t), to all digits far out."""
+        """P(mu.x > t), accurate in the far tail."""
         return self._of_law("survival", t)
 
     def ppf_projection(self, q: Any) -> Any:
-        """The t with P(mu.x <= t) = q."""
+        """Quantile of mu.x: the t with P(mu.x <= t) = q."""
         return self._of_law("quantile", q)
 
     def _of_law(self, name: str, values: Any) -> Any:
@@ -160,11 +160,11 @@ class VonMisesFisherFrozen(_Seeded):
         return np.reshape(found, kappa.shape)
 
     def kl_divergence(self, other: VonMisesFisherFrozen) -> Any:
-        """The Kullback-Leibler divergence KL(self || other)."""
+        """Kullback-Leibler divergence KL(self || other)."""
         if other.dim != self.dim:
             raise ValueError(f"expected dimension {self.dim}, found: `{other.dim}`")
         difference = self.mu - other.mu
-        # Of the concentrations alone, and of the directions alone: neither cancels where it is small.
+        # One term for the concentrations and one for the directions; neither cancels.
         angle = 0.5 * np.dot(difference, difference)
         return special._divergence(self.dim, self.kappa, other.kappa) + other.kappa * special.iv_ratio(self.dim, self.kappa) * angle
 
@@ -176,7 +176,7 @@ class VonMisesFisherFrozen(_Seeded):
             "dimension": self.dim,
             "concentration": np.array2string(np.asarray(self.kappa), precision=6, threshold=6),
             "mean of mu.x": np.array2string(np.asarray(special.iv_ratio(self.dim, self.kappa)), precision=6, threshold=6),
-            "half of its mass within": f"{np.degrees(np.arccos(np.clip(self.ppf_projection(0.5), -1, 1))):.2f} degrees"
+            "half within": f"{np.degrees(np.arccos(np.clip(self.ppf_projection(0.5), -1, 1))):.2f} degrees"
             if np.ndim(self.kappa) == 0
             else "-",
         }
@@ -185,9 +185,9 @@ class VonMisesFisherFrozen(_Seeded):
 
 
 class VonMisesFisherGenerator(_Seeded):
-    """The von Mises-Fisher distribution, to be used as `scipy.stats.vonmises_fisher` is: `vonmises_fisher(mu, kappa)` freezes it.
+    """The von Mises-Fisher distribution, with the interface of `scipy.stats.vonmises_fisher`: `vonmises_fisher(mu, kappa)` freezes it.
 
-    Beyond scipy: kappa = 0, arrays of kappa, any dimension and concentration, weights, intervals, and files of rows wherever points are.
+    Beyond scipy: kappa = 0, arrays of kappa, any dimension and concentration, weights, intervals, and files in place of points.
     """
 
     def __call__(self, mu: Any = None, kappa: Any = 1, seed: Any = None) -> VonMisesFisherFrozen:
@@ -200,11 +200,11 @@ class VonMisesFisherGenerator(_Seeded):
         return VonMisesFisherFrozen(mu, kappa, seed)
 
     def logpdf(self, x: Any, mu: Any = None, kappa: Any = 1) -> Any:
-        """ln of the density at each point."""
+        """Log of the density at each point."""
         return self._frozen(mu, kappa).logpdf(x)
 
     def pdf(self, x: Any, mu: Any = None, kappa: Any = 1) -> Any:
-        """The density at each point."""
+        """Density at each point."""
         return self._frozen(mu, kappa).pdf(x)
 
     def rvs(self, mu: Any = None, kappa: Any = 1, size: Any = 1, random_state: Any = None) -> np.ndarray:
@@ -216,28 +216,28 @@ class VonMisesFisherGenerator(_Seeded):
         return self._frozen(mu, kappa).cdf_projection(t)
 
     def sf_projection(self, t: Any, mu: Any = None, kappa: Any = 1) -> Any:
-        """P(mu.x > t), to all digits far out."""
+        """P(mu.x > t), accurate in the far tail."""
         return self._frozen(mu, kappa).sf_projection(t)
 
     def ppf_projection(self, q: Any, mu: Any = None, kappa: Any = 1) -> Any:
-        """The t with P(mu.x <= t) = q."""
+        """Quantile of mu.x: the t with P(mu.x <= t) = q."""
         return self._frozen(mu, kappa).ppf_projection(q)
 
     def entropy(self, mu: Any = None, kappa: Any = 1) -> Any:
-        """The differential entropy."""
+        """Differential entropy."""
         return self._frozen(mu, kappa).entropy()
 
     def kl_divergence(self, mu: Any, kappa: Any, other_mu: Any, other_kappa: Any) -> Any:
-        """The Kullback-Leibler divergence of the first from the second."""
+        """Kullback-Leibler divergence KL(first || second)."""
         return self._frozen(mu, kappa).kl_divergence(self._frozen(other_mu, other_kappa))
 
     def fit(self, x: Any, weights: Any = None, *, estimator: str = "exact", level: float = 0.95) -> tuple[np.ndarray, float]:
-        """The maximum likelihood estimate (mu, kappa). `x` may be files."""
+        """Maximum likelihood estimate (mu, kappa). `x` may be files."""
         found = self.fit_report(x, weights, estimator=estimator, level=level)
         return found.mu, found.kappa
 
     def fit_report(self, x: Any, weights: Any = None, *, estimator: str = "exact", level: float = 0.95) -> FitResult:
-        """The same with an interval, a cone, and the test against the uniform distribution."""
+        """The estimate with a confidence interval, a confidence cone and a test of uniformity."""
         if not (is_path(x) or is_column(x)):
             x = x if hasattr(x, "tocsr") else np.asarray(x)
             if x.ndim != 2:
@@ -245,7 +245,7 @@ class VonMisesFisherGenerator(_Seeded):
         rows = as_rows(x)
         if isinstance(rows.argument, np.ndarray):
             _check_lengths(np.sqrt(np.einsum("ij,ij->i", rows.argument, rows.argument, dtype=np.float64)))
-        # Rows are read where they are; lengths that the extension module would not take for 1 are made so.
+        # Rows are not copied. The tolerance of the extension module is tighter, so it rescales them.
         normalize = isinstance(rows.argument, np.ndarray)
         found = _vmfkit.fit_density(rows.argument, as_weights(weights, rows.length), normalize, estimator, level)
         return FitResult(

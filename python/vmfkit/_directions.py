@@ -1,4 +1,4 @@
-"""Rows asked about their directions. Rows of zeros have none: they are set aside, and counted in a warning."""
+"""Rows as directions. Rows of zeros have no direction: they are excluded, with a warning."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ._warn import warn
 
 
 class Directions:
-    """Rows of an argument as the extension module takes them. Rows of zeros have no direction: once they are found, they stand aside."""
+    """Rows in the form that the extension module takes. `zeros` marks rows of zeros once they are detected."""
 
     def __init__(self, rows: Rows, normalize: bool) -> None:
         self.rows = rows
@@ -21,7 +21,7 @@ class Directions:
         self.zeros: np.ndarray | None = None
 
     def ask(self, call: Any, *arguments: Any, **options: Any) -> Any:
-        """What `call` says of the rows."""
+        """Calls `call` with the rows; rows of zeros get a placeholder direction."""
         try:
             return call(self.rows.argument, *arguments, normalize=self.normalize, **options)
         except _vmfkit.ZeroRowError:
@@ -32,14 +32,14 @@ class Directions:
             return call(self.rows.argument, *arguments, normalize=self.normalize, **options)
 
     def _set_zeros_aside(self) -> None:
-        """Puts any direction in their place; their weight is 0 in a fit, and what is said of them is not used."""
+        """Replaces rows of zeros by the first axis. Their weight in a fit is 0, and their results are overwritten."""
         argument = self.rows.argument
         if isinstance(argument, tuple):
             from scipy.sparse import csr_matrix
 
             starts, columns, values, dim = argument
             starts, columns = starts.astype(np.int64), columns.view(np.int32)
-            # How many numbers other than 0 come before each start: a row of zeros adds none.
+            # Number of nonzero values before each row start; it does not change over a row of zeros.
             before = np.concatenate([[0], np.cumsum(values != 0)])[starts]
             self.zeros = before[1:] == before[:-1]
             matrix = csr_matrix((values, columns, starts), shape=(len(self.zeros), dim))
@@ -53,7 +53,7 @@ class Directions:
             self.rows = self.rows._replace(argument=argument)
 
     def fit(self, call: Any, components: int, weights: np.ndarray | None, *arguments: Any, **options: Any) -> Any:
-        """The same for a fit, in which rows of zeros count nothing."""
+        """Calls a fit with the rows; rows of zeros have weight 0."""
         try:
             return call(self.rows.argument, components, weights, *arguments, normalize=self.normalize, **options)
         except _vmfkit.ZeroRowError:
@@ -70,14 +70,14 @@ class Directions:
         return self.weights_of_others(weights)
 
     def weights_of_others(self, weights: np.ndarray | None) -> np.ndarray | None:
-        """Weights in which rows of zeros count nothing."""
+        """Weights with 0 for rows of zeros."""
         if self.zeros is None:
             return weights
         weights = np.ones(len(self.zeros)) if weights is None else weights.copy()
         weights[self.zeros] = 0
         return weights
 
-    # A row of zeros is as likely as the uniform density says, and belongs to no component.
+    # A row of zeros has the density of the uniform distribution and belongs to no component.
 
     def ln_densities(self, mixture: _vmfkit.Mixture, **options: Any) -> np.ndarray:
         found = self.ask(mixture.ln_densities, **options)
@@ -99,7 +99,7 @@ class Directions:
         return found
 
     def nearest_statistics(self, mixture: _vmfkit.Mixture, weights: np.ndarray | None, **options: Any) -> tuple[np.ndarray, ...]:
-        """Mass, resultant and shortfall of the rows nearest to each direction; rows of zeros count nothing."""
+        """Mass, resultant and shortfall of the rows nearest to each direction; rows of zeros have weight 0."""
 
         def call(rows: Any, **options: Any) -> tuple[np.ndarray, ...]:
             return mixture.nearest_statistics(rows, weights=self.weights_of_others(weights), **options)
@@ -107,7 +107,7 @@ class Directions:
         return self.ask(call, **options)
 
     def cosines(self, probe: _vmfkit.Mixture, **options: Any) -> np.ndarray:
-        """The cosine of each row with each direction of a `probe_of`; that of a row of zeros is 0."""
+        """Cosine of each row with each direction of a `probe_of`; 0 for a row of zeros."""
         peak = special._of_dim("log_peak", probe.dim, 1.0, None)
         found = self.ask(probe.component_ln_densities, **options)
         found -= peak - 1
@@ -116,12 +116,12 @@ class Directions:
         return np.clip(found, -1, 1, out=found)
 
     def evaluate(self, mixture: _vmfkit.Mixture, **options: Any) -> dict[str, float]:
-        """The mean ln p and the criteria."""
+        """Mean ln p, AIC, BIC and ICL."""
         if self.zeros is None:
             found = self.ask(mixture.evaluate, **options)
             if self.zeros is None:
                 return found
-        # Once more without them; they join by what is said of them elsewhere.
+        # Evaluated without rows of zeros, which then count with the uniform density.
         found = self.ask(mixture.evaluate, weights=self.weights_of_others(None), **options)
         count = len(self.zeros)
         aside = int(self.zeros.sum())
@@ -133,6 +133,6 @@ class Directions:
 
 
 def probe_of(directions: np.ndarray) -> _vmfkit.Mixture:
-    """Equal densities about directions: the most probable is the nearest, and ln p tells the cosine of rows of every kind."""
+    """A mixture with equal weights and concentrations: the most probable component is the nearest, and ln p gives the cosine."""
     count = len(directions)
     return _vmfkit.Mixture(np.full(count, 1 / count), np.ascontiguousarray(directions), np.ones(count))

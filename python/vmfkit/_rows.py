@@ -1,4 +1,4 @@
-"""Rows as people have them, in the form that the extension module takes: arrays, sparse matrices, Arrow columns, or names of files."""
+"""Converts arrays, sparse matrices, columns of lists and file names to the form that the extension module takes."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from . import _vmfkit
 
 
 class Rows(NamedTuple):
-    """What the extension module reads, and what is known of it."""
+    """Rows for the extension module, with their shape."""
 
-    # An array in C order, (starts, columns, values, dim) of a sparse one, or (names, options) of files.
+    # A C-contiguous array, (starts, columns, values, dim) for sparse rows, or (names, options) for files.
     argument: Any
-    # None if only the files know.
+    # None for files.
     length: int | None
     dim: int | None
 
@@ -27,12 +27,24 @@ class Rows(NamedTuple):
 
 
 class Files:
-    """Files of rows with what is to be read of them, accepted wherever rows are.
+    """Files of rows with options for reading them, accepted wherever rows are.
 
-    `columns`: names of the columns that are coordinates, or of the one that has lists; `weight_column`: the one that has weights;
-    `array`: which array of an .npz or .safetensors file; `angles`: the rows are angles, such as "lat,lon" (see `vmfkit.angles`), in columns of such
-    names, or in `columns`; `format`: "csv", "parquet" and so on, where neither the name nor the first bytes tell; `header`: whether the first line
-    of a CSV file has the names of its columns.
+    Parameters
+    ----------
+    *locations : str or path
+        Files, folders or patterns.
+    columns : str or list of str, optional
+        The columns that are the coordinates, or the column of lists.
+    weight_column : str, optional
+        The column of weights.
+    array : str, optional
+        The array to read from .npz and .safetensors files.
+    angles : str, optional
+        Read rows as angles, such as "lat,lon" (see `vmfkit.angles`), from columns of these names or from `columns`.
+    format : str, optional
+        "csv", "parquet" and so on, if it cannot be detected from the name and the first bytes.
+    header : bool, optional
+        Whether the first line of a CSV file names the columns.
     """
 
     def __init__(
@@ -46,7 +58,7 @@ class Files:
         header: bool | None = None,
     ) -> None:
         if not locations:
-            raise ValueError("there must be a file to read, found: `0`")
+            raise ValueError("at least one file is required, found: `0`")
         self.locations = [os.fspath(location) for location in locations]
         columns = [columns] if isinstance(columns, str) else columns
         options = {
@@ -65,35 +77,35 @@ class Files:
 
 
 def is_path(rows: Any) -> bool:
-    """A name of a file, a folder or a pattern, or several."""
+    """Whether `rows` is one or several names of files, folders or patterns."""
     if isinstance(rows, (str, os.PathLike, Files)):
         return True
     return isinstance(rows, (list, tuple)) and len(rows) > 0 and all(isinstance(row, (str, os.PathLike)) for row in rows)
 
 
 def _check_names(names: list[str]) -> None:
-    """Strings of which none looks like the name of a file are texts that someone takes for rows."""
+    """Raises if no string looks like a file name: texts were passed instead of embeddings."""
     known = (os.path.exists(name) or "://" in name or any(mark in name for mark in "*?[") for name in names)
     texts = any(" " in name.strip() for name in names) or not any(mark in name for mark in "./\\" for name in names)
     if texts and not any(known):
         raise FileNotFoundError(
-            f"strings are names of files here, and there is no file `{shown(names[0])}`. "
-            "If they are texts, pass their embeddings: an array with a row for each text."
+            f"strings are read as file names, but there is no file `{shown(names[0])}`. "
+            "If they are texts, pass their embeddings: an array with one row per text."
         )
 
 
 def shown(text: str) -> str:
-    """The beginning of a text, for messages."""
+    """The beginning of a string, for messages."""
     return text if len(text) <= 60 else text[:57] + "..."
 
 
 def is_column(rows: Any) -> bool:
-    """Whether it is a column of lists of pyarrow, pandas or polars, or a table with no other column."""
+    """Whether `rows` is a pyarrow, pandas or polars column of lists, or a table with only such a column."""
     return _column_of(rows) is not None
 
 
 def _column_of(rows: Any) -> Any:
-    # Older pandas do not speak Arrow.
+    # Older pandas versions lack the Arrow interface.
     known = hasattr(rows, "__arrow_c_stream__") or hasattr(rows, "__arrow_c_array__") or type(rows).__module__.split(".")[0] == "pandas"
     if not known:
         return None
@@ -105,7 +117,7 @@ def _column_of(rows: Any) -> Any:
     lists = [name for name, first in firsts.items() if np.ndim(first) == 1]
     if len(names) == 1 and lists:
         return rows[names[0]]
-    # A table of numbers converts by itself.
+    # numpy converts a table of numbers.
     others = [name for name, first in firsts.items() if name not in lists and not _is_number(first)]
     if lists:
         which = f"pass it alone, table[{lists[0]!r}]" if len(lists) == 1 else f"pass one of {lists} alone, as table[{lists[0]!r}]"
@@ -118,7 +130,7 @@ def _column_of(rows: Any) -> Any:
 
 
 def _first(column: Any) -> Any:
-    """The first entry that is there."""
+    """The first entry that is not None."""
     for entry in column:
         entry = entry.as_py() if hasattr(entry, "as_py") else entry
         if entry is not None:
@@ -150,9 +162,9 @@ def as_numbers(values: Any, name: str) -> np.ndarray:
 
 
 def as_rows(rows: Any, *, normalize: bool = False) -> Rows:
-    """Takes an array of two axes, a scipy sparse matrix, a column of lists of pyarrow, pandas or polars, or names of files.
+    """Converts a 2-d array, a scipy sparse matrix, a column of lists of pyarrow, pandas or polars, or file names.
 
-    float32 and float64 in C order are read where they are.
+    C-contiguous float32 and float64 arrays are not copied.
     """
     if is_path(rows):
         if not isinstance(rows, Files):
@@ -171,7 +183,7 @@ def as_rows(rows: Any, *, normalize: bool = False) -> Rows:
 
 
 def warn_of_angles(table: Any) -> None:
-    """Divided by their length, angles would be nonsense."""
+    """Warns if the columns look like angles, which must not be normalised as coordinates."""
     names = getattr(table, "column_names", getattr(table, "columns", None))
     kind = None if names is None else _vmfkit.guess_angles([str(name) for name in names])
     if kind is not None:
@@ -195,7 +207,7 @@ def _as_array(rows: Any) -> np.ndarray:
 
 
 def refuse_texts(rows: Any) -> None:
-    """numpy would say which text is no number, and not what to do."""
+    """Raises for strings, with a hint that numpy's own error lacks."""
     if isinstance(rows, (list, tuple)):
         first = rows
         while isinstance(first, (list, tuple)) and first:
@@ -205,7 +217,7 @@ def refuse_texts(rows: Any) -> None:
         return
     if rows.dtype.kind in "US" or (rows.dtype.kind == "O" and rows.size and isinstance(rows.flat[0], str)):
         text = shown(str(rows.flat[0])) if rows.size else ""
-        raise ValueError(f"rows must be numbers, found a text: `{text}`. Pass the embeddings of texts.")
+        raise ValueError(f"rows must be numbers, found text: `{text}`. Pass the embeddings of texts.")
 
 
 def _of_column(column: Any) -> np.ndarray:
@@ -221,9 +233,9 @@ def _of_column(column: Any) -> np.ndarray:
     kind = column.type
     if pa.types.is_string(kind) or pa.types.is_large_string(kind) or str(kind) == "string_view":
         text = shown(str(column[0])) if len(column) else ""
-        raise ValueError(f"a column of rows must have lists of numbers, found a text: `{text}`. Pass the column of embeddings.")
+        raise ValueError(f"a column of rows must have lists of numbers, found text: `{text}`. Pass the column of embeddings.")
     if not (pa.types.is_fixed_size_list(kind) or pa.types.is_list(kind) or pa.types.is_large_list(kind)):
-        raise ValueError(f"a column of rows must have lists, two axes in all, found: `{kind}`")
+        raise ValueError(f"a column of rows must have lists of numbers, found: `{kind}`")
     if len(column) == 0:
         raise ValueError("there must be a row, found: `0`")
     return np.concatenate([_of_list_array(pa, chunk) for chunk in column.chunks if len(chunk)])
@@ -231,13 +243,13 @@ def _of_column(column: Any) -> np.ndarray:
 
 def _of_list_array(pa: Any, chunk: Any) -> np.ndarray:
     if chunk.null_count:
-        raise ValueError(f"every row must be there, rows that are null: `{chunk.null_count}`")
+        raise ValueError(f"rows must not be null, null rows: `{chunk.null_count}`")
     lengths = [chunk.type.list_size] if pa.types.is_fixed_size_list(chunk.type) else chunk.value_lengths().unique().to_pylist()
     if len(lengths) != 1:
-        raise ValueError(f"rows must be lists of one length, found: `{lengths}`")
+        raise ValueError(f"rows must be lists of one length, found lengths: `{lengths}`")
     values = chunk.flatten()
     if values.null_count:
-        raise ValueError(f"every coordinate must be there, coordinates that are null: `{values.null_count}`")
+        raise ValueError(f"coordinates must not be null, null coordinates: `{values.null_count}`")
     return values.to_numpy(zero_copy_only=False).reshape(-1, lengths[0])
 
 
@@ -256,12 +268,12 @@ def _of_sparse(rows: Any) -> Rows:
 
 
 def as_weights(weights: Any, length: int | None) -> np.ndarray | None:
-    """Weights of rows as one array, or none."""
+    """Row weights as an array, or None."""
     if weights is None:
         return None
     if np.ndim(weights) == 0:
         if length is None:
-            raise ValueError(f"weights of the rows of files must be an array, one a row, found: `{weights}`")
+            raise ValueError(f"weights of files must be an array with one weight per row, found: `{weights}`")
         weights = np.full(length, weights, np.float64)
     weights = np.ascontiguousarray(weights, np.float64)
     if weights.ndim != 1:
@@ -270,7 +282,7 @@ def as_weights(weights: Any, length: int | None) -> np.ndarray | None:
 
 
 def as_generator(seed: Any) -> Any:
-    """What draws for a seed as numpy's users pass it; None is numpy's global generator."""
+    """The generator for a seed; None is numpy's global generator."""
     if seed is None:
         return np.random.mtrand._rand
     if isinstance(seed, (int, np.integer)):
@@ -281,7 +293,7 @@ def as_generator(seed: Any) -> Any:
 
 
 def as_seed(random_state: Any) -> int:
-    """A seed of what numpy's users pass: None, a number, a RandomState or a Generator. A number stands for the RandomState it makes."""
+    """An integer seed drawn from None, an integer, a RandomState or a Generator; an integer stands for the RandomState it seeds."""
     generator = as_generator(random_state)
     if isinstance(generator, np.random.Generator):
         return int(generator.integers(2**63))

@@ -1,4 +1,4 @@
-"""How many components: mixtures over a range of K, compared by criteria."""
+"""Selection of the number of components by AIC, BIC, ICL or held-out likelihood."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ class Candidate:
     aic: float
     bic: float
     icl: float
-    # The mean ln p of rows that the fit has not seen, and its standard error; None if no rows were held out.
+    # Mean ln p of the held-out rows and its standard error; None if no rows were held out.
     held_out: float | None
     held_out_standard_error: float | None
-    # Components that are empty, equal or have collapsed.
+    # Warnings about empty, duplicate or collapsed components.
     warnings: tuple[str, ...]
-    # The criteria that prefer it to all others of its policy.
+    # The criteria by which it is the best candidate of its policy.
     best: tuple[str, ...]
 
     def model(self) -> VonMisesFisherMixture:
@@ -54,14 +54,14 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Selection:
-    """What `vmfkit.select` found: every candidate, and the one that the criterion prefers."""
+    """Result of `vmfkit.select`: all candidates, and the one that the criterion prefers."""
 
     criterion: str
     candidates: tuple[Candidate, ...]
 
     @property
     def recommended(self) -> Candidate:
-        """The candidate that the criterion prefers, among those of the first policy."""
+        """The best candidate of the first policy, by the criterion."""
         return next(candidate for candidate in self.candidates if self.criterion in candidate.best)
 
     def table(self) -> dict[str, list[Any]]:
@@ -109,32 +109,32 @@ def select(
     n_threads: int | None = None,
     verbose: int = 0,
 ) -> Selection:
-    """Fits a mixture for each number of components, and says which one a criterion prefers. The same as `vmf select`.
+    """Fits a mixture for each number of components and recommends one by a criterion, as `vmf select` does.
 
     Parameters
     ----------
     X : array, sparse matrix, column of lists, or files
-        The rows; all of them are held in memory.
+        The rows, which are all loaded into memory.
     n_components : iterable of int
         Numbers of components, such as `range(1, 11)`.
     policy : str or iterable of str, default="auto"
-        How concentrations are tied across components. Likelihoods must not choose between policies: the recommendation is that of the first.
+        How concentrations are tied across components. Likelihoods cannot compare policies, so the recommendation is from the first one.
     background : bool or iterable of bool, default=False
-        Whether mixtures have a uniform background; `(False, True)` fits both.
+        Whether to add a uniform background component; `(False, True)` fits both.
     criterion : {"aic", "bic", "icl", "held-out"}, default="bic"
-        What the recommendation goes by.
+        Criterion of the recommendation.
     holdout : float or None, default=None
-        Fraction of the rows that no fit sees; None is 0.2 with the criterion "held-out", else 0.
+        Fraction of the rows to hold out; None means 0.2 for the criterion "held-out" and 0 otherwise.
     n_init : int or None, default=None
-        Fresh starts for each fit; None is 10 where a pass takes about a millisecond, else 1.
+        Number of starts per fit; None means 10 if a pass takes about a millisecond, and 1 otherwise.
     search, tol, max_iter, normalize, n_threads
         As for `VonMisesFisherMixture`.
     random_state : int, RandomState, Generator or None, default=0
-        Random seed: a whole number is that of `vmf select --seed`, of anything else one is drawn.
+        Random seed. An integer is the seed itself, as for `vmf select --seed`.
     sample_weight : array or None, default=None
-        The weight of each row.
+        Row weights.
     verbose : int, default=0
-        Write a line to standard error for each fit.
+        If nonzero, print a line to standard error for each fit.
 
     Examples
     --------
@@ -149,7 +149,7 @@ def select(
         raise ValueError(f"the criterion must be one of {', '.join(_CRITERIA)}, found: `{criterion}`")
     numbers = [n_components] if isinstance(n_components, Integral) else list(n_components)
     if not numbers or not all(isinstance(number, Integral) and number >= 1 for number in numbers):
-        raise ValueError(f"n_components must be whole numbers of at least 1, found: `{numbers}`")
+        raise ValueError(f"n_components must be integers of at least 1, found: `{numbers}`")
     if holdout is None:
         holdout = 0.2 if criterion == "held-out" else 0.0
     policies = [policy] if isinstance(policy, str) else list(dict.fromkeys(policy))
@@ -180,7 +180,7 @@ def select(
     )
     selection = Selection(criterion, tuple(_candidate(line) for line in found))
     if not any(criterion in candidate.best for candidate in selection.candidates):
-        raise ValueError(f"the criterion {criterion!r} needs rows that are held out, found: `holdout={holdout}`")
+        raise ValueError(f"the criterion {criterion!r} needs held-out rows, found: `holdout={holdout}`")
     if selection.recommended.warnings:
         warn(f"the recommended mixture has a warning: {selection.recommended.warnings[0]}")
     return selection

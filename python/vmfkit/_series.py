@@ -1,8 +1,8 @@
-"""The special functions by array operations alone, for arrays that live where the extension module cannot reach: other devices, traced code.
+"""The special functions in array operations, for arrays that the extension module cannot read: on other devices and in traced code.
 
-The methods are those of the Rust core (MATH.md sections 2 to 4): the expansion in 1/u, u = sqrt(nu^2 + kappa^2), where u is large, and else the
-downward recurrence for the ratio and the 0F1 series for the logarithm, with as many steps as the dimension's worst concentration needs. `xp` is
-the module whose arrays they are: `torch` or `jax.numpy`. Concentrations may go up to 1e150 in double precision and 1e18 in single.
+The methods are those of the Rust core (MATH.md sections 2 to 4): the expansion in 1/u, u = sqrt(nu^2 + kappa^2), where u is large, otherwise the
+downward recurrence for the ratio and the 0F1 series for the logarithm. The number of steps is that of the worst concentration of the dimension.
+`xp` is the array module: `torch` or `jax.numpy`. Concentrations may be up to 1e150 in double precision and 1e18 in single precision.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from typing import Any, NamedTuple
 
 from . import special
 
-# From this u on the ratio and the logarithm come from the expansion; on the left of the second, the ratio from this kappa on.
+# Cut-offs of the expansion: u for the ratio, or kappa for orders up to _RATIO_LOW_ORDER; u for the logarithm.
 _RATIO_FROM, _RATIO_LOW_ORDER, _RATIO_LOW_FROM = 48.0, 9.0, 28.0
 _LOG_FROM = 28.5
-# By the smallest u of a dimension: the number of terms of sigma and of L that leave less than 1e-16.
+# Number of terms of sigma and of L by the smallest u of a dimension; the truncation error is below 1e-16.
 _RATIO_TERMS = ((48.0, 19), (72.0, 12), (126.0, 10), (441.0, 8), (7200.0, 6), (math.inf, 4))
 _LOG_TERMS = ((31.5, 14), (40.0, 13), (56.4, 12), (97.6, 10), (246.0, 8), (1480.0, 6), (math.inf, 4))
 
@@ -73,17 +73,17 @@ def _terms(table: tuple[tuple[float, int], ...], u: float) -> int:
 
 
 def _away_from_zero(xp: Any, nu: float, kappa: Any) -> Any:
-    """Where the expansion is not used it need not be right, but no number of it shall be infinite."""
+    """Keeps the expansion finite where it is evaluated but not used."""
     return kappa if nu >= _LOG_FROM else xp.clip(kappa, 1.0, None)
 
 
 def _ratio_edge(nu: float) -> float:
-    """The kappa from which on the ratio comes from the expansion."""
+    """The smallest kappa for which the ratio comes from the expansion."""
     return _RATIO_LOW_FROM if nu <= _RATIO_LOW_ORDER else math.sqrt(_RATIO_FROM**2 - nu**2)
 
 
 def _series_terms(nu: float) -> int:
-    """The terms of 0F1 that count at the largest kappa where it is used."""
+    """Number of 0F1 terms needed at the largest kappa where the series is used."""
     x = 0.25 * (_LOG_FROM**2 - nu**2)
     term, total, j = 1.0, 1.0, 0
     while term > 1e-18 * total:
@@ -123,7 +123,7 @@ def _ratio_outer(xp: Any, nu: float, kappa: Any) -> Ratio:
 def _ratio_inner(xp: Any, dim: int, kappa: Any) -> Ratio:
     """MATH.md (2.6) downwards from the start of (4.2), then (2.3) to (2.5)."""
     nu = 0.5 * dim - 1.0
-    # As many as (4.2) takes at the edge.
+    # The number of steps of (4.2) at the cut-off.
     steps = math.ceil(math.sqrt(nu * nu + 28.0 * _ratio_edge(nu)) - nu) + 5
     mu = 0.5 * dim + steps
     u = xp.sqrt(mu * mu + kappa * kappa)
@@ -141,7 +141,7 @@ def _ratio_inner(xp: Any, dim: int, kappa: Any) -> Ratio:
 
 
 def curvature(xp: Any, dim: int, kappa: Any, slope: Any, next_value: Any, next_slope: Any) -> Any:
-    """A''_d by MATH.md (10.2), from A'_d and from A and A' of d + 2; for large kappa it loses the digits of kappa."""
+    """A''_d by MATH.md (10.2), from A'_d and from A and A' of d + 2; for large kappa its relative error grows by a factor kappa."""
     inverse = 1.0 / (dim + kappa * next_value)
     return (dim - 1) * inverse * inverse * (next_value + kappa * next_slope) - 2.0 * kappa * inverse * slope
 
@@ -177,7 +177,7 @@ def _log(xp: Any, dim: int, kappa: Any, fall: Any, rise: Any) -> Any:
 
 
 def evaluate(xp: Any, name: str, dim: int, kappa: Any) -> Any:
-    """The function of this name, as the extension module calls it."""
+    """Evaluates a function by the name that the extension module uses."""
     if name == "log_normalizer":
         found = log_normalizer(xp, dim, kappa)
     elif name == "log_peak":

@@ -1,5 +1,5 @@
-"""The extension module: arrays in, arrays out. Rows are whatever `vmfkit._rows` takes for such; an array of float32 or float64 in C order,
-(starts, columns, values, dim) of a sparse one, and (names, options) of files are read as they are."""
+"""The extension module. Rows are whatever `vmfkit._rows` converts: C-contiguous float32 or float64 arrays, (starts, columns, values, dim) for
+sparse rows, (names, options) for files."""
 
 import os
 from collections.abc import Callable
@@ -48,16 +48,16 @@ class ZeroRowError(ValueError):
     """A row of zeros, which has no direction."""
 
 def set_threads(threads: int | None = None) -> None:
-    """Chooses the number of threads of all work to come; None is what the environment says."""
+    """Sets the number of threads from now on; None takes it from the environment."""
 
 def threads() -> int:
-    """The number of threads that work is done on."""
+    """The number of threads."""
 
 def available_memory() -> int:
-    """Bytes that this process may still take: the least of what the machine, its control groups and limits of the process leave."""
+    """Free memory in bytes: the least of what the machine, its control groups and the limits of the process leave."""
 
 def write_file(path: str | os.PathLike[str], bytes: bytes) -> None:
-    """Writes a file that appears when it is complete; one that was there before is replaced."""
+    """Writes a file atomically; an existing file is replaced."""
 
 @final
 class Mixture:
@@ -109,7 +109,7 @@ class Mixture:
 
 @final
 class Fit:
-    """What a fit ends with."""
+    """Result of a fit."""
 
     @property
     def mixture(self) -> Mixture: ...
@@ -136,27 +136,27 @@ class Fit:
 
 @final
 class OnlineFit:
-    """Online EM one call at a time."""
+    """Online EM, batch by batch."""
 
     def __new__(cls, components: int, **choices: Any) -> OnlineFit: ...
     @staticmethod
     def after(mixture: Mixture, components: int, **choices: Any) -> OnlineFit:
-        """Goes on after the fit that a mixture came from."""
+        """Continues after the fit of a mixture."""
 
     def see(
         self, rows: _Rows, weights: _Floats | None = None, normalize: bool = False, threads: int | None = None
     ) -> None: ...
     @property
     def mixture(self) -> Mixture | None:
-        """None before there are enough rows for a start."""
+        """The mixture, or None before there are enough rows for a start."""
 
     @property
     def held(self) -> tuple[int, int, int | None]:
-        """Rows that are held, how many it takes to begin, and their dimension."""
+        """Number of held rows, number of rows that a start needs, and their dimension."""
 
     @property
     def drift(self) -> list[str]:
-        """What the last call has to say of components that were moved or have become idle."""
+        """Notes of the last call on components that moved or became idle."""
 
     @property
     def passes(self) -> int: ...
@@ -166,7 +166,7 @@ class OnlineFit:
 
 @final
 class ProjectionLaw:
-    """The law of mu.x."""
+    """The distribution of mu.x."""
 
     def __new__(cls, dim: int, concentration: float) -> ProjectionLaw: ...
     def evaluate(self, name: str, values: _Floats) -> _Floats: ...
@@ -208,14 +208,14 @@ def fit_labels(
     normalize: bool = False,
     threads: int | None = None,
 ) -> tuple[Mixture, list[str]]:
-    """One component per label, and what there is to say of single ones."""
+    """Fits one component per label; returns the mixture and notes on components."""
 
 def angle_count(kind: str) -> int: ...
 def angles_to_unit(kind: str, angles: _Floats) -> _Floats: ...
 def angles_of_unit(kind: str, rows: _Floats) -> _Floats: ...
 def guess_angles(columns: list[str]) -> str | None: ...
 def default_settings(method: str, components: int, dim: int, policy: str | None = None) -> dict[str, str]:
-    """The settings of a fit by this method, and with this policy, but no other choice, by their names in model files."""
+    """The default settings of a method and policy, by their names in model files."""
 
 def fit_density(
     rows: _Rows,
@@ -229,7 +229,7 @@ def deviations(direction: _Floats, rows: _Rows, normalize: bool = False, threads
     """1 - mu.x of each row."""
 
 def start_rows(components: int) -> int:
-    """How many rows a start is made of."""
+    """Number of rows from which a start is made."""
 
 def sample_density(
     direction: _Floats, concentration: float, out: _Floats, seed: int = 0, first: int = 0, threads: int | None = None
@@ -241,5 +241,5 @@ def of_concentrations(name: str, dims: NDArray[np.uintp], values: _Floats, out: 
 def of_orders(name: str, orders: _Floats, values: _Floats, out: _Floats) -> None: ...
 def divergences(dim: int, from_: _Floats, to: _Floats, out: _Floats) -> None: ...
 
-# Hypothesis tests, each with its statistic and p_value in a dictionary; `vmfkit.stats` has their types.
+# Hypothesis tests; each returns a dictionary with `statistic` and `p_value`. `vmfkit.stats` has the typed functions.
 hypothesis: ModuleType

@@ -1,4 +1,4 @@
-"""Directions of the circle and of the sphere as angles.
+"""Conversion between angles and unit vectors on the circle and on the sphere.
 
 | kind | unit vector | `from_unit` gives |
 |---|---|---|
@@ -9,8 +9,8 @@
 | `theta,phi` | x = sin theta cos phi, y = sin theta sin phi, z = cos theta (theta from the pole, as in physics) | theta 0..180, phi 0..360 |
 | `angle` | x = cos angle, y = sin angle | 0..360 |
 
-The order of the names is the order of the numbers: `lon,lat` has the longitude first. Angles are in degrees; `lat,lon,radians` has radians. Files of
-angles are read by `vmfkit.Files(..., angles="lat,lon")`.
+The order of the names is the order of the angles: `lon,lat` has the longitude first. Angles are in degrees; `lat,lon,radians` is in radians.
+`vmfkit.Files(..., angles="lat,lon")` reads files of angles.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ __all__ = ["from_unit", "to_unit"]
 
 
 def to_unit(kind: str, *angles: Any) -> np.ndarray:
-    """The unit vectors of angles, in a new last axis: `to_unit("lat,lon", lat, lon)`, or of one array whose last axis has both.
+    """Unit vectors of angles, in a new last axis: `to_unit("lat,lon", lat, lon)`, or one array whose last axis has both angles.
 
-    Latitudes, inclinations and the like past a pole are a ValueError that names the row, as are NaN and infinity; other angles may have any
-    number of turns. Exact at the poles and at multiples of a right angle in degrees.
+    Latitudes, inclinations and the like beyond a pole raise a ValueError that names the row, as do NaN and infinity. Other angles may exceed a
+    full turn. The result is exact at the poles and at multiples of a right angle in degrees.
 
     >>> to_unit("lat,lon", [0, 90], [90, 12])
     array([[0., 1., 0.],
@@ -36,7 +36,7 @@ def to_unit(kind: str, *angles: Any) -> np.ndarray:
     """
     count = _vmfkit.angle_count(kind)
     if len(angles) not in (1, count):
-        raise TypeError(f"`{kind}` takes {count} arrays, or one with all angles in its last axis, found: `{len(angles)}`")
+        raise TypeError(f"`{kind}` takes {count} arrays, or one array with all angles in its last axis, found: `{len(angles)}`")
     if count == 1:
         joined = np.asarray(angles[0], np.float64)[..., np.newaxis]
     elif len(angles) == count:
@@ -50,8 +50,9 @@ def to_unit(kind: str, *angles: Any) -> np.ndarray:
 
 
 def from_unit(kind: str, directions: Any) -> np.ndarray:
-    """The angles of directions of any length, in the last axis: `lat, lon = from_unit("lat,lon", directions).T`. Of `angle` there is one, without
-    an axis of its own. At a pole the angle around the axis is 0.
+    """Angles of vectors of any length, in the last axis: `lat, lon = from_unit("lat,lon", directions).T`.
+
+    The single angle of `angle` has no axis. At a pole the angle around the axis is 0.
 
     >>> from_unit("lat,lon", [[0, 2, 0], [0, 0, -1]])
     array([[  0.,  90.],

@@ -1,4 +1,4 @@
-"""The log-normaliser in JAX, with derivatives of its own under `jit`, `vmap` and `grad`.
+"""The log-normaliser in JAX, with exact derivatives, under `jit`, `vmap` and `grad`.
 
     pip install './python[jax]'    # in a copy of the repository
 """
@@ -19,10 +19,10 @@ from . import _series
 __all__ = ["entropy", "log_normalizer", "log_peak", "mean_length"]
 
 
-# Compiled also where the caller is not: one operation at a time, hundreds of them would take milliseconds.
+# Compiled even if the caller is not: hundreds of single operations would take milliseconds.
 @functools.partial(jax.jit, static_argnums=(0, 1))
 def _evaluate(name: str, dim: int, kappa: jax.Array) -> jax.Array:
-    # Half precision is computed in single, single and double in themselves.
+    # Half precision is computed in single precision.
     work = kappa if kappa.dtype in (jnp.float32, jnp.float64) else kappa.astype(jnp.float32)
     return _series.evaluate(jnp, name, dim, work).astype(kappa.dtype)
 
@@ -51,12 +51,12 @@ def _derivative(name: str, dim: int, kappa: jax.Array) -> jax.Array:
         return _special("mean_length_curvature", dim, kappa)
     if name == "entropy":
         return -kappa * _special("mean_length_slope", dim, kappa)
-    raise NotImplementedError("the normaliser has derivatives up to the third, found a request for: `the fourth`")
+    raise NotImplementedError("the log-normaliser has derivatives up to the third order, requested: `the fourth`")
 
 
 def _of(name: str, dim: Any, kappa: Any) -> jax.Array:
     if int(dim) != dim or dim < 2:
-        raise ValueError(f"the dimension must be a whole number of at least 2, found: `{dim}`")
+        raise ValueError(f"the dimension must be an integer of at least 2, found: `{dim}`")
     kappa = jnp.asarray(kappa)
     if jnp.issubdtype(kappa.dtype, jnp.complexfloating):
         raise TypeError(f"kappa must be real numbers, found: `{kappa.dtype}`")
@@ -66,15 +66,15 @@ def _of(name: str, dim: Any, kappa: Any) -> jax.Array:
 
 
 def log_normalizer(dim: int, kappa: Any) -> jax.Array:
-    """ln C_d(kappa), where the density is C_d(kappa) exp(kappa mu.x); differentiable three times. `dim` is a number, not a traced one.
+    """ln C_d(kappa), where the density is C_d(kappa) exp(kappa mu.x); differentiable three times. `dim` must not be traced.
 
-    In the precision of `kappa`: for doubles, `jax.config.update("jax_enable_x64", True)`. What is below 0 gives nan.
+    Computed in the precision of `kappa`; for doubles use `jax.config.update("jax_enable_x64", True)`. A negative kappa gives nan.
     """
     return _of("log_normalizer", dim, kappa)
 
 
 def log_peak(dim: int, kappa: Any) -> jax.Array:
-    """kappa + ln C_d(kappa), the log density at the mode, which stays small where kappa is large."""
+    """kappa + ln C_d(kappa), the log density at the mode; use it where kappa is large."""
     return _of("log_peak", dim, kappa)
 
 
@@ -84,5 +84,5 @@ def mean_length(dim: int, kappa: Any) -> jax.Array:
 
 
 def entropy(dim: int, kappa: Any) -> jax.Array:
-    """The differential entropy."""
+    """Differential entropy."""
     return _of("entropy", dim, kappa)

@@ -1,11 +1,10 @@
-"""Special functions of the von Mises-Fisher distribution, to the last digits in any dimension and at any concentration.
+"""Special functions of the von Mises-Fisher distribution, accurate in any dimension and at any concentration.
 
-Mind the first argument. `log_iv` and `log_ive` take the ORDER v of a Bessel function, as scipy's do. All others take the DIMENSION d of
-the sphere's space: `iv_ratio(d, k)` is I_{d/2}(k) / I_{d/2-1}(k), or exp(log_iv(d / 2, k) - log_iv(d / 2 - 1, k)).
+Mind the first argument. `log_iv` and `log_ive` take the ORDER v of a Bessel function, as scipy's do. All others take the DIMENSION d:
+`iv_ratio(d, k)` is I_{d/2}(k) / I_{d/2-1}(k), or exp(log_iv(d / 2, k) - log_iv(d / 2 - 1, k)).
 
-All of them broadcast over numpy arrays and take `out=`, as numpy's own functions do. Where an order, a concentration or a length is outside of a
-function's domain, the value is nan. A dimension is checked instead: one that is not a whole number from 1 on is a ValueError. What is not a number,
-such as a text, a truth value or a date, is a TypeError.
+All functions broadcast over numpy arrays and take `out=`, as numpy's own functions do. An order, a concentration or a length outside the domain
+gives nan. A dimension that is not an integer of at least 1 is a ValueError. Strings, booleans and dates are a TypeError.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ __all__ = [
 def _broadcast(call: Any, name: str, first: np.ndarray, values: Any, out: Any) -> Any:
     values = as_numbers(values, "values")
     shape = np.broadcast_shapes(first.shape, values.shape)
-    # One number for all values need not be repeated.
+    # A single dimension or order is not repeated.
     firsts = first.reshape(1) if first.size == 1 else np.ascontiguousarray(np.broadcast_to(first, shape)).ravel()
     flat = np.ascontiguousarray(np.broadcast_to(values, shape)).ravel()
     if isinstance(out, tuple):
@@ -47,7 +46,7 @@ def _broadcast(call: Any, name: str, first: np.ndarray, values: Any, out: Any) -
     if out.shape != shape:
         raise ValueError(f"out must have shape {shape}, found: `{out.shape}`")
     if not np.can_cast(np.float64, out.dtype, "same_kind"):
-        raise TypeError(f"out must have room for numbers of float64, found: `{out.dtype}`")
+        raise TypeError(f"out must hold float64, found: `{out.dtype}`")
     plain = out.dtype == np.float64 and out.flags.c_contiguous and out.flags.aligned and out.flags.writeable
     if plain and not np.may_share_memory(out, firsts) and not np.may_share_memory(out, flat):
         call(name, firsts, flat, out.reshape(-1))
@@ -60,7 +59,7 @@ def _of_dim(name: str, dim: Any, values: Any, out: Any) -> Any:
     dims = np.asarray(dim)
     dims = dims if dims.dtype.kind in "iu" else as_numbers(dim, "dimensions")
     if dims.dtype.kind not in "iu" and not np.all(dims == np.floor(dims)):
-        raise ValueError(f"the dimension must be a whole number, found: `{dim}`")
+        raise ValueError(f"the dimension must be an integer, found: `{dim}`")
     if dims.size and dims.min() < 1:
         raise ValueError(f"the dimension must be at least 1, found: `{dims.min()}`")
     return _broadcast(_vmfkit.of_concentrations, name, dims.astype(np.uintp), values, out)
@@ -86,7 +85,7 @@ def log_normalizer(dim: Any, kappa: Any, out: Any = None) -> Any:
 
 
 def iv_ratio(dim: Any, kappa: Any, out: Any = None) -> Any:
-    """A_d(kappa) = I_{d/2}(kappa) / I_{d/2-1}(kappa): the mean of mu.x. `dim` is the dimension d, not an order."""
+    """A_d(kappa) = I_{d/2}(kappa) / I_{d/2-1}(kappa), the mean of mu.x. `dim` is the dimension d, not an order."""
     return _of_dim("mean_length", dim, kappa, out)
 
 
@@ -96,7 +95,7 @@ def iv_ratio_c(dim: Any, kappa: Any, out: Any = None) -> Any:
 
 
 def iv_ratio_slope(dim: Any, kappa: Any, out: Any = None) -> Any:
-    """The derivative of A_d in kappa: the variance of mu.x, and the Fisher information of kappa."""
+    """Derivative of A_d with respect to kappa: the variance of mu.x and the Fisher information of kappa."""
     return _of_dim("mean_length_slope", dim, kappa, out)
 
 
@@ -106,12 +105,12 @@ def inverse_iv_ratio(dim: Any, r: Any, out: Any = None) -> Any:
 
 
 def inverse_iv_ratio_c(dim: Any, c: Any, out: Any = None) -> Any:
-    """The kappa with 1 - A_d(kappa) = c, to all digits where c is small."""
+    """The kappa with 1 - A_d(kappa) = c, accurate for small c."""
     return _of_dim("concentration_from_complement", dim, c, out)
 
 
 def entropy(dim: Any, kappa: Any, out: Any = None) -> Any:
-    """The differential entropy."""
+    """Differential entropy."""
     return _of_dim("entropy", dim, kappa, out)
 
 

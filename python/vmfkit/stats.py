@@ -1,7 +1,7 @@
 """Hypothesis tests for directions: mean directions, concentrations, uniformity and rotational symmetry.
 
-Each function returns a `HypothesisTestResult` with `statistic` and `p_value`. Rows are whatever `vmfkit` takes for rows, of unit length
-unless `normalize` is set. The default methods reject a true hypothesis as often as they say for few rows and in high dimensions.
+Each function returns a `HypothesisTestResult` with `statistic` and `p_value`. Rows are arrays, sparse matrices, columns of
+lists or files; they must have unit length unless `normalize` is set. The default methods hold their level for few rows and in high dimensions.
 """
 
 from __future__ import annotations
@@ -27,21 +27,21 @@ _tests = _vmfkit.hypothesis
 
 
 class HypothesisTestResult(NamedTuple):
-    """What a test found; the first two are those of scipy's tests."""
+    """Result of a test; the first two fields are those of scipy's tests."""
 
     statistic: float
     p_value: float
-    # Of the limiting chi-squared law, or of F if there are two; empty if there is no such law.
+    # One for the chi-squared limit, two for F; empty if neither applies.
     degrees_of_freedom: tuple[float, ...] = ()
     method: str = ""
-    # Of `rotational_symmetry_test`: the p-value by the chi-squared limit, if there are at least 10 rows per dimension.
+    # `rotational_symmetry_test` only: p-value of the chi-squared limit, with at least 10 rows per dimension.
     limit_p_value: float | None = None
-    # Of `rotational_symmetry_test`: how many rows were used.
+    # `rotational_symmetry_test` only: number of rows used.
     rows: int | None = None
 
     @property
     def pvalue(self) -> float:
-        """The p-value under the name that scipy gives it."""
+        """Alias of `p_value`, as in scipy."""
         return self.p_value
 
 
@@ -50,7 +50,7 @@ def _result(found: dict[str, Any], method: str) -> HypothesisTestResult:
 
 
 def rayleigh_test(rows: Any, *, normalize: bool = False) -> HypothesisTestResult:
-    """Tests whether the rows are uniform on the sphere, against rows that share a mean direction.
+    """Tests whether the rows are uniform on the sphere, against the alternative of a preferred direction.
 
     The p-value is exact for two and three rows and a saddlepoint approximation for more.
     """
@@ -62,7 +62,7 @@ def rayleigh_test(rows: Any, *, normalize: bool = False) -> HypothesisTestResult
 def mean_direction_test(
     rows: Any, mean_direction: Any, *, method: str = "conditional", normalize: bool = False
 ) -> HypothesisTestResult:
-    """Tests whether the mean direction of the rows is `mean_direction`; their concentration is not known.
+    """Tests whether the mean direction of the rows is `mean_direction`, with unknown concentration.
 
     `method`: "conditional" (valid for any number of rows in any dimension), "likelihood-ratio" (the chi-squared limit, for many rows) or
     "high-concentration" (an F test, for concentrated rows).
@@ -110,20 +110,20 @@ def equal_concentrations_test(
 def rotational_symmetry_test(
     rows: Any, *, n_resamples: int = 999, random_state: Any = 0, normalize: bool = False
 ) -> HypothesisTestResult:
-    """Tests whether the rows scatter alike to all sides of their mean direction, as a von Mises-Fisher density does.
+    """Tests whether the rows scatter symmetrically about their mean direction, as those of a von Mises-Fisher density do.
 
-    Needs at least 3 rows in at least 3 dimensions. Where rows times dimensions are many, a random sample of the rows is tested.
+    Needs at least 3 rows in at least 3 dimensions. Large data are tested on a random sample of the rows.
     """
     argument = as_rows(rows, normalize=normalize).argument
-    return _result(_tests.rotational_symmetry(argument, n_resamples, as_seed(random_state), normalize), "random turns")
+    return _result(_tests.rotational_symmetry(argument, n_resamples, as_seed(random_state), normalize), "random rotations")
 
 
 def projection_test(
     rows: Any, *, n_resamples: int = 199, random_state: Any = 0, normalize: bool = False
 ) -> HypothesisTestResult:
-    """Tests whether the rows' cosines with their mean direction have the law of a von Mises-Fisher density (Anderson and Darling).
+    """Tests whether the cosines of the rows with their mean direction have the law of a von Mises-Fisher density (Anderson-Darling).
 
-    It does not see whether rows are symmetric about the mean direction: `rotational_symmetry_test` does.
+    It does not test symmetry about the mean direction: `rotational_symmetry_test` does.
     """
     argument = as_rows(rows, normalize=normalize).argument
     return _result(_tests.projection(argument, n_resamples, as_seed(random_state), normalize), "simulation")

@@ -1,12 +1,13 @@
-"""Pictures of densities, mixtures and fits, by matplotlib.
+"""Plots of densities, mixtures and fits with matplotlib.
 
 - `density`, `sphere`, `circle`: a density and rows in 3 or 2 dimensions
-- `map`: a mixture in any dimension, its components laid out by the angles between them
+- `map`: a mixture of any dimension in the plane, by the angles between its components
 - `components`: weight and concentration of each component
-- `trace`, `selection`: how a fit went, and how many components to take
+- `trace`: the objective of each pass
+- `selection`: criteria over the number of components
 
-All of them draw on `ax`, or on a new figure, and return the Axes. A model is a fitted estimator, a `vmfkit.Mixture` or a
-`vonmises_fisher(mu, kappa)`; rows are whatever a fit takes, files too. A component has the same colour in every picture.
+All functions draw on `ax`, or on a new figure, and return the Axes. A model is a fitted estimator, a `vmfkit.Mixture` or a
+`vonmises_fisher(mu, kappa)`; rows are whatever a fit takes, including files. A component has the same colour in every plot.
 """
 
 from __future__ import annotations

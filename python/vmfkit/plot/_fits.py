@@ -1,4 +1,4 @@
-"""How a fit went, how many components to take, and what they are."""
+"""Plots of a fit, of the number of components, and of the components."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ _CRITERIA = {"bic": "BIC", "icl": "ICL", "aic": "AIC", "held_out": "held out"}
 
 
 def trace(model: Any, ax: Axes | None = None, *, label: str | None = None) -> Axes:
-    """The objective before each pass of a fit. The last point is hollow if the fit was stopped before it converged."""
+    """Plots the objective before each pass of a fit. The last point is hollow if the fit did not converge."""
     description = mixture_of(model).description
     values, converged = list(description["trace"]), description["status"] == "converged"
     if not values:
-        raise ValueError("a model must have been fitted to have a trace, found passes: `0`")
+        raise ValueError("the model has no trace, because it was not fitted, found passes: `0`")
     ax = axes_of(ax, (5.6, 3.6))
     passes = np.arange(1, len(values) + 1)
     colour = PALETTE[len(ax.lines) % len(PALETTE)]
@@ -50,11 +50,11 @@ def selection(
     *,
     criteria: Sequence[str] | None = None,
 ) -> Axes:
-    """Criteria over the number of components, in nats a row: the lower the better. The best of each is marked.
+    """Plots criteria over the number of components, in nats per row; lower is better. The best of each is marked.
 
-    `models` are fitted models, whose criteria on `rows` and mean ln p on `held_out` are found, or a table: what `vmf select --json`
-    prints, what `vmfkit.select` returns, or columns "components", "rows" and some of "aic", "bic", "icl", "held_out" (the mean ln p of rows that were held out), as a
-    mapping or a DataFrame. AIC, BIC and ICL are divided by twice the number of rows, so that they compare with minus the held-out ln p.
+    `models` are fitted models, whose criteria on `rows` and mean ln p on `held_out` are computed; or a table: what `vmfkit.select` returns, what
+    `vmf select --json` prints, or a mapping or DataFrame with the columns "components", "rows" and some of "aic", "bic", "icl", "held_out" (the
+    mean ln p of held-out rows). AIC, BIC and ICL are divided by twice the number of rows, so they compare with minus the held-out ln p.
     """
     numbers, curves = _curves(models, rows, held_out)
     if criteria is not None:
@@ -63,7 +63,7 @@ def selection(
             raise ValueError(f"criteria must be among {sorted(curves)}, found: `{unknown[0]}`")
         curves = {name: curves[name] for name in criteria}
     if not curves:
-        raise ValueError("there must be a criterion to draw (rows, held_out, or a table that has one), found: `0`")
+        raise ValueError("there is no criterion to draw: pass rows, held_out, or a table with one")
     ax = axes_of(ax, (5.6, 3.8))
     order = np.argsort(numbers, kind="stable")
     numbers = numbers[order]
@@ -75,7 +75,7 @@ def selection(
         text = f"{_CRITERIA[name]}, best at {numbers[best]}"
         ax.plot(numbers, values, color=colour, marker=marker, markersize=4, markerfacecolor="white", linewidth=1.5, label=text)
         ax.plot(numbers[best], values[best], color=colour, marker=marker, markersize=8)
-    # Numbers that double are as far apart as those that are counted.
+    # A logarithmic axis for a wide range of components.
     if numbers[0] > 0 and numbers[-1] >= 8 * numbers[0]:
         ax.set_xscale("log")
         ax.xaxis.set_minor_locator(NullLocator())
@@ -83,7 +83,7 @@ def selection(
     if len(shown) <= 12:
         ax.set_xticks(shown, [str(number) for number in shown])
     ax.set_xlabel("components")
-    ax.set_ylabel("nats a row, the lower the better")
+    ax.set_ylabel("nats per row (lower is better)")
     ax.ticklabel_format(axis="y", useOffset=False)
     ax.legend(frameon=False)
     plain(ax)
@@ -91,7 +91,7 @@ def selection(
 
 
 def _curves(models: Any, rows: Any, held_out: Any) -> tuple[np.ndarray, dict[str, np.ndarray]]:
-    """Numbers of components, and each criterion in nats a row."""
+    """Numbers of components, and each criterion in nats per row."""
     if isinstance(models, Selection):
         models = models.table()
     if isinstance(models, Mapping) and "candidates" in models:
@@ -100,7 +100,7 @@ def _curves(models: Any, rows: Any, held_out: Any) -> tuple[np.ndarray, dict[str
         return _of_table(models)
     models = list(models)
     if not models:
-        raise ValueError("there must be a model to draw, found: `0`")
+        raise ValueError("there is no model to draw, found: `0`")
     mixtures = [mixture_of(model) for model in models]
     numbers = np.array([count_of(mixture) for mixture in mixtures])
     curves: dict[str, list[float]] = {}
@@ -108,7 +108,7 @@ def _curves(models: Any, rows: Any, held_out: Any) -> tuple[np.ndarray, dict[str
         if rows is not None:
             directions = checked_rows(rows, mixture.dim)
             found = directions.evaluate(mixture)
-            # Of files AIC, -2 ln L + 2 p, gives the number of rows away.
+            # For files, the number of rows follows from AIC = -2 ln L + 2 p.
             count = directions.rows.length or (2 * mixture.free_parameters - found["aic"]) / (2 * found["mean"])
             for name in ("bic", "icl", "aic"):
                 curves.setdefault(name, []).append(found[name] / (2 * count))
@@ -138,10 +138,10 @@ def _of_table(table: Any) -> tuple[np.ndarray, dict[str, np.ndarray]]:
 
 
 def components(model: Any, ax: Axes | None = None, *, labels: Sequence[Any] | None = None) -> Axes:
-    """Weight and concentration of each component, heaviest first, with the angle that holds half of its mass.
+    """Plots weight and concentration of each component, heaviest first, with the angle that contains half of its mass.
 
-    `labels` are names of the components. The Axes returned has the weights; the one to its right, which is made of its room, the
-    concentrations, on a logarithmic axis where they differ by more than a factor of 3.
+    `labels` are names of the components. The returned Axes has the weights; a second one, split off on its right, has the concentrations,
+    on a logarithmic axis if they differ by more than a factor of 3.
     """
     mixture = mixture_of(model)
     count = count_of(mixture)
@@ -151,8 +151,8 @@ def components(model: Any, ax: Axes | None = None, *, labels: Sequence[Any] | No
     weights, concentrations = mixture.weights[order], mixture.concentrations[order]
     angles = np.degrees(half_angles(mixture))[order]
     colours = colours_of(mixture)[order]
-    places = np.arange(count)
-    ax.barh(places, weights, color=colours, height=0.72)
+    positions = np.arange(count)
+    ax.barh(positions, weights, color=colours, height=0.72)
     ticks = [names[component] for component in order]
     if mixture.has_background:
         ax.barh([count], mixture.weights[-1:], color=BACKGROUND, height=0.72)
@@ -164,8 +164,8 @@ def components(model: Any, ax: Axes | None = None, *, labels: Sequence[Any] | No
     ax.tick_params(axis="y", length=0)
     ax.spines["left"].set_visible(False)
     box = _right_part(ax)
-    box.hlines(places, 0, 1, transform=box.get_yaxis_transform(), color="#E6E6E6", linewidth=0.7, zorder=0)
-    box.scatter(concentrations, places, c=colours, s=30, zorder=2)
+    box.hlines(positions, 0, 1, transform=box.get_yaxis_transform(), color="#E6E6E6", linewidth=0.7, zorder=0)
+    box.scatter(concentrations, positions, c=colours, s=30, zorder=2)
     if concentrations.min() > 0 and concentrations.max() > 3 * concentrations.min():
         box.set_xscale("log")
         steps = (1, 2, 5) if concentrations.max() < 100 * concentrations.min() else (1,)
@@ -175,8 +175,8 @@ def components(model: Any, ax: Axes | None = None, *, labels: Sequence[Any] | No
         box.set_xlim(concentrations.min() / 1.25, concentrations.max() * 1.25)
     else:
         box.set_xlim(0, 1.12 * concentrations.max() or 1)
-    for place, angle in enumerate(angles):
-        box.text(1.02, place, in_degrees(angle), transform=box.get_yaxis_transform(), va="center", fontsize=8, color=INK)
+    for position, angle in enumerate(angles):
+        box.text(1.02, position, in_degrees(angle), transform=box.get_yaxis_transform(), va="center", fontsize=8, color=INK)
     box.text(1.02, 1.0, "half the\nmass within", transform=box.transAxes, va="bottom", fontsize=8, color=INK)
     box.set_xlabel("concentration")
     box.tick_params(axis="y", left=False, labelleft=False)
@@ -186,7 +186,7 @@ def components(model: Any, ax: Axes | None = None, *, labels: Sequence[Any] | No
 
 
 def _right_part(ax: Axes) -> Axes:
-    """A new Axes of the right part of another."""
+    """Splits off the right part of an Axes."""
     spec = ax.get_subplotspec()
     if spec is None:
         box = ax.get_position()

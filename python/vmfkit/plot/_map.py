@@ -18,7 +18,7 @@ from ._style import axes_of, halo, in_degrees
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-# Rows that a map shows at most, taken at equal steps.
+# Maximum number of rows on a map, taken at equal steps.
 _MOST_ROWS = 20_000
 
 
@@ -31,29 +31,29 @@ def map(
     size: float = 5,
     most_rows: int = _MOST_ROWS,
 ) -> Axes:
-    """A mixture of any dimension in the plane, coloured by component.
+    """Draws a mixture of any dimension in the plane, coloured by component.
 
-    Components lie as the angles between their mean directions want it: the nearer, the more alike. The ring of a component holds half of its
-    mass, and its radius is the angle that does so in space (on a scale of its own, for in many dimensions that angle is wide and rings
-    would cover the map). Without rows, the area of the disc in its middle is its weight.
+    Distances between components follow the angles between their mean directions. The ring of a component contains half of its mass; its radius
+    is the angle that does so, on a separate scale, because in many dimensions the angle is wide and rings would cover the map. Without rows,
+    the area of the disc in the centre is the weight.
 
-    Rows lie about their component as normal draws would, half of them within the ring: those nearest to the mean direction are innermost, and
-    each is on the side of the components it leans to. A row that belongs to several components lies between them, as its responsibilities
-    say. `labels` are names of the components; at most `most_rows` rows are shown, at equal steps.
+    Rows lie around their component like normal draws, half of them within the ring: those closest to the mean direction are innermost, and each
+    lies toward the components it leans to. A row of several components lies between them, by its responsibilities. `labels` are names of the
+    components; at most `most_rows` rows are shown, at equal steps.
     """
     mixture = mixture_of(model)
     count = count_of(mixture)
     names = names_of(labels, count)
     ax = axes_of(ax, (7.6, 6.4))
-    places = layout(mixture)
-    colours = colours_of(mixture, places)
-    radii = _radii(mixture, places)
+    positions = layout(mixture)
+    colours = colours_of(mixture, positions)
+    radii = _radii(mixture, positions)
     edges = colours[:count]
     if rows is not None:
         found = Directions(_thinned(checked_rows(rows, mixture.dim).rows, most_rows), normalize=True)
-        where, component = _places_of_rows(mixture, found, places, radii, most_rows)
+        where, component = _row_positions(mixture, found, positions, radii, most_rows)
         ax.scatter(where[:, 0], where[:, 1], s=size, c=colours[component], linewidths=0, alpha=0.55, zorder=2, rasterized=True)
-    units: dict[str, Any] = {"units": "xy", "offsets": places, "offset_transform": ax.transData}
+    units: dict[str, Any] = {"units": "xy", "offsets": positions, "offset_transform": ax.transData}
     flat = np.zeros(count)
     ax.add_collection(
         EllipseCollection(2 * radii, 2 * radii, flat, facecolors="none", edgecolors=edges, linewidths=1.3, zorder=3, **units)
@@ -61,15 +61,15 @@ def map(
     if rows is None:
         discs = 1.2 * radii.max() * np.sqrt(mixture.weights[:count] / mixture.weights[:count].max())
         ax.add_collection(EllipseCollection(discs, discs, flat, facecolors=edges, linewidths=0, alpha=0.75, zorder=3.5, **units))
-    # Numbers of more than a hundred would cover the map; names were asked for.
+    # More than a hundred numbers would cover the map; names are always written.
     written = names if labels is not None or count <= 100 else []
     font = min(8.0, max(4.5, 8 * np.sqrt(40 / count)))
-    for name, (x, y) in zip(written, places):
+    for name, (x, y) in zip(written, positions):
         ax.text(x, y, name, ha="center", va="center", fontsize=font, color="black", path_effects=halo(), zorder=6)
-    reach = places if rows is None else np.concatenate([places, where])
+    reach = positions if rows is None else np.concatenate([positions, where])
     margin = 1.15 * radii.max()
-    ax.set_xlim(min(reach[:, 0].min(), (places[:, 0]).min() - margin), max(reach[:, 0].max(), places[:, 0].max() + margin))
-    ax.set_ylim(min(reach[:, 1].min(), (places[:, 1]).min() - margin), max(reach[:, 1].max(), places[:, 1].max() + margin))
+    ax.set_xlim(min(reach[:, 0].min(), (positions[:, 0]).min() - margin), max(reach[:, 0].max(), positions[:, 0].max() + margin))
+    ax.set_ylim(min(reach[:, 1].min(), (positions[:, 1]).min() - margin), max(reach[:, 1].max(), positions[:, 1].max() + margin))
     angles = np.degrees(half_angles(mixture))
     span = " to ".join(dict.fromkeys(in_degrees(angle) for angle in (angles.min(), angles.max())))
     note = f"ring: half the mass of a component, within {span} of its mean direction" + ("; disc: weight" if rows is None else "")
@@ -79,19 +79,19 @@ def map(
     return ax
 
 
-def _radii(mixture: _vmfkit.Mixture, places: np.ndarray) -> np.ndarray:
-    """Of the rings on the map: the angles that hold half the mass, made smaller so that neighbours touch rather than overlap."""
+def _radii(mixture: _vmfkit.Mixture, positions: np.ndarray) -> np.ndarray:
+    """Radii of the rings: the angles that contain half the mass, scaled so that neighbours hardly overlap."""
     angles = half_angles(mixture)
-    if len(places) == 1:
+    if len(positions) == 1:
         return angles
-    distances = distances_between(places)
+    distances = distances_between(positions)
     np.fill_diagonal(distances, np.inf)
-    room = np.median(distances.min(axis=1)) / 2
-    return angles * min(1.0, 0.65 * room / np.median(angles))
+    spacing = np.median(distances.min(axis=1)) / 2
+    return angles * min(1.0, 0.65 * spacing / np.median(angles))
 
 
 def _thinned(rows: Rows, most: int) -> Rows:
-    """At most so many rows at equal steps, where that can be done before they are read."""
+    """At most `most` rows at equal steps, if the rows are in memory."""
     if rows.length is None or rows.length <= most:
         return rows
     kept = np.linspace(0, rows.length - 1, most).astype(int)
@@ -104,11 +104,11 @@ def _thinned(rows: Rows, most: int) -> Rows:
     return as_rows(matrix[kept])
 
 
-def _places_of_rows(
-    mixture: _vmfkit.Mixture, rows: Directions, places: np.ndarray, radii: np.ndarray, most: int
+def _row_positions(
+    mixture: _vmfkit.Mixture, rows: Directions, positions: np.ndarray, radii: np.ndarray, most: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Where rows lie on the map, and their most probable components."""
-    count = len(places)
+    """Positions of rows on the map, and their most probable components."""
+    count = len(positions)
     directions = mixture.directions[:count]
     cosines = cosines_of(directions, rows)
     responsibilities = rows.responsibilities(mixture)
@@ -116,25 +116,25 @@ def _places_of_rows(
         kept = np.linspace(0, len(cosines) - 1, most).astype(int)
         cosines, responsibilities = cosines[kept], responsibilities[kept]
     component = responsibilities.argmax(axis=1)
-    # A row of the background has a place too: that of the component it would belong to.
-    shares = responsibilities[:, :count] + 1e-12
-    shares /= shares.sum(axis=1, keepdims=True)
-    # The linear map that takes each mean direction to its place, of all that is known of a row: its cosines.
+    # A row of the background is placed as if there were no background.
+    memberships = responsibilities[:, :count] + 1e-12
+    memberships /= memberships.sum(axis=1, keepdims=True)
+    # The linear map from cosines to positions that takes each mean direction to its position.
     gram = directions @ directions.T
-    back = np.linalg.pinv(gram, rcond=1e-3, hermitian=True) @ places
+    back = np.linalg.pinv(gram, rcond=1e-3, hermitian=True) @ positions
     leaning, own = cosines @ back, gram @ back
     where = np.zeros((len(cosines), 2))
-    belongs = shares.argmax(axis=1)
+    belongs = memberships.argmax(axis=1)
     for k in range(count):
-        some = shares[:, k] > 1e-3
-        # The share of the component's rows that are farther away.
+        some = memberships[:, k] > 1e-3
+        # Fraction of the component's rows that are farther away.
         mine = np.sort(cosines[belongs == k, k])
         beyond = (np.searchsorted(mine, cosines[some, k]) + 0.5) / (len(mine) + 1)
         side = leaning[some] - cosines[some, k : k + 1] * own[k]
         side /= np.maximum(np.linalg.norm(side, axis=1, keepdims=True), 1e-300)
-        # Of a normal density in the plane, exp(-ln 2 (r / radius)^2) of the mass is beyond r.
+        # A normal density in the plane has the mass exp(-ln 2 (r / radius)^2) beyond r.
         away = radii[k] * np.sqrt(-np.log2(np.minimum(beyond, 1)))
-        where[some] += shares[some, k : k + 1] * (places[k] + away[:, np.newaxis] * side)
-    # Shares too small to count are made up for.
-    where /= np.where(shares > 1e-3, shares, 0).sum(axis=1, keepdims=True)
+        where[some] += memberships[some, k : k + 1] * (positions[k] + away[:, np.newaxis] * side)
+    # Renormalise after dropping small responsibilities.
+    where /= np.where(memberships > 1e-3, memberships, 0).sum(axis=1, keepdims=True)
     return where, component

@@ -1,4 +1,4 @@
-"""What pictures ask of models and rows."""
+"""Models and rows for plots."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .._rows import as_rows
 
 
 def mixture_of(model: Any) -> _vmfkit.Mixture:
-    """The mixture of whatever has one."""
+    """The mixture of a model."""
     if isinstance(model, _vmfkit.Mixture):
         return model
     if hasattr(model, "mixture_"):
@@ -39,7 +39,7 @@ def checked_rows(rows: Any, dim: int) -> Directions:
 
 
 def cosines_of(directions: np.ndarray, rows: Directions) -> np.ndarray:
-    """The cosine of each row with each direction. Rows of every kind are read, which is why a mixture is asked."""
+    """Cosine of each row with each direction, for rows of every kind."""
     return rows.cosines(probe_of(directions))
 
 
@@ -49,13 +49,13 @@ def _law(mixture: _vmfkit.Mixture, component: int, name: str, values: Any) -> np
 
 
 def half_angles(mixture: _vmfkit.Mixture) -> np.ndarray:
-    """The angle that holds half the mass of each component, in radians; a background is left out."""
+    """Angle that contains half of each component's mass, in radians, without a background."""
     medians = [_law(mixture, component, "quantile", [0.5])[0] for component in range(count_of(mixture))]
     return np.arccos(np.clip(medians, -1, 1))
 
 
 def count_of(mixture: _vmfkit.Mixture) -> int:
-    """Components, a background not counted."""
+    """Number of components, without a background."""
     return mixture.components - mixture.has_background
 
 

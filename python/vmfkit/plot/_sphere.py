@@ -15,12 +15,12 @@ from ._style import GREYS, INK, SHADES, axes_of, halo
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-# Pixels of a sphere from side to side.
+# Diameter of a sphere in pixels.
 _PIXELS = 480
 
 
 def density(model: Any, rows: Any = None, ax: Axes | None = None, **options: Any) -> Axes:
-    """A density, and rows if there are any: on the circle in 2 dimensions, on the sphere in 3."""
+    """Draws a density, and rows if given: on the circle in 2 dimensions, on the sphere in 3."""
     dim = mixture_of(model).dim
     if dim not in (2, 3):
         raise ValueError(f"a density can be drawn in 2 or 3 dimensions (map draws a mixture of any), found: `{dim}`")
@@ -28,9 +28,9 @@ def density(model: Any, rows: Any = None, ax: Axes | None = None, **options: Any
 
 
 def circle(model: Any, rows: Any = None, ax: Axes | None = None, *, size: float = 9) -> Axes:
-    """A density on the circle, d = 2: its height over the circle outside, rows piled up inside, an arrow for each component.
+    """Draws a density on the circle, d = 2: the density outside the circle, rows stacked inside, an arrow for each component.
 
-    The arrow of a component points in its mean direction and is as long as its mean length A_2(kappa). `size` is that of a row's point.
+    The arrow of a component is its mean vector, of length A_2(kappa). `size` is the size of the points.
     """
     mixture = mixture_of(model)
     check_dim(mixture, 2, "circle")
@@ -39,7 +39,7 @@ def circle(model: Any, rows: Any = None, ax: Axes | None = None, *, size: float 
     angles = np.linspace(0, 2 * np.pi, 1441)
     ring = np.stack([np.cos(angles), np.sin(angles)], axis=1)
     heights = np.exp(mixture.ln_densities(ring))
-    # The highest point is a radius above the circle.
+    # The maximum is one radius above the circle.
     scale = 1 / heights.max()
     outer = ring * (1 + scale * heights)[:, np.newaxis]
     ax.fill(*np.concatenate([outer, ring[::-1]]).T, color=SHADES(0.35), linewidth=0, zorder=1)
@@ -51,12 +51,12 @@ def circle(model: Any, rows: Any = None, ax: Axes | None = None, *, size: float 
         colour = colours[component] if mixture.components > 1 else INK
         ax.annotate("", tip, (0, 0), arrowprops={"arrowstyle": "-|>", "color": colour, "shrinkA": 0, "shrinkB": 0, "linewidth": 1.6}, zorder=5)
     if rows is not None:
-        places, colours_of_rows = _places(mixture, rows)
-        places = _piled(places)
-        ax.scatter(places[:, 0], places[:, 1], s=size, color=colours_of_rows, linewidths=0, alpha=0.9, zorder=4, label="rows")
+        positions, colours_of_rows = _unit_vectors(mixture, rows)
+        positions = _piled(positions)
+        ax.scatter(positions[:, 0], positions[:, 1], s=size, color=colours_of_rows, linewidths=0, alpha=0.9, zorder=4, label="rows")
     for degrees in range(0, 360, 45):
         direction = np.array([np.cos(np.radians(degrees)), np.sin(np.radians(degrees))])
-        # Clear of the curve on both sides of the text.
+        # Outside the curve on both sides of the text.
         near = np.abs((angles - np.radians(degrees) + np.pi) % (2 * np.pi) - np.pi) < 0.15
         x, y = direction * (1.14 + scale * heights[near].max())
         ax.text(x, y, f"{degrees}°", ha="center", va="center", fontsize=8, color=INK, path_effects=halo())
@@ -66,17 +66,17 @@ def circle(model: Any, rows: Any = None, ax: Axes | None = None, *, size: float 
     return ax
 
 
-def _places(mixture: _vmfkit.Mixture, rows: Any) -> tuple[np.ndarray, Any]:
-    """Rows as unit vectors, and their colours; rows of zeros, which have no place, are left out."""
+def _unit_vectors(mixture: _vmfkit.Mixture, rows: Any) -> tuple[np.ndarray, Any]:
+    """Rows as unit vectors, and their colours, without rows of zeros."""
     found = checked_rows(rows, mixture.dim)
-    places, colours = cosines_of(np.eye(mixture.dim), found), row_colours(mixture, found)
+    positions, colours = cosines_of(np.eye(mixture.dim), found), row_colours(mixture, found)
     if found.zeros is None:
-        return places, colours
-    return places[~found.zeros], colours[~found.zeros] if isinstance(colours, np.ndarray) else colours
+        return positions, colours
+    return positions[~found.zeros], colours[~found.zeros] if isinstance(colours, np.ndarray) else colours
 
 
 def _piled(rows: np.ndarray, bins: int = 180) -> np.ndarray:
-    """Rows on the circle moved inwards, one below the other where they are many."""
+    """Stacks rows of the same angle inwards."""
     bin_of = np.floor((np.arctan2(rows[:, 1], rows[:, 0]) + np.pi) / (2 * np.pi) * bins).astype(int) % bins
     order = np.argsort(bin_of, kind="stable")
     sizes = np.bincount(bin_of, minlength=bins)
@@ -96,10 +96,10 @@ def sphere(
     size: float = 9,
     colorbar: bool = True,
 ) -> Axes:
-    """A density on the sphere, d = 3, seen from far away: the darker, the denser; rows are points.
+    """Draws a density on the sphere, d = 3, in orthographic projection: darker is denser; rows are points.
 
-    `view` is the direction one looks from, by default that which sees most. `back` draws the other side as well, to the right, as seen
-    from behind; by default it does where a fiftieth of the mass is there. `size` is that of a row's point.
+    `view` is the direction of the viewer, by default toward most of the mass. `back` also draws the other side, to the right, as seen from
+    behind; by default if it has at least 2 % of the mass. `size` is the size of the points.
     """
     mixture = mixture_of(model)
     check_dim(mixture, 3, "sphere")
@@ -113,16 +113,16 @@ def sphere(
         points = np.stack([sign * right, up, sign * depth], axis=-1)[inside] @ frame
         shades.append(np.exp(mixture.ln_densities(np.ascontiguousarray(points), normalize=True)))
     if back is None:
-        # Pixels near the rim stand for more area.
+        # Pixels near the rim cover more area.
         area = (side[1] - side[0]) ** 2 / np.maximum(depth[inside], 0.05)
         behind = float(np.sum(shades[1] * area)) / float(np.sum((shades[0] + shades[1]) * area))
         back = behind > 0.02
     top = max(shade.max() for shade in shades[: 2 if back else 1])
     ax = axes_of(ax, (9.2, 4.4) if back else (5.2, 4.4))
-    places = None
+    positions = None
     if rows is not None:
-        places, colours = _places(mixture, rows)
-        places = places @ frame.T
+        positions, colours = _unit_vectors(mixture, rows)
+        positions = positions @ frame.T
     for number, sign in enumerate((1, -1) if back else (1,)):
         centre = 2.25 * number
         image = np.full(inside.shape, np.nan)
@@ -137,17 +137,17 @@ def sphere(
             interpolation="bilinear",
             zorder=1,
         )
-        # What bilinear pixels leave of the rim lies under the line.
+        # The line hides the interpolated edge.
         rim = Circle((centre, 0), 0.998, fill=False, edgecolor=INK, linewidth=1.1, zorder=3)
         ax.add_patch(rim)
         drawn.set_clip_path(Circle((centre, 0), 0.998, transform=ax.transData))
         _graticule(ax, frame, sign, centre)
-        if places is not None:
-            here = sign * places[:, 2] >= 0
+        if positions is not None:
+            here = sign * positions[:, 2] >= 0
             shown = colours[here] if isinstance(colours, np.ndarray) else colours
             ax.scatter(
-                centre + sign * places[here, 0],
-                places[here, 1],
+                centre + sign * positions[here, 0],
+                positions[here, 1],
                 s=size,
                 color=shown,
                 edgecolors="white",
@@ -168,14 +168,14 @@ def sphere(
 
 
 def _frame(mixture: _vmfkit.Mixture | None, view: Any) -> np.ndarray:
-    """Directions right, up and towards the eye, as rows; up is as near to z as can be."""
+    """Unit vectors to the right, up and toward the viewer, as rows; up is as close to z as possible."""
     if mixture is not None:
         lengths = mixture.weights * special.iv_ratio(3, mixture.concentrations)
         towards = lengths @ mixture.directions
-        # Of components that cancel, the one with most of the mass.
+        # If the components cancel, the heaviest one.
         if np.linalg.norm(towards) <= 0.1 * lengths.sum():
             towards = mixture.directions[int(np.argmax(lengths))]
-        # Seen from a little above, the poles show which way is up.
+        # Slightly from above, so that a pole is visible.
         towards = towards / np.linalg.norm(towards) + np.array([0, 0, 0.25])
     else:
         towards = np.asarray(view, np.float64)
@@ -189,7 +189,7 @@ def _frame(mixture: _vmfkit.Mixture | None, view: Any) -> np.ndarray:
 
 
 def _graticule(ax: Axes, frame: np.ndarray, sign: int, centre: float) -> None:
-    """Lines every 30 degrees about the z axis, and the ends of the axes."""
+    """Draws meridians and parallels every 30 degrees, and the ends of the axes."""
     turn = np.linspace(0, 2 * np.pi, 361)
     lines = [
         np.stack([np.cos(turn) * np.cos(a), np.sin(turn) * np.cos(a), np.full_like(turn, np.sin(a))])

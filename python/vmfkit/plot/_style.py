@@ -1,4 +1,4 @@
-"""What pictures look like."""
+"""Colours and styles of plots."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from matplotlib.colors import LinearSegmentedColormap
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-# "Muted" of P. Tol, Colour Schemes, SRON/EPS/TN/09-002 (2021): nine colours that colour-blind people tell apart, in an order of ours.
+# "Muted" of P. Tol, Colour Schemes, SRON/EPS/TN/09-002 (2021): nine colours that colour-blind people tell apart, reordered.
 PALETTE = ("#332288", "#CC6677", "#117733", "#88CCEE", "#882255", "#44AA99", "#999933", "#AA4499", "#DDCC77")
 BACKGROUND = "#BBBBBB"
 INK = "#333333"
 FAINT = "#999999"
 
-# Of densities, from low to high: grey, and not too dark, under rows that have colours.
+# Density colour maps, from low to high; grey and light under coloured rows.
 SHADES = LinearSegmentedColormap.from_list("vmfkit", ["#FAFAF7", "#DCE6EC", "#A9C4D6", "#6A9BBD", "#2F6C99", "#123F66"])
 GREYS = LinearSegmentedColormap.from_list("vmfkit greys", ["#FAFAF7", "#E4E5E5", "#C3C6C9", "#9CA1A6", "#757B82"])
 
@@ -27,7 +27,7 @@ def axes_of(ax: Axes | None, size: tuple[float, float]) -> Axes:
 
 
 def plain(ax: Axes) -> None:
-    """An Axes with no more lines than needed."""
+    """Removes superfluous lines of an Axes."""
     ax.spines[["top", "right"]].set_visible(False)
     ax.spines[["left", "bottom"]].set_color(FAINT)
     ax.tick_params(color=FAINT, labelcolor=INK)

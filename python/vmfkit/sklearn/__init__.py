@@ -1,4 +1,4 @@
-"""Estimators of scikit-learn: a mixture of von Mises-Fisher densities, spherical k-means, and a classifier."""
+"""scikit-learn estimators: a mixture of von Mises-Fisher densities, spherical k-means, and a classifier."""
 
 from __future__ import annotations
 
@@ -8,6 +8,6 @@ from ._mixture import VonMisesFisherMixture
 
 __all__ = ["SphericalKMeans", "VonMisesFisherClassifier", "VonMisesFisherMixture"]
 
-# Pickles find a class where people import it, in whichever file it is.
+# Pickles refer to the public module, whichever file defines the class.
 for _class in (SphericalKMeans, VonMisesFisherClassifier, VonMisesFisherMixture):
     _class.__module__ = __name__

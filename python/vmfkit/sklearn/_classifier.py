@@ -1,4 +1,4 @@
-"""Classes as von Mises-Fisher densities: a mixture with one component per known label."""
+"""Classification with one von Mises-Fisher density per class."""
 
 from __future__ import annotations
 
@@ -26,27 +26,27 @@ class VonMisesFisherClassifier(ClassifierMixin, BaseEstimator):
     Parameters
     ----------
     policy : str, default="shared"
-        How concentrations are tied across classes: "shared", "free", or "fixed:KAPPA". Free concentrations need classes of many rows: that of a
-        class with one row has no bound but 1e10.
+        How concentrations are tied across classes: "shared", "free", or "fixed:KAPPA". Free concentrations need many rows per class;
+        that of a class with one row is 1e10, the upper bound.
     concentration : {"exact", "banerjee", "tanabe", "sra", "song"}, default="exact"
-        How a concentration is found from a mean length.
+        Estimator of a concentration from a mean length.
     priors : array of shape (n_classes,), "equal" or None, default=None
-        The prior probability of each class, in the order of `classes_`; None is its share of the rows, by their weights.
+        Prior probability of each class, in the order of `classes_`; None means the weighted class frequencies.
     normalize : bool, default=True
-        Divide rows by their length where that is not 1. If False, such rows are an error.
+        Divide rows by their length. If False, rows not of unit length are an error.
     n_threads : int or None, default=None
-        Threads to compute with; None is what `vmfkit.threads()` says.
+        Number of threads; None means `vmfkit.threads()`.
 
     Attributes
     ----------
     classes_ : array of shape (n_classes,)
         The sorted labels.
     priors_, mean_directions_, concentrations_ : arrays
-        Of the classes, in this order.
+        Parameters of the classes, in the order of `classes_`.
     notes_ : list of str
-        What there is to say of single classes, such as one whose rows are all equal.
+        Notes on single classes, such as one whose rows are all equal.
     mixture_ : vmfkit.Mixture
-        The model itself.
+        The fitted mixture.
 
     Examples
     --------
@@ -89,7 +89,7 @@ class VonMisesFisherClassifier(ClassifierMixin, BaseEstimator):
     # ------------------------------------------------------------------- fit
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> VonMisesFisherClassifier:
-        """Fits one density per class to rows - an array, a sparse matrix, a column of lists, or files - with these labels, in one pass."""
+        """Fits one density per class in one pass. `X` is an array, a sparse matrix, a column of lists, or files."""
         self._validate_params()
         if is_path(X):
             self.__dict__.pop("feature_names_in_", None)
@@ -136,7 +136,7 @@ class VonMisesFisherClassifier(ClassifierMixin, BaseEstimator):
             return np.full(count, 1 / count)
         priors = np.asarray(self.priors, np.float64)
         if priors.shape != (count,):
-            raise ValueError(f"there must be a prior for each of {count} classes, found shape: `{priors.shape}`")
+            raise ValueError(f"priors must have one value for each of {count} classes, found shape: `{priors.shape}`")
         if not np.isclose(priors.sum(), 1.0):
             raise ValueError(f"the priors must sum to 1, found: `{priors.sum()}`")
         return priors / priors.sum()
@@ -159,7 +159,7 @@ class VonMisesFisherClassifier(ClassifierMixin, BaseEstimator):
         return Directions(as_rows(X, normalize=self.normalize), self.normalize)
 
     def predict(self, X: Any) -> np.ndarray:
-        """The most probable class of each row. Of a row of zeros that is the one with the largest prior."""
+        """The most probable class of each row; for a row of zeros the class with the largest prior."""
         directions = self._directions(X)
         found = directions.ask(self.mixture_.assign, threads=self.n_threads)
         if directions.zeros is not None:
@@ -167,7 +167,7 @@ class VonMisesFisherClassifier(ClassifierMixin, BaseEstimator):
         return self.classes_[found]
 
     def predict_proba(self, X: Any) -> np.ndarray:
-        """The probability of each class, given each row. Of a row of zeros these are the priors."""
+        """Probability of each class for each row; the priors for a row of zeros."""
         directions = self._directions(X)
         found = directions.responsibilities(self.mixture_, threads=self.n_threads)
         if directions.zeros is not None:
@@ -175,7 +175,7 @@ class VonMisesFisherClassifier(ClassifierMixin, BaseEstimator):
         return found
 
     def predict_log_proba(self, X: Any) -> np.ndarray:
-        """The logarithms of these probabilities, also where they are too small for a float."""
+        """Log of the probability of each class for each row, without underflow."""
         directions = self._directions(X)
         joint = directions.ask(self.mixture_.component_ln_densities, threads=self.n_threads)
         if directions.zeros is not None:
@@ -186,15 +186,15 @@ class VonMisesFisherClassifier(ClassifierMixin, BaseEstimator):
         return joint - np.log(np.exp(joint).sum(axis=1, keepdims=True))
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes a model file, which the command `vmf` reads too. The classes are kept as texts."""
+        """Writes a model file, which the command `vmf` also reads. Classes are stored as strings."""
         check_is_fitted(self)
         with open(path, "wb") as file:
             file.write(self.mixture_.to_bytes())
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], **parameters: Any) -> VonMisesFisherClassifier:
-        """A fitted classifier of a model file, as `save` and `vmf fit --known-labels` write it. Classes are integers if all of them are
-        written so, else texts."""
+        """Loads a classifier from a model file of `save` or `vmf fit --known-labels`. Classes are integers if all of them look like
+        integers, otherwise strings."""
         with open(path, "rb") as file:
             mixture = _vmfkit.Mixture.from_bytes(file.read())
         description = mixture.description
@@ -206,7 +206,7 @@ class VonMisesFisherClassifier(ClassifierMixin, BaseEstimator):
         return self
 
 
-# The extension module looks at every number anyway, but a label is not one of its numbers.
+# Unlike in the other estimators, scikit-learn checks X and y together.
 _CHECKS: dict[str, Any] = {"accept_sparse": "csr", "dtype": [np.float64, np.float32], "order": "C"}
 
 

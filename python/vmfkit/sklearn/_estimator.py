@@ -1,4 +1,4 @@
-"""What both estimators have in common."""
+"""Base class of the mixture and of spherical k-means."""
 
 from __future__ import annotations
 
@@ -23,34 +23,34 @@ AT_LEAST_ONE = Interval(Integral, 1, None, closed="left")
 
 
 def start_of(init: Any) -> Any:
-    """A name, directions, labels or a mixture, as the extension module takes them."""
+    """Converts `init` (a name, directions, labels or a mixture) for the extension module."""
     if isinstance(init, (str, _vmfkit.Mixture)):
         return init
     init = np.asarray(init)
     if init.ndim == 1:
         if init.dtype.kind not in "iu" or (init.size and init.min() < 0):
-            raise ValueError(f"labels to start from must be whole numbers from 0 on, found: `{init.dtype}`")
+            raise ValueError(f"labels in init must be integers of at least 0, found: `{init.dtype}`")
         return np.ascontiguousarray(init, np.uint32)
     return np.ascontiguousarray(init, np.float64)
 
 
 def seed_of(random_state: Any) -> int:
-    """A whole number is the seed itself, as that of the command; of anything else one is drawn."""
+    """An integer is the seed itself, as for the command; otherwise a seed is drawn."""
     if isinstance(random_state, Integral):
         return int(random_state)
     return int(check_random_state(random_state).randint(2**31))
 
 
 class SphericalEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
-    """Rows, fitting, labels, files."""
+    """Validation of rows, fitting, labels, model files."""
 
-    # What numbers must be; the extension module knows the names.
+    # The extension module validates names.
     _parameter_constraints: dict[str, Any] = {
         "init": [str, "array-like", _vmfkit.Mixture],
         "n_init": [AT_LEAST_ONE],
         "max_iter": [AT_LEAST_ONE, None],
         "tol": [Interval(Real, 0, None, closed="left"), None],
-        # Seeds of model files may have 64 bits.
+        # Seeds of model files have up to 64 bits.
         "random_state": ["random_state", Interval(Integral, 0, 2**64 - 1, closed="both")],
         "normalize": ["boolean"],
         "n_threads": [AT_LEAST_ONE, None],
@@ -65,10 +65,10 @@ class SphericalEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         return tags
 
     def __sklearn_is_fitted__(self) -> bool:
-        # What a fit that was interrupted knows of its rows does not make it fitted.
+        # An interrupted fit may have set other attributes.
         return hasattr(self, "mixture_")
 
-    # Below the box that scikit-learn draws, a notebook shows what was found.
+    # A notebook shows the components below scikit-learn's box.
 
     def _repr_html_inner(self) -> str:
         return super()._repr_html_inner() + self._found_html()
@@ -89,12 +89,12 @@ class SphericalEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
             self._validate_params()
         if is_path(X):
             if reset:
-                # Files have no names of features, whatever was fitted before.
+                # Files have no feature names.
                 self.__dict__.pop("feature_names_in_", None)
         elif reset or not self._is_plain(X):
-            # The extension module looks at every number anyway.
+            # The extension module checks for NaN and infinity.
             options = {"accept_sparse": "csr", "dtype": [np.float64, np.float32], "order": "C", "ensure_all_finite": False}
-            # Afterwards the number of features is compared with that of the fit.
+            # After a fit, scikit-learn compares the number of features.
             least = 2 if reset else 1
             X = as_rows(X).argument if is_column(X) else X
             refuse_texts(X)
@@ -104,7 +104,7 @@ class SphericalEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         return Directions(as_rows(X, normalize=self.normalize), self.normalize)
 
     def _is_plain(self, X: Any) -> bool:
-        """An array as the extension module takes it, which looks at every number itself: one row must not wait for more."""
+        """Whether the array needs no validation by scikit-learn, which would dominate the time for a single row."""
         if type(X) is not np.ndarray or X.ndim != 2 or len(X) == 0 or X.shape[1] != self.n_features_in_:
             return False
         return X.dtype in (np.float32, np.float64) and X.flags.c_contiguous and not hasattr(self, "feature_names_in_")
@@ -115,7 +115,7 @@ class SphericalEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         return _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
 
     def _directions(self, X: Any) -> Directions:
-        """Rows to ask a fitted estimator about."""
+        """Validates rows for a fitted estimator."""
         if not hasattr(self, "mixture_"):
             check_is_fitted(self)
         return self._validated(X, reset=False)
@@ -134,7 +134,7 @@ class SphericalEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
             progress,
             seed=seed_of(self.random_state),
             threads=self.n_threads,
-            room=self._room(),
+            room=self._memory_limit(),
             **choices,
         )
         if progress is not None:
@@ -148,8 +148,8 @@ class SphericalEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         self._describe(directions, weights)
         return found
 
-    def _room(self) -> int:
-        """Bytes that may hold the rows of files."""
+    def _memory_limit(self) -> int:
+        """Memory limit for the rows of files, in bytes."""
         return _vmfkit.available_memory() // 2 if self.max_memory is None else int(self.max_memory)
 
     @staticmethod
@@ -173,20 +173,20 @@ class SphericalEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         return Progress(type(self).__name__, choices["restarts"], passes, directions.rows.length, objective, searches)
 
     def _restarts(self, start: Any) -> int:
-        """How many fits differ in their start: one if the start is given."""
+        """Number of fits from different starts; 1 if `init` is an array."""
         if not isinstance(start, str) and self.n_init > 1:
-            warn(f"where to begin is given: {type(self).__name__} makes one fit instead of n_init={self.n_init}", RuntimeWarning)
+            warn(f"init is an array: {type(self).__name__} makes one fit instead of n_init={self.n_init}", RuntimeWarning)
         return self.n_init if isinstance(start, str) else 1
 
     def _describe(self, directions: Directions, weights: np.ndarray | None) -> None:
-        """Keeps what is to be known of the rows of a fit: at once of those in memory, which may change; of files when it is asked for."""
+        """Computes labels of rows in memory now, because the array may change; those of files on first access."""
         self._rows_of_fit = directions
         self._weights_of_fit = weights
         if not directions.rows.is_files:
             self._look()
 
     def _look(self) -> None:
-        """Goes through the rows of the fit once more, and lets them go."""
+        """Computes the attributes of the rows of the fit and releases the rows."""
         self._look_at(self._rows_of_fit, self.__dict__.get("_weights_of_fit"))
         self._forget()
 
@@ -198,22 +198,22 @@ class SphericalEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
             self.__dict__.pop(name, None)
 
     def _known(self, name: str, attribute: str) -> Any:
-        """What was found out about the rows of the fit."""
+        """An attribute of the rows of the fit, computed on first access."""
         if name not in self.__dict__:
             if "_rows_of_fit" not in self.__dict__:
                 raise AttributeError(
-                    f"this {type(self).__name__} has no {attribute}: it was not fitted, or copied before {attribute} of files was asked for"
+                    f"this {type(self).__name__} has no {attribute}: it was not fitted, or was copied before {attribute} of files was accessed"
                 )
             try:
                 self._look()
             except (OSError, ValueError) as error:
-                # hasattr must be able to ask.
-                raise AttributeError(f"{attribute} cannot be found, for the files of the fit cannot be read: {error}") from error
+                # So that hasattr works.
+                raise AttributeError(f"{attribute} cannot be computed, because the files of the fit cannot be read: {error}") from error
         return self.__dict__[name]
 
     @property
     def labels_(self) -> np.ndarray:
-        """The component of each row of the fit; that of files is found when it is first asked for."""
+        """The component of each row of the fit; for files it is computed on first access."""
         return self._known("_labels", "labels_")
 
     def _assigned(self, directions: Directions) -> np.ndarray:
@@ -228,17 +228,17 @@ class SphericalEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         return labels
 
     def __getstate__(self) -> dict[str, Any]:
-        # The rows stay here; what is known of them goes along.
+        # Rows are not pickled; attributes computed from them are.
         return {name: value for name, value in super().__getstate__().items() if name not in ("_rows_of_fit", "_weights_of_fit")}
 
     # -------------------------------------------------------------- interface
 
     def predict(self, X: Any) -> np.ndarray:
-        """The most probable component of each row; -1 is the background, or a row of zeros."""
+        """The most probable component of each row; -1 for the background and for rows of zeros."""
         return self._assigned(self._directions(X))
 
     def fit_predict(self, X: Any, y: Any = None, sample_weight: Any = None) -> np.ndarray:
-        """Fits and gives the component of each row."""
+        """Fits and returns the component of each row."""
         return self.fit(X, y, sample_weight=sample_weight).labels_
 
     @property
@@ -246,23 +246,23 @@ class SphericalEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         return self.mixture_.components
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes the mixture as a model file, which the command `vmf` reads too."""
+        """Writes the mixture as a model file, which the command `vmf` also reads."""
         check_is_fitted(self)
         _vmfkit.write_file(path, self.mixture_.to_bytes())
 
     @classmethod
     def load(cls: type[_Estimator], path: str | os.PathLike[str], **parameters: Any) -> _Estimator:
-        """A fitted estimator of a model file, as `save` and the command `vmf` write it.
+        """Loads a fitted estimator from a model file of `save` or of the command `vmf`.
 
-        The parameters are those of the fit as far as the file tells them; `parameters` come first. A start that was given (directions,
-        labels or a mixture) and `normalize`, `n_threads`, `max_memory`, `verbose` and `warm_start` are not in a file.
+        Parameters are restored from the file; `parameters` override them. A start given as an array or a mixture, `normalize`,
+        `n_threads`, `max_memory`, `verbose` and `warm_start` are not stored.
         """
         with open(path, "rb") as file:
             return cls.from_mixture(_vmfkit.Mixture.from_bytes(file.read()), **parameters)
 
     @classmethod
     def from_mixture(cls: type[_Estimator], mixture: _vmfkit.Mixture, **parameters: Any) -> _Estimator:
-        """A fitted estimator of a mixture made elsewhere, with the parameters of its fit as far as the mixture knows them."""
+        """Makes a fitted estimator from a mixture, with the parameters of its fit as far as they are stored."""
         count = mixture.components - mixture.has_background
         self = cls(count, **{**cls._parameters_of(mixture.description, count, mixture.dim), **parameters})
         self._take(mixture)
@@ -271,7 +271,7 @@ class SphericalEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
 
     @staticmethod
     def _parameters_of(known: dict[str, Any], components: int, dim: int) -> dict[str, Any]:
-        """The parameters that both estimators have, of a description that has the settings of a fit."""
+        """The parameters common to both estimators, from the description of a mixture."""
         if "components" not in known:
             return {}
         found: dict[str, Any] = {"random_state": known["seed"], "n_init": int(known["restarts"])}
@@ -280,6 +280,6 @@ class SphericalEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         return found
 
     def _recall(self, known: dict[str, Any]) -> None:
-        """What a description says of how a fit went."""
+        """Restores the attributes of a fit from a description."""
         self.converged_, self.n_iter_, self.notes_ = known["status"] == "converged", len(known["trace"]), known["notes"]
         self.n_search_iter_ = known["search_passes"]

@@ -19,10 +19,10 @@ from .._warn import warn
 from ._estimator import AT_LEAST_ONE, SphericalEstimator, seed_of, start_of
 from ._summary import Summary
 
-# Methods that stop by themselves when they have converged.
+# Methods with a convergence test.
 _CONVERGING = ("em", "hard", "stochastic", "online", "kmeans")
 
-# Those of a fit are kept up to here, 128 MB.
+# Upper bound of the size of `probabilities_`, 128 MB.
 _MOST_PROBABILITIES = 1 << 24
 
 
@@ -32,71 +32,69 @@ class VonMisesFisherMixture(DensityMixin, SphericalEstimator):
     Parameters
     ----------
     n_components : int, default=1
-        The number of components, a background not counted.
+        Number of components, without a background.
     method : {"em", "hard", "stochastic", "online", "sgd", "kmeans"}, default="em"
-        The way of fitting. "kmeans" is spherical k-means: equal weights and one concentration for all.
+        Fitting method. "kmeans" is spherical k-means: equal weights and one concentration.
     policy : str, default="auto"
-        How concentrations are tied across components: "auto", "free", "shared", "fixed:KAPPA" or "ratio:RATIO". "auto" leaves them free where
-        the rows fit the model, and bounds their ratio where they do not.
+        How concentrations are tied across components: "auto", "free", "shared", "fixed:KAPPA" or "ratio:RATIO". "auto" leaves them free if
+        the rows fit the model, and bounds their ratio otherwise.
     concentration : {"exact", "banerjee", "tanabe", "sra", "song"}, default="exact"
-        How a concentration is found from a mean length.
+        Estimator of a concentration from a mean length.
     init : {"kmeans", "plusplus", "random-rows", "random"} or array, default="kmeans"
-        Where to begin; an array of shape (n_components, n_features) has directions, one of shape (n_samples,) labels.
+        Start. An array of shape (n_components, n_features) gives directions, one of shape (n_samples,) labels.
     n_init : int, default=1
-        Fits that differ in their start, of which the best is kept; one, with a RuntimeWarning, if `init` is an array.
+        Number of fits from different starts, of which the best is kept. If `init` is an array, one fit is made, with a RuntimeWarning.
     search : bool, default=True
-        Whether EM from "kmeans" first looks for a better optimum on a sample of the rows.
+        Whether EM from "kmeans" begins with a split-and-merge search on a sample of the rows.
     warm_start : bool, default=False
-        Begin with what the last fit found, and compare the first pass with its last.
+        Start from the previous fit, and test the first pass for convergence against its last one.
     tol : float or None, default=None
-        Stop when a pass changes the mean ln p, relative to that of the uniform density, by at most this fraction; None is that of the method,
-        1e-5. With 0 all passes are made, and reaching `max_iter` is no ConvergenceWarning. "kmeans" compares the mean of 1 - cosine instead, and
-        with 0 stops when no label changes.
+        Stop when a pass changes the mean ln p, relative to the uniform distribution, by at most this fraction; None means the default of the
+        method, 1e-5. With 0 all passes are made, without a ConvergenceWarning. "kmeans" uses the mean of 1 - cosine, and with 0 stops when no
+        label changes.
     max_iter : int or None, default=None
-        Passes over the rows at most; None is that of the method.
+        Maximum number of passes over the rows; None means the default of the method.
     random_state : int, RandomState or None, default=None
-        Random seed: a whole number is that of the command, of anything else one is drawn.
+        Random seed. An integer is the seed itself, as for `vmf --seed`.
     background : float or None, default=None
-        The weight with which a uniform background for rows that belong nowhere begins.
+        Initial weight of a uniform background component for outliers; None means no background.
     batch_size : int or None, default=None
-        Rows a step of "sgd" and "online".
+        Rows per step of "sgd" and "online".
     learning_rate, decay : float or None, default=None
-        Of "sgd": the size of a step in the first pass, and its factor after each pass.
+        For "sgd": the step size of the first pass, and its factor after each pass.
     half_life : float or None, default=None
-        Of `partial_fit`: after this many rows, earlier ones count half of what they did. None forgets only as online EM does by itself, ever less as rows
-        grow.
+        For `partial_fit`: after this many rows, earlier rows count half. None means the default of online EM, which forgets less and less.
     normalize : bool, default=True
-        Divide rows by their length where that is not 1. If False, such rows are an error.
+        Divide rows by their length. If False, rows not of unit length are an error.
     n_threads : int or None, default=None
-        Threads to compute with; None is what `vmfkit.threads()` says.
+        Number of threads; None means `vmfkit.threads()`.
     max_memory : int or None, default=None
-        Bytes that may hold the rows of files; what does not fit is read again in every pass. None is half of what is available.
+        Memory limit for the rows of files, in bytes; rows that do not fit are read in every pass. None means half of the free memory.
     verbose : int, default=0
-        Write a line to standard error for the start and for each pass: the mean ln p, and the time that is left at most.
+        If nonzero, print a line to standard error for the start and for each pass, with the mean ln p and the maximum time left.
 
     Attributes
     ----------
     weights_, mean_directions_, concentrations_ : arrays
-        Of the components, a background not among them.
+        Parameters of the components, without a background.
     background_weight_ : float
-        0 without a background.
+        Weight of the background; 0 without one.
     labels_ : array of shape (n_samples,)
-        The most probable component of each row of the fit; -1 is the background, or a row of zeros.
+        The most probable component of each row of the fit; -1 for the background and for rows of zeros.
     probabilities_ : array of shape (n_samples, n_components)
-        The probability of each component, given each row of the fit; that of a background is left out, so that rows may sum to less than 1. This is
-        what BERTopic asks of a cluster model. Of rows in memory only, up to 2^24 probabilities, and not kept in pickles: `predict_proba`
-        has no such limits.
+        Probability of each component for each row of the fit, without a background, so rows may sum to less than 1. BERTopic needs it.
+        Available for rows in memory and up to 2^24 probabilities, and not pickled; `predict_proba` has no such limits.
     converged_ : bool
     n_iter_ : int
-        Passes over all rows, at most `max_iter`.
+        Number of passes over all rows, at most `max_iter`.
     n_search_iter_ : int
-        Passes over a sample of the rows that the search made before; 0 without a search.
+        Number of passes of the search over a sample of the rows; 0 without a search.
     lower_bound_, lower_bounds_ : float, list of float
-        The mean ln p of the rows, before the last and before every step.
+        Mean ln p of the rows before the last pass, and before every pass.
     notes_ : list of str
-        What there is to say of single components.
+        Notes on single components.
     mixture_ : vmfkit.Mixture
-        The model itself.
+        The fitted mixture.
     """
 
     _parameter_constraints: dict[str, Any] = {
@@ -161,13 +159,13 @@ class VonMisesFisherMixture(DensityMixin, SphericalEstimator):
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        # scikit-learn's checks of sparse rows ask every estimator with predict_proba for the number of its classes.
+        # scikit-learn's checks of sparse rows read classifier tags of every estimator with predict_proba.
         tags.classifier_tags = ClassifierTags(multi_class=True)
         return tags
 
     def _take(self, mixture: _vmfkit.Mixture) -> None:
         super()._take(mixture)
-        # They are of one fit, and partial_fit has none.
+        # These belong to one fit; partial_fit does not set them.
         for name in ("lower_bound_", "lower_bounds_", "_probabilities"):
             self.__dict__.pop(name, None)
 
@@ -196,7 +194,7 @@ class VonMisesFisherMixture(DensityMixin, SphericalEstimator):
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> VonMisesFisherMixture:
         """Fits the mixture to rows: an array, a sparse matrix, a column of lists, or files."""
         start = self._start()
-        # That of the fit that this one goes on with.
+        # The objective of the previous fit.
         before = getattr(self, "lower_bound_", None) if self.warm_start else None
         self.__dict__.pop("_online", None)
         found = self._fit(
@@ -227,20 +225,21 @@ class VonMisesFisherMixture(DensityMixin, SphericalEstimator):
         return self
 
     def _has_settled(self, before: float, now: float) -> bool:
-        """Whether one pass has changed as little as a fit stops at. A fit of one pass has no other to compare it with."""
+        """Convergence test of a fit of one pass against the previous fit."""
         usual = _vmfkit.default_settings(self.method, 1, 2)["tolerance"]
         tolerance = self.tol if self.tol is not None else 0.0 if usual == "none" else float(usual)
         scale = 1 - before if self.method == "kmeans" else before - special.log_normalizer(self.n_features_in_, 0.0)
         return self.method in _CONVERGING and tolerance > 0 and abs(now - before) <= tolerance * abs(scale)
 
     def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> VonMisesFisherMixture:
-        """Goes on with rows that were not there before, by online EM; the first call also makes the start.
+        """Updates the mixture with a batch of rows by online EM; the first call also makes the start.
 
-        The first rows are held until there are 8 a component, and the start is made of them; before that `predict` raises NotFittedError. After `fit` or
-        `load` all rows count the same, those of the fit and those to come. A mixture that does not know of how many rows it is counts as 8192 of
-        them, or 64 a component if that is more.
+        The first rows are held until there are 8 per component for the start; before that `predict` raises NotFittedError. After `fit` or `load`
+        all rows count the same, those of the fit and new ones. A mixture without a number of rows counts as 8192 rows, or 64 per component if
+        that is more.
 
-        When rows of a batch fit no component, the one whose removal costs least is moved there, with a warning. `half_life` makes old rows fade.
+        If rows of a batch fit no component, the component whose removal costs least moves there, with a warning. With `half_life`, old rows
+        fade.
         """
         first = "_online" not in self.__dict__ and not hasattr(self, "mixture_")
         directions = self._validated(X, reset=first)
@@ -312,7 +311,7 @@ class VonMisesFisherMixture(DensityMixin, SphericalEstimator):
     @staticmethod
     def _parameters_of(known: dict[str, Any], components: int, dim: int) -> dict[str, Any]:
         found = SphericalEstimator._parameters_of(known, components, dim)
-        # Also of a stream, of which there are no other settings. What is as usual stays as the constructor has it.
+        # A stream stores only these. Defaults are left to the constructor.
         usual = _vmfkit.default_settings("em", components, dim)
         policy = known["policy"] if known["method"] != "kmeans" else ""
         if policy not in ("", usual["policy"]):
@@ -342,7 +341,7 @@ class VonMisesFisherMixture(DensityMixin, SphericalEstimator):
 
     def _recall(self, known: dict[str, Any]) -> None:
         super()._recall(known)
-        # Those of a stream are not of one fit.
+        # A stream has no trace of one fit.
         if "components" in known and known["trace"]:
             self.lower_bounds_ = known["trace"]
             self.lower_bound_ = self.lower_bounds_[-1]
@@ -372,8 +371,8 @@ class VonMisesFisherMixture(DensityMixin, SphericalEstimator):
     def probabilities_(self) -> np.ndarray:
         if "_probabilities" not in self.__dict__:
             raise AttributeError(
-                f"this {type(self).__name__} has no probabilities_: it was not fitted here to rows in memory, or they are more than "
-                f"{_MOST_PROBABILITIES} in all. predict_proba gives those of any rows."
+                f"this {type(self).__name__} has no probabilities_: it was not fitted in this process to rows in memory, or there are more than "
+                f"{_MOST_PROBABILITIES} values. predict_proba gives those of any rows."
             )
         return self._probabilities
 
@@ -385,22 +384,22 @@ class VonMisesFisherMixture(DensityMixin, SphericalEstimator):
     # -------------------------------------------------------------- interface
 
     def predict_proba(self, X: Any) -> np.ndarray:
-        """The probability of each component, given each row; that of a background is in the last column.
+        """Probability of each component for each row; a background is the last column.
 
-        A row of zeros has no direction: its probabilities are all 0, where those of other rows sum to 1.
+        The probabilities of a row of zeros, which has no direction, are all 0.
         """
         return self._directions(X).responsibilities(self.mixture_, threads=self.n_threads)
 
     def transform(self, X: Any) -> np.ndarray:
-        """The same as `predict_proba`, for pipelines."""
+        """Same as `predict_proba`, for pipelines."""
         return self.predict_proba(X)
 
     def score_samples(self, X: Any) -> np.ndarray:
-        """ln p of each row; that of a row of zeros is what the uniform density has."""
+        """ln p of each row; for a row of zeros that of the uniform density."""
         return self._directions(X).ln_densities(self.mixture_, threads=self.n_threads)
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
-        """The mean ln p of the rows, by their weights: those of a column of files too."""
+        """Weighted mean ln p of the rows; a weight column of files counts, too."""
         directions = self._directions(X)
         weights = as_weights(sample_weight, directions.rows.length)
         if directions.rows.is_files:
@@ -408,9 +407,9 @@ class VonMisesFisherMixture(DensityMixin, SphericalEstimator):
         return float(np.average(directions.ln_densities(self.mixture_, threads=self.n_threads), weights=weights))
 
     def p_values(self, X: Any) -> np.ndarray:
-        """How strange each row is: the probability that a row drawn from the mixture is at least as far from its components.
+        """p-value of each row: the probability that a row drawn from the mixture lies at least as far from its components.
 
-        Of rows drawn from the mixture itself a share of `level` has a value below `level`. That of a row of zeros, which has no direction, is nan.
+        Of rows drawn from the mixture, a fraction `level` has a p-value below `level`. The p-value of a row of zeros is nan.
         """
         return self._directions(X).p_values(self.mixture_, threads=self.n_threads)
 
@@ -418,19 +417,19 @@ class VonMisesFisherMixture(DensityMixin, SphericalEstimator):
         return self._directions(X).evaluate(self.mixture_, threads=self.n_threads)
 
     def aic(self, X: Any) -> float:
-        """Akaike's criterion, the lower the better."""
+        """Akaike information criterion; lower is better."""
         return self._evaluate(X)["aic"]
 
     def bic(self, X: Any) -> float:
-        """The Bayesian criterion, the lower the better."""
+        """Bayesian information criterion; lower is better."""
         return self._evaluate(X)["bic"]
 
     def icl(self, X: Any) -> float:
-        """The integrated completed likelihood, the lower the better."""
+        """Integrated completed likelihood; lower is better."""
         return self._evaluate(X)["icl"]
 
     def sample(self, n_samples: int = 1) -> tuple[np.ndarray, np.ndarray]:
-        """Draws: rows and their components."""
+        """Draws rows; returns them with their components."""
         check_is_fitted(self)
         if n_samples < 1:
             raise ValueError(f"Invalid value for 'n_samples': {n_samples} . The sampling requires at least one sample.")
@@ -438,7 +437,7 @@ class VonMisesFisherMixture(DensityMixin, SphericalEstimator):
         return rows, self._labels_of(labels, None)
 
     def summary(self) -> Summary:
-        """The components as a table, heaviest first: text where it is printed, HTML in a notebook."""
+        """Table of the components by weight, as text or as HTML in a notebook."""
         check_is_fitted(self)
         head = ("component", "weight", "concentration", "half its mass within, degrees", "mean direction")
         lines = []

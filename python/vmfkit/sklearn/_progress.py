@@ -1,16 +1,16 @@
-"""Lines that tell how far a fit has come."""
+"""Progress lines of a fit."""
 
 from __future__ import annotations
 
 import sys
 import time
 
-# Seconds between two lines about one pass.
+# Minimum seconds between two lines of one pass.
 _PATIENCE = 2.0
 
 
 class Progress:
-    """Writes a line to standard error where a start and a pass end, and now and then within one that takes long."""
+    """Prints a line to standard error after the start and each pass, and during long passes."""
 
     def __init__(self, name: str, restarts: int, passes: int, rows: int | None, objective: str, searches: bool) -> None:
         self.name = name
@@ -22,20 +22,20 @@ class Progress:
         self.began = self.shown = time.monotonic()
         self.restart_began = self.passes_began = self.began
         self.last = ""
-        self.place: tuple[int, float | None] | None = None
+        self.position: tuple[int, float | None] | None = None
 
     def __call__(self, restart: int, number: int, rows: int, objective: float | None) -> None:
         now = time.monotonic()
-        if self.place is None or self.place[0] != restart:
+        if self.position is None or self.position[0] != restart:
             self.restart_began = now
         if number == 0:
-            # Where the first pass begins.
+            # The passes begin after the start.
             self.passes_began = now
-        # Another objective tells that a pass has ended.
-        place = (restart, objective)
-        if place == self.place and now - self.shown < _PATIENCE:
+        # A new objective means that a pass has ended.
+        position = (restart, objective)
+        if position == self.position and now - self.shown < _PATIENCE:
             return
-        self.place, self.shown = place, now
+        self.position, self.shown = position, now
         parts = [f"restart {restart + 1} of {self.restarts}"] if self.restarts > 1 else []
         if number == 0:
             parts += [self.start, f"{now - self.restart_began:.0f} s"] if now - self.restart_began >= 1 else [self.start]

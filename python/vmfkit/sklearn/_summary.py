@@ -1,4 +1,4 @@
-"""A table for people."""
+"""A table as text and HTML."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 
 class Summary(str):
-    """A table: text where it is printed, HTML in a notebook."""
+    """A table that prints as text and shows as HTML in a notebook."""
 
     _html: str
 

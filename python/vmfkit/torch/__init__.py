@@ -1,4 +1,4 @@
-"""The von Mises-Fisher distribution in PyTorch: a log-normaliser to differentiate, distributions, and mixtures as modules.
+"""The von Mises-Fisher distribution in PyTorch: the log-normaliser with derivatives, distributions, and mixtures as modules.
 
     pip install './python[torch]'    # in a copy of the repository
 """

@@ -13,7 +13,7 @@ from torch.distributions.utils import lazy_property
 from .. import _vmfkit
 from ._special import as_dim, as_kappa, divergence, log_uniform, special
 
-# A vector whose length differs from 1 by more is refused.
+# Tolerance of the length of a unit vector.
 _UNIT_TOLERANCE = 1e-4
 
 
@@ -30,7 +30,7 @@ unit_vector = _UnitVector()
 
 
 class _Once(torch.autograd.Function):
-    """A derivative in kappa that has none itself."""
+    """A derivative in kappa that cannot be differentiated again."""
 
     @staticmethod
     def forward(slope: Tensor, kappa: Tensor) -> Tensor:
@@ -42,19 +42,19 @@ class _Once(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *_: Any) -> Any:
-        raise NotImplementedError("draws can be differentiated once in kappa, found a request for: `the second derivative`")
+        raise NotImplementedError("draws can be differentiated once in kappa, requested: `the second derivative`")
 
     jvp = backward
 
 
 class _AxisDraws(torch.autograd.Function):
-    """Draws about the first axis, draws in front and concentrations behind: rows, deviations 1 - t, the same deviations held fixed, and how
-    the rest of a row stretches with them. Only the first deviations are functions of kappa; rows are made to follow them."""
+    """Draws around the first axis, of shape (draws, concentrations): rows, deviations 1 - t, the same deviations as constants, and the relative
+    derivative of the tangent part. Only the first deviations are functions of kappa; `_about_axis` makes the rows follow them."""
 
     @staticmethod
     def forward(kappa: Tensor, dim: int, count: int, seed: int) -> tuple[Tensor, ...]:
         rows, s, slope = _draws(kappa, dim, count, seed, slopes=True)
-        # d sqrt(s (2 - s)) over itself; a draw at an end stays there.
+        # Logarithmic derivative of sqrt(s (2 - s)), 0 at the ends.
         across = s * (2 - s)
         stretch = torch.where(across > 0, (1 - s) / across.clamp_min(torch.finfo(s.dtype).tiny), 0.0)
         s, slope, stretch = (column.to(kappa.dtype).to(kappa.device) for column in (s, slope, stretch))
@@ -77,31 +77,31 @@ class _AxisDraws(torch.autograd.Function):
 
 
 def _draws(kappa: Tensor, dim: int, count: int, seed: int, slopes: bool) -> tuple[Tensor, ...]:
-    """Rows in the numbers and on the device of kappa, then deviations and, if asked for, their slopes, in doubles."""
+    """Rows in the dtype and on the device of kappa, then deviations and, with `slopes`, their derivatives, in double precision."""
     flat = kappa.detach().to("cpu", torch.float64).reshape(-1).contiguous()
     rows, *columns = (table for table in _vmfkit.axis_draws(dim, flat.numpy(), count, seed, slopes) if table is not None)
-    # The tables have the batch in front.
+    # The tables have the concentrations first.
     shape = (count, *kappa.shape)
     placed = torch.from_numpy(rows).to(kappa.dtype).to(kappa.device).transpose(0, 1).reshape(*shape, dim)
     return placed, *(torch.from_numpy(column).view(flat.numel(), count).T.reshape(shape) for column in columns)
 
 
 def _is_differentiated(kappa: Tensor) -> bool:
-    """Whether someone may ask for a derivative, in reverse, in forward mode or by torch.func."""
+    """Whether a derivative may be needed, in reverse or forward mode or by torch.func."""
     if torch._C._functorch.is_functorch_wrapped_tensor(kappa) or forward_ad.unpack_dual(kappa).tangent is not None:
         return True
     return kappa.requires_grad and torch.is_grad_enabled()
 
 
 def _seed() -> int:
-    """From torch's own generator, so that `torch.manual_seed` rules."""
+    """A seed from torch's generator, controlled by `torch.manual_seed`."""
     return int(torch.randint(2**63 - 1, ()))
 
 
-def _turn(rows: Tensor, direction: Tensor) -> Tensor:
-    """Carries the first axis to `direction` by the reflection of MATH.md (11.4), differentiable in both.
+def _rotate(rows: Tensor, direction: Tensor) -> Tensor:
+    """Maps the first axis to `direction` by the reflection of MATH.md (11.4), differentiable in both.
 
-    Which of the two reflections is taken depends on a sign, and next to where it changes both are smooth: no derivative is missed.
+    The choice between two reflections depends on a sign; both are smooth where it changes.
     """
     first = direction[..., :1]
     sign = torch.where(first.detach() >= 0, 1.0, -1.0).to(direction.dtype)
@@ -113,7 +113,7 @@ def _turn(rows: Tensor, direction: Tensor) -> Tensor:
 class VonMisesFisher(Distribution):
     """The von Mises-Fisher distribution: density C_d(kappa) exp(kappa mu.x) on the unit sphere of R^d.
 
-    `loc` (..., d) are the mean directions mu, of length 1; `concentration` (...) are the kappas, 0 or more; the two broadcast.
+    `loc` (..., d) holds the mean directions mu, of length 1; `concentration` (...) the kappas, at least 0. They broadcast.
 
     >>> import torch, vmfkit.torch
     >>> density = vmfkit.torch.VonMisesFisher(torch.tensor([1.0, 0.0, 0.0]), torch.tensor(10.0))
@@ -127,7 +127,7 @@ class VonMisesFisher(Distribution):
 
     def __init__(self, loc: Tensor, concentration: Any, validate_args: bool | None = None) -> None:
         if loc.dim() == 0:
-            raise ValueError(f"loc must have at least one axis, that of the coordinates, found shape: `{tuple(loc.shape)}`")
+            raise ValueError(f"loc must have at least one axis, the coordinates, found shape: `{tuple(loc.shape)}`")
         dim = as_dim(loc.shape[-1])
         if not isinstance(concentration, Tensor):
             concentration = torch.as_tensor(concentration, dtype=loc.dtype, device=loc.device)
@@ -159,7 +159,7 @@ class VonMisesFisher(Distribution):
 
     @property
     def mean(self) -> Tensor:
-        """A_d(kappa) mu: a vector inside of the sphere."""
+        """A_d(kappa) mu, a vector inside the sphere."""
         return self.mean_length.unsqueeze(-1) * self.loc
 
     @property
@@ -187,7 +187,7 @@ class VonMisesFisher(Distribution):
         return across * identity + (along - across) * outer
 
     def log_prob(self, value: Tensor) -> Tensor:
-        """ln of the density at `value`, through |x - mu|^2, which keeps its digits at any concentration."""
+        """Log density at `value`, computed from |x - mu|^2, which is accurate at any concentration."""
         if self._validate_args:
             self._validate_sample(value)
         difference = value - self.loc
@@ -199,17 +199,17 @@ class VonMisesFisher(Distribution):
         return special("entropy", self.dim, self.concentration)
 
     def rsample(self, sample_shape: Any = Size()) -> Tensor:
-        """Exact draws, whose gradients in `loc` and `concentration` are unbiased in every dimension.
+        """Exact draws with unbiased gradients in `loc` and `concentration`, in every dimension.
 
-        In the concentration it is the derivative of a quantile (MATH.md 13.2), in the mean direction that of a rotation. Draws are made by the
-        CPU, from a seed of torch's generator, and carried to the device of the parameters.
+        In the concentration the gradient is the derivative of a quantile (MATH.md (13.2)), in the mean direction that of a rotation. The CPU
+        makes the draws, from a seed of torch's generator, and copies them to the device of the parameters.
         """
         sample_shape = Size(sample_shape)
-        return _turn(self._about_axis(sample_shape.numel()), self.loc).reshape(self._extended_shape(sample_shape))
+        return _rotate(self._about_axis(sample_shape.numel()), self.loc).reshape(self._extended_shape(sample_shape))
 
     @torch.compiler.disable
     def _about_axis(self, count: int) -> Tensor:
-        """Draws about the first axis, as functions of the concentrations: t = 1 - s moves, and the rest keeps its direction."""
+        """Draws around the first axis as functions of the concentrations: t = 1 - s changes, the tangent direction does not."""
         kappa, seed = self.concentration, _seed()
         if not _is_differentiated(kappa):
             return _draws(kappa, self.dim, count, seed, slopes=False)[0]
@@ -235,7 +235,7 @@ class UniformSphere(Distribution):
         validate_args: bool | None = None,
     ) -> None:
         self.dim = as_dim(dim)
-        # Says which numbers, and where, as the parameters of other distributions do.
+        # Holds dtype and device.
         self._like = torch.empty((), dtype=dtype or torch.get_default_dtype(), device=device)
         super().__init__(Size(batch_shape), Size([self.dim]), validate_args=validate_args)
 

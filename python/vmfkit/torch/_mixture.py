@@ -14,7 +14,7 @@ from .. import _vmfkit
 from ._distribution import VonMisesFisher
 from ._special import as_dim, log_peak, wide
 
-# In single precision kappa mu.x has lost too much above this concentration; there it is multiplied in double.
+# Above this concentration kappa mu.x is computed in double precision (MATH.md section 14).
 _SINGLE_UP_TO = 4096.0
 
 
@@ -23,10 +23,10 @@ def _at_least_single(dtype: torch.dtype) -> torch.dtype:
 
 
 class MixtureVonMisesFisher(nn.Module):
-    """A mixture on the unit sphere, with parameters that any optimiser of torch may move.
+    """A mixture on the unit sphere, with parameters for any torch optimiser.
 
-    They are those of Kim (arXiv:2102.05340): `logits` of the weights, `unnormalized` directions, and `log_concentrations`. A component whose
-    concentration is 0 (a log of minus infinity) is uniform and stays so.
+    The parameters are those of Kim (arXiv:2102.05340): `logits` of the weights, `unnormalized` directions, and `log_concentrations`. A component with
+    concentration 0 (a logarithm of minus infinity) is uniform and stays so.
 
     >>> import torch, vmfkit.torch
     >>> mixture = vmfkit.torch.MixtureVonMisesFisher(16, 3)
@@ -44,7 +44,7 @@ class MixtureVonMisesFisher(nn.Module):
         dtype: torch.dtype | None = None,
         device: Any = None,
     ) -> None:
-        """Starts with equal weights, directions from torch's generator, and one `concentration`, `dim` unless told; `from_rows` is a better start."""
+        """Starts with equal weights, random directions and one `concentration`, by default `dim`. `from_rows` is a better start."""
         super().__init__()
         dim = as_dim(dim)
         if components < 1:
@@ -52,20 +52,20 @@ class MixtureVonMisesFisher(nn.Module):
         start = float(dim if concentration is None else concentration)
         if not 0 <= start < math.inf:
             raise ValueError(f"a concentration must be at least 0 and finite, found: `{start}`")
-        place = {"dtype": dtype, "device": device}
-        self.logits = nn.Parameter(torch.zeros(components, **place))
-        self.unnormalized = nn.Parameter(nn.functional.normalize(torch.randn(components, dim, **place), dim=1))
-        self.log_concentrations = nn.Parameter(torch.full((components,), math.log(start) if start else -math.inf, **place))
+        options = {"dtype": dtype, "device": device}
+        self.logits = nn.Parameter(torch.zeros(components, **options))
+        self.unnormalized = nn.Parameter(nn.functional.normalize(torch.randn(components, dim, **options), dim=1))
+        self.log_concentrations = nn.Parameter(torch.full((components,), math.log(start) if start else -math.inf, **options))
 
     @classmethod
     def from_mixture(cls, mixture: Any, *, dtype: torch.dtype | None = None, device: Any = None) -> MixtureVonMisesFisher:
-        """Starts where a `vmfkit.Mixture`, or an estimator that has fitted one, is."""
+        """Starts from a `vmfkit.Mixture` or a fitted estimator."""
         mixture = getattr(mixture, "mixture_", mixture)
         if not isinstance(mixture, _vmfkit.Mixture):
             raise TypeError(f"expected a vmfkit.Mixture or a fitted estimator, found: `{type(mixture).__name__}`")
         new = cls(mixture.dim, mixture.components, dtype=dtype, device=device)
         with torch.no_grad(), np.errstate(divide="ignore"):
-            # A weight of 0 has no logit; this one is 0 in any sum.
+            # A weight of 0 has no finite logit; this one underflows to 0.
             new.logits.copy_(torch.from_numpy(np.log(mixture.weights)).clamp_min(-1e3))
             new.unnormalized.copy_(torch.from_numpy(mixture.directions))
             new.log_concentrations.copy_(torch.from_numpy(np.log(mixture.concentrations)))
@@ -73,10 +73,10 @@ class MixtureVonMisesFisher(nn.Module):
 
     @classmethod
     def from_rows(cls, rows: Tensor, components: int, *, passes: int = 1, normalize: bool = False) -> MixtureVonMisesFisher:
-        """Starts with directions among these rows, far from each other (k-means++), after so many passes of EM.
+        """Starts with k-means++ directions from the rows, followed by `passes` passes of EM.
 
-        Gradients alone, from directions at random, often leave several clusters to one component. With `normalize` rows of other lengths than
-        1 are divided by them here; the module itself takes rows of length 1. Rows of half precision make a module of single precision.
+        From random directions, gradients alone often leave several clusters to one component. `normalize` divides rows by their length here; the
+        module itself takes rows of length 1. Half-precision rows make a single-precision module.
         """
         if passes < 1:
             raise ValueError(f"the number of passes must be at least 1, found: `{passes}`")
@@ -87,7 +87,7 @@ class MixtureVonMisesFisher(nn.Module):
         return cls.from_mixture(fit.mixture, dtype=dtype, device=rows.device)
 
     def to_mixture(self) -> _vmfkit.Mixture:
-        """The same mixture for `vmfkit`: to save, to fit further, to test rows for outliers. A last component that is uniform is its background."""
+        """Converts to a `vmfkit.Mixture`, to save, to fit or to find outliers. A uniform last component becomes the background."""
         weights, directions, concentrations = (
             tensor.detach().cpu().double().numpy()
             for tensor in (self.logits.double().softmax(0), self.unnormalized, self.concentrations)
@@ -124,7 +124,7 @@ class MixtureVonMisesFisher(nn.Module):
         """ln p of each row (..., dim) under each component: (..., components)."""
         if x.shape[-1] != self.dim:
             raise ValueError(f"rows must have {self.dim} coordinates, found: `{x.shape[-1]}`")
-        # Of rows and parameters in different precision, in the better one.
+        # In the higher precision of rows and parameters.
         dtype = _at_least_single(torch.promote_types(x.dtype, self.logits.dtype))
         x, directions, kappa = (tensor.to(dtype) for tensor in (x, self.unnormalized, self.log_concentrations))
         directions, kappa = nn.functional.normalize(directions, dim=1), kappa.exp()
@@ -141,11 +141,11 @@ class MixtureVonMisesFisher(nn.Module):
         return self._joint(x).logsumexp(-1)
 
     def log_prob(self, x: Tensor) -> Tensor:
-        """The same as calling the module."""
+        """Same as calling the module."""
         return self(x)
 
     def responsibilities(self, x: Tensor) -> Tensor:
-        """The probability of each component, given each row."""
+        """Probability of each component for each row."""
         return self._joint(x).softmax(-1)
 
     def predict(self, x: Tensor) -> Tensor:
@@ -153,7 +153,7 @@ class MixtureVonMisesFisher(nn.Module):
         return self._joint(x).argmax(-1)
 
     def distribution(self) -> MixtureSameFamily:
-        """The same as a distribution of torch, to draw from."""
+        """The mixture as a torch distribution, for sampling."""
         return MixtureSameFamily(Categorical(logits=self.logits), VonMisesFisher(self.directions, self.concentrations))
 
     def _repr_html_(self) -> str:

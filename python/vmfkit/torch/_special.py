@@ -1,4 +1,4 @@
-"""Special functions of tensors. Each knows its derivative as another of them, computed from kappa."""
+"""Special functions of tensors. The derivative of each is another one, computed from kappa."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .. import _series, _vmfkit
 
 def as_dim(dim: Any) -> int:
     if int(dim) != dim or dim < 2:
-        raise ValueError(f"the dimension must be a whole number of at least 2, found: `{dim}`")
+        raise ValueError(f"the dimension must be an integer of at least 2, found: `{dim}`")
     return int(dim)
 
 
@@ -28,7 +28,7 @@ def as_kappa(kappa: Any) -> Tensor:
 
 
 def wide(tensor: Tensor) -> Tensor:
-    """In double precision, where the device has it."""
+    """Converts to double precision, if the device supports it."""
     return tensor if tensor.device.type == "mps" else tensor.to(torch.float64)
 
 
@@ -38,7 +38,7 @@ def _within_reach(tensor: Tensor) -> bool:
 
 
 def _flat(tensor: Tensor) -> np.ndarray:
-    """The tensor's own memory, if it is of doubles without gaps."""
+    """Flat float64 array; shares memory if the tensor is contiguous and in double precision."""
     return tensor.detach().to(torch.float64).contiguous().view(-1).numpy()
 
 
@@ -54,7 +54,7 @@ def _of_rust(name: str, dim: int, kappa: Tensor) -> Tensor:
     return found
 
 
-# Operators of their own are what torch.compile does not look into.
+# Custom operators are opaque to torch.compile.
 @torch.library.custom_op("vmfkit::special", mutates_args=())
 def _evaluate(kappa: Tensor, dim: int, name: str) -> Tensor:
     if _within_reach(kappa):
@@ -82,11 +82,11 @@ def _derivative(kappa: Tensor, dim: int, name: str) -> Tensor:
         return -kappa * _apply(kappa, dim, "mean_length_slope")
     if name == "divergence_from_uniform":
         return kappa * _apply(kappa, dim, "mean_length_slope")
-    raise NotImplementedError("the normaliser has derivatives up to the third, found a request for: `the fourth`")
+    raise NotImplementedError("the log-normaliser has derivatives up to the third order, requested: `the fourth`")
 
 
 class _Special(torch.autograd.Function):
-    """A function of each kappa by itself, whose derivative is another one."""
+    """An elementwise function of kappa, whose derivative is another such function."""
 
     @staticmethod
     def forward(kappa: Tensor, dim: int, name: str) -> Tensor:
@@ -105,12 +105,12 @@ class _Special(torch.autograd.Function):
 
     @staticmethod
     def vmap(info: Any, in_dims: tuple[Any, ...], kappa: Tensor, dim: int, name: str) -> tuple[Tensor, Any]:
-        # A batch is only a longer list.
+        # Elementwise, so a batch needs no special treatment.
         return _apply(kappa, dim, name), in_dims[0]
 
 
 class _SpecialForward(_Special):
-    """The same with a derivative in forward mode, with which torch.compile would refuse it."""
+    """With a forward-mode derivative, which torch.compile does not support."""
 
     @staticmethod
     def jvp(ctx: Any, tangent: Tensor, *_: Any) -> Tensor:
@@ -129,14 +129,14 @@ def special(name: str, dim: Any, kappa: Any) -> Tensor:
 def log_normalizer(dim: int, kappa: Any) -> Tensor:
     """ln C_d(kappa), where the density is C_d(kappa) exp(kappa mu.x); differentiable three times.
 
-    A tensor of any shape, float32 or float64, in its own dtype and on its own device; inside it is computed in double precision where the device
-    has that. The derivative is -A_d(kappa), computed from kappa. What is below 0 gives nan.
+    Takes a tensor of any shape and keeps its dtype and device. It is computed in double precision if the device supports it. The derivative
+    is -A_d(kappa), computed from kappa. A negative kappa gives nan.
     """
     return special("log_normalizer", dim, kappa)
 
 
 def log_peak(dim: int, kappa: Any) -> Tensor:
-    """kappa + ln C_d(kappa), the log density at the mode, which stays small where kappa is large."""
+    """kappa + ln C_d(kappa), the log density at the mode; use it where kappa is large."""
     return special("log_peak", dim, kappa)
 
 
@@ -146,7 +146,7 @@ def mean_length(dim: int, kappa: Any) -> Tensor:
 
 
 def entropy(dim: int, kappa: Any) -> Tensor:
-    """The differential entropy."""
+    """Differential entropy."""
     return special("entropy", dim, kappa)
 
 
@@ -165,13 +165,13 @@ def _(kappa: Tensor, other: Tensor, dim: int) -> Tensor:
 
 
 def divergence_by_series(dim: int, kappa: Tensor, other: Tensor) -> Tensor:
-    """KL as a difference of logarithms, right to a rounding of those; such a rounding must not make it negative."""
+    """KL as a difference of logarithms, accurate to their rounding error; clamped at 0."""
     fall = (kappa - other) * _series.ratio(torch, dim, kappa).complement
     return (_series.log_peak(torch, dim, kappa) - _series.log_peak(torch, dim, other) - fall).clamp_min(0.0)
 
 
 class _Divergence(torch.autograd.Function):
-    """KL of two distributions with one mean direction."""
+    """KL divergence of two distributions with the same mean direction."""
 
     @staticmethod
     def forward(kappa: Tensor, other: Tensor, dim: int) -> Tensor:
@@ -185,7 +185,7 @@ class _Divergence(torch.autograd.Function):
 
     @staticmethod
     def slopes(ctx: Any) -> tuple[Tensor, Tensor]:
-        """In the one concentration and in the other."""
+        """Derivatives in both concentrations."""
         kappa, other = ctx.saved_tensors
         complement, other_complement = (special("mean_length_complement", ctx.dim, k) for k in (kappa, other))
         return (kappa - other) * special("mean_length_slope", ctx.dim, kappa), complement - other_complement
@@ -204,7 +204,7 @@ class _Divergence(torch.autograd.Function):
 
 
 class _DivergenceForward(_Divergence):
-    """The same with a derivative in forward mode, with which torch.compile would refuse it."""
+    """With a forward-mode derivative, which torch.compile does not support."""
 
     @staticmethod
     def jvp(ctx: Any, tangent: Tensor | None, other_tangent: Tensor | None, _: Any) -> Tensor:
@@ -217,7 +217,7 @@ def _apply_divergence(kappa: Tensor, other: Tensor, dim: int) -> Tensor:
 
 
 def divergence(dim: int, kappa: Tensor, other: Tensor) -> Tensor:
-    """KL of two distributions with one mean direction."""
+    """KL divergence of two distributions with the same mean direction."""
     kappa, other = torch.broadcast_tensors(kappa, other)
     return _apply_divergence(kappa, other.to(kappa.dtype), dim)
 

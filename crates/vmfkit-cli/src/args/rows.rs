@@ -17,7 +17,7 @@ use vmfkit_io::{AvailableMemory, Batches, DataSource, Element, Format, Ids, Kept
 /// Memory that a command has beside rows and models: its code, stacks, buffers of the system's libraries.
 const OWN_MEMORY: u64 = 32 << 20;
 /// Blocks in memory while rows are read: one in use, one waiting, one being read, its file buffer, and one and a half instead of the page cache.
-const BLOCKS_AT_ONCE: u64 = 6;
+pub const BLOCKS_AT_ONCE: u64 = 6;
 /// The least block that is worth the trouble.
 const FEWEST_ROWS: u64 = 64;
 /// Threads beside those that compute, at most: they read ahead and wait for signals.

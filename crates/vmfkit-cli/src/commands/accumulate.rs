@@ -43,7 +43,7 @@ pub struct Accumulate {
     ///
     /// The random draws of stochastic EM depend on it. Other methods need it only for the last bits
     /// of parts that do not start with a whole block.
-    #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u64).range(..1 << 53))]
+    #[arg(verbatim_doc_comment, long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u64).range(..1 << 53))]
     #[arg(help_heading = FITTING)]
     first_row: u64,
     /// File to write the statistics to, `-` for standard output

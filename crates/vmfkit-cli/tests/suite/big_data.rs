@@ -230,9 +230,8 @@ fn memory_threads_and_files_change_no_bit_of_a_fit() {
     let (header, rows) = rows.split_at(128);
     let mut from = 0;
     for (number, to) in [(0, 7), (1, 10_000), (2, 47_777), (3, 60_000)] {
-        let text = String::from_utf8_lossy(header).replacen("(60000, 100)", &format!("({}, 100)", to - from), 1);
-        // Its length is part of it.
-        let padded = format!("{:<117}\n", text[10..].trim_end());
+        let text = String::from_utf8_lossy(&header[10..]).replacen("(60000, 100)", &format!("({}, 100)", to - from), 1);
+        let padded = format!("{:<117}\n", text.trim_end());
         let bytes = [&header[..10], padded.as_bytes(), &rows[400 * from..400 * to]].concat();
         workspace.write(&format!("part-{number}.npy"), bytes);
         from = to;
@@ -386,8 +385,9 @@ mod linux {
         let size = std::fs::metadata(workspace.path("x.npy")).unwrap().len();
         let memory = 50_000_000;
         assert!(size > 8 * memory);
-        let methods =
-            ["em", "hard", "stochastic", "kmeans", "online", "sgd --set batch=4096"].map(|m| format!("-k 8 --method {m}"));
+        let online = ["online", "sgd --set batch=4096"].map(|method| format!("{method} --set shuffle_rows=4096"));
+        let methods = ["em", "hard", "stochastic", "kmeans"].map(str::to_owned).into_iter().chain(online);
+        let methods: Vec<String> = methods.map(|method| format!("-k 8 --set sample=8192 --method {method}")).collect();
         for options in methods.iter().map(String::as_str).chain([""]) {
             let mut command = workspace.command();
             command.args("fit x.npy --memory 50MB".split(' ')).args(options.split_whitespace());

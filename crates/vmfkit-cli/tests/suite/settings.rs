@@ -49,7 +49,7 @@ fn help_settings_lists_every_setting() {
         let name = set.split('=').next().unwrap();
         assert!(page.contains(&format!("\n  {name}=")), "{name}: {page}");
     }
-    assert_eq!(page.matches("\n    default: ").count(), 16, "{page}");
+    assert_eq!(page.matches("\n    default: ").count(), 17, "{page}");
     let of_select = workspace.run("select --help-settings").success();
     assert!(of_select.contains("\n  search=true|false\n") && !of_select.contains("learning_rate"), "{of_select}");
 }

@@ -3,7 +3,7 @@
 use super::Fit;
 use super::options::OutputArguments;
 use super::start::StartArgument;
-use crate::args::rows::{Beside, RowSource, Seen};
+use crate::args::rows::{BLOCKS_AT_ONCE, Beside, RowSource, Seen};
 use crate::files::Files;
 use crate::files::label_source::LabelSource;
 use crate::files::labels::LabelFile;
@@ -133,11 +133,12 @@ impl Fit {
             // Statistics of each thread and of the pass, mixtures, what a rule remembers; and the sample.
             let model = 8 * u64::from(components) * rows.dim() as u64;
             let least_rows = if method.is_online() { self.shuffle_rows(method, rows.dim(), resumed) as u64 } else { 0 };
+            let shuffled = BLOCKS_AT_ONCE * least_rows * rows.row_bytes();
             let hint = match () {
+                () if shuffled > sample + 8 * model + start => Some("\nhint: a smaller `--set shuffle_rows=ROWS` needs less"),
                 () if sample > 8 * model + start => {
                     Some("\nhint: a smaller `--set sample=ROWS`, or `--start random`, needs less")
                 }
-                () if least_rows > 0 => Some("\nhint: a smaller `--set shuffle_rows=ROWS` needs less"),
                 () => None,
             };
             let once = (8 * model + start).saturating_add(sample);
