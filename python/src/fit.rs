@@ -16,7 +16,7 @@ use vmfkit::inference::Inference;
 use vmfkit::model_file::Description;
 use vmfkit::stats::RowSum;
 use vmfkit::train::{Annealing, Pass, Progress, Status, Stop};
-use vmfkit::{ConcentrationEstimator, ConcentrationPolicy, Fitter, Maximisation, Method, Start, SufficientStats};
+use vmfkit::{ConcentrationEstimator, ConcentrationPolicy, Fitter, Maximisation, Method, Start};
 
 /// What a fit ends with.
 #[pyclass(frozen, module = "vmfkit._vmfkit")]

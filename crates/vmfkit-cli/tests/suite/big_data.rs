@@ -385,7 +385,7 @@ mod linux {
         let size = std::fs::metadata(workspace.path("x.npy")).unwrap().len();
         let memory = 50_000_000;
         assert!(size > 8 * memory);
-        let online = ["online", "sgd --set batch=4096"].map(|method| format!("{method} --set shuffle_rows=4096"));
+        let online = ["online", "sgd --set batch=4096"].map(|method| format!("{method} --set shuffle_rows=2048"));
         let methods = ["em", "hard", "stochastic", "kmeans"].map(str::to_owned).into_iter().chain(online);
         let methods: Vec<String> = methods.map(|method| format!("-k 8 --set sample=8192 --method {method}")).collect();
         for options in methods.iter().map(String::as_str).chain([""]) {

@@ -256,5 +256,5 @@ fn the_commands_of_the_page_on_clusters_run() {
     assert!(script.contains("vmf accumulate") && script.contains("cmp chance.safetensors"), "{script}");
     let workspace = Workspace::new();
     let stdout = workspace.shell(&script);
-    assert!(stdout.contains("\nrunning pass 1 rows 2000 objective ") && stdout.contains("\nconverged pass "), "{stdout}");
+    assert!(stdout.contains("\nrunning pass 1 rows 4608 objective ") && stdout.contains("\nconverged pass "), "{stdout}");
 }
