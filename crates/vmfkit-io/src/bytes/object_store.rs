@@ -134,11 +134,6 @@ fn connect(location: &str, retry: RetryConfig) -> Result<(Arc<dyn ObjectStore>, 
 }
 
 impl RemoteFile {
-    /// Bytes in all.
-    pub(crate) fn length(&self) -> u64 {
-        self.0.length
-    }
-
     /// Where it is.
     pub(crate) fn name(&self) -> &str {
         &self.0.name
