@@ -4,9 +4,9 @@ use crate::npy::{self, Array, Values};
 use clap::Args;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
-use vmfkit::maximise::{Maximisation, maximise};
+use vmfkit::m_step::{Maximisation, maximise};
 use vmfkit::train::{Adam, Stop};
-use vmfkit::{Assignment, Block, ConcentrationPolicy, Fitter, Method, Mixture, Start, SufficientStats, VonMisesFisher};
+use vmfkit::{Assignment, ConcentrationPolicy, Fitter, Method, Mixture, RowBatch, Start, SufficientStats, VonMisesFisher};
 
 /// After a pass that warms up, so many count at least, and as many more as fit into this time: a short work is measured warm, as in a long fit.
 const REPEATS: usize = 5;
@@ -25,8 +25,8 @@ pub struct Options {
 pub fn print_times(options: &Options) -> anyhow::Result<()> {
     let rows = npy::read(&options.folder, "x")?;
     let (element, block) = match &rows.values {
-        Values::F32(values) => ("f32", Block::new(rows.shape[1], values)?),
-        Values::F64(values) => ("f64", Block::new(rows.shape[1], values)?),
+        Values::F32(values) => ("f32", RowBatch::new(rows.shape[1], values)?),
+        Values::F64(values) => ("f64", RowBatch::new(rows.shape[1], values)?),
         Values::I64(_) => anyhow::bail!("rows must be f4 or f8"),
     };
     let start = read_start(options)?;

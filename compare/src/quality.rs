@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 use vmfkit::metrics::Agreement;
 use vmfkit::train::{Adam, Annealing, Baseline, Em, Fit, Stop, Trainer};
-use vmfkit::{Block, ConcentrationPolicy, Fitter, Maximisation, Method, Mixture, Start};
+use vmfkit::{ConcentrationPolicy, Fitter, Maximisation, Method, Mixture, RowBatch, Start};
 
 #[derive(Args)]
 pub struct Options {
@@ -39,7 +39,7 @@ pub fn print_agreement(options: &Options) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn compare(options: &Options, block: &Block, labels: &[i64], seed: u64) -> anyhow::Result<()> {
+fn compare(options: &Options, block: &RowBatch, labels: &[i64], seed: u64) -> anyhow::Result<()> {
     let fitter = || Fitter::new(options.components).seed(seed);
     let clock = Instant::now();
     let start = Start::KMeans.mixture(block, options.components, &Maximisation::new(), seed)?;
@@ -87,7 +87,7 @@ fn compare(options: &Options, block: &Block, labels: &[i64], seed: u64) -> anyho
     report("EM as in the paper", seed, &fit, clock, block, labels)
 }
 
-fn report(way: &str, seed: u64, fit: &Fit, clock: Instant, block: &Block, labels: &[i64]) -> anyhow::Result<()> {
+fn report(way: &str, seed: u64, fit: &Fit, clock: Instant, block: &RowBatch, labels: &[i64]) -> anyhow::Result<()> {
     let seconds = clock.elapsed().as_secs_f64();
     let found = assigned(&fit.mixture, block)?;
     let agreement = Agreement::new(labels, &found)?;
@@ -109,7 +109,7 @@ fn unfitted(mixture: &Mixture) -> Fit {
     Trainer::new(mixture.clone(), Em::new(), Stop::default()).expect("the default stop").into_fit()
 }
 
-fn assigned(mixture: &Mixture, block: &Block) -> anyhow::Result<Vec<i64>> {
+fn assigned(mixture: &Mixture, block: &RowBatch) -> anyhow::Result<Vec<i64>> {
     let mut found = vec![0; block.len()];
     mixture.assign_into(block, &mut found)?;
     Ok(found.into_iter().map(i64::from).collect())
@@ -140,10 +140,10 @@ impl Stored {
         })
     }
 
-    fn block(&self) -> vmfkit::Result<Block<'_>> {
+    fn block(&self) -> vmfkit::Result<RowBatch<'_>> {
         match self {
-            Stored::Dense { dim, values } => Block::new(*dim, values),
-            Stored::Sparse { dim, starts, columns, values } => Block::sparse(*dim, starts, columns, values),
+            Stored::Dense { dim, values } => RowBatch::new(*dim, values),
+            Stored::Sparse { dim, starts, columns, values } => RowBatch::sparse(*dim, starts, columns, values),
         }
     }
 }

@@ -4,7 +4,7 @@ use clap::{Args, ValueEnum};
 use rayon::prelude::*;
 use std::hint::black_box;
 use std::time::Instant;
-use vmfkit::block::Scalar;
+use vmfkit::rows::Scalar;
 use vmfkit::sampler::bare_normals;
 use vmfkit::{Sampler, VonMisesFisher};
 

@@ -3,7 +3,7 @@
 
 use fuzz as _;
 use libfuzzer_sys::fuzz_target;
-use vmfkit::model_file::{from_bytes, to_bytes};
+use vmfkit::store::model::{from_bytes, to_bytes};
 
 fuzz_target!(|bytes: &[u8]| {
     if let Ok((mixture, description)) = from_bytes(bytes) {

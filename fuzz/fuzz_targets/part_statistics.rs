@@ -3,7 +3,7 @@
 
 use fuzz as _;
 use libfuzzer_sys::fuzz_target;
-use vmfkit::stats_file::PartStats;
+use vmfkit::store::statistics::PartStats;
 
 fuzz_target!(|bytes: &[u8]| {
     let Ok(part) = PartStats::from_bytes(bytes) else { return };

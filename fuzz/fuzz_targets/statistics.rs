@@ -3,7 +3,7 @@
 
 use fuzz as _;
 use libfuzzer_sys::fuzz_target;
-use vmfkit::maximise::maximise;
+use vmfkit::m_step::maximise;
 use vmfkit::{Maximisation, Mixture, SufficientStats, VonMisesFisher};
 
 fuzz_target!(|bytes: &[u8]| {

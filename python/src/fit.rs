@@ -13,8 +13,8 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use vmfkit::estimate::maximum_likelihood;
 use vmfkit::inference::Inference;
-use vmfkit::model_file::Description;
 use vmfkit::stats::RowSum;
+use vmfkit::store::model::Description;
 use vmfkit::train::{Annealing, Pass, Progress, Status, Stop};
 use vmfkit::{ConcentrationEstimator, ConcentrationPolicy, Fitter, Maximisation, Method, Start};
 
@@ -296,7 +296,7 @@ fn start(value: &Bound<'_, PyAny>) -> PyResult<Start> {
 /// How many rows a start is made of; a mixture that does not know its rows counts as so many.
 #[pyfunction]
 pub fn start_rows(components: usize) -> usize {
-    vmfkit::init::sample_rows(components)
+    vmfkit::start::sample_rows(components)
 }
 
 /// Time between two calls of a progress callback within a pass.

@@ -7,8 +7,8 @@ use crate::rows::Rows;
 use numpy::PyReadonlyArray1;
 use pyo3::exceptions::{PyKeyboardInterrupt, PyValueError};
 use pyo3::prelude::*;
-use vmfkit::known_labels::KnownLabels;
-use vmfkit::model_file::Description;
+use vmfkit::start::known_labels::KnownLabels;
+use vmfkit::store::model::Description;
 use vmfkit::{ConcentrationEstimator, ConcentrationPolicy, Error, Maximisation};
 
 /// One component per label: `labels` has its number for each row, `names` their names. Weights are the labels' shares of the rows, or `priors`. Also

@@ -13,10 +13,10 @@ use pyo3::exceptions::{PyKeyboardInterrupt, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 use rayon::prelude::*;
-use vmfkit::block::{self, Scalar};
-use vmfkit::model_file::{self, Description};
 use vmfkit::outlier::OutlierTest;
-use vmfkit::{Assignment, Block, ConcentrationPolicy, Maximisation, Sampler, SufficientStats, VonMisesFisher};
+use vmfkit::rows::{self, Scalar};
+use vmfkit::store::model::{self, Description};
+use vmfkit::{Assignment, ConcentrationPolicy, Maximisation, RowBatch, Sampler, SufficientStats, VonMisesFisher};
 
 /// Weights, mean directions and concentrations, and how they were found.
 #[pyclass(frozen, module = "vmfkit._vmfkit")]
@@ -72,7 +72,7 @@ impl Mixture {
         normalize: bool,
         threads: Option<usize>,
         width: usize,
-        work: impl Fn(&Block, &mut [T]) -> vmfkit::Result<()> + Send + Sync,
+        work: impl Fn(&RowBatch, &mut [T]) -> vmfkit::Result<()> + Send + Sync,
     ) -> PyResult<Vec<T>> {
         of_rows(py, rows, normalize, threads, (self.cost(), width), work)
     }
@@ -85,7 +85,7 @@ fn of_rows<T: Copy + Default + Send>(
     normalize: bool,
     threads: Option<usize>,
     (cost, width): (usize, usize),
-    work: impl Fn(&Block, &mut [T]) -> vmfkit::Result<()> + Send + Sync,
+    work: impl Fn(&RowBatch, &mut [T]) -> vmfkit::Result<()> + Send + Sync,
 ) -> PyResult<Vec<T>> {
     let rows = Rows::of(rows, normalize)?;
     let view = rows.view()?;
@@ -247,7 +247,7 @@ impl Mixture {
         threads: Option<usize>,
     ) -> PyResult<Bound<'py, PyArray2<f64>>> {
         let width = self.components();
-        let work = |block: &Block, out: &mut [f64]| self.inner.component_ln_densities_into(block, out);
+        let work = |block: &RowBatch, out: &mut [f64]| self.inner.component_ln_densities_into(block, out);
         table(py, self.of_rows(py, rows, normalize, threads, width, work)?, width)
     }
 
@@ -261,7 +261,7 @@ impl Mixture {
         threads: Option<usize>,
     ) -> PyResult<Bound<'py, PyArray2<f64>>> {
         let width = self.components();
-        let work = |block: &Block, out: &mut [f64]| self.inner.responsibilities_into(block, out);
+        let work = |block: &RowBatch, out: &mut [f64]| self.inner.responsibilities_into(block, out);
         table(py, self.of_rows(py, rows, normalize, threads, width, work)?, width)
     }
 
@@ -396,12 +396,12 @@ impl Mixture {
 
     /// The bytes of a model file.
     fn to_bytes<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
-        PyBytes::new(py, &model_file::to_bytes(&self.inner, &self.description))
+        PyBytes::new(py, &model::to_bytes(&self.inner, &self.description))
     }
 
     #[staticmethod]
     fn from_bytes(bytes: &[u8]) -> PyResult<Self> {
-        let (inner, description) = model_file::from_bytes(bytes).map_err(raise)?;
+        let (inner, description) = model::from_bytes(bytes).map_err(raise)?;
         Ok(Mixture { inner, description })
     }
 
@@ -514,7 +514,7 @@ pub fn deviations<'py>(
     threads: Option<usize>,
 ) -> PyResult<Bound<'py, PyArray1<f64>>> {
     let density = VonMisesFisher::new(direction.as_array().to_vec(), 0.0).map_err(raise)?;
-    let work = |block: &Block, out: &mut [f64]| {
+    let work = |block: &RowBatch, out: &mut [f64]| {
         out.par_chunks_mut(ROWS_AT_ONCE).enumerate().try_for_each(|(number, out)| {
             let from = number * ROWS_AT_ONCE;
             let block = block.slice(from, from + out.len());
@@ -531,7 +531,7 @@ pub fn deviations<'py>(
 }
 
 /// The length of a row.
-fn length(block: &Block, row: usize) -> f64 {
+fn length(block: &RowBatch, row: usize) -> f64 {
     fn of<T: Scalar>(coordinates: &[T]) -> f64 {
         let mut sums = [0.0; 8];
         for eight in coordinates.chunks(8) {
@@ -541,9 +541,9 @@ fn length(block: &Block, row: usize) -> f64 {
     }
     let places = row * block.dim()..(row + 1) * block.dim();
     match block.rows() {
-        block::Rows::F32(values) => of(&values[places]),
-        block::Rows::F64(values) => of(&values[places]),
-        block::Rows::SparseF32(rows) => of(rows.row(row).1),
-        block::Rows::SparseF64(rows) => of(rows.row(row).1),
+        rows::Rows::F32(values) => of(&values[places]),
+        rows::Rows::F64(values) => of(&values[places]),
+        rows::Rows::SparseF32(rows) => of(rows.row(row).1),
+        rows::Rows::SparseF64(rows) => of(rows.row(row).1),
     }
 }

@@ -11,8 +11,8 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 use std::sync::Mutex;
 use vmfkit::StreamFitter;
-use vmfkit::maximise::Note;
-use vmfkit::model_file::Description;
+use vmfkit::m_step::Note;
+use vmfkit::store::model::Description;
 
 /// A stream, and how often it was shown rows.
 #[pyclass(frozen, module = "vmfkit._vmfkit")]

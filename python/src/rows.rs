@@ -9,7 +9,7 @@ use pyo3::prelude::*;
 use pyo3::types::{IntoPyDict, PyDict, PyTuple};
 use std::ffi::CString;
 use vmfkit::source::{MemorySource, Source};
-use vmfkit::{Angles, Block, Error};
+use vmfkit::{Angles, Error, RowBatch};
 use vmfkit_io::{DataSource, Format, Options, scratch_folder};
 
 /// Numbers in a block of rows in memory: as many as in one of a file, so that both are fitted alike, to the last bit.
@@ -150,7 +150,7 @@ impl Source for Weighted<'_> {
         self.source.dim()
     }
 
-    fn read_block(&mut self) -> vmfkit::Result<Option<Block<'_>>> {
+    fn read_block(&mut self) -> vmfkit::Result<Option<RowBatch<'_>>> {
         let (from, weights) = (self.seen, self.weights);
         let Some(block) = self.source.read_block()? else {
             return if from == weights.len() { Ok(None) } else { Err(Error::WeightCount { rows: from, found: weights.len() }) };
@@ -182,10 +182,10 @@ const WORK_AT_ONCE: usize = 1 << 30;
 
 /// Shows a block to `work` in pieces, as long as nobody asks to stop. A row costs `cost` multiplications.
 pub fn in_pieces(
-    block: &Block,
+    block: &RowBatch,
     cost: usize,
     stop: &Stop,
-    mut work: impl FnMut(&Block) -> vmfkit::Result<()>,
+    mut work: impl FnMut(&RowBatch) -> vmfkit::Result<()>,
 ) -> vmfkit::Result<()> {
     let rows = (WORK_AT_ONCE / cost.max(1)).max(1);
     for from in (0..block.len()).step_by(rows).take_while(|_| !stop.asked()) {
@@ -206,20 +206,20 @@ pub enum View<'a> {
 
 impl<'a> View<'a> {
     /// The rows in memory as one block. With `normalize` rows of other lengths are copied and divided by them.
-    fn block(self, normalize: bool) -> vmfkit::Result<Option<Block<'a>>> {
+    fn block(self, normalize: bool) -> vmfkit::Result<Option<RowBatch<'a>>> {
         let block = match self {
-            View::Single(dim, values) => Block::new(dim, values),
-            View::Double(dim, values) => Block::new(dim, values),
-            View::SparseSingle(starts, columns, values, dim) => Block::sparse(dim, starts, columns, values),
-            View::SparseDouble(starts, columns, values, dim) => Block::sparse(dim, starts, columns, values),
+            View::Single(dim, values) => RowBatch::new(dim, values),
+            View::Double(dim, values) => RowBatch::new(dim, values),
+            View::SparseSingle(starts, columns, values, dim) => RowBatch::sparse(dim, starts, columns, values),
+            View::SparseDouble(starts, columns, values, dim) => RowBatch::sparse(dim, starts, columns, values),
             View::Files(..) => return Ok(None),
         };
         match (block, self) {
             (Err(Error::NotUnit { .. }), _) if normalize => Ok(Some(match self {
-                View::Single(dim, values) => Block::rescaled(dim, values)?.0,
-                View::Double(dim, values) => Block::rescaled(dim, values)?.0,
-                View::SparseSingle(starts, columns, values, dim) => Block::sparse_rescaled(dim, starts, columns, values)?.0,
-                View::SparseDouble(starts, columns, values, dim) => Block::sparse_rescaled(dim, starts, columns, values)?.0,
+                View::Single(dim, values) => RowBatch::rescaled(dim, values)?.0,
+                View::Double(dim, values) => RowBatch::rescaled(dim, values)?.0,
+                View::SparseSingle(starts, columns, values, dim) => RowBatch::sparse_rescaled(dim, starts, columns, values)?.0,
+                View::SparseDouble(starts, columns, values, dim) => RowBatch::sparse_rescaled(dim, starts, columns, values)?.0,
                 View::Files(..) => unreachable!("files have no block"),
             })),
             (block, _) => block.map(Some),
@@ -270,7 +270,7 @@ impl<'a> View<'a> {
     }
 
     /// Shows all rows to `work` as one block.
-    pub fn with_whole<R>(self, stop: &Stop, normalize: bool, work: impl FnOnce(&Block) -> vmfkit::Result<R>) -> PyResult<R> {
+    pub fn with_whole<R>(self, stop: &Stop, normalize: bool, work: impl FnOnce(&RowBatch) -> vmfkit::Result<R>) -> PyResult<R> {
         if let View::Files(names, options) = self {
             let mut source = Self::open(names, &options.clone().block_rows(usize::MAX), stop, None)?;
             let block = source.read_block().map_err(raise)?.ok_or(Error::NoRows { weight: 0.0 }).map_err(raise)?;
@@ -284,7 +284,7 @@ impl<'a> View<'a> {
         self,
         normalize: bool,
         stop: &Stop,
-        mut work: impl FnMut(&Block) -> vmfkit::Result<()> + Send,
+        mut work: impl FnMut(&RowBatch) -> vmfkit::Result<()> + Send,
     ) -> PyResult<()> {
         self.with_source(stop, normalize, None, None, |source| {
             source.rewind()?;

@@ -9,7 +9,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use std::ops::ControlFlow;
 use vmfkit::ConcentrationPolicy;
-use vmfkit::select::{Candidate, Criterion, Selection, best};
+use vmfkit::fit::select::{Candidate, Criterion, Selection, best};
 use vmfkit::train::Stop;
 
 /// Fits every candidate. Each is a dictionary with its `fit` and its criteria; `best` names the criteria that prefer it within its policy.

@@ -20,7 +20,7 @@ use std::time::Instant;
 use vmfkit::metrics::ParameterErrors;
 use vmfkit::train::{Adam, Baseline, Stop};
 use vmfkit::{
-    Block, ConcentrationEstimator, ConcentrationPolicy, Fitter, Maximisation, Method, Mixture, Start, VonMisesFisher, bessel,
+    ConcentrationEstimator, ConcentrationPolicy, Fitter, Maximisation, Method, Mixture, RowBatch, Start, VonMisesFisher, bessel,
 };
 
 /// The paper's sample size and number of components.
@@ -91,7 +91,7 @@ impl Way {
     }
 
     /// The best fit, and ln p, a row, in each pass of each start.
-    fn fit(&self, block: &Block, seed: u64, options: &Options) -> Result<(Mixture, Vec<Vec<f64>>)> {
+    fn fit(&self, block: &RowBatch, seed: u64, options: &Options) -> Result<(Mixture, Vec<Vec<f64>>)> {
         let mut traces = vec![Vec::new(); self.starts(options)];
         let method = if self.em.is_some() { Method::default() } else { Method::Sgd(Adam::new()) };
         let how = Maximisation::new().estimator(self.em.unwrap_or_default()).policy(ConcentrationPolicy::Free);
@@ -311,7 +311,7 @@ impl Study {
 /// One sample, fitted every way.
 fn trial(truth: &Mixture, seed: u64, options: &Options) -> Result<Vec<Outcome>> {
     let rows = draw(truth, seed)?;
-    let block = Block::new(truth.dim(), &rows)?;
+    let block = RowBatch::new(truth.dim(), &rows)?;
     let outcome = |way: &Way| {
         let (mixture, traces) = way.fit(&block, seed, options)?;
         let errors = ParameterErrors::between(truth, &mixture)?;
@@ -508,7 +508,7 @@ mod tests {
         let truth = truth().unwrap();
         for seed in 1..4 {
             let rows = draw(&truth, seed).unwrap();
-            let (fitted, _) = WAYS[EM].fit(&Block::new(5, &rows).unwrap(), seed, &options(2, 4)).unwrap();
+            let (fitted, _) = WAYS[EM].fit(&RowBatch::new(5, &rows).unwrap(), seed, &options(2, 4)).unwrap();
             let errors = ParameterErrors::between(&truth, &fitted).unwrap();
             let total = |order: [usize; 3]| -> f64 {
                 let pairs = order.into_iter().enumerate().map(|(i, j)| {

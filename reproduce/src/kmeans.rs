@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 use rayon::prelude::*;
-use vmfkit::{Block, Maximisation, Start};
+use vmfkit::{Maximisation, RowBatch, Start};
 
 /// A fit ends when a pass lowers the sum of squared distances by less than this share of it, or after so many passes.
 const TOLERANCE: f64 = 1e-5;
@@ -31,7 +31,7 @@ impl Centres {
     /// Lloyd's algorithm from greedy k-means++ (among rows of unit length, the one of the sphere is that of the space), and how many
     /// passes it took.
     pub fn fit(dim: usize, rows: &[f32], clusters: usize, seed: u64) -> Result<(Self, usize)> {
-        let start = Start::PlusPlus.mixture(&Block::new(dim, rows)?, clusters, &Maximisation::default(), seed)?;
+        let start = Start::PlusPlus.mixture(&RowBatch::new(dim, rows)?, clusters, &Maximisation::default(), seed)?;
         let first = start.components().iter().flat_map(|density| density.mean_direction());
         let mut centres = Centres::new(dim, first.map(|&x| x as f32).collect());
         let mut before = f64::INFINITY;

@@ -11,7 +11,8 @@ use std::time::Instant;
 use vmfkit::estimate::maximum_likelihood;
 use vmfkit::train::Adam;
 use vmfkit::{
-    Block, ConcentrationEstimator, ConcentrationPolicy, Fitter, Method, Sampler, Start, SufficientStats, VonMisesFisher, bessel,
+    ConcentrationEstimator, ConcentrationPolicy, Fitter, Method, RowBatch, Sampler, Start, SufficientStats, VonMisesFisher,
+    bessel,
 };
 
 /// What the paper prints for one estimator in one cell.
@@ -203,7 +204,7 @@ impl Cell {
 fn fits(truth: &VonMisesFisher, rows: usize, seed: u64) -> Result<[Fitted; 3]> {
     let mut values = vec![0.0; truth.dim() * rows];
     Sampler::new(truth).fill(seed, 0, &mut values)?;
-    let block = Block::new(truth.dim(), &values)?;
+    let block = RowBatch::new(truth.dim(), &values)?;
     let stats = SufficientStats::of_block(&block);
     let batch = maximum_likelihood(&stats, ConcentrationEstimator::Banerjee)?;
     let exact = maximum_likelihood(&stats, ConcentrationEstimator::Exact)?;

@@ -5,8 +5,8 @@ use crate::joined::{Joined, Memory, in_file};
 use crate::{Batch, Element, Result, Schema, Skipped, Values};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
-use vmfkit::Block;
-use vmfkit::block::{Rows, Scalar, SparseRows, rescale};
+use vmfkit::RowBatch;
+use vmfkit::rows::{Rows, Scalar, SparseRows, rescale};
 
 /// Numbers in a block, unless the number of its rows was chosen: 32 MB in single precision.
 const NUMBERS: usize = 1 << 23;
@@ -178,7 +178,7 @@ fn rescale_sparse<T: Scalar>(
     values: &mut Vec<T>,
     rows_of: impl Fn(Rows<'static>) -> SparseRows<'static, T>,
 ) -> vmfkit::Result<usize> {
-    let (block, changed) = Block::sparse_rescaled(dim, starts, columns, values)?;
+    let (block, changed) = RowBatch::sparse_rescaled(dim, starts, columns, values)?;
     *values = rows_of(block.into_rows()).into_parts().2;
     Ok(changed)
 }

@@ -5,7 +5,7 @@ use crate::read::text::is_utf16;
 use std::path::Path;
 use std::str::FromStr;
 use vmfkit::error::ParseChoiceError;
-use vmfkit::model_file::LONGEST_HEADER;
+use vmfkit::store::model::LONGEST_HEADER;
 
 /// A kind of file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

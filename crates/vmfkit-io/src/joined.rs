@@ -2,9 +2,9 @@
 
 use crate::dataset::Origin;
 use crate::{Batch, Error, Ids, Result, Stretches, Values};
-use vmfkit::Block;
-use vmfkit::block::Rows;
-use vmfkit::loose_rows::LooseRows;
+use vmfkit::RowBatch;
+use vmfkit::rows::Rows;
+use vmfkit::rows::loose::LooseRows;
 
 /// Rows of a block; filled again and again.
 pub(crate) enum Memory {
@@ -66,14 +66,14 @@ impl Joined {
     }
 
     /// The rows, all of which are looked at; they must be together.
-    pub fn block(&self) -> Result<Block<'_>> {
+    pub fn block(&self) -> Result<RowBatch<'_>> {
         let block = match &self.memory {
             Memory::Stretches(_) => unreachable!("rows that were put together"),
             Memory::Batch(Batch { values, weights, .. }) => match values {
-                Values::F32(values) => Block::new(self.dim, values),
-                Values::F64(values) => Block::new(self.dim, values),
-                Values::SparseF32 { starts, columns, values } => Block::sparse(self.dim, starts, columns, values),
-                Values::SparseF64 { starts, columns, values } => Block::sparse(self.dim, starts, columns, values),
+                Values::F32(values) => RowBatch::new(self.dim, values),
+                Values::F64(values) => RowBatch::new(self.dim, values),
+                Values::SparseF32 { starts, columns, values } => RowBatch::sparse(self.dim, starts, columns, values),
+                Values::SparseF64 { starts, columns, values } => RowBatch::sparse(self.dim, starts, columns, values),
             }
             .and_then(|block| if let Some(weights) = weights { block.with_weights(weights) } else { Ok(block) }),
         };
@@ -99,12 +99,12 @@ impl Joined {
     }
 }
 
-fn owned(dim: usize, values: Values, weights: Option<&[f64]>) -> vmfkit::Result<Block<'static>> {
+fn owned(dim: usize, values: Values, weights: Option<&[f64]>) -> vmfkit::Result<RowBatch<'static>> {
     let block = match values {
-        Values::F32(values) => Block::owned(dim, values)?,
-        Values::F64(values) => Block::owned(dim, values)?,
-        Values::SparseF32 { starts, columns, values } => Block::sparse_owned(dim, starts, columns, values)?,
-        Values::SparseF64 { starts, columns, values } => Block::sparse_owned(dim, starts, columns, values)?,
+        Values::F32(values) => RowBatch::owned(dim, values)?,
+        Values::F64(values) => RowBatch::owned(dim, values)?,
+        Values::SparseF32 { starts, columns, values } => RowBatch::sparse_owned(dim, starts, columns, values)?,
+        Values::SparseF64 { starts, columns, values } => RowBatch::sparse_owned(dim, starts, columns, values)?,
     };
     if let Some(weights) = weights {
         block.slice(0, block.len()).with_weights(weights)?;
@@ -115,7 +115,7 @@ fn owned(dim: usize, values: Values, weights: Option<&[f64]>) -> vmfkit::Result<
 /// Rows that were checked, with what belongs to them.
 pub(crate) struct Checked {
     /// Owns its rows, and was checked when it was made.
-    block: Block<'static>,
+    block: RowBatch<'static>,
     weights: Option<Vec<f64>>,
     pub ids: Option<Ids>,
     /// How many rows were rescaled and had not been of unit length.
@@ -139,7 +139,7 @@ impl Checked {
     }
 
     /// The rows, without a second look at them.
-    pub fn block(&self) -> Block<'_> {
+    pub fn block(&self) -> RowBatch<'_> {
         let block = self.block.slice(0, self.block.len());
         match &self.weights {
             Some(weights) => block.with_weights(weights).expect("the weights were checked with the rows"),

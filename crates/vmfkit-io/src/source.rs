@@ -9,7 +9,7 @@ use crate::{Element, Error, Ids, Options, Schema, Skipped};
 use std::ops::ControlFlow;
 use std::path::Path;
 use vmfkit::source::{Portion, Source};
-use vmfkit::{Angles, Block};
+use vmfkit::{Angles, RowBatch};
 
 /// Rows of one file or many, block after block, pass after pass.
 ///
@@ -331,7 +331,7 @@ impl Source for DataSource {
         self.schema.dim
     }
 
-    fn read_block(&mut self) -> vmfkit::Result<Option<Block<'_>>> {
+    fn read_block(&mut self) -> vmfkit::Result<Option<RowBatch<'_>>> {
         self.first_row = self.next_row;
         if self.held.is_none() {
             let next = self.next_block()?;
@@ -359,14 +359,14 @@ impl Source for DataSource {
 
     fn read_portion(&mut self) -> vmfkit::Result<Option<Portion<'_>>> {
         if self.held.is_some() {
-            return Ok(self.read_block()?.map(Portion::Block));
+            return Ok(self.read_block()?.map(Portion::RowBatch));
         }
         self.first_row = self.next_row;
         self.lent = self.next_block()?;
         let Some(joined) = &self.lent else { return Ok(None) };
         let portion = match joined.loose() {
             Some(rows) => Portion::Loose(rows),
-            None => Portion::Block(joined.block().map_err(|error| fail(&mut self.pass, self.can_rewind, error))?),
+            None => Portion::RowBatch(joined.block().map_err(|error| fail(&mut self.pass, self.can_rewind, error))?),
         };
         self.next_row += portion.len() as u64;
         self.rescaled += joined.rescaled;

@@ -8,8 +8,8 @@ use std::fs::File;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use vmfkit::Block;
-use vmfkit::block::Rows;
+use vmfkit::RowBatch;
+use vmfkit::rows::Rows;
 use vmfkit_kernels::bytes::{Plain, as_bytes};
 
 /// Of the bytes that are free one in so many may be taken.
@@ -37,7 +37,7 @@ pub(crate) struct SpillFile {
 
 impl SpillFile {
     /// For rows like these, of which none is written yet and so many bytes are expected.
-    pub fn create(folder: &Path, expected: u64, like: &Block) -> io::Result<Self> {
+    pub fn create(folder: &Path, expected: u64, like: &RowBatch) -> io::Result<Self> {
         let left = (free_bytes(folder)? / SHARE).min(longest_file());
         if expected > left {
             return Err(io::ErrorKind::StorageFull.into());
@@ -45,7 +45,7 @@ impl SpillFile {
         Self::create_with(folder, left, like)
     }
 
-    fn create_with(folder: &Path, left: u64, like: &Block) -> io::Result<Self> {
+    fn create_with(folder: &Path, left: u64, like: &RowBatch) -> io::Result<Self> {
         let kind = match like.rows() {
             Rows::F32(_) => Kind::F32,
             Rows::F64(_) => Kind::F64,
@@ -67,7 +67,7 @@ impl SpillFile {
     }
 
     /// Puts rows behind those that are there.
-    pub fn write(&mut self, block: &Block) -> io::Result<()> {
+    pub fn write(&mut self, block: &RowBatch) -> io::Result<()> {
         match block.rows() {
             Rows::F32(values) => write_numbers(&mut self.values, values, &mut self.left)?,
             Rows::F64(values) => write_numbers(&mut self.values, values, &mut self.left)?,
@@ -215,13 +215,13 @@ mod tests {
     fn no_more_is_taken_than_there_is_room_for() {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR"));
         let values = [1.0, 0.0].repeat(10);
-        let block = Block::new(2, &values[..]).unwrap();
+        let block = RowBatch::new(2, &values[..]).unwrap();
         let mut scratch = SpillFile::create_with(folder, 350, &block).unwrap();
         scratch.write(&block).unwrap();
         scratch.write(&block).unwrap();
         assert_eq!(scratch.write(&block).unwrap_err().kind(), io::ErrorKind::StorageFull);
         assert_eq!(scratch.rows(), 20);
-        let sparse = Block::sparse(2, &[0, 1], &[1], &[1.0]).unwrap();
+        let sparse = RowBatch::sparse(2, &[0, 1], &[1], &[1.0]).unwrap();
         assert!(SpillFile::create_with(folder, 350, &sparse).is_err());
     }
 
@@ -232,7 +232,7 @@ mod tests {
         match free_bytes(here) {
             Ok(bytes) => {
                 assert!(bytes > 0 && longest_file() > 0);
-                let block = Block::new(2, &[1.0, 0.0][..]).unwrap();
+                let block = RowBatch::new(2, &[1.0, 0.0][..]).unwrap();
                 let error = SpillFile::create(here, bytes, &block).err().expect("more than its share");
                 assert_eq!(error.kind(), io::ErrorKind::StorageFull);
                 assert!(SpillFile::create(here, 16, &block).is_ok());

@@ -1,7 +1,7 @@
 //! One pass of each assignment over a thousand rows, on one thread.
 
 use divan::{Bencher, black_box, counter::ItemsCount};
-use vmfkit::{Assignment, Block, Mixture, Sampler, SufficientStats, VonMisesFisher};
+use vmfkit::{Assignment, Mixture, RowBatch, Sampler, SufficientStats, VonMisesFisher};
 
 fn main() {
     rayon::ThreadPoolBuilder::new().num_threads(1).build_global().expect("no pool yet");
@@ -21,7 +21,7 @@ fn pass(bencher: Bencher, (dim, components, concentration): (usize, usize, f64),
     let mixture = Mixture::new(weights, directions.chunks_exact(dim).map(density).collect()).expect("a mixture");
     let (mut rows, mut labels) = (vec![0f32; ROWS * dim], vec![0; ROWS]);
     mixture.fill(2, 0, &mut rows, &mut labels).expect("whole rows");
-    let block = Block::new(dim, &rows).expect("unit rows");
+    let block = RowBatch::new(dim, &rows).expect("unit rows");
     let mut stats = SufficientStats::zero(components, dim);
     bencher.counter(ItemsCount::new(ROWS)).bench_local(|| mixture.accumulate(black_box(&block), assignment, &mut stats));
 }

@@ -1,7 +1,7 @@
 //! Rows a second of the sampler, on all threads.
 
 use divan::{Bencher, counter::ItemsCount};
-use vmfkit::block::Scalar;
+use vmfkit::rows::Scalar;
 use vmfkit::{Sampler, VonMisesFisher};
 
 /// Values drawn in one call.

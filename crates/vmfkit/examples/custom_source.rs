@@ -6,7 +6,7 @@
 
 use std::error::Error as _;
 use vmfkit::source::Source;
-use vmfkit::{Block, Fitter, Mixture, VonMisesFisher};
+use vmfkit::{Fitter, Mixture, RowBatch, VonMisesFisher};
 
 /// Rows of a made-up service that answers with pages of numbers.
 struct Service {
@@ -51,14 +51,14 @@ impl Source for Service {
         self.truth.dim()
     }
 
-    fn read_block(&mut self) -> vmfkit::Result<Option<Block<'_>>> {
+    fn read_block(&mut self) -> vmfkit::Result<Option<RowBatch<'_>>> {
         if self.next == self.pages {
             return Ok(None);
         }
         self.fetch(self.next).map_err(vmfkit::Error::read)?;
         self.next += 1;
-        // Checks that rows have unit length; `Block::rescaled` would divide them by their lengths.
-        Block::new(self.truth.dim(), &self.page).map(Some)
+        // Checks that rows have unit length; `RowBatch::rescaled` would divide them by their lengths.
+        RowBatch::new(self.truth.dim(), &self.page).map(Some)
     }
 
     fn rewind(&mut self) -> vmfkit::Result<()> {

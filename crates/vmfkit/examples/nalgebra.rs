@@ -5,14 +5,14 @@
 use nalgebra::{Matrix3xX, Rotation3, Unit, Vector3};
 use vmfkit::estimate::maximum_likelihood;
 use vmfkit::inference::Inference;
-use vmfkit::{Block, ConcentrationEstimator, Sampler, SufficientStats, VonMisesFisher};
+use vmfkit::{ConcentrationEstimator, RowBatch, Sampler, SufficientStats, VonMisesFisher};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     // Directions as the columns of a matrix: nalgebra stores columns one after the other, so they are the rows of a block.
     let truth = Unit::new_normalize(Vector3::new(1.0, 2.0, 2.0));
     let density = VonMisesFisher::new(truth.as_slice().to_vec(), 200.0)?;
     let directions = Matrix3xX::from_vec(Sampler::new(&density).sample_rows::<f64>(1000, 3)?);
-    let block = Block::new(directions.nrows(), directions.as_slice())?;
+    let block = RowBatch::new(directions.nrows(), directions.as_slice())?;
 
     let stats = SufficientStats::of_block(&block);
     let fitted = maximum_likelihood(&stats, ConcentrationEstimator::Exact)?;

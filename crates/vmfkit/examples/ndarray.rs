@@ -4,7 +4,7 @@
 
 use ndarray::{Array2, Axis};
 use vmfkit::metrics::Agreement;
-use vmfkit::{Block, Fitter, Mixture, VonMisesFisher};
+use vmfkit::{Fitter, Mixture, RowBatch, VonMisesFisher};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     // Embeddings of any length, as a model gives them; here draws that are made longer.
@@ -19,7 +19,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let rows = embeddings / lengths;
 
     // Borrowed, not copied: the array is in row-major order.
-    let block = Block::try_from(rows.view())?;
+    let block = RowBatch::try_from(rows.view())?;
     let fit = Fitter::new(2).seed(7).fit(&block)?;
     println!("{fit:#}");
 

@@ -2,8 +2,8 @@
 //!
 //! Run it with `cargo run --release -p vmfkit --example streaming`.
 
-use vmfkit::maximise::Note;
-use vmfkit::{Block, Fitter, Mixture, Sampler, VonMisesFisher};
+use vmfkit::m_step::Note;
+use vmfkit::{Fitter, Mixture, RowBatch, Sampler, VonMisesFisher};
 
 const DIM: usize = 32;
 const BATCH: usize = 400;
@@ -28,7 +28,7 @@ fn main() -> vmfkit::Result<()> {
     let mut moves = 0;
     for batch in 0..40 {
         let rows = arriving(batch, &clusters)?;
-        let block = Block::new(DIM, &rows)?;
+        let block = RowBatch::new(DIM, &rows)?;
         // What the mixture makes of rows it has not seen.
         if let Some(mixture) = stream.mixture() {
             let mean = mixture.evaluate(&block)?.mean();

@@ -8,7 +8,7 @@ use vmfkit::hypothesis::{
     Calibration, Concentrations, Outcome, equal_concentrations, equal_mean_directions, equal_mean_directions_by_permutation,
     mean_direction, rotational_symmetry,
 };
-use vmfkit::{Block, Sampler, SufficientStats, VonMisesFisher};
+use vmfkit::{RowBatch, Sampler, SufficientStats, VonMisesFisher};
 
 const LEVEL: f64 = 0.05;
 /// Replicates of simulations and permutations: enough for the level to be one of their p-values.
@@ -64,7 +64,7 @@ fn p_values(dim: usize, rows: [usize; 2], k: f64, seed: u64) -> Vec<f64> {
     let mut values = vec![0.0; all * dim];
     let sampler = Sampler::new(&VonMisesFisher::new(direction.clone(), k).expect("a density"));
     sampler.fill(2026, seed * all as u64, &mut values).expect("whole rows");
-    let block = Block::new(dim, &values).expect("unit rows");
+    let block = RowBatch::new(dim, &values).expect("unit rows");
     let labels: Vec<usize> = (0..all).map(|row| usize::from(row >= rows[0])).collect();
     let groups = SufficientStats::of_labels(&block, &labels, 2).expect("a label for each row");
     let total = SufficientStats::of_block(&block);

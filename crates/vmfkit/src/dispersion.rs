@@ -1,10 +1,10 @@
 //! Does the model fit? The dispersion of rows about the mean directions of a mixture.
 
 use crate::bessel;
-use crate::block::Block;
 use crate::error::Result;
 use crate::mixture::Mixture;
 use crate::policy::NEARLY_EQUAL_ROWS;
+use crate::rows::RowBatch;
 
 /// Numbers that are in memory together.
 const NUMBERS_AT_ONCE: usize = 1 << 22;
@@ -18,15 +18,15 @@ const NUMBERS_AT_ONCE: usize = 1 << 22;
 /// rounding. Where no component is left the dispersion is 1.
 ///
 /// ```
-/// use vmfkit::{Block, Mixture, VonMisesFisher, dispersion::dispersion};
+/// use vmfkit::{RowBatch, Mixture, VonMisesFisher, dispersion::dispersion};
 /// let mixture = Mixture::new(vec![1.0], vec![VonMisesFisher::new(vec![0.6, 0.0, 0.0, 0.8], 30.0)?])?;
 /// let (mut rows, mut labels) = (vec![0f64; 4 * 5000], vec![0; 5000]);
 /// mixture.fill(1, 0, &mut rows, &mut labels)?;
-/// let found = dispersion(&Block::new(4, &rows)?, &mixture)?;
+/// let found = dispersion(&RowBatch::new(4, &rows)?, &mixture)?;
 /// assert!((found - 1.0).abs() < 0.1, "{found}");
 /// # Ok::<(), vmfkit::Error>(())
 /// ```
-pub fn dispersion(block: &Block, mixture: &Mixture) -> Result<f64> {
+pub fn dispersion(block: &RowBatch, mixture: &Mixture) -> Result<f64> {
     let densities = mixture.components();
     let laws: Vec<_> =
         densities.iter().map(|density| bessel::mean_length_and_slope(mixture.dim(), density.concentration())).collect();

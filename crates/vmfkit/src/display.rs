@@ -1,11 +1,11 @@
 //! `Display` of models and reports: one line with `{}`; with `{:#}` a table or a list as well, where there is more to say.
 
-use crate::distribution::VonMisesFisher;
-use crate::fitter::Method;
+use crate::density::VonMisesFisher;
+use crate::fit::Method;
+use crate::fit::select::{Candidate, Criterion};
 use crate::inference::Test;
 use crate::metrics::{Agreement, ParameterErrors};
 use crate::mixture::{Evaluation, Mixture};
-use crate::select::{Candidate, Criterion};
 use crate::settings::Settings;
 use crate::stats::SufficientStats;
 use crate::train::{Fit, Pass, Status};
@@ -156,9 +156,9 @@ impl Display for Pass {
 /// How the fit ended; with `{:#}` the components and the notes too.
 ///
 /// ```
-/// use vmfkit::{Block, Fitter};
+/// use vmfkit::{RowBatch, Fitter};
 /// let rows = [1.0, 0.0, 0.8, 0.6, 0.6, 0.8, 0.0, 1.0];
-/// let fit = Fitter::new(1).fit(&Block::new(2, &rows)?)?;
+/// let fit = Fitter::new(1).fit(&RowBatch::new(2, &rows)?)?;
 /// assert!(fit.to_string().starts_with("converged after "));
 /// assert!(fit.to_string().ends_with(": mixture of 1 vMF component of dimension 2"));
 /// assert!(format!("{fit:#}").contains("half within"));

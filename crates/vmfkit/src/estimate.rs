@@ -1,7 +1,7 @@
 //! From statistics to parameters: the concentration estimators, the maximum of the likelihood and its gradient.
 
 use crate::bessel::{self, HUGE_CONCENTRATION, mean_length_and_slope};
-use crate::distribution::VonMisesFisher;
+use crate::density::VonMisesFisher;
 use crate::error::{Error, ParseChoiceError, Result};
 use crate::stats::SufficientStats;
 use vmfkit_kernels::vector::half_squared_distance;

@@ -3,9 +3,9 @@
 //! A resumed fit must go on with the rows that it began with. The first rows are compared before a pass is made ([`RowFingerprint::of`]), or as they
 //! come where they come only once; all rows are compared in the first pass. Only that pass of a fit with a checkpoint is hashed.
 
-use crate::block::Block;
 use crate::error::{Error, Result};
 use crate::row_fingerprint::{FirstRows, RowFingerprint, RowHasher};
+use crate::rows::RowBatch;
 use crate::source::{Portion, Source};
 
 /// A source whose first complete pass yields a fingerprint of its rows and weights.
@@ -38,7 +38,7 @@ impl Source for FingerprintedSource<'_> {
         self.source.dim()
     }
 
-    fn read_block(&mut self) -> Result<Option<Block<'_>>> {
+    fn read_block(&mut self) -> Result<Option<RowBatch<'_>>> {
         let FingerprintedSource { source, expected, hashers, rows, found } = self;
         let block = source.read_block()?;
         let (Some((first, all)), Some(fingerprint)) = (&mut *hashers, &*expected) else {
@@ -67,7 +67,7 @@ impl Source for FingerprintedSource<'_> {
 
     fn read_portion(&mut self) -> Result<Option<Portion<'_>>> {
         if self.hashers.is_some() {
-            return Ok(self.read_block()?.map(Portion::Block));
+            return Ok(self.read_block()?.map(Portion::RowBatch));
         }
         self.source.read_portion()
     }

@@ -1,13 +1,13 @@
 //! How sure the estimates are: standard errors, intervals, cones, and tests of uniformity and of fit. MATH.md, section 12.
 
 use crate::bessel::{self, mean_length_and_slope};
-use crate::block::{Block, Rows};
+use crate::density::{VonMisesFisher, angle_of_deviation};
 use crate::density_grid::{DensityGrid, upper_tail};
-use crate::distribution::{VonMisesFisher, angle_of_deviation};
 use crate::error::{Error, Result};
 use crate::estimate::{ConcentrationEstimator, maximum_likelihood, mean_resultant};
 use crate::few_rows;
 use crate::projection::ProjectionLaw;
+use crate::rows::{RowBatch, Rows};
 use crate::saddlepoint::{ln_density_of_sum, ln_slope};
 use crate::sampler::Sampler;
 use crate::stats::SufficientStats;
@@ -34,9 +34,9 @@ pub struct Test {
 /// [corrected](Self::corrected_concentration) one lies inside.
 ///
 /// ```
-/// use vmfkit::{Block, SufficientStats, inference::Inference};
+/// use vmfkit::{RowBatch, SufficientStats, inference::Inference};
 /// let rows = [0.0, 0.0, 1.0, 0.0, 0.6, 0.8, 0.6, 0.0, 0.8, 0.0, -0.28, 0.96];
-/// let inference = Inference::new(&SufficientStats::of_block(&Block::new(3, &rows)?))?;
+/// let inference = Inference::new(&SufficientStats::of_block(&RowBatch::new(3, &rows)?))?;
 /// let (low, high) = inference.concentration_interval(0.95)?;
 /// assert!(low < inference.concentration() && inference.concentration() < high);
 /// # Ok::<(), vmfkit::Error>(())
@@ -268,7 +268,7 @@ fn posterior(inference: &Inference) -> DensityGrid {
 /// distribution is found by drawing and fitting `replicates` samples of the same size; the p-value is
 /// (1 + those at least as large) / (1 + replicates), exact up to the parameters being estimates. Weights are not allowed: a
 /// weighted sample has no replicates. Neither are sparse rows: draws are never sparse.
-pub fn projection_test(block: &Block, density: &VonMisesFisher, replicates: usize, seed: u64) -> Result<Test> {
+pub fn projection_test(block: &RowBatch, density: &VonMisesFisher, replicates: usize, seed: u64) -> Result<Test> {
     if block.weights().is_some() {
         return Err(Error::Option { option: "the weights of a projection test", range: "absent", value: block.len() as f64 });
     }
@@ -298,10 +298,10 @@ pub fn projection_test(block: &Block, density: &VonMisesFisher, replicates: usiz
         // Replicates go through the same rounding as the rows.
         let copy = if single.is_empty() {
             sampler.fill(seed, replicate * block.len() as u64, &mut double)?;
-            Block::new(block.dim(), &double)?
+            RowBatch::new(block.dim(), &double)?
         } else {
             sampler.fill(seed, replicate * block.len() as u64, &mut single)?;
-            Block::new(block.dim(), &single)?
+            RowBatch::new(block.dim(), &single)?
         };
         let larger = match maximum_likelihood(&SufficientStats::of_block(&copy), ConcentrationEstimator::Exact) {
             Ok(fitted) => anderson_darling(&copy, &fitted)? >= statistic,
@@ -315,7 +315,7 @@ pub fn projection_test(block: &Block, density: &VonMisesFisher, replicates: usiz
 }
 
 /// A^2 of the rows' deviations against their law under `density`.
-fn anderson_darling(block: &Block, density: &VonMisesFisher) -> Result<f64> {
+fn anderson_darling(block: &RowBatch, density: &VonMisesFisher) -> Result<f64> {
     let law = density.projection();
     let mut deviations = density.deviations(block)?;
     deviations.sort_unstable_by(f64::total_cmp);

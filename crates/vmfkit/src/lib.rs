@@ -5,7 +5,7 @@
 //! dimension from 2 to 10^7 and at any concentration, to the last digits, where other libraries overflow, underflow or approximate.
 //!
 //! ```
-//! use vmfkit::{Block, ConcentrationEstimator, Sampler, SufficientStats, VonMisesFisher};
+//! use vmfkit::{RowBatch, ConcentrationEstimator, Sampler, SufficientStats, VonMisesFisher};
 //! use vmfkit::{estimate::maximum_likelihood, inference::Inference};
 //!
 //! // A density in 768 dimensions, and 1000 draws from it.
@@ -16,7 +16,7 @@
 //! Sampler::new(&truth).fill(42, 0, &mut rows)?;
 //!
 //! // From rows to statistics to an estimate with its interval.
-//! let stats = SufficientStats::of_block(&Block::new(768, &rows)?);
+//! let stats = SufficientStats::of_block(&RowBatch::new(768, &rows)?);
 //! let fitted = maximum_likelihood(&stats, ConcentrationEstimator::Exact)?;
 //! let (low, high) = Inference::new(&stats)?.concentration_interval(0.95)?;
 //! assert!(low < 900.0 && 900.0 < high);
@@ -29,11 +29,11 @@
 //! | module | contents |
 //! |---|---|
 //! | [`bessel`] | ln I, ln C, the mean length A, its complement, slope and inverse, entropy, divergences |
-//! | [`distribution`] | [`VonMisesFisher`]: density, moments, distances |
+//! | [`density`] | [`VonMisesFisher`]: density, moments, distances |
 //! | [`projection`] | [`ProjectionLaw`]: the law of mu . x, with both tails and quantiles |
 //! | [`sampler`] | [`Sampler`]: exact draws that depend on seed and row number alone |
 //! | [`angles`] | [`Angles`]: latitude and longitude and the like to unit vectors and back |
-//! | [`block`] | [`Block`]: unit rows, checked once |
+//! | [`rows`] | [`RowBatch`]: unit rows, validated once |
 //! | [`stats`] | [`SufficientStats`]: what every way of fitting reads; merging is addition |
 //! | [`source`] | [`source::Source`]: blocks of rows, pass after pass |
 //! | [`reservoir`] | [`reservoir::Reservoir`]: a sample of rows that pass by once |
@@ -41,90 +41,72 @@
 //! | [`inference`] | standard errors, intervals, cones, tests of uniformity and of fit |
 //! | [`hypothesis`] | tests of a mean direction, of equal mean directions and concentrations, of rotational symmetry |
 //! | [`mixture`] | [`Mixture`]: densities, responsibilities, assignments, the E step |
-//! | [`maximise`] | the M step, the gradient |
+//! | [`m_step`] | the M step, the gradient |
 //! | [`policy`] | [`ConcentrationPolicy`]: how concentrations are tied across components |
 //! | [`dispersion`] | whether rows fit the model |
 //! | [`train`] | [`train::Trainer`] and the rules it runs: EM, online EM, Adam |
-//! | [`init`] | [`Start`]: where a fit begins |
-//! | [`known_labels`] | [`known_labels::KnownLabels`]: one component per known label |
-//! | [`fitter`] | [`Fitter`]: a mixture from rows in one call |
-//! | [`stream_fitter`] | [`StreamFitter`]: a mixture of rows that arrive batch by batch |
-//! | [`parts`] | [`parts::Accumulator`]: a pass whose rows are seen by many processes |
+//! | [`start`] | [`Start`]: where a fit begins |
+//! | [`start::known_labels`] | [`start::known_labels::KnownLabels`]: one component per known label |
+//! | [`fit`] | [`Fitter`]: a mixture from rows in one call |
+//! | [`fit::stream`] | [`StreamFitter`]: a mixture of rows that arrive batch by batch |
+//! | [`fit::parts`] | [`fit::parts::Accumulator`]: a pass whose rows are seen by many processes |
 //! | [`settings`] | [`settings::Settings`]: every choice of a fit by name |
-//! | [`select`] | choosing the number of components |
+//! | [`fit::select`] | choosing the number of components |
 //! | [`outlier`] | [`outlier::OutlierTest`]: how strange a row is, as a p-value |
 //! | [`metrics`] | agreement of two labelings: ARI, NMI, V, best matching; errors of parameters |
-//! | [`model_file`] | a mixture as a safetensors file |
-//! | [`stats_file`] | [`stats_file::PartStats`]: statistics of some rows of a pass as a safetensors file |
+//! | [`store::model`] | a mixture as a safetensors file |
+//! | [`store::statistics`] | [`store::statistics::PartStats`]: statistics of some rows of a pass as a safetensors file |
 //!
 //! Formulas are numbered in MATH.md at the root of the repository; comments cite the numbers.
 
 #![forbid(unsafe_code)]
 
-mod aligned_rows;
 pub mod angles;
-pub mod block;
 pub mod capacity;
 mod clock;
+pub mod density;
 mod density_grid;
 pub mod dispersion;
 mod display;
-pub mod distribution;
-mod em_search;
 pub mod error;
 pub mod estimate;
 mod few_rows;
 mod fingerprint;
-pub mod fitter;
-mod fitter_settings;
-mod held_rows;
+pub mod fit;
 pub mod hypothesis;
 pub mod inference;
-pub mod init;
-pub mod known_labels;
-pub mod loose_rows;
-pub mod maximise;
+pub mod m_step;
 pub mod metrics;
 pub mod mixture;
-pub mod model_file;
-#[cfg(feature = "ndarray")]
-mod ndarray;
-mod ordered_rows;
 pub mod outlier;
-mod owned_rows;
-pub mod parts;
 pub mod policy;
-mod reassign;
 pub mod reservoir;
-mod restarts;
 mod row_fingerprint;
+pub mod rows;
 mod saddlepoint;
 pub mod sampler;
-mod seeds;
-pub mod select;
 pub mod settings;
 pub mod source;
-mod split_merge;
+pub mod start;
 pub mod stats;
-pub mod stats_file;
-pub mod stream_fitter;
+pub mod store;
 mod tail_table;
 mod tensor_file;
 pub mod train;
 
 pub use angles::Angles;
-pub use block::Block;
-pub use distribution::VonMisesFisher;
+pub use density::VonMisesFisher;
 pub use error::{Error, Result};
 pub use estimate::ConcentrationEstimator;
-pub use fitter::{Fitter, Method};
-pub use init::Start;
-pub use maximise::Maximisation;
+pub use fit::stream::StreamFitter;
+pub use fit::{Fitter, Method};
+pub use m_step::Maximisation;
 pub use mixture::{Assignment, EStep, Mixture};
 pub use policy::ConcentrationPolicy;
+pub use rows::RowBatch;
 pub use sampler::Sampler;
+pub use start::Start;
 pub use stats::SufficientStats;
-pub use stream_fitter::StreamFitter;
 pub use vmfkit_special::{ProjectionLaw, bessel, projection};
 
 /// The crate rand in the version whose traits this crate implements and takes, 0.10.

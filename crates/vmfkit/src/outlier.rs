@@ -1,11 +1,11 @@
 //! [`OutlierTest`]: how strange a row is under a mixture, as a p-value.
 
 use crate::bessel;
-use crate::block::Block;
-use crate::distribution::VonMisesFisher;
+use crate::density::VonMisesFisher;
 use crate::error::{Error, Result};
 use crate::mixture::Mixture;
 use crate::projection::ProjectionLaw;
+use crate::rows::RowBatch;
 use crate::sampler::{Stream, fill_with_normals};
 use crate::tail_table::TailTable;
 use rand::RngExt;
@@ -32,13 +32,13 @@ use vmfkit_kernels::vector::{dot, half_squared_distance, norm};
 /// component by chance.
 ///
 /// ```
-/// use vmfkit::{Block, Mixture, VonMisesFisher, outlier::OutlierTest};
+/// use vmfkit::{RowBatch, Mixture, VonMisesFisher, outlier::OutlierTest};
 /// let mixture = Mixture::new(
 ///     vec![0.5, 0.5],
 ///     vec![VonMisesFisher::new(vec![1.0, 0.0, 0.0], 500.0)?, VonMisesFisher::new(vec![0.0, 1.0, 0.0], 500.0)?],
 /// )?;
 /// let rows = [1.0, 0.0, 0.0, 0.6, 0.8, 0.0];
-/// let p_values = OutlierTest::new(&mixture, 1)?.p_values(&Block::new(3, &rows)?)?;
+/// let p_values = OutlierTest::new(&mixture, 1)?.p_values(&RowBatch::new(3, &rows)?)?;
 /// assert!(p_values[0] > 0.99 && p_values[1] < 1e-40);
 /// # Ok::<(), vmfkit::Error>(())
 /// ```
@@ -104,14 +104,14 @@ impl OutlierTest {
     }
 
     /// The p-value of each row, on all threads; their number does not change one bit.
-    pub fn p_values(&self, block: &Block) -> Result<Vec<f64>> {
+    pub fn p_values(&self, block: &RowBatch) -> Result<Vec<f64>> {
         let mut out = vec![0.0; block.len()];
         self.p_values_into(block, &mut out)?;
         Ok(out)
     }
 
     /// [`Self::p_values`] into `out`, which has one value for each row.
-    pub fn p_values_into(&self, block: &Block, out: &mut [f64]) -> Result<()> {
+    pub fn p_values_into(&self, block: &RowBatch, out: &mut [f64]) -> Result<()> {
         self.for_each_row(block, out, |terms| {
             let tail = tail_of(terms);
             self.calibration.as_ref().map_or(tail, |calibration| calibration.p_value(tail))
@@ -119,7 +119,7 @@ impl OutlierTest {
     }
 
     /// Combines the responsibilities and tails of the relevant components of each row into one value.
-    fn for_each_row<T: Send>(&self, block: &Block, out: &mut [T], value: impl Fn(&[(f64, f64)]) -> T + Sync) -> Result<()> {
+    fn for_each_row<T: Send>(&self, block: &RowBatch, out: &mut [T], value: impl Fn(&[(f64, f64)]) -> T + Sync) -> Result<()> {
         let components = self.mixture.components();
         if block.dim() != self.mixture.dim() {
             return Err(Error::DimensionMismatch { expected: self.mixture.dim(), found: block.dim() });
@@ -301,7 +301,7 @@ impl Calibration {
 impl OutlierTest {
     /// What there is to know of draws: u, and the sum of r g(F).
     fn score(&self, rows: &[f64], found: &mut [Drawn]) -> Result<()> {
-        self.for_each_row(&Block::new(self.mixture.dim(), rows)?, found, |terms| {
+        self.for_each_row(&RowBatch::new(self.mixture.dim(), rows)?, found, |terms| {
             (tail_of(terms), terms.iter().map(|(responsibility, tail)| responsibility * enrichment(*tail)).sum::<f64>())
         })
     }
@@ -309,7 +309,7 @@ impl OutlierTest {
     /// What draws count that were made half with enriched tails and half from `stranger`: 1 over the mean of both densities, relative
     /// to the mixture's.
     fn weigh(&self, stranger: &Mixture, rows: &[f64], found: &mut [Drawn]) -> Result<()> {
-        let block = Block::new(self.mixture.dim(), rows)?;
+        let block = RowBatch::new(self.mixture.dim(), rows)?;
         let (mut ours, mut theirs) = (vec![0.0; found.len()], vec![0.0; found.len()]);
         self.mixture.ln_densities_into(&block, &mut ours)?;
         stranger.ln_densities_into(&block, &mut theirs)?;

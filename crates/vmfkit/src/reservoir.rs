@@ -1,7 +1,7 @@
 //! [`Reservoir`]: a sample of rows that pass by once.
 
-use crate::block::{Block, Rows, Scalar, SparseRows};
 use crate::error::{Error, Result};
+use crate::rows::{RowBatch, Rows, Scalar, SparseRows};
 use crate::sampler::Stream;
 use rand::RngExt;
 use std::cmp::Ordering;
@@ -15,11 +15,11 @@ use std::collections::BinaryHeap;
 /// rows with their weights. It depends on the seed and on the rows in their order, not on how they come in blocks.
 ///
 /// ```
-/// use vmfkit::{Block, reservoir::Reservoir};
+/// use vmfkit::{RowBatch, reservoir::Reservoir};
 /// let rows = [1.0, 0.0, 0.0, 1.0, 0.6, 0.8];
 /// let mut reservoir = Reservoir::new(2, 7);
-/// reservoir.offer(&Block::new(2, &rows[..2])?)?;
-/// reservoir.offer(&Block::new(2, &rows[2..])?)?;
+/// reservoir.offer(&RowBatch::new(2, &rows[..2])?)?;
+/// reservoir.offer(&RowBatch::new(2, &rows[2..])?)?;
 /// let sample = reservoir.into_sample();
 /// assert_eq!(sample.block()?.len(), 2);
 /// # Ok::<(), vmfkit::Error>(())
@@ -75,7 +75,7 @@ enum Row {
 }
 
 impl Row {
-    fn of(block: &Block, row: usize) -> Self {
+    fn of(block: &RowBatch, row: usize) -> Self {
         let range = row * block.dim()..(row + 1) * block.dim();
         fn sparse<T: Scalar>(rows: &SparseRows<T>, row: usize) -> (Vec<u32>, Vec<T>) {
             let (columns, values) = rows.row(row);
@@ -126,7 +126,7 @@ impl Reservoir {
     }
 
     /// Lets the rows of a block pass by.
-    pub fn offer(&mut self, block: &Block) -> Result<()> {
+    pub fn offer(&mut self, block: &RowBatch) -> Result<()> {
         if self.seen > 0 && block.dim() != self.dim {
             return Err(Error::DimensionMismatch { expected: self.dim, found: block.dim() });
         }
@@ -220,15 +220,15 @@ fn join<'a, T: Scalar>(rows: impl Iterator<Item = (&'a Vec<u32>, &'a Vec<T>)>) -
 
 impl Sample {
     /// The rows with what each counts; an error without any.
-    pub fn block(&self) -> Result<Block<'_>> {
+    pub fn block(&self) -> Result<RowBatch<'_>> {
         if self.dim == 0 {
             return Err(Error::NoRows { weight: 0.0 });
         }
         let block = match &self.rows {
-            SampleRows::F32(values) => Block::new(self.dim, values),
-            SampleRows::F64(values) => Block::new(self.dim, values),
-            SampleRows::SparseF32(starts, columns, values) => Block::sparse(self.dim, starts, columns, values),
-            SampleRows::SparseF64(starts, columns, values) => Block::sparse(self.dim, starts, columns, values),
+            SampleRows::F32(values) => RowBatch::new(self.dim, values),
+            SampleRows::F64(values) => RowBatch::new(self.dim, values),
+            SampleRows::SparseF32(starts, columns, values) => RowBatch::sparse(self.dim, starts, columns, values),
+            SampleRows::SparseF64(starts, columns, values) => RowBatch::sparse(self.dim, starts, columns, values),
         }?;
         match &self.weights {
             Some(weights) => block.with_weights(weights),

@@ -1,7 +1,7 @@
 //! [`RowFingerprint`]: what a checkpoint knows of the rows that it was made with.
 
-use crate::block::{Block, Rows, Scalar, SparseRows};
 use crate::error::{Error, Result};
+use crate::rows::{RowBatch, Rows, Scalar, SparseRows};
 use crate::settings::digits;
 use crate::source::Source;
 use std::hash::Hasher;
@@ -102,7 +102,7 @@ impl FirstRows {
         self.rows == FIRST_ROWS
     }
 
-    pub fn add(&mut self, block: &Block) {
+    pub fn add(&mut self, block: &RowBatch) {
         let rows = block.len().min(FIRST_ROWS - self.rows);
         self.hasher.add(&block.slice(0, rows));
         self.rows += rows;
@@ -125,7 +125,7 @@ pub(crate) struct RowHasher {
 }
 
 impl RowHasher {
-    pub fn add(&mut self, block: &Block) {
+    pub fn add(&mut self, block: &RowBatch) {
         let kind = match block.rows() {
             Rows::F32(_) => 1,
             Rows::F64(_) => 2,
@@ -171,12 +171,12 @@ mod tests {
         let starts: Vec<usize> = (0..=3000).map(|row| 2 * row).collect();
         let columns = [0, 1].repeat(3000);
         let blocks = [
-            Block::new(2, &rows).unwrap(),
-            Block::new(2, &single).unwrap(),
-            Block::new(2, &rows).unwrap().with_weights(&weights).unwrap(),
-            Block::sparse(2, &starts, &columns, &rows).unwrap(),
+            RowBatch::new(2, &rows).unwrap(),
+            RowBatch::new(2, &single).unwrap(),
+            RowBatch::new(2, &rows).unwrap().with_weights(&weights).unwrap(),
+            RowBatch::sparse(2, &starts, &columns, &rows).unwrap(),
         ];
-        let of = |block: &Block, size: usize| {
+        let of = |block: &RowBatch, size: usize| {
             let (mut all, mut first) = (RowHasher::default(), FirstRows::default());
             for from in (0..3000).step_by(size) {
                 let part = block.slice(from, (from + size).min(3000));

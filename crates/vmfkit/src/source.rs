@@ -1,8 +1,8 @@
 //! [`Source`]: where blocks of rows come from, pass after pass; [`Batches`]: the mini-batches they are cut into.
 
-use crate::block::{Block, RowBuffer};
 use crate::error::{Error, Result};
-use crate::loose_rows::LooseRows;
+use crate::rows::loose::LooseRows;
+use crate::rows::{RowBatch, RowBuffer};
 use crate::sampler::Stream;
 use rand::seq::SliceRandom;
 use std::ops::ControlFlow;
@@ -14,7 +14,7 @@ use std::ops::ControlFlow;
 /// `custom_source` is a whole program.
 ///
 /// ```
-/// use vmfkit::{Block, Fitter, Result, Sampler, VonMisesFisher, source::Source};
+/// use vmfkit::{RowBatch, Fitter, Result, Sampler, VonMisesFisher, source::Source};
 ///
 /// /// Draws of a seed that are never all in memory.
 /// struct Draws {
@@ -28,14 +28,14 @@ use std::ops::ControlFlow;
 ///     fn dim(&self) -> usize {
 ///         self.sampler.dim()
 ///     }
-///     fn read_block(&mut self) -> Result<Option<Block<'_>>> {
+///     fn read_block(&mut self) -> Result<Option<RowBatch<'_>>> {
 ///         if self.next == self.blocks {
 ///             return Ok(None);
 ///         }
 ///         self.rows.resize(100 * self.dim(), 0.0);
 ///         self.sampler.fill(1, 100 * self.next, &mut self.rows)?;
 ///         self.next += 1;
-///         Block::new(self.dim(), &self.rows).map(Some)
+///         RowBatch::new(self.dim(), &self.rows).map(Some)
 ///     }
 ///     fn rewind(&mut self) -> Result<()> {
 ///         self.next = 0;
@@ -52,10 +52,10 @@ pub trait Source: Send {
     /// The length of a row.
     fn dim(&self) -> usize;
     /// The next block, none after the last row.
-    fn read_block(&mut self) -> Result<Option<Block<'_>>>;
+    fn read_block(&mut self) -> Result<Option<RowBatch<'_>>>;
     /// The same for those who check loose rows while they work on them.
     fn read_portion(&mut self) -> Result<Option<Portion<'_>>> {
-        Ok(self.read_block()?.map(Portion::Block))
+        Ok(self.read_block()?.map(Portion::RowBatch))
     }
     /// From the next pass on, blocks of this many rows are best; of any number if there is none. A source may go by it or not: no answer depends on it.
     fn prefer_rows(&mut self, _rows: Option<usize>) {}
@@ -80,7 +80,7 @@ pub trait Source: Send {
 #[derive(Debug, Clone)]
 pub enum Portion<'a> {
     /// They were checked.
-    Block(Block<'a>),
+    RowBatch(RowBatch<'a>),
     /// They are yet to be.
     Loose(LooseRows<'a>),
 }
@@ -89,7 +89,7 @@ impl Portion<'_> {
     /// The number of rows.
     pub fn len(&self) -> usize {
         match self {
-            Portion::Block(block) => block.len(),
+            Portion::RowBatch(block) => block.len(),
             Portion::Loose(rows) => rows.len(),
         }
     }
@@ -103,9 +103,9 @@ impl Portion<'_> {
 /// Rows in memory: as one block, in batches, or in batches of rows shuffled anew in every pass.
 ///
 /// ```
-/// use vmfkit::{Block, source::{MemorySource, Source}};
+/// use vmfkit::{RowBatch, source::{MemorySource, Source}};
 /// let rows = [1.0, 0.0, 0.0, 1.0, 0.6, 0.8];
-/// let mut source = MemorySource::new(Block::new(2, &rows)?).batches(2);
+/// let mut source = MemorySource::new(RowBatch::new(2, &rows)?).batches(2);
 /// assert_eq!(source.read_block()?.unwrap().len(), 2);
 /// assert_eq!(source.read_block()?.unwrap().len(), 1);
 /// assert!(source.read_block()?.is_none());
@@ -113,7 +113,7 @@ impl Portion<'_> {
 /// ```
 #[derive(Debug)]
 pub struct MemorySource<'a> {
-    block: Block<'a>,
+    block: RowBatch<'a>,
     batch: usize,
     next: usize,
     pass: u64,
@@ -123,7 +123,7 @@ pub struct MemorySource<'a> {
 
 impl<'a> MemorySource<'a> {
     /// The rows of a block, all at once.
-    pub fn new(block: Block<'a>) -> Self {
+    pub fn new(block: RowBatch<'a>) -> Self {
         MemorySource { batch: block.len().max(1), block, next: 0, pass: 0, shuffle: None, buffer: RowBuffer::default() }
     }
 
@@ -145,7 +145,7 @@ impl Source for MemorySource<'_> {
         self.block.dim()
     }
 
-    fn read_block(&mut self) -> Result<Option<Block<'_>>> {
+    fn read_block(&mut self) -> Result<Option<RowBatch<'_>>> {
         let (from, to) = (self.next, (self.next + self.batch).min(self.block.len()));
         if from == to {
             return Ok(None);
@@ -207,10 +207,10 @@ impl Batches {
     /// Shows the batches of a block, the `number`th of a pass (both counted from 0), in turn, until one is the last wanted.
     pub fn visit(
         &mut self,
-        block: &Block,
+        block: &RowBatch,
         pass: u64,
         number: u64,
-        mut see: impl FnMut(&Block) -> Result<ControlFlow<()>>,
+        mut see: impl FnMut(&RowBatch) -> Result<ControlFlow<()>>,
     ) -> Result<ControlFlow<()>> {
         self.draw(block.len(), pass, number, |drawn, buffer| match drawn {
             Drawn::Listed(rows) => see(&block.gather(rows, buffer)),
@@ -224,7 +224,7 @@ impl Batches {
         rows: &LooseRows,
         pass: u64,
         number: u64,
-        mut see: impl FnMut(&Block) -> Result<ControlFlow<()>>,
+        mut see: impl FnMut(&RowBatch) -> Result<ControlFlow<()>>,
     ) -> std::result::Result<ControlFlow<()>, Failure> {
         let mut wrong = None;
         let flow = self.draw(rows.len(), pass, number, |drawn, buffer| {

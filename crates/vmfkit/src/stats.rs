@@ -1,8 +1,8 @@
 //! [`SufficientStats`]: what every way of fitting reads. Threads, files and machines add them.
 
-use crate::aligned_rows::AlignedRows;
-use crate::block::{Block, Rows, Scalar, SparseRows};
 use crate::error::{Error, Result};
+use crate::rows::aligned::AlignedRows;
+use crate::rows::{RowBatch, Rows, Scalar, SparseRows};
 use rayon::prelude::*;
 use std::ops::ControlFlow;
 use vmfkit_kernels::vector::norm;
@@ -45,14 +45,14 @@ impl SufficientStats {
 
     /// All rows in one component, in one pass on all threads; the number of threads does not change one bit. For rows that come in several blocks
     /// see [`RowSum`].
-    pub fn of_block(block: &Block) -> Self {
+    pub fn of_block(block: &RowBatch) -> Self {
         let mut total = Self::zero(1, block.dim());
         total.add_rows(block);
         total
     }
 
     /// Adds all rows to the only component.
-    fn add_rows(&mut self, block: &Block) {
+    fn add_rows(&mut self, block: &RowBatch) {
         let tasks = block.len().div_ceil(ROWS_PER_TASK);
         let parts: Vec<Self> = (0..tasks)
             .into_par_iter()
@@ -65,7 +65,7 @@ impl SufficientStats {
     }
 
     /// The rows with these numbers in one component, on this thread.
-    pub fn of_rows(block: &Block, rows: impl IntoIterator<Item = usize>) -> Self {
+    pub fn of_rows(block: &RowBatch, rows: impl IntoIterator<Item = usize>) -> Self {
         match block.rows() {
             Rows::F32(values) => Self::sum_rows(block, values, rows.into_iter()),
             Rows::F64(values) => Self::sum_rows(block, values, rows.into_iter()),
@@ -75,7 +75,7 @@ impl SufficientStats {
     }
 
     /// Sums the rows' differences from the first of them, MATH.md (8.1): what they have in common never gets in the way.
-    fn sum_rows<T: Scalar>(block: &Block, values: &[T], mut rows: impl Iterator<Item = usize>) -> Self {
+    fn sum_rows<T: Scalar>(block: &RowBatch, values: &[T], mut rows: impl Iterator<Item = usize>) -> Self {
         let dim = block.dim();
         let mut stats = Self::zero(1, dim);
         let weight_of = |row: usize| block.weights().map_or(1.0, |w| w[row]);
@@ -102,7 +102,7 @@ impl SufficientStats {
     }
 
     /// Sums the entries, and nothing else: a shortfall below 1e-16 of the mass is lost, which sparse rows seldom have.
-    fn sum_sparse_rows<T: Scalar>(block: &Block, sparse: &SparseRows<T>, rows: impl Iterator<Item = usize>) -> Self {
+    fn sum_sparse_rows<T: Scalar>(block: &RowBatch, sparse: &SparseRows<T>, rows: impl Iterator<Item = usize>) -> Self {
         let mut stats = Self::zero(1, block.dim());
         for row in rows {
             let weight = block.weights().map_or(1.0, |w| w[row]);
@@ -136,7 +136,7 @@ impl SufficientStats {
     ///
     /// # Panics
     /// If a label is not below `components`.
-    pub fn of_labels(block: &Block, labels: &[usize], components: usize) -> Result<Self> {
+    pub fn of_labels(block: &RowBatch, labels: &[usize], components: usize) -> Result<Self> {
         if labels.len() != block.len() {
             return Err(Error::LabelCount { expected: block.len(), found: labels.len() });
         }
@@ -370,12 +370,12 @@ impl SufficientStats {
 /// The sum of rows that come in blocks of any size, which do not change one bit of it.
 ///
 /// ```
-/// use vmfkit::{Block, SufficientStats, stats::RowSum};
+/// use vmfkit::{RowBatch, SufficientStats, stats::RowSum};
 /// let rows = [1.0, 0.0, 0.8, 0.6, 0.6, 0.8];
 /// let mut sum = RowSum::new(2);
-/// sum.add(&Block::new(2, &rows[..2])?)?;
-/// sum.add(&Block::new(2, &rows[2..])?)?;
-/// assert_eq!(sum.finish(), SufficientStats::of_block(&Block::new(2, &rows)?));
+/// sum.add(&RowBatch::new(2, &rows[..2])?)?;
+/// sum.add(&RowBatch::new(2, &rows[2..])?)?;
+/// assert_eq!(sum.finish(), SufficientStats::of_block(&RowBatch::new(2, &rows)?));
 /// # Ok::<(), vmfkit::Error>(())
 /// ```
 #[derive(Debug, Clone)]
@@ -394,7 +394,7 @@ impl RowSum {
     ///
     /// # Errors
     /// [`Error::DimensionMismatch`].
-    pub fn add(&mut self, block: &Block) -> Result<()> {
+    pub fn add(&mut self, block: &RowBatch) -> Result<()> {
         let RowSum { rows, total } = self;
         if block.dim() != total.dim {
             return Err(Error::DimensionMismatch { expected: total.dim, found: block.dim() });

@@ -7,7 +7,7 @@
 //! current version has one. Files of the version before have none and are read unchecked; one that has a checksum all the same is checked,
 //! so that damage to the version's digit does not hide other damage.
 
-use crate::distribution::VonMisesFisher;
+use crate::density::VonMisesFisher;
 use crate::error::{Error, Result};
 use crate::mixture::Mixture;
 use crate::settings::digits;

@@ -9,7 +9,7 @@ use anyhow::Result;
 use serde::Serialize;
 use vmfkit::metrics::Agreement;
 use vmfkit::train::{Adam, Baseline, Stop};
-use vmfkit::{Block, ConcentrationEstimator, ConcentrationPolicy, Fitter, Maximisation, Method, Mixture, Start};
+use vmfkit::{ConcentrationEstimator, ConcentrationPolicy, Fitter, Maximisation, Method, Mixture, RowBatch, Start};
 
 /// As many clusters as there are classes.
 const CLUSTERS: usize = 10;
@@ -72,7 +72,7 @@ fn online() -> Fitter<'static> {
 
 /// The mixture that our default finds.
 pub fn default_mixture(latent: &Latent, seed: u64) -> Result<Mixture> {
-    Ok(default().seed(seed).fit(&Block::new(LATENT, &latent.train.rows)?)?.mixture)
+    Ok(default().seed(seed).fit(&RowBatch::new(LATENT, &latent.train.rows)?)?.mixture)
 }
 
 /// Clusters that were found, whichever way.
@@ -88,7 +88,7 @@ impl Clusters {
             Clusters::Centres(centres) => Ok(centres.assign(rows)),
             Clusters::Mixture(mixture) => {
                 let mut labels = vec![0; rows.len() / LATENT];
-                mixture.assign_into(&Block::new(LATENT, rows)?, &mut labels)?;
+                mixture.assign_into(&RowBatch::new(LATENT, rows)?, &mut labels)?;
                 Ok(labels)
             }
         }
@@ -129,7 +129,7 @@ struct Outcome {
 
 impl Way {
     fn outcome(&self, latent: &Latent, seed: u64) -> Result<Outcome> {
-        let block = Block::new(LATENT, &latent.train.rows)?;
+        let block = RowBatch::new(LATENT, &latent.train.rows)?;
         let clock = Clock::start();
         let (clusters, passes) = match self.fitter {
             None => {

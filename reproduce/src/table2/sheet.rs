@@ -8,7 +8,7 @@ use anyhow::Result;
 use base64::prelude::{BASE64_STANDARD, Engine};
 use std::fmt::Write;
 use std::path::Path;
-use vmfkit::{Block, Mixture};
+use vmfkit::{Mixture, RowBatch};
 
 /// Images of either kind.
 const EACH: usize = 10;
@@ -69,7 +69,7 @@ impl Members {
     /// Of each component. Under one component a row is the more probable the nearer it is to the mean direction.
     fn of(mixture: &Mixture, rows: &[f32]) -> Result<Vec<Self>> {
         let mut labels = vec![0; rows.len() / LATENT];
-        mixture.assign_into(&Block::new(LATENT, rows)?, &mut labels)?;
+        mixture.assign_into(&RowBatch::new(LATENT, rows)?, &mut labels)?;
         let closeness: Vec<f64> = rows
             .chunks_exact(LATENT)
             .zip(&labels)

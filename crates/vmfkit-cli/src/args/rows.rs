@@ -11,7 +11,7 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use vmfkit::source::{Portion, Source};
-use vmfkit::{Angles, Block, Error};
+use vmfkit::{Angles, Error, RowBatch};
 use vmfkit_io::{AvailableMemory, Batches, DataSource, Element, Format, Ids, Kept, MemoryLimit, Options, Skipped};
 
 /// Memory that a command has beside rows and models: its code, stacks, buffers of the system's libraries.
@@ -504,7 +504,7 @@ impl RowSource {
     }
 
     /// The only block of rows that were opened as a whole.
-    pub fn read_whole(&mut self) -> Result<Block<'_>> {
+    pub fn read_whole(&mut self) -> Result<RowBatch<'_>> {
         let name = self.name.clone();
         match self.read_block() {
             Ok(Some(block)) => Ok(block),
@@ -583,7 +583,7 @@ impl Source for RowSource {
         self.source.dim()
     }
 
-    fn read_block(&mut self) -> vmfkit::Result<Option<Block<'_>>> {
+    fn read_block(&mut self) -> vmfkit::Result<Option<RowBatch<'_>>> {
         let RowSource { source, weights, rows, weight, angles, like_radians, .. } = self;
         let weights = weights.as_ref();
         let first = usize::try_from(*rows).unwrap_or(usize::MAX);
@@ -609,13 +609,13 @@ impl Source for RowSource {
 
     fn read_portion(&mut self) -> vmfkit::Result<Option<Portion<'_>>> {
         if self.weights.is_some() || self.like_radians {
-            return Ok(self.read_block()?.map(Portion::Block));
+            return Ok(self.read_block()?.map(Portion::RowBatch));
         }
         let portion = self.source.read_portion()?;
         let (rows, weight) = match &portion {
             None => (0, 0.0),
             Some(Portion::Loose(rows)) => (rows.len(), rows.len() as f64),
-            Some(Portion::Block(block)) => {
+            Some(Portion::RowBatch(block)) => {
                 (block.len(), block.weights().map_or(block.len() as f64, |weights| weights.iter().sum()))
             }
         };

@@ -343,7 +343,7 @@ impl SettingArguments {
                 bail!("one density does not use the setting: `{name}`\nhint: `-k N` fits a mixture");
             }
             if !methods.contains(&method) {
-                if method == vmfkit::known_labels::METHOD {
+                if method == vmfkit::start::known_labels::METHOD {
                     bail!("`--known-labels` does not use the setting: `{name}`");
                 }
                 let methods: Vec<String> =

@@ -9,9 +9,9 @@ use crate::report::progress::Progress;
 use anyhow::Result;
 use std::path::{Path, PathBuf};
 use vmfkit::Error;
-use vmfkit::parts::Accumulator;
+use vmfkit::fit::parts::Accumulator;
 use vmfkit::source::Source;
-use vmfkit::stats_file::PartStats;
+use vmfkit::store::statistics::PartStats;
 use vmfkit_io::DataSource;
 
 const AFTER_HELP: &str = "\

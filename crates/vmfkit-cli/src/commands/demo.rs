@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use std::time::Instant;
 use vmfkit::metrics::ParameterErrors;
 use vmfkit::train::Adam;
-use vmfkit::{Block, ConcentrationPolicy, Fitter, Method, Mixture, VonMisesFisher, bessel};
+use vmfkit::{ConcentrationPolicy, Fitter, Method, Mixture, RowBatch, VonMisesFisher, bessel};
 
 /// Dimension and concentration of the densities whose constants are shown: the first is one that every library can do.
 const POINTS: [(usize, f64); 4] = [(3, 10.0), (768, 50.0), (2048, 300.0), (1_000_000, 1e9)];
@@ -46,7 +46,7 @@ impl Demo {
         let count = self.rows as usize;
         let (mut rows, mut labels) = (vec![0.0; truth.dim() * count], vec![0; count]);
         truth.fill(self.seed, 0, &mut rows, &mut labels)?;
-        let block = Block::new(truth.dim(), &rows)?;
+        let block = RowBatch::new(truth.dim(), &rows)?;
         let mut progress = Progress::new(!self.report.quiet);
         let em = Outcome::of("EM", Method::default(), self.seed, &truth, &block)?;
         progress.show("fitting by SGD");
@@ -146,7 +146,7 @@ fn concentrations(mixture: &Mixture) -> Vec<f64> {
 }
 
 impl Outcome {
-    fn of(name: &'static str, method: Method, seed: u64, truth: &Mixture, block: &Block) -> vmfkit::Result<Self> {
+    fn of(name: &'static str, method: Method, seed: u64, truth: &Mixture, block: &RowBatch) -> vmfkit::Result<Self> {
         let (components, method_name) = (truth.components().len(), method.name());
         let start = Instant::now();
         let fit = Fitter::new(components).method(method).policy(ConcentrationPolicy::Free).seed(seed).fit(block)?;

@@ -12,8 +12,8 @@ use anyhow::{Context, Result};
 use clap::Arg;
 use serde_json::{Map, Value, json};
 use std::path::PathBuf;
-use vmfkit::model_file::Description;
 use vmfkit::source::Source;
+use vmfkit::store::model::Description;
 use vmfkit::{Error, Mixture};
 use vmfkit_io::excerpt;
 

@@ -8,7 +8,7 @@ use crate::report::progress::Progress;
 use anyhow::Result;
 use std::path::PathBuf;
 use vmfkit::Error;
-use vmfkit::model_file::{self, Description};
+use vmfkit::store::model::{self, Description};
 use vmfkit::train::Status;
 
 const AFTER_HELP: &str = "\
@@ -53,7 +53,7 @@ impl Maximise {
         let fit = checkpoint.current();
         // Before the state, so that an interrupted command can be repeated.
         if let Some(path) = &self.model {
-            output::write_file(path, model_file::to_bytes(&fit.mixture, &Description::of(fit)))?;
+            output::write_file(path, model::to_bytes(&fit.mixture, &Description::of(fit)))?;
         }
         if let Some(path) = &self.output {
             output::write_file(path, checkpoint.to_bytes())?;

@@ -12,7 +12,7 @@ use rayon::prelude::*;
 use serde_json::json;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
-use vmfkit::block::Scalar;
+use vmfkit::rows::Scalar;
 use vmfkit::{Angles, Mixture, Sampler, VonMisesFisher};
 use vmfkit_io::{Batch, OutputFormat, RowLayout, Values};
 

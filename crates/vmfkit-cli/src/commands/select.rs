@@ -14,10 +14,10 @@ use clap::ValueEnum;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use serde_json::{Map, Value, json};
 use std::path::{Path, PathBuf};
-use vmfkit::model_file::{self, Description};
-use vmfkit::select::{Candidate, Criterion, Selection, best, best_of};
+use vmfkit::fit::select::{Candidate, Criterion, Selection, best, best_of};
+use vmfkit::store::model::{self, Description};
 use vmfkit::train::{Status, Stop};
-use vmfkit::{Block, ConcentrationPolicy};
+use vmfkit::{ConcentrationPolicy, RowBatch};
 
 const AFTER_HELP: &str = "\
 Examples:
@@ -178,7 +178,7 @@ impl Select {
         self.holdout.unwrap_or(if self.criterion == Criterion::HeldOut { 0.2 } else { 0.0 })
     }
 
-    fn rows_held_out(&self, block: &Block) -> usize {
+    fn rows_held_out(&self, block: &RowBatch) -> usize {
         Selection::new([1]).held_out(self.holdout()).rows_held_out(block.len())
     }
 
@@ -193,7 +193,7 @@ impl Select {
         if policies.is_empty() { vec![ConcentrationPolicy::default()] } else { policies }
     }
 
-    fn candidates(&self, block: &Block) -> Result<Vec<Candidate>> {
+    fn candidates(&self, block: &RowBatch) -> Result<Vec<Candidate>> {
         let (policies, backgrounds) = (self.policies(), self.background.choices());
         let components = &self.components.as_ref().expect("the parser of arguments requires it").0;
         let lines = components.len() * policies.len() * backgrounds.len();
@@ -254,7 +254,7 @@ impl Report<'_> {
             bail!("{}: not written, because no fit was finished", path.display());
         };
         let fit = best.to_fit();
-        output::write_file(path, model_file::to_bytes(&fit.mixture, &Description::of(&fit)))
+        output::write_file(path, model::to_bytes(&fit.mixture, &Description::of(&fit)))
     }
 
     fn to_json(&self) -> String {

@@ -17,7 +17,7 @@ use vmfkit::estimate::maximum_likelihood;
 use vmfkit::hypothesis::{self, Calibration, Concentrations, Outcome};
 use vmfkit::inference::{Inference, projection_test};
 use vmfkit::source::Source;
-use vmfkit::{Block, ConcentrationEstimator, SufficientStats, VonMisesFisher};
+use vmfkit::{ConcentrationEstimator, RowBatch, SufficientStats, VonMisesFisher};
 use vmfkit_io::Ids;
 
 const AFTER_HELP: &str = "\
@@ -199,7 +199,7 @@ impl Sample {
     }
 
     /// Adds the rows of a block.
-    fn add(&mut self, block: &Block) -> Result<()> {
+    fn add(&mut self, block: &RowBatch) -> Result<()> {
         let (from, to) = (self.rows, self.rows + block.len());
         let found = match &self.groups {
             None => SufficientStats::of_block(block),
@@ -388,7 +388,7 @@ impl Test {
         self.replicates.unwrap_or(Calibration::REPLICATES)
     }
 
-    fn findings(&self, tests: &[Hypothesis], sample: &Sample, block: Option<&Block>) -> Result<Vec<Finding>> {
+    fn findings(&self, tests: &[Hypothesis], sample: &Sample, block: Option<&RowBatch>) -> Result<Vec<Finding>> {
         let total = sample.total()?;
         // On the circle, and of two rows, symmetry is tested only where it was asked for: to be refused.
         let can_be_elliptical = total.dim() > 2 && sample.rows > 2;
@@ -396,7 +396,7 @@ impl Test {
         tests.iter().filter(makes_sense).map(|&test| self.finding(test, sample, &total, block)).collect()
     }
 
-    fn finding(&self, test: Hypothesis, sample: &Sample, total: &SufficientStats, block: Option<&Block>) -> Result<Finding> {
+    fn finding(&self, test: Hypothesis, sample: &Sample, total: &SufficientStats, block: Option<&RowBatch>) -> Result<Finding> {
         let calibration = self.calibration(test);
         let of = |outcome| Finding::of(test, outcome, calibration.name());
         let rows = || block.expect("opened as a whole for this test");

@@ -8,7 +8,7 @@ use serde_json::Value;
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
-use vmfkit::model_file::LONGEST_HEADER;
+use vmfkit::store::model::LONGEST_HEADER;
 use vmfkit_io::excerpt;
 
 /// Files of at most this size are read without a look at the header; the parser reports what is wrong.

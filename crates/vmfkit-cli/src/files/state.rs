@@ -7,9 +7,9 @@ use anyhow::{Context, Result, bail};
 use serde_json::{Value, json};
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
-use vmfkit::model_file;
-use vmfkit::parts::Accumulator;
-use vmfkit::stats_file::PartStats;
+use vmfkit::fit::parts::Accumulator;
+use vmfkit::store::model;
+use vmfkit::store::statistics::PartStats;
 use vmfkit::train::{Checkpoint, Status};
 
 /// The checkpoint of a file.
@@ -23,7 +23,7 @@ pub fn read_accumulator(path: &Path) -> Result<Accumulator> {
     let (bytes, name) = fit_file::read(path)?;
     match Checkpoint::from_bytes(&bytes) {
         Ok(checkpoint) => Accumulator::of(&checkpoint).context(name),
-        Err(error) => match model_file::from_bytes(&bytes) {
+        Err(error) => match model::from_bytes(&bytes) {
             Ok((mixture, _)) => Ok(Accumulator::of_mixture(&mixture)),
             Err(_) => Err(error).context(name),
         },

@@ -5,7 +5,7 @@ use crate::report::format::{aligned, escaped, json_number, readable};
 use rayon::prelude::*;
 use serde_json::{Value, json};
 use vmfkit::Mixture;
-use vmfkit::model_file::Description;
+use vmfkit::store::model::Description;
 use vmfkit::train::Pass;
 use vmfkit_io::excerpt;
 

@@ -5,7 +5,7 @@ use crate::{Workspace, number};
 use std::fs::File;
 use std::path::Path;
 use vmfkit::source::Source;
-use vmfkit::{Block, Mixture, model_file};
+use vmfkit::{Mixture, RowBatch, store::model};
 use vmfkit_io::{Batch, Element, Ids, Options, OutputFormat, RowLayout, RowWriter, Values};
 
 /// What holds a whole table.
@@ -19,7 +19,7 @@ pub fn fitted() -> Workspace {
 }
 
 pub fn model(workspace: &Workspace) -> Mixture {
-    model_file::from_bytes(&workspace.read("m.safetensors")).unwrap().0
+    model::from_bytes(&workspace.read("m.safetensors")).unwrap().0
 }
 
 /// Rows in any format, with ids.
@@ -65,7 +65,7 @@ fn labels_are_those_of_the_fit_and_numbers_those_of_the_library() {
     let (table, mixture) = (cells(&workspace.read("found.csv")), model(&workspace));
     assert_eq!(table[0], ["row", "component", "responsibility", "ln_density", "p_value"]);
     let rows: Vec<f64> = cells(&workspace.read("x.csv"))[1..].iter().flatten().map(|cell| cell.parse().unwrap()).collect();
-    let block = Block::new(3, &rows).unwrap();
+    let block = RowBatch::new(3, &rows).unwrap();
     let (mut labels, mut shares, mut ln_densities) = (vec![0; 600], vec![0.0; 1800], vec![0.0; 600]);
     mixture.assign_into(&block, &mut labels).unwrap();
     mixture.responsibilities_into(&block, &mut shares).unwrap();

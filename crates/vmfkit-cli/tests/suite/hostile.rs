@@ -1,7 +1,7 @@
 //! Contents and names of files that play tricks: they reach neither the terminal nor the wrong file.
 
 use crate::{Workspace, testdata};
-use vmfkit::model_file::{from_bytes, to_bytes};
+use vmfkit::store::model::{from_bytes, to_bytes};
 
 #[test]
 fn control_characters_of_a_model_do_not_reach_the_terminal() {

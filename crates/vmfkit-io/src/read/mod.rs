@@ -30,7 +30,7 @@ use crate::error::Result;
 use crate::{Batch, Values};
 use bytes::Bytes;
 use vmfkit::Angles;
-use vmfkit::loose_rows::LooseRows;
+use vmfkit::rows::loose::LooseRows;
 
 /// Bytes of rows in memory that need be neither together nor aligned, such as pages of a file where the disk put them; whole numbers each.
 #[derive(Debug, Clone)]

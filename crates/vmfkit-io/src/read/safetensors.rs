@@ -11,7 +11,7 @@ use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::Value;
 use std::collections::HashSet;
 use std::io::Read;
-use vmfkit::model_file::LONGEST_HEADER;
+use vmfkit::store::model::LONGEST_HEADER;
 
 /// The rows of the tensor that was asked for, or of the only one with two axes.
 pub(crate) fn open(source: ByteSource, options: &Options) -> Result<ArrayRows> {

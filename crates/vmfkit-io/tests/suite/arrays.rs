@@ -90,9 +90,9 @@ impl Array {
         let numbers: Vec<f64> = self.values.iter().map(|&value| encode(self.descr, value).1).collect();
         let rows = if matches!(self.descr, "f2" | "f4") {
             let numbers: Vec<f32> = numbers.iter().map(|&x| x as f32).collect();
-            vmfkit::Block::rescaled(self.dim, &numbers)
+            vmfkit::RowBatch::rescaled(self.dim, &numbers)
         } else {
-            vmfkit::Block::rescaled(self.dim, &numbers)
+            vmfkit::RowBatch::rescaled(self.dim, &numbers)
         };
         let block = rows.unwrap().0;
         (0..block.len()).map(|row| block.row(row)).collect()

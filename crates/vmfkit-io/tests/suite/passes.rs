@@ -273,7 +273,7 @@ fn what_is_held_counts_its_ids() {
     let (plain, named) = (Options::new().columns(names("x,y")), Options::new().columns(names("x,y")).id_column("id"));
     assert!(hold(&plain, 32) && !hold(&plain, 31));
     assert!(hold(&named, 5000) && !hold(&named, 1999));
-    // Block by block, the sum is the same.
+    // RowBatch by block, the sum is the same.
     assert!(hold(&plain.block_rows(1), 32) && !hold(&named.block_rows(1), 1999));
 }
 

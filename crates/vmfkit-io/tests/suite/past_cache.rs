@@ -7,7 +7,7 @@ use crate::{Everything, Folder, location, npy, read, read_all, with_causes};
 use std::fs::File;
 use vmfkit::source::{Portion, Source};
 use vmfkit::train::Stop;
-use vmfkit::{Block, Fitter, Method};
+use vmfkit::{Fitter, Method, RowBatch};
 use vmfkit_io::{Batch, DataSource, Element, IdKind, Ids, Options, OutputFormat, RowLayout, RowWriter, Values, open};
 
 const DIM: usize = 6;
@@ -149,7 +149,7 @@ impl Source for Short {
         self.0.dim()
     }
 
-    fn read_block(&mut self) -> vmfkit::Result<Option<Block<'_>>> {
+    fn read_block(&mut self) -> vmfkit::Result<Option<RowBatch<'_>>> {
         self.0.read_block()
     }
 
@@ -303,7 +303,7 @@ fn portions_and_blocks_may_be_read_in_turn() {
                     found.extend_from_slice(&values);
                     loose += 1;
                 }
-                Some(Portion::Block(_)) => panic!("{place}: rows were put together"),
+                Some(Portion::RowBatch(_)) => panic!("{place}: rows were put together"),
                 None => break,
             }
         }

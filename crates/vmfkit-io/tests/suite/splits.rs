@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 use vmfkit::source::MemorySource;
 use vmfkit::train::{Em, OnlineEm, Stop, Trainer, fit};
-use vmfkit::{Block, Mixture, VonMisesFisher};
+use vmfkit::{Mixture, RowBatch, VonMisesFisher};
 use vmfkit_io::{Element, Options, Skipped, open, open_stream};
 
 /// Unit rows that differ from each other.
@@ -60,7 +60,7 @@ fn a_fit_from_files_is_the_fit_from_memory_bit_for_bit() {
     let start = Mixture::new(vec![0.5, 0.5], vec![component(0), component(1)]).unwrap();
     let em = || Trainer::new(start.clone(), Em::new(), Stop { tolerance: None, passes: 5, ..Stop::default() }).unwrap();
     let online = || Trainer::new(start.clone(), OnlineEm::new(), Stop { tolerance: None, passes: 1, ..Stop::default() }).unwrap();
-    let block = Block::new(4, rows.as_flattened()).unwrap();
+    let block = RowBatch::new(4, rows.as_flattened()).unwrap();
     let memory = |trainer| fit(&mut MemorySource::new(block.clone()).batches(7), trainer).unwrap().mixture;
     let files = |trainer| fit(&mut open(&location(folder.0.path()), &options).unwrap(), trainer).unwrap().mixture;
     assert_eq!(files(em()), memory(em()));

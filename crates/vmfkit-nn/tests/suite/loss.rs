@@ -2,7 +2,7 @@
 
 use crate::tensors::{assert_gradients, gradient, message, numbers, tensor};
 use burn::tensor::{DType, Tensor};
-use vmfkit::{Block, Mixture, Sampler, VonMisesFisher};
+use vmfkit::{Mixture, RowBatch, Sampler, VonMisesFisher};
 use vmfkit_nn::{concentration, mixture_nll, unit, vmf_nll};
 
 /// Draws of the uniform density: rows of length 1 in all directions.
@@ -178,7 +178,10 @@ fn a_mixture_is_that_of_the_core() {
     let (weights, kappas) = ([0.1, 0.5, 0.25, 0.15], [0.0, 4.0, 120.0, 1e6]);
     let components = mu.chunks_exact(dim).zip(kappas).map(|(mu, k)| VonMisesFisher::new(mu.to_vec(), k).unwrap()).collect();
     let mut expected = vec![0.0; n];
-    Mixture::new(weights.to_vec(), components).unwrap().ln_densities_into(&Block::new(dim, &x).unwrap(), &mut expected).unwrap();
+    Mixture::new(weights.to_vec(), components)
+        .unwrap()
+        .ln_densities_into(&RowBatch::new(dim, &x).unwrap(), &mut expected)
+        .unwrap();
     // Logits may be shifted.
     let logits = weights.map(|weight: f64| weight.ln() + 3.0);
     for rows in [1, n] {

@@ -1,8 +1,8 @@
 //! Do groups have equal mean directions, whatever the distribution?
 
 use super::{Outcome, checked_replicates, monte_carlo_p_value};
-use crate::block::{Block, Rows, Scalar};
 use crate::error::{Error, Result};
+use crate::rows::{RowBatch, Rows, Scalar};
 use crate::sampler::Stream;
 use crate::stats::SufficientStats;
 use rand::RngExt;
@@ -19,7 +19,7 @@ use vmfkit_kernels::vector::{dot, norm};
 /// # Panics
 /// If a label is not below `groups`.
 pub fn equal_mean_directions_by_permutation(
-    block: &Block,
+    block: &RowBatch,
     labels: &[usize],
     groups: usize,
     replicates: usize,
@@ -53,14 +53,14 @@ pub fn equal_mean_directions_by_permutation(
 
 /// Rows whose labels are permuted.
 struct Permuted<'a> {
-    block: &'a Block<'a>,
+    block: &'a RowBatch<'a>,
     groups: usize,
     /// The mean direction of all rows, which no permutation changes.
     mean: Vec<f64>,
 }
 
 impl<'a> Permuted<'a> {
-    fn new(block: &'a Block<'a>, groups: usize) -> Self {
+    fn new(block: &'a RowBatch<'a>, groups: usize) -> Self {
         let stats = SufficientStats::of_block(block);
         let length = stats.resultant_length(0);
         let mean = stats.resultant(0).iter().map(|x| if length > 0.0 { x / length } else { 0.0 }).collect();

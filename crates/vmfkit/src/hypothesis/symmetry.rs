@@ -1,8 +1,8 @@
 //! Are rows symmetric about their mean direction?
 
 use super::{checked_replicates, monte_carlo_p_value, tails};
-use crate::block::Block;
 use crate::error::{Error, Result};
+use crate::rows::RowBatch;
 use crate::sampler::{Stream, fill_with_normals};
 use crate::stats::SufficientStats;
 use rand::RngExt;
@@ -46,7 +46,7 @@ pub struct Symmetry {
 /// p-value is exact in any dimension and for any number of rows. [`Symmetry::limit_p_value`] is by the chi-squared limit. At least 3
 /// rows in at least 3 dimensions are needed; weights and sparse rows are refused. Where rows times dimensions are many, a random
 /// sample of the rows is tested.
-pub fn rotational_symmetry(block: &Block, replicates: usize, seed: u64) -> Result<Symmetry> {
+pub fn rotational_symmetry(block: &RowBatch, replicates: usize, seed: u64) -> Result<Symmetry> {
     const TEST: &str = "a test of rotational symmetry";
     let needs = |needs, found: String| Err(Error::TestNeeds { test: TEST, needs, found });
     let replicates = checked_replicates(replicates)?;
@@ -114,7 +114,7 @@ struct Tangents {
 }
 
 impl Tangents {
-    fn new(block: &Block, picked: &[usize]) -> Result<Self> {
+    fn new(block: &RowBatch, picked: &[usize]) -> Result<Self> {
         let stats = SufficientStats::of_rows(block, picked.iter().copied());
         let length = stats.resultant_length(0);
         if length == 0.0 {
@@ -284,7 +284,7 @@ mod tests {
         for dim in [2, 3, 10] {
             let mut values = vec![0.0; 30 * (dim + 1)];
             fill_with_normals(&mut Stream::new(3, dim as u64), &mut values);
-            let (block, _) = Block::rescaled(dim + 1, &values).unwrap();
+            let (block, _) = RowBatch::rescaled(dim + 1, &values).unwrap();
             let mut tangents = Tangents::new(&block, &(0..30).collect::<Vec<_>>()).unwrap();
             let fourth: f64 = tangents.rows.chunks_exact(dim).map(|row| dot(row, row).powi(2)).sum();
             assert!((tangents.by_matrix() / (2.0 * tangents.by_pairs() + fourth) - 1.0).abs() < 1e-12);

@@ -7,10 +7,10 @@
 
 use super::Mixture;
 use super::expectation::{Assignment, Input, TILE, TileKernels, Workspace};
-use crate::block::{Block, RowBuffer};
 use crate::error::{Error, Result};
-use crate::loose_rows::LooseRows;
-use crate::owned_rows::OwnedRows;
+use crate::rows::loose::LooseRows;
+use crate::rows::owned::OwnedRows;
+use crate::rows::{RowBatch, RowBuffer};
 use crate::stats::SufficientStats;
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -39,12 +39,12 @@ const NEAR_NUMBERS: usize = 1 << 21;
 /// or the processor's instructions: not by one bit.
 ///
 /// ```
-/// use vmfkit::{Assignment, Block, EStep, Mixture, VonMisesFisher};
+/// use vmfkit::{Assignment, RowBatch, EStep, Mixture, VonMisesFisher};
 /// let mixture = Mixture::new(vec![1.0], vec![VonMisesFisher::new(vec![1.0, 0.0], 5.0)?])?;
 /// let rows = [1.0, 0.0, 0.8, 0.6, 0.6, 0.8];
 /// let mut e_step = EStep::new(&mixture, Assignment::Soft)?;
-/// e_step.add(&Block::new(2, &rows[..2])?)?;
-/// e_step.add(&Block::new(2, &rows[2..])?)?;
+/// e_step.add(&RowBatch::new(2, &rows[..2])?)?;
+/// e_step.add(&RowBatch::new(2, &rows[2..])?)?;
 /// assert_eq!(e_step.finish().weight(), 3.0);
 /// # Ok::<(), vmfkit::Error>(())
 /// ```
@@ -103,15 +103,15 @@ impl<'m> EStep<'m> {
     ///
     /// # Errors
     /// [`Error::DimensionMismatch`].
-    pub fn add(&mut self, block: &Block) -> Result<()> {
-        self.add_input(Input::Block(block))
+    pub fn add(&mut self, block: &RowBatch) -> Result<()> {
+        self.add_input(Input::RowBatch(block))
     }
 
     /// Adds a batch of rows that are checked on the way. If one of them is wrong, the error names the first, counted from the first of these, and the
     /// statistics are of no use.
     ///
     /// # Errors
-    /// [`Error::DimensionMismatch`]; those of [`Block::new`].
+    /// [`Error::DimensionMismatch`]; those of [`RowBatch::new`].
     pub fn add_loose(&mut self, rows: &LooseRows) -> Result<()> {
         self.add_input(Input::Loose(rows))
     }
@@ -142,7 +142,7 @@ impl<'m> EStep<'m> {
             return Ok(());
         }
         let rows = match input {
-            Input::Block(block) => block.slice(from, to),
+            Input::RowBatch(block) => block.slice(from, to),
             Input::Loose(rows) => rows.slice(from, to, &mut self.buffer)?,
         };
         self.tile.get_or_insert_with(|| OwnedRows::like(&rows)).push(&rows)?;
@@ -154,7 +154,7 @@ impl<'m> EStep<'m> {
     fn add_held_tile(&mut self) {
         if let Some(rows) = self.tile.take() {
             let number = (self.next_row - 1) / TILE as u64;
-            let added = self.add_tiles(Input::Block(&rows.block()), (0, rows.len()), number);
+            let added = self.add_tiles(Input::RowBatch(&rows.block()), (0, rows.len()), number);
             added.expect("rows were checked when they came");
         }
     }
@@ -204,7 +204,7 @@ impl<'m> EStep<'m> {
         match (wrong.into_inner(), input) {
             (usize::MAX, _) => Ok(()),
             (row, Input::Loose(rows)) => Err(rows.wrong_row(row).expect("a row that was found to be wrong")),
-            (_, Input::Block(_)) => unreachable!("rows of a block are checked"),
+            (_, Input::RowBatch(_)) => unreachable!("rows of a block are checked"),
         }
     }
 

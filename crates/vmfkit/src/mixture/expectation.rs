@@ -4,9 +4,9 @@
 //! sums of a tile are taken in the precision of the kernel, and then added to statistics in double precision.
 
 use super::Mixture;
-use crate::block::{Block, Rows, Scalar, SparseRows};
 use crate::error::{Error, Result};
-use crate::loose_rows::LooseRows;
+use crate::rows::loose::LooseRows;
+use crate::rows::{RowBatch, Rows, Scalar, SparseRows};
 use crate::sampler::Stream;
 use crate::stats::SufficientStats;
 use rand::RngExt;
@@ -79,40 +79,40 @@ const FEW_RUNS: usize = 4;
 /// The rows of a pass.
 #[derive(Clone, Copy)]
 pub(super) enum Input<'a> {
-    Block(&'a Block<'a>),
+    RowBatch(&'a RowBatch<'a>),
     Loose(&'a LooseRows<'a>),
 }
 
 impl<'a> Input<'a> {
     pub(super) fn dim(self) -> usize {
         match self {
-            Input::Block(block) => block.dim(),
+            Input::RowBatch(block) => block.dim(),
             Input::Loose(rows) => rows.dim(),
         }
     }
 
     pub(super) fn len(self) -> usize {
         match self {
-            Input::Block(block) => block.len(),
+            Input::RowBatch(block) => block.len(),
             Input::Loose(rows) => rows.len(),
         }
     }
 
     fn weights(self) -> Option<&'a [f64]> {
         match self {
-            Input::Block(block) => block.weights(),
+            Input::RowBatch(block) => block.weights(),
             Input::Loose(_) => None,
         }
     }
 
     fn is_sparse(self) -> bool {
-        matches!(self, Input::Block(block) if matches!(block.rows(), Rows::SparseF32(_) | Rows::SparseF64(_)))
+        matches!(self, Input::RowBatch(block) if matches!(block.rows(), Rows::SparseF32(_) | Rows::SparseF64(_)))
     }
 
     /// Dense, and of single precision.
     fn is_single(self) -> bool {
         match self {
-            Input::Block(block) => matches!(block.rows(), Rows::F32(_)),
+            Input::RowBatch(block) => matches!(block.rows(), Rows::F32(_)),
             Input::Loose(rows) => rows.is_single(),
         }
     }
@@ -131,7 +131,7 @@ impl<'a> Input<'a> {
         let range = from * self.dim()..to * self.dim();
         Ok(match self {
             Input::Loose(rows) => DenseOrSparse::Dense(rows.checked(from, to, room)?),
-            Input::Block(block) => match block.rows() {
+            Input::RowBatch(block) => match block.rows() {
                 Rows::F32(values) => DenseOrSparse::Dense(T::view_f32(&values[range], room)),
                 Rows::F64(values) => DenseOrSparse::Dense(T::view_f64(&values[range], room)),
                 Rows::SparseF32(rows) => DenseOrSparse::Sparse32(rows, from),
@@ -622,12 +622,12 @@ impl<'m> TileKernels<'m> {
 /// Calls `visit(row, logits)` for each row of a block, with ln weight + ln density of each component in double precision, on this thread.
 pub(super) struct Logits<'a> {
     prepared: Prepared<f64>,
-    block: &'a Block<'a>,
+    block: &'a RowBatch<'a>,
 }
 
 impl<'a> Logits<'a> {
-    pub(super) fn new(mixture: &Mixture, block: &'a Block<'a>) -> Self {
-        Logits { prepared: Prepared::new(mixture, Assignment::Soft, Input::Block(block).is_sparse()), block }
+    pub(super) fn new(mixture: &Mixture, block: &'a RowBatch<'a>) -> Self {
+        Logits { prepared: Prepared::new(mixture, Assignment::Soft, Input::RowBatch(block).is_sparse()), block }
     }
 
     /// Rows that one piece of work should have: some, so that it is worth preparing for.
@@ -657,7 +657,7 @@ impl<'a> Logits<'a> {
 
 struct LogitsWork<'a> {
     prepared: &'a Prepared<f64>,
-    block: &'a Block<'a>,
+    block: &'a RowBatch<'a>,
     from: usize,
     to: usize,
     scratch: &'a mut Scratch<f64>,
@@ -669,7 +669,7 @@ impl Work for LogitsWork<'_> {
     #[inline(always)]
     fn run<I: Instructions>(self) {
         let Scratch { logits: out, stride, rows: room, packing, .. } = self.scratch;
-        let rows = Input::Block(self.block).kernel_rows(self.from, self.to, room);
+        let rows = Input::RowBatch(self.block).kernel_rows(self.from, self.to, room);
         let rows = rows.expect("rows of a block are checked");
         logits::<f64, I>(rows, self.to - self.from, None, self.prepared, out, *stride, packing);
     }
@@ -678,7 +678,7 @@ impl Work for LogitsWork<'_> {
 #[cfg(test)]
 mod wide_tests {
     use super::*;
-    use crate::distribution::VonMisesFisher;
+    use crate::density::VonMisesFisher;
     use vmfkit_kernels::instructions::with_narrow_instructions;
 
     /// Unit rows near one of the first coordinates each, more or less.
@@ -701,18 +701,18 @@ mod wide_tests {
     }
 
     fn check<T: Real + Scalar, const WIDTH: usize>(values: &[T], dim: usize, components: usize, assignment: Assignment) {
-        let (mixture, block) = (mixture(dim, components), Block::new(dim, values).unwrap());
+        let (mixture, block) = (mixture(dim, components), RowBatch::new(dim, values).unwrap());
         check_block::<T, WIDTH>(&mixture, &block, assignment);
         // Rows without weight, and a component without direction.
         let weights: Vec<f64> = (0..block.len()).map(|row| (row % 3) as f64 + f64::from(block.len() == 1)).collect();
         check_block::<T, WIDTH>(&mixture.with_background(0.1).unwrap(), &block.with_weights(&weights).unwrap(), assignment);
     }
 
-    fn check_block<T: Real, const WIDTH: usize>(mixture: &Mixture, block: &Block, assignment: Assignment) {
+    fn check_block<T: Real, const WIDTH: usize>(mixture: &Mixture, block: &RowBatch, assignment: Assignment) {
         let (components, dim) = (mixture.components().len(), mixture.dim());
         let of_tile = |prepared: Prepared<T>, run: &dyn Fn(TileWork<T, WIDTH>) -> Option<usize>| {
             let mut stats = SufficientStats::zero(components, dim);
-            let (input, from, to, weights) = (Input::Block(block), 0, block.len(), block.weights());
+            let (input, from, to, weights) = (Input::RowBatch(block), 0, block.len(), block.weights());
             let (scratch, prepared) = (&mut Scratch::new(&prepared, to), &prepared);
             let wrong = run(TileWork { prepared, assignment, input, from, to, weights, number: 0, scratch, stats: &mut stats });
             assert_eq!(wrong, None);

@@ -11,10 +11,10 @@ pub use expectation::Assignment;
 pub use sampler::MixtureSampler;
 pub use summary::{Rank, Summary};
 
-use crate::block::{Block, Scalar};
 use crate::capacity;
-use crate::distribution::VonMisesFisher;
+use crate::density::VonMisesFisher;
 use crate::error::{Error, Result};
+use crate::rows::{RowBatch, Scalar};
 use crate::stats::SufficientStats;
 use expectation::Logits;
 use rayon::prelude::*;
@@ -34,13 +34,13 @@ const SINGLE_WEIGHT_TOLERANCE: f64 = 1e-5;
 /// that are off by k e, and a component a mean length that is off by e: rescale rows for concentrations of the order d/(2e).
 ///
 /// ```
-/// use vmfkit::{Block, Mixture, VonMisesFisher};
+/// use vmfkit::{RowBatch, Mixture, VonMisesFisher};
 /// let mixture = Mixture::new(
 ///     vec![0.5, 0.5],
 ///     vec![VonMisesFisher::new(vec![1.0, 0.0, 0.0], 10.0)?, VonMisesFisher::new(vec![0.0, 1.0, 0.0], 10.0)?],
 /// )?;
 /// let rows = [0.6, 0.8, 0.0, 0.0, 0.0, 1.0];
-/// let responsibilities = mixture.responsibilities(&Block::new(3, &rows)?)?;
+/// let responsibilities = mixture.responsibilities(&RowBatch::new(3, &rows)?)?;
 /// assert!((responsibilities[1] / responsibilities[0] - 2f64.exp()).abs() < 1e-12);
 /// assert!((responsibilities[2] - 0.5).abs() < 1e-12);
 /// # Ok::<(), vmfkit::Error>(())
@@ -127,7 +127,7 @@ impl Mixture {
 
     /// Adds a block's statistics under this mixture, on all threads; the number of threads does not change one bit. For rows that come in several
     /// blocks see [`EStep`].
-    pub fn accumulate(&self, block: &Block, assignment: Assignment, stats: &mut SufficientStats) -> Result<()> {
+    pub fn accumulate(&self, block: &RowBatch, assignment: Assignment, stats: &mut SufficientStats) -> Result<()> {
         if stats.dim() != self.dim() {
             return Err(Error::DimensionMismatch { expected: self.dim(), found: stats.dim() });
         }
@@ -145,26 +145,26 @@ impl Mixture {
     }
 
     /// ln p of each row.
-    pub fn ln_densities(&self, block: &Block) -> Result<Vec<f64>> {
+    pub fn ln_densities(&self, block: &RowBatch) -> Result<Vec<f64>> {
         let mut out = vec![0.0; block.len()];
         self.ln_densities_into(block, &mut out)?;
         Ok(out)
     }
 
     /// [`Self::ln_densities`] into `out`, which has one value for each row.
-    pub fn ln_densities_into(&self, block: &Block, out: &mut [f64]) -> Result<()> {
+    pub fn ln_densities_into(&self, block: &RowBatch, out: &mut [f64]) -> Result<()> {
         self.for_each_row(block, 1, out, |logits, out| out[0] = ln_sum_exp(logits))
     }
 
     /// ln density of each row under each component (weights left out), row by row.
-    pub fn component_ln_densities(&self, block: &Block) -> Result<Vec<f64>> {
+    pub fn component_ln_densities(&self, block: &RowBatch) -> Result<Vec<f64>> {
         let mut out = self.table(block)?;
         self.component_ln_densities_into(block, &mut out)?;
         Ok(out)
     }
 
     /// [`Self::component_ln_densities`] into `out`, which has one value for each row and component.
-    pub fn component_ln_densities_into(&self, block: &Block, out: &mut [f64]) -> Result<()> {
+    pub fn component_ln_densities_into(&self, block: &RowBatch, out: &mut [f64]) -> Result<()> {
         let even = vec![1.0; self.components.len()];
         let unweighted = Mixture { weights: even, components: self.components.clone(), background: self.background };
         unweighted.for_each_row(block, self.components.len(), out, |logits, out| out.copy_from_slice(logits))
@@ -173,14 +173,14 @@ impl Mixture {
     /// The probability of each component given the row, row by row.
     ///
     /// Memory grows with rows times components; [`Self::summarise`] keeps only the most probable components of each row.
-    pub fn responsibilities(&self, block: &Block) -> Result<Vec<f64>> {
+    pub fn responsibilities(&self, block: &RowBatch) -> Result<Vec<f64>> {
         let mut out = self.table(block)?;
         self.responsibilities_into(block, &mut out)?;
         Ok(out)
     }
 
     /// [`Self::responsibilities`] into `out`, which has one value for each row and component.
-    pub fn responsibilities_into(&self, block: &Block, out: &mut [f64]) -> Result<()> {
+    pub fn responsibilities_into(&self, block: &RowBatch, out: &mut [f64]) -> Result<()> {
         self.for_each_row(block, self.components.len(), out, |logits, out| {
             let total = ln_sum_exp(logits);
             out.iter_mut().zip(logits).for_each(|(responsibility, z)| *responsibility = (z - total).exp());
@@ -190,22 +190,22 @@ impl Mixture {
     /// The most probable component of each row; of equals the first.
     ///
     /// ```
-    /// use vmfkit::{Block, Mixture, VonMisesFisher, metrics::Agreement};
+    /// use vmfkit::{RowBatch, Mixture, VonMisesFisher, metrics::Agreement};
     /// let along = |x, y| VonMisesFisher::new(vec![x, y], 10.0);
     /// let mixture = Mixture::new(vec![0.5, 0.5], vec![along(1.0, 0.0)?, along(0.0, 1.0)?])?;
-    /// let labels = mixture.assign(&Block::new(2, &[0.6, 0.8, 0.8, 0.6, 1.0, 0.0])?)?;
+    /// let labels = mixture.assign(&RowBatch::new(2, &[0.6, 0.8, 0.8, 0.6, 1.0, 0.0])?)?;
     /// assert_eq!(labels, [1, 0, 0]);
     /// assert_eq!(Agreement::new(&["b", "a", "a"], &labels)?.matched_share(), 1.0);
     /// # Ok::<(), vmfkit::Error>(())
     /// ```
-    pub fn assign(&self, block: &Block) -> Result<Vec<u32>> {
+    pub fn assign(&self, block: &RowBatch) -> Result<Vec<u32>> {
         let mut out = vec![0; block.len()];
         self.assign_into(block, &mut out)?;
         Ok(out)
     }
 
     /// [`Self::assign`] into `out`, which has one value for each row.
-    pub fn assign_into(&self, block: &Block, out: &mut [u32]) -> Result<()> {
+    pub fn assign_into(&self, block: &RowBatch, out: &mut [u32]) -> Result<()> {
         self.for_each_row(block, 1, out, |logits, out| {
             let first_largest = (1..logits.len()).fold(0, |best, k| if logits[k] > logits[best] { k } else { best });
             out[0] = first_largest as u32;
@@ -213,14 +213,14 @@ impl Mixture {
     }
 
     /// A value for each row and component, if there is memory for them.
-    fn table(&self, block: &Block) -> Result<Vec<f64>> {
+    fn table(&self, block: &RowBatch) -> Result<Vec<f64>> {
         self.check(block)?;
         capacity::check("a value for each row and component", &[block.len(), self.components.len()])?;
         Ok(vec![0.0; block.len() * self.components.len()])
     }
 
     /// How well the mixture explains a block.
-    pub fn evaluate(&self, block: &Block) -> Result<Evaluation> {
+    pub fn evaluate(&self, block: &RowBatch) -> Result<Evaluation> {
         Ok(self.summarise(block, 0)?.evaluation(block.weights()))
     }
 
@@ -232,11 +232,11 @@ impl Mixture {
     /// The first `rows` draws of a seed, and the component that each is from, on all threads. [`Self::fill`] draws them in parts.
     ///
     /// ```
-    /// use vmfkit::{Block, Mixture, VonMisesFisher};
+    /// use vmfkit::{RowBatch, Mixture, VonMisesFisher};
     /// let along = |x, y| VonMisesFisher::new(vec![x, y], 1000.0);
     /// let mixture = Mixture::new(vec![0.5, 0.5], vec![along(1.0, 0.0)?, along(0.0, 1.0)?])?;
     /// let (rows, labels) = mixture.sample_rows::<f64>(100, 7)?;
-    /// assert_eq!(mixture.assign(&Block::new(2, &rows)?)?, labels);
+    /// assert_eq!(mixture.assign(&RowBatch::new(2, &rows)?)?, labels);
     /// # Ok::<(), vmfkit::Error>(())
     /// ```
     pub fn sample_rows<T: Scalar>(&self, rows: usize, seed: u64) -> Result<(Vec<T>, Vec<u32>)> {
@@ -249,7 +249,7 @@ impl Mixture {
         self.sampler().fill(seed, first_row, out, labels)
     }
 
-    fn check(&self, block: &Block) -> Result<()> {
+    fn check(&self, block: &RowBatch) -> Result<()> {
         if block.dim() == self.dim() {
             Ok(())
         } else {
@@ -260,7 +260,7 @@ impl Mixture {
     /// Converts the logits (ln weight + ln density of each component) of each row into its values in `out`, on all threads.
     fn for_each_row<T: Send>(
         &self,
-        block: &Block,
+        block: &RowBatch,
         values_per_row: usize,
         out: &mut [T],
         write: impl Fn(&[f64], &mut [T]) + Sync,
@@ -298,7 +298,7 @@ fn checked_weight_sum(weights: &[f64], components: &[VonMisesFisher], tolerance:
 }
 
 /// x . direction of each row and each direction, row by row into `out`, on all threads.
-pub(crate) fn projections(block: &Block, directions: &[Vec<f64>], out: &mut [f64]) -> Result<()> {
+pub(crate) fn projections(block: &RowBatch, directions: &[Vec<f64>], out: &mut [f64]) -> Result<()> {
     let components =
         directions.iter().map(|direction| VonMisesFisher::along(direction.clone(), 1.0)).collect::<Result<Vec<_>>>()?;
     let mixture = Mixture { weights: vec![1.0; directions.len()], components, background: false };

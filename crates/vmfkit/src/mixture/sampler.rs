@@ -1,9 +1,9 @@
 //! [`MixtureSampler`]: draws from a mixture.
 
 use super::Mixture;
-use crate::block::Scalar;
 use crate::capacity;
 use crate::error::{Error, Result};
+use crate::rows::Scalar;
 use crate::sampler::{Sampler, Stream};
 use rand::distr::Distribution;
 use rand::{Rng, RngExt};

@@ -1,8 +1,8 @@
 //! [`Summary`]: what a mixture says of rows, with their logits computed once.
 
 use super::{Evaluation, Mixture, ln_sum_exp};
-use crate::block::Block;
 use crate::error::Result;
+use crate::rows::RowBatch;
 
 /// What a mixture says of the rows of a block, column by column.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -31,15 +31,15 @@ impl Mixture {
     /// components at most.
     ///
     /// ```
-    /// use vmfkit::{Block, Mixture, VonMisesFisher};
+    /// use vmfkit::{RowBatch, Mixture, VonMisesFisher};
     /// let along = |x, y| VonMisesFisher::new(vec![x, y, 0.0], 10.0);
     /// let mixture = Mixture::new(vec![0.5, 0.5], vec![along(1.0, 0.0)?, along(0.0, 1.0)?])?;
-    /// let summary = mixture.summarise(&Block::new(3, &[0.6, 0.8, 0.0])?, 2)?;
+    /// let summary = mixture.summarise(&RowBatch::new(3, &[0.6, 0.8, 0.0])?, 2)?;
     /// assert_eq!((summary.ranks[0].components[0], summary.ranks[1].components[0]), (1, 0));
     /// assert!((summary.ranks[0].responsibilities[0] - 1.0 / (1.0 + (-2f64).exp())).abs() < 1e-12);
     /// # Ok::<(), vmfkit::Error>(())
     /// ```
-    pub fn summarise(&self, block: &Block, top: usize) -> Result<Summary> {
+    pub fn summarise(&self, block: &RowBatch, top: usize) -> Result<Summary> {
         let top = top.min(self.components().len());
         // Of each row: ln p, entropy, and for each rank the component and its probability.
         let values_per_row = 2 + 2 * top;

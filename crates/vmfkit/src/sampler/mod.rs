@@ -16,10 +16,10 @@ mod deviation;
 mod envelope;
 
 use crate::bessel;
-use crate::block::Scalar;
 use crate::capacity;
-use crate::distribution::VonMisesFisher;
+use crate::density::VonMisesFisher;
 use crate::error::{Error, Result};
+use crate::rows::Scalar;
 pub(crate) use deviation::DeviationLaw;
 use envelope::{BetaEnvelope, CONCENTRATED, GammaEnvelope};
 use rand::distr::Distribution;
@@ -189,10 +189,10 @@ impl Sampler {
     /// The first `rows` draws of a seed, row by row, on all threads: the beginning of the table that [`Self::fill`] draws in parts.
     ///
     /// ```
-    /// use vmfkit::{Block, Sampler, VonMisesFisher};
+    /// use vmfkit::{RowBatch, Sampler, VonMisesFisher};
     /// let density = VonMisesFisher::new(vec![0.6, 0.8], 20.0)?;
     /// let rows = Sampler::new(&density).sample_rows::<f32>(1000, 7)?;
-    /// assert_eq!(Block::new(2, &rows)?.len(), 1000);
+    /// assert_eq!(RowBatch::new(2, &rows)?.len(), 1000);
     /// # Ok::<(), vmfkit::Error>(())
     /// ```
     pub fn sample_rows<T: Scalar>(&self, rows: usize, seed: u64) -> Result<Vec<T>> {

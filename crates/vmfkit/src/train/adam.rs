@@ -2,9 +2,9 @@
 
 use super::{Cadence, Rule, State as Remembered};
 use crate::bessel;
-use crate::distribution::VonMisesFisher;
+use crate::density::VonMisesFisher;
 use crate::error::{Error, Result};
-use crate::maximise::{ConcentrationPolicy, Maximisation, Note, floored, gradient, is_collapsed};
+use crate::m_step::{ConcentrationPolicy, Maximisation, Note, floored, gradient, is_collapsed};
 use crate::mixture::{Assignment, Mixture};
 use crate::settings::Settings;
 use crate::stats::SufficientStats;

@@ -3,7 +3,7 @@
 use super::state::{State, count, wrong};
 use super::{Fit, Pass, Status};
 use crate::error::Result;
-use crate::maximise::Note;
+use crate::m_step::Note;
 use crate::mixture::Mixture;
 use crate::row_fingerprint::RowFingerprint;
 use crate::settings::{Settings, digits, undigits};

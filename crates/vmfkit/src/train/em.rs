@@ -3,7 +3,7 @@
 use super::state::{count, wrong};
 use super::{Cadence, Rule, State};
 use crate::error::{Error, Result};
-use crate::maximise::{Maximisation, Note, maximise, split, widest};
+use crate::m_step::{Maximisation, Note, maximise, split, widest};
 use crate::mixture::{Assignment, Mixture};
 use crate::sampler::Stream;
 use crate::stats::SufficientStats;

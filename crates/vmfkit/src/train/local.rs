@@ -1,10 +1,10 @@
 //! Fitting on this machine's threads.
 
 use super::{Cadence, Fit, Status, Trainer};
-use crate::aligned_rows::AlignedRows;
-use crate::block::{Block, RowBuffer};
 use crate::error::{Error, Result};
 use crate::mixture::{BLOCK_ROWS, EStep, preferred_rows};
+use crate::rows::aligned::AlignedRows;
+use crate::rows::{RowBatch, RowBuffer};
 use crate::source::{Batches, Failure, Portion, Source};
 use std::ops::ControlFlow;
 
@@ -103,7 +103,7 @@ impl<'s, 'a> Driver<'s, 'a> {
         loop {
             let (rows, added) = match source.read_portion()? {
                 None => break,
-                Some(Portion::Block(block)) => (block.len(), Ok(e_step.add(&block)?)),
+                Some(Portion::RowBatch(block)) => (block.len(), Ok(e_step.add(&block)?)),
                 Some(Portion::Loose(loose)) => (loose.len(), e_step.add_loose(&loose)),
             };
             added.map_err(|wrong| source.refuse(wrong))?;
@@ -147,7 +147,7 @@ impl<'s, 'a> Driver<'s, 'a> {
 
     fn see(&mut self, portion: &Portion, windows: &mut Windows) -> std::result::Result<ControlFlow<()>, Failure> {
         let loose = match portion {
-            Portion::Block(block) => return Ok(self.see_block(block, windows)?),
+            Portion::RowBatch(block) => return Ok(self.see_block(block, windows)?),
             Portion::Loose(rows) => rows,
         };
         let is_window = windows.rows.as_ref().is_none_or(|rows| rows.is_at_boundary() && rows.unit() == loose.len());
@@ -167,7 +167,7 @@ impl<'s, 'a> Driver<'s, 'a> {
     }
 
     /// Takes the rows of a block, window by window; a break after which the fit is stopped.
-    pub fn see_block(&mut self, block: &Block, windows: &mut Windows) -> Result<ControlFlow<()>> {
+    pub fn see_block(&mut self, block: &RowBatch, windows: &mut Windows) -> Result<ControlFlow<()>> {
         let Some(mut rows) = windows.rows.take() else {
             return self.see_window(block, windows.count());
         };
@@ -194,7 +194,7 @@ impl<'s, 'a> Driver<'s, 'a> {
         self.end_pass()
     }
 
-    fn see_window(&mut self, window: &Block, number: u64) -> Result<ControlFlow<()>> {
+    fn see_window(&mut self, window: &RowBatch, number: u64) -> Result<ControlFlow<()>> {
         match self.batches.take() {
             Some(mut batches) => {
                 let flow = batches.visit(window, self.trainer.passes() as u64, number, |batch| self.see_batch(batch));
@@ -205,7 +205,7 @@ impl<'s, 'a> Driver<'s, 'a> {
         }
     }
 
-    fn see_batch(&mut self, batch: &Block) -> Result<ControlFlow<()>> {
+    fn see_batch(&mut self, batch: &RowBatch) -> Result<ControlFlow<()>> {
         let pass = self.trainer.passes() + 1;
         let mut e_step = EStep::new(self.trainer.model(), self.trainer.assignment())?;
         e_step.add(batch)?;

@@ -20,7 +20,7 @@ pub use state::State;
 use crate::bessel;
 use crate::clock::Clock;
 use crate::error::{Error, Result};
-use crate::maximise::Note;
+use crate::m_step::Note;
 use crate::mixture::{Assignment, Mixture};
 use crate::settings::Settings;
 use crate::stats::SufficientStats;
@@ -243,10 +243,10 @@ type Watch<'a> = Box<dyn FnMut(&Pass, &Mixture) -> ControlFlow<()> + Send + 'a>;
 /// they give the same bits.
 ///
 /// ```
-/// use vmfkit::{Block, Mixture, SufficientStats, VonMisesFisher};
+/// use vmfkit::{RowBatch, Mixture, SufficientStats, VonMisesFisher};
 /// use vmfkit::train::{Em, Status, Stop, Trainer};
 /// let rows = [1.0, 0.0, 0.8, 0.6, 0.6, 0.8, 0.0, 1.0];
-/// let block = Block::new(2, &rows)?;
+/// let block = RowBatch::new(2, &rows)?;
 /// let start = Mixture::new(vec![1.0], vec![VonMisesFisher::new(vec![1.0, 0.0], 1.0)?])?;
 /// let mut trainer = Trainer::new(start, Em::new(), Stop::default())?;
 /// while trainer.status() == Status::Running {

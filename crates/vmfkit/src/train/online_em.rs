@@ -4,7 +4,7 @@ use super::em::Repairs;
 use super::state::wrong;
 use super::{Cadence, Rule, State};
 use crate::error::{Error, Result};
-use crate::maximise::{Maximisation, Note, expected_stats, maximise};
+use crate::m_step::{Maximisation, Note, expected_stats, maximise};
 use crate::mixture::{Assignment, Mixture};
 use crate::stats::SufficientStats;
 
@@ -16,7 +16,7 @@ use crate::stats::SufficientStats;
 /// All this in blocks of one weight, the largest that was seen: a block of a tenth of it, such as what is left of the rows at the end of a pass, counts as a tenth of a
 /// step, MATH.md (14.5). With a [half-life](Self::half_life) no step is smaller than what forgets old rows at that rate.
 ///
-/// For rows that arrive in batches [`StreamFitter`](crate::stream_fitter::StreamFitter) is the simpler way: it makes the start, and moves components to new clusters.
+/// For rows that arrive in batches [`StreamFitter`](crate::fit::stream::StreamFitter) is the simpler way: it makes the start, and moves components to new clusters.
 #[derive(Debug, Clone)]
 pub struct OnlineEm {
     exponent: f64,

@@ -1,6 +1,6 @@
 //! Components that have ended the same.
 
-use crate::maximise::Note;
+use crate::m_step::Note;
 use crate::mixture::Mixture;
 use vmfkit_kernels::vector::half_squared_distance;
 

@@ -5,14 +5,14 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use std::error::Error as _;
 use std::path::{Path, PathBuf};
 use vmfkit::error::ParseChoiceError;
+use vmfkit::fit::select::{Criterion, Selection};
 use vmfkit::metrics::{Agreement, cheapest_matching};
 use vmfkit::outlier::OutlierTest;
 use vmfkit::rand::distr::Distribution;
 use vmfkit::rand::{Rng, RngExt, SeedableRng};
-use vmfkit::select::{Criterion, Selection};
 use vmfkit::source::Source;
 use vmfkit::{
-    Block, ConcentrationEstimator, ConcentrationPolicy, Error, Fitter, Maximisation, Method, Mixture, Sampler, VonMisesFisher,
+    ConcentrationEstimator, ConcentrationPolicy, Error, Fitter, Maximisation, Method, Mixture, RowBatch, Sampler, VonMisesFisher,
 };
 
 #[test]
@@ -45,7 +45,7 @@ fn draws_of_a_mixture_come_with_their_components() {
         assert!((count - expected).abs() < 4.0 * error, "component {component}: {count}, expected {expected}");
     }
     let (labels, rows): (Vec<u32>, Vec<Vec<f64>>) = draws.into_iter().unzip();
-    let assigned = mixture.assign(&Block::new(mixture.dim(), &rows.concat()).unwrap()).unwrap();
+    let assigned = mixture.assign(&RowBatch::new(mixture.dim(), &rows.concat()).unwrap()).unwrap();
     assert!(Agreement::new(&labels, &assigned).unwrap().matched_share() > 0.9);
 }
 
@@ -65,7 +65,7 @@ fn rows_drawn_as_a_vector_are_those_that_fill_a_slice() {
 fn values_as_vectors_are_those_that_fill_slices() {
     let mixture = paper_mixture();
     let rows: Vec<f64> = draw(&mixture, 300, 4);
-    let block = Block::new(mixture.dim(), &rows).unwrap();
+    let block = RowBatch::new(mixture.dim(), &rows).unwrap();
     let (n, table) = (block.len(), block.len() * mixture.components().len());
     let filled = |length: usize, fill: &dyn Fn(&mut [f64]) -> vmfkit::Result<()>| {
         let mut out = vec![f64::NAN; length];
@@ -131,7 +131,7 @@ impl Source for Broken {
         3
     }
 
-    fn read_block(&mut self) -> vmfkit::Result<Option<Block<'_>>> {
+    fn read_block(&mut self) -> vmfkit::Result<Option<RowBatch<'_>>> {
         Err(Error::read(BrokenSector { sector: 7, source: std::io::Error::other("no answer") }))
     }
 
@@ -212,7 +212,7 @@ fn models_and_reports_can_be_printed() {
     assert!(long.ends_with(", 0.00523543, ... 96 more]"), "{long}");
 
     let rows: Vec<f64> = draw(&mixture, 400, 5);
-    let block = Block::new(3, &rows).unwrap();
+    let block = RowBatch::new(3, &rows).unwrap();
     let table = Selection::new([2]).held_out(0.2).run(&block).unwrap();
     let candidate = table[0].to_string();
     let bic = table[0].score(Criterion::Bic).unwrap();

@@ -5,10 +5,10 @@ use crate::samples::{
 };
 use proptest::prelude::*;
 use std::ops::ControlFlow;
-use vmfkit::maximise::Note;
+use vmfkit::m_step::Note;
 use vmfkit::source::{MemorySource, Source};
 use vmfkit::train::{Adam, Annealing, Checkpoint, Em, Fit, OnlineEm, Status, Stop, Trainer};
-use vmfkit::{Block, ConcentrationEstimator, ConcentrationPolicy, Error, Fitter, Maximisation, Method, Start};
+use vmfkit::{ConcentrationEstimator, ConcentrationPolicy, Error, Fitter, Maximisation, Method, RowBatch, Start};
 
 const POLICIES: [ConcentrationPolicy; 5] = [
     ConcentrationPolicy::Auto,
@@ -37,7 +37,7 @@ fn rows_with_repairs() -> Vec<f64> {
 }
 
 /// Three directions among the rows, and five that no row is near.
-fn start_with_repairs(block: &Block) -> Start {
+fn start_with_repairs(block: &RowBatch) -> Start {
     let opposite = |row: usize| block.row(row).iter().map(|x| -x).collect();
     Start::Directions((0..8).map(|k| if k < 3 { block.row(7 * k) } else { opposite(0) }).collect())
 }
@@ -63,7 +63,7 @@ fn restored(bytes: &[u8]) -> Checkpoint {
 fn a_resumed_fit_is_the_fit_that_was_not_interrupted() {
     let rows = rows_with_repairs();
     let weights: Vec<f64> = (0..rows.len() / 5).map(|row| 0.5 + f64::from(row as u32 % 3)).collect();
-    let block = Block::new(5, &rows).unwrap().with_weights(&weights).unwrap();
+    let block = RowBatch::new(5, &rows).unwrap().with_weights(&weights).unwrap();
     let mut repairs = 0;
     for (number, method) in methods().into_iter().enumerate() {
         for policy in POLICIES {
@@ -104,7 +104,7 @@ fn a_resumed_fit_is_the_fit_that_was_not_interrupted() {
 #[test]
 fn a_stopped_fit_goes_on_where_it_was() {
     let rows: Vec<f64> = draw(&random_mixture(6, 4, 20.0, 2), 500, 3);
-    let block = Block::new(4, &rows).unwrap();
+    let block = RowBatch::new(4, &rows).unwrap();
     for method in methods() {
         let fitter = || Fitter::new(6).method(method.clone()).stop(passes(5)).restarts(2).batch(60).seed(4);
         let whole = fitter().fit(&block).unwrap();
@@ -137,7 +137,7 @@ fn a_stopped_fit_goes_on_where_it_was() {
 #[test]
 fn other_settings_are_refused_by_name() {
     let rows: Vec<f64> = draw(&paper_mixture(), 200, 1);
-    let block = Block::new(5, &rows).unwrap();
+    let block = RowBatch::new(5, &rows).unwrap();
     let base = || Fitter::new(3).stop(passes(3)).restarts(2);
     let (_, saved) = with_checkpoints(base(), |fitter| fitter.fit(&block).unwrap());
     let directions: Vec<Vec<f64>> = rows.chunks_exact(5).take(3).map(<[f64]>::to_vec).collect();
@@ -168,7 +168,7 @@ fn other_settings_are_refused_by_name() {
         assert!(message.contains(words), "{words}: {message}");
     }
     let narrow: Vec<f64> = draw(&random_mixture(3, 4, 10.0, 1), 200, 1);
-    let error = base().resume(restored(&saved[2])).fit(&Block::new(4, &narrow).unwrap()).unwrap_err();
+    let error = base().resume(restored(&saved[2])).fit(&RowBatch::new(4, &narrow).unwrap()).unwrap_err();
     assert!(error.to_string().contains("dimension 5, found: `4`"), "{error}");
     let error = base().resume(restored(&saved[2])).fit(&block.slice(0, 199)).unwrap_err();
     assert!(error.to_string().contains("was made with 200 rows, found: `199`"), "{error}");
@@ -184,16 +184,16 @@ fn other_rows_are_refused_before_the_first_pass() {
     let mut others = rows.clone();
     others[5 * 10..5 * 12].rotate_left(5);
     let directions: Vec<Vec<f64>> = rows.chunks_exact(5).take(3).map(<[f64]>::to_vec).collect();
-    let block = Block::new(5, &rows).unwrap();
+    let block = RowBatch::new(5, &rows).unwrap();
     let weights: Vec<f64> = (0..200).map(|row| if row == 3 { 2.0 } else { 1.0 }).collect();
     let cases = [
-        (Block::new(5, &others).unwrap(), 70, "made with first rows whose fingerprint is "),
+        (RowBatch::new(5, &others).unwrap(), 70, "made with first rows whose fingerprint is "),
         (block.clone().with_weights(&weights).unwrap(), 70, "made with first rows whose fingerprint is "),
         (block.slice(0, 199), 70, "made with 200 rows, found: `199`"),
     ];
     for start in [Start::default(), Start::Directions(directions)] {
         let fitter = || Fitter::new(3).start(start.clone()).stop(passes(2)).restarts(2);
-        let run = |fitter: Fitter, block: &Block, rows| fitter.fit_source(&mut MemorySource::new(block.clone()).batches(rows));
+        let run = |fitter: Fitter, block: &RowBatch, rows| fitter.fit_source(&mut MemorySource::new(block.clone()).batches(rows));
         let (_, saved) = with_checkpoints(fitter(), |fitter| run(fitter, &block, 70).unwrap());
         for (bytes, (other, rows, words)) in saved.iter().flat_map(|bytes| cases.iter().map(move |case| (bytes, case))) {
             let watched = fitter().resume(restored(bytes)).progress(|_| panic!("a row was seen"));
@@ -214,8 +214,8 @@ fn rows_changed_behind_the_first_ones_are_refused_in_the_first_pass() {
         ((0..=2000).map(|row| 5 * row).collect(), (0..10_000).map(|i| i % 5).collect());
     let weights: Vec<f64> = (0..2000).map(|row| [1.0, 2.0][row % 2]).collect();
     let other_weights: Vec<f64> = (0..2000).map(|row| [1.0, 2.0][(row + row / 1500) % 2]).collect();
-    let dense = |rows| Block::new(5, rows).unwrap();
-    let sparse = |rows| Block::sparse(5, &starts, &columns, rows).unwrap();
+    let dense = |rows| RowBatch::new(5, rows).unwrap();
+    let sparse = |rows| RowBatch::sparse(5, &starts, &columns, rows).unwrap();
     let weighted = |weights| dense(&rows).with_weights(weights).unwrap();
     let cases =
         [(dense(&rows), dense(&others)), (sparse(&rows), sparse(&others)), (weighted(&weights), weighted(&other_weights))];
@@ -223,11 +223,11 @@ fn rows_changed_behind_the_first_ones_are_refused_in_the_first_pass() {
         for (start, from) in [(Start::default(), 0), (Start::Directions(directions.clone()), 1)] {
             let fitter = || Fitter::new(3).start(start.clone()).stop(passes(3));
             let in_batches =
-                |fitter: Fitter, block: &Block, rows| fitter.fit_source(&mut MemorySource::new(block.clone()).batches(rows));
-            let run = |fitter: Fitter, block: &Block| in_batches(fitter, block, 700);
+                |fitter: Fitter, block: &RowBatch, rows| fitter.fit_source(&mut MemorySource::new(block.clone()).batches(rows));
+            let run = |fitter: Fitter, block: &RowBatch| in_batches(fitter, block, 700);
             let (fit, saved) = with_checkpoints(fitter(), |fitter| run(fitter, block).unwrap());
             for bytes in &saved[from..3] {
-                let resumed = |block: &Block| run(fitter().resume(restored(bytes)), block);
+                let resumed = |block: &RowBatch| run(fitter().resume(restored(bytes)), block);
                 let message = on_threads(2, || resumed(other).unwrap_err().to_string());
                 assert!(message.contains("made with rows whose fingerprint is "), "{message}");
                 assert_same_fit(&on_threads(3, || resumed(block).unwrap()), &fit, "the same rows");
@@ -242,7 +242,7 @@ fn rows_changed_behind_the_first_ones_are_refused_in_the_first_pass() {
 #[test]
 fn a_resumed_pass_is_checked_as_it_goes_where_that_is_the_only_way() {
     let rows: Vec<f64> = draw(&paper_mixture(), 200, 1);
-    let block = Block::new(5, &rows).unwrap();
+    let block = RowBatch::new(5, &rows).unwrap();
     let fitter = || Fitter::new(3).stop(passes(1));
     let begun = fitter().begin(&mut Modest::new(&block, 70)).unwrap().unwrap();
     let resumed = |source: &mut Modest| fitter().resume(restored(&begun.to_bytes())).fit_source(source);
@@ -253,7 +253,7 @@ fn a_resumed_pass_is_checked_as_it_goes_where_that_is_the_only_way() {
     );
     let mut others = rows.clone();
     others[5 * 10..5 * 12].rotate_left(5);
-    let others = Block::new(5, &others).unwrap();
+    let others = RowBatch::new(5, &others).unwrap();
     let mut once = Modest { once: true, ..Modest::new(&others, 60) };
     assert!(resumed(&mut once).unwrap_err().to_string().contains("made with first rows whose fingerprint is "));
     let fewer = block.slice(0, 150);
@@ -267,7 +267,7 @@ struct Modest<'a> {
 }
 
 impl<'a> Modest<'a> {
-    fn new(block: &'a Block, rows: usize) -> Self {
+    fn new(block: &'a RowBatch, rows: usize) -> Self {
         Modest { rows: MemorySource::new(block.slice(0, block.len())).batches(rows), once: false }
     }
 }
@@ -277,7 +277,7 @@ impl Source for Modest<'_> {
         self.rows.dim()
     }
 
-    fn read_block(&mut self) -> vmfkit::Result<Option<Block<'_>>> {
+    fn read_block(&mut self) -> vmfkit::Result<Option<RowBatch<'_>>> {
         self.rows.read_block()
     }
 
@@ -294,7 +294,7 @@ impl Source for Modest<'_> {
 #[test]
 fn a_fit_goes_on_with_more_passes() {
     let rows = rows_with_repairs();
-    let block = Block::new(5, &rows).unwrap();
+    let block = RowBatch::new(5, &rows).unwrap();
     let mut repairs_at_the_limit = 0;
     for method in methods() {
         let start = start_with_repairs(&block);
@@ -332,7 +332,7 @@ fn a_fit_that_takes_repairs_back_goes_on_as_one_that_was_not_interrupted() {
     let (mut gone_back, mut ended_with_it) = (0, 0);
     for seed in 0..6 {
         let rows: Vec<f64> = draw(&random_mixture(3, 4, 3.0, seed), 150, seed);
-        let block = Block::new(4, &rows).unwrap();
+        let block = RowBatch::new(4, &rows).unwrap();
         for policy in [ConcentrationPolicy::Fixed(5.0), ConcentrationPolicy::Shared, ConcentrationPolicy::default()] {
             let stop = |passes| Stop { tolerance: Some(1e-5), passes, ..Stop::default() };
             let fitter = |limit| {
@@ -371,7 +371,7 @@ fn a_fit_that_takes_repairs_back_goes_on_as_one_that_was_not_interrupted() {
 #[test]
 fn an_error_of_the_callback_ends_the_fit() {
     let rows: Vec<f64> = draw(&paper_mixture(), 200, 1);
-    let block = Block::new(5, &rows).unwrap();
+    let block = RowBatch::new(5, &rows).unwrap();
     let full = Error::read(std::io::Error::other("no space left"));
     let mut calls = 0;
     let fitter = Fitter::new(3).checkpoint(|checkpoint| {
@@ -388,7 +388,7 @@ fn an_error_of_the_callback_ends_the_fit() {
 #[test]
 fn a_trainer_alone_is_resumed() {
     let rows: Vec<f64> = draw(&paper_mixture(), 300, 1);
-    let block = Block::new(5, &rows).unwrap();
+    let block = RowBatch::new(5, &rows).unwrap();
     let start = random_mixture(3, 5, 10.0, 2);
     let trainer = || Trainer::new(start.clone(), OnlineEm::new(), passes(4)).unwrap();
     let pass = |trainer: &mut Trainer| {
@@ -418,7 +418,7 @@ fn a_trainer_alone_is_resumed() {
 /// A small checkpoint of each kind, of the second restart.
 fn small_checkpoints() -> Vec<Vec<u8>> {
     let rows = uniform_rows::<f64>(3, 12, 1);
-    let block = Block::new(3, &rows).unwrap();
+    let block = RowBatch::new(3, &rows).unwrap();
     let saved = methods().into_iter().map(|method| {
         let fitter = Fitter::new(2).method(method).stop(passes(2)).restarts(2);
         with_checkpoints(fitter, |fitter| fitter.fit(&block).unwrap()).1.swap_remove(4)
@@ -472,7 +472,7 @@ proptest! {
             let rows = uniform_rows::<f64>(3, 12, 1);
             let method = methods().swap_remove(which);
             let fitter = Fitter::new(2).method(method).stop(passes(2)).restarts(2).resume(checkpoint);
-            let _ = fitter.fit(&Block::new(3, &rows).unwrap());
+            let _ = fitter.fit(&RowBatch::new(3, &rows).unwrap());
         }
     }
 }

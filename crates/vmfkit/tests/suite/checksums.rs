@@ -1,18 +1,18 @@
 //! Checksums of models, checkpoints and statistics: damage is noticed, files without a checksum are read.
 
 use crate::samples::{draw, paper_mixture, sealed};
-use vmfkit::model_file::{self, Description};
-use vmfkit::parts::Accumulator;
+use vmfkit::fit::parts::Accumulator;
 use vmfkit::source::MemorySource;
-use vmfkit::stats_file::PartStats;
+use vmfkit::store::model::{self, Description};
+use vmfkit::store::statistics::PartStats;
 use vmfkit::train::{Checkpoint, Stop};
-use vmfkit::{Block, Fitter, Result};
+use vmfkit::{Fitter, Result, RowBatch};
 
 /// Reads a file, and writes what it has read.
 type Rewrite = fn(&[u8]) -> Result<Vec<u8>>;
 
 const REWRITES: [Rewrite; 3] = [
-    |bytes| model_file::from_bytes(bytes).map(|(mixture, description)| model_file::to_bytes(&mixture, &description)),
+    |bytes| model::from_bytes(bytes).map(|(mixture, description)| model::to_bytes(&mixture, &description)),
     |bytes| Checkpoint::from_bytes(bytes).map(|checkpoint| checkpoint.to_bytes()),
     |bytes| PartStats::from_bytes(bytes).map(|part| part.to_bytes()),
 ];
@@ -20,14 +20,14 @@ const REWRITES: [Rewrite; 3] = [
 /// A small model, checkpoint and statistics file.
 fn small_files() -> [Vec<u8>; 3] {
     let rows: Vec<f64> = draw(&paper_mixture(), 40, 1);
-    let block = Block::new(5, &rows).unwrap();
+    let block = RowBatch::new(5, &rows).unwrap();
     let stop = Stop { tolerance: None, passes: 2, ..Stop::default() };
     let fit = Fitter::new(2).stop(stop).fit(&block).unwrap();
     let begun = Fitter::new(2).begin(&mut MemorySource::new(block.clone()).batches(30)).unwrap().unwrap();
     let accumulator = Accumulator::of(&begun).unwrap();
     let mut part = accumulator.part(0).unwrap();
     part.add(&block).unwrap();
-    [model_file::to_bytes(&fit.mixture, &Description::of(&fit)), begun.to_bytes(), part.finish().to_bytes()]
+    [model::to_bytes(&fit.mixture, &Description::of(&fit)), begun.to_bytes(), part.finish().to_bytes()]
 }
 
 #[test]

@@ -1,10 +1,12 @@
 //! Rows that leave a fit nothing to go by: never a NaN, never a panic, and an error only where there are no rows at all.
 
 use crate::samples::{assert_sound, draw, random_mixture, uniform_rows};
-use vmfkit::block::LARGEST_WEIGHT;
-use vmfkit::maximise::{Note, maximise};
+use vmfkit::m_step::{Note, maximise};
+use vmfkit::rows::LARGEST_WEIGHT;
 use vmfkit::train::{Adam, Stop};
-use vmfkit::{Block, ConcentrationPolicy, Error, Fitter, Maximisation, Method, Mixture, Start, SufficientStats, VonMisesFisher};
+use vmfkit::{
+    ConcentrationPolicy, Error, Fitter, Maximisation, Method, Mixture, RowBatch, Start, SufficientStats, VonMisesFisher,
+};
 
 const POLICIES: [ConcentrationPolicy; 5] = [
     ConcentrationPolicy::Free,
@@ -42,7 +44,7 @@ fn degenerate_rows() -> Vec<Rows> {
     ]
 }
 
-fn with_weights<'a>(block: Block<'a>, weights: &'a Option<Vec<f64>>) -> Block<'a> {
+fn with_weights<'a>(block: RowBatch<'a>, weights: &'a Option<Vec<f64>>) -> RowBatch<'a> {
     match weights {
         Some(weights) => block.with_weights(weights).unwrap(),
         None => block,
@@ -67,7 +69,7 @@ fn assert_policy(mixture: &Mixture, policy: ConcentrationPolicy, method: &Method
     }
 }
 
-fn fit_every_way(name: &str, block: &Block, start: &Start, components: &[usize]) {
+fn fit_every_way(name: &str, block: &RowBatch, start: &Start, components: &[usize]) {
     for method in Method::all() {
         for policy in POLICIES {
             for background in [None, Some(0.2)] {
@@ -99,7 +101,7 @@ fn fit_every_way(name: &str, block: &Block, start: &Start, components: &[usize])
 #[test]
 fn degenerate_rows_in_double_precision_are_fitted_every_way() {
     for (name, dim, rows, weights) in degenerate_rows() {
-        fit_every_way(name, &with_weights(Block::new(dim, &rows).unwrap(), &weights), &Start::KMeans, &[1, 2, 5]);
+        fit_every_way(name, &with_weights(RowBatch::new(dim, &rows).unwrap(), &weights), &Start::KMeans, &[1, 2, 5]);
     }
 }
 
@@ -107,7 +109,7 @@ fn degenerate_rows_in_double_precision_are_fitted_every_way() {
 fn degenerate_rows_in_single_precision_are_fitted_every_way() {
     for (name, dim, rows, weights) in degenerate_rows() {
         let single: Vec<f32> = rows.iter().map(|x| *x as f32).collect();
-        fit_every_way(name, &with_weights(Block::new(dim, &single).unwrap(), &weights), &Start::KMeans, &[1, 2, 5]);
+        fit_every_way(name, &with_weights(RowBatch::new(dim, &single).unwrap(), &weights), &Start::KMeans, &[1, 2, 5]);
     }
 }
 
@@ -115,13 +117,13 @@ fn degenerate_rows_in_single_precision_are_fitted_every_way() {
 fn degenerate_sparse_rows_are_fitted_every_way() {
     let columns = [0, 1, 2].repeat(20);
     let starts: Vec<usize> = (0..=60).collect();
-    fit_every_way("axes", &Block::sparse(4, &starts, &columns, &[1f32; 60]).unwrap(), &Start::KMeans, &[1, 5]);
+    fit_every_way("axes", &RowBatch::sparse(4, &starts, &columns, &[1f32; 60]).unwrap(), &Start::KMeans, &[1, 5]);
 }
 
 #[test]
 fn every_start_finds_something_in_degenerate_rows() {
     for (name, dim, rows, weights) in degenerate_rows() {
-        let block = with_weights(Block::new(dim, &rows).unwrap(), &weights);
+        let block = with_weights(RowBatch::new(dim, &rows).unwrap(), &weights);
         for start in [Start::PlusPlus, Start::RandomRows, Start::Random, Start::Labels(vec![1; block.len()])] {
             fit_every_way(name, &block, &start, &[3]);
         }
@@ -132,7 +134,7 @@ fn every_start_finds_something_in_degenerate_rows() {
 #[test]
 fn equal_components_are_no_error() {
     let rows = uniform_rows::<f64>(3, 50, 3);
-    let block = Block::new(3, &rows).unwrap();
+    let block = RowBatch::new(3, &rows).unwrap();
     for concentration in [0.0, 5.0, 1e9] {
         let density = VonMisesFisher::new(vec![0.0, 0.6, 0.8], concentration).unwrap();
         let mixture = Mixture::new(vec![0.25; 4], vec![density; 4]).unwrap();
@@ -143,8 +145,8 @@ fn equal_components_are_no_error() {
 #[test]
 fn no_rows_are_the_one_error() {
     let rows = uniform_rows::<f64>(3, 4, 4);
-    let weightless = Block::new(3, &rows).unwrap().with_weights(&[0.0; 4]).unwrap();
-    let empty = Block::new::<f64>(3, &[]).unwrap();
+    let weightless = RowBatch::new(3, &rows).unwrap().with_weights(&[0.0; 4]).unwrap();
+    let empty = RowBatch::new::<f64>(3, &[]).unwrap();
     for method in Method::all() {
         for block in [&weightless, &empty] {
             for start in [Start::KMeans, Start::Random, Start::Mixture(random_mixture(2, 3, 5.0, 5))] {
@@ -167,7 +169,7 @@ fn a_collapsed_component_is_named_with_its_rows() {
     let mut rows = uniform_rows::<f64>(3, 200, 6);
     rows.extend([0.36, 0.48, 0.8].repeat(3));
     let labels: Vec<u32> = (0..203).map(|row| if row < 200 { row % 7 } else { 7 }).collect();
-    let block = Block::new(3, &rows).unwrap();
+    let block = RowBatch::new(3, &rows).unwrap();
     let fitter = Fitter::new(8).maximisation(free()).start(Start::Labels(labels)).method(Method::HardEm);
     let fit = fitter.stop(Stop { tolerance: None, passes: 1, ..Stop::default() }).fit(&block).unwrap();
     let collapsed = fit.notes.iter().find(|note| matches!(note, Note::Collapsed { .. })).unwrap();
@@ -180,7 +182,7 @@ fn a_collapsed_component_is_named_with_its_rows() {
 #[test]
 fn a_fixed_concentration_does_not_collapse() {
     let rows = [1.0, 0.0, 0.0, 1.0, 0.6, 0.8];
-    let block = Block::new(2, &rows).unwrap();
+    let block = RowBatch::new(2, &rows).unwrap();
     let fixed = Maximisation::new().policy(ConcentrationPolicy::Fixed(30.0));
     let fitter = Fitter::new(2).maximisation(fixed).start(Start::Labels(vec![0, 1, 1])).method(Method::HardEm);
     assert_eq!(fitter.fit(&block).unwrap().notes, []);
@@ -192,7 +194,7 @@ fn an_empty_component_keeps_its_direction_and_is_named() {
     let rows: Vec<f64> = draw(&Mixture::new(vec![1.0], model.components()[..1].to_vec()).unwrap(), 100, 8);
     let mut stats = SufficientStats::zero(3, 4);
     let only = Mixture::new(vec![1.0, 0.0, 0.0], model.components().to_vec()).unwrap();
-    only.accumulate(&Block::new(4, &rows).unwrap(), vmfkit::Assignment::Soft, &mut stats).unwrap();
+    only.accumulate(&RowBatch::new(4, &rows).unwrap(), vmfkit::Assignment::Soft, &mut stats).unwrap();
     let (next, notes) = maximise(&stats, &model, &free()).unwrap();
     assert_eq!(notes, [Note::Empty { component: 1 }, Note::Empty { component: 2 }]);
     assert_eq!(notes[0].to_string(), "component 1 is empty: no row is left to it");
@@ -206,7 +208,7 @@ fn gradient_steps_stay_on_a_narrow_peak() {
     let two: Vec<f64> = uniform_rows::<f64>(5, 2, 14).chunks_exact(5).flat_map(|row| row.repeat(10)).collect();
     let narrow = random_mixture(3, 4, 1e6, 15);
     for (dim, rows) in [(5, two), (4, draw(&narrow, 3000, 16))] {
-        let block = Block::new(dim, &rows).unwrap();
+        let block = RowBatch::new(dim, &rows).unwrap();
         for policy in [ConcentrationPolicy::Free, ConcentrationPolicy::Shared, ConcentrationPolicy::default()] {
             let fit = Fitter::new(dim - 1).policy(policy).method(Method::Sgd(Adam::new())).fit(&block).unwrap();
             let em = Fitter::new(dim - 1).policy(policy).fit(&block).unwrap().mixture.evaluate(&block).unwrap().mean();
@@ -222,7 +224,7 @@ fn gradients_of_the_smallest_weights_are_no_nan() {
     let rows = uniform_rows::<f64>(3, 40, 17);
     for (count, weight) in [(1, 1e-300), (1, 5e-324), (40, 1e-305), (40, 5e-324)] {
         let weights = vec![weight; count];
-        let block = Block::new(3, &rows[..3 * count]).unwrap().with_weights(&weights).unwrap();
+        let block = RowBatch::new(3, &rows[..3 * count]).unwrap().with_weights(&weights).unwrap();
         for policy in POLICIES {
             for components in [1, 2, 5] {
                 let fitter = Fitter::new(components).policy(policy).method(Method::Sgd(Adam::new()));
@@ -240,7 +242,7 @@ fn gradients_of_the_smallest_weights_are_no_nan() {
 fn an_empty_component_is_restarted_beside_the_widest() {
     let truth = random_mixture(3, 6, 200.0, 9);
     let rows: Vec<f64> = draw(&truth, 900, 10);
-    let block = Block::new(6, &rows).unwrap();
+    let block = RowBatch::new(6, &rows).unwrap();
     let merged: Vec<u32> = {
         let mut labels = vec![0; 900];
         truth.assign_into(&block, &mut labels).unwrap();
@@ -257,7 +259,7 @@ fn an_empty_component_is_restarted_beside_the_widest() {
 #[test]
 fn a_background_may_take_every_row() {
     let rows = uniform_rows::<f64>(3, 100, 11);
-    let block = Block::new(3, &rows).unwrap();
+    let block = RowBatch::new(3, &rows).unwrap();
     // Far from every row, and so concentrated that nothing of it reaches one.
     let far = VonMisesFisher::along(vec![1.0, 0.0, 0.0], 1e9).unwrap();
     let start = Mixture::new(vec![1.0], vec![far]).unwrap().with_background(0.999).unwrap();
@@ -272,11 +274,13 @@ fn high_concentrations_are_found_by_em() {
         let rows: Vec<f64> = draw(&truth, 2000, 13);
         let single: Vec<f32> = rows.iter().map(|x| *x as f32).collect();
         let expected = vmfkit::estimate::maximum_likelihood(
-            &SufficientStats::of_block(&Block::new(10, &rows).unwrap()),
+            &SufficientStats::of_block(&RowBatch::new(10, &rows).unwrap()),
             vmfkit::ConcentrationEstimator::Exact,
         );
         let expected = expected.unwrap().concentration();
-        for (block, room) in [(Block::new(10, &rows).unwrap(), double_room), (Block::new(10, &single).unwrap(), single_room)] {
+        for (block, room) in
+            [(RowBatch::new(10, &rows).unwrap(), double_room), (RowBatch::new(10, &single).unwrap(), single_room)]
+        {
             let found = Fitter::new(1).maximisation(free()).fit(&block).unwrap().mixture.components()[0].concentration();
             assert!((found / expected - 1.0).abs() < room, "k = {k:e}: {found:e}, not {expected:e}");
         }
@@ -287,7 +291,7 @@ fn high_concentrations_are_found_by_em() {
 #[test]
 fn new_rows_go_to_the_nearest_component_of_k_means_also_where_one_is_empty() {
     let rows = [1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0].repeat(40);
-    let block = Block::new(3, &rows).unwrap();
+    let block = RowBatch::new(3, &rows).unwrap();
     let fit = Fitter::new(4).method(Method::KMeans).fit(&block).unwrap();
     assert!(fit.notes.iter().any(|note| matches!(note, Note::Empty { .. })), "{:?}", fit.notes);
     let (sin, cos) = 1f64.to_radians().sin_cos();
@@ -295,7 +299,7 @@ fn new_rows_go_to_the_nearest_component_of_k_means_also_where_one_is_empty() {
         let near = |k: &usize| fit.mixture.components()[*k].mean_direction().iter().zip(new).map(|(m, x)| m * x).sum::<f64>();
         let nearest = (0..4).max_by(|a, b| near(a).total_cmp(&near(b))).unwrap();
         let mut found = [0];
-        fit.mixture.assign_into(&Block::new(3, &new).unwrap(), &mut found).unwrap();
+        fit.mixture.assign_into(&RowBatch::new(3, &new).unwrap(), &mut found).unwrap();
         assert!((near(&(found[0] as usize)) - near(&nearest)).abs() < 1e-12, "{new:?}");
     }
 }
@@ -304,7 +308,7 @@ fn new_rows_go_to_the_nearest_component_of_k_means_also_where_one_is_empty() {
 #[test]
 fn gradients_tell_which_components_have_no_rows() {
     let rows = [1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0].repeat(40);
-    let block = Block::new(3, &rows).unwrap();
+    let block = RowBatch::new(3, &rows).unwrap();
     let density = |k: usize| {
         let sign = if k < 3 { 1.0 } else { -1.0 };
         VonMisesFisher::new((0..3).map(|i| if i == k % 3 { sign } else { 0.0 }).collect(), 50.0).unwrap()
@@ -322,7 +326,7 @@ fn gradients_tell_which_components_have_no_rows() {
 #[test]
 fn components_that_end_the_same_are_named() {
     let rows = [0.36, 0.48, 0.8, 1.0, 0.0, 0.0, 0.0, 1.0, 0.0].repeat(30);
-    let block = Block::new(3, &rows).unwrap();
+    let block = RowBatch::new(3, &rows).unwrap();
     for method in [Method::default(), Method::OnlineEm { exponent: 0.6, offset: 1.0 }] {
         let fit = Fitter::new(5).method(method.clone()).policy(ConcentrationPolicy::Fixed(50.0)).fit(&block).unwrap();
         let twins: Vec<_> = fit.notes.iter().filter(|note| matches!(note, Note::Twin { .. })).collect();
@@ -332,7 +336,7 @@ fn components_that_end_the_same_are_named() {
     assert_eq!(note.to_string(), "component 4 is the same as component 1: one of them would do");
     // Components that are apart are not, and neither is a background.
     let spread: Vec<f64> = draw(&random_mixture(3, 3, 100.0, 1), 300, 1);
-    let fit = Fitter::new(3).background(0.05).fit(&Block::new(3, &spread).unwrap()).unwrap();
+    let fit = Fitter::new(3).background(0.05).fit(&RowBatch::new(3, &spread).unwrap()).unwrap();
     assert!(!fit.notes.iter().any(|note| matches!(note, Note::Twin { .. })), "{:?}", fit.notes);
 }
 
@@ -341,7 +345,7 @@ fn components_that_end_the_same_are_named() {
 fn given_directions_that_are_equal_are_put_apart() {
     let truth = random_mixture(4, 3, 200.0, 3);
     let rows: Vec<f64> = draw(&truth, 2000, 4);
-    let block = Block::new(3, &rows).unwrap();
+    let block = RowBatch::new(3, &rows).unwrap();
     let equal = vec![vec![1.0, 0.0, 0.0], vec![2.0, -0.0, 0.0], vec![1e20, 0.0, 0.0], vec![1e-6, 0.0, 0.0]];
     let fit = Fitter::new(4).start(Start::Directions(equal)).fit(&block).unwrap();
     assert!(!fit.notes.iter().any(|note| matches!(note, Note::Twin { .. })), "{:?}", fit.notes);
@@ -353,7 +357,7 @@ fn given_directions_that_are_equal_are_put_apart() {
 fn gradients_take_no_component_for_empty_because_rows_are_light() {
     let rows: Vec<f64> = draw(&random_mixture(3, 5, 100.0, 2), 600, 1);
     let weights = vec![1.0 / 600.0; 600];
-    let block = Block::new(5, &rows).unwrap().with_weights(&weights).unwrap();
+    let block = RowBatch::new(5, &rows).unwrap().with_weights(&weights).unwrap();
     let fit = Fitter::new(3).method(Method::Sgd(Adam::new())).fit(&block).unwrap();
     assert!(fit.notes.is_empty(), "{:?}", fit.notes);
     let note = Note::Collapsed { component: 0, rows: 1e-6, concentration: 1e10 };

@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
-use vmfkit::{Block, Error, VonMisesFisher, bessel};
+use vmfkit::{Error, RowBatch, VonMisesFisher, bessel};
 
 fn along(vector: &[f64], concentration: f64) -> VonMisesFisher {
     VonMisesFisher::along(vector.to_vec(), concentration).unwrap()
@@ -69,7 +69,7 @@ fn log_density_keeps_its_digits_at_high_concentration() {
     let expected = (1e10 / std::f64::consts::TAU).ln() - 1e10 * 4.500000000010125e-12;
     assert!((density.ln_density(&row).unwrap() - expected).abs() < 1e-13);
     let mut block_value = [0.0];
-    density.ln_densities_into(&Block::new(3, &row).unwrap(), &mut block_value).unwrap();
+    density.ln_densities_into(&RowBatch::new(3, &row).unwrap(), &mut block_value).unwrap();
     assert_eq!(block_value[0], density.ln_density(&row).unwrap());
     // A row off the sphere by rounding, by 1e-9, does not change that.
     let long: Vec<f64> = row.iter().map(|x| x * (1.0 + 1e-9)).collect();
@@ -88,8 +88,8 @@ fn blocks_of_either_precision_agree_with_rows() {
         .collect();
     let single: Vec<f32> = rows.iter().map(|&x| x as f32).collect();
     let (mut double_out, mut single_out) = ([0.0; 20], [0.0; 20]);
-    density.ln_densities_into(&Block::new(9, &rows).unwrap(), &mut double_out).unwrap();
-    density.ln_densities_into(&Block::new(9, &single).unwrap(), &mut single_out).unwrap();
+    density.ln_densities_into(&RowBatch::new(9, &rows).unwrap(), &mut double_out).unwrap();
+    density.ln_densities_into(&RowBatch::new(9, &single).unwrap(), &mut single_out).unwrap();
     for (i, row) in rows.chunks_exact(9).enumerate() {
         let one = density.ln_density(row).unwrap();
         assert_eq!(double_out[i], one);

@@ -3,16 +3,16 @@
 use crate::samples::{
     accumulate, assert_agrees, assert_same, assert_sound, draw, naive, on_threads, random_mixture, uniform_rows,
 };
-use vmfkit::block::{LARGEST_WEIGHT, Scalar};
-use vmfkit::loose_rows::LooseRows;
-use vmfkit::{Assignment, Block, EStep, Error, Fitter, Method, Mixture, SufficientStats, VonMisesFisher};
+use vmfkit::rows::loose::LooseRows;
+use vmfkit::rows::{LARGEST_WEIGHT, Scalar};
+use vmfkit::{Assignment, EStep, Error, Fitter, Method, Mixture, RowBatch, SufficientStats, VonMisesFisher};
 
 const CERTAIN: [Assignment; 5] =
     [Assignment::Soft, Assignment::Tempered(3.0), Assignment::Tempered(0.5), Assignment::Hard, Assignment::Nearest];
 const EVERY: [Assignment; 5] =
     [Assignment::Soft, Assignment::Tempered(3.0), Assignment::Hard, Assignment::Nearest, Assignment::Sampled { seed: 5 }];
 
-fn check(mixture: &Mixture, block: &Block, rounding: f64, place: &str) {
+fn check(mixture: &Mixture, block: &RowBatch, rounding: f64, place: &str) {
     let largest = mixture.components().iter().fold(1.0, |k: f64, c| k.max(c.concentration()));
     for assignment in CERTAIN {
         let coldness = if let Assignment::Tempered(temperature) = assignment { 1.0 / temperature } else { 1.0 };
@@ -29,7 +29,7 @@ fn check_every_shape<T: Scalar>(rounding: f64) {
             let mixture = random_mixture(components, dim, 10.0 + dim as f64, 1);
             let values: Vec<T> = draw(&mixture, 3000, 2);
             for rows in [1, 5, 383, 384, 385, 1537] {
-                let block = Block::new(dim, &values[..rows * dim]).unwrap();
+                let block = RowBatch::new(dim, &values[..rows * dim]).unwrap();
                 check(&mixture, &block, rounding, &format!("K = {components}, d = {dim}, N = {rows}"));
             }
         }
@@ -67,7 +67,7 @@ fn sparse_rows<T: Scalar>(dim: usize, rows: usize) -> (Vec<usize>, Vec<u32>, Vec
 fn check_sparse<T: Scalar>(rounding: f64) {
     for (components, dim) in [(1, 10), (8, 10), (17, 100)] {
         let (starts, columns, values, full) = sparse_rows::<T>(dim, 1537);
-        let (sparse, dense) = (Block::sparse(dim, &starts, &columns, &values).unwrap(), Block::new(dim, &full).unwrap());
+        let (sparse, dense) = (RowBatch::sparse(dim, &starts, &columns, &values).unwrap(), RowBatch::new(dim, &full).unwrap());
         let weights: Vec<f64> = (0..1537).map(|i| f64::from(i % 3)).collect();
         let mixture = random_mixture(components, dim, 20.0, 4).with_background(0.1).unwrap();
         let place = format!("sparse, K = {components}, d = {dim}");
@@ -94,10 +94,12 @@ fn weights_count_as_repetitions_in_every_assignment() {
     let rows: Vec<f64> = draw(&mixture, 700, 6);
     let weights: Vec<f64> = (0..700).map(|i| f64::from(i % 4)).collect();
     let repeated: Vec<f64> = rows.chunks_exact(9).zip(&weights).flat_map(|(row, w)| row.repeat(*w as usize)).collect();
-    let weighted = Block::new(9, &rows).unwrap().with_weights(&weights).unwrap();
+    let weighted = RowBatch::new(9, &rows).unwrap().with_weights(&weights).unwrap();
     for assignment in CERTAIN {
-        let (x, y) =
-            (accumulate(&mixture, &weighted, assignment), accumulate(&mixture, &Block::new(9, &repeated).unwrap(), assignment));
+        let (x, y) = (
+            accumulate(&mixture, &weighted, assignment),
+            accumulate(&mixture, &RowBatch::new(9, &repeated).unwrap(), assignment),
+        );
         assert_same(&x, &y, 1e-12, &format!("{assignment:?}"));
     }
 }
@@ -107,7 +109,7 @@ fn weights_count_as_repetitions_in_every_assignment() {
 fn weights_may_be_of_any_size() {
     let mixture = random_mixture(6, 9, 30.0, 5);
     let rows: Vec<f32> = draw(&mixture, 700, 6);
-    let block = Block::new(9, &rows).unwrap();
+    let block = RowBatch::new(9, &rows).unwrap();
     for assignment in EVERY {
         let plain = accumulate(&mixture, &block, assignment);
         for factor in [1e-300, 1e-42, 1e-20, 1e20, 1e37, 1e39, LARGEST_WEIGHT] {
@@ -128,7 +130,7 @@ fn single_precision_is_left_before_it_tells() {
             let mixture = random_mixture(9, dim, concentration, 7);
             let rows: Vec<f32> = draw(&mixture, 2000, 8);
             let widened: Vec<f64> = rows.iter().map(|x| f64::from(*x)).collect();
-            let (single, double) = (Block::new(dim, &rows).unwrap(), Block::new(dim, &widened).unwrap());
+            let (single, double) = (RowBatch::new(dim, &rows).unwrap(), RowBatch::new(dim, &widened).unwrap());
             for assignment in [Assignment::Soft, Assignment::Hard, Assignment::Tempered(10.0), Assignment::Tempered(0.01)] {
                 let (x, y) = (accumulate(&mixture, &single, assignment), accumulate(&mixture, &double, assignment));
                 let place = format!("d = {dim}, k = {concentration}, {assignment:?}");
@@ -151,7 +153,7 @@ fn single_precision_is_left_for_cold_assignments_too() {
     let mixture = Mixture::new(vec![0.5; 2], vec![density(0.0), density(2e-5)]).unwrap();
     let rows: Vec<f32> = draw(&mixture, 2000, 27);
     let widened: Vec<f64> = rows.iter().map(|x| f64::from(*x)).collect();
-    let (single, double) = (Block::new(16, &rows).unwrap(), Block::new(16, &widened).unwrap());
+    let (single, double) = (RowBatch::new(16, &rows).unwrap(), RowBatch::new(16, &widened).unwrap());
     let mass = |block| accumulate(&mixture, block, Assignment::Tempered(1e-3)).mass(0);
     let (x, y) = (mass(&single), mass(&double));
     assert!((x - y).abs() < 0.5, "{x}, not {y}");
@@ -165,8 +167,8 @@ fn few_and_many_responsibilities_are_summed_alike() {
         let mixture = random_mixture(17, 16, concentration, 9);
         let rows: Vec<f64> = draw(&mixture, 1000, 10);
         let single: Vec<f32> = rows.iter().map(|x| *x as f32).collect();
-        check(&mixture, &Block::new(16, &rows).unwrap(), 1e-15, &format!("k = {concentration}"));
-        check(&mixture, &Block::new(16, &single).unwrap(), 1.5e-7, &format!("f32, k = {concentration}"));
+        check(&mixture, &RowBatch::new(16, &rows).unwrap(), 1e-15, &format!("k = {concentration}"));
+        check(&mixture, &RowBatch::new(16, &single).unwrap(), 1.5e-7, &format!("f32, k = {concentration}"));
     }
 }
 
@@ -174,7 +176,7 @@ fn few_and_many_responsibilities_are_summed_alike() {
 fn a_background_gets_rows_but_never_as_the_nearest() {
     let mixture = random_mixture(3, 5, 40.0, 11).with_background(0.3).unwrap();
     let rows: Vec<f64> = draw(&mixture, 1000, 12);
-    let block = Block::new(5, &rows).unwrap();
+    let block = RowBatch::new(5, &rows).unwrap();
     check(&mixture, &block, 1e-15, "with background");
     assert_eq!(accumulate(&mixture, &block, Assignment::Nearest).mass(3), 0.0);
     assert!(accumulate(&mixture, &block, Assignment::Hard).mass(3) > 100.0);
@@ -188,9 +190,9 @@ fn the_number_of_threads_does_not_change_one_bit_of_statistics() {
     let weights: Vec<f64> = (0..20_000).map(|i| 0.5 + f64::from(i % 3)).collect();
     let (starts, columns, values, _) = sparse_rows::<f32>(19, 5000);
     let blocks = [
-        Block::new(19, &rows).unwrap().with_weights(&weights).unwrap(),
-        Block::new(19, &single).unwrap(),
-        Block::sparse(19, &starts, &columns, &values).unwrap(),
+        RowBatch::new(19, &rows).unwrap().with_weights(&weights).unwrap(),
+        RowBatch::new(19, &single).unwrap(),
+        RowBatch::sparse(19, &starts, &columns, &values).unwrap(),
     ];
     for block in &blocks {
         for assignment in EVERY {
@@ -215,7 +217,7 @@ fn the_number_of_threads_does_not_change_one_bit_of_statistics() {
 fn the_number_of_threads_does_not_change_one_bit_of_a_fit() {
     let mixture = random_mixture(5, 8, 40.0, 15);
     let rows: Vec<f32> = draw(&mixture, 6000, 16);
-    let block = Block::new(8, &rows).unwrap();
+    let block = RowBatch::new(8, &rows).unwrap();
     for method in Method::all() {
         let fit = |threads| {
             let stop = vmfkit::train::Stop { tolerance: None, passes: 3, ..Default::default() };
@@ -239,10 +241,10 @@ fn the_sizes_of_batches_do_not_change_one_bit_of_statistics() {
     let weights: Vec<f64> = (0..ROWS).map(|row| if row / 500 == 7 { 1e35 } else { f64::from(row as u32 / 700 % 3) }).collect();
     let (starts, columns, values, _) = sparse_rows::<f32>(12, 3000);
     let blocks = [
-        Block::new(12, &rows).unwrap(),
-        Block::new(12, &single).unwrap(),
-        Block::new(12, &single).unwrap().with_weights(&weights).unwrap(),
-        Block::sparse(12, &starts, &columns, &values).unwrap(),
+        RowBatch::new(12, &rows).unwrap(),
+        RowBatch::new(12, &single).unwrap(),
+        RowBatch::new(12, &single).unwrap().with_weights(&weights).unwrap(),
+        RowBatch::sparse(12, &starts, &columns, &values).unwrap(),
     ];
     for (kind, block) in blocks.iter().enumerate() {
         for assignment in EVERY {
@@ -274,7 +276,7 @@ fn the_sizes_of_batches_do_not_change_one_bit_of_statistics() {
 fn weights_of_one_do_not_change_one_bit_of_statistics() {
     let mixture = random_mixture(5, 6, 20.0, 1);
     let rows: Vec<f32> = draw(&mixture, 3000, 2);
-    let (block, ones) = (Block::new(6, &rows).unwrap(), vec![1.0; 3000]);
+    let (block, ones) = (RowBatch::new(6, &rows).unwrap(), vec![1.0; 3000]);
     for assignment in EVERY {
         let weighted = accumulate(&mixture, &block.clone().with_weights(&ones).unwrap(), assignment);
         assert_eq!(weighted, accumulate(&mixture, &block, assignment), "{assignment:?}");
@@ -288,8 +290,11 @@ fn types_of_rows_may_change_within_a_tile() {
     let double: Vec<f64> = draw(&mixture, 1000, 2);
     let single: Vec<f32> = double.iter().map(|x| *x as f32).collect();
     let (starts, columns): (Vec<usize>, Vec<u32>) = ((0..=1000).map(|row| 6 * row).collect(), (0..6000).map(|i| i % 6).collect());
-    let blocks =
-        [Block::new(6, &single).unwrap(), Block::new(6, &double).unwrap(), Block::sparse(6, &starts, &columns, &double).unwrap()];
+    let blocks = [
+        RowBatch::new(6, &single).unwrap(),
+        RowBatch::new(6, &double).unwrap(),
+        RowBatch::sparse(6, &starts, &columns, &double).unwrap(),
+    ];
     let in_pieces = |size: usize| {
         let mut e_step = EStep::new(&mixture, Assignment::Soft).unwrap();
         for (block, from) in blocks.iter().flat_map(|block| (0..1000).step_by(size).map(move |from| (block, from))) {
@@ -311,7 +316,7 @@ fn blocks_are_whole_chunks() {
     for rows in [0, 1, 384, 1151, 1153] {
         let refused = EStep::new(&mixture, Assignment::Soft).unwrap().block_rows(rows).unwrap_err();
         assert!(refused.to_string().contains(&format!("must be a multiple of 1152 above 0, found: `{rows}`")), "{refused}");
-        assert!(Fitter::new(2).block_rows(rows).fit(&Block::new(6, &uniform_rows::<f64>(6, 50, 1)).unwrap()).is_err());
+        assert!(Fitter::new(2).block_rows(rows).fit(&RowBatch::new(6, &uniform_rows::<f64>(6, 50, 1)).unwrap()).is_err());
     }
 }
 
@@ -319,7 +324,7 @@ fn blocks_are_whole_chunks() {
 fn statistics_of_one_component_are_those_without_a_model() {
     let mixture = random_mixture(1, 6, 300.0, 19);
     let rows: Vec<f64> = draw(&mixture, 5000, 20);
-    let block = Block::new(6, &rows).unwrap();
+    let block = RowBatch::new(6, &rows).unwrap();
     let plain = SufficientStats::of_block(&block);
     for assignment in EVERY {
         let found = accumulate(&mixture, &block, assignment);
@@ -335,7 +340,7 @@ fn drawn_assignments_are_soft_ones_on_average() {
     let mixture = random_mixture(6, 3, 3.0, 21);
     let rows: Vec<f64> = draw(&mixture, 1000, 22);
     let single: Vec<f32> = rows.iter().map(|x| *x as f32).collect();
-    for block in [Block::new(3, &rows).unwrap(), Block::new(3, &single).unwrap()] {
+    for block in [RowBatch::new(3, &rows).unwrap(), RowBatch::new(3, &single).unwrap()] {
         let soft = accumulate(&mixture, &block, Assignment::Soft);
         let mut shares = vec![0.0; 6000];
         mixture.responsibilities_into(&block, &mut shares).unwrap();
@@ -364,7 +369,7 @@ fn equal_rows_are_drawn_apart() {
     let density = VonMisesFisher::new(vec![0.6, 0.8], 3.0).unwrap();
     let mixture = Mixture::new(vec![0.5; 2], vec![density.clone(), density]).unwrap();
     let rows = [0.6, 0.8].repeat(384 * 20);
-    let block = Block::new(2, &rows).unwrap();
+    let block = RowBatch::new(2, &rows).unwrap();
     let tiles: Vec<f64> = (0..20)
         .map(|tile| accumulate(&mixture, &block.slice(0, (tile + 1) * 384), Assignment::Sampled { seed: 3 }).mass(0))
         .collect();
@@ -382,7 +387,7 @@ fn no_concentration_makes_a_nan_of_statistics() {
             let mut rows = uniform_rows::<f64>(dim, 100, 24);
             rows.extend(mixture.components().iter().flat_map(|c| c.mean_direction()));
             let single: Vec<f32> = rows.iter().map(|x| *x as f32).collect();
-            for block in [Block::new(dim, &rows).unwrap(), Block::new(dim, &single).unwrap()] {
+            for block in [RowBatch::new(dim, &rows).unwrap(), RowBatch::new(dim, &single).unwrap()] {
                 for assignment in EVERY {
                     let stats = accumulate(&mixture, &block, assignment);
                     let masses: f64 = (0..5).map(|k| stats.mass(k)).sum();
@@ -399,7 +404,7 @@ fn no_concentration_makes_a_nan_of_statistics() {
 fn statistics_of_another_shape_are_refused() {
     let mixture = random_mixture(3, 4, 5.0, 25);
     let rows = uniform_rows::<f64>(4, 5, 26);
-    let block = Block::new(4, &rows).unwrap();
+    let block = RowBatch::new(4, &rows).unwrap();
     let error = |components, dim, assignment| {
         let mut stats = SufficientStats::zero(components, dim);
         mixture.accumulate(&block, assignment, &mut stats).unwrap_err()
@@ -421,8 +426,8 @@ fn statistics_of_loose_rows_are_those_of_a_block_to_the_last_bit() {
             let (single, double): (Vec<f32>, Vec<f64>) = (draw(&mixture, 3000, 2), draw(&mixture, 3000, 2));
             let single_bytes: Vec<u8> = single.iter().copied().flat_map(f32::to_ne_bytes).collect();
             let double_bytes: Vec<u8> = double.iter().copied().flat_map(f64::to_ne_bytes).collect();
-            let single = (Block::new(DIM, &single).unwrap(), single_bytes, 4);
-            let double = (Block::new(DIM, &double).unwrap(), double_bytes, 8);
+            let single = (RowBatch::new(DIM, &single).unwrap(), single_bytes, 4);
+            let double = (RowBatch::new(DIM, &double).unwrap(), double_bytes, 8);
             for ((block, bytes, number), assignment) in [single, double].iter().flat_map(|rows| EVERY.map(|a| (rows, a))) {
                 let expected = accumulate(&mixture, block, assignment);
                 for (offset, values, threads) in [(0, 3000 * DIM, 2), (1, 3000 * DIM, 1), (0, 5000, 3), (3, 7, 2)] {
@@ -469,7 +474,7 @@ fn the_first_wrong_one_of_loose_rows_is_named() {
         let double = LooseRows::new::<f64>(4, double_bytes.chunks(1000)).unwrap();
         for rows in [single, double] {
             let error = EStep::new(&mixture, Assignment::Soft).unwrap().add_loose(&rows).unwrap_err();
-            assert_eq!(error, Block::new(4, &values).unwrap_err());
+            assert_eq!(error, RowBatch::new(4, &values).unwrap_err());
             assert!(matches!(error, Error::NotUnit { row, .. } if row == *wrong.iter().min().unwrap()), "{error}");
         }
     }

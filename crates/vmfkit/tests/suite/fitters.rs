@@ -2,11 +2,11 @@
 
 use crate::samples::{accumulate, assert_sound, dot, draw, paper_mixture, random_mixture, uniform_rows};
 use std::ops::ControlFlow;
-use vmfkit::block::LARGEST_WEIGHT;
+use vmfkit::rows::LARGEST_WEIGHT;
 use vmfkit::source::{MemorySource, Source};
 use vmfkit::train::{Adam, Annealing, Fit, Status, Stop};
 use vmfkit::{
-    Assignment, Block, ConcentrationEstimator, ConcentrationPolicy, Error, Fitter, Maximisation, Method, Mixture, Start,
+    Assignment, ConcentrationEstimator, ConcentrationPolicy, Error, Fitter, Maximisation, Method, Mixture, RowBatch, Start,
     VonMisesFisher,
 };
 
@@ -34,14 +34,14 @@ fn paper_rows() -> Vec<f64> {
     draw(&paper_mixture(), 1000, 1)
 }
 
-fn mean_ln_density(fit: &Fit, block: &Block) -> f64 {
+fn mean_ln_density(fit: &Fit, block: &RowBatch) -> f64 {
     fit.mixture.evaluate(block).unwrap().mean()
 }
 
 #[test]
 fn gradient_steps_and_em_reach_the_same_likelihood() {
     let rows = paper_rows();
-    let block = Block::new(5, &rows).unwrap();
+    let block = RowBatch::new(5, &rows).unwrap();
     for policy in [ConcentrationPolicy::Free, ConcentrationPolicy::Ratio(1.3), ConcentrationPolicy::Shared] {
         let fit = |method| mean_ln_density(&Fitter::new(3).policy(policy).method(method).seed(2).fit(&block).unwrap(), &block);
         let (em, sgd) = (fit(Method::default()), fit(sgd()));
@@ -58,7 +58,7 @@ fn gradient_steps_and_em_reach_the_same_likelihood() {
 fn gradient_steps_on_small_batches_reach_the_bounded_concentrations_of_em() {
     let truth = paper_mixture();
     let rows: Vec<f64> = draw(&truth, 4000, 4);
-    let block = Block::new(5, &rows).unwrap();
+    let block = RowBatch::new(5, &rows).unwrap();
     for ratio in [1.0, 1.2, 1.5, 100.0] {
         let policy = ConcentrationPolicy::Ratio(ratio);
         let fitter = || Fitter::new(3).start(Start::Mixture(truth.clone())).policy(policy);
@@ -84,10 +84,10 @@ impl Source for Pipe<'_> {
         self.dim
     }
 
-    fn read_block(&mut self) -> vmfkit::Result<Option<Block<'_>>> {
+    fn read_block(&mut self) -> vmfkit::Result<Option<RowBatch<'_>>> {
         let from = self.next;
         self.next = (from + self.block * self.dim).min(self.rows.len());
-        if from == self.next { Ok(None) } else { Block::new(self.dim, &self.rows[from..self.next]).map(Some) }
+        if from == self.next { Ok(None) } else { RowBatch::new(self.dim, &self.rows[from..self.next]).map(Some) }
     }
 
     fn rewind(&mut self) -> vmfkit::Result<()> {
@@ -103,7 +103,7 @@ impl Source for Pipe<'_> {
 fn a_pipe_is_fitted_online_in_one_pass_and_refused_for_two() {
     let rows: Vec<f64> = draw(&paper_mixture(), 20_000, 5);
     let pipe = || Pipe { rows: &rows, dim: 5, next: 0, block: 500 };
-    let block = Block::new(5, &rows).unwrap();
+    let block = RowBatch::new(5, &rows).unwrap();
     let best = mean_ln_density(&Fitter::new(3).fit(&block).unwrap(), &block);
     for method in [online(), sgd()] {
         let fitter = || Fitter::new(3).method(method.clone()).batch(500);
@@ -131,7 +131,7 @@ fn a_pipe_is_fitted_online_in_one_pass_and_refused_for_two() {
 #[test]
 fn a_source_is_fitted_as_its_rows_in_memory_are() {
     let rows = paper_rows();
-    let block = Block::new(5, &rows).unwrap();
+    let block = RowBatch::new(5, &rows).unwrap();
     let start = Start::Mixture(random_mixture(3, 5, 10.0, 6));
     for method in [Method::default(), Method::HardEm, Method::KMeans] {
         let fitter = || Fitter::new(3).start(start.clone()).method(method.clone());
@@ -154,7 +154,7 @@ fn fits_turn_with_the_rows() {
         x.iter().zip(&axis).map(|(x, a)| x - along * a).collect::<Vec<f64>>()
     };
     let turned: Vec<f64> = rows.chunks_exact(5).flat_map(turn).collect();
-    let (block, turned) = (Block::new(5, &rows).unwrap(), Block::new(5, &turned).unwrap());
+    let (block, turned) = (RowBatch::new(5, &rows).unwrap(), RowBatch::new(5, &turned).unwrap());
     for method in [Method::default(), Method::HardEm, online(), Method::KMeans] {
         let starts = [Start::KMeans, Start::PlusPlus, Start::RandomRows];
         for start in starts.into_iter().take(if method.name() == "hard" { 2 } else { 3 }) {
@@ -179,7 +179,8 @@ fn weights_are_repetitions_and_rows_have_no_order() {
     let shuffled: Vec<usize> = (0..150).map(|n| n * 91 % 150).collect();
     let rows: Vec<f64> = shuffled.iter().flat_map(|&n| row(n)).collect();
     let weights: Vec<f64> = shuffled.iter().map(|&n| copies[n] as f64).collect();
-    let (repeated, weighted) = (Block::new(4, &repeated).unwrap(), Block::new(4, &rows).unwrap().with_weights(&weights).unwrap());
+    let (repeated, weighted) =
+        (RowBatch::new(4, &repeated).unwrap(), RowBatch::new(4, &rows).unwrap().with_weights(&weights).unwrap());
     for start in [Start::KMeans, Start::PlusPlus] {
         for method in [Method::default(), Method::HardEm, Method::KMeans] {
             for seed in 0..10 {
@@ -205,8 +206,9 @@ fn weights_are_repetitions_where_rows_are_few() {
         |count: fn(usize) -> usize| (0..40usize).flat_map(|n| rows[4 * n..4 * n + 4].repeat(count(n))).collect::<Vec<f64>>();
     let (repeated, those_that_count) = (times(|n| n * 7 % 4), times(|n| usize::from(n * 7 % 4 > 0)));
     let counting: Vec<f64> = weights.iter().copied().filter(|w| *w > 0.0).collect();
-    let others = [Block::new(4, &repeated).unwrap(), Block::new(4, &those_that_count).unwrap().with_weights(&counting).unwrap()];
-    let weighted = Block::new(4, &rows).unwrap().with_weights(&weights).unwrap();
+    let others =
+        [RowBatch::new(4, &repeated).unwrap(), RowBatch::new(4, &those_that_count).unwrap().with_weights(&counting).unwrap()];
+    let weighted = RowBatch::new(4, &rows).unwrap().with_weights(&weights).unwrap();
     for components in [8, 15] {
         for seed in 0..30 {
             let mixture = |block| Start::KMeans.mixture(block, components, &Maximisation::new(), seed).unwrap();
@@ -230,9 +232,9 @@ fn starts_of_rows_that_balance_each_other_do_not_depend_on_their_order() {
     let mirrored: Vec<f64> = drawn.chunks_exact(6).flat_map(mirror).collect();
     for (name, rows) in [("axes", axes), ("axial", axial), ("mirrored", mirrored)] {
         let turned: Vec<f64> = (0..120).flat_map(|n| rows[n * 77 % 120 * 6..][..6].to_vec()).collect();
-        let (block, turned) = (Block::new(6, &rows).unwrap(), Block::new(6, &turned).unwrap());
+        let (block, turned) = (RowBatch::new(6, &rows).unwrap(), RowBatch::new(6, &turned).unwrap());
         let (light, heavy) = (vec![1e-300; 120], vec![LARGEST_WEIGHT; 120]);
-        let weighted = |weights| Block::new(6, &rows).unwrap().with_weights(weights).unwrap();
+        let weighted = |weights| RowBatch::new(6, &rows).unwrap().with_weights(weights).unwrap();
         let others = [turned, weighted(&light), weighted(&heavy)];
         for start in [Start::KMeans, Start::PlusPlus] {
             for seed in 0..10 {
@@ -254,7 +256,7 @@ fn no_two_components_begin_alike() {
     let one = [0.6, 0.8, 0.0];
     let spread: Vec<f64> = draw(&random_mixture(3, 3, 1.0, 34), 40, 35);
     let rows = [one.repeat(400), spread].concat();
-    let block = Block::new(3, &rows).unwrap();
+    let block = RowBatch::new(3, &rows).unwrap();
     for (block, rows) in [(&block, 440), (&block.slice(0, 400), 400)] {
         for start in [Start::KMeans, Start::PlusPlus, Start::RandomRows] {
             for seed in 0..10 {
@@ -273,7 +275,7 @@ fn every_start_leads_to_the_same_fit_of_well_separated_rows() {
     let truth = paper_mixture();
     let (mut rows, mut labels) = (vec![0.0; 5000], vec![0; 1000]);
     truth.fill(8, 0, &mut rows, &mut labels).unwrap();
-    let block = Block::new(5, &rows).unwrap();
+    let block = RowBatch::new(5, &rows).unwrap();
     let directions = truth.components().iter().map(|c| c.mean_direction().to_vec()).collect();
     let starts = [
         Start::KMeans,
@@ -300,7 +302,7 @@ fn every_start_leads_to_the_same_fit_of_well_separated_rows() {
 #[test]
 fn the_most_probable_component_of_k_means_is_the_nearest() {
     let rows: Vec<f64> = draw(&random_mixture(6, 4, 20.0, 16), 800, 17);
-    let block = Block::new(4, &rows).unwrap();
+    let block = RowBatch::new(4, &rows).unwrap();
     let few = Start::Labels((0..800).map(|row| row % 3).collect());
     let given = Start::Mixture(random_mixture(6, 4, 20.0, 18).with_background(0.3).unwrap());
     for start in [Start::KMeans, Start::PlusPlus, Start::RandomRows, Start::Random, few, given] {
@@ -319,7 +321,7 @@ fn the_most_probable_component_of_k_means_is_the_nearest() {
 #[test]
 fn a_given_start_is_where_the_fit_begins() {
     let rows = paper_rows();
-    let block = Block::new(5, &rows).unwrap();
+    let block = RowBatch::new(5, &rows).unwrap();
     let how = Maximisation::new().policy(ConcentrationPolicy::Free);
     let fitted = Fitter::new(3)
         .maximisation(how.clone())
@@ -355,7 +357,7 @@ fn a_given_start_is_where_the_fit_begins() {
 #[test]
 fn a_start_can_be_ended_too() {
     let rows = paper_rows();
-    let block = Block::new(5, &rows).unwrap();
+    let block = RowBatch::new(5, &rows).unwrap();
     let mut calls = 0;
     let stop_at_once = |now: vmfkit::train::Progress| {
         calls += 1;
@@ -370,7 +372,7 @@ fn a_start_can_be_ended_too() {
         asked.push((now.pass, now.rows));
         if asked.len() < 3 { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     };
-    let mut source = MemorySource::new(Block::new(5, &rows).unwrap());
+    let mut source = MemorySource::new(RowBatch::new(5, &rows).unwrap());
     let fit = Fitter::new(3).progress(stop_in_k_means).fit_source(&mut source).unwrap();
     assert_eq!(fit.status, Status::Stopped);
     assert_eq!(asked, [(0, block.len() as u64); 3]);
@@ -386,7 +388,7 @@ fn a_start_can_be_ended_too() {
 #[test]
 fn the_best_of_the_restarts_is_kept() {
     let rows: Vec<f64> = draw(&random_mixture(12, 3, 30.0, 11), 600, 12);
-    let block = Block::new(3, &rows).unwrap();
+    let block = RowBatch::new(3, &rows).unwrap();
     let mut ends = [f64::NAN; 8];
     let fitter = || Fitter::new(12).start(Start::RandomRows).stop(passes(10)).seed(13);
     let best = fitter()
@@ -409,7 +411,7 @@ fn the_best_of_the_restarts_is_kept() {
 #[test]
 fn every_estimator_serves_every_policy() {
     let rows = paper_rows();
-    let block = Block::new(5, &rows).unwrap();
+    let block = RowBatch::new(5, &rows).unwrap();
     for policy in [ConcentrationPolicy::Free, ConcentrationPolicy::Shared, ConcentrationPolicy::default()] {
         let fit = |estimator| {
             let how = Maximisation::new().policy(policy).estimator(estimator);
@@ -428,7 +430,7 @@ fn every_estimator_serves_every_policy() {
 fn fixed_weights_and_a_smallest_weight_are_kept_by_every_method() {
     let truth = Mixture::new(vec![0.02, 0.38, 0.6], paper_mixture().components().to_vec()).unwrap();
     let rows: Vec<f64> = draw(&truth, 1000, 14);
-    let block = Block::new(5, &rows).unwrap();
+    let block = RowBatch::new(5, &rows).unwrap();
     for method in Method::all() {
         // K-means has equal weights, whatever it is told.
         let given = if matches!(method, Method::KMeans) { vec![] } else { vec![[0.25, 0.25, 0.5], [0.0, 0.5, 0.5]] };
@@ -454,7 +456,7 @@ fn every_method_keeps_every_policy() {
     let rows: Vec<f64> = draw(&paper_mixture().with_background(0.1).unwrap(), 600, 15);
     let single: Vec<f32> = rows.iter().map(|x| *x as f32).collect();
     let warm = Method::Em { annealing: Some(Annealing { from: 4.0, factor: 0.5 }) };
-    for block in [Block::new(5, &rows).unwrap(), Block::new(5, &single).unwrap()] {
+    for block in [RowBatch::new(5, &rows).unwrap(), RowBatch::new(5, &single).unwrap()] {
         for method in Method::all().into_iter().chain([warm.clone()]) {
             for policy in POLICIES {
                 for background in [None, Some(0.1)] {
@@ -489,7 +491,7 @@ fn every_method_keeps_every_policy() {
 #[test]
 fn options_outside_their_range_are_refused() {
     let rows = paper_rows();
-    let block = Block::new(5, &rows).unwrap();
+    let block = RowBatch::new(5, &rows).unwrap();
     let wide = Maximisation::new().smallest_weight(0.4);
     for fitter in [
         Fitter::new(0),
@@ -529,7 +531,7 @@ fn a_fit_searches_where_it_should() {
     assert!(others.into_iter().all(|fitter| !searches(fitter)));
     // Without its search a fit is that from the start that k-means makes.
     let rows: Vec<f64> = draw(&random_mixture(6, 7, 20.0, 4), 500, 5);
-    let block = Block::new(7, &rows).unwrap();
+    let block = RowBatch::new(7, &rows).unwrap();
     let fit = Fitter::new(6).search(false).seed(3).fit(&block).unwrap();
     let start = Start::KMeans.mixture(&block, 6, &Maximisation::new(), 3).unwrap();
     let how = Maximisation::new().dispersion(fit.dispersion().unwrap());

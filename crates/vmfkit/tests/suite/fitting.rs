@@ -2,12 +2,12 @@
 
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
-use vmfkit::block::{LARGEST_WEIGHT, Rows};
 use vmfkit::estimate::{ln_likelihood, maximum_likelihood, mean_resultant};
-use vmfkit::maximise::gradient;
+use vmfkit::m_step::gradient;
+use vmfkit::rows::{LARGEST_WEIGHT, Rows};
 use vmfkit::train::{Adam, Fit, Stop};
 use vmfkit::{
-    Block, ConcentrationEstimator, Error, Fitter, Method, Mixture, Sampler, Start, SufficientStats, VonMisesFisher, bessel,
+    ConcentrationEstimator, Error, Fitter, Method, Mixture, RowBatch, Sampler, Start, SufficientStats, VonMisesFisher, bessel,
 };
 
 fn sample(dim: usize, concentration: f64, rows: usize, seed: u64) -> Vec<f64> {
@@ -19,7 +19,7 @@ fn sample(dim: usize, concentration: f64, rows: usize, seed: u64) -> Vec<f64> {
 }
 
 fn stats(dim: usize, rows: &[f64]) -> SufficientStats {
-    SufficientStats::of_block(&Block::new(dim, rows).unwrap())
+    SufficientStats::of_block(&RowBatch::new(dim, rows).unwrap())
 }
 
 /// One density by gradient steps.
@@ -39,7 +39,7 @@ fn exact(stats: &SufficientStats) -> VonMisesFisher {
 fn the_exact_estimate_is_the_top_of_the_likelihood() {
     for (dim, k) in [(2, 0.5), (2, 200.0), (3, 5.0), (20, 1.0), (100, 500.0), (768, 50.0)] {
         let rows = sample(dim, k, 500, 1);
-        let block = Block::new(dim, &rows).unwrap();
+        let block = RowBatch::new(dim, &rows).unwrap();
         let stats = SufficientStats::of_block(&block);
         let best = exact(&stats);
         let total = |density: &VonMisesFisher| {
@@ -135,25 +135,25 @@ fn degenerate_rows_have_an_answer_or_an_error() {
         assert_eq!(maximum_likelihood(&nothing, ConcentrationEstimator::Exact).unwrap_err(), Error::NoRows { weight: 0.0 });
     }
     let rows = [1.0, 0.0, 0.0, 1.0];
-    let weightless = Block::new(2, &rows).unwrap().with_weights(&[0.0, 0.0]).unwrap();
+    let weightless = RowBatch::new(2, &rows).unwrap().with_weights(&[0.0, 0.0]).unwrap();
     assert!(maximum_likelihood(&SufficientStats::of_block(&weightless), ConcentrationEstimator::Exact).is_err());
     assert_eq!(by_steps(Adam::new()).fit(&weightless).unwrap_err(), Error::NoRows { weight: 0.0 });
 }
 
 #[test]
 fn bad_rows_are_refused_by_number_and_value() {
-    let text = |rows: &[f64]| Block::new(2, rows).unwrap_err().to_string();
+    let text = |rows: &[f64]| RowBatch::new(2, rows).unwrap_err().to_string();
     assert_eq!(text(&[1.0, 0.0, f64::NAN, 1.0]), "row 1, column 0 must be a finite number, found: `NaN`");
     assert_eq!(text(&[1.0, 0.0, 0.0, f64::NEG_INFINITY]), "row 1, column 1 must be a finite number, found: `-inf`");
     assert_eq!(text(&[1.0, 0.0, 0.0, 0.0]), "row 1 has no direction, all its coordinates are: `0`");
     assert!(text(&[1.0, 0.0, 0.6, 0.7]).starts_with("row 1 must have length 1, found: `0.92195"));
     assert_eq!(text(&[1.0, 0.0, 1.0]), "3 values do not fill rows of dimension 2, left over: `1`");
-    assert_eq!(Block::new::<f64>(1, &[1.0]).unwrap_err(), Error::Dimension { dim: 1 });
-    let (block, changed) = Block::rescaled(2, &[1.0, 0.0, 3e300, 4e300, 3e-300, 4e-300, 0.6, 0.8]).unwrap();
+    assert_eq!(RowBatch::new::<f64>(1, &[1.0]).unwrap_err(), Error::Dimension { dim: 1 });
+    let (block, changed) = RowBatch::rescaled(2, &[1.0, 0.0, 3e300, 4e300, 3e-300, 4e-300, 0.6, 0.8]).unwrap();
     assert_eq!(changed, 2);
     assert!(matches!(block.rows(), Rows::F64(v) if v[2..6].iter().zip([0.6, 0.8, 0.6, 0.8]).all(|(x, y)| (x - y).abs() < 1e-15)));
-    assert!(Block::rescaled(2, &[0.0, 0.0]).is_err() && Block::rescaled(2, &[f32::NAN, 0.0]).is_err());
-    let block = || Block::new(2, &[1.0, 0.0, 0.0, 1.0]).unwrap();
+    assert!(RowBatch::rescaled(2, &[0.0, 0.0]).is_err() && RowBatch::rescaled(2, &[f32::NAN, 0.0]).is_err());
+    let block = || RowBatch::new(2, &[1.0, 0.0, 0.0, 1.0]).unwrap();
     assert_eq!(block().with_weights(&[1.0]).unwrap_err(), Error::WeightCount { rows: 2, found: 1 });
     assert_eq!(block().with_weights(&[1.0, -2.0]).unwrap_err(), Error::Weight { row: 1, value: -2.0 });
     assert!(block().with_weights(&[f64::NAN, 1.0]).is_err());
@@ -171,7 +171,7 @@ fn bad_rows_are_refused_by_number_and_value() {
     }
     assert_eq!(block().with_weights(&[0.0, LARGEST_WEIGHT]).unwrap().weights(), Some(&[0.0, LARGEST_WEIGHT][..]));
     for extreme in [f64::MAX, 1e-322] {
-        let (block, _) = Block::rescaled(2, &[extreme, extreme]).unwrap();
+        let (block, _) = RowBatch::rescaled(2, &[extreme, extreme]).unwrap();
         assert!(matches!(block.rows(), Rows::F64(v) if v.iter().all(|x| (x - 0.5f64.sqrt()).abs() < 1e-15)));
     }
 }
@@ -182,7 +182,7 @@ fn weights_count_as_repetitions() {
     let weights = [3.0, 1.0, 0.0, 2.0, 1.0, 4.0];
     let repeated: Vec<f64> =
         rows.chunks_exact(5).zip(weights).flat_map(|(row, w)| std::iter::repeat_n(row, w as usize)).flatten().copied().collect();
-    let weighted = SufficientStats::of_block(&Block::new(5, &rows).unwrap().with_weights(&weights).unwrap());
+    let weighted = SufficientStats::of_block(&RowBatch::new(5, &rows).unwrap().with_weights(&weights).unwrap());
     let plain = stats(5, &repeated);
     assert_eq!(weighted.mass(0), 11.0);
     assert!((weighted.shortfall(0) - plain.shortfall(0)).abs() < 1e-14);
@@ -190,7 +190,7 @@ fn weights_count_as_repetitions() {
     // Weights may be large and small.
     for factor in [1e99, 1e-200] {
         let weights = weights.map(|w| w * factor);
-        let scaled = SufficientStats::of_block(&Block::new(5, &rows).unwrap().with_weights(&weights).unwrap());
+        let scaled = SufficientStats::of_block(&RowBatch::new(5, &rows).unwrap().with_weights(&weights).unwrap());
         assert!((exact(&scaled).concentration() / exact(&plain).concentration() - 1.0).abs() < 1e-12);
     }
     let mut doubled = weighted.clone();
@@ -270,7 +270,7 @@ fn vmf_norm(x: &[f64]) -> f64 {
 fn adam_ends_at_the_exact_estimate() {
     for (dim, k, start) in [(5, 50.0, Start::Random), (20, 500.0, Start::Random), (3, 4.0, Start::default())] {
         let rows = sample(dim, k, 5_000, 6);
-        let block = Block::new(dim, &rows).unwrap();
+        let block = RowBatch::new(dim, &rows).unwrap();
         let best = exact(&SufficientStats::of_block(&block));
         let fit = by_steps(Adam::new()).seed(1).start(start).fit(&block).unwrap();
         let relative = density(&fit).concentration() / best.concentration() - 1.0;
@@ -286,7 +286,7 @@ fn adam_ends_at_the_exact_estimate() {
 #[test]
 fn adam_is_reproducible_and_counts_weights() {
     let rows = sample(4, 20.0, 600, 8);
-    let block = || Block::new(4, &rows).unwrap();
+    let block = || RowBatch::new(4, &rows).unwrap();
     let steps = || by_steps(Adam::new());
     let fit =
         |fitter: Fitter| fitter.stop(Stop { tolerance: None, passes: 40, ..Stop::default() }).fit(&block()).unwrap().mixture;
@@ -304,14 +304,14 @@ fn adam_is_reproducible_and_counts_weights() {
     assert!((density(&weighted).concentration() / half.concentration() - 1.0).abs() < 2e-2);
     // Rows that are all equal: no maximum, yet every step is finite.
     let equal = [0.6, 0.8].repeat(300);
-    let fit = steps().fit(&Block::new(2, &equal).unwrap()).unwrap();
+    let fit = steps().fit(&RowBatch::new(2, &equal).unwrap()).unwrap();
     assert!(density(&fit).concentration().is_finite());
 }
 
 #[test]
 fn adam_refuses_options_outside_their_range() {
     let rows = [1.0, 0.0, 0.0, 1.0];
-    let block = Block::new(2, &rows).unwrap();
+    let block = RowBatch::new(2, &rows).unwrap();
     let steps = || by_steps(Adam::new());
     for (fitter, text) in [
         (by_steps(Adam::new().learning_rate(0.0)), "the learning rate must be finite and above 0, found: `0`"),

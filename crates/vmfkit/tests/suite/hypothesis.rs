@@ -6,7 +6,7 @@ use vmfkit::hypothesis::{
     Calibration, Concentrations, Outcome, equal_concentrations, equal_mean_directions, equal_mean_directions_by_permutation,
     mean_direction, rotational_symmetry,
 };
-use vmfkit::{Block, Error, Sampler, SufficientStats, VonMisesFisher};
+use vmfkit::{Error, RowBatch, Sampler, SufficientStats, VonMisesFisher};
 
 const LEVEL: f64 = 0.05;
 
@@ -33,7 +33,7 @@ fn draw(direction: &[f64], k: f64, rows: usize, seed: u64, repeat: u64) -> Vec<f
 fn statistics(dim: usize, groups: &[Vec<f64>]) -> SufficientStats {
     let mut stats = SufficientStats::zero(groups.len(), dim);
     for (group, rows) in groups.iter().enumerate() {
-        stats.add_component(group, &SufficientStats::of_block(&Block::new(dim, rows).unwrap()), 0).unwrap();
+        stats.add_component(group, &SufficientStats::of_block(&RowBatch::new(dim, rows).unwrap()), 0).unwrap();
     }
     stats
 }
@@ -136,7 +136,7 @@ fn permutations_reject_equal_mean_directions_as_often_as_the_level_says() {
         let rate = rejection_rate(500, |repeat| {
             let rows = groups_of(dim, rows, [k, k], [&mean, &mean], repeat).concat();
             let labels: Vec<usize> = (0..rows.len() / dim).map(|row| usize::from(row >= rows.len() / dim / 3)).collect();
-            let block = Block::new(dim, &rows).unwrap();
+            let block = RowBatch::new(dim, &rows).unwrap();
             equal_mean_directions_by_permutation(&block, &labels, 2, 99, repeat).unwrap().p_value
         });
         assert!((rate - LEVEL).abs() < tolerance(500), "d = {dim}, n = {rows}, k = {k}: {rate}");
@@ -159,7 +159,7 @@ fn different_mean_directions_and_concentrations_are_found() {
         }
         let rows_of_all = apart.concat();
         let labels: Vec<usize> = (0..3 * rows).map(|row| usize::from(row >= rows)).collect();
-        let block = Block::new(dim, &rows_of_all).unwrap();
+        let block = RowBatch::new(dim, &rows_of_all).unwrap();
         let permuted = equal_mean_directions_by_permutation(&block, &labels, 2, 999, 1).unwrap();
         assert_eq!(permuted.p_value, 0.001, "d = {dim}: {permuted:?}");
         assert_eq!(equal_mean_directions_by_permutation(&block, &labels, 2, 999, 1).unwrap(), permuted);
@@ -191,7 +191,7 @@ fn rotational_symmetry_is_rejected_as_often_as_the_level_says() {
     for (dim, rows, k) in [(3, 4, 5.0), (3, 20, 1.0), (3, 30, 50.0), (10, 5, 100.0), (10, 40, 10.0), (100, 15, 60.0)] {
         let rate = rejection_rate(500, |repeat| {
             let rows = draw(&axis(dim, 0), k, rows, 8, repeat);
-            rotational_symmetry(&Block::new(dim, &rows).unwrap(), 99, repeat).unwrap().p_value
+            rotational_symmetry(&RowBatch::new(dim, &rows).unwrap(), 99, repeat).unwrap().p_value
         });
         assert!((rate - LEVEL).abs() < tolerance(500), "d = {dim}, n = {rows}, k = {k}: {rate}");
     }
@@ -212,24 +212,24 @@ fn elliptical(dim: usize, k: f64, rows: usize, stretch: f64) -> Vec<f64> {
 fn elliptical_rows_are_not_symmetric() {
     for (dim, rows, k, stretch) in [(3, 200, 20.0, 2.0), (10, 200, 50.0, 2.0), (100, 300, 500.0, 4.0), (300, 100, 3000.0, 10.0)] {
         let values = elliptical(dim, k, rows, stretch);
-        let found = rotational_symmetry(&Block::new(dim, &values).unwrap(), 199, 1).unwrap();
+        let found = rotational_symmetry(&RowBatch::new(dim, &values).unwrap(), 199, 1).unwrap();
         assert_eq!(found.p_value, 0.005, "d = {dim}: {found:?}");
         assert!(found.limit_p_value.is_none_or(|p| p < 1e-6), "d = {dim}: {found:?}");
         assert_eq!(found.rows, rows);
-        assert_eq!(rotational_symmetry(&Block::new(dim, &values).unwrap(), 199, 1).unwrap(), found);
+        assert_eq!(rotational_symmetry(&RowBatch::new(dim, &values).unwrap(), 199, 1).unwrap(), found);
     }
     // In single precision and at a concentration where nothing but differences has digits.
     let single: Vec<f32> = elliptical(3, 20.0, 200, 2.0).iter().map(|&x| x as f32).collect();
-    assert_eq!(rotational_symmetry(&Block::new(3, &single).unwrap(), 199, 1).unwrap().p_value, 0.005);
+    assert_eq!(rotational_symmetry(&RowBatch::new(3, &single).unwrap(), 199, 1).unwrap().p_value, 0.005);
     let tight = elliptical(3, 1e12, 200, 2.0);
-    assert_eq!(rotational_symmetry(&Block::new(3, &tight).unwrap(), 199, 1).unwrap().p_value, 0.005);
+    assert_eq!(rotational_symmetry(&RowBatch::new(3, &tight).unwrap(), 199, 1).unwrap().p_value, 0.005);
 }
 
 #[test]
 fn samples_that_a_test_cannot_use_are_refused() {
     let dim = 3;
     let rows = draw(&axis(dim, 0), 10.0, 6, 1, 0);
-    let block = Block::new(dim, &rows).unwrap();
+    let block = RowBatch::new(dim, &rows).unwrap();
     let one = statistics(dim, std::slice::from_ref(&rows));
     let way = Calibration::simulation(0);
     let words = |error: Error| error.to_string();
@@ -249,8 +249,8 @@ fn samples_that_a_test_cannot_use_are_refused() {
     assert!(mean_direction(&one, &[0.0, 1.0], Calibration::Conditional).is_err());
     assert!(mean_direction(&one, &axis(dim, 0), way).is_err());
     assert!(rotational_symmetry(&block, 0, 0).is_err());
-    assert!(rotational_symmetry(&Block::new(2, &[1.0, 0.0, 0.0, 1.0, 0.6, 0.8]).unwrap(), 9, 0).is_err());
-    assert!(rotational_symmetry(&Block::new(3, &rows[..6]).unwrap(), 9, 0).is_err());
+    assert!(rotational_symmetry(&RowBatch::new(2, &[1.0, 0.0, 0.0, 1.0, 0.6, 0.8]).unwrap(), 9, 0).is_err());
+    assert!(rotational_symmetry(&RowBatch::new(3, &rows[..6]).unwrap(), 9, 0).is_err());
     let weights = vec![1.0; 6];
     let weighted = block.clone().with_weights(&weights).unwrap();
     assert!(rotational_symmetry(&weighted, 9, 0).is_err());
@@ -263,7 +263,7 @@ fn samples_that_a_test_cannot_use_are_refused() {
     assert!(equal_mean_directions(&one_equal, Concentrations::Common, way).is_ok());
     // Equal rows have no scatter.
     let equal = [rows[..3].to_vec(), rows[..3].to_vec(), rows[..3].to_vec()].concat();
-    assert!(rotational_symmetry(&Block::new(3, &equal).unwrap(), 9, 0).is_err());
+    assert!(rotational_symmetry(&RowBatch::new(3, &equal).unwrap(), 9, 0).is_err());
 }
 
 /// Weights count as rows, also where they are no whole numbers and in groups of very many rows.

@@ -4,7 +4,7 @@
 use crate::kolmogorov::uniformity_p_value;
 use rayon::prelude::*;
 use vmfkit::inference::{Inference, projection_test};
-use vmfkit::{Block, ConcentrationEstimator, Error, Sampler, SufficientStats, VonMisesFisher, estimate::maximum_likelihood};
+use vmfkit::{ConcentrationEstimator, Error, RowBatch, Sampler, SufficientStats, VonMisesFisher, estimate::maximum_likelihood};
 
 fn axis(dim: usize) -> Vec<f64> {
     let mut axis = vec![0.0; dim];
@@ -18,7 +18,7 @@ fn samples(dim: usize, k: f64, rows: usize, repeats: u64) -> Vec<SufficientStats
     let one = |i: u64| {
         let mut out = vec![0.0; rows * dim];
         sampler.fill(77, i * rows as u64, &mut out).unwrap();
-        SufficientStats::of_block(&Block::new(dim, &out).unwrap())
+        SufficientStats::of_block(&RowBatch::new(dim, &out).unwrap())
     };
     (0..repeats).into_par_iter().map(one).collect()
 }
@@ -119,7 +119,7 @@ fn the_correction_takes_the_bias_out() {
     }
     // Rows no longer than chance: nothing but 0 is supported.
     let balanced = [1.0, 0.0, 0.0, 1.0, -1.0, 0.0, 0.0, -1.0, 0.6, 0.8];
-    let inference = Inference::new(&SufficientStats::of_block(&Block::new(2, &balanced).unwrap())).unwrap();
+    let inference = Inference::new(&SufficientStats::of_block(&RowBatch::new(2, &balanced).unwrap())).unwrap();
     assert_eq!(inference.corrected_concentration(), 0.0);
     assert_eq!(inference.concentration_interval(0.95).unwrap().0, 0.0);
 }
@@ -149,7 +149,7 @@ fn rayleigh_p_values_are_uniform_under_uniformity() {
         }
     }
     // Two rows: r^2 = 2 + 2t, where t is one row's projection on the other.
-    let two = SufficientStats::of_block(&Block::new(3, &[1.0, 0.0, 0.0, 0.6, 0.8, 0.0]).unwrap());
+    let two = SufficientStats::of_block(&RowBatch::new(3, &[1.0, 0.0, 0.0, 0.6, 0.8, 0.0]).unwrap());
     let found = Inference::new(&two).unwrap().rayleigh_test();
     assert!((found.p_value - 0.2).abs() < 1e-14, "{found:?}");
     // And tiny when there is a direction.
@@ -165,7 +165,7 @@ fn rows_of_length(dim: usize, n: usize, r: f64) -> SufficientStats {
         let sine = (1.0 - cosine * cosine).sqrt();
         (row[0], row[1]) = if i < odd { (1.0, 0.0) } else { (cosine, if i % 2 == 0 { sine } else { -sine }) };
     }
-    SufficientStats::of_block(&Block::new(dim, &rows).unwrap())
+    SufficientStats::of_block(&RowBatch::new(dim, &rows).unwrap())
 }
 
 /// Closed forms: d = 3 (Lord Rayleigh's random flights), P(R < 1) = 1/(n + 1) on the circle (Kluyver), and two rows in any dimension.
@@ -203,7 +203,7 @@ fn the_projection_test_accepts_the_model_and_refuses_another() {
     let mut p_values = Vec::new();
     for i in 0..40 {
         Sampler::new(&density).fill(5, i * 200, &mut rows).unwrap();
-        let block = Block::new(5, &rows).unwrap();
+        let block = RowBatch::new(5, &rows).unwrap();
         let fitted = maximum_likelihood(&SufficientStats::of_block(&block), ConcentrationEstimator::Exact).unwrap();
         p_values.push(projection_test(&block, &fitted, 99, i).unwrap().p_value);
     }
@@ -213,17 +213,17 @@ fn the_projection_test_accepts_the_model_and_refuses_another() {
     turned.reverse();
     Sampler::new(&density).fill(5, 0, &mut rows[..500]).unwrap();
     Sampler::new(&VonMisesFisher::new(turned, 60.0).unwrap()).fill(6, 0, &mut rows[500..]).unwrap();
-    let block = Block::new(5, &rows).unwrap();
+    let block = RowBatch::new(5, &rows).unwrap();
     let fitted = maximum_likelihood(&SufficientStats::of_block(&block), ConcentrationEstimator::Exact).unwrap();
     let test = projection_test(&block, &fitted, 99, 1).unwrap();
     assert_eq!(test.p_value, 0.01);
     assert_eq!(projection_test(&block, &fitted, 99, 1).unwrap(), test);
     let single: Vec<f32> = rows.iter().map(|&x| x as f32).collect();
-    assert_eq!(projection_test(&Block::new(5, &single).unwrap(), &fitted, 19, 1).unwrap().p_value, 0.05);
+    assert_eq!(projection_test(&RowBatch::new(5, &single).unwrap(), &fitted, 19, 1).unwrap().p_value, 0.05);
     assert!(projection_test(&block, &fitted, 0, 1).is_err());
     // Rows an ulp apart: replicates may round to one point, which is no evidence against the model.
     let ulp = [[1.0, 0.0], [1.0, f64::EPSILON]].repeat(5).concat();
-    let close = Block::new(2, &ulp).unwrap();
+    let close = RowBatch::new(2, &ulp).unwrap();
     let fitted_close = maximum_likelihood(&SufficientStats::of_block(&close), ConcentrationEstimator::Exact).unwrap();
     assert!(projection_test(&close, &fitted_close, 19, 0).is_ok());
     let weights = vec![1.0; 200];
@@ -232,10 +232,10 @@ fn the_projection_test_accepts_the_model_and_refuses_another() {
 
 #[test]
 fn degenerate_samples_and_levels_are_refused() {
-    let one = SufficientStats::of_block(&Block::new(2, &[1.0, 0.0]).unwrap());
+    let one = SufficientStats::of_block(&RowBatch::new(2, &[1.0, 0.0]).unwrap());
     assert_eq!(Inference::new(&one).unwrap_err(), Error::AllRowsEqual { weight: 1.0 });
     assert_eq!(Inference::new(&SufficientStats::zero(1, 2)).unwrap_err(), Error::NoRows { weight: 0.0 });
-    let cancelling = SufficientStats::of_block(&Block::new(2, &[1.0, 0.0, -1.0, 0.0]).unwrap());
+    let cancelling = SufficientStats::of_block(&RowBatch::new(2, &[1.0, 0.0, -1.0, 0.0]).unwrap());
     let inference = Inference::new(&cancelling).unwrap();
     assert_eq!(inference.concentration(), 0.0);
     assert!(inference.standard_error().is_finite());

@@ -1,11 +1,13 @@
 //! One component per known label.
 
 use vmfkit::estimate::maximum_likelihood;
-use vmfkit::known_labels::KnownLabels;
-use vmfkit::maximise::Note;
-use vmfkit::model_file::{Description, from_bytes, to_bytes};
+use vmfkit::m_step::Note;
 use vmfkit::source::MemorySource;
-use vmfkit::{Block, ConcentrationEstimator, ConcentrationPolicy, Error, Maximisation, Mixture, SufficientStats, VonMisesFisher};
+use vmfkit::start::known_labels::KnownLabels;
+use vmfkit::store::model::{Description, from_bytes, to_bytes};
+use vmfkit::{
+    ConcentrationEstimator, ConcentrationPolicy, Error, Maximisation, Mixture, RowBatch, SufficientStats, VonMisesFisher,
+};
 
 /// Draws from three components that overlap, and their labels.
 fn draws(rows: usize) -> (Vec<f64>, Vec<String>) {
@@ -27,7 +29,7 @@ fn free() -> Maximisation {
 #[test]
 fn each_component_is_the_maximum_likelihood_of_the_rows_of_its_label_in_sorted_order() {
     let (values, labels) = draws(5000);
-    let block = Block::new(8, &values).unwrap();
+    let block = RowBatch::new(8, &values).unwrap();
     let mut known = KnownLabels::new(8);
     known.add(&block, &labels).unwrap();
     let (fit, names) = known.fit(&free()).unwrap();
@@ -48,7 +50,7 @@ fn each_component_is_the_maximum_likelihood_of_the_rows_of_its_label_in_sorted_o
 #[test]
 fn the_sizes_of_blocks_change_no_bit() {
     let (values, labels) = draws(10_000);
-    let block = Block::new(8, &values).unwrap();
+    let block = RowBatch::new(8, &values).unwrap();
     let mut whole = KnownLabels::new(8);
     whole.add(&block, &labels).unwrap();
     let whole = whole.fit(&free()).unwrap().0;
@@ -66,7 +68,7 @@ fn the_number_of_threads_changes_no_bit() {
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
         pool.install(|| {
             let mut known = KnownLabels::new(8);
-            known.add(&Block::new(8, &values).unwrap(), &labels).unwrap();
+            known.add(&RowBatch::new(8, &values).unwrap(), &labels).unwrap();
             let (fit, _) = known.fit(&Maximisation::new().policy(ConcentrationPolicy::Shared)).unwrap();
             to_bytes(&fit.mixture, &Description::of(&fit))
         })
@@ -79,7 +81,7 @@ fn policies_tie_the_concentrations_and_fixed_weights_are_equal() {
     let (values, labels) = draws(2000);
     let fit = |how: &Maximisation| {
         let mut known = KnownLabels::new(8);
-        known.add(&Block::new(8, &values).unwrap(), &labels).unwrap();
+        known.add(&RowBatch::new(8, &values).unwrap(), &labels).unwrap();
         known.fit(how).unwrap().0.mixture
     };
     let shared = fit(&Maximisation::new().policy(ConcentrationPolicy::Shared).fixed_weights(true));
@@ -92,7 +94,7 @@ fn policies_tie_the_concentrations_and_fixed_weights_are_equal() {
 #[test]
 fn weights_count_rows_and_a_label_of_weight_nothing_is_noted() {
     let rows = [1.0, 0.0, 0.6, 0.8, 0.0, 1.0, -1.0, 0.0];
-    let block = Block::new(2, &rows).unwrap().with_weights(&[2.0, 1.0, 1.0, 0.0]).unwrap();
+    let block = RowBatch::new(2, &rows).unwrap().with_weights(&[2.0, 1.0, 1.0, 0.0]).unwrap();
     let mut known = KnownLabels::new(2);
     known.add(&block, &[1, 1, 1, 2]).unwrap();
     let (fit, labels) = known.fit(&free()).unwrap();
@@ -106,7 +108,7 @@ fn a_label_of_equal_rows_is_noted_only_where_its_concentration_has_no_bound() {
     let rows = [1.0, 0.0, 1.0, 0.0, 0.0, 1.0, -0.6, 0.8];
     let notes = |how: &Maximisation| {
         let mut known = KnownLabels::new(2);
-        known.add(&Block::new(2, &rows).unwrap(), &[1, 1, 2, 2]).unwrap();
+        known.add(&RowBatch::new(2, &rows).unwrap(), &[1, 1, 2, 2]).unwrap();
         known.fit(how).unwrap().0.notes
     };
     assert_eq!(notes(&Maximisation::new().policy(ConcentrationPolicy::Shared)), []);
@@ -117,12 +119,12 @@ fn a_label_of_equal_rows_is_noted_only_where_its_concentration_has_no_bound() {
 fn labels_that_do_not_match_the_rows_are_refused() {
     let rows = [1.0, 0.0, 0.0, 1.0];
     let mut known = KnownLabels::new(2);
-    assert_eq!(known.add(&Block::new(2, &rows).unwrap(), &[1]), Err(Error::LabelCount { expected: 2, found: 1 }));
-    let mut source = MemorySource::new(Block::new(2, &rows).unwrap()).batches(1);
+    assert_eq!(known.add(&RowBatch::new(2, &rows).unwrap(), &[1]), Err(Error::LabelCount { expected: 2, found: 1 }));
+    let mut source = MemorySource::new(RowBatch::new(2, &rows).unwrap()).batches(1);
     assert_eq!(known.add_source(&mut source, &[1, 2, 3]), Err(Error::LabelCount { expected: 2, found: 3 }));
     assert!(matches!(KnownLabels::<u32>::new(2).fit(&free()), Err(Error::NoRows { .. })));
     assert!(matches!(
-        KnownLabels::<u32>::new(3).add(&Block::new(2, &rows).unwrap(), &[1, 2]),
+        KnownLabels::<u32>::new(3).add(&RowBatch::new(2, &rows).unwrap(), &[1, 2]),
         Err(Error::DimensionMismatch { .. })
     ));
 }

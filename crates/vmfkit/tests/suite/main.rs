@@ -16,7 +16,7 @@ mod kolmogorov;
 mod metrics;
 mod mixture;
 mod mixture_draws;
-mod model_file;
+mod model;
 mod module_cycles;
 mod out_of_core;
 mod outlier;

@@ -1,40 +1,40 @@
 //! Mixtures: what they say of rows, against one density at a time; that they integrate to 1; and what they refuse.
 
 use crate::samples::{draw, ln_sum_exp, logits, paper_mixture, random_mixture, uniform_rows};
-use vmfkit::block::Scalar;
 use vmfkit::mixture::Summary;
-use vmfkit::{Block, ConcentrationPolicy, Error, Mixture, VonMisesFisher};
+use vmfkit::rows::Scalar;
+use vmfkit::{ConcentrationPolicy, Error, Mixture, RowBatch, VonMisesFisher};
 
 const COMPONENTS: [usize; 7] = [1, 7, 8, 9, 16, 17, 33];
 const DIMENSIONS: [usize; 6] = [2, 3, 15, 16, 17, 100];
 const ROWS: [usize; 6] = [1, 5, 383, 384, 385, 3000];
 
-fn ln_densities(mixture: &Mixture, block: &Block) -> Vec<f64> {
+fn ln_densities(mixture: &Mixture, block: &RowBatch) -> Vec<f64> {
     let mut out = vec![f64::NAN; block.len()];
     mixture.ln_densities_into(block, &mut out).unwrap();
     out
 }
 
-fn component_ln_densities(mixture: &Mixture, block: &Block) -> Vec<f64> {
+fn component_ln_densities(mixture: &Mixture, block: &RowBatch) -> Vec<f64> {
     let mut out = vec![f64::NAN; block.len() * mixture.components().len()];
     mixture.component_ln_densities_into(block, &mut out).unwrap();
     out
 }
 
-fn responsibilities(mixture: &Mixture, block: &Block) -> Vec<f64> {
+fn responsibilities(mixture: &Mixture, block: &RowBatch) -> Vec<f64> {
     let mut out = vec![f64::NAN; block.len() * mixture.components().len()];
     mixture.responsibilities_into(block, &mut out).unwrap();
     out
 }
 
-fn assign(mixture: &Mixture, block: &Block) -> Vec<u32> {
+fn assign(mixture: &Mixture, block: &RowBatch) -> Vec<u32> {
     let mut out = vec![u32::MAX; block.len()];
     mixture.assign_into(block, &mut out).unwrap();
     out
 }
 
 /// Everything a mixture says of rows, against logits taken one component at a time.
-fn check_against_reference(mixture: &Mixture, block: &Block, place: &str) {
+fn check_against_reference(mixture: &Mixture, block: &RowBatch, place: &str) {
     let components = mixture.components().len();
     let k = mixture.components().iter().fold(0.0, |k: f64, c| k.max(c.concentration()));
     let tolerance = 1e-13 + 4e-15 * k;
@@ -73,7 +73,7 @@ fn check_every_shape<T: Scalar>() {
             let mixture = random_mixture(components, dim, 10.0 + dim as f64, 1);
             let values: Vec<T> = draw(&mixture, 3000, 2);
             for rows in ROWS {
-                let block = Block::new(dim, &values[..rows * dim]).unwrap();
+                let block = RowBatch::new(dim, &values[..rows * dim]).unwrap();
                 check_against_reference(&mixture, &block, &format!("K = {components}, d = {dim}, N = {rows}"));
             }
         }
@@ -96,7 +96,7 @@ fn one_component_is_its_density() {
         let density = VonMisesFisher::along((0..dim).map(|i| 1.0 + i as f64).collect(), k).unwrap();
         let mixture = Mixture::new(vec![1.0], vec![density.clone()]).unwrap();
         let rows = uniform_rows::<f64>(dim, 500, 3);
-        let block = Block::new(dim, &rows).unwrap();
+        let block = RowBatch::new(dim, &rows).unwrap();
         let mut expected = vec![0.0; 500];
         density.ln_densities_into(&block, &mut expected).unwrap();
         let found = ln_densities(&mixture, &block);
@@ -110,7 +110,7 @@ fn row_weights_count_in_sums_alone() {
     let mixture = random_mixture(5, 7, 20.0, 4);
     let rows: Vec<f64> = draw(&mixture, 1000, 5);
     let weights: Vec<f64> = (0..1000).map(|i| f64::from(i % 4)).collect();
-    let block = Block::new(7, &rows).unwrap();
+    let block = RowBatch::new(7, &rows).unwrap();
     let weighted = block.clone().with_weights(&weights).unwrap();
     check_against_reference(&mixture, &weighted, "weighted");
     assert_eq!(ln_densities(&mixture, &block), ln_densities(&mixture, &weighted));
@@ -120,14 +120,14 @@ fn row_weights_count_in_sums_alone() {
 fn evaluations_add_over_blocks() {
     let mixture = random_mixture(3, 4, 20.0, 6);
     let rows: Vec<f64> = draw(&mixture, 1000, 7);
-    let block = Block::new(4, &rows).unwrap();
+    let block = RowBatch::new(4, &rows).unwrap();
     let (whole, mut parts) = (mixture.evaluate(&block).unwrap(), mixture.evaluate(&block.slice(0, 300)).unwrap());
     parts.merge(&mixture.evaluate(&block.slice(300, 1000)).unwrap());
     for (x, y) in [(parts.mean(), whole.mean()), (parts.standard_error(), whole.standard_error()), (parts.entropy, whole.entropy)]
     {
         assert!((x / y - 1.0).abs() < 1e-12, "{x} {y}");
     }
-    let z = (whole.mean() - mixture.evaluate(&Block::new(4, &draw::<f64>(&mixture, 100_000, 8)).unwrap()).unwrap().mean())
+    let z = (whole.mean() - mixture.evaluate(&RowBatch::new(4, &draw::<f64>(&mixture, 100_000, 8)).unwrap()).unwrap().mean())
         / whole.standard_error();
     assert!(z.abs() < 4.0, "z = {z}");
 }
@@ -137,7 +137,7 @@ fn the_first_of_equals_is_assigned() {
     let density = VonMisesFisher::new(vec![0.6, 0.8], 3.0).unwrap();
     let mixture = Mixture::new(vec![0.25; 4], vec![density; 4]).unwrap();
     let rows = uniform_rows::<f64>(2, 50, 9);
-    assert_eq!(assign(&mixture, &Block::new(2, &rows).unwrap()), [0; 50]);
+    assert_eq!(assign(&mixture, &RowBatch::new(2, &rows).unwrap()), [0; 50]);
 }
 
 /// On the circle the trapezoidal rule is exact to rounding; on the sphere Gauss and Legendre's would be, uniform heights will do.
@@ -146,7 +146,7 @@ fn densities_of_mixtures_integrate_to_one() {
     let mixture = random_mixture(4, 2, 30.0, 10).with_background(0.2).unwrap();
     let circle: Vec<f64> =
         (0..4096).flat_map(|i| <[f64; 2]>::from((f64::from(i) * std::f64::consts::TAU / 4096.0).sin_cos())).collect();
-    let mean: f64 = ln_densities(&mixture, &Block::new(2, &circle).unwrap()).iter().map(|z| z.exp()).sum::<f64>() / 4096.0;
+    let mean: f64 = ln_densities(&mixture, &RowBatch::new(2, &circle).unwrap()).iter().map(|z| z.exp()).sum::<f64>() / 4096.0;
     assert!((mean * std::f64::consts::TAU - 1.0).abs() < 1e-12, "{mean}");
 
     let mixture = random_mixture(4, 3, 10.0, 11).with_background(0.1).unwrap();
@@ -160,7 +160,7 @@ fn densities_of_mixtures_integrate_to_one() {
             sphere.extend([across * cosine, across * sine, z]);
         }
     }
-    let found = ln_densities(&mixture, &Block::new(3, &sphere).unwrap());
+    let found = ln_densities(&mixture, &RowBatch::new(3, &sphere).unwrap());
     let mean = found.iter().map(|z| z.exp()).sum::<f64>() / found.len() as f64;
     assert!((mean * 2.0 * std::f64::consts::TAU - 1.0).abs() < 1e-5, "{mean}");
 }
@@ -172,7 +172,7 @@ fn densities_of_mixtures_integrate_to_one_in_ten_dimensions() {
     let rows = uniform_rows::<f64>(10, 100_000, 13);
     let ln_uniform = VonMisesFisher::uniform(10).unwrap().ln_peak();
     let ratios: Vec<f64> =
-        ln_densities(&mixture, &Block::new(10, &rows).unwrap()).iter().map(|z| (z - ln_uniform).exp()).collect();
+        ln_densities(&mixture, &RowBatch::new(10, &rows).unwrap()).iter().map(|z| (z - ln_uniform).exp()).collect();
     let mean = ratios.iter().sum::<f64>() / 1e5;
     let variance = ratios.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / 1e5;
     let z = (mean - 1.0) / (variance / 1e5).sqrt();
@@ -192,7 +192,7 @@ fn a_background_is_a_uniform_component_behind_the_others() {
     assert_eq!(chosen(ConcentrationPolicy::Shared), 3 + 3 * 3 + 1);
     assert_eq!(chosen(ConcentrationPolicy::Fixed(50.0)), 3 + 3 * 3);
     let rows: Vec<f64> = draw(&mixture, 500, 15);
-    let block = Block::new(4, &rows).unwrap();
+    let block = RowBatch::new(4, &rows).unwrap();
     check_against_reference(&mixture, &block, "with background");
     // A background takes the place of another.
     let again = mixture.clone().with_background(0.5).unwrap();
@@ -213,7 +213,7 @@ fn no_concentration_is_too_small_or_too_large() {
             let mut rows = uniform_rows::<f64>(dim, 100, 17);
             rows.extend(mixture.components().iter().flat_map(|c| c.mean_direction()));
             let single: Vec<f32> = rows.iter().map(|x| *x as f32).collect();
-            for block in [Block::new(dim, &rows).unwrap(), Block::new(dim, &single).unwrap()] {
+            for block in [RowBatch::new(dim, &rows).unwrap(), RowBatch::new(dim, &single).unwrap()] {
                 let place = format!("d = {dim}, k = {concentration:e}");
                 assert!(ln_densities(&mixture, &block).iter().all(|z| z.is_finite()), "{place}");
                 assert!(component_ln_densities(&mixture, &block).iter().all(|z| z.is_finite()), "{place}");
@@ -231,7 +231,7 @@ fn no_concentration_is_too_small_or_too_large() {
 fn a_component_without_weight_has_no_share() {
     let mixture = Mixture::new(vec![0.0, 1.0], random_mixture(2, 3, 5.0, 18).components().to_vec()).unwrap();
     let rows = uniform_rows::<f64>(3, 100, 19);
-    let block = Block::new(3, &rows).unwrap();
+    let block = RowBatch::new(3, &rows).unwrap();
     assert!(responsibilities(&mixture, &block).chunks_exact(2).all(|q| q == [0.0, 1.0]));
     assert!(component_ln_densities(&mixture, &block).iter().all(|z| z.is_finite()));
     assert_eq!(mixture.evaluate(&block).unwrap().entropy, 0.0);
@@ -262,7 +262,7 @@ fn bad_parts_of_a_mixture_are_named() {
 fn rows_of_another_dimension_are_refused() {
     let mixture = paper_mixture();
     let rows = uniform_rows::<f64>(3, 2, 21);
-    let block = Block::new(3, &rows).unwrap();
+    let block = RowBatch::new(3, &rows).unwrap();
     let expected = Error::DimensionMismatch { expected: 5, found: 3 };
     assert_eq!(mixture.ln_densities_into(&block, &mut [0.0; 2]).unwrap_err(), expected);
     assert_eq!(mixture.assign_into(&block, &mut [0; 2]).unwrap_err(), expected);
@@ -272,7 +272,7 @@ fn rows_of_another_dimension_are_refused() {
 #[test]
 fn no_rows_have_nothing_said_of_them() {
     let mixture = paper_mixture();
-    let block = Block::new::<f64>(5, &[]).unwrap();
+    let block = RowBatch::new::<f64>(5, &[]).unwrap();
     assert!(ln_densities(&mixture, &block).is_empty() && assign(&mixture, &block).is_empty());
     assert_eq!(mixture.evaluate(&block).unwrap().weight, 0.0);
 }
@@ -282,7 +282,7 @@ fn no_rows_have_nothing_said_of_them() {
 fn summaries_rank_the_components_of_each_row() {
     let mixture = random_mixture(9, 4, 3.0, 5).with_background(0.1).unwrap();
     let rows: Vec<f64> = uniform_rows(4, 1000, 6);
-    let block = Block::new(4, &rows).unwrap();
+    let block = RowBatch::new(4, &rows).unwrap();
     let (shares, labels) = (responsibilities(&mixture, &block), assign(&mixture, &block));
     for top in [0, 1, 3, 10, 99] {
         let Summary { ln_densities: found, ranks, .. } = mixture.summarise(&block, top).unwrap();
@@ -301,7 +301,7 @@ fn summaries_rank_the_components_of_each_row() {
         assert!(ranks.first().is_none_or(|first| first.components == labels));
     }
     let twins = Mixture::new(vec![0.0, 0.5, 0.5], vec![VonMisesFisher::new(vec![1.0, 0.0], 2.0).unwrap(); 3]).unwrap();
-    let summary = twins.summarise(&Block::new(2, &[0.6, 0.8]).unwrap(), 3).unwrap();
+    let summary = twins.summarise(&RowBatch::new(2, &[0.6, 0.8]).unwrap(), 3).unwrap();
     assert_eq!(summary.ranks.iter().map(|rank| rank.components[0]).collect::<Vec<_>>(), [1, 2, 0]);
     assert!(summary.ranks[2].responsibilities[0] == 0.0 && (summary.entropies[0] - 2f64.ln()).abs() < 1e-15);
     let none = mixture.summarise(&block.slice(0, 0), 2).unwrap();

@@ -2,7 +2,7 @@
 
 use crate::kolmogorov::uniformity_p_value;
 use crate::samples::{draw, on_threads, paper_mixture, random_mixture};
-use vmfkit::{Block, Error, Mixture, VonMisesFisher};
+use vmfkit::{Error, Mixture, RowBatch, VonMisesFisher};
 
 /// |z| of a standard normal is above this once in 10^4.
 const FAR: f64 = 3.9;
@@ -32,7 +32,7 @@ fn rows_follow_the_law_of_their_component() {
         let rows = 20_000;
         let (mut values, mut labels) = (vec![0.0; rows * dim], vec![0; rows]);
         mixture.fill(4, 0, &mut values, &mut labels).unwrap();
-        let block = Block::new(dim, &values).unwrap();
+        let block = RowBatch::new(dim, &values).unwrap();
         for (k, component) in mixture.components().iter().enumerate() {
             let mut deviations = vec![0.0; rows];
             component.deviations_into(&block, &mut deviations).unwrap();

@@ -4,7 +4,7 @@ use crate::samples::{assert_same_fit, draw, on_threads, paper_mixture, random_mi
 use std::ops::ControlFlow;
 use vmfkit::source::{Batches, MemorySource};
 use vmfkit::train::{Adam, Annealing, Progress, Status, Stop, Trainer, fit, fit_in_batches};
-use vmfkit::{Block, ConcentrationPolicy, Error, Fitter, Method, Mixture, Start};
+use vmfkit::{ConcentrationPolicy, Error, Fitter, Method, Mixture, RowBatch, Start};
 
 fn passes(passes: usize) -> Stop {
     Stop { tolerance: None, passes, ..Stop::default() }
@@ -19,7 +19,7 @@ fn methods() -> Vec<Method> {
     Method::all().into_iter().chain([annealed]).collect()
 }
 
-fn source<'a>(block: &'a Block, rows: usize) -> MemorySource<'a> {
+fn source<'a>(block: &'a RowBatch, rows: usize) -> MemorySource<'a> {
     MemorySource::new(block.slice(0, block.len())).batches(rows)
 }
 
@@ -30,7 +30,7 @@ fn the_blocks_that_rows_come_in_change_no_bit_of_a_fit() {
     let rows: Vec<f32> = draw(&paper_mixture(), ROWS, 1);
     let weights: Vec<f64> = (0..ROWS).map(|row| 0.5 + f64::from(row as u32 % 3)).collect();
     let labels: Vec<u32> = (0..ROWS as u32).map(|row| row / 500 % 3).collect();
-    for block in [Block::new(5, &rows).unwrap(), Block::new(5, &rows).unwrap().with_weights(&weights).unwrap()] {
+    for block in [RowBatch::new(5, &rows).unwrap(), RowBatch::new(5, &rows).unwrap().with_weights(&weights).unwrap()] {
         for method in Method::all() {
             for start in [Start::KMeans, Start::Labels(labels.clone())] {
                 let fit = |batch: usize| {
@@ -54,7 +54,7 @@ fn one_block_is_fitted_as_in_memory_to_the_last_bit() {
     let (mut rows, mut labels) = (vec![0f32; 5 * 900], vec![0; 900]);
     truth.fill(8, 0, &mut rows, &mut labels).unwrap();
     let weights: Vec<f64> = (0..900).map(|row| 0.5 * f64::from(row % 4)).collect();
-    let block = Block::new(5, &rows).unwrap();
+    let block = RowBatch::new(5, &rows).unwrap();
     let directions = truth.components().iter().map(|c| c.mean_direction().to_vec()).collect();
     let starts = [
         Start::KMeans,
@@ -89,7 +89,7 @@ fn a_start_is_made_of_all_rows_not_of_the_first() {
     let mut order: Vec<usize> = (0..20_000).collect();
     order.sort_by_key(|&row| labels[row]);
     let sorted: Vec<f64> = order.iter().flat_map(|&row| rows[8 * row..8 * (row + 1)].iter().copied()).collect();
-    let block = Block::new(8, &sorted).unwrap();
+    let block = RowBatch::new(8, &sorted).unwrap();
     let memory = Fitter::new(10).seed(1).fit(&block).unwrap();
     for sample in [1000, 8192] {
         let found = Fitter::new(10).seed(1).sample(sample).fit_source(&mut source(&block, 500)).unwrap();
@@ -118,7 +118,7 @@ fn labels_are_read_along_with_the_blocks() {
     let truth = paper_mixture();
     let (mut rows, mut labels) = (vec![0f64; 5000], vec![0; 1000]);
     truth.fill(8, 0, &mut rows, &mut labels).unwrap();
-    let block = Block::new(5, &rows).unwrap();
+    let block = RowBatch::new(5, &rows).unwrap();
     let fitter = |labels: &[u32]| Fitter::new(3).start(Start::Labels(labels.to_vec())).stop(passes(5));
     let memory = fitter(&labels).fit(&block).unwrap();
     for rows in [1, 64, 999] {
@@ -137,7 +137,7 @@ fn labels_are_read_along_with_the_blocks() {
 #[test]
 fn the_best_of_the_restarts_of_a_source_is_kept() {
     let rows: Vec<f64> = draw(&random_mixture(12, 3, 30.0, 11), 600, 12);
-    let block = Block::new(3, &rows).unwrap();
+    let block = RowBatch::new(3, &rows).unwrap();
     let mut ends = [f64::NAN; 6];
     let fitter = Fitter::new(12)
         .policy(ConcentrationPolicy::Shared)
@@ -159,7 +159,7 @@ fn the_best_of_the_restarts_of_a_source_is_kept() {
 fn online_methods_cut_blocks_into_batches() {
     let truth = paper_mixture();
     let rows: Vec<f64> = draw(&truth, 3000, 1);
-    let block = Block::new(5, &rows).unwrap();
+    let block = RowBatch::new(5, &rows).unwrap();
     for shuffle in [true, false] {
         for method in [online(), Method::Sgd(Adam::new())] {
             let fitter = || Fitter::new(3).method(method.clone()).shuffle(shuffle).batch(100).stop(passes(10)).seed(2);
@@ -210,7 +210,7 @@ fn online_methods_cut_blocks_into_batches() {
 #[test]
 fn progress_is_told_after_every_block_and_can_stop_there() {
     let rows: Vec<f64> = draw(&paper_mixture(), 1000, 1);
-    let block = Block::new(5, &rows).unwrap();
+    let block = RowBatch::new(5, &rows).unwrap();
     let fitter = || Fitter::new(3).seed(3).stop(passes(4)).restarts(2);
     let mut seen = Vec::new();
     let whole = fitter()
@@ -263,10 +263,10 @@ fn progress_is_told_after_every_block_and_can_stop_there() {
 
 #[test]
 fn a_source_without_rows_or_with_other_columns_is_refused() {
-    let empty = Block::new(5, &[0f64; 0]).unwrap();
+    let empty = RowBatch::new(5, &[0f64; 0]).unwrap();
     let nothing = [0.0; 10];
     let rows: Vec<f64> = draw(&paper_mixture(), 10, 1);
-    let weightless = Block::new(5, &rows).unwrap().with_weights(&nothing).unwrap();
+    let weightless = RowBatch::new(5, &rows).unwrap().with_weights(&nothing).unwrap();
     for block in [empty, weightless] {
         for start in [Start::KMeans, Start::Mixture(paper_mixture())] {
             for method in Method::all() {
@@ -275,7 +275,7 @@ fn a_source_without_rows_or_with_other_columns_is_refused() {
             }
         }
     }
-    let block = Block::new(5, &rows).unwrap();
+    let block = RowBatch::new(5, &rows).unwrap();
     let found = Fitter::new(3).start(Start::Mixture(random_mixture(3, 4, 1.0, 1))).fit_source(&mut source(&block, 4));
     assert_eq!(found.unwrap_err(), Error::DimensionMismatch { expected: 5, found: 4 });
     assert!(matches!(Fitter::new(3).sample(0).fit_source(&mut source(&block, 4)).unwrap_err(), Error::Option { .. }));

@@ -6,9 +6,9 @@ use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 use vmfkit::outlier::OutlierTest;
-use vmfkit::{Block, Error, Mixture, ProjectionLaw, VonMisesFisher};
+use vmfkit::{Error, Mixture, ProjectionLaw, RowBatch, VonMisesFisher};
 
-fn p_values(test: &OutlierTest, block: &Block) -> Vec<f64> {
+fn p_values(test: &OutlierTest, block: &RowBatch) -> Vec<f64> {
     let mut out = vec![f64::NAN; block.len()];
     test.p_values_into(block, &mut out).unwrap();
     out
@@ -48,7 +48,7 @@ fn p_values_of_draws_are_uniform() {
         let test = OutlierTest::new(&mixture, 1).unwrap();
         assert_eq!(test.is_calibrated(), overlapping, "mixture {number}");
         let rows: Vec<f64> = draw(&mixture, if mixture.dim() > 100 { 3000 } else { 20_000 }, 10 + number as u64);
-        let p_value = uniformity_p_value(p_values(&test, &Block::new(mixture.dim(), &rows).unwrap()));
+        let p_value = uniformity_p_value(p_values(&test, &RowBatch::new(mixture.dim(), &rows).unwrap()));
         assert!(p_value > 1e-4, "mixture {number}: {p_value}");
     }
 }
@@ -64,7 +64,7 @@ fn as_many_draws_are_flagged_as_the_level_says() {
         for part in 0..count / batch {
             let mut rows = vec![0f64; batch * mixture.dim()];
             mixture.fill(3, (part * batch) as u64, &mut rows, &mut vec![0; batch]).unwrap();
-            for p_value in p_values(&test, &Block::new(mixture.dim(), &rows).unwrap()) {
+            for p_value in p_values(&test, &RowBatch::new(mixture.dim(), &rows).unwrap()) {
                 flagged[0] += f64::from(u8::from(p_value <= 0.01));
                 flagged[1] += f64::from(u8::from(p_value <= 0.001));
             }
@@ -84,7 +84,7 @@ fn a_background_makes_no_row_typical() {
     let mixture = clusters.clone().with_background(0.2).unwrap();
     let (mut rows, mut labels) = (vec![0f64; 10 * 30_000], vec![0; 30_000]);
     mixture.fill(9, 0, &mut rows, &mut labels).unwrap();
-    let block = Block::new(10, &rows).unwrap();
+    let block = RowBatch::new(10, &rows).unwrap();
     let test = OutlierTest::new(&mixture, 1).unwrap();
     let found = p_values(&test, &block);
     assert_eq!(found, p_values(&OutlierTest::new(&clusters, 1).unwrap(), &block));
@@ -114,7 +114,7 @@ fn a_single_component_has_its_own_exact_tail() {
     let rows: Vec<f64> = draw(&mixture, 200, 1);
     let mut strange: Vec<f64> = mixture.components()[0].mean_direction().iter().map(|x| -x).collect();
     strange.extend(rows);
-    let block = Block::new(768, &strange).unwrap();
+    let block = RowBatch::new(768, &strange).unwrap();
     let mut deviations = vec![0.0; block.len()];
     mixture.components()[0].deviations_into(&block, &mut deviations).unwrap();
     let law = ProjectionLaw::new(768, 700.0).unwrap();
@@ -133,7 +133,7 @@ fn p_values_fall_with_the_distance_and_far_rows_have_tiny_ones() {
         let test = OutlierTest::new(&mixture, 1).unwrap();
         assert_eq!(test.is_calibrated(), overlapping);
         let rows: Vec<f64> = (0..=900).flat_map(|i| [(f64::from(i) * -1e-3).cos(), (f64::from(i) * -1e-3).sin(), 0.0]).collect();
-        let found = p_values(&test, &Block::new(3, &rows).unwrap());
+        let found = p_values(&test, &RowBatch::new(3, &rows).unwrap());
         assert!(found[20..].windows(2).all(|pair| pair[0] > pair[1]), "falling");
         assert!(found[0] > 0.5 && found[900] < 1e-30 && found[900] > 0.0, "{} {}", found[0], found[900]);
         // The tail beyond the angle, to a factor of a few where components overlap.
@@ -149,18 +149,18 @@ fn types_of_rows_and_threads_make_no_difference() {
     let wide: Vec<f64> = rows.iter().map(|x| f64::from(*x)).collect();
     let (starts, columns): (Vec<usize>, Vec<u32>) = ((0..=1000).map(|row| 5 * row).collect(), (0..5000).map(|i| i % 5).collect());
     let test = OutlierTest::new(&mixture, 1).unwrap();
-    let single = p_values(&test, &Block::new(5, &rows).unwrap());
-    let double = p_values(&test, &Block::new(5, &wide).unwrap());
-    let sparse = p_values(&test, &Block::sparse(5, &starts, &columns, &rows).unwrap());
+    let single = p_values(&test, &RowBatch::new(5, &rows).unwrap());
+    let double = p_values(&test, &RowBatch::new(5, &wide).unwrap());
+    let sparse = p_values(&test, &RowBatch::sparse(5, &starts, &columns, &rows).unwrap());
     for ((x, y), z) in single.iter().zip(&double).zip(&sparse) {
         assert!((x / y - 1.0).abs() < 1e-9 && (z / y - 1.0).abs() < 1e-9, "{x} {y} {z}");
     }
-    let block = Block::new(5, &rows).unwrap();
+    let block = RowBatch::new(5, &rows).unwrap();
     for threads in [1, 3] {
         assert_eq!(on_threads(threads, || p_values(&OutlierTest::new(&mixture, 1).unwrap(), &block)), single);
     }
     assert_ne!(p_values(&OutlierTest::new(&mixture, 2).unwrap(), &block), single);
-    let error = test.p_values_into(&Block::new(2, &[1.0, 0.0]).unwrap(), &mut [0.0]).unwrap_err();
+    let error = test.p_values_into(&RowBatch::new(2, &[1.0, 0.0]).unwrap(), &mut [0.0]).unwrap_err();
     assert_eq!(error, Error::DimensionMismatch { expected: 5, found: 2 });
 }
 
@@ -178,9 +178,9 @@ fn p_values_are_probabilities_where_rounding_could_spoil_them() {
         let starts: Vec<usize> = (0..=count).map(|row| dim * row).collect();
         let columns: Vec<u32> = (0..count).flat_map(|_| 0..dim as u32).collect();
         let blocks = [
-            Block::new(dim, &rows).unwrap(),
-            Block::new(dim, &single).unwrap(),
-            Block::sparse(dim, &starts, &columns, &rows).unwrap(),
+            RowBatch::new(dim, &rows).unwrap(),
+            RowBatch::new(dim, &single).unwrap(),
+            RowBatch::sparse(dim, &starts, &columns, &rows).unwrap(),
         ];
         for block in blocks {
             let found = p_values(&test, &block);
@@ -215,7 +215,7 @@ fn cost_and_accuracy() {
         for part in 0..count / batch {
             let mut rows = vec![0f64; batch * dim];
             mixture.fill(3, (part * batch) as u64, &mut rows, &mut vec![0; batch]).unwrap();
-            let found = p_values(&tests[0], &Block::new(dim, &rows).unwrap());
+            let found = p_values(&tests[0], &RowBatch::new(dim, &rows).unwrap());
             for (at, level) in LEVELS.into_iter().enumerate() {
                 flagged[at] += found.iter().filter(|p_value| **p_value <= level).count() as f64;
                 let beside = found.iter().position(|p_value| (0.8 * level..1.25 * level).contains(p_value));
@@ -225,7 +225,7 @@ fn cost_and_accuracy() {
         let rate = count as f64 / start.elapsed().as_secs_f64();
         println!("{name}: calibrated {}, {seconds:.2} s, {rate:.0} rows/s", tests[0].is_calibrated());
         for (at, level) in LEVELS.into_iter().enumerate() {
-            let found: Vec<Vec<f64>> = tests.iter().map(|test| p_values(test, &Block::new(dim, &near[at]).unwrap())).collect();
+            let found: Vec<Vec<f64>> = tests.iter().map(|test| p_values(test, &RowBatch::new(dim, &near[at]).unwrap())).collect();
             let spread = (0..found[0].len()).map(|row| {
                 let mean = found.iter().map(|found| found[row]).sum::<f64>() / 8.0;
                 found.iter().map(|found| (found[row] / mean - 1.0).powi(2)).sum::<f64>() / 7.0

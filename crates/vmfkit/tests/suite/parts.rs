@@ -3,12 +3,14 @@
 use crate::samples::{damaged, draw, paper_mixture, random_mixture, sealed, uniform_rows};
 use proptest::prelude::*;
 use std::ops::ControlFlow;
-use vmfkit::model_file::{self, Description};
-use vmfkit::parts::Accumulator;
+use vmfkit::fit::parts::Accumulator;
 use vmfkit::source::MemorySource;
-use vmfkit::stats_file::PartStats;
+use vmfkit::store::model::{self, Description};
+use vmfkit::store::statistics::PartStats;
 use vmfkit::train::{Adam, Annealing, Baseline, Checkpoint, Fit, Status, Stop};
-use vmfkit::{Block, ConcentrationEstimator, ConcentrationPolicy, Error, Fitter, Maximisation, Method, Start, SufficientStats};
+use vmfkit::{
+    ConcentrationEstimator, ConcentrationPolicy, Error, Fitter, Maximisation, Method, RowBatch, Start, SufficientStats,
+};
 
 const POLICIES: [ConcentrationPolicy; 5] = [
     ConcentrationPolicy::Auto,
@@ -24,7 +26,7 @@ fn methods() -> [Method; 5] {
     [Method::default(), annealed, Method::HardEm, Method::StochasticEm, Method::KMeans]
 }
 
-fn begin(fitter: Fitter, block: &Block, rows: usize) -> Checkpoint {
+fn begin(fitter: Fitter, block: &RowBatch, rows: usize) -> Checkpoint {
     fitter.begin(&mut MemorySource::new(block.clone()).batches(rows)).unwrap().unwrap()
 }
 
@@ -32,7 +34,7 @@ fn begin(fitter: Fitter, block: &Block, rows: usize) -> Checkpoint {
 const CHUNK: usize = 1152;
 
 /// The statistics of a pass as each of several processes sends them, each with this many rows, which come in batches.
-fn parts(state: &[u8], block: &Block, rows: usize, per_block: bool) -> Vec<Vec<u8>> {
+fn parts(state: &[u8], block: &RowBatch, rows: usize, per_block: bool) -> Vec<Vec<u8>> {
     let accumulator = Accumulator::of(&Checkpoint::from_bytes(state).unwrap()).unwrap().per_block(per_block);
     let part = |start: usize| {
         let mut part = accumulator.part(start as u64).unwrap();
@@ -57,7 +59,7 @@ fn merged(parts: &[Vec<u8>]) -> PartStats {
 }
 
 fn model(fit: &Fit) -> Vec<u8> {
-    model_file::to_bytes(&fit.mixture, &Description::of(fit))
+    model::to_bytes(&fit.mixture, &Description::of(fit))
 }
 
 #[test]
@@ -66,7 +68,7 @@ fn a_fit_by_parts_is_the_fit_of_one_process() {
     // Rows that are there often leave components empty, which are restarted.
     (0..2800).for_each(|_| rows.extend_from_within(..5));
     let weights: Vec<f64> = (0..rows.len() / 5).map(|row| 0.5 + f64::from(row as u32 % 3)).collect();
-    let block = Block::new(5, &rows).unwrap().with_weights(&weights).unwrap();
+    let block = RowBatch::new(5, &rows).unwrap().with_weights(&weights).unwrap();
     for (number, method) in methods().into_iter().enumerate() {
         for policy in POLICIES {
             for background in [None, Some(0.1)] {
@@ -78,7 +80,7 @@ fn a_fit_by_parts_is_the_fit_of_one_process() {
                     let fitter = fitter.stop(Stop { tolerance: Some(1e-4), passes: 8, ..Stop::default() }).seed(number as u64);
                     if let Some(weight) = background { fitter.background(weight) } else { fitter }
                 };
-                // Block by block, and with several blocks a part, of which the last has fewer.
+                // RowBatch by block, and with several blocks a part, of which the last has fewer.
                 for (blocks, per_block, together) in [(1, false, true), (2, true, false)] {
                     let mut saved = Vec::new();
                     let save = |checkpoint: &Checkpoint| {
@@ -110,7 +112,7 @@ fn a_fit_by_parts_is_the_fit_of_one_process() {
 #[test]
 fn summed_parts_make_the_same_step_but_for_rounding() {
     let rows: Vec<f32> = draw(&random_mixture(6, 8, 20.0, 2), 5000, 3);
-    let block = Block::new(8, &rows).unwrap();
+    let block = RowBatch::new(8, &rows).unwrap();
     let state = begin(Fitter::new(6).block_rows(CHUNK), &block, 100).to_bytes();
     let step = |per_block| {
         let all = merged(&parts(&state, &block, 2 * CHUNK, per_block));
@@ -128,7 +130,7 @@ fn summed_parts_make_the_same_step_but_for_rounding() {
 #[test]
 fn a_fit_changes_hands_in_the_middle() {
     let rows: Vec<f64> = draw(&paper_mixture(), 3000, 4);
-    let block = Block::new(5, &rows).unwrap();
+    let block = RowBatch::new(5, &rows).unwrap();
     let stop = Stop { tolerance: None, passes: 6, ..Stop::default() };
     let fitter = || Fitter::new(3).method(Method::StochasticEm).block_rows(CHUNK).stop(stop);
     let source = || MemorySource::new(block.clone()).batches(70);
@@ -148,7 +150,7 @@ fn a_fit_changes_hands_in_the_middle() {
 #[test]
 fn a_fitter_goes_on_with_what_one_of_the_same_choices_began() {
     let rows: Vec<f64> = draw(&paper_mixture(), 300, 1);
-    let state = begin(Fitter::new(3), &Block::new(5, &rows).unwrap(), 300);
+    let state = begin(Fitter::new(3), &RowBatch::new(5, &rows).unwrap(), 300);
     let (same, of_settings) = (Fitter::new(3).trainer(&state).unwrap(), Fitter::of_settings(state.settings()).unwrap());
     assert_eq!(same.model(), of_settings.trainer(&state).unwrap().model());
     assert!(state.settings().dispersion().is_some());
@@ -191,7 +193,7 @@ fn settings_make_the_fitter_that_had_them() {
     }
     // Of what was given to start from there is only a mark.
     let given = Fitter::new(1).start(Start::Labels(vec![0; 4])).settings(5);
-    let block = Block::new(5, &rows).unwrap();
+    let block = RowBatch::new(5, &rows).unwrap();
     let error = Fitter::of_settings(&given).unwrap().fit(&block).unwrap_err().to_string();
     assert!(error.starts_with("the setting start must be given again") && error.contains("`labels:"), "{error}");
     assert!(Fitter::of_settings(&given).unwrap().start(Start::KMeans).fit(&block).is_ok());
@@ -208,7 +210,7 @@ fn edited(state: &Checkpoint, from: &str, to: &str) -> Result<Checkpoint, Error>
 #[test]
 fn settings_that_make_no_fitter_are_named() {
     let rows: Vec<f64> = draw(&paper_mixture(), 50, 1);
-    let block = Block::new(5, &rows).unwrap();
+    let block = RowBatch::new(5, &rows).unwrap();
     let state = begin(Fitter::new(3).method(Method::HardEm), &block, 50);
     for (from, to, words) in [
         (r#""hard""#, r#""lard""#, "the setting method must be the name of a method, found: `lard`"),
@@ -242,7 +244,7 @@ fn settings_that_make_no_fitter_are_named() {
 #[test]
 fn parts_that_do_not_belong_together_are_refused() {
     let rows: Vec<f64> = draw(&paper_mixture(), 200, 1);
-    let block = Block::new(5, &rows).unwrap();
+    let block = RowBatch::new(5, &rows).unwrap();
     let read = |bytes: &Vec<u8>| PartStats::from_bytes(bytes).unwrap();
     let first = begin(Fitter::new(3).method(Method::StochasticEm), &block, 50);
     let of_first = parts(&first.to_bytes(), &block, 100, false);
@@ -285,8 +287,8 @@ fn nothing_added_to_statistics_changes_no_bit() {
         let mixture = random_mixture(4, 6, concentration, 1);
         let rows: Vec<f64> = draw(&mixture, 50, 2);
         for stats in [
-            SufficientStats::of_block(&Block::new(6, &rows).unwrap()),
-            crate::samples::accumulate(&mixture, &Block::new(6, &rows).unwrap(), Default::default()),
+            SufficientStats::of_block(&RowBatch::new(6, &rows).unwrap()),
+            crate::samples::accumulate(&mixture, &RowBatch::new(6, &rows).unwrap(), Default::default()),
         ] {
             let mut sum = SufficientStats::zero(stats.components(), 6);
             sum.merge(&stats).unwrap();
@@ -300,7 +302,7 @@ fn nothing_added_to_statistics_changes_no_bit() {
 /// Small statistics files: a sum, and block by block with draws.
 fn small_files() -> (Checkpoint, Vec<Vec<u8>>) {
     let rows = uniform_rows::<f64>(3, 3 * CHUNK, 1);
-    let block = Block::new(3, &rows).unwrap();
+    let block = RowBatch::new(3, &rows).unwrap();
     let state = begin(Fitter::new(2).method(Method::StochasticEm).block_rows(CHUNK), &block, 4000);
     let files = [false, true].map(|per_block| parts(&state.to_bytes(), &block, 3 * CHUNK, per_block).swap_remove(0));
     (state, files.to_vec())

@@ -5,11 +5,11 @@ use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use std::path::Path;
 use vmfkit::dispersion::dispersion;
-use vmfkit::maximise::Note;
+use vmfkit::fit::select::Selection;
+use vmfkit::m_step::Note;
 use vmfkit::policy::{LARGEST_DISPERSION, auto_ratio};
-use vmfkit::select::Selection;
 use vmfkit::train::{Fit, Stop};
-use vmfkit::{Block, ConcentrationPolicy, Fitter, Mixture, VonMisesFisher, bessel};
+use vmfkit::{ConcentrationPolicy, Fitter, Mixture, RowBatch, VonMisesFisher, bessel};
 
 /// One component over most of the sphere, and a narrow one with a tenth of the rows.
 fn broad_and_narrow(dim: usize) -> Mixture {
@@ -26,7 +26,7 @@ fn standard_error(dim: usize, concentration: f64, rows: f64) -> f64 {
 fn a_narrow_component_beside_a_broad_one_keeps_its_concentration() {
     for dim in [3, 5, 10] {
         let rows: Vec<f64> = draw(&broad_and_narrow(dim), 20_000, 1);
-        let fit = Fitter::new(2).fit(&Block::new(dim, &rows).unwrap()).unwrap();
+        let fit = Fitter::new(2).fit(&RowBatch::new(dim, &rows).unwrap()).unwrap();
         let mut found: Vec<f64> = fit.mixture.components().iter().map(VonMisesFisher::concentration).collect();
         found.sort_by(f64::total_cmp);
         for (found, (truth, rows)) in found.into_iter().zip([(1.0, 18_000.0), (3000.0, 2000.0)]) {
@@ -49,7 +49,7 @@ fn household() -> Vec<f64> {
 }
 
 /// That of a uniform density has no parameter.
-fn bic_above_uniform(fit: &Fit, block: &Block) -> f64 {
+fn bic_above_uniform(fit: &Fit, block: &RowBatch) -> f64 {
     let evaluation = fit.mixture.evaluate(block).unwrap();
     let parameters = fit.mixture.components().len() * (block.dim() + 1) - 1;
     evaluation.bic(parameters) + 2.0 * evaluation.weight * bessel::ln_normalizer(block.dim(), 0.0)
@@ -59,7 +59,7 @@ fn bic_above_uniform(fit: &Fit, block: &Block) -> f64 {
 #[test]
 fn the_household_data_have_the_published_concentrations_by_default() {
     let rows = household();
-    let fit = Fitter::new(3).fit(&Block::new(3, &rows).unwrap()).unwrap();
+    let fit = Fitter::new(3).fit(&RowBatch::new(3, &rows).unwrap()).unwrap();
     let mut found: Vec<f64> = fit.mixture.components().iter().map(VonMisesFisher::concentration).collect();
     found.sort_by(f64::total_cmp);
     for (found, published) in found.into_iter().zip([62.91, 83.26, 181.21]) {
@@ -71,7 +71,7 @@ fn the_household_data_have_the_published_concentrations_by_default() {
 #[test]
 fn selection_reaches_the_published_criteria_of_the_household_data() {
     let rows = household();
-    let block = Block::new(3, &rows).unwrap();
+    let block = RowBatch::new(3, &rows).unwrap();
     let table = Selection::new(1..=5).policies([ConcentrationPolicy::Free]).run(&block).unwrap();
     let uniform = -2.0 * 40.0 * bessel::ln_normalizer(3, 0.0);
     let found: Vec<f64> = table.iter().map(|candidate| candidate.bic() - uniform).collect();
@@ -86,7 +86,7 @@ fn selection_reaches_the_published_criteria_of_the_household_data() {
 #[test]
 fn restarts_leave_the_basin_of_the_first_start() {
     let rows = household();
-    let block = Block::new(3, &rows).unwrap();
+    let block = RowBatch::new(3, &rows).unwrap();
     let fit = |restarts| Fitter::new(2).policy(ConcentrationPolicy::Free).restarts(restarts).fit(&block).unwrap();
     let (first, best) = (bic_above_uniform(&fit(1), &block), bic_above_uniform(&fit(20), &block));
     assert!((best + 200.3364).abs() < 1e-3, "{best}");
@@ -96,7 +96,7 @@ fn restarts_leave_the_basin_of_the_first_start() {
 #[test]
 fn a_fit_without_a_collapsed_component_wins_over_one_with() {
     let rows = household();
-    let block = Block::new(3, &rows).unwrap();
+    let block = RowBatch::new(3, &rows).unwrap();
     for components in [4, 5, 6] {
         let fit = Fitter::new(components).policy(ConcentrationPolicy::Free).search(false).restarts(50).fit(&block).unwrap();
         assert!(!fit.notes.iter().any(|note| matches!(note, Note::Collapsed { .. })), "{components}: {:?}", fit.notes);
@@ -127,13 +127,13 @@ fn the_dispersion_tells_rows_that_fit_the_model_from_rows_that_do_not() {
         [(3, 5.0, 3, 2000), (5, 50.0, 4, 3000), (20, 12.0, 3, 4000), (100, 60.0, 10, 5000), (384, 120.0, 20, 6000)]
     {
         let drawn: Vec<f64> = draw(&random_mixture(components, dim, concentration, 3), rows, 4);
-        let fit = Fitter::new(components).fit(&Block::new(dim, &drawn).unwrap()).unwrap();
+        let fit = Fitter::new(components).fit(&RowBatch::new(dim, &drawn).unwrap()).unwrap();
         let found = fit.dispersion().unwrap();
         assert!((0.8..LARGEST_DISPERSION).contains(&found), "{dim} {concentration}: {found}");
     }
     for (dim, filled) in [(384, 60), (384, 30), (100, 8)] {
         let rows = in_few_dimensions(dim, filled, 6, 3000, 5);
-        let fit = Fitter::new(6).fit(&Block::new(dim, &rows).unwrap()).unwrap();
+        let fit = Fitter::new(6).fit(&RowBatch::new(dim, &rows).unwrap()).unwrap();
         assert!(fit.dispersion().unwrap() > LARGEST_DISPERSION, "{filled} of {dim}: {:?}", fit.dispersion());
         let concentrations = || fit.mixture.components().iter().map(VonMisesFisher::concentration);
         let (least, most) = (concentrations().fold(f64::INFINITY, f64::min), concentrations().fold(0.0, f64::max));
@@ -149,7 +149,7 @@ fn auto_is_the_policy_it_decides_for_to_the_last_bit() {
     for (dim, rows, expected) in
         [(5, &fitting, ConcentrationPolicy::Free), (60, &other, ConcentrationPolicy::Ratio(auto_ratio(60)))]
     {
-        let block = Block::new(dim, rows).unwrap();
+        let block = RowBatch::new(dim, rows).unwrap();
         for method in vmfkit::Method::all().into_iter().filter(|method| method.name() != "kmeans") {
             let fit = |policy| Fitter::new(3).method(method.clone()).policy(policy).restarts(2).fit(&block).unwrap();
             let (auto, decided) = (fit(ConcentrationPolicy::Auto), fit(expected));
@@ -163,7 +163,7 @@ fn auto_is_the_policy_it_decides_for_to_the_last_bit() {
 #[test]
 fn more_weight_on_every_row_does_not_change_a_fit() {
     let rows = in_few_dimensions(60, 8, 4, 800, 7);
-    let block = Block::new(60, &rows).unwrap();
+    let block = RowBatch::new(60, &rows).unwrap();
     let fit = |weight: f64| {
         let weights = vec![weight; block.len()];
         Fitter::new(4).fit(&block.clone().with_weights(&weights).unwrap()).unwrap().mixture
@@ -178,7 +178,7 @@ fn more_weight_on_every_row_does_not_change_a_fit() {
 fn em_under_a_bound_never_lowers_the_likelihood() {
     for (ratio, seed) in [(1.0, 1), (1.3, 2), (4.0, 3), (1e6, 4)] {
         let rows: Vec<f64> = draw(&random_mixture(5, 8, 30.0, seed), 400, seed + 10);
-        let block = Block::new(8, &rows).unwrap();
+        let block = RowBatch::new(8, &rows).unwrap();
         let stop = Stop { tolerance: None, passes: 40, ..Stop::default() };
         let fit = Fitter::new(7).policy(ConcentrationPolicy::Ratio(ratio)).search(false).stop(stop).fit(&block).unwrap();
         let falls = fit.trace.windows(2).filter(|pair| pair[1].objective < pair[0].objective - 1e-10);
@@ -190,10 +190,10 @@ fn em_under_a_bound_never_lowers_the_likelihood() {
 fn components_of_equal_rows_and_backgrounds_take_no_part_in_the_dispersion() {
     let mixture = paper_mixture();
     let rows: Vec<f64> = draw(&mixture, 20_000, 1);
-    let plain = dispersion(&Block::new(5, &rows).unwrap(), &mixture).unwrap();
+    let plain = dispersion(&RowBatch::new(5, &rows).unwrap(), &mixture).unwrap();
     assert!((plain - 1.0).abs() < 0.06, "{plain}");
-    let with = dispersion(&Block::new(5, &rows).unwrap(), &mixture.clone().with_background(1e-9).unwrap()).unwrap();
+    let with = dispersion(&RowBatch::new(5, &rows).unwrap(), &mixture.clone().with_background(1e-9).unwrap()).unwrap();
     assert!((with - plain).abs() < 1e-6, "{with} {plain}");
     let equal = Mixture::new(vec![1.0], vec![VonMisesFisher::new(vec![1.0, 0.0, 0.0], 1e10).unwrap()]).unwrap();
-    assert_eq!(dispersion(&Block::new(3, &[1.0, 0.0, 0.0].repeat(4)).unwrap(), &equal).unwrap(), 1.0);
+    assert_eq!(dispersion(&RowBatch::new(3, &[1.0, 0.0, 0.0].repeat(4)).unwrap(), &equal).unwrap(), 1.0);
 }

@@ -1,9 +1,9 @@
 //! `Reservoir`: any rows as likely as their weights say, however they come in blocks.
 
 use crate::samples::uniform_rows;
-use vmfkit::Block;
-use vmfkit::block::Rows;
+use vmfkit::RowBatch;
 use vmfkit::reservoir::Reservoir;
+use vmfkit::rows::Rows;
 
 /// Unit vectors of the plane that tell their number.
 fn numbered(count: usize) -> Vec<f64> {
@@ -21,7 +21,7 @@ fn sample(rows: &[f64], weights: Option<&[f64]>, room: usize, batch: usize, seed
     let mut reservoir = Reservoir::new(room, seed);
     for from in (0..count).step_by(batch) {
         let to = (from + batch).min(count);
-        let block = Block::new(2, &rows[2 * from..2 * to]).unwrap();
+        let block = RowBatch::new(2, &rows[2 * from..2 * to]).unwrap();
         let block = weights.map_or(block.clone(), |w| block.with_weights(&w[from..to]).unwrap());
         reservoir.offer(&block).unwrap();
     }
@@ -93,12 +93,12 @@ fn rows_keep_their_type_and_bits() {
     let (single, double) = (uniform_rows::<f32>(3, 40, 1), uniform_rows::<f64>(3, 40, 1));
     let (starts, columns): (Vec<usize>, Vec<u32>) = ((0..=40).map(|row| 3 * row).collect(), (0..120).map(|i| i % 3).collect());
     let blocks = [
-        Block::new(3, &single).unwrap(),
-        Block::new(3, &double).unwrap(),
-        Block::sparse(3, &starts, &columns, &single).unwrap(),
-        Block::sparse(3, &starts, &columns, &double).unwrap(),
+        RowBatch::new(3, &single).unwrap(),
+        RowBatch::new(3, &double).unwrap(),
+        RowBatch::sparse(3, &starts, &columns, &single).unwrap(),
+        RowBatch::sparse(3, &starts, &columns, &double).unwrap(),
     ];
-    let kind = |block: &Block| match block.rows() {
+    let kind = |block: &RowBatch| match block.rows() {
         Rows::F32(_) => 0,
         Rows::F64(_) => 1,
         Rows::SparseF32(_) => 2,
@@ -126,5 +126,5 @@ fn rows_keep_their_type_and_bits() {
     let other = uniform_rows::<f64>(4, 2, 1);
     let mut reservoir = Reservoir::new(5, 3);
     reservoir.offer(&blocks[0]).unwrap();
-    assert!(reservoir.offer(&Block::new(4, &other).unwrap()).is_err());
+    assert!(reservoir.offer(&RowBatch::new(4, &other).unwrap()).is_err());
 }

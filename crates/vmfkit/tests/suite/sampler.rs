@@ -2,7 +2,7 @@
 //! p-value would fail once in 10^4.
 
 use crate::kolmogorov::uniformity_p_value;
-use vmfkit::{Block, ProjectionLaw, Sampler, VonMisesFisher};
+use vmfkit::{ProjectionLaw, RowBatch, Sampler, VonMisesFisher};
 
 const REJECT: f64 = 1e-4;
 
@@ -47,7 +47,7 @@ fn projections_follow_their_law() {
                 seed += 1;
                 let density = VonMisesFisher::along(mu, k).unwrap();
                 let rows = draw(&density, seed, rows);
-                let block = Block::new(dim, &rows).unwrap();
+                let block = RowBatch::new(dim, &rows).unwrap();
                 let mut deviations = vec![0.0; block.len()];
                 density.deviations_into(&block, &mut deviations).unwrap();
                 let law = density.projection();

@@ -1,9 +1,9 @@
 //! Mixtures, rows of theirs, and the plainest way to say what the E step computes.
 
 use proptest::prelude::prop;
-use vmfkit::block::Scalar;
+use vmfkit::rows::Scalar;
 use vmfkit::train::{Fit, Pass};
-use vmfkit::{Assignment, Block, Mixture, Sampler, SufficientStats, VonMisesFisher};
+use vmfkit::{Assignment, Mixture, RowBatch, Sampler, SufficientStats, VonMisesFisher};
 
 /// Unit vectors without a pattern, row by row.
 pub fn uniform_rows<T: Scalar>(dim: usize, rows: usize, seed: u64) -> Vec<T> {
@@ -47,7 +47,7 @@ pub fn on_threads<T: Send>(threads: usize, work: impl FnOnce() -> T + Send) -> T
     rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap().install(work)
 }
 
-pub fn accumulate(mixture: &Mixture, block: &Block, assignment: Assignment) -> SufficientStats {
+pub fn accumulate(mixture: &Mixture, block: &RowBatch, assignment: Assignment) -> SufficientStats {
     let mut stats = SufficientStats::zero(mixture.components().len(), mixture.dim());
     mixture.accumulate(block, assignment, &mut stats).unwrap();
     stats
@@ -75,7 +75,7 @@ pub struct Naive {
 }
 
 /// The statistics of a block for any assignment that leaves nothing to chance.
-pub fn naive(mixture: &Mixture, block: &Block, assignment: Assignment, tolerance: f64) -> Naive {
+pub fn naive(mixture: &Mixture, block: &RowBatch, assignment: Assignment, tolerance: f64) -> Naive {
     let (components, dim) = (mixture.components().len(), mixture.dim());
     let (masses, resultants) = (vec![0.0; components], vec![0.0; components * dim]);
     let mut sums = Naive { masses, resultants, objective: 0.0, weight: 0.0, undecided: 0.0 };

@@ -3,10 +3,10 @@
 use crate::samples::{draw, ln_sum_exp, logits, paper_mixture, random_mixture, uniform_rows};
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use vmfkit::maximise::Note;
-use vmfkit::select::{Candidate, Criterion, Selection, best, best_of};
+use vmfkit::fit::select::{Candidate, Criterion, Selection, best, best_of};
+use vmfkit::m_step::Note;
 use vmfkit::train::Stop;
-use vmfkit::{Block, ConcentrationPolicy, Fitter, Mixture};
+use vmfkit::{ConcentrationPolicy, Fitter, Mixture, RowBatch};
 
 fn ln_density(mixture: &Mixture, row: &[f64]) -> f64 {
     ln_sum_exp(&logits(mixture, row))
@@ -20,7 +20,7 @@ fn close(found: f64, expected: f64, place: &str) {
 fn criteria_are_their_formulas() {
     let rows: Vec<f64> = draw(&random_mixture(3, 4, 8.0, 1), 300, 2);
     let weights: Vec<f64> = (0..300).map(|row| 0.5 + f64::from(row % 3)).collect();
-    let block = Block::new(4, &rows).unwrap().with_weights(&weights).unwrap();
+    let block = RowBatch::new(4, &rows).unwrap().with_weights(&weights).unwrap();
     let policies = [
         (ConcentrationPolicy::Free, 3),
         (ConcentrationPolicy::Shared, 1),
@@ -55,7 +55,7 @@ fn criteria_are_their_formulas() {
 #[test]
 fn held_out_rows_are_those_that_the_fit_has_not_seen() {
     let rows: Vec<f64> = draw(&random_mixture(2, 3, 8.0, 3), 12, 4);
-    let block = Block::new(3, &rows).unwrap();
+    let block = RowBatch::new(3, &rows).unwrap();
     for seed in 0..5 {
         let shared = [ConcentrationPolicy::Shared];
         let table = Selection::new([1, 2]).policies(shared).held_out(1.0 / 6.0).seed(seed).run(&block).unwrap();
@@ -83,7 +83,7 @@ fn the_standard_error_is_that_of_a_mean() {
     let terms: Vec<f64> = rows.chunks_exact(5).map(|row| ln_density(&mixture, row)).collect();
     let mean = terms.iter().sum::<f64>() / 400.0;
     let variance = terms.iter().map(|term| (term - mean).powi(2)).sum::<f64>() / 399.0;
-    let found = mixture.evaluate(&Block::new(5, &rows).unwrap()).unwrap();
+    let found = mixture.evaluate(&RowBatch::new(5, &rows).unwrap()).unwrap();
     close(found.standard_error(), (variance / 400.0).sqrt(), "400 rows");
 }
 
@@ -100,7 +100,7 @@ fn mixtures_grow_out_of_smaller_ones() {
     let mut grown = 0;
     for seed in 0..8 {
         let rows: Vec<f64> = draw(&random_mixture(6, 3, 40.0, seed), 250, seed);
-        let block = Block::new(3, &rows).unwrap();
+        let block = RowBatch::new(3, &rows).unwrap();
         let stop = Stop { tolerance: Some(1e-7), passes: 200, ..Stop::default() };
         let table = Selection::new(1..=7).policies([ConcentrationPolicy::Free]).restarts(1).stop(stop).seed(seed);
         let table = table.run(&block).unwrap();
@@ -127,7 +127,7 @@ fn mixtures_grow_out_of_smaller_ones() {
 fn a_collapsed_component_is_a_warning_of_its_candidate() {
     let mut rows = uniform_rows::<f64>(3, 200, 6);
     (0..30).for_each(|_| rows.extend_from_within(..3));
-    let block = Block::new(3, &rows).unwrap();
+    let block = RowBatch::new(3, &rows).unwrap();
     let table = Selection::new(1..=6).policies([ConcentrationPolicy::Free]).restarts(5).search(false).run(&block).unwrap();
     let collapsed = |candidate: &Candidate| candidate.notes.iter().any(|note| matches!(note, Note::Collapsed { .. }));
     let preferred = best(&table, Criterion::Bic, None).unwrap();
@@ -143,7 +143,7 @@ fn a_collapsed_component_is_a_warning_of_its_candidate() {
 #[test]
 fn lines_are_fits_with_or_without_a_search() {
     let rows: Vec<f64> = draw(&random_mixture(9, 6, 15.0, 2), 900, 3);
-    let block = Block::new(6, &rows).unwrap();
+    let block = RowBatch::new(6, &rows).unwrap();
     let mixture_of = |seed: u64, search: bool| {
         let mut table = Selection::new([9]).restarts(1).seed(seed).search(search).run(&block).unwrap();
         let mixture = table.remove(0).mixture;
@@ -156,7 +156,7 @@ fn lines_are_fits_with_or_without_a_search() {
 #[test]
 fn a_table_that_is_stopped_has_the_lines_so_far() {
     let rows: Vec<f64> = draw(&random_mixture(3, 3, 40.0, 1), 100, 1);
-    let block = Block::new(3, &rows).unwrap();
+    let block = RowBatch::new(3, &rows).unwrap();
     let mut seen = Vec::new();
     let table = Selection::new(1..=6).watch(|candidate| {
         seen.push(candidate.components);
@@ -170,7 +170,7 @@ fn a_table_that_is_stopped_has_the_lines_so_far() {
 #[test]
 fn a_fit_that_is_broken_off_leaves_no_line() {
     let rows: Vec<f64> = draw(&random_mixture(3, 3, 40.0, 1), 100, 1);
-    let block = Block::new(3, &rows).unwrap();
+    let block = RowBatch::new(3, &rows).unwrap();
     let whole = Selection::new(1..=4).run(&block).unwrap();
     let mut lengths = Vec::new();
     for most in (0..400).step_by(13) {

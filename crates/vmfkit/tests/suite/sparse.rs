@@ -1,10 +1,10 @@
 //! Sparse rows: the same numbers as the dense rows they stand for, and every way in which they can be wrong.
 
 use proptest::prelude::*;
-use vmfkit::block::{Rows, Scalar};
 use vmfkit::estimate::maximum_likelihood;
 use vmfkit::inference::projection_test;
-use vmfkit::{Block, ConcentrationEstimator, Error, SufficientStats, VonMisesFisher};
+use vmfkit::rows::{Rows, Scalar};
+use vmfkit::{ConcentrationEstimator, Error, RowBatch, SufficientStats, VonMisesFisher};
 
 /// Rows of unit length, a fifth of their coordinates other than 0, in both forms; something stands before the first sparse row.
 struct Pair<T> {
@@ -40,16 +40,16 @@ impl<T: Scalar> Pair<T> {
         pair
     }
 
-    fn dense(&self) -> Block<'_> {
-        Block::new(self.dim, &self.dense).unwrap()
+    fn dense(&self) -> RowBatch<'_> {
+        RowBatch::new(self.dim, &self.dense).unwrap()
     }
 
-    fn sparse(&self) -> Block<'_> {
-        Block::sparse(self.dim, &self.starts, &self.columns, &self.values).unwrap()
+    fn sparse(&self) -> RowBatch<'_> {
+        RowBatch::sparse(self.dim, &self.starts, &self.columns, &self.values).unwrap()
     }
 }
 
-fn assert_same(dense: &Block, sparse: &Block) {
+fn assert_same(dense: &RowBatch, sparse: &RowBatch) {
     assert_eq!((dense.len(), dense.dim(), dense.weights()), (sparse.len(), sparse.dim(), sparse.weights()));
     let mu = (0..dense.dim()).map(|i| 2.0 + (i as f64).cos()).collect();
     let density = VonMisesFisher::along(mu, 300.0).unwrap();
@@ -100,7 +100,7 @@ fn the_number_of_threads_does_not_change_one_bit_of_sparse_statistics() {
 #[test]
 fn sparse_rows_are_rescaled() {
     let (block, changed) =
-        Block::sparse_rescaled(5, &[1, 2, 4, 6], &[0, 1, 0, 4, 2, 3, 9], &[f64::NAN, -1.0, 3e300, 4e300, 3e-300, 4e-300, 7.0])
+        RowBatch::sparse_rescaled(5, &[1, 2, 4, 6], &[0, 1, 0, 4, 2, 3, 9], &[f64::NAN, -1.0, 3e300, 4e300, 3e-300, 4e-300, 7.0])
             .unwrap();
     assert_eq!((block.len(), changed), (3, 2));
     let Rows::SparseF64(rows) = block.rows() else { panic!("{block:?}") };
@@ -110,22 +110,22 @@ fn sparse_rows_are_rescaled() {
         assert!(rows.row(row).1.iter().zip(values).all(|(x, y)| (x - y).abs() < 1e-15), "row {row}");
     }
     // What is left of a zero is still a zero, and an entry all the same.
-    assert_eq!(Block::sparse_rescaled(2, &[0, 2], &[0, 1], &[0f32, -2.0]).unwrap().1, 1);
-    assert_eq!(Block::sparse_rescaled(2, &[0, 1], &[0], &[0f32]).unwrap_err(), Error::ZeroRow { row: 0 });
+    assert_eq!(RowBatch::sparse_rescaled(2, &[0, 2], &[0, 1], &[0f32, -2.0]).unwrap().1, 1);
+    assert_eq!(RowBatch::sparse_rescaled(2, &[0, 1], &[0], &[0f32]).unwrap_err(), Error::ZeroRow { row: 0 });
 }
 
 #[test]
 fn wrong_sparse_rows_are_named_by_place_and_value() {
     let error = |starts: &[usize], columns: &[u32], values: &[f64]| {
-        let error = Block::sparse(4, starts, columns, values).unwrap_err();
+        let error = RowBatch::sparse(4, starts, columns, values).unwrap_err();
         if !matches!(error, Error::NotUnit { .. }) {
-            assert_eq!(Block::sparse_rescaled(4, starts, columns, values).unwrap_err().to_string(), error.to_string());
+            assert_eq!(RowBatch::sparse_rescaled(4, starts, columns, values).unwrap_err().to_string(), error.to_string());
         }
         error
     };
     let (columns, values) = ([0, 1, 3], [1.0, 0.6, 0.8]);
-    assert_eq!(Block::sparse(4, &[0, 1, 3], &columns, &values).unwrap().len(), 2);
-    assert_eq!(Block::sparse(4, &[3], &columns, &values).unwrap().len(), 0);
+    assert_eq!(RowBatch::sparse(4, &[0, 1, 3], &columns, &values).unwrap().len(), 2);
+    assert_eq!(RowBatch::sparse(4, &[3], &columns, &values).unwrap().len(), 0);
     assert_eq!(error(&[], &columns, &values), Error::NoRowStarts);
     assert_eq!(error(&[0, 1, 3], &columns, &values[..2]), Error::EntryCount { columns: 3, values: 2 });
     assert_eq!(error(&[0, 1, 0], &columns, &values), Error::RowStart { position: 2, least: 1, most: 3, found: 0 });
@@ -145,8 +145,8 @@ fn wrong_sparse_rows_are_named_by_place_and_value() {
         Error::NotFinite { row: 1, column: 3, value: f64::INFINITY }
     );
     assert!(matches!(error(&[0, 1, 3], &columns, &[1.0, f64::NAN, 0.8]), Error::NotFinite { row: 1, column: 1, .. }));
-    assert_eq!(Block::sparse(1, &[0, 1], &[0], &[1.0]).unwrap_err(), Error::Dimension { dim: 1 });
-    assert!(matches!(Block::sparse(usize::MAX, &[0, 1], &[0], &[1.0]), Err(Error::Option { .. })));
+    assert_eq!(RowBatch::sparse(1, &[0, 1], &[0], &[1.0]).unwrap_err(), Error::Dimension { dim: 1 });
+    assert!(matches!(RowBatch::sparse(usize::MAX, &[0, 1], &[0], &[1.0]), Err(Error::Option { .. })));
     let text = |starts: &[usize], columns: &[u32]| error(starts, columns, &values).to_string();
     assert_eq!(text(&[0, 4], &columns), "row start 1 must be from 0 to 3, found: `4`");
     assert_eq!(text(&[0, 3], &[0, 1, 9]), "entry 2, of row 0, must be in a column below 4, found: `9`");
@@ -160,7 +160,7 @@ fn wrong_sparse_rows_are_named_by_place_and_value() {
 #[test]
 fn a_density_is_fitted_to_sparse_rows() {
     let pair = Pair::<f64>::new(30, 400);
-    let fit = |block: &Block| maximum_likelihood(&SufficientStats::of_block(block), ConcentrationEstimator::Exact).unwrap();
+    let fit = |block: &RowBatch| maximum_likelihood(&SufficientStats::of_block(block), ConcentrationEstimator::Exact).unwrap();
     let (dense, sparse) = (fit(&pair.dense()), fit(&pair.sparse()));
     assert!((dense.concentration() / sparse.concentration() - 1.0).abs() < 1e-12);
     assert!(matches!(projection_test(&pair.sparse(), &sparse, 9, 1), Err(Error::Option { .. })));
@@ -174,8 +174,8 @@ proptest! {
         columns in prop::collection::vec(prop_oneof![9 => 0u32..6, 1 => any::<u32>()], 0..6),
         values in prop::collection::vec(prop_oneof![9 => -2.0..2.0, 1 => any::<f64>()], 0..6),
     ) {
-        let _ = Block::sparse(dim, &starts, &columns, &values);
-        if let Ok((block, _)) = Block::sparse_rescaled(dim, &starts, &columns, &values) {
+        let _ = RowBatch::sparse(dim, &starts, &columns, &values);
+        if let Ok((block, _)) = RowBatch::sparse_rescaled(dim, &starts, &columns, &values) {
             prop_assert_eq!(block.len() + 1, starts.len());
             let stats = SufficientStats::of_block(&block.slice(0, block.len() / 2));
             prop_assert!(stats.shortfall(0) >= 0.0);
@@ -197,8 +197,8 @@ proptest! {
             starts.push(values.len());
             dense.extend((0..20).map(|column| row.get(&column).copied().unwrap_or(0.0)));
         }
-        let (sparse, _) = Block::sparse_rescaled(20, &starts, &columns, &values).unwrap();
-        let (dense, _) = Block::rescaled(20, &dense).unwrap();
+        let (sparse, _) = RowBatch::sparse_rescaled(20, &starts, &columns, &values).unwrap();
+        let (dense, _) = RowBatch::rescaled(20, &dense).unwrap();
         assert_same(&dense, &sparse);
     }
 }

@@ -1,12 +1,12 @@
 //! Rows that arrive in batches: concentrations, drift, forgetting, the first rows, bytes.
 
 use crate::samples::{draw, on_threads, random_mixture, uniform_rows};
-use vmfkit::maximise::Note;
+use vmfkit::m_step::Note;
 use vmfkit::metrics::Agreement;
 use vmfkit::train::{OnlineEm, Status, Stop, Trainer};
 use vmfkit::{
-    Assignment, Block, ConcentrationPolicy, Error, Fitter, Maximisation, Method, Mixture, Start, StreamFitter, SufficientStats,
-    VonMisesFisher,
+    Assignment, ConcentrationPolicy, Error, Fitter, Maximisation, Method, Mixture, RowBatch, Start, StreamFitter,
+    SufficientStats, VonMisesFisher,
 };
 
 /// Two components of these concentrations along random directions.
@@ -26,13 +26,13 @@ fn sorted_concentrations(mixture: &Mixture) -> Vec<f64> {
 /// A trainer that is told after every block that a pass has ended.
 fn by_trainer(dim: usize, rows: &[f64], batch: usize, policy: ConcentrationPolicy) -> Mixture {
     let how = Maximisation::new().policy(policy);
-    let first = Block::new(dim, &rows[..batch * dim]).unwrap();
+    let first = RowBatch::new(dim, &rows[..batch * dim]).unwrap();
     let start = Start::KMeans.mixture(&first, 2, &how, 1).unwrap();
     let stop = Stop { tolerance: None, passes: usize::MAX, ..Stop::default() };
     let mut trainer = Trainer::new(start, OnlineEm::new().maximisation(how), stop).unwrap();
     for rows in rows.chunks(batch * dim) {
         let mut stats = SufficientStats::zero(2, dim);
-        trainer.model().accumulate(&Block::new(dim, rows).unwrap(), Assignment::Soft, &mut stats).unwrap();
+        trainer.model().accumulate(&RowBatch::new(dim, rows).unwrap(), Assignment::Soft, &mut stats).unwrap();
         trainer.absorb(&stats).unwrap();
         assert_eq!(trainer.end_pass().unwrap(), Status::Running);
     }
@@ -41,7 +41,7 @@ fn by_trainer(dim: usize, rows: &[f64], batch: usize, policy: ConcentrationPolic
 
 fn by_stream(fitter: &Fitter, dim: usize, rows: &[f64], batch: usize) -> StreamFitter {
     let mut stream = fitter.stream().unwrap();
-    rows.chunks(batch * dim).for_each(|rows| stream.update(&Block::new(dim, rows).unwrap()).unwrap());
+    rows.chunks(batch * dim).for_each(|rows| stream.update(&RowBatch::new(dim, rows).unwrap()).unwrap());
     stream
 }
 
@@ -75,7 +75,7 @@ fn batches_of_any_size_and_weight_find_the_concentrations() {
     let (mut from, mut number) = (0, 0);
     while from < 50_000 {
         let to = (from + 40 + number * 137 % 960).min(50_000);
-        let block = Block::new(dim, &rows[from * dim..to * dim]).unwrap();
+        let block = RowBatch::new(dim, &rows[from * dim..to * dim]).unwrap();
         even.update(&block).unwrap();
         weighted.update(&block.with_weights(&weights[from..to]).unwrap()).unwrap();
         (from, number) = (to, number + 1);
@@ -106,7 +106,7 @@ fn after_a_half_life_earlier_rows_count_half() {
         let mut stream = fitter.stream_after(&before, 1_000_000, 1e6).unwrap().half_life(1000.0).reassign(false);
         for number in 0..1000 / batch {
             let rows = rows_of(&components[1], batch, number as u64);
-            stream.update(&Block::new(6, &rows).unwrap()).unwrap();
+            stream.update(&RowBatch::new(6, &rows).unwrap()).unwrap();
         }
         let weight = stream.mixture().unwrap().weights()[0];
         assert!((weight - 0.4).abs() < 1e-9, "{weight}");
@@ -114,7 +114,7 @@ fn after_a_half_life_earlier_rows_count_half() {
     }
     // Without one all rows count the same.
     let mut stream = fitter.stream_after(&before, 1000, 1000.0).unwrap();
-    stream.update(&Block::new(6, &rows_of(&components[1], 1000, 1)).unwrap()).unwrap();
+    stream.update(&RowBatch::new(6, &rows_of(&components[1], 1000, 1)).unwrap()).unwrap();
     assert!((stream.mixture().unwrap().weights()[0] - 0.4).abs() < 1e-9);
     assert_eq!(stream.settings().get("half_life"), None);
 }
@@ -137,7 +137,7 @@ fn batches<'a>(
 }
 
 fn agreement(mixture: &Mixture, rows: &[f64], labels: &[u32]) -> f64 {
-    let found = mixture.assign(&Block::new(mixture.dim(), rows).unwrap()).unwrap();
+    let found = mixture.assign(&RowBatch::new(mixture.dim(), rows).unwrap()).unwrap();
     let wide = |labels: &[u32]| -> Vec<i64> { labels.iter().map(|label| i64::from(*label)).collect() };
     Agreement::new(&wide(labels), &wide(&found)).unwrap().adjusted_rand_index()
 }
@@ -150,7 +150,7 @@ fn follow(mut stream: StreamFitter, batches: impl Iterator<Item = (Vec<f64>, Vec
             sum += agreement(stream.mixture().unwrap(), &rows, &labels);
             count += 1;
         }
-        stream.update(&Block::new(50, &rows).unwrap()).unwrap();
+        stream.update(&RowBatch::new(50, &rows).unwrap()).unwrap();
         last = agreement(stream.mixture().unwrap(), &rows, &labels);
     }
     (sum / f64::from(count), last, stream)
@@ -180,7 +180,7 @@ fn a_stream_follows_clusters_that_come_and_go() {
     assert!(before > 0.85 && last > 0.95, "{before} {last} {:?} {:?}", stream.mixture().unwrap().weights(), stream.notes());
     // A fit of the first rows, which counts for many more of them, follows too.
     let first: Vec<f64> = batches(truth.components(), |_| 0..6, 40).flat_map(|(rows, _)| rows).collect();
-    let fitted = Fitter::new(8).policy(ConcentrationPolicy::Free).fit(&Block::new(50, &first).unwrap()).unwrap();
+    let fitted = Fitter::new(8).policy(ConcentrationPolicy::Free).fit(&RowBatch::new(50, &first).unwrap()).unwrap();
     let stream = fitter.stream_after(&fitted.mixture, fitted.rows, fitted.weight).unwrap().half_life(2000.0);
     let (before, last, _) = follow(stream, turnover());
     assert!(before > 0.8 && last > 0.9, "{before} {last}");
@@ -194,7 +194,7 @@ fn a_move_is_noted_and_so_is_a_component_without_rows() {
         let mut stream = Fitter::new(3).policy(ConcentrationPolicy::Free).stream().unwrap();
         let mut notes = Vec::new();
         for (rows, _) in batches(&clusters, |number| if number < 10 { 0..3 } else { later.clone() }, 12) {
-            stream.update(&Block::new(50, &rows).unwrap()).unwrap();
+            stream.update(&RowBatch::new(50, &rows).unwrap()).unwrap();
             notes.push(stream.notes().to_vec());
         }
         assert!(notes[..10].iter().all(Vec::is_empty), "{notes:?}");
@@ -220,7 +220,7 @@ fn nothing_moves_without_drift() {
         for (mut rows, _) in batches(truth.components(), |_| 0..10, 60) {
             let strange: Vec<f64> = uniform_rows(50, 1, 99);
             (0..2).for_each(|row| rows[row * 50..][..50].copy_from_slice(&strange));
-            stream.update(&Block::new(50, &rows).unwrap()).unwrap();
+            stream.update(&RowBatch::new(50, &rows).unwrap()).unwrap();
             assert!(stream.notes().is_empty(), "{policy}: {:?}", stream.notes());
         }
     }
@@ -241,10 +241,10 @@ fn the_first_rows_are_held_until_there_are_enough() {
     let (starts, columns): (Vec<usize>, Vec<u32>) =
         ((0..=24).map(|row| row * 5).collect(), (0..24 * 5).map(|at| at % 5).collect());
     let blocks = [
-        Block::new(5, &rows).unwrap(),
-        Block::new(5, &single).unwrap(),
-        Block::sparse(5, &starts, &columns, &rows).unwrap(),
-        Block::sparse(5, &starts, &columns, &single).unwrap(),
+        RowBatch::new(5, &rows).unwrap(),
+        RowBatch::new(5, &single).unwrap(),
+        RowBatch::sparse(5, &starts, &columns, &rows).unwrap(),
+        RowBatch::sparse(5, &starts, &columns, &single).unwrap(),
     ];
     let weights: Vec<f64> = (0..24).map(|row| 1.0 + f64::from(row)).collect();
     let weighted = blocks.clone().map(|block| block.with_weights(&weights).unwrap());
@@ -266,15 +266,15 @@ fn the_first_rows_are_held_until_there_are_enough() {
     }
     // Rows of two kinds are held too; rows without weight, and those of another dimension, are not.
     let mut stream = Fitter::new(3).stream().unwrap();
-    stream.update(&Block::new(5, &single[..50]).unwrap()).unwrap();
-    stream.update(&Block::new(5, &rows[50..60]).unwrap()).unwrap();
-    stream.update(&Block::new(5, &rows[..5]).unwrap().with_weights(&[0.0]).unwrap()).unwrap();
-    let refused = stream.update(&Block::new(4, &[1.0, 0.0, 0.0, 0.0]).unwrap());
+    stream.update(&RowBatch::new(5, &single[..50]).unwrap()).unwrap();
+    stream.update(&RowBatch::new(5, &rows[50..60]).unwrap()).unwrap();
+    stream.update(&RowBatch::new(5, &rows[..5]).unwrap().with_weights(&[0.0]).unwrap()).unwrap();
+    let refused = stream.update(&RowBatch::new(4, &[1.0, 0.0, 0.0, 0.0]).unwrap());
     assert_eq!(refused.unwrap_err(), Error::DimensionMismatch { expected: 5, found: 4 });
     assert_eq!((stream.held_rows(), stream.dim()), (12, Some(5)));
     // Where the start needs no rows, the first one is enough.
     let mut stream = Fitter::new(3).start(Start::Mixture(random_mixture(3, 5, 80.0, 15))).stream().unwrap();
-    stream.update(&Block::new(5, &rows[..5]).unwrap()).unwrap();
+    stream.update(&RowBatch::new(5, &rows[..5]).unwrap()).unwrap();
     assert_eq!(stream.updates(), 1);
 }
 
@@ -286,7 +286,7 @@ fn a_stream_goes_on_from_its_bytes() {
     let mut whole = stream();
     for (rows, _) in batches(truth.components(), |number| 0..(4 + number).min(12), 12) {
         let mut resumed = fitter.stream().unwrap().half_life(4000.0).resume(&whole.to_bytes()).unwrap();
-        let block = Block::new(50, &rows).unwrap();
+        let block = RowBatch::new(50, &rows).unwrap();
         whole.update(&block).unwrap();
         resumed.update(&block).unwrap();
         assert_eq!(whole.to_bytes(), resumed.to_bytes());
@@ -304,7 +304,7 @@ fn damaged_bytes_of_a_stream_never_panic() {
     let rows: Vec<f64> = draw(&random_mixture(2, 3, 20.0, 17), 40, 1);
     let mut kinds = Vec::new();
     for rows in rows.chunks(12 * 3) {
-        stream.update(&Block::new(3, rows).unwrap()).unwrap();
+        stream.update(&RowBatch::new(3, rows).unwrap()).unwrap();
         kinds.push(stream.to_bytes());
     }
     for bytes in kinds {
@@ -315,7 +315,7 @@ fn damaged_bytes_of_a_stream_never_panic() {
                 damaged[at] = other;
                 // What is accepted can be used.
                 if let Ok(mut stream) = Fitter::new(2).stream().unwrap().resume(&damaged) {
-                    let _ = stream.update(&Block::new(3, &rows[..30]).unwrap());
+                    let _ = stream.update(&RowBatch::new(3, &rows[..30]).unwrap());
                 }
             }
         }
@@ -330,7 +330,7 @@ fn only_online_em_fits_a_stream() {
     }
     let mut stream = Fitter::new(1).stream().unwrap().half_life(-1.0);
     let rows: Vec<f64> = uniform_rows(3, 8, 1);
-    let refused = stream.update(&Block::new(3, &rows).unwrap()).unwrap_err();
+    let refused = stream.update(&RowBatch::new(3, &rows).unwrap()).unwrap_err();
     assert_eq!(refused, Error::Option { option: "the half-life", range: "above 0", value: -1.0 });
     assert!(stream.mixture().is_none());
 }

@@ -4,12 +4,12 @@ use crate::samples::{accumulate, assert_sound, dot, draw, paper_mixture, random_
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 use std::ops::ControlFlow;
-use vmfkit::maximise::{Note, expected_stats, gradient, maximise};
+use vmfkit::m_step::{Note, expected_stats, gradient, maximise};
 use vmfkit::mixture::BLOCK_ROWS;
 use vmfkit::source::MemorySource;
 use vmfkit::train::{Adam, Annealing, Baseline, Cadence, Em, Fit, OnlineEm, Rule, State, Status, Stop, Trainer, fit};
 use vmfkit::{
-    Assignment, Block, ConcentrationPolicy, EStep, Error, Fitter, Maximisation, Method, Mixture, Start, SufficientStats,
+    Assignment, ConcentrationPolicy, EStep, Error, Fitter, Maximisation, Method, Mixture, RowBatch, Start, SufficientStats,
     VonMisesFisher,
 };
 
@@ -20,7 +20,7 @@ fn passes(passes: usize) -> Stop {
     Stop { tolerance: None, passes, ..Stop::default() }
 }
 
-fn run(block: &Block, start: &Mixture, rule: impl Rule + 'static, stop: Stop) -> Fit {
+fn run(block: &RowBatch, start: &Mixture, rule: impl Rule + 'static, stop: Stop) -> Fit {
     fit(&mut MemorySource::new(block.slice(0, block.len())), Trainer::new(start.clone(), rule, stop).unwrap()).unwrap()
 }
 
@@ -53,7 +53,7 @@ proptest! {
         if background {
             start = start.with_background(0.1).unwrap();
         }
-        for (block, rounding) in [(Block::new(dim, &double).unwrap(), 1e-12), (Block::new(dim, &single).unwrap(), 1e-7)] {
+        for (block, rounding) in [(RowBatch::new(dim, &double).unwrap(), 1e-12), (RowBatch::new(dim, &single).unwrap(), 1e-7)] {
             for policy in POLICIES {
                 for assignment in [Assignment::Soft, Assignment::Hard, Assignment::Nearest] {
                     let rule = Em::new().assignment(assignment).maximisation(Maximisation::new().policy(policy));
@@ -73,7 +73,7 @@ proptest! {
     ) {
         let rows = uniform_rows::<f64>(dim, 30, seed);
         let weights: Vec<f64> = (0..30).map(|i| f64::from(i % 4)).collect();
-        let block = Block::new(dim, &rows).unwrap().with_weights(&weights).unwrap();
+        let block = RowBatch::new(dim, &rows).unwrap().with_weights(&weights).unwrap();
         let model = random_mixture(components, dim, ln_k.exp(), seed);
         let model = if background { model.with_background(0.3).unwrap() } else { model };
         let at = Point::of(&model);
@@ -125,7 +125,7 @@ proptest! {
         }
         check(&body);
         let rows = uniform_rows::<f64>(3, 5, 2);
-        let mut bytes = accumulate(&random_mixture(2, 3, 5.0, 1), &Block::new(3, &rows).unwrap(), Assignment::Soft).to_bytes();
+        let mut bytes = accumulate(&random_mixture(2, 3, 5.0, 1), &RowBatch::new(3, &rows).unwrap(), Assignment::Soft).to_bytes();
         prop_assert!(SufficientStats::from_bytes(&bytes[..cut.min(bytes.len() - 1)]).is_err());
         let place = place % bytes.len();
         bytes[place] = byte;
@@ -189,7 +189,7 @@ fn impossible_sizes_of_statistics_are_refused() {
 fn online_em_on_one_block_is_one_step_of_em() {
     let truth = paper_mixture();
     let rows: Vec<f64> = draw(&truth, 1000, 1);
-    let block = Block::new(5, &rows).unwrap();
+    let block = RowBatch::new(5, &rows).unwrap();
     let start = random_mixture(3, 5, 10.0, 2);
     assert_eq!(run(&block, &start, OnlineEm::new(), passes(1)).mixture, run(&block, &start, Em::new(), passes(1)).mixture);
 }
@@ -199,7 +199,7 @@ fn online_em_on_one_block_is_one_step_of_em() {
 fn online_em_with_steps_of_one_over_t_forgets_nothing() {
     let mixture = random_mixture(1, 4, 20.0, 3);
     let rows: Vec<f64> = draw(&mixture, 1000, 4);
-    let block = Block::new(4, &rows).unwrap();
+    let block = RowBatch::new(4, &rows).unwrap();
     let all = maximise(&SufficientStats::of_block(&block), &mixture, &Maximisation::new()).unwrap().0;
     for sizes in [&[90][..], &[1, 300, 2], &[300, 1], &[999, 1]] {
         let rule = OnlineEm::new().exponent(1.0).offset(0.0);
@@ -226,7 +226,7 @@ fn online_em_counts_a_block_by_its_rows() {
     let rows: Vec<f64> = draw(&truth, 513, 1);
     let start = random_mixture(3, 5, 10.0, 2);
     let mean_after = |count: usize, sizes: &[usize]| {
-        let block = Block::new(5, &rows[..5 * count]).unwrap();
+        let block = RowBatch::new(5, &rows[..5 * count]).unwrap();
         let mut trainer = Trainer::new(start.clone(), OnlineEm::new(), passes(20)).unwrap();
         for _ in 0..20 {
             let mut from = 0;
@@ -252,7 +252,7 @@ fn online_em_counts_a_block_by_its_weight() {
     let rows: Vec<f64> = draw(&paper_mixture(), 300, 1);
     let start = random_mixture(3, 5, 10.0, 2);
     let fit = |weights: &[f64]| {
-        let block = Block::new(5, &rows).unwrap().with_weights(weights).unwrap();
+        let block = RowBatch::new(5, &rows).unwrap().with_weights(weights).unwrap();
         let mut source = MemorySource::new(block).batches(100);
         fit(&mut source, Trainer::new(start.clone(), OnlineEm::new().maximisation(free()), passes(5)).unwrap()).unwrap().mixture
     };
@@ -273,11 +273,11 @@ fn online_em_after_a_fit_counts_all_rows_the_same() {
     let truth = random_mixture(3, 5, 200.0, 2).with_background(0.1).unwrap();
     let rows: Vec<f64> = draw(&truth, 3000, 1);
     let mut labels = vec![0; 3000];
-    let block = Block::new(5, &rows).unwrap();
+    let block = RowBatch::new(5, &rows).unwrap();
     truth.assign_into(&block, &mut labels).unwrap();
     let of_one: Vec<f64> =
         rows.chunks(5).zip(&labels).filter(|(_, label)| **label == 1).take(30).flat_map(|(row, _)| row.to_vec()).collect();
-    let few = Block::new(5, &of_one).unwrap();
+    let few = RowBatch::new(5, &of_one).unwrap();
     let trainer = || {
         let rule = OnlineEm::new().maximisation(free.clone()).after(&truth, 3000.0).unwrap();
         Trainer::new(truth.clone(), rule, passes(2)).unwrap()
@@ -315,7 +315,7 @@ fn statistics_that_a_mixture_expects_make_it_again() {
     let how = Maximisation::new().policy(ConcentrationPolicy::Ratio(1.1));
     let wide = random_mixture(3, 64, 50.0, 2);
     let mut stats = SufficientStats::zero(3, 64);
-    wide.accumulate(&Block::new(64, &draw::<f64>(&wide, 300, 3)).unwrap(), Assignment::Soft, &mut stats).unwrap();
+    wide.accumulate(&RowBatch::new(64, &draw::<f64>(&wide, 300, 3)).unwrap(), Assignment::Soft, &mut stats).unwrap();
     let fitted = maximise(&stats, &wide, &how).unwrap().0;
     let found = maximise(&expected_stats(&fitted, 300.0).unwrap(), &fitted, &how).unwrap().0;
     for (found, expected) in found.components().iter().zip(fitted.components()) {
@@ -327,7 +327,7 @@ fn statistics_that_a_mixture_expects_make_it_again() {
 }
 
 /// Each worker has a slice of the rows, knows the model, the assignment and where its rows begin, and answers with bytes.
-fn by_workers(block: &Block, start: &Mixture, rule: impl Rule + 'static, stop: Stop, slice: usize) -> Fit {
+fn by_workers(block: &RowBatch, start: &Mixture, rule: impl Rule + 'static, stop: Stop, slice: usize) -> Fit {
     let mut trainer = Trainer::new(start.clone(), rule, stop).unwrap();
     while trainer.status() == Status::Running {
         for from in (0..block.len()).step_by(slice) {
@@ -359,7 +359,7 @@ fn workers_that_exchange_bytes_are_one_process_bit_for_bit() {
     for rule in rules {
         // Workers have whole blocks of the E step, or what a step is made after.
         let (rows, slice) = if rule().cadence() == Cadence::EveryPass { (20_000, BLOCK_ROWS) } else { (2000, 300) };
-        let block = Block::new(5, &rows_of[..5 * rows]).unwrap();
+        let block = RowBatch::new(5, &rows_of[..5 * rows]).unwrap();
         let mut source = MemorySource::new(block.clone()).batches(300);
         let one = fit(&mut source, Trainer::new(start.clone(), rule(), passes(5)).unwrap()).unwrap();
         let many = by_workers(&block, &start, rule(), passes(5), slice);
@@ -373,7 +373,7 @@ fn workers_that_exchange_bytes_are_one_process_bit_for_bit() {
 #[test]
 fn a_fit_ends_for_one_of_three_reasons() {
     let rows: Vec<f64> = draw(&paper_mixture(), 500, 7);
-    let block = Block::new(5, &rows).unwrap();
+    let block = RowBatch::new(5, &rows).unwrap();
     let start = random_mixture(3, 5, 10.0, 8);
     let trainer = |stop| Trainer::new(start.clone(), Em::new(), stop).unwrap();
     let over = |trainer: Trainer| fit(&mut MemorySource::new(block.clone()), trainer).unwrap();
@@ -399,7 +399,7 @@ fn k_means_of_rows_in_a_small_cap_goes_on_until_it_has_settled() {
     for concentration in [1e3, 1e5, 1e7] {
         let cap = Mixture::new(vec![1.0], vec![VonMisesFisher::new(vec![0.0, 0.0, 0.6, 0.8], concentration).unwrap()]).unwrap();
         let rows: Vec<f64> = draw(&cap, 3000, 5);
-        let block = Block::new(4, &rows).unwrap();
+        let block = RowBatch::new(4, &rows).unwrap();
         let fitter = |start| Fitter::new(15).method(Method::KMeans).start(start).seed(3);
         let fit = fitter(Start::RandomRows).fit(&block).unwrap();
         assert!(fit.status == Status::Converged && fit.trace.len() > 5, "{concentration}: {} passes", fit.trace.len());
@@ -418,7 +418,7 @@ fn a_fit_ends_with_a_mixture_that_it_has_fitted() {
     let (mut restarted, mut left_empty) = (0, 0);
     for seed in 0..30 {
         let rows: Vec<f64> = draw(&random_mixture(3, 3, 30.0, seed), 60, seed);
-        let block = Block::new(3, &rows).unwrap();
+        let block = RowBatch::new(3, &rows).unwrap();
         let ways =
             [(Method::default(), Assignment::Soft), (Method::HardEm, Assignment::Hard), (Method::KMeans, Assignment::Nearest)];
         for (method, assignment) in ways {
@@ -453,7 +453,7 @@ fn restarts_of_empty_components_are_taken_back_unless_they_pay() {
     let (mut restarted, mut cut) = (0, 0);
     for seed in 0..12 {
         let rows: Vec<f64> = draw(&random_mixture(3, 4, 3.0, seed), 150, seed);
-        let block = Block::new(4, &rows).unwrap();
+        let block = RowBatch::new(4, &rows).unwrap();
         for method in [Method::HardEm, Method::KMeans] {
             for policy in [ConcentrationPolicy::Shared, ConcentrationPolicy::Fixed(5.0), ConcentrationPolicy::Free] {
                 for limit in [4, 10, 25, 300] {
@@ -481,7 +481,7 @@ fn restarts_of_empty_components_are_taken_back_unless_they_pay() {
 #[test]
 fn a_fit_that_ends_before_its_annealing_says_so() {
     let rows: Vec<f64> = draw(&paper_mixture(), 200, 9);
-    let block = Block::new(5, &rows).unwrap();
+    let block = RowBatch::new(5, &rows).unwrap();
     let start = random_mixture(3, 5, 10.0, 10);
     let notes = |factor, limit| run(&block, &start, Em::new().annealing(Annealing { from: 1000.0, factor }), passes(limit)).notes;
     let warm = notes(0.999, 100);
@@ -520,7 +520,7 @@ impl Rule for Told {
 fn an_objective_that_falls_is_named() {
     let (good, bad) = (paper_mixture(), random_mixture(3, 5, 1e-3, 18));
     let rows: Vec<f64> = draw(&good, 500, 17);
-    let block = Block::new(5, &rows).unwrap();
+    let block = RowBatch::new(5, &rows).unwrap();
     assert_eq!(run(&block, &bad, Told(vec![bad.clone(), good.clone()]), passes(2)).notes, []);
     let fit = run(&block, &bad, Told(vec![bad.clone(), bad.clone(), good.clone()]), passes(3));
     let [Note::Fallen { pass: 2, from, to }] = fit.notes[..] else { panic!("{:?}", fit.notes) };
@@ -532,7 +532,7 @@ fn an_objective_that_falls_is_named() {
 #[test]
 fn annealing_ends_at_temperature_one_and_does_not_stop_before() {
     let rows: Vec<f64> = draw(&paper_mixture(), 500, 9);
-    let block = Block::new(5, &rows).unwrap();
+    let block = RowBatch::new(5, &rows).unwrap();
     let start = random_mixture(3, 5, 10.0, 10);
     let rule = Em::new().annealing(Annealing { from: 8.0, factor: 0.7 });
     let warm = run(&block, &start, rule, Stop { tolerance: Some(1.0), passes: 100, ..Stop::default() });
@@ -553,7 +553,7 @@ fn annealing_ends_at_temperature_one_and_does_not_stop_before() {
 fn a_trainer_refuses_what_does_not_fit_and_stays_what_it_was() {
     let rows: Vec<f64> = draw(&paper_mixture(), 100, 11);
     let start = random_mixture(3, 5, 10.0, 12);
-    let block = Block::new(5, &rows).unwrap();
+    let block = RowBatch::new(5, &rows).unwrap();
     let rules: [fn() -> Box<dyn Rule>; 3] = [|| Box::new(Em::new()), || Box::new(OnlineEm::new()), || Box::new(Adam::new())];
     for rule in rules {
         let mut trainer = Trainer::new(start.clone(), rule(), passes(1)).unwrap();
@@ -562,7 +562,8 @@ fn a_trainer_refuses_what_does_not_fit_and_stays_what_it_was() {
             let mut other = SufficientStats::zero(components, dim);
             if components > 0 {
                 let rows = uniform_rows::<f64>(dim, 10, 13);
-                other = accumulate(&random_mixture(components, dim, 3.0, 14), &Block::new(dim, &rows).unwrap(), Assignment::Soft);
+                other =
+                    accumulate(&random_mixture(components, dim, 3.0, 14), &RowBatch::new(dim, &rows).unwrap(), Assignment::Soft);
             }
             assert!(trainer.absorb(&other).is_err(), "{components} x {dim}");
         }
@@ -589,7 +590,7 @@ fn options_outside_their_range_are_refused() {
         "the tolerance must be at least 0, found: `-1`"
     );
     let rows = uniform_rows::<f64>(3, 10, 16);
-    let stats = accumulate(&start, &Block::new(3, &rows).unwrap(), Assignment::Soft);
+    let stats = accumulate(&start, &RowBatch::new(3, &rows).unwrap(), Assignment::Soft);
     for rule in [
         OnlineEm::new().exponent(0.5),
         OnlineEm::new().exponent(1.1),
@@ -621,7 +622,7 @@ fn options_outside_their_range_are_refused() {
 #[test]
 fn the_first_pass_that_changes_less_than_the_tolerance_is_the_last() {
     let rows: Vec<f64> = draw(&random_mixture(6, 4, 8.0, 21), 800, 22);
-    let block = Block::new(4, &rows).unwrap();
+    let block = RowBatch::new(4, &rows).unwrap();
     let start = random_mixture(6, 4, 2.0, 23);
     let uniform = VonMisesFisher::uniform(start.dim()).unwrap().ln_peak();
     let over = |stop: Stop| {

@@ -10,9 +10,9 @@ use crate::files::output;
 use crate::interrupt;
 use crate::report::progress::Progress;
 use anyhow::Result;
-use vmfkit::known_labels::KnownLabels;
-use vmfkit::model_file::{self, Description};
 use vmfkit::source::Source;
+use vmfkit::start::known_labels::KnownLabels;
+use vmfkit::store::model::{self, Description};
 use vmfkit::{ConcentrationPolicy, Error, Maximisation};
 use vmfkit_io::DataSource;
 
@@ -71,7 +71,7 @@ impl Fit {
             .outputs
             .output
             .as_ref()
-            .map_or(Ok(()), |path| output::write_file(path, model_file::to_bytes(&fit.mixture, &description)));
+            .map_or(Ok(()), |path| output::write_file(path, model::to_bytes(&fit.mixture, &description)));
         interrupt::be_patient();
         let evaluation = match source.can_rewind() || self.outputs.labels.is_some() {
             true => self.evaluate(&fit.mixture, &mut source, interrupt::asked()),

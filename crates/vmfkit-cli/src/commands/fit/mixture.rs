@@ -19,10 +19,10 @@ use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Mutex;
 use vmfkit::mixture::Evaluation;
-use vmfkit::model_file::{self, Description};
 use vmfkit::source::Source;
+use vmfkit::store::model::{self, Description};
 use vmfkit::train::{self, Checkpoint, Pass};
-use vmfkit::{ConcentrationPolicy, Fitter, Method, Mixture, known_labels};
+use vmfkit::{ConcentrationPolicy, Fitter, Method, Mixture, start::known_labels};
 use vmfkit_io::{DataSource, FileLock, LockError};
 
 /// What a sample takes, twice while it is gathered.
@@ -76,7 +76,7 @@ impl Fit {
                 output::note(format_args!("{}: {what}, because no pass was finished", path.display()));
                 return Ok(());
             }
-            output::write_file(path, model_file::to_bytes(&fit.mixture, &description))
+            output::write_file(path, model::to_bytes(&fit.mixture, &description))
         });
         drop(watch);
         // An interrupted fit makes no further pass, and a pipe cannot be read again.

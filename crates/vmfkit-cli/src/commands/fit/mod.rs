@@ -15,7 +15,7 @@ use anyhow::{Result, bail};
 pub use options::maximisation;
 use start::StartArgument;
 use std::path::PathBuf;
-use vmfkit::{ConcentrationPolicy, known_labels};
+use vmfkit::{ConcentrationPolicy, start::known_labels};
 
 const AFTER_HELP: &str = "See `vmf fit --help` for examples, `vmf fit --help-settings` for more settings.";
 

@@ -16,9 +16,9 @@ use std::path::Path;
 use vmfkit::estimate::{ln_likelihood, maximum_likelihood, mean_resultant};
 use vmfkit::hypothesis::{Symmetry, rotational_symmetry};
 use vmfkit::inference::{Inference, Test, projection_test};
-use vmfkit::model_file::{self, Description};
 use vmfkit::source::Source;
 use vmfkit::stats::RowSum;
+use vmfkit::store::model::{self, Description};
 use vmfkit::train::Status;
 use vmfkit::{ConcentrationEstimator, ConcentrationPolicy, Method, Mixture, SufficientStats, VonMisesFisher};
 
@@ -212,7 +212,7 @@ impl Report {
     /// Writes the density as a mixture of one component.
     fn write_model(&self, path: &Path) -> Result<()> {
         let mixture = Mixture::new(vec![1.0], vec![self.estimate.density.clone()])?;
-        output::write_file(path, model_file::to_bytes(&mixture, &self.description))
+        output::write_file(path, model::to_bytes(&mixture, &self.description))
     }
 
     /// The half-angle in degrees of the cap around the mean direction that contains this fraction of the density's mass.

@@ -3,7 +3,7 @@
 use vmfkit::metrics::ParameterErrors;
 use vmfkit::outlier::OutlierTest;
 use vmfkit::train::Status;
-use vmfkit::{Block, Fitter, Method, Mixture, VonMisesFisher, model_file};
+use vmfkit::{RowBatch, Fitter, Method, Mixture, VonMisesFisher, store::model};
 
 fn truth(dim: usize) -> vmfkit::Result<Mixture> {
     let along = |axis: usize| {
@@ -18,14 +18,14 @@ fn truth(dim: usize) -> vmfkit::Result<Mixture> {
 fn fit(dim: usize) -> vmfkit::Result<f64> {
     let truth = truth(dim)?;
     let (rows, _) = truth.sample_rows::<f32>(3000, 1)?;
-    let block = Block::new(dim, &rows)?;
+    let block = RowBatch::new(dim, &rows)?;
     let mut largest = 0f64;
     for method in Method::all() {
         let fit = Fitter::new(3).method(method).restarts(2).seed(5).fit(&block)?;
         assert_ne!(fit.status, Status::Stopped);
         assert!(fit.trace.iter().all(|pass| pass.seconds == 0.0), "there is no clock");
         // A model goes through a file and back.
-        let (mixture, _) = model_file::from_bytes(&model_file::to_bytes(&fit.mixture, &Default::default()))?;
+        let (mixture, _) = model::from_bytes(&model::to_bytes(&fit.mixture, &Default::default()))?;
         let errors = ParameterErrors::between(&truth, &mixture)?;
         largest = errors.angles().iter().copied().fold(largest, f64::max);
     }

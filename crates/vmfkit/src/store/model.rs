@@ -61,7 +61,7 @@ pub struct Description {
     pub search_passes: usize,
     /// Every other choice of the fit.
     pub settings: Settings,
-    /// The label of each component, a background not among them, where [labels were known](crate::known_labels); else empty.
+    /// The label of each component, a background not among them, where [labels were known](crate::start::known_labels); else empty.
     pub labels: Vec<String>,
     /// The [angles](Angles) in which the rows of the fit were written; none if they were unit vectors.
     pub angles: Option<Angles>,
@@ -99,7 +99,7 @@ impl Description {
 /// The bytes of a model file.
 ///
 /// ```
-/// use vmfkit::model_file::{Description, from_bytes, to_bytes};
+/// use vmfkit::store::model::{Description, from_bytes, to_bytes};
 /// use vmfkit::{Mixture, VonMisesFisher};
 /// let mixture = Mixture::new(vec![1.0], vec![VonMisesFisher::new(vec![0.6, 0.8], 10.0)?])?.with_background(0.1)?;
 /// let mut description = Description::default();

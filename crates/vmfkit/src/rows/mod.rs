@@ -1,4 +1,10 @@
-//! [`Block`]: unit rows, checked once. The only door by which data enters.
+//! [`RowBatch`]: unit rows, checked once. The only door by which data enters.
+
+pub(crate) mod aligned;
+pub mod loose;
+#[cfg(feature = "ndarray")]
+mod ndarray;
+pub(crate) mod owned;
 
 pub use crate::error::LARGEST_WEIGHT;
 use crate::error::{Error, Result};
@@ -205,58 +211,63 @@ impl<'a, T: Scalar> SparseRows<'a, T> {
 /// too much, which matters only for concentrations of the order 1/e^2. Rescale if you have such.
 ///
 /// ```
-/// use vmfkit::{Block, Error};
-/// let block = Block::new(2, &[1.0, 0.0, 0.6, 0.8])?;
+/// use vmfkit::{RowBatch, Error};
+/// let block = RowBatch::new(2, &[1.0, 0.0, 0.6, 0.8])?;
 /// assert_eq!(block.len(), 2);
-/// assert_eq!(Block::new(2, &[1.0, 0.0, 3.0, 4.0]).unwrap_err(), Error::NotUnit { row: 1, norm: 5.0 });
-/// let (block, rescaled) = Block::rescaled(2, &[1.0, 0.0, 3.0, 4.0])?;
+/// assert_eq!(RowBatch::new(2, &[1.0, 0.0, 3.0, 4.0]).unwrap_err(), Error::NotUnit { row: 1, norm: 5.0 });
+/// let (block, rescaled) = RowBatch::rescaled(2, &[1.0, 0.0, 3.0, 4.0])?;
 /// assert_eq!((block.len(), rescaled), (2, 1));
 /// # Ok::<(), Error>(())
 /// ```
 #[derive(Debug, Clone)]
-pub struct Block<'a> {
+pub struct RowBatch<'a> {
     dim: usize,
     len: usize,
     rows: Rows<'a>,
     weights: Option<&'a [f64]>,
 }
 
-impl<'a> Block<'a> {
+impl<'a> RowBatch<'a> {
     /// Takes rows that have unit length to within [`UNIT_TOLERANCE`], and refuses any other.
     pub fn new<T: Scalar>(dim: usize, values: &'a [T]) -> Result<Self> {
         let len = row_count(dim, values.len())?;
         first_wrong(len, values.len(), |row| wrong_row(row, &values[row * dim..(row + 1) * dim]))?;
-        Ok(Block { dim, len, rows: T::rows(Cow::Borrowed(values)), weights: None })
+        Ok(RowBatch { dim, len, rows: T::rows(Cow::Borrowed(values)), weights: None })
     }
 
     /// Divides each row that is not of unit length by it; also says how many there were.
-    pub fn rescaled<T: Scalar>(dim: usize, values: &[T]) -> Result<(Block<'static>, usize)> {
+    pub fn rescaled<T: Scalar>(dim: usize, values: &[T]) -> Result<(RowBatch<'static>, usize)> {
         let len = row_count(dim, values.len())?;
         let mut out = values.to_vec();
         let changed = rescale(dim, &mut out)?;
-        Ok((Block { dim, len, rows: T::rows(Cow::Owned(out)), weights: None }, changed))
+        Ok((RowBatch { dim, len, rows: T::rows(Cow::Owned(out)), weights: None }, changed))
     }
 
     /// Checks rows as [`new`](Self::new) does and keeps them, so that the block can outlive its maker, as between threads;
     /// [`into_rows`](Self::into_rows) gives them back.
-    pub fn owned<T: Scalar>(dim: usize, values: Vec<T>) -> Result<Block<'static>> {
-        let len = Block::new(dim, &values)?.len;
-        Ok(Block { dim, len, rows: T::rows(Cow::Owned(values)), weights: None })
+    pub fn owned<T: Scalar>(dim: usize, values: Vec<T>) -> Result<RowBatch<'static>> {
+        let len = RowBatch::new(dim, &values)?.len;
+        Ok(RowBatch { dim, len, rows: T::rows(Cow::Owned(values)), weights: None })
     }
 
     /// Checks sparse rows as [`sparse`](Self::sparse) does and keeps them.
-    pub fn sparse_owned<T: Scalar>(dim: usize, starts: Vec<usize>, columns: Vec<u32>, values: Vec<T>) -> Result<Block<'static>> {
-        let len = Block::sparse(dim, &starts, &columns, &values)?.len;
+    pub fn sparse_owned<T: Scalar>(
+        dim: usize,
+        starts: Vec<usize>,
+        columns: Vec<u32>,
+        values: Vec<T>,
+    ) -> Result<RowBatch<'static>> {
+        let len = RowBatch::sparse(dim, &starts, &columns, &values)?.len;
         let rows = SparseRows { starts: starts.into(), columns: columns.into(), values: values.into() };
-        Ok(Block { dim, len, rows: T::sparse_rows(rows), weights: None })
+        Ok(RowBatch { dim, len, rows: T::sparse_rows(rows), weights: None })
     }
 
     /// Takes sparse rows of unit length to within [`UNIT_TOLERANCE`], in the three arrays of CSR that scipy calls `indptr`,
     /// `indices` and `data`: row i has `values[starts[i]..starts[i + 1]]` in the columns `columns[starts[i]..starts[i + 1]]`.
     ///
     /// ```
-    /// use vmfkit::Block;
-    /// let block = Block::sparse(1000, &[0, 1, 3], &[7, 2, 999], &[1.0, 0.6, 0.8])?;
+    /// use vmfkit::RowBatch;
+    /// let block = RowBatch::sparse(1000, &[0, 1, 3], &[7, 2, 999], &[1.0, 0.6, 0.8])?;
     /// assert_eq!((block.len(), block.dim()), (2, 1000));
     /// # Ok::<(), vmfkit::Error>(())
     /// ```
@@ -264,7 +275,7 @@ impl<'a> Block<'a> {
         let rows = SparseRows::new(dim, starts, columns, values)?;
         let len = rows.len();
         first_wrong(len, rows.entries(), |row| rows.length(row).and_then(|length| length.check(row)).err())?;
-        Ok(Block { dim, len, rows: T::sparse_rows(rows), weights: None })
+        Ok(RowBatch { dim, len, rows: T::sparse_rows(rows), weights: None })
     }
 
     /// Divides each sparse row by its length; also says how many rows were not of unit length.
@@ -273,7 +284,7 @@ impl<'a> Block<'a> {
         starts: &[usize],
         columns: &[u32],
         values: &[T],
-    ) -> Result<(Block<'static>, usize)> {
+    ) -> Result<(RowBatch<'static>, usize)> {
         let rows = SparseRows::new(dim, starts, columns, values)?;
         let len = rows.len();
         let mut out = Vec::with_capacity(rows.entries());
@@ -294,7 +305,7 @@ impl<'a> Block<'a> {
             columns: columns[first..starts[len]].to_vec().into(),
             values: out.into(),
         };
-        Ok((Block { dim, len, rows: T::sparse_rows(rows), weights: None }, changed))
+        Ok((RowBatch { dim, len, rows: T::sparse_rows(rows), weights: None }, changed))
     }
 
     /// The same rows, each counted as often as its weight says, which is from 0 to [`LARGEST_WEIGHT`].
@@ -364,7 +375,7 @@ impl<'a> Block<'a> {
     ///
     /// # Panics
     /// If `from > to` or `to` is past the last row.
-    pub fn slice(&self, from: usize, to: usize) -> Block<'_> {
+    pub fn slice(&self, from: usize, to: usize) -> RowBatch<'_> {
         assert!(from <= to && to <= self.len, "rows {from} .. {to} of {}", self.len);
         let rows = match &self.rows {
             Rows::F32(values) => Rows::F32(Cow::Borrowed(&values[from * self.dim..to * self.dim])),
@@ -372,7 +383,7 @@ impl<'a> Block<'a> {
             Rows::SparseF32(rows) => Rows::SparseF32(rows.slice(from, to)),
             Rows::SparseF64(rows) => Rows::SparseF64(rows.slice(from, to)),
         };
-        Block { dim: self.dim, len: to - from, rows, weights: self.weights.map(|w| &w[from..to]) }
+        RowBatch { dim: self.dim, len: to - from, rows, weights: self.weights.map(|w| &w[from..to]) }
     }
 
     /// A copy of one row, in full.
@@ -398,25 +409,25 @@ impl<'a> Block<'a> {
 
     /// Dense rows that were checked elsewhere.
     pub(crate) fn of_checked<T: Scalar>(dim: usize, values: &'a [T]) -> Self {
-        Block { dim, len: values.len() / dim, rows: T::rows(Cow::Borrowed(values)), weights: None }
+        RowBatch { dim, len: values.len() / dim, rows: T::rows(Cow::Borrowed(values)), weights: None }
     }
 
     /// Sparse rows that were checked elsewhere.
     pub(crate) fn of_checked_sparse<T: Scalar>(dim: usize, starts: &'a [usize], columns: &'a [u32], values: &'a [T]) -> Self {
         let rows = SparseRows { starts: starts.into(), columns: columns.into(), values: values.into() };
-        Block { dim, len: rows.len(), rows: T::sparse_rows(rows), weights: None }
+        RowBatch { dim, len: rows.len(), rows: T::sparse_rows(rows), weights: None }
     }
 
     /// The same rows with weights that were checked elsewhere.
     pub(crate) fn with_checked_weights(self, weights: Option<&'a [f64]>) -> Self {
-        Block { weights, ..self }
+        RowBatch { weights, ..self }
     }
 
     /// A copy of the rows with these numbers, in this order, with their weights and without a second check.
     ///
     /// # Panics
     /// If a number is past the last row.
-    pub(crate) fn gather<'b>(&self, rows: &[usize], buffer: &'b mut RowBuffer) -> Block<'b> {
+    pub(crate) fn gather<'b>(&self, rows: &[usize], buffer: &'b mut RowBuffer) -> RowBatch<'b> {
         let RowBuffer { single, double, starts, columns, weights } = buffer;
         let copies = match &self.rows {
             Rows::F32(values) => Rows::F32(gather_dense(self.dim, values, rows, single)),
@@ -429,7 +440,7 @@ impl<'a> Block<'a> {
             weights.extend(rows.iter().map(|&row| all[row]));
             &weights[..]
         });
-        Block { dim: self.dim, len: rows.len(), rows: copies, weights }
+        RowBatch { dim: self.dim, len: rows.len(), rows: copies, weights }
     }
 }
 
@@ -571,7 +582,7 @@ mod tests {
     use super::*;
 
     /// The rows of a block in full, and their weights.
-    fn in_full(block: &Block) -> (Vec<Vec<f64>>, Option<Vec<f64>>) {
+    fn in_full(block: &RowBatch) -> (Vec<Vec<f64>>, Option<Vec<f64>>) {
         ((0..block.len()).map(|row| block.row(row)).collect(), block.weights().map(<[f64]>::to_vec))
     }
 
@@ -579,16 +590,16 @@ mod tests {
     fn an_owned_block_is_checked_and_gives_its_memory_back() {
         let dense = vec![0.6, 0.8, 1.0, 0.0];
         let memory = dense.as_ptr();
-        let block = Block::owned(2, dense).unwrap();
+        let block = RowBatch::owned(2, dense).unwrap();
         assert_eq!((block.len(), block.row(0)), (2, vec![0.6, 0.8]));
         let Rows::F64(Cow::Owned(dense)) = block.into_rows() else { panic!("dense rows of f64") };
         assert_eq!(dense.as_ptr(), memory);
-        assert_eq!(Block::owned(2, vec![1f32, 0.0, 3.0, 4.0]).unwrap_err(), Error::NotUnit { row: 1, norm: 5.0 });
-        let block = Block::sparse_owned(9, vec![0, 2], vec![3, 8], vec![0.6f32, 0.8]).unwrap();
+        assert_eq!(RowBatch::owned(2, vec![1f32, 0.0, 3.0, 4.0]).unwrap_err(), Error::NotUnit { row: 1, norm: 5.0 });
+        let block = RowBatch::sparse_owned(9, vec![0, 2], vec![3, 8], vec![0.6f32, 0.8]).unwrap();
         let Rows::SparseF32(rows) = block.into_rows() else { panic!("sparse rows of f32") };
         assert_eq!(rows.into_parts(), (vec![0, 2], vec![3, 8], vec![0.6, 0.8]));
         assert_eq!(
-            Block::sparse_owned(9, vec![0, 1], vec![9], vec![1.0]).unwrap_err(),
+            RowBatch::sparse_owned(9, vec![0, 1], vec![9], vec![1.0]).unwrap_err(),
             Error::Column { row: 0, position: 0, dim: 9, column: 9 }
         );
     }
@@ -598,19 +609,19 @@ mod tests {
         let (dim, rows) = (16, 5 * CHECKED_AT_ONCE / 16);
         let mut values = vec![0f32; rows * dim];
         values.iter_mut().step_by(dim).for_each(|x| *x = 1.0);
-        assert_eq!(Block::new(dim, &values).unwrap().len(), rows);
+        assert_eq!(RowBatch::new(dim, &values).unwrap().len(), rows);
         let starts: Vec<usize> = (0..=rows * dim).step_by(dim).collect();
         let columns: Vec<u32> = (0..rows * dim).map(|entry| (entry % dim) as u32).collect();
         for row in [rows - 1, rows / 2, 7] {
             values[row * dim] = 3.0;
-            assert_eq!(Block::new(dim, &values).unwrap_err(), Error::NotUnit { row, norm: 3.0 });
-            assert_eq!(Block::sparse(dim, &starts, &columns, &values).unwrap_err(), Error::NotUnit { row, norm: 3.0 });
+            assert_eq!(RowBatch::new(dim, &values).unwrap_err(), Error::NotUnit { row, norm: 3.0 });
+            assert_eq!(RowBatch::sparse(dim, &starts, &columns, &values).unwrap_err(), Error::NotUnit { row, norm: 3.0 });
         }
         let mut columns = columns;
         for row in [rows - 1, rows / 2] {
             columns[row * dim] = 99;
             let error = Error::Column { row, position: row * dim, dim, column: 99 };
-            assert_eq!(Block::sparse(dim, &starts, &columns, &values).unwrap_err(), error);
+            assert_eq!(RowBatch::sparse(dim, &starts, &columns, &values).unwrap_err(), error);
         }
     }
 
@@ -621,7 +632,7 @@ mod tests {
                 let coordinate = ((1.0 + off) / (dim as f64).sqrt()) as f32;
                 let row = vec![coordinate; dim];
                 let close = is_unit(Length::of_row(0, &row).unwrap().value());
-                assert_eq!(Block::new(dim, &row).is_ok(), close, "dimension {dim}, off by {off}");
+                assert_eq!(RowBatch::new(dim, &row).is_ok(), close, "dimension {dim}, off by {off}");
                 assert!(close || !f32::is_clearly_unit(&row));
                 let double: Vec<f64> = row.iter().map(|x| f64::from(*x)).collect();
                 assert_eq!(f64::is_clearly_unit(&double), off.abs() < 0.5e-5, "dimension {dim}, off by {off}");
@@ -638,9 +649,9 @@ mod tests {
     #[test]
     fn rows_rescaled_in_place_are_those_of_a_rescaled_block() {
         let mut values = [3.0, 4.0, 1e-200, 0.0, 0.6, 0.8];
-        let (block, changed) = Block::rescaled(2, &values).unwrap();
+        let (block, changed) = RowBatch::rescaled(2, &values).unwrap();
         assert_eq!((rescale(2, &mut values).unwrap(), changed), (2, 2));
-        assert_eq!(in_full(&block), in_full(&Block::new(2, &values).unwrap()));
+        assert_eq!(in_full(&block), in_full(&RowBatch::new(2, &values).unwrap()));
         assert_eq!(rescale(2, &mut [1.0, 0.0, 0.0, 0.0]).unwrap_err(), Error::ZeroRow { row: 1 });
     }
 
@@ -649,10 +660,10 @@ mod tests {
         let (single, double) = ([1f32, 0.0, 0.0, 0.6, 0.8, 0.0], [0.0, 0.0, 1.0, 0.0, 1.0, 0.0]);
         let (starts, columns, weights) = ([1, 2, 4], [9, 2, 0, 1], [0.5, 2.0]);
         let blocks = [
-            Block::new(3, &single),
-            Block::new(3, &double),
-            Block::sparse(3, &starts, &columns, &[0f32, 1.0, 0.6, 0.8]),
-            Block::sparse(3, &starts, &columns, &[0f64, -1.0, 0.8, 0.6]),
+            RowBatch::new(3, &single),
+            RowBatch::new(3, &double),
+            RowBatch::sparse(3, &starts, &columns, &[0f32, 1.0, 0.6, 0.8]),
+            RowBatch::sparse(3, &starts, &columns, &[0f64, -1.0, 0.8, 0.6]),
         ];
         let mut buffer = RowBuffer::default();
         for block in blocks {
@@ -671,7 +682,7 @@ mod tests {
     }
     #[test]
     fn weights_of_all_rows_are_counted_from_the_first_of_all() {
-        let block = Block::new(2, &[1.0, 0.0, 0.0, 1.0]).unwrap();
+        let block = RowBatch::new(2, &[1.0, 0.0, 0.0, 1.0]).unwrap();
         let weights = [1.0, 1.0, 0.5, -2.0, 4.0];
         let of = |first: usize| block.clone().with_weights_from(first, &weights).map(|block| block.weights().unwrap());
         assert_eq!(of(1), Ok(&[1.0, 0.5][..]));

@@ -1,7 +1,7 @@
 //! The M step: from a mixture's statistics to its next parameters, with concentrations kept in bounds; and the gradient of the likelihood.
 
 use crate::bessel;
-use crate::distribution::VonMisesFisher;
+use crate::density::VonMisesFisher;
 use crate::error::{Error, Result};
 use crate::estimate::ConcentrationEstimator;
 use crate::mixture::Mixture;
@@ -14,7 +14,7 @@ use vmfkit_kernels::vector::{dot, norm};
 /// How [`maximise`] turns statistics into parameters.
 ///
 /// ```
-/// use vmfkit::maximise::{ConcentrationPolicy, Maximisation};
+/// use vmfkit::m_step::{ConcentrationPolicy, Maximisation};
 /// let how = Maximisation::new().policy(ConcentrationPolicy::Shared).smallest_weight(1e-3);
 /// ```
 #[derive(Debug, Clone, PartialEq)]

@@ -1,15 +1,23 @@
 //! Where a fit begins: directions chosen among or beside the rows, refined by spherical k-means.
 
-use crate::block::{Block, RowBuffer};
-use crate::distribution::VonMisesFisher;
+pub(crate) mod em_search;
+pub mod known_labels;
+pub(crate) mod ordered_rows;
+pub(crate) mod plus_plus;
+pub(crate) mod split_merge;
+
+use crate::density::VonMisesFisher;
 use crate::error::{Error, Result};
-use crate::known_labels::KnownLabels;
-use crate::maximise::{Maximisation, maximise};
+use crate::m_step::{Maximisation, maximise};
 use crate::mixture::{Assignment, Mixture};
-use crate::ordered_rows::OrderedRows;
+use crate::rows::{RowBatch, RowBuffer};
 use crate::sampler::Stream;
-use crate::seeds::{ShouldCancel, draw_rows, drawn_once, of_directions, parted, plus_plus, random_directions, random_rows};
-use crate::split_merge::{k_means, split_merge};
+use crate::start::known_labels::KnownLabels;
+use crate::start::ordered_rows::OrderedRows;
+use crate::start::plus_plus::{
+    ShouldCancel, draw_rows, drawn_once, of_directions, parted, plus_plus, random_directions, random_rows,
+};
+use crate::start::split_merge::{k_means, split_merge};
 use crate::stats::SufficientStats;
 use std::ops::ControlFlow;
 
@@ -55,7 +63,7 @@ pub fn sample_rows(components: usize) -> usize {
 
 impl Start {
     /// The first mixture of a fit of these rows; weights and concentrations are those of the rows nearest to each direction.
-    pub fn mixture(&self, block: &Block, components: usize, how: &Maximisation, seed: u64) -> Result<Mixture> {
+    pub fn mixture(&self, block: &RowBatch, components: usize, how: &Maximisation, seed: u64) -> Result<Mixture> {
         self.mixture_while(block, components, how, seed, &mut || ControlFlow::Continue(()))
     }
 
@@ -63,7 +71,7 @@ impl Start {
     /// is then what was found so far.
     pub fn mixture_while(
         &self,
-        block: &Block,
+        block: &RowBatch,
         components: usize,
         how: &Maximisation,
         seed: u64,
@@ -133,7 +141,7 @@ impl Start {
 
 /// What k-means finds on a sample of the rows, its components put where they do most.
 fn k_means_of_sample(
-    block: &Block,
+    block: &RowBatch,
     components: usize,
     how: &Maximisation,
     rng: &mut Stream,
@@ -147,7 +155,7 @@ fn k_means_of_sample(
 }
 
 /// At most so many of the rows.
-pub(crate) fn sample<'b>(block: &'b Block, most: usize, rng: &mut Stream, buffer: &'b mut RowBuffer) -> Block<'b> {
+pub(crate) fn sample<'b>(block: &'b RowBatch, most: usize, rng: &mut Stream, buffer: &'b mut RowBuffer) -> RowBatch<'b> {
     if block.len() <= most {
         return block.slice(0, block.len());
     }
@@ -161,7 +169,7 @@ pub(crate) fn sample<'b>(block: &'b Block, most: usize, rng: &mut Stream, buffer
 }
 
 /// Directions stay; weights and concentrations come from the rows nearest to each.
-fn nearest_step(block: &Block, start: Mixture, how: &Maximisation) -> Result<Mixture> {
+fn nearest_step(block: &RowBatch, start: Mixture, how: &Maximisation) -> Result<Mixture> {
     let mut stats = SufficientStats::zero(start.components().len(), start.dim());
     start.accumulate(block, Assignment::Nearest, &mut stats)?;
     let (found, _) = maximise(&stats, &start, how)?;
@@ -194,7 +202,7 @@ impl<'a> Labelled<'a> {
         Ok(Labelled { labels, components, rows: 0, known: KnownLabels::new(dim) })
     }
 
-    pub(crate) fn see(&mut self, block: &Block) -> Result<()> {
+    pub(crate) fn see(&mut self, block: &RowBatch) -> Result<()> {
         let labels = self.labels.get(self.rows..self.rows + block.len());
         self.rows += block.len();
         // Rows beyond the labels are counted only, so that the error can say how many there are.

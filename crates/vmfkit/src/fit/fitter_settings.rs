@@ -1,11 +1,11 @@
 //! The choices of a [`Fitter`] as [`Settings`], and the way back.
 
 use crate::error::{Error, Result};
-use crate::fitter::{Fitter, Method};
-use crate::init::Start;
-use crate::maximise::{ConcentrationPolicy, Maximisation};
+use crate::fit::{Fitter, Method};
+use crate::m_step::{ConcentrationPolicy, Maximisation};
 use crate::mixture::Mixture;
 use crate::settings::{Settings, digits, fingerprint};
+use crate::start::Start;
 use crate::tensor_file::excerpt;
 use crate::train::{Adam, Annealing, Baseline, Stop};
 use std::str::FromStr;

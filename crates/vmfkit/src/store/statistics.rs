@@ -13,7 +13,7 @@ const KIND: Kind = Kind { format: "vmfkit.statistics", version: "3", unchecked: 
 /// Counts up to here are whole in every number that a file or a checkpoint may keep them in.
 const LARGEST_COUNT: u64 = 1 << 53;
 
-/// Statistics of some rows of a pass, and what they were made under; [`Accumulator`](crate::parts::Accumulator) makes them.
+/// Statistics of some rows of a pass, and what they were made under; [`Accumulator`](crate::fit::parts::Accumulator) makes them.
 ///
 /// They are a sum, or one for each block in order. Sums of floating-point numbers depend on their order in the last bits, so whoever wants the
 /// bits of one process adds block by block.

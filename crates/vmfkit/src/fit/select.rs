@@ -1,14 +1,14 @@
 //! Choosing the number of components: one table over K, policies and backgrounds.
 
-use crate::block::{Block, RowBuffer};
 use crate::error::{Error, Result};
-use crate::fitter::Fitter;
-use crate::init::Start;
-use crate::maximise::{ConcentrationPolicy, Maximisation, Note, halves};
+use crate::fit::Fitter;
+use crate::fit::restarts::is_better;
+use crate::m_step::{ConcentrationPolicy, Maximisation, Note, halves};
 use crate::mixture::{Assignment, Evaluation, Mixture};
-use crate::restarts::is_better;
+use crate::rows::{RowBatch, RowBuffer};
 use crate::sampler::Stream;
 use crate::settings::Settings;
+use crate::start::Start;
 use crate::stats::SufficientStats;
 use crate::train::{Fit, Pass, Status, Stop};
 use rand::seq::SliceRandom;
@@ -145,14 +145,14 @@ pub fn best_of<'a>(candidates: impl IntoIterator<Item = &'a Candidate>, criterio
 /// better of the two is kept. Fits see all rows, unless some are [held out](Self::held_out).
 ///
 /// ```
-/// use vmfkit::{Block, Mixture, VonMisesFisher, select::{Criterion, Selection, best}};
+/// use vmfkit::{RowBatch, Mixture, VonMisesFisher, fit::select::{Criterion, Selection, best}};
 /// let truth = Mixture::new(
 ///     vec![0.5, 0.5],
 ///     vec![VonMisesFisher::new(vec![1.0, 0.0, 0.0], 30.0)?, VonMisesFisher::new(vec![0.0, 1.0, 0.0], 30.0)?],
 /// )?;
 /// let (mut rows, mut labels) = (vec![0f64; 3 * 1500], vec![0; 1500]);
 /// truth.fill(1, 0, &mut rows, &mut labels)?;
-/// let table = Selection::new(1..=4).run(&Block::new(3, &rows)?)?;
+/// let table = Selection::new(1..=4).run(&RowBatch::new(3, &rows)?)?;
 /// assert_eq!(best(&table, Criterion::Bic, None).unwrap().components, 2);
 /// # Ok::<(), vmfkit::Error>(())
 /// ```
@@ -236,7 +236,7 @@ impl<'a> Selection<'a> {
         self
     }
 
-    fn restarts_of(&self, block: &Block, components: usize) -> usize {
+    fn restarts_of(&self, block: &RowBatch, components: usize) -> usize {
         let products = block.len().saturating_mul(block.dim()).saturating_mul(components);
         self.restarts.unwrap_or(if products <= CHEAP_PRODUCTS { 10 } else { 1 })
     }
@@ -270,7 +270,7 @@ impl<'a> Selection<'a> {
         rows - ((rows as f64 * (1.0 - self.held_out)).round() as usize).clamp(rows.min(1), rows)
     }
 
-    fn check(&self, block: &Block) -> Result<()> {
+    fn check(&self, block: &RowBatch) -> Result<()> {
         let wrong = |option, range, value| Err(Error::Option { option, range, value });
         match () {
             () if self.components.first().is_none_or(|k| *k == 0) => {
@@ -285,7 +285,7 @@ impl<'a> Selection<'a> {
     }
 
     /// The table, in the order of backgrounds, policies and K.
-    pub fn run(mut self, block: &Block) -> Result<Vec<Candidate>> {
+    pub fn run(mut self, block: &RowBatch) -> Result<Vec<Candidate>> {
         self.check(block)?;
         let mut order: Vec<usize> = (0..block.len()).collect();
         order.shuffle(&mut Stream::new(self.seed ^ 0x6865_6c64, 0));
@@ -337,7 +337,7 @@ impl<'a> Selection<'a> {
     /// The better of a fresh fit and one that grew out of the smaller mixture.
     fn fit(
         &self,
-        block: &Block,
+        block: &RowBatch,
         components: usize,
         policy: ConcentrationPolicy,
         background: bool,
@@ -366,7 +366,7 @@ impl<'a> Selection<'a> {
 }
 
 /// A mixture with more components: the widest are halved, each at most once a round.
-fn grow(mut mixture: Mixture, block: &Block, components: usize) -> Result<Mixture> {
+fn grow(mut mixture: Mixture, block: &RowBatch, components: usize) -> Result<Mixture> {
     loop {
         let background = mixture.has_background();
         let fitted = mixture.components().len() - usize::from(background);

@@ -1,7 +1,7 @@
 //! The rows that a stream holds until there are enough for a start, in its file.
 
 use crate::error::{Error, Result};
-use crate::owned_rows::{Csr, OwnedRows, Values};
+use crate::rows::owned::{Csr, OwnedRows, Values};
 use crate::tensor_file::{Contents, File};
 
 /// Writes the rows that a stream holds until there are enough for a start.

@@ -1,7 +1,7 @@
 //! [`OwnedRows`]: copies of rows that are kept until others come.
 
-use crate::block::{Block, Rows, Scalar, SparseRows};
 use crate::error::{Error, Result};
+use crate::rows::{RowBatch, Rows, Scalar, SparseRows};
 
 /// Rows in the type they came in; in double precision, every coordinate stored, if they came in several.
 #[derive(Debug, Clone)]
@@ -49,7 +49,7 @@ impl<T: Scalar> Csr<T> {
 
 impl OwnedRows {
     /// None yet, of the type of a block's rows.
-    pub fn like(block: &Block) -> Self {
+    pub fn like(block: &RowBatch) -> Self {
         let values = match block.rows() {
             Rows::F32(_) => Values::F32(Vec::new()),
             Rows::F64(_) => Values::F64(Vec::new()),
@@ -83,7 +83,7 @@ impl OwnedRows {
         self.weights.iter().filter(|weight| **weight > 0.0).count()
     }
 
-    pub fn push(&mut self, block: &Block) -> Result<()> {
+    pub fn push(&mut self, block: &RowBatch) -> Result<()> {
         if block.dim() != self.dim {
             return Err(Error::DimensionMismatch { expected: self.dim, found: block.dim() });
         }
@@ -104,12 +104,12 @@ impl OwnedRows {
     }
 
     /// All rows; with weights where these differ from 1.
-    pub fn block(&self) -> Block<'_> {
+    pub fn block(&self) -> RowBatch<'_> {
         let block = match &self.values {
-            Values::F32(values) => Block::of_checked(self.dim, values),
-            Values::F64(values) => Block::of_checked(self.dim, values),
-            Values::SparseF32(Csr { starts, columns, values }) => Block::of_checked_sparse(self.dim, starts, columns, values),
-            Values::SparseF64(Csr { starts, columns, values }) => Block::of_checked_sparse(self.dim, starts, columns, values),
+            Values::F32(values) => RowBatch::of_checked(self.dim, values),
+            Values::F64(values) => RowBatch::of_checked(self.dim, values),
+            Values::SparseF32(Csr { starts, columns, values }) => RowBatch::of_checked_sparse(self.dim, starts, columns, values),
+            Values::SparseF64(Csr { starts, columns, values }) => RowBatch::of_checked_sparse(self.dim, starts, columns, values),
         };
         let weights = Some(&self.weights[..]).filter(|weights| weights.iter().any(|weight| *weight != 1.0));
         block.with_checked_weights(weights)
@@ -118,10 +118,10 @@ impl OwnedRows {
     /// Rows that are checked as those are that a caller brings.
     pub fn checked(dim: usize, values: Values, weights: Vec<f64>) -> Result<Self> {
         let block = match &values {
-            Values::F32(values) => Block::new(dim, values),
-            Values::F64(values) => Block::new(dim, values),
-            Values::SparseF32(Csr { starts, columns, values }) => Block::sparse(dim, starts, columns, values),
-            Values::SparseF64(Csr { starts, columns, values }) => Block::sparse(dim, starts, columns, values),
+            Values::F32(values) => RowBatch::new(dim, values),
+            Values::F64(values) => RowBatch::new(dim, values),
+            Values::SparseF32(Csr { starts, columns, values }) => RowBatch::sparse(dim, starts, columns, values),
+            Values::SparseF64(Csr { starts, columns, values }) => RowBatch::sparse(dim, starts, columns, values),
         };
         block?.with_weights(&weights)?;
         Ok(OwnedRows { dim, values, weights })

@@ -1,7 +1,7 @@
 //! [`LooseRows`]: rows as the bytes of a file, checked where they are worked on.
 
-use crate::block::{Block, CHECKED_AT_ONCE, RowBuffer, Scalar, bring_near, with_later, wrong_row};
 use crate::error::{Error, Result};
+use crate::rows::{CHECKED_AT_ONCE, RowBatch, RowBuffer, Scalar, bring_near, with_later, wrong_row};
 use rayon::prelude::*;
 use vmfkit_kernels::bytes::from_bytes;
 
@@ -15,7 +15,7 @@ const NEAR: usize = 4096;
 /// who draws mini-batches from them.
 ///
 /// ```
-/// use vmfkit::{Error, loose_rows::LooseRows};
+/// use vmfkit::{Error, rows::loose::LooseRows};
 /// let bytes: Vec<u8> = [0.6f32, 0.8, 3.0, 4.0].into_iter().flat_map(f32::to_ne_bytes).collect();
 /// let rows = LooseRows::new::<f32>(2, [&bytes[..8], &bytes[8..]])?;
 /// assert_eq!(rows.len(), 2);
@@ -98,14 +98,14 @@ impl<'a> LooseRows<'a> {
     }
 
     /// The rows with these numbers, in this order, which are checked while they are copied; or what is wrong with the first wrong one of all.
-    pub(crate) fn gather<'b>(&self, rows: &[usize], buffer: &'b mut RowBuffer) -> Result<Block<'b>> {
+    pub(crate) fn gather<'b>(&self, rows: &[usize], buffer: &'b mut RowBuffer) -> Result<RowBatch<'b>> {
         match self.is_single() {
             true => self.gather_in(rows, &mut buffer.single),
             false => self.gather_in(rows, &mut buffer.double),
         }
     }
 
-    fn gather_in<'b, T: Scalar>(&self, rows: &[usize], room: &'b mut Vec<T>) -> Result<Block<'b>> {
+    fn gather_in<'b, T: Scalar>(&self, rows: &[usize], room: &'b mut Vec<T>) -> Result<RowBatch<'b>> {
         room.resize(rows.len() * self.dim, T::default());
         let gather = |(rows, room): (&[usize], &mut [T])| {
             with_later(rows).zip(room.chunks_exact_mut(self.dim)).all(|((row, later), out)| {
@@ -119,14 +119,14 @@ impl<'a> LooseRows<'a> {
             true => gather((rows, room)),
             false => rows.par_chunks(at_once).zip(room.par_chunks_mut(at_once * self.dim)).all(gather),
         };
-        if right { Ok(Block::of_checked(self.dim, room)) } else { Err(self.first_wrong()) }
+        if right { Ok(RowBatch::of_checked(self.dim, room)) } else { Err(self.first_wrong()) }
     }
 
     /// The same for the rows `from .. to`, which are not copied if that is not needed.
-    pub(crate) fn slice<'b>(&'b self, from: usize, to: usize, buffer: &'b mut RowBuffer) -> Result<Block<'b>> {
+    pub(crate) fn slice<'b>(&'b self, from: usize, to: usize, buffer: &'b mut RowBuffer) -> Result<RowBatch<'b>> {
         let checked = match self.is_single() {
-            true => self.checked(from, to, &mut buffer.single).map(|values| Block::of_checked(self.dim, values)),
-            false => self.checked(from, to, &mut buffer.double).map(|values| Block::of_checked(self.dim, values)),
+            true => self.checked(from, to, &mut buffer.single).map(|values| RowBatch::of_checked(self.dim, values)),
+            false => self.checked(from, to, &mut buffer.double).map(|values| RowBatch::of_checked(self.dim, values)),
         };
         checked.map_err(|_| self.first_wrong())
     }
@@ -281,12 +281,12 @@ mod tests {
             values[3 * 4 + column] = value;
             let bytes = bytes_of(&values, f32::to_ne_bytes);
             let single = LooseRows::new::<f32>(4, bytes.chunks(12)).unwrap();
-            check::<f32>(&single, Block::new(4, &values).unwrap_err());
-            check::<f64>(&single, Block::new(4, &values).unwrap_err());
+            check::<f32>(&single, RowBatch::new(4, &values).unwrap_err());
+            check::<f64>(&single, RowBatch::new(4, &values).unwrap_err());
             let values: Vec<f64> = values.into_iter().map(f64::from).collect();
             let bytes = bytes_of(&values, f64::to_ne_bytes);
             let double = LooseRows::new::<f64>(4, bytes.chunks(24)).unwrap();
-            check::<f64>(&double, Block::new(4, &values).unwrap_err());
+            check::<f64>(&double, RowBatch::new(4, &values).unwrap_err());
         }
     }
 
@@ -302,10 +302,10 @@ mod tests {
                 .collect();
             let memory = bytes_of(&values, &bytes);
             let rows = LooseRows::new::<T>(4, memory.chunks(3000 * SIZE + SIZE)).unwrap();
-            let block = Block::new(4, &values).unwrap();
+            let block = RowBatch::new(4, &values).unwrap();
             let (mut buffer, mut other) = (RowBuffer::default(), RowBuffer::default());
             let backward: Vec<usize> = (0..ROWS).rev().collect();
-            let in_full = |block: Block| (0..block.len()).flat_map(|row| block.row(row)).collect::<Vec<_>>();
+            let in_full = |block: RowBatch| (0..block.len()).flat_map(|row| block.row(row)).collect::<Vec<_>>();
             for listed in [&backward[..], &backward[5..70], &[7, 7, 0], &[]] {
                 let expected = in_full(block.gather(listed, &mut other));
                 assert_eq!(in_full(rows.gather(listed, &mut buffer).unwrap()), expected);
@@ -316,7 +316,7 @@ mod tests {
             // Whichever of them a batch meets, it is the first that is named.
             values[4 * 900] = T::from_f64(2.0);
             values[4 * 40_000 + 2] = T::from_f64(f64::NAN);
-            let expected = Block::new(4, &values).unwrap_err();
+            let expected = RowBatch::new(4, &values).unwrap_err();
             let memory = bytes_of(&values, &bytes);
             let rows = LooseRows::new::<T>(4, memory.chunks(3000 * SIZE + SIZE)).unwrap();
             for listed in [&backward[..], &[40_000, 3], &[900]] {

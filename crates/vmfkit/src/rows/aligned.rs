@@ -1,8 +1,8 @@
 //! [`AlignedRows`]: rows that come in blocks of any size, cut at fixed row numbers.
 
-use crate::block::Block;
 use crate::error::Result;
-use crate::owned_rows::OwnedRows;
+use crate::rows::RowBatch;
+use crate::rows::owned::OwnedRows;
 use std::ops::ControlFlow;
 
 /// Cuts rows into units of one length, counted from the first row, however they come.
@@ -30,7 +30,11 @@ impl AlignedRows {
     }
 
     /// Shows the units that a block completes, one or several at a time, until they are the last wanted.
-    pub fn add(&mut self, block: &Block, mut see: impl FnMut(&Block) -> Result<ControlFlow<()>>) -> Result<ControlFlow<()>> {
+    pub fn add(
+        &mut self,
+        block: &RowBatch,
+        mut see: impl FnMut(&RowBatch) -> Result<ControlFlow<()>>,
+    ) -> Result<ControlFlow<()>> {
         let mut from = 0;
         if let Some(mut held) = self.held.take() {
             from = (self.unit - held.len()).min(block.len());

@@ -1,11 +1,11 @@
 //! [`KnownLabels`]: a mixture with one component per known label, without EM.
 
-use crate::aligned_rows::AlignedRows;
-use crate::block::Block;
-use crate::distribution::VonMisesFisher;
+use crate::density::VonMisesFisher;
 use crate::error::{Error, Result};
-use crate::maximise::{Maximisation, Note, maximise};
+use crate::m_step::{Maximisation, Note, maximise};
 use crate::mixture::Mixture;
+use crate::rows::RowBatch;
+use crate::rows::aligned::AlignedRows;
 use crate::settings::Settings;
 use crate::source::Source;
 use crate::stats::SufficientStats;
@@ -26,11 +26,11 @@ pub const METHOD: &str = "labels";
 /// may be more than fit into it. For labels that are a first guess, to be improved by EM, use [`Start::Labels`](crate::Start::Labels).
 ///
 /// ```
-/// use vmfkit::known_labels::KnownLabels;
-/// use vmfkit::{Block, ConcentrationPolicy, Maximisation};
+/// use vmfkit::start::known_labels::KnownLabels;
+/// use vmfkit::{RowBatch, ConcentrationPolicy, Maximisation};
 /// let rows = [1.0, 0.0, 0.8, 0.6, 0.0, 1.0, -0.6, 0.8];
 /// let mut known = KnownLabels::new(2);
-/// known.add(&Block::new(2, &rows)?, &["east", "east", "north", "north"])?;
+/// known.add(&RowBatch::new(2, &rows)?, &["east", "east", "north", "north"])?;
 /// let (fit, labels) = known.fit(&Maximisation::new().policy(ConcentrationPolicy::Shared))?;
 /// assert_eq!(labels, ["east", "north"]);
 /// assert_eq!(fit.mixture.weights(), [0.5, 0.5]);
@@ -58,7 +58,7 @@ impl<L: Ord + Clone + Sync> KnownLabels<L> {
     ///
     /// # Errors
     /// [`Error::DimensionMismatch`]; [`Error::LabelCount`] if there are not as many labels as rows.
-    pub fn add(&mut self, block: &Block, labels: &[L]) -> Result<()> {
+    pub fn add(&mut self, block: &RowBatch, labels: &[L]) -> Result<()> {
         if block.dim() != self.dim {
             return Err(Error::DimensionMismatch { expected: self.dim, found: block.dim() });
         }
@@ -151,7 +151,7 @@ impl<L: Ord + Clone + Sync> KnownLabels<L> {
 fn add_rows<L: Ord + Clone + Sync>(
     stats: &mut BTreeMap<L, SufficientStats>,
     dim: usize,
-    block: &Block,
+    block: &RowBatch,
     labels: &[L],
 ) -> Result<()> {
     for from in (0..block.len()).step_by(ROWS_AT_ONCE) {

@@ -1,16 +1,24 @@
 //! [`Fitter`]: a mixture from rows in one call, with every choice an option.
 
-use crate::block::Block;
+mod fitter_settings;
+mod held_rows;
+pub mod parts;
+mod reassign;
+pub(crate) mod restarts;
+pub mod select;
+pub mod stream;
+
 use crate::capacity;
 use crate::dispersion::dispersion;
-use crate::em_search::{passes_of_em, search_of_em};
 use crate::error::{Error, ParseChoiceError, Result};
-use crate::init::{self, Start, sample_rows, search_rows};
-use crate::maximise::{ConcentrationPolicy, Maximisation};
+use crate::m_step::{ConcentrationPolicy, Maximisation};
 use crate::mixture::{Assignment, BLOCK_ROWS, Mixture, check_block_rows};
+use crate::rows::RowBatch;
 use crate::sampler::Stream;
-use crate::seeds::ShouldCancel;
 use crate::settings::Settings;
+use crate::start::em_search::{passes_of_em, search_of_em};
+use crate::start::plus_plus::ShouldCancel;
+use crate::start::{self, Start, sample_rows, search_rows};
 use crate::train::{Adam, Annealing, Checkpoint, Em, OnlineEm, Pass, Progress, ProgressCallback, Rule, Stop};
 use rand::seq::SliceRandom;
 use std::ops::ControlFlow;
@@ -111,14 +119,14 @@ const DISPERSION_PASSES: usize = 10;
 /// Fits a mixture to rows: chooses a start, runs a method, keeps the best of several restarts.
 ///
 /// ```
-/// use vmfkit::{Block, Fitter, Mixture, VonMisesFisher};
+/// use vmfkit::{RowBatch, Fitter, Mixture, VonMisesFisher};
 /// let truth = Mixture::new(
 ///     vec![0.3, 0.7],
 ///     vec![VonMisesFisher::new(vec![1.0, 0.0, 0.0], 40.0)?, VonMisesFisher::new(vec![0.0, 0.6, 0.8], 20.0)?],
 /// )?;
 /// let (mut rows, mut labels) = (vec![0f32; 3 * 2000], vec![0; 2000]);
 /// truth.fill(1, 0, &mut rows, &mut labels)?;
-/// let fit = Fitter::new(2).seed(7).fit(&Block::new(3, &rows)?)?;
+/// let fit = Fitter::new(2).seed(7).fit(&RowBatch::new(3, &rows)?)?;
 /// let heavier = fit.mixture.weights().iter().fold(0.0, |a: f64, &b| a.max(b));
 /// assert!((heavier - 0.7).abs() < 0.03);
 /// # Ok::<(), vmfkit::Error>(())
@@ -278,7 +286,7 @@ impl<'a> Fitter<'a> {
     }
 
     /// The rows of a block of the [E step](crate::EStep), a multiple of 1152. It is stored with the model, since the last bits of a fit depend on it;
-    /// there is no reason to choose another, but for processes that [share a pass](crate::parts) and have parts of fewer rows.
+    /// there is no reason to choose another, but for processes that [share a pass](crate::fit::parts) and have parts of fewer rows.
     pub fn block_rows(mut self, rows: usize) -> Self {
         self.block_rows = Some(rows);
         self
@@ -323,9 +331,9 @@ impl<'a> Fitter<'a> {
     /// rows and other blocks are refused. It may make more passes than it was begun with, as long as it is in its first restart.
     ///
     /// ```
-    /// use vmfkit::{Block, Fitter, train::Checkpoint};
+    /// use vmfkit::{RowBatch, Fitter, train::Checkpoint};
     /// let rows = [1.0, 0.0, 0.8, 0.6, 0.6, 0.8, 0.0, 1.0];
-    /// let block = Block::new(2, &rows)?;
+    /// let block = RowBatch::new(2, &rows)?;
     /// let mut file = Vec::new();
     /// let fit = Fitter::new(2).checkpoint(|checkpoint| Ok(file = checkpoint.to_bytes())).fit(&block)?;
     /// let resumed = Fitter::new(2).resume(Checkpoint::from_bytes(&file)?).fit(&block)?;
@@ -419,7 +427,7 @@ impl<'a> Fitter<'a> {
 
     /// The first mixture of one restart. The online methods look at a sample only: they
     /// are for those who would not pass over all rows for a start.
-    pub(crate) fn first_mixture(&self, block: &Block, restart: usize, should_cancel: &mut ShouldCancel) -> Result<First> {
+    pub(crate) fn first_mixture(&self, block: &RowBatch, restart: usize, should_cancel: &mut ShouldCancel) -> Result<First> {
         let seed = self.seed_of(restart);
         let sample = self.batch_rows().max(if self.components == 1 { 1 } else { 64 * self.components });
         let needs_all = matches!(self.start, Start::Labels(_) | Start::Mixture(_));
@@ -445,7 +453,7 @@ impl<'a> Fitter<'a> {
         let mut search_passes = 0;
         if self.searches() && should_cancel().is_continue() {
             let mut rng = Stream::new(seed ^ 0x7365_6172, 0);
-            let sample = init::sample(block, search_rows(self.components), &mut rng, &mut buffer);
+            let sample = start::sample(block, search_rows(self.components), &mut rng, &mut buffer);
             (mixture, search_passes) = search_of_em(&sample, mixture, &how, &mut rng, should_cancel)?;
         }
         Ok(First { mixture, dispersion, search_passes })
@@ -454,7 +462,7 @@ impl<'a> Fitter<'a> {
     /// The dispersion of a sample of rows under EM with free concentrations from this start; none if it was asked to stop.
     pub(crate) fn measured_dispersion(
         &self,
-        block: &Block,
+        block: &RowBatch,
         start: &Mixture,
         seed: u64,
         should_cancel: &mut ShouldCancel,
@@ -462,7 +470,7 @@ impl<'a> Fitter<'a> {
         let mut buffer = Default::default();
         let mut rng = Stream::new(seed ^ 0x7361_6d70, 2);
         let most = sample_rows(self.components).min(search_rows(1));
-        let sample = init::sample(block, most, &mut rng, &mut buffer);
+        let sample = start::sample(block, most, &mut rng, &mut buffer);
         let free = self.maximisation.clone().policy(ConcentrationPolicy::Free);
         let fitted = passes_of_em(&sample, start, &free, DISPERSION_PASSES, should_cancel)?;
         fitted.map(|fitted| dispersion(&sample, &fitted)).transpose()

@@ -2,9 +2,9 @@
 
 use crate::samples::{on_threads, sealed};
 use proptest::prelude::*;
-use vmfkit::model_file::{Description, from_bytes, to_bytes};
+use vmfkit::store::model::{Description, from_bytes, to_bytes};
 use vmfkit::train::{Adam, Annealing, Pass, Stop};
-use vmfkit::{Block, Error, Fitter, Maximisation, Method, Mixture, Start, VonMisesFisher};
+use vmfkit::{Error, Fitter, Maximisation, Method, Mixture, RowBatch, Start, VonMisesFisher};
 
 /// Three directions in `dim` dimensions without a round number, and a background.
 fn mixture(dim: usize) -> Mixture {
@@ -57,7 +57,7 @@ fn weights_and_directions_are_not_rescaled() {
     for seed in 0..20 {
         let (mut rows, mut labels) = (vec![0f64; 7 * 500], vec![0; 500]);
         mixture(7).fill(seed, 0, &mut rows, &mut labels).unwrap();
-        let fit = Fitter::new(5).seed(seed).background(0.1).fit(&Block::new(7, &rows).unwrap()).unwrap();
+        let fit = Fitter::new(5).seed(seed).background(0.1).fit(&RowBatch::new(7, &rows).unwrap()).unwrap();
         let (loaded, description) = from_bytes(&to_bytes(&fit.mixture, &Description::of(&fit))).unwrap();
         assert_eq!(loaded, fit.mixture);
         assert_eq!((description.status.as_str(), description.weight), (fit.status.name(), 500.0));
@@ -186,7 +186,7 @@ proptest! {
 fn a_file_tells_how_its_mixture_was_fitted() {
     let (mut rows, mut labels) = (vec![0f64; 4 * 300], vec![0; 300]);
     mixture(4).fill(1, 0, &mut rows, &mut labels).unwrap();
-    let block = Block::new(4, &rows).unwrap();
+    let block = RowBatch::new(4, &rows).unwrap();
     let how = Maximisation::new().fixed_weights(true).smallest_weight(0.01).largest_concentration(1e6);
     let fitter =
         |method| Fitter::new(3).method(method).maximisation(how.clone()).restarts(2).sample(500).batch(50).shuffle(false).seed(7);

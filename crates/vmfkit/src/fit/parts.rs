@@ -6,13 +6,13 @@
 //! block, the fit is that of one process to the last bit.
 //!
 //! ```
-//! use vmfkit::parts::Accumulator;
+//! use vmfkit::fit::parts::Accumulator;
 //! use vmfkit::source::MemorySource;
 //! use vmfkit::train::{Checkpoint, Status};
-//! use vmfkit::{Block, Fitter, stats_file::PartStats};
+//! use vmfkit::{RowBatch, Fitter, store::statistics::PartStats};
 //!
 //! let rows = [1.0, 0.0, 0.8, 0.6, 0.6, 0.8, 0.0, 1.0];
-//! let block = Block::new(2, &rows)?;
+//! let block = RowBatch::new(2, &rows)?;
 //! let mut state = Fitter::new(2).begin(&mut MemorySource::new(block.clone()))?.expect("nobody stops it").to_bytes();
 //! loop {
 //!     // Anywhere, given the state's bytes.
@@ -38,18 +38,18 @@
 //! # Ok::<(), vmfkit::Error>(())
 //! ```
 
-use crate::block::Block;
 use crate::error::{Error, Result};
 use crate::fingerprint::FingerprintedSource;
-use crate::fitter::Fitter;
-use crate::fitter_settings::parameters;
+use crate::fit::Fitter;
+use crate::fit::fitter_settings::parameters;
+use crate::fit::restarts::{Sampled, is_same_weight};
 use crate::mixture::{Assignment, BLOCK_ROWS, EStep, Mixture};
-use crate::restarts::{Sampled, is_same_weight};
 use crate::row_fingerprint::RowFingerprint;
+use crate::rows::RowBatch;
 use crate::settings::fingerprint;
 use crate::source::Source;
 use crate::stats::SufficientStats;
-use crate::stats_file::PartStats;
+use crate::store::statistics::PartStats;
 use crate::train::{Checkpoint, Status, Trainer};
 
 impl Fitter<'_> {
@@ -179,7 +179,7 @@ pub struct Part<'a> {
 
 impl Part<'_> {
     /// Adds the rows that come next.
-    pub fn add(&mut self, block: &Block) -> Result<()> {
+    pub fn add(&mut self, block: &RowBatch) -> Result<()> {
         self.e_step.add(block)?;
         self.rows += block.len() as u64;
         Ok(())

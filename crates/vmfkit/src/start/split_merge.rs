@@ -5,15 +5,15 @@
 //! goes on, and what is better is kept. It is the split and merge of Ueda et al. (Neural Computation 12 (2000) 2109,
 //! doi:10.1162/089976600300015088), with the objective of a [`Landscape`].
 
-use crate::block::Block;
-use crate::distribution::VonMisesFisher;
+use crate::density::VonMisesFisher;
 use crate::error::Result;
-use crate::maximise::Maximisation;
+use crate::m_step::Maximisation;
 use crate::mixture::{Assignment, Mixture, projections};
-use crate::ordered_rows::OrderedRows;
+use crate::rows::RowBatch;
 use crate::sampler::Stream;
-use crate::seeds::{ShouldCancel, of_directions, plus_plus};
 use crate::source::MemorySource;
+use crate::start::ordered_rows::OrderedRows;
+use crate::start::plus_plus::{ShouldCancel, of_directions, plus_plus};
 use crate::train::{Baseline, Em, Fit, Status, Stop, Trainer, fit_while};
 use rand::RngExt;
 use std::cmp::Ordering;
@@ -55,19 +55,19 @@ pub(crate) trait Landscape {
     fn scale(objective: f64) -> f64;
 
     /// Goes up from a mixture; it may give up when it sees that it will not come above `beat`.
-    fn climb(&self, rows: &Block, start: Mixture, beat: f64, should_cancel: &mut ShouldCancel) -> Result<Climbed>;
+    fn climb(&self, rows: &RowBatch, start: Mixture, beat: f64, should_cancel: &mut ShouldCancel) -> Result<Climbed>;
 
     /// Shows for each row where it belongs; a break if it was asked to stop.
     fn visit(
         &self,
-        rows: &Block,
+        rows: &RowBatch,
         mixture: &Mixture,
         should_cancel: &mut ShouldCancel,
         see: impl FnMut(usize, Belongs),
     ) -> Result<ControlFlow<()>>;
 
     /// What the rows of one component are worth, on average, as the halves that k-means has made of them, and these halves.
-    fn halves(&self, members: &Block, whole: &VonMisesFisher, found: Fit) -> Result<(f64, Mixture)>;
+    fn halves(&self, members: &RowBatch, whole: &VonMisesFisher, found: Fit) -> Result<(f64, Mixture)>;
 
     /// The mixture in which halves replace one component, and of another that is taken away.
     fn moved(&self, mixture: Mixture, single: Move, halves: &Mixture) -> Result<Mixture>;
@@ -105,13 +105,13 @@ impl Landscape for KMeans<'_> {
         (1.0 - objective).abs()
     }
 
-    fn climb(&self, rows: &Block, start: Mixture, _: f64, should_cancel: &mut ShouldCancel) -> Result<Climbed> {
+    fn climb(&self, rows: &RowBatch, start: Mixture, _: f64, should_cancel: &mut ShouldCancel) -> Result<Climbed> {
         Ok(k_means(rows, start, self.0, should_cancel)?.into())
     }
 
     fn visit(
         &self,
-        rows: &Block,
+        rows: &RowBatch,
         mixture: &Mixture,
         should_cancel: &mut ShouldCancel,
         mut see: impl FnMut(usize, Belongs),
@@ -121,7 +121,7 @@ impl Landscape for KMeans<'_> {
         })
     }
 
-    fn halves(&self, _: &Block, _: &VonMisesFisher, found: Fit) -> Result<(f64, Mixture)> {
+    fn halves(&self, _: &RowBatch, _: &VonMisesFisher, found: Fit) -> Result<(f64, Mixture)> {
         Ok((found.objective(), found.mixture))
     }
 
@@ -164,7 +164,7 @@ pub(crate) fn rows_at_once(mixture: &Mixture) -> usize {
 }
 
 /// What k-means finds in these rows from a mixture's directions.
-pub(crate) fn k_means(rows: &Block, start: Mixture, how: &Maximisation, should_cancel: &mut ShouldCancel) -> Result<Fit> {
+pub(crate) fn k_means(rows: &RowBatch, start: Mixture, how: &Maximisation, should_cancel: &mut ShouldCancel) -> Result<Fit> {
     let rule = Em::new().assignment(Assignment::Nearest).maximisation(how.of_k_means());
     let mut source = MemorySource::new(rows.slice(0, rows.len())).batches(rows_at_once(&start));
     fit_while(&mut source, Trainer::new(start, rule, STOP)?, should_cancel)
@@ -172,7 +172,7 @@ pub(crate) fn k_means(rows: &Block, start: Mixture, how: &Maximisation, should_c
 
 /// Moves components of what k-means has found as long as that gains something; what was found so far if it is asked to stop.
 pub(crate) fn split_merge(
-    rows: &Block,
+    rows: &RowBatch,
     found: Fit,
     how: &Maximisation,
     rng: &mut Stream,
@@ -183,7 +183,7 @@ pub(crate) fn split_merge(
 
 /// Moves components as long as that gains something; what was found so far if it is asked to stop.
 pub(crate) fn search<L: Landscape>(
-    rows: &Block,
+    rows: &RowBatch,
     found: Climbed,
     landscape: &L,
     how: &Maximisation,
@@ -261,7 +261,7 @@ impl Moves {
     /// Finds out for what a climb has come to; gives what that cost, in passes, none if it was asked to stop.
     fn look<L: Landscape>(
         &mut self,
-        rows: &Block,
+        rows: &RowBatch,
         mixture: &Mixture,
         landscape: &L,
         how: &Maximisation,
@@ -303,7 +303,7 @@ impl Moves {
     #[expect(clippy::too_many_arguments, reason = "all that a look knows")]
     fn halve<L: Landscape>(
         &mut self,
-        rows: &Block,
+        rows: &RowBatch,
         before: &[usize],
         mixture: &Mixture,
         landscape: &L,
@@ -412,7 +412,7 @@ pub(crate) struct Nearest {
 
 /// Shows for each row what is nearest to it; a break if it was asked to stop.
 pub(crate) fn visit_nearest(
-    rows: &Block,
+    rows: &RowBatch,
     mixture: &Mixture,
     should_cancel: &mut ShouldCancel,
     mut see: impl FnMut(usize, Nearest),
@@ -459,7 +459,7 @@ pub(crate) mod tests {
         rows
     }
 
-    fn searched(block: &Block, start: Mixture, should_cancel: &mut ShouldCancel) -> (Climbed, Climbed) {
+    fn searched(block: &RowBatch, start: Mixture, should_cancel: &mut ShouldCancel) -> (Climbed, Climbed) {
         let how = Maximisation::new();
         let found = k_means(block, start, &how, &mut || ControlFlow::Continue(())).unwrap();
         (split_merge(block, found.clone(), &how, &mut Stream::new(1, 0), should_cancel).unwrap(), found.into())
@@ -471,7 +471,7 @@ pub(crate) mod tests {
         for groups in [2, 4, 20] {
             let axes: Vec<usize> = (0..groups).collect();
             let rows = around_axes(&axes, groups + 1, 60);
-            let block = Block::new(groups + 1, &rows).unwrap();
+            let block = RowBatch::new(groups + 1, &rows).unwrap();
             let crowded = block.slice(0, groups - 1);
             let last = block.row(rows.len() / (groups + 1) - 1);
             let seeds = (0..groups - 1).map(|row| crowded.row(row)).chain([last]).collect();
@@ -499,7 +499,7 @@ pub(crate) mod tests {
                 [x, y, (1.0 - x * x - y * y).sqrt()]
             })
             .collect();
-        let block = Block::new(3, &rows).unwrap();
+        let block = RowBatch::new(3, &rows).unwrap();
         let seeds = (0..groups - 1).chain([groups * 40 - 1]).map(|row| block.row(row)).collect();
         let (moved, stuck) = searched(&block, of_directions(seeds).unwrap(), &mut || ControlFlow::Continue(()));
         assert!(1.0 - moved.objective < 0.1 * (1.0 - stuck.objective), "{} {}", 1.0 - moved.objective, 1.0 - stuck.objective);
@@ -509,7 +509,7 @@ pub(crate) mod tests {
     #[test]
     fn what_is_good_stays_and_nothing_is_lost_on_few_rows() {
         let rows = around_axes(&[0, 1, 2], 3, 40);
-        let block = Block::new(3, &rows).unwrap();
+        let block = RowBatch::new(3, &rows).unwrap();
         let seeds = [0, 40, 80].map(|row| block.row(row)).to_vec();
         let (moved, found) = searched(&block, of_directions(seeds.clone()).unwrap(), &mut || ControlFlow::Continue(()));
         assert_eq!(moved.mixture, found.mixture);
@@ -529,7 +529,7 @@ pub(crate) mod tests {
     #[test]
     fn a_search_that_is_stopped_keeps_what_it_has_found() {
         let rows = around_axes(&[0, 1, 2, 3, 4, 5], 7, 50);
-        let block = Block::new(7, &rows).unwrap();
+        let block = RowBatch::new(7, &rows).unwrap();
         let seeds: Vec<_> = (0..6).map(|row| block.row(row)).collect();
         let mut objectives = Vec::new();
         for most in (0..600).step_by(7) {

@@ -1,11 +1,11 @@
 //! Directions to begin with: among the rows or by chance.
 
-use crate::block::Block;
-use crate::distribution::VonMisesFisher;
+use crate::density::VonMisesFisher;
 use crate::error::Result;
 use crate::mixture::{Mixture, projections};
-use crate::ordered_rows::{OrderedRows, draw_positions};
+use crate::rows::RowBatch;
 use crate::sampler::{Sampler, Stream};
+use crate::start::ordered_rows::{OrderedRows, draw_positions};
 use rand::RngExt;
 use rand::seq::SliceRandom;
 use std::collections::HashSet;
@@ -37,7 +37,7 @@ pub(crate) fn drawn_once(rows: usize, count: usize, rng: &mut Stream) -> Vec<usi
 }
 
 /// So many row numbers, each as likely as its weight says, with repetition.
-pub(crate) fn draw_rows(block: &Block, count: usize, rng: &mut Stream) -> Vec<usize> {
+pub(crate) fn draw_rows(block: &RowBatch, count: usize, rng: &mut Stream) -> Vec<usize> {
     match block.weights() {
         None => (0..count).map(|_| rng.random_range(0..block.len())).collect(),
         Some(weights) => draw_positions(weights.iter().copied(), count, rng),
@@ -45,7 +45,7 @@ pub(crate) fn draw_rows(block: &Block, count: usize, rng: &mut Stream) -> Vec<us
 }
 
 /// Rows by chance, none twice as long as there are others that count, then directions beside them.
-pub(crate) fn random_rows(block: &Block, components: usize, rng: &mut Stream) -> Result<Vec<Vec<f64>>> {
+pub(crate) fn random_rows(block: &RowBatch, components: usize, rng: &mut Stream) -> Result<Vec<Vec<f64>>> {
     let mut rows: Vec<usize> = (0..block.len()).filter(|&row| block.weights().is_none_or(|w| w[row] > 0.0)).collect();
     let mut rest = &mut rows[..];
     let (mut chosen, mut seen) = (Vec::new(), HashSet::new());

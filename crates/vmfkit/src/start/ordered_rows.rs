@@ -1,8 +1,8 @@
 //! [`OrderedRows`]: an order of rows that does not depend on how they come.
 
-use crate::block::{Block, Rows, Scalar, SparseRows};
 use crate::error::Result;
 use crate::mixture::projections;
+use crate::rows::{RowBatch, Rows, Scalar, SparseRows};
 use crate::sampler::Stream;
 use crate::stats::SufficientStats;
 use rand::RngExt;
@@ -14,7 +14,7 @@ use std::cmp::Ordering;
 /// neighbours, so a row of weight 3 is drawn where it would be if it came three times. Turned rows have the same order, unless they
 /// balance each other or lie at one point.
 pub(crate) struct OrderedRows<'b> {
-    pub block: &'b Block<'b>,
+    pub block: &'b RowBatch<'b>,
     order: Vec<usize>,
     total_weight: f64,
 }
@@ -25,7 +25,7 @@ const SAME_POSITION: f64 = 1e-9;
 const BALANCED: f64 = 1e-6;
 
 impl<'b> OrderedRows<'b> {
-    pub fn new(block: &'b Block<'b>) -> Result<Self> {
+    pub fn new(block: &'b RowBatch<'b>) -> Result<Self> {
         let stats = SufficientStats::of_block(block);
         let mut positions = vec![0.0; block.len()];
         if stats.mean_length(0).0 > BALANCED {
@@ -50,7 +50,7 @@ impl<'b> OrderedRows<'b> {
 }
 
 /// An order of rows that equal rows are neighbours in.
-fn compare_rows(block: &Block, a: usize, b: usize) -> Ordering {
+fn compare_rows(block: &RowBatch, a: usize, b: usize) -> Ordering {
     fn values<T: Scalar>(a: &[T], b: &[T]) -> Ordering {
         let mut orders = a.iter().zip(b).map(|(a, b)| a.to_f64().total_cmp(&b.to_f64()));
         orders.find(|order| order.is_ne()).unwrap_or(Ordering::Equal)

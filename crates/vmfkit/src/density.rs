@@ -1,9 +1,9 @@
 //! [`VonMisesFisher`]: the density, its moments and its distances to others.
 
 use crate::bessel;
-use crate::block::{Block, Length, Rows, Scalar, SparseRows, UNIT_TOLERANCE};
 use crate::error::{Error, Result};
 use crate::projection::ProjectionLaw;
+use crate::rows::{Length, RowBatch, Rows, Scalar, SparseRows, UNIT_TOLERANCE};
 use vmfkit_kernels::vector::{half_squared_distance, norm, sparse_half_squared_distance};
 
 /// The von Mises-Fisher density C_d(k) exp(k mu . x) on the unit sphere of R^d.
@@ -116,21 +116,21 @@ impl VonMisesFisher {
     /// The log density of each row of a block.
     ///
     /// ```
-    /// use vmfkit::{Block, VonMisesFisher};
+    /// use vmfkit::{RowBatch, VonMisesFisher};
     /// let density = VonMisesFisher::new(vec![0.0, 1.0], 5.0)?;
     /// let rows = [0.0, 1.0, 1.0, 0.0];
-    /// let found = density.ln_densities(&Block::new(2, &rows)?)?;
+    /// let found = density.ln_densities(&RowBatch::new(2, &rows)?)?;
     /// assert!((found[0] - found[1] - 5.0).abs() < 1e-15);
     /// # Ok::<(), vmfkit::Error>(())
     /// ```
-    pub fn ln_densities(&self, block: &Block) -> Result<Vec<f64>> {
+    pub fn ln_densities(&self, block: &RowBatch) -> Result<Vec<f64>> {
         let mut out = vec![0.0; block.len()];
         self.ln_densities_into(block, &mut out)?;
         Ok(out)
     }
 
     /// [`Self::ln_densities`] into `out`, which has one value for each row.
-    pub fn ln_densities_into(&self, block: &Block, out: &mut [f64]) -> Result<()> {
+    pub fn ln_densities_into(&self, block: &RowBatch, out: &mut [f64]) -> Result<()> {
         self.deviations_into(block, out)?;
         for value in out.iter_mut() {
             *value = self.ln_peak - self.concentration * *value;
@@ -143,19 +143,19 @@ impl VonMisesFisher {
     /// Those of sparse rows, of which only the entries are visited, have an absolute error of a few 1e-16 instead.
     ///
     /// ```
-    /// use vmfkit::{Block, VonMisesFisher};
+    /// use vmfkit::{RowBatch, VonMisesFisher};
     /// let density = VonMisesFisher::new(vec![0.0, 1.0], 5.0)?;
-    /// assert_eq!(density.deviations(&Block::new(2, &[1.0, 0.0, 0.0, -1.0])?)?, [1.0, 2.0]);
+    /// assert_eq!(density.deviations(&RowBatch::new(2, &[1.0, 0.0, 0.0, -1.0])?)?, [1.0, 2.0]);
     /// # Ok::<(), vmfkit::Error>(())
     /// ```
-    pub fn deviations(&self, block: &Block) -> Result<Vec<f64>> {
+    pub fn deviations(&self, block: &RowBatch) -> Result<Vec<f64>> {
         let mut out = vec![0.0; block.len()];
         self.deviations_into(block, &mut out)?;
         Ok(out)
     }
 
     /// [`Self::deviations`] into `out`, which has one value for each row.
-    pub fn deviations_into(&self, block: &Block, out: &mut [f64]) -> Result<()> {
+    pub fn deviations_into(&self, block: &RowBatch, out: &mut [f64]) -> Result<()> {
         if block.dim() != self.dim() {
             return Err(Error::DimensionMismatch { expected: self.dim(), found: block.dim() });
         }

@@ -1,17 +1,17 @@
 //! [`StreamFitter`]: a mixture of rows that arrive batch by batch.
 
 use crate::bessel;
-use crate::block::Block;
 use crate::error::{Error, Result};
-use crate::fitter::{Fitter, Method};
-use crate::held_rows;
-use crate::init::Start;
-use crate::maximise::Note;
+use crate::fit::held_rows;
+use crate::fit::reassign::{Reassignment, reassignments};
+use crate::fit::{Fitter, Method};
+use crate::m_step::Note;
 use crate::mixture::{Assignment, Mixture};
-use crate::owned_rows::OwnedRows;
-use crate::reassign::{Reassignment, reassignments};
+use crate::rows::RowBatch;
+use crate::rows::owned::OwnedRows;
 use crate::sampler::Stream;
 use crate::settings::Settings;
+use crate::start::Start;
 use crate::stats::SufficientStats;
 use crate::tensor_file::{Contents, File, Kind};
 use crate::train::{Fit, OnlineEm, Rule, State, Status};
@@ -38,14 +38,14 @@ const WORK_AT_ONCE: usize = 1 << 30;
 /// so. With a [half-life](Self::half_life) old rows fade, and with them clusters that do not come again.
 ///
 /// ```
-/// use vmfkit::{Block, Fitter, Mixture, VonMisesFisher};
+/// use vmfkit::{RowBatch, Fitter, Mixture, VonMisesFisher};
 /// let along = |x, y, z| VonMisesFisher::new(vec![x, y, z], 50.0);
 /// let truth = Mixture::new(vec![0.5, 0.5], vec![along(1.0, 0.0, 0.0)?, along(0.0, 0.6, 0.8)?])?;
 /// let mut stream = Fitter::new(2).seed(7).stream()?.half_life(10_000.0);
 /// let (mut rows, mut labels) = (vec![0f32; 3 * 200], vec![0; 200]);
 /// for batch in 0..10 {
 ///     truth.fill(1, 200 * batch, &mut rows, &mut labels)?;
-///     stream.update(&Block::new(3, &rows)?)?;
+///     stream.update(&RowBatch::new(3, &rows)?)?;
 /// }
 /// let mixture = stream.mixture().expect("2000 rows are enough for a start");
 /// assert!(mixture.weights().iter().all(|weight| (weight - 0.5).abs() < 0.05));
@@ -150,12 +150,12 @@ impl StreamFitter {
     }
 
     /// Takes a batch of rows.
-    pub fn update(&mut self, block: &Block) -> Result<()> {
+    pub fn update(&mut self, block: &RowBatch) -> Result<()> {
         self.update_while(block, &mut || ControlFlow::Continue(()))
     }
 
     /// The same for those who may want it to end early; a batch of which only a part was seen does not count.
-    pub fn update_while(&mut self, block: &Block, should_cancel: &mut (dyn FnMut() -> ControlFlow<()> + Send)) -> Result<()> {
+    pub fn update_while(&mut self, block: &RowBatch, should_cancel: &mut (dyn FnMut() -> ControlFlow<()> + Send)) -> Result<()> {
         self.fitter.check_room(block.dim())?;
         let count = (0..block.len()).filter(|&row| block.weights().is_none_or(|weights| weights[row] > 0.0)).count();
         if count == 0 {
@@ -186,7 +186,7 @@ impl StreamFitter {
     /// Makes the start if there are enough rows for it, and takes the first step; a break if it was to end early.
     fn begin(
         &mut self,
-        block: &Block,
+        block: &RowBatch,
         count: usize,
         should_cancel: &mut (dyn FnMut() -> ControlFlow<()> + Send),
     ) -> Result<ControlFlow<()>> {
@@ -217,7 +217,7 @@ impl StreamFitter {
         self.rule = self.rule.clone().maximisation(self.fitter.maximisation.clone());
     }
 
-    fn step(&mut self, block: &Block, should_cancel: &mut (dyn FnMut() -> ControlFlow<()> + Send)) -> Result<()> {
+    fn step(&mut self, block: &RowBatch, should_cancel: &mut (dyn FnMut() -> ControlFlow<()> + Send)) -> Result<()> {
         let Phase::Running { model, attendance } = &self.phase else {
             return Ok(());
         };

@@ -1,14 +1,14 @@
 //! The split-and-merge search for better optima of EM.
 
 use crate::bessel;
-use crate::block::Block;
-use crate::distribution::VonMisesFisher;
+use crate::density::VonMisesFisher;
 use crate::error::Result;
-use crate::maximise::{Maximisation, maximise};
+use crate::m_step::{Maximisation, maximise};
 use crate::mixture::{Assignment, Mixture};
+use crate::rows::RowBatch;
 use crate::sampler::Stream;
-use crate::seeds::ShouldCancel;
-use crate::split_merge::{Belongs, Climbed, Landscape, Move, NUMBERS_AT_ONCE, STOP, rows_at_once, search};
+use crate::start::plus_plus::ShouldCancel;
+use crate::start::split_merge::{Belongs, Climbed, Landscape, Move, NUMBERS_AT_ONCE, STOP, rows_at_once, search};
 use crate::stats::SufficientStats;
 use crate::train::Fit;
 use std::ops::ControlFlow;
@@ -24,7 +24,7 @@ const HOPE: f64 = 1.5;
 
 /// A few passes of EM over these rows; none if it is asked to stop.
 pub(crate) fn passes_of_em(
-    rows: &Block,
+    rows: &RowBatch,
     start: &Mixture,
     how: &Maximisation,
     passes: usize,
@@ -41,7 +41,7 @@ pub(crate) fn passes_of_em(
 /// EM on these rows, its components moved as long as that raises the likelihood, and the number of passes that took; what was found so far if it
 /// is asked to stop. A mixture with more collapsed components never replaces one with fewer: on a few rows the likelihood could be raised without end.
 pub(crate) fn search_of_em(
-    rows: &Block,
+    rows: &RowBatch,
     start: Mixture,
     how: &Maximisation,
     rng: &mut Stream,
@@ -58,7 +58,7 @@ struct Likelihood<'a>(&'a Maximisation);
 
 impl Likelihood<'_> {
     /// The statistics of all rows; none if it was asked to stop.
-    fn pass(rows: &Block, mixture: &Mixture, should_cancel: &mut ShouldCancel) -> Result<Option<SufficientStats>> {
+    fn pass(rows: &RowBatch, mixture: &Mixture, should_cancel: &mut ShouldCancel) -> Result<Option<SufficientStats>> {
         let mut stats = SufficientStats::zero(mixture.components().len(), mixture.dim());
         let at_once = rows_at_once(mixture);
         for from in (0..rows.len()).step_by(at_once) {
@@ -80,7 +80,7 @@ impl Landscape for Likelihood<'_> {
         objective.abs()
     }
 
-    fn climb(&self, rows: &Block, start: Mixture, beat: f64, should_cancel: &mut ShouldCancel) -> Result<Climbed> {
+    fn climb(&self, rows: &RowBatch, start: Mixture, beat: f64, should_cancel: &mut ShouldCancel) -> Result<Climbed> {
         let dim = start.dim();
         let baseline = bessel::ln_normalizer(dim, 0.0);
         let tolerance = STOP.tolerance.unwrap_or_default();
@@ -105,7 +105,7 @@ impl Landscape for Likelihood<'_> {
 
     fn visit(
         &self,
-        rows: &Block,
+        rows: &RowBatch,
         mixture: &Mixture,
         should_cancel: &mut ShouldCancel,
         mut see: impl FnMut(usize, Belongs),
@@ -129,7 +129,7 @@ impl Landscape for Likelihood<'_> {
     }
 
     /// Halves have the concentration of what they are halves of: EM will find their own.
-    fn halves(&self, members: &Block, whole: &VonMisesFisher, found: Fit) -> Result<(f64, Mixture)> {
+    fn halves(&self, members: &RowBatch, whole: &VonMisesFisher, found: Fit) -> Result<(f64, Mixture)> {
         let mut stats = SufficientStats::zero(2, whole.mean_direction().len());
         found.mixture.accumulate(members, Assignment::Nearest, &mut stats)?;
         let mass = stats.mass(0) + stats.mass(1);
@@ -180,25 +180,25 @@ fn belongs(ln_densities: &[f64], ln_weights: &[f64]) -> Belongs {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::maximise::ConcentrationPolicy;
-    use crate::seeds::of_directions;
-    use crate::split_merge::tests::around_axes;
+    use crate::m_step::ConcentrationPolicy;
+    use crate::start::plus_plus::of_directions;
+    use crate::start::split_merge::tests::around_axes;
 
     fn always() -> ControlFlow<()> {
         ControlFlow::Continue(())
     }
 
-    fn searched(block: &Block, start: &Mixture, how: &Maximisation, should_cancel: &mut ShouldCancel) -> Mixture {
+    fn searched(block: &RowBatch, start: &Mixture, how: &Maximisation, should_cancel: &mut ShouldCancel) -> Mixture {
         search_of_em(block, start.clone(), how, &mut Stream::new(1, 0), should_cancel).unwrap().0
     }
 
-    fn objective(block: &Block, mixture: &Mixture) -> f64 {
+    fn objective(block: &RowBatch, mixture: &Mixture) -> f64 {
         let stats = Likelihood::pass(block, mixture, &mut always).unwrap().unwrap();
         stats.objective() / stats.weight()
     }
 
     /// The first rows, all of one group but the last.
-    fn crowded(block: &Block, components: usize) -> Mixture {
+    fn crowded(block: &RowBatch, components: usize) -> Mixture {
         let rows = (0..components - 1).chain([block.len() - 1]);
         let directions = of_directions(rows.map(|row| block.row(row)).collect()).unwrap();
         let densities =
@@ -212,7 +212,7 @@ mod tests {
         for groups in [4, 8] {
             let axes: Vec<usize> = (0..groups).collect();
             let rows = around_axes(&axes, groups + 1, 60);
-            let block = Block::new(groups + 1, &rows).unwrap();
+            let block = RowBatch::new(groups + 1, &rows).unwrap();
             let start = crowded(&block, groups);
             let how = Maximisation::new();
             let stuck = Likelihood(&how).climb(&block, start.clone(), f64::NEG_INFINITY, &mut always).unwrap();
@@ -230,7 +230,7 @@ mod tests {
     fn the_objective_is_never_lower_than_that_of_em_alone() {
         let rows = around_axes(&[0, 1, 2, 3], 5, 50);
         let weights: Vec<f64> = (0..200).map(|row| f64::from(row % 3)).collect();
-        let plain = Block::new(5, &rows).unwrap();
+        let plain = RowBatch::new(5, &rows).unwrap();
         let policies = [
             ConcentrationPolicy::Free,
             ConcentrationPolicy::Ratio(1.5),
@@ -259,7 +259,7 @@ mod tests {
         let rows = around_axes(&[0, 1], 3, 3);
         let equal = [0.6, 0.0, 0.8].repeat(5);
         for rows in [&rows[..3], &rows[..6], &rows, &equal] {
-            let block = Block::new(3, rows).unwrap();
+            let block = RowBatch::new(3, rows).unwrap();
             let start = of_directions(vec![block.row(0), vec![0.0, 1.0, 0.0], vec![-1.0, 0.0, 0.0]]).unwrap();
             let found = searched(&block, &start, &Maximisation::new(), &mut always);
             let numbers = found.components().iter().map(|c| c.concentration()).chain(found.weights().iter().copied());
@@ -271,7 +271,7 @@ mod tests {
     #[test]
     fn a_search_that_is_stopped_keeps_what_it_has_found() {
         let rows = around_axes(&[0, 1, 2, 3, 4], 6, 40);
-        let block = Block::new(6, &rows).unwrap();
+        let block = RowBatch::new(6, &rows).unwrap();
         let (start, how) = (crowded(&block, 5), Maximisation::new());
         let mut objectives = Vec::new();
         for most in (0..300).step_by(7) {
@@ -297,9 +297,9 @@ mod tests {
     /// The worth of a row under another component is not lost with its own.
     #[test]
     fn what_is_lost_is_what_others_do_not_make_up_for() {
-        let mixture = crowded(&Block::new(3, &around_axes(&[0, 1, 2], 3, 10)).unwrap(), 3);
+        let mixture = crowded(&RowBatch::new(3, &around_axes(&[0, 1, 2], 3, 10)).unwrap(), 3);
         let rows = around_axes(&[0, 1, 2], 3, 20);
-        let block = Block::new(3, &rows).unwrap();
+        let block = RowBatch::new(3, &rows).unwrap();
         let (mut whole, how) = (vec![0.0; block.len()], Maximisation::new());
         mixture.ln_densities_into(&block, &mut whole).unwrap();
         let ln_densities = |components: &[usize]| {

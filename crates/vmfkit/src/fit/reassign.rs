@@ -4,14 +4,14 @@
 //! component takes over the rows of the one that moves.
 
 use crate::bessel;
-use crate::block::Block;
-use crate::distribution::VonMisesFisher;
+use crate::density::VonMisesFisher;
 use crate::error::Result;
-use crate::maximise::{ConcentrationPolicy, Maximisation};
+use crate::m_step::{ConcentrationPolicy, Maximisation};
 use crate::mixture::{Assignment, Mixture, projections};
-use crate::ordered_rows::draw_positions;
+use crate::rows::RowBatch;
 use crate::sampler::Stream;
-use crate::seeds::drawn_once;
+use crate::start::ordered_rows::draw_positions;
+use crate::start::plus_plus::drawn_once;
 use crate::stats::SufficientStats;
 use rayon::prelude::*;
 use vmfkit_kernels::vector::dot;
@@ -50,13 +50,13 @@ pub(crate) fn reassignments(
     model: &Mixture,
     running: &SufficientStats,
     is_idle: impl Fn(usize, usize) -> bool,
-    block: &Block,
+    block: &RowBatch,
     how: &Maximisation,
     seed: u64,
 ) -> Result<Vec<Reassignment>> {
     let components = model.components().len();
     let movable = components - usize::from(model.has_background());
-    let some_weigh = |block: &Block| block.weights().is_none_or(|weights| weights.iter().any(|weight| *weight > 0.0));
+    let some_weigh = |block: &RowBatch| block.weights().is_none_or(|weights| weights.iter().any(|weight| *weight > 0.0));
     // Weights that are held leave nothing for a newcomer.
     if movable < 2 || how.fixed_weights || block.len() < FEWEST_ROWS || !some_weigh(block) {
         return Ok(Vec::new());
@@ -105,7 +105,7 @@ pub(crate) fn reassignments(
 
 impl Mixture {
     /// The same densities with the weights that these rows give them, at least half a row each.
-    fn weighed_by(&self, block: &Block) -> Result<Self> {
+    fn weighed_by(&self, block: &RowBatch) -> Result<Self> {
         let components = self.components().len();
         let mut stats = SufficientStats::zero(components, self.dim());
         self.accumulate(block, Assignment::Soft, &mut stats)?;
@@ -156,7 +156,7 @@ struct RowFit {
 }
 
 impl RowFit {
-    fn of(model: &Mixture, block: &Block, newcomer: &Newcomer) -> Result<Self> {
+    fn of(model: &Mixture, block: &RowBatch, newcomer: &Newcomer) -> Result<Self> {
         let summary = model.summarise(block, 1)?;
         let top = &summary.ranks[0];
         let components = top.components.iter().map(|&component| Some(component as usize)).collect();
@@ -193,7 +193,7 @@ impl RowFit {
     }
 
     /// Adds a component to the mixture.
-    fn add(&mut self, block: &Block, newcomer: &Newcomer, direction: &[f64], fraction: f64) -> Result<()> {
+    fn add(&mut self, block: &RowBatch, newcomer: &Newcomer, direction: &[f64], fraction: f64) -> Result<()> {
         let mut projections_of_rows = vec![0.0; block.len()];
         projections(block, &[direction.to_vec()], &mut projections_of_rows)?;
         for (row, projection) in projections_of_rows.into_iter().enumerate() {
@@ -216,17 +216,17 @@ fn gain_of(ln_density: f64, newcomer: f64, fraction: f64) -> f64 {
     high + (low - high).exp().ln_1p()
 }
 
-fn weight_of(block: &Block, row: usize) -> f64 {
+fn weight_of(block: &RowBatch, row: usize) -> f64 {
     block.weights().map_or(1.0, |weights| weights[row])
 }
 
-fn total_weight(block: &Block) -> f64 {
+fn total_weight(block: &RowBatch) -> f64 {
     block.weights().map_or(block.len() as f64, |weights| weights.iter().sum())
 }
 
 /// The best of a few directions about rows that fit badly, and the fraction of the rows it claims.
 fn propose(
-    block: &Block,
+    block: &RowBatch,
     fit: &RowFit,
     newcomer: &Newcomer,
     components: usize,
@@ -260,7 +260,7 @@ fn propose(
 }
 
 /// The mean direction of rows and their fraction of all rows; none if they have none.
-fn centre(block: &Block, rows: impl Iterator<Item = usize>) -> Option<(Vec<f64>, f64)> {
+fn centre(block: &RowBatch, rows: impl Iterator<Item = usize>) -> Option<(Vec<f64>, f64)> {
     let stats = SufficientStats::of_rows(block, rows);
     let length = stats.resultant_length(0);
     let direction = || stats.resultant(0).iter().map(|x| x / length).collect();
@@ -270,7 +270,7 @@ fn centre(block: &Block, rows: impl Iterator<Item = usize>) -> Option<(Vec<f64>,
 
 /// A direction after some steps of claiming the rows that fit it best.
 fn settle(
-    block: &Block,
+    block: &RowBatch,
     fit: &RowFit,
     newcomer: &Newcomer,
     direction: Vec<f64>,
@@ -289,7 +289,7 @@ fn settle(
 }
 
 /// The mean gain of rows, and its standard error.
-fn gains(block: &Block, fit: &RowFit, newcomer: &Newcomer, direction: &[f64], fraction: f64) -> Result<(f64, f64)> {
+fn gains(block: &RowBatch, fit: &RowFit, newcomer: &Newcomer, direction: &[f64], fraction: f64) -> Result<(f64, f64)> {
     let mut seen = vec![0.0; block.len()];
     projections(block, &[direction.to_vec()], &mut seen)?;
     let total = total_weight(block);
@@ -300,7 +300,7 @@ fn gains(block: &Block, fit: &RowFit, newcomer: &Newcomer, direction: &[f64], fr
 }
 
 /// The mean gain that is beyond doubt.
-fn sure_gain(block: &Block, fit: &RowFit, newcomer: &Newcomer, direction: &[f64], fraction: f64) -> Result<f64> {
+fn sure_gain(block: &RowBatch, fit: &RowFit, newcomer: &Newcomer, direction: &[f64], fraction: f64) -> Result<f64> {
     let (mean, error) = gains(block, fit, newcomer, direction, fraction)?;
     Ok(mean - STANDARD_ERRORS * error)
 }

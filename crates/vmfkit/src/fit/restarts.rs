@@ -1,26 +1,26 @@
 //! The run of a [`Fitter`]: a start, passes over the rows, restarts of which the best is kept.
 
-use crate::block::Block;
 use crate::clock::Clock;
 use crate::error::{Error, Result};
 use crate::fingerprint::FingerprintedSource;
-use crate::fitter::{First, Fitter, Save, Watch};
-use crate::init::{Labelled, Start};
-use crate::maximise::Maximisation;
+use crate::fit::{First, Fitter, Save, Watch};
+use crate::m_step::Maximisation;
 use crate::mixture::Mixture;
-use crate::owned_rows::OwnedRows;
 use crate::reservoir::Reservoir;
 use crate::row_fingerprint::RowFingerprint;
+use crate::rows::RowBatch;
+use crate::rows::owned::OwnedRows;
 use crate::sampler::Stream;
 use crate::settings::Settings;
 use crate::source::{Batches, MemorySource, Source};
+use crate::start::{Labelled, Start};
 use crate::train::{Checkpoint, Driver, Fit, Progress, ProgressCallback, Status, Stop, Trainer};
 use std::cmp::Ordering;
 use std::ops::ControlFlow;
 
 impl<'a> Fitter<'a> {
     /// Fits rows in memory.
-    pub fn fit(self, block: &Block) -> Result<Fit> {
+    pub fn fit(self, block: &RowBatch) -> Result<Fit> {
         self.run(&mut MemorySource::new(block.slice(0, block.len())), Some(block))
     }
 
@@ -37,7 +37,7 @@ impl<'a> Fitter<'a> {
         self.run(source, None)
     }
 
-    fn run(mut self, source: &mut dyn Source, memory: Option<&Block>) -> Result<Fit> {
+    fn run(mut self, source: &mut dyn Source, memory: Option<&RowBatch>) -> Result<Fit> {
         self.check()?;
         self.check_room(source.dim())?;
         if let (Some(block), true) = (memory, self.resume.is_none() && self.shuffle) {
@@ -198,7 +198,12 @@ impl<'a> Fitter<'a> {
     }
 
     /// The first mixture of a restart, from rows in memory.
-    fn start_of_block(&self, block: &Block, restart: usize, mut progress: Option<&mut ProgressCallback<'a>>) -> Result<Sampled> {
+    fn start_of_block(
+        &self,
+        block: &RowBatch,
+        restart: usize,
+        mut progress: Option<&mut ProgressCallback<'a>>,
+    ) -> Result<Sampled> {
         let mut flow = ControlFlow::Continue(());
         let first = self.first_mixture(block, restart, &mut || {
             if let (Some(progress), true) = (&mut progress, flow.is_continue()) {
