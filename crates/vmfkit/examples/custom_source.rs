@@ -51,7 +51,7 @@ impl Source for Service {
         self.truth.dim()
     }
 
-    fn read_block(&mut self) -> vmfkit::Result<Option<RowBatch<'_>>> {
+    fn next_batch(&mut self) -> vmfkit::Result<Option<RowBatch<'_>>> {
         if self.next == self.pages {
             return Ok(None);
         }

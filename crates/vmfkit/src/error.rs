@@ -430,6 +430,16 @@ impl Error {
         Error::Read(ReadFailure(Arc::new(cause)))
     }
 
+    /// The number of the row that the error is about, if it is about one.
+    pub fn row_mut(&mut self) -> Option<&mut usize> {
+        use Error::*;
+        match self {
+            NotFinite { row, .. } | ZeroRow { row } | NotUnit { row, .. } | Weight { row, .. } | Angle { row, .. } => Some(row),
+            Column { row, .. } | ColumnOrder { row, .. } => Some(row),
+            _ => None,
+        }
+    }
+
     /// Refuses a slice of another length.
     pub(crate) fn check_length<T>(slice: &'static str, out: &[T], expected: usize) -> Result<()> {
         if out.len() == expected { Ok(()) } else { Err(Error::OutputLength { slice, expected, found: out.len() }) }

@@ -3,10 +3,10 @@
 //! A resumed fit must go on with the rows that it began with. The first rows are compared before a pass is made ([`RowFingerprint::of`]), or as they
 //! come where they come only once; all rows are compared in the first pass. Only that pass of a fit with a checkpoint is hashed.
 
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::row_fingerprint::{FirstRows, RowFingerprint, RowHasher};
 use crate::rows::RowBatch;
-use crate::source::{Portion, Source};
+use crate::source::Source;
 
 /// A source whose first complete pass yields a fingerprint of its rows and weights.
 pub(crate) struct FingerprintedSource<'s> {
@@ -38,13 +38,13 @@ impl Source for FingerprintedSource<'_> {
         self.source.dim()
     }
 
-    fn read_block(&mut self) -> Result<Option<RowBatch<'_>>> {
+    fn next_batch(&mut self) -> Result<Option<RowBatch<'_>>> {
         let FingerprintedSource { source, expected, hashers, rows, found } = self;
-        let block = source.read_block()?;
+        let batch = source.next_batch()?;
         let (Some((first, all)), Some(fingerprint)) = (&mut *hashers, &*expected) else {
-            return Ok(block);
+            return Ok(batch);
         };
-        let Some(block) = block else {
+        let Some(batch) = batch else {
             if !first.is_complete() {
                 fingerprint.check_count(*rows)?;
                 fingerprint.check_first(first.finish())?;
@@ -54,30 +54,19 @@ impl Source for FingerprintedSource<'_> {
             (*hashers, *expected) = (None, None);
             return Ok(None);
         };
-        *rows += block.len() as u64;
-        all.add(&block);
+        *rows += batch.len() as u64;
+        all.add(&batch);
         if !first.is_complete() {
-            first.add(&block);
+            first.add(&batch);
             if first.is_complete() {
                 fingerprint.check_first(first.finish())?;
             }
         }
-        Ok(Some(block))
-    }
-
-    fn read_portion(&mut self) -> Result<Option<Portion<'_>>> {
-        if self.hashers.is_some() {
-            return Ok(self.read_block()?.map(Portion::RowBatch));
-        }
-        self.source.read_portion()
+        Ok(Some(batch))
     }
 
     fn prefer_rows(&mut self, rows: Option<usize>) {
         self.source.prefer_rows(rows);
-    }
-
-    fn refuse(&mut self, error: Error) -> Error {
-        self.source.refuse(error)
     }
 
     fn rewind(&mut self) -> Result<()> {

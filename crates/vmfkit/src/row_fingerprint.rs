@@ -28,9 +28,9 @@ impl RowFingerprint {
         source.rewind()?;
         let mut hasher = FirstRows::default();
         while !hasher.is_complete()
-            && let Some(block) = source.read_block()?
+            && let Some(batch) = source.next_batch()?
         {
-            hasher.add(&block);
+            hasher.add(&batch);
         }
         source.rewind()?;
         match hasher.rows {
@@ -125,24 +125,28 @@ pub(crate) struct RowHasher {
 }
 
 impl RowHasher {
-    pub fn add(&mut self, block: &RowBatch) {
-        let kind = match block.rows() {
-            Rows::F32(_) => 1,
-            Rows::F64(_) => 2,
-            Rows::SparseF32(_) => 3,
-            Rows::SparseF64(_) => 4,
+    pub fn add(&mut self, batch: &RowBatch) {
+        let kind = match (batch.is_sparse(), batch.is_single()) {
+            (false, true) => 1,
+            (false, false) => 2,
+            (true, true) => 3,
+            (true, false) => 4,
         };
         if self.kind != Some(kind) {
             self.kind = Some(kind);
             self.values.write_u64(kind);
         }
-        match block.rows() {
-            Rows::F32(values) => self.values.write(as_bytes(values)),
-            Rows::F64(values) => self.values.write(as_bytes(values)),
-            Rows::SparseF32(rows) => self.add_sparse(rows),
-            Rows::SparseF64(rows) => self.add_sparse(rows),
+        if let Some(bytes) = batch.byte_buffers() {
+            bytes.for_each(|bytes| self.values.write(bytes));
+        } else {
+            match batch.unvalidated_rows() {
+                Rows::F32(values) => self.values.write(as_bytes(values)),
+                Rows::F64(values) => self.values.write(as_bytes(values)),
+                Rows::SparseF32(rows) => self.add_sparse(rows),
+                Rows::SparseF64(rows) => self.add_sparse(rows),
+            }
         }
-        block.weights().into_iter().for_each(|weights| self.weights.write(as_bytes(weights)));
+        batch.weights().into_iter().for_each(|weights| self.weights.write(as_bytes(weights)));
     }
 
     fn add_sparse<T: Plain + Scalar>(&mut self, rows: &SparseRows<T>) {

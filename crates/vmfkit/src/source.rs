@@ -1,17 +1,17 @@
-//! [`Source`]: where blocks of rows come from, pass after pass; [`Batches`]: the mini-batches they are cut into.
+//! [`Source`]: batches of rows, pass after pass; [`Batches`]: the mini-batches they are cut into.
 
-use crate::error::{Error, Result};
-use crate::rows::loose::LooseRows;
-use crate::rows::{RowBatch, RowBuffer};
+use crate::error::Result;
+use crate::rows::RowBatch;
 use crate::sampler::Stream;
 use rand::seq::SliceRandom;
 use std::ops::ControlFlow;
 
-/// Rows that are read block by block, once or many times.
+/// Rows that are read batch by batch, once or many times.
 ///
-/// Implement it for rows that do not fit into memory or come from somewhere else; `dim`, `read_block` and `rewind` are enough, and
-/// [`Error::read`] wraps an error of your own. For rows in memory there is [`MemorySource`], for files the crate vmfkit-io. The example
-/// `custom_source` is a whole program.
+/// Implement it for rows that do not fit into memory or that no file format of vmfkit-io holds; `dim`,
+/// `next_batch` and `rewind` are enough, and [`Error::read`] wraps an error of your own. For rows in
+/// memory there is [`MemorySource`], for files the crate vmfkit-io. The example `custom_source` is a
+/// whole program.
 ///
 /// ```
 /// use vmfkit::{RowBatch, Fitter, Result, Sampler, VonMisesFisher, source::Source};
@@ -19,7 +19,7 @@ use std::ops::ControlFlow;
 /// /// Draws of a seed that are never all in memory.
 /// struct Draws {
 ///     sampler: Sampler,
-///     blocks: u64,
+///     batches: u64,
 ///     next: u64,
 ///     rows: Vec<f32>,
 /// }
@@ -28,8 +28,8 @@ use std::ops::ControlFlow;
 ///     fn dim(&self) -> usize {
 ///         self.sampler.dim()
 ///     }
-///     fn read_block(&mut self) -> Result<Option<RowBatch<'_>>> {
-///         if self.next == self.blocks {
+///     fn next_batch(&mut self) -> Result<Option<RowBatch<'_>>> {
+///         if self.next == self.batches {
 ///             return Ok(None);
 ///         }
 ///         self.rows.resize(100 * self.dim(), 0.0);
@@ -44,25 +44,25 @@ use std::ops::ControlFlow;
 /// }
 ///
 /// let sampler = Sampler::new(&VonMisesFisher::new(vec![0.6, 0.8], 20.0)?);
-/// let fit = Fitter::new(1).fit_source(&mut Draws { sampler, blocks: 10, next: 0, rows: Vec::new() })?;
+/// let fit = Fitter::new(1).fit_source(&mut Draws { sampler, batches: 10, next: 0, rows: Vec::new() })?;
 /// assert_eq!(fit.rows, 1000);
 /// # Ok::<(), vmfkit::Error>(())
 /// ```
 pub trait Source: Send {
     /// The length of a row.
     fn dim(&self) -> usize;
-    /// The next block, none after the last row.
-    fn read_block(&mut self) -> Result<Option<RowBatch<'_>>>;
-    /// The same for those who check loose rows while they work on them.
-    fn read_portion(&mut self) -> Result<Option<Portion<'_>>> {
-        Ok(self.read_block()?.map(Portion::RowBatch))
+    /// The next rows, none after the last.
+    ///
+    /// The rows need not be validated ([`RowBatch::unvalidated`], [`RowBatch::from_bytes`]): whoever
+    /// uses them validates them, and names the place of a bad row by [`RowBatch::with_origin`].
+    fn next_batch(&mut self) -> Result<Option<RowBatch<'_>>>;
+    /// The next rows, validated; bytes are copied to `buffer`.
+    fn next_validated<'s>(&'s mut self, buffer: &'s mut RowBatch<'static>) -> Result<Option<RowBatch<'s>>> {
+        self.next_batch()?.map(|batch| batch.validated(buffer)).transpose()
     }
-    /// From the next pass on, blocks of this many rows are best; of any number if there is none. A source may go by it or not: no answer depends on it.
+    /// From the next pass on, batches of this many rows are fastest; without a number, any. A source may
+    /// ignore it: results do not depend on it.
     fn prefer_rows(&mut self, _rows: Option<usize>) {}
-    /// Ends the pass with an error of the loose rows that were read last, which is given back with the place where they are from.
-    fn refuse(&mut self, error: Error) -> Error {
-        error
-    }
     /// Back to the first row, also before the first pass; [`Error::CannotRewind`] where rows that were read
     /// are gone.
     fn rewind(&mut self) -> Result<()>;
@@ -76,64 +76,40 @@ pub trait Source: Send {
     }
 }
 
-/// Rows of a source.
-#[derive(Debug, Clone)]
-pub enum Portion<'a> {
-    /// They were checked.
-    RowBatch(RowBatch<'a>),
-    /// They are yet to be.
-    Loose(LooseRows<'a>),
-}
-
-impl Portion<'_> {
-    /// The number of rows.
-    pub fn len(&self) -> usize {
-        match self {
-            Portion::RowBatch(block) => block.len(),
-            Portion::Loose(rows) => rows.len(),
-        }
-    }
-
-    /// True without rows.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-}
-
-/// Rows in memory: as one block, in batches, or in batches of rows shuffled anew in every pass.
+/// Rows in memory: in one batch, in several, or in batches of rows that are shuffled in every pass.
 ///
 /// ```
 /// use vmfkit::{RowBatch, source::{MemorySource, Source}};
 /// let rows = [1.0, 0.0, 0.0, 1.0, 0.6, 0.8];
 /// let mut source = MemorySource::new(RowBatch::new(2, &rows)?).batches(2);
-/// assert_eq!(source.read_block()?.unwrap().len(), 2);
-/// assert_eq!(source.read_block()?.unwrap().len(), 1);
-/// assert!(source.read_block()?.is_none());
+/// assert_eq!(source.next_batch()?.unwrap().len(), 2);
+/// assert_eq!(source.next_batch()?.unwrap().len(), 1);
+/// assert!(source.next_batch()?.is_none());
 /// # Ok::<(), vmfkit::Error>(())
 /// ```
 #[derive(Debug)]
 pub struct MemorySource<'a> {
-    block: RowBatch<'a>,
-    batch: usize,
+    rows: RowBatch<'a>,
+    batch_rows: usize,
     next: usize,
     pass: u64,
     shuffle: Option<Shuffle>,
-    buffer: RowBuffer,
+    buffer: RowBatch<'static>,
 }
 
 impl<'a> MemorySource<'a> {
-    /// The rows of a block, all at once.
-    pub fn new(block: RowBatch<'a>) -> Self {
-        MemorySource { batch: block.len().max(1), block, next: 0, pass: 0, shuffle: None, buffer: RowBuffer::default() }
+    /// All rows in one batch.
+    pub fn new(rows: RowBatch<'a>) -> Self {
+        MemorySource { batch_rows: rows.len().max(1), rows, next: 0, pass: 0, shuffle: None, buffer: RowBatch::default() }
     }
 
     /// At most this many rows at a time.
     pub fn batches(mut self, rows: usize) -> Self {
-        self.batch = rows.max(1);
+        self.batch_rows = rows.max(1);
         self
     }
 
-    /// In an order of its own in every pass, which depends on the seed alone.
+    /// Each pass in another order, which depends on the seed alone.
     pub fn shuffled(mut self, seed: u64) -> Self {
         self.shuffle = Some(Shuffle::new(seed));
         self
@@ -142,19 +118,22 @@ impl<'a> MemorySource<'a> {
 
 impl Source for MemorySource<'_> {
     fn dim(&self) -> usize {
-        self.block.dim()
+        self.rows.dim()
     }
 
-    fn read_block(&mut self) -> Result<Option<RowBatch<'_>>> {
-        let (from, to) = (self.next, (self.next + self.batch).min(self.block.len()));
+    fn next_batch(&mut self) -> Result<Option<RowBatch<'_>>> {
+        let (from, to) = (self.next, (self.next + self.batch_rows).min(self.rows.len()));
         if from == to {
             return Ok(None);
         }
         self.next = to;
-        Ok(Some(match &mut self.shuffle {
-            Some(shuffle) => self.block.gather(&shuffle.order(self.pass, 0, self.block.len())[from..to], &mut self.buffer),
-            None => self.block.slice(from, to),
-        }))
+        match &mut self.shuffle {
+            Some(shuffle) => {
+                let order = &shuffle.order(self.pass, 0, self.rows.len())[from..to];
+                self.rows.gather(order, &mut self.buffer).map(Some)
+            }
+            None => Ok(Some(self.rows.slice(from, to))),
+        }
     }
 
     fn rewind(&mut self) -> Result<()> {
@@ -164,98 +143,66 @@ impl Source for MemorySource<'_> {
     }
 
     fn rows(&self) -> Option<u64> {
-        Some(self.block.len() as u64)
+        Some(self.rows.len() as u64)
     }
 }
 
-/// How the blocks of a source are cut into mini-batches.
+/// How the batches of a source are cut into mini-batches.
 ///
-/// Batches never reach from one block to the next: the last of a block may be smaller, and a block with fewer rows is one batch. Shuffling
-/// moves rows within their block only, so rows that are sorted by what they are want large blocks. With [`windows`](Self::windows) the blocks are
-/// of one length, however the rows come.
+/// A mini-batch has rows of one batch only: the last of a batch may be smaller, and a batch with fewer
+/// rows is one mini-batch. Shuffling moves rows within their batch only, so rows that are sorted need
+/// large batches. With [`windows`](Self::windows) batches are first joined or cut to one length.
 #[derive(Debug)]
 pub struct Batches {
     rows: usize,
     shuffle: Option<Shuffle>,
     windows: Option<usize>,
-    buffer: RowBuffer,
+    buffer: RowBatch<'static>,
 }
 
 impl Batches {
-    /// At most this many rows a batch.
+    /// At most this many rows in a mini-batch.
     pub fn new(rows: usize) -> Self {
-        Batches { rows: rows.max(1), shuffle: None, windows: None, buffer: RowBuffer::default() }
+        Batches { rows: rows.max(1), shuffle: None, windows: None, buffer: RowBatch::default() }
     }
 
-    /// The rows of each block in an order that depends on the seed, the pass and the block's number alone.
+    /// The rows of each batch in an order that depends only on the seed, the pass and the number of the batch.
     pub fn shuffled(mut self, seed: u64) -> Self {
         self.shuffle = Some(Shuffle::new(seed));
         self
     }
 
-    /// Joins and cuts the source's blocks into windows of this many rows first, so that no answer depends on how rows come in blocks.
+    /// First joins or cuts the source's batches to windows of this many rows, so that no result depends on their sizes.
     pub fn windows(mut self, rows: usize) -> Self {
         self.windows = Some(rows.max(1));
         self
     }
 
-    /// The rows of a window, if there are any.
+    /// The number of rows of a window, if there are windows.
     pub(crate) fn window_rows(&self) -> Option<usize> {
         self.windows
     }
 
-    /// Shows the batches of a block, the `number`th of a pass (both counted from 0), in turn, until one is the last wanted.
+    /// Calls `see` with the mini-batches of a batch, until it breaks. The batch is the `number`th of a
+    /// pass; both are counted from 0.
+    ///
+    /// Rows that are not yet validated are validated with their mini-batch.
     pub fn visit(
         &mut self,
-        block: &RowBatch,
+        batch: &RowBatch,
         pass: u64,
         number: u64,
         mut see: impl FnMut(&RowBatch) -> Result<ControlFlow<()>>,
     ) -> Result<ControlFlow<()>> {
-        self.draw(block.len(), pass, number, |drawn, buffer| match drawn {
-            Drawn::Listed(rows) => see(&block.gather(rows, buffer)),
-            Drawn::Range(from, to) => see(&block.slice(from, to)),
-        })
-    }
-
-    /// The same for loose rows, which are checked when their batch is drawn.
-    pub(crate) fn visit_loose(
-        &mut self,
-        rows: &LooseRows,
-        pass: u64,
-        number: u64,
-        mut see: impl FnMut(&RowBatch) -> Result<ControlFlow<()>>,
-    ) -> std::result::Result<ControlFlow<()>, Failure> {
-        let mut wrong = None;
-        let flow = self.draw(rows.len(), pass, number, |drawn, buffer| {
-            let batch = match drawn {
-                Drawn::Listed(listed) => rows.gather(listed, buffer),
-                Drawn::Range(from, to) => rows.slice(from, to, buffer),
+        let batch = &batch.validated_if_sparse()?;
+        let order = self.shuffle.as_mut().map(|shuffle| shuffle.order(pass, number, batch.len()));
+        for from in (0..batch.len()).step_by(self.rows) {
+            let to = (from + self.rows).min(batch.len());
+            let rows = match order {
+                Some(order) => batch.gather(&order[from..to], &mut self.buffer)?,
+                None => batch.validated_slice(from, to, &mut self.buffer)?,
             };
-            batch.map_or_else(
-                |error| {
-                    wrong = Some(error);
-                    Ok(ControlFlow::Break(()))
-                },
-                |batch| see(&batch),
-            )
-        });
-        wrong.map_or(flow.map_err(Failure::Step), |error| Err(Failure::Row(error)))
-    }
-
-    /// Tells the rows of batch after batch, and has a buffer for them, until one is the last wanted.
-    fn draw(
-        &mut self,
-        rows: usize,
-        pass: u64,
-        number: u64,
-        mut see: impl FnMut(Drawn, &mut RowBuffer) -> Result<ControlFlow<()>>,
-    ) -> Result<ControlFlow<()>> {
-        let order = self.shuffle.as_mut().map(|shuffle| shuffle.order(pass, number, rows));
-        for from in (0..rows).step_by(self.rows) {
-            let to = (from + self.rows).min(rows);
-            let drawn = order.map_or(Drawn::Range(from, to), |order| Drawn::Listed(&order[from..to]));
-            if see(drawn, &mut self.buffer)?.is_break() {
+            if see(&rows)?.is_break() {
                 return Ok(ControlFlow::Break(()));
             }
         }
@@ -263,37 +210,14 @@ impl Batches {
     }
 }
 
-/// Why rows could not be worked on.
-#[derive(Debug)]
-pub(crate) enum Failure {
-    /// A row is wrong: the error names the first, and the source knows where it is from.
-    Row(Error),
-    /// What was to be done with the rows failed.
-    Step(Error),
-}
-
-impl From<Error> for Failure {
-    fn from(error: Error) -> Self {
-        Failure::Step(error)
-    }
-}
-
-/// Which rows of a block are in a batch.
-enum Drawn<'o> {
-    /// Those with these numbers, in this order.
-    Listed(&'o [usize]),
-    /// Those from the first number to the one before the second.
-    Range(usize, usize),
-}
-
-/// The order of a block's rows in a pass.
+/// The order of a batch's rows in a pass.
 ///
-/// The first block of a pass, often the only one, goes on from its order in the pass before, which is kept; orders of all the others
-/// would take too much memory, so they are made from nothing.
+/// The first batch of a pass is often the only one: its order is kept and shuffled again in the next
+/// pass. Orders of all other batches would take too much memory, so each is made anew.
 #[derive(Debug)]
 struct Shuffle {
     seed: u64,
-    /// The first block's order in the pass before the one given, and the stream that shuffles it on.
+    /// The first batch's order in the last pass that was asked for, and the generator that shuffles it.
     first: Vec<usize>,
     rng: Stream,
     passes: u64,
@@ -307,11 +231,11 @@ impl Shuffle {
         Shuffle { seed, first: Vec::new(), rng: Stream::new(seed, 0), passes: 0, other: Vec::new() }
     }
 
-    fn order(&mut self, pass: u64, block: u64, len: usize) -> &[usize] {
-        if block > 0 {
+    fn order(&mut self, pass: u64, batch: u64, len: usize) -> &[usize] {
+        if batch > 0 {
             self.other.clear();
             self.other.extend(0..len);
-            self.other.shuffle(&mut Stream::new(Stream::derive(self.seed, pass), block));
+            self.other.shuffle(&mut Stream::new(Stream::derive(self.seed, pass), batch));
             return &self.other;
         }
         if self.first.len() != len || self.passes > pass + 1 {

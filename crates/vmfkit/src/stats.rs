@@ -409,7 +409,7 @@ impl RowSum {
     /// All rows in one component.
     pub fn finish(mut self) -> SufficientStats {
         if let Some(rest) = self.rows.take_rest() {
-            self.total.add_rows(&rest.block());
+            self.total.add_rows(&rest);
         }
         self.total
     }

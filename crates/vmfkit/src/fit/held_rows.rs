@@ -1,25 +1,25 @@
 //! The rows that a stream holds until there are enough for a start, in its file.
 
 use crate::error::{Error, Result};
-use crate::rows::owned::{Csr, OwnedRows, Values};
+use crate::rows::{RowBatch, Rows};
 use crate::tensor_file::{Contents, File};
 
 /// Writes the rows that a stream holds until there are enough for a start.
-pub(crate) fn write(rows: &OwnedRows, contents: &mut Contents) {
+pub(crate) fn write(rows: &RowBatch, contents: &mut Contents) {
     let mut write = |kind: &str, values: Vec<f64>| {
         contents.text("held", kind);
         contents.numbers("held.values", vec![values.len()], values);
     };
     let wide = |values: &[f32]| values.iter().map(|x| f64::from(*x)).collect();
-    match rows.values() {
-        Values::F32(values) => write("f32", wide(values)),
-        Values::F64(values) => write("f64", values.clone()),
-        Values::SparseF32(csr) => write("sparse f32", wide(&csr.values)),
-        Values::SparseF64(csr) => write("sparse f64", csr.values.clone()),
+    match rows.rows() {
+        Rows::F32(values) => write("f32", wide(values)),
+        Rows::F64(values) => write("f64", values.to_vec()),
+        Rows::SparseF32(rows) => write("sparse f32", wide(rows.parts().2)),
+        Rows::SparseF64(rows) => write("sparse f64", rows.parts().2.to_vec()),
     }
-    let entries = match rows.values() {
-        Values::SparseF32(csr) => Some((&csr.starts, &csr.columns)),
-        Values::SparseF64(csr) => Some((&csr.starts, &csr.columns)),
+    let entries = match rows.rows() {
+        Rows::SparseF32(rows) => Some((rows.parts().0, rows.parts().1)),
+        Rows::SparseF64(rows) => Some((rows.parts().0, rows.parts().1)),
         _ => None,
     };
     if let Some((starts, columns)) = entries {
@@ -27,11 +27,11 @@ pub(crate) fn write(rows: &OwnedRows, contents: &mut Contents) {
         contents.numbers("held.columns", vec![columns.len()], columns.iter().map(|x| f64::from(*x)).collect());
     }
     contents.numbers("held.dimension", vec![1], vec![rows.dim() as f64]);
-    contents.numbers("held.weights", vec![rows.len()], rows.weights().to_vec());
+    contents.numbers("held.weights", vec![rows.len()], rows.weights().map_or_else(|| vec![1.0; rows.len()], <[f64]>::to_vec));
 }
 
 /// What [`write`] wrote, checked as rows are that a caller brings.
-pub(crate) fn read(file: &File) -> Result<OwnedRows> {
+pub(crate) fn read(file: &File) -> Result<RowBatch<'static>> {
     let whole = |name: &str| -> Result<Vec<f64>> {
         let numbers = file.numbers(name, [None])?;
         match numbers.iter().find(|x| !(x.fract() == 0.0 && (0.0..=f64::from(u32::MAX)).contains(*x))) {
@@ -45,25 +45,20 @@ pub(crate) fn read(file: &File) -> Result<OwnedRows> {
         let starts = whole("held.starts")?.into_iter().map(|x| x as usize).collect();
         Ok((starts, whole("held.columns")?.into_iter().map(|x| x as u32).collect()))
     };
-    let values = match file.text("held") {
-        "f32" => Values::F32(narrow(values)),
-        "f64" => Values::F64(values),
-        "sparse f32" => {
-            let (starts, columns) = places()?;
-            Values::SparseF32(Csr { starts, columns, values: narrow(values) })
-        }
-        "sparse f64" => {
-            let (starts, columns) = places()?;
-            Values::SparseF64(Csr { starts, columns, values })
-        }
-        other => return file.wrong(format!("metadata `held` must be a type of rows, found: `{other}`")),
-    };
     let dim = match whole("held.dimension")?[..] {
         [dim] => dim as usize,
         _ => return file.wrong("tensor `held.dimension` must have one number"),
     };
+    let kind = file.text("held");
+    let rows = match kind {
+        "f32" => RowBatch::owned(dim, narrow(values)),
+        "f64" => RowBatch::owned(dim, values),
+        "sparse f32" => places().and_then(|(starts, columns)| RowBatch::sparse_owned(dim, starts, columns, narrow(values))),
+        "sparse f64" => places().and_then(|(starts, columns)| RowBatch::sparse_owned(dim, starts, columns, values)),
+        other => return file.wrong(format!("metadata `held` must be a type of rows, found: `{other}`")),
+    };
     let weights = file.numbers("held.weights", [None])?;
-    OwnedRows::checked(dim, values, weights).map_err(|error| match error {
+    rows?.with_weights(weights).map_err(|error| match error {
         Error::WeightCount { rows, found } => {
             file.error(format!("there must be as many weights as rows, {rows}, found: `{found}`"))
         }

@@ -436,7 +436,7 @@ impl<'a> Fitter<'a> {
         let mixture = if self.method.is_online() && !needs_all && sample < block.len() {
             let mut rows: Vec<usize> = (0..block.len()).collect();
             let (chosen, _) = rows.partial_shuffle(&mut Stream::new(seed ^ 0x7361_6d70, 1), sample);
-            let sample = block.gather(chosen, &mut buffer);
+            let sample = block.gather(chosen, &mut buffer)?;
             // Weights may leave such a sample without any rows that count.
             match sample.weights().is_none_or(|w| w.iter().any(|w| *w > 0.0)) {
                 true => start.mixture_while(&sample, self.components, &self.maximisation, seed, should_cancel)?,

@@ -64,7 +64,7 @@ pub(crate) fn reassignments(
     let mut rng = Stream::new(seed ^ 0x6d6f_7665, 0);
     let count = block.len().min(ROWS.max(ROWS_PER_COMPONENT * components));
     let mut buffer = Default::default();
-    let sample = block.gather(&drawn_once(block.len(), count, &mut rng), &mut buffer);
+    let sample = block.gather(&drawn_once(block.len(), count, &mut rng), &mut buffer)?;
     let (proposing, deciding) = (sample.slice(0, count / 2), sample.slice(count / 2, count));
     if !some_weigh(&proposing) || !some_weigh(&deciding) {
         return Ok(Vec::new());

@@ -9,7 +9,6 @@ use crate::mixture::Mixture;
 use crate::reservoir::Reservoir;
 use crate::row_fingerprint::RowFingerprint;
 use crate::rows::RowBatch;
-use crate::rows::owned::OwnedRows;
 use crate::sampler::Stream;
 use crate::settings::Settings;
 use crate::source::{Batches, MemorySource, Source};
@@ -138,25 +137,27 @@ impl<'a> Fitter<'a> {
             return Err(Error::CannotRewind);
         }
         let window = self.window_rows(source.dim());
-        let mut held: Option<OwnedRows> = None;
-        while held.as_ref().is_none_or(|held| held.len() < window)
-            && let Some(block) = source.read_block()?
+        let mut buffer = RowBatch::default();
+        let mut first: Option<RowBatch> = None;
+        while first.as_ref().is_none_or(|first| first.len() < window)
+            && let Some(batch) = source.next_batch()?
         {
-            held.get_or_insert_with(|| OwnedRows::like(&block)).push(&block)?;
+            let batch = batch.validated(&mut buffer)?;
+            first.get_or_insert_with(|| RowBatch::empty_like(&batch)).append(&batch)?;
         }
-        let Some(held) = held else {
+        let Some(first) = first else {
             return Err(Error::NoRows { weight: 0.0 });
         };
-        let first = held.block();
+        let first = first.without_unit_weights();
         let start = self.first_mixture(&first.slice(0, window.min(first.len())), 0, &mut || ControlFlow::Continue(()))?;
         self.take_dispersion(start.dispersion);
         let mut driver = self.driver(start, (0, began), watch, progress)?;
         let mut windows = driver.windows();
-        let mut flow = driver.see_block(&first, &mut windows)?;
+        let mut flow = driver.see_source_batch(&first, &mut windows)?;
         while flow.is_continue()
-            && let Some(block) = source.read_block()?
+            && let Some(batch) = source.next_batch()?
         {
-            flow = driver.see_block(&block, &mut windows)?;
+            flow = driver.see_source_batch(&batch, &mut windows)?;
         }
         if flow.is_continue() {
             driver.end_windows(&mut windows)?;
@@ -233,17 +234,19 @@ impl<'a> Fitter<'a> {
         };
         let mut reservoir = Reservoir::new(self.sample_rows(source.dim()), seed);
         let (mut rows, mut flow) = (0, ControlFlow::Continue(()));
+        let mut buffer = RowBatch::default();
         source.rewind()?;
         while flow.is_continue()
-            && let Some(block) = source.read_block()?
+            && let Some(batch) = source.next_batch()?
         {
+            let batch = batch.validated(&mut buffer)?;
             if let Some(labelled) = &mut labelled {
-                labelled.see(&block)?;
+                labelled.see(&batch)?;
             }
             if labelled.is_none() || self.asks_for_dispersion() {
-                reservoir.offer(&block)?;
+                reservoir.offer(&batch)?;
             }
-            rows += block.len() as u64;
+            rows += batch.len() as u64;
             if let Some(progress) = &mut progress {
                 flow = progress(Progress { restart, pass: 0, rows });
             }
@@ -262,11 +265,10 @@ impl<'a> Fitter<'a> {
                 }
                 let start = self.finished(labelled.mixture(&self.maximisation)?)?;
                 let measures = self.asks_for_dispersion() && ask().is_continue();
-                let dispersion =
-                    if measures { self.measured_dispersion(&sample.block()?, &start, seed, &mut ask)? } else { None };
+                let dispersion = if measures { self.measured_dispersion(&sample?, &start, seed, &mut ask)? } else { None };
                 First { dispersion, ..start.into() }
             }
-            None => self.first_mixture(&sample.block()?, restart, &mut ask)?,
+            None => self.first_mixture(&sample?, restart, &mut ask)?,
         };
         Ok(Sampled { first, rows: flow.is_continue().then_some(rows), flow })
     }

@@ -5,7 +5,7 @@ use crate::fit::Fitter;
 use crate::fit::restarts::is_better;
 use crate::m_step::{ConcentrationPolicy, Maximisation, Note, halves};
 use crate::mixture::{Assignment, Evaluation, Mixture};
-use crate::rows::{RowBatch, RowBuffer};
+use crate::rows::RowBatch;
 use crate::sampler::Stream;
 use crate::settings::Settings;
 use crate::start::Start;
@@ -290,11 +290,11 @@ impl<'a> Selection<'a> {
         let mut order: Vec<usize> = (0..block.len()).collect();
         order.shuffle(&mut Stream::new(self.seed ^ 0x6865_6c64, 0));
         let kept = block.len() - self.rows_held_out(block.len());
-        let (mut seen_rows, mut held_out_rows) = (RowBuffer::default(), RowBuffer::default());
+        let (mut seen_rows, mut held_out_rows) = (RowBatch::default(), RowBatch::default());
         let (seen, held_out) = if kept == block.len() {
             (block.slice(0, block.len()), None)
         } else {
-            (block.gather(&order[..kept], &mut seen_rows), Some(block.gather(&order[kept..], &mut held_out_rows)))
+            (block.gather(&order[..kept], &mut seen_rows)?, Some(block.gather(&order[kept..], &mut held_out_rows)?))
         };
         let mut watch = self.watch.take();
         let mut table = Vec::new();

@@ -8,7 +8,6 @@ use crate::fit::{Fitter, Method};
 use crate::m_step::Note;
 use crate::mixture::{Assignment, Mixture};
 use crate::rows::RowBatch;
-use crate::rows::owned::OwnedRows;
 use crate::sampler::Stream;
 use crate::settings::Settings;
 use crate::start::Start;
@@ -67,7 +66,7 @@ pub struct StreamFitter {
 #[derive(Debug)]
 enum Phase {
     /// Before the start.
-    Holding(Option<OwnedRows>),
+    Holding(Option<RowBatch<'static>>),
     Running {
         model: Mixture,
         attendance: Vec<Attendance>,
@@ -167,9 +166,11 @@ impl StreamFitter {
             }
             Phase::Running { .. } => self.step(block, should_cancel),
             Phase::Holding(held) => {
-                let mut rows = held.take().unwrap_or_else(|| OwnedRows::like(block));
+                let mut rows = held.take().unwrap_or_else(|| RowBatch::empty_like(block));
                 let before = rows.len();
-                let begun = rows.push(block).and_then(|()| self.begin(&rows.block(), rows.count(), should_cancel));
+                let begun = rows
+                    .append(block)
+                    .and_then(|()| self.begin(&rows.without_unit_weights(), rows.weighted_rows(), should_cancel));
                 if !matches!(begun, Ok(ControlFlow::Continue(()))) {
                     // Rows that the caller may bring again are not held too.
                     rows.truncate(before);
@@ -300,7 +301,7 @@ impl StreamFitter {
     /// Rows that are held until there are enough for a start.
     pub fn held_rows(&self) -> usize {
         match &self.phase {
-            Phase::Holding(held) => held.as_ref().map_or(0, OwnedRows::count),
+            Phase::Holding(held) => held.as_ref().map_or(0, RowBatch::weighted_rows),
             Phase::Running { .. } => 0,
         }
     }
@@ -324,7 +325,7 @@ impl StreamFitter {
     pub fn dim(&self) -> Option<usize> {
         match &self.phase {
             Phase::Running { model, .. } => Some(model.dim()),
-            Phase::Holding(held) => held.as_ref().map(OwnedRows::dim),
+            Phase::Holding(held) => held.as_ref().map(RowBatch::dim),
         }
     }
 

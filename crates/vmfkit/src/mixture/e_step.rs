@@ -6,11 +6,9 @@
 //! put together first.
 
 use super::Mixture;
-use super::expectation::{Assignment, Input, TILE, TileKernels, Workspace};
+use super::expectation::{Assignment, TILE, TileKernels, Workspace};
 use crate::error::{Error, Result};
-use crate::rows::loose::LooseRows;
-use crate::rows::owned::OwnedRows;
-use crate::rows::{RowBatch, RowBuffer};
+use crate::rows::RowBatch;
 use crate::stats::SufficientStats;
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -54,11 +52,11 @@ pub struct EStep<'m> {
     /// The number of the next row.
     next_row: u64,
     /// The rows of a tile of which others are still to come.
-    tile: Option<OwnedRows>,
+    tile: Option<RowBatch<'static>>,
     sums: Sums,
     /// Those that no thread has at the moment.
     workspaces: Vec<Workspace>,
-    buffer: RowBuffer,
+    buffer: RowBatch<'static>,
 }
 
 impl<'m> EStep<'m> {
@@ -73,7 +71,7 @@ impl<'m> EStep<'m> {
             tile: None,
             sums: Sums::new(mixture),
             workspaces: Vec::new(),
-            buffer: RowBuffer::default(),
+            buffer: RowBatch::default(),
         })
     }
 
@@ -99,81 +97,66 @@ impl<'m> EStep<'m> {
         self
     }
 
-    /// Adds a batch of rows, on all threads.
+    /// Adds a batch of rows, on all threads. Rows that are not yet validated are validated on the way.
     ///
     /// # Errors
-    /// [`Error::DimensionMismatch`].
-    pub fn add(&mut self, block: &RowBatch) -> Result<()> {
-        self.add_input(Input::RowBatch(block))
-    }
-
-    /// Adds a batch of rows that are checked on the way. If one of them is wrong, the error names the first, counted from the first of these, and the
-    /// statistics are of no use.
-    ///
-    /// # Errors
-    /// [`Error::DimensionMismatch`]; those of [`RowBatch::new`].
-    pub fn add_loose(&mut self, rows: &LooseRows) -> Result<()> {
-        self.add_input(Input::Loose(rows))
-    }
-
-    fn add_input(&mut self, input: Input) -> Result<()> {
+    /// [`Error::DimensionMismatch`]. The error of the first bad row, after which the statistics are of no use.
+    pub fn add(&mut self, batch: &RowBatch) -> Result<()> {
         let expected = self.kernels.mixture().dim();
-        if input.dim() != expected {
-            return Err(Error::DimensionMismatch { expected, found: input.dim() });
+        if batch.dim() != expected {
+            return Err(Error::DimensionMismatch { expected, found: batch.dim() });
         }
+        let batch = &batch.validated_if_sparse()?;
         let past_boundary = (self.next_row % TILE as u64) as usize;
         let mut from = 0;
         if past_boundary > 0 {
-            from = (TILE - past_boundary).min(input.len());
-            self.hold(input, 0, from)?;
+            from = (TILE - past_boundary).min(batch.len());
+            self.keep(batch, 0, from)?;
             if past_boundary + from == TILE {
-                self.add_held_tile();
+                self.add_kept_tile();
             }
         }
-        let whole = (input.len() - from) / TILE * TILE;
-        self.add_tiles(input, (from, from + whole), self.next_row / TILE as u64)?;
+        let whole = (batch.len() - from) / TILE * TILE;
+        self.add_tiles(batch, (from, from + whole), self.next_row / TILE as u64)?;
         self.next_row += whole as u64;
-        self.hold(input, from + whole, input.len())
+        self.keep(batch, from + whole, batch.len())
     }
 
-    /// Keeps rows until the rest of their tile comes.
-    fn hold(&mut self, input: Input, from: usize, to: usize) -> Result<()> {
+    /// Keeps copies of rows until the rest of their tile comes.
+    fn keep(&mut self, batch: &RowBatch, from: usize, to: usize) -> Result<()> {
         if from == to {
             return Ok(());
         }
-        let rows = match input {
-            Input::RowBatch(block) => block.slice(from, to),
-            Input::Loose(rows) => rows.slice(from, to, &mut self.buffer)?,
-        };
-        self.tile.get_or_insert_with(|| OwnedRows::like(&rows)).push(&rows)?;
+        let rows = batch.validated_slice(from, to, &mut self.buffer)?;
+        self.tile.get_or_insert_with(|| RowBatch::empty_like(&rows)).append(&rows)?;
         self.next_row += (to - from) as u64;
         Ok(())
     }
 
-    /// The rows that were held are all rows of their tile.
-    fn add_held_tile(&mut self) {
+    /// The rows that were kept are all rows of their tile.
+    fn add_kept_tile(&mut self) {
         if let Some(rows) = self.tile.take() {
             let number = (self.next_row - 1) / TILE as u64;
-            let added = self.add_tiles(Input::RowBatch(&rows.block()), (0, rows.len()), number);
-            added.expect("rows were checked when they came");
+            let added = self.add_tiles(&rows, (0, rows.len()), number);
+            added.expect("the rows were validated before they were kept");
         }
     }
 
     /// Adds the rows `from .. to`: whole tiles, of which the first has this number, or one that is not whole.
-    fn add_tiles(&mut self, input: Input, (from, to): (usize, usize), first_tile: u64) -> Result<()> {
+    fn add_tiles(&mut self, batch: &RowBatch, (from, to): (usize, usize), first_tile: u64) -> Result<()> {
         if from == to {
             return Ok(());
         }
         let EStep { kernels, sums, workspaces, .. } = self;
         let end = first_tile + (to - from).div_ceil(TILE) as u64;
         let chunks = first_tile / TILES_PER_CHUNK..end.div_ceil(TILES_PER_CHUNK);
-        let wrong = AtomicUsize::new(usize::MAX);
+        let first_bad = AtomicUsize::new(usize::MAX);
         let add_chunk = |chunk: u64, workspace: &mut Workspace, stats: &mut SufficientStats| {
             let tiles = (chunk * TILES_PER_CHUNK).max(first_tile)..((chunk + 1) * TILES_PER_CHUNK).min(end);
             for tile in tiles {
                 let begin = from + (tile - first_tile) as usize * TILE;
-                let found = kernels.add_tile(input, (begin, (begin + TILE).min(to)), tile, workspace, stats);
-                found.map(|row| wrong.fetch_min(row, Ordering::Relaxed));
+                let found = kernels.add_tile(batch, (begin, (begin + TILE).min(to)), tile, workspace, stats);
+                found.map(|row| first_bad.fetch_min(row, Ordering::Relaxed));
             }
         };
         let next = AtomicU64::new(chunks.start);
@@ -201,10 +184,9 @@ impl<'m> EStep<'m> {
             0 | 1 => work(),
             _ => rayon::scope(|scope| (0..workers).for_each(|_| scope.spawn(|_| work()))),
         }
-        match (wrong.into_inner(), input) {
-            (usize::MAX, _) => Ok(()),
-            (row, Input::Loose(rows)) => Err(rows.wrong_row(row).expect("a row that was found to be wrong")),
-            (_, Input::RowBatch(_)) => unreachable!("rows of a block are checked"),
+        match first_bad.into_inner() {
+            usize::MAX => Ok(()),
+            row => Err(batch.row_error(row).expect("the row was found to be bad")),
         }
     }
 
@@ -222,7 +204,7 @@ impl<'m> EStep<'m> {
     }
 
     fn close(&mut self) {
-        self.add_held_tile();
+        self.add_kept_tile();
         if let Some(mut chunk) = self.sums.chunk.take() {
             chunk.settle();
             self.sums.add_chunk(chunk);

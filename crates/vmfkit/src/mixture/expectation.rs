@@ -5,7 +5,6 @@
 
 use super::Mixture;
 use crate::error::{Error, Result};
-use crate::rows::loose::LooseRows;
 use crate::rows::{RowBatch, Rows, Scalar, SparseRows};
 use crate::sampler::Stream;
 use crate::stats::SufficientStats;
@@ -76,77 +75,23 @@ const LISTED_COST: f64 = 3.0;
 const SHORT_COST: f64 = 5.0;
 const FEW_RUNS: usize = 4;
 
-/// The rows of a pass.
-#[derive(Clone, Copy)]
-pub(super) enum Input<'a> {
-    RowBatch(&'a RowBatch<'a>),
-    Loose(&'a LooseRows<'a>),
-}
-
-impl<'a> Input<'a> {
-    pub(super) fn dim(self) -> usize {
-        match self {
-            Input::RowBatch(block) => block.dim(),
-            Input::Loose(rows) => rows.dim(),
-        }
+/// The rows `from .. to` as the kernel takes them, in `buffer` if they must be copied or converted; or
+/// the number of the first bad row.
+#[inline(always)]
+fn kernel_rows<'r, T: Real>(
+    batch: &'r RowBatch<'r>,
+    from: usize,
+    to: usize,
+    buffer: &'r mut Vec<T>,
+) -> std::result::Result<DenseOrSparse<'r, T>, usize> {
+    if !batch.is_sparse() {
+        return batch.kernel_rows(from, to, buffer).map(DenseOrSparse::Dense);
     }
-
-    pub(super) fn len(self) -> usize {
-        match self {
-            Input::RowBatch(block) => block.len(),
-            Input::Loose(rows) => rows.len(),
-        }
-    }
-
-    fn weights(self) -> Option<&'a [f64]> {
-        match self {
-            Input::RowBatch(block) => block.weights(),
-            Input::Loose(_) => None,
-        }
-    }
-
-    fn is_sparse(self) -> bool {
-        matches!(self, Input::RowBatch(block) if matches!(block.rows(), Rows::SparseF32(_) | Rows::SparseF64(_)))
-    }
-
-    /// Dense, and of single precision.
-    fn is_single(self) -> bool {
-        match self {
-            Input::RowBatch(block) => matches!(block.rows(), Rows::F32(_)),
-            Input::Loose(rows) => rows.is_single(),
-        }
-    }
-
-    /// The rows `from .. to` as the kernel wants them, in `room` if they must be copied or converted; or the number of a loose one that is wrong.
-    #[inline(always)]
-    fn kernel_rows<'r, T: Real>(
-        self,
-        from: usize,
-        to: usize,
-        room: &'r mut Vec<T>,
-    ) -> std::result::Result<DenseOrSparse<'r, T>, usize>
-    where
-        'a: 'r,
-    {
-        let range = from * self.dim()..to * self.dim();
-        Ok(match self {
-            Input::Loose(rows) => DenseOrSparse::Dense(rows.checked(from, to, room)?),
-            Input::RowBatch(block) => match block.rows() {
-                Rows::F32(values) => DenseOrSparse::Dense(T::view_f32(&values[range], room)),
-                Rows::F64(values) => DenseOrSparse::Dense(T::view_f64(&values[range], room)),
-                Rows::SparseF32(rows) => DenseOrSparse::Sparse32(rows, from),
-                Rows::SparseF64(rows) => DenseOrSparse::Sparse64(rows, from),
-            },
-        })
-    }
-
-    /// Where the next piece of rows begins in memory, if that is not behind those that the kernel gets, or all of it is looked at before.
-    fn next_piece<T: Real>(self, first: usize) -> Option<*const T> {
-        match self {
-            Input::Loose(rows) if rows.is_single() == (size_of::<T>() == size_of::<f32>()) => Some(rows.place(first).cast()),
-            _ => None,
-        }
-    }
+    Ok(match batch.rows() {
+        Rows::SparseF32(rows) => DenseOrSparse::Sparse32(rows, from),
+        Rows::SparseF64(rows) => DenseOrSparse::Sparse64(rows, from),
+        _ => unreachable!("dense rows were taken above"),
+    })
 }
 
 /// A mixture in the form that the kernels read.
@@ -324,7 +269,7 @@ impl<T: Real> Scratch<T> {
 struct TileWork<'a, T: Real, const WIDTH: usize> {
     prepared: &'a Prepared<T>,
     assignment: Assignment,
-    input: Input<'a>,
+    batch: &'a RowBatch<'a>,
     /// The rows of the tile, and their weights.
     from: usize,
     to: usize,
@@ -336,24 +281,24 @@ struct TileWork<'a, T: Real, const WIDTH: usize> {
 }
 
 impl<T: Real, const WIDTH: usize> Work for TileWork<'_, T, WIDTH> {
-    /// The first row that is wrong, if there is one.
+    /// The number of the first bad row.
     type Output = Option<usize>;
 
     #[inline(always)]
     fn run<I: Instructions>(self) -> Option<usize> {
-        let TileWork { prepared, assignment, input, from, to, weights, number, scratch, stats } = self;
-        let mut wrong = None;
-        let mut room = std::mem::take(&mut scratch.rows);
+        let TileWork { prepared, assignment, batch, from, to, weights, number, scratch, stats } = self;
+        let mut bad_row = None;
+        let mut buffer = std::mem::take(&mut scratch.rows);
         let mut rng = match assignment {
             Assignment::Sampled { seed } => Some(Stream::new(seed, number)),
             _ => None,
         };
         for first in (from..to).step_by(prepared.piece()) {
             let last = (first + prepared.piece()).min(to);
-            let rows = match input.kernel_rows(first, last, &mut room) {
+            let rows = match kernel_rows(batch, first, last, &mut buffer) {
                 Ok(rows) => rows,
                 Err(row) => {
-                    wrong = Some(row);
+                    bad_row = Some(row);
                     break;
                 }
             };
@@ -366,7 +311,7 @@ impl<T: Real, const WIDTH: usize> Work for TileWork<'_, T, WIDTH> {
                 stats,
             };
             let Scratch { logits: out, stride, packing, .. } = &mut *piece.scratch;
-            logits::<T, I>(piece.rows, piece.count, input.next_piece(last), prepared, out, *stride, packing);
+            logits::<T, I>(piece.rows, piece.count, batch.address(last), prepared, out, *stride, packing);
             let objective = match &mut rng {
                 Some(rng) => piece.draw::<I>(rng),
                 None if matches!(assignment, Assignment::Hard | Assignment::Nearest) => piece.give_to_the_largest::<I>(),
@@ -378,9 +323,9 @@ impl<T: Real, const WIDTH: usize> Work for TileWork<'_, T, WIDTH> {
         for (mass, lanes) in stats.masses_mut().iter_mut().zip(runs_mut::<T, WIDTH>(&mut scratch.masses)) {
             *mass += combine(std::mem::replace(lanes, [T::ZERO; WIDTH]).map(T::to_f64), |a, b| a + b);
         }
-        scratch.sums.flush(stats.resultants_mut(), input.dim());
-        scratch.rows = room;
-        wrong
+        scratch.sums.flush(stats.resultants_mut(), batch.dim());
+        scratch.rows = buffer;
+        bad_row
     }
 }
 
@@ -588,32 +533,33 @@ impl<'m> TileKernels<'m> {
         self.mixture
     }
 
-    /// Adds the rows `from .. to`, the tile of this number, to some statistics; or gives the first row that is wrong.
+    /// Adds the rows `from .. to`, the tile of this number, to some statistics; returns the number of the first bad row.
     ///
     /// The precision is that of the tile's rows, whatever came before, so that it does not depend on how rows come in batches.
     pub(super) fn add_tile(
         &self,
-        input: Input,
+        batch: &RowBatch,
         (from, to): (usize, usize),
         number: u64,
         workspace: &mut Workspace,
         stats: &mut SufficientStats,
     ) -> Option<usize> {
         // Weights of 1 are none.
-        let weights = input.weights().map(|w| &w[from..to]).filter(|weights| weights.iter().any(|w| *w != 1.0));
+        let weights = batch.weights().map(|w| &w[from..to]).filter(|weights| weights.iter().any(|w| *w != 1.0));
         let outsized = |w: &f64| *w > 0.0 && !SINGLE_PRECISION_WEIGHTS.contains(w);
-        let is_single = input.is_single() && self.allows_single && !weights.is_some_and(|w| w.iter().any(outsized));
+        let is_single =
+            batch.is_single() && !batch.is_sparse() && self.allows_single && !weights.is_some_and(|w| w.iter().any(outsized));
         let assignment = self.assignment;
         if is_single {
             let prepared = self.single.get_or_init(|| Prepared::new(self.mixture, assignment, false));
             let scratch = Scratch::kept(&mut workspace.single, prepared, to - from);
-            let work = TileWork { prepared, assignment, input, from, to, weights, number, scratch, stats };
+            let work = TileWork { prepared, assignment, batch, from, to, weights, number, scratch, stats };
             with_best_instructions::<TileWork<f32, { f32::WIDTH }>>(work)
         } else {
-            let kept = if input.is_sparse() { &self.sparse } else { &self.double };
-            let prepared = kept.get_or_init(|| Prepared::new(self.mixture, assignment, input.is_sparse()));
+            let kept = if batch.is_sparse() { &self.sparse } else { &self.double };
+            let prepared = kept.get_or_init(|| Prepared::new(self.mixture, assignment, batch.is_sparse()));
             let scratch = Scratch::kept(&mut workspace.double, prepared, to - from);
-            let work = TileWork { prepared, assignment, input, from, to, weights, number, scratch, stats };
+            let work = TileWork { prepared, assignment, batch, from, to, weights, number, scratch, stats };
             with_best_instructions::<TileWork<f64, { f64::WIDTH }>>(work)
         }
     }
@@ -622,12 +568,12 @@ impl<'m> TileKernels<'m> {
 /// Calls `visit(row, logits)` for each row of a block, with ln weight + ln density of each component in double precision, on this thread.
 pub(super) struct Logits<'a> {
     prepared: Prepared<f64>,
-    block: &'a RowBatch<'a>,
+    batch: &'a RowBatch<'a>,
 }
 
 impl<'a> Logits<'a> {
-    pub(super) fn new(mixture: &Mixture, block: &'a RowBatch<'a>) -> Self {
-        Logits { prepared: Prepared::new(mixture, Assignment::Soft, Input::RowBatch(block).is_sparse()), block }
+    pub(super) fn new(mixture: &Mixture, batch: &'a RowBatch<'a>) -> Self {
+        Logits { prepared: Prepared::new(mixture, Assignment::Soft, batch.is_sparse()), batch }
     }
 
     /// Rows that one piece of work should have: some, so that it is worth preparing for.
@@ -641,7 +587,7 @@ impl<'a> Logits<'a> {
             let last = (first + scratch.stride).min(to);
             with_best_instructions(LogitsWork {
                 prepared: &self.prepared,
-                block: self.block,
+                batch: self.batch,
                 from: first,
                 to: last,
                 scratch: &mut scratch,
@@ -657,7 +603,7 @@ impl<'a> Logits<'a> {
 
 struct LogitsWork<'a> {
     prepared: &'a Prepared<f64>,
-    block: &'a RowBatch<'a>,
+    batch: &'a RowBatch<'a>,
     from: usize,
     to: usize,
     scratch: &'a mut Scratch<f64>,
@@ -668,9 +614,8 @@ impl Work for LogitsWork<'_> {
 
     #[inline(always)]
     fn run<I: Instructions>(self) {
-        let Scratch { logits: out, stride, rows: room, packing, .. } = self.scratch;
-        let rows = Input::RowBatch(self.block).kernel_rows(self.from, self.to, room);
-        let rows = rows.expect("rows of a block are checked");
+        let Scratch { logits: out, stride, rows: buffer, packing, .. } = self.scratch;
+        let rows = kernel_rows(self.batch, self.from, self.to, buffer).expect("the rows are validated");
         logits::<f64, I>(rows, self.to - self.from, None, self.prepared, out, *stride, packing);
     }
 }
@@ -712,10 +657,10 @@ mod wide_tests {
         let (components, dim) = (mixture.components().len(), mixture.dim());
         let of_tile = |prepared: Prepared<T>, run: &dyn Fn(TileWork<T, WIDTH>) -> Option<usize>| {
             let mut stats = SufficientStats::zero(components, dim);
-            let (input, from, to, weights) = (Input::RowBatch(block), 0, block.len(), block.weights());
+            let (batch, from, to, weights) = (block, 0, block.len(), block.weights());
             let (scratch, prepared) = (&mut Scratch::new(&prepared, to), &prepared);
-            let wrong = run(TileWork { prepared, assignment, input, from, to, weights, number: 0, scratch, stats: &mut stats });
-            assert_eq!(wrong, None);
+            let bad_row = run(TileWork { prepared, assignment, batch, from, to, weights, number: 0, scratch, stats: &mut stats });
+            assert_eq!(bad_row, None);
             stats.settle();
             stats
         };

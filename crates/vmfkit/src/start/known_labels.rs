@@ -82,7 +82,7 @@ impl<L: Ord + Clone + Sync> KnownLabels<L> {
     /// The statistics of each label, and the first row.
     pub(crate) fn into_stats(mut self) -> Result<(BTreeMap<L, SufficientStats>, Vec<f64>)> {
         if let Some(rest) = self.aligned.take_rest() {
-            add_rows(&mut self.stats, self.dim, &rest.block(), &self.labels)?;
+            add_rows(&mut self.stats, self.dim, &rest, &self.labels)?;
         }
         Ok((self.stats, self.first_row))
     }
@@ -93,11 +93,13 @@ impl<L: Ord + Clone + Sync> KnownLabels<L> {
     /// Those of the source; [`Error::LabelCount`] if there are not as many labels as rows.
     pub fn add_source(&mut self, source: &mut dyn Source, labels: &[L]) -> Result<()> {
         let mut next = 0;
-        while let Some(block) = source.read_block()? {
-            let end = next + block.len();
+        let mut buffer = RowBatch::default();
+        while let Some(batch) = source.next_batch()? {
+            let batch = batch.validated(&mut buffer)?;
+            let end = next + batch.len();
             // Rows beyond the labels are counted only, so that the error can say how many there are.
             if let Some(labels) = labels.get(next..end) {
-                self.add(&block, labels)?;
+                self.add(&batch, labels)?;
             }
             next = end;
         }

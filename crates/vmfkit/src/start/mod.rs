@@ -10,7 +10,7 @@ use crate::density::VonMisesFisher;
 use crate::error::{Error, Result};
 use crate::m_step::{Maximisation, maximise};
 use crate::mixture::{Assignment, Mixture};
-use crate::rows::{RowBatch, RowBuffer};
+use crate::rows::RowBatch;
 use crate::sampler::Stream;
 use crate::start::known_labels::KnownLabels;
 use crate::start::ordered_rows::OrderedRows;
@@ -112,7 +112,7 @@ impl Start {
             }
             Start::RandomRows => nearest_step(block, of_directions(random_rows(block, components, &mut rng)?)?, how),
             Start::PlusPlus => {
-                let mut buffer = RowBuffer::default();
+                let mut buffer = RowBatch::default();
                 let sample = sample(block, sample_rows(components), &mut rng, &mut buffer);
                 let rows = OrderedRows::new(&sample)?;
                 nearest_step(block, of_directions(plus_plus(&rows, components, &mut rng, should_cancel)?.0)?, how)
@@ -147,7 +147,7 @@ fn k_means_of_sample(
     rng: &mut Stream,
     should_cancel: &mut ShouldCancel,
 ) -> Result<Mixture> {
-    let mut buffer = Default::default();
+    let mut buffer = RowBatch::default();
     let sample = sample(block, sample_rows(components), rng, &mut buffer);
     let (seeds, flow) = plus_plus(&OrderedRows::new(&sample)?, components, rng, should_cancel)?;
     let found = k_means(&sample, of_directions(seeds)?, how, &mut || if flow.is_break() { flow } else { should_cancel() })?;
@@ -155,7 +155,7 @@ fn k_means_of_sample(
 }
 
 /// At most so many of the rows.
-pub(crate) fn sample<'b>(block: &'b RowBatch, most: usize, rng: &mut Stream, buffer: &'b mut RowBuffer) -> RowBatch<'b> {
+pub(crate) fn sample<'b>(block: &'b RowBatch, most: usize, rng: &mut Stream, buffer: &'b mut RowBatch<'static>) -> RowBatch<'b> {
     if block.len() <= most {
         return block.slice(0, block.len());
     }
@@ -165,7 +165,7 @@ pub(crate) fn sample<'b>(block: &'b RowBatch, most: usize, rng: &mut Stream, buf
         _ => drawn_once(block.len(), most, rng),
     };
     // Drawn by weight, they count the same.
-    block.gather(&rows, buffer).without_weights()
+    block.gather(&rows, buffer).expect("the rows are validated").without_weights()
 }
 
 /// Directions stay; weights and concentrations come from the rows nearest to each.

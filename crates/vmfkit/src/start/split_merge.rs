@@ -341,7 +341,7 @@ impl Moves {
             if should_cancel().is_break() {
                 break;
             }
-            let members = rows.gather(members, &mut buffer);
+            let members = rows.gather(members, &mut buffer)?;
             // A stream of its own: what is drawn for one component does not depend on the others.
             let rng = &mut Stream::new(word, component as u64);
             let (seeds, _) = plus_plus(&OrderedRows::new(&members)?, 2, rng, &mut || ControlFlow::Continue(()))?;

@@ -3,9 +3,9 @@
 use super::{Cadence, Fit, Status, Trainer};
 use crate::error::{Error, Result};
 use crate::mixture::{BLOCK_ROWS, EStep, preferred_rows};
+use crate::rows::RowBatch;
 use crate::rows::aligned::AlignedRows;
-use crate::rows::{RowBatch, RowBuffer};
-use crate::source::{Batches, Failure, Portion, Source};
+use crate::source::{Batches, Source};
 use std::ops::ControlFlow;
 
 /// How far a fit has come, within a pass too.
@@ -100,14 +100,9 @@ impl<'s, 'a> Driver<'s, 'a> {
         source.prefer_rows(preferred_rows(model, assignment));
         source.rewind()?;
         let mut e_step = EStep::new(model, assignment)?.block_rows(self.block_rows)?;
-        loop {
-            let (rows, added) = match source.read_portion()? {
-                None => break,
-                Some(Portion::RowBatch(block)) => (block.len(), Ok(e_step.add(&block)?)),
-                Some(Portion::Loose(loose)) => (loose.len(), e_step.add_loose(&loose)),
-            };
-            added.map_err(|wrong| source.refuse(wrong))?;
-            self.rows += rows as u64;
+        while let Some(batch) = source.next_batch()? {
+            e_step.add(&batch)?;
+            self.rows += batch.len() as u64;
             let progressed = Progress { restart: self.restart, pass: self.trainer.passes() + 1, rows: self.rows };
             if self.progress.as_mut().is_some_and(|progress| progress(progressed).is_break()) {
                 self.trainer.stop();
@@ -124,16 +119,9 @@ impl<'s, 'a> Driver<'s, 'a> {
         let mut windows = self.windows();
         source.prefer_rows(windows.rows.as_ref().map(AlignedRows::unit));
         source.rewind()?;
-        loop {
-            let seen = match source.read_portion()? {
-                None => break,
-                Some(portion) => self.see(&portion, &mut windows),
-            };
-            match seen {
-                Ok(ControlFlow::Continue(())) => {}
-                Ok(ControlFlow::Break(())) => return Ok(()),
-                Err(Failure::Row(wrong)) => return Err(source.refuse(wrong)),
-                Err(Failure::Step(error)) => return Err(error),
+        while let Some(batch) = source.next_batch()? {
+            if self.see_source_batch(&batch, &mut windows)?.is_break() {
+                return Ok(());
             }
         }
         self.end_windows(&mut windows)
@@ -142,52 +130,42 @@ impl<'s, 'a> Driver<'s, 'a> {
     /// The windows of a pass that begins.
     pub fn windows(&self) -> Windows {
         let rows = self.batches.as_ref().and_then(Batches::window_rows).map(AlignedRows::new);
-        Windows { rows, number: 0, buffer: RowBuffer::default() }
+        Windows { rows, number: 0, buffer: RowBatch::default() }
     }
 
-    fn see(&mut self, portion: &Portion, windows: &mut Windows) -> std::result::Result<ControlFlow<()>, Failure> {
-        let loose = match portion {
-            Portion::RowBatch(block) => return Ok(self.see_block(block, windows)?),
-            Portion::Loose(rows) => rows,
-        };
-        let is_window = windows.rows.as_ref().is_none_or(|rows| rows.is_at_boundary() && rows.unit() == loose.len());
-        if let Some(mut batches) = self.batches.take_if(|_| is_window) {
-            let (pass, number) = (self.trainer.passes() as u64, windows.count());
-            let seen = batches.visit_loose(loose, pass, number, |batch| self.see_batch(batch));
-            self.batches = Some(batches);
-            return seen;
-        }
-        let mut buffer = std::mem::take(&mut windows.buffer);
-        let flow = {
-            let block = loose.slice(0, loose.len(), &mut buffer).map_err(Failure::Row)?;
-            self.see_block(&block, windows)?
-        };
-        windows.buffer = buffer;
-        Ok(flow)
-    }
-
-    /// Takes the rows of a block, window by window; a break after which the fit is stopped.
-    pub fn see_block(&mut self, block: &RowBatch, windows: &mut Windows) -> Result<ControlFlow<()>> {
+    /// Takes the rows of a batch, window by window; a break after which the fit is stopped.
+    ///
+    /// A batch that is one window is validated by its mini-batches, any other as a whole.
+    pub fn see_source_batch(&mut self, batch: &RowBatch, windows: &mut Windows) -> Result<ControlFlow<()>> {
         let Some(mut rows) = windows.rows.take() else {
-            return self.see_window(block, windows.count());
+            return self.see_window(batch, windows.count());
         };
         let unit = rows.unit();
-        let seen = rows.add(block, |whole| {
-            for from in (0..whole.len()).step_by(unit) {
-                if self.see_window(&whole.slice(from, from + unit), windows.count())?.is_break() {
-                    return Ok(ControlFlow::Break(()));
-                }
-            }
-            Ok(ControlFlow::Continue(()))
-        });
+        let flow = if rows.is_at_boundary() && unit == batch.len() {
+            self.see_window(batch, windows.count())
+        } else {
+            let mut buffer = std::mem::take(&mut windows.buffer);
+            let flow = batch.validated_slice(0, batch.len(), &mut buffer).and_then(|batch| {
+                rows.add(&batch, |whole| {
+                    for from in (0..whole.len()).step_by(unit) {
+                        if self.see_window(&whole.slice(from, from + unit), windows.count())?.is_break() {
+                            return Ok(ControlFlow::Break(()));
+                        }
+                    }
+                    Ok(ControlFlow::Continue(()))
+                })
+            });
+            windows.buffer = buffer;
+            flow
+        };
         windows.rows = Some(rows);
-        seen
+        flow
     }
 
     /// Takes the rows of the last window, and ends the pass.
     pub fn end_windows(&mut self, windows: &mut Windows) -> Result<()> {
         if let Some(rest) = windows.rows.as_mut().and_then(AlignedRows::take_rest)
-            && self.see_window(&rest.block(), windows.count())?.is_break()
+            && self.see_window(&rest, windows.count())?.is_break()
         {
             return Ok(());
         }
@@ -233,7 +211,7 @@ pub(crate) struct Windows {
     /// None if windows are the blocks of the source.
     rows: Option<AlignedRows>,
     number: u64,
-    buffer: RowBuffer,
+    buffer: RowBatch<'static>,
 }
 
 impl Windows {

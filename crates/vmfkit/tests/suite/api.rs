@@ -131,7 +131,7 @@ impl Source for Broken {
         3
     }
 
-    fn read_block(&mut self) -> vmfkit::Result<Option<RowBatch<'_>>> {
+    fn next_batch(&mut self) -> vmfkit::Result<Option<RowBatch<'_>>> {
         Err(Error::read(BrokenSector { sector: 7, source: std::io::Error::other("no answer") }))
     }
 

@@ -277,8 +277,8 @@ impl Source for Modest<'_> {
         self.rows.dim()
     }
 
-    fn read_block(&mut self) -> vmfkit::Result<Option<RowBatch<'_>>> {
-        self.rows.read_block()
+    fn next_batch(&mut self) -> vmfkit::Result<Option<RowBatch<'_>>> {
+        self.rows.next_batch()
     }
 
     fn rewind(&mut self) -> vmfkit::Result<()> {

@@ -3,8 +3,7 @@
 use crate::samples::{
     accumulate, assert_agrees, assert_same, assert_sound, draw, naive, on_threads, random_mixture, uniform_rows,
 };
-use vmfkit::rows::loose::LooseRows;
-use vmfkit::rows::{LARGEST_WEIGHT, Scalar};
+use vmfkit::rows::{Bytes, LARGEST_WEIGHT, Rows, Scalar};
 use vmfkit::{Assignment, EStep, Error, Fitter, Method, Mixture, RowBatch, SufficientStats, VonMisesFisher};
 
 const CERTAIN: [Assignment; 5] =
@@ -416,9 +415,18 @@ fn statistics_of_another_shape_are_refused() {
     }
 }
 
-/// In memory of any alignment, in one stretch or many, with concentrations that are multiplied in single precision and in double.
+/// Rows of f32 (4) or f64 (8) in buffers of so many bytes.
+fn from_bytes(number: usize, dim: usize, memory: &Bytes, step: usize) -> RowBatch<'static> {
+    let buffers = memory.chunks(step.max(1)).map(|part| memory.slice_ref(part));
+    match number {
+        4 => RowBatch::from_bytes::<f32>(dim, buffers).unwrap(),
+        _ => RowBatch::from_bytes::<f64>(dim, buffers).unwrap(),
+    }
+}
+
+/// In memory of any alignment, in one buffer or many, with concentrations that are multiplied in single precision and in double.
 #[test]
-fn statistics_of_loose_rows_are_those_of_a_block_to_the_last_bit() {
+fn statistics_of_unvalidated_rows_are_those_of_validated_ones_to_the_last_bit() {
     const DIM: usize = 17;
     for concentration in [20.0, 1e5] {
         for components in [3, 600] {
@@ -431,28 +439,27 @@ fn statistics_of_loose_rows_are_those_of_a_block_to_the_last_bit() {
             for ((block, bytes, number), assignment) in [single, double].iter().flat_map(|rows| EVERY.map(|a| (rows, a))) {
                 let expected = accumulate(&mixture, block, assignment);
                 for (offset, values, threads) in [(0, 3000 * DIM, 2), (1, 3000 * DIM, 1), (0, 5000, 3), (3, 7, 2)] {
-                    let memory = [vec![0; offset], bytes.clone()].concat();
-                    let stretches = memory[offset..].chunks(number * values);
-                    let rows = match number {
-                        4 => LooseRows::new::<f32>(DIM, stretches).unwrap(),
-                        _ => LooseRows::new::<f64>(DIM, stretches).unwrap(),
-                    };
+                    let memory = Bytes::from([vec![0; offset], bytes.clone()].concat()).slice(offset..);
+                    let rows = from_bytes(*number, DIM, &memory, number * values);
                     let found = on_threads(threads, || {
                         let mut e_step = EStep::new(&mixture, assignment).unwrap();
-                        e_step.add_loose(&rows).unwrap();
+                        e_step.add(&rows).unwrap();
                         e_step.finish()
                     });
                     let case = format!("{number}, {concentration}, {components}, {assignment:?}, {offset}, {values}, {threads}");
                     assert_eq!(found, expected, "{case}");
                 }
+                let unvalidated = match block.rows() {
+                    Rows::F32(values) => RowBatch::unvalidated(DIM, &values[..]).unwrap(),
+                    Rows::F64(values) => RowBatch::unvalidated(DIM, &values[..]).unwrap(),
+                    _ => unreachable!("dense rows"),
+                };
+                assert_eq!(accumulate(&mixture, &unvalidated, assignment), expected);
                 for (batch, threads) in [(1152, 1), (1000, 3), (7, 2)] {
                     let mut e_step = EStep::new(&mixture, assignment).unwrap();
                     for bytes in bytes.chunks(batch * DIM * number) {
-                        let rows = match number {
-                            4 => LooseRows::new::<f32>(DIM, [bytes]).unwrap(),
-                            _ => LooseRows::new::<f64>(DIM, [bytes]).unwrap(),
-                        };
-                        on_threads(threads, || e_step.add_loose(&rows)).unwrap();
+                        let rows = from_bytes(*number, DIM, &Bytes::copy_from_slice(bytes), bytes.len());
+                        on_threads(threads, || e_step.add(&rows)).unwrap();
                     }
                     let case = format!("{number}, {concentration}, {components}, {assignment:?}, {batch}, {threads}");
                     assert_eq!(e_step.finish(), expected, "{case}");
@@ -463,22 +470,27 @@ fn statistics_of_loose_rows_are_those_of_a_block_to_the_last_bit() {
 }
 
 #[test]
-fn the_first_wrong_one_of_loose_rows_is_named() {
+fn the_first_bad_one_of_unvalidated_rows_is_named() {
     let mixture = random_mixture(3, 4, 10.0, 1);
     for wrong in [[1900, 2900], [2999, 7], [100, 101]] {
         let mut values: Vec<f32> = draw(&mixture, 3000, 2);
         wrong.iter().for_each(|row| values[4 * row..][..4].copy_from_slice(&[*row as f32, 0.0, 0.0, 0.0]));
         let bytes: Vec<u8> = values.iter().copied().flat_map(f32::to_ne_bytes).collect();
         let double_bytes: Vec<u8> = values.iter().flat_map(|x| f64::from(*x).to_ne_bytes()).collect();
-        let single = LooseRows::new::<f32>(4, bytes.chunks(996)).unwrap();
-        let double = LooseRows::new::<f64>(4, double_bytes.chunks(1000)).unwrap();
-        for rows in [single, double] {
-            let error = EStep::new(&mixture, Assignment::Soft).unwrap().add_loose(&rows).unwrap_err();
+        let (starts, columns): (Vec<usize>, Vec<u32>) = ((0..=3000).map(|row| 4 * row).collect(), [0, 1, 2, 3].repeat(3000));
+        let batches = [
+            from_bytes(4, 4, &bytes.into(), 996),
+            from_bytes(8, 4, &double_bytes.into(), 1000),
+            RowBatch::unvalidated(4, &values).unwrap(),
+            RowBatch::unvalidated_sparse(4, &starts, &columns, &values),
+        ];
+        for rows in batches {
+            let error = EStep::new(&mixture, Assignment::Soft).unwrap().add(&rows).unwrap_err();
             assert_eq!(error, RowBatch::new(4, &values).unwrap_err());
             assert!(matches!(error, Error::NotUnit { row, .. } if row == *wrong.iter().min().unwrap()), "{error}");
         }
     }
-    let rows = LooseRows::new::<f32>(5, []).unwrap();
-    let error = EStep::new(&mixture, Assignment::Soft).unwrap().add_loose(&rows).unwrap_err();
+    let rows = RowBatch::from_bytes::<f32>(5, []).unwrap();
+    let error = EStep::new(&mixture, Assignment::Soft).unwrap().add(&rows).unwrap_err();
     assert_eq!(error, Error::DimensionMismatch { expected: 4, found: 5 });
 }

@@ -84,7 +84,7 @@ impl Source for Pipe<'_> {
         self.dim
     }
 
-    fn read_block(&mut self) -> vmfkit::Result<Option<RowBatch<'_>>> {
+    fn next_batch(&mut self) -> vmfkit::Result<Option<RowBatch<'_>>> {
         let from = self.next;
         self.next = (from + self.block * self.dim).min(self.rows.len());
         if from == self.next { Ok(None) } else { RowBatch::new(self.dim, &self.rows[from..self.next]).map(Some) }

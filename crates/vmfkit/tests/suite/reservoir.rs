@@ -26,8 +26,7 @@ fn sample(rows: &[f64], weights: Option<&[f64]>, room: usize, batch: usize, seed
         reservoir.offer(&block).unwrap();
     }
     assert_eq!(reservoir.seen(), count as u64);
-    let sample = reservoir.into_sample();
-    let block = sample.block().unwrap();
+    let block = reservoir.into_sample().unwrap();
     (0..block.len()).map(|row| (number(&block.row(row), count), block.weights().map_or(1.0, |w| w[row]))).collect()
 }
 
@@ -56,7 +55,7 @@ fn few_rows_are_all_kept_as_they_are() {
     // More rows than room, but not more rows that count.
     let kept = sample(&rows, Some(&weights), 40, 8, 1);
     assert!(all.iter().filter(|(_, weight)| *weight > 0.0).all(|row| kept.contains(row)));
-    assert!(Reservoir::new(5, 1).into_sample().block().is_err());
+    assert!(Reservoir::new(5, 1).into_sample().is_err());
 }
 
 /// The mean over seeds of what any rows count is their weight; a row that outweighs the rest is always there.
@@ -108,8 +107,7 @@ fn rows_keep_their_type_and_bits() {
         for room in [15, 40] {
             let mut reservoir = Reservoir::new(room, 3);
             reservoir.offer(block).unwrap();
-            let sample = reservoir.into_sample();
-            let found = sample.block().unwrap();
+            let found = reservoir.into_sample().unwrap();
             assert_eq!((found.len(), kind(&found)), (room, kind(block)));
             let mut from = 0;
             for row in 0..room {
@@ -120,8 +118,7 @@ fn rows_keep_their_type_and_bits() {
     // Files of several types: all of them in the widest.
     let mut reservoir = Reservoir::new(160, 3);
     blocks.iter().for_each(|block| reservoir.offer(block).unwrap());
-    let sample = reservoir.into_sample();
-    let found = sample.block().unwrap();
+    let found = reservoir.into_sample().unwrap();
     assert!(found.len() == 160 && matches!(found.rows(), Rows::F64(_)) && found.row(85) == blocks[2].row(5));
     let other = uniform_rows::<f64>(4, 2, 1);
     let mut reservoir = Reservoir::new(5, 3);
