@@ -190,14 +190,14 @@ pub enum Note {
         to: f64,
     },
     /// The component has ended as another has: both stand for the same rows.
-    Twin {
+    Duplicate {
         /// Counted from 0.
         component: usize,
         /// The one before it that it is equal to.
         of: usize,
     },
     /// Components that were put elsewhere had brought less by the last pass: the fit is what it was before.
-    TakenBack {
+    RepairsUndone {
         /// The pass with which it ends.
         pass: usize,
         /// How many were made.
@@ -224,7 +224,7 @@ pub enum Note {
 impl Note {
     /// Whether it is told of a fit that has ended, and not after every step.
     pub(crate) fn is_of_the_end(&self) -> bool {
-        matches!(self, Note::Warm { .. } | Note::Fallen { .. } | Note::Twin { .. } | Note::TakenBack { .. })
+        matches!(self, Note::Warm { .. } | Note::Fallen { .. } | Note::Duplicate { .. } | Note::RepairsUndone { .. })
     }
 }
 
@@ -251,7 +251,7 @@ impl std::fmt::Display for Note {
             Note::Fallen { pass, from, to } => {
                 write!(f, "the objective fell from {from:.4} in pass {pass} to {to:.4}: the fit has lost what it had")
             }
-            Note::Twin { component, of } => {
+            Note::Duplicate { component, of } => {
                 write!(f, "component {component} is the same as component {of}: one of them would do")
             }
             Note::Reassigned { component, merged_into, rows } => {
@@ -262,7 +262,7 @@ impl std::fmt::Display for Note {
                 }
             }
             Note::Idle { component, rows } => write!(f, "component {component} got none of the last {rows} rows"),
-            Note::TakenBack { pass, passes } => {
+            Note::RepairsUndone { pass, passes } => {
                 write!(
                     f,
                     "restarted components had not paid by pass {passes}: the fit is that of pass {pass}, and more passes may help"
@@ -290,14 +290,8 @@ pub(crate) fn is_collapsed(dim: usize, rows: f64, complement: f64) -> bool {
 /// had, within the bound of the policy. A component whose rows are all equal gets the largest concentration allowed. Only statistics without
 /// any weight are an error.
 pub fn maximise(stats: &SufficientStats, previous: &Mixture, how: &Maximisation) -> Result<(Mixture, Vec<Note>)> {
+    check_shape(stats, previous)?;
     let components = previous.components().len();
-    if stats.components() != components {
-        let range = "that of the mixture";
-        return Err(Error::Option { option: "the statistics' number of components", range, value: stats.components() as f64 });
-    }
-    if stats.dim() != previous.dim() {
-        return Err(Error::DimensionMismatch { expected: previous.dim(), found: stats.dim() });
-    }
     how.check(components)?;
     let total: f64 = (0..components).map(|k| stats.mass(k)).sum();
     if !(total > 0.0) {
@@ -361,6 +355,18 @@ pub fn maximise(stats: &SufficientStats, previous: &Mixture, how: &Maximisation)
         floored((0..components).map(|k| stats.mass(k) / total).collect(), how.smallest_weight)
     };
     Ok((Mixture::of_parts(weights, next, previous.has_background()), notes))
+}
+
+/// Whether statistics have the components and the dimension of a mixture.
+pub(crate) fn check_shape(stats: &SufficientStats, mixture: &Mixture) -> Result<()> {
+    if stats.dim() != mixture.dim() {
+        return Err(Error::DimensionMismatch { expected: mixture.dim(), found: stats.dim() });
+    }
+    if stats.components() != mixture.components().len() {
+        let option = "the statistics' number of components";
+        return Err(Error::Option { option, range: "that of the mixture", value: stats.components() as f64 });
+    }
+    Ok(())
 }
 
 /// The statistics that a mixture expects of rows of this total weight: [`maximise`] makes the mixture again of them. MATH.md (14.5).

@@ -1,120 +1,32 @@
 //! [`Fitter`]: a mixture from rows in one call, with every choice an option.
 
+mod first_mixture;
 mod fitter_settings;
 mod held_rows;
+mod method;
 pub mod parts;
+mod pipe;
 mod reassign;
-pub(crate) mod restarts;
+mod restarts;
 pub mod select;
 pub mod stream;
 
+pub use method::Method;
+
 use crate::capacity;
-use crate::dispersion::dispersion;
-use crate::error::{Error, ParseChoiceError, Result};
+use crate::error::{Error, Result};
 use crate::m_step::{ConcentrationPolicy, Maximisation};
 use crate::mixture::{Assignment, BLOCK_ROWS, Mixture, check_block_rows};
-use crate::rows::RowBatch;
-use crate::sampler::Stream;
 use crate::settings::Settings;
-use crate::start::em_search::{passes_of_em, search_of_em};
-use crate::start::plus_plus::ShouldCancel;
-use crate::start::{self, Start, sample_rows, search_rows};
-use crate::train::{Adam, Annealing, Checkpoint, Em, OnlineEm, Pass, Progress, ProgressCallback, Rule, Stop};
-use rand::seq::SliceRandom;
+use crate::start::{Start, sample_rows, search_rows};
+use crate::train::{Checkpoint, Em, OnlineEm, Pass, Progress, ProgressCallback, Rule, Stop};
 use std::ops::ControlFlow;
-
-/// A way of fitting a mixture.
-#[derive(Debug, Clone)]
-#[expect(clippy::large_enum_variant, reason = "there is one a fit")]
-#[non_exhaustive]
-pub enum Method {
-    /// Soft EM, annealed if asked for.
-    Em {
-        /// Begin warm.
-        annealing: Option<Annealing>,
-    },
-    /// Hard EM: every row wholly to its most responsible component.
-    HardEm,
-    /// Stochastic EM: every row wholly to a component drawn by its responsibilities.
-    StochasticEm,
-    /// Online EM, a step a batch.
-    OnlineEm {
-        /// a in the step size (t + t0)^-a.
-        exponent: f64,
-        /// t0 in the step size (t + t0)^-a.
-        offset: f64,
-    },
-    /// Stochastic gradient ascent; which concentrations and weights it may choose is up to the fitter's M step.
-    Sgd(Adam),
-    /// Spherical k-means, as a mixture with equal weights and one concentration, under which the nearest direction is the most probable.
-    KMeans,
-}
-
-impl Default for Method {
-    fn default() -> Self {
-        Method::Em { annealing: None }
-    }
-}
-
-impl Method {
-    /// The name used on the command line and in reports.
-    pub fn name(&self) -> &'static str {
-        match self {
-            Method::Em { .. } => "em",
-            Method::HardEm => "hard",
-            Method::StochasticEm => "stochastic",
-            Method::OnlineEm { .. } => "online",
-            Method::Sgd(_) => "sgd",
-            Method::KMeans => "kmeans",
-        }
-    }
-
-    /// Every method, with its default settings.
-    pub fn all() -> [Method; 6] {
-        [
-            Method::default(),
-            Method::HardEm,
-            Method::StochasticEm,
-            Method::OnlineEm { exponent: 0.6, offset: 1.0 },
-            Method::Sgd(Adam::new()),
-            Method::KMeans,
-        ]
-    }
-
-    /// When it stops if nothing else is said: at a relative change of 1e-5 or after 100 passes; gradient steps make all their passes, online EM
-    /// makes at most 20.
-    pub fn stop(&self) -> Stop {
-        match self {
-            Method::Sgd(_) => Stop { tolerance: None, passes: 100, ..Stop::default() },
-            Method::OnlineEm { .. } => Stop { passes: 20, ..Stop::default() },
-            _ => Stop::default(),
-        }
-    }
-
-    /// True if it steps after every batch and need not see rows twice.
-    pub fn is_online(&self) -> bool {
-        matches!(self, Method::OnlineEm { .. } | Method::Sgd(_))
-    }
-}
-
-impl std::str::FromStr for Method {
-    type Err = ParseChoiceError;
-
-    fn from_str(text: &str) -> std::result::Result<Self, ParseChoiceError> {
-        let known = Self::all();
-        let names = known.each_ref().map(Self::name);
-        known.into_iter().find(|method| method.name() == text).ok_or_else(|| ParseChoiceError::new("method", &names, text))
-    }
-}
 
 /// Rows that are shuffled together unless a fit chooses another number: 32 MB in single precision, but some thousand rows of any dimension, or else sorted
 /// rows stay sorted.
 const SHUFFLED_NUMBERS: usize = 1 << 23;
 const FEWEST_SHUFFLED: usize = 1 << 12;
 const MOST_SHUFFLED: usize = 1 << 16;
-
-/// Passes of EM after which the dispersion is measured. The decision is coarse, 1.5 against 5 and more on embeddings, and needs no converged fit.
-const DISPERSION_PASSES: usize = 10;
 
 /// Fits a mixture to rows: chooses a start, runs a method, keeps the best of several restarts.
 ///
@@ -383,7 +295,7 @@ impl<'a> Fitter<'a> {
 
     /// Whether there is memory for what every fit of rows of this dimension makes: the mixture, the next one, the statistics of the pass and of
     /// a block.
-    pub(crate) fn check_room(&self, dim: usize) -> Result<()> {
+    pub(crate) fn check_memory(&self, dim: usize) -> Result<()> {
         capacity::check("the components of a fit and their statistics", &[4, self.components, dim])
     }
 
@@ -410,87 +322,19 @@ impl<'a> Fitter<'a> {
         self.stop.unwrap_or_else(|| self.method.stop())
     }
 
-    pub(crate) fn rule(&self, seed: u64) -> Box<dyn Rule> {
-        let em = || Em::new().maximisation(self.maximisation.clone());
+    pub(crate) fn rule(&self, seed: u64) -> Rule {
+        let em = Em::new().maximisation(self.maximisation_used());
         match &self.method {
-            Method::Em { annealing: None } => Box::new(em()),
-            Method::Em { annealing: Some(annealing) } => Box::new(em().annealing(*annealing)),
-            Method::HardEm => Box::new(em().assignment(Assignment::Hard)),
-            Method::StochasticEm => Box::new(em().assignment(Assignment::Sampled { seed: seed ^ 0x7361_6d70 })),
-            Method::KMeans => Box::new(em().assignment(Assignment::Nearest).maximisation(self.maximisation.of_k_means())),
+            Method::Em { annealing: None } => em.into(),
+            Method::Em { annealing: Some(annealing) } => em.annealing(*annealing).into(),
+            Method::HardEm => em.assignment(Assignment::Hard).into(),
+            Method::StochasticEm => em.assignment(Assignment::Sampled { seed: seed ^ 0x7361_6d70 }).into(),
+            Method::KMeans => em.assignment(Assignment::Nearest).into(),
             Method::OnlineEm { exponent, offset } => {
-                Box::new(OnlineEm::new().exponent(*exponent).offset(*offset).maximisation(self.maximisation.clone()))
+                OnlineEm::new().exponent(*exponent).offset(*offset).maximisation(self.maximisation.clone()).into()
             }
-            Method::Sgd(adam) => Box::new(adam.clone().maximisation(&self.maximisation)),
+            Method::Sgd(adam) => adam.clone().maximisation(&self.maximisation).into(),
         }
-    }
-
-    /// The first mixture of one restart. The online methods look at a sample only: they
-    /// are for those who would not pass over all rows for a start.
-    pub(crate) fn first_mixture(&self, block: &RowBatch, restart: usize, should_cancel: &mut ShouldCancel) -> Result<First> {
-        let seed = self.seed_of(restart);
-        let sample = self.batch_rows().max(if self.components == 1 { 1 } else { 64 * self.components });
-        let needs_all = matches!(self.start, Start::Labels(_) | Start::Mixture(_));
-        let mut buffer = Default::default();
-        let start = &self.start_of(restart);
-        let mixture = if self.method.is_online() && !needs_all && sample < block.len() {
-            let mut rows: Vec<usize> = (0..block.len()).collect();
-            let (chosen, _) = rows.partial_shuffle(&mut Stream::new(seed ^ 0x7361_6d70, 1), sample);
-            let sample = block.gather(chosen, &mut buffer);
-            // Weights may leave such a sample without any rows that count.
-            match sample.weights().is_none_or(|w| w.iter().any(|w| *w > 0.0)) {
-                true => start.mixture_while(&sample, self.components, &self.maximisation, seed, should_cancel)?,
-                false => start.mixture_while(block, self.components, &self.maximisation, seed, should_cancel)?,
-            }
-        } else {
-            start.mixture_while(block, self.components, &self.maximisation, seed, should_cancel)?
-        };
-        let mut mixture = self.finished(mixture)?;
-        let mut how = self.maximisation_used();
-        let dispersion =
-            if self.asks_for_dispersion() { self.measured_dispersion(block, &mixture, seed, should_cancel)? } else { None };
-        how.dispersion = how.dispersion.or(dispersion);
-        let mut search_passes = 0;
-        if self.searches() && should_cancel().is_continue() {
-            let mut rng = Stream::new(seed ^ 0x7365_6172, 0);
-            let sample = start::sample(block, search_rows(self.components), &mut rng, &mut buffer);
-            (mixture, search_passes) = search_of_em(&sample, mixture, &how, &mut rng, should_cancel)?;
-        }
-        Ok(First { mixture, dispersion, search_passes })
-    }
-
-    /// The dispersion of a sample of rows under EM with free concentrations from this start; none if it was asked to stop.
-    pub(crate) fn measured_dispersion(
-        &self,
-        block: &RowBatch,
-        start: &Mixture,
-        seed: u64,
-        should_cancel: &mut ShouldCancel,
-    ) -> Result<Option<f64>> {
-        let mut buffer = Default::default();
-        let mut rng = Stream::new(seed ^ 0x7361_6d70, 2);
-        let most = sample_rows(self.components).min(search_rows(1));
-        let sample = start::sample(block, most, &mut rng, &mut buffer);
-        let free = self.maximisation.clone().policy(ConcentrationPolicy::Free);
-        let fitted = passes_of_em(&sample, start, &free, DISPERSION_PASSES, should_cancel)?;
-        fitted.map(|fitted| dispersion(&sample, &fitted)).transpose()
-    }
-
-    /// Where a restart begins. Those after the first begin elsewhere: k-means and its search end in the same place whatever the seed.
-    fn start_of(&self, restart: usize) -> Start {
-        match (&self.start, restart % 2) {
-            (Start::KMeans, _) if restart == 0 => Start::KMeans,
-            (Start::KMeans, 0) => Start::RandomRows,
-            (Start::KMeans, _) => Start::PlusPlus,
-            (other, _) => other.clone(),
-        }
-    }
-
-    /// Whether the fit searches for a better optimum than that next to its start. Where people say where to begin, or how warm, that is where it
-    /// begins.
-    pub(crate) fn searches(&self) -> bool {
-        let from_k_means = matches!((&self.method, &self.start), (Method::Em { annealing: None }, Start::KMeans));
-        self.search && self.components > 1 && from_k_means && self.start_mark.is_none()
     }
 
     /// How many rows of a source are held to begin with, if they have this dimension: those that were asked for, or what k-means and a search look at. A
@@ -520,33 +364,5 @@ impl<'a> Fitter<'a> {
         self.take_dispersion(settings.dispersion());
         self.block_rows = self.block_rows.or(number("block_rows"));
         self.shuffle_rows = self.shuffle_rows.or(number("shuffle_rows"));
-    }
-
-    /// A start with what the fit says of backgrounds and weights.
-    pub(crate) fn finished(&self, mixture: Mixture) -> Result<Mixture> {
-        match self.background {
-            // Whatever the start says: k-means holds its weights, and they are equal.
-            _ if matches!(self.method, Method::KMeans) => {
-                let components = mixture.without_background().components().to_vec();
-                Mixture::new(vec![1.0 / components.len() as f64; components.len()], components)
-            }
-            Some(weight) if !mixture.has_background() => mixture.with_background(weight),
-            _ => Ok(mixture),
-        }
-    }
-}
-
-/// The first mixture of a restart.
-pub(crate) struct First {
-    pub mixture: Mixture,
-    /// That of the rows, if the policy asks for it.
-    pub dispersion: Option<f64>,
-    /// Passes over the sample that the search made.
-    pub search_passes: usize,
-}
-
-impl From<Mixture> for First {
-    fn from(mixture: Mixture) -> Self {
-        First { mixture, dispersion: None, search_passes: 0 }
     }
 }

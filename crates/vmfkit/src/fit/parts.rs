@@ -42,7 +42,7 @@ use crate::error::{Error, Result};
 use crate::fingerprint::FingerprintedSource;
 use crate::fit::Fitter;
 use crate::fit::fitter_settings::parameters;
-use crate::fit::restarts::{Sampled, is_same_weight};
+use crate::fit::restarts::is_same_weight;
 use crate::mixture::{Assignment, BLOCK_ROWS, EStep, Mixture};
 use crate::row_fingerprint::RowFingerprint;
 use crate::rows::RowBatch;
@@ -51,6 +51,7 @@ use crate::source::Source;
 use crate::stats::SufficientStats;
 use crate::store::statistics::PartStats;
 use crate::train::{Checkpoint, Status, Trainer};
+use std::sync::OnceLock;
 
 impl Fitter<'_> {
     /// Makes the start of a fit by parts, and no pass; none if whoever is told the progress says stop.
@@ -58,18 +59,19 @@ impl Fitter<'_> {
     /// The start is that of [`Self::fit_source`] with the same rows.
     pub fn begin(mut self, source: &mut dyn Source) -> Result<Option<Checkpoint>> {
         self.check()?;
-        self.check_room(source.dim())?;
+        self.check_memory(source.dim())?;
         self.check_parts()?;
         self.check_start()?;
         let mut progress = self.progress.take();
         let fingerprint = if source.can_rewind() { Some(RowFingerprint::of(source)?) } else { None };
-        let source = &mut FingerprintedSource::new(source, fingerprint);
-        let Sampled { first, rows, flow } = self.sampled_start(source, 0, progress.as_deref_mut())?;
+        let all_rows = OnceLock::new();
+        let source = &mut FingerprintedSource::new(source, fingerprint, &all_rows);
+        let first = self.start_from_source(source, 0, progress.as_deref_mut())?;
         self.take_dispersion(first.dispersion);
-        if flow.is_break() {
+        if first.cancelled {
             return Ok(None);
         }
-        let fingerprint = fingerprint.map(|known| known.learn(rows, source.fingerprint()));
+        let fingerprint = fingerprint.map(|known| known.learn(first.rows, all_rows.get().copied()));
         let trainer = Trainer::new(first.mixture, self.rule(self.seed_of(0)), self.stop_of_method())?;
         let trainer = trainer.after_search(first.search_passes);
         Ok(Some(trainer.checkpoint()?.with_settings(self.settings(source.dim())).with_rows(fingerprint)))
@@ -214,12 +216,11 @@ impl Checkpoint {
         if let Some(found) = part.first_row.filter(|first| *first != 0) {
             return Err(Error::PartOrder { expected: 0, found });
         }
-        part.statistics().iter().try_for_each(|stats| trainer.absorb(stats))?;
         if let Some(expected) = self.rows_weight().filter(|expected| !is_same_weight(*expected, part.weight())) {
             return Err(Error::PassWeight { expected, found: part.weight() });
         }
-        trainer.count_rows(part.rows());
-        trainer.end_pass()?;
+        trainer.step(&part.sum())?;
+        trainer.end_pass(part.rows())?;
         Ok(trainer.checkpoint()?.with_settings(self.settings.clone()).with_rows(self.rows))
     }
 

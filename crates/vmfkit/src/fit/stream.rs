@@ -14,7 +14,7 @@ use crate::settings::Settings;
 use crate::start::Start;
 use crate::stats::SufficientStats;
 use crate::tensor_file::{Contents, File, Kind};
-use crate::train::{Fit, OnlineEm, Rule, State, Status};
+use crate::train::{Fit, OnlineEm, State, Status};
 use std::ops::ControlFlow;
 
 const KIND: Kind = Kind { format: "vmfkit.stream", version: "1", unchecked: Some("1") };
@@ -156,7 +156,7 @@ impl StreamFitter {
 
     /// The same for those who may want it to end early; a batch of which only a part was seen does not count.
     pub fn update_while(&mut self, block: &RowBatch, should_cancel: &mut (dyn FnMut() -> ControlFlow<()> + Send)) -> Result<()> {
-        self.fitter.check_room(block.dim())?;
+        self.fitter.check_memory(block.dim())?;
         let count = (0..block.len()).filter(|&row| block.weights().is_none_or(|weights| weights[row] > 0.0)).count();
         if count == 0 {
             return Ok(());
@@ -253,7 +253,7 @@ impl StreamFitter {
             let begin_with = SufficientStats::of_values(1, moved.dim(), values.into_iter()).expect("finite and of one component");
             self.rule.reassign(*component, *merged_into, &begin_with);
         }
-        let (next, notes) = self.rule.advance(&moved, &stats)?;
+        let (next, notes) = self.rule.step(&moved, &stats)?;
         let mut attendance = attendance.clone();
         moves.iter().for_each(|change| attendance[change.component] = Attendance { missed: 0.0, weight: change.share });
         let rows_a_weight = block.len() as f64 / stats.weight();
@@ -370,9 +370,7 @@ impl StreamFitter {
                 contents.mixture("", model);
                 let numbers = attendance.iter().flat_map(|attendance| [attendance.missed, attendance.weight]).collect();
                 contents.numbers("attendance", vec![attendance.len(), 2], numbers);
-                for (name, numbers) in self.rule.state().lists() {
-                    contents.numbers(format!("rule.{name}"), vec![numbers.len()], numbers.to_vec());
-                }
+                self.rule.state().write(&mut contents);
             }
         }
         contents.to_bytes()
@@ -403,13 +401,7 @@ impl StreamFitter {
             if found != expected {
                 return file.wrong(format!("there must be {expected} components, a background not counted, found: `{found}`"));
             }
-            let mut state = State::new();
-            for name in &names {
-                if let Some(short) = name.strip_prefix("rule.") {
-                    state = state.with(short, file.numbers(name, [None])?);
-                }
-            }
-            self.rule.restore(&state, &model)?;
+            self.rule.restore(&State::read(&file)?, &model)?;
             let numbers = file.numbers("attendance", [Some(model.components().len()), Some(2)])?;
             let attendance = numbers.chunks_exact(2).map(|pair| Attendance { missed: pair[0], weight: pair[1] }).collect();
             Phase::Running { model, attendance }

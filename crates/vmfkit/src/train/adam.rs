@@ -1,11 +1,12 @@
-//! Stochastic gradient ascent with Adam, the second estimator of Kim (2021).
+//! [`Adam`]: stochastic gradient ascent, the second estimator of Kim (2021). The loop is in
+//! `mini_batches.rs`.
 
-use super::{Cadence, Rule, State as Remembered};
+use super::state::{State, count};
 use crate::bessel;
 use crate::density::VonMisesFisher;
 use crate::error::{Error, Result};
 use crate::m_step::{ConcentrationPolicy, Maximisation, Note, floored, gradient, is_collapsed};
-use crate::mixture::{Assignment, Mixture};
+use crate::mixture::Mixture;
 use crate::settings::Settings;
 use crate::stats::SufficientStats;
 use std::iter;
@@ -23,13 +24,13 @@ pub struct Adam {
     decay: f64,
     betas: (f64, f64),
     epsilon: f64,
-    maximisation: Maximisation,
+    pub(super) maximisation: Maximisation,
     epochs: i32,
     /// The rows' weight in this pass so far, each component's share of it, and the weight in the last whole pass.
     seen_weight: f64,
     seen_masses: Vec<f64>,
     rows_weight: Option<f64>,
-    state: Option<State>,
+    ascent: Option<Ascent>,
 }
 
 impl Default for Adam {
@@ -44,7 +45,7 @@ impl Default for Adam {
             seen_weight: 0.0,
             seen_masses: Vec::new(),
             rows_weight: None,
-            state: None,
+            ascent: None,
         }
     }
 }
@@ -121,7 +122,7 @@ impl Adam {
     }
 
     /// The slopes in the parameters behind the concentrations, from those in the ln concentrations.
-    fn concentration_slopes(&self, mut slopes: Vec<f64>, model: &Mixture, state: &State) -> Vec<f64> {
+    fn concentration_slopes(&self, mut slopes: Vec<f64>, model: &Mixture, state: &Ascent) -> Vec<f64> {
         let sum: f64 = slopes.iter().sum();
         match self.maximisation.policy_used(model.dim()) {
             ConcentrationPolicy::Auto | ConcentrationPolicy::Free => {}
@@ -147,7 +148,7 @@ const NARROW: f64 = 1000.0;
 
 /// Where the steps have come to.
 #[derive(Debug, Clone)]
-struct State {
+struct Ascent {
     /// Logits, then unnormalised directions, then ln concentrations. Where the ratio of concentrations is bounded, ln k_m is
     /// c + (1/2) ln(ratio) tanh(z_m), and the parameters end with z_m and c, MATH.md (14.10).
     parameters: Vec<f64>,
@@ -162,7 +163,7 @@ const SMALLEST_START: f64 = 1e-6;
 /// Where tanh begins to be too flat for a gradient to leave it.
 const STEEPEST: f64 = 0.9;
 
-impl State {
+impl Ascent {
     fn new(model: &Mixture, policy: ConcentrationPolicy, half_range: Option<f64>, batch_weight: f64) -> Self {
         let components = model.components();
         let logits = model.weights().iter().map(|w| w.max(SMALLEST_START).ln());
@@ -184,7 +185,7 @@ impl State {
             ln_concentrations = ln_concentrations.iter().map(|x| place(*x)).chain([centre]).collect();
         }
         let parameters: Vec<f64> = logits.chain(directions).chain(ln_concentrations).collect();
-        State { moments: Moments::new(parameters.len()), parameters, batch_weight }
+        Ascent { moments: Moments::new(parameters.len()), parameters, batch_weight }
     }
 
     fn mixture(&self, like: &Mixture, how: &Maximisation, half_range: Option<f64>) -> Result<Mixture> {
@@ -214,21 +215,13 @@ impl State {
     }
 }
 
-impl Rule for Adam {
-    fn cadence(&self) -> Cadence {
-        Cadence::EveryBlock
-    }
-
-    fn assignment(&self) -> Assignment {
-        Assignment::Soft
-    }
-
-    fn next(&mut self, model: &Mixture, stats: &SufficientStats) -> Result<(Mixture, Vec<Note>)> {
+impl Adam {
+    pub(super) fn step(&mut self, model: &Mixture, stats: &SufficientStats) -> Result<(Mixture, Vec<Note>)> {
         let (count, dim) = (model.components().len(), model.dim());
-        if self.state.is_none() {
+        if self.ascent.is_none() {
             self.check(count)?;
             let half_range = self.half_range(dim);
-            self.state = Some(State::new(model, self.maximisation.policy, half_range, stats.weight()));
+            self.ascent = Some(Ascent::new(model, self.maximisation.policy, half_range, stats.weight()));
         }
         let mass: f64 = (0..count).map(|k| stats.mass(k)).sum();
         if !(mass > 0.0) {
@@ -244,10 +237,10 @@ impl Rule for Adam {
             up.logits.fill(0.0);
         }
         let first_rate = self.first_rate(count);
-        let state = self.state.as_ref().expect("made above");
+        let state = self.ascent.as_ref().expect("made above");
         let concentrations = self.concentration_slopes(std::mem::take(&mut up.ln_concentrations), model, state);
         let places = concentrations.len();
-        let state = self.state.as_mut().expect("made above");
+        let state = self.ascent.as_mut().expect("made above");
         for (k, up) in up.directions.chunks_exact_mut(dim).enumerate() {
             let length = norm(&state.parameters[count + k * dim..][..dim]);
             up.iter_mut().for_each(|g| *g /= length);
@@ -271,41 +264,40 @@ impl Rule for Adam {
         Ok((next, notes))
     }
 
-    fn end_pass(&mut self) -> bool {
+    pub(super) fn end_pass(&mut self) {
         self.epochs += 1;
         self.rows_weight = Some(std::mem::take(&mut self.seen_weight));
         self.seen_masses.clear();
-        true
     }
 
-    fn state(&self) -> Remembered {
-        let state = self.state.as_ref();
-        let list = |of: fn(&State) -> &[f64]| state.map_or(Vec::new(), |state| of(state).to_vec());
-        Remembered::new()
+    pub(super) fn state(&self) -> State {
+        let ascent = self.ascent.as_ref();
+        let list = |of: fn(&Ascent) -> &[f64]| ascent.map_or(Vec::new(), |ascent| of(ascent).to_vec());
+        State::default()
             .with("epochs", [f64::from(self.epochs)])
             .with("rows_weight", self.rows_weight)
-            .with("parameters", list(|state| &state.parameters))
-            .with("first_moments", list(|state| &state.moments.first))
-            .with("second_moments", list(|state| &state.moments.second))
-            .with("fading", state.iter().flat_map(|state| [state.moments.fading.0, state.moments.fading.1]))
-            .with("batch_weight", state.map(|state| state.batch_weight))
+            .with("parameters", list(|ascent| &ascent.parameters))
+            .with("first_moments", list(|ascent| &ascent.moments.first))
+            .with("second_moments", list(|ascent| &ascent.moments.second))
+            .with("fading", ascent.iter().flat_map(|ascent| [ascent.moments.fading.0, ascent.moments.fading.1]))
+            .with("batch_weight", ascent.map(|ascent| ascent.batch_weight))
     }
 
-    fn restore(&mut self, state: &Remembered, model: &Mixture) -> Result<()> {
-        self.epochs = state.count("epochs", 1 << 30)? as i32;
+    pub(super) fn restore(&mut self, state: &State, mixture: &Mixture) -> Result<()> {
+        self.epochs = count("rule.epochs", state.exactly("epochs", 1)?[0], 1 << 30)? as i32;
         self.rows_weight = state.exactly_or_none("rows_weight", 1)?.map(|weight| weight[0]);
         self.seen_weight = 0.0;
         self.seen_masses.clear();
-        let count = model.components().len() * (model.dim() + 2) + usize::from(self.half_range(model.dim()).is_some());
-        self.state = match state.exactly_or_none("parameters", count)? {
+        let length = mixture.components().len() * (mixture.dim() + 2) + usize::from(self.half_range(mixture.dim()).is_some());
+        self.ascent = match state.exactly_or_none("parameters", length)? {
             None => None,
             Some(parameters) => {
                 let fading = state.exactly("fading", 2)?;
-                Some(State {
+                Some(Ascent {
                     parameters: parameters.to_vec(),
                     moments: Moments {
-                        first: state.exactly("first_moments", count)?.to_vec(),
-                        second: state.exactly("second_moments", count)?.to_vec(),
+                        first: state.exactly("first_moments", length)?.to_vec(),
+                        second: state.exactly("second_moments", length)?.to_vec(),
                         fading: (fading[0], fading[1]),
                     },
                     batch_weight: state.exactly("batch_weight", 1)?[0],

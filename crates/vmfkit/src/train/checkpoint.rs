@@ -1,7 +1,8 @@
 //! [`Checkpoint`]: all that a fit has to remember between two passes, so that it can go on in another process.
 
 use super::state::{State, count, wrong};
-use super::{Fit, Pass, Status};
+use super::stop::Status;
+use super::trace::{Fit, Pass};
 use crate::error::Result;
 use crate::m_step::Note;
 use crate::mixture::Mixture;
@@ -9,7 +10,7 @@ use crate::row_fingerprint::RowFingerprint;
 use crate::settings::{Settings, digits, undigits};
 use crate::tensor_file::{Contents, File, Kind, excerpt};
 
-const KIND: Kind = Kind { format: "vmfkit.checkpoint", version: "4", unchecked: None };
+const KIND: Kind = Kind { format: "vmfkit.checkpoint", version: "5", unchecked: None };
 
 /// What stands before the names of fits beside the current one.
 const UNREPAIRED: &str = "unrepaired.";
@@ -31,7 +32,9 @@ pub struct Checkpoint {
     pub(crate) current: Fit,
     /// The same before a repair that has not paid so far; if it has ended, and ends with that, it says so.
     pub(crate) unrepaired: Option<Fit>,
-    pub(crate) rule: State,
+    /// The name of the rule, and its state.
+    pub(crate) rule: String,
+    pub(crate) state: State,
     /// The best of the restarts before it.
     pub(crate) best: Option<Fit>,
 }
@@ -103,9 +106,8 @@ impl Checkpoint {
         for (prefix, fit) in [(UNREPAIRED, &self.unrepaired), (BEST, &self.best)] {
             fit.iter().for_each(|fit| write_fit(&mut contents, prefix, fit));
         }
-        for (name, numbers) in self.rule.lists() {
-            contents.numbers(format!("rule.{name}"), vec![numbers.len()], numbers.to_vec());
-        }
+        contents.text("rule", &self.rule);
+        self.state.write(&mut contents);
         contents.to_bytes()
     }
 
@@ -132,12 +134,6 @@ impl Checkpoint {
             }
         };
         let (unrepaired, best) = (other(UNREPAIRED)?, other(BEST)?);
-        let mut rule = State::new();
-        for name in &names {
-            if let Some(short) = name.strip_prefix("rule.") {
-                rule = rule.with(short, file.numbers(name, [None])?);
-            }
-        }
         Ok(Checkpoint {
             restart: file.parsed::<u32>("restart")? as usize,
             settings,
@@ -145,7 +141,8 @@ impl Checkpoint {
             current,
             unrepaired,
             best,
-            rule,
+            rule: file.text("rule").to_owned(),
+            state: State::read(&file)?,
         })
     }
 }
@@ -209,8 +206,8 @@ fn note_numbers(note: &Note) -> [f64; NOTE] {
         Note::Reseeded { component, beside, pass } => [2.0, component as f64, beside as f64, pass as f64],
         Note::Warm { temperature } => [3.0, temperature, 0.0, 0.0],
         Note::Fallen { pass, from, to } => [4.0, pass as f64, from, to],
-        Note::Twin { component, of } => [5.0, component as f64, of as f64, 0.0],
-        Note::TakenBack { pass, passes } => [6.0, pass as f64, passes as f64, 0.0],
+        Note::Duplicate { component, of } => [5.0, component as f64, of as f64, 0.0],
+        Note::RepairsUndone { pass, passes } => [6.0, pass as f64, passes as f64, 0.0],
         Note::Reassigned { component, merged_into, rows } => {
             [7.0, component as f64, merged_into.map_or(-1.0, |other| other as f64), rows as f64]
         }
@@ -228,8 +225,8 @@ fn note_of(numbers: &[f64], mixture: &Mixture) -> Result<Note> {
         2.0 => Ok(Note::Reseeded { component: place(numbers[1])?, beside: place(numbers[2])?, pass: pass(numbers[3])? }),
         3.0 => Ok(Note::Warm { temperature: numbers[1] }),
         4.0 => Ok(Note::Fallen { pass: pass(numbers[1])?, from: numbers[2], to: numbers[3] }),
-        5.0 => Ok(Note::Twin { component: place(numbers[1])?, of: place(numbers[2])? }),
-        6.0 => Ok(Note::TakenBack { pass: pass(numbers[1])?, passes: pass(numbers[2])? }),
+        5.0 => Ok(Note::Duplicate { component: place(numbers[1])?, of: place(numbers[2])? }),
+        6.0 => Ok(Note::RepairsUndone { pass: pass(numbers[1])?, passes: pass(numbers[2])? }),
         7.0 => {
             let rows = count("the rows of a note", numbers[3], u64::MAX)?;
             let merged_into = if numbers[2] == -1.0 { None } else { Some(place(numbers[2])?) };

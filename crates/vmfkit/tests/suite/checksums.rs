@@ -86,6 +86,6 @@ fn models_without_a_checksum_are_read() {
     changed[at] = b'1';
     assert!(rewrite_model(&changed).unwrap_err().to_string().contains("the file is damaged: its checksum must be "));
     let refused = |error: vmfkit::Error, words: &str| assert!(error.to_string().contains(words), "{error}");
-    refused(rewrite_checkpoint(&old("checkpoint")).unwrap_err(), "the version must be 4, found: `2`");
+    refused(rewrite_checkpoint(&old("checkpoint")).unwrap_err(), "the version must be 5, found: `2`");
     refused(rewrite_statistics(&old("statistics")).unwrap_err(), "the version must be 3, found: `1`");
 }

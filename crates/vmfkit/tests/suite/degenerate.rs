@@ -329,15 +329,15 @@ fn components_that_end_the_same_are_named() {
     let block = RowBatch::new(3, &rows).unwrap();
     for method in [Method::default(), Method::OnlineEm { exponent: 0.6, offset: 1.0 }] {
         let fit = Fitter::new(5).method(method.clone()).policy(ConcentrationPolicy::Fixed(50.0)).fit(&block).unwrap();
-        let twins: Vec<_> = fit.notes.iter().filter(|note| matches!(note, Note::Twin { .. })).collect();
-        assert_eq!(twins.len(), 2, "{}: {:?}", method.name(), fit.notes);
+        let duplicates: Vec<_> = fit.notes.iter().filter(|note| matches!(note, Note::Duplicate { .. })).collect();
+        assert_eq!(duplicates.len(), 2, "{}: {:?}", method.name(), fit.notes);
     }
-    let note = Note::Twin { component: 4, of: 1 };
+    let note = Note::Duplicate { component: 4, of: 1 };
     assert_eq!(note.to_string(), "component 4 is the same as component 1: one of them would do");
     // Components that are apart are not, and neither is a background.
     let spread: Vec<f64> = draw(&random_mixture(3, 3, 100.0, 1), 300, 1);
     let fit = Fitter::new(3).background(0.05).fit(&RowBatch::new(3, &spread).unwrap()).unwrap();
-    assert!(!fit.notes.iter().any(|note| matches!(note, Note::Twin { .. })), "{:?}", fit.notes);
+    assert!(!fit.notes.iter().any(|note| matches!(note, Note::Duplicate { .. })), "{:?}", fit.notes);
 }
 
 /// Components that begin alike would stay alike.
@@ -348,7 +348,7 @@ fn given_directions_that_are_equal_are_put_apart() {
     let block = RowBatch::new(3, &rows).unwrap();
     let equal = vec![vec![1.0, 0.0, 0.0], vec![2.0, -0.0, 0.0], vec![1e20, 0.0, 0.0], vec![1e-6, 0.0, 0.0]];
     let fit = Fitter::new(4).start(Start::Directions(equal)).fit(&block).unwrap();
-    assert!(!fit.notes.iter().any(|note| matches!(note, Note::Twin { .. })), "{:?}", fit.notes);
+    assert!(!fit.notes.iter().any(|note| matches!(note, Note::Duplicate { .. })), "{:?}", fit.notes);
     assert!(fit.mixture.components().windows(2).all(|pair| pair[0] != pair[1]));
 }
 

@@ -33,8 +33,8 @@ fn by_trainer(dim: usize, rows: &[f64], batch: usize, policy: ConcentrationPolic
     for rows in rows.chunks(batch * dim) {
         let mut stats = SufficientStats::zero(2, dim);
         trainer.model().accumulate(&RowBatch::new(dim, rows).unwrap(), Assignment::Soft, &mut stats).unwrap();
-        trainer.absorb(&stats).unwrap();
-        assert_eq!(trainer.end_pass().unwrap(), Status::Running);
+        trainer.step(&stats).unwrap();
+        assert_eq!(trainer.end_pass(0).unwrap(), Status::Running);
     }
     trainer.into_fit().mixture
 }
