@@ -1,7 +1,7 @@
 //! The first mixture of each restart: from rows in memory, from a sample of a source, or from neither.
 
-use super::method::Method;
 use super::Fitter;
+use super::method::Method;
 use crate::dispersion::dispersion;
 use crate::error::Result;
 use crate::m_step::ConcentrationPolicy;
@@ -128,7 +128,12 @@ impl<'a> Fitter<'a> {
 
     /// From these rows. Online methods, which are chosen to avoid passes over all rows, start from a
     /// sample of them.
-    pub(crate) fn first_mixture(&self, block: &RowBatch, restart: usize, should_cancel: &mut ShouldCancel) -> Result<FirstMixture> {
+    pub(crate) fn first_mixture(
+        &self,
+        block: &RowBatch,
+        restart: usize,
+        should_cancel: &mut ShouldCancel,
+    ) -> Result<FirstMixture> {
         let seed = self.seed_of(restart);
         let sample = self.batch_rows().max(if self.components == 1 { 1 } else { 64 * self.components });
         let needs_all = matches!(self.start, Start::Labels(_) | Start::Mixture(_));

@@ -5,28 +5,29 @@ use crate::train::{Adam, Annealing, Stop};
 
 /// A way of fitting a mixture.
 #[derive(Debug, Clone)]
-#[expect(clippy::large_enum_variant, reason = "there is one a fit")]
+#[expect(clippy::large_enum_variant, reason = "a fit has one")]
 #[non_exhaustive]
 pub enum Method {
-    /// Soft EM, annealed if asked for.
+    /// Soft EM.
     Em {
-        /// Begin warm.
+        /// Deterministic annealing, if any.
         annealing: Option<Annealing>,
     },
-    /// Hard EM: every row wholly to its most responsible component.
+    /// Hard EM: each row is assigned to its most probable component.
     HardEm,
-    /// Stochastic EM: every row wholly to a component drawn by its responsibilities.
+    /// Stochastic EM: each row is assigned to a component drawn with its responsibilities.
     StochasticEm,
-    /// Online EM, a step a batch.
+    /// Online EM: a step after every mini-batch.
     OnlineEm {
         /// a in the step size (t + t0)^-a.
         exponent: f64,
         /// t0 in the step size (t + t0)^-a.
         offset: f64,
     },
-    /// Stochastic gradient ascent; which concentrations and weights it may choose is up to the fitter's M step.
+    /// Stochastic gradient ascent. The settings of the M step restrict concentrations and weights.
     Sgd(Adam),
-    /// Spherical k-means, as a mixture with equal weights and one concentration, under which the nearest direction is the most probable.
+    /// Spherical k-means, as a mixture with equal weights and one concentration, under which the nearest
+    /// direction is the most probable.
     KMeans,
 }
 
@@ -61,8 +62,8 @@ impl Method {
         ]
     }
 
-    /// When it stops if nothing else is said: at a relative change of 1e-5 or after 100 passes; gradient steps make all their passes, online EM
-    /// makes at most 20.
+    /// The default stop: a relative change of 1e-5 or 100 passes; for online EM at most 20 passes, for
+    /// gradient ascent 100 passes without a tolerance.
     pub fn stop(&self) -> Stop {
         match self {
             Method::Sgd(_) => Stop { tolerance: None, passes: 100, ..Stop::default() },
@@ -71,7 +72,7 @@ impl Method {
         }
     }
 
-    /// True if it steps after every batch and need not see rows twice.
+    /// True if it steps after every mini-batch, so that one pass can do.
     pub fn is_online(&self) -> bool {
         matches!(self, Method::OnlineEm { .. } | Method::Sgd(_))
     }

@@ -1,4 +1,4 @@
-//! [`Fitter`]: a mixture from rows in one call, with every choice an option.
+//! [`Fitter`]: fits a mixture to rows in one call; every choice is an option.
 
 mod first_mixture;
 mod fitter_settings;
@@ -22,8 +22,8 @@ use crate::start::{Start, sample_rows, search_rows};
 use crate::train::{Checkpoint, Em, OnlineEm, Pass, Progress, ProgressCallback, Rule, Stop};
 use std::ops::ControlFlow;
 
-/// Rows that are shuffled together unless a fit chooses another number: 32 MB in single precision, but some thousand rows of any dimension, or else sorted
-/// rows stay sorted.
+/// The default number of rows that are shuffled together: 32 MB in single precision, within limits.
+/// Fewer than some thousand rows would leave sorted rows nearly sorted.
 const SHUFFLED_NUMBERS: usize = 1 << 23;
 const FEWEST_SHUFFLED: usize = 1 << 12;
 const MOST_SHUFFLED: usize = 1 << 16;
@@ -47,7 +47,7 @@ pub struct Fitter<'a> {
     pub(crate) components: usize,
     pub(crate) method: Method,
     pub(crate) start: Start,
-    /// What settings say of a start whose directions, labels or mixture they do not have.
+    /// The fingerprint in settings of a start whose directions, labels or mixture they do not contain.
     pub(crate) start_mark: Option<String>,
     pub(crate) maximisation: Maximisation,
     pub(crate) background: Option<f64>,
@@ -102,7 +102,7 @@ impl<'a> Fitter<'a> {
         }
     }
 
-    /// A fitter with the same choices that calls nobody.
+    /// A fitter with the same choices and without callbacks.
     pub(crate) fn choices(&self) -> Fitter<'static> {
         Fitter {
             components: self.components,
@@ -133,33 +133,34 @@ impl<'a> Fitter<'a> {
         self
     }
 
-    /// Where to begin.
+    /// The start of the fit.
     pub fn start(mut self, start: Start) -> Self {
         (self.start, self.start_mark) = (start, None);
         self
     }
 
-    /// How parameters are found from statistics.
+    /// The settings of the M step.
     pub fn maximisation(mut self, maximisation: Maximisation) -> Self {
         self.maximisation = maximisation;
         self
     }
 
-    /// The policy of the concentrations, all else of the M step unchanged.
+    /// How concentrations are tied across components; other settings of the M step are unchanged.
     pub fn policy(mut self, policy: ConcentrationPolicy) -> Self {
         self.maximisation = self.maximisation.policy(policy);
         self
     }
 
-    /// Adds a uniform background that begins with this weight.
+    /// Adds a uniform background with this initial weight.
     pub fn background(mut self, weight: f64) -> Self {
         self.background = Some(weight);
         self
     }
 
-    /// Fits that differ in their start. The one with the fewest collapsed components is kept, of equals the one with the best objective. With
-    /// [`Start::KMeans`] those after the first begin with k-means++ seeds and random rows in turn, because k-means ends in much the same place
-    /// whatever the seed.
+    /// The number of fits from different starts. The fit with the fewest collapsed components is kept,
+    /// among equals that with the best objective. With [`Start::KMeans`] those after the first start from
+    /// k-means++ seeds and random rows in turn, because k-means ends in much the same optimum whatever
+    /// the seed.
     pub fn restarts(mut self, restarts: usize) -> Self {
         self.restarts = restarts;
         self
@@ -171,76 +172,83 @@ impl<'a> Fitter<'a> {
         self
     }
 
-    /// When to stop, by default that of the method.
+    /// When to stop; by default [`Method::stop`].
     pub fn stop(mut self, stop: Stop) -> Self {
         self.stop = Some(stop);
         self
     }
 
-    /// Rows a step of the online methods. By default 64 for gradient steps (128 for a single density), as in Kim (2021), and for online
-    /// EM 16 a component, at least 512.
+    /// Rows of a mini-batch of the online methods. By default 64 for gradient ascent (128 for a single
+    /// density), as in Kim (2021), and for online EM 16 per component, at least 512.
     pub fn batch(mut self, rows: usize) -> Self {
         self.batch = Some(rows);
         self
     }
 
-    /// Whether the online methods see the rows in an order of their own in every pass, which they do by default.
+    /// Whether the online methods shuffle the rows in every pass, true by default.
     pub fn shuffle(mut self, shuffle: bool) -> Self {
         self.shuffle = shuffle;
         self
     }
 
-    /// How many rows an online method shuffles together, for rows that do not all fit into memory: 8 million numbers by default, from 4096 to 65536 rows.
-    /// Sorted rows want more. [`Self::fit`] shuffles all rows unless a number is given. It is stored with the model, since the fit depends on it.
+    /// The number of rows that an online method shuffles together, for rows that do not fit into memory.
+    /// By default 8 million numbers, at least 4096 and at most 65536 rows. Sorted rows need more.
+    /// [`Self::fit`] shuffles all rows by default. The model stores the number, since the fit depends on
+    /// it.
     pub fn shuffle_rows(mut self, rows: usize) -> Self {
         self.shuffle_rows = Some(rows);
         self
     }
 
-    /// The rows of a block of the [E step](crate::EStep), a multiple of 1152. It is stored with the model, since the last bits of a fit depend on it;
-    /// there is no reason to choose another, but for processes that [share a pass](crate::fit::parts) and have parts of fewer rows.
+    /// The rows of a block of the [E step](crate::EStep), a multiple of 1152. The model stores it, since
+    /// the last bits of a fit depend on it. The only reason to change it is that processes
+    /// [share a pass](crate::fit::parts) in smaller parts.
     pub fn block_rows(mut self, rows: usize) -> Self {
         self.block_rows = Some(rows);
         self
     }
 
-    /// Whether EM that begins with [`Start::KMeans`] first searches for a better optimum on a sample of the rows, true by default: components are
-    /// moved from where the likelihood misses them least to where they divide most, as long as that raises the likelihood. It takes up to some
-    /// 300 passes over at most 32768 rows, or 64 a component; of a source, over its [sample](Self::sample).
+    /// Whether EM with [`Start::KMeans`] first searches for a better optimum on a sample of the rows, true
+    /// by default. The split-and-merge search removes the component whose loss costs least and splits the
+    /// one that gains most, as long as the likelihood rises. It makes up to about 300 passes over at most
+    /// 32768 rows or 64 per component; for a source, over its [sample](Self::sample).
     pub fn search(mut self, search: bool) -> Self {
         self.search = search;
         self
     }
 
-    /// Rows of a source from which a start is made; by default as many as k-means looks at in memory, 64 a component and at least 8192, or as EM's
-    /// [search](Self::search) does, see [`Self::sample_rows`]. They are held in memory for as long as that takes.
+    /// The number of rows of a source that are sampled for the start and held in memory while it is made.
+    /// By default as many as k-means uses, 64 per component and at least 8192, or as the
+    /// [search](Self::search) uses; see [`Self::sample_rows`].
     pub fn sample(mut self, rows: usize) -> Self {
         self.sample = Some(rows);
         self
     }
 
-    /// Shows every pass of every restart to a callback, which may stop the fit.
+    /// Calls back after every pass of every restart; a break stops the fit.
     pub fn watch(mut self, watch: impl FnMut(usize, &Pass, &Mixture) -> ControlFlow<()> + Send + 'a) -> Self {
         self.watch = Some(Box::new(watch));
         self
     }
 
-    /// Tells a callback after every block (every batch of the online methods) how far the fit has come; a break ends it there. The fit
-    /// then ends with the best mixture so far: what an unfinished pass has seen counts for the online methods only.
+    /// Calls back after every batch of the source, or every mini-batch of an online method; a break stops
+    /// the fit, which then ends with the best mixture so far. Rows of an incomplete pass count for the
+    /// online methods only.
     pub fn progress(mut self, progress: impl FnMut(Progress) -> ControlFlow<()> + Send + 'a) -> Self {
         self.progress = Some(Box::new(progress));
         self
     }
 
-    /// Hands a callback all that is to be remembered, after each start and after each pass; its errors end the fit. Where to keep it is
-    /// the caller's affair: write [`Checkpoint::to_bytes`] beside the last one and rename it, and no power cut loses more than a pass.
+    /// Calls back with a checkpoint after each start and each pass; an error ends the fit. To lose no more
+    /// than a pass in a power cut, write [`Checkpoint::to_bytes`] beside the last file and rename it.
     pub fn checkpoint(mut self, save: impl FnMut(&Checkpoint) -> Result<()> + Send + 'a) -> Self {
         self.save = Some(Box::new(save));
         self
     }
 
-    /// Goes on where a checkpoint was made. The fit ends as it would have without the interruption, to the last bit; other settings, other
-    /// rows and other blocks are refused. It may make more passes than it was begun with, as long as it is in its first restart.
+    /// Resumes from a checkpoint. The fit ends as it would have without the interruption, to the last bit.
+    /// Other settings and other rows are an error. A fit in its first restart may make more passes than
+    /// it was begun with.
     ///
     /// ```
     /// use vmfkit::{RowBatch, Fitter, train::Checkpoint};
@@ -257,7 +265,8 @@ impl<'a> Fitter<'a> {
         self
     }
 
-    /// The M step that the method really uses: k-means has one concentration and equal weights, whatever was asked for.
+    /// The settings of the M step that the method uses: k-means always has one concentration and equal
+    /// weights.
     pub fn maximisation_used(&self) -> Maximisation {
         match self.method {
             Method::KMeans => self.maximisation.of_k_means(),
@@ -283,7 +292,7 @@ impl<'a> Fitter<'a> {
         }
         check_block_rows(self.block_rows_used())?;
         if let Some(weight) = self.background.filter(|weight| !(*weight > 0.0 && *weight < 1.0)) {
-            // One of 0 would stay there.
+            // A weight of 0 would stay 0.
             return Err(Error::Option { option: "the weight of the background", range: "above 0 and below 1", value: weight });
         }
         if self.background.is_some() && matches!(self.method, Method::KMeans) {
@@ -293,25 +302,26 @@ impl<'a> Fitter<'a> {
         self.maximisation.check(self.components + usize::from(self.background.is_some()))
     }
 
-    /// Whether there is memory for what every fit of rows of this dimension makes: the mixture, the next one, the statistics of the pass and of
-    /// a block.
+    /// Whether there is memory for what every fit of rows of this dimension allocates: two mixtures, the
+    /// statistics of the pass and those of a block.
     pub(crate) fn check_memory(&self, dim: usize) -> Result<()> {
         capacity::check("the components of a fit and their statistics", &[4, self.components, dim])
     }
 
     pub(crate) fn batch_rows(&self) -> usize {
-        let few = match self.method {
+        let default = match self.method {
             Method::Sgd(_) if self.components == 1 => 128,
             Method::Sgd(_) => 64,
             _ => self.components.saturating_mul(16).max(512),
         };
-        self.batch.unwrap_or(few)
+        self.batch.unwrap_or(default)
     }
 
-    /// The rows of this dimension that an online method cuts into batches together: those that it shuffles, or one batch.
+    /// The number of rows of this dimension in a window of an online method: those that are shuffled
+    /// together, or one mini-batch.
     pub fn window_rows(&self, dim: usize) -> usize {
-        let few = (SHUFFLED_NUMBERS / dim.max(1)).clamp(FEWEST_SHUFFLED, MOST_SHUFFLED);
-        if self.shuffle { self.shuffle_rows.unwrap_or(few) } else { self.batch_rows() }
+        let default = (SHUFFLED_NUMBERS / dim.max(1)).clamp(FEWEST_SHUFFLED, MOST_SHUFFLED);
+        if self.shuffle { self.shuffle_rows.unwrap_or(default) } else { self.batch_rows() }
     }
 
     pub(crate) fn block_rows_used(&self) -> usize {
@@ -337,8 +347,9 @@ impl<'a> Fitter<'a> {
         }
     }
 
-    /// How many rows of a source are held to begin with, if they have this dimension: those that were asked for, or what k-means and a search look at. A
-    /// search has to do with fewer where so many would take more than 64 MB in single precision.
+    /// The number of rows of this dimension that are sampled from a source for the start: as many as were
+    /// asked for, or as k-means and the search use. The search uses fewer if they would take more than
+    /// 64 MB in single precision.
     pub fn sample_rows(&self, dim: usize) -> usize {
         const NUMBERS: usize = 1 << 24;
         let usual = sample_rows(self.components);
@@ -346,19 +357,19 @@ impl<'a> Fitter<'a> {
         self.sample.unwrap_or(usual.max(of_search))
     }
 
-    /// Whether the policy depends on the dispersion of the rows and nobody has told it. It is measured once: restarts differ in their start
-    /// alone.
+    /// Whether the policy depends on the dispersion and it is not known. It is measured in the first
+    /// restart only.
     pub(crate) fn asks_for_dispersion(&self) -> bool {
         let used = self.maximisation_used();
         used.policy == ConcentrationPolicy::Auto && used.dispersion.is_none()
     }
 
-    /// Takes the dispersion of the rows as it was measured.
+    /// Sets the dispersion that was measured, unless it is known.
     pub(crate) fn take_dispersion(&mut self, measured: Option<f64>) {
         self.maximisation.dispersion = self.maximisation.dispersion.or(measured);
     }
 
-    /// Takes what another fit has measured of the rows, or has settled for want of a choice.
+    /// Takes from the settings of another fit what it has measured or set by default.
     pub(crate) fn take_measured(&mut self, settings: &Settings) {
         let number = |name: &str| settings.get(name).and_then(|text| text.parse().ok());
         self.take_dispersion(settings.dispersion());

@@ -1,4 +1,4 @@
-//! [`Checkpoint`]: all that a fit has to remember between two passes, so that it can go on in another process.
+//! [`Checkpoint`]: a fit between two passes, as bytes that another process can resume.
 
 use super::state::{State, count, wrong};
 use super::stop::Status;
@@ -12,50 +12,53 @@ use crate::tensor_file::{Contents, File, Kind, excerpt};
 
 const KIND: Kind = Kind { format: "vmfkit.checkpoint", version: "5", unchecked: None };
 
-/// What stands before the names of fits beside the current one.
+/// Prefixes of the entries of fits other than the current one.
 const UNREPAIRED: &str = "unrepaired.";
 const BEST: &str = "best.";
 
-/// Numbers a note.
+/// Numbers of a note.
 const NOTE: usize = 4;
 
-/// A fit between two passes. Resumed with the same settings and rows it ends with the same bits as one that was never interrupted.
+/// A fit between two passes. Resumed with the same settings and rows, it ends with the same bits as an
+/// uninterrupted fit.
 ///
-/// It has no clock: passes made before it took 0 seconds. As bytes it is a safetensors file, described in docs/file-format.md.
+/// It stores no times: earlier passes take 0 seconds in a resumed fit. Its bytes are a safetensors file,
+/// described in docs/file-format.md.
 #[derive(Debug, Clone)]
 pub struct Checkpoint {
     pub(crate) restart: usize,
     pub(crate) settings: Settings,
-    /// What is known of the rows; nothing of those of a pipe.
+    /// The fingerprint of the rows; `None` for those of a pipe.
     pub(crate) rows: Option<RowFingerprint>,
-    /// The restart that was under way.
+    /// The fit of this restart.
     pub(crate) current: Fit,
-    /// The same before a repair that has not paid so far; if it has ended, and ends with that, it says so.
+    /// The fit before a repair that has not raised the objective so far. If the fit has ended and this is
+    /// its result, its status says so.
     pub(crate) unrepaired: Option<Fit>,
     /// The name of the rule, and its state.
     pub(crate) rule: String,
     pub(crate) state: State,
-    /// The best of the restarts before it.
+    /// The best of the earlier restarts.
     pub(crate) best: Option<Fit>,
 }
 
 impl Checkpoint {
-    /// The restart that was under way, counted from 0.
+    /// The index of the restart.
     pub fn restart(&self) -> usize {
         self.restart
     }
 
-    /// The fit that is under way; or what it ended with.
+    /// The fit of this restart, or its result if it has ended.
     pub fn current(&self) -> &Fit {
         self.unrepaired.as_ref().filter(|before| before.status != Status::Running).unwrap_or(&self.current)
     }
 
-    /// The best of the restarts before, if there are any.
+    /// The best of the earlier restarts, if there are any.
     pub fn best(&self) -> Option<&Fit> {
         self.best.as_ref()
     }
 
-    /// The choices with which it must be resumed.
+    /// The settings with which it must be resumed.
     pub fn settings(&self) -> &Settings {
         &self.settings
     }
@@ -71,10 +74,10 @@ impl Checkpoint {
         Checkpoint { rows, ..self }
     }
 
-    /// Allows more passes than the fit began with: up to where it stopped for want of them, the limit has decided nothing.
+    /// Allows more passes than the fit began with. The limit has had no effect before the fit reached it.
     pub(crate) fn allow_passes(&mut self, passes: usize) {
         let before = self.settings.get("passes").and_then(|text| text.parse::<usize>().ok());
-        // Of restarts that are done, some may have stopped too early, and they are gone.
+        // Earlier restarts may have stopped at the limit, and cannot be resumed.
         if self.restart > 0 || self.best.is_some() || before.is_none_or(|before| before >= passes) {
             return;
         }
@@ -111,7 +114,8 @@ impl Checkpoint {
         contents.to_bytes()
     }
 
-    /// The checkpoint that [`Self::to_bytes`] wrote; or what is wrong with the bytes, found without any memory that they do not fill.
+    /// The checkpoint that [`Self::to_bytes`] wrote. Errors are found without allocating more memory than
+    /// the bytes fill.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self> {
         let file = File::open(bytes, &KIND, wrong)?;
         let mut settings = Settings::default();
@@ -198,7 +202,7 @@ fn read_fit(file: &File, prefix: &str, settings: &Settings) -> Result<Fit> {
     })
 }
 
-/// What kind it is, and three numbers more, of which the first is mostly the component.
+/// The kind of the note and three numbers.
 fn note_numbers(note: &Note) -> [f64; NOTE] {
     match *note {
         Note::Empty { component } => [0.0, component as f64, 0.0, 0.0],

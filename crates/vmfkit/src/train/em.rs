@@ -9,12 +9,7 @@ use crate::source::{Portion, Source};
 use crate::stats::SufficientStats;
 
 /// Passes over all rows until the fit has converged, has made its last pass or is cancelled.
-pub(super) fn run(
-    trainer: &mut Trainer,
-    source: &mut dyn Source,
-    block_rows: usize,
-    observer: &mut Observer,
-) -> Result<()> {
+pub(super) fn run(trainer: &mut Trainer, source: &mut dyn Source, block_rows: usize, observer: &mut Observer) -> Result<()> {
     while trainer.status() == Status::Running {
         let Some((stats, rows)) = e_step(trainer, source, block_rows, observer)? else {
             trainer.stop();

@@ -12,12 +12,7 @@ use crate::source::{Batches, Failure, Portion, Source};
 use std::ops::ControlFlow;
 
 /// Passes over all rows until the fit has converged, has made its last pass or is cancelled.
-pub(super) fn run(
-    trainer: &mut Trainer,
-    source: &mut dyn Source,
-    batches: &mut Batches,
-    observer: &mut Observer,
-) -> Result<()> {
+pub(super) fn run(trainer: &mut Trainer, source: &mut dyn Source, batches: &mut Batches, observer: &mut Observer) -> Result<()> {
     while trainer.status() == Status::Running {
         let (pass, mut rows) = (trainer.passes(), 0);
         let flow = for_each_batch(source, batches, pass as u64, &mut |batch| {
@@ -44,12 +39,7 @@ type Visit<'v> = dyn FnMut(&RowBatch) -> Result<ControlFlow<()>> + 'v;
 ///
 /// Rows are cut into windows of a fixed length first, and each window into mini-batches. Rows of a
 /// file that make up one whole window are cut without a copy.
-fn for_each_batch(
-    source: &mut dyn Source,
-    batches: &mut Batches,
-    pass: u64,
-    visit: &mut Visit,
-) -> Result<ControlFlow<()>> {
+fn for_each_batch(source: &mut dyn Source, batches: &mut Batches, pass: u64, visit: &mut Visit) -> Result<ControlFlow<()>> {
     let mut windows = Windows { rows: batches.window_rows().map(AlignedRows::new), batches, pass, number: 0 };
     let mut buffer = RowBuffer::default();
     source.prefer_rows(windows.rows.as_ref().map(AlignedRows::unit));

@@ -6,7 +6,7 @@ use crate::m_step::{Maximisation, Note, split, widest};
 use crate::mixture::Mixture;
 use crate::stats::SufficientStats;
 
-/// Restarts of one component. There may be fewer distinct rows than components, so there is a limit.
+/// The limit of restarts per component: there may be fewer distinct rows than components.
 const RESTARTS: u8 = 3;
 
 /// Restarts of empty components, one per step: two that were put beside the same component would
@@ -28,7 +28,7 @@ struct Repair {
     pass: usize,
 }
 
-const USED: &str = "restarts_used";
+const USED: &str = "repairs_used";
 const PLANNED: &str = "repair";
 
 impl Repairs {

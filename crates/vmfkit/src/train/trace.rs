@@ -6,7 +6,6 @@ use crate::m_step::Note;
 use crate::mixture::{Assignment, Mixture};
 use crate::settings::Settings;
 
-
 /// The record of one pass.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 #[non_exhaustive]

@@ -1,4 +1,4 @@
-//! Checkpoints: a fit that is interrupted anywhere and resumed from bytes ends as if nothing had happened.
+//! Checkpoints: a fit that is interrupted and resumed from bytes equals an uninterrupted one.
 
 use crate::samples::{
     accumulate, assert_same_fit, damaged, draw, on_threads, paper_mixture, random_mixture, sealed, uniform_rows,
@@ -27,7 +27,7 @@ fn passes(passes: usize) -> Stop {
     Stop { tolerance: None, passes, ..Stop::default() }
 }
 
-/// Few distinct rows for many components, so that some are empty and restarted.
+/// Few distinct rows for many components, so that some components become empty and are restarted.
 fn rows_with_repairs() -> Vec<f64> {
     let mut rows: Vec<f64> = draw(&paper_mixture(), 60, 1);
     for _ in 0..60 {
@@ -42,7 +42,7 @@ fn start_with_repairs(block: &RowBatch) -> Start {
     Start::Directions((0..8).map(|k| if k < 3 { block.row(7 * k) } else { opposite(0) }).collect())
 }
 
-/// A fit, and the bytes of every checkpoint on its way.
+/// A fit, and the bytes of its checkpoints.
 fn with_checkpoints(fitter: Fitter, fit: impl FnOnce(Fitter) -> Fit) -> (Fit, Vec<Vec<u8>>) {
     let mut saved = Vec::new();
     let fitted = fit(fitter.checkpoint(|checkpoint| {
@@ -98,11 +98,11 @@ fn a_resumed_fit_is_the_fit_that_was_not_interrupted() {
             }
         }
     }
-    assert!(repairs > 20, "the test has met what it is about: {repairs}");
+    assert!(repairs > 20, "the test must see repairs: {repairs}");
 }
 
 #[test]
-fn a_stopped_fit_goes_on_where_it_was() {
+fn a_stopped_fit_resumes() {
     let rows: Vec<f64> = draw(&random_mixture(6, 4, 20.0, 2), 500, 3);
     let block = RowBatch::new(4, &rows).unwrap();
     for method in methods() {
@@ -177,7 +177,7 @@ fn other_settings_are_refused_by_name() {
     assert!(error.to_string().contains("passes 3, found: `4`"), "{error}");
 }
 
-/// From every checkpoint, also from one of a start without rows, and before any row counts.
+/// From every checkpoint, also that of a start without rows, before any row is used.
 #[test]
 fn other_rows_are_refused_before_the_first_pass() {
     let rows: Vec<f64> = draw(&paper_mixture(), 200, 1);
@@ -205,7 +205,7 @@ fn other_rows_are_refused_before_the_first_pass() {
 
 /// From every checkpoint after a complete pass, dense or sparse, on any number of threads; and the right rows are accepted.
 #[test]
-fn rows_changed_behind_the_first_ones_are_refused_in_the_first_pass() {
+fn changes_after_the_first_rows_are_refused_in_the_first_pass() {
     let rows: Vec<f64> = draw(&paper_mixture(), 2000, 1);
     let mut others = rows.clone();
     others[5 * 1500..5 * 1502].rotate_left(5);
@@ -238,9 +238,9 @@ fn rows_changed_behind_the_first_ones_are_refused_in_the_first_pass() {
     }
 }
 
-/// A source that can be read once is looked at when it is read, and one that does not know its length when it ends.
+/// Rows that can be read once are checked while they are read, and an unknown length at the end.
 #[test]
-fn a_resumed_pass_is_checked_as_it_goes_where_that_is_the_only_way() {
+fn rows_that_can_be_read_once_are_checked_during_the_resumed_pass() {
     let rows: Vec<f64> = draw(&paper_mixture(), 200, 1);
     let block = RowBatch::new(5, &rows).unwrap();
     let fitter = || Fitter::new(3).stop(passes(1));
@@ -260,7 +260,7 @@ fn a_resumed_pass_is_checked_as_it_goes_where_that_is_the_only_way() {
     assert!(resumed(&mut Modest::new(&fewer, 70)).unwrap_err().to_string().contains("made with 200 rows, found: `150`"));
 }
 
-/// Rows whose number is not known before their end; and that may come only once.
+/// Rows of unknown number, which may be readable only once.
 struct Modest<'a> {
     rows: MemorySource<'a>,
     once: bool,
@@ -290,9 +290,9 @@ impl Source for Modest<'_> {
     }
 }
 
-/// More passes are no other fit: it goes on to where one ends that had them from the beginning.
+/// A fit resumed with more passes equals one that had them from the beginning.
 #[test]
-fn a_fit_goes_on_with_more_passes() {
+fn a_fit_resumes_with_more_passes() {
     let rows = rows_with_repairs();
     let block = RowBatch::new(5, &rows).unwrap();
     let mut repairs_at_the_limit = 0;
@@ -322,13 +322,13 @@ fn a_fit_goes_on_with_more_passes() {
         let resumed = loose(9).resume(restored(saved.last().unwrap())).fit(&block).unwrap();
         assert_eq!((resumed.status, resumed.trace.len()), (ended.status, ended.trace.len()));
     }
-    assert!(repairs_at_the_limit > 2, "the test has met what it is about: {repairs_at_the_limit}");
+    assert!(repairs_at_the_limit > 2, "the test must see repairs at the limit: {repairs_at_the_limit}");
 }
 
-/// Hard EM of far too many components, which restarts some of them to no avail: cut short and resumed after any pass, by any limit, also where the limit is the pass in which
-/// the fit settles and goes back.
+/// Hard EM with far too many components, which undoes restarts: resumed after any pass and any limit, also the pass in which
+/// they are undone.
 #[test]
-fn a_fit_that_takes_repairs_back_goes_on_as_one_that_was_not_interrupted() {
+fn a_resumed_fit_undoes_repairs_like_one_that_was_not_interrupted() {
     let (mut gone_back, mut ended_with_it) = (0, 0);
     for seed in 0..6 {
         let rows: Vec<f64> = draw(&random_mixture(3, 4, 3.0, seed), 150, seed);
@@ -365,7 +365,7 @@ fn a_fit_that_takes_repairs_back_goes_on_as_one_that_was_not_interrupted() {
             }
         }
     }
-    assert!(gone_back > 3 && ended_with_it > 10, "the test has met what it is about: {gone_back}, {ended_with_it}");
+    assert!(gone_back > 3 && ended_with_it > 10, "the test must see undone repairs: {gone_back}, {ended_with_it}");
 }
 
 #[test]
@@ -415,7 +415,7 @@ fn a_trainer_alone_is_resumed() {
     assert!(matches!(refused(random_mixture(3, 4, 1.0, 1), &restored(&bytes)), Error::DimensionMismatch { .. }));
 }
 
-/// A small checkpoint of each kind, of the second restart.
+/// A small checkpoint of the second restart for each method.
 fn small_checkpoints() -> Vec<Vec<u8>> {
     let rows = uniform_rows::<f64>(3, 12, 1);
     let block = RowBatch::new(3, &rows).unwrap();
@@ -456,7 +456,7 @@ fn bad_bytes_are_named() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(1500))]
 
-    /// What is taken can be resumed, or is refused then.
+    /// Bytes that are accepted can be resumed or are refused then.
     #[test]
     fn mutated_bytes_never_panic(
         which in 0usize..7,

@@ -1,4 +1,4 @@
-//! The rules and their loop: EM climbs, gradients are slopes, online EM begins as EM, workers with bytes are one process, fits stop when told.
+//! The rules and their loop: EM never lowers its objective, gradients match differences, several processes equal one, fits stop when told.
 
 use crate::samples::{accumulate, assert_sound, dot, draw, paper_mixture, random_mixture, uniform_rows};
 use proptest::prelude::*;
@@ -24,7 +24,7 @@ fn run(block: &RowBatch, start: &Mixture, rule: impl Into<Rule>, stop: Stop) -> 
     fit(&mut MemorySource::new(block.slice(0, block.len())), Trainer::new(start.clone(), rule, stop).unwrap()).unwrap()
 }
 
-/// The most by which a pass lowered the objective, relative to the size of what is summed; a restarted component may lower it.
+/// The largest relative decrease of the objective in a pass. Passes that restart a component are left out.
 fn worst_descent(fit: &Fit) -> f64 {
     let restarted: Vec<usize> =
         fit.notes.iter().filter_map(|note| if let Note::Reseeded { pass, .. } = note { Some(*pass) } else { None }).collect();
@@ -66,7 +66,7 @@ proptest! {
         }
     }
 
-    /// Against differences of the mean log-likelihood, in logits, in directions and in ln concentrations.
+    /// Compares with differences of the mean log-likelihood in logits, directions and ln concentrations.
     #[test]
     fn the_gradient_of_a_mixture_matches_differences(
         dim in 2usize..7, components in 1usize..5, ln_k in -1.0f64..4.0, background: bool, seed in 0u64..1000,
@@ -167,7 +167,7 @@ impl Point {
     }
 }
 
-/// The largest sizes a header can state, where their product or its room in bytes overflows.
+/// The largest sizes of a header, whose product or length in bytes overflows.
 #[test]
 fn impossible_sizes_of_statistics_are_refused() {
     for (components, dim) in
@@ -194,7 +194,7 @@ fn online_em_on_one_block_is_one_step_of_em() {
     assert_eq!(run(&block, &start, OnlineEm::new(), passes(1)).mixture, run(&block, &start, Em::new(), passes(1)).mixture);
 }
 
-/// With steps of 1/t the running statistics are the mean of all rows, however they are divided into blocks.
+/// With steps of 1/t the running statistics are the mean of all rows, whatever the mini-batches.
 #[test]
 fn online_em_with_steps_of_one_over_t_forgets_nothing() {
     let mixture = random_mixture(1, 4, 20.0, 3);
@@ -219,7 +219,7 @@ fn online_em_with_steps_of_one_over_t_forgets_nothing() {
     }
 }
 
-/// A block of one row at the end of each pass, or beside every other, once counted as much as one of thousands.
+/// A mini-batch of one row once counted as much as one of thousands.
 #[test]
 fn online_em_counts_a_block_by_its_rows() {
     let truth = paper_mixture();
@@ -246,7 +246,7 @@ fn online_em_counts_a_block_by_its_rows() {
     assert!((odd - even).abs() < 0.02 && (alternate - even).abs() < 0.02, "{even} {odd} {alternate}");
 }
 
-/// The same, by weight: a heavy row is many rows.
+/// A row of weight 8 counts as 8 rows.
 #[test]
 fn online_em_counts_a_block_by_its_weight() {
     let rows: Vec<f64> = draw(&paper_mixture(), 300, 1);
@@ -266,7 +266,7 @@ fn free() -> Maximisation {
     Maximisation::new().policy(ConcentrationPolicy::Free)
 }
 
-/// A stream that comes after a fit moves it by its share of all rows, and leaves components alone that it has no rows of.
+/// A stream after a fit moves the mixture in proportion to its rows, and leaves components without rows unchanged.
 #[test]
 fn online_em_after_a_fit_counts_all_rows_the_same() {
     let free = Maximisation::new().policy(ConcentrationPolicy::Free);
@@ -288,7 +288,7 @@ fn online_em_after_a_fit_counts_all_rows_the_same() {
     let share: f64 = responsibilities.chunks(4).map(|row| row[0]).sum();
     assert!((found.mixture.weights()[0] - (truth.weights()[0] * 3000.0 + 2.0 * share) / 3060.0).abs() < 1e-5);
     assert!(found.notes.is_empty(), "{:?}", found.notes);
-    // The same in two sittings.
+    // The same in two parts.
     let mut first = trainer();
     let mut stats = SufficientStats::zero(4, 5);
     first.model().accumulate(&few, first.assignment(), &mut stats).unwrap();
@@ -300,7 +300,7 @@ fn online_em_after_a_fit_counts_all_rows_the_same() {
 }
 
 #[test]
-fn statistics_that_a_mixture_expects_make_it_again() {
+fn the_m_step_of_expected_statistics_reproduces_the_mixture() {
     let along = |x: f64, y: f64, concentration| VonMisesFisher::along(vec![x, y, 1.0], concentration).unwrap();
     let densities = vec![along(1.0, 0.0, 3.0), along(0.0, 1.0, 3.2), along(-1.0, 1.0, 1e9)];
     let mixture = Mixture::new(vec![0.2, 0.3, 0.5], densities).unwrap().with_background(0.1).unwrap();
@@ -326,7 +326,7 @@ fn statistics_that_a_mixture_expects_make_it_again() {
     }
 }
 
-/// Each worker has a slice of the rows, knows the model, the assignment and where its rows begin, and answers with bytes.
+/// Each worker has a slice of the rows, the mixture, the assignment and the number of its first row, and answers with bytes.
 fn by_workers(block: &RowBatch, start: &Mixture, rule: impl Into<Rule>, stop: Stop, slice: usize) -> Fit {
     let mut trainer = Trainer::new(start.clone(), rule, stop).unwrap();
     while trainer.status() == Status::Running {
@@ -349,7 +349,7 @@ fn by_workers(block: &RowBatch, start: &Mixture, rule: impl Into<Rule>, stop: St
 }
 
 #[test]
-fn workers_that_exchange_bytes_are_one_process_bit_for_bit() {
+fn workers_that_exchange_bytes_equal_one_process_bit_for_bit() {
     let truth = paper_mixture();
     let rows_of: Vec<f32> = draw(&truth, 20_000, 5);
     let start = random_mixture(3, 5, 10.0, 6).with_background(0.05).unwrap();
@@ -397,9 +397,9 @@ fn a_fit_ends_for_one_of_three_reasons() {
     assert_eq!(names, ["running", "converged", "pass limit", "stopped"]);
 }
 
-/// The mean cosine of such rows is near 1 whatever the fit: a tolerance that is a fraction of it stops k-means after two passes.
+/// The mean cosine of such rows is near 1 whatever the fit: a tolerance relative to it would stop k-means after two passes.
 #[test]
-fn k_means_of_rows_in_a_small_cap_goes_on_until_it_has_settled() {
+fn k_means_of_rows_in_a_small_cap_converges() {
     for concentration in [1e3, 1e5, 1e7] {
         let cap = Mixture::new(vec![1.0], vec![VonMisesFisher::new(vec![0.0, 0.0, 0.6, 0.8], concentration).unwrap()]).unwrap();
         let rows: Vec<f64> = draw(&cap, 3000, 5);
@@ -416,7 +416,7 @@ fn k_means_of_rows_in_a_small_cap_goes_on_until_it_has_settled() {
     }
 }
 
-/// A component that was empty in the last pass and put elsewhere has never been fitted: the mixture is the one without it.
+/// A component that was restarted after the last pass was never fitted: the result is the mixture before that.
 #[test]
 fn a_fit_ends_with_a_mixture_that_it_has_fitted() {
     let (mut restarted, mut left_empty) = (0, 0);
@@ -451,7 +451,7 @@ fn a_fit_ends_with_a_mixture_that_it_has_fitted() {
     assert!(restarted > 100 && left_empty > 100, "the test has met what it is about: {restarted}, {left_empty}");
 }
 
-/// Hard EM of far too many components loses some of them in turn; that they were restarted must not cost more than it brought.
+/// Hard EM with far too many components keeps losing some of them; restarting them must not lower the objective.
 #[test]
 fn restarts_of_empty_components_are_undone_unless_they_pay() {
     let (mut restarted, mut cut) = (0, 0);
@@ -483,7 +483,7 @@ fn restarts_of_empty_components_are_undone_unless_they_pay() {
 }
 
 #[test]
-fn a_fit_that_ends_before_its_annealing_says_so() {
+fn a_fit_that_ends_before_its_annealing_has_a_note() {
     let rows: Vec<f64> = draw(&paper_mixture(), 200, 9);
     let block = RowBatch::new(5, &rows).unwrap();
     let start = random_mixture(3, 5, 10.0, 10);
@@ -491,7 +491,7 @@ fn a_fit_that_ends_before_its_annealing_says_so() {
     let warm = notes(0.999, 100);
     let Some(Note::Warm { temperature }) = warm.last() else { panic!("{warm:?}") };
     assert!((temperature - 1000.0 * 0.999f64.powi(99)).abs() < 1e-9, "{temperature}");
-    let words = "annealing ended at a temperature of 905.7: it needs more passes or a smaller factor";
+    let words = "the fit ended at a temperature of 905.7: annealing needs more passes or a smaller factor";
     assert_eq!(warm.last().unwrap().to_string(), words);
     assert!(!notes(0.1, 20).iter().any(|note| matches!(note, Note::Warm { .. })));
 }
