@@ -9,13 +9,14 @@ use crate::rows::RowBatch;
 /// The largest number of densities in memory at a time.
 const NUMBERS_AT_ONCE: usize = 1 << 22;
 
-/// The dispersion of rows under a mixture that was fitted to them, MATH.md (14.7): the observed variance
-/// of mu . x within components, divided by the variance under the model and averaged over rows. It is 1
-/// for draws from the model, as in quasi-likelihood.
+/// The dispersion of rows under a mixture that was fitted to them, MATH.md (14.7): the observed
+/// variance of mu . x within components, divided by the variance under the model and averaged over
+/// rows. It is 1 for draws from the model, as in quasi-likelihood.
 ///
-/// Embeddings have dispersions of 5 to 20: their noise lies in few directions, so it varies more along
-/// the mean direction than isotropic noise. A background has no direction and is left out; so are
-/// components whose rows are equal but for rounding. If no component is left the dispersion is 1.
+/// Embeddings have dispersions of 5 to 20: their noise lies in few directions, so it varies more
+/// along the mean direction than isotropic noise. A background has no direction and is left out; so
+/// are components whose rows are equal but for rounding. If no component is left the dispersion is
+/// 1.
 ///
 /// ```
 /// use vmfkit::{RowBatch, Mixture, VonMisesFisher, dispersion::dispersion};
@@ -48,7 +49,8 @@ pub fn dispersion(block: &RowBatch, mixture: &Mixture) -> Result<f64> {
             let sum: f64 = (0..densities.len()).map(|k| (logit(k) - largest).exp()).sum();
             for k in (0..densities.len()).filter(|&k| densities[k].concentration() > 0.0) {
                 let responsibility = (logit(k) - largest).exp() / sum;
-                // ln density = ln peak - concentration * deviation; the expected deviation is subtracted.
+                // ln density = ln peak - concentration * deviation; the expected deviation is
+                // subtracted.
                 let deviation = (densities[k].ln_peak() - ln_densities[k]) / densities[k].concentration();
                 moments[k].add(weight * responsibility, deviation - laws[k].complement);
             }

@@ -11,8 +11,8 @@ use crate::stats::SufficientStats;
 use crate::train::{Fit, Pass, Status};
 use std::fmt::{Display, Formatter, Result};
 
-/// The largest numbers of coordinates of a direction, components of a mixture and notes of a fit that are
-/// printed.
+/// The largest numbers of coordinates of a direction, components of a mixture and notes of a fit
+/// that are printed.
 const COORDINATES: usize = 4;
 const COMPONENTS: usize = 20;
 const NOTES: usize = 20;

@@ -41,7 +41,8 @@ impl Default for Maximisation {
 }
 
 impl Maximisation {
-    /// The defaults: exact concentrations under the default policy, at most 1e10, and estimated weights.
+    /// The defaults: exact concentrations under the default policy, at most 1e10, and estimated
+    /// weights.
     pub fn new() -> Self {
         Self::default()
     }
@@ -76,8 +77,9 @@ impl Maximisation {
         self
     }
 
-    /// The [dispersion](crate::dispersion::dispersion) of the rows, which [`ConcentrationPolicy::Auto`]
-    /// depends on. A [`Fitter`](crate::Fitter) measures it on the sample of its start.
+    /// The [dispersion](crate::dispersion::dispersion) of the rows, which
+    /// [`ConcentrationPolicy::Auto`] depends on. A [`Fitter`](crate::Fitter) measures it on the
+    /// sample of its start.
     pub fn dispersion(mut self, dispersion: f64) -> Self {
         self.dispersion = Some(dispersion);
         self
@@ -88,20 +90,21 @@ impl Maximisation {
         self.policy.decided(dim, self.dispersion)
     }
 
-    /// Whether a component can collapse on a few rows: its concentration depends on its own rows alone.
+    /// Whether a component can collapse on a few rows: its concentration depends on its own rows
+    /// alone.
     fn lets_collapse(&self, dim: usize) -> bool {
         matches!(self.policy_used(dim), ConcentrationPolicy::Free)
     }
 
-    /// The number of components that have collapsed on a few rows. Under tied concentrations none can:
-    /// a component of equal rows is then as good as any other.
+    /// The number of components that have collapsed on a few rows. Under tied concentrations none
+    /// can: a component of equal rows is then as good as any other.
     pub(crate) fn count_collapsed(&self, notes: &[Note], dim: usize) -> usize {
         let collapsed = notes.iter().filter(|note| matches!(note, Note::Collapsed { .. })).count();
         if self.lets_collapse(dim) { collapsed } else { 0 }
     }
 
-    /// The M step of k-means: one concentration and equal weights, so that the most probable component
-    /// is the nearest.
+    /// The M step of k-means: one concentration and equal weights, so that the most probable
+    /// component is the nearest.
     pub(crate) fn of_k_means(&self) -> Self {
         let policy = match self.policy {
             ConcentrationPolicy::Fixed(concentration) => ConcentrationPolicy::Fixed(concentration),
@@ -181,7 +184,8 @@ pub enum Note {
         /// The temperature of the last pass.
         temperature: f64,
     },
-    /// The objective fell by more than a quarter of its distance from that of the uniform distribution.
+    /// The objective fell by more than a quarter of its distance from that of the uniform
+    /// distribution.
     Fallen {
         /// The pass of the largest objective, counted from 1.
         pass: usize,
@@ -197,7 +201,8 @@ pub enum Note {
         /// The earlier component.
         of: usize,
     },
-    /// Restarted components had not raised the objective by the last pass: the fit is as it was before.
+    /// Restarted components had not raised the objective by the last pass: the fit is as it was
+    /// before.
     RepairsUndone {
         /// The pass that the result is from.
         pass: usize,
@@ -279,12 +284,13 @@ impl std::fmt::Display for Note {
 /// A component with at most this fraction of the weight of all rows is empty.
 const EMPTY_SHARE: f64 = 1e-9;
 
-/// Below this product of (rows - 1) and (d - 1) the standard error of a concentration exceeds the concentration itself.
+/// Below this product of (rows - 1) and (d - 1) the standard error of a concentration exceeds the
+/// concentration itself.
 const LEAST_EVIDENCE: f64 = 2.0;
 
-/// Whether rows of this weight and complement of the mean length cannot determine a concentration: they
-/// are equal but for rounding, or so few that the standard error sqrt(2 / ((n - 1)(d - 1))) of the
-/// logarithm of the concentration is above 1.
+/// Whether rows of this weight and complement of the mean length cannot determine a concentration:
+/// they are equal but for rounding, or so few that the standard error sqrt(2 / ((n - 1)(d - 1))) of
+/// the logarithm of the concentration is above 1.
 pub(crate) fn is_collapsed(dim: usize, rows: f64, complement: f64) -> bool {
     complement < NEARLY_EQUAL_ROWS || (rows - 1.0) * (dim - 1) as f64 <= LEAST_EVIDENCE
 }
@@ -410,8 +416,8 @@ pub(crate) fn floored(mut weights: Vec<f64>, floor: f64) -> Vec<f64> {
     }
 }
 
-/// Moves a component beside the one whose rows are spread most, so that the two halve its rows; returns
-/// the index of that one as well.
+/// Moves a component beside the one whose rows are spread most, so that the two halve its rows;
+/// returns the index of that one as well.
 ///
 /// `None` if the rows of no other component are spread.
 pub fn split_widest(mixture: &Mixture, stats: &SufficientStats, component: usize) -> Option<(Mixture, usize)> {
@@ -457,8 +463,9 @@ pub(crate) fn halves(density: &VonMisesFisher, complement: f64, number: u64) -> 
     (moved(1.0), moved(-1.0))
 }
 
-/// The gradient of the mean log-likelihood, MATH.md (10.1), in unconstrained parameters: weight logits,
-/// unnormalised directions (here of length 1; divide by any other length), ln concentrations.
+/// The gradient of the mean log-likelihood, MATH.md (10.1), in unconstrained parameters: weight
+/// logits, unnormalised directions (here of length 1; divide by any other length), ln
+/// concentrations.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct Gradient {
@@ -470,8 +477,8 @@ pub struct Gradient {
     pub ln_concentrations: Vec<f64>,
 }
 
-/// The gradient from sufficient statistics (Fisher's identity). For a background only the logit differs
-/// from 0.
+/// The gradient from sufficient statistics (Fisher's identity). For a background only the logit
+/// differs from 0.
 ///
 /// # Panics
 /// If statistics and model differ in their components or dimension.

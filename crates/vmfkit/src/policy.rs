@@ -5,21 +5,21 @@ use crate::error::ParseChoiceError;
 
 /// How the concentrations of a mixture are tied across its components, MATH.md (14.4).
 ///
-/// The default, [`Self::Auto`], leaves concentrations free if the rows fit the model and bounds their
-/// ratio if they do not. Use [`Self::Free`] for maximum likelihood whatever the rows, [`Self::Shared`]
-/// for soft spherical k-means, [`Self::Ratio`] to choose the bound, and [`Self::Fixed`] if the
-/// concentration is known.
+/// The default, [`Self::Auto`], leaves concentrations free if the rows fit the model and bounds
+/// their ratio if they do not. Use [`Self::Free`] for maximum likelihood whatever the rows,
+/// [`Self::Shared`] for soft spherical k-means, [`Self::Ratio`] to choose the bound, and
+/// [`Self::Fixed`] if the concentration is known.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 #[non_exhaustive]
 pub enum ConcentrationPolicy {
     /// [`Self::Free`] if the [dispersion](crate::dispersion::dispersion) of the rows is at most
-    /// [`LARGEST_DISPERSION`], else [`Self::Ratio`] with [`auto_ratio`]. A [`Fitter`](crate::Fitter)
-    /// measures the dispersion on the sample of its start. An M step without a dispersion leaves
-    /// concentrations free.
+    /// [`LARGEST_DISPERSION`], else [`Self::Ratio`] with [`auto_ratio`]. A
+    /// [`Fitter`](crate::Fitter) measures the dispersion on the sample of its start. An M step
+    /// without a dispersion leaves concentrations free.
     #[default]
     Auto,
-    /// Each component has its own: maximum likelihood. A component can collapse on a few nearly equal
-    /// rows.
+    /// Each component has its own: maximum likelihood. A component can collapse on a few nearly
+    /// equal rows.
     Free,
     /// All components have the same one.
     Shared,
@@ -30,19 +30,20 @@ pub enum ConcentrationPolicy {
     Ratio(f64),
 }
 
-/// The largest dispersion that [`ConcentrationPolicy::Auto`] accepts as a fit of the model: the variance
-/// along the mean directions is at most 1.5 times that of the model.
+/// The largest dispersion that [`ConcentrationPolicy::Auto`] accepts as a fit of the model: the
+/// variance along the mean directions is at most 1.5 times that of the model.
 pub const LARGEST_DISPERSION: f64 = 1.5;
 
-/// The complement of the mean length of equal rows in f32 is at most this; their lengths are rounded.
+/// The complement of the mean length of equal rows in f32 is at most this; their lengths are
+/// rounded.
 pub(crate) const NEARLY_EQUAL_ROWS: f64 = 1e-7;
 
-/// The nats that a component can gain over another at the same point by its concentration alone, under
-/// [`auto_ratio`].
+/// The nats that a component can gain over another at the same point by its concentration alone,
+/// under [`auto_ratio`].
 const NATS: f64 = 10.0;
 
-/// The bound exp(20 / (d - 1)) of [`ConcentrationPolicy::Auto`] on the ratio of two concentrations if rows
-/// do not fit the model, MATH.md (14.4): 22,000 at d = 3, 1.2 at d = 100, 1.05 at d = 384.
+/// The bound exp(20 / (d - 1)) of [`ConcentrationPolicy::Auto`] on the ratio of two concentrations
+/// if rows do not fit the model, MATH.md (14.4): 22,000 at d = 3, 1.2 at d = 100, 1.05 at d = 384.
 ///
 /// ```
 /// assert_eq!(vmfkit::policy::auto_ratio(3).round(), 22026.0);
@@ -63,7 +64,8 @@ impl ConcentrationPolicy {
         }
     }
 
-    /// Resolves [`Self::Auto`] for rows of this dimension and dispersion; other policies are unchanged.
+    /// Resolves [`Self::Auto`] for rows of this dimension and dispersion; other policies are
+    /// unchanged.
     pub fn decided(self, dim: usize, dispersion: Option<f64>) -> Self {
         match (self, dispersion) {
             (Self::Auto, Some(dispersion)) if dispersion > LARGEST_DISPERSION => Self::Ratio(auto_ratio(dim)),
@@ -116,12 +118,13 @@ pub(crate) struct Evidence {
     pub concentration: f64,
 }
 
-/// The smallest concentration of the maximum likelihood estimate under the bound that the largest is at
-/// most `ratio` times the smallest, MATH.md (14.9). Each component then has its own concentration,
-/// clamped to \[smallest, ratio * smallest\].
+/// The smallest concentration of the maximum likelihood estimate under the bound that the largest
+/// is at most `ratio` times the smallest, MATH.md (14.9). Each component then has its own
+/// concentration, clamped to \[smallest, ratio * smallest\].
 ///
 /// The likelihood of a component is concave in its concentration, so its maximum over an interval
-/// \[c, ratio c\] is concave in c, and the slope of the sum falls as c grows: bisection finds its zero.
+/// \[c, ratio c\] is concave in c, and the slope of the sum falls as c grows: bisection finds its
+/// zero.
 pub(crate) fn smallest_within_ratio(dim: usize, ratio: f64, evidence: &[Evidence]) -> f64 {
     let concentrations = || evidence.iter().map(|e| e.concentration);
     let (least, most) = (concentrations().fold(f64::INFINITY, f64::min), concentrations().fold(0.0, f64::max));

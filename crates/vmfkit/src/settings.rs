@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 
 /// The settings of a fit as texts by name; numbers have all their digits.
 ///
-/// Settings without meaning for a fit are left out: EM has no `batch`, and a gradient no `estimator`.
+/// Settings without meaning for a fit are left out: EM has no `batch`, and a gradient no
+/// `estimator`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Settings {
     texts: BTreeMap<String, String>,
@@ -25,8 +26,8 @@ impl Settings {
         self.texts.iter().map(|(name, text)| (name.as_str(), text.as_str()))
     }
 
-    /// The [dispersion](crate::dispersion::dispersion) of the rows, which the policy `auto` depends on. A
-    /// fit that continues another one should have the same.
+    /// The [dispersion](crate::dispersion::dispersion) of the rows, which the policy `auto` depends
+    /// on. A fit that continues another one should have the same.
     pub fn dispersion(&self) -> Option<f64> {
         self.get("dispersion")?.parse().ok().filter(|dispersion: &f64| *dispersion >= 0.0 && dispersion.is_finite())
     }
@@ -43,8 +44,8 @@ impl Settings {
         self.texts.insert(name.into(), text.into());
     }
 
-    /// Whether a checkpoint with these settings may be resumed with `found`. The error names a setting that
-    /// differs, preferably one that does not follow from others.
+    /// Whether a checkpoint with these settings may be resumed with `found`. The error names a
+    /// setting that differs, preferably one that does not follow from others.
     pub(crate) fn check(&self, found: &Settings) -> Result<()> {
         let names = self.texts.keys().chain(found.texts.keys());
         match names

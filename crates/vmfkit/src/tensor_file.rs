@@ -1,13 +1,13 @@
 //! Files of named f64 arrays and texts in the format
 //! [safetensors](https://github.com/huggingface/safetensors), read without trust.
 //!
-//! Entries are written in the order of their names, so that equal contents are equal bytes. (The crate
-//! safetensors writes metadata in random order, so it is used for reading only.)
+//! Entries are written in the order of their names, so that equal contents are equal bytes. (The
+//! crate safetensors writes metadata in random order, so it is used for reading only.)
 //!
-//! The metadata entry `checksum` is the 64-bit XXH3 of the whole file with the sixteen digits of the
-//! checksum set to zeros. Every file of the current version has one. Files of the previous version are
-//! read without one, but are checked if they have one, so that a damaged version digit does not hide
-//! other damage.
+//! The metadata entry `checksum` is the 64-bit XXH3 of the whole file with the sixteen digits of
+//! the checksum set to zeros. Every file of the current version has one. Files of the previous
+//! version are read without one, but are checked if they have one, so that a damaged version digit
+//! does not hide other damage.
 
 use crate::density::VonMisesFisher;
 use crate::error::{Error, Result};
@@ -91,7 +91,8 @@ impl Contents {
     }
 }
 
-/// Where the digits of a checksum begin. Quotes within JSON strings are escaped, so nothing else looks like it.
+/// Where the digits of a checksum begin. Quotes within JSON strings are escaped, so nothing else
+/// looks like it.
 fn checksum_position(header: &[u8], checksum: &str) -> Option<usize> {
     let entry = format!("\"{CHECKSUM}\":\"{checksum}\"");
     let start = header.windows(entry.len()).position(|window| window == entry.as_bytes())?;
@@ -120,7 +121,8 @@ impl<'a> File<'a> {
         if header.len() > LONGEST_HEADER {
             return Err(wrong(format!("a header must have at most {LONGEST_HEADER} bytes, found: `{length}`")));
         }
-        // Not `SafeTensors::deserialize`: it adds up the lengths that a header claims, which may overflow.
+        // Not `SafeTensors::deserialize`: it adds up the lengths that a header claims, which may
+        // overflow.
         let header: Metadata = serde_json::from_slice(header)
             .map_err(|error| wrong(format!("its header is not that of safetensors: {}", excerpt(&error.to_string()))))?;
         if header.data_len() != data.len() {
@@ -226,7 +228,8 @@ impl<'a> File<'a> {
     }
 }
 
-/// The beginning of a text from a file, without control characters, which could manipulate a terminal.
+/// The beginning of a text from a file, without control characters, which could manipulate a
+/// terminal.
 pub(crate) fn excerpt(text: &str) -> String {
     text.chars().take(100).map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
 }

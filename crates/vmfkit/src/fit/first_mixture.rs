@@ -1,4 +1,5 @@
-//! The first mixture of each restart: from rows in memory, from a sample of a source, or from neither.
+//! The first mixture of each restart: from rows in memory, from a sample of a source, or from
+//! neither.
 
 use super::Fitter;
 use super::method::Method;
@@ -126,8 +127,8 @@ impl<'a> Fitter<'a> {
         Some(mixture.and_then(|mixture| self.finished(mixture)))
     }
 
-    /// From these rows. Online methods, which are chosen to avoid passes over all rows, start from a
-    /// sample of them.
+    /// From these rows. Online methods, which are chosen to avoid passes over all rows, start from
+    /// a sample of them.
     pub(crate) fn first_mixture(
         &self,
         block: &RowBatch,
@@ -194,8 +195,8 @@ impl<'a> Fitter<'a> {
         }
     }
 
-    /// Whether the fit searches for a better optimum than the one nearest to its start. It does not if
-    /// a start or annealing was chosen.
+    /// Whether the fit searches for a better optimum than the one nearest to its start. It does not
+    /// if a start or annealing was chosen.
     pub(crate) fn searches(&self) -> bool {
         let from_k_means = matches!((&self.method, &self.start), (Method::Em { annealing: None }, Start::KMeans));
         self.search && self.components > 1 && from_k_means && self.start_mark.is_none()

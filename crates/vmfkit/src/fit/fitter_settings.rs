@@ -73,8 +73,8 @@ impl Fitter<'_> {
 
     /// The fitter with exactly these settings.
     ///
-    /// Settings contain only a fingerprint of directions, labels or a mixture given as a start. Such a
-    /// fitter can continue a fit, but needs a [`Self::start`] to begin one.
+    /// Settings contain only a fingerprint of directions, labels or a mixture given as a start.
+    /// Such a fitter can continue a fit, but needs a [`Self::start`] to begin one.
     ///
     /// ```
     /// use vmfkit::{Fitter, Method};

@@ -26,8 +26,8 @@ pub enum Method {
     },
     /// Stochastic gradient ascent. The settings of the M step restrict concentrations and weights.
     Sgd(Adam),
-    /// Spherical k-means, as a mixture with equal weights and one concentration, under which the nearest
-    /// direction is the most probable.
+    /// Spherical k-means, as a mixture with equal weights and one concentration, under which the
+    /// nearest direction is the most probable.
     KMeans,
 }
 
@@ -62,8 +62,8 @@ impl Method {
         ]
     }
 
-    /// The default stop: a relative change of 1e-5 or 100 passes; for online EM at most 20 passes, for
-    /// gradient ascent 100 passes without a tolerance.
+    /// The default stop: a relative change of 1e-5 or 100 passes; for online EM at most 20 passes,
+    /// for gradient ascent 100 passes without a tolerance.
     pub fn stop(&self) -> Stop {
         match self {
             Method::Sgd(_) => Stop { tolerance: None, passes: 100, ..Stop::default() },

@@ -47,7 +47,8 @@ pub struct Fitter<'a> {
     pub(crate) components: usize,
     pub(crate) method: Method,
     pub(crate) start: Start,
-    /// The fingerprint in settings of a start whose directions, labels or mixture they do not contain.
+    /// The fingerprint in settings of a start whose directions, labels or mixture they do not
+    /// contain.
     pub(crate) start_mark: Option<String>,
     pub(crate) maximisation: Maximisation,
     pub(crate) background: Option<f64>,
@@ -77,7 +78,8 @@ impl std::fmt::Debug for Fitter<'_> {
 }
 
 impl<'a> Fitter<'a> {
-    /// EM with this many components (a background not counted) and all other choices at their defaults.
+    /// EM with this many components (a background not counted) and all other choices at their
+    /// defaults.
     pub fn new(components: usize) -> Self {
         Fitter {
             components,
@@ -157,10 +159,10 @@ impl<'a> Fitter<'a> {
         self
     }
 
-    /// The number of fits from different starts. The fit with the fewest collapsed components is kept,
-    /// among equals that with the best objective. With [`Start::KMeans`] those after the first start from
-    /// k-means++ seeds and random rows in turn, because k-means ends in much the same optimum whatever
-    /// the seed.
+    /// The number of fits from different starts. The fit with the fewest collapsed components is
+    /// kept, among equals that with the best objective. With [`Start::KMeans`] those after the
+    /// first start from k-means++ seeds and random rows in turn, because k-means ends in much the
+    /// same optimum whatever the seed.
     pub fn restarts(mut self, restarts: usize) -> Self {
         self.restarts = restarts;
         self
@@ -178,8 +180,8 @@ impl<'a> Fitter<'a> {
         self
     }
 
-    /// Rows of a mini-batch of the online methods. By default 64 for gradient ascent (128 for a single
-    /// density), as in Kim (2021), and for online EM 16 per component, at least 512.
+    /// Rows of a mini-batch of the online methods. By default 64 for gradient ascent (128 for a
+    /// single density), as in Kim (2021), and for online EM 16 per component, at least 512.
     pub fn batch(mut self, rows: usize) -> Self {
         self.batch = Some(rows);
         self
@@ -191,34 +193,35 @@ impl<'a> Fitter<'a> {
         self
     }
 
-    /// The number of rows that an online method shuffles together, for rows that do not fit into memory.
-    /// By default 8 million numbers, at least 4096 and at most 65536 rows. Sorted rows need more.
-    /// [`Self::fit`] shuffles all rows by default. The model stores the number, since the fit depends on
-    /// it.
+    /// The number of rows that an online method shuffles together, for rows that do not fit into
+    /// memory. By default 8 million numbers, at least 4096 and at most 65536 rows. Sorted rows need
+    /// more. [`Self::fit`] shuffles all rows by default. The model stores the number, since the fit
+    /// depends on it.
     pub fn shuffle_rows(mut self, rows: usize) -> Self {
         self.shuffle_rows = Some(rows);
         self
     }
 
-    /// The rows of a block of the [E step](crate::EStep), a multiple of 1152. The model stores it, since
-    /// the last bits of a fit depend on it. The only reason to change it is that processes
+    /// The rows of a block of the [E step](crate::EStep), a multiple of 1152. The model stores it,
+    /// since the last bits of a fit depend on it. The only reason to change it is that processes
     /// [share a pass](crate::fit::parts) in smaller parts.
     pub fn block_rows(mut self, rows: usize) -> Self {
         self.block_rows = Some(rows);
         self
     }
 
-    /// Whether EM with [`Start::KMeans`] first searches for a better optimum on a sample of the rows, true
-    /// by default. The split-and-merge search removes the component whose loss costs least and splits the
-    /// one that gains most, as long as the likelihood rises. It makes up to about 300 passes over at most
-    /// 32768 rows or 64 per component; for a source, over its [sample](Self::sample).
+    /// Whether EM with [`Start::KMeans`] first searches for a better optimum on a sample of the
+    /// rows, true by default. The split-and-merge search removes the component whose loss costs
+    /// least and splits the one that gains most, as long as the likelihood rises. It makes up to
+    /// about 300 passes over at most 32768 rows or 64 per component; for a source, over its
+    /// [sample](Self::sample).
     pub fn search(mut self, search: bool) -> Self {
         self.search = search;
         self
     }
 
-    /// The number of rows of a source that are sampled for the start and held in memory while it is made.
-    /// By default as many as k-means uses, 64 per component and at least 8192, or as the
+    /// The number of rows of a source that are sampled for the start and held in memory while it is
+    /// made. By default as many as k-means uses, 64 per component and at least 8192, or as the
     /// [search](Self::search) uses; see [`Self::sample_rows`].
     pub fn sample(mut self, rows: usize) -> Self {
         self.sample = Some(rows);
@@ -231,24 +234,25 @@ impl<'a> Fitter<'a> {
         self
     }
 
-    /// Calls back after every batch of the source, or every mini-batch of an online method; a break stops
-    /// the fit, which then ends with the best mixture so far. Rows of an incomplete pass count for the
-    /// online methods only.
+    /// Calls back after every batch of the source, or every mini-batch of an online method; a break
+    /// stops the fit, which then ends with the best mixture so far. Rows of an incomplete pass
+    /// count for the online methods only.
     pub fn progress(mut self, progress: impl FnMut(Progress) -> ControlFlow<()> + Send + 'a) -> Self {
         self.progress = Some(Box::new(progress));
         self
     }
 
-    /// Calls back with a checkpoint after each start and each pass; an error ends the fit. To lose no more
-    /// than a pass in a power cut, write [`Checkpoint::to_bytes`] beside the last file and rename it.
+    /// Calls back with a checkpoint after each start and each pass; an error ends the fit. To lose
+    /// no more than a pass in a power cut, write [`Checkpoint::to_bytes`] beside the last file and
+    /// rename it.
     pub fn checkpoint(mut self, save: impl FnMut(&Checkpoint) -> Result<()> + Send + 'a) -> Self {
         self.save = Some(Box::new(save));
         self
     }
 
-    /// Resumes from a checkpoint. The fit ends as it would have without the interruption, to the last bit.
-    /// Other settings and other rows are an error. A fit in its first restart may make more passes than
-    /// it was begun with.
+    /// Resumes from a checkpoint. The fit ends as it would have without the interruption, to the
+    /// last bit. Other settings and other rows are an error. A fit in its first restart may make
+    /// more passes than it was begun with.
     ///
     /// ```
     /// use vmfkit::{RowBatch, Fitter, train::Checkpoint};
@@ -265,8 +269,8 @@ impl<'a> Fitter<'a> {
         self
     }
 
-    /// The settings of the M step that the method uses: k-means always has one concentration and equal
-    /// weights.
+    /// The settings of the M step that the method uses: k-means always has one concentration and
+    /// equal weights.
     pub fn maximisation_used(&self) -> Maximisation {
         match self.method {
             Method::KMeans => self.maximisation.of_k_means(),
@@ -302,8 +306,8 @@ impl<'a> Fitter<'a> {
         self.maximisation.check(self.components + usize::from(self.background.is_some()))
     }
 
-    /// Whether there is memory for what every fit of rows of this dimension allocates: two mixtures, the
-    /// statistics of the pass and those of a block.
+    /// Whether there is memory for what every fit of rows of this dimension allocates: two
+    /// mixtures, the statistics of the pass and those of a block.
     pub(crate) fn check_memory(&self, dim: usize) -> Result<()> {
         capacity::check("the components of a fit and their statistics", &[4, self.components, dim])
     }
@@ -317,8 +321,8 @@ impl<'a> Fitter<'a> {
         self.batch.unwrap_or(default)
     }
 
-    /// The number of rows of this dimension in a window of an online method: those that are shuffled
-    /// together, or one mini-batch.
+    /// The number of rows of this dimension in a window of an online method: those that are
+    /// shuffled together, or one mini-batch.
     pub fn window_rows(&self, dim: usize) -> usize {
         let default = (SHUFFLED_NUMBERS / dim.max(1)).clamp(FEWEST_SHUFFLED, MOST_SHUFFLED);
         if self.shuffle { self.shuffle_rows.unwrap_or(default) } else { self.batch_rows() }
@@ -347,9 +351,9 @@ impl<'a> Fitter<'a> {
         }
     }
 
-    /// The number of rows of this dimension that are sampled from a source for the start: as many as were
-    /// asked for, or as k-means and the search use. The search uses fewer if they would take more than
-    /// 64 MB in single precision.
+    /// The number of rows of this dimension that are sampled from a source for the start: as many
+    /// as were asked for, or as k-means and the search use. The search uses fewer if they would
+    /// take more than 64 MB in single precision.
     pub fn sample_rows(&self, dim: usize) -> usize {
         const NUMBERS: usize = 1 << 24;
         let usual = sample_rows(self.components);
@@ -357,8 +361,8 @@ impl<'a> Fitter<'a> {
         self.sample.unwrap_or(usual.max(of_search))
     }
 
-    /// Whether the policy depends on the dispersion and it is not known. It is measured in the first
-    /// restart only.
+    /// Whether the policy depends on the dispersion and it is not known. It is measured in the
+    /// first restart only.
     pub(crate) fn asks_for_dispersion(&self) -> bool {
         let used = self.maximisation_used();
         used.policy == ConcentrationPolicy::Auto && used.dispersion.is_none()

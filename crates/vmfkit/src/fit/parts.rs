@@ -1,10 +1,11 @@
 //! A fit by several processes that exchange bytes; docs/clusters.md shows it with files.
 //!
 //! One process makes the start ([`Fitter::begin`]) and sends the bytes of the [`Checkpoint`] to the
-//! others. Each computes the statistics of its rows ([`Accumulator`]) and answers with their bytes. The
-//! first process merges them in the order of the rows and makes the step ([`Checkpoint::step`]), and so
-//! on until the fit ends. If parts are whole blocks of the E step and their statistics are merged block
-//! by block, the fit equals that of one process to the last bit.
+//! others. Each computes the statistics of its rows ([`Accumulator`]) and answers with their bytes.
+//! The first process merges them in the order of the rows and makes the step
+//! ([`Checkpoint::step`]), and so on until the fit ends. If parts are whole blocks of the E step
+//! and their statistics are merged block by block, the fit equals that of one process to the last
+//! bit.
 //!
 //! ```
 //! use vmfkit::fit::parts::Accumulator;
@@ -78,8 +79,8 @@ impl Fitter<'_> {
         Ok(Some(trainer.checkpoint()?.with_settings(self.settings(source.dim())).with_rows(fingerprint)))
     }
 
-    /// A trainer that resumes from a checkpoint, which must have the settings of this fitter. What was
-    /// measured of the rows is taken from the checkpoint.
+    /// A trainer that resumes from a checkpoint, which must have the settings of this fitter. What
+    /// was measured of the rows is taken from the checkpoint.
     pub fn trainer(&self, checkpoint: &Checkpoint) -> Result<Trainer<'static>> {
         self.check()?;
         let mixture = &checkpoint.current.mixture;
@@ -140,8 +141,9 @@ impl Accumulator {
         Accumulator { mixture, assignment, state, block_rows: BLOCK_ROWS, per_block: false }
     }
 
-    /// Whether parts keep the statistics of each block instead of their sum, false by default. It takes
-    /// more bytes, and the fit equals that of one process to the last bit however many blocks a part has.
+    /// Whether parts keep the statistics of each block instead of their sum, false by default. It
+    /// takes more bytes, and the fit equals that of one process to the last bit however many blocks
+    /// a part has.
     pub fn per_block(mut self, per_block: bool) -> Self {
         self.per_block = per_block;
         self
@@ -157,13 +159,15 @@ impl Accumulator {
         self.state.1
     }
 
-    /// The rows of a block of the E step. A part of whole blocks has the same statistics as in one process.
+    /// The rows of a block of the E step. A part of whole blocks has the same statistics as in one
+    /// process.
     pub fn block_rows(&self) -> usize {
         self.block_rows
     }
 
-    /// A part without rows that begins with this row of the pass, counted from 0. Stochastic EM needs to know it, whose draws must not repeat; for
-    /// other methods it may be 0 for parts of whole blocks.
+    /// A part without rows that begins with this row of the pass, counted from 0. Stochastic EM
+    /// needs to know it, whose draws must not repeat; for other methods it may be 0 for parts of
+    /// whole blocks.
     pub fn part(&self, first_row: u64) -> Result<Part<'_>> {
         let e_step = EStep::new(&self.mixture, self.assignment)?.first_row(first_row).block_rows(self.block_rows)?;
         let e_step = if self.per_block { e_step.keep_blocks() } else { e_step };
@@ -209,8 +213,8 @@ impl Part<'_> {
 }
 
 impl Checkpoint {
-    /// The checkpoint after a pass with these statistics of all rows. Their total weight must be that of
-    /// the previous pass.
+    /// The checkpoint after a pass with these statistics of all rows. Their total weight must be
+    /// that of the previous pass.
     pub fn step(&self, part: &PartStats) -> Result<Self> {
         let (_, mut trainer) = self.trainer_of_parts()?;
         let (state, pass) = self.state_of_pass();

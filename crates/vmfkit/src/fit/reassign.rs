@@ -1,7 +1,7 @@
 //! Moves components of a stream to rows that no component fits, MATH.md (14.10).
 //!
-//! The gain of a move is measured on rows that did not propose it. It must exceed what the likelihood
-//! loses when another component takes over the rows of the one that moves.
+//! The gain of a move is measured on rows that did not propose it. It must exceed what the
+//! likelihood loses when another component takes over the rows of the one that moves.
 
 use crate::bessel;
 use crate::density::VonMisesFisher;
@@ -45,8 +45,8 @@ pub(crate) struct Reassignment {
     pub share: f64,
 }
 
-/// The moves for a batch, before it is added to the statistics. `is_idle(k, n)` says whether component k
-/// may move at any cost if it gets none of n rows.
+/// The moves for a batch, before it is added to the statistics. `is_idle(k, n)` says whether
+/// component k may move at any cost if it gets none of n rows.
 pub(crate) fn reassignments(
     model: &Mixture,
     running: &SufficientStats,
@@ -347,9 +347,9 @@ impl MergeCosts {
         }
     }
 
-    /// The component whose move costs least, among those that cost less than the gain and idle ones, and
-    /// the component that takes over its rows. The rows of an idle one are dropped, since they would only
-    /// blur another cluster.
+    /// The component whose move costs least, among those that cost less than the gain and idle
+    /// ones, and the component that takes over its rows. The rows of an idle one are dropped, since
+    /// they would only blur another cluster.
     fn cheapest(&self, gain: f64, idle: &[bool]) -> Option<(usize, Option<usize>)> {
         let costs: Vec<(f64, usize, usize)> = (0..self.movable.len()).filter_map(|line| self.cost(line)).collect();
         let allowed = costs.into_iter().filter(|(cost, component, _)| gain > *cost || idle[*component]);
@@ -368,7 +368,8 @@ impl MergeCosts {
         costs.min_by(|a, b| a.0.total_cmp(&b.0))
     }
 
-    /// The cost of merging two components, with the better of their concentrations; MATH.md (14.10).
+    /// The cost of merging two components, with the better of their concentrations; MATH.md
+    /// (14.10).
     fn cost_of_pair(&self, line: usize, other: usize) -> f64 {
         let pair = [self.movable[line], other];
         let mass: f64 = pair.iter().map(|&k| self.masses[k]).sum();

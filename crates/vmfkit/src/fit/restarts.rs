@@ -170,8 +170,8 @@ impl<'a> Fitter<'a> {
     }
 }
 
-/// Whether a fit is better than another under the same policy: it has fewer collapsed components, or
-/// as many and a higher objective.
+/// Whether a fit is better than another under the same policy: it has fewer collapsed components,
+/// or as many and a higher objective.
 pub(crate) fn is_better(fit: &Fit, other: &Fit, how: &Maximisation) -> bool {
     let collapsed = |fit: &Fit| how.count_collapsed(&fit.notes, fit.mixture.dim());
     match collapsed(fit).cmp(&collapsed(other)) {
@@ -206,7 +206,8 @@ impl Saver<'_, '_> {
     }
 }
 
-/// Whether two passes may have seen the same rows. Sums in another order differ in their last digits.
+/// Whether two passes may have seen the same rows. Sums in another order differ in their last
+/// digits.
 pub(crate) fn is_same_weight(expected: f64, found: f64) -> bool {
     (found - expected).abs() <= 1e-9 * expected
 }

@@ -126,9 +126,9 @@ impl Candidate {
 
 /// The candidate that a criterion prefers; with `policy`, among those of that policy.
 ///
-/// Likelihoods compare numbers of components well and policies badly: free concentrations always fit
-/// better, even if they make worse clusters (docs/default-policy.md). They also prefer collapsed
-/// components: see [`Candidate::warnings`].
+/// Likelihoods compare numbers of components well and policies badly: free concentrations always
+/// fit better, even if they make worse clusters (docs/default-policy.md). They also prefer
+/// collapsed components: see [`Candidate::warnings`].
 pub fn best(candidates: &[Candidate], criterion: Criterion, policy: Option<ConcentrationPolicy>) -> Option<&Candidate> {
     best_of(candidates.iter().filter(|candidate| policy.is_none_or(|policy| candidate.policy == policy)), criterion)
 }
@@ -143,8 +143,8 @@ pub fn best_of<'a>(candidates: impl IntoIterator<Item = &'a Candidate>, criterio
 
 /// Fits mixtures over a range of K, by policies and backgrounds.
 ///
-/// Each mixture is fitted by EM from a start of its own, and from the mixture with the next smaller K,
-/// whose widest components are split; the better fit is kept. Fits see all rows, unless some are
+/// Each mixture is fitted by EM from a start of its own, and from the mixture with the next smaller
+/// K, whose widest components are split; the better fit is kept. Fits see all rows, unless some are
 /// [held out](Self::held_out).
 ///
 /// ```
@@ -182,7 +182,8 @@ const CHEAP_PRODUCTS: usize = 1_000_000;
 const BACKGROUND_WEIGHT: f64 = 0.05;
 
 impl<'a> Selection<'a> {
-    /// Fits with these numbers of components to all rows, under the default policy, without background.
+    /// Fits with these numbers of components to all rows, under the default policy, without
+    /// background.
     pub fn new(components: impl IntoIterator<Item = usize>) -> Self {
         let mut components: Vec<usize> = components.into_iter().collect();
         components.sort_unstable();
@@ -214,8 +215,8 @@ impl<'a> Selection<'a> {
         self
     }
 
-    /// The fraction of rows that are held out, 0 by default. [`Criterion::HeldOut`] needs some; the other
-    /// criteria then refer to the remaining rows.
+    /// The fraction of rows that are held out, 0 by default. [`Criterion::HeldOut`] needs some; the
+    /// other criteria then refer to the remaining rows.
     pub fn held_out(mut self, fraction: f64) -> Self {
         self.held_out = fraction;
         self
@@ -233,8 +234,8 @@ impl<'a> Selection<'a> {
         self
     }
 
-    /// The number of starts for each line of the table. By default 10 if a pass over the rows takes less
-    /// than about a millisecond, else 1.
+    /// The number of starts for each line of the table. By default 10 if a pass over the rows takes
+    /// less than about a millisecond, else 1.
     pub fn restarts(mut self, restarts: usize) -> Self {
         self.restarts = Some(restarts);
         self
@@ -245,7 +246,8 @@ impl<'a> Selection<'a> {
         self.restarts.unwrap_or(if products <= CHEAP_PRODUCTS { 10 } else { 1 })
     }
 
-    /// Whether fits from a start of their own [search](Fitter::search) for a better optimum, true by default.
+    /// Whether fits from a start of their own [search](Fitter::search) for a better optimum, true
+    /// by default.
     pub fn search(mut self, search: bool) -> Self {
         self.search = search;
         self

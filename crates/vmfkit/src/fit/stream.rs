@@ -19,8 +19,8 @@ use std::ops::ControlFlow;
 
 const KIND: Kind = Kind { format: "vmfkit.stream", version: "1", unchecked: Some("1") };
 
-/// The number of rows per component at which the start is made. With fewer, most components would have
-/// one or two rows and unbounded concentrations.
+/// The number of rows per component at which the start is made. With fewer, most components would
+/// have one or two rows and unbounded concentrations.
 pub const FIRST_ROWS_PER_COMPONENT: usize = 8;
 
 /// A component is idle if its weight predicts this many rows and it got none, whose probability is
@@ -33,14 +33,15 @@ const WORK_AT_ONCE: usize = 1 << 30;
 /// Fits a mixture by online EM to rows that arrive in batches and are not kept; made by
 /// [`Fitter::stream`].
 ///
-/// Every [`update`](Self::update) is one step, and the mixture can be used at any time. The first rows
-/// are held until there are [`FIRST_ROWS_PER_COMPONENT`] per component; the start is made from them.
+/// Every [`update`](Self::update) is one step, and the mixture can be used at any time. The first
+/// rows are held until there are [`FIRST_ROWS_PER_COMPONENT`] per component; the start is made from
+/// them.
 ///
-/// **Drift.** When rows of a batch fit no component, a component is moved to them: the one whose loss
-/// lowers the likelihood of earlier rows least, such as one of two that share a cluster, if the move
-/// gains more than that; or one whose cluster has had no rows for a while, MATH.md (14.13).
-/// [`Self::notes`] report it. With a [half-life](Self::half_life) old rows fade, and so do clusters that
-/// get no more rows.
+/// **Drift.** When rows of a batch fit no component, a component is moved to them: the one whose
+/// loss lowers the likelihood of earlier rows least, such as one of two that share a cluster, if
+/// the move gains more than that; or one whose cluster has had no rows for a while, MATH.md
+/// (14.13). [`Self::notes`] report it. With a [half-life](Self::half_life) old rows fade, and so do
+/// clusters that get no more rows.
 ///
 /// ```
 /// use vmfkit::{RowBatch, Fitter, Mixture, VonMisesFisher};
@@ -96,8 +97,8 @@ impl Attendance {
 }
 
 impl Fitter<'_> {
-    /// Fits rows that arrive in batches by online EM; the method must be that or the default. Passes,
-    /// restarts and the search, which read rows again, are not used.
+    /// Fits rows that arrive in batches by online EM; the method must be that or the default.
+    /// Passes, restarts and the search, which read rows again, are not used.
     pub fn stream(&self) -> Result<StreamFitter> {
         let fitter = self.choices();
         fitter.check()?;
@@ -121,8 +122,8 @@ impl Fitter<'_> {
         })
     }
 
-    /// Continues after a fit of `rows` rows of this total weight that ended with `mixture`. All rows count
-    /// equally, those of the fit and those to come.
+    /// Continues after a fit of `rows` rows of this total weight that ended with `mixture`. All
+    /// rows count equally, those of the fit and those to come.
     pub fn stream_after(&self, mixture: &Mixture, rows: u64, weight: f64) -> Result<StreamFitter> {
         let mut stream = self.stream()?;
         let start = Start::Mixture(mixture.clone()).without_rows(mixture.dim(), self.components, self.seed);
@@ -149,8 +150,8 @@ impl StreamFitter {
         self
     }
 
-    /// Whether components are moved to rows that fit none, true by default. If not, component k always
-    /// stands for the same cluster.
+    /// Whether components are moved to rows that fit none, true by default. If not, component k
+    /// always stands for the same cluster.
     pub fn reassign(mut self, reassign: bool) -> Self {
         self.reassign = reassign;
         self
@@ -190,7 +191,8 @@ impl StreamFitter {
         }
     }
 
-    /// Makes the start and takes the first step if there are enough rows; a break if it is cancelled.
+    /// Makes the start and takes the first step if there are enough rows; a break if it is
+    /// cancelled.
     fn begin(
         &mut self,
         block: &RowBatch,
@@ -252,8 +254,8 @@ impl StreamFitter {
             }
         }
         for Reassignment { component, merged_into, density, share } in &moves {
-            // It begins with the rows it was moved to, at the assumed concentration: they are too few to
-            // estimate one.
+            // It begins with the rows it was moved to, at the assumed concentration: they are too
+            // few to estimate one.
             let mass = share * stats.weight();
             let complement = bessel::mean_length_complement(moved.dim(), density.concentration());
             let resultant = density.mean_direction().iter().map(|x| mass * (1.0 - complement) * x);
@@ -364,8 +366,8 @@ impl StreamFitter {
         })
     }
 
-    /// Everything that is needed to resume, except the settings: those of the [`Fitter`] other than the
-    /// seed, and the half-life.
+    /// Everything that is needed to resume, except the settings: those of the [`Fitter`] other than
+    /// the seed, and the half-life.
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut contents = Contents::new(&KIND);
         contents.text("seed", self.fitter.seed.to_string());

@@ -39,9 +39,9 @@ pub(crate) fn passes_of_em(
     Ok(Some(mixture))
 }
 
-/// EM with split and merge on these rows, and its number of passes; the best so far if it is cancelled.
-/// A mixture with more collapsed components never replaces one with fewer: collapsing on a few rows
-/// raises the likelihood without limit.
+/// EM with split and merge on these rows, and its number of passes; the best so far if it is
+/// cancelled. A mixture with more collapsed components never replaces one with fewer: collapsing on
+/// a few rows raises the likelihood without limit.
 pub(crate) fn search_of_em(
     rows: &RowBatch,
     start: Mixture,
@@ -155,8 +155,8 @@ impl Landscape for Likelihood<'_> {
     }
 }
 
-/// Whether a climb with these objectives will end below `beat`: the gains of EM approach a geometric
-/// series.
+/// Whether a climb with these objectives will end below `beat`: the gains of EM approach a
+/// geometric series.
 fn hopeless(objectives: &[f64], beat: f64) -> bool {
     match objectives {
         [.., a, b, c] if objectives.len() >= FIRST_PASSES => {
@@ -228,7 +228,8 @@ mod tests {
         }
     }
 
-    /// Under every policy, with backgrounds, held weights and weights of rows; a background stays what it is.
+    /// Under every policy, with backgrounds, held weights and weights of rows; a background stays
+    /// what it is.
     #[test]
     fn the_objective_is_never_lower_than_that_of_em_alone() {
         let rows = around_axes(&[0, 1, 2, 3], 5, 50);

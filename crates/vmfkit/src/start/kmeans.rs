@@ -12,8 +12,8 @@ use std::ops::ControlFlow;
 /// The stop of k-means, and of the fits within a split-and-merge search.
 pub(crate) const STOP: Stop = Stop { tolerance: Some(1e-5), baseline: Baseline::Uniform, passes: 50 };
 
-/// Multiplications between two calls of `should_cancel`, some tenths of a second of work. Most samples
-/// take fewer per pass.
+/// Multiplications between two calls of `should_cancel`, some tenths of a second of work. Most
+/// samples take fewer per pass.
 const PRODUCTS_AT_ONCE: u64 = 1 << 32;
 
 /// The largest number of projections or densities in memory at a time.
@@ -32,7 +32,8 @@ pub(crate) fn k_means(rows: &RowBatch, start: Mixture, how: &Maximisation, shoul
     fit_while(&mut source, Trainer::new(start, rule, STOP)?, should_cancel)
 }
 
-/// The component nearest to a row, the projection on its direction, and the second largest projection.
+/// The component nearest to a row, the projection on its direction, and the second largest
+/// projection.
 pub(crate) struct Nearest {
     pub component: usize,
     pub along: f64,

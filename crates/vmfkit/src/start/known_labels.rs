@@ -55,7 +55,8 @@ impl<L: Ord + Clone + Sync> KnownLabels<L> {
         KnownLabels { dim, rows: 0, first_row: Vec::new(), stats: BTreeMap::new(), aligned, labels }
     }
 
-    /// Adds rows and their labels. Neither the number of threads nor the sizes of batches change one bit.
+    /// Adds rows and their labels. Neither the number of threads nor the sizes of batches change
+    /// one bit.
     ///
     /// # Errors
     /// [`Error::DimensionMismatch`]; [`Error::LabelCount`] if there are not as many labels as rows.
@@ -110,8 +111,8 @@ impl<L: Ord + Clone + Sync> KnownLabels<L> {
         self.rows
     }
 
-    /// One component per label, and the labels in their sorted order. Concentrations follow the policy of
-    /// `how`; weights are the fractions of the labels, or equal if `how` has
+    /// One component per label, and the labels in their sorted order. Concentrations follow the
+    /// policy of `how`; weights are the fractions of the labels, or equal if `how` has
     /// [fixed weights](Maximisation::fixed_weights). A label whose rows have weight 0 has an empty
     /// component, which a note names.
     ///

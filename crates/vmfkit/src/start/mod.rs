@@ -27,12 +27,12 @@ use std::ops::ControlFlow;
 #[derive(Debug, Clone, Default, PartialEq)]
 #[non_exhaustive]
 pub enum Start {
-    /// Spherical k-means from greedy k-means++ seeds, on a sample of the rows (all, if they are few),
-    /// improved by split and merge.
+    /// Spherical k-means from greedy k-means++ seeds, on a sample of the rows (all, if they are
+    /// few), improved by split and merge.
     #[default]
     KMeans,
-    /// Greedy k-means++ on the sphere (Arthur and Vassilvitskii, 2007), which favours rows far from the
-    /// seeds so far.
+    /// Greedy k-means++ on the sphere (Arthur and Vassilvitskii, 2007), which favours rows far from
+    /// the seeds so far.
     PlusPlus,
     /// Random rows.
     RandomRows,
@@ -50,8 +50,9 @@ pub enum Start {
 const ROWS_PER_SEED: usize = 64;
 const SEED_ROWS: usize = 8192;
 
-/// The size of the sample for the split-and-merge search of EM, unless that is less than 64 rows per
-/// component. On half of the 18,674 rows of news20 it finds optima that are hardly better on all.
+/// The size of the sample for the split-and-merge search of EM, unless that is less than 64 rows
+/// per component. On half of the 18,674 rows of news20 it finds optima that are hardly better on
+/// all.
 const SEARCH_ROWS: usize = 32768;
 
 /// The number of rows that the search of EM samples.
@@ -65,14 +66,14 @@ pub fn sample_rows(components: usize) -> usize {
 }
 
 impl Start {
-    /// The first mixture of a fit of these rows. Weights and concentrations are estimated from the rows
-    /// nearest to each direction.
+    /// The first mixture of a fit of these rows. Weights and concentrations are estimated from the
+    /// rows nearest to each direction.
     pub fn mixture(&self, block: &RowBatch, components: usize, how: &Maximisation, seed: u64) -> Result<Mixture> {
         self.mixture_while(block, components, how, seed, &mut || ControlFlow::Continue(()))
     }
 
-    /// The same, which calls `should_cancel` before every seed and during k-means, and returns what it has
-    /// so far if it is cancelled.
+    /// The same, which calls `should_cancel` before every seed and during k-means, and returns what
+    /// it has so far if it is cancelled.
     pub fn mixture_while(
         &self,
         block: &RowBatch,

@@ -8,11 +8,11 @@ use crate::stats::SufficientStats;
 use rand::RngExt;
 use std::cmp::Ordering;
 
-/// Rows in the order of their projection on the mean direction; equal projections in the order of the
-/// coordinates.
+/// Rows in the order of their projection on the mean direction; equal projections in the order of
+/// the coordinates.
 ///
-/// Draws in this order do not depend on the order of the rows. Equal rows are neighbours, so a row of
-/// weight 3 is drawn like three equal rows. Rotated rows have the same order, unless their mean
+/// Draws in this order do not depend on the order of the rows. Equal rows are neighbours, so a row
+/// of weight 3 is drawn like three equal rows. Rotated rows have the same order, unless their mean
 /// direction is undefined or their projections are equal.
 pub(crate) struct OrderedRows<'b> {
     pub block: &'b RowBatch<'b>,
@@ -71,7 +71,8 @@ fn compare_rows(block: &RowBatch, a: usize, b: usize) -> Ordering {
     }
 }
 
-/// Draws `count` positions with replacement, with probabilities proportional to the masses, of which at least one is not 0.
+/// Draws `count` positions with replacement, with probabilities proportional to the masses, of
+/// which at least one is not 0.
 pub(crate) fn draw_positions(masses: impl Iterator<Item = f64>, count: usize, rng: &mut Stream) -> Vec<usize> {
     let (mut total, mut last) = (0.0, 0);
     let add = |(position, mass)| {

@@ -78,9 +78,9 @@ pub(crate) fn parted(mut directions: Vec<Vec<f64>>, rng: &mut Stream) -> Result<
     Ok(directions)
 }
 
-/// Greedy k-means++: of 2 + ln K candidates, drawn with probabilities proportional to their distance
-/// 1 - cos from the seeds so far, the one that leaves the smallest mean distance. If it is cancelled the
-/// remaining seeds are random rows.
+/// Greedy k-means++: of 2 + ln K candidates, drawn with probabilities proportional to their
+/// distance 1 - cos from the seeds so far, the one that leaves the smallest mean distance. If it is
+/// cancelled the remaining seeds are random rows.
 pub(crate) fn plus_plus(
     rows: &OrderedRows,
     components: usize,

@@ -1,9 +1,10 @@
 //! The split-and-merge search for better optima of k-means and EM.
 //!
-//! Both end in local optima in which two components share a cluster while another covers two. The search
-//! removes the component whose loss costs least, splits the one that gains most, continues the fit and
-//! keeps the better mixture. It is the split and merge of Ueda et al. (Neural Computation 12 (2000) 2109,
-//! doi:10.1162/089976600300015088), with the objective of a [`Landscape`].
+//! Both end in local optima in which two components share a cluster while another covers two. The
+//! search removes the component whose loss costs least, splits the one that gains most, continues
+//! the fit and keeps the better mixture. It is the split and merge of Ueda et al. (Neural
+//! Computation 12 (2000) 2109, doi:10.1162/089976600300015088), with the objective of a
+//! [`Landscape`].
 
 use crate::density::VonMisesFisher;
 use crate::error::Result;
@@ -19,8 +20,8 @@ use rand::RngExt;
 use std::cmp::Ordering;
 use std::ops::ControlFlow;
 
-/// The cost, in passes over all rows, after which no other move is tried: about that of four more runs of
-/// k-means.
+/// The cost, in passes over all rows, after which no other move is tried: about that of four more
+/// runs of k-means.
 const MOST_PASSES: f64 = 200.0;
 
 /// A component is split again only if more than this fraction of its rows has changed.
@@ -59,11 +60,12 @@ pub(crate) trait Landscape {
         see: impl FnMut(usize, Belongs),
     ) -> Result<ControlFlow<()>>;
 
-    /// The mean objective of the rows of one component as the two halves that k-means has found, and these
-    /// halves.
+    /// The mean objective of the rows of one component as the two halves that k-means has found,
+    /// and these halves.
     fn halves(&self, members: &RowBatch, whole: &VonMisesFisher, found: Fit) -> Result<(f64, Mixture)>;
 
-    /// The mixture in which two halves replace the component that is split and the one that is removed.
+    /// The mixture in which two halves replace the component that is split and the one that is
+    /// removed.
     fn moved(&self, mixture: Mixture, single: Move, halves: &Mixture) -> Result<Mixture>;
 }
 
@@ -280,7 +282,8 @@ impl Moves {
         Ok(if should_cancel().is_break() { None } else { Some(cost) })
     }
 
-    /// Splits every component whose rows have changed since `before`, and returns the cost in passes.
+    /// Splits every component whose rows have changed since `before`, and returns the cost in
+    /// passes.
     #[expect(clippy::too_many_arguments, reason = "the state of one round of the search")]
     fn halve<L: Landscape>(
         &mut self,
@@ -407,7 +410,8 @@ pub(crate) mod tests {
         (split_merge(block, found.clone(), &how, &mut Stream::new(1, 0), should_cancel).unwrap(), found.into())
     }
 
-    /// Where k-means stays for ever: all components but one share one group, and one has all others.
+    /// Where k-means stays for ever: all components but one share one group, and one has all
+    /// others.
     #[test]
     fn components_leave_a_group_that_has_too_many_of_them() {
         for groups in [2, 4, 20] {

@@ -1,5 +1,5 @@
-//! Model files: a mixture as versioned [safetensors](https://github.com/huggingface/safetensors), which
-//! Python reads without this crate.
+//! Model files: a mixture as versioned [safetensors](https://github.com/huggingface/safetensors),
+//! which Python reads without this crate.
 //!
 //! | tensor (f64) | shape | |
 //! |---|---|---|
@@ -8,15 +8,15 @@
 //! | `concentrations` | K | 0 for a background |
 //! | `trace` | passes x 4 | objective, smallest weight, largest concentration, temperature of each pass |
 //!
-//! The metadata are texts: `format` ("vmfkit.mixture"), `version` ("2"), `checksum`, `background` ("true"
-//! or "false"), and, if they are known, `method`, `policy`, `estimator`, `seed`, `status`, `rows` and
-//! `weight` (the number and the total weight of the rows), `notes` (one per line), `labels` (a JSON list of
-//! the label of each component), `angles` (how the rows were written, as in `lat,lon`), `software`, and
-//! every other setting of the fit as `setting.` and its name. Other tensors and metadata are ignored.
-//! docs/file-format.md lists all.
+//! The metadata are texts: `format` ("vmfkit.mixture"), `version` ("2"), `checksum`, `background`
+//! ("true" or "false"), and, if they are known, `method`, `policy`, `estimator`, `seed`, `status`,
+//! `rows` and `weight` (the number and the total weight of the rows), `notes` (one per line),
+//! `labels` (a JSON list of the label of each component), `angles` (how the rows were written, as
+//! in `lat,lon`), `software`, and every other setting of the fit as `setting.` and its name. Other
+//! tensors and metadata are ignored. docs/file-format.md lists all.
 //!
-//! Nothing in a file depends on the clock or on the number of threads, and entries are sorted by name:
-//! equal fits are equal files.
+//! Nothing in a file depends on the clock or on the number of threads, and entries are sorted by
+//! name: equal fits are equal files.
 //!
 //! ```python
 //! from safetensors.numpy import load_file
@@ -43,7 +43,8 @@ const SOFTWARE: &str = concat!("vmfkit ", env!("CARGO_PKG_VERSION"));
 pub struct Description {
     /// The name of the [`Method`](crate::Method).
     pub method: String,
-    /// The name of the [`ConcentrationPolicy`](crate::ConcentrationPolicy) and its number, as in `fixed:50`.
+    /// The name of the [`ConcentrationPolicy`](crate::ConcentrationPolicy) and its number, as in
+    /// `fixed:50`.
     pub policy: String,
     /// The name of the [`ConcentrationEstimator`](crate::ConcentrationEstimator).
     pub estimator: String,
@@ -63,8 +64,8 @@ pub struct Description {
     pub search_passes: usize,
     /// All other settings of the fit.
     pub settings: Settings,
-    /// The label of each component without a background, if [labels were known](crate::start::known_labels);
-    /// else empty.
+    /// The label of each component without a background, if
+    /// [labels were known](crate::start::known_labels); else empty.
     pub labels: Vec<String>,
     /// The [angles](Angles) in which the rows were written; `None` if they were unit vectors.
     pub angles: Option<Angles>,
@@ -134,8 +135,8 @@ pub fn to_bytes(mixture: &Mixture, description: &Description) -> Vec<u8> {
     contents.to_bytes()
 }
 
-/// The mixture and its description, exactly. Errors are found without allocating more memory than the
-/// bytes fill.
+/// The mixture and its description, exactly. Errors are found without allocating more memory than
+/// the bytes fill.
 pub fn from_bytes(bytes: &[u8]) -> Result<(Mixture, Description)> {
     let file = File::open(bytes, &KIND, |what| Error::ModelBytes { what })?;
     let mixture = file.mixture("")?;

@@ -1,7 +1,8 @@
-//! [`PartStats`]: the statistics of a part of a pass, which the processes of a fit exchange as bytes.
+//! [`PartStats`]: the statistics of a part of a pass, which the processes of a fit exchange as
+//! bytes.
 //!
-//! The bytes are safetensors like those of a model, described in docs/file-format.md. They name the pass
-//! and the state of the fit, so that parts of different passes are never added.
+//! The bytes are safetensors like those of a model, described in docs/file-format.md. They name the
+//! pass and the state of the fit, so that parts of different passes are never added.
 
 use crate::error::{Error, Result};
 use crate::settings::{digits, undigits};
@@ -16,8 +17,8 @@ const LARGEST_COUNT: u64 = 1 << 53;
 /// Statistics of some rows of a pass, with the pass and the state of the fit they belong to;
 /// [`Accumulator`](crate::fit::parts::Accumulator) computes them.
 ///
-/// They are one sum, or one for each block in order. Floating-point sums depend on their order, so only
-/// block by block are they those of one process to the last bit.
+/// They are one sum, or one for each block in order. Floating-point sums depend on their order, so
+/// only block by block are they those of one process to the last bit.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PartStats {
     pub(crate) state: u64,
@@ -41,8 +42,8 @@ impl PartStats {
         PartStats { state: state.0, pass: state.1, first_row, blocks, rows, stats }
     }
 
-    /// Adds the statistics of the next part, and sums those of blocks. An error if the state differs, or
-    /// if assignments are random and the parts are not adjacent.
+    /// Adds the statistics of the next part, and sums those of blocks. An error if the state
+    /// differs, or if assignments are random and the parts are not adjacent.
     pub fn merge(&mut self, next: &Self) -> Result<()> {
         next.check_state(self.state, self.pass)?;
         if let (Some(first), Some(found)) = (self.first_row, next.first_row) {
@@ -139,8 +140,8 @@ impl PartStats {
         contents.to_bytes()
     }
 
-    /// The statistics that [`Self::to_bytes`] wrote. Errors are found without allocating more memory than
-    /// the bytes fill.
+    /// The statistics that [`Self::to_bytes`] wrote. Errors are found without allocating more
+    /// memory than the bytes fill.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self> {
         let file = File::open(bytes, &KIND, |what| Error::StatisticsBytes { what })?;
         let count = |key: &str| match file.parsed::<u64>(key)? {

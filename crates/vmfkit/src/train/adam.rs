@@ -12,14 +12,14 @@ use crate::stats::SufficientStats;
 use std::iter;
 use vmfkit_kernels::vector::norm;
 
-/// Stochastic gradient ascent in the unconstrained parameters of Kim (2021): weight logits, unnormalised
-/// mean directions and ln concentrations.
+/// Stochastic gradient ascent in the unconstrained parameters of Kim (2021): weight logits,
+/// unnormalised mean directions and ln concentrations.
 ///
 /// Each step reads the [`SufficientStats`] of one mini-batch (Fisher's identity, MATH.md (10.1)); a
-/// smaller one at the end of an epoch counts in proportion to its rows. The defaults are the paper's: a
-/// learning rate of 0.1 (0.01 for a single density), multiplied by 0.95 after each epoch, betas 0.9 and
-/// 0.99. Adam is that of Kingma and Ba, arXiv:1412.6980. Directions of components more concentrated than
-/// 1000 (d - 1) take smaller steps, in proportion to their width.
+/// smaller one at the end of an epoch counts in proportion to its rows. The defaults are the
+/// paper's: a learning rate of 0.1 (0.01 for a single density), multiplied by 0.95 after each
+/// epoch, betas 0.9 and 0.99. Adam is that of Kingma and Ba, arXiv:1412.6980. Directions of
+/// components more concentrated than 1000 (d - 1) take smaller steps, in proportion to their width.
 #[derive(Debug, Clone)]
 pub struct Adam {
     learning_rate: Option<f64>,
@@ -83,8 +83,8 @@ impl Adam {
         self
     }
 
-    /// The constraints on concentrations and weights, by default none, as in the paper. The estimator has
-    /// no effect on a gradient.
+    /// The constraints on concentrations and weights, by default none, as in the paper. The
+    /// estimator has no effect on a gradient.
     pub fn maximisation(mut self, how: &Maximisation) -> Self {
         self.maximisation = how.clone();
         self
@@ -146,16 +146,16 @@ impl Adam {
 }
 
 /// The concentration divided by d - 1 above which steps of a direction shrink with the width of the
-/// component, about sqrt((d - 1) / kappa): a step of the learning rate would leave a narrower peak. The
-/// components of the paper, of at most 125 (d - 1), are not affected.
+/// component, about sqrt((d - 1) / kappa): a step of the learning rate would leave a narrower peak.
+/// The components of the paper, of at most 125 (d - 1), are not affected.
 const NARROW: f64 = 1000.0;
 
 /// The parameters and the moments of Adam.
 #[derive(Debug, Clone)]
 struct Ascent {
-    /// Logits, then unnormalised directions, then ln concentrations. If the ratio of concentrations is
-    /// bounded, ln kappa_m is c + (1/2) ln(ratio) tanh(z_m), and the parameters end with all z_m and c,
-    /// MATH.md (14.10).
+    /// Logits, then unnormalised directions, then ln concentrations. If the ratio of concentrations
+    /// is bounded, ln kappa_m is c + (1/2) ln(ratio) tanh(z_m), and the parameters end with all z_m
+    /// and c, MATH.md (14.10).
     parameters: Vec<f64>,
     moments: Moments,
     /// The weight of the first mini-batch, the unit of the weight of later ones.
@@ -172,8 +172,8 @@ impl Ascent {
     fn new(model: &Mixture, policy: ConcentrationPolicy, half_range: Option<f64>, batch_weight: f64) -> Self {
         let components = model.components();
         let logits = model.weights().iter().map(|w| w.max(SMALLEST_START).ln());
-        // Steps have the size of the learning rate in every coordinate, so coordinates should be about 1,
-        // as in the start of the paper.
+        // Steps have the size of the learning rate in every coordinate, so coordinates should be
+        // about 1, as in the start of the paper.
         let scale = (model.dim() as f64).sqrt();
         let directions = components.iter().flat_map(|c| c.mean_direction().iter().map(move |x| scale * x));
         let ln_concentrations = components.iter().map(|c| match policy {
@@ -262,7 +262,8 @@ impl Adam {
         state.moments.ascend(&mut state.parameters, &slopes, parts, self.betas, self.epsilon);
         let next = state.mixture(model, &self.maximisation, half_range)?;
         let notes = self.rows_weight.map_or_else(Vec::new, |rows| {
-            // Sorted rows may be of one cluster so far: before the end of the pass the weights tell more.
+            // Sorted rows may be of one cluster so far: before the end of the pass the weights tell
+            // more.
             let all = self.seen_weight >= (1.0 - 1e-6) * rows;
             let rows: Vec<f64> = if all { self.seen_masses.clone() } else { next.weights().iter().map(|w| w * rows).collect() };
             notes_on(&next, &rows, &self.maximisation)
@@ -350,8 +351,8 @@ impl Moments {
         Moments { first: vec![0.0; parameters], second: vec![0.0; parameters], fading: (1.0, 1.0) }
     }
 
-    /// One step uphill along these slopes. `parts` has the length and the learning rate of each part of
-    /// the parameters.
+    /// One step uphill along these slopes. `parts` has the length and the learning rate of each
+    /// part of the parameters.
     fn ascend(
         &mut self,
         parameters: &mut [f64],
@@ -378,8 +379,9 @@ impl Moments {
     }
 }
 
-/// Replaces subnormal numbers by 0. Moments of components without rows decay to subnormal numbers and
-/// stay there, since rounding undoes the factor. They move no parameter, but cost ten times as long.
+/// Replaces subnormal numbers by 0. Moments of components without rows decay to subnormal numbers
+/// and stay there, since rounding undoes the factor. They move no parameter, but cost ten times as
+/// long.
 fn without_subnormal(moment: f64) -> f64 {
     if moment.abs() < f64::MIN_POSITIVE { 0.0 } else { moment }
 }

@@ -19,11 +19,11 @@ const BEST: &str = "best.";
 /// Numbers of a note.
 const NOTE: usize = 4;
 
-/// A fit between two passes. Resumed with the same settings and rows, it ends with the same bits as an
-/// uninterrupted fit.
+/// A fit between two passes. Resumed with the same settings and rows, it ends with the same bits as
+/// an uninterrupted fit.
 ///
-/// It stores no times: earlier passes take 0 seconds in a resumed fit. Its bytes are a safetensors file,
-/// described in docs/file-format.md.
+/// It stores no times: earlier passes take 0 seconds in a resumed fit. Its bytes are a safetensors
+/// file, described in docs/file-format.md.
 #[derive(Debug, Clone)]
 pub struct Checkpoint {
     pub(crate) restart: usize,
@@ -32,8 +32,8 @@ pub struct Checkpoint {
     pub(crate) rows: Option<RowFingerprint>,
     /// The fit of this restart.
     pub(crate) current: Fit,
-    /// The fit before a repair that has not raised the objective so far. If the fit has ended and this is
-    /// its result, its status says so.
+    /// The fit before a repair that has not raised the objective so far. If the fit has ended and
+    /// this is its result, its status says so.
     pub(crate) unrepaired: Option<Fit>,
     /// The name of the rule, and its state.
     pub(crate) rule: String,
@@ -74,7 +74,8 @@ impl Checkpoint {
         Checkpoint { rows, ..self }
     }
 
-    /// Allows more passes than the fit began with. The limit has had no effect before the fit reached it.
+    /// Allows more passes than the fit began with. The limit has had no effect before the fit
+    /// reached it.
     pub(crate) fn allow_passes(&mut self, passes: usize) {
         let before = self.settings.get("passes").and_then(|text| text.parse::<usize>().ok());
         // Earlier restarts may have stopped at the limit, and cannot be resumed.
@@ -114,8 +115,8 @@ impl Checkpoint {
         contents.to_bytes()
     }
 
-    /// The checkpoint that [`Self::to_bytes`] wrote. Errors are found without allocating more memory than
-    /// the bytes fill.
+    /// The checkpoint that [`Self::to_bytes`] wrote. Errors are found without allocating more
+    /// memory than the bytes fill.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self> {
         let file = File::open(bytes, &KIND, wrong)?;
         let mut settings = Settings::default();

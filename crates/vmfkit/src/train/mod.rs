@@ -2,7 +2,8 @@
 //! state of the loop, and [`fit`] runs it over a source on the threads of this machine.
 //!
 //! `em.rs` has the loop of EM, hard and stochastic EM and k-means, `mini_batches.rs` that of online
-//! EM and stochastic gradient ascent. Memory, files and pipes differ in the source, not in the loop.
+//! EM and stochastic gradient ascent. Memory, files and pipes differ in the source, not in the
+//! loop.
 
 mod adam;
 mod checkpoint;

@@ -1,5 +1,5 @@
-//! [`OnlineEm`]: an M step on running statistics after every mini-batch, for rows that are read once
-//! or a few times. The loop is in `mini_batches.rs`.
+//! [`OnlineEm`]: an M step on running statistics after every mini-batch, for rows that are read
+//! once or a few times. The loop is in `mini_batches.rs`.
 
 use super::state::{State, wrong};
 use crate::error::{Error, Result};
@@ -9,18 +9,18 @@ use crate::stats::SufficientStats;
 
 /// Online (mini-batch) EM of Cappe and Moulines, doi:10.1111/j.1467-9868.2009.00698.x.
 ///
-/// After mini-batch t the running statistics are (1 - g) times their former value plus g times those
-/// of the mini-batch, each as a mean over rows, with g = (t + t0)^-a. An M step follows. The first
-/// mini-batch is one step of EM. `a` is between 1/2 and 1; a larger one forgets less and converges
-/// sooner.
+/// After mini-batch t the running statistics are (1 - g) times their former value plus g times
+/// those of the mini-batch, each as a mean over rows, with g = (t + t0)^-a. An M step follows. The
+/// first mini-batch is one step of EM. `a` is between 1/2 and 1; a larger one forgets less and
+/// converges sooner.
 ///
-/// t is counted in mini-batches of the largest weight so far: one of a tenth of it, such as the rest
-/// at the end of a pass, counts as a tenth of a step, MATH.md (14.5). A
+/// t is counted in mini-batches of the largest weight so far: one of a tenth of it, such as the
+/// rest at the end of a pass, counts as a tenth of a step, MATH.md (14.5). A
 /// [half-life](Self::half_life) sets a lower limit to the steps, so that old rows are forgotten at
 /// that rate.
 ///
-/// For rows that arrive in batches use [`StreamFitter`](crate::fit::stream::StreamFitter), which also
-/// makes the start and moves components to new clusters.
+/// For rows that arrive in batches use [`StreamFitter`](crate::fit::stream::StreamFitter), which
+/// also makes the start and moves components to new clusters.
 #[derive(Debug, Clone)]
 pub struct OnlineEm {
     exponent: f64,
@@ -86,9 +86,9 @@ impl OnlineEm {
         self
     }
 
-    /// Continues after a fit of rows of this weight that ended with `mixture`. From then on all rows
-    /// count equally, those of the fit and those to come: a mini-batch moves the running statistics
-    /// by its fraction of all rows so far, or by more if the half-life demands it.
+    /// Continues after a fit of rows of this weight that ended with `mixture`. From then on all
+    /// rows count equally, those of the fit and those to come: a mini-batch moves the running
+    /// statistics by its fraction of all rows so far, or by more if the half-life demands it.
     pub fn after(mut self, mixture: &Mixture, weight: f64) -> Result<Self> {
         self.running = Some(expected_stats(mixture, weight)?);
         self.evenly = true;

@@ -119,9 +119,9 @@ impl Rule {
 ///
 /// The assignment makes it soft EM, hard EM, stochastic EM ([`Assignment::Sampled`], with a new
 /// seed in every pass) or spherical k-means ([`Assignment::Nearest`]). If concentrations are free
-/// or shared and estimated exactly, soft and hard EM and k-means never lower their objective, except
-/// when an empty component is restarted. A fit that would end lower because of that continues from
-/// where it was, or ends there if no pass is left.
+/// or shared and estimated exactly, soft and hard EM and k-means never lower their objective,
+/// except when an empty component is restarted. A fit that would end lower because of that
+/// continues from where it was, or ends there if no pass is left.
 #[derive(Debug, Clone)]
 pub struct Em {
     assignment: Assignment,

@@ -4,7 +4,8 @@ use crate::error::{Error, Result};
 use crate::tensor_file::{Contents, File};
 use std::collections::BTreeMap;
 
-/// Named lists of numbers. Not JSON, because a gradient method has three numbers for every parameter.
+/// Named lists of numbers. Not JSON, because a gradient method has three numbers for every
+/// parameter.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(crate) struct State {
     lists: BTreeMap<String, Vec<f64>>,

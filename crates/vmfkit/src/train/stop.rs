@@ -17,7 +17,8 @@ pub struct Stop {
     pub passes: usize,
 }
 
-/// The zero point from which the objective is measured when its change is compared with the tolerance.
+/// The zero point from which the objective is measured when its change is compared with the
+/// tolerance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Baseline {
     /// The log density of the uniform distribution. In many dimensions ln p is dominated by this

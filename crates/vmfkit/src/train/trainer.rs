@@ -13,7 +13,8 @@ use crate::settings::Settings;
 use crate::stats::SufficientStats;
 use std::ops::ControlFlow;
 
-/// Objectives whose difference is less than this fraction of their scale are equal but for rounding.
+/// Objectives whose difference is less than this fraction of their scale are equal but for
+/// rounding.
 const ROUNDING: f64 = 1e-6;
 
 type Watch<'a> = Box<dyn FnMut(&Pass, &Mixture) -> ControlFlow<()> + Send + 'a>;
@@ -157,8 +158,8 @@ impl<'a> Trainer<'a> {
 
     /// Takes the M step, or the step of an online method.
     ///
-    /// EM takes the statistics of all rows of the pass, [merged](SufficientStats::merge) in the order
-    /// of the rows if there are several; online methods those of a mini-batch.
+    /// EM takes the statistics of all rows of the pass, [merged](SufficientStats::merge) in the
+    /// order of the rows if there are several; online methods those of a mini-batch.
     pub fn step(&mut self, stats: &SufficientStats) -> Result<()> {
         // Statistics may come from another machine: check before anything is counted.
         check_shape(stats, &self.model)?;
@@ -185,7 +186,8 @@ impl<'a> Trainer<'a> {
         Ok(())
     }
 
-    /// Records a pass over this number of rows, if it is known, else 0, and decides whether to go on.
+    /// Records a pass over this number of rows, if it is known, else 0, and decides whether to go
+    /// on.
     pub fn end_pass(&mut self, rows: u64) -> Result<Status> {
         if !(self.weight > 0.0) {
             return Err(Error::NoRows { weight: self.weight });

@@ -58,7 +58,8 @@ fn restored(bytes: &[u8]) -> Checkpoint {
     checkpoint
 }
 
-/// Every method, policy, with and without a background, in memory and in blocks; resumed after every pass of every restart.
+/// Every method, policy, with and without a background, in memory and in blocks; resumed after
+/// every pass of every restart.
 #[test]
 fn a_resumed_fit_is_the_fit_that_was_not_interrupted() {
     let rows = rows_with_repairs();
@@ -203,7 +204,8 @@ fn other_rows_are_refused_before_the_first_pass() {
     }
 }
 
-/// From every checkpoint after a complete pass, dense or sparse, on any number of threads; and the right rows are accepted.
+/// From every checkpoint after a complete pass, dense or sparse, on any number of threads; and the
+/// right rows are accepted.
 #[test]
 fn changes_after_the_first_rows_are_refused_in_the_first_pass() {
     let rows: Vec<f64> = draw(&paper_mixture(), 2000, 1);
@@ -325,8 +327,8 @@ fn a_fit_resumes_with_more_passes() {
     assert!(repairs_at_the_limit > 2, "the test must see repairs at the limit: {repairs_at_the_limit}");
 }
 
-/// Hard EM with far too many components, which undoes restarts: resumed after any pass and any limit, also the pass in which
-/// they are undone.
+/// Hard EM with far too many components, which undoes restarts: resumed after any pass and any
+/// limit, also the pass in which they are undone.
 #[test]
 fn a_resumed_fit_undoes_repairs_like_one_that_was_not_interrupted() {
     let (mut gone_back, mut ended_with_it) = (0, 0);
@@ -340,7 +342,8 @@ fn a_resumed_fit_undoes_repairs_like_one_that_was_not_interrupted() {
             };
             let (whole, all) = with_checkpoints(fitter(200), |fitter| fitter.fit(&block).unwrap());
             let place = format!("{policy}, seed {seed}");
-            // Without a restart to tell of, a pass that is lower than one before is one of those that were taken back.
+            // Without a restart to tell of, a pass that is lower than one before is one of those
+            // that were taken back.
             gone_back += usize::from(whole.trace.windows(2).any(|pair| pair[1].objective < pair[0].objective - 1e-9));
             for limit in 1..whole.trace.len() {
                 let (ended, few) = with_checkpoints(fitter(limit), |fitter| fitter.fit(&block).unwrap());

@@ -1,4 +1,5 @@
-//! Checksums of models, checkpoints and statistics: damage is detected, models without a checksum are read.
+//! Checksums of models, checkpoints and statistics: damage is detected, models without a checksum
+//! are read.
 
 use crate::samples::{draw, paper_mixture, sealed};
 use vmfkit::fit::parts::Accumulator;
@@ -67,7 +68,8 @@ fn a_checksum_that_was_removed_or_made_up_is_refused() {
     }
 }
 
-/// Models of vmfkit 0.1.0. Its checkpoints and statistics are from fits with other last bits and are refused.
+/// Models of vmfkit 0.1.0. Its checkpoints and statistics are from fits with other last bits and
+/// are refused.
 #[test]
 fn models_without_a_checksum_are_read() {
     let old = |name: &str| {

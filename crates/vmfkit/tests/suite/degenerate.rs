@@ -51,7 +51,8 @@ fn with_weights<'a>(block: RowBatch<'a>, weights: &'a Option<Vec<f64>>) -> RowBa
     }
 }
 
-/// Also of components to which no row was left, under which new rows may be seen. A start without rows knows no shared concentration: SGD goes on from the first.
+/// Also of components to which no row was left, under which new rows may be seen. A start without
+/// rows knows no shared concentration: SGD goes on from the first.
 fn assert_policy(mixture: &Mixture, policy: ConcentrationPolicy, method: &Method, place: &str) {
     let fitted = (0..mixture.components().len()).filter(|&k| !mixture.is_background(k));
     let concentrations: Vec<f64> = fitted.map(|k| mixture.components()[k].concentration()).collect();
@@ -237,7 +238,8 @@ fn gradients_with_the_smallest_weights_are_finite() {
     }
 }
 
-/// Three clusters and three components, one of them empty at first: it is restarted beside the widest and wins rows.
+/// Three clusters and three components, one of them empty at first: it is restarted beside the
+/// widest and wins rows.
 #[test]
 fn an_empty_component_is_restarted_beside_the_widest() {
     let truth = random_mixture(3, 6, 200.0, 9);
@@ -266,7 +268,8 @@ fn a_background_may_take_every_row() {
     fit_every_way("all in the background", &block, &Start::Mixture(start), &[1]);
 }
 
-/// Statistics of EM keep the scatter of a concentrated sample, as far as the precision of the rows allows.
+/// Statistics of EM keep the scatter of a concentrated sample, as far as the precision of the rows
+/// allows.
 #[test]
 fn high_concentrations_are_found_by_em() {
     for (k, double_room, single_room) in [(1e3, 1e-9, 1e-3), (1e5, 1e-8, 1e-2), (1e7, 1e-6, 0.5)] {
@@ -287,7 +290,8 @@ fn high_concentrations_are_found_by_em() {
     }
 }
 
-/// If an empty component of k-means had another concentration, it would get rows that are nearer to others.
+/// If an empty component of k-means had another concentration, it would get rows that are nearer to
+/// others.
 #[test]
 fn new_rows_go_to_the_nearest_component_of_k_means_even_if_one_is_empty() {
     let rows = [1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0].repeat(40);

@@ -143,8 +143,8 @@ fn a_source_is_fitted_as_its_rows_in_memory_are() {
     }
 }
 
-/// Reflecting all rows reflects the fit, unless an empty component is restarted in a random direction, as in hard EM from
-/// random rows.
+/// Reflecting all rows reflects the fit, unless an empty component is restarted in a random
+/// direction, as in hard EM from random rows.
 #[test]
 fn reflected_rows_give_the_reflected_fit() {
     let rows = paper_rows();
@@ -169,7 +169,8 @@ fn reflected_rows_give_the_reflected_fit() {
     }
 }
 
-/// A weight counts equal rows, and the order of rows has no effect: the same seed leads to the same fit but for rounding.
+/// A weight counts equal rows, and the order of rows has no effect: the same seed leads to the same
+/// fit but for rounding.
 #[test]
 fn weights_are_repetitions_and_rows_have_no_order() {
     let rows: Vec<f64> = draw(&random_mixture(6, 4, 3.0, 30), 150, 31);
@@ -222,7 +223,8 @@ fn weights_are_repetitions_even_of_few_rows() {
     }
 }
 
-/// Rows with equal projections on their mean direction, or without one, still have an order; the unit of weights has no effect.
+/// Rows with equal projections on their mean direction, or without one, still have an order; the
+/// unit of weights has no effect.
 #[test]
 fn starts_do_not_depend_on_the_order_of_rows_that_cancel() {
     let axes: Vec<f64> = (0..120).flat_map(|n| (0..6).map(move |k| f64::from(k == n % 6))).collect();
@@ -366,7 +368,8 @@ fn a_start_can_be_cancelled() {
     };
     let fit = Fitter::new(3).progress(stop_at_once).fit(&block).unwrap();
     assert_eq!((fit.status, fit.trace.len(), calls), (Status::Stopped, 0, 1));
-    // Rows of a source are counted once when they are sampled, then every seed and every pass of k-means asks.
+    // Rows of a source are counted once when they are sampled, then every seed and every pass of
+    // k-means asks.
     let mut asked = Vec::new();
     let stop_in_k_means = |now: vmfkit::train::Progress| {
         asked.push((now.pass, now.rows));
@@ -450,7 +453,8 @@ fn fixed_weights_and_a_smallest_weight_are_kept_by_every_method() {
     }
 }
 
-/// Method x policy x background: weights sum to 1, concentrations are within bounds, directions are unit, and a policy is kept.
+/// Method x policy x background: weights sum to 1, concentrations are within bounds, directions are
+/// unit, and a policy is kept.
 #[test]
 fn every_method_keeps_every_policy() {
     let rows: Vec<f64> = draw(&paper_mixture().with_background(0.1).unwrap(), 600, 15);

@@ -62,7 +62,8 @@ fn the_exact_estimate_maximises_the_likelihood() {
     }
 }
 
-/// kappa = 1e10, 1e20 and 1e30: |sum of rows| / n rounds to 1, and the estimate keeps all its digits.
+/// kappa = 1e10, 1e20 and 1e30: |sum of rows| / n rounds to 1, and the estimate keeps all its
+/// digits.
 #[test]
 fn extreme_concentrations_are_estimated_to_all_digits() {
     for (dim, k) in [(3usize, 1e10), (3, 1e20), (3, 1e30), (50, 1e14), (50, 1e30)] {
@@ -212,7 +213,8 @@ fn threads_do_not_change_a_bit() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, rng_seed: RngSeed::Fixed(3), ..ProptestConfig::default() })]
 
-    /// Merging the statistics of two halves equals those of all rows, and the shortfall keeps its digits.
+    /// Merging the statistics of two halves equals those of all rows, and the shortfall keeps its
+    /// digits.
     #[test]
     fn merging_is_addition(dim in 2usize..9, ln_k in -2.0f64..40.0, cut in 1usize..99, seed in 0u64..1000) {
         let rows = sample(dim, ln_k.exp(), 100, seed);

@@ -1,4 +1,5 @@
-//! `fit_source`: a fit of batches equals that in memory, starts from a sample of all rows, and can be stopped.
+//! `fit_source`: a fit of batches equals that in memory, starts from a sample of all rows, and can
+//! be stopped.
 
 use crate::samples::{assert_same_fit, draw, on_threads, paper_mixture, random_mixture};
 use std::ops::ControlFlow;

@@ -1,4 +1,5 @@
-//! Fits by parts: processes that exchange bytes equal one process to the last bit; settings and statistics survive their files.
+//! Fits by parts: processes that exchange bytes equal one process to the last bit; settings and
+//! statistics survive their files.
 
 use crate::samples::{damaged, draw, paper_mixture, random_mixture, sealed, uniform_rows};
 use proptest::prelude::*;

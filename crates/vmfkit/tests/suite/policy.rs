@@ -67,7 +67,8 @@ fn the_household_data_have_the_published_concentrations_by_default() {
     }
 }
 
-/// movMF's figures are its best of 20 runs; a better optimum, in which no component has collapsed, is welcome.
+/// movMF's figures are its best of 20 runs; a better optimum, in which no component has collapsed,
+/// is welcome.
 #[test]
 fn selection_reaches_the_published_criteria_of_the_household_data() {
     let rows = household();
@@ -103,7 +104,8 @@ fn a_fit_without_a_collapsed_component_wins_over_one_with() {
     }
 }
 
-/// Rows about random centres with normal noise in `filled` of the dimensions, the same for all components.
+/// Rows about random centres with normal noise in `filled` of the dimensions, the same for all
+/// components.
 fn in_few_dimensions(dim: usize, filled: usize, components: usize, rows: usize, seed: u64) -> Vec<f64> {
     let centres = random_mixture(components, dim, 1.0, seed);
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(seed);

@@ -170,7 +170,8 @@ fn a_stream_follows_clusters_that_appear() {
     }
 }
 
-/// Six of 24 clusters at a time, eight components: components whose clusters are gone move to new ones.
+/// Six of 24 clusters at a time, eight components: components whose clusters are gone move to new
+/// ones.
 #[test]
 fn a_stream_follows_clusters_that_come_and_go() {
     let truth = random_mixture(24, 50, 100.0, 12);
@@ -233,7 +234,8 @@ fn the_number_of_threads_does_not_change_a_stream() {
     assert_eq!(on_threads(1, run).to_bytes(), on_threads(5, run).to_bytes());
 }
 
-/// Rows that arrive one at a time, in any precision, are held until there are eight per component; the fit equals that of all at once.
+/// Rows that arrive one at a time, in any precision, are held until there are eight per component;
+/// the fit equals that of all at once.
 #[test]
 fn the_first_rows_are_held_until_there_are_enough() {
     let rows: Vec<f64> = draw(&random_mixture(3, 5, 80.0, 15), 24, 1);

@@ -1,4 +1,5 @@
-//! The rules and their loop: EM never lowers its objective, gradients match differences, several processes equal one, fits stop when told.
+//! The rules and their loop: EM never lowers its objective, gradients match differences, several
+//! processes equal one, fits stop when told.
 
 use crate::samples::{accumulate, assert_sound, dot, draw, paper_mixture, random_mixture, uniform_rows};
 use proptest::prelude::*;
@@ -24,7 +25,8 @@ fn run(block: &RowBatch, start: &Mixture, rule: impl Into<Rule>, stop: Stop) -> 
     fit(&mut MemorySource::new(block.slice(0, block.len())), Trainer::new(start.clone(), rule, stop).unwrap()).unwrap()
 }
 
-/// The largest relative decrease of the objective in a pass. Passes that restart a component are left out.
+/// The largest relative decrease of the objective in a pass. Passes that restart a component are
+/// left out.
 fn worst_descent(fit: &Fit) -> f64 {
     let restarted: Vec<usize> =
         fit.notes.iter().filter_map(|note| if let Note::Reseeded { pass, .. } = note { Some(*pass) } else { None }).collect();
@@ -38,7 +40,8 @@ fn worst_descent(fit: &Fit) -> f64 {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 60, failure_persistence: None, rng_seed: RngSeed::Fixed(5), ..ProptestConfig::default() })]
 
-    /// Free, shared and fixed concentrations; soft and hard EM and k-means; with and without a background; in both precisions.
+    /// Free, shared and fixed concentrations; soft and hard EM and k-means; with and without a
+    /// background; in both precisions.
     #[test]
     fn em_and_its_relatives_never_lower_their_objective(
         dim in 2usize..9, components in 1usize..7, rows in 5usize..600, ln_k in -1.0f64..6.0, background: bool, seed in 0u64..1000,
@@ -66,7 +69,8 @@ proptest! {
         }
     }
 
-    /// Compares with differences of the mean log-likelihood in logits, directions and ln concentrations.
+    /// Compares with differences of the mean log-likelihood in logits, directions and ln
+    /// concentrations.
     #[test]
     fn the_gradient_of_a_mixture_matches_differences(
         dim in 2usize..7, components in 1usize..5, ln_k in -1.0f64..4.0, background: bool, seed in 0u64..1000,
@@ -266,7 +270,8 @@ fn free() -> Maximisation {
     Maximisation::new().policy(ConcentrationPolicy::Free)
 }
 
-/// A stream after a fit moves the mixture in proportion to its rows, and leaves components without rows unchanged.
+/// A stream after a fit moves the mixture in proportion to its rows, and leaves components without
+/// rows unchanged.
 #[test]
 fn online_em_after_a_fit_counts_all_rows_the_same() {
     let free = Maximisation::new().policy(ConcentrationPolicy::Free);
@@ -326,7 +331,8 @@ fn the_m_step_of_expected_statistics_reproduces_the_mixture() {
     }
 }
 
-/// Each worker has a slice of the rows, the mixture, the assignment and the number of its first row, and answers with bytes.
+/// Each worker has a slice of the rows, the mixture, the assignment and the number of its first
+/// row, and answers with bytes.
 fn by_workers(block: &RowBatch, start: &Mixture, rule: impl Into<Rule>, stop: Stop, slice: usize) -> Fit {
     let mut trainer = Trainer::new(start.clone(), rule, stop).unwrap();
     while trainer.status() == Status::Running {
@@ -397,7 +403,8 @@ fn a_fit_ends_for_one_of_three_reasons() {
     assert_eq!(names, ["running", "converged", "pass limit", "stopped"]);
 }
 
-/// The mean cosine of such rows is near 1 whatever the fit: a tolerance relative to it would stop k-means after two passes.
+/// The mean cosine of such rows is near 1 whatever the fit: a tolerance relative to it would stop
+/// k-means after two passes.
 #[test]
 fn k_means_of_rows_in_a_small_cap_converges() {
     for concentration in [1e3, 1e5, 1e7] {
@@ -416,7 +423,8 @@ fn k_means_of_rows_in_a_small_cap_converges() {
     }
 }
 
-/// A component that was restarted after the last pass was never fitted: the result is the mixture before that.
+/// A component that was restarted after the last pass was never fitted: the result is the mixture
+/// before that.
 #[test]
 fn a_fit_ends_with_a_mixture_that_it_has_fitted() {
     let (mut restarted, mut left_empty) = (0, 0);
@@ -451,7 +459,8 @@ fn a_fit_ends_with_a_mixture_that_it_has_fitted() {
     assert!(restarted > 100 && left_empty > 100, "the test has met what it is about: {restarted}, {left_empty}");
 }
 
-/// Hard EM with far too many components keeps losing some of them; restarting them must not lower the objective.
+/// Hard EM with far too many components keeps losing some of them; restarting them must not lower
+/// the objective.
 #[test]
 fn restarts_of_empty_components_are_undone_unless_they_pay() {
     let (mut restarted, mut cut) = (0, 0);
