@@ -1,9 +1,9 @@
 //! [`Clock`]: seconds since a moment.
 //!
-//! `wasm32-unknown-unknown` has no clock, and `std::time::Instant::now` panics there; all times are 0 instead. Nothing but
-//! reports may depend on a clock, so fits are the same without one.
+//! `wasm32-unknown-unknown` has no clock, and `std::time::Instant::now` panics there; times are 0
+//! instead. Only reports depend on the clock, so fits are the same without one.
 
-/// Tells the seconds since it was started; 0 on machines without a clock.
+/// Measures the seconds since its start; 0 on machines without a clock.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Clock {
     #[cfg(not(all(target_family = "wasm", target_os = "unknown")))]

@@ -1,4 +1,4 @@
-//! Does the model fit? The dispersion of rows about the mean directions of a mixture.
+//! The dispersion of rows about the mean directions of a mixture: whether they fit the model.
 
 use crate::bessel;
 use crate::error::Result;
@@ -6,16 +6,17 @@ use crate::mixture::Mixture;
 use crate::policy::NEARLY_EQUAL_ROWS;
 use crate::rows::RowBatch;
 
-/// Numbers that are in memory together.
+/// The largest number of densities in memory at a time.
 const NUMBERS_AT_ONCE: usize = 1 << 22;
 
-/// The dispersion of rows under a mixture that was fitted to them, MATH.md (14.7): the variance of mu . x that is observed within
-/// components over the one that the model predicts, averaged over rows. It is 1 where the rows are draws of the model, as in
-/// quasi-likelihood.
+/// The dispersion of rows under a mixture that was fitted to them, MATH.md (14.7): the observed
+/// variance of mu . x within components, divided by the variance under the model and averaged over
+/// rows. It is 1 for draws from the model, as in quasi-likelihood.
 ///
-/// Embeddings have dispersions of 5 to 20: their noise lies in few directions, so it varies more along the mean direction than noise that
-/// is spread evenly over all of them. A background has no direction and takes no part. Neither do components whose rows are equal but for
-/// rounding. Where no component is left the dispersion is 1.
+/// Embeddings have dispersions of 5 to 20: their noise lies in few directions, so it varies more
+/// along the mean direction than isotropic noise. A background has no direction and is left out; so
+/// are components whose rows are equal but for rounding. If no component is left the dispersion is
+/// 1.
 ///
 /// ```
 /// use vmfkit::{RowBatch, Mixture, VonMisesFisher, dispersion::dispersion};
@@ -32,7 +33,7 @@ pub fn dispersion(block: &RowBatch, mixture: &Mixture) -> Result<f64> {
         densities.iter().map(|density| bessel::mean_length_and_slope(mixture.dim(), density.concentration())).collect();
     let ln_weights: Vec<f64> = mixture.weights().iter().map(|weight| weight.ln()).collect();
     let total: f64 = block.weights().map_or(block.len() as f64, |weights| weights.iter().sum());
-    // Weights may be of any scale; degrees of freedom are counted in rows.
+    // Weights may have any scale; degrees of freedom count rows.
     let rows_per_weight = block.len() as f64 / total;
     let mut moments = vec![Moments::default(); densities.len()];
     let at_once = (NUMBERS_AT_ONCE / densities.len()).max(1);
@@ -48,7 +49,8 @@ pub fn dispersion(block: &RowBatch, mixture: &Mixture) -> Result<f64> {
             let sum: f64 = (0..densities.len()).map(|k| (logit(k) - largest).exp()).sum();
             for k in (0..densities.len()).filter(|&k| densities[k].concentration() > 0.0) {
                 let responsibility = (logit(k) - largest).exp() / sum;
-                // ln density = ln peak - concentration * deviation; deviations are counted from the one expected.
+                // ln density = ln peak - concentration * deviation; the expected deviation is
+                // subtracted.
                 let deviation = (densities[k].ln_peak() - ln_densities[k]) / densities[k].concentration();
                 moments[k].add(weight * responsibility, deviation - laws[k].complement);
             }
@@ -63,7 +65,7 @@ pub fn dispersion(block: &RowBatch, mixture: &Mixture) -> Result<f64> {
     Ok(if freedom > 0.0 { observed / freedom } else { 1.0 })
 }
 
-/// Weighted sums of a number and of its square.
+/// Weighted sums of a number and its square.
 #[derive(Debug, Clone, Copy, Default)]
 struct Moments {
     mass: f64,

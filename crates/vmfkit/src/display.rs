@@ -1,4 +1,4 @@
-//! `Display` of models and reports: one line with `{}`; with `{:#}` a table or a list as well, where there is more to say.
+//! `Display` of models and reports: one line with `{}`; with `{:#}` also a table or a list.
 
 use crate::density::VonMisesFisher;
 use crate::fit::Method;
@@ -11,7 +11,8 @@ use crate::stats::SufficientStats;
 use crate::train::{Fit, Pass, Status};
 use std::fmt::{Display, Formatter, Result};
 
-/// Coordinates of a direction, components of a mixture and notes of a fit that are printed.
+/// The largest numbers of coordinates of a direction, components of a mixture and notes of a fit
+/// that are printed.
 const COORDINATES: usize = 4;
 const COMPONENTS: usize = 20;
 const NOTES: usize = 20;
@@ -43,7 +44,7 @@ fn direction(mu: &[f64]) -> String {
     format!("[{text}]")
 }
 
-/// Concentration and mean direction; of a long direction the first coordinates.
+/// The concentration and the mean direction, or its first coordinates.
 ///
 /// ```
 /// let density = vmfkit::VonMisesFisher::new(vec![0.0, 0.6, 0.8], 12.5)?;
@@ -61,7 +62,7 @@ impl Display for VonMisesFisher {
     }
 }
 
-/// What the mixture is made of; with `{:#}` a table of its heaviest components too.
+/// Components and dimension; with `{:#}` also a table of the heaviest components.
 ///
 /// ```
 /// use vmfkit::{Mixture, VonMisesFisher};
@@ -104,7 +105,7 @@ impl Display for Mixture {
     }
 }
 
-/// The total weight of the rows and the shape.
+/// The shape and the total weight of the rows.
 impl Display for SufficientStats {
     fn fmt(&self, f: &mut Formatter) -> Result {
         let components = counted(self.components(), "component", "components");
@@ -153,7 +154,7 @@ impl Display for Pass {
     }
 }
 
-/// How the fit ended; with `{:#}` the components and the notes too.
+/// How the fit ended; with `{:#}` also the components and the notes.
 ///
 /// ```
 /// use vmfkit::{RowBatch, Fitter};
@@ -188,7 +189,7 @@ impl Display for Fit {
     }
 }
 
-/// What was fitted, and every criterion; with `{:#}` the components and the warnings too.
+/// What was fitted, and every criterion; with `{:#}` also the components and the warnings.
 impl Display for Candidate {
     fn fmt(&self, f: &mut Formatter) -> Result {
         let background = if self.background { " and a background" } else { "" };
@@ -208,7 +209,7 @@ impl Display for Candidate {
     }
 }
 
-/// Every measure, with `{:#}` one a line.
+/// Every measure; with `{:#}` one per line.
 ///
 /// ```
 /// use vmfkit::metrics::Agreement;
@@ -256,7 +257,7 @@ impl Display for Test {
     }
 }
 
-/// Every setting as `name=text`, with `{:#}` one a line.
+/// Every setting as `name=text`; with `{:#}` one per line.
 impl Display for Settings {
     fn fmt(&self, f: &mut Formatter) -> Result {
         let separator = if f.alternate() { "\n" } else { " " };

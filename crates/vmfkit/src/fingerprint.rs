@@ -7,6 +7,7 @@ use crate::error::Result;
 use crate::row_fingerprint::{FirstRows, RowFingerprint, RowHasher};
 use crate::rows::RowBatch;
 use crate::source::Source;
+use std::sync::OnceLock;
 
 /// A source whose first complete pass yields a fingerprint of its rows and weights.
 pub(crate) struct FingerprintedSource<'s> {
@@ -16,20 +17,16 @@ pub(crate) struct FingerprintedSource<'s> {
     /// The pass under way, and its rows so far.
     hashers: Option<(FirstRows, RowHasher)>,
     rows: u64,
-    found: Option<u64>,
+    /// Set once a pass is complete.
+    fingerprint: &'s OnceLock<u64>,
 }
 
 impl<'s> FingerprintedSource<'s> {
-    /// The first complete pass must be over the rows that are expected. The source is left as it is if nothing is known of its rows, or if those that
-    /// were looked at are all.
-    pub fn new(source: &'s mut dyn Source, expected: Option<RowFingerprint>) -> Self {
+    /// The first complete pass must be over the rows that are expected, and sets their fingerprint.
+    /// Nothing is hashed if nothing is known of the rows, or if the first rows are all.
+    pub fn new(source: &'s mut dyn Source, expected: Option<RowFingerprint>, fingerprint: &'s OnceLock<u64>) -> Self {
         let expected = expected.filter(|expected| !(expected.is_complete() && source.can_rewind()));
-        FingerprintedSource { source, expected, hashers: None, rows: 0, found: None }
-    }
-
-    /// The fingerprint, once a pass was complete.
-    pub fn fingerprint(&self) -> Option<u64> {
-        self.found
+        FingerprintedSource { source, expected, hashers: None, rows: 0, fingerprint }
     }
 }
 
@@ -39,7 +36,7 @@ impl Source for FingerprintedSource<'_> {
     }
 
     fn next_batch(&mut self) -> Result<Option<RowBatch<'_>>> {
-        let FingerprintedSource { source, expected, hashers, rows, found } = self;
+        let FingerprintedSource { source, expected, hashers, rows, fingerprint: found } = self;
         let batch = source.next_batch()?;
         let (Some((first, all)), Some(fingerprint)) = (&mut *hashers, &*expected) else {
             return Ok(batch);
@@ -50,7 +47,7 @@ impl Source for FingerprintedSource<'_> {
                 fingerprint.check_first(first.finish())?;
             }
             fingerprint.check_all(*rows, all.finish())?;
-            *found = Some(all.finish());
+            found.get_or_init(|| all.finish());
             (*hashers, *expected) = (None, None);
             return Ok(None);
         };

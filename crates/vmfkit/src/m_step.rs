@@ -1,4 +1,4 @@
-//! The M step: from a mixture's statistics to its next parameters, with concentrations kept in bounds; and the gradient of the likelihood.
+//! The M step, which keeps concentrations within bounds, and the gradient of the log-likelihood.
 
 use crate::bessel;
 use crate::density::VonMisesFisher;
@@ -11,7 +11,7 @@ use crate::sampler::{Stream, fill_with_normals};
 use crate::stats::SufficientStats;
 use vmfkit_kernels::vector::{dot, norm};
 
-/// How [`maximise`] turns statistics into parameters.
+/// The settings of the M step, [`maximise`].
 ///
 /// ```
 /// use vmfkit::m_step::{ConcentrationPolicy, Maximisation};
@@ -41,12 +41,13 @@ impl Default for Maximisation {
 }
 
 impl Maximisation {
-    /// The defaults: exact concentrations under the default policy, at most 1e10, and weights as the rows say.
+    /// The defaults: exact concentrations under the default policy, at most 1e10, and estimated
+    /// weights.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// How a concentration is found from a mean length.
+    /// How a concentration is estimated from a mean length.
     pub fn estimator(mut self, estimator: ConcentrationEstimator) -> Self {
         self.estimator = estimator;
         self
@@ -58,49 +59,52 @@ impl Maximisation {
         self
     }
 
-    /// No concentration goes above this; rows that are all equal would send it to infinity.
+    /// The upper limit of concentrations: the estimate from equal rows is infinite.
     pub fn largest_concentration(mut self, largest: f64) -> Self {
         self.largest_concentration = largest;
         self
     }
 
-    /// No weight goes below this, 0 by default.
+    /// The lower limit of weights, 0 by default.
     pub fn smallest_weight(mut self, smallest: f64) -> Self {
         self.smallest_weight = smallest;
         self
     }
 
-    /// Weights stay as they are.
+    /// Whether weights stay as they are.
     pub fn fixed_weights(mut self, fixed: bool) -> Self {
         self.fixed_weights = fixed;
         self
     }
 
-    /// The [dispersion](crate::dispersion::dispersion) of the rows, by which [`ConcentrationPolicy::Auto`] decides. A
-    /// [`Fitter`](crate::Fitter) measures it on the sample of its start.
+    /// The [dispersion](crate::dispersion::dispersion) of the rows, which
+    /// [`ConcentrationPolicy::Auto`] depends on. A [`Fitter`](crate::Fitter) measures it on the
+    /// sample of its start.
     pub fn dispersion(mut self, dispersion: f64) -> Self {
         self.dispersion = Some(dispersion);
         self
     }
 
-    /// The policy for rows of this dimension: what [`ConcentrationPolicy::Auto`] has decided, or the one that was asked for.
+    /// The policy for rows of this dimension, with [`ConcentrationPolicy::Auto`] resolved.
     pub fn policy_used(&self, dim: usize) -> ConcentrationPolicy {
         self.policy.decided(dim, self.dispersion)
     }
 
-    /// Whether a component may run away with a few rows: its concentration is its own, however few they are.
+    /// Whether a component can collapse on a few rows: its concentration depends on its own rows
+    /// alone.
     fn lets_collapse(&self, dim: usize) -> bool {
         matches!(self.policy_used(dim), ConcentrationPolicy::Free)
     }
 
-    /// How many components have run away with a few rows. Where concentrations are tied none can: a component on equal rows is then as good as
-    /// any other.
+    /// The number of components that have collapsed on a few rows. Under tied concentrations none
+    /// can: a component of equal rows is then as good as any other.
     pub(crate) fn count_collapsed(&self, notes: &[Note], dim: usize) -> usize {
         let collapsed = notes.iter().filter(|note| matches!(note, Note::Collapsed { .. })).count();
         if self.lets_collapse(dim) { collapsed } else { 0 }
     }
 
-    /// The M step of k-means: one concentration and weights that stay equal, so that the most probable component is the nearest.
+    /// The M step of k-means: one concentration and equal weights, so that the most probable
+    /// component is the nearest.
     pub(crate) fn of_k_means(&self) -> Self {
         let policy = match self.policy {
             ConcentrationPolicy::Fixed(concentration) => ConcentrationPolicy::Fixed(concentration),
@@ -109,7 +113,7 @@ impl Maximisation {
         self.clone().policy(policy).fixed_weights(true)
     }
 
-    /// How many numbers a fit of this mixture chooses.
+    /// The number of free parameters of a fit of this mixture.
     pub fn free_parameters(&self, mixture: &Mixture) -> usize {
         let components = mixture.components().len();
         let fitted = components - usize::from(mixture.has_background());
@@ -122,7 +126,7 @@ impl Maximisation {
         weights + fitted * (mixture.dim() - 1) + concentrations
     }
 
-    /// Whether these settings can serve mixtures of this many components.
+    /// Whether these settings are valid for this number of components.
     pub fn check(&self, components: usize) -> Result<()> {
         let ratio = if let ConcentrationPolicy::Ratio(ratio) = self.policy { ratio } else { 1.0 };
         let fixed = if let ConcentrationPolicy::Fixed(fixed) = self.policy { fixed } else { 0.0 };
@@ -148,11 +152,11 @@ impl Maximisation {
     }
 }
 
-/// Something about a component, or about a fit as a whole, that a person should know of.
+/// A warning about a component or about a fit as a whole.
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[non_exhaustive]
 pub enum Note {
-    /// No row is left to the component; its direction is what it was.
+    /// The component has no rows; its direction is unchanged.
     Empty {
         /// Counted from 0.
         component: usize,
@@ -166,7 +170,7 @@ pub enum Note {
         /// The concentration it was given.
         concentration: f64,
     },
-    /// An empty component was moved next to the one whose rows are spread most.
+    /// An empty component was restarted beside the one whose rows are spread most.
     Reseeded {
         /// Counted from 0.
         component: usize,
@@ -175,12 +179,13 @@ pub enum Note {
         /// After this many passes.
         pass: usize,
     },
-    /// The fit ended before its annealing.
+    /// The fit ended before its annealing did.
     Warm {
-        /// That of the last pass.
+        /// The temperature of the last pass.
         temperature: f64,
     },
-    /// The objective fell by more than a quarter of what it was above that of the uniform density.
+    /// The objective fell by more than a quarter of its distance from that of the uniform
+    /// distribution.
     Fallen {
         /// The pass of the largest objective, counted from 1.
         pass: usize,
@@ -189,49 +194,52 @@ pub enum Note {
         /// The objective of the last pass.
         to: f64,
     },
-    /// The component has ended as another has: both stand for the same rows.
-    Twin {
+    /// The component equals an earlier one: both describe the same rows.
+    Duplicate {
         /// Counted from 0.
         component: usize,
-        /// The one before it that it is equal to.
+        /// The earlier component.
         of: usize,
     },
-    /// Components that were put elsewhere had brought less by the last pass: the fit is what it was before.
-    TakenBack {
-        /// The pass with which it ends.
+    /// Restarted components had not raised the objective by the last pass: the fit is as it was
+    /// before.
+    RepairsUndone {
+        /// The pass that the result is from.
         pass: usize,
-        /// How many were made.
+        /// The number of passes that were made.
         passes: usize,
     },
-    /// A stream moved the component to rows that fitted no component.
+    /// A stream moved the component to rows that no component fitted.
     Reassigned {
         /// Counted from 0.
         component: usize,
-        /// The one that took over its former rows; none if they were forgotten, because no more of them came.
+        /// The component that took over its former rows; `None` if they were dropped, because their
+        /// cluster got no more rows.
         merged_into: Option<usize>,
-        /// How many rows the stream had had before.
+        /// The number of rows that the stream had seen before.
         rows: u64,
     },
-    /// The latest rows of a stream left the component out, though its weight promised at least twenty of them.
+    /// The component got none of the latest rows of a stream, of which its weight predicts at least
+    /// twenty.
     Idle {
         /// Counted from 0.
         component: usize,
-        /// How many rows it has been left out of.
+        /// The number of rows since it last got one.
         rows: u64,
     },
 }
 
 impl Note {
-    /// Whether it is told of a fit that has ended, and not after every step.
+    /// Whether it belongs to the end of a fit and not to a step.
     pub(crate) fn is_of_the_end(&self) -> bool {
-        matches!(self, Note::Warm { .. } | Note::Fallen { .. } | Note::Twin { .. } | Note::TakenBack { .. })
+        matches!(self, Note::Warm { .. } | Note::Fallen { .. } | Note::Duplicate { .. } | Note::RepairsUndone { .. })
     }
 }
 
 impl std::fmt::Display for Note {
     fn fmt(&self, f: &mut std::fmt::Formatter) -> std::fmt::Result {
         match self {
-            Note::Empty { component } => write!(f, "component {component} is empty: no row is left to it"),
+            Note::Empty { component } => write!(f, "component {component} is empty: it has no rows"),
             Note::Collapsed { component, rows, concentration } => {
                 let rounded = (rows * 100.0).round() / 100.0;
                 let rows = match rounded {
@@ -246,58 +254,55 @@ impl std::fmt::Display for Note {
                 write!(f, "component {component} was empty in pass {pass} and restarted beside component {beside}")
             }
             Note::Warm { temperature } => {
-                write!(f, "annealing ended at a temperature of {temperature:.1}: it needs more passes or a smaller factor")
+                write!(f, "the fit ended at a temperature of {temperature:.1}: annealing needs more passes or a smaller factor")
             }
             Note::Fallen { pass, from, to } => {
-                write!(f, "the objective fell from {from:.4} in pass {pass} to {to:.4}: the fit has lost what it had")
+                write!(f, "the objective fell from {from:.4} in pass {pass} to {to:.4}: the result is worse than it was then")
             }
-            Note::Twin { component, of } => {
-                write!(f, "component {component} is the same as component {of}: one of them would do")
+            Note::Duplicate { component, of } => {
+                write!(f, "component {component} duplicates component {of}: fewer components may do")
             }
             Note::Reassigned { component, merged_into, rows } => {
                 write!(f, "component {component} was moved to a new cluster after {rows} rows; ")?;
                 match merged_into {
-                    Some(other) => write!(f, "component {other} took over its rows"),
-                    None => f.write_str("its former cluster had no rows any more"),
+                    Some(other) => write!(f, "component {other} took over its former rows"),
+                    None => f.write_str("its former cluster had got no more rows"),
                 }
             }
             Note::Idle { component, rows } => write!(f, "component {component} got none of the last {rows} rows"),
-            Note::TakenBack { pass, passes } => {
+            Note::RepairsUndone { pass, passes } => {
                 write!(
                     f,
-                    "restarted components had not paid by pass {passes}: the fit is that of pass {pass}, and more passes may help"
+                    "restarted components had not raised the objective by pass {passes}: \
+                     the result is that of pass {pass}, and more passes may help"
                 )
             }
         }
     }
 }
 
-/// A component with less than this fraction of the rows' weight is empty.
+/// A component with at most this fraction of the weight of all rows is empty.
 const EMPTY_SHARE: f64 = 1e-9;
 
-/// Below this product of (rows - 1) and (d - 1) the standard error of a concentration exceeds the concentration itself.
+/// Below this product of (rows - 1) and (d - 1) the standard error of a concentration exceeds the
+/// concentration itself.
 const LEAST_EVIDENCE: f64 = 2.0;
 
-/// Whether rows of this weight and complement of the mean length cannot tell a concentration of their own: they are equal but for rounding, or so few
-/// that the standard error sqrt(2 / ((n - 1)(d - 1))) of the logarithm of the concentration is above 1.
+/// Whether rows of this weight and complement of the mean length cannot determine a concentration:
+/// they are equal but for rounding, or so few that the standard error sqrt(2 / ((n - 1)(d - 1))) of
+/// the logarithm of the concentration is above 1.
 pub(crate) fn is_collapsed(dim: usize, rows: f64, complement: f64) -> bool {
     complement < NEARLY_EQUAL_ROWS || (rows - 1.0) * (dim - 1) as f64 <= LEAST_EVIDENCE
 }
 
-/// The next mixture of EM and its relatives, and what there is to say of its components, MATH.md (14.3).
+/// The M step: the next mixture, and notes on its components, MATH.md (14.3).
 ///
-/// Never fails for want of rows. An empty component keeps its direction; its concentration is the shared or the fixed one, or else the one it
-/// had, within the bound of the policy. A component whose rows are all equal gets the largest concentration allowed. Only statistics without
-/// any weight are an error.
+/// Degenerate rows are no error. An empty component keeps its direction; its concentration is the
+/// shared or the fixed one, or else the one it had, within the bounds of the policy. A component of
+/// equal rows gets the largest concentration allowed. Only statistics of weight 0 are an error.
 pub fn maximise(stats: &SufficientStats, previous: &Mixture, how: &Maximisation) -> Result<(Mixture, Vec<Note>)> {
+    check_shape(stats, previous)?;
     let components = previous.components().len();
-    if stats.components() != components {
-        let range = "that of the mixture";
-        return Err(Error::Option { option: "the statistics' number of components", range, value: stats.components() as f64 });
-    }
-    if stats.dim() != previous.dim() {
-        return Err(Error::DimensionMismatch { expected: previous.dim(), found: stats.dim() });
-    }
     how.check(components)?;
     let total: f64 = (0..components).map(|k| stats.mass(k)).sum();
     if !(total > 0.0) {
@@ -306,7 +311,7 @@ pub fn maximise(stats: &SufficientStats, previous: &Mixture, how: &Maximisation)
     let fitted = || (0..components).filter(|&k| !previous.is_background(k));
     let pooled_mass: f64 = fitted().map(|k| stats.mass(k)).sum();
     let pooled_complement = (fitted().map(|k| stats.shortfall(k)).sum::<f64>() / pooled_mass).clamp(0.0, 1.0);
-    // Nothing is known of components of which all are empty.
+    // All components are empty.
     let pooled = (pooled_mass > EMPTY_SHARE * total).then_some((1.0 - pooled_complement, pooled_complement));
     let policy = how.policy_used(stats.dim());
     let is_empty = |k: usize| stats.mass(k) <= EMPTY_SHARE * total;
@@ -326,7 +331,7 @@ pub fn maximise(stats: &SufficientStats, previous: &Mixture, how: &Maximisation)
         }
         _ => (0.0, f64::INFINITY),
     };
-    // Weights that sum to less than two rows a component are relative: they do not count rows.
+    // If weights sum to less than two rows per component they are relative and do not count rows.
     let counts_rows = pooled_mass >= 2.0 * fitted().count() as f64;
     let mut notes = Vec::new();
     let next = (0..components).map(|k| {
@@ -339,7 +344,7 @@ pub fn maximise(stats: &SufficientStats, previous: &Mixture, how: &Maximisation)
             ConcentrationPolicy::Shared => pooled.map(estimate),
             ConcentrationPolicy::Auto | ConcentrationPolicy::Free | ConcentrationPolicy::Ratio(_) => own(k),
         };
-        // A component without rows keeps what it had, within the bounds.
+        // An empty component keeps its concentration, within the bounds.
         let concentration = concentration.unwrap_or(before.concentration()).clamp(bounds.0, bounds.1);
         if is_empty(k) {
             notes.push(Note::Empty { component: k });
@@ -350,7 +355,7 @@ pub fn maximise(stats: &SufficientStats, previous: &Mixture, how: &Maximisation)
         if !matches!(policy, ConcentrationPolicy::Fixed(_)) && (collapsed || concentration >= how.largest_concentration) {
             notes.push(Note::Collapsed { component: k, rows: stats.mass(k), concentration });
         }
-        // Rows that cancel have no direction: any will do, the last one is known to be valid.
+        // Rows that cancel have no mean direction; the previous one is valid.
         let resultant = if stats.resultant_length(k) > 0.0 { stats.resultant(k) } else { before.mean_direction() };
         VonMisesFisher::along(resultant.to_vec(), concentration)
     });
@@ -363,7 +368,20 @@ pub fn maximise(stats: &SufficientStats, previous: &Mixture, how: &Maximisation)
     Ok((Mixture::of_parts(weights, next, previous.has_background()), notes))
 }
 
-/// The statistics that a mixture expects of rows of this total weight: [`maximise`] makes the mixture again of them. MATH.md (14.5).
+/// Whether statistics have the components and the dimension of a mixture.
+pub(crate) fn check_shape(stats: &SufficientStats, mixture: &Mixture) -> Result<()> {
+    if stats.dim() != mixture.dim() {
+        return Err(Error::DimensionMismatch { expected: mixture.dim(), found: stats.dim() });
+    }
+    if stats.components() != mixture.components().len() {
+        let option = "the statistics' number of components";
+        return Err(Error::Option { option, range: "that of the mixture", value: stats.components() as f64 });
+    }
+    Ok(())
+}
+
+/// The expected statistics of rows of this total weight under a mixture, from which [`maximise`]
+/// reproduces the mixture. MATH.md (14.5).
 pub fn expected_stats(mixture: &Mixture, weight: f64) -> Result<SufficientStats> {
     if !(weight > 0.0 && weight.is_finite()) {
         return Err(Error::Option { option: "the weight of rows", range: "finite and above 0", value: weight });
@@ -381,12 +399,12 @@ pub fn expected_stats(mixture: &Mixture, weight: f64) -> Result<SufficientStats>
     Ok(stats.expect("finite and of the mixture's shape"))
 }
 
-/// Weights of which none is below the floor; what they lack is taken from the others in proportion.
+/// Raises weights to a floor and scales the others so that the sum stays 1.
 pub(crate) fn floored(mut weights: Vec<f64>, floor: f64) -> Vec<f64> {
     if weights.iter().all(|w| *w >= floor) {
         return weights;
     }
-    // Taking from the others can push one of them below the floor in turn.
+    // Scaling can push other weights below the floor.
     loop {
         let low = weights.iter().filter(|w| **w <= floor).count();
         let rest: f64 = weights.iter().filter(|w| **w > floor).sum();
@@ -398,20 +416,22 @@ pub(crate) fn floored(mut weights: Vec<f64>, floor: f64) -> Vec<f64> {
     }
 }
 
-/// Moves a component beside the one whose rows are spread most, so that the two halve it; gives that one's number.
+/// Moves a component beside the one whose rows are spread most, so that the two halve its rows;
+/// returns the index of that one as well.
 ///
-/// None if no other component's rows are spread at all.
+/// `None` if the rows of no other component are spread.
 pub fn split_widest(mixture: &Mixture, stats: &SufficientStats, component: usize) -> Option<(Mixture, usize)> {
     let (widest, complement) = widest(mixture, stats, component)?;
     Some((split(mixture, component, widest, complement), widest))
 }
 
-/// Of all components but one that whose rows are spread most, and the complement of their mean length.
+/// The component other than this one whose rows are spread most, and the complement of their mean
+/// length.
 pub(crate) fn widest(mixture: &Mixture, stats: &SufficientStats, component: usize) -> Option<(usize, f64)> {
     let others = (0..stats.components()).filter(|&k| k != component && !mixture.is_background(k) && stats.mass(k) > 0.0);
     let widest = others.max_by(|&a, &b| stats.shortfall(a).total_cmp(&stats.shortfall(b)))?;
     let complement = stats.mean_length(widest).1;
-    // Rows that differ by rounding alone cannot be told apart.
+    // Rows that differ by rounding only cannot be split.
     (complement > 1e-12).then_some((widest, complement))
 }
 
@@ -430,7 +450,7 @@ pub(crate) fn split(mixture: &Mixture, component: usize, widest: usize, compleme
 pub(crate) fn halves(density: &VonMisesFisher, complement: f64, number: u64) -> (VonMisesFisher, VonMisesFisher) {
     let mu = density.mean_direction();
     let mut across = vec![0.0; mu.len()];
-    // So that a repair depends on nothing but what is repaired.
+    // Seeded by the component, so that a repair depends on nothing else.
     fill_with_normals(&mut Stream::new(0x7370_6c69, number), &mut across);
     let along = dot(&across, mu);
     across.iter_mut().zip(mu).for_each(|(x, m)| *x -= along * m);
@@ -443,20 +463,22 @@ pub(crate) fn halves(density: &VonMisesFisher, complement: f64, number: u64) -> 
     (moved(1.0), moved(-1.0))
 }
 
-/// The gradient of the mean log-likelihood, MATH.md (10.1), in unconstrained parameters: weight logits, directions of any length
-/// (here of length 1; divide by the length for others), ln concentrations.
+/// The gradient of the mean log-likelihood, MATH.md (10.1), in unconstrained parameters: weight
+/// logits, unnormalised directions (here of length 1; divide by any other length), ln
+/// concentrations.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct Gradient {
     /// N_k/N - alpha_k.
     pub logits: Vec<f64>,
-    /// k (I - mu mu') R_k/N, component by component.
+    /// kappa (I - mu mu') R_k/N, component after component.
     pub directions: Vec<f64>,
-    /// k (mu . R_k - N_k A_d(k))/N.
+    /// kappa (mu . R_k - N_k A_d(kappa))/N.
     pub ln_concentrations: Vec<f64>,
 }
 
-/// The gradient from the same statistics as every other estimate (Fisher's identity); a background's is 0 but for its logit.
+/// The gradient from sufficient statistics (Fisher's identity). For a background only the logit
+/// differs from 0.
 ///
 /// # Panics
 /// If statistics and model differ in their components or dimension.
@@ -464,7 +486,7 @@ pub fn gradient(stats: &SufficientStats, model: &Mixture) -> Gradient {
     let (components, dim) = (stats.components(), stats.dim());
     assert!(components == model.components().len() && dim == model.dim(), "statistics of this model");
     let total: f64 = (0..components).map(|k| stats.mass(k)).sum();
-    // A power of two changes no digit, and keeps a concentration over the weight of rows that weigh next to nothing finite.
+    // Scaling by a power of two is exact, and keeps concentration / total finite for tiny weights.
     let unit = if total < 1e-200 { 2f64.powi(600) } else { 1.0 };
     let mut gradient = Gradient {
         logits: (0..components).map(|k| stats.mass(k) / total - model.weights()[k]).collect(),

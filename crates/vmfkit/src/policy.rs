@@ -5,40 +5,45 @@ use crate::error::ParseChoiceError;
 
 /// How the concentrations of a mixture are tied across its components, MATH.md (14.4).
 ///
-/// The default, [`Self::Auto`], needs no thought: concentrations are free where the rows fit the model, and tied where they do not.
-/// Ask for [`Self::Free`] for the maximum of the likelihood whatever the rows, for [`Self::Shared`] for soft spherical k-means, for
-/// [`Self::Ratio`] to choose the bound, and for [`Self::Fixed`] if the concentration is known.
+/// The default, [`Self::Auto`], leaves concentrations free if the rows fit the model and bounds
+/// their ratio if they do not. Use [`Self::Free`] for maximum likelihood whatever the rows,
+/// [`Self::Shared`] for soft spherical k-means, [`Self::Ratio`] to choose the bound, and
+/// [`Self::Fixed`] if the concentration is known.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 #[non_exhaustive]
 pub enum ConcentrationPolicy {
-    /// [`Self::Free`] if the [dispersion](crate::dispersion::dispersion) of the rows is at most [`LARGEST_DISPERSION`], else
-    /// [`Self::Ratio`] with [`auto_ratio`]. A [`Fitter`](crate::Fitter) measures the dispersion on the sample of its start. An M step that
-    /// has not been told the dispersion takes concentrations as free.
+    /// [`Self::Free`] if the [dispersion](crate::dispersion::dispersion) of the rows is at most
+    /// [`LARGEST_DISPERSION`], else [`Self::Ratio`] with [`auto_ratio`]. A
+    /// [`Fitter`](crate::Fitter) measures the dispersion on the sample of its start. An M step
+    /// without a dispersion leaves concentrations free.
     #[default]
     Auto,
-    /// Each component has its own: the maximum of the likelihood. A component can collapse on a few nearly equal rows.
+    /// Each component has its own: maximum likelihood. A component can collapse on a few nearly
+    /// equal rows.
     Free,
     /// All components have the same one.
     Shared,
     /// All components have this one.
     Fixed(f64),
-    /// Each component has its own, but the largest is at most this many times the smallest: the maximum of the likelihood under that
-    /// bound.
+    /// Each component has its own, and the largest is at most this many times the smallest: maximum
+    /// likelihood under that bound.
     Ratio(f64),
 }
 
-/// The dispersion up to which [`ConcentrationPolicy::Auto`] takes the rows as draws of the model: their spread along the mean
-/// directions is then at most half as large again as the model's.
+/// The largest dispersion that [`ConcentrationPolicy::Auto`] accepts as a fit of the model: the
+/// variance along the mean directions is at most 1.5 times that of the model.
 pub const LARGEST_DISPERSION: f64 = 1.5;
 
-/// Rows in f32 that are all equal have a complement of the mean length up to this, because their lengths are rounded.
+/// The complement of the mean length of equal rows in f32 is at most this; their lengths are
+/// rounded.
 pub(crate) const NEARLY_EQUAL_ROWS: f64 = 1e-7;
 
-/// How many nats a component can gain over another at the same point from its concentration alone, under [`auto_ratio`].
+/// The nats that a component can gain over another at the same point by its concentration alone,
+/// under [`auto_ratio`].
 const NATS: f64 = 10.0;
 
-/// The bound exp(20 / (d - 1)) that [`ConcentrationPolicy::Auto`] puts on the ratio of two concentrations where rows do not fit the
-/// model, MATH.md (14.4): 22,000 at d = 3, 1.2 at d = 100, 1.05 at d = 384.
+/// The bound exp(20 / (d - 1)) of [`ConcentrationPolicy::Auto`] on the ratio of two concentrations
+/// if rows do not fit the model, MATH.md (14.4): 22,000 at d = 3, 1.2 at d = 100, 1.05 at d = 384.
 ///
 /// ```
 /// assert_eq!(vmfkit::policy::auto_ratio(3).round(), 22026.0);
@@ -59,7 +64,8 @@ impl ConcentrationPolicy {
         }
     }
 
-    /// What [`Self::Auto`] comes to for rows of this dimension and dispersion; any other policy is what it is.
+    /// Resolves [`Self::Auto`] for rows of this dimension and dispersion; other policies are
+    /// unchanged.
     pub fn decided(self, dim: usize, dispersion: Option<f64>) -> Self {
         match (self, dispersion) {
             (Self::Auto, Some(dispersion)) if dispersion > LARGEST_DISPERSION => Self::Ratio(auto_ratio(dim)),
@@ -69,7 +75,7 @@ impl ConcentrationPolicy {
     }
 }
 
-/// The name, and behind a colon the number that goes with it: `fixed:50`, `ratio:2`.
+/// The name, with its number after a colon if it has one: `fixed:50`, `ratio:2`.
 impl std::fmt::Display for ConcentrationPolicy {
     fn fmt(&self, f: &mut std::fmt::Formatter) -> std::fmt::Result {
         match self {
@@ -79,7 +85,7 @@ impl std::fmt::Display for ConcentrationPolicy {
     }
 }
 
-/// How policies are written.
+/// The policies as users write them.
 const POLICIES: &[&str] = &["auto", "free", "shared", "fixed:CONCENTRATION", "ratio:RATIO"];
 
 impl std::str::FromStr for ConcentrationPolicy {
@@ -100,7 +106,7 @@ impl std::str::FromStr for ConcentrationPolicy {
     }
 }
 
-/// What the rows of one component say about its concentration.
+/// The evidence for the concentration of one component.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Evidence {
     /// The weight of the rows.
@@ -112,11 +118,13 @@ pub(crate) struct Evidence {
     pub concentration: f64,
 }
 
-/// The smallest concentration of the maximum of the likelihood in which the largest is at most `ratio` times the smallest,
-/// MATH.md (14.9). Each component then has its own concentration, clamped to \[smallest, ratio * smallest\].
+/// The smallest concentration of the maximum likelihood estimate under the bound that the largest
+/// is at most `ratio` times the smallest, MATH.md (14.9). Each component then has its own
+/// concentration, clamped to \[smallest, ratio * smallest\].
 ///
-/// The likelihood of a component is concave in its concentration, so its maximum over an interval \[c, ratio c\] is concave in c, and the
-/// slope of the sum falls as c grows: bisection finds its zero.
+/// The likelihood of a component is concave in its concentration, so its maximum over an interval
+/// \[c, ratio c\] is concave in c, and the slope of the sum falls as c grows: bisection finds its
+/// zero.
 pub(crate) fn smallest_within_ratio(dim: usize, ratio: f64, evidence: &[Evidence]) -> f64 {
     let concentrations = || evidence.iter().map(|e| e.concentration);
     let (least, most) = (concentrations().fold(f64::INFINITY, f64::min), concentrations().fold(0.0, f64::max));
@@ -139,7 +147,7 @@ pub(crate) fn smallest_within_ratio(dim: usize, ratio: f64, evidence: &[Evidence
     }
 }
 
-/// The derivative of the log-likelihood of these components in the one concentration they have.
+/// The derivative of the log-likelihood of these components in the concentration they share.
 fn slope_at<'a>(dim: usize, concentration: f64, evidence: impl Iterator<Item = &'a Evidence>) -> f64 {
     let (mass, length, complement) = evidence.fold((0.0, 0.0, 0.0), |(mass, length, complement), e| {
         (mass + e.mass, length + e.mass * e.length, complement + e.mass * e.complement)
@@ -147,7 +155,7 @@ fn slope_at<'a>(dim: usize, concentration: f64, evidence: impl Iterator<Item = &
     if !(mass > 0.0) {
         return 0.0;
     }
-    // Of two numbers near 1 the complements have the digits of the difference.
+    // Near 1, the difference of complements keeps digits that the plain difference loses.
     if length > 0.5 * mass {
         mass * bessel::mean_length_complement(dim, concentration) - complement
     } else {

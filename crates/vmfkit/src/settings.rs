@@ -1,21 +1,22 @@
-//! [`Settings`]: every choice of a fit by name, for files and for those who go on with a fit.
+//! [`Settings`]: every setting of a fit by name, as files store them.
 
 use crate::error::{Error, Result};
 use std::collections::BTreeMap;
 
-/// The choices of a fit, as texts by their names; numbers have all their digits.
+/// The settings of a fit as texts by name; numbers have all their digits.
 ///
-/// What has no meaning for a fit is left out: there is no `batch` in EM and no `estimator` in a gradient.
+/// Settings without meaning for a fit are left out: EM has no `batch`, and a gradient no
+/// `estimator`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Settings {
     texts: BTreeMap<String, String>,
 }
 
-/// What follows from other settings where nobody has chosen it.
+/// Settings whose defaults depend on others.
 const FOLLOWING: [&str; 5] = ["search", "sample", "dispersion", "block_rows", "shuffle_rows"];
 
 impl Settings {
-    /// The text of a setting.
+    /// The value of a setting.
     pub fn get(&self, name: &str) -> Option<&str> {
         self.texts.get(name).map(String::as_str)
     }
@@ -25,8 +26,8 @@ impl Settings {
         self.texts.iter().map(|(name, text)| (name.as_str(), text.as_str()))
     }
 
-    /// The [dispersion](crate::dispersion::dispersion) of the rows by which the policy `auto` has decided; a fit that continues another one
-    /// should have the same.
+    /// The [dispersion](crate::dispersion::dispersion) of the rows, which the policy `auto` depends
+    /// on. A fit that continues another one should have the same.
     pub fn dispersion(&self) -> Option<f64> {
         self.get("dispersion")?.parse().ok().filter(|dispersion: &f64| *dispersion >= 0.0 && dispersion.is_finite())
     }
@@ -43,7 +44,8 @@ impl Settings {
         self.texts.insert(name.into(), text.into());
     }
 
-    /// Whether a checkpoint with these settings may be resumed with `found`; the error names the first that differs, if it can one that was chosen.
+    /// Whether a checkpoint with these settings may be resumed with `found`. The error names a
+    /// setting that differs, preferably one that does not follow from others.
     pub(crate) fn check(&self, found: &Settings) -> Result<()> {
         let names = self.texts.keys().chain(found.texts.keys());
         match names
@@ -60,7 +62,7 @@ impl Settings {
     }
 }
 
-/// Tells one content from another (FNV-1a); no defence against those who want two to look the same.
+/// A fingerprint of bytes (FNV-1a). Not cryptographic.
 pub(crate) fn fingerprint(bytes: impl Iterator<Item = u8>) -> u64 {
     bytes.fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3))
 }
@@ -70,7 +72,7 @@ pub(crate) fn digits(fingerprint: u64) -> String {
     format!("{fingerprint:016x}")
 }
 
-/// The fingerprint with this text; `None` for any other spelling of the number.
+/// The fingerprint with this text; `None` unless [`digits`] writes it so.
 pub(crate) fn undigits(text: &str) -> Option<u64> {
     u64::from_str_radix(text, 16).ok().filter(|fingerprint| digits(*fingerprint) == text)
 }

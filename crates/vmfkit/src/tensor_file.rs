@@ -1,11 +1,13 @@
-//! Named arrays of f64 and texts as [safetensors](https://github.com/huggingface/safetensors): what model files and checkpoints are made of.
+//! Files of named f64 arrays and texts in the format
+//! [safetensors](https://github.com/huggingface/safetensors), read without trust.
 //!
-//! Written in the order of their names, so that equal contents are equal bytes. (`safetensors::serialize` writes metadata in random order;
-//! here the crate only reads.)
+//! Entries are written in the order of their names, so that equal contents are equal bytes. (The
+//! crate safetensors writes metadata in random order, so it is used for reading only.)
 //!
-//! The metadata `checksum` is XXH3 (64 bits) of the whole file in which the sixteen digits of the checksum itself are zeros. Every file of the
-//! current version has one. Files of the version before have none and are read unchecked; one that has a checksum all the same is checked,
-//! so that damage to the version's digit does not hide other damage.
+//! The metadata entry `checksum` is the 64-bit XXH3 of the whole file with the sixteen digits of
+//! the checksum set to zeros. Every file of the current version has one. Files of the previous
+//! version are read without one, but are checked if they have one, so that a damaged version digit
+//! does not hide other damage.
 
 use crate::density::VonMisesFisher;
 use crate::error::{Error, Result};
@@ -18,14 +20,14 @@ use std::collections::BTreeMap;
 use std::hash::Hasher;
 use twox_hash::XxHash3_64;
 
-/// Bytes before the header: its length.
+/// Bytes of the length of the header, which precedes it.
 const LENGTH: usize = size_of::<u64>();
-/// Bytes a number.
+/// Bytes of a number.
 const NUMBER: usize = size_of::<f64>();
 /// The longest header that readers of safetensors accept.
 pub const LONGEST_HEADER: usize = 100_000_000;
 
-/// The metadata with the checksum, and what stands there while it is computed.
+/// The metadata entry of the checksum, and its value while the checksum is computed.
 const CHECKSUM: &str = "checksum";
 const NO_CHECKSUM: &str = "0000000000000000";
 
@@ -34,11 +36,11 @@ pub(crate) struct Kind {
     pub format: &'static str,
     /// The version that is written.
     pub version: &'static str,
-    /// The version before, if it is still read. It had no checksum.
+    /// The previous version, if it is still read. It had no checksum.
     pub unchecked: Option<&'static str>,
 }
 
-/// What is to be written.
+/// The contents of a file to be written.
 #[derive(Debug, Default)]
 pub(crate) struct Contents {
     pub texts: BTreeMap<String, String>,
@@ -74,7 +76,7 @@ impl Contents {
             header.insert(name.clone(), json!({ "data_offsets": [from, end], "dtype": "F64", "shape": shape }));
         }
         let mut header = Value::from(header).to_string();
-        // Data begin at a multiple of 8 bytes.
+        // Align the data to 8 bytes.
         header.push_str(&" ".repeat(header.len().next_multiple_of(NUMBER) - header.len()));
         let mut bytes = Vec::with_capacity(LENGTH + header.len() + end);
         bytes.extend((header.len() as u64).to_le_bytes());
@@ -89,14 +91,15 @@ impl Contents {
     }
 }
 
-/// Where the digits of a checksum begin. Quotes within JSON strings are escaped, so nothing else looks like it.
+/// Where the digits of a checksum begin. Quotes within JSON strings are escaped, so nothing else
+/// looks like it.
 fn checksum_position(header: &[u8], checksum: &str) -> Option<usize> {
     let entry = format!("\"{CHECKSUM}\":\"{checksum}\"");
     let start = header.windows(entry.len()).position(|window| window == entry.as_bytes())?;
     Some(start + entry.len() - 1 - checksum.len())
 }
 
-/// A file whose header makes no claims beyond its bytes.
+/// A file whose header claims no more than its bytes.
 pub(crate) struct File<'a> {
     header: Metadata,
     data: &'a [u8],
@@ -104,7 +107,7 @@ pub(crate) struct File<'a> {
 }
 
 impl<'a> File<'a> {
-    /// Takes bytes of this kind; `wrong` makes the errors.
+    /// Opens bytes of this kind; `wrong` makes the errors.
     pub fn open(bytes: &'a [u8], kind: &Kind, wrong: fn(String) -> Error) -> Result<Self> {
         let Some((length, rest)) = bytes.split_first_chunk::<LENGTH>() else {
             return Err(wrong(format!("a safetensors file has more than {LENGTH} bytes, found: `{}`", bytes.len())));
@@ -114,16 +117,17 @@ impl<'a> File<'a> {
             let found = bytes.len();
             return Err(wrong(format!("a header of {length} bytes must end within the file, whose length is: `{found}`")));
         };
-        // What a header becomes in memory is several times its length.
+        // The parsed header takes several times its length in memory.
         if header.len() > LONGEST_HEADER {
             return Err(wrong(format!("a header must have at most {LONGEST_HEADER} bytes, found: `{length}`")));
         }
-        // Not `SafeTensors::deserialize`: it adds up the lengths that a header claims, which may overflow.
+        // Not `SafeTensors::deserialize`: it adds up the lengths that a header claims, which may
+        // overflow.
         let header: Metadata = serde_json::from_slice(header)
             .map_err(|error| wrong(format!("its header is not that of safetensors: {}", excerpt(&error.to_string()))))?;
         if header.data_len() != data.len() {
             let (claimed, found) = (header.data_len(), data.len());
-            return Err(wrong(format!("the header speaks of {claimed} bytes of data, found: `{found}`")));
+            return Err(wrong(format!("the header claims {claimed} bytes of data, found: `{found}`")));
         }
         let file = File { header, data, wrong };
         let Kind { format, version, unchecked } = kind;
@@ -169,7 +173,7 @@ impl<'a> File<'a> {
         (self.wrong)(what.into())
     }
 
-    /// What the metadata say, nothing if they do not.
+    /// The metadata entry of this key, empty if there is none.
     pub fn text(&self, key: &str) -> &str {
         self.header.metadata().as_ref().and_then(|metadata| metadata.get(key)).map_or("", String::as_str)
     }
@@ -179,7 +183,7 @@ impl<'a> File<'a> {
         self.header.metadata().iter().flatten().map(|(key, text)| (key.as_str(), text.as_str()))
     }
 
-    /// A number of the metadata, the default without one.
+    /// A number in the metadata; the default if there is none.
     pub fn parsed<T: std::str::FromStr + Default>(&self, key: &str) -> Result<T> {
         match self.text(key) {
             "" => Ok(T::default()),
@@ -198,14 +202,14 @@ impl<'a> File<'a> {
         }
     }
 
-    /// The names of all tensors, in their order.
+    /// The names of all tensors, sorted.
     pub fn names(&self) -> Vec<String> {
         let mut names = self.header.offset_keys();
         names.sort_unstable();
         names
     }
 
-    /// The numbers of a tensor whose axes have these lengths, where one is given.
+    /// The numbers of a tensor; axes must have the lengths that are given.
     pub fn numbers<const AXES: usize>(&self, name: &str, expected: [Option<usize>; AXES]) -> Result<Vec<f64>> {
         let Some(TensorInfo { dtype, shape, data_offsets: (from, to) }) = self.header.info(name) else {
             return self.wrong(format!("there must be a tensor: `{}`", excerpt(name)));
@@ -224,13 +228,15 @@ impl<'a> File<'a> {
     }
 }
 
-/// The beginning of a text that a file brought along, without what could play tricks on a terminal.
+/// The beginning of a text from a file, without control characters, which could manipulate a
+/// terminal.
 pub(crate) fn excerpt(text: &str) -> String {
     text.chars().take(100).map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
 }
 
 impl Contents {
-    /// A mixture as the tensors `weights`, `mean_directions` and `concentrations` and the text `background`, with this before their names.
+    /// Adds a mixture as the tensors `weights`, `mean_directions` and `concentrations` and the text
+    /// `background`, with this prefix.
     pub fn mixture(&mut self, prefix: &str, mixture: &Mixture) {
         let (components, dim) = (mixture.components(), mixture.dim());
         let directions = components.iter().flat_map(|c| c.mean_direction()).copied().collect();
@@ -243,7 +249,7 @@ impl Contents {
 }
 
 impl File<'_> {
-    /// The mixture that [`Contents::mixture`] wrote, to the last bit.
+    /// The mixture that [`Contents::mixture`] wrote, exactly.
     pub fn mixture(&self, prefix: &str) -> Result<Mixture> {
         let weights = self.numbers(&format!("{prefix}weights"), [None])?;
         let components = weights.len();

@@ -1,4 +1,4 @@
-//! The choices of a [`Fitter`] as [`Settings`], and the way back.
+//! Converts a [`Fitter`] to [`Settings`] and back.
 
 use crate::error::{Error, Result};
 use crate::fit::{Fitter, Method};
@@ -10,11 +10,11 @@ use crate::tensor_file::excerpt;
 use crate::train::{Adam, Annealing, Baseline, Stop};
 use std::str::FromStr;
 
-/// The prefix of the fingerprint of a given start.
+/// Prefixes of the fingerprints of starts that settings do not contain.
 const GIVEN_STARTS: [&str; 3] = ["directions:", "labels:", "mixture:"];
 
 impl Fitter<'_> {
-    /// Every choice of this fit, for rows of this dimension.
+    /// The settings of this fit, for rows of this dimension.
     pub fn settings(&self, dim: usize) -> Settings {
         let mut settings = Settings::default();
         let (used, stop) = (self.maximisation_used(), self.stop_of_method());
@@ -51,14 +51,14 @@ impl Fitter<'_> {
         settings.set("background_start", self.background.map_or("none".to_owned(), |weight| format!("{weight:?}")));
         settings.set("start", self.start_mark.clone().unwrap_or_else(|| describe_start(&self.start)));
         settings.set("sample", self.sample_rows(dim).to_string());
-        // Fits of earlier versions did not search, and their files do not speak of it.
+        // Files of fits without a search, such as those of earlier versions, lack the setting.
         if self.searches() {
             settings.set("search", "true");
         }
         settings.set("restarts", self.restarts.to_string());
         settings.set("seed", self.seed.to_string());
         settings.set("tolerance", stop.tolerance.map_or("none".to_owned(), |tolerance| format!("{tolerance:?}")));
-        // As above: a tolerance that nothing is said of is measured from the uniform density.
+        // Earlier versions had this baseline only and did not write it.
         if stop.baseline == Baseline::Zero {
             settings.set("baseline", "zero");
         }
@@ -71,10 +71,10 @@ impl Fitter<'_> {
         self.components + usize::from(self.background.is_some() || given)
     }
 
-    /// The fitter that has these settings, all of them and no others.
+    /// The fitter with exactly these settings.
     ///
-    /// Settings hold only a fingerprint of directions, labels or a mixture that were given as a start: such a fitter can continue a fit, but
-    /// cannot begin one before it is given a [`Self::start`] again.
+    /// Settings contain only a fingerprint of directions, labels or a mixture given as a start.
+    /// Such a fitter can continue a fit, but needs a [`Self::start`] to begin one.
     ///
     /// ```
     /// use vmfkit::{Fitter, Method};
@@ -113,26 +113,26 @@ impl Fitter<'_> {
             Some(start) => fitter.start = start,
             None => fitter.start_mark = Some(read.text("start")?.to_owned()),
         }
-        // What was passed over would be lost in the next file.
+        // A setting that was ignored would be missing in the next file.
         let dim = read.parsed("dimension", WHOLE)?;
         let found = fitter.settings(dim);
         match settings.iter().find(|(name, text)| found.get(name) != Some(*text)) {
             None => Ok(fitter),
             Some((name, text)) => Err(Error::Setting {
                 setting: excerpt(name),
-                range: "one that goes with the others, as this version writes it",
+                range: "consistent with the other settings and written as this version writes it",
                 found: excerpt(text),
             }),
         }
     }
 
-    /// A fit that begins needs more than the fingerprint of its start.
+    /// Whether the start is more than a fingerprint, which a new fit needs.
     pub(crate) fn check_start(&self) -> Result<()> {
         match &self.start_mark {
             None => Ok(()),
             Some(fingerprint) => Err(Error::Setting {
                 setting: "start".to_owned(),
-                range: "given again with what it was made of where a fit begins",
+                range: "given again, since only its fingerprint is stored",
                 found: excerpt(fingerprint),
             }),
         }
@@ -142,12 +142,12 @@ impl Fitter<'_> {
 const WHOLE: &str = "a whole number";
 const NUMBER: &str = "a number";
 
-/// Settings with errors for what is not as it should be.
+/// Parses settings.
 struct Reader<'s>(&'s Settings);
 
 impl Reader<'_> {
     fn text(&self, name: &'static str) -> Result<&str> {
-        self.0.get(name).ok_or_else(|| wrong(name, "there", "unset"))
+        self.0.get(name).ok_or_else(|| wrong(name, "set", "unset"))
     }
 
     fn parsed<T: FromStr>(&self, name: &'static str, range: &'static str) -> Result<T> {
@@ -162,7 +162,7 @@ impl Reader<'_> {
     fn pair(&self, name: &'static str) -> Result<(f64, f64)> {
         let text = self.text(name)?;
         let numbers = text.split_once(',').and_then(|(one, other)| one.parse().ok().zip(other.parse().ok()));
-        numbers.ok_or_else(|| wrong(name, "two numbers with a comma between them", text))
+        numbers.ok_or_else(|| wrong(name, "two numbers separated by a comma", text))
     }
 
     fn method(&self) -> Result<Method> {
@@ -193,14 +193,14 @@ impl Reader<'_> {
         if self.0.get("dispersion").is_some() {
             how = how.dispersion(self.parsed("dispersion", NUMBER)?);
         }
-        // A gradient has none.
+        // Gradient ascent has no estimator.
         if self.0.get("estimator").is_none() {
             return Ok(how);
         }
         Ok(how.estimator(self.parsed("estimator", "the name of an estimator")?))
     }
 
-    /// `None` for a start of which only the fingerprint is known.
+    /// `None` if only the fingerprint of the start is known.
     fn start(&self) -> Result<Option<Start>> {
         match self.text("start")? {
             "kmeans" => Ok(Some(Start::KMeans)),
@@ -217,7 +217,7 @@ fn wrong(setting: &str, range: &'static str, found: &str) -> Error {
     Error::Setting { setting: setting.to_owned(), range, found: excerpt(found) }
 }
 
-/// The name of a start, and a fingerprint of what was given with it.
+/// The name of a start, with a fingerprint of its directions, labels or mixture.
 fn describe_start(start: &Start) -> String {
     let [of_directions, of_labels, of_mixture] = GIVEN_STARTS;
     let of_numbers = |numbers: &mut dyn Iterator<Item = f64>| digits(fingerprint(numbers.flat_map(f64::to_le_bytes)));

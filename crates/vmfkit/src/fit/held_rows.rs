@@ -1,10 +1,9 @@
-//! The rows that a stream holds until there are enough for a start, in its file.
+//! Writes and reads the rows that a stream holds until there are enough for a start.
 
 use crate::error::{Error, Result};
 use crate::rows::{RowBatch, Rows};
 use crate::tensor_file::{Contents, File};
 
-/// Writes the rows that a stream holds until there are enough for a start.
 pub(crate) fn write(rows: &RowBatch, contents: &mut Contents) {
     let mut write = |kind: &str, values: Vec<f64>| {
         contents.text("held", kind);
@@ -30,7 +29,7 @@ pub(crate) fn write(rows: &RowBatch, contents: &mut Contents) {
     contents.numbers("held.weights", vec![rows.len()], rows.weights().map_or_else(|| vec![1.0; rows.len()], <[f64]>::to_vec));
 }
 
-/// What [`write`] wrote, checked as rows are that a caller brings.
+/// Reads the rows that [`write`] wrote and validates them.
 pub(crate) fn read(file: &File) -> Result<RowBatch<'static>> {
     let whole = |name: &str| -> Result<Vec<f64>> {
         let numbers = file.numbers(name, [None])?;

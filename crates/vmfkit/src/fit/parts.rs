@@ -1,9 +1,11 @@
-//! A fit whose passes are made in parts, by any number of processes that exchange bytes: docs/clusters.md tells how with files.
+//! A fit by several processes that exchange bytes; docs/clusters.md shows it with files.
 //!
-//! One process makes a start ([`Fitter::begin`]) and hands out the bytes of the [`Checkpoint`]. Each of the others makes statistics of its
-//! rows under it ([`Accumulator`]) and answers with their bytes. The first adds them in the order of the rows and makes the step
-//! ([`Checkpoint::step`]), and so on until the fit has ended. Where parts are whole blocks of the E step, and their statistics are added block by
-//! block, the fit is that of one process to the last bit.
+//! One process makes the start ([`Fitter::begin`]) and sends the bytes of the [`Checkpoint`] to the
+//! others. Each computes the statistics of its rows ([`Accumulator`]) and answers with their bytes.
+//! The first process merges them in the order of the rows and makes the step
+//! ([`Checkpoint::step`]), and so on until the fit ends. If parts are whole blocks of the E step
+//! and their statistics are merged block by block, the fit equals that of one process to the last
+//! bit.
 //!
 //! ```
 //! use vmfkit::fit::parts::Accumulator;
@@ -13,9 +15,9 @@
 //!
 //! let rows = [1.0, 0.0, 0.8, 0.6, 0.6, 0.8, 0.0, 1.0];
 //! let block = RowBatch::new(2, &rows)?;
-//! let mut state = Fitter::new(2).begin(&mut MemorySource::new(block.clone()))?.expect("nobody stops it").to_bytes();
+//! let mut state = Fitter::new(2).begin(&mut MemorySource::new(block.clone()))?.expect("no callback stops it").to_bytes();
 //! loop {
-//!     // Anywhere, given the state's bytes.
+//!     // In any process, from the bytes of the state.
 //!     let mut answers = Vec::new();
 //!     for first_row in [0, 2] {
 //!         let accumulator = Accumulator::of(&Checkpoint::from_bytes(&state)?)?;
@@ -23,7 +25,7 @@
 //!         part.add(&block.slice(first_row, first_row + 2))?;
 //!         answers.push(part.finish().to_bytes());
 //!     }
-//!     // In one place, given the answers.
+//!     // In one process, from the answers.
 //!     let mut all = PartStats::from_bytes(&answers[0])?;
 //!     all.merge(&PartStats::from_bytes(&answers[1])?)?;
 //!     let next = Checkpoint::from_bytes(&state)?.step(&all)?;
@@ -42,7 +44,7 @@ use crate::error::{Error, Result};
 use crate::fingerprint::FingerprintedSource;
 use crate::fit::Fitter;
 use crate::fit::fitter_settings::parameters;
-use crate::fit::restarts::{Sampled, is_same_weight};
+use crate::fit::restarts::is_same_weight;
 use crate::mixture::{Assignment, BLOCK_ROWS, EStep, Mixture};
 use crate::row_fingerprint::RowFingerprint;
 use crate::rows::RowBatch;
@@ -51,32 +53,34 @@ use crate::source::Source;
 use crate::stats::SufficientStats;
 use crate::store::statistics::PartStats;
 use crate::train::{Checkpoint, Status, Trainer};
+use std::sync::OnceLock;
 
 impl Fitter<'_> {
-    /// Makes the start of a fit by parts, and no pass; none if whoever is told the progress says stop.
+    /// Makes the start of a fit by parts, and no pass; `None` if the progress callback stops it.
     ///
     /// The start is that of [`Self::fit_source`] with the same rows.
     pub fn begin(mut self, source: &mut dyn Source) -> Result<Option<Checkpoint>> {
         self.check()?;
-        self.check_room(source.dim())?;
+        self.check_memory(source.dim())?;
         self.check_parts()?;
         self.check_start()?;
         let mut progress = self.progress.take();
         let fingerprint = if source.can_rewind() { Some(RowFingerprint::of(source)?) } else { None };
-        let source = &mut FingerprintedSource::new(source, fingerprint);
-        let Sampled { first, rows, flow } = self.sampled_start(source, 0, progress.as_deref_mut())?;
+        let all_rows = OnceLock::new();
+        let source = &mut FingerprintedSource::new(source, fingerprint, &all_rows);
+        let first = self.start_from_source(source, 0, progress.as_deref_mut())?;
         self.take_dispersion(first.dispersion);
-        if flow.is_break() {
+        if first.cancelled {
             return Ok(None);
         }
-        let fingerprint = fingerprint.map(|known| known.learn(rows, source.fingerprint()));
+        let fingerprint = fingerprint.map(|known| known.learn(first.rows, all_rows.get().copied()));
         let trainer = Trainer::new(first.mixture, self.rule(self.seed_of(0)), self.stop_of_method())?;
         let trainer = trainer.after_search(first.search_passes);
         Ok(Some(trainer.checkpoint()?.with_settings(self.settings(source.dim())).with_rows(fingerprint)))
     }
 
-    /// A trainer that goes on where a checkpoint was made, which must have the settings of this fitter. What was measured of the rows is taken
-    /// from it.
+    /// A trainer that resumes from a checkpoint, which must have the settings of this fitter. What
+    /// was measured of the rows is taken from the checkpoint.
     pub fn trainer(&self, checkpoint: &Checkpoint) -> Result<Trainer<'static>> {
         self.check()?;
         let mixture = &checkpoint.current.mixture;
@@ -94,22 +98,22 @@ impl Fitter<'_> {
 
     fn check_parts(&self) -> Result<()> {
         if self.method.is_online() {
-            let hint = "methods that go by parts are em, hard, stochastic and kmeans";
+            let hint = "the methods em, hard, stochastic and kmeans can be fitted by parts";
             return Err(Error::NotByParts { found: format!("method {}", self.method.name()), hint });
         }
         if self.restarts != 1 {
-            let hint = "begin a fit for each of several seeds, and keep the one that ends with the best objective";
+            let hint = "fit with several seeds, and keep the fit with the best objective";
             return Err(Error::NotByParts { found: format!("restarts {}", self.restarts), hint });
         }
         Ok(())
     }
 }
 
-/// Makes statistics of parts of a pass.
+/// Computes the statistics of parts of a pass.
 pub struct Accumulator {
     mixture: Mixture,
     assignment: Assignment,
-    /// What tells the state of the fit from others, and its next pass.
+    /// The fingerprint of the state of the fit, and the number of its next pass.
     state: (u64, u64),
     block_rows: usize,
     per_block: bool,
@@ -122,7 +126,7 @@ impl std::fmt::Debug for Accumulator {
 }
 
 impl Accumulator {
-    /// For the next pass of a fit, with the assignment that its method asks for.
+    /// For the next pass of a fit.
     pub fn of(checkpoint: &Checkpoint) -> Result<Self> {
         let (fitter, trainer) = checkpoint.trainer_of_parts()?;
         let (mixture, assignment) = (trainer.model().clone(), trainer.assignment());
@@ -130,21 +134,22 @@ impl Accumulator {
         Ok(Accumulator { mixture, assignment, state, block_rows, per_block: false })
     }
 
-    /// For rows assigned by their responsibilities under a mixture, whatever is to be done with the statistics.
+    /// For rows assigned by their responsibilities under a mixture, without a fit.
     pub fn of_mixture(mixture: &Mixture) -> Self {
         let state = (fingerprint(parameters(mixture).flat_map(f64::to_le_bytes)), 0);
         let (mixture, assignment) = (mixture.clone(), Assignment::Soft);
         Accumulator { mixture, assignment, state, block_rows: BLOCK_ROWS, per_block: false }
     }
 
-    /// Keeps the statistics of each block in a part, to be added in order by whoever makes the step: more bytes, and the fit is that of one
-    /// process to the last bit however many blocks a part has. By default they are summed.
+    /// Whether parts keep the statistics of each block instead of their sum, false by default. It
+    /// takes more bytes, and the fit equals that of one process to the last bit however many blocks
+    /// a part has.
     pub fn per_block(mut self, per_block: bool) -> Self {
         self.per_block = per_block;
         self
     }
 
-    /// The mixture under which rows are seen.
+    /// The mixture of the E step.
     pub fn mixture(&self) -> &Mixture {
         &self.mixture
     }
@@ -154,13 +159,15 @@ impl Accumulator {
         self.state.1
     }
 
-    /// The rows of a block of the E step. A part of whole blocks has the statistics that one process makes of them.
+    /// The rows of a block of the E step. A part of whole blocks has the same statistics as in one
+    /// process.
     pub fn block_rows(&self) -> usize {
         self.block_rows
     }
 
-    /// A part without rows that begins with this row of the pass, counted from 0. Stochastic EM needs to know it, whose draws must not repeat; for
-    /// other methods it may be 0 for parts of whole blocks.
+    /// A part without rows that begins with this row of the pass, counted from 0. Stochastic EM
+    /// needs to know it, whose draws must not repeat; for other methods it may be 0 for parts of
+    /// whole blocks.
     pub fn part(&self, first_row: u64) -> Result<Part<'_>> {
         let e_step = EStep::new(&self.mixture, self.assignment)?.first_row(first_row).block_rows(self.block_rows)?;
         let e_step = if self.per_block { e_step.keep_blocks() } else { e_step };
@@ -178,7 +185,7 @@ pub struct Part<'a> {
 }
 
 impl Part<'_> {
-    /// Adds the rows that come next.
+    /// Adds the next rows.
     pub fn add(&mut self, block: &RowBatch) -> Result<()> {
         self.e_step.add(block)?;
         self.rows += block.len() as u64;
@@ -190,7 +197,7 @@ impl Part<'_> {
         self.rows
     }
 
-    /// The statistics of all rows that were added.
+    /// The statistics of the rows.
     pub fn finish(self) -> PartStats {
         let Part { accumulator: Accumulator { mixture, assignment, state, block_rows, per_block }, e_step, first_row, rows } =
             self;
@@ -206,7 +213,8 @@ impl Part<'_> {
 }
 
 impl Checkpoint {
-    /// Makes a step with the statistics of a whole pass: the checkpoint after it. The rows must weigh what they did in the pass before.
+    /// The checkpoint after a pass with these statistics of all rows. Their total weight must be
+    /// that of the previous pass.
     pub fn step(&self, part: &PartStats) -> Result<Self> {
         let (_, mut trainer) = self.trainer_of_parts()?;
         let (state, pass) = self.state_of_pass();
@@ -214,12 +222,11 @@ impl Checkpoint {
         if let Some(found) = part.first_row.filter(|first| *first != 0) {
             return Err(Error::PartOrder { expected: 0, found });
         }
-        part.statistics().iter().try_for_each(|stats| trainer.absorb(stats))?;
         if let Some(expected) = self.rows_weight().filter(|expected| !is_same_weight(*expected, part.weight())) {
             return Err(Error::PassWeight { expected, found: part.weight() });
         }
-        trainer.count_rows(part.rows());
-        trainer.end_pass()?;
+        trainer.step(&part.sum())?;
+        trainer.end_pass(part.rows())?;
         Ok(trainer.checkpoint()?.with_settings(self.settings.clone()).with_rows(self.rows))
     }
 
@@ -233,7 +240,7 @@ impl Checkpoint {
         Ok((fitter, trainer))
     }
 
-    /// Tells the state of the fit from others, and the number of its next pass.
+    /// The fingerprint of the state of the fit, and the number of its next pass.
     fn state_of_pass(&self) -> (u64, u64) {
         (fingerprint(self.to_bytes().into_iter()), self.current.trace.len() as u64 + 1)
     }

@@ -1,7 +1,7 @@
-//! Reassignment: takes components of a stream from where they are needed least to rows that no component fits, MATH.md (14.10).
+//! Moves components of a stream to rows that no component fits, MATH.md (14.10).
 //!
-//! A move must pay twice over: what the newcomer gains is measured on rows that did not choose it, and must exceed what the likelihood loses when another
-//! component takes over the rows of the one that moves.
+//! The gain of a move is measured on rows that did not propose it. It must exceed what the
+//! likelihood loses when another component takes over the rows of the one that moves.
 
 use crate::bessel;
 use crate::density::VonMisesFisher;
@@ -16,36 +16,37 @@ use crate::stats::SufficientStats;
 use rayon::prelude::*;
 use vmfkit_kernels::vector::dot;
 
-/// Rows of a block that are looked at: all of a usual batch, and enough for clusters of a hundredth of the rows in a large one.
+/// The rows of a batch that are examined: all of a usual batch, and enough of a large one to find
+/// clusters of a hundredth of its rows.
 const ROWS: usize = 1024;
 const ROWS_PER_COMPONENT: usize = 8;
 
-/// Fewer rows show no cluster: half of them propose one and the other half decides.
+/// The smallest sample: half of it proposes a cluster and the other half decides.
 const FEWEST_ROWS: usize = 8;
 
-/// A gain counts less this many standard errors, so that one odd row or two never move a component.
+/// Standard errors subtracted from a gain, so that one or two outliers never move a component.
 const STANDARD_ERRORS: f64 = 2.0;
 
-/// Steps of k-means that settle the direction of a newcomer.
+/// Steps of k-means that refine the direction of a newcomer.
 const SETTLING: usize = 2;
 
-/// Of more components than this, only the lightest may move: costs take a table with a line for each of them.
+/// Only this many of the lightest components may move: the table of costs has one line for each.
 const MOVABLE: usize = 256;
 
 /// A component that moves.
 #[derive(Debug, Clone)]
 pub(crate) struct Reassignment {
     pub component: usize,
-    /// The one that takes over its rows; none if they are forgotten.
+    /// The component that takes over its rows; `None` if they are dropped.
     pub merged_into: Option<usize>,
-    /// Where it goes.
+    /// Its new density.
     pub density: VonMisesFisher,
-    /// The fraction of the rows of the block that it claims there.
+    /// The fraction of the rows of the batch that it claims there.
     pub share: f64,
 }
 
-/// The moves that rows of a block call for, before the block is counted. `is_idle` tells of a component that gets none of so many rows of the block whether it
-/// may go whatever that costs.
+/// The moves for a batch, before it is added to the statistics. `is_idle(k, n)` says whether
+/// component k may move at any cost if it gets none of n rows.
 pub(crate) fn reassignments(
     model: &Mixture,
     running: &SufficientStats,
@@ -57,7 +58,7 @@ pub(crate) fn reassignments(
     let components = model.components().len();
     let movable = components - usize::from(model.has_background());
     let some_weigh = |block: &RowBatch| block.weights().is_none_or(|weights| weights.iter().any(|weight| *weight > 0.0));
-    // Weights that are held leave nothing for a newcomer.
+    // Fixed weights leave none for a newcomer.
     if movable < 2 || how.fixed_weights || block.len() < FEWEST_ROWS || !some_weigh(block) {
         return Ok(Vec::new());
     }
@@ -70,7 +71,7 @@ pub(crate) fn reassignments(
         return Ok(Vec::new());
     }
     let newcomer = Newcomer::of(model, running, how);
-    // A cluster that has more rows in this block than before needs no other component.
+    // With the weights of this batch: a cluster that has more rows now needs no other component.
     let mut fit = RowFit::of(&model.weighed_by(&sample)?, &sample, &newcomer)?;
     let mut costs = None;
     let mut moves: Vec<Reassignment> = Vec::new();
@@ -86,7 +87,7 @@ pub(crate) fn reassignments(
             break;
         };
         fit.add(&sample, &newcomer, &direction, fraction)?;
-        // Rows that the newcomer claims were never those of the component they were nearest to.
+        // A row that the newcomer claims did not belong to the component it was nearest to.
         let mut idle: Vec<bool> = (0..components).map(|k| is_idle(k, count)).collect();
         fit.components.iter().flatten().for_each(|&component| idle[component] = false);
         let costs = costs.get_or_insert_with(|| MergeCosts::new(model, running));
@@ -104,7 +105,7 @@ pub(crate) fn reassignments(
 }
 
 impl Mixture {
-    /// The same densities with the weights that these rows give them, at least half a row each.
+    /// The same densities with weights estimated from these rows, at least half a row each.
     fn weighed_by(&self, block: &RowBatch) -> Result<Self> {
         let components = self.components().len();
         let mut stats = SufficientStats::zero(components, self.dim());
@@ -117,7 +118,7 @@ impl Mixture {
     }
 }
 
-/// What a component is like of which nothing but a direction is known: it has the pooled mean length.
+/// A component of which only the direction is known; it gets the pooled mean length.
 struct Newcomer {
     concentration: f64,
     mean_length: f64,
@@ -147,11 +148,11 @@ impl Newcomer {
 #[derive(Clone)]
 struct RowFit {
     ln_densities: Vec<f64>,
-    /// The most probable component of each row; none if that is a newcomer.
+    /// The most probable component of each row; `None` if that is a newcomer.
     components: Vec<Option<usize>>,
     /// x . mu of each row and its most probable component.
     projections: Vec<f64>,
-    /// How far ln p of a row is below what its component has on average, in nats; 0 if it is above.
+    /// How far ln p of a row is below the mean of its component, in nats; 0 if it is above.
     deficits: Vec<f64>,
 }
 
@@ -166,7 +167,7 @@ impl RowFit {
             let (component, ln_density) = (component as usize, fit.ln_densities[row]);
             let density = &model.components()[component];
             let (projection, deficit) = if model.is_background(component) || density.concentration() == 0.0 {
-                // A row of no component: one that is as near as two rows of the same cluster are could be its own.
+                // A row of no component is compared with two rows of one cluster.
                 let expected = newcomer.ln_density(newcomer.mean_length) + even_weight;
                 (0.5 * newcomer.mean_length * newcomer.mean_length, expected - ln_density)
             } else {
@@ -209,7 +210,7 @@ impl RowFit {
     }
 }
 
-/// What ln p of a row gains when a component of this weight joins.
+/// The gain in ln p of a row when a component with this weight is added.
 fn gain_of(ln_density: f64, newcomer: f64, fraction: f64) -> f64 {
     let (stay, join) = ((-fraction).ln_1p(), fraction.ln() + newcomer - ln_density);
     let (low, high) = if stay < join { (stay, join) } else { (join, stay) };
@@ -224,7 +225,7 @@ fn total_weight(block: &RowBatch) -> f64 {
     block.weights().map_or(block.len() as f64, |weights| weights.iter().sum())
 }
 
-/// The best of a few directions about rows that fit badly, and the fraction of the rows it claims.
+/// The best of a few directions near rows that fit badly, and the fraction of rows it claims.
 fn propose(
     block: &RowBatch,
     fit: &RowFit,
@@ -243,7 +244,7 @@ fn propose(
     projections(block, &directions, &mut seen)?;
     let mut best: Option<(f64, Vec<f64>, f64)> = None;
     for trial in 0..trials {
-        // A row is nearer to a row of its own cluster than to the direction of another cluster.
+        // A row of the same cluster is nearer than the direction of another cluster.
         let claimed = (0..block.len()).filter(|row| seen[row * trials + trial] > fit.projections[*row]);
         let Some((direction, fraction)) = centre(block, claimed) else {
             continue;
@@ -259,16 +260,16 @@ fn propose(
     Ok(best.map(|(_, direction, fraction)| (direction, fraction)))
 }
 
-/// The mean direction of rows and their fraction of all rows; none if they have none.
+/// The mean direction of rows and their fraction of all rows; `None` if they cancel.
 fn centre(block: &RowBatch, rows: impl Iterator<Item = usize>) -> Option<(Vec<f64>, f64)> {
     let stats = SufficientStats::of_rows(block, rows);
     let length = stats.resultant_length(0);
     let direction = || stats.resultant(0).iter().map(|x| x / length).collect();
-    // Not all of them: others must be left for the rest of the mixture.
+    // At most half: the rest of the mixture must keep some rows.
     (length > 0.0).then(|| (direction(), (stats.mass(0) / total_weight(block)).min(0.5)))
 }
 
-/// A direction after some steps of claiming the rows that fit it best.
+/// Refines a direction by k-means steps on the rows that it claims.
 fn settle(
     block: &RowBatch,
     fit: &RowFit,
@@ -299,25 +300,25 @@ fn gains(block: &RowBatch, fit: &RowFit, newcomer: &Newcomer, direction: &[f64],
     Ok((mean, variance.sqrt()))
 }
 
-/// The mean gain that is beyond doubt.
+/// A lower bound of the mean gain.
 fn sure_gain(block: &RowBatch, fit: &RowFit, newcomer: &Newcomer, direction: &[f64], fraction: f64) -> Result<f64> {
     let (mean, error) = gains(block, fit, newcomer, direction, fraction)?;
     Ok(mean - STANDARD_ERRORS * error)
 }
 
-/// What the mean ln p of the rows remembered loses when two components become one.
+/// The loss in mean ln p of the earlier rows when two components are merged.
 struct MergeCosts {
     dim: usize,
     /// Fractions of the rows.
     masses: Vec<f64>,
-    /// |R| and the square of it, over the weight of all rows.
+    /// |R| and |R|^2, with R divided by the weight of all rows.
     lengths: Vec<f64>,
     squares: Vec<f64>,
     concentrations: Vec<f64>,
-    /// Those that may move, and the products of their resultants with all others.
+    /// The components that may move, and the products of their resultants with all others.
     movable: Vec<usize>,
     products: Vec<Vec<f64>>,
-    /// Neither moves nor takes over rows: a background, and what has moved.
+    /// Components that neither move nor take over rows: a background, and those that have moved.
     fixed: Vec<bool>,
 }
 
@@ -346,8 +347,9 @@ impl MergeCosts {
         }
     }
 
-    /// The component whose move costs least, if that is less than the gain, or else the idle one that costs least. It comes with the one that takes over its rows;
-    /// those of an idle one are forgotten, for another cluster would only be blurred by them.
+    /// The component whose move costs least, among those that cost less than the gain and idle
+    /// ones, and the component that takes over its rows. The rows of an idle one are dropped, since
+    /// they would only blur another cluster.
     fn cheapest(&self, gain: f64, idle: &[bool]) -> Option<(usize, Option<usize>)> {
         let costs: Vec<(f64, usize, usize)> = (0..self.movable.len()).filter_map(|line| self.cost(line)).collect();
         let allowed = costs.into_iter().filter(|(cost, component, _)| gain > *cost || idle[*component]);
@@ -355,7 +357,7 @@ impl MergeCosts {
         Some((component, (!idle[component]).then_some(merged_into)))
     }
 
-    /// What it costs to merge a component into the one that is best for it.
+    /// The cost of merging a component into the one where it costs least.
     fn cost(&self, line: usize) -> Option<(f64, usize, usize)> {
         let component = self.movable[line];
         let others = (0..self.masses.len()).filter(|&other| other != component && !self.fixed[other]);
@@ -366,7 +368,8 @@ impl MergeCosts {
         costs.min_by(|a, b| a.0.total_cmp(&b.0))
     }
 
-    /// The two as one with the concentration of either, where their rows lie now; MATH.md (14.10).
+    /// The cost of merging two components, with the better of their concentrations; MATH.md
+    /// (14.10).
     fn cost_of_pair(&self, line: usize, other: usize) -> f64 {
         let pair = [self.movable[line], other];
         let mass: f64 = pair.iter().map(|&k| self.masses[k]).sum();
@@ -377,12 +380,12 @@ impl MergeCosts {
         };
         let apart: f64 = pair.iter().map(|&k| worth(self.masses[k], self.lengths[k], self.concentrations[k])).sum();
         let together = pair.iter().map(|&k| worth(mass, length, self.concentrations[k])).fold(f64::NEG_INFINITY, f64::max);
-        // One component instead of two: weights are larger.
+        // The merged component has a larger weight.
         let weights: f64 = pair.iter().map(|&k| self.masses[k]).filter(|m| *m > 0.0).map(|m| m * (m / mass).ln()).sum();
         apart - together + weights
     }
 
-    /// Adds the rows of a component that moves to another's.
+    /// Adds the rows of a component that moves to another.
     fn merge(&mut self, component: usize, other: usize) {
         let line_of = |k: usize| self.movable.iter().position(|&movable| movable == k);
         let (line, other_line) = (line_of(component).expect("one that may move"), line_of(other));

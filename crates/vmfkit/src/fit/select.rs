@@ -1,4 +1,4 @@
-//! Choosing the number of components: one table over K, policies and backgrounds.
+//! Selects the number of components: a table of fits over K, policies and backgrounds.
 
 use crate::error::{Error, Result};
 use crate::fit::Fitter;
@@ -14,17 +14,18 @@ use crate::train::{Fit, Pass, Status, Stop};
 use rand::seq::SliceRandom;
 use std::ops::ControlFlow;
 
-/// What a candidate is judged by; of each the best is the smallest, but for the held-out likelihood.
+/// A criterion of model selection. Smaller is better, except for the held-out likelihood.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Criterion {
-    /// Akaike's: -2 ln L + 2 p.
+    /// Akaike's criterion: -2 ln L + 2 p.
     Aic,
-    /// Schwarz's: -2 ln L + p ln n.
+    /// Schwarz's criterion: -2 ln L + p ln n.
     Bic,
-    /// BIC plus twice the entropy of the responsibilities (Biernacki, Celeux and Govaert, doi:10.1109/34.865189): clusters, not components.
+    /// BIC plus twice the entropy of the responsibilities (Biernacki, Celeux and Govaert,
+    /// doi:10.1109/34.865189): for clusters that should not overlap.
     Icl,
-    /// The mean ln p of rows that the fit has not seen.
+    /// The mean ln p of held-out rows.
     HeldOut,
 }
 
@@ -47,33 +48,33 @@ impl Criterion {
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Candidate {
-    /// The number of components, a background not counted.
+    /// The number of components without a background.
     pub components: usize,
     /// How the concentrations are tied across components.
     pub policy: ConcentrationPolicy,
-    /// With a uniform background.
+    /// Whether there is a uniform background.
     pub background: bool,
     /// The fitted mixture.
     pub mixture: Mixture,
     /// How the fit ended.
     pub status: Status,
-    /// Whether the fit that was kept began with the mixture of fewer components.
+    /// Whether the fit that was kept started from the mixture with fewer components.
     pub grown: bool,
-    /// How many rows it was fitted to.
+    /// The number of rows it was fitted to.
     pub rows: u64,
-    /// One entry a pass of the fit that was kept.
+    /// One entry for each pass of the fit that was kept.
     pub trace: Vec<Pass>,
     /// Passes of its search over a sample of the rows.
     pub search_passes: usize,
-    /// How the fit that was kept was made.
+    /// The settings of the fit that was kept.
     pub settings: Settings,
-    /// How many numbers the fit chose.
+    /// The number of free parameters.
     pub free_parameters: usize,
     /// How well it explains the rows it was fitted to.
     pub seen: Evaluation,
     /// How well it explains the held-out rows, if there are any.
     pub held_out: Option<Evaluation>,
-    /// What a person should know about the fit that was kept.
+    /// The notes of the fit that was kept.
     pub notes: Vec<Note>,
 }
 
@@ -92,7 +93,7 @@ impl Candidate {
         }
     }
 
-    /// The notes on what the mixture is, components that are empty or have collapsed; not those on how it came about.
+    /// The notes on the result, such as empty and collapsed components, without those on repairs.
     pub fn warnings(&self) -> impl Iterator<Item = &Note> {
         self.notes.iter().filter(|note| !matches!(note, Note::Reseeded { .. }))
     }
@@ -112,7 +113,7 @@ impl Candidate {
         self.seen.icl(self.free_parameters)
     }
 
-    /// The criterion as a score of which more is better; none where nothing was held out, or nothing that counts.
+    /// The criterion as a score: larger is better. `None` without held-out rows of positive weight.
     pub fn score(&self, criterion: Criterion) -> Option<f64> {
         match criterion {
             Criterion::Aic => Some(-self.aic()),
@@ -123,26 +124,28 @@ impl Candidate {
     }
 }
 
-/// The candidate of a table that a criterion prefers; with `policy`, among those of that policy.
+/// The candidate that a criterion prefers; with `policy`, among those of that policy.
 ///
-/// Likelihoods compare numbers of components well and policies badly: a free concentration always fits better, also where it
-/// makes worse clusters (docs/default-policy.md). And they prefer a component that has collapsed: see [`Candidate::warnings`].
+/// Likelihoods compare numbers of components well and policies badly: free concentrations always
+/// fit better, even if they make worse clusters (docs/default-policy.md). They also prefer
+/// collapsed components: see [`Candidate::warnings`].
 pub fn best(candidates: &[Candidate], criterion: Criterion, policy: Option<ConcentrationPolicy>) -> Option<&Candidate> {
     best_of(candidates.iter().filter(|candidate| policy.is_none_or(|policy| candidate.policy == policy)), criterion)
 }
 
-/// The one of some candidates that a criterion prefers.
+/// The candidate that a criterion prefers.
 pub fn best_of<'a>(candidates: impl IntoIterator<Item = &'a Candidate>, criterion: Criterion) -> Option<&'a Candidate> {
     let scored =
         candidates.into_iter().filter_map(|c| c.score(criterion).filter(|score| score.is_finite()).map(|score| (score, c)));
-    // Of equals the first, which has the fewest components.
+    // Among equals the first, which has the fewest components.
     scored.reduce(|best, next| if next.0 > best.0 { next } else { best }).map(|(_, candidate)| candidate)
 }
 
 /// Fits mixtures over a range of K, by policies and backgrounds.
 ///
-/// Each mixture is fitted by EM from a start of its own, and from the mixture with the next smaller K, whose widest components are halved; the
-/// better of the two is kept. Fits see all rows, unless some are [held out](Self::held_out).
+/// Each mixture is fitted by EM from a start of its own, and from the mixture with the next smaller
+/// K, whose widest components are split; the better fit is kept. Fits see all rows, unless some are
+/// [held out](Self::held_out).
 ///
 /// ```
 /// use vmfkit::{RowBatch, Mixture, VonMisesFisher, fit::select::{Criterion, Selection, best}};
@@ -172,14 +175,15 @@ pub struct Selection<'a> {
 
 type Watch<'a> = Box<dyn FnMut(&Candidate) -> ControlFlow<()> + 'a>;
 
-/// Products of a row and a direction, coordinate by coordinate, that take about a millisecond.
+/// Multiplications that take about a millisecond.
 const CHEAP_PRODUCTS: usize = 1_000_000;
 
-/// What a background begins with.
+/// The initial weight of a background.
 const BACKGROUND_WEIGHT: f64 = 0.05;
 
 impl<'a> Selection<'a> {
-    /// These numbers of components, fitted to all rows under the default policy, without background.
+    /// Fits with these numbers of components to all rows, under the default policy, without
+    /// background.
     pub fn new(components: impl IntoIterator<Item = usize>) -> Self {
         let mut components: Vec<usize> = components.into_iter().collect();
         components.sort_unstable();
@@ -205,32 +209,33 @@ impl<'a> Selection<'a> {
         self
     }
 
-    /// Without (`false`) or with a background, or both in turn.
+    /// Whether to try fits without (`false`) or with a background, or both.
     pub fn backgrounds(mut self, backgrounds: impl IntoIterator<Item = bool>) -> Self {
         self.backgrounds = backgrounds.into_iter().collect();
         self
     }
 
-    /// The fraction of rows that the fits do not see, 0 by default. [`Criterion::HeldOut`] needs some; the other criteria are then those of the rows
-    /// that the fits have seen.
+    /// The fraction of rows that are held out, 0 by default. [`Criterion::HeldOut`] needs some; the
+    /// other criteria then refer to the remaining rows.
     pub fn held_out(mut self, fraction: f64) -> Self {
         self.held_out = fraction;
         self
     }
 
-    /// The M step, but for its policy.
+    /// The settings of the M step; the policy is not used.
     pub fn maximisation(mut self, maximisation: Maximisation) -> Self {
         self.maximisation = maximisation;
         self
     }
 
-    /// When a fit stops.
+    /// When to stop.
     pub fn stop(mut self, stop: Stop) -> Self {
         self.stop = stop;
         self
     }
 
-    /// Fresh starts for each line of the table. By default 10 where a pass over the rows takes less than about a millisecond, else 1.
+    /// The number of starts for each line of the table. By default 10 if a pass over the rows takes
+    /// less than about a millisecond, else 1.
     pub fn restarts(mut self, restarts: usize) -> Self {
         self.restarts = Some(restarts);
         self
@@ -241,31 +246,32 @@ impl<'a> Selection<'a> {
         self.restarts.unwrap_or(if products <= CHEAP_PRODUCTS { 10 } else { 1 })
     }
 
-    /// Whether fresh fits [search](Fitter::search) for a better optimum than the one next to their start, true by default.
+    /// Whether fits from a start of their own [search](Fitter::search) for a better optimum, true
+    /// by default.
     pub fn search(mut self, search: bool) -> Self {
         self.search = search;
         self
     }
 
-    /// What is held out and where fits begin depends on it.
+    /// The random seed of the held-out rows and the starts.
     pub fn seed(mut self, seed: u64) -> Self {
         self.seed = seed;
         self
     }
 
-    /// Shows each candidate as it is finished to a callback, which may end the table there.
+    /// Calls back after each candidate; a break ends the table.
     pub fn watch(mut self, watch: impl FnMut(&Candidate) -> ControlFlow<()> + 'a) -> Self {
         self.watch = Some(Box::new(watch));
         self
     }
 
-    /// Asks within fits whether to go on; one that is broken off leaves no line, and ends the table.
+    /// Calls back within fits; a break drops the candidate of that fit and ends the table.
     pub fn ask(mut self, ask: impl Fn() -> ControlFlow<()> + Sync + 'a) -> Self {
         self.ask = Some(Box::new(ask));
         self
     }
 
-    /// How many of so many rows are held out: the nearest number, but one is seen.
+    /// The number of rows held out of this many: rounded, and at least one is left.
     pub fn rows_held_out(&self, rows: usize) -> usize {
         rows - ((rows as f64 * (1.0 - self.held_out)).round() as usize).clamp(rows.min(1), rows)
     }
@@ -334,7 +340,7 @@ impl<'a> Selection<'a> {
         Ok(table)
     }
 
-    /// The better of a fresh fit and one that grew out of the smaller mixture.
+    /// The better of a fit from a start of its own and one that grew out of the smaller mixture.
     fn fit(
         &self,
         block: &RowBatch,
@@ -365,7 +371,7 @@ impl<'a> Selection<'a> {
     }
 }
 
-/// A mixture with more components: the widest are halved, each at most once a round.
+/// Grows a mixture by splitting its widest components, each at most once per round.
 fn grow(mut mixture: Mixture, block: &RowBatch, components: usize) -> Result<Mixture> {
     loop {
         let background = mixture.has_background();
@@ -382,7 +388,7 @@ fn grow(mut mixture: Mixture, block: &RowBatch, components: usize) -> Result<Mix
             let (one, other) = halves(&densities[k], stats.mean_length(k).1, number as u64);
             densities[k] = one;
             weights[k] *= 0.5;
-            // Before the background, which is last.
+            // A background stays last.
             densities.insert(fitted + number, other);
             weights.insert(fitted + number, weights[k]);
         }

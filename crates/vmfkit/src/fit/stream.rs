@@ -1,4 +1,4 @@
-//! [`StreamFitter`]: a mixture of rows that arrive batch by batch.
+//! [`StreamFitter`]: fits a mixture to rows that arrive in batches.
 
 use crate::bessel;
 use crate::error::{Error, Result};
@@ -13,28 +13,34 @@ use crate::settings::Settings;
 use crate::start::Start;
 use crate::stats::SufficientStats;
 use crate::tensor_file::{Contents, File, Kind};
-use crate::train::{Fit, OnlineEm, Rule, State, Status};
+use crate::train::{Fit, OnlineEm, State, Status};
 use std::ops::ControlFlow;
 
 const KIND: Kind = Kind { format: "vmfkit.stream", version: "1", unchecked: Some("1") };
 
-/// A start is made once there are this many rows a component: with fewer, most components would have a row or two, and concentrations without bounds.
+/// The number of rows per component at which the start is made. With fewer, most components would
+/// have one or two rows and unbounded concentrations.
 pub const FIRST_ROWS_PER_COMPONENT: usize = 8;
 
-/// A component that its weight promised this many rows, and that got none, is idle: chance does that once in half a billion times.
+/// A component is idle if its weight predicts this many rows and it got none, whose probability is
+/// exp(-20), one in half a billion.
 const IDLE_EXPECTED_ROWS: f64 = 20.0;
 
-/// Multiplications between two looks at whether to stop, some tenths of a second of work.
+/// Multiplications between two calls of `should_cancel`, some tenths of a second of work.
 const WORK_AT_ONCE: usize = 1 << 30;
 
-/// Fits a mixture to rows that arrive in batches and are not kept, by online EM; made by [`Fitter::stream`].
+/// Fits a mixture by online EM to rows that arrive in batches and are not kept; made by
+/// [`Fitter::stream`].
 ///
-/// Every [`update`](Self::update) is one step, and the mixture can be used at any time. The first rows are held until there are
-/// [`FIRST_ROWS_PER_COMPONENT`] a component; the start is made of them.
+/// Every [`update`](Self::update) is one step, and the mixture can be used at any time. The first
+/// rows are held until there are [`FIRST_ROWS_PER_COMPONENT`] per component; the start is made from
+/// them.
 ///
-/// **Drift.** When rows of a batch fit no component, a component is moved to them: the one that the likelihood of the rows remembered misses least, such as one
-/// of two that share a cluster, if it is worth less than the move gains; or one whose cluster has had no rows for a while, MATH.md (14.13). [`Self::notes`] say
-/// so. With a [half-life](Self::half_life) old rows fade, and with them clusters that do not come again.
+/// **Drift.** When rows of a batch fit no component, a component is moved to them: the one whose
+/// loss lowers the likelihood of earlier rows least, such as one of two that share a cluster, if
+/// the move gains more than that; or one whose cluster has had no rows for a while, MATH.md
+/// (14.13). [`Self::notes`] report it. With a [half-life](Self::half_life) old rows fade, and so do
+/// clusters that get no more rows.
 ///
 /// ```
 /// use vmfkit::{RowBatch, Fitter, Mixture, VonMisesFisher};
@@ -46,7 +52,7 @@ const WORK_AT_ONCE: usize = 1 << 30;
 ///     truth.fill(1, 200 * batch, &mut rows, &mut labels)?;
 ///     stream.update(&RowBatch::new(3, &rows)?)?;
 /// }
-/// let mixture = stream.mixture().expect("2000 rows are enough for a start");
+/// let mixture = stream.mixture().expect("2000 rows suffice for a start");
 /// assert!(mixture.weights().iter().all(|weight| (weight - 0.5).abs() < 0.05));
 /// # Ok::<(), vmfkit::Error>(())
 /// ```
@@ -76,22 +82,22 @@ enum Phase {
 /// When a component last had rows.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 struct Attendance {
-    /// Rows that it got nothing of since.
+    /// Rows since then.
     missed: f64,
-    /// Its weight then.
+    /// Its weight at that time.
     weight: f64,
 }
 
 impl Attendance {
-    /// Whether it is idle, if it gets none of so many rows more.
+    /// Whether it is idle if it gets none of this many further rows.
     fn is_idle_after(&self, rows: usize) -> bool {
         (self.missed + rows as f64) * self.weight >= IDLE_EXPECTED_ROWS
     }
 }
 
 impl Fitter<'_> {
-    /// Fits rows that arrive in batches: by online EM, if the method is that or the default. Passes, restarts and the search, which read rows again, play no
-    /// part.
+    /// Fits rows that arrive in batches by online EM; the method must be that or the default.
+    /// Passes, restarts and the search, which read rows again, are not used.
     pub fn stream(&self) -> Result<StreamFitter> {
         let fitter = self.choices();
         fitter.check()?;
@@ -115,7 +121,8 @@ impl Fitter<'_> {
         })
     }
 
-    /// The same after a fit of `rows` rows of this total weight, which ended with `mixture`: all rows count the same, those of the fit and those to come.
+    /// Continues after a fit of `rows` rows of this total weight that ended with `mixture`. All
+    /// rows count equally, those of the fit and those to come.
     pub fn stream_after(&self, mixture: &Mixture, rows: u64, weight: f64) -> Result<StreamFitter> {
         let mut stream = self.stream()?;
         let start = Start::Mixture(mixture.clone()).without_rows(mixture.dim(), self.components, self.seed);
@@ -135,27 +142,28 @@ impl Phase {
 }
 
 impl StreamFitter {
-    /// Forgets: after rows of this total weight have been seen, earlier ones count half of what they did; see [`OnlineEm::half_life`].
+    /// The total weight of rows after which earlier rows count half; see [`OnlineEm::half_life`].
     pub fn half_life(mut self, rows: f64) -> Self {
         self.half_life = rows;
         self.rule = self.rule.half_life(rows);
         self
     }
 
-    /// Whether components are moved to rows that fit none, which they are by default. Without, component k stays the same cluster for ever.
+    /// Whether components are moved to rows that fit none, true by default. If not, component k
+    /// always stands for the same cluster.
     pub fn reassign(mut self, reassign: bool) -> Self {
         self.reassign = reassign;
         self
     }
 
-    /// Takes a batch of rows.
+    /// Adds a batch of rows.
     pub fn update(&mut self, block: &RowBatch) -> Result<()> {
         self.update_while(block, &mut || ControlFlow::Continue(()))
     }
 
-    /// The same for those who may want it to end early; a batch of which only a part was seen does not count.
+    /// Adds a batch of rows unless it is cancelled, which leaves the mixture as it was.
     pub fn update_while(&mut self, block: &RowBatch, should_cancel: &mut (dyn FnMut() -> ControlFlow<()> + Send)) -> Result<()> {
-        self.fitter.check_room(block.dim())?;
+        self.fitter.check_memory(block.dim())?;
         let count = (0..block.len()).filter(|&row| block.weights().is_none_or(|weights| weights[row] > 0.0)).count();
         if count == 0 {
             return Ok(());
@@ -172,7 +180,7 @@ impl StreamFitter {
                     .append(block)
                     .and_then(|()| self.begin(&rows.without_unit_weights(), rows.weighted_rows(), should_cancel));
                 if !matches!(begun, Ok(ControlFlow::Continue(()))) {
-                    // Rows that the caller may bring again are not held too.
+                    // The caller may add these rows again.
                     rows.truncate(before);
                     self.phase = Phase::Holding(None);
                 }
@@ -184,7 +192,8 @@ impl StreamFitter {
         }
     }
 
-    /// Makes the start if there are enough rows for it, and takes the first step; a break if it was to end early.
+    /// Makes the start and takes the first step if there are enough rows; a break if it is
+    /// cancelled.
     fn begin(
         &mut self,
         block: &RowBatch,
@@ -212,7 +221,7 @@ impl StreamFitter {
         Ok(if self.updates > updates { ControlFlow::Continue(()) } else { ControlFlow::Break(()) })
     }
 
-    /// Takes the dispersion of the rows, by which the policy `auto` decides.
+    /// Sets the dispersion of the rows, which the policy `auto` depends on.
     fn take_dispersion(&mut self, measured: Option<f64>) {
         self.fitter.take_dispersion(measured);
         self.rule = self.rule.clone().maximisation(self.fitter.maximisation.clone());
@@ -246,7 +255,8 @@ impl StreamFitter {
             }
         }
         for Reassignment { component, merged_into, density, share } in &moves {
-            // It begins with the rows that called for it, at the concentration that was supposed: a few rows know too little of one.
+            // It begins with the rows it was moved to, at the assumed concentration: they are too
+            // few to estimate one.
             let mass = share * stats.weight();
             let complement = bessel::mean_length_complement(moved.dim(), density.concentration());
             let resultant = density.mean_direction().iter().map(|x| mass * (1.0 - complement) * x);
@@ -254,7 +264,7 @@ impl StreamFitter {
             let begin_with = SufficientStats::of_values(1, moved.dim(), values.into_iter()).expect("finite and of one component");
             self.rule.reassign(*component, *merged_into, &begin_with);
         }
-        let (next, notes) = self.rule.advance(&moved, &stats)?;
+        let (next, notes) = self.rule.step(&moved, &stats)?;
         let mut attendance = attendance.clone();
         moves.iter().for_each(|change| attendance[change.component] = Attendance { missed: 0.0, weight: change.share });
         let rows_a_weight = block.len() as f64 / stats.weight();
@@ -280,7 +290,7 @@ impl StreamFitter {
         Ok(())
     }
 
-    /// The mixture so far; none before the start.
+    /// The mixture so far; `None` before the start.
     pub fn mixture(&self) -> Option<&Mixture> {
         match &self.phase {
             Phase::Running { model, .. } => Some(model),
@@ -288,17 +298,17 @@ impl StreamFitter {
         }
     }
 
-    /// What there is to say of the last batch: components that were moved or are idle, empty or collapsed.
+    /// Notes on the last batch: components that were moved or are idle, empty or collapsed.
     pub fn notes(&self) -> &[Note] {
         &self.notes
     }
 
-    /// Rows seen so far, those of an earlier fit and those that are held counted.
+    /// The number of rows so far, including those of an earlier fit and those that are held.
     pub fn rows(&self) -> u64 {
         self.rows + self.held_rows() as u64
     }
 
-    /// Rows that are held until there are enough for a start.
+    /// The number of rows held until there are enough for a start.
     pub fn held_rows(&self) -> usize {
         match &self.phase {
             Phase::Holding(held) => held.as_ref().map_or(0, RowBatch::weighted_rows),
@@ -306,22 +316,22 @@ impl StreamFitter {
         }
     }
 
-    /// Rows that it takes to make the start.
+    /// The number of rows that the start needs.
     pub fn first_rows(&self) -> usize {
         self.fitter.components.saturating_mul(FIRST_ROWS_PER_COMPONENT)
     }
 
-    /// The total weight of the rows of all steps, and of an earlier fit.
+    /// The total weight of the rows of all steps and of an earlier fit.
     pub fn weight(&self) -> f64 {
         self.weight
     }
 
-    /// Steps made so far.
+    /// The number of steps.
     pub fn updates(&self) -> u64 {
         self.updates
     }
 
-    /// The dimension of the rows, once there are some.
+    /// The dimension of the rows; `None` before the first.
     pub fn dim(&self) -> Option<usize> {
         match &self.phase {
             Phase::Running { model, .. } => Some(model.dim()),
@@ -329,7 +339,7 @@ impl StreamFitter {
         }
     }
 
-    /// How rows are fitted, by name: what is fixed for the stream.
+    /// The settings of the stream.
     pub fn settings(&self) -> Settings {
         let mut settings = Settings::default();
         let used = &self.fitter.maximisation;
@@ -343,7 +353,7 @@ impl StreamFitter {
         settings.with_dispersion(used.dispersion)
     }
 
-    /// The mixture so far as the result of a fit; none before the start.
+    /// The mixture so far as the result of a fit; `None` before the start.
     pub fn so_far(&self) -> Option<Fit> {
         self.mixture().map(|mixture| Fit {
             mixture: mixture.clone(),
@@ -357,7 +367,8 @@ impl StreamFitter {
         })
     }
 
-    /// All that is needed to go on elsewhere, but for the settings: those of the [`Fitter`], whose seed goes along, and the half-life.
+    /// Everything that is needed to resume, except the settings: those of the [`Fitter`] other than
+    /// the seed, and the half-life.
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut contents = Contents::new(&KIND);
         contents.text("seed", self.fitter.seed.to_string());
@@ -371,15 +382,14 @@ impl StreamFitter {
                 contents.mixture("", model);
                 let numbers = attendance.iter().flat_map(|attendance| [attendance.missed, attendance.weight]).collect();
                 contents.numbers("attendance", vec![attendance.len(), 2], numbers);
-                for (name, numbers) in self.rule.state().lists() {
-                    contents.numbers(format!("rule.{name}"), vec![numbers.len()], numbers.to_vec());
-                }
+                self.rule.state().write(&mut contents);
             }
         }
         contents.to_bytes()
     }
 
-    /// Goes on where the stream was that [`Self::to_bytes`] wrote; this one must have been made with the same settings.
+    /// Resumes from the bytes of [`Self::to_bytes`]. This stream must have been made with the same
+    /// settings.
     pub fn resume(mut self, bytes: &[u8]) -> Result<Self> {
         let wrong = |what| Error::StreamBytes { what };
         let file = File::open(bytes, &KIND, wrong)?;
@@ -404,13 +414,7 @@ impl StreamFitter {
             if found != expected {
                 return file.wrong(format!("there must be {expected} components, a background not counted, found: `{found}`"));
             }
-            let mut state = State::new();
-            for name in &names {
-                if let Some(short) = name.strip_prefix("rule.") {
-                    state = state.with(short, file.numbers(name, [None])?);
-                }
-            }
-            self.rule.restore(&state, &model)?;
+            self.rule.restore(&State::read(&file)?, &model)?;
             let numbers = file.numbers("attendance", [Some(model.components().len()), Some(2)])?;
             let attendance = numbers.chunks_exact(2).map(|pair| Attendance { missed: pair[0], weight: pair[1] }).collect();
             Phase::Running { model, attendance }

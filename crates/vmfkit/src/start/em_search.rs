@@ -7,22 +7,23 @@ use crate::m_step::{Maximisation, maximise};
 use crate::mixture::{Assignment, Mixture};
 use crate::rows::RowBatch;
 use crate::sampler::Stream;
+use crate::start::kmeans::{NUMBERS_AT_ONCE, STOP, rows_at_once};
 use crate::start::plus_plus::ShouldCancel;
-use crate::start::split_merge::{Belongs, Climbed, Landscape, Move, NUMBERS_AT_ONCE, STOP, rows_at_once, search};
+use crate::start::split_merge::{Belongs, Climbed, Landscape, Move, search};
 use crate::stats::SufficientStats;
 use crate::train::Fit;
 use std::ops::ControlFlow;
 
-/// Passes after which a climb is judged by where it seems to go.
+/// Passes after which the limit of a climb is extrapolated.
 const FIRST_PASSES: usize = 4;
 
-/// The largest factor between two gains of EM that is believed; a climb that hardly slows down would seem to go on for ever.
+/// The largest ratio of successive gains in the extrapolation; near 1 the series would diverge.
 const SLOWEST: f64 = 0.9;
 
-/// What is left to gain is taken for so much more than it seems.
+/// Safety factor of the extrapolated gain.
 const HOPE: f64 = 1.5;
 
-/// A few passes of EM over these rows; none if it is asked to stop.
+/// A few passes of EM over these rows; `None` if it is cancelled.
 pub(crate) fn passes_of_em(
     rows: &RowBatch,
     start: &Mixture,
@@ -38,8 +39,9 @@ pub(crate) fn passes_of_em(
     Ok(Some(mixture))
 }
 
-/// EM on these rows, its components moved as long as that raises the likelihood, and the number of passes that took; what was found so far if it
-/// is asked to stop. A mixture with more collapsed components never replaces one with fewer: on a few rows the likelihood could be raised without end.
+/// EM with split and merge on these rows, and its number of passes; the best so far if it is
+/// cancelled. A mixture with more collapsed components never replaces one with fewer: collapsing on
+/// a few rows raises the likelihood without limit.
 pub(crate) fn search_of_em(
     rows: &RowBatch,
     start: Mixture,
@@ -57,7 +59,7 @@ pub(crate) fn search_of_em(
 struct Likelihood<'a>(&'a Maximisation);
 
 impl Likelihood<'_> {
-    /// The statistics of all rows; none if it was asked to stop.
+    /// The statistics of all rows; `None` if it is cancelled.
     fn pass(rows: &RowBatch, mixture: &Mixture, should_cancel: &mut ShouldCancel) -> Result<Option<SufficientStats>> {
         let mut stats = SufficientStats::zero(mixture.components().len(), mixture.dim());
         let at_once = rows_at_once(mixture);
@@ -72,7 +74,7 @@ impl Likelihood<'_> {
 }
 
 impl Landscape for Likelihood<'_> {
-    // Most climbs are given up after four passes: these cost as much as the eight of k-means.
+    // Most climbs are abandoned after four passes, so 32 of them cost as much as eight of k-means.
     const PATIENCE: usize = 32;
     const CHANCES: usize = 8;
 
@@ -89,7 +91,7 @@ impl Landscape for Likelihood<'_> {
         loop {
             let passes = objectives.len();
             let Some(stats) = Self::pass(rows, &mixture, should_cancel)? else {
-                // Of what has not been looked at nothing is known.
+                // The mixture was not evaluated.
                 return Ok(Climbed { mixture, objective: f64::NEG_INFINITY, collapsed: usize::MAX, passes, stopped: true });
             };
             let objective = stats.objective() / stats.weight() - baseline;
@@ -128,7 +130,7 @@ impl Landscape for Likelihood<'_> {
         Ok(ControlFlow::Continue(()))
     }
 
-    /// Halves have the concentration of what they are halves of: EM will find their own.
+    /// Halves start with the concentration of the whole; EM finds their own.
     fn halves(&self, members: &RowBatch, whole: &VonMisesFisher, found: Fit) -> Result<(f64, Mixture)> {
         let mut stats = SufficientStats::zero(2, whole.mean_direction().len());
         found.mixture.accumulate(members, Assignment::Nearest, &mut stats)?;
@@ -144,7 +146,7 @@ impl Landscape for Likelihood<'_> {
         let [one, other] = [0, 1].map(|number| halves.components()[number].clone());
         (densities[to], densities[from]) = (one, other);
         if !self.0.fixed_weights {
-            // The rows of what is taken away go to all others.
+            // The weight of the component that is removed goes to all others in proportion.
             let rest = 1.0 - weights[from];
             (weights[to], weights[from]) = (weights[to] * halves.weights()[0], weights[to] * halves.weights()[1]);
             weights.iter_mut().for_each(|weight| *weight /= rest);
@@ -153,7 +155,8 @@ impl Landscape for Likelihood<'_> {
     }
 }
 
-/// Whether a climb with these objectives will end below `beat`: gains of EM are a geometric series in the end.
+/// Whether a climb with these objectives will end below `beat`: the gains of EM approach a
+/// geometric series.
 fn hopeless(objectives: &[f64], beat: f64) -> bool {
     match objectives {
         [.., a, b, c] if objectives.len() >= FIRST_PASSES => {
@@ -170,9 +173,9 @@ fn belongs(ln_densities: &[f64], ln_weights: &[f64]) -> Belongs {
     let component = (1..ln_densities.len()).fold(0, |best, k| if logit(k) > logit(best) { k } else { best });
     let others = || (0..ln_densities.len()).filter(|k| *k != component).map(logit);
     let second = others().fold(f64::NEG_INFINITY, f64::max);
-    // Where all others have no weight nothing is left.
+    // All others may have a weight of 0.
     let rest = if second.is_finite() { second + others().map(|other| (other - second).exp()).sum::<f64>().ln() } else { second };
-    // ln p is ln(exp(logit) + exp(rest)), and what is left without the component is the rest.
+    // ln p is ln(exp(logit) + exp(rest)), and without the component it is the rest.
     let ahead = logit(component) - rest;
     Belongs { component, own: ln_densities[component], loss: ahead.max(0.0) + (-ahead.abs()).exp().ln_1p() }
 }
@@ -225,7 +228,8 @@ mod tests {
         }
     }
 
-    /// Under every policy, with backgrounds, held weights and weights of rows; a background stays what it is.
+    /// Under every policy, with backgrounds, held weights and weights of rows; a background stays
+    /// what it is.
     #[test]
     fn the_objective_is_never_lower_than_that_of_em_alone() {
         let rows = around_axes(&[0, 1, 2, 3], 5, 50);

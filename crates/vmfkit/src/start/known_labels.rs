@@ -14,16 +14,17 @@ use rayon::prelude::*;
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
-/// Rows whose sums are made at a time: enough that most labels have several rows among them.
+/// Rows that are summed at a time: enough that most labels have several rows among them.
 const ROWS_AT_ONCE: usize = 4096;
 
-/// The name of this way of fitting in model files and reports.
+/// The name of this method in model files and reports.
 pub const METHOD: &str = "labels";
 
-/// Statistics of rows whose labels are known, block by block: supervised estimation, as in discriminant analysis.
+/// Statistics of rows whose labels are known: supervised estimation, as in discriminant analysis.
 ///
-/// Labels are of any ordered type: numbers, texts. One pass over the rows is all it takes, and memory holds one resultant per label, so the rows
-/// may be more than fit into it. For labels that are a first guess, to be improved by EM, use [`Start::Labels`](crate::Start::Labels).
+/// Labels may have any ordered type. One pass over batches of rows is enough, and memory holds one
+/// resultant per label, not the rows. If labels are a first guess that EM should improve, use
+/// [`Start::Labels`](crate::Start::Labels).
 ///
 /// ```
 /// use vmfkit::start::known_labels::KnownLabels;
@@ -42,7 +43,7 @@ pub struct KnownLabels<L> {
     rows: u64,
     first_row: Vec<f64>,
     stats: BTreeMap<L, SufficientStats>,
-    /// Rows that are not yet in the statistics, and the labels of these.
+    /// Rows that are not in the statistics yet, and their labels.
     aligned: AlignedRows,
     labels: Vec<L>,
 }
@@ -54,7 +55,8 @@ impl<L: Ord + Clone + Sync> KnownLabels<L> {
         KnownLabels { dim, rows: 0, first_row: Vec::new(), stats: BTreeMap::new(), aligned, labels }
     }
 
-    /// Adds rows, each with its label. Neither the number of threads nor the sizes of the blocks change one bit.
+    /// Adds rows and their labels. Neither the number of threads nor the sizes of batches change
+    /// one bit.
     ///
     /// # Errors
     /// [`Error::DimensionMismatch`]; [`Error::LabelCount`] if there are not as many labels as rows.
@@ -97,7 +99,7 @@ impl<L: Ord + Clone + Sync> KnownLabels<L> {
         while let Some(batch) = source.next_batch()? {
             let batch = batch.validated(&mut buffer)?;
             let end = next + batch.len();
-            // Rows beyond the labels are counted only, so that the error can say how many there are.
+            // Rows beyond the labels are counted for the error.
             if let Some(labels) = labels.get(next..end) {
                 self.add(&batch, labels)?;
             }
@@ -111,9 +113,10 @@ impl<L: Ord + Clone + Sync> KnownLabels<L> {
         self.rows
     }
 
-    /// One component per label, in the order of the sorted labels, and these. Concentrations follow the policy of `how`; weights are the labels'
-    /// shares of the rows, or equal where `how` has [fixed weights](Maximisation::fixed_weights). A label whose rows weigh nothing has an empty component,
-    /// which a note names.
+    /// One component per label, and the labels in their sorted order. Concentrations follow the
+    /// policy of `how`; weights are the fractions of the labels, or equal if `how` has
+    /// [fixed weights](Maximisation::fixed_weights). A label whose rows have weight 0 has an empty
+    /// component, which a note names.
     ///
     /// # Errors
     /// [`Error::NoRows`]; options of `how` that are out of range.
@@ -128,11 +131,11 @@ impl<L: Ord + Clone + Sync> KnownLabels<L> {
         for (component, of_label) in of_labels.values().enumerate() {
             stats.merge_into(component, of_label);
         }
-        // Only weights, and the direction of a component without rows, are taken from it.
+        // Used only for fixed weights and the directions of empty components.
         let any = VonMisesFisher::along(first_row, 1.0)?;
         let equal = Mixture::new(vec![1.0 / components as f64; components], vec![any; components])?;
         let (mixture, mut notes) = maximise(&stats, &equal, how)?;
-        // Few equal rows of a known label are no accident of EM; only a concentration at its bound is worth a word.
+        // A known label may have few equal rows; only a concentration at its limit deserves a note.
         let is_bounded = |concentration: f64| concentration < how.largest_concentration;
         notes.retain(|note| !matches!(note, Note::Collapsed { concentration, .. } if is_bounded(*concentration)));
         let mut settings = Settings::default();

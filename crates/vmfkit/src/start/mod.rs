@@ -1,6 +1,7 @@
-//! Where a fit begins: directions chosen among or beside the rows, refined by spherical k-means.
+//! [`Start`]: the first mixture of a fit.
 
 pub(crate) mod em_search;
+mod kmeans;
 pub mod known_labels;
 pub(crate) mod ordered_rows;
 pub(crate) mod plus_plus;
@@ -12,63 +13,67 @@ use crate::m_step::{Maximisation, maximise};
 use crate::mixture::{Assignment, Mixture};
 use crate::rows::RowBatch;
 use crate::sampler::Stream;
+use crate::start::kmeans::k_means;
 use crate::start::known_labels::KnownLabels;
 use crate::start::ordered_rows::OrderedRows;
 use crate::start::plus_plus::{
     ShouldCancel, draw_rows, drawn_once, of_directions, parted, plus_plus, random_directions, random_rows,
 };
-use crate::start::split_merge::{k_means, split_merge};
+use crate::start::split_merge::split_merge;
 use crate::stats::SufficientStats;
 use std::ops::ControlFlow;
 
-/// Where a fit begins.
+/// The start of a fit.
 #[derive(Debug, Clone, Default, PartialEq)]
 #[non_exhaustive]
 pub enum Start {
-    /// Spherical k-means from greedy k-means++ on a sample of the rows (all, if they are few). Components are then taken from where they are missed
-    /// least and put where they divide most, as long as that gains something.
+    /// Spherical k-means from greedy k-means++ seeds, on a sample of the rows (all, if they are
+    /// few), improved by split and merge.
     #[default]
     KMeans,
-    /// Greedy k-means++ on the sphere (Arthur and Vassilvitskii, 2007): rows far from those chosen before are likely.
+    /// Greedy k-means++ on the sphere (Arthur and Vassilvitskii, 2007), which favours rows far from
+    /// the seeds so far.
     PlusPlus,
-    /// Rows chosen by chance.
+    /// Random rows.
     RandomRows,
-    /// Directions chosen by chance, with equal weights and concentrations of 1, as in Kim (2021).
+    /// Random directions, with equal weights and concentrations of 1, as in Kim (2021).
     Random,
     /// These directions.
     Directions(Vec<Vec<f64>>),
-    /// The components that these labels make of the rows, one label a row.
+    /// One component for each label; one label per row.
     Labels(Vec<u32>),
-    /// This mixture, as it is.
+    /// This mixture.
     Mixture(Mixture),
 }
 
-/// Seeds are chosen among at most this many rows for each component, and among all of few.
+/// The size of the sample for seeds: rows per component, and at least.
 const ROWS_PER_SEED: usize = 64;
 const SEED_ROWS: usize = 8192;
 
-/// Rows of which EM's search for better optima looks at no more, unless there are fewer than 64 a component. On half of news20's 18,674 rows it
-/// finds optima that are hardly better on all of them.
+/// The size of the sample for the split-and-merge search of EM, unless that is less than 64 rows
+/// per component. On half of the 18,674 rows of news20 it finds optima that are hardly better on
+/// all.
 const SEARCH_ROWS: usize = 32768;
 
-/// As many rows as EM's search looks at.
+/// The number of rows that the search of EM samples.
 pub(crate) fn search_rows(components: usize) -> usize {
     SEARCH_ROWS.max(sample_rows(components))
 }
 
-/// As many rows as seeds are chosen among.
+/// The number of rows that seeds are sampled from.
 pub fn sample_rows(components: usize) -> usize {
     SEED_ROWS.max(ROWS_PER_SEED.saturating_mul(components))
 }
 
 impl Start {
-    /// The first mixture of a fit of these rows; weights and concentrations are those of the rows nearest to each direction.
+    /// The first mixture of a fit of these rows. Weights and concentrations are estimated from the
+    /// rows nearest to each direction.
     pub fn mixture(&self, block: &RowBatch, components: usize, how: &Maximisation, seed: u64) -> Result<Mixture> {
         self.mixture_while(block, components, how, seed, &mut || ControlFlow::Continue(()))
     }
 
-    /// The same for those who may want it to end early, which they are asked before every seed and while k-means passes over the rows; it
-    /// is then what was found so far.
+    /// The same, which calls `should_cancel` before every seed and during k-means, and returns what
+    /// it has so far if it is cancelled.
     pub fn mixture_while(
         &self,
         block: &RowBatch,
@@ -86,7 +91,7 @@ impl Start {
         if !(block.weights().map_or(block.len() as f64, |w| w.iter().sum()) > 0.0) {
             return Err(Error::NoRows { weight: 0.0 });
         }
-        // So that choices share no random word with rows drawn with the same seed.
+        // Another stream than that of rows drawn with the same seed.
         let mut rng = Stream::new(seed ^ 0x7374_6172, 0);
         match self {
             Start::Mixture(_) | Start::Random => unreachable!("they need no rows"),
@@ -106,7 +111,7 @@ impl Start {
                     return Err(Error::DimensionMismatch { expected: block.dim(), found: other.len() });
                 }
                 let unit = of_directions(directions.clone())?;
-                // Without the sign of zeros.
+                // Equal directions must have equal bits: -0.0 becomes 0.0.
                 let unit = unit.components().iter().map(|density| density.mean_direction().iter().map(|x| x + 0.0).collect());
                 nearest_step(block, of_directions(parted(unit.collect(), &mut rng)?)?, how)
             }
@@ -121,7 +126,7 @@ impl Start {
         }
     }
 
-    /// The first mixture of a fit of whatever rows, for starts that do not look at them.
+    /// The first mixture of a fit, for starts that need no rows.
     pub(crate) fn without_rows(&self, dim: usize, components: usize, seed: u64) -> Option<Result<Mixture>> {
         match self {
             Start::Mixture(mixture) if mixture.dim() != dim => {
@@ -139,7 +144,7 @@ impl Start {
     }
 }
 
-/// What k-means finds on a sample of the rows, its components put where they do most.
+/// k-means on a sample of the rows, improved by split and merge.
 fn k_means_of_sample(
     block: &RowBatch,
     components: usize,
@@ -154,21 +159,21 @@ fn k_means_of_sample(
     Ok(split_merge(&sample, found, how, rng, should_cancel)?.mixture)
 }
 
-/// At most so many of the rows.
+/// A sample of at most this many rows.
 pub(crate) fn sample<'b>(block: &'b RowBatch, most: usize, rng: &mut Stream, buffer: &'b mut RowBatch<'static>) -> RowBatch<'b> {
     if block.len() <= most {
         return block.slice(0, block.len());
     }
     let rows = match block.weights() {
-        // Those of a larger sample often weigh the same.
+        // Unequal weights: rows are drawn with them. The rows of a sample often have equal weights.
         Some(weights) if weights.iter().any(|weight| *weight != weights[0]) => draw_rows(block, most, rng),
         _ => drawn_once(block.len(), most, rng),
     };
-    // Drawn by weight, they count the same.
+    // Rows that were drawn with their weights count equally.
     block.gather(&rows, buffer).expect("the rows are validated").without_weights()
 }
 
-/// Directions stay; weights and concentrations come from the rows nearest to each.
+/// Keeps the directions and estimates weights and concentrations from the rows nearest to each.
 fn nearest_step(block: &RowBatch, start: Mixture, how: &Maximisation) -> Result<Mixture> {
     let mut stats = SufficientStats::zero(start.components().len(), start.dim());
     start.accumulate(block, Assignment::Nearest, &mut stats)?;
@@ -178,7 +183,7 @@ fn nearest_step(block: &RowBatch, start: Mixture, how: &Maximisation) -> Result<
     Mixture::new(raised(found.weights()), components.collect::<Result<_>>()?)
 }
 
-/// A start without any weight could never win a row.
+/// Raises weights: a component of weight 0 could never win a row.
 fn raised(weights: &[f64]) -> Vec<f64> {
     let least = 0.1 / weights.len() as f64;
     let raised: Vec<f64> = weights.iter().map(|w| w.max(least)).collect();
@@ -186,7 +191,7 @@ fn raised(weights: &[f64]) -> Vec<f64> {
     raised.iter().map(|w| w / sum).collect()
 }
 
-/// The components that labels make of rows, block by block.
+/// The components of labels, from batches of rows.
 pub(crate) struct Labelled<'a> {
     labels: &'a [u32],
     components: usize,
@@ -205,11 +210,11 @@ impl<'a> Labelled<'a> {
     pub(crate) fn see(&mut self, block: &RowBatch) -> Result<()> {
         let labels = self.labels.get(self.rows..self.rows + block.len());
         self.rows += block.len();
-        // Rows beyond the labels are counted only, so that the error can say how many there are.
+        // Rows beyond the labels are counted for the error.
         labels.map_or(Ok(()), |labels| self.known.add(block, labels))
     }
 
-    /// All rows have been seen: are there as many labels?
+    /// Whether there is a label for each of the rows that were seen.
     pub(crate) fn check(&self) -> Result<()> {
         match self.labels.len() {
             found if found == self.rows => Ok(()),
@@ -224,7 +229,7 @@ impl<'a> Labelled<'a> {
         }
         let mut stats = SufficientStats::zero(self.components, first_row.len());
         of_labels.iter().for_each(|(label, of_label)| stats.merge_into(*label as usize, of_label));
-        // A component without a label has no direction of its own; the first row's will do until it is restarted.
+        // A component without rows gets the direction of the first row until it is restarted.
         let start = of_directions(vec![first_row; self.components])?;
         Ok(maximise(&stats, &start, how)?.0)
     }

@@ -1,4 +1,4 @@
-//! [`OrderedRows`]: an order of rows that does not depend on how they come.
+//! [`OrderedRows`]: a canonical order of rows.
 
 use crate::error::Result;
 use crate::mixture::projections;
@@ -8,20 +8,21 @@ use crate::stats::SufficientStats;
 use rand::RngExt;
 use std::cmp::Ordering;
 
-/// Rows in an order of their own: along their mean direction, those at one point by their coordinates.
+/// Rows in the order of their projection on the mean direction; equal projections in the order of
+/// the coordinates.
 ///
-/// What is drawn by going through masses in this order depends on the rows and what they weigh, not on how they come: equal rows are
-/// neighbours, so a row of weight 3 is drawn where it would be if it came three times. Turned rows have the same order, unless they
-/// balance each other or lie at one point.
+/// Draws in this order do not depend on the order of the rows. Equal rows are neighbours, so a row
+/// of weight 3 is drawn like three equal rows. Rotated rows have the same order, unless their mean
+/// direction is undefined or their projections are equal.
 pub(crate) struct OrderedRows<'b> {
     pub block: &'b RowBatch<'b>,
     order: Vec<usize>,
     total_weight: f64,
 }
 
-/// Places along the mean direction that are nearer to each other are told apart by rounding only.
+/// Projections are compared in this unit, so that rounding does not decide.
 const SAME_POSITION: f64 = 1e-9;
-/// A mean length up to which a mean direction is one of rounding.
+/// Up to this mean length the mean direction is rounding.
 const BALANCED: f64 = 1e-6;
 
 impl<'b> OrderedRows<'b> {
@@ -37,19 +38,19 @@ impl<'b> OrderedRows<'b> {
         Ok(OrderedRows { block, order, total_weight: stats.mass(0) })
     }
 
-    /// What a row weighs of all.
+    /// The weight of a row as a fraction of the total.
     pub fn fraction(&self, row: usize) -> f64 {
         self.block.weights().map_or(1.0, |w| w[row]) / self.total_weight
     }
 
-    /// Row numbers, each as likely as its mass says.
+    /// Draws row numbers with replacement, with probabilities proportional to the masses.
     pub fn draw(&self, count: usize, mass: impl Fn(usize) -> f64, rng: &mut Stream) -> Vec<usize> {
         let drawn = draw_positions(self.order.iter().map(|&row| mass(row)), count, rng);
         drawn.into_iter().map(|position| self.order[position]).collect()
     }
 }
 
-/// An order of rows that equal rows are neighbours in.
+/// Any order in which equal rows are equal.
 fn compare_rows(block: &RowBatch, a: usize, b: usize) -> Ordering {
     fn values<T: Scalar>(a: &[T], b: &[T]) -> Ordering {
         let mut orders = a.iter().zip(b).map(|(a, b)| a.to_f64().total_cmp(&b.to_f64()));
@@ -70,7 +71,8 @@ fn compare_rows(block: &RowBatch, a: usize, b: usize) -> Ordering {
     }
 }
 
-/// Draws `count` positions with replacement, with probabilities proportional to the masses, of which at least one is not 0.
+/// Draws `count` positions with replacement, with probabilities proportional to the masses, of
+/// which at least one is not 0.
 pub(crate) fn draw_positions(masses: impl Iterator<Item = f64>, count: usize, rng: &mut Stream) -> Vec<usize> {
     let (mut total, mut last) = (0.0, 0);
     let add = |(position, mass)| {

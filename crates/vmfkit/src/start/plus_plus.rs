@@ -1,4 +1,4 @@
-//! Directions to begin with: among the rows or by chance.
+//! Initial directions: k-means++ seeds, random rows and random directions.
 
 use crate::density::VonMisesFisher;
 use crate::error::Result;
@@ -11,13 +11,13 @@ use rand::seq::SliceRandom;
 use std::collections::HashSet;
 use std::ops::ControlFlow;
 
-/// Asked whether to go on.
+/// Says whether to cancel; a break cancels.
 pub(crate) type ShouldCancel<'a> = dyn FnMut() -> ControlFlow<()> + Send + 'a;
 
-/// A gain of at most this fraction is rounding, which depends on the order of the rows.
+/// Relative gains up to this may be rounding, which depends on the order of the rows.
 const ROUNDING: f64 = 1e-10;
 
-/// Equal weights and concentrations of 1 for these directions.
+/// A mixture with these directions, equal weights and concentrations of 1.
 pub(crate) fn of_directions(directions: Vec<Vec<f64>>) -> Result<Mixture> {
     let weights = vec![1.0 / directions.len() as f64; directions.len()];
     let components = directions.into_iter().map(|direction| VonMisesFisher::along(direction, 1.0)).collect::<Result<_>>()?;
@@ -30,13 +30,13 @@ pub(crate) fn random_directions(dim: usize, components: usize, seed: u64) -> Res
     Ok(values.chunks_exact(dim).map(<[f64]>::to_vec).collect())
 }
 
-/// So many of these many row numbers, none twice.
+/// Draws `count` of the numbers below `rows`, without replacement.
 pub(crate) fn drawn_once(rows: usize, count: usize, rng: &mut Stream) -> Vec<usize> {
     let mut rows: Vec<usize> = (0..rows).collect();
     rows.partial_shuffle(rng, count).0.to_vec()
 }
 
-/// So many row numbers, each as likely as its weight says, with repetition.
+/// Draws row numbers with replacement, with probabilities proportional to the weights.
 pub(crate) fn draw_rows(block: &RowBatch, count: usize, rng: &mut Stream) -> Vec<usize> {
     match block.weights() {
         None => (0..count).map(|_| rng.random_range(0..block.len())).collect(),
@@ -44,7 +44,7 @@ pub(crate) fn draw_rows(block: &RowBatch, count: usize, rng: &mut Stream) -> Vec
     }
 }
 
-/// Rows by chance, none twice as long as there are others that count, then directions beside them.
+/// Random distinct rows of positive weight; if there are too few, directions beside random rows.
 pub(crate) fn random_rows(block: &RowBatch, components: usize, rng: &mut Stream) -> Result<Vec<Vec<f64>>> {
     let mut rows: Vec<usize> = (0..block.len()).filter(|&row| block.weights().is_none_or(|w| w[row] > 0.0)).collect();
     let mut rest = &mut rows[..];
@@ -63,10 +63,10 @@ fn bits(row: &[f64]) -> Vec<u64> {
     row.iter().map(|x| x.to_bits()).collect()
 }
 
-/// How far beside an equal one a direction is put, as the tangent of the angle.
+/// The distance by which equal directions are moved apart, as the tangent of the angle.
 const BESIDE: f64 = 0.1;
 
-/// Directions of which none is that of an earlier one: components that begin alike stay alike.
+/// Moves equal directions apart: equal components would stay equal.
 pub(crate) fn parted(mut directions: Vec<Vec<f64>>, rng: &mut Stream) -> Result<Vec<Vec<f64>>> {
     let mut seen = HashSet::new();
     for direction in &mut directions {
@@ -78,8 +78,9 @@ pub(crate) fn parted(mut directions: Vec<Vec<f64>>, rng: &mut Stream) -> Result<
     Ok(directions)
 }
 
-/// Greedy k-means++: of 2 + ln K candidates, drawn by their distance 1 - cos from the seeds so far, the one that leaves the least mean distance.
-/// Random rows replace those that were no longer wanted.
+/// Greedy k-means++: of 2 + ln K candidates, drawn with probabilities proportional to their
+/// distance 1 - cos from the seeds so far, the one that leaves the smallest mean distance. If it is
+/// cancelled the remaining seeds are random rows.
 pub(crate) fn plus_plus(
     rows: &OrderedRows,
     components: usize,
@@ -99,7 +100,7 @@ pub(crate) fn plus_plus(
             return Ok((parted(seeds, rng)?, ControlFlow::Break(())));
         }
         let mean: f64 = distances.iter().enumerate().map(|(row, distance)| rows.fraction(row) * distance).sum();
-        // Rows that are all chosen already: any will do.
+        // All rows equal a seed: draw any.
         let mass = |row: usize| rows.fraction(row) * if mean > 1e-12 { distances[row] } else { 1.0 };
         let candidates: Vec<Vec<f64>> = rows.draw(trials, mass, rng).into_iter().map(|row| block.row(row)).collect();
         projections(block, &candidates, &mut candidate_distances)?;

@@ -1,63 +1,57 @@
-//! k-means on rows in memory, and a search that puts components, those of k-means and of EM, where they do most.
+//! The split-and-merge search for better optima of k-means and EM.
 //!
-//! k-means ends where no row wants to change sides, and a component that landed between two others, or one of two that share a group, stays
-//! there; so does EM. So the component that is missed least is taken away and put beside the one whose rows fall into halves most, the fit
-//! goes on, and what is better is kept. It is the split and merge of Ueda et al. (Neural Computation 12 (2000) 2109,
-//! doi:10.1162/089976600300015088), with the objective of a [`Landscape`].
+//! Both end in local optima in which two components share a cluster while another covers two. The
+//! search removes the component whose loss costs least, splits the one that gains most, continues
+//! the fit and keeps the better mixture. It is the split and merge of Ueda et al. (Neural
+//! Computation 12 (2000) 2109, doi:10.1162/089976600300015088), with the objective of a
+//! [`Landscape`].
 
 use crate::density::VonMisesFisher;
 use crate::error::Result;
 use crate::m_step::Maximisation;
-use crate::mixture::{Assignment, Mixture, projections};
+use crate::mixture::Mixture;
 use crate::rows::RowBatch;
 use crate::sampler::Stream;
-use crate::source::MemorySource;
+use crate::start::kmeans::{Nearest, k_means, visit_nearest};
 use crate::start::ordered_rows::OrderedRows;
 use crate::start::plus_plus::{ShouldCancel, of_directions, plus_plus};
-use crate::train::{Baseline, Em, Fit, Status, Stop, Trainer, fit_while};
+use crate::train::{Fit, Status};
 use rand::RngExt;
 use std::cmp::Ordering;
 use std::ops::ControlFlow;
 
-/// Products after which k-means asks whether to go on, some tenths of a second of work. Samples are smaller unless components are many.
-const PRODUCTS_AT_ONCE: u64 = 1 << 32;
-
-/// When a fit within the search has done enough.
-pub(crate) const STOP: Stop = Stop { tolerance: Some(1e-5), baseline: Baseline::Uniform, passes: 50 };
-
-/// Passes over all rows, or what costs as much, after which no other move is begun: as many as four more tries of k-means might take.
+/// The cost, in passes over all rows, after which no other move is tried: about that of four more
+/// runs of k-means.
 const MOST_PASSES: f64 = 200.0;
 
-/// A component of whose rows no more than this fraction has changed would fall into the same halves.
+/// A component is split again only if more than this fraction of its rows has changed.
 const SAME_ROWS: f64 = 1.0 / 16.0;
 
-/// Among how many of the best to take away, and to divide, moves are looked for.
+/// The number of components to remove, and to split, among which moves are sought.
 const CANDIDATES: usize = 24;
 
-/// A move is kept if it gains more than this fraction of [`Landscape::scale`].
+/// A move must gain more than this fraction of [`Landscape::scale`].
 const WORTH: f64 = 1e-6;
 
-/// Promises that differ by less than this fraction of [`Landscape::scale`] differ by rounding only.
+/// The unit in which expected gains are compared, as a fraction of [`Landscape::scale`]; smaller
+/// differences may be rounding.
 const SAME_PROMISE: f64 = 1e-9;
 
-/// Numbers that are looked at together.
-pub(crate) const NUMBERS_AT_ONCE: usize = 1 << 22;
-
-/// What a search climbs: a way of fitting and its objective.
+/// A method of fitting with its objective: k-means or EM.
 pub(crate) trait Landscape {
-    /// Moves that may fail one after the other.
+    /// Failed moves in a row after which the search ends.
     const PATIENCE: usize;
 
-    /// A component is moved, or moved to, at most so often before another one gets its chance.
+    /// How often one component may be removed, and be split, in the list of moves.
     const CHANCES: usize;
 
-    /// What a change of the objective is compared with.
+    /// The scale of changes of the objective.
     fn scale(objective: f64) -> f64;
 
-    /// Goes up from a mixture; it may give up when it sees that it will not come above `beat`.
+    /// Fits from a mixture; it may give up when it will not exceed `beat`.
     fn climb(&self, rows: &RowBatch, start: Mixture, beat: f64, should_cancel: &mut ShouldCancel) -> Result<Climbed>;
 
-    /// Shows for each row where it belongs; a break if it was asked to stop.
+    /// Visits each row with its component; a break if it is cancelled.
     fn visit(
         &self,
         rows: &RowBatch,
@@ -66,41 +60,43 @@ pub(crate) trait Landscape {
         see: impl FnMut(usize, Belongs),
     ) -> Result<ControlFlow<()>>;
 
-    /// What the rows of one component are worth, on average, as the halves that k-means has made of them, and these halves.
+    /// The mean objective of the rows of one component as the two halves that k-means has found,
+    /// and these halves.
     fn halves(&self, members: &RowBatch, whole: &VonMisesFisher, found: Fit) -> Result<(f64, Mixture)>;
 
-    /// The mixture in which halves replace one component, and of another that is taken away.
+    /// The mixture in which two halves replace the component that is split and the one that is
+    /// removed.
     fn moved(&self, mixture: Mixture, single: Move, halves: &Mixture) -> Result<Mixture>;
 }
 
-/// Where a climb has ended.
+/// The result of a climb.
 #[derive(Debug, Clone)]
 pub(crate) struct Climbed {
     pub mixture: Mixture,
     pub objective: f64,
-    /// Components that have collapsed.
+    /// The number of collapsed components.
     pub collapsed: usize,
-    /// Passes over the rows, or what costs as much; of a search, all of them.
+    /// The cost in passes over the rows; for a search, of all its climbs.
     pub passes: usize,
-    /// It was asked to.
+    /// Whether it was cancelled.
     pub stopped: bool,
 }
 
-/// The component of a row, what the row is worth there, and what would be lost of it without the component.
+/// The component of a row, the objective of the row there, and its loss without the component.
 pub(crate) struct Belongs {
     pub component: usize,
     pub own: f64,
     pub loss: f64,
 }
 
-/// k-means: its objective is the mean cosine of rows and their directions.
+/// k-means, whose objective is the mean cosine of rows and their directions.
 struct KMeans<'a>(&'a Maximisation);
 
 impl Landscape for KMeans<'_> {
     const PATIENCE: usize = 8;
     const CHANCES: usize = 3;
 
-    /// The mean of what k-means minimises: where rows fill a small cap the mean cosine itself is near 1 whatever the fit.
+    /// What k-means minimises: the mean cosine of rows in a small cap is near 1 whatever the fit.
     fn scale(objective: f64) -> f64 {
         (1.0 - objective).abs()
     }
@@ -134,7 +130,7 @@ impl Landscape for KMeans<'_> {
 }
 
 impl Climbed {
-    /// Whether it is worth more than another.
+    /// Whether it is better than another.
     fn beats<L: Landscape>(&self, other: &Self) -> bool {
         match self.collapsed.cmp(&other.collapsed) {
             Ordering::Less => true,
@@ -148,7 +144,7 @@ impl From<Fit> for Climbed {
     fn from(fit: Fit) -> Self {
         Climbed {
             objective: fit.objective(),
-            // k-means has one concentration.
+            // k-means has one concentration, so none collapses.
             collapsed: 0,
             passes: fit.trace.len(),
             stopped: fit.status == Status::Stopped,
@@ -157,20 +153,7 @@ impl From<Fit> for Climbed {
     }
 }
 
-/// So many rows at once that it is asked often enough whether to go on.
-pub(crate) fn rows_at_once(mixture: &Mixture) -> usize {
-    let products = mixture.components().len() as u64 * mixture.dim() as u64;
-    usize::try_from((PRODUCTS_AT_ONCE / products).max(1)).unwrap_or(usize::MAX)
-}
-
-/// What k-means finds in these rows from a mixture's directions.
-pub(crate) fn k_means(rows: &RowBatch, start: Mixture, how: &Maximisation, should_cancel: &mut ShouldCancel) -> Result<Fit> {
-    let rule = Em::new().assignment(Assignment::Nearest).maximisation(how.of_k_means());
-    let mut source = MemorySource::new(rows.slice(0, rows.len())).batches(rows_at_once(&start));
-    fit_while(&mut source, Trainer::new(start, rule, STOP)?, should_cancel)
-}
-
-/// Moves components of what k-means has found as long as that gains something; what was found so far if it is asked to stop.
+/// The split-and-merge search from a result of k-means; the best so far if it is cancelled.
 pub(crate) fn split_merge(
     rows: &RowBatch,
     found: Fit,
@@ -181,7 +164,7 @@ pub(crate) fn split_merge(
     search(rows, found.into(), &KMeans(how), how, rng, should_cancel)
 }
 
-/// Moves components as long as that gains something; what was found so far if it is asked to stop.
+/// The split-and-merge search from a result; the best so far if it is cancelled.
 pub(crate) fn search<L: Landscape>(
     rows: &RowBatch,
     found: Climbed,
@@ -197,7 +180,7 @@ pub(crate) fn search<L: Landscape>(
     let climbed = found.passes;
     let mut best = found;
     let mut passes = 0.0;
-    // Where components are many, moves that have no component in common are made together as long as that helps.
+    // With many components, disjoint moves are made together as long as that helps.
     let mut at_once = components / 8;
     let mut moves = Moves::default();
     'moved: while !best.stopped && passes < MOST_PASSES {
@@ -214,7 +197,7 @@ pub(crate) fn search<L: Landscape>(
                 },
                 _ => together,
             };
-            // One without collapsed components wins however low it ends.
+            // Fewer collapsed components win whatever the objective.
             let beat = if best.collapsed > 0 { f64::NEG_INFINITY } else { best.objective };
             let next = landscape.climb(rows, moves.made(&best.mixture, &tried, landscape)?, beat, should_cancel)?;
             passes += next.passes as f64;
@@ -235,30 +218,30 @@ pub(crate) fn search<L: Landscape>(
     Ok(Climbed { passes: climbed + passes.round() as usize, ..best })
 }
 
-/// A component that is taken away, and the one that is divided.
+/// Removes the component `from` and splits the component `to`.
 #[derive(Clone, Copy)]
 pub(crate) struct Move {
     pub from: usize,
     pub to: usize,
 }
 
-/// What there is to gain by moving components.
+/// The expected gains of moves.
 #[derive(Default)]
 struct Moves {
-    /// The unit in which promises are compared.
+    /// The unit in which expected gains are compared.
     unit: f64,
     /// The component of each row.
     nearest: Vec<usize>,
-    /// Of each component its part of the objective if it were divided, and the halves; none for one without rows.
+    /// The objective of each component after a split, and its halves; `None` without rows.
     halves: Vec<Option<(f64, Mixture)>>,
-    /// Components in the order in which they are missed, least first, and what the objective loses without each.
+    /// Components by the loss of the objective without them, smallest first.
     missed: Vec<(usize, f64)>,
-    /// Components in the order of what the objective gains by dividing them, most first.
+    /// Components by the gain of the objective from splitting them, largest first.
     divided: Vec<(usize, f64)>,
 }
 
 impl Moves {
-    /// Finds out for what a climb has come to; gives what that cost, in passes, none if it was asked to stop.
+    /// Computes the gains for a mixture and returns the cost in passes; `None` if it is cancelled.
     fn look<L: Landscape>(
         &mut self,
         rows: &RowBatch,
@@ -299,8 +282,9 @@ impl Moves {
         Ok(if should_cancel().is_break() { None } else { Some(cost) })
     }
 
-    /// Divides every component whose rows have changed since `before`; gives what that cost, in passes.
-    #[expect(clippy::too_many_arguments, reason = "all that a look knows")]
+    /// Splits every component whose rows have changed since `before`, and returns the cost in
+    /// passes.
+    #[expect(clippy::too_many_arguments, reason = "the state of one round of the search")]
     fn halve<L: Landscape>(
         &mut self,
         rows: &RowBatch,
@@ -342,7 +326,7 @@ impl Moves {
                 break;
             }
             let members = rows.gather(members, &mut buffer)?;
-            // A stream of its own: what is drawn for one component does not depend on the others.
+            // One random stream per component, so that its seeds do not depend on the others.
             let rng = &mut Stream::new(word, component as u64);
             let (seeds, _) = plus_plus(&OrderedRows::new(&members)?, 2, rng, &mut || ControlFlow::Continue(()))?;
             let found = k_means(&members, of_directions(seeds)?, how, &mut || ControlFlow::Continue(()))?;
@@ -354,7 +338,7 @@ impl Moves {
         Ok(cost)
     }
 
-    /// The moves that promise most, at most so many, of which none touches the components of another.
+    /// The most promising disjoint moves, at most this many.
     fn promising(&self, most: usize) -> Vec<Move> {
         let mut moves: Vec<Move> = Vec::new();
         let mut missed = self.missed.iter();
@@ -371,7 +355,7 @@ impl Moves {
         moves
     }
 
-    /// Single moves, that which promises most first.
+    /// Single moves, the most promising first.
     fn one_by_one(&self, most_chances: usize) -> impl Iterator<Item = Move> {
         let mut moves = Vec::new();
         for &(to, gain) in self.divided.iter().take(CANDIDATES) {
@@ -390,56 +374,17 @@ impl Moves {
         })
     }
 
-    /// A promise as a whole number of units: ties do not depend on rounding.
-    fn rounded(&self, promise: f64) -> f64 {
-        (promise / self.unit).round()
+    /// A gain as a whole number of units, so that rounding does not decide ties.
+    fn rounded(&self, gain: f64) -> f64 {
+        (gain / self.unit).round()
     }
 
     fn made<L: Landscape>(&self, mixture: &Mixture, moves: &[Move], landscape: &L) -> Result<Mixture> {
         moves.iter().try_fold(mixture.clone(), |mixture, single| {
-            let (_, halves) = self.halves[single.to].as_ref().expect("moves go to what is divided");
+            let (_, halves) = self.halves[single.to].as_ref().expect("components of moves were split");
             landscape.moved(mixture, *single, halves)
         })
     }
-}
-
-/// The component that a row is nearest to, how near, and how near the second one is.
-pub(crate) struct Nearest {
-    pub component: usize,
-    along: f64,
-    second: f64,
-}
-
-/// Shows for each row what is nearest to it; a break if it was asked to stop.
-pub(crate) fn visit_nearest(
-    rows: &RowBatch,
-    mixture: &Mixture,
-    should_cancel: &mut ShouldCancel,
-    mut see: impl FnMut(usize, Nearest),
-) -> Result<ControlFlow<()>> {
-    let directions: Vec<_> = mixture.components().iter().map(|component| component.mean_direction().to_vec()).collect();
-    let at_once = (NUMBERS_AT_ONCE / directions.len()).max(1);
-    let mut found = Vec::new();
-    for from in (0..rows.len()).step_by(at_once) {
-        if should_cancel().is_break() {
-            return Ok(ControlFlow::Break(()));
-        }
-        let to = (from + at_once).min(rows.len());
-        found.resize((to - from) * directions.len(), 0.0);
-        projections(&rows.slice(from, to), &directions, &mut found)?;
-        for (row, found) in found.chunks_exact(directions.len()).enumerate() {
-            let first = Nearest { component: 0, along: f64::NEG_INFINITY, second: f64::NEG_INFINITY };
-            let nearest = found.iter().enumerate().fold(first, |best, (component, &along)| {
-                if along > best.along {
-                    Nearest { component, along, second: best.along }
-                } else {
-                    Nearest { second: best.second.max(along), ..best }
-                }
-            });
-            see(from + row, nearest);
-        }
-    }
-    Ok(ControlFlow::Continue(()))
 }
 
 #[cfg(test)]
@@ -465,7 +410,8 @@ pub(crate) mod tests {
         (split_merge(block, found.clone(), &how, &mut Stream::new(1, 0), should_cancel).unwrap(), found.into())
     }
 
-    /// Where k-means stays for ever: all components but one share one group, and one has all others.
+    /// Where k-means stays for ever: all components but one share one group, and one has all
+    /// others.
     #[test]
     fn components_leave_a_group_that_has_too_many_of_them() {
         for groups in [2, 4, 20] {

@@ -1,4 +1,4 @@
-//! Files of fits: models and statistics, as safetensors with a checksum.
+//! Models and statistics as safetensors files with a checksum.
 
 pub mod model;
 pub mod statistics;

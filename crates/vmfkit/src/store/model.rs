@@ -1,4 +1,5 @@
-//! A mixture as bytes: [safetensors](https://github.com/huggingface/safetensors) with a version, which Python opens without this crate.
+//! Model files: a mixture as versioned [safetensors](https://github.com/huggingface/safetensors),
+//! which Python reads without this crate.
 //!
 //! | tensor (f64) | shape | |
 //! |---|---|---|
@@ -7,14 +8,15 @@
 //! | `concentrations` | K | 0 for a background |
 //! | `trace` | passes x 4 | objective, smallest weight, largest concentration, temperature of each pass |
 //!
-//! The metadata are texts: `format` ("vmfkit.mixture"), `version` ("2"), `checksum`, `background` ("true" or "false"), and, where they are known,
-//! `method`, `policy`, `estimator`, `seed`, `status`, `rows` and `weight` (the number and the total weight of the rows), `notes` (one a
-//! line), `labels` (a JSON list of texts, the label of each component where it is known), `angles` (how the rows were written, as in `lat,lon`),
-//! `software`, and every other choice of the fit as `setting.` and its name. Tensors and metadata by other names are passed
-//! over. docs/file-format.md has them all.
+//! The metadata are texts: `format` ("vmfkit.mixture"), `version` ("2"), `checksum`, `background`
+//! ("true" or "false"), and, if they are known, `method`, `policy`, `estimator`, `seed`, `status`,
+//! `rows` and `weight` (the number and the total weight of the rows), `notes` (one per line),
+//! `labels` (a JSON list of the label of each component), `angles` (how the rows were written, as
+//! in `lat,lon`), `software`, and every other setting of the fit as `setting.` and its name. Other
+//! tensors and metadata are ignored. docs/file-format.md lists all.
 //!
-//! Nothing in a file depends on the clock or on the number of threads, and all stands in the order of its names: equal fits are equal
-//! files.
+//! Nothing in a file depends on the clock or on the number of threads, and entries are sorted by
+//! name: equal fits are equal files.
 //!
 //! ```python
 //! from safetensors.numpy import load_file
@@ -32,16 +34,17 @@ use crate::train::{Fit, Pass};
 
 const KIND: Kind = Kind { format: "vmfkit.mixture", version: "2", unchecked: Some("1") };
 
-/// What wrote a file.
+/// The program that wrote a file.
 const SOFTWARE: &str = concat!("vmfkit ", env!("CARGO_PKG_VERSION"));
 
-/// How a mixture came about. What is not known is empty, or 0.
+/// How a mixture was fitted. Unknown fields are empty or 0.
 #[derive(Debug, Clone, PartialEq, Default)]
 #[non_exhaustive]
 pub struct Description {
     /// The name of the [`Method`](crate::Method).
     pub method: String,
-    /// The name of the [`ConcentrationPolicy`](crate::ConcentrationPolicy) and its number, as in `fixed:50`.
+    /// The name of the [`ConcentrationPolicy`](crate::ConcentrationPolicy) and its number, as in
+    /// `fixed:50`.
     pub policy: String,
     /// The name of the [`ConcentrationEstimator`](crate::ConcentrationEstimator).
     pub estimator: String,
@@ -53,25 +56,26 @@ pub struct Description {
     pub rows: u64,
     /// The total weight of the rows.
     pub weight: f64,
-    /// What a person should know about single components.
+    /// The notes of the fit.
     pub notes: Vec<String>,
-    /// One entry a pass, each with 0 seconds: equal fits take different times.
+    /// One entry for each pass, with 0 seconds: equal fits take different times.
     pub trace: Vec<Pass>,
     /// Passes of the search over a sample of the rows, before those of the trace.
     pub search_passes: usize,
-    /// Every other choice of the fit.
+    /// All other settings of the fit.
     pub settings: Settings,
-    /// The label of each component, a background not among them, where [labels were known](crate::start::known_labels); else empty.
+    /// The label of each component without a background, if
+    /// [labels were known](crate::start::known_labels); else empty.
     pub labels: Vec<String>,
-    /// The [angles](Angles) in which the rows of the fit were written; none if they were unit vectors.
+    /// The [angles](Angles) in which the rows were written; `None` if they were unit vectors.
     pub angles: Option<Angles>,
 }
 
-/// Settings that have a field of their own.
+/// Settings with a field of their own.
 const FIELDS: [&str; 4] = ["method", "policy", "estimator", "seed"];
 
 impl Description {
-    /// All that a fit knows of itself.
+    /// The description of a fit.
     pub fn of(fit: &Fit) -> Self {
         let text = |name| fit.settings.get(name).unwrap_or_default().to_owned();
         let mut settings = Settings::default();
@@ -131,7 +135,8 @@ pub fn to_bytes(mixture: &Mixture, description: &Description) -> Vec<u8> {
     contents.to_bytes()
 }
 
-/// The mixture and its description, to the last bit; or what is wrong with the bytes, found without any memory that they do not fill.
+/// The mixture and its description, exactly. Errors are found without allocating more memory than
+/// the bytes fill.
 pub fn from_bytes(bytes: &[u8]) -> Result<(Mixture, Description)> {
     let file = File::open(bytes, &KIND, |what| Error::ModelBytes { what })?;
     let mixture = file.mixture("")?;
@@ -166,7 +171,7 @@ pub fn from_bytes(bytes: &[u8]) -> Result<(Mixture, Description)> {
     Ok((mixture, description))
 }
 
-/// The labels of so many components, or none.
+/// The labels of this number of components, or none.
 fn labels(file: &File, components: usize) -> Result<Vec<String>> {
     let text = file.text("labels");
     if text.is_empty() {

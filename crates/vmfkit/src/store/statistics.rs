@@ -1,7 +1,8 @@
-//! The statistics of a part of a pass as a file: what the processes of a fit send to the one that makes its step.
+//! [`PartStats`]: the statistics of a part of a pass, which the processes of a fit exchange as
+//! bytes.
 //!
-//! It is safetensors like the model file, described in docs/file-format.md. Beside the statistics it says which pass they belong to and under
-//! which state of the fit they were made, so that parts of different passes are never added.
+//! The bytes are safetensors like those of a model, described in docs/file-format.md. They name the
+//! pass and the state of the fit, so that parts of different passes are never added.
 
 use crate::error::{Error, Result};
 use crate::settings::{digits, undigits};
@@ -10,18 +11,19 @@ use crate::tensor_file::{Contents, File, Kind, excerpt};
 
 const KIND: Kind = Kind { format: "vmfkit.statistics", version: "3", unchecked: None };
 
-/// Counts up to here are whole in every number that a file or a checkpoint may keep them in.
+/// Up to this number all whole numbers are exact as f64.
 const LARGEST_COUNT: u64 = 1 << 53;
 
-/// Statistics of some rows of a pass, and what they were made under; [`Accumulator`](crate::fit::parts::Accumulator) makes them.
+/// Statistics of some rows of a pass, with the pass and the state of the fit they belong to;
+/// [`Accumulator`](crate::fit::parts::Accumulator) computes them.
 ///
-/// They are a sum, or one for each block in order. Sums of floating-point numbers depend on their order in the last bits, so whoever wants the
-/// bits of one process adds block by block.
+/// They are one sum, or one for each block in order. Floating-point sums depend on their order, so
+/// only block by block are they those of one process to the last bit.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PartStats {
     pub(crate) state: u64,
     pub(crate) pass: u64,
-    /// The row of the pass that it begins with, if the assignments are random.
+    /// The first row of the part, if the assignments are random.
     pub(crate) first_row: Option<u64>,
     blocks: u64,
     rows: u64,
@@ -40,8 +42,8 @@ impl PartStats {
         PartStats { state: state.0, pass: state.1, first_row, blocks, rows, stats }
     }
 
-    /// Adds the rows of the part that comes next; what was kept block by block is summed. An error for one that was made under another
-    /// state, or, where draws depend on it, in another place.
+    /// Adds the statistics of the next part, and sums those of blocks. An error if the state
+    /// differs, or if assignments are random and the parts are not adjacent.
     pub fn merge(&mut self, next: &Self) -> Result<()> {
         next.check_state(self.state, self.pass)?;
         if let (Some(first), Some(found)) = (self.first_row, next.first_row) {
@@ -58,7 +60,7 @@ impl PartStats {
         Ok(())
     }
 
-    /// Whether it was made under this state.
+    /// Whether it belongs to this state.
     pub(crate) fn check_state(&self, state: u64, pass: u64) -> Result<()> {
         let other = |what, expected, found| Err(Error::OtherState { what, expected, found });
         if self.pass != pass {
@@ -70,12 +72,12 @@ impl PartStats {
         Ok(())
     }
 
-    /// Sixteen digits that tell the state under which it was made from others.
+    /// The fingerprint of the state of the fit, sixteen digits.
     pub fn state(&self) -> String {
         digits(self.state)
     }
 
-    /// The pass that it belongs to, counted from 1; 0 for statistics under a mixture without a fit.
+    /// The pass, counted from 1; 0 for a mixture without a fit.
     pub fn pass(&self) -> u64 {
         self.pass
     }
@@ -85,17 +87,17 @@ impl PartStats {
         self.rows
     }
 
-    /// The number of blocks of the fold that have rows of it.
+    /// The number of blocks of the E step that contain its rows.
     pub fn blocks(&self) -> u64 {
         self.blocks
     }
 
-    /// One for all blocks, or one for each.
+    /// The statistics of all rows, or of each block.
     pub fn statistics(&self) -> &[SufficientStats] {
         &self.stats
     }
 
-    /// All of them together.
+    /// The statistics of all rows.
     pub fn sum(&self) -> SufficientStats {
         let (first, rest) = self.stats.split_first().expect("at least one");
         let mut sum = first.clone();
@@ -108,7 +110,7 @@ impl PartStats {
         self.stats.iter().map(SufficientStats::weight).sum()
     }
 
-    /// The mean objective of the rows, 0 without any: for soft assignments the mean of ln p.
+    /// The mean objective of the rows, for soft assignments the mean of ln p; 0 without rows.
     pub fn objective(&self) -> f64 {
         let weight = self.weight();
         if weight > 0.0 { self.stats.iter().map(SufficientStats::objective).sum::<f64>() / weight } else { 0.0 }
@@ -138,7 +140,8 @@ impl PartStats {
         contents.to_bytes()
     }
 
-    /// The statistics that [`Self::to_bytes`] wrote; or what is wrong with the bytes, found without any memory that they do not fill.
+    /// The statistics that [`Self::to_bytes`] wrote. Errors are found without allocating more
+    /// memory than the bytes fill.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self> {
         let file = File::open(bytes, &KIND, |what| Error::StatisticsBytes { what })?;
         let count = |key: &str| match file.parsed::<u64>(key)? {
@@ -154,7 +157,7 @@ impl PartStats {
         let objectives = file.numbers("objectives", [None])?;
         let parts = objectives.len();
         if parts == 0 || parts as u64 > blocks.max(1) {
-            return file.wrong(format!("there must be at least one statistics, and at most one a block, found: `{parts}`"));
+            return file.wrong(format!("there must be at least one part, and at most one per block, found: `{parts}`"));
         }
         let weights = file.numbers("weights", [Some(parts)])?;
         let masses = file.numbers("masses", [Some(parts), None])?;

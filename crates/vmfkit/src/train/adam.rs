@@ -1,35 +1,39 @@
-//! Stochastic gradient ascent with Adam, the second estimator of Kim (2021).
+//! [`Adam`]: stochastic gradient ascent, the second estimator of Kim (2021). The loop is in
+//! `mini_batches.rs`.
 
-use super::{Cadence, Rule, State as Remembered};
+use super::state::{State, count};
 use crate::bessel;
 use crate::density::VonMisesFisher;
 use crate::error::{Error, Result};
 use crate::m_step::{ConcentrationPolicy, Maximisation, Note, floored, gradient, is_collapsed};
-use crate::mixture::{Assignment, Mixture};
+use crate::mixture::Mixture;
 use crate::settings::Settings;
 use crate::stats::SufficientStats;
 use std::iter;
 use vmfkit_kernels::vector::norm;
 
-/// Gradient steps in the paper's unconstrained parameters: weight logits, unnormalised mean directions and ln concentrations.
+/// Stochastic gradient ascent in the unconstrained parameters of Kim (2021): weight logits,
+/// unnormalised mean directions and ln concentrations.
 ///
-/// Each step reads the [`SufficientStats`] of one mini-batch (Fisher's identity, MATH.md (10.1)); a smaller batch at the end of an epoch counts
-/// by its share of rows. The defaults are the paper's: a learning rate of 0.1 (0.01 for a single density), multiplied by 0.95 after each
-/// epoch, betas 0.9 and 0.99. Adam is that of Kingma and Ba, arXiv:1412.6980. Directions of components more concentrated than 1000 (d - 1)
-/// move by less, in proportion to their width.
+/// Each step reads the [`SufficientStats`] of one mini-batch (Fisher's identity, MATH.md (10.1)); a
+/// smaller one at the end of an epoch counts in proportion to its rows. The defaults are the
+/// paper's: a learning rate of 0.1 (0.01 for a single density), multiplied by 0.95 after each
+/// epoch, betas 0.9 and 0.99. Adam is that of Kingma and Ba, arXiv:1412.6980. Directions of
+/// components more concentrated than 1000 (d - 1) take smaller steps, in proportion to their width.
 #[derive(Debug, Clone)]
 pub struct Adam {
     learning_rate: Option<f64>,
     decay: f64,
     betas: (f64, f64),
     epsilon: f64,
-    maximisation: Maximisation,
+    pub(super) maximisation: Maximisation,
     epochs: i32,
-    /// The rows' weight in this pass so far, each component's share of it, and the weight in the last whole pass.
+    /// The weight of the rows of this pass so far, and the mass of each component.
     seen_weight: f64,
     seen_masses: Vec<f64>,
+    /// The weight of the rows of the last complete pass.
     rows_weight: Option<f64>,
-    state: Option<State>,
+    ascent: Option<Ascent>,
 }
 
 impl Default for Adam {
@@ -44,7 +48,7 @@ impl Default for Adam {
             seen_weight: 0.0,
             seen_masses: Vec::new(),
             rows_weight: None,
-            state: None,
+            ascent: None,
         }
     }
 }
@@ -61,25 +65,26 @@ impl Adam {
         self
     }
 
-    /// What the step size is multiplied by after each epoch.
+    /// The factor of the step size after each epoch.
     pub fn decay(mut self, decay: f64) -> Self {
         self.decay = decay;
         self
     }
 
-    /// The forgetting factors of the first and second moment.
+    /// The decay rates of the first and second moment.
     pub fn betas(mut self, first: f64, second: f64) -> Self {
         self.betas = (first, second);
         self
     }
 
-    /// The term that keeps a step finite where the gradient vanishes.
+    /// The term that keeps a step finite if the gradient vanishes.
     pub fn epsilon(mut self, epsilon: f64) -> Self {
         self.epsilon = epsilon;
         self
     }
 
-    /// Which concentrations and weights the steps may choose; free ones, as in the paper, by default. There is no estimator in a gradient.
+    /// The constraints on concentrations and weights, by default none, as in the paper. The
+    /// estimator has no effect on a gradient.
     pub fn maximisation(mut self, how: &Maximisation) -> Self {
         self.maximisation = how.clone();
         self
@@ -112,7 +117,7 @@ impl Adam {
         settings.set("epsilon", format!("{:?}", self.epsilon));
     }
 
-    /// Half the logarithm of the largest ratio of two concentrations, if the policy has one.
+    /// Half the logarithm of the largest ratio of two concentrations, if the policy bounds it.
     fn half_range(&self, dim: usize) -> Option<f64> {
         match self.maximisation.policy_used(dim) {
             ConcentrationPolicy::Ratio(ratio) => Some(0.5 * ratio.ln()),
@@ -120,13 +125,13 @@ impl Adam {
         }
     }
 
-    /// The slopes in the parameters behind the concentrations, from those in the ln concentrations.
-    fn concentration_slopes(&self, mut slopes: Vec<f64>, model: &Mixture, state: &State) -> Vec<f64> {
+    /// Slopes in the parameters of the concentrations, from those in the ln concentrations.
+    fn concentration_slopes(&self, mut slopes: Vec<f64>, model: &Mixture, state: &Ascent) -> Vec<f64> {
         let sum: f64 = slopes.iter().sum();
         match self.maximisation.policy_used(model.dim()) {
             ConcentrationPolicy::Auto | ConcentrationPolicy::Free => {}
             ConcentrationPolicy::Fixed(_) => slopes.fill(0.0),
-            // One parameter behind all of them: equal steps keep them equal.
+            // One parameter stands for all: equal steps keep them equal.
             ConcentrationPolicy::Shared => {
                 slopes.iter_mut().enumerate().filter(|(k, _)| !model.is_background(*k)).for_each(|(_, slope)| *slope = sum);
             }
@@ -140,33 +145,35 @@ impl Adam {
     }
 }
 
-/// A step of the learning rate along the coordinates of a direction is an angle that leaves a peak much narrower, whose angle is about
-/// sqrt((d - 1)/kappa). Components more concentrated than this times d - 1 take steps that shrink with their width; those of the paper, of at
-/// most 125 (d - 1), do not.
+/// The concentration divided by d - 1 above which steps of a direction shrink with the width of the
+/// component, about sqrt((d - 1) / kappa): a step of the learning rate would leave a narrower peak.
+/// The components of the paper, of at most 125 (d - 1), are not affected.
 const NARROW: f64 = 1000.0;
 
-/// Where the steps have come to.
+/// The parameters and the moments of Adam.
 #[derive(Debug, Clone)]
-struct State {
-    /// Logits, then unnormalised directions, then ln concentrations. Where the ratio of concentrations is bounded, ln k_m is
-    /// c + (1/2) ln(ratio) tanh(z_m), and the parameters end with z_m and c, MATH.md (14.10).
+struct Ascent {
+    /// Logits, then unnormalised directions, then ln concentrations. If the ratio of concentrations
+    /// is bounded, ln kappa_m is c + (1/2) ln(ratio) tanh(z_m), and the parameters end with all z_m
+    /// and c, MATH.md (14.10).
     parameters: Vec<f64>,
     moments: Moments,
-    /// The weight of the first batch, in which later ones are counted.
+    /// The weight of the first mini-batch, the unit of the weight of later ones.
     batch_weight: f64,
 }
 
-/// A component without weight or concentration has no logarithm; it starts here instead.
+/// The smallest initial weight and concentration; 0 has no logarithm.
 const SMALLEST_START: f64 = 1e-6;
 
-/// Where tanh begins to be too flat for a gradient to leave it.
+/// The largest initial |tanh|; beyond it tanh is too flat for a gradient.
 const STEEPEST: f64 = 0.9;
 
-impl State {
+impl Ascent {
     fn new(model: &Mixture, policy: ConcentrationPolicy, half_range: Option<f64>, batch_weight: f64) -> Self {
         let components = model.components();
         let logits = model.weights().iter().map(|w| w.max(SMALLEST_START).ln());
-        // Steps are of the size of the learning rate in every coordinate, so coordinates are to be of the size of 1, as in the paper's start.
+        // Steps have the size of the learning rate in every coordinate, so coordinates should be
+        // about 1, as in the start of the paper.
         let scale = (model.dim() as f64).sqrt();
         let directions = components.iter().flat_map(|c| c.mean_direction().iter().map(move |x| scale * x));
         let ln_concentrations = components.iter().map(|c| match policy {
@@ -184,7 +191,7 @@ impl State {
             ln_concentrations = ln_concentrations.iter().map(|x| place(*x)).chain([centre]).collect();
         }
         let parameters: Vec<f64> = logits.chain(directions).chain(ln_concentrations).collect();
-        State { moments: Moments::new(parameters.len()), parameters, batch_weight }
+        Ascent { moments: Moments::new(parameters.len()), parameters, batch_weight }
     }
 
     fn mixture(&self, like: &Mixture, how: &Maximisation, half_range: Option<f64>) -> Result<Mixture> {
@@ -214,25 +221,17 @@ impl State {
     }
 }
 
-impl Rule for Adam {
-    fn cadence(&self) -> Cadence {
-        Cadence::EveryBlock
-    }
-
-    fn assignment(&self) -> Assignment {
-        Assignment::Soft
-    }
-
-    fn next(&mut self, model: &Mixture, stats: &SufficientStats) -> Result<(Mixture, Vec<Note>)> {
+impl Adam {
+    pub(super) fn step(&mut self, model: &Mixture, stats: &SufficientStats) -> Result<(Mixture, Vec<Note>)> {
         let (count, dim) = (model.components().len(), model.dim());
-        if self.state.is_none() {
+        if self.ascent.is_none() {
             self.check(count)?;
             let half_range = self.half_range(dim);
-            self.state = Some(State::new(model, self.maximisation.policy, half_range, stats.weight()));
+            self.ascent = Some(Ascent::new(model, self.maximisation.policy, half_range, stats.weight()));
         }
         let mass: f64 = (0..count).map(|k| stats.mass(k)).sum();
         if !(mass > 0.0) {
-            // Rows of the smallest floats, of which no component has half.
+            // Weights may be so small that all products with responsibilities round to 0.
             return Err(Error::NoRows { weight: mass });
         }
         self.seen_weight += stats.weight();
@@ -244,18 +243,18 @@ impl Rule for Adam {
             up.logits.fill(0.0);
         }
         let first_rate = self.first_rate(count);
-        let state = self.state.as_ref().expect("made above");
+        let state = self.ascent.as_ref().expect("made above");
         let concentrations = self.concentration_slopes(std::mem::take(&mut up.ln_concentrations), model, state);
         let places = concentrations.len();
-        let state = self.state.as_mut().expect("made above");
+        let state = self.ascent.as_mut().expect("made above");
         for (k, up) in up.directions.chunks_exact_mut(dim).enumerate() {
             let length = norm(&state.parameters[count + k * dim..][..dim]);
             up.iter_mut().for_each(|g| *g /= length);
         }
-        // Every row counts the same, also in the smaller batch at the end of an epoch.
-        let share = stats.weight() / state.batch_weight;
+        // Every row counts equally, also in a smaller mini-batch at the end of an epoch.
+        let fraction = stats.weight() / state.batch_weight;
         let up = up.logits.into_iter().chain(up.directions).chain(concentrations);
-        let slopes: Vec<f64> = up.map(|g| share * g).collect();
+        let slopes: Vec<f64> = up.map(|g| fraction * g).collect();
         let rate = first_rate * self.decay.powi(self.epochs);
         let reach = |density: &VonMisesFisher| (NARROW * (dim as f64 - 1.0).max(1.0) / density.concentration()).sqrt().min(1.0);
         let directions = model.components().iter().map(|density| (dim, rate * reach(density)));
@@ -263,7 +262,8 @@ impl Rule for Adam {
         state.moments.ascend(&mut state.parameters, &slopes, parts, self.betas, self.epsilon);
         let next = state.mixture(model, &self.maximisation, half_range)?;
         let notes = self.rows_weight.map_or_else(Vec::new, |rows| {
-            // Some of the rows may be all of one kind: until all were seen the weights must do.
+            // Sorted rows may be of one cluster so far: before the end of the pass the weights tell
+            // more.
             let all = self.seen_weight >= (1.0 - 1e-6) * rows;
             let rows: Vec<f64> = if all { self.seen_masses.clone() } else { next.weights().iter().map(|w| w * rows).collect() };
             notes_on(&next, &rows, &self.maximisation)
@@ -271,41 +271,40 @@ impl Rule for Adam {
         Ok((next, notes))
     }
 
-    fn end_pass(&mut self) -> bool {
+    pub(super) fn end_pass(&mut self) {
         self.epochs += 1;
         self.rows_weight = Some(std::mem::take(&mut self.seen_weight));
         self.seen_masses.clear();
-        true
     }
 
-    fn state(&self) -> Remembered {
-        let state = self.state.as_ref();
-        let list = |of: fn(&State) -> &[f64]| state.map_or(Vec::new(), |state| of(state).to_vec());
-        Remembered::new()
+    pub(super) fn state(&self) -> State {
+        let ascent = self.ascent.as_ref();
+        let list = |of: fn(&Ascent) -> &[f64]| ascent.map_or(Vec::new(), |ascent| of(ascent).to_vec());
+        State::default()
             .with("epochs", [f64::from(self.epochs)])
             .with("rows_weight", self.rows_weight)
-            .with("parameters", list(|state| &state.parameters))
-            .with("first_moments", list(|state| &state.moments.first))
-            .with("second_moments", list(|state| &state.moments.second))
-            .with("fading", state.iter().flat_map(|state| [state.moments.fading.0, state.moments.fading.1]))
-            .with("batch_weight", state.map(|state| state.batch_weight))
+            .with("parameters", list(|ascent| &ascent.parameters))
+            .with("first_moments", list(|ascent| &ascent.moments.first))
+            .with("second_moments", list(|ascent| &ascent.moments.second))
+            .with("fading", ascent.iter().flat_map(|ascent| [ascent.moments.fading.0, ascent.moments.fading.1]))
+            .with("batch_weight", ascent.map(|ascent| ascent.batch_weight))
     }
 
-    fn restore(&mut self, state: &Remembered, model: &Mixture) -> Result<()> {
-        self.epochs = state.count("epochs", 1 << 30)? as i32;
+    pub(super) fn restore(&mut self, state: &State, mixture: &Mixture) -> Result<()> {
+        self.epochs = count("rule.epochs", state.exactly("epochs", 1)?[0], 1 << 30)? as i32;
         self.rows_weight = state.exactly_or_none("rows_weight", 1)?.map(|weight| weight[0]);
         self.seen_weight = 0.0;
         self.seen_masses.clear();
-        let count = model.components().len() * (model.dim() + 2) + usize::from(self.half_range(model.dim()).is_some());
-        self.state = match state.exactly_or_none("parameters", count)? {
+        let length = mixture.components().len() * (mixture.dim() + 2) + usize::from(self.half_range(mixture.dim()).is_some());
+        self.ascent = match state.exactly_or_none("parameters", length)? {
             None => None,
             Some(parameters) => {
                 let fading = state.exactly("fading", 2)?;
-                Some(State {
+                Some(Ascent {
                     parameters: parameters.to_vec(),
                     moments: Moments {
-                        first: state.exactly("first_moments", count)?.to_vec(),
-                        second: state.exactly("second_moments", count)?.to_vec(),
+                        first: state.exactly("first_moments", length)?.to_vec(),
+                        second: state.exactly("second_moments", length)?.to_vec(),
                         fading: (fading[0], fading[1]),
                     },
                     batch_weight: state.exactly("batch_weight", 1)?[0],
@@ -316,14 +315,14 @@ impl Rule for Adam {
     }
 }
 
-/// What there is to say of the components of a mixture to which rows of these weights belong: gradients repair nothing, but they need not be silent.
+/// Notes on components with these masses. Gradient ascent repairs no component but reports it.
 fn notes_on(mixture: &Mixture, rows: &[f64], how: &Maximisation) -> Vec<Note> {
     let fitted = || (0..mixture.components().len()).filter(|&k| !mixture.is_background(k));
     let concentration = |k: usize| mixture.components()[k].concentration();
     let spread = |k: usize| bessel::mean_length_complement(mixture.dim(), concentration(k));
-    // A concentration that people choose is no sign of anything.
+    // A fixed concentration is no sign of a collapse.
     let may_collapse = !matches!(how.policy, ConcentrationPolicy::Fixed(_));
-    // Half a row, or where rows are light a twentieth of an even share.
+    // Half a row, or for small weights a twentieth of the mean mass.
     let empty = (0.05 * rows.iter().sum::<f64>() / fitted().count() as f64).min(0.5);
     let note = |component: usize| match () {
         () if rows[component] < empty => Some(Note::Empty { component }),
@@ -343,7 +342,7 @@ fn notes_on(mixture: &Mixture, rows: &[f64], how: &Maximisation) -> Vec<Note> {
 struct Moments {
     first: Vec<f64>,
     second: Vec<f64>,
-    /// betas to the power of the number of steps
+    /// The betas to the power of the number of steps.
     fading: (f64, f64),
 }
 
@@ -352,7 +351,8 @@ impl Moments {
         Moments { first: vec![0.0; parameters], second: vec![0.0; parameters], fading: (1.0, 1.0) }
     }
 
-    /// One step uphill, given each coordinate's slope, and the lengths of the parts that have a learning rate of their own.
+    /// One step uphill along these slopes. `parts` has the length and the learning rate of each
+    /// part of the parameters.
     fn ascend(
         &mut self,
         parameters: &mut [f64],
@@ -379,8 +379,9 @@ impl Moments {
     }
 }
 
-/// Moments of components that get no rows fade until they are too small to be normal numbers, and stay there, where rounding gives back what a
-/// factor took: they would move no parameter, but processors take ten times as long for them.
+/// Replaces subnormal numbers by 0. Moments of components without rows decay to subnormal numbers
+/// and stay there, since rounding undoes the factor. They move no parameter, but cost ten times as
+/// long.
 fn without_subnormal(moment: f64) -> f64 {
     if moment.abs() < f64::MIN_POSITIVE { 0.0 } else { moment }
 }
@@ -390,7 +391,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn moments_fade_to_nothing_without_slopes() {
+    fn moments_decay_to_zero_without_slopes() {
         let (mut moments, mut parameters) = (Moments::new(3), [1.0; 3]);
         let mut step = |slopes: [f64; 3]| {
             moments.ascend(&mut parameters, &slopes, [(1, 0.1), (2, 0.2)].into_iter(), (0.9, 0.99), 1e-8);
@@ -398,7 +399,7 @@ mod tests {
         };
         let (first, second, parameters) = step([1.0, -2.0, 0.0]);
         assert!(first[0] > 0.0 && first[1] < 0.0 && first[2] == 0.0 && second[1] > second[0]);
-        // The first step is the learning rate, whatever the slope.
+        // The first step has the size of the learning rate whatever the slope.
         let expected = [1.1, 0.8, 1.0];
         assert!(parameters.iter().zip(expected).all(|(found, expected)| (found - expected).abs() < 1e-6), "{parameters:?}");
         let (mut steps, mut before) = (0, [f64::NAN; 3]);
@@ -406,7 +407,7 @@ mod tests {
             let (first, second, parameters) = step([0.0; 3]);
             assert!(first.iter().chain(&second).all(|moment| !moment.is_subnormal()), "after {steps} steps");
             if second == [0.0; 3] {
-                assert_eq!(parameters, before, "parameters had long come to rest");
+                assert_eq!(parameters, before, "parameters stopped moving earlier");
                 break (first, second);
             }
             (steps, before) = (steps + 1, parameters);

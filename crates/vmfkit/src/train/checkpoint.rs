@@ -1,7 +1,8 @@
-//! [`Checkpoint`]: all that a fit has to remember between two passes, so that it can go on in another process.
+//! [`Checkpoint`]: a fit between two passes, as bytes that another process can resume.
 
 use super::state::{State, count, wrong};
-use super::{Fit, Pass, Status};
+use super::stop::Status;
+use super::trace::{Fit, Pass};
 use crate::error::Result;
 use crate::m_step::Note;
 use crate::mixture::Mixture;
@@ -9,50 +10,55 @@ use crate::row_fingerprint::RowFingerprint;
 use crate::settings::{Settings, digits, undigits};
 use crate::tensor_file::{Contents, File, Kind, excerpt};
 
-const KIND: Kind = Kind { format: "vmfkit.checkpoint", version: "4", unchecked: None };
+const KIND: Kind = Kind { format: "vmfkit.checkpoint", version: "5", unchecked: None };
 
-/// What stands before the names of fits beside the current one.
+/// Prefixes of the entries of fits other than the current one.
 const UNREPAIRED: &str = "unrepaired.";
 const BEST: &str = "best.";
 
-/// Numbers a note.
+/// Numbers of a note.
 const NOTE: usize = 4;
 
-/// A fit between two passes. Resumed with the same settings and rows it ends with the same bits as one that was never interrupted.
+/// A fit between two passes. Resumed with the same settings and rows, it ends with the same bits as
+/// an uninterrupted fit.
 ///
-/// It has no clock: passes made before it took 0 seconds. As bytes it is a safetensors file, described in docs/file-format.md.
+/// It stores no times: earlier passes take 0 seconds in a resumed fit. Its bytes are a safetensors
+/// file, described in docs/file-format.md.
 #[derive(Debug, Clone)]
 pub struct Checkpoint {
     pub(crate) restart: usize,
     pub(crate) settings: Settings,
-    /// What is known of the rows; nothing of those of a pipe.
+    /// The fingerprint of the rows; `None` for those of a pipe.
     pub(crate) rows: Option<RowFingerprint>,
-    /// The restart that was under way.
+    /// The fit of this restart.
     pub(crate) current: Fit,
-    /// The same before a repair that has not paid so far; if it has ended, and ends with that, it says so.
+    /// The fit before a repair that has not raised the objective so far. If the fit has ended and
+    /// this is its result, its status says so.
     pub(crate) unrepaired: Option<Fit>,
-    pub(crate) rule: State,
-    /// The best of the restarts before it.
+    /// The name of the rule, and its state.
+    pub(crate) rule: String,
+    pub(crate) state: State,
+    /// The best of the earlier restarts.
     pub(crate) best: Option<Fit>,
 }
 
 impl Checkpoint {
-    /// The restart that was under way, counted from 0.
+    /// The index of the restart.
     pub fn restart(&self) -> usize {
         self.restart
     }
 
-    /// The fit that is under way; or what it ended with.
+    /// The fit of this restart, or its result if it has ended.
     pub fn current(&self) -> &Fit {
         self.unrepaired.as_ref().filter(|before| before.status != Status::Running).unwrap_or(&self.current)
     }
 
-    /// The best of the restarts before, if there are any.
+    /// The best of the earlier restarts, if there are any.
     pub fn best(&self) -> Option<&Fit> {
         self.best.as_ref()
     }
 
-    /// The choices with which it must be resumed.
+    /// The settings with which it must be resumed.
     pub fn settings(&self) -> &Settings {
         &self.settings
     }
@@ -68,10 +74,11 @@ impl Checkpoint {
         Checkpoint { rows, ..self }
     }
 
-    /// Allows more passes than the fit began with: up to where it stopped for want of them, the limit has decided nothing.
+    /// Allows more passes than the fit began with. The limit has had no effect before the fit
+    /// reached it.
     pub(crate) fn allow_passes(&mut self, passes: usize) {
         let before = self.settings.get("passes").and_then(|text| text.parse::<usize>().ok());
-        // Of restarts that are done, some may have stopped too early, and they are gone.
+        // Earlier restarts may have stopped at the limit, and cannot be resumed.
         if self.restart > 0 || self.best.is_some() || before.is_none_or(|before| before >= passes) {
             return;
         }
@@ -103,13 +110,13 @@ impl Checkpoint {
         for (prefix, fit) in [(UNREPAIRED, &self.unrepaired), (BEST, &self.best)] {
             fit.iter().for_each(|fit| write_fit(&mut contents, prefix, fit));
         }
-        for (name, numbers) in self.rule.lists() {
-            contents.numbers(format!("rule.{name}"), vec![numbers.len()], numbers.to_vec());
-        }
+        contents.text("rule", &self.rule);
+        self.state.write(&mut contents);
         contents.to_bytes()
     }
 
-    /// The checkpoint that [`Self::to_bytes`] wrote; or what is wrong with the bytes, found without any memory that they do not fill.
+    /// The checkpoint that [`Self::to_bytes`] wrote. Errors are found without allocating more
+    /// memory than the bytes fill.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self> {
         let file = File::open(bytes, &KIND, wrong)?;
         let mut settings = Settings::default();
@@ -132,12 +139,6 @@ impl Checkpoint {
             }
         };
         let (unrepaired, best) = (other(UNREPAIRED)?, other(BEST)?);
-        let mut rule = State::new();
-        for name in &names {
-            if let Some(short) = name.strip_prefix("rule.") {
-                rule = rule.with(short, file.numbers(name, [None])?);
-            }
-        }
         Ok(Checkpoint {
             restart: file.parsed::<u32>("restart")? as usize,
             settings,
@@ -145,7 +146,8 @@ impl Checkpoint {
             current,
             unrepaired,
             best,
-            rule,
+            rule: file.text("rule").to_owned(),
+            state: State::read(&file)?,
         })
     }
 }
@@ -201,7 +203,7 @@ fn read_fit(file: &File, prefix: &str, settings: &Settings) -> Result<Fit> {
     })
 }
 
-/// What kind it is, and three numbers more, of which the first is mostly the component.
+/// The kind of the note and three numbers.
 fn note_numbers(note: &Note) -> [f64; NOTE] {
     match *note {
         Note::Empty { component } => [0.0, component as f64, 0.0, 0.0],
@@ -209,8 +211,8 @@ fn note_numbers(note: &Note) -> [f64; NOTE] {
         Note::Reseeded { component, beside, pass } => [2.0, component as f64, beside as f64, pass as f64],
         Note::Warm { temperature } => [3.0, temperature, 0.0, 0.0],
         Note::Fallen { pass, from, to } => [4.0, pass as f64, from, to],
-        Note::Twin { component, of } => [5.0, component as f64, of as f64, 0.0],
-        Note::TakenBack { pass, passes } => [6.0, pass as f64, passes as f64, 0.0],
+        Note::Duplicate { component, of } => [5.0, component as f64, of as f64, 0.0],
+        Note::RepairsUndone { pass, passes } => [6.0, pass as f64, passes as f64, 0.0],
         Note::Reassigned { component, merged_into, rows } => {
             [7.0, component as f64, merged_into.map_or(-1.0, |other| other as f64), rows as f64]
         }
@@ -228,8 +230,8 @@ fn note_of(numbers: &[f64], mixture: &Mixture) -> Result<Note> {
         2.0 => Ok(Note::Reseeded { component: place(numbers[1])?, beside: place(numbers[2])?, pass: pass(numbers[3])? }),
         3.0 => Ok(Note::Warm { temperature: numbers[1] }),
         4.0 => Ok(Note::Fallen { pass: pass(numbers[1])?, from: numbers[2], to: numbers[3] }),
-        5.0 => Ok(Note::Twin { component: place(numbers[1])?, of: place(numbers[2])? }),
-        6.0 => Ok(Note::TakenBack { pass: pass(numbers[1])?, passes: pass(numbers[2])? }),
+        5.0 => Ok(Note::Duplicate { component: place(numbers[1])?, of: place(numbers[2])? }),
+        6.0 => Ok(Note::RepairsUndone { pass: pass(numbers[1])?, passes: pass(numbers[2])? }),
         7.0 => {
             let rows = count("the rows of a note", numbers[3], u64::MAX)?;
             let merged_into = if numbers[2] == -1.0 { None } else { Some(place(numbers[2])?) };

@@ -1,4 +1,4 @@
-//! Checkpoints: a fit that is interrupted anywhere and resumed from bytes ends as if nothing had happened.
+//! Checkpoints: a fit that is interrupted and resumed from bytes equals an uninterrupted one.
 
 use crate::samples::{
     accumulate, assert_same_fit, damaged, draw, on_threads, paper_mixture, random_mixture, sealed, uniform_rows,
@@ -27,7 +27,7 @@ fn passes(passes: usize) -> Stop {
     Stop { tolerance: None, passes, ..Stop::default() }
 }
 
-/// Few distinct rows for many components, so that some are empty and restarted.
+/// Few distinct rows for many components, so that some components become empty and are restarted.
 fn rows_with_repairs() -> Vec<f64> {
     let mut rows: Vec<f64> = draw(&paper_mixture(), 60, 1);
     for _ in 0..60 {
@@ -42,7 +42,7 @@ fn start_with_repairs(block: &RowBatch) -> Start {
     Start::Directions((0..8).map(|k| if k < 3 { block.row(7 * k) } else { opposite(0) }).collect())
 }
 
-/// A fit, and the bytes of every checkpoint on its way.
+/// A fit, and the bytes of its checkpoints.
 fn with_checkpoints(fitter: Fitter, fit: impl FnOnce(Fitter) -> Fit) -> (Fit, Vec<Vec<u8>>) {
     let mut saved = Vec::new();
     let fitted = fit(fitter.checkpoint(|checkpoint| {
@@ -58,7 +58,8 @@ fn restored(bytes: &[u8]) -> Checkpoint {
     checkpoint
 }
 
-/// Every method, policy, with and without a background, in memory and in blocks; resumed after every pass of every restart.
+/// Every method, policy, with and without a background, in memory and in blocks; resumed after
+/// every pass of every restart.
 #[test]
 fn a_resumed_fit_is_the_fit_that_was_not_interrupted() {
     let rows = rows_with_repairs();
@@ -98,11 +99,11 @@ fn a_resumed_fit_is_the_fit_that_was_not_interrupted() {
             }
         }
     }
-    assert!(repairs > 20, "the test has met what it is about: {repairs}");
+    assert!(repairs > 20, "the test must see repairs: {repairs}");
 }
 
 #[test]
-fn a_stopped_fit_goes_on_where_it_was() {
+fn a_stopped_fit_resumes() {
     let rows: Vec<f64> = draw(&random_mixture(6, 4, 20.0, 2), 500, 3);
     let block = RowBatch::new(4, &rows).unwrap();
     for method in methods() {
@@ -177,7 +178,7 @@ fn other_settings_are_refused_by_name() {
     assert!(error.to_string().contains("passes 3, found: `4`"), "{error}");
 }
 
-/// From every checkpoint, also from one of a start without rows, and before any row counts.
+/// From every checkpoint, also that of a start without rows, before any row is used.
 #[test]
 fn other_rows_are_refused_before_the_first_pass() {
     let rows: Vec<f64> = draw(&paper_mixture(), 200, 1);
@@ -203,9 +204,10 @@ fn other_rows_are_refused_before_the_first_pass() {
     }
 }
 
-/// From every checkpoint after a complete pass, dense or sparse, on any number of threads; and the right rows are accepted.
+/// From every checkpoint after a complete pass, dense or sparse, on any number of threads; and the
+/// right rows are accepted.
 #[test]
-fn rows_changed_behind_the_first_ones_are_refused_in_the_first_pass() {
+fn changes_after_the_first_rows_are_refused_in_the_first_pass() {
     let rows: Vec<f64> = draw(&paper_mixture(), 2000, 1);
     let mut others = rows.clone();
     others[5 * 1500..5 * 1502].rotate_left(5);
@@ -238,9 +240,9 @@ fn rows_changed_behind_the_first_ones_are_refused_in_the_first_pass() {
     }
 }
 
-/// A source that can be read once is looked at when it is read, and one that does not know its length when it ends.
+/// Rows that can be read once are checked while they are read, and an unknown length at the end.
 #[test]
-fn a_resumed_pass_is_checked_as_it_goes_where_that_is_the_only_way() {
+fn rows_that_can_be_read_once_are_checked_during_the_resumed_pass() {
     let rows: Vec<f64> = draw(&paper_mixture(), 200, 1);
     let block = RowBatch::new(5, &rows).unwrap();
     let fitter = || Fitter::new(3).stop(passes(1));
@@ -260,7 +262,7 @@ fn a_resumed_pass_is_checked_as_it_goes_where_that_is_the_only_way() {
     assert!(resumed(&mut Modest::new(&fewer, 70)).unwrap_err().to_string().contains("made with 200 rows, found: `150`"));
 }
 
-/// Rows whose number is not known before their end; and that may come only once.
+/// Rows of unknown number, which may be readable only once.
 struct Modest<'a> {
     rows: MemorySource<'a>,
     once: bool,
@@ -290,9 +292,9 @@ impl Source for Modest<'_> {
     }
 }
 
-/// More passes are no other fit: it goes on to where one ends that had them from the beginning.
+/// A fit resumed with more passes equals one that had them from the beginning.
 #[test]
-fn a_fit_goes_on_with_more_passes() {
+fn a_fit_resumes_with_more_passes() {
     let rows = rows_with_repairs();
     let block = RowBatch::new(5, &rows).unwrap();
     let mut repairs_at_the_limit = 0;
@@ -322,13 +324,13 @@ fn a_fit_goes_on_with_more_passes() {
         let resumed = loose(9).resume(restored(saved.last().unwrap())).fit(&block).unwrap();
         assert_eq!((resumed.status, resumed.trace.len()), (ended.status, ended.trace.len()));
     }
-    assert!(repairs_at_the_limit > 2, "the test has met what it is about: {repairs_at_the_limit}");
+    assert!(repairs_at_the_limit > 2, "the test must see repairs at the limit: {repairs_at_the_limit}");
 }
 
-/// Hard EM of far too many components, which restarts some of them to no avail: cut short and resumed after any pass, by any limit, also where the limit is the pass in which
-/// the fit settles and goes back.
+/// Hard EM with far too many components, which undoes restarts: resumed after any pass and any
+/// limit, also the pass in which they are undone.
 #[test]
-fn a_fit_that_takes_repairs_back_goes_on_as_one_that_was_not_interrupted() {
+fn a_resumed_fit_undoes_repairs_like_one_that_was_not_interrupted() {
     let (mut gone_back, mut ended_with_it) = (0, 0);
     for seed in 0..6 {
         let rows: Vec<f64> = draw(&random_mixture(3, 4, 3.0, seed), 150, seed);
@@ -340,12 +342,13 @@ fn a_fit_that_takes_repairs_back_goes_on_as_one_that_was_not_interrupted() {
             };
             let (whole, all) = with_checkpoints(fitter(200), |fitter| fitter.fit(&block).unwrap());
             let place = format!("{policy}, seed {seed}");
-            // Without a restart to tell of, a pass that is lower than one before is one of those that were taken back.
+            // Without a restart to tell of, a pass that is lower than one before is one of those
+            // that were taken back.
             gone_back += usize::from(whole.trace.windows(2).any(|pair| pair[1].objective < pair[0].objective - 1e-9));
             for limit in 1..whole.trace.len() {
                 let (ended, few) = with_checkpoints(fitter(limit), |fitter| fitter.fit(&block).unwrap());
                 assert_same_fit(&ended, Checkpoint::from_bytes(few.last().unwrap()).unwrap().current(), &place);
-                ended_with_it += usize::from(ended.notes.iter().any(|note| matches!(note, Note::TakenBack { .. })));
+                ended_with_it += usize::from(ended.notes.iter().any(|note| matches!(note, Note::RepairsUndone { .. })));
                 let resumed = fitter(200).resume(restored(few.last().unwrap()));
                 let (resumed, rest) = with_checkpoints(resumed, |fitter| fitter.fit(&block).unwrap());
                 assert_same_fit(&resumed, &whole, &place);
@@ -365,7 +368,7 @@ fn a_fit_that_takes_repairs_back_goes_on_as_one_that_was_not_interrupted() {
             }
         }
     }
-    assert!(gone_back > 3 && ended_with_it > 10, "the test has met what it is about: {gone_back}, {ended_with_it}");
+    assert!(gone_back > 3 && ended_with_it > 10, "the test must see undone repairs: {gone_back}, {ended_with_it}");
 }
 
 #[test]
@@ -384,7 +387,7 @@ fn an_error_of_the_callback_ends_the_fit() {
     assert_eq!(calls, 3);
 }
 
-/// Whoever turns the crank of a trainer elsewhere can stop and go on as well.
+/// A loop of the caller's own can stop and resume as well.
 #[test]
 fn a_trainer_alone_is_resumed() {
     let rows: Vec<f64> = draw(&paper_mixture(), 300, 1);
@@ -394,10 +397,10 @@ fn a_trainer_alone_is_resumed() {
     let pass = |trainer: &mut Trainer| {
         for from in [0, 100, 200] {
             let stats = accumulate(trainer.model(), &block.slice(from, from + 100), trainer.assignment());
-            trainer.absorb(&stats).unwrap();
+            trainer.step(&stats).unwrap();
             assert!(matches!(trainer.checkpoint(), Err(Error::Option { .. })), "within a pass");
         }
-        trainer.end_pass().unwrap();
+        trainer.end_pass(300).unwrap();
     };
     let (mut whole, mut first) = (trainer(), trainer());
     (0..4).for_each(|_| pass(&mut whole));
@@ -410,12 +413,12 @@ fn a_trainer_alone_is_resumed() {
     // A rule that remembers other things, and mixtures of another shape.
     let refused =
         |start, checkpoint: &Checkpoint| Trainer::new(start, Em::new(), passes(4)).unwrap().resume(checkpoint).err().unwrap();
-    assert!(refused(start.clone(), &restored(&bytes)).to_string().contains("the rule remembers nothing by the name: `pass`"));
+    assert!(refused(start.clone(), &restored(&bytes)).to_string().contains("made with the rule online em, found: `em`"));
     assert!(matches!(refused(random_mixture(2, 5, 1.0, 1), &restored(&bytes)), Error::Option { .. }));
     assert!(matches!(refused(random_mixture(3, 4, 1.0, 1), &restored(&bytes)), Error::DimensionMismatch { .. }));
 }
 
-/// A small checkpoint of each kind, of the second restart.
+/// A small checkpoint of the second restart for each method.
 fn small_checkpoints() -> Vec<Vec<u8>> {
     let rows = uniform_rows::<f64>(3, 12, 1);
     let block = RowBatch::new(3, &rows).unwrap();
@@ -441,7 +444,7 @@ fn bad_bytes_are_named() {
         (good[..good.len() - 1].to_vec(), "of data, found: `"),
         (good[..30].to_vec(), "must end within the file"),
         (edited("vmfkit.checkpoint", "vmfkit.mixture"), "metadata `format` must be vmfkit.checkpoint, found: `vmfkit.mixture`"),
-        (edited("\"version\":\"4\"", "\"version\":\"3\""), "the version must be 4, found: `3`"),
+        (edited("\"version\":\"5\"", "\"version\":\"4\""), "the version must be 5, found: `4`"),
         (edited("\"rows.first\":\"", "\"rows.first\":\"x"), "metadata `rows.first` must be sixteen digits, found: `x"),
         (edited("\"rows.count\":\"12", "\"rows.count\":\"-2"), "metadata `rows.count` must be a number, found: `-2`"),
         (edited("\"current.status\":\"running\"", "\"current.status\":\"lost\""), "must be the name of a status, found: `lost`"),
@@ -456,7 +459,7 @@ fn bad_bytes_are_named() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(1500))]
 
-    /// What is taken can be resumed, or is refused then.
+    /// Bytes that are accepted can be resumed or are refused then.
     #[test]
     fn mutated_bytes_never_panic(
         which in 0usize..7,

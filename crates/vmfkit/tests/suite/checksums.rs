@@ -1,4 +1,5 @@
-//! Checksums of models, checkpoints and statistics: damage is noticed, files without a checksum are read.
+//! Checksums of models, checkpoints and statistics: damage is detected, models without a checksum
+//! are read.
 
 use crate::samples::{draw, paper_mixture, sealed};
 use vmfkit::fit::parts::Accumulator;
@@ -43,7 +44,7 @@ fn every_flipped_bit_is_refused() {
     }
 }
 
-/// The checksum counts from the version on that brought it, whatever else the file says.
+/// A file of a version with checksums must have a valid one.
 #[test]
 fn a_checksum_that_was_removed_or_made_up_is_refused() {
     for (good, rewrite) in small_files().iter().zip(REWRITES) {
@@ -67,7 +68,8 @@ fn a_checksum_that_was_removed_or_made_up_is_refused() {
     }
 }
 
-/// Models of version 0.1.0. Checkpoints and statistics of then belong to fits with other last bits, and are refused.
+/// Models of vmfkit 0.1.0. Its checkpoints and statistics are from fits with other last bits and
+/// are refused.
 #[test]
 fn models_without_a_checksum_are_read() {
     let old = |name: &str| {
@@ -86,6 +88,6 @@ fn models_without_a_checksum_are_read() {
     changed[at] = b'1';
     assert!(rewrite_model(&changed).unwrap_err().to_string().contains("the file is damaged: its checksum must be "));
     let refused = |error: vmfkit::Error, words: &str| assert!(error.to_string().contains(words), "{error}");
-    refused(rewrite_checkpoint(&old("checkpoint")).unwrap_err(), "the version must be 4, found: `2`");
+    refused(rewrite_checkpoint(&old("checkpoint")).unwrap_err(), "the version must be 5, found: `2`");
     refused(rewrite_statistics(&old("statistics")).unwrap_err(), "the version must be 3, found: `1`");
 }

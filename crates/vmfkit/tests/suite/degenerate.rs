@@ -1,4 +1,4 @@
-//! Rows that leave a fit nothing to go by: never a NaN, never a panic, and an error only where there are no rows at all.
+//! Degenerate rows: never a NaN, never a panic, and an error only without any rows.
 
 use crate::samples::{assert_sound, draw, random_mixture, uniform_rows};
 use vmfkit::m_step::{Note, maximise};
@@ -16,7 +16,7 @@ const POLICIES: [ConcentrationPolicy; 5] = [
     ConcentrationPolicy::Ratio(1.5),
 ];
 
-/// Each with its name, dimension, values and (where it matters) weights.
+/// Rows with name, dimension, values and, for some, weights.
 type Rows = (&'static str, usize, Vec<f64>, Option<Vec<f64>>);
 
 fn degenerate_rows() -> Vec<Rows> {
@@ -51,7 +51,8 @@ fn with_weights<'a>(block: RowBatch<'a>, weights: &'a Option<Vec<f64>>) -> RowBa
     }
 }
 
-/// Also of components to which no row was left, under which new rows may be seen. A start without rows knows no shared concentration: SGD goes on from the first.
+/// Also of components to which no row was left, under which new rows may be seen. A start without
+/// rows knows no shared concentration: SGD goes on from the first.
 fn assert_policy(mixture: &Mixture, policy: ConcentrationPolicy, method: &Method, place: &str) {
     let fitted = (0..mixture.components().len()).filter(|&k| !mixture.is_background(k));
     let concentrations: Vec<f64> = fitted.map(|k| mixture.components()[k].concentration()).collect();
@@ -121,7 +122,7 @@ fn degenerate_sparse_rows_are_fitted_every_way() {
 }
 
 #[test]
-fn every_start_finds_something_in_degenerate_rows() {
+fn every_start_copes_with_degenerate_rows() {
     for (name, dim, rows, weights) in degenerate_rows() {
         let block = with_weights(RowBatch::new(dim, &rows).unwrap(), &weights);
         for start in [Start::PlusPlus, Start::RandomRows, Start::Random, Start::Labels(vec![1; block.len()])] {
@@ -130,7 +131,7 @@ fn every_start_finds_something_in_degenerate_rows() {
     }
 }
 
-/// A start whose components are all the same cannot be told apart, but it can be fitted.
+/// A start with equal components can be fitted.
 #[test]
 fn equal_components_are_no_error() {
     let rows = uniform_rows::<f64>(3, 50, 3);
@@ -143,7 +144,7 @@ fn equal_components_are_no_error() {
 }
 
 #[test]
-fn no_rows_are_the_one_error() {
+fn only_missing_rows_are_an_error() {
     let rows = uniform_rows::<f64>(3, 4, 4);
     let weightless = RowBatch::new(3, &rows).unwrap().with_weights(&[0.0; 4]).unwrap();
     let empty = RowBatch::new::<f64>(3, &[]).unwrap();
@@ -197,12 +198,12 @@ fn an_empty_component_keeps_its_direction_and_is_named() {
     only.accumulate(&RowBatch::new(4, &rows).unwrap(), vmfkit::Assignment::Soft, &mut stats).unwrap();
     let (next, notes) = maximise(&stats, &model, &free()).unwrap();
     assert_eq!(notes, [Note::Empty { component: 1 }, Note::Empty { component: 2 }]);
-    assert_eq!(notes[0].to_string(), "component 1 is empty: no row is left to it");
+    assert_eq!(notes[0].to_string(), "component 1 is empty: it has no rows");
     assert_eq!(next.weights(), [1.0, 0.0, 0.0]);
     assert_eq!(next.components()[1..], model.components()[1..]);
 }
 
-/// A peak as narrow as equal rows make it is left by a step of the learning rate in any direction.
+/// A step of the learning rate would leave a peak as narrow as that of equal rows.
 #[test]
 fn gradient_steps_stay_on_a_narrow_peak() {
     let two: Vec<f64> = uniform_rows::<f64>(5, 2, 14).chunks_exact(5).flat_map(|row| row.repeat(10)).collect();
@@ -218,9 +219,9 @@ fn gradient_steps_stay_on_a_narrow_peak() {
     }
 }
 
-/// Rows that weigh next to nothing are fitted as others are, unless their shares round to nothing.
+/// Rows of tiny weight are fitted like others, unless products with responsibilities round to 0.
 #[test]
-fn gradients_of_the_smallest_weights_are_no_nan() {
+fn gradients_with_the_smallest_weights_are_finite() {
     let rows = uniform_rows::<f64>(3, 40, 17);
     for (count, weight) in [(1, 1e-300), (1, 5e-324), (40, 1e-305), (40, 5e-324)] {
         let weights = vec![weight; count];
@@ -237,7 +238,8 @@ fn gradients_of_the_smallest_weights_are_no_nan() {
     }
 }
 
-/// Three clusters, three components, of which one begins with nothing: it is put beside the widest, and wins rows of its own.
+/// Three clusters and three components, one of them empty at first: it is restarted beside the
+/// widest and wins rows.
 #[test]
 fn an_empty_component_is_restarted_beside_the_widest() {
     let truth = random_mixture(3, 6, 200.0, 9);
@@ -255,7 +257,7 @@ fn an_empty_component_is_restarted_beside_the_widest() {
     assert!((fit.objective() / best.objective() - 1.0).abs() < 1e-3, "{} {}", fit.objective(), best.objective());
 }
 
-/// A background that takes every row leaves the others without any; they stay what they were.
+/// A background that takes every row leaves the other components empty and unchanged.
 #[test]
 fn a_background_may_take_every_row() {
     let rows = uniform_rows::<f64>(3, 100, 11);
@@ -266,7 +268,8 @@ fn a_background_may_take_every_row() {
     fit_every_way("all in the background", &block, &Start::Mixture(start), &[1]);
 }
 
-/// Statistics of EM know a concentrated sample's scatter as the plain ones do, as far as the rows' own precision allows.
+/// Statistics of EM keep the scatter of a concentrated sample, as far as the precision of the rows
+/// allows.
 #[test]
 fn high_concentrations_are_found_by_em() {
     for (k, double_room, single_room) in [(1e3, 1e-9, 1e-3), (1e5, 1e-8, 1e-2), (1e7, 1e-6, 0.5)] {
@@ -287,9 +290,10 @@ fn high_concentrations_are_found_by_em() {
     }
 }
 
-/// A model of k-means whose empty component had another concentration would give it rows that are nearest to others.
+/// If an empty component of k-means had another concentration, it would get rows that are nearer to
+/// others.
 #[test]
-fn new_rows_go_to_the_nearest_component_of_k_means_also_where_one_is_empty() {
+fn new_rows_go_to_the_nearest_component_of_k_means_even_if_one_is_empty() {
     let rows = [1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0].repeat(40);
     let block = RowBatch::new(3, &rows).unwrap();
     let fit = Fitter::new(4).method(Method::KMeans).fit(&block).unwrap();
@@ -304,9 +308,9 @@ fn new_rows_go_to_the_nearest_component_of_k_means_also_where_one_is_empty() {
     }
 }
 
-/// Gradients do not empty a component's weight, but its rows leave it.
+/// Under gradient ascent a component without rows keeps a weight above 0.
 #[test]
-fn gradients_tell_which_components_have_no_rows() {
+fn gradient_ascent_names_empty_components() {
     let rows = [1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0].repeat(40);
     let block = RowBatch::new(3, &rows).unwrap();
     let density = |k: usize| {
@@ -322,39 +326,39 @@ fn gradients_tell_which_components_have_no_rows() {
     }
 }
 
-/// Two components on the same rows would go unnoticed where a chosen concentration keeps them from collapsing.
+/// With a fixed concentration, two components on the same rows do not collapse but are duplicates.
 #[test]
-fn components_that_end_the_same_are_named() {
+fn duplicate_components_are_named() {
     let rows = [0.36, 0.48, 0.8, 1.0, 0.0, 0.0, 0.0, 1.0, 0.0].repeat(30);
     let block = RowBatch::new(3, &rows).unwrap();
     for method in [Method::default(), Method::OnlineEm { exponent: 0.6, offset: 1.0 }] {
         let fit = Fitter::new(5).method(method.clone()).policy(ConcentrationPolicy::Fixed(50.0)).fit(&block).unwrap();
-        let twins: Vec<_> = fit.notes.iter().filter(|note| matches!(note, Note::Twin { .. })).collect();
-        assert_eq!(twins.len(), 2, "{}: {:?}", method.name(), fit.notes);
+        let duplicates: Vec<_> = fit.notes.iter().filter(|note| matches!(note, Note::Duplicate { .. })).collect();
+        assert_eq!(duplicates.len(), 2, "{}: {:?}", method.name(), fit.notes);
     }
-    let note = Note::Twin { component: 4, of: 1 };
-    assert_eq!(note.to_string(), "component 4 is the same as component 1: one of them would do");
+    let note = Note::Duplicate { component: 4, of: 1 };
+    assert_eq!(note.to_string(), "component 4 duplicates component 1: fewer components may do");
     // Components that are apart are not, and neither is a background.
     let spread: Vec<f64> = draw(&random_mixture(3, 3, 100.0, 1), 300, 1);
     let fit = Fitter::new(3).background(0.05).fit(&RowBatch::new(3, &spread).unwrap()).unwrap();
-    assert!(!fit.notes.iter().any(|note| matches!(note, Note::Twin { .. })), "{:?}", fit.notes);
+    assert!(!fit.notes.iter().any(|note| matches!(note, Note::Duplicate { .. })), "{:?}", fit.notes);
 }
 
-/// Components that begin alike would stay alike.
+/// Equal components would stay equal.
 #[test]
-fn given_directions_that_are_equal_are_put_apart() {
+fn equal_given_directions_are_moved_apart() {
     let truth = random_mixture(4, 3, 200.0, 3);
     let rows: Vec<f64> = draw(&truth, 2000, 4);
     let block = RowBatch::new(3, &rows).unwrap();
     let equal = vec![vec![1.0, 0.0, 0.0], vec![2.0, -0.0, 0.0], vec![1e20, 0.0, 0.0], vec![1e-6, 0.0, 0.0]];
     let fit = Fitter::new(4).start(Start::Directions(equal)).fit(&block).unwrap();
-    assert!(!fit.notes.iter().any(|note| matches!(note, Note::Twin { .. })), "{:?}", fit.notes);
+    assert!(!fit.notes.iter().any(|note| matches!(note, Note::Duplicate { .. })), "{:?}", fit.notes);
     assert!(fit.mixture.components().windows(2).all(|pair| pair[0] != pair[1]));
 }
 
-/// Weights that sum to 1, say: less than half a row each.
+/// Weights that sum to 1 count less than half a row each.
 #[test]
-fn gradients_take_no_component_for_empty_because_rows_are_light() {
+fn small_weights_do_not_make_components_of_gradient_ascent_empty() {
     let rows: Vec<f64> = draw(&random_mixture(3, 5, 100.0, 2), 600, 1);
     let weights = vec![1.0 / 600.0; 600];
     let block = RowBatch::new(5, &rows).unwrap().with_weights(&weights).unwrap();

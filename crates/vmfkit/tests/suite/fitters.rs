@@ -1,4 +1,4 @@
-//! `Fitter`: every start, method, policy and estimator; what was asked for is what comes out.
+//! `Fitter`: every start, method, policy and estimator.
 
 use crate::samples::{accumulate, assert_sound, dot, draw, paper_mixture, random_mixture, uniform_rows};
 use std::ops::ControlFlow;
@@ -53,7 +53,7 @@ fn gradient_steps_and_em_reach_the_same_likelihood() {
     assert!((0.0..0.025).contains(&(best - truth)), "{best} {truth}");
 }
 
-/// The resultants of small batches are too long on average; the bound must not be fooled by them.
+/// The resultants of small mini-batches are too long on average; the bound must hold all the same.
 #[test]
 fn gradient_steps_on_small_batches_reach_the_bounded_concentrations_of_em() {
     let truth = paper_mixture();
@@ -71,7 +71,7 @@ fn gradient_steps_on_small_batches_reach_the_bounded_concentrations_of_em() {
     }
 }
 
-/// Rows of a pipe: gone once they are read.
+/// Rows that can be read once, as from a pipe.
 struct Pipe<'a> {
     rows: &'a [f64],
     dim: usize,
@@ -143,10 +143,10 @@ fn a_source_is_fitted_as_its_rows_in_memory_are() {
     }
 }
 
-/// A reflection of all rows reflects the fit. (Not where an empty component is restarted, as in hard EM from random rows: in which direction is up to
-/// chance.)
+/// Reflecting all rows reflects the fit, unless an empty component is restarted in a random
+/// direction, as in hard EM from random rows.
 #[test]
-fn fits_turn_with_the_rows() {
+fn reflected_rows_give_the_reflected_fit() {
     let rows = paper_rows();
     let axis = VonMisesFisher::along(vec![1.0, -2.0, 0.5, 0.3, 1.1], 1.0).unwrap().mean_direction().to_vec();
     let turn = |x: &[f64]| {
@@ -169,7 +169,8 @@ fn fits_turn_with_the_rows() {
     }
 }
 
-/// A weight is a number of equal rows, and the order of rows means nothing: the same seed leads to the same fit but for rounding.
+/// A weight counts equal rows, and the order of rows has no effect: the same seed leads to the same
+/// fit but for rounding.
 #[test]
 fn weights_are_repetitions_and_rows_have_no_order() {
     let rows: Vec<f64> = draw(&random_mixture(6, 4, 3.0, 30), 150, 31);
@@ -197,9 +198,9 @@ fn weights_are_repetitions_and_rows_have_no_order() {
     }
 }
 
-/// The same where components are as few rows as one, and beside rows that weigh nothing.
+/// The same with components of a single row, and with rows of weight 0.
 #[test]
-fn weights_are_repetitions_where_rows_are_few() {
+fn weights_are_repetitions_even_of_few_rows() {
     let rows: Vec<f64> = draw(&random_mixture(10, 4, 3.0, 36), 40, 37);
     let weights: Vec<f64> = (0..40).map(|n| f64::from(n * 7 % 4)).collect();
     let times =
@@ -222,9 +223,10 @@ fn weights_are_repetitions_where_rows_are_few() {
     }
 }
 
-/// Rows that lie at one place along their mean direction, or have none, have an order all the same; neither has the unit of weights a say.
+/// Rows with equal projections on their mean direction, or without one, still have an order; the
+/// unit of weights has no effect.
 #[test]
-fn starts_of_rows_that_balance_each_other_do_not_depend_on_their_order() {
+fn starts_do_not_depend_on_the_order_of_rows_that_cancel() {
     let axes: Vec<f64> = (0..120).flat_map(|n| (0..6).map(move |k| f64::from(k == n % 6))).collect();
     let drawn: Vec<f64> = draw(&random_mixture(4, 6, 2.0, 32), 60, 33);
     let axial: Vec<f64> = drawn.iter().copied().chain(drawn.iter().map(|x| -x)).collect();
@@ -250,9 +252,9 @@ fn starts_of_rows_that_balance_each_other_do_not_depend_on_their_order() {
     }
 }
 
-/// Components that begin alike would stay alike.
+/// Equal components would stay equal.
 #[test]
-fn no_two_components_begin_alike() {
+fn no_two_components_start_equal() {
     let one = [0.6, 0.8, 0.0];
     let spread: Vec<f64> = draw(&random_mixture(3, 3, 1.0, 34), 40, 35);
     let rows = [one.repeat(400), spread].concat();
@@ -319,7 +321,7 @@ fn the_most_probable_component_of_k_means_is_the_nearest() {
 }
 
 #[test]
-fn a_given_start_is_where_the_fit_begins() {
+fn a_fit_begins_with_the_given_start() {
     let rows = paper_rows();
     let block = RowBatch::new(5, &rows).unwrap();
     let how = Maximisation::new().policy(ConcentrationPolicy::Free);
@@ -355,7 +357,7 @@ fn a_given_start_is_where_the_fit_begins() {
 }
 
 #[test]
-fn a_start_can_be_ended_too() {
+fn a_start_can_be_cancelled() {
     let rows = paper_rows();
     let block = RowBatch::new(5, &rows).unwrap();
     let mut calls = 0;
@@ -366,7 +368,8 @@ fn a_start_can_be_ended_too() {
     };
     let fit = Fitter::new(3).progress(stop_at_once).fit(&block).unwrap();
     assert_eq!((fit.status, fit.trace.len(), calls), (Status::Stopped, 0, 1));
-    // Rows of a source are counted once when they are sampled, then every seed and every pass of k-means asks.
+    // Rows of a source are counted once when they are sampled, then every seed and every pass of
+    // k-means asks.
     let mut asked = Vec::new();
     let stop_in_k_means = |now: vmfkit::train::Progress| {
         asked.push((now.pass, now.rows));
@@ -409,7 +412,7 @@ fn the_best_of_the_restarts_is_kept() {
 }
 
 #[test]
-fn every_estimator_serves_every_policy() {
+fn every_estimator_works_with_every_policy() {
     let rows = paper_rows();
     let block = RowBatch::new(5, &rows).unwrap();
     for policy in [ConcentrationPolicy::Free, ConcentrationPolicy::Shared, ConcentrationPolicy::default()] {
@@ -450,7 +453,8 @@ fn fixed_weights_and_a_smallest_weight_are_kept_by_every_method() {
     }
 }
 
-/// Method x policy x background: weights sum to 1, concentrations are within bounds, directions are unit, and a policy is kept.
+/// Method x policy x background: weights sum to 1, concentrations are within bounds, directions are
+/// unit, and a policy is kept.
 #[test]
 fn every_method_keeps_every_policy() {
     let rows: Vec<f64> = draw(&paper_mixture().with_background(0.1).unwrap(), 600, 15);
@@ -515,9 +519,9 @@ fn options_outside_their_range_are_refused() {
     assert!("lloyd".parse::<Method>().is_err());
 }
 
-/// It belongs to EM that begins with k-means, under every policy; whoever says where to begin begins there.
+/// Only EM with the start `KMeans` searches, under every policy.
 #[test]
-fn a_fit_searches_where_it_should() {
+fn only_em_from_k_means_searches() {
     let searches = |fitter: Fitter| fitter.settings(5).get("search").is_some();
     assert!(POLICIES.into_iter().all(|policy| searches(Fitter::new(3).policy(policy))));
     let annealing = Some(vmfkit::train::Annealing { from: 10.0, factor: 0.8 });
@@ -540,9 +544,9 @@ fn a_fit_searches_where_it_should() {
     assert!(searched.mixture.evaluate(&block).unwrap().mean() >= fit.mixture.evaluate(&block).unwrap().mean() - 1e-4);
 }
 
-/// Rows of a search may take 64 MB, those of a start are never fewer.
+/// The sample of a search takes at most 64 MB, but is never smaller than that of a start.
 #[test]
-fn a_source_is_sampled_for_what_looks_at_the_sample() {
+fn the_sample_of_a_source_has_the_rows_that_its_start_needs() {
     let rows = |fitter: Fitter| [100, 384, 768, 3072].map(|dim| fitter.sample_rows(dim));
     assert_eq!(rows(Fitter::new(10)), [32768, 32768, 21845, 8192]);
     assert_eq!(rows(Fitter::new(1000)), [64000; 4]);

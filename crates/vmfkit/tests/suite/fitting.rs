@@ -1,4 +1,4 @@
-//! Statistics, closed-form and exact estimates, gradients, Adam: one vMF from rows.
+//! Fits of one density: statistics, closed-form and exact estimates, gradients, Adam.
 
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
@@ -22,7 +22,7 @@ fn stats(dim: usize, rows: &[f64]) -> SufficientStats {
     SufficientStats::of_block(&RowBatch::new(dim, rows).unwrap())
 }
 
-/// One density by gradient steps.
+/// Fits one density by gradient ascent.
 fn by_steps(adam: Adam) -> Fitter<'static> {
     Fitter::new(1).method(Method::Sgd(adam))
 }
@@ -36,7 +36,7 @@ fn exact(stats: &SufficientStats) -> VonMisesFisher {
 }
 
 #[test]
-fn the_exact_estimate_is_the_top_of_the_likelihood() {
+fn the_exact_estimate_maximises_the_likelihood() {
     for (dim, k) in [(2, 0.5), (2, 200.0), (3, 5.0), (20, 1.0), (100, 500.0), (768, 50.0)] {
         let rows = sample(dim, k, 500, 1);
         let block = RowBatch::new(dim, &rows).unwrap();
@@ -62,9 +62,10 @@ fn the_exact_estimate_is_the_top_of_the_likelihood() {
     }
 }
 
-/// kappa = 1e10, 1e20 and 1e30: |sum of rows| / n is 1 in every digit, the estimate still has all of its own.
+/// kappa = 1e10, 1e20 and 1e30: |sum of rows| / n rounds to 1, and the estimate keeps all its
+/// digits.
 #[test]
-fn extreme_concentrations_are_estimated_in_full() {
+fn extreme_concentrations_are_estimated_to_all_digits() {
     for (dim, k) in [(3usize, 1e10), (3, 1e20), (3, 1e30), (50, 1e14), (50, 1e30)] {
         let mut mu = vec![0.0; dim];
         mu[0] = 1.0;
@@ -78,9 +79,9 @@ fn extreme_concentrations_are_estimated_in_full() {
     }
 }
 
-/// The table in the documentation of `ConcentrationEstimator`, each entry to within a third.
+/// Checks the table in the documentation of `ConcentrationEstimator`, each entry within a third.
 #[test]
-fn estimators_come_as_close_as_their_table_says() {
+fn errors_of_estimators_are_those_of_their_table() {
     for (dim, [banerjee, tanabe, sra]) in [
         (2, [6.5e-2, 6.0e-1, 2.7e-5]),
         (3, [4.9e-2, 5.9e-2, 5.7e-6]),
@@ -212,7 +213,8 @@ fn threads_do_not_change_a_bit() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, rng_seed: RngSeed::Fixed(3), ..ProptestConfig::default() })]
 
-    /// Cutting the rows in two and merging is the same as not cutting, and the shortfall keeps its digits.
+    /// Merging the statistics of two halves equals those of all rows, and the shortfall keeps its
+    /// digits.
     #[test]
     fn merging_is_addition(dim in 2usize..9, ln_k in -2.0f64..40.0, cut in 1usize..99, seed in 0u64..1000) {
         let rows = sample(dim, ln_k.exp(), 100, seed);

@@ -92,7 +92,7 @@ fn policies_tie_the_concentrations_and_fixed_weights_are_equal() {
 }
 
 #[test]
-fn weights_count_rows_and_a_label_of_weight_nothing_is_noted() {
+fn weights_count_rows_and_a_label_of_weight_0_has_a_note() {
     let rows = [1.0, 0.0, 0.6, 0.8, 0.0, 1.0, -1.0, 0.0];
     let block = RowBatch::new(2, &rows).unwrap().with_weights(&[2.0, 1.0, 1.0, 0.0]).unwrap();
     let mut known = KnownLabels::new(2);
@@ -104,7 +104,7 @@ fn weights_count_rows_and_a_label_of_weight_nothing_is_noted() {
 }
 
 #[test]
-fn a_label_of_equal_rows_is_noted_only_where_its_concentration_has_no_bound() {
+fn a_label_of_equal_rows_has_a_note_only_if_its_concentration_is_unbounded() {
     let rows = [1.0, 0.0, 1.0, 0.0, 0.0, 1.0, -0.6, 0.8];
     let notes = |how: &Maximisation| {
         let mut known = KnownLabels::new(2);

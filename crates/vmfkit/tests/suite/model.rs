@@ -1,4 +1,4 @@
-//! Model files: what is saved is loaded to the last bit, and bad bytes are named.
+//! Model files: loading is exact, and errors in bytes are named.
 
 use crate::samples::{on_threads, sealed};
 use proptest::prelude::*;
@@ -6,7 +6,7 @@ use vmfkit::store::model::{Description, from_bytes, to_bytes};
 use vmfkit::train::{Adam, Annealing, Pass, Stop};
 use vmfkit::{Error, Fitter, Maximisation, Method, Mixture, RowBatch, Start, VonMisesFisher};
 
-/// Three directions in `dim` dimensions without a round number, and a background.
+/// Three directions without round coordinates, and a background.
 fn mixture(dim: usize) -> Mixture {
     let direction = |k: usize| (0..dim).map(|i| ((i * i + 7 * k + 1) as f64).sin()).collect();
     let components = (0..3).map(|k| VonMisesFisher::along(direction(k), 10f64.powi(4 * k as i32 - 3) / 3.0).unwrap());
@@ -35,7 +35,7 @@ fn refusal(bytes: &[u8]) -> String {
     from_bytes(bytes).expect_err("bad bytes").to_string()
 }
 
-/// A file with this header, and as many zeros as asked for behind it.
+/// A file with this header, followed by this many zeros.
 fn file(header: &str, zeros: usize) -> Vec<u8> {
     [&(header.len() as u64).to_le_bytes()[..], header.as_bytes(), &vec![0; zeros]].concat()
 }
@@ -50,7 +50,7 @@ fn round_trip_is_exact() {
     }
 }
 
-/// Weights of statistics sum to 1 but for rounding; dividing them again would move their last bits.
+/// Weights sum to 1 but for rounding; normalising them again would change their last bits.
 #[test]
 fn weights_and_directions_are_not_rescaled() {
     let mut moved = (false, false);
@@ -115,9 +115,9 @@ fn bad_bytes_are_named() {
     }
 }
 
-/// Sums of lengths that leave 64 bits, which the reader of the format itself adds up unchecked.
+/// Sums of lengths that overflow 64 bits, which the crate safetensors adds unchecked.
 #[test]
-fn claims_beyond_all_memory_are_refused() {
+fn headers_that_claim_too_much_memory_are_refused() {
     let (mut tensors, length) = (String::new(), u64::MAX / 8);
     for number in 0..8 {
         let (from, to) = (number * length, (number + 1) * length);
@@ -130,7 +130,7 @@ fn claims_beyond_all_memory_are_refused() {
 }
 
 #[test]
-fn numbers_that_make_no_mixture_are_refused() {
+fn invalid_parameters_are_refused() {
     let good = to_bytes(&mixture(3), &description());
     // The weights are last; before them the trace, the directions and, first, the concentrations.
     let with = |place: usize, value: f64| {
@@ -181,7 +181,7 @@ proptest! {
     }
 }
 
-/// Every option of a fitter is in the file, under the name that docs/file-format.md gives it.
+/// Every option of a fitter is in the file, with its name in docs/file-format.md.
 #[test]
 fn a_file_tells_how_its_mixture_was_fitted() {
     let (mut rows, mut labels) = (vec![0f64; 4 * 300], vec![0; 300]);
@@ -239,9 +239,9 @@ fn a_file_tells_how_its_mixture_was_fitted() {
     assert!(mark(vec![0, 1]).starts_with("labels:") && mark(vec![0, 1]) != mark(vec![1, 0]));
 }
 
-/// Files need no more than the mixture; more than readers of the format take is refused unread.
+/// Only the mixture is required; headers too long for readers of the format are refused unread.
 #[test]
-fn what_a_file_may_lack_and_may_not_have() {
+fn only_the_mixture_is_required_and_headers_have_a_limit() {
     let good = to_bytes(&mixture(3), &Description::default());
     let header = String::from_utf8_lossy(&good[8..]).into_owned();
     let length = u64::from_le_bytes(good[..8].try_into().unwrap()) as usize;

@@ -1,4 +1,5 @@
-//! `fit_source`: what is fitted from blocks is what is fitted in memory, with a start from all of the rows, and it stops when told.
+//! `fit_source`: a fit of batches equals that in memory, starts from a sample of all rows, and can
+//! be stopped.
 
 use crate::samples::{assert_same_fit, draw, on_threads, paper_mixture, random_mixture};
 use std::ops::ControlFlow;
@@ -23,9 +24,9 @@ fn source<'a>(block: &'a RowBatch, rows: usize) -> MemorySource<'a> {
     MemorySource::new(block.slice(0, block.len())).batches(rows)
 }
 
-/// Starts, EM and its relatives, and online methods whose windows are cut by the blocks.
+/// Starts, EM and its variants, and online methods, whose windows extend over several batches.
 #[test]
-fn the_blocks_that_rows_come_in_change_no_bit_of_a_fit() {
+fn the_batches_of_a_source_change_no_bit_of_a_fit() {
     const ROWS: usize = 12_000;
     let rows: Vec<f32> = draw(&paper_mixture(), ROWS, 1);
     let weights: Vec<f64> = (0..ROWS).map(|row| 0.5 + f64::from(row as u32 % 3)).collect();
@@ -80,9 +81,9 @@ fn one_block_is_fitted_as_in_memory_to_the_last_bit() {
     }
 }
 
-/// Rows sorted by cluster, in blocks each of which holds rows of one cluster only.
+/// Rows sorted by cluster, in batches of one cluster each.
 #[test]
-fn a_start_is_made_of_all_rows_not_of_the_first() {
+fn a_start_samples_all_rows_not_only_the_first() {
     let truth = random_mixture(10, 8, 60.0, 3);
     let (mut rows, mut labels) = (vec![0f64; 8 * 20_000], vec![0; 20_000]);
     truth.fill(4, 0, &mut rows, &mut labels).unwrap();
@@ -206,9 +207,9 @@ fn online_methods_cut_blocks_into_batches() {
     assert_same_fit(&cut, &memory, "a trainer");
 }
 
-/// Of a pass that is not finished EM keeps nothing, an online method its steps.
+/// EM keeps nothing of an incomplete pass, an online method its steps.
 #[test]
-fn progress_is_told_after_every_block_and_can_stop_there() {
+fn progress_is_reported_after_every_batch_and_can_stop_there() {
     let rows: Vec<f64> = draw(&paper_mixture(), 1000, 1);
     let block = RowBatch::new(5, &rows).unwrap();
     let fitter = || Fitter::new(3).seed(3).stop(passes(4)).restarts(2);

@@ -1,4 +1,5 @@
-//! Fits by parts: processes that exchange bytes make the fit of one, to the last bit; settings and statistics survive their files.
+//! Fits by parts: processes that exchange bytes equal one process to the last bit; settings and
+//! statistics survive their files.
 
 use crate::samples::{damaged, draw, paper_mixture, random_mixture, sealed, uniform_rows};
 use proptest::prelude::*;
@@ -20,7 +21,7 @@ const POLICIES: [ConcentrationPolicy; 5] = [
     ConcentrationPolicy::Ratio(1.5),
 ];
 
-/// Methods that make one step a pass.
+/// Methods that make one step per pass.
 fn methods() -> [Method; 5] {
     let annealed = Method::Em { annealing: Some(Annealing { from: 4.0, factor: 0.5 }) };
     [Method::default(), annealed, Method::HardEm, Method::StochasticEm, Method::KMeans]
@@ -33,7 +34,7 @@ fn begin(fitter: Fitter, block: &RowBatch, rows: usize) -> Checkpoint {
 /// The fewest rows of a block.
 const CHUNK: usize = 1152;
 
-/// The statistics of a pass as each of several processes sends them, each with this many rows, which come in batches.
+/// The statistics of a pass from several processes, each with this many rows, in batches.
 fn parts(state: &[u8], block: &RowBatch, rows: usize, per_block: bool) -> Vec<Vec<u8>> {
     let accumulator = Accumulator::of(&Checkpoint::from_bytes(state).unwrap()).unwrap().per_block(per_block);
     let part = |start: usize| {
@@ -63,7 +64,7 @@ fn model(fit: &Fit) -> Vec<u8> {
 }
 
 #[test]
-fn a_fit_by_parts_is_the_fit_of_one_process() {
+fn a_fit_by_parts_equals_that_of_one_process() {
     let mut rows: Vec<f64> = draw(&paper_mixture(), 900, 1);
     // Rows that are there often leave components empty, which are restarted.
     (0..2800).for_each(|_| rows.extend_from_within(..5));
@@ -108,9 +109,9 @@ fn a_fit_by_parts_is_the_fit_of_one_process() {
     }
 }
 
-/// Sums of sums differ in the last bits, and nowhere else.
+/// Sums of sums differ in the last bits only.
 #[test]
-fn summed_parts_make_the_same_step_but_for_rounding() {
+fn summed_parts_give_the_same_step_but_for_rounding() {
     let rows: Vec<f32> = draw(&random_mixture(6, 8, 20.0, 2), 5000, 3);
     let block = RowBatch::new(8, &rows).unwrap();
     let state = begin(Fitter::new(6).block_rows(CHUNK), &block, 100).to_bytes();
@@ -146,9 +147,9 @@ fn a_fit_changes_hands_in_the_middle() {
     assert_eq!(model(&found), model(&whole));
 }
 
-/// What was measured when a fit began is no choice of whoever goes on with it.
+/// What was measured at the start is taken from the checkpoint.
 #[test]
-fn a_fitter_goes_on_with_what_one_of_the_same_choices_began() {
+fn a_fitter_resumes_a_fit_with_the_same_settings() {
     let rows: Vec<f64> = draw(&paper_mixture(), 300, 1);
     let state = begin(Fitter::new(3), &RowBatch::new(5, &rows).unwrap(), 300);
     let (same, of_settings) = (Fitter::new(3).trainer(&state).unwrap(), Fitter::of_settings(state.settings()).unwrap());
@@ -158,7 +159,7 @@ fn a_fitter_goes_on_with_what_one_of_the_same_choices_began() {
 }
 
 #[test]
-fn settings_make_the_fitter_that_had_them() {
+fn a_fitter_can_be_rebuilt_from_its_settings() {
     let how = Maximisation::new;
     let rows: Vec<f64> = draw(&paper_mixture(), 4, 1);
     let directions: Vec<Vec<f64>> = rows.chunks_exact(5).take(3).map(<[f64]>::to_vec).collect();
@@ -208,17 +209,21 @@ fn edited(state: &Checkpoint, from: &str, to: &str) -> Result<Checkpoint, Error>
 }
 
 #[test]
-fn settings_that_make_no_fitter_are_named() {
+fn invalid_settings_are_named() {
     let rows: Vec<f64> = draw(&paper_mixture(), 50, 1);
     let block = RowBatch::new(5, &rows).unwrap();
     let state = begin(Fitter::new(3).method(Method::HardEm), &block, 50);
     for (from, to, words) in [
         (r#""hard""#, r#""lard""#, "the setting method must be the name of a method, found: `lard`"),
         (r#""1e-5""#, r#""soon""#, "the setting tolerance must be a number or none, found: `soon`"),
-        (r#""1e-5""#, r#""1E-5""#, "the setting tolerance must be one that goes with the others, as this version writes it"),
+        (
+            r#""1e-5""#,
+            r#""1E-5""#,
+            "the setting tolerance must be consistent with the other settings and written as this version writes it",
+        ),
         (r#"components":"3""#, r#"components":"0""#, "the number of components must be at least 1, found: `0`"),
         (r#"components":"3""#, r#"components":"2""#, "the number of components of the checkpoint's mixture must be"),
-        (r#"setting.seed"#, r#"setting.sead"#, "the setting seed must be there, found: `unset`"),
+        (r#"setting.seed"#, r#"setting.sead"#, "the setting seed must be set, found: `unset`"),
         (r#"restarts":"1""#, r#"restarts":"2""#, "found: `restarts 2`\nhint: begin a fit for each of several seeds"),
         (r#""auto""#, r#""aato""#, "the setting policy must be the name of a policy, found: `aato`"),
         (r#""exact""#, r#""about""#, "the setting estimator must be the name of an estimator, found: `about`"),
@@ -282,7 +287,7 @@ fn parts_that_do_not_belong_together_are_refused() {
 }
 
 #[test]
-fn nothing_added_to_statistics_changes_no_bit() {
+fn adding_no_rows_to_statistics_changes_no_bit() {
     for concentration in [0.1, 30.0, 1e6] {
         let mixture = random_mixture(4, 6, concentration, 1);
         let rows: Vec<f64> = draw(&mixture, 50, 2);
@@ -309,7 +314,7 @@ fn small_files() -> (Checkpoint, Vec<Vec<u8>>) {
 }
 
 #[test]
-fn what_is_wrong_with_a_statistics_file_is_said() {
+fn errors_in_statistics_files_are_named() {
     let (_, files) = small_files();
     let good = &files[1];
     let edited = |from: &str, to: &str| {
@@ -343,7 +348,7 @@ fn what_is_wrong_with_a_statistics_file_is_said() {
 }
 
 proptest! {
-    /// What is taken can be added and stepped with, or is refused then.
+    /// Bytes that are accepted can be merged and used for a step, or are refused then.
     #[test]
     fn mutated_statistics_never_panic(
         which in 0usize..2,

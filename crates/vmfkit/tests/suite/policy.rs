@@ -1,4 +1,4 @@
-//! Concentration policies: the default is right where rows fit the model, and safe where they do not.
+//! Concentration policies: the default is right if rows fit the model, and safe if they do not.
 
 use crate::samples::{draw, paper_mixture, random_mixture};
 use rand::{RngExt, SeedableRng};
@@ -67,7 +67,8 @@ fn the_household_data_have_the_published_concentrations_by_default() {
     }
 }
 
-/// movMF's figures are its best of 20 runs; a better optimum, in which no component has collapsed, is welcome.
+/// movMF's figures are its best of 20 runs; a better optimum, in which no component has collapsed,
+/// is welcome.
 #[test]
 fn selection_reaches_the_published_criteria_of_the_household_data() {
     let rows = household();
@@ -103,7 +104,8 @@ fn a_fit_without_a_collapsed_component_wins_over_one_with() {
     }
 }
 
-/// Rows about random centres with normal noise in `filled` of the dimensions, the same for all components.
+/// Rows about random centres with normal noise in `filled` of the dimensions, the same for all
+/// components.
 fn in_few_dimensions(dim: usize, filled: usize, components: usize, rows: usize, seed: u64) -> Vec<f64> {
     let centres = random_mixture(components, dim, 1.0, seed);
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(seed);
@@ -122,7 +124,7 @@ fn in_few_dimensions(dim: usize, filled: usize, components: usize, rows: usize, 
 }
 
 #[test]
-fn the_dispersion_tells_rows_that_fit_the_model_from_rows_that_do_not() {
+fn the_dispersion_distinguishes_rows_that_fit_the_model_from_others() {
     for (dim, concentration, components, rows) in
         [(3, 5.0, 3, 2000), (5, 50.0, 4, 3000), (20, 12.0, 3, 4000), (100, 60.0, 10, 5000), (384, 120.0, 20, 6000)]
     {
@@ -141,9 +143,9 @@ fn the_dispersion_tells_rows_that_fit_the_model_from_rows_that_do_not() {
     }
 }
 
-/// Nothing but the decision tells `auto` from the policy it decides for.
+/// `auto` gives the same bits as the policy it resolves to.
 #[test]
-fn auto_is_the_policy_it_decides_for_to_the_last_bit() {
+fn auto_equals_the_policy_it_resolves_to_bit_for_bit() {
     let fitting: Vec<f64> = draw(&paper_mixture(), 600, 1);
     let other = in_few_dimensions(60, 5, 3, 600, 2);
     for (dim, rows, expected) in
@@ -159,7 +161,7 @@ fn auto_is_the_policy_it_decides_for_to_the_last_bit() {
     }
 }
 
-/// A weight of 1000 is 1000 equal rows, so no prior may fade beside it.
+/// Multiplying all weights by 1000 changes nothing: there is no prior.
 #[test]
 fn more_weight_on_every_row_does_not_change_a_fit() {
     let rows = in_few_dimensions(60, 8, 4, 800, 7);
@@ -187,7 +189,7 @@ fn em_under_a_bound_never_lowers_the_likelihood() {
 }
 
 #[test]
-fn components_of_equal_rows_and_backgrounds_take_no_part_in_the_dispersion() {
+fn components_of_equal_rows_and_backgrounds_are_left_out_of_the_dispersion() {
     let mixture = paper_mixture();
     let rows: Vec<f64> = draw(&mixture, 20_000, 1);
     let plain = dispersion(&RowBatch::new(5, &rows).unwrap(), &mixture).unwrap();

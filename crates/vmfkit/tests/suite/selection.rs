@@ -1,4 +1,4 @@
-//! Choosing K: criteria against their formulas, what is held out, and what a candidate says of itself.
+//! Choosing K: criteria, held-out rows, and the notes of candidates.
 
 use crate::samples::{draw, ln_sum_exp, logits, paper_mixture, random_mixture, uniform_rows};
 use std::ops::ControlFlow;
@@ -51,7 +51,7 @@ fn criteria_are_their_formulas() {
     }
 }
 
-/// Two of twelve rows are held out: they are the pair that the fit's own rows leave.
+/// Two of twelve rows are held out: the pair that the other rows do not contain.
 #[test]
 fn held_out_rows_are_those_that_the_fit_has_not_seen() {
     let rows: Vec<f64> = draw(&random_mixture(2, 3, 8.0, 3), 12, 4);
@@ -88,13 +88,13 @@ fn the_standard_error_is_that_of_a_mean() {
 }
 
 #[test]
-fn a_share_is_rounded_to_rows_of_which_one_is_seen() {
+fn a_fraction_is_rounded_to_rows_and_one_is_left() {
     let held_out = |share: f64, rows: usize| Selection::new([1]).held_out(share).rows_held_out(rows);
     assert_eq!([0, 1, 2, 3, 10].map(|rows| held_out(0.2, rows)), [0, 0, 0, 1, 2]);
     assert_eq!([(1e-9, 900), (0.999, 1), (0.999, 2), (0.0, 5)].map(|(share, rows)| held_out(share, rows)), [0, 0, 1, 0]);
 }
 
-/// Of a fresh start and one from the mixture with the next smaller K the better is kept.
+/// The better fit is kept, from a start of its own or from the mixture with the next smaller K.
 #[test]
 fn mixtures_grow_out_of_smaller_ones() {
     let mut grown = 0;
@@ -122,7 +122,7 @@ fn mixtures_grow_out_of_smaller_ones() {
     assert!(grown > 5, "the test has met what it is about: {grown}");
 }
 
-/// Rows that are there often draw a component onto them, and every likelihood likes it.
+/// A component that collapses on repeated rows raises every likelihood.
 #[test]
 fn a_collapsed_component_is_a_warning_of_its_candidate() {
     let mut rows = uniform_rows::<f64>(3, 200, 6);
@@ -139,7 +139,7 @@ fn a_collapsed_component_is_a_warning_of_its_candidate() {
     assert_eq!(other.warnings().collect::<Vec<_>>(), [&Note::Empty { component: 1 }]);
 }
 
-/// Of a single number of components the fresh fit is the line of the table.
+/// With a single K the table is the fit from a start of its own.
 #[test]
 fn lines_are_fits_with_or_without_a_search() {
     let rows: Vec<f64> = draw(&random_mixture(9, 6, 15.0, 2), 900, 3);
@@ -168,7 +168,7 @@ fn a_table_that_is_stopped_has_the_lines_so_far() {
 }
 
 #[test]
-fn a_fit_that_is_broken_off_leaves_no_line() {
+fn a_cancelled_fit_leaves_no_line() {
     let rows: Vec<f64> = draw(&random_mixture(3, 3, 40.0, 1), 100, 1);
     let block = RowBatch::new(3, &rows).unwrap();
     let whole = Selection::new(1..=4).run(&block).unwrap();

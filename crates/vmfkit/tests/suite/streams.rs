@@ -23,7 +23,7 @@ fn sorted_concentrations(mixture: &Mixture) -> Vec<f64> {
     found
 }
 
-/// A trainer that is told after every block that a pass has ended.
+/// Online EM by a trainer, with one batch per pass.
 fn by_trainer(dim: usize, rows: &[f64], batch: usize, policy: ConcentrationPolicy) -> Mixture {
     let how = Maximisation::new().policy(policy);
     let first = RowBatch::new(dim, &rows[..batch * dim]).unwrap();
@@ -33,8 +33,8 @@ fn by_trainer(dim: usize, rows: &[f64], batch: usize, policy: ConcentrationPolic
     for rows in rows.chunks(batch * dim) {
         let mut stats = SufficientStats::zero(2, dim);
         trainer.model().accumulate(&RowBatch::new(dim, rows).unwrap(), Assignment::Soft, &mut stats).unwrap();
-        trainer.absorb(&stats).unwrap();
-        assert_eq!(trainer.end_pass().unwrap(), Status::Running);
+        trainer.step(&stats).unwrap();
+        assert_eq!(trainer.end_pass(0).unwrap(), Status::Running);
     }
     trainer.into_fit().mixture
 }
@@ -142,7 +142,7 @@ fn agreement(mixture: &Mixture, rows: &[f64], labels: &[u32]) -> f64 {
     Agreement::new(&wide(labels), &wide(&found)).unwrap().adjusted_rand_index()
 }
 
-/// How well a batch is understood on average before it is learnt, from the fourth on; and the last one after it was.
+/// The mean ln p of batches before their update, from the fourth on, and of the last one after it.
 fn follow(mut stream: StreamFitter, batches: impl Iterator<Item = (Vec<f64>, Vec<u32>)>) -> (f64, f64, StreamFitter) {
     let (mut sum, mut count, mut last) = (0.0, 0, 0.0);
     for (number, (rows, labels)) in batches.enumerate() {
@@ -170,7 +170,8 @@ fn a_stream_follows_clusters_that_appear() {
     }
 }
 
-/// Six of 24 clusters at a time, by eight components: those whose clusters are gone serve the new ones.
+/// Six of 24 clusters at a time, eight components: components whose clusters are gone move to new
+/// ones.
 #[test]
 fn a_stream_follows_clusters_that_come_and_go() {
     let truth = random_mixture(24, 50, 100.0, 12);
@@ -186,7 +187,7 @@ fn a_stream_follows_clusters_that_come_and_go() {
     assert!(before > 0.8 && last > 0.9, "{before} {last}");
 }
 
-/// A cluster makes room for another; and one that is gone, while no other has come, is idle.
+/// A component whose cluster is gone is idle until there is a new cluster, to which it moves.
 #[test]
 fn a_move_is_noted_and_so_is_a_component_without_rows() {
     let clusters = axes(50, 4, 300.0);
@@ -211,7 +212,7 @@ fn a_move_is_noted_and_so_is_a_component_without_rows() {
     assert!(idle[1][0].to_string().ends_with("got none of the last 600 rows"), "{}", idle[1][0]);
 }
 
-/// Rows as they have always been move nothing, nor does a row or two that belongs nowhere.
+/// Neither rows of known clusters nor one or two outliers move a component.
 #[test]
 fn nothing_moves_without_drift() {
     let truth = random_mixture(10, 50, 60.0, 13);
@@ -233,7 +234,8 @@ fn the_number_of_threads_does_not_change_a_stream() {
     assert_eq!(on_threads(1, run).to_bytes(), on_threads(5, run).to_bytes());
 }
 
-/// Rows that come one at a time, in any precision, are held until there are eight a component; the fit is then that of all of them at once.
+/// Rows that arrive one at a time, in any precision, are held until there are eight per component;
+/// the fit equals that of all at once.
 #[test]
 fn the_first_rows_are_held_until_there_are_enough() {
     let rows: Vec<f64> = draw(&random_mixture(3, 5, 80.0, 15), 24, 1);
@@ -279,7 +281,7 @@ fn the_first_rows_are_held_until_there_are_enough() {
 }
 
 #[test]
-fn a_stream_goes_on_from_its_bytes() {
+fn a_stream_resumes_from_its_bytes() {
     let truth = random_mixture(12, 50, 60.0, 16);
     let fitter = Fitter::new(12).seed(5);
     let stream = || fitter.stream().unwrap().half_life(4000.0);
