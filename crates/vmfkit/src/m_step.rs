@@ -292,8 +292,7 @@ pub(crate) fn is_collapsed(dim: usize, rows: f64, complement: f64) -> bool {
 pub fn maximise(stats: &SufficientStats, previous: &Mixture, how: &Maximisation) -> Result<(Mixture, Vec<Note>)> {
     let components = previous.components().len();
     if stats.components() != components {
-        let range = "that of the mixture";
-        return Err(Error::Option { option: "the statistics' number of components", range, value: stats.components() as f64 });
+        return Err(Error::ComponentMismatch { what: "the statistics", expected: components, found: stats.components() });
     }
     if stats.dim() != previous.dim() {
         return Err(Error::DimensionMismatch { expected: previous.dim(), found: stats.dim() });
