@@ -1,6 +1,8 @@
 //! [`Error`]: each variant carries the offending value and where it was found.
 
-use std::sync::Arc;
+pub use crate::parse_choice::ParseChoiceError;
+pub use crate::read_failure::ReadFailure;
+use crate::read_failure::fmt_read;
 
 /// The largest allowed row weight.
 ///
@@ -513,7 +515,7 @@ impl Error {
     /// assert_eq!(format!("{error:#}"), "connection reset");
     /// ```
     pub fn read(cause: impl std::error::Error + Send + Sync + 'static) -> Self {
-        Error::Read(ReadFailure(Arc::new(cause)))
+        Error::Read(ReadFailure::new(cause))
     }
 
     /// An error unless `out` has `expected` values.
@@ -531,108 +533,6 @@ impl From<vmfkit_special::Error> for Error {
             // `vmfkit_special::Error` is non-exhaustive: a new variant there needs a line here.
             other => unreachable!("an error without a counterpart: {other}"),
         }
-    }
-}
-
-/// The error of a source of rows or of a callback.
-///
-/// Clones of the [`Error`] that carries it share it. It equals only its clones.
-#[derive(Debug, Clone)]
-pub struct ReadFailure(Arc<dyn std::error::Error + Send + Sync>);
-
-impl ReadFailure {
-    /// The original error.
-    pub fn cause(&self) -> &(dyn std::error::Error + Send + Sync + 'static) {
-        &*self.0
-    }
-}
-
-// Dereferences to the cause and is not an error itself, so that `source()` of `Error::Read` is the
-// cause and can be downcast.
-impl std::ops::Deref for ReadFailure {
-    type Target = dyn std::error::Error + Send + Sync + 'static;
-
-    fn deref(&self) -> &Self::Target {
-        &*self.0
-    }
-}
-
-impl PartialEq for ReadFailure {
-    fn eq(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.0, &other.0)
-    }
-}
-
-/// `{:#}` prints all causes, as in `x.npy: cannot be read: permission denied`.
-fn fmt_read(failure: &ReadFailure, f: &mut std::fmt::Formatter) -> std::fmt::Result {
-    if !f.alternate() {
-        return f.write_str("a source of rows or a callback failed");
-    }
-    write!(f, "{}", failure.cause())?;
-    let mut cause = failure.cause().source();
-    while let Some(deeper) = cause {
-        write!(f, ": {deeper}")?;
-        cause = deeper.source();
-    }
-    Ok(())
-}
-
-/// A text that is not one of the choices of an option: the error of `FromStr` for all enums of
-/// these crates.
-///
-/// ```
-/// use std::error::Error;
-/// let error = "lloyd".parse::<vmfkit::Method>().unwrap_err();
-/// assert_eq!(error.text(), "lloyd");
-/// assert!(error.to_string().starts_with("unknown method `lloyd`: one of em, hard, "));
-/// // A number that cannot be parsed is the source.
-/// let error = "fixed:1,5".parse::<vmfkit::ConcentrationPolicy>().unwrap_err();
-/// assert!(error.to_string().starts_with("`1,5` is not a number in the policy `fixed:1,5`: one of auto"));
-/// assert!(error.source().unwrap().is::<std::num::ParseFloatError>());
-/// ```
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ParseChoiceError {
-    what: &'static str,
-    choices: String,
-    text: String,
-    number: Option<(String, std::num::ParseFloatError)>,
-}
-
-impl ParseChoiceError {
-    /// `what` names the option, as in "method"; the message lists `choices` in this order.
-    pub fn new(what: &'static str, choices: &[&str], text: &str) -> Self {
-        ParseChoiceError { what, choices: choices.join(", "), text: text.to_owned(), number: None }
-    }
-
-    /// Adds the number within the text that cannot be parsed, and why.
-    pub fn with_number(self, number: &str, error: std::num::ParseFloatError) -> Self {
-        ParseChoiceError { number: Some((number.to_owned(), error)), ..self }
-    }
-
-    /// The text given.
-    pub fn text(&self) -> &str {
-        &self.text
-    }
-
-    /// The choices, separated by commas.
-    pub fn choices(&self) -> &str {
-        &self.choices
-    }
-}
-
-impl std::fmt::Display for ParseChoiceError {
-    fn fmt(&self, f: &mut std::fmt::Formatter) -> std::fmt::Result {
-        let ParseChoiceError { what, choices, text, number } = self;
-        match number {
-            None => write!(f, "unknown {what} `{text}`: one of {choices}"),
-            Some((number, _)) => write!(f, "`{number}` is not a number in the {what} `{text}`: one of {choices}"),
-        }
-    }
-}
-
-impl std::error::Error for ParseChoiceError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        self.number.as_ref().map(|(_, error)| error as _)
     }
 }
 

@@ -23,8 +23,21 @@ fn samples(dim: usize, k: f64, rows: usize, repeats: u64) -> Vec<SufficientStats
     (0..repeats).into_par_iter().map(one).collect()
 }
 
-fn fraction(of: &[bool]) -> f64 {
-    of.iter().filter(|x| **x).count() as f64 / of.len() as f64
+/// The fraction of samples whose interval or cone covers the truth.
+fn coverage(samples: &[SufficientStats], covers: impl Fn(&SufficientStats, &Inference) -> bool + Sync) -> f64 {
+    let covered = samples.par_iter().filter(|stats| covers(stats, &Inference::new(stats).unwrap()));
+    covered.count() as f64 / samples.len() as f64
+}
+
+fn interval_covers(inference: &Inference, k: f64) -> bool {
+    let (low, high) = inference.concentration_interval(0.9).unwrap();
+    low <= k && k <= high
+}
+
+/// Whether the cone contains the last axis, the true mean direction.
+fn cone_covers(stats: &SufficientStats, inference: &Inference) -> bool {
+    let cosine = stats.resultant(0)[stats.dim() - 1] / stats.resultant_length(0);
+    cosine.clamp(-1.0, 1.0).acos() <= inference.mean_direction_cone(0.9).unwrap()
 }
 
 const CASES: [(usize, usize, f64); 8] =
@@ -33,15 +46,7 @@ const CASES: [(usize, usize, f64); 8] =
 #[test]
 fn concentration_intervals_have_their_coverage() {
     for (dim, rows, k) in CASES {
-        let all = samples(dim, k, rows, 2000);
-        let covered: Vec<bool> = all
-            .par_iter()
-            .map(|stats| {
-                let (low, high) = Inference::new(stats).unwrap().concentration_interval(0.9).unwrap();
-                low <= k && k <= high
-            })
-            .collect();
-        let coverage = fraction(&covered);
+        let coverage = coverage(&samples(dim, k, rows, 2000), |_, inference| interval_covers(inference, k));
         // 4.5 standard errors for 2000 samples, and 0.01 for the error of order 1/n.
         assert!((coverage - 0.9).abs() < 4.5 * (0.09f64 / 2000.0).sqrt() + 0.01, "d = {dim}, n = {rows}, k = {k}: {coverage}");
     }
@@ -50,16 +55,7 @@ fn concentration_intervals_have_their_coverage() {
 #[test]
 fn mean_direction_cones_have_their_coverage() {
     for (dim, rows, k) in CASES {
-        let all = samples(dim, k, rows, 500);
-        let covered: Vec<bool> = all
-            .par_iter()
-            .map(|stats| {
-                let cone = Inference::new(stats).unwrap().mean_direction_cone(0.9).unwrap();
-                let cosine = stats.resultant(0)[dim - 1] / stats.resultant_length(0);
-                cosine.clamp(-1.0, 1.0).acos() <= cone
-            })
-            .collect();
-        let coverage = fraction(&covered);
+        let coverage = coverage(&samples(dim, k, rows, 500), cone_covers);
         assert!((coverage - 0.9).abs() < 4.5 * (0.09f64 / 500.0).sqrt() + 0.02, "d = {dim}, n = {rows}, k = {k}: {coverage}");
     }
 }
@@ -68,23 +64,9 @@ fn mean_direction_cones_have_their_coverage() {
 fn intervals_and_cones_are_conservative_near_uniformity() {
     for (dim, rows, k) in [(3, 5, 0.5), (3, 1000, 0.05), (20, 3, 5.0), (2, 10, 1.0), (3, 30, 0.3), (3, 10, 0.0)] {
         let all = samples(dim, k, rows, 1000);
-        let covered: Vec<(bool, bool)> = all
-            .par_iter()
-            .map(|stats| {
-                let inference = Inference::new(stats).unwrap();
-                let (low, high) = inference.concentration_interval(0.9).unwrap();
-                let cosine = stats.resultant(0)[dim - 1] / stats.resultant_length(0);
-                (low <= k && k <= high, cosine.clamp(-1.0, 1.0).acos() <= inference.mean_direction_cone(0.9).unwrap())
-            })
-            .collect();
-        let (interval, cone): (Vec<bool>, Vec<bool>) = covered.into_iter().unzip();
+        let (interval, cone) = (coverage(&all, |_, inference| interval_covers(inference, k)), coverage(&all, cone_covers));
         let least = 0.9 - 4.5 * (0.09f64 / 1000.0).sqrt();
-        assert!(
-            fraction(&interval) > least && fraction(&cone) > least,
-            "d = {dim}, n = {rows}, k = {k}: {} {}",
-            fraction(&interval),
-            fraction(&cone)
-        );
+        assert!(interval > least && cone > least, "d = {dim}, n = {rows}, k = {k}: {interval} {cone}");
     }
 }
 
@@ -140,7 +122,7 @@ fn rayleigh_p_values_are_uniform_under_uniformity() {
         let p: Vec<f64> =
             samples(dim, 0.0, rows, 3000).iter().map(|stats| Inference::new(stats).unwrap().rayleigh_test().p_value).collect();
         for level in [0.1, 0.05, 0.01] {
-            let rejected = fraction(&p.iter().map(|p| *p < level).collect::<Vec<_>>());
+            let rejected = p.iter().filter(|p| **p < level).count() as f64 / p.len() as f64;
             let tolerance = 4.5 * (level / 3000.0f64).sqrt() + 0.02 * level;
             assert!((rejected - level).abs() < tolerance, "d = {dim}, n = {rows}: {rejected} at {level}");
         }
