@@ -85,7 +85,7 @@ def test_rows_of_every_kind_give_the_same(drawn, tmp_path):
         found = VonMisesFisherClassifier().fit(other, labels)
         np.testing.assert_allclose(found.concentrations_, model.concentrations_, rtol=1e-9)
         np.testing.assert_array_equal(found.predict(other), model.predict(rows))
-    with pytest.raises(ValueError, match="expected 2000 labels, one a row, found: `7`"):
+    with pytest.raises(ValueError, match="expected 2000 labels, one per row, found: `7`"):
         VonMisesFisherClassifier().fit(tmp_path / "x.npy", labels[:7])
 
 

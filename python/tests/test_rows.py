@@ -303,7 +303,7 @@ def test_weights_count_beside_files_too(rows, tmp_path, kind):
         np.testing.assert_allclose(of_file.directions, of_array.directions, atol=1e-6)
         assert not np.allclose(of_file.concentrations, unweighted.concentrations, rtol=1e-4)
     for wrong in (weights[:-1], np.append(weights, 1)):
-        with pytest.raises(ValueError, match=f"expected 2000 weights, one a row, found: `{len(wrong)}`"):
+        with pytest.raises(ValueError, match=f"expected 2000 weights, one per row, found: `{len(wrong)}`"):
             VonMisesFisherMixture(4).fit(place, sample_weight=wrong)
 
 

@@ -12,22 +12,23 @@ use std::sync::Mutex;
 /// Dimension of the latent space.
 pub const LATENT: usize = 100;
 
-/// Of the layers between.
+/// Dimension of the hidden layers.
 const HIDDEN: usize = 512;
-/// What three convolutions leave of an image: channels, and pixels of a side.
+/// Channels after three convolutions.
 const DEEP: usize = 64;
+/// Side length in pixels after three convolutions.
 const DEEP_SIDE: usize = SIDE / 8;
 
 /// Slope of the leaky rectifier below 0.
 const LEAK: f64 = 0.01;
 
-/// Images that are embedded at a time.
+/// Images per batch of [`Autoencoder::embed`].
 const PIECE: usize = 500;
 
-/// Held while a model draws its weights.
-static DRAWING: Mutex<()> = Mutex::new(());
+/// Held while a model draws its initial weights.
+static INITIALISING: Mutex<()> = Mutex::new(());
 
-/// Images to directions of [`LATENT`] dimensions and back.
+/// Encodes images as unit vectors of dimension [`LATENT`], and decodes them.
 ///
 /// Weights and biases start uniform within 1/sqrt(fan-in) of 0, as PyTorch's layers do.
 #[derive(Module, Debug)]
@@ -39,7 +40,7 @@ pub struct Autoencoder {
 }
 
 impl Autoencoder {
-    /// One whose weights the seed alone decides.
+    /// A model whose initial weights depend only on the seed.
     pub fn new(channels: usize, seed: u64, device: &Device) -> Self {
         let convolution = |from: usize, to: usize| {
             let padding = PaddingConfig2d::Explicit(1, 1, 1, 1);
@@ -56,15 +57,15 @@ impl Autoencoder {
             widen: [linear(LATENT, HIDDEN), linear(HIDDEN, deep)],
             deconvolutions: [deconvolution(DEEP, 32), deconvolution(32, 32), deconvolution(32, channels)],
         };
-        // burn has one stream of random numbers a process, and layers draw theirs when they are first looked at.
-        let alone = DRAWING.lock();
+        // burn has one random generator per process, and layers draw their weights on first access.
+        let guard = INITIALISING.lock();
         device.seed(seed);
         let _ = model.clone().into_record();
-        drop(alone);
+        drop(guard);
         model
     }
 
-    /// Rows of unit length.
+    /// Latent rows of unit length.
     pub fn encode(&self, images: Tensor<4>) -> Tensor<2> {
         let mut x = images;
         for layer in &self.convolutions {
@@ -85,14 +86,14 @@ impl Autoencoder {
         self.deconvolutions[2].forward(x)
     }
 
-    /// Squared error summed over the pixels of an image, mean over the images.
+    /// The squared error, summed over the pixels of an image and averaged over images.
     pub fn loss(&self, images: Tensor<4>) -> Tensor<1> {
         let [rows, ..] = images.dims();
         let error = self.decode(self.encode(images.clone())) - images;
         error.square().sum() / rows as f64
     }
 
-    /// The latent directions of all images, one after the other.
+    /// The latent rows of all images.
     pub fn embed(&self, images: &Images, device: &Device) -> Result<Vec<f32>> {
         let model = self.valid();
         let mut rows = Vec::with_capacity(images.len() * LATENT);
@@ -105,7 +106,7 @@ impl Autoencoder {
     }
 }
 
-/// These images as a tensor of numbers from 0 to 1.
+/// Selected images as a tensor of values from 0 to 1.
 pub fn batch(images: &Images, which: &[usize], device: &Device) -> Tensor<4> {
     let mut values = Vec::with_capacity(which.len() * images.channels * AREA);
     for &at in which {
@@ -123,7 +124,7 @@ mod tests {
     use std::thread;
 
     #[test]
-    fn the_seed_alone_decides_the_weights_whoever_draws_beside_it() {
+    fn weights_depend_only_on_the_seed_despite_concurrent_models() {
         let decoded = |seed| {
             let model = Autoencoder::new(1, seed, &Device::flex());
             let x = Tensor::ones([1, 1, SIDE, SIDE], &Device::flex());
@@ -136,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn latent_rows_have_unit_length_and_do_not_depend_on_their_neighbours() {
+    fn latent_rows_have_unit_length_and_do_not_depend_on_their_batch() {
         for dataset in [Dataset::Cifar10, Dataset::FashionMnist] {
             let device = Device::flex();
             let images = dataset.read(&sample(dataset)).unwrap().test;
@@ -154,14 +155,14 @@ mod tests {
         }
     }
 
-    /// The parameters that testdata/autoencoder.py describes, one after the other.
-    struct Described(u64);
+    /// Sets the parameters as testdata/autoencoder.py does.
+    struct TestParameters(u64);
 
     fn noise(count: usize, offset: u64) -> impl Iterator<Item = u64> {
         (0..count as u64).map(move |i| (2_654_435_761 * i + offset) % (1 << 32))
     }
 
-    impl ModuleMapper for Described {
+    impl ModuleMapper for TestParameters {
         fn map_float<const D: usize>(&mut self, parameter: Param<Tensor<D>>) -> Param<Tensor<D>> {
             let shape = parameter.dims();
             let scale = match D {
@@ -177,9 +178,9 @@ mod tests {
     }
 
     #[test]
-    fn with_the_same_weights_it_does_what_pytorch_does() {
+    fn outputs_match_pytorch_for_equal_weights() {
         let device = Device::flex();
-        let model = Autoencoder::new(3, 1, &device).map(&mut Described(0));
+        let model = Autoencoder::new(3, 1, &device).map(&mut TestParameters(0));
         let pixels = noise(3 * AREA, 0).map(|x| (x >> 24) as u8).collect();
         let latent = model.encode(batch(&Images { channels: 3, pixels, labels: vec![0] }, &[0], &device));
         let decoded = model.decode(latent.clone()).into_data().try_into_vec::<f32>().unwrap();
@@ -196,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn the_loss_is_the_sum_over_pixels_and_the_mean_over_images() {
+    fn the_loss_is_summed_over_pixels_and_averaged_over_images() {
         let device = Device::flex();
         let images = Dataset::Cifar10.read(&sample(Dataset::Cifar10)).unwrap().test;
         let model = Autoencoder::new(3, 1, &device);
@@ -209,9 +210,9 @@ mod tests {
         assert!((found / expected - 1.0).abs() < 1e-4, "{found} {expected}");
     }
 
-    /// Along the gradient the loss grows as fast as the gradient says.
+    /// Compares with a finite difference along the gradient.
     #[test]
-    fn the_gradient_is_that_of_the_loss() {
+    fn the_gradient_matches_a_finite_difference() {
         let device = Device::flex().autodiff();
         let images = Dataset::FashionMnist.read(&sample(Dataset::FashionMnist)).unwrap().test;
         let model = Autoencoder::new(1, 1, &device);
@@ -222,8 +223,8 @@ mod tests {
         let moved = |step: f32| {
             let mut model = model.clone();
             let along = slope.clone().mul_scalar(step / length).into_data();
-            let place = &mut model.shrink[1].weight;
-            *place = place.clone().map(|weight| weight + Tensor::from_data(along, &device));
+            let layer = &mut model.shrink[1].weight;
+            *layer = layer.clone().map(|weight| weight + Tensor::from_data(along, &device));
             f64::from(model.loss(x.clone()).into_scalar::<f32>())
         };
         let found = (moved(0.02) - moved(-0.02)) / 0.04;

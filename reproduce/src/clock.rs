@@ -1,16 +1,16 @@
-//! Time, as people and as processors feel it.
+//! Wall time and processor time.
 
 use cpu_time::ProcessTime;
 use serde::{Deserialize, Serialize};
 use std::time::Instant;
 
-/// A stop watch.
+/// A stopwatch.
 pub struct Clock {
     wall: Instant,
     processors: ProcessTime,
 }
 
-/// Seconds of the clock, and seconds that processors were busy for us.
+/// Seconds of wall time, and seconds of time on all processors.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Seconds {
     pub wall: f64,

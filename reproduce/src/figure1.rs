@@ -1,7 +1,8 @@
-//! Figure 1: ln I_s(x) at the orders of high dimension, where I_s(x) itself is below the smallest f64 and scipy answers 0.
+//! Figure 1: ln I_s(x) at high orders, where I_s(x) itself is below the smallest f64 and scipy
+//! returns 0.
 //!
-//! scipy's values and the 25-digit references are in `data/figure1.csv`, and those of the block of arguments in
-//! `data/figure1_block.csv`; the script beside them makes both.
+//! scipy's values and the 25-digit references are in `data/figure1.csv`, and those of the block of
+//! arguments in `data/figure1_block.csv`. The script `data/figure1.py` computes both.
 
 use crate::largest;
 use crate::verdict::{self, Source, Verdict};
@@ -24,26 +25,26 @@ const PAPERS_ARGUMENT: f64 = 0.03;
 const BLOCK_ORDER: f64 = 100.0;
 const BLOCK_COLUMNS: usize = 4;
 
-/// The orders of the printed table, those of d = 2, 102, 202, 402, 1002 and 2002; the picture has them all.
+/// The orders in the printed table: d = 2, 102, 202, 402, 1002 and 2002. The figure has all orders.
 const PRINTED: [f64; 6] = [0.0, 50.0, 100.0, 200.0, 500.0, 1000.0];
 
-/// How far ln I may be from the reference, in ulps of its natural scale.
+/// The largest error of ln I allowed, in ulps of max(1, s, |ln I|).
 const TOLERANCE: f64 = 3.0;
 
 /// The logarithm of the smallest positive f64, 2^-1074.
 const LN_SMALLEST: f64 = -1074.0 * std::f64::consts::LN_2;
 
-/// The lowest ln I in the picture.
+/// The lowest ln I in the figure.
 const FLOOR: f64 = -3000.0;
 
 const COLORS: [&str; 6] = ["#2f9e9e", "#4269d0", "#e8871e", "#c8342f", "#3ca951", "#8c5fc4"];
 
 #[derive(Args)]
 pub struct Options {
-    /// Where to draw the picture: .svg or .png.
+    /// File of the figure, .svg or .png.
     #[arg(long)]
     output: Option<PathBuf>,
-    /// Print JSON (every row) instead of the table.
+    /// Print JSON with all rows instead of the table.
     #[arg(long)]
     json: bool,
 }
@@ -53,7 +54,7 @@ struct Row {
     order: f64,
     x: f64,
     scipy: f64,
-    /// Minus infinity, which JSON writes as null, where scipy underflows.
+    /// Minus infinity (null in JSON) where scipy underflows.
     scipy_ln: f64,
     ours: f64,
     reference: String,
@@ -109,12 +110,12 @@ fn verdicts(rows: &[Row], block: &[Row]) -> Vec<Verdict> {
     ]
 }
 
-/// Prints the table with its verdicts, which it returns, and draws the picture.
+/// Prints the table with its verdicts, and draws the figure. Returns the verdicts.
 pub fn run(options: &Options) -> Result<Vec<Verdict>> {
     let (rows, block) = (rows(TABLE)?, rows(BLOCK)?);
     let verdicts = verdicts(&rows, &block);
     if options.json {
-        // The values in the paper's figure are a picture; what its text says of them is here.
+        // The paper shows its values as an image only, so this has the parameters from its text.
         let paper = serde_json::json!({ "x": PAPERS_ARGUMENT, "block_order": BLOCK_ORDER, "block_shape": [3, BLOCK_COLUMNS] });
         let report = serde_json::json!({ "rows": rows, "block": block, "paper": paper, "verdicts": verdicts });
         crate::show(&serde_json::to_string_pretty(&report)?)?;
@@ -122,7 +123,7 @@ pub fn run(options: &Options) -> Result<Vec<Verdict>> {
         crate::show(&format!("{}\n\n{}\n\n{}", table(&rows), block_table(&block), verdict::lines(&verdicts)))?;
     }
     if let Some(path) = &options.output {
-        let (plots, layout) = picture(&rows);
+        let (plots, layout) = figure(&rows);
         crate::draw(path, &render_multiple(plots, layout))?;
     }
     Ok(verdicts)
@@ -143,7 +144,7 @@ fn table(rows: &[Row]) -> String {
     lines.join("\n")
 }
 
-/// The block as the paper's text has it: arguments, then values, scipy's below ours where they are not 0.
+/// The block of the paper's text: arguments, our values, and scipy's.
 fn block_table(block: &[Row]) -> String {
     let lines = |cell: &dyn Fn(&Row) -> String| -> String {
         let line = |rows: &[Row]| rows.iter().map(|row| format!("  {:<18}", cell(row))).collect::<String>().trim_end().to_owned();
@@ -157,18 +158,18 @@ fn block_table(block: &[Row]) -> String {
     )
 }
 
-/// e^ln in decimal with ten digits, also where it is smaller than any f64. `ln` must be finite.
+/// e^ln in decimal with ten digits, also if it is smaller than any f64. `ln` must be finite.
 fn decimal(ln: f64) -> String {
     let log10 = ln / std::f64::consts::LN_10;
     let exponent = log10.floor();
-    // A mantissa that rounds to 10 moves into the exponent.
+    // A mantissa that rounds to 10 increments the exponent.
     let mantissa = format!("{:.9e}", 10_f64.powf(log10 - exponent));
     let (digits, carry) = mantissa.split_once('e').expect("the format writes an exponent");
     format!("{digits}e{}", exponent + carry.parse::<f64>().expect("an exponent is a number"))
 }
 
-/// Ours as lines, scipy's as points where they are finite.
-fn picture(rows: &[Row]) -> (Vec<Plot>, Layout) {
+/// Our values as lines, scipy's finite values as points.
+fn figure(rows: &[Row]) -> (Vec<Plot>, Layout) {
     let mut plots = Vec::new();
     for (group, color) in rows.chunk_by(|a, b| a.x == b.x).zip(COLORS) {
         let x = group[0].x;
@@ -207,7 +208,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_value_meets_its_reference() {
+    fn all_values_match_the_references() {
         let (rows, block) = (rows(TABLE).unwrap(), rows(BLOCK).unwrap());
         assert_eq!((rows.len(), block.len()), (6 * 41, 3 * BLOCK_COLUMNS));
         assert!(block.iter().all(|row| row.order == BLOCK_ORDER && (0.0..1.0).contains(&row.x)));
@@ -224,14 +225,14 @@ mod tests {
         }
         block[7].error = 3.5;
         assert!(verdicts(&rows, &block).iter().all(|verdict| !verdict.is_met()));
-        // A table without the paper's argument says nothing about it.
+        // Without a row for the paper's argument its verdict cannot hold.
         rows.retain(|row| row.x != PAPERS_ARGUMENT);
         assert!(!verdicts(&rows, &block)[0].is_met());
     }
 
-    /// Against mpmath: I_100(0.03) and the block's entry below the smallest f64.
+    /// Expected values by mpmath: I_100(0.03), and an entry of the block below the smallest f64.
     #[test]
-    fn values_smaller_than_any_f64_are_written_in_decimal() {
+    fn values_below_the_smallest_f64_are_printed_in_decimal() {
         assert_eq!(decimal(-783.7098811158334), "4.356354550e-341");
         assert_eq!(decimal(-792.1962926175782), "8.985071387e-345");
         assert_eq!(decimal(0.0), "1.000000000e0");
@@ -249,8 +250,8 @@ mod tests {
     }
 
     #[test]
-    fn the_picture_has_a_line_for_each_argument_and_the_points() {
-        let (plots, layout) = picture(&rows(TABLE).unwrap());
+    fn the_figure_has_a_line_per_argument_and_the_points() {
+        let (plots, layout) = figure(&rows(TABLE).unwrap());
         assert_eq!(plots.len(), 7);
         let svg = kuva::render_to_svg(plots, layout);
         assert!(svg.contains("vmfkit, x = 500") && svg.contains("vmfkit, x = 0.03"));

@@ -1,4 +1,4 @@
-//! Figure 2: a mixture of three vMFs, drawn again and again and fitted by EM and by SGD; how far each fit is from the truth.
+//! Figure 2: errors of EM and SGD for samples of a mixture of three vMFs.
 
 use crate::verdict::{self, Estimate, Part, Rule, Source, Verdict};
 use crate::{Spread, largest};
@@ -27,43 +27,45 @@ use vmfkit::{
 const ROWS: usize = 1000;
 const COMPONENTS: usize = 3;
 
-/// How far apart the log-likelihoods of EM and SGD may end, and how far below the best of its sample a start may end that is not poor.
+/// The largest relative difference of the log-likelihoods of EM and SGD allowed. A start that ends
+/// further below the best of its sample is poor.
 const TOLERANCE: f64 = 1e-3;
 
-/// How many standard errors a mean error may be from its theory.
+/// The largest difference of a mean error from theory allowed, in standard errors.
 const THEORY_TOLERANCE: f64 = 4.0;
 
-/// How many standard deviations the error of a single sample, the paper's, may be from its mean.
+/// The largest difference of the paper's error, of a single sample, from theory allowed, in
+/// standard deviations.
 const SAMPLE_TOLERANCE: f64 = 3.0;
 
 #[derive(Args)]
 pub struct Options {
-    /// Samples drawn and fitted.
+    /// Number of samples.
     #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u64).range(2..))]
     seeds: u64,
-    /// Random seed of the first sample; the others follow it.
+    /// Random seed of the first sample; the others use the following seeds.
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Random starts of a fit, of which the best is kept.
+    /// Random starts per fit; the best is kept.
     #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u64).range(1..))]
     starts: u64,
-    /// Where to draw the picture: .svg or .png.
+    /// File of the figure, .svg or .png.
     #[arg(long)]
     output: Option<PathBuf>,
-    /// Print JSON (with every sample's errors) instead of the table.
+    /// Print JSON with the errors of all samples instead of the table.
     #[arg(long)]
     json: bool,
 }
 
-/// alpha, mu and kappa: their errors' names.
+/// The names of the errors of alpha, mu and kappa.
 const ERRORS: [&str; 3] = ["e_alpha", "e_mu", "e_kappa"];
 
-/// A line of the table.
+/// An estimator with its start: a line of the table.
 struct Way {
     name: &'static str,
-    /// EM with this estimator, or SGD.
+    /// EM with this estimator; SGD if `None`.
     em: Option<ConcentrationEstimator>,
-    /// The paper's start, or one start by k-means.
+    /// Random starts as in the paper, or one start by k-means.
     random: bool,
     /// The paper's errors for its one sample.
     paper: Option<[f64; 3]>,
@@ -90,7 +92,7 @@ impl Way {
         if self.random { options.starts as usize } else { 1 }
     }
 
-    /// The best fit, and ln p, a row, in each pass of each start.
+    /// The best fit, and the mean ln p in each pass of each start.
     fn fit(&self, block: &RowBatch, seed: u64, options: &Options) -> Result<(Mixture, Vec<Vec<f64>>)> {
         let mut traces = vec![Vec::new(); self.starts(options)];
         let method = if self.em.is_some() { Method::default() } else { Method::Sgd(Adam::new()) };
@@ -111,7 +113,7 @@ impl Way {
     }
 }
 
-/// One way's fit of one sample.
+/// The fit of one sample.
 struct Outcome {
     errors: [f64; 3],
     /// The mean of ln p over the rows.
@@ -137,7 +139,7 @@ fn draw(truth: &Mixture, seed: u64) -> Result<Vec<f64>> {
     Ok(rows)
 }
 
-/// What the mean and the standard deviation of an error tend to.
+/// The mean and the standard deviation of an error in large samples.
 #[derive(Debug, Clone, Copy, Serialize)]
 struct Theory {
     mean: f64,
@@ -145,9 +147,10 @@ struct Theory {
 }
 
 impl Theory {
-    /// Of the sum of the absolute values of normal numbers with these covariances (a square matrix, row by row).
+    /// Of the sum of absolute values of normal variables with this covariance matrix.
     ///
-    /// With the correlation r the mean of |X Y| is (2/pi) (sqrt(1 - r^2) + r asin r) of the product of the standard deviations.
+    /// For the correlation r, the mean of |X Y| is (2/pi) (sqrt(1 - r^2) + r asin r) times the
+    /// product of the standard deviations.
     fn of_absolute_sum(covariance: &[f64], count: usize) -> Self {
         let deviation = |i: usize| covariance[i * count + i].sqrt();
         let mean = FRAC_2_PI.sqrt() * (0..count).map(deviation).sum::<f64>();
@@ -160,8 +163,9 @@ impl Theory {
         Theory { mean, deviation: variance.sqrt() }
     }
 
-    /// Of the errors of alpha, mu and kappa, for components so far apart that rows are certain of theirs: estimates are normal with the
-    /// covariances (diag alpha - alpha alpha')/N, (I - mu mu')/(N alpha kappa A) and 1/(N alpha A').
+    /// Of the errors of alpha, mu and kappa for well separated components. Estimates are then
+    /// normal with the covariances (diag alpha - alpha alpha')/N, (I - mu mu')/(N alpha kappa A)
+    /// and 1/(N alpha A').
     fn of_errors(truth: &Mixture) -> [Theory; 3] {
         let (n, dim, alpha) = (ROWS as f64, truth.dim(), truth.weights());
         let same = |i: usize, j: usize| if i == j { 1.0 } else { 0.0 };
@@ -184,25 +188,25 @@ impl Theory {
     }
 }
 
-/// What one way found in all samples.
+/// The results of one estimator in all samples.
 #[derive(Debug, Serialize)]
 struct Line {
     name: &'static str,
     start: &'static str,
     starts: usize,
-    /// Of alpha, mu, kappa.
+    /// The errors of alpha, mu and kappa.
     errors: [Spread; 3],
     paper: Option<[f64; 3]>,
     ln_likelihood: Spread,
-    /// Single starts, in all samples, that end more than 1e-3 below the best of the sample.
+    /// The number of starts in all samples that end more than 1e-3 below the best of the sample.
     poor_starts: usize,
     all_starts: usize,
-    /// Each sample's errors of alpha, mu, kappa.
+    /// The errors of alpha, mu and kappa in each sample.
     samples: Vec<[f64; 3]>,
 }
 
 impl Line {
-    /// Whether each of the paper's errors lies between the least and the largest seen here.
+    /// Whether each of the paper's errors is in the range of our samples.
     fn holds_paper(&self) -> [bool; 3] {
         let inside = |i: usize| self.paper.is_none_or(|paper| (self.errors[i].least..=self.errors[i].most).contains(&paper[i]));
         [inside(0), inside(1), inside(2)]
@@ -214,7 +218,7 @@ struct Study {
     theory: [Theory; 3],
     /// |l_SGD - l_EM| / |l_EM| of each sample.
     apart: Vec<f64>,
-    /// The outcomes of the first sample, for the picture.
+    /// The results of the first sample, for the figure.
     first: Vec<Outcome>,
 }
 
@@ -249,7 +253,7 @@ impl Study {
     fn verdicts(&self) -> Vec<Verdict> {
         let apart = largest(self.apart.iter().copied());
         let inside = [EM, SGD].map(|way| self.lines[way].holds_paper().into_iter().filter(|inside| *inside).count());
-        // The standard errors are known, not estimated.
+        // Standard errors are known from theory.
         let off = |way: usize| {
             let Line { errors, samples, .. } = &self.lines[way];
             let root = (samples.len() as f64).sqrt();
@@ -287,7 +291,8 @@ impl Study {
         ]
     }
 
-    /// SGD against another way: by how much the other's error of alpha, mu and kappa is larger, sample by sample.
+    /// Compares SGD with another estimator: the paired differences of the errors of alpha, mu and
+    /// kappa.
     fn compare(&self, claim: &str, rule: Rule, other: usize) -> Verdict {
         let part = |error: usize| {
             let of = |way: usize| -> Vec<f64> { self.lines[way].samples.iter().map(|errors| errors[error]).collect() };
@@ -298,7 +303,7 @@ impl Study {
         };
         let parts: Vec<Part> = (0..ERRORS.len()).map(part).collect();
         let word = |error: usize, part: &Part| {
-            // One digit more than the errors have: the differences are small.
+            // One digit more than for errors, because the differences are small.
             let digits = if error == 2 { 3 } else { 5 };
             let paper = part.paper.map_or(String::new(), |paper| format!(" (the paper: {paper:+.digits$})"));
             format!("{} {:+.digits$} ± {:.digits$}{paper}", part.at, part.statistic, part.standard_error)
@@ -308,7 +313,7 @@ impl Study {
     }
 }
 
-/// One sample, fitted every way.
+/// Fits one sample by all estimators.
 fn trial(truth: &Mixture, seed: u64, options: &Options) -> Result<Vec<Outcome>> {
     let rows = draw(truth, seed)?;
     let block = RowBatch::new(truth.dim(), &rows)?;
@@ -321,13 +326,13 @@ fn trial(truth: &Mixture, seed: u64, options: &Options) -> Result<Vec<Outcome>> 
     WAYS.iter().map(outcome).collect()
 }
 
-/// True for a start that ended below the best that any way found in the sample.
+/// Whether a start ended below the best fit of the sample.
 fn is_poor(trace: &[f64], trial: &[Outcome]) -> bool {
     let best = trial.iter().map(|outcome| outcome.ln_likelihood).fold(f64::NEG_INFINITY, f64::max);
     !trace.last().is_some_and(|end| *end > best - TOLERANCE * best.abs())
 }
 
-/// Prints the table with its verdicts, which it returns, and draws the picture.
+/// Prints the table with its verdicts, and draws the figure. Returns the verdicts.
 pub fn run(options: &Options) -> Result<Vec<Verdict>> {
     let clock = Instant::now();
     let study = Study::new(options)?;
@@ -344,12 +349,12 @@ pub fn run(options: &Options) -> Result<Vec<Verdict>> {
         crate::show(&format!("{}\n\n{}\n\n{effort}", table(&study), verdict::lines(&verdicts)))?;
     }
     if let Some(path) = &options.output {
-        crate::draw(path, &picture(&study).render())?;
+        crate::draw(path, &figure(&study).render())?;
     }
     Ok(verdicts)
 }
 
-/// An error with the digits that the paper gives it.
+/// An error with the number of digits that the paper prints.
 fn number(error: usize, value: f64) -> String {
     if error == 2 { format!("{value:.3}") } else { format!("{value:.4}") }
 }
@@ -395,11 +400,11 @@ fn table(study: &Study) -> String {
 const COLORS: [&str; 2] = ["#4269d0", "#e8871e"];
 const PALE: [&str; 2] = ["#b9c7ee", "#f6d3ad"];
 
-/// Left: how EM and SGD climb in the first sample. Right: the errors of all samples.
-fn picture(study: &Study) -> Figure {
+/// Left: the objective of EM and SGD in the first sample. Right: the errors of all samples.
+fn figure(study: &Study) -> Figure {
     let mut climbs = Vec::new();
     for (way, name) in [(EM, "EM"), (SGD, "SGD")] {
-        // Good starts last, so that they lie on top.
+        // Good starts last, on top of poor ones.
         for poor in [true, false] {
             let traces = study.first[way].traces.iter().filter(|trace| is_poor(trace, &study.first) == poor);
             for (i, trace) in traces.enumerate() {
@@ -450,7 +455,7 @@ mod tests {
     }
 
     #[test]
-    fn verdicts_hold_for_a_few_samples() {
+    fn verdicts_hold_for_five_samples() {
         let study = Study::new(&options(5, 20)).unwrap();
         for verdict in study.verdicts() {
             assert!(verdict.is_met(), "{}: {}", verdict.claim, verdict.found);
@@ -470,11 +475,11 @@ mod tests {
     }
 
     #[test]
-    fn sgd_is_better_worse_or_level_as_its_errors_are() {
+    fn verdicts_follow_the_errors_of_sgd() {
         let mut study = Study::new(&options(4, 1)).unwrap();
         let base: Vec<[f64; 3]> = (0..4).map(|i| [0.03, 0.07, 5.0 + f64::from(i)]).collect();
         let mut verdict = |gains: [f64; 3]| {
-            // Differences of the samples spread by half of their mean at most.
+            // Differences vary by at most half of their mean.
             let sgd = |(i, errors): (usize, &[f64; 3])| [0, 1, 2].map(|k| errors[k] - gains[k] * (1.0 + 0.1 * i as f64));
             study.lines[EM].samples.clone_from(&base);
             study.lines[EXACT_EM].samples.clone_from(&base);
@@ -491,7 +496,7 @@ mod tests {
     }
 
     #[test]
-    fn the_papers_differences_are_beside_ours() {
+    fn the_papers_differences_are_printed() {
         let study = Study::new(&options(3, 1)).unwrap();
         let verdict = &study.verdicts()[1];
         let paper: Vec<f64> = verdict.parts.iter().filter_map(|part| part.paper).collect();
@@ -502,9 +507,10 @@ mod tests {
         assert!(!verdict.required && verdict.found.contains("(the paper: +0.00140)"), "{}", verdict.found);
     }
 
-    /// Our matching weighs concentrations by their size; the paper does not, and tries every permutation.
+    /// Our matching uses relative differences of concentrations; the paper uses absolute ones, over
+    /// all permutations.
     #[test]
-    fn the_permutation_is_the_papers() {
+    fn our_matching_equals_the_papers() {
         let truth = truth().unwrap();
         for seed in 1..4 {
             let rows = draw(&truth, seed).unwrap();
@@ -533,13 +539,13 @@ mod tests {
         let independent = Theory::of_absolute_sum(&[1.0, 0.0, 0.0, 4.0], 2);
         close(independent.mean, 3.0 * FRAC_2_PI.sqrt());
         close(independent.deviation, (5.0 * variance).sqrt());
-        // x and -x: twice the absolute value of one.
+        // For x and -x the sum is 2 |x|.
         close(Theory::of_absolute_sum(&[1.0, -1.0, -1.0, 1.0], 2).deviation, 2.0 * variance.sqrt());
     }
 
     #[test]
-    fn the_picture_has_both_panels() {
-        let scene = picture(&Study::new(&options(2, 2)).unwrap()).render();
+    fn the_figure_has_both_panels() {
+        let scene = figure(&Study::new(&options(2, 2)).unwrap()).render();
         let svg = kuva::backend::svg::SvgBackend.render_scene(&scene);
         assert!(svg.contains("pass over the rows") && svg.contains("kappa SGD"));
     }

@@ -1,14 +1,16 @@
-//! Plain k-means, the paper's baseline: centres are means, not directions, and the distance is Euclidean.
+//! Euclidean k-means, the baseline of the paper. Centres are means, not directions.
 
 use anyhow::Result;
 use rayon::prelude::*;
 use vmfkit::{Maximisation, RowBatch, Start};
 
-/// A fit ends when a pass lowers the sum of squared distances by less than this share of it, or after so many passes.
+/// A fit stops when a pass reduces the sum of squared distances by less than this fraction.
 const TOLERANCE: f64 = 1e-5;
+/// The maximum number of passes.
 const PASSES: usize = 300;
 
-/// Rows that one thread takes at a time; sums are added in the order of these pieces, however many threads there are.
+/// Rows per task. Sums are added in the order of the tasks, so they do not depend on the number of
+/// threads.
 const PIECE: usize = 1024;
 
 /// The centres of clusters, and half their squared lengths.
@@ -19,7 +21,8 @@ pub struct Centres {
     halves: Vec<f32>,
 }
 
-/// What a pass finds: for each cluster the sum of its rows and their number, and the sum of squared distances.
+/// The statistics of a pass: for each cluster the sum and the number of its rows, and the sum of
+/// squared distances.
 #[derive(Clone)]
 struct Sums {
     rows: Vec<f64>,
@@ -28,8 +31,8 @@ struct Sums {
 }
 
 impl Centres {
-    /// Lloyd's algorithm from greedy k-means++ (among rows of unit length, the one of the sphere is that of the space), and how many
-    /// passes it took.
+    /// Runs Lloyd's algorithm from greedy k-means++. Returns the centres and the number of passes.
+    /// (For unit rows, k-means++ of the sphere equals Euclidean k-means++.)
     pub fn fit(dim: usize, rows: &[f32], clusters: usize, seed: u64) -> Result<(Self, usize)> {
         let start = Start::PlusPlus.mixture(&RowBatch::new(dim, rows)?, clusters, &Maximisation::default(), seed)?;
         let first = start.components().iter().flat_map(|density| density.mean_direction());
@@ -51,7 +54,7 @@ impl Centres {
         Centres { dim, centres, halves }
     }
 
-    /// The cluster of each row: that of the nearest centre.
+    /// The nearest centre of each row.
     pub fn assign(&self, rows: &[f32]) -> Vec<u32> {
         rows.par_chunks_exact(self.dim).map(|row| self.nearest(row).0 as u32).collect()
     }
@@ -60,9 +63,9 @@ impl Centres {
     fn nearest(&self, row: &[f32]) -> (usize, f32) {
         let mut best = (0, f32::NEG_INFINITY);
         for (at, (centre, half)) in self.centres.chunks_exact(self.dim).zip(&self.halves).enumerate() {
-            let closeness = dot(row, centre) - half;
-            if closeness > best.1 {
-                best = (at, closeness);
+            let score = dot(row, centre) - half;
+            if score > best.1 {
+                best = (at, score);
             }
         }
         (best.0, 1.0 - 2.0 * best.1)
@@ -91,7 +94,7 @@ impl Centres {
         })
     }
 
-    /// Each centre at the mean of its rows; one without rows stays where it is.
+    /// Moves each centre to the mean of its rows; a centre without rows stays.
     fn moved(&self, sums: &Sums) -> Self {
         let mut centres = self.centres.clone();
         let means = sums.rows.chunks_exact(self.dim).zip(&sums.counts);
@@ -102,7 +105,7 @@ impl Centres {
     }
 }
 
-/// In eight sums side by side, so that the compiler can use vectors.
+/// The dot product in eight partial sums, which the compiler vectorises.
 fn dot(a: &[f32], b: &[f32]) -> f32 {
     let (mut sums, a_chunks, b_chunks) = ([0.0; 8], a.chunks_exact(8), b.chunks_exact(8));
     let rest: f32 = a_chunks.remainder().iter().zip(b_chunks.remainder()).map(|(x, y)| x * y).sum();
@@ -120,7 +123,7 @@ mod tests {
     use vmfkit::metrics::Agreement;
     use vmfkit::{Mixture, VonMisesFisher};
 
-    fn drawn() -> (Vec<f32>, Vec<i64>) {
+    fn sample() -> (Vec<f32>, Vec<i64>) {
         let axis = |at: usize| (0..11).map(|i| f64::from(i == at)).collect();
         let components = (0..4).map(|at| VonMisesFisher::new(axis(at), 60.0).unwrap()).collect();
         let mixture = Mixture::new(vec![0.1, 0.2, 0.3, 0.4], components).unwrap();
@@ -130,8 +133,8 @@ mod tests {
     }
 
     #[test]
-    fn clusters_that_are_apart_are_found_and_centres_are_means() {
-        let (rows, labels) = drawn();
+    fn separated_clusters_are_found_and_centres_are_means() {
+        let (rows, labels) = sample();
         let (centres, passes) = Centres::fit(11, &rows, 4, 1).unwrap();
         assert!(passes < 50, "{passes}");
         let found = centres.assign(&rows);
@@ -149,8 +152,8 @@ mod tests {
     }
 
     #[test]
-    fn passes_never_raise_the_distance() {
-        let (rows, _) = drawn();
+    fn passes_never_increase_the_distance() {
+        let (rows, _) = sample();
         let mut centres = Centres::new(11, rows[..44].to_vec());
         let mut before = f64::INFINITY;
         for _ in 0..20 {

@@ -1,8 +1,9 @@
-//! The tables and figures of Kim, "On PyTorch Implementation of Density Estimators for von Mises-Fisher and Its Mixture"
-//! (2021, arXiv:2102.05340), each as one command that prints what it found and judges it.
+//! The tables and figures of Kim, "On PyTorch Implementation of Density Estimators for von
+//! Mises-Fisher and Its Mixture" (2021, arXiv:2102.05340). Each has one command, which prints
+//! results and a verdict on each claim.
 //!
-//! Exit code 0: every required verdict holds (our checks; for Table 2 the paper's findings); 1: one does not, and stderr
-//! says which; 2: the command could not be run.
+//! Exit code 0: every required verdict holds (our checks; for Table 2 the paper's findings). 1: one
+//! does not, and stderr says which. 2: the command could not run.
 
 mod autoencoder;
 mod clock;
@@ -61,7 +62,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Names on stderr each required verdict that does not hold.
+/// Prints each required verdict that does not hold to stderr.
 fn exit_code(verdicts: &[Verdict]) -> ExitCode {
     let unmet: Vec<&Verdict> = verdicts.iter().filter(|verdict| !verdict.is_met()).collect();
     for verdict in &unmet {
@@ -70,7 +71,7 @@ fn exit_code(verdicts: &[Verdict]) -> ExitCode {
     if unmet.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(1) }
 }
 
-/// Mean over the seeds, with the standard deviation and the range of single ones.
+/// Mean, standard deviation and range over the seeds.
 #[derive(Debug, Clone, Copy, serde::Serialize)]
 struct Spread {
     mean: f64,
@@ -89,7 +90,7 @@ impl Spread {
     }
 }
 
-/// Prints a report; a reader who has seen enough of it is no error.
+/// Prints a report; a closed pipe is not an error.
 fn show(text: &str) -> anyhow::Result<()> {
     match writeln!(std::io::stdout().lock(), "{text}") {
         Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
@@ -97,25 +98,25 @@ fn show(text: &str) -> anyhow::Result<()> {
     }
 }
 
-/// Writes a picture in the format that its name says.
+/// Writes a figure in the format of its extension.
 fn draw(path: &Path, scene: &Scene) -> anyhow::Result<()> {
     let image = match path.extension().and_then(|extension| extension.to_str()) {
         Some("svg") => SvgBackend.render_scene(scene).into_bytes(),
         Some("png") => PngBackend::new().with_scale(2.0).render_scene(scene).map_err(anyhow::Error::msg)?,
-        _ => anyhow::bail!("the picture must be an .svg or a .png, found: `{}`", path.display()),
+        _ => anyhow::bail!("the figure must be an .svg or .png file, found: `{}`", path.display()),
     };
     std::fs::write(path, image).with_context(|| format!("cannot write {}", path.display()))?;
     eprintln!("wrote {}", path.display());
     Ok(())
 }
 
-/// The mean of |X| for a normal X with this mean and standard deviation.
+/// The mean of |X| for a normal X.
 fn mean_absolute_value(mean: f64, deviation: f64) -> f64 {
     let z = mean / deviation;
     deviation * (FRAC_2_PI.sqrt() * (-0.5 * z * z).exp() + z * libm::erf(z / SQRT_2))
 }
 
-/// The largest of some errors, which are at least 0; NaN if one is, so that it fails a verdict.
+/// The largest of nonnegative errors; NaN if one is NaN, which fails a verdict.
 fn largest(errors: impl Iterator<Item = f64>) -> f64 {
     errors.fold(0.0, |most, x| if x.is_nan() || x > most { x } else { most })
 }
@@ -148,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn the_largest_does_not_hide_a_nan() {
+    fn the_largest_error_propagates_nan() {
         assert_eq!(largest([0.5, 2.0, 1.0].into_iter()), 2.0);
         assert!(largest([0.5, f64::NAN, 1.0].into_iter()).is_nan());
     }

@@ -1,4 +1,4 @@
-//! Table 1: a sample of a known vMF, estimated three ways; how far each estimate is from the truth.
+//! Table 1: errors of three estimators for samples of one vMF.
 
 use crate::verdict::{self, Estimate, Part, Rule, Verdict, counts};
 use crate::{Spread, largest, mean_absolute_value};
@@ -15,14 +15,14 @@ use vmfkit::{
     bessel,
 };
 
-/// What the paper prints for one estimator in one cell.
+/// The paper's numbers for one estimator in one cell.
 #[derive(Debug, Clone, Copy, Serialize)]
 struct Printed {
     e_mu: f64,
     e_kappa: f64,
 }
 
-/// d, kappa*, and the paper's numbers for batch and SGD.
+/// Dimension, kappa*, and the paper's numbers for batch and SGD.
 type Setting = (usize, f64, [Printed; 2]);
 
 /// The paper's six cells.
@@ -35,31 +35,32 @@ const CELLS: [Setting; 6] = [
     (100, 500.0, [Printed { e_mu: 2.1e-5, e_kappa: 1.9e-3 }, Printed { e_mu: 2.1e-5, e_kappa: 1.1e-3 }]),
 ];
 
-/// Differences of at most this fraction count as equal, however small their standard errors; the paper's own columns of e_mu,
-/// which it calls equally good, differ by up to 4 %.
+/// Relative differences of at most this size are level, whatever their standard errors. The paper's
+/// columns of e_mu, which it calls equally good, differ by up to 4 %.
 const LEVEL: f64 = 0.05;
 
-/// The fraction of single samples in which an estimator that is consistently more accurate must be nearer to the truth.
+/// A consistently more accurate estimator must be nearer to the truth in this fraction of samples.
 const CONSISTENT: f64 = 0.95;
 
-/// How far SGD's kappa may be from the maximum of the likelihood of the same sample.
+/// The largest relative difference of SGD's kappa from the maximum likelihood estimate allowed.
 const SGD_TOLERANCE: f64 = 1e-3;
 
-/// How many standard errors the mean of e_mu^2 may be from its theory.
+/// The largest difference of the mean of e_mu^2 from theory allowed, in standard errors.
 const THEORY_TOLERANCE: f64 = 4.0;
 
-/// How many standard deviations an error of the paper's single samples may be from its theory.
+/// The largest difference of the paper's errors, of single samples, from theory allowed, in
+/// standard deviations.
 const SAMPLE_TOLERANCE: f64 = 3.0;
 
 #[derive(Args)]
 pub struct Options {
-    /// Samples drawn and fitted for each cell of the table.
+    /// Number of samples per cell of the table.
     #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u64).range(2..))]
     seeds: u64,
-    /// Random seed of the first sample; the others follow it.
+    /// Random seed of the first sample; the others use the following seeds.
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Rows in a sample.
+    /// Rows per sample.
     #[arg(long, default_value_t = 10_000, value_parser = clap::value_parser!(u64).range(128..))]
     rows: u64,
     /// Print JSON instead of the table.
@@ -91,14 +92,15 @@ const NAMES: [&str; 3] = ["batch (Banerjee)", "exact", "SGD (Adam)"];
 struct Cell {
     dim: usize,
     concentration: f64,
-    /// (d - 1)/(N kappa A_d(kappa)), what the mean of e_mu^2 tends to.
+    /// The mean of e_mu^2 in large samples, (d - 1)/(N kappa A_d(kappa)).
     e_mu_squared_theory: f64,
-    /// 1/(kappa sqrt(N A'_d(kappa))), the standard error of kappa's maximum-likelihood estimate relative to kappa.
+    /// The relative standard error of the maximum likelihood estimate of kappa, 1/(kappa sqrt(N
+    /// A'_d(kappa))).
     relative_standard_error: f64,
-    /// The batch formula's own relative error: what it makes of the true mean length, over kappa, minus 1.
+    /// The relative error of the batch formula for the true mean length.
     batch_bias: f64,
     estimators: Vec<Errors>,
-    /// kappa_SGD / kappa_exact - 1 of each sample.
+    /// kappa_SGD / kappa_exact - 1 in each sample.
     sgd_from_exact: Vec<f64>,
 }
 
@@ -112,7 +114,7 @@ struct Errors {
     e_mu_squared: Spread,
     /// |kappa - kappa*| / kappa*
     e_kappa: Spread,
-    /// What the mean of e_kappa tends to.
+    /// The mean of e_kappa in large samples.
     e_kappa_theory: f64,
     paper: Option<Printed>,
     samples: Vec<Fitted>,
@@ -160,13 +162,13 @@ impl Cell {
         })
     }
 
-    /// e_kappa of each sample.
+    /// e_kappa in each sample.
     fn e_kappa(&self, column: usize) -> Vec<f64> {
         let error = |fit: &Fitted| (fit.concentration - self.concentration).abs() / self.concentration;
         self.estimators[column].samples.iter().map(error).collect()
     }
 
-    /// One of the paper's two columns.
+    /// The paper's numbers for an estimator.
     fn paper(&self, column: usize) -> Option<Printed> {
         self.estimators[column].paper
     }
@@ -176,22 +178,23 @@ impl Cell {
         Some(of(self.paper(BATCH)?) - of(self.paper(SGD)?))
     }
 
-    /// How far the mean e_mu^2 of a column is from its theory, in standard errors.
+    /// The difference of the mean of e_mu^2 from theory, in standard errors.
     ///
-    /// N kappa A |mu - mu*|^2 is chi-squared with d - 1 degrees of freedom, so the standard error is known, not estimated.
+    /// N kappa A |mu - mu*|^2 is chi-squared with d - 1 degrees of freedom, so the standard error
+    /// is known.
     fn off_theory(&self, column: usize) -> f64 {
         let Errors { e_mu_squared, samples, .. } = &self.estimators[column];
         (e_mu_squared.mean / self.e_mu_squared_theory - 1.0) / self.chi_squared_deviation() * (samples.len() as f64).sqrt()
     }
 
-    /// The standard deviation of e_mu^2 over its mean.
+    /// The standard deviation of e_mu^2 divided by its mean.
     fn chi_squared_deviation(&self) -> f64 {
         (2.0 / (self.dim as f64 - 1.0)).sqrt()
     }
 
-    /// The chance that, of one sample, SGD's kappa is nearer to the truth than the batch formula's: with errors e and e + b that
-    /// of e > -b/2, with e normal.
-    fn chance_that_sgd_is_nearer(&self) -> f64 {
+    /// The probability that SGD's kappa is nearer to the truth than the batch formula's. Their
+    /// errors are e and e + b with a normal e, so it is P(e > -b/2).
+    fn probability_that_sgd_is_nearer(&self) -> f64 {
         0.5 * libm::erfc(-0.5 * self.batch_bias.abs() / (SQRT_2 * self.relative_standard_error))
     }
 
@@ -213,7 +216,7 @@ fn fits(truth: &VonMisesFisher, rows: usize, seed: u64) -> Result<[Fitted; 3]> {
     Ok([&batch, &exact, &sgd.components()[0]].map(|fit| Fitted::new(fit, truth)))
 }
 
-/// The paper's reading of its table, claim by claim.
+/// The paper's claims about its table.
 fn claims(cells: &[Cell]) -> Vec<Verdict> {
     vec![
         equal_directions(cells),
@@ -240,7 +243,7 @@ fn equal_directions(cells: &[Cell]) -> Verdict {
     Verdict::of_paper("batch and SGD do equally well on mu", Rule::Level, parts, found)
 }
 
-/// "Consistently more accurate in kappa", of the mean error.
+/// "Consistently more accurate in kappa", as a claim about the mean error.
 fn lower_mean(cells: &[Cell]) -> Verdict {
     let gains = cells.iter().map(|cell| {
         let gain = Estimate::of_paired_difference(&cell.e_kappa(BATCH), &cell.e_kappa(SGD));
@@ -261,25 +264,25 @@ fn lower_mean(cells: &[Cell]) -> Verdict {
     Verdict::of_paper("SGD is more accurate in kappa in every cell, in the mean over samples", Rule::EveryGain, parts, found)
 }
 
-/// The same of single samples: the paper has one a cell.
+/// The same claim about single samples; the paper has one per cell.
 fn nearer(cells: &[Cell]) -> Verdict {
-    let shares = cells.iter().map(|cell| {
+    let fractions = cells.iter().map(|cell| {
         let pairs = cell.e_kappa(BATCH).into_iter().zip(cell.e_kappa(SGD));
         let wins: Vec<f64> = pairs.map(|(batch, sgd)| if sgd < batch { 1.0 } else { 0.0 }).collect();
-        let share = Estimate::of(&wins);
-        let above = Estimate { mean: share.mean - CONSISTENT, ..share };
+        let fraction = Estimate::of(&wins);
+        let above = Estimate { mean: fraction.mean - CONSISTENT, ..fraction };
         let paper = cell.paper_gap(|paper| paper.e_kappa).map(|gap| if gap > 0.0 { 1.0 } else { 0.0 });
-        Part::new(cell.name(), share, above.is_gain()).theory(cell.chance_that_sgd_is_nearer()).paper(paper)
+        Part::new(cell.name(), fraction, above.is_gain()).theory(cell.probability_that_sgd_is_nearer()).paper(paper)
     });
-    let parts: Vec<Part> = shares.collect();
-    let share = Spread::of(parts.iter().map(|part| 100.0 * part.statistic));
-    let theory = Spread::of(cells.iter().map(|cell| 100.0 * cell.chance_that_sgd_is_nearer()));
-    let all: f64 = cells.iter().map(Cell::chance_that_sgd_is_nearer).product();
+    let parts: Vec<Part> = fractions.collect();
+    let percentage = Spread::of(parts.iter().map(|part| 100.0 * part.statistic));
+    let theory = Spread::of(cells.iter().map(|cell| 100.0 * cell.probability_that_sgd_is_nearer()));
+    let all: f64 = cells.iter().map(Cell::probability_that_sgd_is_nearer).product();
     let found = format!(
         "SGD is nearer to kappa* in {:.0} to {:.0} % of the samples of a cell (theory: {:.0} to {:.0} %); in theory one sample a \
          cell, as in the paper, has SGD nearer in all {} cells in {:.0} % of cases",
-        share.least,
-        share.most,
+        percentage.least,
+        percentage.most,
         theory.least,
         theory.most,
         cells.len(),
@@ -311,15 +314,16 @@ fn approximation(cells: &[Cell]) -> Verdict {
     Verdict::of_paper("the difference in kappa is due to the batch estimator's approximation", Rule::Level, parts, found)
 }
 
-/// What the batch formula's own error leaves unexplained of the paper's e_kappa: the batch's minus |b + e|, where e is SGD's error
-/// with the sign that fits better, which the paper does not print.
+/// The part of the paper's e_kappa that the error b of the batch formula does not explain: the
+/// batch error minus
+/// |b + e|, where e is SGD's error. The paper does not print its sign, so the better one is used.
 fn unexplained(cell: &Cell) -> Option<f64> {
     let (batch, sgd) = (cell.paper(BATCH)?.e_kappa, cell.paper(SGD)?.e_kappa);
     let rests = [sgd, -sgd].map(|error| batch - (cell.batch_bias + error).abs());
     rests.into_iter().min_by(|x, y| x.abs().total_cmp(&y.abs()))
 }
 
-/// A step from one cell to another: e_kappa there minus e_kappa here, sample by sample.
+/// A step from one cell to another: the paired differences of e_kappa.
 fn step(column: usize, here: &Cell, there: &Cell, at: String) -> Part {
     let gain = Estimate::of_paired_difference(&there.e_kappa(column), &here.e_kappa(column));
     let theory = there.estimators[column].e_kappa_theory - here.estimators[column].e_kappa_theory;
@@ -328,7 +332,8 @@ fn step(column: usize, here: &Cell, there: &Cell, at: String) -> Part {
     Part::gain(format!("{}, {at}", NAMES[column]), gain).theory(theory).paper(paper)
 }
 
-/// In how many steps the error grows, falls or does neither, here, in theory and in the paper.
+/// The numbers of steps in which the error grows or falls: in our samples, in theory and in the
+/// paper.
 fn steps_in_words(parts: &[Part]) -> String {
     let (grows, level, falls) = counts(parts);
     let growing = |value: fn(&Part) -> Option<f64>| parts.iter().filter(|part| value(part).is_some_and(|x| x > 0.0)).count();
@@ -356,12 +361,12 @@ fn grows_with_dimension(cells: &[Cell]) -> Verdict {
             }
         }
     }
-    let turns = |concentration: f64| format!("d = {} for kappa* = {concentration}", dimension_of_least_error(concentration));
-    let found = format!("{}. In theory it grows only beyond {} and {}", steps_in_words(&parts), turns(50.0), turns(500.0));
+    let minimum = |concentration: f64| format!("d = {} for kappa* = {concentration}", dimension_of_least_error(concentration));
+    let found = format!("{}. In theory it grows only beyond {} and {}", steps_in_words(&parts), minimum(50.0), minimum(500.0));
     Verdict::of_paper("the error of kappa grows with d", Rule::Gain, parts, found)
 }
 
-/// The dimension from which on the standard error of kappa grows.
+/// The dimension at which the standard error of kappa is smallest.
 fn dimension_of_least_error(concentration: f64) -> usize {
     let slope = |dim: usize| bessel::mean_length_and_slope(dim, concentration).slope;
     (2..).find(|&dim| slope(dim + 1) < slope(dim)).expect("A' tends to 0 as 1/d")
@@ -388,11 +393,11 @@ fn checks(cells: &[Cell]) -> Vec<Verdict> {
             .map(|(x, y)| (x.mean - y.mean).abs() / x.deviation.min(y.deviation))
     }));
 
-    // Elsewhere the sampling error hides the batch formula's own error, and chance decides which estimate is nearer.
+    // In other cells the sampling error exceeds the error of the batch formula.
     let shows: Vec<&Cell> = cells.iter().filter(|cell| cell.batch_bias.abs() > cell.relative_standard_error).collect();
     let error = |cell: &Cell, column: usize| cell.estimators[column].e_kappa.mean;
     let ratio = |cell: &&Cell| error(cell, EXACT).max(error(cell, SGD)) / error(cell, BATCH);
-    // NaN if there is no such cell: then nothing was checked.
+    // NaN fails the verdict if there is no such cell.
     let ratio = if shows.is_empty() { f64::NAN } else { largest(shows.iter().map(ratio)) };
     let by = shows.iter().map(|cell| {
         format!("{} ({:.1e} and {:.1e}, batch {:.1e})", cell.name(), error(cell, EXACT), error(cell, SGD), error(cell, BATCH))
@@ -431,7 +436,7 @@ fn checks(cells: &[Cell]) -> Vec<Verdict> {
     ]
 }
 
-/// Whether the paper's errors could be those of one more sample, if its e_mu is squared.
+/// Whether the paper's errors, if its e_mu is squared, are plausible for one more sample.
 fn papers_sample(cells: &[Cell]) -> Verdict {
     let mu = |cell: &Cell| [BATCH, SGD].map(|column| Some(cell.paper(column)?.e_mu / cell.e_mu_squared_theory));
     let mu = largest(
@@ -452,7 +457,7 @@ fn papers_sample(cells: &[Cell]) -> Verdict {
     .required(false)
 }
 
-/// Prints the table with its verdicts, and returns them.
+/// Prints the table with its verdicts. Returns the verdicts.
 pub fn run(options: &Options) -> Result<Vec<Verdict>> {
     let clock = Instant::now();
     let cells = CELLS.into_iter().map(|setting| Cell::new(setting, options)).collect::<Result<Vec<_>>>()?;
@@ -515,8 +520,8 @@ mod tests {
         Options { seeds, seed: 1, rows, json: false }
     }
 
-    /// All cells, with fits that are put in place of the real ones: kappa*(1 + error), and e_mu^2 of theory times `direction`.
-    fn made_up(error: impl Fn(&Cell, usize, f64) -> f64, direction: [f64; 3]) -> Vec<Cell> {
+    /// All cells with synthetic fits: kappa* (1 + error), and e_mu^2 of theory times `direction`.
+    fn synthetic(error: impl Fn(&Cell, usize, f64) -> f64, direction: [f64; 3]) -> Vec<Cell> {
         let cell = |setting: Setting| {
             let mut cell = Cell::new((setting.0, setting.1, setting.2), &options(4, 128)).unwrap();
             for column in [BATCH, EXACT, SGD] {
@@ -542,15 +547,15 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_concentration_fails() {
+    fn checks_fail_for_a_wrong_concentration() {
         let mut cell = Cell::new(CELLS[0], &options(3, 1000)).unwrap();
         cell.sgd_from_exact[0] = 0.01;
         assert!(!checks(&[cell])[2].is_met());
     }
 
     #[test]
-    fn equal_directions_hold_up_to_the_margin() {
-        let holds = |direction| equal_directions(&made_up(|_, _, x| 0.01 * x, direction)).holds;
+    fn directions_are_level_within_the_margin() {
+        let holds = |direction| equal_directions(&synthetic(|_, _, x| 0.01 * x, direction)).holds;
         assert_eq!(holds([1.0, 1.0, 1.0]), Holds::Yes);
         assert_eq!(holds([1.0, 1.0, 1.04]), Holds::Yes);
         assert_eq!(holds([1.0, 1.0, 1.5]), Holds::No);
@@ -559,57 +564,57 @@ mod tests {
 
     #[test]
     fn sgd_must_be_better_in_every_cell() {
-        let everywhere = made_up(|_, column, x| if column == BATCH { 0.02 * x } else { 0.01 * x }, [1.0; 3]);
+        let everywhere = synthetic(|_, column, x| if column == BATCH { 0.02 * x } else { 0.01 * x }, [1.0; 3]);
         assert_eq!((lower_mean(&everywhere).holds, nearer(&everywhere).holds), (Holds::Yes, Holds::Yes));
-        let nowhere = made_up(|_, _, x| 0.01 * x, [1.0; 3]);
+        let nowhere = synthetic(|_, _, x| 0.01 * x, [1.0; 3]);
         assert_eq!((lower_mean(&nowhere).holds, nearer(&nowhere).holds), (Holds::Tie, Holds::No));
         let but_one = |cell: &Cell, column, x| {
             if column == BATCH && (cell.dim, cell.concentration) != (5, 500.0) { 0.02 * x } else { 0.01 * x }
         };
-        let but_one = made_up(but_one, [1.0; 3]);
+        let but_one = synthetic(but_one, [1.0; 3]);
         let verdict = lower_mean(&but_one);
         assert_eq!((verdict.holds, nearer(&but_one).holds), (Holds::Tie, Holds::No));
         assert!(verdict.found.contains("in 5 of 6 cells, level in 1 and higher in 0"), "{}", verdict.found);
-        let reversed = made_up(|_, column, x| if column == BATCH { 0.01 * x } else { 0.02 * x }, [1.0; 3]);
+        let reversed = synthetic(|_, column, x| if column == BATCH { 0.01 * x } else { 0.02 * x }, [1.0; 3]);
         assert_eq!((lower_mean(&reversed).holds, nearer(&reversed).holds), (Holds::No, Holds::No));
     }
 
-    /// The batch's error is half of SGD's in three samples of four and much larger in the last.
+    /// The batch error is half of SGD's in three of four samples, and much larger in the last.
     #[test]
-    fn a_lower_mean_is_not_a_win_in_every_sample() {
+    fn a_lower_mean_error_does_not_imply_lower_errors_in_most_samples() {
         let batch = |x: f64| if x > 1.025 { 0.05 } else { 0.005 };
-        let cells = made_up(|_, column, x| if column == BATCH { batch(x) } else { 0.01 }, [1.0; 3]);
+        let cells = synthetic(|_, column, x| if column == BATCH { batch(x) } else { 0.01 }, [1.0; 3]);
         assert!(lower_mean(&cells).parts.iter().all(|part| part.statistic > 0.0));
         let verdict = nearer(&cells);
         assert_eq!((verdict.holds, verdict.statistic), (Holds::No, 0.25));
     }
 
     #[test]
-    fn the_batch_formulas_own_error_must_explain_the_difference() {
+    fn the_error_of_the_batch_formula_must_explain_the_difference() {
         let explained = |cell: &Cell, column, x| 1e-4 * x + if column == BATCH { cell.batch_bias } else { 0.0 };
-        assert_eq!(approximation(&made_up(explained, [1.0; 3])).holds, Holds::Yes);
+        assert_eq!(approximation(&synthetic(explained, [1.0; 3])).holds, Holds::Yes);
         let not = |_: &Cell, column, x| 1e-4 * x + if column == BATCH { 0.05 } else { 0.0 };
-        assert_eq!(approximation(&made_up(not, [1.0; 3])).holds, Holds::No);
+        assert_eq!(approximation(&synthetic(not, [1.0; 3])).holds, Holds::No);
     }
 
     #[test]
-    fn trends_hold_or_not_with_the_errors() {
-        let growing = made_up(|cell, _, x| 1e-5 * cell.dim as f64 * (1000.0 / cell.concentration) * x, [1.0; 3]);
+    fn verdicts_on_trends_follow_the_errors() {
+        let growing = synthetic(|cell, _, x| 1e-5 * cell.dim as f64 * (1000.0 / cell.concentration) * x, [1.0; 3]);
         assert_eq!((grows_with_dimension(&growing).holds, grows_as_kappa_falls(&growing).holds), (Holds::Yes, Holds::Yes));
-        let falling = made_up(|cell, _, x| 0.1 / cell.dim as f64 * (cell.concentration / 1000.0) * x, [1.0; 3]);
+        let falling = synthetic(|cell, _, x| 0.1 / cell.dim as f64 * (cell.concentration / 1000.0) * x, [1.0; 3]);
         assert_eq!((grows_with_dimension(&falling).holds, grows_as_kappa_falls(&falling).holds), (Holds::No, Holds::No));
-        // A half, so that rounding leaves no differences.
-        let constant = made_up(|_, _, _| 0.5, [1.0; 3]);
+        // Errors of 0.5 have no rounding errors.
+        let constant = synthetic(|_, _, _| 0.5, [1.0; 3]);
         assert_eq!((grows_with_dimension(&constant).holds, grows_as_kappa_falls(&constant).holds), (Holds::Tie, Holds::Tie));
         assert_eq!((grows_with_dimension(&constant).parts.len(), grows_as_kappa_falls(&constant).parts.len()), (8, 6));
     }
 
-    /// The numbers of the paper's table, with theory's for N = 10,000: what its README section says of them.
+    /// Checks the statements of README.md on theory for N = 10,000 and on the paper's numbers.
     #[test]
-    fn theory_and_the_papers_numbers_are_as_told() {
-        let mut cells = made_up(|_, _, x| 0.01 * x, [1.0; 3]);
+    fn statements_of_the_readme_hold() {
+        let mut cells = synthetic(|_, _, x| 0.01 * x, [1.0; 3]);
         for cell in &mut cells {
-            // Theory scales with the sample size, which is 128 in the made-up cells.
+            // Theory scales with the sample size, which is 128 in the synthetic cells.
             let scale = (128.0_f64 / 10_000.0).sqrt();
             cell.relative_standard_error *= scale;
             cell.e_mu_squared_theory *= scale * scale;
@@ -618,12 +623,12 @@ mod tests {
                 cell.estimators[column].e_kappa_theory = mean_absolute_value(bias, cell.relative_standard_error);
             }
         }
-        // From an independent program (mpmath): 1/(kappa sqrt(N A')) and the chance that SGD is nearer.
+        // By mpmath: 1/(kappa sqrt(N A')) and the probability that SGD is nearer.
         let expected =
             [(0.007145, 0.738), (0.007078, 0.528), (0.003566, 0.823), (0.003272, 0.558), (0.002608, 0.591), (0.001496, 0.607)];
-        for (cell, (error, chance)) in cells.iter().zip(expected) {
+        for (cell, (error, probability)) in cells.iter().zip(expected) {
             assert!((cell.relative_standard_error - error).abs() < 1e-6, "{}", cell.name());
-            assert!((cell.chance_that_sgd_is_nearer() - chance).abs() < 1e-3, "{}", cell.name());
+            assert!((cell.probability_that_sgd_is_nearer() - probability).abs() < 1e-3, "{}", cell.name());
         }
         assert_eq!((dimension_of_least_error(50.0), dimension_of_least_error(500.0)), (78, 786));
         let with_dimension = grows_with_dimension(&cells);

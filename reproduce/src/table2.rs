@@ -1,4 +1,5 @@
-//! Table 2: images, embedded by an autoencoder in the unit sphere, clustered in several ways; how well clusters and classes agree.
+//! Table 2: agreement of clusters and classes for images that an autoencoder embeds in the unit
+//! sphere.
 
 mod clusters;
 mod latent;
@@ -18,28 +19,30 @@ use std::path::PathBuf;
 
 #[derive(Args)]
 pub struct Options {
-    /// The folder with the published files of the data set.
+    /// Folder with the published files of the data set.
     #[arg(long)]
     data: PathBuf,
-    /// Which images.
+    /// Data set.
     #[arg(long, value_enum, default_value_t = Dataset::Cifar10)]
     dataset: Dataset,
     /// Epochs of training; the paper has 100.
     #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u64).range(1..))]
     epochs: u64,
-    /// Where the autoencoder, the embeddings (.npy) and the pictures are kept; training goes on from what is there [default: table2-DATASET].
+    /// Folder of the autoencoder, the embeddings (.npy) and the figures. Training resumes from an
+    /// autoencoder in it [default: table2-DATASET].
     #[arg(long)]
     folder: Option<PathBuf>,
-    /// Fits of each kind.
+    /// Number of fits per method.
     #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u64).range(2..))]
     seeds: u64,
-    /// Of the first fit; the others take those that follow.
+    /// Random seed of the first fit; the others use the following seeds.
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Of the autoencoder: its first weights, and the order of the images in each epoch.
+    /// Random seed of the autoencoder: of its initial weights, and of the order of images in each
+    /// epoch.
     #[arg(long, default_value_t = 1)]
     network_seed: u64,
-    /// Print JSON (with every fit's scores) instead of the table.
+    /// Print JSON with the scores of all fits instead of the table.
     #[arg(long)]
     json: bool,
 }
@@ -50,7 +53,7 @@ impl Options {
     }
 }
 
-/// Prints the table with its verdicts, which it returns, and draws the pictures.
+/// Prints the table with its verdicts, and draws the figures. Returns the verdicts.
 pub fn run(options: &Options) -> Result<Vec<Verdict>> {
     let split = options.dataset.read(&options.data)?;
     let folder = options.folder();
@@ -74,7 +77,8 @@ pub fn run(options: &Options) -> Result<Vec<Verdict>> {
 
 const METRICS: [&str; 2] = ["ARI", "NMI"];
 
-/// What the paper found, on which the exit code depends; our default and our speed are reported beside it.
+/// The paper's findings, which decide the exit code, and verdicts on our default and our speed,
+/// which do not.
 fn verdicts(lines: &[Line], seeds: u64, dataset: Dataset) -> Vec<Verdict> {
     let parts = |way: usize, other: usize| -> Vec<Part> {
         let mut parts = Vec::new();
@@ -85,7 +89,7 @@ fn verdicts(lines: &[Line], seeds: u64, dataset: Dataset) -> Vec<Verdict> {
                     mean: ours.mean - theirs.mean,
                     standard_error: ours.deviation.hypot(theirs.deviation) / (seeds as f64).sqrt(),
                 };
-                // The paper's numbers are those of CIFAR-10.
+                // The paper's numbers are for CIFAR-10.
                 let papers = [way, other].map(|line| Some(WAYS[line].paper.filter(|_| dataset == Dataset::Cifar10)?[metric]));
                 let paper = papers[0].zip(papers[1]).map(|(ours, theirs)| ours - theirs);
                 parts.push(Part::gain(format!("{name} {metric_name}"), gap).paper(paper));
@@ -102,7 +106,7 @@ fn verdicts(lines: &[Line], seeds: u64, dataset: Dataset) -> Vec<Verdict> {
         };
         format!("ARI {} and NMI {} on train, {} and {} on test{paper}", gaps[0], gaps[1], gaps[2], gaps[3])
     };
-    // The paper compares scores without their spread, so means decide.
+    // The paper compares means without standard errors, and so does this verdict.
     let above_kmeans = |way: usize, claim: &str| {
         let parts = parts(way, clusters::KMEANS);
         let found = format!("{}; {} of 4 exceed two standard errors", words(&parts), verdict::counts(&parts).0);
@@ -142,7 +146,7 @@ fn table(options: &Options, history: &crate::training::History, lines: &[Line], 
     for (line, way) in lines.iter().zip(&WAYS) {
         let scores: String = line.scores.iter().flatten().map(|spread| format!("{:<17}", cell(spread))).collect();
         let ln_likelihood = line.ln_likelihood.as_ref().map_or("-".into(), |spread| format!("{:.3}", spread.mean));
-        // The paper's numbers are those of CIFAR-10.
+        // The paper's numbers are for CIFAR-10.
         let paper = way.paper.filter(|_| options.dataset == Dataset::Cifar10);
         let paper = paper.map_or("-".into(), |[ari, nmi]| format!("{ari:.4} / {nmi:.4}"));
         text.push(format!(
@@ -181,13 +185,13 @@ mod tests {
         Options { data: sample(dataset), dataset, epochs, folder: Some(folder), seeds: 2, seed: 1, network_seed: 1, json: false }
     }
 
-    /// The whole way from files of images to the table and the pictures, on a few images.
+    /// From image files to the table and the figures, on a few images.
     #[test]
     fn the_whole_pipeline_runs_on_samples() {
         for dataset in [Dataset::Cifar10, Dataset::FashionMnist] {
             let folder = tempfile::tempdir().unwrap();
-            let wished = options(dataset, folder.path().to_owned(), 2);
-            run(&wished).unwrap();
+            let requested = options(dataset, folder.path().to_owned(), 2);
+            run(&requested).unwrap();
             for name in ["autoencoder.safetensors", "loss.svg", "clusters.png", "clusters.html"] {
                 assert!(folder.path().join(name).metadata().unwrap().len() > 1000, "{name}");
             }
@@ -197,11 +201,14 @@ mod tests {
                 let found = folder.path().join(name).metadata().unwrap().len();
                 assert_eq!(found, 128 + length, "{name}");
             }
-            // What was trained is not trained again, and never thrown away.
+            // A trained autoencoder is not trained again, and never overwritten.
             let before = std::fs::read(folder.path().join("autoencoder.safetensors")).unwrap();
-            run(&wished).unwrap();
+            run(&requested).unwrap();
             let error = run(&options(dataset, folder.path().to_owned(), 1)).unwrap_err().to_string();
-            assert!(error.contains("trained for 2 epochs, more than the 1") && error.ends_with("or --epochs 2"), "{error}");
+            assert!(
+                error.contains("trained for 2 epochs, more than the 1 requested") && error.ends_with("or --epochs 2"),
+                "{error}"
+            );
             assert_eq!(std::fs::read(folder.path().join("autoencoder.safetensors")).unwrap(), before);
         }
     }
@@ -213,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn a_metric_below_fails_its_verdict() {
+    fn verdicts_follow_the_scores() {
         use crate::verdict::Holds::{self, No, Tie, Yes};
         let of =
             |lines: &[Line]| verdicts(lines, 4, Dataset::Cifar10).iter().map(|verdict| verdict.holds).collect::<Vec<Holds>>();
@@ -225,7 +232,8 @@ mod tests {
         let mut one_metric_level = lines(0.06, 0.06, 0.07, 0.5, 0.0);
         one_metric_level[clusters::EM].scores[1][1] = one_metric_level[clusters::KMEANS].scores[1][1];
         assert_eq!(of(&one_metric_level), [Tie, Yes, Yes, Yes]);
-        // Means decide for the paper's findings; our default must be ahead by two standard errors, which are 0.01 here.
+        // The paper's findings need higher means only; our default must be ahead by two standard
+        // errors, 0.01 here.
         assert_eq!(of(&lines(0.051, 0.049, 0.06, 0.5, 0.02 / 2_f64.sqrt())), [Yes, Tie, Tie, Yes]);
         let close = verdicts(&lines(0.051, 0.08, 0.06, 0.5, 0.02 / 2_f64.sqrt()), 4, Dataset::Cifar10);
         assert!(close[0].found.ends_with("; 0 of 4 exceed two standard errors"), "{}", close[0].found);
@@ -234,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn the_exit_code_depends_on_the_papers_findings_alone() {
+    fn only_the_papers_findings_decide_the_exit_code() {
         let met = |em, sgd, default, seconds| {
             verdicts(&lines(em, sgd, default, seconds, 0.0), 4, Dataset::Cifar10).iter().all(Verdict::is_met)
         };
@@ -244,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn the_papers_differences_are_those_of_cifar10() {
+    fn the_papers_differences_are_printed_for_cifar10_only() {
         let papers = |dataset| {
             let verdicts = verdicts(&lines(0.06, 0.06, 0.07, 0.5, 0.0), 4, dataset);
             verdicts[..2].iter().flat_map(|verdict| &verdict.parts).filter_map(|part| part.paper).collect::<Vec<f64>>()

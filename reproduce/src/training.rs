@@ -1,4 +1,4 @@
-//! Training of the autoencoder, epoch by epoch; what it remembers between two epochs can be kept in a file.
+//! Training of the autoencoder by epochs, with checkpoints between them.
 
 use crate::autoencoder::{Autoencoder, batch};
 use crate::clock::{Clock, Seconds};
@@ -18,23 +18,23 @@ use std::fs::{self, File};
 use std::io::Write;
 use std::path::Path;
 
-/// The paper's settings, but for the number of epochs.
+/// The settings of the paper.
 const BATCH: usize = 128;
 const LEARNING_RATE: f64 = 1e-4;
 
 /// The kind of file that [`Training::save`] writes.
 const KIND: &str = "vmfkit autoencoder 1";
 
-/// What was trained, and how far.
+/// What was trained, and for how many epochs.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct History {
     kind: String,
     dataset: String,
     images: usize,
     seed: u64,
-    /// The mean loss of each epoch, as the batches were met.
+    /// The mean loss of the batches of each epoch.
     pub losses: Vec<f64>,
-    /// How long each epoch took.
+    /// The duration of each epoch.
     pub seconds: Vec<Seconds>,
 }
 
@@ -65,8 +65,10 @@ impl Training {
         self.history.losses.len()
     }
 
-    /// One epoch: batches of a new order of the images, without the few that are left over, as in the paper. `tell` hears of each batch.
-    pub fn epoch(&mut self, images: &Images, mut tell: impl FnMut(usize, usize)) {
+    /// Trains one epoch. Batches are made of the shuffled images without a partial last batch, as
+    /// in the paper. `progress` is called after each batch with its number and the number of
+    /// batches.
+    pub fn epoch(&mut self, images: &Images, mut progress: impl FnMut(usize, usize)) {
         let clock = Clock::start();
         let mut order: Vec<usize> = (0..images.len()).collect();
         let mut random = Xoshiro256PlusPlus::seed_from_u64(self.history.seed);
@@ -82,7 +84,7 @@ impl Training {
             sum += f64::from(loss.clone().into_scalar::<f32>());
             let gradients = GradientsParams::from_grads(loss.backward(), &self.model);
             self.model = self.optimizer.step(LEARNING_RATE, self.model.clone(), gradients);
-            tell(at + 1, batches);
+            progress(at + 1, batches);
         }
         self.history.losses.push(sum / batches as f64);
         self.history.seconds.push(clock.seconds());
@@ -92,20 +94,20 @@ impl Training {
         self.model.embed(images, &self.device.clone().inner())
     }
 
-    /// Writes all that training needs to go on, or nothing: the file is written beside its place and renamed.
+    /// Writes a checkpoint atomically.
     pub fn save(&self, path: &Path) -> Result<()> {
         let model = self.model.clone().into_record().into_bytes()?;
         let optimizer = self.optimizer.into_bytes()?;
         let view = |bytes| TensorView::new(Dtype::U8, vec![<[u8]>::len(bytes)], bytes);
         let tensors = [("model", view(&model)?), ("optimizer", view(&optimizer)?)];
         let history = HashMap::from([("history".to_string(), serde_json::to_string(&self.history)?)]);
-        write_whole(path, &safetensors::serialize(tensors, Some(history))?)
+        write_atomically(path, &safetensors::serialize(tensors, Some(history))?)
     }
 
-    /// Goes on from a file, which must be of these images and this seed.
+    /// Resumes from a checkpoint, which must have been made with the same images and seed.
     pub fn load(path: &Path, dataset: Dataset, images: &Images, seed: u64) -> Result<Self> {
         let mut training = Training::new(dataset, images, seed);
-        training.restore(path).with_context(|| format!("cannot go on from {}", path.display()))?;
+        training.restore(path).with_context(|| format!("cannot resume from {}", path.display()))?;
         Ok(training)
     }
 
@@ -113,13 +115,13 @@ impl Training {
         let bytes = fs::read(path)?;
         let (_, metadata) = SafeTensors::read_metadata(&bytes)?;
         let history = metadata.metadata().as_ref().and_then(|texts| texts.get("history"));
-        let history: History = serde_json::from_str(history.context("it has no history of a training")?)?;
+        let history: History = serde_json::from_str(history.context("it is not a checkpoint of a training")?)?;
         let expected = History { losses: history.losses.clone(), seconds: history.seconds.clone(), ..self.history.clone() };
-        let told = |history: &History| {
+        let describe = |history: &History| {
             format!("{}, {}, {} images, seed {}", history.kind, history.dataset, history.images, history.seed)
         };
-        let hint = "name another --folder, or what this one was made with";
-        ensure!(history == expected, "it must be of {}, found: `{}`\nhint: {hint}", told(&expected), told(&history));
+        let hint = "use another --folder, or the options with which this one was made";
+        ensure!(history == expected, "expected {}, found: `{}`\nhint: {hint}", describe(&expected), describe(&history));
         let tensors = SafeTensors::deserialize(&bytes)?;
         let part = |name: &str| -> Result<Bytes> { Ok(Bytes::from_bytes_vec(tensors.tensor(name)?.data().to_vec())) };
         self.model = self.model.clone().try_load_record(ModuleRecord::from_bytes(part("model")?)?)?;
@@ -129,13 +131,13 @@ impl Training {
     }
 }
 
-/// Adam with the epsilon of the paper's framework; burn's own default is 1e-5.
+/// Adam with the epsilon of PyTorch, which the paper uses; the default of burn is 1e-5.
 fn optimizer() -> ModuleOptimizer {
     AdamConfig::new().with_epsilon(1e-8).init()
 }
 
-/// Writes a file beside its place and renames it, so that the place has the old or the new bytes.
-pub fn write_whole(path: &Path, bytes: &[u8]) -> Result<()> {
+/// Writes a file atomically: to a temporary file in the same folder, which is then renamed.
+pub fn write_atomically(path: &Path, bytes: &[u8]) -> Result<()> {
     let part = path.with_added_extension("part");
     let write = || -> std::io::Result<()> {
         let mut file = File::create(&part)?;
@@ -160,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn it_learns_and_a_training_that_was_interrupted_ends_as_one_that_was_not() {
+    fn training_reduces_the_loss_and_resumes_exactly() {
         let (images, folder) = (images(), tempfile::tempdir().unwrap());
         let path = folder.path().join("a.safetensors");
         let mut whole = Training::new(Dataset::FashionMnist, &images, 5);
@@ -183,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn files_of_others_are_refused_and_left_alone() {
+    fn invalid_checkpoints_are_errors() {
         let (images, folder) = (images(), tempfile::tempdir().unwrap());
         let path = folder.path().join("a.safetensors");
         let error = |dataset, images: &Images, seed| format!("{:#}", Training::load(&path, dataset, images, seed).err().unwrap());

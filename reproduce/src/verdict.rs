@@ -1,11 +1,11 @@
-//! Verdicts on claims of the paper and on checks of our own, computed from the runs with their standard errors.
+//! Verdicts on the paper's claims and on our own checks, from results with standard errors.
 
 use serde::{Serialize, Serializer};
 
-/// A mean difference of at most this many standard errors is a tie.
+/// A mean difference of at most this number of standard errors is a tie.
 pub const TIE: f64 = 2.0;
 
-/// Whether the numbers bear a claim out. In JSON `true`, `false` or `"tie"`.
+/// Whether the results support a claim. In JSON `true`, `false` or `"tie"`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Holds {
     Yes,
@@ -30,7 +30,8 @@ impl From<bool> for Holds {
 }
 
 impl Holds {
-    /// A claim about every part: false if a part contradicts it, true if each bears it out; otherwise a tie, some being level.
+    /// A claim about every part: false if a part contradicts it, true if all parts support it,
+    /// otherwise a tie.
     pub fn in_every(parts: &[Part]) -> Self {
         if parts.is_empty() || parts.iter().any(|part| part.holds == Holds::No) {
             Holds::No
@@ -41,8 +42,9 @@ impl Holds {
         }
     }
 
-    /// A claim about the whole: false if a part contradicts it; otherwise true if a part bears it out, and a tie if none does.
-    pub fn on_the_whole(parts: &[Part]) -> Self {
+    /// A claim about the whole: false if a part contradicts it, true if otherwise a part supports
+    /// it, otherwise a tie.
+    pub fn overall(parts: &[Part]) -> Self {
         let any = |holds| parts.iter().any(|part| part.holds == holds);
         if parts.is_empty() || any(Holds::No) {
             Holds::No
@@ -53,7 +55,8 @@ impl Holds {
         }
     }
 
-    /// A claim about means alone: true if each is above 0, however little; false if a part contradicts it; otherwise a tie.
+    /// A claim about means: false if a part contradicts it, true if all means are above 0,
+    /// otherwise a tie.
     pub fn of_means(parts: &[Part]) -> Self {
         if parts.is_empty() || parts.iter().any(|part| part.holds == Holds::No) {
             Holds::No
@@ -80,13 +83,14 @@ impl Estimate {
         Estimate { mean, standard_error: (square / (n - 1.0) / n).sqrt() }
     }
 
-    /// Of first - second, where both are of the same samples.
+    /// The mean of first - second over the same samples.
     pub fn of_paired_difference(first: &[f64], second: &[f64]) -> Self {
-        assert_eq!(first.len(), second.len(), "pairs are of the same samples");
+        assert_eq!(first.len(), second.len(), "pairs are from the same samples");
         Estimate::of(&first.iter().zip(second).map(|(x, y)| x - y).collect::<Vec<_>>())
     }
 
-    /// Whether it is above 0: a tie within [`TIE`] standard errors. What is not finite does not hold.
+    /// Whether the mean is above 0; it is a tie within [`TIE`] standard errors. Values that are not
+    /// finite do not hold.
     pub fn is_gain(&self) -> Holds {
         if !self.mean.is_finite() || !self.standard_error.is_finite() || self.mean < -TIE * self.standard_error {
             Holds::No
@@ -97,28 +101,29 @@ impl Estimate {
         }
     }
 
-    /// Whether it is 0, up to [`TIE`] standard errors or a margin, whichever is larger.
+    /// Whether the mean is 0 within [`TIE`] standard errors or within `margin`, whichever is
+    /// larger.
     pub fn is_level(&self, margin: f64) -> Holds {
         (self.mean.abs() <= margin.max(TIE * self.standard_error)).into()
     }
 
-    /// In standard errors. A mean of 0 is 0 of them, however small they are.
+    /// The mean in standard errors; 0 if the mean is 0, even with a standard error of 0.
     pub fn z(&self) -> f64 {
         if self.mean == 0.0 { 0.0 } else { self.mean / self.standard_error }
     }
 }
 
-/// One comparison of those on which a verdict rests.
+/// One of the comparisons that decide a verdict.
 #[derive(Debug, Clone, Serialize)]
 pub struct Part {
-    /// Which cell, metric or parameter.
+    /// The cell, metric or parameter.
     pub at: String,
     pub statistic: f64,
     pub standard_error: f64,
     /// The statistic's expectation for large samples.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub theory: Option<f64>,
-    /// The same statistic of the numbers that the paper prints.
+    /// The same statistic of the paper's numbers.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub paper: Option<f64>,
     pub holds: Holds,
@@ -150,26 +155,26 @@ impl Part {
     }
 }
 
-/// How the parts of a claim make one verdict.
+/// How the parts of a claim are combined into one verdict.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Rule {
     /// Each part must show a gain; see [`Holds::in_every`].
     EveryGain,
-    /// A gain on the whole; see [`Holds::on_the_whole`].
+    /// There must be a gain overall; see [`Holds::overall`].
     Gain,
     /// Each part's mean must be above 0; see [`Holds::of_means`].
     Means,
-    /// Each part must be level, that is, differ from 0 by no more than chance.
+    /// Each part must be level: it must not differ significantly from 0.
     Level,
 }
 
-/// How many parts end each way: (for the claim, ties, against it).
+/// The numbers of parts (that support the claim, that are ties, that contradict it).
 pub fn counts(parts: &[Part]) -> (usize, usize, usize) {
     let count = |holds| parts.iter().filter(|part| part.holds == holds).count();
     (count(Holds::Yes), count(Holds::Tie), count(Holds::No))
 }
 
-/// Whose claim it is.
+/// Who makes the claim.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Source {
@@ -177,25 +182,26 @@ pub enum Source {
     Vmfkit,
 }
 
-/// A claim and what the runs say about it.
+/// A claim and its verdict.
 #[derive(Debug, Clone, Serialize)]
 pub struct Verdict {
     pub claim: String,
     source: Source,
     pub holds: Holds,
-    /// The number on which the verdict rests; of several parts, that of the part which supports the claim least.
+    /// The statistic that decides the verdict; of several parts, that of the part which supports
+    /// the claim least.
     pub statistic: f64,
     pub standard_error: Option<f64>,
-    /// The numbers in words.
+    /// The results as a sentence.
     pub found: String,
-    /// Whether the exit code is 1 unless it holds.
+    /// Whether the exit code is 1 if it does not hold.
     pub required: bool,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub parts: Vec<Part>,
 }
 
 impl Verdict {
-    /// A check of our own, on which the exit code depends.
+    /// One of our checks, which decides the exit code.
     pub fn check(claim: impl Into<String>, statistic: f64, holds: bool, found: impl Into<String>) -> Self {
         Verdict {
             claim: claim.into(),
@@ -209,11 +215,12 @@ impl Verdict {
         }
     }
 
-    /// A claim of the paper; the exit code does not depend on it unless it is [`required`](Verdict::required).
+    /// A claim of the paper; it decides the exit code only if it is
+    /// [`required`](Verdict::required).
     pub fn of_paper(claim: impl Into<String>, rule: Rule, parts: Vec<Part>, found: impl Into<String>) -> Self {
         let holds = match rule {
             Rule::EveryGain | Rule::Level => Holds::in_every(&parts),
-            Rule::Gain => Holds::on_the_whole(&parts),
+            Rule::Gain => Holds::overall(&parts),
             Rule::Means => Holds::of_means(&parts),
         };
         let support = |part: &Part| if rule == Rule::Level { -part.z().abs() } else { part.z() };
@@ -240,7 +247,7 @@ impl Verdict {
         self
     }
 
-    /// True if the exit code may be 0 as far as this verdict is concerned.
+    /// Whether this verdict allows the exit code 0.
     pub fn is_met(&self) -> bool {
         !self.required || self.holds == Holds::Yes
     }
@@ -258,11 +265,12 @@ impl Verdict {
     }
 }
 
-/// Columns of the text, and of the word before each claim.
+/// Columns of the text.
 const WIDTH: usize = 120;
+/// Columns of the verdict before each claim.
 const INDENT: usize = 8;
 
-/// The words of a text in lines of at most this many characters; a longer word has a line of its own.
+/// Wraps a text between words. A word longer than `width` has a line of its own.
 fn wrapped(text: &str, width: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for word in text.split_whitespace() {
@@ -277,7 +285,7 @@ fn wrapped(text: &str, width: usize) -> Vec<String> {
     lines
 }
 
-/// The verdicts as text: the paper's claims first.
+/// The verdicts as text, the paper's claims first.
 pub fn lines(verdicts: &[Verdict]) -> String {
     let of = |source, title: &str| {
         let lines: Vec<String> = verdicts.iter().filter(|verdict| verdict.source == source).map(Verdict::line).collect();
@@ -310,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn level_means_within_the_margin_or_two_standard_errors() {
+    fn means_within_the_margin_or_two_standard_errors_are_level() {
         let holds = |mean, standard_error, margin| Estimate { mean, standard_error }.is_level(margin);
         assert_eq!(holds(1.9, 1.0, 0.0), Holds::Yes);
         assert_eq!(holds(-2.1, 1.0, 0.0), Holds::No);
@@ -319,14 +327,14 @@ mod tests {
     }
 
     #[test]
-    fn paired_differences_have_the_standard_error_of_the_pairs() {
-        // The samples spread widely, the differences hardly: 1, 2, 3 have mean 2 and standard error 1/sqrt(3).
+    fn paired_differences_have_their_own_standard_error() {
+        // The differences 1, 2, 3 have mean 2 and standard error 1/sqrt(3).
         let Estimate { mean, standard_error } = Estimate::of_paired_difference(&[101.0, 12.0, 1003.0], &[100.0, 10.0, 1000.0]);
         assert!((mean - 2.0).abs() < 1e-15 && (standard_error - 3_f64.sqrt().recip()).abs() < 1e-15);
     }
 
     #[test]
-    fn a_claim_about_every_part_is_a_tie_if_one_is_and_fails_if_one_does() {
+    fn claims_about_every_part_tie_or_fail_with_any_part() {
         use Holds::{No, Tie, Yes};
         let holds = |outcomes: &[Holds]| Holds::in_every(&parts(outcomes));
         assert_eq!(holds(&[Yes, Yes]), Yes);
@@ -337,9 +345,9 @@ mod tests {
     }
 
     #[test]
-    fn a_claim_about_the_whole_fails_only_if_contradicted() {
+    fn claims_about_the_whole_fail_only_if_contradicted() {
         use Holds::{No, Tie, Yes};
-        let holds = |outcomes: &[Holds]| Holds::on_the_whole(&parts(outcomes));
+        let holds = |outcomes: &[Holds]| Holds::overall(&parts(outcomes));
         assert_eq!(holds(&[Yes, Tie]), Yes);
         assert_eq!(holds(&[Tie, Tie]), Tie);
         assert_eq!(holds(&[Yes, No]), No);
@@ -347,7 +355,7 @@ mod tests {
     }
 
     #[test]
-    fn a_claim_about_means_needs_no_significance_but_says_when_it_is_a_tie() {
+    fn claims_about_means_need_no_significance() {
         let holds = |means: &[f64]| {
             let part = |&mean| Part::gain("", Estimate { mean, standard_error: 1.0 });
             Holds::of_means(&means.iter().map(part).collect::<Vec<_>>())
@@ -361,7 +369,7 @@ mod tests {
     }
 
     #[test]
-    fn the_statistic_is_that_of_the_part_that_supports_the_claim_least() {
+    fn the_statistic_is_that_of_the_weakest_part() {
         let part = |at: &str, mean, standard_error| Part::gain(at, Estimate { mean, standard_error });
         let statistic = |rule| {
             let parts = [part("a", 5.0, 1.0), part("b", 0.3, 0.1), part("c", 9.0, 4.0), part("d", -8.0, 1.0)];
@@ -390,7 +398,7 @@ mod tests {
     }
 
     #[test]
-    fn text_names_the_outcome_and_json_has_the_numbers() {
+    fn verdicts_print_as_text_and_json() {
         let part = Part::gain("d = 5", Estimate { mean: 0.5, standard_error: 1.0 }).theory(0.25).paper(Some(0.75));
         let claim = Verdict::of_paper("x is above y", Rule::Gain, vec![part], "by 0.5");
         let check = Verdict::check("z is small", 3.0, false, "3");

@@ -1,10 +1,10 @@
-//! Rows a second of the sampler, on all threads.
+//! Rows per second of the sampler, on all threads.
 
 use divan::{Bencher, counter::ItemsCount};
 use vmfkit::rows::Scalar;
 use vmfkit::{Sampler, VonMisesFisher};
 
-/// Values drawn in one call.
+/// Values per call.
 const VALUES: usize = 1 << 20;
 
 fn main() {

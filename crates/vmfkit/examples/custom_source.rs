@@ -1,26 +1,27 @@
-//! Fits a mixture to rows that come from a source of your own, block by block, with an error type of your own.
+//! Fits a mixture to rows from a custom source with its own error type.
 //!
 //!     cargo run --release -p vmfkit --example custom_source
 //!
-//! Implement [`Source`] where rows are too many for memory, or come from a database or a service. A fit reads it once a pass.
+//! Implement [`Source`] for rows that do not fit into memory, or that come from a database or a
+//! service. A fit reads it once per pass.
 
 use std::error::Error as _;
 use vmfkit::source::Source;
 use vmfkit::{Fitter, Mixture, RowBatch, VonMisesFisher};
 
-/// Rows of a made-up service that answers with pages of numbers.
+/// A mock service that returns pages of rows.
 struct Service {
     truth: Mixture,
     pages: u64,
     next: u64,
     broken_page: Option<u64>,
-    /// The page that is lent to the fit.
+    /// The current page, which the fit borrows.
     page: Vec<f32>,
 }
 
 const ROWS_PER_PAGE: usize = 500;
 
-/// What can go wrong with the service.
+/// The error of the service.
 #[derive(Debug)]
 struct PageError {
     page: u64,
@@ -57,7 +58,7 @@ impl Source for Service {
         }
         self.fetch(self.next).map_err(vmfkit::Error::read)?;
         self.next += 1;
-        // Checks that rows have unit length; `RowBatch::rescaled` would divide them by their lengths.
+        // `new` checks that rows have unit length; `RowBatch::rescaled` normalises them.
         RowBatch::new(self.truth.dim(), &self.page).map(Some)
     }
 
@@ -82,11 +83,11 @@ fn main() -> vmfkit::Result<()> {
     let heavier = fit.mixture.weights().iter().copied().fold(0.0, f64::max);
     assert!((heavier - 0.8).abs() < 0.02);
 
-    // The service's own error comes back as the source of the fit's.
+    // The error of the service is the source of the error of the fit.
     service.broken_page = Some(13);
     let error = Fitter::new(2).fit_source(&mut service).expect_err("page 13 does not arrive");
     let cause = error.source().and_then(|cause| cause.downcast_ref::<PageError>());
     assert_eq!(cause.map(|cause| cause.page), Some(13));
-    println!("as it should, a fit of a broken service fails: {error:#}");
+    println!("as expected, the fit fails if the service does: {error:#}");
     Ok(())
 }

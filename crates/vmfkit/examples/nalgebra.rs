@@ -1,4 +1,4 @@
-//! Fits one density to vectors of nalgebra, and turns its mean direction into a rotation.
+//! Fits one density to nalgebra vectors, and rotates its mean direction to the z axis.
 //!
 //!     cargo run --release -p vmfkit --example nalgebra
 
@@ -8,7 +8,8 @@ use vmfkit::inference::Inference;
 use vmfkit::{ConcentrationEstimator, RowBatch, Sampler, SufficientStats, VonMisesFisher};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    // Directions as the columns of a matrix: nalgebra stores columns one after the other, so they are the rows of a block.
+    // nalgebra stores matrices in column-major order, so the columns of a matrix are the rows of a
+    // batch.
     let truth = Unit::new_normalize(Vector3::new(1.0, 2.0, 2.0));
     let density = VonMisesFisher::new(truth.as_slice().to_vec(), 200.0)?;
     let directions = Matrix3xX::from_vec(Sampler::new(&density).sample_rows::<f64>(1000, 3)?);
@@ -24,17 +25,17 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mean = Unit::new_normalize(Vector3::from_column_slice(fitted.mean_direction()));
     let cone = inference.mean_direction_cone(0.95)?;
     println!(
-        "the true mean direction is {:.3} degrees off, the 95 % cone has {:.3}",
+        "the true mean direction is {:.3} degrees away, the 95 % cone has a half-angle of {:.3}",
         mean.angle(&truth).to_degrees(),
         cone.to_degrees()
     );
     assert!(low < 200.0 && 200.0 < high);
     assert!(mean.angle(&truth) < cone);
 
-    // The rotation that brings the mean direction to the z axis.
+    // The rotation that maps the mean direction to the z axis.
     let upright = Rotation3::rotation_between(&mean, &Vector3::z()).ok_or("the mean direction is -z")?;
-    let turned = upright * directions;
-    let mean_z = turned.row(2).mean();
+    let rotated = upright * directions;
+    let mean_z = rotated.row(2).mean();
     assert!((mean_z - stats.mean_length(0).0).abs() < 1e-12, "{mean_z}");
     Ok(())
 }

@@ -1,7 +1,8 @@
-//! How often each hypothesis test rejects a true hypothesis at the 5 % level: the table of docs/tests.md, as Markdown.
+//! Measures how often each hypothesis test rejects a true hypothesis at the 5 % level, and prints
+//! the table of docs/tests.md as Markdown.
 //!
-//!     cargo run --release --example test_error_rates -- 2000         2000 samples of each case, some minutes
-//!     cargo run --release --example test_error_rates -- 2000 100     those of 100 dimensions only
+//!     cargo run --release --example test_error_rates -- 2000         2000 samples of each case, takes minutes
+//!     cargo run --release --example test_error_rates -- 2000 100     cases of 100 dimensions only
 
 use rayon::prelude::*;
 use vmfkit::hypothesis::{
@@ -11,12 +12,12 @@ use vmfkit::hypothesis::{
 use vmfkit::{RowBatch, Sampler, SufficientStats, VonMisesFisher};
 
 const LEVEL: f64 = 0.05;
-/// Replicates of simulations and permutations: enough for the level to be one of their p-values.
+/// Replicates of simulations and permutations; the level is one of the possible p-values.
 const REPLICATES: usize = 199;
-/// The same for turns of many tangents.
+/// Replicates of the symmetry test for large samples.
 const FEWER_REPLICATES: usize = 39;
 
-/// Dimension, rows of the two groups, concentration.
+/// Dimension, numbers of rows of the two groups, concentration.
 const CASES: [(usize, [usize; 2], f64); 20] = [
     (2, [5, 10], 0.5),
     (2, [5, 10], 2.0),
@@ -49,14 +50,14 @@ fn main() {
     for (dim, rows, k) in CASES.into_iter().filter(|case| only.is_none_or(|dim| dim == case.0 as u64)) {
         let rejected: Vec<Vec<f64>> = (0..repeats).into_par_iter().map(|i| p_values(dim, rows, k, i)).collect();
         let rates = (0..rejected[0].len()).map(|test| {
-            let share = rejected.iter().filter(|p| p[test] <= LEVEL).count() as f64 / repeats as f64;
-            if rejected[0][test].is_nan() { "-".to_owned() } else { format!("{:.1}", 100.0 * share) }
+            let rate = rejected.iter().filter(|p| p[test] <= LEVEL).count() as f64 / repeats as f64;
+            if rejected[0][test].is_nan() { "-".to_owned() } else { format!("{:.1}", 100.0 * rate) }
         });
         println!("| {dim} | {} + {} | {k} | {} |", rows[0], rows[1], rates.collect::<Vec<_>>().join(" | "));
     }
 }
 
-/// The p-values of all tests of one pair of groups.
+/// The p-values of all tests for one pair of groups.
 fn p_values(dim: usize, rows: [usize; 2], k: f64, seed: u64) -> Vec<f64> {
     let mut direction = vec![0.0; dim];
     direction[0] = 1.0;

@@ -1,6 +1,7 @@
-//! [`Angles`]: directions of the circle and of the sphere as angles (MATH.md, "Angles").
+//! [`Angles`]: converts between angles and unit vectors in two and three dimensions. MATH.md,
+//! "Angles".
 //!
-//! | written | unit vector | angles are given back in |
+//! | name | unit vector | range of returned angles |
 //! |---|---|---|
 //! | `lat,lon` | x = cos lat cos lon, y = cos lat sin lon, z = sin lat | lat -90..90, lon -180..180 |
 //! | `ra,dec` | x = cos dec cos ra, y = cos dec sin ra, z = sin dec | ra 0..360, dec -90..90 |
@@ -9,8 +10,8 @@
 //! | `theta,phi` | x = sin theta cos phi, y = sin theta sin phi, z = cos theta (theta is the colatitude, as in physics) | theta 0..180, phi 0..360 |
 //! | `angle` | x = cos angle, y = sin angle | 0..360 |
 //!
-//! The order of the names is the order of the numbers: `lon,lat` has the longitude first. Angles are in degrees, or in radians where the name
-//! says so: `lat,lon,radians`.
+//! The order of the names is the order of the numbers: `lon,lat` has the longitude first. Angles
+//! are in degrees unless the name says otherwise: `lat,lon,radians`.
 
 pub use crate::error::ANGLE_SYSTEMS as SYSTEMS;
 use crate::error::{Error, Result};
@@ -18,7 +19,8 @@ use std::f64::consts::{FRAC_PI_2, PI, TAU};
 use std::fmt;
 use std::str::FromStr;
 
-/// A pair of angles of the sphere or one of the circle; its order, and its unit.
+/// A system of angles for directions in two or three dimensions, with the order and the unit of the
+/// angles.
 ///
 /// ```
 /// use vmfkit::angles::Angles;
@@ -32,12 +34,11 @@ use std::str::FromStr;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Angles {
     system: System,
-    /// The second angle of the system comes first.
+    /// Whether the second angle of the system comes first.
     swapped: bool,
     radians: bool,
 }
 
-/// Which angles they are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum System {
     LatLon,
@@ -51,10 +52,11 @@ enum System {
 /// One of the angles of a system.
 #[derive(Debug)]
 struct Kind {
-    /// What it is called where it is written, and its other names as the name of a column.
+    /// The name in the name of a system.
     name: &'static str,
-    others: &'static [&'static str],
-    /// What messages call it.
+    /// Other names that columns may have.
+    aliases: &'static [&'static str],
+    /// The name in error messages.
     long: &'static str,
     role: Role,
 }
@@ -62,16 +64,16 @@ struct Kind {
 /// What an angle measures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Role {
-    /// From the equator, at most a right angle.
+    /// The angle from the equator, at most a right angle.
     Elevation,
-    /// From the pole, at most two right angles.
+    /// The angle from the pole, at most two right angles.
     Colatitude,
-    /// Around the axis; given back from 0 on, or from minus two right angles on.
+    /// The angle around the axis; returned in -180..180 if `signed`, otherwise in 0..360.
     Azimuth { signed: bool },
 }
 
-const fn kind(name: &'static str, others: &'static [&'static str], long: &'static str, role: Role) -> Kind {
-    Kind { name, others, long, role }
+const fn kind(name: &'static str, aliases: &'static [&'static str], long: &'static str, role: Role) -> Kind {
+    Kind { name, aliases, long, role }
 }
 
 const AROUND: Role = Role::Azimuth { signed: false };
@@ -102,36 +104,37 @@ impl System {
     }
 }
 
-/// Words of a column's name that tell its unit.
+/// Words in the name of a column that specify its unit.
 const DEGREES: [&str; 3] = ["deg", "degree", "degrees"];
 const RADIANS: [&str; 3] = ["rad", "radian", "radians"];
 
-/// An angle may be past its bound by the rounding of single precision.
+/// An angle may exceed its bound by this fraction of a right angle, the rounding of single
+/// precision.
 const ROUNDING: f64 = f32::EPSILON as f64;
 
 impl Angles {
-    /// The same angles in radians, or in degrees.
+    /// Sets the unit: radians, or degrees if `radians` is false.
     pub fn in_radians(mut self, radians: bool) -> Self {
         self.radians = radians;
         self
     }
 
-    /// Whether they are in radians; in degrees if not.
+    /// Whether the unit is radians; otherwise it is degrees.
     pub fn is_in_radians(self) -> bool {
         self.radians
     }
 
-    /// Numbers in a unit vector: 2 on the circle, 3 on the sphere.
+    /// The dimension of the unit vectors: 2 for one angle, 3 for two.
     pub fn dim(self) -> usize {
         1 + self.count()
     }
 
-    /// How many angles there are: 1 on the circle, 2 on the sphere.
+    /// The number of angles per direction: 1 on the circle, 2 on the sphere.
     pub fn count(self) -> usize {
         self.system.kinds().len()
     }
 
-    /// The names of the angles, in their order.
+    /// The names of the angles, in order.
     pub fn names(self) -> Vec<&'static str> {
         self.kinds().map(|kind| kind.name).collect()
     }
@@ -144,7 +147,10 @@ impl Angles {
         if self.swapped { 1 - index } else { index }
     }
 
-    /// Among the names of columns those of these angles, if each angle has exactly one: a column `Latitude`, `lat` or `lat_deg` has latitudes.
+    /// Finds the columns with these angles by their names, in the order of the angles.
+    ///
+    /// Latitudes are in a column named `lat`, `Latitude` or `lat_deg`, for example. Returns `None`
+    /// unless exactly one column matches each angle.
     ///
     /// ```
     /// # use vmfkit::angles::Angles;
@@ -155,7 +161,7 @@ impl Angles {
     /// ```
     ///
     /// # Errors
-    /// [`Error::AngleUnit`] if the name of such a column says that it has the other unit.
+    /// [`Error::AngleUnit`] if the name of a matching column specifies the other unit.
     pub fn find_columns<S: AsRef<str>>(self, columns: &[S]) -> Result<Option<Vec<usize>>> {
         let mut found = Vec::with_capacity(self.count());
         for kind in self.kinds() {
@@ -176,10 +182,11 @@ impl Angles {
         Ok(Some(found))
     }
 
-    /// The angles that columns with these names hold, if the names tell: what a person may have meant whose rows are not of unit length.
+    /// Guesses the system of angles from the names of columns, for hints about rows that do not
+    /// have unit length.
     pub fn guess<S: AsRef<str>>(columns: &[S]) -> Option<Self> {
         let radians = columns.iter().any(|column| plain_name(column.as_ref()).1 == Some(true));
-        // A single angle has names that a column of anything may have.
+        // The names of a single angle are common words, so they count only if there is one column.
         let systems = System::ALL.into_iter().filter(|system| *system != System::Angle || columns.len() == 1);
         let found = |system| {
             let angles = Angles { system, swapped: false, radians };
@@ -193,11 +200,13 @@ impl Angles {
         if self.radians { "radians" } else { "degrees" }
     }
 
-    /// The unit vectors of these angles, row after row. Exact at the poles and at multiples of a right angle in degrees.
+    /// Converts angles, row by row, to unit vectors, MATH.md (A.1).
+    ///
+    /// In degrees the result is exact at the poles and at multiples of a right angle.
     ///
     /// # Errors
-    /// [`Error::PartialRow`]; [`Error::NotFinite`]; [`Error::Angle`] for latitudes, inclinations and the like past a pole. An angle around the
-    /// axis may have any number of turns.
+    /// [`Error::PartialRow`]; [`Error::NotFinite`]; [`Error::Angle`] for latitudes, inclinations
+    /// and the like past a pole. Angles around the axis may be of any size.
     pub fn unit_vectors(self, angles: &[f64]) -> Result<Vec<f64>> {
         let count = self.count();
         if !angles.len().is_multiple_of(count) {
@@ -218,15 +227,17 @@ impl Angles {
             }
             vectors.extend([from_axis * around.1, from_axis * around.0, z]);
         }
-        // Without the sign of zeros.
+        // Replaces -0 by 0.
         vectors.iter_mut().for_each(|x| *x += 0.0);
         Ok(vectors)
     }
 
-    /// The angles of these vectors, row after row, whatever their length; at a pole the angle around the axis is 0.
+    /// Converts vectors of any length, row by row, to angles, MATH.md (A.1).
+    ///
+    /// At a pole the angle around the axis is 0.
     ///
     /// # Errors
-    /// [`Error::PartialRow`]; [`Error::NotFinite`]; [`Error::ZeroRow`], which has no direction.
+    /// [`Error::PartialRow`]; [`Error::NotFinite`]; [`Error::ZeroRow`].
     pub fn of_vectors(self, vectors: &[f64]) -> Result<Vec<f64>> {
         let dim = self.dim();
         if !vectors.len().is_multiple_of(dim) {
@@ -245,7 +256,7 @@ impl Angles {
             let azimuth = self.azimuth();
             angles[azimuth] = self.normalized(around, self.role(azimuth) == Role::Azimuth { signed: true });
             if dim == 3 {
-                // Not by asin or acos, which lose half of the digits near a pole.
+                // asin and acos would lose half of the digits near a pole.
                 let (z, from_axis) = (vector[2], x.hypot(y));
                 let index = 1 - azimuth;
                 let angle = if self.role(index) == Role::Colatitude { from_axis.atan2(z) } else { z.atan2(from_axis) };
@@ -291,18 +302,18 @@ impl Angles {
         if self.radians { angle } else { angle.to_degrees() }
     }
 
-    /// An angle of -pi to pi radians, in the unit and range of an angle around the axis.
+    /// Converts an angle of -pi to pi radians to the unit and range of an angle around the axis.
     fn normalized(self, angle: f64, signed: bool) -> f64 {
         let circle = if self.radians { TAU } else { 360.0 };
         let angle = if angle == -PI { PI } else { angle };
         let angle = self.of_radians(angle);
-        // A tiny negative angle would be rounded to a whole circle.
+        // Adding a circle to a tiny negative angle may round to a whole circle.
         let normalized = if signed || angle >= 0.0 { angle } else { angle + circle };
         if normalized >= circle { 0.0 } else { normalized + 0.0 }
     }
 }
 
-/// Exact at multiples of 90, whatever the number of turns: all but the last step is without rounding.
+/// Exact at multiples of 90: only the conversion of -45..45 to radians rounds.
 fn sin_cos_of_degrees(angle: f64) -> (f64, f64) {
     let reduced = angle % 360.0;
     let quarters = (reduced / 90.0).round();
@@ -317,11 +328,12 @@ fn sin_cos_of_degrees(angle: f64) -> (f64, f64) {
 
 impl Kind {
     fn is_called(&self, name: &str) -> bool {
-        self.name == name || self.others.contains(&name)
+        self.name == name || self.aliases.contains(&name)
     }
 }
 
-/// A column's name in lower case without the words that tell a unit; and whether that is radians.
+/// The name of a column in lower case without words for units, and whether its unit is radians, if
+/// the name specifies a unit.
 fn plain_name(column: &str) -> (String, Option<bool>) {
     let column = column.to_lowercase().replace('°', " deg ");
     let (mut words, mut radians) = (Vec::new(), None);
@@ -337,7 +349,7 @@ fn plain_name(column: &str) -> (String, Option<bool>) {
     (words.join("_"), radians)
 }
 
-/// `lat,lon`; `lat,lon,radians`.
+/// As in `lat,lon` or `lat,lon,radians`.
 impl fmt::Display for Angles {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         write!(f, "{}{}", self.names().join(","), if self.radians { ",radians" } else { "" })
@@ -347,7 +359,8 @@ impl fmt::Display for Angles {
 impl FromStr for Angles {
     type Err = Error;
 
-    /// What `Display` writes; also with `degrees` at its end, and with any of the names that a column may have.
+    /// Parses the output of `Display`, also with `,degrees` at the end and with the aliases that
+    /// columns may have.
     fn from_str(text: &str) -> Result<Self> {
         let words: Vec<String> = text.split(',').map(|word| plain_name(word).0).collect();
         let unit = text.split(',').next_back().map(str::trim).and_then(|last| match last.to_lowercase() {

@@ -1,4 +1,4 @@
-//! [`VonMisesFisher`]: the density, its moments and its distances to others.
+//! [`VonMisesFisher`]: one density, its moments, entropy and divergences.
 
 use crate::bessel;
 use crate::error::{Error, Result};
@@ -6,11 +6,16 @@ use crate::projection::ProjectionLaw;
 use crate::rows::{Length, RowBatch, Rows, Scalar, SparseRows, UNIT_TOLERANCE};
 use vmfkit_kernels::vector::{half_squared_distance, norm, sparse_half_squared_distance};
 
-/// The von Mises-Fisher density C_d(k) exp(k mu . x) on the unit sphere of R^d.
+/// The von Mises-Fisher density C_d(k) exp(k mu . x) on the unit sphere of R^d, MATH.md (1.1).
 ///
-/// Any d >= 2 and any finite concentration k >= 0; k = 0 is the uniform density. The log density is formed as
-/// (k + ln C_d(k)) - k |x - mu|^2 / 2, so that it keeps its digits at k = 1e10 and beyond, where k + ln C and k mu . x would
-/// cancel. For x off the sphere by e, which may be up to [`UNIT_TOLERANCE`], it is too small by k e^2 / 2.
+/// It accepts any d >= 2 and any finite concentration k >= 0; k = 0 is the uniform density.
+///
+/// Use [`Mixture`](crate::Mixture) for several densities and
+/// [`maximum_likelihood`](crate::estimate::maximum_likelihood) to fit one.
+///
+/// The log density is computed as (k + ln C_d(k)) - k |x - mu|^2 / 2, which stays accurate at k =
+/// 1e10 and beyond; the terms k mu . x and ln C_d(k) would cancel there. If the length of x differs
+/// from 1 by e, at most [`UNIT_TOLERANCE`], the log density is too small by k e^2 / 2.
 ///
 /// ```
 /// use vmfkit::VonMisesFisher;
@@ -27,7 +32,14 @@ pub struct VonMisesFisher {
 }
 
 impl VonMisesFisher {
-    /// A density from its mean direction (unit length to within [`UNIT_TOLERANCE`]; made exactly so) and concentration.
+    /// A density with this mean direction and concentration.
+    ///
+    /// The mean direction must have length 1 to within [`UNIT_TOLERANCE`]; it is normalised. Use
+    /// [`Self::along`] for vectors of other lengths.
+    ///
+    /// # Errors
+    /// [`Error::Dimension`], [`Error::MeanDirection`], [`Error::MeanDirectionNotFinite`] and
+    /// [`Error::Concentration`].
     pub fn new(mean_direction: Vec<f64>, concentration: f64) -> Result<Self> {
         let norm = checked_length(&mean_direction)?.value();
         if (norm - 1.0).abs() > UNIT_TOLERANCE {
@@ -36,7 +48,11 @@ impl VonMisesFisher {
         Self::along(mean_direction, concentration)
     }
 
-    /// A density whose mean direction is that of `vector`, which may have any length but 0.
+    /// A density whose mean direction is the direction of `vector`, which may have any length but
+    /// 0.
+    ///
+    /// # Errors
+    /// As [`Self::new`].
     pub fn along(mut vector: Vec<f64>, concentration: f64) -> Result<Self> {
         let length = checked_length(&vector)?;
         if !(concentration >= 0.0 && concentration.is_finite()) {
@@ -48,7 +64,7 @@ impl VonMisesFisher {
         Ok(Self::of_unit(vector, concentration))
     }
 
-    /// Like [`Self::new`], but a mean direction that is of unit length but for rounding keeps its bits.
+    /// Like [`Self::new`], but keeps the bits of a mean direction of unit length up to rounding.
     pub(crate) fn restored(mean_direction: Vec<f64>, concentration: f64) -> Result<Self> {
         let rounding = 1e-9;
         if (checked_length(&mean_direction)?.value() - 1.0).abs() <= rounding && concentration >= 0.0 && concentration.is_finite()
@@ -58,13 +74,13 @@ impl VonMisesFisher {
         Self::new(mean_direction, concentration)
     }
 
-    /// From parameters that are known to be valid.
+    /// From valid parameters.
     fn of_unit(mean_direction: Vec<f64>, concentration: f64) -> Self {
         let ln_peak = bessel::ln_peak(mean_direction.len(), concentration);
         VonMisesFisher { mean_direction, concentration, ln_peak }
     }
 
-    /// The uniform density; its (meaningless) mean direction is the first axis.
+    /// The uniform density. Its mean direction, which has no meaning, is the first axis.
     pub fn uniform(dim: usize) -> Result<Self> {
         let mut axis = vec![0.0; dim];
         *axis.first_mut().ok_or(Error::Dimension { dim })? = 1.0;
@@ -76,17 +92,17 @@ impl VonMisesFisher {
         self.mean_direction.len()
     }
 
-    /// mu, the mode of the density.
+    /// The mean direction mu.
     pub fn mean_direction(&self) -> &[f64] {
         &self.mean_direction
     }
 
-    /// k
+    /// The concentration k.
     pub fn concentration(&self) -> f64 {
         self.concentration
     }
 
-    /// ln C_d(k)
+    /// The log normaliser ln C_d(k).
     pub fn ln_normalizer(&self) -> f64 {
         bessel::ln_normalizer(self.dim(), self.concentration)
     }
@@ -97,11 +113,18 @@ impl VonMisesFisher {
     }
 
     /// The log density at one row of unit length.
+    ///
+    /// # Errors
+    /// [`Error::DimensionMismatch`], [`Error::NotFinite`], [`Error::ZeroRow`] and
+    /// [`Error::NotUnit`].
     pub fn ln_density(&self, row: &[f64]) -> Result<f64> {
         Ok(self.ln_peak + self.ln_relative_density(row)?)
     }
 
-    /// The log density relative to the mode, -k (1 - mu . x): the density up to its constant.
+    /// The log density relative to its value at the mode, -k (1 - mu . x).
+    ///
+    /// # Errors
+    /// As [`Self::ln_density`].
     pub fn ln_relative_density(&self, row: &[f64]) -> Result<f64> {
         if row.len() != self.dim() {
             return Err(Error::DimensionMismatch { expected: self.dim(), found: row.len() });
@@ -113,7 +136,7 @@ impl VonMisesFisher {
         Ok(-self.concentration * half_squared_distance(row, &self.mean_direction))
     }
 
-    /// The log density of each row of a block.
+    /// The log density at each row of a batch.
     ///
     /// ```
     /// use vmfkit::{RowBatch, VonMisesFisher};
@@ -129,7 +152,7 @@ impl VonMisesFisher {
         Ok(out)
     }
 
-    /// [`Self::ln_densities`] into `out`, which has one value for each row.
+    /// [`Self::ln_densities`], written to `out`, which has one value per row.
     pub fn ln_densities_into(&self, block: &RowBatch, out: &mut [f64]) -> Result<()> {
         self.deviations_into(block, out)?;
         for value in out.iter_mut() {
@@ -138,9 +161,11 @@ impl VonMisesFisher {
         Ok(())
     }
 
-    /// 1 - mu . x of each row of a block, with its digits: the argument of the [`ProjectionLaw`]'s tails.
+    /// The deviation 1 - mu . x of each row of a batch, the argument of the tails of
+    /// [`ProjectionLaw`].
     ///
-    /// Those of sparse rows, of which only the entries are visited, have an absolute error of a few 1e-16 instead.
+    /// Deviations of dense rows have full relative accuracy. Those of sparse rows, of which only
+    /// the stored entries are read, have an absolute error of a few 1e-16.
     ///
     /// ```
     /// use vmfkit::{RowBatch, VonMisesFisher};
@@ -154,7 +179,7 @@ impl VonMisesFisher {
         Ok(out)
     }
 
-    /// [`Self::deviations`] into `out`, which has one value for each row.
+    /// [`Self::deviations`], written to `out`, which has one value per row.
     pub fn deviations_into(&self, block: &RowBatch, out: &mut [f64]) -> Result<()> {
         if block.dim() != self.dim() {
             return Err(Error::DimensionMismatch { expected: self.dim(), found: block.dim() });
@@ -180,25 +205,26 @@ impl VonMisesFisher {
         Ok(())
     }
 
-    /// The expectation of x, A_d(k) mu.
+    /// The expectation of x, A_d(k) mu; see MATH.md (1.4).
     pub fn mean(&self) -> Vec<f64> {
         let length = bessel::mean_length(self.dim(), self.concentration);
         self.mean_direction.iter().map(|x| length * x).collect()
     }
 
-    /// The most likely point, mu (any point of the sphere when k = 0).
+    /// The mode of the density, mu; for k = 0 every point is a mode.
     pub fn mode(&self) -> &[f64] {
         &self.mean_direction
     }
 
-    /// The variance of x along mu, A', and across it in any one direction, A/k, MATH.md (1.6).
+    /// The variances of x along mu, A'_d(k), and along any direction orthogonal to mu, A_d(k)/k;
+    /// see MATH.md (1.6).
     pub fn variances(&self) -> (f64, f64) {
         let ratio = bessel::mean_length_and_slope(self.dim(), self.concentration);
         let across = if self.concentration > 0.0 { ratio.value / self.concentration } else { 1.0 / self.dim() as f64 };
         (ratio.slope, across)
     }
 
-    /// The d x d covariance matrix, row by row: (A/k) (I - mu mu') + A' mu mu'.
+    /// The d x d covariance matrix in row-major order, MATH.md (1.6).
     pub fn covariance(&self) -> Vec<f64> {
         let (along, across) = self.variances();
         let (d, mu) = (self.dim(), &self.mean_direction);
@@ -212,17 +238,20 @@ impl VonMisesFisher {
         matrix
     }
 
-    /// The differential entropy in nats.
+    /// The differential entropy in nats, MATH.md (7.1).
     pub fn entropy(&self) -> f64 {
         bessel::entropy(self.dim(), self.concentration)
     }
 
-    /// The law of t = mu . x.
+    /// The distribution of mu . x.
     pub fn projection(&self) -> ProjectionLaw {
         ProjectionLaw::new(self.dim(), self.concentration).expect("dimension and concentration were checked by `new`")
     }
 
-    /// The half-angle, in radians, of the cone around mu that holds this fraction of the draws: what a concentration means.
+    /// The angle in radians within which this fraction of the mass lies, measured from mu.
+    ///
+    /// It expresses a concentration in a unit that is comparable across dimensions. It is NaN
+    /// unless `fraction` is from 0 to 1.
     ///
     /// ```
     /// let density = vmfkit::VonMisesFisher::new(vec![0.0, 0.0, 1.0], 100.0)?;
@@ -233,7 +262,10 @@ impl VonMisesFisher {
         angle_of_deviation(self.projection().deviation_quantile(fraction))
     }
 
-    /// KL(self || other) in nats, MATH.md (7.5): a part for the concentrations, a part for the angle; both positive.
+    /// The Kullback-Leibler divergence KL(self || other) in nats, MATH.md (7.5).
+    ///
+    /// # Errors
+    /// [`Error::DimensionMismatch`].
     pub fn divergence(&self, other: &Self) -> Result<f64> {
         self.same_dim(other)?;
         let deviation = half_squared_distance(&self.mean_direction, &other.mean_direction);
@@ -241,12 +273,17 @@ impl VonMisesFisher {
         Ok(same + other.concentration * (bessel::mean_length(self.dim(), self.concentration) * deviation))
     }
 
-    /// KL(self || uniform) in nats.
+    /// The Kullback-Leibler divergence from the uniform density in nats, MATH.md (7.2).
     pub fn divergence_from_uniform(&self) -> f64 {
         bessel::divergence_from_uniform(self.dim(), self.concentration)
     }
 
-    /// The Renyi divergence of order alpha > 0 in nats, MATH.md (7.7); order 1 is KL, an infinite order the largest log ratio.
+    /// The Renyi divergence of order `alpha` > 0 in nats, MATH.md (7.7).
+    ///
+    /// Order 1 is [`Self::divergence`]. An infinite order is the maximum of the log density ratio.
+    ///
+    /// # Errors
+    /// [`Error::DimensionMismatch`]; [`Error::Option`] unless `alpha` is above 0.
     pub fn renyi_divergence(&self, other: &Self, alpha: f64) -> Result<f64> {
         self.same_dim(other)?;
         if !(alpha > 0.0) {
@@ -263,12 +300,13 @@ impl VonMisesFisher {
             let mixed = alpha * between.divergence(self)? + (1.0 - alpha) * between.divergence(other)?;
             Ok(mixed / (1.0 - alpha))
         } else {
-            // Here self lies between `between` and other, so that again only positive terms are added.
+            // self lies between `between` and other, so all terms are positive here, too.
             Ok(self.divergence(other)? + self.divergence(&between)? / (alpha - 1.0))
         }
     }
 
-    /// |gap| - gap . E[x] for gap = eta_p - eta_q, MATH.md (7.7), from the parts of the gap along and across mu.
+    /// D_inf - KL, MATH.md (7.7): |gap| - gap . E[x] for gap = eta_p - eta_q, from the components
+    /// of the gap along mu and orthogonal to it.
     fn largest_ratio_beyond_divergence(&self, other: &Self) -> f64 {
         let (k, l) = (self.concentration, other.concentration);
         let deviation = half_squared_distance(&self.mean_direction, &other.mean_direction);
@@ -278,14 +316,15 @@ impl VonMisesFisher {
         if along > 0.0 { across * (across / (gap + along)) + along * ratio.complement } else { gap - along * ratio.value }
     }
 
-    /// The density proportional to self^alpha other^(1 - alpha): again a vMF.
+    /// The density proportional to self^alpha other^(1 - alpha), which is a vMF.
     fn tilted(&self, other: &Self, alpha: f64) -> Self {
         let (mu, nu) = (&self.mean_direction, &other.mean_direction);
         // In units of the larger concentration nothing overflows.
         let unit = self.concentration.max(other.concentration).max(f64::MIN_POSITIVE);
         let (a, b) = (alpha * (self.concentration / unit), (1.0 - alpha) * (other.concentration / unit));
         if mu == nu {
-            // An ulp of direction is a long way at a high concentration, so a common one must come out as it went in.
+            // Equal directions keep their bits: at a high concentration one ulp is a large
+            // difference.
             let direction = mu.iter().map(|x| if a + b < 0.0 { -x } else { *x }).collect();
             return Self::of_unit(direction, (unit * (a + b).abs()).min(f64::MAX));
         }
@@ -295,14 +334,20 @@ impl VonMisesFisher {
         Self::along(direction, (unit * length).min(f64::MAX)).expect("a combination of two valid densities")
     }
 
-    /// The Bhattacharyya distance -ln of the integral of sqrt(p q), MATH.md (7.6).
+    /// The Bhattacharyya distance, minus the log of the integral of sqrt(p q), MATH.md (7.6).
+    ///
+    /// # Errors
+    /// [`Error::DimensionMismatch`].
     pub fn bhattacharyya_distance(&self, other: &Self) -> Result<f64> {
         self.same_dim(other)?;
         let between = self.tilted(other, 0.5);
         Ok(0.5 * (between.divergence(self)? + between.divergence(other)?))
     }
 
-    /// The Hellinger distance sqrt(1 - integral of sqrt(p q)), in [0, 1].
+    /// The Hellinger distance sqrt(1 - integral of sqrt(p q)), from 0 to 1.
+    ///
+    /// # Errors
+    /// [`Error::DimensionMismatch`].
     pub fn hellinger_distance(&self, other: &Self) -> Result<f64> {
         Ok((-(-self.bhattacharyya_distance(other)?).exp_m1()).sqrt())
     }
@@ -315,7 +360,7 @@ impl VonMisesFisher {
     }
 }
 
-/// The length of a direction that is to be one, or why it cannot be.
+/// The length of a mean direction, before normalisation.
 fn checked_length(direction: &[f64]) -> Result<Length> {
     if direction.len() < 2 {
         return Err(Error::Dimension { dim: direction.len() });
@@ -328,6 +373,6 @@ fn checked_length(direction: &[f64]) -> Result<Length> {
 
 /// The angle between mu and x from s = 1 - mu . x.
 pub(crate) fn angle_of_deviation(s: f64) -> f64 {
-    // (`clamp` hands a NaN on, `min` would not.)
+    // `clamp` propagates NaN, `min` does not.
     2.0 * (0.5 * s).sqrt().clamp(0.0, 1.0).asin()
 }

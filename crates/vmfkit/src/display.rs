@@ -225,7 +225,7 @@ impl Display for Agreement {
             ("homogeneity", self.homogeneity()),
             ("completeness", self.completeness()),
             ("V-measure", self.v_measure()),
-            ("matched share", self.matched_share()),
+            ("matched share", self.matched_fraction()),
         ];
         for (index, (name, value)) in measures.into_iter().enumerate() {
             match (index > 0, f.alternate()) {

@@ -1,109 +1,97 @@
-//! Errors: every variant carries the value and the position.
+//! [`Error`]: each variant carries the offending value and where it was found.
 
-use std::sync::Arc;
+pub use crate::parse_choice::ParseChoiceError;
+pub use crate::read_failure::ReadFailure;
+use crate::read_failure::fmt_read;
 
-/// The largest weight of a row. Sums and squares of such weights, times any log-density, are finite for any number of rows; larger weights
-/// have led to objectives that were not numbers.
+/// The largest allowed row weight.
+///
+/// Sums and squares of weights up to this limit, times any log density, are finite for any number
+/// of rows.
 pub const LARGEST_WEIGHT: f64 = 1e100;
 
-/// The names of systems of angles, for messages and help.
+/// The names of the systems of angles, for messages and help texts.
 pub const ANGLE_SYSTEMS: &str = "lat,lon; ra,dec; dec,inc; trend,plunge; theta,phi; or angle";
 
 /// The result of a fallible call of this crate.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// What was wrong with the input. Not converging is not an error.
+/// Invalid input, or a failed source of rows.
+///
+/// A fit that does not converge is not an error: see [`Status`](crate::train::Status). Rows,
+/// columns, components and entries are counted from 0.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The sphere needs at least two coordinates.
+    // Rows
+    /// A sphere has at least two coordinates.
     #[error("the dimension must be at least 2, found: `{dim}`")]
     Dimension {
         /// The dimension given.
         dim: usize,
     },
-    /// A concentration is a finite number of at least 0.
-    #[error("the concentration must be finite and at least 0, found: `{}`", plain(*value))]
-    Concentration {
-        /// The concentration given.
-        value: f64,
-    },
-    /// A mean direction is a unit vector.
-    #[error("the mean direction must have length 1, found: `{}`", plain(*norm))]
-    MeanDirection {
-        /// Its Euclidean length.
-        norm: f64,
-    },
-    /// A coordinate of a mean direction is NaN or infinite.
-    #[error("coordinate {column} of the mean direction must be a finite number, found: `{}`", plain(*value))]
-    MeanDirectionNotFinite {
-        /// Counted from 0.
-        column: usize,
-        /// The coordinate.
-        value: f64,
-    },
-    /// Two things that must live on the same sphere do not.
+    /// Two inputs have different dimensions.
     #[error("expected dimension {expected}, found: `{found}`")]
     DimensionMismatch {
-        /// The dimension asked for.
+        /// The dimension required.
         expected: usize,
-        /// The dimension met.
+        /// The dimension given.
         found: usize,
     },
-    /// The values do not fill whole rows.
+    /// The number of values is not a multiple of the dimension.
     #[error("{values} values do not fill rows of dimension {dim}, left over: `{}`", values % dim)]
     PartialRow {
-        /// How many values there are.
+        /// The number of values.
         values: usize,
         /// The length of a row.
         dim: usize,
     },
-    /// Sparse rows have one start more than there are rows.
-    #[error("sparse rows must have at least one row start, where the first row begins, found: `0`")]
+    /// The array of row starts of sparse rows is empty; it has one entry more than there are rows.
+    #[error("sparse rows need at least one row start, found: `0`")]
     NoRowStarts,
-    /// The starts of sparse rows never decrease, and none is past the last entry.
+    /// A row start of sparse rows is below the one before it, or past the last entry.
     #[error("row start {position} must be from {least} to {most}, found: `{found}`")]
     RowStart {
-        /// Counted from 0.
+        /// The index of the row start.
         position: usize,
-        /// The start before it.
+        /// The previous row start.
         least: usize,
-        /// How many entries there are.
+        /// The number of entries.
         most: usize,
-        /// The start given.
+        /// The row start given.
         found: usize,
     },
-    /// Each entry of sparse rows has a column and a value.
-    #[error("expected {columns} values, one a column number, found: `{values}`")]
+    /// The arrays of columns and values of sparse rows have different lengths.
+    #[error("expected {columns} values, one per column number, found: `{values}`")]
     EntryCount {
-        /// How many column numbers there are.
+        /// The number of column numbers.
         columns: usize,
-        /// How many values.
+        /// The number of values.
         values: usize,
     },
-    /// An entry of a sparse row is beyond its last column.
-    #[error("entry {position}, of row {row}, must be in a column below {dim}, found: `{column}`")]
+    /// The column of an entry of a sparse row is not below the dimension.
+    #[error("row {row}, entry {position}: the column must be below {dim}, found: `{column}`")]
     Column {
-        /// Counted from 0.
+        /// The row.
         row: usize,
-        /// Among the entries of all rows, counted from 0.
+        /// The index among the entries of all rows.
         position: usize,
-        /// The length of a row.
+        /// The dimension.
         dim: usize,
         /// The column given.
         column: u32,
     },
-    /// The columns of a sparse row do not ascend, or one is there twice.
+    /// The columns of a sparse row do not ascend, or repeat.
     #[error(
-        "entry {position}, of row {row}, must be in a column above {previous}, found: `{column}`\n\
-         hint: sort the columns of each row and add up duplicates, as scipy's `sort_indices()` and `sum_duplicates()` do"
+        "row {row}, entry {position}: the column must be above {previous}, found: `{column}`\n\
+         hint: sort the columns of each row and sum duplicates, as scipy's `sort_indices()` and `sum_duplicates()` do"
     )]
     ColumnOrder {
-        /// Counted from 0.
+        /// The row.
         row: usize,
-        /// Among the entries of all rows, counted from 0.
+        /// The index among the entries of all rows.
         position: usize,
-        /// The column of the entry before.
+        /// The column of the previous entry.
         previous: u32,
         /// The column given.
         column: u32,
@@ -111,39 +99,109 @@ pub enum Error {
     /// A coordinate is NaN or infinite.
     #[error("row {row}, column {column} must be a finite number, found: `{}`", plain(*value))]
     NotFinite {
-        /// Counted from 0.
+        /// The row.
         row: usize,
-        /// Counted from 0.
+        /// The column.
         column: usize,
         /// The coordinate.
         value: f64,
     },
-    /// A row of zeros has no direction.
-    #[error("row {row} has no direction, all its coordinates are: `0`")]
+    /// All coordinates of a row are 0.
+    #[error("row {row} has no direction: all its coordinates are `0`")]
     ZeroRow {
-        /// Counted from 0.
+        /// The row.
         row: usize,
     },
-    /// An angle from the equator or from a pole is past a pole.
+    /// The length of a row is not 1.
+    #[error("row {row} must have length 1, found: `{}`\nhint: rescale the rows if only their direction matters", plain(*norm))]
+    NotUnit {
+        /// The row.
+        row: usize,
+        /// Its Euclidean length.
+        norm: f64,
+    },
+    /// A row weight is negative, NaN or above [`LARGEST_WEIGHT`].
+    #[error(
+        "the weight of row {row} must be from 0 to {LARGEST_WEIGHT:e}, found: `{}`{}",
+        plain(*value),
+        if value.is_finite() && *value > 0.0 { "\nhint: sums and squares of larger weights overflow; divide all weights by the same number" } else { "" }
+    )]
+    Weight {
+        /// The row.
+        row: usize,
+        /// The weight given.
+        value: f64,
+    },
+    /// The number of weights is not the number of rows.
+    #[error("expected {rows} weights, one per row, found: `{found}`")]
+    WeightCount {
+        /// The number of rows.
+        rows: usize,
+        /// The number of weights.
+        found: usize,
+    },
+    /// The number of labels is not the number of rows, or two labelings differ in length.
+    #[error("expected {expected} labels, one per row, found: `{found}`")]
+    LabelCount {
+        /// The number of labels required.
+        expected: usize,
+        /// The number of labels given.
+        found: usize,
+    },
+    /// A starting label is not below the number of components.
+    #[error("the label of row {row} must be below {components}, the number of components, found: `{label}`")]
+    Label {
+        /// The row.
+        row: usize,
+        /// The number of components.
+        components: usize,
+        /// The label given.
+        label: u32,
+    },
+    /// There are no rows, or all row weights are 0.
+    #[error("there is nothing to fit, total row weight: `{}`", plain(*weight))]
+    NoRows {
+        /// The sum of the weights.
+        weight: f64,
+    },
+    /// All rows are equal, so the likelihood has no maximum: it grows with the concentration.
+    #[error("all rows are equal, so the most likely concentration is infinite, total row weight: `{}`", plain(*weight))]
+    AllRowsEqual {
+        /// The sum of the weights.
+        weight: f64,
+    },
+    /// The rows sum to zero, so they have no mean direction.
+    #[error("the rows have no mean direction: their sum is `0`")]
+    NoMeanDirection,
+    /// Rows that a source can deliver only once were to be read again.
+    #[error("these rows can be read only once, and this method reads them in every pass\nhint: use online EM with one pass")]
+    CannotRewind,
+    /// A source of rows, or a callback, failed. Its own error is the
+    /// [`source()`](std::error::Error::source) of this one.
+    #[error(fmt = fmt_read)]
+    Read(#[source] ReadFailure),
+
+    // Angles
+    /// A latitude, inclination, colatitude or the like is past a pole.
     #[error("row {row}: the {angle} must be from {} to {} {unit}, found: `{}`", plain(*least), plain(*most), plain(*value))]
     Angle {
-        /// Counted from 0.
+        /// The row.
         row: usize,
-        /// What the angle is called.
+        /// The name of the angle.
         angle: &'static str,
-        /// The smallest that it may be.
+        /// The smallest value allowed.
         least: f64,
-        /// The largest that it may be.
+        /// The largest value allowed.
         most: f64,
         /// `degrees` or `radians`.
         unit: &'static str,
         /// The angle given.
         value: f64,
     },
-    /// The name of a column says that its angles are in another unit than the one they are to be read in.
+    /// The name of a column contradicts the unit in which its angles are to be read.
     #[error(
-        "angles in {unit} were asked for, found a column whose name says otherwise: `{column}`\n\
-         hint: `{instead}` has the other unit; columns that are chosen by name are read whatever their names say"
+        "expected angles in {unit}, found column: `{column}`\n\
+         hint: use `{instead}`, or choose the columns by name to ignore the unit in their names"
     )]
     AngleUnit {
         /// The name of the column.
@@ -153,281 +211,311 @@ pub enum Error {
         /// The same angles in the other unit.
         instead: String,
     },
-    /// A text that names no system of angles.
+    /// A text does not name a system of angles.
     #[error("angles must be {}, found: `{found}`", ANGLE_SYSTEMS)]
     UnknownAngles {
         /// The text.
         found: String,
     },
-    /// A row is not on the sphere.
-    #[error("row {row} must have length 1, found: `{}`\nhint: ask for rows to be rescaled if only their direction matters", plain(*norm))]
-    NotUnit {
-        /// Counted from 0.
-        row: usize,
+
+    // Densities and mixtures
+    /// A concentration is negative, infinite or NaN.
+    #[error("the concentration must be finite and at least 0, found: `{}`", plain(*value))]
+    Concentration {
+        /// The concentration given.
+        value: f64,
+    },
+    /// The length of a mean direction is not 1.
+    #[error("the mean direction must have length 1, found: `{}`", plain(*norm))]
+    MeanDirection {
         /// Its Euclidean length.
         norm: f64,
     },
-    /// A row weight is from 0 to [`LARGEST_WEIGHT`].
-    #[error(
-        "the weight of row {row} must be from 0 to {LARGEST_WEIGHT:e}, found: `{}`{}",
-        plain(*value),
-        if value.is_finite() && *value > 0.0 { "\nhint: sums and squares of larger weights overflow; divide all weights by the same number" } else { "" }
-    )]
-    Weight {
-        /// Counted from 0.
-        row: usize,
+    /// A coordinate of a mean direction is NaN or infinite.
+    #[error("coordinate {column} of the mean direction must be a finite number, found: `{}`", plain(*value))]
+    MeanDirectionNotFinite {
+        /// The coordinate's index.
+        column: usize,
+        /// The coordinate.
+        value: f64,
+    },
+    /// A weight of a mixture is negative, infinite or NaN.
+    #[error("the weight of component {component} must be finite and at least 0, found: `{}`", plain(*value))]
+    ComponentWeight {
+        /// The component.
+        component: usize,
         /// The weight given.
         value: f64,
     },
-    /// There is one weight a row.
-    #[error("expected {rows} weights, one a row, found: `{found}`")]
-    WeightCount {
-        /// How many rows there are.
-        rows: usize,
-        /// How many weights were given.
-        found: usize,
-    },
-    /// Two labelings of the same rows are equally long.
-    #[error("expected {expected} labels, one a row, found: `{found}`")]
-    LabelCount {
-        /// How many labels the first has.
-        expected: usize,
-        /// How many the second.
-        found: usize,
-    },
-    /// No rows, or only rows of weight 0.
-    #[error("there is nothing to fit, total row weight: `{}`", plain(*weight))]
-    NoRows {
-        /// The sum of the weights.
-        weight: f64,
-    },
-    /// All rows are equal: the likelihood grows without bound with the concentration.
-    #[error("all rows are equal, so no finite concentration is the most likely one, total row weight: `{}`", plain(*weight))]
-    AllRowsEqual {
-        /// The sum of the weights.
-        weight: f64,
-    },
-    /// Bytes that are not statistics.
-    #[error("these bytes are no statistics: {what}")]
-    StatisticsBytes {
-        /// What is wrong with them.
-        what: String,
-    },
-    /// Statistics of another pass, or made under another mixture.
+    /// A mixture has no components, or not one weight per component.
     #[error(
-        "the statistics must be those of {what} {expected}, found: `{found}`\n\
-         hint: accumulate all parts of a pass under the state that its statistics shall make a step from"
+        "expected at least one component and one weight per component, found: `{components}` components, `{weights}` weights"
+    )]
+    ComponentCount {
+        /// The number of components given.
+        components: usize,
+        /// The number of weights given.
+        weights: usize,
+    },
+    /// Two inputs have different numbers of components.
+    #[error("{what} must have {expected} components, found: `{found}`")]
+    ComponentMismatch {
+        /// The input whose number of components is wrong.
+        what: &'static str,
+        /// The number of components required.
+        expected: usize,
+        /// The number of components given.
+        found: usize,
+    },
+    /// The weights of a mixture do not sum to 1.
+    #[error("the weights of the components must sum to 1, found: `{}`", plain(*sum))]
+    WeightSum {
+        /// Their sum.
+        sum: f64,
+    },
+
+    // Fits
+    /// The number of starting directions is not the number of components.
+    #[error("expected {expected} starting directions, one per component, found: `{found}`")]
+    DirectionCount {
+        /// The number of components.
+        expected: usize,
+        /// The number of directions given.
+        found: usize,
+    },
+    /// The method cannot fit a mixture with a uniform background.
+    #[error("{method} does not support a background, found a background of weight: `{}`", plain(*weight))]
+    BackgroundNotSupported {
+        /// The method.
+        method: &'static str,
+        /// The weight of the background.
+        weight: f64,
+    },
+    /// The method reads rows more than once, but a stream does not keep its rows.
+    #[error("only online EM fits streams, found: `{method}`")]
+    NotForStreams {
+        /// The method.
+        method: &'static str,
+    },
+    /// Statistics of another pass, or computed from another mixture.
+    #[error(
+        "the statistics must belong to {what} {expected}, found: `{found}`\n\
+         hint: accumulate all parts of a pass from the same state"
     )]
     OtherState {
-        /// A pass or a state.
+        /// `pass` or `state`.
         what: &'static str,
-        /// Which it should be.
+        /// The pass or state required.
         expected: String,
-        /// Which it is.
+        /// The pass or state given.
         found: String,
     },
-    /// Draws of stochastic EM depend on a row's number in the pass.
+    /// Parts of stochastic EM are merged out of order: its random draws depend on row numbers.
     #[error(
-        "the draws of these statistics must begin with row {expected} of the pass, found: `{found}`\n\
-         hint: parts come in the order of their rows, and each says how many rows are before it"
+        "the random draws of these statistics must start at row {expected} of the pass, found: `{found}`\n\
+         hint: merge parts in the order of their rows, and tell each how many rows precede it"
     )]
     PartOrder {
         /// The number of rows in the parts before.
         expected: u64,
-        /// The row that it began with.
+        /// The row at which the draws start.
         found: u64,
     },
-    /// A pass over other rows than the one before.
+    /// The total row weight of a pass differs from that of the previous pass.
     #[error(
-        "the rows of this pass must weigh {} as in the pass before, found: `{}`\n\
-         hint: is a part missing, or there twice?",
+        "the total row weight of this pass must be {}, as in the previous pass, found: `{}`\n\
+         hint: check whether a part is missing or was added twice",
         plain(*expected),
         plain(*found)
     )]
     PassWeight {
-        /// The total weight of the rows in the pass before.
+        /// The total row weight of the previous pass.
         expected: f64,
-        /// The total weight now.
+        /// The total row weight of this pass.
         found: f64,
     },
-    /// A fit that goes by parts makes one step a pass, from one start.
-    #[error("a fit by parts has one start and makes one step a pass, found: `{found}`\nhint: {hint}")]
+    /// A fit in parts has one start and takes one step per pass.
+    #[error("a fit in parts has one start and takes one step per pass, found: `{found}`\nhint: {hint}")]
     NotByParts {
-        /// What is in the way.
+        /// The setting that prevents it.
         found: String,
-        /// What could be done.
+        /// What to change.
         hint: &'static str,
     },
-    /// Nothing is left to do for a fit that has ended.
-    #[error("the fit has ended, so there is no pass to make statistics for, status: `{status}`")]
+    /// The fit has ended.
+    #[error("the fit has ended, so there is no pass to accumulate, status: `{status}`")]
     FitEnded {
         /// How it ended.
         status: &'static str,
     },
-    /// A setting of a file that makes no fitter.
+    /// A stored setting is invalid.
     #[error("the setting {setting} must be {range}, found: `{found}`")]
     Setting {
-        /// What it is called.
+        /// The name of the setting.
         setting: String,
-        /// What it may be.
+        /// The values allowed.
         range: &'static str,
-        /// What it was.
+        /// The value stored.
         found: String,
     },
-    /// Bytes that are not a model file.
-    #[error("these bytes are no mixture: {what}")]
-    ModelBytes {
-        /// What is wrong with them.
-        what: String,
-    },
-    /// Bytes that are not a checkpoint, or one of another way of fitting.
-    #[error("these bytes are no checkpoint: {what}")]
-    CheckpointBytes {
-        /// What is wrong with them.
-        what: String,
-    },
-    /// A checkpoint of a fit with other settings or other rows.
+    /// A checkpoint of a fit with other settings.
     #[error(
         "the checkpoint was made with {setting} {expected}, found: `{found}`\n\
-         hint: resume with the same settings and the same rows, or begin anew without the checkpoint"
+         hint: resume with the same settings and the same rows, or start over without the checkpoint"
     )]
     CheckpointSetting {
-        /// What the setting is called.
+        /// The name of the setting.
         setting: String,
-        /// What it was.
+        /// Its value in the checkpoint.
         expected: String,
-        /// What it is now.
+        /// Its value now.
         found: String,
     },
     /// A checkpoint of a fit to other rows.
     #[error(
         "the checkpoint was made with {expected}, found: `{found}`\n\
-         hint: the rows, their order or their weights have changed; resume with those of the checkpoint, or remove it to begin anew"
+         hint: the rows, their order or their weights have changed; resume with the original rows, or remove the checkpoint to start over"
     )]
     CheckpointRows {
-        /// What its rows were like.
+        /// A description of the rows of the checkpoint.
         expected: String,
-        /// What these are like.
+        /// A description of the rows given.
         found: String,
     },
-    /// The weights of a mixture are finite, at least 0, and sum to 1.
-    #[error("the weight of component {component} must be finite and at least 0, found: `{}`", plain(*value))]
-    ComponentWeight {
-        /// Counted from 0.
-        component: usize,
-        /// The weight given.
+    /// A checkpoint was requested in the middle of a pass.
+    #[error("a checkpoint can be made only between passes, row weight since the last pass: `{}`", plain(*weight))]
+    CheckpointWithinPass {
+        /// The weight of the rows seen since the last pass ended.
+        weight: f64,
+    },
+    /// An option is outside its range.
+    #[error("{option} must be {range}, found: `{}`", plain(*value))]
+    Option {
+        /// What the option sets.
+        option: &'static str,
+        /// The values allowed.
+        range: &'static str,
+        /// The value given.
         value: f64,
     },
-    /// There is one weight a component, and at least one component.
-    #[error("expected one weight for each of {components} components (at least one), found: `{weights}`")]
-    ComponentCount {
-        /// How many components were given.
-        components: usize,
-        /// How many weights.
-        weights: usize,
+
+    // Files
+    /// Bytes are not a valid model file.
+    #[error("not a valid model file: {what}")]
+    ModelBytes {
+        /// What is wrong with them.
+        what: String,
     },
-    /// The weights of a mixture sum to 1.
-    #[error("the weights of the components must sum to 1, found: `{}`", plain(*sum))]
-    WeightSum {
-        /// What they sum to.
-        sum: f64,
+    /// Bytes are not a valid statistics file.
+    #[error("not a valid statistics file: {what}")]
+    StatisticsBytes {
+        /// What is wrong with them.
+        what: String,
     },
-    /// What was asked for takes more memory than there is.
-    #[error("there must be memory for {what}, bytes that it takes: `{bytes}`")]
-    Memory {
-        /// What it is for.
-        what: &'static str,
-        /// How much it takes.
-        bytes: u64,
+    /// Bytes are not a valid checkpoint, or one of another method.
+    #[error("not a valid checkpoint: {what}")]
+    CheckpointBytes {
+        /// What is wrong with them.
+        what: String,
     },
-    /// A source that can be read only once was to be read again.
-    #[error(
-        "these rows can be read only once, and this way of fitting reads them once a pass\nhint: online EM with one pass reads them once"
-    )]
-    CannotRewind,
-    /// A slice to be filled has another length.
-    #[error("`{slice}` must have {expected} values, found: `{found}`")]
-    OutputLength {
-        /// The name of the argument.
-        slice: &'static str,
-        /// How many values there are.
-        expected: usize,
-        /// The number of values of the slice.
+    /// Bytes are not a valid state of a stream.
+    #[error("not a valid stream state: {what}")]
+    StreamBytes {
+        /// What is wrong with them.
+        what: String,
+    },
+
+    // Tests and metrics
+    /// A hypothesis test has too few rows, groups or dimensions.
+    #[error("{test} needs {needs}, found: `{found}`")]
+    TestNeeds {
+        /// The test.
+        test: &'static str,
+        /// What it needs.
+        needs: &'static str,
+        /// What was given.
         found: usize,
     },
-    /// A cost matrix has one entry for each row and column.
+    /// A hypothesis test cannot find its p-value in this way.
+    #[error("{test} does not support the calibration `{found}`\nhint: use {supported}")]
+    CalibrationNotSupported {
+        /// The test.
+        test: &'static str,
+        /// The name of the calibration given.
+        found: &'static str,
+        /// The names of the calibrations supported.
+        supported: &'static str,
+    },
+    /// A test does not support row weights.
+    #[error("{by} does not support row weights")]
+    WeightsNotSupported {
+        /// The test.
+        by: &'static str,
+    },
+    /// A test does not support sparse rows.
+    #[error("{by} does not support sparse rows\nhint: convert the rows to dense rows")]
+    SparseNotSupported {
+        /// The test.
+        by: &'static str,
+    },
+    /// The length of a cost matrix is not the product of its numbers of rows and columns.
     #[error("a cost matrix of {rows} x {columns} must have {} entries, found: `{found}`", rows.saturating_mul(*columns))]
     CostCount {
         /// The number of rows.
         rows: usize,
         /// The number of columns.
         columns: usize,
-        /// How many entries there are.
+        /// The number of entries given.
         found: usize,
     },
-    /// The entries of a cost matrix are finite.
+    /// An entry of a cost matrix is NaN or infinite.
     #[error("the cost of row {row} and column {column} must be finite, found: `{}`", plain(*value))]
     Cost {
-        /// Counted from 0.
+        /// The row.
         row: usize,
-        /// Counted from 0.
+        /// The column.
         column: usize,
         /// The cost given.
         value: f64,
     },
-    /// A source of rows, or a callback, failed. Its own error is the [`source()`](std::error::Error::source) of this one.
-    #[error(fmt = fmt_read)]
-    Read(#[source] ReadFailure),
-    /// A hypothesis test was given too little, or rows of a kind that it cannot use.
-    #[error("{test} needs {needs}, found: `{found}`")]
-    TestNeeds {
-        /// What is tested, or how.
-        test: &'static str,
-        /// What the test needs.
-        needs: &'static str,
-        /// What there is.
-        found: String,
+
+    // Memory
+    /// There is not enough memory.
+    #[error("not enough memory for {what}, bytes needed: `{bytes}`")]
+    Memory {
+        /// What the memory is for.
+        what: &'static str,
+        /// The number of bytes needed.
+        bytes: u64,
     },
-    /// A way of fitting reads rows more than once, and those of a stream are not kept.
-    #[error("a stream is fitted by online EM, found: `{method}`")]
-    NotForStreams {
-        /// The name of the method.
-        method: &'static str,
-    },
-    /// Bytes are not those of a stream.
-    #[error("these bytes are not those of a stream: {what}")]
-    StreamBytes {
-        /// What is wrong with them.
-        what: String,
-    },
-    /// An option is outside its range.
-    #[error("{option} must be {range}, found: `{}`", plain(*value))]
-    Option {
-        /// What the option is called.
-        option: &'static str,
-        /// What it may be.
-        range: &'static str,
-        /// What it was.
-        value: f64,
+    /// A slice that receives results has the wrong length.
+    #[error("`{slice}` must have {expected} values, found: `{found}`")]
+    OutputLength {
+        /// The name of the argument.
+        slice: &'static str,
+        /// The length required.
+        expected: usize,
+        /// The length given.
+        found: usize,
     },
 }
 
 impl Error {
     /// The error of a [`Source`](crate::source::Source) or of a callback outside this crate.
     ///
-    /// The error itself can be got back through [`source()`](std::error::Error::source). `{}` does not repeat it, as is usual for errors with a
-    /// source; `{:#}` prints it with all its causes.
+    /// [`source()`](std::error::Error::source) returns `cause`. `{}` does not repeat its message,
+    /// as is usual for errors with a source; `{:#}` prints it with all its causes.
     ///
     /// ```
     /// use std::error::Error;
-    /// let error = vmfkit::Error::read(std::io::Error::other("the cable broke"));
+    /// let error = vmfkit::Error::read(std::io::Error::other("connection reset"));
     /// let cause = error.source().unwrap().downcast_ref::<std::io::Error>().unwrap();
-    /// assert_eq!(cause.to_string(), "the cable broke");
+    /// assert_eq!(cause.to_string(), "connection reset");
     /// assert_eq!(format!("{error}"), "a source of rows or a callback failed");
-    /// assert_eq!(format!("{error:#}"), "the cable broke");
+    /// assert_eq!(format!("{error:#}"), "connection reset");
     /// ```
     pub fn read(cause: impl std::error::Error + Send + Sync + 'static) -> Self {
-        Error::Read(ReadFailure(Arc::new(cause)))
+        Error::Read(ReadFailure::new(cause))
     }
 
     /// The number of the row that the error is about, if it is about one.
@@ -440,7 +528,7 @@ impl Error {
         }
     }
 
-    /// Refuses a slice of another length.
+    /// An error unless `out` has `expected` values.
     pub(crate) fn check_length<T>(slice: &'static str, out: &[T], expected: usize) -> Result<()> {
         if out.len() == expected { Ok(()) } else { Err(Error::OutputLength { slice, expected, found: out.len() }) }
     }
@@ -452,111 +540,13 @@ impl From<vmfkit_special::Error> for Error {
         match error {
             Special::Dimension { dim } => Error::Dimension { dim },
             Special::Concentration { value } => Error::Concentration { value },
-            // The enum is non-exhaustive for users; a new variant needs a line above.
+            // `vmfkit_special::Error` is non-exhaustive: a new variant there needs a line here.
             other => unreachable!("an error without a counterpart: {other}"),
         }
     }
 }
 
-/// Why a source or a callback failed: any error, shared by the clones of the [`Error`] that carries it. Equal only to its clones.
-#[derive(Debug, Clone)]
-pub struct ReadFailure(Arc<dyn std::error::Error + Send + Sync>);
-
-impl ReadFailure {
-    /// The error of the source or callback.
-    pub fn cause(&self) -> &(dyn std::error::Error + Send + Sync + 'static) {
-        &*self.0
-    }
-}
-
-// Not an error itself, so that `source()` of `Error::Read` is the cause and can be downcast.
-impl std::ops::Deref for ReadFailure {
-    type Target = dyn std::error::Error + Send + Sync + 'static;
-
-    fn deref(&self) -> &Self::Target {
-        &*self.0
-    }
-}
-
-impl PartialEq for ReadFailure {
-    fn eq(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.0, &other.0)
-    }
-}
-
-/// With `{:#}` all causes, as in `x.npy: cannot be read: permission denied`.
-fn fmt_read(failure: &ReadFailure, f: &mut std::fmt::Formatter) -> std::fmt::Result {
-    if !f.alternate() {
-        return f.write_str("a source of rows or a callback failed");
-    }
-    write!(f, "{}", failure.cause())?;
-    let mut cause = failure.cause().source();
-    while let Some(deeper) = cause {
-        write!(f, ": {deeper}")?;
-        cause = deeper.source();
-    }
-    Ok(())
-}
-
-/// A text that is none of the choices of a setting: the error of every `FromStr` of these crates.
-///
-/// ```
-/// use std::error::Error;
-/// let error = "lloyd".parse::<vmfkit::Method>().unwrap_err();
-/// assert_eq!(error.text(), "lloyd");
-/// assert!(error.to_string().starts_with("unknown method `lloyd`: one of em, hard, "));
-/// // A number that cannot be parsed is the source.
-/// let error = "fixed:1,5".parse::<vmfkit::ConcentrationPolicy>().unwrap_err();
-/// assert!(error.to_string().starts_with("`1,5` is not a number in the policy `fixed:1,5`: one of auto"));
-/// assert!(error.source().unwrap().is::<std::num::ParseFloatError>());
-/// ```
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ParseChoiceError {
-    what: &'static str,
-    choices: String,
-    text: String,
-    number: Option<(String, std::num::ParseFloatError)>,
-}
-
-impl ParseChoiceError {
-    /// `what` names the setting, as in "method"; `choices` are listed in this order.
-    pub fn new(what: &'static str, choices: &[&str], text: &str) -> Self {
-        ParseChoiceError { what, choices: choices.join(", "), text: text.to_owned(), number: None }
-    }
-
-    /// The same for a text with a number that cannot be parsed.
-    pub fn with_number(self, number: &str, error: std::num::ParseFloatError) -> Self {
-        ParseChoiceError { number: Some((number.to_owned(), error)), ..self }
-    }
-
-    /// The text that was given.
-    pub fn text(&self) -> &str {
-        &self.text
-    }
-
-    /// The choices, separated by commas.
-    pub fn choices(&self) -> &str {
-        &self.choices
-    }
-}
-
-impl std::fmt::Display for ParseChoiceError {
-    fn fmt(&self, f: &mut std::fmt::Formatter) -> std::fmt::Result {
-        let ParseChoiceError { what, choices, text, number } = self;
-        match number {
-            None => write!(f, "unknown {what} `{text}`: one of {choices}"),
-            Some((number, _)) => write!(f, "`{number}` is not a number in the {what} `{text}`: one of {choices}"),
-        }
-    }
-}
-
-impl std::error::Error for ParseChoiceError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        self.number.as_ref().map(|(_, error)| error as _)
-    }
-}
-
-/// A number as a person would write it: no three hundred zeros.
+/// Very large and very small numbers with an exponent, others without.
 fn plain(value: f64) -> String {
     if value == 0.0 || !value.is_finite() || (1e-5..1e16).contains(&value.abs()) {
         format!("{value}")

@@ -1,37 +1,42 @@
-//! How sure the estimates are: standard errors, intervals, cones, and tests of uniformity and of fit. MATH.md, section 12.
+//! Standard errors, confidence intervals and cones, and tests of uniformity and of fit. MATH.md,
+//! section 12.
 
 use crate::bessel::{self, mean_length_and_slope};
 use crate::density::{VonMisesFisher, angle_of_deviation};
 use crate::density_grid::{DensityGrid, upper_tail};
 use crate::error::{Error, Result};
 use crate::estimate::{ConcentrationEstimator, maximum_likelihood, mean_resultant};
-use crate::few_rows;
+use crate::exact_resultant::resultant_length_tail;
 use crate::projection::ProjectionLaw;
-use crate::rows::{RowBatch, Rows};
+use crate::rows::{RowBatch, Rows, Scalar};
 use crate::saddlepoint::{ln_density_of_sum, ln_slope};
 use crate::sampler::Sampler;
 use crate::stats::SufficientStats;
 use rayon::prelude::*;
 
-/// A test statistic and how often chance alone would give one as extreme.
+/// The result of a test.
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[non_exhaustive]
 pub struct Test {
-    /// The statistic.
+    /// The test statistic; large values are evidence against the hypothesis.
     pub statistic: f64,
-    /// P(a statistic at least as large | the null hypothesis).
+    /// The probability of a statistic at least as large under the hypothesis.
     pub p_value: f64,
 }
 
-/// What the statistics of one component say about the concentration and the mean direction, and how surely.
+/// Confidence statements about the concentration and the mean direction of one density.
 ///
-/// A row of weight w counts as w rows. The resultant's length r has a distribution that depends on the concentration alone,
-/// with likelihood exp(Phi(k r) - n Phi(k)) (MATH.md (12.1)): estimating the mean direction has been paid for. Intervals are
-/// the equal-tailed intervals of its posterior under Jeffreys' prior sqrt(A'), which match their nominal level to order 1/n and
-/// exactly in the concentrated limit, where 2k(n - r) is chi-squared with (n - 1)(d - 1) degrees of freedom. Coverage is tested by
-/// simulation: within a percentage point of the level for identified concentrations, conservative where the rows might be uniform.
-/// In small samples of high dimension the plain estimate is biased so far upward that it can lie above its interval; the
-/// [corrected](Self::corrected_concentration) one lies inside.
+/// A row of weight w counts as w rows.
+///
+/// The distribution of the resultant length r depends on the concentration k alone. Its likelihood,
+/// MATH.md (12.1), accounts for the estimated mean direction. Intervals are the equal-tailed
+/// intervals of the posterior of k under Jeffreys' prior, MATH.md (12.2). Their coverage matches
+/// the nominal level to order 1/n, and exactly in the limit of large k, where 2k(n - r) is
+/// chi-squared with (n - 1)(d - 1) degrees of freedom. In simulations the coverage is within one
+/// percentage point of the level if uniformity is clearly rejected, and above the level otherwise.
+///
+/// In small samples of high dimension the maximum likelihood estimate has a large upward bias and
+/// can lie above its interval. The [corrected](Self::corrected_concentration) estimate lies inside.
 ///
 /// ```
 /// use vmfkit::{RowBatch, SufficientStats, inference::Inference};
@@ -54,13 +59,16 @@ pub struct Inference {
 }
 
 impl Inference {
-    /// Reads component 0. Rows that are all equal leave nothing to infer from.
+    /// Infers from the statistics of component 0.
+    ///
+    /// # Errors
+    /// [`Error::NoRows`] and [`Error::AllRowsEqual`].
     pub fn new(stats: &SufficientStats) -> Result<Self> {
         mean_resultant(stats)?;
         Self::of_component(stats, 0)
     }
 
-    /// The same for any component that has rows.
+    /// [`Self::new`] for any component that has rows.
     pub(crate) fn of_component(stats: &SufficientStats, component: usize) -> Result<Self> {
         let (length, complement) = stats.mean_length(component);
         let concentration = ConcentrationEstimator::Exact.estimate(stats.dim(), length, complement);
@@ -81,46 +89,54 @@ impl Inference {
         self.concentration
     }
 
-    /// The estimate's asymptotic standard error, 1/sqrt(n A'(k)).
+    /// The asymptotic standard error of [`Self::concentration`], 1/sqrt(n A'(k)).
     pub fn standard_error(&self) -> f64 {
         (-0.5 * (self.weight.ln() + ln_slope(self.dim, self.concentration))).exp()
     }
 
-    /// The maximum of the marginal likelihood of r, which takes out the upward bias of the plain estimate in small samples and
-    /// high dimensions: n A(k) = r A(k r), or 0 if r^2 <= n. Schou, doi:10.1093/biomet/65.2.369.
+    /// The maximum of the marginal likelihood of the resultant length r, MATH.md (12.1).
+    ///
+    /// It removes most of the upward bias that the maximum likelihood estimate has in small samples
+    /// and high dimensions. It solves n A(k) = r A(k r), and is 0 if r^2 <= n. Schou,
+    /// doi:10.1093/biomet/65.2.369.
     pub fn corrected_concentration(&self) -> f64 {
         marginal_concentration(self.dim, &[self.resultant()])
     }
 
-    /// What the marginal likelihood depends on.
     fn resultant(&self) -> Resultant {
         Resultant { weight: self.weight, length: self.resultant_length, shortfall: self.shortfall }
     }
 
-    /// An interval that holds the concentration with probability `level`.
+    /// An equal-tailed confidence interval of the concentration.
     ///
-    /// Its lower end is 0 when the Rayleigh test would not call the rows non-uniform at (1 - level)/2.
+    /// Its lower end is 0 if the Rayleigh test does not reject uniformity at the level (1 -
+    /// `level`)/2.
+    ///
+    /// # Errors
+    /// [`Error::Option`] unless `level` is above 0 and below 1.
     pub fn concentration_interval(&self, level: f64) -> Result<(f64, f64)> {
         let tail = 0.5 * (1.0 - checked_level(level)?);
-        let posterior = posterior(self);
+        let posterior = self.posterior();
         let low = if self.rayleigh_test().p_value > tail { 0.0 } else { posterior.quantile(tail).exp() };
         Ok((low, posterior.quantile(1.0 - tail).exp()))
     }
 
-    /// The half-angle, in radians, of the cone around the estimated mean direction that holds the true one with probability
-    /// `level`.
+    /// The half-angle in radians of a confidence cone around the estimated mean direction.
     ///
-    /// Given r, the direction of the resultant is itself vMF with concentration k r; k is averaged over its posterior. In the
-    /// concentrated limit this is Fisher's F-cone. It is the whole sphere (pi) when the Rayleigh test does not reject uniformity at
-    /// 1 - `level`: such rows establish no direction.
+    /// Given its length r, the resultant has a vMF direction with concentration k r; k is averaged
+    /// over its posterior. For large concentrations this is Fisher's cone. The half-angle is pi,
+    /// the whole sphere, if the Rayleigh test does not reject uniformity at the level 1 - `level`.
+    ///
+    /// # Errors
+    /// [`Error::Option`] unless `level` is above 0 and below 1.
     pub fn mean_direction_cone(&self, level: f64) -> Result<f64> {
         let outside = 1.0 - checked_level(level)?;
         if self.rayleigh_test().p_value > outside {
             return Ok(std::f64::consts::PI);
         }
-        let posterior = posterior(self);
+        let posterior = self.posterior();
         let laws = posterior.nodes().map(|(ln_k, probability)| {
-            // A resultant too long for an f64 concentration is a cone of no width.
+            // A concentration that overflows makes a cone without width.
             let law = ProjectionLaw::new(self.dim, (ln_k.exp() * self.resultant_length).min(f64::MAX));
             Ok((law?, probability))
         });
@@ -138,19 +154,21 @@ impl Inference {
         Ok(angle_of_deviation(high))
     }
 
-    /// Rayleigh's test of uniformity against a vMF: n d R^2, large when the rows share a direction.
+    /// Rayleigh's test of uniformity against a vMF, with the statistic n d R^2.
     ///
-    /// The p-value is exact for two and three rows, MATH.md (12.4) and (12.5). From four rows on, and for weights that are no whole
-    /// numbers, it is the normalised saddlepoint approximation of P(|sum of rows| >= r), MATH.md (12.3) and (12.6), which tends to
-    /// the chi-squared law with d degrees of freedom as n grows and is good deep in the tail as well. At d = 3, where the
-    /// law is known, it is within 3 % for four rows, 2 % for five, 1 % for eight and 0.3 % for twelve, always on the safe side.
+    /// The p-value is exact for two and three rows, MATH.md (12.4) and (12.5). For four or more
+    /// rows, and for total weights that are not integers, it is the normalised saddlepoint
+    /// approximation of P(|sum of rows| >= r), MATH.md (12.3) and (12.6). It tends to the
+    /// chi-squared law with d degrees of freedom as n grows and is accurate far into the tail. For
+    /// d = 3, where the exact law is known, it is too large by at most 3 % for four rows, 2 % for
+    /// five, 1 % for eight and 0.3 % for twelve.
     pub fn rayleigh_test(&self) -> Test {
         let (n, d) = (self.weight, self.dim as f64);
         let statistic = d * self.resultant_length * (self.resultant_length / n);
         if self.concentration == 0.0 || n <= 1.0 {
             return Test { statistic, p_value: 1.0 };
         }
-        if let Some(p_value) = few_rows::upper_tail_of_length(self.dim, n, self.resultant_length, self.shortfall) {
+        if let Some(p_value) = resultant_length_tail(self.dim, n, self.resultant_length, self.shortfall) {
             return Test { statistic, p_value };
         }
         // In x = ln k with A(k) = r/n, in which r^(d-1) dr is A^(d-1) A' k dx.
@@ -162,26 +180,36 @@ impl Inference {
         Test { statistic, p_value: upper_tail(ln_density, self.concentration.ln(), usual.ln(), 0.25 / d.sqrt()) }
     }
 
-    /// The log posterior density of x = ln k under Jeffreys' prior.
+    /// The posterior of ln k.
+    fn posterior(&self) -> DensityGrid {
+        let spread = self.standard_error() / self.concentration;
+        // If the estimate is 0, any concentration near 1 lies on the same hump.
+        let near = if self.concentration > 0.0 { self.concentration.ln() } else { 0.0 };
+        let step = if spread.is_finite() { (0.5 * spread).clamp(1e-12, 0.5) } else { 0.5 };
+        DensityGrid::new(|x| self.ln_posterior(x), near, step)
+    }
+
+    /// The log posterior density of x = ln k under Jeffreys' prior, up to a constant.
     fn ln_posterior(&self, x: f64) -> f64 {
         let k = x.exp();
         self.resultant().ln_marginal_likelihood(self.dim, k) + x + 0.5 * ln_slope(self.dim, k)
     }
 }
 
-/// How long the sum of some rows is, which is all that is known of their concentration when their mean direction is not.
+/// The length of the sum of some rows, which is sufficient for their concentration if their mean
+/// direction is unknown.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Resultant {
     /// n
     pub(crate) weight: f64,
     /// r
     pub(crate) length: f64,
-    /// n - r, with its digits
+    /// n - r, to full relative accuracy
     pub(crate) shortfall: f64,
 }
 
 impl Resultant {
-    /// Phi(k r) - n Phi(k), MATH.md (12.1).
+    /// MATH.md (12.1).
     pub(crate) fn ln_marginal_likelihood(&self, dim: usize, k: f64) -> f64 {
         let (n, r) = (self.weight, self.length);
         if self.shortfall < 0.5 * n {
@@ -192,8 +220,11 @@ impl Resultant {
     }
 }
 
-/// The common concentration that maximises the product of the marginal likelihoods (12.1) of several groups, each with a mean
-/// direction of its own; 0 where the groups are no longer than uniform rows make them, infinite where all have a shortfall of 0.
+/// The common concentration that maximises the product of the marginal likelihoods, MATH.md (12.1),
+/// of groups with separate mean directions.
+///
+/// It is 0 if the resultants are no longer than those of uniform rows are on average, and infinite
+/// if the rows of each group are equal.
 pub(crate) fn marginal_concentration(dim: usize, groups: &[Resultant]) -> f64 {
     if groups.iter().map(|group| group.length * group.length - group.weight).sum::<f64>() <= 0.0 {
         return 0.0;
@@ -202,7 +233,7 @@ pub(crate) fn marginal_concentration(dim: usize, groups: &[Resultant]) -> f64 {
         let outer = mean_length_and_slope(dim, k);
         let gain = |group: &Resultant| {
             let inner = mean_length_and_slope(dim, k * group.length);
-            // r A(k r) - n A(k), by complements when they are the smaller numbers.
+            // r A(k r) - n A(k), from the complements if they are smaller.
             if outer.value < 0.5 {
                 group.length * inner.value - group.weight * outer.value
             } else {
@@ -212,7 +243,7 @@ pub(crate) fn marginal_concentration(dim: usize, groups: &[Resultant]) -> f64 {
         groups.iter().map(gain).sum::<f64>()
     };
     let (weight, shortfall) = groups.iter().fold((0.0, 0.0), |(n, s), group| (n + group.weight, s + group.shortfall));
-    // The estimate that leaves the bias in is above this one.
+    // The maximum likelihood estimate, whose bias is upward, is an upper bound.
     let complement = shortfall / weight;
     let mut high = ConcentrationEstimator::Exact.estimate(dim, 1.0 - complement, complement);
     if high == f64::INFINITY {
@@ -223,7 +254,7 @@ pub(crate) fn marginal_concentration(dim: usize, groups: &[Resultant]) -> f64 {
     while !(at_low > 0.0) && low > 0.0 {
         (low, at_low, high, at_high) = (0.5 * low, slope(0.5 * low), low, at_low);
     }
-    // Regula falsi; a side that stays twice is halved (the Illinois rule).
+    // Regula falsi with the Illinois rule: the value at an end that stays twice is halved.
     let mut last = 0.0;
     for _ in 0..100 {
         let next = low + (high - low) * (at_low / (at_low - at_high));
@@ -250,27 +281,23 @@ fn checked_level(level: f64) -> Result<f64> {
     Err(Error::Option { option: "the level of confidence", range: "above 0 and below 1", value: level })
 }
 
-/// The posterior of ln k.
-fn posterior(inference: &Inference) -> DensityGrid {
-    let spread = inference.standard_error() / inference.concentration;
-    // Rows that cancel altogether have no estimate to begin at; any concentration near 1 sees the same hump.
-    let start = if inference.concentration > 0.0 { inference.concentration.ln() } else { 0.0 };
-    let step = if spread.is_finite() { (0.5 * spread).clamp(1e-12, 0.5) } else { 0.5 };
-    DensityGrid::new(|x| inference.ln_posterior(x), start, step)
-}
-
-/// Tests whether the rows' projections on the mean direction follow the law that a fitted vMF gives them.
+/// Tests whether the projections of the rows on the mean direction follow a fitted vMF.
 ///
-/// It sees how far rows are from the mean direction, not to which side: elliptical rows can pass it. That is what
-/// [`crate::hypothesis::rotational_symmetry`] is for.
+/// It tests the distances from the mean direction only, so elliptical rows can pass. Use
+/// [`crate::hypothesis::rotational_symmetry`] for those.
 ///
-/// The statistic is Anderson and Darling's A^2 of the rows' p-values. Because the density was fitted to the same rows, its
-/// distribution is found by drawing and fitting `replicates` samples of the same size; the p-value is
-/// (1 + those at least as large) / (1 + replicates), exact up to the parameters being estimates. Weights are not allowed: a
-/// weighted sample has no replicates. Neither are sparse rows: draws are never sparse.
+/// The statistic is Anderson and Darling's A^2 of the tail probabilities of the rows. Because
+/// `density` was fitted to the same rows, the test draws and fits `replicates` samples of the same
+/// size; the p-value is (1 + number of statistics at least as large) / (1 + `replicates`).
+///
+/// # Errors
+/// [`Error::WeightsNotSupported`] and [`Error::SparseNotSupported`], because replicates have
+/// neither weights nor zeros; [`Error::Option`] for no replicates; [`Error::NoRows`];
+/// [`Error::DimensionMismatch`].
 pub fn projection_test(block: &RowBatch, density: &VonMisesFisher, replicates: usize, seed: u64) -> Result<Test> {
+    const TEST: &str = "a projection test";
     if block.weights().is_some() {
-        return Err(Error::Option { option: "the weights of a projection test", range: "absent", value: block.len() as f64 });
+        return Err(Error::WeightsNotSupported { by: TEST });
     }
     if replicates == 0 {
         return Err(Error::Option { option: "the number of replicates", range: "at least 1", value: 0.0 });
@@ -279,42 +306,44 @@ pub fn projection_test(block: &RowBatch, density: &VonMisesFisher, replicates: u
         return Err(Error::NoRows { weight: 0.0 });
     }
     let statistic = anderson_darling(block, density)?;
-    let sampler = Sampler::new(density);
-    let (mut single, mut double) = match block.rows() {
-        Rows::F32(rows) => (vec![0f32; rows.len()], Vec::new()),
-        Rows::F64(rows) => (Vec::new(), vec![0f64; rows.len()]),
-        Rows::SparseF32(_) | Rows::SparseF64(_) => {
-            return Err(Error::Option {
-                option: "the number of sparse rows in a projection test",
-                range: "0, as draws are not sparse",
-                value: block.len() as f64,
-            });
-        }
-    };
-    // So that replicates are not the rows again where those were drawn with the same seed.
+    // Replicates must differ from rows that were drawn with the same seed.
     let seed = seed ^ 0x676f_6f64_6e65_7373;
-    let mut as_large = 0;
-    for replicate in 0..replicates as u64 {
-        // Replicates go through the same rounding as the rows.
-        let copy = if single.is_empty() {
-            sampler.fill(seed, replicate * block.len() as u64, &mut double)?;
-            RowBatch::new(block.dim(), &double)?
-        } else {
-            sampler.fill(seed, replicate * block.len() as u64, &mut single)?;
-            RowBatch::new(block.dim(), &single)?
-        };
-        let larger = match maximum_likelihood(&SufficientStats::of_block(&copy), ConcentrationEstimator::Exact) {
-            Ok(fitted) => anderson_darling(&copy, &fitted)? >= statistic,
-            // Rows so close that a replicate's are rounded to one point: nothing speaks against the model.
-            Err(Error::AllRowsEqual { .. }) => true,
-            Err(error) => return Err(error),
-        };
-        as_large += usize::from(larger);
-    }
+    // Replicates have the element type of the rows, and so the same rounding errors.
+    let as_large = match block.rows() {
+        Rows::F32(_) => replicates_as_large::<f32>(density, block.len(), statistic, replicates, seed)?,
+        Rows::F64(_) => replicates_as_large::<f64>(density, block.len(), statistic, replicates, seed)?,
+        Rows::SparseF32(_) | Rows::SparseF64(_) => return Err(Error::SparseNotSupported { by: TEST }),
+    };
     Ok(Test { statistic, p_value: (1 + as_large) as f64 / (1 + replicates) as f64 })
 }
 
-/// A^2 of the rows' deviations against their law under `density`.
+/// Draws and fits samples of `rows` rows; the number of those whose statistic is at least
+/// `observed`.
+fn replicates_as_large<T: Scalar>(
+    density: &VonMisesFisher,
+    rows: usize,
+    observed: f64,
+    replicates: usize,
+    seed: u64,
+) -> Result<usize> {
+    let sampler = Sampler::new(density);
+    let mut values = vec![T::default(); rows * density.dim()];
+    let mut as_large = 0;
+    for replicate in 0..replicates as u64 {
+        sampler.fill(seed, replicate * rows as u64, &mut values)?;
+        let sample = RowBatch::new(density.dim(), &values)?;
+        let is_as_large = match maximum_likelihood(&SufficientStats::of_block(&sample), ConcentrationEstimator::Exact) {
+            Ok(fitted) => anderson_darling(&sample, &fitted)? >= observed,
+            // All rows of the replicate round to one point, which is no evidence against the model.
+            Err(Error::AllRowsEqual { .. }) => true,
+            Err(error) => return Err(error),
+        };
+        as_large += usize::from(is_as_large);
+    }
+    Ok(as_large)
+}
+
+/// A^2 of the deviations of the rows from the mean direction of `density`.
 fn anderson_darling(block: &RowBatch, density: &VonMisesFisher) -> Result<f64> {
     let law = density.projection();
     let mut deviations = density.deviations(block)?;
@@ -323,7 +352,8 @@ fn anderson_darling(block: &RowBatch, density: &VonMisesFisher) -> Result<f64> {
         deviations.par_iter().map(|&s| (law.deviation_ln_cdf(s.min(2.0)), law.deviation_ln_survival(s.min(2.0)))).collect();
     let n = logs.len();
     let sum: f64 = (0..n)
-        // A row exactly on the mode (or opposite) would give -infinity; it is as far out as an f64 can tell.
+        // A row at the mode or its antipode would give -infinity; -745 is the log of the smallest
+        // f64.
         .map(|i| (2 * i + 1) as f64 * (logs[i].0.max(-745.0) + logs[n - 1 - i].1.max(-745.0)))
         .sum();
     Ok(-(n as f64) - sum / n as f64)

@@ -1,63 +1,69 @@
-//! von Mises-Fisher (vMF) densities and mixtures on the unit hypersphere, for people who work with embeddings.
+//! von Mises-Fisher (vMF) densities and mixtures on the unit hypersphere, for people who work with
+//! embeddings.
 //!
-//! A vMF is the normal distribution of directions: f(x) = C_d(k) exp(k mu . x) for unit vectors x, with a mean direction mu and a
-//! concentration k >= 0 (k = 0 is uniform; the larger, the tighter). This crate evaluates it, draws from it and fits it in any
-//! dimension from 2 to 10^7 and at any concentration, to the last digits, where other libraries overflow, underflow or approximate.
+//! A vMF is the analogue of the normal distribution for directions: f(x) = C_d(k) exp(k mu . x) for
+//! unit vectors x, with a mean direction mu and a concentration k >= 0. It is uniform for k = 0 and
+//! narrow for large k. This crate evaluates it, draws from it and fits it in 2 to 10^7 dimensions
+//! and at any concentration, to the last digits, where other libraries overflow, underflow or
+//! approximate.
 //!
 //! ```
 //! use vmfkit::{RowBatch, ConcentrationEstimator, Sampler, SufficientStats, VonMisesFisher};
 //! use vmfkit::{estimate::maximum_likelihood, inference::Inference};
 //!
-//! // A density in 768 dimensions, and 1000 draws from it.
+//! // Draw 1000 rows from a density in 768 dimensions.
 //! let mut direction = vec![0.0; 768];
 //! direction[0] = 1.0;
 //! let truth = VonMisesFisher::new(direction, 900.0)?;
 //! let mut rows = vec![0f32; 768 * 1000];
 //! Sampler::new(&truth).fill(42, 0, &mut rows)?;
 //!
-//! // From rows to statistics to an estimate with its interval.
+//! // Fit a density, and compute a confidence interval of its concentration.
 //! let stats = SufficientStats::of_block(&RowBatch::new(768, &rows)?);
 //! let fitted = maximum_likelihood(&stats, ConcentrationEstimator::Exact)?;
 //! let (low, high) = Inference::new(&stats)?.concentration_interval(0.95)?;
 //! assert!(low < 900.0 && 900.0 < high);
-//! println!("half of the mass lies within {:.1} degrees of the mean", fitted.angle_holding(0.5).to_degrees());
+//! println!("half of the mass lies within {:.1} degrees of the mean direction", fitted.angle_holding(0.5).to_degrees());
 //! # Ok::<(), vmfkit::Error>(())
 //! ```
 //!
-//! Modules, in the order in which data passes through them:
+//! To fit a mixture, start with [`Fitter`]. The modules, in the order in which data pass through
+//! them:
 //!
 //! | module | contents |
 //! |---|---|
-//! | [`bessel`] | ln I, ln C, the mean length A, its complement, slope and inverse, entropy, divergences |
-//! | [`density`] | [`VonMisesFisher`]: density, moments, distances |
-//! | [`projection`] | [`ProjectionLaw`]: the law of mu . x, with both tails and quantiles |
-//! | [`sampler`] | [`Sampler`]: exact draws that depend on seed and row number alone |
+//! | [`bessel`] | special functions: ln I, ln C, the mean length A and its inverse, entropy, divergences |
+//! | [`density`] | [`VonMisesFisher`]: one density, its moments and divergences |
+//! | [`projection`] | [`ProjectionLaw`]: the distribution of mu . x, with tails and quantiles |
+//! | [`sampler`] | [`Sampler`]: exact draws that depend only on the seed and the row number |
 //! | [`angles`] | [`Angles`]: latitude and longitude and the like to unit vectors and back |
 //! | [`rows`] | [`RowBatch`]: unit rows, validated once |
-//! | [`stats`] | [`SufficientStats`]: what every way of fitting reads; merging is addition |
-//! | [`source`] | [`source::Source`]: blocks of rows, pass after pass |
-//! | [`reservoir`] | [`reservoir::Reservoir`]: a sample of rows that pass by once |
-//! | [`estimate`] | concentration estimators, maximum likelihood of one density |
-//! | [`inference`] | standard errors, intervals, cones, tests of uniformity and of fit |
-//! | [`hypothesis`] | tests of a mean direction, of equal mean directions and concentrations, of rotational symmetry |
-//! | [`mixture`] | [`Mixture`]: densities, responsibilities, assignments, the E step |
-//! | [`m_step`] | the M step, the gradient |
+//! | [`source`] | [`source::Source`]: batches of rows, read once per pass |
+//! | [`reservoir`] | [`reservoir::Reservoir`]: a random sample of rows that are read once |
+//! | [`stats`] | [`SufficientStats`]: the statistics that every method computes |
+//! | [`estimate`] | estimators of the concentration, maximum likelihood of one density |
+//! | [`inference`] | standard errors, confidence intervals and cones, tests of uniformity and of fit |
+//! | [`hypothesis`] | tests of mean directions, of concentrations and of rotational symmetry |
+//! | [`mixture`] | [`Mixture`]: densities, responsibilities, assignments; [`EStep`] |
+//! | [`m_step`] | the M step and the gradient |
 //! | [`policy`] | [`ConcentrationPolicy`]: how concentrations are tied across components |
-//! | [`dispersion`] | whether rows fit the model |
-//! | [`train`] | [`train::Trainer`] and the rules it runs: EM, online EM, Adam |
-//! | [`start`] | [`Start`]: where a fit begins |
+//! | [`dispersion`] | compares the variance of rows within components with that of the model |
+//! | [`start`] | [`Start`]: the first mixture of a fit |
 //! | [`start::known_labels`] | [`start::known_labels::KnownLabels`]: one component per known label |
-//! | [`fit`] | [`Fitter`]: a mixture from rows in one call |
-//! | [`fit::stream`] | [`StreamFitter`]: a mixture of rows that arrive batch by batch |
-//! | [`fit::parts`] | [`fit::parts::Accumulator`]: a pass whose rows are seen by many processes |
-//! | [`settings`] | [`settings::Settings`]: every choice of a fit by name |
-//! | [`fit::select`] | choosing the number of components |
-//! | [`outlier`] | [`outlier::OutlierTest`]: how strange a row is, as a p-value |
-//! | [`metrics`] | agreement of two labelings: ARI, NMI, V, best matching; errors of parameters |
-//! | [`store::model`] | a mixture as a safetensors file |
-//! | [`store::statistics`] | [`store::statistics::PartStats`]: statistics of some rows of a pass as a safetensors file |
+//! | [`train`] | [`train::Trainer`] and its update rules: EM, online EM, Adam |
+//! | [`fit`] | [`Fitter`]: fits a mixture in one call |
+//! | [`fit::stream`] | [`StreamFitter`]: fits a mixture to rows that arrive in batches |
+//! | [`fit::parts`] | [`fit::parts::Accumulator`]: shares a pass among processes |
+//! | [`fit::select`] | selects the number of components |
+//! | [`settings`] | [`settings::Settings`]: all settings of a fit by name |
+//! | [`outlier`] | [`outlier::OutlierTest`]: p-values of rows under a mixture |
+//! | [`metrics`] | agreement of two labelings (ARI, NMI, V), errors of fitted parameters |
+//! | [`store::model`] | model files: mixtures as safetensors |
+//! | [`store::statistics`] | [`store::statistics::PartStats`]: statistics files of parts of a pass |
+//! | [`capacity`] | checks of available memory |
+//! | [`error`] | [`Error`] |
 //!
-//! Formulas are numbered in MATH.md at the root of the repository; comments cite the numbers.
+//! MATH.md at the root of the repository numbers all formulas; the documentation cites the numbers.
 
 #![forbid(unsafe_code)]
 
@@ -70,7 +76,7 @@ pub mod dispersion;
 mod display;
 pub mod error;
 pub mod estimate;
-mod few_rows;
+mod exact_resultant;
 mod fingerprint;
 pub mod fit;
 pub mod hypothesis;
@@ -79,7 +85,9 @@ pub mod m_step;
 pub mod metrics;
 pub mod mixture;
 pub mod outlier;
+mod parse_choice;
 pub mod policy;
+mod read_failure;
 pub mod reservoir;
 mod row_fingerprint;
 pub mod rows;
@@ -109,13 +117,14 @@ pub use start::Start;
 pub use stats::SufficientStats;
 pub use vmfkit_special::{ProjectionLaw, bessel, projection};
 
-/// The crate rand in the version whose traits this crate implements and takes, 0.10.
+/// The crate rand 0.10, whose traits this crate uses.
 ///
-/// [`Sampler`] and [`mixture::MixtureSampler`] implement its `distr::Distribution`, and take any generator that implements its `Rng`. It is here without
-/// its default features; add `rand = "0.10"` to your own dependencies for generators such as `rand::rng()`.
+/// [`Sampler`] and [`mixture::MixtureSampler`] implement its `distr::Distribution` for any
+/// generator that implements its `Rng`. It is compiled without default features; add `rand =
+/// "0.10"` to your own dependencies for generators such as `rand::rng()`.
 pub use rand;
 
-/// The examples of the README are run as tests.
+/// Runs the examples of the README as tests.
 #[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]
 pub struct Readme;

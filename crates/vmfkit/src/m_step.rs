@@ -374,8 +374,8 @@ pub(crate) fn check_shape(stats: &SufficientStats, mixture: &Mixture) -> Result<
         return Err(Error::DimensionMismatch { expected: mixture.dim(), found: stats.dim() });
     }
     if stats.components() != mixture.components().len() {
-        let option = "the statistics' number of components";
-        return Err(Error::Option { option, range: "that of the mixture", value: stats.components() as f64 });
+        let (expected, found) = (mixture.components().len(), stats.components());
+        return Err(Error::ComponentMismatch { what: "the statistics", expected, found });
     }
     Ok(())
 }

@@ -1,26 +1,26 @@
-//! How well two labelings agree: adjusted Rand index, mutual information, and the best matching of their groups; and how far a fitted mixture is
-//! from the true one.
+//! [`Agreement`] of two labelings, and [`ParameterErrors`] of a fitted mixture.
 
 use crate::error::{Error, Result};
 use crate::mixture::Mixture;
 use std::collections::BTreeMap;
 use vmfkit_kernels::vector::half_squared_distance;
 
-/// How often each pair of groups of two labelings meets.
+/// The agreement of two labelings of the same rows: adjusted Rand index, mutual information and
+/// others.
 ///
-/// Labels are of any type that can be ordered, and the two labelings need not have the same: integers of any width, as those of
-/// [`Mixture::assign`], characters, texts. Only which rows share a label matters.
+/// Labels can be of any ordered type, such as integers or strings, and the types of the two
+/// labelings may differ. The scores depend only on which rows have equal labels.
 ///
 /// ```
 /// use vmfkit::metrics::Agreement;
 /// let agreement = Agreement::new(&[0, 0, 1, 1, 2, 2], &[7, 7, 3, 3, 3, 9])?;
 /// assert!((agreement.adjusted_rand_index() - 0.444444).abs() < 1e-6);
-/// assert_eq!(agreement.matched_share(), 5.0 / 6.0);
+/// assert_eq!(agreement.matched_fraction(), 5.0 / 6.0);
 /// # Ok::<(), vmfkit::Error>(())
 /// ```
 #[derive(Debug, Clone)]
 pub struct Agreement {
-    /// Rows in both group i of the first and group j of the second labeling, for the pairs that occur.
+    /// (i, j, number of rows in group i of the first and group j of the second labeling), if not 0.
     cells: Vec<(usize, usize, u64)>,
     first: Vec<u64>,
     second: Vec<u64>,
@@ -28,7 +28,8 @@ pub struct Agreement {
 }
 
 impl Agreement {
-    /// Counts two labelings of the same rows; the first is the reference ("classes"), the second the one judged ("clusters").
+    /// Compares two labelings: `first` is the reference ("classes"), `second` the labeling to score
+    /// ("clusters").
     ///
     /// ```
     /// use vmfkit::metrics::Agreement;
@@ -36,6 +37,9 @@ impl Agreement {
     /// assert_eq!(Agreement::new(&classes, &clusters)?.adjusted_rand_index(), 1.0);
     /// # Ok::<(), vmfkit::Error>(())
     /// ```
+    ///
+    /// # Errors
+    /// [`Error::LabelCount`] if the labelings differ in length.
     pub fn new<A: Ord, B: Ord>(first: &[A], second: &[B]) -> Result<Self> {
         if first.len() != second.len() {
             return Err(Error::LabelCount { expected: first.len(), found: second.len() });
@@ -50,14 +54,15 @@ impl Agreement {
         Ok(Agreement { cells, first: first_sizes, second: second_sizes, rows: first.len() as u64 })
     }
 
-    /// How many groups the first and the second labeling have.
+    /// The numbers of groups of the first and the second labeling.
     pub fn groups(&self) -> (usize, usize) {
         (self.first.len(), self.second.len())
     }
 
-    /// The adjusted Rand index of Hubert and Arabie, doi:10.1007/BF01908075: 1 for equal partitions, 0 on average by chance.
+    /// The adjusted Rand index of Hubert and Arabie, doi:10.1007/BF01908075. It is 1 for equal
+    /// partitions and 0 on average for random labelings.
     pub fn adjusted_rand_index(&self) -> f64 {
-        // Ordered pairs of rows; they are whole numbers below 2^106 for 2^53 rows.
+        // Numbers of ordered pairs of rows, below 2^106 for 2^53 rows.
         let squares = |counts: &mut dyn Iterator<Item = u64>| counts.map(|c| u128::from(c) * u128::from(c)).sum::<u128>();
         let n = u128::from(self.rows);
         let both = squares(&mut self.cells.iter().map(|cell| cell.2));
@@ -82,19 +87,20 @@ impl Agreement {
         self.cells.iter().map(term).sum::<f64>().max(0.0)
     }
 
-    /// Mutual information over the arithmetic mean of the two entropies, in [0, 1].
+    /// The mutual information divided by the arithmetic mean of the two entropies, from 0 to 1.
     pub fn normalized_mutual_information(&self) -> f64 {
         let mean = 0.5 * (entropy(&self.first) + entropy(&self.second));
         if mean == 0.0 { 1.0 } else { (self.mutual_information() / mean).min(1.0) }
     }
 
-    /// 1 if every cluster (second) holds rows of one class (first) only.
+    /// From 0 to 1; it is 1 if every cluster (second) contains rows of only one class (first).
+    /// Rosenberg and Hirschberg, EMNLP-CoNLL 2007, 410.
     pub fn homogeneity(&self) -> f64 {
         let classes = entropy(&self.first);
         if classes == 0.0 { 1.0 } else { (self.mutual_information() / classes).min(1.0) }
     }
 
-    /// 1 if every class (first) lies in one cluster (second).
+    /// From 0 to 1; it is 1 if all rows of a class (first) are in the same cluster (second).
     pub fn completeness(&self) -> f64 {
         let clusters = entropy(&self.second);
         if clusters == 0.0 { 1.0 } else { (self.mutual_information() / clusters).min(1.0) }
@@ -107,8 +113,9 @@ impl Agreement {
         if sum == 0.0 { 0.0 } else { 2.0 * homogeneity * completeness / sum }
     }
 
-    /// The fraction of rows that agree once clusters are renamed to classes, one to one, as well as possible.
-    pub fn matched_share(&self) -> f64 {
+    /// The fraction of rows whose labels agree under the best one-to-one matching of clusters and
+    /// classes.
+    pub fn matched_fraction(&self) -> f64 {
         if self.rows == 0 {
             return 1.0;
         }
@@ -123,7 +130,7 @@ impl Agreement {
     }
 }
 
-/// Labels renumbered from 0 in their order, and how many rows have each.
+/// Labels renumbered from 0 in sorted order, and the number of rows of each.
 fn dense<L: Ord>(labels: &[L]) -> (Vec<usize>, Vec<u64>) {
     let mut numbers: BTreeMap<&L, usize> = labels.iter().map(|label| (label, 0)).collect();
     numbers.values_mut().enumerate().for_each(|(i, number)| *number = i);
@@ -136,7 +143,7 @@ fn dense<L: Ord>(labels: &[L]) -> (Vec<usize>, Vec<u64>) {
     (renumbered.collect(), sizes)
 }
 
-/// The entropy in nats of a division into groups of these sizes.
+/// The entropy in nats of a partition into groups of these sizes.
 fn entropy(sizes: &[u64]) -> f64 {
     let total = sizes.iter().sum::<u64>() as f64;
     if sizes.len() <= 1 {
@@ -145,15 +152,17 @@ fn entropy(sizes: &[u64]) -> f64 {
     -sizes.iter().map(|&size| size as f64 / total).map(|p| p * p.ln()).sum::<f64>()
 }
 
-/// How far a fitted mixture is from the true one, component by component, once its components are put in the order that fits best.
+/// The errors of the parameters of a fitted mixture, after matching its components with the true
+/// ones.
 ///
-/// That order is the permutation with the least sum, over the components, of
+/// The matching is the permutation that minimises the sum over the components of
 ///
 /// |alpha - alpha*| + |mu - mu*|_1 + |k - k*| / max(k, k*)
 ///
-/// by [`cheapest_matching`], so that many components are no matter. Kim (2021) adds |k - k*| itself. That is the same permutation where components lie
-/// well apart and were found, but it is in units of a concentration: with k* = 500 and 510, fitted as 508 and 503, ten units of concentration would
-/// outweigh that the two point elsewhere. The ratio is at most 1 and does not.
+/// and is found by [`cheapest_matching`], so it is fast for many components, too. Kim (2021) uses the
+/// difference of the concentrations in place of the ratio. Both find the same permutation if the
+/// components are well separated and all were found. But for k* = 500 and 510, fitted as 508 and 503,
+/// a few units of concentration would outweigh opposite directions; the ratio, at most 1, does not.
 ///
 /// ```
 /// use vmfkit::{Mixture, VonMisesFisher, metrics::ParameterErrors};
@@ -178,15 +187,18 @@ pub struct ParameterErrors {
 }
 
 impl ParameterErrors {
-    /// Compares two mixtures of equally many components on the same sphere; a background counts as a component.
+    /// Compares two mixtures with the same number of components; a background counts as a
+    /// component.
+    ///
+    /// # Errors
+    /// [`Error::DimensionMismatch`] and [`Error::ComponentMismatch`].
     pub fn between(truth: &Mixture, fitted: &Mixture) -> Result<Self> {
         if fitted.dim() != truth.dim() {
             return Err(Error::DimensionMismatch { expected: truth.dim(), found: fitted.dim() });
         }
         let (count, found) = (truth.components().len(), fitted.components().len());
         if found != count {
-            let option = "the fitted mixture's number of components";
-            return Err(Error::Option { option, range: "that of the true mixture", value: found as f64 });
+            return Err(Error::ComponentMismatch { what: "the fitted mixture", expected: count, found });
         }
         let weight = |i: usize, j: usize| (fitted.weights()[j] - truth.weights()[i]).abs();
         let directions = |i: usize, j: usize| (truth.components()[i].mean_direction(), fitted.components()[j].mean_direction());
@@ -201,7 +213,7 @@ impl ParameterErrors {
         };
         let cost = |i: usize, j: usize| {
             let (k, found) = concentrations(i, j);
-            // The smallest normal number keeps two uniform densities from 0/0.
+            // The smallest normal number prevents 0/0 for two uniform densities.
             weight(i, j) + direction(i, j) + concentration(i, j) / k.max(found).max(f64::MIN_POSITIVE)
         };
         let cost: Vec<f64> = (0..count * count).map(|at| cost(at / count, at % count)).collect();
@@ -221,7 +233,7 @@ impl ParameterErrors {
         })
     }
 
-    /// For each component of the truth the fitted one that is compared with it.
+    /// The fitted component matched with each true component.
     pub fn permutation(&self) -> &[usize] {
         &self.permutation
     }
@@ -241,23 +253,29 @@ impl ParameterErrors {
         self.concentrations
     }
 
-    /// For each component of the truth the angle between its mean direction and the fitted one, in radians.
+    /// The angle in radians between the mean direction of each true component and the fitted one.
     pub fn angles(&self) -> &[f64] {
         &self.angles
     }
 }
 
-/// The assignment problem: for each row of a cost matrix (row by row) the column that it is matched with, no column twice, at the least total
-/// cost; with more rows than columns some rows stay alone.
+/// Solves the assignment problem: matches each row of a cost matrix, in row-major order, with a
+/// different column at the lowest total cost.
 ///
-/// Shortest augmenting paths (Jonker and Volgenant, doi:10.1007/BF02278710), O(rows^2 columns) for rows <= columns.
+/// If there are more rows than columns, some rows are not matched.
+///
+/// The algorithm uses shortest augmenting paths (Jonker and Volgenant, doi:10.1007/BF02278710) and
+/// takes O(rows^2 columns) steps for rows <= columns.
 ///
 /// ```
 /// use vmfkit::metrics::cheapest_matching;
-/// // The first row is cheapest in column 0, but so is the second, by more.
+/// // Both rows are cheapest in column 0; the second saves more.
 /// assert_eq!(cheapest_matching(&[1.0, 2.0, 1.0, 5.0], 2, 2)?, [Some(1), Some(0)]);
 /// # Ok::<(), vmfkit::Error>(())
 /// ```
+///
+/// # Errors
+/// [`Error::CostCount`] and [`Error::Cost`].
 pub fn cheapest_matching(cost: &[f64], rows: usize, columns: usize) -> Result<Vec<Option<usize>>> {
     if rows.checked_mul(columns) != Some(cost.len()) {
         return Err(Error::CostCount { rows, columns, found: cost.len() });
@@ -268,7 +286,7 @@ pub fn cheapest_matching(cost: &[f64], rows: usize, columns: usize) -> Result<Ve
     Ok(matching(cost, rows, columns))
 }
 
-/// [`cheapest_matching`] of costs that are known to be right.
+/// [`cheapest_matching`] of a valid cost matrix.
 fn matching(cost: &[f64], rows: usize, columns: usize) -> Vec<Option<usize>> {
     if rows > columns {
         let transposed: Vec<f64> = (0..columns).flat_map(|j| (0..rows).map(move |i| cost[i * columns + j])).collect();
@@ -278,7 +296,8 @@ fn matching(cost: &[f64], rows: usize, columns: usize) -> Vec<Option<usize>> {
         }
         return matched;
     }
-    // Prices keep reduced costs >= 0 and 0 on matched pairs; column `columns` stands for "the new row".
+    // Invariant: reduced costs are at least 0, and 0 for matched pairs. Column `columns` represents
+    // the new row.
     let (mut row_price, mut column_price) = (vec![0.0; rows], vec![0.0; columns + 1]);
     let mut row_of: Vec<Option<usize>> = vec![None; columns + 1];
     for new in 0..rows {

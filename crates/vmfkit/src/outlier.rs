@@ -1,4 +1,9 @@
-//! [`OutlierTest`]: how strange a row is under a mixture, as a p-value.
+//! [`OutlierTest`]: p-values of rows under a mixture.
+//!
+//! Advice for changes: the p-values of overlapping components are calibrated by importance
+//! sampling. The proposal densities and the weights must change together (`deviation`, `enrichment`
+//! and `importance_weights`). Run the ignored test `cost_and_accuracy` afterwards, which measures
+//! the figures in the documentation of [`OutlierTest`].
 
 use crate::bessel;
 use crate::density::VonMisesFisher;
@@ -16,20 +21,31 @@ use vmfkit_kernels::vector::{dot, half_squared_distance, norm};
 
 /// P-values of rows under the hypothesis that they were drawn from a mixture.
 ///
-/// Under component m a row lies at least as far from mu_m as x does with the probability F_m(x), the exact tail of the [`ProjectionLaw`];
-/// with the responsibilities r_m the mixture's tail is u(x) = sum over m of r_m(x) F_m(x). Where components do not overlap, u is uniform
-/// under the hypothesis and is the p-value, down to 1e-300.
+/// Use it to flag outliers at a stated error rate;
+/// [`Mixture::ln_densities`] only ranks rows.
 ///
-/// Where they do overlap it is not, and the p-value is P(u(X) <= u(x)) for X drawn from the mixture, found from weighted draws most of
-/// which have a small u, with tails from tables that are right to 1e-6. Below 1e-5 it is in proportion to u. From seed to seed it differs
-/// by a relative standard deviation of 0.6 % at 0.1 to 1e-3 and of 1.1 % at 1e-4 for 2 to 10 overlapping components in 2 to 100
-/// dimensions; for 50 in 100 dimensions of 0.5 % at 0.01, 2 % at 1e-3 and 4 % at 1e-4; for 200 in 768 dimensions of about 2 %. Of 20
-/// thousand to 4 million other draws as many are flagged as should be, within 2.2 standard deviations of their number. That takes 1 to 3
-/// seconds of processor time, once. The ignored test `cost_and_accuracy` measures all this anew.
+/// Let F_m(x) be the probability that a draw of component m is at least as far from mu_m as x, the
+/// exact tail of the [`ProjectionLaw`]. The tail of the mixture is u(x) = sum over m of r_m(x)
+/// F_m(x), where r_m are the responsibilities. If components do not overlap, u is uniform under the
+/// hypothesis and is the p-value, down to 1e-300.
 ///
-/// A background is no part of the hypothesis. It is where a model puts the rows that belong nowhere, so a row is judged by the other
-/// components alone, as if they were the whole mixture: rows of the background have small p-values, unless they lie among those of a
-/// component by chance.
+/// If components overlap, the p-value is P(u(X) <= u(x)) for X drawn from the mixture. A
+/// calibration estimates this distribution once by importance sampling, in 1 to 3 seconds of
+/// processor time. It uses tails interpolated with an error of 1e-6. Below 1e-5, p-values are
+/// proportional to u. The relative standard deviation of p-values between seeds is
+///
+/// | components | dimensions | p = 0.01 | p = 1e-3 | p = 1e-4 |
+/// |---|---|---|---|---|
+/// | 2 to 10 | 2 to 100 | 0.6 % | 0.6 % | 1.1 % |
+/// | 50 | 100 | 0.5 % | 2 % | 4 % |
+/// | 200 | 768 | 2 % | 2 % | 2 % |
+///
+/// The number of flagged rows among 20 thousand to 4 million independent draws is within 2.2
+/// standard deviations of its expectation.
+///
+/// The hypothesis excludes a background, which models rows that belong to no component. Rows are
+/// tested against the other components as if they were the whole mixture, so rows of the background
+/// have small p-values unless they happen to be close to a component.
 ///
 /// ```
 /// use vmfkit::{RowBatch, Mixture, VonMisesFisher, outlier::OutlierTest};
@@ -44,42 +60,49 @@ use vmfkit_kernels::vector::{dot, half_squared_distance, norm};
 /// ```
 #[derive(Debug, Clone)]
 pub struct OutlierTest {
-    /// Without a background.
+    /// The mixture without its background.
     mixture: Mixture,
     laws: Vec<ProjectionLaw>,
-    /// One for each component where components overlap: errors of tails are lost in those of the calibration.
+    /// One table per component if components overlap; their errors are much smaller than those of
+    /// the calibration.
     tables: Vec<Arc<TailTable>>,
     calibration: Option<Calibration>,
 }
 
-/// Components that are less responsible for a row than this have no say.
+/// Components with smaller responsibilities for a row are ignored.
 const LEAST_RESPONSIBILITY: f64 = 1e-9;
 
-/// Components share less than this part of all rows: no calibration could tell.
+/// Below this overlap no calibration is needed: its effect would be smaller than the calibration
+/// error.
 const NO_OVERLAP: f64 = 1e-7;
 
-/// With more components than this their pairs are not looked at; there is always some overlap.
-const MOST_PAIRED: usize = 512;
+/// With more components than this, overlap is assumed and not computed for all pairs.
+const MAX_PAIRED: usize = 512;
 
-/// Responsibilities that are held at once.
-const SHARES_AT_ONCE: usize = 1 << 21;
+/// The maximum number of responsibilities in memory.
+const MAX_RESPONSIBILITIES: usize = 1 << 21;
 
-/// Products that the draws of a calibration may take, about a second of work, and how many draws there are at least and at most.
+/// The maximum number of multiplications for the draws of a calibration, about a second of work.
 const WORK: usize = 1 << 31;
-/// What a tail costs, in products.
+/// The cost of evaluating a tail, in multiplications.
 const TAIL: usize = 64;
+/// The minimum and the maximum number of draws of a calibration.
 const DRAWS: (usize, usize) = (1 << 14, 1 << 19);
 
-/// Asked from any thread whether to go on.
+/// Called from any thread; `Break` cancels the calibration.
 type ShouldCancel<'a> = dyn Fn() -> ControlFlow<()> + Sync + 'a;
 
 impl OutlierTest {
-    /// A test of rows under this mixture, calibrated with draws that depend on the seed alone.
+    /// A test of rows under this mixture. The calibration depends only on the mixture and the seed.
+    ///
+    /// # Errors
+    /// Those of invalid densities, which a valid mixture does not have.
     pub fn new(mixture: &Mixture, seed: u64) -> Result<Self> {
-        Ok(Self::new_while(mixture, seed, &|| ControlFlow::Continue(()))?.expect("nobody ends it"))
+        Ok(Self::new_while(mixture, seed, &|| ControlFlow::Continue(()))?.expect("it is never cancelled"))
     }
 
-    /// The same for those who may want it to end early, which they are asked again and again; there is no test then.
+    /// [`Self::new`] with a callback that can cancel the calibration. Returns `None` if it was
+    /// cancelled.
     pub fn new_while(mixture: &Mixture, seed: u64, should_cancel: &ShouldCancel<'_>) -> Result<Option<Self>> {
         let mixture = mixture.clone().without_background();
         let laws = mixture.components().iter().map(|c| ProjectionLaw::new(c.dim(), c.concentration()));
@@ -98,19 +121,23 @@ impl OutlierTest {
         Ok(Some(test))
     }
 
-    /// True if components overlap, so that p-values rest on draws.
+    /// Whether components overlap, so that p-values are calibrated by random draws.
     pub fn is_calibrated(&self) -> bool {
         self.calibration.is_some()
     }
 
-    /// The p-value of each row, on all threads; their number does not change one bit.
+    /// The p-value of each row, computed on all threads. The result does not depend on their
+    /// number.
+    ///
+    /// # Errors
+    /// [`Error::DimensionMismatch`].
     pub fn p_values(&self, block: &RowBatch) -> Result<Vec<f64>> {
         let mut out = vec![0.0; block.len()];
         self.p_values_into(block, &mut out)?;
         Ok(out)
     }
 
-    /// [`Self::p_values`] into `out`, which has one value for each row.
+    /// [`Self::p_values`], written to `out`, which has one value per row.
     pub fn p_values_into(&self, block: &RowBatch, out: &mut [f64]) -> Result<()> {
         self.for_each_row(block, out, |terms| {
             let tail = tail_of(terms);
@@ -118,14 +145,14 @@ impl OutlierTest {
         })
     }
 
-    /// Combines the responsibilities and tails of the relevant components of each row into one value.
+    /// Computes one value per row from the responsibilities and tails of its relevant components.
     fn for_each_row<T: Send>(&self, block: &RowBatch, out: &mut [T], value: impl Fn(&[(f64, f64)]) -> T + Sync) -> Result<()> {
         let components = self.mixture.components();
         if block.dim() != self.mixture.dim() {
             return Err(Error::DimensionMismatch { expected: self.mixture.dim(), found: block.dim() });
         }
         Error::check_length("out", out, block.len())?;
-        let rows = (SHARES_AT_ONCE / components.len()).max(256);
+        let rows = (MAX_RESPONSIBILITIES / components.len()).max(256);
         let mut responsibilities = vec![0.0; rows.min(block.len()) * components.len()];
         for (number, out) in out.chunks_mut(rows).enumerate() {
             let part = block.slice(number * rows, number * rows + out.len());
@@ -153,7 +180,7 @@ impl OutlierTest {
         Ok(())
     }
 
-    /// P(1 - mu . X > deviation) under a component.
+    /// P(1 - mu . X > deviation) for X drawn from a component.
     fn tail(&self, component: usize, deviation: f64) -> f64 {
         match self.tables.get(component) {
             Some(table) => table.survival(deviation),
@@ -161,11 +188,11 @@ impl OutlierTest {
         }
     }
 
-    /// No less than the fraction of rows whose component is in doubt: for two of weights a and b it is at most sqrt(a b) times the
-    /// Bhattacharyya coefficient.
+    /// An upper bound of the fraction of rows that are misassigned: the sum over pairs of
+    /// components with weights a and b of sqrt(a b) times their Bhattacharyya coefficient.
     fn overlap(&self) -> Result<f64> {
         let (weights, components) = (self.mixture.weights(), self.mixture.components());
-        if components.len() > MOST_PAIRED {
+        if components.len() > MAX_PAIRED {
             return Ok(1.0);
         }
         let of_pairs = |one: usize| -> Result<f64> {
@@ -179,56 +206,63 @@ impl OutlierTest {
     }
 }
 
-/// A table for each law; those of equal concentrations are one. None if they are no longer wanted.
+/// One table per law, shared by laws of equal concentration; `None` if cancelled.
 fn tables(laws: &[ProjectionLaw], should_cancel: &ShouldCancel) -> Option<Vec<Arc<TailTable>>> {
-    let mut different: Vec<&ProjectionLaw> = laws.iter().collect();
-    different.sort_by(|a, b| a.concentration().total_cmp(&b.concentration()));
-    different.dedup_by_key(|law| law.concentration().to_bits());
+    let mut distinct: Vec<&ProjectionLaw> = laws.iter().collect();
+    distinct.sort_by(|a, b| a.concentration().total_cmp(&b.concentration()));
+    distinct.dedup_by_key(|law| law.concentration().to_bits());
     let table = |law: &&ProjectionLaw| should_cancel().is_continue().then(|| Arc::new(TailTable::new((*law).clone())));
-    let tables = different.par_iter().map(table).collect::<Option<Vec<_>>>()?;
-    let position = |law: &ProjectionLaw| different.partition_point(|other| other.concentration() < law.concentration());
+    let tables = distinct.par_iter().map(table).collect::<Option<Vec<_>>>()?;
+    let position = |law: &ProjectionLaw| distinct.partition_point(|other| other.concentration() < law.concentration());
     Some(laws.iter().map(|law| Arc::clone(&tables[position(law)])).collect())
 }
 
-/// u = sum of r F.
+/// u, the sum of responsibility times tail.
 fn tail_of(terms: &[(f64, f64)]) -> f64 {
     terms.iter().map(|(responsibility, tail)| responsibility * tail).sum::<f64>().min(1.0)
 }
 
-/// The law of u under the mixture: p at levels of u, between which ln p is linear in ln u.
+/// The distribution of u under the mixture: p at some values of u; ln p is interpolated linearly in
+/// ln u.
 #[derive(Debug, Clone)]
 struct Calibration {
     ln_tails: Vec<f64>,
     ln_p_values: Vec<f64>,
 }
 
-/// Half of the draws have a tail that is uniform, the others one of density 1/((w + FLOOR) ln(1 + 1/FLOOR)).
+/// Half of the enriched draws have a uniform tail w, the others the density
+/// 1/((w + FLOOR) ln(1 + 1/FLOOR)).
 const FLOOR: f64 = 1e-5;
 
-/// The density of the draws' tails relative to that of the mixture's own.
+/// The density of enriched tails relative to the uniform density that they have under the mixture.
 fn enrichment(tail: f64) -> f64 {
     0.5 + 0.5 / ((tail + FLOOR) * (1.0 / FLOOR).ln_1p())
 }
 
-/// The strangest of the draws, by their fraction of all rows: they tell where to draw more.
-const STRANGEST: [f64; 2] = [1e-2, 1e-3];
+/// The fractions of rows with the smallest u around which the second half of the draws is placed.
+const EXTREME_FRACTIONS: [f64; 2] = [1e-2, 1e-3];
 
-/// Up to this dimension draws have neighbours, and more are drawn beside so many of the strangest.
-const NEIGHBOURS: usize = 16;
-const OF_EACH: usize = 64;
+/// Up to this dimension the proposal is a kernel density around extreme draws; above it, nearest
+/// draws are too far apart.
+const MAX_KERNEL_DIM: usize = 16;
+/// The number of kernels per fraction.
+const KERNELS: usize = 64;
 
-/// A draw: its u, and its density where tails are enriched, relative to the mixture's; later what it counts.
-type Drawn = (f64, f64);
+/// A draw: its u, and the density of enriched draws relative to the mixture, later replaced by its
+/// importance weight.
+type Draw = (f64, f64);
 
 impl Calibration {
-    /// Half of the draws have enriched tails, the others lie where those found the smallest u. None if it is no longer wanted.
+    /// Half of the draws have enriched tails; the others are drawn where those found the smallest
+    /// u. Returns `None` if cancelled.
     fn new(test: &OutlierTest, seed: u64, should_cancel: &ShouldCancel) -> Result<Option<Self>> {
         let (components, dim) = (test.mixture.components().len(), test.mixture.dim());
         let half = (WORK / (components * (dim + TAIL))).clamp(DRAWS.0, DRAWS.1) / 2;
-        let at_once = (SHARES_AT_ONCE / (3 * components).max(dim)).max(256);
+        let at_once = (MAX_RESPONSIBILITIES / (3 * components).max(dim)).max(256);
         let mut found = vec![(0.0, 0.0); 2 * half];
         let (first, second) = found.split_at_mut(half);
-        // Rows are drawn again where they are needed again, and only what takes long is kept.
+        // Rows are drawn again when needed again; only their deviations, which are expensive, are
+        // kept.
         let deviations: Vec<f64> = (0..half).into_par_iter().map(|number| test.deviation(seed, number, half)).collect();
         for (number, piece) in first.chunks_mut(at_once).enumerate() {
             if should_cancel().is_break() {
@@ -236,27 +270,28 @@ impl Calibration {
             }
             test.score(&test.draws(seed, number * at_once, &deviations[number * at_once..][..piece.len()]), piece)?;
         }
-        let stranger = test.stranger(seed, &deviations, first)?;
+        let proposal = test.extreme_proposal(seed, &deviations, first)?;
         for (number, piece) in first.chunks_mut(at_once).enumerate() {
             if should_cancel().is_break() {
                 return Ok(None);
             }
             let rows = test.draws(seed, number * at_once, &deviations[number * at_once..][..piece.len()]);
-            test.weigh(&stranger, &rows, piece)?;
+            test.importance_weights(&proposal, &rows, piece)?;
         }
         for (number, piece) in second.chunks_mut(at_once).enumerate() {
             if should_cancel().is_break() {
                 return Ok(None);
             }
             let mut rows = vec![0.0; piece.len() * dim];
-            stranger.fill(seed ^ 0x7374_7261, (number * at_once) as u64, &mut rows, &mut vec![0; piece.len()])?;
+            proposal.fill(seed ^ 0x7374_7261, (number * at_once) as u64, &mut rows, &mut vec![0; piece.len()])?;
             test.score(&rows, piece)?;
-            test.weigh(&stranger, &rows, piece)?;
+            test.importance_weights(&proposal, &rows, piece)?;
         }
         Ok(Some(Self::of_draws(found)))
     }
 
-    /// Levels of p that are passed by draws in order of u, each with its weight: evenly in ln p at first, then in p.
+    /// The weighted distribution function of u at levels of p that are evenly spaced in ln p up to
+    /// 0.1, and in p above.
     fn of_draws(mut found: Vec<(f64, f64)>) -> Self {
         found.sort_unstable_by(|a, b| a.0.total_cmp(&b.0).then(a.1.total_cmp(&b.1)));
         let total: f64 = found.iter().map(|(_, weight)| weight).sum();
@@ -270,7 +305,7 @@ impl Calibration {
             let last = at + 1 == found.len();
             if *tail > 0.0 && (last || levels.peek().is_some_and(|level| p_value >= *level)) {
                 while levels.next_if(|level| p_value >= *level).is_some() {}
-                // Equal tails have one p-value, the largest.
+                // Equal tails have the largest of their p-values.
                 if calibration.ln_tails.last() == Some(&tail.ln()) {
                     calibration.ln_tails.pop();
                     calibration.ln_p_values.pop();
@@ -287,7 +322,7 @@ impl Calibration {
         let x = tail.ln();
         let above = xs.partition_point(|level| *level <= x);
         if above == 0 {
-            // By a product: exponentials of sums would lose digits of a small tail.
+            // A product keeps the digits of a small tail; the exponential of a sum would lose them.
             return tail * xs.first().zip(ys.first()).map_or(1.0, |(x, y)| (y - x).exp());
         }
         if above == xs.len() {
@@ -299,44 +334,44 @@ impl Calibration {
 }
 
 impl OutlierTest {
-    /// What there is to know of draws: u, and the sum of r g(F).
-    fn score(&self, rows: &[f64], found: &mut [Drawn]) -> Result<()> {
+    /// Computes u and the relative density of enriched draws, the sum of responsibility times
+    /// enrichment.
+    fn score(&self, rows: &[f64], found: &mut [Draw]) -> Result<()> {
         self.for_each_row(&RowBatch::new(self.mixture.dim(), rows)?, found, |terms| {
             (tail_of(terms), terms.iter().map(|(responsibility, tail)| responsibility * enrichment(*tail)).sum::<f64>())
         })
     }
 
-    /// What draws count that were made half with enriched tails and half from `stranger`: 1 over the mean of both densities, relative
-    /// to the mixture's.
-    fn weigh(&self, stranger: &Mixture, rows: &[f64], found: &mut [Drawn]) -> Result<()> {
+    /// Replaces densities by importance weights: 1 over the mean density, relative to the mixture,
+    /// of enriched draws and of `proposal`.
+    fn importance_weights(&self, proposal: &Mixture, rows: &[f64], found: &mut [Draw]) -> Result<()> {
         let block = RowBatch::new(self.mixture.dim(), rows)?;
-        let (mut ours, mut theirs) = (vec![0.0; found.len()], vec![0.0; found.len()]);
-        self.mixture.ln_densities_into(&block, &mut ours)?;
-        stranger.ln_densities_into(&block, &mut theirs)?;
-        for ((_, density), (ours, theirs)) in found.iter_mut().zip(ours.into_iter().zip(theirs)) {
-            *density = 2.0 / (*density + (theirs - ours).exp());
+        let (ln_mixture, ln_proposal) = (self.mixture.ln_densities(&block)?, proposal.ln_densities(&block)?);
+        for ((_, density), (ln_mixture, ln_proposal)) in found.iter_mut().zip(ln_mixture.into_iter().zip(ln_proposal)) {
+            *density = 2.0 / (*density + (ln_proposal - ln_mixture).exp());
         }
         Ok(())
     }
 
-    /// A mixture whose draws have a small u more often than those of this one, judged by draws with enriched tails.
-    fn stranger(&self, seed: u64, deviations: &[f64], found: &[Drawn]) -> Result<Mixture> {
+    /// A mixture whose draws often have a small u, built from the enriched draws with the smallest
+    /// u.
+    fn extreme_proposal(&self, seed: u64, deviations: &[f64], found: &[Draw]) -> Result<Mixture> {
         let mut order: Vec<usize> = (0..found.len()).collect();
         order.sort_unstable_by(|&a, &b| found[a].0.total_cmp(&found[b].0).then(a.cmp(&b)));
         let total: f64 = found.iter().map(|(_, density)| 1.0 / density).sum();
         let (mut components, mut weights) = (Vec::new(), Vec::new());
-        for fraction in STRANGEST {
+        for fraction in EXTREME_FRACTIONS {
             let mut sum = 0.0;
-            let strangest = order.iter().map(|&number| (number, 1.0 / found[number].1));
-            let strangest: Vec<(usize, f64)> = strangest
+            let weighted = order.iter().map(|&number| (number, 1.0 / found[number].1));
+            let extremes: Vec<(usize, f64)> = weighted
                 .take_while(|(_, weight)| {
                     sum += weight;
                     sum <= fraction * total
                 })
                 .collect();
             let found = match self.mixture.dim() {
-                ..=NEIGHBOURS => self.beside(seed, deviations, &strangest)?,
-                _ => self.pushed(seed, deviations, &strangest)?,
+                ..=MAX_KERNEL_DIM => self.kernels(seed, deviations, &extremes)?,
+                _ => self.shifted(seed, deviations, &extremes)?,
             };
             components.extend(found.0);
             weights.extend(found.1);
@@ -350,15 +385,15 @@ impl OutlierTest {
         }
     }
 
-    /// Densities about some of these draws, a little wider than those are apart.
-    fn beside(&self, seed: u64, deviations: &[f64], strangest: &[(usize, f64)]) -> Result<(Vec<VonMisesFisher>, Vec<f64>)> {
+    /// A kernel density around some of these draws, a little wider than their distances.
+    fn kernels(&self, seed: u64, deviations: &[f64], extremes: &[(usize, f64)]) -> Result<(Vec<VonMisesFisher>, Vec<f64>)> {
         let dim = self.mixture.dim();
-        let total: f64 = strangest.iter().map(|(_, weight)| weight).sum();
+        let total: f64 = extremes.iter().map(|(_, weight)| weight).sum();
         let (mut rows, mut sum) = (Vec::new(), 0.0);
-        for &(number, weight) in strangest {
-            // Evenly by weight.
+        for &(number, weight) in extremes {
+            // Evenly spaced in weight.
             sum += weight;
-            if sum * OF_EACH as f64 >= total * (rows.len() as f64 + 0.5) {
+            if sum * KERNELS as f64 >= total * (rows.len() as f64 + 0.5) {
                 rows.push(self.draws(seed, number, &deviations[number..=number]));
             }
         }
@@ -369,43 +404,44 @@ impl OutlierTest {
             let others = (0..rows.len()).filter(|&other| other != one);
             others.map(|other| half_squared_distance(&rows[one], &rows[other])).fold(2.0, f64::min)
         };
-        let apart = (0..rows.len()).map(nearest).sum::<f64>() / rows.len() as f64;
-        // The mean deviation of such a density is about four times that.
-        let concentration = ((dim - 1) as f64 / (8.0 * apart)).min(1e10);
+        let mean_nearest = (0..rows.len()).map(nearest).sum::<f64>() / rows.len() as f64;
+        // The mean deviation of such a kernel is about four times the mean nearest distance.
+        let concentration = ((dim - 1) as f64 / (8.0 * mean_nearest)).min(1e10);
         let weights = vec![1.0 / rows.len() as f64; rows.len()];
         let components = rows.into_iter().map(|row| VonMisesFisher::along(row, concentration));
         Ok((components.collect::<Result<_>>()?, weights))
     }
 
-    /// The mixture's own components, all pushed the way that leads to the mean of these draws: k mu is moved by the difference of the
-    /// means over the variance of a coordinate.
-    fn pushed(&self, seed: u64, deviations: &[f64], strangest: &[(usize, f64)]) -> Result<(Vec<VonMisesFisher>, Vec<f64>)> {
+    /// The components of the mixture, shifted towards the mean of these draws: k mu moves by the
+    /// difference of the means divided by the variance of a coordinate.
+    fn shifted(&self, seed: u64, deviations: &[f64], extremes: &[(usize, f64)]) -> Result<(Vec<VonMisesFisher>, Vec<f64>)> {
         let (dim, weights) = (self.mixture.dim(), self.mixture.weights());
-        let total: f64 = strangest.iter().map(|(_, weight)| weight).sum();
-        if strangest.len() < 2 {
+        let total: f64 = extremes.iter().map(|(_, weight)| weight).sum();
+        if extremes.len() < 2 {
             return Ok(Default::default());
         }
-        let mut push = vec![0.0; dim];
-        for &(number, weight) in strangest {
+        let mut shift = vec![0.0; dim];
+        for &(number, weight) in extremes {
             let row = self.draws(seed, number, &deviations[number..=number]);
-            push.iter_mut().zip(row).for_each(|(sum, x)| *sum += weight / total * x);
+            shift.iter_mut().zip(row).for_each(|(sum, x)| *sum += weight / total * x);
         }
         let mut precision = 0.0;
         for (weight, component) in weights.iter().zip(self.mixture.components()) {
-            push.iter_mut().zip(component.mean()).for_each(|(sum, x)| *sum -= weight * x);
+            shift.iter_mut().zip(component.mean()).for_each(|(sum, x)| *sum -= weight * x);
             let length = bessel::mean_length(dim, component.concentration());
             precision += weight * if length > 0.0 { component.concentration() / length } else { dim as f64 };
         }
-        let pushed = self.mixture.components().iter().map(|component| {
-            let terms = component.mean_direction().iter().zip(&push);
-            let vector: Vec<f64> = terms.map(|(m, push)| component.concentration() * m + precision * push).collect();
+        let shifted = self.mixture.components().iter().map(|component| {
+            let terms = component.mean_direction().iter().zip(&shift);
+            let vector: Vec<f64> = terms.map(|(m, shift)| component.concentration() * m + precision * shift).collect();
             let concentration = norm(&vector);
             VonMisesFisher::along(vector, concentration)
         });
-        Ok((pushed.collect::<Result<_>>()?, weights.to_vec()))
+        Ok((shifted.collect::<Result<_>>()?, weights.to_vec()))
     }
 
-    /// Draws with enriched tails from this number on, as far from their components' mean directions as is said.
+    /// Enriched draws from number `first` on, with these deviations from the mean directions of
+    /// their components.
     fn draws(&self, seed: u64, first: usize, deviations: &[f64]) -> Vec<f64> {
         let dim = self.mixture.dim();
         let mut rows = vec![0.0; deviations.len() * dim];
@@ -414,7 +450,7 @@ impl OutlierTest {
         rows
     }
 
-    /// How far draw `number` of so many is from its component's mean direction: tails are spread evenly.
+    /// The deviation of enriched draw `number` of `draws`; their tails are stratified.
     fn deviation(&self, seed: u64, number: usize, draws: usize) -> f64 {
         let mut rng = Stream::new(seed ^ 0x7461_696c, number as u64);
         let position = ((number / 2) as f64 + rng.random::<f64>()) / (draws / 2) as f64;
@@ -422,12 +458,14 @@ impl OutlierTest {
         self.tables[self.component_of(number)].upper_quantile(tail.clamp(f64::MIN_POSITIVE, 1.0))
     }
 
-    /// Multiples of the golden ratio fill the unit interval evenly.
+    /// Multiples of the golden ratio fill the unit interval evenly, so components are drawn in
+    /// proportion to their weights.
     fn component_of(&self, number: usize) -> usize {
         self.pick((number as f64 * 0.618_033_988_749_894_9).fract())
     }
 
-    /// Draw `number`: so far from its component's mean direction, any way.
+    /// Draw `number`: at this deviation from the mean direction of its component, in a random
+    /// direction.
     fn draw(&self, seed: u64, number: usize, deviation: f64, out: &mut [f64]) {
         let mut rng = Stream::new(seed ^ 0x6f75_746c, number as u64);
         let mean = self.mixture.components()[self.component_of(number)].mean_direction();
@@ -444,7 +482,7 @@ impl OutlierTest {
         out.iter_mut().zip(mean).for_each(|(x, m)| *x = (1.0 - deviation) * m + across * *x);
     }
 
-    /// The component in which this fraction of the total weight is reached.
+    /// The component at which the cumulative weight exceeds `fraction`.
     fn pick(&self, fraction: f64) -> usize {
         let weights = self.mixture.weights();
         let mut rest = fraction;

@@ -1,22 +1,25 @@
-//! The saddlepoint density of the sum of n uniform rows, with its correction of order 1/n. MATH.md (12.3) and (12.6).
+//! The saddlepoint approximation to the density of the sum of n uniform rows, with its correction
+//! of order 1/n. MATH.md (12.3) and (12.6).
 
 use crate::bessel::{self, HUGE_CONCENTRATION, mean_length_and_slope};
 
-/// ln of the density in space of a sum of n uniform rows with length n A(k), up to a constant.
+/// The log density, in R^d and up to a constant, of a sum of n uniform rows at length n A(k).
 pub(crate) fn ln_density_of_sum(dim: usize, n: f64, k: f64) -> f64 {
     let ln_ratio = bessel::mean_length(dim, k).ln() - k.ln();
     -n * bessel::divergence_from_uniform(dim, k) - 0.5 * (ln_slope(dim, k) + (dim as f64 - 1.0) * ln_ratio)
         + correction(dim, k) / n
 }
 
-/// ln A'(k), also where A' ~ (d-1)/(2k^2) is below the smallest f64.
+/// ln A'(k), also for large k, where A' ~ (d-1)/(2k^2) underflows.
 pub(crate) fn ln_slope(dim: usize, k: f64) -> f64 {
     if k > HUGE_CONCENTRATION { (0.5 * (dim as f64 - 1.0)).ln() - 2.0 * k.ln() } else { mean_length_and_slope(dim, k).slope.ln() }
 }
 
-/// The correction c(k), MATH.md (12.6): the density is multiplied by 1 + c/n. From the cumulants of a vMF of concentration k, whose
-/// third and fourth orders are derivatives of A and of B = A/k; these lose their digits for very small and very large k, where c is at
-/// its limit.
+/// The correction c(k), MATH.md (12.6): the density is multiplied by exp(c/n).
+///
+/// It is computed from the cumulants of a vMF, whose third and fourth orders are derivatives of A
+/// and of B = A/k. They lose their digits for very small and very large k, where c equals its
+/// limits.
 pub(crate) fn correction(dim: usize, k: f64) -> f64 {
     let d = dim as f64;
     if k * k < 1e-4 * d {
@@ -42,9 +45,9 @@ pub(crate) fn correction(dim: usize, k: f64) -> f64 {
 mod tests {
     use super::*;
 
-    /// Both limits are met where the formula takes over, and the correction changes smoothly between.
+    /// The formula is continuous with the limits at both cut-offs.
     #[test]
-    fn the_correction_meets_its_limits() {
+    fn correction_is_continuous_at_its_cut_offs() {
         for dim in [2, 3, 5, 10, 100, 1000] {
             let d = dim as f64;
             let range = (correction(dim, 0.0) - correction(dim, f64::MAX)).abs();
@@ -53,7 +56,7 @@ mod tests {
                 assert!((below - above).abs() < 3e-3 * range, "d = {dim}, k = {edge}: {below} and {above}");
             }
         }
-        // The limits themselves: -d/4 and -1/(6(d-1)) - 1/2 - (d-1)/4.
+        // The limits are -d/4 and -1/(6(d-1)) - 1/2 - (d-1)/4.
         assert!((correction(3, 0.0) + 0.75).abs() < 1e-15 && (correction(3, 1e9) + 1.0 / 12.0 + 1.0).abs() < 1e-15);
     }
 }

@@ -123,11 +123,8 @@ impl SufficientStats {
             return Err(Error::DimensionMismatch { expected: self.dim, found: other.dim });
         }
         if other.components() != self.components() {
-            return Err(Error::Option {
-                option: "the number of components",
-                range: "the same on both sides of a merge",
-                value: other.components() as f64,
-            });
+            let (expected, found) = (self.components(), other.components());
+            return Err(Error::ComponentMismatch { what: "the statistics to merge", expected, found });
         }
         Ok(())
     }

@@ -1,11 +1,12 @@
-//! [`TailTable`]: the upper tail of a [`ProjectionLaw`] by interpolation.
+//! [`TailTable`]: interpolates the upper tail of a [`ProjectionLaw`].
 
 use crate::projection::ProjectionLaw;
 
-/// P(1 - T > s) to a relative error of 1e-6, twenty times as fast as the quadrature.
+/// P(1 - T > s) with a relative error of 1e-6, twenty times as fast as the quadrature.
 ///
-/// ln P is interpolated in c = sqrt(s), half the distance to the mean direction but for a factor, in which it is smooth up to the antipode: by
-/// cubics with the values and slopes at evenly spaced nodes. Beyond the last node, and near the antipode, the law itself is asked.
+/// Cubic Hermite interpolation of ln P at evenly spaced nodes in c = sqrt(s), which is proportional
+/// to the chord to the mean direction. In c, ln P is smooth up to the antipode. Beyond the last
+/// node, and near the antipode, the law is evaluated.
 #[derive(Debug, Clone)]
 pub(crate) struct TailTable {
     law: ProjectionLaw,
@@ -16,17 +17,20 @@ pub(crate) struct TailTable {
 }
 
 const INTERVALS: usize = 512;
-/// The lower tail at the first node, before which the upper one is 1, and the upper tail at the last.
-const TAILS: (f64, f64) = (1e-9, 1e-100);
-/// Intervals between the last node and the antipode at least: there ln P has a singularity, and an error of d/64 over the fourth power of this.
-const APART: usize = 32;
+/// The lower tail at the first node; before it the upper tail is 1.
+const FIRST_LOWER_TAIL: f64 = 1e-9;
+/// The upper tail at the last node.
+const LAST_UPPER_TAIL: f64 = 1e-100;
+/// The minimum number of intervals between the last node and the antipode, where ln P has a
+/// singularity. The error is d/64 divided by the fourth power of this number.
+const ANTIPODE_INTERVALS: usize = 32;
 
 impl TailTable {
     pub fn new(law: ProjectionLaw) -> Self {
-        let first = law.deviation_quantile(TAILS.0).max(0.0).sqrt();
-        let far = law.deviation_upper_quantile(TAILS.1).max(0.0).sqrt();
+        let first = law.deviation_quantile(FIRST_LOWER_TAIL).max(0.0).sqrt();
+        let far = law.deviation_upper_quantile(LAST_UPPER_TAIL).max(0.0).sqrt();
         let antipode = std::f64::consts::SQRT_2;
-        let last = far.min(first + (antipode - first) * INTERVALS as f64 / (INTERVALS + APART) as f64);
+        let last = far.min(first + (antipode - first) * INTERVALS as f64 / (INTERVALS + ANTIPODE_INTERVALS) as f64);
         let step = (last - first) / INTERVALS as f64;
         let node = |i: usize| {
             let c = first + step * i as f64;
@@ -34,7 +38,7 @@ impl TailTable {
             // d/dc ln P = -f(s)/P ds/dc.
             (ln_tail, -(law.deviation_ln_pdf(c * c) - ln_tail).exp() * 2.0 * c * step)
         };
-        // A law without width, or one that does not give finite numbers, has no table and is always asked.
+        // Without nodes the law is always evaluated: if it has no width, or values are not finite.
         let nodes: Vec<(f64, f64)> = if step > 0.0 { (0..=INTERVALS).map(node).collect() } else { Vec::new() };
         let finite = nodes.iter().all(|(value, slope)| value.is_finite() && slope.is_finite());
         TailTable { law, first, step, nodes: if finite { nodes } else { Vec::new() } }
@@ -67,7 +71,7 @@ impl TailTable {
         (self.first + self.step * (at as f64 + t)).powi(2)
     }
 
-    /// Hermite's cubic in an interval and its slope, `t` steps from the interval's left end.
+    /// Hermite's cubic and its slope, `t` steps from the left end of interval `at`.
     fn ln_tail(&self, at: usize, t: f64) -> (f64, f64) {
         let ((y0, m0), (y1, m1)) = (self.nodes[at], self.nodes[at + 1]);
         let bend = m0 + m1 - 2.0 * (y1 - y0);
@@ -81,7 +85,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tails_are_those_of_the_law() {
+    fn interpolated_tails_match_the_law() {
         for dim in [2, 3, 4, 5, 10, 100, 768, 10_000] {
             for concentration in [0.0, 1e-3, 0.5, 1.0, 5.0, 50.0, 700.0, 1e5, 1e9] {
                 let law = ProjectionLaw::new(dim, concentration).unwrap();
@@ -93,7 +97,7 @@ mod tests {
                     let p = if i % 2 == 0 { f64::from(i) / 2000.0 } else { 1e-150f64.powf(f64::from(i) / 2000.0) };
                     let s = law.deviation_upper_quantile(p);
                     worst = worst.max((table.survival(s) / law.deviation_survival(s) - 1.0).abs());
-                    // Just before the antipode doubles are too far apart.
+                    // Close to the antipode an f64 cannot represent the quantile accurately enough.
                     if (law.deviation_survival(s) / p - 1.0).abs() < 1e-9 {
                         worst = worst.max((law.deviation_survival(table.upper_quantile(p)) / p - 1.0).abs());
                     }

@@ -1,4 +1,5 @@
-//! CIFAR-10, the binary version (A. Krizhevsky, "Learning Multiple Layers of Features from Tiny Images", 2009).
+//! CIFAR-10, the binary version (A. Krizhevsky, "Learning Multiple Layers of Features from Tiny
+//! Images", 2009).
 
 use super::{AREA, Images, Published, Source, Split, note_others};
 use anyhow::{Result, ensure};
@@ -22,7 +23,7 @@ const SOURCE: Source = Source {
 /// A label, then the red, green and blue pixels.
 const RECORD: usize = 1 + 3 * AREA;
 
-/// Reads the files in the folder, or in the one that the archive makes in it.
+/// Reads the files in `folder`, or in the folder of the unpacked archive in it.
 pub fn read(folder: &Path) -> Result<Split> {
     let unpacked = folder.join("cifar-10-batches-bin");
     let folder = if unpacked.is_dir() { &unpacked } else { folder };
@@ -69,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn damaged_files_are_named() {
+    fn damaged_files_are_errors_with_their_name() {
         let error = |bytes: &[u8]| append(&mut Images::default(), bytes, Path::new("a.bin")).unwrap_err().to_string();
         assert_eq!(error(&[]), "a.bin is empty");
         assert_eq!(error(&[0; RECORD - 1]), "a.bin must hold images of 3073 bytes each, found: `3072` bytes");

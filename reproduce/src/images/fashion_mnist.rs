@@ -1,4 +1,5 @@
-//! Fashion-MNIST (H. Xiao, K. Rasul and R. Vollgraf, 2017, arXiv:1708.07747): idx files, packed by gzip as they are published, or unpacked.
+//! Fashion-MNIST (H. Xiao, K. Rasul and R. Vollgraf, 2017, arXiv:1708.07747): idx files, with or
+//! without gzip.
 
 use super::{AREA, Images, Published, SIDE, Source, Split, note_others};
 use anyhow::{Context, Result, ensure};
@@ -20,7 +21,7 @@ const SOURCE: Source = Source {
     ],
 };
 
-/// Pixels of a side as published; the border makes it [`SIDE`].
+/// The side length of published images in pixels; a border makes it [`SIDE`].
 const PUBLISHED_SIDE: usize = 28;
 const BORDER: usize = (SIDE - PUBLISHED_SIDE) / 2;
 
@@ -66,14 +67,14 @@ pub fn read(folder: &Path) -> Result<Split> {
     Ok(split)
 }
 
-/// The bytes of an idx file of `u8` whose entries have these dimensions.
+/// The data of an idx file of `u8` whose entries have these dimensions.
 fn idx(mut bytes: Vec<u8>, dims: &[usize], path: &Path) -> Result<Vec<u8>> {
     let path = path.display();
     let header = 8 + 4 * dims.len();
     ensure!(bytes.len() >= header, "{path} must begin with a header of {header} bytes, found: `{}` bytes", bytes.len());
     let number = |at: usize| u32::from_be_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]) as usize;
     let (expected, magic) = (0x800 + 1 + dims.len(), number(0));
-    ensure!(magic == expected, "{path} must begin with the number {expected} of its kind of file, found: `{magic}`");
+    ensure!(magic == expected, "{path} must begin with the magic number {expected}, found: `{magic}`");
     for (i, &dim) in dims.iter().enumerate() {
         let found = number(8 + 4 * i);
         ensure!(found == dim, "images of {path} must have {dim} pixels a side, found: `{found}`");
@@ -89,9 +90,9 @@ fn idx(mut bytes: Vec<u8>, dims: &[usize], path: &Path) -> Result<Vec<u8>> {
 fn with_border(pixels: &[u8]) -> Vec<u8> {
     let images = pixels.chunks_exact(PUBLISHED_SIDE * PUBLISHED_SIDE);
     let mut out = vec![0; images.len() * AREA];
-    for (image, place) in images.zip(out.chunks_exact_mut(AREA)) {
+    for (image, bordered) in images.zip(out.chunks_exact_mut(AREA)) {
         for (row, line) in image.chunks_exact(PUBLISHED_SIDE).enumerate() {
-            place[(row + BORDER) * SIDE + BORDER..][..PUBLISHED_SIDE].copy_from_slice(line);
+            bordered[(row + BORDER) * SIDE + BORDER..][..PUBLISHED_SIDE].copy_from_slice(line);
         }
     }
     out
@@ -121,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn unpacked_files_do_too() {
+    fn unpacked_files_are_read() {
         let (packed, folder) = (sample(Dataset::FashionMnist), tempfile::tempdir().unwrap());
         for file in SOURCE.files {
             let mut plain = Vec::new();

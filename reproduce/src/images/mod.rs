@@ -1,4 +1,4 @@
-//! Labelled images from the files in which the data sets are published.
+//! Reads labelled images from the published files of the data sets.
 
 mod cifar10;
 mod fashion_mnist;
@@ -10,7 +10,7 @@ use std::fs::File;
 use std::io::{ErrorKind, Read};
 use std::path::Path;
 
-/// Every image is a square of so many pixels a side; smaller ones get a black border.
+/// The side length of images in pixels; smaller images get a black border.
 pub const SIDE: usize = 32;
 
 /// Pixels of one channel.
@@ -19,13 +19,13 @@ pub const AREA: usize = SIDE * SIDE;
 /// A published set of labelled images.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum Dataset {
-    /// 60,000 photographs of ten kinds, 32 x 32 pixels, in colour.
+    /// 60,000 colour photographs of ten classes, 32 x 32 pixels.
     Cifar10,
-    /// 70,000 pictures of ten kinds of clothes, 28 x 28 pixels, grey.
+    /// 70,000 grey images of ten classes of clothes, 28 x 28 pixels.
     FashionMnist,
 }
 
-/// Images, row by row and channel by channel, with what each shows.
+/// Images in the order image, channel, row, column, with their labels.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Images {
     pub channels: usize,
@@ -56,7 +56,7 @@ impl Dataset {
         }
     }
 
-    /// What each label means.
+    /// The name of each label.
     pub fn classes(self) -> [&'static str; 10] {
         match self {
             Dataset::Cifar10 => cifar10::CLASSES,
@@ -84,27 +84,27 @@ impl Images {
         &self.pixels[at * size..][..size]
     }
 
-    /// Labels as metrics take them.
+    /// The labels as integers.
     pub fn classes(&self) -> Vec<i64> {
         self.labels.iter().map(|&label| label.into()).collect()
     }
 }
 
-/// A file as it is published: its name and the MD5 sum of its bytes.
+/// The name and the MD5 sum of a published file.
 struct Published {
     name: &'static str,
     md5: &'static str,
 }
 
-/// What a person without the files needs to know.
+/// The files of a data set, and where to get them.
 struct Source {
-    /// Where to get what.
+    /// Where to get them.
     from: &'static str,
     files: &'static [Published],
 }
 
 impl Source {
-    /// The bytes of a file in the folder, and whether they are those that were published.
+    /// The bytes of a file in the folder, and whether they are the published ones.
     fn read(&self, folder: &Path, file: &Published) -> Result<(Vec<u8>, bool)> {
         let path = folder.join(file.name);
         let mut bytes = Vec::new();
@@ -137,10 +137,10 @@ fn missing(path: &Path, folder: &Path) -> String {
     }
 }
 
-/// Says once that files are not those that everyone else has: fine for a sample, not for numbers to be compared.
+/// Prints a note about files that differ from the published ones, whose results cannot be compared.
 fn note_others(others: &[&str]) {
     if !others.is_empty() {
-        eprintln!("note: not the published bytes, by their MD5 sums: {}", others.join(", "));
+        eprintln!("note: these files differ from the published ones by their MD5 sums: {}", others.join(", "));
     }
 }
 
@@ -155,7 +155,7 @@ pub mod tests {
     }
 
     #[test]
-    fn a_folder_that_is_not_there_is_named_with_what_it_should_hold() {
+    fn a_missing_folder_is_an_error_that_lists_the_files() {
         for (dataset, sum) in
             [(Dataset::Cifar10, "803d5f7f4d78ea53de84dbe85f74fb6d"), (Dataset::FashionMnist, "bb300cfdad3c16e7a12a480ee83cd310")]
         {
@@ -165,7 +165,7 @@ pub mod tests {
     }
 
     #[test]
-    fn the_samples_have_all_classes() {
+    fn the_samples_contain_all_classes() {
         for dataset in [Dataset::Cifar10, Dataset::FashionMnist] {
             let Split { train, test } = dataset.read(&sample(dataset)).unwrap();
             for images in [train, test] {

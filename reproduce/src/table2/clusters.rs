@@ -1,4 +1,4 @@
-//! The ways of clustering that the table compares, and how well each does.
+//! The clustering methods of the table, and their scores.
 
 use super::latent::{Latent, Part};
 use crate::Spread;
@@ -11,13 +11,13 @@ use vmfkit::metrics::Agreement;
 use vmfkit::train::{Adam, Baseline, Stop};
 use vmfkit::{ConcentrationEstimator, ConcentrationPolicy, Fitter, Maximisation, Method, Mixture, RowBatch, Start};
 
-/// As many clusters as there are classes.
+/// The number of clusters, equal to the number of classes.
 const CLUSTERS: usize = 10;
 
-/// A line of the table.
+/// A clustering method: a line of the table.
 pub struct Way {
     pub name: &'static str,
-    /// None for plain k-means.
+    /// `None` for Euclidean k-means.
     fitter: Option<fn() -> Fitter<'static>>,
     /// The paper's ARI and NMI.
     pub paper: Option<[f64; 2]>,
@@ -42,14 +42,14 @@ fn spherical() -> Fitter<'static> {
     default().method(Method::KMeans)
 }
 
-/// Until a pass changes ln p by at most 1e-5 of itself.
+/// Stops when the relative change of ln p in a pass is at most 1e-5.
 fn papers_em() -> Fitter<'static> {
     let how = Maximisation::new().estimator(ConcentrationEstimator::Banerjee).policy(ConcentrationPolicy::Free);
     let stop = Stop { baseline: Baseline::Zero, ..Stop::default() };
     Fitter::new(CLUSTERS).start(Start::Random).maximisation(how).stop(stop)
 }
 
-/// The rows in the order of the files in each epoch, as the paper's program has them.
+/// Each epoch reads the rows in the order of the files, as the paper's program does.
 fn papers_sgd() -> Fitter<'static> {
     let adam = Adam::new().learning_rate(0.1).decay(0.95);
     let how = Maximisation::new().policy(ConcentrationPolicy::Free);
@@ -57,7 +57,7 @@ fn papers_sgd() -> Fitter<'static> {
     Fitter::new(CLUSTERS).method(Method::Sgd(adam)).start(Start::Random).maximisation(how).batch(256).shuffle(false).stop(stop)
 }
 
-/// vmfkit's default policy, search and start: the one place where Table 2 uses them.
+/// vmfkit's default policy, search and start.
 fn default() -> Fitter<'static> {
     Fitter::new(CLUSTERS)
 }
@@ -70,12 +70,12 @@ fn online() -> Fitter<'static> {
     default().method(Method::OnlineEm { exponent: 0.6, offset: 1.0 })
 }
 
-/// The mixture that our default finds.
+/// The mixture fitted with our default.
 pub fn default_mixture(latent: &Latent, seed: u64) -> Result<Mixture> {
     Ok(default().seed(seed).fit(&RowBatch::new(LATENT, &latent.train.rows)?)?.mixture)
 }
 
-/// Clusters that were found, whichever way.
+/// Clusters found by any method.
 enum Clusters {
     Centres(Centres),
     Mixture(Mixture),
@@ -102,19 +102,19 @@ impl Clusters {
     }
 }
 
-/// What one way found with all seeds.
+/// The results of one method for all seeds.
 #[derive(Serialize)]
 pub struct Line {
     name: &'static str,
     paper: Option<[f64; 2]>,
-    /// ARI and NMI on the images that were fitted, and on those that were not.
+    /// ARI and NMI on the training images and on the test images.
     pub scores: [[Spread; 2]; 2],
-    /// ln p of a row that was fitted.
+    /// Mean ln p of the training images.
     pub ln_likelihood: Option<Spread>,
     pub passes: Spread,
     pub seconds: Spread,
     pub processor_seconds: Spread,
-    /// Each seed's scores.
+    /// The scores for each seed.
     fits: Vec<[[f64; 2]; 2]>,
 }
 
@@ -142,7 +142,7 @@ impl Way {
             }
         };
         let seconds = clock.seconds();
-        // A mixture of k-means is no density of the rows.
+        // The mixture of k-means is not fitted as a density.
         let ln_likelihood = match &clusters {
             Clusters::Mixture(mixture) if self.name != WAYS[SPHERICAL].name => Some(mixture.evaluate(&block)?.mean()),
             _ => None,
@@ -157,7 +157,7 @@ impl Way {
     }
 }
 
-/// Every way with every seed, one fit after the other, so that each has all processors.
+/// Runs all methods with all seeds, one fit at a time so that each can use all processors.
 pub fn study(latent: &Latent, first_seed: u64, seeds: u64) -> Result<Vec<Line>> {
     let line = |way: &Way| -> Result<Line> {
         eprintln!("{}: {seeds} fits", way.name);
@@ -182,7 +182,7 @@ pub fn study(latent: &Latent, first_seed: u64, seeds: u64) -> Result<Vec<Line>> 
 
 #[cfg(test)]
 impl Line {
-    /// A line of which the verdicts are known.
+    /// A line with given scores.
     pub fn of_scores(scores: [[Spread; 2]; 2], processor_seconds: Spread) -> Self {
         let seconds = processor_seconds;
         Line { name: "", paper: None, scores, ln_likelihood: None, passes: seconds, seconds, processor_seconds, fits: Vec::new() }

@@ -1,16 +1,16 @@
-//! The latent directions of images: the autoencoder is trained, or loaded where that was done before.
+//! Embeds images with the autoencoder, which is trained, or loaded if it was trained before.
 
 use super::Options;
 use crate::autoencoder::LATENT;
 use crate::images::{Images, Split};
-use crate::training::{History, Training, write_whole};
+use crate::training::{History, Training, write_atomically};
 use anyhow::{Context, Result, ensure};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// Embedded images and what they show.
+/// Embeddings of images, and their classes.
 pub struct Part {
     pub rows: Vec<f32>,
     pub classes: Vec<i64>,
@@ -21,9 +21,9 @@ pub struct Latent {
     pub test: Part,
 }
 
-/// Trains to the wished number of epochs, keeping each in the folder, and embeds both parts.
+/// Trains the requested number of epochs with a checkpoint after each, and embeds both parts.
 pub fn make(options: &Options, split: &Split, folder: &Path) -> Result<(Latent, History)> {
-    fs::create_dir_all(folder).with_context(|| format!("cannot make the folder {}", folder.display()))?;
+    fs::create_dir_all(folder).with_context(|| format!("cannot create the folder {}", folder.display()))?;
     let file = folder.join("autoencoder.safetensors");
     let mut training = if file.exists() {
         Training::load(&file, options.dataset, &split.train, options.network_seed)?
@@ -33,7 +33,7 @@ pub fn make(options: &Options, split: &Split, folder: &Path) -> Result<(Latent, 
     let epochs = options.epochs as usize;
     ensure!(
         training.epochs() <= epochs,
-        "{} was trained for {} epochs, more than the {epochs} that are asked for\nhint: name another --folder, or --epochs {1}",
+        "{} was trained for {} epochs, more than the {epochs} requested\nhint: use another --folder, or --epochs {1}",
         file.display(),
         training.epochs()
     );
@@ -55,7 +55,7 @@ fn train(training: &mut Training, images: &Images, epochs: usize, file: &Path) -
     if before > 0 {
         eprintln!("{} has {before} of {epochs} epochs", file.display());
     } else {
-        // What cannot be written is noticed before the work of an epoch.
+        // A folder that cannot be written is an error before the first epoch.
         training.save(file)?;
     }
     while training.epochs() < epochs {
@@ -69,23 +69,27 @@ fn train(training: &mut Training, images: &Images, epochs: usize, file: &Path) -
         let loss = training.history.losses[number - 1];
         ensure!(
             loss.is_finite(),
-            "the loss of epoch {number} must be a number, found: `{loss}`; {} is as it was before",
+            "the loss of epoch {number} must be finite, found: `{loss}`; {} was not changed",
             file.display()
         );
         training.save(file)?;
         let pace = start.elapsed() / (number - before) as u32;
         let left = pace * (epochs - number) as u32;
-        eprintln!("epoch {number} of {epochs}: loss {loss:.4}, {:.1} s an epoch, {} left", pace.as_secs_f64(), people(left));
+        eprintln!(
+            "epoch {number} of {epochs}: loss {loss:.4}, {:.1} s per epoch, {} left",
+            pace.as_secs_f64(),
+            human_duration(left)
+        );
     }
     Ok(())
 }
 
 fn style() -> ProgressStyle {
-    ProgressStyle::with_template("{msg} {wide_bar} {pos} of {len} batches, {eta} left").expect("a template that a test has seen")
+    ProgressStyle::with_template("{msg} {wide_bar} {pos} of {len} batches, {eta} left").expect("the template is valid")
 }
 
-/// A time that people can read.
-fn people(time: Duration) -> String {
+/// A duration in the largest suitable unit.
+fn human_duration(time: Duration) -> String {
     let seconds = time.as_secs();
     match seconds {
         0..100 => format!("{seconds} s"),
@@ -94,13 +98,14 @@ fn people(time: Duration) -> String {
     }
 }
 
-/// Writes an array that numpy reads; `descr` is its name of the type.
+/// Writes a .npy file; `descr` is numpy's name of the element type.
 fn write_npy(path: &Path, descr: &str, shape: &str, data: impl IntoIterator<Item = u8>) -> Result<()> {
     let text = format!("{{'descr': '{descr}', 'fortran_order': False, 'shape': ({shape}), }}");
-    // Data start at byte 128: before the text stand ten bytes, and it ends with a line break.
+    // The data start at byte 128: ten bytes of magic, version and length, then the text with a line
+    // break.
     let mut bytes = b"\x93NUMPY\x01\x00\x76\x00".to_vec();
     bytes.extend(format!("{text:<117}\n").bytes().chain(data));
-    write_whole(path, &bytes)
+    write_atomically(path, &bytes)
 }
 
 #[cfg(test)]
@@ -110,30 +115,30 @@ mod tests {
     use burn::module::{Module, ModuleMapper, Param};
     use burn::tensor::Tensor;
 
-    struct Spoiled;
+    struct SetToNan;
 
-    impl ModuleMapper for Spoiled {
+    impl ModuleMapper for SetToNan {
         fn map_float<const D: usize>(&mut self, parameter: Param<Tensor<D>>) -> Param<Tensor<D>> {
             parameter.map(|before| (before * f32::NAN).detach().require_grad())
         }
     }
 
     #[test]
-    fn a_loss_that_is_no_number_leaves_the_file_alone() {
+    fn a_loss_of_nan_does_not_overwrite_the_checkpoint() {
         let (images, folder) =
             (Dataset::FashionMnist.read(&sample(Dataset::FashionMnist)).unwrap().train, tempfile::tempdir().unwrap());
         let file = folder.path().join("a.safetensors");
         let mut training = Training::new(Dataset::FashionMnist, &images, 1);
         train(&mut training, &images, 1, &file).unwrap();
         let before = fs::read(&file).unwrap();
-        training.model = training.model.map(&mut Spoiled);
+        training.model = training.model.map(&mut SetToNan);
         let error = train(&mut training, &images, 2, &file).unwrap_err().to_string();
-        assert!(error.contains("loss of epoch 2 must be a number, found: `NaN`"), "{error}");
+        assert!(error.contains("loss of epoch 2 must be finite, found: `NaN`"), "{error}");
         assert_eq!(fs::read(&file).unwrap(), before);
     }
 
     #[test]
-    fn a_place_that_cannot_be_written_is_named_before_the_first_epoch_and_left_empty() {
+    fn an_unwritable_checkpoint_is_an_error_before_the_first_epoch() {
         let (images, folder) =
             (Dataset::FashionMnist.read(&sample(Dataset::FashionMnist)).unwrap().train, tempfile::tempdir().unwrap());
         let taken = folder.path().join("a.safetensors");

@@ -1,26 +1,28 @@
-//! Pictures of clusters: for each a line with its most typical images, those of the highest density, and its least typical.
+//! Contact sheets of clusters: for each cluster its most typical images, which have the highest
+//! density, and its least typical ones.
 
 use super::latent::Part;
 use crate::autoencoder::LATENT;
 use crate::images::{AREA, Dataset, Images, SIDE};
-use crate::training::write_whole;
+use crate::training::write_atomically;
 use anyhow::Result;
 use base64::prelude::{BASE64_STANDARD, Engine};
 use std::fmt::Write;
 use std::path::Path;
 use vmfkit::{Mixture, RowBatch};
 
-/// Images of either kind.
+/// Number of typical images, and of atypical images, per cluster.
 const EACH: usize = 10;
-/// Pixels of the picture for one of an image.
+/// Pixels of the sheet per pixel of an image.
 const ZOOM: usize = 2;
-/// Pixels between images, and between those that are typical and those that are not.
+/// Pixels between images.
 const GAP: usize = 4;
+/// Pixels between typical and atypical images.
 const WIDE_GAP: usize = 40;
 const TILE: usize = SIDE * ZOOM;
 const STRIP: usize = EACH * (TILE + GAP) - GAP;
 
-/// A white picture that images are put on.
+/// A white canvas.
 struct Canvas {
     width: usize,
     height: usize,
@@ -36,16 +38,16 @@ impl Canvas {
         for y in 0..TILE {
             for x in 0..TILE {
                 let pixel = y / ZOOM * SIDE + x / ZOOM;
-                let place = 3 * ((top + y) * self.width + left + x);
+                let index = 3 * ((top + y) * self.width + left + x);
                 for channel in 0..3 {
-                    // An image without colours has one channel for all three.
-                    self.rgb[place + channel] = image[(channel * AREA + pixel) % image.len()];
+                    // A grey image has one channel.
+                    self.rgb[index + channel] = image[(channel * AREA + pixel) % image.len()];
                 }
             }
         }
     }
 
-    /// Some images side by side.
+    /// Draws images side by side.
     fn strip(&mut self, images: &Images, which: &[usize], left: usize, top: usize) {
         for (i, &at) in which.iter().enumerate() {
             self.put(images.image(at), left + i * (TILE + GAP), top);
@@ -66,11 +68,12 @@ impl Canvas {
 struct Members(Vec<usize>);
 
 impl Members {
-    /// Of each component. Under one component a row is the more probable the nearer it is to the mean direction.
+    /// The members of each component. The density of a component increases with the projection on
+    /// its mean direction.
     fn of(mixture: &Mixture, rows: &[f32]) -> Result<Vec<Self>> {
         let mut labels = vec![0; rows.len() / LATENT];
         mixture.assign_into(&RowBatch::new(LATENT, rows)?, &mut labels)?;
-        let closeness: Vec<f64> = rows
+        let projections: Vec<f64> = rows
             .chunks_exact(LATENT)
             .zip(&labels)
             .map(|(row, &label)| {
@@ -81,7 +84,7 @@ impl Members {
         let mut members = vec![Members::default(); mixture.components().len()];
         labels.iter().enumerate().for_each(|(row, &label)| members[label as usize].0.push(row));
         for Members(rows) in &mut members {
-            rows.sort_by(|&a, &b| closeness[b].total_cmp(&closeness[a]));
+            rows.sort_by(|&a, &b| projections[b].total_cmp(&projections[a]));
         }
         Ok(members)
     }
@@ -90,13 +93,13 @@ impl Members {
         &self.0[..EACH.min(self.0.len())]
     }
 
-    /// The least typical last; none that is among the typical.
+    /// The least typical images that are not among the typical ones, the least typical last.
     fn atypical(&self) -> &[usize] {
         let rest = &self.0[self.typical().len()..];
         &rest[rest.len().saturating_sub(EACH)..]
     }
 
-    /// The classes that most of them are of, with their shares.
+    /// The three most frequent classes with their percentages.
     fn classes(&self, dataset: Dataset, classes: &[i64]) -> String {
         let mut counts = dataset.classes().map(|name| (0, name));
         self.0.iter().for_each(|&row| counts[classes[row] as usize].0 += 1);
@@ -107,7 +110,7 @@ impl Members {
     }
 }
 
-/// Draws the clusters of some images as clusters.png and, with words, as clusters.html.
+/// Draws clusters.png, and clusters.html with a table of the clusters.
 pub fn draw(folder: &Path, dataset: Dataset, images: &Images, part: &Part, mixture: &Mixture) -> Result<()> {
     let members = Members::of(mixture, &part.rows)?;
     write(&folder.join("clusters.png"), &sheet(images, &members).png()?)?;
@@ -115,12 +118,12 @@ pub fn draw(folder: &Path, dataset: Dataset, images: &Images, part: &Part, mixtu
 }
 
 fn write(path: &Path, bytes: &[u8]) -> Result<()> {
-    write_whole(path, bytes)?;
+    write_atomically(path, bytes)?;
     eprintln!("wrote {}", path.display());
     Ok(())
 }
 
-/// A line a cluster.
+/// One line per cluster.
 fn sheet(images: &Images, members: &[Members]) -> Canvas {
     let mut canvas = Canvas::new(2 * STRIP + WIDE_GAP, members.len() * (TILE + GAP) - GAP);
     for (i, cluster) in members.iter().enumerate() {
@@ -145,7 +148,7 @@ fn page(dataset: Dataset, images: &Images, classes: &[i64], mixture: &Mixture, m
             lines,
             "<tr><td>{i}</td><td>{weight:.3}</td><td>{kappa:.1}</td><td>{}</td><td>{}</td>\
              <td><img alt=\"typical images of cluster {i}\" src=\"data:image/png;base64,{typical}\"></td>\
-             <td><img alt=\"untypical images of cluster {i}\" src=\"data:image/png;base64,{atypical}\"></td></tr>",
+             <td><img alt=\"atypical images of cluster {i}\" src=\"data:image/png;base64,{atypical}\"></td></tr>",
             cluster.0.len(),
             cluster.classes(dataset, classes),
         )?;
@@ -171,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn images_are_where_they_belong() {
+    fn images_are_drawn_at_their_positions() {
         let mut canvas = Canvas::new(STRIP, TILE);
         canvas.strip(&images(3, 2), &[1], 0, 0);
         assert_eq!((&canvas.rgb[..3], &canvas.rgb[3 * TILE..3 * TILE + 3]), (&[3, 4, 5][..], &[255; 3][..]));
@@ -190,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn classes_are_told_by_share() {
+    fn classes_are_listed_by_frequency() {
         let members = Members((0..4).collect());
         assert_eq!(members.classes(Dataset::Cifar10, &[9, 9, 0, 9]), "truck 75 %, airplane 25 %");
         assert_eq!(Members::default().classes(Dataset::Cifar10, &[]), "");

@@ -79,7 +79,7 @@ impl Compare {
 /// Key, name, value and meaning of every score; the matching of very many groups is not attempted.
 fn scores(agreement: &Agreement) -> [(&'static str, &'static str, Option<f64>, &'static str); 6] {
     let (first, second) = agreement.groups();
-    let matched = (first.saturating_mul(second) <= MOST_PAIRS).then(|| agreement.matched_share());
+    let matched = (first.saturating_mul(second) <= MOST_PAIRS).then(|| agreement.matched_fraction());
     [
         (
             "adjusted_rand_index",

@@ -297,7 +297,7 @@ fn options_that_exclude_each_other_are_named() {
         ("m.safetensors x.csv -o o.csv --outliers -0.1", "a level must be above 0 and below 1"),
         ("m.safetensors x.csv -o o.csv --outliers 0.1 --no-p-values", "cannot be used with"),
         ("missing.safetensors x.csv -o o.csv", "missing.safetensors: cannot be read: "),
-        ("x.csv x.csv -o o.csv", "x.csv: these bytes are no mixture: "),
+        ("x.csv x.csv -o o.csv", "x.csv: not a valid model file: "),
         ("m.safetensors missing.csv -o o.csv", "missing.csv"),
         ("m.safetensors bad.csv -o o.csv", "bad.csv: row 2 must have length 1, found: `1.414"),
         ("m.safetensors empty.csv -o o.csv", "empty.csv: "),

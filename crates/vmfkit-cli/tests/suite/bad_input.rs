@@ -22,7 +22,7 @@ fn bad_rows_are_named() {
     let cases: [(&[f64], &str); 5] = [
         (&[f64::NAN, 0.0], "row 1, column 0 must be a finite number, found: `NaN`"),
         (&[0.0, f64::INFINITY], "row 1, column 1 must be a finite number, found: `inf`"),
-        (&[0.0, 0.0], "row 1 has no direction, all its coordinates are: `0`"),
+        (&[0.0, 0.0], "row 1 has no direction: all its coordinates are `0`"),
         (&[3.0, 4.0], "row 1 must have length 1, found: `5`"),
         (&[1e-200, 0.0], "row 1 must have length 1, found: `"),
     ];
@@ -119,7 +119,7 @@ fn bad_cells_are_named() {
 fn weights_of_another_length_are_refused() {
     let weights = testdata("npy").join("weights.npy");
     let run = fit_of("x.npy", rows(2, &[0.6, 0.8]), &format!("--weights {}", weights.display()));
-    run.refused(&["weights.npy: expected 1 weights, one a row, found: `4`"]);
+    run.refused(&["weights.npy: expected 1 weights, one per row, found: `4`"]);
 }
 
 #[test]

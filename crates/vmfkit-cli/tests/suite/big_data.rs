@@ -215,7 +215,7 @@ fn a_checkpoint_is_not_overwritten_by_accident() {
     workspace.run("fit x.npy -k 4 --checkpoint c --resume").refused(&["components"]);
     workspace.run("fit x.npy -k 3 --seed 9 --checkpoint c --resume").refused(&["seed"]);
     workspace.write("c", &workspace.read("c")[..900]);
-    workspace.run("fit x.npy -k 3 --checkpoint c --resume").refused(&["c: these bytes are no checkpoint"]);
+    workspace.run("fit x.npy -k 3 --checkpoint c --resume").refused(&["c: not a valid checkpoint"]);
     let new = workspace.run("fit x.npy -k 3 --checkpoint d --resume");
     assert!(new.stderr.contains("d: there is no checkpoint yet"), "{}", new.stderr);
     new.success();
@@ -531,7 +531,7 @@ mod linux {
             let output = bash(&workspace, &format!("export RAYON_NUM_THREADS=2; ulimit -v 4000000; vmf {command}"));
             let said = String::from_utf8_lossy(&output.stderr);
             assert_eq!(output.status.code(), Some(2), "{command}: {said}");
-            assert!(said.contains("there must be memory for ") && said.contains("bytes that it takes: `"), "{command}: {said}");
+            assert!(said.contains("not enough memory for ") && said.contains("bytes needed: `"), "{command}: {said}");
         }
     }
 

@@ -132,7 +132,7 @@ fn weights_of_a_file_of_their_own_are_carried() {
     assert_eq!(printed, "x0,x1,weight\n3.0,4.0,2.0\n0.0,0.0,0.5\n");
     for weights in ["2\n", "2\n1\n1\n"] {
         workspace.write("w.csv", weights);
-        workspace.run("convert x.csv y.parquet --weights w.csv").refused(&["w.csv: expected 2 weights, one a row, found: `"]);
+        workspace.run("convert x.csv y.parquet --weights w.csv").refused(&["w.csv: expected 2 weights, one per row, found: `"]);
     }
     assert_eq!(workspace.names(), ["w.csv", "x.csv", "x.parquet"]);
 }

@@ -137,7 +137,7 @@ fn a_fit_continues_distributed_and_back() {
     workspace.run("fit x.csv -k 3 --set block_rows=1152 --method stochastic --max-passes 6 -o whole.safetensors").success();
     assert_eq!(workspace.read("model.safetensors"), workspace.read("whole.safetensors"));
     // It has ended: there is nothing to accumulate or to step with, only a model to take.
-    let ended = "state.ckpt: the fit has ended, so there is no pass to make statistics for, status: `";
+    let ended = "state.ckpt: the fit has ended, so there is no pass to accumulate, status: `";
     workspace.run("accumulate state.ckpt part-0.csv -o new.stats").refused(&[ended]);
     workspace.run("maximise state.ckpt part-0.stats -o state.ckpt").refused(&[ended]);
     workspace.run("maximise state.ckpt --model again.safetensors").success();
@@ -168,38 +168,38 @@ fn parts_that_do_not_belong_together_are_refused() {
         // Another pass, another fit, another order, one missing, one twice.
         (
             format!("maximise state.ckpt old.stats {all} -o state.ckpt"),
-            "part-0.stats: the statistics must be those of pass 1, found: `2`\nhint: ",
+            "part-0.stats: the statistics must belong to pass 1, found: `2`\nhint: ",
         ),
-        ("maximise state.ckpt old.stats -o new.ckpt".into(), "old.stats: the statistics must be those of pass 2, found: `1`"),
-        ("merge part-0.stats old.stats -o all.stats".into(), "old.stats: the statistics must be those of pass 2, found: `1`"),
-        ("maximise other.ckpt old.stats -o new.ckpt".into(), "old.stats: the statistics must be those of state "),
+        ("maximise state.ckpt old.stats -o new.ckpt".into(), "old.stats: the statistics must belong to pass 2, found: `1`"),
+        ("merge part-0.stats old.stats -o all.stats".into(), "old.stats: the statistics must belong to pass 2, found: `1`"),
+        ("maximise other.ckpt old.stats -o new.ckpt".into(), "old.stats: the statistics must belong to state "),
         (
             "merge part-1.stats part-0.stats -o all.stats".into(),
-            "part-0.stats: the draws of these statistics must begin with row 200 of the pass, found: `0`\nhint: ",
+            "part-0.stats: the random draws of these statistics must start at row 200 of the pass, found: `0`\nhint: ",
         ),
         (
             "merge part-0.stats part-2.stats -o all.stats".into(),
-            "part-2.stats: the draws of these statistics must begin with row 100",
+            "part-2.stats: the random draws of these statistics must start at row 100",
         ),
         ("merge part-0.stats ./part-0.stats -o all.stats".into(), "each part can be given once, found twice: `./part-0.stats`"),
         (
             format!("maximise state.ckpt {but_one} -o state.ckpt"),
-            "part-0.stats and 4 more: the rows of this pass must weigh 600 as in the pass before, found: `500`\nhint: is a part missing",
+            "part-0.stats and 4 more: the total row weight of this pass must be 600, as in the previous pass, found: `500`\nhint: check whether a part is missing",
         ),
         // Files that are no statistics, or no state.
-        ("merge part-0.stats cut.stats -o all.stats".into(), "cut.stats: these bytes are no statistics: a header of "),
-        ("merge garbage.stats -o all.stats".into(), "garbage.stats: these bytes are no statistics: a header of "),
+        ("merge part-0.stats cut.stats -o all.stats".into(), "cut.stats: not a valid statistics file: a header of "),
+        ("merge garbage.stats -o all.stats".into(), "garbage.stats: not a valid statistics file: a header of "),
         ("merge state.ckpt -o all.stats".into(), "must be vmfkit.statistics, found: `vmfkit.checkpoint`"),
         ("merge missing.stats -o all.stats".into(), "missing.stats: cannot be read: "),
-        ("maximise part-0.stats part-0.stats -o new.ckpt".into(), "part-0.stats: these bytes are no checkpoint: "),
+        ("maximise part-0.stats part-0.stats -o new.ckpt".into(), "part-0.stats: not a valid checkpoint: "),
         ("maximise model.safetensors part-0.stats -o new.ckpt".into(), "must be vmfkit.checkpoint, found: `vmfkit.mixture`"),
-        ("accumulate x.csv x.csv -o new.stats".into(), "x.csv: these bytes are no checkpoint: "),
+        ("accumulate x.csv x.csv -o new.stats".into(), "x.csv: not a valid checkpoint: "),
         ("accumulate state.ckpt flat.csv -o new.stats".into(), "flat.csv: expected dimension 3, found: `2`"),
         ("accumulate model.safetensors flat.csv -o new.stats".into(), "flat.csv: expected dimension 3, found: `2`"),
         // Fits that do not go by parts.
         (
             "accumulate sgd.ckpt x.csv -o new.stats".into(),
-            "sgd.ckpt: a fit by parts has one start and makes one step a pass, found: `method sgd`\nhint: ",
+            "sgd.ckpt: a fit in parts has one start and takes one step per pass, found: `method sgd`\nhint: ",
         ),
         (
             "accumulate restarts.ckpt x.csv -o new.stats".into(),

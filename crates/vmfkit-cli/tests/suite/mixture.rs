@@ -271,11 +271,11 @@ fn options_that_do_not_go_together_are_named() {
         ("-k 3 --set smallest_weight=0.5", "the smallest weight must be"),
         ("-k 3 --method online --set step=0.2,1", "`step` must be two numbers, the first above 0.5 and at most 1"),
         ("-k 3 --start middle", "unknown start `middle`: one of kmeans, plusplus"),
-        ("-k 3 --start labels:labels.txt", "labels.txt: expected 600 labels, one a row, found: `2`"),
+        ("-k 3 --start labels:labels.txt", "labels.txt: expected 600 labels, one per row, found: `2`"),
         ("-k 3 --start labels:many.txt", "many.txt: there must be at most 3 different labels, as `-k` says, found: `7`"),
         ("-k 3 --start directions:directions.csv", "there must be 3 directions of dimension 3, found: `2 of 3`"),
         ("-k 4 --start model:model.safetensors", "a start must have 4 components, as `-k` says, found: `3`"),
-        ("-k 3 --start model:x.csv", "x.csv: these bytes are no mixture: "),
+        ("-k 3 --start model:x.csv", "x.csv: not a valid model file: "),
         ("-k 3 --start model:missing", "missing: cannot be read: "),
         ("-k 3 -o -", "standard output is for the report"),
     ] {

@@ -246,7 +246,7 @@ fn a_file_of_rows_whose_number_is_not_known_is_the_same_file() {
 fn rows_longer_than_any_memory_are_refused() {
     for format in [OutputFormat::Npy, OutputFormat::Csv, OutputFormat::Safetensors] {
         let error = rows(format, &RowLayout::new(usize::MAX / 2, Element::F32), &sparse()).unwrap_err().to_string();
-        assert!(error.starts_with("there must be memory for a row with all its numbers, bytes that it takes: `"), "{error}");
+        assert!(error.starts_with("not enough memory for a row with all its numbers, bytes needed: `"), "{error}");
         let layout = RowLayout::new(usize::MAX / 2, Element::F32).sparse();
         let error = rows(format, &layout, &sparse()).unwrap_err().to_string();
         assert!(error.ends_with("\nhint: .npz and .mtx files hold sparse rows without their zeros"), "{error}");

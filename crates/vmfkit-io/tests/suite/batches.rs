@@ -47,7 +47,7 @@ fn rescaling_is_asked_for_even_by_half_precision() {
     assert_eq!((batch.values, batches.rescaled()), (Values::F64(vec![0.6, 0.0, 0.0, 0.8, 0.0, 0.0, 1.0, 0.0]), Some(1)));
     let zero = folder.write("zero.npy", npy_rows(&[ROWS[0], [0.0; 4]]));
     let error = read(&[&place, &zero], &Options::new().rescale(true).block_rows(1)).unwrap_err();
-    assert_eq!(with_causes(error), format!("{zero}: row 1 has no direction, all its coordinates are: `0`"));
+    assert_eq!(with_causes(error), format!("{zero}: row 1 has no direction: all its coordinates are `0`"));
 }
 
 #[test]

@@ -201,7 +201,7 @@ fn matrices() {
         (coordinates(""), "a line of sizes must follow the first"),
         (coordinates("2 2\n"), "line 3 must be three sizes, found: `2 2`"),
         (coordinates("3 2 1\n2 1 1\n"), "row 0 has no direction"),
-        (coordinates("1000000000000000000 2 1\n1 1 1\n"), "there must be memory for the rows of a matrix"),
+        (coordinates("1000000000000000000 2 1\n1 1 1\n"), "not enough memory for the rows of a matrix"),
         (coordinates("2 2 1000000000000\n1 1 1\n"), "the matrix must have 1000000000000 entries, found: `1`"),
         (coordinates("1 99999999999 1\n1 1 1\n"), "line 3: a matrix must have fewer than 2^32 columns, found: `99999999999`"),
         (

@@ -240,7 +240,7 @@ fn a_bad_row_is_named_with_its_file_and_its_number_there() {
     folder.write("part-2.npy", npy_rows(&rows));
     for rescale in [false, true] {
         let message = refused(&location(folder.0.path()), &Options::new().block_rows(4).rescale(rescale));
-        assert_eq!(message, format!("{place}: row 7 has no direction, all its coordinates are: `0`"));
+        assert_eq!(message, format!("{place}: row 7 has no direction: all its coordinates are `0`"));
     }
     let weights = folder.write("weights.csv", "x,y,n\n0.6,0.8,1\n0.6,0.8,-2\n");
     let options = Options::new().columns(names("x,y")).weight_column("n").block_rows(1);

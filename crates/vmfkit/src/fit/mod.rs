@@ -299,9 +299,8 @@ impl<'a> Fitter<'a> {
             // A weight of 0 would stay 0.
             return Err(Error::Option { option: "the weight of the background", range: "above 0 and below 1", value: weight });
         }
-        if self.background.is_some() && matches!(self.method, Method::KMeans) {
-            let option = "the weight of a background beside k-means, which has none,";
-            return Err(Error::Option { option, range: "left out", value: self.background.unwrap_or_default() });
+        if let (Some(weight), Method::KMeans) = (self.background, &self.method) {
+            return Err(Error::BackgroundNotSupported { method: "k-means", weight });
         }
         self.maximisation.check(self.components + usize::from(self.background.is_some()))
     }

@@ -89,8 +89,8 @@ impl Fitter<'_> {
         checkpoint.settings.check(&fitter.settings(mixture.dim()))?;
         let fitted = mixture.components().len() - usize::from(mixture.has_background());
         if fitted != self.components {
-            let option = "the number of components of the checkpoint's mixture";
-            return Err(Error::Option { option, range: "that of its settings", value: fitted as f64 });
+            let what = "the mixture of the checkpoint";
+            return Err(Error::ComponentMismatch { what, expected: self.components, found: fitted });
         }
         let rule = fitter.rule(self.seed_of(checkpoint.restart));
         Trainer::new(mixture.clone(), rule, self.stop_of_method())?.resume(checkpoint)

@@ -1,4 +1,4 @@
-//! Do groups have equal mean directions? Equal concentrations?
+//! [`equal_mean_directions`] and [`equal_concentrations`]: tests of groups.
 
 use super::resultants::{Sum, SumLaw};
 use super::{Calibration, Outcome, checked_replicates, monte_carlo_p_value, tails};
@@ -11,22 +11,27 @@ use crate::stats::SufficientStats;
 use rayon::prelude::*;
 use vmfkit_kernels::vector::{half_squared_distance, norm};
 
-/// What a test of mean directions assumes about the concentrations of the groups.
+/// The assumption of [`equal_mean_directions`] about the concentrations of the groups.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum Concentrations {
-    /// All groups have the same, as in the tests of Watson and Williams. [`equal_concentrations`] tests it.
+    /// All groups have the same concentration, as in the test of Watson and Williams.
+    /// [`equal_concentrations`] tests this assumption.
     #[default]
     Common,
-    /// Each group has its own. Each group needs at least two different rows.
+    /// Each group has its own concentration, and needs at least two different rows.
     Separate,
 }
 
-/// Tests whether the groups, one per component of `stats`, have equal mean directions.
+/// Tests whether groups, one per component of `stats`, have equal mean directions.
 ///
-/// With [`Concentrations::Common`] the statistic is the likelihood ratio (15.3) of MATH.md, and with
-/// [`Calibration::HighConcentration`] Watson and Williams' F (15.4), on the circle with Stephens' factor 1 + 3/(8k). With
-/// [`Concentrations::Separate`] it is the likelihood ratio (15.6). Components without rows are passed over.
+/// Use [`equal_mean_directions_by_permutation`](super::equal_mean_directions_by_permutation) for
+/// groups that may not follow a vMF.
+///
+/// With [`Concentrations::Common`] the statistic is the likelihood ratio (15.3) of MATH.md, and
+/// with [`Calibration::HighConcentration`] Watson and Williams' F (15.4), for d = 2 with Stephens'
+/// factor 1 + 3/(8k). With [`Concentrations::Separate`] it is the likelihood ratio (15.6).
+/// Components without rows are ignored.
 ///
 /// ```
 /// use vmfkit::hypothesis::{Calibration, Concentrations, equal_mean_directions};
@@ -42,6 +47,11 @@ pub enum Concentrations {
 /// assert!(test.p_value < 0.01);
 /// # Ok::<(), vmfkit::Error>(())
 /// ```
+///
+/// # Errors
+/// [`Error::TestNeeds`] for fewer than two groups; [`Error::AllRowsEqual`]; [`Error::Option`] for
+/// no replicates; [`Error::CalibrationNotSupported`] for [`Calibration::Conditional`], and for
+/// [`Calibration::HighConcentration`] with separate concentrations.
 pub fn equal_mean_directions(
     stats: &SufficientStats,
     concentrations: Concentrations,
@@ -54,12 +64,19 @@ pub fn equal_mean_directions(
     }
 }
 
-/// Tests whether the groups, one per component of `stats`, have equal concentrations; their mean directions may differ.
+/// Tests whether groups, one per component of `stats`, have equal concentrations. Their mean
+/// directions may differ.
 ///
-/// The statistic is the ratio of the marginal likelihoods of the resultant lengths, MATH.md (15.7), from which estimating the mean
-/// directions has been taken out; for concentrated rows it is Bartlett's. With [`Calibration::HighConcentration`] two groups are
-/// compared by the two-sided F test of (n - r)/(n - 1), more by Bartlett's corrected statistic. Components without rows are passed
-/// over, and so are groups of weight 1 or less, which tell nothing about a concentration.
+/// The statistic is the ratio of the marginal likelihoods of the resultant lengths, MATH.md (15.7),
+/// which accounts for the estimated mean directions. For concentrated rows it is Bartlett's
+/// statistic. With [`Calibration::HighConcentration`] two groups are compared by the two-sided F
+/// test of (n - r)/(n - 1), and more by Bartlett's corrected statistic, MATH.md (15.8). Groups of
+/// weight 1 or less, which contain no information about a concentration, are ignored.
+///
+/// # Errors
+/// [`Error::TestNeeds`] for fewer than two groups; [`Error::AllRowsEqual`] if the rows of a group
+/// are equal; [`Error::Option`] for no replicates; [`Error::CalibrationNotSupported`] for
+/// [`Calibration::Conditional`].
 pub fn equal_concentrations(stats: &SufficientStats, calibration: Calibration) -> Result<Outcome> {
     const TEST: &str = "a test of equal concentrations";
     let mut groups = Groups::new(stats, TEST)?;
@@ -75,7 +92,7 @@ pub fn equal_concentrations(stats: &SufficientStats, calibration: Calibration) -
 struct Groups {
     dim: usize,
     resultants: Vec<Resultant>,
-    /// The sum of all.
+    /// The sum of all groups.
     total: Resultant,
 }
 
@@ -99,7 +116,7 @@ impl Groups {
     fn check_number(&self, test: &'static str) -> Result<()> {
         match self.resultants.len() {
             2.. => Ok(()),
-            found => Err(Error::TestNeeds { test, needs: "at least two groups", found: found.to_string() }),
+            found => Err(Error::TestNeeds { test, needs: "at least two groups", found }),
         }
     }
 
@@ -125,7 +142,7 @@ impl Groups {
             Calibration::HighConcentration => {
                 let degrees = (degrees, (n - q) * across);
                 let plain = (self.total.shortfall - within) / within * (degrees.1 / degrees.0);
-                // On the circle the numerator is too small by a factor of 1 - 3/(8k).
+                // For d = 2 the numerator is too small by a factor of 1 - 3/(8k).
                 let f = if self.dim == 2 { plain * (1.0 + 0.375 / self.concentration_within()) } else { plain };
                 return Ok(Outcome {
                     statistic: f,
@@ -152,7 +169,7 @@ impl Groups {
         Ok(Outcome { statistic, degrees_of_freedom: (degrees, None), p_value })
     }
 
-    /// The maximum likelihood estimate of a common concentration, each group having its mean direction.
+    /// The maximum likelihood estimate of a common concentration with separate mean directions.
     fn concentration_within(&self) -> f64 {
         let complement = (self.shortfall_within() / self.weight()).min(1.0);
         ConcentrationEstimator::Exact.estimate(self.dim, 1.0 - complement, complement)
@@ -161,7 +178,7 @@ impl Groups {
     fn equal_means_of_separate_concentrations(&self, stats: &SufficientStats, calibration: Calibration) -> Result<Outcome> {
         let degrees = (self.resultants.len() as f64 - 1.0) * (self.dim as f64 - 1.0);
         let with_rows = || (0..stats.components()).filter(|&group| stats.mass(group) > 0.0);
-        // A group whose rows are all equal has no concentration.
+        // A group of equal rows has no finite estimate and is an error.
         let inferences = with_rows().map(|group| Inference::of_component(stats, group)).collect::<Result<Vec<_>>>()?;
         let directions: Vec<Vec<f64>> = with_rows().map(|group| unit(stats.resultant(group))).collect();
         let statistic = separate_likelihood_ratio(self.dim, &self.resultants, &directions);
@@ -180,10 +197,10 @@ impl Groups {
                 })?
             }
             Calibration::HighConcentration => {
-                return Err(Error::TestNeeds {
-                    test: "the F test of equal mean directions",
-                    needs: "a common concentration",
-                    found: "separate concentrations".to_owned(),
+                return Err(Error::CalibrationNotSupported {
+                    test: "a test of equal mean directions with separate concentrations",
+                    found: calibration.name(),
+                    supported: "simulation or likelihood-ratio",
                 });
             }
             Calibration::Conditional => return Err(no_conditional_test(calibration)),
@@ -212,24 +229,24 @@ impl Groups {
 }
 
 fn no_conditional_test(calibration: Calibration) -> Error {
-    Error::TestNeeds {
+    Error::CalibrationNotSupported {
         test: "a test of groups",
-        needs: "the calibration simulation, likelihood-ratio or high-concentration",
-        found: calibration.to_string(),
+        found: calibration.name(),
+        supported: "simulation, likelihood-ratio or high-concentration",
     }
 }
 
-/// The fraction of replicates whose statistic is at least as large, each drawn from a stream of its own.
+/// The Monte Carlo p-value of `observed`; each replicate has its own stream of random numbers.
 fn simulate(replicates: usize, seed: u64, observed: f64, statistic: impl Fn(&mut Stream) -> f64 + Sync) -> Result<f64> {
     let replicates = checked_replicates(replicates)?;
     let seed = Stream::derive(seed, 0x7465_7374);
-    // A difference of rounding only counts as none.
+    // Differences within rounding errors count as equality.
     let least = observed * (1.0 - 1e-10);
     let as_large = (0..replicates as u64).into_par_iter().filter(|&i| statistic(&mut Stream::new(seed, i)) >= least).count();
     Ok(monte_carlo_p_value(as_large, replicates))
 }
 
-/// MATH.md (15.3), from n - r within groups and in all.
+/// MATH.md (15.3), from the shortfall n - r within groups and in total.
 fn likelihood_ratio_of_means(dim: usize, n: f64, within: f64, total: f64) -> f64 {
     let divergence = |shortfall: f64| {
         let complement = (shortfall / n).clamp(0.0, 1.0);
@@ -252,7 +269,8 @@ fn marginal_likelihood_ratio(dim: usize, groups: &[Resultant]) -> f64 {
     (2.0 * (separate - best(groups))).max(0.0)
 }
 
-/// F test of two variances or Bartlett's test of several, with (n - 1)(d - 1) degrees of freedom each; MATH.md (15.8).
+/// The F test of two variances, or Bartlett's test of more, with (n - 1)(d - 1) degrees of freedom
+/// each; MATH.md (15.8).
 fn concentrations_if_concentrated(groups: &[Resultant], across: f64) -> Outcome {
     let degrees = |group: &Resultant| (group.weight - 1.0) * across;
     let variance = |group: &Resultant| 2.0 * group.shortfall / degrees(group);
@@ -271,9 +289,11 @@ fn concentrations_if_concentrated(groups: &[Resultant], across: f64) -> Outcome 
     Outcome { statistic, degrees_of_freedom: (free, None), p_value: tails::chi_squared(statistic, free) }
 }
 
-/// MATH.md (15.6): each group has its concentration, in its own direction or in the best common one.
+/// MATH.md (15.6): the likelihood ratio of separate and common mean directions, with separate
+/// concentrations.
 fn separate_likelihood_ratio(dim: usize, groups: &[Resultant], directions: &[Vec<f64>]) -> f64 {
-    // The most likely concentration of a group if its mean direction is at this 1 - cosine from that of its resultant.
+    // The most likely concentration of a group whose mean direction makes an angle with its
+    // resultant; `deviation` is 1 - cosine of the angle.
     let concentration = |group: &Resultant, deviation: f64| {
         let complement = ((group.shortfall + group.length * deviation) / group.weight).min(1.0);
         ConcentrationEstimator::Exact.estimate(dim, 1.0 - complement, complement).min(f64::MAX)
@@ -284,7 +304,8 @@ fn separate_likelihood_ratio(dim: usize, groups: &[Resultant], directions: &[Vec
         };
         groups.iter().zip(deviations).map(divergence).sum::<f64>()
     };
-    // The likelihood is convex in the resultants' projections, so each step to the maximum of its tangent climbs.
+    // The likelihood is convex in the projections of the resultants, so it is above its tangent,
+    // and each step to the maximum of the tangent increases it.
     let mut deviations = vec![0.0; groups.len()];
     let free = ln_likelihood(&deviations);
     let mut best = f64::NEG_INFINITY;
@@ -310,8 +331,10 @@ fn separate_likelihood_ratio(dim: usize, groups: &[Resultant], directions: &[Vec
     (2.0 * (free - best.max(0.0))).max(0.0)
 }
 
-/// Directions of sums whose parts across mu are independent and uniform, in coordinates that hold them all: mu, then as many axes as
-/// there are sums. The part of a normal vector outside the first j axes has the length of a chi variate.
+/// Random directions of sums whose components orthogonal to mu are independent and uniform.
+///
+/// The coordinates span all sums: mu, then one axis per sum. The component of a normal vector
+/// orthogonal to the first j axes has the length of a chi variate.
 fn random_directions(dim: usize, sums: &[Sum], rng: &mut Stream) -> Vec<Vec<f64>> {
     let axes = sums.len().min(dim - 1);
     let mut directions = Vec::with_capacity(sums.len());
@@ -330,7 +353,7 @@ fn random_directions(dim: usize, sums: &[Sum], rng: &mut Stream) -> Vec<Vec<f64>
     directions
 }
 
-/// The length of a vector of this many standard normals.
+/// A chi variate: the length of a vector of standard normals.
 fn chi(degrees: usize, rng: &mut Stream) -> f64 {
     if degrees > 1 {
         return (2.0 * Gamma::new(0.5 * degrees as f64).draw(rng)).sqrt();

@@ -1,4 +1,4 @@
-//! Is the mean direction mu0?
+//! [`mean_direction`]: a test of one mean direction.
 
 use super::tails;
 use super::{Calibration, Outcome};
@@ -11,12 +11,16 @@ use crate::saddlepoint::{ln_density_of_sum, ln_slope};
 use crate::stats::SufficientStats;
 use vmfkit_kernels::vector::{half_squared_distance, norm};
 
-/// Tests whether the mean direction of the rows of component 0 is `direction`, a unit vector; their concentration is not known.
+/// Tests whether the mean direction of the rows of component 0 is `direction`, a unit vector mu0.
+/// The concentration is unknown.
 ///
-/// The statistic is the likelihood ratio 2 n (D(k) - D(k0)), MATH.md (15.1). By default ([`Calibration::Conditional`]) its p-value is
-/// found given mu0 . R, MATH.md (15.2): no concentration enters, and in the concentrated limit the test is the F test. Rows whose sum
-/// points away from mu0 get the p-value of Rayleigh's test. [`Calibration::LikelihoodRatio`] compares it with the chi-squared law
-/// with d - 1 degrees of freedom, [`Calibration::HighConcentration`] replaces it by F = (n-1)(r - mu0.R)/(n - r).
+/// The statistic is the likelihood ratio, MATH.md (15.1).
+///
+/// - [`Calibration::Conditional`], the usual choice, conditions on mu0 . R, MATH.md (15.2). The p-value
+/// does not depend on the concentration, and equals that of the F test for large concentrations. If
+/// the sum of the rows points away from mu0, it is the p-value of Rayleigh's test.
+/// - [`Calibration::LikelihoodRatio`] uses the chi-squared distribution with d - 1 degrees of freedom.
+/// - [`Calibration::HighConcentration`] uses the statistic F = (n-1)(r - mu0 . R)/(n - r).
 ///
 /// ```
 /// use vmfkit::hypothesis::{Calibration, mean_direction};
@@ -27,6 +31,10 @@ use vmfkit_kernels::vector::{half_squared_distance, norm};
 /// assert!(mean_direction(&stats, &[1.0, 0.0, 0.0], Calibration::Conditional)?.p_value < 0.01);
 /// # Ok::<(), vmfkit::Error>(())
 /// ```
+///
+/// # Errors
+/// [`Error::DimensionMismatch`], [`Error::MeanDirection`], [`Error::NoRows`],
+/// [`Error::AllRowsEqual`]; [`Error::CalibrationNotSupported`] for [`Calibration::Simulation`].
 pub fn mean_direction(stats: &SufficientStats, direction: &[f64], calibration: Calibration) -> Result<Outcome> {
     let length = norm(direction);
     if direction.len() != stats.dim() {
@@ -49,25 +57,25 @@ pub fn mean_direction(stats: &SufficientStats, direction: &[f64], calibration: C
             let f = (n - 1.0) * sample.excess / stats.shortfall(0);
             Ok(Outcome { statistic: f, degrees_of_freedom: (degrees.0, Some(degrees.1)), p_value: tails::f(f, degrees) })
         }
-        Calibration::Simulation { .. } => Err(Error::TestNeeds {
+        Calibration::Simulation { .. } => Err(Error::CalibrationNotSupported {
             test: "a test of one mean direction",
-            needs: "the calibration conditional, likelihood-ratio or high-concentration",
-            found: calibration.to_string(),
+            found: calibration.name(),
+            supported: "conditional, likelihood-ratio or high-concentration",
         }),
     }
 }
 
-/// What the test reads.
 struct Sample {
     dim: usize,
     /// n
     weight: f64,
-    /// The maximum likelihood concentration if the mean direction is free, and if it is mu0.
+    /// The maximum likelihood concentration.
     free: f64,
+    /// The maximum likelihood concentration if the mean direction is mu0.
     restricted: f64,
     /// c = mu0 . R
     along: f64,
-    /// r - c, with its digits
+    /// r - c, to full relative accuracy
     excess: f64,
 }
 
@@ -90,7 +98,7 @@ impl Sample {
         (2.0 * self.weight * gain).max(0.0)
     }
 
-    /// MATH.md (15.2), in z = ln(k - k0), where k belongs to the length of the resultant and k0 to mu0 . R.
+    /// MATH.md (15.2) in z = ln(k - k0), where A(k) = r/n and A(k0) = c/n.
     fn conditional_p_value(&self) -> f64 {
         let (dim, n, d, k0) = (self.dim, self.weight, self.dim as f64, self.restricted);
         if self.excess <= 0.0 || self.free <= k0 {
@@ -101,9 +109,9 @@ impl Sample {
             let step = z.exp();
             let k = k0 + step;
             let at = mean_length_and_slope(dim, k);
-            // (r - c)/n, where the difference has its digits and where not.
+            // A(k) - A(k0): by the slope for small steps, where the difference would cancel.
             let rise = if step < 1e-7 * k {
-                // The slope of a huge concentration underflows.
+                // At huge concentrations the slope underflows.
                 if k > HUGE_CONCENTRATION { at.complement * (step / k) } else { step * at.slope }
             } else if at_k0.value < 0.5 {
                 at.value - at_k0.value

@@ -1,5 +1,5 @@
-//! Tests of hypotheses about mean directions and concentrations: one mean direction, equal mean directions and equal concentrations
-//! of groups, rotational symmetry. MATH.md, section 15.
+//! Hypothesis tests of mean directions, concentrations and rotational symmetry. MATH.md, section
+//! 15.
 //!
 //! | hypothesis | function | needs |
 //! |---|---|---|
@@ -11,9 +11,10 @@
 //! | rows are symmetric about their mean direction | [`rotational_symmetry`] | rows |
 //! | mu . x has the law of a vMF | [`projection_test`](crate::inference::projection_test) | rows |
 //!
-//! The defaults ([`Calibration::Conditional`] and [`Calibration::Simulation`]) reject a true hypothesis as often as they say in
-//! every dimension and for few rows. [`Calibration::LikelihoodRatio`] needs many more rows than dimensions,
-//! [`Calibration::HighConcentration`] needs concentrated rows; docs/tests.md has a table of measured error rates.
+//! [`Calibration::Conditional`] and [`Calibration::Simulation`] hold their level in every dimension
+//! and for few rows. [`Calibration::LikelihoodRatio`] needs many more rows than dimensions, and
+//! [`Calibration::HighConcentration`] needs concentrated rows. docs/tests.md has a table of
+//! measured error rates.
 //!
 //! A row of weight w counts as w rows.
 
@@ -31,45 +32,49 @@ pub use symmetry::{Symmetry, rotational_symmetry};
 
 use crate::error::{Error, Result};
 
-/// What a hypothesis test found.
+/// The result of a hypothesis test.
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[non_exhaustive]
 pub struct Outcome {
-    /// The statistic: large values speak against the hypothesis.
+    /// The test statistic; large values are evidence against the hypothesis.
     pub statistic: f64,
-    /// Degrees of freedom of the statistic's limiting law: chi-squared, or F if there are two.
+    /// Degrees of freedom of the limiting distribution of the statistic: chi-squared, or F if there
+    /// are two.
     pub degrees_of_freedom: (f64, Option<f64>),
-    /// The probability of a statistic at least as large if the hypothesis is true.
+    /// The probability of a statistic at least as large under the hypothesis.
     pub p_value: f64,
 }
 
-/// How the p-value of a test is found.
+/// How to compute the p-value of a test.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Calibration {
-    /// The distribution of the likelihood ratio given the statistic that is sufficient under the hypothesis, which does not depend on
-    /// the concentration. Valid for any number of rows in any dimension. For [`mean_direction`] only.
+    /// The distribution of the likelihood ratio given the statistic that is sufficient under the
+    /// hypothesis, which does not depend on the concentration. Valid for any number of rows in any
+    /// dimension. For [`mean_direction`] only.
     Conditional,
-    /// The likelihood ratio is compared with those of samples drawn under the fitted hypothesis. Valid for few rows and in high
-    /// dimensions; the least p-value is 1/(`replicates` + 1).
+    /// Compares the likelihood ratio with those of samples drawn under the fitted hypothesis. Valid
+    /// for few rows and in high dimensions. The smallest p-value is 1/(`replicates` + 1).
     Simulation {
-        /// How many samples are drawn.
+        /// The number of samples drawn.
         replicates: usize,
         /// Random seed.
         seed: u64,
     },
-    /// The limiting chi-squared law of the likelihood ratio. Valid where every group has many more rows than there are dimensions.
+    /// The limiting chi-squared distribution of the likelihood ratio. Valid if every group has many
+    /// more rows than dimensions.
     LikelihoodRatio,
-    /// The limiting law for large concentrations: the F tests of Watson and Williams, and for more than two concentrations
-    /// Bartlett's test. Valid for any number of rows if k is well above d.
+    /// The limiting distribution for large concentrations: the F tests of Watson and Williams,
+    /// doi:10.1093/biomet/43.3-4.344, and Bartlett's test for more than two concentrations. Valid
+    /// for any number of rows if k is much larger than d.
     HighConcentration,
 }
 
 impl Calibration {
-    /// Samples that a simulation draws if nobody says otherwise.
+    /// The default number of replicates of [`Self::simulation`].
     pub const REPLICATES: usize = 999;
 
-    /// [`Calibration::Simulation`] with the usual number of replicates.
+    /// [`Calibration::Simulation`] with [`Self::REPLICATES`] replicates.
     pub fn simulation(seed: u64) -> Self {
         Self::Simulation { replicates: Self::REPLICATES, seed }
     }
@@ -85,14 +90,13 @@ impl Calibration {
     }
 }
 
-/// Shows the name.
 impl std::fmt::Display for Calibration {
     fn fmt(&self, f: &mut std::fmt::Formatter) -> std::fmt::Result {
         f.write_str(self.name())
     }
 }
 
-/// The p-value of a Monte Carlo test, in which the rows count as one more sample.
+/// The p-value of a Monte Carlo test, in which the observed rows count as one more replicate.
 fn monte_carlo_p_value(as_large: usize, replicates: usize) -> f64 {
     (1 + as_large) as f64 / (1 + replicates) as f64
 }

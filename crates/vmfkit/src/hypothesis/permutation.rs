@@ -1,4 +1,4 @@
-//! Do groups have equal mean directions, whatever the distribution?
+//! [`equal_mean_directions_by_permutation`]: a test that does not assume a vMF.
 
 use super::{Outcome, checked_replicates, monte_carlo_p_value};
 use crate::error::{Error, Result};
@@ -9,12 +9,20 @@ use rand::RngExt;
 use rayon::prelude::*;
 use vmfkit_kernels::vector::{dot, norm};
 
-/// Tests whether the groups have equal mean directions by permuting their labels; row n is in group `labels[n]`.
+/// Tests whether groups have equal mean directions by permuting labels; row n is in group
+/// `labels[n]`.
 ///
-/// The statistic is sum r_i - r, the numerator of Watson and Williams' F. If the groups have one distribution, which need not be a
-/// vMF, every permutation of the labels is as probable as that found, so the test holds its level for any number of rows in any
-/// dimension. It also rejects, sooner or later, groups with equal mean directions and different concentrations if their
-/// numbers of rows differ much. Rows with weights are refused: they cannot be exchanged.
+/// Use it if the rows may not follow a vMF; otherwise
+/// [`equal_mean_directions`](super::equal_mean_directions) needs only sufficient statistics. The
+/// statistic is sum r_i - r, the numerator of Watson and Williams' F, MATH.md (15.4). If all groups
+/// have the same distribution, all permutations of the labels are equally probable, so the test
+/// holds its level for any number of rows in any dimension. With many rows it may also reject
+/// groups that have equal mean directions, if their concentrations and sizes differ.
+///
+/// # Errors
+/// [`Error::WeightsNotSupported`], because weighted rows are not exchangeable;
+/// [`Error::LabelCount`]; [`Error::TestNeeds`] for fewer than two groups; [`Error::Option`] for no
+/// replicates.
 ///
 /// # Panics
 /// If a label is not below `groups`.
@@ -27,13 +35,13 @@ pub fn equal_mean_directions_by_permutation(
 ) -> Result<Outcome> {
     const TEST: &str = "a permutation test of equal mean directions";
     if block.weights().is_some() {
-        return Err(Error::TestNeeds { test: TEST, needs: "rows without weights", found: "weights".to_owned() });
+        return Err(Error::WeightsNotSupported { by: TEST });
     }
     let replicates = checked_replicates(replicates)?;
     let stats = SufficientStats::of_labels(block, labels, groups)?;
     let found = (0..groups).filter(|&group| stats.mass(group) > 0.0).count();
     if found < 2 {
-        return Err(Error::TestNeeds { test: TEST, needs: "at least two groups", found: found.to_string() });
+        return Err(Error::TestNeeds { test: TEST, needs: "at least two groups", found });
     }
     let rows = Permuted::new(block, groups);
     let observed = rows.spread(labels);
@@ -67,7 +75,8 @@ impl<'a> Permuted<'a> {
         Permuted { block, groups, mean }
     }
 
-    /// sum r_i - r = sum of |across|^2 / (r_i + along), with the parts of R_i along and across the mean direction: no cancellation.
+    /// sum r_i - r = sum of |across|^2 / (r_i + along), from the components of R_i along the mean
+    /// direction and orthogonal to it, without cancellation.
     fn spread(&self, labels: &[usize]) -> f64 {
         let dim = self.block.dim();
         let (mut sums, mut counts) = (vec![0.0; self.groups * dim], vec![0.0; self.groups]);
@@ -93,7 +102,7 @@ impl<'a> Permuted<'a> {
         sums.chunks_exact(dim).zip(&counts).filter(|(_, count)| **count > 0.0).map(group).sum()
     }
 
-    /// Sums of x - mean, which keep the digits of concentrated rows.
+    /// Adds x - mean, which keeps the digits of concentrated rows.
     fn add_dense<T: Scalar>(&self, rows: &[T], labels: &[usize], sums: &mut [f64]) {
         let dim = self.mean.len();
         for (row, &label) in rows.chunks_exact(dim).zip(labels) {

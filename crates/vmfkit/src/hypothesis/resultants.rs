@@ -1,4 +1,5 @@
-//! Draws of the sum of n rows of a vMF, at a cost that depends neither on the dimension nor, for many rows, on n. MATH.md (15.5).
+//! [`SumLaw`]: draws sums of n rows of a vMF. The cost does not depend on the dimension, nor on n
+//! for many rows. MATH.md (15.5).
 
 use crate::bessel;
 use crate::density_grid::DensityGrid;
@@ -7,31 +8,33 @@ use crate::saddlepoint::{self, ln_slope};
 use crate::sampler::{DeviationLaw, Stream};
 use rand::RngExt;
 
-/// From this number of rows on the length of the sum is drawn from its saddlepoint law; below, row by row.
+/// From this number of rows on, the length of the sum is drawn from its saddlepoint approximation;
+/// below it, rows are drawn one by one.
 const MANY_ROWS: f64 = 32.0;
 
-/// The law of the sum of n independent rows of a vMF about mu.
+/// The distribution of the sum of n independent rows of a vMF with mean direction mu.
 pub(super) struct SumLaw {
     dim: usize,
     /// n
     weight: f64,
     concentration: f64,
-    way: Way,
+    method: Method,
 }
 
-enum Way {
-    /// One row after the other: the law of its deviation, and that of the angle between its tangent and the sum of the others.
-    Rows(DeviationLaw, DeviationLaw),
-    /// The law of ln k, A(k) = r/n.
+enum Method {
+    /// Draws rows one by one, from the laws of the deviation of a row and of the deviation between
+    /// its tangent and the sum of the previous ones.
+    RowByRow(DeviationLaw, DeviationLaw),
+    /// Draws the length r from the law of ln k, where A(k) = r/n.
     Length(DensityGrid),
 }
 
-/// A sum by its parts along and across mu.
+/// A sum of rows by its components along mu and orthogonal to it.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Sum {
     /// n
     pub(super) weight: f64,
-    /// n - mu . R, with its digits
+    /// n - mu . R, to full relative accuracy
     pub(super) lost: f64,
     /// |R - (mu . R) mu|
     pub(super) across: f64,
@@ -40,7 +43,7 @@ pub(super) struct Sum {
 impl Sum {
     pub(super) const ZERO: Sum = Sum { weight: 0.0, lost: 0.0, across: 0.0 };
 
-    /// Adds a sum whose part across mu makes an angle with 1 - cosine = `deviation`.
+    /// Adds a sum; `deviation` is 1 - cosine of the angle between the components orthogonal to mu.
     pub(super) fn add(&mut self, other: Sum, deviation: f64) {
         let (a, b) = (self.across, other.across);
         self.across = ((a + b) * (a + b) - 2.0 * a * b * deviation).max(0.0).sqrt();
@@ -59,19 +62,19 @@ impl Sum {
 
 impl SumLaw {
     pub(super) fn new(dim: usize, weight: f64, concentration: f64) -> Self {
-        let way = if weight < 1.0 || weight < MANY_ROWS && weight.fract() == 0.0 {
-            Way::Rows(DeviationLaw::new(dim, concentration), DeviationLaw::uniform(dim - 1))
+        let method = if weight < 1.0 || weight < MANY_ROWS && weight.fract() == 0.0 {
+            Method::RowByRow(DeviationLaw::new(dim, concentration), DeviationLaw::uniform(dim - 1))
         } else {
-            Way::Length(length_law(dim, weight, concentration))
+            Method::Length(length_law(dim, weight, concentration))
         };
-        SumLaw { dim, weight, concentration, way }
+        SumLaw { dim, weight, concentration, method }
     }
 
     pub(super) fn draw(&self, rng: &mut Stream) -> Sum {
-        match &self.way {
-            Way::Rows(deviation, angle) => {
+        match &self.method {
+            Method::RowByRow(deviation, angle) => {
                 let mut sum = Sum::ZERO;
-                // A group that weighs less than a row is one row of that weight.
+                // A group of weight below 1 is one row of that weight.
                 let weight = self.weight.min(1.0);
                 for _ in 0..(self.weight as usize).max(1) {
                     let s = deviation.draw(rng);
@@ -79,11 +82,11 @@ impl SumLaw {
                 }
                 sum
             }
-            Way::Length(law) => {
+            Method::Length(law) => {
                 let k = law.quantile(rng.random::<f64>()).exp();
                 let at = bessel::mean_length_and_slope(self.dim, k);
                 let length = self.weight * at.value;
-                // Given its length, the sum has a direction of vMF with concentration k r.
+                // Given its length r, the sum has a vMF direction with concentration k r.
                 let s = DeviationLaw::new(self.dim, self.concentration * length).draw(rng);
                 Sum {
                     weight: self.weight,
@@ -95,8 +98,9 @@ impl SumLaw {
     }
 }
 
-/// The saddlepoint density (12.3) of ln k, A(k) = r/n, tilted from uniform rows to those of this concentration:
-/// exp(-n KL(uniform)) becomes exp(-n KL(k || concentration) - Psi(concentration r)).
+/// The saddlepoint density, MATH.md (12.3), of ln k with A(k) = r/n, tilted from uniform rows to
+/// rows of this concentration: exp(-n KL(k || uniform)) becomes exp(-n KL(k || concentration) -
+/// Psi(concentration r)).
 fn length_law(dim: usize, n: f64, concentration: f64) -> DensityGrid {
     let d = dim as f64;
     let ln_density = |x: f64| {
@@ -108,7 +112,7 @@ fn length_law(dim: usize, n: f64, concentration: f64) -> DensityGrid {
             + saddlepoint::correction(dim, k) / n
             + x
     };
-    // A mean square length of A^2 + (1 - A^2)/n.
+    // The mean of (r/n)^2 is A^2 + (1 - A^2)/n.
     let at = bessel::mean_length_and_slope(dim, concentration);
     let usual = if at.value > 0.9 {
         concentration

@@ -1,4 +1,9 @@
-//! Are rows symmetric about their mean direction?
+//! [`rotational_symmetry`]: a test of symmetry about the mean direction, MATH.md (15.9) and
+//! (15.10).
+//!
+//! Advice for changes: `WORK`, `MULTIPLICATIONS_PER_COORDINATE` and `max_rows` determine the sample
+//! of rows, and with it the p-value of large data. docs/tests.md lists the measured error rates;
+//! run the example `test_error_rates` after a change.
 
 use super::{checked_replicates, monte_carlo_p_value, tails};
 use crate::error::{Error, Result};
@@ -9,65 +14,77 @@ use rand::RngExt;
 use rayon::prelude::*;
 use vmfkit_kernels::vector::{dot, norm};
 
-/// Multiplications that a test may take in all, some seconds of work; more rows are sampled.
+/// The maximum number of multiplications of a test, a few seconds of work; larger data are sampled.
 const WORK: f64 = 2e10;
-/// Numbers that a copy of the tangents may hold.
-const NUMBERS: usize = 1 << 25;
-/// Times that every tangent is rotated between two samples.
+/// The maximum number of values in a copy of the tangents.
+const VALUES: usize = 1 << 25;
+/// Rotations of every tangent between two samples.
 const SWEEPS: usize = 10;
-/// Multiplications that turning one coordinate takes.
-const TURN: f64 = 10.0;
+/// The cost of rotating one coordinate.
+const MULTIPLICATIONS_PER_COORDINATE: f64 = 10.0;
 
-/// Rows per dimension from which the limiting law rejects as often as it says (docs/tests.md); below, the estimated mean direction
-/// shifts the statistic.
+/// Rows per dimension from which the limiting distribution holds its level (docs/tests.md). With
+/// fewer rows the estimated mean direction shifts the statistic.
 const LIMIT_FROM: usize = 10;
 
-/// What a test of rotational symmetry found.
+/// The result of [`rotational_symmetry`].
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[non_exhaustive]
 pub struct Symmetry {
     /// The scatter statistic, MATH.md (15.10).
     pub statistic: f64,
-    /// Degrees of freedom of its limiting chi-squared law, (m - 1)(m + 2)/2 with m = d - 1.
+    /// Degrees of freedom of its limiting chi-squared distribution, (m - 1)(m + 2)/2 with m = d -
+    /// 1.
     pub degrees_of_freedom: f64,
-    /// The probability of a statistic at least as large under a vMF, found by turning the tangents at random.
+    /// The probability of a statistic at least as large under a vMF, from random rotations of the
+    /// tangents.
     pub p_value: f64,
-    /// The same by the limiting law, if there are at least 10 rows per dimension: it can be smaller than 1/(replicates + 1).
+    /// The p-value by the limiting distribution, if there are at least 10 rows per tangent
+    /// dimension m. It can be smaller than 1/(replicates + 1).
     pub limit_p_value: Option<f64>,
-    /// The number of rows that were used: a random sample where all would take too long.
+    /// The number of rows used: a random sample if all rows would take too long.
     pub rows: usize,
 }
 
-/// Tests whether the rows scatter alike to all sides of their mean direction, as a vMF does and elliptical rows do not.
+/// Tests whether the rows are rotationally symmetric about their mean direction, as under a vMF.
 ///
-/// The statistic compares the scatter matrix of the rows' tangents at the mean direction with a multiple of the identity, as Kent's
-/// test does for d = 3 (doi:10.1111/j.2517-6161.1982.tb01189.x). Under a vMF, given the rows' projections on their mean direction,
-/// tangents are uniform among those that sum to 0, MATH.md (15.9): `replicates` such sets are drawn, and the
-/// p-value is exact in any dimension and for any number of rows. [`Symmetry::limit_p_value`] is by the chi-squared limit. At least 3
-/// rows in at least 3 dimensions are needed; weights and sparse rows are refused. Where rows times dimensions are many, a random
-/// sample of the rows is tested.
+/// Elliptical rows are not. Use [`projection_test`](crate::inference::projection_test) to test the
+/// distances from the mean direction instead.
+///
+/// The statistic compares the scatter matrix of the tangents of the rows at the mean direction with
+/// a multiple of the identity, as Kent's test does for d = 3
+/// (doi:10.1111/j.2517-6161.1982.tb01189.x). Under a vMF, given the projections of the rows on
+/// their mean direction, tangents are uniform among those that sum to 0, MATH.md (15.9). The test
+/// draws `replicates` such sets, so its p-value is exact for any number of rows in any dimension.
+/// If rows times dimensions are many, a random sample of the rows is tested.
+///
+/// # Errors
+/// [`Error::TestNeeds`] for fewer than 3 rows or dimensions; [`Error::WeightsNotSupported`];
+/// [`Error::SparseNotSupported`]; [`Error::NoMeanDirection`]; [`Error::AllRowsEqual`];
+/// [`Error::Option`] for no replicates.
 pub fn rotational_symmetry(block: &RowBatch, replicates: usize, seed: u64) -> Result<Symmetry> {
     const TEST: &str = "a test of rotational symmetry";
-    let needs = |needs, found: String| Err(Error::TestNeeds { test: TEST, needs, found });
+    let needs = |needs, found| Err(Error::TestNeeds { test: TEST, needs, found });
     let replicates = checked_replicates(replicates)?;
     if block.weights().is_some() {
-        return needs("rows without weights", "weights".to_owned());
+        return Err(Error::WeightsNotSupported { by: TEST });
     }
     if block.dim() < 3 {
-        return needs("at least 3 dimensions", block.dim().to_string());
+        return needs("at least 3 dimensions", block.dim());
     }
     if block.len() < 3 {
-        return needs("at least 3 rows", block.len().to_string());
+        return needs("at least 3 rows", block.len());
     }
     if block.is_sparse() {
-        return needs("dense rows", "sparse rows".to_owned());
+        return Err(Error::SparseNotSupported { by: TEST });
     }
     let seed = Stream::derive(seed, 0x7379_6d6d);
-    let picked = sample(block.len(), most_rows(block.dim() - 1, replicates).min(block.len()), seed);
+    let picked = sample(block.len(), max_rows(block.dim() - 1, replicates).min(block.len()), seed);
     let mut tangents = Tangents::new(block, &picked)?;
     let observed = tangents.scatter();
     let degrees = 0.5 * (tangents.dim as f64 - 1.0) * (tangents.dim as f64 + 2.0);
-    // Besag and Clifford, doi:10.1093/biomet/76.4.633: all samples, and the rows, are equally far from a common ancestor.
+    // Besag and Clifford, doi:10.1093/biomet/76.4.633: all samples, and the rows, are the same
+    // number of steps from a common state.
     tangents.rotate(&mut Stream::new(seed, 1));
     let as_large = (0..replicates as u64).into_par_iter().filter(|i| {
         let mut copy = tangents.clone();
@@ -83,17 +100,19 @@ pub fn rotational_symmetry(block: &RowBatch, replicates: usize, seed: u64) -> Re
     })
 }
 
-/// How many rows a test of this many replicates can take.
-fn most_rows(m: usize, replicates: usize) -> usize {
-    let (m, each) = (m as f64, WORK / (replicates as f64 + 2.0));
-    // n m (min(n, m)/2 + turns) multiplications: as if n > m, or as if not.
-    let turns = TURN * SWEEPS as f64;
-    let (many, few) = (each / (m * (0.5 * m + turns)), (turns * turns + 2.0 * each / m).sqrt() - turns);
-    let rows = if many > m { many } else { few };
-    (rows as usize).clamp(50, (NUMBERS / m as usize).max(50))
+/// The number of rows that a test with these replicates can process within [`WORK`].
+fn max_rows(m: usize, replicates: usize) -> usize {
+    let (m, work_per_replicate) = (m as f64, WORK / (replicates as f64 + 2.0));
+    // A replicate takes n m (min(n, m)/2 + rotation) multiplications; solved for n > m and for n <=
+    // m.
+    let rotation = MULTIPLICATIONS_PER_COORDINATE * SWEEPS as f64;
+    let if_above_m = work_per_replicate / (m * (0.5 * m + rotation));
+    let if_below_m = (rotation * rotation + 2.0 * work_per_replicate / m).sqrt() - rotation;
+    let rows = if if_above_m > m { if_above_m } else { if_below_m };
+    (rows as usize).clamp(50, (VALUES / m as usize).max(50))
 }
 
-/// Some rows of all, in their order.
+/// A random sample of `some` of `all` row numbers, in order.
 fn sample(all: usize, some: usize, seed: u64) -> Vec<usize> {
     let mut rng = Stream::new(seed, 0);
     let mut left = some;
@@ -105,7 +124,8 @@ fn sample(all: usize, some: usize, seed: u64) -> Vec<usize> {
     (0..all).filter(|&row| some == all || take(row)).collect()
 }
 
-/// The parts of rows across their mean direction, in coordinates of the tangent space; they sum to 0.
+/// The components of rows orthogonal to their mean direction, in m coordinates of the tangent
+/// space. They sum to 0.
 #[derive(Clone)]
 struct Tangents {
     /// m = d - 1
@@ -118,18 +138,14 @@ impl Tangents {
         let stats = SufficientStats::of_rows(block, picked.iter().copied());
         let length = stats.resultant_length(0);
         if length == 0.0 {
-            // Rows that cancel have no mean direction.
-            return Err(Error::TestNeeds {
-                test: "a test of rotational symmetry",
-                needs: "rows with a mean direction",
-                found: "a sum of 0".to_owned(),
-            });
+            return Err(Error::NoMeanDirection);
         }
         if stats.shortfall(0) == 0.0 {
             return Err(Error::AllRowsEqual { weight: stats.mass(0) });
         }
         let mean: Vec<f64> = stats.resultant(0).iter().map(|x| x / length).collect();
-        // The reflection (11.4) takes mu to an axis; of x - mu, what is left across it is the tangent, with its digits.
+        // The reflection (11.4) maps mu to an axis. The components of x - mu orthogonal to the axis
+        // are the tangent, to full relative accuracy.
         let sign = if mean[0] >= 0.0 { 1.0 } else { -1.0 };
         let mut mirror = mean.clone();
         mirror[0] += sign;
@@ -145,7 +161,8 @@ impl Tangents {
         Ok(Tangents { dim, rows })
     }
 
-    /// MATH.md (15.10), by the scatter matrix or by the products of all pairs, whichever is less work.
+    /// MATH.md (15.10), by the scatter matrix or by the products of all pairs, whichever is less
+    /// work.
     fn scatter(&self) -> f64 {
         let m = self.dim;
         let squares: Vec<f64> = self.rows.chunks_exact(m).map(|row| dot(row, row)).collect();
@@ -186,7 +203,7 @@ impl Tangents {
         (1..self.rows.len() / self.dim).map(|i| (0..i).map(|j| square(dot(row(i), row(j)))).sum::<f64>()).sum()
     }
 
-    /// Turns tangents at random, a few at a time, so that neither their lengths nor their sum change.
+    /// Rotates tangents at random, two or three at a time, which keeps their lengths and their sum.
     fn rotate(&mut self, rng: &mut Stream) {
         let mut order: Vec<usize> = (0..self.rows.len() / self.dim).collect();
         let together = if self.dim == 2 { 3 } else { 2 };
@@ -195,8 +212,8 @@ impl Tangents {
             for last in (1..order.len()).rev() {
                 order.swap(last, rng.random_range(0..=last));
             }
-            for few in order.chunks_exact(together) {
-                match *few {
+            for group in order.chunks_exact(together) {
+                match *group {
                     [i, j] => self.rotate_pair(i, j, &mut axis, &mut normals, rng),
                     [i, j, k] => self.rotate_triple([i, j, k], rng),
                     _ => unreachable!("two or three at a time"),
@@ -205,7 +222,7 @@ impl Tangents {
         }
     }
 
-    /// Turns two tangents about their sum.
+    /// Rotates two tangents about their sum.
     fn rotate_pair(&mut self, i: usize, j: usize, axis: &mut [f64], normals: &mut [f64], rng: &mut Stream) {
         let m = self.dim;
         let (low, high) = self.rows.split_at_mut(i.max(j) * m);
@@ -216,7 +233,7 @@ impl Tangents {
             axis.iter_mut().for_each(|s| *s /= length);
         }
         let along = dot(a, axis);
-        // What the first has across the axis, and the second has with the other sign.
+        // The length of the first orthogonal to the axis; the second has the opposite component.
         let across = (dot(a, a) - along * along).max(0.0).sqrt();
         fill_with_normals(rng, normals);
         let part = dot(normals, axis);
@@ -229,8 +246,9 @@ impl Tangents {
         }
     }
 
-    /// In the plane two vectors of given lengths and sum cannot be rotated. Of three, the first gets a new angle and the others follow, if
-    /// they can; with a probability that leaves the uniform law as it is (Metropolis).
+    /// In the plane, two vectors of given lengths and sum cannot be rotated. Of three, the first
+    /// gets a random angle, and the others are the solution for their lengths and sum, if there is
+    /// one. A Metropolis step keeps the uniform distribution.
     fn rotate_triple(&mut self, [i, j, k]: [usize; 3], rng: &mut Stream) {
         let at = |rows: &[f64], i: usize| [rows[2 * i], rows[2 * i + 1]];
         let [a, b, c] = [i, j, k].map(|i| at(&self.rows, i));
@@ -242,14 +260,15 @@ impl Tangents {
         if !(square > 0.0) {
             return;
         }
-        // The second is p rest + q across it: p from the cosine rule.
+        // The second is p rest plus q times rest rotated by a right angle; p follows from the law
+        // of cosines.
         let p = 0.5 * (1.0 + (lengths[1] * lengths[1] - lengths[2] * lengths[2]) / square);
         let q2 = lengths[1] * lengths[1] / square - p * p;
         if !(q2 > 0.0) {
             return;
         }
         let q = if flip { q2.sqrt() } else { -q2.sqrt() };
-        // The density of a configuration is one over the area that the last two span.
+        // The density of a configuration is 1 over the area spanned by the last two.
         let (area, new_area) = ((b[0] * c[1] - b[1] * c[0]).abs(), q.abs() * square);
         if uniform * new_area > area {
             return;
@@ -266,10 +285,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rows_are_sampled_where_all_would_take_too_long() {
+    fn large_data_are_sampled_to_limit_the_work() {
         for (m, replicates) in [(2, 199), (9, 199), (99, 999), (767, 199), (767, 999), (99_999, 199)] {
-            let rows = most_rows(m, replicates) as f64;
-            let work = (replicates as f64 + 2.0) * rows * m as f64 * (0.5 * rows.min(m as f64) + TURN * SWEEPS as f64);
+            let rows = max_rows(m, replicates) as f64;
+            let work = (replicates as f64 + 2.0)
+                * rows
+                * m as f64
+                * (0.5 * rows.min(m as f64) + MULTIPLICATIONS_PER_COORDINATE * SWEEPS as f64);
             assert!(rows >= 50.0 && (work < 1.01 * WORK || rows == 50.0), "m = {m}: {rows} rows, {work:e}");
         }
         let picked = sample(1000, 300, 7);
@@ -278,9 +300,9 @@ mod tests {
         assert_eq!(sample(5, 5, 1), [0, 1, 2, 3, 4]);
     }
 
-    /// Turning changes neither lengths nor the sum, and the scatter is the same by the matrix and by pairs.
+    /// Also checks that tr S^2 is the same from the matrix and from pairs.
     #[test]
-    fn turns_keep_lengths_and_the_sum() {
+    fn rotations_keep_lengths_and_the_sum() {
         for dim in [2, 3, 10] {
             let mut values = vec![0.0; 30 * (dim + 1)];
             fill_with_normals(&mut Stream::new(3, dim as u64), &mut values);

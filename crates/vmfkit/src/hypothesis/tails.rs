@@ -1,8 +1,8 @@
-//! Upper tails of the chi-squared and F laws, to 1e-6 of themselves however small they are.
+//! Upper tails of the chi-squared and F distributions, with relative errors of at most 1e-6.
 
 use crate::density_grid::upper_tail;
 
-/// P(X >= x) for a chi-squared X; works on y = ln x.
+/// P(X >= x) for a chi-squared X, computed in y = ln x.
 pub(super) fn chi_squared(x: f64, degrees: f64) -> f64 {
     if !(x > 0.0) {
         return 1.0;
@@ -11,7 +11,7 @@ pub(super) fn chi_squared(x: f64, degrees: f64) -> f64 {
     upper_tail(ln_density, x.ln(), degrees.ln(), 0.25 / degrees.sqrt())
 }
 
-/// P(F >= f) with these degrees of freedom; works on y = ln f.
+/// P(F >= f) for degrees of freedom of the numerator and the denominator, computed in y = ln f.
 pub(super) fn f(f: f64, (above, below): (f64, f64)) -> f64 {
     if !(f > 0.0) {
         return 1.0;
@@ -24,9 +24,9 @@ pub(super) fn f(f: f64, (above, below): (f64, f64)) -> f64 {
 mod tests {
     use super::*;
 
-    /// Values of scipy.stats.chi2.sf and scipy.stats.f.sf.
+    /// Expected values are from scipy.stats.chi2.sf and scipy.stats.f.sf.
     #[test]
-    fn tails_are_those_of_the_laws() {
+    fn tails_match_scipy() {
         for (x, degrees, expected) in [
             (3.0, 2.0, 0.22313016014842982),
             (0.5, 1.0, 0.47950012218695337),

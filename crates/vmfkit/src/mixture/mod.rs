@@ -132,12 +132,8 @@ impl Mixture {
             return Err(Error::DimensionMismatch { expected: self.dim(), found: stats.dim() });
         }
         if stats.components() != self.components.len() {
-            let range = "that of the mixture";
-            return Err(Error::Option {
-                option: "the statistics' number of components",
-                range,
-                value: stats.components() as f64,
-            });
+            let (expected, found) = (self.components.len(), stats.components());
+            return Err(Error::ComponentMismatch { what: "the statistics", expected, found });
         }
         let mut e_step = EStep::new(self, assignment)?;
         e_step.add(block)?;
@@ -195,7 +191,7 @@ impl Mixture {
     /// let mixture = Mixture::new(vec![0.5, 0.5], vec![along(1.0, 0.0)?, along(0.0, 1.0)?])?;
     /// let labels = mixture.assign(&RowBatch::new(2, &[0.6, 0.8, 0.8, 0.6, 1.0, 0.0])?)?;
     /// assert_eq!(labels, [1, 0, 0]);
-    /// assert_eq!(Agreement::new(&["b", "a", "a"], &labels)?.matched_share(), 1.0);
+    /// assert_eq!(Agreement::new(&["b", "a", "a"], &labels)?.matched_fraction(), 1.0);
     /// # Ok::<(), vmfkit::Error>(())
     /// ```
     pub fn assign(&self, block: &RowBatch) -> Result<Vec<u32>> {

@@ -1,4 +1,4 @@
-//! [`DeviationLaw`]: draws of s = 1 - mu . x alone, at a cost that does not depend on the dimension.
+//! [`DeviationLaw`]: draws s = 1 - mu . x alone, at a cost that does not depend on the dimension.
 
 use super::envelope::{BetaEnvelope, CONCENTRATED, GammaEnvelope};
 use crate::bessel;
@@ -6,21 +6,22 @@ use rand::{Rng, RngExt};
 use std::f64::consts::FRAC_PI_2;
 use vmfkit_kernels::ziggurat::Gamma;
 
-/// The law of s = 1 - mu . x for x ~ vMF(mu, k); the same envelopes as [`super::Sampler`], without the tangent.
+/// The distribution of s = 1 - mu . x for x ~ vMF(mu, k), with the envelopes of [`super::Sampler`]
+/// but without the tangent.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct DeviationLaw(Kind);
 
 #[derive(Debug, Clone, Copy)]
 enum Kind {
-    /// d = 1, k = 0: 0 or 2.
+    /// d = 1, k = 0: s is 0 or 2.
     Signs,
     /// d = 2
     Circle(BetaEnvelope),
     /// d = 3, with the concentration
     Sphere(f64),
-    /// d >= 4 and spread out
+    /// d >= 4, mean length below [`CONCENTRATED`]
     Spread(BetaEnvelope, Gamma),
-    /// d >= 4 and concentrated
+    /// d >= 4, mean length from [`CONCENTRATED`] on
     Concentrated(GammaEnvelope, Gamma),
 }
 
@@ -42,7 +43,7 @@ impl DeviationLaw {
         })
     }
 
-    /// The law for a uniform direction on the sphere of `dim >= 1` coordinates.
+    /// The law for a uniform direction with `dim >= 1` coordinates.
     pub(crate) fn uniform(dim: usize) -> Self {
         if dim == 1 { Self(Kind::Signs) } else { Self::new(dim, 0.0) }
     }
@@ -51,7 +52,7 @@ impl DeviationLaw {
         match &self.0 {
             Kind::Signs => f64::from(rng.random::<bool>()) * 2.0,
             Kind::Circle(envelope) => loop {
-                // Beta(1/2, 1/2) is the arcsine law.
+                // Beta(1/2, 1/2) is the arcsine distribution.
                 let sine = (FRAC_PI_2 * rng.random::<f64>()).sin();
                 let s = envelope.propose(sine * sine);
                 if envelope.accepts(s, rng) {

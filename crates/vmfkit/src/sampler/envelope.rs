@@ -1,14 +1,18 @@
-//! The two envelopes from which the deviation s = 1 - mu . x is drawn by rejection, MATH.md (11.2) and (11.3).
+//! The two envelopes of the rejection samplers of s = 1 - mu . x, MATH.md (11.2) and (11.3).
+//!
+//! A change of a proposal changes the values that a seed draws: update the value-stability test and
+//! CHANGELOG, and run `cargo bench --bench sampler`.
 
 use rand::{Rng, RngExt};
 
-/// From here on sqrt(4k^2 + (d - 1)^2) is 2k to the last bit, and the sum of both would overflow at a quarter of the largest number.
+/// From this k on, sqrt(4k^2 + (d - 1)^2) rounds to 2k. The sum of both overflows at a quarter of
+/// the largest f64.
 const ROOT_IS_2K: f64 = 1e300;
 
-/// From this mean length on the gamma envelope accepts more proposals than its own cost offsets.
+/// From this mean length on, the gamma envelope is faster than the beta envelope.
 pub(super) const CONCENTRATED: f64 = 0.2;
 
-/// Ulrich's envelope, MATH.md (11.2), in deviations.
+/// Ulrich's envelope, MATH.md (11.2), written in deviations.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct BetaEnvelope {
     /// d - 1
@@ -16,7 +20,7 @@ pub(super) struct BetaEnvelope {
     concentration: f64,
     /// b
     shape: f64,
-    /// 1 - b, formed without cancellation
+    /// 1 - b, computed without cancellation
     shape_complement: f64,
     /// s_0 = 1 - x_0 = 2b/(1 + b)
     start: f64,
@@ -35,7 +39,7 @@ impl BetaEnvelope {
             (0.25 * power / k, 1.0)
         };
         let start = 2.0 * shape / (1.0 + shape);
-        // About k/(d - 1), which rounding could take beyond the largest number.
+        // About k/(d - 1), which rounding could make infinite.
         let scale = (1.0 / (start * (2.0 - start))).min(f64::MAX);
         BetaEnvelope { power, concentration, shape, shape_complement, start, scale }
     }
@@ -46,7 +50,7 @@ impl BetaEnvelope {
         2.0 * self.shape * z / (1.0 - self.shape_complement * z)
     }
 
-    /// ln of the acceptance probability.
+    /// The log of the acceptance probability.
     #[inline]
     fn ln_acceptance(&self, s: f64) -> f64 {
         let ratio = (self.start + s - self.start * s) * self.scale;
@@ -57,19 +61,22 @@ impl BetaEnvelope {
     pub(super) fn accepts<R: Rng>(&self, s: f64, rng: &mut R) -> bool {
         let uniform: f64 = rng.random();
         let level = self.ln_acceptance(s);
-        // 1 + x <= e^x: most proposals need no second logarithm.
+        // Because 1 + x <= e^x, most proposals are accepted without a second logarithm.
         uniform <= 1.0 + level || uniform.ln() <= level
     }
 }
 
-/// The density of s is a gamma density times (2 - s)^(a-1), which this envelope replaces by its tangent in the logarithm, MATH.md (11.3).
+/// The gamma envelope, MATH.md (11.3).
+///
+/// The density of s is a gamma density times (2 - s)^(a-1); the envelope replaces the log of this
+/// factor by its tangent.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct GammaEnvelope {
     /// a - 1 = (d - 3)/2
     power: f64,
     /// k + (a - 1)/(2 - anchor)
     rate: f64,
-    /// Where the tangent touches: E[s].
+    /// The point of tangency, E[s].
     anchor: f64,
     /// 1/(2 - anchor)
     slope: f64,
@@ -94,7 +101,8 @@ impl GammaEnvelope {
         }
         let y = (s - self.anchor) * self.slope;
         let uniform = 1.0 - rng.random::<f64>();
-        // ln(1 - y) + y is at least -y^2/2 below 0 and -y^2/(2(1 - y)) above: most proposals need no logarithm.
+        // ln(1 - y) + y is at least -y^2/2 for y < 0 and -y^2/(2(1 - y)) for y > 0, so most
+        // proposals are accepted without a logarithm.
         let bound = 0.5 * self.power * y * y;
         uniform <= 1.0 - if y > 0.0 { bound / (1.0 - y) } else { bound } || uniform.ln() <= self.power * ((-y).ln_1p() + y)
     }

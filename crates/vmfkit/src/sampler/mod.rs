@@ -1,16 +1,18 @@
-//! [`Sampler`]: exact draws from a vMF, in O(d) a row. MATH.md, section 11.
+//! [`Sampler`]: exact draws from a vMF at a cost of O(d) per row. MATH.md, section 11.
 //!
-//! A draw is t mu plus sqrt(1 - t^2) times a uniform direction across mu. The deviation s = 1 - t comes
+//! A draw is t mu plus sqrt(1 - t^2) times a uniform direction orthogonal to mu. The deviation s =
+//! 1 - t is drawn by
 //!
-//! | from | where |
+//! | method | for |
 //! |---|---|
-//! | the inverse of its distribution function, in a vector kernel (`three`) | d = 3 |
-//! | an arcsine proposal, accepted or not (Best and Fisher, doi:10.2307/2346732) | d = 2 |
-//! | a beta proposal, accepted or not (Ulrich, doi:10.2307/2347441, with Wood's correction, doi:10.1080/03610919408813161) | d >= 4, mean length below `CONCENTRATED` |
-//! | a gamma proposal, accepted or not, MATH.md (11.3): at least 83 % are, and the first is a by-product of the tangent's normals | d >= 4, the rest |
+//! | the inverse of its distribution function, MATH.md (11.1), in a vector kernel | d = 3 |
+//! | rejection with an arcsine proposal (Best and Fisher, doi:10.2307/2346732) | d = 2 |
+//! | rejection with a beta proposal, MATH.md (11.2) (Ulrich, doi:10.2307/2347441, with Wood's correction, doi:10.1080/03610919408813161) | d >= 4, mean length below `CONCENTRATED` |
+//! | rejection with a gamma proposal, MATH.md (11.3); at least 83 % are accepted, and the first follows from the normals of the tangent | d >= 4, otherwise |
 //!
-//! Everything is written in s, not in t, so that k = 1e30 is no harder than k = 1. A Householder reflection takes the first axis
-//! to mu; of the two that do, the one without cancellation is used, so mu = e1 and mu = -e1 are nothing special.
+//! All formulas use s, not t, so they are accurate at k = 1e30. A Householder reflection maps the
+//! first axis to mu; of the two that do, the code uses the one without cancellation, MATH.md
+//! (11.4).
 
 mod deviation;
 mod envelope;
@@ -33,26 +35,28 @@ pub(crate) use vmfkit_kernels::xoshiro::Stream;
 use vmfkit_kernels::xoshiro::{Caller, Words};
 pub(crate) use vmfkit_kernels::ziggurat::{Gamma, fill as fill_with_normals};
 
-/// Values that one stream of random numbers makes, more or less: a stream serves whole rows.
+/// The approximate number of values per stream of random numbers; a stream serves whole rows.
 const VALUES_PER_STREAM: usize = 1 << 15;
 
-/// Draws rows of a vMF.
+/// Draws rows from a vMF.
 ///
-/// With a seed, [`sample_rows`](Self::sample_rows) and [`fill`](Self::fill) work on all threads, and row n depends on the seed and on n alone:
+/// With a seed, [`sample_rows`](Self::sample_rows) and [`fill`](Self::fill) use all threads, and
+/// row n depends only on the seed and on n:
 ///
 /// ```
 /// use vmfkit::{Sampler, VonMisesFisher};
 /// let density = VonMisesFisher::new(vec![0.6, 0.8], 20.0)?;
 /// let mut rows = vec![0f32; 2 * 1000];
 /// Sampler::new(&density).fill(7, 0, &mut rows)?;
-/// // Row 900 depends on the seed and on its number alone.
+/// // Row 900 depends only on the seed and on its number.
 /// let mut row = [0f32; 2];
 /// Sampler::new(&density).fill(7, 900, &mut row)?;
 /// assert_eq!(row, rows[1800..1802]);
 /// # Ok::<(), vmfkit::Error>(())
 /// ```
 ///
-/// With a generator of your own, of rand 0.10 ([`vmfkit::rand`](crate::rand)), it is a [`Distribution`] like those of rand_distr:
+/// With your own generator of rand 0.10 ([`vmfkit::rand`](crate::rand)), it is a [`Distribution`]
+/// like those of rand_distr:
 ///
 /// ```
 /// use rand_xoshiro::Xoshiro256PlusPlus;
@@ -72,7 +76,8 @@ pub struct Sampler {
     deviation: Deviation,
 }
 
-/// Independent standard normals from the sampler's own generator: what a draw costs at least. For `compare`.
+/// Independent standard normals from the generator of the sampler: a lower bound of the cost of a
+/// draw, for `compare`.
 #[doc(hidden)]
 pub fn bare_normals(seed: u64, stream: u64, out: &mut [f64]) {
     fill_with_normals(&mut Stream::new(seed, stream), out);
@@ -85,9 +90,9 @@ enum Deviation {
     Circle(BetaEnvelope),
     /// d = 3
     Sphere(SphereKernel),
-    /// d >= 4 and spread out, with the gamma law of which two draws make a symmetric beta
+    /// d >= 4, mean length below [`CONCENTRATED`]; two gamma variates make a symmetric beta variate
     Spread(BetaEnvelope, Gamma),
-    /// d >= 4 and concentrated
+    /// d >= 4, mean length from [`CONCENTRATED`] on
     Concentrated(GammaEnvelope, Gamma),
 }
 
@@ -120,7 +125,12 @@ impl Sampler {
         self.mean_direction.len()
     }
 
-    /// One row from the caller's generator into `row`, which has one value for each coordinate: [`Distribution::sample`] without a new `Vec`.
+    /// Draws one row with the caller's generator into `row`, which has one value per coordinate.
+    ///
+    /// It is [`Distribution::sample`] without an allocation for the row.
+    ///
+    /// # Errors
+    /// [`Error::OutputLength`].
     pub fn draw<R: Rng + ?Sized>(&self, rng: &mut R, row: &mut [f64]) -> Result<()> {
         Error::check_length("row", row, self.dim())?;
         if let Deviation::Sphere(kernel) = &self.deviation {
@@ -132,7 +142,7 @@ impl Sampler {
         Ok(())
     }
 
-    /// One row, with a buffer for its normals.
+    /// Draws one row; `normals` is a buffer of d - 1 values.
     #[inline(always)]
     fn draw_into<R: Words, T: Scalar>(&self, rng: &mut R, normals: &mut [f64], row: &mut [T]) {
         let (first, rest) = self.mean_direction.split_first().expect("at least two coordinates");
@@ -153,12 +163,13 @@ impl Sampler {
         }
     }
 
-    /// s = 1 - mu . x of one draw, given half the squared length of the d - 1 normals beside it. That is a gamma variate, independent
-    /// of their direction: a first proposal, or half of one, for nothing.
+    /// Draws s = 1 - mu . x, given half the squared length of the d - 1 normals of the tangent.
+    /// That is a gamma variate independent of their direction, so it serves as the first proposal,
+    /// or half of it.
     fn draw_deviation<R: Rng>(&self, rng: &mut R, half_square: f64) -> f64 {
         match &self.deviation {
             Deviation::Circle(envelope) => loop {
-                // Beta(1/2, 1/2) is the arcsine law.
+                // Beta(1/2, 1/2) is the arcsine distribution.
                 let sine = (FRAC_PI_2 * rng.random::<f64>()).sin();
                 let s = envelope.propose(sine * sine);
                 if envelope.accepts(s, rng) {
@@ -186,7 +197,9 @@ impl Sampler {
         }
     }
 
-    /// The first `rows` draws of a seed, row by row, on all threads: the beginning of the table that [`Self::fill`] draws in parts.
+    /// The first `rows` draws of a seed in row-major order, drawn on all threads.
+    ///
+    /// Use [`Self::fill`] to draw them in parts.
     ///
     /// ```
     /// use vmfkit::{RowBatch, Sampler, VonMisesFisher};
@@ -195,6 +208,9 @@ impl Sampler {
     /// assert_eq!(RowBatch::new(2, &rows)?.len(), 1000);
     /// # Ok::<(), vmfkit::Error>(())
     /// ```
+    ///
+    /// # Errors
+    /// [`Error::Memory`].
     pub fn sample_rows<T: Scalar>(&self, rows: usize, seed: u64) -> Result<Vec<T>> {
         capacity::check("the rows to draw", &[rows, self.dim()])?;
         let mut out = vec![T::default(); rows * self.dim()];
@@ -202,16 +218,19 @@ impl Sampler {
         Ok(out)
     }
 
-    /// Fills `out` with the rows `first_row ..` of the endless table of draws that `seed` stands for, on all threads.
+    /// Fills `out` with the draws of `seed` from number `first_row` on, on all threads.
     ///
-    /// Row n of the table depends on the seed and on n alone.
+    /// Draw n depends only on the seed and on n.
+    ///
+    /// # Errors
+    /// [`Error::PartialRow`].
     pub fn fill<T: Scalar>(&self, seed: u64, first_row: u64, out: &mut [T]) -> Result<()> {
         let dim = self.dim();
         if !out.len().is_multiple_of(dim) {
             return Err(Error::PartialRow { values: out.len(), dim });
         }
         let rows_per_stream = (VALUES_PER_STREAM / dim).max(1) as u64;
-        // The first piece ends with the stream it begins in, so that every other piece is a whole stream.
+        // `head` ends with the stream in which it begins, so all other pieces are whole streams.
         let skipped = first_row % rows_per_stream;
         let head = ((rows_per_stream - skipped) as usize * dim).min(out.len());
         let (head, tail) = out.split_at_mut(head);
@@ -224,7 +243,7 @@ impl Sampler {
         Ok(())
     }
 
-    /// The rows of one stream, after the first `skipped` of them.
+    /// Fills `out` with rows of one stream, without its first `skipped` rows.
     fn fill_from_stream<T: Scalar>(&self, seed: u64, stream: u64, skipped: usize, out: &mut [T]) {
         let mut rng = Stream::new(seed, stream);
         if let Deviation::Sphere(kernel) = &self.deviation {
@@ -239,9 +258,9 @@ impl Sampler {
     #[inline(always)]
     fn fill_rows<T: Scalar>(&self, rng: &mut Stream, skipped: usize, out: &mut [T]) {
         let dim = self.dim();
-        let (mut normals, mut passed_over) = (vec![0.0; dim - 1], vec![T::default(); dim]);
+        let (mut normals, mut discarded) = (vec![0.0; dim - 1], vec![T::default(); dim]);
         for _ in 0..skipped {
-            self.draw_into(rng, &mut normals, &mut passed_over);
+            self.draw_into(rng, &mut normals, &mut discarded);
         }
         for row in out.chunks_exact_mut(dim) {
             self.draw_into(rng, &mut normals, row);
@@ -249,7 +268,7 @@ impl Sampler {
     }
 }
 
-/// [`Sampler::fill_rows`] for one set of instructions.
+/// [`Sampler::fill_rows`], to be compiled for AVX2 and for the baseline.
 struct FillRows<'a, T> {
     sampler: &'a Sampler,
     rng: &'a mut Stream,
@@ -266,7 +285,7 @@ impl<T: Scalar> Avx2Work for FillRows<'_, T> {
     }
 }
 
-/// One row of unit length.
+/// Draws one row.
 impl Distribution<Vec<f64>> for Sampler {
     fn sample<R: Rng + ?Sized>(&self, rng: &mut R) -> Vec<f64> {
         let mut row = vec![0.0; self.dim()];

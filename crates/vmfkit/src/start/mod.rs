@@ -104,8 +104,7 @@ impl Start {
             Start::Directions(directions) => {
                 let found = directions.len();
                 if found != components {
-                    let range = "as many as components";
-                    return Err(Error::Option { option: "the number of given directions", range, value: found as f64 });
+                    return Err(Error::DirectionCount { expected: components, found });
                 }
                 if let Some(other) = directions.iter().find(|direction| direction.len() != block.dim()) {
                     return Err(Error::DimensionMismatch { expected: block.dim(), found: other.len() });
@@ -134,8 +133,8 @@ impl Start {
             }
             Start::Mixture(mixture) if mixture.components().len() - usize::from(mixture.has_background()) != components => {
                 let found = mixture.components().len() - usize::from(mixture.has_background());
-                let option = "the number of components of the mixture to start from";
-                Some(Err(Error::Option { option, range: "that of the fit, a background not counted", value: found as f64 }))
+                let what = "the mixture to start from, without its background,";
+                Some(Err(Error::ComponentMismatch { what, expected: components, found }))
             }
             Start::Mixture(mixture) => Some(Ok(mixture.clone())),
             Start::Random => Some(random_directions(dim, components, seed).and_then(of_directions)),
@@ -201,8 +200,8 @@ pub(crate) struct Labelled<'a> {
 
 impl<'a> Labelled<'a> {
     pub(crate) fn new(labels: &'a [u32], components: usize, dim: usize) -> Result<Self> {
-        if let Some(&label) = labels.iter().find(|label| **label as usize >= components) {
-            return Err(Error::Option { option: "a label", range: "below the number of components", value: f64::from(label) });
+        if let Some((row, &label)) = labels.iter().enumerate().find(|(_, label)| **label as usize >= components) {
+            return Err(Error::Label { row, components, label });
         }
         Ok(Labelled { labels, components, rows: 0, known: KnownLabels::new(dim) })
     }

@@ -259,8 +259,7 @@ impl<'a> Trainer<'a> {
     /// Everything that the next pass needs. An error within a pass.
     pub fn checkpoint(&self) -> Result<Checkpoint> {
         if self.weight > 0.0 {
-            let option = "the weight of rows that were seen since the last pass ended";
-            return Err(Error::Option { option, range: "0 where a checkpoint is made", value: self.weight });
+            return Err(Error::CheckpointWithinPass { weight: self.weight });
         }
         Ok(Checkpoint {
             restart: 0,
@@ -285,8 +284,8 @@ impl<'a> Trainer<'a> {
             return Err(Error::DimensionMismatch { expected: expected.dim(), found: found.dim() });
         }
         if (expected.components().len(), expected.has_background()) != (found.components().len(), found.has_background()) {
-            let option = "the number of components of the checkpoint, a background included,";
-            return Err(Error::Option { option, range: "that of the fit", value: found.components().len() as f64 });
+            let (expected, found) = (expected.components().len(), found.components().len());
+            return Err(Error::ComponentMismatch { what: "the mixture of the checkpoint", expected, found });
         }
         if rule != self.rule.name() {
             let (expected, found) = (rule.clone(), self.rule.name().to_owned());

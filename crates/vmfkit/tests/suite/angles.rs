@@ -1,4 +1,4 @@
-//! Angles to unit vectors and back.
+//! Conversion of angles to unit vectors and back.
 
 use vmfkit::{Angles, Error, Sampler, VonMisesFisher};
 
@@ -8,7 +8,7 @@ fn angles(text: &str) -> Angles {
     text.parse().unwrap()
 }
 
-/// Uniform draws, and rows within 1e-9 of the poles and of the axes.
+/// Uniform draws, and rows within 1e-9 of the axes.
 fn rows(dim: usize) -> Vec<f64> {
     let mut rows = vec![0.0; 2000 * dim];
     Sampler::new(&VonMisesFisher::uniform(dim).unwrap()).fill(7, 0, &mut rows).unwrap();
@@ -25,7 +25,7 @@ fn rows(dim: usize) -> Vec<f64> {
 }
 
 #[test]
-fn unit_vectors_come_back_from_angles_in_any_order_and_unit() {
+fn conversions_round_trip_in_every_order_and_unit() {
     let swapped = ["lon,lat", "dec,ra", "inc,dec", "plunge,trend", "phi,theta"];
     for (text, dim) in ON_THE_SPHERE.into_iter().chain(swapped).map(|text| (text, 3)).chain([("angle", 2)]) {
         for unit in ["", ",degrees", ",radians"] {
@@ -39,7 +39,7 @@ fn unit_vectors_come_back_from_angles_in_any_order_and_unit() {
 }
 
 #[test]
-fn the_smallest_angle_from_a_pole_keeps_its_digits() {
+fn small_angles_from_a_pole_are_accurate() {
     let colatitude = angles("theta,phi,radians");
     for theta in [1e-300, 1e-20, 1e-9, 1e-3] {
         let back = colatitude.of_vectors(&colatitude.unit_vectors(&[theta, 2.0]).unwrap()).unwrap();
@@ -48,8 +48,9 @@ fn the_smallest_angle_from_a_pole_keeps_its_digits() {
 }
 
 #[test]
-fn conventions_are_those_that_the_help_states() {
-    // 30 degrees of elevation, 90 degrees around; the same point of the sphere for all that measure from the equator.
+fn conventions_are_as_documented() {
+    // An elevation of 30 degrees and an azimuth of 90 degrees are the same point in all systems
+    // that measure from the equator.
     for (text, row) in [("lat,lon", [30.0, 90.0]), ("lon,lat", [90.0, 30.0]), ("ra,dec", [90.0, 30.0]), ("dec,inc", [90.0, 30.0])]
     {
         let vector = angles(text).unit_vectors(&row).unwrap();
@@ -64,7 +65,7 @@ fn conventions_are_those_that_the_help_states() {
 }
 
 #[test]
-fn poles_and_right_angles_are_exact_in_degrees_after_any_number_of_turns() {
+fn poles_and_right_angles_are_exact_in_degrees() {
     let geographic = angles("lat,lon");
     assert_eq!(geographic.unit_vectors(&[90.0, 33.3, -90.0, -12.0]).unwrap(), [0.0, 0.0, 1.0, 0.0, 0.0, -1.0]);
     for turns in [0.0, 360.0, -720.0, 3.6e15] {
@@ -76,7 +77,7 @@ fn poles_and_right_angles_are_exact_in_degrees_after_any_number_of_turns() {
 }
 
 #[test]
-fn angles_past_a_pole_and_numbers_that_are_none_are_named_with_their_row() {
+fn errors_name_the_row_and_the_angle() {
     let refused = |text: &str, row: [f64; 4]| angles(text).unit_vectors(&row).unwrap_err().to_string();
     assert_eq!(refused("lat,lon", [10.0, 999.0, 90.5, 0.0]), "row 1: the latitude must be from -90 to 90 degrees, found: `90.5`");
     assert_eq!(
@@ -99,7 +100,7 @@ fn angles_past_a_pole_and_numbers_that_are_none_are_named_with_their_row() {
 }
 
 #[test]
-fn names_are_read_as_they_are_written() {
+fn names_round_trip() {
     for text in ON_THE_SPHERE.into_iter().chain(["lon,lat", "inc,dec", "lat,lon,radians", "angle", "angle,radians"]) {
         assert_eq!(angles(text).to_string(), text);
     }
@@ -113,14 +114,14 @@ fn names_are_read_as_they_are_written() {
 }
 
 #[test]
-fn columns_are_found_by_their_names_and_their_units_are_believed() {
+fn columns_are_found_by_name_and_unit() {
     let found = |text: &str, columns: &[&str]| angles(text).find_columns(columns).unwrap();
     assert_eq!(found("lat,lon", &["lat_deg", "lon_deg", "x", "y", "z"]), Some(vec![0, 1]));
     assert_eq!(found("lat,lon", &["Longitude (°)", "id", "Latitude (°)"]), Some(vec![2, 0]));
     assert_eq!(found("ra,dec", &["right_ascension_deg", "declination_deg"]), Some(vec![0, 1]));
     assert_eq!(found("lat,lon", &["lat", "latitude", "lon"]), None);
     let error = angles("lat,lon").find_columns(&["lat_rad", "lon_rad"]).unwrap_err();
-    assert!(error.to_string().contains("`lat_rad`\nhint: `lat,lon,radians` has the other unit"), "{error}");
+    assert!(error.to_string().contains("`lat_rad`\nhint: use `lat,lon,radians`, or choose the columns by name"), "{error}");
     assert_eq!(found("lat,lon,radians", &["lat_rad", "lon_rad"]), Some(vec![0, 1]));
     let guessed = |columns: &[&str]| Angles::guess(columns).map(|angles| angles.to_string());
     assert_eq!(guessed(&["lon", "lat"]).as_deref(), Some("lon,lat"));

@@ -1,4 +1,4 @@
-//! What Rust users expect of a library: traits of rand, errors with sources, results as vectors, models that can be printed.
+//! The interface: traits of rand, errors with sources, results as vectors, and `Display`.
 
 use crate::samples::{draw, paper_mixture};
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -16,7 +16,7 @@ use vmfkit::{
 };
 
 #[test]
-fn a_sampler_is_a_distribution_of_rand() {
+fn samplers_implement_distribution() {
     fn mean_along<R: Rng>(distribution: impl Distribution<Vec<f64>>, mu: &[f64], rng: R) -> f64 {
         let rows = distribution.sample_iter(rng).take(4000);
         rows.map(|row| row.iter().zip(mu).map(|(x, m)| x * m).sum::<f64>()).sum::<f64>() / 4000.0
@@ -26,7 +26,7 @@ fn a_sampler_is_a_distribution_of_rand() {
         let found = mean_along(Sampler::new(&density), &mu, Xoshiro256PlusPlus::seed_from_u64(1));
         let (expected, error) = (density.mean()[1] / mu[1], (density.variances().0 / 4000.0).sqrt());
         assert!((found - expected).abs() < 4.0 * error, "dimension {}: {found}, expected {expected}", mu.len());
-        // The same words make the same row, whichever way it is asked for.
+        // `draw` and `sample` return the same row for the same generator.
         let sampler = Sampler::new(&density);
         let mut row = vec![0.0; mu.len()];
         sampler.draw(&mut Xoshiro256PlusPlus::seed_from_u64(2), &mut row).unwrap();
@@ -35,7 +35,7 @@ fn a_sampler_is_a_distribution_of_rand() {
 }
 
 #[test]
-fn draws_of_a_mixture_come_with_their_components() {
+fn mixture_samplers_return_components_and_rows() {
     let mixture = paper_mixture();
     let rng = Xoshiro256PlusPlus::seed_from_u64(3);
     let draws: Vec<(u32, Vec<f64>)> = mixture.sampler().sample_iter(rng).take(6000).collect();
@@ -46,11 +46,11 @@ fn draws_of_a_mixture_come_with_their_components() {
     }
     let (labels, rows): (Vec<u32>, Vec<Vec<f64>>) = draws.into_iter().unzip();
     let assigned = mixture.assign(&RowBatch::new(mixture.dim(), &rows.concat()).unwrap()).unwrap();
-    assert!(Agreement::new(&labels, &assigned).unwrap().matched_share() > 0.9);
+    assert!(Agreement::new(&labels, &assigned).unwrap().matched_fraction() > 0.9);
 }
 
 #[test]
-fn rows_drawn_as_a_vector_are_those_that_fill_a_slice() {
+fn sample_rows_equals_fill() {
     let mixture = paper_mixture();
     let (mut rows, mut labels) = (vec![0f32; mixture.dim() * 70], vec![0; 70]);
     mixture.fill(9, 0, &mut rows, &mut labels).unwrap();
@@ -62,7 +62,7 @@ fn rows_drawn_as_a_vector_are_those_that_fill_a_slice() {
 }
 
 #[test]
-fn values_as_vectors_are_those_that_fill_slices() {
+fn functions_that_return_vectors_equal_those_that_fill_slices() {
     let mixture = paper_mixture();
     let rows: Vec<f64> = draw(&mixture, 300, 4);
     let block = RowBatch::new(mixture.dim(), &rows).unwrap();
@@ -70,9 +70,9 @@ fn values_as_vectors_are_those_that_fill_slices() {
     let filled = |length: usize, fill: &dyn Fn(&mut [f64]) -> vmfkit::Result<()>| {
         let mut out = vec![f64::NAN; length];
         fill(&mut out).unwrap();
-        for wrong in [length - 1, length + 1] {
-            let expected = Error::OutputLength { slice: "out", expected: length, found: wrong };
-            assert_eq!(fill(&mut vec![0.0; wrong]), Err(expected));
+        for found in [length - 1, length + 1] {
+            let error = Error::OutputLength { slice: "out", expected: length, found };
+            assert_eq!(fill(&mut vec![0.0; found]), Err(error));
         }
         out
     };
@@ -82,10 +82,10 @@ fn values_as_vectors_are_those_that_fill_slices() {
     assert_eq!(density.ln_densities(&block).unwrap(), filled(n, &|out| density.ln_densities_into(&block, out)));
     assert_eq!(mixture.ln_densities(&block).unwrap(), filled(n, &|out| mixture.ln_densities_into(&block, out)));
     assert_eq!(test.p_values(&block).unwrap(), filled(n, &|out| test.p_values_into(&block, out)));
-    let shares = filled(table, &|out| mixture.responsibilities_into(&block, out));
-    assert_eq!(mixture.responsibilities(&block).unwrap(), shares);
-    let of_components = filled(table, &|out| mixture.component_ln_densities_into(&block, out));
-    assert_eq!(mixture.component_ln_densities(&block).unwrap(), of_components);
+    let responsibilities = filled(table, &|out| mixture.responsibilities_into(&block, out));
+    assert_eq!(mixture.responsibilities(&block).unwrap(), responsibilities);
+    let component_densities = filled(table, &|out| mixture.component_ln_densities_into(&block, out));
+    assert_eq!(mixture.component_ln_densities(&block).unwrap(), component_densities);
     let mut labels = vec![u32::MAX; n];
     mixture.assign_into(&block, &mut labels).unwrap();
     assert_eq!(mixture.assign(&block).unwrap(), labels);
@@ -93,7 +93,7 @@ fn values_as_vectors_are_those_that_fill_slices() {
 }
 
 #[test]
-fn slices_of_another_length_are_errors() {
+fn slices_of_the_wrong_length_are_errors() {
     let mixture = paper_mixture();
     let error = mixture.fill(0, 0, &mut vec![0.0; 2 * mixture.dim()], &mut [0]).unwrap_err();
     assert_eq!(error, Error::OutputLength { slice: "labels", expected: 2, found: 1 });
@@ -116,7 +116,7 @@ fn labels_may_be_of_any_type() {
     same(Agreement::new(&classes.map(|x| ["a", "b", "c"][x as usize]), &clusters.map(|x| x.to_string())));
 }
 
-/// A source whose disk is broken.
+/// A source whose disk has failed.
 struct Broken;
 
 #[derive(Debug, thiserror::Error)]
@@ -132,7 +132,7 @@ impl Source for Broken {
     }
 
     fn next_batch(&mut self) -> vmfkit::Result<Option<RowBatch<'_>>> {
-        Err(Error::read(BrokenSector { sector: 7, source: std::io::Error::other("no answer") }))
+        Err(Error::read(BrokenSector { sector: 7, source: std::io::Error::other("timeout") }))
     }
 
     fn rewind(&mut self) -> vmfkit::Result<()> {
@@ -144,16 +144,16 @@ impl Source for Broken {
 fn the_error_of_a_source_is_the_source_of_the_error() {
     let error = Fitter::new(2).fit_source(&mut Broken).unwrap_err();
     let cause = error.source().and_then(|cause| cause.downcast_ref::<BrokenSector>()).expect("the source's own error");
-    assert_eq!((cause.sector, cause.source.to_string()), (7, "no answer".to_owned()));
-    assert_eq!(cause.source().unwrap().to_string(), "no answer");
-    // No text twice, whoever prints the chain.
+    assert_eq!((cause.sector, cause.source.to_string()), (7, "timeout".to_owned()));
+    assert_eq!(cause.source().unwrap().to_string(), "timeout");
+    // Printing the chain of causes repeats no text.
     assert_eq!(error.to_string(), "a source of rows or a callback failed");
-    assert_eq!(format!("{error:#}"), "sector 7 is broken: no answer");
+    assert_eq!(format!("{error:#}"), "sector 7 is broken: timeout");
     assert_eq!(error, error.clone());
 }
 
 #[test]
-fn texts_that_are_no_choice_are_refused_with_the_choices() {
+fn parse_errors_list_the_choices() {
     fn refused<T: std::str::FromStr<Err = ParseChoiceError> + std::fmt::Debug>(text: &str) -> ParseChoiceError {
         let error = text.parse::<T>().unwrap_err();
         assert_eq!(error.text(), text);
@@ -168,7 +168,7 @@ fn texts_that_are_no_choice_are_refused_with_the_choices() {
     let policy = refused::<ConcentrationPolicy>("fixed:much");
     assert!(policy.to_string().starts_with("`much` is not a number in the policy `fixed:much`: one of auto, "), "{policy}");
     assert!(policy.source().unwrap().is::<std::num::ParseFloatError>());
-    // It goes where errors go.
+    // It converts to a boxed error.
     let boxed: Box<dyn std::error::Error + Send + Sync> = policy.into();
     assert!(boxed.is::<ParseChoiceError>());
 }
@@ -223,7 +223,7 @@ fn models_and_reports_can_be_printed() {
     assert!(evaluation.starts_with("mean ln p ") && evaluation.ends_with(", row weight 400"), "{evaluation}");
 }
 
-/// The values of constants that are written as a number or a shift.
+/// The value of a constant that is written as a number or a shift.
 fn value(text: &str) -> Option<u128> {
     let number = |text: &str| text.trim().replace('_', "").parse::<u128>().ok();
     match text.split_once("<<") {
@@ -232,7 +232,8 @@ fn value(text: &str) -> Option<u128> {
     }
 }
 
-/// A machine of 32 bits, wasm32 for one, cannot compile a larger `usize`, and no test on a machine of 64 would tell.
+/// 32-bit targets such as wasm32 cannot compile larger constants of type `usize`, which tests on
+/// 64-bit machines would not show.
 #[test]
 fn constants_for_lengths_fit_into_32_bits() {
     fn sources(folder: &Path, found: &mut Vec<PathBuf>) {

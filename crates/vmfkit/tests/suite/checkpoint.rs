@@ -398,7 +398,7 @@ fn a_trainer_alone_is_resumed() {
         for from in [0, 100, 200] {
             let stats = accumulate(trainer.model(), &block.slice(from, from + 100), trainer.assignment());
             trainer.step(&stats).unwrap();
-            assert!(matches!(trainer.checkpoint(), Err(Error::Option { .. })), "within a pass");
+            assert!(matches!(trainer.checkpoint(), Err(Error::CheckpointWithinPass { .. })));
         }
         trainer.end_pass(300).unwrap();
     };
@@ -414,7 +414,7 @@ fn a_trainer_alone_is_resumed() {
     let refused =
         |start, checkpoint: &Checkpoint| Trainer::new(start, Em::new(), passes(4)).unwrap().resume(checkpoint).err().unwrap();
     assert!(refused(start.clone(), &restored(&bytes)).to_string().contains("made with the rule online em, found: `em`"));
-    assert!(matches!(refused(random_mixture(2, 5, 1.0, 1), &restored(&bytes)), Error::Option { .. }));
+    assert!(matches!(refused(random_mixture(2, 5, 1.0, 1), &restored(&bytes)), Error::ComponentMismatch { .. }));
     assert!(matches!(refused(random_mixture(3, 4, 1.0, 1), &restored(&bytes)), Error::DimensionMismatch { .. }));
 }
 
@@ -452,7 +452,7 @@ fn bad_bytes_are_named() {
         (edited("\"best.weights\"", "\"best.heights\""), "there must be a tensor: `best.weights`"),
     ] {
         let message = Checkpoint::from_bytes(&bytes).unwrap_err().to_string();
-        assert!(message.starts_with("these bytes are no checkpoint: ") && message.contains(words), "{words}: {message}");
+        assert!(message.starts_with("not a valid checkpoint: ") && message.contains(words), "{words}: {message}");
     }
 }
 

@@ -1,4 +1,5 @@
-//! The density itself: it integrates to 1, keeps its digits, and its distances behave.
+//! One density: it integrates to 1, stays accurate at high concentrations, and its divergences
+//! match their definitions.
 
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
@@ -15,7 +16,7 @@ fn integrate(f: impl Fn(f64, f64) -> f64) -> f64 {
         .map(|i| {
             let x = f64::from(i) * step;
             let y = std::f64::consts::FRAC_PI_2 * x.sinh();
-            // (1 + t, 1 - t) each without cancellation
+            // 1 + t and 1 - t, both without cancellation
             let (up, down) = (2.0 / (1.0 + (-2.0 * y).exp()), 2.0 / (1.0 + (2.0 * y).exp()));
             f(up, down) * std::f64::consts::FRAC_PI_2 * x.cosh() / y.cosh().powi(2)
         })
@@ -38,13 +39,13 @@ fn densities_integrate_to_one() {
 }
 
 #[test]
-fn projection_law_and_density_share_one_normaliser() {
-    // deviation_ln_pdf comes from quadrature, ln_peak from Bessel functions.
+fn projection_law_and_density_have_equal_normalisers() {
+    // deviation_ln_pdf uses quadrature, ln_peak uses Bessel functions.
     for dim in [3usize, 4, 10, 100, 768, 100_000, 10_000_000] {
         for k in [1e-5, 1.0, 30.0, dim as f64, 1e3 * dim as f64, 1e15] {
             let law = vmfkit::ProjectionLaw::new(dim, k).unwrap();
-            for share in [1e-6, 0.2, 0.7, 1.0 - 1e-6] {
-                let s = law.deviation_quantile(share);
+            for fraction in [1e-6, 0.2, 0.7, 1.0 - 1e-6] {
+                let s = law.deviation_quantile(fraction);
                 let terms = [
                     bessel::ln_peak(dim, k),
                     -k * s,
@@ -59,25 +60,27 @@ fn projection_law_and_density_share_one_normaliser() {
     }
 }
 
-/// At k = 1e10 a row's log density hangs on digits of mu . x that an f64 does not have; those of x - mu it has.
+/// At k = 1e10 the log density depends on digits of mu . x that an f64 does not have; x - mu has
+/// them.
 #[test]
-fn log_density_keeps_its_digits_at_high_concentration() {
+fn log_density_is_accurate_at_high_concentrations() {
     let density = along(&[1.0, 0.0, 0.0], 1e10);
     let tilt: f64 = 3e-6;
     let row = [(1.0 - tilt * tilt).sqrt(), tilt, 0.0];
-    // 1 - cos for sin = 3e-6 is 4.50000000001012...e-12 (series), and ln C + k = ln(k / 2 pi) at d = 3.
+    // 1 - cos for sin = 3e-6 is 4.50000000001012...e-12 (series), and ln C + k = ln(k / 2 pi) at d
+    // = 3.
     let expected = (1e10 / std::f64::consts::TAU).ln() - 1e10 * 4.500000000010125e-12;
     assert!((density.ln_density(&row).unwrap() - expected).abs() < 1e-13);
-    let mut block_value = [0.0];
-    density.ln_densities_into(&RowBatch::new(3, &row).unwrap(), &mut block_value).unwrap();
-    assert_eq!(block_value[0], density.ln_density(&row).unwrap());
-    // A row off the sphere by rounding, by 1e-9, does not change that.
+    let mut of_batch = [0.0];
+    density.ln_densities_into(&RowBatch::new(3, &row).unwrap(), &mut of_batch).unwrap();
+    assert_eq!(of_batch[0], density.ln_density(&row).unwrap());
+    // A row whose length differs from 1 by 1e-9 has the same log density.
     let long: Vec<f64> = row.iter().map(|x| x * (1.0 + 1e-9)).collect();
     assert!((density.ln_density(&long).unwrap() - expected).abs() < 1e-8);
 }
 
 #[test]
-fn blocks_of_either_precision_agree_with_rows() {
+fn batches_of_both_precisions_agree_with_single_rows() {
     let density = along(&[0.3, -0.5, 0.1, 0.8, 0.2, -0.4, 0.9, 0.0, 0.35], 12.0);
     let rows: Vec<f64> = (0..20)
         .flat_map(|i| {
@@ -101,7 +104,7 @@ fn blocks_of_either_precision_agree_with_rows() {
 }
 
 #[test]
-fn covariance_is_that_of_a_rotation_symmetric_law() {
+fn covariance_has_the_right_trace_and_eigenvector() {
     for (dim, k) in [(2usize, 0.0), (3, 2.0), (7, 40.0)] {
         let density = along(&(0..dim).map(|i| 1.0 + i as f64).collect::<Vec<_>>(), k);
         let (matrix, mu) = (density.covariance(), density.mean_direction());
@@ -119,7 +122,7 @@ fn covariance_is_that_of_a_rotation_symmetric_law() {
 }
 
 #[test]
-fn bad_parameters_are_refused_with_their_value() {
+fn invalid_parameters_are_errors_with_their_value() {
     let text = |direction: &[f64], k: f64| VonMisesFisher::new(direction.to_vec(), k).unwrap_err().to_string();
     assert_eq!(text(&[1.0], 1.0), "the dimension must be at least 2, found: `1`");
     assert_eq!(text(&[], 1.0), "the dimension must be at least 2, found: `0`");
@@ -135,20 +138,20 @@ fn bad_parameters_are_refused_with_their_value() {
     assert_eq!(density.ln_density(&[2.0, 0.0]).unwrap_err(), Error::NotUnit { row: 0, norm: 2.0 });
     assert!(density.divergence(&along(&[1.0, 0.0, 0.0], 1.0)).is_err());
     assert!(density.renyi_divergence(&density, 0.0).is_err() && density.renyi_divergence(&density, f64::NAN).is_err());
-    // Any length will do for `along`, however extreme.
+    // `along` accepts vectors of any length, however extreme.
     for scale in [4e307, 1e200, 1e-200, 1e-310] {
         let mu = along(&[3.0 * scale, 4.0 * scale], 1.0).mean_direction().to_vec();
         assert!((mu[0] - 0.6).abs() < 1e-13 && (mu[1] - 0.8).abs() < 1e-13, "{mu:?}");
     }
     assert!(along(&[1e308; 4], 1.0).mean_direction().iter().all(|x| (x - 0.5).abs() < 1e-15));
     assert!(along(&[1e-322; 4], 1.0).mean_direction().iter().all(|x| (x - 0.5).abs() < 1e-15));
-    for share in [f64::NAN, -1.0, 1.5] {
-        assert!(density.angle_holding(share).is_nan(), "{share}");
+    for fraction in [f64::NAN, -1.0, 1.5] {
+        assert!(density.angle_holding(fraction).is_nan(), "{fraction}");
     }
 }
 
 #[test]
-fn the_uniform_density_is_legal_everywhere() {
+fn all_methods_accept_the_uniform_density() {
     let uniform = VonMisesFisher::uniform(3).unwrap();
     let other = along(&[0.0, 1.0, 0.0], 5.0);
     assert!((uniform.ln_density(&[0.0, 0.6, 0.8]).unwrap() + (4.0 * std::f64::consts::PI).ln()).abs() < 1e-15);
@@ -161,9 +164,9 @@ fn the_uniform_density_is_legal_everywhere() {
     assert_eq!(uniform.hellinger_distance(&uniform).unwrap(), 0.0);
 }
 
-/// Squares of such concentrations overflow.
+/// The squares of these concentrations overflow.
 #[test]
-fn distances_hold_at_the_largest_concentrations() {
+fn divergences_are_accurate_at_the_largest_concentrations() {
     for k in [1e150, 1e200, 1e300, f64::MAX] {
         let p = along(&[0.3, -0.5, 0.8], k);
         assert!(p.bhattacharyya_distance(&p).unwrap() < 1e-15 && p.hellinger_distance(&p).unwrap() < 1e-7, "{k:e}");
@@ -171,8 +174,8 @@ fn distances_hold_at_the_largest_concentrations() {
             assert!(p.renyi_divergence(&p, order).unwrap() < 1e-14, "{k:e}, order {order}");
         }
         if k < 1e305 {
-            // Same direction, twice the concentration, d = 3: in the limit -ln BC = ln(1.5/sqrt 2), and the largest ratio of the wider
-            // to the narrower density is unbounded while that of the narrower to the wider is 2.
+            // Equal directions, twice the concentration, d = 3: in the limit -ln BC = ln(1.5/sqrt
+            // 2), and the largest ratio of the narrower density to the wider is 2.
             let q = along(&[0.3, -0.5, 0.8], 2.0 * k);
             assert!((p.bhattacharyya_distance(&q).unwrap() - (1.5 / 2f64.sqrt()).ln()).abs() < 1e-14);
             assert!((q.renyi_divergence(&p, f64::INFINITY).unwrap() - 2f64.ln()).abs() < 1e-14);
@@ -180,9 +183,10 @@ fn distances_hold_at_the_largest_concentrations() {
     }
 }
 
-/// sup ln p/q = Phi(l) - Phi(k) + |eta_p - eta_q|, at d = 3 where Phi = ln(sinh k/k); values by mpmath.
+/// sup ln p/q = Phi(l) - Phi(k) + |eta_p - eta_q|, at d = 3 where Phi = ln(sinh k/k); values by
+/// mpmath.
 #[test]
-fn the_largest_log_ratio_keeps_its_digits() {
+fn renyi_divergence_of_infinite_order_is_accurate() {
     let e1 = [1.0, 0.0, 0.0];
     for (k, l, angle, expected) in
         [(1e10, 1.0, 0.0, 22.880437472071598), (1e10, 5e9, 0.0, std::f64::consts::LN_2), (1e15, 1.0, 1e-3, 34.393363437041784)]
@@ -193,7 +197,7 @@ fn the_largest_log_ratio_keeps_its_digits() {
     }
 }
 
-/// Directions and concentrations of two densities on the same sphere.
+/// Pairs of densities of the same dimension.
 fn pairs() -> impl Strategy<Value = (VonMisesFisher, VonMisesFisher)> {
     (2usize..40).prop_flat_map(|dim| {
         let direction =
@@ -230,23 +234,23 @@ proptest! {
             let renyi = (phi(combined(alpha, 1.0 - alpha)) - alpha * phi(k) - (1.0 - alpha) * phi(l)) / (alpha - 1.0);
             let found = p.renyi_divergence(&q, alpha).unwrap();
             prop_assert!((found - renyi).abs() <= 1e-13 * size / (alpha - 1.0).abs(), "{found} against {renyi}");
-            // Renyi's divergence grows with its order.
+            // The Renyi divergence increases with its order.
             prop_assert!(found <= p.renyi_divergence(&q, alpha + 0.5).unwrap() * (1.0 + 1e-9) + 1e-13);
             prop_assert!(found <= p.renyi_divergence(&q, f64::INFINITY).unwrap() * (1.0 + 1e-9) + 1e-13 * size);
         }
-        // Order 1/2 is twice Bhattacharyya's distance.
+        // Order 1/2 is twice the Bhattacharyya distance.
         let half = p.renyi_divergence(&q, 0.5).unwrap();
         prop_assert!((half - 2.0 * p.bhattacharyya_distance(&q).unwrap()).abs() <= 1e-13 * half.max(1e-300));
         prop_assert_eq!(p.renyi_divergence(&q, 1.0).unwrap(), p.divergence(&q).unwrap());
     }
 
     #[test]
-    fn distances_of_near_twins_keep_their_digits((p, _) in pairs(), step in 1e-7f64..1e-4) {
-        let twin = along(p.mean_direction(), p.concentration() * (1.0 + step));
-        let gap = twin.concentration() - p.concentration();
+    fn distances_of_nearly_equal_densities_are_accurate((p, _) in pairs(), step in 1e-7f64..1e-4) {
+        let close = along(p.mean_direction(), p.concentration() * (1.0 + step));
+        let gap = close.concentration() - p.concentration();
         let information = bessel::mean_length_and_slope(p.dim(), p.concentration()).slope;
         let quadratic = 0.125 * gap * gap * information;
-        let found = p.bhattacharyya_distance(&twin).unwrap();
+        let found = p.bhattacharyya_distance(&close).unwrap();
         prop_assert!((found / quadratic - 1.0).abs() < 4.0 * step + 1e-14 / step, "{found} against {quadratic}");
     }
 }

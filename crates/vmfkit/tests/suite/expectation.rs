@@ -408,7 +408,7 @@ fn statistics_of_another_shape_are_refused() {
         let mut stats = SufficientStats::zero(components, dim);
         mixture.accumulate(&block, assignment, &mut stats).unwrap_err()
     };
-    assert!(matches!(error(2, 4, Assignment::Soft), Error::Option { value: 2.0, .. }));
+    assert!(matches!(error(2, 4, Assignment::Soft), Error::ComponentMismatch { expected: 3, found: 2, .. }));
     assert_eq!(error(3, 5, Assignment::Soft), Error::DimensionMismatch { expected: 4, found: 5 });
     for temperature in [0.0, -1.0, f64::NAN, f64::INFINITY] {
         assert!(matches!(error(3, 4, Assignment::Tempered(temperature)), Error::Option { .. }));

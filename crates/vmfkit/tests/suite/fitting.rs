@@ -146,7 +146,7 @@ fn bad_rows_are_refused_by_number_and_value() {
     let text = |rows: &[f64]| RowBatch::new(2, rows).unwrap_err().to_string();
     assert_eq!(text(&[1.0, 0.0, f64::NAN, 1.0]), "row 1, column 0 must be a finite number, found: `NaN`");
     assert_eq!(text(&[1.0, 0.0, 0.0, f64::NEG_INFINITY]), "row 1, column 1 must be a finite number, found: `-inf`");
-    assert_eq!(text(&[1.0, 0.0, 0.0, 0.0]), "row 1 has no direction, all its coordinates are: `0`");
+    assert_eq!(text(&[1.0, 0.0, 0.0, 0.0]), "row 1 has no direction: all its coordinates are `0`");
     assert!(text(&[1.0, 0.0, 0.6, 0.7]).starts_with("row 1 must have length 1, found: `0.92195"));
     assert_eq!(text(&[1.0, 0.0, 1.0]), "3 values do not fill rows of dimension 2, left over: `1`");
     assert_eq!(RowBatch::new::<f64>(1, &[1.0]).unwrap_err(), Error::Dimension { dim: 1 });

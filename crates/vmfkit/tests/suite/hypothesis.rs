@@ -1,5 +1,5 @@
-//! Hypothesis tests reject true hypotheses as often as they say and false ones nearly always. Seeds are fixed; with other seeds a bound
-//! of 4.5 standard errors would be crossed about once in 10^5.
+//! Hypothesis tests hold their level, and reject clearly false hypotheses. Seeds are fixed; with
+//! random seeds a bound of 4.5 standard errors would be exceeded about once in 10^5.
 
 use rayon::prelude::*;
 use vmfkit::hypothesis::{
@@ -17,7 +17,7 @@ fn axis(dim: usize, at: usize) -> Vec<f64> {
 }
 
 /// A unit vector at this angle from the first axis.
-fn turned(dim: usize, angle: f64) -> Vec<f64> {
+fn at_angle(dim: usize, angle: f64) -> Vec<f64> {
     let mut direction = vec![0.0; dim];
     (direction[0], direction[1]) = (angle.cos(), angle.sin());
     direction
@@ -43,7 +43,7 @@ fn rejection_rate(repeats: u64, p_value: impl Fn(u64) -> f64 + Sync) -> f64 {
     (0..repeats).into_par_iter().filter(|&repeat| p_value(repeat) <= LEVEL).count() as f64 / repeats as f64
 }
 
-/// Four and a half standard errors, and a tenth of the level for what is left of order 1/n.
+/// 4.5 standard errors, and a tenth of the level for the error of order 1/n.
 fn tolerance(repeats: u64) -> f64 {
     4.5 * (LEVEL * (1.0 - LEVEL) / repeats as f64).sqrt() + 0.1 * LEVEL
 }
@@ -64,25 +64,26 @@ const CASES: [(usize, usize, f64); 12] = [
 ];
 
 #[test]
-fn a_true_mean_direction_is_rejected_as_often_as_the_level_says() {
+fn the_test_of_a_mean_direction_holds_its_level() {
     for (dim, rows, k) in CASES {
         let rate = rejection_rate(800, |repeat| {
             let stats = statistics(dim, &[draw(&axis(dim, 0), k, rows, 1, repeat)]);
             mean_direction(&stats, &axis(dim, 0), Calibration::Conditional).unwrap().p_value
         });
-        // Near uniformity sums that point away from mu0 are judged by the least favourable concentration.
+        // Near uniformity the test is conservative: it uses the least favourable concentration for
+        // sums that point away from mu0.
         let near_uniform = k * (rows as f64).sqrt() < 3.0 * dim as f64;
         assert!(rate < LEVEL + tolerance(800), "d = {dim}, n = {rows}, k = {k}: {rate}");
         assert!(near_uniform || rate > LEVEL - tolerance(800), "d = {dim}, n = {rows}, k = {k}: {rate}");
     }
 }
 
-/// Conditioning on mu0 . R makes the p-value of concentrated rows that of F.
+/// Given mu0 . R, the p-value of concentrated rows equals that of the F test.
 #[test]
-fn the_test_of_a_mean_direction_is_the_f_test_for_concentrated_rows() {
+fn the_test_of_a_mean_direction_equals_the_f_test_at_high_concentrations() {
     for (dim, rows) in [(2, 5), (3, 2), (3, 10), (10, 4), (100, 3)] {
         for repeat in 0..5 {
-            let stats = statistics(dim, &[draw(&turned(dim, 3e-4), 1e8, rows, 3, repeat)]);
+            let stats = statistics(dim, &[draw(&at_angle(dim, 3e-4), 1e8, rows, 3, repeat)]);
             let test = |calibration| mean_direction(&stats, &axis(dim, 0), calibration).unwrap().p_value;
             let (found, f) = (test(Calibration::Conditional), test(Calibration::HighConcentration));
             assert!((found / f - 1.0).abs() < 2e-3 || (found - f).abs() < 1e-4, "d = {dim}, n = {rows}: {found} and {f}");
@@ -109,7 +110,7 @@ fn groups_of(dim: usize, rows: usize, ks: [f64; 2], directions: [&[f64]; 2], rep
 }
 
 #[test]
-fn equal_mean_directions_and_concentrations_are_rejected_as_often_as_the_level_says() {
+fn tests_of_groups_hold_their_level() {
     const REPEATS: u64 = 300;
     for (dim, rows, k) in CASES {
         let mean = axis(dim, 0);
@@ -123,14 +124,15 @@ fn equal_mean_directions_and_concentrations_are_rejected_as_often_as_the_level_s
         ];
         for (name, test) in tests {
             let rate = rejection_rate(REPEATS, |repeat| test(&groups(repeat), simulation(repeat)).unwrap().p_value);
-            // Where concentrations are estimated from few or nearly uniform rows the tests may be conservative.
+            // Tests may be conservative if concentrations are estimated from few or nearly uniform
+            // rows.
             assert!(rate < LEVEL + tolerance(REPEATS), "{name}, d = {dim}, n = {rows}, k = {k}: {rate}");
         }
     }
 }
 
 #[test]
-fn permutations_reject_equal_mean_directions_as_often_as_the_level_says() {
+fn the_permutation_test_holds_its_level() {
     for (dim, rows, k) in [(2, 8, 0.3), (3, 10, 5.0), (10, 10, 3.0), (100, 10, 30.0)] {
         let mean = axis(dim, 0);
         let rate = rejection_rate(500, |repeat| {
@@ -144,9 +146,9 @@ fn permutations_reject_equal_mean_directions_as_often_as_the_level_says() {
 }
 
 #[test]
-fn different_mean_directions_and_concentrations_are_found() {
+fn different_mean_directions_and_concentrations_are_rejected() {
     for (dim, rows, k) in [(2, 10, 10.0), (3, 10, 20.0), (10, 20, 40.0), (100, 20, 300.0)] {
-        let (mean, other) = (axis(dim, 0), turned(dim, 1.2));
+        let (mean, other) = (axis(dim, 0), at_angle(dim, 1.2));
         let way = Calibration::simulation(1);
         let apart = groups_of(dim, rows, [k, k], [&mean, &other], 0);
         let stats = statistics(dim, &apart);
@@ -163,7 +165,7 @@ fn different_mean_directions_and_concentrations_are_found() {
         let permuted = equal_mean_directions_by_permutation(&block, &labels, 2, 999, 1).unwrap();
         assert_eq!(permuted.p_value, 0.001, "d = {dim}: {permuted:?}");
         assert_eq!(equal_mean_directions_by_permutation(&block, &labels, 2, 999, 1).unwrap(), permuted);
-        // Concentrations that differ by a factor of 8, whatever the mean directions.
+        // Concentrations that differ by a factor of 8, with different mean directions.
         let spread = statistics(dim, &groups_of(dim, rows, [k, 8.0 * k], [&mean, &other], 0));
         for way in [way, Calibration::LikelihoodRatio, Calibration::HighConcentration] {
             let found = equal_concentrations(&spread, way).unwrap();
@@ -172,10 +174,10 @@ fn different_mean_directions_and_concentrations_are_found() {
     }
 }
 
-/// Watson and Williams' test on the circle, of the example in J. H. Zar, Biostatistical Analysis: (1 + 3/(8k)) (n - q)/(q - 1)
-/// (sum r_i - r)/(n - sum r_i), calculated with scipy (python/tests/test_stats.py has the formula).
+/// Watson and Williams' test on the circle for an example of J. H. Zar, Biostatistical Analysis.
+/// The expected values are computed with scipy from MATH.md (15.4); see python/tests/test_stats.py.
 #[test]
-fn statistics_are_those_of_the_textbook_formulas() {
+fn watson_williams_matches_a_textbook_example() {
     let degrees = |angles: &[f64]| angles.iter().flat_map(|a| [a.to_radians().cos(), a.to_radians().sin()]).collect::<Vec<_>>();
     let first = degrees(&[94.0, 65.0, 45.0, 52.0, 38.0, 47.0, 73.0, 82.0, 90.0, 40.0, 87.0]);
     let second = degrees(&[77.0, 70.0, 61.0, 45.0, 50.0, 35.0, 48.0, 65.0, 36.0]);
@@ -187,7 +189,7 @@ fn statistics_are_those_of_the_textbook_formulas() {
 }
 
 #[test]
-fn rotational_symmetry_is_rejected_as_often_as_the_level_says() {
+fn the_test_of_rotational_symmetry_holds_its_level() {
     for (dim, rows, k) in [(3, 4, 5.0), (3, 20, 1.0), (3, 30, 50.0), (10, 5, 100.0), (10, 40, 10.0), (100, 15, 60.0)] {
         let rate = rejection_rate(500, |repeat| {
             let rows = draw(&axis(dim, 0), k, rows, 8, repeat);
@@ -197,7 +199,7 @@ fn rotational_symmetry_is_rejected_as_often_as_the_level_says() {
     }
 }
 
-/// Rows of a vMF, stretched along one axis across the mean direction.
+/// Draws of a vMF, stretched along one axis orthogonal to the mean direction.
 fn elliptical(dim: usize, k: f64, rows: usize, stretch: f64) -> Vec<f64> {
     let mut values = draw(&axis(dim, 0), k, rows, 9, 0);
     values.chunks_exact_mut(dim).for_each(|row| {
@@ -209,7 +211,7 @@ fn elliptical(dim: usize, k: f64, rows: usize, stretch: f64) -> Vec<f64> {
 }
 
 #[test]
-fn elliptical_rows_are_not_symmetric() {
+fn rotational_symmetry_of_elliptical_rows_is_rejected() {
     for (dim, rows, k, stretch) in [(3, 200, 20.0, 2.0), (10, 200, 50.0, 2.0), (100, 300, 500.0, 4.0), (300, 100, 3000.0, 10.0)] {
         let values = elliptical(dim, k, rows, stretch);
         let found = rotational_symmetry(&RowBatch::new(dim, &values).unwrap(), 199, 1).unwrap();
@@ -218,7 +220,7 @@ fn elliptical_rows_are_not_symmetric() {
         assert_eq!(found.rows, rows);
         assert_eq!(rotational_symmetry(&RowBatch::new(dim, &values).unwrap(), 199, 1).unwrap(), found);
     }
-    // In single precision and at a concentration where nothing but differences has digits.
+    // In single precision, and at a concentration where only differences of rows are accurate.
     let single: Vec<f32> = elliptical(3, 20.0, 200, 2.0).iter().map(|&x| x as f32).collect();
     assert_eq!(rotational_symmetry(&RowBatch::new(3, &single).unwrap(), 199, 1).unwrap().p_value, 0.005);
     let tight = elliptical(3, 1e12, 200, 2.0);
@@ -226,15 +228,14 @@ fn elliptical_rows_are_not_symmetric() {
 }
 
 #[test]
-fn samples_that_a_test_cannot_use_are_refused() {
+fn unsupported_samples_are_errors() {
     let dim = 3;
     let rows = draw(&axis(dim, 0), 10.0, 6, 1, 0);
     let block = RowBatch::new(dim, &rows).unwrap();
     let one = statistics(dim, std::slice::from_ref(&rows));
     let way = Calibration::simulation(0);
-    let words = |error: Error| error.to_string();
     assert_eq!(
-        words(equal_mean_directions(&one, Concentrations::Common, way).unwrap_err()),
+        equal_mean_directions(&one, Concentrations::Common, way).unwrap_err().to_string(),
         "a test of equal mean directions needs at least two groups, found: `1`"
     );
     let singles = statistics(dim, &[rows[..3].to_vec(), rows[3..6].to_vec()]);
@@ -242,7 +243,11 @@ fn samples_that_a_test_cannot_use_are_refused() {
     assert_eq!(equal_mean_directions(&singles, Concentrations::Common, way).unwrap_err(), Error::AllRowsEqual { weight: 2.0 });
     assert!(equal_mean_directions(&singles, Concentrations::Separate, way).is_err());
     let two = statistics(dim, &[rows[..9].to_vec(), rows[9..].to_vec()]);
-    assert!(equal_mean_directions(&two, Concentrations::Separate, Calibration::HighConcentration).is_err());
+    assert_eq!(
+        equal_mean_directions(&two, Concentrations::Separate, Calibration::HighConcentration).unwrap_err().to_string(),
+        "a test of equal mean directions with separate concentrations does not support the calibration `high-concentration`\n\
+         hint: use simulation or likelihood-ratio"
+    );
     assert!(equal_mean_directions(&two, Concentrations::Common, Calibration::Conditional).is_err());
     assert!(equal_concentrations(&two, Calibration::Simulation { replicates: 0, seed: 0 }).is_err());
     assert!(mean_direction(&one, &[0.0, 0.0, 2.0], Calibration::Conditional).is_err());
@@ -253,22 +258,24 @@ fn samples_that_a_test_cannot_use_are_refused() {
     assert!(rotational_symmetry(&RowBatch::new(3, &rows[..6]).unwrap(), 9, 0).is_err());
     let weights = vec![1.0; 6];
     let weighted = block.clone().with_weights(&weights).unwrap();
-    assert!(rotational_symmetry(&weighted, 9, 0).is_err());
-    assert!(equal_mean_directions_by_permutation(&weighted, &[0, 0, 0, 1, 1, 1], 2, 9, 0).is_err());
+    let refused = rotational_symmetry(&weighted, 9, 0).unwrap_err();
+    assert_eq!(refused.to_string(), "a test of rotational symmetry does not support row weights");
+    let refused = equal_mean_directions_by_permutation(&weighted, &[0, 0, 0, 1, 1, 1], 2, 9, 0);
+    assert!(matches!(refused, Err(Error::WeightsNotSupported { .. })));
     assert!(equal_mean_directions_by_permutation(&block, &[0, 0, 0], 2, 9, 0).is_err());
     assert!(equal_mean_directions_by_permutation(&block, &[0; 6], 2, 9, 0).is_err());
-    // One group of equal rows has no concentration.
+    // The concentration of a group of equal rows is infinite.
     let one_equal = statistics(dim, &[rows[..9].to_vec(), rows[..3].repeat(3)]);
     assert_eq!(equal_concentrations(&one_equal, way).unwrap_err(), Error::AllRowsEqual { weight: 3.0 });
     assert!(equal_mean_directions(&one_equal, Concentrations::Common, way).is_ok());
-    // Equal rows have no scatter.
+    // The tangents of equal rows are 0.
     let equal = [rows[..3].to_vec(), rows[..3].to_vec(), rows[..3].to_vec()].concat();
     assert!(rotational_symmetry(&RowBatch::new(3, &equal).unwrap(), 9, 0).is_err());
 }
 
-/// Weights count as rows, also where they are no whole numbers and in groups of very many rows.
+/// A row of weight w counts as w rows, also for fractional weights and for very many rows.
 #[test]
-fn weights_and_many_rows_have_p_values_too() {
+fn weighted_rows_have_p_values() {
     let rows = draw(&axis(3, 0), 10.0, 40, 1, 0);
     let mut stats = statistics(3, &[rows[..60].to_vec(), rows[60..].to_vec()]);
     stats.scale(2.5);
@@ -280,7 +287,7 @@ fn weights_and_many_rows_have_p_values_too() {
         let found = test.unwrap();
         assert!(found.p_value > 0.0 && found.p_value <= 1.0 && found.statistic.is_finite(), "{found:?}");
     }
-    // Less than a row.
+    // A total weight below 1.
     stats.scale(0.01 / 2.5);
     let found = equal_mean_directions(&stats, Concentrations::Common, Calibration::simulation(1)).unwrap();
     assert!(found.p_value > 0.5, "{found:?}");

@@ -1,5 +1,5 @@
-//! Intervals hold the truth as often as they say, and tests reject as often as they say. Seeds are fixed; with other seeds a
-//! bound of 4.5 standard errors would be crossed about once in 10^5.
+//! Intervals have their nominal coverage, and tests have their nominal level. Seeds are fixed; with
+//! random seeds a bound of 4.5 standard errors would be exceeded about once in 10^5.
 
 use crate::kolmogorov::uniformity_p_value;
 use rayon::prelude::*;
@@ -23,75 +23,57 @@ fn samples(dim: usize, k: f64, rows: usize, repeats: u64) -> Vec<SufficientStats
     (0..repeats).into_par_iter().map(one).collect()
 }
 
-fn share(of: &[bool]) -> f64 {
-    of.iter().filter(|x| **x).count() as f64 / of.len() as f64
+/// The fraction of samples whose interval or cone covers the truth.
+fn coverage(samples: &[SufficientStats], covers: impl Fn(&SufficientStats, &Inference) -> bool + Sync) -> f64 {
+    let covered = samples.par_iter().filter(|stats| covers(stats, &Inference::new(stats).unwrap()));
+    covered.count() as f64 / samples.len() as f64
+}
+
+fn interval_covers(inference: &Inference, k: f64) -> bool {
+    let (low, high) = inference.concentration_interval(0.9).unwrap();
+    low <= k && k <= high
+}
+
+/// Whether the cone contains the last axis, the true mean direction.
+fn cone_covers(stats: &SufficientStats, inference: &Inference) -> bool {
+    let cosine = stats.resultant(0)[stats.dim() - 1] / stats.resultant_length(0);
+    cosine.clamp(-1.0, 1.0).acos() <= inference.mean_direction_cone(0.9).unwrap()
 }
 
 const CASES: [(usize, usize, f64); 8] =
     [(2, 10, 2.0), (3, 5, 20.0), (3, 10, 5.0), (3, 200, 1.0), (10, 8, 10.0), (50, 10, 100.0), (100, 50, 20.0), (768, 20, 500.0)];
 
 #[test]
-fn intervals_of_the_concentration_cover_it() {
+fn concentration_intervals_have_their_coverage() {
     for (dim, rows, k) in CASES {
-        let all = samples(dim, k, rows, 2000);
-        let covered: Vec<bool> = all
-            .par_iter()
-            .map(|stats| {
-                let (low, high) = Inference::new(stats).unwrap().concentration_interval(0.9).unwrap();
-                low <= k && k <= high
-            })
-            .collect();
-        let coverage = share(&covered);
-        // 4.5 standard errors of a share of 2000, and a hundredth for what is left of order 1/n.
+        let coverage = coverage(&samples(dim, k, rows, 2000), |_, inference| interval_covers(inference, k));
+        // 4.5 standard errors for 2000 samples, and 0.01 for the error of order 1/n.
         assert!((coverage - 0.9).abs() < 4.5 * (0.09f64 / 2000.0).sqrt() + 0.01, "d = {dim}, n = {rows}, k = {k}: {coverage}");
     }
 }
 
 #[test]
-fn cones_hold_the_mean_direction() {
+fn mean_direction_cones_have_their_coverage() {
     for (dim, rows, k) in CASES {
-        let all = samples(dim, k, rows, 500);
-        let covered: Vec<bool> = all
-            .par_iter()
-            .map(|stats| {
-                let cone = Inference::new(stats).unwrap().mean_direction_cone(0.9).unwrap();
-                let cosine = stats.resultant(0)[dim - 1] / stats.resultant_length(0);
-                cosine.clamp(-1.0, 1.0).acos() <= cone
-            })
-            .collect();
-        let coverage = share(&covered);
+        let coverage = coverage(&samples(dim, k, rows, 500), cone_covers);
         assert!((coverage - 0.9).abs() < 4.5 * (0.09f64 / 500.0).sqrt() + 0.02, "d = {dim}, n = {rows}, k = {k}: {coverage}");
     }
 }
 
-/// Near uniformity both err on the side of caution.
 #[test]
 fn intervals_and_cones_are_conservative_near_uniformity() {
     for (dim, rows, k) in [(3, 5, 0.5), (3, 1000, 0.05), (20, 3, 5.0), (2, 10, 1.0), (3, 30, 0.3), (3, 10, 0.0)] {
         let all = samples(dim, k, rows, 1000);
-        let covered: Vec<(bool, bool)> = all
-            .par_iter()
-            .map(|stats| {
-                let inference = Inference::new(stats).unwrap();
-                let (low, high) = inference.concentration_interval(0.9).unwrap();
-                let cosine = stats.resultant(0)[dim - 1] / stats.resultant_length(0);
-                (low <= k && k <= high, cosine.clamp(-1.0, 1.0).acos() <= inference.mean_direction_cone(0.9).unwrap())
-            })
-            .collect();
-        let (interval, cone): (Vec<bool>, Vec<bool>) = covered.into_iter().unzip();
+        let (interval, cone) = (coverage(&all, |_, inference| interval_covers(inference, k)), coverage(&all, cone_covers));
         let least = 0.9 - 4.5 * (0.09f64 / 1000.0).sqrt();
-        assert!(
-            share(&interval) > least && share(&cone) > least,
-            "d = {dim}, n = {rows}, k = {k}: {} {}",
-            share(&interval),
-            share(&cone)
-        );
+        assert!(interval > least && cone > least, "d = {dim}, n = {rows}, k = {k}: {interval} {cone}");
     }
 }
 
-/// d = 3, concentrated: Fisher's cone cos = 1 - ((n - r)/r) ((1/alpha)^(1/(n-1)) - 1), and an interval by chi-squared quantiles.
+/// For d = 3 and large k: Fisher's cone cos = 1 - ((n - r)/r) ((1/alpha)^(1/(n-1)) - 1), and an
+/// interval from chi-squared quantiles.
 #[test]
-fn the_concentrated_limit_is_the_classical_one() {
+fn intervals_and_cones_are_the_classical_ones_at_high_concentrations() {
     let stats = &samples(3, 1e6, 10, 1)[0];
     let inference = Inference::new(stats).unwrap();
     let (n, r) = (10.0, stats.resultant_length(0));
@@ -107,7 +89,7 @@ fn the_concentrated_limit_is_the_classical_one() {
 }
 
 #[test]
-fn the_correction_takes_the_bias_out() {
+fn the_corrected_concentration_removes_the_bias() {
     for (dim, rows, k) in [(10, 8, 10.0), (50, 10, 100.0), (100, 50, 20.0), (768, 20, 500.0)] {
         let all = samples(dim, k, rows, 2000);
         let mean = |f: &dyn Fn(&Inference) -> f64| {
@@ -117,7 +99,7 @@ fn the_correction_takes_the_bias_out() {
         assert!(plain > 1.1 * k, "d = {dim}: the plain estimate is biased, {plain}");
         assert!((corrected / k - 1.0).abs() < 0.25 * (plain / k - 1.0), "d = {dim}: {corrected}");
     }
-    // Rows no longer than chance: nothing but 0 is supported.
+    // The resultant is no longer than that of uniform rows on average, so the estimate is 0.
     let balanced = [1.0, 0.0, 0.0, 1.0, -1.0, 0.0, 0.0, -1.0, 0.6, 0.8];
     let inference = Inference::new(&SufficientStats::of_block(&RowBatch::new(2, &balanced).unwrap())).unwrap();
     assert_eq!(inference.corrected_concentration(), 0.0);
@@ -125,7 +107,7 @@ fn the_correction_takes_the_bias_out() {
 }
 
 #[test]
-fn standard_errors_match_the_spread_of_estimates() {
+fn standard_errors_match_the_standard_deviation_of_estimates() {
     let all = samples(5, 30.0, 2000, 600);
     let estimates: Vec<f64> = all.iter().map(|stats| Inference::new(stats).unwrap().concentration()).collect();
     let mean = estimates.iter().sum::<f64>() / 600.0;
@@ -140,7 +122,7 @@ fn rayleigh_p_values_are_uniform_under_uniformity() {
         let p: Vec<f64> =
             samples(dim, 0.0, rows, 3000).iter().map(|stats| Inference::new(stats).unwrap().rayleigh_test().p_value).collect();
         for level in [0.1, 0.05, 0.01] {
-            let rejected = share(&p.iter().map(|p| *p < level).collect::<Vec<_>>());
+            let rejected = p.iter().filter(|p| **p < level).count() as f64 / p.len() as f64;
             let tolerance = 4.5 * (level / 3000.0f64).sqrt() + 0.02 * level;
             assert!((rejected - level).abs() < tolerance, "d = {dim}, n = {rows}: {rejected} at {level}");
         }
@@ -152,7 +134,7 @@ fn rayleigh_p_values_are_uniform_under_uniformity() {
     let two = SufficientStats::of_block(&RowBatch::new(3, &[1.0, 0.0, 0.0, 0.6, 0.8, 0.0]).unwrap());
     let found = Inference::new(&two).unwrap().rayleigh_test();
     assert!((found.p_value - 0.2).abs() < 1e-14, "{found:?}");
-    // And tiny when there is a direction.
+    // Rows with a mean direction have a tiny p-value.
     assert!(Inference::new(&samples(10, 10.0, 100, 1)[0]).unwrap().rayleigh_test().p_value < 1e-6);
 }
 
@@ -168,7 +150,8 @@ fn rows_of_length(dim: usize, n: usize, r: f64) -> SufficientStats {
     SufficientStats::of_block(&RowBatch::new(dim, &rows).unwrap())
 }
 
-/// Closed forms: d = 3 (Lord Rayleigh's random flights), P(R < 1) = 1/(n + 1) on the circle (Kluyver), and two rows in any dimension.
+/// Compares with closed forms: d = 3 (Lord Rayleigh's random flights), P(R < 1) = 1/(n + 1) on the
+/// circle (Kluyver), and two rows in any dimension.
 #[test]
 fn rayleigh_p_values_of_few_rows_are_exact() {
     let p = |dim: usize, n: usize, r: f64| Inference::new(&rows_of_length(dim, n, r)).unwrap().rayleigh_test().p_value;
@@ -181,14 +164,15 @@ fn rayleigh_p_values_of_few_rows_are_exact() {
         // The angle between two rows of the plane is uniform.
         assert!((p(2, 2, r) - (0.5 * r).acos() * std::f64::consts::FRAC_2_PI).abs() < 1e-12, "r = {r}");
     }
-    // Four rows and more by the saddlepoint: 7 % too large without its correction.
+    // Four or more rows use the saddlepoint approximation, which is 7 % too large without its
+    // correction.
     for r in [2.0, 2.5, 3.0, 3.5, 3.9, 3.99] {
         let u: f64 = 4.0 - r;
         let exact = (4.0 * u.powi(3) / 3.0 - u.powi(4) / 4.0) / 16.0;
         assert!((p(3, 4, r) / exact - 1.0).abs() < 0.03, "r = {r}: {} and {exact}", p(3, 4, r));
     }
     assert!((p(2, 4, 1.0) - 0.8).abs() < 0.02 && (p(2, 5, 1.0) - 5.0 / 6.0).abs() < 0.01);
-    // Two and three rows in very many dimensions.
+    // Two and three rows in high dimensions.
     for (n, dim) in [(2, 10_000), (3, 10_000), (3, 1_000_000)] {
         let usual = (n as f64 * (1.0 + 2.0 / (dim as f64).sqrt())).sqrt();
         let (found, more) = (p(dim, n, usual), p(dim, n, 1.05 * usual));
@@ -197,7 +181,7 @@ fn rayleigh_p_values_of_few_rows_are_exact() {
 }
 
 #[test]
-fn the_projection_test_accepts_the_model_and_refuses_another() {
+fn the_projection_test_accepts_draws_and_rejects_two_clusters() {
     let density = VonMisesFisher::new(axis(5), 12.0).unwrap();
     let mut rows = vec![0.0; 5 * 200];
     let mut p_values = Vec::new();
@@ -208,11 +192,11 @@ fn the_projection_test_accepts_the_model_and_refuses_another() {
         p_values.push(projection_test(&block, &fitted, 99, i).unwrap().p_value);
     }
     assert!(uniformity_p_value(p_values.clone()) > 1e-4, "{p_values:?}");
-    // Two clusters are not one.
-    let mut turned = axis(5);
-    turned.reverse();
+    // Two clusters do not follow one density.
+    let mut other = axis(5);
+    other.reverse();
     Sampler::new(&density).fill(5, 0, &mut rows[..500]).unwrap();
-    Sampler::new(&VonMisesFisher::new(turned, 60.0).unwrap()).fill(6, 0, &mut rows[500..]).unwrap();
+    Sampler::new(&VonMisesFisher::new(other, 60.0).unwrap()).fill(6, 0, &mut rows[500..]).unwrap();
     let block = RowBatch::new(5, &rows).unwrap();
     let fitted = maximum_likelihood(&SufficientStats::of_block(&block), ConcentrationEstimator::Exact).unwrap();
     let test = projection_test(&block, &fitted, 99, 1).unwrap();
@@ -221,7 +205,7 @@ fn the_projection_test_accepts_the_model_and_refuses_another() {
     let single: Vec<f32> = rows.iter().map(|&x| x as f32).collect();
     assert_eq!(projection_test(&RowBatch::new(5, &single).unwrap(), &fitted, 19, 1).unwrap().p_value, 0.05);
     assert!(projection_test(&block, &fitted, 0, 1).is_err());
-    // Rows an ulp apart: replicates may round to one point, which is no evidence against the model.
+    // Rows that differ by one ulp: all rows of a replicate may round to the same point.
     let ulp = [[1.0, 0.0], [1.0, f64::EPSILON]].repeat(5).concat();
     let close = RowBatch::new(2, &ulp).unwrap();
     let fitted_close = maximum_likelihood(&SufficientStats::of_block(&close), ConcentrationEstimator::Exact).unwrap();
@@ -231,7 +215,7 @@ fn the_projection_test_accepts_the_model_and_refuses_another() {
 }
 
 #[test]
-fn degenerate_samples_and_levels_are_refused() {
+fn degenerate_samples_and_levels_are_errors() {
     let one = SufficientStats::of_block(&RowBatch::new(2, &[1.0, 0.0]).unwrap());
     assert_eq!(Inference::new(&one).unwrap_err(), Error::AllRowsEqual { weight: 1.0 });
     assert_eq!(Inference::new(&SufficientStats::zero(1, 2)).unwrap_err(), Error::NoRows { weight: 0.0 });
@@ -245,7 +229,7 @@ fn degenerate_samples_and_levels_are_refused() {
     for level in [0.0, 1.0, -0.5, f64::NAN] {
         assert!(inference.concentration_interval(level).is_err() && inference.mean_direction_cone(level).is_err());
     }
-    // 2 rows 1e-9 apart, many rows, and slopes below the smallest f64.
+    // Two rows that differ by 1e-9, many rows, and slopes that underflow.
     for (rows, k) in [(2, 1e18), (100_000, 1e3), (20, 1e160), (20, 1e200), (20, 1e300)] {
         let inference = Inference::new(&samples(3, k, rows, 1)[0]).unwrap();
         let (low, high) = inference.concentration_interval(0.95).unwrap();

@@ -1,11 +1,12 @@
-//! Kolmogorov and Smirnov's test, for samplers.
+//! The Kolmogorov-Smirnov test, for tests of samplers.
 
-/// The p-value of values that should be uniform on [0, 1] (asymptotic law with Stephens' correction).
+/// The p-value of the hypothesis that values are uniform on [0, 1], from the asymptotic
+/// distribution with Stephens' correction.
 pub fn uniformity_p_value(mut values: Vec<f64>) -> f64 {
     values.sort_unstable_by(f64::total_cmp);
     let n = values.len() as f64;
     let distance = values.iter().enumerate().fold(0.0f64, |worst, (i, &u)| {
-        assert!((0.0..=1.0).contains(&u), "{u} is no probability");
+        assert!((0.0..=1.0).contains(&u), "{u} is not a probability");
         worst.max(u - i as f64 / n).max((i + 1) as f64 / n - u)
     });
     let lambda = (n.sqrt() + 0.12 + 0.11 / n.sqrt()) * distance;
@@ -21,11 +22,11 @@ pub fn uniformity_p_value(mut values: Vec<f64>) -> f64 {
 }
 
 #[test]
-fn the_test_tells_uniform_from_not() {
+fn uniform_values_are_accepted_and_others_rejected() {
     let even: Vec<f64> = (0..1000).map(|i| (f64::from(i) + 0.5) / 1000.0).collect();
     assert!(uniformity_p_value(even.clone()) > 0.99);
     assert!(uniformity_p_value(even.iter().map(|u| u.powf(1.2)).collect()) < 1e-3);
-    // The law's 5 % point is 1.358.
+    // The 95 % quantile of the asymptotic distribution is 1.358.
     let shifted: Vec<f64> = even.iter().map(|u| (u + 1.358 / 1000f64.sqrt() - 0.0005).min(1.0)).collect();
     assert!((uniformity_p_value(shifted) - 0.05).abs() < 0.01);
 }

@@ -1,4 +1,4 @@
-//! The crate's one integration binary: laws by property tests, samplers by seeded tests.
+//! All integration tests of the crate in one binary.
 
 mod angles;
 mod api;

@@ -1,4 +1,5 @@
-//! Scores of labelings against scikit-learn's, matchings against all permutations, and errors of mixtures that were permuted and perturbed.
+//! Scores of labelings match scikit-learn, matchings are optimal, and errors of permuted and
+//! perturbed mixtures are found.
 
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
@@ -8,7 +9,7 @@ use vmfkit::{Error, Mixture, Sampler, VonMisesFisher};
 const TABLE: &str = include_str!("../../../../testdata/agreement.csv");
 
 #[test]
-fn scores_are_those_of_scikit_learn() {
+fn scores_match_scikit_learn() {
     let mut seen = 0;
     for row in TABLE.lines().skip(1).map(|line| line.split(',').collect::<Vec<_>>()) {
         let labels = |text: &str| text.split(' ').map(|label| label.parse().unwrap()).collect::<Vec<i64>>();
@@ -19,7 +20,7 @@ fn scores_are_those_of_scikit_learn() {
             agreement.homogeneity(),
             agreement.completeness(),
             agreement.v_measure(),
-            agreement.matched_share(),
+            agreement.matched_fraction(),
         ];
         for (found, expected) in found.iter().zip(&row[2..]) {
             let expected: f64 = expected.parse().unwrap();
@@ -31,18 +32,18 @@ fn scores_are_those_of_scikit_learn() {
 }
 
 #[test]
-fn empty_and_unequal_labelings() {
+fn labelings_may_be_empty_but_not_of_unequal_length() {
     let agreement = Agreement::new::<u8, u8>(&[], &[]).unwrap();
     assert_eq!((agreement.adjusted_rand_index(), agreement.normalized_mutual_information()), (1.0, 1.0));
-    assert_eq!((agreement.v_measure(), agreement.matched_share()), (1.0, 1.0));
+    assert_eq!((agreement.v_measure(), agreement.matched_fraction()), (1.0, 1.0));
     assert_eq!(agreement.groups(), (0, 0));
     assert_eq!(Agreement::new(&[5, -1, 5, 9], &[0, 0, 1, 1]).unwrap().groups(), (3, 2));
     let error = Agreement::new(&[1, 2], &[1]).unwrap_err();
     assert_eq!(error, Error::LabelCount { expected: 2, found: 1 });
-    assert_eq!(error.to_string(), "expected 2 labels, one a row, found: `1`");
+    assert_eq!(error.to_string(), "expected 2 labels, one per row, found: `1`");
 }
 
-/// The least total cost over all ways to match every row of the shorter side.
+/// The lowest total cost over all matchings of the shorter side.
 fn by_permutations(cost: &[f64], rows: usize, columns: usize) -> f64 {
     fn search(cost: &[f64], columns: usize, row: usize, rows: usize, left: &mut Vec<bool>, may_skip: usize) -> f64 {
         if row == rows {
@@ -64,7 +65,8 @@ fn by_permutations(cost: &[f64], rows: usize, columns: usize) -> f64 {
     search(cost, columns, 0, rows, &mut vec![true; columns], rows.saturating_sub(columns))
 }
 
-/// Twelve components (12! orders) in six dimensions; `change` says how far direction, concentration and weight are moved.
+/// Twelve components in six dimensions; `change` scales a perturbation of directions,
+/// concentrations and weights.
 fn twelve(change: f64) -> (Vec<f64>, Vec<VonMisesFisher>) {
     let mut directions = vec![0.0; 6 * 12];
     Sampler::new(&VonMisesFisher::uniform(6).unwrap()).fill(3, 0, &mut directions).unwrap();
@@ -73,7 +75,7 @@ fn twelve(change: f64) -> (Vec<f64>, Vec<VonMisesFisher>) {
         mu[k % 6] += change;
         VonMisesFisher::along(mu, (1.0 + change) * (20.0 + 10.0 * k as f64)).unwrap()
     });
-    // One up, the next down: the sum stays 1.
+    // Alternating signs keep the sum at 1.
     let weights = (0..12).map(|k| (k + 1) as f64 / 78.0 + if k % 2 == 0 { 0.01 * change } else { -0.01 * change });
     (weights.collect(), components.collect())
 }
@@ -86,7 +88,7 @@ fn a_mixture_has_no_error_against_itself() {
     assert_eq!(errors.permutation(), (0..12).collect::<Vec<_>>());
     assert_eq!((errors.weights(), errors.mean_directions(), errors.concentrations()), (0.0, 0.0, 0.0));
     assert_eq!(errors.angles(), [0.0; 12]);
-    // Two uniform densities agree, whatever 0/0 is.
+    // The ratio of concentrations of two uniform densities, 0/0, counts as 0.
     let uniform = Mixture::new(vec![1.0], vec![VonMisesFisher::uniform(4).unwrap()]).unwrap();
     assert_eq!(ParameterErrors::between(&uniform, &uniform).unwrap().concentrations(), 0.0);
 }
@@ -125,12 +127,12 @@ fn concentrations_do_not_outweigh_directions() {
 }
 
 #[test]
-fn mixtures_that_cannot_be_compared() {
+fn mixtures_of_different_shape_are_errors() {
     let uniform = |dim: usize, count: usize| {
         Mixture::new(vec![1.0 / count as f64; count], vec![VonMisesFisher::uniform(dim).unwrap(); count]).unwrap()
     };
     let error = ParameterErrors::between(&uniform(3, 2), &uniform(3, 4)).unwrap_err();
-    assert_eq!(error.to_string(), "the fitted mixture's number of components must be that of the true mixture, found: `4`");
+    assert_eq!(error.to_string(), "the fitted mixture must have 2 components, found: `4`");
     let error = ParameterErrors::between(&uniform(3, 2), &uniform(5, 2)).unwrap_err();
     assert_eq!(error, Error::DimensionMismatch { expected: 3, found: 5 });
 }
@@ -139,7 +141,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 500, failure_persistence: None, rng_seed: RngSeed::Fixed(5), ..ProptestConfig::default() })]
 
     #[test]
-    fn matchings_are_the_cheapest(rows in 0usize..6, columns in 0usize..6, all in prop::collection::vec(-9.0f64..9.0, 36)) {
+    fn matchings_have_the_lowest_cost(rows in 0usize..6, columns in 0usize..6, all in prop::collection::vec(-9.0f64..9.0, 36)) {
         let cost = &all[..rows * columns];
         let matched = cheapest_matching(cost, rows, columns).unwrap();
         let mut columns_used: Vec<usize> = matched.iter().flatten().copied().collect();
@@ -152,7 +154,7 @@ proptest! {
     }
 
     #[test]
-    fn scores_do_not_depend_on_names_or_order(labels in prop::collection::vec((0i64..5, 0i64..4), 1..60)) {
+    fn scores_do_not_depend_on_label_values(labels in prop::collection::vec((0i64..5, 0i64..4), 1..60)) {
         let (first, second): (Vec<i64>, Vec<i64>) = labels.iter().copied().unzip();
         let agreement = Agreement::new(&first, &second).unwrap();
         let renamed: Vec<i64> = second.iter().map(|label| 100 - 7 * label).collect();

@@ -111,7 +111,7 @@ fn bad_bytes_are_named() {
         (edited("18446744073709551615", "1e3"), "metadata `seed` must be a number, found: `1e3`"),
     ] {
         let message = refusal(&bytes);
-        assert!(message.starts_with("these bytes are no mixture: ") && message.contains(words), "{words}: {message}");
+        assert!(message.starts_with("not a valid model file: ") && message.contains(words), "{words}: {message}");
     }
 }
 
@@ -142,7 +142,7 @@ fn invalid_parameters_are_refused() {
     let message = |place, value| with(place, value).to_string();
     assert_eq!(
         message(1, -1.0),
-        "these bytes are no mixture: component 1: the concentration must be finite and at least 0, found: `-1`"
+        "not a valid model file: component 1: the concentration must be finite and at least 0, found: `-1`"
     );
     assert!(message(0, f64::NAN).contains("found: `NaN`"));
     assert!(message(3, 5.0).contains("a background must be the last of several components, of concentration 0"));

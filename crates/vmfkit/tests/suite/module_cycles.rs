@@ -1,7 +1,10 @@
-//! No module cycles: in each folder of `src`, files and folders use one another in one direction only.
+//! Modules have no cycles: in each folder of `src`, files and folders depend on one another in one
+//! direction only.
 //!
-//! A folder is one module together with its `mod.rs`, whose files may use what `mod.rs` declares; code of `#[cfg(test)]` modules may use
-//! anything. Paths are read from the text (`use` trees, `crate::`, `super::` and `self::` paths) and followed through `pub use`.
+//! A folder and its `mod.rs` are one module, and the files of a folder may use declarations of its
+//! `mod.rs`. Modules with `#[cfg(test)]` may use anything. Paths (`use` trees, and paths that begin
+//! with `crate::`, `super::` or `self::`) are parsed from the source text and resolved through `pub
+//! use`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -9,7 +12,7 @@ use std::path::Path;
 /// A module, from the root of its crate: `["hypothesis", "mean"]`.
 type Module = Vec<String>;
 
-/// The words and punctuation of a source text, without comments, strings and `cfg(test)` modules.
+/// The tokens of a source text, without comments, strings and `cfg(test)` modules.
 fn tokens(text: &str) -> Vec<String> {
     let chars: Vec<char> = text.chars().collect();
     let mut found: Vec<String> = Vec::new();
@@ -71,13 +74,13 @@ fn without_test_modules(tokens: Vec<String>) -> Vec<String> {
     kept
 }
 
-/// A path that a file uses, and the name under which a `pub use` exports it.
+/// A path used by a file, and the name under which a `pub use` exports it.
 struct Used {
     path: Module,
     exported: Option<String>,
 }
 
-/// The paths of one `use` tree, which begins at token `i`; returns the index behind it.
+/// Adds the paths of the `use` tree that begins at token `i`. Returns the index after it.
 fn use_tree(tokens: &[String], mut i: usize, prefix: &[String], public: bool, found: &mut Vec<Used>) -> usize {
     let mut path = prefix.to_vec();
     loop {
@@ -128,11 +131,11 @@ fn used_paths(text: &str) -> Vec<Used> {
     found
 }
 
-/// A crate: what each of its modules uses.
+/// The paths used by each module of a crate.
 struct Tree(BTreeMap<Module, Vec<Used>>);
 
 impl Tree {
-    /// From paths under `src`, without `.rs`, and texts.
+    /// From source texts with their paths under `src`, without `.rs`.
     fn new<'a>(files: impl IntoIterator<Item = (&'a str, &'a str)>) -> Self {
         let module = |path: &str| {
             let mut module: Module = path.split('/').map(str::to_string).collect();
@@ -156,11 +159,12 @@ impl Tree {
         }
         let mut found = Vec::new();
         collect(src, "", &mut found);
-        assert!(found.len() > 5, "{} has too few files to be a crate of ours", src.display());
+        assert!(found.len() > 5, "{} has too few files for a crate", src.display());
         Tree::new(found.iter().map(|(path, text)| (path.as_str(), text.as_str())))
     }
 
-    /// The module in which what a path of `module` names is defined; `None` outside the crate.
+    /// The module that defines the item to which `path` refers in `module`; `None` outside the
+    /// crate.
     fn resolve(&self, module: &Module, path: &[String], depth: usize) -> Option<Module> {
         let (mut at, mut rest) = match path[0].as_str() {
             "crate" => (Vec::new(), &path[1..]),
@@ -190,7 +194,7 @@ impl Tree {
         }
     }
 
-    /// A cycle among the files and folders of one folder, if there is one.
+    /// A cycle among the files and folders of one folder, if any.
     fn cycle(&self) -> Option<String> {
         let mut folders: BTreeMap<Module, BTreeMap<&str, BTreeSet<String>>> = BTreeMap::new();
         for (module, used) in &self.0 {
@@ -210,7 +214,7 @@ impl Tree {
     }
 }
 
-/// Depth first; `stack` holds the nodes on the way from the start.
+/// Depth-first search; `stack` is the path from the start to `node`.
 fn visit(
     node: &str,
     edges: &BTreeMap<&str, BTreeSet<String>>,
@@ -242,7 +246,7 @@ fn modules_of_the_core_crates_have_no_cycles() {
 }
 
 #[test]
-fn a_cycle_is_found_however_its_paths_are_written() {
+fn cycles_are_found_for_all_forms_of_paths() {
     let cycle = |a: &str, b: &str| {
         Tree::new([("lib", "mod a; mod b; pub use b::{Y, c::Z};"), ("a", a), ("b/mod", b), ("b/c", "")]).cycle()
     };

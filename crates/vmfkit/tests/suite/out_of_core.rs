@@ -132,7 +132,7 @@ fn labels_are_read_along_with_the_blocks() {
         assert_eq!(error, Error::LabelCount { expected: 1000, found: count });
     }
     let error = fitter(&[3]).fit_source(&mut source(&block, 64)).unwrap_err();
-    assert!(matches!(error, Error::Option { value: 3.0, .. }));
+    assert_eq!(error, Error::Label { row: 0, components: 3, label: 3 });
 }
 
 #[test]

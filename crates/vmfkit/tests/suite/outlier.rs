@@ -1,4 +1,4 @@
-//! `OutlierTest`: p-values of a model's own draws are uniform, those of far rows are tiny.
+//! `OutlierTest`: p-values of draws are uniform, and p-values of distant rows are tiny.
 
 use crate::kolmogorov::uniformity_p_value;
 use crate::samples::{draw, on_threads, paper_mixture, random_mixture};
@@ -14,24 +14,24 @@ fn p_values(test: &OutlierTest, block: &RowBatch) -> Vec<f64> {
     out
 }
 
-/// Two broad components a right angle apart on the circle: there is no row that both find strange.
+/// Two broad components on the circle, at a right angle. No row is far from both.
 fn circle() -> Mixture {
     let along = |x, y| VonMisesFisher::new(vec![x, y], 1.0).unwrap();
     Mixture::new(vec![0.5, 0.5], vec![along(1.0, 0.0), along(0.0, 1.0)]).unwrap()
 }
 
-fn of_one_concentration(mixture: Mixture, concentration: f64) -> Mixture {
+fn with_concentration(mixture: Mixture, concentration: f64) -> Mixture {
     let directions = mixture.components().iter().map(|c| c.mean_direction().to_vec());
     let components = directions.map(|mu| VonMisesFisher::along(mu, concentration).unwrap()).collect();
     Mixture::new(mixture.weights().to_vec(), components).unwrap()
 }
 
-/// A mixture, and whether its components overlap.
+/// Mixtures, and whether their components overlap.
 fn mixtures() -> Vec<(Mixture, bool)> {
     vec![
         (random_mixture(1, 10, 30.0, 1), false),
         (random_mixture(4, 20, 800.0, 2), false),
-        (of_one_concentration(random_mixture(50, 768, 1.0, 3), 300.0), false),
+        (with_concentration(random_mixture(50, 768, 1.0, 3), 300.0), false),
         (paper_mixture(), false),
         (circle(), true),
         (random_mixture(3, 2, 3.0, 4), true),
@@ -41,7 +41,7 @@ fn mixtures() -> Vec<(Mixture, bool)> {
     ]
 }
 
-/// Nine tests at a level of 1e-4: a false alarm in a thousand.
+/// Nine tests at a level of 1e-4; with random seeds one of them would fail once in a thousand runs.
 #[test]
 fn p_values_of_draws_are_uniform() {
     for (number, (mixture, overlapping)) in mixtures().into_iter().enumerate() {
@@ -53,10 +53,11 @@ fn p_values_of_draws_are_uniform() {
     }
 }
 
-/// Of a quarter of a million rows those flagged are as many as the level says: within 3.9 standard deviations, twice for each of four mixtures,
-/// a false alarm in a thousand; the calibration's own error is a third of a standard deviation.
+/// The number of flagged draws among 250,000 is within 3.9 standard deviations of its expectation;
+/// the calibration error is a third of a standard deviation. With random seeds one of the eight
+/// comparisons would fail once in a thousand runs.
 #[test]
-fn as_many_draws_are_flagged_as_the_level_says() {
+fn draws_are_flagged_at_the_level_of_the_test() {
     let (count, batch) = (250_000, 50_000);
     for mixture in [circle(), random_mixture(8, 3, 5.0, 5), random_mixture(6, 5, 10.0, 6), random_mixture(4, 8, 300.0, 2)] {
         let test = OutlierTest::new(&mixture, 2).unwrap();
@@ -77,9 +78,9 @@ fn as_many_draws_are_flagged_as_the_level_says() {
     }
 }
 
-/// Rows of the components are judged as if there were no background; its own rows stand out.
+/// Rows are tested as if there were no background, and rows of the background have small p-values.
 #[test]
-fn a_background_makes_no_row_typical() {
+fn the_background_is_not_part_of_the_hypothesis() {
     let clusters = random_mixture(3, 10, 100.0, 8);
     let mixture = clusters.clone().with_background(0.2).unwrap();
     let (mut rows, mut labels) = (vec![0f64; 10 * 30_000], vec![0; 30_000]);
@@ -100,21 +101,22 @@ fn a_background_makes_no_row_typical() {
 }
 
 #[test]
-fn a_calibration_can_be_ended() {
-    let asked = AtomicUsize::new(0);
-    let go_on = || if asked.fetch_add(1, Ordering::Relaxed) < 3 { ControlFlow::Continue(()) } else { ControlFlow::Break(()) };
-    assert!(OutlierTest::new_while(&circle(), 1, &go_on).unwrap().is_none());
-    assert_eq!(asked.into_inner(), 4);
+fn a_calibration_can_be_cancelled() {
+    let calls = AtomicUsize::new(0);
+    let should_cancel =
+        || if calls.fetch_add(1, Ordering::Relaxed) < 3 { ControlFlow::Continue(()) } else { ControlFlow::Break(()) };
+    assert!(OutlierTest::new_while(&circle(), 1, &should_cancel).unwrap().is_none());
+    assert_eq!(calls.into_inner(), 4);
 }
 
 #[test]
-fn a_single_component_has_its_own_exact_tail() {
+fn p_values_of_a_single_component_are_exact_tails() {
     let mixture = random_mixture(1, 768, 700.0, 9);
     let test = OutlierTest::new(&mixture, 1).unwrap();
     let rows: Vec<f64> = draw(&mixture, 200, 1);
-    let mut strange: Vec<f64> = mixture.components()[0].mean_direction().iter().map(|x| -x).collect();
-    strange.extend(rows);
-    let block = RowBatch::new(768, &strange).unwrap();
+    let mut with_antipode: Vec<f64> = mixture.components()[0].mean_direction().iter().map(|x| -x).collect();
+    with_antipode.extend(rows);
+    let block = RowBatch::new(768, &with_antipode).unwrap();
     let mut deviations = vec![0.0; block.len()];
     mixture.components()[0].deviations_into(&block, &mut deviations).unwrap();
     let law = ProjectionLaw::new(768, 700.0).unwrap();
@@ -123,9 +125,9 @@ fn a_single_component_has_its_own_exact_tail() {
     }
 }
 
-/// Away from a component on the side where no other is.
+/// Rows move away from one component, on the side opposite to the other.
 #[test]
-fn p_values_fall_with_the_distance_and_far_rows_have_tiny_ones() {
+fn p_values_decrease_with_the_distance() {
     let along = |x: f64, y: f64| VonMisesFisher::along(vec![x, y, 0.0], 200.0).unwrap();
     let apart = Mixture::new(vec![0.5, 0.5], vec![along(1.0, 0.0), along(0.0, 1.0)]).unwrap();
     let close = Mixture::new(vec![0.5, 0.5], vec![along(1.0, 0.0), along(1.0, 0.1)]).unwrap();
@@ -134,16 +136,16 @@ fn p_values_fall_with_the_distance_and_far_rows_have_tiny_ones() {
         assert_eq!(test.is_calibrated(), overlapping);
         let rows: Vec<f64> = (0..=900).flat_map(|i| [(f64::from(i) * -1e-3).cos(), (f64::from(i) * -1e-3).sin(), 0.0]).collect();
         let found = p_values(&test, &RowBatch::new(3, &rows).unwrap());
-        assert!(found[20..].windows(2).all(|pair| pair[0] > pair[1]), "falling");
+        assert!(found[20..].windows(2).all(|pair| pair[0] > pair[1]), "decreasing");
         assert!(found[0] > 0.5 && found[900] < 1e-30 && found[900] > 0.0, "{} {}", found[0], found[900]);
-        // The tail beyond the angle, to a factor of a few where components overlap.
+        // The exact tail; for overlapping components up to a factor of five.
         let ratio = found[900] / (-200.0 * (1.0 - 0.9f64.cos())).exp();
         assert!((0.2..1.2).contains(&ratio), "{ratio}");
     }
 }
 
 #[test]
-fn types_of_rows_and_threads_make_no_difference() {
+fn p_values_do_not_depend_on_row_types_or_threads() {
     let mixture = random_mixture(6, 5, 10.0, 6);
     let rows: Vec<f32> = draw(&mixture, 1000, 1);
     let wide: Vec<f64> = rows.iter().map(|x| f64::from(*x)).collect();
@@ -164,9 +166,9 @@ fn types_of_rows_and_threads_make_no_difference() {
     assert_eq!(error, Error::DimensionMismatch { expected: 5, found: 2 });
 }
 
-/// At and beside mean directions and their antipodes, in single and in double precision and as sparse rows.
+/// Rows at mean directions and at their antipodes, in both precisions and as sparse rows.
 #[test]
-fn p_values_are_probabilities_where_rounding_could_spoil_them() {
+fn p_values_are_in_the_unit_interval_despite_rounding() {
     for mixture in [circle(), random_mixture(3, 5, 1e6, 1), random_mixture(1, 768, 1e5, 2), random_mixture(20, 40, 25.0, 3)] {
         let test = OutlierTest::new(&mixture, 1).unwrap();
         let dim = mixture.dim();
@@ -189,10 +191,11 @@ fn p_values_are_probabilities_where_rounding_could_spoil_them() {
     }
 }
 
-/// Prints what a calibration costs and how far its p-values are off, for the figures in the documentation of `OutlierTest`:
-/// `cargo test --release -p vmfkit --test suite -- --ignored --nocapture cost_and_accuracy`.
+/// Prints the cost of a calibration and the errors of its p-values, for the documentation of
+/// `OutlierTest`: `cargo test --release -p vmfkit --test suite -- --ignored --nocapture
+/// cost_and_accuracy`.
 #[test]
-#[ignore = "a measurement of minutes"]
+#[ignore = "a measurement that takes minutes"]
 fn cost_and_accuracy() {
     const LEVELS: [f64; 4] = [0.1, 0.01, 1e-3, 1e-4];
     let cases = [
@@ -201,9 +204,9 @@ fn cost_and_accuracy() {
         ("K = 8, d = 3, overlapping", random_mixture(8, 3, 5.0, 5), 4_000_000),
         ("K = 6, d = 5, overlapping", random_mixture(6, 5, 10.0, 6), 2_000_000),
         ("K = 10, d = 16, overlapping", random_mixture(10, 16, 20.0, 7), 1_000_000),
-        ("K = 10, d = 100, overlapping a little", of_one_concentration(random_mixture(10, 100, 1.0, 8), 66.0), 1_000_000),
-        ("K = 50, d = 100, overlapping", of_one_concentration(random_mixture(50, 100, 1.0, 9), 40.0), 200_000),
-        ("K = 200, d = 768, overlapping", of_one_concentration(random_mixture(200, 768, 1.0, 10), 200.0), 20_000),
+        ("K = 10, d = 100, slightly overlapping", with_concentration(random_mixture(10, 100, 1.0, 8), 66.0), 1_000_000),
+        ("K = 50, d = 100, overlapping", with_concentration(random_mixture(50, 100, 1.0, 9), 40.0), 200_000),
+        ("K = 200, d = 768, overlapping", with_concentration(random_mixture(200, 768, 1.0, 10), 200.0), 20_000),
     ];
     for (name, mixture, count) in cases {
         let (dim, batch) = (mixture.dim(), 20_000);
@@ -234,7 +237,7 @@ fn cost_and_accuracy() {
             let expected = level * count as f64;
             let (off, noise) = (flagged[at] / expected - 1.0, (1.0 / expected).sqrt());
             println!(
-                "  at {level:<6}: other seeds differ by {spread:.4}; of {count} draws flagged too many by {off:+.4} +- {noise:.4}"
+                "  at {level:<6}: relative deviation between seeds {spread:.4}; flagged of {count} draws: relative excess {off:+.4} +- {noise:.4}"
             );
         }
     }

@@ -222,13 +222,13 @@ fn invalid_settings_are_named() {
             "the setting tolerance must be consistent with the other settings and written as this version writes it",
         ),
         (r#"components":"3""#, r#"components":"0""#, "the number of components must be at least 1, found: `0`"),
-        (r#"components":"3""#, r#"components":"2""#, "the number of components of the checkpoint's mixture must be"),
+        (r#"components":"3""#, r#"components":"2""#, "the mixture of the checkpoint must have 2 components, found: `3`"),
         (r#"setting.seed"#, r#"setting.sead"#, "the setting seed must be set, found: `unset`"),
         (r#"restarts":"1""#, r#"restarts":"2""#, "found: `restarts 2`\nhint: begin a fit for each of several seeds"),
         (r#""auto""#, r#""aato""#, "the setting policy must be the name of a policy, found: `aato`"),
         (r#""exact""#, r#""about""#, "the setting estimator must be the name of an estimator, found: `about`"),
         (r#""kmeans""#, r#""kmaens""#, "the setting start must be the name of a start, found: `kmaens`"),
-        (r#""running""#, r#""stopped""#, "the fit has ended, so there is no pass to make statistics for, status: `stopped`"),
+        (r#""running""#, r#""stopped""#, "the fit has ended, so there is no pass to accumulate, status: `stopped`"),
     ] {
         let error = Accumulator::of(&edited(&state, from, to).unwrap()).unwrap_err().to_string();
         assert!(error.contains(words), "{from}: {error}");
@@ -258,14 +258,17 @@ fn parts_that_do_not_belong_together_are_refused() {
     let refused = |error: Error, words: &str| assert!(error.to_string().contains(words), "{words}: {error}");
 
     let mut part = read(&of_second[0]);
-    refused(part.merge(&read(&of_first[1])).unwrap_err(), "must be those of pass 2, found: `1`\nhint: ");
-    refused(second.step(&merged(&of_first)).unwrap_err(), "must be those of pass 2, found: `1`");
+    refused(part.merge(&read(&of_first[1])).unwrap_err(), "must belong to pass 2, found: `1`\nhint: ");
+    refused(second.step(&merged(&of_first)).unwrap_err(), "must belong to pass 2, found: `1`");
     let other = begin(Fitter::new(3).method(Method::StochasticEm).seed(1), &block, 50);
-    refused(other.step(&merged(&of_first)).unwrap_err(), "must be those of state ");
+    refused(other.step(&merged(&of_first)).unwrap_err(), "must belong to state ");
     // In another order, twice, or one too few.
     refused(part.merge(&read(&of_second[0])).unwrap_err(), "must begin with row 100 of the pass, found: `0`");
     refused(second.step(&read(&of_second[1])).unwrap_err(), "must begin with row 0 of the pass, found: `100`");
-    refused(second.step(&part).unwrap_err(), "the rows of this pass must weigh 200 as in the pass before, found: `100`\nhint: ");
+    refused(
+        second.step(&part).unwrap_err(),
+        "the total row weight of this pass must be 200, as in the previous pass, found: `100`\nhint: ",
+    );
     // What was refused has changed nothing.
     assert_eq!(part.to_bytes(), of_second[0]);
     assert_eq!(second.step(&merged(&of_second)).unwrap().current().trace.len(), 2);
@@ -275,7 +278,7 @@ fn parts_that_do_not_belong_together_are_refused() {
     whole.add(&block).unwrap();
     let whole = whole.finish();
     assert_eq!((whole.pass(), whole.objective()), (0, whole.sum().objective() / 200.0));
-    refused(first.step(&whole).unwrap_err(), "must be those of pass 1, found: `0`");
+    refused(first.step(&whole).unwrap_err(), "must belong to pass 1, found: `0`");
     // No rows are a part, but not a pass.
     let accumulator = Accumulator::of(&first).unwrap();
     let nothing = accumulator.part(0).unwrap().finish();
@@ -343,7 +346,7 @@ fn errors_in_statistics_files_are_named() {
             Ok(_) => panic!("{words}: taken"),
             Err(error) => error.to_string(),
         };
-        assert!(message.starts_with("these bytes are no statistics: ") && message.contains(words), "{words}: {message}");
+        assert!(message.starts_with("not a valid statistics file: ") && message.contains(words), "{words}: {message}");
     }
 }
 

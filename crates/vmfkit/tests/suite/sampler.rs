@@ -1,5 +1,5 @@
-//! The sampler against the law of its projections. Seeds are fixed, so nothing here is flaky; with other seeds each test of a
-//! p-value would fail once in 10^4.
+//! Draws follow the distribution of their projections. Seeds are fixed, so the tests are
+//! deterministic; with random seeds each test of a p-value would fail once in 10^4.
 
 use crate::kolmogorov::uniformity_p_value;
 use vmfkit::{ProjectionLaw, RowBatch, Sampler, VonMisesFisher};
@@ -18,7 +18,7 @@ fn axis(dim: usize, index: usize, sign: f64) -> Vec<f64> {
     axis
 }
 
-/// A direction with nothing special about it.
+/// A direction without symmetries.
 fn oblique(dim: usize) -> Vec<f64> {
     (0..dim).map(|i| (1.0 + i as f64 * 0.7).sin() + 0.1).collect()
 }
@@ -31,16 +31,17 @@ fn dot(x: &[f64], y: &[f64]) -> f64 {
     x.iter().zip(y).map(|(x, y)| x * y).sum()
 }
 
-/// Every branch: d = 2, d = 3, the beta proposals; no concentration, little, the dimension's own, much, and all there is.
+/// Covers every branch: d = 2, d = 3 and both proposals for d >= 4, at concentrations from 0 to
+/// 1e30.
 #[test]
 fn projections_follow_their_law() {
     let mut seed = 0;
     for (dim, rows) in [(2, 20_000), (3, 20_000), (4, 20_000), (5, 20_000), (17, 20_000), (100, 10_000), (4096, 1_000)] {
         let scale = dim as f64;
-        // (0.19 and 0.23 times d are on either side of where the proposal changes.)
+        // 0.19 d and 0.23 d are on both sides of the cut-off between the proposals.
         for k in [0.0, 1e-300, 1e-9, 0.3, 2.0, 0.19 * scale, 0.23 * scale, scale, 30.0 * scale, 1e6, 1e15, 1e30] {
             for mu in [axis(dim, 0, 1.0), axis(dim, 0, -1.0), oblique(dim)] {
-                // Across an oblique mu an f64 cannot hold what k = 1e30 asks for.
+                // For k = 1e30 and an oblique mu, coordinates of f64 are too coarse.
                 if k == 1e30 && mu[1] != 0.0 {
                     continue;
                 }
@@ -58,7 +59,7 @@ fn projections_follow_their_law() {
     }
 }
 
-/// Across mu every direction is as likely as any other, whatever the projection.
+/// The component orthogonal to mu has a uniform direction, independent of the projection.
 #[test]
 fn tangents_are_uniform() {
     for (seed, dim, rows) in [(1, 3, 20_000), (2, 4, 20_000), (3, 5, 20_000), (4, 100, 10_000), (5, 4096, 1_000)] {
@@ -66,7 +67,7 @@ fn tangents_are_uniform() {
             let density = VonMisesFisher::along(mu, 2.0 * dim as f64).unwrap();
             let mu = density.mean_direction();
             let law = ProjectionLaw::new(dim - 1, 0.0).unwrap();
-            // Two fixed directions across mu.
+            // Two fixed directions orthogonal to mu.
             for probe in [axis(dim, dim - 1, 1.0), (0..dim).map(|i| (i as f64).cos()).collect()] {
                 let along = dot(&probe, mu);
                 let mut probe: Vec<f64> = probe.iter().zip(mu).map(|(p, m)| p - along * m).collect();
@@ -84,7 +85,8 @@ fn tangents_are_uniform() {
                 }
                 let p = uniformity_p_value(levels);
                 assert!(p > REJECT, "d = {dim}: p = {p}");
-                // t and the tangent are independent: their product has mean 0 and a known variance.
+                // t and the tangent are independent, so their product has mean 0 and a known
+                // variance.
                 let n = heights.len() as f64;
                 let square: f64 = heights.iter().map(|t| t * t).sum::<f64>() / n;
                 let z = products / (n * square / (dim as f64 - 1.0)).sqrt();
@@ -92,10 +94,10 @@ fn tangents_are_uniform() {
             }
         }
     }
-    // On the circle "across" is a sign.
+    // On the circle the tangent is a sign.
     let density = VonMisesFisher::new(vec![0.6, 0.8], 3.0).unwrap();
-    let left = draw(&density, 9, 40_000).chunks_exact(2).filter(|x| x[0] * 0.8 - x[1] * 0.6 > 0.0).count();
-    assert!((left as f64 - 20_000.0).abs() < 4.0 * 100.0, "{left} of 40000 on one side");
+    let on_one_side = draw(&density, 9, 40_000).chunks_exact(2).filter(|x| x[0] * 0.8 - x[1] * 0.6 > 0.0).count();
+    assert!((on_one_side as f64 - 20_000.0).abs() < 4.0 * 100.0, "{on_one_side} of 40000 on one side");
 }
 
 #[test]
@@ -116,7 +118,7 @@ fn first_two_moments_are_right() {
             let z = (sums[i] / n as f64 - mean[i]) / (covariance[i * dim + i] / n as f64).sqrt();
             assert!(z.abs() < 5.0, "d = {dim}, mean of coordinate {i}: z = {z}");
         }
-        // The variance of a product of bounded coordinates is at most that of a normal pair, or so.
+        // The variance of the product of two coordinates is about that of a pair of normals.
         let (v0, v1) = (covariance[0], covariance[dim + 1]);
         assert!((first / n as f64 - v0).abs() < 5.0 * v0 * (3.0 / n as f64).sqrt(), "d = {dim}, variance");
         assert!((cross / n as f64 - covariance[1]).abs() < 5.0 * (2.0 * v0 * v1 / n as f64).sqrt(), "d = {dim}, covariance");
@@ -138,7 +140,7 @@ fn draws_are_unit_rows_at_every_concentration() {
 }
 
 #[test]
-fn rows_depend_on_seed_and_number_alone() {
+fn rows_depend_only_on_seed_and_row_number() {
     for dim in [2, 3, 7, 500, 40_000] {
         let density = VonMisesFisher::along(oblique(dim), dim as f64).unwrap();
         let sampler = Sampler::new(&density);
@@ -162,7 +164,7 @@ fn rows_depend_on_seed_and_number_alone() {
 }
 
 #[test]
-fn one_row_at_a_time_from_a_generator() {
+fn single_draws_from_a_generator_follow_the_law() {
     use rand_xoshiro::rand_core::SeedableRng;
     for dim in [2, 3, 10] {
         let density = VonMisesFisher::along(oblique(dim), 5.0).unwrap();
@@ -177,7 +179,7 @@ fn one_row_at_a_time_from_a_generator() {
     }
 }
 
-/// A few draws, pinned: changing them is a change that the changelog names.
+/// Pins a few draws. Name any change of them in CHANGELOG.
 #[test]
 fn value_stability() {
     for (dim, expected) in [
@@ -188,14 +190,15 @@ fn value_stability() {
         let density = VonMisesFisher::along(oblique(dim), 10.0).unwrap();
         let rows = draw(&density, 2021, 100);
         let found = [rows[0], rows[99 * dim + 1]];
-        // Library logarithms may differ by an ulp between platforms.
+        // The logarithms of different platforms may differ by one ulp.
         assert!(found.iter().zip(expected).all(|(x, y): (&f64, f64)| (x - y).abs() < 1e-14), "d = {dim}: {found:?}");
     }
 }
 
-/// k s tends to half the square of a normal in d - 1 dimensions. From a quarter of the largest number on 4k is no number.
+/// k s tends to half the square of a normal in d - 1 dimensions. From a quarter of the largest f64
+/// on, 4k overflows.
 #[test]
-fn the_largest_concentrations_are_drawn_from() {
+fn draws_are_right_at_the_largest_concentrations() {
     const ROWS: usize = 20_000;
     for dim in [2, 3, 4, 10] {
         for k in [1e290, 1.1e300, f64::MAX / 4.0, f64::MAX / 4.0 * 1.0000001, 4.6e307, f64::MAX / 2.0, f64::MAX] {
@@ -203,7 +206,7 @@ fn the_largest_concentrations_are_drawn_from() {
             let scaled = |row: &[f64]| row[1..].iter().map(|x| (x * k.sqrt()).powi(2)).sum::<f64>();
             let mean = rows.chunks_exact(dim).map(scaled).sum::<f64>() / ROWS as f64;
             let expected = (dim - 1) as f64;
-            // Five standard errors: the square has the variance 2 (d - 1).
+            // The square has the variance 2 (d - 1).
             let error = (2.0 * expected / ROWS as f64).sqrt();
             assert!((mean - expected).abs() < 5.0 * error, "{dim} {k}: {mean}");
         }
@@ -211,7 +214,7 @@ fn the_largest_concentrations_are_drawn_from() {
 }
 
 #[test]
-fn a_slice_of_partial_rows_is_refused() {
+fn slices_of_partial_rows_are_errors() {
     let density = VonMisesFisher::new(vec![1.0, 0.0], 1.0).unwrap();
     let error = Sampler::new(&density).fill(0, 0, &mut [0.0; 5]).unwrap_err();
     assert_eq!(error.to_string(), "5 values do not fill rows of dimension 2, left over: `1`");

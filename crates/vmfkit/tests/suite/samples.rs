@@ -1,18 +1,19 @@
-//! Mixtures, rows of theirs, and the plainest way to say what the E step computes.
+//! Mixtures and rows for tests, and a reference implementation of the E step.
 
 use proptest::prelude::prop;
 use vmfkit::rows::Scalar;
 use vmfkit::train::{Fit, Pass};
 use vmfkit::{Assignment, Mixture, RowBatch, Sampler, SufficientStats, VonMisesFisher};
 
-/// Unit vectors without a pattern, row by row.
+/// Uniform draws of unit vectors.
 pub fn uniform_rows<T: Scalar>(dim: usize, rows: usize, seed: u64) -> Vec<T> {
     let mut out = vec![T::default(); rows * dim];
     Sampler::new(&VonMisesFisher::uniform(dim).unwrap()).fill(seed, 0, &mut out).unwrap();
     out
 }
 
-/// Components along random directions, with uneven weights and concentrations of 0.5 to 2 times `concentration`.
+/// A mixture with random mean directions, unequal weights, and concentrations of 0.5 to 2 times
+/// `concentration`.
 pub fn random_mixture(components: usize, dim: usize, concentration: f64, seed: u64) -> Mixture {
     let directions = uniform_rows::<f64>(dim, components, seed ^ 0xd1ce);
     let weights: Vec<f64> = (0..components).map(|k| 1.0 + (k % 5) as f64).collect();
@@ -64,17 +65,18 @@ pub fn ln_sum_exp(logits: &[f64]) -> f64 {
     largest + logits.iter().map(|z| (z - largest).exp()).sum::<f64>().ln()
 }
 
-/// What the E step should find, one row after the other.
+/// The expected result of an E step.
 pub struct Naive {
     pub masses: Vec<f64>,
     pub resultants: Vec<f64>,
     pub objective: f64,
     pub weight: f64,
-    /// The weight of the rows whose two largest logits are within the tolerance: they may go either way.
+    /// The weight of the rows whose two largest logits differ by less than the tolerance: either
+    /// may be chosen.
     pub undecided: f64,
 }
 
-/// The statistics of a block for any assignment that leaves nothing to chance.
+/// Computes the statistics of a batch row by row, for any deterministic assignment.
 pub fn naive(mixture: &Mixture, block: &RowBatch, assignment: Assignment, tolerance: f64) -> Naive {
     let (components, dim) = (mixture.components().len(), mixture.dim());
     let (masses, resultants) = (vec![0.0; components], vec![0.0; components * dim]);
@@ -99,7 +101,8 @@ pub fn naive(mixture: &Mixture, block: &RowBatch, assignment: Assignment, tolera
             shares = (0..components).map(|k| f64::from(u8::from(k == best))).collect();
             objective = logits[best];
         }
-        // With what rounding loses kept apart: so many terms of one sign would else lose more than the E step does.
+        // With what rounding loses kept apart: so many terms of one sign would else lose more than
+        // the E step does.
         let term = weight * objective;
         let sum = sums.objective + term;
         lost += if sums.objective.abs() > term.abs() { (sums.objective - sum) + term } else { (term - sum) + sums.objective };
@@ -114,7 +117,8 @@ pub fn naive(mixture: &Mixture, block: &RowBatch, assignment: Assignment, tolera
     sums
 }
 
-/// Statistics that agree to `tolerance` times the total weight, the objective to `objective` times it.
+/// Asserts that statistics agree to `tolerance` times the total weight, and objectives to
+/// `objective` times the total weight.
 pub fn assert_agrees(found: &SufficientStats, expected: &Naive, tolerance: f64, objective: f64, place: &str) {
     let room = tolerance * expected.weight + 2.0 * expected.undecided;
     let near = |what: &str, x: f64, y: f64, room: f64| assert!((x - y).abs() <= room, "{place}: {what} is {x}, not {y}");
@@ -129,7 +133,7 @@ pub fn assert_agrees(found: &SufficientStats, expected: &Naive, tolerance: f64, 
     }
 }
 
-/// Statistics that agree to a share of the total weight.
+/// Asserts that statistics agree to `tolerance` times the total weight.
 pub fn assert_same(found: &SufficientStats, expected: &SufficientStats, tolerance: f64, place: &str) {
     let room = tolerance * expected.weight();
     let near = |what: &str, x: f64, y: f64| assert!((x - y).abs() <= room, "{place}: {what} is {x}, not {y}");
@@ -142,7 +146,8 @@ pub fn assert_same(found: &SufficientStats, expected: &SufficientStats, toleranc
     }
 }
 
-/// What every fitted mixture owes: weights that sum to 1, concentrations within bounds, unit directions, a uniform background.
+/// Asserts that a mixture is valid: weights sum to 1, concentrations are within bounds, mean
+/// directions have unit length, and a background is uniform.
 pub fn assert_sound(mixture: &Mixture, largest_concentration: f64, place: &str) {
     let sum: f64 = mixture.weights().iter().sum();
     assert!((sum - 1.0).abs() < 1e-12 && mixture.weights().iter().all(|w| *w >= 0.0), "{place}: weights {:?}", mixture.weights());
@@ -154,14 +159,14 @@ pub fn assert_sound(mixture: &Mixture, largest_concentration: f64, place: &str) 
     }
 }
 
-/// All of a fit's trace but the seconds, by its bits.
+/// The bits of the trace of a fit, without its durations.
 fn trace(fit: &Fit) -> Vec<[u64; 4]> {
     let bits = |x: f64| x.to_bits();
     let pass = |p: &Pass| [bits(p.objective), bits(p.smallest_weight), bits(p.largest_concentration), bits(p.temperature)];
     fit.trace.iter().map(pass).collect()
 }
 
-/// Two fits that are equal to the last bit.
+/// Asserts that two fits are equal to the last bit.
 pub fn assert_same_fit(one: &Fit, other: &Fit, place: &str) {
     assert_eq!(one.mixture, other.mixture, "{place}");
     assert_eq!((trace(one), &one.notes), (trace(other), &other.notes), "{place}");
@@ -172,7 +177,7 @@ pub fn assert_same_fit(one: &Fit, other: &Fit, place: &str) {
     );
 }
 
-/// The same file with the checksum that its bytes have, if it has an entry for one: what a careful forger would write.
+/// Replaces the checksum of a file by that of its bytes, if it has one.
 pub fn sealed(mut bytes: Vec<u8>) -> Vec<u8> {
     let entry = b"\"checksum\":\"";
     if let Some(at) = bytes.windows(entry.len() + 16).position(|window| window.starts_with(entry)) {
@@ -184,8 +189,8 @@ pub fn sealed(mut bytes: Vec<u8>) -> Vec<u8> {
     bytes
 }
 
-/// A safetensors file with random changes and the checksum of what they left: numbers of the body stay numbers, other bytes may fall anywhere, and
-/// its end may be missing.
+/// A safetensors file with random changes and a valid checksum: numbers of the body are replaced by
+/// other numbers, other bytes by any bytes, and the end may be cut off.
 pub fn damaged(
     mut bytes: Vec<u8>,
     numbers: Vec<(prop::sample::Index, f64)>,

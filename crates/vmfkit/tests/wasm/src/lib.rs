@@ -1,4 +1,4 @@
-//! What `run.mjs` calls: draws, fits and judges rows with the core as it is built for wasm32.
+//! Functions that `run.mjs` calls: they draw, fit and test rows with the core compiled for wasm32.
 
 use vmfkit::metrics::ParameterErrors;
 use vmfkit::outlier::OutlierTest;
@@ -14,7 +14,8 @@ fn truth(dim: usize) -> vmfkit::Result<Mixture> {
     Mixture::new(vec![0.2, 0.3, 0.5], vec![along(0)?, along(1)?, along(2)?])
 }
 
-/// Fits drawn rows by every method; the largest angle between a true mean direction and a fitted one, in radians.
+/// Fits drawn rows by every method. Returns the largest angle in radians between true and fitted
+/// mean directions.
 fn fit(dim: usize) -> vmfkit::Result<f64> {
     let truth = truth(dim)?;
     let (rows, _) = truth.sample_rows::<f32>(3000, 1)?;
@@ -24,7 +25,7 @@ fn fit(dim: usize) -> vmfkit::Result<f64> {
         let fit = Fitter::new(3).method(method).restarts(2).seed(5).fit(&block)?;
         assert_ne!(fit.status, Status::Stopped);
         assert!(fit.trace.iter().all(|pass| pass.seconds == 0.0), "there is no clock");
-        // A model goes through a file and back.
+        // Write and read a model file.
         let (mixture, _) = model::from_bytes(&model::to_bytes(&fit.mixture, &Default::default()))?;
         let errors = ParameterErrors::between(&truth, &mixture)?;
         largest = errors.angles().iter().copied().fold(largest, f64::max);
@@ -40,7 +41,7 @@ pub extern "C" fn largest_angle(dim: u32) -> f64 {
     fit(dim as usize).unwrap_or(f64::NAN)
 }
 
-/// The bits of an address.
+/// The number of bits of an address.
 #[unsafe(no_mangle)]
 pub extern "C" fn address_bits() -> u32 {
     usize::BITS
