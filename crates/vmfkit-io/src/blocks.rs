@@ -8,18 +8,18 @@ use std::sync::{Arc, Mutex};
 use vmfkit::RowBatch;
 use vmfkit::rows::{Rows, Scalar, SparseRows, rescale};
 
-/// Numbers in a block, unless the number of its rows was chosen: 32 MB in single precision.
+/// Numbers in a batch, unless the number of its rows was chosen: 32 MB in single precision.
 const NUMBERS: usize = 1 << 23;
-/// The fewest and the most rows of such a block, whatever the dimension, and those of a sparse one.
+/// The least and the greatest number of rows of such a batch, whatever the dimension, and the number of sparse rows.
 const FEWEST: usize = 16;
 const MOST: usize = 1 << 16;
 const SPARSE: usize = 1 << 14;
 
-/// Makes blocks of the rows of a dataset.
+/// Makes batches of the rows of a dataset.
 pub(crate) struct Blocks {
     dataset: Dataset,
     block_rows: usize,
-    /// The most rows of a block, and those that who works on them would rather have.
+    /// The greatest number of rows of a batch, and the number that the fit prefers.
     most_rows: usize,
     preferred: Option<usize>,
     batch: Batch,
@@ -61,12 +61,12 @@ impl Blocks {
         }
     }
 
-    /// Makes blocks of this many rows, if there may be as many, or of as many as usual; before the first block only.
+    /// Makes batches of this many rows, if that is allowed, or of the usual number; before the first batch only.
     pub fn prefer_rows(&mut self, rows: Option<usize>) {
         self.preferred = rows;
     }
 
-    /// The rows of every block but the last.
+    /// The number of rows of every batch but the last.
     fn rows_of_block(&self) -> usize {
         self.preferred.unwrap_or(self.block_rows).min(self.most_rows)
     }
@@ -108,7 +108,7 @@ impl Blocks {
         self.dataset.rewind()
     }
 
-    /// Reads with O_DIRECT from now on, with buffers for one block and a half: enough requests to keep the disk busy.
+    /// Reads with O_DIRECT from now on, with buffers for one and a half batches: enough requests to keep the disk busy.
     pub fn read_direct(&mut self) -> Result<()> {
         let number = if self.schema().element == Element::F64 { 8 } else { 4 };
         let block = self.block_rows.saturating_mul(self.schema().dim * number);
@@ -182,7 +182,7 @@ impl Blocks {
     }
 }
 
-/// Divides each row by its length; says how many were not of unit length.
+/// Divides each row by its length; returns the number of rows that were not of unit length.
 pub(crate) fn rescale_values(dim: usize, values: &mut Values) -> vmfkit::Result<usize> {
     match values {
         Values::F32(values) => rescale(dim, values),

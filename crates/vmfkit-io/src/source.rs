@@ -39,9 +39,9 @@ pub struct DataSource {
     held: Option<Held>,
     scratched: Option<Scratched>,
     scratch_failure: Option<String>,
-    /// The rows that blocks had better have.
+    /// The number of rows that the fit prefers.
     preferred: Option<usize>,
-    /// What was lent last, unless it is held.
+    /// The batch that was lent last, unless all are in memory.
     lent: Option<FileBatch>,
     /// The error of a bad row of a batch that was lent.
     failure: Failure,
@@ -57,7 +57,7 @@ impl std::fmt::Debug for DataSource {
     }
 }
 
-/// All blocks in memory, and how many of them have been lent in this pass.
+/// All batches, validated, in memory, and how many of them have been lent in this pass.
 struct Held {
     blocks: Vec<FileBatch>,
     lent: usize,

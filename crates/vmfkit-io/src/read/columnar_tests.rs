@@ -97,7 +97,7 @@ fn read_all_stretches(reader: &mut dyn Reader, most: usize) -> Result<Values> {
             break;
         }
     }
-    Ok(values_of(stretches.into_batch(reader.schema().dim).into_numbers(RowBatch::default())))
+    Ok(values_of(stretches.into_batch(reader.schema().dim).into_numbers(vmfkit::RowBatch::default())))
 }
 
 fn check_reader(name: &str, reader: &mut dyn Reader, element: Element, rows: usize, dim: usize) -> Batch {

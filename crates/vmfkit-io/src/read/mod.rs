@@ -31,7 +31,7 @@ use crate::{Batch, Values};
 use bytes::Bytes;
 use vmfkit::{Angles, RowBatch};
 
-/// Bytes of rows in memory that need be neither together nor aligned, such as pages of a file where the disk put them; whole numbers each.
+/// Bytes of rows that need be neither contiguous nor aligned, such as pages of a file where the disk put them; whole numbers each.
 #[derive(Debug, Clone)]
 pub struct Stretches {
     /// Of double precision, not of single.
