@@ -12,7 +12,8 @@ fuzz_target!(init: vmfkit_io::silence_decoder_panics(), |bytes: &[u8]| {
     let options = Options::new().rescale(true).block_rows(64);
     let Ok(mut source) = open_stream(Cursor::new(bytes.to_vec()), "bytes", &options) else { return };
     let dim = source.dim();
-    while let Ok(Some(block)) = source.read_block() {
+    let mut buffer = vmfkit::RowBatch::default();
+    while let Ok(Some(block)) = source.next_validated(&mut buffer) {
         assert!((1..=64).contains(&block.len()) && block.dim() == dim);
     }
 });

@@ -56,8 +56,8 @@ pub fn read_file(name: &str, bytes: &[u8]) {
 fn read_rows(source: &mut DataSource) -> Option<Vec<u64>> {
     let (dim, expected) = (source.dim(), source.rows());
     let (mut bits, mut count) = (Vec::new(), 0);
-    loop {
-        let Some(block) = source.read_block().ok()? else { break };
+    let mut buffer = vmfkit::RowBatch::default();
+    while let Some(block) = source.next_validated(&mut buffer).ok()? {
         assert!((1..=64).contains(&block.len()) && block.dim() == dim);
         count += block.len() as u64;
         // A few hostile bytes may stand for many rows, of which some will do.

@@ -425,7 +425,8 @@ pub fn fit_density<'py>(
         view.with_source(stop, normalize, weights, None, |source| {
             let mut sum = RowSum::new(source.dim());
             source.rewind()?;
-            while let Some(block) = source.read_block()? {
+            let mut buffer = vmfkit::RowBatch::default();
+            while let Some(block) = source.next_validated(&mut buffer)? {
                 sum.add(&block)?;
                 if stop.asked() {
                     break;

@@ -53,7 +53,8 @@ fn sum(view: View<'_>, normalize: bool, stop: &Stop) -> PyResult<SufficientStats
     view.with_source(stop, normalize, None, None, |source| {
         let mut sum = RowSum::new(source.dim());
         source.rewind()?;
-        while let Some(block) = source.read_block()? {
+        let mut buffer = vmfkit::RowBatch::default();
+        while let Some(block) = source.next_validated(&mut buffer)? {
             sum.add(&block)?;
             if stop.asked() {
                 break;

@@ -39,7 +39,8 @@ pub fn fit_labels<'py>(
         let known = view.with_source(stop, normalize, weights, None, |source| {
             let (mut known, mut next) = (KnownLabels::new(source.dim()), 0);
             source.rewind()?;
-            while let Some(block) = source.read_block()? {
+            let mut buffer = vmfkit::RowBatch::default();
+            while let Some(block) = source.next_validated(&mut buffer)? {
                 let end = next + block.len();
                 if let Some(labels) = labels.get(next..end) {
                     known.add(&block, labels)?;

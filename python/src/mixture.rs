@@ -296,7 +296,8 @@ impl Mixture {
             view.with_source(stop, normalize, weights.as_deref(), None, |source| {
                 let mut stats = SufficientStats::zero(components, dim);
                 source.rewind()?;
-                while let Some(block) = source.read_block()? {
+                let mut buffer = vmfkit::RowBatch::default();
+                while let Some(block) = source.next_validated(&mut buffer)? {
                     in_pieces(&block, self.cost(), stop, |block| self.inner.accumulate(block, Assignment::Nearest, &mut stats))?;
                     if stop.asked() {
                         break;
@@ -347,7 +348,8 @@ impl Mixture {
             view.with_source(stop, normalize, weights.as_deref(), None, |source| {
                 let mut total: Option<vmfkit::mixture::Evaluation> = None;
                 source.rewind()?;
-                while let Some(block) = source.read_block()? {
+                let mut buffer = vmfkit::RowBatch::default();
+                while let Some(block) = source.next_validated(&mut buffer)? {
                     in_pieces(&block, self.cost(), stop, |block| {
                         let part = self.inner.evaluate(block)?;
                         match &mut total {

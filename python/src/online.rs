@@ -108,7 +108,8 @@ impl OnlineFit {
             state.drift.clear();
             view.with_source(stop, normalize, weights, None, |source| {
                 source.rewind()?;
-                while let Some(block) = source.read_block()? {
+                let mut buffer = vmfkit::RowBatch::default();
+                while let Some(block) = source.next_validated(&mut buffer)? {
                     state.stream.update_while(&block, &mut || stop.flow())?;
                     if stop.asked() {
                         break;

@@ -139,8 +139,9 @@ impl<'a> Weighted<'a> {
 fn count(source: &mut dyn Source) -> vmfkit::Result<u64> {
     let mut rows = 0;
     source.rewind()?;
-    while let Some(block) = source.read_block()? {
-        rows += block.len() as u64;
+    let mut buffer = RowBatch::default();
+    while let Some(batch) = source.next_validated(&mut buffer)? {
+        rows += batch.len() as u64;
     }
     Ok(rows)
 }
@@ -150,17 +151,17 @@ impl Source for Weighted<'_> {
         self.source.dim()
     }
 
-    fn read_block(&mut self) -> vmfkit::Result<Option<RowBatch<'_>>> {
+    fn next_batch(&mut self) -> vmfkit::Result<Option<RowBatch<'_>>> {
         let (from, weights) = (self.seen, self.weights);
-        let Some(block) = self.source.read_block()? else {
+        let Some(batch) = self.source.next_batch()? else {
             return if from == weights.len() { Ok(None) } else { Err(Error::WeightCount { rows: from, found: weights.len() }) };
         };
-        self.seen += block.len();
-        if block.weights().is_some() {
+        self.seen += batch.len();
+        if batch.weights().is_some() {
             let what = "weights must come from a column or be given, found: `both`".to_owned();
             return Err(vmfkit_io::Error::Format { what }.into());
         }
-        block.with_weights_from(from, weights).map(Some)
+        batch.with_weights_from(from, weights).map(Some)
     }
 
     fn rewind(&mut self) -> vmfkit::Result<()> {
@@ -273,7 +274,8 @@ impl<'a> View<'a> {
     pub fn with_whole<R>(self, stop: &Stop, normalize: bool, work: impl FnOnce(&RowBatch) -> vmfkit::Result<R>) -> PyResult<R> {
         if let View::Files(names, options) = self {
             let mut source = Self::open(names, &options.clone().block_rows(usize::MAX), stop, None)?;
-            let block = source.read_block().map_err(raise)?.ok_or(Error::NoRows { weight: 0.0 }).map_err(raise)?;
+            let mut buffer = RowBatch::default();
+            let block = source.next_validated(&mut buffer).map_err(raise)?.ok_or(Error::NoRows { weight: 0.0 }).map_err(raise)?;
             return work(&block).map_err(raise);
         }
         work(&self.block(normalize).map_err(raise)?.expect("rows in memory")).map_err(raise)
@@ -288,8 +290,9 @@ impl<'a> View<'a> {
     ) -> PyResult<()> {
         self.with_source(stop, normalize, None, None, |source| {
             source.rewind()?;
-            while let Some(block) = source.read_block()? {
-                work(&block)?;
+            let mut buffer = RowBatch::default();
+            while let Some(batch) = source.next_validated(&mut buffer)? {
+                work(&batch)?;
                 if stop.asked() {
                     break;
                 }

@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use vmfkit::mixture::{Evaluation, Summary};
 use vmfkit::outlier::OutlierTest;
 use vmfkit::source::Source;
-use vmfkit::{Error, Mixture};
+use vmfkit::{Error, Mixture, RowBatch};
 
 /// What a command's help says about p-values.
 pub const P_VALUES: &str = "\
@@ -82,7 +82,8 @@ impl ScoreArguments {
             bail!("{rows}: rows must have the dimension of {model}, {}, found: `{}`{hint}", mixture.dim(), source.dim());
         }
         let labels = description.labels;
-        Ok(Scorer { model, mixture, labels, source, test: None, progress: Progress::new(!self.report.quiet), done: 0 })
+        let (buffer, progress) = (RowBatch::default(), Progress::new(!self.report.quiet));
+        Ok(Scorer { model, mixture, labels, source, buffer, test: None, progress, done: 0 })
     }
 }
 
@@ -94,6 +95,7 @@ pub struct Scorer {
     /// The labels of its components, if they are known.
     pub labels: Vec<String>,
     pub source: RowSource,
+    buffer: RowBatch<'static>,
     test: Option<OutlierTest>,
     progress: Progress,
     done: u64,
@@ -136,7 +138,7 @@ impl Scorer {
     }
 
     fn next_block(&mut self, top: usize) -> vmfkit::Result<Option<ScoredBlock>> {
-        let Some(block) = self.source.read_block()? else { return Ok(None) };
+        let Some(block) = self.source.next_validated(&mut self.buffer)? else { return Ok(None) };
         let summary = self.mixture.summarise(&block, top)?;
         let p_values = match &self.test {
             Some(test) => {

@@ -47,7 +47,8 @@ pub fn find(mixture: &Mixture, source: &mut RowSource, most: usize, progress: &m
     let (mut ln_densities, mut labels) = (Vec::new(), Vec::new());
     let mut first = 0;
     let all = source.len();
-    while let Some(block) = source.read_block()? {
+    let mut buffer = vmfkit::RowBatch::default();
+    while let Some(block) = source.next_validated(&mut buffer)? {
         labels.resize(block.len(), 0);
         ln_densities.resize(block.len(), 0.0);
         for from in (0..block.len()).step_by(rows_at_once) {

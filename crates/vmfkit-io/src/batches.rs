@@ -2,7 +2,7 @@
 
 use crate::blocks::rescale_values;
 use crate::dataset::Dataset;
-use crate::joined::in_file;
+use crate::file_batch::in_file;
 use crate::{Batch, Options, Result, Schema, Skipped};
 
 /// Numbers in a batch, zeros of sparse rows counted too: 16 MB in double precision.

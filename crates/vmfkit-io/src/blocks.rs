@@ -1,44 +1,46 @@
-//! Blocks of one length from files of any: batches are joined, and rescaled where that was asked for.
+//! Batches of one length, joined across files, and rescaled if that was asked for.
 
-use crate::dataset::Dataset;
-use crate::joined::{Joined, Memory, in_file};
+use crate::dataset::{Dataset, Origin};
+use crate::file_batch::{Failure, FileBatch, Origins, batch_of, in_file, values_of};
 use crate::{Batch, Element, Result, Schema, Skipped, Values};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use vmfkit::RowBatch;
 use vmfkit::rows::{Rows, Scalar, SparseRows, rescale};
 
-/// Numbers in a block, unless the number of its rows was chosen: 32 MB in single precision.
+/// Numbers in a batch, unless the number of its rows was chosen: 32 MB in single precision.
 const NUMBERS: usize = 1 << 23;
-/// The fewest and the most rows of such a block, whatever the dimension, and those of a sparse one.
+/// The least and the greatest number of rows of such a batch, whatever the dimension, and the number of sparse rows.
 const FEWEST: usize = 16;
 const MOST: usize = 1 << 16;
 const SPARSE: usize = 1 << 14;
 
-/// Makes blocks of the rows of a dataset.
+/// Makes batches of the rows of a dataset.
 pub(crate) struct Blocks {
     dataset: Dataset,
     block_rows: usize,
-    /// The most rows of a block, and those that who works on them would rather have.
+    /// The greatest number of rows of a batch, and the number that the fit prefers.
     most_rows: usize,
     preferred: Option<usize>,
     batch: Batch,
     spare: Spare,
+    failure: Failure,
 }
 
-/// Memory of blocks that were worked on, to be filled again, in later passes too.
+/// Memory of batches that have been used, to be filled again, in later passes too.
 #[derive(Clone, Default)]
-pub(crate) struct Spare(Arc<Mutex<Vec<Memory>>>);
+pub(crate) struct Spare(Arc<Mutex<Vec<Values>>>);
 
 impl Spare {
-    pub fn keep(&self, memory: Memory) {
-        if let Memory::Stretches(_) = memory {
-            return;
+    /// Keeps the memory of a batch, unless its bytes belong to another.
+    pub fn keep(&self, batch: FileBatch) {
+        match values_of(batch.rows) {
+            Values::F32(values) if values.capacity() == 0 => {}
+            values => self.0.lock().expect("no one panics with it").push(values),
         }
-        self.0.lock().expect("no one panics with it").push(memory);
     }
 
-    pub fn take(&self) -> Memory {
+    fn take(&self) -> Values {
         self.0.lock().expect("no one panics with it").pop().unwrap_or_default()
     }
 }
@@ -48,15 +50,23 @@ impl Blocks {
         let schema = dataset.schema();
         let usual = if schema.is_sparse() { SPARSE } else { (NUMBERS / schema.dim.max(1)).clamp(FEWEST, MOST) };
         let (block_rows, most_rows) = (block_rows.unwrap_or(usual), block_rows.unwrap_or(usize::MAX));
-        Blocks { dataset, block_rows, most_rows, preferred: None, batch: Batch::default(), spare: Spare::default() }
+        Blocks {
+            dataset,
+            block_rows,
+            most_rows,
+            preferred: None,
+            batch: Batch::default(),
+            spare: Spare::default(),
+            failure: Failure::default(),
+        }
     }
 
-    /// Makes blocks of this many rows, if there may be as many, or of as many as usual; before the first block only.
+    /// Makes batches of this many rows, if that is allowed, or of the usual number; before the first batch only.
     pub fn prefer_rows(&mut self, rows: Option<usize>) {
         self.preferred = rows;
     }
 
-    /// The rows of every block but the last.
+    /// The number of rows of every batch but the last.
     fn rows_of_block(&self) -> usize {
         self.preferred.unwrap_or(self.block_rows).min(self.most_rows)
     }
@@ -98,30 +108,36 @@ impl Blocks {
         self.dataset.rewind()
     }
 
-    /// Reads with O_DIRECT from now on, with buffers for one block and a half: enough requests to keep the disk busy.
+    /// Reads with O_DIRECT from now on, with buffers for one and a half batches: enough requests to keep the disk busy.
     pub fn read_direct(&mut self) -> Result<()> {
         let number = if self.schema().element == Element::F64 { 8 } else { 4 };
         let block = self.block_rows.saturating_mul(self.schema().dim * number);
         self.dataset.read_direct(block.saturating_add(block / 2))
     }
 
-    /// Where the memory of a block is kept once it was worked on.
+    /// Where the memory of used batches is kept.
     pub fn spare(&self) -> Spare {
         self.spare.clone()
     }
 
-    /// The next block; none after the last row, or once it shall stop.
-    pub fn next(&mut self, stop: &AtomicBool) -> Result<Option<Joined>> {
+    /// Where the error of a bad row is kept.
+    pub fn failure(&self) -> Failure {
+        self.failure.clone()
+    }
+
+    /// The next batch; none after the last row, or once it shall stop.
+    pub fn next(&mut self, stop: &AtomicBool) -> Result<Option<FileBatch>> {
         match self.dataset.rows_in_stretches(self.rows_of_block())? {
             0 if self.dataset.has_ended() => Ok(None),
-            0 => self.join(self.spare.take().into_batch(), stop),
-            rows => self.read_stretches(rows).map(Some),
+            0 => self.join(stop),
+            rows => self.read_bytes(rows).map(Some),
         }
     }
 
-    fn join(&mut self, mut joined: Batch, stop: &AtomicBool) -> Result<Option<Joined>> {
+    fn join(&mut self, stop: &AtomicBool) -> Result<Option<FileBatch>> {
+        let mut joined = Batch { values: self.spare.take(), ..Batch::default() };
         joined.clear(&self.dataset.no_values());
-        let (mut origins, mut rescaled) = (Vec::new(), 0);
+        let (mut parts, mut rescaled) = (Vec::new(), 0);
         let most = self.rows_of_block();
         while joined.rows < most && !stop.load(Ordering::Relaxed) {
             let Some(origin) = self.dataset.read(most - joined.rows, &mut self.batch)? else { break };
@@ -129,33 +145,44 @@ impl Blocks {
                 let changed = rescale_values(self.schema().dim, &mut self.batch.values);
                 rescaled += changed.map_err(|error| in_file(error, 0, &origin))? as u64;
             }
-            origins.push((joined.rows, origin));
+            parts.push((joined.rows, origin));
             joined.append(&mut self.batch);
         }
-        let (dim, rows) = (self.schema().dim, joined.rows);
-        let memory = Memory::Batch(joined);
-        Ok((rows > 0).then_some(Joined { dim, memory, origins, rescaled }))
+        match joined.rows {
+            0 => Ok(None),
+            _ => self.file_batch(joined, parts, rescaled).map(Some),
+        }
     }
 
-    /// So many rows of a block that are all in one file; put together only if they are to be rescaled.
-    fn read_stretches(&mut self, rows: usize) -> Result<Joined> {
+    fn file_batch(&self, batch: Batch, parts: Vec<(usize, Origin)>, rescaled: u64) -> Result<FileBatch> {
+        let origins = Origins { parts, failure: self.failure.clone() };
+        let rows = batch_of(self.schema().dim, batch.values);
+        let rows = rows.and_then(|rows| match batch.weights {
+            Some(weights) => rows.with_weights(weights),
+            None => Ok(rows),
+        });
+        let rows = rows.map_err(|error| origins.in_its_file(error))?;
+        Ok(FileBatch { rows: rows.with_origin(Arc::new(origins)), ids: batch.ids, rescaled })
+    }
+
+    /// This many rows of one file, as its bytes unless they are to be rescaled.
+    fn read_bytes(&mut self, rows: usize) -> Result<FileBatch> {
         let dim = self.schema().dim;
-        let (origin, stretches) = self.dataset.read_stretches(rows)?;
-        let memory = Memory::Stretches(stretches);
-        let rescales = self.dataset.rescales(origin.part);
-        let mut joined = Joined { dim, memory, origins: vec![(0, origin)], rescaled: 0 };
-        if rescales {
-            joined = joined.together(self.spare.take());
-            if let Memory::Batch(batch) = &mut joined.memory {
-                let changed = rescale_values(dim, &mut batch.values);
-                joined.rescaled = changed.map_err(|error| joined.in_its_file(error))? as u64;
-            }
+        let (origin, bytes) = self.dataset.read_stretches(rows)?;
+        let bytes = bytes.into_batch(dim);
+        if self.dataset.rescales(origin.part) {
+            let buffer = batch_of(dim, self.spare.take()).unwrap_or_default();
+            let mut values = values_of(bytes.into_numbers(buffer));
+            let changed = rescale_values(dim, &mut values).map_err(|error| in_file(error, 0, &origin))?;
+            let batch = Batch { rows, values, weights: None, ids: None };
+            return self.file_batch(batch, vec![(0, origin)], changed as u64);
         }
-        Ok(joined)
+        let origins = Origins { parts: vec![(0, origin)], failure: self.failure.clone() };
+        Ok(FileBatch { rows: bytes.with_origin(Arc::new(origins)), ids: None, rescaled: 0 })
     }
 }
 
-/// Divides each row by its length; says how many were not of unit length.
+/// Divides each row by its length; returns the number of rows that were not of unit length.
 pub(crate) fn rescale_values(dim: usize, values: &mut Values) -> vmfkit::Result<usize> {
     match values {
         Values::F32(values) => rescale(dim, values),
@@ -179,6 +206,6 @@ fn rescale_sparse<T: Scalar>(
     rows_of: impl Fn(Rows<'static>) -> SparseRows<'static, T>,
 ) -> vmfkit::Result<usize> {
     let (block, changed) = RowBatch::sparse_rescaled(dim, starts, columns, values)?;
-    *values = rows_of(block.into_rows()).into_parts().2;
+    *values = rows_of(block.into_rows().expect("rescaled rows are numbers")).into_parts().2;
     Ok(changed)
 }

@@ -13,8 +13,9 @@
 //! | `.safetensors` | a tensor of F16, BF16, F32 or F64 | streamed |
 //! | `.mtx` | Matrix Market, coordinates or array, general or symmetric | the whole file, since its rows come in any order |
 //!
-//! Text may be compressed with gzip. A [`Reader`] knows one format and gives rows as the file has them, batch by batch; the
-//! source joins batches to blocks and rescales them in a thread that reads ahead, and checks them when they are asked for; [`open_batches`] hands them out unchecked. Results leave through a [`TableWriter`],
+//! Text may be compressed with gzip. A [`Reader`] knows one format and gives rows as the file has them, batch by batch. A
+//! [`DataSource`] joins them across files and rescales them in a thread that reads ahead; the E step validates them. [`open_batches`] returns the rows of the
+//! files as they are. Results leave through a [`TableWriter`],
 //! rows through a [`RowWriter`].
 
 #![deny(unsafe_code)]
@@ -26,8 +27,8 @@ mod bytes;
 mod dataset;
 mod error;
 mod excerpt;
+mod file_batch;
 mod format;
-mod joined;
 mod memory;
 mod open;
 mod options;

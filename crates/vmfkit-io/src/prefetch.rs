@@ -1,8 +1,8 @@
-//! Reading ahead: a thread makes the next block while the last one is worked on.
+//! Reading ahead: a thread makes the next batch while the last one is worked on.
 
 use crate::Result;
 use crate::blocks::{Blocks, Spare};
-use crate::joined::{Joined, Memory};
+use crate::file_batch::FileBatch;
 use rayon::ThreadPoolBuilder;
 use std::any::Any;
 use std::sync::Arc;
@@ -12,22 +12,23 @@ use std::thread::{self, JoinHandle};
 
 /// One pass over the rows, under way in a thread of its own.
 ///
-/// The next block waits in the hands of the thread until it is taken, so that with the block lent and what the file is read by there are three in memory.
-/// A fourth was not seen to make passes faster, and the system takes time to clear its memory in the first.
+/// The next batch waits in the thread until it is taken. With the batch that is lent and the buffers of
+/// the file, about three are in memory. A fourth did not make passes faster, and its memory must be
+/// cleared by the system in the first pass.
 pub(crate) struct Prefetch {
     /// None once it stops, which ends the thread's waiting.
-    joined: Option<Receiver<Result<Joined>>>,
+    batches: Option<Receiver<Result<FileBatch>>>,
     spare: Spare,
     stop: Arc<AtomicBool>,
     /// None once it was waited for.
     thread: Option<JoinHandle<Blocks>>,
-    /// The thread ends as soon as it shall, since it does not wait for what may never come through a pipe.
+    /// The thread ends soon after it is told to: it does not wait for a pipe.
     ends: bool,
 }
 
 impl Prefetch {
     pub fn start(blocks: Blocks) -> std::io::Result<Self> {
-        let (sender, joined) = mpsc::sync_channel(0);
+        let (sender, batches) = mpsc::sync_channel(0);
         let stop = Arc::new(AtomicBool::new(false));
         let (shared, spare, ends) = (stop.clone(), blocks.spare(), blocks.can_rewind());
         // A pool of its own, as large as the caller's, whose threads may all be waiting for these rows. The threads of rayon's global pool
@@ -37,22 +38,17 @@ impl Prefetch {
         let pool = pool.map_err(std::io::Error::other)?;
         let read = move || pool.install(|| run(blocks, &sender, &shared));
         let thread = thread::Builder::new().name(name()).spawn(read)?;
-        Ok(Prefetch { joined: Some(joined), spare, stop, thread: Some(thread), ends })
+        Ok(Prefetch { batches: Some(batches), spare, stop, thread: Some(thread), ends })
     }
 
-    /// The next block; none after the last.
-    pub fn next(&mut self) -> Option<Result<Joined>> {
-        self.joined.as_ref()?.recv().ok()
+    /// The next batch; none after the last.
+    pub fn next(&mut self) -> Option<Result<FileBatch>> {
+        self.batches.as_ref()?.recv().ok()
     }
 
-    /// Gives memory back, to be filled again.
-    pub fn recycle(&self, memory: Memory) {
-        self.spare.keep(memory);
-    }
-
-    /// Memory that was given back, if there is some.
-    pub fn room(&self) -> Memory {
-        self.spare.take()
+    /// Returns the memory of a batch, to be filled again.
+    pub fn recycle(&self, batch: FileBatch) {
+        self.spare.keep(batch);
     }
 
     /// Ends the pass, wherever it is; what the thread panicked with is the error.
@@ -63,7 +59,7 @@ impl Prefetch {
 
     fn signal(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
-        self.joined = None;
+        self.batches = None;
     }
 }
 
@@ -71,17 +67,17 @@ impl Drop for Prefetch {
     fn drop(&mut self) {
         self.signal();
         if let Some(thread) = self.thread.take().filter(|_| self.ends) {
-            // Its panic, if any, was of no one's interest.
+            // Its panic, if any, no longer matters.
             thread.join().ok();
         }
     }
 }
 
-fn run(mut blocks: Blocks, joined: &SyncSender<Result<Joined>>, stop: &AtomicBool) -> Blocks {
+fn run(mut blocks: Blocks, batches: &SyncSender<Result<FileBatch>>, stop: &AtomicBool) -> Blocks {
     while !stop.load(Ordering::Relaxed) {
         let Some(next) = blocks.next(stop).transpose() else { break };
         let failed = next.is_err();
-        if joined.send(next).is_err() || failed {
+        if batches.send(next).is_err() || failed {
             break;
         }
     }

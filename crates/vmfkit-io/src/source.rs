@@ -1,27 +1,30 @@
-//! [`DataSource`]: the rows of files as the blocks that a fit reads.
+//! [`DataSource`]: the rows of files as the batches that a fit reads.
 
 use crate::blocks::Blocks;
 use crate::dataset::Dataset;
-use crate::joined::{Checked, Joined};
+use crate::file_batch::{Failure, FileBatch};
 use crate::prefetch::Prefetch;
 use crate::spill::SpillFile;
 use crate::{Element, Error, Ids, Options, Schema, Skipped};
 use std::ops::ControlFlow;
 use std::path::Path;
-use vmfkit::source::{Portion, Source};
+use vmfkit::source::Source;
 use vmfkit::{Angles, RowBatch};
 
-/// Rows of one file or many, block after block, pass after pass.
+/// Rows of one file or many, batch by batch, pass after pass.
 ///
-/// Every block but the last has the same number of rows, however they are divided among files. A thread reads and converts rows while the block before is worked on, and each block is checked on all threads when it is asked for, or while
-/// it is worked on; memory holds about three blocks.
+/// Every batch but the last has the same number of rows, however they are divided among files. A thread
+/// reads and converts rows while the batch before is used; memory holds about three batches. The rows
+/// are not yet validated: the E step validates them, and so does
+/// [`next_validated`](Source::next_validated).
 ///
 /// ```no_run
-/// use vmfkit::source::Source;
+/// use vmfkit::{RowBatch, source::Source};
 /// use vmfkit_io::{Options, open};
 /// let mut source = open("embeddings/*.npy", &Options::new().rescale(true))?;
-/// while let Some(block) = source.read_block()? {
-///     println!("{} rows of dimension {}", block.len(), block.dim());
+/// let mut buffer = RowBatch::default();
+/// while let Some(batch) = source.next_validated(&mut buffer)? {
+///     println!("{} rows of dimension {}", batch.len(), batch.dim());
 /// }
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -36,10 +39,12 @@ pub struct DataSource {
     held: Option<Held>,
     scratched: Option<Scratched>,
     scratch_failure: Option<String>,
-    /// The rows that blocks had better have.
+    /// The number of rows that the fit prefers.
     preferred: Option<usize>,
-    /// What was lent last, unless it is held.
-    lent: Option<Joined>,
+    /// The batch that was lent last, unless all are in memory.
+    lent: Option<FileBatch>,
+    /// The error of a bad row of a batch that was lent.
+    failure: Failure,
     /// The number of its first row, of the row after it, and of the rows rescaled up to its end.
     first_row: u64,
     next_row: u64,
@@ -52,9 +57,9 @@ impl std::fmt::Debug for DataSource {
     }
 }
 
-/// All blocks in memory, and how many of them have been lent in this pass.
+/// All batches, validated, in memory, and how many of them have been lent in this pass.
 struct Held {
-    blocks: Vec<Checked>,
+    blocks: Vec<FileBatch>,
     lent: usize,
 }
 
@@ -106,6 +111,7 @@ impl DataSource {
             rescales: blocks.rescales(),
             can_rewind: blocks.can_rewind(),
             skipped: blocks.skipped().cloned(),
+            failure: blocks.failure(),
             pass: Pass::New(blocks),
             held: None,
             scratched: None,
@@ -177,7 +183,7 @@ impl DataSource {
     pub fn ids(&self) -> Option<&Ids> {
         match &self.held {
             Some(held) => held.blocks.get(held.lent.checked_sub(1)?)?.ids.as_ref(),
-            None => self.lent.as_ref()?.ids(),
+            None => self.lent.as_ref()?.ids.as_ref(),
         }
     }
 
@@ -210,8 +216,8 @@ impl DataSource {
         let (mut blocks, mut written, mut rescaled) = (Vec::new(), None, Vec::new());
         let (mut rows, mut held, mut bytes) = (0, 0, expected);
         while bytes <= most || folder.is_some() {
-            let Some(joined) = self.next()? else { break };
-            let checked = joined.check().map_err(|error| fail(&mut self.pass, self.can_rewind, error))?;
+            let Some(batch) = self.next()? else { break };
+            let checked = batch.into_validated().map_err(|error| fail(&mut self.pass, self.can_rewind, error))?;
             rows += checked.len() as u64;
             held += checked.bytes();
             bytes = expected.max(held);
@@ -258,6 +264,7 @@ impl DataSource {
         self.schema.rows = Some(scratch.rows());
         scratch.finish().map_err(|error| Error::from(error).at(scratch.name()))?;
         let mut blocks = Blocks::new(Dataset::of_scratch(scratch), Some(self.block_rows));
+        self.failure = blocks.failure();
         blocks.read_direct()?;
         let files = match std::mem::replace(&mut self.pass, Pass::New(blocks)) {
             Pass::Ended(files) => Some(files.into_closed_files()),
@@ -283,16 +290,11 @@ impl DataSource {
         self.rescales.then_some(self.rescaled)
     }
 
-    /// Gives back the memory of what was lent, and has the next block.
-    fn next_block(&mut self) -> vmfkit::Result<Option<Joined>> {
-        if let (Some(lent), Pass::Reading(prefetch)) = (self.lent.take(), &self.pass) {
-            prefetch.recycle(lent.memory);
+    /// The next batch, or none after the last.
+    fn next(&mut self) -> vmfkit::Result<Option<FileBatch>> {
+        if let Some(error) = self.failure.take() {
+            return Err(fail(&mut self.pass, self.can_rewind, error));
         }
-        self.next()
-    }
-
-    /// The next block, or none after the last.
-    fn next(&mut self) -> vmfkit::Result<Option<Joined>> {
         loop {
             match std::mem::replace(&mut self.pass, Pass::Failed(None, lost())) {
                 Pass::New(mut blocks) => {
@@ -300,12 +302,12 @@ impl DataSource {
                     self.pass = Pass::Reading(Prefetch::start(blocks).map_err(Error::from)?);
                 }
                 Pass::Reading(mut prefetch) => match prefetch.next() {
-                    Some(Ok(mut joined)) => {
+                    Some(Ok(mut batch)) => {
                         if let Some(scratched) = &self.scratched {
-                            joined.rescaled = scratched.rescaled_in(self.next_row, joined.len() as u64);
+                            batch.rescaled = scratched.rescaled_in(self.next_row, batch.len() as u64);
                         }
                         self.pass = Pass::Reading(prefetch);
-                        return Ok(Some(joined));
+                        return Ok(Some(batch));
                     }
                     Some(Err(error)) => {
                         self.pass = Pass::Reading(prefetch);
@@ -331,57 +333,28 @@ impl Source for DataSource {
         self.schema.dim
     }
 
-    fn read_block(&mut self) -> vmfkit::Result<Option<RowBatch<'_>>> {
+    fn next_batch(&mut self) -> vmfkit::Result<Option<RowBatch<'_>>> {
         self.first_row = self.next_row;
-        if self.held.is_none() {
-            let next = self.next_block()?;
-            self.lent = match (next, &self.pass) {
-                (Some(joined), Pass::Reading(prefetch)) if joined.loose().is_some() => Some(joined.together(prefetch.room())),
-                (next, _) => next,
-            };
-        }
-        let (block, rescaled) = match (&mut self.held, &self.lent) {
-            (Some(held), _) => {
-                held.lent += 1;
-                let Some(checked) = held.blocks.get(held.lent - 1) else { return Ok(None) };
-                (checked.block(), checked.rescaled)
+        if let Some(held) = &mut self.held {
+            held.lent += 1;
+        } else {
+            if let (Some(lent), Pass::Reading(prefetch)) = (self.lent.take(), &self.pass) {
+                prefetch.recycle(lent);
             }
-            (None, Some(joined)) => {
-                let block = joined.block().map_err(|error| fail(&mut self.pass, self.can_rewind, error))?;
-                (block, joined.rescaled)
-            }
-            (None, None) => return Ok(None),
-        };
-        self.next_row += block.len() as u64;
-        self.rescaled += rescaled;
-        Ok(Some(block))
-    }
-
-    fn read_portion(&mut self) -> vmfkit::Result<Option<Portion<'_>>> {
-        if self.held.is_some() {
-            return Ok(self.read_block()?.map(Portion::RowBatch));
+            self.lent = self.next()?;
         }
-        self.first_row = self.next_row;
-        self.lent = self.next_block()?;
-        let Some(joined) = &self.lent else { return Ok(None) };
-        let portion = match joined.loose() {
-            Some(rows) => Portion::Loose(rows),
-            None => Portion::RowBatch(joined.block().map_err(|error| fail(&mut self.pass, self.can_rewind, error))?),
+        let batch = match &self.held {
+            Some(held) => held.blocks.get(held.lent - 1),
+            None => self.lent.as_ref(),
         };
-        self.next_row += portion.len() as u64;
-        self.rescaled += joined.rescaled;
-        Ok(Some(portion))
+        let Some(batch) = batch else { return Ok(None) };
+        self.next_row += batch.len() as u64;
+        self.rescaled += batch.rescaled;
+        Ok(Some(batch.rows.slice(0, batch.len())))
     }
 
     fn prefer_rows(&mut self, rows: Option<usize>) {
         self.preferred = rows;
-    }
-
-    fn refuse(&mut self, error: vmfkit::Error) -> vmfkit::Error {
-        match &self.lent {
-            Some(joined) => fail(&mut self.pass, self.can_rewind, joined.in_its_file(error)),
-            None => error,
-        }
     }
 
     fn can_rewind(&self) -> bool {
@@ -408,6 +381,7 @@ impl Source for DataSource {
             return Err(vmfkit::Error::CannotRewind);
         }
         (self.lent, self.first_row, self.next_row, self.rescaled) = (None, 0, 0, 0);
+        self.failure.take();
         let mut blocks = match std::mem::replace(&mut self.pass, Pass::Failed(None, lost())) {
             Pass::New(blocks) | Pass::Ended(blocks) | Pass::Failed(Some(blocks), _) => blocks,
             Pass::Reading(prefetch) => stop(prefetch),
@@ -428,21 +402,26 @@ impl Source for DataSource {
 }
 
 /// Takes blocks from memory to a scratch file in this folder, which is made for the first of them, with room for as many bytes as are expected.
-fn write_blocks(scratch: &mut Option<SpillFile>, folder: &Path, expected: u64, blocks: &mut Vec<Checked>) -> std::io::Result<()> {
+fn write_blocks(
+    scratch: &mut Option<SpillFile>,
+    folder: &Path,
+    expected: u64,
+    blocks: &mut Vec<FileBatch>,
+) -> std::io::Result<()> {
     for checked in blocks.drain(..) {
-        let block = checked.block();
+        let block = &checked.rows;
         let scratch = match &mut *scratch {
             Some(scratch) => scratch,
-            none => none.insert(SpillFile::create(folder, expected, &block)?),
+            none => none.insert(SpillFile::create(folder, expected, block)?),
         };
-        scratch.write(&block)?;
+        scratch.write(block)?;
     }
     Ok(())
 }
 
 /// Ends a pass with an error, which is given back.
-fn fail(pass: &mut Pass, can_rewind: bool, error: Error) -> vmfkit::Error {
-    let error = vmfkit::Error::from(error);
+fn fail(pass: &mut Pass, can_rewind: bool, error: impl Into<vmfkit::Error>) -> vmfkit::Error {
+    let error = error.into();
     let blocks = match std::mem::replace(pass, Pass::Failed(None, lost())) {
         Pass::New(blocks) | Pass::Ended(blocks) => Some(blocks),
         // The thread of a pipe may wait for what never comes, and ends by itself.

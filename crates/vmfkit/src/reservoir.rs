@@ -66,7 +66,7 @@ impl PartialEq for Kept {
 impl Eq for Kept {}
 
 impl Reservoir {
-    /// Room for so many rows.
+    /// A sample of at most this many rows.
     pub fn new(rows: usize, seed: u64) -> Self {
         Reservoir {
             rows: rows.max(1),

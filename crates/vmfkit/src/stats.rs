@@ -225,7 +225,7 @@ impl SufficientStats {
         taken
     }
 
-    /// Forgets all rows and keeps the room.
+    /// Removes all rows and keeps the memory.
     pub(crate) fn clear(&mut self) {
         for component in (0..self.components()).filter(|&component| self.mass[component] != 0.0) {
             self.resultant[component * self.dim..(component + 1) * self.dim].fill(0.0);
@@ -348,7 +348,7 @@ impl SufficientStats {
         bytes
     }
 
-    /// The statistics that [`Self::to_bytes`] wrote; anything else is an error, found before any room is made for it.
+    /// The statistics that [`Self::to_bytes`] wrote; anything else is an error, found before memory is allocated for it.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self> {
         let wrong = |what: &str| Error::StatisticsBytes { what: what.to_owned() };
         let rest = bytes.strip_prefix(MARK).ok_or_else(|| wrong("they do not begin with `vmfstat1`"))?;

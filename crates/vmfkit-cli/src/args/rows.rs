@@ -10,7 +10,7 @@ use std::f64::consts::TAU;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
-use vmfkit::source::{Portion, Source};
+use vmfkit::source::Source;
 use vmfkit::{Angles, Error, RowBatch};
 use vmfkit_io::{AvailableMemory, Batches, DataSource, Element, Format, Ids, Kept, MemoryLimit, Options, Skipped};
 
@@ -503,10 +503,10 @@ impl RowSource {
         Seen { file, rows: self.rows, dim, weight: self.weight, rescaled, angles }
     }
 
-    /// The only block of rows that were opened as a whole.
-    pub fn read_whole(&mut self) -> Result<RowBatch<'_>> {
+    /// The only batch of rows that were opened as a whole.
+    pub fn read_whole<'s>(&'s mut self, buffer: &'s mut RowBatch<'static>) -> Result<RowBatch<'s>> {
         let name = self.name.clone();
-        match self.read_block() {
+        match self.next_validated(buffer) {
             Ok(Some(block)) => Ok(block),
             Ok(None) => Err(explain(&name, Error::NoRows { weight: 0.0 })),
             Err(error) => Err(explain(&name, error)),
@@ -583,7 +583,7 @@ impl Source for RowSource {
         self.source.dim()
     }
 
-    fn read_block(&mut self) -> vmfkit::Result<Option<RowBatch<'_>>> {
+    fn next_batch(&mut self) -> vmfkit::Result<Option<RowBatch<'_>>> {
         let RowSource { source, weights, rows, weight, angles, like_radians, .. } = self;
         let weights = weights.as_ref();
         let first = usize::try_from(*rows).unwrap_or(usize::MAX);
@@ -592,44 +592,23 @@ impl Source for RowSource {
             None => error,
         };
         let found = weights.map_or(first, |(_, weights)| weights.len());
-        let Some(mut block) = source.read_block()? else {
+        let Some(mut batch) = source.next_batch()? else {
             return if found == first { Ok(None) } else { Err(in_weight_file(Error::WeightCount { rows: first, found })) };
         };
-        *rows += block.len() as u64;
+        *rows += batch.len() as u64;
         if let (Some(angles), true) = (angles, &*like_radians) {
-            *like_radians = (0..block.len()).all(|row| is_like_radians(*angles, &block.row(row)));
+            *like_radians = (0..batch.len()).all(|row| is_like_radians(*angles, &batch.row(row)));
         }
         if let Some((_, weights)) = weights {
             // How many rows there are is not known before their end.
-            block = block.with_weights_from(first, weights).map_err(in_weight_file)?;
+            batch = batch.with_weights_from(first, weights).map_err(in_weight_file)?;
         }
-        *weight += block.weights().map_or(block.len() as f64, |weights| weights.iter().sum());
-        Ok(Some(block))
-    }
-
-    fn read_portion(&mut self) -> vmfkit::Result<Option<Portion<'_>>> {
-        if self.weights.is_some() || self.like_radians {
-            return Ok(self.read_block()?.map(Portion::RowBatch));
-        }
-        let portion = self.source.read_portion()?;
-        let (rows, weight) = match &portion {
-            None => (0, 0.0),
-            Some(Portion::Loose(rows)) => (rows.len(), rows.len() as f64),
-            Some(Portion::RowBatch(block)) => {
-                (block.len(), block.weights().map_or(block.len() as f64, |weights| weights.iter().sum()))
-            }
-        };
-        self.rows += rows as u64;
-        self.weight += weight;
-        Ok(portion)
+        *weight += batch.weights().map_or(batch.len() as f64, |weights| weights.iter().sum());
+        Ok(Some(batch))
     }
 
     fn prefer_rows(&mut self, rows: Option<usize>) {
         self.source.prefer_rows(rows);
-    }
-
-    fn refuse(&mut self, error: Error) -> Error {
-        self.source.refuse(error)
     }
 
     fn rewind(&mut self) -> vmfkit::Result<()> {

@@ -84,8 +84,8 @@ impl Accumulate {
         let mut progress = Progress::new(!self.report.quiet);
         let mut part = accumulator.part(self.first_row)?;
         let (all, pass) = (source.len(), format!("pass {}, ", accumulator.pass()));
-        while let Some(block) = source.read_block()? {
-            part.add(&block)?;
+        while let Some(batch) = source.next_batch()? {
+            part.add(&batch)?;
             progress.rows(&pass, part.rows(), all);
         }
         Ok(part.finish())

@@ -145,7 +145,8 @@ impl Select {
         self.set.check_select()?;
         self.check_output()?;
         let mut source = self.rows.without_ids().open_whole("vmf select")?;
-        let block = source.read_whole()?;
+        let mut buffer = vmfkit::RowBatch::default();
+        let block = source.read_whole(&mut buffer)?;
         let holdout = self.holdout();
         if self.criterion == Criterion::HeldOut && (0.0..1.0).contains(&holdout) && self.rows_held_out(&block) == 0 {
             let of = if holdout == 0.0 { String::new() } else { format!(", which is none of {}", counted(block.len())) };

@@ -246,7 +246,8 @@ impl Test {
             let mut source = rows.open_whole(&work)?;
             let mut sample = Sample { stats: self.empty(&groups, source.dim()), groups, rows: 0 };
             let name = self.rows.limited().name();
-            let block = source.read_whole()?;
+            let mut buffer = vmfkit::RowBatch::default();
+            let block = source.read_whole(&mut buffer)?;
             sample.add(&block).with_context(|| name.clone())?;
             sample.check().with_context(|| name.clone())?;
             progress.announce("testing");
@@ -257,8 +258,9 @@ impl Test {
             let all = source.len();
             let mut sample = Sample { stats: self.empty(&groups, source.dim()), groups, rows: 0 };
             let name = self.rows.limited().name();
+            let mut buffer = vmfkit::RowBatch::default();
             loop {
-                match source.read_block() {
+                match source.next_validated(&mut buffer) {
                     Ok(Some(block)) => sample.add(&block).with_context(|| name.clone())?,
                     Ok(None) => break,
                     Err(error) => return Err(source.explain(error)),
@@ -301,8 +303,9 @@ impl Test {
         let mut labels = Vec::new();
         if let Some(name) = self.group_column() {
             let mut source = self.rows.limited().with_id_column(name).open(|_| 0)?;
+            let mut buffer = vmfkit::RowBatch::default();
             loop {
-                match source.read_block() {
+                match source.next_validated(&mut buffer) {
                     Ok(Some(_)) => {}
                     Ok(None) => break,
                     Err(error) => return Err(source.explain(error)),
@@ -322,7 +325,8 @@ impl Test {
                 Some(rows) => usize::try_from(rows)?,
                 None => {
                     let mut rows = 0;
-                    while let Some(block) = source.read_block()? {
+                    let mut buffer = vmfkit::RowBatch::default();
+                    while let Some(block) = source.next_validated(&mut buffer)? {
                         rows += block.len();
                     }
                     rows

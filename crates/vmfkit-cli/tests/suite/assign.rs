@@ -96,7 +96,7 @@ fn read_table(workspace: &Workspace, name: &str) -> (Vec<f64>, Vec<f64>, Ids) {
     let mut source = vmfkit_io::open(workspace.path(name).to_str().unwrap(), &options).unwrap();
     let (mut rows, mut weights) = (Vec::new(), Vec::new());
     {
-        let block = source.read_block().unwrap().unwrap();
+        let block = source.next_batch().unwrap().unwrap();
         (0..block.len()).for_each(|row| rows.extend(block.row(row).to_vec()));
         weights.extend(block.weights().unwrap());
     }

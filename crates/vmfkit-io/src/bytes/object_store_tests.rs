@@ -173,7 +173,8 @@ fn an_arrow_file_is_read_from_a_server() {
 /// All rows of a pass.
 fn pass(source: &mut crate::DataSource) -> vmfkit::Result<Vec<Vec<f64>>> {
     let mut rows = Vec::new();
-    while let Some(block) = source.read_block()? {
+    let mut buffer = vmfkit::RowBatch::default();
+    while let Some(block) = source.next_validated(&mut buffer)? {
         rows.extend((0..block.len()).map(|row| block.row(row)));
     }
     Ok(rows)

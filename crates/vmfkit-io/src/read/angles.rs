@@ -1,6 +1,5 @@
 //! [`AngleRows`]: rows that a file has as angles, as unit vectors.
 
-use crate::joined::row_of;
 use crate::{Batch, Element, Error, Format, Reader, Result, Schema, Values};
 use vmfkit::Angles;
 
@@ -45,7 +44,7 @@ impl Reader for AngleRows {
         self.inner.read(most, batch)?;
         let angles = std::mem::take(&mut batch.values).into_f64();
         let vectors = self.angles.unit_vectors(&angles).map_err(|mut error| {
-            if let Some(row) = row_of(&mut error) {
+            if let Some(row) = error.row_mut() {
                 *row += self.row as usize;
             }
             error

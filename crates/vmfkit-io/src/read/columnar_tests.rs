@@ -1,6 +1,7 @@
 //! Parquet and Arrow files of other hands: testdata/columnar.py made them, and tells the formulas.
 
 use crate::bytes::{ByteReader, ByteSource};
+use crate::file_batch::values_of;
 use crate::read::arrow::ArrowReader;
 use crate::read::columns::Columns;
 use crate::read::parquet::ParquetReader;
@@ -96,7 +97,7 @@ fn read_all_stretches(reader: &mut dyn Reader, most: usize) -> Result<Values> {
             break;
         }
     }
-    Ok(stretches.together(reader.schema().dim, Values::default()))
+    Ok(values_of(stretches.into_batch(reader.schema().dim).into_numbers(vmfkit::RowBatch::default())))
 }
 
 fn check_reader(name: &str, reader: &mut dyn Reader, element: Element, rows: usize, dim: usize) -> Batch {

@@ -29,10 +29,9 @@ mod thrift;
 use crate::error::Result;
 use crate::{Batch, Values};
 use bytes::Bytes;
-use vmfkit::Angles;
-use vmfkit::rows::loose::LooseRows;
+use vmfkit::{Angles, RowBatch};
 
-/// Bytes of rows in memory that need be neither together nor aligned, such as pages of a file where the disk put them; whole numbers each.
+/// Bytes of rows that need be neither contiguous nor aligned, such as pages of a file where the disk put them; whole numbers each.
 #[derive(Debug, Clone)]
 pub struct Stretches {
     /// Of double precision, not of single.
@@ -65,25 +64,13 @@ impl Stretches {
         }
     }
 
-    /// The rows, of which all are whole.
-    pub(crate) fn rows(&self, dim: usize) -> LooseRows<'_> {
-        let stretches = self.bytes.iter().map(|stretch| &**stretch);
-        let rows = if self.double { LooseRows::new::<f64>(dim, stretches) } else { LooseRows::new::<f32>(dim, stretches) };
+    /// The rows, none of which is cut, without a copy.
+    pub(crate) fn into_batch(self, dim: usize) -> RowBatch<'static> {
+        let rows = match self.double {
+            true => RowBatch::from_bytes::<f64>(dim, self.bytes),
+            false => RowBatch::from_bytes::<f32>(dim, self.bytes),
+        };
         rows.expect("whole rows were read")
-    }
-
-    /// The numbers of all rows, together in one piece of memory: in this one, if it is for such; what is there is written over, not cleared, which would
-    /// take as long as the copy.
-    pub(crate) fn together(&self, dim: usize, room: Values) -> Values {
-        if self.double {
-            let mut values = if let Values::F64(values) = room { values } else { Vec::new() };
-            self.rows(dim).copy_to(&mut values);
-            Values::F64(values)
-        } else {
-            let mut values = if let Values::F32(values) = room { values } else { Vec::new() };
-            self.rows(dim).copy_to(&mut values);
-            Values::F32(values)
-        }
     }
 }
 

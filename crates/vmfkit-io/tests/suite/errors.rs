@@ -49,7 +49,7 @@ fn what_the_system_says_of_a_file_is_the_source_of_a_fits_error() {
     let mut bytes = npy_rows(&ROWS);
     bytes.truncate(bytes.len() - 40);
     let mut source = open_stream(Cable(std::io::Cursor::new(bytes)), "pipe", &Options::new()).unwrap();
-    let error = source.read_block().map(|_| ()).unwrap_err();
+    let error = source.next_validated(&mut vmfkit::RowBatch::default()).map(|_| ()).unwrap_err();
     assert_eq!(chain(&error), ["a source of rows or a callback failed", "pipe", "cannot be read", "the cable broke"]);
     assert!(error.source().unwrap().is::<Error>());
     let system = links(&error).find_map(|error| error.downcast_ref());

@@ -75,7 +75,7 @@ fn read_all(source: &mut DataSource) -> vmfkit::Result<Everything> {
     let mut all = Everything::default();
     loop {
         let before = all.rows.len();
-        match source.read_block()? {
+        match source.next_validated(&mut vmfkit::RowBatch::default())? {
             None => return Ok(all),
             Some(block) => {
                 all.blocks.push(block.len());

@@ -55,12 +55,12 @@ fn a_pipe_is_read_once_and_never_held() {
     assert_eq!((source.rows(), source.can_rewind()), (Some(1 << 40), false));
     source.rewind().expect("nothing was read yet");
     for _ in 0..4 {
-        assert_eq!(source.read_block().unwrap().unwrap().len(), 1 << 16);
+        assert_eq!(source.next_validated(&mut vmfkit::RowBatch::default()).unwrap().unwrap().len(), 1 << 16);
     }
     // A block is a megabyte here: four were lent, one waits, and two buffers of a megabyte are between.
     assert!(given.load(Ordering::Relaxed) <= 7 << 20, "{given:?}");
     assert_eq!(source.rewind(), Err(Error::CannotRewind));
-    assert_eq!(source.read_block().unwrap().unwrap().len(), 1 << 16);
+    assert_eq!(source.next_validated(&mut vmfkit::RowBatch::default()).unwrap().unwrap().len(), 1 << 16);
 }
 
 #[test]
@@ -69,7 +69,7 @@ fn a_pipe_that_is_silent_holds_nobody_up() {
     // The first bytes tell the format, and are waited for.
     writer.write_all(&b"0.8,0.6\n".repeat(20)).unwrap();
     let mut source = open_stream(reader, "pipe", &Options::new().block_rows(2)).unwrap();
-    assert_eq!(source.read_block().unwrap().unwrap().row(1), [0.8, 0.6]);
+    assert_eq!(source.next_validated(&mut vmfkit::RowBatch::default()).unwrap().unwrap().row(1), [0.8, 0.6]);
     drop(source);
     drop(writer);
 }
@@ -78,10 +78,10 @@ fn a_pipe_that_is_silent_holds_nobody_up() {
 fn a_pipe_that_ends_early_or_late_is_refused() {
     let (rows, _) = Rows::new(100, 16 * 60, || Ok(0));
     let mut source = open_stream(rows, "pipe", &Options::new().block_rows(50)).unwrap();
-    assert_eq!(source.read_block().unwrap().unwrap().len(), 50);
-    let error = source.read_block().unwrap_err();
+    assert_eq!(source.next_validated(&mut vmfkit::RowBatch::default()).unwrap().unwrap().len(), 50);
+    let error = source.next_validated(&mut vmfkit::RowBatch::default()).unwrap_err();
     assert_eq!(with_causes(error.clone()), "pipe: the data must have 1600 bytes, found: `960`");
-    assert_eq!(source.read_block().unwrap_err(), error);
+    assert_eq!(source.next_validated(&mut vmfkit::RowBatch::default()).unwrap_err(), error);
     assert_eq!(source.rewind(), Err(Error::CannotRewind));
     let (rows, _) = Rows::new(10, 16 * 11, || Ok(0));
     let mut source = open_stream(rows, "pipe", &Options::new()).unwrap();
@@ -93,18 +93,25 @@ fn errors_of_the_reading_thread_arrive() {
     let (rows, _) = Rows::new(100, 16 * 60, || Err(io::Error::other("the cable broke")));
     let mut source = open_stream(rows, "pipe", &Options::new().block_rows(20)).unwrap();
     for _ in 0..3 {
-        assert!(source.read_block().unwrap().is_some());
+        assert!(source.next_validated(&mut vmfkit::RowBatch::default()).unwrap().is_some());
     }
-    assert_eq!(with_causes(source.read_block().unwrap_err()), "pipe: cannot be read: the cable broke");
+    assert_eq!(
+        with_causes(source.next_validated(&mut vmfkit::RowBatch::default()).unwrap_err()),
+        "pipe: cannot be read: the cable broke"
+    );
 }
 
 #[test]
 fn panics_of_the_reading_thread_arrive() {
     let (rows, _) = Rows::new(100, 16 * 60, || panic!("a bug"));
     let mut source = open_stream(rows, "pipe", &Options::new().block_rows(20)).unwrap();
-    let panic = catch_unwind(AssertUnwindSafe(|| while source.read_block().unwrap().is_some() {})).unwrap_err();
+    let panic =
+        catch_unwind(AssertUnwindSafe(|| while source.next_validated(&mut vmfkit::RowBatch::default()).unwrap().is_some() {}))
+            .unwrap_err();
     assert_eq!(panic.downcast_ref::<&str>(), Some(&"a bug"));
-    assert!(with_causes(source.read_block().unwrap_err()).contains("the reader thread panicked"));
+    assert!(
+        with_causes(source.next_validated(&mut vmfkit::RowBatch::default()).unwrap_err()).contains("the reader thread panicked")
+    );
 }
 
 #[test]
@@ -115,18 +122,18 @@ fn a_pass_may_be_left_in_the_middle() {
     }
     let mut source = open(&location(folder.0.path()), &Options::new().block_rows(2)).unwrap();
     let whole = read_all(&mut source).unwrap();
-    assert!(source.read_block().unwrap().is_none(), "the pass has ended");
+    assert!(source.next_validated(&mut vmfkit::RowBatch::default()).unwrap().is_none(), "the pass has ended");
     for blocks in 0..9 {
         source.rewind().unwrap();
         for _ in 0..blocks {
-            source.read_block().unwrap();
+            source.next_validated(&mut vmfkit::RowBatch::default()).unwrap();
         }
         source.rewind().unwrap();
         assert_eq!((source.first_row(), source.ids()), (0, None));
         assert_eq!(read_all(&mut source).unwrap(), whole);
     }
     source.rewind().unwrap();
-    source.read_block().unwrap();
+    source.next_validated(&mut vmfkit::RowBatch::default()).unwrap();
     drop(source);
 }
 
@@ -138,10 +145,10 @@ fn a_failed_pass_fails_until_it_is_begun_anew() {
     let place = folder.write("x.npy", npy_rows(&rows));
     let mut source = open(&place, &Options::new().block_rows(2)).unwrap();
     for _ in 0..3 {
-        assert!(source.read_block().unwrap().is_some());
-        assert!(source.read_block().unwrap().is_some());
+        assert!(source.next_validated(&mut vmfkit::RowBatch::default()).unwrap().is_some());
+        assert!(source.next_validated(&mut vmfkit::RowBatch::default()).unwrap().is_some());
         for _ in 0..2 {
-            let message = with_causes(source.read_block().unwrap_err());
+            let message = with_causes(source.next_validated(&mut vmfkit::RowBatch::default()).unwrap_err());
             assert!(
                 message
                     .ends_with("x.npy: row 4 must have length 1, found: `3`\nhint: `--rescale` divides each row by its length")
@@ -167,7 +174,7 @@ fn a_file_that_changes_between_passes_is_named() {
             message,
             format!("{place}: the file has changed since it was opened, its length was {length}, found: `{now}`")
         );
-        assert_eq!(with_causes(source.read_block().unwrap_err()), message);
+        assert_eq!(with_causes(source.next_validated(&mut vmfkit::RowBatch::default()).unwrap_err()), message);
         folder.write("2.npy", npy_rows(&ROWS));
         File::options().write(true).open(&place).unwrap().set_modified(SystemTime::UNIX_EPOCH + Duration::from_secs(9)).unwrap();
         let message = with_causes(source.rewind().unwrap_err());
@@ -184,7 +191,7 @@ fn a_file_that_is_cut_while_it_is_read_is_named() {
     let rows = vec![[1.0, 0.0, 0.0, 0.0]; 100_000];
     let place = folder.write("x.npy", npy_rows(&rows));
     let mut source = open(&place, &Options::new().block_rows(10)).unwrap();
-    source.read_block().unwrap();
+    source.next_validated(&mut vmfkit::RowBatch::default()).unwrap();
     let length = fs::metadata(&place).unwrap().len();
     File::options().write(true).open(&place).unwrap().set_len(length / 2).unwrap();
     let message = read_all_from_here(&mut source);
@@ -195,7 +202,7 @@ fn a_file_that_is_cut_while_it_is_read_is_named() {
 
 fn read_all_from_here(source: &mut dyn Source) -> String {
     loop {
-        match source.read_block() {
+        match source.next_validated(&mut vmfkit::RowBatch::default()) {
             Ok(Some(_)) => {}
             Ok(None) => panic!("it was read to its end"),
             Err(error) => return with_causes(error),
@@ -209,7 +216,7 @@ fn a_file_that_changes_before_its_turn_is_named() {
     folder.write("1.npy", npy_rows(&[ROWS[0]; 1000]));
     folder.write("2.npy", npy_rows(&ROWS));
     let mut source = open(&location(folder.0.path()), &Options::new().block_rows(10)).unwrap();
-    source.read_block().unwrap();
+    source.next_validated(&mut vmfkit::RowBatch::default()).unwrap();
     folder.write("2.npy", npy_rows(&ROWS[..1]));
     assert!(read_all_from_here(&mut source).contains("2.npy: the file has changed since it was opened, its length was "));
 }

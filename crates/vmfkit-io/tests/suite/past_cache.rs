@@ -5,7 +5,7 @@
 
 use crate::{Everything, Folder, location, npy, read, read_all, with_causes};
 use std::fs::File;
-use vmfkit::source::{Portion, Source};
+use vmfkit::source::Source;
 use vmfkit::train::Stop;
 use vmfkit::{Fitter, Method, RowBatch};
 use vmfkit_io::{Batch, DataSource, Element, IdKind, Ids, Options, OutputFormat, RowLayout, RowWriter, Values, open};
@@ -38,11 +38,19 @@ fn file_of(rows: &[[f32; DIM]], descr: &str, behind: usize) -> Vec<u8> {
 /// Whether rows are lent where the disk put them, as they are wherever a file system reads past the cache.
 fn are_lent(folder: &Folder) -> bool {
     let place = folder.write("lent.npy", file_of(&circle(9), "<f4", 0));
-    let lent = matches!(past_cache(&place, &Options::new()).read_portion().unwrap(), Some(Portion::Loose(_)));
+    let lent = is_bytes(past_cache(&place, &Options::new()).next_batch().unwrap().unwrap());
     if !lent {
         eprintln!("skipped: this file system has no reads past the cache");
     }
     lent
+}
+
+fn is_bytes(batch: RowBatch) -> bool {
+    batch.into_rows().is_none()
+}
+
+fn values_of(batch: &RowBatch) -> Vec<f32> {
+    (0..batch.len()).flat_map(|row| batch.row(row)).map(|x| x as f32).collect()
 }
 
 fn past_cache(location: &str, options: &Options) -> DataSource {
@@ -149,20 +157,12 @@ impl Source for Short {
         self.0.dim()
     }
 
-    fn read_block(&mut self) -> vmfkit::Result<Option<RowBatch<'_>>> {
-        self.0.read_block()
-    }
-
-    fn read_portion(&mut self) -> vmfkit::Result<Option<Portion<'_>>> {
-        self.0.read_portion()
+    fn next_batch(&mut self) -> vmfkit::Result<Option<RowBatch<'_>>> {
+        self.0.next_batch()
     }
 
     fn prefer_rows(&mut self, rows: Option<usize>) {
         self.0.prefer_rows(rows.map(|_| 1000));
-    }
-
-    fn refuse(&mut self, error: vmfkit::Error) -> vmfkit::Error {
-        self.0.refuse(error)
     }
 
     fn rewind(&mut self) -> vmfkit::Result<()> {
@@ -187,12 +187,11 @@ fn blocks_have_the_rows_that_are_preferred() {
         {
             source.prefer_rows(preferred);
             source.rewind().unwrap();
-            let (mut found, mut values, mut lengths) = (Vec::new(), Vec::<f32>::new(), Vec::new());
-            while let Some(portion) = source.read_portion().unwrap() {
-                let Portion::Loose(block) = portion else { panic!("{place}: rows were put together") };
-                block.copy_to(&mut values);
-                found.extend_from_slice(&values);
-                lengths.push(block.len());
+            let (mut found, mut lengths) = (Vec::new(), Vec::new());
+            while let Some(batch) = source.next_batch().unwrap() {
+                found.extend(values_of(&batch));
+                lengths.push(batch.len());
+                assert!(is_bytes(batch), "{place}: rows were copied");
             }
             assert_eq!(lengths, expected, "{place}");
             assert!(found == rows.as_flattened(), "{place}");
@@ -201,7 +200,7 @@ fn blocks_have_the_rows_that_are_preferred() {
         let mut source = past_cache(&place, &Options::new());
         source.prefer_rows(Some(4999));
         source.rewind().unwrap();
-        assert_eq!(source.read_portion().unwrap().unwrap().len(), 4999);
+        assert_eq!(source.next_batch().unwrap().unwrap().len(), 4999);
     }
 }
 
@@ -274,40 +273,30 @@ fn a_wrong_row_is_named_in_the_middle_of_a_fit() {
                 let error = fitter.fit_source(&mut source).unwrap_err();
                 assert_eq!(with_causes(error.clone()), expected);
                 assert!(expected.starts_with(&format!("{place}: row 23210 must have length 1, found: `3`")), "{expected}");
-                assert_eq!(source.read_block().unwrap_err(), error, "the pass has ended");
+                assert_eq!(source.next_validated(&mut RowBatch::default()).unwrap_err(), error, "the pass has ended");
             }
         }
     }
 }
 
-/// Portion after portion, block after block, or in turn: the same rows, and the same numbers of them.
+/// Unvalidated, validated, or in turn: the same rows, and the same numbers of them.
 #[test]
-fn portions_and_blocks_may_be_read_in_turn() {
+fn batches_may_be_validated_in_turn() {
     let (folder, rows) = (folder(), circle(30_000));
     if !are_lent(&folder) {
         return;
     }
     for place in places(&folder, &rows) {
         let mut source = past_cache(&place, &Options::new().block_rows(999));
-        let (mut found, mut values, mut loose) = (Vec::new(), Vec::<f32>::new(), 0);
+        let (mut found, mut buffer) = (Vec::new(), RowBatch::default());
         for turn in 0.. {
             assert_eq!(source.first_row().min(1), u64::from(turn > 1));
-            if turn % 3 == 2 {
-                let Some(block) = source.read_block().unwrap() else { break };
-                found.extend((0..block.len()).flat_map(|row| block.row(row)).map(|x| x as f32));
-                continue;
-            }
-            match source.read_portion().unwrap() {
-                Some(Portion::Loose(rows)) => {
-                    rows.copy_to(&mut values);
-                    found.extend_from_slice(&values);
-                    loose += 1;
-                }
-                Some(Portion::RowBatch(_)) => panic!("{place}: rows were put together"),
-                None => break,
-            }
+            let batch = if turn % 3 == 2 { source.next_validated(&mut buffer) } else { source.next_batch() };
+            let Some(batch) = batch.unwrap() else { break };
+            found.extend(values_of(&batch));
+            assert_eq!(batch.is_validated(), turn % 3 == 2);
+            assert!(batch.is_validated() || is_bytes(batch), "{place}: rows were copied");
         }
-        assert!(loose > 10);
         assert!(found == rows.as_flattened(), "{place}");
     }
 }
@@ -374,7 +363,7 @@ fn a_wrong_row_is_named_with_its_file() {
         for _ in 0..2 {
             let message = with_causes(read_all(&mut source).unwrap_err());
             assert!(message.starts_with(&format!("{place}: row 321 must have length 1, found: `2`")), "{message}");
-            assert_eq!(with_causes(source.read_block().unwrap_err()), message);
+            assert_eq!(with_causes(source.next_validated(&mut RowBatch::default()).unwrap_err()), message);
             source.rewind().unwrap();
         }
     }
@@ -391,10 +380,10 @@ fn a_file_that_is_cut_or_written_to_is_named() {
     let (folder, rows) = (folder(), circle(100_000));
     let place = folder.write("x.npy", file_of(&rows, "<f4", 0));
     let mut source = past_cache(&place, &Options::new().block_rows(1000));
-    source.read_block().unwrap();
+    source.next_validated(&mut RowBatch::default()).unwrap();
     File::options().write(true).open(&place).unwrap().set_len(1_200_000).unwrap();
     let message = loop {
-        match source.read_block() {
+        match source.next_validated(&mut RowBatch::default()) {
             Ok(block) => assert!(block.is_some(), "it was read to its end"),
             Err(error) => break with_causes(error),
         }

@@ -89,8 +89,8 @@ fn text_and_unpacked_arrays_are_the_same_from_the_disk() {
             source.prefer_rows(Some(300));
             source.rewind().unwrap();
             let mut rows = 0;
-            while let Some(portion) = source.read_portion().unwrap() {
-                rows += portion.len();
+            while let Some(batch) = source.next_batch().unwrap() {
+                rows += batch.len();
             }
             assert_eq!((rows, source.rescaled()), (expected.0.rows.len(), expected.1), "{places:?}, {block_rows}");
         }
@@ -211,7 +211,11 @@ fn a_file_that_changes_is_named_though_its_rows_are_on_the_disk() {
     folder.write("rows.csv", table(101));
     let message = with_causes(source.rewind().unwrap_err());
     assert!(message.contains("rows.csv: the file has changed since it was opened"), "{message}");
-    assert_eq!(with_causes(source.read_block().unwrap_err()), message, "until it is begun anew");
+    assert_eq!(
+        with_causes(source.next_validated(&mut vmfkit::RowBatch::default()).unwrap_err()),
+        message,
+        "until it is begun anew"
+    );
 }
 
 #[test]

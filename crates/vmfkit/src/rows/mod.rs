@@ -337,14 +337,11 @@ impl<'a> RowBatch<'a> {
         }
     }
 
-    /// The same, out of the batch.
-    ///
-    /// # Panics
-    /// If the rows are [bytes](Self::from_bytes).
-    pub fn into_rows(self) -> Rows<'a> {
+    /// The same, out of the batch; none if the rows are [bytes](Self::from_bytes).
+    pub fn into_rows(self) -> Option<Rows<'a>> {
         match self.values {
-            Values::Numbers(rows) => rows,
-            Values::Bytes(_) => panic!("the rows are bytes; see RowBatch::validated"),
+            Values::Numbers(rows) => Some(rows),
+            Values::Bytes(_) => None,
         }
     }
 
@@ -399,18 +396,37 @@ impl<'a> RowBatch<'a> {
         Ok(RowBatch { weights: self.weights, ..buffer.slice(0, self.len) })
     }
 
+    /// The same rows, validated on all threads. Bytes are copied to memory of their own; other rows stay where they are.
+    ///
+    /// # Errors
+    /// That of the first bad row.
+    pub fn into_validated(self) -> Result<Self> {
+        match &self.values {
+            _ if self.is_validated => return Ok(self),
+            Values::Numbers(rows) => rows.validate(self.dim).map_err(|error| self.located(error))?,
+            Values::Bytes(rows) => {
+                let mut copy = RowBatch::default();
+                self.copy_bytes(rows, 0, self.len, &mut copy)?;
+                return Ok(RowBatch { weights: self.weights, ..copy });
+            }
+        }
+        Ok(RowBatch { is_validated: true, ..self })
+    }
+
+    /// The same rows, of which bytes become numbers in the memory of `buffer`, without being validated.
+    pub fn into_numbers(self, mut buffer: RowBatch<'static>) -> Self {
+        let RowBatch { dim, len, weights, origin, is_validated, values } = self;
+        let Values::Bytes(rows) = values else { return RowBatch { dim, len, values, weights, is_validated, origin } };
+        // Nothing is validated while they are copied.
+        let unchecked = RowBatch::of_rows(dim, len, Rows::F32(Cow::Borrowed(&[])));
+        unchecked.copy_bytes(&rows, 0, len, &mut buffer).expect("nothing was validated");
+        RowBatch { weights, origin, is_validated, ..buffer }
+    }
+
     /// The same rows, which are validated if they are sparse.
     pub(crate) fn validated_if_sparse(&self) -> Result<RowBatch<'_>> {
         let batch = self.slice(0, self.len);
         if self.is_sparse() { batch.into_validated() } else { Ok(batch) }
-    }
-
-    /// Validates rows that are not bytes.
-    fn into_validated(self) -> Result<Self> {
-        if !self.is_validated {
-            self.unvalidated_rows().validate(self.dim).map_err(|error| self.located(error))?;
-        }
-        Ok(RowBatch { is_validated: true, ..self })
     }
 }
 

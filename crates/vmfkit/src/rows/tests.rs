@@ -14,11 +14,11 @@ fn an_owned_batch_is_validated_and_returns_its_memory() {
     let memory = dense.as_ptr();
     let batch = RowBatch::owned(2, dense).unwrap();
     assert_eq!((batch.len(), batch.row(0)), (2, vec![0.6, 0.8]));
-    let Rows::F64(Cow::Owned(dense)) = batch.into_rows() else { panic!("dense rows of f64") };
+    let Some(Rows::F64(Cow::Owned(dense))) = batch.into_rows() else { panic!("dense rows of f64") };
     assert_eq!(dense.as_ptr(), memory);
     assert_eq!(RowBatch::owned(2, vec![1f32, 0.0, 3.0, 4.0]).unwrap_err(), Error::NotUnit { row: 1, norm: 5.0 });
     let batch = RowBatch::sparse_owned(9, vec![0, 2], vec![3, 8], vec![0.6f32, 0.8]).unwrap();
-    let Rows::SparseF32(rows) = batch.into_rows() else { panic!("sparse rows of f32") };
+    let Some(Rows::SparseF32(rows)) = batch.into_rows() else { panic!("sparse rows of f32") };
     assert_eq!(rows.into_parts(), (vec![0, 2], vec![3, 8], vec![0.6, 0.8]));
     assert_eq!(
         RowBatch::sparse_owned(9, vec![0, 1], vec![9], vec![1.0]).unwrap_err(),

@@ -92,7 +92,8 @@ impl Fit {
     fn sum_labels(&self, source: &mut RowSource, known: &LabelNames, how: &Maximisation) -> vmfkit::Result<vmfkit::train::Fit> {
         let mut progress = Progress::new(!self.report.quiet);
         let (all, mut labelled, mut next) = (source.len(), KnownLabels::new(source.dim()), 0);
-        while let Some(block) = source.read_block()? {
+        let mut buffer = vmfkit::RowBatch::default();
+        while let Some(block) = source.next_validated(&mut buffer)? {
             let end = next + block.len();
             // Rows beyond the labels are counted only, so that the error can say how many there are.
             if let Some(labels) = known.numbers.get(next..end) {

@@ -209,8 +209,9 @@ impl Fit {
         source.rewind().map_err(|error| source.explain(error))?;
         let (all, mut done) = (source.len(), 0);
         let mut evaluation = Evaluation::default();
+        let mut buffer = vmfkit::RowBatch::default();
         let mut next = |source: &mut RowSource, found: &mut Vec<u32>| -> vmfkit::Result<usize> {
-            let Some(block) = source.read_block()? else { return Ok(0) };
+            let Some(block) = source.next_validated(&mut buffer)? else { return Ok(0) };
             evaluation.merge(&mixture.evaluate(&block)?);
             if labels.is_some() {
                 found.resize(block.len(), 0);

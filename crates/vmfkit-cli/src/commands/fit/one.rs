@@ -97,7 +97,8 @@ impl Fit {
                 source.rewind()?;
                 let mut progress = Progress::new(!self.report.quiet);
                 progress.announce(format_args!("testing the fit against {replicates} samples"));
-                let (block, seed) = (source.read_whole()?, self.seed);
+                let mut buffer = vmfkit::RowBatch::default();
+                let (block, seed) = (source.read_whole(&mut buffer)?, self.seed);
                 // On the circle there is one direction across the mean, and two rows are in one plane with it: nothing can be elliptical.
                 let symmetry =
                     (block.dim() > 2 && block.len() > 2).then(|| rotational_symmetry(&block, replicates, seed)).transpose()?;
@@ -126,7 +127,8 @@ impl Fit {
         let mut progress = Progress::new(!self.report.quiet);
         let (all, mut done) = (source.len(), 0);
         let mut sum = RowSum::new(source.dim());
-        while let Some(block) = source.read_block()? {
+        let mut buffer = vmfkit::RowBatch::default();
+        while let Some(block) = source.next_validated(&mut buffer)? {
             sum.add(&block)?;
             done += block.len() as u64;
             progress.rows("", done, all);

@@ -83,7 +83,8 @@ impl StartArgument {
             Self::Directions(path) => {
                 let mut file = vmfkit_io::open(&input::location(path)?, &vmfkit_io::Options::new().rescale(true))?;
                 let mut directions = Vec::new();
-                while let Some(block) = file.read_block()? {
+                let mut buffer = vmfkit::RowBatch::default();
+                while let Some(block) = file.next_validated(&mut buffer)? {
                     directions.extend((0..block.len()).map(|row| block.row(row)));
                 }
                 if (directions.len(), file.dim()) != (components, dim) {
