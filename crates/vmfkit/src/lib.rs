@@ -78,6 +78,7 @@ pub mod inference;
 pub mod m_step;
 pub mod metrics;
 pub mod mixture;
+mod note;
 pub mod outlier;
 pub mod policy;
 pub mod reservoir;
