@@ -84,6 +84,7 @@ pub mod inference;
 pub mod m_step;
 pub mod metrics;
 pub mod mixture;
+mod note;
 pub mod outlier;
 mod parse_choice;
 pub mod policy;

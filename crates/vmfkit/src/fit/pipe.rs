@@ -1,16 +1,16 @@
-//! [`Pipe`]: a source that can be read once, whose first rows a fit looks at for its start.
+//! [`Pipe`]: a source that can be read once, and whose first rows are needed for the start.
 
 use crate::error::{Error, Result};
 use crate::rows::RowBatch;
 use crate::source::Source;
 
-/// A source of one pass. Rows that were looked at come again as its first batch.
+/// A source of one pass. The rows that were read for the start are its first batch.
 pub(super) struct Pipe<'s> {
     source: &'s mut dyn Source,
     held: Option<RowBatch<'static>>,
     /// True once the pass has begun.
     begun: bool,
-    /// True once the rows that were held have come again.
+    /// True once the held rows were returned.
     passed: bool,
 }
 
@@ -44,8 +44,19 @@ impl Source for Pipe<'_> {
         }
     }
 
+    /// Preferences apply from the next pass on, and rows that were read are in this one.
+    fn prefer_rows(&mut self, rows: Option<usize>) {
+        if self.held.is_none() {
+            self.source.prefer_rows(rows);
+        }
+    }
+
     fn rewind(&mut self) -> Result<()> {
-        if std::mem::replace(&mut self.begun, true) { Err(Error::CannotRewind) } else { Ok(()) }
+        match (std::mem::replace(&mut self.begun, true), &self.held) {
+            (true, _) => Err(Error::CannotRewind),
+            (false, Some(_)) => Ok(()),
+            (false, None) => self.source.rewind(),
+        }
     }
 
     fn can_rewind(&self) -> bool {
