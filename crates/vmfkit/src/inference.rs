@@ -109,8 +109,8 @@ impl Inference {
 
     /// An equal-tailed confidence interval of the concentration.
     ///
-    /// Its lower end is 0 if the Rayleigh test does not reject uniformity at the level (1 -
-    /// `level`)/2.
+    /// Its lower end is 0 if the Rayleigh test does not reject uniformity at the level
+    /// (1 - `level`)/2.
     ///
     /// # Errors
     /// [`Error::Option`] unless `level` is above 0 and below 1.

@@ -121,8 +121,8 @@ pub use vmfkit_special::{ProjectionLaw, bessel, projection};
 /// The crate rand 0.10, whose traits this crate uses.
 ///
 /// [`Sampler`] and [`mixture::MixtureSampler`] implement its `distr::Distribution` for any
-/// generator that implements its `Rng`. It is compiled without default features; add `rand =
-/// "0.10"` to your own dependencies for generators such as `rand::rng()`.
+/// generator that implements its `Rng`. It is compiled without default features;
+/// add `rand = "0.10"` to your own dependencies for generators such as `rand::rng()`.
 pub use rand;
 
 /// Runs the examples of the README as tests.

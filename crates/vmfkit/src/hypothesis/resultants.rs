@@ -99,8 +99,8 @@ impl SumLaw {
 }
 
 /// The saddlepoint density, MATH.md (12.3), of ln k with A(k) = r/n, tilted from uniform rows to
-/// rows of this concentration: exp(-n KL(k || uniform)) becomes exp(-n KL(k || concentration) -
-/// Psi(concentration r)).
+/// rows of this concentration: exp(-n KL(k || uniform)) becomes
+/// exp(-n KL(k || concentration) - Psi(concentration r)).
 fn length_law(dim: usize, n: f64, concentration: f64) -> DensityGrid {
     let d = dim as f64;
     let ln_density = |x: f64| {

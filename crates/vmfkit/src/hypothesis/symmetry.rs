@@ -33,8 +33,8 @@ const LIMIT_FROM: usize = 10;
 pub struct Symmetry {
     /// The scatter statistic, MATH.md (15.10).
     pub statistic: f64,
-    /// Degrees of freedom of its limiting chi-squared distribution, (m - 1)(m + 2)/2 with m = d -
-    /// 1.
+    /// Degrees of freedom of its limiting chi-squared distribution, (m - 1)(m + 2)/2 with
+    /// m = d - 1.
     pub degrees_of_freedom: f64,
     /// The probability of a statistic at least as large under a vMF, from random rotations of the
     /// tangents.
@@ -103,8 +103,8 @@ pub fn rotational_symmetry(block: &RowBatch, replicates: usize, seed: u64) -> Re
 /// The number of rows that a test with these replicates can process within [`WORK`].
 fn max_rows(m: usize, replicates: usize) -> usize {
     let (m, work_per_replicate) = (m as f64, WORK / (replicates as f64 + 2.0));
-    // A replicate takes n m (min(n, m)/2 + rotation) multiplications; solved for n > m and for n <=
-    // m.
+    // A replicate takes n m (min(n, m)/2 + rotation) multiplications; solved for n > m and for
+    // n <= m.
     let rotation = MULTIPLICATIONS_PER_COORDINATE * SWEEPS as f64;
     let if_above_m = work_per_replicate / (m * (0.5 * m + rotation));
     let if_below_m = (rotation * rotation + 2.0 * work_per_replicate / m).sqrt() - rotation;

@@ -1,10 +1,7 @@
 //! [`DeviationLaw`]: draws s = 1 - mu . x alone, at a cost that does not depend on the dimension.
 
-use super::envelope::{BetaEnvelope, CONCENTRATED, GammaEnvelope};
-use crate::bessel;
+use super::envelope::{BetaEnvelope, Rejection};
 use rand::{Rng, RngExt};
-use std::f64::consts::FRAC_PI_2;
-use vmfkit_kernels::ziggurat::Gamma;
 
 /// The distribution of s = 1 - mu . x for x ~ vMF(mu, k), with the envelopes of [`super::Sampler`]
 /// but without the tangent.
@@ -19,10 +16,8 @@ enum Kind {
     Circle(BetaEnvelope),
     /// d = 3, with the concentration
     Sphere(f64),
-    /// d >= 4, mean length below [`CONCENTRATED`]
-    Spread(BetaEnvelope, Gamma),
-    /// d >= 4, mean length from [`CONCENTRATED`] on
-    Concentrated(GammaEnvelope, Gamma),
+    /// d >= 4
+    Rejection(Rejection),
 }
 
 impl DeviationLaw {
@@ -31,15 +26,7 @@ impl DeviationLaw {
         Self(match dim {
             2 => Kind::Circle(BetaEnvelope::new(dim, k)),
             3 => Kind::Sphere(k),
-            _ => {
-                let gamma = Gamma::new(0.5 * (dim as f64 - 1.0));
-                let length = bessel::mean_length_and_slope(dim, k);
-                if length.value < CONCENTRATED {
-                    Kind::Spread(BetaEnvelope::new(dim, k), gamma)
-                } else {
-                    Kind::Concentrated(GammaEnvelope::new(dim, k, length.complement), gamma)
-                }
-            }
+            _ => Kind::Rejection(Rejection::new(dim, k)),
         })
     }
 
@@ -51,30 +38,11 @@ impl DeviationLaw {
     pub(crate) fn draw<R: Rng>(&self, rng: &mut R) -> f64 {
         match &self.0 {
             Kind::Signs => f64::from(rng.random::<bool>()) * 2.0,
-            Kind::Circle(envelope) => loop {
-                // Beta(1/2, 1/2) is the arcsine distribution.
-                let sine = (FRAC_PI_2 * rng.random::<f64>()).sin();
-                let s = envelope.propose(sine * sine);
-                if envelope.accepts(s, rng) {
-                    return s;
-                }
-            },
+            Kind::Circle(envelope) => envelope.draw_on_circle(rng),
             Kind::Sphere(k) if *k < 1e-10 => 2.0 * rng.random::<f64>(),
             // MATH.md (11.1)
             Kind::Sphere(k) => (-(rng.random::<f64>() * -(-2.0 * k).exp_m1())).ln_1p() / -k,
-            Kind::Spread(envelope, gamma) => loop {
-                let (x, y) = (gamma.draw(rng), gamma.draw(rng));
-                let s = envelope.propose(x / (x + y));
-                if envelope.accepts(s, rng) {
-                    return s;
-                }
-            },
-            Kind::Concentrated(envelope, gamma) => loop {
-                let s = envelope.propose(gamma.draw(rng));
-                if envelope.accepts(s, rng) {
-                    return s;
-                }
-            },
+            Kind::Rejection(rejection) => rejection.draw(rejection.gamma.draw(rng), rng),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! [`Sampler`]: exact draws from a vMF at a cost of O(d) per row. MATH.md, section 11.
 //!
-//! A draw is t mu plus sqrt(1 - t^2) times a uniform direction orthogonal to mu. The deviation s =
-//! 1 - t is drawn by
+//! A draw is t mu plus sqrt(1 - t^2) times a uniform direction orthogonal to mu. The deviation
+//! s = 1 - t is drawn by
 //!
 //! | method | for |
 //! |---|---|
@@ -17,17 +17,15 @@
 mod deviation;
 mod envelope;
 
-use crate::bessel;
 use crate::capacity;
 use crate::density::VonMisesFisher;
 use crate::error::{Error, Result};
 use crate::rows::Scalar;
 pub(crate) use deviation::DeviationLaw;
-use envelope::{BetaEnvelope, CONCENTRATED, GammaEnvelope};
+use envelope::{BetaEnvelope, Rejection};
+use rand::Rng;
 use rand::distr::Distribution;
-use rand::{Rng, RngExt};
 use rayon::prelude::*;
-use std::f64::consts::FRAC_PI_2;
 use vmfkit_kernels::instructions::{Avx2Work, with_avx2};
 use vmfkit_kernels::sphere::{Reflection, SphereKernel};
 use vmfkit_kernels::vector::dot;
@@ -90,10 +88,8 @@ enum Deviation {
     Circle(BetaEnvelope),
     /// d = 3
     Sphere(SphereKernel),
-    /// d >= 4, mean length below [`CONCENTRATED`]; two gamma variates make a symmetric beta variate
-    Spread(BetaEnvelope, Gamma),
-    /// d >= 4, mean length from [`CONCENTRATED`] on
-    Concentrated(GammaEnvelope, Gamma),
+    /// d >= 4
+    Rejection(Rejection),
 }
 
 impl Sampler {
@@ -103,15 +99,7 @@ impl Sampler {
         let deviation = match dim {
             2 => Deviation::Circle(BetaEnvelope::new(dim, k)),
             3 => Deviation::Sphere(SphereKernel::new(density.mean_direction().try_into().expect("three coordinates"), k)),
-            _ => {
-                let gamma = Gamma::new(0.5 * (dim as f64 - 1.0));
-                let length = bessel::mean_length_and_slope(dim, k);
-                if length.value < CONCENTRATED {
-                    Deviation::Spread(BetaEnvelope::new(dim, k), gamma)
-                } else {
-                    Deviation::Concentrated(GammaEnvelope::new(dim, k, length.complement), gamma)
-                }
-            }
+            _ => Deviation::Rejection(Rejection::new(dim, k)),
         };
         Sampler {
             mean_direction: density.mean_direction().to_vec(),
@@ -168,31 +156,8 @@ impl Sampler {
     /// or half of it.
     fn draw_deviation<R: Rng>(&self, rng: &mut R, half_square: f64) -> f64 {
         match &self.deviation {
-            Deviation::Circle(envelope) => loop {
-                // Beta(1/2, 1/2) is the arcsine distribution.
-                let sine = (FRAC_PI_2 * rng.random::<f64>()).sin();
-                let s = envelope.propose(sine * sine);
-                if envelope.accepts(s, rng) {
-                    return s;
-                }
-            },
-            Deviation::Spread(envelope, gamma) => {
-                let mut x = half_square;
-                loop {
-                    let s = envelope.propose(x / (x + gamma.draw(rng)));
-                    if envelope.accepts(s, rng) {
-                        return s;
-                    }
-                    x = gamma.draw(rng);
-                }
-            }
-            Deviation::Concentrated(envelope, gamma) => {
-                let mut s = envelope.propose(half_square);
-                while !envelope.accepts(s, rng) {
-                    s = envelope.propose(gamma.draw(rng));
-                }
-                s
-            }
+            Deviation::Circle(envelope) => envelope.draw_on_circle(rng),
+            Deviation::Rejection(rejection) => rejection.draw(half_square, rng),
             Deviation::Sphere(_) => unreachable!("d = 3 goes through its kernel"),
         }
     }

@@ -67,8 +67,8 @@ fn log_density_is_accurate_at_high_concentrations() {
     let density = along(&[1.0, 0.0, 0.0], 1e10);
     let tilt: f64 = 3e-6;
     let row = [(1.0 - tilt * tilt).sqrt(), tilt, 0.0];
-    // 1 - cos for sin = 3e-6 is 4.50000000001012...e-12 (series), and ln C + k = ln(k / 2 pi) at d
-    // = 3.
+    // 1 - cos for sin = 3e-6 is 4.50000000001012...e-12 (series), and ln C + k = ln(k / 2 pi)
+    // at d = 3.
     let expected = (1e10 / std::f64::consts::TAU).ln() - 1e10 * 4.500000000010125e-12;
     assert!((density.ln_density(&row).unwrap() - expected).abs() < 1e-13);
     let mut of_batch = [0.0];

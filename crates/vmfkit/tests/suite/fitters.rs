@@ -510,11 +510,12 @@ fn options_outside_their_range_are_refused() {
         Fitter::new(3).maximisation(Maximisation::new().smallest_weight(0.3)).background(0.1).method(sgd()),
         Fitter::new(3).stop(passes(0)),
         Fitter::new(3).method(Method::OnlineEm { exponent: 0.3, offset: 1.0 }),
-        Fitter::new(3).method(Method::KMeans).background(0.1),
     ] {
         let place = format!("{fitter:?}");
         assert!(matches!(fitter.fit(&block), Err(Error::Option { .. })), "{place}");
     }
+    let refused = Fitter::new(3).method(Method::KMeans).background(0.1).fit(&block).unwrap_err();
+    assert_eq!(refused, Error::BackgroundNotSupported { method: "k-means", weight: 0.1 });
     for method in Method::all() {
         assert_eq!(method.name().parse::<Method>().unwrap().name(), method.name());
     }
