@@ -17,7 +17,7 @@
 //! source joins batches to blocks and rescales them in a thread that reads ahead, and checks them when they are asked for; [`open_batches`] hands them out unchecked. Results leave through a [`TableWriter`],
 //! rows through a [`RowWriter`].
 
-#![deny(unsafe_code)]
+#![forbid(unsafe_code)]
 
 mod batch;
 mod batches;

@@ -19,6 +19,7 @@ pub(crate) mod npz;
 pub(crate) mod numbers;
 pub(crate) mod parquet;
 mod parquet_bytes;
+mod parquet_decoder;
 mod parquet_levels;
 mod parquet_lists;
 mod records;

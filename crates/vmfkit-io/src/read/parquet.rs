@@ -92,7 +92,7 @@ impl ParquetReader {
             let wanted = most - batch.rows;
             let added = match &mut self.lists {
                 Some(lists) => {
-                    let added = lists.append(wanted, &mut batch.values);
+                    let added = lists.take(wanted, |numbers, encoding| encoding.append(&numbers, &mut batch.values));
                     let added = added.map_err(|error| error.at(format!("row group {}", lists.group())))?;
                     if self.records.roots.is_empty() {
                         batch.rows += added;
@@ -158,7 +158,8 @@ impl Reader for ParquetReader {
     fn read_stretches(&mut self, most: usize, stretches: &mut Stretches) -> Result<usize> {
         let lists = self.lists.as_mut().expect("a reader of stretches has lists");
         let added = guarded(|| {
-            lists.append_stretches(most, stretches).map_err(|error| error.at(format!("row group {}", lists.group())))
+            let added = lists.take(most, |numbers, _| stretches.push(numbers));
+            added.map_err(|error| error.at(format!("row group {}", lists.group())))
         })?;
         self.row += added as u64;
         Ok(added)

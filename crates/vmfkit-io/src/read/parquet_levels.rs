@@ -6,7 +6,7 @@ use crate::read::guard::damaged;
 
 /// A stretch of numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Run {
+enum Run {
     /// The same number again and again.
     Repeated { value: u32, count: usize },
     /// Numbers side by side from byte `start`, in `width` bits each.
@@ -15,7 +15,7 @@ pub(crate) enum Run {
 
 /// The runs of a stretch of bytes.
 #[derive(Debug, Clone)]
-pub(crate) struct Runs {
+struct Runs {
     position: usize,
     width: u32,
     /// Numbers still to come; the last packed run is padded to a multiple of 8.
@@ -24,12 +24,12 @@ pub(crate) struct Runs {
 
 impl Runs {
     /// `count` numbers of `width` bits, from byte `position` on.
-    pub(crate) fn new(position: usize, width: u32, count: usize) -> Self {
+    fn new(position: usize, width: u32, count: usize) -> Self {
         Runs { position, width, left: count }
     }
 
     /// The next run in `bytes`, which must be the same at every call.
-    pub(crate) fn next(&mut self, bytes: &[u8]) -> Result<Option<Run>> {
+    fn next(&mut self, bytes: &[u8]) -> Result<Option<Run>> {
         if self.left == 0 {
             return Ok(None);
         }
@@ -78,7 +78,7 @@ impl Runs {
 }
 
 /// Number `place` of a packed run that starts at byte `start`; at most 32 bits wide.
-pub(crate) fn packed(bytes: &[u8], start: usize, place: usize, width: u32) -> u32 {
+fn packed(bytes: &[u8], start: usize, place: usize, width: u32) -> u32 {
     let bit = place * width as usize;
     let first = start + bit / 8;
     // 32 bits from any bit on lie within 5 bytes.

@@ -1,25 +1,26 @@
 //! The lists of one Parquet column, straight from its pages.
 //!
-//! Arrow's reader builds an offset and a validity bit for every number from its levels. Here levels are only checked, run by
-//! run, to be those of rows of one length without nulls, and numbers are copied, or lent where they are:
-//! several times as fast, and never more in memory than a page and what is lent.
+//! Arrow's reader builds an offset and a validity bit for every number from its levels. Here the levels are checked run by run: all rows must have
+//! the same length and no nulls. Numbers that are stored plainly are lent from the page, others are decoded by [`PageDecoder`]. This is several times
+//! as fast, and takes no more memory than a page and what is lent.
 
+use crate::Element;
 use crate::bytes::ByteSource;
 use crate::error::Result;
 use crate::read::guard::{damaged, from_parquet};
+use crate::read::numbers::{self, Kind};
 use crate::read::parquet_bytes::CheckedPages;
-use crate::read::parquet_levels::{Regular, RowCounter, Run, Runs, each_level, first_other, packed};
+use crate::read::parquet_decoder::PageDecoder;
+use crate::read::parquet_levels::{Regular, RowCounter, each_level, first_other};
 use crate::read::records;
-use crate::{Element, Stretches, Values};
 use bytes::Bytes;
-use half::f16;
 use parquet::basic::{Compression, Encoding, Type};
 use parquet::column::page::{Page, PageReader};
 use parquet::file::metadata::{ParquetMetaData, RowGroupMetaData};
 use parquet::file::serialized_reader::SerializedPageReader;
 use std::sync::Arc;
 
-/// Row groups by which pages are judged for their size: a few of all.
+/// A few of all row groups, from which the size of pages is estimated.
 pub(crate) fn some_groups(metadata: &ParquetMetaData) -> impl Iterator<Item = &RowGroupMetaData> {
     const GROUPS: usize = 4;
     let groups = metadata.row_groups();
@@ -39,7 +40,7 @@ pub(crate) struct ListPages {
     /// The row group that is read, or would be next.
     group: usize,
     pages: Option<SerializedPageReader<CheckedPages>>,
-    dictionary: Bytes,
+    decoder: PageDecoder,
     page: Numbers,
     counter: RowCounter,
     /// The number of the group's first row in the file.
@@ -58,22 +59,12 @@ struct Column {
     level_width: u32,
 }
 
-/// The numbers of a page that are not yet taken.
+/// The numbers of a page.
 #[derive(Default)]
 struct Numbers {
-    bytes: Bytes,
-    encoding: Option<Encoding>,
+    /// The bytes of numbers that are stored plainly. The decoder has the others.
+    plain: Option<Bytes>,
     count: usize,
-    taken: usize,
-    indices: Option<Indices>,
-}
-
-/// Where we are among the indices of a page with a dictionary.
-struct Indices {
-    runs: Runs,
-    width: u32,
-    run: Run,
-    /// Numbers of the run that are taken.
     taken: usize,
 }
 
@@ -104,9 +95,10 @@ impl ListPages {
             Element::F64 => Type::DOUBLE,
         };
         let number = description.max_def_level() as u32;
-        let known = |encoding| {
-            use Encoding::*;
-            matches!(encoding, PLAIN | RLE | PLAIN_DICTIONARY | RLE_DICTIONARY | BYTE_STREAM_SPLIT)
+        let known = |encoding| match encoding {
+            Encoding::PLAIN | Encoding::RLE | Encoding::PLAIN_DICTIONARY | Encoding::RLE_DICTIONARY => true,
+            Encoding::BYTE_STREAM_SPLIT => element != Element::F16,
+            _ => false,
         };
         let readable = metadata.row_groups().iter().all(|group| group.column(leaf).encodings().all(known));
         if description.max_rep_level() != 1 || description.physical_type() != physical || number == 0 || !readable {
@@ -122,7 +114,7 @@ impl ListPages {
             dim: dim.unwrap_or(0),
             group: 0,
             pages: None,
-            dictionary: Bytes::new(),
+            decoder: PageDecoder::new(element),
             page: Numbers::default(),
             counter: RowCounter::new(0),
             group_start: 0,
@@ -154,7 +146,7 @@ impl ListPages {
             let mut found = 0;
             while let Some(page) = pages.peek_next_page().map_err(from_parquet)? {
                 if let (false, Some(numbers)) = (page.is_dict, page.num_levels) {
-                    found = (numbers as u64).saturating_mul(self.column.element_width() as u64);
+                    found = (numbers as u64).saturating_mul(self.column.encoding().size() as u64);
                     break;
                 }
                 pages.skip_next_page().map_err(from_parquet)?;
@@ -183,59 +175,27 @@ impl ListPages {
         }
     }
 
-    /// Adds rows to `values`, at most `most` and all of one row group; their number, 0 at the end.
-    pub(crate) fn append(&mut self, most: usize, values: &mut Values) -> Result<usize> {
-        match (values, self.column.element) {
-            (Values::F32(values), Element::F16) => {
-                self.append_numbers::<2, _>(most, values, |bytes| f16::from_le_bytes(bytes).to_f32())
-            }
-            (Values::F32(values), Element::F32) => self.append_numbers::<4, _>(most, values, f32::from_le_bytes),
-            (Values::F64(values), Element::F64) => self.append_numbers::<8, _>(most, values, f64::from_le_bytes),
-            _ => unreachable!("a batch prepared for the element of the column"),
-        }
-    }
-
-    /// The same for the bytes of rows of single or double precision, in the memory of the page where that stores numbers as they are.
-    pub(crate) fn append_stretches(&mut self, most: usize, stretches: &mut Stretches) -> Result<usize> {
-        let width = self.column.element_width();
-        self.append_pages(most, |lists, most| {
-            let page = &mut lists.page;
-            if page.encoding == Some(Encoding::PLAIN) {
-                let start = page.taken;
-                page.taken = page.count.min(start.saturating_add(most));
-                stretches.push(page.bytes.slice(width * start..width * page.taken));
-                return Ok(page.taken - start);
-            }
-            if width == 4 { lists.take_bytes::<4>(most, stretches) } else { lists.take_bytes::<8>(most, stretches) }
-        })
-    }
-
-    /// The bytes of numbers of a page that does not store them as they are.
-    fn take_bytes<const WIDTH: usize>(&mut self, most: usize, stretches: &mut Stretches) -> Result<usize> {
-        let mut numbers = Vec::new();
-        let added = self.take(most, &mut numbers, |bytes: [u8; WIDTH]| bytes)?;
-        stretches.push(numbers.into_flattened());
-        Ok(added)
-    }
-
-    fn append_numbers<const WIDTH: usize, T>(
-        &mut self,
-        most: usize,
-        values: &mut impl Extend<T>,
-        number: impl Fn([u8; WIDTH]) -> T,
-    ) -> Result<usize> {
-        self.append_pages(most, |lists, most| lists.take(most, values, &number))
-    }
-
-    /// Has numbers taken from one page after the other, which `take` is asked to do for so many at most.
-    fn append_pages(&mut self, most: usize, mut take: impl FnMut(&mut Self, usize) -> Result<usize>) -> Result<usize> {
+    /// Passes rows to `see` as the bytes of encoded numbers: at most `most` rows, all of one row group. Returns how many; 0 at the end.
+    pub(crate) fn take(&mut self, most: usize, mut see: impl FnMut(Bytes, numbers::Encoding)) -> Result<usize> {
         let wanted = most.saturating_mul(self.dim);
         let mut added = 0;
         while added < wanted {
             while added < wanted && self.next_page()? {
-                added += take(self, wanted - added)?;
+                let page = &mut self.page;
+                let most = (wanted - added).min(page.count - page.taken);
+                let (bytes, encoding) = match &page.plain {
+                    Some(bytes) => {
+                        let width = self.column.encoding().size();
+                        (bytes.slice(width * page.taken..width * (page.taken + most)), self.column.encoding())
+                    }
+                    None => (self.decoder.next(most)?, self.decoder.encoding()),
+                };
+                let count = bytes.len() / encoding.size();
+                page.taken += count;
+                added += count;
+                see(bytes, encoding);
             }
-            // Rows before the end of a row group are whole: its levels say so.
+            // The levels of a row group have been checked: its last row is complete.
             if added > 0 || !self.next_group()? {
                 break;
             }
@@ -264,7 +224,7 @@ impl ListPages {
         let pages = SerializedPageReader::new(Arc::new(self.source.clone()), chunk, rows, None).map_err(from_parquet)?;
         self.pages = Some(pages);
         self.page = Numbers::default();
-        self.dictionary = Bytes::new();
+        self.decoder = PageDecoder::new(self.column.element);
         self.counter = RowCounter::new(self.group_start);
         Ok(true)
     }
@@ -276,24 +236,24 @@ impl ListPages {
                 return self.end_group();
             };
             self.check(&parts)?;
-            let Parts { numbers: bytes, encoding, count, .. } = parts;
-            let width = self.column.element_width();
+            let Parts { numbers, encoding, count, .. } = parts;
             let dictionary = matches!(encoding, Encoding::PLAIN_DICTIONARY | Encoding::RLE_DICTIONARY);
-            if !dictionary && bytes.len() < count.saturating_mul(width) {
-                return Err(damaged(format!("{} bytes for {count} numbers", bytes.len())));
+            if !dictionary && numbers.len() < count.saturating_mul(self.column.encoding().size()) {
+                return Err(damaged(format!("{} bytes for {count} numbers", numbers.len())));
             }
-            let indices = if dictionary && count > 0 {
-                let bits = bytes.first().map_or(33, |&bits| u32::from(bits));
-                if bits > 32 {
-                    return Err(damaged(format!("indices of {bits} bits")));
+            let plain = match encoding {
+                Encoding::PLAIN => Some(numbers),
+                // The decoder takes half precision for single precision, unless there is a dictionary.
+                _ if !dictionary && self.column.element == Element::F16 => {
+                    return Err(damaged(format!("a page in an encoding that is not announced: {encoding}")));
                 }
-                let mut runs = Runs::new(1, bits, count);
-                let run = runs.next(&bytes)?.expect("a page with numbers has a run");
-                Some(Indices { runs, width: bits, run, taken: 0 })
-            } else {
-                None
+                _ if count == 0 => None,
+                _ => {
+                    self.decoder.begin_page(numbers, encoding, count);
+                    None
+                }
             };
-            self.page = Numbers { bytes, encoding: Some(encoding), count, taken: 0, indices };
+            self.page = Numbers { plain, count, taken: 0 };
         }
         Ok(true)
     }
@@ -321,7 +281,7 @@ impl ListPages {
         };
         while let Some(page) = pages.get_next_page().map_err(from_parquet)? {
             match page {
-                Page::DictionaryPage { buf, .. } => self.dictionary = buf,
+                Page::DictionaryPage { buf, .. } => self.decoder.set_dictionary(buf),
                 Page::DataPage { buf, num_values, encoding, def_level_encoding, rep_level_encoding, .. } => {
                     if rep_level_encoding != Encoding::RLE || def_level_encoding != Encoding::RLE {
                         return Err(damaged(format!("levels in {rep_level_encoding} and {def_level_encoding}")));
@@ -415,84 +375,17 @@ impl ListPages {
         self.rewind();
         Ok(length)
     }
-
-    /// Takes numbers of the page; says how many.
-    fn take<const WIDTH: usize, T>(
-        &mut self,
-        most: usize,
-        values: &mut impl Extend<T>,
-        number: impl Fn([u8; WIDTH]) -> T,
-    ) -> Result<usize> {
-        let page = &mut self.page;
-        let count = most.min(page.count - page.taken);
-        let (start, end) = (page.taken, page.taken + count);
-        let convert = |bytes: &[u8]| number(bytes.try_into().expect("chunks of this width"));
-        match &mut page.indices {
-            Some(indices) => {
-                indices.take(&page.bytes, &self.dictionary, WIDTH, count, |bytes| values.extend([convert(bytes)]))?;
-            }
-            None if page.encoding == Some(Encoding::BYTE_STREAM_SPLIT) => {
-                // All first bytes, then all second bytes and so on; nulls, which would shorten the streams, are refused.
-                let stream = page.bytes.len() / WIDTH;
-                let streams: [&[u8]; WIDTH] = std::array::from_fn(|i| &page.bytes[i * stream + start..i * stream + end]);
-                values.extend((0..count).map(|place| number(std::array::from_fn(|i| streams[i][place]))));
-            }
-            None if page.encoding == Some(Encoding::PLAIN) => {
-                values.extend(page.bytes[start * WIDTH..end * WIDTH].chunks_exact(WIDTH).map(convert));
-            }
-            None => return Err(damaged(format!("a page in an encoding that is not announced: {:?}", page.encoding))),
-        }
-        page.taken = end;
-        Ok(count)
-    }
 }
 
 impl Column {
-    fn element_width(&self) -> usize {
-        match self.element {
-            Element::F16 => 2,
-            Element::F32 => 4,
-            Element::F64 => 8,
-        }
-    }
-}
-
-impl Indices {
-    fn take(
-        &mut self,
-        bytes: &[u8],
-        dictionary: &[u8],
-        width: usize,
-        mut count: usize,
-        mut push: impl FnMut(&[u8]),
-    ) -> Result<()> {
-        let entry = |index: u32| {
-            let start = index as usize * width;
-            dictionary.get(start..start + width).ok_or_else(|| damaged(format!("index {index} into a smaller dictionary")))
+    /// How numbers are stored plainly.
+    fn encoding(&self) -> numbers::Encoding {
+        let kind = match self.element {
+            Element::F16 => Kind::F16,
+            Element::F32 => Kind::F32,
+            Element::F64 => Kind::F64,
         };
-        while count > 0 {
-            let (Run::Repeated { count: in_run, .. } | Run::Packed { count: in_run, .. }) = self.run;
-            if self.taken == in_run {
-                self.run = self.runs.next(bytes)?.ok_or_else(|| damaged("too few indices"))?;
-                self.taken = 0;
-                continue;
-            }
-            let now = count.min(in_run - self.taken);
-            match self.run {
-                Run::Repeated { value, .. } => {
-                    let entry = entry(value)?;
-                    (0..now).for_each(|_| push(entry));
-                }
-                Run::Packed { start, .. } => {
-                    for place in self.taken..self.taken + now {
-                        push(entry(packed(bytes, start, place, self.width))?);
-                    }
-                }
-            }
-            self.taken += now;
-            count -= now;
-        }
-        Ok(())
+        numbers::Encoding { kind, big_endian: false }
     }
 }
 

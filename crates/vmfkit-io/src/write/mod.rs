@@ -1,4 +1,4 @@
-//! [`OutputFormat`], and what formats have in common when they are written.
+//! [`OutputFormat`], and what the writers of all formats share.
 
 pub(crate) mod atomic_file;
 mod matrix_market;
@@ -14,17 +14,17 @@ use std::path::Path;
 use std::str::FromStr;
 use vmfkit::error::ParseChoiceError;
 
-/// Where bytes go: a file, a pipe, memory.
+/// A destination of bytes: a file, a pipe or memory.
 pub type Sink = Box<dyn Destination>;
 
-/// What bytes are written to, one after the other; of some, those at the beginning can be written again.
+/// A destination that is written sequentially. Some can restart: overwrite their beginning.
 pub trait Destination: Write + Send {
-    /// Whether [`Self::restart`] works, as it does with a file.
+    /// Whether [`Self::restart`] is possible, as with a file.
     fn can_restart(&self) -> bool {
         false
     }
 
-    /// Writes over the first bytes and goes on at the end; an error where that does not work, as with a pipe.
+    /// Overwrites the first bytes and continues at the end. Returns an error if that is impossible, as with a pipe.
     fn restart(&mut self, _bytes: &[u8]) -> io::Result<()> {
         Err(io::ErrorKind::Unsupported.into())
     }
@@ -45,7 +45,7 @@ impl Destination for File {
     }
 }
 
-/// How a result is written.
+/// The format of an output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum OutputFormat {
@@ -53,11 +53,11 @@ pub enum OutputFormat {
     Parquet,
     /// `.arrow`, `.feather`: Arrow's file format.
     Arrow,
-    /// `.csv`, with a header.
+    /// `.csv`, with a header line.
     Csv,
     /// `.tsv`, the same with tabs.
     Tsv,
-    /// `.jsonl`, `.ndjson`: an object a line.
+    /// `.jsonl`, `.ndjson`: one object per line.
     JsonLines,
     /// `.npy`: numbers only.
     Npy,
@@ -65,11 +65,11 @@ pub enum OutputFormat {
     Npz,
     /// `.safetensors`: numbers only.
     Safetensors,
-    /// `.mtx`: the entries of rows alone, as text.
+    /// `.mtx`: only the entries of rows, as text.
     Mtx,
 }
 
-/// Each format with its name and the endings that its files have.
+/// Each format with its name and the extensions of its files.
 const FORMATS: [(OutputFormat, &str, &[&str]); 9] = [
     (OutputFormat::Parquet, "parquet", &["parquet", "pq"]),
     (OutputFormat::Arrow, "arrow", &["arrow", "feather", "ipc"]),
@@ -88,7 +88,7 @@ impl OutputFormat {
         FORMATS.iter().find(|(format, ..)| *format == self).expect("every format is listed").1
     }
 
-    /// The format of a file with this name.
+    /// The format of a file by its name.
     ///
     /// ```
     /// use vmfkit_io::OutputFormat;
@@ -124,9 +124,9 @@ impl FromStr for OutputFormat {
     }
 }
 
-/// Data behind a header that tells the number of rows.
+/// Data after a header that contains the number of rows.
 ///
-/// Where the number is known the header goes out first, which works with a pipe. Where it is not, the header waits for the end of the data.
+/// If the number is known, the header is written first, which also works with a pipe. Otherwise the header is written after the data.
 pub(crate) struct Counted {
     place: Place,
     header: Box<dyn Fn(u64) -> Vec<u8> + Send>,
@@ -134,13 +134,13 @@ pub(crate) struct Counted {
 }
 
 enum Place {
-    /// The header says already how many rows there will be.
+    /// The number of rows in the header, if the header has been written.
     Announced(Sink, u64),
     Waiting(Headed),
 }
 
 impl Counted {
-    /// The header must be of the same length for any number of rows, where their number is not known.
+    /// Unless the number of rows is given, the header must have the same length for any number.
     pub(crate) fn new(mut sink: Sink, rows: Option<u64>, header: impl Fn(u64) -> Vec<u8> + Send + 'static) -> Result<Self> {
         let place = match rows {
             Some(rows) => {
@@ -160,7 +160,7 @@ impl Counted {
         }
     }
 
-    /// Ends with `tail`, which is not counted.
+    /// Ends the file with `tail`, which does not count as rows.
     pub(crate) fn finish(self, tail: &[u8]) -> Result<()> {
         let write_tail = |sink: &mut Sink| sink.write_all(tail).map_err(Error::Write);
         match self.place {
@@ -177,8 +177,7 @@ impl Counted {
     }
 }
 
-/// Data behind a header that is known at their end: room is left for it at the beginning of a file, and data for a pipe wait in a temporary
-/// file.
+/// Data after a header that is known only at the end. In a file, space is reserved for the header. Data for a pipe wait in a temporary file.
 pub(crate) struct Headed {
     sink: Sink,
     room: usize,
@@ -186,7 +185,7 @@ pub(crate) struct Headed {
 }
 
 impl Headed {
-    /// For a header of so many bytes, or of any number for a pipe.
+    /// Reserves `length` bytes for the header. For a pipe the header may have any length.
     pub(crate) fn new(mut sink: Sink, room: usize) -> Result<Self> {
         let waiting = if sink.can_restart() {
             sink.write_all(&vec![0; room]).map_err(Error::Write)?;
@@ -204,7 +203,7 @@ impl Headed {
         }
     }
 
-    /// Ends with what `tail` writes.
+    /// Writes the header, then ends the file with what `tail` writes.
     pub(crate) fn finish(mut self, header: &[u8], tail: impl FnOnce(&mut Sink) -> Result<()>) -> Result<()> {
         match self.waiting {
             Some(waiting) => {
@@ -222,10 +221,10 @@ impl Headed {
     }
 }
 
-/// Bytes that wait in a temporary file until it is their turn.
+/// Bytes that wait in a temporary file.
 pub(crate) struct Spool {
     file: BufWriter<File>,
-    /// What waits, and what to do if the file fails.
+    /// Describes the bytes and what to do if the file fails, for errors.
     purpose: (&'static str, &'static str),
 }
 
@@ -240,7 +239,7 @@ impl Spool {
         self.file.write_all(bytes).map_err(|error| temporary(self.purpose, error))
     }
 
-    /// As [`io::copy`], which does not tell which of the two has failed.
+    /// Like [`io::copy`], which does not tell whether reading or writing failed.
     pub(crate) fn copy_to(self, sink: &mut impl Write) -> Result<()> {
         let failed = |error| temporary(self.purpose, error);
         let mut file = self.file.into_inner().map_err(|error| failed(error.into_error()))?;
@@ -255,15 +254,15 @@ impl Spool {
     }
 }
 
-/// A fault of a temporary file, which is somewhere else than the result.
+/// An error of a temporary file, which is in another folder than the output.
 fn temporary((what, hint): (&str, &str), error: io::Error) -> Error {
     let folder = std::env::temp_dir();
     let what = format!("{what} in a temporary file in the folder `{}`", folder.display());
-    // The hint is the last that is said.
+    // The hint comes last.
     Error::caused(what, io::Error::new(error.kind(), format!("{error}\nhint: {hint}")))
 }
 
-/// Numbers one after the other, the least significant byte first.
+/// The bytes of numbers, little-endian.
 pub(crate) fn le_bytes<T: Copy, const WIDTH: usize>(values: &[T], number: impl Fn(T) -> [u8; WIDTH]) -> Vec<u8> {
     let mut bytes = vec![0; values.len() * WIDTH];
     for (place, &value) in bytes.chunks_exact_mut(WIDTH).zip(values) {
