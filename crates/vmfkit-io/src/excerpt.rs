@@ -3,7 +3,8 @@
 /// Longer text is truncated.
 const LONGEST: usize = 100;
 
-/// The beginning of a text. Control characters, which could change the state of a terminal, are replaced.
+/// The beginning of a text. Control characters, which could change the state of a terminal, are
+/// replaced.
 pub fn excerpt(bytes: &[u8]) -> String {
     let text = String::from_utf8_lossy(&bytes[..bytes.len().min(4 * LONGEST + 4)]);
     let mut shown: String =

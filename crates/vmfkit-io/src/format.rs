@@ -60,7 +60,8 @@ impl Format {
         FORMATS.iter().find(|(format, ..)| *format == self).expect("every format is listed").1
     }
 
-    /// The format that the extension of a name stands for. `.gz` after the extension of a text format is ignored.
+    /// The format that the extension of a name stands for. `.gz` after the extension of a text
+    /// format is ignored.
     pub fn of_name(path: &Path) -> Option<Self> {
         let extension = path.extension()?.to_str()?.to_ascii_lowercase();
         if extension == "gz" {
@@ -69,7 +70,8 @@ impl Format {
         FORMATS.iter().find(|(_, _, endings)| endings.contains(&&*extension)).map(|(format, ..)| *format)
     }
 
-    /// The format of a file that begins with these bytes, decompressed. `length` is the length of the whole file, if known.
+    /// The format of a file that begins with these bytes, decompressed. `length` is the length of
+    /// the whole file, if known.
     pub(crate) fn detect(head: &[u8], length: Option<u64>, path: &Path) -> Option<Self> {
         let magic: [(&[u8], Format); 7] = [
             (npy::MAGIC, Format::Npy),

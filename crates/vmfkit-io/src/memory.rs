@@ -1,8 +1,9 @@
-//! Memory that is available to this process: the minimum of what the machine has available, what the limits of the process leave (`ulimit -v`,
-//! `ulimit -d`), and what each of its control groups leaves, in version 1 and 2.
+//! Memory that is available to this process: the minimum of what the machine has available, what
+//! the limits of the process leave (`ulimit -v`, `ulimit -d`), and what each of its control groups
+//! leaves, in version 1 and 2.
 //!
-//! Everything is read from `/proc` and `/sys/fs/cgroup`, which needs no system calls of our own. A missing file is no limit. Systems other than
-//! Linux are assumed to have [`UNKNOWN`].
+//! Everything is read from `/proc` and `/sys/fs/cgroup`, which needs no system calls of our own. A
+//! missing file is no limit. Systems other than Linux are assumed to have [`UNKNOWN`].
 
 use std::fmt;
 use std::fs;
@@ -75,8 +76,9 @@ pub fn available_memory() -> AvailableMemory {
     known.min_by_key(|available| available.bytes).unwrap_or(AvailableMemory { bytes: UNKNOWN, limit: MemoryLimit::Unknown })
 }
 
-/// Where the address space is limited (`ulimit -v`), makes all threads allocate from one arena, since glibc would reserve 64 MB for each thread. For
-/// commands, before their first thread starts: it applies to the whole process. Does nothing elsewhere.
+/// Where the address space is limited (`ulimit -v`), makes all threads allocate from one arena,
+/// since glibc would reserve 64 MB for each thread. For commands, before their first thread starts:
+/// it applies to the whole process. Does nothing elsewhere.
 pub fn spare_address_space() {
     if left_of_limit(&fs::read_to_string("/proc/self/limits").unwrap_or_default(), "Max address space", "", "").is_some() {
         vmfkit_kernels::allocator::use_one_arena();
@@ -89,7 +91,8 @@ fn kilobytes(text: &str, name: &str) -> Option<u64> {
     value.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
 }
 
-/// What a soft limit of `/proc/self/limits` leaves after what is in use; `None` if there is no limit.
+/// What a soft limit of `/proc/self/limits` leaves after what is in use; `None` if there is no
+/// limit.
 fn left_of_limit(limits: &str, name: &str, status: &str, in_use: &str) -> Option<u64> {
     let soft = limits.lines().find_map(|line| line.strip_prefix(name))?.split_whitespace().next()?;
     Some(soft.parse::<u64>().ok()?.saturating_sub(kilobytes(status, in_use).unwrap_or(0)))
@@ -111,7 +114,8 @@ enum Version {
 }
 
 impl Version {
-    /// Names of the files with the limits, of the file with the bytes in use, and of the entry of `memory.stat` for reclaimable bytes.
+    /// Names of the files with the limits, of the file with the bytes in use, and of the entry of
+    /// `memory.stat` for reclaimable bytes.
     fn names(self) -> (&'static [&'static str], &'static str, &'static str) {
         match self {
             Version::One => (&["memory.limit_in_bytes"], "memory.usage_in_bytes", "total_inactive_file"),
@@ -138,7 +142,8 @@ impl Group {
     }
 }
 
-/// The groups of `/proc/self/cgroup` that can limit memory. `/proc/self/mountinfo` says where their hierarchies are mounted.
+/// The groups of `/proc/self/cgroup` that can limit memory. `/proc/self/mountinfo` says where their
+/// hierarchies are mounted.
 fn groups(cgroup: &str, mountinfo: &str) -> Vec<Group> {
     let group = |line: &str| {
         // Hierarchy number, controllers, path. Version 2 has the number 0 and no controllers.
@@ -150,7 +155,8 @@ fn groups(cgroup: &str, mountinfo: &str) -> Vec<Group> {
             false => return None,
         };
         let (root, outermost) = mountinfo.lines().find_map(|line| mount(line, version))?;
-        // A container may see only the mount of its own group, while the path is that outside of the container.
+        // A container may see only the mount of its own group, while the path is that outside of
+        // the container.
         let within = Path::new(path).strip_prefix(&root).unwrap_or(Path::new(""));
         let plain = within.components().all(|part| matches!(part, std::path::Component::Normal(_)));
         Some(Group { version, folder: if plain { outermost.join(within) } else { outermost.clone() }, outermost })
@@ -185,7 +191,7 @@ Max address space         614400000            unlimited            bytes
     const STATUS: &str = "Name:\tvmf\nVmPeak:\t   20000 kB\nVmSize:\t   16000 kB\nVmData:\t    3000 kB\n";
 
     #[test]
-    fn limits_of_the_process_count_less_what_is_in_use() {
+    fn memory_in_use_is_subtracted_from_process_limits() {
         assert_eq!(left_of_limit(LIMITS, "Max address space", STATUS, "VmSize:"), Some(614_400_000 - 16_000 * 1024));
         assert_eq!(left_of_limit(LIMITS, "Max data size", STATUS, "VmData:"), None);
         let small = LIMITS.replace("614400000", "10");
@@ -198,7 +204,8 @@ Max address space         614400000            unlimited            bytes
         assert_eq!(kilobytes("MemAvailable: 18446744073709551615 kB\n", "MemAvailable:"), None);
     }
 
-    /// A machine with version 2, one with both, a container of each version, and hierarchies that mountinfo does not list.
+    /// A machine with version 2, one with both, a container of each version, and hierarchies that
+    /// mountinfo does not list.
     #[test]
     fn groups_are_found_where_their_hierarchies_are_mounted() {
         let group =
@@ -237,7 +244,7 @@ Max address space         614400000            unlimited            bytes
     }
 
     #[test]
-    fn the_tightest_of_nested_groups_counts() {
+    fn the_smallest_limit_of_nested_groups_counts() {
         let folder = tempfile::tempdir().unwrap();
         let outermost = folder.path().to_owned();
         let inner = outermost.join("job/step");
@@ -268,7 +275,7 @@ Max address space         614400000            unlimited            bytes
     }
 
     #[test]
-    fn there_is_memory() {
+    fn available_memory_is_positive() {
         let AvailableMemory { bytes, limit } = available_memory();
         assert!(bytes > 0 && !limit.to_string().is_empty());
         assert_eq!(limit == MemoryLimit::Unknown, !cfg!(target_os = "linux"));

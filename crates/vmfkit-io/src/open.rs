@@ -18,12 +18,14 @@ use std::io::{self, BufReader, Cursor, Read};
 use std::path::{Path, PathBuf};
 use vmfkit::capacity;
 
-/// Opens the rows of a file, of `-` (standard input), of a folder (all files in it whose names end as those of a known format
-/// do), or of a pattern such as `embeddings/part-*.npy`. Several files are read in the order of their names, as if they were one.
-/// With the feature `object-store` a location may be `s3://bucket/part-*.parquet`, `gs://`, `az://` or `https://`.
+/// Opens the rows of a file, of `-` (standard input), of a folder (all files in it whose names end
+/// as those of a known format do), or of a pattern such as `embeddings/part-*.npy`. Several files
+/// are read in the order of their names, as if they were one. With the feature `object-store` a
+/// location may be `s3://bucket/part-*.parquet`, `gs://`, `az://` or `https://`.
 ///
-/// A pipe is read once, without being held in memory; [`rewind`](vmfkit::source::Source::rewind) after the first block is
-/// refused. Tables without chosen columns are joined by position: the names in their first lines are not compared.
+/// A pipe is read once, without being held in memory; [`rewind`](vmfkit::source::Source::rewind)
+/// after the first block is refused. Tables without chosen columns are joined by position: the
+/// names in their first lines are not compared.
 pub fn open(location: &str, options: &Options) -> Result<DataSource> {
     open_all(&[location], options)
 }
@@ -33,7 +35,8 @@ pub fn open_all<S: AsRef<str>>(locations: &[S], options: &Options) -> Result<Dat
     source(dataset(locations, options)?, &names(locations), options)
 }
 
-/// Opens a stream that can be read once: an array in C order, Arrow, CSV, TSV, JSON Lines or Matrix Market. Error messages call it `name`.
+/// Opens a stream that can be read once: an array in C order, Arrow, CSV, TSV, JSON Lines or Matrix
+/// Market. Error messages call it `name`.
 pub fn open_stream(stream: impl Read + Send + 'static, name: &str, options: &Options) -> Result<DataSource> {
     source(Dataset::open(vec![Input::stream(stream, name)], options)?, name, options)
 }
@@ -68,7 +71,8 @@ fn dataset<S: AsRef<str>>(locations: &[S], options: &Options) -> Result<Dataset>
     Ok(Dataset::open(inputs, options)?.with_skipped(skipped))
 }
 
-/// What was skipped in folders: files of unknown formats, and folders whose names begin with `_` or that cannot be read. Hidden names do not count.
+/// What was skipped in folders: files of unknown formats, and folders whose names begin with `_` or
+/// that cannot be read. Hidden names do not count.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Skipped {
     /// Number of skipped entries.
@@ -197,7 +201,8 @@ fn peek(text: ByteReader) -> Result<(Vec<u8>, ByteReader)> {
     Ok((head.clone(), ByteReader::pipe(Cursor::new(head).chain(text))))
 }
 
-/// The format that the options name; otherwise it is detected by the first bytes, then by the file name.
+/// The format that the options name; otherwise it is detected by the first bytes, then by the file
+/// name.
 pub(crate) fn format_of(source: &ByteSource, path: &Path, options: &Options) -> Result<Format> {
     if let Some(format) = options.format {
         return Ok(format);
@@ -252,8 +257,8 @@ fn files(location: &str, skipped: &mut Skipped) -> Result<Vec<Input>> {
     Ok(paths.into_iter().map(|path| Input::File(Location::Local(path))).collect())
 }
 
-/// The local files at a location, in the order in which [`open`] reads them. A location that is neither a folder nor a pattern is returned as it is;
-/// errors are reported when it is opened.
+/// The local files at a location, in the order in which [`open`] reads them. A location that is
+/// neither a folder nor a pattern is returned as it is; errors are reported when it is opened.
 pub fn local_files(location: &str) -> Vec<PathBuf> {
     let path = Path::new(location);
     match fs::metadata(path) {
@@ -265,7 +270,8 @@ pub fn local_files(location: &str) -> Vec<PathBuf> {
     }
 }
 
-/// The files below a folder whose names have the extension of a known format, in order, and what was skipped.
+/// The files below a folder whose names have the extension of a known format, in order, and what
+/// was skipped.
 fn files_in(folder: &Path, skipped: &mut Skipped) -> Result<(Vec<PathBuf>, usize)> {
     let mut paths = Vec::new();
     let mut others = 0;

@@ -29,7 +29,8 @@ pub struct Options {
 }
 
 impl Options {
-    /// Default options: all columns are coordinates, rows must have unit length, and the format is detected.
+    /// Default options: all columns are coordinates, rows must have unit length, and the format is
+    /// detected.
     pub fn new() -> Self {
         Options::default()
     }
@@ -52,7 +53,8 @@ impl Options {
         self
     }
 
-    /// Names the array of a `.npz` file or the tensor of a safetensors file, needed if several have two axes.
+    /// Names the array of a `.npz` file or the tensor of a safetensors file, needed if several have
+    /// two axes.
     pub fn array(mut self, name: impl Into<String>) -> Self {
         self.array = Some(name.into());
         self
@@ -64,14 +66,15 @@ impl Options {
         self
     }
 
-    /// Sets the number of rows in a block. The default is about 8 million numbers. Only the last block of a source has fewer rows.
+    /// Sets the number of rows in a block. The default is about 8 million numbers. Only the last
+    /// block of a source has fewer rows.
     pub fn block_rows(mut self, rows: usize) -> Self {
         self.block_rows = Some(rows.max(1));
         self
     }
 
-    /// Says whether the first line of a text file holds column names. By default it does if none of its cells is a number, or if the cells count up from
-    /// 0 as those of pandas do.
+    /// Says whether the first line of a text file holds column names. By default it does if none of
+    /// its cells is a number, or if the cells count up from 0 as those of pandas do.
     pub fn header(mut self, header: Option<bool>) -> Self {
         self.header = header;
         self
@@ -83,14 +86,16 @@ impl Options {
         self
     }
 
-    /// Limits the size in bytes of files that are loaded as a whole when they are opened, such as Matrix Market.
+    /// Limits the size in bytes of files that are loaded as a whole when they are opened, such as
+    /// Matrix Market.
     pub fn memory(mut self, bytes: Option<u64>) -> Self {
         self.memory = bytes;
         self
     }
 
-    /// Says that the rows are angles, which are converted to unit vectors. Unless [columns](Self::columns) are chosen, columns whose names stand for
-    /// these angles are read, or all columns if there are none.
+    /// Says that the rows are angles, which are converted to unit vectors. Unless
+    /// [columns](Self::columns) are chosen, columns whose names stand for these angles are read, or
+    /// all columns if there are none.
     pub fn angles(mut self, angles: Option<Angles>) -> Self {
         self.angles = angles;
         self

@@ -10,7 +10,8 @@ pub(crate) fn is_pattern(text: &str) -> bool {
     text.contains(['*', '?', '['])
 }
 
-/// The files whose names match, in order. Names need not be UTF-8: an invalid sequence counts as one character.
+/// The files whose names match, in order. Names need not be UTF-8: an invalid sequence counts as
+/// one character.
 pub(crate) fn files(pattern: &str) -> Result<Vec<PathBuf>> {
     let understood = |text: &str| {
         Pattern::new(text)
@@ -47,7 +48,8 @@ fn matches_in(folder: &Path, pattern: &Pattern) -> Result<Vec<PathBuf>> {
         .collect())
 }
 
-/// A folder and all folders below it. Hidden folders are skipped; so are links, which may form cycles.
+/// A folder and all folders below it. Hidden folders are skipped; so are links, which may form
+/// cycles.
 fn folders_in(folder: &Path) -> Result<Vec<PathBuf>> {
     let mut all = vec![folder.to_owned()];
     for name in names_in(folder)? {

@@ -1,7 +1,7 @@
 //! Sequential reads of a file with O_DIRECT, which bypasses the page cache.
 //!
-//! When the next pass over a large file begins, the page cache has evicted the first rows, and filling it takes more processor time than all other
-//! work of reading a row.
+//! When the next pass over a large file begins, the page cache has evicted the first rows, and
+//! filling it takes more processor time than all other work of reading a row.
 
 use bytes::Bytes;
 use memmap2::MmapMut;
@@ -15,20 +15,25 @@ use std::thread;
 
 /// Alignment in bytes of direct reads, in the file and in memory. No disk has larger sectors.
 const SECTOR: usize = 4096;
-/// Size in bytes of a huge page. The kernel pins pages one by one for the disk, which takes most of the time if they are small.
+/// Size in bytes of a huge page. The kernel pins pages one by one for the disk, which takes most of
+/// the time if they are small.
 const LARGE_PAGE: usize = 2 << 20;
 
-/// Bytes per read, if there is memory for it. The system splits it into the several requests that a disk needs for its full speed. Smaller reads do
-/// not fill huge pages; larger reads evict more of the processor's cache.
+/// Bytes per read, if there is memory for it. The system splits it into the several requests that a
+/// disk needs for its full speed. Smaller reads do not fill huge pages; larger reads evict more of
+/// the processor's cache.
 const CHUNK: usize = LARGE_PAGE;
 /// Threads that read in turn. The disk stays busy while one of them waits for a processor.
 const READERS: usize = 4;
-/// Chunks in memory besides those on loan: one for each thread, the current one, and one that is being returned.
+/// Chunks in memory besides those on loan: one for each thread, the current one, and one that is
+/// being returned.
 const CHUNKS: usize = READERS + 2;
-/// Limit of the bytes on loan as a multiple of `memory`, which is one and a half blocks. It allows two blocks, with chunks that belong to them in part.
-/// Beyond it bytes are copied, because a loan of a few bytes keeps a whole chunk.
+/// Limit of the bytes on loan as a multiple of `memory`, which is one and a half blocks. It allows
+/// two blocks, with chunks that belong to them in part. Beyond it bytes are copied, because a loan
+/// of a few bytes keeps a whole chunk.
 const LENT: usize = 2;
-/// Gaps of up to this many bytes between two ranges are read with them, since a separate read takes longer.
+/// Gaps of up to this many bytes between two ranges are read with them, since a separate read takes
+/// longer.
 const SHORT_GAP: u64 = 1 << 17;
 
 /// A file whose next bytes are read by threads while the last ones are processed.
@@ -116,8 +121,8 @@ impl Drop for Lent {
 }
 
 impl DirectFile {
-    /// Opens a file to read these ranges, given in any order, with about `memory` bytes of buffers. `None` if the system or the file system has no direct
-    /// reads.
+    /// Opens a file to read these ranges, given in any order, with about `memory` bytes of buffers.
+    /// `None` if the system or the file system has no direct reads.
     pub fn open(path: &Path, memory: usize, ranges: impl IntoIterator<Item = Range<u64>>) -> Option<Self> {
         let size = (memory / CHUNKS).next_multiple_of(SECTOR).clamp(SECTOR, CHUNK);
         let mut ranges: Vec<_> = ranges.into_iter().collect();
@@ -154,7 +159,8 @@ impl DirectFile {
         Ok(if self.pool.lock().taken > self.most { Bytes::copy_from_slice(&bytes) } else { bytes })
     }
 
-    /// Continues with the next chunk, or starts with the one at this position. Returns false if there is none.
+    /// Continues with the next chunk, or starts with the one at this position. Returns false if
+    /// there is none.
     fn advance(&mut self, position: u64) -> io::Result<bool> {
         let ahead = match &mut self.ahead {
             Some(_) if self.chunk.bytes.is_empty() => return Ok(false),
@@ -267,7 +273,8 @@ impl Sectors {
         let page = if size < LARGE_PAGE { SECTOR } else { LARGE_PAGE };
         let start = |memory: &MmapMut| memory.as_ptr().align_offset(page);
         if self.memory.as_ref().is_none_or(|memory| memory.len() < size + page) {
-            // Free the old memory first. The new memory is not touched before the disk writes to it.
+            // Free the old memory first. The new memory is not touched before the disk writes to
+            // it.
             self.memory = None;
             let memory = MmapMut::map_anon(size + page)?;
             #[cfg(target_os = "linux")]
@@ -300,7 +307,8 @@ fn open_direct(_: &Path) -> Option<File> {
 fn read_at(file: &File, buffer: &mut [u8], start: u64) -> io::Result<usize> {
     use std::os::unix::fs::FileExt;
     let mut length = 0;
-    // A read that ends within a sector has reached the end of the file. Direct reads cannot continue there.
+    // A read that ends within a sector has reached the end of the file. Direct reads cannot
+    // continue there.
     while length < buffer.len() && length.is_multiple_of(SECTOR) {
         match file.read_at(&mut buffer[length..], start + length as u64) {
             Ok(0) => break,
@@ -326,7 +334,8 @@ mod tests {
     /// Bytes per chunk.
     const SIZE: usize = 1 << 18;
 
-    /// Creates a file beside the sources: the folder for temporary files may be on tmpfs, which has no direct reads.
+    /// Creates a file beside the sources: the folder for temporary files may be on tmpfs, which has
+    /// no direct reads.
     fn file_of(length: usize) -> (tempfile::NamedTempFile, Vec<u8>) {
         let bytes: Vec<u8> = (0..length).map(|i| (i as u32).wrapping_mul(2_654_435_761).to_le_bytes()[3]).collect();
         let mut file = tempfile::NamedTempFile::new_in(env!("CARGO_MANIFEST_DIR")).unwrap();
@@ -371,7 +380,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_was_cut_ends_where_it_ends() {
+    fn a_truncated_file_ends_at_its_new_length() {
         let (file, bytes) = file_of(8 * SIZE);
         let Some(mut direct) = open(&file, CHUNKS * SIZE).map(reader) else { return };
         direct.read_exact(&mut [0; 10]).unwrap();
@@ -436,7 +445,8 @@ mod tests {
     #[test]
     fn any_bytes_of_a_file_are_read_into_the_same_memory() {
         let bytes: Vec<u8> = (0..2 * LARGE_PAGE as u32 + 3001).map(|i| i.wrapping_mul(2_654_435_761).to_le_bytes()[3]).collect();
-        // Creates a file beside the sources: the folder for temporary files may be on tmpfs, which has no direct reads.
+        // Creates a file beside the sources: the folder for temporary files may be on tmpfs, which
+        // has no direct reads.
         let mut file = tempfile::NamedTempFile::new_in(env!("CARGO_MANIFEST_DIR")).unwrap();
         file.write_all(&bytes).unwrap();
         let Some(file) = SectorFile::open(file.path()) else {

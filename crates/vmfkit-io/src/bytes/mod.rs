@@ -1,6 +1,7 @@
 //! Sources of bytes: [`ByteSource`] reads at any position, [`ByteReader`] sequentially.
 //!
-//! A file that is larger than memory is read with O_DIRECT ([`direct`]). Its bytes are lent from the buffers that the disk wrote to.
+//! A file that is larger than memory is read with O_DIRECT ([`direct`]). Its bytes are lent from
+//! the buffers that the disk wrote to.
 
 pub(crate) mod direct;
 mod file;
@@ -20,7 +21,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::SystemTime;
 
-/// Bytes read at a time. They stay in the L2 cache while they are processed. For files larger than memory this is faster than mapping.
+/// Bytes read at a time. They stay in the L2 cache while they are processed. For files larger than
+/// memory this is faster than mapping.
 const CHUNK: usize = 1 << 17;
 
 /// Bytes that can be read at any position. Clones share the open file.
@@ -62,7 +64,8 @@ impl ByteSource {
         }
     }
 
-    /// Reads bytes from `start`: at most `most`, fewer if they are not contiguous in memory, and none only at the end.
+    /// Reads bytes from `start`: at most `most`, fewer if they are not contiguous in memory, and
+    /// none only at the end.
     pub fn read_at(&self, start: u64, most: usize) -> io::Result<Bytes> {
         match self {
             ByteSource::File(file) => {
@@ -83,7 +86,8 @@ impl ByteSource {
         }
     }
 
-    /// Reads `count` bytes from `start`, fewer only at the end. They are copied only if they are not contiguous in memory.
+    /// Reads `count` bytes from `start`, fewer only at the end. They are copied only if they are
+    /// not contiguous in memory.
     pub fn read_all_at(&self, start: u64, count: usize) -> io::Result<Bytes> {
         let first = self.read_at(start, count)?;
         if first.len() == count || first.is_empty() {
@@ -103,8 +107,9 @@ impl ByteSource {
         Ok(bytes.into())
     }
 
-    /// Reopens a file with O_DIRECT and about `memory` bytes of buffers. Only the given ranges are read, in any order; a read elsewhere finds the end of
-    /// the file. `None` if this is not a local file, or if the system or the file system has no direct reads.
+    /// Reopens a file with O_DIRECT and about `memory` bytes of buffers. Only the given ranges are
+    /// read, in any order; a read elsewhere finds the end of the file. `None` if this is not a
+    /// local file, or if the system or the file system has no direct reads.
     pub fn direct(&self, memory: usize, ranges: impl IntoIterator<Item = Range<u64>>) -> Option<Self> {
         let ByteSource::File(file) = self else { return None };
         let direct = DirectFile::open(file.path(), memory, ranges)?;
@@ -135,7 +140,8 @@ pub(crate) struct ByteReader {
     input: Input,
     /// Position of the next byte.
     position: u64,
-    /// The bytes that were read: either lent by the source, or in the reader's own buffer, of which `taken` are consumed.
+    /// The bytes that were read: either lent by the source, or in the reader's own buffer, of which
+    /// `taken` are consumed.
     lent: Bytes,
     buffer: Vec<u8>,
     taken: usize,
@@ -202,7 +208,8 @@ impl ByteReader {
         *self = ByteReader::new(source, self.position);
     }
 
-    /// The next bytes without a copy, at most `most` and none only at the end. For a source that [lends](ByteSource::is_direct) its bytes.
+    /// The next bytes without a copy, at most `most` and none only at the end. For a source that
+    /// [lends](ByteSource::is_direct) its bytes.
     pub fn lend(&mut self, most: usize) -> io::Result<Bytes> {
         self.lent = Bytes::new();
         let Input::Source(source) = &self.input else { return Err(io::ErrorKind::Unsupported.into()) };

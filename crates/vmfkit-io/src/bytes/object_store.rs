@@ -1,7 +1,8 @@
 //! Objects of S3, Google Cloud Storage and Azure, and files of web servers, read by byte ranges.
 //!
-//! Keys, regions and endpoints come from the environment variables that the clouds' own tools use (`AWS_REGION`, `GOOGLE_SERVICE_ACCOUNT`,
-//! `AZURE_STORAGE_ACCOUNT_NAME` and so on). The crate `object_store` retries failed requests.
+//! Keys, regions and endpoints come from the environment variables that the clouds' own tools use
+//! (`AWS_REGION`, `GOOGLE_SERVICE_ACCOUNT`, `AZURE_STORAGE_ACCOUNT_NAME` and so on). The crate
+//! `object_store` retries failed requests.
 
 use crate::error::{Error, Result};
 use crate::read::guard::damaged;
@@ -62,8 +63,9 @@ fn open_with(location: &str, retry: RetryConfig) -> Result<RemoteFile> {
     Ok(RemoteFile(Arc::new(Remote { store, path, name: location.to_owned(), length: meta.size, e_tag: meta.e_tag })))
 }
 
-/// Lists the objects of a folder, `s3://bucket/rows/`, or those whose last name component matches a pattern, `s3://bucket/rows/part-*.parquet`, in the
-/// order of their names. Web servers have no such list.
+/// Lists the objects of a folder, `s3://bucket/rows/`, or those whose last name component matches a
+/// pattern, `s3://bucket/rows/part-*.parquet`, in the order of their names. Web servers have no
+/// such list.
 pub(crate) fn list_remote(location: &str) -> Result<Vec<String>> {
     list_with(location, RetryConfig::default())
 }

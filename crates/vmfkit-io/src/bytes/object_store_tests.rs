@@ -148,7 +148,7 @@ fn ranges_of_any_length_are_read() {
 
 /// A dataset of many objects keeps the pieces of only one.
 #[test]
-fn the_pieces_of_an_object_go_with_its_readers() {
+fn pieces_of_an_object_are_dropped_with_its_readers() {
     let remote = open_with(&serve(vec![1; 100], Fault::None), retry()).unwrap();
     let opened = remote.open();
     let pieces = Arc::downgrade(&opened.pieces);
@@ -180,7 +180,7 @@ fn pass(source: &mut crate::DataSource) -> vmfkit::Result<Vec<Vec<f64>>> {
 }
 
 #[test]
-fn files_of_every_format_are_the_same_here_and_there() {
+fn objects_and_local_files_give_the_same_rows() {
     for name in [
         "columnar/list_f32.parquet",
         "columnar/fixed_f32.arrow",
@@ -197,12 +197,12 @@ fn files_of_every_format_are_the_same_here_and_there() {
         let path = format!("{}/../../testdata/{name}", env!("CARGO_MANIFEST_DIR"));
         let options = crate::Options::new().rescale(true);
         let expected = pass(&mut crate::open(&path, &options).unwrap()).unwrap();
-        let place = serve(std::fs::read(&path).unwrap(), Fault::None).replace("rows.parquet", name);
+        let location = serve(std::fs::read(&path).unwrap(), Fault::None).replace("rows.parquet", name);
         // Without an extension the format is detected by the first bytes.
-        for place in [place.clone(), place.replace('.', "-").replace("127-0-0-1", "127.0.0.1")] {
-            let mut source = crate::open(&place, &options).unwrap_or_else(|error| panic!("{place}: {error:?}"));
+        for location in [location.clone(), location.replace('.', "-").replace("127-0-0-1", "127.0.0.1")] {
+            let mut source = crate::open(&location, &options).unwrap_or_else(|error| panic!("{location}: {error:?}"));
             for _ in 0..2 {
-                assert!(pass(&mut source).unwrap() == expected, "{place}");
+                assert!(pass(&mut source).unwrap() == expected, "{location}");
                 source.rewind().unwrap();
             }
         }
@@ -214,19 +214,22 @@ fn an_object_that_changes_between_passes_is_named() {
     for name in ["rows.parquet", "rows.csv"] {
         let version = Arc::new(AtomicUsize::new(0));
         let body = if name == "rows.csv" { b"0.6,0.8\n".to_vec() } else { file("fixed_f32.parquet") };
-        let place = serve_version(body, Fault::None, version.clone()).replace("rows.parquet", name);
-        let mut source = crate::open(&place, &crate::Options::new().rescale(true)).unwrap();
+        let location = serve_version(body, Fault::None, version.clone()).replace("rows.parquet", name);
+        let mut source = crate::open(&location, &crate::Options::new().rescale(true)).unwrap();
         pass(&mut source).unwrap();
         source.rewind().unwrap();
         pass(&mut source).unwrap();
         version.store(1, Ordering::SeqCst);
         let error = format!("{:#}", source.rewind().unwrap_err());
-        assert!(error.starts_with(&format!("{place}: the file has changed since it was opened, it was written to")), "{error}");
+        assert!(
+            error.starts_with(&format!("{location}: the file has changed since it was opened, it was written to")),
+            "{error}"
+        );
     }
 }
 
 #[test]
-fn an_address_with_a_query_is_refused() {
+fn a_url_with_a_query_is_refused() {
     let error = vmfkit::Error::from(crate::open("http://127.0.0.1:1/x.npy?token=1", &crate::Options::new()).unwrap_err());
     assert!(format!("{error:#}").contains("what stands behind a ? is not sent"), "{error}");
 }
@@ -247,7 +250,7 @@ fn locations_are_checked_before_anything_is_asked() {
 }
 
 #[test]
-fn patterns_fit_names() {
+fn patterns_match_names() {
     for (pattern, name, fitting) in [
         ("*.parquet", "a.parquet", true),
         ("*.parquet", "a.parquet.crc", false),

@@ -4,8 +4,8 @@ use crate::excerpt::excerpt;
 use crate::read::numbers::{ArrayBytes, Encoding, Kind, Numbers};
 use crate::{Batch, Error, Reader, Result, Schema, Stretches, Values};
 
-/// Selects the array to read: the chosen one, the only one, or the only one with two axes. Each array is given by its name and whether it has two axes.
-/// Error messages call an array `kind`.
+/// Selects the array to read: the chosen one, the only one, or the only one with two axes. Each
+/// array is given by its name and whether it has two axes. Error messages call an array `kind`.
 pub(crate) fn choose(kind: &str, arrays: &[(&str, bool)], asked: Option<&str>) -> Result<usize> {
     let listed = |names: Vec<&str>| excerpt(names.join(",").as_bytes());
     let all = || listed(arrays.iter().map(|(name, _)| *name).collect());

@@ -159,7 +159,8 @@ fn name_of(element: Element) -> &'static str {
     }
 }
 
-/// Sorts the columns of each row and adds up entries of the same column. scipy allows both unsorted and duplicate columns.
+/// Sorts the columns of each row and adds up entries of the same column. scipy allows both unsorted
+/// and duplicate columns.
 pub(crate) fn sort_rows<T: Copy + std::ops::Add<Output = T>>(starts: &mut [usize], columns: &mut Vec<u32>, values: &mut Vec<T>) {
     if starts.windows(2).all(|row| columns[row[0]..row[1]].is_sorted_by(|a, b| a < b)) {
         return;

@@ -1,4 +1,5 @@
-//! JSON Lines: one array of numbers per line, or one object with a list of numbers or with numbers under several keys.
+//! JSON Lines: one array of numbers per line, or one object with a list of numbers or with numbers
+//! under several keys.
 
 use crate::bytes::{ByteReader, ByteSource};
 use crate::excerpt::excerpt;
@@ -25,7 +26,8 @@ pub(crate) struct JsonRows {
 
 /// The keys of an object that hold the numbers.
 struct Keys {
-    /// The chosen keys. If there are none, objects have a list under the key that [`RowWriter`](crate::RowWriter) writes.
+    /// The chosen keys. If there are none, objects have a list under the key that
+    /// [`RowWriter`](crate::RowWriter) writes.
     coordinates: Option<Vec<String>>,
     weight: Option<String>,
     id: Option<String>,
@@ -76,7 +78,7 @@ fn angle_keys(angles: Angles, line: &[u8]) -> Result<Option<Vec<String>>> {
     // Errors of the line are reported when it is read.
     let Ok(object) = serde_json::from_slice::<serde_json::Map<String, serde_json::Value>>(line) else { return Ok(None) };
     let names: Vec<&String> = object.keys().collect();
-    Ok(angles.find_columns(&names)?.map(|found| found.into_iter().map(|place| names[place].clone()).collect()))
+    Ok(angles.find_columns(&names)?.map(|found| found.into_iter().map(|index| names[index].clone()).collect()))
 }
 
 impl Reader for JsonRows {
@@ -125,10 +127,10 @@ impl Keys {
     fn read_all(&self, lines: &[(u64, Range<usize>)], text: &[u8], dim: usize) -> Result<Parsed> {
         let mut parsed = Parsed { values: Vec::with_capacity(lines.len() * dim), ..Parsed::default() };
         let mut row = Row::default();
-        for (number, place) in lines {
+        for (number, range) in lines {
             row.values = std::mem::take(&mut parsed.values);
             let before = row.values.len();
-            self.read(*number, &text[place.clone()], &mut row)?;
+            self.read(*number, &text[range.clone()], &mut row)?;
             let found = row.values.len() - before;
             if found != dim {
                 let what = format!("line {number} must have as many numbers as the first line, {dim}, found: `{found}`");

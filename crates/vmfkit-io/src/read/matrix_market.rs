@@ -1,6 +1,7 @@
 //! Matrix Market's `.mtx`: coordinates of entries, or all numbers column by column.
 //!
-//! The entries of a row may be anywhere in the file, so the whole matrix is loaded when the file is opened.
+//! The entries of a row may be anywhere in the file, so the whole matrix is loaded when the file is
+//! opened.
 
 use crate::bytes::{ByteReader, ByteSource};
 use crate::excerpt::excerpt;
@@ -209,7 +210,8 @@ impl Sizes {
         Ok(Sizes { rows, dim, stored })
     }
 
-    /// Memory in bytes while the matrix is built: the numbers of an array in both orders, or entries with what sorts them.
+    /// Memory in bytes while the matrix is built: the numbers of an array in both orders, or
+    /// entries with what sorts them.
     fn bytes(&self, kind: Kind, symmetry: Symmetry) -> u64 {
         let mirrored = if symmetry == Symmetry::General { 1 } else { 2 };
         match kind {
@@ -219,7 +221,8 @@ impl Sizes {
     }
 }
 
-/// Reads the numbers of all rows, which are stored column by column. Memory grows with the numbers that are read, not with the sizes claimed.
+/// Reads the numbers of all rows, which are stored column by column. Memory grows with the numbers
+/// that are read, not with the sizes claimed.
 fn read_array(lines: &mut Lines, symmetry: Symmetry, sizes: &Sizes) -> Result<Matrix> {
     let &Sizes { rows, dim, stored: count, .. } = sizes;
     let mut stored = Vec::new();
@@ -235,8 +238,8 @@ fn read_array(lines: &mut Lines, symmetry: Symmetry, sizes: &Sizes) -> Result<Ma
         return Err(Error::format(format!("an array of {rows} x {dim} has {count} numbers, found: `{}`", stored.len())));
     }
     let mut all = vec![0.0; rows * dim];
-    let places = (0..dim).flat_map(|column| (symmetry.first_row(column)..rows).map(move |row| (row, column)));
-    for ((row, column), value) in places.zip(stored) {
+    let positions = (0..dim).flat_map(|column| (symmetry.first_row(column)..rows).map(move |row| (row, column)));
+    for ((row, column), value) in positions.zip(stored) {
         all[row * dim + column] = value;
         if let Some(value) = symmetry.mirrored(value) {
             all[column * dim + row] = value;
@@ -252,8 +255,8 @@ fn read_entries(lines: &mut Lines, kind: Kind, symmetry: Symmetry, sizes: &Sizes
     let mut found = 0;
     while let Some((line, text)) = lines.next()? {
         let mut words = words(text);
-        let mut place = |sides: usize| words.next().and_then(whole).filter(|n| (1..=sides).contains(n)).map(|n| n - 1);
-        let (row, column) = (place(rows), place(dim));
+        let mut coordinate = |sides: usize| words.next().and_then(whole).filter(|n| (1..=sides).contains(n)).map(|n| n - 1);
+        let (row, column) = (coordinate(rows), coordinate(dim));
         let value = if kind == Kind::Pattern { Some(1.0) } else { words.next().and_then(number) };
         let (Some(row), Some(column), Some(value), None, true) = (row, column, value, words.next(), found < count) else {
             let parts = if kind == Kind::Pattern { "a row and a column" } else { "a row, a column and a number" };

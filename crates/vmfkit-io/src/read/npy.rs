@@ -1,6 +1,8 @@
-//! NumPy's `.npy` files, versions 1.0 to 3.0: arrays of floats or integers in either byte order and either memory order.
+//! NumPy's `.npy` files, versions 1.0 to 3.0: arrays of floats or integers in either byte order and
+//! either memory order.
 //!
-//! The header's claims are checked against the length of the input before anything is allocated for them.
+//! The header's claims are checked against the length of the input before anything is allocated for
+//! them.
 
 use crate::bytes::{ByteReader, ByteSource};
 use crate::excerpt::excerpt;
@@ -205,7 +207,8 @@ pub(crate) fn structured_header_bytes<N: ToString>(fields: &[(String, &str)], sh
 
 fn header_of<N: ToString>(descr: &str, shape: &[N]) -> Vec<u8> {
     let mut text = format!("{{'descr': {descr}, 'fortran_order': False, 'shape': {}, }}", shape_text(shape));
-    // Data begin at a multiple of 64 bytes. The text is preceded by 10 bytes, or by 12 if it is long, and ends with a line break.
+    // Data begin at a multiple of 64 bytes. The text is preceded by 10 bytes, or by 12 if it is
+    // long, and ends with a line break.
     let length_before = |before: usize| (text.len() + before + 1).next_multiple_of(64) - before;
     let (length, mut bytes) = (length_before(10), MAGIC.to_vec());
     let length = match u16::try_from(length) {
@@ -235,7 +238,8 @@ fn shape_text<N: ToString>(shape: &[N]) -> String {
 }
 
 impl Header {
-    /// Reads a header and returns it with its length. If the length of the input is given, the shape must account for every byte.
+    /// Reads a header and returns it with its length. If the length of the input is given, the
+    /// shape must account for every byte.
     pub(crate) fn read(input: &mut impl Read, length: Option<u64>) -> Result<(Self, u64), Error> {
         let mut start = Vec::new();
         input.by_ref().take(8).read_to_end(&mut start)?;
@@ -277,7 +281,8 @@ impl Header {
         }
     }
 
-    /// The rows of an array whose header comes first in these bytes. It must have two axes, or one axis if a row is one number.
+    /// The rows of an array whose header comes first in these bytes. It must have two axes, or one
+    /// axis if a row is one number.
     pub(crate) fn rows(mut bytes: ArrayBytes, length: Option<u64>, one_number: bool) -> crate::Result<ArrayRows> {
         let (header, data_start) = Header::read(&mut bytes, length)?;
         let (rows, dim) = match header.shape[..] {
@@ -320,7 +325,8 @@ impl<R: Read> Reader<R> {
         &self.header
     }
 
-    /// Reads the data, widening half precision and integers. An array of two axes in Fortran order is transposed.
+    /// Reads the data, widening half precision and integers. An array of two axes in Fortran order
+    /// is transposed.
     pub fn into_values(self) -> Result<Values, Error> {
         let encoding = Encoding::from(&self.header);
         let mut values = Values::default();

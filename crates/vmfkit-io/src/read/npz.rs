@@ -1,4 +1,5 @@
-//! NumPy's `.npz`: a zip archive of arrays, stored or deflated, or a sparse matrix written by scipy.
+//! NumPy's `.npz`: a zip archive of arrays, stored or deflated, or a sparse matrix written by
+//! scipy.
 
 use crate::bytes::{ByteReader, ByteSource};
 use crate::excerpt::excerpt;
@@ -10,7 +11,8 @@ use crate::{Error, Options, Reader, Result};
 use std::io::Read;
 use zip::{CompressionMethod, ZipArchive};
 
-/// Opens the rows of the chosen array, of the only array, of the only array with two axes, or of a sparse matrix.
+/// Opens the rows of the chosen array, of the only array, of the only array with two axes, or of a
+/// sparse matrix.
 pub(crate) fn open(source: &ByteSource, options: &Options) -> Result<Box<dyn Reader>> {
     let members = Member::all(source)?;
     let find = |name: &str| members.iter().find(|member| member.name == name);

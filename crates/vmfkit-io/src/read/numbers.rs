@@ -73,7 +73,8 @@ impl Encoding {
         }
     }
 
-    /// Appends the numbers in these bytes to `values`, which must be of the type that [`start`](Self::start) makes.
+    /// Appends the numbers in these bytes to `values`, which must be of the type that
+    /// [`start`](Self::start) makes.
     pub fn append(self, bytes: &[u8], values: &mut Values) {
         match (self.kind, values) {
             (Kind::F16, Values::F32(out)) => self.decode(bytes, out, |number| f16::from_le_bytes(number).to_f32()),
@@ -116,7 +117,8 @@ impl Encoding {
 /// The bytes of an array: part of a source, stored or deflated, or a pipe.
 pub(crate) struct ArrayBytes {
     input: Input,
-    /// Position of the first number: in the source, or in the decompressed bytes of a deflated array.
+    /// Position of the first number: in the source, or in the decompressed bytes of a deflated
+    /// array.
     start: u64,
     /// The checksum of a member of an archive.
     checksum: Option<Checksum>,
@@ -226,7 +228,8 @@ impl ArrayBytes {
         Ok(())
     }
 
-    /// Passes the next bytes to `take`, at most `most` and none only at the end. Consumes as many as it returns.
+    /// Passes the next bytes to `take`, at most `most` and none only at the end. Consumes as many
+    /// as it returns.
     fn next(&mut self, most: usize, take: impl FnOnce(&[u8]) -> usize) -> Result<usize> {
         let (reader, checksum): (&mut dyn BufRead, _) = match &mut self.input {
             Input::Plain(reader) => (reader, &mut self.checksum),
@@ -267,7 +270,8 @@ impl ArrayBytes {
         Ok(filled)
     }
 
-    /// Checks the checksum, and that nothing follows the last number unless the length has been checked before.
+    /// Checks the checksum, and that nothing follows the last number unless the length has been
+    /// checked before.
     pub fn finish(&mut self) -> Result<()> {
         if !self.is_seekable() && self.fill(&mut [0])? > 0 {
             return Err(Error::format("the data must end with the last row, found: `more bytes`"));
@@ -315,7 +319,8 @@ impl Numbers {
         self.bytes.rewind()
     }
 
-    /// Appends the next numbers to `values`. Memory grows with the numbers that arrive, not with what a header claims.
+    /// Appends the next numbers to `values`. Memory grows with the numbers that arrive, not with
+    /// what a header claims.
     pub fn take(&mut self, count: u64, values: &mut Values) -> Result<()> {
         let encoding = self.encoding;
         self.take_bytes(count, |bytes| encoding.append(bytes, values))
@@ -374,7 +379,8 @@ impl Numbers {
         Ok(())
     }
 
-    /// Whether numbers can be lent from the buffers that the disk writes to: the source is read directly, and no number crosses a sector boundary.
+    /// Whether numbers can be lent from the buffers that the disk writes to: the source is read
+    /// directly, and no number crosses a sector boundary.
     pub fn has_stretches(&self) -> bool {
         let aligned = self.bytes.start.is_multiple_of(self.encoding.size() as u64);
         aligned && matches!(&self.bytes.input, Input::Plain(reader) if reader.source().is_some_and(ByteSource::is_direct))

@@ -1,6 +1,7 @@
 //! Pages of encoded numbers, decoded by the column reader of the parquet crate.
 //!
-//! The column reader is given pages without levels, as if the column were one of required numbers: the levels have been checked by then.
+//! The column reader is given pages without levels, as if the column were one of required numbers:
+//! the levels have been checked by then.
 
 use crate::Element;
 use crate::error::Result;

@@ -1,8 +1,9 @@
 //! The lists of one Parquet column, straight from its pages.
 //!
-//! Arrow's reader builds an offset and a validity bit for every number from its levels. Here the levels are checked run by run: all rows must have
-//! the same length and no nulls. Numbers that are stored plainly are lent from the page, others are decoded by [`PageDecoder`]. This is several times
-//! as fast, and takes no more memory than a page and what is lent.
+//! Arrow's reader builds an offset and a validity bit for every number from its levels. Here the
+//! levels are checked run by run: all rows must have the same length and no nulls. Numbers that are
+//! stored plainly are lent from the page, others are decoded by [`PageDecoder`]. This is several
+//! times as fast, and takes no more memory than a page and what is lent.
 
 use crate::Element;
 use crate::bytes::ByteSource;
@@ -27,23 +28,23 @@ pub(crate) fn some_groups(metadata: &ParquetMetaData) -> impl Iterator<Item = &R
     groups.iter().step_by(groups.len().div_ceil(GROUPS).max(1))
 }
 
-/// Pages in memory at a time: of each of three blocks one that is not all its own, and the next.
+/// Pages in memory at a time: three blocks hold part of one each, and one page is read ahead.
 const PAGES_HELD: u64 = 4;
 
-/// Numbers of one column of lists, row group after row group.
+/// Numbers of one column of lists, one row group after another.
 pub(crate) struct ListPages {
     source: CheckedPages,
     metadata: Arc<ParquetMetaData>,
     column: Column,
-    /// Numbers a row.
+    /// Numbers per row.
     dim: usize,
-    /// The row group that is read, or would be next.
+    /// The current row group, or the next one.
     group: usize,
     pages: Option<SerializedPageReader<CheckedPages>>,
     decoder: PageDecoder,
     page: Numbers,
     counter: RowCounter,
-    /// The number of the group's first row in the file.
+    /// The number in the file of the group's first row.
     group_start: u64,
 }
 
@@ -53,7 +54,7 @@ struct Column {
     name: String,
     leaf: usize,
     element: Element,
-    /// The definition level of a number, and of an item of the list be it null or not.
+    /// The definition levels of a number, and of an item of the list, which may be null.
     number: u32,
     item: u32,
     level_width: u32,
@@ -68,7 +69,7 @@ struct Numbers {
     taken: usize,
 }
 
-/// Levels and numbers of a page, whatever its version.
+/// Levels and numbers of a page of either version.
 struct Parts {
     repetition: Bytes,
     definition: Bytes,
@@ -78,8 +79,9 @@ struct Parts {
 }
 
 impl ListPages {
-    /// Reads the lists of leaf `leaf`; none if its pages may have encodings that only Arrow's reader knows. The dimension is
-    /// that of the first row where it is not known, and 0 if there is no row.
+    /// Opens the lists of leaf `leaf`; `None` if only Arrow's reader supports the encodings of its
+    /// pages. If the dimension is not given, it is that of the first row, or 0 if there are no
+    /// rows.
     pub(crate) fn open(
         source: ByteSource,
         metadata: Arc<ParquetMetaData>,
@@ -125,18 +127,19 @@ impl ListPages {
         Ok(Some(lists))
     }
 
-    /// Numbers a row; 0 if there are no rows to tell.
+    /// Numbers per row; 0 if unknown because there are no rows.
     pub(crate) fn dim(&self) -> usize {
         self.dim
     }
 
-    /// The row group that is read now.
+    /// The current row group.
     pub(crate) fn group(&self) -> usize {
         self.group
     }
 
-    /// What pages take beside the rows that are taken from them: those that the blocks under way have parts of, one that is next, and that one as it is in the
-    /// file. Known from the first pages of some row groups, since programs make all pages alike.
+    /// An estimate of the memory for pages, in addition to the rows taken from them: those that
+    /// blocks in progress share, and the next one, also compressed. It is based on the first pages
+    /// of some row groups, since programs write all pages alike.
     pub(crate) fn held_bytes(&self) -> Result<u64> {
         let mut largest = 0;
         for group in some_groups(&self.metadata) {
@@ -167,7 +170,8 @@ impl ListPages {
         self.page = Numbers::default();
     }
 
-    /// Reads the pages with O_DIRECT from now on, if the system can; before the first of them.
+    /// Reads the pages with O_DIRECT from now on, if possible. To be called before the first page
+    /// is read.
     pub(crate) fn read_direct(&mut self, memory: usize) {
         let columns = self.metadata.row_groups().iter().map(|group| group.column(self.column.leaf).byte_range());
         if let Some(direct) = self.source.0.direct(memory, columns.map(|(start, length)| start..start + length)) {
@@ -175,7 +179,8 @@ impl ListPages {
         }
     }
 
-    /// Passes rows to `see` as the bytes of encoded numbers: at most `most` rows, all of one row group. Returns how many; 0 at the end.
+    /// Passes rows to `see` as the bytes of encoded numbers: at most `most` rows, all of one row
+    /// group. Returns how many; 0 at the end.
     pub(crate) fn take(&mut self, most: usize, mut see: impl FnMut(Bytes, numbers::Encoding)) -> Result<usize> {
         let wanted = most.saturating_mul(self.dim);
         let mut added = 0;
@@ -203,7 +208,7 @@ impl ListPages {
         Ok(added / self.dim.max(1))
     }
 
-    /// Leaves a row group that has been read; false at the end of the file.
+    /// Continues with the next row group. Returns false at the end of the file.
     fn next_group(&mut self) -> Result<bool> {
         let Some(group) = self.metadata.row_groups().get(self.group) else {
             return Ok(false);
@@ -229,7 +234,8 @@ impl ListPages {
         Ok(true)
     }
 
-    /// Goes on to a page with numbers if those of the present one are taken; false at the end of the row group.
+    /// Continues with the next page if all numbers of the current one are taken. Returns false at
+    /// the end of the row group.
     fn next_page(&mut self) -> Result<bool> {
         while self.page.taken == self.page.count {
             let Some(parts) = self.parts()? else {
@@ -243,7 +249,8 @@ impl ListPages {
             }
             let plain = match encoding {
                 Encoding::PLAIN => Some(numbers),
-                // The decoder takes half precision for single precision, unless there is a dictionary.
+                // The decoder takes half precision for single precision, unless there is a
+                // dictionary.
                 _ if !dictionary && self.column.element == Element::F16 => {
                     return Err(damaged(format!("a page in an encoding that is not announced: {encoding}")));
                 }
@@ -258,7 +265,7 @@ impl ListPages {
         Ok(true)
     }
 
-    /// At the end of a row group: it must have had the rows that it promised.
+    /// Checks at the end of a row group that it had the announced number of rows.
     fn end_group(&mut self) -> Result<bool> {
         if self.pages.is_none() {
             return Ok(false);
@@ -274,7 +281,8 @@ impl ListPages {
         Ok(false)
     }
 
-    /// The parts of the next data page; none at the end of the row group, or before the first.
+    /// The parts of the next data page; `None` at the end of the row group, or before the first
+    /// group.
     fn parts(&mut self) -> Result<Option<Parts>> {
         let Some(pages) = &mut self.pages else {
             return Ok(None);
@@ -304,12 +312,12 @@ impl ListPages {
         Ok(None)
     }
 
-    /// Rows must be of one length, without nulls.
+    /// Checks that rows have the same length and no nulls.
     fn check(&mut self, parts: &Parts) -> Result<()> {
         let name = &self.column.name;
-        if let Some((place, level)) = first_other(&parts.definition, self.column.level_width, parts.count, self.column.number)? {
+        if let Some((index, level)) = first_other(&parts.definition, self.column.level_width, parts.count, self.column.number)? {
             let (mut begun, mut length) = (self.counter.begun, self.counter.length);
-            each_level(&parts.repetition, 1, place + 1, |level| {
+            each_level(&parts.repetition, 1, index + 1, |level| {
                 (begun, length) = if level == 0 { (begun + 1, 1) } else { (begun, length + 1) };
                 true
             })?;
@@ -317,7 +325,7 @@ impl ListPages {
             return Err(match level {
                 level if level > self.column.number => damaged(format!("a definition level of {level}")),
                 level if level >= self.column.item => records::null_within(name, row, length.saturating_sub(1)),
-                // An empty list is one level below its items, and a list that is null is below that.
+                // An empty list is one level below its items, and a null list is below that.
                 level if level + 1 == self.column.item => records::ragged(name, row, self.dim, 0),
                 _ => records::null(name, row),
             });
@@ -330,7 +338,7 @@ impl ListPages {
         Ok(())
     }
 
-    /// The length of a row of the group that is read, which is read again.
+    /// The length of a row of the current group, which is read again.
     fn length_in_group(&mut self, row: u64) -> Result<usize> {
         self.open_group()?;
         let (mut begun, mut found) = (self.group_start, 0);
@@ -347,7 +355,7 @@ impl ListPages {
         Ok(found)
     }
 
-    /// The length of the first row of the file; 0 if there is none.
+    /// The length of the first row of the file; 0 if there are no rows.
     fn first_length(&mut self) -> Result<usize> {
         let Some(group) = self.metadata.row_groups().iter().position(|group| group.num_rows() > 0) else {
             return Ok(0);
@@ -389,7 +397,7 @@ impl Column {
     }
 }
 
-/// Levels of a version 1 page stand behind their length, in 4 bytes.
+/// Splits off the levels of a version 1 page, which follow their length in 4 bytes.
 fn counted(bytes: Bytes) -> Result<(Bytes, Bytes)> {
     let length = bytes.get(..4).map(|length| u32::from_le_bytes(length.try_into().expect("4 bytes")) as usize);
     match length {

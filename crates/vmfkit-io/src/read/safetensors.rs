@@ -1,6 +1,7 @@
 //! Safetensors: one tensor with two axes from a file of named tensors.
 //!
-//! The header's claims are checked against the length of the file before anything is allocated for them.
+//! The header's claims are checked against the length of the file before anything is allocated for
+//! them.
 
 use crate::bytes::{ByteReader, ByteSource};
 use crate::excerpt::excerpt;
@@ -34,7 +35,8 @@ fn in_tensor(name: &str, what: &str) -> Error {
     Error::format(format!("tensor `{}`: {what}", excerpt(name.as_bytes())))
 }
 
-/// The members of a JSON object in order, to find duplicate names. A map would silently keep the last of them.
+/// The members of a JSON object in order, to find duplicate names. A map would silently keep the
+/// last of them.
 struct Members(Vec<(String, Value)>);
 
 impl<'de> Deserialize<'de> for Members {
@@ -90,7 +92,8 @@ fn read_header(file: &mut impl Read, length: u64) -> Result<(Members, u64)> {
     Ok((header, 8 + header_length))
 }
 
-/// Rejects tensors that overlap or leave gaps in the data, as the format does: bytes were inserted, lost or changed.
+/// Rejects tensors that overlap or leave gaps in the data, as the format does: bytes were inserted,
+/// lost or changed.
 fn check_coverage(tensors: &[(&str, &Value)], available: u64) -> Result<()> {
     let mut spans = Vec::with_capacity(tensors.len());
     for (name, tensor) in tensors {

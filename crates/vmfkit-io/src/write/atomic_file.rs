@@ -1,12 +1,15 @@
-//! [`AtomicFile`]: a file that appears under its name only when it is complete; [`FileLock`]: exclusive use of a file by one process.
+//! [`AtomicFile`]: a file that appears under its name only when it is complete; [`FileLock`]:
+//! exclusive use of a file by one process.
 //!
-//! A partial file has a name of its own in the same folder, `.NAME.N.partial`, and is locked by its writer. The system releases the lock when the
-//! process ends, however it ends. A partial file that can be locked was therefore abandoned, and the next writer of the same NAME removes it. Process
-//! ids would not do: they repeat in containers and mean nothing on other machines that share a disk. On file systems without locks, partial files are
-//! left alone.
+//! A partial file has a name of its own in the same folder, `.NAME.N.partial`, and is locked by its
+//! writer. The system releases the lock when the process ends, however it ends. A partial file that
+//! can be locked was therefore abandoned, and the next writer of the same NAME removes it. Process
+//! ids would not do: they repeat in containers and mean nothing on other machines that share a
+//! disk. On file systems without locks, partial files are left alone.
 //!
-//! What must change together: a file is created, locked and added to [`UNFINISHED`] while that list is locked, so that an interrupt finds either no
-//! file or one on the list. After locking a file, check that it still has its name: another process may have removed it.
+//! What must change together: a file is created, locked and added to [`UNFINISHED`] while that list
+//! is locked, so that an interrupt finds either no file or one on the list. After locking a file,
+//! check that it still has its name: another process may have removed it.
 
 use std::ffi::OsStr;
 use std::fs::{self, File, TryLockError};
@@ -39,8 +42,8 @@ pub fn remove_unfinished_files() -> NoMoreFiles {
     NoMoreFiles(unfinished)
 }
 
-/// A file that is being written. [`commit`](Self::commit) gives it its name and replaces an older file. If it is dropped before, it is removed and the
-/// older file stays.
+/// A file that is being written. [`commit`](Self::commit) gives it its name and replaces an older
+/// file. If it is dropped before, it is removed and the older file stays.
 #[derive(Debug)]
 pub struct AtomicFile {
     file: File,
@@ -49,7 +52,8 @@ pub struct AtomicFile {
 }
 
 impl AtomicFile {
-    /// Begins a file that will be at `path`. If that is a link, the file it points to is replaced, and the link stays.
+    /// Begins a file that will be at `path`. If that is a link, the file it points to is replaced,
+    /// and the link stays.
     pub fn create(path: &Path) -> io::Result<Self> {
         let target = behind_links(path);
         let name = target.file_name().ok_or(io::ErrorKind::InvalidFilename)?;
@@ -86,8 +90,8 @@ impl AtomicFile {
         &self.file
     }
 
-    /// Gives the file its name. The data are synchronized to disk before and the name after, so that a power failure leaves either the old file or the new
-    /// one.
+    /// Gives the file its name. The data are synchronized to disk before and the name after, so
+    /// that a power failure leaves either the old file or the new one.
     pub fn commit(self) -> io::Result<()> {
         self.file.sync_all()?;
         keep_mode(&self.target, &self.file)?;
@@ -140,8 +144,8 @@ pub enum LockError {
 }
 
 impl FileLock {
-    /// Locks the file at `path`, which need not exist. The lock is on a file beside it, `.NAME.lock`, which contains the process id. It has no effect on file
-    /// systems without locks.
+    /// Locks the file at `path`, which need not exist. The lock is on a file beside it,
+    /// `.NAME.lock`, which contains the process id. It has no effect on file systems without locks.
     pub fn acquire(path: &Path) -> Result<Self, LockError> {
         let target = behind_links(path);
         let name = target.file_name().ok_or(io::Error::from(io::ErrorKind::InvalidFilename))?;
@@ -198,8 +202,8 @@ fn remove_abandoned(path: &Path) -> bool {
 #[cfg(unix)]
 fn has_name(file: &File, path: &Path) -> bool {
     use std::os::unix::fs::MetadataExt;
-    let place = |metadata: fs::Metadata| (metadata.dev(), metadata.ino());
-    file.metadata().ok().map(place).zip(fs::symlink_metadata(path).ok().map(place)).is_some_and(|(one, other)| one == other)
+    let identity = |metadata: fs::Metadata| (metadata.dev(), metadata.ino());
+    file.metadata().ok().map(identity).zip(fs::symlink_metadata(path).ok().map(identity)).is_some_and(|(one, other)| one == other)
 }
 
 #[cfg(not(unix))]
@@ -232,7 +236,8 @@ fn folder_of(path: &Path) -> &Path {
     path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
-/// Creates a new file. Only the owner can read it until it has the mode of the file that it replaces.
+/// Creates a new file. Only the owner can read it until it has the mode of the file that it
+/// replaces.
 fn new_file(path: &Path, replaces: bool) -> io::Result<File> {
     let mut options = File::options();
     options.write(true).create_new(true);
@@ -253,7 +258,8 @@ fn keep_mode(from: &Path, to: &File) -> io::Result<()> {
     }
 }
 
-/// A new name is on the disk once its folder is synchronized. Some file systems cannot do that, and some folders can be written but not read.
+/// A new name is on the disk once its folder is synchronized. Some file systems cannot do that, and
+/// some folders can be written but not read.
 #[cfg(unix)]
 fn sync_folder(folder: &Path) -> io::Result<()> {
     use io::ErrorKind::{InvalidInput, PermissionDenied, Unsupported};

@@ -24,7 +24,8 @@ pub trait Destination: Write + Send {
         false
     }
 
-    /// Overwrites the first bytes and continues at the end. Returns an error if that is impossible, as with a pipe.
+    /// Overwrites the first bytes and continues at the end. Returns an error if that is impossible,
+    /// as with a pipe.
     fn restart(&mut self, _bytes: &[u8]) -> io::Result<()> {
         Err(io::ErrorKind::Unsupported.into())
     }
@@ -126,15 +127,17 @@ impl FromStr for OutputFormat {
 
 /// Data after a header that contains the number of rows.
 ///
-/// If the number is known, the header is written first, which also works with a pipe. Otherwise the header is written after the data.
+/// If the number is known, the header is written first, which also works with a pipe. Otherwise the
+/// header is written after the data.
 pub(crate) struct Counted {
-    place: Place,
+    order: Order,
     header: Box<dyn Fn(u64) -> Vec<u8> + Send>,
     rows: u64,
 }
 
-enum Place {
-    /// The number of rows in the header, if the header has been written.
+/// Whether the header has been written, or comes after the data.
+enum Order {
+    /// With the number of rows in the header.
     Announced(Sink, u64),
     Waiting(Headed),
 }
@@ -142,58 +145,59 @@ enum Place {
 impl Counted {
     /// Unless the number of rows is given, the header must have the same length for any number.
     pub(crate) fn new(mut sink: Sink, rows: Option<u64>, header: impl Fn(u64) -> Vec<u8> + Send + 'static) -> Result<Self> {
-        let place = match rows {
+        let order = match rows {
             Some(rows) => {
                 sink.write_all(&header(rows)).map_err(Error::Write)?;
-                Place::Announced(sink, rows)
+                Order::Announced(sink, rows)
             }
-            None => Place::Waiting(Headed::new(sink, header(0).len())?),
+            None => Order::Waiting(Headed::new(sink, header(0).len())?),
         };
-        Ok(Counted { place, header: Box::new(header), rows: 0 })
+        Ok(Counted { order, header: Box::new(header), rows: 0 })
     }
 
     pub(crate) fn write(&mut self, rows: usize, bytes: &[u8]) -> Result<()> {
         self.rows += rows as u64;
-        match &mut self.place {
-            Place::Announced(sink, _) => sink.write_all(bytes).map_err(Error::Write),
-            Place::Waiting(headed) => headed.write(bytes),
+        match &mut self.order {
+            Order::Announced(sink, _) => sink.write_all(bytes).map_err(Error::Write),
+            Order::Waiting(headed) => headed.write(bytes),
         }
     }
 
     /// Ends the file with `tail`, which does not count as rows.
     pub(crate) fn finish(self, tail: &[u8]) -> Result<()> {
         let write_tail = |sink: &mut Sink| sink.write_all(tail).map_err(Error::Write);
-        match self.place {
-            Place::Announced(_, announced) if announced != self.rows => {
+        match self.order {
+            Order::Announced(_, announced) if announced != self.rows => {
                 let what = format!("{announced} rows were announced, and so the header says, found: `{}`", self.rows);
                 Err(Error::Format { what })
             }
-            Place::Announced(mut sink, _) => {
+            Order::Announced(mut sink, _) => {
                 write_tail(&mut sink)?;
                 sink.flush().map_err(Error::Write)
             }
-            Place::Waiting(headed) => headed.finish(&(self.header)(self.rows), write_tail),
+            Order::Waiting(headed) => headed.finish(&(self.header)(self.rows), write_tail),
         }
     }
 }
 
-/// Data after a header that is known only at the end. In a file, space is reserved for the header. Data for a pipe wait in a temporary file.
+/// Data after a header that is known only at the end. In a file, space is reserved for the header.
+/// Data for a pipe wait in a temporary file.
 pub(crate) struct Headed {
     sink: Sink,
-    room: usize,
+    reserved: usize,
     waiting: Option<Spool>,
 }
 
 impl Headed {
-    /// Reserves `length` bytes for the header. For a pipe the header may have any length.
-    pub(crate) fn new(mut sink: Sink, room: usize) -> Result<Self> {
+    /// Reserves bytes for the header. For a pipe the header may have any length.
+    pub(crate) fn new(mut sink: Sink, reserved: usize) -> Result<Self> {
         let waiting = if sink.can_restart() {
-            sink.write_all(&vec![0; room]).map_err(Error::Write)?;
+            sink.write_all(&vec![0; reserved]).map_err(Error::Write)?;
             None
         } else {
             Some(Spool::new("rows for a pipe wait", "write to a file, or name a larger folder by TMPDIR")?)
         };
-        Ok(Headed { sink, room, waiting })
+        Ok(Headed { sink, reserved, waiting })
     }
 
     pub(crate) fn write(&mut self, bytes: &[u8]) -> Result<()> {
@@ -212,7 +216,7 @@ impl Headed {
                 tail(&mut self.sink)?;
             }
             None => {
-                assert_eq!(header.len(), self.room, "room was left for a header of this length");
+                assert_eq!(header.len(), self.reserved, "the reserved space is for a header of this length");
                 tail(&mut self.sink)?;
                 self.sink.restart(header).map_err(Error::Write)?;
             }
@@ -265,8 +269,8 @@ fn temporary((what, hint): (&str, &str), error: io::Error) -> Error {
 /// The bytes of numbers, little-endian.
 pub(crate) fn le_bytes<T: Copy, const WIDTH: usize>(values: &[T], number: impl Fn(T) -> [u8; WIDTH]) -> Vec<u8> {
     let mut bytes = vec![0; values.len() * WIDTH];
-    for (place, &value) in bytes.chunks_exact_mut(WIDTH).zip(values) {
-        place.copy_from_slice(&number(value));
+    for (bytes, &value) in bytes.chunks_exact_mut(WIDTH).zip(values) {
+        bytes.copy_from_slice(&number(value));
     }
     bytes
 }

@@ -1,6 +1,8 @@
-//! Writes NumPy's `.npz`, a zip archive of arrays. Arrays of sparse rows have the names that scipy's `save_npz` gives them.
+//! Writes NumPy's `.npz`, a zip archive of arrays. Arrays of sparse rows have the names that
+//! scipy's `save_npz` gives them.
 //!
-//! An array begins with its shape. Dense rows of known number go straight to the archive; all other arrays wait in temporary files.
+//! An array begins with its shape. Dense rows of known number go straight to the archive; all other
+//! arrays wait in temporary files.
 
 use crate::Ids;
 use crate::error::{Error, Result};
@@ -157,7 +159,8 @@ impl Archive {
 
     /// Begins an array with this name, type and shape.
     fn begin(&mut self, (name, descr): (&str, &str), shape: &[u64]) -> Result<()> {
-        // A constant date, so that equal rows make equal files. Sizes have eight bytes, as in NumPy.
+        // A constant date, so that equal rows make equal files. Sizes have eight bytes, as in
+        // NumPy.
         let options = SimpleFileOptions::default().compression_method(CompressionMethod::Stored).large_file(true);
         let options = options.last_modified_time(DateTime::default()).with_alignment(ALIGNMENT);
         self.0.start_file(format!("{name}.npy"), options).map_err(from_zip)?;
@@ -186,8 +189,8 @@ fn from_zip(error: ZipError) -> Error {
     }
 }
 
-/// The sink of an archive. A `ZipWriter` completes its archive when it is dropped and prints an error if it cannot, so writes are ignored after a
-/// failure.
+/// The sink of an archive. A `ZipWriter` completes its archive when it is dropped and prints an
+/// error if it cannot, so writes are ignored after a failure.
 struct Output {
     sink: Sink,
     failed: bool,

@@ -13,8 +13,8 @@ use arrow_schema::{Schema, SchemaRef};
 use std::io::Write;
 use std::sync::Arc;
 
-/// Size in bytes at which a row group is closed; it is held in memory until then. Large groups are read fast. Tables have short rows, so their smaller
-/// groups still hold hundreds of thousands.
+/// Size in bytes at which a row group is closed; it is held in memory until then. Large groups are
+/// read fast. Tables have short rows, so their smaller groups still hold hundreds of thousands.
 const ROW_GROUP: usize = 128 << 20;
 const TABLE_GROUP: usize = 16 << 20;
 
@@ -26,8 +26,8 @@ pub(crate) enum RecordSink {
 }
 
 impl RecordSink {
-    /// Begins a Parquet file. The column of lists named `raw` is written without a dictionary: coordinates hardly repeat, and plain pages are read several
-    /// times as fast.
+    /// Begins a Parquet file. The column of lists named `raw` is written without a dictionary:
+    /// coordinates hardly repeat, and plain pages are read several times as fast.
     pub(crate) fn parquet(sink: Sink, schema: SchemaRef, raw: Option<&str>) -> Result<Self> {
         let zstd = Compression::ZSTD(ZstdLevel::try_new(1).expect("a level of zstd"));
         let mut properties = WriterProperties::builder().set_compression(zstd).set_created_by("vmfkit".into());

@@ -20,8 +20,9 @@ pub(crate) const ROWS: &str = "embedding";
 pub(crate) const WEIGHT: &str = "weight";
 pub(crate) const ID: &str = "id";
 
-/// Length of a safetensors header for any number of rows. Its text needs fewer than 400 bytes for three tensors.
-const HEADER_ROOM: usize = 504;
+/// Length of a safetensors header for any number of rows. Its text needs fewer than 400 bytes for
+/// three tensors.
+const HEADER_LENGTH: usize = 504;
 
 /// The type of ids.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -94,7 +95,8 @@ impl RowLayout {
         self
     }
 
-    /// Announces the number of rows. Formats that begin with it then need no temporary file on the way to a pipe.
+    /// Announces the number of rows. Formats that begin with it then need no temporary file on the
+    /// way to a pipe.
     pub fn rows(mut self, rows: u64) -> Self {
         self.rows = Some(rows);
         self
@@ -151,7 +153,7 @@ impl RowWriter {
             OutputFormat::Arrow => Inner::Records(RecordSink::arrow(sink, &*layout.schema()?)?, layout.schema()?),
             OutputFormat::Csv | OutputFormat::Tsv => {
                 let mut writer = csv::WriterBuilder::new().delimiter(format.separator()).from_writer(sink);
-                let names = layout.names.clone().unwrap_or_else(|| (0..dim).map(|place| format!("x{place}")).collect());
+                let names = layout.names.clone().unwrap_or_else(|| (0..dim).map(|index| format!("x{index}")).collect());
                 let names = ids.map(|_| ID.to_owned()).into_iter().chain(names).chain(weights.then(|| WEIGHT.to_owned()));
                 writer.write_record(names).map_err(from_csv)?;
                 Inner::Separated(Box::new(writer))
@@ -173,8 +175,8 @@ impl RowWriter {
             OutputFormat::Safetensors => {
                 layout.refuse_texts(format)?;
                 let header = layout.clone();
-                let room = if rows.is_none() && sink.can_restart() { HEADER_ROOM } else { 0 };
-                let rows = Counted::new(sink, rows, move |rows| header.safetensors_header(rows, room))?;
+                let length = if rows.is_none() && sink.can_restart() { HEADER_LENGTH } else { 0 };
+                let rows = Counted::new(sink, rows, move |rows| header.safetensors_header(rows, length))?;
                 Inner::Safetensors { rows, ids: Vec::new(), weights: Vec::new() }
             }
         };
@@ -195,7 +197,7 @@ impl RowWriter {
             Inner::Records(sink, schema) => {
                 let mut columns: Vec<ArrayRef> = ids.map(id_array).into_iter().collect();
                 match &self.layout.names {
-                    Some(_) => columns.extend((0..dim).map(|place| numbers.column(dim, place))),
+                    Some(_) => columns.extend((0..dim).map(|index| numbers.column(dim, index))),
                     None => columns.push(numbers.into_array(dim)?),
                 }
                 columns.extend(
@@ -211,9 +213,9 @@ impl RowWriter {
                         Some(Ids::Texts(ids)) => writer.write_field(&ids[row]).map_err(from_csv)?,
                         None => {}
                     }
-                    for place in row * dim..(row + 1) * dim {
+                    for index in row * dim..(row + 1) * dim {
                         text.clear();
-                        numbers.write_text(place, &mut text);
+                        numbers.write_text(index, &mut text);
                         writer.write_field(&text).map_err(from_csv)?;
                     }
                     if let Some(weights) = weights {
@@ -237,12 +239,12 @@ impl RowWriter {
                         text.push(b',');
                     }
                     if let Some(names) = &self.layout.names {
-                        for (place, name) in names.iter().enumerate() {
-                            write!(text, "{}\"{name}\":", if place > 0 { "," } else { "" })
+                        for (index, name) in names.iter().enumerate() {
+                            write!(text, "{}\"{name}\":", if index > 0 { "," } else { "" })
                                 .expect("memory takes what is written");
                             match &numbers {
-                                Numbers::F32(values) => serde_json::to_writer(&mut text, &values[row * dim + place]),
-                                Numbers::F64(values) => serde_json::to_writer(&mut text, &values[row * dim + place]),
+                                Numbers::F32(values) => serde_json::to_writer(&mut text, &values[row * dim + index]),
+                                Numbers::F64(values) => serde_json::to_writer(&mut text, &values[row * dim + index]),
                             }
                             .expect("memory takes what is written");
                         }
@@ -345,7 +347,7 @@ impl RowLayout {
     }
 
     /// Pads the text to this length at least.
-    fn safetensors_header(&self, rows: u64, room: usize) -> Vec<u8> {
+    fn safetensors_header(&self, rows: u64, length: usize) -> Vec<u8> {
         let mut tensors = serde_json::Map::new();
         let mut end = 0;
         let mut tensor = |name: &str, kind: &str, shape: &[u64], width: u64| {
@@ -363,7 +365,7 @@ impl RowLayout {
         }
         let mut text = serde_json::Value::Object(tensors).to_string();
         // Data begin at a multiple of 8 bytes.
-        text.push_str(&" ".repeat(text.len().next_multiple_of(8).max(room) - text.len()));
+        text.push_str(&" ".repeat(text.len().next_multiple_of(8).max(length) - text.len()));
         [&(text.len() as u64).to_le_bytes(), text.as_bytes()].concat()
     }
 
@@ -462,7 +464,8 @@ impl RowLayout {
 }
 
 impl RowLayout {
-    /// The stored entries of a batch, or the nonzero numbers of dense rows, in the precision of the file.
+    /// The stored entries of a batch, or the nonzero numbers of dense rows, in the precision of the
+    /// file.
     fn entries<'a>(&self, batch: &'a Batch) -> Result<Entries<'a>> {
         let (starts, columns, values): (&[usize], &[u32], _) = match (&batch.values, self.double) {
             (Values::SparseF32 { starts, columns, values }, false) => (starts, columns, Numbers::F32(values.into())),
@@ -505,10 +508,10 @@ fn gather<T: Copy>(
 
 impl Numbers<'_> {
     /// The numbers at one position of each row.
-    fn column(&self, dim: usize, place: usize) -> ArrayRef {
+    fn column(&self, dim: usize, index: usize) -> ArrayRef {
         match self {
-            Numbers::F32(values) => Arc::new(Float32Array::from_iter_values(values.iter().skip(place).step_by(dim).copied())),
-            Numbers::F64(values) => Arc::new(Float64Array::from_iter_values(values.iter().skip(place).step_by(dim).copied())),
+            Numbers::F32(values) => Arc::new(Float32Array::from_iter_values(values.iter().skip(index).step_by(dim).copied())),
+            Numbers::F64(values) => Arc::new(Float64Array::from_iter_values(values.iter().skip(index).step_by(dim).copied())),
         }
     }
 
@@ -523,10 +526,10 @@ impl Numbers<'_> {
     }
 
     /// The shortest digits that are parsed to the same number.
-    pub(crate) fn write_text(&self, place: usize, text: &mut Vec<u8>) {
+    pub(crate) fn write_text(&self, index: usize, text: &mut Vec<u8>) {
         match self {
-            Numbers::F32(values) => write!(text, "{:?}", values[place]),
-            Numbers::F64(values) => write!(text, "{:?}", values[place]),
+            Numbers::F32(values) => write!(text, "{:?}", values[index]),
+            Numbers::F64(values) => write!(text, "{:?}", values[index]),
         }
         .expect("memory takes what is written");
     }

@@ -168,8 +168,9 @@ enum Inner {
 }
 
 impl TableWriter {
-    /// Begins a table. An `.npy` file has one axis. Its type is that of the column, or a structured type with a field for each of several columns. If the
-    /// number of rows is given, such a table needs no temporary file on the way to a pipe.
+    /// Begins a table. An `.npy` file has one axis. Its type is that of the column, or a structured
+    /// type with a field for each of several columns. If the number of rows is given, such a table
+    /// needs no temporary file on the way to a pipe.
     pub fn new(format: OutputFormat, sink: Sink, columns: &[Column], rows: Option<u64>) -> Result<Self> {
         let schema = || {
             let field = |column: &Column| Field::new(&column.name, data_type(column.kind), false);
@@ -213,8 +214,8 @@ impl TableWriter {
             Inner::JsonLines(sink) => {
                 let mut text = Vec::new();
                 for row in 0..rows {
-                    for (place, (column, data)) in self.columns.iter().zip(data).enumerate() {
-                        text.push(if place == 0 { b'{' } else { b',' });
+                    for (index, (column, data)) in self.columns.iter().zip(data).enumerate() {
+                        text.push(if index == 0 { b'{' } else { b',' });
                         serde_json::to_writer(&mut text, &column.name).expect("memory takes what is written");
                         text.push(b':');
                         data.write_json(row, &mut text);
