@@ -29,7 +29,7 @@ impl MatrixWriter {
         for ends in rows.starts.windows(2) {
             self.rows += 1;
             for entry in ends[0]..ends[1] {
-                write!(text, "{} {} ", self.rows, u64::from(rows.columns[entry]) + 1).expect("memory takes what is written");
+                write!(text, "{} {} ", self.rows, u64::from(rows.columns[entry]) + 1).expect("writing to memory cannot fail");
                 rows.values.write_text(entry, &mut text);
                 text.push(b'\n');
             }

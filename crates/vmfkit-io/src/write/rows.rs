@@ -230,35 +230,35 @@ impl RowWriter {
                 for row in 0..batch.rows {
                     text.push(b'{');
                     if let Some(ids) = ids {
-                        write!(text, "\"{ID}\":").expect("memory takes what is written");
+                        write!(text, "\"{ID}\":").expect("writing to memory cannot fail");
                         match ids {
                             Ids::Integers(ids) => serde_json::to_writer(&mut text, &ids[row]),
                             Ids::Texts(ids) => serde_json::to_writer(&mut text, &ids[row]),
                         }
-                        .expect("memory takes what is written");
+                        .expect("writing to memory cannot fail");
                         text.push(b',');
                     }
                     if let Some(names) = &self.layout.names {
                         for (index, name) in names.iter().enumerate() {
                             write!(text, "{}\"{name}\":", if index > 0 { "," } else { "" })
-                                .expect("memory takes what is written");
+                                .expect("writing to memory cannot fail");
                             match &numbers {
                                 Numbers::F32(values) => serde_json::to_writer(&mut text, &values[row * dim + index]),
                                 Numbers::F64(values) => serde_json::to_writer(&mut text, &values[row * dim + index]),
                             }
-                            .expect("memory takes what is written");
+                            .expect("writing to memory cannot fail");
                         }
                     } else {
-                        write!(text, "\"{ROWS}\":").expect("memory takes what is written");
+                        write!(text, "\"{ROWS}\":").expect("writing to memory cannot fail");
                         match &numbers {
                             Numbers::F32(values) => serde_json::to_writer(&mut text, &values[row * dim..(row + 1) * dim]),
                             Numbers::F64(values) => serde_json::to_writer(&mut text, &values[row * dim..(row + 1) * dim]),
                         }
-                        .expect("memory takes what is written");
+                        .expect("writing to memory cannot fail");
                     }
                     if let Some(weights) = weights {
-                        write!(text, ",\"{WEIGHT}\":").expect("memory takes what is written");
-                        serde_json::to_writer(&mut text, &weights[row]).expect("memory takes what is written");
+                        write!(text, ",\"{WEIGHT}\":").expect("writing to memory cannot fail");
+                        serde_json::to_writer(&mut text, &weights[row]).expect("writing to memory cannot fail");
                     }
                     text.extend(b"}\n");
                 }
@@ -531,7 +531,7 @@ impl Numbers<'_> {
             Numbers::F32(values) => write!(text, "{:?}", values[index]),
             Numbers::F64(values) => write!(text, "{:?}", values[index]),
         }
-        .expect("memory takes what is written");
+        .expect("writing to memory cannot fail");
     }
 
     pub(crate) fn to_le_bytes(&self) -> Vec<u8> {

@@ -103,7 +103,7 @@ impl ColumnData<'_> {
             ColumnData::Bool(values) => write!(text, "{}", values[row]),
             ColumnData::Text(values) => write!(text, "{}", values[row]),
         };
-        result.expect("memory takes what is written");
+        result.expect("writing to memory cannot fail");
     }
 
     /// NaN and infinity are written as null: JSON does not have them.
@@ -116,7 +116,7 @@ impl ColumnData<'_> {
             ColumnData::Bool(values) => serde_json::to_writer(text, &values[row]),
             ColumnData::Text(values) => serde_json::to_writer(text, &values[row]),
         };
-        result.expect("memory takes what is written");
+        result.expect("writing to memory cannot fail");
     }
 
     fn push_le_bytes(&self, row: usize, bytes: &mut Vec<u8>) {
@@ -216,7 +216,7 @@ impl TableWriter {
                 for row in 0..rows {
                     for (index, (column, data)) in self.columns.iter().zip(data).enumerate() {
                         text.push(if index == 0 { b'{' } else { b',' });
-                        serde_json::to_writer(&mut text, &column.name).expect("memory takes what is written");
+                        serde_json::to_writer(&mut text, &column.name).expect("writing to memory cannot fail");
                         text.push(b':');
                         data.write_json(row, &mut text);
                     }
