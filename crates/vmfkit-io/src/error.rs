@@ -1,4 +1,4 @@
-//! What can go wrong with a file.
+//! [`Error`]: what can go wrong with a file.
 
 use crate::read::npy;
 use std::io;
@@ -7,71 +7,71 @@ use vmfkit::Angles;
 /// The result of a fallible call of this crate.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// What is wrong, and where.
+/// An error of reading or writing files of rows.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The system could not read it.
+    /// Reading failed.
     #[error("cannot be read")]
     Io(#[from] io::Error),
-    /// The system could not write it.
+    /// Writing failed.
     #[error("cannot be written")]
     Write(#[source] io::Error),
-    /// Anything, in a named file: `embeddings.npy: ...`.
+    /// Any error with its location: `embeddings.npy: ...`.
     #[error("{place}")]
     At {
-        /// The file, or the part of it.
+        /// The file, or a part of it.
         place: String,
         /// What was wrong there.
         source: Box<Error>,
     },
-    /// The file is not what it says it is, or not what can be used.
+    /// The file is damaged, or its content cannot be used.
     #[error("{what}")]
     Format {
-        /// Lower case, the value found last, in backticks.
+        /// Lower case. The value that was found comes last, in backticks.
         what: String,
     },
-    /// The same where another library found it out; its own error is the source.
+    /// The file is damaged, as reported by another library.
     #[error("{what}")]
     Caused {
-        /// Lower case, without what the source says.
+        /// Lower case, without the text of the source.
         what: String,
-        /// What the other library says.
+        /// The error of the other library.
         source: Box<dyn std::error::Error + Send + Sync>,
     },
     /// The file is not the one that was opened, or is being written to.
     #[error("the file has changed since it was opened, {what}")]
     Changed {
-        /// What is different.
+        /// The difference.
         what: String,
     },
-    /// What is wrong with a `.npy` array.
+    /// An `.npy` array is not valid.
     #[error(transparent)]
     Npy(#[from] npy::Error),
-    /// A row is not on the sphere.
+    /// A row does not have unit length.
     #[error("{}\nhint: {}", not_unit(*row, *norm), unit_hint(*dim, *angles))]
     NotUnit {
-        /// Within its file, counted from 0.
+        /// Row number within the file, from 0.
         row: u64,
         /// Its Euclidean length.
         norm: f64,
         /// Numbers in a row.
         dim: usize,
-        /// The angles that the rows seem to be by the names of their columns.
+        /// The angles that the rows seem to hold, judging by the column names.
         angles: Option<Angles>,
     },
-    /// What the core says of rows.
+    /// An error of the core crate.
     #[error(transparent)]
     Rows(#[from] vmfkit::Error),
 }
 
-/// The core's words, without its hint.
+/// The core's message without its hint.
 fn not_unit(row: u64, norm: f64) -> String {
     let text = vmfkit::Error::NotUnit { row: row as usize, norm }.to_string();
     text.lines().next().unwrap_or_default().to_owned()
 }
 
-/// What to do about rows that are not of unit length: divided by their length, angles would be nonsense.
+/// The hint for rows that do not have unit length. Rescaling would make nonsense of angles.
 fn unit_hint(dim: usize, angles: Option<Angles>) -> String {
     const RESCALE: &str = "`--rescale` divides each row by its length";
     match angles {
@@ -84,17 +84,17 @@ fn unit_hint(dim: usize, angles: Option<Angles>) -> String {
 }
 
 impl Error {
-    /// The same error, with the place where it happened.
+    /// Adds the location of the error.
     pub fn at(self, place: impl Into<String>) -> Self {
         Error::At { place: place.into(), source: Box::new(self) }
     }
 
-    /// A file that is not what it says it is, or not what can be used.
+    /// A file that is damaged, or whose content cannot be used.
     pub(crate) fn format(what: impl Into<String>) -> Self {
         Error::Format { what: what.into() }
     }
 
-    /// The same with the error of another library.
+    /// The same with the error of another library as its source.
     pub(crate) fn caused(what: impl Into<String>, source: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
         Error::Caused { what: what.into(), source: source.into() }
     }

@@ -1,9 +1,10 @@
-//! What a message shows of a file's own text.
+//! Text of a file as error messages show it.
 
-/// Longer text is cut.
+/// Longer text is truncated.
 const LONGEST: usize = 100;
 
-/// The beginning of a text, without the control characters that could play tricks on a terminal.
+/// The beginning of a text. Control characters, which could change the state of a terminal, are
+/// replaced.
 pub fn excerpt(bytes: &[u8]) -> String {
     let text = String::from_utf8_lossy(&bytes[..bytes.len().min(4 * LONGEST + 4)]);
     let mut shown: String =

@@ -15,11 +15,11 @@ pub enum Format {
     Npy,
     /// NumPy's archive of arrays, or scipy's sparse matrix.
     Npz,
-    /// A line a row, commas between the numbers.
+    /// One row per line, numbers separated by commas.
     Csv,
-    /// A line a row, tabs between the numbers.
+    /// One row per line, numbers separated by tabs.
     Tsv,
-    /// A JSON array or object a line.
+    /// One JSON array or object per line.
     Jsonl,
     /// Named tensors.
     Safetensors,
@@ -31,7 +31,7 @@ pub enum Format {
     Arrow,
 }
 
-/// Each format with its name and the endings that its files have.
+/// Each format with its name and the extensions of its files.
 const FORMATS: [(Format, &str, &[&str]); 9] = [
     (Format::Npy, "npy", &["npy"]),
     (Format::Npz, "npz", &["npz"]),
@@ -44,13 +44,13 @@ const FORMATS: [(Format, &str, &[&str]); 9] = [
     (Format::Arrow, "arrow", &["arrow", "arrows", "feather", "ipc"]),
 ];
 
-/// How many of the first bytes are looked at.
+/// Number of leading bytes by which a format is recognized.
 pub(crate) const HEAD: usize = 64;
 
 pub(crate) const GZIP: &[u8] = b"\x1f\x8b";
 
 impl Format {
-    /// Numbers are in columns that have names, or may have.
+    /// Whether numbers are in columns that have names, or may have names.
     pub(crate) fn has_columns(self) -> bool {
         matches!(self, Format::Csv | Format::Tsv | Format::Jsonl | Format::Parquet | Format::Arrow)
     }
@@ -60,7 +60,8 @@ impl Format {
         FORMATS.iter().find(|(format, ..)| *format == self).expect("every format is listed").1
     }
 
-    /// What the ending of a name tells; `.gz` behind the ending of a text is passed over.
+    /// The format that the extension of a name stands for. `.gz` after the extension of a text
+    /// format is ignored.
     pub fn of_name(path: &Path) -> Option<Self> {
         let extension = path.extension()?.to_str()?.to_ascii_lowercase();
         if extension == "gz" {
@@ -69,7 +70,8 @@ impl Format {
         FORMATS.iter().find(|(_, _, endings)| endings.contains(&&*extension)).map(|(format, ..)| *format)
     }
 
-    /// The format of a file of which these are the first bytes, unpacked; `length` is that of all bytes, where it is known.
+    /// The format of a file that begins with these bytes, decompressed. `length` is the length of
+    /// the whole file, if known.
     pub(crate) fn detect(head: &[u8], length: Option<u64>, path: &Path) -> Option<Self> {
         let magic: [(&[u8], Format); 7] = [
             (npy::MAGIC, Format::Npy),
@@ -78,13 +80,13 @@ impl Format {
             (b"ARROW1", Format::Arrow),
             (b"\xff\xff\xff\xff", Format::Arrow),
             (b"%%MatrixMarket", Format::Mtx),
-            // Another capital letter is allowed, and none of the others begins so.
+            // Some writers capitalize the words differently. No other format begins with `%%`.
             (b"%%matrixmarket", Format::Mtx),
         ];
         if let Some((_, format)) = magic.iter().find(|(start, _)| head.starts_with(start)) {
             return Some(*format);
         }
-        // The length of the header stands before it; text read as a length would be longer than any header.
+        // The header is preceded by its length. Text read as a length would exceed any header.
         if let Some((counted, [b'{', ..])) = head.split_first_chunk()
             && u64::from_le_bytes(*counted) < length.unwrap_or(LONGEST_HEADER as u64)
         {
@@ -93,7 +95,7 @@ impl Format {
         Format::of_name(path).or_else(|| {
             let text = head.strip_prefix(b"\xef\xbb\xbf").unwrap_or(head).trim_ascii_start();
             match text.first() {
-                // Its reader says what is wrong.
+                // The format's own reader reports what is wrong.
                 _ if is_utf16(text) => Some(Format::Csv),
                 _ if text.contains(&0) => None,
                 Some(b'{' | b'[') => Some(Format::Jsonl),
@@ -102,7 +104,7 @@ impl Format {
         })
     }
 
-    /// May be compressed with gzip.
+    /// Whether files of this format may be compressed with gzip.
     pub(crate) fn is_text(self) -> bool {
         matches!(self, Format::Csv | Format::Tsv | Format::Jsonl | Format::Mtx)
     }

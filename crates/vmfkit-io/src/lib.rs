@@ -18,7 +18,7 @@
 //! files as they are. Results leave through a [`TableWriter`],
 //! rows through a [`RowWriter`].
 
-#![deny(unsafe_code)]
+#![forbid(unsafe_code)]
 
 mod batch;
 mod batches;

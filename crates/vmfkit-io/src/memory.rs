@@ -1,22 +1,23 @@
-//! How much memory this process may still take: the least of what the machine has available, what limits of the process leave (`ulimit -v`,
-//! `ulimit -d`), and what each of its control groups leaves, in version 1 and 2.
+//! Memory that is available to this process: the minimum of what the machine has available, what
+//! the limits of the process leave (`ulimit -v`, `ulimit -d`), and what each of its control groups
+//! leaves, in version 1 and 2.
 //!
-//! Everything is read from `/proc` and `/sys/fs/cgroup`, since the texts there need no system call of our own; what is missing limits nothing.
-//! Other systems than Linux are taken to have [`UNKNOWN`].
+//! Everything is read from `/proc` and `/sys/fs/cgroup`, which needs no system calls of our own. A
+//! missing file is no limit. Systems other than Linux are assumed to have [`UNKNOWN`].
 
 use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Bytes that are assumed where the system does not tell.
+/// Bytes assumed where the system gives no information.
 const UNKNOWN: u64 = 1 << 30;
 
-/// Memory that a process may still take.
+/// Memory that is available to a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AvailableMemory {
     /// Number of bytes.
     pub bytes: u64,
-    /// What allows no more.
+    /// The limit that determines it.
     pub limit: MemoryLimit,
 }
 
@@ -24,25 +25,25 @@ pub struct AvailableMemory {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum MemoryLimit {
-    /// The memory of the machine, as far as other processes leave it.
+    /// The memory of the machine that is not in use by other processes.
     Machine,
-    /// The largest address space (`ulimit -v`): an allocation beyond it fails.
+    /// The maximum size of the address space (`ulimit -v`). An allocation beyond it fails.
     AddressSpace,
-    /// The largest data segment (`ulimit -d`): an allocation beyond it fails.
+    /// The maximum size of the data segment (`ulimit -d`). An allocation beyond it fails.
     DataSegment,
-    /// A control group, as containers and batch systems use them.
+    /// A control group, as used by containers and batch systems.
     ControlGroup,
-    /// The system does not tell.
+    /// The system gives no information.
     Unknown,
 }
 
 impl MemoryLimit {
-    /// An allocation beyond it fails at once, which ends the process.
+    /// Whether an allocation beyond the limit fails, which ends the process.
     pub fn fails_allocations(self) -> bool {
         matches!(self, MemoryLimit::AddressSpace | MemoryLimit::DataSegment)
     }
 
-    /// A process that goes beyond it is ended, whatever the machine has.
+    /// Whether a process that exceeds the limit is killed, even if the machine has free memory.
     pub fn is_enforced(self) -> bool {
         self.fails_allocations() || self == MemoryLimit::ControlGroup
     }
@@ -55,12 +56,12 @@ impl fmt::Display for MemoryLimit {
             MemoryLimit::AddressSpace => "the limit of the address space (`ulimit -v`)",
             MemoryLimit::DataSegment => "the limit of the data segment (`ulimit -d`)",
             MemoryLimit::ControlGroup => "the control group",
-            MemoryLimit::Unknown => "a system that does not tell its memory",
+            MemoryLimit::Unknown => "a system that does not report its memory",
         })
     }
 }
 
-/// What this process may still take, as far as the system tells.
+/// Memory that is available to this process, as reported by the system.
 pub fn available_memory() -> AvailableMemory {
     let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
     let (limits, status) = (read("/proc/self/limits"), read("/proc/self/status"));
@@ -75,14 +76,12 @@ pub fn available_memory() -> AvailableMemory {
     known.min_by_key(|available| available.bytes).unwrap_or(AvailableMemory { bytes: UNKNOWN, limit: MemoryLimit::Unknown })
 }
 
-/// Where the address space is limited, keeps the allocator of glibc from reserving 64 MB of it for every thread, which a command with ten threads
-/// would pay with 640 MB. It concerns the whole process, so it is for commands, before their first thread; elsewhere it does nothing.
-#[allow(unsafe_code)]
+/// Where the address space is limited (`ulimit -v`), makes all threads allocate from one arena,
+/// since glibc would reserve 64 MB for each thread. For commands, before their first thread starts:
+/// it applies to the whole process. Does nothing elsewhere.
 pub fn spare_address_space() {
-    #[cfg(all(target_os = "linux", target_env = "gnu"))]
     if left_of_limit(&fs::read_to_string("/proc/self/limits").unwrap_or_default(), "Max address space", "", "").is_some() {
-        // SAFETY: it takes two numbers, and only sets the number of arenas.
-        unsafe { libc::mallopt(libc::M_ARENA_MAX, 1) };
+        vmfkit_kernels::allocator::use_one_arena();
     }
 }
 
@@ -92,7 +91,8 @@ fn kilobytes(text: &str, name: &str) -> Option<u64> {
     value.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
 }
 
-/// What a soft limit of `/proc/self/limits` leaves beside what is in use; none if there is no limit.
+/// What a soft limit of `/proc/self/limits` leaves after what is in use; `None` if there is no
+/// limit.
 fn left_of_limit(limits: &str, name: &str, status: &str, in_use: &str) -> Option<u64> {
     let soft = limits.lines().find_map(|line| line.strip_prefix(name))?.split_whitespace().next()?;
     Some(soft.parse::<u64>().ok()?.saturating_sub(kilobytes(status, in_use).unwrap_or(0)))
@@ -102,7 +102,7 @@ fn left_of_limit(limits: &str, name: &str, status: &str, in_use: &str) -> Option
 #[derive(Debug, PartialEq, Eq)]
 struct Group {
     version: Version,
-    /// The folder of the group, within that of the outermost.
+    /// The folder of the group, below that of the outermost group.
     folder: PathBuf,
     outermost: PathBuf,
 }
@@ -114,7 +114,8 @@ enum Version {
 }
 
 impl Version {
-    /// Files of the limits, of the bytes in use; and the entry of `memory.stat` with bytes that the system takes back when it needs them.
+    /// Names of the files with the limits, of the file with the bytes in use, and of the entry of
+    /// `memory.stat` for reclaimable bytes.
     fn names(self) -> (&'static [&'static str], &'static str, &'static str) {
         match self {
             Version::One => (&["memory.limit_in_bytes"], "memory.usage_in_bytes", "total_inactive_file"),
@@ -124,7 +125,7 @@ impl Version {
 }
 
 impl Group {
-    /// The least that this group and those around it leave.
+    /// The minimum of what this group and those that contain it leave.
     fn left(&self) -> Option<u64> {
         let levels = self.folder.ancestors().take_while(|folder| folder.starts_with(&self.outermost));
         levels.filter_map(|folder| self.left_at(folder)).min()
@@ -141,10 +142,11 @@ impl Group {
     }
 }
 
-/// The groups of `/proc/self/cgroup` that have a say in memory, by where `/proc/self/mountinfo` says that their hierarchies are.
+/// The groups of `/proc/self/cgroup` that can limit memory. `/proc/self/mountinfo` says where their
+/// hierarchies are mounted.
 fn groups(cgroup: &str, mountinfo: &str) -> Vec<Group> {
     let group = |line: &str| {
-        // Number of the hierarchy, controllers, path: version 2 has the number 0 and names no controllers.
+        // Hierarchy number, controllers, path. Version 2 has the number 0 and no controllers.
         let mut fields = line.splitn(3, ':');
         let (number, controllers, path) = (fields.next()?, fields.next()?, fields.next()?);
         let version = match number == "0" && controllers.is_empty() {
@@ -153,7 +155,8 @@ fn groups(cgroup: &str, mountinfo: &str) -> Vec<Group> {
             false => return None,
         };
         let (root, outermost) = mountinfo.lines().find_map(|line| mount(line, version))?;
-        // A container may see the mount of its group alone, under the path that the group has outside.
+        // A container may see only the mount of its own group, while the path is that outside of
+        // the container.
         let within = Path::new(path).strip_prefix(&root).unwrap_or(Path::new(""));
         let plain = within.components().all(|part| matches!(part, std::path::Component::Normal(_)));
         Some(Group { version, folder: if plain { outermost.join(within) } else { outermost.clone() }, outermost })
@@ -161,7 +164,7 @@ fn groups(cgroup: &str, mountinfo: &str) -> Vec<Group> {
     cgroup.lines().filter_map(group).collect()
 }
 
-/// Root and mount point of a line of mountinfo, if that is the hierarchy of memory.
+/// Root and mount point in a line of mountinfo, if it is the hierarchy of memory.
 fn mount(line: &str, version: Version) -> Option<(PathBuf, PathBuf)> {
     let (place, kind) = line.split_once(" - ")?;
     let mut kind = kind.split(' ');
@@ -188,7 +191,7 @@ Max address space         614400000            unlimited            bytes
     const STATUS: &str = "Name:\tvmf\nVmPeak:\t   20000 kB\nVmSize:\t   16000 kB\nVmData:\t    3000 kB\n";
 
     #[test]
-    fn limits_of_the_process_count_less_what_is_in_use() {
+    fn memory_in_use_is_subtracted_from_process_limits() {
         assert_eq!(left_of_limit(LIMITS, "Max address space", STATUS, "VmSize:"), Some(614_400_000 - 16_000 * 1024));
         assert_eq!(left_of_limit(LIMITS, "Max data size", STATUS, "VmData:"), None);
         let small = LIMITS.replace("614400000", "10");
@@ -201,7 +204,8 @@ Max address space         614400000            unlimited            bytes
         assert_eq!(kilobytes("MemAvailable: 18446744073709551615 kB\n", "MemAvailable:"), None);
     }
 
-    /// A machine with version 2 alone, one with both, a container of each version, and places that mountinfo does not know.
+    /// A machine with version 2, one with both, a container of each version, and hierarchies that
+    /// mountinfo does not list.
     #[test]
     fn groups_are_found_where_their_hierarchies_are_mounted() {
         let group =
@@ -240,7 +244,7 @@ Max address space         614400000            unlimited            bytes
     }
 
     #[test]
-    fn the_tightest_of_nested_groups_counts() {
+    fn the_smallest_limit_of_nested_groups_counts() {
         let folder = tempfile::tempdir().unwrap();
         let outermost = folder.path().to_owned();
         let inner = outermost.join("job/step");
@@ -256,7 +260,7 @@ Max address space         614400000            unlimited            bytes
             "job",
             &[("memory.max", "1000\n"), ("memory.current", "900\n"), ("memory.stat", "anon 5\ninactive_file 400\nfile 600\n")],
         );
-        assert_eq!(left(Version::Two), Some(500), "pages of files that nobody uses are given back");
+        assert_eq!(left(Version::Two), Some(500), "inactive file pages are reclaimable");
         write("job/step", &[("memory.high", "800\n")]);
         assert_eq!(left(Version::Two), Some(100));
         write("", &[("memory.max", "10\n"), ("memory.current", "20\n")]);
@@ -271,7 +275,7 @@ Max address space         614400000            unlimited            bytes
     }
 
     #[test]
-    fn there_is_memory() {
+    fn available_memory_is_positive() {
         let AvailableMemory { bytes, limit } = available_memory();
         assert!(bytes > 0 && !limit.to_string().is_empty());
         assert_eq!(limit == MemoryLimit::Unknown, !cfg!(target_os = "linux"));

@@ -1,4 +1,4 @@
-//! [`open`]: from the name of a place to a source of rows.
+//! [`open`]: from a location to a source of rows.
 
 use crate::bytes::{ByteReader, ByteSource, Location, is_remote};
 use crate::dataset::Dataset;
@@ -18,32 +18,35 @@ use std::io::{self, BufReader, Cursor, Read};
 use std::path::{Path, PathBuf};
 use vmfkit::capacity;
 
-/// Opens the rows of a file, of `-` (standard input), of a folder (all files in it whose names end as those of a known format
-/// do), or of a pattern such as `embeddings/part-*.npy`. Several files are read in the order of their names, as if they were one.
-/// With the feature `object-store` a location may be `s3://bucket/part-*.parquet`, `gs://`, `az://` or `https://`.
+/// Opens the rows of a file, of `-` (standard input), of a folder (all files in it whose names end
+/// as those of a known format do), or of a pattern such as `embeddings/part-*.npy`. Several files
+/// are read in the order of their names, as if they were one. With the feature `object-store` a
+/// location may be `s3://bucket/part-*.parquet`, `gs://`, `az://` or `https://`.
 ///
-/// A pipe is read once, without being held in memory; [`rewind`](vmfkit::source::Source::rewind) after the first block is
-/// refused. Tables without chosen columns are joined by position: the names in their first lines are not compared.
+/// A pipe is read once, without being held in memory; [`rewind`](vmfkit::source::Source::rewind)
+/// after the first block is refused. Tables without chosen columns are joined by position: the
+/// names in their first lines are not compared.
 pub fn open(location: &str, options: &Options) -> Result<DataSource> {
     open_all(&[location], options)
 }
 
-/// The same for several places, one after the other.
+/// Opens several locations, which are read one after another.
 pub fn open_all<S: AsRef<str>>(locations: &[S], options: &Options) -> Result<DataSource> {
     source(dataset(locations, options)?, &names(locations), options)
 }
 
-/// Opens rows that come once: an array in C order, Arrow, CSV, TSV, JSON Lines or Matrix Market. Messages call it by this name.
+/// Opens a stream that can be read once: an array in C order, Arrow, CSV, TSV, JSON Lines or Matrix
+/// Market. Error messages call it `name`.
 pub fn open_stream(stream: impl Read + Send + 'static, name: &str, options: &Options) -> Result<DataSource> {
     source(Dataset::open(vec![Input::stream(stream, name)], options)?, name, options)
 }
 
-/// The same places as for [`open_all`], for rows that need not be on the sphere.
+/// Opens the same locations as [`open_all`], for rows that need not have unit length.
 pub fn open_batches<S: AsRef<str>>(locations: &[S], options: &Options) -> Result<Batches> {
     Ok(Batches::new(dataset(locations, options)?, options))
 }
 
-/// What a column of texts or whole numbers says of each row, such as its label; whatever is in the other columns.
+/// Reads one column of texts or integers, such as labels. The other columns may hold anything.
 pub fn read_ids<S: AsRef<str>>(locations: &[S], column: &str, options: &Options) -> Result<Vec<Ids>> {
     let options = Options { ids_alone: true, angles: None, columns: Vec::new(), weight_column: None, ..options.clone() };
     let mut batches = open_batches(locations, &options.id_column(column))?;
@@ -68,20 +71,20 @@ fn dataset<S: AsRef<str>>(locations: &[S], options: &Options) -> Result<Dataset>
     Ok(Dataset::open(inputs, options)?.with_skipped(skipped))
 }
 
-/// What folders hold beside the files that are read: names of no known format, and folders whose names begin with `_` or that cannot be read. Hidden names do
-/// not count.
+/// What was skipped in folders: files of unknown formats, and folders whose names begin with `_` or
+/// that cannot be read. Hidden names do not count.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Skipped {
-    /// How many there are.
+    /// Number of skipped entries.
     pub count: usize,
-    /// The name of the first.
+    /// Name of the first of them.
     pub first: String,
 }
 
 impl Skipped {
     fn add(&mut self, path: &Path) {
         let name = path.display().to_string();
-        // Folders tell their names in any order.
+        // Folders list their names in any order.
         if self.count == 0 || name < self.first {
             self.first = name;
         }
@@ -89,7 +92,7 @@ impl Skipped {
     }
 }
 
-/// How messages call these places.
+/// The name that messages use for these locations.
 ///
 /// ```
 /// assert_eq!(vmfkit_io::names(&["a.npy", "-"]), "a.npy, standard input");
@@ -99,7 +102,7 @@ pub fn names<S: AsRef<str>>(locations: &[S]) -> String {
     locations.iter().map(|location| name(location.as_ref())).collect::<Vec<_>>().join(", ")
 }
 
-/// The rows of a dataset, if some of them may be on a sphere.
+/// The rows of a dataset. Rejects a dataset whose rows cannot have unit length.
 fn source(dataset: Dataset, name: &str, options: &Options) -> Result<DataSource> {
     let schema = dataset.schema();
     if schema.rows == Some(0) {
@@ -113,17 +116,17 @@ fn source(dataset: Dataset, name: &str, options: &Options) -> Result<DataSource>
         };
         return Err(error.at(dataset.first_name()));
     }
-    // Whatever is done with them makes a direction, and sums for it.
+    // Every use needs a direction, and sums for it.
     capacity::check("sums of rows of so many numbers", &[4, schema.dim])
         .map_err(|error| Error::from(error).at(dataset.first_name()))?;
     Ok(DataSource::new(dataset, options))
 }
 
-/// Something to read rows from.
+/// An input of rows.
 pub(crate) enum Input {
-    /// Can be read again.
+    /// It can be read again.
     File(Location),
-    /// Comes once.
+    /// It can be read once.
     Stream { name: String, text: ByteReader },
 }
 
@@ -132,7 +135,7 @@ impl Input {
         Input::Stream { name: name.to_owned(), text: ByteReader::pipe(BufReader::with_capacity(1 << 20, stream)) }
     }
 
-    /// How messages call it.
+    /// The name that messages use.
     pub fn name(&self) -> String {
         match self {
             Input::File(location) => location.name(),
@@ -141,7 +144,7 @@ impl Input {
     }
 }
 
-/// A reader of one file at its first row: this function alone knows all formats.
+/// A reader of one file at its first row. No other function knows all formats.
 pub(crate) fn reader(source: ByteSource, format: Format, options: &Options) -> Result<Box<dyn Reader>> {
     options.check(format)?;
     let reader: Box<dyn Reader> = match format {
@@ -158,7 +161,7 @@ pub(crate) fn reader(source: ByteSource, format: Format, options: &Options) -> R
     with_angles(reader, format, options)
 }
 
-/// The same rows, or the unit vectors of their angles.
+/// The rows as they are, or the unit vectors of their angles.
 fn with_angles(reader: Box<dyn Reader>, format: Format, options: &Options) -> Result<Box<dyn Reader>> {
     match options.angles {
         Some(angles) => Ok(Box::new(AngleRows::new(angles, reader, format)?)),
@@ -166,7 +169,7 @@ fn with_angles(reader: Box<dyn Reader>, format: Format, options: &Options) -> Re
     }
 }
 
-/// A reader of what comes through a pipe.
+/// A reader of a pipe.
 pub(crate) fn stream_reader(text: ByteReader, options: &Options) -> Result<Box<dyn Reader>> {
     let (head, text) = peek(text)?;
     let detected = || {
@@ -190,7 +193,7 @@ pub(crate) fn stream_reader(text: ByteReader, options: &Options) -> Result<Box<d
     with_angles(reader, format, options)
 }
 
-/// The first bytes, unpacked, and all of the text, unpacked.
+/// The first bytes, decompressed, and a reader of all bytes, decompressed.
 fn peek(text: ByteReader) -> Result<(Vec<u8>, ByteReader)> {
     let mut text = text::unpacked(text)?;
     let mut head = Vec::new();
@@ -198,12 +201,13 @@ fn peek(text: ByteReader) -> Result<(Vec<u8>, ByteReader)> {
     Ok((head.clone(), ByteReader::pipe(Cursor::new(head).chain(text))))
 }
 
-/// The format that the options name, or that the first bytes or the file name tell.
+/// The format that the options name; otherwise it is detected by the first bytes, then by the file
+/// name.
 pub(crate) fn format_of(source: &ByteSource, path: &Path, options: &Options) -> Result<Format> {
     if let Some(format) = options.format {
         return Ok(format);
     }
-    // The first bytes of an object are a request of their own, and a large one.
+    // Reading the first bytes of an object takes a request of its own, and a large one.
     if let Some(format) = Format::of_name(path).filter(|_| !source.is_local()) {
         return Ok(format);
     }
@@ -227,7 +231,7 @@ pub(crate) fn format_of(source: &ByteSource, path: &Path, options: &Options) -> 
     Ok(format)
 }
 
-/// The files that a location stands for, in the order of their names.
+/// The files at a location, in the order of their names.
 fn files(location: &str, skipped: &mut Skipped) -> Result<Vec<Input>> {
     if is_remote(location) {
         return remote_files(location, skipped);
@@ -236,7 +240,7 @@ fn files(location: &str, skipped: &mut Skipped) -> Result<Vec<Input>> {
     let Ok(metadata) = fs::metadata(path) else {
         return match pattern::is_pattern(location) {
             true => matches(location),
-            // With the system's own words for what is wrong.
+            // The error is that of the operating system.
             false => File::open(path).map(|_| Vec::new()).map_err(Error::from),
         };
     };
@@ -253,8 +257,8 @@ fn files(location: &str, skipped: &mut Skipped) -> Result<Vec<Input>> {
     Ok(paths.into_iter().map(|path| Input::File(Location::Local(path))).collect())
 }
 
-/// The files of this machine that a location stands for, in the order in which [`open`] reads them; the location itself if it is no folder
-/// and no pattern. What is wrong with it is said when it is opened.
+/// The local files at a location, in the order in which [`open`] reads them. A location that is
+/// neither a folder nor a pattern is returned as it is; errors are reported when it is opened.
 pub fn local_files(location: &str) -> Vec<PathBuf> {
     let path = Path::new(location);
     match fs::metadata(path) {
@@ -266,7 +270,8 @@ pub fn local_files(location: &str) -> Vec<PathBuf> {
     }
 }
 
-/// The files of a folder, and of the folders in it, whose format is known by their names, in order, and how many others there are.
+/// The files below a folder whose names have the extension of a known format, in order, and what
+/// was skipped.
 fn files_in(folder: &Path, skipped: &mut Skipped) -> Result<(Vec<PathBuf>, usize)> {
     let mut paths = Vec::new();
     let mut others = 0;
@@ -274,16 +279,16 @@ fn files_in(folder: &Path, skipped: &mut Skipped) -> Result<(Vec<PathBuf>, usize
         let entry = entry?;
         let (path, name) = (entry.path(), entry.file_name());
         let hidden = name.as_encoded_bytes().starts_with(b".");
-        // What begins so is left by programs for themselves, such as what has not been finished.
+        // Programs use such names for internal files, such as unfinished output.
         let own = name.as_encoded_bytes().starts_with(b"_");
-        // Not where a link leads, so that there is an end.
+        // Links are not followed: they may form cycles.
         if !hidden && !own && entry.file_type()?.is_dir() {
             match files_in(&path, skipped) {
                 Ok((found, others_in)) => {
                     paths.extend(found);
                     others += others_in;
                 }
-                // Such as `lost+found`.
+                // For example `lost+found`.
                 Err(_) => {
                     others += 1;
                     skipped.add(&path);
@@ -309,7 +314,7 @@ fn nothing_known(others: usize) -> Error {
 }
 
 fn nothing_matches(pattern: &str) -> Error {
-    // The same kind of error as that of one file that is not there.
+    // The same kind of error as for a single missing file.
     io::Error::new(io::ErrorKind::NotFound, format!("no file has a name that matches: `{pattern}`")).into()
 }
 
@@ -321,7 +326,7 @@ fn remote_files(location: &str, _: &mut Skipped) -> Result<Vec<Input>> {
     )))
 }
 
-/// The objects that a location stands for, in the order of their names.
+/// The objects at a location, in the order of their names.
 #[cfg(feature = "object-store")]
 fn remote_files(location: &str, skipped: &mut Skipped) -> Result<Vec<Input>> {
     use crate::bytes::object_store::{list_remote, open_remote};

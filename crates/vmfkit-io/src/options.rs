@@ -4,7 +4,7 @@ use crate::read::columns::Columns;
 use crate::{Error, Format, Result};
 use vmfkit::Angles;
 
-/// Which numbers of a file are rows, weights and ids, and in what portions they come.
+/// Which numbers of a file are rows, weights and ids, and how many rows a block has.
 ///
 /// ```
 /// use vmfkit_io::{Format, Options};
@@ -24,90 +24,96 @@ pub struct Options {
     pub(crate) format: Option<Format>,
     pub(crate) memory: Option<u64>,
     pub(crate) angles: Option<Angles>,
-    /// No numbers are read but those of the id column.
+    /// Reads the id column only.
     pub(crate) ids_alone: bool,
 }
 
 impl Options {
-    /// All columns are coordinates, rows must have unit length, the format is found out.
+    /// Default options: all columns are coordinates, rows must have unit length, and the format is
+    /// detected.
     pub fn new() -> Self {
         Options::default()
     }
 
-    /// The columns that are coordinates, by name: several of numbers, or one of lists.
+    /// Names the columns of coordinates: several columns of numbers, or one column of lists.
     pub fn columns(mut self, names: Vec<String>) -> Self {
         self.columns = names;
         self
     }
 
-    /// The column that holds the rows' weights.
+    /// Names the column of weights.
     pub fn weight_column(mut self, name: impl Into<String>) -> Self {
         self.weight_column = Some(name.into());
         self
     }
 
-    /// The column that says what the rows are called.
+    /// Names the column of ids.
     pub fn id_column(mut self, name: impl Into<String>) -> Self {
         self.id_column = Some(name.into());
         self
     }
 
-    /// Which array of a `.npz` or tensor of a safetensors file, where several have two axes.
+    /// Names the array of a `.npz` file or the tensor of a safetensors file, needed if several have
+    /// two axes.
     pub fn array(mut self, name: impl Into<String>) -> Self {
         self.array = Some(name.into());
         self
     }
 
-    /// Divide each row by its length; half precision always is.
+    /// Divides each row by its length. Rows in half precision are always rescaled.
     pub fn rescale(mut self, rescale: bool) -> Self {
         self.rescale = rescale;
         self
     }
 
-    /// Rows in a block; without, about 8 million numbers. Only the last block of a source has fewer.
+    /// Sets the number of rows in a block. The default is about 8 million numbers. Only the last
+    /// block of a source has fewer rows.
     pub fn block_rows(mut self, rows: usize) -> Self {
         self.block_rows = Some(rows.max(1));
         self
     }
 
-    /// Whether the first line of a text file holds the columns' names; without, it does if no cell of it is a number, or if the cells count up from 0 as those of pandas do.
+    /// Says whether the first line of a text file holds column names. By default it does if none of
+    /// its cells is a number, or if the cells count up from 0 as those of pandas do.
     pub fn header(mut self, header: Option<bool>) -> Self {
         self.header = header;
         self
     }
 
-    /// The format of the files; without, their first bytes and their names tell.
+    /// Sets the format of the files. By default it is detected by their first bytes and names.
     pub fn format(mut self, format: Option<Format>) -> Self {
         self.format = format;
         self
     }
 
-    /// Bytes that a file may take which is brought into memory as a whole when it is opened, such as Matrix Market.
+    /// Limits the size in bytes of files that are loaded as a whole when they are opened, such as
+    /// Matrix Market.
     pub fn memory(mut self, bytes: Option<u64>) -> Self {
         self.memory = bytes;
         self
     }
 
-    /// The rows are angles, which become unit vectors. Without [chosen columns](Self::columns) those whose names say that they hold these angles
-    /// are read, if there are such, or else all.
+    /// Says that the rows are angles, which are converted to unit vectors. Unless
+    /// [columns](Self::columns) are chosen, columns whose names stand for these angles are read, or
+    /// all columns if there are none.
     pub fn angles(mut self, angles: Option<Angles>) -> Self {
         self.angles = angles;
         self
     }
 
-    /// A row is one angle.
+    /// Whether a row is a single angle.
     pub(crate) fn one_angle(&self) -> bool {
         self.angles.is_some_and(|angles| angles.count() == 1)
     }
 
-    /// The names of columns, for formats that have some.
+    /// The names of the chosen columns, for formats that have columns.
     pub(crate) fn names(&self) -> Columns<'_> {
         let coordinates = Some(&self.columns[..]).filter(|names| !names.is_empty());
         let (weight, id) = (self.weight_column.as_deref(), self.id_column.as_deref());
         Columns { coordinates, weight, id, angles: self.angles, id_alone: self.ids_alone }
     }
 
-    /// Refuses what has no meaning in files of this format.
+    /// Rejects options that have no meaning for files of this format.
     pub(crate) fn check(&self, format: Format) -> Result<()> {
         let asked = !self.columns.is_empty() || self.weight_column.is_some() || self.id_column.is_some();
         if asked && !format.has_columns() {

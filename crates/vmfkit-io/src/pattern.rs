@@ -1,16 +1,17 @@
-//! Names with `*`, `?` and `[...]` in them, as a shell reads them; `**` stands for folders in folders.
+//! Names with `*`, `?` and `[...]` as in a shell. `**` matches folders at any depth.
 
 use crate::{Error, Result};
 use glob::{MatchOptions, Pattern};
 use std::fs;
 use std::path::{Component, Path, PathBuf};
 
-/// Whether a name is to be read as a pattern.
+/// Whether a name is a pattern.
 pub(crate) fn is_pattern(text: &str) -> bool {
     text.contains(['*', '?', '['])
 }
 
-/// The files whose names match, in order. Names need not be UTF-8: what is not counts as one character, whatever it is.
+/// The files whose names match, in order. Names need not be UTF-8: an invalid sequence counts as
+/// one character.
 pub(crate) fn files(pattern: &str) -> Result<Vec<PathBuf>> {
     let understood = |text: &str| {
         Pattern::new(text)
@@ -36,7 +37,7 @@ pub(crate) fn files(pattern: &str) -> Result<Vec<PathBuf>> {
     Ok(found)
 }
 
-/// What is right in a folder and matches; nothing in what is no folder.
+/// Entries of a folder that match; none if it is not a folder.
 fn matches_in(folder: &Path, pattern: &Pattern) -> Result<Vec<PathBuf>> {
     let as_a_shell_does =
         MatchOptions { require_literal_separator: true, require_literal_leading_dot: true, ..MatchOptions::new() };
@@ -47,7 +48,8 @@ fn matches_in(folder: &Path, pattern: &Pattern) -> Result<Vec<PathBuf>> {
         .collect())
 }
 
-/// A folder and all folders in it; hidden ones and links are passed over, so that there is an end.
+/// A folder and all folders below it. Hidden folders are skipped; so are links, which may form
+/// cycles.
 fn folders_in(folder: &Path) -> Result<Vec<PathBuf>> {
     let mut all = vec![folder.to_owned()];
     for name in names_in(folder)? {

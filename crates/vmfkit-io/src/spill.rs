@@ -126,7 +126,6 @@ fn write_numbers<T: Plain>(file: &mut File, numbers: &[T], left: &mut u64) -> io
 /// Starts writing the file to disk, which would otherwise wait until the first pass reads it: the kernel begins to
 /// write dirty pages when it is told that they are not needed. A refusal only delays the write.
 #[cfg(target_os = "linux")]
-#[allow(unsafe_code)]
 fn begin_writing(file: &File) {
     let _ = rustix::fs::fadvise(file, 0, None, rustix::fs::Advice::DontNeed);
 }
@@ -136,7 +135,6 @@ fn begin_writing(_: &File) {}
 
 /// Largest file size that the limits of the process allow.
 #[cfg(target_os = "linux")]
-#[allow(unsafe_code)]
 fn longest_file() -> u64 {
     rustix::process::getrlimit(rustix::process::Resource::Fsize).current.unwrap_or(u64::MAX)
 }
@@ -148,7 +146,6 @@ fn longest_file() -> u64 {
 
 /// Free bytes of the file system of a folder; an error where that is in memory.
 #[cfg(target_os = "linux")]
-#[allow(unsafe_code)]
 fn free_bytes(folder: &Path) -> io::Result<u64> {
     // tmpfs of `linux/magic.h`, and ramfs.
     const IN_MEMORY: [u32; 2] = [0x0102_1994, 0x8584_58f6];

@@ -14,6 +14,7 @@
 //! | [`vector`] | dot products, lengths and distances |
 //! | [`bytes`] | numbers as bytes and bytes as numbers, without copies |
 //! | [`prefetch`] | hints for the caches |
+//! | [`allocator`] | a setting of the C library's allocator |
 //!
 //! It is an implementation detail of the crate `vmfkit`: its interface changes with that crate's needs.
 //!
@@ -44,6 +45,7 @@
 //! assert_eq!(with_best_instructions(Products(&row, [&x, &y])), [dot(&row, &x), dot(&row, &y)]);
 //! ```
 
+pub mod allocator;
 pub mod bytes;
 mod dispatch;
 pub mod float;

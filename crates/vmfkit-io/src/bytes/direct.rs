@@ -1,7 +1,7 @@
-//! A file that is read with O_DIRECT, past the system's cache, from front to back.
+//! Sequential reads of a file with O_DIRECT, which bypasses the page cache.
 //!
-//! The cache would have lost the first rows of a large file when the next pass begins, and filling it takes more of the processor than all
-//! else that is done to read a row.
+//! When the next pass over a large file begins, the page cache has evicted the first rows, and
+//! filling it takes more processor time than all other work of reading a row.
 
 use bytes::Bytes;
 use memmap2::MmapMut;
@@ -13,64 +13,69 @@ use std::sync::mpsc::{self, Receiver};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
-/// Such reads begin and end at multiples of this many bytes, in the file and in memory; no disk has larger sectors.
+/// Alignment in bytes of direct reads, in the file and in memory. No disk has larger sectors.
 const SECTOR: usize = 4096;
-/// Memory in pages of this size is asked for: the system hands pages over to the disk one by one, which takes most of the time with small ones.
+/// Size in bytes of a huge page. The kernel pins pages one by one for the disk, which takes most of
+/// the time if they are small.
 const LARGE_PAGE: usize = 2 << 20;
 
-/// Bytes a read, if there is memory for it: disks need several requests at a time to be at their fastest, and the system divides this one. Less is not in
-/// large pages; more takes memory out of the processor's cache.
+/// Bytes per read, if there is memory for it. The system splits it into the several requests that a
+/// disk needs for its full speed. Smaller reads do not fill huge pages; larger reads evict more of
+/// the processor's cache.
 const CHUNK: usize = LARGE_PAGE;
-/// Threads that read, in turn: the disk has work while one of them waits for a processor.
+/// Threads that read in turn. The disk stays busy while one of them waits for a processor.
 const READERS: usize = 4;
-/// Chunks in memory at a time beside those that others look at: one of each thread, one taken from, and one on its way back.
+/// Chunks in memory besides those on loan: one for each thread, the current one, and one that is
+/// being returned.
 const CHUNKS: usize = READERS + 2;
-/// Bytes that others may look at, in terms of the memory given, which is that of one block and a half: two blocks, with the chunks that are only partly
-/// theirs. What goes beyond that is copied, since a few bytes keep a whole chunk.
+/// Limit of the bytes on loan as a multiple of `memory`, which is one and a half blocks. It allows
+/// two blocks, with chunks that belong to them in part. Beyond it bytes are copied, because a loan
+/// of a few bytes keeps a whole chunk.
 const LENT: usize = 2;
-/// Bytes between two ranges that are read with them, since another read takes longer.
+/// Gaps of up to this many bytes between two ranges are read with them, since a separate read takes
+/// longer.
 const SHORT_GAP: u64 = 1 << 17;
 
-/// A file, of which threads read the next bytes while the last ones are worked on.
+/// A file whose next bytes are read by threads while the last ones are processed.
 pub(crate) struct DirectFile {
     file: SectorFile,
     length: u64,
-    /// What of the file is read, in ascending order; all else is as if the file ended there.
+    /// The ranges of the file that are read, in ascending order.
     ranges: Vec<Range<u64>>,
-    /// Bytes a read.
+    /// Bytes per read.
     size: usize,
     pool: Arc<Pool>,
-    /// How many chunks there may be before bytes are copied.
+    /// Number of chunks in use beyond which bytes are copied.
     most: usize,
-    /// The bytes at hand, and those that come behind them.
+    /// The current chunk and those that follow it.
     chunk: Chunk,
     ahead: Option<Ahead>,
 }
 
 #[derive(Default)]
 struct Chunk {
-    /// None behind the last range, or behind the end of the file.
+    /// Empty after the last range or the end of the file.
     bytes: Bytes,
-    /// Where in the file it begins.
+    /// Its position in the file.
     start: u64,
 }
 
 impl Chunk {
-    /// Its bytes from a position of the file on; none if that is elsewhere.
+    /// Its bytes from a position of the file; none if the position is outside of it.
     fn bytes_from(&self, position: u64) -> Bytes {
         let offset = position.checked_sub(self.start).and_then(|offset| usize::try_from(offset).ok());
         offset.filter(|&offset| offset < self.bytes.len()).map_or_else(Bytes::new, |offset| self.bytes.slice(offset..))
     }
 }
 
-/// Threads that read chunk after chunk, each of them one in [`READERS`].
+/// Threads of which each reads one in [`READERS`] chunks.
 struct Ahead {
     chunks: Vec<Receiver<io::Result<Chunk>>>,
-    /// Whose turn it is.
+    /// The thread that has the next chunk.
     turn: usize,
 }
 
-/// Memory of chunks that no one looks at any more, to be filled again, in later passes too.
+/// Buffers of chunks for reuse, also in later passes.
 #[derive(Default)]
 struct Pool {
     state: Mutex<PoolState>,
@@ -79,7 +84,7 @@ struct Pool {
 #[derive(Default)]
 struct PoolState {
     free: Vec<Sectors>,
-    /// Chunks that are filled or looked at.
+    /// Number of chunks that are being filled or on loan.
     taken: usize,
 }
 
@@ -95,7 +100,7 @@ impl Pool {
     }
 }
 
-/// Memory of a chunk, which goes back when no one looks at it any more.
+/// The buffer of a chunk. It returns to the pool when the last loan ends.
 struct Lent {
     sectors: Sectors,
     pool: Arc<Pool>,
@@ -116,8 +121,8 @@ impl Drop for Lent {
 }
 
 impl DirectFile {
-    /// Reads these ranges, given in any order, and takes about `memory` bytes of buffers. None where the system or the file system does
-    /// not read in this way.
+    /// Opens a file to read these ranges, given in any order, with about `memory` bytes of buffers.
+    /// `None` if the system or the file system has no direct reads.
     pub fn open(path: &Path, memory: usize, ranges: impl IntoIterator<Item = Range<u64>>) -> Option<Self> {
         let size = (memory / CHUNKS).next_multiple_of(SECTOR).clamp(SECTOR, CHUNK);
         let mut ranges: Vec<_> = ranges.into_iter().collect();
@@ -133,17 +138,17 @@ impl DirectFile {
         Some(DirectFile { file, length, ranges, size, pool, most, chunk: Chunk::default(), ahead: None })
     }
 
-    /// The length when it was opened.
+    /// The length at the time of opening.
     pub fn len(&self) -> u64 {
         self.length
     }
 
-    /// The length now.
+    /// The current length.
     pub fn len_now(&self) -> io::Result<u64> {
         self.file.length()
     }
 
-    /// Bytes from `start` on, at most `most`, as many of them as are in one chunk, where the disk put them; none behind the last.
+    /// Lends bytes from `start`: at most `most`, all from one chunk, and none after the last range.
     pub fn read_at(&mut self, start: u64, most: usize) -> io::Result<Bytes> {
         if start < self.chunk.start {
             (self.chunk, self.ahead) = (Chunk::default(), None);
@@ -154,24 +159,25 @@ impl DirectFile {
         Ok(if self.pool.lock().taken > self.most { Bytes::copy_from_slice(&bytes) } else { bytes })
     }
 
-    /// Goes on to the next chunk, or to the one with this position if none was read; false if there is none.
+    /// Continues with the next chunk, or starts with the one at this position. Returns false if
+    /// there is none.
     fn advance(&mut self, position: u64) -> io::Result<bool> {
         let ahead = match &mut self.ahead {
             Some(_) if self.chunk.bytes.is_empty() => return Ok(false),
             Some(ahead) => ahead,
             none => none.insert(Ahead::start(&self.file, &self.pool, chunks(&self.ranges, position, self.size))?),
         };
-        // What was read is given back before more is waited for.
+        // Return the chunk before waiting for the next.
         self.chunk = Chunk::default();
         let next = ahead.chunks[ahead.turn].recv();
-        let next = next.unwrap_or_else(|_| Err(io::Error::other("the thread that reads ahead has ended")));
+        let next = next.unwrap_or_else(|_| Err(io::Error::other("a reader thread has ended")));
         ahead.turn = (ahead.turn + 1) % ahead.chunks.len();
         self.chunk = next.inspect_err(|_| self.ahead = None)?;
         Ok(!self.chunk.bytes.is_empty())
     }
 }
 
-/// The bytes of each read, from `position` on.
+/// The ranges of the reads from `position` on.
 fn chunks(ranges: &[Range<u64>], position: u64, size: usize) -> impl Iterator<Item = Range<u64>> + Clone + Send + use<> {
     let first = ranges.partition_point(|range| range.end <= position);
     let left: Vec<_> = ranges[first..].iter().map(|range| range.start.max(position)..range.end).collect();
@@ -195,7 +201,7 @@ impl Ahead {
     }
 }
 
-/// A thread that holds one chunk at a time, until it is taken.
+/// Starts a thread that holds one chunk at a time until it is received.
 fn start_reader(
     file: SectorFile,
     pool: Arc<Pool>,
@@ -210,7 +216,7 @@ fn start_reader(
         };
         for found in plan.map(read) {
             let last = found.as_ref().map_or(true, |chunk| chunk.bytes.is_empty());
-            // No one may be waiting any more.
+            // The receiver may be gone.
             if sender.send(found).is_err() || last {
                 return;
             }
@@ -220,11 +226,11 @@ fn start_reader(
     Ok(chunks)
 }
 
-/// A file that is read past the system's cache.
+/// A file opened with O_DIRECT.
 struct SectorFile(File);
 
 impl SectorFile {
-    /// None where the system or the file system does not read in this way.
+    /// `None` if the system or the file system has no direct reads.
     fn open(path: &Path) -> Option<Self> {
         let file = SectorFile(open_direct(path)?);
         file.read(0..1, &mut Sectors::default()).ok()?;
@@ -239,7 +245,7 @@ impl SectorFile {
         Ok(self.0.metadata()?.len())
     }
 
-    /// Replaces what is in memory by these bytes, or those of them that the file has.
+    /// Reads these bytes of the file, or as many as it has.
     fn read(&self, bytes: Range<u64>, sectors: &mut Sectors) -> io::Result<()> {
         let before = (bytes.start % SECTOR as u64) as usize;
         let wanted = (bytes.end - bytes.start) as usize;
@@ -250,7 +256,7 @@ impl SectorFile {
     }
 }
 
-/// Memory that a disk can write to, and the bytes of a file in it.
+/// Aligned memory with bytes of a file.
 #[derive(Debug, Default)]
 struct Sectors {
     memory: Option<MmapMut>,
@@ -262,17 +268,18 @@ impl Sectors {
         self.memory.as_ref().map_or(&[], |memory| &memory[self.bytes.clone()])
     }
 
-    /// A buffer that begins at a multiple of SECTOR, and where that is in the memory.
+    /// An aligned buffer and its position in the memory.
     fn buffer(&mut self, size: usize) -> io::Result<(usize, &mut [u8])> {
         let page = if size < LARGE_PAGE { SECTOR } else { LARGE_PAGE };
         let start = |memory: &MmapMut| memory.as_ptr().align_offset(page);
         if self.memory.as_ref().is_none_or(|memory| memory.len() < size + page) {
-            // Freed before more is allocated, which is not touched before the disk writes to it.
+            // Free the old memory first. The new memory is not touched before the disk writes to
+            // it.
             self.memory = None;
             let memory = MmapMut::map_anon(size + page)?;
             #[cfg(target_os = "linux")]
             if page == LARGE_PAGE {
-                // Where it is refused, the reads are slower.
+                // Without huge pages reads are slower.
                 memory.advise_range(memmap2::Advice::HugePage, start(&memory), size).ok();
             }
             self.memory = Some(memory);
@@ -300,7 +307,8 @@ fn open_direct(_: &Path) -> Option<File> {
 fn read_at(file: &File, buffer: &mut [u8], start: u64) -> io::Result<usize> {
     use std::os::unix::fs::FileExt;
     let mut length = 0;
-    // What ends within a sector ends with the file; a read from there on is not allowed.
+    // A read that ends within a sector has reached the end of the file. Direct reads cannot
+    // continue there.
     while length < buffer.len() && length.is_multiple_of(SECTOR) {
         match file.read_at(&mut buffer[length..], start + length as u64) {
             Ok(0) => break,
@@ -323,10 +331,11 @@ mod tests {
     use crate::bytes::{ByteReader, ByteSource};
     use std::io::{Read, Write};
 
-    /// Of a chunk.
+    /// Bytes per chunk.
     const SIZE: usize = 1 << 18;
 
-    /// Beside the sources, since the folder for temporary files may be memory, which is not read in this way.
+    /// Creates a file beside the sources: the folder for temporary files may be on tmpfs, which has
+    /// no direct reads.
     fn file_of(length: usize) -> (tempfile::NamedTempFile, Vec<u8>) {
         let bytes: Vec<u8> = (0..length).map(|i| (i as u32).wrapping_mul(2_654_435_761).to_le_bytes()[3]).collect();
         let mut file = tempfile::NamedTempFile::new_in(env!("CARGO_MANIFEST_DIR")).unwrap();
@@ -334,7 +343,7 @@ mod tests {
         (file, bytes)
     }
 
-    /// None, with a message that the test is skipped, where the file system has no direct reads.
+    /// `None` if the file system has no direct reads; then prints that the test is skipped.
     fn open(file: &tempfile::NamedTempFile, memory: usize) -> Option<DirectFile> {
         open_ranges(file, memory, std::iter::once(0..u64::MAX))
     }
@@ -371,7 +380,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_was_cut_ends_where_it_ends() {
+    fn a_truncated_file_ends_at_its_new_length() {
         let (file, bytes) = file_of(8 * SIZE);
         let Some(mut direct) = open(&file, CHUNKS * SIZE).map(reader) else { return };
         direct.read_exact(&mut [0; 10]).unwrap();
@@ -384,7 +393,7 @@ mod tests {
     #[test]
     fn ranges_are_read_in_any_order() {
         let (file, bytes) = file_of(9 * SIZE + 5);
-        // Out of order, side by side, one within another, with gaps that are short and long, and beyond the end.
+        // Out of order, adjacent, nested, with short and long gaps, and beyond the end.
         let (a, b) = (SHORT_GAP as usize, 3 * SIZE);
         let ranges = [b + SIZE..b + SIZE + 9, 7..a, a..a + 100, a + 50..a + 60, 2 * a..2 * a + 3, 8 * SIZE + 1..10 * SIZE];
         let as_u64 = ranges.iter().map(|range| range.start as u64..range.end as u64);
@@ -416,7 +425,7 @@ mod tests {
         assert!(addresses.iter().all(|address| *address == addresses[0]), "bytes of one chunk are not copied");
     }
 
-    /// A few bytes of every chunk, all of them kept.
+    /// Keeps a few bytes of every chunk.
     #[test]
     fn bytes_that_are_kept_do_not_keep_all_chunks() {
         let (file, bytes) = file_of(300 * SECTOR);
@@ -432,11 +441,12 @@ mod tests {
         assert!(state.free.len() + state.taken <= direct.most + CHUNKS, "memory is used again in the next pass");
     }
 
-    /// Of whole and half pages, large ones too, in the same memory.
+    /// Reads of whole and half pages, also huge ones, into the same memory.
     #[test]
     fn any_bytes_of_a_file_are_read_into_the_same_memory() {
         let bytes: Vec<u8> = (0..2 * LARGE_PAGE as u32 + 3001).map(|i| i.wrapping_mul(2_654_435_761).to_le_bytes()[3]).collect();
-        // Beside the sources, since the folder for temporary files may be memory, which is not read in this way.
+        // Creates a file beside the sources: the folder for temporary files may be on tmpfs, which
+        // has no direct reads.
         let mut file = tempfile::NamedTempFile::new_in(env!("CARGO_MANIFEST_DIR")).unwrap();
         file.write_all(&bytes).unwrap();
         let Some(file) = SectorFile::open(file.path()) else {

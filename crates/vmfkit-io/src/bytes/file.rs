@@ -1,4 +1,4 @@
-//! A file of this machine, read through the system's cache.
+//! A local file that is read through the page cache.
 
 use std::fs::File;
 use std::io;
@@ -16,7 +16,7 @@ impl LocalFile {
         LocalFile::new(File::open(path)?, path)
     }
 
-    /// A file that can be opened again by this path.
+    /// For a file that can be reopened by this path.
     pub fn new(file: File, path: &Path) -> io::Result<Self> {
         let length = file.metadata()?.len();
         Ok(LocalFile { file, path: path.to_owned(), length })
@@ -26,23 +26,23 @@ impl LocalFile {
         &self.path
     }
 
-    /// Its length when it was opened.
+    /// The length at the time of opening.
     pub fn len(&self) -> u64 {
         self.length
     }
 
-    /// Its length now.
+    /// The current length.
     pub fn len_now(&self) -> io::Result<u64> {
         Ok(self.file.metadata()?.len())
     }
 
-    /// Replaces what is in `buffer` by the bytes from `start` on, as many as its capacity holds; fewer at the end only.
+    /// Fills the capacity of `buffer` with the bytes from `start`. There are fewer only at the end.
     #[cfg(unix)]
     pub fn fill(&self, start: u64, buffer: &mut Vec<u8>) -> io::Result<()> {
         buffer.clear();
         while buffer.len() < buffer.capacity() {
             let position = start + buffer.len() as u64;
-            // Into memory that was not cleared first.
+            // Reads into uninitialized memory.
             match rustix::io::pread(&self.file, rustix::buffer::spare_capacity(buffer), position) {
                 Ok(0) => break,
                 Ok(_) | Err(rustix::io::Errno::INTR) => {}
@@ -52,7 +52,7 @@ impl LocalFile {
         Ok(())
     }
 
-    /// Reads some bytes from `start` on; none at the end only.
+    /// Reads some bytes from `start`; none only at the end.
     #[cfg(unix)]
     pub fn read(&self, start: u64, buffer: &mut [u8]) -> io::Result<usize> {
         std::os::unix::fs::FileExt::read_at(&self.file, buffer, start)

@@ -1,6 +1,7 @@
-//! Where bytes come from: [`ByteSource`] reads them at any position, [`ByteReader`] one after the other.
+//! Sources of bytes: [`ByteSource`] reads at any position, [`ByteReader`] sequentially.
 //!
-//! A file that is larger than memory is read with O_DIRECT ([`direct`]), and its bytes are lent where the disk put them.
+//! A file that is larger than memory is read with O_DIRECT ([`direct`]). Its bytes are lent from
+//! the buffers that the disk wrote to.
 
 pub(crate) mod direct;
 mod file;
@@ -20,15 +21,15 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::SystemTime;
 
-/// Bytes read at a time, which stay in a near cache while they are worked on; faster than mapping where the file is larger than the
-/// memory.
+/// Bytes read at a time. They stay in the L2 cache while they are processed. For files larger than
+/// memory this is faster than mapping.
 const CHUNK: usize = 1 << 17;
 
-/// Bytes that can be read at any position; copies share what is open.
+/// Bytes that can be read at any position. Clones share the open file.
 #[derive(Clone)]
 pub(crate) enum ByteSource {
     File(Arc<LocalFile>),
-    /// With O_DIRECT, ahead and in order.
+    /// A file read sequentially with O_DIRECT, ahead of what is asked for.
     Direct(Arc<Mutex<DirectFile>>),
     #[cfg(feature = "object-store")]
     Object(OpenRemote),
@@ -41,7 +42,7 @@ impl ByteSource {
         Ok(ByteSource::File(Arc::new(LocalFile::open(path)?)))
     }
 
-    /// The length when it was opened.
+    /// The length at the time of opening.
     pub fn len(&self) -> u64 {
         match self {
             ByteSource::File(file) => file.len(),
@@ -53,7 +54,7 @@ impl ByteSource {
         }
     }
 
-    /// The length now, where a file may have been cut since.
+    /// The current length; a file may have been truncated since it was opened.
     fn len_now(&self) -> io::Result<u64> {
         match self {
             ByteSource::File(file) => file.len_now(),
@@ -63,7 +64,8 @@ impl ByteSource {
         }
     }
 
-    /// Bytes from `start` on, at most `most`, as many as are together in memory; none at the end only.
+    /// Reads bytes from `start`: at most `most`, fewer if they are not contiguous in memory, and
+    /// none only at the end.
     pub fn read_at(&self, start: u64, most: usize) -> io::Result<Bytes> {
         match self {
             ByteSource::File(file) => {
@@ -84,7 +86,8 @@ impl ByteSource {
         }
     }
 
-    /// `count` bytes from `start` on, fewer at the end only; copied only if they are apart in memory.
+    /// Reads `count` bytes from `start`, fewer only at the end. They are copied only if they are
+    /// not contiguous in memory.
     pub fn read_all_at(&self, start: u64, count: usize) -> io::Result<Bytes> {
         let first = self.read_at(start, count)?;
         if first.len() == count || first.is_empty() {
@@ -92,7 +95,7 @@ impl ByteSource {
         }
         let mut bytes = Vec::with_capacity(count.min(self.len().saturating_sub(start) as usize));
         bytes.extend_from_slice(&first);
-        // The next bytes may need the memory of these.
+        // The next read may need this buffer.
         drop(first);
         while bytes.len() < count {
             let next = self.read_at(start + bytes.len() as u64, count - bytes.len())?;
@@ -104,20 +107,21 @@ impl ByteSource {
         Ok(bytes.into())
     }
 
-    /// The same bytes with O_DIRECT, with about `memory` bytes of buffers: only these ranges, in any order; all else is as if the file
-    /// ended there. None for what is not a file, and where the system or the file system cannot read in this way.
+    /// Reopens a file with O_DIRECT and about `memory` bytes of buffers. Only the given ranges are
+    /// read, in any order; a read elsewhere finds the end of the file. `None` if this is not a
+    /// local file, or if the system or the file system has no direct reads.
     pub fn direct(&self, memory: usize, ranges: impl IntoIterator<Item = Range<u64>>) -> Option<Self> {
         let ByteSource::File(file) = self else { return None };
         let direct = DirectFile::open(file.path(), memory, ranges)?;
         Some(ByteSource::Direct(Arc::new(Mutex::new(direct))))
     }
 
-    /// Bytes are lent where the disk put them.
+    /// Whether bytes are lent from the buffers that the disk wrote to.
     pub fn is_direct(&self) -> bool {
         matches!(self, ByteSource::Direct(_))
     }
 
-    /// Reading costs no requests over a network.
+    /// Whether reading takes no network requests.
     pub fn is_local(&self) -> bool {
         #[cfg(feature = "object-store")]
         return !matches!(self, ByteSource::Object(_));
@@ -127,16 +131,17 @@ impl ByteSource {
 }
 
 fn lock(file: &Mutex<DirectFile>) -> std::sync::MutexGuard<'_, DirectFile> {
-    // A panic of a decoder leaves the file as it was.
+    // A decoder that panicked has not changed the file.
     file.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Bytes one after the other, of a source or of a pipe.
+/// Reads a source or a pipe sequentially.
 pub(crate) struct ByteReader {
     input: Input,
     /// Position of the next byte.
     position: u64,
-    /// The bytes at hand: lent by the source, or in the reader's own buffer, of which `taken` are consumed.
+    /// The bytes that were read: either lent by the source, or in the reader's own buffer, of which
+    /// `taken` are consumed.
     lent: Bytes,
     buffer: Vec<u8>,
     taken: usize,
@@ -152,19 +157,19 @@ impl ByteReader {
         ByteReader::with_capacity(CHUNK, source, position)
     }
 
-    /// With a buffer of this size, where one is needed.
+    /// The size of the buffer, if one is needed, is `capacity`.
     pub fn with_capacity(capacity: usize, source: ByteSource, position: u64) -> Self {
         let buffer = if matches!(source, ByteSource::File(_)) { Vec::with_capacity(capacity) } else { Vec::new() };
         ByteReader { input: Input::Source(source), position, lent: Bytes::new(), buffer, taken: 0 }
     }
 
-    /// Bytes that come once.
+    /// Reads a pipe, which can be read once.
     pub fn pipe(input: impl BufRead + Send + 'static) -> Self {
         let input = Input::Pipe(Box::new(input));
         ByteReader { input, position: 0, lent: Bytes::new(), buffer: Vec::new(), taken: 0 }
     }
 
-    /// What is read; none for a pipe.
+    /// The source; `None` for a pipe.
     pub fn source(&self) -> Option<&ByteSource> {
         match &self.input {
             Input::Source(source) => Some(source),
@@ -172,7 +177,7 @@ impl ByteReader {
         }
     }
 
-    /// The length of the source now; none for a pipe.
+    /// The current length of the source; `None` for a pipe.
     pub fn len_now(&self) -> io::Result<Option<u64>> {
         self.source().map(ByteSource::len_now).transpose()
     }
@@ -181,7 +186,7 @@ impl ByteReader {
         self.position
     }
 
-    /// Moves to a byte of the source; an error for a pipe.
+    /// Moves to a position of the source. A pipe returns an error.
     pub fn seek_to(&mut self, position: u64) -> Result<()> {
         if self.source().is_none() {
             return Err(vmfkit::Error::CannotRewind.into());
@@ -198,12 +203,13 @@ impl ByteReader {
         Ok(())
     }
 
-    /// Reads this source from now on, from the same position.
+    /// Continues with another source at the same position.
     pub fn replace_source(&mut self, source: ByteSource) {
         *self = ByteReader::new(source, self.position);
     }
 
-    /// The next bytes, at most `most`, where they are in memory; none at the end only. For a source that [lends](ByteSource::is_direct).
+    /// The next bytes without a copy, at most `most` and none only at the end. For a source that
+    /// [lends](ByteSource::is_direct) its bytes.
     pub fn lend(&mut self, most: usize) -> io::Result<Bytes> {
         self.lent = Bytes::new();
         let Input::Source(source) = &self.input else { return Err(io::ErrorKind::Unsupported.into()) };
@@ -219,7 +225,7 @@ impl ByteReader {
 
 impl Read for ByteReader {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        // What is larger than the buffer need not go through it.
+        // A large read bypasses the buffer.
         if let Input::Source(ByteSource::File(file)) = &self.input
             && self.taken == self.buffer.len()
             && buffer.len() >= self.buffer.capacity()
@@ -237,7 +243,7 @@ impl Read for ByteReader {
 impl BufRead for ByteReader {
     fn fill_buf(&mut self) -> io::Result<&[u8]> {
         if matches!(self.input, Input::Source(_)) && self.at_hand().is_empty() {
-            // What was read is given back before more is waited for.
+            // Return the lent bytes before waiting for more.
             self.lent = Bytes::new();
             self.taken = 0;
             match &self.input {
@@ -275,7 +281,7 @@ impl Seek for ByteReader {
     }
 }
 
-/// The path of a file or the name of an object, by which it can be opened again.
+/// The path of a file or the name of an object, by which it can be reopened.
 #[derive(Clone)]
 pub(crate) enum Location {
     Local(PathBuf),
@@ -284,12 +290,12 @@ pub(crate) enum Location {
 }
 
 impl Location {
-    /// How messages call it.
+    /// The name that messages use.
     pub fn name(&self) -> String {
         self.path().display().to_string()
     }
 
-    /// A path, or a location with slashes like a path.
+    /// The path, or the location of an object as a path.
     pub fn path(&self) -> &Path {
         match self {
             Location::Local(path) => path,
@@ -310,7 +316,7 @@ impl Location {
         }
     }
 
-    /// What it is like now; a store is asked.
+    /// The current version of the file. For an object this takes a request.
     pub fn stamp(&self) -> Result<Stamp> {
         match self {
             Location::Local(path) => {
@@ -326,17 +332,17 @@ impl Location {
     }
 }
 
-/// What tells whether a file is still the one that was opened.
+/// Identifies a version of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Stamp {
     pub length: u64,
     modified: Option<SystemTime>,
-    /// The version, as a store calls it.
+    /// The version of an object, as the store calls it.
     tag: Option<String>,
 }
 
 impl Stamp {
-    /// Refuses a file that is not what it was.
+    /// Rejects a file that has changed.
     pub fn check(&self, now: &Stamp) -> Result<()> {
         if now.length != self.length {
             let what = format!("its length was {}, found: `{}`", self.length, now.length);
@@ -349,7 +355,7 @@ impl Stamp {
     }
 }
 
-/// Whether a location is not a path of this machine.
+/// Whether a location is not a local path.
 pub(crate) fn is_remote(location: &str) -> bool {
     ["s3://", "s3a://", "gs://", "az://", "abfs://", "abfss://", "http://", "https://"]
         .iter()

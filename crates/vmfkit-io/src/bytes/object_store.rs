@@ -1,7 +1,8 @@
-//! Objects of S3, Google Cloud Storage and Azure, and files of web servers, read by ranges of bytes.
+//! Objects of S3, Google Cloud Storage and Azure, and files of web servers, read by byte ranges.
 //!
-//! Keys, regions and endpoints come from the environment, under the names that the clouds' own tools use (`AWS_REGION`,
-//! `GOOGLE_SERVICE_ACCOUNT`, `AZURE_STORAGE_ACCOUNT_NAME` and so on). Requests that fail are tried again by the crate `object_store`.
+//! Keys, regions and endpoints come from the environment variables that the clouds' own tools use
+//! (`AWS_REGION`, `GOOGLE_SERVICE_ACCOUNT`, `AZURE_STORAGE_ACCOUNT_NAME` and so on). The crate
+//! `object_store` retries failed requests.
 
 use crate::error::{Error, Result};
 use crate::read::guard::damaged;
@@ -20,17 +21,17 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::task::JoinHandle;
 use url::Url;
 
-/// Bytes a request: enough to make the time of its answer's first byte small.
+/// Bytes per request: enough to hide its latency.
 const PIECE: u64 = 8 << 20;
 
-/// Pieces that are kept: a column read in order needs two, the one that is read and the one ahead.
+/// Pieces kept in memory. A column read sequentially needs two: the current one and the next.
 const KEPT: usize = 8;
 
-/// An object whose length is known, and which must not change while it is read.
+/// An object of known length, which must not change while it is read.
 #[derive(Clone)]
 pub(crate) struct RemoteFile(Arc<Remote>);
 
-/// The same while it is read, with the pieces of it that are at hand: they go when the last of its readers goes.
+/// An object that is being read, with the pieces in memory. They are dropped with its last reader.
 #[derive(Clone)]
 pub(crate) struct OpenRemote {
     remote: Arc<Remote>,
@@ -45,13 +46,13 @@ struct Remote {
     e_tag: Option<String>,
 }
 
-/// A range of the object, or its request.
+/// A range of the object, or the pending request for it.
 enum Piece {
     Ready(Bytes),
     Asked(JoinHandle<Result<Bytes>>),
 }
 
-/// Asks for an object's length: `s3://bucket/rows.parquet`, `gs://`, `az://`, `https://`.
+/// Requests the length of an object: `s3://bucket/rows.parquet`, `gs://`, `az://`, `https://`.
 pub(crate) fn open_remote(location: &str) -> Result<RemoteFile> {
     open_with(location, RetryConfig::default())
 }
@@ -62,8 +63,9 @@ fn open_with(location: &str, retry: RetryConfig) -> Result<RemoteFile> {
     Ok(RemoteFile(Arc::new(Remote { store, path, name: location.to_owned(), length: meta.size, e_tag: meta.e_tag })))
 }
 
-/// The objects of a folder, `s3://bucket/rows/`, or those whose last name fits a pattern, `s3://bucket/rows/part-*.parquet`; in
-/// the order of their names. Web servers cannot tell.
+/// Lists the objects of a folder, `s3://bucket/rows/`, or those whose last name component matches a
+/// pattern, `s3://bucket/rows/part-*.parquet`, in the order of their names. Web servers have no
+/// such list.
 pub(crate) fn list_remote(location: &str) -> Result<Vec<String>> {
     list_with(location, RetryConfig::default())
 }
@@ -86,7 +88,7 @@ fn list_with(location: &str, retry: RetryConfig) -> Result<Vec<String>> {
     Ok(matching(&*store, &path, pattern)?.into_iter().map(location).collect())
 }
 
-/// The objects right in a folder whose names fit.
+/// The objects directly in a folder whose names match.
 fn matching(store: &dyn ObjectStore, folder: &ObjectPath, pattern: &str) -> Result<Vec<ObjectPath>> {
     let found = wait(store.list_with_delimiter(Some(folder)))?.map_err(from_store)?;
     let mut paths: Vec<ObjectPath> = found.objects.into_iter().map(|object| object.location).collect();
@@ -95,7 +97,7 @@ fn matching(store: &dyn ObjectStore, folder: &ObjectPath, pattern: &str) -> Resu
     Ok(paths)
 }
 
-/// `*` stands for any bytes, `?` for any one.
+/// `*` matches any bytes, `?` any one byte.
 fn fits(pattern: &[u8], name: &[u8]) -> bool {
     match (pattern, name) {
         ([], []) => true,
@@ -111,7 +113,7 @@ fn connect(location: &str, retry: RetryConfig) -> Result<(Arc<dyn ObjectStore>, 
         let what = format!("a location must begin with s3://, gs://, az://, http:// or https://, found: `{location}`");
         Error::Format { what }
     };
-    // A pattern is cut off before; what is left of the kind is part of a name.
+    // The pattern has been removed by now. Remaining pattern characters are part of a name.
     let url = Url::parse(location).map_err(|_| unknown())?;
     if url.query().is_some() {
         return Err(Error::Format { what: format!("what stands behind a ? is not sent to a server, found: `{location}`") });
@@ -134,18 +136,18 @@ fn connect(location: &str, retry: RetryConfig) -> Result<(Arc<dyn ObjectStore>, 
 }
 
 impl RemoteFile {
-    /// Where it is.
+    /// Its location.
     pub(crate) fn name(&self) -> &str {
         &self.0.name
     }
 
-    /// The length and the version that the store has now.
+    /// The current length and version.
     pub(crate) fn ask(&self) -> Result<(u64, Option<String>)> {
         let meta = wait(self.0.store.head(&self.0.path))?.map_err(from_store)?;
         Ok((meta.size, meta.e_tag))
     }
 
-    /// Begins to read it, without any piece of what was read before.
+    /// Begins to read it, without pieces of earlier reads.
     pub(crate) fn open(&self) -> OpenRemote {
         OpenRemote { remote: self.0.clone(), pieces: Arc::default() }
     }
@@ -156,7 +158,7 @@ impl OpenRemote {
         self.remote.length
     }
 
-    /// Bytes from `start` on, at most `most`, those that are in one piece; none at the end only.
+    /// Reads bytes from `start`: at most `most`, all from one piece, and none only at the end.
     pub(crate) fn read_at(&self, start: u64, most: usize) -> io::Result<Bytes> {
         if start >= self.len() || most == 0 {
             return Ok(Bytes::new());
@@ -166,9 +168,9 @@ impl OpenRemote {
         Ok(bytes)
     }
 
-    /// Piece `number`. Whoever reads two in a row will read the third, which is asked for at once.
+    /// Piece `number`. After two consecutive pieces the third is requested in advance.
     fn piece(&self, number: u64) -> Result<Bytes> {
-        // A panic of another thread leaves the pieces whole.
+        // A thread that panicked has not left an incomplete piece.
         let mut pieces = self.pieces.lock().unwrap_or_else(PoisonError::into_inner);
         let index = pieces.iter().position(|(kept, _)| *kept == number);
         let piece = index.and_then(|index| pieces.remove(index)).map(|(_, piece)| piece);
@@ -196,11 +198,11 @@ impl Remote {
         let remote = &*self;
         let range = number * PIECE..remote.length.min((number + 1) * PIECE);
         let expected = range.end - range.start;
-        // A weak tag never matches, whatever the version.
+        // A weak tag never matches.
         let if_match = remote.e_tag.clone().filter(|tag| !tag.starts_with("W/"));
         let options = GetOptions { range: Some(GetRange::Bounded(range)), if_match, ..Default::default() };
         let answer = remote.store.get_opts(&remote.path, options).await.map_err(from_store)?;
-        // Not every server minds the condition.
+        // Not every server respects the condition.
         if answer.meta.e_tag != remote.e_tag || answer.meta.size != remote.length {
             return Err(changed());
         }
@@ -212,7 +214,7 @@ impl Remote {
     }
 }
 
-/// Two threads are plenty: they wait for the network, and check what comes.
+/// Two threads suffice: they wait for the network and check what arrives.
 fn runtime() -> Result<&'static Runtime> {
     static RUNTIME: OnceLock<Runtime> = OnceLock::new();
     if let Some(runtime) = RUNTIME.get() {

@@ -1,4 +1,4 @@
-//! Against web servers of a few lines, each with its own fault.
+//! Reads from small web servers, each with a fault of its own.
 
 use super::*;
 use crate::bytes::{ByteReader, ByteSource, is_remote};
@@ -11,24 +11,24 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 use vmfkit::source::Source;
 
-/// What a server does wrong.
+/// The fault of a server.
 #[derive(Clone, Copy, PartialEq)]
 enum Fault {
     None,
-    /// The first requests are answered by status 500.
+    /// The first requests are answered with status 500.
     FailsTwice,
     /// Bodies end early.
     Cuts,
-    /// Every answer is of another version.
+    /// Every response has another version.
     Changes,
 }
 
-/// Serves bytes under any name, one connection a thread, until the test ends.
+/// Serves bytes under any name, one thread per connection, until the test ends.
 fn serve(body: Vec<u8>, fault: Fault) -> String {
     serve_version(body, fault, Arc::default())
 }
 
-/// The same, of a version that can be changed.
+/// The same with a version that can be changed.
 fn serve_version(body: Vec<u8>, fault: Fault, version: Arc<AtomicUsize>) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -43,7 +43,7 @@ fn serve_version(body: Vec<u8>, fault: Fault, version: Arc<AtomicUsize>) -> Stri
     format!("http://{address}/folder/rows.parquet")
 }
 
-/// Answers one request; none if the connection is closed.
+/// Answers one request; `None` if the connection is closed.
 fn answer(mut stream: &TcpStream, body: &[u8], fault: Fault, requests: &AtomicUsize, version: &AtomicUsize) -> Option<()> {
     // Without read-ahead: the client waits for each answer.
     let mut input = BufReader::with_capacity(1 << 12, stream);
@@ -87,7 +87,7 @@ fn answer(mut stream: &TcpStream, body: &[u8], fault: Fault, requests: &AtomicUs
     stream.write_all(&body[range]).ok()
 }
 
-/// Impatient, so that a server that never recovers does not hold up the tests.
+/// Short timeouts, so that a server that never recovers does not delay the tests.
 fn retry() -> RetryConfig {
     RetryConfig { max_retries: 3, retry_timeout: Duration::from_secs(5), ..Default::default() }
 }
@@ -146,9 +146,9 @@ fn ranges_of_any_length_are_read() {
     assert_eq!(reader.read(&mut [0; 4]).unwrap(), 0);
 }
 
-/// A dataset of many objects keeps the pieces of one.
+/// A dataset of many objects keeps the pieces of only one.
 #[test]
-fn the_pieces_of_an_object_go_with_its_readers() {
+fn pieces_of_an_object_are_dropped_with_its_readers() {
     let remote = open_with(&serve(vec![1; 100], Fault::None), retry()).unwrap();
     let opened = remote.open();
     let pieces = Arc::downgrade(&opened.pieces);
@@ -181,7 +181,7 @@ fn pass(source: &mut crate::DataSource) -> vmfkit::Result<Vec<Vec<f64>>> {
 }
 
 #[test]
-fn files_of_every_format_are_the_same_here_and_there() {
+fn objects_and_local_files_give_the_same_rows() {
     for name in [
         "columnar/list_f32.parquet",
         "columnar/fixed_f32.arrow",
@@ -198,12 +198,12 @@ fn files_of_every_format_are_the_same_here_and_there() {
         let path = format!("{}/../../testdata/{name}", env!("CARGO_MANIFEST_DIR"));
         let options = crate::Options::new().rescale(true);
         let expected = pass(&mut crate::open(&path, &options).unwrap()).unwrap();
-        let place = serve(std::fs::read(&path).unwrap(), Fault::None).replace("rows.parquet", name);
-        // Without an ending the first bytes tell.
-        for place in [place.clone(), place.replace('.', "-").replace("127-0-0-1", "127.0.0.1")] {
-            let mut source = crate::open(&place, &options).unwrap_or_else(|error| panic!("{place}: {error:?}"));
+        let location = serve(std::fs::read(&path).unwrap(), Fault::None).replace("rows.parquet", name);
+        // Without an extension the format is detected by the first bytes.
+        for location in [location.clone(), location.replace('.', "-").replace("127-0-0-1", "127.0.0.1")] {
+            let mut source = crate::open(&location, &options).unwrap_or_else(|error| panic!("{location}: {error:?}"));
             for _ in 0..2 {
-                assert!(pass(&mut source).unwrap() == expected, "{place}");
+                assert!(pass(&mut source).unwrap() == expected, "{location}");
                 source.rewind().unwrap();
             }
         }
@@ -215,19 +215,22 @@ fn an_object_that_changes_between_passes_is_named() {
     for name in ["rows.parquet", "rows.csv"] {
         let version = Arc::new(AtomicUsize::new(0));
         let body = if name == "rows.csv" { b"0.6,0.8\n".to_vec() } else { file("fixed_f32.parquet") };
-        let place = serve_version(body, Fault::None, version.clone()).replace("rows.parquet", name);
-        let mut source = crate::open(&place, &crate::Options::new().rescale(true)).unwrap();
+        let location = serve_version(body, Fault::None, version.clone()).replace("rows.parquet", name);
+        let mut source = crate::open(&location, &crate::Options::new().rescale(true)).unwrap();
         pass(&mut source).unwrap();
         source.rewind().unwrap();
         pass(&mut source).unwrap();
         version.store(1, Ordering::SeqCst);
         let error = format!("{:#}", source.rewind().unwrap_err());
-        assert!(error.starts_with(&format!("{place}: the file has changed since it was opened, it was written to")), "{error}");
+        assert!(
+            error.starts_with(&format!("{location}: the file has changed since it was opened, it was written to")),
+            "{error}"
+        );
     }
 }
 
 #[test]
-fn an_address_with_a_query_is_refused() {
+fn a_url_with_a_query_is_refused() {
     let error = vmfkit::Error::from(crate::open("http://127.0.0.1:1/x.npy?token=1", &crate::Options::new()).unwrap_err());
     assert!(format!("{error:#}").contains("what stands behind a ? is not sent"), "{error}");
 }
@@ -248,7 +251,7 @@ fn locations_are_checked_before_anything_is_asked() {
 }
 
 #[test]
-fn patterns_fit_names() {
+fn patterns_match_names() {
     for (pattern, name, fitting) in [
         ("*.parquet", "a.parquet", true),
         ("*.parquet", "a.parquet.crc", false),

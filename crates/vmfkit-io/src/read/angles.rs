@@ -1,19 +1,19 @@
-//! [`AngleRows`]: rows that a file has as angles, as unit vectors.
+//! [`AngleRows`]: converts the angles in a file to unit vectors.
 
 use crate::{Batch, Element, Error, Format, Reader, Result, Schema, Values};
 use vmfkit::Angles;
 
-/// Another reader's rows, turned into unit vectors of double precision.
+/// The rows of another reader, converted to unit vectors in double precision.
 pub(crate) struct AngleRows {
     angles: Angles,
     inner: Box<dyn Reader>,
     schema: Schema,
-    /// Rows that were read.
+    /// Number of rows read.
     row: u64,
 }
 
 impl AngleRows {
-    /// Refuses files whose rows have another number of angles.
+    /// Rejects files whose rows have another number of angles.
     pub fn new(angles: Angles, inner: Box<dyn Reader>, format: Format) -> Result<Self> {
         let from = inner.schema();
         let (count, names) = (angles.count(), angles.names().join(","));

@@ -1,11 +1,11 @@
-//! Rows of a dense array that is stored as it would be in memory: `.npy`, the members of a `.npz`, a tensor of safetensors.
+//! Rows of a dense array: `.npy`, the members of a `.npz`, a tensor of safetensors.
 
 use crate::excerpt::excerpt;
 use crate::read::numbers::{ArrayBytes, Encoding, Kind, Numbers};
 use crate::{Batch, Error, Reader, Result, Schema, Stretches, Values};
 
-/// Which of the arrays of a file is read: the one that was asked for, the only one, or the only one with two axes. Messages call an array by
-/// `kind`; each has a name, and two axes or not.
+/// Selects the array to read: the chosen one, the only one, or the only one with two axes. Each
+/// array is given by its name and whether it has two axes. Error messages call an array `kind`.
 pub(crate) fn choose(kind: &str, arrays: &[(&str, bool)], asked: Option<&str>) -> Result<usize> {
     let listed = |names: Vec<&str>| excerpt(names.join(",").as_bytes());
     let all = || listed(arrays.iter().map(|(name, _)| *name).collect());
@@ -15,7 +15,7 @@ pub(crate) fn choose(kind: &str, arrays: &[(&str, bool)], asked: Option<&str>) -
     }
     let tables: Vec<usize> = (0..arrays.len()).filter(|&at| arrays[at].1).collect();
     match (arrays.len(), &tables[..]) {
-        // What is wrong with its axes is said when it is opened.
+        // Errors of its axes are reported when it is opened.
         (1, _) => Ok(0),
         (_, [only]) => Ok(*only),
         (_, []) => Err(Error::format(format!("one {kind} must have two axes, rows and coordinates, found: `{}`", all()))),
@@ -26,7 +26,7 @@ pub(crate) fn choose(kind: &str, arrays: &[(&str, bool)], asked: Option<&str>) -
     }
 }
 
-/// Rows of an array of two axes, in C order as they come, in Fortran order piece by piece.
+/// Rows of an array with two axes. In Fortran order they are gathered from pieces of columns.
 pub(crate) struct ArrayRows {
     numbers: Numbers,
     fortran_order: bool,
@@ -38,9 +38,9 @@ pub(crate) struct ArrayRows {
 }
 
 impl ArrayRows {
-    /// An array of which the first number begins with the first of the bytes.
+    /// An array whose first number begins at the first of the bytes.
     pub fn new(bytes: ArrayBytes, encoding: Encoding, fortran_order: bool, rows: u64, dim: usize) -> Result<Self> {
-        // Rows and columns can be exchanged without a copy in an array of one row.
+        // An array of one row is the same in both orders.
         let fortran_order = fortran_order && rows > 1 && dim > 1;
         if fortran_order && !bytes.is_seekable() {
             return Err(Error::format(
@@ -53,7 +53,7 @@ impl ArrayRows {
         Ok(ArrayRows { numbers, fortran_order, schema, rows, next: 0, column: Values::default() })
     }
 
-    /// Each column's numbers are together in the file: reads a few of each.
+    /// Reads a piece of each column: the numbers of a column are contiguous in the file.
     fn read_columns(&mut self, rows: u64, values: &mut Values) -> Result<()> {
         let dim = self.schema.dim;
         for column in 0..dim {

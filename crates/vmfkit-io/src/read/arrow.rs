@@ -1,8 +1,9 @@
-//! Arrow's own files (Feather version 2 is one of them) and streams.
+//! Arrow IPC files, including Feather version 2, and streams.
 //!
-//! A file is a stream between two magic words, with a footer that says where its record batches are, so that both are read from the
-//! front, message by message.
-//! One message, a record batch, is in memory at a time; past the system's cache, where [`arrow_lists`](crate::read::arrow_lists) knows its lists, not even that.
+//! A file is a stream between two magic words, followed by a footer with the positions of its
+//! record batches. Both are read sequentially, message by message. One message, a record batch, is
+//! in memory at a time. With O_DIRECT, [`arrow_lists`](crate::read::arrow_lists) reads lists
+//! without even that.
 
 use crate::bytes::{ByteReader, ByteSource};
 use crate::error::{Error, Result};
@@ -26,7 +27,7 @@ use std::sync::Arc;
 /// Rows of an Arrow file or stream.
 pub(crate) struct ArrowReader {
     messages: Messages,
-    /// Where the message behind the schema is.
+    /// Position of the message after the schema.
     start: u64,
     arrow_schema: SchemaRef,
     projection: Vec<usize>,
@@ -34,22 +35,24 @@ pub(crate) struct ArrowReader {
     id_type: Option<DataType>,
     schema: Schema,
     dictionaries: HashMap<i64, ArrayRef>,
-    /// What the current record batch is made of, kept to read the next into the same memory.
+    /// Memory of the current record batch, kept for the next one.
     body: Buffer,
     current: Option<RecordBatch>,
-    /// Rows of the current record batch that were given.
+    /// Rows of the current record batch that have been returned.
     taken: usize,
-    /// The column of lists, if its numbers can be taken from the file as they are, and those of the current record batch.
+    /// The column of lists, if its numbers can be lent from the file, and those of the current
+    /// record batch.
     column: Option<ListColumn>,
     lists: Option<Lists>,
-    /// Record batches that were read.
+    /// Number of record batches read.
     batches: usize,
-    /// Rows that were given.
+    /// Number of rows returned.
     row: u64,
 }
 
 impl ArrowReader {
-    /// Opens a file. The rows of a local one are counted, which reads the header of each record batch; of an object that would fetch most of it.
+    /// Opens a file. The rows of a local file are counted, which reads the header of each record
+    /// batch. For an object this would fetch most of its bytes.
     pub(crate) fn open(source: ByteSource, columns: &Columns) -> Result<Self> {
         let counts = source.is_local();
         let mut reader = ArrowReader::new(Messages::from_source(source)?, columns)?;
@@ -109,7 +112,8 @@ impl ArrowReader {
         })
     }
 
-    /// The column of lists, if nothing belongs to the rows and their numbers can be taken from the file as they are, unless they are compressed.
+    /// The column of lists, if there are no weights and ids and its numbers can be lent from the
+    /// file unless they are compressed.
     fn list_column(&self) -> Option<ListColumn> {
         match (&self.chosen.coordinates, self.chosen.weight, self.chosen.id) {
             (Coordinates::List(column), None, None) => ListColumn::find(self.arrow_schema.fields(), self.projection[*column]),
@@ -117,7 +121,8 @@ impl ArrowReader {
         }
     }
 
-    /// Sums the lengths of record batches over their headers, and notes what the largest takes. Leaves the reader as after `rewind`.
+    /// Adds up the lengths in the headers of all record batches, and records the memory for the
+    /// largest. Leaves the reader as after `rewind`.
     fn count_rows(&mut self) -> Result<()> {
         self.rewind()?;
         let (mut rows, mut held) = (0u64, 0);
@@ -130,7 +135,7 @@ impl ArrowReader {
                 rows = rows.checked_add(length).ok_or_else(|| damaged("more rows than can be counted"))?;
                 let body = body_length(&message)?;
                 held = held.max(match batch.compression() {
-                    // Taken from the file as they are.
+                    // They are lent from the file.
                     None if lists_alone => 0,
                     None => body,
                     Some(_) => body.saturating_add(length.saturating_mul(row_bytes)),
@@ -143,7 +148,7 @@ impl ArrowReader {
         Ok(())
     }
 
-    /// Reads messages up to a record batch with rows; false at the end.
+    /// Reads messages up to a record batch with rows. Returns false at the end.
     fn next_batch(&mut self) -> Result<bool> {
         self.taken = 0;
         (self.current, self.lists) = (None, None);
@@ -159,8 +164,8 @@ impl ArrowReader {
                 }
                 continue;
             }
-            // Memory that is fresh from the system costs more than what is read into it. It cannot be had back where a dictionary
-            // still uses it.
+            // Fresh memory costs more than reading into it, so the last buffer is reused unless a
+            // dictionary still refers to it.
             let mut bytes = std::mem::take(&mut self.body).into_vec().unwrap_or_default();
             self.messages.take_into(body_length(&message)?, &mut bytes)?;
             let body = Buffer::from_vec(bytes);
@@ -209,13 +214,14 @@ impl ArrowReader {
         Ok(())
     }
 
-    /// Goes on to the next record batch if need be; false at the end.
+    /// Continues with the next record batch if necessary. Returns false at the end.
     fn has_rows(&mut self) -> Result<bool> {
         let left = self.current.as_ref().is_some_and(|records| self.taken < records.num_rows());
         if left || self.lists.is_some_and(|lists| lists.rows > 0) { Ok(true) } else { self.next_batch() }
     }
 
-    /// The next rows of the current record batch, at most `most`, and the number of its first row in the file.
+    /// The next rows of the current record batch, at most `most`, and the number of its first row
+    /// in the file.
     fn take_records(&mut self, most: usize) -> (Range<usize>, u64) {
         let left = self.current.as_ref().map_or(0, RecordBatch::num_rows) - self.taken;
         let rows = self.taken..self.taken + most.min(left);
@@ -225,8 +231,8 @@ impl ArrowReader {
         (rows, first)
     }
 
-    /// For errors.
-    fn place(&self) -> String {
+    /// The position for error messages.
+    fn location(&self) -> String {
         format!("record batch {}", self.batches.saturating_sub(1))
     }
 }
@@ -237,7 +243,7 @@ impl Reader for ArrowReader {
     }
 
     fn read(&mut self, most: usize, batch: &mut Batch) -> Result<()> {
-        guarded(|| self.read_rows(most, batch)).map_err(|error| error.at(self.place()))
+        guarded(|| self.read_rows(most, batch)).map_err(|error| error.at(self.location()))
     }
 
     fn has_stretches(&self) -> bool {
@@ -263,12 +269,12 @@ impl Reader for ArrowReader {
             stretches.push_values(batch.values);
             Ok(batch.rows)
         });
-        read.map_err(|error| error.at(self.place()))
+        read.map_err(|error| error.at(self.location()))
     }
 
     fn rewind(&mut self) -> Result<()> {
         if self.messages.is_pipe() {
-            // The batch that told the dimension is still to be given.
+            // The batch that was read for the dimension has not been returned yet.
             return if self.row == 0 { Ok(()) } else { Err(vmfkit::Error::CannotRewind.into()) };
         }
         self.messages.rewind(self.start)?;
@@ -278,7 +284,7 @@ impl Reader for ArrowReader {
     }
 
     fn read_direct(&mut self, memory: usize) -> Result<()> {
-        // What is read into memory of our own needs little beside it.
+        // Buffers can be small if whole record batches are read into memory.
         let memory = if self.schema.held > 0 { memory.min(TRUSTED) } else { memory };
         if self.messages.read_direct(memory) {
             self.column = self.list_column().filter(|_| self.schema.held == 0);
@@ -287,7 +293,7 @@ impl Reader for ArrowReader {
     }
 }
 
-/// Buffers must lie within the body, and what they unpack to must fit in memory.
+/// Checks that buffers lie within the body, and that their decompressed size fits into memory.
 fn check_buffers(batch: arrow_ipc::RecordBatch, body: &[u8]) -> Result<()> {
     if let Some(node) = batch.nodes().iter().flatten().find(|node| node.length() < 0 || node.null_count() < 0) {
         return Err(damaged(format!("a column of {} rows with {} nulls", node.length(), node.null_count())));
@@ -301,7 +307,8 @@ fn check_buffers(batch: arrow_ipc::RecordBatch, body: &[u8]) -> Result<()> {
         if batch.compression().is_some()
             && let Some(length) = bytes.first_chunk()
         {
-            // -1 stands for what was left as it is. The decoder takes memory for the rest, and dies if there is none.
+            // -1 means that the buffer is not compressed. Otherwise the decoder allocates this size
+            // and aborts if that fails.
             let unpacked = usize::try_from(i64::from_le_bytes(*length).max(0)).map_err(damaged)?;
             if Vec::<u8>::new().try_reserve_exact(unpacked).is_err() {
                 return Err(damaged(format!("{} bytes that unpack to {unpacked}", bytes.len())));

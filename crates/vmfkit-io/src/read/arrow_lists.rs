@@ -1,7 +1,8 @@
 //! The lists of one Arrow column, straight from the body of a record batch.
 //!
-//! A record batch may be as large as its file. Where its lists are of single or double precision, of one length and without nulls, their numbers are one
-//! stretch of the file, and go from there to the block; anything else is left to Arrow's decoder, which wants the whole body in memory.
+//! A record batch may be as large as its file. If its lists have single or double precision, one
+//! length and no nulls, their numbers are contiguous in the file and are lent from there.
+//! Everything else is left to Arrow's decoder, which needs the whole body in memory.
 
 use crate::bytes::ByteSource;
 use crate::error::Result;
@@ -11,27 +12,28 @@ use arrow_schema::{DataType, Fields};
 use bytes::Bytes;
 use std::ops::Range;
 
-/// Where a column of lists is among the nodes and buffers that the header of a record batch tells of.
+/// The position of a column of lists among the nodes and buffers in the header of a record batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ListColumn {
     node: usize,
     buffer: usize,
-    /// Bytes of an offset, of which lists of a fixed length have none.
+    /// Bytes per offset. Lists of fixed length have no offsets.
     offset: Option<usize>,
     encoding: Encoding,
 }
 
-/// Rows of a record batch that are not yet taken.
+/// Rows of a record batch that have not been taken yet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Lists {
     pub rows: usize,
-    /// Where in the file the first of them is.
+    /// Position of the first of them in the file.
     start: u64,
     pub encoding: Encoding,
 }
 
 impl ListColumn {
-    /// Column `column`, if its numbers are of single or double precision and the types before it are well known.
+    /// Column `column`, if its numbers have single or double precision and the layout of the
+    /// columns before it is fixed.
     pub fn find(fields: &Fields, column: usize) -> Option<Self> {
         let (item, offset) = match fields.get(column)?.data_type() {
             DataType::List(item) => (item, Some(4)),
@@ -49,7 +51,7 @@ impl ListColumn {
         Some(ListColumn { node, buffer, offset, encoding: Encoding::in_memory(kind) })
     }
 
-    /// The lists of a record batch whose body is these bytes of the file; none if Arrow's decoder has to look at it.
+    /// The lists of a record batch with this body; `None` if Arrow's decoder must read it.
     pub fn lists(
         &self,
         batch: arrow_ipc::RecordBatch,
@@ -67,7 +69,8 @@ impl ListColumn {
         if (lists.length(), lists.null_count(), items.null_count()) != (batch.length(), 0, 0) {
             return Ok(None);
         }
-        // Where a buffer is in the file, if it has so many bytes and is within the body.
+        // The position of a buffer in the file, if it has at least `bytes` bytes and is within the
+        // body.
         let within = |buffer: &arrow_ipc::Buffer, bytes: u64| {
             let start = body.start.checked_add(u64::try_from(buffer.offset()).ok()?)?;
             let length = u64::try_from(buffer.length()).ok().filter(|length| *length >= bytes)?;
@@ -87,18 +90,19 @@ impl ListColumn {
             }
         };
         let number = self.encoding.size() as u64;
-        let place = first.and_then(|first| {
+        let start = first.and_then(|first| {
             (rows as u64).checked_mul(dim as u64)?.checked_add(first).filter(|end| *end <= numbers)?;
             Some(within(buffers.get(values), numbers.checked_mul(number)?)? + number * first)
         });
-        // What is wrong is left to Arrow, and so is a number that may be in two chunks.
-        let whole = place.filter(|start| start.is_multiple_of(number));
+        // Errors are left to Arrow's decoder, and so are numbers that may span two chunks.
+        let whole = start.filter(|start| start.is_multiple_of(number));
         Ok(whole.map(|start| Lists { rows, start, encoding: self.encoding }))
     }
 }
 
 impl Lists {
-    /// Shows the bytes of the next rows, at most `most`, stretch by stretch of whole numbers; says how many rows.
+    /// Passes the next rows to `see`, at most `most`, in pieces of whole numbers. Returns the
+    /// number of rows.
     pub fn take(&mut self, most: usize, dim: usize, source: &ByteSource, see: &mut dyn FnMut(&Bytes)) -> Result<usize> {
         let rows = most.min(self.rows);
         let number = self.encoding.size();
@@ -118,7 +122,7 @@ impl Lists {
     }
 }
 
-/// The first of these offsets, if they are one row after another.
+/// The first of these offsets, if rows of `dim` numbers follow one another.
 fn regular(bytes: &[u8], width: usize, dim: usize) -> Option<u64> {
     let offset = |bytes: &[u8]| match bytes.try_into() {
         Ok(bytes) => i64::from_ne_bytes(bytes),
@@ -134,7 +138,8 @@ fn regular(bytes: &[u8], width: usize, dim: usize) -> Option<u64> {
     u64::try_from(first).ok().filter(|_| one_after_another)
 }
 
-/// How many nodes and buffers a column has; none if that is not the same in every batch, or not known here.
+/// Numbers of nodes and buffers of a column; `None` if they vary from batch to batch, or are not
+/// known here.
 fn size(kind: &DataType) -> Option<(usize, usize)> {
     use DataType::*;
     match kind {

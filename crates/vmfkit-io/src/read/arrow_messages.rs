@@ -1,7 +1,12 @@
-//! The messages of an Arrow file or stream, one after the other.
+//! The messages of an Arrow file or stream.
 //!
-//! Four zero bytes, or a length of 0, end the messages. A damaged file may have them anywhere, so the end is checked: in a file the footer must
-//! begin there and list as many record batches and dictionaries as were found, in a stream there must be no more bytes.
+//! The readers of the crate `arrow-ipc` would not do. `FileDecoder` needs the footer, so it cannot
+//! read a pipe; `StreamDecoder` does not check sizes before it allocates them. Here one reader does
+//! both, and the crate decodes the messages.
+//!
+//! Four zero bytes, or a length of 0, mark the end of the messages. A damaged file may have them
+//! anywhere, so the end is checked: in a file, the footer must begin there and list as many record
+//! batches and dictionaries as were found; in a stream, no bytes may follow.
 
 use crate::bytes::{ByteReader, ByteSource};
 use crate::error::{Error, Result};
@@ -11,19 +16,19 @@ use arrow_ipc::{Message, MessageHeader, root_as_footer, root_as_message};
 use bytes::Bytes;
 use std::io::{ErrorKind, Read};
 
-/// What a file begins and ends with; padding follows at the beginning.
+/// The first and last bytes of a file. At the beginning, padding follows.
 const MAGIC: &[u8; 6] = b"ARROW1";
 
-/// What follows the footer: its length, and the magic word.
+/// Size in bytes of what follows the footer: its length, and the magic word.
 const BEHIND_FOOTER: usize = 10;
 
-/// The widest alignment of messages, and so the longest padding.
+/// The largest alignment of messages in bytes.
 const ALIGNMENT: u64 = 64;
 
-/// Memory that is taken on the word of a pipe alone.
+/// Bytes to allocate at most for a size that only a pipe claims.
 pub(crate) const TRUSTED: usize = 1 << 24;
 
-/// How many messages there are that rows are made of.
+/// Numbers of messages of each type.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Counts {
     batches: usize,
@@ -31,7 +36,7 @@ struct Counts {
 }
 
 impl Counts {
-    /// What a footer lists.
+    /// The numbers that a footer lists.
     fn of_footer(bytes: &[u8]) -> Result<Self> {
         let footer = root_as_footer(bytes).map_err(|error| damaged(format!("a footer that is none: {}", first_line(&error))))?;
         Ok(Counts {
@@ -40,7 +45,7 @@ impl Counts {
         })
     }
 
-    /// Refuses another number of messages than the footer lists.
+    /// Checks that the footer lists this number of messages.
     fn check(self, listed: Counts) -> Result<()> {
         for (what, found, listed) in
             [("record batches", self.batches, listed.batches), ("dictionaries", self.dictionaries, listed.dictionaries)]
@@ -53,31 +58,32 @@ impl Counts {
     }
 }
 
-/// Messages one after the other: a length, a header that may be followed by a body.
+/// A sequence of messages. Each has a length and a header, which may be followed by a body.
 pub(crate) struct Messages {
     input: ByteReader,
-    /// Where the messages end at the latest: at the footer of a file, or with the stream. Not known of a pipe.
+    /// Where the messages must end: at the footer of a file, or at the end of a stream. Unknown for
+    /// a pipe.
     end: Option<u64>,
-    /// What the footer lists, if there is one and it is known.
+    /// The numbers that the footer lists, if it has been read.
     listed: Option<Counts>,
     found: Counts,
-    /// It begins as a file does, not as a stream.
+    /// Whether it is a file, not a stream.
     is_file: bool,
     ended: bool,
 }
 
 impl Messages {
-    /// Those of a pipe, which can be read once.
+    /// Messages of a pipe, which can be read once.
     pub fn from_pipe(input: ByteReader) -> Self {
         Messages { input, end: None, listed: None, found: Counts::default(), is_file: false, ended: false }
     }
 
-    /// Those of a source. The footer of a file is read first.
+    /// Messages of a source. The footer of a file is read first.
     pub fn from_source(source: ByteSource) -> Result<Self> {
         let (length, mut listed) = (source.len(), None);
         let mut end = length;
         if source.read_all_at(0, MAGIC.len())? == MAGIC[..] {
-            // The magic word and its padding are in front.
+            // The magic word and its padding come first.
             let most = length.saturating_sub(8 + BEHIND_FOOTER as u64);
             let behind = source.read_all_at(length - BEHIND_FOOTER.min(length as usize) as u64, BEHIND_FOOTER)?;
             let footer_length = footer_length(behind[..].try_into().map_err(|_| no_footer())?)?;
@@ -91,7 +97,7 @@ impl Messages {
         Ok(Messages { input, end: Some(end), listed, found, is_file, ended: false })
     }
 
-    /// Reads with O_DIRECT from now on, if the system can; says whether it does.
+    /// Reads with O_DIRECT from now on, if possible. Returns whether it is.
     pub fn read_direct(&mut self, memory: usize) -> bool {
         let direct = self.input.source().and_then(|source| source.direct(memory, std::iter::once(0..u64::MAX)));
         let found = direct.is_some();
@@ -110,7 +116,7 @@ impl Messages {
         self.input.position()
     }
 
-    /// The first header, of a file or of a stream.
+    /// The first header of a file or stream.
     pub fn first(&mut self) -> Result<Vec<u8>> {
         let mut mark = self.four()?;
         if MAGIC.starts_with(&mark) {
@@ -119,7 +125,7 @@ impl Messages {
             }
             self.is_file = true;
             mark = self.four()?;
-            // Some writers begin the messages at the next multiple of 64 bytes.
+            // Some writers align the first message to 64 bytes.
             while mark == [0; 4] && self.position() <= ALIGNMENT {
                 mark = self.four()?;
             }
@@ -128,7 +134,7 @@ impl Messages {
         first.ok_or_else(|| damaged("an end where the schema should be"))
     }
 
-    /// The next header; none at the end.
+    /// The next header; `None` at the end.
     pub fn next(&mut self) -> Result<Option<Vec<u8>>> {
         if self.ended {
             return Ok(None);
@@ -152,7 +158,7 @@ impl Messages {
         Ok(header)
     }
 
-    /// The four bytes that a message begins with, or its end; none where messages may end without a mark.
+    /// The first four bytes of a message or end mark; `None` at an end without a mark.
     fn mark(&mut self) -> Result<Option<[u8; 4]>> {
         if self.end == Some(self.position()) {
             return Ok(None);
@@ -166,7 +172,7 @@ impl Messages {
         }
     }
 
-    /// The header that these four bytes announce; none if they are the end.
+    /// The header after these four bytes; `None` if they mark the end.
     fn header(&mut self, mark: [u8; 4]) -> Result<Option<Vec<u8>>> {
         match mark {
             [255, 255, 255, 255] => match i32::from_le_bytes(self.four()?) {
@@ -178,7 +184,7 @@ impl Messages {
         }
     }
 
-    /// Refuses an end of messages, which begins at the byte `mark`, where there are more of them.
+    /// Checks that the end mark at byte `mark` is at the end.
     fn check_end(&mut self, mark: u64) -> Result<()> {
         let Some(end) = self.end else { return self.check_end_of_pipe(mark) };
         let behind = end.saturating_sub(self.position());
@@ -192,7 +198,7 @@ impl Messages {
         self.found.check(listed)
     }
 
-    /// The same for what comes once. A footer comes last.
+    /// The same for a pipe, whose footer comes last.
     fn check_end_of_pipe(&mut self, mark: u64) -> Result<()> {
         let listed = 2 * size_of::<arrow_ipc::Block>() * (self.found.batches + self.found.dictionaries);
         let most = if self.is_file { TRUSTED + listed } else { 0 };
@@ -239,7 +245,8 @@ impl Messages {
         Ok(bytes)
     }
 
-    /// Replaces what is in `bytes`. What was there before is overwritten, not cleared: that would cost as much as reading.
+    /// Replaces the contents of `bytes`. They are overwritten without being cleared, which would
+    /// cost as much as reading.
     pub fn take_into(&mut self, count: u64, bytes: &mut Vec<u8>) -> Result<()> {
         self.check(count)?;
         let count = usize::try_from(count).map_err(damaged)?;
@@ -263,13 +270,14 @@ impl Messages {
         if self.is_pipe() { self.take(count).map(drop) } else { self.input.seek_to(self.position() + count) }
     }
 
-    /// Goes back to the message at this byte, which is the first behind the schema.
+    /// Goes back to the message at this position, the first after the schema.
     pub fn rewind(&mut self, start: u64) -> Result<()> {
         (self.ended, self.found) = (false, Counts::default());
         self.input.seek_to(start)
     }
 
-    /// The lists of a record batch whose body comes next, which is skipped then; none if the body is to be read.
+    /// The lists of a record batch whose body comes next. Skips the body; returns `None` if it must
+    /// be read.
     pub fn lists(&mut self, column: ListColumn, batch: arrow_ipc::RecordBatch, body: u64, dim: usize) -> Result<Option<Lists>> {
         self.check(body)?;
         let (start, end) = (self.position(), self.position() + body);
@@ -281,13 +289,13 @@ impl Messages {
         Ok(lists)
     }
 
-    /// Takes some of them, from before the next byte.
+    /// Reads lists whose body has been skipped.
     pub fn take_lists(&mut self, lists: &mut Lists, most: usize, dim: usize, see: &mut dyn FnMut(&Bytes)) -> Result<usize> {
         lists.take(most, dim, self.input.source().expect("lists are taken from a source"), see)
     }
 }
 
-/// The length of the footer, from the bytes behind it.
+/// The length of the footer, from the bytes that follow it.
 fn footer_length(behind: [u8; BEHIND_FOOTER]) -> Result<u64> {
     let (length, magic) = behind.split_first_chunk().expect("a length, and the magic word");
     if magic != MAGIC {

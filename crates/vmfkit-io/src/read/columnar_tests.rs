@@ -1,4 +1,5 @@
-//! Parquet and Arrow files of other hands: testdata/columnar.py made them, and tells the formulas.
+//! Reads Parquet and Arrow files of other programs, written by testdata/columnar.py with the same
+//! formulas.
 
 use crate::bytes::{ByteReader, ByteSource};
 use crate::file_batch::values_of;
@@ -26,7 +27,7 @@ fn open(name: &str, columns: &Columns) -> Result<Box<dyn Reader>> {
     })
 }
 
-/// All rows, read so many at a time.
+/// All rows, read in batches of `most`.
 fn read_all(reader: &mut dyn Reader, most: usize) -> Result<Batch> {
     let (mut all, mut batch) = (Batch::default(), Batch::default());
     loop {
@@ -69,7 +70,8 @@ fn numbers(batch: &Batch) -> Vec<f64> {
     }
 }
 
-/// A file has the rows of the formula, in batches of any size, twice, and again past the system's cache.
+/// Checks that a file has the rows of the formula, with batches of any size, twice, and again with
+/// O_DIRECT.
 fn check(name: &str, columns: &Columns, element: Element, rows: usize, dim: usize) -> Batch {
     let mut reader = open(name, columns).unwrap_or_else(|error| panic!("{name}: {error:?}"));
     let through_cache = check_reader(name, &mut *reader, element, rows, dim);
@@ -85,7 +87,7 @@ fn check(name: &str, columns: &Columns, element: Element, rows: usize, dim: usiz
     through_cache
 }
 
-/// The numbers of all rows, read so many at a time, of which every third time as a batch.
+/// The numbers of all rows, lent in pieces of `most` rows; every third piece is read as a batch.
 fn read_all_stretches(reader: &mut dyn Reader, most: usize) -> Result<Values> {
     let mut stretches = Stretches::new(reader.schema().element);
     for turn in 1.. {
@@ -175,7 +177,7 @@ fn pages_of_every_kind_are_read() {
 }
 
 #[test]
-fn weights_and_ids_stand_beside_their_rows() {
+fn weights_and_ids_are_read_with_their_rows() {
     let weights: Vec<f64> = (0..ROWS).map(|i| i as f64 / 2.0 + 1.0).collect();
     let names: Vec<String> = (0..ROWS).map(|i| format!("row-{i}")).collect();
     let kinds: Vec<String> = (0..ROWS).map(|i| format!("kind-{}", i % 3)).collect();
@@ -202,7 +204,7 @@ fn weights_and_ids_stand_beside_their_rows() {
 }
 
 #[test]
-fn coordinates_come_in_the_order_of_their_names() {
+fn columns_are_read_in_the_requested_order() {
     for name in ["flat.parquet", "flat.arrow"] {
         let names = ["x3".to_string(), "x0".to_string()];
         let mut reader = open(name, &Columns { coordinates: Some(&names), weight: Some("x1"), ..Default::default() }).unwrap();
@@ -238,14 +240,14 @@ fn a_pipe_is_read_once() {
 }
 
 #[test]
-fn rows_that_cannot_be_used_are_named() {
+fn unusable_rows_are_named() {
     let weight = Columns { weight: Some("weight"), ..Default::default() };
     for (name, columns, end) in [
         ("null_row", Columns::default(), "row 23 of column embedding must have a value, found: `null`"),
         ("null_row_fixed", Columns::default(), "row 23 of column embedding must have a value, found: `null`"),
         ("null_first", Columns::default(), "row 0 of column embedding must have a value, found: `null`"),
-        ("null_within", Columns::default(), "row 23 of column embedding must be all numbers, found at place 2: `null`"),
-        ("null_within_fixed", Columns::default(), "row 23 of column embedding must be all numbers, found at place 2: `null`"),
+        ("null_within", Columns::default(), "row 23 of column embedding must be all numbers, found at position 2: `null`"),
+        ("null_within_fixed", Columns::default(), "row 23 of column embedding must be all numbers, found at position 2: `null`"),
         ("short", Columns::default(), "row 23 of column embedding must have 5 numbers as row 0 has, found: `3`"),
         ("short_f64", Columns::default(), "row 23 of column embedding must have 5 numbers as row 0 has, found: `3`"),
         ("long", Columns::default(), "row 23 of column embedding must have 5 numbers as row 0 has, found: `9`"),
@@ -280,7 +282,7 @@ fn columns_compressed_by_gzip_and_brotli_are_read() {
         let all = read_all(&mut *open(file, &Columns::default()).unwrap(), 11).unwrap();
         assert_eq!((all.rows, all.values.into_f64()), (ROWS, expected(ROWS, DIM)), "{file}");
     }
-    // In the footer the number of the codec, 4, is twice that; 3 is LZO.
+    // The footer stores twice the number of the codec, which is 4. 3 is LZO.
     let mut bytes = std::fs::read(path("brotli.parquet")).unwrap();
     let place = bytes.windows(3).rposition(|found| found == [0x15, 8, 0x16]).unwrap();
     bytes[place + 1] = 6;
@@ -299,7 +301,7 @@ fn pages_and_records_give_the_same_rows() {
         let read = |pages| {
             let bytes = Bytes::from(std::fs::read(&file).unwrap());
             let mut reader = ParquetReader::with_pages(ByteSource::Memory(bytes), &Columns::default(), pages)?;
-            // What the two take of memory differs.
+            // They differ in memory.
             let schema = Schema { held: 0, ..reader.schema().clone() };
             Ok::<_, Error>((schema, read_all(&mut reader, 11)?))
         };
@@ -314,7 +316,7 @@ fn pages_and_records_give_the_same_rows() {
     }
 }
 
-/// What a writer leaves behind.
+/// The output of a writer.
 #[derive(Clone, Default)]
 struct Shared(Arc<Mutex<Vec<u8>>>);
 
@@ -331,7 +333,7 @@ impl Write for Shared {
 }
 
 #[test]
-fn rows_that_were_written_are_read_again() {
+fn written_rows_are_read_back() {
     let columns = Columns { weight: Some("weight"), id: Some("id"), ..Default::default() };
     let numbers = expected(ROWS, DIM);
     let texts = Ids::Texts((0..ROWS).map(|row| format!("row-{row}")).collect());
@@ -365,9 +367,9 @@ fn rows_that_were_written_are_read_again() {
     }
 }
 
-/// Pages and messages that are in memory as a whole; lists that are taken from an Arrow file as they are need none.
+/// Whole pages and messages are in memory. Lists that are lent from an Arrow file take none.
 #[test]
-fn what_reading_takes_beside_the_rows_is_known() {
+fn memory_besides_the_rows_is_estimated() {
     let held = |name: &str| {
         let schema = open(name, &Columns::default()).unwrap().schema().clone();
         let width = if schema.element == Element::F64 { 8 } else { 4 };
@@ -376,7 +378,7 @@ fn what_reading_takes_beside_the_rows_is_known() {
     for name in ["fixed_f32.arrow", "fixed_f64.arrow"] {
         assert_eq!(held(name).0, 0, "{name}");
     }
-    // Of a file in several parts the largest.
+    // The largest part of a file counts.
     for name in [
         "body_lz4.arrow",
         "body_zstd.arrow",
@@ -391,12 +393,12 @@ fn what_reading_takes_beside_the_rows_is_known() {
     }
 }
 
-/// A page whose checksum is not that of its bytes is refused, not read; without one nobody could tell.
+/// A page with a wrong checksum is rejected.
 #[test]
 fn pages_with_a_wrong_checksum_are_refused() {
     let bytes = std::fs::read(path("checksums.parquet")).unwrap();
     let mut refused = 0;
-    // The first quarter of the file is a page, whatever its header takes.
+    // The first quarter of the file is within a page.
     for place in (60..bytes.len() / 4).step_by(7) {
         let mut bytes = bytes.clone();
         bytes[place] ^= 1;
@@ -407,7 +409,7 @@ fn pages_with_a_wrong_checksum_are_refused() {
     assert!(refused > 10, "{refused}");
 }
 
-/// Reads what may be rubbish, to the end.
+/// Reads a file that may be damaged to the end.
 fn survive(name: &str, bytes: Vec<u8>) -> Result<Batch> {
     let columns = Columns { weight: name.starts_with("b").then_some("weight"), ..Default::default() };
     if name.ends_with("parquet") {
@@ -418,7 +420,7 @@ fn survive(name: &str, bytes: Vec<u8>) -> Result<Batch> {
 }
 
 #[test]
-fn files_that_are_cut_are_refused() {
+fn truncated_columnar_files_are_refused() {
     for name in ["list_f32.parquet", "beside.parquet", "flat.parquet", "fixed_f32.arrow", "body_zstd.arrow"] {
         let bytes = std::fs::read(path(name)).unwrap();
         assert_eq!(survive(name, bytes.clone()).unwrap().rows, ROWS, "{name}");
@@ -426,7 +428,7 @@ fn files_that_are_cut_are_refused() {
             assert!(survive(name, bytes[..length].to_vec()).is_err(), "{name} cut at {length}");
         }
     }
-    // A stream may end between two messages, but not within one.
+    // A stream may end between two messages, but not within a message.
     let bytes = std::fs::read(path("stream.arrows")).unwrap();
     for length in (0..bytes.len()).step_by(5) {
         if let Ok(batch) = survive("stream.arrows", bytes[..length].to_vec()) {
@@ -453,7 +455,8 @@ fn flipped_bits_never_panic() {
     }
 }
 
-/// Beside the sources, since the folder for temporary files may be memory, which is not read in this way.
+/// Writes beside the sources: the folder for temporary files may be on tmpfs, which has no direct
+/// reads.
 #[test]
 fn flipped_bits_are_the_same_past_the_cache() {
     let folder = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
@@ -472,7 +475,7 @@ fn flipped_bits_are_the_same_past_the_cache() {
             if reader.has_stretches() {
                 let past_cache = read_all_stretches(&mut *reader, 64).map(Values::into_f64);
                 let bits = |numbers: Vec<f64>| numbers.into_iter().map(f64::to_bits).collect::<Vec<_>>();
-                // Arrow's decoder refuses some that numbers do not depend on.
+                // Arrow's decoder rejects some changes that do not affect the numbers.
                 assert!(
                     through_cache.is_err() || past_cache.map(bits).ok() == through_cache.map(bits).ok(),
                     "{name}, byte {place}"
@@ -482,7 +485,8 @@ fn flipped_bits_are_the_same_past_the_cache() {
     }
 }
 
-/// What is read a second, in GB, and by which way: `cargo test --release -p vmfkit-io -- --ignored --nocapture speed`.
+/// Prints the speed of reading in GB/s: `cargo test --release -p vmfkit-io -- --ignored --nocapture
+/// speed`.
 #[test]
 #[ignore = "a measurement; VMFKIT_SPEED names the file, VMFKIT_SPEED_RECORDS asks for Arrow's reader"]
 fn speed() {

@@ -1,45 +1,45 @@
-//! Which columns of a table hold the rows, their weights and their ids.
+//! Chooses the columns of a table that hold rows, weights and ids.
 
 use crate::error::{Error, Result};
 use crate::{Element, Schema};
 use arrow_schema::{DataType, Field, Fields};
 use vmfkit::Angles;
 
-/// The columns that were asked for.
+/// The requested columns.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Columns<'a> {
-    /// One column of lists, or one column a coordinate; found by their types if not named.
+    /// One column of lists, or one column per coordinate. By default they are found by their types.
     pub(crate) coordinates: Option<&'a [String]>,
-    /// A number a row.
+    /// One number per row.
     pub(crate) weight: Option<&'a str>,
-    /// A text or a whole number a row.
+    /// One string or integer per row.
     pub(crate) id: Option<&'a str>,
-    /// The coordinates are these angles, found by the names of columns if not named.
+    /// The coordinates are these angles. By default their columns are found by name.
     pub(crate) angles: Option<Angles>,
-    /// There are no coordinates.
+    /// Reads no coordinates.
     pub(crate) id_alone: bool,
 }
 
-/// Where the coordinates are: positions among the columns of the table.
+/// Column numbers of the coordinates.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Coordinates {
     /// All in one column of lists.
     List(usize),
-    /// One column a coordinate.
+    /// One column per coordinate.
     Flat(Vec<usize>),
 }
 
-/// Columns that exist and have types that can be used.
+/// Columns that exist and have supported types.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Chosen {
     pub(crate) coordinates: Coordinates,
     pub(crate) weight: Option<usize>,
     pub(crate) id: Option<usize>,
-    /// How the coordinates are stored; the widest, where columns differ.
+    /// How the coordinates are stored; the widest type if columns differ.
     pub(crate) element: Element,
-    /// Coordinates a row, where the types tell.
+    /// Coordinates per row, if the types determine it.
     pub(crate) dim: Option<usize>,
-    /// The angles that the coordinates seem to be by the names of their columns.
+    /// The angles that the coordinates seem to hold, judging by the column names.
     pub(crate) angles: Option<Angles>,
 }
 
@@ -87,7 +87,7 @@ impl Columns<'_> {
 }
 
 impl Chosen {
-    /// The columns to be read, ascending, and this choice among them alone.
+    /// The columns to read, ascending, and this choice with positions among them.
     pub(crate) fn project(&self) -> (Vec<usize>, Chosen) {
         let mut columns = match &self.coordinates {
             Coordinates::List(column) => vec![*column],
@@ -96,17 +96,18 @@ impl Chosen {
         columns.extend(self.weight.iter().chain(&self.id));
         columns.sort_unstable();
         columns.dedup();
-        let place = |column: &usize| columns.binary_search(column).expect("a column that is read");
+        let position = |column: &usize| columns.binary_search(column).expect("a column that is read");
         let coordinates = match &self.coordinates {
-            Coordinates::List(column) => Coordinates::List(place(column)),
-            Coordinates::Flat(flat) => Coordinates::Flat(flat.iter().map(place).collect()),
+            Coordinates::List(column) => Coordinates::List(position(column)),
+            Coordinates::Flat(flat) => Coordinates::Flat(flat.iter().map(position).collect()),
         };
-        let (weight, id) = (self.weight.as_ref().map(place), self.id.as_ref().map(place));
+        let (weight, id) = (self.weight.as_ref().map(position), self.id.as_ref().map(position));
         let chosen = Chosen { coordinates, weight, id, ..self.clone() };
         (columns, chosen)
     }
 
-    /// What is told of the file. A dimension of 0: lists of unknown length, because there are none.
+    /// The schema of the file. A dimension of 0 means that there are no lists, so their length is
+    /// unknown.
     pub(crate) fn schema(&self, dim: usize, rows: Option<u64>) -> Schema {
         Schema { angles: self.angles, ..Schema::dense(dim, self.element, rows) }
     }
@@ -143,7 +144,7 @@ fn numbers(fields: &Fields, columns: Vec<usize>) -> Result<Coordinates> {
     }
 }
 
-/// The only column of lists or, if there is none, all numbers.
+/// The only column of lists, or all columns of numbers if there are no lists.
 fn only(fields: &Fields, taken: &[Option<usize>]) -> Result<Coordinates> {
     let free = || (0..fields.len()).filter(|&column| !taken.contains(&Some(column)));
     let lists: Vec<usize> = free().filter(|&column| is_list_of_floats(fields[column].data_type())).collect();
@@ -156,7 +157,7 @@ fn only(fields: &Fields, taken: &[Option<usize>]) -> Result<Coordinates> {
             format!("several columns hold lists of floats, found: `{}`\nhint: `--columns NAME` chooses one", names.join(", "));
         return Err(Error::Format { what });
     }
-    // Numbers beside lists of integers are not the embedding that somebody stored there.
+    // Beside lists of integers, columns of numbers are hardly the embedding.
     if let Some(column) = free().find(|&column| list_item(fields[column].data_type()).is_some()) {
         return Err(wrong_type(&fields[column], "hold lists of floats"));
     }
@@ -180,7 +181,7 @@ fn wrong_type(field: &Field, rule: &str) -> Error {
     Error::Format { what: format!("column {} must {rule}, found: `{}`{cast}", field.name(), describe(field.data_type())) }
 }
 
-/// Arrow's name of a type, without what the items of a list are called.
+/// Arrow's name of a type, without the name of list items.
 fn describe(data_type: &DataType) -> String {
     match list_item(data_type) {
         Some((item, _)) => format!("list of {item}"),
@@ -188,11 +189,11 @@ fn describe(data_type: &DataType) -> String {
     }
 }
 
-/// The type of a list's items, and their number where the type has it.
+/// The type of a list's items, and their number if the type determines it.
 fn list_item(data_type: &DataType) -> Option<(&DataType, Option<usize>)> {
     match data_type {
         DataType::List(item) | DataType::LargeList(item) => Some((item.data_type(), None)),
-        // A negative length is nonsense that is refused as 0 is.
+        // A negative length is rejected as 0 is.
         DataType::FixedSizeList(item, length) => Some((item.data_type(), Some(usize::try_from(*length).unwrap_or(0)))),
         _ => None,
     }
@@ -264,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_used_is_named() {
+    fn unsupported_columns_are_named() {
         let none = Columns::default();
         assert_eq!(
             refused(&none, &[("a", list(DataType::Float32)), ("b", list(DataType::Float64))]),

@@ -1,9 +1,9 @@
-//! Sparse rows from the three arrays of CSR, read side by side.
+//! Sparse rows from the three arrays of CSR, which are read in parallel.
 
 use crate::read::numbers::{Kind, Numbers};
 use crate::{Batch, Element, Error, Reader, Result, Schema, Values};
 
-/// Rows of which the arrays of starts, columns and values are read at the same pace.
+/// Rows from the arrays of starts, columns and values.
 pub(crate) struct CsrRows {
     starts: Numbers,
     columns: Numbers,
@@ -12,14 +12,14 @@ pub(crate) struct CsrRows {
     rows: u64,
     entries: u64,
     next: u64,
-    /// The start of the row that is next, which was the end of the one before.
+    /// The start of the next row, which is the end of the previous one.
     start: u64,
-    /// Room for whole numbers as they are read.
+    /// Buffer for integers.
     integers: Vec<i64>,
 }
 
 impl CsrRows {
-    /// The arrays with their lengths; the last holds the numbers of rows and columns.
+    /// Takes the arrays with their lengths. The last array holds the numbers of rows and columns.
     pub fn new(starts: (Numbers, u64), columns: (Numbers, u64), values: (Numbers, u64), shape: (Numbers, u64)) -> Result<Self> {
         let mut sides = Vec::new();
         let mut shape = shape;
@@ -59,7 +59,7 @@ impl CsrRows {
         Ok(())
     }
 
-    /// Reads where rows end, relative to where the first of them starts.
+    /// Reads the ends of rows, relative to the start of the first of them.
     fn read_starts(&mut self, rows: u64, starts: &mut Vec<usize>) -> Result<()> {
         self.integers.clear();
         take_integers(&mut self.starts, rows, &mut self.integers).map_err(|error| error.at("indptr"))?;
@@ -67,7 +67,7 @@ impl CsrRows {
         starts.push(0);
         let first = self.start;
         for (position, &end) in (self.next + 1..).zip(&self.integers) {
-            // The last one is the number of entries.
+            // The last end is the number of entries.
             let least = if position == self.rows { self.entries } else { self.start };
             match u64::try_from(end) {
                 Ok(end) if (least..=self.entries).contains(&end) => self.start = end,
@@ -159,7 +159,8 @@ fn name_of(element: Element) -> &'static str {
     }
 }
 
-/// Brings the columns of each row into ascending order, and adds up entries of the same column, which scipy allows both.
+/// Sorts the columns of each row and adds up entries of the same column. scipy allows both unsorted
+/// and duplicate columns.
 pub(crate) fn sort_rows<T: Copy + std::ops::Add<Output = T>>(starts: &mut [usize], columns: &mut Vec<u32>, values: &mut Vec<T>) {
     if starts.windows(2).all(|row| columns[row[0]..row[1]].is_sorted_by(|a, b| a < b)) {
         return;
@@ -169,7 +170,7 @@ pub(crate) fn sort_rows<T: Copy + std::ops::Add<Output = T>>(starts: &mut [usize
     for end in &mut starts[1..] {
         sorted.clear();
         sorted.extend(columns[from..*end].iter().copied().zip(values[from..*end].iter().copied()));
-        // Stable, so that duplicates are added in the order of the file.
+        // The sort is stable, so that duplicates are added in the order of the file.
         sorted.sort_by_key(|(column, _)| *column);
         let first = kept;
         for &(column, value) in &sorted {

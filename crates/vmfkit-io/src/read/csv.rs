@@ -1,37 +1,37 @@
-//! Tables of numbers as text: a line a row, with or without a line of column names.
+//! Tables of numbers as text: one row per line, with or without a header line.
 
 use crate::bytes::{ByteReader, ByteSource};
 use crate::excerpt::excerpt;
-use crate::read::csv_records::{CellRoom, Cells, CsvRecords};
+use crate::read::csv_records::{CellBuffer, Cells, CsvRecords};
 use crate::read::text::{self, Group, Parsed};
 use crate::{Batch, Element, Error, Ids, Options, Reader, Result, Schema, Values};
 use std::io::BufRead;
 use std::ops::Range;
 use vmfkit::Angles;
 
-/// The most names of columns in a hint.
+/// Maximum number of column names in a hint.
 const MOST_NAMES: usize = 8;
 
-/// The chosen columns of a text.
+/// The chosen columns of a CSV or TSV text.
 pub struct CsvRows {
     records: CsvRecords,
-    /// To read it again; none of a pipe.
+    /// The source to rewind to; `None` for a pipe.
     source: Option<ByteSource>,
     delimiter: u8,
     schema: Schema,
     layout: Layout,
-    /// The first row and the number of its line, if it came while names and separators were looked for.
+    /// The first row and its line number, if it was read to detect names and separators.
     waiting: Option<(u64, Vec<u8>)>,
     group: Group,
 }
 
-/// What the columns are.
+/// The meaning of the columns.
 struct Layout {
-    /// The columns' names, if the first line holds them.
+    /// The column names, if the first line holds them.
     names: Option<Vec<String>>,
-    /// Cells in a line.
+    /// Cells per line.
     width: usize,
-    /// The positions of the coordinates, and whether they were chosen by name.
+    /// The columns of the coordinates, and whether they were chosen by name.
     coordinates: Vec<usize>,
     chosen: bool,
     weight: Option<usize>,
@@ -39,7 +39,7 @@ struct Layout {
 }
 
 impl CsvRows {
-    /// Reads the first line; an empty text is a table without rows and columns.
+    /// Reads the first line. An empty text is a table without rows and columns.
     pub fn new(input: impl BufRead + Send + 'static, delimiter: u8, options: &Options) -> Result<Self> {
         Self::from_text(text::unpacked(ByteReader::pipe(input))?, None, delimiter, options)
     }
@@ -50,16 +50,16 @@ impl CsvRows {
 
     fn from_text(text: ByteReader, source: Option<ByteSource>, delimiter: u8, options: &Options) -> Result<Self> {
         let mut records = CsvRecords::new(text, delimiter);
-        let (mut first, mut room) = (Vec::new(), CellRoom::default());
+        let (mut first, mut buffer) = (Vec::new(), CellBuffer::default());
         let line = records.next(&mut first)?;
         let found = line.is_some();
         text::refuse_utf16(&first)?;
-        let cells = room.take_apart(&first, delimiter);
+        let cells = buffer.split(&first, delimiter);
         let is_header = options.header.unwrap_or_else(|| looks_like_names(&cells));
         let names: Option<Vec<String>> = (found && is_header)
             .then(|| cells.iter().map(|name| String::from_utf8_lossy(name.trim_ascii()).into_owned()).collect());
         let width = if found { cells.len() } else { 0 };
-        // The index that pandas writes before its columns has no name.
+        // The index column of pandas has an empty name.
         let index = names.as_ref().filter(|names| names.len() > 1 && names[0].is_empty()).map(|_| 0);
         let find = |name: &Option<String>| name.as_ref().map(|name| position(names.as_deref(), name)).transpose();
         let of_angles = match (options.angles, &names) {
@@ -86,10 +86,11 @@ impl CsvRows {
         }
         let mut line = line.filter(|_| names.is_none());
         if width == 1 && names.is_some() {
-            // What stands between numbers tells a separator from a name with blanks in it.
+            // The separator between numbers shows whether a blank in the header is a separator or
+            // part of a name.
             first.clear();
             line = records.next(&mut first)?;
-            let cells = room.take_apart(&first, delimiter);
+            let cells = buffer.split(&first, delimiter);
             if cells.len() == 1 {
                 refuse_other_separators(cells.get(0))?;
             }
@@ -104,7 +105,8 @@ impl CsvRows {
         Ok(CsvRows { records, source, delimiter, schema, layout, waiting, group: Group::default() })
     }
 
-    /// Replaces the group by the next rows, at most `most`; none at the end only. Those before an error are there.
+    /// Replaces the group with the next rows: at most `most`, and none only at the end. After an
+    /// error it has the rows before it.
     fn next_group(&mut self, most: usize) -> Result<()> {
         self.group.clear();
         if let Some((line, row)) = self.waiting.take() {
@@ -116,21 +118,21 @@ impl CsvRows {
 }
 
 impl Layout {
-    /// Rows of a text, each with the number of its line.
+    /// Parses rows, each given by its line number and position in the text.
     fn parse(&self, text: &[u8], delimiter: u8, rows: &[(u64, Range<usize>)]) -> Result<Parsed> {
-        let mut room = CellRoom::default();
-        // Rows may turn out to be shorter than the first: a cell takes a byte, and one between it and the next.
+        let mut buffer = CellBuffer::default();
+        // Rows may be shorter than the first. A cell takes at least one byte and a separator.
         let most = rows.iter().map(|(_, row)| row.len() / 2 + 1).sum::<usize>();
         let mut parsed =
             Parsed { values: Vec::with_capacity(most.min(rows.len() * self.coordinates.len())), ..Parsed::default() };
         for &(line, ref row) in rows {
-            let cells = room.take_apart(&text[row.clone()], delimiter);
+            let cells = buffer.split(&text[row.clone()], delimiter);
             let (width, found) = (self.width, cells.len());
             if found != width {
                 let what = format!("line {line} must have as many cells as the first line, {width}, found: `{found}`");
                 return Err(Error::Format { what });
             }
-            // A line at once, which is faster than each cell by itself.
+            // Checking UTF-8 once per line is faster than once per cell.
             let text = std::str::from_utf8(cells.text).ok();
             for &column in &self.coordinates {
                 parsed.values.push(self.cell(&cells, text, line, column)?);
@@ -145,7 +147,7 @@ impl Layout {
         Ok(parsed)
     }
 
-    /// A number of a line, which is this text if it is one in UTF-8.
+    /// Parses a cell as a number. `text` is the text of all cells if it is valid UTF-8.
     fn cell(&self, cells: &Cells, text: Option<&str>, line: u64, column: usize) -> Result<f64> {
         let cell = text.and_then(|text| text.get(cells.range(column)));
         let found = cell.map_or_else(|| number(cells.get(column)), |cell| cell.trim_ascii().parse().ok());
@@ -155,7 +157,7 @@ impl Layout {
         })
     }
 
-    /// How to choose the columns that have numbers in this line.
+    /// A hint how to choose the columns that have numbers in this line.
     fn numbers_hint(&self, cells: &Cells) -> String {
         let all = self.names.as_deref().unwrap_or_default();
         let of_numbers = self.coordinates.iter().filter(|&&column| number(cells.get(column)).is_some());
@@ -209,8 +211,9 @@ impl Reader for CsvRows {
     }
 }
 
-/// Whether the cells of a first line are the columns' names: none is a number, or they are the numbers that pandas calls columns by, behind
-/// the empty name of an index or not. Two columns may well begin with the row `0,1`, so that only an index makes names of these.
+/// Whether the cells of the first line are column names: none is a number, or they count up from 0
+/// like the default names of pandas, with or without an index column. Two columns may well begin
+/// with the row `0,1`, so two such cells are names only after an index.
 fn looks_like_names(cells: &Cells) -> bool {
     let counts =
         |skipped: usize| cells.iter().skip(skipped).zip(0u64..).all(|(cell, n)| cell.trim_ascii() == n.to_string().as_bytes());
@@ -218,7 +221,7 @@ fn looks_like_names(cells: &Cells) -> bool {
     cells.iter().all(|cell| number(cell).is_none()) || has_index && counts(1) || cells.len() > 2 && counts(0)
 }
 
-/// A single cell that is several numbers was written with another separator.
+/// Rejects a single cell that holds several numbers: the file has another separator.
 fn refuse_other_separators(cell: &[u8]) -> Result<()> {
     for (separator, name) in [(b';', "semicolons"), (b'\t', "tabs"), (b' ', "blanks"), (b',', "commas")] {
         let parts = cell.split(|&byte| byte == separator).map(<[u8]>::trim_ascii);
@@ -234,12 +237,12 @@ fn refuse_other_separators(cell: &[u8]) -> Result<()> {
     Ok(())
 }
 
-/// A cell as a number, blanks around it or not.
+/// Parses a cell as a number. Surrounding blanks are ignored.
 pub fn number(cell: &[u8]) -> Option<f64> {
     std::str::from_utf8(cell.trim_ascii()).ok()?.parse().ok()
 }
 
-/// The error of a cell that is no number.
+/// The error of a cell that is not a number.
 pub fn not_a_number(line: u64, column: &str, cell: &[u8]) -> Error {
     Error::format(format!("line {line}, column `{column}` must be a number, found: `{}`", excerpt(cell.trim_ascii())))
 }
@@ -254,8 +257,8 @@ fn position(names: Option<&[String]>, name: &str) -> Result<usize> {
         return Err(Error::Format { what });
     };
     let found = || excerpt(names.join(",").as_bytes());
-    let mut places = (0..names.len()).filter(|&place| names[place] == name);
-    match (places.next(), places.next()) {
+    let mut matching = (0..names.len()).filter(|&index| names[index] == name);
+    match (matching.next(), matching.next()) {
         (Some(only), None) => Ok(only),
         (None, _) => Err(Error::format(format!("no column is called `{name}`, found: `{}`", found()))),
         _ => Err(Error::format(format!("only one column must be called `{name}` to choose it, found: `{}`", found()))),

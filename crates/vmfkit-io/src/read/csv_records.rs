@@ -1,10 +1,12 @@
-//! The records of separated text: none is endless, and none is cut off by the end of the text.
+//! Splits separated text into records. Rejects a record that is too long or that the end of the
+//! text cuts off.
 //!
-//! One thread finds where records end, which takes little time; their cells are left to the threads that want them.
+//! One thread finds the ends of records, which takes little time. Other threads split the records
+//! into cells and parse them.
 
 use crate::bytes::ByteReader;
 use crate::excerpt::excerpt;
-use crate::read::text::{BYTE_ORDER_MARK, Group, LONGEST_LINE, has_room, too_long};
+use crate::read::text::{BYTE_ORDER_MARK, Group, LONGEST_LINE, too_long};
 use crate::{Error, Result};
 use memchr::{memchr, memchr_iter, memchr2};
 use std::io::{BufRead, ErrorKind};
@@ -12,14 +14,14 @@ use std::ops::Range;
 
 const QUOTE: u8 = b'"';
 
-/// Records of any width, one after the other.
+/// Records of any width.
 pub(crate) struct CsvRecords {
     text: ByteReader,
     delimiter: u8,
-    /// The number of the next line, counted from 1.
+    /// The number of the next line, from 1.
     line: u64,
     started: bool,
-    /// Nothing more is read, whatever a file or a terminal may have later.
+    /// The end has been reached. Nothing more is read, even if a file or a terminal has more later.
     ended: bool,
 }
 
@@ -28,7 +30,8 @@ impl CsvRecords {
         CsvRecords { text, delimiter, line: 1, started: false, ended: false }
     }
 
-    /// Puts the text of the next record behind `record`, without its line end, and gives the number of its first line; none at the end.
+    /// Appends the next record to `record`, without its line end, and returns the number of its
+    /// first line; `None` at the end.
     pub fn next(&mut self, record: &mut Vec<u8>) -> Result<Option<u64>> {
         let (start, mut first, mut quoting) = (record.len(), self.line, Quoting::CellStart);
         loop {
@@ -38,7 +41,8 @@ impl CsvRecords {
                 record.drain(start..start + BYTE_ORDER_MARK.len());
             }
             if record.len() == line_start && quoting != Quoting::Quoted {
-                // An empty line is no record, nor is what stands between the two bytes of a line end.
+                // An empty line is not a record, nor is the empty text between the two bytes of a
+                // line end.
                 if end.is_none() {
                     return Ok(None);
                 }
@@ -52,8 +56,8 @@ impl CsvRecords {
                 return Ok(Some(first));
             }
             let Some(end) = end else {
-                let mut room = CellRoom::default();
-                let cells = room.take_apart(&record[start..], self.delimiter);
+                let mut buffer = CellBuffer::default();
+                let cells = buffer.split(&record[start..], self.delimiter);
                 let quoted = excerpt(cells.get(cells.len() - 1));
                 let what = format!("a quote in the row of line {first} must be closed, found behind it: `{quoted}`");
                 return Err(Error::format(what));
@@ -62,9 +66,10 @@ impl CsvRecords {
         }
     }
 
-    /// Puts the next records behind those of `group`, until it has `most` or is large enough. Those before an error are there.
+    /// Appends records to `group` until it has `most` or is large enough. After an error it has the
+    /// records before it.
     pub fn next_group(&mut self, most: usize, group: &mut Group) -> Result<()> {
-        while group.lines.len() < most && has_room(group.lines.len(), group.text.len()) {
+        while group.lines.len() < most && group.has_capacity() {
             let start = group.text.len();
             let Some(line) = self.next(&mut group.text)? else { break };
             group.lines.push((line, start..group.text.len()));
@@ -72,7 +77,8 @@ impl CsvRecords {
         Ok(())
     }
 
-    /// Puts the text up to the end of the line, or of all, behind a record, and gives the byte that the line ends with.
+    /// Appends the rest of the line to a record and returns the byte that ends it; `None` at the
+    /// end of the text.
     fn append_line(&mut self, record: &mut Vec<u8>, start: usize, first: u64) -> Result<Option<u8>> {
         while !self.ended {
             let bytes = match self.text.fill_buf() {
@@ -98,16 +104,16 @@ impl CsvRecords {
     }
 }
 
-/// What a quote would be behind the bytes of a record that were seen.
+/// The meaning of a quote at the current position in a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Quoting {
-    /// The beginning of a quoted cell.
+    /// It begins a quoted cell.
     CellStart,
-    /// One byte of the cell as any other.
+    /// It is an ordinary byte of the cell.
     Cell,
-    /// The end of what is quoted, or the first half of a quote within it.
+    /// It ends the quoted text, or is the first half of an escaped quote.
     Quoted,
-    /// The second half.
+    /// It is the second half of an escaped quote.
     QuoteEnd,
 }
 
@@ -125,18 +131,18 @@ impl Quoting {
 
 /// The cells of a record.
 pub(crate) struct Cells<'a> {
-    /// All of them, and a byte between each two.
+    /// All cells, with one byte between them.
     pub text: &'a [u8],
     ends: &'a [usize],
 }
 
 impl<'a> Cells<'a> {
-    /// There is one at least, which may be empty.
+    /// Number of cells, at least one. A cell may be empty.
     pub fn len(&self) -> usize {
         self.ends.len()
     }
 
-    /// Where a cell is in the text.
+    /// The position of a cell in the text.
     pub fn range(&self, cell: usize) -> Range<usize> {
         let start = if cell == 0 { 0 } else { self.ends[cell - 1] + 1 };
         start..self.ends[cell]
@@ -151,16 +157,16 @@ impl<'a> Cells<'a> {
     }
 }
 
-/// Memory for the cells of one record after the other.
+/// Reusable memory for the cells of a record.
 #[derive(Debug, Default)]
-pub(crate) struct CellRoom {
+pub(crate) struct CellBuffer {
     unquoted: Vec<u8>,
     ends: Vec<usize>,
 }
 
-impl CellRoom {
-    /// The cells of the text of a record.
-    pub fn take_apart<'a>(&'a mut self, text: &'a [u8], delimiter: u8) -> Cells<'a> {
+impl CellBuffer {
+    /// Splits a record into cells.
+    pub fn split<'a>(&'a mut self, text: &'a [u8], delimiter: u8) -> Cells<'a> {
         self.ends.clear();
         if memchr(QUOTE, text).is_none() {
             self.ends.extend(memchr_iter(delimiter, text));
@@ -194,16 +200,16 @@ mod tests {
 
     type Record = Vec<Vec<u8>>;
 
-    /// All records of a text that is read so many bytes at a time, and the error at the end of them.
+    /// All records of a text that is read in pieces of `buffer` bytes, and the error after them.
     fn records(text: &[u8], buffer: usize) -> (Vec<Record>, Option<Error>) {
         let text = BufReader::with_capacity(buffer, Cursor::new(text.to_vec()));
         let (mut records, mut group) = (CsvRecords::new(ByteReader::pipe(text), b','), Group::default());
-        let (mut all, mut room) = (Vec::new(), CellRoom::default());
+        let (mut all, mut buffer) = (Vec::new(), CellBuffer::default());
         loop {
             group.clear();
             let gathered = records.next_group(3, &mut group);
             for (_, record) in &group.lines {
-                let cells = room.take_apart(&group.text[record.clone()], b',');
+                let cells = buffer.split(&group.text[record.clone()], b',');
                 all.push(cells.iter().map(<[u8]>::to_vec).collect());
             }
             if gathered.is_err() || group.lines.is_empty() {
@@ -216,7 +222,8 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(5000))]
 
-        /// By the crate that is made for it, of the whole text, and with a line end behind that, which only a record in open quotes has in its last cell.
+        /// Compares with the crate `csv`. It gets an extra line end, which only a record with an
+        /// open quote has in its last cell.
         #[test]
         fn records_are_those_of_the_format(parts in prop::collection::vec(0usize..10, 0..30), buffer in 1usize..9) {
             const PARTS: [&[u8]; 10] = [b"a", b"b", b",", b"\"", b"\"", b"\n", b"\r", b" ", BYTE_ORDER_MARK, b"\xff"];

@@ -1,4 +1,4 @@
-//! The door to decoders that are not ours.
+//! Calls of third-party decoders: panics and errors become errors of the file.
 
 use crate::error::{Error, Result};
 use arrow_schema::ArrowError;
@@ -9,12 +9,13 @@ use std::panic::{AssertUnwindSafe, catch_unwind, set_hook, take_hook};
 use std::sync::Once;
 
 thread_local! {
-    /// This thread runs a decoder whose panics become errors.
+    /// Whether this thread is running a decoder whose panics become errors.
     static GUARDED: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Runs a decoder. Lengths and offsets are checked before a decoder sees them, but the crates behind it still have assertions
-/// that a damaged file can break: such a panic is an error of the file. What the decoder was working on is not used again.
+/// Runs a decoder. Lengths and offsets are checked before a decoder sees them, but a damaged file
+/// can still violate assertions in the crates it uses. Such a panic becomes an error of the file.
+/// The state of the decoder is not used again.
 pub(crate) fn guarded<T>(decode: impl FnOnce() -> Result<T>) -> Result<T> {
     let before = GUARDED.replace(true);
     let decoded = catch_unwind(AssertUnwindSafe(decode));
@@ -26,17 +27,19 @@ pub(crate) fn guarded<T>(decode: impl FnOnce() -> Result<T>) -> Result<T> {
 }
 
 const DAMAGED: &str = "the file is damaged";
-/// Keeps the panic hook from printing panics that are returned as errors. For programs; a library leaves the hook to its user.
+/// Keeps the panic hook from printing panics that are returned as errors. For programs; a library
+/// leaves the hook to its user.
 ///
-/// Damaged Parquet and Arrow files can make a third-party decoder panic. The panic is caught and becomes an [`Error`] of the file,
-/// but the hook runs first, and the default one prints a message and perhaps a backtrace. After this call the present hook is
-/// run for all other panics only, on this thread and on others. Further calls do nothing.
+/// Damaged Parquet and Arrow files can make a third-party decoder panic. The panic is caught and
+/// becomes an [`Error`] of the file, but the hook runs first, and the default hook prints a message
+/// and possibly a backtrace. After this call the current hook runs for all other panics only, on
+/// all threads. Further calls do nothing.
 pub fn silence_decoder_panics() {
     static INSTALLED: Once = Once::new();
     INSTALLED.call_once(|| {
         let hook = take_hook();
         set_hook(Box::new(move |panic| {
-            // A thread that is ending has no decoder left to run.
+            // A thread that is exiting runs no decoder.
             if !GUARDED.try_with(Cell::get).unwrap_or(false) {
                 hook(panic);
             }
@@ -44,12 +47,13 @@ pub fn silence_decoder_panics() {
     });
 }
 
-/// The file is not what its own headers say.
+/// The error of a file that contradicts its own headers.
 pub(crate) fn damaged(found: impl std::fmt::Display) -> Error {
     Error::Format { what: format!("{DAMAGED}, found: `{found}`") }
 }
 
-/// Not `From`: the crate's error is public, theirs is not to be seen.
+/// Converts errors of the parquet crate. This is not a `From` implementation because our error type
+/// is public and must not expose theirs.
 pub(crate) fn from_parquet(error: ParquetError) -> Error {
     match error {
         ParquetError::External(cause) => match cause.downcast::<io::Error>() {
@@ -64,7 +68,7 @@ pub(crate) fn from_parquet(error: ParquetError) -> Error {
     }
 }
 
-/// The same for Arrow's.
+/// Converts errors of the arrow crates.
 pub(crate) fn from_arrow(error: ArrowError) -> Error {
     match error {
         ArrowError::IoError(_, error) => Error::Io(error),
@@ -79,11 +83,11 @@ mod tests {
     use std::sync::Mutex;
     use std::thread;
 
-    /// Panics that the hook before ours was told of, of those that this test makes.
+    /// Panics of this test that reached the previous hook.
     static TOLD: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
     #[test]
-    fn only_panics_that_become_errors_are_kept_from_the_hook() {
+    fn panics_that_become_errors_do_not_reach_the_hook() {
         let default = take_hook();
         set_hook(Box::new(move |panic| match panic.payload_as_str() {
             Some(text) if text.starts_with("told of ") => TOLD.lock().unwrap().push(text.to_owned()),
@@ -92,7 +96,7 @@ mod tests {
         silence_decoder_panics();
         silence_decoder_panics();
         let error = guarded::<()>(|| {
-            // Not of the thread that decodes.
+            // Not on the decoding thread.
             thread::spawn(|| panic!("told of another thread")).join().unwrap_err();
             guarded::<()>(|| panic!("told of one within")).unwrap_err();
             panic!("told of a decoder")

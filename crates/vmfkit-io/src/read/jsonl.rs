@@ -1,4 +1,5 @@
-//! JSON Lines: an array of numbers a line, or an object with a list of numbers or with numbers under several keys.
+//! JSON Lines: one array of numbers per line, or one object with a list of numbers or with numbers
+//! under several keys.
 
 use crate::bytes::{ByteReader, ByteSource};
 use crate::excerpt::excerpt;
@@ -10,30 +11,31 @@ use std::fmt;
 use std::ops::Range;
 use vmfkit::Angles;
 
-/// The rows of a text.
+/// The rows of a JSON Lines text.
 pub(crate) struct JsonRows {
     lines: Lines,
-    /// To read it again; none of a pipe.
+    /// The source to rewind to; `None` for a pipe.
     source: Option<ByteSource>,
     keys: Keys,
     schema: Schema,
-    /// The first row, which tells the dimension.
+    /// The first row, which determines the dimension.
     waiting: Option<Row>,
-    /// The lines read last.
+    /// The lines that were read last.
     group: Group,
 }
 
-/// Under which keys of an object the numbers are.
+/// The keys of an object that hold the numbers.
 struct Keys {
-    /// Those chosen; without any, objects have a list under the key that [`RowWriter`](crate::RowWriter) writes.
+    /// The chosen keys. If there are none, objects have a list under the key that
+    /// [`RowWriter`](crate::RowWriter) writes.
     coordinates: Option<Vec<String>>,
     weight: Option<String>,
     id: Option<String>,
-    /// A number is under the only key, not a list.
+    /// Whether the only key holds a number, not a list.
     one_number: bool,
 }
 
-/// What one line holds.
+/// The content of a line.
 #[derive(Default)]
 struct Row {
     values: Vec<f64>,
@@ -71,12 +73,12 @@ impl JsonRows {
     }
 }
 
-/// The keys of an object that have these angles by their names, if there are such.
+/// The keys of an object whose names stand for these angles, if there are any.
 fn angle_keys(angles: Angles, line: &[u8]) -> Result<Option<Vec<String>>> {
-    // What is wrong with a line is said when it is read.
+    // Errors of the line are reported when it is read.
     let Ok(object) = serde_json::from_slice::<serde_json::Map<String, serde_json::Value>>(line) else { return Ok(None) };
     let names: Vec<&String> = object.keys().collect();
-    Ok(angles.find_columns(&names)?.map(|found| found.into_iter().map(|place| names[place].clone()).collect()))
+    Ok(angles.find_columns(&names)?.map(|found| found.into_iter().map(|index| names[index].clone()).collect()))
 }
 
 impl Reader for JsonRows {
@@ -121,14 +123,14 @@ impl Reader for JsonRows {
 }
 
 impl Keys {
-    /// Reads lines, each of which must have `dim` numbers.
+    /// Parses lines, each of which must have `dim` numbers.
     fn read_all(&self, lines: &[(u64, Range<usize>)], text: &[u8], dim: usize) -> Result<Parsed> {
         let mut parsed = Parsed { values: Vec::with_capacity(lines.len() * dim), ..Parsed::default() };
         let mut row = Row::default();
-        for (number, place) in lines {
+        for (number, range) in lines {
             row.values = std::mem::take(&mut parsed.values);
             let before = row.values.len();
-            self.read(*number, &text[place.clone()], &mut row)?;
+            self.read(*number, &text[range.clone()], &mut row)?;
             let found = row.values.len() - before;
             if found != dim {
                 let what = format!("line {number} must have as many numbers as the first line, {dim}, found: `{found}`");
@@ -139,7 +141,7 @@ impl Keys {
         Ok(parsed)
     }
 
-    /// Puts a row behind others, or in place of them if there are none.
+    /// Appends a row. If there are no others yet, takes over its memory.
     fn push(&self, row: Row, parsed: &mut Parsed) {
         if parsed.values.is_empty() {
             parsed.values = row.values;
@@ -150,7 +152,7 @@ impl Keys {
         parsed.ids.extend(self.id.as_ref().map(|_| row.id));
     }
 
-    /// Puts the numbers of a line behind those of `row`, and its weight and id in place of them.
+    /// Appends the numbers of a line to those of `row`, and replaces its weight and id.
     fn read(&self, number: u64, line: &[u8], row: &mut Row) -> Result<()> {
         let mut deserializer = serde_json::Deserializer::from_slice(line);
         let read = LineSeed { keys: self, row }.deserialize(&mut deserializer).and_then(|()| deserializer.end());
@@ -216,7 +218,7 @@ impl<'de> Visitor<'de> for LineSeed<'_> {
             let asked = missing.len();
             missing.retain(|name| *name != key);
             if missing.len() == asked {
-                // Also a key that is there twice: the first counts.
+                // Of a duplicate key the first one counts.
                 map.next_value::<IgnoredAny>()?;
             } else if Some(&*key) == weight {
                 self.row.weight = map.next_value()?;
@@ -238,7 +240,7 @@ impl<'de> Visitor<'de> for LineSeed<'_> {
     }
 }
 
-/// A list of numbers, put behind others.
+/// Appends a list of numbers.
 struct NumbersSeed<'a>(&'a mut Vec<f64>);
 
 impl<'de> DeserializeSeed<'de> for NumbersSeed<'_> {
@@ -264,7 +266,7 @@ impl<'de> Visitor<'de> for NumbersSeed<'_> {
     }
 }
 
-/// A text, or a whole number as a text.
+/// A string, or an integer as a string.
 struct IdSeed;
 
 impl<'de> DeserializeSeed<'de> for IdSeed {

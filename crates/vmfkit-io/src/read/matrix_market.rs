@@ -1,6 +1,7 @@
 //! Matrix Market's `.mtx`: coordinates of entries, or all numbers column by column.
 //!
-//! The entries of a row are anywhere in the file, so that all of them are brought into memory when it is opened.
+//! The entries of a row may be anywhere in the file, so the whole matrix is loaded when the file is
+//! opened.
 
 use crate::bytes::{ByteReader, ByteSource};
 use crate::excerpt::excerpt;
@@ -10,7 +11,7 @@ use crate::read::text::{self, Lines};
 use crate::{Batch, Element, Error, Options, Reader, Result, Schema, Values};
 use vmfkit::capacity;
 
-/// Rows that are read at a time at most: a short file may speak of many rows without entries.
+/// Maximum number of rows per read. A short file may claim many rows without entries.
 const MOST_ROWS: usize = 1 << 16;
 
 /// The rows of a matrix in memory.
@@ -18,14 +19,14 @@ pub(crate) struct MatrixRows {
     matrix: Matrix,
     schema: Schema,
     rows: usize,
-    /// The row that is read next, and the place of its first entry.
+    /// The next row, and the position of its first entry.
     next: usize,
     next_entry: usize,
 }
 
 enum Matrix {
     Dense(Vec<f64>),
-    /// In the order of rows.
+    /// Sorted by row.
     Sparse(Vec<Entry>),
 }
 
@@ -40,13 +41,13 @@ struct Entry {
 enum Kind {
     /// All numbers, column by column.
     Array,
-    /// Row, column and number of each entry.
+    /// Row, column and value of each entry.
     Coordinates,
-    /// Row and column of each entry, which is 1.
+    /// Row and column of each entry. All values are 1.
     Pattern,
 }
 
-/// What is told by an entry of the one at the place with row and column exchanged.
+/// What an entry says about the entry with row and column exchanged.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Symmetry {
     General,
@@ -54,11 +55,11 @@ enum Symmetry {
     Skew,
 }
 
-/// What the line of sizes says.
+/// The content of the line of sizes.
 struct Sizes {
     rows: usize,
     dim: usize,
-    /// Numbers or entries that are stored.
+    /// Number of stored numbers or entries.
     stored: usize,
 }
 
@@ -152,7 +153,7 @@ fn first_line(line: &[u8]) -> Result<(Kind, Symmetry)> {
 }
 
 impl Symmetry {
-    /// The number at the place with row and column exchanged, if this one tells it.
+    /// The number with row and column exchanged, if this number determines it.
     fn mirrored(self, value: f64) -> Option<f64> {
         match self {
             Symmetry::General => None,
@@ -161,7 +162,7 @@ impl Symmetry {
         }
     }
 
-    /// The first row of a column of an array that is stored.
+    /// The first stored row of a column of an array.
     fn first_row(self, column: usize) -> usize {
         match self {
             Symmetry::General => 0,
@@ -172,7 +173,7 @@ impl Symmetry {
 }
 
 impl Sizes {
-    /// Rows, columns and, of coordinates, entries.
+    /// Rows, columns and, for coordinates, entries.
     fn read(lines: &mut Lines, kind: Kind, symmetry: Symmetry) -> Result<Self> {
         let (line, text) = loop {
             match lines.next()? {
@@ -209,7 +210,8 @@ impl Sizes {
         Ok(Sizes { rows, dim, stored })
     }
 
-    /// What is held while the matrix is made: of an array the numbers in both orders, of entries also what sorts them.
+    /// Memory in bytes while the matrix is built: the numbers of an array in both orders, or
+    /// entries with what sorts them.
     fn bytes(&self, kind: Kind, symmetry: Symmetry) -> u64 {
         let mirrored = if symmetry == Symmetry::General { 1 } else { 2 };
         match kind {
@@ -219,7 +221,8 @@ impl Sizes {
     }
 }
 
-/// The numbers of all rows, which come column by column. The memory grows with what is there, not with what the sizes claim.
+/// Reads the numbers of all rows, which are stored column by column. Memory grows with the numbers
+/// that are read, not with the sizes claimed.
 fn read_array(lines: &mut Lines, symmetry: Symmetry, sizes: &Sizes) -> Result<Matrix> {
     let &Sizes { rows, dim, stored: count, .. } = sizes;
     let mut stored = Vec::new();
@@ -235,8 +238,8 @@ fn read_array(lines: &mut Lines, symmetry: Symmetry, sizes: &Sizes) -> Result<Ma
         return Err(Error::format(format!("an array of {rows} x {dim} has {count} numbers, found: `{}`", stored.len())));
     }
     let mut all = vec![0.0; rows * dim];
-    let places = (0..dim).flat_map(|column| (symmetry.first_row(column)..rows).map(move |row| (row, column)));
-    for ((row, column), value) in places.zip(stored) {
+    let positions = (0..dim).flat_map(|column| (symmetry.first_row(column)..rows).map(move |row| (row, column)));
+    for ((row, column), value) in positions.zip(stored) {
         all[row * dim + column] = value;
         if let Some(value) = symmetry.mirrored(value) {
             all[column * dim + row] = value;
@@ -245,15 +248,15 @@ fn read_array(lines: &mut Lines, symmetry: Symmetry, sizes: &Sizes) -> Result<Ma
     Ok(Matrix::Dense(all))
 }
 
-/// The entries in the order of rows; those of the same place stay in the order of the file.
+/// Reads the entries and sorts them by row and column. Duplicates stay in the order of the file.
 fn read_entries(lines: &mut Lines, kind: Kind, symmetry: Symmetry, sizes: &Sizes) -> Result<Matrix> {
     let &Sizes { rows, dim, stored: count, .. } = sizes;
     let mut entries: Vec<Entry> = Vec::new();
     let mut found = 0;
     while let Some((line, text)) = lines.next()? {
         let mut words = words(text);
-        let mut place = |sides: usize| words.next().and_then(whole).filter(|n| (1..=sides).contains(n)).map(|n| n - 1);
-        let (row, column) = (place(rows), place(dim));
+        let mut coordinate = |sides: usize| words.next().and_then(whole).filter(|n| (1..=sides).contains(n)).map(|n| n - 1);
+        let (row, column) = (coordinate(rows), coordinate(dim));
         let value = if kind == Kind::Pattern { Some(1.0) } else { words.next().and_then(number) };
         let (Some(row), Some(column), Some(value), None, true) = (row, column, value, words.next(), found < count) else {
             let parts = if kind == Kind::Pattern { "a row and a column" } else { "a row, a column and a number" };
@@ -269,7 +272,7 @@ fn read_entries(lines: &mut Lines, kind: Kind, symmetry: Symmetry, sizes: &Sizes
     if found < count {
         return Err(Error::format(format!("the matrix must have {count} entries, found: `{found}`")));
     }
-    // Rows without entries are in no file, but may be asked for all at once.
+    // Rows without entries take no bytes in the file, but do take memory when they are read.
     capacity::check("the rows of a matrix", &[rows])?;
     entries.sort_by_key(|entry| entry.row);
     Ok(Matrix::Sparse(entries))

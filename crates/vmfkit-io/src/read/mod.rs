@@ -19,6 +19,7 @@ pub(crate) mod npz;
 pub(crate) mod numbers;
 pub(crate) mod parquet;
 mod parquet_bytes;
+mod parquet_decoder;
 mod parquet_levels;
 mod parquet_lists;
 mod records;
@@ -77,7 +78,8 @@ impl Stretches {
 /// How a file stores its numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Element {
-    /// Half precision (or bfloat16): too few bits for a row of unit length, so such rows are always rescaled.
+    /// Half precision or bfloat16. It has too few bits for rows of unit length, so such rows are
+    /// always rescaled.
     F16,
     /// Single precision.
     F32,
@@ -92,23 +94,24 @@ pub struct Schema {
     pub dim: usize,
     /// How the numbers are stored.
     pub element: Element,
-    /// How many rows there are, where the file tells before its end.
+    /// Number of rows, if the file gives it before its end.
     pub rows: Option<u64>,
-    /// The entries of all rows, where only those that are not 0 are stored.
+    /// Number of entries of all rows, if only those that are not 0 are stored.
     pub entries: Option<u64>,
-    /// The angles that the rows seem to be by the names of their columns.
+    /// The angles that the rows seem to hold, judging by the column names.
     pub angles: Option<Angles>,
-    /// Bytes that reading takes beside the rows: the file, where it is brought into memory as a whole, or the pieces of which it is made.
+    /// Memory for reading in addition to the rows: the file, if it is loaded as a whole, or the
+    /// pieces that it consists of.
     pub held: u64,
 }
 
 impl Schema {
-    /// Rows of which all numbers are stored, and of which few are in memory at a time.
+    /// The schema of dense rows, few of which are in memory at a time.
     pub fn dense(dim: usize, element: Element, rows: Option<u64>) -> Self {
         Schema { dim, element, rows, entries: None, angles: None, held: 0 }
     }
 
-    /// Only entries that are not 0 are stored.
+    /// Whether only entries that are not 0 are stored.
     pub fn is_sparse(&self) -> bool {
         self.entries.is_some()
     }

@@ -1,6 +1,8 @@
-//! NumPy's `.npy` files, versions 1.0 to 3.0: arrays of floats or integers in either byte order and either memory order.
+//! NumPy's `.npy` files, versions 1.0 to 3.0: arrays of floats or integers in either byte order and
+//! either memory order.
 //!
-//! The header's claims are checked against the length of the input before anything is allocated for them.
+//! The header's claims are checked against the length of the input before anything is allocated for
+//! them.
 
 use crate::bytes::{ByteReader, ByteSource};
 use crate::excerpt::excerpt;
@@ -9,45 +11,45 @@ use crate::read::numbers::{ArrayBytes, Encoding};
 use crate::{Options, Values};
 use std::io::{self, Read};
 
-/// What every `.npy` file begins with; two bytes of version follow.
+/// The first bytes of every `.npy` file. Two bytes of version follow.
 pub const MAGIC: &[u8; 6] = b"\x93NUMPY";
 
-/// Longer headers describe structured arrays, which are not read here.
+/// Longer headers describe structured arrays, which are not supported.
 const LONGEST_HEADER: u64 = 1 << 16;
 
 /// Bytes read at a time.
 const CHUNK: usize = 1 << 20;
 
-/// What is wrong with a file.
+/// Why an `.npy` file is not valid.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The system could not read it.
+    /// Reading failed.
     #[error("cannot be read")]
     Io(#[from] io::Error),
-    /// Another kind of file.
+    /// It is another kind of file.
     #[error("a .npy file begins with `{}`, found: `{}`", MAGIC.escape_ascii(), found.escape_ascii())]
     Magic {
         /// Its first bytes.
         found: Vec<u8>,
     },
-    /// A version of the format that does not exist yet.
+    /// The version of the format is unknown.
     #[error("the version of a .npy file must be 1.0, 2.0 or 3.0, found: `{major}.{minor}`")]
     Version {
-        /// Before the point.
+        /// Major version.
         major: u8,
-        /// After it.
+        /// Minor version.
         minor: u8,
     },
     /// The file ends within the header.
     #[error("the header must end within the file, at byte {end}, but the file's length is: `{length}`")]
     HeaderCut {
-        /// Where the header should end.
+        /// Where the header ends according to its length.
         end: u64,
-        /// Where the file ends.
+        /// Length of the file.
         length: u64,
     },
-    /// No table of numbers has such a header.
+    /// The header is too long for an array of numbers.
     #[error("the header must be no longer than {LONGEST_HEADER} bytes, found: `{length}`")]
     HeaderTooLong {
         /// Its length.
@@ -59,34 +61,34 @@ pub enum Error {
         /// The header.
         text: String,
     },
-    /// Complex numbers, text, objects, structures and so on.
+    /// The type is not supported: complex numbers, strings, objects, structures and so on.
     #[error("the numbers must be f2 to f8, i1 to i8, u1 to u8 or b1, found: `{descr}`\nhint: save `x.astype('float32')`")]
     ElementType {
         /// NumPy's description of the type.
         descr: String,
     },
-    /// The number of bytes does not fit in 64 bits.
+    /// The size in bytes does not fit in 64 bits.
     #[error("the array is larger than any file, found shape: `{shape}`")]
     ShapeOverflow {
-        /// The shape as the header has it.
+        /// The shape in the header.
         shape: String,
     },
-    /// A number that names no group.
+    /// A label is not an integer.
     #[error("label {row} must be a whole number of 64 bits, found: `{value}`")]
     Label {
-        /// Counted from 0.
+        /// Its position, from 0.
         row: usize,
-        /// The number.
+        /// The value found.
         value: f64,
     },
-    /// Cut short, or with something behind the data.
+    /// The file is truncated, or has bytes after the data.
     #[error("an array of shape {shape} has {expected} bytes of data, found: `{found}`")]
     DataLength {
         /// The shape as NumPy prints it.
         shape: String,
-        /// The bytes that the shape asks for.
+        /// The number of bytes by the shape.
         expected: u64,
-        /// The bytes behind the header.
+        /// The number of bytes after the header.
         found: u64,
     },
 }
@@ -100,11 +102,11 @@ pub enum Element {
     F32,
     /// Double precision.
     F64,
-    /// A whole number.
+    /// Integer.
     Integer(Integer),
 }
 
-/// How a whole number is stored.
+/// How an integer is stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub enum Integer {
@@ -119,7 +121,7 @@ pub enum Integer {
 }
 
 impl Integer {
-    /// Bytes a number.
+    /// Bytes per number.
     pub fn size(self) -> usize {
         match self {
             Integer::I8 | Integer::U8 => 1,
@@ -131,7 +133,7 @@ impl Integer {
 }
 
 impl Element {
-    /// NumPy's codes; truth values are bytes of 0 and 1, and go by `u1` when written.
+    /// NumPy's type codes. Booleans are bytes of 0 and 1; they are written as `u1`.
     const CODES: [(&'static str, Self); 12] = [
         ("f2", Element::F16),
         ("f4", Element::F32),
@@ -151,7 +153,7 @@ impl Element {
         Self::CODES.iter().find(|(_, element)| *element == self).expect("every element has a code").0
     }
 
-    /// Bytes a number.
+    /// Bytes per number.
     pub fn size(self) -> u64 {
         match self {
             Element::F16 => 2,
@@ -162,14 +164,14 @@ impl Element {
     }
 }
 
-/// What a file says about its array.
+/// The description of an array at the beginning of its file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Header {
     /// How a number is stored.
     pub element: Element,
-    /// The most significant byte comes first.
+    /// Whether the most significant byte comes first.
     pub big_endian: bool,
-    /// The first index runs fastest.
+    /// Whether the first index varies fastest.
     pub fortran_order: bool,
     /// The length of each axis.
     pub shape: Vec<usize>,
@@ -181,23 +183,23 @@ impl Header {
         shape_text(&self.shape)
     }
 
-    /// Bytes of data, if they can be counted.
+    /// Size of the data in bytes; `None` on overflow.
     fn data_length(&self) -> Option<u64> {
         self.shape.iter().try_fold(self.element.size(), |bytes, &n| bytes.checked_mul(n as u64))
     }
 
-    /// The bytes that stand before the data of a little-endian array in C order.
+    /// The bytes before the data of a little-endian array in C order.
     pub fn to_bytes(&self) -> Vec<u8> {
         header_bytes(&format!("<{}", self.element.code()), &self.shape)
     }
 }
 
-/// The same, where `descr` is NumPy's name of the type.
+/// The bytes before such data, whose type NumPy calls `descr`.
 pub(crate) fn header_bytes<N: ToString>(descr: &str, shape: &[N]) -> Vec<u8> {
     header_of(&format!("'{descr}'"), shape)
 }
 
-/// The header of rows of several fields, each with a name and a type, one behind the other.
+/// The header of a structured array with these fields, each with a name and a type.
 pub(crate) fn structured_header_bytes<N: ToString>(fields: &[(String, &str)], shape: &[N]) -> Vec<u8> {
     let fields: Vec<String> = fields.iter().map(|(name, descr)| format!("('{name}', '{descr}')")).collect();
     header_of(&format!("[{}]", fields.join(", ")), shape)
@@ -205,7 +207,8 @@ pub(crate) fn structured_header_bytes<N: ToString>(fields: &[(String, &str)], sh
 
 fn header_of<N: ToString>(descr: &str, shape: &[N]) -> Vec<u8> {
     let mut text = format!("{{'descr': {descr}, 'fortran_order': False, 'shape': {}, }}", shape_text(shape));
-    // Data starts at a multiple of 64 bytes: 10 bytes stand before the text, or 12 if it is long, and it ends with a line break.
+    // Data begin at a multiple of 64 bytes. The text is preceded by 10 bytes, or by 12 if it is
+    // long, and ends with a line break.
     let length_before = |before: usize| (text.len() + before + 1).next_multiple_of(64) - before;
     let (length, mut bytes) = (length_before(10), MAGIC.to_vec());
     let length = match u16::try_from(length) {
@@ -235,7 +238,8 @@ fn shape_text<N: ToString>(shape: &[N]) -> String {
 }
 
 impl Header {
-    /// Reads a header and says how long it was. Where the input's length is known, the shape must account for every byte of it.
+    /// Reads a header and returns it with its length. If the length of the input is given, the
+    /// shape must account for every byte.
     pub(crate) fn read(input: &mut impl Read, length: Option<u64>) -> Result<(Self, u64), Error> {
         let mut start = Vec::new();
         input.by_ref().take(8).read_to_end(&mut start)?;
@@ -277,7 +281,8 @@ impl Header {
         }
     }
 
-    /// The rows of an array of two axes whose header is at the front of these bytes; or of one axis, if one number a row will do.
+    /// The rows of an array whose header comes first in these bytes. It must have two axes, or one
+    /// axis if a row is one number.
     pub(crate) fn rows(mut bytes: ArrayBytes, length: Option<u64>, one_number: bool) -> crate::Result<ArrayRows> {
         let (header, data_start) = Header::read(&mut bytes, length)?;
         let (rows, dim) = match header.shape[..] {
@@ -295,13 +300,13 @@ impl Header {
     }
 }
 
-/// The rows of a file, without holding it in memory.
+/// Streams the rows of a file.
 pub(crate) fn open(source: ByteSource, options: &Options) -> crate::Result<ArrayRows> {
     let length = source.len();
     Header::rows(ArrayBytes::new(ByteReader::new(source, 0)), Some(length), options.one_angle())
 }
 
-/// A file of which the header has been read and checked, to be read whole.
+/// A file whose header has been read and checked, to be read as a whole.
 #[derive(Debug)]
 pub struct Reader<R> {
     input: R,
@@ -309,18 +314,19 @@ pub struct Reader<R> {
 }
 
 impl<R: Read> Reader<R> {
-    /// Reads the header of an input that is `length` bytes long.
+    /// Reads the header of an input of `length` bytes.
     pub fn new(mut input: R, length: u64) -> Result<Self, Error> {
         let (header, _) = Header::read(&mut input, Some(length))?;
         Ok(Reader { input, header })
     }
 
-    /// What the file says about its array.
+    /// The header of the file.
     pub fn header(&self) -> &Header {
         &self.header
     }
 
-    /// Reads the data, widening half precision and integers. An array of two axes in Fortran order is transposed.
+    /// Reads the data, widening half precision and integers. An array of two axes in Fortran order
+    /// is transposed.
     pub fn into_values(self) -> Result<Values, Error> {
         let encoding = Encoding::from(&self.header);
         let mut values = Values::default();
@@ -333,12 +339,12 @@ impl<R: Read> Reader<R> {
         })
     }
 
-    /// Reads the data as the names of groups: equal numbers stay equal, and others stay different.
+    /// Reads the data as labels: equal numbers stay equal, and different numbers stay different.
     pub fn into_labels(self) -> Result<Vec<i64>, Error> {
         if let Element::Integer(integer) = self.header.element {
             let encoding = Encoding::from(&self.header);
             let mut labels = Vec::new();
-            // The upper half of u64 becomes negative, which still tells its numbers from all others.
+            // Values of u64 beyond i64 become negative, which keeps them different from all others.
             let header = self.read(|bytes| encoding.append_integers(integer, bytes, &mut labels, |n| n as i64))?;
             return Ok(in_c_order(&header, labels));
         }
@@ -381,7 +387,7 @@ fn parse_header(text: &str) -> Result<Header, Error> {
         let key = literal.string().ok_or_else(fail)?;
         literal.expect(":").ok_or_else(fail)?;
         match key {
-            // A structured type is a list, not a string.
+            // The type of a structured array is a list, not a string.
             "descr" => match literal.string() {
                 Some(name) => descr = Some(name),
                 None => {
@@ -415,7 +421,7 @@ fn parse_header(text: &str) -> Result<Header, Error> {
     Ok(Header { element, big_endian, fortran_order, shape })
 }
 
-/// `<f4` and the like; `=` is the byte order of this machine, and single bytes, `|`, have none.
+/// Type codes such as `<f4`. `=` means native byte order, and `|` none, for single bytes.
 fn element(descr: &str) -> Option<(Element, bool)> {
     let big_endian = match descr.get(..1)? {
         "<" => false,
@@ -428,13 +434,13 @@ fn element(descr: &str) -> Option<(Element, bool)> {
     Some((element, big_endian))
 }
 
-/// The few Python literals that a header is made of.
+/// A parser of the few Python literals that occur in a header.
 struct Literal<'a> {
     rest: &'a str,
 }
 
 impl<'a> Literal<'a> {
-    /// Passes over blanks and `token`, or over nothing.
+    /// Skips blanks and `token`, or nothing if `token` does not follow.
     fn expect(&mut self, token: &str) -> Option<()> {
         self.rest = self.rest.trim_start().strip_prefix(token)?;
         Some(())
@@ -448,7 +454,7 @@ impl<'a> Literal<'a> {
         Some(inside)
     }
 
-    /// The digits of each number of a tuple; Python 2 wrote `3L`.
+    /// The digits of each number of a tuple. Python 2 wrote `3L`.
     fn tuple(&mut self) -> Option<Vec<&'a str>> {
         let (inside, rest) = self.rest.trim_start().strip_prefix('(')?.split_once(')')?;
         self.rest = rest;

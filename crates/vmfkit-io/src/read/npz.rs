@@ -1,4 +1,5 @@
-//! NumPy's `.npz`: a zip archive of arrays, stored or deflated; or a sparse matrix that scipy wrote.
+//! NumPy's `.npz`: a zip archive of arrays, stored or deflated, or a sparse matrix written by
+//! scipy.
 
 use crate::bytes::{ByteReader, ByteSource};
 use crate::excerpt::excerpt;
@@ -10,7 +11,8 @@ use crate::{Error, Options, Reader, Result};
 use std::io::Read;
 use zip::{CompressionMethod, ZipArchive};
 
-/// The rows of the array that was asked for, of the only one, of the only one with two axes, or of a sparse matrix.
+/// Opens the rows of the chosen array, of the only array, of the only array with two axes, or of a
+/// sparse matrix.
 pub(crate) fn open(source: &ByteSource, options: &Options) -> Result<Box<dyn Reader>> {
     let members = Member::all(source)?;
     let find = |name: &str| members.iter().find(|member| member.name == name);
@@ -27,15 +29,15 @@ pub(crate) fn open(source: &ByteSource, options: &Options) -> Result<Box<dyn Rea
     Ok(Box::new(rows.map_err(|error| error.at(&member.name))?))
 }
 
-/// An array of the archive, without its ending `.npy`.
+/// An array of the archive. Its name has no extension.
 struct Member {
     name: String,
     method: CompressionMethod,
     encrypted: bool,
-    /// Where its bytes are in the file, packed.
+    /// Position and length in the file, compressed or not.
     start: u64,
     packed: u64,
-    /// Bytes when unpacked, and their checksum.
+    /// Uncompressed size in bytes, and checksum.
     size: u64,
     crc: u32,
 }
@@ -71,7 +73,7 @@ impl Member {
         Ok(members)
     }
 
-    /// Its bytes, from the first.
+    /// Its bytes from the beginning.
     fn open(&self, source: &ByteSource) -> Result<ArrayBytes> {
         match self.method {
             _ if self.encrypted => Err(Error::format("an array must be readable without a password, found: `encrypted`")),
@@ -81,13 +83,13 @@ impl Member {
         }
     }
 
-    /// An array that cannot be read has none.
+    /// An array whose header cannot be read has no two axes.
     fn has_two_axes(&self, source: &ByteSource) -> bool {
         let header = self.open(source).and_then(|mut bytes| Ok(Header::read(&mut bytes, Some(self.size))?));
         header.is_ok_and(|(header, _)| header.shape.len() == 2)
     }
 
-    /// The numbers of an array of one axis.
+    /// The numbers of an array with one axis.
     fn numbers(&self, source: &ByteSource) -> Result<(Numbers, u64)> {
         let read = || {
             let mut bytes = self.open(source)?;
@@ -102,9 +104,9 @@ impl Member {
     }
 }
 
-/// Refuses a sparse matrix that is not stored row by row.
+/// Rejects a sparse matrix that is not stored row by row.
 fn refuse_other_order(source: &ByteSource, format: &Member) -> Result<()> {
-    // A text of no axes: what is left of it behind the header, in one byte a letter or four.
+    // A string without axes: the letters follow the header, with one byte or four each.
     let (mut text, mut bytes) = (Vec::new(), format.open(source)?);
     bytes.by_ref().take(format.size.min(1 << 10)).read_to_end(&mut text)?;
     let end = text.iter().position(|&byte| byte == b'\n').map_or(text.len(), |end| end + 1);

@@ -1,4 +1,4 @@
-//! Numbers of an array: their encoding, and the bytes they are decoded from.
+//! Numbers of an array: their encoding, and the source of their bytes.
 
 use crate::bytes::{ByteReader, ByteSource};
 use crate::read::npy::{self, Integer};
@@ -8,7 +8,7 @@ use flate2::bufread::DeflateDecoder;
 use half::{bf16, f16};
 use std::io::{self, BufRead, BufReader, Read, Take};
 
-/// Bytes that are unpacked at a time.
+/// Bytes to decompress at a time.
 const CHUNK: usize = 1 << 17;
 
 /// How each number of an array is stored.
@@ -22,7 +22,7 @@ pub(crate) struct Encoding {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     F16,
-    /// The upper half of single precision, which NumPy does not have.
+    /// bfloat16, the upper half of single precision. NumPy does not have it.
     Bf16,
     F32,
     F64,
@@ -42,12 +42,12 @@ impl From<&npy::Header> for Encoding {
 }
 
 impl Encoding {
-    /// As this machine has such numbers in memory.
+    /// The encoding of such numbers in the memory of this machine.
     pub fn in_memory(kind: Kind) -> Self {
         Encoding { kind, big_endian: cfg!(target_endian = "big") }
     }
 
-    /// Bytes a number.
+    /// Bytes per number.
     pub fn size(self) -> usize {
         match self.kind {
             Kind::F16 | Kind::Bf16 => 2,
@@ -65,7 +65,7 @@ impl Encoding {
         }
     }
 
-    /// No numbers, of the type that these are widened to.
+    /// Empties `values` and makes them of the type that these numbers are widened to.
     pub fn start(self, values: &mut Values) {
         match self.element() {
             Element::F16 | Element::F32 => values.start_f32().clear(),
@@ -73,7 +73,8 @@ impl Encoding {
         }
     }
 
-    /// Puts the numbers of these bytes behind `values`, which [`start`](Self::start) made.
+    /// Appends the numbers in these bytes to `values`, which must be of the type that
+    /// [`start`](Self::start) makes.
     pub fn append(self, bytes: &[u8], values: &mut Values) {
         match (self.kind, values) {
             (Kind::F16, Values::F32(out)) => self.decode(bytes, out, |number| f16::from_le_bytes(number).to_f32()),
@@ -85,7 +86,7 @@ impl Encoding {
         }
     }
 
-    /// Puts whole numbers behind `out`, each as `convert` makes it.
+    /// Appends integers to `out`, converted by `convert`.
     pub fn append_integers<T>(self, integer: Integer, bytes: &[u8], out: &mut Vec<T>, convert: impl Fn(i128) -> T) {
         match integer {
             Integer::I8 => self.decode(bytes, out, |number| convert(i8::from_le_bytes(number).into())),
@@ -99,7 +100,7 @@ impl Encoding {
         }
     }
 
-    /// From the bytes of each number with the least significant first.
+    /// `number` converts the little-endian bytes of a number.
     fn decode<T, const WIDTH: usize>(self, bytes: &[u8], out: &mut Vec<T>, number: impl Fn([u8; WIDTH]) -> T) {
         let numbers = bytes.chunks_exact(WIDTH).map(|bytes| <[u8; WIDTH]>::try_from(bytes).expect("chunks of this width"));
         if self.big_endian {
@@ -113,12 +114,13 @@ impl Encoding {
     }
 }
 
-/// The bytes of an array: part of a source, plain or deflated, or what comes through a pipe.
+/// The bytes of an array: part of a source, stored or deflated, or a pipe.
 pub(crate) struct ArrayBytes {
     input: Input,
-    /// Where the first number begins: in the source, or of a deflated array among the unpacked bytes.
+    /// Position of the first number: in the source, or in the decompressed bytes of a deflated
+    /// array.
     start: u64,
-    /// Of a member of an archive.
+    /// The checksum of a member of an archive.
     checksum: Option<Checksum>,
 }
 
@@ -127,7 +129,7 @@ enum Input {
     Deflated { decoder: BufReader<DeflateDecoder<Take<ByteReader>>>, source: ByteSource, packed: Packed },
 }
 
-/// Where a deflated array is in its source.
+/// Position and length of a deflated array in its source.
 #[derive(Clone, Copy)]
 struct Packed {
     start: u64,
@@ -141,11 +143,11 @@ impl Packed {
     }
 }
 
-/// The CRC-32 of an archive's member.
+/// The CRC-32 of a member of an archive.
 struct Checksum {
-    /// What the archive says.
+    /// The checksum in the archive.
     expected: u32,
-    /// Of the bytes that have been read, and of those before the first number.
+    /// The checksums of the bytes that have been read, and of those before the first number.
     found: Hasher,
     before: Hasher,
 }
@@ -155,7 +157,7 @@ impl Checksum {
         Checksum { expected, found: Hasher::new(), before: Hasher::new() }
     }
 
-    /// Compares the checksums after the last byte.
+    /// Compares the checksums. To be called after the last byte.
     fn check(&self) -> Result<()> {
         match self.found.clone().finalize() {
             found if found == self.expected => Ok(()),
@@ -168,12 +170,12 @@ impl Checksum {
 }
 
 impl ArrayBytes {
-    /// All that a reader gives from here on.
+    /// The rest of the bytes of a reader.
     pub fn new(reader: ByteReader) -> Self {
         ArrayBytes { start: reader.position(), input: Input::Plain(reader), checksum: None }
     }
 
-    /// A member of an archive that is stored as it is.
+    /// A stored member of an archive.
     pub fn stored(source: ByteSource, start: u64, checksum: u32) -> Self {
         ArrayBytes { checksum: Some(Checksum::new(checksum)), ..ArrayBytes::new(ByteReader::new(source, start)) }
     }
@@ -192,7 +194,7 @@ impl ArrayBytes {
         }
     }
 
-    /// Can be read at any position.
+    /// Whether it can be read at any position.
     pub fn is_seekable(&self) -> bool {
         matches!(&self.input, Input::Plain(reader) if reader.source().is_some())
     }
@@ -201,7 +203,7 @@ impl ArrayBytes {
         matches!(self.input, Input::Deflated { .. })
     }
 
-    /// The header, `count` bytes, has been read: the first number follows.
+    /// Marks the position after a header of `count` bytes as that of the first number.
     pub fn begin_after(&mut self, count: u64) {
         self.start += count;
         if let Some(checksum) = &mut self.checksum {
@@ -226,7 +228,8 @@ impl ArrayBytes {
         Ok(())
     }
 
-    /// The next bytes that are at hand, at most `most`; none at the end only. They are consumed.
+    /// Passes the next bytes to `take`, at most `most` and none only at the end. Consumes as many
+    /// as it returns.
     fn next(&mut self, most: usize, take: impl FnOnce(&[u8]) -> usize) -> Result<usize> {
         let (reader, checksum): (&mut dyn BufRead, _) = match &mut self.input {
             Input::Plain(reader) => (reader, &mut self.checksum),
@@ -236,7 +239,7 @@ impl ArrayBytes {
             match reader.fill_buf() {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => return Err(error.into()),
-                // Borrowed anew, since the borrow would last over the next turn of the loop.
+                // Borrowed again, since the first borrow would extend into the next iteration.
                 Ok(_) => break reader.fill_buf()?,
             }
         };
@@ -249,7 +252,7 @@ impl ArrayBytes {
         Ok(taken)
     }
 
-    /// Reads until the buffer is full or the bytes end; says how many there were.
+    /// Reads until the buffer is full or the bytes end. Returns how many were read.
     fn fill(&mut self, buffer: &mut [u8]) -> Result<usize> {
         let mut filled = 0;
         while filled < buffer.len() {
@@ -267,7 +270,8 @@ impl ArrayBytes {
         Ok(filled)
     }
 
-    /// Checks that nothing follows the last number, where the length did not tell, and the checksum.
+    /// Checks the checksum, and that nothing follows the last number unless the length has been
+    /// checked before.
     pub fn finish(&mut self) -> Result<()> {
         if !self.is_seekable() && self.fill(&mut [0])? > 0 {
             return Err(Error::format("the data must end with the last row, found: `more bytes`"));
@@ -275,7 +279,7 @@ impl ArrayBytes {
         self.checksum.as_ref().map_or(Ok(()), Checksum::check)
     }
 
-    /// Reads with O_DIRECT from now on, if the system can.
+    /// Reads with O_DIRECT from now on, if possible.
     pub fn read_direct(&mut self, memory: usize) {
         if let Input::Plain(reader) = &mut self.input
             && let Some(direct) = reader.source().and_then(|source| source.direct(memory, std::iter::once(0..u64::MAX)))
@@ -295,17 +299,17 @@ impl Read for ArrayBytes {
     }
 }
 
-/// Numbers in the order in which they are stored.
+/// Reads numbers in the order in which they are stored.
 pub(crate) struct Numbers {
     pub bytes: ArrayBytes,
     pub encoding: Encoding,
-    /// How many there are.
+    /// Total count.
     count: u64,
     taken: u64,
 }
 
 impl Numbers {
-    /// Numbers from the first of these bytes on.
+    /// Numbers that begin at the first of these bytes.
     pub fn new(bytes: ArrayBytes, encoding: Encoding, count: u64) -> Self {
         Numbers { bytes, encoding, count, taken: 0 }
     }
@@ -315,7 +319,8 @@ impl Numbers {
         self.bytes.rewind()
     }
 
-    /// Appends the next numbers to `values`. The memory grows with what arrives, not with what a header claims.
+    /// Appends the next numbers to `values`. Memory grows with the numbers that arrive, not with
+    /// what a header claims.
     pub fn take(&mut self, count: u64, values: &mut Values) -> Result<()> {
         let encoding = self.encoding;
         self.take_bytes(count, |bytes| encoding.append(bytes, values))
@@ -324,7 +329,7 @@ impl Numbers {
     /// Appends the next integers to `out`.
     pub fn take_integers(&mut self, count: u64, integer: Integer, out: &mut Vec<i64>) -> Result<()> {
         let encoding = self.encoding;
-        // Counts and columns beyond i64 become negative, which their checks refuse.
+        // Counts and columns beyond i64 become negative, which is rejected later.
         self.take_bytes(count, |bytes| encoding.append_integers(integer, bytes, out, |n| n as i64))
     }
 
@@ -340,7 +345,7 @@ impl Numbers {
             })?;
             let mut numbers = (taken / size) as u64;
             if taken == 0 {
-                // A number that is in two buffers, or the end.
+                // A number that spans two buffers, or the end.
                 let mut number = [0; 8];
                 let found = self.bytes.fill(&mut number[..size])?;
                 if found < size {
@@ -355,7 +360,7 @@ impl Numbers {
         self.check_after_last()
     }
 
-    /// Checks the checksum of a source's bytes with the last of them, before they are used.
+    /// Checks the checksum after the last number of a source, before it is used.
     fn check_after_last(&self) -> Result<()> {
         match &self.bytes.checksum {
             Some(checksum) if self.taken == self.count && self.bytes.is_seekable() => checksum.check(),
@@ -363,7 +368,7 @@ impl Numbers {
         }
     }
 
-    /// Checks the checksum of all bytes now, for numbers that will be read out of order.
+    /// Checks the checksum of all bytes now. For numbers that will be read out of order.
     pub fn check_sum(&mut self) -> Result<()> {
         if self.bytes.checksum.is_some() {
             self.rewind()?;
@@ -374,13 +379,14 @@ impl Numbers {
         Ok(())
     }
 
-    /// Numbers are lent where the disk puts them: those of a source that is read directly, none of which crosses a sector boundary.
+    /// Whether numbers can be lent from the buffers that the disk writes to: the source is read
+    /// directly, and no number crosses a sector boundary.
     pub fn has_stretches(&self) -> bool {
         let aligned = self.bytes.start.is_multiple_of(self.encoding.size() as u64);
         aligned && matches!(&self.bytes.input, Input::Plain(reader) if reader.source().is_some_and(ByteSource::is_direct))
     }
 
-    /// Appends the bytes of the next numbers where they are in memory, if [that is possible](Self::has_stretches).
+    /// Lends the bytes of the next numbers, if [that is possible](Self::has_stretches).
     pub fn take_stretches(&mut self, count: u64, stretches: &mut Stretches) -> Result<()> {
         let size = self.encoding.size();
         let mut left = count as usize * size;
@@ -401,12 +407,12 @@ impl Numbers {
         self.check_after_last()
     }
 
-    /// The length of a source was compared with its header before, so that it must have been cut since.
+    /// The error of a source that has been truncated since its length was compared with its header.
     fn ended_early(&mut self, behind_taken: usize) -> Error {
         let size = self.encoding.size() as u64;
         let (expected, read) = (self.count * size, self.taken * size + behind_taken as u64);
         if let (Input::Plain(reader), true) = (&self.bytes.input, self.bytes.is_seekable()) {
-            // What was read ahead before the cut is no longer there.
+            // Bytes that were read ahead before the truncation do not count.
             let length = reader.len_now().ok().flatten();
             let left = length.map_or(read, |length| length.saturating_sub(self.bytes.start));
             return Error::Changed { what: format!("it had {expected} bytes of data, found: `{left}`") };
@@ -414,7 +420,7 @@ impl Numbers {
         Error::format(format!("the data must have {expected} bytes, found: `{read}`"))
     }
 
-    /// Reads numbers from number `first` on, out of order; only of a seekable source.
+    /// Reads numbers out of order, from number `first`. For a seekable source only.
     pub fn take_at(&mut self, first: u64, count: u64, values: &mut Values) -> Result<()> {
         let Input::Plain(reader) = &mut self.bytes.input else { unreachable!("only sources are read out of order") };
         reader.seek_to(self.bytes.start + first * self.encoding.size() as u64)?;
@@ -427,7 +433,7 @@ impl Numbers {
 mod tests {
     use super::*;
 
-    /// Half precision with its subnormal numbers, and the other half precision.
+    /// Half precision with its subnormal numbers, and bfloat16.
     #[test]
     fn halves_are_widened_exactly() {
         let cases = [

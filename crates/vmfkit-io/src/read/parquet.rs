@@ -1,6 +1,7 @@
 //! Parquet files.
 //!
-//! A column of lists is read page by page ([`ListPages`]), everything else through Arrow's reader, one row group at a time.
+//! A column of lists is read page by page ([`ListPages`]), everything else with Arrow's reader, one
+//! row group at a time.
 
 use crate::bytes::ByteSource;
 use crate::error::{Error, Result};
@@ -19,10 +20,10 @@ use ::parquet::file::metadata::{ParquetMetaData, RowGroupMetaData};
 use arrow_array::RecordBatch;
 use arrow_schema::DataType;
 
-/// Rows that Arrow's reader decodes at a time; more of them fall out of the cache.
+/// Rows that Arrow's reader decodes at a time. More would not fit into the cache.
 const RECORDS: usize = 1024;
 
-/// Bytes of a page, and of a dictionary, as most programs write them.
+/// Usual size in bytes of a page or dictionary.
 const USUAL_PAGE: u64 = 1 << 20;
 
 /// Rows of a Parquet file.
@@ -32,7 +33,7 @@ pub(crate) struct ParquetReader {
     id_type: Option<DataType>,
     lists: Option<ListPages>,
     records: Records,
-    /// Rows that were read.
+    /// Number of rows read.
     row: u64,
 }
 
@@ -42,14 +43,14 @@ impl ParquetReader {
         let local = source.is_local();
         let mut reader = ParquetReader::with_pages(source, columns, true)?;
         if let Some(lists) = reader.lists.as_ref().filter(|_| local) {
-            // What is wrong with a page is said when it is read.
+            // Errors of a page are reported when it is read.
             let pages = guarded(|| lists.held_bytes()).unwrap_or(0);
             reader.schema.held = reader.schema.held.saturating_add(pages);
         }
         Ok(reader)
     }
 
-    /// The same, with lists through Arrow's reader if not by their pages.
+    /// The same; with `pages` false, lists are read with Arrow's reader.
     pub(crate) fn with_pages(source: ByteSource, columns: &Columns, pages: bool) -> Result<Self> {
         guarded(|| {
             let options = ArrowReaderOptions::new();
@@ -66,7 +67,7 @@ impl ParquetReader {
                 let leaf = leaf.ok_or_else(|| damaged("a column without values"))?;
                 lists = ListPages::open(source.clone(), metadata.metadata().clone(), leaf, chosen.element, chosen.dim)?;
             }
-            // Where pages give the lists, the reader of records gives what stands beside them.
+            // If the lists are read from pages, Arrow's reader reads only the other columns.
             let (roots, projected) = if lists.is_some() {
                 let beside = Chosen { coordinates: Coordinates::Flat(Vec::new()), ..chosen.clone() };
                 beside.project()
@@ -92,7 +93,7 @@ impl ParquetReader {
             let wanted = most - batch.rows;
             let added = match &mut self.lists {
                 Some(lists) => {
-                    let added = lists.append(wanted, &mut batch.values);
+                    let added = lists.take(wanted, |numbers, encoding| encoding.append(&numbers, &mut batch.values));
                     let added = added.map_err(|error| error.at(format!("row group {}", lists.group())))?;
                     if self.records.roots.is_empty() {
                         batch.rows += added;
@@ -111,31 +112,31 @@ impl ParquetReader {
         Ok(())
     }
 
-    /// The weights and ids of rows whose lists were read.
+    /// Reads the weights and ids of rows whose lists have been read.
     fn read_beside(&mut self, rows: usize, batch: &mut Batch) -> Result<()> {
         let mut done = 0;
         while done < rows {
             let next = self.records.next(rows - done);
-            let place = self.records.place();
-            let Some((records, range)) = next.map_err(|error| error.at(place.clone()))? else {
-                return Err(damaged("columns of different lengths").at(place));
+            let location = self.records.location();
+            let Some((records, range)) = next.map_err(|error| error.at(location.clone()))? else {
+                return Err(damaged("columns of different lengths").at(location));
             };
             let first = self.row + done as u64 - range.start as u64;
             done += range.len();
-            records::append_beside(&self.chosen, &records, range, first, batch).map_err(|error| error.at(place))?;
+            records::append_beside(&self.chosen, &records, range, first, batch).map_err(|error| error.at(location))?;
         }
         Ok(())
     }
 
     fn read_records(&mut self, most: usize, batch: &mut Batch) -> Result<usize> {
         let next = self.records.next(most);
-        let Some((records, range)) = next.map_err(|error| error.at(self.records.place()))? else {
+        let Some((records, range)) = next.map_err(|error| error.at(self.records.location()))? else {
             return Ok(0);
         };
         let first = self.row - range.start as u64;
         let added = range.len();
         records::append(&self.chosen, &records, range, first, self.schema.dim, batch)
-            .map_err(|error| error.at(self.records.place()))?;
+            .map_err(|error| error.at(self.records.location()))?;
         Ok(added)
     }
 }
@@ -150,7 +151,7 @@ impl Reader for ParquetReader {
     }
 
     fn has_stretches(&self) -> bool {
-        // The format has the lowest byte first.
+        // Parquet is little-endian.
         let as_in_memory = self.schema.element != Element::F16 && cfg!(target_endian = "little");
         self.lists.is_some() && as_in_memory && self.records.roots.is_empty()
     }
@@ -158,7 +159,8 @@ impl Reader for ParquetReader {
     fn read_stretches(&mut self, most: usize, stretches: &mut Stretches) -> Result<usize> {
         let lists = self.lists.as_mut().expect("a reader of stretches has lists");
         let added = guarded(|| {
-            lists.append_stretches(most, stretches).map_err(|error| error.at(format!("row group {}", lists.group())))
+            let added = lists.take(most, |numbers, _| stretches.push(numbers));
+            added.map_err(|error| error.at(format!("row group {}", lists.group())))
         })?;
         self.row += added as u64;
         Ok(added)
@@ -181,21 +183,21 @@ impl Reader for ParquetReader {
     }
 }
 
-/// Record batches of some columns, row group after row group.
+/// Record batches of some columns, one row group after another.
 struct Records {
     source: CheckedPages,
     metadata: ArrowReaderMetadata,
     roots: Vec<usize>,
-    /// The row group that comes next.
+    /// The next row group.
     group: usize,
     reader: Option<ParquetRecordBatchReader>,
     current: Option<RecordBatch>,
-    /// Rows of the current batch that were given.
+    /// Rows of the current batch that have been returned.
     taken: usize,
 }
 
 impl Records {
-    /// At most `most` rows, as a range of a record batch.
+    /// The next rows, at most `most`, as a range of a record batch.
     fn next(&mut self, most: usize) -> Result<Option<(RecordBatch, std::ops::Range<usize>)>> {
         loop {
             if let Some(records) = self.current.as_ref().filter(|records| self.taken < records.num_rows()) {
@@ -223,8 +225,9 @@ impl Records {
         builder.build().map_err(from_parquet)
     }
 
-    /// What a page of each column takes, and a dictionary if it has one, in the file's bytes and decoded, as large as writers make them unless the column is
-    /// smaller; and the largest of them as it is in the file.
+    /// An estimate of the memory for one page and dictionary of each column, encoded and decoded,
+    /// plus the largest compressed page. Pages are assumed to have their usual size unless the
+    /// column is smaller.
     fn held_bytes(&self) -> u64 {
         let description = self.metadata.metadata().file_metadata().schema_descr();
         let of = |bytes: i64, times: u64, pages: u64| (times * u64::try_from(bytes).unwrap_or(0)).min(pages * USUAL_PAGE);
@@ -242,7 +245,7 @@ impl Records {
         some_groups(self.metadata.metadata()).map(held).max().unwrap_or(0)
     }
 
-    /// The length of the first row of lists; 0 if there are no rows.
+    /// The length of the list in the first row; 0 if there are no rows.
     fn first_length(&self, chosen: &Chosen) -> Result<usize> {
         let groups = self.metadata.metadata().row_groups();
         let first = groups.iter().position(|group| group.num_rows() > 0).map(|group| self.open(group)).transpose()?;
@@ -257,13 +260,14 @@ impl Records {
         (self.group, self.reader, self.current, self.taken) = (0, None, None, 0);
     }
 
-    /// For errors.
-    fn place(&self) -> String {
+    /// The position for error messages.
+    fn location(&self) -> String {
         format!("row group {}", self.group.saturating_sub(1))
     }
 }
 
-/// What decoders would believe: the number of rows, and stretches of the file that hold columns. Gives the number of rows.
+/// Checks what decoders would trust: the number of rows, and the byte ranges of columns. Returns
+/// the number of rows.
 fn check_metadata(metadata: &ParquetMetaData, roots: &[usize], length: u64) -> Result<u64> {
     let description = metadata.file_metadata().schema_descr();
     let mut rows: u64 = 0;
@@ -290,7 +294,7 @@ fn check_metadata(metadata: &ParquetMetaData, roots: &[usize], length: u64) -> R
             use Compression::*;
             if !matches!(chunk.compression(), UNCOMPRESSED | SNAPPY | GZIP(_) | BROTLI(_) | LZ4 | LZ4_RAW | ZSTD(_)) {
                 let name = chunk.compression().to_string();
-                // Without the level that was asked for when it was written.
+                // Without the compression level.
                 let name = name.split('(').next().unwrap_or_default();
                 let what =
                     format!("columns must be compressed by snappy, gzip, brotli, lz4, zstd or not at all, found: `{name}`");

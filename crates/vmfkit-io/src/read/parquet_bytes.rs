@@ -1,4 +1,4 @@
-//! A byte source as the parquet crate reads it, and checks of headers before it does.
+//! Gives the parquet crate access to a byte source, with checks of headers before it reads them.
 
 use crate::bytes::{ByteReader, ByteSource};
 use crate::read::thrift;
@@ -7,10 +7,11 @@ use parquet::errors::{ParquetError, Result};
 use parquet::file::reader::{ChunkReader, Length};
 use std::io::{self, Cursor, Read};
 
-/// Bytes of the header of a page. It may hold a text of the column, for statistics; most are below a hundred bytes.
+/// Maximum size in bytes of a page header. It may contain a string of the column as a statistic.
+/// Most headers have less than a hundred bytes.
 const LONGEST_HEADER: usize = 1 << 24;
 
-/// Bytes of a buffer for the header of a page.
+/// Size in bytes of the buffer for a page header.
 const HEADER_BUFFER: usize = 1 << 13;
 
 impl Length for ByteSource {
@@ -27,7 +28,7 @@ impl ChunkReader for ByteSource {
     }
 
     fn get_bytes(&self, start: u64, length: usize) -> Result<Bytes> {
-        // Not more memory than the file has bytes, whatever a header says.
+        // Never allocate more than the length of the file, whatever a header claims.
         if length as u64 > ByteSource::len(self).saturating_sub(start) {
             return Err(ParquetError::EOF(format!("{length} bytes at {start} in a file of {}", ByteSource::len(self))));
         }
@@ -39,11 +40,11 @@ impl ChunkReader for ByteSource {
     }
 }
 
-/// Parquet bytes for the parquet crate, which trusts what it does not know: headers are [looked at](thrift) before, and a read at the
-/// end is an error.
+/// Bytes for the parquet crate, which trusts fields that it does not know: headers are
+/// [checked](thrift) first, and a read at the end is an error.
 ///
-/// The crate takes a read of no bytes for bytes that were skipped: an unknown field, a list of 2^31 numbers, was skipped for minutes in
-/// a file of a few kilobytes.
+/// The crate takes a read of no bytes for skipped bytes: it skipped an unknown field, a list of
+/// 2^31 numbers, for minutes in a file of a few kilobytes.
 #[derive(Clone)]
 pub(crate) struct CheckedPages(pub ByteSource);
 
@@ -65,7 +66,7 @@ impl ChunkReader for CheckedPages {
     }
 }
 
-/// What the crate reads from begins with the header of a page. Where it knows the header already, it does not read.
+/// A reader that begins with a page header. The crate does not read if it knows the header already.
 pub(crate) struct CheckedRead {
     header: Option<Cursor<Vec<u8>>>,
     behind: FailAtEnd,
@@ -84,7 +85,7 @@ impl Read for CheckedRead {
     }
 }
 
-/// The same for the metadata of a file, which are one structure at its end.
+/// The same for the metadata of a file, which are one structure at the end.
 pub(crate) struct CheckedMetadata<'a>(pub &'a ByteSource);
 
 impl Length for CheckedMetadata<'_> {
@@ -107,7 +108,7 @@ impl ChunkReader for CheckedMetadata<'_> {
     }
 }
 
-/// Bytes of which a read at the end is an error.
+/// A reader that returns an error at the end.
 struct FailAtEnd(ByteReader);
 
 impl Read for FailAtEnd {

@@ -1,35 +1,38 @@
-//! Parquet's hybrid of run lengths and packed bits, in which it writes repetition levels, definition levels and the indices
-//! of a dictionary.
+//! Checks of repetition and definition levels, which Parquet stores as a hybrid of run lengths and
+//! packed bits.
+//!
+//! Levels are checked run by run, which the decoders of the parquet crate cannot do: they write out
+//! every level.
 
 use crate::error::Result;
 use crate::read::guard::damaged;
 
-/// A stretch of numbers.
+/// A run of numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Run {
-    /// The same number again and again.
+enum Run {
+    /// One number, repeated.
     Repeated { value: u32, count: usize },
-    /// Numbers side by side from byte `start`, in `width` bits each.
+    /// Packed numbers from byte `start` on, of `width` bits each.
     Packed { start: usize, count: usize },
 }
 
-/// The runs of a stretch of bytes.
+/// Iterates over runs.
 #[derive(Debug, Clone)]
-pub(crate) struct Runs {
+struct Runs {
     position: usize,
     width: u32,
-    /// Numbers still to come; the last packed run is padded to a multiple of 8.
+    /// Numbers left. The last packed run is padded to a multiple of 8.
     left: usize,
 }
 
 impl Runs {
-    /// `count` numbers of `width` bits, from byte `position` on.
-    pub(crate) fn new(position: usize, width: u32, count: usize) -> Self {
+    /// Runs of `count` numbers of `width` bits, from byte `position` on.
+    fn new(position: usize, width: u32, count: usize) -> Self {
         Runs { position, width, left: count }
     }
 
-    /// The next run in `bytes`, which must be the same at every call.
-    pub(crate) fn next(&mut self, bytes: &[u8]) -> Result<Option<Run>> {
+    /// The next run in `bytes`, which must be the same in every call.
+    fn next(&mut self, bytes: &[u8]) -> Result<Option<Run>> {
         if self.left == 0 {
             return Ok(None);
         }
@@ -37,7 +40,7 @@ impl Runs {
         let run = if header & 1 == 1 {
             let start = self.position;
             let count = (header >> 1).saturating_mul(8).min(self.left);
-            // Only what is used has to be there: some writers leave out the padding at the end.
+            // Only the numbers in use must exist: some writers omit the padding at the end.
             let end = start + (count * self.width as usize).div_ceil(8);
             if end > bytes.len() {
                 return Err(damaged("a run that ends behind its page"));
@@ -77,11 +80,11 @@ impl Runs {
     }
 }
 
-/// Number `place` of a packed run that starts at byte `start`; at most 32 bits wide.
-pub(crate) fn packed(bytes: &[u8], start: usize, place: usize, width: u32) -> u32 {
-    let bit = place * width as usize;
+/// Number `index` of a packed run that starts at byte `start`. It has at most 32 bits.
+fn packed(bytes: &[u8], start: usize, index: usize, width: u32) -> u32 {
+    let bit = index * width as usize;
     let first = start + bit / 8;
-    // 32 bits from any bit on lie within 5 bytes.
+    // 32 bits from any bit on span at most 5 bytes.
     let word = match bytes.get(first..first + 8) {
         Some(word) => u64::from_le_bytes(word.try_into().expect("8 bytes")),
         None => bytes[first..].iter().rev().fold(0, |word, &byte| word << 8 | u64::from(byte)),
@@ -89,39 +92,40 @@ pub(crate) fn packed(bytes: &[u8], start: usize, place: usize, width: u32) -> u3
     (word >> (bit % 8)) as u32 & ((1u64 << width) - 1) as u32
 }
 
-/// The first of `count` levels that is not `expected`, with its place.
+/// The first of `count` levels that is not `expected`, with its position.
 pub(crate) fn first_other(bytes: &[u8], width: u32, count: usize, expected: u32) -> Result<Option<(usize, u32)>> {
     let mut runs = Runs::new(0, width, count);
-    let mut place = 0;
+    let mut index = 0;
     while let Some(run) = runs.next(bytes)? {
         match run {
             Run::Repeated { value, count } => {
                 if value != expected {
-                    return Ok(Some((place, value)));
+                    return Ok(Some((index, value)));
                 }
-                place += count;
+                index += count;
             }
             Run::Packed { start, count } => {
                 let level = |i: &usize| packed(bytes, start, *i, width);
                 if let Some(i) = (0..count).find(|i| level(i) != expected) {
-                    return Ok(Some((place + i, level(&i))));
+                    return Ok(Some((index + i, level(&i))));
                 }
-                place += count;
+                index += count;
             }
         }
     }
     Ok(None)
 }
 
-/// Calls with each of `count` levels, until it says that it has seen enough: for the way to an error, not for speed.
+/// Calls `more` with each of `count` levels until it returns false. This is slow; it is for
+/// building an error.
 pub(crate) fn each_level(bytes: &[u8], width: u32, count: usize, mut more: impl FnMut(u32) -> bool) -> Result<()> {
     let mut runs = Runs::new(0, width, count);
     while let Some(run) = runs.next(bytes)? {
         let (Run::Repeated { count, .. } | Run::Packed { count, .. }) = run;
-        for place in 0..count {
+        for index in 0..count {
             let level = match run {
                 Run::Repeated { value, .. } => value,
-                Run::Packed { start, .. } => packed(bytes, start, place, width),
+                Run::Packed { start, .. } => packed(bytes, start, index, width),
             };
             if !more(level) {
                 return Ok(());
@@ -131,21 +135,21 @@ pub(crate) fn each_level(bytes: &[u8], width: u32, count: usize, mut more: impl 
     Ok(())
 }
 
-/// Follows repetition levels from page to page: 0 begins a row, 1 goes on with it.
+/// Follows repetition levels across pages: 0 begins a row, 1 continues it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct RowCounter {
     /// Rows that have begun.
     pub(crate) begun: u64,
-    /// Numbers of the latest row up to here.
+    /// Numbers of the current row so far.
     pub(crate) length: usize,
 }
 
-/// What was found in the levels of a page.
+/// The result of checking the levels of a page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Regular {
-    /// All rows that ended had the right length.
+    /// All rows that ended have the right length.
     Yes,
-    /// A row that ended too early, or goes on too long.
+    /// A row is too short or too long.
     No,
 }
 
@@ -155,8 +159,9 @@ impl RowCounter {
         RowCounter { begun, length: 0 }
     }
 
-    /// Reads `count` levels of one bit. Rows must have `dim` numbers; at the first that has not, stops: `length` is what that row
-    /// has had up to here. The first level of a row group must begin a row.
+    /// Reads `count` levels of one bit. Rows must have `dim` numbers. Stops at the first row that
+    /// does not: `length` is then its length so far. The first level of a row group must begin a
+    /// row.
     pub(crate) fn follow(&mut self, bytes: &[u8], count: usize, dim: usize) -> Result<Regular> {
         let mut runs = Runs::new(0, 1, count);
         while let Some(run) = runs.next(bytes)? {
@@ -176,15 +181,15 @@ impl RowCounter {
                     self.length += count;
                 }
                 Run::Packed { start, count } => {
-                    let mut place = 0;
-                    while place < count {
-                        let byte = bytes[start + place / 8];
-                        if place % 8 == 0 && byte == 255 && place + 8 <= count && self.length > 0 && self.length + 8 <= dim {
+                    let mut index = 0;
+                    while index < count {
+                        let byte = bytes[start + index / 8];
+                        if index % 8 == 0 && byte == 255 && index + 8 <= count && self.length > 0 && self.length + 8 <= dim {
                             self.length += 8;
-                            place += 8;
+                            index += 8;
                             continue;
                         }
-                        if byte >> (place % 8) & 1 == 0 {
+                        if byte >> (index % 8) & 1 == 0 {
                             if self.begin(dim) == Regular::No {
                                 return Ok(Regular::No);
                             }
@@ -194,7 +199,7 @@ impl RowCounter {
                                 return Ok(Regular::No);
                             }
                         }
-                        place += 1;
+                        index += 1;
                     }
                 }
             }
@@ -218,9 +223,10 @@ mod tests {
 
     #[test]
     fn packed_numbers_of_any_width_are_found() {
-        // 1, 2, 3, 4, 5, 6, 7, 0 in 3 bits each: the example of the format's specification, shifted by one.
+        // 1, 2, 3, 4, 5, 6, 7, 0 in 3 bits each: the example of the format's specification, shifted
+        // by one.
         let bytes = [0b1101_0001, 0b0101_1000, 0b0001_1111];
-        let numbers: Vec<u32> = (0..8).map(|place| packed(&bytes, 0, place, 3)).collect();
+        let numbers: Vec<u32> = (0..8).map(|index| packed(&bytes, 0, index, 3)).collect();
         assert_eq!(numbers, [1, 2, 3, 4, 5, 6, 7, 0]);
         assert_eq!(packed(&0xdead_beef_u32.to_le_bytes(), 0, 0, 32), 0xdead_beef);
         assert_eq!(packed(&[1, 2, 3], 0, 5, 0), 0);
@@ -228,7 +234,7 @@ mod tests {
 
     #[test]
     fn runs_end_with_the_count() {
-        // Three fives, then a packed group of which two are used.
+        // Three fives, then a packed group of which two numbers are used.
         let bytes = [3 << 1, 5, 1 << 1 | 1, 0b0001_1010, 0, 0];
         let mut runs = Runs::new(0, 3, 5);
         assert_eq!(runs.next(&bytes).unwrap(), Some(Run::Repeated { value: 5, count: 3 }));
@@ -239,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn levels_that_are_cut_are_refused() {
+    fn truncated_levels_are_refused() {
         for bytes in [&[][..], &[255, 255, 255, 255, 255, 1], &[6], &[3], &[0, 1], &[128]] {
             assert!(first_other(bytes, 1, 3, 1).is_err(), "{bytes:?}");
         }

@@ -1,4 +1,4 @@
-//! Rows from Arrow's record batches.
+//! Rows from Arrow record batches.
 
 use crate::error::{Error, Result};
 use crate::read::columns::{Chosen, Coordinates};
@@ -12,7 +12,8 @@ use arrow_array::{Array, ArrayRef, RecordBatch};
 use arrow_schema::{DataType, Field};
 use std::ops::Range;
 
-/// Empties a batch and gives its vectors the kinds that the choice asks for; their memory is kept.
+/// Empties a batch and gives its vectors the types of the chosen columns. Memory of the right type
+/// is kept.
 pub(crate) fn prepare(batch: &mut Batch, element: Element, weights: bool, ids: Option<&DataType>) {
     batch.rows = 0;
     match (&mut batch.values, element) {
@@ -42,8 +43,8 @@ fn is_integer(kind: &DataType) -> bool {
     }
 }
 
-/// Adds rows of a record batch to a prepared batch: all that was chosen. `first` is the number of its row 0 in the file; the
-/// dimension is taken from the first row where it is not known.
+/// Appends rows of a record batch to a prepared batch. `first` is the number in the file of the
+/// record batch's row 0.
 pub(crate) fn append(
     chosen: &Chosen,
     records: &RecordBatch,
@@ -61,14 +62,14 @@ pub(crate) fn append(
                 Values::F64(values) => values.resize(at + rows.len() * dim, 0.0),
                 _ => unreachable!("a prepared batch is dense"),
             }
-            for (place, &column) in columns.iter().enumerate() {
+            for (index, &column) in columns.iter().enumerate() {
                 let (field, array) = sliced(records, column, &rows);
                 no_nulls(&field, &array, first + rows.start as u64)?;
                 match &mut batch.values {
                     Values::F32(values) => {
-                        each_number(&array, |row, number| values[at + row * dim + place] = number as f32);
+                        each_number(&array, |row, number| values[at + row * dim + index] = number as f32);
                     }
-                    Values::F64(values) => each_number(&array, |row, number| values[at + row * dim + place] = number),
+                    Values::F64(values) => each_number(&array, |row, number| values[at + row * dim + index] = number),
                     _ => unreachable!("a prepared batch is dense"),
                 }
             }
@@ -77,7 +78,7 @@ pub(crate) fn append(
     append_beside(chosen, records, rows, first, batch)
 }
 
-/// Adds the weights and ids of rows alone.
+/// Appends only the weights and ids of rows.
 pub(crate) fn append_beside(
     chosen: &Chosen,
     records: &RecordBatch,
@@ -132,27 +133,27 @@ fn no_nulls(field: &Field, array: &ArrayRef, first: u64) -> Result<()> {
 }
 
 fn first_null(array: &ArrayRef) -> Option<usize> {
-    if array.null_count() == 0 { None } else { (0..array.len()).find(|&place| array.is_null(place)) }
+    if array.null_count() == 0 { None } else { (0..array.len()).find(|&row| array.is_null(row)) }
 }
 
-/// A row without a value.
+/// The error of a row without a value.
 pub(crate) fn null(column: &str, row: u64) -> Error {
     Error::Format { what: format!("row {row} of column {column} must have a value, found: `null`") }
 }
 
-/// A row of another length than the first.
+/// The error of a row whose length differs from that of the first.
 pub(crate) fn ragged(column: &str, row: u64, dim: usize, found: usize) -> Error {
     Error::Format { what: format!("row {row} of column {column} must have {dim} numbers as row 0 has, found: `{found}`") }
 }
 
-/// A file whose first row tells no dimension.
+/// The error of a file whose first row is empty.
 pub(crate) fn no_numbers(column: &str) -> Error {
     Error::Format { what: format!("row 0 of column {column} must have at least one number, found: `0`") }
 }
 
-/// A list with a hole.
-pub(crate) fn null_within(column: &str, row: u64, place: usize) -> Error {
-    Error::Format { what: format!("row {row} of column {column} must be all numbers, found at place {place}: `null`") }
+/// The error of a list with a null.
+pub(crate) fn null_within(column: &str, row: u64, position: usize) -> Error {
+    Error::Format { what: format!("row {row} of column {column} must be all numbers, found at position {position}: `null`") }
 }
 
 fn append_lists(
@@ -201,11 +202,11 @@ fn append_lists(
     Ok(())
 }
 
-/// Calls with the place and value of each number; there are no nulls.
+/// Calls `take` with the position and value of each number. There must be no nulls.
 fn each_number(array: &ArrayRef, mut take: impl FnMut(usize, f64)) {
     fn all<T: ArrowPrimitiveType>(array: &ArrayRef, widen: impl Fn(T::Native) -> f64, take: &mut dyn FnMut(usize, f64)) {
-        for (place, &number) in array.as_primitive::<T>().values().iter().enumerate() {
-            take(place, widen(number));
+        for (row, &number) in array.as_primitive::<T>().values().iter().enumerate() {
+            take(row, widen(number));
         }
     }
     let take = &mut take;
@@ -227,7 +228,7 @@ fn each_number(array: &ArrayRef, mut take: impl FnMut(usize, f64)) {
 
 fn append_ids(field: &Field, array: &ArrayRef, first: u64, ids: &mut Ids) -> Result<()> {
     if let Some(dictionary) = array.as_any_dictionary_opt() {
-        // Few values stand for many rows: they are turned into ids once, and then copied.
+        // A few values stand for many rows: each is converted to an id once and then copied.
         let mut values = match ids {
             Ids::Integers(_) => Ids::Integers(Vec::new()),
             Ids::Texts(_) => Ids::Texts(Vec::new()),
@@ -269,7 +270,7 @@ fn append_ids(field: &Field, array: &ArrayRef, first: u64, ids: &mut Ids) -> Res
     Ok(())
 }
 
-/// A dictionary may hold nulls that no row uses.
+/// Nulls here belong to dictionary entries that no row uses.
 fn text(value: Option<&str>) -> String {
     value.unwrap_or_default().to_owned()
 }

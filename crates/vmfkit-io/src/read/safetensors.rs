@@ -1,6 +1,7 @@
-//! Safetensors: one tensor of two axes out of a file of named ones.
+//! Safetensors: one tensor with two axes from a file of named tensors.
 //!
-//! The header's claims are checked against the length of the file before anything is allocated for them.
+//! The header's claims are checked against the length of the file before anything is allocated for
+//! them.
 
 use crate::bytes::{ByteReader, ByteSource};
 use crate::excerpt::excerpt;
@@ -13,7 +14,7 @@ use std::collections::HashSet;
 use std::io::Read;
 use vmfkit::store::model::LONGEST_HEADER;
 
-/// The rows of the tensor that was asked for, or of the only one with two axes.
+/// Opens the rows of the chosen tensor, or of the only one with two axes.
 pub(crate) fn open(source: ByteSource, options: &Options) -> Result<ArrayRows> {
     let length = source.len();
     let mut file = ByteReader::new(source, 0);
@@ -34,7 +35,8 @@ fn in_tensor(name: &str, what: &str) -> Error {
     Error::format(format!("tensor `{}`: {what}", excerpt(name.as_bytes())))
 }
 
-/// The members of a JSON object in their order, of which none has the name of another: maps keep the last of those, whatever the first was.
+/// The members of a JSON object in order, to find duplicate names. A map would silently keep the
+/// last of them.
 struct Members(Vec<(String, Value)>);
 
 impl<'de> Deserialize<'de> for Members {
@@ -60,7 +62,7 @@ impl<'de> Deserialize<'de> for Members {
     }
 }
 
-/// The header, and where the data begins.
+/// The header, and where the data begin.
 fn read_header(file: &mut impl Read, length: u64) -> Result<(Members, u64)> {
     let mut counted = [0; 8];
     if length < 8 {
@@ -90,7 +92,8 @@ fn read_header(file: &mut impl Read, length: u64) -> Result<(Members, u64)> {
     Ok((header, 8 + header_length))
 }
 
-/// Refuses tensors that leave bytes of the data out, or share some, as the format does: something was inserted, lost or changed then.
+/// Rejects tensors that overlap or leave gaps in the data, as the format does: bytes were inserted,
+/// lost or changed.
 fn check_coverage(tensors: &[(&str, &Value)], available: u64) -> Result<()> {
     let mut spans = Vec::with_capacity(tensors.len());
     for (name, tensor) in tensors {
@@ -114,7 +117,7 @@ fn check_coverage(tensors: &[(&str, &Value)], available: u64) -> Result<()> {
     Ok(())
 }
 
-/// Where the data of a tensor begin and end, behind the header.
+/// Where the data of a tensor begin and end, relative to the end of the header.
 fn span(tensor: &Value, available: u64) -> std::result::Result<(u64, u64), String> {
     match whole_numbers(&tensor["data_offsets"]).as_deref() {
         Some(&[begin, end]) if begin <= end && end <= available => Ok((begin, end)),
@@ -125,7 +128,7 @@ fn span(tensor: &Value, available: u64) -> std::result::Result<(u64, u64), Strin
     }
 }
 
-/// What the header says of a tensor.
+/// The header's description of a tensor.
 struct Tensor {
     kind: Kind,
     rows: u64,
@@ -134,7 +137,7 @@ struct Tensor {
 }
 
 impl Tensor {
-    /// Checks the claims; `available` is how many bytes of data the file has.
+    /// Checks the description. `available` is the number of bytes after the header.
     fn new(tensor: &Value, available: u64) -> std::result::Result<Self, String> {
         let kind = match tensor["dtype"].as_str() {
             Some("F16") => Kind::F16,

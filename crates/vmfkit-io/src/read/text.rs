@@ -1,4 +1,4 @@
-//! Text to read line by line: from a file or through a pipe, compressed or not.
+//! Reads text line by line, from a file or a pipe, compressed or not.
 
 use crate::bytes::{ByteReader, ByteSource};
 use crate::format::GZIP;
@@ -12,25 +12,27 @@ use std::thread::{self, ScopedJoinHandle};
 /// Bytes read at a time.
 const CHUNK: usize = 1 << 20;
 
-/// What some programs put before a text in UTF-8.
+/// The byte order mark that some programs put before UTF-8 text.
 pub(crate) const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
-/// A line of a table that can be held in memory is shorter.
+/// Lines must be shorter. A table with longer ones would not fit into memory.
 pub(crate) const LONGEST_LINE: u64 = 1 << 28;
 
-/// Bytes and lines that are parsed at a time, on all threads: long enough that starting them takes no time beside it.
+/// Bytes and lines that are parsed at a time by all threads: enough to make the cost of starting
+/// threads negligible.
 const GROUP: usize = 4 << 20;
 const GROUP_LINES: usize = 1 << 14;
-/// Numbers that one thread parses before others have begun.
+/// With fewer numbers than this, one thread parses faster than several can be started.
 const FEW: usize = 1 << 12;
 
-/// The text of a source from its first byte, unpacked if it is compressed; an error without a source, since a pipe is read once.
+/// Opens the text of a source, decompressed. Without a source it was a pipe, which cannot be
+/// rewound.
 pub(crate) fn open(source: Option<&ByteSource>) -> Result<ByteReader> {
     let source = source.ok_or(vmfkit::Error::CannotRewind)?;
     Ok(unpacked(ByteReader::with_capacity(CHUNK, source.clone(), 0))?)
 }
 
-/// The same text, without the gzip around it if there is one.
+/// Decompresses the text if it is compressed with gzip.
 pub(crate) fn unpacked(mut text: ByteReader) -> io::Result<ByteReader> {
     if !text.fill_buf()?.starts_with(GZIP) {
         return Ok(text);
@@ -38,12 +40,12 @@ pub(crate) fn unpacked(mut text: ByteReader) -> io::Result<ByteReader> {
     Ok(ByteReader::pipe(BufReader::with_capacity(CHUNK, MultiGzDecoder::new(text))))
 }
 
-/// The error of a line that has no end within reason.
+/// The error of a line that is too long.
 pub(crate) fn too_long(line: u64) -> Error {
     Error::format(format!("line {line} must be shorter than {LONGEST_LINE} bytes, found: `{LONGEST_LINE}`"))
 }
 
-/// For text that is read as UTF-8.
+/// Rejects text in UTF-16.
 pub(crate) fn refuse_utf16(start: &[u8]) -> Result<()> {
     match is_utf16(start) {
         true => Err(Error::format("text must be in UTF-8, found: `UTF-16`\nhint: `iconv -f UTF-16 -t UTF-8` converts it")),
@@ -51,12 +53,12 @@ pub(crate) fn refuse_utf16(start: &[u8]) -> Result<()> {
     }
 }
 
-/// Whether text begins with the mark of UTF-16, in either byte order.
+/// Whether text begins with a byte order mark of UTF-16.
 pub(crate) fn is_utf16(start: &[u8]) -> bool {
     start.starts_with(b"\xff\xfe") || start.starts_with(b"\xfe\xff")
 }
 
-/// The lines of a text, counted.
+/// The lines of a text with their numbers.
 pub(crate) struct Lines {
     text: ByteReader,
     line: Vec<u8>,
@@ -68,7 +70,7 @@ impl Lines {
         Lines { text, line: Vec::new(), number: 0 }
     }
 
-    /// The next line that is not blank, without the blanks around it, and its number, counted from 1.
+    /// The next line that is not blank, trimmed, with its number, from 1.
     pub fn next(&mut self) -> Result<Option<(u64, &[u8])>> {
         loop {
             self.line.clear();
@@ -85,16 +87,18 @@ impl Lines {
                 self.line.drain(..if self.line.starts_with(BYTE_ORDER_MARK) { BYTE_ORDER_MARK.len() } else { 0 });
             }
             if !self.line.trim_ascii().is_empty() {
-                // Only here, since the borrow of a line would last over the next turn.
+                // Trimmed again here, since a borrow of the line would extend into the next
+                // iteration.
                 return Ok(Some((self.number, self.line.trim_ascii())));
             }
         }
     }
 
-    /// Replaces `group` by the next lines that are not blank, at most `most`; none at the end only. Those before an error are there.
+    /// Replaces `group` with the next lines that are not blank: at most `most`, and none only at
+    /// the end. After an error it has the lines before it.
     pub fn next_group(&mut self, most: usize, group: &mut Group) -> Result<()> {
         group.clear();
-        while group.lines.len() < most && has_room(group.lines.len(), group.text.len()) {
+        while group.lines.len() < most && group.has_capacity() {
             let Some((number, line)) = self.next()? else { break };
             let start = group.text.len();
             group.text.extend_from_slice(line);
@@ -108,7 +112,7 @@ impl Lines {
 #[derive(Default)]
 pub(crate) struct Group {
     pub text: Vec<u8>,
-    /// The number of each, and where it is in the text.
+    /// The number of each line, and its position in the text.
     pub lines: Vec<(u64, Range<usize>)>,
 }
 
@@ -117,14 +121,14 @@ impl Group {
         self.text.clear();
         self.lines.clear();
     }
+
+    /// Whether the group may grow by another line.
+    pub fn has_capacity(&self) -> bool {
+        self.lines.len() < GROUP_LINES && self.text.len() < GROUP
+    }
 }
 
-/// Whether so many lines, with so many bytes, are few enough for another one.
-pub(crate) fn has_room(lines: usize, bytes: usize) -> bool {
-    lines < GROUP_LINES && bytes < GROUP
-}
-
-/// What was parsed.
+/// Parsed rows.
 #[derive(Default)]
 pub(crate) struct Parsed {
     pub values: Vec<f64>,
@@ -133,12 +137,13 @@ pub(crate) struct Parsed {
 }
 
 impl Parsed {
-    /// Parses lines of so many numbers on all threads, some on each, and puts what comes of them behind what is there; the error is that of the first wrong line.
+    /// Parses lines of `dim` numbers on all threads and appends their rows. The error is that of
+    /// the first invalid line.
     pub fn append<L: Sync>(&mut self, lines: &[L], dim: usize, parse: impl Fn(&[L]) -> Result<Parsed> + Sync) -> Result<()> {
         let threads = if lines.len().saturating_mul(dim) < FEW { 1 } else { rayon::current_num_threads() };
         let mut parts = lines.chunks(lines.len().div_ceil(threads).max(1));
         let Some(first) = parts.next() else { return Ok(()) };
-        // Not in the pool, whose threads may all be waiting for these rows.
+        // Not in rayon's pool, whose threads may all be waiting for these rows.
         let parsed = thread::scope(|scope| {
             let parse = &parse;
             let spawn = |part| thread::Builder::new().name("vmfkit-parse".to_owned()).spawn_scoped(scope, move || parse(part));

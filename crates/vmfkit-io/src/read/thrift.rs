@@ -1,17 +1,19 @@
-//! A look at the Thrift structures of a Parquet file before the parquet crate reads them.
+//! Checks the Thrift structures of a Parquet file before the parquet crate reads them.
 //!
-//! The crate skips what it does not know item by item. It takes no bytes for an item that is true or false, so that a list of 2^31 of them,
-//! which takes seven bytes to announce, is skipped for seconds, and a list of such lists for hours. Here they are counted instead.
+//! The crate skips unknown fields item by item. Booleans in a list take no bytes there, so a list
+//! that announces 2^31 of them in seven bytes is skipped for seconds, and a list of such lists for
+//! hours. Here they are counted instead.
 
 use std::io::{self, ErrorKind, Read};
 
-/// Items without bytes of one structure. Parquet has none in its headers, and one a page in the index of pages, which is not read.
+/// Maximum number of items without bytes in a structure. Parquet has none in its headers, and one
+/// per page in the page index, which is not read.
 const MOST_ITEMS: u64 = 1 << 20;
 
-/// As deep as the crate goes.
+/// Maximum depth, as in the crate.
 const DEEPEST: usize = 64;
 
-/// The types of the compact protocol.
+/// Types of the compact protocol.
 const TRUE: u8 = 1;
 const FALSE: u8 = 2;
 const BYTE: u8 = 3;
@@ -26,12 +28,13 @@ const MAP: u8 = 11;
 const STRUCT: u8 = 12;
 const UUID: u8 = 13;
 
-/// Refuses the header of a page that has more than `most` bytes, takes much longer to skip than to read, or speaks of a page that unpacks to more
-/// than there is memory for. Gives the bytes of it that were read; whether it makes sense is left to the crate.
+/// Rejects a page header that has more than `most` bytes, takes much longer to skip than to read,
+/// or announces a page whose decompressed size does not fit into memory. Returns the bytes of the
+/// header that were read. All other checks are left to the crate.
 pub(crate) fn check_page(input: impl Read, most: usize) -> io::Result<Vec<u8>> {
     let mut walk = Walk::new(input, most);
     walk.check()?;
-    // The crate takes memory for it, and dies if there is none.
+    // The crate allocates it and aborts if that fails.
     match walk.second.map(usize::try_from) {
         Some(Ok(unpacked)) if Vec::<u8>::new().try_reserve_exact(unpacked).is_err() => {
             Err(refusal(format!("a page that unpacks to {unpacked} bytes")))
@@ -40,12 +43,12 @@ pub(crate) fn check_page(input: impl Read, most: usize) -> io::Result<Vec<u8>> {
     }
 }
 
-/// Refuses the metadata of a file that take much longer to skip than to read.
+/// Rejects file metadata that take much longer to skip than to read.
 pub(crate) fn check_metadata(bytes: &[u8]) -> io::Result<()> {
     Walk::new(bytes, usize::MAX).check()
 }
 
-/// The protocol has the sign in the last bit.
+/// The protocol stores the sign in the last bit.
 fn signed(number: u64) -> i64 {
     (number >> 1) as i64 ^ -((number & 1) as i64)
 }
@@ -54,7 +57,7 @@ fn refusal(what: String) -> io::Error {
     io::Error::new(ErrorKind::InvalidData, what)
 }
 
-/// Why a structure is not looked at further.
+/// Why the check of a structure stopped.
 enum Stop {
     TooLong,
     TooMany,
@@ -66,7 +69,7 @@ struct Walk<R> {
     most: usize,
     seen: Vec<u8>,
     items: u64,
-    /// The second field, if it is a number: of the header of a page the bytes that it unpacks to.
+    /// The second field, if it is a number. In a page header it is the decompressed size.
     second: Option<i32>,
 }
 
@@ -79,26 +82,26 @@ impl<R: Read> Walk<R> {
         match self.value(STRUCT, DEEPEST) {
             Err(Stop::TooLong) => Err(refusal(format!("a header of more than {} bytes", self.most))),
             Err(Stop::TooMany) => Err(refusal(format!("a list of {} items that take no bytes", self.items))),
-            // The crate will come to it.
+            // The crate will report it.
             Ok(()) | Err(Stop::Other) => Ok(()),
         }
     }
 
     fn byte(&mut self) -> Result<u8, Stop> {
         let mut byte = [0];
-        self.make_room(1)?;
+        self.check_length(1)?;
         self.input.read_exact(&mut byte).map_err(|_| Stop::Other)?;
         self.seen.extend(byte);
         Ok(byte[0])
     }
 
     fn bytes(&mut self, count: u64) -> Result<(), Stop> {
-        self.make_room(count)?;
+        self.check_length(count)?;
         let found = self.input.by_ref().take(count).read_to_end(&mut self.seen);
         if found.is_ok_and(|found| found as u64 == count) { Ok(()) } else { Err(Stop::Other) }
     }
 
-    fn make_room(&self, count: u64) -> Result<(), Stop> {
+    fn check_length(&self, count: u64) -> Result<(), Stop> {
         if count > (self.most - self.seen.len()) as u64 { Err(Stop::TooLong) } else { Ok(()) }
     }
 
@@ -114,7 +117,7 @@ impl<R: Read> Walk<R> {
         }
     }
 
-    /// Goes over a value of a structure, or of a list.
+    /// Reads a value of a structure or list.
     fn value(&mut self, kind: u8, depth: usize) -> Result<(), Stop> {
         if depth == 0 {
             return Err(Stop::Other);
@@ -136,7 +139,7 @@ impl<R: Read> Walk<R> {
                     if field & 0xf == 0 {
                         return Ok(());
                     }
-                    // The difference to the field before, or the field itself.
+                    // The difference from the previous field id, or the field id itself.
                     id = if field >> 4 == 0 { signed(self.number()?) } else { id.wrapping_add(i64::from(field >> 4)) };
                     if (depth, id, field & 0xf) == (DEEPEST, 2, I32) {
                         self.second = Some(signed(self.number()?) as i32);
@@ -179,7 +182,7 @@ mod tests {
         super::check_page(bytes, 1 << 20)
     }
 
-    /// Numbers of all sizes, texts, structures, lists and maps, as the compact protocol has them.
+    /// Numbers of all sizes, strings, structures, lists and maps in the compact protocol.
     const HEADER: &[u8] = &[
         0x15, 0x06, // field 1, i32
         0x11, // field 2, true
@@ -209,7 +212,7 @@ mod tests {
         assert!(list(1, &[0x80, 0x80, 0x40]).is_ok());
         assert!(list(1, &[0x81, 0x80, 0x40]).is_err());
         assert!(list(2, &[0xff, 0xff, 0xff, 0xff, 0x07]).is_err());
-        // Those that take bytes end with the bytes.
+        // Items that take bytes end with the bytes.
         assert!(list(3, &[0xff, 0xff, 0xff, 0xff, 0x07]).is_ok());
         // A list of lists, and a map.
         assert!(check(&[0x19, 0x29, 0xf1, 0x80, 0x80, 0x40, 0xf1, 0x80, 0x80, 0x40, 0]).is_err());
@@ -227,12 +230,12 @@ mod tests {
         assert_eq!(second(&[&[0x15, 0, 0x15], &largest[..], &[0x15, 2, 0]].concat()), Some(i32::MAX));
         assert_eq!(second(&[&[0x05, 4], &largest[..], &[0]].concat()), Some(i32::MAX));
         assert_eq!(second(HEADER), None);
-        // Within another structure it is another field.
+        // In a nested structure it is another field.
         assert_eq!(second(&[0x1c, 0x25, 2, 0, 0]), None);
     }
 
     #[test]
-    fn nothing_is_followed_without_end() {
+    fn deep_and_long_structures_end() {
         assert_eq!(check(&[0x1c; 100]).unwrap().len(), 64);
         assert_eq!(check(&[0x15].into_iter().chain([0x80; 1000]).collect::<Vec<_>>()).unwrap().len(), 1001);
         let long = [&[0x18, 0x80, 0x80, 0x40][..], &[0; 1 << 20]].concat();

@@ -1,12 +1,15 @@
-//! [`AtomicFile`]: a file that appears under its name only when it is complete; [`FileLock`]: one process at a time for a file.
+//! [`AtomicFile`]: a file that appears under its name only when it is complete; [`FileLock`]:
+//! exclusive use of a file by one process.
 //!
-//! A file in the making has a name of its own beside its place, `.NAME.N.partial`, and is locked by whoever writes it. The system drops the lock
-//! when that process ends, however it ends, so a partial file that can be locked was abandoned, and the next writer of the same NAME removes
-//! it. Process numbers would not do: they repeat in containers, and say nothing about other machines that share a disk. Where a file system
-//! has no locks, partial files are left alone.
+//! A partial file has a name of its own in the same folder, `.NAME.N.partial`, and is locked by its
+//! writer. The system releases the lock when the process ends, however it ends. A partial file that
+//! can be locked was therefore abandoned, and the next writer of the same NAME removes it. Process
+//! ids would not do: they repeat in containers and mean nothing on other machines that share a
+//! disk. On file systems without locks, partial files are left alone.
 //!
-//! What must change together: a file is created, locked and noted in [`UNFINISHED`] under one lock of that list, so that an interrupt finds either no
-//! file or one that it knows; and whoever has locked a file looks whether it still has its name, since another may have removed it before.
+//! What must change together: a file is created, locked and added to [`UNFINISHED`] while that list
+//! is locked, so that an interrupt finds either no file or one on the list. After locking a file,
+//! check that it still has its name: another process may have removed it.
 
 use std::ffi::OsStr;
 use std::fs::{self, File, TryLockError};
@@ -15,9 +18,9 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use twox_hash::XxHash3_64;
 
-/// Names that are tried for a file in the making.
+/// Number of names to try for a partial file.
 const MOST_ATTEMPTS: u32 = 1000;
-/// Bytes of a name that are kept in the names beside it; file systems allow 255, some 143.
+/// Bytes of a name that its partial files keep. File systems allow 255 bytes, some 143.
 const LONGEST_STEM: usize = 100;
 
 /// Files to remove if the process ends early.
@@ -27,10 +30,10 @@ fn unfinished() -> MutexGuard<'static, Vec<PathBuf>> {
     UNFINISHED.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Files of this process that are not complete are gone, and none can be created or completed while this value lives.
+/// While this value lives, the process has no partial files, and none can be created or completed.
 pub struct NoMoreFiles(#[expect(dead_code, reason = "held, not read")] MutexGuard<'static, Vec<PathBuf>>);
 
-/// Removes all files of this process that are not complete: for handlers of signals that end the process.
+/// Removes all partial files of this process. For signal handlers that end the process.
 pub fn remove_unfinished_files() -> NoMoreFiles {
     let mut unfinished = unfinished();
     for path in unfinished.drain(..) {
@@ -39,8 +42,8 @@ pub fn remove_unfinished_files() -> NoMoreFiles {
     NoMoreFiles(unfinished)
 }
 
-/// A file in the making. [`commit`](Self::commit) gives it its name, in place of a file that had it before; dropped before that it vanishes, and what
-/// was there before stays.
+/// A file that is being written. [`commit`](Self::commit) gives it its name and replaces an older
+/// file. If it is dropped before, it is removed and the older file stays.
 #[derive(Debug)]
 pub struct AtomicFile {
     file: File,
@@ -49,7 +52,8 @@ pub struct AtomicFile {
 }
 
 impl AtomicFile {
-    /// A file that will be at `path`, or where the links there point to, which stay links.
+    /// Begins a file that will be at `path`. If that is a link, the file it points to is replaced,
+    /// and the link stays.
     pub fn create(path: &Path) -> io::Result<Self> {
         let target = behind_links(path);
         let name = target.file_name().ok_or(io::ErrorKind::InvalidFilename)?;
@@ -66,14 +70,14 @@ impl AtomicFile {
                 file => file?,
             };
             if let Err(TryLockError::WouldBlock) = file.try_lock() {
-                // Another writer takes it for abandoned, and removes it.
+                // Another writer takes it for abandoned and removes it.
                 attempt += 1;
                 continue;
             }
             if has_name(&file, &path) {
                 unfinished.push(path.clone());
                 drop(unfinished);
-                // Of several that were killed at once, the others.
+                // Several processes may have been killed at once.
                 (attempt + 1..MOST_ATTEMPTS).map(beside).take_while(|path| remove_abandoned(path)).for_each(drop);
                 return Ok(AtomicFile { file, path, target });
             }
@@ -81,12 +85,13 @@ impl AtomicFile {
         Err(io::ErrorKind::AlreadyExists.into())
     }
 
-    /// The file to write to.
+    /// The file to write.
     pub fn file(&self) -> &File {
         &self.file
     }
 
-    /// Gives the file its name. It is on the disk by then, and so is its name: after a power cut there is the old file or the new one.
+    /// Gives the file its name. The data are synchronized to disk before and the name after, so
+    /// that a power failure leaves either the old file or the new one.
     pub fn commit(self) -> io::Result<()> {
         self.file.sync_all()?;
         keep_mode(&self.target, &self.file)?;
@@ -105,7 +110,7 @@ impl Drop for AtomicFile {
     }
 }
 
-/// Writes a whole file at once; devices and pipes are written directly.
+/// Writes a whole file atomically. Devices and pipes are written directly.
 pub fn write_file(path: &Path, bytes: &[u8]) -> io::Result<()> {
     if fs::metadata(path).is_ok_and(|metadata| !metadata.is_file()) {
         return File::options().write(true).open(path)?.write_all(bytes);
@@ -115,32 +120,32 @@ pub fn write_file(path: &Path, bytes: &[u8]) -> io::Result<()> {
     file.commit()
 }
 
-/// Keeps other processes from using a file, until it is dropped or the process ends, however that ends.
+/// Keeps other processes from using a file until it is dropped or the process ends.
 #[derive(Debug)]
 pub struct FileLock {
-    /// Closed last.
+    /// Must be closed last.
     _file: File,
     path: PathBuf,
 }
 
-/// Why there is no lock.
+/// Why a file could not be locked.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LockError {
-    /// Another process has it.
+    /// Another process has locked it.
     #[error("another process is using it, process: `{holder}`")]
     Held {
-        /// The number of the process and the name of its machine, as far as they are known.
+        /// Process id and host name, as far as they are known.
         holder: String,
     },
-    /// The file that is locked cannot be made.
+    /// The lock file cannot be created.
     #[error("cannot be locked")]
     Io(#[from] io::Error),
 }
 
 impl FileLock {
-    /// Locks the file at `path`, which may be missing: what is locked is a file beside it, `.NAME.lock`, that says which process it is. Where
-    /// the file system has no locks, nothing is kept from anybody.
+    /// Locks the file at `path`, which need not exist. The lock is on a file beside it,
+    /// `.NAME.lock`, which contains the process id. It has no effect on file systems without locks.
     pub fn acquire(path: &Path) -> Result<Self, LockError> {
         let target = behind_links(path);
         let name = target.file_name().ok_or(io::Error::from(io::ErrorKind::InvalidFilename))?;
@@ -154,7 +159,7 @@ impl FileLock {
                 let holder = if holder.trim().is_empty() { "unknown" } else { holder.trim() }.to_owned();
                 return Err(LockError::Held { holder });
             }
-            // The one that had it may have removed it in the meantime.
+            // Its last owner may have removed it in the meantime.
             if has_name(&file, &path) {
                 file.set_len(0)?;
                 file.rewind()?;
@@ -176,16 +181,16 @@ impl Drop for FileLock {
 
 fn forget_and_remove(path: &Path) {
     let mut unfinished = unfinished();
-    // What was completed has another name by now, and this one may be another's.
+    // A completed file has another name by now, and its old name may belong to another file.
     if let Some(at) = unfinished.iter().position(|other| other == path) {
         unfinished.swap_remove(at);
         let _ = fs::remove_file(path);
     }
 }
 
-/// Removes a partial file that nobody writes any more; true if it is gone.
+/// Removes a partial file that was abandoned. Returns whether it is gone.
 fn remove_abandoned(path: &Path) -> bool {
-    // A link may point to anything.
+    // A link may point to any file.
     if !fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_file()) {
         return false;
     }
@@ -193,12 +198,12 @@ fn remove_abandoned(path: &Path) -> bool {
     file.try_lock().is_ok() && has_name(&file, path) && fs::remove_file(path).is_ok()
 }
 
-/// Whether an open file is still the one by this name.
+/// Whether an open file still has this name.
 #[cfg(unix)]
 fn has_name(file: &File, path: &Path) -> bool {
     use std::os::unix::fs::MetadataExt;
-    let place = |metadata: fs::Metadata| (metadata.dev(), metadata.ino());
-    file.metadata().ok().map(place).zip(fs::symlink_metadata(path).ok().map(place)).is_some_and(|(one, other)| one == other)
+    let identity = |metadata: fs::Metadata| (metadata.dev(), metadata.ino());
+    file.metadata().ok().map(identity).zip(fs::symlink_metadata(path).ok().map(identity)).is_some_and(|(one, other)| one == other)
 }
 
 #[cfg(not(unix))]
@@ -206,7 +211,7 @@ fn has_name(_file: &File, path: &Path) -> bool {
     path.exists()
 }
 
-/// A name to put between others without making them too long.
+/// A name shortened so that a prefix and a suffix can be added.
 fn stem(name: &OsStr) -> String {
     let text = name.to_string_lossy();
     if text.len() <= LONGEST_STEM {
@@ -216,10 +221,10 @@ fn stem(name: &OsStr) -> String {
     format!("{}-{:016x}", &text[..cut], XxHash3_64::oneshot(name.as_encoded_bytes()))
 }
 
-/// Where the links at a path point to, whether that is there yet or not.
+/// Where the links at a path lead, which need not exist.
 pub fn behind_links(path: &Path) -> PathBuf {
     let mut target = path.to_owned();
-    // As many as systems follow.
+    // As many as operating systems follow.
     for _ in 0..40 {
         let Ok(next) = fs::read_link(&target) else { break };
         target = target.parent().unwrap_or(Path::new("")).join(next);
@@ -231,7 +236,8 @@ fn folder_of(path: &Path) -> &Path {
     path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
-/// A file that was not there. Nobody else reads what will replace another file before it has that file's mode.
+/// Creates a new file. Only the owner can read it until it has the mode of the file that it
+/// replaces.
 fn new_file(path: &Path, replaces: bool) -> io::Result<File> {
     let mut options = File::options();
     options.write(true).create_new(true);
@@ -244,7 +250,7 @@ fn new_file(path: &Path, replaces: bool) -> io::Result<File> {
     options.open(path)
 }
 
-/// Who may read and write a file does not change when it is replaced.
+/// A replaced file keeps its permissions.
 fn keep_mode(from: &Path, to: &File) -> io::Result<()> {
     match fs::metadata(from) {
         Ok(metadata) if cfg!(unix) => to.set_permissions(metadata.permissions()),
@@ -252,7 +258,8 @@ fn keep_mode(from: &Path, to: &File) -> io::Result<()> {
     }
 }
 
-/// A new name is on the disk once the folder is. Some file systems have no way to say so, and some folders may be written but not read.
+/// A new name is on the disk once its folder is synchronized. Some file systems cannot do that, and
+/// some folders can be written but not read.
 #[cfg(unix)]
 fn sync_folder(folder: &Path) -> io::Result<()> {
     use io::ErrorKind::{InvalidInput, PermissionDenied, Unsupported};
@@ -312,7 +319,7 @@ mod tests {
         assert_eq!(names(folder.path()), [".x.9.partial", ".y.0.partial", "x"], "up to the first gap");
     }
 
-    /// What a link points to is not ours, whatever the link is called.
+    /// The target of a link belongs to someone else, whatever the link is called.
     #[cfg(unix)]
     #[test]
     fn a_link_in_the_place_of_a_partial_file_is_left_alone() {
@@ -350,7 +357,7 @@ mod tests {
         assert!(held.starts_with(&this), "{held}");
         drop(lock);
         assert_eq!(names(folder.path()), Vec::<String>::new());
-        // That of a process that was killed.
+        // A lock file of a process that was killed.
         fs::write(folder.path().join(".state.lock"), "1234567890 on a machine of the past").unwrap();
         let again = FileLock::acquire(&path).unwrap();
         assert!(fs::read_to_string(folder.path().join(".state.lock")).unwrap().starts_with(&std::process::id().to_string()));

@@ -1,13 +1,13 @@
-//! Matrix Market's `.mtx`, as coordinates of entries.
+//! Writes Matrix Market's `.mtx` in coordinate format.
 
 use crate::Result;
 use crate::write::rows::Entries;
 use crate::write::{Headed, Sink};
 use std::io::Write;
 
-/// The first line of a file that is written.
+/// The first line of every file.
 const GENERAL_ENTRIES: &str = "%%MatrixMarket matrix coordinate real general";
-/// The most digits of three sizes, and the blanks between them.
+/// The maximum length of three sizes with blanks between them.
 const SIZES_ROOM: usize = 62;
 
 /// Writes the entries of rows, in their order.
@@ -29,7 +29,7 @@ impl MatrixWriter {
         for ends in rows.starts.windows(2) {
             self.rows += 1;
             for entry in ends[0]..ends[1] {
-                write!(text, "{} {} ", self.rows, u64::from(rows.columns[entry]) + 1).expect("memory takes what is written");
+                write!(text, "{} {} ", self.rows, u64::from(rows.columns[entry]) + 1).expect("writing to memory cannot fail");
                 rows.values.write_text(entry, &mut text);
                 text.push(b'\n');
             }
@@ -43,7 +43,7 @@ impl MatrixWriter {
     }
 }
 
-/// Of the same length for any sizes: a comment of blanks makes up for digits.
+/// The header has the same length for any sizes: a comment pads it with blanks.
 fn matrix_header(rows: u64, dim: usize, entries: u64) -> Vec<u8> {
     let sizes = format!("{rows} {dim} {entries}");
     format!("{GENERAL_ENTRIES}\n%{}\n{sizes}\n", " ".repeat(SIZES_ROOM - sizes.len())).into_bytes()

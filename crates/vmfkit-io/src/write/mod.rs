@@ -1,4 +1,4 @@
-//! [`OutputFormat`], and what formats have in common when they are written.
+//! [`OutputFormat`], and what the writers of all formats share.
 
 pub(crate) mod atomic_file;
 mod matrix_market;
@@ -14,17 +14,18 @@ use std::path::Path;
 use std::str::FromStr;
 use vmfkit::error::ParseChoiceError;
 
-/// Where bytes go: a file, a pipe, memory.
+/// A destination of bytes: a file, a pipe or memory.
 pub type Sink = Box<dyn Destination>;
 
-/// What bytes are written to, one after the other; of some, those at the beginning can be written again.
+/// A destination that is written sequentially. Some can restart: overwrite their beginning.
 pub trait Destination: Write + Send {
-    /// Whether [`Self::restart`] works, as it does with a file.
+    /// Whether [`Self::restart`] is possible, as with a file.
     fn can_restart(&self) -> bool {
         false
     }
 
-    /// Writes over the first bytes and goes on at the end; an error where that does not work, as with a pipe.
+    /// Overwrites the first bytes and continues at the end. Returns an error if that is impossible,
+    /// as with a pipe.
     fn restart(&mut self, _bytes: &[u8]) -> io::Result<()> {
         Err(io::ErrorKind::Unsupported.into())
     }
@@ -45,7 +46,7 @@ impl Destination for File {
     }
 }
 
-/// How a result is written.
+/// The format of an output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum OutputFormat {
@@ -53,11 +54,11 @@ pub enum OutputFormat {
     Parquet,
     /// `.arrow`, `.feather`: Arrow's file format.
     Arrow,
-    /// `.csv`, with a header.
+    /// `.csv`, with a header line.
     Csv,
     /// `.tsv`, the same with tabs.
     Tsv,
-    /// `.jsonl`, `.ndjson`: an object a line.
+    /// `.jsonl`, `.ndjson`: one object per line.
     JsonLines,
     /// `.npy`: numbers only.
     Npy,
@@ -65,11 +66,11 @@ pub enum OutputFormat {
     Npz,
     /// `.safetensors`: numbers only.
     Safetensors,
-    /// `.mtx`: the entries of rows alone, as text.
+    /// `.mtx`: only the entries of rows, as text.
     Mtx,
 }
 
-/// Each format with its name and the endings that its files have.
+/// Each format with its name and the extensions of its files.
 const FORMATS: [(OutputFormat, &str, &[&str]); 9] = [
     (OutputFormat::Parquet, "parquet", &["parquet", "pq"]),
     (OutputFormat::Arrow, "arrow", &["arrow", "feather", "ipc"]),
@@ -88,7 +89,7 @@ impl OutputFormat {
         FORMATS.iter().find(|(format, ..)| *format == self).expect("every format is listed").1
     }
 
-    /// The format of a file with this name.
+    /// The format of a file by its name.
     ///
     /// ```
     /// use vmfkit_io::OutputFormat;
@@ -124,77 +125,79 @@ impl FromStr for OutputFormat {
     }
 }
 
-/// Data behind a header that tells the number of rows.
+/// Data after a header that contains the number of rows.
 ///
-/// Where the number is known the header goes out first, which works with a pipe. Where it is not, the header waits for the end of the data.
+/// If the number is known, the header is written first, which also works with a pipe. Otherwise the
+/// header is written after the data.
 pub(crate) struct Counted {
-    place: Place,
+    order: Order,
     header: Box<dyn Fn(u64) -> Vec<u8> + Send>,
     rows: u64,
 }
 
-enum Place {
-    /// The header says already how many rows there will be.
+/// Whether the header has been written, or comes after the data.
+enum Order {
+    /// With the number of rows in the header.
     Announced(Sink, u64),
     Waiting(Headed),
 }
 
 impl Counted {
-    /// The header must be of the same length for any number of rows, where their number is not known.
+    /// Unless the number of rows is given, the header must have the same length for any number.
     pub(crate) fn new(mut sink: Sink, rows: Option<u64>, header: impl Fn(u64) -> Vec<u8> + Send + 'static) -> Result<Self> {
-        let place = match rows {
+        let order = match rows {
             Some(rows) => {
                 sink.write_all(&header(rows)).map_err(Error::Write)?;
-                Place::Announced(sink, rows)
+                Order::Announced(sink, rows)
             }
-            None => Place::Waiting(Headed::new(sink, header(0).len())?),
+            None => Order::Waiting(Headed::new(sink, header(0).len())?),
         };
-        Ok(Counted { place, header: Box::new(header), rows: 0 })
+        Ok(Counted { order, header: Box::new(header), rows: 0 })
     }
 
     pub(crate) fn write(&mut self, rows: usize, bytes: &[u8]) -> Result<()> {
         self.rows += rows as u64;
-        match &mut self.place {
-            Place::Announced(sink, _) => sink.write_all(bytes).map_err(Error::Write),
-            Place::Waiting(headed) => headed.write(bytes),
+        match &mut self.order {
+            Order::Announced(sink, _) => sink.write_all(bytes).map_err(Error::Write),
+            Order::Waiting(headed) => headed.write(bytes),
         }
     }
 
-    /// Ends with `tail`, which is not counted.
+    /// Ends the file with `tail`, which does not count as rows.
     pub(crate) fn finish(self, tail: &[u8]) -> Result<()> {
         let write_tail = |sink: &mut Sink| sink.write_all(tail).map_err(Error::Write);
-        match self.place {
-            Place::Announced(_, announced) if announced != self.rows => {
+        match self.order {
+            Order::Announced(_, announced) if announced != self.rows => {
                 let what = format!("{announced} rows were announced, and so the header says, found: `{}`", self.rows);
                 Err(Error::Format { what })
             }
-            Place::Announced(mut sink, _) => {
+            Order::Announced(mut sink, _) => {
                 write_tail(&mut sink)?;
                 sink.flush().map_err(Error::Write)
             }
-            Place::Waiting(headed) => headed.finish(&(self.header)(self.rows), write_tail),
+            Order::Waiting(headed) => headed.finish(&(self.header)(self.rows), write_tail),
         }
     }
 }
 
-/// Data behind a header that is known at their end: room is left for it at the beginning of a file, and data for a pipe wait in a temporary
-/// file.
+/// Data after a header that is known only at the end. In a file, space is reserved for the header.
+/// Data for a pipe wait in a temporary file.
 pub(crate) struct Headed {
     sink: Sink,
-    room: usize,
+    reserved: usize,
     waiting: Option<Spool>,
 }
 
 impl Headed {
-    /// For a header of so many bytes, or of any number for a pipe.
-    pub(crate) fn new(mut sink: Sink, room: usize) -> Result<Self> {
+    /// Reserves bytes for the header. For a pipe the header may have any length.
+    pub(crate) fn new(mut sink: Sink, reserved: usize) -> Result<Self> {
         let waiting = if sink.can_restart() {
-            sink.write_all(&vec![0; room]).map_err(Error::Write)?;
+            sink.write_all(&vec![0; reserved]).map_err(Error::Write)?;
             None
         } else {
             Some(Spool::new("rows for a pipe wait", "write to a file, or name a larger folder by TMPDIR")?)
         };
-        Ok(Headed { sink, room, waiting })
+        Ok(Headed { sink, reserved, waiting })
     }
 
     pub(crate) fn write(&mut self, bytes: &[u8]) -> Result<()> {
@@ -204,7 +207,7 @@ impl Headed {
         }
     }
 
-    /// Ends with what `tail` writes.
+    /// Writes the header, then ends the file with what `tail` writes.
     pub(crate) fn finish(mut self, header: &[u8], tail: impl FnOnce(&mut Sink) -> Result<()>) -> Result<()> {
         match self.waiting {
             Some(waiting) => {
@@ -213,7 +216,7 @@ impl Headed {
                 tail(&mut self.sink)?;
             }
             None => {
-                assert_eq!(header.len(), self.room, "room was left for a header of this length");
+                assert_eq!(header.len(), self.reserved, "the reserved space is for a header of this length");
                 tail(&mut self.sink)?;
                 self.sink.restart(header).map_err(Error::Write)?;
             }
@@ -222,10 +225,10 @@ impl Headed {
     }
 }
 
-/// Bytes that wait in a temporary file until it is their turn.
+/// Bytes that wait in a temporary file.
 pub(crate) struct Spool {
     file: BufWriter<File>,
-    /// What waits, and what to do if the file fails.
+    /// Describes the bytes and what to do if the file fails, for errors.
     purpose: (&'static str, &'static str),
 }
 
@@ -240,7 +243,7 @@ impl Spool {
         self.file.write_all(bytes).map_err(|error| temporary(self.purpose, error))
     }
 
-    /// As [`io::copy`], which does not tell which of the two has failed.
+    /// Like [`io::copy`], which does not tell whether reading or writing failed.
     pub(crate) fn copy_to(self, sink: &mut impl Write) -> Result<()> {
         let failed = |error| temporary(self.purpose, error);
         let mut file = self.file.into_inner().map_err(|error| failed(error.into_error()))?;
@@ -255,19 +258,19 @@ impl Spool {
     }
 }
 
-/// A fault of a temporary file, which is somewhere else than the result.
+/// An error of a temporary file, which is in another folder than the output.
 fn temporary((what, hint): (&str, &str), error: io::Error) -> Error {
     let folder = std::env::temp_dir();
     let what = format!("{what} in a temporary file in the folder `{}`", folder.display());
-    // The hint is the last that is said.
+    // The hint comes last.
     Error::caused(what, io::Error::new(error.kind(), format!("{error}\nhint: {hint}")))
 }
 
-/// Numbers one after the other, the least significant byte first.
+/// The bytes of numbers, little-endian.
 pub(crate) fn le_bytes<T: Copy, const WIDTH: usize>(values: &[T], number: impl Fn(T) -> [u8; WIDTH]) -> Vec<u8> {
     let mut bytes = vec![0; values.len() * WIDTH];
-    for (place, &value) in bytes.chunks_exact_mut(WIDTH).zip(values) {
-        place.copy_from_slice(&number(value));
+    for (bytes, &value) in bytes.chunks_exact_mut(WIDTH).zip(values) {
+        bytes.copy_from_slice(&number(value));
     }
     bytes
 }

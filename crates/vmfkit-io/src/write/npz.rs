@@ -1,6 +1,8 @@
-//! Writes NumPy's `.npz`: arrays stored in a zip archive, those of sparse rows as scipy's `save_npz` names them.
+//! Writes NumPy's `.npz`, a zip archive of arrays. Arrays of sparse rows have the names that
+//! scipy's `save_npz` gives them.
 //!
-//! An array begins with its shape. Dense rows whose number is known go straight to the archive; all other arrays wait in temporary files.
+//! An array begins with its shape. Dense rows of known number go straight to the archive; all other
+//! arrays wait in temporary files.
 
 use crate::Ids;
 use crate::error::{Error, Result};
@@ -12,13 +14,13 @@ use zip::result::ZipError;
 use zip::write::{SimpleFileOptions, StreamWriter};
 use zip::{CompressionMethod, DateTime, ZipWriter};
 
-/// Data of an array begin at a multiple of this many bytes of the archive, so that they can be mapped.
+/// Alignment in bytes of an array's data in the archive, so that they can be mapped.
 const ALIGNMENT: u16 = 64;
 
-/// An archive of rows in the making.
+/// An archive of rows that is being written.
 pub(crate) struct NpzWriter {
     archive: Archive,
-    /// The numbers of rows or of entries; none if they go straight to the archive.
+    /// The numbers of rows or of entries; `None` if they go straight to the archive.
     values: Option<Waiting>,
     dim: u64,
     announced: Option<u64>,
@@ -28,7 +30,7 @@ pub(crate) struct NpzWriter {
     weights: Option<Waiting>,
 }
 
-/// What sparse rows have beside the numbers of their entries.
+/// The other arrays of sparse rows.
 struct Sparse {
     starts: Waiting,
     columns: Waiting,
@@ -38,7 +40,7 @@ struct Sparse {
 }
 
 impl NpzWriter {
-    /// `rows` is their number, if it is known.
+    /// `rows` is the number of rows, if known.
     pub(crate) fn new(
         sink: Sink,
         dim: usize,
@@ -66,7 +68,7 @@ impl NpzWriter {
         })
     }
 
-    /// Adds rows, or of sparse rows the numbers of their entries.
+    /// Adds the numbers of rows, or of the entries of sparse rows.
     pub(crate) fn write(&mut self, rows: usize, numbers: &Numbers, ids: Option<&Ids>, weights: Option<&[f64]>) -> Result<()> {
         let bytes = numbers.to_le_bytes();
         match &mut self.values {
@@ -116,7 +118,7 @@ impl NpzWriter {
 
 impl Sparse {
     fn new(dim: u64) -> Result<Self> {
-        // Where four bytes do, scipy has no more.
+        // Like scipy, four bytes if they suffice.
         let wide = i32::try_from(dim).is_err();
         let columns = Waiting::new(("indices", if wide { "<i8" } else { "<i4" }))?;
         let mut starts = Waiting::new(("indptr", "<i8"))?;
@@ -135,7 +137,7 @@ impl Sparse {
     }
 }
 
-/// An array whose length is not known yet, with its name and NumPy's name of its type.
+/// An array of unknown length, with its name and NumPy's name of its type.
 struct Waiting {
     kind: (&'static str, &'static str),
     spool: Spool,
@@ -147,7 +149,7 @@ impl Waiting {
     }
 }
 
-/// A zip archive of arrays, one after the other.
+/// A zip archive of arrays.
 struct Archive(ZipWriter<StreamWriter<Output>>);
 
 impl Archive {
@@ -157,7 +159,8 @@ impl Archive {
 
     /// Begins an array with this name, type and shape.
     fn begin(&mut self, (name, descr): (&str, &str), shape: &[u64]) -> Result<()> {
-        // One date, so that equal rows are equal files; sizes of eight bytes, as NumPy writes them.
+        // A constant date, so that equal rows make equal files. Sizes have eight bytes, as in
+        // NumPy.
         let options = SimpleFileOptions::default().compression_method(CompressionMethod::Stored).large_file(true);
         let options = options.last_modified_time(DateTime::default()).with_alignment(ALIGNMENT);
         self.0.start_file(format!("{name}.npy"), options).map_err(from_zip)?;
@@ -186,8 +189,8 @@ fn from_zip(error: ZipError) -> Error {
     }
 }
 
-/// The sink of an archive. A `ZipWriter` that is dropped completes its archive, and complains on standard error if it cannot, so nothing is
-/// written after a failure.
+/// The sink of an archive. A `ZipWriter` completes its archive when it is dropped and prints an
+/// error if it cannot, so writes are ignored after a failure.
 struct Output {
     sink: Sink,
     failed: bool,

@@ -1,4 +1,4 @@
-//! Record batches into Parquet or Arrow files.
+//! Writes record batches to Parquet or Arrow files.
 
 use crate::error::{Error, Result};
 use crate::read::guard::{from_arrow, from_parquet};
@@ -13,21 +13,21 @@ use arrow_schema::{Schema, SchemaRef};
 use std::io::Write;
 use std::sync::Arc;
 
-/// A row group is closed at this size: large enough to be read fast, and it is held in memory until then. A table has short rows, hundreds of
-/// thousands of which are in the smaller one.
+/// Size in bytes at which a row group is closed; it is held in memory until then. Large groups are
+/// read fast. Tables have short rows, so their smaller groups still hold hundreds of thousands.
 const ROW_GROUP: usize = 128 << 20;
 const TABLE_GROUP: usize = 16 << 20;
 
-/// A file that takes record batches.
+/// A file of record batches that is being written.
 pub(crate) enum RecordSink {
-    /// With the memory that a row group may take.
+    /// The second field is the memory limit of a row group.
     Parquet(Box<ArrowWriter<Sink>>, usize),
     Arrow(Box<FileWriter<Sink>>),
 }
 
 impl RecordSink {
-    /// A Parquet file. Numbers of the column of lists named `raw` are left as they are: coordinates have next to no repetition, and
-    /// are read several times as fast.
+    /// Begins a Parquet file. The column of lists named `raw` is written without a dictionary:
+    /// coordinates hardly repeat, and plain pages are read several times as fast.
     pub(crate) fn parquet(sink: Sink, schema: SchemaRef, raw: Option<&str>) -> Result<Self> {
         let zstd = Compression::ZSTD(ZstdLevel::try_new(1).expect("a level of zstd"));
         let mut properties = WriterProperties::builder().set_compression(zstd).set_created_by("vmfkit".into());
@@ -42,7 +42,7 @@ impl RecordSink {
         Ok(RecordSink::Parquet(Box::new(writer), if raw.is_some() { ROW_GROUP } else { TABLE_GROUP }))
     }
 
-    /// An Arrow file.
+    /// Begins an Arrow file.
     pub(crate) fn arrow(sink: Sink, schema: &Schema) -> Result<Self> {
         let writer = FileWriter::try_new(sink, schema).map_err(from_arrow).map_err(written)?;
         Ok(RecordSink::Arrow(Box::new(writer)))
@@ -75,12 +75,12 @@ impl RecordSink {
     }
 }
 
-/// A record batch whose columns are those of the schema.
+/// A record batch with the columns of the schema.
 pub(crate) fn record_batch(schema: &SchemaRef, columns: Vec<arrow_array::ArrayRef>) -> Result<RecordBatch> {
     RecordBatch::try_new(Arc::clone(schema), columns).map_err(from_arrow)
 }
 
-/// On the way out it was writing that failed.
+/// An I/O error here is an error of writing.
 fn written(error: Error) -> Error {
     match error {
         Error::Io(error) => Error::Write(error),

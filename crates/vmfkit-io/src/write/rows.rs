@@ -15,15 +15,16 @@ use std::io::Write;
 use std::sync::Arc;
 use vmfkit::capacity;
 
-/// The names of columns and tensors. Coordinates in columns of their own are x0, x1 and so on.
+/// The names of columns and tensors. Separate columns of coordinates are called x0, x1 and so on.
 pub(crate) const ROWS: &str = "embedding";
 pub(crate) const WEIGHT: &str = "weight";
 pub(crate) const ID: &str = "id";
 
-/// Bytes of the text of a safetensors header for any number of rows; with three tensors it has fewer than 400.
-const HEADER_ROOM: usize = 504;
+/// Length of a safetensors header for any number of rows. Its text needs fewer than 400 bytes for
+/// three tensors.
+const HEADER_LENGTH: usize = 504;
 
-/// What ids are.
+/// The type of ids.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum IdKind {
     /// Whole numbers.
@@ -42,7 +43,7 @@ impl std::fmt::Display for IdKind {
 }
 
 impl Ids {
-    /// What these ids are.
+    /// The type of these ids.
     pub fn kind(&self) -> IdKind {
         match self {
             Ids::Integers(_) => IdKind::Integers,
@@ -51,7 +52,7 @@ impl Ids {
     }
 }
 
-/// What the rows of a file have in common.
+/// What all rows of a file share.
 #[derive(Debug, Clone)]
 pub struct RowLayout {
     dim: usize,
@@ -64,37 +65,38 @@ pub struct RowLayout {
 }
 
 impl RowLayout {
-    /// Rows of `dim` numbers, in double precision if they come so, else in single.
+    /// Rows of `dim` numbers, in double or single precision.
     pub fn new(dim: usize, element: Element) -> Self {
         RowLayout { dim, double: element == Element::F64, sparse: false, ids: None, weights: false, rows: None, names: None }
     }
 
-    /// Most numbers are 0, and formats that can leave them out do.
+    /// Says that most numbers are 0. Formats that can omit zeros do so.
     pub fn sparse(mut self) -> Self {
         self.sparse = true;
         self
     }
 
-    /// Every row has an id.
+    /// Says that every row has an id.
     pub fn ids(mut self, kind: IdKind) -> Self {
         self.ids = Some(kind);
         self
     }
 
-    /// Every row has a weight.
+    /// Says that every row has a weight.
     pub fn weights(mut self) -> Self {
         self.weights = true;
         self
     }
 
-    /// Each number of a row has a column of its own with this name, in formats that have columns.
+    /// Writes each coordinate to a column of its own with this name, in formats that have columns.
     pub fn names(mut self, names: Vec<String>) -> Self {
         assert_eq!(names.len(), self.dim, "a name for each number of a row");
         self.names = Some(names);
         self
     }
 
-    /// How many rows there will be: spares formats that begin with it a detour over a temporary file, where they go to a pipe.
+    /// Announces the number of rows. Formats that begin with it then need no temporary file on the
+    /// way to a pipe.
     pub fn rows(mut self, rows: u64) -> Self {
         self.rows = Some(rows);
         self
@@ -114,7 +116,7 @@ enum Inner {
     Npy(Counted),
     Npz(Box<NpzWriter>),
     Mtx(MatrixWriter),
-    /// Tensors one after the other: ids and weights wait for the end of the rows.
+    /// Tensors follow one another: ids and weights wait for the end of the rows.
     Safetensors {
         rows: Counted,
         ids: Vec<u8>,
@@ -122,7 +124,7 @@ enum Inner {
     },
 }
 
-/// Numbers of a batch in one precision: all of them, or those of its entries.
+/// Numbers of a batch in one precision: of dense rows, or of entries.
 pub(crate) enum Numbers<'a> {
     F32(Cow<'a, [f32]>),
     F64(Cow<'a, [f64]>),
@@ -140,7 +142,7 @@ impl RowWriter {
     pub fn new(format: OutputFormat, sink: Sink, layout: &RowLayout) -> Result<Self> {
         let RowLayout { dim, double, sparse, ids, weights, rows, .. } = *layout;
         if !layout.by_entries(format) {
-            // A sparse row of a few bytes becomes one with all its zeros, and the bytes of that.
+            // A sparse row of a few bytes is expanded with all its zeros.
             layout.check_room("a row with all its numbers", &[2, dim])?;
         }
         let inner = match format {
@@ -151,7 +153,7 @@ impl RowWriter {
             OutputFormat::Arrow => Inner::Records(RecordSink::arrow(sink, &*layout.schema()?)?, layout.schema()?),
             OutputFormat::Csv | OutputFormat::Tsv => {
                 let mut writer = csv::WriterBuilder::new().delimiter(format.separator()).from_writer(sink);
-                let names = layout.names.clone().unwrap_or_else(|| (0..dim).map(|place| format!("x{place}")).collect());
+                let names = layout.names.clone().unwrap_or_else(|| (0..dim).map(|index| format!("x{index}")).collect());
                 let names = ids.map(|_| ID.to_owned()).into_iter().chain(names).chain(weights.then(|| WEIGHT.to_owned()));
                 writer.write_record(names).map_err(from_csv)?;
                 Inner::Separated(Box::new(writer))
@@ -173,15 +175,15 @@ impl RowWriter {
             OutputFormat::Safetensors => {
                 layout.refuse_texts(format)?;
                 let header = layout.clone();
-                let room = if rows.is_none() && sink.can_restart() { HEADER_ROOM } else { 0 };
-                let rows = Counted::new(sink, rows, move |rows| header.safetensors_header(rows, room))?;
+                let length = if rows.is_none() && sink.can_restart() { HEADER_LENGTH } else { 0 };
+                let rows = Counted::new(sink, rows, move |rows| header.safetensors_header(rows, length))?;
                 Inner::Safetensors { rows, ids: Vec::new(), weights: Vec::new() }
             }
         };
         Ok(RowWriter { layout: layout.clone(), inner })
     }
 
-    /// Adds rows. Ids and weights that the layout does not have are left out.
+    /// Adds rows. Ids and weights that are not in the layout are omitted.
     pub fn write(&mut self, batch: &Batch) -> Result<()> {
         let (ids, weights) = self.layout.check(batch)?;
         match &mut self.inner {
@@ -195,7 +197,7 @@ impl RowWriter {
             Inner::Records(sink, schema) => {
                 let mut columns: Vec<ArrayRef> = ids.map(id_array).into_iter().collect();
                 match &self.layout.names {
-                    Some(_) => columns.extend((0..dim).map(|place| numbers.column(dim, place))),
+                    Some(_) => columns.extend((0..dim).map(|index| numbers.column(dim, index))),
                     None => columns.push(numbers.into_array(dim)?),
                 }
                 columns.extend(
@@ -211,9 +213,9 @@ impl RowWriter {
                         Some(Ids::Texts(ids)) => writer.write_field(&ids[row]).map_err(from_csv)?,
                         None => {}
                     }
-                    for place in row * dim..(row + 1) * dim {
+                    for index in row * dim..(row + 1) * dim {
                         text.clear();
-                        numbers.write_text(place, &mut text);
+                        numbers.write_text(index, &mut text);
                         writer.write_field(&text).map_err(from_csv)?;
                     }
                     if let Some(weights) = weights {
@@ -228,35 +230,35 @@ impl RowWriter {
                 for row in 0..batch.rows {
                     text.push(b'{');
                     if let Some(ids) = ids {
-                        write!(text, "\"{ID}\":").expect("memory takes what is written");
+                        write!(text, "\"{ID}\":").expect("writing to memory cannot fail");
                         match ids {
                             Ids::Integers(ids) => serde_json::to_writer(&mut text, &ids[row]),
                             Ids::Texts(ids) => serde_json::to_writer(&mut text, &ids[row]),
                         }
-                        .expect("memory takes what is written");
+                        .expect("writing to memory cannot fail");
                         text.push(b',');
                     }
                     if let Some(names) = &self.layout.names {
-                        for (place, name) in names.iter().enumerate() {
-                            write!(text, "{}\"{name}\":", if place > 0 { "," } else { "" })
-                                .expect("memory takes what is written");
+                        for (index, name) in names.iter().enumerate() {
+                            write!(text, "{}\"{name}\":", if index > 0 { "," } else { "" })
+                                .expect("writing to memory cannot fail");
                             match &numbers {
-                                Numbers::F32(values) => serde_json::to_writer(&mut text, &values[row * dim + place]),
-                                Numbers::F64(values) => serde_json::to_writer(&mut text, &values[row * dim + place]),
+                                Numbers::F32(values) => serde_json::to_writer(&mut text, &values[row * dim + index]),
+                                Numbers::F64(values) => serde_json::to_writer(&mut text, &values[row * dim + index]),
                             }
-                            .expect("memory takes what is written");
+                            .expect("writing to memory cannot fail");
                         }
                     } else {
-                        write!(text, "\"{ROWS}\":").expect("memory takes what is written");
+                        write!(text, "\"{ROWS}\":").expect("writing to memory cannot fail");
                         match &numbers {
                             Numbers::F32(values) => serde_json::to_writer(&mut text, &values[row * dim..(row + 1) * dim]),
                             Numbers::F64(values) => serde_json::to_writer(&mut text, &values[row * dim..(row + 1) * dim]),
                         }
-                        .expect("memory takes what is written");
+                        .expect("writing to memory cannot fail");
                     }
                     if let Some(weights) = weights {
-                        write!(text, ",\"{WEIGHT}\":").expect("memory takes what is written");
-                        serde_json::to_writer(&mut text, &weights[row]).expect("memory takes what is written");
+                        write!(text, ",\"{WEIGHT}\":").expect("writing to memory cannot fail");
+                        serde_json::to_writer(&mut text, &weights[row]).expect("writing to memory cannot fail");
                     }
                     text.extend(b"}\n");
                 }
@@ -275,7 +277,7 @@ impl RowWriter {
         }
     }
 
-    /// Ends the file: before that it is not complete.
+    /// Completes the file.
     pub fn finish(self) -> Result<()> {
         match self.inner {
             Inner::Records(sink, _) => sink.finish(),
@@ -293,12 +295,12 @@ impl RowWriter {
 }
 
 impl RowLayout {
-    /// Zeros are left out.
+    /// Whether zeros are omitted.
     fn by_entries(&self, format: OutputFormat) -> bool {
         format == OutputFormat::Mtx || format == OutputFormat::Npz && self.sparse
     }
 
-    /// Whether there is memory for rows with all their numbers.
+    /// Checks that there is memory for rows with all their numbers.
     fn check_room(&self, what: &'static str, factors: &[usize]) -> Result<()> {
         capacity::check(what, factors).map_err(|error| match self.sparse {
             true => Error::format(format!("{error}\nhint: .npz and .mtx files hold sparse rows without their zeros")),
@@ -344,8 +346,8 @@ impl RowLayout {
         Ok(Arc::new(Schema::new(fields)))
     }
 
-    /// At least so many bytes of text.
-    fn safetensors_header(&self, rows: u64, room: usize) -> Vec<u8> {
+    /// Pads the text to this length at least.
+    fn safetensors_header(&self, rows: u64, length: usize) -> Vec<u8> {
         let mut tensors = serde_json::Map::new();
         let mut end = 0;
         let mut tensor = |name: &str, kind: &str, shape: &[u64], width: u64| {
@@ -362,12 +364,12 @@ impl RowLayout {
             tensor(WEIGHT, "F64", &[rows], 8);
         }
         let mut text = serde_json::Value::Object(tensors).to_string();
-        // Data start at a multiple of 8 bytes.
-        text.push_str(&" ".repeat(text.len().next_multiple_of(8).max(room) - text.len()));
+        // Data begin at a multiple of 8 bytes.
+        text.push_str(&" ".repeat(text.len().next_multiple_of(8).max(length) - text.len()));
         [&(text.len() as u64).to_le_bytes(), text.as_bytes()].concat()
     }
 
-    /// The ids and weights that are written, if the batch is what the layout promises.
+    /// The ids and weights to write. Checks that the batch matches the layout.
     fn check<'a>(&self, batch: &'a Batch) -> Result<(Option<&'a Ids>, Option<&'a [f64]>)> {
         let wrong = |what: String| Err(Error::Format { what });
         let expected = batch.rows.saturating_mul(self.dim);
@@ -419,7 +421,7 @@ impl RowLayout {
         Ok((ids, weights))
     }
 
-    /// All numbers, zeros too, in the precision that is written.
+    /// All numbers, including zeros, in the precision of the file.
     fn dense<'a>(&self, batch: &'a Batch) -> Result<Numbers<'a>> {
         fn spread<T: Copy, U: Copy + Default>(
             layout: &RowLayout,
@@ -462,7 +464,8 @@ impl RowLayout {
 }
 
 impl RowLayout {
-    /// The entries that a batch stores, or of dense rows those that are not 0, in the precision that is written.
+    /// The stored entries of a batch, or the nonzero numbers of dense rows, in the precision of the
+    /// file.
     fn entries<'a>(&self, batch: &'a Batch) -> Result<Entries<'a>> {
         let (starts, columns, values): (&[usize], &[u32], _) = match (&batch.values, self.double) {
             (Values::SparseF32 { starts, columns, values }, false) => (starts, columns, Numbers::F32(values.into())),
@@ -475,7 +478,7 @@ impl RowLayout {
             (Values::SparseF64 { starts, columns, values }, true) => (starts, columns, Numbers::F64(values.into())),
             _ => {
                 return Ok(match self.dense(batch)? {
-                    // A zero with a sign is kept.
+                    // A negative zero is kept.
                     Numbers::F32(all) => gather(&all, self.dim, |x| x.to_bits() != 0, |values| Numbers::F32(values.into())),
                     Numbers::F64(all) => gather(&all, self.dim, |x| x.to_bits() != 0, |values| Numbers::F64(values.into())),
                 });
@@ -485,7 +488,7 @@ impl RowLayout {
     }
 }
 
-/// The entries of rows of which all numbers are there.
+/// The entries of dense rows.
 fn gather<T: Copy>(
     all: &[T],
     dim: usize,
@@ -504,11 +507,11 @@ fn gather<T: Copy>(
 }
 
 impl Numbers<'_> {
-    /// The numbers at one place of each row.
-    fn column(&self, dim: usize, place: usize) -> ArrayRef {
+    /// The numbers at one position of each row.
+    fn column(&self, dim: usize, index: usize) -> ArrayRef {
         match self {
-            Numbers::F32(values) => Arc::new(Float32Array::from_iter_values(values.iter().skip(place).step_by(dim).copied())),
-            Numbers::F64(values) => Arc::new(Float64Array::from_iter_values(values.iter().skip(place).step_by(dim).copied())),
+            Numbers::F32(values) => Arc::new(Float32Array::from_iter_values(values.iter().skip(index).step_by(dim).copied())),
+            Numbers::F64(values) => Arc::new(Float64Array::from_iter_values(values.iter().skip(index).step_by(dim).copied())),
         }
     }
 
@@ -522,13 +525,13 @@ impl Numbers<'_> {
         Ok(Arc::new(lists))
     }
 
-    /// The shortest digits that are read back to the same number.
-    pub(crate) fn write_text(&self, place: usize, text: &mut Vec<u8>) {
+    /// The shortest digits that are parsed to the same number.
+    pub(crate) fn write_text(&self, index: usize, text: &mut Vec<u8>) {
         match self {
-            Numbers::F32(values) => write!(text, "{:?}", values[place]),
-            Numbers::F64(values) => write!(text, "{:?}", values[place]),
+            Numbers::F32(values) => write!(text, "{:?}", values[index]),
+            Numbers::F64(values) => write!(text, "{:?}", values[index]),
         }
-        .expect("memory takes what is written");
+        .expect("writing to memory cannot fail");
     }
 
     pub(crate) fn to_le_bytes(&self) -> Vec<u8> {

@@ -9,53 +9,53 @@ use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use std::io::Write;
 use std::sync::Arc;
 
-/// What a column holds.
+/// The type of a column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ColumnKind {
-    /// Whole numbers.
+    /// Integers.
     I64,
-    /// Whole numbers from 0, such as labels.
+    /// Unsigned integers, such as labels.
     U32,
     /// Single precision.
     F32,
     /// Double precision.
     F64,
-    /// Truth values.
+    /// Booleans.
     Bool,
-    /// Texts.
+    /// Strings.
     Text,
 }
 
 /// A column of a table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Column {
-    /// What it is called.
+    /// Its name.
     pub name: String,
-    /// What it holds.
+    /// Its type.
     pub kind: ColumnKind,
 }
 
 impl Column {
-    /// A column of this name.
+    /// A column with this name and type.
     pub fn new(name: impl Into<String>, kind: ColumnKind) -> Self {
         Column { name: name.into(), kind }
     }
 }
 
-/// Some rows of a column.
+/// The values of a column for some rows.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum ColumnData<'a> {
-    /// Whole numbers.
+    /// Integers.
     I64(&'a [i64]),
-    /// Whole numbers from 0.
+    /// Unsigned integers.
     U32(&'a [u32]),
     /// Single precision.
     F32(&'a [f32]),
     /// Double precision.
     F64(&'a [f64]),
-    /// Truth values.
+    /// Booleans.
     Bool(&'a [bool]),
-    /// Texts.
+    /// Strings.
     Text(&'a [String]),
 }
 
@@ -97,16 +97,16 @@ impl ColumnData<'_> {
         let result = match self {
             ColumnData::I64(values) => write!(text, "{}", values[row]),
             ColumnData::U32(values) => write!(text, "{}", values[row]),
-            // The shortest digits that are read back to the same number.
+            // The shortest digits that are parsed to the same number.
             ColumnData::F32(values) => write!(text, "{:?}", values[row]),
             ColumnData::F64(values) => write!(text, "{:?}", values[row]),
             ColumnData::Bool(values) => write!(text, "{}", values[row]),
             ColumnData::Text(values) => write!(text, "{}", values[row]),
         };
-        result.expect("memory takes what is written");
+        result.expect("writing to memory cannot fail");
     }
 
-    /// JSON has no NaN and no infinity: they are null.
+    /// NaN and infinity are written as null: JSON does not have them.
     fn write_json(&self, row: usize, text: &mut Vec<u8>) {
         let result = match self {
             ColumnData::I64(values) => serde_json::to_writer(text, &values[row]),
@@ -116,7 +116,7 @@ impl ColumnData<'_> {
             ColumnData::Bool(values) => serde_json::to_writer(text, &values[row]),
             ColumnData::Text(values) => serde_json::to_writer(text, &values[row]),
         };
-        result.expect("memory takes what is written");
+        result.expect("writing to memory cannot fail");
     }
 
     fn push_le_bytes(&self, row: usize, bytes: &mut Vec<u8>) {
@@ -142,7 +142,7 @@ impl ColumnData<'_> {
     }
 }
 
-/// Writes a table, some rows at a time.
+/// Writes a table in batches of rows.
 ///
 /// ```
 /// use vmfkit_io::{Column, ColumnData, ColumnKind, OutputFormat, TableWriter};
@@ -168,8 +168,9 @@ enum Inner {
 }
 
 impl TableWriter {
-    /// Begins a table. An `.npy` file of one column has that column's type, and of several columns a structured type with a field for each, under its
-    /// name; one axis. The number of rows, where it is known, spares such a table a detour over a temporary file on its way to a pipe.
+    /// Begins a table. An `.npy` file has one axis. Its type is that of the column, or a structured
+    /// type with a field for each of several columns. If the number of rows is given, such a table
+    /// needs no temporary file on the way to a pipe.
     pub fn new(format: OutputFormat, sink: Sink, columns: &[Column], rows: Option<u64>) -> Result<Self> {
         let schema = || {
             let field = |column: &Column| Field::new(&column.name, data_type(column.kind), false);
@@ -193,7 +194,7 @@ impl TableWriter {
         Ok(TableWriter { columns: columns.to_vec(), inner })
     }
 
-    /// Adds rows: for each column, in order, as many values.
+    /// Adds rows: the same number of values for each column, in order.
     pub fn write(&mut self, data: &[ColumnData]) -> Result<()> {
         let rows = self.check(data)?;
         match &mut self.inner {
@@ -213,9 +214,9 @@ impl TableWriter {
             Inner::JsonLines(sink) => {
                 let mut text = Vec::new();
                 for row in 0..rows {
-                    for (place, (column, data)) in self.columns.iter().zip(data).enumerate() {
-                        text.push(if place == 0 { b'{' } else { b',' });
-                        serde_json::to_writer(&mut text, &column.name).expect("memory takes what is written");
+                    for (index, (column, data)) in self.columns.iter().zip(data).enumerate() {
+                        text.push(if index == 0 { b'{' } else { b',' });
+                        serde_json::to_writer(&mut text, &column.name).expect("writing to memory cannot fail");
                         text.push(b':');
                         data.write_json(row, &mut text);
                     }
@@ -236,7 +237,7 @@ impl TableWriter {
         }
     }
 
-    /// Ends the table: before that a file is not complete.
+    /// Completes the table.
     pub fn finish(self) -> Result<()> {
         match self.inner {
             Inner::Records(sink, _) => sink.finish(),
@@ -246,7 +247,7 @@ impl TableWriter {
         }
     }
 
-    /// The number of rows, if data are as the columns say.
+    /// The number of rows. Checks that the data match the columns.
     fn check(&self, data: &[ColumnData]) -> Result<usize> {
         if data.len() != self.columns.len() {
             let what = format!("a table of {} columns needs data for each, found: `{}`", self.columns.len(), data.len());
@@ -275,7 +276,7 @@ fn npy(sink: Sink, columns: &[Column], rows: Option<u64>) -> Result<Counted> {
             what: format!("an .npy file holds numbers, found a column of texts: `{}`\n{hint}", text.name),
         });
     }
-    // The header is a text of Python's.
+    // The header is a Python literal.
     let plain = |name: &str| !name.contains(['\'', '\\']) && !name.contains(char::is_control);
     let alone = |at: usize| columns[..at].iter().all(|other| other.name != columns[at].name);
     if let Some(column) = (0..columns.len()).find(|&at| !plain(&columns[at].name) || !alone(at)) {
@@ -313,7 +314,7 @@ fn data_type(kind: ColumnKind) -> DataType {
     }
 }
 
-/// A writer of separated values fails only where what is behind it fails.
+/// A writer of separated values fails only if its sink fails.
 pub(crate) fn from_csv(error: csv::Error) -> Error {
     if !error.is_io_error() {
         return Error::caused("the table cannot be written", error);

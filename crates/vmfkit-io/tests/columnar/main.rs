@@ -1,4 +1,4 @@
-//! What writers write, byte by byte where the format is text, and what they refuse.
+//! The output of writers, byte by byte for text formats, and what they reject.
 
 use std::io::{self, Write};
 use std::path::Path;
@@ -9,7 +9,7 @@ use vmfkit_io::{
     Sink, TableWriter, Values,
 };
 
-/// Memory that can be looked at when the writer has gone.
+/// Memory that can be read after the writer is dropped.
 #[derive(Clone, Default)]
 struct Shared(Arc<Mutex<Vec<u8>>>);
 
@@ -35,7 +35,7 @@ impl Write for Shared {
     }
 }
 
-/// A pipe whose reader has gone.
+/// A pipe without a reader.
 struct Gone;
 
 impl Destination for Gone {}
@@ -108,7 +108,7 @@ fn an_npy_file_is_the_same_whether_rows_are_announced_or_not() {
     assert!(String::from_utf8_lossy(&two).contains(descr));
     let row = |label: i64, x: f32| [&label.to_le_bytes()[..], &x.to_le_bytes()].concat();
     assert_eq!(two[128..], [row(5, 0.5), row(-6, 0.25), row(5, 0.5), row(-6, 0.25)].concat());
-    // Names that take more than the first version of the format has room for.
+    // Names that do not fit into a header of version 1.0.
     let many: Vec<Column> = (0..5000).map(|number| Column::new(format!("x_{number}"), ColumnKind::Bool)).collect();
     let wide = npy(&many, None, &vec![ColumnData::Bool(&[true]); 5000]).unwrap();
     let length = u32::from_le_bytes(wide[8..12].try_into().unwrap()) as usize;
@@ -219,7 +219,7 @@ fn rows_that_do_not_fit_are_refused() {
     assert_eq!(error.to_string(), "3 rows must have one start more, found: `3`");
 }
 
-/// No temporary file, and a header of another length at most.
+/// They differ at most in the length of the header.
 #[test]
 fn a_file_of_rows_whose_number_is_not_known_is_the_same_file() {
     let folder = tempfile::tempdir().unwrap();
@@ -253,7 +253,7 @@ fn rows_longer_than_any_memory_are_refused() {
     }
 }
 
-/// The rows of a file, as it has them.
+/// The rows of a file as it stores them.
 fn read(path: &Path) -> Batch {
     let mut batches = vmfkit_io::open_batches(&[path.to_str().unwrap()], &vmfkit_io::Options::new()).unwrap();
     let (mut all, mut batch) = (Batch::default(), Batch::default());
@@ -264,7 +264,8 @@ fn read(path: &Path) -> Batch {
     all
 }
 
-/// Five rows in three batches, two of them without entries; columns of the last need more than two bytes.
+/// Five rows in three batches. Two rows have no entries. Columns of the last row need more than two
+/// bytes.
 fn sparse_batches(double: bool) -> [Batch; 3] {
     let batch = |starts: &[usize], columns: &[u32], values: &[f64]| Batch {
         rows: starts.len() - 1,
@@ -317,7 +318,7 @@ fn sparse_rows_stay_sparse() {
     }
 }
 
-/// What is looked for by name is found, and the numbers of an array begin where those of a .npy file could.
+/// Members are found by name, and the data of an array are aligned as in a .npy file.
 #[test]
 fn dense_rows_are_an_array_of_an_archive() {
     let folder = tempfile::tempdir().unwrap();
@@ -354,7 +355,7 @@ fn a_matrix_holds_the_numbers_of_dense_rows_that_are_not_0() {
 }
 
 #[test]
-fn a_reader_that_has_gone_is_an_error_of_writing() {
+fn a_closed_pipe_is_an_error_of_writing() {
     for format in [
         OutputFormat::Parquet,
         OutputFormat::Arrow,

@@ -1,4 +1,4 @@
-//! Rows that files have as angles.
+//! Rows that files store as angles.
 
 use crate::{Folder, names, read, refused};
 use vmfkit::Angles;
@@ -12,7 +12,7 @@ fn angles(text: &str) -> Options {
     Options::new().angles(Some(text.parse().unwrap()))
 }
 
-/// The four points that all files of these tests have: latitudes and longitudes.
+/// The four points in all files of these tests: latitudes and longitudes.
 const POINTS: [f64; 8] = [0.0, 0.0, 0.0, 90.0, 90.0, 7.0, -30.0, 180.0];
 
 fn is_points(rows: &[Vec<f64>]) -> bool {

@@ -1,11 +1,12 @@
-//! Any array that can be written as `.npy` is read back.
+//! Every array that can be written as `.npy` can be read.
 
 use crate::{Folder, npy, read_all};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 use vmfkit_io::{DataSource, Options, open, open_stream};
 
-/// A number as the bytes of a type, and what is read from them; values are small, so that every type holds them exactly.
+/// The bytes of a number in some type, and the number read from them. Values are small, so that
+/// every type holds them exactly.
 fn encode(descr: &str, value: i8) -> (Vec<u8>, f64) {
     let (number, magnitude) = (f64::from(value), f64::from(value.unsigned_abs()));
     let unsigned = value.unsigned_abs();
@@ -25,7 +26,7 @@ fn encode(descr: &str, value: i8) -> (Vec<u8>, f64) {
     }
 }
 
-/// A whole number in half precision, by shifting until its leading bit is the hidden one.
+/// An integer in half precision: shifts it until the leading bit is the hidden one.
 fn half(value: i8) -> u16 {
     let magnitude = u16::from(value.unsigned_abs());
     if magnitude == 0 {
@@ -50,7 +51,7 @@ fn arrays() -> impl Strategy<Value = Array> {
     let descrs = prop::sample::select(vec!["f2", "f4", "f8", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8"]);
     (descrs, any::<bool>(), any::<bool>(), 2..6usize, 1..12usize, 1..14usize).prop_flat_map(
         |(descr, big_endian, fortran, dim, rows, block_rows)| {
-            // A row of zeros would have no direction.
+            // A row of zeros has no direction.
             let value = prop_oneof![-127..=-1i8, 1..=127i8];
             prop::collection::vec(value, rows * dim).prop_map(move |values| Array {
                 descr,
@@ -85,7 +86,7 @@ impl Array {
         )
     }
 
-    /// The rows in order, rescaled as the core does.
+    /// The rows in order, rescaled as in the core.
     fn expected(&self) -> Vec<Vec<f64>> {
         let numbers: Vec<f64> = self.values.iter().map(|&value| encode(self.descr, value).1).collect();
         let rows = if matches!(self.descr, "f2" | "f4") {

@@ -1,9 +1,9 @@
-//! Rows as the files have them, on the sphere or not.
+//! Rows as the files store them, of unit length or not.
 
 use crate::{Folder, ROWS, names, npy_rows, testdata, with_causes};
 use vmfkit_io::{Batch, Element, Ids, Options, Values, open_batches};
 
-/// All rows, sparse ones as those of their entries that are stored.
+/// All rows; of sparse rows the stored entries.
 fn read(locations: &[&str], options: &Options) -> vmfkit_io::Result<(Vec<f64>, Batch)> {
     let mut batches = open_batches(locations, options)?;
     let (mut all, mut batch, mut last) = (Vec::new(), Batch::default(), Batch::default());
@@ -25,7 +25,7 @@ fn rows_are_given_as_they_are() {
         let bits = |values: &[f64]| values.iter().map(|x| x.to_bits()).collect::<Vec<_>>();
         assert_eq!(bits(&found), bits(raw.as_flattened()), "{block_rows}");
     }
-    // Of one coordinate, or without any row.
+    // With one coordinate, or without rows.
     let one = folder.write("one.csv", "5\n7\n");
     assert_eq!(read(&[&one], &Options::new()).unwrap().0, [5.0, 7.0]);
     let empty = folder.write("empty.npy", npy_rows(&[]));

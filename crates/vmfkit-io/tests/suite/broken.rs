@@ -1,4 +1,5 @@
-//! Files that are cut, changed or made up: errors name the place and the value, come at once and take no memory.
+//! Files that are truncated, changed or forged. Errors name the position and the value, come at
+//! once and take no memory.
 
 use crate::{Folder, names, npy, npy_rows, read_all, refused, testdata, with_causes};
 use vmfkit::source::Source;
@@ -53,15 +54,15 @@ fn archives() {
     let read = |name: &str| std::fs::read(testdata(&format!("formats/{name}"))).unwrap();
     let stored = read("one_stored.npz");
     let mut changed = read("one_deflated.npz");
-    // The last byte of what is deflated.
+    // The last byte of the deflated data.
     let end = changed.windows(4).rposition(|bytes| bytes == b"PK\x01\x02").unwrap();
     changed[end - 1] ^= 0xff;
     let [csr, mut starts] = [read("csr_single.npz"), read("csr_single.npz")];
-    // The second start, behind the first, 0, and the header of `indptr`, which is the array with one axis of 6.
+    // The second start, after the first, 0, and the header of `indptr`, the array of shape (6,).
     let header = csr.windows(4).position(|bytes| bytes == b"(6,)").unwrap();
     let data = header + csr[header..].iter().position(|&byte| byte == b'\n').unwrap() + 1;
     starts[data + 4] = 200;
-    // Made so, not damaged.
+    // Written that way, not damaged.
     let mut archive = zip::ZipArchive::new(std::io::Cursor::new(&csr)).unwrap();
     let member = archive.by_name("indptr.npy").unwrap();
     let start = member.data_start().unwrap() as usize;
@@ -132,7 +133,7 @@ fn tables() {
     assert!(found.contains("cut.csv.gz: cannot be read: "), "{found}");
 }
 
-/// Such a quote takes all rows behind it for the text of a cell.
+/// An open quote makes all following rows part of a cell.
 #[test]
 fn a_quote_that_is_not_closed_loses_no_rows() {
     check(&[
@@ -226,7 +227,7 @@ fn matrices() {
     assert!(found.contains("held in memory as a whole, which takes 72 bytes, allowed: `71`\nhint: "), "{found}");
 }
 
-/// Every file of the samples, with the options that read it.
+/// All sample files, with the options to read them.
 fn samples() -> Vec<(String, Vec<u8>, Options)> {
     let mut samples = Vec::new();
     for folder in ["formats", "npy"] {
@@ -247,14 +248,15 @@ fn samples() -> Vec<(String, Vec<u8>, Options)> {
 }
 
 #[test]
-fn no_file_is_read_to_its_end_that_was_cut() {
+fn truncated_files_are_refused() {
     let folder = Folder::new();
     for (name, content, options) in samples() {
         let is_text = name.ends_with(".csv") || name.ends_with(".tsv") || name.ends_with(".jsonl");
         for length in 0..content.len() {
             let place = folder.write(&name, &content[..length]);
             let read = open(&place, &options).map_err(vmfkit::Error::from).and_then(|mut source| read_all(&mut source));
-            // A table without its last lines is a table, and a last line break may be missing.
+            // A table without its last lines is still a table, and the last line break may be
+            // missing.
             assert!(
                 read.is_err() || is_text || name.ends_with(".mtx") && length >= content.len() - 3,
                 "{name} of {length} bytes"
@@ -264,7 +266,7 @@ fn no_file_is_read_to_its_end_that_was_cut() {
 }
 
 #[test]
-fn no_changed_byte_does_harm() {
+fn changed_bytes_do_no_harm() {
     let folder = Folder::new();
     for (name, content, options) in samples() {
         for at in 0..content.len() {
@@ -272,7 +274,8 @@ fn no_changed_byte_does_harm() {
             changed[at] ^= [0xff, 0x01, 0x80][at % 3];
             let place = folder.write(&name, &changed);
             if let Ok(mut source) = open(&place, &options) {
-                // Whether it is refused or not, it ends, and without a panic. A sparse row may be as long as it likes.
+                // Accepted or not, reading ends without a panic. A sparse row may have any
+                // dimension.
                 while matches!(source.next_validated(&mut vmfkit::RowBatch::default()), Ok(Some(_))) {}
             }
         }

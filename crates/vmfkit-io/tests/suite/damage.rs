@@ -1,4 +1,4 @@
-//! Damage that leaves a file readable in part: it is an error, not fewer rows or other ones.
+//! Damage that leaves a file readable in part is an error. It never gives fewer or different rows.
 
 use crate::{Folder, ROWS, location, read_all, refused, testdata, with_causes};
 use arrow_array::types::Float64Type;
@@ -20,7 +20,7 @@ fn batches() -> Vec<RecordBatch> {
     ROWS.iter().map(batch).collect()
 }
 
-/// They as a file.
+/// The batches as a file.
 fn arrow_file() -> Vec<u8> {
     let batches = batches();
     let mut writer = FileWriter::try_new(Vec::new(), &batches[0].schema()).unwrap();
@@ -28,7 +28,7 @@ fn arrow_file() -> Vec<u8> {
     writer.into_inner().unwrap()
 }
 
-/// They as a stream.
+/// The batches as a stream.
 fn arrow_stream() -> Vec<u8> {
     let batches = batches();
     let mut writer = StreamWriter::try_new(Vec::new(), &batches[0].schema()).unwrap();
@@ -36,7 +36,7 @@ fn arrow_stream() -> Vec<u8> {
     writer.into_inner().unwrap()
 }
 
-/// Where the messages of a file that hold dictionaries and rows begin, and where its footer is.
+/// Positions of the dictionary messages and the record batches of a file, and of its footer.
 fn places(file: &[u8]) -> (Vec<usize>, Vec<usize>, Range<usize>) {
     let (before, _) = file.split_at(file.len() - 6);
     let (_, length) = before.split_last_chunk().unwrap();
@@ -51,9 +51,9 @@ fn columns() -> Options {
     Options::new().columns(vec!["x".to_owned()])
 }
 
-/// What is wrong with a file of these bytes, through the cache and past it.
+/// The error of a file of these bytes, with and without O_DIRECT.
 fn refused_twice(name: &str, bytes: &[u8], options: &Options) -> String {
-    // Not in the folder for temporary files, which may be memory.
+    // The folder for temporary files may be on tmpfs.
     let folder = Folder(tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap());
     let place = folder.write(name, bytes);
     let message = refused(&place, options);
@@ -65,7 +65,7 @@ fn refused_twice(name: &str, bytes: &[u8], options: &Options) -> String {
     message.strip_prefix(&place).expect("the name of the file").to_owned()
 }
 
-/// What is wrong with these bytes in a pipe.
+/// The error of these bytes in a pipe.
 fn refused_in_pipe(bytes: Vec<u8>) -> String {
     match open_stream(Cursor::new(bytes), "pipe", &columns()) {
         Err(error) => with_causes(error),
@@ -77,7 +77,7 @@ fn rows_in_pipe(bytes: Vec<u8>) -> Vec<Vec<f64>> {
     read_all(&mut open_stream(Cursor::new(bytes), "pipe", &columns()).unwrap()).unwrap().rows
 }
 
-/// As a disk leaves them that did not write a block.
+/// As if the disk had not written a block.
 #[test]
 fn an_end_mark_before_the_footer_of_an_arrow_file_loses_no_rows() {
     let file = arrow_file();
@@ -113,7 +113,7 @@ fn an_arrow_file_has_as_many_messages_as_its_footer_lists() {
     }
 }
 
-/// What else writers do.
+/// Variants of other writers.
 #[test]
 fn the_end_of_an_arrow_file_may_be_marked_or_not() {
     let file = arrow_file();
@@ -165,7 +165,7 @@ fn nothing_may_follow_the_end_of_an_arrow_stream() {
         if mark.is_empty() {
             continue;
         }
-        // One behind the other, of which the second would be lost.
+        // Two concatenated streams, of which the second would be lost.
         let twice = [&bytes[..], &stream].concat();
         let message = refused_twice("x.arrows", &twice, &columns());
         assert!(message.contains(&format!("found: `{} bytes behind the end mark at byte {marked}`", stream.len())), "{message}");
@@ -174,11 +174,12 @@ fn nothing_may_follow_the_end_of_an_arrow_stream() {
     }
 }
 
-/// An unknown field of a page's header, a list of 2^31 - 1 items: the reader of Parquet would skip them one by one, beyond the end of the file.
+/// An unknown field in a page header, a list of 2^31 - 1 items. The parquet crate would skip them
+/// one by one, beyond the end of the file.
 #[test]
 fn a_list_without_end_in_the_header_of_a_page_ends() {
     const LIST: u8 = 0xf9;
-    // Numbers, texts, structures, and what takes no bytes at all.
+    // Numbers, strings, structures, and items that take no bytes at all.
     for items in [0xf7, 0xf8, 0xfc, 0xf1, 0xf2] {
         for name in ["list_f32", "integers", "dictionary", "v2"] {
             let mut bytes = std::fs::read(testdata(&format!("columnar/{name}.parquet"))).unwrap();
@@ -216,7 +217,7 @@ fn a_changed_bit_of_a_stored_array_is_named_in_every_pass() {
         (member.crc32(), (member.data_start().unwrap() + member.size()) as usize)
     };
     let mut changed = content.clone();
-    // The last bit of a number, which leaves the length of its row what it is.
+    // The last bit of a number, which does not change the length of its row.
     changed[end - 8] ^= 1;
     let folder = Folder::new();
     let place = location(&folder.path("x.npz"));

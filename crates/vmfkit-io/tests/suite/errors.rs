@@ -1,4 +1,4 @@
-//! What an error says of itself and of its causes.
+//! The text of an error and of its causes.
 
 use crate::{Folder, ROWS, npy_rows, with_causes};
 use std::error::Error as _;
@@ -11,7 +11,7 @@ fn links<'a>(error: &'a (dyn std::error::Error + 'static)) -> impl Iterator<Item
     std::iter::successors(Some(error), |&error| error.source())
 }
 
-/// Every link of the chain, and none of their texts within another.
+/// Every error of the chain appears, and no text contains another.
 fn chain(error: &(dyn std::error::Error + 'static)) -> Vec<String> {
     let texts: Vec<String> = links(error).map(ToString::to_string).collect();
     for (place, text) in texts.iter().enumerate() {
@@ -32,7 +32,7 @@ fn what_another_library_says_of_a_file_is_the_source() {
     assert_eq!(with_causes(error), texts.join(": "));
 }
 
-/// Bytes, then a fault.
+/// A reader of some bytes, then an error.
 struct Cable(std::io::Cursor<Vec<u8>>);
 
 impl std::io::Read for Cable {

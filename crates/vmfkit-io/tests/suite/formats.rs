@@ -1,4 +1,4 @@
-//! What numpy, scipy and safetensors write is read, to the last bit.
+//! Files written by numpy, scipy and safetensors are read to the last bit.
 
 use crate::{Folder, ROWS, WEIGHTS, names, read, refused, testdata, with_causes};
 use vmfkit::source::Source;
@@ -74,7 +74,7 @@ fn one_of_several_arrays_is_chosen_by_name() {
 }
 
 #[test]
-fn half_of_a_symmetric_matrix_tells_the_other() {
+fn a_symmetric_matrix_is_completed_from_one_half() {
     let folder = Folder::new();
     let read =
         |text: &str| read(&folder.write("x.mtx", format!("%%MatrixMarket matrix {text}")), &Options::new().rescale(true)).rows;
@@ -208,7 +208,7 @@ fn text_is_parsed_on_all_threads_and_its_first_wrong_line_is_named() {
             let message = refused(&place, &Options::new());
             assert!(message.contains(&format!("line {}", wrong[0] * step + 1)), "{name}, {wrong:?}: {message}");
         }
-        // What ends the text comes behind the lines before it.
+        // The error at the end of the text comes after those of the lines before it.
         let short = |line: &str| line.replacen(",0", "", 1);
         let mut lines: Vec<String> = lines.iter().map(|line| line.to_string()).collect();
         (lines[5000 * step], lines[15_000 * step]) = (short(&lines[5000 * step]), "\"never closed".to_owned());

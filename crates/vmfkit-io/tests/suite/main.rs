@@ -1,4 +1,4 @@
-//! Files of every format, whole and broken, alone and one after another.
+//! Files of every format, intact and damaged, single and several.
 
 mod angles;
 mod arrays;
@@ -17,12 +17,12 @@ use tempfile::TempDir;
 use vmfkit::source::Source;
 use vmfkit_io::{DataSource, Ids, Options, open};
 
-/// The rows that the files of `testdata/formats` hold, as its script has them.
+/// The rows of the files in `testdata/formats`, as in the script that wrote them.
 const ROWS: [[f64; 4]; 5] =
     [[0.6, 0.8, 0.0, 0.0], [0.0, 0.6, 0.0, 0.8], [0.0, 0.0, 1.0, 0.0], [0.5, 0.5, -0.5, 0.5], [0.0, 0.0, -0.8, 0.6]];
 const WEIGHTS: [f64; 5] = [1.0, 2.0, 0.5, 1.5, 3.0];
 
-/// A folder of its own.
+/// A temporary folder.
 struct Folder(TempDir);
 
 impl Folder {
@@ -34,10 +34,10 @@ impl Folder {
         self.0.path().join(name)
     }
 
-    /// Writes a file and says where.
+    /// Writes a file and returns its path.
     fn write(&self, name: &str, content: impl AsRef<[u8]>) -> String {
         let path = self.path(name);
-        // Some file systems wait for the disk where a file is written over.
+        // Some file systems wait for the disk when a file is overwritten.
         std::fs::remove_file(&path).ok();
         std::fs::write(&path, content).expect("a file in a temporary folder");
         location(&path)
@@ -61,7 +61,7 @@ fn names(names: &str) -> Vec<String> {
     names.split(',').map(str::to_owned).collect()
 }
 
-/// All that one pass gives.
+/// The result of one pass.
 #[derive(Debug, Default, PartialEq)]
 struct Everything {
     rows: Vec<Vec<f64>>,
@@ -92,7 +92,7 @@ fn read_all(source: &mut DataSource) -> vmfkit::Result<Everything> {
     }
 }
 
-/// The rows of a place that must be readable, in two passes that must be equal.
+/// The rows of a readable location. Two passes must give the same rows.
 fn read(location: &str, options: &Options) -> Everything {
     let mut source = open(location, options).unwrap_or_else(|error| panic!("{}", vmfkit::Error::from(error)));
     let first = read_all(&mut source).unwrap_or_else(|error| panic!("{error:#}"));
@@ -101,7 +101,7 @@ fn read(location: &str, options: &Options) -> Everything {
     first
 }
 
-/// What is wrong with a place, at its opening or while it is read.
+/// The error of opening or reading a location.
 fn refused(location: &str, options: &Options) -> String {
     match open(location, options) {
         Err(error) => with_causes(error),
