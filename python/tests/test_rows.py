@@ -360,7 +360,7 @@ def test_wrong_rows_are_named(rows):
         _vmfkit.fit(broken, 2)
     with pytest.raises(ValueError, match="two axes"):
         _vmfkit.fit(rows[0], 2)
-    with pytest.raises(TypeError, match="no such choice, found: `learning_rate`"):
+    with pytest.raises(TypeError, match="no such option, found: `learning_rate`"):
         _vmfkit.fit(rows, 2, learning_rate=0.1)
     with pytest.raises(ValueError, match="2000 weights"):
         _vmfkit.fit(rows, 2, np.ones(3))

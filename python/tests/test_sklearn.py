@@ -303,7 +303,7 @@ def test_partial_fit_after_a_fit_counts_all_rows_the_same(truth, tmp_path):
     # Rows of another fit are not known: they count as those that a start is made of.
     made = VonMisesFisherMixture.from_mixture(vmfkit.Mixture(before.weights, before.directions, before.concentrations))
     np.testing.assert_allclose(made.partial_fit(new).weights_[0], (before.weights[0] * 8192 + 20) / 8212, rtol=1e-6)
-    with pytest.raises(ValueError, match="4 components to go on with, found: `3`"):
+    with pytest.raises(ValueError, match="4 components to continue from, found: `3`"):
         VonMisesFisherMixture.load(tmp_path / "model.safetensors").set_params(n_components=4).partial_fit(new)
 
 

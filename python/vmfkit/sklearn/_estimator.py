@@ -134,7 +134,7 @@ class SphericalEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
             progress,
             seed=seed_of(self.random_state),
             threads=self.n_threads,
-            room=self._memory_limit(),
+            memory=self._memory_limit(),
             **choices,
         )
         if progress is not None:

@@ -127,7 +127,7 @@ class SphericalKMeans(ClusterMixin, SphericalEstimator):
         weights = self._checked_weights(sample_weight, X)
         if first:
             self._check_count(directions, self.n_clusters)
-            choices = self._choices() | {"tolerance": 0.0, "passes": 1, "threads": self.n_threads, "room": self._memory_limit()}
+            choices = self._choices() | {"tolerance": 0.0, "passes": 1, "threads": self.n_threads, "memory": self._memory_limit()}
             seed = seed_of(self.random_state)
             start = directions.fit(_vmfkit.fit, self.n_clusters, weights, seed=seed, **choices).mixture
             resultants, weight, passes = np.zeros_like(start.directions), 0.0, 0
