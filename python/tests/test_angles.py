@@ -80,11 +80,11 @@ def test_angle_columns_read_as_coordinates_warn():
     pandas = pytest.importorskip("pandas")
     table = pandas.read_csv(POLES)
     model = vmfkit.VonMisesFisherMixture(2, random_state=0)
-    with pytest.warns(UserWarning, match="look like angles, but are taken for coordinates.*to_unit.'lat,lon'"):
+    with pytest.warns(UserWarning, match="look like angles, but are read as coordinates.*to_unit.'lat,lon'"):
         model.fit(table)
-    with pytest.warns(UserWarning, match="look like angles, but are taken for coordinates"):
+    with pytest.warns(UserWarning, match="look like angles, but are read as coordinates"):
         vmfkit.VonMisesFisherClassifier().fit(table, np.arange(len(table)) % 2)
-    with pytest.warns(UserWarning, match="look like angles, but are taken for coordinates"):
+    with pytest.warns(UserWarning, match="look like angles, but are read as coordinates"):
         vmfkit.stats.rayleigh_test(table, normalize=True)
     with pytest.warns(UserWarning, match="look like angles, but are read as coordinates.*angles=.lat,lon."):
         model.fit(POLES)

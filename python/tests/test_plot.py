@@ -159,7 +159,7 @@ def test_errors_name_what_cannot_be_drawn(model, drawn):
         plot.map(model, labels=["a", "b"])
     with pytest.raises(ValueError, match="fitted estimator"):
         plot.map(VonMisesFisherMixture(3))
-    with pytest.raises(ValueError, match=r"one density is drawn at a time.*\(2,\)"):
+    with pytest.raises(ValueError, match=r"only one density can be drawn.*\(2,\)"):
         plot.density(vonmises_fisher([0, 1.0], [1, 2]))
     with pytest.raises(ValueError, match="found passes: `0`"):
         plot.trace(drawn[0])

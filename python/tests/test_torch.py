@@ -117,7 +117,7 @@ def test_shapes_and_dtypes():
     assert math.isnan(vt.log_normalizer(3, -1.0))
     with pytest.raises(ValueError, match="integer of at least 2, found: `1`"):
         vt.log_normalizer(1, 2.0)
-    with pytest.raises(TypeError, match="real numbers, found: `torch.complex64`"):
+    with pytest.raises(TypeError, match="must be real, found: `torch.complex64`"):
         vt.log_normalizer(3, torch.tensor(1j))
 
 
