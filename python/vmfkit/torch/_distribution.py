@@ -42,7 +42,7 @@ class _Once(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *_: Any) -> Any:
-        raise NotImplementedError("draws can be differentiated only once in kappa, requested: `the second derivative`")
+        raise NotImplementedError("draws can be differentiated once in kappa, requested: `the second derivative`")
 
     jvp = backward
 
