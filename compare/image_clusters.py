@@ -132,9 +132,9 @@ def main():
     ]
     head = ["work", "ours", "theirs", "ratio", "goal", "met?"]
     text = [
-        "# Image clusters beside PyTorch",
+        "# Image clusters compared with PyTorch",
         "",
-        f"Written by `image_clusters.py`: torch {torch.__version__}; best of {options.rounds} rounds in turn, one thread each; {cpu_name()}, shared with other work: read ratios, not times.",
+        f"Written by `image_clusters.py`: torch {torch.__version__}; best of {options.rounds} rounds in turn, one thread each; {cpu_name()}, shared with other work, so compare ratios rather than times.",
         "",
         *table(head, lines),
         "",

@@ -65,7 +65,7 @@ class Case(NamedTuple):
     # The mean length of a component of the data.
     length: float
     goals: tuple = ()
-    # For an EM pass without a peer: at most so many ns a row and component.
+    # For an EM pass without a peer: at most so many ns per row and component.
     nanoseconds: float | None = None
 
     @property
@@ -195,17 +195,21 @@ def measure(binary, cases, rounds, root):
 
 # ------------------------------------------------------------------------------------------- report
 
-ABOUT = f"""Time of one pass over the rows on {THREADS} threads: the best of all rounds, the median in brackets. The ratio is the peer's
-best over our best, that of the medians in brackets; the best decides, since threads of BLAS and OpenMP that spin on shared cores make
-a peer's median too long. Both sides read the same rows and start. The rows are not exactly von Mises-Fisher: a direction plus
-normal noise, normalised, with a mean length of 0.5 (d = 100), 0.6 (384, 768) and 0.96 (3) inside a component.
+ABOUT = f"""Time of one pass over the rows on {THREADS} threads: the best of all rounds, the median in brackets. The
+ratio is the peer's best time over our best; in brackets, the ratio of the medians. The best time
+decides, because spinning BLAS and OpenMP threads inflate a peer's median on shared cores. Both read
+the same rows and the same start. The rows are not exactly von Mises-Fisher: each is a direction plus
+normal noise, normalised. The mean length within a component is 0.5 (d = 100), 0.6 (384, 768) and
+0.96 (3).
 
-- *The paper's loop* is arXiv:2102.05340's own (a module a component, an N x K x d product for the resultants, ln I by mpmath), as
-  paper_torch.py has it in PyTorch and mixture_peers.py, without autograd, in numpy. An SGD epoch is 10 batches scaled to all of them.
-  PyTorch is measured where `make compare TORCH=1` has installed it.
-- *scikit-learn* is the difference of a long and a short fit; *faiss* is its own clock, on all rows; neither gives probabilities.
-- *numpy's two bare products* are X M^T and Q^T X into given arrays, on one or two threads, whichever is faster: an EM pass does the same
-  and the exponentials between.
+- *The paper's loop* is that of arXiv:2102.05340: one module per component, an N x K x d product for
+  the resultants, and ln I by mpmath. paper_torch.py has it in PyTorch; mixture_peers.py has it in
+  numpy, without autograd. The time of an SGD epoch is extrapolated from 10 batches. PyTorch is
+  measured if `make compare TORCH=1` has installed it.
+- *scikit-learn* is the difference between a long and a short fit. *faiss* is timed by its own clock,
+  on all rows. Neither computes probabilities.
+- *numpy's two bare products* are X M^T and Q^T X into given arrays, on one or two threads, whichever
+  is faster. An EM pass computes the same products and the exponentials between them.
 """
 
 
@@ -238,7 +242,7 @@ def row_without_peer(case, times):
     found, met = "-", "-"
     if ours:
         nanoseconds = min(ours) * 1e9 / (case.rows * case.components)
-        found = f"{nanoseconds:.3g} ns a row and component"
+        found = f"{nanoseconds:.3g} ns per row and component"
         met = verdict(nanoseconds, case.nanoseconds)
     work = f"{case.name}: {WORK_NAMES['em']}"
     return [work, best_and_median(ours), "none", "-", found, f"at most {case.nanoseconds:g} ns", met]
@@ -260,9 +264,9 @@ def report(binary, cases, rounds):
     peers = ", ".join(f"{name} {version(name)}" for name in names)
     ours = f"vmfkit {run([binary, '--version']).split()[1]}, " if binary else ""
     head = [
-        "# Mixture fits beside the peers",
+        "# Mixture fits compared with other programs",
         "",
-        f"Written by `mixture.py`: {ours}{peers}; {rounds} rounds; {cpu_name()}, shared with other work: read ratios, not times.",
+        f"Written by `mixture.py`: {ours}{peers}; {rounds} rounds; {cpu_name()}, shared with other work, so compare ratios rather than times.",
         "",
         ABOUT,
     ]

@@ -170,17 +170,23 @@ def report_formats(vmf, folder, memory, sizes):
         small.unlink(missing_ok=True)
         small_double.unlink(missing_ok=True)
     heading = [
-        "# A fit of files larger than memory",
+        "# Fits of files larger than memory",
         "",
-        f"Written by `out_of_core.py`; {os.cpu_count()} threads, {cpu_name()}, shared with other work: read ratios, not times. Rows of {DIM} numbers",
-        f"in single precision; `--memory {memory}`. All speeds in GB/s. Disk: reads of the file and nothing else, past the system's cache or through it,",
-        "whichever is faster, the mean of before and after every fit. In memory: an EM pass over rows that are held, in double precision where the",
-        f"file is text, the mean of before and after every fit too. The file: an EM pass over it, the mean of {FITS[10][0] * FITS[10][1]} in {FITS[10][0]} fits, of text of {TEXT_FITS[10][1]}, in its own bytes",
-        "and in those that its rows take in single precision. Share: of the slower of disk and memory, in rows; of text the disk gives those of the scratch file.",
-        "The other methods are in [OUT_OF_CORE_METHODS.md](OUT_OF_CORE_METHODS.md).",
+        f"Written by `out_of_core.py` on {os.cpu_count()} threads, {cpu_name()}, shared with other work, so compare ratios",
+        f"rather than times. Rows have {DIM} numbers in single precision; `--memory {memory}`. All speeds are in GB/s.",
         "",
-        f"Text is parsed before the first pass, once, at so many GB/s: {', '.join(parsing)}. The passes read what came of it, in double precision, from a",
-        "scratch file.",
+        "- *disk*: reading the file without processing it, with or without the page cache, whichever is faster; the mean",
+        "  of measurements before and after every fit.",
+        "- *in memory*: an EM pass over rows in memory (in double precision if the file is text); the mean of measurements",
+        "  before and after every fit.",
+        f"- *the file*, *its rows*: an EM pass over the file, the mean of {FITS[10][0] * FITS[10][1]} passes in {FITS[10][0]} fits ({TEXT_FITS[10][1]} passes for text), in bytes",
+        "  of the file and in bytes of its rows in single precision.",
+        "- *share*: fraction of the slower of disk and memory, in rows. For text, the disk is that of the scratch file.",
+        "",
+        "For other methods see [OUT_OF_CORE_METHODS.md](OUT_OF_CORE_METHODS.md).",
+        "",
+        f"Text is parsed once, before the first pass, at these speeds in GB/s: {', '.join(parsing)}. The passes read the",
+        "parsed rows, in double precision, from a scratch file.",
         "",
     ]
     return "\n".join(heading + table(["file", *COLUMNS], lines))
@@ -197,8 +203,9 @@ def report_methods(vmf, folder, memory, gigabytes):
     heading = [
         "# Methods other than EM on a file larger than memory",
         "",
-        f"Written by `out_of_core.py`, like [OUT_OF_CORE.md](OUT_OF_CORE.md), where the columns are explained; {os.cpu_count()} threads, {cpu_name()}. Passes of each",
-        f"method over a `.npy` file of {gigabytes:g} GB, the mean of {METHOD_FITS[100][1]}, with K = 10 of {METHOD_FITS[10][1]}, beside those of the same method in memory.",
+        f"Written by `out_of_core.py` on {os.cpu_count()} threads, {cpu_name()}. [OUT_OF_CORE.md](OUT_OF_CORE.md) explains the columns.",
+        f"Each line is the mean of {METHOD_FITS[100][1]} passes ({METHOD_FITS[10][1]} with K = 10) over a `.npy` file of {gigabytes:g} GB, next to passes of the same",
+        "method in memory.",
         "",
     ]
     return "\n".join(heading + table(["method", *COLUMNS], lines))

@@ -136,7 +136,7 @@ def main():
             "# The Python package",
             "",
             f"Written by `python_package.py`: vmfkit {vmfkit.__version__}, numpy {np.__version__}, scipy {scipy.__version__}, torch {torch.__version__}, mpmath {mpmath.__version__}; "
-            f"{vmfkit.threads()} threads, best of {ROUNDS} rounds; {cpu_name()}, shared with other work: read ratios, not times.",
+            f"{vmfkit.threads()} threads, best of {ROUNDS} rounds; {cpu_name()}, shared with other work, so compare ratios rather than times.",
             "",
         ]
         + table(["what", "measured", "goal", "met?"], rows)

@@ -104,7 +104,7 @@ def table(name, lines):
     yield f"## {name}, K = {SETS[name][0]}"
     yield ""
     quoted = QUOTED[name]
-    yield f"Quoted with the data (5 seeds): k-means {quoted[0]}, spherical k-means {quoted[1]}."
+    yield f"Published with the data (5 seeds): k-means {quoted[0]}, spherical k-means {quoted[1]}."
     dispersions = [run["dispersion"] for run in ways[DEFAULT].values()]
     yield f"The dispersion is {min(dispersions):.1f} to {max(dispersions):.1f}, so the default {'ties concentrations' if min(dispersions) > 1.5 else 'may leave concentrations free'}."
     yield ""
@@ -160,23 +160,24 @@ def main():
         keep = options.keep or Path(scratch) / "kept"
         keep.mkdir(parents=True, exist_ok=True)
         text = [
-            "# How good the clusters are on labelled data",
+            "# How well clusters match labels",
             "",
-            f"Written by `compare/quality.py` (`make quality`): {options.seeds} seeds, mean ± standard deviation. Differences",
-            "are paired by seed, mean ± standard error. Seconds are those of 2 shared cores and include the start",
-            "and the search. Passes are those over all rows. Labels are used for scoring only.",
+            f"`compare/quality.py` (`make quality`) wrote this page. Scores are mean ± standard deviation over {options.seeds}",
+            "seeds; differences are paired by seed, mean ± standard error. Seconds are measured on 2 shared cores",
+            "and include the start and the search. Passes are passes over all rows. Labels are used only for",
+            "scoring.",
             "",
-            "- *Plain spherical k-means* runs on all rows from greedy k-means++.",
-            "- *Start* is k-means on a sample of 8,192 rows, improved by split-and-merge moves. The methods below",
-            "  it begin with this start, except for *EM as in the paper*.",
-            "- *Spherical k-means* continues from the start on all rows.",
-            "- *EM, default* searches after the start; the other EM methods do not.",
-            "- *SGD* has batches of 256 and 100 epochs.",
-            "- *EM as in the paper* begins with random rows, has free concentrations by Banerjee's formula, and",
-            "  stops when ln p changes by less than 1e-5 of itself.",
+            "- *Plain spherical k-means* runs on all rows, starting from greedy k-means++.",
+            "- *Start* is k-means on a sample of 8,192 rows, improved by split-and-merge moves. Every fit except",
+            "  *plain spherical k-means* and *EM as in the paper* continues from it.",
+            "- *Spherical k-means* runs on all rows.",
+            "- *EM, default* runs a split-and-merge search before its passes; the other EM fits do not.",
+            "- *SGD* uses batches of 256 and 100 epochs.",
+            "- *EM as in the paper* starts from random rows, estimates free concentrations by Banerjee's formula,",
+            "  and stops when ln p changes by less than 1e-5 of itself.",
             "",
-            "The default policy has two round constants, 1.5 and 10 nats (default-policy.md). The sample size of",
-            "the search was chosen with news20 at hand.",
+            "The default policy has two constants, 1.5 and 10 nats (default-policy.md). We chose the sample size",
+            "of the search while looking at news20.",
             "",
         ]
         for name in options.sets:

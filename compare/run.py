@@ -323,27 +323,30 @@ def measure_sampler(binary, rounds):
 ABOUT_ACCURACY = """
 ## Accuracy
 
-Largest error over the 25-digit tables in `testdata/` (d up to 1e7, concentrations 1e-300 to 1e300). scipy's side is
-`log(ive)`, `ive/ive`, Riccati's A', the formulas of `scipy.stats.vonmises_fisher` and the root finder of its `fit`; points
-with a concentration of 0, which it refuses, are not counted. "Wrong" is finite and off by more than 1e-6 in the same metric.
-"Practical" is d <= 4096 with concentrations 0.1 to 1e4; the KL pairs include close ones, where logarithms cancel.
+Largest error over the 25-digit tables in `testdata/` (d up to 1e7, concentrations 1e-300 to 1e300).
+For scipy we use `log(ive)`, `ive/ive`, Riccati's A', the formulas of `scipy.stats.vonmises_fisher`
+and the root finder of its `fit`. Points with concentration 0 are not counted, because scipy refuses
+them. "Wrong" means finite with an error above 1e-6 in the same metric. "Practical" points have
+d <= 4096 and concentrations 0.1 to 1e4. The KL pairs include close ones, where logarithms cancel.
 """
 ABOUT_TIME = f"""## Time of a call
 
-ns a call of ours over {ARGUMENTS} random concentrations (throughput, one thread); in brackets how many times longer scipy
-takes, vectorised. Its inverse is the root finder of `fit`, - where `fit` raises. Where `ive` underflows, in part from
-d = 768 on, scipy's time is that of an answer it does not give.
+Nanoseconds per call of ours over {ARGUMENTS} random concentrations (throughput on one thread). In
+brackets: time of vectorised scipy relative to ours. scipy's inverse is the root finder of `fit`; "-"
+means that `fit` raises. From d = 768 on, `ive` underflows for some of the points; scipy's time
+includes those calls although they give no result.
 """
-ABOUT_MPMATH = """mpmath's `besseli` at 30 digits, the paper's way: microseconds a value, and how many times longer than ours.
+ABOUT_MPMATH = """Time of mpmath's `besseli` at 30 digits, as in the paper: microseconds per value, and relative to ours.
 """
 ABOUT_SAMPLER = """## Sampler
 
-Rows a second into a caller's buffer. Bare normals: what the sampler's own generator (eight Xoshiro256++ and a ziggurat)
-writes into the same buffer on the same threads, values a second; our share of them is the median over the rounds.
+Rows per second, written to a buffer of the caller. "Bare normals" are the values per second that the
+sampler's own generator (eight Xoshiro256++ and a ziggurat) writes to the same buffer on the same
+threads. The ratio of our values to bare normals is the median over the rounds.
 """
 ABOUT_GOALS = """## Goals
 
-Times are meant for an idle core of 2.5 GHz; 2x is allowed on a shared machine.
+Times are for an idle core of 2.5 GHz. On a shared machine, twice the time is allowed.
 """
 
 
@@ -374,11 +377,11 @@ def report(binary, rounds):
     ours, scipys = measure_sampler(binary, rounds)
 
     versions = f"vmfkit {version}, scipy {scipy.__version__}, numpy {np.__version__}, mpmath {mpmath.__version__}"
-    machine = f"Python {platform.python_version()}; {cpu_name()}, shared with other work: read ratios, not nanoseconds."
+    machine = f"Python {platform.python_version()}; {cpu_name()}, shared with other work, so compare ratios rather than nanoseconds."
     out = [
-        "# vmfkit beside its peers",
+        "# vmfkit compared with other libraries",
         "",
-        f"Written by `run.py`: one run, ours and theirs in turn, the best of {rounds} rounds each.",
+        f"Written by `run.py` in one run that alternates between the libraries; times are the best of {rounds} rounds.",
         f"{versions}, {machine}",
         ABOUT_ACCURACY,
     ]
@@ -401,7 +404,7 @@ def report(binary, rounds):
                 METRIC_NAMES[it.quantity.metric],
                 len(it.ours),
                 f"{it.ours.max():.1f}" if it.quantity.metric is ulps else f"{it.ours.max():.1e}",
-                f"{it.scipy.max():.0e}" if it.scipy.max() < 1 or it.quantity.metric is ulps else "no digit right",
+                f"{it.scipy.max():.0e}" if it.scipy.max() < 1 or it.quantity.metric is ulps else "no correct digit",
                 share(it.lost),
                 share(it.wrong),
                 it.practical.sum(),

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Files to begin with, from which the fuzzer makes others: `fuzz/seeds.sh target/release/vmf`. Without them it would have to guess a whole
-# header before anything is read.
+# Creates the initial corpus of the fuzzer: `fuzz/seeds.sh target/release/vmf`. Without it the fuzzer would have to guess a complete header
+# before anything is read.
 set -eu
 vmf=$(realpath "$1")
 cd "$(dirname "$0")"
@@ -8,7 +8,7 @@ for target in npy stream parquet_file arrow_file npz_file safetensors_file model
   mkdir -p corpus/$target
 done
 cp ../testdata/npy/*.npy corpus/npy
-# Copies files that are short, since what is longer is changed less, to the seeds of a target.
+# Copies short files to the corpus of a target; long files are mutated less.
 seed() {
   target=$1
   shift
@@ -24,7 +24,8 @@ seed safetensors_file ../testdata/formats/*.safetensors
 work=$(mktemp -d)
 trap 'rm -r "$work"' EXIT
 "$vmf" sample --dim 3 --concentration 5 -n 60 -o "$work/x.npy" 2> "$work/said"
-# Rows of unit length in double precision, which are lent as they are in the file.
+# Several blocks of 1152 rows.
+"$vmf" sample --dim 3 --concentration 5 -n 2400 -o "$work/long.npy" 2> "$work/said"
 for format in parquet arrow npz safetensors; do
   "$vmf" convert "$work/x.npy" "corpus/${format}_file/sampled.$format" > "$work/said" 2>&1
 done
@@ -37,8 +38,9 @@ done
 for method in em stochastic; do
   "$vmf" fit "$work/x.npy" -k 2 --quiet --method $method --checkpoint "$work/$method" --start-only > "$work/said" 2>&1
   "$vmf" accumulate "$work/$method" "$work/x.npy" -o corpus/part_statistics/$method > "$work/said" 2>&1
-  "$vmf" accumulate "$work/$method" "$work/x.npy" --block-rows 20 --per-block -o corpus/part_statistics/$method-blocks > "$work/said" 2>&1
+  "$vmf" fit "$work/long.npy" -k 2 --quiet --method $method --set block_rows=1152 --checkpoint "$work/$method-blocks" --start-only > "$work/said" 2>&1
+  "$vmf" accumulate "$work/$method-blocks" "$work/long.npy" --per-block -o corpus/part_statistics/$method-blocks > "$work/said" 2>&1
 done
-# One component of dimension 2: mark, sizes, objective, weight, mass, shortfall, resultant.
+# One component of dimension 2: format, sizes, objective, weight, mass, shortfall, resultant.
 python3 -c 'import struct, sys; sys.stdout.buffer.write(b"vmfstat1" + struct.pack("<QQ6d", 1, 2, -1.0, 2.0, 2.0, 0.5, 1.5, 0.0))' \
   > corpus/statistics/one

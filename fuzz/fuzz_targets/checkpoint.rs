@@ -1,4 +1,4 @@
-//! A checkpoint of any bytes: refused, or written again to the same bytes.
+//! A checkpoint with arbitrary bytes: is refused, or is written again with the same bytes.
 #![no_main]
 
 use fuzz as _;

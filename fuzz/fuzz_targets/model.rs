@@ -1,4 +1,4 @@
-//! A model file of any bytes: what is accepted can be used, and is written and read again to the same bytes.
+//! A model file with arbitrary bytes: is refused, or can be used, written and read again with the same bytes.
 #![no_main]
 
 use fuzz as _;

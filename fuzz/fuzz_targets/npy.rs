@@ -1,4 +1,4 @@
-//! A `.npy` file of any bytes: read as rows and as labels, or refused.
+//! A `.npy` file with arbitrary bytes: is read as rows and as labels, or refused.
 #![no_main]
 
 use fuzz as _;

@@ -1,4 +1,4 @@
-//! A file of statistics of any bytes, as `vmf merge` and `vmf maximise` read them: refused, or written again to the same bytes and added.
+//! Statistics of a part with arbitrary bytes, as `vmf merge` and `vmf maximise` read them: are refused, or can be written and added.
 #![no_main]
 
 use fuzz as _;

@@ -1,7 +1,7 @@
-//! A safetensors file of any bytes: rows or an error.
+//! A safetensors file with arbitrary bytes: gives rows or an error.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
 
-// Panics of decoders that are not ours become errors of the file; all others are found.
+// Panics of third-party decoders become errors; all other panics are findings.
 fuzz_target!(init: vmfkit_io::silence_decoder_panics(), |bytes: &[u8]| fuzz::read_file("rows.safetensors", bytes));

@@ -1,4 +1,4 @@
-//! Statistics of any bytes: refused, or sound enough to be merged, scaled and maximised without a panic or a NaN.
+//! Statistics with arbitrary bytes: are refused, or can be merged, scaled and maximised without a panic or a NaN.
 #![no_main]
 
 use fuzz as _;

@@ -1,4 +1,4 @@
-//! Any bytes through a pipe, in the format that they seem to have: rows or an error.
+//! Arbitrary bytes through a pipe, in the format that they resemble: give rows or an error.
 #![no_main]
 
 use fuzz as _;
@@ -7,7 +7,7 @@ use std::io::Cursor;
 use vmfkit::source::Source;
 use vmfkit_io::{Options, open_stream};
 
-// Panics of decoders that are not ours become errors of the file; all others are found.
+// Panics of third-party decoders become errors; all other panics are findings.
 fuzz_target!(init: vmfkit_io::silence_decoder_panics(), |bytes: &[u8]| {
     let options = Options::new().rescale(true).block_rows(64);
     let Ok(mut source) = open_stream(Cursor::new(bytes.to_vec()), "bytes", &options) else { return };

@@ -1,8 +1,8 @@
-"""A small network that learns mu(y) and kappa(y): where a direction points, and how sure it is of it, as functions of what is known.
+"""Trains a small network that predicts the mean direction mu(y) and the concentration kappa(y) of directions x.
 
-The directions lie on the unit sphere of R^3. Their mean goes round the equator as y goes from 0 to 1 and rises to the north, and
-they scatter more the larger y is. The network sees pairs (y, x) and maximises the mean of ln p(x | y), in which kappa enters through the
-normaliser: that is what its derivative is for (Kim, arXiv:2102.05340).
+The directions lie on the unit sphere of R^3. As y increases from 0 to 1, their mean moves around the equator and toward the north, and
+their scatter increases. The network sees pairs (y, x) and maximises the mean of ln p(x | y). This needs the derivative of the normaliser in
+kappa (Kim, arXiv:2102.05340).
 
     python python/examples/learn_directions.py
 """
@@ -17,7 +17,7 @@ from vmfkit.torch import VonMisesFisher
 
 
 def truth(y: Tensor) -> VonMisesFisher:
-    """Where the pairs come from."""
+    """The true distribution of x given y."""
     azimuth, height = 2 * math.pi * y, y - 0.5
     flat = (1 - height**2).sqrt()
     mean = torch.stack([flat * azimuth.cos(), flat * azimuth.sin(), height], -1)
@@ -25,7 +25,7 @@ def truth(y: Tensor) -> VonMisesFisher:
 
 
 class Network(nn.Module):
-    """y to a density: three numbers whose direction is mu, and one that is ln kappa."""
+    """Maps y to a density. Three outputs give the direction mu, one gives ln kappa."""
 
     def __init__(self, width: int = 48) -> None:
         super().__init__()

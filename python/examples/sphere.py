@@ -1,4 +1,4 @@
-"""The picture of the README: a mixture of three densities, fitted to 600 points on the sphere.
+"""Draws the picture of the README: a mixture of three components, fitted to 600 points on the sphere.
 
     python python/examples/sphere.py docs/images/fit.png
 

@@ -1,14 +1,14 @@
-"""From a file of text embeddings to topics, with pictures.
+"""Finds the topics of a file of text embeddings and draws them.
 
-Read it from top to bottom, or run its cells (`# %%`) one by one in an editor:
+Run it, or run its cells (`# %%`) one by one in an editor:
 
     python topics.py --pictures pictures                      # the newsgroups in the folder VMFKIT_DATA
-    python topics.py 'parts/*.parquet' --texts texts.txt      # your own: embeddings, and one text a line
+    python topics.py 'parts/*.parquet' --texts texts.txt      # your own embeddings, and one text per line
 
 Needs `pip install './python[sklearn,plot]'`.
 """
 
-# %% What to read
+# %% Arguments
 import argparse
 import os
 import sys
@@ -23,11 +23,11 @@ from vmfkit import VonMisesFisherMixture
 
 parser = argparse.ArgumentParser(description="Topics of text embeddings.")
 parser.add_argument("files", nargs="*", help="embeddings: .npy, Parquet, Arrow, CSV ... (default: the newsgroups in VMFKIT_DATA)")
-parser.add_argument("--texts", type=Path, help="the texts, one a line, in the order of the embeddings")
+parser.add_argument("--texts", type=Path, help="the texts, one per line, in the order of the embeddings")
 parser.add_argument("--among", default="10,20,40,80,120,160", help="numbers of topics to choose from by BIC")
-parser.add_argument("--topics", type=int, help="how many topics, whatever BIC says")
-parser.add_argument("--pictures", type=Path, help="a folder for pictures")
-# A notebook has arguments of its own.
+parser.add_argument("--topics", type=int, help="number of topics, instead of the choice by BIC")
+parser.add_argument("--pictures", type=Path, help="folder for pictures")
+# In a notebook, sys.argv has the arguments of the kernel.
 options = parser.parse_args([] if "ipykernel" in sys.modules else None)
 
 newsgroups = None
@@ -42,8 +42,8 @@ if not options.files:
 rows = options.files
 began = time.monotonic()
 
-# %% How many topics?
-# The rows are read from files, so they may exceed memory. Ten passes are enough for a curve.
+# %% The number of topics
+# The rows are read from files, so they may exceed memory. Ten passes are enough to compare numbers of topics.
 models = []
 for count in sorted({int(count) for count in options.among.split(",")}):
     with warnings.catch_warnings():
@@ -67,7 +67,7 @@ labels = model.labels_
 
 # %% Words and groups of a topic, if known
 def words_of_texts(texts):
-    """Which rows have words, the weights of their words, and the words."""
+    """Returns the rows that have words, the weights of the words in each row, and the words."""
     from sklearn.feature_extraction.text import TfidfVectorizer
 
     if len(texts) != len(labels):
@@ -77,7 +77,7 @@ def words_of_texts(texts):
 
 
 def words_of_newsgroups(folder):
-    """The same from the tf-idf of the same posts, from which a few are missing: parts that have all of them are used."""
+    """The same from the tf-idf of the posts. Some posts are missing there, so only groups without missing posts are used."""
     from scipy.sparse import load_npz
 
     def parts(labels):
@@ -111,7 +111,7 @@ if words:
 
 groups = None
 if newsgroups:
-    # The names of the groups played no part in the fit.
+    # The fit does not use the names of the groups.
     names = (newsgroups / "news20_label_names.txt").read_text().split()
     groups = np.array(names)[np.load(newsgroups / "news20_labels_u8.npy")]
 
@@ -128,7 +128,7 @@ for topic in np.argsort(-model.weights_):
     print(f"{topic:5}  {model.weights_[topic]:6.4f}  {model.concentrations_[topic]:5.0f}  {str(typical.tolist()):22}  {about}")
 
 # %% Outliers
-# Of rows drawn from the mixture, one in a thousand would be below 0.001. Texts are not such draws, so more of them are.
+# Of rows drawn from the mixture, one in a thousand would have a p-value below 0.001. Of texts, more rows do.
 p_values = model.p_values(rows)
 strangest = np.argsort(p_values, kind="stable")[:5]
 print(f"\np-value below 0.001: {np.mean(p_values < 0.001):.1%} of the rows; the strangest are {strangest.tolist()}")

@@ -1,4 +1,4 @@
-//! Draws whose derivative in the concentration comes with them.
+//! Draws with their derivatives in the concentration.
 
 use crate::error::raise;
 use crate::numpy_array;
@@ -8,11 +8,11 @@ use pyo3::prelude::*;
 use rayon::prelude::*;
 use vmfkit::{ProjectionLaw, Sampler, VonMisesFisher};
 
-/// Rows around the first axis, the deviations 1 - x_1 of each, and their derivatives in the concentration.
+/// Rows around the first axis, their deviations 1 - x_1, and the derivatives of the deviations in the concentration.
 type Draws<'py> = (Bound<'py, PyArray3<f64>>, Bound<'py, PyArray1<f64>>, Option<Bound<'py, PyArray1<f64>>>);
 
-/// `count` draws around the first axis for each concentration: rows of shape (concentrations, count, dim), deviations, and with `slopes` what
-/// MATH.md (13.2) says of each.
+/// `count` draws around the first axis for each concentration: rows of shape (concentrations, count, dim), deviations and, with `slopes`, the
+/// derivatives of MATH.md (13.2).
 #[pyfunction]
 #[pyo3(signature = (dim, concentrations, count, seed=0, slopes=true))]
 pub fn axis_draws<'py>(
@@ -34,14 +34,14 @@ pub fn axis_draws<'py>(
     let mut derivatives = vec![0f64; if slopes { rows } else { 0 }];
     if rows > 0 {
         let mut values = values.readwrite();
-        // A slice for each group, also where no derivatives are asked for.
+        // One slice for each group; empty without derivatives.
         let derivatives: Vec<&mut [f64]> =
             if slopes { derivatives.chunks_mut(count).collect() } else { (0..groups).map(|_| Default::default()).collect() };
         let groups = values.as_slice_mut()?.par_chunks_mut(count * dim).zip(deviations.par_chunks_mut(count)).zip(derivatives);
         let groups = groups.zip(concentrations).enumerate();
         pool::run(py, None, |stop| {
             groups.filter(|_| !stop.asked()).try_for_each(|(i, (((rows, deviations), slopes), &concentration))| {
-                // A seed for each: draws of two concentrations use up a stream at different speeds, and would meet in it.
+                // Each concentration has its own seed. With a common seed, two concentrations would share random numbers.
                 group(stop, dim, concentration, seed.wrapping_add(i as u64), rows, deviations, slopes)
             })
         })?
@@ -50,10 +50,10 @@ pub fn axis_draws<'py>(
     Ok((values, deviations.into_pyarray(py), slopes.then(|| derivatives.into_pyarray(py))))
 }
 
-/// Rows of one concentration that are drawn between two looks at whether to stop.
+/// Rows of one concentration that are drawn between two checks for Ctrl-C.
 const ROWS_AT_ONCE: usize = 1 << 14;
 
-/// The draws of one concentration.
+/// Draws the rows of one concentration.
 fn group(
     stop: &Stop,
     dim: usize,
@@ -73,7 +73,7 @@ fn group(
         sampler.fill(seed, (number * ROWS_AT_ONCE) as u64, rows)?;
         deviations.par_iter_mut().zip(rows.par_chunks_exact(dim)).with_min_len(1 << 10).for_each(|(deviation, row)| {
             let across: f64 = row[1..].iter().map(|x| x * x).sum();
-            // Near the axis x_1 has lost what its neighbours still know.
+            // Near the axis 1 - x_1 would cancel; the other coordinates give it without cancellation.
             *deviation = if row[0] > 0.0 { across / (1.0 + row[0]) } else { 1.0 - row[0] };
         });
         if let Some((law, slopes)) = law.as_ref().zip(slopes.next()) {

@@ -1,4 +1,4 @@
-//! The one place where an error of Rust becomes an exception of Python.
+//! Conversion of Rust errors to Python exceptions.
 
 use pyo3::PyErr;
 use pyo3::create_exception;
@@ -7,9 +7,9 @@ use std::io::ErrorKind;
 
 create_exception!(vmfkit._vmfkit, ZeroRowError, PyValueError, "A row of zeros, which has no direction.");
 
-/// What is wrong with values is a `ValueError`; what the system refuses is the `OSError` that Python itself would raise.
+/// Errors in values become `ValueError`, errors of the system the `OSError` that Python itself would raise.
 pub fn raise(error: vmfkit::Error) -> PyErr {
-    // With all causes.
+    // The alternate format includes all causes.
     let text = by_arguments(&format!("{error:#}"));
     match &error {
         vmfkit::Error::Read(failure) => match io_kind(failure.cause()) {
@@ -22,12 +22,12 @@ pub fn raise(error: vmfkit::Error) -> PyErr {
     }
 }
 
-/// The same for what goes wrong while a file is opened.
+/// The same for errors of opening a file.
 pub fn raise_data(error: vmfkit_io::Error) -> PyErr {
     raise(error.into())
 }
 
-/// The options of the command in a message, as the arguments of Python that do the same: `--columns x,y` is `columns="x,y"`.
+/// Replaces options of the command line in a message by the corresponding Python arguments: `--columns x,y` by `columns=["x", "y"]`.
 fn by_arguments(text: &str) -> String {
     let mut parts = text.split("`--");
     let mut found = parts.next().unwrap_or_default().to_owned();
@@ -37,8 +37,8 @@ fn by_arguments(text: &str) -> String {
         found += &match (name, value) {
             ("rescale", _) => "`normalize=True`".to_owned(),
             ("columns", _) if value.contains(',') => format!("`columns={:?}`", value.split(',').collect::<Vec<_>>()),
-            ("header", _) => "`header=True`".to_owned(),
-            ("no-header", _) => "`header=False`".to_owned(),
+            ("header", "yes") => "`header=True`".to_owned(),
+            ("header", "no") => "`header=False`".to_owned(),
             (_, "") => format!("`{name}`"),
             _ => format!("`{name}={value:?}`"),
         };
@@ -56,7 +56,7 @@ fn of_system(kind: ErrorKind, text: String) -> PyErr {
     }
 }
 
-/// The system's own error among the causes.
+/// The kind of the first I/O error among the causes.
 fn io_kind(error: &(dyn std::error::Error + 'static)) -> Option<ErrorKind> {
     let mut cause = Some(error);
     while let Some(error) = cause {

@@ -1,4 +1,4 @@
-//! [`fit`]: rows and choices to a mixture.
+//! [`fit`]: fits a mixture to rows.
 
 use crate::error::raise;
 use crate::mixture::Mixture;
@@ -11,14 +11,11 @@ use pyo3::types::PyDict;
 use std::ops::ControlFlow;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
-use vmfkit::estimate::maximum_likelihood;
-use vmfkit::inference::Inference;
-use vmfkit::stats::RowSum;
 use vmfkit::store::model::Description;
 use vmfkit::train::{Annealing, Pass, Progress, Status, Stop};
 use vmfkit::{ConcentrationEstimator, ConcentrationPolicy, Fitter, Maximisation, Method, Start};
 
-/// What a fit ends with.
+/// The result of a fit.
 #[pyclass(frozen, module = "vmfkit._vmfkit")]
 pub struct Fit {
     #[pyo3(get)]
@@ -32,7 +29,7 @@ pub struct Fit {
     rows: u64,
     #[pyo3(get)]
     weight: f64,
-    /// Passes of the search over a sample, before those of the trace.
+    /// Passes of the search over a sample, which are not part of the trace.
     #[pyo3(get)]
     search_passes: usize,
 }
@@ -63,13 +60,13 @@ impl Fit {
         self.status == Status::Converged.name()
     }
 
-    /// The mean objective of the rows in each pass.
+    /// Mean objective per row, for each pass.
     #[getter]
     fn objectives<'py>(&self, py: Python<'py>) -> Bound<'py, PyArray1<f64>> {
         self.of_passes(py, |pass| pass.objective)
     }
 
-    /// Seconds since the fit began, at the end of each pass.
+    /// Seconds from the start of the fit to the end of each pass.
     #[getter]
     fn seconds<'py>(&self, py: Python<'py>) -> Bound<'py, PyArray1<f64>> {
         self.of_passes(py, |pass| pass.seconds)
@@ -86,7 +83,7 @@ impl Fit {
     }
 }
 
-/// Reads the choices of a fit, each by its name.
+/// The options of a fit, set by name.
 pub struct Choices {
     components: usize,
     method: Method,
@@ -104,15 +101,15 @@ pub struct Choices {
     shuffle: bool,
     search: bool,
     sample: Option<usize>,
-    /// Of a stream.
+    /// For streams only.
     pub half_life: Option<f64>,
     pub normalize: bool,
     pub threads: Option<usize>,
-    /// Bytes for holding the rows of files.
-    room: u64,
+    /// Maximum memory for rows of files, in bytes.
+    memory: u64,
 }
 
-/// What an argument must be, said as all errors of values are.
+/// Parses an argument that names a choice; an unknown name is a ValueError.
 pub fn parsed<T: std::str::FromStr<Err = vmfkit::error::ParseChoiceError>>(text: &str) -> PyResult<T> {
     text.parse().map_err(|error: vmfkit::error::ParseChoiceError| PyValueError::new_err(error.to_string()))
 }
@@ -139,9 +136,9 @@ impl Choices {
             half_life: None,
             normalize: false,
             threads: None,
-            room: 0,
+            memory: 0,
         };
-        // The method first: others change it.
+        // The method comes first because other options modify it.
         let named: Vec<(String, Bound<'_, PyAny>)> = match named {
             Some(named) => named.iter().map(|(name, value)| Ok((name.extract()?, value))).collect::<PyResult<_>>()?,
             None => Vec::new(),
@@ -174,7 +171,7 @@ impl Choices {
             "restarts" => self.restarts = value.extract()?,
             "seed" => self.seed = Some(value.extract()?),
             "tolerance" => {
-                // With 0 EM makes all passes, as scikit-learn's mixtures do; k-means stops when no row changes sides, as its k-means does.
+                // As in scikit-learn: with 0, EM makes all passes, and k-means stops when no label changes.
                 let stops = |tolerance: &f64| *tolerance > 0.0 || matches!(self.method, Method::KMeans);
                 self.tolerance = Some(Some(value.extract::<f64>()?).filter(stops));
             }
@@ -189,7 +186,7 @@ impl Choices {
             "max_concentration" => self.maximisation = self.maximisation.clone().largest_concentration(value.extract()?),
             "normalize" => self.normalize = value.extract()?,
             "threads" => self.threads = Some(value.extract()?),
-            "room" => self.room = value.extract()?,
+            "memory" => self.memory = value.extract()?,
             _ => self.choose_of_method(name, value)?,
         }
         Ok(())
@@ -210,14 +207,14 @@ impl Choices {
                 *adam = adam.clone().betas(first, second);
             }
             (method, _) => {
-                let what = format!("the method {} has no such choice, found: `{name}`", method.name());
+                let what = format!("the method {} has no such option, found: `{name}`", method.name());
                 return Err(PyTypeError::new_err(what));
             }
         }
         Ok(())
     }
 
-    /// A mixture to go on with brings the dispersion of its rows along.
+    /// Uses the dispersion of an earlier fit.
     pub fn decide_by(&mut self, dispersion: Option<f64>) {
         if let Some(dispersion) = dispersion {
             self.dispersion = Some(dispersion);
@@ -225,11 +222,11 @@ impl Choices {
         }
     }
 
-    /// A mixture that an earlier fit ended with, to go on with.
-    pub fn mixture_to_go_on_with(&self, mixture: &vmfkit::Mixture) -> PyResult<vmfkit::Mixture> {
+    /// The mixture of an earlier fit, to continue from.
+    pub fn mixture_to_continue(&self, mixture: &vmfkit::Mixture) -> PyResult<vmfkit::Mixture> {
         let found = mixture.components().len() - usize::from(mixture.has_background());
         if found != self.components {
-            let what = format!("expected a mixture of {} components to go on with, found: `{found}`", self.components);
+            let what = format!("expected a mixture of {} components to continue from, found: `{found}`", self.components);
             return Err(PyValueError::new_err(what));
         }
         self.with_background(mixture.clone()).map_err(raise)
@@ -271,7 +268,7 @@ impl Choices {
     }
 }
 
-/// A name, a mixture, an array of directions, or one of labels.
+/// Parses a start: a name, a mixture, an array of directions, or an array of labels.
 fn start(value: &Bound<'_, PyAny>) -> PyResult<Start> {
     if let Ok(mixture) = value.cast::<Mixture>() {
         return Ok(Start::Mixture(mixture.get().inner.clone()));
@@ -288,12 +285,12 @@ fn start(value: &Bound<'_, PyAny>) -> PyResult<Start> {
         "random-rows" => Ok(Start::RandomRows),
         "random" => Ok(Start::Random),
         other => Err(PyValueError::new_err(format!(
-            "a start is kmeans, plusplus, random-rows, random, an array of directions, labels or a mixture, found: `{other}`"
+            "a start must be kmeans, plusplus, random-rows, random, an array of directions, labels or a mixture, found: `{other}`"
         ))),
     }
 }
 
-/// How many rows a start is made of; a mixture that does not know its rows counts as so many.
+/// Number of rows from which a start is computed. A mixture without a number of rows counts as this many.
 #[pyfunction]
 pub fn start_rows(components: usize) -> usize {
     vmfkit::start::sample_rows(components)
@@ -302,14 +299,14 @@ pub fn start_rows(components: usize) -> usize {
 /// Time between two calls of a progress callback within a pass.
 const REPORT_EVERY: Duration = Duration::from_millis(100);
 
-/// How far a fit has come, for a callback of Python.
+/// Progress of a fit, reported to a Python callback.
 #[derive(Default)]
 struct Report {
     called: Option<Instant>,
-    /// The restart it is in, the last place it was seen at, and the objective of its last whole pass.
     now: Option<Progress>,
+    /// Objective of the last complete pass of this restart.
     objective: Option<f64>,
-    /// What the callback raised, which ends the fit.
+    /// The exception of the callback, which ends the fit.
     failed: Option<PyErr>,
 }
 
@@ -334,14 +331,14 @@ impl Report {
     fn call(&mut self, callback: &Option<Py<PyAny>>) {
         let (Some(callback), Some(Progress { restart, pass, rows, .. })) = (callback, self.now) else { return };
         self.called = Some(Instant::now());
-        // Whatever failed first ends the fit, which may report once more before it does.
+        // The first exception ends the fit. The fit may report once more before it ends.
         if self.failed.is_none() {
             self.failed = Python::attach(|py| callback.call1(py, (restart, pass, rows, self.objective))).err();
         }
     }
 }
 
-/// The settings of a fit by this method, and with this policy, but no other choice, by their names in model files.
+/// The default settings of a method and policy, by their names in model files.
 #[pyfunction]
 #[pyo3(signature = (method, components, dim, policy=None))]
 pub fn default_settings<'py>(
@@ -362,8 +359,8 @@ pub fn default_settings<'py>(
     Ok(found)
 }
 
-/// Fits a mixture. `progress(restart, pass, rows, objective)` is called about ten times a second and at the end of every pass: pass 0 is the start, and
-/// `objective` that of the last whole pass of the restart, or None.
+/// Fits a mixture. `progress(restart, pass, rows, objective)` is called about ten times a second and at the end of every pass. Pass 0 is the
+/// start; `objective` is that of the last complete pass of the restart, or None.
 #[pyfunction]
 #[pyo3(signature = (rows, components, weights=None, progress=None, **choices))]
 pub fn fit<'py>(
@@ -379,9 +376,9 @@ pub fn fit<'py>(
     let view = rows.view()?;
     let weights = weights.as_ref().map(|weights| weights.as_slice()).transpose()?;
     let found = pool::run(py, choices.threads, |stop| {
-        // Callbacks of passes and of blocks share it, one at a time.
+        // Shared by the callbacks of passes and of batches.
         let report = Mutex::new(Report::default());
-        let found = view.with_source(stop, choices.normalize, weights, Some(choices.room), |source| {
+        let found = view.with_source(stop, choices.normalize, weights, Some(choices.memory), |source| {
             let on_block = |now: Progress| {
                 let mut report = report.lock().unwrap_or_else(PoisonError::into_inner);
                 report.at(now, &progress);
@@ -397,53 +394,10 @@ pub fn fit<'py>(
         let report = report.into_inner().unwrap_or_else(PoisonError::into_inner);
         report.failed.map_or(found, Err)
     })??;
-    // Files tell only now how many rows they have.
+    // The number of rows of files is known only now.
     if found.rows < components as u64 {
         let what = format!("Expected n_samples >= {components} components, but got n_samples = {}", found.rows);
         return Err(PyValueError::new_err(what));
     }
     Fit::new(py, found)
-}
-
-/// One density by maximum likelihood: direction, concentration, and the interval and cone of a level.
-#[pyfunction]
-#[pyo3(signature = (rows, weights=None, normalize=false, estimator="exact", level=0.95, threads=None))]
-pub fn fit_density<'py>(
-    py: Python<'py>,
-    rows: &Bound<'py, PyAny>,
-    weights: Option<PyReadonlyArray1<'py, f64>>,
-    normalize: bool,
-    estimator: &str,
-    level: f64,
-    threads: Option<usize>,
-) -> PyResult<Bound<'py, PyDict>> {
-    let estimator: ConcentrationEstimator = parsed(estimator)?;
-    let rows = Rows::of(rows, normalize)?;
-    let view = rows.view()?;
-    let weights = weights.as_ref().map(|weights| weights.as_slice()).transpose()?;
-    let stats = pool::run(py, threads, |stop| {
-        view.with_source(stop, normalize, weights, None, |source| {
-            let mut sum = RowSum::new(source.dim());
-            source.rewind()?;
-            let mut buffer = vmfkit::RowBatch::default();
-            while let Some(block) = source.next_validated(&mut buffer)? {
-                sum.add(&block)?;
-                if stop.asked() {
-                    break;
-                }
-            }
-            Ok(sum.finish())
-        })
-    })??;
-    let density = maximum_likelihood(&stats, estimator).map_err(raise)?;
-    let found = PyDict::new(py);
-    found.set_item("mean_direction", density.mean_direction().to_vec().into_pyarray(py))?;
-    found.set_item("concentration", density.concentration())?;
-    let inference = Inference::new(&stats).map_err(raise)?;
-    found.set_item("interval", inference.concentration_interval(level).map_err(raise)?)?;
-    found.set_item("cone", inference.mean_direction_cone(level).map_err(raise)?)?;
-    found.set_item("standard_error", inference.standard_error())?;
-    found.set_item("corrected_concentration", inference.corrected_concentration())?;
-    found.set_item("uniformity_p_value", inference.rayleigh_test().p_value)?;
-    Ok(found)
 }

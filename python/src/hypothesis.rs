@@ -1,8 +1,8 @@
-//! Hypothesis tests: statistics and p-values as dictionaries; names and defaults are those of `vmfkit.stats`.
+//! Hypothesis tests, which return dictionaries. `vmfkit.stats` wraps them.
 
 use crate::error::raise;
-use crate::pool::{self, Stop};
-use crate::rows::{Rows, View};
+use crate::pool;
+use crate::rows::Rows;
 use numpy::PyReadonlyArray1;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -10,7 +10,6 @@ use pyo3::types::PyDict;
 use vmfkit::estimate::maximum_likelihood;
 use vmfkit::hypothesis::{self, Calibration, Concentrations, Outcome};
 use vmfkit::inference::{Inference, projection_test};
-use vmfkit::stats::RowSum;
 use vmfkit::{ConcentrationEstimator, Error, SufficientStats};
 
 pub fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
@@ -48,28 +47,12 @@ fn outcome<'py>(py: Python<'py>, outcome: Outcome) -> PyResult<Bound<'py, PyDict
     Ok(found)
 }
 
-/// The statistics of all rows.
-fn sum(view: View<'_>, normalize: bool, stop: &Stop) -> PyResult<SufficientStats> {
-    view.with_source(stop, normalize, None, None, |source| {
-        let mut sum = RowSum::new(source.dim());
-        source.rewind()?;
-        let mut buffer = vmfkit::RowBatch::default();
-        while let Some(block) = source.next_validated(&mut buffer)? {
-            sum.add(&block)?;
-            if stop.asked() {
-                break;
-            }
-        }
-        Ok(sum.finish())
-    })
-}
-
 #[pyfunction]
 #[pyo3(signature = (rows, normalize=false))]
 fn rayleigh<'py>(py: Python<'py>, rows: &Bound<'py, PyAny>, normalize: bool) -> PyResult<Bound<'py, PyDict>> {
     let rows = Rows::of(rows, normalize)?;
     let view = rows.view()?;
-    let stats = pool::run(py, None, |stop| sum(view, normalize, stop))??;
+    let stats = pool::run(py, None, |stop| view.sum(stop, normalize, None))??;
     let test = Inference::new(&stats).map_err(raise)?.rayleigh_test();
     dictionary(py, test.statistic, test.p_value)
 }
@@ -86,7 +69,7 @@ fn mean_direction<'py>(
     let calibration = calibration(method, Calibration::REPLICATES, 0)?;
     let rows = Rows::of(rows, normalize)?;
     let view = rows.view()?;
-    let stats = pool::run(py, None, |stop| sum(view, normalize, stop))??;
+    let stats = pool::run(py, None, |stop| view.sum(stop, normalize, None))??;
     let test = hypothesis::mean_direction(&stats, direction.as_slice()?, calibration).map_err(raise)?;
     outcome(py, test)
 }
@@ -107,7 +90,7 @@ fn groups<'py>(
     let rows = samples.iter().map(|rows| Rows::of(rows, normalize)).collect::<PyResult<Vec<_>>>()?;
     let views = rows.iter().map(Rows::view).collect::<PyResult<Vec<_>>>()?;
     let found = pool::run(py, None, |stop| {
-        let parts = views.iter().map(|view| sum(*view, normalize, stop)).collect::<PyResult<Vec<_>>>()?;
+        let parts = views.iter().map(|view| view.sum(stop, normalize, None)).collect::<PyResult<Vec<_>>>()?;
         let mut stats = SufficientStats::zero(parts.len(), parts.first().map_or(2, SufficientStats::dim));
         for (group, part) in parts.iter().enumerate() {
             stats.add_component(group, part, 0).map_err(raise)?;
@@ -123,7 +106,7 @@ fn groups<'py>(
     outcome(py, found)
 }
 
-/// Row n is in group `labels[n]`, below `groups`.
+/// Row n belongs to group `labels[n]`, which must be below `groups`.
 #[pyfunction]
 #[pyo3(signature = (rows, labels, groups, replicates, seed, normalize=false))]
 fn permutation<'py>(

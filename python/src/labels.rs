@@ -1,18 +1,19 @@
 //! A mixture with one component per known label, for `VonMisesFisherClassifier`.
 
 use crate::error::raise;
+use crate::fit::parsed;
 use crate::mixture::Mixture;
 use crate::pool;
 use crate::rows::Rows;
 use numpy::PyReadonlyArray1;
-use pyo3::exceptions::{PyKeyboardInterrupt, PyValueError};
+use pyo3::exceptions::PyKeyboardInterrupt;
 use pyo3::prelude::*;
 use vmfkit::start::known_labels::KnownLabels;
 use vmfkit::store::model::Description;
-use vmfkit::{ConcentrationEstimator, ConcentrationPolicy, Error, Maximisation};
+use vmfkit::{Error, Maximisation};
 
-/// One component per label: `labels` has its number for each row, `names` their names. Weights are the labels' shares of the rows, or `priors`. Also
-/// gives what there is to say of single components.
+/// Fits one component per label. `labels` has the component of each row, `names` the name of each component. Weights are the fractions of
+/// the rows, or `priors`. Also returns notes on components.
 #[pyfunction]
 #[pyo3(signature = (rows, labels, names, weights=None, priors=None, policy="shared", estimator="exact", normalize=false, threads=None))]
 #[allow(clippy::too_many_arguments)]
@@ -28,9 +29,7 @@ pub fn fit_labels<'py>(
     normalize: bool,
     threads: Option<usize>,
 ) -> PyResult<(Mixture, Vec<String>)> {
-    let policy = policy.parse::<ConcentrationPolicy>().map_err(|error| PyValueError::new_err(error.to_string()))?;
-    let estimator = estimator.parse::<ConcentrationEstimator>().map_err(|error| PyValueError::new_err(error.to_string()))?;
-    let how = Maximisation::new().policy(policy).estimator(estimator);
+    let how = Maximisation::new().policy(parsed(policy)?).estimator(parsed(estimator)?);
     let rows = Rows::of(rows, normalize)?;
     let view = rows.view()?;
     let labels = labels.as_slice()?;

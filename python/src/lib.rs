@@ -1,7 +1,8 @@
-//! The extension module `vmfkit._vmfkit`: arrays in, arrays out. Names, shapes and defaults that Python's users know are in the package
-//! `vmfkit` beside it, mathematics is in the crate `vmfkit`.
+//! The extension module `vmfkit._vmfkit`, which takes and returns arrays. The mathematics is in the crate `vmfkit`; the interfaces for users
+//! are in the Python package `vmfkit`.
 
 mod angles;
+mod density;
 mod draws;
 mod error;
 mod fit;
@@ -21,7 +22,7 @@ use pyo3::prelude::*;
 
 #[pymodule]
 fn _vmfkit(module: &Bound<'_, PyModule>) -> PyResult<()> {
-    // The hook is that of this module alone, which has a Rust runtime of its own.
+    // This sets the panic hook of this module only, because it has its own Rust runtime.
     vmfkit_io::silence_decoder_panics();
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     module.add("ZeroRowError", module.py().get_type::<error::ZeroRowError>())?;
@@ -36,17 +37,17 @@ fn _vmfkit(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(draws::axis_draws, module)?)?;
     module.add_function(wrap_pyfunction!(fit::default_settings, module)?)?;
     module.add_function(wrap_pyfunction!(fit::fit, module)?)?;
-    module.add_function(wrap_pyfunction!(fit::fit_density, module)?)?;
+    module.add_function(wrap_pyfunction!(density::fit_density, module)?)?;
     module.add_function(wrap_pyfunction!(fit::start_rows, module)?)?;
     module.add_function(wrap_pyfunction!(labels::fit_labels, module)?)?;
-    module.add_function(wrap_pyfunction!(mixture::deviations, module)?)?;
-    module.add_function(wrap_pyfunction!(mixture::sample_density, module)?)?;
+    module.add_function(wrap_pyfunction!(density::deviations, module)?)?;
+    module.add_function(wrap_pyfunction!(density::sample_density, module)?)?;
     module.add_function(wrap_pyfunction!(pool::set_threads, module)?)?;
     module.add_function(wrap_pyfunction!(pool::threads, module)?)?;
     module.add_function(wrap_pyfunction!(select::select, module)?)?;
     module.add_function(wrap_pyfunction!(system::available_memory, module)?)?;
     module.add_function(wrap_pyfunction!(system::write_file, module)?)?;
-    // A module of its own: its names are those of tests.
+    // A submodule, because its functions are named after tests.
     let tests = PyModule::new(module.py(), "hypothesis")?;
     hypothesis::add_to(&tests)?;
     module.add_submodule(&tests)?;

@@ -1,4 +1,4 @@
-//! [`Mixture`]: a mixture to Python, with what is asked of rows under it.
+//! [`Mixture`]: the Python class of a mixture, with functions of rows.
 
 use crate::error::raise;
 use crate::numpy_array;
@@ -6,35 +6,34 @@ use crate::pool::{self, Stop};
 use crate::rows::{Rows, View, in_pieces};
 use numpy::ndarray::Array2;
 use numpy::{
-    AllowTypeChange, IntoPyArray, Ix1, Ix2, PyArray1, PyArray2, PyArrayLike1, PyArrayLike2, PyArrayMethods, PyReadonlyArray1,
-    PyReadwriteArray2, PyUntypedArrayMethods, ToPyArray,
+    AllowTypeChange, IntoPyArray, Ix1, Ix2, PyArray1, PyArray2, PyArrayLike1, PyArrayLike2, PyArrayMethods,
+    PyUntypedArrayMethods, ToPyArray,
 };
 use pyo3::exceptions::{PyKeyboardInterrupt, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
-use rayon::prelude::*;
 use vmfkit::outlier::OutlierTest;
-use vmfkit::rows::{self, Scalar};
+use vmfkit::rows::Scalar;
 use vmfkit::store::model::{self, Description};
-use vmfkit::{Assignment, ConcentrationPolicy, Maximisation, RowBatch, Sampler, SufficientStats, VonMisesFisher};
+use vmfkit::{Assignment, ConcentrationPolicy, Maximisation, RowBatch, SufficientStats, VonMisesFisher};
 
-/// Weights, mean directions and concentrations, and how they were found.
+/// A mixture and the description of its fit.
 #[pyclass(frozen, module = "vmfkit._vmfkit")]
 pub struct Mixture {
     pub inner: vmfkit::Mixture,
     pub description: Description,
 }
 
-/// Whatever numpy makes an array of numbers of.
+/// Anything that numpy converts to an array of numbers.
 type Numbers1<'py> = PyArrayLike1<'py, f64, AllowTypeChange>;
 type Numbers2<'py> = PyArrayLike2<'py, f64, AllowTypeChange>;
 
-/// For each component its mass, its resultant and its shortfall.
+/// Mass, resultant and shortfall of each component.
 type Statistics<'py> = (Bound<'py, PyArray1<f64>>, Bound<'py, PyArray2<f64>>, Bound<'py, PyArray1<f64>>);
 
-/// Components in a table for people.
+/// Maximum number of components in an HTML table.
 const ROWS_SHOWN: usize = 30;
-/// Coordinates of a direction in such a table, and how many come before the gap where there are more.
+/// Maximum number of coordinates shown for a direction; of a longer one, the first `BEFORE_GAP` and the last two are shown.
 const COORDINATES_SHOWN: usize = 8;
 const BEFORE_GAP: usize = 4;
 
@@ -47,24 +46,23 @@ fn shown_direction(direction: &[f64]) -> String {
     format!("[{} ... {}]", text(head), text(tail))
 }
 
-/// Work that is done on the calling thread, in multiplications: about 0.1 ms, a few times what it takes to hand work to another thread.
+/// Work of at most this many multiplications is done on the calling thread. It takes about 0.1 ms, a few times as long as handing it to
+/// another thread.
 const SMALL: usize = 1 << 20;
-/// The same for draws, in numbers drawn.
-const SMALL_DRAW: usize = 1 << 12;
-/// Numbers drawn between two looks at whether to stop.
-const DRAWN_AT_ONCE: usize = 1 << 24;
+/// Numbers drawn between two checks for Ctrl-C.
+pub const DRAWN_AT_ONCE: usize = 1 << 24;
 
 impl Mixture {
     pub fn new(inner: vmfkit::Mixture, description: Description) -> Self {
         Mixture { inner, description }
     }
 
-    /// What a row costs, in multiplications.
+    /// Multiplications per row.
     fn cost(&self) -> usize {
         self.inner.dim() * self.inner.components().len()
     }
 
-    /// Puts what `work` finds of each block of rows together, `width` numbers a row.
+    /// Concatenates the results of `work` over all batches of rows, `width` numbers per row.
     fn of_rows<T: Copy + Default + Send>(
         &self,
         py: Python<'_>,
@@ -78,8 +76,8 @@ impl Mixture {
     }
 }
 
-/// Puts what `work` finds of each block of rows together, `width` numbers a row, each of which costs so many multiplications.
-fn of_rows<T: Copy + Default + Send>(
+/// Concatenates the results of `work` over all batches of rows: `width` numbers per row, at a cost of `cost` multiplications per row.
+pub fn of_rows<T: Copy + Default + Send>(
     py: Python<'_>,
     rows: &Bound<'_, PyAny>,
     normalize: bool,
@@ -107,7 +105,7 @@ fn of_rows<T: Copy + Default + Send>(
 }
 
 impl Mixture {
-    /// Rows and their components.
+    /// Draws rows and their components.
     fn draw<'py, T: Scalar + numpy::Element>(
         &self,
         py: Python<'py>,
@@ -118,9 +116,9 @@ impl Mixture {
     ) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyArray1<u32>>)> {
         let rows = numpy_array::empty::<T, Ix2>(py, (count, self.inner.dim()))?;
         let labels = numpy_array::empty::<u32, Ix1>(py, (count,))?;
-        let (mut places, mut label_places) = (rows.readwrite(), labels.readwrite());
-        let (values, numbers) = (places.as_slice_mut()?, label_places.as_slice_mut()?);
-        // A row looks for its component among all, and each piece prepares all of them.
+        let (mut row_buffer, mut label_buffer) = (rows.readwrite(), labels.readwrite());
+        let (values, numbers) = (row_buffer.as_slice_mut()?, label_buffer.as_slice_mut()?);
+        // Each row searches all components for its own, and each piece prepares all components.
         let components = self.inner.components().len();
         let rows_at_once = (DRAWN_AT_ONCE / (self.inner.dim() + components)).max(components);
         pool::run(py, threads, |stop| {
@@ -135,7 +133,7 @@ impl Mixture {
     }
 }
 
-/// An argument as an array of float64, if it has numbers: numpy would make some of texts, truth values and dates too.
+/// Converts an argument that has numbers to an array of float64. numpy would also convert strings, booleans and dates.
 fn numbers<'py>(argument: &Bound<'py, PyAny>, name: &str) -> PyResult<Bound<'py, PyAny>> {
     argument.py().import("vmfkit._rows")?.getattr("as_numbers")?.call1((argument, name))
 }
@@ -188,7 +186,7 @@ impl Mixture {
         self.inner.dim()
     }
 
-    /// How many components there are, a background counted.
+    /// Number of components, including a background.
     #[getter]
     fn components(&self) -> usize {
         self.inner.components().len()
@@ -199,7 +197,7 @@ impl Mixture {
         self.inner.has_background()
     }
 
-    /// How many numbers the fit chose; all there are, where it is not known how the mixture was found.
+    /// Number of free parameters of the fit; all parameters if the mixture was not fitted.
     #[getter]
     fn free_parameters(&self) -> usize {
         let Description { policy, settings, .. } = &self.description;
@@ -251,7 +249,7 @@ impl Mixture {
         table(py, self.of_rows(py, rows, normalize, threads, width, work)?, width)
     }
 
-    /// The probability of each component, given each row.
+    /// Probability of each component for each row.
     #[pyo3(signature = (rows, normalize=false, threads=None))]
     fn responsibilities<'py>(
         &self,
@@ -278,7 +276,7 @@ impl Mixture {
         Ok(found.into_pyarray(py))
     }
 
-    /// The mass, the resultant and the shortfall of the rows nearest to each direction, by the weights that files or the caller give them.
+    /// Mass, resultant and shortfall of the rows nearest to each direction, with the weights of the files or of the caller.
     #[pyo3(signature = (rows, normalize=false, weights=None, threads=None))]
     fn nearest_statistics<'py>(
         &self,
@@ -315,7 +313,7 @@ impl Mixture {
         ))
     }
 
-    /// How strange each row is: the probability that a draw is at least so far from all components.
+    /// p-value of each row: the probability that a draw is at least as far from all components.
     #[pyo3(signature = (rows, seed=0, normalize=false, threads=None))]
     fn p_values<'py>(
         &self,
@@ -331,7 +329,7 @@ impl Mixture {
         Ok(found.into_pyarray(py))
     }
 
-    /// ln p summed over the rows, its criteria, and what they are made of.
+    /// Mean ln p with its standard error, AIC, BIC and ICL.
     #[pyo3(signature = (rows, normalize=false, weights=None, threads=None))]
     fn evaluate<'py>(
         &self,
@@ -375,7 +373,7 @@ impl Mixture {
         Ok(found)
     }
 
-    /// Draws: the rows from `first` on of the endless table that belongs to the seed, and their components.
+    /// Draws rows and their components, beginning with row `first` of the seed.
     #[pyo3(signature = (count, seed=0, first=0, single=false, threads=None))]
     fn sample<'py>(
         &self,
@@ -407,7 +405,7 @@ impl Mixture {
         Ok(Mixture { inner, description })
     }
 
-    /// How it was found, as a model file tells.
+    /// Description of the fit, as in a model file.
     #[getter]
     fn description<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let known = &self.description;
@@ -467,85 +465,5 @@ impl Mixture {
     fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<(Bound<'py, PyAny>, (Bound<'py, PyBytes>,))> {
         let load = slf.get_type().getattr("from_bytes")?;
         Ok((load, (slf.get().to_bytes(slf.py()),)))
-    }
-}
-
-/// Fills an array with draws of one density: the rows from `first` on of the endless table that belongs to the seed.
-#[pyfunction]
-#[pyo3(signature = (direction, concentration, out, seed=0, first=0, threads=None))]
-pub fn sample_density(
-    py: Python<'_>,
-    direction: PyReadonlyArray1<f64>,
-    concentration: f64,
-    mut out: PyReadwriteArray2<f64>,
-    seed: u64,
-    first: u64,
-    threads: Option<usize>,
-) -> PyResult<()> {
-    let density = VonMisesFisher::new(direction.as_array().to_vec(), concentration).map_err(raise)?;
-    if out.shape()[1] != density.dim() {
-        return Err(raise(vmfkit::Error::DimensionMismatch { expected: density.dim(), found: out.shape()[1] }));
-    }
-    let rows = out.as_slice_mut()?;
-    let sampler = Sampler::new(&density);
-    if rows.len() <= SMALL_DRAW && threads.is_none() {
-        return pool::run_here(py, |_| sampler.fill(seed, first, rows))?.map_err(raise);
-    }
-    let rows_at_once = (DRAWN_AT_ONCE / density.dim()).max(1);
-    pool::run(py, threads, |stop| {
-        let pieces = rows.chunks_mut(rows_at_once * density.dim()).enumerate();
-        for (number, rows) in pieces.take_while(|_| !stop.asked()) {
-            sampler.fill(seed, first + (number * rows_at_once) as u64, rows)?;
-        }
-        Ok(())
-    })?
-    .map_err(raise)
-}
-
-/// Rows that one thread looks at before it asks for more.
-const ROWS_AT_ONCE: usize = 1 << 10;
-
-/// 1 - mu.x of each row, with its digits; what a row's length lacks of 1 is made up for.
-#[pyfunction]
-#[pyo3(signature = (direction, rows, normalize=false, threads=None))]
-pub fn deviations<'py>(
-    py: Python<'py>,
-    direction: PyReadonlyArray1<f64>,
-    rows: &Bound<'py, PyAny>,
-    normalize: bool,
-    threads: Option<usize>,
-) -> PyResult<Bound<'py, PyArray1<f64>>> {
-    let density = VonMisesFisher::new(direction.as_array().to_vec(), 0.0).map_err(raise)?;
-    let work = |block: &RowBatch, out: &mut [f64]| {
-        out.par_chunks_mut(ROWS_AT_ONCE).enumerate().try_for_each(|(number, out)| {
-            let from = number * ROWS_AT_ONCE;
-            let block = block.slice(from, from + out.len());
-            density.deviations_into(&block, out)?;
-            for (row, out) in out.iter_mut().enumerate() {
-                // So far it is |x - mu|^2 / 2; where x has another length r, 1 - mu.x/r is (|x - mu|^2 - (r - 1)^2) / 2r.
-                let length = length(&block, row);
-                *out = ((*out - 0.5 * (length - 1.0).powi(2)) / length).max(0.0);
-            }
-            Ok(())
-        })
-    };
-    Ok(of_rows(py, rows, normalize, threads, (density.dim(), 1), work)?.into_pyarray(py))
-}
-
-/// The length of a row.
-fn length(block: &RowBatch, row: usize) -> f64 {
-    fn of<T: Scalar>(coordinates: &[T]) -> f64 {
-        let mut sums = [0.0; 8];
-        for eight in coordinates.chunks(8) {
-            sums.iter_mut().zip(eight).for_each(|(sum, x)| *sum += x.to_f64().powi(2));
-        }
-        sums.iter().sum::<f64>().sqrt()
-    }
-    let places = row * block.dim()..(row + 1) * block.dim();
-    match block.rows() {
-        rows::Rows::F32(values) => of(&values[places]),
-        rows::Rows::F64(values) => of(&values[places]),
-        rows::Rows::SparseF32(rows) => of(rows.row(row).1),
-        rows::Rows::SparseF64(rows) => of(rows.row(row).1),
     }
 }

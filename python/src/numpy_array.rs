@@ -1,11 +1,11 @@
-//! Arrays to be filled that numpy has allocated: it asks the system for huge pages, so that a large array costs no page fault every 4096 bytes.
+//! Uninitialised arrays, allocated by numpy, which requests huge pages. A large array then has fewer page faults than one per 4096 bytes.
 
 use numpy::ndarray::Dimension;
 use numpy::{Element, PyArray};
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
-/// An array of this shape, in C order; whatever is in it.
+/// An uninitialised array of this shape, in C order.
 pub fn empty<'py, T: Element, D: Dimension>(
     py: Python<'py>,
     shape: impl IntoPyObject<'py, Target = PyTuple>,

@@ -1,4 +1,4 @@
-//! [`OnlineFit`]: online EM one call at a time, for those who have rows only now and then.
+//! [`OnlineFit`]: online EM for rows that arrive in batches, one batch per call.
 
 use crate::error::raise;
 use crate::fit::{Choices, start_rows};
@@ -14,7 +14,7 @@ use vmfkit::StreamFitter;
 use vmfkit::m_step::Note;
 use vmfkit::store::model::Description;
 
-/// A stream, and how often it was shown rows.
+/// A stream and its number of calls.
 #[pyclass(frozen, module = "vmfkit._vmfkit")]
 pub struct OnlineFit {
     state: Mutex<Online>,
@@ -25,7 +25,7 @@ struct Online {
     calls: u64,
     /// Components that were idle after the last call.
     idle: Vec<usize>,
-    /// What the last call has to say of components that were moved or have become idle.
+    /// Notes of the last call on components that were moved or became idle.
     drift: Vec<String>,
 }
 
@@ -61,13 +61,13 @@ impl OnlineFit {
     }
 
     fn locked(&self) -> PyResult<std::sync::MutexGuard<'_, Online>> {
-        self.state.lock().map_err(|_| PyRuntimeError::new_err("the fit is lost after a panic"))
+        self.state.lock().map_err(|_| PyRuntimeError::new_err("the fit cannot be used after a panic"))
     }
 }
 
 #[pymethods]
 impl OnlineFit {
-    /// Begins without rows: the start is made of the first that are seen.
+    /// Begins without rows. The start is computed from the first rows.
     #[new]
     #[pyo3(signature = (components, **choices))]
     fn begin(components: usize, choices: Option<&Bound<'_, PyDict>>) -> PyResult<Self> {
@@ -75,22 +75,22 @@ impl OnlineFit {
         Ok(Self::new(stream(&choices, |fitter| fitter.stream())?, 0))
     }
 
-    /// Goes on after the fit that a mixture came from: all rows count the same, those of that fit and those to come. A mixture that does
-    /// not know its rows counts as [`start_rows`]. Without a seed that of the fit goes on.
+    /// Continues after the fit of a mixture. The rows of that fit and new rows have the same weight. A mixture without a number of rows counts
+    /// as [`start_rows`]. The seed is that of the fit, unless it is given.
     #[staticmethod]
     #[pyo3(signature = (mixture, components, **choices))]
     fn after(mixture: &Mixture, components: usize, choices: Option<&Bound<'_, PyDict>>) -> PyResult<Self> {
         let mut choices = Choices::of(components, choices)?;
         choices.decide_by(mixture.description.settings.dispersion());
         choices.seed = choices.seed.or(Some(mixture.description.seed));
-        let start = choices.mixture_to_go_on_with(&mixture.inner)?;
+        let start = choices.mixture_to_continue(&mixture.inner)?;
         let Description { rows, weight, .. } = mixture.description;
         let known = weight > 0.0 && weight.is_finite();
         let weight = if known { weight } else { start_rows(components) as f64 };
         Ok(Self::new(stream(&choices, |fitter| fitter.stream_after(&start, rows, weight))?, 0))
     }
 
-    /// Sees rows, a step for each block of them.
+    /// Updates the mixture, one step per batch of rows.
     #[pyo3(signature = (rows, weights=None, normalize=false, threads=None))]
     fn see<'py>(
         &self,
@@ -123,7 +123,7 @@ impl OnlineFit {
         })?
     }
 
-    /// The mixture so far; none before there are enough rows for a start.
+    /// The current mixture, or None if there are not enough rows for a start.
     #[getter]
     fn mixture(&self) -> PyResult<Option<Mixture>> {
         let state = self.locked()?;
@@ -133,36 +133,36 @@ impl OnlineFit {
         }))
     }
 
-    /// Rows that are held, how many it takes to begin, and their dimension.
+    /// Number of rows held for the start, number of rows that the start needs, and the dimension.
     #[getter]
     fn held(&self) -> PyResult<(usize, usize, Option<usize>)> {
         let state = self.locked()?;
         Ok((state.stream.held_rows(), state.stream.first_rows(), state.stream.dim()))
     }
 
-    /// What the last call has to say of components that were moved or have become idle.
+    /// Notes of the last call on components that were moved or became idle.
     #[getter]
     fn drift(&self) -> PyResult<Vec<String>> {
         Ok(self.locked()?.drift.clone())
     }
 
-    /// How often it has seen rows.
+    /// Number of calls of `see`.
     #[getter]
     fn passes(&self) -> PyResult<u64> {
         Ok(self.locked()?.calls)
     }
 
-    /// All that is needed to go on elsewhere: the number of calls (u64, little endian) and the stream.
+    /// State from which [`from_bytes`](Self::from_bytes) continues: the number of calls (u64, little endian) and the stream.
     fn to_bytes<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
         let state = self.locked()?;
         Ok(PyBytes::new(py, &[&state.calls.to_le_bytes()[..], &state.stream.to_bytes()].concat()))
     }
 
-    /// Goes on with the same choices.
+    /// Continues from [`to_bytes`](Self::to_bytes); the options must be the same.
     #[staticmethod]
     #[pyo3(signature = (bytes, components, **choices))]
     fn from_bytes(bytes: &[u8], components: usize, choices: Option<&Bound<'_, PyDict>>) -> PyResult<Self> {
-        let short = || PyValueError::new_err("the bytes of an online fit must be whole");
+        let short = || PyValueError::new_err("the state of an online fit is truncated");
         let (calls, bytes) = bytes.split_first_chunk().ok_or_else(short)?;
         let choices = Choices::of(components, choices)?;
         let stream = stream(&choices, |fitter| fitter.stream()?.resume(bytes))?;

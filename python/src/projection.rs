@@ -1,4 +1,4 @@
-//! [`ProjectionLaw`]: the law of mu . x.
+//! [`ProjectionLaw`]: the distribution of mu . x.
 
 use crate::error::raise;
 use crate::pool;
@@ -7,10 +7,10 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use rayon::prelude::*;
 
-/// Arrays shorter than this are not worth other threads.
+/// Arrays of at most this length are computed on the calling thread.
 const SHORT: usize = 1 << 8;
 
-/// The law of the cosine between a draw and the mean direction.
+/// The distribution of the cosine between a draw and the mean direction.
 #[pyclass(frozen, module = "vmfkit._vmfkit")]
 pub struct ProjectionLaw {
     inner: vmfkit::ProjectionLaw,
@@ -23,7 +23,7 @@ impl ProjectionLaw {
         Ok(ProjectionLaw { inner: vmfkit::ProjectionLaw::new(dim, concentration).map_err(|error| raise(error.into()))? })
     }
 
-    /// One of ln_pdf, cdf, survival, quantile, upper_quantile, quantile_slope at each value.
+    /// Evaluates ln_pdf, cdf, survival, quantile, upper_quantile or quantile_slope at each value.
     fn evaluate<'py>(
         &self,
         py: Python<'py>,
@@ -37,7 +37,7 @@ impl ProjectionLaw {
             "quantile" => vmfkit::ProjectionLaw::quantile,
             "upper_quantile" => vmfkit::ProjectionLaw::upper_quantile,
             "quantile_slope" => vmfkit::ProjectionLaw::quantile_slope,
-            _ => return Err(PyValueError::new_err(format!("unknown function of a law, found: `{name}`"))),
+            _ => return Err(PyValueError::new_err(format!("unknown function of a distribution, found: `{name}`"))),
         };
         let values = values.as_slice()?;
         let mut found = vec![0.0; values.len()];

@@ -1,4 +1,4 @@
-//! Rows as Python has them: arrays, sparse matrices, or the names of files.
+//! Conversion of Python arguments to rows: arrays, sparse matrices, or names of files.
 
 use crate::angles;
 use crate::error::{raise, raise_data};
@@ -9,15 +9,16 @@ use pyo3::prelude::*;
 use pyo3::types::{IntoPyDict, PyDict, PyTuple};
 use std::ffi::CString;
 use vmfkit::source::{MemorySource, Source};
-use vmfkit::{Angles, Error, RowBatch};
+use vmfkit::stats::RowSum;
+use vmfkit::{Angles, Error, RowBatch, SufficientStats};
 use vmfkit_io::{DataSource, Format, Options, scratch_folder};
 
-/// Numbers in a block of rows in memory: as many as in one of a file, so that both are fitted alike, to the last bit.
-const NUMBERS: usize = 1 << 23;
-const MOST: usize = 1 << 16;
-const FEWEST: usize = 16;
+/// Numbers in a batch of rows in memory; the same as for files, so that stream updates have the same bits for both.
+const BATCH_NUMBERS: usize = 1 << 23;
+const MAX_BATCH_ROWS: usize = 1 << 16;
+const MIN_BATCH_ROWS: usize = 16;
 
-/// Rows of an argument, not yet looked at.
+/// Rows of an argument, not yet validated.
 pub enum Rows<'py> {
     Single(PyReadonlyArray2<'py, f32>),
     Double(PyReadonlyArray2<'py, f64>),
@@ -29,7 +30,7 @@ pub enum Rows<'py> {
 }
 
 impl<'py> Rows<'py> {
-    /// Whatever the package takes for rows.
+    /// Converts any argument that the package accepts as rows.
     pub fn of(argument: &Bound<'py, PyAny>, normalize: bool) -> PyResult<Self> {
         if let Some(rows) = Self::in_place(argument)? {
             return Ok(rows);
@@ -40,7 +41,7 @@ impl<'py> Rows<'py> {
         Self::in_place(&found)?.ok_or_else(|| PyTypeError::new_err(format!("rows cannot be read, found: `{argument}`")))
     }
 
-    /// An array of two axes in C order; a tuple (starts, columns, values, dim); or a tuple (names, options). None if it is something else.
+    /// Borrows an array of two axes in C order, a tuple (starts, columns, values, dim), or a tuple (names, options). None for anything else.
     fn in_place(argument: &Bound<'py, PyAny>) -> PyResult<Option<Self>> {
         if let Ok(array) = argument.extract::<PyReadonlyArray2<f32>>() {
             return Ok(array.is_c_contiguous().then_some(Rows::Single(array)));
@@ -63,7 +64,7 @@ impl<'py> Rows<'py> {
         }))
     }
 
-    /// The rows with what borrows them outside of Python's lock.
+    /// The rows as slices, which can be used without holding the interpreter lock.
     pub fn view(&self) -> PyResult<View<'_>> {
         Ok(match self {
             Rows::Single(array) => View::Single(array.shape()[1], array.as_slice()?),
@@ -79,7 +80,7 @@ impl<'py> Rows<'py> {
     }
 }
 
-/// What to read of files, by the names of the command line.
+/// Options for reading files, from keyword arguments.
 fn options(named: &Bound<'_, PyDict>) -> PyResult<Options> {
     let mut options = Options::new();
     let is_angles = named.contains("angles")?;
@@ -105,7 +106,7 @@ fn format(name: &str) -> PyResult<Format> {
     name.parse().map_err(|error| PyValueError::new_err(format!("{error}")))
 }
 
-/// Divided by their length, angles would be nonsense.
+/// Warns that columns that look like angles are read as coordinates, which would then be divided by their length.
 fn warn_of_angles(name: &str, angles: Angles) -> PyResult<()> {
     let text = format!(
         "{name}: the columns look like angles, but are read as coordinates. Read them with vmfkit.Files(..., angles=\"{angles}\")"
@@ -114,11 +115,11 @@ fn warn_of_angles(name: &str, angles: Angles) -> PyResult<()> {
     Python::attach(|py| PyErr::warn(py, &py.get_type::<PyUserWarning>(), &text, 1))
 }
 
-/// Rows of files, each with the weight that it was given.
+/// Rows of files with weights given as an array.
 struct Weighted<'a> {
     source: DataSource,
     weights: &'a [f64],
-    /// Rows seen in this pass.
+    /// Number of rows read in this pass.
     seen: usize,
 }
 
@@ -135,7 +136,7 @@ impl<'a> Weighted<'a> {
     }
 }
 
-/// How many rows there are in a source that does not tell.
+/// Counts the rows of a source whose length is unknown.
 fn count(source: &mut dyn Source) -> vmfkit::Result<u64> {
     let mut rows = 0;
     source.rewind()?;
@@ -158,7 +159,7 @@ impl Source for Weighted<'_> {
         };
         self.seen += batch.len();
         if batch.weights().is_some() {
-            let what = "weights must come from a column or be given, found: `both`".to_owned();
+            let what = "weights must come either from a column or from an array, found: `both`".to_owned();
             return Err(vmfkit_io::Error::Format { what }.into());
         }
         batch.with_weights_from(from, weights).map(Some)
@@ -178,10 +179,10 @@ impl Source for Weighted<'_> {
     }
 }
 
-/// Multiplications between two looks at whether to stop, some tenths of a second of work.
+/// Multiplications between two checks for Ctrl-C, a few tenths of a second.
 const WORK_AT_ONCE: usize = 1 << 30;
 
-/// Shows a block to `work` in pieces, as long as nobody asks to stop. A row costs `cost` multiplications.
+/// Passes a batch to `work` in pieces until it ends or a stop is requested. A row costs `cost` multiplications.
 pub fn in_pieces(
     block: &RowBatch,
     cost: usize,
@@ -195,7 +196,7 @@ pub fn in_pieces(
     Ok(())
 }
 
-/// Rows that can be handed to another thread.
+/// Rows that can be used by another thread.
 #[derive(Clone, Copy)]
 pub enum View<'a> {
     Single(usize, &'a [f32]),
@@ -206,7 +207,7 @@ pub enum View<'a> {
 }
 
 impl<'a> View<'a> {
-    /// The rows in memory as one block. With `normalize` rows of other lengths are copied and divided by them.
+    /// The rows in memory as one batch, or None for files. With `normalize`, rows not of unit length are copied and divided by their length.
     fn block(self, normalize: bool) -> vmfkit::Result<Option<RowBatch<'a>>> {
         let block = match self {
             View::Single(dim, values) => RowBatch::new(dim, values),
@@ -221,40 +222,40 @@ impl<'a> View<'a> {
                 View::Double(dim, values) => RowBatch::rescaled(dim, values)?.0,
                 View::SparseSingle(starts, columns, values, dim) => RowBatch::sparse_rescaled(dim, starts, columns, values)?.0,
                 View::SparseDouble(starts, columns, values, dim) => RowBatch::sparse_rescaled(dim, starts, columns, values)?.0,
-                View::Files(..) => unreachable!("files have no block"),
+                View::Files(..) => unreachable!("files are not in memory"),
             })),
             (block, _) => block.map(Some),
         }
     }
 
-    /// The rows of files. Those that are read more than once are held in memory if there is room, or on the disk if another pass takes long.
-    fn open(names: &[String], options: &Options, stop: &Stop, room: Option<u64>) -> PyResult<DataSource> {
+    /// Opens files. With `memory`, which is for several passes, rows are kept in memory if they fit, otherwise in a scratch file if they
+    /// are slow to read again.
+    fn open(names: &[String], options: &Options, stop: &Stop, memory: Option<u64>) -> PyResult<DataSource> {
         let mut source = vmfkit_io::open_all(names, options).map_err(raise_data)?;
         if let Some(angles) = source.seems_angles() {
             warn_of_angles(&names.join(", "), angles)?;
         }
-        match room {
-            Some(room) => source.keep(room, Some(&scratch_folder()), |_| stop.flow()).map(|_| ()),
+        match memory {
+            Some(memory) => source.keep(memory, Some(&scratch_folder()), |_| stop.flow()).map(|_| ()),
             None => source.hold(0).map(|_| ()),
         }
         .map_err(raise)?;
         Ok(source)
     }
 
-    /// Shows the rows to `work` as a source, block by block. `room` is the memory in bytes to hold the rows of files in, if they are read
-    /// more than once.
+    /// Passes the rows to `work` as a source. For several passes over files, `memory` is the maximum number of bytes for keeping their rows.
     ///
-    /// Checking rows uses rayon; that there is a [`Stop`] tells that the caller is in a pool of ours.
+    /// Validating rows uses rayon. The [`Stop`] proves that the caller runs in one of our pools.
     pub fn with_source<R>(
         self,
         stop: &Stop,
         normalize: bool,
         weights: Option<&[f64]>,
-        room: Option<u64>,
+        memory: Option<u64>,
         work: impl FnOnce(&mut dyn Source) -> vmfkit::Result<R>,
     ) -> PyResult<R> {
         if let View::Files(names, options) = self {
-            let mut source = Self::open(names, options, stop, room)?;
+            let mut source = Self::open(names, options, stop, memory)?;
             return match weights {
                 None => work(&mut source),
                 Some(weights) => Weighted::new(source, weights).and_then(|mut source| work(&mut source)),
@@ -266,11 +267,27 @@ impl<'a> View<'a> {
             block = block.with_weights(weights).map_err(raise)?;
         }
         let sparse = matches!(self, View::SparseSingle(..) | View::SparseDouble(..));
-        let size = if sparse { 1 << 14 } else { (NUMBERS / block.dim().max(1)).clamp(FEWEST, MOST) };
+        let size = if sparse { 1 << 14 } else { (BATCH_NUMBERS / block.dim().max(1)).clamp(MIN_BATCH_ROWS, MAX_BATCH_ROWS) };
         work(&mut MemorySource::new(block).batches(size)).map_err(raise)
     }
 
-    /// Shows all rows to `work` as one block.
+    /// The sufficient statistics of all rows as one component.
+    pub fn sum(self, stop: &Stop, normalize: bool, weights: Option<&[f64]>) -> PyResult<SufficientStats> {
+        self.with_source(stop, normalize, weights, None, |source| {
+            let mut sum = RowSum::new(source.dim());
+            let mut buffer = RowBatch::default();
+            source.rewind()?;
+            while let Some(batch) = source.next_validated(&mut buffer)? {
+                sum.add(&batch)?;
+                if stop.asked() {
+                    break;
+                }
+            }
+            Ok(sum.finish())
+        })
+    }
+
+    /// Passes all rows to `work` as one batch.
     pub fn with_whole<R>(self, stop: &Stop, normalize: bool, work: impl FnOnce(&RowBatch) -> vmfkit::Result<R>) -> PyResult<R> {
         if let View::Files(names, options) = self {
             let mut source = Self::open(names, &options.clone().block_rows(usize::MAX), stop, None)?;
@@ -281,7 +298,7 @@ impl<'a> View<'a> {
         work(&self.block(normalize).map_err(raise)?.expect("rows in memory")).map_err(raise)
     }
 
-    /// Shows the rows to `work` block after block, until the last or until it shall stop.
+    /// Passes the rows to `work` batch by batch, until they end or a stop is requested.
     pub fn each_block(
         self,
         normalize: bool,
@@ -299,11 +316,11 @@ impl<'a> View<'a> {
             }
             Ok(())
         })?;
-        // What was found so far is of no use; the signal itself is raised by the one that waits.
+        // The partial result is discarded. `pool::run` raises the exception of the signal itself.
         if stop.asked() { Err(PyKeyboardInterrupt::new_err(())) } else { Ok(()) }
     }
 
-    /// How many rows there are, where that is known.
+    /// Number of rows, if known.
     pub fn len(self) -> Option<usize> {
         match self {
             View::Single(dim, values) => Some(values.len() / dim.max(1)),

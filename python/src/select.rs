@@ -1,4 +1,4 @@
-//! [`select`]: mixtures over a range of K, each with its criteria.
+//! [`select`]: fits mixtures for several numbers of components and computes their criteria.
 
 use crate::fit::{Fit, parsed};
 use crate::pool;
@@ -12,8 +12,8 @@ use vmfkit::ConcentrationPolicy;
 use vmfkit::fit::select::{Candidate, Criterion, Selection, best};
 use vmfkit::train::Stop;
 
-/// Fits every candidate. Each is a dictionary with its `fit` and its criteria; `best` names the criteria that prefer it within its policy.
-/// `progress(done, components)` is called after each.
+/// Fits all candidates. Each is returned as a dictionary with its `fit` and its criteria; `best` lists the criteria by which it is the best
+/// of its policy. `progress(done, components)` is called after each fit.
 #[pyfunction]
 #[pyo3(signature = (
     rows, components, weights=None, progress=None, *, policies, backgrounds, holdout=0.0, restarts=None, search=true, tolerance=None,
@@ -68,7 +68,7 @@ pub fn select<'py>(
         });
         match failed {
             Some(error) => Err(error),
-            // A table that was cut short is of no use; the signal itself is raised by the one that waits.
+            // The incomplete table is discarded. `pool::run` raises the exception of the signal itself.
             None if stop.asked() => Err(PyKeyboardInterrupt::new_err(())),
             None => table,
         }
@@ -76,7 +76,7 @@ pub fn select<'py>(
     table.iter().map(|candidate| line(py, &table, candidate)).collect()
 }
 
-/// One candidate of a table.
+/// A candidate as a dictionary.
 fn line<'py>(py: Python<'py>, table: &[Candidate], candidate: &Candidate) -> PyResult<Bound<'py, PyDict>> {
     let found = PyDict::new(py);
     found.set_item("components", candidate.components)?;

@@ -1,4 +1,4 @@
-//! Special functions over arrays: one flat array in, one out; shapes are Python's affair.
+//! Special functions of flat arrays. The Python package handles shapes.
 
 use crate::pool;
 use numpy::{PyReadonlyArray1, PyReadwriteArray1};
@@ -7,7 +7,7 @@ use pyo3::prelude::*;
 use rayon::prelude::*;
 use vmfkit::bessel;
 
-/// Arrays shorter than this are not worth other threads.
+/// Arrays of at most this length are computed on the calling thread.
 const SHORT: usize = 1 << 14;
 
 pub fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
@@ -23,7 +23,7 @@ fn lengths(expected: usize, found: usize) -> PyResult<()> {
     Err(PyValueError::new_err(format!("arrays must have the same length, {expected}, found: `{found}`")))
 }
 
-/// A function of (dim, concentration) at each pair, or of one dimension.
+/// Evaluates a function of (dim, concentration) at each pair; `dims` may have a single entry.
 #[pyfunction]
 fn of_concentrations(
     py: Python<'_>,
@@ -47,7 +47,7 @@ fn of_concentrations(
     pairs(py, dims.as_slice()?, values.as_slice()?, out.as_slice_mut()?, function)
 }
 
-/// A function of (order, x) at each pair.
+/// Evaluates a function of (order, x) at each pair; `orders` may have a single entry.
 #[pyfunction]
 fn of_orders(
     py: Python<'_>,
@@ -64,7 +64,7 @@ fn of_orders(
     pairs(py, orders.as_slice()?, values.as_slice()?, out.as_slice_mut()?, function)
 }
 
-/// The divergence of each concentration from another, around one direction.
+/// KL divergence between two concentrations with the same mean direction, for each pair.
 #[pyfunction]
 fn divergences(
     py: Python<'_>,
@@ -76,7 +76,7 @@ fn divergences(
     pairs(py, from_.as_slice()?, to.as_slice()?, out.as_slice_mut()?, |from, to| bessel::divergence(dim, from, to))
 }
 
-/// `first` has one entry for all values, or one for each.
+/// `first` has one entry for all values or one for each value.
 fn pairs<A: Copy + Send + Sync>(
     py: Python<'_>,
     first: &[A],

@@ -1,16 +1,16 @@
-//! What the operating system gives: memory and files.
+//! Available memory and atomic writes of files.
 
 use pyo3::prelude::*;
 use std::io;
 use std::path::PathBuf;
 
-/// Bytes that this process may still take: the least of what the machine, its control groups and limits of the process leave.
+/// Free memory in bytes: the least of what the machine, its control groups and the limits of the process leave.
 #[pyfunction]
 pub fn available_memory() -> u64 {
     vmfkit_io::available_memory().bytes
 }
 
-/// Writes a file that appears when it is complete; one that was there before is replaced.
+/// Writes a file atomically; an existing file is replaced.
 #[pyfunction]
 pub fn write_file(py: Python<'_>, path: PathBuf, bytes: &[u8]) -> PyResult<()> {
     let written = py.detach(|| vmfkit_io::write_file(&path, bytes));

@@ -1,4 +1,4 @@
-"""What tests need of the machine."""
+"""Fixtures that depend on the environment."""
 
 import os
 import shutil

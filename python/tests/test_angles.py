@@ -1,4 +1,4 @@
-"""Angles to unit vectors and back, and files of them."""
+"""Conversion between angles and unit vectors, and files of angles."""
 
 import doctest
 import warnings
@@ -16,7 +16,7 @@ POLES = Path(__file__).parents[2] / "testdata" / "directional" / "fle_b1_poles.c
 
 @pytest.mark.parametrize("unit", ["", ",degrees", ",radians"])
 @pytest.mark.parametrize("kind", KINDS)
-def test_directions_come_back_from_their_angles(kind, unit):
+def test_angles_round_trip(kind, unit):
     rows = np.random.default_rng(1).normal(size=(4, 50, 3))
     rows /= np.linalg.norm(rows, axis=-1, keepdims=True)
     found = angles.from_unit(kind + unit, rows)
@@ -25,7 +25,7 @@ def test_directions_come_back_from_their_angles(kind, unit):
     np.testing.assert_allclose(angles.to_unit(kind + unit, found[..., 0], found[..., 1]), rows, atol=1e-15)
 
 
-def test_formulas_are_those_of_the_documentation():
+def test_formulas_match_the_documentation():
     lat, lon = np.deg2rad(-26.4), np.deg2rad(324.0)
     expected = [np.cos(lat) * np.cos(lon), np.cos(lat) * np.sin(lon), np.sin(lat)]
     np.testing.assert_allclose(angles.to_unit("lat,lon", -26.4, 324), expected, atol=1e-15)
@@ -34,7 +34,7 @@ def test_formulas_are_those_of_the_documentation():
     np.testing.assert_allclose(angles.to_unit("theta,phi", 90 + 26.4, 324), expected, atol=1e-15)
 
 
-def test_one_angle_has_no_axis_of_its_own():
+def test_a_single_angle_has_no_axis():
     turns = np.array([[0.0, 90.0], [180.0, 270.0]])
     rows = angles.to_unit("angle", turns)
     assert rows.tolist() == [[[1, 0], [0, 1]], [[-1, 0], [0, -1]]]
@@ -42,7 +42,7 @@ def test_one_angle_has_no_axis_of_its_own():
     assert angles.from_unit("angle", [0.0, 3.0]).shape == ()
 
 
-def test_wrong_angles_are_named():
+def test_errors_name_wrong_angles():
     with pytest.raises(ValueError, match="row 1: the latitude must be from -90 to 90 degrees, found: `95`"):
         angles.to_unit("lat,lon", [0, 95], [0, 720])
     with pytest.raises(ValueError, match="row 0, column 1 must be a finite number"):
@@ -59,7 +59,7 @@ def test_wrong_angles_are_named():
         angles.from_unit("lat,lon", [0.0, 0.0, 0.0])
 
 
-def test_files_of_angles_are_fitted_as_their_unit_vectors():
+def test_files_of_angles_are_fitted_like_unit_vectors():
     pytest.importorskip("sklearn")
     table = np.loadtxt(POLES, delimiter=",", skiprows=1)
     rows = angles.to_unit("lat,lon", table)
@@ -75,16 +75,16 @@ def test_files_of_angles_are_fitted_as_their_unit_vectors():
         vmfkit.VonMisesFisherMixture(2).fit(vmfkit.Files(POLES, angles="lat,lon", columns="lat_deg"))
 
 
-def test_columns_of_angles_that_are_taken_for_coordinates_get_a_warning():
+def test_angle_columns_read_as_coordinates_warn():
     pytest.importorskip("sklearn")
     pandas = pytest.importorskip("pandas")
     table = pandas.read_csv(POLES)
     model = vmfkit.VonMisesFisherMixture(2, random_state=0)
-    with pytest.warns(UserWarning, match="look like angles, but are taken for coordinates.*to_unit.'lat,lon'"):
+    with pytest.warns(UserWarning, match="look like angles, but are read as coordinates.*to_unit.'lat,lon'"):
         model.fit(table)
-    with pytest.warns(UserWarning, match="look like angles, but are taken for coordinates"):
+    with pytest.warns(UserWarning, match="look like angles, but are read as coordinates"):
         vmfkit.VonMisesFisherClassifier().fit(table, np.arange(len(table)) % 2)
-    with pytest.warns(UserWarning, match="look like angles, but are taken for coordinates"):
+    with pytest.warns(UserWarning, match="look like angles, but are read as coordinates"):
         vmfkit.stats.rayleigh_test(table, normalize=True)
     with pytest.warns(UserWarning, match="look like angles, but are read as coordinates.*angles=.lat,lon."):
         model.fit(POLES)

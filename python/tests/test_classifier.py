@@ -30,7 +30,7 @@ def drawn():
     return rows, np.array(["pear", "apple", "fig"])[numbers], truth
 
 
-def test_classes_are_sorted_and_have_the_parameters_of_their_rows(drawn):
+def test_classes_are_sorted_and_fitted_to_their_rows(drawn):
     rows, labels, truth = drawn
     model = VonMisesFisherClassifier(policy="free").fit(rows, labels)
     assert model.classes_.tolist() == ["apple", "fig", "pear"]
@@ -53,7 +53,7 @@ def test_policies_tie_the_concentrations(drawn):
         VonMisesFisherClassifier(policy="tied").fit(rows, labels)
 
 
-def test_priors_are_given_or_equal_or_those_of_the_weights(drawn):
+def test_priors_may_be_given_equal_or_class_frequencies(drawn):
     rows, labels, _ = drawn
     assert VonMisesFisherClassifier(priors="equal").fit(rows, labels).priors_.tolist() == [1 / 3] * 3
     given = VonMisesFisherClassifier(priors=[0.5, 0.25, 0.25]).fit(rows, labels)
@@ -67,7 +67,7 @@ def test_priors_are_given_or_equal_or_those_of_the_weights(drawn):
             VonMisesFisherClassifier(priors=priors).fit(rows, labels)
 
 
-def test_probabilities_are_those_of_bayes(drawn):
+def test_probabilities_follow_bayes_rule(drawn):
     rows, labels, _ = drawn
     model = VonMisesFisherClassifier(policy="free").fit(rows, labels)
     log_proba = model.predict_log_proba(rows)
@@ -77,7 +77,7 @@ def test_probabilities_are_those_of_bayes(drawn):
     assert np.isfinite(sharp.predict_log_proba(rows)).all() and sharp.predict_log_proba(rows).min() < -1e3
 
 
-def test_rows_of_every_kind_give_the_same(drawn, tmp_path):
+def test_all_kinds_of_rows_give_the_same_result(drawn, tmp_path):
     rows, labels, _ = drawn
     model = VonMisesFisherClassifier().fit(rows, labels)
     np.save(tmp_path / "x.npy", rows)
@@ -89,7 +89,7 @@ def test_rows_of_every_kind_give_the_same(drawn, tmp_path):
         VonMisesFisherClassifier().fit(tmp_path / "x.npy", labels[:7])
 
 
-def test_rows_of_zeros_count_nothing_and_get_the_priors(drawn):
+def test_rows_of_zeros_are_ignored_and_get_the_priors(drawn):
     rows, labels, _ = drawn
     model = VonMisesFisherClassifier().fit(rows, labels)
     with pytest.warns(UserWarning, match="rows of zeros have no direction"):
@@ -100,13 +100,13 @@ def test_rows_of_zeros_count_nothing_and_get_the_priors(drawn):
     np.testing.assert_allclose(np.exp(model.predict_log_proba(np.zeros((1, 16)))[0]), model.priors_)
 
 
-def test_a_class_of_one_row_is_noted_where_concentrations_are_free():
+def test_a_class_of_one_row_is_noted_with_free_concentrations():
     rows = np.array([[1.0, 0.0], [0.8, 0.6], [0.0, 1.0]])
     with pytest.warns(UserWarning, match="component 1 collapsed on 1 row"):
         VonMisesFisherClassifier(policy="free").fit(rows, [4, 4, 9])
 
 
-def test_models_are_saved_loaded_pickled_and_cloned(drawn, tmp_path):
+def test_models_can_be_saved_loaded_pickled_and_cloned(drawn, tmp_path):
     rows, labels, _ = drawn
     for y in (labels, np.unique(labels, return_inverse=True)[1] - 1):
         model = VonMisesFisherClassifier(policy="free").fit(rows, y)
@@ -122,7 +122,7 @@ def test_models_are_saved_loaded_pickled_and_cloned(drawn, tmp_path):
         VonMisesFisherClassifier.load(tmp_path / "m.safetensors")
 
 
-def test_the_command_makes_the_same_model(vmf, drawn, tmp_path):
+def test_the_command_fits_the_same_model(vmf, drawn, tmp_path):
     rows, labels, _ = drawn
     np.save(tmp_path / "x.npy", rows)
     (tmp_path / "y.txt").write_text("\n".join(labels))
@@ -134,12 +134,12 @@ def test_the_command_makes_the_same_model(vmf, drawn, tmp_path):
     assert VonMisesFisherClassifier.load(tmp_path / "m.safetensors").classes_.tolist() == ["apple", "fig", "pear"]
 
 
-def test_it_works_within_cross_validation(drawn):
+def test_cross_validation_works(drawn):
     rows, labels, _ = drawn
     assert cross_val_score(VonMisesFisherClassifier(), rows, labels, cv=3).min() > 0.95
 
 
-def test_banking77_on_its_official_split():
+def test_accuracy_on_the_official_split_of_banking77():
     folder = os.environ.get("VMFKIT_DATA")
     if not folder:
         pytest.skip("VMFKIT_DATA does not say where banking77 is")
@@ -151,5 +151,5 @@ def test_banking77_on_its_official_split():
     model = VonMisesFisherClassifier().fit(rows[~test], labels[~test])
     accuracy = model.score(rows[test], labels[test])
     assert 0.845 < accuracy < 0.9
-    # Its linear relative, which has a whole covariance matrix to estimate.
+    # Compared with linear discriminant analysis, which estimates a full covariance matrix.
     assert accuracy > LinearDiscriminantAnalysis().fit(rows[~test], labels[~test]).score(rows[test], labels[test]) - 0.08

@@ -1,4 +1,4 @@
-"""One distribution, beside scipy's and where scipy has none."""
+"""One distribution, compared with scipy and where scipy fails."""
 
 import copy
 import tracemalloc
@@ -50,7 +50,7 @@ def message_of(call):
         lambda d: d.fit(2 * np.eye(3)),
     ],
 )
-def test_errors_are_those_of_scipy(call):
+def test_errors_match_scipy(call):
     assert message_of(lambda: call(vonmises_fisher)) == message_of(lambda: call(scipy.stats.vonmises_fisher))
 
 
@@ -59,7 +59,7 @@ def test_a_negative_concentration_is_refused():
     assert "'kappa' must be a positive scalar" in message_of(lambda: vonmises_fisher(MU, np.nan))
 
 
-def test_zero_is_the_uniform_distribution():
+def test_concentration_zero_is_the_uniform_distribution():
     uniform = vonmises_fisher(MU, 0)
     assert uniform.pdf(MU) == pytest.approx(1 / (4 * np.pi), rel=1e-14)
     assert uniform.entropy() == pytest.approx(np.log(4 * np.pi), rel=1e-14)
@@ -96,7 +96,7 @@ def test_a_seed_out_of_range_is_refused_as_scipy_does():
 
 
 def equal_draws(distribution):
-    """Which draws of a seed, given in many ways, are equal to the first of them."""
+    """Compares draws of a seed that is passed in several ways with the first of them."""
     seeds = (1, np.int64(1), np.random.RandomState(1))
     frozen = distribution(MU, 2.0, seed=1)
     draws = [frozen.rvs(5), frozen.rvs(5)]
@@ -104,7 +104,7 @@ def equal_draws(distribution):
         draws.append(distribution(MU, 2.0).rvs(5, random_state=copy.deepcopy(seed)))
         draws.append(distribution.rvs(MU, 2.0, 5, copy.deepcopy(seed)))
         draws.append(distribution(MU, 2.0, seed=copy.deepcopy(seed)).rvs(5))
-        # What a call says counts, and leaves the seed of the distribution as it was.
+        # The seed of a call takes precedence and does not change the seed of the distribution.
         other = distribution(MU, 2.0, seed=copy.deepcopy(seed))
         other.rvs(5, random_state=2)
         draws.append(other.rvs(5))
@@ -116,13 +116,13 @@ def equal_draws(distribution):
     return [[np.array_equal(draw, other) for other in draws] for draw in draws]
 
 
-def test_a_seed_says_the_same_wherever_it_is_given():
+def test_a_seed_gives_the_same_draws_wherever_it_is_passed():
     assert equal_draws(vonmises_fisher) == equal_draws(scipy.stats.vonmises_fisher)
     equal = equal_draws(vonmises_fisher)[0]
     assert equal[:3] == [True, False, True]
 
 
-def test_a_frozen_seed_moves_on_with_every_draw():
+def test_a_frozen_seed_advances_with_every_draw():
     first, second = vonmises_fisher(MU, 2.0, seed=1), vonmises_fisher(MU, 2.0, seed=1)
     draws = first.rvs(5)
     np.testing.assert_array_equal(draws, second.rvs(5))
@@ -135,7 +135,7 @@ def test_a_frozen_seed_moves_on_with_every_draw():
     assert vonmises_fisher(MU, 2.0, seed=generator).random_state is generator
 
 
-def test_sizes_are_those_of_scipy():
+def test_sizes_match_scipy():
     for size in (None, 1, 3, (2, 2)):
         expected = scipy.stats.vonmises_fisher(MU, 2.0).rvs(size)
         assert vonmises_fisher(MU, 2.0).rvs(size).shape == expected.shape
@@ -144,24 +144,24 @@ def test_sizes_are_those_of_scipy():
             vonmises_fisher(MU, 2.0).rvs(size)
 
 
-def test_projections_need_not_be_frozen():
+def test_projections_work_without_freezing():
     density = vonmises_fisher(MU, 5.0)
     for name in ("cdf_projection", "sf_projection", "ppf_projection"):
         assert getattr(vonmises_fisher, name)(0.7, MU, 5.0) == getattr(density, name)(0.7)
 
 
-def test_rows_of_a_fit_are_read_where_they_are():
+def test_fit_does_not_copy_rows():
     x = vonmises_fisher(np.eye(64)[0], 50.0).rvs(5_000, random_state=1).astype(np.float32)
     tracemalloc.start()
     found = vonmises_fisher.fit(x)
     most = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    # Some numbers a row for their lengths, and no copy of the rows.
+    # A few numbers per row for the lengths, but no copy of the rows.
     assert most < x.nbytes / 2
     assert found[1] == pytest.approx(vonmises_fisher.fit(x.astype(np.float64))[1], rel=1e-6)
 
 
-def test_it_is_right_where_scipy_overflows():
+def test_values_are_correct_where_scipy_overflows():
     mu = np.zeros(2048)
     mu[0] = 1
     tight = vonmises_fisher(mu, 1e7)
@@ -170,10 +170,10 @@ def test_it_is_right_where_scipy_overflows():
     assert vonmises_fisher.fit(x)[1] == pytest.approx(1e7, rel=0.02)
 
 
-def test_draws_follow_the_law_of_the_cosine():
+def test_cosines_of_draws_follow_their_distribution():
     density = vonmises_fisher(MU, 5.0)
     x = density.rvs(20_000, random_state=3)
-    # The seed is fixed; by chance one run in a thousand would fail.
+    # The seed is fixed; with random seeds one run in a thousand would fail.
     assert scipy.stats.kstest(x @ MU, density.cdf_projection).pvalue > 1e-3
     np.testing.assert_array_equal(x, density.rvs(20_000, random_state=3))
     t = np.linspace(-0.9, 0.9, 7)
@@ -207,6 +207,6 @@ def test_weights_and_intervals():
     assert report.kappa == vonmises_fisher.fit(x)[1]
 
 
-def test_it_shows_itself_in_a_notebook():
+def test_html_representation():
     assert "concentration" in vonmises_fisher(MU, 5.0)._repr_html_()
     assert "vonmises_fisher(dim=3, kappa=5.0)" in repr(vonmises_fisher(MU, 5.0))

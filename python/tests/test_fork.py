@@ -1,4 +1,4 @@
-"""Forked children, which have none of their parent's threads: whatever is called in them must end, and give what it gives in the parent.
+"""Forked children, which have none of their parent's threads. Every call in a child must end and give the same result as in the parent.
 
 Each test runs in a process of its own with a hard time limit, so that a child that hangs fails the test and not the run.
 """
@@ -72,7 +72,7 @@ CALLS = {
 
 
 def run(program, timeout=300, **variables):
-    # numpy's threads come and go by themselves.
+    # numpy starts and ends its own threads.
     environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "2", **variables}
     command = [sys.executable, "-W", "ignore", "-c", program]
     done = subprocess.run(command, capture_output=True, text=True, timeout=timeout, env=environment)
@@ -109,8 +109,8 @@ def test_a_forked_child_can_call_everything(rows):
     assert run(f"{CALLS}\nx = ROWS[:{rows}]\nhere = {{name: call(x) for name, call in CALLS.items()}}\n{FORK}").strip() == ""
 
 
-def test_a_child_of_a_parent_that_predicted_one_row_can_call_everything():
-    """What the child must find comes from another process, for the parent calls nothing else."""
+def test_a_child_can_call_everything_after_its_parent_predicted_one_row():
+    """The expected result is computed by another process, because the parent must not call anything else."""
     before = f"""
 import pickle, subprocess
 {CALLS}
@@ -150,8 +150,8 @@ print(search.best_params_["n_components"])
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="/proc tells the names of threads")
 @pytest.mark.parametrize("threads", [1, 3])
-def test_no_thread_is_started_but_those_asked_for(threads):
-    """rayon's global pool would have threads without a name of ours, one a core."""
+def test_no_other_threads_are_started(threads):
+    """The threads of rayon's global pool, one per core, would not have our name."""
     program = f"""{CALLS}
 def name_of(task):
     try:
@@ -176,7 +176,7 @@ for rows in (1, 30, 2000, 20_000):
     assert run(program, VMFKIT_NUM_THREADS=str(threads)).strip() == ""
 
 
-def test_more_threads_than_have_a_pool_of_their_own_can_call():
+def test_more_threads_than_solo_pools_can_call():
     """Small work runs on the calling thread for the first 64 threads, in the shared pool for others."""
     program = f"""{CALLS}
 from threading import Thread

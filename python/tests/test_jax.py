@@ -26,7 +26,7 @@ def _doubles():
 
 
 @pytest.mark.parametrize("dim", DIMS)
-def test_derivatives_are_those_of_the_core(dim):
+def test_derivatives_match_the_core(dim):
     kappa = np.concatenate([[0.0], np.logspace(-6, 6, 121), np.linspace(20, 50, 61)])
     nu = 0.5 * dim - 1
     scale = np.maximum(np.maximum(1, nu * math.log(max(nu, 1))), kappa)
@@ -58,12 +58,12 @@ def test_shapes_and_dtypes():
     assert math.isnan(vj.log_normalizer(3, -1.0))
     with pytest.raises(ValueError, match="at least 2, found: `1`"):
         vj.log_normalizer(1, 2.0)
-    with pytest.raises(TypeError, match="real numbers, found: `complex"):
+    with pytest.raises(TypeError, match="must be real, found: `complex"):
         vj.log_normalizer(5, 1j)
 
 
-def test_no_nan_on_the_way():
-    # What a traced `where` throws away must be finite too, or jax_debug_nans stops there.
+def test_no_intermediate_nan():
+    # The discarded branch of a traced `where` must also be finite, otherwise jax_debug_nans raises.
     jax.config.update("jax_debug_nans", True)
     try:
         for dim in (2, 3, 40, 768):
@@ -73,7 +73,7 @@ def test_no_nan_on_the_way():
 
 
 def test_maximum_likelihood_by_gradients():
-    # Newton's method on the mean log-likelihood ends where the core's inverse is.
+    # Newton's method on the mean log-likelihood converges to the inverse of the core.
     r = 0.6
     likelihood = lambda k: vj.log_normalizer(10, k) + k * r
     step = jax.jit(lambda k: k - jax.grad(likelihood)(k) / jax.grad(jax.grad(likelihood))(k))

@@ -1,4 +1,4 @@
-"""The package as such: types, versions, the examples of its pages."""
+"""The package: types, version, examples in the documentation."""
 
 import re
 import subprocess
@@ -14,17 +14,17 @@ import vmfkit
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def test_stubs_are_those_of_the_module():
+def test_stubs_match_the_module():
     pytest.importorskip("mypy")
     done = subprocess.run([sys.executable, "-m", "mypy.stubtest", "vmfkit._vmfkit"], capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_the_version_is_that_of_the_distribution():
+def test_the_version_matches_the_distribution():
     assert vmfkit.__version__ == version("vmfkit")
 
 
-def test_every_name_is_there():
+def test_all_public_names_exist():
     for name in vmfkit.__all__:
         assert getattr(vmfkit, name) is not None
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
@@ -49,7 +49,7 @@ except ImportError as error:
     assert done.returncode == 0, done.stderr
 
 
-def test_checkers_of_types_know_the_estimators(tmp_path):
+def test_type_checkers_know_the_estimators(tmp_path):
     pytest.importorskip("mypy")
     (tmp_path / "use.py").write_text("from vmfkit import VonMisesFisherMixture\nimport vmfkit\nreveal_type(VonMisesFisherMixture(2).predict)\n")
     command = [sys.executable, "-m", "mypy", "--ignore-missing-imports", "--no-incremental", "use.py"]
@@ -63,7 +63,7 @@ PAGES = [path for path in PAGES if "```python" in path.read_text()]
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_examples_of_pages_run(page, tmp_path, monkeypatch):
-    """All blocks of a page, one after the other, beside a model file as the command writes it."""
+    """Runs all blocks of a page in order, in a folder with a model file as the command writes it."""
     monkeypatch.chdir(tmp_path)
     rows = vmfkit.vonmises_fisher(np.eye(3)[0], 5.0).rvs(200, random_state=1)
     Path("model.safetensors").write_bytes(vmfkit._vmfkit.fit(rows, 2).mixture.to_bytes())
@@ -77,7 +77,7 @@ def test_examples_of_pages_run(page, tmp_path, monkeypatch):
     exec(compile(code, str(page), "exec"), {"__name__": "example", "rows": rows})
 
 
-def test_threads_are_chosen_by_argument_and_environment():
+def test_threads_are_set_by_argument_and_environment():
     program = "import vmfkit; print(vmfkit.threads()); vmfkit.set_threads(3); print(vmfkit.threads())"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env={"VMFKIT_NUM_THREADS": "5", "PATH": ""})
     assert done.stdout.split() == ["5", "3"], done.stderr

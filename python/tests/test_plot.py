@@ -1,4 +1,4 @@
-"""Pictures: what is drawn, where, in which colour, and what cannot be drawn."""
+"""Plots: positions, colours and errors."""
 
 import json
 import os
@@ -50,7 +50,7 @@ def model(drawn):
 
 
 def points(ax):
-    """All points that were scattered: places and colours."""
+    """Positions and colours of all scattered points."""
     found = [collection for collection in ax.collections if type(collection).__name__ == "PathCollection"]
     colours = [np.broadcast_to(c.get_facecolors(), (len(c.get_offsets()), 4)) for c in found]
     return np.concatenate([c.get_offsets() for c in found]), np.concatenate(colours)
@@ -60,7 +60,7 @@ def texts(ax):
     return [text.get_text() for text in ax.texts]
 
 
-def test_every_picture_is_drawn_on_the_axes_it_is_given(model, drawn):
+def test_plots_are_drawn_on_the_given_axes(model, drawn):
     _, rows, _ = drawn
     sphere, circle = vonmises_fisher([0, 0.6, 0.8], 10), vonmises_fisher([0.6, 0.8], 10)
     for draw in (
@@ -77,7 +77,7 @@ def test_every_picture_is_drawn_on_the_axes_it_is_given(model, drawn):
         assert draw(ax) is ax
         figure.canvas.draw()
         assert draw(None) is not ax
-    # Without a grid too.
+    # Also without a grid.
     ax = plt.figure().add_axes((0.1, 0.1, 0.8, 0.8))
     plot.components(model, ax).figure.canvas.draw()
     assert len(ax.figure.axes) == 2
@@ -97,17 +97,17 @@ def test_a_sphere_shows_the_density_and_every_row():
         assert (colours[side] == to_rgba(PALETTE[component])).all()
     for image in ax.images:
         values = np.ma.compressed(np.ma.masked_invalid(image.get_array()))
-        # The peak of either is seen, and the scale is the same.
+        # Both peaks are visible, on the same scale.
         assert values.max() == pytest.approx(0.5 * vonmises_fisher([0, 0, 1.0], 30).pdf([0, 0, 1.0]), rel=0.01)
         assert image.get_clim() == ax.images[0].get_clim()
     assert len(plot.sphere(mixture, rows, back=False).images) == 1
 
 
-def test_a_row_of_a_sphere_is_where_the_eye_sees_it():
+def test_rows_on_a_sphere_are_projected_correctly():
     density = vonmises_fisher([1, 0, 0], 5)
     rows = np.array([[1, 0, 0], [0.6, 0.8, 0], [0.6, 0, 0.8], [-1, 0, 0]])
     places, _ = points(plot.sphere(density, rows, view=(1, 0, 0), back=False))
-    # From x, with z up, y is to the right; what is behind is not seen.
+    # Viewed from x with z up, y is to the right; rows on the back are hidden.
     np.testing.assert_allclose(places, [[0, 0], [0.8, 0], [0, 0.8]], atol=1e-12)
     places, _ = points(plot.sphere(density, 7 * rows, view=(1, 0, 0), back=True))
     np.testing.assert_allclose(places[3], [2.25, 0], atol=1e-12)
@@ -117,16 +117,16 @@ def test_a_row_of_a_sphere_is_where_the_eye_sees_it():
         plot.sphere(density, view=(0, 0, 0))
 
 
-def test_the_view_of_one_density_faces_it():
+def test_the_default_view_faces_the_mean_direction():
     for mu in ([0, 0.6, 0.8], [0, 0, 1], [0, 0, -1], [0.6, -0.8, 0]):
         ax = plot.sphere(vonmises_fisher(mu, 100), [mu])
         (place,), _ = points(ax)
         assert len(ax.images) == 1 and np.linalg.norm(place) < 0.3
-    # The uniform one has no direction, and is everywhere.
+    # The uniform density has no direction.
     assert len(plot.sphere(vonmises_fisher([0, 0, 1], 0)).images) == 2
 
 
-def test_rows_on_a_circle_are_piled_up_inside():
+def test_rows_on_a_circle_are_stacked_inside():
     density = vonmises_fisher([0, 1.0], 8)
     rows = density.rvs(300, random_state=1)
     ax = plot.circle(density, rows)
@@ -136,17 +136,17 @@ def test_rows_on_a_circle_are_piled_up_inside():
     np.testing.assert_allclose(places / lengths[:, None], rows, atol=1e-9)
     curve = next(line for line in ax.lines if line.get_label() == "density").get_xydata()
     heights = np.linalg.norm(curve, axis=1) - 1
-    # Highest in the mean direction, where it is one radius, and everywhere in proportion.
+    # The curve is highest, by one radius, in the mean direction, and proportional to the density elsewhere.
     np.testing.assert_allclose(curve[heights.argmax()], [0, 2], atol=1e-12)
     directions = curve / np.linalg.norm(curve, axis=1, keepdims=True)
     np.testing.assert_allclose(heights, density.pdf(directions) / density.pdf([0, 1.0]), atol=1e-9)
     assert {"0°", "90°", "180°", "270°"} <= set(texts(ax))
-    # An arrow as long as the mean.
+    # The length of the arrow is that of the mean.
     arrow = next(child for child in ax.texts if hasattr(child, "arrow_patch") and child.arrow_patch)
     np.testing.assert_allclose(arrow.xy, density.mean())
 
 
-def test_what_cannot_be_drawn_is_named(model, drawn):
+def test_errors_name_what_cannot_be_drawn(model, drawn):
     with pytest.raises(ValueError, match="sphere needs dimension 3.*found: `40`"):
         plot.sphere(model)
     with pytest.raises(ValueError, match="circle needs dimension 2.*found: `3`"):
@@ -159,7 +159,7 @@ def test_what_cannot_be_drawn_is_named(model, drawn):
         plot.map(model, labels=["a", "b"])
     with pytest.raises(ValueError, match="fitted estimator"):
         plot.map(VonMisesFisherMixture(3))
-    with pytest.raises(ValueError, match=r"one density is drawn at a time.*\(2,\)"):
+    with pytest.raises(ValueError, match=r"only one density can be drawn.*\(2,\)"):
         plot.density(vonmises_fisher([0, 1.0], [1, 2]))
     with pytest.raises(ValueError, match="found passes: `0`"):
         plot.trace(drawn[0])
@@ -178,7 +178,7 @@ def test_a_trace_has_a_point_for_every_pass(model, drawn):
     np.testing.assert_array_equal(ax.lines[0].get_xydata()[:, 0], np.arange(1, model.n_iter_ + 1))
     np.testing.assert_array_equal(ax.lines[0].get_ydata(), model.lower_bounds_)
     assert ax.get_xlabel() == "pass" and ax.get_ylabel() and ax.get_legend() is not None
-    # A model knows its trace; a second one has another colour, and a hollow end if it did not converge.
+    # A second trace has another colour, and a hollow end because the fit did not converge.
     with pytest.warns(UserWarning):
         stopped = VonMisesFisherMixture(5, max_iter=1, init="random", random_state=0).fit(drawn[1])
     plot.trace(stopped.mixture_, ax)
@@ -188,7 +188,7 @@ def test_a_trace_has_a_point_for_every_pass(model, drawn):
     assert tuple(ends[0]) != to_rgba("white") and tuple(ends[1]) == to_rgba("white")
 
 
-def test_the_trace_of_k_means_is_of_cosines(drawn):
+def test_the_trace_of_k_means_is_the_mean_cosine(drawn):
     _, rows, _ = drawn
     model = vmfkit.SphericalKMeans(5, random_state=0).fit(rows)
     ax = plot.trace(model)
@@ -196,7 +196,7 @@ def test_the_trace_of_k_means_is_of_cosines(drawn):
     assert ax.lines[0].get_ydata()[-1] == pytest.approx(1 - model.inertia_ / len(rows))
 
 
-def test_a_selection_shows_criteria_in_nats_a_row_and_marks_the_best(drawn):
+def test_a_selection_shows_criteria_in_nats_per_row_and_marks_the_best(drawn):
     _, rows, _ = drawn
     seen, held_out = rows[:700], rows[700:]
     models = [VonMisesFisherMixture(k, random_state=0).fit(seen) for k in (9, 2, 5)]
@@ -213,7 +213,7 @@ def test_a_selection_shows_criteria_in_nats_a_row_and_marks_the_best(drawn):
     assert [tick.get_text() for tick in ax.get_xticklabels()] == ["2", "5", "9"]
 
 
-def test_a_selection_takes_tables(drawn):
+def test_selection_accepts_tables(drawn):
     pandas = pytest.importorskip("pandas")
     table = {"components": [1, 2, 3], "rows": [10, 10, 10], "bic": [60.0, 40.0, 50.0], "held_out": [-3.0, -2.5, -2.0]}
     for given in (table, pandas.DataFrame(table)):
@@ -223,7 +223,7 @@ def test_a_selection_takes_tables(drawn):
         assert bic.get_label() == "BIC, best at 2" and held_out.get_label() == "held out, best at 3"
 
 
-def test_a_selection_takes_what_the_command_prints(drawn, tmp_path, vmf):
+def test_selection_accepts_the_output_of_the_command(drawn, tmp_path, vmf):
     np.save(tmp_path / "x.npy", drawn[1])
     done = subprocess.run([vmf, "select", tmp_path / "x.npy", "-k", "2:6:2", "--holdout", "0.2", "--json"], capture_output=True, check=True)
     ax = plot.selection(json.loads(done.stdout))
@@ -231,7 +231,7 @@ def test_a_selection_takes_what_the_command_prints(drawn, tmp_path, vmf):
     np.testing.assert_array_equal(ax.lines[0].get_xdata(), [2, 4, 6])
 
 
-def test_components_have_weights_and_concentrations(model):
+def test_components_shows_weights_and_concentrations(model):
     ax = plot.components(model, labels="abcde")
     order = np.argsort(-model.weights_)
     np.testing.assert_allclose([bar.get_width() for bar in ax.patches], model.weights_[order])
@@ -245,15 +245,15 @@ def test_components_have_weights_and_concentrations(model):
     wide = vmfkit.Mixture(np.full(3, 1 / 3), np.eye(3), np.array([1.0, 10.0, 1000.0]), 0.1)
     ax = plot.components(wide)
     assert ax.figure.axes[1].get_xscale() == "log"
-    # The angle that holds half the mass, as the distribution itself has it.
+    # The angle that contains half the mass, computed from the distribution.
     half = np.degrees(np.arccos(vonmises_fisher([0, 0, 1], 10).ppf_projection(0.5)))
     assert f"{half:.1f}°" in texts(ax.figure.axes[1])
     assert [tick.get_text() for tick in ax.get_yticklabels()][-1] == "background"
     assert ax.patches[-1].get_width() == pytest.approx(0.1)
 
 
-def test_a_map_lays_components_out_by_their_angles():
-    # Directions on an arc have a map that is exact but for what is taken off all distances.
+def test_a_map_places_components_by_their_angles():
+    # For directions on an arc the map is exact, except for the angle subtracted from all distances.
     angles = np.radians([0, 10, 25, 60])
     directions = np.zeros((4, 50))
     directions[:, 0], directions[:, 1] = np.cos(angles), np.sin(angles)
@@ -262,7 +262,7 @@ def test_a_map_lays_components_out_by_their_angles():
     along = places[:, 0] * np.sign(places[-1, 0] - places[0, 0])
     assert (np.diff(along) > 0).all() and np.argsort(np.diff(along)).tolist() == [0, 1, 2]
     assert np.abs(places[:, 1]).max() < 0.25 * np.ptp(places[:, 0])
-    # Pairs that are near stay near, in a dimension where all else is at right angles.
+    # Close pairs stay close in a dimension where all other angles are right angles.
     directions = np.eye(50)[[0, 0, 1, 1, 2, 2]] + 0.3 * np.eye(50)[[3, 4, 5, 6, 7, 8]]
     directions /= np.linalg.norm(directions, axis=1, keepdims=True)
     places = layout(vmfkit.Mixture(np.full(6, 1 / 6), directions, np.full(6, 500.0)))
@@ -270,7 +270,7 @@ def test_a_map_lays_components_out_by_their_angles():
     assert distances.argmin(axis=1).tolist() == [1, 0, 3, 2, 5, 4]
 
 
-def test_rows_of_a_map_lie_about_their_component(model, drawn):
+def test_rows_on_a_map_lie_around_their_component(model, drawn):
     _, rows, _ = drawn
     labels = model.predict(rows)
     ax = plot.map(model, rows, labels="abcde")
@@ -288,7 +288,7 @@ def test_rows_of_a_map_lie_about_their_component(model, drawn):
     for k in range(5):
         mine = labels == k
         away = np.linalg.norm(places[mine] - centres[k], axis=1)
-        # Half of the rows are within the ring, and nearer in space is nearer on the map.
+        # Half of the rows are within the ring, and closer rows are closer on the map.
         assert np.mean(away < radii[k]) == pytest.approx(0.5, abs=0.02)
         assert np.corrcoef(away, np.arccos(rows[mine] @ model.mean_directions_[k]))[0, 1] > 0.9
     nearest = np.linalg.norm(places[:, None] - centres, axis=-1).argmin(axis=1)
@@ -306,7 +306,7 @@ def test_a_row_between_two_components_is_drawn_between_them():
     assert abs(np.linalg.norm(places[-1] - centres[0]) - np.linalg.norm(places[-1] - centres[1])) < 0.3
 
 
-def test_a_map_reads_files_and_sparse_rows_and_thins_out_many(model, drawn, tmp_path):
+def test_a_map_accepts_files_and_sparse_rows_and_limits_their_number(model, drawn, tmp_path):
     _, rows, _ = drawn
     expected, _ = points(plot.map(model, rows))
     np.save(tmp_path / "x.npy", rows)
@@ -318,7 +318,7 @@ def test_a_map_reads_files_and_sparse_rows_and_thins_out_many(model, drawn, tmp_
     assert len(few) == 100
 
 
-def test_a_map_draws_small_and_strange_mixtures():
+def test_a_map_draws_edge_cases():
     for mixture in (mixture_of(30, 1), mixture_of(30, 2), mixture_of(2, 5), mixture_of(3, 12), mixture_of(8, 3, background=0.2)):
         rows, labels = mixture.sample(100, seed=1)
         ax = plot.map(mixture, rows)
@@ -331,7 +331,7 @@ def test_a_map_draws_small_and_strange_mixtures():
     # Too many to number them all, unless names are given.
     many = mixture_of(30, 120)
     assert len(texts(plot.map(many))) == 1 and len(texts(plot.map(many, labels=range(120)))) == 121
-    # Two directions that are the same.
+    # Two equal directions.
     twice = vmfkit.Mixture(np.full(3, 1 / 3), np.eye(9)[[0, 0, 1]].copy(), np.full(3, 5.0))
     assert np.isfinite(points(plot.map(twice, twice.sample(50, seed=1)[0]))[0]).all()
 
@@ -346,13 +346,13 @@ def test_neighbours_never_share_a_colour():
     assert (colours[distances.argmin(axis=1)] != colours).any(axis=1).all()
 
 
-def test_matplotlib_is_asked_for_in_words():
+def test_missing_matplotlib_is_reported():
     program = "import sys; sys.modules['matplotlib'] = None; import vmfkit\ntry:\n import vmfkit.plot\nexcept ImportError as e: print(e)"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert done.stdout.startswith("vmfkit.plot needs matplotlib\nhint: pip install './python[plot]'"), done.stderr
 
 
-def test_the_example_goes_from_files_to_topics(tmp_path):
+def test_the_topics_example_runs(tmp_path):
     mixture = mixture_of(24, 3, 80.0)
     rows, labels = mixture.sample(600, seed=1)
     np.save(tmp_path / "rows.npy", rows)
@@ -370,21 +370,21 @@ def test_the_example_goes_from_files_to_topics(tmp_path):
         assert (tmp_path / "pictures" / f"{name}.png").stat().st_size > 1000
 
 
-def test_the_example_of_the_readme_draws_a_sphere(tmp_path):
+def test_the_readme_example_draws_a_sphere(tmp_path):
     done = subprocess.run([sys.executable, EXAMPLES / "sphere.py", "fit.png"], capture_output=True, text=True, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "fit.png").stat().st_size > 1000
 
 
-def test_the_example_says_what_is_missing(tmp_path):
+def test_the_topics_example_reports_missing_files(tmp_path):
     for folder, words in (({}, "VMFKIT_DATA"), ({"VMFKIT_DATA": str(tmp_path)}, "news20_minilm_f16.npy` is missing")):
         environment = {name: value for name, value in os.environ.items() if name != "VMFKIT_DATA"} | folder
         done = subprocess.run([sys.executable, EXAMPLES / "topics.py"], capture_output=True, text=True, env=environment, cwd=tmp_path)
         assert done.returncode == 1 and words in done.stderr
 
 
-def test_rows_of_zeros_are_drawn_where_they_can_be(model, drawn):
-    """A fit sets them aside, so pictures of the same rows must not refuse them."""
+def test_rows_of_zeros_in_plots(model, drawn):
+    """Fits ignore rows of zeros, so plots must accept them."""
     rows = drawn[1].copy()
     rows[[3, 500]] = 0
     for kind in (np.asarray, sparse.csr_matrix):

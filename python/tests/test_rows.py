@@ -1,4 +1,4 @@
-"""Where rows may come from: arrays of many kinds, columns, and files."""
+"""Kinds of rows: arrays, columns and files."""
 
 import json
 import pickle
@@ -53,7 +53,7 @@ def test_columns_of_lists_are_rows(rows):
         as_rows(pa.array([[1.0, 0.0], None]))
 
 
-def test_one_distribution_takes_columns_too(rows):
+def test_one_distribution_accepts_columns(rows):
     pa = pytest.importorskip("pyarrow")
     pandas = pytest.importorskip("pandas")
     pl = pytest.importorskip("polars")
@@ -69,7 +69,7 @@ def test_one_distribution_takes_columns_too(rows):
         assert VonMisesFisherMixture(2, random_state=0).fit(column).n_features_in_ == 8
 
 
-def test_columns_that_are_no_rows_are_named(rows):
+def test_errors_name_columns_that_are_not_rows(rows):
     pa = pytest.importorskip("pyarrow")
     pandas = pytest.importorskip("pandas")
     for empty in (pa.chunked_array([], type=pa.list_(pa.float32(), 8)), pa.array([], pa.list_(pa.float32()))):
@@ -80,12 +80,12 @@ def test_columns_that_are_no_rows_are_named(rows):
         as_rows(pa.array([[1.0, 0.0], [1.0]]))
     with pytest.raises(ValueError, match="must have lists"):
         as_rows(pandas.Series([1.0, 2.0]))
-    # A table of numbers is a table, also with one column.
+    # A table of numbers remains a table if it has one column.
     assert as_rows(pandas.DataFrame(rows)).argument.shape == (2000, 8)
     assert as_rows(pandas.DataFrame(rows[:, :1])).argument.shape == (2000, 1)
 
 
-def test_files_are_fitted_as_arrays_are(rows, tmp_path):
+def test_files_are_fitted_like_arrays(rows, tmp_path):
     model = VonMisesFisherMixture(4, random_state=0).fit(rows)
     np.save(tmp_path / "all.npy", rows)
     for i, part in enumerate(np.array_split(rows, 3)):
@@ -95,7 +95,7 @@ def test_files_are_fitted_as_arrays_are(rows, tmp_path):
         assert found.mixture_.to_bytes() == model.mixture_.to_bytes()
         np.testing.assert_array_equal(found.labels_, model.labels_)
         np.testing.assert_array_equal(found.predict_proba(place), model.predict_proba(rows))
-    # Rows that may not be held are read again in every pass.
+    # Rows that do not fit into memory are read again in every pass.
     found = VonMisesFisherMixture(4, random_state=0, max_memory=0).fit(tmp_path / "all.npy")
     assert found.mixture_.to_bytes() == model.mixture_.to_bytes()
     # Text is parsed once, and read again from a scratch file.
@@ -109,7 +109,7 @@ MU = np.eye(8)[0]
 
 
 def of_one_density(x):
-    """Whatever one density says of rows."""
+    """All results of one density for rows."""
     density = vmfkit.vonmises_fisher(MU, 30.0)
     yield density.logpdf(x)
     yield density.pdf(x)
@@ -145,7 +145,7 @@ def of_estimators(x):
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("ask", [of_one_density, of_a_mixture, of_estimators])
-def test_files_are_taken_wherever_rows_are(rows, tmp_path, ask):
+def test_files_are_accepted_wherever_rows_are(rows, tmp_path, ask):
     for i, part in enumerate(np.array_split(rows, 3)):
         np.save(tmp_path / f"part-{i}.npy", part)
     np.save(tmp_path / "all.npy", rows)
@@ -156,22 +156,22 @@ def test_files_are_taken_wherever_rows_are(rows, tmp_path, ask):
         found = list(ask(place))
         assert len(found) == len(expected)
         for one, other in zip(found, expected):
-            # Rows are read in their own precision and, for one density, lengths made 1 in double.
+            # Rows keep their precision; for one density they are normalised in double precision.
             np.testing.assert_allclose(one, other, rtol=1e-6, atol=1e-7)
 
 
-def test_densities_of_files_keep_their_digits(rows, tmp_path):
+def test_densities_of_files_are_accurate(rows, tmp_path):
     sparse = pytest.importorskip("scipy.sparse")
     tight = vmfkit.vonmises_fisher(MU, 1e9).rvs(500, random_state=1)
     for kappa, x in ((1e9, tight), (40.0, rows), (40.0, (1 + 9e-6) * rows.astype(np.float64)), (0.0, rows)):
         density = vmfkit.vonmises_fisher(MU, kappa)
         np.save(tmp_path / "x.npy", x)
         np.testing.assert_allclose(density.logpdf(tmp_path / "x.npy"), density.logpdf(x), rtol=1e-13, atol=1e-12)
-        # Of a sparse row only the entries are looked at, and 1 - mu.x has an error of 1e-16.
+        # Only the stored entries of a sparse row are used, so 1 - mu.x has an error of 1e-16.
         np.testing.assert_allclose(density.logpdf(sparse.csr_array(x)), density.logpdf(x), rtol=1e-12, atol=1e-12 + 1e-15 * kappa)
 
 
-def test_files_that_are_not_of_a_density_are_named(rows, tmp_path):
+def test_errors_name_files_that_a_density_cannot_use(rows, tmp_path):
     np.save(tmp_path / "x.npy", 2 * rows)
     density = vmfkit.vonmises_fisher(MU, 3.0)
     with pytest.raises(ValueError, match="x.npy.*row 0 must have length 1"):
@@ -181,13 +181,13 @@ def test_files_that_are_not_of_a_density_are_named(rows, tmp_path):
     np.save(tmp_path / "x.npy", rows)
     with pytest.raises(ValueError, match="expected dimension 3, found: `8`"):
         vmfkit.vonmises_fisher(np.eye(3)[0], 3.0).logpdf(tmp_path / "x.npy")
-    # Concentrations broadcast with the rows of files as with those of arrays.
+    # Concentrations broadcast with rows of files as with rows of arrays.
     for x in (rows, tmp_path / "x.npy"):
         with pytest.raises(ValueError, match="broadcast"):
             vmfkit.vonmises_fisher(MU, np.ones(3)).logpdf(x)
 
 
-def test_densities_of_files_take_a_block_of_memory(tmp_path):
+def test_densities_of_files_use_memory_for_one_batch(tmp_path):
     """A file of 256 MB with 65,536 rows, of which a few blocks of 32 MB are in memory at a time."""
     resource = pytest.importorskip("resource")
     program = """
@@ -209,7 +209,7 @@ print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024)
     assert float(done.stdout) < 200, "MB"
 
 
-def test_columns_and_weights_of_files_are_chosen(rows, tmp_path):
+def test_columns_and_weights_of_files_can_be_chosen(rows, tmp_path):
     pa = pytest.importorskip("pyarrow")
     import pyarrow.parquet as pq
 
@@ -227,7 +227,7 @@ def test_columns_and_weights_of_files_are_chosen(rows, tmp_path):
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_weights_of_a_column_count_wherever_weights_do(rows, tmp_path):
+def test_a_weight_column_works_wherever_weights_do(rows, tmp_path):
     weights = np.random.default_rng(4).uniform(0, 2, 2000)
     table = np.column_stack([rows, weights])
     np.savetxt(tmp_path / "x.csv", table, delimiter=",", header=",".join("abcdefghw"), comments="", fmt="%.17g")
@@ -252,7 +252,7 @@ def test_weights_of_a_column_count_wherever_weights_do(rows, tmp_path):
             ask(files, sample_weight=2.0)
 
 
-def test_k_means_learns_a_stream_of_files(rows, tmp_path):
+def test_k_means_partial_fit_on_files(rows, tmp_path):
     parts = np.array_split(rows, 4)
     for i, part in enumerate(parts):
         np.save(tmp_path / f"part-{i}.npy", part)
@@ -261,14 +261,14 @@ def test_k_means_learns_a_stream_of_files(rows, tmp_path):
         place = tmp_path / f"part-{i}.npy"
         of_arrays.partial_fit(part)
         of_files.partial_fit(place if i else [place])
-        # What the last rows are like is no news to the stream.
+        # The last rows are not new to the stream.
         asked = pickle.loads(pickle.dumps(asked)) if i == 2 else asked
         assert len(asked.partial_fit(place).labels_) == len(part)
     for model in (of_files, asked):
         np.testing.assert_array_equal(model.cluster_centers_, of_arrays.cluster_centers_)
         assert model.mixture_.to_bytes() == of_arrays.mixture_.to_bytes()
         assert model.n_iter_ == 4 and model.inertia_ == of_arrays.inertia_
-    # After a fit of files all of its rows count.
+    # After a fit to files, all of its rows count.
     fitted = [SphericalKMeans(4, random_state=0).fit(x).partial_fit(parts[0][:20]) for x in (rows, str(tmp_path / "part-*.npy"))]
     np.testing.assert_allclose(fitted[1].cluster_centers_, fitted[0].cluster_centers_, atol=1e-7)
     with pytest.raises(FileNotFoundError, match="nowhere"):
@@ -280,7 +280,7 @@ def test_k_means_learns_a_stream_of_files(rows, tmp_path):
 
 
 def fits_of_weights(rows, weights):
-    """What each way of fitting finds of weighted rows."""
+    """Results of all methods for weighted rows."""
     start = np.eye(8)[:4]
     yield VonMisesFisherMixture(4, init=start, max_iter=5, tol=0).fit(rows, sample_weight=weights).mixture_
     yield VonMisesFisherMixture(4, init=start).partial_fit(rows, sample_weight=weights).mixture_
@@ -291,7 +291,7 @@ def fits_of_weights(rows, weights):
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("kind", ["npy", "csv"])
-def test_weights_count_beside_files_too(rows, tmp_path, kind):
+def test_sample_weight_works_with_files(rows, tmp_path, kind):
     rows = rows.astype(np.float64)
     rows /= np.linalg.norm(rows, axis=1, keepdims=True)
     weights = np.random.default_rng(3).uniform(0, 2, 2000)
@@ -307,7 +307,7 @@ def test_weights_count_beside_files_too(rows, tmp_path, kind):
             VonMisesFisherMixture(4).fit(place, sample_weight=wrong)
 
 
-def test_weights_come_from_one_place(rows, tmp_path):
+def test_weights_must_come_from_one_source(rows, tmp_path):
     table = np.column_stack([rows, np.ones(2000)])
     np.savetxt(tmp_path / "x.csv", table, delimiter=",", header=",".join("abcdefghw"), comments="", fmt="%.17g")
     files = Files(tmp_path / "x.csv", columns=list("abcdefgh"), weight_column="w")
@@ -315,14 +315,14 @@ def test_weights_come_from_one_place(rows, tmp_path):
         VonMisesFisherMixture(4).fit(files, sample_weight=np.ones(2000))
 
 
-def test_fewer_rows_than_components_are_refused_in_files_too(rows, tmp_path):
+def test_files_with_fewer_rows_than_components_are_refused(rows, tmp_path):
     np.save(tmp_path / "two.npy", rows[:2])
     for two in (rows[:2], tmp_path / "two.npy"):
         with pytest.raises(ValueError, match="Expected n_samples >= 5 components, but got n_samples = 2"):
             VonMisesFisherMixture(5).fit(two)
 
 
-def test_a_mixture_takes_whatever_an_estimator_takes(rows, tmp_path):
+def test_a_mixture_accepts_the_rows_of_an_estimator(rows, tmp_path):
     sparse = pytest.importorskip("scipy.sparse")
     mixture = VonMisesFisherMixture(4, random_state=0).fit(rows).mixture_
     expected = mixture.ln_densities(rows)
@@ -343,7 +343,7 @@ def test_a_mixture_takes_whatever_an_estimator_takes(rows, tmp_path):
         vmfkit.Mixture(["a", "b"], [[1, 0], [0, 1]], [3, 4])
 
 
-def test_a_missing_or_broken_file_is_python_s_own_error(tmp_path):
+def test_a_missing_or_broken_file_raises_a_builtin_error(tmp_path):
     with pytest.raises(FileNotFoundError, match="nowhere.npy"):
         VonMisesFisherMixture(2).fit(tmp_path / "nowhere.npy")
     with pytest.raises(FileNotFoundError, match="no file has a name that matches"):
@@ -353,20 +353,20 @@ def test_a_missing_or_broken_file_is_python_s_own_error(tmp_path):
         VonMisesFisherMixture(2).fit(tmp_path / "broken.npy")
 
 
-def test_wrong_rows_are_named(rows):
+def test_errors_name_wrong_rows(rows):
     broken = rows.copy()
     broken[17, 3] = np.nan
     with pytest.raises(ValueError, match="row 17, column 3"):
         _vmfkit.fit(broken, 2)
     with pytest.raises(ValueError, match="two axes"):
         _vmfkit.fit(rows[0], 2)
-    with pytest.raises(TypeError, match="no such choice, found: `learning_rate`"):
+    with pytest.raises(TypeError, match="no such option, found: `learning_rate`"):
         _vmfkit.fit(rows, 2, learning_rate=0.1)
     with pytest.raises(ValueError, match="2000 weights"):
         _vmfkit.fit(rows, 2, np.ones(3))
 
 
-def test_a_row_of_zeros_is_named_across_processes(rows):
+def test_zero_row_error_can_be_pickled(rows):
     with pytest.raises(_vmfkit.ZeroRowError) as raised:
         _vmfkit.fit(np.zeros((3, 2)), 2)
     assert isinstance(raised.value, ValueError)
@@ -384,7 +384,7 @@ def test_the_command_writes_the_same_model(rows, tmp_path, vmf):
     assert (tmp_path / "again.safetensors").read_bytes() == (tmp_path / "m.safetensors").read_bytes()
 
 
-def test_criteria_count_the_parameters_that_the_command_counts(rows, tmp_path, vmf):
+def test_criteria_match_the_command(rows, tmp_path, vmf):
     np.save(tmp_path / "x.npy", rows)
     for policy, free in (("free", 4 * 8 + 3), ("shared", 4 * 7 + 1 + 3), ("fixed:50", 4 * 7 + 3)):
         command = [vmf, "fit", tmp_path / "x.npy", "-k", "4", "--policy", policy, "-o", tmp_path / "m.safetensors", "--json"]
@@ -407,8 +407,8 @@ def test_weights_that_overflow_are_refused(rows):
             fit(rows, sample_weight=weights)
 
 
-def test_a_damaged_file_is_one_exception_and_no_more():
-    """A decoder that is not ours panics over this file; nothing of that is printed."""
+def test_a_damaged_file_raises_one_exception():
+    """A third-party decoder panics on this file; the panic is not printed."""
     place = Path(__file__).parents[2] / "testdata" / "hostile" / "panic.parquet"
     script = f"""
 from vmfkit import VonMisesFisherMixture
@@ -421,7 +421,7 @@ except ValueError as error:
     assert "the file is damaged, found: `" in done.stdout and done.stderr == ""
 
 
-def test_a_table_with_other_columns_names_the_one_to_pass():
+def test_the_error_for_a_table_names_the_column_to_pass():
     pandas, polars, pyarrow = (pytest.importorskip(name) for name in ("pandas", "polars", "pyarrow"))
     rows = np.random.default_rng(1).normal(size=(20, 4))
     columns = {"id": list(range(20)), "text": ["a text"] * 20, "embedding": [row.tolist() for row in rows]}
@@ -441,7 +441,7 @@ def test_a_table_with_other_columns_names_the_one_to_pass():
     assert vmfkit.VonMisesFisherMixture(2).fit(pandas.DataFrame(flat)[["x", "y"]]).n_features_in_ == 2
 
 
-def test_messages_about_files_name_the_arguments_of_python(tmp_path):
+def test_messages_about_files_name_python_arguments(tmp_path):
     (tmp_path / "cities.csv").write_text("name,x,y\nParis,0.6,0.8\n")
     with pytest.raises(ValueError, match=r'`columns=\["x", "y"\]` reads the columns of numbers'):
         vmfkit.VonMisesFisherMixture(1).fit(tmp_path / "cities.csv")
@@ -453,7 +453,7 @@ def test_messages_about_files_name_the_arguments_of_python(tmp_path):
         vmfkit.VonMisesFisherMixture(1).fit(tmp_path / "rows")
 
 
-def test_the_format_and_the_header_of_files_can_be_said(tmp_path):
+def test_the_format_and_header_of_files_can_be_given(tmp_path):
     (tmp_path / "rows").write_text("1,0\n0.6,0.8\n0,1\n")
     for header, count in ((False, 3), (True, 2)):
         files = vmfkit.Files(tmp_path / "rows", format="csv", header=header)
@@ -462,7 +462,7 @@ def test_the_format_and_the_header_of_files_can_be_said(tmp_path):
         vmfkit.SphericalKMeans(1).fit(vmfkit.Files(tmp_path / "rows", format="cvs"))
 
 
-def test_texts_are_told_from_names_of_files(tmp_path):
+def test_texts_are_distinguished_from_file_names(tmp_path):
     with pytest.raises(FileNotFoundError, match="no file `the first text`. If they are texts, pass their embeddings"):
         vmfkit.VonMisesFisherMixture(2).fit(["the first text", "the second text"])
     with pytest.raises(FileNotFoundError, match="no file `hello`. If they are texts, pass their embeddings"):
@@ -478,7 +478,7 @@ def test_texts_are_told_from_names_of_files(tmp_path):
 
 
 @pytest.mark.parametrize("wrong", ["3", True, np.datetime64("2020-01-01"), np.array(["3", "4"]), [True, False], [None, 1.0], 1j])
-def test_what_is_no_number_is_no_concentration(wrong):
+def test_concentrations_must_be_numbers(wrong):
     for call in (
         lambda: vmfkit.vonmises_fisher([1.0, 0.0], wrong),
         lambda: vmfkit.vonmises_fisher.logpdf([1.0, 0.0], [1.0, 0.0], wrong),
@@ -490,7 +490,7 @@ def test_what_is_no_number_is_no_concentration(wrong):
             call()
 
 
-def test_numbers_of_every_kind_are_concentrations():
+def test_all_kinds_of_numbers_are_concentrations():
     from fractions import Fraction
 
     for kappa in (3, np.int8(3), np.float32(3), np.float16(3), Fraction(3), np.array(3, object)):
@@ -498,7 +498,7 @@ def test_numbers_of_every_kind_are_concentrations():
     assert vmfkit.special.iv_ratio(np.float64(3.0), 2) == vmfkit.special.iv_ratio(3, 2.0)
 
 
-def test_weights_of_single_precision_are_made_to_sum_to_1():
+def test_single_precision_weights_are_normalised():
     weights = np.random.default_rng(4).random(5000).astype(np.float32)
     weights /= weights.sum()
     assert abs(weights.astype(float).sum() - 1) > 1e-9

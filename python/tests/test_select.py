@@ -1,4 +1,4 @@
-"""`vmfkit.select`: how many components."""
+"""`vmfkit.select`: the number of components."""
 
 import json
 import subprocess
@@ -32,7 +32,7 @@ def test_the_household_data_have_the_published_criteria():
     assert not any(candidate.warnings for candidate in found.candidates)
 
 
-def test_every_number_is_that_of_the_command(vmf, three_groups, tmp_path):
+def test_all_numbers_match_the_command(vmf, three_groups, tmp_path):
     np.save(tmp_path / "x.npy", three_groups)
     command = [vmf, "select", tmp_path / "x.npy", "-k", "1:4", "--seed", "7", "--criterion", "held-out", "--json"]
     told = json.loads(subprocess.run(command, check=True, capture_output=True).stdout)
@@ -46,7 +46,7 @@ def test_every_number_is_that_of_the_command(vmf, three_groups, tmp_path):
     assert told["recommended"][0]["components"] == found.recommended.components
 
 
-def test_the_number_of_groups_is_found_and_can_be_used(three_groups):
+def test_the_true_number_of_groups_is_recommended(three_groups):
     found = vmfkit.select(three_groups, [4, 2, 3, 1])
     assert [candidate.components for candidate in found.candidates] == [1, 2, 3, 4]
     assert found.recommended.components == 3
@@ -87,7 +87,7 @@ def test_weights_and_rows_of_zeros(three_groups):
         ({"policy": "loose"}, "loose"),
     ],
 )
-def test_wrong_options_are_named(three_groups, options, message):
+def test_errors_name_wrong_options(three_groups, options, message):
     with pytest.raises(ValueError, match=message.replace("(", r"\(")):
         vmfkit.select(three_groups, **{"n_components": [1, 2], **options})
 
@@ -100,7 +100,7 @@ def test_progress_has_one_line_per_fit(three_groups, capsys):
     ]
 
 
-def test_a_selection_can_be_drawn(three_groups):
+def test_a_selection_can_be_plotted(three_groups):
     plot = pytest.importorskip("vmfkit.plot")
     ax = plot.selection(vmfkit.select(three_groups, [1, 2, 3, 4]))
     assert any("BIC, best at 3" in text.get_text() for text in ax.get_legend().get_texts())

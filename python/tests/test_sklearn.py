@@ -1,4 +1,4 @@
-"""The estimators, as scikit-learn's users expect them."""
+"""The scikit-learn estimators."""
 
 import copy
 import pickle
@@ -21,7 +21,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 import vmfkit
 from vmfkit import SphericalKMeans, VonMisesFisherMixture
 
-# The checks of sparse rows take whatever has predict_proba for a classifier of four classes, which one component cannot be.
+# The checks of sparse rows treat every estimator with predict_proba as a classifier of four classes.
 NOT_FOUR = {
     name: "expects the probabilities of four classes"
     for name in ("check_estimator_sparse_array", "check_estimator_sparse_matrix")
@@ -78,7 +78,7 @@ def test_every_method_and_policy_fits(drawn):
     assert np.all(VonMisesFisherMixture(3, policy="fixed:70", random_state=0).fit(rows).concentrations_ == 70)
 
 
-def test_a_wrong_choice_is_named(drawn):
+def test_errors_name_wrong_options(drawn):
     rows, _ = drawn
     with pytest.raises(ValueError, match="unknown method `gibbs`"):
         VonMisesFisherMixture(3, method="gibbs").fit(rows)
@@ -110,7 +110,7 @@ def test_a_wrong_choice_is_named(drawn):
         {"normalize": "yes"},
     ],
 )
-def test_a_parameter_out_of_range_is_named(drawn, parameters):
+def test_errors_name_parameters_out_of_range(drawn, parameters):
     (name,) = parameters
     with pytest.raises(ValueError, match=f"The '{name}' parameter of VonMisesFisherMixture must be .* Got .* instead"):
         VonMisesFisherMixture(**parameters).fit(drawn[0])
@@ -128,13 +128,13 @@ def test_not_converging_is_a_warning(drawn):
         VonMisesFisherMixture(3, max_iter=1, init="random", random_state=0, tol=0).fit(drawn[0])
 
 
-def test_k_means_is_a_method_of_the_mixture_too(drawn):
+def test_k_means_as_a_method_of_the_mixture(drawn):
     model = VonMisesFisherMixture(3, method="kmeans", random_state=0).fit(drawn[0])
     np.testing.assert_array_equal(model.labels_, SphericalKMeans(3, random_state=0).fit(drawn[0]).labels_)
     assert np.ptp(model.weights_) == 0 and np.ptp(model.concentrations_) == 0
 
 
-def test_single_and_sparse_rows_give_the_same(drawn):
+def test_single_precision_and_sparse_rows_give_the_same_fit(drawn):
     rows, _ = drawn
     model = VonMisesFisherMixture(3, random_state=0).fit(rows)
     single = VonMisesFisherMixture(3, random_state=0).fit(rows.astype(np.float32))
@@ -144,7 +144,7 @@ def test_single_and_sparse_rows_give_the_same(drawn):
     np.testing.assert_allclose(scattered.score_samples(sparse.csc_array(rows)), model.score_samples(rows), rtol=1e-9)
 
 
-def test_rows_of_zeros_stand_aside(drawn):
+def test_rows_of_zeros_are_ignored_by_fits(drawn):
     rows = drawn[0].copy()
     rows[7] = 0
     for kind in (np.asarray, sparse.csr_array):
@@ -182,7 +182,7 @@ def test_rows_of_zeros_belong_to_no_component(drawn, kind, background):
 
 
 @pytest.mark.parametrize("kind", [np.asarray, sparse.csr_array])
-def test_criteria_count_rows_of_zeros_as_score_samples_does(drawn, kind):
+def test_criteria_treat_rows_of_zeros_like_score_samples(drawn, kind):
     rows = drawn[0][:500].copy()
     rows[[7, 200, 499]] = 0
     model = VonMisesFisherMixture(3, random_state=0).fit(drawn[0])
@@ -196,11 +196,11 @@ def test_criteria_count_rows_of_zeros_as_score_samples_does(drawn, kind):
     assert model.icl(kind(rows)) == pytest.approx(model.bic(kind(rows)) + 2 * entropy, rel=1e-9)
 
 
-def test_a_sparse_row_of_zeros_that_are_stored_is_found():
+def test_sparse_rows_of_explicit_zeros_are_detected():
     from vmfkit._directions import Directions
     from vmfkit._rows import as_rows
 
-    # A row without numbers at the start, at the end and between; one whose numbers are 0.
+    # Empty rows at the start, at the end and in between, and a row of explicit zeros.
     matrix = sparse.csr_matrix(np.array([[0, 0], [1, 0], [0, 0], [0, 0], [0, 1], [0, 0.0]]))
     matrix = sparse.csr_matrix((np.append(matrix.data, 0.0), np.append(matrix.indices, 1), np.append(matrix.indptr, 3)), shape=(7, 2))
     directions = Directions(as_rows(matrix), normalize=True)
@@ -208,7 +208,7 @@ def test_a_sparse_row_of_zeros_that_are_stored_is_found():
     np.testing.assert_array_equal(directions.zeros, [True, False, True, True, False, True, True])
 
 
-def test_weights_count_as_repetitions_do(drawn):
+def test_weights_count_like_repetitions(drawn):
     rows = drawn[0][:500]
     weights = np.random.default_rng(2).integers(0, 4, 500)
     start = VonMisesFisherMixture(3, random_state=0).fit(rows).mean_directions_
@@ -232,7 +232,7 @@ def test_a_pickle_is_the_same_model(drawn):
 
 @pytest.mark.parametrize("kind", [VonMisesFisherMixture, SphericalKMeans])
 @pytest.mark.parametrize("how", ["fit", "partial_fit"])
-def test_labels_are_of_the_rows_as_they_were(drawn, kind, how):
+def test_labels_are_those_of_the_rows_at_the_time_of_the_fit(drawn, kind, how):
     rows = drawn[0].copy()
     model = kind(3, random_state=0)
     getattr(model, how)(rows)
@@ -266,11 +266,11 @@ def test_a_copy_does_not_read_the_files_of_the_fit(drawn, kind, tmp_path):
 
 
 @pytest.mark.parametrize("kind", [VonMisesFisherMixture, SphericalKMeans])
-def test_a_pickle_names_the_place_that_people_import_from(kind):
+def test_a_pickle_refers_to_the_public_module(kind):
     assert f"vmfkit.sklearn {kind.__name__}".encode() in pickle.dumps(kind(), protocol=0).replace(b"\n", b" ")
 
 
-def test_partial_fit_learns_a_stream_and_survives_a_pickle(drawn):
+def test_partial_fit_continues_from_a_pickle(drawn):
     rows, labels = drawn
     parts = np.array_split(rows, 10)
     model = VonMisesFisherMixture(3, random_state=0)
@@ -286,7 +286,7 @@ def test_partial_fit_learns_a_stream_and_survives_a_pickle(drawn):
     np.testing.assert_allclose(model.predict_proba(rows).sum(1), 1)
 
 
-def test_partial_fit_after_a_fit_counts_all_rows_the_same(truth, tmp_path):
+def test_partial_fit_after_a_fit_weighs_all_rows_equally(truth, tmp_path):
     rows, labels = truth.sample(30_000, seed=6)
     model = VonMisesFisherMixture(3, random_state=0).fit(rows)
     model.save(tmp_path / "model.safetensors")
@@ -300,14 +300,14 @@ def test_partial_fit_after_a_fit_counts_all_rows_the_same(truth, tmp_path):
         assert again.mixture_.description["weight"] == 30_020
     other = pickle.loads(pickle.dumps(model))
     assert other.partial_fit(rows[:5]).mixture_.to_bytes() == model.partial_fit(rows[:5]).mixture_.to_bytes()
-    # Rows of another fit are not known: they count as those that a start is made of.
+    # The number of rows of another fit is unknown; they count as the rows of a start.
     made = VonMisesFisherMixture.from_mixture(vmfkit.Mixture(before.weights, before.directions, before.concentrations))
     np.testing.assert_allclose(made.partial_fit(new).weights_[0], (before.weights[0] * 8192 + 20) / 8212, rtol=1e-6)
-    with pytest.raises(ValueError, match="4 components to go on with, found: `3`"):
+    with pytest.raises(ValueError, match="4 components to continue from, found: `3`"):
         VonMisesFisherMixture.load(tmp_path / "model.safetensors").set_params(n_components=4).partial_fit(new)
 
 
-def test_the_policy_auto_keeps_what_it_decided_however_a_fit_goes_on(tmp_path):
+def test_the_policy_auto_keeps_its_decision(tmp_path):
     """Rows that vary in 3 of 120 dimensions do not fit the model: concentrations are tied, and stay so after pickles and files."""
     rng = np.random.default_rng(3)
     rows = np.zeros((1200, 120))
@@ -329,14 +329,14 @@ def test_the_policy_auto_keeps_what_it_decided_however_a_fit_goes_on(tmp_path):
     assert loaded.mixture_.to_bytes() == model.mixture_.to_bytes()
 
 
-def test_notes_of_a_fit_are_those_of_its_mixture(truth, drawn):
+def test_notes_of_a_fit_match_its_mixture(truth, drawn):
     with pytest.warns(UserWarning):
         model = VonMisesFisherMixture(3, policy="free", random_state=0).fit(np.repeat(drawn[0][:3], 5, axis=0))
     assert model.notes_
     assert model.partial_fit(drawn[0][:3]).notes_ == model.mixture_.description["notes"] != []
 
 
-def test_criteria_count_what_a_fit_may_choose(drawn):
+def test_criteria_count_free_parameters(drawn):
     rows, _ = drawn
     for policy, free in (("free", 3 * 16 + 2), ("shared", 3 * 15 + 1 + 2), ("fixed:80", 3 * 15 + 2)):
         fitted = VonMisesFisherMixture(3, policy=policy, random_state=0).fit(rows)
@@ -347,13 +347,13 @@ def test_criteria_count_what_a_fit_may_choose(drawn):
     assert SphericalKMeans(3, random_state=0).fit(rows).mixture_.free_parameters == 3 * 15 + 1
 
 
-def test_a_start_of_another_dimension_is_named(drawn):
+def test_the_error_names_a_start_of_another_dimension(drawn):
     with pytest.raises(ValueError, match="expected dimension 16, found: `15`"):
         VonMisesFisherMixture(3, init=np.eye(15)[:3]).fit(drawn[0])
 
 
-def test_it_serves_as_the_cluster_model_of_an_online_topic_tool(drawn):
-    """BERTopic asks of an online cluster model: partial_fit(X), labels_, predict(X)."""
+def test_it_works_as_an_online_cluster_model(drawn):
+    """BERTopic requires an online cluster model to have partial_fit(X), labels_ and predict(X)."""
 
     class TopicTool:
         def __init__(self, cluster_model):
@@ -368,14 +368,14 @@ def test_it_serves_as_the_cluster_model_of_an_online_topic_tool(drawn):
         assert len(tool.partial_fit(part)) == len(part)
 
 
-def test_warm_start_goes_on(drawn):
+def test_warm_start_continues(drawn):
     rows, _ = drawn
     model = VonMisesFisherMixture(3, warm_start=True, random_state=0, init="random-rows", max_iter=2, tol=0).fit(rows)
     before = model.score(rows)
     assert model.fit(rows).score(rows) >= before
 
 
-def test_a_background_takes_rows_that_belong_nowhere(truth, drawn):
+def test_a_background_takes_outliers(truth, drawn):
     noise = vmfkit.vonmises_fisher(np.eye(16)[0], 0).rvs(600, random_state=3)
     rows = np.concatenate([drawn[0], noise])
     model = VonMisesFisherMixture(3, background=0.1, random_state=0).fit(rows)
@@ -388,11 +388,11 @@ def test_p_values_of_drawn_rows_are_uniform(truth):
     model = VonMisesFisherMixture.from_mixture(truth)
     values = model.p_values(truth.sample(20_000, seed=8)[0])
     for level in (0.01, 0.1, 0.5):
-        # Four standard errors: one run of 5,000 would fail by chance, and the seed is fixed.
+        # Four standard errors; with random seeds one run in 5,000 would fail.
         assert abs((values < level).mean() - level) < 4 * np.sqrt(level * (1 - level) / 20_000)
 
 
-def test_draws_have_the_shape_of_a_mixture_s(drawn):
+def test_sample_returns_rows_and_labels(drawn):
     model = VonMisesFisherMixture(3, random_state=0).fit(drawn[0])
     rows, labels = model.sample(50)
     assert rows.shape == (50, 16) and labels.shape == (50,)
@@ -400,7 +400,7 @@ def test_draws_have_the_shape_of_a_mixture_s(drawn):
         model.sample(0)
 
 
-def test_it_works_in_a_pipeline_and_a_grid_search(drawn):
+def test_pipeline_and_grid_search(drawn):
     rows, _ = drawn
     search = GridSearchCV(VonMisesFisherMixture(random_state=0), {"n_components": [1, 2, 3]}, cv=3).fit(rows)
     assert search.best_params_ == {"n_components": 3}
@@ -408,7 +408,7 @@ def test_it_works_in_a_pipeline_and_a_grid_search(drawn):
     assert pipeline.transform(rows).shape == (3000, 3)
 
 
-def test_frames_keep_their_names(drawn):
+def test_feature_names_are_kept(drawn):
     pandas = pytest.importorskip("pandas")
     frame = pandas.DataFrame(drawn[0], columns=[f"x{i}" for i in range(16)])
     model = VonMisesFisherMixture(3, random_state=0).fit(frame)
@@ -420,27 +420,27 @@ def test_frames_keep_their_names(drawn):
         model.predict(frame)
 
 
-def test_files_forget_the_names_of_a_frame(drawn, tmp_path):
+def test_files_reset_feature_names(drawn, tmp_path):
     pandas = pytest.importorskip("pandas")
     np.save(tmp_path / "x.npy", drawn[0])
     model = VonMisesFisherMixture(3, random_state=0).fit(pandas.DataFrame(drawn[0], columns=[f"x{i}" for i in range(16)]))
     assert not hasattr(model.fit(tmp_path / "x.npy"), "feature_names_in_")
 
 
-def test_partial_fit_leaves_no_bound_of_an_earlier_fit(drawn):
+def test_partial_fit_removes_the_bounds_of_an_earlier_fit(drawn):
     model = VonMisesFisherMixture(3, random_state=0).fit(drawn[0])
     assert hasattr(model, "lower_bound_")
     assert not hasattr(model.partial_fit(drawn[0]), "lower_bound_")
 
 
-def test_one_weight_is_of_all_rows(drawn):
+def test_a_scalar_weight_applies_to_all_rows(drawn):
     for kind in (VonMisesFisherMixture, SphericalKMeans):
         model = kind(3, random_state=0).fit(drawn[0], sample_weight=2.0)
         expected = model.score(drawn[0], sample_weight=np.full(len(drawn[0]), 2.0))
         assert model.score(drawn[0], sample_weight=2.0) == pytest.approx(expected)
 
 
-def test_a_notebook_shows_what_was_found(drawn):
+def test_a_notebook_shows_the_components(drawn):
     for kind in (VonMisesFisherMixture, SphericalKMeans):
         model = kind(3, random_state=0)
         assert "half its mass within" not in model._repr_html_()
@@ -458,8 +458,8 @@ def test_a_summary_is_text_and_html(drawn):
     assert summary._repr_html_().startswith("<table>") and summary._repr_html_().count("<tr>") == 5
 
 
-def test_rows_that_point_nowhere_together_have_distances():
-    """The concentration of such rows is 0, which nothing can be divided by."""
+def test_rows_whose_sum_is_zero_have_distances():
+    """The concentration of such rows is 0, which must not be a divisor."""
     cross = np.array([[1, 0], [-1, 0], [0, 1], [0, -1.0]])
     model = SphericalKMeans(1, random_state=0).fit(cross)
     np.testing.assert_allclose(model.transform(cross), 1 - cross @ model.cluster_centers_.T, atol=1e-12)
@@ -477,7 +477,7 @@ def test_inertia_counts_weights(drawn):
 
 
 @pytest.mark.parametrize("kind", [np.asarray, sparse.csr_array, np.float32])
-def test_k_means_learns_a_stream(drawn, kind):
+def test_k_means_partial_fit(drawn, kind):
     rows, labels = drawn
     parts = np.array_split(3 * rows, 10)
     model = SphericalKMeans(3, random_state=0)
@@ -495,13 +495,13 @@ def test_k_means_learns_a_stream(drawn, kind):
     np.testing.assert_allclose(model.mixture_.concentrations, whole.mixture_.concentrations, rtol=0.05)
 
 
-def test_a_step_of_k_means_adds_to_the_resultants():
+def test_k_means_partial_fit_adds_to_the_resultants():
     first = np.array([[1, 0], [0.8, 0.6], [0, 1], [-0.6, 0.8]])
     model = SphericalKMeans(2, init=np.eye(2)).partial_fit(first[[0, 2]])
     model.partial_fit(first[[1, 3]], sample_weight=[2.0, 3.0])
     expected = np.array([first[0] + 2 * first[1], first[2] + 3 * first[3]])
     np.testing.assert_allclose(model.cluster_centers_, expected / np.linalg.norm(expected, axis=1, keepdims=True), atol=1e-14)
-    # A fit has its rows behind it.
+    # After a fit, its rows count.
     again = SphericalKMeans(2, init=np.eye(2)).fit(first[[0, 2]]).partial_fit(first[[1, 3]], sample_weight=[2.0, 3.0])
     np.testing.assert_allclose(again.cluster_centers_, model.cluster_centers_, atol=1e-12)
     # Rows of zeros change nothing.
@@ -510,7 +510,7 @@ def test_a_step_of_k_means_adds_to_the_resultants():
     np.testing.assert_allclose(again.cluster_centers_, model.cluster_centers_, atol=1e-12)
 
 
-def test_k_means_that_does_not_know_its_rows_counts_as_those_of_a_start():
+def test_k_means_without_a_number_of_rows_counts_as_a_start():
     assert [vmfkit._vmfkit.start_rows(clusters) for clusters in (1, 128, 200)] == [8192, 8192, 64 * 200]
     made = SphericalKMeans.from_mixture(vmfkit.Mixture([0.5, 0.5], [[1, 0], [0, -1]], [50, 50]))
     row = np.array([0.8, 0.6])
@@ -528,7 +528,7 @@ def test_k_means_is_loaded_as_it_was_saved(drawn, tmp_path):
     assert again.partial_fit(drawn[0][:100]).n_iter_ == model.n_iter_ + 1
 
 
-def test_spherical_k_means_is_nearest_direction(drawn):
+def test_spherical_k_means_assigns_the_nearest_direction(drawn):
     rows, labels = drawn
     model = SphericalKMeans(3, random_state=0).fit(rows)
     cosines = rows @ model.cluster_centers_.T
@@ -565,16 +565,16 @@ def test_a_model_is_loaded_with_the_parameters_of_its_fit(drawn, parameters, tmp
         # The same fit again, and the same stream.
         assert clone(again).fit(rows).mixture_.to_bytes() == model.mixture_.to_bytes()
         assert again.partial_fit(rows[:50]).mixture_.to_bytes() == model.partial_fit(rows[:50]).mixture_.to_bytes()
-    # What is given comes first.
+    # Arguments take precedence.
     assert VonMisesFisherMixture.load(tmp_path / "model.safetensors", max_iter=9, n_threads=2).max_iter == 9
 
 
-def test_a_seed_that_was_drawn_is_loaded(drawn, tmp_path):
+def test_a_drawn_seed_is_restored(drawn, tmp_path):
     model = VonMisesFisherMixture(3, random_state=np.random.RandomState(5), init=drawn[0][:3]).fit(drawn[0])
     model.save(tmp_path / "model.safetensors")
     again = VonMisesFisherMixture.load(tmp_path / "model.safetensors")
     assert again.random_state == model.mixture_.description["seed"] and again.init == "kmeans"
-    # A stream has a policy, and no fit.
+    # A stream stores its policy but no other parameter of a fit.
     stream = VonMisesFisherMixture(3, policy="shared", random_state=1).partial_fit(drawn[0])
     stream.save(tmp_path / "stream.safetensors")
     again = VonMisesFisherMixture.load(tmp_path / "stream.safetensors")
@@ -583,7 +583,7 @@ def test_a_seed_that_was_drawn_is_loaded(drawn, tmp_path):
 
 @pytest.mark.parametrize("kind", [VonMisesFisherMixture, SphericalKMeans])
 def test_an_interrupted_first_fit_is_not_fitted(kind):
-    """Ctrl-C while the start is made."""
+    """Ctrl-C during the start."""
     program = f"""
 import os, signal, threading, time, numpy as np, vmfkit
 from sklearn.exceptions import NotFittedError
@@ -603,7 +603,7 @@ except KeyboardInterrupt:
     assert done.stdout.strip() == "not fitted False", done.stderr
 
 
-def test_verbose_tells_phases_passes_and_objectives(drawn, capfd):
+def test_verbose_prints_phases_passes_and_objectives(drawn, capfd):
     model = VonMisesFisherMixture(3, n_init=2, verbose=1, random_state=0).fit(drawn[0])
     lines = capfd.readouterr().err.splitlines()
     assert len(lines) == len(set(lines)), "no line twice"
@@ -618,7 +618,7 @@ def test_verbose_tells_phases_passes_and_objectives(drawn, capfd):
     assert lines[0] == "SphericalKMeans: start" and "of at most 7" in lines[1] and "mean cosine 0." in lines[-1]
 
 
-def test_k_means_in_a_small_cap_goes_on_until_it_has_settled():
+def test_k_means_does_not_stop_early_for_close_rows():
     """The tolerance was a fraction of the mean cosine, which is near 1 here: it stopped after 2 passes, 4 to 20 % above this inertia."""
     for degrees in (4.0, 1.0, 0.1):
         kappa = float(vmfkit.special.inverse_iv_ratio(10, np.cos(np.radians(degrees))))
@@ -629,7 +629,7 @@ def test_k_means_in_a_small_cap_goes_on_until_it_has_settled():
         assert model.inertia_ <= 1.01 * further.inertia_, degrees
 
 
-def test_k_means_with_no_tolerance_stops_when_labels_repeat(drawn):
+def test_k_means_without_tolerance_stops_when_labels_repeat(drawn):
     for estimator in (SphericalKMeans(5, tol=0, init="random-rows", random_state=0), VonMisesFisherMixture(5, method="kmeans", tol=0, random_state=0)):
         estimator.fit(drawn[0])
         assert estimator.converged_ and estimator.n_iter_ < 100
@@ -637,7 +637,7 @@ def test_k_means_with_no_tolerance_stops_when_labels_repeat(drawn):
         np.testing.assert_array_equal(again.labels_, estimator.labels_)
 
 
-def test_k_means_warns_of_clusters_without_rows(tmp_path):
+def test_k_means_warns_about_empty_clusters(tmp_path):
     rows = np.repeat(np.eye(4)[:3], 5, axis=0)
     with pytest.warns(ConvergenceWarning, match=r"distinct clusters \(3\) found smaller than n_clusters \(5\)"):
         SphericalKMeans(5, random_state=0).fit(rows)
@@ -649,7 +649,7 @@ def test_k_means_warns_of_clusters_without_rows(tmp_path):
         SphericalKMeans(3, random_state=0).fit(rows)
 
 
-def test_a_start_that_is_given_is_fitted_once(drawn):
+def test_a_given_start_is_fitted_once(drawn):
     start = drawn[0][:3]
     once = VonMisesFisherMixture(3, init=start).fit(drawn[0])
     with pytest.warns(RuntimeWarning, match="one fit instead of n_init=10"):
@@ -689,8 +689,8 @@ def test_a_summary_has_mean_directions(drawn):
 
 
 @pytest.mark.parametrize("background", [None, 0.1])
-def test_probabilities_are_as_bertopic_takes_them(drawn, background, monkeypatch):
-    """It asks for `labels_`, then for `probabilities_` if there are some, and adds columns by the labels that topics had before."""
+def test_probabilities_suit_bertopic(drawn, background, monkeypatch):
+    """BERTopic reads `labels_`, then `probabilities_` if it exists, and adds columns by the previous labels of topics."""
     rows, _ = drawn
     model = VonMisesFisherMixture(3, random_state=0, background=background).fit(rows)
     np.testing.assert_array_equal(model.probabilities_, model.predict_proba(rows)[:, :3])
@@ -702,7 +702,7 @@ def test_probabilities_are_as_bertopic_takes_them(drawn, background, monkeypatch
         topics[:, after] += probabilities[:, before]
     some = labels >= 0
     np.testing.assert_array_equal(topics[some].argmax(1), [mapped[label] for label in labels[some]])
-    # A pickle has none, nor has a fit of very many.
+    # Neither a pickle nor a fit of very many rows has probabilities_.
     assert not hasattr(pickle.loads(pickle.dumps(model)), "probabilities_")
     monkeypatch.setattr("vmfkit.sklearn._mixture._MOST_PROBABILITIES", 8999 if background is None else 11_999)
     model.fit(rows)
@@ -728,12 +728,12 @@ LONG_CALLS = {
 
 
 @pytest.mark.parametrize("name", LONG_CALLS)
-def test_ctrl_c_ends_a_long_call_within_a_second(name):
+def test_ctrl_c_ends_a_long_call_soon(name):
     before, call = LONG_CALLS[name]
     program = f"""
 import os, signal, threading, time, numpy as np, vmfkit
 from vmfkit import _vmfkit, VonMisesFisherMixture as V
-signal.signal(signal.SIGINT, signal.default_int_handler)  # whoever started the tests may have it ignored
+signal.signal(signal.SIGINT, signal.default_int_handler)  # the parent process may ignore SIGINT
 def rows(count, dim):
     values = np.random.default_rng(1).normal(size=(count, dim)).astype(np.float32)
     return values / np.linalg.norm(values, axis=1, keepdims=True)
@@ -753,16 +753,16 @@ except KeyboardInterrupt:
     print(time.monotonic() - began)
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120)
-    # On loaded cores a second may be several.
+    # On busy cores it may take several seconds.
     assert done.stdout and float(done.stdout) < 5, done.stderr
 
 
-def test_the_number_of_threads_changes_no_bit(drawn):
+def test_results_do_not_depend_on_the_number_of_threads(drawn):
     models = [VonMisesFisherMixture(5, random_state=0, n_threads=n).fit(drawn[0]) for n in (1, 2, 3)]
     assert len({model.mixture_.to_bytes() for model in models}) == 1
 
 
-def test_passes_of_the_search_are_counted_and_kept(tmp_path, capsys):
+def test_passes_of_the_search_are_counted(tmp_path, capsys):
     rows = np.concatenate([vmfkit.vonmises_fisher(mu, 40).rvs(300, random_state=1) for mu in np.eye(4)])
     model = VonMisesFisherMixture(4, random_state=0, verbose=1).fit(rows)
     assert model.n_search_iter_ > model.n_iter_

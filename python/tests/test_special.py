@@ -1,4 +1,4 @@
-"""Special functions against mpmath and scipy, and their manners."""
+"""Special functions, compared with mpmath and scipy, and their behaviour as numpy functions."""
 
 import threading
 
@@ -35,7 +35,7 @@ def test_values_agree_with_mpmath(d, k):
         assert special.inverse_iv_ratio_c(d, float(1 - a)) == pytest.approx(k, rel=1e-9 * max(1, d / k))
 
 
-def test_arrays_broadcast_and_fill_out():
+def test_arrays_are_broadcast_and_out_is_filled():
     d, k = np.array([2, 3, 768])[:, None], np.linspace(0.1, 50, 7)
     found = special.log_normalizer(d, k)
     assert found.shape == (3, 7)
@@ -51,13 +51,13 @@ def test_arrays_broadcast_and_fill_out():
     np.testing.assert_allclose(special.log_iv([0, 1.5], 2.0), np.log(scipy.special.iv([0, 1.5], 2.0)), rtol=1e-14)
 
 
-def test_out_may_be_what_goes_in():
+def test_out_may_be_an_input():
     k = np.linspace(0.1, 50, 7)
     expected = special.iv_ratio(5, k)
     values = k.copy()
     assert special.iv_ratio(5, values, out=values) is values
     np.testing.assert_array_equal(values, expected)
-    # Overlapping in part, and in the first argument.
+    # Partial overlap, and overlap with the first argument.
     both = np.concatenate([k, [0.0]])
     special.iv_ratio(5, both[:-1], out=both[1:])
     np.testing.assert_array_equal(both[1:], expected)
@@ -66,7 +66,7 @@ def test_out_may_be_what_goes_in():
     np.testing.assert_array_equal(special.log_iv(orders, 3.0, out=orders), expected)
 
 
-def test_out_is_as_numpy_has_it():
+def test_out_behaves_as_in_numpy():
     k = np.linspace(0.1, 50, 7)
     out = np.empty(7)
     assert special.iv_ratio(5, k, out=(out,)) is out
@@ -81,7 +81,7 @@ def test_out_is_as_numpy_has_it():
         special.iv_ratio(5, k, out=locked)
 
 
-def test_long_arrays_are_computed_piece_by_piece():
+def test_long_arrays_are_computed_in_pieces():
     k = np.random.default_rng(1).uniform(0, 1e3, 100_000)
     d = np.where(np.arange(100_000) % 2, 3, 768)
     found = special.iv_ratio(d, k)
@@ -89,7 +89,7 @@ def test_long_arrays_are_computed_piece_by_piece():
         assert found[i] == special.iv_ratio(int(d[i]), k[i])
 
 
-def test_outside_of_the_domain_is_nan_or_an_error():
+def test_values_outside_the_domain_are_nan_or_an_error():
     assert np.isnan(special.log_normalizer(3, -1.0)) and np.isnan(special.iv_ratio(3, np.nan))
     assert special.iv_ratio(3, 0.0) == 0 and special.iv_ratio_c(3, 0.0) == 1
     with pytest.raises(ValueError, match="at least 1"):
@@ -98,7 +98,7 @@ def test_outside_of_the_domain_is_nan_or_an_error():
         special.log_normalizer(2.5, 1.0)
 
 
-def test_other_threads_go_on_while_many_values_are_found():
+def test_other_python_threads_run_during_a_long_call():
     density = vonmises_fisher(np.eye(5)[0], np.linspace(1, 50, 1_000_000))
     calls = {
         "divergence": lambda: density.kl_divergence(vonmises_fisher(np.eye(5)[0], 3)),
@@ -116,5 +116,5 @@ def test_other_threads_go_on_while_many_values_are_found():
         while not done.wait(0.001):
             turns += 1
         worker.join()
-        # Who must wait for the lock gets a turn or two.
+        # A thread that waits for the interpreter lock would run only once or twice.
         assert turns > 10, name

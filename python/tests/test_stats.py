@@ -1,4 +1,4 @@
-"""Hypothesis tests, beside formulas that are calculated here with scipy."""
+"""Hypothesis tests, compared with formulas computed by scipy."""
 
 import numpy as np
 import pytest
@@ -24,7 +24,7 @@ def sample(mu, kappa, n, seed):
 
 
 def watson_williams(samples):
-    """F of angles with the factor 1 + 3/(8 kappa), as packages for circular statistics have it."""
+    """F of angles with the factor 1 + 3/(8 kappa), as in packages for circular statistics."""
     lengths = np.array([abs(np.exp(1j * angles).sum()) for angles in samples])
     total, n, q = abs(sum(np.exp(1j * angles).sum() for angles in samples)), sum(map(len, samples)), len(samples)
     mean = lengths.sum() / n
@@ -51,12 +51,12 @@ def test_the_f_test_of_directions_in_any_dimension():
     found = stats.equal_mean_directions_test(first, second, method="high-concentration")
     assert found.statistic == pytest.approx(f, rel=1e-9)
     assert found.p_value == pytest.approx(scipy.stats.f.sf(f, 3, 57), rel=3e-6)
-    # For concentrated rows the simulation has the law of F.
+    # For concentrated rows the simulated statistic has the F distribution.
     simulated = stats.equal_mean_directions_test(first, second, n_resamples=19999, random_state=3)
     assert simulated.p_value == pytest.approx(found.p_value, rel=0.15, abs=0.005)
 
 
-def test_likelihood_ratios_are_those_of_the_densities():
+def test_likelihood_ratios_match_the_densities():
     first, second = sample([1, 0, 0], 8, 30, 3), sample([1, 0.4, 0], 8, 25, 4)
     pooled, groups = np.concatenate([first, second]), [first, second]
 
@@ -120,7 +120,7 @@ def test_symmetry_and_projections():
     assert stats.rotational_symmetry_test(high, n_resamples=99).limit_p_value is None
 
 
-def test_kents_statistic_is_near_ours_for_many_rows():
+def test_the_symmetry_statistic_is_near_kents_for_many_rows():
     """Kent (1982): n (k/2)^2 I_{1/2}(k)/I_{5/2}(k) (l1 - l2)^2, chi-squared with 2 degrees of freedom."""
     rows = sample([0, 0, 1], 30, 20000, 7) * [1.012, 1.0, 1.0]
     rows /= np.linalg.norm(rows, axis=1, keepdims=True)

@@ -29,9 +29,9 @@ def batches(active, seed, topics=20, dim=50, count=60, rows=300):
 
 
 def followed(model, stream):
-    """How well batches are understood before they are learnt, from the fourth on, and the last ten afterwards."""
+    """Scores of batches before they are learnt, from the fourth on, and of the last ten batches afterwards."""
     stream, before = list(stream), []
-    # Batches are small: threads of k-means would wait for each other.
+    # Batches are small, so threads of k-means would wait for each other.
     with warnings.catch_warnings(), threadpool_limits(1):
         warnings.simplefilter("ignore")
         for number, (rows, topics) in enumerate(stream):
@@ -48,7 +48,7 @@ COME_AND_GO = (8, lambda batch: np.arange(6) + 14 * batch // 59)
 
 @pytest.mark.parametrize(("components", "active"), [APPEAR, COME_AND_GO], ids=["appear", "come and go"])
 @pytest.mark.parametrize("policy", ["free", "shared"])
-def test_topics_are_followed_at_least_as_well_as_by_mini_batch_k_means(components, active, policy):
+def test_streams_are_clustered_at_least_as_well_as_by_mini_batch_k_means(components, active, policy):
     ours, theirs = [], []
     for seed in range(4):
         model = VonMisesFisherMixture(components, policy=policy, random_state=seed)
@@ -60,7 +60,7 @@ def test_topics_are_followed_at_least_as_well_as_by_mini_batch_k_means(component
     assert np.mean(ours, axis=0)[0] > 0.8, np.mean(ours, axis=0)
 
 
-def test_a_move_is_warned_of_and_noted():
+def test_a_moved_component_causes_a_warning_and_a_note():
     stream = batches(lambda batch: np.arange(3) if batch < 10 else np.arange(4), 1, topics=4, count=12)
     model = VonMisesFisherMixture(4, policy="free", random_state=0)
     for number, (rows, _) in enumerate(stream):
@@ -74,7 +74,7 @@ def test_a_move_is_warned_of_and_noted():
                 model.partial_fit(rows)
 
 
-def test_a_topic_that_is_gone_is_warned_of_once():
+def test_a_vanished_topic_causes_one_warning():
     stream = batches(lambda batch: np.arange(3) if batch < 10 else np.arange(2), 1, topics=3, count=13)
     model = VonMisesFisherMixture(3, policy="free", random_state=0)
     with warnings.catch_warnings(record=True) as caught:
@@ -85,7 +85,7 @@ def test_a_topic_that_is_gone_is_warned_of_once():
     assert any("got none of the last 900 rows" in note for note in model.notes_)
 
 
-def test_a_half_life_makes_old_rows_fade(tmp_path):
+def test_a_half_life_reduces_the_weight_of_old_rows(tmp_path):
     directions = np.eye(6)[:2]
     draws = [vmfkit.vonmises_fisher(direction, 400).rvs(1000, random_state=1) for direction in directions]
     fitted = VonMisesFisherMixture(2, policy="free", random_state=0, init=directions).fit(np.concatenate(draws * 20))
@@ -95,7 +95,7 @@ def test_a_half_life_makes_old_rows_fade(tmp_path):
     for batch in np.array_split(draws[1], 10):
         model.partial_fit(batch)
     assert model.weights_[0] == pytest.approx(0.25, abs=1e-6)
-    # The half-life is in the file, and a pickle goes on with it.
+    # The file and the pickle keep the half-life.
     model.save(tmp_path / "again.safetensors")
     assert b'"setting.half_life":"1000.0"' in (tmp_path / "again.safetensors").read_bytes()
     again = pickle.loads(pickle.dumps(model))
@@ -106,7 +106,7 @@ def test_a_half_life_makes_old_rows_fade(tmp_path):
 
 
 @pytest.mark.parametrize("kind", [np.float64, np.float32])
-def test_the_first_rows_are_held_until_there_are_enough(kind):
+def test_the_first_rows_are_held_for_the_start(kind):
     rows, _ = next(batches(lambda batch: np.arange(3), 2, topics=3, rows=240))
     rows = rows.astype(kind)
     model = VonMisesFisherMixture(10, policy="free", random_state=0)
@@ -126,7 +126,7 @@ def test_the_first_rows_are_held_until_there_are_enough(kind):
     assert model.mixture_.description["rows"] == 80 and len(model.labels_) == 8
 
 
-def test_a_start_of_free_concentrations_has_no_component_of_a_single_row():
+def test_a_start_with_free_concentrations_has_no_component_of_a_single_row():
     rows, _ = next(batches(lambda batch: np.arange(20), 3))
     model = VonMisesFisherMixture(20, policy="free", random_state=0)
     for batch in np.array_split(rows, 60):
@@ -135,7 +135,7 @@ def test_a_start_of_free_concentrations_has_no_component_of_a_single_row():
 
 
 @pytest.mark.parametrize(("dim", "concentrations"), [(100, [100.0, 400.0]), (300, [300.0, 1200.0])])
-def test_a_stream_finds_concentrations_by_default(dim, concentrations):
+def test_a_stream_estimates_concentrations_by_default(dim, concentrations):
     directions = np.random.default_rng(0).normal(size=(2, dim))
     directions /= np.linalg.norm(directions, axis=1, keepdims=True)
     rows, _ = vmfkit.Mixture([0.5, 0.5], directions, concentrations).sample(50_000, seed=1)

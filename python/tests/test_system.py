@@ -1,4 +1,4 @@
-"""Memory and files, as the operating system gives them."""
+"""Available memory and files."""
 
 import os
 import subprocess
@@ -18,7 +18,7 @@ def rows(count=200):
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="limits are those of Linux")
-def test_the_default_memory_heeds_limits_of_the_process():
+def test_default_memory_respects_process_limits():
     code = """
         import resource
         from vmfkit import _vmfkit
@@ -32,7 +32,7 @@ def test_the_default_memory_heeds_limits_of_the_process():
     subprocess.run([sys.executable, "-c", textwrap.dedent(code)], check=True)
 
 
-def test_a_model_replaces_another_only_when_it_is_complete(tmp_path):
+def test_a_model_file_is_replaced_atomically(tmp_path):
     path = tmp_path / "model.safetensors"
     path.write_bytes(b"before")
     model = VonMisesFisherMixture(2, random_state=0).fit(rows())

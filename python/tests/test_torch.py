@@ -34,7 +34,7 @@ def direction(dim: int, dtype: torch.dtype = DOUBLE) -> torch.Tensor:
 
 
 def scale_of(dim: int, kappa: np.ndarray) -> np.ndarray:
-    """The size of the terms whose difference ln C is."""
+    """Size of the terms whose difference is ln C."""
     nu = 0.5 * dim - 1
     return np.maximum.reduce([np.ones_like(kappa), np.full_like(kappa, nu * math.log(max(nu, 1))), kappa])
 
@@ -45,10 +45,10 @@ def scale_of(dim: int, kappa: np.ndarray) -> np.ndarray:
 @pytest.mark.parametrize("dim", DIMS)
 def test_gradients_agree_with_differences(dim):
     for kappa in KAPPAS:
-        # In units of its own size: a step of 1e-6 says nothing at kappa = 1e-6 or 1e6.
+        # Relative to kappa: a step of 1e-6 is useless at kappa = 1e-6 or 1e6.
         relative = torch.tensor([1.0], dtype=DOUBLE, requires_grad=True)
         of_relative = lambda x: vt.log_normalizer(dim, kappa * x)
-        # What differences lose to the rounding of ln C.
+        # Error of differences due to the rounding of ln C.
         atol = 1e-10 * float(scale_of(dim, np.array([kappa]))[0])
         assert torch.autograd.gradcheck(of_relative, relative, eps=1e-5, atol=atol, rtol=1e-6, check_forward_ad=True)
         assert torch.autograd.gradgradcheck(of_relative, relative, eps=1e-5, atol=atol, rtol=1e-6)
@@ -57,14 +57,14 @@ def test_gradients_agree_with_differences(dim):
 
 
 @pytest.mark.parametrize("dim", DIMS)
-def test_gradcheck_as_it_comes(dim):
+def test_gradcheck(dim):
     kappas = torch.tensor([1e-2, 1.0, 50.0, 300.0], dtype=DOUBLE, requires_grad=True)
     assert torch.autograd.gradcheck(lambda k: vt.log_normalizer(dim, k), kappas)
     assert torch.autograd.gradgradcheck(lambda k: vt.log_normalizer(dim, k), kappas)
 
 
 @pytest.mark.parametrize("dim", DIMS)
-def test_derivatives_are_those_of_the_core(dim):
+def test_derivatives_match_the_core(dim):
     kappa = torch.tensor([0.0, *KAPPAS], dtype=DOUBLE, requires_grad=True)
     value = vt.log_normalizer(dim, kappa)
     (first,) = torch.autograd.grad(value.sum(), kappa, create_graph=True)
@@ -117,11 +117,11 @@ def test_shapes_and_dtypes():
     assert math.isnan(vt.log_normalizer(3, -1.0))
     with pytest.raises(ValueError, match="integer of at least 2, found: `1`"):
         vt.log_normalizer(1, 2.0)
-    with pytest.raises(TypeError, match="real numbers, found: `torch.complex64`"):
+    with pytest.raises(TypeError, match="must be real, found: `torch.complex64`"):
         vt.log_normalizer(3, torch.tensor(1j))
 
 
-def test_transforms_of_functions():
+def test_function_transforms():
     kappa = torch.tensor([0.5, 2.0, 90.0], dtype=DOUBLE)
     of_kappa = lambda k: vt.log_normalizer(5, k)
     expected = torch.from_numpy(-special.iv_ratio(5, kappa.numpy()))
@@ -131,7 +131,7 @@ def test_transforms_of_functions():
     assert torch.allclose(curvature, torch.from_numpy(-special.iv_ratio_slope(5, kappa.numpy())), rtol=1e-15)
 
 
-def test_compiled():
+def test_torch_compile():
     kappa = torch.tensor([0.5, 2.0], dtype=DOUBLE, requires_grad=True)
     compiled = torch.compile(lambda k: (k * vt.log_normalizer(5, k)).sum(), backend="aot_eager", fullgraph=True)
     (found,) = torch.autograd.grad(compiled(kappa), kappa)
@@ -157,8 +157,8 @@ def test_other_devices_agree_with_the_core(dim):
 
 
 def test_derivatives_of_other_devices(monkeypatch):
-    # As if the CPU were a device out of reach.
-    monkeypatch.setattr(_special, "_within_reach", lambda tensor: False)
+    # Treats the CPU like a device that the extension module cannot read.
+    monkeypatch.setattr(_special, "_is_readable", lambda tensor: False)
     for dim in (2, 40, 768):
         kappas = torch.tensor([0.5, 8.0, 300.0], dtype=DOUBLE, requires_grad=True)
         assert torch.autograd.gradcheck(lambda k: vt.log_normalizer(dim, k), kappas)
@@ -168,11 +168,11 @@ def test_derivatives_of_other_devices(monkeypatch):
         found = kl_divergence(p, q)
         monkeypatch.undo()
         assert torch.allclose(found, kl_divergence(p, q), rtol=1e-9)
-        monkeypatch.setattr(_special, "_within_reach", lambda tensor: False)
+        monkeypatch.setattr(_special, "_is_readable", lambda tensor: False)
 
 
 def test_tensors_stay_on_their_device():
-    # The device "meta" has shapes and no numbers; nothing of it may come by way of the CPU.
+    # The device "meta" has shapes but no numbers, so nothing may be computed on the CPU.
     kappa = torch.empty(3, 4, device="meta")
     assert vt.log_normalizer(768, kappa).device.type == "meta"
     density = vt.VonMisesFisher(torch.empty(4, 8, device="meta"), torch.empty(4, device="meta"), validate_args=False)
@@ -199,13 +199,13 @@ def test_log_prob_and_moments():
         assert torch.equal(density.mode, density.loc)
 
 
-def test_single_precision_keeps_its_digits_near_the_mode():
+def test_single_precision_is_accurate_near_the_mode():
     mu = direction(64, torch.float32)
     density = vt.VonMisesFisher(mu, torch.tensor(1e6))
     x = density.sample((200,))
     assert x.dtype == torch.float32
     exact = vt.VonMisesFisher(mu.double(), torch.tensor(1e6, dtype=DOUBLE)).log_prob(x.double())
-    # kappa mu.x, in single precision, would be wrong by 0.06.
+    # In single precision kappa mu.x would have an error of 0.06.
     assert float((density.log_prob(x) - exact).abs().max()) < 5e-4
 
 
@@ -222,7 +222,7 @@ def test_arguments_are_checked():
         vt.VonMisesFisher(mu, 1.0, validate_args=True).log_prob(2 * mu)
 
 
-def test_batches_expand():
+def test_expand():
     density = vt.VonMisesFisher(normalize(torch.randn(3, 1, 5), dim=-1), torch.rand(4))
     assert density.batch_shape == (3, 4)
     wider = density.expand((2, 3, 4))
@@ -243,7 +243,7 @@ def test_gradient_of_draws_in_kappa_is_unbiased(dim, kappa):
     draws = 200_000 if dim < 10 else 20_000
     kappas = torch.full((draws,), kappa, dtype=DOUBLE, requires_grad=True)
     mu = direction(dim)
-    # One draw for each: the gradient of the sum is a sample of derivatives.
+    # One draw per concentration, so the gradient of the sum is a sample of derivatives.
     x = vt.VonMisesFisher(mu, kappas).rsample()
     across = normalize(torch.randn(dim, dtype=DOUBLE), dim=0)
     across = normalize(across - (across @ mu) * mu, dim=0)
@@ -257,7 +257,7 @@ def test_gradient_of_draws_in_kappa_is_unbiased(dim, kappa):
         (sample,) = torch.autograd.grad(value.sum(), kappas, retain_graph=True)
         error = 5 * float(sample.std()) / draws**0.5
         if expected is None:
-            # By the score, whose mean is the same.
+            # The score function estimate has the same mean.
             score = value.detach() * ((x.detach() @ mu) - vt.mean_length(dim, kappas.detach()))
             error += 5 * float(score.std()) / draws**0.5
             exact = float(score.mean())
@@ -267,7 +267,7 @@ def test_gradient_of_draws_in_kappa_is_unbiased(dim, kappa):
         assert abs(float(sample.mean()) - exact) <= error + 1e-12 * abs(exact), (float(sample.mean()), exact, error)
 
 
-def test_the_figure_that_a_biased_gradient_misses():
+def test_the_documented_gradient_is_reproduced():
     kappa = torch.full((400_000,), 2.0, dtype=DOUBLE, requires_grad=True)
     mu = direction(5)
     (sample,) = torch.autograd.grad((vt.VonMisesFisher(mu, kappa).rsample() @ mu).sum(), kappa)
@@ -280,7 +280,7 @@ def test_the_figure_that_a_biased_gradient_misses():
 def test_gradient_of_draws_in_mu_is_unbiased(dim, kappa, side):
     draws = 200_000 if dim < 10 else 20_000
     start = direction(dim)
-    # On both sides of the reflection's change of sign, and on it.
+    # On both sides of the sign change of the reflection, and at it.
     start[0] = side * start[0].abs()
     start = normalize(start, dim=0)
     raw = start.expand(draws, dim).clone().requires_grad_()
@@ -298,11 +298,11 @@ def test_gradient_of_draws_in_mu_is_unbiased(dim, kappa, side):
         along = sample @ tangent
         error = 5 * float(along.std()) / draws**0.5
         assert abs(float(along.mean()) - float(exact @ tangent)) < error
-        # The length of `raw` moves nothing.
+        # The length of `raw` has no effect.
         assert float((sample @ start).abs().max()) < 1e-12
 
 
-def test_draws_follow_their_law():
+def test_draws_follow_their_distribution():
     for dim, kappa in [(2, 1.5), (5, 30.0), (100, 50.0)]:
         mu = direction(dim)
         x = vt.VonMisesFisher(mu, torch.tensor(kappa, dtype=DOUBLE, requires_grad=True)).rsample((20_000,)).detach()
@@ -349,7 +349,7 @@ def test_draws_have_the_same_derivatives_in_every_mode():
     with torch.autograd.forward_ad.dual_level():
         dual = torch.autograd.forward_ad.make_dual(kappa, torch.ones_like(kappa))
         torch.testing.assert_close(torch.autograd.forward_ad.unpack_dual(value(dual)).tangent.sum(0), expected)
-    # In the mean direction too.
+    # Also in the mean direction.
     shifted = lambda m: (vt.VonMisesFisher(normalize(m, dim=-1), kappa).rsample() @ to).sum()
     torch.manual_seed(3)
     assert bool(torch.isfinite(torch.func.grad(shifted)(mu)).all())
@@ -373,17 +373,17 @@ def test_divergences_have_derivatives_in_forward_mode():
     slopes = torch.func.grad(value, (0, 1))(*point)
     for i, tangents in enumerate(torch.eye(2, dtype=DOUBLE)):
         torch.testing.assert_close(torch.func.jvp(value, point, tuple(tangents))[1], slopes[i])
-    # Of one alone.
+    # In one argument only.
     torch.testing.assert_close(torch.func.jvp(lambda k: value(k, point[1]), point[:1], (torch.ones((), dtype=DOUBLE),))[1], slopes[0])
 
 
-def test_divergences_from_a_batch_of_uniform_ones_have_its_shape():
+def test_divergences_from_a_uniform_batch_have_its_shape():
     one, several = vt.VonMisesFisher(direction(3), 2.0), vt.UniformSphere(3, (4,), dtype=DOUBLE)
     assert kl_divergence(one, several).shape == kl_divergence(several, one).shape == (4,)
     assert kl_divergence(one.expand((5, 1)), several).shape == (5, 4)
 
 
-def test_parameters_that_are_not_tensors_keep_their_digits():
+def test_parameters_that_are_not_tensors_keep_their_precision():
     assert float(vt.VonMisesFisher(direction(3), 0.1).concentration) == 0.1
 
 
@@ -474,7 +474,7 @@ def test_mixture_of_an_estimator_and_with_a_background():
     assert float(module.concentrations[3].detach()) == 0 and bool(torch.isfinite(module.unnormalized).all())
 
 
-def test_a_background_comes_back_from_the_module():
+def test_a_background_survives_a_round_trip():
     rows, truth = three_clusters()
     noisy = vmfkit.Mixture(truth.weights, truth.directions, truth.concentrations, background=0.1)
     again = vt.MixtureVonMisesFisher.from_mixture(noisy, dtype=DOUBLE).to_mixture()
@@ -510,7 +510,7 @@ def test_rows_and_module_may_differ_in_precision():
     torch.testing.assert_close(vt.MixtureVonMisesFisher.from_rows(2 * x, 3, normalize=True).concentrations, first.concentrations)
 
 
-def test_the_module_shows_its_components():
+def test_module_html_representation():
     assert "<table>" in vt.MixtureVonMisesFisher(4, 2)._repr_html_()
 
 
@@ -544,7 +544,7 @@ def test_training_reaches_the_likelihood_of_em():
         vt.MixtureVonMisesFisher.from_rows(x, 3, passes=0)
 
 
-def test_training_from_directions_at_random():
+def test_training_from_random_directions():
     rows, truth = three_clusters()
     module, x = vt.MixtureVonMisesFisher(8, 3), torch.from_numpy(rows).float()
     before = float(module(x).mean().detach())
@@ -565,7 +565,7 @@ def test_mixture_in_single_precision_at_large_concentrations():
     np.testing.assert_allclose(module(torch.from_numpy(rows)).detach(), truth.ln_densities(rows), atol=0.3)
 
 
-def test_state_is_saved_as_that_of_any_module():
+def test_state_dict_round_trip():
     module, other = vt.MixtureVonMisesFisher(4, 2), vt.MixtureVonMisesFisher(4, 2)
     other.load_state_dict(module.state_dict())
     x = normalize(torch.randn(3, 4), dim=1)
@@ -577,7 +577,7 @@ def test_state_is_saved_as_that_of_any_module():
         module(torch.ones(1, 5))
 
 
-def test_example_learns(capsys):
+def test_the_example_learns(capsys):
     example = Path(__file__).parents[1] / "examples" / "learn_directions.py"
     runpy.run_path(str(example), run_name="__main__")
     rows = [line.split() for line in capsys.readouterr().out.strip().splitlines()[-7:]]

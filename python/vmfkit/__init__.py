@@ -1,9 +1,10 @@
-"""von Mises-Fisher densities and mixtures on the unit hypersphere, for people who work with embeddings.
+"""Densities and mixtures of von Mises-Fisher distributions on the unit hypersphere, for embeddings and directional data.
 
 - `VonMisesFisherMixture`, `SphericalKMeans`, `VonMisesFisherClassifier`: scikit-learn estimators (`vmfkit.sklearn`)
 - `select`: the number of components, by AIC, BIC, ICL or held-out likelihood
+- `Files`: files of rows, with options for reading them
 - `vonmises_fisher`: one distribution, with the interface of scipy
-- `vmfkit.angles`: angles such as latitude and longitude to unit vectors and back
+- `vmfkit.angles`: conversion between angles, such as latitude and longitude, and unit vectors
 - `vmfkit.special`: special functions
 - `vmfkit.stats`: tests of mean directions, concentrations, uniformity and symmetry
 - `vmfkit.torch`, `vmfkit.jax`: the log-normaliser with derivatives, distributions and modules
@@ -53,7 +54,7 @@ if not TYPE_CHECKING:
             try:
                 return importlib.import_module(f".{name}", __name__)
             except ImportError as error:
-                # So that hasattr works.
+                # hasattr expects an AttributeError.
                 raise AttributeError(str(error)) from error
         if name in ("SphericalKMeans", "VonMisesFisherClassifier", "VonMisesFisherMixture"):
             return getattr(importlib.import_module(".sklearn", __name__), name)

@@ -16,7 +16,7 @@ _UNIT_TOLERANCE = 1e-5
 
 
 class FitResult(NamedTuple):
-    """Result of `fit_report`; the first two fields are what scipy's `fit` returns."""
+    """Result of `fit_report`; the first two fields are those that scipy's `fit` returns."""
 
     mu: np.ndarray
     kappa: float
@@ -71,7 +71,7 @@ def _shape(size: Any) -> tuple[int, ...]:
 
 
 class _Seeded:
-    """The random state for calls that pass none."""
+    """Stores the random state for calls without one."""
 
     _random_state: Any = None
 
@@ -108,12 +108,12 @@ class VonMisesFisherFrozen(_Seeded):
         return 0.5 * np.einsum("...i,...i->...", difference, difference)
 
     def logpdf(self, x: Any) -> Any:
-        """Log of the density at each point. `x` may also be files or a sparse matrix, with one value per row."""
+        """Computes the log density of each point; for files and sparse matrices, of each row."""
         peak = special._of_dim("log_peak", self.dim, self.kappa, None)
         return (peak - self.kappa * self._deviations(x))[()]
 
     def pdf(self, x: Any) -> Any:
-        """Density at each point. `x` may also be files or a sparse matrix, with one value per row."""
+        """Computes the density of each point; for files and sparse matrices, of each row."""
         return np.exp(self.logpdf(x))
 
     def entropy(self) -> Any:
@@ -131,7 +131,7 @@ class VonMisesFisherFrozen(_Seeded):
         count = int(np.prod(shape))
         kappas = np.atleast_1d(self.kappa).ravel()
         rows = np.empty((kappas.size, count, self.dim))
-        # Each concentration has its own seed, so that their draws are independent.
+        # Each concentration has its own seed, so draws of different concentrations are independent.
         children = [np.random.SeedSequence(seed, spawn_key=(i,)) for i in range(kappas.size)] if np.ndim(self.kappa) else []
         seeds = [int(child.generate_state(1, np.uint64)[0]) for child in children] or [seed] * kappas.size
         for kappa, own, out in zip(kappas, seeds, rows):
@@ -140,22 +140,22 @@ class VonMisesFisherFrozen(_Seeded):
 
     def cdf_projection(self, t: Any) -> Any:
         """P(mu.x <= t)."""
-        return self._of_law("cdf", t)
+        return self._of_projection("cdf", t)
 
     def sf_projection(self, t: Any) -> Any:
         """P(mu.x > t), accurate in the far tail."""
-        return self._of_law("survival", t)
+        return self._of_projection("survival", t)
 
     def ppf_projection(self, q: Any) -> Any:
         """Quantile of mu.x: the t with P(mu.x <= t) = q."""
-        return self._of_law("quantile", q)
+        return self._of_projection("quantile", q)
 
-    def _of_law(self, name: str, values: Any) -> Any:
+    def _of_projection(self, name: str, values: Any) -> Any:
         values = np.asarray(values, np.float64)
         kappa, flat = np.broadcast_arrays(self.kappa, values)
         if np.ndim(self.kappa) == 0:
-            law = _vmfkit.ProjectionLaw(self.dim, float(self.kappa))
-            return law.evaluate(name, np.ascontiguousarray(values).ravel()).reshape(values.shape)[()]
+            distribution = _vmfkit.ProjectionLaw(self.dim, float(self.kappa))
+            return distribution.evaluate(name, np.ascontiguousarray(values).ravel()).reshape(values.shape)[()]
         found = [_vmfkit.ProjectionLaw(self.dim, k).evaluate(name, np.array([t]))[0] for k, t in zip(kappa.flat, flat.flat)]
         return np.reshape(found, kappa.shape)
 
@@ -232,12 +232,41 @@ class VonMisesFisherGenerator(_Seeded):
         return self._frozen(mu, kappa).kl_divergence(self._frozen(other_mu, other_kappa))
 
     def fit(self, x: Any, weights: Any = None, *, estimator: str = "exact", level: float = 0.95) -> tuple[np.ndarray, float]:
-        """Maximum likelihood estimate (mu, kappa). `x` may be files."""
+        """Computes the maximum likelihood estimate.
+
+        Parameters
+        ----------
+        x : array, sparse matrix, column of lists, or files
+            The points, as rows.
+        weights : array, optional
+            Row weights.
+        estimator : {"exact", "banerjee", "tanabe", "sra", "song"}, default="exact"
+            Estimator of kappa.
+        level : float, default=0.95
+            Has no effect on the estimate.
+
+        Returns
+        -------
+        mu : array
+        kappa : float
+        """
         found = self.fit_report(x, weights, estimator=estimator, level=level)
         return found.mu, found.kappa
 
     def fit_report(self, x: Any, weights: Any = None, *, estimator: str = "exact", level: float = 0.95) -> FitResult:
-        """The estimate with a confidence interval, a confidence cone and a test of uniformity."""
+        """Computes the estimate with a confidence interval, a confidence cone and a test of uniformity.
+
+        Parameters
+        ----------
+        x, weights, estimator
+            As for `fit`.
+        level : float, default=0.95
+            Confidence level of the interval and the cone.
+
+        Returns
+        -------
+        report : FitResult
+        """
         if not (is_path(x) or is_column(x)):
             x = x if hasattr(x, "tocsr") else np.asarray(x)
             if x.ndim != 2:
@@ -245,7 +274,7 @@ class VonMisesFisherGenerator(_Seeded):
         rows = as_rows(x)
         if isinstance(rows.argument, np.ndarray):
             _check_lengths(np.sqrt(np.einsum("ij,ij->i", rows.argument, rows.argument, dtype=np.float64)))
-        # Rows are not copied. The tolerance of the extension module is tighter, so it rescales them.
+        # The lengths above are computed without a copy of the rows. The tolerance of the extension module is tighter, so it may rescale rows.
         normalize = isinstance(rows.argument, np.ndarray)
         found = _vmfkit.fit_density(rows.argument, as_weights(weights, rows.length), normalize, estimator, level)
         return FitResult(

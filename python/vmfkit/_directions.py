@@ -1,4 +1,4 @@
-"""Rows as directions. Rows of zeros have no direction: they are excluded, with a warning."""
+"""Calls of the extension module with rows. Rows of zeros have no direction and are excluded with a warning."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ._warn import warn
 
 
 class Directions:
-    """Rows in the form that the extension module takes. `zeros` marks rows of zeros once they are detected."""
+    """Rows for calls of the extension module. `zeros` marks rows of zeros, once a call has detected some."""
 
     def __init__(self, rows: Rows, normalize: bool) -> None:
         self.rows = rows
@@ -64,6 +64,7 @@ class Directions:
         return call(self.rows.argument, components, weights, *arguments, normalize=self.normalize, **options)
 
     def without_zeros(self, weights: np.ndarray | None) -> np.ndarray | None:
+        """Weights with 0 for rows of zeros, with a warning if there are any."""
         if self.zeros is None:
             return weights
         warn(f"rows of zeros have no direction and are left out of the fit, found: `{self.zeros.sum()}`")
@@ -121,7 +122,7 @@ class Directions:
             found = self.ask(mixture.evaluate, **options)
             if self.zeros is None:
                 return found
-        # Evaluated without rows of zeros, which then count with the uniform density.
+        # Rows of zeros are left out and then added with the uniform density.
         found = self.ask(mixture.evaluate, weights=self.weights_of_others(None), **options)
         count = len(self.zeros)
         aside = int(self.zeros.sum())

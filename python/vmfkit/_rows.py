@@ -90,7 +90,7 @@ def _check_names(names: list[str]) -> None:
     if texts and not any(known):
         raise FileNotFoundError(
             f"strings are read as file names, but there is no file `{shown(names[0])}`. "
-            "If they are texts, pass their embeddings: an array with one row per text."
+            "If they are texts, pass their embeddings, an array with one row per text."
         )
 
 
@@ -147,13 +147,13 @@ def _listed(names: list[Any]) -> str:
 
 
 def as_numbers(values: Any, name: str) -> np.ndarray:
-    """Numbers as float64. numpy would also make some of texts, truth values and dates."""
+    """Converts numbers to float64. Strings, booleans and dates, which numpy would also convert, raise TypeError."""
     array = np.asarray(values)
     kind = array.dtype.kind
     if kind == "O":
         right = all(isinstance(value, numbers.Real) and not isinstance(value, bool) for value in array.flat)
     else:
-        # Kinds of their own, such as bfloat16, are void to numpy.
+        # numpy treats dtypes such as bfloat16 as void.
         right = kind in "iuf" or (kind == "V" and array.dtype.names is None and np.can_cast(array.dtype, np.float64, "same_kind"))
     if not right:
         what = type(values).__name__ if array.ndim == 0 else f"array of {array.dtype}"
@@ -188,7 +188,7 @@ def warn_of_angles(table: Any) -> None:
     kind = None if names is None else _vmfkit.guess_angles([str(name) for name in names])
     if kind is not None:
         warnings.warn(
-            f"the columns look like angles, but are taken for coordinates. Convert them with vmfkit.angles.to_unit({kind!r}, ...)",
+            f"the columns look like angles, but are read as coordinates. Convert them with vmfkit.angles.to_unit({kind!r}, ...)",
             UserWarning,
             stacklevel=2,
         )

@@ -109,7 +109,7 @@ def select(
     n_threads: int | None = None,
     verbose: int = 0,
 ) -> Selection:
-    """Fits a mixture for each number of components and recommends one by a criterion, as `vmf select` does.
+    """Fits a mixture for each number of components and recommends one of them, as `vmf select` does.
 
     Parameters
     ----------
@@ -118,7 +118,7 @@ def select(
     n_components : iterable of int
         Numbers of components, such as `range(1, 11)`.
     policy : str or iterable of str, default="auto"
-        How concentrations are tied across components. Likelihoods cannot compare policies, so the recommendation is from the first one.
+        How concentrations are tied across components. The recommendation is for the first policy, because likelihoods cannot compare policies.
     background : bool or iterable of bool, default=False
         Whether to add a uniform background component; `(False, True)` fits both.
     criterion : {"aic", "bic", "icl", "held-out"}, default="bic"
@@ -135,6 +135,11 @@ def select(
         Row weights.
     verbose : int, default=0
         If nonzero, print a line to standard error for each fit.
+
+    Returns
+    -------
+    selection : Selection
+        All candidates, and the one that the criterion prefers.
 
     Examples
     --------

@@ -1,7 +1,7 @@
-"""The special functions in array operations, for arrays that the extension module cannot read: on other devices and in traced code.
+"""Special functions as array operations, for arrays that the extension module cannot read: on other devices and in traced code.
 
-The methods are those of the Rust core (MATH.md sections 2 to 4): the expansion in 1/u, u = sqrt(nu^2 + kappa^2), where u is large, otherwise the
-downward recurrence for the ratio and the 0F1 series for the logarithm. The number of steps is that of the worst concentration of the dimension.
+The methods are those of the Rust core (MATH.md sections 2 to 4): the expansion in 1/u, u = sqrt(nu^2 + kappa^2), for large u; otherwise the
+downward recurrence for the ratio and the 0F1 series for the logarithm. The number of steps suffices for every concentration of the dimension.
 `xp` is the array module: `torch` or `jax.numpy`. Concentrations may be up to 1e150 in double precision and 1e18 in single precision.
 """
 

@@ -1,4 +1,4 @@
-"""The extension module. Rows are whatever `vmfkit._rows` converts: C-contiguous float32 or float64 arrays, (starts, columns, values, dim) for
+"""The extension module. Rows are in the form that `vmfkit._rows` creates: C-contiguous float32 or float64 arrays, (starts, columns, values, dim) for
 sparse rows, (names, options) for files."""
 
 import os
@@ -229,7 +229,7 @@ def deviations(direction: _Floats, rows: _Rows, normalize: bool = False, threads
     """1 - mu.x of each row."""
 
 def start_rows(components: int) -> int:
-    """Number of rows from which a start is made."""
+    """Number of rows from which a start is computed."""
 
 def sample_density(
     direction: _Floats, concentration: float, out: _Floats, seed: int = 0, first: int = 0, threads: int | None = None

@@ -25,11 +25,26 @@ __all__ = ["from_unit", "to_unit"]
 
 
 def to_unit(kind: str, *angles: Any) -> np.ndarray:
-    """Unit vectors of angles, in a new last axis: `to_unit("lat,lon", lat, lon)`, or one array whose last axis has both angles.
+    """Converts angles to unit vectors.
 
-    Latitudes, inclinations and the like beyond a pole raise a ValueError that names the row, as do NaN and infinity. Other angles may exceed a
-    full turn. The result is exact at the poles and at multiples of a right angle in degrees.
+    The result is exact at the poles and at multiples of a right angle in degrees.
 
+    Parameters
+    ----------
+    kind : str
+        Kind of angles, such as "lat,lon" or "lat,lon,radians".
+    *angles : array
+        One array per angle, or one array with all angles in its last axis. A latitude (or similar) beyond a pole raises ValueError, as do NaN
+        and infinity. Other angles may exceed a full turn.
+
+    Returns
+    -------
+    directions : array
+        Unit vectors, in a new last axis.
+
+    Examples
+    --------
+    >>> from vmfkit.angles import to_unit
     >>> to_unit("lat,lon", [0, 90], [90, 12])
     array([[0., 1., 0.],
            [0., 0., 1.]])
@@ -50,10 +65,25 @@ def to_unit(kind: str, *angles: Any) -> np.ndarray:
 
 
 def from_unit(kind: str, directions: Any) -> np.ndarray:
-    """Angles of vectors of any length, in the last axis: `lat, lon = from_unit("lat,lon", directions).T`.
+    """Converts vectors of any length to angles.
 
-    The single angle of `angle` has no axis. At a pole the angle around the axis is 0.
+    At a pole the angle around the axis is 0.
 
+    Parameters
+    ----------
+    kind : str
+        Kind of angles, such as "lat,lon" or "lat,lon,radians".
+    directions : array
+        Vectors, in the last axis.
+
+    Returns
+    -------
+    angles : array
+        Angles, in the last axis. The single angle of the kind "angle" has no axis.
+
+    Examples
+    --------
+    >>> from vmfkit.angles import from_unit
     >>> from_unit("lat,lon", [[0, 2, 0], [0, 0, -1]])
     array([[  0.,  90.],
            [-90.,   0.]])

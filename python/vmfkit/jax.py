@@ -1,6 +1,6 @@
-"""The log-normaliser in JAX, with exact derivatives, under `jit`, `vmap` and `grad`.
+"""The log-normaliser in JAX, with exact derivatives; supports `jit`, `vmap` and `grad`.
 
-    pip install './python[jax]'    # in a copy of the repository
+    pip install './python[jax]'    # in a clone of the repository
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ try:
     import jax
     import jax.numpy as jnp
 except ImportError as error:
-    raise ImportError("vmfkit.jax needs JAX\nhint: pip install './python[jax]' in a copy of the repository") from error
+    raise ImportError("vmfkit.jax needs JAX\nhint: pip install './python[jax]' in a clone of the repository") from error
 
 from . import _series
 
 __all__ = ["entropy", "log_normalizer", "log_peak", "mean_length"]
 
 
-# Compiled even if the caller is not: hundreds of single operations would take milliseconds.
+# Compiled even if the caller is not, because hundreds of separate operations would take milliseconds.
 @functools.partial(jax.jit, static_argnums=(0, 1))
 def _evaluate(name: str, dim: int, kappa: jax.Array) -> jax.Array:
     # Half precision is computed in single precision.
@@ -59,7 +59,7 @@ def _of(name: str, dim: Any, kappa: Any) -> jax.Array:
         raise ValueError(f"the dimension must be an integer of at least 2, found: `{dim}`")
     kappa = jnp.asarray(kappa)
     if jnp.issubdtype(kappa.dtype, jnp.complexfloating):
-        raise TypeError(f"kappa must be real numbers, found: `{kappa.dtype}`")
+        raise TypeError(f"kappa must be real, found: `{kappa.dtype}`")
     if not jnp.issubdtype(kappa.dtype, jnp.floating):
         kappa = kappa.astype(jnp.result_type(float))
     return _special(name, int(dim), kappa)
@@ -68,13 +68,13 @@ def _of(name: str, dim: Any, kappa: Any) -> jax.Array:
 def log_normalizer(dim: int, kappa: Any) -> jax.Array:
     """ln C_d(kappa), where the density is C_d(kappa) exp(kappa mu.x); differentiable three times. `dim` must not be traced.
 
-    Computed in the precision of `kappa`; for doubles use `jax.config.update("jax_enable_x64", True)`. A negative kappa gives nan.
+    The result has the precision of `kappa`; for double precision set `jax.config.update("jax_enable_x64", True)`. A negative kappa gives nan.
     """
     return _of("log_normalizer", dim, kappa)
 
 
 def log_peak(dim: int, kappa: Any) -> jax.Array:
-    """kappa + ln C_d(kappa), the log density at the mode; use it where kappa is large."""
+    """kappa + ln C_d(kappa), the log density at the mode; use it for large kappa."""
     return _of("log_peak", dim, kappa)
 
 

@@ -1,10 +1,10 @@
 """Special functions of the von Mises-Fisher distribution, accurate in any dimension and at any concentration.
 
-Mind the first argument. `log_iv` and `log_ive` take the ORDER v of a Bessel function, as scipy's do. All others take the DIMENSION d:
+Note the first argument. `log_iv` and `log_ive` take the ORDER v of a Bessel function, as in scipy. All others take the DIMENSION d:
 `iv_ratio(d, k)` is I_{d/2}(k) / I_{d/2-1}(k), or exp(log_iv(d / 2, k) - log_iv(d / 2 - 1, k)).
 
-All functions broadcast over numpy arrays and take `out=`, as numpy's own functions do. An order, a concentration or a length outside the domain
-gives nan. A dimension that is not an integer of at least 1 is a ValueError. Strings, booleans and dates are a TypeError.
+All functions broadcast over numpy arrays and accept `out=`, like functions of numpy. An order, a concentration or a length outside the domain
+gives nan. A dimension that is not an integer of at least 1 raises ValueError. Strings, booleans and dates raise TypeError.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ def entropy(dim: Any, kappa: Any, out: Any = None) -> Any:
 
 
 def _divergence(dim: int, kappa: Any, other: Any) -> Any:
-    """KL of two distributions with one mean direction."""
+    """KL divergence of two distributions with the same mean direction."""
     kappa, other = np.broadcast_arrays(np.asarray(kappa, np.float64), np.asarray(other, np.float64))
     found = np.empty(kappa.size)
     _vmfkit.divergences(dim, np.ascontiguousarray(kappa).ravel(), np.ascontiguousarray(other).ravel(), found)

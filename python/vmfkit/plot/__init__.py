@@ -1,13 +1,13 @@
 """Plots of densities, mixtures and fits with matplotlib.
 
 - `density`, `sphere`, `circle`: a density and rows in 3 or 2 dimensions
-- `map`: a mixture of any dimension in the plane, by the angles between its components
+- `map`: a mixture of any dimension in the plane, arranged by the angles between its components
 - `components`: weight and concentration of each component
 - `trace`: the objective of each pass
 - `selection`: criteria over the number of components
 
 All functions draw on `ax`, or on a new figure, and return the Axes. A model is a fitted estimator, a `vmfkit.Mixture` or a
-`vonmises_fisher(mu, kappa)`; rows are whatever a fit takes, including files. A component has the same colour in every plot.
+`vonmises_fisher(mu, kappa)`. Rows may be anything that a fit accepts, including files. A component has the same colour in every plot.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from __future__ import annotations
 try:
     import matplotlib as _matplotlib  # noqa: F401
 except ImportError as error:
-    raise ImportError("vmfkit.plot needs matplotlib\nhint: pip install './python[plot]' in a copy of the repository") from error
+    raise ImportError("vmfkit.plot needs matplotlib\nhint: pip install './python[plot]' in a clone of the repository") from error
 
 from ._fits import components, selection, trace
 from ._map import map

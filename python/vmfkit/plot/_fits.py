@@ -20,7 +20,19 @@ _CRITERIA = {"bic": "BIC", "icl": "ICL", "aic": "AIC", "held_out": "held out"}
 
 
 def trace(model: Any, ax: Axes | None = None, *, label: str | None = None) -> Axes:
-    """Plots the objective before each pass of a fit. The last point is hollow if the fit did not converge."""
+    """Plots the objective before each pass of a fit. The last point is hollow if the fit did not converge.
+
+    Parameters
+    ----------
+    model : fitted estimator or Mixture
+    ax : Axes, optional
+    label : str, optional
+        Name of the curve in the legend.
+
+    Returns
+    -------
+    ax : Axes
+    """
     description = mixture_of(model).description
     values, converged = list(description["trace"]), description["status"] == "converged"
     if not values:
@@ -50,11 +62,26 @@ def selection(
     *,
     criteria: Sequence[str] | None = None,
 ) -> Axes:
-    """Plots criteria over the number of components, in nats per row; lower is better. The best of each is marked.
+    """Plots criteria over the number of components, in nats per row, and marks the best value of each. Lower is better.
 
-    `models` are fitted models, whose criteria on `rows` and mean ln p on `held_out` are computed; or a table: what `vmfkit.select` returns, what
-    `vmf select --json` prints, or a mapping or DataFrame with the columns "components", "rows" and some of "aic", "bic", "icl", "held_out" (the
-    mean ln p of held-out rows). AIC, BIC and ICL are divided by twice the number of rows, so they compare with minus the held-out ln p.
+    AIC, BIC and ICL are divided by twice the number of rows, which makes them comparable with minus the held-out ln p.
+
+    Parameters
+    ----------
+    models : list of models, Selection, or table
+        Fitted models, the result of `vmfkit.select`, the output of `vmf select --json`, or a mapping or DataFrame. A table has the columns
+        "components", "rows" and some of "aic", "bic", "icl" and "held_out" (the mean ln p of held-out rows).
+    rows : rows, optional
+        For fitted models: rows for AIC, BIC and ICL.
+    held_out : rows, optional
+        For fitted models: held-out rows, whose mean ln p is plotted.
+    ax : Axes, optional
+    criteria : sequence of {"aic", "bic", "icl", "held_out"}, optional
+        Criteria to plot; by default all that are known.
+
+    Returns
+    -------
+    ax : Axes
     """
     numbers, curves = _curves(models, rows, held_out)
     if criteria is not None:
@@ -140,8 +167,17 @@ def _of_table(table: Any) -> tuple[np.ndarray, dict[str, np.ndarray]]:
 def components(model: Any, ax: Axes | None = None, *, labels: Sequence[Any] | None = None) -> Axes:
     """Plots weight and concentration of each component, heaviest first, with the angle that contains half of its mass.
 
-    `labels` are names of the components. The returned Axes has the weights; a second one, split off on its right, has the concentrations,
-    on a logarithmic axis if they differ by more than a factor of 3.
+    Parameters
+    ----------
+    model : fitted estimator or Mixture
+    ax : Axes, optional
+    labels : sequence, optional
+        Names of the components.
+
+    Returns
+    -------
+    ax : Axes
+        The Axes of the weights. The concentrations are on a second Axes to its right, logarithmic if they differ by more than a factor of 3.
     """
     mixture = mixture_of(model)
     count = count_of(mixture)

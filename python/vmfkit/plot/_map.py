@@ -34,12 +34,28 @@ def map(
     """Draws a mixture of any dimension in the plane, coloured by component.
 
     Distances between components follow the angles between their mean directions. The ring of a component contains half of its mass; its radius
-    is the angle that does so, on a separate scale, because in many dimensions the angle is wide and rings would cover the map. Without rows,
-    the area of the disc in the centre is the weight.
+    is proportional to the angle that does so. Rings have their own scale, because angles in many dimensions are wide and rings would cover the
+    map. Without rows, the area of the disc in the centre is the weight.
 
-    Rows lie around their component like normal draws, half of them within the ring: those closest to the mean direction are innermost, and each
-    lies toward the components it leans to. A row of several components lies between them, by its responsibilities. `labels` are names of the
-    components; at most `most_rows` rows are shown, at equal steps.
+    Rows lie around their component like normal draws, half of them within the ring. Rows closest to the mean direction are innermost, and each
+    row is drawn in the direction of the components it is close to. A row that belongs to several components lies between them, weighted by its
+    responsibilities.
+
+    Parameters
+    ----------
+    model : fitted estimator, Mixture or frozen density
+    rows : rows, optional
+    labels : sequence, optional
+        Names of the components.
+    ax : Axes, optional
+    size : float, default=5
+        Size of the points.
+    most_rows : int, default=20000
+        Maximum number of rows, which are taken at equal steps.
+
+    Returns
+    -------
+    ax : Axes
     """
     mixture = mixture_of(model)
     count = count_of(mixture)
@@ -80,7 +96,7 @@ def map(
 
 
 def _radii(mixture: _vmfkit.Mixture, positions: np.ndarray) -> np.ndarray:
-    """Radii of the rings: the angles that contain half the mass, scaled so that neighbours hardly overlap."""
+    """Radii of the rings: the angles that contain half the mass, scaled so that neighbouring rings hardly overlap."""
     angles = half_angles(mixture)
     if len(positions) == 1:
         return angles

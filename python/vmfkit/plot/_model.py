@@ -20,7 +20,7 @@ def mixture_of(model: Any) -> _vmfkit.Mixture:
         return model.mixture_
     if hasattr(model, "mu") and hasattr(model, "kappa"):
         if np.ndim(model.kappa):
-            raise ValueError(f"one density is drawn at a time, found concentrations of shape: `{np.shape(model.kappa)}`")
+            raise ValueError(f"only one density can be drawn, found concentrations of shape: `{np.shape(model.kappa)}`")
         mu = np.asarray(model.mu, np.float64)[np.newaxis]
         return _vmfkit.Mixture(np.ones(1), mu, np.array([float(model.kappa)]))
     raise ValueError(f"a model must be a fitted estimator, a Mixture or a vonmises_fisher(mu, kappa), found: `{model!r}`")
@@ -28,7 +28,7 @@ def mixture_of(model: Any) -> _vmfkit.Mixture:
 
 def check_dim(mixture: _vmfkit.Mixture, dim: int, name: str) -> None:
     if mixture.dim != dim:
-        raise ValueError(f"{name} needs dimension {dim} (map draws a mixture of any), found: `{mixture.dim}`")
+        raise ValueError(f"{name} needs dimension {dim} (map draws a mixture of any dimension), found: `{mixture.dim}`")
 
 
 def checked_rows(rows: Any, dim: int) -> Directions:
@@ -39,18 +39,15 @@ def checked_rows(rows: Any, dim: int) -> Directions:
 
 
 def cosines_of(directions: np.ndarray, rows: Directions) -> np.ndarray:
-    """Cosine of each row with each direction, for rows of every kind."""
+    """Cosine of each row with each direction."""
     return rows.cosines(probe_of(directions))
-
-
-def _law(mixture: _vmfkit.Mixture, component: int, name: str, values: Any) -> np.ndarray:
-    law = _vmfkit.ProjectionLaw(mixture.dim, float(mixture.concentrations[component]))
-    return law.evaluate(name, np.ascontiguousarray(values, np.float64))
 
 
 def half_angles(mixture: _vmfkit.Mixture) -> np.ndarray:
     """Angle that contains half of each component's mass, in radians, without a background."""
-    medians = [_law(mixture, component, "quantile", [0.5])[0] for component in range(count_of(mixture))]
+    half = np.array([0.5])
+    concentrations = mixture.concentrations[: count_of(mixture)]
+    medians = [_vmfkit.ProjectionLaw(mixture.dim, float(kappa)).evaluate("quantile", half)[0] for kappa in concentrations]
     return np.arccos(np.clip(medians, -1, 1))
 
 
@@ -63,5 +60,5 @@ def names_of(labels: Sequence[Any] | None, count: int) -> list[str]:
     if labels is None:
         return [str(component) for component in range(count)]
     if len(labels) != count:
-        raise ValueError(f"labels must be one for each of {count} components, found: `{len(labels)}`")
+        raise ValueError(f"expected one label for each of {count} components, found: `{len(labels)}`")
     return [str(label) for label in labels]

@@ -20,17 +20,32 @@ _PIXELS = 480
 
 
 def density(model: Any, rows: Any = None, ax: Axes | None = None, **options: Any) -> Axes:
-    """Draws a density, and rows if given: on the circle in 2 dimensions, on the sphere in 3."""
+    """Draws a density and, if given, rows: on the circle in 2 dimensions, on the sphere in 3.
+
+    Parameters are those of `circle` and `sphere`.
+    """
     dim = mixture_of(model).dim
     if dim not in (2, 3):
-        raise ValueError(f"a density can be drawn in 2 or 3 dimensions (map draws a mixture of any), found: `{dim}`")
+        raise ValueError(f"a density can be drawn in 2 or 3 dimensions (map draws a mixture of any dimension), found: `{dim}`")
     return (circle if dim == 2 else sphere)(model, rows, ax, **options)
 
 
 def circle(model: Any, rows: Any = None, ax: Axes | None = None, *, size: float = 9) -> Axes:
-    """Draws a density on the circle, d = 2: the density outside the circle, rows stacked inside, an arrow for each component.
+    """Draws a density on the circle (d = 2), with rows stacked inside and an arrow for each component.
 
-    The arrow of a component is its mean vector, of length A_2(kappa). `size` is the size of the points.
+    The curve outside the circle is the density. The arrow of a component is its mean vector, of length A_2(kappa).
+
+    Parameters
+    ----------
+    model : fitted estimator, Mixture or frozen density
+    rows : rows, optional
+    ax : Axes, optional
+    size : float, default=9
+        Size of the points.
+
+    Returns
+    -------
+    ax : Axes
     """
     mixture = mixture_of(model)
     check_dim(mixture, 2, "circle")

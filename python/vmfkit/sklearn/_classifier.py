@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import os
-import warnings
 from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, column_or_1d, validate_data
+from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
 from .. import _vmfkit
 from .._directions import Directions
-from .._rows import as_rows, as_weights, is_column, is_path, refuse_texts, warn_of_angles
-from ._estimator import AT_LEAST_ONE
+from .._rows import as_rows, is_column, is_path
+from .._warn import warn_of_notes
+from ._estimator import AT_LEAST_ONE, checked_weights, plain_rows
 
 
 class VonMisesFisherClassifier(ClassifierMixin, BaseEstimator):
@@ -44,7 +44,7 @@ class VonMisesFisherClassifier(ClassifierMixin, BaseEstimator):
     priors_, mean_directions_, concentrations_ : arrays
         Parameters of the classes, in the order of `classes_`.
     notes_ : list of str
-        Notes on single classes, such as one whose rows are all equal.
+        Notes on classes, such as one whose rows are all equal.
     mixture_ : vmfkit.Mixture
         The fitted mixture.
 
@@ -89,19 +89,28 @@ class VonMisesFisherClassifier(ClassifierMixin, BaseEstimator):
     # ------------------------------------------------------------------- fit
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> VonMisesFisherClassifier:
-        """Fits one density per class in one pass. `X` is an array, a sparse matrix, a column of lists, or files."""
+        """Fits one density per class in one pass.
+
+        Parameters
+        ----------
+        X : array, sparse matrix, column of lists, or files
+            The rows.
+        y : array of shape (n_samples,)
+            The class of each row.
+        sample_weight : array of shape (n_samples,), optional
+            Row weights.
+
+        Returns
+        -------
+        self : VonMisesFisherClassifier
+        """
         self._validate_params()
         if is_path(X):
             self.__dict__.pop("feature_names_in_", None)
-            weights = as_weights(sample_weight, None)
             y = column_or_1d(y, warn=True)
         else:
-            X = as_rows(X).argument if is_column(X) else X
-            refuse_texts(X)
-            if self.normalize:
-                warn_of_angles(X)
-            X, y = validate_data(self, X, y, ensure_min_features=2, **_CHECKS)
-            weights = None if sample_weight is None else _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+            X, y = validate_data(self, plain_rows(X, self.normalize), y, ensure_min_features=2, **_CHECKS)
+        weights = checked_weights(sample_weight, X)
         check_classification_targets(y)
         classes, numbers = np.unique(y, return_inverse=True)
         priors = self._given_priors(len(classes))
@@ -122,9 +131,7 @@ class VonMisesFisherClassifier(ClassifierMixin, BaseEstimator):
 
         mixture, self.notes_ = directions.fit(call, len(classes), weights)
         self._take(mixture, classes)
-        if self.notes_:
-            others = f" (and {len(self.notes_) - 1} more, see notes_)" if len(self.notes_) > 1 else ""
-            warnings.warn(self.notes_[0] + others, UserWarning, stacklevel=2)
+        warn_of_notes(self.notes_)
         return self
 
     def _given_priors(self, count: int) -> np.ndarray | None:
@@ -159,7 +166,7 @@ class VonMisesFisherClassifier(ClassifierMixin, BaseEstimator):
         return Directions(as_rows(X, normalize=self.normalize), self.normalize)
 
     def predict(self, X: Any) -> np.ndarray:
-        """The most probable class of each row; for a row of zeros the class with the largest prior."""
+        """Computes the most probable class of each row; for a row of zeros, the class with the largest prior."""
         directions = self._directions(X)
         found = directions.ask(self.mixture_.assign, threads=self.n_threads)
         if directions.zeros is not None:
@@ -167,7 +174,7 @@ class VonMisesFisherClassifier(ClassifierMixin, BaseEstimator):
         return self.classes_[found]
 
     def predict_proba(self, X: Any) -> np.ndarray:
-        """Probability of each class for each row; the priors for a row of zeros."""
+        """Computes the probability of each class for each row; for a row of zeros, the priors."""
         directions = self._directions(X)
         found = directions.responsibilities(self.mixture_, threads=self.n_threads)
         if directions.zeros is not None:
@@ -175,7 +182,7 @@ class VonMisesFisherClassifier(ClassifierMixin, BaseEstimator):
         return found
 
     def predict_log_proba(self, X: Any) -> np.ndarray:
-        """Log of the probability of each class for each row, without underflow."""
+        """Computes the log of the probability of each class for each row, without underflow."""
         directions = self._directions(X)
         joint = directions.ask(self.mixture_.component_ln_densities, threads=self.n_threads)
         if directions.zeros is not None:
@@ -186,15 +193,16 @@ class VonMisesFisherClassifier(ClassifierMixin, BaseEstimator):
         return joint - np.log(np.exp(joint).sum(axis=1, keepdims=True))
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes a model file, which the command `vmf` also reads. Classes are stored as strings."""
+        """Writes a model file, which `vmf` can also read. Classes are stored as strings."""
         check_is_fitted(self)
-        with open(path, "wb") as file:
-            file.write(self.mixture_.to_bytes())
+        _vmfkit.write_file(path, self.mixture_.to_bytes())
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], **parameters: Any) -> VonMisesFisherClassifier:
-        """Loads a classifier from a model file of `save` or `vmf fit --known-labels`. Classes are integers if all of them look like
-        integers, otherwise strings."""
+        """Loads a classifier from a model file that `save` or `vmf fit --known-labels` has written.
+
+        Classes are integers if all of them look like integers, otherwise strings. `parameters` take precedence over those of the file.
+        """
         with open(path, "rb") as file:
             mixture = _vmfkit.Mixture.from_bytes(file.read())
         description = mixture.description
@@ -206,7 +214,7 @@ class VonMisesFisherClassifier(ClassifierMixin, BaseEstimator):
         return self
 
 
-# Unlike in the other estimators, scikit-learn checks X and y together.
+# scikit-learn also checks for NaN and infinity here, unlike in the other estimators.
 _CHECKS: dict[str, Any] = {"accept_sparse": "csr", "dtype": [np.float64, np.float32], "order": "C"}
 
 

@@ -41,10 +41,26 @@ def seed_of(random_state: Any) -> int:
     return int(check_random_state(random_state).randint(2**31))
 
 
-class SphericalEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
-    """Validation of rows, fitting, labels, model files."""
+def plain_rows(X: Any, normalize: bool) -> Any:
+    """Prepares rows for scikit-learn's validation: converts columns of lists, refuses strings, and warns about columns of angles."""
+    X = as_rows(X).argument if is_column(X) else X
+    refuse_texts(X)
+    if normalize:
+        warn_of_angles(X)
+    return X
 
-    # The extension module validates names.
+
+def checked_weights(sample_weight: Any, X: Any) -> np.ndarray | None:
+    """Row weights as an array, or None."""
+    if sample_weight is None or is_path(X):
+        return as_weights(sample_weight, None)
+    return _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+
+
+class SphericalEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+    """Validates rows, fits, assigns labels, and reads and writes model files."""
+
+    # The extension module validates strings.
     _parameter_constraints: dict[str, Any] = {
         "init": [str, "array-like", _vmfkit.Mixture],
         "n_init": [AT_LEAST_ONE],
@@ -96,11 +112,7 @@ class SphericalEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
             options = {"accept_sparse": "csr", "dtype": [np.float64, np.float32], "order": "C", "ensure_all_finite": False}
             # After a fit, scikit-learn compares the number of features.
             least = 2 if reset else 1
-            X = as_rows(X).argument if is_column(X) else X
-            refuse_texts(X)
-            if self.normalize:
-                warn_of_angles(X)
-            X = validate_data(self, X, reset=reset, ensure_min_features=least, **options)
+            X = validate_data(self, plain_rows(X, self.normalize), reset=reset, ensure_min_features=least, **options)
         return Directions(as_rows(X, normalize=self.normalize), self.normalize)
 
     def _is_plain(self, X: Any) -> bool:
@@ -108,11 +120,6 @@ class SphericalEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         if type(X) is not np.ndarray or X.ndim != 2 or len(X) == 0 or X.shape[1] != self.n_features_in_:
             return False
         return X.dtype in (np.float32, np.float64) and X.flags.c_contiguous and not hasattr(self, "feature_names_in_")
-
-    def _checked_weights(self, sample_weight: Any, X: Any) -> np.ndarray | None:
-        if sample_weight is None or is_path(X):
-            return as_weights(sample_weight, None)
-        return _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
 
     def _directions(self, X: Any) -> Directions:
         """Validates rows for a fitted estimator."""
@@ -124,7 +131,7 @@ class SphericalEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
 
     def _fit(self, X: Any, sample_weight: Any, components: int, **choices: Any) -> _vmfkit.Fit:
         directions = self._validated(X, reset=True)
-        weights = self._checked_weights(sample_weight, X)
+        weights = checked_weights(sample_weight, X)
         self._check_count(directions, components)
         progress = self._progress(directions, choices) if self.verbose else None
         found = directions.fit(
@@ -134,7 +141,7 @@ class SphericalEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
             progress,
             seed=seed_of(self.random_state),
             threads=self.n_threads,
-            room=self._memory_limit(),
+            memory=self._memory_limit(),
             **choices,
         )
         if progress is not None:
@@ -207,7 +214,7 @@ class SphericalEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
             try:
                 self._look()
             except (OSError, ValueError) as error:
-                # So that hasattr works.
+                # hasattr expects an AttributeError.
                 raise AttributeError(f"{attribute} cannot be computed, because the files of the fit cannot be read: {error}") from error
         return self.__dict__[name]
 
@@ -234,11 +241,21 @@ class SphericalEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
     # -------------------------------------------------------------- interface
 
     def predict(self, X: Any) -> np.ndarray:
-        """The most probable component of each row; -1 for the background and for rows of zeros."""
+        """Computes the most probable component of each row.
+
+        Parameters
+        ----------
+        X : array, sparse matrix, column of lists, or files
+
+        Returns
+        -------
+        labels : array of shape (n_samples,)
+            -1 for the background and for rows of zeros.
+        """
         return self._assigned(self._directions(X))
 
     def fit_predict(self, X: Any, y: Any = None, sample_weight: Any = None) -> np.ndarray:
-        """Fits and returns the component of each row."""
+        """Fits to the rows and returns their labels."""
         return self.fit(X, y, sample_weight=sample_weight).labels_
 
     @property
@@ -246,23 +263,33 @@ class SphericalEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         return self.mixture_.components
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes the mixture as a model file, which the command `vmf` also reads."""
+        """Writes the mixture to a model file, which `vmf` can also read."""
         check_is_fitted(self)
         _vmfkit.write_file(path, self.mixture_.to_bytes())
 
     @classmethod
     def load(cls: type[_Estimator], path: str | os.PathLike[str], **parameters: Any) -> _Estimator:
-        """Loads a fitted estimator from a model file of `save` or of the command `vmf`.
+        """Loads a fitted estimator from a model file that `save` or `vmf` has written.
 
-        Parameters are restored from the file; `parameters` override them. A start given as an array or a mixture, `normalize`,
-        `n_threads`, `max_memory`, `verbose` and `warm_start` are not stored.
+        A start given as an array or a mixture, `normalize`, `n_threads`, `max_memory`, `verbose` and `warm_start` are not stored.
+
+        Parameters
+        ----------
+        path : str or path
+            The model file.
+        **parameters
+            Parameters of the estimator, which take precedence over those of the file.
+
+        Returns
+        -------
+        estimator : fitted estimator
         """
         with open(path, "rb") as file:
             return cls.from_mixture(_vmfkit.Mixture.from_bytes(file.read()), **parameters)
 
     @classmethod
     def from_mixture(cls: type[_Estimator], mixture: _vmfkit.Mixture, **parameters: Any) -> _Estimator:
-        """Makes a fitted estimator from a mixture, with the parameters of its fit as far as they are stored."""
+        """Creates a fitted estimator from a mixture, with the parameters of its fit if they are known."""
         count = mixture.components - mixture.has_background
         self = cls(count, **{**cls._parameters_of(mixture.description, count, mixture.dim), **parameters})
         self._take(mixture)

@@ -11,15 +11,15 @@ from sklearn.exceptions import ConvergenceWarning
 from .. import _vmfkit, special
 from .._directions import Directions, probe_of
 from .._rows import as_weights
-from .._warn import warn
-from ._estimator import AT_LEAST_ONE, SphericalEstimator, seed_of, start_of
+from .._warn import warn, warn_of_notes
+from ._estimator import AT_LEAST_ONE, SphericalEstimator, checked_weights, seed_of, start_of
 
 # The same bound as in the extension module.
 _LARGEST_CONCENTRATION = 1e10
 
 
 class SphericalKMeans(ClusterMixin, SphericalEstimator):
-    """Spherical k-means: every row belongs to the direction of the largest cosine.
+    """Spherical k-means, which assigns each row to the direction with the largest cosine.
 
     Parameters
     ----------
@@ -81,7 +81,20 @@ class SphericalKMeans(ClusterMixin, SphericalEstimator):
         self.verbose = verbose
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> SphericalKMeans:
-        """Fits the directions to rows: an array, a sparse matrix, a column of lists, or files."""
+        """Fits the directions.
+
+        Parameters
+        ----------
+        X : array, sparse matrix, column of lists, or files
+            The rows.
+        y : ignored
+        sample_weight : array of shape (n_samples,), optional
+            Row weights.
+
+        Returns
+        -------
+        self : SphericalKMeans
+        """
         found = self._fit(X, sample_weight, self.n_clusters, tolerance=self.tol, passes=self.max_iter, **self._choices())
         if not found.converged and self.tol != 0:
             warn(f"k-means stopped after {self.n_iter_} passes before it converged", ConvergenceWarning)
@@ -99,9 +112,7 @@ class SphericalKMeans(ClusterMixin, SphericalEstimator):
                 return
         # Labels of files are not computed yet. Notes on clusters with few rows do not concern k-means.
         notes = [note for note in self.notes_ if "is empty" in note or "is the same as" in note]
-        if notes:
-            others = f" (and {len(notes) - 1} more, see notes_)" if len(notes) > 1 else ""
-            warn(notes[0].replace("component", "cluster") + others, ConvergenceWarning)
+        warn_of_notes([note.replace("component", "cluster") for note in notes], ConvergenceWarning)
 
     def _choices(self) -> dict[str, Any]:
         start = start_of(self.init)
@@ -116,18 +127,30 @@ class SphericalKMeans(ClusterMixin, SphericalEstimator):
         return found
 
     def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> SphericalKMeans:
-        """Updates the directions with a batch of rows; the first call also makes the start.
+        """Updates the directions with a batch of rows; the first call also computes the start.
 
-        Every row is added to the resultant of its nearest direction, as in scikit-learn's MiniBatchKMeans, so a direction with many rows moves
+        As in scikit-learn's MiniBatchKMeans, each row is added to the resultant of its nearest direction, so a direction with many rows moves
         little. After a fit the resultants are those of its rows. A model file without a number of rows counts as 8192 rows, or 64 per cluster
-        if that is more. `labels_` and `inertia_` are those of the last batch.
+        if that is more. `labels_` and `inertia_` describe the last batch.
+
+        Parameters
+        ----------
+        X : array, sparse matrix, column of lists, or files
+            The batch of rows.
+        y : ignored
+        sample_weight : array of shape (n_samples,), optional
+            Row weights.
+
+        Returns
+        -------
+        self : SphericalKMeans
         """
         first = not hasattr(self, "mixture_")
         directions = self._validated(X, reset=first)
-        weights = self._checked_weights(sample_weight, X)
+        weights = checked_weights(sample_weight, X)
         if first:
             self._check_count(directions, self.n_clusters)
-            choices = self._choices() | {"tolerance": 0.0, "passes": 1, "threads": self.n_threads, "room": self._memory_limit()}
+            choices = self._choices() | {"tolerance": 0.0, "passes": 1, "threads": self.n_threads, "memory": self._memory_limit()}
             seed = seed_of(self.random_state)
             start = directions.fit(_vmfkit.fit, self.n_clusters, weights, seed=seed, **choices).mixture
             resultants, weight, passes = np.zeros_like(start.directions), 0.0, 0
@@ -217,11 +240,11 @@ class SphericalKMeans(ClusterMixin, SphericalEstimator):
         return float(distances.sum()) + (0.0 if zeros is None else float(zeros.sum() if weights is None else weights[zeros].sum()))
 
     def transform(self, X: Any) -> np.ndarray:
-        """1 - cosine of each row with each direction."""
+        """Computes 1 - cosine of each row with each direction."""
         return 1 - self._directions(X).cosines(self._probe, threads=self.n_threads)
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
-        """Minus the sum of 1 - cosine over the rows, as in scikit-learn's KMeans."""
+        """Computes minus the sum of 1 - cosine over the rows, as scikit-learn's KMeans does."""
         directions = self._directions(X)
         weights = as_weights(sample_weight, directions.rows.length)
         return -self._total(directions, weights, self._nearest(directions, weights)[1])

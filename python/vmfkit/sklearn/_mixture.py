@@ -15,8 +15,8 @@ from sklearn.utils.validation import check_is_fitted
 from .. import _vmfkit, special
 from .._directions import Directions
 from .._rows import as_weights
-from .._warn import warn
-from ._estimator import AT_LEAST_ONE, SphericalEstimator, seed_of, start_of
+from .._warn import warn, warn_of_notes
+from ._estimator import AT_LEAST_ONE, SphericalEstimator, checked_weights, seed_of, start_of
 from ._summary import Summary
 
 # Methods with a convergence test.
@@ -47,11 +47,11 @@ class VonMisesFisherMixture(DensityMixin, SphericalEstimator):
     search : bool, default=True
         Whether EM from "kmeans" begins with a split-and-merge search on a sample of the rows.
     warm_start : bool, default=False
-        Start from the previous fit, and test the first pass for convergence against its last one.
+        Start from the previous fit, and compare the first pass with the last pass of that fit to test for convergence.
     tol : float or None, default=None
-        Stop when a pass changes the mean ln p, relative to the uniform distribution, by at most this fraction; None means the default of the
-        method, 1e-5. With 0 all passes are made, without a ConvergenceWarning. "kmeans" uses the mean of 1 - cosine, and with 0 stops when no
-        label changes.
+        Stop when a pass improves the mean ln p, relative to the uniform distribution, by at most this fraction. None means the default of the
+        method, 1e-5. With 0 all passes are made, without a ConvergenceWarning. "kmeans" uses the mean of 1 - cosine instead of ln p, and with
+        0 it stops when no label changes.
     max_iter : int or None, default=None
         Maximum number of passes over the rows; None means the default of the method.
     random_state : int, RandomState or None, default=None
@@ -63,7 +63,8 @@ class VonMisesFisherMixture(DensityMixin, SphericalEstimator):
     learning_rate, decay : float or None, default=None
         For "sgd": the step size of the first pass, and its factor after each pass.
     half_life : float or None, default=None
-        For `partial_fit`: after this many rows, earlier rows count half. None means the default of online EM, which forgets less and less.
+        For `partial_fit`: number of rows after which earlier rows have half their weight. None means the default of online EM: the first rows
+        lose weight quickly, later rows slowly.
     normalize : bool, default=True
         Divide rows by their length. If False, rows not of unit length are an error.
     n_threads : int or None, default=None
@@ -82,8 +83,8 @@ class VonMisesFisherMixture(DensityMixin, SphericalEstimator):
     labels_ : array of shape (n_samples,)
         The most probable component of each row of the fit; -1 for the background and for rows of zeros.
     probabilities_ : array of shape (n_samples, n_components)
-        Probability of each component for each row of the fit, without a background, so rows may sum to less than 1. BERTopic needs it.
-        Available for rows in memory and up to 2^24 probabilities, and not pickled; `predict_proba` has no such limits.
+        Probability of each component for each row of the fit, without a background, so rows may sum to less than 1. BERTopic needs it. It
+        exists only for rows in memory and at most 2^24 probabilities, and it is not pickled. `predict_proba` has no such limits.
     converged_ : bool
     n_iter_ : int
         Number of passes over all rows, at most `max_iter`.
@@ -92,9 +93,24 @@ class VonMisesFisherMixture(DensityMixin, SphericalEstimator):
     lower_bound_, lower_bounds_ : float, list of float
         Mean ln p of the rows before the last pass, and before every pass.
     notes_ : list of str
-        Notes on single components.
+        Notes on components, for example empty or duplicate ones.
     mixture_ : vmfkit.Mixture
         The fitted mixture.
+
+    See Also
+    --------
+    SphericalKMeans : hard clusters by cosine, without a density.
+    VonMisesFisherClassifier : one component per known label.
+    vmfkit.select : chooses the number of components.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from vmfkit import VonMisesFisherMixture, vonmises_fisher
+    >>> rows = np.concatenate([vonmises_fisher(mu, 50).rvs(200, random_state=1) for mu in np.eye(3)])
+    >>> model = VonMisesFisherMixture(n_components=3, random_state=0).fit(rows)
+    >>> np.bincount(model.labels_).tolist()
+    [200, 200, 200]
     """
 
     _parameter_constraints: dict[str, Any] = {
@@ -192,7 +208,20 @@ class VonMisesFisherMixture(DensityMixin, SphericalEstimator):
         return choices
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> VonMisesFisherMixture:
-        """Fits the mixture to rows: an array, a sparse matrix, a column of lists, or files."""
+        """Fits the mixture.
+
+        Parameters
+        ----------
+        X : array, sparse matrix, column of lists, or files
+            The rows.
+        y : ignored
+        sample_weight : array of shape (n_samples,), optional
+            Row weights, from 0 to 1e100.
+
+        Returns
+        -------
+        self : VonMisesFisherMixture
+        """
         start = self._start()
         # The objective of the previous fit.
         before = getattr(self, "lower_bound_", None) if self.warm_start else None
@@ -209,9 +238,7 @@ class VonMisesFisherMixture(DensityMixin, SphericalEstimator):
             batch=self.batch_size,
             **self._choices(),
         )
-        if found.notes:
-            others = f" (and {len(found.notes) - 1} more, see notes_)" if len(found.notes) > 1 else ""
-            warn(found.notes[0] + others)
+        warn_of_notes(found.notes)
         self.lower_bounds_ = found.objectives.tolist()
         self.lower_bound_ = self.lower_bounds_[-1] if self.lower_bounds_ else -np.inf
         if before is not None and len(self.lower_bounds_) == 1:
@@ -232,18 +259,30 @@ class VonMisesFisherMixture(DensityMixin, SphericalEstimator):
         return self.method in _CONVERGING and tolerance > 0 and abs(now - before) <= tolerance * abs(scale)
 
     def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> VonMisesFisherMixture:
-        """Updates the mixture with a batch of rows by online EM; the first call also makes the start.
+        """Updates the mixture with a batch of rows by online EM.
 
-        The first rows are held until there are 8 per component for the start; before that `predict` raises NotFittedError. After `fit` or `load`
-        all rows count the same, those of the fit and new ones. A mixture without a number of rows counts as 8192 rows, or 64 per component if
-        that is more.
+        The first rows are held until there are 8 per component and the start can be computed. Until then `predict` raises NotFittedError. After
+        `fit` or `load`, the rows of the fit and new rows have the same weight. A mixture without a number of rows counts as 8192 rows, or 64
+        per component if that is more.
 
         If rows of a batch fit no component, the component whose removal costs least moves there, with a warning. With `half_life`, old rows
-        fade.
+        lose weight.
+
+        Parameters
+        ----------
+        X : array, sparse matrix, column of lists, or files
+            The batch of rows.
+        y : ignored
+        sample_weight : array of shape (n_samples,), optional
+            Row weights.
+
+        Returns
+        -------
+        self : VonMisesFisherMixture
         """
         first = "_online" not in self.__dict__ and not hasattr(self, "mixture_")
         directions = self._validated(X, reset=first)
-        weights = self._checked_weights(sample_weight, X)
+        weights = checked_weights(sample_weight, X)
         online = self.__dict__.get("_online")
         if online is None:
             choices = self._online_choices()
@@ -268,9 +307,7 @@ class VonMisesFisherMixture(DensityMixin, SphericalEstimator):
         self.n_iter_ = online.passes
         self.converged_ = False
         self.notes_ = mixture.description["notes"]
-        if online.drift:
-            others = f" (and {len(online.drift) - 1} more, see notes_)" if len(online.drift) > 1 else ""
-            warn(f"the rows drift: {online.drift[0]}{others}")
+        warn_of_notes([f"the rows drift: {note}" for note in online.drift])
         return self
 
     def __sklearn_is_fitted__(self) -> bool:
@@ -281,7 +318,7 @@ class VonMisesFisherMixture(DensityMixin, SphericalEstimator):
             held, needed, _ = self._online.held
             raise NotFittedError(
                 f"this {type(self).__name__} is not fitted yet: partial_fit holds the first rows until there are {needed}, "
-                f"found: `{held}`. Give it more, or use fit."
+                f"found: `{held}`. Pass more rows, or use fit."
             )
         return super()._directions(X)
 
@@ -384,9 +421,16 @@ class VonMisesFisherMixture(DensityMixin, SphericalEstimator):
     # -------------------------------------------------------------- interface
 
     def predict_proba(self, X: Any) -> np.ndarray:
-        """Probability of each component for each row; a background is the last column.
+        """Computes the probability of each component for each row.
 
-        The probabilities of a row of zeros, which has no direction, are all 0.
+        Parameters
+        ----------
+        X : array, sparse matrix, column of lists, or files
+
+        Returns
+        -------
+        probabilities : array of shape (n_samples, n_components)
+            With a background, its probability is an additional last column. The probabilities of a row of zeros are all 0.
         """
         return self._directions(X).responsibilities(self.mixture_, threads=self.n_threads)
 
@@ -395,11 +439,11 @@ class VonMisesFisherMixture(DensityMixin, SphericalEstimator):
         return self.predict_proba(X)
 
     def score_samples(self, X: Any) -> np.ndarray:
-        """ln p of each row; for a row of zeros that of the uniform density."""
+        """Computes ln p of each row; a row of zeros has that of the uniform density."""
         return self._directions(X).ln_densities(self.mixture_, threads=self.n_threads)
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
-        """Weighted mean ln p of the rows; a weight column of files counts, too."""
+        """Computes the mean ln p of the rows, weighted by `sample_weight` or by the weight column of files."""
         directions = self._directions(X)
         weights = as_weights(sample_weight, directions.rows.length)
         if directions.rows.is_files:
@@ -407,9 +451,19 @@ class VonMisesFisherMixture(DensityMixin, SphericalEstimator):
         return float(np.average(directions.ln_densities(self.mixture_, threads=self.n_threads), weights=weights))
 
     def p_values(self, X: Any) -> np.ndarray:
-        """p-value of each row: the probability that a row drawn from the mixture lies at least as far from its components.
+        """Computes the p-value of each row, to find outliers.
 
-        Of rows drawn from the mixture, a fraction `level` has a p-value below `level`. The p-value of a row of zeros is nan.
+        The p-value is the probability that a row drawn from the mixture lies at least as far from its components. Of rows drawn from the
+        mixture, a fraction of 0.01 has a p-value below 0.01. Fit with `policy="free"`, because p-values need accurate concentrations.
+
+        Parameters
+        ----------
+        X : array, sparse matrix, column of lists, or files
+
+        Returns
+        -------
+        p_values : array of shape (n_samples,)
+            The p-value of a row of zeros is nan.
         """
         return self._directions(X).p_values(self.mixture_, threads=self.n_threads)
 
@@ -429,7 +483,18 @@ class VonMisesFisherMixture(DensityMixin, SphericalEstimator):
         return self._evaluate(X)["icl"]
 
     def sample(self, n_samples: int = 1) -> tuple[np.ndarray, np.ndarray]:
-        """Draws rows; returns them with their components."""
+        """Draws rows from the mixture.
+
+        Parameters
+        ----------
+        n_samples : int, default=1
+
+        Returns
+        -------
+        X : array of shape (n_samples, n_features)
+        y : array of shape (n_samples,)
+            The component of each row; -1 for the background.
+        """
         check_is_fitted(self)
         if n_samples < 1:
             raise ValueError(f"Invalid value for 'n_samples': {n_samples} . The sampling requires at least one sample.")
@@ -437,7 +502,7 @@ class VonMisesFisherMixture(DensityMixin, SphericalEstimator):
         return rows, self._labels_of(labels, None)
 
     def summary(self) -> Summary:
-        """Table of the components by weight, as text or as HTML in a notebook."""
+        """A table of the components, heaviest first, as text or as HTML in a notebook."""
         check_is_fitted(self)
         head = ("component", "weight", "concentration", "half its mass within, degrees", "mean direction")
         lines = []

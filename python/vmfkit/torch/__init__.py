@@ -1,6 +1,6 @@
 """The von Mises-Fisher distribution in PyTorch: the log-normaliser with derivatives, distributions, and mixtures as modules.
 
-    pip install './python[torch]'    # in a copy of the repository
+    pip install './python[torch]'    # in a clone of the repository
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 try:
     import torch as _torch  # noqa: F401
 except ImportError as error:
-    raise ImportError("vmfkit.torch needs PyTorch\nhint: pip install './python[torch]' in a copy of the repository") from error
+    raise ImportError("vmfkit.torch needs PyTorch\nhint: pip install './python[torch]' in a clone of the repository") from error
 
 from ._distribution import UniformSphere, VonMisesFisher, unit_vector
 from ._mixture import MixtureVonMisesFisher

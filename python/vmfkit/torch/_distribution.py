@@ -48,8 +48,11 @@ class _Once(torch.autograd.Function):
 
 
 class _AxisDraws(torch.autograd.Function):
-    """Draws around the first axis, of shape (draws, concentrations): rows, deviations 1 - t, the same deviations as constants, and the relative
-    derivative of the tangent part. Only the first deviations are functions of kappa; `_about_axis` makes the rows follow them."""
+    """Draws around the first axis, of shape (draws, concentrations).
+
+    Returns the rows, the deviations 1 - t, the same deviations as constants, and the relative derivative of the tangent part. Only the first
+    deviations are functions of kappa; `_about_axis` makes the rows depend on them.
+    """
 
     @staticmethod
     def forward(kappa: Tensor, dim: int, count: int, seed: int) -> tuple[Tensor, ...]:
@@ -201,8 +204,8 @@ class VonMisesFisher(Distribution):
     def rsample(self, sample_shape: Any = Size()) -> Tensor:
         """Exact draws with unbiased gradients in `loc` and `concentration`, in every dimension.
 
-        In the concentration the gradient is the derivative of a quantile (MATH.md (13.2)), in the mean direction that of a rotation. The CPU
-        makes the draws, from a seed of torch's generator, and copies them to the device of the parameters.
+        The gradient in the concentration is the derivative of a quantile (MATH.md (13.2)), and the gradient in the mean direction is that of a
+        rotation. Draws are generated on the CPU, with a seed from torch's generator, and copied to the device of the parameters.
         """
         sample_shape = Size(sample_shape)
         return _rotate(self._about_axis(sample_shape.numel()), self.loc).reshape(self._extended_shape(sample_shape))

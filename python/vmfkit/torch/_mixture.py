@@ -44,7 +44,7 @@ class MixtureVonMisesFisher(nn.Module):
         dtype: torch.dtype | None = None,
         device: Any = None,
     ) -> None:
-        """Starts with equal weights, random directions and one `concentration`, by default `dim`. `from_rows` is a better start."""
+        """Creates a module with equal weights, random directions and one `concentration`, by default `dim`. `from_rows` gives a better start."""
         super().__init__()
         dim = as_dim(dim)
         if components < 1:
@@ -59,7 +59,7 @@ class MixtureVonMisesFisher(nn.Module):
 
     @classmethod
     def from_mixture(cls, mixture: Any, *, dtype: torch.dtype | None = None, device: Any = None) -> MixtureVonMisesFisher:
-        """Starts from a `vmfkit.Mixture` or a fitted estimator."""
+        """Creates a module from a `vmfkit.Mixture` or a fitted estimator."""
         mixture = getattr(mixture, "mixture_", mixture)
         if not isinstance(mixture, _vmfkit.Mixture):
             raise TypeError(f"expected a vmfkit.Mixture or a fitted estimator, found: `{type(mixture).__name__}`")
@@ -73,10 +73,10 @@ class MixtureVonMisesFisher(nn.Module):
 
     @classmethod
     def from_rows(cls, rows: Tensor, components: int, *, passes: int = 1, normalize: bool = False) -> MixtureVonMisesFisher:
-        """Starts with k-means++ directions from the rows, followed by `passes` passes of EM.
+        """Creates a module from k-means++ directions of the rows and `passes` passes of EM.
 
-        From random directions, gradients alone often leave several clusters to one component. `normalize` divides rows by their length here; the
-        module itself takes rows of length 1. Half-precision rows make a single-precision module.
+        Training from random directions often ends with several clusters in one component. `normalize` divides rows by their length for the
+        start; the module itself requires rows of length 1. Half-precision rows give a single-precision module.
         """
         if passes < 1:
             raise ValueError(f"the number of passes must be at least 1, found: `{passes}`")
@@ -87,7 +87,7 @@ class MixtureVonMisesFisher(nn.Module):
         return cls.from_mixture(fit.mixture, dtype=dtype, device=rows.device)
 
     def to_mixture(self) -> _vmfkit.Mixture:
-        """Converts to a `vmfkit.Mixture`, to save, to fit or to find outliers. A uniform last component becomes the background."""
+        """Converts to a `vmfkit.Mixture`, for saving, further fitting or finding outliers. A uniform last component becomes the background."""
         weights, directions, concentrations = (
             tensor.detach().cpu().double().numpy()
             for tensor in (self.logits.double().softmax(0), self.unnormalized, self.concentrations)

@@ -1,4 +1,4 @@
-"""Special functions of tensors. The derivative of each is another one, computed from kappa."""
+"""Special functions of tensors. Each derivative is another special function, computed from kappa."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def as_kappa(kappa: Any) -> Tensor:
     if kappa.dtype in (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8):
         kappa = kappa.to(torch.get_default_dtype())
     if not kappa.is_floating_point():
-        raise TypeError(f"kappa must be real numbers, found: `{kappa.dtype}`")
+        raise TypeError(f"kappa must be real, found: `{kappa.dtype}`")
     return kappa
 
 
@@ -32,8 +32,8 @@ def wide(tensor: Tensor) -> Tensor:
     return tensor if tensor.device.type == "mps" else tensor.to(torch.float64)
 
 
-def _within_reach(tensor: Tensor) -> bool:
-    """Whether the extension module can read it."""
+def _is_readable(tensor: Tensor) -> bool:
+    """Whether the extension module can read the tensor."""
     return tensor.device.type == "cpu"
 
 
@@ -57,7 +57,7 @@ def _of_rust(name: str, dim: int, kappa: Tensor) -> Tensor:
 # Custom operators are opaque to torch.compile.
 @torch.library.custom_op("vmfkit::special", mutates_args=())
 def _evaluate(kappa: Tensor, dim: int, name: str) -> Tensor:
-    if _within_reach(kappa):
+    if _is_readable(kappa):
         return _of_rust(name, dim, kappa).to(kappa.dtype)
     return _series.evaluate(torch, name, dim, wide(kappa)).to(kappa.dtype)
 
@@ -136,7 +136,7 @@ def log_normalizer(dim: int, kappa: Any) -> Tensor:
 
 
 def log_peak(dim: int, kappa: Any) -> Tensor:
-    """kappa + ln C_d(kappa), the log density at the mode; use it where kappa is large."""
+    """kappa + ln C_d(kappa), the log density at the mode; use it for large kappa."""
     return special("log_peak", dim, kappa)
 
 
@@ -152,7 +152,7 @@ def entropy(dim: int, kappa: Any) -> Tensor:
 
 @torch.library.custom_op("vmfkit::divergence", mutates_args=())
 def _evaluate_divergence(kappa: Tensor, other: Tensor, dim: int) -> Tensor:
-    if _within_reach(kappa):
+    if _is_readable(kappa):
         found = torch.empty(kappa.shape, dtype=torch.float64)
         _vmfkit.divergences(dim, _flat(kappa), _flat(other), found.view(-1).numpy())
         return found.to(kappa.dtype)

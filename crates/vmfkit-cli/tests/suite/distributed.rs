@@ -253,7 +253,7 @@ fn statistics_under_a_model_tell_its_likelihood() {
 #[cfg(unix)]
 fn the_commands_of_the_page_on_clusters_run() {
     let script = commands_of(PAGE);
-    assert!(script.contains("vmf accumulate") && script.contains("cmp chance.safetensors"), "{script}");
+    assert!(script.contains("vmf accumulate") && script.contains("cmp stochastic.safetensors"), "{script}");
     let workspace = Workspace::new();
     let stdout = workspace.shell(&script);
     assert!(stdout.contains("\nrunning pass 1 rows 4608 objective ") && stdout.contains("\nconverged pass "), "{stdout}");
