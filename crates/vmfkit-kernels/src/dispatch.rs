@@ -53,17 +53,12 @@ pub trait Kernels: RawKernels {}
 impl Kernels for f32 {}
 impl Kernels for f64 {}
 
-/// Everything but `panel_products`, which only `f32` has.
+/// The kernels that both precisions have; the others follow as items.
 macro_rules! raw_kernels {
-    ($float:ident, $suffixed:ident, $panel_products:item) => {
+    ($float:ident, $suffixed:ident, $($own:item)*) => {
         impl RawKernels for $float {
             #[inline(always)]
             unsafe fn transpose<I: Instructions>(rows: impl Fn(usize) -> *const Self, dim: usize, out: *mut Self) -> usize {
-                #[cfg(target_arch = "x86_64")]
-                if I::WIDE {
-                    // SAFETY: the caller's bounds; `I` is wide only where the processor has AVX-512.
-                    return unsafe { gemm_avx512::$suffixed::transpose(rows, dim, out) };
-                }
                 #[cfg(target_arch = "x86_64")]
                 if I::FUSED {
                     // SAFETY: the caller's bounds; `I` is fused only where the processor has AVX2.
@@ -115,17 +110,7 @@ macro_rules! raw_kernels {
                 }
             }
 
-            #[inline(always)]
-            fn list<I: Instructions>(responsibilities: &[Self], listed: &mut SparseResponsibilities<Self>) {
-                #[cfg(target_arch = "x86_64")]
-                if I::WIDE {
-                    // SAFETY: `I` is wide only where the processor has AVX-512; the function checks its slices.
-                    return unsafe { gemm_avx512::$suffixed::list(responsibilities, listed) };
-                }
-                listed.list::<{ <$float as Real>::WIDTH }>(responsibilities)
-            }
-
-            $panel_products
+            $($own)*
         }
     };
 }
@@ -148,6 +133,15 @@ raw_kernels!(
         let _ = panel;
         unreachable!("`SmallKDirections::is_faster` is false without kernels")
     }
+    #[inline(always)]
+    fn list<I: Instructions>(responsibilities: &[Self], listed: &mut SparseResponsibilities<Self>) {
+        #[cfg(target_arch = "x86_64")]
+        if I::WIDE {
+            // SAFETY: `I` is wide only where the processor has AVX-512; the function checks its slices.
+            return unsafe { gemm_avx512::single::list(responsibilities, listed) };
+        }
+        listed.list::<{ <f32 as Real>::WIDTH }>(responsibilities)
+    }
 );
 raw_kernels!(
     f64,
@@ -155,5 +149,9 @@ raw_kernels!(
     #[inline(always)]
     unsafe fn panel_products<I: Instructions, const HEIGHT: usize>(_: &Panel<Self>) {
         unreachable!("`SmallKDirections::is_faster` is false in double precision")
+    }
+    #[inline(always)]
+    fn list<I: Instructions>(responsibilities: &[Self], listed: &mut SparseResponsibilities<Self>) {
+        listed.list::<{ <f64 as Real>::WIDTH }>(responsibilities)
     }
 );

@@ -83,6 +83,11 @@ pub fn with_narrow_instructions<W: Work>(work: W) -> W::Output {
     if has_fused() { work.run::<Fused>() } else { work.run::<Plain>() }
 }
 
+/// Runs the work without AVX2, as any processor can. For measurements: without fused multiply-add the last bits differ.
+pub fn with_baseline_instructions<W: Work>(work: W) -> W::Output {
+    work.run::<Plain>()
+}
+
 /// Components that one kernel call serves at most, with the best instructions and without AVX-512.
 pub fn group_heights() -> [usize; 2] {
     struct Height;
