@@ -18,8 +18,11 @@ use vmfkit_kernels::small_k::SmallKDirections;
 use vmfkit_kernels::softmax::{LnSum, exponentials, responsibilities, runs_mut};
 use vmfkit_kernels::sparse_responsibilities::SparseResponsibilities;
 
-/// Rows of a tile, as in `vmfkit::mixture`.
+/// Rows that go through both products together, as in an E step: few if the sums of all components fit into the first-level
+/// cache, or else a whole tile.
+const PIECE: usize = 96;
 const TILE: usize = 384;
+const NEAR: usize = 1 << 15;
 
 /// A kernel is kept if the best alternative takes at least this many times as long.
 const MARGIN: f64 = 1.2;
@@ -27,6 +30,10 @@ const MARGIN: f64 = 1.2;
 /// A measurement repeats its product until it has taken about this long: shorter than a time slice of the scheduler, so that some
 /// rounds are not interrupted.
 const SLICE: Duration = Duration::from_micros(400);
+
+/// A measurement ends after this time, if it had a few rounds.
+const LONGEST: Duration = Duration::from_secs(4);
+const LEAST_ROUNDS: usize = 3;
 
 const SEED: u64 = 1;
 
@@ -113,6 +120,8 @@ impl Element for f64 {
 /// Directions and biases in every form that a kernel reads.
 struct Directions<T> {
     dim: usize,
+    /// Rows per product.
+    piece: usize,
     bias: Vec<T>,
     /// Component by component.
     plain: Vec<T>,
@@ -130,8 +139,10 @@ impl<T: Element> Directions<T> {
             direction.iter().map(move |x| <T as vmfkit_kernels::Float>::from_f64(factor * x))
         };
         let is_small = SmallKDirections::<T>::is_faster(components.len(), dim);
+        let is_near = components.len() * dim * size_of::<T>() <= NEAR;
         Directions {
             dim,
+            piece: if is_near { PIECE } else { TILE },
             bias: vec![T::ZERO; components.len()],
             plain: (0..components.len()).flat_map(plain).collect(),
             grouped: group_heights().map(|height| GroupedDirections::new(height, components.len(), dim, direction)),
@@ -155,9 +166,9 @@ struct Scratch<T> {
 impl<T: Element> Scratch<T> {
     fn new(directions: &Directions<T>) -> Self {
         Scratch {
-            logits: vec![T::ZERO; directions.bias.len() * TILE],
+            logits: vec![T::ZERO; directions.bias.len() * directions.piece],
             packing: PackingBuffer::default(),
-            listed: SparseResponsibilities::new(TILE),
+            listed: SparseResponsibilities::new(directions.piece),
             sums: RowSums::default(),
             plain_sums: vec![T::ZERO; directions.plain.len()],
         }
@@ -179,21 +190,22 @@ impl<T: Element> Work for Logits<'_, T> {
     fn run<I: Instructions>(self) {
         let Logits { kernel, rows, directions, scratch } = self;
         let form = usize::from(I::HEIGHT != group_heights()[0]);
+        let piece = directions.piece;
         let (out, packing, bias) = (&mut scratch.logits, &mut scratch.packing, &directions.bias);
         match kernel {
             Kernel::Gemm | Kernel::Faer => {
                 // The bias enters as the value that the product is added to, as in our kernels.
-                for (out, bias) in out.chunks_exact_mut(TILE).zip(bias) {
+                for (out, bias) in out.chunks_exact_mut(piece).zip(bias) {
                     out.fill(*bias);
                 }
                 let columns = bias.len();
-                multiply(kernel, (TILE, columns, directions.dim), out, (1, TILE), rows, &directions.plain, true);
+                multiply(kernel, (piece, columns, directions.dim), out, (1, piece), rows, &directions.plain, true);
             }
             Kernel::SmallK(_) => {
                 let small_k = &directions.small_k.as_ref().expect("only where it is faster")[form];
-                small_k.row_products::<I>((rows, None), bias, out, TILE, packing);
+                small_k.row_products::<I>((rows, None), bias, out, piece, packing);
             }
-            _ => row_products::<T, I>((rows, None), &directions.grouped[form], bias, out, TILE, packing),
+            _ => row_products::<T, I>((rows, None), &directions.grouped[form], bias, out, piece, packing),
         }
     }
 }
@@ -203,6 +215,7 @@ struct Resultants<'a, T> {
     kernel: Kernel,
     rows: &'a [T],
     dim: usize,
+    piece: usize,
     responsibilities: &'a [T],
     packing: &'a mut PackingBuffer<T>,
     listed: &'a mut SparseResponsibilities<T>,
@@ -215,19 +228,19 @@ impl<T: Element> Work for Resultants<'_, T> {
 
     #[inline(always)]
     fn run<I: Instructions>(self) {
-        let Resultants { kernel, rows, dim, responsibilities, packing, listed, sums, plain_sums } = self;
-        let components = responsibilities.len() / TILE;
+        let Resultants { kernel, rows, dim, piece, responsibilities, packing, listed, sums, plain_sums } = self;
+        let components = responsibilities.len() / piece;
         match kernel {
             Kernel::Gemm | Kernel::Faer => {
-                multiply(kernel, (components, dim, TILE), plain_sums, (dim, 1), responsibilities, rows, false);
+                multiply(kernel, (components, dim, piece), plain_sums, (dim, 1), responsibilities, rows, false);
             }
             Kernel::Sparse(_) => {
-                for (component, responsibilities) in responsibilities.chunks_exact(TILE).enumerate() {
+                for (component, responsibilities) in responsibilities.chunks_exact(piece).enumerate() {
                     list_responsibilities::<T, I>(responsibilities, listed);
                     sums.add_sparse_rows::<I>(rows, dim, listed, (component, components));
                 }
             }
-            _ => sums.add_weighted_rows::<I>(rows, dim, responsibilities, TILE, packing),
+            _ => sums.add_weighted_rows::<I>(rows, dim, responsibilities, piece, packing),
         }
     }
 }
@@ -273,11 +286,8 @@ fn multiply<T: Element>(
         return;
     }
     let left = MatRef::from_row_major_slice(left, m, depth);
-    let right = if transposed {
-        MatRef::from_column_major_slice(right, depth, n)
-    } else {
-        MatRef::from_row_major_slice(right, depth, n)
-    };
+    let right =
+        if transposed { MatRef::from_column_major_slice(right, depth, n) } else { MatRef::from_row_major_slice(right, depth, n) };
     let out = if row_stride == 1 {
         MatMut::from_column_major_slice_mut(out, m, n)
     } else {
@@ -289,6 +299,7 @@ fn multiply<T: Element>(
 /// The softmax between the two products of one tile; gives the sum of the log-likelihoods and the number of responsibilities above 0.
 struct Softmax<'a, T, const WIDTH: usize> {
     logits: &'a mut [T],
+    piece: usize,
 }
 
 impl<T: Element, const WIDTH: usize> Work for Softmax<'_, T, WIDTH> {
@@ -296,13 +307,13 @@ impl<T: Element, const WIDTH: usize> Work for Softmax<'_, T, WIDTH> {
 
     #[inline(always)]
     fn run<I: Instructions>(self) -> (f64, f64) {
+        let (logits, piece) = (self.logits, self.piece);
         let (mut factors, mut smallest) = ([T::ZERO; TILE], [T::ZERO; TILE]);
+        let (factors, smallest) = (&mut factors[..piece], &mut smallest[..piece]);
         let (mut objective, mut ln_sum) = (0.0, LnSum::<WIDTH>::new());
         let limit = <T as vmfkit_kernels::Float>::from_f64(T::SMALLEST_RESPONSIBILITY);
-        for (run, (factors, smallest)) in
-            runs_mut::<T, WIDTH>(&mut factors).zip(runs_mut::<T, WIDTH>(&mut smallest)).enumerate()
-        {
-            let (largest, sums) = exponentials::<T, I, WIDTH>(self.logits, TILE, run * WIDTH);
+        for (run, (factors, smallest)) in runs_mut::<T, WIDTH>(factors).zip(runs_mut::<T, WIDTH>(smallest)).enumerate() {
+            let (largest, sums) = exponentials::<T, I, WIDTH>(logits, piece, run * WIDTH);
             for lane in 0..WIDTH {
                 factors[lane] = <T as vmfkit_kernels::Real>::ONE / sums[lane];
                 smallest[lane] = limit * sums[lane];
@@ -311,8 +322,8 @@ impl<T: Element, const WIDTH: usize> Work for Softmax<'_, T, WIDTH> {
             ln_sum.add(&sums);
         }
         let mut kept = [T::ZERO; WIDTH];
-        for exponentials in self.logits.chunks_exact_mut(TILE) {
-            responsibilities(exponentials, &factors, &smallest, &mut [T::ZERO; WIDTH], &mut kept);
+        for exponentials in logits.chunks_exact_mut(piece) {
+            responsibilities(exponentials, factors, smallest, &mut [T::ZERO; WIDTH], &mut kept);
         }
         (objective + ln_sum.total(), kept.iter().map(|x| vmfkit_kernels::Float::to_f64(*x)).sum())
     }
@@ -356,32 +367,43 @@ impl<T: Element> Case<T> {
         let directions = Directions::new(&mixture);
         let mut scratch = Scratch::new(&directions);
         let best = Kernel::General(Set::Best);
-        best.run(Logits { kernel: best, rows: &rows[..TILE * dim], directions: &directions, scratch: &mut scratch });
-        let (_, kept) = best.run(Softmax::<T, WIDTH> { logits: &mut scratch.logits });
-        let dense = vec![<T as vmfkit_kernels::Float>::from_f64(1.0 / components as f64); components * TILE];
+        let piece = directions.piece;
+        best.run(Logits { kernel: best, rows: &rows[..piece * dim], directions: &directions, scratch: &mut scratch });
+        let (_, kept) = best.run(Softmax::<T, WIDTH> { logits: &mut scratch.logits, piece });
+        let dense = vec![<T as vmfkit_kernels::Float>::from_f64(1.0 / components as f64); components * piece];
         let name = format!("{} x {dim}, K = {components}, {}", shape.rows, T::NAME);
-        Ok(Case { name, rows, directions, sparse: scratch.logits, dense, kept: kept / (TILE * components) as f64 })
+        Ok(Case { name, rows, directions, sparse: scratch.logits, dense, kept: kept / (piece * components) as f64 })
     }
 
     /// One repetition: a product of the first tile; or a pass over some tiles, each with both products.
     fn run_once<const WIDTH: usize>(&self, what: What, kernels: [Kernel; 2], tiles: &[T], scratch: &mut Scratch<T>) {
-        let (dim, directions) = (self.directions.dim, &self.directions);
-        let tile = &self.rows[..TILE * dim];
+        let (dim, piece, directions) = (self.directions.dim, self.directions.piece, &self.directions);
+        let tile = &self.rows[..piece * dim];
         match what {
             What::Logits => kernels[0].run(Logits { kernel: kernels[0], rows: tile, directions, scratch }),
             What::Resultants { dense } => {
                 let Scratch { packing, listed, sums, plain_sums, .. } = scratch;
                 let responsibilities = if dense { &self.dense } else { &self.sparse };
                 let kernel = kernels[1];
-                kernel.run(Resultants { kernel, rows: tile, dim, responsibilities, packing, listed, sums, plain_sums });
+                kernel.run(Resultants { kernel, rows: tile, dim, piece, responsibilities, packing, listed, sums, plain_sums });
             }
             What::Pass => {
-                for rows in tiles.chunks_exact(TILE * dim) {
+                for rows in tiles.chunks_exact(piece * dim) {
                     kernels[0].run(Logits { kernel: kernels[0], rows, directions, scratch });
-                    black_box(kernels[0].run(Softmax::<T, WIDTH> { logits: &mut scratch.logits }));
+                    black_box(kernels[0].run(Softmax::<T, WIDTH> { logits: &mut scratch.logits, piece }));
                     let Scratch { logits, packing, listed, sums, plain_sums } = &mut *scratch;
                     let kernel = kernels[1];
-                    kernel.run(Resultants { kernel, rows, dim, responsibilities: logits, packing, listed, sums, plain_sums });
+                    kernel.run(Resultants {
+                        kernel,
+                        rows,
+                        dim,
+                        piece,
+                        responsibilities: logits,
+                        packing,
+                        listed,
+                        sums,
+                        plain_sums,
+                    });
                 }
             }
         }
@@ -400,7 +422,11 @@ impl<T: Element> Case<T> {
         let mut seconds = vec![Vec::new(); candidates.len()];
         let mut repeats = vec![1; candidates.len()];
         // Round 0 warms up and says how often to repeat.
+        let begin = Instant::now();
         for round in 0..=rounds {
+            if round > LEAST_ROUNDS && begin.elapsed() > LONGEST {
+                break;
+            }
             for (index, kernels) in candidates.iter().enumerate() {
                 let (barrier, repeat) = (Barrier::new(threads), repeats[index]);
                 let work = |scratch: &mut Scratch<T>, tiles: &[T]| {
@@ -450,13 +476,16 @@ impl<T: Element> Case<T> {
         let is_sparse = self.directions.dim >= WIDTH && self.kept < 1.0 / 3.0;
         let second = |set| if is_sparse { Kernel::Sparse(set) } else { Kernel::General(set) };
         let mut pass: Vec<_> = fast.iter().map(|set| [first(*set), second(*set)]).collect();
+        if self.directions.small_k.is_some() {
+            pass.extend(fast.iter().map(|set| [Kernel::General(*set), second(*set)]));
+        }
         pass.extend([pair(Kernel::Gemm), pair(Kernel::Faer)]);
         let percent = 100.0 * self.kept;
         let works = [
-            ("logits of a tile".to_string(), What::Logits, &logits, rounds),
-            ("resultants of a tile, all responsibilities above 0".into(), What::Resultants { dense: true }, &general, rounds),
-            (format!("resultants of a tile, {percent:.1} % above 0"), What::Resultants { dense: false }, &sparse, rounds),
-            ("a pass".into(), What::Pass, &pass, rounds.div_ceil(10).max(3)),
+            ("logits of a piece".to_string(), What::Logits, &logits, rounds),
+            ("resultants of a piece, all responsibilities above 0".into(), What::Resultants { dense: true }, &general, rounds),
+            (format!("resultants of a piece, {percent:.1} % above 0"), What::Resultants { dense: false }, &sparse, rounds),
+            ("a pass".into(), What::Pass, &pass, rounds),
         ];
         for (work, what, candidates, rounds) in works {
             if matches!(what, What::Pass) && !with_pass {
@@ -474,9 +503,10 @@ impl<T: Element> Case<T> {
     fn print_rows(&self, work: &str, candidates: &[[Kernel; 2]], threads: usize, seconds: &[Vec<f64>]) {
         let best = |index: usize| seconds[index][0];
         for (index, [first, second]) in candidates.iter().enumerate() {
-            let general = match second {
-                _ if work == "a pass" => None,
-                Kernel::SmallK(set) | Kernel::Sparse(set) => Some(Kernel::General(*set)),
+            let special = if matches!(first, Kernel::SmallK(_)) { first } else { second };
+            let general = match special {
+                Kernel::SmallK(set) => Some(Kernel::General(*set)),
+                Kernel::Sparse(set) if work != "a pass" => Some(Kernel::General(*set)),
                 _ => None,
             };
             let alternative = |other: &[Kernel; 2]| matches!(other[0], Kernel::Gemm | Kernel::Faer) || Some(other[0]) == general;
@@ -485,21 +515,12 @@ impl<T: Element> Case<T> {
             let ratio = best(fastest) / best(index);
             let verdict = match first {
                 Kernel::Gemm | Kernel::Faer => "-".to_string(),
-                _ => format!(
-                    "{ratio:.2} of {}{}",
-                    candidates[fastest][1].name(),
-                    if ratio >= MARGIN { ", wins" } else { "" }
-                ),
+                _ => format!("{ratio:.2} of {}{}", candidates[fastest][0].name(), if ratio >= MARGIN { ", wins" } else { "" }),
             };
             let name = if first == second { first.name() } else { format!("{} + {}", first.name(), second.name()) };
             let micro = |seconds: f64| format!("{:.1}", 1e6 * seconds);
             let median = seconds[index][seconds[index].len() / 2];
-            println!(
-                "| {} | {work} | {threads} | {name} | {} | {} | {verdict} |",
-                self.name,
-                micro(best(index)),
-                micro(median)
-            );
+            println!("| {} | {work} | {threads} | {name} | {} | {} | {verdict} |", self.name, micro(best(index)), micro(median));
         }
     }
 }
@@ -510,7 +531,10 @@ pub fn print_table(options: &Options) -> anyhow::Result<()> {
     println!("{}", include_str!("kernels.md"));
     println!("## Figures\n");
     let info = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-    let machine = info.lines().find_map(|line| line.strip_prefix("model name")).map_or("unknown", |name| name.trim_matches([' ', '\t', ':']));
+    let machine = info
+        .lines()
+        .find_map(|line| line.strip_prefix("model name"))
+        .map_or("unknown", |name| name.trim_matches([' ', '\t', ':']));
     println!("{machine}, shared with other work; {rounds} rounds, seeds {SEED} and {}. Microseconds.\n", SEED + 1);
     println!("| shape | work | threads | kernel | best | median | best alternative's time / ours |");
     println!("| --- | --- | --- | --- | --- | --- | --- |");
