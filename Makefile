@@ -1,9 +1,9 @@
 # One command each: `make test` (everything that must hold), `make test-torch` (the same of vmfkit.torch and vmfkit.jax), `make test-32-bit` (the core on
 # 32 bits and in WebAssembly), `make lint`,
-# `make compare`, `make compare-python` and `make compare-images` (beside the peers), `make quality` (labelled data), `make bench`, `make fuzz` (hostile bytes, MINUTES for each reader),
+# `make compare`, `make compare-kernels`, `make compare-python` and `make compare-images` (beside the peers), `make quality` (labelled data), `make bench`, `make fuzz` (hostile bytes, MINUTES for each reader),
 # `make out-of-core` (a fit of a file of 20 GB, written to the folder SCRATCH).
 .DELETE_ON_ERROR:
-.PHONY: test test-32-bit test-python test-torch wheel lint compare compare-python compare-images quality bench fuzz out-of-core
+.PHONY: test test-32-bit test-python test-torch wheel lint compare compare-kernels compare-python compare-images quality bench fuzz out-of-core
 
 VENV := .venv
 PYTHON := $(VENV)/bin/python
@@ -80,7 +80,7 @@ test-torch: wheel $(VENV)-torch/ready
 
 lint:
 	cargo fmt --all --check
-	cargo clippy --release --workspace --all-targets --features vmfkit/ndarray,vmfkit-nn/candle,$(OBJECT_STORE) --locked -- -D warnings
+	cargo clippy --release --workspace --all-targets --features compare/kernels,vmfkit/ndarray,vmfkit-nn/candle,$(OBJECT_STORE) --locked -- -D warnings
 	cargo clippy --release -p vmfkit-nn --lib --no-default-features --features candle --locked -- -D warnings
 	RUSTDOCFLAGS="-D warnings" cargo doc --release --workspace --no-deps --features vmfkit/ndarray,vmfkit-nn/candle --locked
 
@@ -91,6 +91,11 @@ compare: $(VENV)/compare-ready
 	$(PYTHON) compare/run.py $(RELEASE)/compare
 	cd compare && ../$(PYTHON) -m unittest --quiet test_mixture
 	$(PYTHON) compare/mixture.py $(RELEASE)/compare --output compare/MIXTURE.md
+
+# The matrix kernels beside the crates gemm and faer.
+compare-kernels:
+	cargo build --release -p compare --features kernels --locked
+	$(RELEASE)/compare kernels > compare/KERNELS.md
 
 # What the Python package costs beside the Rust calls under it, and beside scipy and mpmath; and its log-normaliser in PyTorch and JAX.
 compare-python: wheel $(VENV)-torch/ready

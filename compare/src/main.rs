@@ -2,6 +2,8 @@
 //!
 //! `values` answers points read from standard input; `time`, `sample` and `mixture-times` measure one round of the clock.
 
+#[cfg(feature = "kernels")]
+mod kernels;
 mod mixture;
 mod npy;
 mod quality;
@@ -30,6 +32,9 @@ enum What {
     MixtureTimes(mixture::Options),
     /// Fits labelled rows of a folder in every way, and prints how well each finds the classes, as JSON lines.
     Quality(quality::Options),
+    /// Times the matrix kernels of an E step beside the crates gemm and faer, and prints KERNELS.md.
+    #[cfg(feature = "kernels")]
+    Kernels(kernels::Options),
 }
 
 fn main() -> anyhow::Result<()> {
@@ -39,5 +44,7 @@ fn main() -> anyhow::Result<()> {
         What::Sample(options) => sampler::print_rates(&options),
         What::MixtureTimes(options) => mixture::print_times(&options),
         What::Quality(options) => quality::print_agreement(&options),
+        #[cfg(feature = "kernels")]
+        What::Kernels(options) => kernels::print_table(&options),
     }
 }

@@ -3,7 +3,7 @@
 use crate::float::Float;
 
 mod sealed {
-    /// Implemented for types without padding, of which any bytes are a value.
+    /// Types without padding for which any bit pattern is a value.
     pub trait Plain: Copy + Sync + 'static {}
     impl Plain for f32 {}
     impl Plain for f64 {}
@@ -11,19 +11,19 @@ mod sealed {
     impl Plain for u64 {}
 }
 
-/// Types without padding, of which any bytes are a value: `f32`, `f64`, `u32`, `u64`.
+/// Types without padding for which any bit pattern is a value: `f32`, `f64`, `u32`, `u64`.
 pub trait Plain: sealed::Plain {}
 
 impl<T: sealed::Plain> Plain for T {}
 
-/// The bytes of some numbers, in the byte order of this machine.
+/// The bytes of the numbers, in native byte order.
 #[inline]
 pub fn as_bytes<T: Plain>(numbers: &[T]) -> &[u8] {
     // SAFETY: the trait is sealed, and its types have no padding; bytes need no alignment, and there are `size_of_val` of them.
     unsafe { std::slice::from_raw_parts(numbers.as_ptr().cast(), size_of_val(numbers)) }
 }
 
-/// The numbers that have these bytes, in the byte order of this machine; `None` if the bytes are not aligned, or end within a number.
+/// The bytes as numbers in native byte order; `None` if they are misaligned or end within a number.
 #[inline]
 pub fn from_bytes<T: Float>(bytes: &[u8]) -> Option<&[T]> {
     // SAFETY: `Float` is sealed; any bytes are an `f32` or `f64`.
@@ -36,7 +36,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_go_to_bytes_and_back_where_they_are_aligned_and_whole() {
+    fn bytes_round_trip_if_they_are_aligned_and_whole() {
         let numbers = [1.5f64, -0.0, 3e300];
         let bytes = as_bytes(&numbers);
         assert_eq!(bytes, numbers.iter().flat_map(|x| x.to_ne_bytes()).collect::<Vec<_>>());

@@ -1,4 +1,4 @@
-//! [`Kernels`]: which kernel runs for a precision and a set of instructions.
+//! [`Kernels`]: the kernels for each precision and instruction set.
 
 use crate::float::Real;
 use crate::gemm_portable;
@@ -11,14 +11,15 @@ use crate::{gemm_avx2, gemm_avx512, small_k_x86};
 mod sealed {
     use super::*;
 
-    /// The kernels of one precision. All are unsafe to call: they work on addresses, and those of AVX2 and AVX-512 run without asking the processor.
-    /// Whoever has a type that implements [`Instructions`] got it from a function that has asked.
+    /// The kernels of one precision. They are unsafe because they read and write raw pointers.
+    /// They do not check the CPU's features: a type that implements [`Instructions`] proves that
+    /// the check was made.
     pub trait RawKernels: Real {
-        /// Transposes the first columns of a panel of rows, as many as there are shuffles for, and returns their number: column by
-        /// column into `out`, each `WIDTH` rows.
+        /// Transposes leading columns of a panel of `WIDTH` rows into `out`, and returns how many
+        /// columns it transposed. The caller transposes the rest.
         ///
         /// # Safety
-        /// Each of the rows has `dim` values, and `out` has space for `dim` times `WIDTH`.
+        /// Each row has `dim` values; `out` has capacity for `dim * WIDTH` values.
         unsafe fn transpose<I: Instructions>(rows: impl Fn(usize) -> *const Self, dim: usize, out: *mut Self) -> usize;
         /// # Safety
         /// As [`gemm_portable::outer_products`].
@@ -38,7 +39,7 @@ mod sealed {
             sums: *mut Self,
         );
         /// # Safety
-        /// What the panel points to is there, for `HEIGHT` components.
+        /// All pointers of the panel are valid for `HEIGHT` components.
         unsafe fn panel_products<I: Instructions, const HEIGHT: usize>(panel: &Panel<Self>);
         /// As [`SparseResponsibilities::list`].
         fn list<I: Instructions>(responsibilities: &[Self], listed: &mut SparseResponsibilities<Self>);
@@ -53,20 +54,15 @@ pub trait Kernels: RawKernels {}
 impl Kernels for f32 {}
 impl Kernels for f64 {}
 
-/// Everything but `panel_products`, which only `f32` has.
+/// Implements the kernels shared by both precisions; those of one precision follow as items.
 macro_rules! raw_kernels {
-    ($float:ident, $suffixed:ident, $panel_products:item) => {
+    ($float:ident, $suffixed:ident, $($own:item)*) => {
         impl RawKernels for $float {
             #[inline(always)]
             unsafe fn transpose<I: Instructions>(rows: impl Fn(usize) -> *const Self, dim: usize, out: *mut Self) -> usize {
                 #[cfg(target_arch = "x86_64")]
-                if I::WIDE {
-                    // SAFETY: the caller's bounds; `I` is wide only where the processor has AVX-512.
-                    return unsafe { gemm_avx512::$suffixed::transpose(rows, dim, out) };
-                }
-                #[cfg(target_arch = "x86_64")]
                 if I::FUSED {
-                    // SAFETY: the caller's bounds; `I` is fused only where the processor has AVX2.
+                    // SAFETY: the caller's bounds; on x86, `I::FUSED` implies AVX2.
                     return unsafe { gemm_avx2::$suffixed::transpose(rows, dim, out) };
                 }
                 let _ = (rows, dim, out);
@@ -83,7 +79,7 @@ macro_rules! raw_kernels {
             ) {
                 #[cfg(target_arch = "x86_64")]
                 if I::WIDE {
-                    // SAFETY: the caller's bounds; `I` is wide only where the processor has AVX-512.
+                    // SAFETY: the caller's bounds; `I::WIDE` implies that the CPU has AVX-512.
                     return unsafe {
                         gemm_avx512::$suffixed::outer_products::<GROUPED, HEIGHT, RUNS>(terms, left, right, ahead, sums)
                     };
@@ -106,7 +102,7 @@ macro_rules! raw_kernels {
             ) {
                 #[cfg(target_arch = "x86_64")]
                 if I::WIDE {
-                    // SAFETY: the caller's bounds; `I` is wide only where the processor has AVX-512.
+                    // SAFETY: the caller's bounds; `I::WIDE` implies that the CPU has AVX-512.
                     return unsafe { gemm_avx512::$suffixed::sparse_products::<ADD, SPAN>(listed, columns, last, sums) };
                 }
                 // SAFETY: the caller's bounds.
@@ -115,45 +111,48 @@ macro_rules! raw_kernels {
                 }
             }
 
-            #[inline(always)]
-            fn list<I: Instructions>(responsibilities: &[Self], listed: &mut SparseResponsibilities<Self>) {
-                #[cfg(target_arch = "x86_64")]
-                if I::WIDE {
-                    // SAFETY: `I` is wide only where the processor has AVX-512; the function checks its slices.
-                    return unsafe { gemm_avx512::$suffixed::list(responsibilities, listed) };
-                }
-                listed.list::<{ <$float as Real>::WIDTH }>(responsibilities)
-            }
-
-            $panel_products
+            $($own)*
         }
     };
 }
 
-raw_kernels!(
+raw_kernels! {
     f32,
     single,
     #[inline(always)]
     unsafe fn panel_products<I: Instructions, const HEIGHT: usize>(panel: &Panel<Self>) {
         #[cfg(target_arch = "x86_64")]
         if I::WIDE {
-            // SAFETY: the caller's bounds; `I` is wide only where the processor has AVX-512.
+            // SAFETY: the caller's bounds; `I::WIDE` implies that the CPU has AVX-512.
             return unsafe { small_k_x86::wide::products::<HEIGHT>(panel) };
         }
         #[cfg(target_arch = "x86_64")]
         if I::FUSED {
-            // SAFETY: the caller's bounds; `I` is fused only where the processor has AVX and fused multiplications.
+            // SAFETY: the caller's bounds; on x86, `I::FUSED` implies AVX and FMA.
             return unsafe { small_k_x86::fused::products::<HEIGHT>(panel) };
         }
         let _ = panel;
         unreachable!("`SmallKDirections::is_faster` is false without kernels")
     }
-);
-raw_kernels!(
+    #[inline(always)]
+    fn list<I: Instructions>(responsibilities: &[Self], listed: &mut SparseResponsibilities<Self>) {
+        #[cfg(target_arch = "x86_64")]
+        if I::WIDE {
+            // SAFETY: `I::WIDE` implies that the CPU has AVX-512; the function checks its slices.
+            return unsafe { gemm_avx512::single::list(responsibilities, listed) };
+        }
+        listed.list::<{ <f32 as Real>::WIDTH }>(responsibilities)
+    }
+}
+raw_kernels! {
     f64,
     double,
     #[inline(always)]
     unsafe fn panel_products<I: Instructions, const HEIGHT: usize>(_: &Panel<Self>) {
         unreachable!("`SmallKDirections::is_faster` is false in double precision")
     }
-);
+    #[inline(always)]
+    fn list<I: Instructions>(responsibilities: &[Self], listed: &mut SparseResponsibilities<Self>) {
+        listed.list::<{ <f64 as Real>::WIDTH }>(responsibilities)
+    }
+}

@@ -1,4 +1,4 @@
-//! [`Float`] and [`Real`]: what this workspace needs of `f32` and `f64`.
+//! [`Float`] and [`Real`]: `f32` and `f64` as the kernels use them.
 
 use crate::instructions::Instructions;
 
@@ -47,25 +47,27 @@ pub trait Real:
     + std::ops::Div<Output = Self>
     + PartialOrd
 {
-    /// Neighbours in a run: two registers of 256 bits, or one of 512.
+    /// Values in a run: two registers of 256 bits, or one of 512.
     const WIDTH: usize;
     /// 0
     const ZERO: Self;
     /// 1
     const ONE: Self;
-    /// A responsibility below this counts as 0, so that the second product may be sparse: less than the rounding of the others.
+    /// Responsibilities below this, which is less than the rounding error of the others, count as 0
+    /// so that the second product may be sparse.
     const SMALLEST_RESPONSIBILITY: f64;
-    /// Above all numbers.
+    /// Positive infinity.
     const INFINITY: Self;
-    /// Below all numbers.
+    /// Negative infinity.
     const NEGATIVE_INFINITY: Self;
-    /// Numbers in this precision: as they are, or converted in `buffer`.
+    /// The numbers in this precision, converted into `buffer` if necessary.
     fn view_f32<'a>(values: &'a [f32], buffer: &'a mut Vec<Self>) -> &'a [Self];
-    /// The same for numbers in double precision.
+    /// As [`view_f32`](Self::view_f32), from double precision.
     fn view_f64<'a>(values: &'a [f64], buffer: &'a mut Vec<Self>) -> &'a [Self];
-    /// self * factor + term, with one rounding if the instructions are fused.
+    /// self * factor + term, with one rounding if [`Instructions::FUSED`].
     fn multiply_add<I: Instructions>(self, factor: Self, term: Self) -> Self;
-    /// e^self for self <= 0, to about an ulp; a result below the normal numbers is replaced by one of the smallest of them.
+    /// exp(self) for self <= 0, to about 1 ulp. Results are at least e^-87 (f32) or e^-708 (f64), so
+    /// never subnormal.
     fn exp_of_negative<I: Instructions>(self) -> Self;
 }
 
@@ -94,9 +96,9 @@ impl Real for f32 {
 
     #[inline(always)]
     fn exp_of_negative<I: Instructions>(self) -> Self {
-        // Adding this leaves the nearest whole number in the low bits.
+        // Adding this leaves the nearest integer in the low bits.
         const SHIFT: f32 = 1.5 * (1u64 << 23) as f32;
-        // ln 2 in two parts, of which the first times any exponent that occurs is exact.
+        // ln 2 in two parts; the first times any exponent in range is exact.
         const LN_2: [f32; 2] = [0.693_359_375, -2.121_944_4e-4];
         const LOWEST: f32 = -87.0;
         let x = if self > LOWEST { self } else { LOWEST };
@@ -152,7 +154,7 @@ fn convert<'a, T: Float, U: Float>(values: &[T], buffer: &'a mut Vec<U>) -> &'a 
     buffer
 }
 
-/// Taylor's series of e^r to the power `TERMS`: |r| <= ln(2)/2, and 1/n! needs no table of fitted coefficients.
+/// The Taylor series of e^r to the power `TERMS`, for |r| <= ln(2)/2.
 #[inline(always)]
 fn exp_series<T: Real, I: Instructions, const TERMS: usize>(r: T) -> T {
     let mut sum = T::from_f64(INVERSE_FACTORIALS[TERMS]);

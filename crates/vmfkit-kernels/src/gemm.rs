@@ -1,18 +1,22 @@
 //! The two matrix products of an E step: rows times directions, and responsibilities times rows.
 //!
-//! Both are sums of outer products, over the coordinates or over the rows, of one factor of each of a few components and one run of
-//! `WIDTH` neighbours, kept in registers from the first term to the last. In the first product the neighbours are rows, which are
-//! transposed for it a panel of `WIDTH` rows at a time; in the second they are the coordinates of a row as it is stored. Each sum adds
-//! its terms in order, so a row's products do not depend on its neighbours. With rows side by side a log-sum-exp needs no step across
-//! lanes, and a number of components that is no multiple of `WIDTH` wastes nothing.
+//! Both are sums of outer products whose partial sums stay in registers. Each term multiplies one
+//! factor per component by a run of `WIDTH` neighbouring values. In the first product the terms are
+//! coordinates and the neighbours are rows, so rows are transposed in panels of `WIDTH`. In the
+//! second product the terms are rows and the neighbours are coordinates, as they are stored.
 //!
-//! With a few directions rows are not transposed ([`small_k`](crate::small_k)). Where most responsibilities are 0 the second product
-//! visits the others one by one ([`sparse_responsibilities`](crate::sparse_responsibilities)).
+//! Each sum adds its terms in a fixed order, so the logits of a row do not depend on the rows
+//! beside it. Because the rows lie side by side, the log-sum-exp needs no shuffles across lanes,
+//! and no lane is wasted if the number of components is not a multiple of `WIDTH`.
 //!
-//! AVX-512 and AVX2 give the same bits; a processor without fused multiply-add differs in the last ones.
+//! For at most 12 components rows need not be transposed ([`small_k`](crate::small_k)). Where most
+//! responsibilities are 0, the second product skips them
+//! ([`sparse_responsibilities`](crate::sparse_responsibilities)).
 //!
-//! Advice for the next person: the order of the terms of each sum is part of every fit's bits. Run `cargo bench -p vmfkit --bench mixture`
-//! after every change here.
+//! AVX-512 and AVX2 give the same bits. Without fused multiply-add the last bits differ.
+//!
+//! Advice for the next person: the order of the terms of each sum determines the bits of every fit.
+//! After a change, run `make compare-kernels` and `cargo bench -p vmfkit --bench mixture`.
 
 use crate::dispatch::Kernels;
 use crate::float::{Float, Real};
@@ -22,7 +26,8 @@ use crate::prefetch::CACHE_LINE;
 use crate::sparse_responsibilities::SparseResponsibilities;
 use std::ops::Range;
 
-/// The outer products of any number of components up to [`Instructions::HEIGHT`], and of runs up to [`Instructions::RUNS`].
+/// Outer products for up to [`Instructions::HEIGHT`] components and up to [`Instructions::RUNS`]
+/// runs.
 ///
 /// # Safety
 /// As `gemm_portable::outer_products`.
@@ -49,18 +54,18 @@ unsafe fn products_of_group<T: Kernels, I: Instructions, const GROUPED: bool>(
     by_height!(height, I::HEIGHT, of_height)
 }
 
-/// Directions for dense rows: groups of components, each coordinate by coordinate.
+/// Directions packed for dense rows: groups of components, each stored coordinate by coordinate.
 #[derive(Debug, Clone)]
 pub struct GroupedDirections<T> {
     dim: usize,
-    /// The most components of a group.
+    /// The largest number of components in a group.
     highest: usize,
     values: Vec<T>,
 }
 
 impl<T: Real> GroupedDirections<T> {
-    /// The directions of all components, each times a factor, in groups of at most `highest` components: the [`Instructions::HEIGHT`] of
-    /// the instructions that will read them.
+    /// Packs the directions of all components, each times a factor, in groups of at most `highest`
+    /// components. That must be the [`Instructions::HEIGHT`] of the kernels that read them.
     ///
     /// # Panics
     /// If `highest` is 0 and there are components.
@@ -80,7 +85,8 @@ fn put_scaled<T: Real>(out: &mut [T], step: usize, (factor, direction): (f64, &[
     out.iter_mut().step_by(step).zip(direction).for_each(|(out, x)| *out = T::from_f64(factor * x));
 }
 
-/// Directions for sparse rows: panels of `WIDTH` components, each coordinate by coordinate.
+/// Directions packed for sparse rows: panels of `WIDTH` components, each stored coordinate by
+/// coordinate.
 #[derive(Debug, Clone)]
 pub struct PaneledDirections<T> {
     dim: usize,
@@ -88,7 +94,7 @@ pub struct PaneledDirections<T> {
 }
 
 impl<T: Real> PaneledDirections<T> {
-    /// The directions of all components, each times a factor.
+    /// Packs the directions of all components, each times a factor.
     pub fn new<'a>(components: usize, dim: usize, direction: impl Fn(usize) -> (f64, &'a [f64])) -> Self {
         let panels = components.div_ceil(T::WIDTH);
         let mut values = vec![T::ZERO; panels * T::WIDTH * dim];
@@ -99,7 +105,8 @@ impl<T: Real> PaneledDirections<T> {
         PaneledDirections { dim, values }
     }
 
-    /// Replaces `out` by the products of one sparse row with each direction, followed by zeros up to a multiple of `WIDTH`.
+    /// Replaces `out` by the products of one sparse row with each direction, padded with zeros to a
+    /// multiple of `WIDTH`.
     ///
     /// # Panics
     /// If a column is not below the dimension.
@@ -117,39 +124,42 @@ impl<T: Real> PaneledDirections<T> {
     }
 }
 
-/// Rows are prefetched this many panels before they are needed: the processor's own prefetcher stops at every page.
+/// Rows are prefetched this many panels ahead: the hardware prefetcher stops at page boundaries.
 pub(crate) const PANELS_AHEAD: usize = 4;
 
-/// Bytes of directions beyond which they do not stay in the nearer caches; then this many panels are transposed together, so that the
-/// directions are loaded less often.
+/// Directions of more bytes than this do not stay in the first two cache levels. Then several
+/// panels are transposed together, so that the directions are loaded less often.
 const MANY_DIRECTIONS: usize = 1 << 17;
 const PANELS_FOR_MANY: usize = 4;
 
-/// Columns that are transposed and multiplied together: few enough that they and those of the directions stay in the first-level cache.
+/// Columns transposed and multiplied at a time, so that a panel and a group of directions stay in
+/// the first-level cache.
 const COLUMNS: usize = 128;
 
-/// Memory for operands in the layout that the kernels read, which calls reuse.
+/// Reusable buffers for packed operands.
 #[derive(Debug, Default)]
 pub struct PackingBuffer<T> {
     transposed: Vec<T>,
     pub(crate) padded: Vec<T>,
 }
 
-/// True if `a * b` values are at most `len`: a product that overflows is not.
+/// True if `a * b <= len`; false if the product overflows.
 #[inline(always)]
 pub(crate) fn fits(a: usize, b: usize, len: usize) -> bool {
     a.checked_mul(b).is_some_and(|product| product <= len)
 }
 
-/// The products of each row with each direction, plus the bias of the component: component by component into `out`, `stride` values
-/// apart. Values behind the last row, up to the next multiple of `WIDTH`, repeat those of the last row.
+/// Computes the product of each row with each direction, plus the bias of the component. The
+/// results are written component by component into `out`, `stride` values apart. The last row is
+/// repeated up to the next multiple of `WIDTH`.
 ///
-/// Meanwhile it prefetches the rows to come: as many as there are in `rows` from the address `next` on, or else those behind each panel. The
-/// address is a hint, and need not be readable.
+/// The rows that follow are prefetched: those at `next` if it is given, otherwise those behind each
+/// panel. `next` is a hint and need not be readable.
 ///
 /// # Panics
-/// If `rows` are not whole rows, the directions are not one for each bias or were grouped for other instructions, `stride` is less
-/// than the number of rows rounded up to a multiple of `WIDTH`, or `out` has less than `stride` values for each component.
+/// If `rows` is not a whole number of rows, if there is not one direction per bias, if the
+/// directions were grouped for another instruction set, if `stride` is less than the number of rows
+/// rounded up to a multiple of `WIDTH`, or if `out` has fewer than `stride` values per component.
 #[inline(always)]
 pub fn row_products<T: Kernels, I: Instructions>(
     (rows, next): (&[T], Option<*const T>),
@@ -166,11 +176,12 @@ pub fn row_products<T: Kernels, I: Instructions>(
     let (panels, width) =
         if size_of_val(&*directions.values) > MANY_DIRECTIONS { (PANELS_FOR_MANY, dim) } else { (I::RUNS, dim.min(COLUMNS)) };
     let panel_size = width * T::WIDTH;
-    // A load that crosses two cache lines takes twice as long.
+    // A load that crosses a cache-line boundary takes twice as long.
     packing.transposed.resize(panels * panel_size + CACHE_LINE / size_of::<T>(), T::ZERO);
     let aligned = packing.transposed.as_ptr().align_offset(CACHE_LINE);
     let all_transposed = &mut packing.transposed[aligned..][..panels * panel_size];
-    // A panel has as many cache lines as a row has coordinates; each group prefetches its part of those of a later panel.
+    // A panel has as many cache lines as a row has coordinates. Each group prefetches its share of
+    // a later panel.
     let step = T::WIDTH / bias.len().div_ceil(I::HEIGHT);
     let next = next.unwrap_or(rows.as_ptr().wrapping_add(PANELS_AHEAD * T::WIDTH * dim));
     for first in (0..count).step_by(panels * T::WIDTH) {
@@ -207,7 +218,7 @@ pub fn row_products<T: Kernels, I: Instructions>(
     }
 }
 
-/// Writes some columns of a panel of rows to `out`, column by column; rows behind the last repeat it.
+/// Transposes some columns of a panel of rows into `out`; the last row is repeated to fill the panel.
 #[inline(always)]
 fn transpose<T: Kernels, I: Instructions>(rows: &[T], dim: usize, first: usize, columns: Range<usize>, out: &mut [T]) {
     assert!(out.len() >= columns.len() * T::WIDTH && first * dim < rows.len());
@@ -220,8 +231,9 @@ fn transpose<T: Kernels, I: Instructions>(rows: &[T], dim: usize, first: usize, 
     }
 }
 
-/// Sums of weighted rows for each component, in the precision of the kernel, in runs of `WIDTH` columns. The last run ends with the last
-/// column; it repeats columns of the run before it, or is longer than a row.
+/// Sums of weighted rows for each component, in the kernel's precision, stored in runs of `WIDTH`
+/// columns. The last run ends at the last column, so it overlaps the run before it, or is padded if
+/// the row is shorter than a run.
 #[derive(Debug, Default)]
 pub struct RowSums<T> {
     values: Vec<T>,
@@ -234,10 +246,12 @@ impl<T: Kernels> RowSums<T> {
         (run * T::WIDTH).min(dim.saturating_sub(T::WIDTH))
     }
 
-    /// Adds the rows times their responsibilities, which are stored component by component, `stride` values apart.
+    /// Adds the rows times their responsibilities, which are stored component by component,
+    /// `stride` values apart.
     ///
     /// # Panics
-    /// If `rows` are not whole rows, there are more of them than `stride`, or `responsibilities` are not a multiple of `stride`.
+    /// If `rows` is not a whole number of rows, if there are more than `stride` rows, or if the
+    /// number of responsibilities is not a multiple of `stride`.
     #[inline(always)]
     pub fn add_weighted_rows<I: Instructions>(
         &mut self,
@@ -306,14 +320,14 @@ impl<T: Kernels> RowSums<T> {
         sum_sparse_rows::<T, I, false>(rows, dim, listed, &mut self.values);
     }
 
-    /// Adds all sums to those in f64 (components x dim), and clears them.
+    /// Adds all sums to `sums` (components x dim), and clears them.
     #[inline(always)]
     pub fn flush(&mut self, sums: &mut [f64], dim: usize) {
         self.add_to(sums, dim);
         self.values.clear();
     }
 
-    /// Adds all sums to those in f64 (components x dim).
+    /// Adds all sums to `sums` (components x dim).
     #[inline(always)]
     pub fn add_to(&self, sums: &mut [f64], dim: usize) {
         let runs = dim.div_ceil(T::WIDTH);
@@ -326,7 +340,8 @@ impl<T: Kernels> RowSums<T> {
     }
 }
 
-/// Adds the listed rows times their responsibilities to the sums of one component, which are laid out as in [`RowSums`]; or replaces them.
+/// Adds the listed rows times their responsibilities to the sums of one component, in the layout of
+/// [`RowSums`], or replaces the sums.
 #[inline(always)]
 fn sum_sparse_rows<T: Kernels, I: Instructions, const ADD: bool>(
     rows: &[T],
@@ -356,7 +371,7 @@ fn sum_sparse_rows<T: Kernels, I: Instructions, const ADD: bool>(
 /// Lists the rows whose responsibility is above 0.
 ///
 /// # Panics
-/// If `responsibilities` are not a multiple of `WIDTH`, or more than the list has capacity for.
+/// If the number of responsibilities is not a multiple of `WIDTH` or exceeds the list's capacity.
 #[inline(always)]
 pub fn list_responsibilities<T: Kernels, I: Instructions>(responsibilities: &[T], listed: &mut SparseResponsibilities<T>) {
     let capacity = listed.rows.len().min(listed.values.len());
@@ -364,7 +379,7 @@ pub fn list_responsibilities<T: Kernels, I: Instructions>(responsibilities: &[T]
     T::list::<I>(responsibilities, listed);
 }
 
-/// Adds factor * row to a sum in f64.
+/// Adds factor * row to `sum`.
 #[inline(always)]
 pub fn add_row<T: Kernels, I: Instructions>(sum: &mut [f64], factor: f64, row: &[T]) {
     for (sum, x) in sum.iter_mut().zip(row) {
@@ -378,7 +393,7 @@ mod tests {
     use crate::instructions::{Plain, Work, on_every_processor};
     use crate::test_numbers::numbers;
 
-    /// Both products of some rows: with directions, and with responsibilities.
+    /// Both products of an E step.
     #[derive(Clone, Copy)]
     struct Both<'a, T> {
         rows: &'a [T],
@@ -406,7 +421,7 @@ mod tests {
         }
     }
 
-    /// Every number of components of a kernel call, rows and coordinates that do and do not fill panels and runs, and many directions.
+    /// Every group size, whole and partial panels and runs, and directions larger than the cache.
     fn check<T: Kernels + std::fmt::Debug>(rounding: f64) {
         let sizes = (1..=27).map(|components| (components, 19, 37)).chain((1..=67).map(|dim| (5, dim, 21)));
         let sizes = sizes.chain((1..=70).map(|rows| (7, 130, rows))).chain([(40, 1000, 70)]);
@@ -440,7 +455,7 @@ mod tests {
     }
 
     #[test]
-    fn products_are_right_and_have_the_same_bits_for_every_register_width() {
+    fn products_match_a_plain_sum_and_avx512_agrees_with_avx2() {
         check::<f32>(1e-5);
         check::<f64>(1e-14);
     }

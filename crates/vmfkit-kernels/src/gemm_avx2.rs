@@ -1,10 +1,10 @@
-//! Transposing panels of rows by the shuffles of AVX.
+//! Transposition of panels of rows with AVX shuffles.
 
 /// Single precision.
 pub(crate) mod single {
     use std::arch::x86_64::*;
 
-    /// Four columns at a time of 16 rows.
+    /// Transposes four columns of 16 rows at a time.
     ///
     /// # Safety
     /// As `dispatch::RawKernels::transpose`, with AVX.
@@ -15,7 +15,8 @@ pub(crate) mod single {
         for eight in [0, 8] {
             let rows: [*const f32; 8] = std::array::from_fn(|i| rows(eight + i));
             for column in (0..whole).step_by(4) {
-                // SAFETY: the caller checked that each row has `dim` values, so four from `column` on, and that `out` has 16 for each column.
+                // SAFETY: each row has `dim` values, so four from `column` on, and `out` has 16 per
+                // column (the caller's bounds).
                 unsafe {
                     // Row i beside row i + 4.
                     let [a, b, c, d]: [__m256; 4] = std::array::from_fn(|i| {
@@ -40,7 +41,7 @@ pub(crate) mod single {
 pub(crate) mod double {
     use std::arch::x86_64::*;
 
-    /// Two columns at a time of 8 rows.
+    /// Transposes two columns of 8 rows at a time.
     ///
     /// # Safety
     /// As `dispatch::RawKernels::transpose`, with AVX.
@@ -51,7 +52,8 @@ pub(crate) mod double {
         for four in [0, 4] {
             let rows: [*const f64; 4] = std::array::from_fn(|i| rows(four + i));
             for column in (0..whole).step_by(2) {
-                // SAFETY: the caller checked that each row has `dim` values, so two from `column` on, and that `out` has 8 for each column.
+                // SAFETY: each row has `dim` values, so two from `column` on, and `out` has 8 per
+                // column (the caller's bounds).
                 unsafe {
                     // Row i beside row i + 2.
                     let [a, b]: [__m256d; 2] = std::array::from_fn(|i| {

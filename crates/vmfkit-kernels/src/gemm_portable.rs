@@ -1,4 +1,4 @@
-//! Kernels in plain Rust, for any processor; the compiler vectorises them.
+//! Kernels in plain Rust, vectorised by the compiler: for AVX2, and the fallback for any other CPU.
 
 use crate::float::Real;
 use crate::instructions::Instructions;
@@ -6,13 +6,13 @@ use crate::layout::{Runs, factor_index};
 use crate::prefetch::prefetch_early;
 use crate::sparse_responsibilities::SparseResponsibilities;
 
-/// Adds the sum over p of left(p, i) right(p, j) to the sum of component i and neighbour j, for each of `HEIGHT` components and `WIDTH`
-/// neighbours. Meanwhile it prefetches the memory at `ahead`.
+/// Adds the sum over p of left(p, i) right(p, j) to the sum of component i and neighbour j, for each
+/// of `HEIGHT` components and `WIDTH` neighbours. Prefetches the memory at `ahead`.
 ///
 /// # Safety
-/// For every p < terms and every i, `left.0` is readable at [`factor_index`] (p, i), and so are `WIDTH` values from `right.first + p *
-/// right.step` on, and from `right.beside` further on for the second of two runs. For every i, `WIDTH` values a run from `sums.0 + i *
-/// sums.1` on are writable.
+/// For every p < terms and every i, these are readable: `left.0` at [`factor_index`] (p, i), `WIDTH`
+/// values at `right.first + p * right.step`, and `WIDTH` values `right.beside` further on if there
+/// are two runs. For every i, `WIDTH` values per run are writable at `sums.0 + i * sums.1`.
 #[inline(always)]
 pub(crate) unsafe fn outer_products<T: Real, I: Instructions, const GROUPED: bool, const HEIGHT: usize, const WIDTH: usize>(
     terms: usize,
@@ -41,12 +41,12 @@ pub(crate) unsafe fn outer_products<T: Real, I: Instructions, const GROUPED: boo
     }
 }
 
-/// Adds the listed rows times their responsibilities to `SPAN` runs of sums, or replaces the sums by them. Rows begin `columns.1` values
-/// apart; the last run begins `last` columns behind the first one.
+/// Adds the listed rows times their responsibilities to `SPAN` runs of sums, or replaces the sums.
+/// Rows are `columns.1` values apart; the last run begins `last` columns behind the first one.
 ///
 /// # Safety
-/// From `columns.0 + row * columns.1` on, the columns of all runs are readable for each of the rows; `SPAN * WIDTH` values from `sums` on
-/// are writable.
+/// For each listed row, the columns of all runs are readable at `columns.0 + row * columns.1`;
+/// `SPAN * WIDTH` values are writable at `sums`.
 #[inline(always)]
 pub(crate) unsafe fn sparse_products<T: Real, I: Instructions, const ADD: bool, const SPAN: usize, const WIDTH: usize>(
     listed: &SparseResponsibilities<T>,

@@ -1,25 +1,27 @@
-//! Code that is written once and compiled for each set of instructions: AVX-512, AVX2 with fused multiply-add, and the baseline of the target.
+//! Runtime dispatch: code written once and compiled for AVX-512, for AVX2 with fused multiply-add,
+//! and for the target's baseline.
 //!
-//! Advice for the next person: all that a [`Work`] calls in its loops must be `#[inline(always)]`, closures included, or it is compiled without the
-//! instructions and loses most of its speed. Run `cargo bench -p vmfkit --bench mixture` after every change here.
+//! Advice for the next person: everything that a [`Work`] calls in its loops must be
+//! `#[inline(always)]`, closures included. Otherwise it is compiled for the baseline and loses most
+//! of its speed. After a change, run `cargo bench -p vmfkit --bench mixture`.
 
 mod sealed {
-    /// The kernels run what a set of instructions promises without asking the processor: only [`super::with_best_instructions`] and its siblings,
-    /// which ask, may hand one out.
+    /// The kernels use an instruction set without checking the CPU's features. Only
+    /// [`super::with_best_instructions`] and its siblings, which check, may pass one.
     pub trait Sealed {}
 }
 
-/// A set of instructions that kernels are compiled for.
+/// An instruction set that kernels are compiled for.
 pub trait Instructions: sealed::Sealed {
-    /// A product and a sum have one rounding.
+    /// Whether a multiply-add is fused: a product and a sum with one rounding.
     const FUSED: bool;
-    /// 32 registers of 512 bits, not 16 of 256.
+    /// Whether there are 32 registers of 512 bits (AVX-512), not 16 of 256.
     const WIDE: bool = false;
-    /// Components that one kernel call serves at most.
+    /// The largest number of components in a kernel call.
     const HEIGHT: usize = if Self::WIDE { 12 } else { 6 };
-    /// Runs of neighbours that it serves at most.
+    /// The largest number of runs of neighbours in a kernel call.
     const RUNS: usize = if Self::WIDE { 2 } else { 1 };
-    /// Runs of columns that are summed together at most where responsibilities are sparse.
+    /// The largest number of runs of columns summed together where responsibilities are sparse.
     const SPAN: usize = if Self::WIDE { 8 } else { 7 };
 }
 
@@ -51,30 +53,31 @@ impl Instructions for Wide {
     const WIDE: bool = true;
 }
 
-/// A piece of work that is written once and compiled for each set of instructions.
+/// Work that is compiled for each instruction set.
 pub trait Work {
-    /// What it computes.
+    /// The result.
     type Output;
-    /// Must be `#[inline(always)]`, and so must all that it calls in its loops.
+    /// Must be `#[inline(always)]`, and so must everything that it calls in its loops.
     fn run<I: Instructions>(self) -> Self::Output;
 }
 
-/// Runs the work with the best instructions of this processor.
+/// Runs the work with the widest instruction set of this CPU.
 pub fn with_best_instructions<W: Work>(work: W) -> W::Output {
     #[cfg(target_arch = "x86_64")]
     if has_wide() {
-        // SAFETY: `has_wide` has asked the processor for these features.
+        // SAFETY: `has_wide` has checked for these features.
         return unsafe { run_wide(work) };
     }
     with_narrow_instructions(work)
 }
 
-/// The same without AVX-512, for tests: the bits are those of [`with_best_instructions`].
+/// Runs the work without AVX-512, for tests and measurements. The results have the same bits as with
+/// [`with_best_instructions`].
 pub fn with_narrow_instructions<W: Work>(work: W) -> W::Output {
     #[cfg(target_arch = "x86_64")]
     {
         if has_fused() {
-            // SAFETY: `has_fused` has asked the processor for these features.
+            // SAFETY: `has_fused` has checked for these features.
             return unsafe { run_fused(work) };
         }
         work.run::<Plain>()
@@ -83,7 +86,13 @@ pub fn with_narrow_instructions<W: Work>(work: W) -> W::Output {
     if has_fused() { work.run::<Fused>() } else { work.run::<Plain>() }
 }
 
-/// Components that one kernel call serves at most, with the best instructions and without AVX-512.
+/// Runs the work compiled for the target's baseline, for measurements. Without fused multiply-add the
+/// last bits may differ.
+pub fn with_baseline_instructions<W: Work>(work: W) -> W::Output {
+    work.run::<Plain>()
+}
+
+/// [`Instructions::HEIGHT`] of the widest instruction set, and without AVX-512.
 pub fn group_heights() -> [usize; 2] {
     struct Height;
     impl Work for Height {
@@ -95,20 +104,21 @@ pub fn group_heights() -> [usize; 2] {
     [with_best_instructions(Height), with_narrow_instructions(Height)]
 }
 
-/// A piece of work that is compiled for AVX2 and for the baseline: the same operations in the same order, so the same bits.
+/// Work that is compiled for AVX2 and for the baseline, with the same operations in the same order
+/// and so the same bits.
 pub trait Avx2Work {
-    /// What it computes.
+    /// The result.
     type Output;
-    /// Must be `#[inline(always)]`, and so must all that it calls in its loops.
+    /// Must be `#[inline(always)]`, and so must everything that it calls in its loops.
     fn run(self) -> Self::Output;
 }
 
-/// Runs the work compiled for AVX2, if the processor has it.
+/// Runs the work compiled for AVX2 if the CPU has it.
 #[inline]
 pub fn with_avx2<W: Avx2Work>(work: W) -> W::Output {
     #[cfg(target_arch = "x86_64")]
     if std::arch::is_x86_feature_detected!("avx2") {
-        // SAFETY: the processor has AVX2.
+        // SAFETY: AVX2 was detected.
         return unsafe { run_avx2(work) };
     }
     work.run()
@@ -125,7 +135,7 @@ pub(crate) fn has_fused() -> bool {
     std::arch::is_x86_feature_detected!("avx2") && std::arch::is_x86_feature_detected!("fma")
 }
 
-/// Every aarch64 fuses; elsewhere `mul_add` may be a slow library call.
+/// Every aarch64 CPU has fused multiply-add; elsewhere `mul_add` may be a slow library call.
 #[cfg(not(target_arch = "x86_64"))]
 pub(crate) fn has_fused() -> bool {
     cfg!(target_arch = "aarch64")
@@ -149,7 +159,7 @@ fn run_wide<W: Work>(work: W) -> W::Output {
     work.run::<Wide>()
 }
 
-/// The output with the best instructions, after a check that narrower ones give the same.
+/// The output with the widest instruction set, after a check that narrower ones give the same bits.
 #[cfg(test)]
 pub(crate) fn on_every_processor<W: Work<Output: PartialEq + std::fmt::Debug> + Copy>(work: W) -> W::Output {
     let best = with_best_instructions(work);

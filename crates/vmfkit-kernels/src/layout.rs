@@ -1,20 +1,20 @@
-//! Where the kernels find their operands, and how many components a call serves.
+//! The operands of kernel calls, and how components are split into calls.
 
-/// Addresses of runs of neighbours, term by term.
+/// Pointers to runs of `WIDTH` neighbouring values, one run for each term of a sum.
 #[derive(Clone, Copy)]
 pub struct Runs<T> {
     pub first: *const T,
-    /// From a term to the next.
+    /// The distance from one term to the next.
     pub step: usize,
-    /// From a run to the one beside it, where a kernel call serves two.
+    /// The distance to the second run, if a kernel call computes two.
     #[cfg_attr(not(target_arch = "x86_64"), allow(dead_code))]
     pub beside: usize,
 }
 
-/// Coordinates in 128 bits of a register, in single precision.
+/// The number of `f32` coordinates in 128 bits of a register.
 pub(crate) const QUAD: usize = 4;
 
-/// The operands of a kernel call of `small_k`: the products of a group of directions with `WIDTH` rows.
+/// The operands of a `small_k` kernel call: a group of directions times `WIDTH` rows.
 #[derive(Debug)]
 #[cfg_attr(not(target_arch = "x86_64"), allow(dead_code))]
 pub struct Panel<T> {
@@ -23,22 +23,23 @@ pub struct Panel<T> {
     pub rows: *const T,
     /// Quad by quad, each component by component.
     pub directions: *const T,
-    /// One for each component.
+    /// One value per component.
     pub bias: *const T,
-    /// The sums of the first component, and the distance to those of the next.
+    /// The sums of the first component, and the stride between components.
     pub sums: (*mut T, usize),
-    /// Memory that is prefetched meanwhile, and the number of its values.
+    /// Memory to prefetch, and the number of its values.
     pub ahead: (*const T, usize),
 }
 
-/// The index of the factor of term p for component i: either the terms of a component follow one another, `stride` from those of the next
-/// component; or, grouped, the components of a term do.
+/// The index of the factor of term p for component i. Ungrouped, the terms of a component are
+/// contiguous and components are `stride` apart; grouped, the components of a term are contiguous.
 #[inline(always)]
 pub(crate) fn factor_index<const GROUPED: bool, const HEIGHT: usize>(p: usize, i: usize, stride: usize) -> usize {
     if GROUPED { p * HEIGHT + i } else { i * stride + p }
 }
 
-/// Groups of components for one kernel call each, as equal as can be: the first of a group, and how many there are.
+/// Splits components into groups of nearly equal size, one kernel call each: the first component of
+/// each group, and its size.
 #[inline(always)]
 pub(crate) fn groups(components: usize, highest: usize) -> impl Iterator<Item = (usize, usize)> {
     let count = components.div_ceil(highest);
@@ -48,7 +49,7 @@ pub(crate) fn groups(components: usize, highest: usize) -> impl Iterator<Item = 
     })
 }
 
-/// Calls a macro with the height as a literal, from 1 to `most`, which is known when this is compiled.
+/// Calls a macro with the height as a literal from 1 to `most`, a compile-time constant.
 macro_rules! by_height {
     ($height:expr, $most:expr, $of_height:ident) => {
         match $height {

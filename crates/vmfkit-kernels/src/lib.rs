@@ -2,13 +2,13 @@
 //!
 //! | module | contents |
 //! |---|---|
-//! | [`gemm`] | the two matrix products of an E step, and their operands in the layout that the kernels read |
-//! | [`small_k`] | the first product with a few directions, without transposing rows |
-//! | [`sparse_responsibilities`] | the rows that one component is responsible for, where most responsibilities are 0 |
-//! | [`softmax`] | exponentials, sums and maxima over the logits of rows side by side |
-//! | [`instructions`] | code that is written once and compiled for AVX-512, AVX2 and the baseline of the target |
-//! | [`float`] | [`Float`] and [`Real`]: what the kernels need of `f32` and `f64` |
-//! | [`xoshiro`] | [`Stream`]: random words that depend on a seed and a stream number |
+//! | [`gemm`] | the two matrix products of an E step, and packing of their operands |
+//! | [`small_k`] | the first product for at most 12 components, without transposing rows |
+//! | [`sparse_responsibilities`] | the second product where most responsibilities are 0 |
+//! | [`softmax`] | exponentials, sums and maxima of logits |
+//! | [`instructions`] | runtime dispatch to code compiled for AVX-512, AVX2 and the target's baseline |
+//! | [`float`] | [`Float`] and [`Real`]: arithmetic in `f32` and `f64` |
+//! | [`xoshiro`] | [`Stream`]: random words determined by a seed and a stream number |
 //! | [`ziggurat`] | standard normals and gamma variates |
 //! | [`sphere`] | draws of a von Mises-Fisher distribution in three dimensions |
 //! | [`vector`] | dot products, lengths and distances |
@@ -18,8 +18,9 @@
 //!
 //! It is an implementation detail of the crate `vmfkit`: its interface changes with that crate's needs.
 //!
-//! Public functions are safe. They check the lengths of their slices and panic if these do not match. Sets of instructions are named by types
-//! that are private to this crate and reach other crates only through [`instructions::with_best_instructions`], which has asked the processor.
+//! Public functions are safe: they check the lengths of their slices and panic if these do not
+//! match. The types that name instruction sets are private. Other crates get one only through
+//! [`instructions::with_best_instructions`] and its siblings, which check the CPU's features.
 //!
 //! ```
 //! use vmfkit_kernels::gemm::{GroupedDirections, PackingBuffer, row_products};

@@ -1,39 +1,40 @@
-//! The first product of an E step with a few directions: rows as they are stored.
+//! The first product of an E step for a few directions, without transposing rows.
 //!
-//! Transposing rows, as [`gemm`](crate::gemm) does, takes a third as long as a product with ten directions. Here each 128 bits of a
-//! register hold neighbouring coordinates of one row, a quad, so that only the products are transposed: each is the sum of `QUAD` sums
-//! over every `QUAD`-th coordinate, which are added at the end.
+//! For ten directions the transposition in [`gemm`](crate::gemm) takes a third as long as the
+//! product itself. Here each 128 bits of a register hold four neighbouring coordinates of one row, a
+//! quad. Each product is the sum of `QUAD` partial sums over every `QUAD`-th coordinate, so only the
+//! products are transposed.
 //!
-//! The sums and their order are the same in registers of any width, and so are their bits.
+//! The partial sums and their order do not depend on the register width, so neither do the bits.
 
 use crate::dispatch::Kernels;
 use crate::gemm::{PANELS_AHEAD, PackingBuffer, fits};
 use crate::instructions::{Instructions, has_fused};
 use crate::layout::{Panel, QUAD, by_height, groups};
 
-/// With more directions, or fewer coordinates, transposing rows is faster. Rows that end within a quad gain nothing, nor does double
-/// precision, where quads would be pairs; processors other than x86 have not been measured.
+/// With more directions or fewer coordinates, transposing rows is faster. It is also faster where
+/// rows end within a quad, and in double precision. CPUs other than x86 have not been measured.
 const MOST_DIRECTIONS: usize = 12;
 const LEAST_COORDINATES: usize = 32;
 
-/// A few directions: groups of components, each quad by quad of coordinates.
+/// A few directions, packed: groups of components, each stored quad by quad.
 #[derive(Debug, Clone)]
 pub struct SmallKDirections<T> {
     dim: usize,
-    /// The most components of a group.
+    /// The largest number of components in a group.
     highest: usize,
     values: Vec<T>,
 }
 
 impl<T: Kernels> SmallKDirections<T> {
-    /// True if this is the faster way for this many components, and this processor has kernels for it.
+    /// True if these kernels are faster than transposing rows, and this CPU can run them.
     pub fn is_faster(components: usize, dim: usize) -> bool {
         let has_kernels = cfg!(target_arch = "x86_64") && has_fused() && size_of::<T>() == size_of::<f32>();
         has_kernels && components <= MOST_DIRECTIONS && dim >= LEAST_COORDINATES && dim.is_multiple_of(QUAD)
     }
 
-    /// The directions of all components, each times a factor, in groups of at most `highest` components: the [`Instructions::HEIGHT`] of
-    /// the instructions that will read them.
+    /// Packs the directions of all components, each times a factor, in groups of at most `highest`
+    /// components. That must be the [`Instructions::HEIGHT`] of the kernels that read them.
     ///
     /// # Panics
     /// If the dimension is not a multiple of 4.
@@ -55,7 +56,7 @@ impl<T: Kernels> SmallKDirections<T> {
     /// As [`gemm::row_products`](crate::gemm::row_products).
     ///
     /// # Panics
-    /// As [`gemm::row_products`](crate::gemm::row_products), and if [`is_faster`](Self::is_faster) is false for want of kernels.
+    /// As [`gemm::row_products`](crate::gemm::row_products), and if this CPU has no kernels.
     #[inline(always)]
     pub fn row_products<I: Instructions>(
         &self,
@@ -68,7 +69,8 @@ impl<T: Kernels> SmallKDirections<T> {
         let (dim, count) = (self.dim, rows.len() / self.dim);
         assert!(rows.len() == count * dim && self.values.len() == bias.len() * dim && self.highest == I::HEIGHT);
         assert!(stride >= count.next_multiple_of(T::WIDTH) && fits(bias.len(), stride, out.len()));
-        // A panel has as many cache lines as a row has coordinates; each group prefetches its part of those of a later panel.
+        // A panel has as many cache lines as a row has coordinates. Each group prefetches its share
+        // of a later panel.
         let part = T::WIDTH * dim / bias.len().div_ceil(I::HEIGHT);
         let next = next.unwrap_or(rows.as_ptr().wrapping_add(PANELS_AHEAD * T::WIDTH * dim));
         for first in (0..count).step_by(T::WIDTH) {
@@ -143,11 +145,11 @@ mod tests {
         }
     }
 
-    /// Every number of directions, rows that do and do not fill panels, and rows from one quad to many.
+    /// Every number of directions, whole and partial panels, and rows of one quad and of many.
     #[test]
-    fn products_with_stored_rows_are_right_and_have_the_same_bits_on_every_processor() {
+    fn products_match_a_plain_sum_and_avx512_agrees_with_avx2() {
         if !SmallKDirections::<f32>::is_faster(1, LEAST_COORDINATES) {
-            return eprintln!("skipped: there are no kernels for this processor");
+            return eprintln!("skipped: this CPU has no small_k kernels");
         }
         let sizes = (1..=MOST_DIRECTIONS).map(|components| (components, 36, 37));
         let sizes = sizes.chain((4..=200).step_by(4).map(|dim| (5, dim, 21))).chain((1..=70).map(|rows| (10, 100, rows)));
@@ -165,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_are_transposed_where_that_is_faster() {
+    fn small_k_is_chosen_only_where_it_is_faster() {
         assert_eq!(
             SmallKDirections::<f32>::is_faster(MOST_DIRECTIONS, LEAST_COORDINATES),
             cfg!(target_arch = "x86_64") && has_fused()

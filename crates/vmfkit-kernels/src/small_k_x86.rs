@@ -1,17 +1,19 @@
-//! The kernels of `small_k` in registers of 256 and of 512 bits.
+//! The kernels of `small_k` for registers of 256 and of 512 bits.
 //!
-//! Both give the same bits: each 128 bits of a register hold a quad of one row, and sums add their terms in the same order.
+//! Both give the same bits: each 128 bits of a register hold a quad of one row, and each sum adds
+//! its terms in the same order.
 
-/// The kernel of a module that has the names of its registers: `Register`, `ROWS_AT_ONCE`, `LINES`, `quads_of_rows`, `repeat_quad`, `splat`,
-/// `zero`, `fused`, `add`, `unpack_low`, `unpack_high`, `shuffle`, `store`.
+/// The kernel for one register width. The module that calls this defines `Register`,
+/// `ROWS_AT_ONCE`, `LINES`, `quads_of_rows`, `repeat_quad` and short names of the intrinsics.
 macro_rules! panel_products {
     ($features:literal) => {
-        /// The products of each direction with the rows of two registers: the first holds every `QUAD`-th row from `first` on, the second the
-        /// rows that follow them. Each product is left as two sums over every other coordinate.
+        /// The products of each direction with the rows of two registers. The first register holds
+        /// every `QUAD`-th row from `first` on, the second the rows that follow these. Each product
+        /// is returned as two sums over every other coordinate.
         ///
         /// # Safety
-        /// The addresses of the panel are valid for `HEIGHT` components, `first + (ROWS_AT_ONCE - 1) * QUAD + 1` is a row of it, and the
-        /// processor has these features.
+        /// The pointers of the panel are valid for `HEIGHT` components, the panel has the row
+        /// `first + (ROWS_AT_ONCE - 1) * QUAD + 1`, and the CPU has these features.
         #[target_feature(enable = $features)]
         #[inline]
         unsafe fn sweep<const HEIGHT: usize>(
@@ -42,12 +44,12 @@ macro_rules! panel_products {
         }
 
         /// # Safety
-        /// The addresses of the panel are valid for `HEIGHT` components, and the processor has these features.
+        /// The pointers of the panel are valid for `HEIGHT` components; the CPU has these features.
         #[target_feature(enable = $features)]
         #[inline]
         pub(crate) unsafe fn products<const HEIGHT: usize>(panel: &Panel<f32>) {
             let Panel { dim, bias, sums, ahead, .. } = *panel;
-            // Each sweep prefetches its part of the memory.
+            // Each sweep prefetches its share of the memory.
             let part = ahead.1 * 2 * ROWS_AT_ONCE / f32::WIDTH;
             let line = part * QUAD / (dim * LINES);
             let ahead = |sweep: usize| ahead.0.wrapping_add(sweep * part);
@@ -125,7 +127,7 @@ pub(crate) mod wide {
     #[target_feature(enable = "avx512f,avx512dq")]
     #[inline]
     unsafe fn quads_of_rows(address: *const f32, step: usize) -> __m512 {
-        // Not four insertions into the wide register: they take longer on processors that keep it in two halves.
+        // Inserting four times into the wide register takes longer on CPUs that split it in halves.
         // SAFETY: the caller's bounds.
         unsafe {
             let (low, high) = (quads_of_two_rows(address, step), quads_of_two_rows(address.add(2 * step), step));

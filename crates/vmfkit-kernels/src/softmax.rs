@@ -1,9 +1,10 @@
-//! The steps of a softmax and a log-sum-exp over the logits of rows that lie side by side: component by component, `stride` values apart.
+//! The steps of a softmax and a log-sum-exp. Logits are stored component by component, `stride`
+//! values apart, so that the rows of a run lie side by side.
 
 use crate::float::Real;
 use crate::instructions::Instructions;
 
-/// Combines the lanes of a run into one value, halving their number.
+/// Reduces the lanes of a run to one value, by halves.
 #[inline(always)]
 pub fn combine<T: Real, const WIDTH: usize>(mut lanes: [T; WIDTH], operation: impl Fn(T, T) -> T) -> T {
     let mut half = WIDTH / 2;
@@ -16,13 +17,13 @@ pub fn combine<T: Real, const WIDTH: usize>(mut lanes: [T; WIDTH], operation: im
     lanes[0]
 }
 
-/// Values in runs that fill registers; there is no remainder, because rows are padded.
+/// Splits values into runs of `WIDTH`. There is no remainder, because rows are padded.
 #[inline(always)]
 pub fn runs<T, const WIDTH: usize>(values: &[T]) -> impl Iterator<Item = &[T; WIDTH]> {
     values.chunks_exact(WIDTH).map(|run| run.try_into().expect("a run of this width"))
 }
 
-/// The same, to be changed.
+/// [`runs`] of a mutable slice.
 #[inline(always)]
 pub fn runs_mut<T, const WIDTH: usize>(values: &mut [T]) -> impl Iterator<Item = &mut [T; WIDTH]> {
     values.chunks_exact_mut(WIDTH).map(|run| run.try_into().expect("a run of this width"))
@@ -35,7 +36,7 @@ fn components<T, const WIDTH: usize>(values: &mut [T], stride: usize, first: usi
     values.chunks_exact_mut(stride).map(move |values| run(&mut values[first..first + WIDTH]))
 }
 
-/// The largest logit of each of `WIDTH` rows, and the first component that has it.
+/// The largest logit of each of `WIDTH` rows, and the first component with that logit.
 #[inline(always)]
 pub fn largest_of<T: Real, const WIDTH: usize>(logits: &mut [T], stride: usize, first: usize) -> ([T; WIDTH], [T; WIDTH]) {
     let (mut largest, mut index) = ([T::NEGATIVE_INFINITY; WIDTH], [T::ZERO; WIDTH]);
@@ -51,7 +52,8 @@ pub fn largest_of<T: Real, const WIDTH: usize>(logits: &mut [T], stride: usize, 
     (largest, index)
 }
 
-/// Turns the logits of `WIDTH` rows into exponentials of their distance from the row's largest; gives that and their sum.
+/// Replaces the logits of `WIDTH` rows by exp(logit - largest of the row). Returns the largest logit
+/// of each row and the sum of its exponentials.
 #[inline(always)]
 pub fn exponentials<T: Real, I: Instructions, const WIDTH: usize>(
     logits: &mut [T],
@@ -73,8 +75,9 @@ pub fn exponentials<T: Real, I: Instructions, const WIDTH: usize>(
     (largest, sums)
 }
 
-/// Turns the exponentials of one component into responsibilities, by each row's factor, and adds them to `mass`. Those below the row's
-/// `smallest` become 0; the others are counted in `kept`.
+/// Multiplies the exponentials of one component by each row's factor, which makes them
+/// responsibilities, and adds these to `mass`. Exponentials below the row's `smallest` become 0; the
+/// others are counted in `kept`.
 #[inline(always)]
 pub fn responsibilities<T: Real, const WIDTH: usize>(
     exponentials: &mut [T],
@@ -97,7 +100,7 @@ pub fn responsibilities<T: Real, const WIDTH: usize>(
     (*mass, *kept) = (sum, count);
 }
 
-/// The sum of ln x over numbers of at least 1, by one logarithm for many of them.
+/// The sum of ln x over numbers of at least 1, with one logarithm for many numbers.
 pub struct LnSum<const WIDTH: usize> {
     products: [f64; WIDTH],
     sum: f64,
@@ -125,7 +128,7 @@ impl<const WIDTH: usize> LnSum<WIDTH> {
         }
     }
 
-    /// Multiplies products as long as they cannot overflow, and takes one logarithm of each result.
+    /// Multiplies products until they might overflow, and adds the logarithm of each result.
     fn take(&mut self) {
         let mut all = 1.0;
         for product in std::mem::replace(&mut self.products, [1.0; WIDTH]) {

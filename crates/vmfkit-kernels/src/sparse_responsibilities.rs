@@ -1,12 +1,13 @@
-//! [`SparseResponsibilities`]: the rows that one component is responsible for, for the second product of an E step where most
-//! responsibilities are 0.
+//! [`SparseResponsibilities`]: the nonzero responsibilities of one component, for the second product
+//! of an E step where most are 0.
 
 use crate::float::Real;
 use crate::softmax::{combine, runs};
 
-/// The rows whose responsibility is above 0 for one component, in ascending order, and the responsibilities.
+/// The rows for which one component has a responsibility above 0, in ascending order, with these
+/// responsibilities.
 ///
-/// Both vectors have `WIDTH` values to spare behind the last, so that whole runs can be stored.
+/// Both vectors have `WIDTH` spare values at the end, so that whole runs can be stored.
 #[derive(Debug, Default)]
 pub struct SparseResponsibilities<T> {
     pub(crate) len: usize,
@@ -15,7 +16,7 @@ pub struct SparseResponsibilities<T> {
 }
 
 impl<T: Real> SparseResponsibilities<T> {
-    /// An empty list with capacity for this many rows.
+    /// An empty list with capacity for `rows` rows.
     pub fn new(rows: usize) -> Self {
         let capacity = rows.next_multiple_of(T::WIDTH) + T::WIDTH;
         SparseResponsibilities { len: 0, rows: vec![0; capacity], values: vec![T::ZERO; capacity] }
@@ -27,19 +28,19 @@ impl<T: Real> SparseResponsibilities<T> {
         self.len
     }
 
-    /// True if the component is responsible for no row.
+    /// True if all responsibilities of the component are 0.
     #[inline(always)]
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// Each row and its responsibility.
+    /// The rows and their responsibilities.
     #[inline(always)]
     pub fn iter(&self) -> impl Iterator<Item = (usize, T)> {
         self.rows[..self.len].iter().zip(&self.values).map(|(&row, &responsibility)| (row as usize, responsibility))
     }
 
-    /// Lists the rows whose responsibility is above 0, on any processor: in whole runs.
+    /// Lists the rows whose responsibility is above 0, without intrinsics.
     #[inline(always)]
     pub(crate) fn list<const WIDTH: usize>(&mut self, responsibilities: &[T]) {
         self.len = 0;
@@ -48,7 +49,7 @@ impl<T: Real> SparseResponsibilities<T> {
                 let mut count = 0;
                 let rows: &mut [u32; WIDTH] = (&mut self.rows[self.len..][..WIDTH]).try_into().expect("a run of this width");
                 let values: &mut [T; WIDTH] = (&mut self.values[self.len..][..WIDTH]).try_into().expect("a run of this width");
-                // Every lane is written, and those that are 0 are overwritten: a branch on each would be mispredicted.
+                // Writes every lane and overwrites zeros: a branch would be mispredicted.
                 for (lane, &responsibility) in responsibilities.iter().enumerate() {
                     rows[count % WIDTH] = (run * WIDTH + lane) as u32;
                     values[count % WIDTH] = responsibility;
@@ -117,13 +118,13 @@ mod tests {
     }
 
     #[test]
-    fn listed_rows_are_those_with_a_responsibility_and_add_up_to_the_same_bits_everywhere() {
+    fn lists_nonzero_responsibilities_and_sums_agree_on_avx2_and_avx512() {
         check::<f32>(1e-4);
         check::<f64>(1e-13);
     }
 
     #[test]
-    fn no_row_is_listed_where_none_has_a_responsibility() {
+    fn zero_responsibilities_give_an_empty_list() {
         struct Empty;
         impl Work for Empty {
             type Output = usize;

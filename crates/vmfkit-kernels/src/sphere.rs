@@ -9,13 +9,13 @@ use crate::float::Float;
 use crate::instructions::{Avx2Work, with_avx2};
 use crate::xoshiro::Words;
 
-/// Rows that go through the kernel together.
+/// Rows per call of the vectorised kernel.
 const BATCH: usize = 64;
 
 /// The Householder reflection that takes the first axis to a unit vector mu, MATH.md (11.4).
 #[derive(Debug, Clone, Copy)]
 pub struct Reflection {
-    /// The sign of mu_1, which picks one of the two.
+    /// The sign of mu_1, which selects one of two reflections.
     sign: f64,
     /// 1 / (1 + |mu_1|)
     scale: f64,
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn the_kernel_gives_the_same_bits_on_every_processor() {
+    fn draws_have_the_same_bits_with_and_without_avx2() {
         let kernel = SphereKernel::new([-0.3, 0.5, 0.8], 7.0);
         let mut words: Pairs = [0.0; 2 * BATCH];
         Stream::new(1, 0).fill_bits(&mut words);

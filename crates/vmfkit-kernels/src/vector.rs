@@ -1,8 +1,8 @@
-//! Products and lengths of vectors, in running sums that vectorise and keep their order.
+//! Dot products and norms with eight running sums, which vectorise and fix the order of additions.
 
 use crate::float::Float;
 
-/// x . y in eight running sums.
+/// The dot product x . y.
 #[inline(always)]
 pub fn dot(x: &[f64], y: &[f64]) -> f64 {
     let mut sums = [0.0; 8];
@@ -16,7 +16,7 @@ pub fn dot(x: &[f64], y: &[f64]) -> f64 {
     rest + sums.iter().sum::<f64>()
 }
 
-/// The Euclidean length, also where its square would overflow or underflow.
+/// The Euclidean norm; its square may overflow or underflow.
 #[inline]
 pub fn norm(vector: &[f64]) -> f64 {
     let square = dot(vector, vector);
@@ -30,7 +30,7 @@ pub fn norm(vector: &[f64]) -> f64 {
     largest * vector.iter().map(|x| (x / largest) * (x / largest)).sum::<f64>().sqrt()
 }
 
-/// |x - y|^2 / 2, which for unit vectors is 1 - x . y without its cancellation.
+/// |x - y|^2 / 2: for unit vectors this is 1 - x . y, without cancellation.
 #[inline]
 pub fn half_squared_distance<T: Float>(x: &[T], y: &[f64]) -> f64 {
     let mut sums = [0.0; 8];
@@ -45,7 +45,8 @@ pub fn half_squared_distance<T: Float>(x: &[T], y: &[f64]) -> f64 {
     0.5 * (rest + sums.iter().sum::<f64>())
 }
 
-/// The same for a sparse x and a unit vector y: (1 + |x|^2)/2 - x . y, with an error of a few 1e-16.
+/// [`half_squared_distance`] for a sparse x and a unit vector y: (1 + |x|^2)/2 - x . y, with an
+/// absolute error of a few 1e-16.
 #[inline]
 pub fn sparse_half_squared_distance<T: Float>(columns: &[u32], values: &[T], y: &[f64]) -> f64 {
     let sum: f64 = columns.iter().zip(values).map(|(&j, x)| x.to_f64() * (x.to_f64() - 2.0 * y[j as usize])).sum();

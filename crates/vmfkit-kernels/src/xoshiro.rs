@@ -1,4 +1,4 @@
-//! [`Stream`]: random words that depend on a seed and a stream number.
+//! [`Stream`]: random words determined by a seed and a stream number.
 //!
 //! Eight Xoshiro256++ generators (Blackman and Vigna, doi:10.1145/3460772) run side by side, so that their words come out of vector
 //! registers and no word waits for the one before it: about 0.4 ns a word with AVX2, against 1.2 ns one by one. The integer
@@ -12,17 +12,18 @@ const LANES: usize = 8;
 
 type Lanes = [u64; LANES];
 
-/// Random words that depend on a seed and a stream number alone.
+/// A generator of random words, determined by a seed and a stream number.
 #[derive(Clone, Debug)]
 pub struct Stream {
     state: [Lanes; 4],
-    /// One word of each lane, in the bits of a float, and the number of those already used.
+    /// One word of each lane, as the bits of a float, and how many of them are used.
     words: [f64; LANES],
     used: usize,
 }
 
 impl Stream {
-    /// The generator of a seed and a stream number. Both are scrambled in turn, so that neighbours in either are unrelated.
+    /// Creates the generator of a seed and a stream number. Both are hashed, so that neighbouring
+    /// seeds and stream numbers give unrelated words.
     pub fn new(seed: u64, stream: u64) -> Self {
         let scrambled = SplitMix64::seed_from_u64(seed).next_u64();
         let mut words = SplitMix64::seed_from_u64(scrambled ^ stream);
@@ -30,7 +31,7 @@ impl Stream {
         Stream { state, words: [0.0; LANES], used: LANES }
     }
 
-    /// A seed for part `number` of the computation that `seed` stands for.
+    /// Derives the seed of part `number` of a computation from `seed`.
     pub fn derive(seed: u64, number: u64) -> u64 {
         SplitMix64::seed_from_u64(SplitMix64::seed_from_u64(seed).next_u64() ^ number).next_u64()
     }
@@ -204,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn words_are_the_same_one_by_one_in_batches_and_without_avx2() {
+    fn single_words_batches_and_code_without_avx2_agree() {
         let (mut single, mut batches) = (Stream::new(1, 2), Stream::new(1, 2));
         let (mut state, mut portable) = (single.state, [0.0; 400]);
         generate_portable(&mut state, &mut portable);

@@ -17,7 +17,7 @@ pub fn fill<R: Words>(rng: &mut R, out: &mut [f64]) {
     }
 }
 
-/// The gamma law with unit scale and a shape of at least 1: Marsaglia and Tsang, doi:10.1145/358407.358414.
+/// The gamma distribution with unit scale and a shape of at least 1: Marsaglia and Tsang, doi:10.1145/358407.358414.
 #[derive(Debug, Clone, Copy)]
 pub struct Gamma {
     /// shape - 1/3
@@ -27,13 +27,13 @@ pub struct Gamma {
 }
 
 impl Gamma {
-    /// The law of this shape, at least 1.
+    /// The distribution with this shape, at least 1.
     pub fn new(shape: f64) -> Self {
         let center = shape - 1.0 / 3.0;
         Gamma { center, width: 1.0 / (9.0 * center).sqrt() }
     }
 
-    /// One variate.
+    /// Draws one variate.
     #[inline(always)]
     pub fn draw<R: Rng>(&self, rng: &mut R) -> f64 {
         loop {
@@ -43,7 +43,7 @@ impl Gamma {
                 continue;
             }
             let (v, square) = (root * root * root, x * x);
-            // 1 - U is never 0, and the first test spares nearly every logarithm.
+            // 1 - U is never 0, and the first test avoids nearly every logarithm.
             let uniform = 1.0 - rng.random::<f64>();
             if uniform < 1.0 - 0.0331 * square * square || uniform.ln() < 0.5 * square + self.center * (1.0 - v + v.ln()) {
                 return self.center * v;
@@ -94,7 +94,7 @@ mod tests {
 
     /// The first four moments of a million values, within 5 standard errors; seed fixed.
     #[test]
-    fn gamma_variates_have_their_moments() {
+    fn gamma_variates_have_the_expected_moments() {
         for shape in [1.0, 1.5, 7.0, 400.0] {
             let (gamma, mut rng, n) = (Gamma::new(shape), Stream::new(4, 0), 1_000_000);
             let mut sums = [0.0; 4];
@@ -115,7 +115,7 @@ mod tests {
 
     /// Fractions of ten million values in bins, against the normal law; 5 standard errors, seed fixed.
     #[test]
-    fn values_are_normal_in_the_body_and_in_the_tail() {
+    fn normals_match_the_distribution_in_body_and_tail() {
         // P(|x| > z), from tables of the normal law.
         let law = [
             (0.1, 0.920_344_325_445_942),

@@ -1,9 +1,9 @@
-//! Parameters outside their domain.
+//! [`Error`]: a parameter outside its domain.
 
 /// The result of a fallible call of this crate.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// Why a law has no such parameters. The functions of [`bessel`](crate::bessel) return NaN instead.
+/// A parameter outside its domain. The functions of [`bessel`](crate::bessel) return NaN instead.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {

@@ -4,7 +4,8 @@ use super::outer::Point;
 use super::{HUGE_CONCENTRATION, ln_normalizer, ln_partition, ln_partition_complement, ln_peak, log_is_outer};
 use super::{in_domain, mean_length_and_slope};
 
-/// The differential entropy of a vMF, MATH.md (7.1): ln area at k = 0, falling without bound as k grows.
+/// The differential entropy of a vMF, MATH.md (7.1): the logarithm of the sphere's area at k = 0, decreasing to -inf as k
+/// grows.
 ///
 /// Absolute error below 3e-15 max(1, |H|).
 #[inline]
@@ -37,7 +38,8 @@ pub fn divergence_from_uniform(dim: usize, concentration: f64) -> f64 {
     }
 }
 
-/// KL(vMF(k1) || vMF(k2)) for a common mean direction, MATH.md (7.3), relative error below 4e-15, however close the two are.
+/// KL(vMF(k1) || vMF(k2)) for a common mean direction, MATH.md (7.3). The relative error is below 4e-15, also for close k1
+/// and k2.
 #[inline]
 pub fn divergence(dim: usize, from: f64, to: f64) -> f64 {
     let (d, k1, k2) = (dim as f64, from, to);

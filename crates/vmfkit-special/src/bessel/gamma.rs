@@ -1,4 +1,4 @@
-//! ln Gamma and the uniform density's constant, the only places where a gamma function enters.
+//! ln Gamma, and the normaliser of the uniform density.
 
 use super::series::{LN_GAMMA_HALF, LN_UNIFORM};
 use std::f64::consts::{LN_2, PI};

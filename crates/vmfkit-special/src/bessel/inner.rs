@@ -7,7 +7,7 @@ use crate::error_free::product;
 /// Below this concentration W is taken from its Taylor series, MATH.md (4.1).
 pub(super) const SMALL_CONCENTRATION: f64 = 2e-3;
 
-/// The part of the plane where W is carried up from d = 2 or 3: there the downward sum's alternation costs digits.
+/// True where W is computed upwards from d = 2 or 3: there the alternating sum of the downward recurrence loses digits.
 #[inline]
 pub(super) fn ratio_is_upward(d: f64, k: f64) -> bool {
     (d == 4.0 || d == 5.0) && k >= 8.0 || (d == 6.0 || d == 7.0) && k >= 18.0

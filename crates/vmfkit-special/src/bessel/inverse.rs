@@ -1,6 +1,6 @@
-//! The inverse of the mean length: which concentration has A_d(k) = R? MATH.md, section 6.
+//! The inverse of the mean length: the concentration k with A_d(k) = R. MATH.md, section 6.
 //!
-//! With g = k A'/A and c = (1 - R^2)/(1 + R^2), k = R (d - 1 + g)/((1 - R)(1 + R)) and g is a convergent-looking series in
+//! With g = k A'/A and c = (1 - R^2)/(1 + R^2), k = R (d - 1 + g)/((1 - R)(1 + R)) and g has an asymptotic series in
 //! 1/(d - 1) whose first term is c.
 //!
 //! | branch | where |
@@ -23,8 +23,8 @@ const SMALL_MEAN_LENGTH: f64 = 1e-9;
 
 /// The concentration whose mean length is `mean_length`: the maximum likelihood estimate of k from R.
 ///
-/// Relative error below 1e-15 of the exact inverse at the f64 given; near R = 1 the input itself carries few digits, so
-/// pass 1 - R to [`concentration_from_complement`] if you have it. 0 gives 0, 1 gives infinity, anything outside [0, 1] NaN.
+/// The relative error is below 1e-15. Near R = 1 an f64 determines k to few digits: if 1 - R is known, pass it to
+/// [`concentration_from_complement`]. R = 0 gives 0, R = 1 gives infinity, and R outside [0, 1] gives NaN.
 ///
 /// ```
 /// use vmfkit_special::bessel::{concentration_from_mean_length, mean_length};
@@ -36,7 +36,7 @@ pub fn concentration_from_mean_length(dim: usize, mean_length: f64) -> f64 {
     invert(dim as f64, mean_length, 1.0 - mean_length)
 }
 
-/// The concentration whose 1 - A_d(k) is `complement`: as [`concentration_from_mean_length`], with full accuracy near R = 1.
+/// The concentration with 1 - A_d(k) = `complement`: as [`concentration_from_mean_length`], with full accuracy near R = 1.
 #[inline]
 pub fn concentration_from_complement(dim: usize, complement: f64) -> f64 {
     invert(dim as f64, 1.0 - complement, complement)

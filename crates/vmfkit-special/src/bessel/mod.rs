@@ -1,8 +1,8 @@
 //! The special functions of the von Mises-Fisher density: ln I, ln C, the mean length A and its inverse.
 //!
 //! Notation: d the dimension, k the concentration, nu = d/2 - 1, u = sqrt(nu^2 + k^2). Formulas carry their numbers in
-//! MATH.md. Two ideas keep every digit: logarithms are taken of *normalised* constants ([`ln_partition`] and its complement),
-//! and A, 1 - A, A' all come from one quantity W of order d (MATH.md section 2), so that nothing is ever subtracted.
+//! MATH.md. Two ideas avoid cancellation: logarithms are taken of *normalised* constants ([`ln_partition`] and its
+//! complement), and A, 1 - A and A' are computed from one quantity W of order d (MATH.md section 2) without subtractions.
 //!
 //! | what | branch | where it is used |
 //! |---|---|---|
@@ -20,10 +20,10 @@
 //! Measured against 25-digit references for every integer d from 2 to 1e7 in the tables of `testdata/` (the accuracy table in
 //! the README prints the figures): A, 1 - A, the inverse and [`ln_partition`] to better than 1e-15 relative; A' to 2e-15;
 //! k + ln C, the entropy and ln(e^-k I) to 3e-15 max(1, |f|). ln C and ln I pass through zero as a difference of terms of size
-//! nu ln nu and k A: they are right to 3 ulp of that natural scale, which is all that an f64 concentration determines.
+//! nu ln nu and k A: their error is at most 3 ulp of that scale, about the error that rounding k to f64 causes by itself.
 //!
-//! Every function is total: a concentration below 0 or NaN, an order below 0 (but for -1/2) or a dimension of 0 gives NaN; an infinite
-//! concentration gives the limit. Nothing iterates to a tolerance and nothing panics.
+//! Every function is total: a concentration that is negative or NaN, a negative order (except -1/2) or a dimension of 0
+//! gives NaN; an infinite concentration gives the limit. No function iterates to a tolerance, and none panics.
 
 mod divergence;
 mod gamma;
@@ -44,7 +44,7 @@ use std::f64::consts::{FRAC_2_PI, LN_2, TAU};
 /// Above this concentration the limits at infinity are exact in f64 (for d up to 1e7 already far below).
 pub const HUGE_CONCENTRATION: f64 = 1e100;
 
-/// The part of the plane where the ratio comes from the 1/u expansion.
+/// True where the ratio is computed from the 1/u expansion.
 #[inline]
 fn ratio_is_outer(nu: f64, k: f64) -> bool {
     if nu == 0.0 {
@@ -54,7 +54,7 @@ fn ratio_is_outer(nu: f64, k: f64) -> bool {
     square >= 48.0 * 48.0 || (nu <= 9.0 && k >= 28.0) || (square >= 40.0 * 40.0 && 3.0 * nu * nu < k * k)
 }
 
-/// The part of the plane where the logarithms come from the 1/u expansion.
+/// True where the logarithms are computed from the 1/u expansion.
 #[inline]
 fn log_is_outer(nu: f64, k: f64) -> bool {
     if nu == 0.0 {
@@ -63,7 +63,7 @@ fn log_is_outer(nu: f64, k: f64) -> bool {
     k >= 2.0 && nu * nu + k * k >= 28.5 * 28.5
 }
 
-/// The mean length A_d(k) = E[mu . x] with what a fit or a gradient needs beside it.
+/// The mean length A_d(k) = E[mu . x] with its complement and its slope.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct MeanLength {
     /// A_d(k), in [0, 1].
@@ -85,7 +85,7 @@ pub struct Derivatives {
     pub second: f64,
 }
 
-/// True where the functions below answer with a number.
+/// True if the arguments are in the domain of the functions below.
 #[inline]
 fn in_domain(d: f64, k: f64) -> bool {
     d >= 1.0 && k >= 0.0
@@ -156,7 +156,7 @@ fn langevin(k: f64) -> MeanLength {
 
 /// ln C_d(k), the logarithm of the density's normaliser.
 ///
-/// Right to 3 ulp of max(1, nu ln nu, k A, |k + ln C|). For a density use [`ln_peak`], which does not cancel.
+/// The error is at most 3 ulp of max(1, nu ln nu, k A, |k + ln C|). For a density use [`ln_peak`], which has no cancellation.
 #[inline]
 pub fn ln_normalizer(dim: usize, concentration: f64) -> f64 {
     let (d, k) = (dim as f64, concentration);
@@ -172,7 +172,7 @@ pub fn ln_normalizer(dim: usize, concentration: f64) -> f64 {
     }
 }
 
-/// k + ln C_d(k): the log density at the mode, finite and tame where ln C_d(k) is minus a huge number.
+/// k + ln C_d(k): the log density at the mode. It stays moderate where ln C_d(k) is close to -k.
 ///
 /// Absolute error below 3e-15 max(1, |f|).
 ///
@@ -267,7 +267,7 @@ fn ln_partition_complement_inner(d: f64, k: f64) -> f64 {
 
 /// ln I_s(x), the logarithm of the modified Bessel function of the first kind, for real s >= 0 (and s = -1/2) and x >= 0.
 ///
-/// -inf at x = 0 for s > 0. Right to 3 ulp of max(1, s, |ln I|), for s from 0 to 5e6 and every finite x.
+/// It is -inf at x = 0 for s > 0. The error is at most 3 ulp of max(1, s, |ln I|), for s from 0 to 5e6 and every finite x.
 ///
 /// ```
 /// // I_50(0.1) = 2.9e-130 is still an f64; I_1000(0.1) is not, its logarithm is.
@@ -307,7 +307,7 @@ pub fn ln_bessel_i_scaled(order: f64, x: f64) -> f64 {
     }
 }
 
-/// Orders of which the functions below know the Bessel function: that of d = 1, and those from d = 2 on.
+/// True for the supported orders: -1/2 (d = 1), and 0 or more (d >= 2).
 #[inline]
 fn has_order(order: f64) -> bool {
     order >= 0.0 || order == -0.5
@@ -382,7 +382,7 @@ pub fn mean_length_and_slope_slice(dim: usize, concentrations: &[f64], out: &mut
     }
 }
 
-/// ln C_d and its first two derivatives, each into its own slice: the shape that automatic differentiation asks for.
+/// ln C_d and its first two derivatives, each into its own slice, as automatic differentiation needs them.
 ///
 /// # Panics
 /// If the slices differ in length.

@@ -1,6 +1,6 @@
 //! The quadrature of a tail: one Gauss-Legendre rule, in a variable that fits every scale.
 
-/// What is cut off is below exp(-34) = 2e-15 of a tail.
+/// The integral is cut off where less than exp(-34) = 2e-15 of a tail is left.
 const CUT: f64 = 36.0;
 
 /// The integrand of a tail as a function of the angle f from its edge.
