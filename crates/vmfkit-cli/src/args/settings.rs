@@ -1,4 +1,4 @@
-//! `--set NAME=VALUE`: settings that few fits change, by the names under which model files store them.
+//! `--set NAME=VALUE`: rarely changed settings, by the names under which model files store them.
 //!
 //! A new setting is a field of [`Settings`] and a line of [`ALL`]; its name is that of `Fitter::settings`, so that `vmf inspect` shows what `--set` took.
 
@@ -9,7 +9,7 @@ use vmfkit::ConcentrationEstimator;
 use vmfkit::mixture::CHUNK_ROWS;
 use vmfkit::train::Baseline;
 
-/// The values that were given; none where the default applies.
+/// The given values; None means the default.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Settings {
     pub annealing: Option<(f64, f64)>,
@@ -35,15 +35,15 @@ pub struct Settings {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Estimator {
     Library(ConcentrationEstimator),
-    /// The exact estimate without its small-sample bias, of one density.
+    /// The exact estimate of one density, corrected for its small-sample bias.
     Corrected,
 }
 
-/// What is known of a setting beside its value.
+/// The description of a setting.
 #[derive(Debug)]
 struct Setting {
     name: &'static str,
-    /// What the value looks like.
+    /// The form of the value.
     value: &'static str,
     /// The rest of the sentence "it must be ...".
     range: &'static str,
@@ -51,7 +51,7 @@ struct Setting {
     meaning: &'static str,
     /// The methods that use it.
     methods: &'static [&'static str],
-    /// Whether one density has no use for it.
+    /// Whether it has no effect on the fit of one density.
     of_mixture: bool,
     /// Whether the fits of `vmf select` use it.
     of_select: bool,
@@ -59,16 +59,16 @@ struct Setting {
     store: fn(&mut Settings, &str) -> bool,
 }
 
-/// Methods that go step by step.
+/// Iterative methods.
 pub const ITERATIVE: &[&str] = &["em", "hard", "stochastic", "online", "sgd", "kmeans"];
-/// One concentration and equal weights make k-means of EM.
+/// Iterative methods with free weights and concentrations.
 pub const NOT_K_MEANS: &[&str] = &["em", "hard", "stochastic", "online", "sgd"];
 const NOT_SGD: &[&str] = &["closed", "em", "hard", "stochastic", "online", "kmeans", "labels"];
 const NOT_K_MEANS_OR_LABELS: &[&str] = &["em", "hard", "stochastic", "online", "sgd", "labels"];
-/// Those that make one step a pass.
+/// Methods with one step per pass.
 const PASSES: &[&str] = &["em", "hard", "stochastic", "kmeans"];
 
-/// Every setting, in the order of the names.
+/// Every setting, sorted by name.
 const ALL: [Setting; 17] = [
     Setting {
         name: "annealing",
@@ -86,7 +86,7 @@ const ALL: [Setting; 17] = [
         value: "uniform|zero",
         range: "`uniform` or `zero`",
         default: "uniform",
-        meaning: "The tolerance is relative to the uniform distribution, or to 0 as in Kim (2021)",
+        meaning: "Reference of the tolerance: the uniform distribution, or 0 as in Kim (2021)",
         methods: NOT_K_MEANS,
         of_mixture: false,
         of_select: true,
@@ -119,7 +119,7 @@ const ALL: [Setting; 17] = [
         value: "ROWS",
         range: "a multiple of 1152",
         default: "9216",
-        meaning: "Rows whose sums are added as one; the last digits of a fit depend on it",
+        meaning: "Rows per block of the summation; the last digits of a fit depend on it",
         methods: PASSES,
         of_mixture: true,
         of_select: false,
@@ -130,7 +130,7 @@ const ALL: [Setting; 17] = [
         value: "FACTOR",
         range: "a number above 0 and at most 1",
         default: "0.95",
-        meaning: "Factor of the learning rate after each pass",
+        meaning: "Factor that multiplies the learning rate after each pass",
         methods: &["sgd"],
         of_mixture: false,
         of_select: false,
@@ -141,7 +141,7 @@ const ALL: [Setting; 17] = [
         value: "NUMBER",
         range: "a finite number above 0",
         default: "1e-8",
-        meaning: "Number added to the denominator of Adam's steps",
+        meaning: "Constant in the denominator of Adam's steps",
         methods: &["sgd"],
         of_mixture: false,
         of_select: false,
@@ -150,9 +150,9 @@ const ALL: [Setting; 17] = [
     Setting {
         name: "estimator",
         value: "NAME",
-        range: "banerjee, tanabe, sra, song or exact, or for one density corrected",
+        range: "banerjee, tanabe, sra, song or exact; for one density also corrected",
         default: "exact",
-        meaning: "Estimator of a concentration from a mean length; corrected removes the small-sample bias",
+        meaning: "How concentrations are estimated; corrected removes the small-sample bias",
         methods: NOT_SGD,
         of_mixture: false,
         of_select: true,
@@ -166,7 +166,7 @@ const ALL: [Setting; 17] = [
         value: "true|false",
         range: "`true` or `false`",
         default: "false",
-        meaning: "Whether weights stay those of the start; for known labels, equal weights",
+        meaning: "Keep the weights of the start; with --known-labels, equal weights",
         methods: NOT_K_MEANS_OR_LABELS,
         of_mixture: true,
         of_select: true,
@@ -199,7 +199,7 @@ const ALL: [Setting; 17] = [
         value: "ROWS",
         range: "a whole number of at least 1",
         default: "64 per component, at least 8192; for a search up to 32768",
-        meaning: "Random rows from which the start is made and on which EM searches",
+        meaning: "Size of the random sample for the start and for the search of EM",
         methods: ITERATIVE,
         of_mixture: false,
         of_select: false,
@@ -210,7 +210,7 @@ const ALL: [Setting; 17] = [
         value: "true|false",
         range: "`true` or `false`",
         default: "true",
-        meaning: "Whether a split-and-merge search on a sample precedes the passes of EM",
+        meaning: "Run a split-and-merge search on a sample before EM",
         methods: &["em"],
         of_mixture: true,
         of_select: true,
@@ -221,7 +221,7 @@ const ALL: [Setting; 17] = [
         value: "true|false",
         range: "`true` or `false`",
         default: "true",
-        meaning: "Whether every pass takes the rows in a new random order",
+        meaning: "Shuffle the rows in every pass",
         methods: &["sgd", "online"],
         of_mixture: false,
         of_select: false,
@@ -231,8 +231,8 @@ const ALL: [Setting; 17] = [
         name: "shuffle_rows",
         value: "ROWS",
         range: "a whole number above 0",
-        default: "8 million numbers, from 4096 to 65536 rows",
-        meaning: "Rows shuffled together, held in memory; set it higher if the rows are sorted",
+        default: "8 million numbers, but 4096 to 65536 rows",
+        meaning: "Rows that are shuffled together in memory; increase it if the rows are sorted",
         methods: &["sgd", "online"],
         of_mixture: false,
         of_select: false,
@@ -264,7 +264,7 @@ const ALL: [Setting; 17] = [
     },
 ];
 
-/// Settings of model files that have an option of their own.
+/// Settings of model files that have a separate option.
 const OPTIONS: [(&str, &str); 9] = [
     ("background_start", "--background"),
     ("components", "-k"),
@@ -280,15 +280,15 @@ const OPTIONS: [(&str, &str); 9] = [
 #[derive(Debug, Clone, clap::Args)]
 #[command(next_help_heading = FITTING)]
 pub struct SettingArguments {
-    /// Change a setting; may be given several times
+    /// Change a rarely used setting; may be given several times
     #[arg(long, value_name = "NAME=VALUE", allow_hyphen_values = true)]
     set: Vec<Assignment>,
-    /// List the settings of --set with their defaults
+    /// List the settings of --set and their defaults
     #[arg(long, exclusive = true)]
     pub help_settings: bool,
 }
 
-/// `NAME=VALUE`, with a value that the setting can have.
+/// `NAME=VALUE`, validated.
 #[derive(Debug, Clone)]
 struct Assignment {
     setting: &'static Setting,
@@ -300,7 +300,7 @@ impl FromStr for Assignment {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let Some((name, value)) = text.split_once('=') else {
-            return Err("it takes a name and a value, as in `batch=256`".to_owned());
+            return Err("a setting is given as NAME=VALUE, such as `batch=256`".to_owned());
         };
         let Some(setting) = ALL.iter().find(|setting| setting.name == name) else { return Err(unknown(name)) };
         match (setting.store)(&mut Settings::default(), value) {
@@ -311,7 +311,7 @@ impl FromStr for Assignment {
 }
 
 impl SettingArguments {
-    /// The values that were given.
+    /// The given values.
     pub fn settings(&self) -> Settings {
         let mut settings = Settings::default();
         for Assignment { setting, value } in &self.set {
@@ -320,16 +320,16 @@ impl SettingArguments {
         settings
     }
 
-    /// Refuses settings that are given twice or that exclude each other.
+    /// Refuses settings that are given twice or exclude each other.
     fn check_names(&self) -> Result<()> {
         for (position, Assignment { setting, .. }) in self.set.iter().enumerate() {
             if self.set[..position].iter().any(|other| other.setting.name == setting.name) {
-                bail!("each setting can be given once, found twice: `{}`", setting.name);
+                bail!("a setting can be given only once, found twice: `{}`", setting.name);
             }
         }
         let settings = self.settings();
         if settings.fixed_weights == Some(true) && settings.smallest_weight.is_some() {
-            bail!("`fixed_weights=true` leaves no weights to bound, found: `smallest_weight`");
+            bail!("`smallest_weight` has no effect with `fixed_weights=true`");
         }
         Ok(())
     }
@@ -370,19 +370,20 @@ impl SettingArguments {
     }
 }
 
-/// What `vmf fit --help-settings` prints.
+/// The output of `vmf fit --help-settings`.
 pub fn help() -> String {
     list("fit", |_| true)
 }
 
-/// The same for `vmf select`.
+/// The output of `vmf select --help-settings`.
 pub fn help_of_select() -> String {
     list("select", |setting| setting.of_select)
 }
 
 fn list(verb: &str, is_listed: impl Fn(&Setting) -> bool) -> String {
-    let mut text =
-        format!("Settings of `vmf {verb} --set NAME=VALUE`.\nThe names are those of model files, which `vmf inspect` shows.\n");
+    let mut text = format!(
+        "Settings for `vmf {verb} --set NAME=VALUE`.\nModel files store them under these names; `vmf inspect` shows them.\n"
+    );
     for setting in ALL.iter().filter(|setting| is_listed(setting)) {
         let Setting { name, value, range, default, meaning, methods, .. } = setting;
         text.push_str(&format!("\n  {name}={value}\n    {meaning}\n"));
@@ -398,10 +399,10 @@ fn list(verb: &str, is_listed: impl Fn(&Setting) -> bool) -> String {
     text
 }
 
-/// Says what may have been meant.
+/// An error with similar names.
 fn unknown(name: &str) -> String {
     if let Some((_, option)) = OPTIONS.iter().find(|(known, _)| *known == name) {
-        return format!("`{name}` has an option of its own: `{option}`");
+        return format!("`{name}` has a separate option: `{option}`");
     }
     let mut near: Vec<(usize, &str)> = ALL.iter().map(|setting| (edits(name, setting.name), setting.name)).collect();
     near.sort_unstable();
@@ -413,7 +414,7 @@ fn unknown(name: &str) -> String {
     format!("no setting is called `{name}`{near}\nhint: `vmf fit --help-settings` lists all settings")
 }
 
-/// How many characters have to be inserted, removed or replaced to make one word of the other.
+/// The Levenshtein distance.
 fn edits(one: &str, other: &str) -> usize {
     let other: Vec<char> = other.chars().collect();
     let mut row: Vec<usize> = (0..=other.len()).collect();
@@ -460,7 +461,7 @@ mod tests {
     use vmfkit::train::Adam;
     use vmfkit::{Fitter, Method};
 
-    /// `--set` uses the names of model files. The baseline is stored only where it is not the default.
+    /// `--set` uses the names of model files, which store the baseline only if it is not the default.
     #[test]
     fn names_are_those_of_model_files() {
         let methods = [Method::default(), Method::Sgd(Adam::new()), "online".parse().unwrap()];
@@ -486,8 +487,8 @@ mod tests {
             ("learning-rate=1", "similar: `learning_rate`"),
             ("weight=1", "`fixed_weights`"),
             ("qqqqqq=1", "no setting is called `qqqqqq`\nhint: "),
-            ("seed=1", "`seed` has an option of its own: `--seed`"),
-            ("batch", "it takes a name and a value, as in `batch=256`"),
+            ("seed=1", "`seed` has a separate option: `--seed`"),
+            ("batch", "a setting is given as NAME=VALUE, such as `batch=256`"),
             ("batch=0", "`batch` must be a whole number of at least 1, found: `0`"),
             ("decay=nan", "`decay` must be a number above 0 and at most 1, found: `nan`"),
         ] {
@@ -497,7 +498,7 @@ mod tests {
     }
 
     #[test]
-    fn edits_are_counted() {
+    fn edit_distances_are_those_of_levenshtein() {
         assert_eq!([edits("", "abc"), edits("abc", "abc"), edits("kitten", "sitting"), edits("step", "steps")], [3, 0, 3, 1]);
     }
 

@@ -1,4 +1,4 @@
-//! `vmf convert`: rows from files of one format into a file of another.
+//! `vmf convert`: rows from one file format to another.
 
 use crate::args::rows::RowArguments;
 use crate::args::{OUTPUT, ReportArguments};
@@ -25,13 +25,12 @@ Examples:
 
 FILE ends in .parquet, .arrow, .feather, .csv, .tsv, .jsonl, .npy, .npz, .safetensors or .mtx.
 Without -o, an existing FILE is not overwritten.
-Rows are written as they are, whatever their length; --rescale divides by it.
-Numbers stay the same to the last bit, unless --dtype f32 rounds them. In JSON Lines, numbers that
-are not finite become null.
-Ids and weights are written as `id` and `weight` if --id-column and --weights name their columns.
-.npy and .mtx hold rows only; .npz and .safetensors hold no ids that are texts.
+Rows are written unchanged, whatever their length, unless --rescale is given. Numbers keep every
+bit unless --dtype f32 rounds them. In JSON Lines, numbers that are not finite become null.
+--id-column and --weights write the columns `id` and `weight`. .npy and .mtx files hold neither;
+text ids cannot be written to .npz and .safetensors files.
 Sparse rows stay sparse in .npz (scipy CSR) and .mtx, and become dense in other formats.
-In .mtx, dense rows are written without their zeros.";
+Zeros of dense rows are not written to .mtx.";
 
 /// Convert rows between file formats
 #[derive(Debug, clap::Args)]
@@ -69,7 +68,7 @@ impl Convert {
             bail!("{}: there is nothing to convert, numbers per row: `0`", rows.name());
         }
         let mut batch = Batch::default();
-        // Only the first rows tell whether ids are numbers or texts.
+        // Whether ids are integers or text is known once rows have been read.
         let mut found = batches.read(&mut batch)?;
         let element = self.dtype.map_or(schema.element, Precision::element);
         if let Some(angles) = self.to_angles.filter(|angles| angles.dim() != schema.dim) {
@@ -122,7 +121,7 @@ impl Convert {
         }
     }
 
-    /// What to read, and what to write.
+    /// The rows to read and the file to write.
     fn paths(&self) -> Result<(RowArguments, PathBuf)> {
         if let Some(path) = &self.output {
             return Ok((self.rows.clone(), path.clone()));
@@ -132,7 +131,7 @@ impl Convert {
         if rows.is_empty() {
             bail!("there must be an input and an output file, found only: `{last}`\nhint: `vmf convert {last} x.parquet`");
         }
-        // A shell may have made file names of a pattern, and the last of them was not meant.
+        // A shell may have expanded a pattern, of which the last file is not meant as the output.
         if path.is_file() {
             Files::new().reads(rows.files()).writes("FILE", Some(&path.to_owned())).check()?;
             bail!("the last file is the output and must not exist, found: `{last}`\nhint: `-o {last}` overwrites it");
@@ -141,7 +140,7 @@ impl Convert {
     }
 }
 
-/// All numbers of the rows, zeros too.
+/// All numbers of the rows, including zeros.
 fn dense(batch: &Batch, dim: usize) -> Vec<f64> {
     let sparse = |starts: &[usize], columns: &[u32], value: &dyn Fn(usize) -> f64| {
         let mut all = vec![0.0; batch.rows * dim];
@@ -158,7 +157,7 @@ fn dense(batch: &Batch, dim: usize) -> Vec<f64> {
     }
 }
 
-/// The same error for a row after `before` others.
+/// The error with its row counted from `before`.
 fn in_all_rows(mut error: Error, before: u64) -> Error {
     if let Error::NotFinite { row, .. } | Error::ZeroRow { row } = &mut error {
         *row += before as usize;
@@ -166,7 +165,7 @@ fn in_all_rows(mut error: Error, before: u64) -> Error {
     error
 }
 
-/// Everything that is known after the rows.
+/// Everything that is reported.
 struct Report<'a> {
     source: String,
     path: &'a Path,
@@ -197,7 +196,7 @@ impl Report<'_> {
     }
 }
 
-/// Weights of a file of their own, to be handed out with the rows.
+/// Weights from a separate file, added to the rows batch by batch.
 struct WeightFile {
     name: String,
     weights: Vec<f64>,

@@ -1,4 +1,4 @@
-//! `vmf sample`: rows of a density or of a mixture into a file.
+//! `vmf sample`: random rows from a density or a mixture.
 
 use crate::args::{GENERAL, MODEL, OUTPUT, ReportArguments};
 use crate::files::Files;
@@ -26,11 +26,11 @@ Examples:
 
 FILE ends in .npy, .npz, .csv, .tsv, .parquet, .arrow, .feather, .jsonl, .safetensors or .mtx.
 The same options and seed give the same rows on any number of threads.
-Row i does not depend on the number of rows after it.";
+A longer sample begins with the rows of a shorter one.";
 
-/// Numbers drawn before they are written.
+/// Numbers that are drawn at a time.
 const VALUES_PER_BLOCK: usize = 1 << 21;
-/// Rows that one task formats as text.
+/// Rows per task that formats text.
 const ROWS_PER_TASK: usize = 64;
 
 /// Draw rows from a density or from a model file
@@ -42,7 +42,7 @@ pub struct Sample {
     /// Without it, --dim, --concentration and --mean-direction describe one density.
     #[arg(conflicts_with_all = ["dim", "concentration", "mean_direction"])]
     model: Option<PathBuf>,
-    /// Number of coordinates d
+    /// Number of coordinates d, at least 2
     #[arg(long, short, value_name = "D", help_heading = MODEL)]
     #[arg(required_unless_present_any = ["mean_direction", "model", "to_angles"])]
     #[arg(value_parser = clap::value_parser!(u64).range(2..=10_000_000))]
@@ -53,7 +53,7 @@ pub struct Sample {
     concentration: Option<f64>,
     /// Mean direction: numbers separated by commas, or a file [default: 1,0,0...]
     ///
-    /// A vector of any length, or with --to-angles the angles of the direction. FILE is .npy or text.
+    /// A vector of any length; with --to-angles, angles are accepted too. FILE is .npy or text.
     #[arg(long, value_name = "VECTOR", allow_hyphen_values = true, help_heading = MODEL)]
     mean_direction: Option<String>,
     /// Number of rows
@@ -70,7 +70,7 @@ pub struct Sample {
     /// Write rows as angles, such as lat,lon or lat,lon,radians (`vmf help angles`)
     #[arg(long, value_name = "NAMES", help_heading = OUTPUT)]
     to_angles: Option<Angles>,
-    /// Precision of the numbers [default: f32, from a concentration of 1e12 on f64]
+    /// Precision of the numbers [default: f32; f64 for a concentration of 1e12 or more]
     #[arg(long, value_name = "TYPE", value_enum, help_heading = OUTPUT)]
     dtype: Option<Precision>,
     /// File for the component of each row: .npy, or text with one per line
@@ -85,12 +85,13 @@ pub struct Sample {
 
 /// Half a unit in the last place of an f32 near 1.
 const F32_ANGLE: f64 = f32::EPSILON as f64 / 2.0;
-/// Rows of a concentration k deviate from their mean direction by 1/sqrt(k) in each of d - 1 dimensions, so the squares sum to (d - 1)/k. Rounding to
-/// f32 moves coordinate i by at most 2^-24 |x_i| and adds at most 2^-48/3 to that sum in the mean. At k = 1e12 that is a part in 800; at 1e15 a fifth,
-/// measured in d = 4; from 1e16 on the rounding decides.
+/// Concentration from which rounding to f32 distorts rows. Rows of concentration k deviate from their mean direction by
+/// 1/sqrt(k) in each of d - 1 dimensions: the squares sum to (d - 1)/k. Rounding moves coordinate i by at most 2^-24 |x_i| and
+/// adds at most 2^-48/3 to that sum on average. At k = 1e12 this is 1/800 of the sum; at 1e15 a fifth, measured in d = 4; above
+/// 1e16 rounding dominates.
 const MOST_IN_F32: f64 = 1e12;
 
-/// What rows are drawn from.
+/// The distribution of the rows.
 enum Law {
     /// One density, and its concentration.
     One(Box<Sampler>, f64),
@@ -133,7 +134,6 @@ impl Sample {
                 Law::One(Box::new(Sampler::new(&density)), density.concentration())
             }
         };
-        // The parser asks for no MODEL beside options that exclude it.
         if let (Some(labels), None) = (&self.labels, &self.model) {
             bail!("rows of one density have no components, found: `--labels {}`", labels.display());
         }
@@ -150,7 +150,7 @@ impl Sample {
         if self.report.json { output::report(&json(), self.output == Path::new("-")) } else { Ok(()) }
     }
 
-    /// The precision that was asked for, or one that holds rows of this concentration; says so where it matters.
+    /// The requested precision, or one that resolves rows of this concentration. Prints a note if f32 is too coarse.
     fn precision(&self, concentration: f64) -> Precision {
         let is_fine = concentration >= MOST_IN_F32;
         match self.dtype {
@@ -216,7 +216,7 @@ impl Sample {
         let (Some(_), Ok(rows)) = (bytes, usize::try_from(self.rows)) else {
             bail!("the rows of dimension {dim} exceed the size of a file, found: `{}`", self.rows);
         };
-        // Both, before anything is drawn.
+        // Both files are created before anything is drawn.
         let mut labels = self.labels.as_ref().map(|path| LabelFile::create(path, Some(self.rows))).transpose()?;
         let width = self.to_angles.map_or(dim, Angles::count);
         let mut output = Rows::create(&self.output, format, width, T::PRECISION, self)?;
@@ -249,15 +249,15 @@ impl Sample {
     }
 }
 
-/// Where rows go.
+/// The output file.
 enum Rows {
-    /// Text is made on all threads.
+    /// CSV or TSV, formatted on all threads.
     Separated(Output, char),
     Other(RowOutput),
 }
 
 impl Rows {
-    /// For rows of `width` numbers.
+    /// Creates a file for rows of `width` numbers.
     fn create(path: &Path, format: OutputFormat, width: usize, precision: Precision, sample: &Sample) -> Result<Self> {
         let names: Option<Vec<String>> = sample.to_angles.map(|angles| angles.names().into_iter().map(str::to_owned).collect());
         let separator = match format {
@@ -277,7 +277,7 @@ impl Rows {
         Ok(Rows::Separated(output, separator))
     }
 
-    /// Gives the memory back.
+    /// Writes rows and returns their buffer.
     fn write<T: FileNumber>(&mut self, values: Vec<T>, dim: usize) -> Result<Vec<T>> {
         match self {
             Rows::Separated(output, separator) => {
@@ -300,11 +300,11 @@ impl Rows {
     }
 }
 
-/// A number that a file can hold.
+/// A number type of output files.
 trait FileNumber: Scalar + std::fmt::Debug {
     const PRECISION: Precision;
     fn into_values(numbers: Vec<Self>) -> Values;
-    /// The way back.
+    /// The inverse.
     fn from_values(values: Values) -> Vec<Self>;
 }
 

@@ -1,4 +1,4 @@
-//! Rows written to a file that appears only when it is complete.
+//! Files of rows that appear only when complete.
 
 use crate::files::output::{Output, SharedOutput};
 use anyhow::{Result, anyhow};
@@ -6,7 +6,7 @@ use clap::ValueEnum;
 use std::path::Path;
 use vmfkit_io::{Batch, Element, OutputFormat, RowLayout, RowWriter};
 
-/// How exactly numbers are written.
+/// The number type of an output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Precision {
     F32,
@@ -29,7 +29,7 @@ impl Precision {
     }
 }
 
-/// The format of this option, or by the extension; CSV on standard output.
+/// The given format, or that of the extension; CSV for standard output.
 pub fn format_of(path: &Path, asked: Option<OutputFormat>, option: &str) -> Result<OutputFormat> {
     match asked {
         Some(format) => Ok(format),
@@ -38,14 +38,14 @@ pub fn format_of(path: &Path, asked: Option<OutputFormat>, option: &str) -> Resu
     }
 }
 
-/// A file of rows that is being written.
+/// A file of rows while it is written.
 pub struct RowOutput {
     writer: RowWriter,
     output: SharedOutput,
 }
 
 impl RowOutput {
-    /// Begins a file at `path`, or on standard output for `-`.
+    /// Creates a file at `path`, or uses standard output for `-`.
     pub fn create(path: &Path, format: OutputFormat, layout: &RowLayout) -> Result<Self> {
         let output = SharedOutput::new(Output::create(path)?);
         let writer = RowWriter::new(format, Box::new(output.clone()), layout).map_err(|error| output.explain(error))?;
@@ -57,7 +57,7 @@ impl RowOutput {
         self.writer.write(batch).map_err(|error| self.output.explain(error))
     }
 
-    /// Makes the file visible.
+    /// Completes the file.
     pub fn finish(self) -> Result<()> {
         let RowOutput { writer, output } = self;
         writer.finish().map_err(|error| output.explain(error))?;

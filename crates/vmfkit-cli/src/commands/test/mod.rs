@@ -1,24 +1,24 @@
-//! `vmf test`: hypotheses about mean directions, concentrations and symmetry.
+//! `vmf test`: hypotheses about mean directions, concentrations, uniformity and symmetry.
 
-use crate::args::rows::{LimitedRowArguments, RowArguments};
+mod groups;
+mod report;
+
+use crate::args::rows::LimitedRowArguments;
 use crate::args::{GENERAL, MODEL, ReportArguments, TESTS};
 use crate::files::Files;
 use crate::files::input;
 use crate::files::label_source::LabelSource;
 use crate::files::output;
-use crate::report::format::{aligned, json_number, probability, readable};
 use crate::report::progress::Progress;
 use anyhow::{Context, Result, bail};
 use clap::ValueEnum;
-use serde_json::{Value, json};
-use std::collections::HashMap;
+use groups::Sample;
 use std::path::Path;
 use vmfkit::estimate::maximum_likelihood;
 use vmfkit::hypothesis::{self, Calibration, Concentrations, Outcome};
 use vmfkit::inference::{Inference, projection_test};
 use vmfkit::source::Source;
 use vmfkit::{ConcentrationEstimator, RowBatch, SufficientStats, VonMisesFisher};
-use vmfkit_io::Ids;
 
 const AFTER_HELP: &str = "\
 Examples:
@@ -35,20 +35,20 @@ Hypotheses (--test):
   mean                  the mean direction is that of --mean-direction
   uniform               the rows are uniform on the sphere (Rayleigh)
   symmetry              the rows are rotationally symmetric about their mean direction
-  projection            the cosines with the mean direction are distributed as those of a vMF
-Default: equal-means and equal-concentrations if there are groups, mean with --mean-direction,
-otherwise uniform, symmetry and projection.
+  projection            the cosines with the mean direction are distributed as under a vMF density
+Default: equal-means and equal-concentrations for groups, mean with --mean-direction, otherwise
+uniform, symmetry and projection.
 
 Calibrations of p-values (--calibration):
   auto                conditional for mean, simulation for groups: valid for few rows and in high
                       dimensions
-  conditional         given the statistic that is sufficient under the hypothesis (mean)
-  simulation          against samples drawn under the fitted hypothesis (groups)
+  conditional         conditional on the sufficient statistic under the hypothesis (mean)
+  simulation          samples from the density fitted under the hypothesis (groups)
   likelihood-ratio    the chi-squared limit: for many more rows than dimensions
   high-concentration  F and Bartlett's tests: for concentrations well above the dimension
-  permutation         labels are permuted: for any distribution (equal-means)
+  permutation         permutes the groups: valid for any distribution (equal-means)
 
-Several DATA are one group each, unless --groups is given. docs/tests.md says when a test is valid.";
+Without --groups, several DATA are one group each. docs/tests.md explains when each test is valid.";
 
 /// Test hypotheses about mean directions, concentrations, uniformity and symmetry
 #[derive(Debug, clap::Args)]
@@ -66,14 +66,14 @@ pub struct Test {
     test: Vec<Hypothesis>,
     /// Group of each row: FILE, FILE:COLUMN or column:NAME
     ///
-    /// FILE is a .npy array of whole numbers, a text file with one group per line, or a table with a
+    /// FILE is a .npy array of integers, a text file with one group per line, or a table with a
     /// column `component`. FILE:COLUMN is another column of a table, column:NAME a column of DATA.
     #[arg(verbatim_doc_comment, long, value_name = "FILE", conflicts_with = "id_column", help_heading = TESTS)]
     groups: Option<LabelSource>,
-    /// How p-values are calculated
+    /// How p-values are computed
     #[arg(long, value_name = "NAME", value_enum, default_value_t = Way::Auto, hide_possible_values = true, help_heading = TESTS)]
     calibration: Way,
-    /// Let groups have different concentrations when mean directions are compared
+    /// Allow groups to have different concentrations when mean directions are compared
     #[arg(long, help_heading = TESTS)]
     separate_concentrations: bool,
     /// Number of simulated samples or permutations [default: 999]
@@ -142,7 +142,7 @@ struct Finding {
     degrees_of_freedom: Option<(f64, Option<f64>)>,
     p_value: f64,
     calibration: String,
-    /// The p-value of a limiting law beside that of a simulation.
+    /// The p-value of the limiting distribution, in addition to that of a simulation.
     limit_p_value: Option<f64>,
     rows: Option<usize>,
 }
@@ -156,71 +156,6 @@ impl Finding {
     fn of(hypothesis: Hypothesis, outcome: Outcome, calibration: &str) -> Self {
         let plain = Finding::new(hypothesis, outcome.statistic, outcome.p_value, calibration);
         Finding { degrees_of_freedom: Some(outcome.degrees_of_freedom), ..plain }
-    }
-}
-
-/// Which rows belong together.
-struct Groups {
-    names: Vec<String>,
-    /// The group of each row.
-    labels: Vec<usize>,
-}
-
-impl Groups {
-    /// Numbers the labels in the order in which they are first met.
-    fn of(labels: impl Iterator<Item = String>) -> Self {
-        let (mut numbers, mut names) = (HashMap::new(), Vec::new());
-        let mut number = |label: String| {
-            *numbers.entry(label).or_insert_with_key(|label| {
-                names.push(label.clone());
-                names.len() - 1
-            })
-        };
-        let labels = labels.map(&mut number).collect();
-        Groups { names, labels }
-    }
-}
-
-/// What was read.
-struct Sample {
-    groups: Option<Groups>,
-    /// One component for each group, or one for all rows.
-    stats: SufficientStats,
-    rows: usize,
-}
-
-impl Sample {
-    fn total(&self) -> vmfkit::Result<SufficientStats> {
-        let mut total = SufficientStats::zero(1, self.stats.dim());
-        for group in 0..self.stats.components() {
-            total.add_component(0, &self.stats, group)?;
-        }
-        Ok(total)
-    }
-
-    /// Adds the rows of a block.
-    fn add(&mut self, block: &RowBatch) -> Result<()> {
-        let (from, to) = (self.rows, self.rows + block.len());
-        let found = match &self.groups {
-            None => SufficientStats::of_block(block),
-            Some(groups) => match groups.labels.get(from..to) {
-                Some(labels) => SufficientStats::of_labels(block, labels, groups.names.len())?,
-                None => bail!("there must be a group for each row, rows: {to} or more, groups: `{}`", groups.labels.len()),
-            },
-        };
-        self.stats.merge(&found)?;
-        self.rows = to;
-        Ok(())
-    }
-
-    /// To be called after the last block.
-    fn check(&self) -> Result<()> {
-        match &self.groups {
-            Some(groups) if groups.labels.len() != self.rows => {
-                bail!("there must be a group for each row, rows: {}, groups: `{}`", self.rows, groups.labels.len())
-            }
-            _ => Ok(()),
-        }
     }
 }
 
@@ -240,29 +175,23 @@ impl Test {
             Some(name) => self.rows.limited().with_id_column(name),
             None => self.rows.limited().without_ids(),
         };
+        let name = self.rows.limited().name();
         let mut progress = Progress::new(!self.report.quiet);
         let (sample, findings) = if permutes || of_rows.is_some() {
             let work = of_rows.map_or("--calibration permutation".to_owned(), |test| format!("--test {}", test.name()));
             let mut source = rows.open_whole(&work)?;
-            let mut sample = Sample { stats: self.empty(&groups, source.dim()), groups, rows: 0 };
-            let name = self.rows.limited().name();
+            let mut sample = Sample::new(groups, source.dim());
             let block = source.read_whole()?;
-            sample.add(&block).with_context(|| name.clone())?;
-            sample.check().with_context(|| name.clone())?;
+            sample.add(&block).and_then(|()| sample.check()).with_context(|| name.clone())?;
             progress.announce("testing");
             let findings = self.findings(&tests, &sample, Some(&block)).context(name)?;
             (sample, findings)
         } else {
             let mut source = rows.open(|_| 0)?;
             let all = source.len();
-            let mut sample = Sample { stats: self.empty(&groups, source.dim()), groups, rows: 0 };
-            let name = self.rows.limited().name();
-            loop {
-                match source.read_block() {
-                    Ok(Some(block)) => sample.add(&block).with_context(|| name.clone())?,
-                    Ok(None) => break,
-                    Err(error) => return Err(source.explain(error)),
-                }
+            let mut sample = Sample::new(groups, source.dim());
+            while let Some(block) = source.next()? {
+                sample.add(&block).with_context(|| name.clone())?;
                 progress.rows("", sample.rows as u64, all);
             }
             source.note_rescaled();
@@ -275,65 +204,7 @@ impl Test {
         output::print(if self.report.json { self.to_json(&sample, &findings) } else { self.to_text(&sample, &findings) })
     }
 
-    fn empty(&self, groups: &Option<Groups>, dim: usize) -> SufficientStats {
-        SufficientStats::zero(groups.as_ref().map_or(1, |groups| groups.names.len()), dim)
-    }
-
-    /// The column of the rows that holds their groups.
-    fn group_column(&self) -> Option<&str> {
-        if let Some(LabelSource::Column(name)) = &self.groups { Some(name) } else { None }
-    }
-
-    /// The group of each row, if there are groups.
-    fn read_groups(&self) -> Result<Option<Groups>> {
-        if let Some(LabelSource::File(path, column)) = &self.groups {
-            let labels = input::read_labels(path, None, column.as_deref())?;
-            return Ok(Some(Groups::of(labels.into_iter().map(|label| label.to_string()))));
-        }
-        let locations = self.rows.limited().locations();
-        if self.group_column().is_none() && locations.len() < 2 {
-            return Ok(None);
-        }
-        // Rows are read once for their groups and once more for the tests.
-        if self.rows.limited().has_pipe() {
-            bail!("rows from a pipe have no groups, found: `-`\nhint: write the rows to a file");
-        }
-        let mut labels = Vec::new();
-        if let Some(name) = self.group_column() {
-            let mut source = self.rows.limited().with_id_column(name).open(|_| 0)?;
-            loop {
-                match source.read_block() {
-                    Ok(Some(_)) => {}
-                    Ok(None) => break,
-                    Err(error) => return Err(source.explain(error)),
-                }
-                match source.ids().1 {
-                    Some(Ids::Integers(ids)) => labels.extend(ids.iter().map(i64::to_string)),
-                    Some(Ids::Texts(ids)) => labels.extend(ids.iter().cloned()),
-                    None => bail!("{}: there is no column `{name}`", self.rows.limited().name()),
-                }
-            }
-            return Ok(Some(Groups::of(labels.into_iter())));
-        }
-        let mut groups = Groups { names: locations.iter().map(RowArguments::name).collect(), labels: Vec::new() };
-        for (group, location) in locations.iter().enumerate() {
-            let mut source = location.without_ids().open(|_| 0)?;
-            let rows = match source.len() {
-                Some(rows) => usize::try_from(rows)?,
-                None => {
-                    let mut rows = 0;
-                    while let Some(block) = source.read_block()? {
-                        rows += block.len();
-                    }
-                    rows
-                }
-            };
-            groups.labels.extend(std::iter::repeat_n(group, rows));
-        }
-        Ok(Some(groups))
-    }
-
-    /// The tests asked for, or those that the other options are for.
+    /// The requested tests, or the default for the other options.
     fn tests(&self, grouped: bool) -> Result<Vec<Hypothesis>> {
         use Hypothesis::{EqualConcentrations, EqualMeans, Mean, Projection, Symmetry, Uniform};
         let mut tests = self.test.clone();
@@ -371,12 +242,12 @@ impl Test {
         Ok(VonMisesFisher::along(vector, 1.0).context("the mean direction")?.mean_direction().to_vec())
     }
 
-    /// What the calibration asked for means for a test.
+    /// The calibration of a test.
     fn calibration(&self, test: Hypothesis) -> Calibration {
         let simulation = Calibration::Simulation { replicates: self.replicates(), seed: self.seed };
         match self.calibration {
             Way::Auto if test == Hypothesis::Mean => Calibration::Conditional,
-            // Labels are permuted for equal mean directions; the other test of groups has no such form.
+            // Only the test of equal mean directions has a permutation form.
             Way::Auto | Way::Simulation | Way::Permutation => simulation,
             Way::Conditional => Calibration::Conditional,
             Way::LikelihoodRatio => Calibration::LikelihoodRatio,
@@ -390,7 +261,7 @@ impl Test {
 
     fn findings(&self, tests: &[Hypothesis], sample: &Sample, block: Option<&RowBatch>) -> Result<Vec<Finding>> {
         let total = sample.total()?;
-        // On the circle, and of two rows, symmetry is tested only where it was asked for: to be refused.
+        // On the circle and for two rows, symmetry has no alternative: it is tested, and refused, only on request.
         let can_be_elliptical = total.dim() > 2 && sample.rows > 2;
         let makes_sense = |test: &&Hypothesis| can_be_elliptical || !self.test.is_empty() || **test != Hypothesis::Symmetry;
         tests.iter().filter(makes_sense).map(|&test| self.finding(test, sample, &total, block)).collect()
@@ -434,110 +305,4 @@ impl Test {
             }
         })
     }
-
-    fn to_json(&self, sample: &Sample, findings: &[Finding]) -> String {
-        let tests = findings.iter().map(|finding| {
-            let degrees =
-                finding.degrees_of_freedom.map(|(first, second)| std::iter::once(first).chain(second).collect::<Vec<_>>());
-            let object = json!({
-                "statistic": json_number(finding.statistic),
-                "degrees_of_freedom": degrees,
-                "p_value": json_number(finding.p_value),
-                "calibration": finding.calibration,
-                "limit_p_value": finding.limit_p_value,
-                "rows": finding.rows,
-            });
-            (finding.hypothesis.name().replace('-', "_"), object)
-        });
-        let groups: Vec<Value> = (0..sample.stats.components()).map(|group| self.group_json(sample, group)).collect();
-        let object = json!({
-            "file": self.rows.limited().name(),
-            "rows": sample.rows,
-            "dim": sample.stats.dim(),
-            "groups": groups,
-            "tests": tests.collect::<serde_json::Map<_, _>>(),
-            "seed": self.seed,
-            "replicates": self.replicates(),
-        });
-        format!("{object}\n")
-    }
-
-    fn group_json(&self, sample: &Sample, group: usize) -> Value {
-        let Summary { name, weight, mean_length, concentration, direction } = summary(sample, group);
-        json!({
-            "name": name,
-            "weight": json_number(weight),
-            "mean_length": json_number(mean_length),
-            "concentration": json_number(concentration),
-            "mean_direction": direction,
-        })
-    }
-
-    fn to_text(&self, sample: &Sample, findings: &[Finding]) -> String {
-        let mut text = format!("{}: {} rows of dimension {}\n\n", self.rows.limited().name(), sample.rows, sample.stats.dim());
-        if sample.groups.is_some() {
-            let heading = ["group", "rows", "mean length", "concentration", "mean direction"].map(str::to_owned).to_vec();
-            let row = |group: usize| {
-                let Summary { name, weight, mean_length, concentration, direction } = summary(sample, group);
-                vec![name, readable_count(weight), readable(mean_length), readable(concentration), coordinates(&direction)]
-            };
-            let rows = (0..sample.stats.components()).map(row);
-            text.push_str(&aligned(&std::iter::once(heading).chain(rows).collect::<Vec<_>>()));
-            text.push('\n');
-        }
-        let heading = ["hypothesis", "p-value", "statistic", "degrees of freedom", "p-value by"].map(str::to_owned).to_vec();
-        let row = |finding: &Finding| {
-            let degrees = finding.degrees_of_freedom.map_or(String::new(), |(first, second)| {
-                second.map_or(readable_count(first), |second| format!("{}, {}", readable_count(first), readable_count(second)))
-            });
-            let (title, p_value) = (finding.hypothesis.title().to_owned(), probability(finding.p_value));
-            vec![title, p_value, readable(finding.statistic), degrees, finding.calibration.clone()]
-        };
-        text.push_str(&aligned(&std::iter::once(heading).chain(findings.iter().map(row)).collect::<Vec<_>>()));
-        for finding in findings {
-            if let Some(limit) = finding.limit_p_value {
-                text.push_str(&format!("{}: p = {} by the chi-squared limit\n", finding.hypothesis.title(), probability(limit)));
-            }
-            if let Some(rows) = finding.rows.filter(|&rows| rows < sample.rows) {
-                text.push_str(&format!("{}: a random sample of {rows} rows was tested\n", finding.hypothesis.title()));
-            }
-        }
-        text
-    }
-}
-
-/// What is said of a group.
-struct Summary {
-    name: String,
-    weight: f64,
-    mean_length: f64,
-    /// The bias-corrected estimate; infinite where all rows are equal.
-    concentration: f64,
-    direction: Vec<f64>,
-}
-
-fn summary(sample: &Sample, group: usize) -> Summary {
-    let stats = &sample.stats;
-    let mut alone = SufficientStats::zero(1, stats.dim());
-    alone.add_component(0, stats, group).expect("the same dimension");
-    let length = stats.resultant_length(group);
-    Summary {
-        name: sample.groups.as_ref().map_or_else(String::new, |groups| groups.names[group].clone()),
-        weight: stats.mass(group),
-        mean_length: stats.mean_length(group).0,
-        concentration: Inference::new(&alone).map_or(f64::INFINITY, |inference| inference.corrected_concentration()),
-        direction: stats.resultant(group).iter().map(|x| if length > 0.0 { x / length } else { 0.0 }).collect(),
-    }
-}
-
-/// The first coordinates of a direction.
-fn coordinates(direction: &[f64]) -> String {
-    const SHOWN: usize = 3;
-    let shown: Vec<String> = direction.iter().take(SHOWN).map(|&x| format!("{x:.4}")).collect();
-    shown.join(" ") + if direction.len() > SHOWN { " ..." } else { "" }
-}
-
-/// A number of rows or degrees of freedom, which is whole unless weights are not.
-fn readable_count(value: f64) -> String {
-    if value.fract() == 0.0 { format!("{value}") } else { readable(value) }
 }
