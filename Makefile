@@ -3,7 +3,7 @@
 # `make compare`, `make compare-python` and `make compare-images` (beside the peers), `make quality` (labelled data), `make bench`, `make fuzz` (hostile bytes, MINUTES for each reader),
 # `make out-of-core` (a fit of a file of 20 GB, written to the folder SCRATCH).
 .DELETE_ON_ERROR:
-.PHONY: test test-32-bit test-python test-torch wheel lint compare compare-python compare-images quality bench fuzz out-of-core
+.PHONY: test test-32-bit test-python run-python-tests test-torch wheel lint compare compare-python compare-images quality bench fuzz out-of-core
 
 VENV := .venv
 PYTHON := $(VENV)/bin/python
@@ -19,26 +19,26 @@ $(VENV)/compare-ready: $(VENV)/ready compare/requirements.txt
 	$(PYTHON) -m pip install --quiet --disable-pip-version-check -r compare/requirements.txt
 	touch $@
 
-# Crates with neural networks, tested by themselves: what those bring along would have all others built a second time.
+# Crates with neural networks, tested separately: the features of their dependencies would change those of all others.
 NETWORKS := vmfkit-nn reproduce
 
-# What an object store brings along is large too: its tests are built without optimisation.
+# An object store has many dependencies, so its tests are built without optimisation.
 OBJECT_STORE := vmfkit-io/object-store,vmfkit-cli/object-store
 
-# Those of the core that check themselves; `test_error_rates` prints the tables of docs/tests.md and takes long.
+# Examples that check their own results. `cargo test` builds them; `cargo run` would build the crates again with other features.
 EXAMPLES := custom_source ndarray nalgebra streaming
 
 test: $(VENV)/ready
 	cargo test --release --workspace $(NETWORKS:%=--exclude %) --features vmfkit/ndarray --locked
-	CARGO_PROFILE_DEV_DEBUG=0 cargo test -p vmfkit-io -p vmfkit-cli --features $(OBJECT_STORE) --locked object_store
-	for example in $(EXAMPLES); do cargo run --release --quiet -p vmfkit --features ndarray --locked --example $$example || exit 1; done
+	for example in $(EXAMPLES); do $(RELEASE)/examples/$$example || exit 1; done
+	CARGO_PROFILE_DEV_DEBUG=0 cargo test -p vmfkit-io -p vmfkit-cli --lib --test suite --features $(OBJECT_STORE) --locked object_store
 	cargo test --release $(NETWORKS:%=-p %) --features vmfkit-nn/candle --locked
 	$(PYTHON) testdata/bessel_series.py --check
 	$(PYTHON) testdata/normal_layers.py --check
 	$(PYTHON) testdata/check_with_numpy.py $(RELEASE)/vmf
-	cargo run --release --quiet -p vmfkit-io --example write_columnar --locked -- $(RELEASE)/written
+	$(RELEASE)/examples/write_columnar $(RELEASE)/written
 	$(PYTHON) testdata/check_columnar.py $(RELEASE)/written
-	$(MAKE) test-python
+	$(MAKE) run-python-tests
 
 # The core on machines of 32 bits, and in WebAssembly with node. Needs `rustup target add i686-unknown-linux-gnu wasm32-unknown-unknown`.
 test-32-bit:
@@ -59,8 +59,12 @@ wheel: $(VENV)/maturin-ready
 	$(PYTHON) -m maturin build --release --locked --quiet --manifest-path python/Cargo.toml --out $(WHEELS)
 	$(PYTHON) -m maturin sdist --manifest-path python/Cargo.toml --out $(WHEELS)
 
-test-python: wheel
-	cargo build --release --workspace $(NETWORKS:%=--exclude %) --bins --locked
+test-python:
+	cargo build --release --locked
+	$(MAKE) run-python-tests
+
+# With the command that was built before: `cargo build` after `cargo test` would build the crates again with other features.
+run-python-tests: wheel
 	python3 -m venv --clear $(VENV)-python
 	$(VENV)-python/bin/pip install --quiet --disable-pip-version-check "$$(ls $(WHEELS)/*.whl)[test]"
 	cd $(VENV)-python && $(PYTEST)

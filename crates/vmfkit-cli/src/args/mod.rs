@@ -1,5 +1,6 @@
 //! The command line: commands, and options that several of them share.
 
+pub mod all_settings;
 pub mod rows;
 pub mod settings;
 pub mod size;

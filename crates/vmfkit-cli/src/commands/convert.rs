@@ -3,7 +3,7 @@
 use crate::args::rows::RowArguments;
 use crate::args::{OUTPUT, ReportArguments};
 use crate::files::output;
-use crate::files::row_output::{self, Precision, RowOutput};
+use crate::files::row_output::{FormatArguments, Precision, RowOutput};
 use crate::files::{Files, is_standard};
 use crate::report::progress::Progress;
 use anyhow::{Context, Result, bail};
@@ -41,14 +41,8 @@ pub struct Convert {
     /// File to write, `-` for standard output [default: the last argument]
     #[arg(long, short, value_name = "FILE", help_heading = OUTPUT)]
     output: Option<PathBuf>,
-    /// Output format [default: by the extension; CSV on standard output]
-    ///
-    /// One of parquet, arrow, csv, tsv, jsonl, npy, npz, safetensors and mtx.
-    #[arg(long, value_name = "FORMAT", help_heading = OUTPUT)]
-    to: Option<OutputFormat>,
-    /// Write rows as angles, such as lat,lon or lat,lon,radians (`vmf help angles`)
-    #[arg(long, value_name = "NAMES", help_heading = OUTPUT)]
-    to_angles: Option<Angles>,
+    #[command(flatten)]
+    written: FormatArguments,
     /// Precision of the numbers [default: f64 for f64, integers and text, otherwise f32]
     #[arg(long, value_name = "TYPE", value_enum, help_heading = OUTPUT)]
     dtype: Option<Precision>,
@@ -60,7 +54,7 @@ impl Convert {
     pub fn run(&self) -> Result<()> {
         let (rows, path) = self.paths()?;
         Files::new().reads(rows.files()).writes("-o", Some(&path)).check()?;
-        let format = row_output::format_of(&path, self.to, "--to")?;
+        let format = self.written.format(&path)?;
         let mut batches = rows.open_batches()?;
         let mut weights = rows.weight_file()?.map(|(name, weights)| WeightFile { name, weights, taken: 0 });
         let schema = batches.schema().clone();
@@ -71,13 +65,13 @@ impl Convert {
         // Whether ids are integers or text is known once rows have been read.
         let mut found = batches.read(&mut batch)?;
         let element = self.dtype.map_or(schema.element, Precision::element);
-        if let Some(angles) = self.to_angles.filter(|angles| angles.dim() != schema.dim) {
+        if let Some(angles) = self.written.to_angles.filter(|angles| angles.dim() != schema.dim) {
             let (expected, found) = (angles.dim(), schema.dim);
             bail!("{}: rows must have {expected} numbers to be written as `{angles}`, found: `{found}`", rows.name());
         }
-        let dim = self.to_angles.map_or(schema.dim, Angles::count);
+        let dim = self.written.to_angles.map_or(schema.dim, Angles::count);
         let mut layout = RowLayout::new(dim, element);
-        if let Some(angles) = self.to_angles {
+        if let Some(angles) = self.written.to_angles {
             layout = layout.names(angles.names().into_iter().map(str::to_owned).collect());
         }
         let ids = batch.ids.as_ref().map(Ids::kind);
@@ -85,7 +79,7 @@ impl Convert {
         if batch.weights.is_some() || weights.is_some() {
             layout = layout.weights();
         }
-        if schema.is_sparse() && self.to_angles.is_none() {
+        if schema.is_sparse() && self.written.to_angles.is_none() {
             layout = layout.sparse();
         }
         layout = schema.rows.map_or(layout.clone(), |rows| layout.rows(rows));
@@ -98,7 +92,7 @@ impl Convert {
             if let (Some(IdKind::Texts), Some(Ids::Integers(numbers))) = (ids, &batch.ids) {
                 batch.ids = Some(Ids::Texts(numbers.iter().map(i64::to_string).collect()));
             }
-            if let Some(angles) = self.to_angles {
+            if let Some(angles) = self.written.to_angles {
                 let found = angles.of_vectors(&dense(&batch, schema.dim)).map_err(|error| in_all_rows(error, done));
                 batch.values = Values::F64(found.with_context(|| rows.name())?);
             }

@@ -4,7 +4,7 @@ use crate::args::{GENERAL, MODEL, OUTPUT, ReportArguments};
 use crate::files::Files;
 use crate::files::labels::LabelFile;
 use crate::files::output::{self, Output};
-use crate::files::row_output::{self, Precision, RowOutput};
+use crate::files::row_output::{FormatArguments, Precision, RowOutput};
 use crate::files::{input, model};
 use crate::report::progress::Progress;
 use anyhow::{Context, Result, bail};
@@ -62,14 +62,8 @@ pub struct Sample {
     /// File to write, `-` for standard output
     #[arg(long, short, value_name = "FILE", help_heading = OUTPUT)]
     output: PathBuf,
-    /// Output format [default: by the extension; CSV on standard output]
-    ///
-    /// One of npy, npz, csv, tsv, parquet, arrow, jsonl, safetensors and mtx.
-    #[arg(long, value_name = "FORMAT", help_heading = OUTPUT)]
-    to: Option<OutputFormat>,
-    /// Write rows as angles, such as lat,lon or lat,lon,radians (`vmf help angles`)
-    #[arg(long, value_name = "NAMES", help_heading = OUTPUT)]
-    to_angles: Option<Angles>,
+    #[command(flatten)]
+    written: FormatArguments,
     /// Precision of the numbers [default: f32; f64 for a concentration of 1e12 or more]
     #[arg(long, value_name = "TYPE", value_enum, help_heading = OUTPUT)]
     dtype: Option<Precision>,
@@ -137,10 +131,10 @@ impl Sample {
         if let (Some(labels), None) = (&self.labels, &self.model) {
             bail!("rows of one density have no components, found: `--labels {}`", labels.display());
         }
-        if let Some(angles) = self.to_angles.filter(|angles| angles.dim() != law.dim()) {
+        if let Some(angles) = self.written.to_angles.filter(|angles| angles.dim() != law.dim()) {
             bail!("the angles `{angles}` are directions in dimension {}, found: `{}`", angles.dim(), law.dim());
         }
-        let format = row_output::format_of(&self.output, self.to, "--to")?;
+        let format = self.written.format(&self.output)?;
         let precision = self.precision(law.largest_concentration());
         match precision {
             Precision::F32 => self.write::<f32>(&law, format)?,
@@ -180,7 +174,7 @@ impl Sample {
             "rows": self.rows,
             "dim": dim,
             "dtype": precision.name(),
-            "angles": self.to_angles.map(|angles| angles.to_string()),
+            "angles": self.written.to_angles.map(|angles| angles.to_string()),
             "seed": self.seed,
             "model": self.model.as_ref().map(name),
             "concentration": self.concentration,
@@ -190,17 +184,14 @@ impl Sample {
 
     fn density(&self) -> Result<VonMisesFisher> {
         let concentration = self.concentration.expect("required without a model");
-        let dim = self.dim.map(usize::try_from).transpose()?.or(self.to_angles.map(Angles::dim));
+        let dim = self.dim.map(usize::try_from).transpose()?.or(self.written.to_angles.map(Angles::dim));
         let Some(given) = &self.mean_direction else {
             let mut axis = vec![0.0; dim.expect("required without a mean direction")];
             axis[0] = 1.0;
             return Ok(VonMisesFisher::new(axis, concentration)?);
         };
-        let mut vector = match given.split(',').map(|x| x.trim().parse().ok()).collect() {
-            Some(numbers) => numbers,
-            None => input::read_vector(Path::new(given)).context("the mean direction must be numbers or a file of numbers")?,
-        };
-        if let Some(angles) = self.to_angles.filter(|angles| angles.count() == vector.len()) {
+        let mut vector = input::mean_direction(given)?;
+        if let Some(angles) = self.written.to_angles.filter(|angles| angles.count() == vector.len()) {
             vector = angles.unit_vectors(&vector).context("the mean direction")?;
         }
         if let Some(expected) = dim.filter(|&dim| dim != vector.len()) {
@@ -218,7 +209,7 @@ impl Sample {
         };
         // Both files are created before anything is drawn.
         let mut labels = self.labels.as_ref().map(|path| LabelFile::create(path, Some(self.rows))).transpose()?;
-        let width = self.to_angles.map_or(dim, Angles::count);
+        let width = self.written.to_angles.map_or(dim, Angles::count);
         let mut output = Rows::create(&self.output, format, width, T::PRECISION, self)?;
         let mut progress = Progress::new(!self.report.quiet);
         let rows_per_block = (VALUES_PER_BLOCK / dim).max(1);
@@ -228,7 +219,7 @@ impl Sample {
             let count = rows_per_block.min(rows - first);
             values.resize(count * dim, T::default());
             found.resize(count, 0);
-            values = match self.to_angles {
+            values = match self.written.to_angles {
                 Some(angles) => {
                     let mut vectors = vec![0.0; count * dim];
                     law.fill(self.seed, first as u64, &mut vectors, &mut found)?;
@@ -259,7 +250,8 @@ enum Rows {
 impl Rows {
     /// Creates a file for rows of `width` numbers.
     fn create(path: &Path, format: OutputFormat, width: usize, precision: Precision, sample: &Sample) -> Result<Self> {
-        let names: Option<Vec<String>> = sample.to_angles.map(|angles| angles.names().into_iter().map(str::to_owned).collect());
+        let names: Option<Vec<String>> =
+            sample.written.to_angles.map(|angles| angles.names().into_iter().map(str::to_owned).collect());
         let separator = match format {
             OutputFormat::Csv => ',',
             OutputFormat::Tsv => '\t',

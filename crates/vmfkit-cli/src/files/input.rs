@@ -27,6 +27,14 @@ pub fn location(path: &Path) -> Result<String> {
     })
 }
 
+/// The vector of `--mean-direction`: numbers separated by commas, or a file.
+pub fn mean_direction(given: &str) -> Result<Vec<f64>> {
+    match given.split(',').map(|x| x.trim().parse().ok()).collect() {
+        Some(numbers) => Ok(numbers),
+        None => read_vector(Path::new(given)).context("the mean direction must be numbers or a file of numbers"),
+    }
+}
+
 /// Reads a vector: an array of one axis, or a table with one row or one column.
 pub fn read_vector(path: &Path) -> Result<Vec<f64>> {
     let read = || {

@@ -1,9 +1,11 @@
 //! Files of rows that appear only when complete.
 
+use crate::args::OUTPUT;
 use crate::files::output::{Output, SharedOutput};
 use anyhow::{Result, anyhow};
 use clap::ValueEnum;
 use std::path::Path;
+use vmfkit::Angles;
 use vmfkit_io::{Batch, Element, OutputFormat, RowLayout, RowWriter};
 
 /// The number type of an output.
@@ -29,12 +31,28 @@ impl Precision {
     }
 }
 
-/// The given format, or that of the extension; CSV for standard output.
-pub fn format_of(path: &Path, asked: Option<OutputFormat>, option: &str) -> Result<OutputFormat> {
-    match asked {
-        Some(format) => Ok(format),
-        None if path == Path::new("-") => Ok(OutputFormat::Csv),
-        None => OutputFormat::of(path).map_err(|error| anyhow!("{error}\nhint: or choose a format, such as `{option} npy`")),
+/// The format of an output of rows.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = OUTPUT)]
+pub struct FormatArguments {
+    /// Output format [default: by the extension; CSV on standard output]
+    ///
+    /// One of npy, npz, parquet, arrow, csv, tsv, jsonl, safetensors and mtx.
+    #[arg(long, value_name = "FORMAT")]
+    to: Option<OutputFormat>,
+    /// Write rows as angles, such as lat,lon or lat,lon,radians (`vmf help angles`)
+    #[arg(long, value_name = "NAMES")]
+    pub to_angles: Option<Angles>,
+}
+
+impl FormatArguments {
+    /// The given format, or that of the extension; CSV for standard output.
+    pub fn format(&self, path: &Path) -> Result<OutputFormat> {
+        match self.to {
+            Some(format) => Ok(format),
+            None if path == Path::new("-") => Ok(OutputFormat::Csv),
+            None => OutputFormat::of(path).map_err(|error| anyhow!("{error}\nhint: or choose a format, such as `--to npy`")),
+        }
     }
 }
 

@@ -94,7 +94,7 @@ fn rows_in_a_scratch_file_make_the_same_model() {
         assert!(run.stderr.contains("/dev/shm: no scratch file can be there, it is memory"), "{}", run.stderr);
         assert!(workspace.read("m.safetensors") == again);
     }
-    workspace.run(&fit("x.csv", "--scratch nowhere")).refused(&["a scratch file needs a folder, found: `--scratch nowhere`"]);
+    workspace.run(&fit("x.csv", "--scratch nowhere")).refused(&["`--scratch` must be an existing folder, found: `nowhere`"]);
 }
 
 /// Whether a folder is not in memory, by the system's list of what is where.
@@ -217,7 +217,7 @@ fn a_checkpoint_is_not_overwritten_by_accident() {
     workspace.write("c", &workspace.read("c")[..900]);
     workspace.run("fit x.npy -k 3 --checkpoint c --resume").refused(&["c: these bytes are no checkpoint"]);
     let new = workspace.run("fit x.npy -k 3 --checkpoint d --resume");
-    assert!(new.stderr.contains("d: there is no checkpoint yet"), "{}", new.stderr);
+    assert!(new.stderr.contains("d: no checkpoint yet"), "{}", new.stderr);
     new.success();
 }
 

@@ -181,7 +181,7 @@ fn parts_that_do_not_belong_together_are_refused() {
             "merge part-0.stats part-2.stats -o all.stats".into(),
             "part-2.stats: the draws of these statistics must begin with row 100",
         ),
-        ("merge part-0.stats ./part-0.stats -o all.stats".into(), "each part can be given once, found twice: `./part-0.stats`"),
+        ("merge part-0.stats ./part-0.stats -o all.stats".into(), "a part can be given only once, found twice: `./part-0.stats`"),
         (
             format!("maximise state.ckpt {but_one} -o state.ckpt"),
             "part-0.stats and 4 more: the rows of this pass must weigh 600 as in the pass before, found: `500`\nhint: is a part missing",
@@ -214,9 +214,9 @@ fn parts_that_do_not_belong_together_are_refused() {
         (format!("maximise state.ckpt {all}"), "--output <FILE>"),
         ("maximise state.ckpt".into(), "--model <FILE>"),
         ("maximise state.ckpt -o new.ckpt --model m.safetensors".into(), "<STATISTICS>"),
-        (format!("maximise state.ckpt {all} -o -"), "standard output is for the report, so `-o` needs a file, found: `-`"),
-        (format!("maximise state.ckpt {all} -o new --model ./new"), "`-o` and `--model` need a file each"),
-        ("maximise state.ckpt --model state.ckpt".into(), "`--model` needs a file other than those that are read"),
+        (format!("maximise state.ckpt {all} -o -"), "standard output holds the report, so `-o` needs a file, found: `-`"),
+        (format!("maximise state.ckpt {all} -o new --model ./new"), "`-o` and `--model` need different files"),
+        ("maximise state.ckpt --model state.ckpt".into(), "`--model` would overwrite an input: `state.ckpt`"),
     ] {
         workspace.run(&command).refused(&[words]);
         assert_eq!((workspace.names(), workspace.read("state.ckpt")), before, "{command}");

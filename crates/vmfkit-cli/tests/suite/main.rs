@@ -21,6 +21,7 @@ mod one_density;
 mod options;
 mod overwriting;
 mod readme;
+mod same_bits;
 mod sample_and_fit;
 mod sample_model;
 mod score;
@@ -37,7 +38,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use tempfile::TempDir;
 
-/// What a run of the command left.
+/// The result of a run of the command.
 struct Run {
     code: Option<i32>,
     stdout: String,
@@ -55,7 +56,7 @@ impl Run {
         serde_json::from_str(&self.success()).expect("one JSON value")
     }
 
-    /// A run that must be refused, with these words in its message and nothing on standard output.
+    /// Asserts that the run was refused, with these words in its message and nothing on standard output.
     fn refused(self, words: &[&str]) {
         assert_eq!((self.code, self.stdout.as_str()), (Some(2), ""), "{}", self.stderr);
         for word in words {
@@ -64,19 +65,20 @@ impl Run {
     }
 }
 
-/// Whoever started the tests may have signals ignored (`nohup`, a shell's `&`), and what is started would inherit that; but not what is heeded.
+/// The tests may have been started with ignored signals (`nohup`, a shell's `&`), which the command would inherit. Handled signals
+/// are not inherited.
 #[cfg(unix)]
 fn restore_signals() {
     use signal_hook::{consts, flag};
-    static HEEDED: std::sync::Once = std::sync::Once::new();
-    HEEDED.call_once(|| {
+    static HANDLED: std::sync::Once = std::sync::Once::new();
+    HANDLED.call_once(|| {
         for signal in [consts::SIGINT, consts::SIGHUP] {
             flag::register_conditional_shutdown(signal, 130, std::sync::Arc::new(true.into())).expect("a handler");
         }
     });
 }
 
-/// A folder of its own to run the command in.
+/// A temporary folder to run the command in.
 struct Workspace(TempDir);
 
 impl Workspace {
@@ -124,7 +126,7 @@ impl Workspace {
         let mut child = command.spawn().expect("the command was built");
         let mut stdin = child.stdin.take().expect("a pipe");
         let output = std::thread::scope(|scope| {
-            // A command that does not want its input closes the pipe early.
+            // A command that does not read its input closes the pipe early.
             scope.spawn(move || drop(stdin.write_all(input)));
             child.wait_with_output().expect("an exit")
         });
@@ -145,7 +147,7 @@ impl Workspace {
     }
 }
 
-/// What a page says to type, as one script that ends with the first failure.
+/// The shell commands of a page as one script, which stops at the first failure.
 #[cfg(unix)]
 fn commands_of(page: &str) -> String {
     let mut lines = page.lines();

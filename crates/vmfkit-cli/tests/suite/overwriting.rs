@@ -57,7 +57,7 @@ fn no_result_is_written_over_what_it_is_made_of() {
         ("convert x.csv --rescale -o x.csv", "-o", "x.csv"),
         ("constants --from points.csv -o points.csv", "-o", "points.csv"),
     ] {
-        let words = format!("`{option}` needs a file other than those that are read, found: `{file}`\nhint: ");
+        let words = format!("`{option}` would overwrite an input: `{file}`\nhint: ");
         workspace.run(command).refused(&[&words]);
         assert!(files() == before, "{command}");
     }
@@ -126,8 +126,7 @@ fn a_large_file_that_is_no_model_is_refused_by_its_first_bytes() {
     workspace.write("x.csv", "0.6,0.8\n");
     let foreign = br#"{"a":{"dtype":"F64","shape":[1],"data_offsets":[0,8]}}"#;
     let cut = br#"{"__metadata__":{"format":"vmfkit.mixture"},"a":{"dtype":"F64","shape":[1],"data_offsets":[0,8]}}"#;
-    let not_ours =
-        "large.npy: not a file that `vmf` wrote: it must be a model, a state or statistics, found one that starts with: `";
+    let not_ours = "large.npy: not a model, a state or statistics written by `vmf`, found a file that starts with: `";
     let too_long = "large.npy: the header announces 8 bytes of data, found: `";
     for (header, words) in [(&b""[..], not_ours), (foreign, not_ours), (cut, too_long)] {
         workspace.write("large.npy", [&(header.len() as u64).to_le_bytes(), header].concat());

@@ -7,8 +7,9 @@ mod one;
 mod options;
 mod start;
 
+use crate::args::all_settings::{ITERATIVE, NOT_K_MEANS};
 use crate::args::rows::LimitedRowArguments;
-use crate::args::settings::{self, ITERATIVE, NOT_K_MEANS, SettingArguments};
+use crate::args::settings::{self, SettingArguments};
 use crate::args::{GENERAL, INPUT, ReportArguments};
 use crate::files::output;
 use anyhow::{Result, bail};

@@ -232,10 +232,7 @@ impl Test {
 
     fn direction(&self, dim: usize) -> Result<Vec<f64>> {
         let given = self.mean_direction.as_deref().expect("checked with the tests");
-        let vector: Vec<f64> = match given.split(',').map(|x| x.trim().parse().ok()).collect() {
-            Some(numbers) => numbers,
-            None => input::read_vector(Path::new(given)).context("the mean direction must be numbers or a file of numbers")?,
-        };
+        let vector = input::mean_direction(given)?;
         if vector.len() != dim {
             return Err(vmfkit::Error::DimensionMismatch { expected: dim, found: vector.len() }).context("the mean direction");
         }
