@@ -5,7 +5,7 @@ use serde_json::Value;
 
 const METHODS: [&str; 6] = ["em", "hard", "stochastic", "online", "sgd", "kmeans"];
 
-/// Three groups of 100, 200 and 300 rows around the axes of three dimensions in `x.csv`, and which is which in `truth.txt`.
+/// Three groups of 100, 200 and 300 rows around the axes of three dimensions in `x.csv`, and their labels in `truth.txt`.
 pub fn three_groups() -> Workspace {
     let workspace = Workspace::new();
     let (mut rows, mut labels) = ("x,y,z\n".to_owned(), String::new());
@@ -27,7 +27,7 @@ fn every_method_finds_the_groups() {
         let fit = workspace.run(&format!("fit x.csv -k 3 --method {method} --labels found.npy --json")).json();
         assert_eq!((&fit["method"], &fit["component_count"], &fit["dim"]), (&method.into(), &3.into(), &3.into()));
         let components = fit["components"].as_array().unwrap();
-        // Sorted by weight: the group of 300 rows, then that of 200; in k-means all weigh the same.
+        // Sorted by weight: the group of 300 rows, then that of 200; k-means has equal weights.
         let weights: Vec<f64> = components.iter().map(|c| number(&c["weight"])).collect();
         let expected = if method == "kmeans" { [1.0 / 3.0; 3] } else { [1.0 / 2.0, 1.0 / 3.0, 1.0 / 6.0] };
         assert!(weights.iter().zip(expected).all(|(w, e)| (w - e).abs() < 0.02), "{method}: {weights:?}");
@@ -80,7 +80,7 @@ fn threads_change_no_bit_of_a_model_file_and_seeds_do() {
     let [one, two] = [1, 2].map(|n| {
         let mut fit = workspace.run(&format!("fit x.csv -k 5 --background --json --threads {n} -o {n}")).json();
         let passes = fit["trace"].as_array_mut().unwrap();
-        // Times are never the same, so the model file has none.
+        // Model files store no times, which always differ.
         let seconds: Vec<f64> =
             passes.iter_mut().map(|pass| number(&pass.as_object_mut().unwrap().remove("seconds").unwrap())).collect();
         assert!(seconds[0] > 0.0 && seconds.is_sorted(), "{seconds:?}");
@@ -169,7 +169,7 @@ fn k_means_is_described_as_what_it_is() {
     }
 }
 
-/// Where chance has a part, the same start may end elsewhere.
+/// Random methods may end elsewhere from the same start.
 #[test]
 fn restarts_that_differ_are_made() {
     let workspace = three_groups();
@@ -300,7 +300,7 @@ fn bad_rows_leave_the_model_that_was_there() {
     assert!(workspace.read("m.safetensors").len() > 300);
 }
 
-/// Weights of 2 and rows that are there twice are the same.
+/// A weight of 2 equals a repeated row.
 #[test]
 fn weighted_rows_count_more() {
     let workspace = three_groups();

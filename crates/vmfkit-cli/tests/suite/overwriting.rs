@@ -1,4 +1,4 @@
-//! Nothing that is read is written over, and what is replaced stays what it was in all but its bytes.
+//! Inputs are never overwritten, and replaced files keep their mode and links.
 
 use crate::mixture::three_groups;
 use crate::{Workspace, number};
@@ -23,7 +23,7 @@ fn everything() -> Workspace {
 }
 
 #[test]
-fn no_result_is_written_over_what_it_is_made_of() {
+fn no_output_overwrites_an_input() {
     let workspace = everything();
     let files = || {
         let names =
@@ -101,7 +101,7 @@ fn models_states_and_statistics_come_through_a_pipe() {
         .refused(&["standard input: these bytes are no mixture: the header speaks of 184 bytes of data, found: `"]);
 }
 
-/// Models of more than a megabyte are looked at before they are read.
+/// The header of a model of more than a megabyte is checked first.
 #[test]
 fn a_large_model_comes_from_a_file_or_a_pipe_whole() {
     let workspace = Workspace::new();
@@ -118,7 +118,7 @@ fn a_large_model_comes_from_a_file_or_a_pipe_whole() {
     }
 }
 
-/// A header is enough to tell; the rest of a large file is not read.
+/// Only the header of a large file is read.
 #[test]
 fn a_large_file_that_is_no_model_is_refused_by_its_first_bytes() {
     let workspace = Workspace::new();

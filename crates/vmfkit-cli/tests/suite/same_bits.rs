@@ -5,7 +5,7 @@ use crate::Workspace;
 /// Files begin at rows that are not multiples of a tile, a chunk or a block.
 const CUTS: [usize; 5] = [0, 7, 10_000, 23_456, 30_000];
 
-/// The same rows of f64 in five formats, each as one file and as four.
+/// The same rows of f64 in five formats, each in one file and in four.
 fn rows_in_every_format() -> Workspace {
     let workspace = Workspace::new();
     workspace.run("sample --dim 16 --concentration 30 -n 30000 --dtype f64 -o x.npy").success();

@@ -1,4 +1,4 @@
-//! `vmf select`: the number of components that the rows were made of.
+//! `vmf select`: the number of components.
 
 use crate::mixture::three_groups;
 use crate::number;
@@ -28,7 +28,7 @@ fn the_number_of_groups_is_found() {
     assert_eq!(text.matches('*').count(), 4, "{text}");
 }
 
-/// The model that is written is the line that is recommended, to the last digit.
+/// The model file is that of the recommended line, to the last digit.
 #[test]
 fn the_recommended_mixture_is_written() {
     let workspace = three_groups();
@@ -65,11 +65,11 @@ fn policies_and_backgrounds_are_tried_in_turn() {
 }
 
 #[test]
-fn help_says_what_likelihoods_are_good_for() {
+fn help_explains_the_use_of_likelihoods() {
     let workspace = three_groups();
     let help = |command: &str| workspace.run(command).success().split_whitespace().collect::<Vec<_>>().join(" ");
     let select = help("select --help");
-    for words in ["policies badly", "does not change how many parameters are counted", "total weight as the number of rows"] {
+    for words in ["not policies", "does not change the number of parameters", "total weight counts as the number of rows"] {
         assert!(select.contains(words), "`{words}` is missing in: {select}");
     }
     for help in [select, help("fit --help")] {

@@ -1,4 +1,4 @@
-//! Files that outlive their process, and memory that the system limits.
+//! Files that outlive their process, and memory limits of the system.
 
 use crate::{Run, Workspace};
 use serde_json::Value;
@@ -23,7 +23,7 @@ fn wait_for(what: &str, mut is_there: impl FnMut() -> bool) {
     }
 }
 
-/// Every limit is either kept or refused with words; what the hint says works.
+/// Every limit is either kept or refused with a message, and its hint works.
 #[test]
 fn a_limit_of_the_address_space_never_aborts() {
     let workspace = Workspace::new();
@@ -59,7 +59,7 @@ fn a_limit_of_the_address_space_never_aborts() {
 }
 
 #[test]
-fn what_a_killed_process_left_is_removed_by_the_next() {
+fn files_of_a_killed_process_are_removed_by_the_next() {
     let workspace = Workspace::new();
     let mut command = workspace.command();
     let mut child = command
@@ -86,7 +86,7 @@ fn names_as_long_as_the_file_system_allows_are_written() {
     assert_eq!(workspace.names().len(), 3);
 }
 
-/// However the first ends, the next needs nobody to clean up.
+/// However the first process ends, the next one needs no manual cleanup.
 #[test]
 fn a_checkpoint_is_used_by_one_fit_at_a_time() {
     let workspace = Workspace::new();
@@ -110,7 +110,7 @@ fn a_checkpoint_is_used_by_one_fit_at_a_time() {
     assert_eq!(workspace.names(), ["c", "link", "other", "x.npy"]);
 }
 
-/// Which keeps their number, their weight and the first rows.
+/// The number of rows, their weight and the first rows are unchanged.
 #[test]
 fn rows_that_changed_after_the_first_ones_are_refused() {
     let workspace = Workspace::new();
@@ -131,7 +131,7 @@ fn rows_that_changed_after_the_first_ones_are_refused() {
     assert_eq!(workspace.read("resumed.safetensors"), workspace.read("whole.safetensors"));
 }
 
-/// Memory decides on the blocks that are read, and these decide nothing.
+/// The memory limit determines the blocks of rows, but not the result.
 #[test]
 fn a_fit_is_resumed_with_another_memory_limit() {
     let workspace = Workspace::new();

@@ -28,7 +28,7 @@ mod linux {
     use std::time::{Duration, Instant};
 
     #[test]
-    fn a_full_disk_is_an_error_of_its_own() {
+    fn a_full_disk_has_its_own_exit_code() {
         let workspace = Workspace::new();
         workspace.write("points.csv", "d,kappa\n768,50\n");
         for arguments in
@@ -50,7 +50,7 @@ mod linux {
     fn a_file_that_cannot_grow_leaves_nothing_behind() {
         let workspace = Workspace::new();
         workspace.write("x.npy", "before");
-        // A limit on file sizes stands for the full disk; its signal is ignored so that the write fails instead.
+        // A limit on file sizes simulates a full disk; its signal is ignored so that the write fails.
         let script = "trap '' XFSZ; ulimit -f 20; exec \"$0\" sample --dim 100 --concentration 1 -n 10000 -o x.npy";
         let mut command = Command::new("sh");
         command.args(["-c", script, env!("CARGO_BIN_EXE_vmf")]).current_dir(workspace.path("."));
@@ -199,7 +199,7 @@ mod linux {
         assert_eq!(workspace.read("m.safetensors"), b"before");
     }
 
-    /// What a fit found is told, whatever becomes of its file; and the checkpoint has it.
+    /// The report is printed and the checkpoint keeps the fit.
     #[test]
     fn the_report_is_printed_if_the_model_cannot_be_written() {
         let workspace = Workspace::new();
@@ -216,7 +216,7 @@ mod linux {
         workspace.run("inspect m.safetensors").success();
     }
 
-    /// The model is there by then; what the last pass would have told is left out.
+    /// The model is already written; only the results of the evaluation are missing.
     #[test]
     fn the_evaluation_can_be_interrupted() {
         let workspace = Workspace::new();
@@ -234,7 +234,7 @@ mod linux {
         assert_eq!(workspace.names(), ["m.safetensors", "x.npy"]);
     }
 
-    /// Rows that come slowly, to a command that believes to be at a terminal.
+    /// Rows arrive slowly, and standard error is a terminal.
     #[test]
     fn a_terminal_shows_rows_rate_and_time_left() {
         let workspace = Workspace::new();
