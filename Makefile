@@ -1,7 +1,11 @@
-# One command each: `make test` (everything that must hold), `make test-torch` (the same of vmfkit.torch and vmfkit.jax), `make test-32-bit` (the core on
-# 32 bits and in WebAssembly), `make lint`,
-# `make compare`, `make compare-python` and `make compare-images` (beside the peers), `make quality` (labelled data), `make bench`, `make fuzz` (hostile bytes, MINUTES for each reader),
-# `make out-of-core` (a fit of a file of 20 GB, written to the folder SCRATCH).
+# make test            all tests; make test-torch: those of vmfkit.torch and vmfkit.jax
+# make test-32-bit     the core on 32 bits and in WebAssembly
+# make lint            formatting, clippy and documentation
+# make compare         accuracy, speed and quality beside other libraries; also compare-python, compare-images
+# make quality         clustering of labelled data
+# make bench           benchmarks of the core
+# make fuzz            malformed files, MINUTES for each reader
+# make out-of-core     a fit of a file of 20 GB in the folder SCRATCH
 .DELETE_ON_ERROR:
 .PHONY: test test-32-bit test-python run-python-tests test-torch wheel lint compare compare-python compare-images quality bench fuzz out-of-core
 
@@ -9,7 +13,7 @@ VENV := .venv
 PYTHON := $(VENV)/bin/python
 RELEASE := $(or $(CARGO_TARGET_DIR),target)/release
 
-# What the Python scripts need; made anew when a list changes.
+# Requirements of the Python scripts; installed again when a list changes.
 $(VENV)/ready: testdata/requirements.txt
 	python3 -m venv $(VENV)
 	$(PYTHON) -m pip install --quiet --disable-pip-version-check -r testdata/requirements.txt
@@ -46,7 +50,7 @@ test-32-bit:
 	cd crates/vmfkit/tests/wasm && cargo build --release --target wasm32-unknown-unknown --target-dir $(abspath $(or $(CARGO_TARGET_DIR),target))
 	node crates/vmfkit/tests/wasm/run.mjs $(or $(CARGO_TARGET_DIR),target)/wasm32-unknown-unknown/release/vmfkit_wasm_test.wasm
 
-# The Python package as its users get it: a wheel in an environment of its own, with the newest of what it works with and with the oldest.
+# The Python package as users get it: a wheel in a separate environment, with the newest and with the oldest dependencies.
 WHEELS := $(or $(CARGO_TARGET_DIR),target)/wheels
 PYTEST := VMFKIT_COMMAND=$(abspath $(RELEASE)/vmf) bin/python -m pytest -p no:cacheprovider $(abspath python/tests)
 
@@ -72,7 +76,7 @@ run-python-tests: wheel
 	$(VENV)-oldest/bin/pip install --quiet --disable-pip-version-check "$$(ls $(WHEELS)/*.whl)" -r python/oldest.txt
 	cd $(VENV)-oldest && $(PYTEST)/test_sklearn.py
 
-# PyTorch and JAX are large downloads: an environment that stays.
+# PyTorch and JAX are large downloads, so this environment is kept.
 $(VENV)-torch/ready: python/pyproject.toml
 	python3 -m venv $(VENV)-torch
 	$(VENV)-torch/bin/pip install --quiet --disable-pip-version-check torch 'jax[cpu]' pytest scikit-learn scipy matplotlib 'mpmath<1.4'
@@ -88,7 +92,7 @@ lint:
 	cargo clippy --release -p vmfkit-nn --lib --no-default-features --features candle --locked -- -D warnings
 	RUSTDOCFLAGS="-D warnings" cargo doc --release --workspace --no-deps --features vmfkit/ndarray,vmfkit-nn/candle --locked
 
-# With TORCH=1 also beside the paper's loops in PyTorch, which is installed for that.
+# With TORCH=1 also the paper's loops in PyTorch, which is installed for this.
 compare: $(VENV)/compare-ready
 	$(if $(TORCH),$(PYTHON) -m pip install --quiet --disable-pip-version-check torch)
 	cargo build --release -p compare --locked
@@ -96,13 +100,13 @@ compare: $(VENV)/compare-ready
 	cd compare && ../$(PYTHON) -m unittest --quiet test_mixture
 	$(PYTHON) compare/mixture.py $(RELEASE)/compare --output compare/MIXTURE.md
 
-# What the Python package costs beside the Rust calls under it, and beside scipy and mpmath; and its log-normaliser in PyTorch and JAX.
+# Overhead of the Python package over the Rust calls, compared with scipy and mpmath; and its log-normaliser in PyTorch and JAX.
 compare-python: wheel $(VENV)-torch/ready
 	$(VENV)-torch/bin/pip install --quiet --disable-pip-version-check --force-reinstall --no-deps $(WHEELS)/*.whl
 	$(VENV)-torch/bin/python compare/python_package.py
 	$(VENV)-torch/bin/python compare/python_torch.py
 
-# An epoch of the autoencoder and the fit of its latent space beside PyTorch; CIFAR10 is the folder of the binary version.
+# An epoch of the autoencoder and the fit of its latent space, compared with PyTorch; CIFAR10 is the folder of the binary version.
 compare-images: $(VENV)-torch/ready
 	cargo build --release -p reproduce --locked
 	$(VENV)-torch/bin/python compare/image_clusters.py $(RELEASE)/reproduce $(CIFAR10)
@@ -115,7 +119,7 @@ quality: $(VENV)/compare-ready
 bench:
 	cargo bench -p vmfkit -p vmfkit-special
 
-# Needs `cargo install cargo-fuzz`, and runs with the stable compiler. What a target finds is left in fuzz/artifacts.
+# Needs `cargo install cargo-fuzz`, and runs with the stable compiler. Findings are stored in fuzz/artifacts.
 MINUTES := 3
 fuzz:
 	cargo build --release -p vmfkit-cli --locked
