@@ -328,15 +328,9 @@ mod linux {
             let name = format!("out.{output}");
             workspace.write(&name, "before");
             let before = workspace.names();
-            // A limit on file sizes stands for the full disk; its signal is ignored so that the write fails instead.
-            let script =
-                format!("trap '' XFSZ; ulimit -f 20; exec \"$0\" assign m.safetensors drawn.npy --no-p-values -o {name}");
-            let mut command = Command::new("sh");
-            command.args(["-c", &script, env!("CARGO_BIN_EXE_vmf")]).current_dir(workspace.path("."));
-            let run = command.output().unwrap();
-            let message = String::from_utf8(run.stderr).unwrap();
-            assert_eq!((run.status.code(), run.stdout.len()), (Some(1), 0), "{message}");
-            assert!(message.starts_with(&format!("error: {name}: cannot be written: ")), "{message}");
+            let run = workspace.run_on_a_full_disk(20, &format!("assign m.safetensors drawn.npy --no-p-values -o {name}"));
+            assert_eq!((run.code, run.stdout.len()), (Some(1), 0), "{}", run.stderr);
+            assert!(run.stderr.starts_with(&format!("error: {name}: cannot be written: ")), "{}", run.stderr);
             assert_eq!((workspace.names(), workspace.read(&name)), (before, b"before".to_vec()));
         }
         let full = File::options().write(true).open("/dev/full").unwrap();

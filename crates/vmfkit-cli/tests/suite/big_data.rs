@@ -319,7 +319,7 @@ fn the_commands_of_the_page_on_big_data_run() {
 #[cfg(target_os = "linux")]
 mod linux {
     use super::*;
-    use std::process::{Child, Command};
+    use std::process::Child;
     use std::time::{Duration, Instant};
 
     fn wait_until(what: &str, mut is: impl FnMut() -> bool) {
@@ -558,16 +558,11 @@ mod linux {
         workspace.run("sample --dim 50 --concentration 20 -n 4000 -o x.npy").success();
         workspace.run("fit x.npy -k 40 --max-passes 3 --tolerance 0 --checkpoint c").success();
         let before = workspace.read("c");
-        // A limit on file sizes simulates a full disk; its signal is ignored so that the write fails.
         for (checkpoint, options) in [("d", "--max-passes 3"), ("c", "--max-passes 5 --resume")] {
             let fit = format!("fit x.npy -k 40 --tolerance 0 --checkpoint {checkpoint} {options}");
-            let script = format!("trap '' XFSZ; ulimit -f 8; exec \"$0\" {fit}");
-            let mut command = Command::new("sh");
-            command.args(["-c", &script, env!("CARGO_BIN_EXE_vmf")]).current_dir(workspace.path("."));
-            let output = command.output().unwrap();
-            let message = String::from_utf8(output.stderr).unwrap();
-            assert_eq!(output.status.code(), Some(1), "{message}");
-            assert!(message.starts_with(&format!("error: {checkpoint}: cannot be written: ")), "{message}");
+            let run = workspace.run_on_a_full_disk(8, &fit);
+            assert_eq!(run.code, Some(1), "{}", run.stderr);
+            assert!(run.stderr.starts_with(&format!("error: {checkpoint}: cannot be written: ")), "{}", run.stderr);
             assert_eq!((workspace.names(), workspace.read("c")), (vec!["c".to_owned(), "x.npy".to_owned()], before.clone()));
         }
         workspace.run("fit x.npy -k 40 --tolerance 0 --checkpoint c --max-passes 5 --resume").success();

@@ -35,7 +35,7 @@ mod writing;
 use serde_json::Value;
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Command, Output, Stdio};
 use tempfile::TempDir;
 
 /// The result of a run of the command.
@@ -46,6 +46,11 @@ struct Run {
 }
 
 impl Run {
+    fn of(output: Output) -> Self {
+        let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("text");
+        Run { code: output.status.code(), stdout: text(output.stdout), stderr: text(output.stderr) }
+    }
+
     /// The standard output of a run that must succeed.
     fn success(self) -> String {
         assert_eq!(self.code, Some(0), "{}", self.stderr);
@@ -130,12 +135,23 @@ impl Workspace {
             scope.spawn(move || drop(stdin.write_all(input)));
             child.wait_with_output().expect("an exit")
         });
-        let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("text");
-        Run { code: output.status.code(), stdout: text(output.stdout), stderr: text(output.stderr) }
+        Run::of(output)
     }
-}
 
-impl Workspace {
+    /// Runs `vmf` from a shell, after commands that set limits or ignore signals.
+    #[cfg(unix)]
+    fn run_after(&self, commands: &str, arguments: &str) -> Run {
+        let mut shell = Command::new("sh");
+        shell.args(["-c", &format!("{commands}; exec \"$0\" {arguments}"), env!("CARGO_BIN_EXE_vmf")]);
+        Run::of(shell.current_dir(self.path(".")).output().expect("a shell"))
+    }
+
+    /// Runs `vmf` with a limit on file sizes, which simulates a full disk. Its signal is ignored so that the write fails.
+    #[cfg(unix)]
+    fn run_on_a_full_disk(&self, blocks: u32, arguments: &str) -> Run {
+        self.run_after(&format!("trap '' XFSZ; ulimit -f {blocks}"), arguments)
+    }
+
     /// The standard output of a script that must succeed, with the command in its path.
     #[cfg(unix)]
     fn shell(&self, script: &str) -> String {

@@ -142,7 +142,6 @@ fn a_large_file_that_is_no_model_is_refused_by_its_first_bytes() {
 mod unix {
     use super::*;
     use std::os::unix::fs::{PermissionsExt, symlink};
-    use std::process::Command;
 
     fn mode(workspace: &Workspace, name: &str) -> u32 {
         std::fs::metadata(workspace.path(name)).unwrap().permissions().mode() & 0o7777
@@ -178,11 +177,8 @@ mod unix {
     fn what_a_killed_run_left_is_not_in_the_way() {
         let workspace = Workspace::new();
         // The shell leaves the files under its own number, which the command then has.
-        let script = "touch .x.npy.$$.partial .x.npy.$$-0.partial .x.npy.$$-1.partial; exec \"$0\" sample --dim 3 --concentration 1 -n 9 -o x.npy";
-        let mut command = Command::new("sh");
-        command.args(["-c", script, env!("CARGO_BIN_EXE_vmf")]).current_dir(workspace.path("."));
-        let output = command.output().unwrap();
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let leftovers = "touch .x.npy.$$.partial .x.npy.$$-0.partial .x.npy.$$-1.partial";
+        workspace.run_after(leftovers, "sample --dim 3 --concentration 1 -n 9 -o x.npy").success();
         assert!(workspace.read("x.npy").starts_with(b"\x93NUMPY"));
         assert_eq!(workspace.names().len(), 4);
     }

@@ -1,19 +1,9 @@
 //! Files that outlive their process, and memory limits of the system.
 
-use crate::{Run, Workspace};
+use crate::Workspace;
 use serde_json::Value;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use std::time::{Duration, Instant};
-
-/// Runs the command in a shell that has set these limits.
-fn limited(workspace: &Workspace, limits: &str, arguments: &str) -> Run {
-    let script = format!("{limits}; exec \"$0\" {arguments}");
-    let mut command = Command::new("sh");
-    command.args(["-c", &script, env!("CARGO_BIN_EXE_vmf")]).current_dir(workspace.path("."));
-    let output = command.output().unwrap();
-    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
-    Run { code: output.status.code(), stdout: text(output.stdout), stderr: text(output.stderr) }
-}
 
 fn wait_for(what: &str, mut is_there: impl FnMut() -> bool) {
     let start = Instant::now();
@@ -35,7 +25,7 @@ fn a_limit_of_the_address_space_never_aborts() {
     let (mut worked, mut refused) = (0, 0);
     for kilobytes in [100_000, 150_000, 200_000, 250_000, 300_000, 400_000, 600_000, 4_000_000] {
         let limit = format!("ulimit -v {kilobytes}");
-        let run = limited(&workspace, &limit, fit);
+        let run = workspace.run_after(&limit, fit);
         if run.code == Some(0) {
             assert_eq!(without_trace(run.json()), expected);
             worked += 1;
@@ -46,13 +36,13 @@ fn a_limit_of_the_address_space_never_aborts() {
         refused += 1;
         if let Some((_, memory)) = message.split_once("hint: `--memory ") {
             let memory = memory.split('`').next().unwrap();
-            limited(&workspace, &limit, &format!("{fit} --memory {memory}")).success();
+            workspace.run_after(&limit, &format!("{fit} --memory {memory}")).success();
         }
     }
     assert!(worked >= 2 && refused >= 2, "{worked} {refused}");
     // More memory than there is address space.
-    limited(&workspace, "ulimit -v 400000", &format!("{fit} --memory 8GB")).success();
-    let message = limited(&workspace, "ulimit -v 100000", "select x.npy -k 1:2");
+    workspace.run_after("ulimit -v 400000", &format!("{fit} --memory 8GB")).success();
+    let message = workspace.run_after("ulimit -v 100000", "select x.npy -k 1:2");
     message.refused(&[
         "reads all rows into memory, which takes 76.800 MB, and the limit of the address space (`ulimit -v`) leaves: `",
     ]);

@@ -50,13 +50,9 @@ mod linux {
     fn a_file_that_cannot_grow_leaves_nothing_behind() {
         let workspace = Workspace::new();
         workspace.write("x.npy", "before");
-        // A limit on file sizes simulates a full disk; its signal is ignored so that the write fails.
-        let script = "trap '' XFSZ; ulimit -f 20; exec \"$0\" sample --dim 100 --concentration 1 -n 10000 -o x.npy";
-        let mut command = Command::new("sh");
-        command.args(["-c", script, env!("CARGO_BIN_EXE_vmf")]).current_dir(workspace.path("."));
-        let output = command.output().unwrap();
-        assert_eq!(output.status.code(), Some(1));
-        assert!(output.stderr.starts_with(b"error: x.npy: cannot be written: "));
+        let run = workspace.run_on_a_full_disk(20, "sample --dim 100 --concentration 1 -n 10000 -o x.npy");
+        assert_eq!(run.code, Some(1));
+        assert!(run.stderr.starts_with("error: x.npy: cannot be written: "), "{}", run.stderr);
         assert_eq!((workspace.names(), workspace.read("x.npy")), (vec!["x.npy".to_owned()], b"before".to_vec()));
     }
 
