@@ -217,7 +217,7 @@ impl RowArguments {
                 size::readable(memory)
             );
         }
-        self.source(&self.options().block_rows(usize::MAX))?.as_whole(work)
+        self.source(&self.options().block_rows(usize::MAX))?.whole(work)
     }
 
     /// Each DATA by itself, without weights from a separate file.

@@ -52,7 +52,7 @@ impl RowSource {
     }
 
     /// The same rows, for work that needs all of them in memory.
-    pub fn as_whole(mut self, work: &str) -> Result<Self> {
+    pub fn whole(mut self, work: &str) -> Result<Self> {
         self.free_memory = row_memory::check_whole(&self.source, work)?;
         Ok(self)
     }
