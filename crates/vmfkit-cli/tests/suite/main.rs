@@ -14,6 +14,8 @@ mod hostile;
 mod hypotheses;
 mod inspect;
 mod known_labels;
+#[cfg(target_os = "linux")]
+mod memory;
 mod mixture;
 #[cfg(feature = "object-store")]
 mod object_store;
@@ -160,6 +162,16 @@ impl Workspace {
         let output = Command::new("sh").arg("-c").arg(script).env("PATH", path).current_dir(self.path("")).output().unwrap();
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         String::from_utf8_lossy(&output.stdout).into_owned()
+    }
+}
+
+/// Waits until a condition holds, and fails after two minutes.
+#[cfg(unix)]
+fn wait_until(what: &str, mut is_met: impl FnMut() -> bool) {
+    let start = std::time::Instant::now();
+    while !is_met() {
+        assert!(start.elapsed().as_secs() < 120, "{what}");
+        std::thread::sleep(std::time::Duration::from_millis(1));
     }
 }
 

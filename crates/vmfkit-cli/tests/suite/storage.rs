@@ -1,17 +1,8 @@
 //! Files that outlive their process, and memory limits of the system.
 
-use crate::Workspace;
+use crate::{Workspace, wait_until};
 use serde_json::Value;
 use std::process::Stdio;
-use std::time::{Duration, Instant};
-
-fn wait_for(what: &str, mut is_there: impl FnMut() -> bool) {
-    let start = Instant::now();
-    while !is_there() {
-        assert!(start.elapsed() < Duration::from_secs(60), "{what}");
-        std::thread::sleep(Duration::from_millis(2));
-    }
-}
 
 /// Every limit is either kept or refused with a message, and its hint works.
 #[test]
@@ -57,7 +48,7 @@ fn files_of_a_killed_process_are_removed_by_the_next() {
         .stderr(Stdio::null())
         .spawn()
         .unwrap();
-    wait_for("a partial file", || workspace.names() == [".x.npy.0.partial"]);
+    wait_until("a partial file", || workspace.names() == [".x.npy.0.partial"]);
     child.kill().unwrap();
     child.wait().unwrap();
     assert_eq!(workspace.names(), [".x.npy.0.partial"]);
@@ -85,7 +76,7 @@ fn a_checkpoint_is_used_by_one_fit_at_a_time() {
     let mut command = workspace.command();
     command.args("fit x.npy -k 3 --method sgd --max-passes 1000000 --tolerance 0 --checkpoint c".split(' '));
     let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-    wait_for("a checkpoint", || workspace.path("c").exists());
+    wait_until("a checkpoint", || workspace.path("c").exists());
     let words = format!("another fit is using this checkpoint, process: `{}", child.id());
     for options in ["--checkpoint c", "--checkpoint c --resume", "--checkpoint link --resume", "--checkpoint c --start-only"] {
         workspace.run(&format!("fit x.npy -k 3 {options}")).refused(&[&words, "hint: wait until it ends"]);

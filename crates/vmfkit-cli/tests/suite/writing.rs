@@ -22,10 +22,10 @@ fn a_broken_pipe_is_success() {
 
 #[cfg(target_os = "linux")]
 mod linux {
-    use crate::Workspace;
+    use crate::{Workspace, wait_until};
     use std::fs::File;
     use std::process::{Child, Command, Stdio};
-    use std::time::{Duration, Instant};
+    use std::time::Duration;
 
     #[test]
     fn a_full_disk_has_its_own_exit_code() {
@@ -91,19 +91,11 @@ mod linux {
     }
 
     fn wait_for_names(workspace: &Workspace, count: usize) {
-        let start = Instant::now();
-        while workspace.names().len() < count {
-            assert!(start.elapsed() < Duration::from_secs(20), "a partial file appears");
-            std::thread::sleep(Duration::from_millis(2));
-        }
+        wait_until(&format!("{count} files appear"), || workspace.names().len() >= count);
     }
 
     fn wait_for_file(workspace: &Workspace, name: &str) {
-        let start = Instant::now();
-        while !workspace.path(name).exists() {
-            assert!(start.elapsed() < Duration::from_secs(60), "{name} appears");
-            std::thread::sleep(Duration::from_millis(2));
-        }
+        wait_until(&format!("{name} appears"), || workspace.path(name).exists());
     }
 
     #[test]
