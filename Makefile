@@ -1,15 +1,20 @@
-# One command each: `make test` (everything that must hold), `make test-torch` (the same of vmfkit.torch and vmfkit.jax), `make test-32-bit` (the core on
-# 32 bits and in WebAssembly), `make lint`,
-# `make compare`, `make compare-kernels`, `make compare-python` and `make compare-images` (beside the peers), `make quality` (labelled data), `make bench`, `make fuzz` (hostile bytes, MINUTES for each reader),
-# `make out-of-core` (a fit of a file of 20 GB, written to the folder SCRATCH).
+# make test            all tests; make test-torch: those of vmfkit.torch and vmfkit.jax
+# make test-32-bit     the core on 32 bits and in WebAssembly
+# make lint            formatting, clippy and documentation
+# make compare         accuracy, speed and quality beside other libraries; also compare-kernels, compare-python, compare-images
+# make compare-builds two builds beside each other, in the folders BEFORE and AFTER
+# make quality         clustering of labelled data
+# make bench           benchmarks of the core
+# make fuzz            malformed files, MINUTES for each reader
+# make out-of-core     a fit of a file of 20 GB in the folder SCRATCH
 .DELETE_ON_ERROR:
-.PHONY: test test-32-bit test-python test-torch wheel lint compare compare-kernels compare-python compare-images quality bench fuzz out-of-core
+.PHONY: test test-32-bit test-python run-python-tests test-torch wheel lint compare compare-kernels compare-builds compare-python compare-images quality bench fuzz out-of-core
 
 VENV := .venv
 PYTHON := $(VENV)/bin/python
 RELEASE := $(or $(CARGO_TARGET_DIR),target)/release
 
-# What the Python scripts need; made anew when a list changes.
+# Requirements of the Python scripts; installed again when a list changes.
 $(VENV)/ready: testdata/requirements.txt
 	python3 -m venv $(VENV)
 	$(PYTHON) -m pip install --quiet --disable-pip-version-check -r testdata/requirements.txt
@@ -19,26 +24,26 @@ $(VENV)/compare-ready: $(VENV)/ready compare/requirements.txt
 	$(PYTHON) -m pip install --quiet --disable-pip-version-check -r compare/requirements.txt
 	touch $@
 
-# Crates with neural networks, tested by themselves: what those bring along would have all others built a second time.
+# Crates with neural networks, tested separately: the features of their dependencies would change those of all others.
 NETWORKS := vmfkit-nn reproduce
 
-# What an object store brings along is large too: its tests are built without optimisation.
+# An object store has many dependencies, so its tests are built without optimisation.
 OBJECT_STORE := vmfkit-io/object-store,vmfkit-cli/object-store
 
-# Those of the core that check themselves; `test_error_rates` prints the tables of docs/tests.md and takes long.
+# Examples that check their own results. `cargo test` builds them; `cargo run` would build the crates again with other features.
 EXAMPLES := custom_source ndarray nalgebra streaming
 
 test: $(VENV)/ready
 	cargo test --release --workspace $(NETWORKS:%=--exclude %) --features vmfkit/ndarray --locked
-	CARGO_PROFILE_DEV_DEBUG=0 cargo test -p vmfkit-io -p vmfkit-cli --features $(OBJECT_STORE) --locked object_store
-	for example in $(EXAMPLES); do cargo run --release --quiet -p vmfkit --features ndarray --locked --example $$example || exit 1; done
+	for example in $(EXAMPLES); do $(RELEASE)/examples/$$example || exit 1; done
+	CARGO_PROFILE_DEV_DEBUG=0 cargo test -p vmfkit-io -p vmfkit-cli --lib --test suite --features $(OBJECT_STORE) --locked object_store
 	cargo test --release $(NETWORKS:%=-p %) --features vmfkit-nn/candle --locked
 	$(PYTHON) testdata/bessel_series.py --check
 	$(PYTHON) testdata/normal_layers.py --check
 	$(PYTHON) testdata/check_with_numpy.py $(RELEASE)/vmf
-	cargo run --release --quiet -p vmfkit-io --example write_columnar --locked -- $(RELEASE)/written
+	$(RELEASE)/examples/write_columnar $(RELEASE)/written
 	$(PYTHON) testdata/check_columnar.py $(RELEASE)/written
-	$(MAKE) test-python
+	$(MAKE) run-python-tests
 
 # The core on machines of 32 bits, and in WebAssembly with node. Needs `rustup target add i686-unknown-linux-gnu wasm32-unknown-unknown`.
 test-32-bit:
@@ -46,7 +51,7 @@ test-32-bit:
 	cd crates/vmfkit/tests/wasm && cargo build --release --target wasm32-unknown-unknown --target-dir $(abspath $(or $(CARGO_TARGET_DIR),target))
 	node crates/vmfkit/tests/wasm/run.mjs $(or $(CARGO_TARGET_DIR),target)/wasm32-unknown-unknown/release/vmfkit_wasm_test.wasm
 
-# The Python package as its users get it: a wheel in an environment of its own, with the newest of what it works with and with the oldest.
+# The Python package as users get it: a wheel in a separate environment, with the newest and with the oldest dependencies.
 WHEELS := $(or $(CARGO_TARGET_DIR),target)/wheels
 PYTEST := VMFKIT_COMMAND=$(abspath $(RELEASE)/vmf) bin/python -m pytest -p no:cacheprovider $(abspath python/tests)
 
@@ -59,8 +64,12 @@ wheel: $(VENV)/maturin-ready
 	$(PYTHON) -m maturin build --release --locked --quiet --manifest-path python/Cargo.toml --out $(WHEELS)
 	$(PYTHON) -m maturin sdist --manifest-path python/Cargo.toml --out $(WHEELS)
 
-test-python: wheel
-	cargo build --release --workspace $(NETWORKS:%=--exclude %) --bins --locked
+test-python:
+	cargo build --release --locked
+	$(MAKE) run-python-tests
+
+# With the command that was built before: `cargo build` after `cargo test` would build the crates again with other features.
+run-python-tests: wheel
 	python3 -m venv --clear $(VENV)-python
 	$(VENV)-python/bin/pip install --quiet --disable-pip-version-check "$$(ls $(WHEELS)/*.whl)[test]"
 	cd $(VENV)-python && $(PYTEST)
@@ -68,7 +77,7 @@ test-python: wheel
 	$(VENV)-oldest/bin/pip install --quiet --disable-pip-version-check "$$(ls $(WHEELS)/*.whl)" -r python/oldest.txt
 	cd $(VENV)-oldest && $(PYTEST)/test_sklearn.py
 
-# PyTorch and JAX are large downloads: an environment that stays.
+# PyTorch and JAX are large downloads, so this environment is kept.
 $(VENV)-torch/ready: python/pyproject.toml
 	python3 -m venv $(VENV)-torch
 	$(VENV)-torch/bin/pip install --quiet --disable-pip-version-check torch 'jax[cpu]' pytest scikit-learn scipy matplotlib 'mpmath<1.4'
@@ -84,7 +93,7 @@ lint:
 	cargo clippy --release -p vmfkit-nn --lib --no-default-features --features candle --locked -- -D warnings
 	RUSTDOCFLAGS="-D warnings" cargo doc --release --workspace --no-deps --features vmfkit/ndarray,vmfkit-nn/candle --locked
 
-# With TORCH=1 also beside the paper's loops in PyTorch, which is installed for that.
+# With TORCH=1 also the paper's loops in PyTorch, which is installed for this.
 compare: $(VENV)/compare-ready
 	$(if $(TORCH),$(PYTHON) -m pip install --quiet --disable-pip-version-check torch)
 	cargo build --release -p compare --locked
@@ -97,13 +106,17 @@ compare-kernels:
 	cargo build --release -p compare --features kernels --locked
 	$(RELEASE)/compare kernels > compare/KERNELS.md
 
-# What the Python package costs beside the Rust calls under it, and beside scipy and mpmath; and its log-normaliser in PyTorch and JAX.
+# Two builds beside each other: BEFORE and AFTER are folders with the programs `compare` and `vmf`.
+compare-builds: $(VENV)/compare-ready
+	$(PYTHON) compare/builds.py $(BEFORE) $(AFTER) $(or $(SCRATCH),target)
+
+# Overhead of the Python package over the Rust calls, compared with scipy and mpmath; and its log-normaliser in PyTorch and JAX.
 compare-python: wheel $(VENV)-torch/ready
 	$(VENV)-torch/bin/pip install --quiet --disable-pip-version-check --force-reinstall --no-deps $(WHEELS)/*.whl
 	$(VENV)-torch/bin/python compare/python_package.py
 	$(VENV)-torch/bin/python compare/python_torch.py
 
-# An epoch of the autoencoder and the fit of its latent space beside PyTorch; CIFAR10 is the folder of the binary version.
+# An epoch of the autoencoder and the fit of its latent space, compared with PyTorch; CIFAR10 is the folder of the binary version.
 compare-images: $(VENV)-torch/ready
 	cargo build --release -p reproduce --locked
 	$(VENV)-torch/bin/python compare/image_clusters.py $(RELEASE)/reproduce $(CIFAR10)
@@ -116,7 +129,7 @@ quality: $(VENV)/compare-ready
 bench:
 	cargo bench -p vmfkit -p vmfkit-special
 
-# Needs `cargo install cargo-fuzz`, and runs with the stable compiler. What a target finds is left in fuzz/artifacts.
+# Needs `cargo install cargo-fuzz`, and runs with the stable compiler. Findings are stored in fuzz/artifacts.
 MINUTES := 3
 fuzz:
 	cargo build --release -p vmfkit-cli --locked

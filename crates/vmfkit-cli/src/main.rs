@@ -33,7 +33,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// The error and its causes on one line. What a source of rows says stands for itself.
+/// The error and its causes on one line, without the wrapper around errors of row sources.
 fn with_causes(error: &anyhow::Error) -> String {
     let is_shown = |cause: &&(dyn std::error::Error + 'static)| !matches!(cause.downcast_ref(), Some(vmfkit::Error::Read(_)));
     error.chain().filter(is_shown).map(ToString::to_string).collect::<Vec<_>>().join(": ")

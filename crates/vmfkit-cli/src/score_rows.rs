@@ -1,8 +1,10 @@
-//! Rows scored by a model, block by block: what `vmf assign` and `vmf score` have in common.
+//! Rows scored by a model: the common part of `vmf assign` and `vmf score`.
 
-use crate::args::rows::{Beside, LimitedRowArguments, RowSource};
+use crate::args::rows::LimitedRowArguments;
 use crate::args::{GENERAL, OUTPUT, ReportArguments};
 use crate::files::Files;
+use crate::files::row_memory::ExtraMemory;
+use crate::files::row_source::RowSource;
 use crate::files::{input, model};
 use crate::report::progress::Progress;
 use anyhow::{Result, bail};
@@ -12,19 +14,19 @@ use vmfkit::outlier::OutlierTest;
 use vmfkit::source::Source;
 use vmfkit::{Error, Mixture, RowBatch};
 
-/// What a command's help says about p-values.
+/// The paragraph about p-values in the help.
 pub const P_VALUES: &str = "\
-The p-value of a row is the probability that a row drawn from the model has a density at most as
-high. A background component is not part of the model here, so that its rows stand out.
-If components overlap, p-values are calibrated once by draws from the model, which takes a second
-or two before the first row. Their relative error is a few percent. --no-p-values skips them.";
+The p-value of a row is the probability that a row drawn from the model has at most its density.
+A background component is not part of the model here, so that its rows stand out.
+If components overlap, p-values are first calibrated by draws from the model, which takes a second
+or two. Their relative error is a few percent. --no-p-values skips them.";
 
-/// Memory of p-values: what half a million draws are kept by, and the most numbers of rows that are drawn and of responsibilities at once.
+/// Memory of p-values: the table of half a million draws, and the numbers of rows and responsibilities in memory at a time.
 const DRAW_MEMORY: u64 = 12 << 20;
 const NUMBERS_AT_ONCE: u64 = 1 << 21;
-/// The fewest rows that are drawn or scored at once.
+/// The smallest number of rows that are drawn or scored at a time.
 const ROWS_AT_ONCE: u64 = 256;
-/// What is known of a row: two densities, its p-value, its weight.
+/// Memory of a scored row: two densities, its p-value and its weight.
 const SCORED_ROW: u64 = 40;
 
 #[derive(Debug, clap::Args)]
@@ -33,9 +35,9 @@ pub struct ScoreArguments {
     model: PathBuf,
     #[command(flatten)]
     rows: LimitedRowArguments,
-    /// Rows with a p-value below LEVEL are outliers [default of `vmf score`: 0.01]
+    /// Count rows with a p-value below LEVEL as outliers [default of `vmf score`: 0.01]
     ///
-    /// `vmf assign` marks them and reports their fraction, `vmf score` reports it.
+    /// Both commands report their fraction; `vmf assign` also marks them.
     #[arg(long, value_name = "LEVEL", value_parser = level, allow_hyphen_values = true, conflicts_with = "no_p_values")]
     #[arg(help_heading = OUTPUT)]
     pub outliers: Option<f64>,
@@ -50,7 +52,7 @@ pub struct ScoreArguments {
 }
 
 impl ScoreArguments {
-    /// What is read.
+    /// The files that are read.
     pub fn files(&self) -> Files<'_> {
         Files::new().reads([&self.model]).reads(self.rows.limited().files())
     }
@@ -60,8 +62,8 @@ impl ScoreArguments {
         self.rows.limited().has_ids()
     }
 
-    /// The model and the rows, for a command with this need of memory, and with p-values or not.
-    pub fn open(&self, beside: Beside, p_values: bool) -> Result<Scorer> {
+    /// Opens the model and the rows, for a command that needs this memory, with or without p-values.
+    pub fn open(&self, extra: ExtraMemory, p_values: bool) -> Result<Scorer> {
         self.files().check()?;
         let (mixture, description) = model::read(&self.model)?;
         let components = mixture.components().len() as u64;
@@ -69,9 +71,9 @@ impl ScoreArguments {
             let dim = rows.dim() as u64;
             let at_once = |length: u64| 8 * NUMBERS_AT_ONCE.max(ROWS_AT_ONCE * length);
             let model = 8 * components * dim;
-            // The draws come from mixtures of their own.
+            // Draws come from separate mixtures.
             let p_values = if p_values { DRAW_MEMORY + at_once(dim) + at_once(components) + 4 * model } else { 0 };
-            Beside { once: beside.once + p_values + 4 * model, each_row: beside.each_row + SCORED_ROW, ..beside }
+            ExtraMemory { fixed: extra.fixed + p_values + 4 * model, per_row: extra.per_row + SCORED_ROW, ..extra }
         })?;
         let (model, rows) = (input::display(&self.model), source.name());
         if source.dim() != mixture.dim() {
@@ -89,10 +91,10 @@ impl ScoreArguments {
 
 /// A model and the rows to be scored.
 pub struct Scorer {
-    /// How messages call the model.
+    /// The name of the model in messages.
     pub model: String,
     pub mixture: Mixture,
-    /// The labels of its components, if they are known.
+    /// The labels of the components, if they have any.
     pub labels: Vec<String>,
     pub source: RowSource,
     buffer: RowBatch<'static>,
@@ -110,11 +112,11 @@ pub struct ScoredBlock {
 }
 
 impl Scorer {
-    /// From now on there are p-values.
+    /// The same scorer with p-values.
     pub fn with_p_values(mut self, arguments: &ScoreArguments) -> Result<Self> {
         self.progress.announce("calibrating p-values by draws from the model");
         self.test = Some(OutlierTest::new(&self.mixture, arguments.seed)?);
-        // The time that this took is not that of rows.
+        // The rate of the rows does not include the calibration.
         self.progress = Progress::new(!arguments.report.quiet);
         Ok(self)
     }
@@ -125,9 +127,9 @@ impl Scorer {
         match &block {
             Some(block) => self.done += block.summary.ln_densities.len() as u64,
             None if self.done == 0 => return Err(self.source.explain(Error::NoRows { weight: 0.0 })),
-            None if self.source.seen().weight == 0.0 => return Err(self.source.explain(Error::NoRows { weight: 0.0 })),
+            None if self.source.totals().weight == 0.0 => return Err(self.source.explain(Error::NoRows { weight: 0.0 })),
             None => {
-                // Its line is removed before anything else is printed.
+                // The progress line is removed before anything else is printed.
                 self.progress = Progress::new(false);
                 self.source.note_rescaled();
                 return Ok(None);
@@ -158,7 +160,7 @@ impl ScoredBlock {
     }
 }
 
-/// Sums over rows.
+/// Totals over rows.
 #[derive(Debug, Default)]
 pub struct Sums {
     pub evaluation: Evaluation,
@@ -170,9 +172,9 @@ pub struct Sums {
 pub struct Outliers {
     pub level: f64,
     pub rows: u64,
-    /// Of these rows.
+    /// The weight of these rows.
     weight: f64,
-    /// Of all rows, and the sum of their squares.
+    /// The sum of the weights of all rows, and the sum of their squares.
     total: (f64, f64),
 }
 
@@ -200,12 +202,12 @@ impl Sums {
 }
 
 impl Outliers {
-    /// By weight.
+    /// The weighted fraction.
     pub fn fraction(&self) -> f64 {
         self.weight / self.total.0
     }
 
-    /// The standard deviation of the fraction, if the rows were drawn from the model: rows of unequal weights are worth fewer of equal ones.
+    /// The standard deviation of the fraction for rows drawn from the model, with the effective number of weighted rows.
     pub fn standard_error(&self) -> f64 {
         let rows = self.total.0 * self.total.0 / self.total.1;
         (self.level * (1.0 - self.level) / rows).sqrt()

@@ -1,25 +1,25 @@
-//! The rows that show best what a component is.
+//! The most typical rows of each component.
 
-use crate::args::rows::RowSource;
+use crate::files::row_source::RowSource;
 use crate::report::progress::Progress;
 use vmfkit::Mixture;
 use vmfkit::source::Source;
 use vmfkit_io::Ids;
 
-/// Numbers of rows and components that are worked on at a time: 8 MB.
+/// Densities in memory at a time: 8 MB.
 pub const NUMBERS: usize = 1 << 20;
 
-/// A row under the component that it is assigned to.
+/// A row of the component it is assigned to.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Typical {
     /// Counted from 0 over all files.
     pub row: u64,
-    /// Its id, if it has one.
+    /// Its id, if rows have ids.
     pub id: Option<String>,
     pub ln_density: f64,
 }
 
-/// The rows of a component: how many are assigned to it, and those of the highest density, best first.
+/// The rows of a component: their number, and those of the highest density, best first.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Members {
     pub rows: u64,
@@ -27,7 +27,7 @@ pub struct Members {
 }
 
 impl Members {
-    /// Counts a row, and keeps it if it is among the best `most`; of equals the first.
+    /// Counts a row, and keeps it if it is among the best `most`; of equal rows the first.
     fn add(&mut self, most: usize, row: u64, ln_density: f64, id: impl FnOnce() -> Option<String>) {
         self.rows += 1;
         if self.typical.len() >= most && self.typical.last().is_none_or(|last| !(ln_density > last.ln_density)) {
@@ -39,7 +39,7 @@ impl Members {
     }
 }
 
-/// Passes over the rows once. Every row of a background is as typical as any other, so that none is kept.
+/// Reads the rows once. All rows of a background are equally typical, so none is kept.
 pub fn find(mixture: &Mixture, source: &mut RowSource, most: usize, progress: &mut Progress) -> vmfkit::Result<Vec<Members>> {
     let count = mixture.components().len();
     let mut members = vec![Members::default(); count];
@@ -85,7 +85,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_best_rows_are_kept_in_order_and_of_equals_the_first() {
+    fn the_best_rows_are_kept_in_order_and_of_equal_rows_the_first() {
         let mut members = Members::default();
         for (row, ln_density) in [1.0, 3.0, 2.0, 3.0, f64::NEG_INFINITY, 2.0].into_iter().enumerate() {
             members.add(3, row as u64, ln_density, || None);

@@ -1,4 +1,4 @@
-//! What a million concentrations cost in burn, beside the core's own functions.
+//! Time of a million concentrations in burn and in the core.
 
 use burn::tensor::{Device, Tensor};
 use divan::{Bencher, black_box, counter::ItemsCount};
@@ -11,7 +11,7 @@ fn main() {
     divan::main();
 }
 
-/// From d/100 to 10 d, evenly in the logarithm: where embeddings live.
+/// From d/100 to 10 d, evenly spaced in the logarithm, as for embeddings.
 fn concentrations(dim: usize) -> Vec<f32> {
     (0..COUNT).map(|i| 0.01 * dim as f32 * 1000f32.powf(i as f32 / COUNT as f32)).collect()
 }

@@ -1,15 +1,16 @@
 //! The functions of the concentration for tensors of candle.
 //!
-//! They work on every device (the numbers are computed on the CPU, in f64, and carried back) and in every float type, and are operations with derivatives of
-//! their own, which are again such operations. So ln C_d may be differentiated twice - by a candle that keeps gradients differentiable, which it does when the
-//! environment has `CANDLE_GRAD_DO_NOT_DETACH=1`.
+//! They work on every device and in every float type: numbers are computed on the CPU in f64 and copied back. Their derivatives
+//! are again such operations, so ln C_d can be differentiated twice if candle keeps gradients differentiable, which it does if
+//! the environment variable `CANDLE_GRAD_DO_NOT_DETACH` is 1.
 
 use crate::function::{Function, wrong_concentration, wrong_dim};
 use candle_core::{CpuStorage, CustomOp1, DType, Device, Error, Layout, Result, Shape, Tensor};
 
 /// ln C_d(kappa), where the density is C_d(kappa) exp(kappa mu.x), for a tensor of any shape; its derivative is -A_d(kappa), computed from kappa.
 ///
-/// An error names what is wrong: a `dim` below 2, a concentration that is negative, infinite or NaN, a tensor that is not of floats.
+/// # Errors
+/// If `dim` is below 2, a concentration is negative, infinite or NaN, or the tensor does not hold floats.
 ///
 /// ```
 /// use candle_core::{Device, Var};
@@ -23,14 +24,15 @@ pub fn ln_normalizer(dim: usize, kappa: &Tensor) -> Result<Tensor> {
     apply(Function::LnNormalizer, dim, kappa)
 }
 
-/// kappa + ln C_d(kappa), the log density at the mode, with the derivative 1 - A_d(kappa), free of cancellation; errors as [`ln_normalizer`].
+/// kappa + ln C_d(kappa), the log density at the mode, with the derivative 1 - A_d(kappa), free of cancellation. Errors as for
+/// [`ln_normalizer`].
 ///
-/// The log density of a row x is `ln_peak - kappa |x - mu|^2 / 2`, which keeps its digits in f32.
+/// The log density of a row x is `ln_peak - kappa |x - mu|^2 / 2`, which is accurate in f32.
 pub fn ln_peak(dim: usize, kappa: &Tensor) -> Result<Tensor> {
     apply(Function::LnPeak, dim, kappa)
 }
 
-/// A_d(kappa), the mean of mu.x, with the derivative A'_d(kappa); errors as [`ln_normalizer`].
+/// A_d(kappa), the mean of mu.x, with the derivative A'_d(kappa). Errors as for [`ln_normalizer`].
 pub fn mean_length(dim: usize, kappa: &Tensor) -> Result<Tensor> {
     apply(Function::MeanLength, dim, kappa)
 }
@@ -42,7 +44,7 @@ fn apply(function: Function, dim: usize, kappa: &Tensor) -> Result<Tensor> {
     if !kappa.dtype().is_float() {
         return Err(Error::Msg(format!("kappa must be of floats, found: `{:?}`", kappa.dtype())));
     }
-    // Each of these steps is one that candle differentiates.
+    // Candle differentiates each of these steps.
     let wide = kappa.to_device(&Device::Cpu)?.to_dtype(DType::F64)?.contiguous()?;
     wide.apply_op1(OfConcentration { function, dim })?.to_dtype(kappa.dtype())?.to_device(kappa.device())
 }

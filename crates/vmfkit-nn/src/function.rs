@@ -1,8 +1,8 @@
-//! The functions of the concentration that tensors are given, each with its derivative: what burn and candle have in common.
+//! Functions of the concentration and their derivatives: the common part of burn and candle.
 
 use vmfkit::bessel;
 
-/// A function of each concentration by itself, whose derivative is, up to the sign, another one.
+/// An elementwise function, whose derivative is another one up to the sign.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Function {
     /// ln C_d
@@ -28,7 +28,7 @@ impl Function {
         }
     }
 
-    /// The derivative as a sign and a function, MATH.md (1.4) and (1.5); that of the slope is not asked for.
+    /// The derivative as a sign and a function, MATH.md (1.4) and (1.5). That of the slope is not needed.
     pub fn derivative(self) -> Option<(f64, Function)> {
         match self {
             Function::LnNormalizer => Some((-1.0, Function::MeanLength)),
@@ -40,18 +40,18 @@ impl Function {
     }
 }
 
-/// What is wrong with a dimension, if anything is.
+/// The error of an invalid dimension.
 pub(crate) fn wrong_dim(dim: usize) -> Option<String> {
     (dim < 2).then(|| format!("the dimension must be at least 2, found: `{dim}`"))
 }
 
-/// What is wrong with the concentrations of a tensor of this shape, if anything is: the first place and its value.
+/// The error of the first invalid concentration in a tensor of this shape, with its position and value.
 pub(crate) fn wrong_concentration(values: &[f64], shape: &[usize]) -> Option<String> {
     let wrong = values.iter().position(|k| !(*k >= 0.0 && k.is_finite()))?;
     Some(format!("kappa{:?} must be finite and at least 0, found: `{}`", place(wrong, shape), values[wrong]))
 }
 
-/// The indices, along each axis, of an element counted row by row.
+/// The indices of an element of a row-major tensor.
 fn place(mut element: usize, shape: &[usize]) -> Vec<usize> {
     let mut indices: Vec<usize> = shape
         .iter()

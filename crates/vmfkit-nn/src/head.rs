@@ -1,15 +1,15 @@
-//! From what the last layer of a network says to the parameters of a density.
+//! From the outputs of the last layer to the parameters of a density.
 
 use burn::tensor::{DType, Tensor};
 
-/// The concentrations of [`concentration`] lie between e^-30 and e^30, or e^-10 and e^10: numbers to every type, whatever a network says at its first step.
+/// Concentrations lie between e^-30 and e^30, in f16 between e^-10 and e^10, so that they are finite for any output of a network.
 fn ln_concentration_limit(dtype: DType) -> f64 {
     if dtype == DType::F16 { 10.0 } else { 30.0 }
 }
 
-/// Vectors of length 1 along the last axis, in the directions of those given.
+/// Scales vectors along the last axis to length 1.
 ///
-/// No length overflows or underflows on the way. A vector of zeros, which has no direction, stays one, and its gradient is handed on as it is.
+/// Lengths neither overflow nor underflow. A vector of zeros stays one, and its gradient passes through unchanged.
 ///
 /// ```
 /// use burn::tensor::{Device, Tensor};
@@ -20,20 +20,20 @@ fn ln_concentration_limit(dtype: DType) -> f64 {
 /// ```
 pub fn unit<const D: usize>(x: Tensor<D>) -> Tensor<D> {
     let axis = D - 1;
-    // A direction does not depend on the scale, so the scale may be a constant.
+    // The direction does not depend on the scale, so the scale can be a constant.
     let largest = x.clone().without_autodiff().abs().max_dim(axis);
     let zero = largest.clone().equal_elem(0.0);
     let scaled = x / largest.mask_fill(zero.clone(), 1.0);
-    // At 0 the root's derivative would be infinite.
+    // The derivative of the square root is infinite at 0.
     let length = scaled.clone().square().sum_dim(axis).mask_fill(zero, 1.0).sqrt();
     scaled / length
 }
 
-/// Concentrations from any real numbers, as e^raw.
+/// Concentrations e^raw from real numbers.
 ///
-/// The logarithm is what a network should say: the Fisher information of ln kappa is kappa^2 A', which is about (d - 1)/2 however large kappa is, so
-/// one learning rate serves for all kappa. That of a softplus vanishes as 1/kappa^2. `raw` counts as +-30 beyond that, in f16 as +-10, where the
-/// gradient is 0.
+/// A network should output ln kappa: its Fisher information is kappa^2 A', about (d - 1)/2 for any large kappa, so one learning
+/// rate suits all concentrations. That of a softplus vanishes as 1/kappa^2. `raw` is clamped to +-30, in f16 to +-10; beyond,
+/// the gradient is 0.
 pub fn concentration<const D: usize>(raw: Tensor<D>) -> Tensor<D> {
     let limit = ln_concentration_limit(raw.dtype());
     raw.clamp(-limit, limit).exp()

@@ -3,18 +3,17 @@
 //! | what | for burn |
 //! |---|---|
 //! | [`vmf_nll`], [`mixture_nll`] | negative log-likelihoods of directions, one for each row |
-//! | [`unit()`], [`concentration`] | from the last layer's numbers to mu and kappa |
+//! | [`unit()`], [`concentration`] | from the outputs of the last layer to mu and kappa |
 //! | [`ln_normalizer`], [`ln_peak`], [`mean_length`] | ln C_d, kappa + ln C_d and A_d = -(ln C_d)', with exact gradients |
 //!
-//! They take tensors of any float type and are made of burn's own operations, so that any backend of burn has them, with or without autodiff (tests run on
-//! flex); values and derivatives come from [`vmfkit::bessel`], in f64. For
-//! that the concentrations (and nothing else) are read to the host once in every call, which on a GPU means waiting for it. What is wrong with shapes
-//! or values panics, as in burn, and the message names place and value. burn differentiates once; for a second derivative of ln C_d take the gradient of
-//! [`mean_length`].
+//! They take tensors of any float type and consist of burn's own operations, so they work with every backend, with or without
+//! autodiff (tests run on flex). Values and derivatives come from [`vmfkit::bessel`] in f64: each call copies the concentrations,
+//! and nothing else, to the host, which on a GPU waits for pending work. Invalid shapes or values panic, as in burn; the message
+//! names position and value. burn differentiates once; for a second derivative of ln C_d, take the gradient of [`mean_length`].
 //!
 //! With the feature `candle`, `vmfkit_nn::candle` has the same three functions for candle.
 //!
-//! A layer that says where a direction points and how sure it is of that:
+//! A layer that predicts a direction and its concentration:
 //!
 #![cfg_attr(feature = "burn", doc = "```")]
 #![cfg_attr(not(feature = "burn"), doc = "```ignore")]
@@ -24,8 +23,8 @@
 //! use vmfkit_nn::{concentration, unit, vmf_nll};
 //!
 //! fn loss(layer: &Linear, y: Tensor<2>, x: Tensor<2>) -> Tensor<1> {
-//!     let said = layer.forward(y);
-//!     let (mu, kappa) = (unit(said.clone().narrow(1, 0, 3)), concentration(said.narrow(1, 3, 1)));
+//!     let output = layer.forward(y);
+//!     let (mu, kappa) = (unit(output.clone().narrow(1, 0, 3)), concentration(output.narrow(1, 3, 1)));
 //!     vmf_nll(x, mu, kappa).mean()
 //! }
 //!

@@ -1,7 +1,7 @@
 //! Negative log-likelihoods, one for each row.
 //!
-//! All are made of (kappa + ln C) - kappa |x - mu|^2 / 2, MATH.md section 1: neither the value nor the gradient in kappa, |x - mu|^2 / 2 - (1 - A), is a
-//! difference of large numbers, so f32 serves at any concentration.
+//! All use (kappa + ln C) - kappa |x - mu|^2 / 2, MATH.md section 1. Neither the value nor the gradient in kappa,
+//! |x - mu|^2 / 2 - (1 - A), is a difference of large numbers, so f32 is accurate at any concentration.
 
 use crate::function::Function;
 use crate::special::Concentrations;
@@ -10,13 +10,14 @@ use burn::tensor::{DType, Tensor};
 
 /// -ln p(x) of each row under its own von Mises-Fisher density.
 ///
-/// `x` is n x d, `mu` n x d, `kappa` n x 1; `mu` and `kappa` may also have one row, for all. Rows of `x` and `mu` must have length 1, which is not checked:
-/// [`unit`](crate::unit) makes them so. The result has n numbers; a loss is their `.mean()`.
+/// `x` is n x d, `mu` n x d, `kappa` n x 1; `mu` and `kappa` may also have a single row, for all rows. Rows of `x` and `mu` must
+/// have length 1, which is not checked; [`unit`](crate::unit) scales them. The result has n numbers; a loss is their `.mean()`.
 ///
-/// Gradients flow into all three. Those in `x` and `mu` are kappa (x - mu) and its negative, which differ from the ones of kappa mu.x by a multiple of the
-/// vector itself: the part that [`unit`](crate::unit) takes away.
+/// All three have gradients. Those of `x` and `mu` are kappa (x - mu) and its negative; they differ from those of kappa mu.x by a
+/// multiple of the vector itself, which [`unit`](crate::unit) removes.
 ///
-/// In f32 the error stays below 2e-7 max(d, |ln p|) up to kappa = 1e6, where ln C + kappa mu.x is off by 0.1 (tests/suite/loss.rs).
+/// In f32 the error stays below 2e-7 max(d, |ln p|) up to kappa = 1e6, where that of ln C + kappa mu.x is 0.1
+/// (tests/suite/loss.rs).
 ///
 /// # Panics
 /// If shapes do not match, d is below 2, or a concentration is negative, infinite or NaN.
@@ -26,11 +27,11 @@ use burn::tensor::{DType, Tensor};
 /// use vmfkit_nn::{concentration, unit, vmf_nll};
 /// let device = Device::flex().autodiff();
 /// let x = unit(Tensor::<2>::from_floats([[1.0, 2.0, 2.0], [0.0, 1.0, 0.1]], &device));
-/// // What a network says: three numbers for mu, one for kappa.
-/// let said = Tensor::<2>::from_floats([[1.0, 1.0, 1.0, 3.0], [0.0, 2.0, 0.0, 4.0]], &device).require_grad();
-/// let (mu, kappa) = (unit(said.clone().narrow(1, 0, 3)), concentration(said.clone().narrow(1, 3, 1)));
+/// // The outputs of a network: three numbers for mu, one for kappa.
+/// let output = Tensor::<2>::from_floats([[1.0, 1.0, 1.0, 3.0], [0.0, 2.0, 0.0, 4.0]], &device).require_grad();
+/// let (mu, kappa) = (unit(output.clone().narrow(1, 0, 3)), concentration(output.clone().narrow(1, 3, 1)));
 /// let gradients = vmf_nll(x, mu, kappa).mean().backward();
-/// assert_eq!(said.grad(&gradients).unwrap().dims(), [2, 4]);
+/// assert_eq!(output.grad(&gradients).unwrap().dims(), [2, 4]);
 /// ```
 #[track_caller]
 pub fn vmf_nll(x: Tensor<2>, mu: Tensor<2>, kappa: Tensor<2>) -> Tensor<1> {
@@ -44,11 +45,11 @@ pub fn vmf_nll(x: Tensor<2>, mu: Tensor<2>, kappa: Tensor<2>) -> Tensor<1> {
 
 /// -ln p(x) of each row under a mixture of k von Mises-Fisher densities.
 ///
-/// `x` is n x d, `weight_logits` n x k (the weights are their softmax), `mu` n x k x d, `kappa` n x k; the last three may also have 1 in place of n, for one
-/// mixture for all rows. Otherwise as [`vmf_nll`]. A logit of minus infinity switches a component off.
+/// `x` is n x d, `weight_logits` n x k (the weights are their softmax), `mu` n x k x d, `kappa` n x k. The last three may have 1
+/// in place of n: one mixture for all rows. Otherwise as [`vmf_nll`]. A logit of minus infinity disables a component.
 ///
-/// With one `mu` for all rows, memory is n k numbers and the work one matrix product, unless a concentration is above 128 d in f32: then
-/// a product would lose too many digits of x - mu, and memory is n k d numbers, as it is with a `mu` for each row.
+/// With one `mu` for all rows, it takes a matrix product and memory for n k numbers. If a concentration exceeds 128 d in f32, a
+/// product would lose too many digits of x - mu, and it takes memory for n k d numbers, as with a `mu` for each row.
 ///
 /// # Panics
 /// As [`vmf_nll`], and if there are no components.
@@ -73,7 +74,7 @@ pub fn mixture_nll(x: Tensor<2>, weight_logits: Tensor<2>, mu: Tensor<3>, kappa:
     let by_product = mu.dims()[0] == 1 && product_keeps_digits(x.dtype(), dim, concentrations.largest());
     let deviation = if by_product { deviations_by_product(x, mu.squeeze_dim(0)) } else { deviations(x, mu) };
     let joint = log_softmax(weight_logits, 1) + concentrations.map(Function::LnPeak) - kappa * deviation;
-    // The largest may be a constant: it is taken away and added again.
+    // The largest can be a constant: it is subtracted and added again.
     let largest = joint.clone().without_autodiff().max_dim(1);
     let sum = (joint - largest.clone()).exp().sum_dim(1);
     (sum.log() + largest).neg().squeeze_dim(1)
@@ -90,7 +91,7 @@ fn deviations_by_product(x: Tensor<2>, mu: Tensor<2>) -> Tensor<2> {
     squares.mul_scalar(0.5) - x.matmul(mu.transpose())
 }
 
-/// Whether a deviation, which is about d/(2 kappa), may have an error of a rounding of 1: 2^-15 of it at most.
+/// Whether a deviation of about d/(2 kappa) can have the rounding error of 1, which is then at most 2^-15 of it.
 fn product_keeps_digits(dtype: DType, dim: usize, largest: f64) -> bool {
     let rounding = match dtype {
         DType::F64 => f64::EPSILON,

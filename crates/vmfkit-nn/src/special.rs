@@ -1,17 +1,17 @@
 //! Functions of the concentration for tensors of burn, with their derivatives.
 //!
-//! Values and derivatives are computed on the host, in f64, from one read of the concentrations, and recorded as
-//! value + derivative (k - k'), where k' is k as a constant: the difference is 0, its gradient is not. So the graph holds operations of burn only, and
-//! every backend has them; an operation of burn's extension mechanism would have to name its backends when this crate is compiled.
+//! Values and derivatives are computed on the host in f64, from one copy of the concentrations, and recorded as
+//! value + derivative (k - k'), where k' is k as a constant: the difference is 0, its gradient is not. So the graph holds only
+//! operations of burn, which work with every backend; an extension of burn would have to name its backends at compile time.
 
 use crate::function::{Function, wrong_concentration, wrong_dim};
 use burn::tensor::{Tensor, TensorData};
 
 /// ln C_d(kappa), where the density is C_d(kappa) exp(kappa mu.x), for a tensor of any shape.
 ///
-/// Computed in f64 whatever the tensor holds, and rounded once. The derivative is -A_d(kappa), computed from kappa: no difference
-/// of logarithms is taken, so it is right to the last digits in any dimension, from kappa = 0 on (where it is 0). Where kappa is large use
-/// [`ln_peak`], which stays small.
+/// Computed in f64 for any float type, and rounded once. The derivative -A_d(kappa) is computed from kappa, not as a difference
+/// of logarithms, so it is accurate to the last digits in any dimension and for any kappa >= 0. For large kappa use [`ln_peak`],
+/// which stays small.
 ///
 /// # Panics
 /// If `dim` is below 2, or a concentration is negative, infinite or NaN.
@@ -39,7 +39,7 @@ pub fn ln_peak<const D: usize>(dim: usize, kappa: Tensor<D>) -> Tensor<D> {
 
 /// A_d(kappa), the mean of mu.x, with the derivative A'_d(kappa), the variance of mu.x.
 ///
-/// Its gradient is minus the second derivative of [`ln_normalizer`], of which burn itself gives the first only.
+/// Its gradient is minus the second derivative of [`ln_normalizer`], which burn cannot compute itself.
 ///
 /// # Panics
 /// As [`ln_normalizer`].
@@ -48,7 +48,7 @@ pub fn mean_length<const D: usize>(dim: usize, kappa: Tensor<D>) -> Tensor<D> {
     Concentrations::read(dim, kappa).map(Function::MeanLength)
 }
 
-/// A tensor of concentrations with its numbers, read once and checked.
+/// A tensor of concentrations and its numbers, copied once and validated.
 pub(crate) struct Concentrations<const D: usize> {
     dim: usize,
     kappa: Tensor<D>,
@@ -81,7 +81,7 @@ impl<const D: usize> Concentrations<D> {
         value + slope * nothing
     }
 
-    /// A function of each, as a tensor without a gradient.
+    /// An elementwise function, as a tensor without a gradient.
     fn constant(&self, function: impl Fn(f64) -> f64) -> Tensor<D> {
         let found: Vec<f64> = self.values.iter().map(|&k| function(k)).collect();
         let device = self.kappa.device().without_autodiff();

@@ -1,5 +1,6 @@
-//! The command line: verbs, and options that several verbs have.
+//! The command line: commands, and options that several of them share.
 
+pub mod all_settings;
 pub mod rows;
 pub mod settings;
 pub mod size;
@@ -22,8 +23,8 @@ pub const GENERAL: &str = "General";
 
 const EXAMPLES: &str = "\
 Examples:
-  vmf demo                                                     sample and fit without any file
-  vmf constants --dim 768 --concentration 50                   ln C, A and so on, to 17 digits
+  vmf demo                                                     sample and fit without files
+  vmf constants --dim 768 --concentration 50                   ln C, A and others, to 17 digits
   vmf sample --dim 100 --concentration 500 -n 10000 -o x.npy   draw rows
   vmf fit x.npy                                                fit one density
   vmf fit x.npy -k 10 -o model.safetensors                     fit a mixture of 10 components
@@ -34,16 +35,16 @@ Examples:
   vmf inspect model.safetensors x.npy                          components and their typical rows
   vmf compare truth.npy found.npy                              how well do two labelings agree?
   vmf convert x.npy x.parquet                                  change the file format
-  vmf accumulate state.ckpt part.npy -o part.stats             fit on several machines (docs/clusters.md)
-  vmf help formats                                             file formats that are read and written
+  vmf accumulate state.ckpt part.npy -o part.stats             fit on several machines
+  vmf help formats                                             supported file formats
 
 Exit codes:
-  0    success (also when the reader of a pipe has gone)
-  1    the result could not be written
-  2    bad usage or bad input; nothing was left half-written
-  130  interrupted";
+  0    success, also if the reader of a pipe closes it early
+  1    the result cannot be written
+  2    invalid arguments or input; no incomplete file is left
+  130  interrupted; `vmf fit` and `vmf select` print the result so far";
 
-/// von Mises-Fisher densities and mixtures on the unit sphere of any dimension: sample, fit, calculate.
+/// Fit, sample and evaluate von Mises-Fisher densities and mixtures in any dimension.
 ///
 /// Results go to standard output, everything else to standard error.
 #[derive(Debug, Parser)]
@@ -57,21 +58,21 @@ pub struct Arguments {
     /// Print help; -h prints a summary
     #[arg(long, short, global = true, display_order = 101, action = ArgAction::Help, help_heading = GENERAL)]
     help: Option<bool>,
-    /// What to do.
+    /// The command.
     #[command(subcommand)]
     pub command: Command,
 }
 
-/// The verbs.
+/// All commands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Draw rows from a known mixture and fit it by EM and by SGD
     Demo(demo::Demo),
-    /// Calculate the constants of a density: ln C, ln I, A, entropy, divergence from uniform
+    /// Compute the constants of a density: ln C, ln I, A, entropy, divergence from uniform
     Constants(constants::Constants),
     /// Draw rows from a density or from a model file
     Sample(sample::Sample),
-    /// Fit one density, or with -k a mixture, to rows
+    /// Fit one density, or a mixture with -k
     Fit(Box<fit::Fit>),
     /// Test hypotheses about mean directions, concentrations, uniformity and symmetry
     Test(Box<test::Test>),
@@ -81,37 +82,37 @@ pub enum Command {
     Assign(Box<assign::Assign>),
     /// Report how well a model fits rows: mean ln density, bits per coordinate, outliers
     Score(Box<score::Score>),
-    /// Compare two labelings of the same rows: adjusted Rand index, mutual information, V
+    /// Compare two labelings of the same rows: adjusted Rand index, mutual information, V-measure
     Compare(compare::Compare),
-    /// Show a model file: its fit, its components and, with DATA, their most typical rows
+    /// Show a model file: its fit, its components and, given DATA, their most typical rows
     Inspect(inspect::Inspect),
     /// Convert rows between file formats
     Convert(convert::Convert),
     /// Print a shell completion script
     Completions(completions::Completions),
-    /// Write the manual pages, one per verb, into a folder
+    /// Write manual pages, one per command, to a folder
     Man(man::Man),
-    /// Calculate the statistics of some rows for one pass of a distributed fit
+    /// Compute the statistics of one part of the rows, for a pass of a distributed fit
     Accumulate(accumulate::Accumulate),
-    /// Add the statistics of several parts of a pass
+    /// Add the statistics of several parts
     Merge(merge::Merge),
-    /// Advance a distributed fit by one pass, from the statistics of all its rows
+    /// Advance a distributed fit by one pass, given the statistics of all rows
     Maximise(maximise::Maximise),
-    /// Print the help of a verb, or a page on formats, angles or settings
+    /// Print the help of a command, or a page on formats, angles or settings
     Help(help::Help),
 }
 
-/// What a command prints beside its result.
+/// Options for what a command prints.
 #[derive(Debug, Clone, clap::Args)]
 #[command(next_help_heading = OUTPUT)]
 pub struct ReportArguments {
     /// Print one JSON object
     ///
-    /// It goes to standard error if standard output holds the result.
+    /// It is printed to standard error if standard output holds the result.
     /// Infinities are the strings "inf" and "-inf".
     #[arg(verbatim_doc_comment, long, display_order = 90)]
     pub json: bool,
-    /// Show no progress
+    /// Hide progress and hints
     #[arg(long, short, display_order = 91)]
     pub quiet: bool,
 }

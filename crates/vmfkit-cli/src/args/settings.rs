@@ -1,15 +1,15 @@
-//! `--set NAME=VALUE`: settings that few fits change, by the names under which model files store them.
+//! `--set NAME=VALUE`: rarely changed settings, by the names under which model files store them.
 //!
-//! A new setting is a field of [`Settings`] and a line of [`ALL`]; its name is that of `Fitter::settings`, so that `vmf inspect` shows what `--set` took.
+//! A new setting needs a field of [`Settings`] and an entry in [`ALL`]. Its name is that of `Fitter::settings`, which `vmf inspect` shows.
 
 use super::FITTING;
+use super::all_settings::{ALL, Setting};
 use anyhow::{Result, bail};
 use std::str::FromStr;
 use vmfkit::ConcentrationEstimator;
-use vmfkit::mixture::CHUNK_ROWS;
 use vmfkit::train::Baseline;
 
-/// The values that were given; none where the default applies.
+/// The given values; None means the default.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Settings {
     pub annealing: Option<(f64, f64)>,
@@ -35,236 +35,11 @@ pub struct Settings {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Estimator {
     Library(ConcentrationEstimator),
-    /// The exact estimate without its small-sample bias, of one density.
+    /// The exact estimate of one density, corrected for its small-sample bias.
     Corrected,
 }
 
-/// What is known of a setting beside its value.
-#[derive(Debug)]
-struct Setting {
-    name: &'static str,
-    /// What the value looks like.
-    value: &'static str,
-    /// The rest of the sentence "it must be ...".
-    range: &'static str,
-    default: &'static str,
-    meaning: &'static str,
-    /// The methods that use it.
-    methods: &'static [&'static str],
-    /// Whether one density has no use for it.
-    of_mixture: bool,
-    /// Whether the fits of `vmf select` use it.
-    of_select: bool,
-    /// Stores the value; false if it is out of range.
-    store: fn(&mut Settings, &str) -> bool,
-}
-
-/// Methods that go step by step.
-pub const ITERATIVE: &[&str] = &["em", "hard", "stochastic", "online", "sgd", "kmeans"];
-/// One concentration and equal weights make k-means of EM.
-pub const NOT_K_MEANS: &[&str] = &["em", "hard", "stochastic", "online", "sgd"];
-const NOT_SGD: &[&str] = &["closed", "em", "hard", "stochastic", "online", "kmeans", "labels"];
-const NOT_K_MEANS_OR_LABELS: &[&str] = &["em", "hard", "stochastic", "online", "sgd", "labels"];
-/// Those that make one step a pass.
-const PASSES: &[&str] = &["em", "hard", "stochastic", "kmeans"];
-
-/// Every setting, in the order of the names.
-const ALL: [Setting; 17] = [
-    Setting {
-        name: "annealing",
-        value: "FROM,FACTOR",
-        range: "two numbers, the first from 1 to 1e6, the second above 0 and below 1",
-        default: "none",
-        meaning: "EM starts at temperature FROM and multiplies it by FACTOR after each pass, down to 1",
-        methods: &["em"],
-        of_mixture: true,
-        of_select: false,
-        store: |s, text| put(&mut s.annealing, pair(text).filter(|(from, factor)| (1.0..=1e6).contains(from) && inside(*factor))),
-    },
-    Setting {
-        name: "baseline",
-        value: "uniform|zero",
-        range: "`uniform` or `zero`",
-        default: "uniform",
-        meaning: "The tolerance is relative to the uniform distribution, or to 0 as in Kim (2021)",
-        methods: NOT_K_MEANS,
-        of_mixture: false,
-        of_select: true,
-        store: |s, text| put(&mut s.baseline, choice(&[("uniform", Baseline::Uniform), ("zero", Baseline::Zero)], text)),
-    },
-    Setting {
-        name: "batch",
-        value: "ROWS",
-        range: "a whole number of at least 1",
-        default: "sgd 64, for one density 128; online 16 per component, at least 512",
-        meaning: "Rows per step",
-        methods: &["sgd", "online"],
-        of_mixture: false,
-        of_select: false,
-        store: |s, text| put(&mut s.batch, whole(text)),
-    },
-    Setting {
-        name: "betas",
-        value: "B1,B2",
-        range: "two numbers, each at least 0 and below 1",
-        default: "0.9,0.99",
-        meaning: "Decay rates of Adam's two moment estimates",
-        methods: &["sgd"],
-        of_mixture: false,
-        of_select: false,
-        store: |s, text| put(&mut s.betas, pair(text).filter(|(b1, b2)| (0.0..1.0).contains(b1) && (0.0..1.0).contains(b2))),
-    },
-    Setting {
-        name: "block_rows",
-        value: "ROWS",
-        range: "a multiple of 1152",
-        default: "9216",
-        meaning: "Rows whose sums are added as one; the last digits of a fit depend on it",
-        methods: PASSES,
-        of_mixture: true,
-        of_select: false,
-        store: |s, text| put(&mut s.block_rows, whole(text).filter(|&rows| rows > 0 && rows % CHUNK_ROWS == 0)),
-    },
-    Setting {
-        name: "decay",
-        value: "FACTOR",
-        range: "a number above 0 and at most 1",
-        default: "0.95",
-        meaning: "Factor of the learning rate after each pass",
-        methods: &["sgd"],
-        of_mixture: false,
-        of_select: false,
-        store: |s, text| put(&mut s.decay, number(text).filter(|&x| x > 0.0 && x <= 1.0)),
-    },
-    Setting {
-        name: "epsilon",
-        value: "NUMBER",
-        range: "a finite number above 0",
-        default: "1e-8",
-        meaning: "Number added to the denominator of Adam's steps",
-        methods: &["sgd"],
-        of_mixture: false,
-        of_select: false,
-        store: |s, text| put(&mut s.epsilon, number(text).filter(|&x| x > 0.0)),
-    },
-    Setting {
-        name: "estimator",
-        value: "NAME",
-        range: "banerjee, tanabe, sra, song or exact, or for one density corrected",
-        default: "exact",
-        meaning: "Estimator of a concentration from a mean length; corrected removes the small-sample bias",
-        methods: NOT_SGD,
-        of_mixture: false,
-        of_select: true,
-        store: |s, text| {
-            let of_library = || text.parse().ok().map(Estimator::Library);
-            put(&mut s.estimator, if text == "corrected" { Some(Estimator::Corrected) } else { of_library() })
-        },
-    },
-    Setting {
-        name: "fixed_weights",
-        value: "true|false",
-        range: "`true` or `false`",
-        default: "false",
-        meaning: "Whether weights stay those of the start; for known labels, equal weights",
-        methods: NOT_K_MEANS_OR_LABELS,
-        of_mixture: true,
-        of_select: true,
-        store: |s, text| put(&mut s.fixed_weights, text.parse().ok()),
-    },
-    Setting {
-        name: "largest_concentration",
-        value: "KAPPA",
-        range: "a number above 0 and at most 1e15",
-        default: "1e10",
-        meaning: "Upper bound of every concentration",
-        methods: NOT_K_MEANS_OR_LABELS,
-        of_mixture: true,
-        of_select: true,
-        store: |s, text| put(&mut s.largest_concentration, number(text).filter(|&x| x > 0.0 && x <= 1e15)),
-    },
-    Setting {
-        name: "learning_rate",
-        value: "RATE",
-        range: "a finite number above 0",
-        default: "0.1, for one density 0.01",
-        meaning: "Size of Adam's steps in the first pass",
-        methods: &["sgd"],
-        of_mixture: false,
-        of_select: false,
-        store: |s, text| put(&mut s.learning_rate, number(text).filter(|&x| x > 0.0)),
-    },
-    Setting {
-        name: "sample",
-        value: "ROWS",
-        range: "a whole number of at least 1",
-        default: "64 per component, at least 8192; for a search up to 32768",
-        meaning: "Random rows from which the start is made and on which EM searches",
-        methods: ITERATIVE,
-        of_mixture: false,
-        of_select: false,
-        store: |s, text| put(&mut s.sample, whole(text)),
-    },
-    Setting {
-        name: "search",
-        value: "true|false",
-        range: "`true` or `false`",
-        default: "true",
-        meaning: "Whether a split-and-merge search on a sample precedes the passes of EM",
-        methods: &["em"],
-        of_mixture: true,
-        of_select: true,
-        store: |s, text| put(&mut s.search, text.parse().ok()),
-    },
-    Setting {
-        name: "shuffle",
-        value: "true|false",
-        range: "`true` or `false`",
-        default: "true",
-        meaning: "Whether every pass takes the rows in a new random order",
-        methods: &["sgd", "online"],
-        of_mixture: false,
-        of_select: false,
-        store: |s, text| put(&mut s.shuffle, text.parse().ok()),
-    },
-    Setting {
-        name: "shuffle_rows",
-        value: "ROWS",
-        range: "a whole number above 0",
-        default: "8 million numbers, from 4096 to 65536 rows",
-        meaning: "Rows shuffled together, held in memory; set it higher if the rows are sorted",
-        methods: &["sgd", "online"],
-        of_mixture: false,
-        of_select: false,
-        store: |s, text| put(&mut s.shuffle_rows, whole(text)),
-    },
-    Setting {
-        name: "smallest_weight",
-        value: "WEIGHT",
-        range: "a number from 0 to 1 over the number of components",
-        default: "0",
-        meaning: "Lower bound of every weight",
-        methods: NOT_K_MEANS,
-        of_mixture: true,
-        of_select: true,
-        store: |s, text| put(&mut s.smallest_weight, number(text).filter(|x| (0.0..=1.0).contains(x))),
-    },
-    Setting {
-        name: "step",
-        value: "EXPONENT,OFFSET",
-        range: "two numbers, the first above 0.5 and at most 1, the second at least 0",
-        default: "0.6,1",
-        meaning: "Step t of online EM has the size (t + OFFSET)^-EXPONENT",
-        methods: &["online"],
-        of_mixture: true,
-        of_select: false,
-        store: |s, text| {
-            put(&mut s.step, pair(text).filter(|&(exponent, offset)| exponent > 0.5 && exponent <= 1.0 && offset >= 0.0))
-        },
-    },
-];
-
-/// Settings of model files that have an option of their own.
+/// Settings of model files that have a separate option.
 const OPTIONS: [(&str, &str); 9] = [
     ("background_start", "--background"),
     ("components", "-k"),
@@ -280,15 +55,15 @@ const OPTIONS: [(&str, &str); 9] = [
 #[derive(Debug, Clone, clap::Args)]
 #[command(next_help_heading = FITTING)]
 pub struct SettingArguments {
-    /// Change a setting; may be given several times
+    /// Change a rarely used setting; may be given several times
     #[arg(long, value_name = "NAME=VALUE", allow_hyphen_values = true)]
     set: Vec<Assignment>,
-    /// List the settings of --set with their defaults
+    /// List the settings of --set and their defaults
     #[arg(long, exclusive = true)]
     pub help_settings: bool,
 }
 
-/// `NAME=VALUE`, with a value that the setting can have.
+/// `NAME=VALUE`, validated.
 #[derive(Debug, Clone)]
 struct Assignment {
     setting: &'static Setting,
@@ -300,7 +75,7 @@ impl FromStr for Assignment {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let Some((name, value)) = text.split_once('=') else {
-            return Err("it takes a name and a value, as in `batch=256`".to_owned());
+            return Err("a setting is given as NAME=VALUE, such as `batch=256`".to_owned());
         };
         let Some(setting) = ALL.iter().find(|setting| setting.name == name) else { return Err(unknown(name)) };
         match (setting.store)(&mut Settings::default(), value) {
@@ -311,7 +86,7 @@ impl FromStr for Assignment {
 }
 
 impl SettingArguments {
-    /// The values that were given.
+    /// The given values.
     pub fn settings(&self) -> Settings {
         let mut settings = Settings::default();
         for Assignment { setting, value } in &self.set {
@@ -320,16 +95,16 @@ impl SettingArguments {
         settings
     }
 
-    /// Refuses settings that are given twice or that exclude each other.
+    /// Refuses settings that are given twice or exclude each other.
     fn check_names(&self) -> Result<()> {
         for (position, Assignment { setting, .. }) in self.set.iter().enumerate() {
             if self.set[..position].iter().any(|other| other.setting.name == setting.name) {
-                bail!("each setting can be given once, found twice: `{}`", setting.name);
+                bail!("a setting can be given only once, found twice: `{}`", setting.name);
             }
         }
         let settings = self.settings();
         if settings.fixed_weights == Some(true) && settings.smallest_weight.is_some() {
-            bail!("`fixed_weights=true` leaves no weights to bound, found: `smallest_weight`");
+            bail!("`smallest_weight` has no effect with `fixed_weights=true`");
         }
         Ok(())
     }
@@ -370,19 +145,20 @@ impl SettingArguments {
     }
 }
 
-/// What `vmf fit --help-settings` prints.
+/// The output of `vmf fit --help-settings`.
 pub fn help() -> String {
     list("fit", |_| true)
 }
 
-/// The same for `vmf select`.
+/// The output of `vmf select --help-settings`.
 pub fn help_of_select() -> String {
     list("select", |setting| setting.of_select)
 }
 
 fn list(verb: &str, is_listed: impl Fn(&Setting) -> bool) -> String {
-    let mut text =
-        format!("Settings of `vmf {verb} --set NAME=VALUE`.\nThe names are those of model files, which `vmf inspect` shows.\n");
+    let mut text = format!(
+        "Settings for `vmf {verb} --set NAME=VALUE`.\nModel files store them under these names; `vmf inspect` shows them.\n"
+    );
     for setting in ALL.iter().filter(|setting| is_listed(setting)) {
         let Setting { name, value, range, default, meaning, methods, .. } = setting;
         text.push_str(&format!("\n  {name}={value}\n    {meaning}\n"));
@@ -398,10 +174,10 @@ fn list(verb: &str, is_listed: impl Fn(&Setting) -> bool) -> String {
     text
 }
 
-/// Says what may have been meant.
+/// An error with similar names.
 fn unknown(name: &str) -> String {
     if let Some((_, option)) = OPTIONS.iter().find(|(known, _)| *known == name) {
-        return format!("`{name}` has an option of its own: `{option}`");
+        return format!("`{name}` has a separate option: `{option}`");
     }
     let mut near: Vec<(usize, &str)> = ALL.iter().map(|setting| (edits(name, setting.name), setting.name)).collect();
     near.sort_unstable();
@@ -413,7 +189,7 @@ fn unknown(name: &str) -> String {
     format!("no setting is called `{name}`{near}\nhint: `vmf fit --help-settings` lists all settings")
 }
 
-/// How many characters have to be inserted, removed or replaced to make one word of the other.
+/// The Levenshtein distance.
 fn edits(one: &str, other: &str) -> usize {
     let other: Vec<char> = other.chars().collect();
     let mut row: Vec<usize> = (0..=other.len()).collect();
@@ -428,39 +204,13 @@ fn edits(one: &str, other: &str) -> usize {
     row[other.len()]
 }
 
-fn put<T>(field: &mut Option<T>, value: Option<T>) -> bool {
-    *field = value;
-    field.is_some()
-}
-
-fn number(text: &str) -> Option<f64> {
-    text.trim().parse().ok().filter(|number: &f64| number.is_finite())
-}
-
-fn whole(text: &str) -> Option<usize> {
-    text.parse().ok().filter(|&number| number >= 1)
-}
-
-fn pair(text: &str) -> Option<(f64, f64)> {
-    text.split_once(',').and_then(|(one, other)| number(one).zip(number(other)))
-}
-
-fn choice<T: Copy>(choices: &[(&str, T)], text: &str) -> Option<T> {
-    choices.iter().find(|(name, _)| *name == text).map(|(_, choice)| *choice)
-}
-
-/// Above 0 and below 1.
-fn inside(number: f64) -> bool {
-    number > 0.0 && number < 1.0
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use vmfkit::train::Adam;
     use vmfkit::{Fitter, Method};
 
-    /// `--set` uses the names of model files. The baseline is stored only where it is not the default.
+    /// `--set` uses the names of model files, which store the baseline only if it is not the default.
     #[test]
     fn names_are_those_of_model_files() {
         let methods = [Method::default(), Method::Sgd(Adam::new()), "online".parse().unwrap()];
@@ -486,8 +236,8 @@ mod tests {
             ("learning-rate=1", "similar: `learning_rate`"),
             ("weight=1", "`fixed_weights`"),
             ("qqqqqq=1", "no setting is called `qqqqqq`\nhint: "),
-            ("seed=1", "`seed` has an option of its own: `--seed`"),
-            ("batch", "it takes a name and a value, as in `batch=256`"),
+            ("seed=1", "`seed` has a separate option: `--seed`"),
+            ("batch", "a setting is given as NAME=VALUE, such as `batch=256`"),
             ("batch=0", "`batch` must be a whole number of at least 1, found: `0`"),
             ("decay=nan", "`decay` must be a number above 0 and at most 1, found: `nan`"),
         ] {
@@ -497,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn edits_are_counted() {
+    fn edit_distances_are_those_of_levenshtein() {
         assert_eq!([edits("", "abc"), edits("abc", "abc"), edits("kitten", "sitting"), edits("step", "steps")], [3, 0, 3, 1]);
     }
 

@@ -1,6 +1,6 @@
-//! Numbers of bytes, as people write them.
+//! Sizes in bytes, such as `512MB`.
 
-/// A number of bytes, as in `512MB`, `2GiB` or `1e9`.
+/// Parses a size such as `512MB`, `2GiB` or `1e9`.
 pub fn size(text: &str) -> Result<u64, String> {
     let digits = text.trim_end_matches(|c: char| c.is_alphabetic() && c != 'e' && c != 'E');
     let unit = match text[digits.len()..].to_ascii_lowercase().as_str() {
@@ -17,11 +17,11 @@ pub fn size(text: &str) -> Result<u64, String> {
     };
     match digits.trim().parse::<f64>() {
         Ok(number) if number > 0.0 && number * unit < 1e18 => Ok((number * unit) as u64),
-        _ => Err("it takes a number and a unit, as in `512MB`".to_owned()),
+        _ => Err("a size is a positive number with a unit, such as `512MB`".to_owned()),
     }
 }
 
-/// A number of bytes for people.
+/// A size for messages.
 pub fn readable(bytes: u64) -> String {
     let bytes = bytes as f64;
     let (unit, name) =
@@ -29,7 +29,7 @@ pub fn readable(bytes: u64) -> String {
     format!("{:.3} {name}", bytes / unit).replace(".000", "")
 }
 
-/// Whole megabytes, rounded down, as an option takes them.
+/// A size in whole megabytes, rounded down, as `--memory` takes it.
 pub fn megabytes(bytes: u64) -> String {
     format!("{}MB", bytes / 1_000_000)
 }

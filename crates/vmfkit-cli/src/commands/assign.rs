@@ -1,8 +1,9 @@
 //! `vmf assign`: the most probable component of each row, its density and its p-value.
 
 use crate::args::OUTPUT;
-use crate::args::rows::{Beside, Seen};
 use crate::files::output::{self, Output};
+use crate::files::row_memory::ExtraMemory;
+use crate::files::row_source::RowTotals;
 use crate::files::table_file::TableFile;
 use crate::report::components::{self, COMPONENTS_SHOWN};
 use crate::report::format::{aligned, json_number, readable};
@@ -26,27 +27,27 @@ Examples:
   cat x.jsonl | vmf assign model.safetensors - --no-p-values -o -
 
 Columns of the output:
-  id, or row         the id of --id-column, or else the number of the row, from 0
+  id or row          the id (--id-column), or the row number from 0
   component          the most probable component, from 0
-  label              its label, if the model was made from known labels
-  responsibility     its probability given the row
+  label              its label, if the model was fitted to known labels
+  responsibility     the probability of the component given the row
   ln_density         ln p of the row under the mixture
   p_value            p-value of the row
-  outlier            with --outliers: whether the p-value is below the level
+  outlier            with --outliers: whether the p-value is below LEVEL
   component_2, label_2, responsibility_2, ...
-                     with --top: the next components, the most probable first
-A .npy file holds the components only, as `vmf compare` reads them. With --all-columns, --top,
---outliers, or ids that are whole numbers, it is a structured array with a field per column.
-`-o -` writes CSV to standard output and the report to standard error (with --quiet no report).
-Fractions in the report are by weight, if rows have weights.
+                     with --top: the next most probable components
+A .npy file holds only the components, as `vmf compare` reads them. With --all-columns, --top,
+--outliers or integer ids, it is a structured array with one field per column.
+`-o -` writes CSV to standard output and the report to standard error; --quiet omits the report.
+Fractions in the report are weighted if the rows have weights.
 
 {P_VALUES}"
     )
 });
 
-/// Buffer of a Parquet file until a row group is full, with its footer.
+/// Buffer of a Parquet row group, and the footer of the file.
 const ROW_GROUP_MEMORY: u64 = 24 << 20;
-/// A row of the table while it is written, as text or in columns, and what each component of it adds.
+/// Memory of a row of the table while it is written, and of each of its components.
 const TABLE_ROW: u64 = 512;
 const RANK_MEMORY: u64 = 256;
 
@@ -59,7 +60,7 @@ pub struct Assign {
     /// File to write: .parquet, .arrow, .csv, .tsv, .jsonl, .npy, or `-` for CSV on standard output
     #[arg(long, short, value_name = "FILE", help_heading = OUTPUT)]
     output: PathBuf,
-    /// Number of most probable components to write for each row
+    /// Number of components to write for each row, the most probable first
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..), help_heading = OUTPUT)]
     top: u32,
     /// Write all columns to .npy files, as a structured array
@@ -73,10 +74,10 @@ impl Assign {
         let to_stdout = self.output == Path::new("-");
         let format = self.format()?;
         let held_back = if format == OutputFormat::Parquet { ROW_GROUP_MEMORY } else { 0 };
-        // An array of components has no p-values.
         let p_values = !self.scoring.no_p_values && !self.is_components_alone(format);
-        let beside = Beside { once: held_back, each_row: TABLE_ROW + RANK_MEMORY * u64::from(self.top), ..Beside::default() };
-        let mut scorer = self.scoring.open(beside, p_values)?;
+        let extra =
+            ExtraMemory { fixed: held_back, per_row: TABLE_ROW + RANK_MEMORY * u64::from(self.top), ..ExtraMemory::default() };
+        let mut scorer = self.scoring.open(extra, p_values)?;
         let components = scorer.mixture.components().len();
         if self.top as usize > components {
             bail!("`--top` must be at most the number of components, {components}, found: `{}`", self.top);
@@ -89,7 +90,7 @@ impl Assign {
             Tally { sums: Sums::new(self.scoring.outliers), rows: vec![0; components], weights: vec![0.0; components] };
         self.write_table(&mut scorer, format, output, &mut tally)?;
         let Scorer { model, mixture, labels, source, .. } = scorer;
-        let report = Report { output: &self.output, model, rows: source.seen(), mixture, labels, tally };
+        let report = Report { output: &self.output, model, rows: source.totals(), mixture, labels, tally };
         match to_stdout && self.scoring.report.quiet {
             true => Ok(()),
             false => output::report(&if self.scoring.report.json { report.to_json() } else { report.to_text() }, to_stdout),
@@ -109,14 +110,14 @@ impl Assign {
         }
     }
 
-    /// Whether nothing but the most probable component of each row is written.
+    /// Whether only the most probable component of each row is written.
     fn is_components_alone(&self, format: OutputFormat) -> bool {
         let more = self.all_columns || self.top > 1 || self.scoring.outliers.is_some() || self.scoring.has_ids();
         format == OutputFormat::Npy && !more
     }
 
     fn write_table(&self, scorer: &mut Scorer, format: OutputFormat, output: Output, tally: &mut Tally) -> Result<()> {
-        let Some(mut scored) = scorer.next(self.top as usize)? else { unreachable!("without rows there is an error") };
+        let Some(mut scored) = scorer.next(self.top as usize)? else { unreachable!("a source without rows is an error") };
         let alone = self.is_components_alone(format);
         let columns = if alone { vec![Column::new("component", ColumnKind::U32)] } else { self.columns(scorer) };
         let mut table = TableFile::new(output, format, &columns, scorer.source.len())?;
@@ -154,12 +155,12 @@ impl Assign {
         columns
     }
 
-    /// The rows of a block, in the order of [`Self::columns`]; ids of another kind than those of the first block are made texts if need be.
+    /// Writes the rows of a block, in the order of [`Self::columns`]. Integer ids become text if those of the first block are text.
     fn write_rows(&self, table: &mut TableFile, scored: &ScoredBlock, scorer: &Scorer, kind: ColumnKind) -> Result<()> {
         let (summary, ids) = (&scored.summary, scorer.source.ids());
         let labels: Vec<Vec<String>> = match scorer.labels.is_empty() {
             true => Vec::new(),
-            // A background has none.
+            // A background has no label.
             false => summary
                 .ranks
                 .iter()
@@ -177,8 +178,8 @@ impl Assign {
             ((first, Some(Ids::Texts(ids))), _) => {
                 let found = ids.iter().find(|id| id.parse::<i64>().is_err()).map_or("a text", String::as_str);
                 bail!(
-                    "ids must be whole numbers as those of the first files are, found from row {first} on: `{found}`\n\
-                     hint: name the files with texts first, and all ids are written as texts"
+                    "ids must be integers, like those of the first file, found from row {first} on: `{found}`\n\
+                     hint: if a file with text ids comes first, all ids are written as text"
                 );
             }
             ((first, None), _) => {
@@ -205,10 +206,10 @@ impl Assign {
     }
 }
 
-/// What is counted while rows pass.
+/// Counts over the rows.
 struct Tally {
     sums: Sums,
-    /// Of each component, those that it is most probable for.
+    /// Per component, the number of rows assigned to it, and their weight.
     rows: Vec<u64>,
     weights: Vec<f64>,
 }
@@ -223,18 +224,18 @@ impl Tally {
     }
 }
 
-/// Everything that is known after the rows.
+/// Everything that is reported.
 struct Report<'a> {
     output: &'a Path,
     model: String,
-    rows: Seen,
+    rows: RowTotals,
     mixture: Mixture,
     labels: Vec<String>,
     tally: Tally,
 }
 
 impl Report<'_> {
-    /// Component numbers, those with most rows first.
+    /// The components, those with most rows first.
     fn order(&self) -> Vec<usize> {
         let mut order: Vec<usize> = (0..self.tally.rows.len()).collect();
         order.sort_by_key(|&component| std::cmp::Reverse(self.tally.rows[component]));

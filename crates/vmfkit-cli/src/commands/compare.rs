@@ -16,15 +16,15 @@ Examples:
   vmf compare truth.txt found.npy --json
   vmf compare truth.parquet labels.parquet --columns class,component
 
-A .npy file holds one whole number per row. A text file (.csv, .tsv or any other) holds one label
-per line, which may be any text. A table (Parquet, Arrow, JSON Lines, or text with a header) holds
-them in a column of whole numbers, `component` by default, as `vmf assign` writes it.
-Only which rows have equal labels matters: the two files may use different names for a group.";
+A .npy file holds one integer per row. A text file (.csv, .tsv or any other) holds one label per
+line, which may be any text. A table (Parquet, Arrow, JSON Lines, or text with a header) holds
+them in a column of integers, by default `component`, as `vmf assign` writes it.
+Only the partition of the rows matters: the two files may name the same group differently.";
 
-/// Pairs of groups up to which the best matching is found in a few seconds.
+/// The best matching of up to this many pairs of groups takes a few seconds.
 const MOST_PAIRS: usize = 1 << 22;
 
-/// Compare two labelings of the same rows: adjusted Rand index, mutual information, V
+/// Compare two labelings of the same rows: adjusted Rand index, mutual information, V-measure
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = EXAMPLES)]
 pub struct Compare {
@@ -32,14 +32,14 @@ pub struct Compare {
     first: PathBuf,
     /// Labels to compare with them, `-` for standard input
     second: PathBuf,
-    /// Columns that hold the labels: one for both files, or one each [default: component]
+    /// Column of the labels: one name for both files, or one for each [default: component]
     ///
-    /// An empty name is for a file without columns.
+    /// An empty name stands for a file without columns.
     #[arg(long, visible_alias = "column", value_name = "NAMES", value_delimiter = ',', num_args = 1..=2, help_heading = INPUT)]
     columns: Option<Vec<String>>,
     /// Whether the first line of text files names the columns [default: auto]
     ///
-    /// With auto it does if it is not a number and all other lines are.
+    /// auto: it does if it is not a number and all other lines are.
     #[arg(long, value_name = "WHEN", value_enum, help_heading = INPUT)]
     header: Option<Header>,
     #[command(flatten)]
@@ -76,7 +76,7 @@ impl Compare {
     }
 }
 
-/// Key, name, value and meaning of every score; the matching of very many groups is not attempted.
+/// Key, name, value and meaning of every score. Very many groups are not matched.
 fn scores(agreement: &Agreement) -> [(&'static str, &'static str, Option<f64>, &'static str); 6] {
     let (first, second) = agreement.groups();
     let matched = (first.saturating_mul(second) <= MOST_PAIRS).then(|| agreement.matched_fraction());

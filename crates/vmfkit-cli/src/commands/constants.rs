@@ -1,4 +1,4 @@
-//! `vmf constants`: a calculator for one point, or for a file of points.
+//! `vmf constants`: the constants of one density, or of a file of points.
 
 use crate::args::{INPUT, MODEL, OUTPUT, ReportArguments};
 use crate::files::Files;
@@ -21,20 +21,20 @@ use vmfkit_io::excerpt;
 const EXAMPLES: &str = "\
 Examples:
   vmf constants --dim 768 --concentration 50
-  vmf constants --dim 768 --mean-length 0.7           which concentration has this mean length?
+  vmf constants --dim 768 --mean-length 0.7           the density with this mean length
   vmf constants --dim 768 --complement 1e-12 --json   the same, for mean lengths near 1
   vmf constants --from points.csv -o answers.csv      one line per point
 
-Columns of --from (in any order; others are ignored) and of the output:
+Columns of --from (in any order; others are ignored) and columns of the output:
   d,one_minus_r    d,one_minus_r,kappa
   d,r              d,r,kappa                r is the mean length
   d,kappa1,kappa2  d,kappa1,kappa2,kl       the divergence between equal mean directions
   d,kappa          d,kappa,log_iv,log_c,log_c_plus_kappa,a,one_minus_a,a_prime,entropy,phi,
                    kl_uniform
-A file with several of these is read as the first of them. Points are echoed as given. Numbers
-are the shortest text that reads back as the same f64. Infinities are inf and -inf.";
+If a file has the columns of several lines, the first of these lines applies. Points are copied
+unchanged. Numbers are the shortest text that reads back as the same f64, or inf and -inf.";
 
-/// Calculate the constants of a density: ln C, ln I, A, entropy, divergence from uniform
+/// Compute the constants of a density: ln C, ln I, A, entropy, divergence from uniform
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = EXAMPLES)]
 pub struct Constants {
@@ -46,10 +46,10 @@ pub struct Constants {
     #[arg(long, visible_alias = "kappa", value_name = "KAPPA", allow_hyphen_values = true, help_heading = MODEL)]
     #[arg(required_unless_present_any = ["mean_length", "complement", "from"])]
     concentration: Option<f64>,
-    /// Mean length R, in [0, 1], instead of the concentration
+    /// Mean length R in [0, 1], instead of the concentration
     #[arg(long, value_name = "R", help_heading = MODEL, allow_hyphen_values = true, conflicts_with = "concentration")]
     mean_length: Option<f64>,
-    /// 1 - R instead of the concentration, which is more precise if R is near 1
+    /// 1 - R, instead of the concentration; more precise than R if R is near 1
     #[arg(long, value_name = "1-R", help_heading = MODEL, allow_hyphen_values = true, conflicts_with_all = ["concentration", "mean_length"])]
     complement: Option<f64>,
     /// Read points from a CSV file with a header, `-` for standard input
@@ -75,7 +75,7 @@ impl Constants {
 
     fn answer_point(&self) -> Result<()> {
         let dim = usize::try_from(self.dim.expect("required without --from"))?;
-        let rows = describe(dim, self.concentration_asked_for(dim)?);
+        let rows = describe(dim, self.given_concentration(dim)?);
         let mut text = format!("{:<14}{:<25}{}\n", "d", dim, "dimension");
         for (_, symbol, value, meaning) in rows {
             writeln!(text, "{symbol:<14}{:<25}{meaning}", format!("{value:.16e}"))?;
@@ -91,7 +91,7 @@ impl Constants {
         output.finish()
     }
 
-    fn concentration_asked_for(&self, dim: usize) -> Result<f64> {
+    fn given_concentration(&self, dim: usize) -> Result<f64> {
         let (name, given, found) = match (self.concentration, self.mean_length, self.complement) {
             (Some(value), ..) if value >= 0.0 && value.is_finite() => return Ok(value),
             (Some(value), ..) => return Err(vmfkit::Error::Concentration { value }.into()),
@@ -105,14 +105,14 @@ impl Constants {
             bail!("the {name} must be in [0, 1], found: `{given}`");
         }
         if found == f64::INFINITY {
-            let hint = if self.complement.is_none() { "\nhint: near 1 give `--complement`, which is 1 - R" } else { "" };
+            let hint = if self.complement.is_none() { "\nhint: for R near 1, give `--complement`, which is 1 - R" } else { "" };
             bail!("no finite concentration in dimension {dim} has the {name}: `{given}`{hint}");
         }
         Ok(found)
     }
 }
 
-/// Key, symbol, value and meaning of everything known about one point.
+/// Key, symbol, value and meaning of every constant.
 fn describe(dim: usize, k: f64) -> [(&'static str, &'static str, f64, &'static str); 11] {
     let ratio = bessel::mean_length_and_slope(dim, k);
     [
@@ -120,7 +120,7 @@ fn describe(dim: usize, k: f64) -> [(&'static str, &'static str, f64, &'static s
         ("ln_normalizer", "ln C", bessel::ln_normalizer(dim, k), "log of the normaliser"),
         ("ln_peak", "kappa + ln C", bessel::ln_peak(dim, k), "log density at the mode"),
         ("ln_bessel_i", "ln I", bessel::ln_bessel_i(order(dim), k), "log of the Bessel function of order d/2 - 1"),
-        ("ln_bessel_i_scaled", "ln I - kappa", bessel::ln_bessel_i_scaled(order(dim), k), "the same of exp(-kappa) I"),
+        ("ln_bessel_i_scaled", "ln I - kappa", bessel::ln_bessel_i_scaled(order(dim), k), "log of exp(-kappa) I"),
         ("mean_length", "A", ratio.value, "mean length, E[mu . x]"),
         ("mean_length_complement", "1 - A", ratio.complement, "1 - A without cancellation"),
         ("mean_length_slope", "A'", ratio.slope, "variance of mu . x"),
@@ -135,7 +135,7 @@ fn order(dim: usize) -> f64 {
     0.5 * dim as f64 - 1.0
 }
 
-/// What a file of points asks for.
+/// What is computed for a file of points.
 #[derive(Debug, Clone, Copy)]
 enum Question {
     Everything,
@@ -145,10 +145,10 @@ enum Question {
 }
 
 impl Question {
-    /// In the order of preference.
+    /// In order of preference.
     const ALL: [Self; 4] = [Self::FromComplement, Self::FromMeanLength, Self::Divergence, Self::Everything];
 
-    /// The columns that are read, after `d`.
+    /// The input columns after `d`.
     fn given(self) -> &'static [&'static str] {
         match self {
             Self::Everything => &["kappa"],
@@ -158,7 +158,7 @@ impl Question {
         }
     }
 
-    /// The columns that are written after those.
+    /// The output columns after those.
     fn asked(self) -> &'static str {
         match self {
             Self::Everything => "log_iv,log_c,log_c_plus_kappa,a,one_minus_a,a_prime,entropy,phi,kl_uniform",
@@ -183,7 +183,7 @@ impl Question {
 
     fn answer(self, dim: usize, given: [f64; 2], line: &mut String) {
         let k = given[0];
-        // `{:?}` is the shortest text that reads back, with an exponent where that is shorter.
+        // `{:?}` prints the shortest text that reads back, with an exponent if that is shorter.
         let result = match self {
             Self::Everything => {
                 let (ln_bessel, ln_normalizer, ln_peak) =
@@ -202,7 +202,7 @@ impl Question {
     }
 }
 
-/// Where the columns of a question stand in the file.
+/// The positions of the columns in the file.
 struct Layout {
     question: Question,
     dim: usize,
@@ -252,9 +252,9 @@ impl Layout {
     }
 }
 
-/// Lines held in memory at a time.
+/// Lines in memory at a time.
 const LINES_PER_BATCH: usize = 1 << 14;
-/// Lines that one task answers.
+/// Lines per task.
 const LINES_PER_TASK: usize = 1 << 9;
 
 fn answer_file(from: &Path, to: &Path, mut progress: Progress) -> Result<()> {

@@ -1,9 +1,9 @@
-//! `vmf convert`: rows from files of one format into a file of another.
+//! `vmf convert`: rows from one file format to another.
 
 use crate::args::rows::RowArguments;
 use crate::args::{OUTPUT, ReportArguments};
 use crate::files::output;
-use crate::files::row_output::{self, Precision, RowOutput};
+use crate::files::row_output::{FormatArguments, Precision, RowOutput};
 use crate::files::{Files, is_standard};
 use crate::report::progress::Progress;
 use anyhow::{Context, Result, bail};
@@ -25,13 +25,12 @@ Examples:
 
 FILE ends in .parquet, .arrow, .feather, .csv, .tsv, .jsonl, .npy, .npz, .safetensors or .mtx.
 Without -o, an existing FILE is not overwritten.
-Rows are written as they are, whatever their length; --rescale divides by it.
-Numbers stay the same to the last bit, unless --dtype f32 rounds them. In JSON Lines, numbers that
-are not finite become null.
-Ids and weights are written as `id` and `weight` if --id-column and --weights name their columns.
-.npy and .mtx hold rows only; .npz and .safetensors hold no ids that are texts.
+Rows are written unchanged, whatever their length, unless --rescale is given. Numbers keep every
+bit unless --dtype f32 rounds them. In JSON Lines, numbers that are not finite become null.
+--id-column and --weights write the columns `id` and `weight`. .npy and .mtx files hold neither;
+text ids cannot be written to .npz and .safetensors files.
 Sparse rows stay sparse in .npz (scipy CSR) and .mtx, and become dense in other formats.
-In .mtx, dense rows are written without their zeros.";
+Zeros of dense rows are not written to .mtx.";
 
 /// Convert rows between file formats
 #[derive(Debug, clap::Args)]
@@ -42,14 +41,8 @@ pub struct Convert {
     /// File to write, `-` for standard output [default: the last argument]
     #[arg(long, short, value_name = "FILE", help_heading = OUTPUT)]
     output: Option<PathBuf>,
-    /// Output format [default: by the extension; CSV on standard output]
-    ///
-    /// One of parquet, arrow, csv, tsv, jsonl, npy, npz, safetensors and mtx.
-    #[arg(long, value_name = "FORMAT", help_heading = OUTPUT)]
-    to: Option<OutputFormat>,
-    /// Write rows as angles, such as lat,lon or lat,lon,radians (`vmf help angles`)
-    #[arg(long, value_name = "NAMES", help_heading = OUTPUT)]
-    to_angles: Option<Angles>,
+    #[command(flatten)]
+    written: FormatArguments,
     /// Precision of the numbers [default: f64 for f64, integers and text, otherwise f32]
     #[arg(long, value_name = "TYPE", value_enum, help_heading = OUTPUT)]
     dtype: Option<Precision>,
@@ -61,7 +54,7 @@ impl Convert {
     pub fn run(&self) -> Result<()> {
         let (rows, path) = self.paths()?;
         Files::new().reads(rows.files()).writes("-o", Some(&path)).check()?;
-        let format = row_output::format_of(&path, self.to, "--to")?;
+        let format = self.written.format(&path)?;
         let mut batches = rows.open_batches()?;
         let mut weights = rows.weight_file()?.map(|(name, weights)| WeightFile { name, weights, taken: 0 });
         let schema = batches.schema().clone();
@@ -69,16 +62,16 @@ impl Convert {
             bail!("{}: there is nothing to convert, numbers per row: `0`", rows.name());
         }
         let mut batch = Batch::default();
-        // Only the first rows tell whether ids are numbers or texts.
+        // Whether ids are integers or text is known once rows have been read.
         let mut found = batches.read(&mut batch)?;
         let element = self.dtype.map_or(schema.element, Precision::element);
-        if let Some(angles) = self.to_angles.filter(|angles| angles.dim() != schema.dim) {
+        if let Some(angles) = self.written.to_angles.filter(|angles| angles.dim() != schema.dim) {
             let (expected, found) = (angles.dim(), schema.dim);
             bail!("{}: rows must have {expected} numbers to be written as `{angles}`, found: `{found}`", rows.name());
         }
-        let dim = self.to_angles.map_or(schema.dim, Angles::count);
+        let dim = self.written.to_angles.map_or(schema.dim, Angles::count);
         let mut layout = RowLayout::new(dim, element);
-        if let Some(angles) = self.to_angles {
+        if let Some(angles) = self.written.to_angles {
             layout = layout.names(angles.names().into_iter().map(str::to_owned).collect());
         }
         let ids = batch.ids.as_ref().map(Ids::kind);
@@ -86,7 +79,7 @@ impl Convert {
         if batch.weights.is_some() || weights.is_some() {
             layout = layout.weights();
         }
-        if schema.is_sparse() && self.to_angles.is_none() {
+        if schema.is_sparse() && self.written.to_angles.is_none() {
             layout = layout.sparse();
         }
         layout = schema.rows.map_or(layout.clone(), |rows| layout.rows(rows));
@@ -99,7 +92,7 @@ impl Convert {
             if let (Some(IdKind::Texts), Some(Ids::Integers(numbers))) = (ids, &batch.ids) {
                 batch.ids = Some(Ids::Texts(numbers.iter().map(i64::to_string).collect()));
             }
-            if let Some(angles) = self.to_angles {
+            if let Some(angles) = self.written.to_angles {
                 let found = angles.of_vectors(&dense(&batch, schema.dim)).map_err(|error| in_all_rows(error, done));
                 batch.values = Values::F64(found.with_context(|| rows.name())?);
             }
@@ -122,7 +115,7 @@ impl Convert {
         }
     }
 
-    /// What to read, and what to write.
+    /// The rows to read and the file to write.
     fn paths(&self) -> Result<(RowArguments, PathBuf)> {
         if let Some(path) = &self.output {
             return Ok((self.rows.clone(), path.clone()));
@@ -132,7 +125,7 @@ impl Convert {
         if rows.is_empty() {
             bail!("there must be an input and an output file, found only: `{last}`\nhint: `vmf convert {last} x.parquet`");
         }
-        // A shell may have made file names of a pattern, and the last of them was not meant.
+        // A shell may have expanded a pattern, of which the last file is not meant as the output.
         if path.is_file() {
             Files::new().reads(rows.files()).writes("FILE", Some(&path.to_owned())).check()?;
             bail!("the last file is the output and must not exist, found: `{last}`\nhint: `-o {last}` overwrites it");
@@ -141,7 +134,7 @@ impl Convert {
     }
 }
 
-/// All numbers of the rows, zeros too.
+/// All numbers of the rows, including zeros.
 fn dense(batch: &Batch, dim: usize) -> Vec<f64> {
     let sparse = |starts: &[usize], columns: &[u32], value: &dyn Fn(usize) -> f64| {
         let mut all = vec![0.0; batch.rows * dim];
@@ -158,7 +151,7 @@ fn dense(batch: &Batch, dim: usize) -> Vec<f64> {
     }
 }
 
-/// The same error for a row after `before` others.
+/// The error with its row counted from `before`.
 fn in_all_rows(mut error: Error, before: u64) -> Error {
     if let Error::NotFinite { row, .. } | Error::ZeroRow { row } = &mut error {
         *row += before as usize;
@@ -166,7 +159,7 @@ fn in_all_rows(mut error: Error, before: u64) -> Error {
     error
 }
 
-/// Everything that is known after the rows.
+/// Everything that is reported.
 struct Report<'a> {
     source: String,
     path: &'a Path,
@@ -197,7 +190,7 @@ impl Report<'_> {
     }
 }
 
-/// Weights of a file of their own, to be handed out with the rows.
+/// Weights from a separate file, added to the rows batch by batch.
 struct WeightFile {
     name: String,
     weights: Vec<f64>,

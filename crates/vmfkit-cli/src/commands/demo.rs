@@ -1,4 +1,4 @@
-//! `vmf demo`: a first look, without any file.
+//! `vmf demo`: a first look, without files.
 
 use crate::args::{GENERAL, MODEL, ReportArguments};
 use crate::files::output;
@@ -11,7 +11,7 @@ use vmfkit::metrics::ParameterErrors;
 use vmfkit::train::Adam;
 use vmfkit::{ConcentrationPolicy, Fitter, Method, Mixture, RowBatch, VonMisesFisher, bessel};
 
-/// Dimension and concentration of the densities whose constants are shown: the first is one that every library can do.
+/// Dimension and concentration of the densities whose constants are shown, from an easy one to an extreme one.
 const POINTS: [(usize, f64); 4] = [(3, 10.0), (768, 50.0), (2048, 300.0), (1_000_000, 1e9)];
 
 /// Draw rows from a known mixture and fit it by EM and by SGD
@@ -27,13 +27,13 @@ pub struct Demo {
     seed: u64,
 }
 
-/// One way of fitting and what came out, its components in the order of the truth.
+/// The result of one method, its components in the order of the true ones.
 struct Outcome {
     name: &'static str,
     method: &'static str,
     weights: Vec<f64>,
     concentrations: Vec<f64>,
-    /// Between the mean directions, in degrees.
+    /// Angles to the true mean directions, in degrees.
     angles: Vec<f64>,
     mean_ln_density: f64,
     passes: usize,
@@ -119,7 +119,7 @@ impl Demo {
         }));
         format!(
             "{} rows drawn from the mixture of {count} vMF densities in {} dimensions of Kim (2021), seed {}\n\n{}\n\
-             One density is exact in any dimension and at any concentration:\n\n{}\n\
+             The constants of one density are exact in any dimension and at any concentration:\n\n{}\n\
              Next: vmf sample --dim 100 --concentration 500 -n 10000 -o x.npy, then vmf fit x.npy\n",
             self.rows,
             truth.dim(),

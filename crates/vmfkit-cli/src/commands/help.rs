@@ -1,4 +1,4 @@
-//! `vmf help`: the help of a verb, or a page on a topic that several verbs have in common.
+//! `vmf help`: the help of a command, or a page on a topic.
 
 use crate::args::{Arguments, settings};
 use crate::files::output;
@@ -7,25 +7,25 @@ use clap::CommandFactory;
 use clap::builder::PossibleValuesParser;
 
 const FORMATS: &str = "\
-DATA is a file, a folder, a quoted pattern ('part-*.parquet'), or several of them, read one after
-the other as if they were one file. `-` is standard input. Files may be larger than memory.
+DATA is a file, a folder, a quoted pattern ('part-*.parquet'), or several of these, which are read
+as one sequence of rows. `-` is standard input. Files may be larger than memory.
 
 Formats, detected from the first bytes and the name unless --format is given:
-  .npy           an array of two axes
-  .npz           the array of two axes, or that of --array; also a scipy CSR matrix
+  .npy           a two-dimensional array
+  .npz           the only two-dimensional array, or that of --array; also a scipy CSR matrix
   .parquet       a column of lists, or columns of numbers (--columns)
-  .arrow         Arrow IPC, also .feather; as Parquet
-  .csv, .tsv     text, also compressed with gzip (.csv.gz)
+  .arrow         Arrow IPC, also .feather; columns as in Parquet
+  .csv, .tsv     text, also compressed by gzip (.csv.gz)
   .jsonl         JSON Lines: arrays, or objects with the key `embedding` or that of --columns
-  .safetensors   the tensor of two axes, or that of --array
+  .safetensors   the only two-dimensional tensor, or that of --array
   .mtx           Matrix Market, sparse or dense
 
 Header of text files (--header auto): the first line is a header if none of its cells is a number,
-or if it counts three or more columns from 0, as pandas writes it. A first column without a name
-is then an index and not a coordinate.
+or if it numbers at least three columns from 0, as pandas writes it. If it has no name for the
+first column, that column is an index, not a coordinate.
 
-Object stores: if `vmf` was built with the feature object-store, DATA may be a location such as
-s3://bucket/part-*.parquet, gs://, az:// or https://.
+Object stores: if `vmf` was built with the feature object-store, DATA may be a URL with s3://,
+gs://, az:// or https://, such as s3://bucket/part-*.parquet.
 
 Messages count rows from 0 and lines from 1.
 ";
@@ -40,20 +40,20 @@ const ANGLES: &str = "\
   angle          x = cos angle, y = sin angle: one column, directions of the circle
 
 The order of the names is the order of the columns: lon,lat has the longitude first.
-The columns are those of --columns, or those with names such as `lat`, `Latitude` or `lon_deg`,
-or all columns if no column has such a name.
+The columns are those of --columns; otherwise those with names such as `lat`, `Latitude` or
+`lon_deg`; otherwise all columns.
 Angles are in degrees. A name such as lat,lon,radians reads and writes radians.
 Latitudes beyond a pole are refused. Longitudes may exceed a full circle.
 ";
 
-/// Pages that are not about one verb, with what they are about.
+/// Pages on topics, with their titles.
 pub const TOPICS: [(&str, &str); 3] = [
-    ("formats", "files of rows that vmf reads"),
+    ("formats", "file formats that vmf reads"),
     ("angles", "rows as angles, such as latitude and longitude"),
-    ("settings", "settings of vmf fit --set"),
+    ("settings", "settings for vmf fit --set"),
 ];
 
-/// Everything that has a page; a test compares it with the verbs.
+/// All commands and topics; a test compares this list with the commands.
 pub const PAGES: [&str; 20] = [
     "demo",
     "constants",
@@ -77,15 +77,15 @@ pub const PAGES: [&str; 20] = [
     "settings",
 ];
 
-/// Print the help of a verb, or a page on formats, angles or settings
+/// Print the help of a command, or a page on formats, angles or settings
 #[derive(Debug, clap::Args)]
 pub struct Help {
-    /// A verb, or one of formats, angles and settings
+    /// A command, or one of formats, angles and settings
     #[arg(value_name = "TOPIC", value_parser = PossibleValuesParser::new(PAGES), hide_possible_values = true)]
     topic: Option<String>,
 }
 
-/// The text of a topic; none if it is not one.
+/// The text of a topic; None for other names.
 pub fn topic(name: &str) -> Option<String> {
     match name {
         "formats" => Some(FORMATS.to_owned()),

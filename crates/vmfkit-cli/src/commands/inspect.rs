@@ -1,8 +1,9 @@
-//! `vmf inspect`: the components of a model, how it was fitted, and typical rows.
+//! `vmf inspect`: the components of a model, its fit, and typical rows.
 
-use crate::args::rows::{LimitedRowArguments, Seen};
+use crate::args::rows::LimitedRowArguments;
 use crate::args::{OUTPUT, ReportArguments};
 use crate::files::Files;
+use crate::files::row_source::RowTotals;
 use crate::files::{input, model, output};
 use crate::report::components;
 use crate::report::format::{aligned, escaped, json_number, readable};
@@ -24,10 +25,10 @@ Examples:
   vmf inspect model.safetensors articles.parquet --id-column title --typical 5
   vmf inspect model.safetensors --json
 
-The most typical rows of a component are those of the highest density under it, among the rows
-for which it is the most probable component. They are listed by id, or by number from 0.";
+The most typical rows of a component are those with the highest density under it, among the rows
+assigned to it. They are listed by id, or by row number from 0.";
 
-/// Show a model file: its fit, its components and, with DATA, their most typical rows
+/// Show a model file: its fit, its components and, given DATA, their most typical rows
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = AFTER_HELP, mut_args(of_rows))]
 pub struct Inspect {
@@ -45,7 +46,7 @@ pub struct Inspect {
     report: ReportArguments,
 }
 
-/// Rows are optional, and options of rows need them.
+/// Makes DATA optional, and lets its options require it.
 fn of_rows(arg: Arg) -> Arg {
     match arg.get_id().as_str() {
         "data" => arg.required(false),
@@ -66,7 +67,7 @@ impl Inspect {
     }
 
     /// The rows of each component.
-    fn members(&self, mixture: &Mixture) -> Result<(Seen, Vec<Members>)> {
+    fn members(&self, mixture: &Mixture) -> Result<(RowTotals, Vec<Members>)> {
         let most = self.typical.unwrap_or(3);
         let parameters = 8 * mixture.components().len() as u64;
         let mut source = self.rows.limited().open(|rows| 3 * parameters * rows.dim() as u64 + 8 * typical::NUMBERS as u64)?;
@@ -77,21 +78,21 @@ impl Inspect {
         let found = typical::find(mixture, &mut source, most, &mut Progress::new(!self.report.quiet));
         let members = found.map_err(|error| source.explain(error))?;
         source.note_rescaled();
-        Ok((source.seen(), members))
+        Ok((source.totals(), members))
     }
 }
 
-/// All that is printed.
+/// Everything that is reported.
 struct Report {
     file: String,
     mixture: Mixture,
     description: Description,
-    /// The rows that were given, and those of each component.
-    rows: Option<(Seen, Vec<Members>)>,
+    /// The totals of DATA, and the rows of each component.
+    rows: Option<(RowTotals, Vec<Members>)>,
 }
 
 impl Report {
-    /// A background not counted.
+    /// Without a background.
     fn component_count(&self) -> usize {
         self.mixture.components().len() - usize::from(self.mixture.has_background())
     }
@@ -170,7 +171,7 @@ impl Report {
         text
     }
 
-    /// How the mixture was fitted, as far as the file tells.
+    /// How the mixture was fitted, as far as the file says.
     fn fit(&self) -> String {
         let Description { method, policy, estimator, seed, status, rows, weight, trace, settings, labels, .. } =
             &self.description;
@@ -185,7 +186,7 @@ impl Report {
             ("estimator".to_owned(), estimator.clone()),
             (
                 "status".to_owned(),
-                // Other fits need no passes.
+                // Fits to known labels need no passes.
                 if labels.is_empty() && !trace.is_empty() {
                     format!("{status} after {}", components::passes(trace.len(), self.description.search_passes))
                 } else {
@@ -202,7 +203,7 @@ impl Report {
         lines.retain(|(_, text)| !text.is_empty());
         let line = |name: &str, text: &str| format!("{:<24}{}\n", escaped(name), escaped(text));
         let mut fit: String = lines.iter().map(|(name, text)| line(name, text)).collect();
-        // The first line has these. The others have the names that `vmf fit --set` takes.
+        // The first line of the report has these two. The others have the names of `vmf fit --set`.
         let others = settings.iter().filter(|(name, _)| !["components", "dimension"].contains(name));
         let settings: String = others.map(|(name, text)| line(&format!("  {name}"), text)).collect();
         if !settings.is_empty() {

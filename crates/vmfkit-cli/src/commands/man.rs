@@ -1,4 +1,4 @@
-//! `vmf man`: manual pages, one per verb and topic.
+//! `vmf man`: manual pages, one per command and topic.
 
 use crate::args::{Arguments, ReportArguments};
 use crate::commands::help;
@@ -16,11 +16,11 @@ Examples:
   vmf man ~/.local/share/man/man1 && man vmf-fit
   vmf man pages && man -l pages/vmf.1";
 
-/// Write the manual pages, one per verb, into a folder
+/// Write manual pages, one per command, to a folder
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = EXAMPLES)]
 pub struct Man {
-    /// Folder for vmf.1, vmf-fit.1 and so on; it is created if it does not exist
+    /// Folder for vmf.1, vmf-fit.1 and others; it is created if it does not exist
     folder: PathBuf,
     #[command(flatten)]
     report: ReportArguments,
@@ -85,7 +85,7 @@ fn render_topic(topic: &str, about: &str) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// A section whose lines stay lines, as tables and examples need.
+/// A section with its line breaks, as tables and examples need.
 fn as_is(heading: &str, text: &str) -> Roff {
     let mut section = Roff::new();
     section.control("SH", [heading]).control("nf", []);

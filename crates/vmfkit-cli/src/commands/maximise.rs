@@ -15,18 +15,18 @@ const AFTER_HELP: &str = "\
 Examples:
   vmf maximise state.ckpt all.stats -o state.ckpt
   vmf maximise state.ckpt part-*.stats -o next.ckpt --json | jq -r .status
-  vmf maximise state.ckpt --model model.safetensors       write the model of a state
+  vmf maximise state.ckpt --model model.safetensors       write only the model of a state
 
 Prints one line that starts with the status: `running` if another pass is needed, `converged` or
 `pass-limit` if the fit has ended. The exit code is 0 in each case.
-Several files of statistics are added in the given order. The total weight of the rows must be
-that of the previous pass. The output may replace STATE, once everything has succeeded.";
+The statistics of several files are added in the given order. The total weight of the rows must
+be that of the previous pass. The output may be STATE itself, which is replaced at the end.";
 
-/// Advance a distributed fit by one pass, from the statistics of all its rows
+/// Advance a distributed fit by one pass, given the statistics of all rows
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = AFTER_HELP)]
 pub struct Maximise {
-    /// State of the fit (a checkpoint) that the statistics are based on, `-` for standard input
+    /// State of the fit (a checkpoint) for which the statistics were made, `-` for standard input
     #[arg(value_name = "STATE")]
     state: PathBuf,
     /// Statistics of all rows, from `vmf accumulate` or `vmf merge`, `-` for standard input
@@ -64,7 +64,7 @@ impl Maximise {
         output::print(state::describe_state(&checkpoint, self.report.json))
     }
 
-    /// An error that names the file with what is wrong: the state's, or that of the statistics.
+    /// The error with the name of the file it is about: the state or the statistics.
     fn explain(&self, error: Error) -> anyhow::Error {
         let of_state = matches!(error, Error::FitEnded { .. } | Error::NotByParts { .. } | Error::Setting { .. });
         let name = match &self.parts[..] {
@@ -76,7 +76,7 @@ impl Maximise {
     }
 
     fn check_outputs(&self) -> Result<()> {
-        // The next state may replace this one, the model may not.
+        // The next state may replace this one; the model may not.
         Files::new().reads([&self.state]).reads(&self.parts).writes("--model", self.model.as_ref()).check()?;
         let files = Files::new().reads(&self.parts).writes("-o", self.output.as_ref()).writes("--model", self.model.as_ref());
         let files = files.leave_standard_output()?;

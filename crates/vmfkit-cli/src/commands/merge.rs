@@ -12,11 +12,11 @@ const AFTER_HELP: &str = "\
 Examples:
   vmf merge part-*.stats -o all.stats
 
-Parts are added in the given order, which decides the last bits of the sum; use that of the rows.
-Parts from different states of a fit are refused.
-`vmf maximise` takes several parts as well, so that merging is optional.";
+Parts are added in the given order, which affects the last bits of the sum: give them in the order
+of the rows. Parts from different states of a fit are refused.
+Merging is optional: `vmf maximise` also takes several parts.";
 
-/// Add the statistics of several parts of a pass
+/// Add the statistics of several parts
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = AFTER_HELP)]
 pub struct Merge {

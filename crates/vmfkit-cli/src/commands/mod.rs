@@ -1,4 +1,4 @@
-//! One file per verb.
+//! One module per command.
 
 pub mod accumulate;
 pub mod assign;

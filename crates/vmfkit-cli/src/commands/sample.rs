@@ -1,10 +1,10 @@
-//! `vmf sample`: rows of a density or of a mixture into a file.
+//! `vmf sample`: random rows from a density or a mixture.
 
 use crate::args::{GENERAL, MODEL, OUTPUT, ReportArguments};
 use crate::files::Files;
 use crate::files::labels::LabelFile;
 use crate::files::output::{self, Output};
-use crate::files::row_output::{self, Precision, RowOutput};
+use crate::files::row_output::{FormatArguments, Precision, RowOutput};
 use crate::files::{input, model};
 use crate::report::progress::Progress;
 use anyhow::{Context, Result, bail};
@@ -26,11 +26,11 @@ Examples:
 
 FILE ends in .npy, .npz, .csv, .tsv, .parquet, .arrow, .feather, .jsonl, .safetensors or .mtx.
 The same options and seed give the same rows on any number of threads.
-Row i does not depend on the number of rows after it.";
+A longer sample begins with the rows of a shorter one.";
 
-/// Numbers drawn before they are written.
+/// Numbers that are drawn at a time.
 const VALUES_PER_BLOCK: usize = 1 << 21;
-/// Rows that one task formats as text.
+/// Rows per task that formats text.
 const ROWS_PER_TASK: usize = 64;
 
 /// Draw rows from a density or from a model file
@@ -42,7 +42,7 @@ pub struct Sample {
     /// Without it, --dim, --concentration and --mean-direction describe one density.
     #[arg(conflicts_with_all = ["dim", "concentration", "mean_direction"])]
     model: Option<PathBuf>,
-    /// Number of coordinates d
+    /// Number of coordinates d, at least 2
     #[arg(long, short, value_name = "D", help_heading = MODEL)]
     #[arg(required_unless_present_any = ["mean_direction", "model", "to_angles"])]
     #[arg(value_parser = clap::value_parser!(u64).range(2..=10_000_000))]
@@ -53,7 +53,7 @@ pub struct Sample {
     concentration: Option<f64>,
     /// Mean direction: numbers separated by commas, or a file [default: 1,0,0...]
     ///
-    /// A vector of any length, or with --to-angles the angles of the direction. FILE is .npy or text.
+    /// A vector of any length; with --to-angles, angles are accepted too. FILE is .npy or text.
     #[arg(long, value_name = "VECTOR", allow_hyphen_values = true, help_heading = MODEL)]
     mean_direction: Option<String>,
     /// Number of rows
@@ -62,15 +62,9 @@ pub struct Sample {
     /// File to write, `-` for standard output
     #[arg(long, short, value_name = "FILE", help_heading = OUTPUT)]
     output: PathBuf,
-    /// Output format [default: by the extension; CSV on standard output]
-    ///
-    /// One of npy, npz, csv, tsv, parquet, arrow, jsonl, safetensors and mtx.
-    #[arg(long, value_name = "FORMAT", help_heading = OUTPUT)]
-    to: Option<OutputFormat>,
-    /// Write rows as angles, such as lat,lon or lat,lon,radians (`vmf help angles`)
-    #[arg(long, value_name = "NAMES", help_heading = OUTPUT)]
-    to_angles: Option<Angles>,
-    /// Precision of the numbers [default: f32, from a concentration of 1e12 on f64]
+    #[command(flatten)]
+    written: FormatArguments,
+    /// Precision of the numbers [default: f32; f64 for a concentration of 1e12 or more]
     #[arg(long, value_name = "TYPE", value_enum, help_heading = OUTPUT)]
     dtype: Option<Precision>,
     /// File for the component of each row: .npy, or text with one per line
@@ -85,12 +79,13 @@ pub struct Sample {
 
 /// Half a unit in the last place of an f32 near 1.
 const F32_ANGLE: f64 = f32::EPSILON as f64 / 2.0;
-/// Rows of a concentration k deviate from their mean direction by 1/sqrt(k) in each of d - 1 dimensions, so the squares sum to (d - 1)/k. Rounding to
-/// f32 moves coordinate i by at most 2^-24 |x_i| and adds at most 2^-48/3 to that sum in the mean. At k = 1e12 that is a part in 800; at 1e15 a fifth,
-/// measured in d = 4; from 1e16 on the rounding decides.
+/// Concentration from which rounding to f32 distorts rows. Rows of concentration k deviate from their mean direction by
+/// 1/sqrt(k) in each of d - 1 dimensions: the squares sum to (d - 1)/k. Rounding moves coordinate i by at most 2^-24 |x_i| and
+/// adds at most 2^-48/3 to that sum on average. At k = 1e12 this is 1/800 of the sum; at 1e15 a fifth, measured in d = 4; above
+/// 1e16 rounding dominates.
 const MOST_IN_F32: f64 = 1e12;
 
-/// What rows are drawn from.
+/// The distribution of the rows.
 enum Law {
     /// One density, and its concentration.
     One(Box<Sampler>, f64),
@@ -133,14 +128,13 @@ impl Sample {
                 Law::One(Box::new(Sampler::new(&density)), density.concentration())
             }
         };
-        // The parser asks for no MODEL beside options that exclude it.
         if let (Some(labels), None) = (&self.labels, &self.model) {
             bail!("rows of one density have no components, found: `--labels {}`", labels.display());
         }
-        if let Some(angles) = self.to_angles.filter(|angles| angles.dim() != law.dim()) {
+        if let Some(angles) = self.written.to_angles.filter(|angles| angles.dim() != law.dim()) {
             bail!("the angles `{angles}` are directions in dimension {}, found: `{}`", angles.dim(), law.dim());
         }
-        let format = row_output::format_of(&self.output, self.to, "--to")?;
+        let format = self.written.format(&self.output)?;
         let precision = self.precision(law.largest_concentration());
         match precision {
             Precision::F32 => self.write::<f32>(&law, format)?,
@@ -150,7 +144,7 @@ impl Sample {
         if self.report.json { output::report(&json(), self.output == Path::new("-")) } else { Ok(()) }
     }
 
-    /// The precision that was asked for, or one that holds rows of this concentration; says so where it matters.
+    /// The requested precision, or one that resolves rows of this concentration. Prints a note if f32 is too coarse.
     fn precision(&self, concentration: f64) -> Precision {
         let is_fine = concentration >= MOST_IN_F32;
         match self.dtype {
@@ -180,7 +174,7 @@ impl Sample {
             "rows": self.rows,
             "dim": dim,
             "dtype": precision.name(),
-            "angles": self.to_angles.map(|angles| angles.to_string()),
+            "angles": self.written.to_angles.map(|angles| angles.to_string()),
             "seed": self.seed,
             "model": self.model.as_ref().map(name),
             "concentration": self.concentration,
@@ -190,17 +184,14 @@ impl Sample {
 
     fn density(&self) -> Result<VonMisesFisher> {
         let concentration = self.concentration.expect("required without a model");
-        let dim = self.dim.map(usize::try_from).transpose()?.or(self.to_angles.map(Angles::dim));
+        let dim = self.dim.map(usize::try_from).transpose()?.or(self.written.to_angles.map(Angles::dim));
         let Some(given) = &self.mean_direction else {
             let mut axis = vec![0.0; dim.expect("required without a mean direction")];
             axis[0] = 1.0;
             return Ok(VonMisesFisher::new(axis, concentration)?);
         };
-        let mut vector = match given.split(',').map(|x| x.trim().parse().ok()).collect() {
-            Some(numbers) => numbers,
-            None => input::read_vector(Path::new(given)).context("the mean direction must be numbers or a file of numbers")?,
-        };
-        if let Some(angles) = self.to_angles.filter(|angles| angles.count() == vector.len()) {
+        let mut vector = input::mean_direction(given)?;
+        if let Some(angles) = self.written.to_angles.filter(|angles| angles.count() == vector.len()) {
             vector = angles.unit_vectors(&vector).context("the mean direction")?;
         }
         if let Some(expected) = dim.filter(|&dim| dim != vector.len()) {
@@ -216,9 +207,9 @@ impl Sample {
         let (Some(_), Ok(rows)) = (bytes, usize::try_from(self.rows)) else {
             bail!("the rows of dimension {dim} exceed the size of a file, found: `{}`", self.rows);
         };
-        // Both, before anything is drawn.
+        // Both files are created before anything is drawn.
         let mut labels = self.labels.as_ref().map(|path| LabelFile::create(path, Some(self.rows))).transpose()?;
-        let width = self.to_angles.map_or(dim, Angles::count);
+        let width = self.written.to_angles.map_or(dim, Angles::count);
         let mut output = Rows::create(&self.output, format, width, T::PRECISION, self)?;
         let mut progress = Progress::new(!self.report.quiet);
         let rows_per_block = (VALUES_PER_BLOCK / dim).max(1);
@@ -228,7 +219,7 @@ impl Sample {
             let count = rows_per_block.min(rows - first);
             values.resize(count * dim, T::default());
             found.resize(count, 0);
-            values = match self.to_angles {
+            values = match self.written.to_angles {
                 Some(angles) => {
                     let mut vectors = vec![0.0; count * dim];
                     law.fill(self.seed, first as u64, &mut vectors, &mut found)?;
@@ -249,17 +240,18 @@ impl Sample {
     }
 }
 
-/// Where rows go.
+/// The output file.
 enum Rows {
-    /// Text is made on all threads.
+    /// CSV or TSV, formatted on all threads.
     Separated(Output, char),
     Other(RowOutput),
 }
 
 impl Rows {
-    /// For rows of `width` numbers.
+    /// Creates a file for rows of `width` numbers.
     fn create(path: &Path, format: OutputFormat, width: usize, precision: Precision, sample: &Sample) -> Result<Self> {
-        let names: Option<Vec<String>> = sample.to_angles.map(|angles| angles.names().into_iter().map(str::to_owned).collect());
+        let names: Option<Vec<String>> =
+            sample.written.to_angles.map(|angles| angles.names().into_iter().map(str::to_owned).collect());
         let separator = match format {
             OutputFormat::Csv => ',',
             OutputFormat::Tsv => '\t',
@@ -277,7 +269,7 @@ impl Rows {
         Ok(Rows::Separated(output, separator))
     }
 
-    /// Gives the memory back.
+    /// Writes rows and returns their buffer.
     fn write<T: FileNumber>(&mut self, values: Vec<T>, dim: usize) -> Result<Vec<T>> {
         match self {
             Rows::Separated(output, separator) => {
@@ -300,11 +292,11 @@ impl Rows {
     }
 }
 
-/// A number that a file can hold.
+/// A number type of output files.
 trait FileNumber: Scalar + std::fmt::Debug {
     const PRECISION: Precision;
     fn into_values(numbers: Vec<Self>) -> Values;
-    /// The way back.
+    /// The inverse.
     fn from_values(values: Values) -> Vec<Self>;
 }
 

@@ -1,7 +1,8 @@
 //! `vmf score`: how well a model fits rows.
 
-use crate::args::rows::{Beside, Seen};
 use crate::files::output;
+use crate::files::row_memory::ExtraMemory;
+use crate::files::row_source::RowTotals;
 use crate::report::format::{json_number, readable};
 use crate::score_rows::{Outliers, P_VALUES, ScoreArguments, Sums};
 use anyhow::Result;
@@ -19,10 +20,11 @@ Examples:
   vmf score model.safetensors x.npy --outliers 0.001
 
 Report:
-  mean ln density      mean of ln p with its standard error; the total weight is the number of rows
-  over uniform         the same relative to the uniform distribution, in bits per coordinate
+  mean ln density      mean of ln p and its standard error; the total weight counts as the number
+                       of rows
+  over uniform         the mean relative to the uniform distribution, in bits per coordinate
   components per row   exp of the mean entropy of the responsibilities; 1 if all are certain
-  outliers             fraction of rows with a p-value below the level, and what is expected of
+  outliers             fraction of rows with a p-value below LEVEL, and the fraction expected for
                        rows drawn from the model
 
 {P_VALUES}"
@@ -37,13 +39,13 @@ pub struct Score {
     scoring: ScoreArguments,
 }
 
-/// The level of outliers.
+/// The default level of outliers.
 const DEFAULT_LEVEL: f64 = 0.01;
 
 impl Score {
     pub fn run(&self) -> Result<()> {
         let p_values = !self.scoring.no_p_values;
-        let mut scorer = self.scoring.open(Beside::default(), p_values)?;
+        let mut scorer = self.scoring.open(ExtraMemory::default(), p_values)?;
         if p_values {
             scorer = scorer.with_p_values(&self.scoring)?;
         }
@@ -53,20 +55,20 @@ impl Score {
         }
         let uniform = VonMisesFisher::uniform(scorer.mixture.dim())?.ln_peak();
         let (model, labels) = (scorer.model.clone(), scorer.labels.clone());
-        let report = Report { model, labels, rows: scorer.source.seen(), sums, uniform };
+        let report = Report { model, labels, rows: scorer.source.totals(), sums, uniform };
         drop(scorer);
         output::print(if self.scoring.report.json { report.to_json() } else { report.to_text() })
     }
 }
 
-/// Everything that is known after the rows.
+/// Everything that is reported.
 struct Report {
     model: String,
-    /// Of the components, if they are known.
+    /// The labels of the components, if they have any.
     labels: Vec<String>,
-    rows: Seen,
+    rows: RowTotals,
     sums: Sums,
-    /// The uniform ln density.
+    /// The ln density of the uniform distribution.
     uniform: f64,
 }
 
@@ -75,7 +77,7 @@ impl Report {
         (self.sums.evaluation.mean() - self.uniform) / (self.rows.dim as f64 * LN_2)
     }
 
-    /// Of the mean ln density; one row does not tell.
+    /// Of the mean ln density; None for a single row.
     fn standard_error(&self) -> Option<f64> {
         (self.rows.rows > 1).then(|| self.sums.evaluation.standard_error())
     }

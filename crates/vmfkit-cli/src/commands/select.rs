@@ -1,11 +1,12 @@
-//! `vmf select`: how many components?
+//! `vmf select`: the number of components by information criteria and held-out rows.
 
-use crate::args::rows::{RowArguments, Seen};
+use crate::args::rows::RowArguments;
 use crate::args::settings::{self, SettingArguments};
 use crate::args::{FITTING, GENERAL, MODEL, OUTPUT, ReportArguments};
 use crate::commands::fit;
 use crate::files::Files;
 use crate::files::output;
+use crate::files::row_source::RowTotals;
 use crate::interrupt::{self, Interrupted};
 use crate::report::format::{aligned, json_number, readable};
 use crate::report::progress::Progress;
@@ -26,19 +27,19 @@ Examples:
   vmf select x.npy -k 1:8 --criterion icl --json
   vmf select x.npy -k 1:8 --criterion held-out -o model.safetensors
 
-Each line of the table is a mixture fitted by EM to the rows that were not held out, by default to
-all rows. All rows are read into memory. The best line of each policy is marked for each criterion:
+Each line of the table is a mixture fitted by EM to all rows, except those held out by --holdout.
+All rows are read into memory. For each policy and criterion, a star marks the best line:
   aic       -2 ln L + 2 p for p free parameters: predicts best, often with too many components
-  bic       -2 ln L + p ln n: finds the number of components, if the rows are a mixture
+  bic       -2 ln L + p ln n: finds the number of components if the rows come from a mixture
   icl       bic plus twice the entropy of the assignments: finds well separated clusters
-  held-out  mean ln p of the held-out rows; the only one for which more is better
-Likelihoods compare numbers of components well and policies badly: a free concentration always
-fits better. A bound on the ratio of concentrations does not change how many parameters are counted.
-All criteria use the total weight as the number of rows.
-They also prefer mixtures with a component that has collapsed on equal rows. Such lines have a !
-after k and a reason below the table.";
+  held-out  mean ln p of the held-out rows; the only criterion for which more is better
+The criteria compare numbers of components, not policies: free concentrations always fit better,
+and a bound on their ratio does not change the number of parameters.
+The total weight counts as the number of rows.
+All criteria favour mixtures in which a component has collapsed onto equal rows. Such lines are
+marked with ! after k and explained below the table.";
 
-/// More would be a slip of the keyboard.
+/// Larger lists are assumed to be typing errors.
 const MOST_NUMBERS: usize = 10_000;
 
 /// Compare numbers of components by AIC, BIC, ICL and held-out rows
@@ -52,15 +53,15 @@ pub struct Select {
     /// A list of N, FROM:TO and FROM:TO:STEP.
     #[arg(short = 'k', long, value_name = "LIST", value_parser = numbers, required = true, help_heading = MODEL)]
     components: Option<Numbers>,
-    /// Policies of concentrations to compare, separated by commas [default: auto]
+    /// Policies for concentrations to compare, separated by commas [default: auto]
     ///
     /// Each is one of auto, free, shared, fixed:KAPPA and ratio:RATIO, as in `vmf fit --help`.
     #[arg(long, value_name = "POLICIES", value_delimiter = ',', help_heading = MODEL)]
     policy: Vec<ConcentrationPolicy>,
-    /// Fit without a uniform background component, with one, or both
+    /// Whether to fit with a uniform background component
     #[arg(long, value_name = "WHICH", value_enum, default_value = "no", help_heading = MODEL)]
     background: Background,
-    /// Criterion of the recommendation
+    /// Criterion for the recommendation
     #[arg(long, value_name = "NAME", value_parser = criterion_parser(), default_value = "bic", help_heading = FITTING)]
     criterion: Criterion,
     /// Fraction of the rows to hold out [default: 0.2 for `--criterion held-out`, else 0]
@@ -68,7 +69,7 @@ pub struct Select {
     holdout: Option<f64>,
     /// Number of fits from different starts for each line [default: 10 for small data, else 1]
     ///
-    /// Data are small if a pass takes about a millisecond.
+    /// The best is kept. Data are small if a pass takes about a millisecond.
     #[arg(long, value_name = "N", help_heading = FITTING)]
     restarts: Option<usize>,
     /// Maximum number of passes over the rows [default: 100]
@@ -149,32 +150,32 @@ impl Select {
         let block = source.read_whole(&mut buffer)?;
         let holdout = self.holdout();
         if self.criterion == Criterion::HeldOut && (0.0..1.0).contains(&holdout) && self.rows_held_out(&block) == 0 {
-            let of = if holdout == 0.0 { String::new() } else { format!(", which is none of {}", counted(block.len())) };
+            let of = if holdout == 0.0 { String::new() } else { format!(", which holds out none of {}", counted(block.len())) };
             bail!("`--criterion held-out` needs held-out rows, found: `--holdout {holdout}`{of}");
         }
         let weighted = block.weights().is_some();
         let candidates = self.candidates(&block).with_context(|| self.rows.name())?;
         source.note_rescaled();
-        let report = Report { select: self, rows: source.seen(), weighted, candidates, policies: self.policies() };
+        let report = Report { select: self, rows: source.totals(), weighted, candidates, policies: self.policies() };
         let written = self.output.as_ref().map_or(Ok(()), |path| report.write_recommended(path));
         output::print(if self.report.json { report.to_json() } else { report.to_text() })?;
         written?;
-        // What stands in the table is of whole fits.
-        if interrupt::asked() { Err(Interrupted.into()) } else { Ok(()) }
+        // The table holds only finished fits.
+        if interrupt::is_requested() { Err(Interrupted.into()) } else { Ok(()) }
     }
 
-    /// Refuses, before the work, a file that could not be written after it, or a recommendation that is not one mixture.
+    /// Refuses, before any work, an output that cannot be written or that would need several mixtures.
     fn check_output(&self) -> Result<()> {
         let policies = self.policies().len();
         if self.output.is_some() && policies > 1 {
-            bail!("`-o` writes one mixture, but there is a recommendation for each policy, found: `{policies}` policies");
+            bail!("`-o` writes one mixture, but each policy has its own recommendation, policies: `{policies}`");
         }
         let files = Files::new().reads(self.rows.files()).writes("-o", self.output.as_ref()).leave_standard_output()?;
         files.check()?;
         files.check_writable()
     }
 
-    /// The fraction of the rows that fits do not see.
+    /// The fraction of the rows that is held out.
     fn holdout(&self) -> f64 {
         self.holdout.unwrap_or(if self.criterion == Criterion::HeldOut { 0.2 } else { 0.0 })
     }
@@ -183,7 +184,7 @@ impl Select {
         Selection::new([1]).held_out(self.holdout()).rows_held_out(block.len())
     }
 
-    /// The default, or those given, each once.
+    /// The given policies without repetition, or the default.
     fn policies(&self) -> Vec<ConcentrationPolicy> {
         let mut policies = Vec::new();
         for &policy in &self.policy {
@@ -204,9 +205,9 @@ impl Select {
             let policy = candidate.policy;
             let last = format!("{} components, {policy}: ", candidate.components);
             progress.count(&last, done, Some(lines as u64), "mixtures");
-            interrupt::flow()
+            interrupt::should_stop()
         };
-        interrupt::be_patient();
+        interrupt::finish_gracefully();
         let settings = self.set.settings();
         let default = Stop::default();
         let baseline = settings.baseline.unwrap_or(default.baseline);
@@ -220,7 +221,7 @@ impl Select {
             .search(settings.search.unwrap_or(true))
             .seed(self.seed)
             .watch(watch)
-            .ask(interrupt::flow);
+            .ask(interrupt::should_stop);
         let selection = if let Some(restarts) = self.restarts { selection.restarts(restarts) } else { selection };
         Ok(selection.run(block)?)
     }
@@ -230,17 +231,17 @@ fn counted(rows: usize) -> String {
     format!("{rows} row{}", if rows == 1 { "" } else { "s" })
 }
 
-/// A table, and what it says.
+/// The table and the recommendation.
 struct Report<'a> {
     select: &'a Select,
-    rows: Seen,
+    rows: RowTotals,
     weighted: bool,
     candidates: Vec<Candidate>,
     policies: Vec<ConcentrationPolicy>,
 }
 
 impl Report<'_> {
-    /// For each policy the candidate that a criterion prefers.
+    /// The best candidate of each policy by a criterion.
     fn preferred(&self, criterion: Criterion) -> impl Iterator<Item = &Candidate> {
         self.policies.iter().filter_map(move |&policy| best(&self.candidates, criterion, Some(policy)))
     }
@@ -249,7 +250,7 @@ impl Report<'_> {
         self.preferred(criterion).any(|other| std::ptr::eq(other, candidate))
     }
 
-    /// Writes the mixture that the criterion prefers.
+    /// Writes the recommended mixture.
     fn write_recommended(&self, path: &Path) -> Result<()> {
         let Some(best) = self.preferred(self.select.criterion).next() else {
             bail!("{}: not written, because no fit was finished", path.display());
@@ -278,7 +279,7 @@ impl Report<'_> {
             "held_out_fraction": self.select.holdout(),
             "seed": self.select.seed,
             "criterion": self.select.criterion.name(),
-            "interrupted": interrupt::asked(),
+            "interrupted": interrupt::is_requested(),
             "recommended": recommended,
             "candidates": candidates,
         });
@@ -341,18 +342,18 @@ impl Report<'_> {
             text.push_str(&format!("{warnings}\n"));
         }
         if held_out_weight == Some(0.0) {
-            text.push_str("the held-out rows have no weight, so that there is no held-out ln p\n");
+            text.push_str("the held-out rows have no weight, so there is no held-out ln p\n");
         }
         for best in self.preferred(self.select.criterion) {
             text.push_str(&self.recommendation(best));
         }
-        if interrupt::asked() {
+        if interrupt::is_requested() {
             text.push_str("interrupted: the other mixtures were not fitted\n");
         }
         text
     }
 
-    /// A star follows what a criterion prefers, a ! the k of a mixture with warnings; `limit` follows the passes of a fit that did not converge.
+    /// A star marks the best value of a criterion, a ! the k of a mixture with warnings, and `limit` a fit that did not converge.
     fn cells(&self, candidate: &Candidate) -> Vec<String> {
         let starred = |criterion: Criterion, value: String| {
             let star = if self.is_preferred(candidate, criterion) { '*' } else { ' ' };
@@ -402,7 +403,7 @@ impl Report<'_> {
     }
 }
 
-/// The first thing that is wrong with a mixture, and how many there are.
+/// The first warning of a mixture, and the number of others.
 fn warning(candidate: &Candidate) -> Option<String> {
     let Candidate { policy, components, background, .. } = candidate;
     let mut warnings = candidate.warnings();

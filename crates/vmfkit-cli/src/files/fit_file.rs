@@ -1,4 +1,4 @@
-//! The bytes of models, states and statistics, which are safetensors. Their headers are looked at first, so that a file of another kind
+//! The bytes of models, states and statistics, which are safetensors. Headers are checked first, so that a file of another kind
 //! is refused before it fills the memory.
 
 use crate::files::input;
@@ -11,12 +11,12 @@ use std::path::Path;
 use vmfkit::store::model::LONGEST_HEADER;
 use vmfkit_io::excerpt;
 
-/// Files of at most this size are read without a look at the header; the parser reports what is wrong.
+/// Files up to this size are read without checking the header first.
 const SMALL: u64 = 1 << 20;
-/// Bytes before the header: its length.
+/// Bytes of the header's length, which comes first.
 const LENGTH: u64 = 8;
 
-/// The bytes of a file, or of standard input for `-`, and how messages call it.
+/// The bytes of a file, or of standard input for `-`, and its name in messages.
 pub fn read(path: &Path) -> Result<(Vec<u8>, String)> {
     let name = input::display(path);
     let read = || {
@@ -30,7 +30,7 @@ pub fn read(path: &Path) -> Result<(Vec<u8>, String)> {
     Ok((read().with_context(|| name.clone())?, name))
 }
 
-/// All bytes, if the header of a long file announces as many.
+/// All bytes. A long file must have the length that its header announces.
 fn read_all(mut reader: impl Read, length: Option<u64>) -> Result<Vec<u8>> {
     let mut bytes = Vec::new();
     take(&mut reader, SMALL, &mut bytes)?;
@@ -48,7 +48,7 @@ fn read_all(mut reader: impl Read, length: Option<u64>) -> Result<Vec<u8>> {
     if let Some(length) = length.filter(|length| *length != end) {
         bail!("the header announces {expected} bytes of data, found: `{}`", length.saturating_sub(LENGTH + header));
     }
-    // One byte more, if there is one, for a pipe that does not end where it should.
+    // One more byte reveals a pipe that is too long.
     take(&mut reader, (end + 1).saturating_sub(bytes.len() as u64), &mut bytes)?;
     Ok(bytes)
 }
@@ -58,7 +58,7 @@ fn take(reader: &mut impl Read, most: u64, bytes: &mut Vec<u8>) -> Result<()> {
     Ok(())
 }
 
-/// The number of bytes of data that a header announces; none if `vmf` did not write the file.
+/// The number of bytes of data that a header announces; None if `vmf` did not write the file.
 fn data_length(header: &[u8]) -> Option<u64> {
     let header: Value = serde_json::from_slice(header).ok()?;
     header["__metadata__"]["format"].as_str().filter(|format| format.starts_with("vmfkit."))?;
@@ -68,7 +68,5 @@ fn data_length(header: &[u8]) -> Option<u64> {
 
 fn not_ours(bytes: &[u8]) -> anyhow::Error {
     let start = excerpt(&bytes[..bytes.len().min(32)]);
-    anyhow::anyhow!(
-        "not a file that `vmf` wrote: it must be a model, a state or statistics, found one that starts with: `{start}`"
-    )
+    anyhow::anyhow!("not a model, a state or statistics written by `vmf`, found a file that starts with: `{start}`")
 }

@@ -1,4 +1,4 @@
-//! Vectors and labels from files: `.npy` or text, recognised by the first bytes and the name.
+//! Vectors and labels from files: `.npy` or text, detected from the first bytes and the name.
 
 use anyhow::{Context, Result, anyhow, bail};
 use clap::builder::{OsStringValueParser, TypedValueParser};
@@ -15,19 +15,27 @@ pub fn location_parser() -> impl TypedValueParser<Value = String> {
     OsStringValueParser::new().try_map(|name| location(Path::new(&name)))
 }
 
-/// The same for the path of a file. What is not text is not guessed at: another file might have that name.
+/// The location of a file. Names that are not UTF-8 are refused: a lossy name might be that of another file.
 pub fn location(path: &Path) -> Result<String> {
     let text = path.to_str().map(str::to_owned);
     text.ok_or_else(|| {
         let found = path.as_os_str().as_encoded_bytes().escape_ascii();
         anyhow!(
             "the name must be UTF-8, found: `{found}`\n\
-             hint: `?` in a quoted pattern matches such a character, and a folder may hold files of any name"
+             hint: use `?` for such a character in a quoted pattern, or give the folder"
         )
     })
 }
 
-/// Reads one vector: an array of one axis, or a table of one row or of one column.
+/// The vector of `--mean-direction`: numbers separated by commas, or a file.
+pub fn mean_direction(given: &str) -> Result<Vec<f64>> {
+    match given.split(',').map(|x| x.trim().parse().ok()).collect() {
+        Some(numbers) => Ok(numbers),
+        None => read_vector(Path::new(given)).context("the mean direction must be numbers or a file of numbers"),
+    }
+}
+
+/// Reads a vector: an array of one axis, or a table with one row or one column.
 pub fn read_vector(path: &Path) -> Result<Vec<f64>> {
     let read = || {
         let mut source = Source::open(path)?;
@@ -36,22 +44,22 @@ pub fn read_vector(path: &Path) -> Result<Vec<f64>> {
             return if dim == 1 || rows == 1 {
                 Ok(values)
             } else {
-                bail!("one vector is one row or one column, found: `{rows} x {dim}`")
+                bail!("a vector must be one row or one column, found: `{rows} x {dim}`")
             };
         }
         let reader = npy::Reader::new(source.reader, source.length)?;
         match reader.header().shape[..] {
             [_] | [1, _] | [_, 1] => Ok(reader.into_values()?.into_f64()),
-            _ => bail!("one vector is an array of one axis, found shape: `{}`", reader.header().shape_text()),
+            _ => bail!("a vector must be an array of one axis, found shape: `{}`", reader.header().shape_text()),
         }
     };
     read().with_context(|| display(path))
 }
 
-/// The column of a table that holds labels, unless another one is named: that of `vmf assign`.
+/// The default column of labels, which `vmf assign` writes.
 const LABELS: &str = "component";
 
-/// Reads one label per row: whole numbers of an array of one axis or of a column, or the lines of a text file. Equal labels have
+/// Reads one label per row: the integers of an array of one axis or of a column, or the lines of a text file. Equal labels have
 /// equal numbers, which have no other meaning.
 pub fn read_labels(path: &Path, header: Option<bool>, column: Option<&str>) -> Result<Vec<i64>> {
     let labels = if column.is_some() || is_table(path, LABELS)? {
@@ -59,20 +67,20 @@ pub fn read_labels(path: &Path, header: Option<bool>, column: Option<&str>) -> R
     } else {
         read_array_or_lines(path, header).with_context(|| display(path))?
     };
-    if labels.is_empty() { bail!("{}: there is nothing to compare, labels: `0`", display(path)) } else { Ok(labels) }
+    if labels.is_empty() { bail!("{}: no labels to compare", display(path)) } else { Ok(labels) }
 }
 
-/// Labels of rows by their names.
+/// The labels of rows, with their names.
 #[derive(Debug, PartialEq)]
 pub struct LabelNames {
-    /// All labels, sorted: whole numbers by their value, then texts.
+    /// All labels, sorted: integers by value, then text.
     pub names: Vec<String>,
     /// The index of each row's label in `names`.
     pub numbers: Vec<u32>,
 }
 
 impl LabelNames {
-    /// The labels of rows as an id column has them.
+    /// Labels from an id column.
     pub fn of_ids(ids: Vec<Ids>) -> Self {
         let mut labels = Vec::new();
         for ids in ids {
@@ -85,7 +93,7 @@ impl LabelNames {
     }
 
     fn new(labels: &[String]) -> Self {
-        // `1` is a number; `01` and `1.0` are texts, which are not the same label.
+        // `1` is an integer; `01` and `1.0` are text, and different labels.
         let order = |name: &&String| match name.parse::<i64>() {
             Ok(number) if number.to_string() == **name => (false, number),
             _ => (true, 0),
@@ -101,11 +109,11 @@ impl LabelNames {
     }
 }
 
-/// The column of a table that holds labels which are known, unless another one is named.
+/// The default column of known labels.
 const KNOWN_LABELS: &str = "label";
 
-/// Reads one label per row, with their names: whole numbers of an array of one axis, texts or whole numbers of a column, or the lines of
-/// a text file.
+/// Reads one label per row, with their names: the integers of an array of one axis, the text or integers of a column, or the lines
+/// of a text file.
 pub fn read_label_names(path: &Path, column: Option<&str>) -> Result<LabelNames> {
     let labels = if column.is_some() || is_table(path, KNOWN_LABELS)? {
         let ids = vmfkit_io::read_ids(&[path.display().to_string()], column.unwrap_or(KNOWN_LABELS), &Options::new())?;
@@ -113,7 +121,7 @@ pub fn read_label_names(path: &Path, column: Option<&str>) -> Result<LabelNames>
     } else {
         LabelNames::new(&read_names(path).with_context(|| display(path))?)
     };
-    if labels.numbers.is_empty() { bail!("{}: there is nothing to fit, labels: `0`", display(path)) } else { Ok(labels) }
+    if labels.numbers.is_empty() { bail!("{}: no labels to fit", display(path)) } else { Ok(labels) }
 }
 
 fn read_names(path: &Path) -> Result<Vec<String>> {
@@ -146,11 +154,11 @@ fn npy_labels(source: Source) -> Result<Vec<i64>> {
     let reader = npy::Reader::new(source.reader, source.length)?;
     match reader.header().shape[..] {
         [_] | [1, _] | [_, 1] => Ok(reader.into_labels()?),
-        _ => bail!("labels are an array of one axis, found shape: `{}`", reader.header().shape_text()),
+        _ => bail!("labels must be an array of one axis, found shape: `{}`", reader.header().shape_text()),
     }
 }
 
-/// Whether labels are one of the columns: of a file in which there are columns only, or of text with a first line that names one.
+/// Whether the labels are in a column: the file has columns only, or the first line of a text names this column.
 fn is_table(path: &Path, column: &str) -> Result<bool> {
     match (Format::of_name(path), delimiter(path)) {
         (Some(Format::Parquet | Format::Arrow | Format::Jsonl), _) => Ok(true),
@@ -186,7 +194,7 @@ fn read_column(path: &Path, column: &str) -> Result<Vec<i64>> {
     Ok(labels)
 }
 
-/// The labels under a key of JSON Lines.
+/// The labels under a key in JSON Lines.
 fn read_key(path: &Path, key: &str) -> Result<Vec<i64>> {
     let mut labels = Vec::new();
     for (line, text) in (1..).zip(BufReader::new(File::open(path)?).lines()) {
@@ -203,7 +211,7 @@ fn read_key(path: &Path, key: &str) -> Result<Vec<i64>> {
     Ok(labels)
 }
 
-/// A number for each line, equal for equal lines.
+/// A number for each line; equal lines have equal numbers.
 fn number_lines(text: &[u8], delimiter: Option<u8>, header: Option<bool>) -> Result<Vec<i64>> {
     let mut numbers = HashMap::new();
     let number = |line| {
@@ -213,8 +221,8 @@ fn number_lines(text: &[u8], delimiter: Option<u8>, header: Option<bool>) -> Res
     Ok(label_lines(text, delimiter, header)?.into_iter().map(number).collect())
 }
 
-/// The lines of a text, each a label. A first line is left out if it is said to be a header, or cannot be a number where all others
-/// are.
+/// The lines of a text, each a label. The first line is skipped if it is a header by option, or if it is the only one that is not a
+/// number.
 fn label_lines(text: &[u8], delimiter: Option<u8>, header: Option<bool>) -> Result<Vec<&[u8]>> {
     if text.contains(&0) {
         bail!("labels must be a .npy array or text, found a file that starts with: `{}`", excerpt(text));
@@ -229,7 +237,7 @@ fn label_lines(text: &[u8], delimiter: Option<u8>, header: Option<bool>) -> Resu
             bail!("line {line} must be a label, found: ``");
         }
         if delimiter.is_some_and(|delimiter| !label.starts_with(b"\"") && label.contains(&delimiter)) {
-            bail!("line {line} must be one label and nothing else, found: `{}`", excerpt(label));
+            bail!("line {line} must be a single label, found: `{}`", excerpt(label));
         }
     }
     let is_number = |line: &&[u8]| csv::number(line).is_some();
@@ -240,12 +248,12 @@ fn label_lines(text: &[u8], delimiter: Option<u8>, header: Option<bool>) -> Resu
     Ok(lines)
 }
 
-/// How messages call a file.
+/// The name of a file in messages.
 pub fn display(path: &Path) -> String {
     vmfkit_io::names(&[path.display().to_string()])
 }
 
-/// Something to read, with its length known.
+/// A reader of known length.
 struct Source {
     reader: Box<dyn BufRead + Send>,
     length: u64,
@@ -264,7 +272,7 @@ impl Source {
         Ok(Source { reader: Box::new(BufReader::with_capacity(1 << 16, file)), length: metadata.len() })
     }
 
-    /// A pipe has no length before its end, so it is held in memory; it grows with what arrives, not with what a header claims.
+    /// The length of a pipe is unknown before its end, so its bytes are held in memory.
     fn of_stream(mut stream: impl Read) -> Result<Self, npy::Error> {
         let mut bytes = Vec::new();
         stream.read_to_end(&mut bytes)?;
@@ -277,7 +285,7 @@ impl Source {
     }
 }
 
-/// Numbers in a row, rows and all numbers.
+/// The numbers per row, the number of rows and all numbers.
 fn csv_table(source: Source, path: &Path) -> Result<(usize, usize, Vec<f64>)> {
     let mut reader = CsvRows::new(source.reader, delimiter(path).unwrap_or(b','), &Options::new())?;
     let mut all = Batch::default();
@@ -285,7 +293,7 @@ fn csv_table(source: Source, path: &Path) -> Result<(usize, usize, Vec<f64>)> {
     Ok((reader.schema().dim, all.rows, all.values.into_f64()))
 }
 
-/// The delimiter of a text file, if its extension tells.
+/// The delimiter that the extension of a text file implies.
 fn delimiter(path: &Path) -> Option<u8> {
     match path.extension()?.to_str()? {
         "csv" => Some(b','),

@@ -1,4 +1,4 @@
-//! Where the labels or groups of rows are.
+//! The source of the labels or groups of rows.
 
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -7,9 +7,9 @@ use vmfkit_io::Format;
 /// The argument of an option that takes one label per row.
 #[derive(Debug, Clone, PartialEq)]
 pub enum LabelSource {
-    /// In a file of their own, `FILE`, or in a column of a table, `FILE:COLUMN`.
+    /// A separate file, `FILE`, or a column of a table, `FILE:COLUMN`.
     File(PathBuf, Option<String>),
-    /// In a column of the rows, `column:NAME`.
+    /// A column of DATA, `column:NAME`.
     Column(String),
 }
 
@@ -32,7 +32,7 @@ impl FromStr for LabelSource {
 }
 
 impl LabelSource {
-    /// The file that is read beside the rows.
+    /// The separate file, if any.
     pub fn file(&self) -> Option<&PathBuf> {
         if let Self::File(path, _) = self { Some(path) } else { None }
     }

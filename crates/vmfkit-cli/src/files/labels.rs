@@ -1,4 +1,4 @@
-//! The components of rows as a file of their own.
+//! A file of the components of rows.
 
 use crate::files::output::Output;
 use crate::files::table_file::TableFile;
@@ -6,7 +6,7 @@ use anyhow::Result;
 use std::path::Path;
 use vmfkit_io::{Column, ColumnData, ColumnKind, OutputFormat};
 
-/// Component numbers written to a file that appears only when it is complete.
+/// Component numbers in a file that appears only when complete.
 pub enum LabelFile {
     /// A `.npy` array.
     Array(TableFile),
@@ -15,7 +15,7 @@ pub enum LabelFile {
 }
 
 impl LabelFile {
-    /// Begins a file at `path`; its number of rows, if that is known.
+    /// Creates a file for this number of rows, if it is known.
     pub fn create(path: &Path, rows: Option<u64>) -> Result<Self> {
         let output = Output::create(path)?;
         if path.extension().is_none_or(|extension| extension != "npy") {

@@ -1,4 +1,4 @@
-//! The files that a command reads and writes: looked at before any work, so that no result is written over what it is made of.
+//! The files that a command reads and writes. They are checked before any work, so that no output overwrites an input.
 
 pub mod fit_file;
 pub mod input;
@@ -6,9 +6,12 @@ pub mod label_source;
 pub mod labels;
 pub mod model;
 pub mod output;
+pub mod row_memory;
 pub mod row_output;
+pub mod row_source;
 pub mod state;
 pub mod table_file;
+pub mod text_hint;
 
 use anyhow::{Result, bail};
 use output::Output;
@@ -20,7 +23,7 @@ pub fn is_standard(path: &Path) -> bool {
     path == Path::new("-")
 }
 
-/// What is read, and what is written with which option.
+/// The files to read, and the files to write with their options.
 #[derive(Debug, Default)]
 pub struct Files<'a> {
     read: Vec<PathBuf>,
@@ -49,30 +52,27 @@ impl<'a> Files<'a> {
         }
         for (position, (option, path)) in self.written.iter().enumerate() {
             if let Some((other, _)) = self.written[..position].iter().find(|(_, other)| output::is_same_file(path, other)) {
-                bail!("`{other}` and `{option}` need a file each, found for both: `{}`", path.display());
+                bail!("`{other}` and `{option}` need different files, found for both: `{}`", path.display());
             }
             if !is_standard(path) && self.read.iter().any(|read| !is_standard(read) && output::is_same_file(path, read)) {
-                bail!(
-                    "`{option}` needs a file other than those that are read, found: `{}`\nhint: write to another file, then rename it",
-                    path.display()
-                );
+                bail!("`{option}` would overwrite an input: `{}`\nhint: write to another file, then rename it", path.display());
             }
         }
         Ok(())
     }
 
-    /// Refuses standard output, for commands that print a report there.
+    /// Refuses `-` as an output, for commands that print a report there.
     pub fn leave_standard_output(self) -> Result<Self> {
         match self.written.iter().find(|(_, path)| is_standard(path)) {
-            Some((option, _)) => bail!("standard output is for the report, so `{option}` needs a file, found: `-`"),
+            Some((option, _)) => bail!("standard output holds the report, so `{option}` needs a file, found: `-`"),
             None => Ok(self),
         }
     }
 
-    /// Refuses, before the work, what could not be written after it.
+    /// Refuses, before any work, files that cannot be written.
     pub fn check_writable(&self) -> Result<()> {
         for (_, path) in &self.written {
-            // Opening and closing a pipe ends it for its reader.
+            // Opening and closing a pipe would end it for its reader.
             if fs::metadata(path).map_or(true, |metadata| metadata.is_file()) {
                 Output::create(path)?;
             }

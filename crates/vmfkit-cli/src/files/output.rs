@@ -1,4 +1,4 @@
-//! Where results go: standard output, or a file that appears only when it is complete.
+//! Outputs: standard output, or files that appear only when complete.
 
 use crate::interrupt;
 use crate::report::format::escaped_lines;
@@ -9,7 +9,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use vmfkit_io::{AtomicFile, Destination, behind_links};
 
-/// The result could not be written: exit code 1, unless the reader of a pipe has gone.
+/// The result cannot be written: exit code 1, unless the reader of a pipe has closed it.
 #[derive(Debug, thiserror::Error)]
 #[error("{name}: cannot be written")]
 pub struct WriteError {
@@ -22,20 +22,20 @@ impl WriteError {
         WriteError { name, source }
     }
 
-    /// The other end of the pipe has read all it wanted.
+    /// Whether the reader of a pipe has closed it.
     pub fn is_broken_pipe(&self) -> bool {
         self.source.kind() == io::ErrorKind::BrokenPipe
     }
 }
 
-/// A destination of results.
+/// An output.
 ///
-/// A regular file is an [`AtomicFile`], completed by [`Output::finish`]; dropped before that, it vanishes and what was there before stays.
+/// A regular file is an [`AtomicFile`], completed by [`Output::finish`]. If the output is dropped before, the previous file remains.
 /// Devices and pipes are written directly.
 pub struct Output {
     writer: BufWriter<Box<dyn Write + Send>>,
     name: String,
-    /// The same file once more, unless it is a device or a pipe.
+    /// A second handle of a regular file.
     file: Option<File>,
     atomic: Option<AtomicFile>,
 }
@@ -56,7 +56,7 @@ impl Output {
             if fs::metadata(path).is_ok_and(|metadata| !metadata.is_file()) {
                 return Ok((File::options().write(true).open(path)?, None));
             }
-            // An interrupt removes what is not complete.
+            // An interrupt removes incomplete files.
             interrupt::install_handler();
             let atomic = AtomicFile::create(path)?;
             Ok((atomic.file().try_clone()?, Some(atomic)))
@@ -70,7 +70,7 @@ impl Output {
         Output { writer: BufWriter::with_capacity(1 << 16, writer), name, file, atomic }
     }
 
-    /// How messages call it.
+    /// The name in messages.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -80,12 +80,12 @@ impl Output {
         self.writer.write_all(bytes.as_ref()).map_err(|source| self.failure(source))
     }
 
-    /// What went wrong when something was written here.
+    /// The error of a failed write.
     pub fn failure(&self, source: io::Error) -> anyhow::Error {
         WriteError { name: self.name.clone(), source }.into()
     }
 
-    /// Makes the result visible.
+    /// Completes the output.
     pub fn finish(self) -> Result<()> {
         let Output { mut writer, name, atomic, .. } = self;
         let finish = || {
@@ -96,7 +96,7 @@ impl Output {
     }
 }
 
-/// An output that is shared with the writer of a format.
+/// An output shared with the writer of a format.
 #[derive(Clone)]
 pub struct SharedOutput(Arc<Mutex<Output>>);
 
@@ -109,7 +109,7 @@ impl SharedOutput {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The same error, with the name of the output; a failed write has an exit code of its own.
+    /// The error with the name of the output; failed writes become a [`WriteError`].
     pub fn explain(&self, error: vmfkit_io::Error) -> anyhow::Error {
         let output = self.lock();
         match error {
@@ -118,7 +118,7 @@ impl SharedOutput {
         }
     }
 
-    /// Makes the result visible, after the writer of its format was dropped.
+    /// Completes the output after the writer of the format was dropped.
     pub fn finish(self) -> Result<()> {
         let output = Arc::into_inner(self.0).expect("the writer of the format was dropped");
         output.into_inner().unwrap_or_else(PoisonError::into_inner).finish()
@@ -147,9 +147,9 @@ impl Write for SharedOutput {
     }
 }
 
-/// Whether two results would be written over each other. Devices and pipes take both.
+/// Whether two outputs would overwrite each other. Devices and pipes accept both.
 pub fn is_same_file(one: &Path, other: &Path) -> bool {
-    // A file that is not there yet has a folder that is.
+    // A file that does not exist yet is identified by its folder.
     let name = |path: &Path| match fs::metadata(path) {
         Ok(metadata) if !metadata.is_file() => None,
         Ok(_) => fs::canonicalize(path).ok(),
@@ -176,7 +176,7 @@ pub fn print(text: impl AsRef<str>) -> Result<()> {
     output.finish()
 }
 
-/// Prints a report on standard output, or beside it where that holds the result.
+/// Prints a report to standard output, or to standard error if standard output holds the result.
 pub fn report(text: &str, output_is_taken: bool) -> Result<()> {
     if output_is_taken {
         note(text.trim_end());
@@ -185,12 +185,12 @@ pub fn report(text: &str, output_is_taken: bool) -> Result<()> {
     print(text)
 }
 
-/// Says something to the person at the terminal; a closed standard error is no reason to fail.
+/// Prints a note to standard error, which may be closed.
 pub fn note(text: impl std::fmt::Display) {
     let _ = writeln!(io::stderr(), "{}", escaped_lines(&text.to_string()));
 }
 
-/// The same on the terminal's last line, in name of what stands there.
+/// Replaces the last line of the terminal.
 pub fn overwrite_note(text: impl std::fmt::Display) {
     let _ = write!(io::stderr(), "\r\x1b[K{}", escaped_lines(&text.to_string()));
 }

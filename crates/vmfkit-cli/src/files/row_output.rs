@@ -1,12 +1,14 @@
-//! Rows written to a file that appears only when it is complete.
+//! Files of rows that appear only when complete.
 
+use crate::args::OUTPUT;
 use crate::files::output::{Output, SharedOutput};
 use anyhow::{Result, anyhow};
 use clap::ValueEnum;
 use std::path::Path;
+use vmfkit::Angles;
 use vmfkit_io::{Batch, Element, OutputFormat, RowLayout, RowWriter};
 
-/// How exactly numbers are written.
+/// The number type of an output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Precision {
     F32,
@@ -29,23 +31,39 @@ impl Precision {
     }
 }
 
-/// The format of this option, or by the extension; CSV on standard output.
-pub fn format_of(path: &Path, asked: Option<OutputFormat>, option: &str) -> Result<OutputFormat> {
-    match asked {
-        Some(format) => Ok(format),
-        None if path == Path::new("-") => Ok(OutputFormat::Csv),
-        None => OutputFormat::of(path).map_err(|error| anyhow!("{error}\nhint: or choose a format, such as `{option} npy`")),
+/// The format of an output of rows.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = OUTPUT)]
+pub struct FormatArguments {
+    /// Output format [default: by the extension; CSV on standard output]
+    ///
+    /// One of npy, npz, parquet, arrow, csv, tsv, jsonl, safetensors and mtx.
+    #[arg(long, value_name = "FORMAT")]
+    to: Option<OutputFormat>,
+    /// Write rows as angles, such as lat,lon or lat,lon,radians (`vmf help angles`)
+    #[arg(long, value_name = "NAMES")]
+    pub to_angles: Option<Angles>,
+}
+
+impl FormatArguments {
+    /// The given format, or that of the extension; CSV for standard output.
+    pub fn format(&self, path: &Path) -> Result<OutputFormat> {
+        match self.to {
+            Some(format) => Ok(format),
+            None if path == Path::new("-") => Ok(OutputFormat::Csv),
+            None => OutputFormat::of(path).map_err(|error| anyhow!("{error}\nhint: or choose a format, such as `--to npy`")),
+        }
     }
 }
 
-/// A file of rows that is being written.
+/// A file of rows while it is written.
 pub struct RowOutput {
     writer: RowWriter,
     output: SharedOutput,
 }
 
 impl RowOutput {
-    /// Begins a file at `path`, or on standard output for `-`.
+    /// Creates a file at `path`, or uses standard output for `-`.
     pub fn create(path: &Path, format: OutputFormat, layout: &RowLayout) -> Result<Self> {
         let output = SharedOutput::new(Output::create(path)?);
         let writer = RowWriter::new(format, Box::new(output.clone()), layout).map_err(|error| output.explain(error))?;
@@ -57,7 +75,7 @@ impl RowOutput {
         self.writer.write(batch).map_err(|error| self.output.explain(error))
     }
 
-    /// Makes the file visible.
+    /// Completes the file.
     pub fn finish(self) -> Result<()> {
         let RowOutput { writer, output } = self;
         writer.finish().map_err(|error| output.explain(error))?;

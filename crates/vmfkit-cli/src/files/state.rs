@@ -1,4 +1,4 @@
-//! The files of a distributed fit: its state between two passes, and the statistics of a pass.
+//! The files of a distributed fit: its state between passes, and the statistics of a pass.
 
 use crate::files::fit_file;
 use crate::report::format::{json_number, readable};
@@ -12,13 +12,13 @@ use vmfkit::store::model;
 use vmfkit::store::statistics::PartStats;
 use vmfkit::train::{Checkpoint, Status};
 
-/// The checkpoint of a file.
+/// Reads a checkpoint.
 pub fn read_checkpoint(path: &Path) -> Result<Checkpoint> {
     let (bytes, name) = fit_file::read(path)?;
     Checkpoint::from_bytes(&bytes).context(name)
 }
 
-/// Whatever rows can be seen under: the next pass of a checkpoint's fit, or the mixture of a model file.
+/// Reads what statistics are computed for: the next pass of a checkpoint, or the mixture of a model file.
 pub fn read_accumulator(path: &Path) -> Result<Accumulator> {
     let (bytes, name) = fit_file::read(path)?;
     match Checkpoint::from_bytes(&bytes) {
@@ -30,15 +30,15 @@ pub fn read_accumulator(path: &Path) -> Result<Accumulator> {
     }
 }
 
-/// The statistics of several files, added in their order.
+/// Reads the statistics of several files and adds them in order.
 pub fn read_parts(paths: &[PathBuf], mut progress: Progress) -> Result<PartStats> {
     let mut seen = HashSet::new();
     let mut sum: Option<PartStats> = None;
     for (done, path) in (1..).zip(paths) {
         let (bytes, name) = fit_file::read(path)?;
-        // Pipes cannot be resolved.
+        // Pipes have no canonical path.
         if std::fs::canonicalize(path).is_ok_and(|path| path.is_file() && !seen.insert(path)) {
-            bail!("each part can be given once, found twice: `{name}`");
+            bail!("a part can be given only once, found twice: `{name}`");
         }
         let part = PartStats::from_bytes(&bytes).with_context(|| name.clone())?;
         match &mut sum {
@@ -47,10 +47,10 @@ pub fn read_parts(paths: &[PathBuf], mut progress: Progress) -> Result<PartStats
         }
         progress.count("", done, Some(paths.len() as u64), "parts");
     }
-    sum.context("there are no statistics to add, files: `0`")
+    sum.context("no statistics to add")
 }
 
-/// What is said of statistics, in one line or as JSON.
+/// Statistics as one line or as JSON.
 pub fn describe_part(done: &str, part: &PartStats, json: bool) -> String {
     let (pass, rows, blocks, objective) = (part.pass(), part.rows(), part.blocks(), part.objective());
     if !json {
@@ -68,12 +68,12 @@ pub fn describe_part(done: &str, part: &PartStats, json: bool) -> String {
     format!("{object}\n")
 }
 
-/// What is said of a state, in one line whose first word is the status, or as JSON.
+/// A state as one line that starts with the status, or as JSON.
 pub fn describe_state(checkpoint: &Checkpoint, json: bool) -> String {
     let fit = checkpoint.current();
     let (pass, last) = (fit.trace.len(), fit.trace.last());
     if !json {
-        // One word, for shells.
+        // A single word for shell scripts.
         let status = fit.status.name().replace(' ', "-");
         let objective = last.map_or(String::new(), |last| format!(" objective {}", readable(last.objective)));
         let rows = if fit.rows > 0 { format!(" rows {}", fit.rows) } else { String::new() };

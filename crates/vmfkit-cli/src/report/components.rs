@@ -1,4 +1,4 @@
-//! What is said of a mixture: its components, the notes and the passes of its fit.
+//! Reports of a mixture: its components, and the notes and passes of its fit.
 
 use crate::report::direction::{self, COORDINATES_SHOWN};
 use crate::report::format::{aligned, escaped, json_number, readable};
@@ -9,22 +9,22 @@ use vmfkit::store::model::Description;
 use vmfkit::train::Pass;
 use vmfkit_io::excerpt;
 
-/// Components and notes that are printed; --json has them all.
+/// The number of components and notes that are printed; --json has all of them.
 pub const COMPONENTS_SHOWN: usize = 20;
 const NOTES_SHOWN: usize = 10;
 
 /// Characters of a coordinate with its sign.
 const SIGNED: usize = 9;
 
-/// What is said of a component.
+/// The report of a component.
 pub struct Line {
     pub component: usize,
     weight: f64,
     concentration: f64,
     pub background: bool,
-    /// The half-angle of the cone that holds half of its mass.
+    /// The half-angle, in degrees, of the cone that contains half of its mass.
     half_within: f64,
-    /// The component whose mean direction is nearest, and the angle to it.
+    /// The component with the nearest mean direction, and the angle to it.
     nearest: Option<(usize, f64)>,
 }
 
@@ -65,7 +65,7 @@ impl Line {
         cells
     }
 
-    /// All that is known of it.
+    /// The component as JSON.
     pub fn to_json(&self, mixture: &Mixture, description: &Description) -> Value {
         let mean = mixture.components()[self.component].mean_direction();
         let angles = description.angles.filter(|_| !self.background);
@@ -89,7 +89,7 @@ pub fn lines(mixture: &Mixture) -> Vec<Line> {
     heaviest(mixture, usize::MAX)
 }
 
-/// The heaviest components, as many as are printed.
+/// The heaviest components, up to the number that is printed.
 pub fn shown(mixture: &Mixture) -> Vec<Line> {
     heaviest(mixture, COMPONENTS_SHOWN)
 }
@@ -131,12 +131,12 @@ pub fn table(mixture: &Mixture, description: &Description) -> String {
     text
 }
 
-/// The line that stands for components that are not shown.
+/// The line for components that are not shown.
 pub fn more_components(mixture: &Mixture) -> String {
     more(mixture.components().len(), COMPONENTS_SHOWN)
 }
 
-/// The line that stands for what is not shown; nothing if all is.
+/// The line for items that are not shown; empty if all are.
 fn more(all: usize, shown: usize) -> String {
     match all.saturating_sub(shown) {
         0 => String::new(),
@@ -144,7 +144,7 @@ fn more(all: usize, shown: usize) -> String {
     }
 }
 
-/// Notes on single components, after an empty line; nothing without notes.
+/// Notes, after an empty line; empty without notes.
 pub fn notes(notes: &[String]) -> String {
     if notes.is_empty() {
         return String::new();
@@ -153,7 +153,7 @@ pub fn notes(notes: &[String]) -> String {
     format!("\n{lines}{}", more(notes.len(), NOTES_SHOWN))
 }
 
-/// What is known of a pass.
+/// A pass as JSON.
 pub fn pass_to_json(pass: &Pass) -> Value {
     json!({
         "objective": json_number(pass.objective),

@@ -1,9 +1,9 @@
-//! How a direction is shown: its first coordinates, and its angles.
+//! Directions as coordinates and as angles.
 
 use serde_json::Value;
 use vmfkit::Angles;
 
-/// Coordinates that are printed; --json has them all.
+/// The number of coordinates that are printed; --json has all of them.
 pub const COORDINATES_SHOWN: usize = 6;
 
 /// The first coordinates, each at least `width` characters wide.
@@ -18,7 +18,7 @@ fn named(angles: Angles, direction: &[f64]) -> impl Iterator<Item = (&'static st
     angles.names().into_iter().zip(values)
 }
 
-/// The angles as the cells of a table: four decimals of a degree, as exact a radian.
+/// The angles as cells of a table: four decimals for degrees, six for radians.
 pub fn cells(angles: Angles, direction: &[f64]) -> Vec<String> {
     let decimals = if angles.is_in_radians() { 6 } else { 4 };
     named(angles, direction).map(|(_, value)| format!("{value:.decimals$}")).collect()
@@ -35,7 +35,7 @@ pub fn unit(angles: Angles) -> &'static str {
     if angles.is_in_radians() { "radians" } else { "degrees" }
 }
 
-/// The angles by their names; null if there are none.
+/// The angles by name; null without angles.
 pub fn to_json(angles: Option<Angles>, direction: &[f64]) -> Value {
     angles.map_or(Value::Null, |angles| {
         named(angles, direction).map(|(name, value)| (name.to_owned(), Value::from(value))).collect()

@@ -1,6 +1,6 @@
-//! How numbers and tables are shown.
+//! Numbers and tables as text.
 
-/// Rows of cells in columns that are as wide as they need be: the first to the left, the others to the right.
+/// A table with aligned columns: the first to the left, the others to the right.
 pub fn aligned(rows: &[Vec<String>]) -> String {
     let width = |column: usize| rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max().unwrap_or(0);
     let mut text = String::new();
@@ -16,13 +16,12 @@ pub fn aligned(rows: &[Vec<String>]) -> String {
     text
 }
 
-/// Text that may come from a file, for a terminal: control characters, which could play tricks on it, are shown as `\u001b`, which means the same in
-/// JSON.
+/// Text from a file, safe for a terminal: control characters are escaped as in JSON, such as `\u001b`.
 pub fn escaped(text: &str) -> String {
     escape(text, |c| c.is_control())
 }
 
-/// The same of text with line breaks and tabs of our own.
+/// The same for text that contains line breaks and tabs on purpose.
 pub fn escaped_lines(text: &str) -> String {
     escape(text, |c| c.is_control() && !matches!(c, '\n' | '\t'))
 }
@@ -39,7 +38,7 @@ fn escape(text: &str, is_escaped: impl Fn(char) -> bool) -> String {
     out
 }
 
-/// Seven significant digits, for reading.
+/// A number with seven significant digits.
 pub fn readable(value: f64) -> String {
     let magnitude = value.abs();
     if value == 0.0 || !value.is_finite() {
@@ -52,7 +51,7 @@ pub fn readable(value: f64) -> String {
     }
 }
 
-/// A p-value, which may be too small to print.
+/// A p-value.
 pub fn probability(value: f64) -> String {
     match value {
         0.0 => "0 (below 1e-308)".to_owned(),
@@ -61,7 +60,7 @@ pub fn probability(value: f64) -> String {
     }
 }
 
-/// A number for JSON, which has no infinities (written as the strings `inf` and `-inf`) and no NaN (written as null).
+/// A number for JSON: infinities become the strings `inf` and `-inf`, NaN becomes null.
 pub fn json_number(value: f64) -> serde_json::Value {
     if value.is_infinite() { value.to_string().into() } else { value.into() }
 }
@@ -71,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn control_characters_are_shown() {
+    fn control_characters_are_escaped() {
         let text = "a\tb\n\x1b[31m\u{9b}2J\r\x7f \u{e9}\\";
         assert_eq!(escaped_lines(text), "a\tb\n\\u001b[31m\\u009b2J\\u000d\\u007f \u{e9}\\");
         assert_eq!(escaped(text), "a\\u0009b\\u000a\\u001b[31m\\u009b2J\\u000d\\u007f \u{e9}\\");

@@ -1,4 +1,4 @@
-//! What commands print: numbers, tables, components, progress.
+//! Output of commands: numbers, tables, components, progress.
 
 pub mod components;
 pub mod direction;

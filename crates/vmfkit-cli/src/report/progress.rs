@@ -1,16 +1,16 @@
-//! How far a long job has come, for someone who waits at a terminal.
+//! Progress of long work, on one line of a terminal.
 
 use crate::files::output;
 use std::fmt::Display;
 use std::io::{self, IsTerminal};
 use std::time::{Duration, Instant};
 
-/// Shorter work is done in silence.
-const QUIET_TIME: Duration = Duration::from_secs(2);
-/// Between two lines.
+/// Shorter work shows no progress.
+const DELAY: Duration = Duration::from_secs(2);
+/// Time between two updates.
 const INTERVAL: Duration = Duration::from_millis(100);
 
-/// One line on standard error that is written over and over, and vanishes at the end.
+/// A line on standard error that is replaced by each update and removed at the end.
 pub struct Progress {
     start: Instant,
     shown: Option<Instant>,
@@ -18,20 +18,20 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// Shows nothing if it is not `wanted`, or if standard error is not a terminal.
+    /// Shows nothing unless it is `wanted` and standard error is a terminal.
     pub fn new(wanted: bool) -> Self {
         Progress { start: Instant::now(), shown: None, visible: wanted && io::stderr().is_terminal() }
     }
 
     pub fn show(&mut self, text: impl Display) {
-        let due = self.shown.map_or(self.start + QUIET_TIME, |shown| shown + INTERVAL);
+        let due = self.shown.map_or(self.start + DELAY, |shown| shown + INTERVAL);
         if self.visible && Instant::now() >= due {
             self.shown = Some(Instant::now());
             output::overwrite_note(text);
         }
     }
 
-    /// The count, with the rate and, if `all` is known, the time left; `what` is written before it.
+    /// Shows `what`, a count, its rate and, if `all` is known, the time left.
     pub fn count(&mut self, what: &str, done: u64, all: Option<u64>, things: &str) {
         let seconds = self.start.elapsed().as_secs_f64();
         self.show(format_args!("{what}{}", counted(done, all, things, seconds)));
@@ -42,7 +42,7 @@ impl Progress {
         self.count(what, done, all, "rows");
     }
 
-    /// A text at once, before work of unknown length that says nothing itself.
+    /// Shows a text immediately, before work that reports no progress.
     pub fn announce(&mut self, text: impl Display) {
         if self.visible {
             self.shown = Some(Instant::now());
@@ -50,12 +50,12 @@ impl Progress {
         }
     }
 
-    /// The number per second since the beginning, for people.
+    /// The mean number per second, for people.
     pub fn rate(&self, done: u64) -> String {
         rate(done, self.start.elapsed().as_secs_f64())
     }
 
-    /// The time left if what remains goes at the pace of what is done.
+    /// The time left at the mean rate so far.
     pub fn time_left(&self, done: u64, remaining: u64) -> String {
         time_left(done, remaining, self.start.elapsed().as_secs_f64())
     }
@@ -102,7 +102,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_has_the_rate_and_where_the_end_is_known_the_time_left() {
+    fn a_line_has_the_rate_and_if_the_total_is_known_the_time_left() {
         assert_eq!(counted(500, Some(2000), "rows", 10.0), "500 of 2000 rows, 50 rows/s, 30 s left");
         assert_eq!(
             counted(3_000_000, Some(300_000_000), "rows", 3.0),

@@ -8,7 +8,7 @@ use vmfkit::source::Source;
 use vmfkit::{Mixture, RowBatch, store::model};
 use vmfkit_io::{Batch, Element, Ids, Options, OutputFormat, RowLayout, RowWriter, Values};
 
-/// What holds a whole table.
+/// Formats that hold a whole table.
 const TABLES: [&str; 5] = ["parquet", "arrow", "csv", "tsv", "jsonl"];
 
 /// Three groups in `x.csv`, a mixture of them in `m.safetensors`, and the labels of the fit in `fit.npy`.
@@ -42,7 +42,7 @@ pub fn draw(workspace: &Workspace, rows: usize, seed: u64) {
     write_rows(workspace, "drawn.npy", &values, mixture.dim(), None);
 }
 
-/// The cells of a CSV file, header and all.
+/// The cells of a CSV file with its header.
 fn cells(text: &[u8]) -> Vec<Vec<String>> {
     let text = String::from_utf8(text.to_vec()).unwrap();
     text.lines().map(|line| line.split(',').map(str::to_owned).collect()).collect()
@@ -193,7 +193,7 @@ fn as_many_rows_of_the_model_are_outliers_as_the_level_says() {
     }
 }
 
-/// Weights of 2 and rows that are there twice are the same, but for the number of rows.
+/// A weight of 2 equals a repeated row, except for the number of rows.
 #[test]
 fn fractions_are_by_weight() {
     let workspace = fitted();
@@ -228,7 +228,7 @@ fn threads_and_pipes_change_no_byte() {
         }
         assert_eq!(workspace.read(&format!("1.{output}")), workspace.read(&format!("3.{output}")), "{output}");
     }
-    // A CSV file does not tell its number of rows before its end.
+    // The number of rows of a CSV file is unknown before its end.
     for (input, output) in [("drawn.npy", "csv"), ("x.csv", "npy"), ("x.csv", "parquet")] {
         workspace.run(&format!("assign m.safetensors {input} -o file.{output}")).success();
         let run = workspace.run_with_input(&format!("assign m.safetensors - -o pipe.{output}"), &workspace.read(input));
@@ -251,7 +251,7 @@ fn standard_output_takes_the_table_and_standard_error_the_report() {
     assert_eq!((run.stderr.as_str(), run.stdout), ("", table));
 }
 
-/// The bytes of each row are the values of the columns, one behind the other.
+/// The bytes of a row are the values of its columns, without gaps.
 #[test]
 fn an_array_has_a_field_for_each_column_where_more_than_components_are_asked_for() {
     let workspace = fitted();
@@ -328,15 +328,9 @@ mod linux {
             let name = format!("out.{output}");
             workspace.write(&name, "before");
             let before = workspace.names();
-            // A limit on file sizes stands for the full disk; its signal is ignored so that the write fails instead.
-            let script =
-                format!("trap '' XFSZ; ulimit -f 20; exec \"$0\" assign m.safetensors drawn.npy --no-p-values -o {name}");
-            let mut command = Command::new("sh");
-            command.args(["-c", &script, env!("CARGO_BIN_EXE_vmf")]).current_dir(workspace.path("."));
-            let run = command.output().unwrap();
-            let message = String::from_utf8(run.stderr).unwrap();
-            assert_eq!((run.status.code(), run.stdout.len()), (Some(1), 0), "{message}");
-            assert!(message.starts_with(&format!("error: {name}: cannot be written: ")), "{message}");
+            let run = workspace.run_on_a_full_disk(20, &format!("assign m.safetensors drawn.npy --no-p-values -o {name}"));
+            assert_eq!((run.code, run.stdout.len()), (Some(1), 0), "{}", run.stderr);
+            assert!(run.stderr.starts_with(&format!("error: {name}: cannot be written: ")), "{}", run.stderr);
             assert_eq!((workspace.names(), workspace.read(&name)), (before, b"before".to_vec()));
         }
         let full = File::options().write(true).open("/dev/full").unwrap();
@@ -364,7 +358,7 @@ mod linux {
         let workspace = fitted();
         let before = workspace.names();
         let mut command = workspace.command();
-        // A pipe without end: the table is begun and never finished.
+        // An endless pipe: the table is never finished.
         command.args("assign m.safetensors - -o out.csv".split(' ')).stdin(Stdio::piped()).stderr(Stdio::null());
         let mut child = command.spawn().unwrap();
         let mut stdin = child.stdin.take().unwrap();

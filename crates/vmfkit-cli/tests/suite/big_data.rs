@@ -3,7 +3,7 @@
 use crate::Workspace;
 use std::process::Stdio;
 
-/// A model file does not tell in which format or in how many parts the rows were.
+/// A model file does not depend on the format of the rows or on the number of files.
 #[test]
 fn formats_and_parts_do_not_change_a_model() {
     let workspace = Workspace::new();
@@ -37,7 +37,7 @@ fn a_pipe_is_held_for_em_and_read_once_by_online_em() {
     workspace.run("fit x.npy -k 3 --seed 1 -o file.safetensors").success();
     assert!(workspace.read("piped.safetensors") == workspace.read("file.safetensors"));
     let online = "fit - -k 3 --method online --max-passes 1 -o once.safetensors";
-    // What was read once is not there for a last look.
+    // Rows that can be read only once are not evaluated after the fit.
     let once = workspace.run_with_input(online, &rows).success();
     assert!(once.contains("after 1 pass"), "{once}");
     let labelled = format!("{online} --labels l.npy");
@@ -46,7 +46,7 @@ fn a_pipe_is_held_for_em_and_read_once_by_online_em() {
 }
 
 #[test]
-fn a_pipe_may_stand_among_files() {
+fn a_pipe_can_be_one_of_several_inputs() {
     let workspace = Workspace::new();
     workspace.run("sample --dim 4 --concentration 9 -n 300 -o x.npy").success();
     workspace.run("sample --dim 4 --concentration 9 -n 200 --seed 1 -o y.npy").success();
@@ -56,7 +56,7 @@ fn a_pipe_may_stand_among_files() {
     workspace.run_with_input("fit - y.npy -", b"").refused(&["only one of the inputs can be standard input"]);
 }
 
-/// The second command has room for its blocks, not for holding all of them.
+/// The second command has memory for its blocks, but not for all rows.
 #[test]
 fn rows_that_are_held_and_rows_that_are_read_again_make_the_same_model() {
     let workspace = Workspace::new();
@@ -69,7 +69,7 @@ fn rows_that_are_held_and_rows_that_are_read_again_make_the_same_model() {
     }
 }
 
-/// Text that does not fit into memory is parsed once, and a pipe need not fit either; the file that serves for this has no name.
+/// Text and pipes that do not fit into memory are parsed once, into a scratch file without a name.
 #[test]
 fn rows_in_a_scratch_file_make_the_same_model() {
     let workspace = Workspace::new();
@@ -94,10 +94,10 @@ fn rows_in_a_scratch_file_make_the_same_model() {
         assert!(run.stderr.contains("/dev/shm: no scratch file can be there, it is memory"), "{}", run.stderr);
         assert!(workspace.read("m.safetensors") == again);
     }
-    workspace.run(&fit("x.csv", "--scratch nowhere")).refused(&["a scratch file needs a folder, found: `--scratch nowhere`"]);
+    workspace.run(&fit("x.csv", "--scratch nowhere")).refused(&["`--scratch` must be an existing folder, found: `nowhere`"]);
 }
 
-/// Whether a folder is not in memory, by the system's list of what is where.
+/// Whether a folder is on a disk, according to the list of mounts.
 fn on_disk(folder: &std::path::Path) -> bool {
     let mounts = std::fs::read_to_string("/proc/mounts").unwrap_or_default();
     let mounted = mounts.lines().map(|line| line.split(' ').collect::<Vec<_>>());
@@ -113,7 +113,7 @@ fn a_memory_limit_that_is_too_small_is_refused_with_what_is_needed() {
     workspace.run("fit x.npy -k 3 --memory 5parsec").refused(&["the unit must be one of"]);
 }
 
-/// Whatever takes memory by the row is reckoned with: labels to begin with, a file that is held as a whole.
+/// Memory per row is counted: labels of a start, and a file that is held as a whole.
 #[test]
 fn memory_of_labels_and_of_matrix_market_is_counted() {
     let workspace = Workspace::new();
@@ -132,7 +132,7 @@ fn memory_of_labels_and_of_matrix_market_is_counted() {
     workspace.run("fit x.mtx --memory 50MB").success();
 }
 
-/// All numbers of such rows would take gigabytes.
+/// Dense, these rows would take gigabytes.
 #[test]
 fn sparse_rows_take_the_memory_of_their_entries() {
     let workspace = Workspace::new();
@@ -142,7 +142,7 @@ fn sparse_rows_take_the_memory_of_their_entries() {
     assert_eq!(report["rows"], 8000);
 }
 
-/// Before the first pass, from the checkpoint of a start as from any other.
+/// Neither from the checkpoint of a start nor from that of a finished pass.
 #[test]
 fn a_fit_is_not_resumed_with_other_rows() {
     let workspace = Workspace::new();
@@ -175,7 +175,7 @@ fn a_fit_that_ran_out_of_passes_can_be_continued() {
 }
 
 #[test]
-fn files_of_a_folder_that_are_skipped_are_named() {
+fn skipped_files_of_a_folder_are_named() {
     let workspace = Workspace::new();
     std::fs::create_dir(workspace.path("rows")).unwrap();
     workspace.run("sample --dim 4 --concentration 9 -n 50 -o rows/x.npy").success();
@@ -188,9 +188,9 @@ fn files_of_a_folder_that_are_skipped_are_named() {
     }
 }
 
-/// As engines write tables that are divided by a column.
+/// As written by engines that partition tables by a column.
 #[test]
-fn folders_in_a_folder_are_read_too() {
+fn nested_folders_are_read() {
     let workspace = Workspace::new();
     for (folder, seed) in [("rows/year=2024", 1), ("rows/year=2025/month=1", 2), ("rows/_temporary", 3), ("rows/.hidden", 4)] {
         std::fs::create_dir_all(workspace.path(folder)).unwrap();
@@ -209,7 +209,7 @@ fn a_checkpoint_is_not_overwritten_by_accident() {
     workspace.run("fit x.npy -k 3 --checkpoint c -o a.safetensors").success();
     workspace.run("fit x.npy -k 3 --checkpoint c").refused(&["c: the checkpoint exists\nhint: `--resume` continues its fit"]);
     workspace.run("fit x.npy -k 3 --resume").refused(&["--checkpoint"]);
-    // An ended fit is ended.
+    // A finished fit is not continued.
     workspace.run("fit x.npy -k 3 --checkpoint c --resume -o b.safetensors").success();
     assert!(workspace.read("a.safetensors") == workspace.read("b.safetensors"));
     workspace.run("fit x.npy -k 4 --checkpoint c --resume").refused(&["components"]);
@@ -217,11 +217,11 @@ fn a_checkpoint_is_not_overwritten_by_accident() {
     workspace.write("c", &workspace.read("c")[..900]);
     workspace.run("fit x.npy -k 3 --checkpoint c --resume").refused(&["c: not a valid checkpoint"]);
     let new = workspace.run("fit x.npy -k 3 --checkpoint d --resume");
-    assert!(new.stderr.contains("d: there is no checkpoint yet"), "{}", new.stderr);
+    assert!(new.stderr.contains("d: no checkpoint yet"), "{}", new.stderr);
     new.success();
 }
 
-/// Files, their ends, the memory limit and threads decide how rows come in blocks; not one bit depends on it.
+/// Files, the memory limit and threads determine the blocks of rows, but not one bit of the model.
 #[test]
 fn memory_threads_and_files_change_no_bit_of_a_fit() {
     let workspace = Workspace::new();
@@ -269,7 +269,7 @@ fn work_that_needs_all_rows_reads_pipes_and_has_no_memory_limit() {
         let words = format!("`{work}` reads all rows into memory and has no limit, found: `--memory 1 GB`\nhint: ");
         workspace.run(&format!("{command} --memory 1GB")).refused(&[&words]);
     }
-    // Commands that always need all rows, or never more than a few of them, do not offer a limit.
+    // Commands that need all rows, or only a few at a time, offer no limit.
     for command in ["select x.npy -k 1:2", "convert x.npy y.npy"] {
         workspace.run(&format!("{command} --memory 1GB")).refused(&["unexpected argument '--memory'"]);
         let help = workspace.run(&format!("{} --help", command.split(' ').next().unwrap())).success();
@@ -277,7 +277,7 @@ fn work_that_needs_all_rows_reads_pipes_and_has_no_memory_limit() {
     }
 }
 
-/// Whoever has the options of `vmf assign` at hand may fit with them.
+/// `vmf fit` accepts the id column of `vmf assign`.
 #[test]
 fn ids_change_no_fit() {
     let workspace = Workspace::new();
@@ -300,7 +300,7 @@ fn ids_change_no_fit() {
     }
 }
 
-/// What the page on big data says to type, typed, with fewer rows of fewer numbers.
+/// The commands of the page on big data, with fewer rows of fewer numbers.
 #[test]
 #[cfg(unix)]
 fn the_commands_of_the_page_on_big_data_run() {
@@ -319,18 +319,10 @@ fn the_commands_of_the_page_on_big_data_run() {
 #[cfg(target_os = "linux")]
 mod linux {
     use super::*;
-    use std::process::{Child, Command};
-    use std::time::{Duration, Instant};
+    use crate::wait_until;
+    use std::time::Duration;
 
-    fn wait_until(what: &str, mut is: impl FnMut() -> bool) {
-        let start = Instant::now();
-        while !is() {
-            assert!(start.elapsed() < Duration::from_secs(120), "{what}");
-            std::thread::sleep(Duration::from_millis(1));
-        }
-    }
-
-    /// Killed again and again, at moments spread over writing and computing, a fit ends as one that was left alone.
+    /// A fit that is killed repeatedly, while it computes or writes, ends like an uninterrupted one.
     #[test]
     fn a_killed_fit_is_resumed_to_the_same_bytes() {
         let workspace = Workspace::new();
@@ -345,13 +337,13 @@ mod linux {
                 command.args(fit.split(' ')).args(["--checkpoint", &checkpoint, "--resume", "-o", "resumed.safetensors"]);
                 let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
                 let before = std::fs::read(workspace.path(&checkpoint)).unwrap_or_default();
-                // It must come further than the last one, or this test would never end.
+                // Each run must advance, or this test would never end.
                 wait_until("the checkpoint moves on", || {
                     child.try_wait().unwrap().is_some()
                         || std::fs::read(workspace.path(&checkpoint)).is_ok_and(|now| now != before)
                 });
                 std::thread::sleep(Duration::from_micros(700 * round));
-                // On this system: kill -9. It may have ended by itself.
+                // SIGKILL; the process may have ended already.
                 child.kill().ok();
                 if child.wait().unwrap().success() {
                     break;
@@ -364,121 +356,7 @@ mod linux {
         }
     }
 
-    /// The most memory that a command has had.
-    fn peak_memory(child: &mut Child) -> u64 {
-        let mut peak = 0;
-        while child.try_wait().unwrap().is_none() {
-            let status = std::fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap_or_default();
-            let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
-            let kilobytes = line.and_then(|line| line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok());
-            peak = peak.max(kilobytes.unwrap_or(0) * 1024);
-            std::thread::sleep(Duration::from_millis(1));
-        }
-        peak
-    }
-
-    /// A file of eight times the memory, by every method; the peak is that of the whole process.
-    #[test]
-    fn the_memory_limit_holds_for_a_file_eight_times_as_large() {
-        let workspace = Workspace::new();
-        workspace.run("sample --dim 128 --concentration 40 -n 800000 -o x.npy").success();
-        let size = std::fs::metadata(workspace.path("x.npy")).unwrap().len();
-        let memory = 50_000_000;
-        assert!(size > 8 * memory);
-        let online = ["online", "sgd --set batch=4096"].map(|method| format!("{method} --set shuffle_rows=2048"));
-        let methods = ["em", "hard", "stochastic", "kmeans"].map(str::to_owned).into_iter().chain(online);
-        let methods: Vec<String> = methods.map(|method| format!("-k 8 --set sample=8192 --method {method}")).collect();
-        for options in methods.iter().map(String::as_str).chain([""]) {
-            let mut command = workspace.command();
-            command.args("fit x.npy --memory 50MB".split(' ')).args(options.split_whitespace());
-            if !options.is_empty() {
-                command.args(["--max-passes", "2"]);
-            }
-            let mut child = command.stdout(Stdio::null()).spawn().unwrap();
-            let peak = peak_memory(&mut child);
-            assert!(child.wait().unwrap().success(), "{options}");
-            assert!(peak > 1_000_000 && peak <= memory, "{options}: {peak} bytes");
-        }
-    }
-
-    /// Pages and messages are in memory too: what they take is counted, or the work is refused.
-    #[test]
-    fn the_memory_limit_holds_for_every_format() {
-        let workspace = Workspace::new();
-        workspace.run("sample --dim 1024 --concentration 40 -n 8000 -o x.parquet").success();
-        workspace.run("convert x.parquet x.csv").success();
-        workspace.run("convert x.parquet x.arrow").success();
-        workspace.run("convert x.parquet x.jsonl").success();
-        for data in ["x.parquet", "x.arrow", "x.csv", "x.jsonl"] {
-            let mut kept = 0;
-            for megabytes in [50, 70, 100, 150] {
-                let mut command = workspace.command();
-                command.args(["--threads", "1", "fit", data, "--memory", &format!("{megabytes}MB")]);
-                command.args("-k 2 --set sample=500 --max-passes 2 -q".split(' '));
-                let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
-                let peak = peak_memory(&mut child);
-                let output = child.wait_with_output().unwrap();
-                let message = String::from_utf8(output.stderr).unwrap();
-                match output.status.code() {
-                    Some(0) => assert!(peak <= megabytes * 1_000_000, "{data}: {peak} bytes of {megabytes} MB"),
-                    code => assert!(code == Some(2) && message.contains("this command needs at least"), "{data}: {message}"),
-                }
-                kept += usize::from(output.status.success());
-            }
-            assert!(kept >= 2, "{data} can be read with little memory");
-        }
-    }
-
-    /// Whatever is written, p-values with it where they have a place; a Parquet file of several row groups.
-    #[test]
-    fn assign_needs_little_memory() {
-        let workspace = Workspace::new();
-        workspace.run("sample --dim 8 --concentration 3 -n 600000 -o x.npy").success();
-        workspace.run("fit x.npy -k 3 --start random --max-passes 1 -o m.safetensors").success();
-        for (output, megabytes) in [("l.npy", 40), ("l.csv", 90), ("l.jsonl", 90), ("l.parquet", 115)] {
-            let mut command = workspace.command();
-            let memory = format!("{megabytes}MB");
-            command.args(["assign", "m.safetensors", "x.npy", "-o", output, "--memory", &memory]);
-            let mut child = command.stdout(Stdio::null()).spawn().unwrap();
-            let peak = peak_memory(&mut child);
-            assert!(child.wait().unwrap().success(), "{output}");
-            assert!(peak > 1_000_000 && peak <= megabytes * 1_000_000, "{output}: {peak} bytes");
-        }
-    }
-
-    /// They leave block by block.
-    #[test]
-    fn labels_take_no_memory_in_a_fit() {
-        let workspace = Workspace::new();
-        workspace.run("sample --dim 2 --concentration 5 -n 8000000 -o x.npy").success();
-        let mut command = workspace.command();
-        command.args("fit x.npy -k 2 --max-passes 1 --memory 45MB --labels l.npy -o m.safetensors".split(' '));
-        let mut child = command.stdout(Stdio::null()).spawn().unwrap();
-        let peak = peak_memory(&mut child);
-        assert!(child.wait().unwrap().success());
-        assert!(peak > 1_000_000 && peak <= 45_000_000, "{peak} bytes");
-        workspace.run("assign m.safetensors x.npy --no-p-values -o again.npy").success();
-        assert!(workspace.read("l.npy") == workspace.read("again.npy"));
-    }
-
-    /// Ids that nobody asks a fit for are not read: here they would take more than all else.
-    #[test]
-    fn ids_take_no_memory_in_a_fit() {
-        let workspace = Workspace::new();
-        let line = |row: u32| format!("{row:0200},1,0,0,0\n");
-        workspace.write("x.csv", "id,a,b,c,d\n".to_owned() + &(0..300_000).map(line).collect::<String>());
-        workspace.run("convert x.csv x.parquet --id-column id").success();
-        for data in ["x.parquet", "x.csv --columns a,b,c,d"] {
-            let mut command = workspace.command();
-            command.args("fit -k 2 --max-passes 2 --id-column id --memory 60MB".split(' ')).args(data.split(' '));
-            let mut child = command.stdout(Stdio::null()).spawn().unwrap();
-            let peak = peak_memory(&mut child);
-            assert!(child.wait().unwrap().success(), "{data}");
-            assert!(peak > 1_000_000 && peak <= 60_000_000, "{data}: {peak} bytes");
-        }
-    }
-
-    /// Between two passes the file loses rows: an error that names it, and a checkpoint from which the whole file is fitted.
+    /// The error names the file, and the fit can be resumed with the whole file.
     #[test]
     fn a_file_that_shrinks_between_passes_is_refused_in_the_next_pass() {
         let workspace = Workspace::new();
@@ -500,7 +378,7 @@ mod linux {
         assert!(workspace.read("resumed.safetensors") == workspace.read("whole.safetensors"));
     }
 
-    /// Runs a line of bash in which `vmf` is the command.
+    /// Runs a line of bash with `vmf` as a function.
     fn bash(workspace: &Workspace, line: &str) -> std::process::Output {
         let mut command = std::process::Command::new("bash");
         let script = format!("vmf() {{ {:?} \"$@\"; }}; {line}", env!("CARGO_BIN_EXE_vmf"));
@@ -521,13 +399,13 @@ mod linux {
         assert!(workspace.read("pipes.safetensors") == workspace.read("one.safetensors"));
     }
 
-    /// One entry, in the last of 2^32 columns: no memory for a row is an error, not the end of the process.
+    /// One entry, in the last of 2^32 columns: a failed allocation is an error, not an abort.
     #[test]
     fn a_short_file_of_very_long_rows_is_refused() {
         let workspace = Workspace::new();
         workspace.write("h.mtx", "%%MatrixMarket matrix coordinate real general\n1 4294967295 1\n1 1 1.0\n");
         for command in ["fit h.mtx", "fit h.mtx -k 3", "convert h.mtx h.npy", "convert h.mtx h.csv"] {
-            // Every thread sets some aside, too.
+            // Every thread reserves address space, too.
             let output = bash(&workspace, &format!("export RAYON_NUM_THREADS=2; ulimit -v 4000000; vmf {command}"));
             let said = String::from_utf8_lossy(&output.stderr);
             assert_eq!(output.status.code(), Some(2), "{command}: {said}");
@@ -535,9 +413,9 @@ mod linux {
         }
     }
 
-    /// The folder for temporary files is often small: a file needs none, and a pipe says which one it needs.
+    /// The folder for temporary files is often small: files do not need it, and an error for a pipe names it.
     #[test]
-    fn rows_that_are_counted_as_they_come_need_no_other_file() {
+    fn outputs_with_a_row_count_need_no_temporary_file() {
         let workspace = Workspace::new();
         workspace.run("sample --dim 4 --concentration 9 -n 700 -o x.csv").success();
         workspace.run("convert x.csv same.csv").success();
@@ -558,16 +436,11 @@ mod linux {
         workspace.run("sample --dim 50 --concentration 20 -n 4000 -o x.npy").success();
         workspace.run("fit x.npy -k 40 --max-passes 3 --tolerance 0 --checkpoint c").success();
         let before = workspace.read("c");
-        // A limit on file sizes stands for the full disk; its signal is ignored so that the write fails instead.
         for (checkpoint, options) in [("d", "--max-passes 3"), ("c", "--max-passes 5 --resume")] {
             let fit = format!("fit x.npy -k 40 --tolerance 0 --checkpoint {checkpoint} {options}");
-            let script = format!("trap '' XFSZ; ulimit -f 8; exec \"$0\" {fit}");
-            let mut command = Command::new("sh");
-            command.args(["-c", &script, env!("CARGO_BIN_EXE_vmf")]).current_dir(workspace.path("."));
-            let output = command.output().unwrap();
-            let message = String::from_utf8(output.stderr).unwrap();
-            assert_eq!(output.status.code(), Some(1), "{message}");
-            assert!(message.starts_with(&format!("error: {checkpoint}: cannot be written: ")), "{message}");
+            let run = workspace.run_on_a_full_disk(8, &fit);
+            assert_eq!(run.code, Some(1), "{}", run.stderr);
+            assert!(run.stderr.starts_with(&format!("error: {checkpoint}: cannot be written: ")), "{}", run.stderr);
             assert_eq!((workspace.names(), workspace.read("c")), (vec!["c".to_owned(), "x.npy".to_owned()], before.clone()));
         }
         workspace.run("fit x.npy -k 40 --tolerance 0 --checkpoint c --max-passes 5 --resume").success();

@@ -94,17 +94,17 @@ fn files_that_are_no_labelings_are_named() {
     compare("x.npy", f8(&[1e300]), "").refused(&["label 0 must be a whole number of 64 bits"]);
     compare("x.npy", f8(&[1.0, 2.0]), "")
         .refused(&["both files must label the same rows, x.npy has 2 labels and second.npy: `6`"]);
-    compare("x.npy", f8(&[]), "").refused(&["x.npy: there is nothing to compare, labels: `0`"]);
+    compare("x.npy", f8(&[]), "").refused(&["x.npy: no labels to compare"]);
     compare("x.npy", npy("{'descr': '<i4', 'fortran_order': False, 'shape': (2, 3)}", &[0; 24]), "")
-        .refused(&["x.npy: labels are an array of one axis, found shape: `(2, 3)`"]);
+        .refused(&["x.npy: labels must be an array of one axis, found shape: `(2, 3)`"]);
     compare("x.npy", npy("{'descr': '<i4', 'fortran_order': False, 'shape': ()}", &[0; 4]), "").refused(&["found shape: `()`"]);
     compare("x.npy", npy("{'descr': '<i4', 'fortran_order': False, 'shape': (6,)}", &[0; 23]), "")
         .refused(&["an array of shape (6,) has 24 bytes of data, found: `23`"]);
     compare("x.npy", npy("{'descr': '<U1', 'fortran_order': False, 'shape': (6,)}", &[0; 24]), "").refused(&["found: `<U1`"]);
-    compare("x.txt", "", "").refused(&["x.txt: there is nothing to compare"]);
-    compare("x.txt", "label\n", "--header yes").refused(&["x.txt: there is nothing to compare"]);
+    compare("x.txt", "", "").refused(&["x.txt: no labels to compare"]);
+    compare("x.txt", "label\n", "--header yes").refused(&["x.txt: no labels to compare"]);
     compare("x.txt", "a\n\nb\n", "").refused(&["x.txt: line 2 must be a label, found: ``"]);
-    compare("x.csv", "a\nb,c\n", "").refused(&["x.csv: line 2 must be one label and nothing else, found: `b,c`"]);
+    compare("x.csv", "a\nb,c\n", "").refused(&["x.csv: line 2 must be a single label, found: `b,c`"]);
     compare("x.npz", b"PK\x03\x04\0\0", "").refused(&["x.npz: labels must be a .npy array or text, found", "`PK"]);
     Workspace::new().run("compare a.npy b.npy").refused(&["a.npy: cannot be read"]);
 }
@@ -143,7 +143,7 @@ fn labels_may_be_a_column_of_a_table() {
     assert_eq!(score("t.csv u.csv --columns class,"), 1.0);
     assert_eq!(score("t.csv t.csv --column class"), 1.0);
     assert_eq!(score("t.csv t.csv --columns class,group"), 0.0);
-    workspace.run("compare t.csv u.csv").refused(&["t.csv: line 1 must be one label and nothing else"]);
+    workspace.run("compare t.csv u.csv").refused(&["t.csv: line 1 must be a single label"]);
     workspace
         .run("compare t.csv t.csv --column species")
         .refused(&["t.csv: no column is called `species`, found: `name,class,group`"]);
@@ -155,5 +155,5 @@ fn labels_may_be_a_column_of_a_table() {
         .run("compare j.jsonl j.jsonl")
         .refused(&["j.jsonl: line 2 must have a whole number under the key `component`, found: `\"a\"`"]);
     workspace.write("e.csv", "component,x\n");
-    workspace.run("compare e.csv e.csv").refused(&["e.csv: there is nothing to compare, labels: `0`"]);
+    workspace.run("compare e.csv e.csv").refused(&["e.csv: no labels to compare"]);
 }

@@ -1,11 +1,11 @@
-//! `vmf accumulate`, `merge` and `maximise`: fits by parts end with the file of `vmf fit`, and what does not belong together is refused.
+//! `vmf accumulate`, `merge` and `maximise`: distributed fits equal `vmf fit`, and files that do not belong together are refused.
 
 use crate::mixture::three_groups;
 use crate::{Workspace, commands_of, number};
 
 const PAGE: &str = include_str!("../../../../docs/clusters.md");
 
-/// The rows of `x.csv` in files of so many rows, `part-0.csv` and so on; how many files.
+/// Splits `x.csv` into `part-0.csv` and so on, of `rows` rows each. Returns the number of files.
 fn cut(workspace: &Workspace, rows: usize) -> usize {
     let text = String::from_utf8(workspace.read("x.csv")).unwrap();
     let lines: Vec<&str> = text.lines().collect();
@@ -20,7 +20,7 @@ fn files(parts: usize) -> String {
     (0..parts).map(|part| format!("part-{part}.stats ")).collect()
 }
 
-/// The 600 rows of three groups six times, which are four blocks of the fewest rows.
+/// The 600 rows of three groups, six times: four blocks of the minimum length.
 fn four_blocks() -> Workspace {
     let workspace = three_groups();
     for (name, header) in [("x.csv", 1), ("truth.txt", 0)] {
@@ -33,7 +33,7 @@ fn four_blocks() -> Workspace {
     workspace
 }
 
-/// The fewest rows of a block.
+/// The minimum length of a block.
 const CHUNK: usize = 1152;
 
 /// Statistics of all parts, each of this many rows.
@@ -46,7 +46,7 @@ fn accumulate(workspace: &Workspace, parts: usize, rows: usize, options: &str) {
     }
 }
 
-/// The whole loop; the number of passes and the last line.
+/// The whole loop. Returns the number of passes and the last line.
 fn fit_by_parts(workspace: &Workspace, parts: usize, rows: usize, options: &str, merge: bool) -> (usize, String) {
     for pass in 1.. {
         accumulate(workspace, parts, rows, options);
@@ -73,7 +73,7 @@ fn begin(workspace: &Workspace, options: &str) {
 #[test]
 fn a_distributed_fit_equals_vmf_fit_to_the_last_byte() {
     let workspace = four_blocks();
-    // Files of a block each, merged; and of several blocks, the last of which has fewer.
+    // Files of one block each, merged; and files of several blocks, the last one shorter.
     for (rows, options_of_parts, merge) in [(CHUNK, "", true), (3 * CHUNK, "--per-block", false)] {
         let parts = cut(&workspace, rows);
         for options in [
@@ -100,7 +100,7 @@ fn a_distributed_fit_equals_vmf_fit_to_the_last_byte() {
     }
 }
 
-/// Statistics of one process and of another may be one file each, or a sum of sums: the fit differs by rounding only.
+/// Sums of sums instead of the statistics of blocks: the fit differs only by rounding.
 #[test]
 fn sums_of_sums_and_weights_make_the_same_fit_but_for_rounding() {
     let workspace = four_blocks();
@@ -136,7 +136,7 @@ fn a_fit_continues_distributed_and_back() {
     workspace.run(&format!("fit x.csv {options} --resume -o model.safetensors")).success();
     workspace.run("fit x.csv -k 3 --set block_rows=1152 --method stochastic --max-passes 6 -o whole.safetensors").success();
     assert_eq!(workspace.read("model.safetensors"), workspace.read("whole.safetensors"));
-    // It has ended: there is nothing to accumulate or to step with, only a model to take.
+    // The fit has ended: only its model can be taken.
     let ended = "state.ckpt: the fit has ended, so there is no pass to accumulate, status: `";
     workspace.run("accumulate state.ckpt part-0.csv -o new.stats").refused(&[ended]);
     workspace.run("maximise state.ckpt part-0.stats -o state.ckpt").refused(&[ended]);
@@ -181,12 +181,12 @@ fn parts_that_do_not_belong_together_are_refused() {
             "merge part-0.stats part-2.stats -o all.stats".into(),
             "part-2.stats: the random draws of these statistics must start at row 100",
         ),
-        ("merge part-0.stats ./part-0.stats -o all.stats".into(), "each part can be given once, found twice: `./part-0.stats`"),
+        ("merge part-0.stats ./part-0.stats -o all.stats".into(), "a part can be given only once, found twice: `./part-0.stats`"),
         (
             format!("maximise state.ckpt {but_one} -o state.ckpt"),
             "part-0.stats and 4 more: the total row weight of this pass must be 600, as in the previous pass, found: `500`\nhint: check whether a part is missing",
         ),
-        // Files that are no statistics, or no state.
+        // Files that are neither statistics nor a state.
         ("merge part-0.stats cut.stats -o all.stats".into(), "cut.stats: not a valid statistics file: a header of "),
         ("merge garbage.stats -o all.stats".into(), "garbage.stats: not a valid statistics file: a header of "),
         ("merge state.ckpt -o all.stats".into(), "must be vmfkit.statistics, found: `vmfkit.checkpoint`"),
@@ -196,7 +196,7 @@ fn parts_that_do_not_belong_together_are_refused() {
         ("accumulate x.csv x.csv -o new.stats".into(), "x.csv: not a valid checkpoint: "),
         ("accumulate state.ckpt flat.csv -o new.stats".into(), "flat.csv: expected dimension 3, found: `2`"),
         ("accumulate model.safetensors flat.csv -o new.stats".into(), "flat.csv: expected dimension 3, found: `2`"),
-        // Fits that do not go by parts.
+        // Fits that cannot be distributed.
         (
             "accumulate sgd.ckpt x.csv -o new.stats".into(),
             "sgd.ckpt: a fit in parts has one start and takes one step per pass, found: `method sgd`\nhint: ",
@@ -214,9 +214,9 @@ fn parts_that_do_not_belong_together_are_refused() {
         (format!("maximise state.ckpt {all}"), "--output <FILE>"),
         ("maximise state.ckpt".into(), "--model <FILE>"),
         ("maximise state.ckpt -o new.ckpt --model m.safetensors".into(), "<STATISTICS>"),
-        (format!("maximise state.ckpt {all} -o -"), "standard output is for the report, so `-o` needs a file, found: `-`"),
-        (format!("maximise state.ckpt {all} -o new --model ./new"), "`-o` and `--model` need a file each"),
-        ("maximise state.ckpt --model state.ckpt".into(), "`--model` needs a file other than those that are read"),
+        (format!("maximise state.ckpt {all} -o -"), "standard output holds the report, so `-o` needs a file, found: `-`"),
+        (format!("maximise state.ckpt {all} -o new --model ./new"), "`-o` and `--model` need different files"),
+        ("maximise state.ckpt --model state.ckpt".into(), "`--model` would overwrite an input: `state.ckpt`"),
     ] {
         workspace.run(&command).refused(&[words]);
         assert_eq!((workspace.names(), workspace.read("state.ckpt")), before, "{command}");
@@ -224,9 +224,9 @@ fn parts_that_do_not_belong_together_are_refused() {
     workspace.run(&format!("maximise state.ckpt {all} -o state.ckpt")).success();
 }
 
-/// Rows under a model: the mean of ln p of all rows, and bytes on standard output.
+/// The mean of ln p of all rows under a model, and bytes on standard output.
 #[test]
-fn statistics_under_a_model_tell_its_likelihood() {
+fn statistics_under_a_model_hold_its_likelihood() {
     let workspace = three_groups();
     let parts = cut(&workspace, 150);
     let fit = workspace.run("fit x.csv -k 3 -o model.safetensors --json").json();
@@ -248,7 +248,7 @@ fn statistics_under_a_model_tell_its_likelihood() {
     assert_eq!(piped(&format!("merge {} -o -", files(parts))), workspace.read("all.stats"));
 }
 
-/// What the page on clusters says to type, typed.
+/// The commands of the page on clusters.
 #[test]
 #[cfg(unix)]
 fn the_commands_of_the_page_on_clusters_run() {

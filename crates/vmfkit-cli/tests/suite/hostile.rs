@@ -108,7 +108,12 @@ mod names_that_are_not_utf8 {
         for verb in ["fit", "convert"] {
             let (code, shown, said) = run(&workspace, &[verb.as_bytes(), b"d/a\xff.npy", b"o.csv"]);
             assert_eq!((code, &*shown), (Some(2), ""));
-            assert!(said.contains("the name must be UTF-8, found: `d/a\\xff.npy`\nhint: `?` in a quoted pattern"), "{said}");
+            assert!(
+                said.contains(
+                    "the name must be UTF-8, found: `d/a\\xff.npy`\nhint: use `?` for such a character in a quoted pattern"
+                ),
+                "{said}"
+            );
         }
     }
 

@@ -118,7 +118,7 @@ fn labels_that_do_not_fit_are_refused_with_their_file() {
     workspace.write("fractions.npy", b"\x93NUMPY");
     for (arguments, words) in [
         ("fit x.csv --known-labels short.txt", "short.txt: expected 6 labels, one per row, found: `2`"),
-        ("fit x.csv --known-labels empty.txt", "empty.txt: there is nothing to fit, labels: `0`"),
+        ("fit x.csv --known-labels empty.txt", "empty.txt: no labels to fit"),
         ("fit x.csv --known-labels missing.txt", "missing.txt: cannot be read"),
         ("fit x.csv --known-labels column:fruit", "fruit"),
         ("fit x.csv --known-labels y.txt -k 3", "cannot be used with"),

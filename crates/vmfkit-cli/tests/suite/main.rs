@@ -14,6 +14,8 @@ mod hostile;
 mod hypotheses;
 mod inspect;
 mod known_labels;
+#[cfg(target_os = "linux")]
+mod memory;
 mod mixture;
 #[cfg(feature = "object-store")]
 mod object_store;
@@ -21,6 +23,7 @@ mod one_density;
 mod options;
 mod overwriting;
 mod readme;
+mod same_bits;
 mod sample_and_fit;
 mod sample_model;
 mod score;
@@ -34,10 +37,10 @@ mod writing;
 use serde_json::Value;
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Command, Output, Stdio};
 use tempfile::TempDir;
 
-/// What a run of the command left.
+/// The result of a run of the command.
 struct Run {
     code: Option<i32>,
     stdout: String,
@@ -45,6 +48,11 @@ struct Run {
 }
 
 impl Run {
+    fn of(output: Output) -> Self {
+        let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("text");
+        Run { code: output.status.code(), stdout: text(output.stdout), stderr: text(output.stderr) }
+    }
+
     /// The standard output of a run that must succeed.
     fn success(self) -> String {
         assert_eq!(self.code, Some(0), "{}", self.stderr);
@@ -55,7 +63,7 @@ impl Run {
         serde_json::from_str(&self.success()).expect("one JSON value")
     }
 
-    /// A run that must be refused, with these words in its message and nothing on standard output.
+    /// Asserts that the run was refused, with these words in its message and nothing on standard output.
     fn refused(self, words: &[&str]) {
         assert_eq!((self.code, self.stdout.as_str()), (Some(2), ""), "{}", self.stderr);
         for word in words {
@@ -64,19 +72,20 @@ impl Run {
     }
 }
 
-/// Whoever started the tests may have signals ignored (`nohup`, a shell's `&`), and what is started would inherit that; but not what is heeded.
+/// The tests may have been started with ignored signals (`nohup`, a shell's `&`), which the command would inherit. Handled signals
+/// are not inherited.
 #[cfg(unix)]
 fn restore_signals() {
     use signal_hook::{consts, flag};
-    static HEEDED: std::sync::Once = std::sync::Once::new();
-    HEEDED.call_once(|| {
+    static HANDLED: std::sync::Once = std::sync::Once::new();
+    HANDLED.call_once(|| {
         for signal in [consts::SIGINT, consts::SIGHUP] {
             flag::register_conditional_shutdown(signal, 130, std::sync::Arc::new(true.into())).expect("a handler");
         }
     });
 }
 
-/// A folder of its own to run the command in.
+/// A temporary folder to run the command in.
 struct Workspace(TempDir);
 
 impl Workspace {
@@ -124,16 +133,27 @@ impl Workspace {
         let mut child = command.spawn().expect("the command was built");
         let mut stdin = child.stdin.take().expect("a pipe");
         let output = std::thread::scope(|scope| {
-            // A command that does not want its input closes the pipe early.
+            // A command that does not read its input closes the pipe early.
             scope.spawn(move || drop(stdin.write_all(input)));
             child.wait_with_output().expect("an exit")
         });
-        let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("text");
-        Run { code: output.status.code(), stdout: text(output.stdout), stderr: text(output.stderr) }
+        Run::of(output)
     }
-}
 
-impl Workspace {
+    /// Runs `vmf` from a shell, after commands that set limits or ignore signals.
+    #[cfg(unix)]
+    fn run_after(&self, commands: &str, arguments: &str) -> Run {
+        let mut shell = Command::new("sh");
+        shell.args(["-c", &format!("{commands}; exec \"$0\" {arguments}"), env!("CARGO_BIN_EXE_vmf")]);
+        Run::of(shell.current_dir(self.path(".")).output().expect("a shell"))
+    }
+
+    /// Runs `vmf` with a limit on file sizes, which simulates a full disk. Its signal is ignored so that the write fails.
+    #[cfg(unix)]
+    fn run_on_a_full_disk(&self, blocks: u32, arguments: &str) -> Run {
+        self.run_after(&format!("trap '' XFSZ; ulimit -f {blocks}"), arguments)
+    }
+
     /// The standard output of a script that must succeed, with the command in its path.
     #[cfg(unix)]
     fn shell(&self, script: &str) -> String {
@@ -145,7 +165,17 @@ impl Workspace {
     }
 }
 
-/// What a page says to type, as one script that ends with the first failure.
+/// Waits until a condition holds, and fails after two minutes.
+#[cfg(unix)]
+fn wait_until(what: &str, mut is_met: impl FnMut() -> bool) {
+    let start = std::time::Instant::now();
+    while !is_met() {
+        assert!(start.elapsed().as_secs() < 120, "{what}");
+        std::thread::sleep(std::time::Duration::from_millis(1));
+    }
+}
+
+/// The shell commands of a page as one script, which stops at the first failure.
 #[cfg(unix)]
 fn commands_of(page: &str) -> String {
     let mut lines = page.lines();

@@ -5,7 +5,7 @@ use serde_json::Value;
 
 const METHODS: [&str; 6] = ["em", "hard", "stochastic", "online", "sgd", "kmeans"];
 
-/// Three groups of 100, 200 and 300 rows around the axes of three dimensions in `x.csv`, and which is which in `truth.txt`.
+/// Three groups of 100, 200 and 300 rows around the axes of three dimensions in `x.csv`, and their labels in `truth.txt`.
 pub fn three_groups() -> Workspace {
     let workspace = Workspace::new();
     let (mut rows, mut labels) = ("x,y,z\n".to_owned(), String::new());
@@ -27,7 +27,7 @@ fn every_method_finds_the_groups() {
         let fit = workspace.run(&format!("fit x.csv -k 3 --method {method} --labels found.npy --json")).json();
         assert_eq!((&fit["method"], &fit["component_count"], &fit["dim"]), (&method.into(), &3.into(), &3.into()));
         let components = fit["components"].as_array().unwrap();
-        // Sorted by weight: the group of 300 rows, then that of 200; in k-means all weigh the same.
+        // Sorted by weight: the group of 300 rows, then that of 200; k-means has equal weights.
         let weights: Vec<f64> = components.iter().map(|c| number(&c["weight"])).collect();
         let expected = if method == "kmeans" { [1.0 / 3.0; 3] } else { [1.0 / 2.0, 1.0 / 3.0, 1.0 / 6.0] };
         assert!(weights.iter().zip(expected).all(|(w, e)| (w - e).abs() < 0.02), "{method}: {weights:?}");
@@ -80,7 +80,7 @@ fn threads_change_no_bit_of_a_model_file_and_seeds_do() {
     let [one, two] = [1, 2].map(|n| {
         let mut fit = workspace.run(&format!("fit x.csv -k 5 --background --json --threads {n} -o {n}")).json();
         let passes = fit["trace"].as_array_mut().unwrap();
-        // Times are never the same, so the model file has none.
+        // Model files store no times, which always differ.
         let seconds: Vec<f64> =
             passes.iter_mut().map(|pass| number(&pass.as_object_mut().unwrap().remove("seconds").unwrap())).collect();
         assert!(seconds[0] > 0.0 && seconds.is_sorted(), "{seconds:?}");
@@ -169,7 +169,7 @@ fn k_means_is_described_as_what_it_is() {
     }
 }
 
-/// Where chance has a part, the same start may end elsewhere.
+/// Random methods may end elsewhere from the same start.
 #[test]
 fn restarts_that_differ_are_made() {
     let workspace = three_groups();
@@ -218,7 +218,7 @@ fn options_that_do_not_go_together_are_named() {
     let before = workspace.names();
     for (options, words) in [
         ("--method em", "one density is fitted by `--method closed` or `--method sgd`, found: `em`\nhint: `-k N`"),
-        ("-k 3 --method closed", "a mixture has no closed form, found: `--method closed`"),
+        ("-k 3 --method closed", "mixtures have no closed form, found: `--method closed`"),
         ("-k 3 --method newton", "possible values: closed, em, hard, stochastic, online, sgd, kmeans"),
         ("-k 0", "0 is not in 1.."),
         ("--policy free", "--components <N>"),
@@ -226,10 +226,10 @@ fn options_that_do_not_go_together_are_named() {
         ("--labels l.npy", "--components <N>"),
         ("--set search=false", "one density does not use the setting: `search`\nhint: `-k N` fits a mixture"),
         ("-k 3 --set serach=false", "no setting is called `serach`; similar: `search`\nhint: `vmf fit --help-settings`"),
-        ("-k 3 --set seed=1", "`seed` has an option of its own: `--seed`"),
-        ("-k 3 --set search=false --set search=true", "each setting can be given once, found twice: `search`"),
-        ("-k 3 --set fixed_weights=true --set smallest_weight=0.1", "leaves no weights to bound"),
-        ("-k 3 --set search", "it takes a name and a value"),
+        ("-k 3 --set seed=1", "`seed` has a separate option: `--seed`"),
+        ("-k 3 --set search=false --set search=true", "a setting can be given only once, found twice: `search`"),
+        ("-k 3 --set fixed_weights=true --set smallest_weight=0.1", "`smallest_weight` has no effect with `fixed_weights=true`"),
+        ("-k 3 --set search", "a setting is given as NAME=VALUE"),
         ("-k 3 --level 0.9", "cannot be used with"),
         ("-k 3 --set estimator=corrected", "`estimator=corrected` is for one density, found: `--method em`"),
         ("--start random", "`--method closed` does not use the option: `--start`"),
@@ -247,13 +247,13 @@ fn options_that_do_not_go_together_are_named() {
         ("-k 3 --method kmeans --set smallest_weight=0.1", "does not use the setting: `smallest_weight`"),
         (
             "-k 3 --restarts 2 --start model:model.safetensors",
-            "`--method em` repeats the same fit from a given start, found: `--restarts 2`\nhint: ",
+            "`--method em` gives the same fit for every restart from a given start, found: `--restarts 2`\nhint: ",
         ),
-        ("-k 3 --restarts 3 --method hard --start labels:truth.txt", "`--method hard` repeats the same fit"),
+        ("-k 3 --restarts 3 --method hard --start labels:truth.txt", "`--method hard` gives the same fit"),
         ("-k 3 --restarts 9 --method kmeans --start directions:directions.csv", "found: `--restarts 9`"),
-        ("-k 3 -o new --labels new", "`-o` and `--labels` need a file each, found for both: `new`"),
-        ("-k 3 -o model.safetensors --labels ./model.safetensors", "need a file each, found for both: `./model.safetensors`"),
-        ("-k 3 -o ./new --labels new", "need a file each"),
+        ("-k 3 -o new --labels new", "`-o` and `--labels` need different files, found for both: `new`"),
+        ("-k 3 -o model.safetensors --labels ./model.safetensors", "need different files, found for both: `./model.safetensors`"),
+        ("-k 3 -o ./new --labels new", "need different files"),
         ("-k 3 --method sgd --set estimator=sra", "does not use the setting: `estimator`"),
         ("-k 3 --method hard --set annealing=2,0.5", "does not use the setting: `annealing`"),
         ("-k 3 --policy loose", "unknown policy `loose`: one of auto, free, shared, fixed:CONCENTRATION, ratio:RATIO"),
@@ -272,12 +272,12 @@ fn options_that_do_not_go_together_are_named() {
         ("-k 3 --method online --set step=0.2,1", "`step` must be two numbers, the first above 0.5 and at most 1"),
         ("-k 3 --start middle", "unknown start `middle`: one of kmeans, plusplus"),
         ("-k 3 --start labels:labels.txt", "labels.txt: expected 600 labels, one per row, found: `2`"),
-        ("-k 3 --start labels:many.txt", "many.txt: there must be at most 3 different labels, as `-k` says, found: `7`"),
+        ("-k 3 --start labels:many.txt", "many.txt: there must be at most `-k 3` different labels, found: `7`"),
         ("-k 3 --start directions:directions.csv", "there must be 3 directions of dimension 3, found: `2 of 3`"),
-        ("-k 4 --start model:model.safetensors", "a start must have 4 components, as `-k` says, found: `3`"),
+        ("-k 4 --start model:model.safetensors", "the start must have `-k 4` components, found: `3`"),
         ("-k 3 --start model:x.csv", "x.csv: not a valid model file: "),
         ("-k 3 --start model:missing", "missing: cannot be read: "),
-        ("-k 3 -o -", "standard output is for the report"),
+        ("-k 3 -o -", "standard output holds the report"),
     ] {
         workspace.run(&format!("fit x.csv {options}")).refused(&[words]);
         assert_eq!(workspace.names(), before, "{options}");
@@ -300,7 +300,7 @@ fn bad_rows_leave_the_model_that_was_there() {
     assert!(workspace.read("m.safetensors").len() > 300);
 }
 
-/// Weights of 2 and rows that are there twice are the same.
+/// A weight of 2 equals a repeated row.
 #[test]
 fn weighted_rows_count_more() {
     let workspace = three_groups();

@@ -50,8 +50,8 @@ fn a_saved_density_is_the_one_that_is_reported() {
 fn a_file_that_cannot_be_written_is_named_before_the_work() {
     let workspace = Workspace::new();
     workspace.run("sample --dim 3 --concentration 9 -n 50 -o x.npy").success();
-    workspace.run("fit x.npy -o x.npy").refused(&["`-o` needs a file other than those that are read, found: `x.npy`"]);
-    workspace.run("fit x.npy -o -").refused(&["standard output is for the report, so `-o` needs a file, found: `-`"]);
+    workspace.run("fit x.npy -o x.npy").refused(&["`-o` would overwrite an input: `x.npy`"]);
+    workspace.run("fit x.npy -o -").refused(&["standard output holds the report, so `-o` needs a file, found: `-`"]);
     let run = workspace.run("fit x.npy -o missing/m.safetensors");
     assert_eq!((run.code, run.stdout.as_str()), (Some(1), ""), "{}", run.stderr);
     assert_eq!(workspace.names(), ["x.npy"]);

@@ -1,4 +1,4 @@
-//! Options that every command of a kind has, and options that would be passed over.
+//! Common options, and options that would have no effect.
 
 use crate::mixture::three_groups;
 use crate::{Workspace, number};
@@ -101,7 +101,7 @@ fn sample_and_convert_report_as_json() {
     }
 }
 
-/// A word that every command with long work understands.
+/// Every command with long work accepts `--quiet`.
 #[test]
 fn every_long_command_can_be_quiet() {
     let workspace = three_groups();

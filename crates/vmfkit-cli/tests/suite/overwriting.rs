@@ -1,4 +1,4 @@
-//! Nothing that is read is written over, and what is replaced stays what it was in all but its bytes.
+//! Inputs are never overwritten, and replaced files keep their mode and links.
 
 use crate::mixture::three_groups;
 use crate::{Workspace, number};
@@ -23,7 +23,7 @@ fn everything() -> Workspace {
 }
 
 #[test]
-fn no_result_is_written_over_what_it_is_made_of() {
+fn no_output_overwrites_an_input() {
     let workspace = everything();
     let files = || {
         let names =
@@ -57,7 +57,7 @@ fn no_result_is_written_over_what_it_is_made_of() {
         ("convert x.csv --rescale -o x.csv", "-o", "x.csv"),
         ("constants --from points.csv -o points.csv", "-o", "points.csv"),
     ] {
-        let words = format!("`{option}` needs a file other than those that are read, found: `{file}`\nhint: ");
+        let words = format!("`{option}` would overwrite an input: `{file}`\nhint: ");
         workspace.run(command).refused(&[&words]);
         assert!(files() == before, "{command}");
     }
@@ -101,7 +101,7 @@ fn models_states_and_statistics_come_through_a_pipe() {
         .refused(&["standard input: these bytes are no mixture: the header claims 184 bytes of data, found: `"]);
 }
 
-/// Models of more than a megabyte are looked at before they are read.
+/// The header of a model of more than a megabyte is checked first.
 #[test]
 fn a_large_model_comes_from_a_file_or_a_pipe_whole() {
     let workspace = Workspace::new();
@@ -118,7 +118,7 @@ fn a_large_model_comes_from_a_file_or_a_pipe_whole() {
     }
 }
 
-/// A header is enough to tell; the rest of a large file is not read.
+/// Only the header of a large file is read.
 #[test]
 fn a_large_file_that_is_no_model_is_refused_by_its_first_bytes() {
     let workspace = Workspace::new();
@@ -126,8 +126,7 @@ fn a_large_file_that_is_no_model_is_refused_by_its_first_bytes() {
     workspace.write("x.csv", "0.6,0.8\n");
     let foreign = br#"{"a":{"dtype":"F64","shape":[1],"data_offsets":[0,8]}}"#;
     let cut = br#"{"__metadata__":{"format":"vmfkit.mixture"},"a":{"dtype":"F64","shape":[1],"data_offsets":[0,8]}}"#;
-    let not_ours =
-        "large.npy: not a file that `vmf` wrote: it must be a model, a state or statistics, found one that starts with: `";
+    let not_ours = "large.npy: not a model, a state or statistics written by `vmf`, found a file that starts with: `";
     let too_long = "large.npy: the header announces 8 bytes of data, found: `";
     for (header, words) in [(&b""[..], not_ours), (foreign, not_ours), (cut, too_long)] {
         workspace.write("large.npy", [&(header.len() as u64).to_le_bytes(), header].concat());
@@ -143,7 +142,6 @@ fn a_large_file_that_is_no_model_is_refused_by_its_first_bytes() {
 mod unix {
     use super::*;
     use std::os::unix::fs::{PermissionsExt, symlink};
-    use std::process::Command;
 
     fn mode(workspace: &Workspace, name: &str) -> u32 {
         std::fs::metadata(workspace.path(name)).unwrap().permissions().mode() & 0o7777
@@ -179,11 +177,8 @@ mod unix {
     fn what_a_killed_run_left_is_not_in_the_way() {
         let workspace = Workspace::new();
         // The shell leaves the files under its own number, which the command then has.
-        let script = "touch .x.npy.$$.partial .x.npy.$$-0.partial .x.npy.$$-1.partial; exec \"$0\" sample --dim 3 --concentration 1 -n 9 -o x.npy";
-        let mut command = Command::new("sh");
-        command.args(["-c", script, env!("CARGO_BIN_EXE_vmf")]).current_dir(workspace.path("."));
-        let output = command.output().unwrap();
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let leftovers = "touch .x.npy.$$.partial .x.npy.$$-0.partial .x.npy.$$-1.partial";
+        workspace.run_after(leftovers, "sample --dim 3 --concentration 1 -n 9 -o x.npy").success();
         assert!(workspace.read("x.npy").starts_with(b"\x93NUMPY"));
         assert_eq!(workspace.names().len(), 4);
     }

@@ -1,4 +1,4 @@
-//! What the README says to type works, and prints what the README says.
+//! The commands of the README work and print what it shows.
 
 use crate::Workspace;
 
@@ -39,7 +39,7 @@ fn rounded(text: &str) -> Vec<String> {
 #[test]
 fn the_demo_of_the_readme_is_what_is_printed() {
     let printed = Workspace::new().run("demo").success();
-    // Times are never the same.
+    // Times always differ.
     let timeless = |text: &str| text.lines().filter(|line| !line.starts_with("time")).collect::<Vec<_>>().join("\n");
     assert_eq!(rounded(&timeless(&printed)), rounded(&timeless(&blocks("text")[0].join("\n"))));
 }

@@ -1,4 +1,4 @@
-//! What `vmf sample` writes, `vmf fit` finds again.
+//! `vmf fit` recovers what `vmf sample` drew.
 
 use crate::{Run, Workspace, npy, number, testdata};
 use serde_json::Value;
@@ -127,7 +127,7 @@ fn rows_are_written_in_a_precision_that_holds_the_density() {
     assert_eq!(workspace.run("sample m.safetensors -n 9 -o y.npy --json").json()["dtype"], "f64");
 }
 
-/// The law of 2s k on the circle is chi-squared with 1 degree of freedom, wherever the numbers end.
+/// 2 s k on the circle is chi-squared with 1 degree of freedom, at every concentration.
 #[test]
 fn the_largest_concentration_is_drawn_from() {
     let workspace = Workspace::new();

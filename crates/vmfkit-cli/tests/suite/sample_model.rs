@@ -95,7 +95,7 @@ fn a_model_and_a_density_exclude_each_other() {
             "sample --dim 3 --concentration 1 -n 5 -o y.npy --labels l.npy",
             "rows of one density have no components, found: `--labels l.npy`",
         ),
-        ("sample m.safetensors -n 5 -o y.npy --labels y.npy", "need a file each, found for both: `y.npy`"),
+        ("sample m.safetensors -n 5 -o y.npy --labels y.npy", "need different files, found for both: `y.npy`"),
         ("sample x.csv -n 5 -o y.npy", "x.csv: "),
         ("sample missing.safetensors -n 5 -o y.npy", "missing.safetensors: cannot be read"),
     ] {

@@ -28,7 +28,7 @@ fn scores_are_reported_and_in_json() {
     }
 }
 
-/// The standard errors are true: within 4 of them the scores of draws are what the model says.
+/// The scores of draws agree with the model within 4 standard errors.
 #[test]
 fn draws_of_the_model_are_what_it_expects() {
     let workspace = fitted();

@@ -1,4 +1,4 @@
-//! Completions and manual pages know every verb.
+//! Completions and manual pages list every command.
 
 use crate::Workspace;
 use std::process::Command;
@@ -49,7 +49,7 @@ fn every_verb_has_a_manual_page() {
         let page = String::from_utf8(workspace.read(&format!("pages/man1/{name}"))).unwrap();
         assert!(page.contains(".SH NAME") && page.contains(".SH DESCRIPTION\n.nf\n"), "{name}:\n{page}");
     }
-    // The lines of examples stay lines.
+    // Examples keep their line breaks.
     let page = String::from_utf8(workspace.read("pages/man1/vmf-fit.1")).unwrap();
     assert!(page.contains(".SH NOTES\n.nf\nExamples:\n"), "{page}");
     let main = String::from_utf8(workspace.read("pages/man1/vmf.1")).unwrap();
@@ -82,7 +82,7 @@ fn every_verb_can_be_quiet_and_speak_json() {
     }
 }
 
-/// Those that have little to be quiet about, or nothing but text to print.
+/// Commands that print only text.
 #[test]
 fn quiet_leaves_nothing_but_the_result() {
     let workspace = Workspace::new();

@@ -1,4 +1,4 @@
-//! `vmf select`: the number of components that the rows were made of.
+//! `vmf select`: the number of components.
 
 use crate::mixture::three_groups;
 use crate::number;
@@ -28,7 +28,7 @@ fn the_number_of_groups_is_found() {
     assert_eq!(text.matches('*').count(), 4, "{text}");
 }
 
-/// The model that is written is the line that is recommended, to the last digit.
+/// The model file is that of the recommended line, to the last digit.
 #[test]
 fn the_recommended_mixture_is_written() {
     let workspace = three_groups();
@@ -65,11 +65,11 @@ fn policies_and_backgrounds_are_tried_in_turn() {
 }
 
 #[test]
-fn help_says_what_likelihoods_are_good_for() {
+fn help_explains_the_use_of_likelihoods() {
     let workspace = three_groups();
     let help = |command: &str| workspace.run(command).success().split_whitespace().collect::<Vec<_>>().join(" ");
     let select = help("select --help");
-    for words in ["policies badly", "does not change how many parameters are counted", "total weight as the number of rows"] {
+    for words in ["not policies", "does not change the number of parameters", "total weight counts as the number of rows"] {
         assert!(select.contains(words), "`{words}` is missing in: {select}");
     }
     for help in [select, help("fit --help")] {
@@ -108,14 +108,14 @@ fn rows_that_cannot_be_held_out_are_reported() {
     workspace.write("two.csv", two);
     let text = workspace.run("select two.csv -k 1 --holdout 0.2").success();
     assert!(text.starts_with("two.csv: 2 rows of dimension 3, too few to hold any out\n"), "{text}");
-    workspace.run("select two.csv -k 1 --criterion held-out").refused(&["`--holdout 0.2`, which is none of 2 rows"]);
+    workspace.run("select two.csv -k 1 --criterion held-out").refused(&["`--holdout 0.2`, which holds out none of 2 rows"]);
     // Only the first row counts, and it is seen.
     workspace.write("first.csv", format!("1\n{}", "0\n".repeat(599)));
     let seen = (0..9).map(|seed| format!("select x.csv -k 1 --weights first.csv --criterion held-out --seed {seed}"));
     let text = seen.map(|command| workspace.run(&command)).find(|run| run.code == Some(0)).unwrap().success();
     assert!(!text.contains("NaN"), "{text}");
     assert!(text.contains(", a weight of 0 held out: "), "{text}");
-    assert!(text.ends_with("\nthe held-out rows have no weight, so that there is no held-out ln p\n"), "{text}");
+    assert!(text.ends_with("\nthe held-out rows have no weight, so there is no held-out ln p\n"), "{text}");
 }
 
 #[test]
@@ -141,7 +141,7 @@ fn bad_options_are_named() {
         ("-k 2 --policy loose", "unknown policy `loose`"),
         ("-k 2 --holdout 1", "the fraction held out must be at least 0 and below 1, found: `1`"),
         ("-k 2 --holdout 0 --criterion held-out", "needs held-out rows"),
-        ("-k 2 --holdout 1e-9 --criterion held-out", "found: `--holdout 0.000000001`, which is none of 600 rows"),
+        ("-k 2 --holdout 1e-9 --criterion held-out", "found: `--holdout 0.000000001`, which holds out none of 600 rows"),
         ("-k 2 --criterion best", "possible values: aic, bic, icl, held-out"),
         ("-k 2 --restarts 0", "the number of restarts must be at least 1, found: `0`"),
     ] {

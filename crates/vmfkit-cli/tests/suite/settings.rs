@@ -1,9 +1,9 @@
-//! `--set`: what it says is what the model file stores.
+//! `--set`: the model file stores what was set.
 
 use crate::Workspace;
 use crate::mixture::three_groups;
 
-/// Options with a value that is not the default, and what `vmf inspect` says then.
+/// Options with a value that is not the default, and the output of `vmf inspect`.
 const SET: [(&str, &str, &str); 15] = [
     ("--method em", "annealing=5,0.5", "5.0,0.5"),
     ("--method em", "baseline=zero", "zero"),
@@ -23,7 +23,7 @@ const SET: [(&str, &str, &str); 15] = [
 ];
 
 #[test]
-fn what_is_set_is_stored_in_the_model_and_inspected() {
+fn settings_are_stored_in_the_model_and_inspected() {
     let workspace = three_groups();
     for (method, set, expected) in SET {
         let name = set.split('=').next().unwrap();
@@ -40,7 +40,7 @@ fn what_is_set_is_stored_in_the_model_and_inspected() {
     assert!(workspace.run("inspect m.safetensors --json").json()["settings"]["search"].is_null());
 }
 
-/// The page gives every setting that is used above, with its default and what it may be.
+/// The page lists every setting above, with its default and allowed values.
 #[test]
 fn help_settings_lists_every_setting() {
     let workspace = Workspace::new();

@@ -1,29 +1,10 @@
-//! Files that outlive their process, and memory that the system limits.
+//! Files that outlive their process, and memory limits of the system.
 
-use crate::{Run, Workspace};
+use crate::{Workspace, wait_until};
 use serde_json::Value;
-use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::process::Stdio;
 
-/// Runs the command in a shell that has set these limits.
-fn limited(workspace: &Workspace, limits: &str, arguments: &str) -> Run {
-    let script = format!("{limits}; exec \"$0\" {arguments}");
-    let mut command = Command::new("sh");
-    command.args(["-c", &script, env!("CARGO_BIN_EXE_vmf")]).current_dir(workspace.path("."));
-    let output = command.output().unwrap();
-    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
-    Run { code: output.status.code(), stdout: text(output.stdout), stderr: text(output.stderr) }
-}
-
-fn wait_for(what: &str, mut is_there: impl FnMut() -> bool) {
-    let start = Instant::now();
-    while !is_there() {
-        assert!(start.elapsed() < Duration::from_secs(60), "{what}");
-        std::thread::sleep(Duration::from_millis(2));
-    }
-}
-
-/// Every limit is either kept or refused with words; what the hint says works.
+/// Every limit is either kept or refused with a message, and its hint works.
 #[test]
 fn a_limit_of_the_address_space_never_aborts() {
     let workspace = Workspace::new();
@@ -35,7 +16,7 @@ fn a_limit_of_the_address_space_never_aborts() {
     let (mut worked, mut refused) = (0, 0);
     for kilobytes in [100_000, 150_000, 200_000, 250_000, 300_000, 400_000, 600_000, 4_000_000] {
         let limit = format!("ulimit -v {kilobytes}");
-        let run = limited(&workspace, &limit, fit);
+        let run = workspace.run_after(&limit, fit);
         if run.code == Some(0) {
             assert_eq!(without_trace(run.json()), expected);
             worked += 1;
@@ -46,20 +27,20 @@ fn a_limit_of_the_address_space_never_aborts() {
         refused += 1;
         if let Some((_, memory)) = message.split_once("hint: `--memory ") {
             let memory = memory.split('`').next().unwrap();
-            limited(&workspace, &limit, &format!("{fit} --memory {memory}")).success();
+            workspace.run_after(&limit, &format!("{fit} --memory {memory}")).success();
         }
     }
     assert!(worked >= 2 && refused >= 2, "{worked} {refused}");
     // More memory than there is address space.
-    limited(&workspace, "ulimit -v 400000", &format!("{fit} --memory 8GB")).success();
-    let message = limited(&workspace, "ulimit -v 100000", "select x.npy -k 1:2");
+    workspace.run_after("ulimit -v 400000", &format!("{fit} --memory 8GB")).success();
+    let message = workspace.run_after("ulimit -v 100000", "select x.npy -k 1:2");
     message.refused(&[
         "reads all rows into memory, which takes 76.800 MB, and the limit of the address space (`ulimit -v`) leaves: `",
     ]);
 }
 
 #[test]
-fn what_a_killed_process_left_is_removed_by_the_next() {
+fn files_of_a_killed_process_are_removed_by_the_next() {
     let workspace = Workspace::new();
     let mut command = workspace.command();
     let mut child = command
@@ -67,7 +48,7 @@ fn what_a_killed_process_left_is_removed_by_the_next() {
         .stderr(Stdio::null())
         .spawn()
         .unwrap();
-    wait_for("a partial file", || workspace.names() == [".x.npy.0.partial"]);
+    wait_until("a partial file", || workspace.names() == [".x.npy.0.partial"]);
     child.kill().unwrap();
     child.wait().unwrap();
     assert_eq!(workspace.names(), [".x.npy.0.partial"]);
@@ -86,7 +67,7 @@ fn names_as_long_as_the_file_system_allows_are_written() {
     assert_eq!(workspace.names().len(), 3);
 }
 
-/// However the first ends, the next needs nobody to clean up.
+/// However the first process ends, the next one needs no manual cleanup.
 #[test]
 fn a_checkpoint_is_used_by_one_fit_at_a_time() {
     let workspace = Workspace::new();
@@ -95,7 +76,7 @@ fn a_checkpoint_is_used_by_one_fit_at_a_time() {
     let mut command = workspace.command();
     command.args("fit x.npy -k 3 --method sgd --max-passes 1000000 --tolerance 0 --checkpoint c".split(' '));
     let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-    wait_for("a checkpoint", || workspace.path("c").exists());
+    wait_until("a checkpoint", || workspace.path("c").exists());
     let words = format!("another fit is using this checkpoint, process: `{}", child.id());
     for options in ["--checkpoint c", "--checkpoint c --resume", "--checkpoint link --resume", "--checkpoint c --start-only"] {
         workspace.run(&format!("fit x.npy -k 3 {options}")).refused(&[&words, "hint: wait until it ends"]);
@@ -110,7 +91,7 @@ fn a_checkpoint_is_used_by_one_fit_at_a_time() {
     assert_eq!(workspace.names(), ["c", "link", "other", "x.npy"]);
 }
 
-/// Which keeps their number, their weight and the first rows.
+/// The number of rows, their weight and the first rows are unchanged.
 #[test]
 fn rows_that_changed_after_the_first_ones_are_refused() {
     let workspace = Workspace::new();
@@ -131,7 +112,7 @@ fn rows_that_changed_after_the_first_ones_are_refused() {
     assert_eq!(workspace.read("resumed.safetensors"), workspace.read("whole.safetensors"));
 }
 
-/// Memory decides on the blocks that are read, and these decide nothing.
+/// The memory limit determines the blocks of rows, but not the result.
 #[test]
 fn a_fit_is_resumed_with_another_memory_limit() {
     let workspace = Workspace::new();

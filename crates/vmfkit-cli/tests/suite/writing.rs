@@ -22,13 +22,13 @@ fn a_broken_pipe_is_success() {
 
 #[cfg(target_os = "linux")]
 mod linux {
-    use crate::Workspace;
+    use crate::{Workspace, wait_until};
     use std::fs::File;
     use std::process::{Child, Command, Stdio};
-    use std::time::{Duration, Instant};
+    use std::time::Duration;
 
     #[test]
-    fn a_full_disk_is_an_error_of_its_own() {
+    fn a_full_disk_has_its_own_exit_code() {
         let workspace = Workspace::new();
         workspace.write("points.csv", "d,kappa\n768,50\n");
         for arguments in
@@ -50,13 +50,9 @@ mod linux {
     fn a_file_that_cannot_grow_leaves_nothing_behind() {
         let workspace = Workspace::new();
         workspace.write("x.npy", "before");
-        // A limit on file sizes stands for the full disk; its signal is ignored so that the write fails instead.
-        let script = "trap '' XFSZ; ulimit -f 20; exec \"$0\" sample --dim 100 --concentration 1 -n 10000 -o x.npy";
-        let mut command = Command::new("sh");
-        command.args(["-c", script, env!("CARGO_BIN_EXE_vmf")]).current_dir(workspace.path("."));
-        let output = command.output().unwrap();
-        assert_eq!(output.status.code(), Some(1));
-        assert!(output.stderr.starts_with(b"error: x.npy: cannot be written: "));
+        let run = workspace.run_on_a_full_disk(20, "sample --dim 100 --concentration 1 -n 10000 -o x.npy");
+        assert_eq!(run.code, Some(1));
+        assert!(run.stderr.starts_with("error: x.npy: cannot be written: "), "{}", run.stderr);
         assert_eq!((workspace.names(), workspace.read("x.npy")), (vec!["x.npy".to_owned()], b"before".to_vec()));
     }
 
@@ -95,19 +91,11 @@ mod linux {
     }
 
     fn wait_for_names(workspace: &Workspace, count: usize) {
-        let start = Instant::now();
-        while workspace.names().len() < count {
-            assert!(start.elapsed() < Duration::from_secs(20), "a partial file appears");
-            std::thread::sleep(Duration::from_millis(2));
-        }
+        wait_until(&format!("{count} files appear"), || workspace.names().len() >= count);
     }
 
     fn wait_for_file(workspace: &Workspace, name: &str) {
-        let start = Instant::now();
-        while !workspace.path(name).exists() {
-            assert!(start.elapsed() < Duration::from_secs(60), "{name} appears");
-            std::thread::sleep(Duration::from_millis(2));
-        }
+        wait_until(&format!("{name} appears"), || workspace.path(name).exists());
     }
 
     #[test]
@@ -199,7 +187,7 @@ mod linux {
         assert_eq!(workspace.read("m.safetensors"), b"before");
     }
 
-    /// What a fit found is told, whatever becomes of its file; and the checkpoint has it.
+    /// The report is printed and the checkpoint keeps the fit.
     #[test]
     fn the_report_is_printed_if_the_model_cannot_be_written() {
         let workspace = Workspace::new();
@@ -216,7 +204,7 @@ mod linux {
         workspace.run("inspect m.safetensors").success();
     }
 
-    /// The model is there by then; what the last pass would have told is left out.
+    /// The model is already written; only the results of the evaluation are missing.
     #[test]
     fn the_evaluation_can_be_interrupted() {
         let workspace = Workspace::new();
@@ -234,7 +222,7 @@ mod linux {
         assert_eq!(workspace.names(), ["m.safetensors", "x.npy"]);
     }
 
-    /// Rows that come slowly, to a command that believes to be at a terminal.
+    /// Rows arrive slowly, and standard error is a terminal.
     #[test]
     fn a_terminal_shows_rows_rate_and_time_left() {
         let workspace = Workspace::new();

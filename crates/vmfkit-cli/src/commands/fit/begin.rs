@@ -1,4 +1,4 @@
-//! `vmf fit --start-only`: the first state of a distributed fit.
+//! `vmf fit --start-only`: the initial state of a distributed fit.
 
 use super::Fit;
 use super::mixture::{Watch, lock_checkpoint};
@@ -9,7 +9,7 @@ use std::path::Path;
 use vmfkit::source::Source;
 
 impl Fit {
-    /// Makes the start that the whole fit would make, and writes it as a checkpoint.
+    /// Makes the same start as an undistributed fit, and writes it as a checkpoint.
     pub(super) fn begin(&self, method: &str, components: u32, path: &Path) -> Result<()> {
         self.check_outputs()?;
         let _lock = lock_checkpoint(path)?;
@@ -17,7 +17,7 @@ impl Fit {
         let method = self.method_with_settings(method);
         let mut source = self.open_rows(&method, components, None)?;
         let fitter = self.fitter(&method, source.dim(), self.sample(None))?;
-        interrupt::be_patient();
+        interrupt::finish_gracefully();
         let mut watch = Watch::new(!self.report.quiet, 1, self.stop(&method).passes, source.len());
         let begun = fitter.progress(|progress| watch.rows(progress)).begin(&mut source).map_err(|error| source.explain(error))?;
         drop(watch);

@@ -3,10 +3,11 @@
 use super::Fit;
 use super::mixture::Report;
 use crate::args::KNOWN_LABELS;
-use crate::args::rows::{Beside, RowSource};
 use crate::files::input::{self, LabelNames};
 use crate::files::label_source::LabelSource;
 use crate::files::output;
+use crate::files::row_memory::ExtraMemory;
+use crate::files::row_source::RowSource;
 use crate::interrupt;
 use crate::report::progress::Progress;
 use anyhow::Result;
@@ -16,7 +17,7 @@ use vmfkit::store::model::{self, Description};
 use vmfkit::{ConcentrationPolicy, Error, Maximisation};
 use vmfkit_io::DataSource;
 
-/// The policy where none is asked for: the boundary between two labels is then a plane, however few rows each has.
+/// The default policy: the boundary between two labels is a plane, however few rows each has.
 const POLICY: ConcentrationPolicy = ConcentrationPolicy::Shared;
 /// Bytes per label.
 const LABEL_MEMORY: u64 = 4;
@@ -24,13 +25,13 @@ const LABEL_MEMORY: u64 = 4;
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = KNOWN_LABELS)]
 pub struct KnownLabelArguments {
-    /// Make one component per label, without EM: FILE, FILE:COLUMN or column:NAME
+    /// Fit one component per known label, without EM: FILE, FILE:COLUMN or column:NAME
     ///
-    /// FILE is a .npy array of whole numbers, a text file with one label per line, or a table with
-    /// a column `label`. FILE:COLUMN is another column of a table, column:NAME a column of DATA.
-    /// Components are in the order of the sorted labels, numbers before texts, and the model file
-    /// stores their names. Weights are the fractions of the rows, or equal with
-    /// `--set fixed_weights=true`. Concentrations are shared, unless --policy says otherwise.
+    /// FILE is a .npy array of integers, a text file with one label per line, or a table with a
+    /// column `label`. FILE:COLUMN is another column of a table, column:NAME a column of DATA.
+    /// Components are in the order of the sorted labels, integers before text; the model file
+    /// stores the labels. Weights are the fractions of the rows, or equal with
+    /// `--set fixed_weights=true`. Concentrations are shared unless --policy is given.
     #[arg(verbatim_doc_comment, long, value_name = "FILE", group = "many")]
     #[arg(conflicts_with_all = ["method", "background", "restarts", "checkpoint"])]
     pub known_labels: Option<LabelSource>,
@@ -45,15 +46,19 @@ impl Fit {
         };
         let rows = match labels {
             LabelSource::File(..) => self.rows.limited().without_ids(),
-            // So that numbers of the column are no coordinates.
-            LabelSource::Column(name) => self.rows.limited().with_ids(name),
+            // The column is not a coordinate.
+            LabelSource::Column(name) => self.rows.limited().with_id_column(name),
         };
         let components = known.names.len() as u64;
-        let beside = |rows: &DataSource| {
+        let extra = |rows: &DataSource| {
             let model = 8 * components * rows.dim() as u64;
-            Beside { once: 6 * model + LABEL_MEMORY * known.numbers.len() as u64, each_thread: model, ..Beside::default() }
+            ExtraMemory {
+                fixed: 6 * model + LABEL_MEMORY * known.numbers.len() as u64,
+                per_thread: model,
+                ..ExtraMemory::default()
+            }
         };
-        let mut source = rows.open(beside)?;
+        let mut source = rows.open(extra)?;
         if source.can_rewind() {
             source.hold(self.scratch_folder()?.as_deref(), self.report.quiet)?;
         }
@@ -72,9 +77,9 @@ impl Fit {
             .output
             .as_ref()
             .map_or(Ok(()), |path| output::write_file(path, model::to_bytes(&fit.mixture, &description)));
-        interrupt::be_patient();
+        interrupt::finish_gracefully();
         let evaluation = match source.can_rewind() || self.outputs.labels.is_some() {
-            true => self.evaluate(&fit.mixture, &mut source, interrupt::asked()),
+            true => self.evaluate(&fit.mixture, &mut source, interrupt::is_requested()),
             false => Ok(None),
         };
         let evaluation = match evaluation {
@@ -84,7 +89,7 @@ impl Fit {
         source.note_rescaled();
         let free_parameters = how.free_parameters(&fit.mixture);
         let components = fit.mixture.components().len() as u32;
-        let report = Report { rows: source.seen(), components, fit, description, evaluation, free_parameters };
+        let report = Report { rows: source.totals(), components, fit, description, evaluation, free_parameters };
         output::print(if self.report.json { report.to_json() } else { report.to_text() })?;
         written
     }
@@ -95,7 +100,7 @@ impl Fit {
         let mut buffer = vmfkit::RowBatch::default();
         while let Some(block) = source.next_validated(&mut buffer)? {
             let end = next + block.len();
-            // Rows beyond the labels are counted only, so that the error can say how many there are.
+            // Rows beyond the labels are only counted, for the error.
             if let Some(labels) = known.numbers.get(next..end) {
                 labelled.add(&block, labels)?;
             }

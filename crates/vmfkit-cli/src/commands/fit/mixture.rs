@@ -3,11 +3,12 @@
 use super::Fit;
 use super::options::OutputArguments;
 use super::start::StartArgument;
-use crate::args::rows::{BLOCKS_AT_ONCE, Beside, RowSource, Seen};
 use crate::files::Files;
 use crate::files::label_source::LabelSource;
 use crate::files::labels::LabelFile;
 use crate::files::output;
+use crate::files::row_memory::{BLOCKS_IN_MEMORY, ExtraMemory};
+use crate::files::row_source::{RowSource, RowTotals};
 use crate::files::state;
 use crate::interrupt::{self, Interrupted};
 use crate::report::components;
@@ -25,7 +26,7 @@ use vmfkit::train::{self, Checkpoint, Pass};
 use vmfkit::{ConcentrationPolicy, Fitter, Method, Mixture, start::known_labels};
 use vmfkit_io::{DataSource, FileLock, LockError};
 
-/// What a sample takes, twice while it is gathered.
+/// Memory of a sample, which is held twice while it is drawn.
 fn bytes_of_sample(sample: usize, rows: &DataSource) -> u64 {
     (sample as u64).min(rows.rows().unwrap_or(u64::MAX)).saturating_mul(2 * rows.row_bytes())
 }
@@ -47,7 +48,7 @@ impl Fit {
             fitter = fitter.resume(resumed);
         }
         let used = fitter.maximisation_used();
-        interrupt::be_patient();
+        interrupt::finish_gracefully();
         let most_passes = self.stop(&method).passes;
         let watch = Mutex::new(Watch::new(!self.report.quiet, self.fitting.restarts.unwrap_or(1), most_passes, source.len()));
         let lock = || watch.lock().expect("no callback panics");
@@ -63,15 +64,15 @@ impl Fit {
                 })
             })?;
 
-        // An interrupt while the model is written belongs to the evaluation after it.
-        let fit_interrupted = interrupt::asked();
+        // An interrupt while the model is written ends the evaluation, not the fit.
+        let fit_interrupted = interrupt::is_requested();
         let mut description = Description::of(&fit);
         description.angles = source.angles();
         // If the model cannot be written, the report is still printed.
         let written = output.as_ref().map_or(Ok(()), |path| {
-            // The steps of an unfinished pass are worth saving if there is no older model.
+            // The steps of an unfinished pass are saved only if there is no older model.
             let mere_start = fit.trace.is_empty() && (path.exists() || !method.is_online());
-            if interrupt::asked() && mere_start {
+            if interrupt::is_requested() && mere_start {
                 let what = if path.exists() { "unchanged" } else { "not written" };
                 output::note(format_args!("{}: {what}, because no pass was finished", path.display()));
                 return Ok(());
@@ -80,7 +81,7 @@ impl Fit {
         });
         drop(watch);
         // An interrupted fit makes no further pass, and a pipe cannot be read again.
-        let evaluation = match labels.is_some() || source.can_rewind() && !interrupt::asked() {
+        let evaluation = match labels.is_some() || source.can_rewind() && !interrupt::is_requested() {
             true => self.evaluate(&fit.mixture, &mut source, fit_interrupted),
             false => Ok(None),
         };
@@ -89,20 +90,22 @@ impl Fit {
             Err(error) => return written.and(Err(error)),
         };
         source.note_rescaled();
-        let rows =
-            if evaluation.is_some() { source.seen() } else { Seen { rows: fit.rows, weight: fit.weight, ..source.seen() } };
+        let rows = if evaluation.is_some() {
+            source.totals()
+        } else {
+            RowTotals { rows: fit.rows, weight: fit.weight, ..source.totals() }
+        };
         let free_parameters = used.free_parameters(&fit.mixture);
         let report = Report { rows, components, fit, description, evaluation, free_parameters };
         output::print(if self.report.json { report.to_json() } else { report.to_text() })?;
         if let (Err(_), Some(path)) = (&written, checkpoint) {
-            let what = "keeps the fit: continue with `--resume` and another `-o`";
-            output::note(format_args!("{} {what}", path.display()));
+            output::note(format_args!("{} keeps the fit: continue with `--resume` and another `-o`", path.display()));
         }
         written?;
-        if interrupt::asked() { Err(Interrupted.into()) } else { Ok(()) }
+        if interrupt::is_requested() { Err(Interrupted.into()) } else { Ok(()) }
     }
 
-    /// Refuses, before the work, what could not be written after it, or only over what is read.
+    /// Refuses, before any work, outputs that cannot be written or would overwrite an input.
     pub(super) fn check_outputs(&self) -> Result<()> {
         let OutputArguments { output, labels } = &self.outputs;
         let start = self.model.start.as_ref().and_then(StartArgument::file);
@@ -124,16 +127,16 @@ impl Fit {
         Ok(source)
     }
 
-    /// The rows, with memory beside them for the fit.
+    /// The rows, with memory left for the fit.
     pub(super) fn open_rows(&self, method: &Method, components: u32, resumed: Option<&Checkpoint>) -> Result<RowSource> {
-        let beside = |rows: &DataSource| {
-            let sample = self.sample(resumed).unwrap_or_else(|| self.usual_sample(method, rows.dim()));
+        let extra = |rows: &DataSource| {
+            let sample = self.sample(resumed).unwrap_or_else(|| self.default_sample(method, rows.dim()));
             let sample = bytes_of_sample(sample, rows);
             let start = self.model.start.as_ref().map_or(0, |start| start.memory(rows.rows()));
-            // Statistics of each thread and of the pass, mixtures, what a rule remembers; and the sample.
+            // Statistics of each thread and of the pass, mixtures, the state of the method; and the sample.
             let model = 8 * u64::from(components) * rows.dim() as u64;
-            let least_rows = if method.is_online() { self.shuffle_rows(method, rows.dim(), resumed) as u64 } else { 0 };
-            let shuffled = BLOCKS_AT_ONCE * least_rows * rows.row_bytes();
+            let min_rows = if method.is_online() { self.shuffle_rows(method, rows.dim(), resumed) as u64 } else { 0 };
+            let shuffled = BLOCKS_IN_MEMORY * min_rows * rows.row_bytes();
             let hint = match () {
                 () if shuffled > sample + 8 * model + start => Some("\nhint: a smaller `--set shuffle_rows=ROWS` needs less"),
                 () if sample > 8 * model + start => {
@@ -141,19 +144,19 @@ impl Fit {
                 }
                 () => None,
             };
-            let once = (8 * model + start).saturating_add(sample);
-            Beside { once, each_thread: 2 * model, each_row: 0, least_rows, hint }
+            let fixed = (8 * model + start).saturating_add(sample);
+            ExtraMemory { fixed, per_thread: 2 * model, per_row: 0, min_rows, hint }
         };
-        self.rows.limited().without_ids().open(beside)
+        self.rows.limited().without_ids().open(extra)
     }
 
-    /// The number of rows of which a start is made, if not the usual one. A fit that is resumed stays with what it had.
+    /// The sample size for the start, if it is not the default. A resumed fit keeps its own.
     pub(super) fn sample(&self, resumed: Option<&Checkpoint>) -> Option<usize> {
         let of_resumed = || resumed.and_then(|resumed| resumed.settings().get("sample")?.parse().ok());
         self.settings().sample.or_else(of_resumed)
     }
 
-    /// The rows that an online method shuffles together. A fit that is resumed stays with what it had.
+    /// The rows that an online method shuffles together. A resumed fit keeps its own number.
     pub(super) fn shuffle_rows(&self, method: &Method, dim: usize, resumed: Option<&Checkpoint>) -> usize {
         let of_resumed = || resumed.and_then(|resumed| resumed.settings().get("shuffle_rows")?.parse().ok());
         let mut fitter = Fitter::new(self.model.components.unwrap_or(1) as usize).method(method.clone());
@@ -164,8 +167,8 @@ impl Fit {
         }
     }
 
-    /// A start of another kind may be made of fewer.
-    fn usual_sample(&self, method: &Method, dim: usize) -> usize {
+    /// The default sample size, an upper bound for some starts.
+    fn default_sample(&self, method: &Method, dim: usize) -> usize {
         let fitter = Fitter::new(self.model.components.unwrap_or(1) as usize).method(method.clone());
         fitter.maximisation(self.maximisation()).search(self.settings().search.unwrap_or(true)).sample_rows(dim)
     }
@@ -177,13 +180,13 @@ impl Fit {
             return Ok(None);
         }
         if !path.exists() {
-            output::note(format_args!("{}: there is no checkpoint yet; the fit starts from the beginning", path.display()));
+            output::note(format_args!("{}: no checkpoint yet; the fit starts from the beginning", path.display()));
             return Ok(None);
         }
         state::read_checkpoint(path).map(Some)
     }
 
-    /// A fit that begins leaves the checkpoint of another alone.
+    /// Refuses to overwrite the checkpoint of another fit.
     pub(super) fn refuse_checkpoint(&self, path: &Path) -> Result<()> {
         if path.exists() {
             bail!(
@@ -194,8 +197,8 @@ impl Fit {
         Ok(())
     }
 
-    /// One more pass, for what the report says; and the labels, if they are wanted. Nothing of both if it is interrupted, unless the fit was before: then
-    /// the labels are wanted all the same.
+    /// One more pass, for the report and the labels. An interrupt ends it without a result, unless the fit itself was interrupted:
+    /// then the labels are still written.
     pub(super) fn evaluate(
         &self,
         mixture: &Mixture,
@@ -225,7 +228,7 @@ impl Fit {
             }
             done += rows as u64;
             progress.rows("evaluating: ", done, all);
-            if interrupt::asked() && !fit_interrupted {
+            if interrupt::is_requested() && !fit_interrupted {
                 drop(progress);
                 if let Some(path) = labels {
                     output::note(format_args!("{}: not written, because not all rows were read", path.display()));
@@ -239,7 +242,7 @@ impl Fit {
     }
 }
 
-/// Keeps other processes from using a checkpoint; they would write over each other's.
+/// Locks a checkpoint against other processes.
 pub(super) fn lock_checkpoint(path: &Path) -> Result<FileLock> {
     interrupt::install_handler();
     FileLock::acquire(path).map_err(|error| match error {
@@ -251,7 +254,7 @@ pub(super) fn lock_checkpoint(path: &Path) -> Result<FileLock> {
     })
 }
 
-/// The same fit, which saves itself to a file after each pass.
+/// The same fit with a checkpoint after each pass.
 fn with_checkpoint<'a>(fitter: Fitter<'a>, path: &'a Path, unwritten: &'a Mutex<Option<anyhow::Error>>) -> Fitter<'a> {
     fitter.checkpoint(move |checkpoint: &Checkpoint| {
         output::write_file(path, checkpoint.to_bytes()).map_err(|error| {
@@ -262,7 +265,7 @@ fn with_checkpoint<'a>(fitter: Fitter<'a>, path: &'a Path, unwritten: &'a Mutex<
     })
 }
 
-/// Shows a fit to a person at a terminal, and ends it if they ask for it.
+/// Shows the progress of a fit, and stops it after an interrupt.
 pub(super) struct Watch {
     progress: Progress,
     restarts: usize,
@@ -270,7 +273,7 @@ pub(super) struct Watch {
     /// The number of rows per pass, once it is known.
     rows: Option<u64>,
     rows_in_all: u64,
-    /// The restart and the pass that is under way, and its rows so far.
+    /// The current restart and pass, and its rows so far.
     position: (usize, usize),
     rows_before: u64,
     objective: Option<f64>,
@@ -285,11 +288,11 @@ impl Watch {
     fn pass(&mut self, pass: &Pass) -> ControlFlow<()> {
         self.objective = Some(pass.objective);
         self.rows.get_or_insert(self.rows_before);
-        interrupt::flow()
+        interrupt::should_stop()
     }
 
     pub fn rows(&mut self, at: train::Progress) -> ControlFlow<()> {
-        // Rows of the next pass are counted from 0 again.
+        // Rows are counted from 0 in every pass.
         let is_same = std::mem::replace(&mut self.position, (at.restart, at.pass)) == (at.restart, at.pass);
         self.rows_in_all += if is_same { at.rows.saturating_sub(self.rows_before) } else { at.rows };
         self.rows_before = at.rows;
@@ -310,18 +313,18 @@ impl Watch {
             format!(", at most {} left", self.progress.time_left(self.rows_in_all, rows_left))
         });
         self.progress.show(format_args!("{restart}{pass}{fraction}{objective}, {rate} rows/s{left}"));
-        interrupt::flow()
+        interrupt::should_stop()
     }
 }
 
-/// Everything that is known after a fit.
+/// Everything that is reported.
 pub(super) struct Report {
-    pub rows: Seen,
-    /// A background not counted.
+    pub rows: RowTotals,
+    /// Without a background.
     pub components: u32,
     pub fit: train::Fit,
     pub description: Description,
-    /// None if the fit was interrupted, or the rows came once.
+    /// None if the fit was interrupted, or the rows could be read only once.
     pub evaluation: Option<Evaluation>,
     pub free_parameters: usize,
 }
@@ -402,7 +405,7 @@ impl Report {
     }
 }
 
-/// What a dispersion means, and what the policy `auto` makes of it.
+/// The meaning of a dispersion, and the policy that `auto` chooses for it.
 fn explained(dispersion: f64, dim: usize) -> String {
     match ConcentrationPolicy::Auto.decided(dim, Some(dispersion)) {
         ConcentrationPolicy::Ratio(ratio) => format!(

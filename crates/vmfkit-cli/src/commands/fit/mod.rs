@@ -1,4 +1,4 @@
-//! `vmf fit`: one density for the rows of a file, or with `-k` a mixture.
+//! `vmf fit`: one density, or a mixture with `-k`.
 
 mod begin;
 mod known;
@@ -7,8 +7,9 @@ mod one;
 mod options;
 mod start;
 
+use crate::args::all_settings::{ITERATIVE, NOT_K_MEANS};
 use crate::args::rows::LimitedRowArguments;
-use crate::args::settings::{self, ITERATIVE, NOT_K_MEANS, SettingArguments};
+use crate::args::settings::{self, SettingArguments};
 use crate::args::{GENERAL, INPUT, ReportArguments};
 use crate::files::output;
 use anyhow::{Result, bail};
@@ -17,59 +18,68 @@ use start::StartArgument;
 use std::path::PathBuf;
 use vmfkit::{ConcentrationPolicy, start::known_labels};
 
-const AFTER_HELP: &str = "See `vmf fit --help` for examples, `vmf fit --help-settings` for more settings.";
+const AFTER_HELP: &str = "`vmf fit --help` has examples, `vmf fit --help-settings` more settings.";
 
 const AFTER_LONG_HELP: &str = "\
 Examples:
-  vmf fit x.npy                                       one density: interval, cone, tests
-  vmf fit x.npy -o model.safetensors                  ... saved as a mixture of one component
+  vmf fit x.npy                                       one density: intervals, tests
+  vmf fit x.npy -o model.safetensors                  one density, saved as a model file
   vmf fit stars.csv --columns x,y,z --weights column:brightness
   vmf fit embeddings.npy --rescale --json
-  vmf fit poles.csv --angles lat,lon                  angles in degrees
+  vmf fit poles.csv --angles lat,lon                  rows as angles in degrees
   vmf fit x.npy --goodness-of-fit=999
   vmf fit x.npy --method sgd --max-passes 50 --set batch=256
   vmf fit x.npy -k 10 -o model.safetensors            a mixture of 10 components by EM
   vmf fit x.npy -k 10 --labels found.npy && vmf compare truth.npy found.npy
   vmf fit x.npy -k 100 --method online --policy shared --restarts 5 --seed 1
   vmf fit x.npy -k 10 --background --start labels:truth.npy
-  vmf fit x.npy -k 10 --set search=false              skip the search: faster, lower likelihood
+  vmf fit x.npy -k 10 --set search=false              no search: faster, lower likelihood
   vmf fit more.npy -k 10 --start model:model.safetensors -o next.safetensors
-  vmf fit x.npy -k 10 --checkpoint state.ckpt --start-only    then `vmf accumulate`, `vmf maximise`
+  vmf fit x.npy -k 10 --checkpoint state.ckpt --start-only    for `vmf accumulate`, `vmf maximise`
   vmf fit x.npy --known-labels y.txt -o classes.safetensors   one component per label, no EM
   vmf fit x.parquet --known-labels column:topic --policy free
 
-Policies of concentrations (--policy):
+Methods (--method):
+  em          expectation-maximisation, the default for mixtures
+  hard        EM in which each row belongs to its most probable component
+  stochastic  EM in which each row belongs to a component drawn from its responsibilities
+  online      EM with a step per mini-batch: needs fewer passes over large data
+  sgd         Adam on the log-likelihood; also for one density
+  kmeans      spherical k-means
+  closed      maximum likelihood in one pass, the default for one density
+
+Policies for concentrations (--policy):
   auto         free if the rows fit the model, otherwise ratio:exp(20/(d-1)). The rows fit if their
-               variance along the mean directions is at most 1.5 times that of the model,
-               measured on the sample from which the start is made
-  free         each component has its own: the maximum of the likelihood
-  shared       all components have the same
-  fixed:KAPPA  all components have this one
-  ratio:RATIO  each component has its own, the largest at most RATIO times the smallest
+               variance along the mean directions, measured on the sample for the start, is at
+               most 1.5 times that of the model
+  free         a separate concentration for each component: maximum likelihood
+  shared       the same concentration for all components
+  fixed:KAPPA  the concentration KAPPA for all components
+  ratio:RATIO  separate concentrations, the largest at most RATIO times the smallest
 
 Starts (--start):
-  kmeans            spherical k-means from greedy k-means++, with components moved where they help
+  kmeans            spherical k-means after greedy k-means++; misplaced components are moved
   plusplus          greedy k-means++
   random-rows       random rows
   random            random directions
-  labels:FILE       components of the rows with these labels, one label per row (.npy or text)
-  directions:FILE   these directions, one per row, of any length (.npy or text)
+  labels:FILE       one component for each label, one label per row (.npy or text)
+  directions:FILE   mean directions, one per row, of any length (.npy or text)
   model:FILE        the mixture of a model file
 
 Model files are safetensors: `safetensors.numpy.load_file` opens them in Python.
 Ctrl-C ends a fit after the current rows and writes the result; a second Ctrl-C stops at once.
-The same options and seed give the same file on any number of threads.";
+The same options and seed give the same model file on any number of threads.";
 
-/// Fit one density, or with -k a mixture, to rows
+/// Fit one density, or a mixture with -k
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP, after_long_help = AFTER_LONG_HELP)]
 pub struct Fit {
     #[command(flatten)]
     rows: LimitedRowArguments,
-    /// Folder for rows that do not fit into memory and are slow to read, or `none`
+    /// Folder for a temporary copy of rows that are slow to read again, or `none`
     ///
-    /// Rows of text and compressed files are written there once, so that later passes are faster.
-    /// Default: the folder of TMPDIR, or /var/tmp.
+    /// Text and compressed files that do not fit into memory are written there in the first pass, so
+    /// that later passes are faster. Default: the folder of TMPDIR, or /var/tmp.
     #[arg(verbatim_doc_comment, long, value_name = "FOLDER", help_heading = INPUT)]
     scratch: Option<PathBuf>,
     #[command(flatten)]
@@ -111,11 +121,11 @@ impl Fit {
         }
     }
 
-    /// The folder for rows that are slow to read again.
+    /// The folder for rows that are slow to read again, if any.
     fn scratch_folder(&self) -> Result<Option<PathBuf>> {
         match &self.scratch {
             Some(none) if none.as_os_str() == "none" => Ok(None),
-            Some(folder) if !folder.is_dir() => bail!("a scratch file needs a folder, found: `--scratch {}`", folder.display()),
+            Some(folder) if !folder.is_dir() => bail!("`--scratch` must be an existing folder, found: `{}`", folder.display()),
             Some(folder) => Ok(Some(folder.clone())),
             None => Ok(Some(vmfkit_io::scratch_folder())),
         }
@@ -137,7 +147,7 @@ impl Fit {
                 )
             }
             (Some(_), Some(options::CLOSED)) => {
-                bail!("a mixture has no closed form, found: `--method closed`\nhint: without `-k` one density is fitted")
+                bail!("mixtures have no closed form, found: `--method closed`\nhint: without `-k`, one density is fitted")
             }
             (Some(_), Some(name)) => Ok(name),
         }
@@ -170,8 +180,8 @@ impl Fit {
         let is_random = model.start.as_ref().is_none_or(StartArgument::is_random);
         if restarts > 1 && !is_random && ["em", "hard", "kmeans"].contains(&method) {
             bail!(
-                "`--method {method}` repeats the same fit from a given start, found: `--restarts {restarts}`\n\
-                 hint: fits differ with `--start kmeans`, `plusplus`, `random-rows` or `random`"
+                "`--method {method}` gives the same fit for every restart from a given start, found: `--restarts {restarts}`\n\
+                 hint: restarts need `--start kmeans`, `plusplus`, `random-rows` or `random`"
             );
         }
         Ok(())

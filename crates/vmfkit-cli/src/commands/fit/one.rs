@@ -1,12 +1,13 @@
-//! One density, with everything that is known about its parameters.
+//! One density: its parameters, their uncertainty and tests of the fit.
 
 use super::Fit;
 use super::mixture::Watch;
 use super::options::CLOSED;
 use crate::args::ONE_DENSITY;
-use crate::args::rows::{Beside, RowSource, Seen};
 use crate::args::settings::Estimator;
 use crate::files::output;
+use crate::files::row_memory::ExtraMemory;
+use crate::files::row_source::{RowSource, RowTotals};
 use crate::report::direction::{self, COORDINATES_SHOWN};
 use crate::report::format::{json_number, probability, readable};
 use crate::report::progress::Progress;
@@ -25,13 +26,13 @@ use vmfkit::{ConcentrationEstimator, ConcentrationPolicy, Method, Mixture, Suffi
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = ONE_DENSITY)]
 pub struct OneArguments {
-    /// Confidence level of the interval and of the cone
+    /// Confidence level for the concentration and the mean direction
     #[arg(long, value_name = "LEVEL", default_value_t = 0.95, allow_hyphen_values = true, conflicts_with = "many")]
     level: f64,
     /// Test the fit against simulated samples [default number: 199]
     ///
-    /// Tests the projections on the mean direction against those of a vMF, and rotational symmetry
-    /// about the mean direction. `vmf test` has more tests.
+    /// Tests the projections onto the mean direction against those of a vMF density, and rotational
+    /// symmetry about the mean direction. `vmf test` has more tests.
     #[arg(verbatim_doc_comment, long, value_name = "REPLICATES", num_args = 0..=1, require_equals = true, default_missing_value = "199")]
     #[arg(conflicts_with = "many")]
     goodness_of_fit: Option<usize>,
@@ -40,15 +41,15 @@ pub struct OneArguments {
 impl Fit {
     pub(super) fn fit_one(&self, method: &str) -> Result<()> {
         self.check_outputs()?;
-        // The tests need all rows at once, everything else only their sum.
+        // Only the tests need all rows at once.
         let rows = self.rows.limited().without_ids();
         let mut source = match self.one.goodness_of_fit {
             Some(_) => rows.open_whole("--goodness-of-fit")?,
             None => {
                 let online = (method != CLOSED).then(|| self.method_with_settings(method)).filter(Method::is_online);
                 rows.open(|data| {
-                    let least_rows = online.as_ref().map_or(0, |method| self.shuffle_rows(method, data.dim(), None) as u64);
-                    Beside { least_rows, ..Beside::default() }
+                    let min_rows = online.as_ref().map_or(0, |method| self.shuffle_rows(method, data.dim(), None) as u64);
+                    ExtraMemory { min_rows, ..ExtraMemory::default() }
                 })?
             }
         };
@@ -64,7 +65,7 @@ impl Fit {
     }
 
     fn report(&self, method: &str, stats: &SufficientStats, source: &mut RowSource) -> Result<Report> {
-        let rows = source.seen();
+        let rows = source.totals();
         let inference = Inference::new(stats)?;
         let exact = maximum_likelihood(stats, ConcentrationEstimator::Exact)?;
         let mut description = Description::default();
@@ -99,7 +100,7 @@ impl Fit {
                 progress.announce(format_args!("testing the fit against {replicates} samples"));
                 let mut buffer = vmfkit::RowBatch::default();
                 let (block, seed) = (source.read_whole(&mut buffer)?, self.seed);
-                // On the circle there is one direction across the mean, and two rows are in one plane with it: nothing can be elliptical.
+                // On the circle and for two rows, the symmetry test has no alternative.
                 let symmetry =
                     (block.dim() > 2 && block.len() > 2).then(|| rotational_symmetry(&block, replicates, seed)).transpose()?;
                 Some(GoodnessOfFit { projection: projection_test(&block, &density, replicates, seed)?, symmetry })
@@ -137,7 +138,7 @@ impl Fit {
     }
 }
 
-/// A density and how well it explains the rows.
+/// A density and its log-likelihood.
 struct Estimate {
     density: VonMisesFisher,
     ln_likelihood: f64,
@@ -149,9 +150,9 @@ impl Estimate {
     }
 }
 
-/// Everything that is known after a fit.
+/// Everything that is reported.
 struct Report {
-    rows: Seen,
+    rows: RowTotals,
     method: &'static str,
     estimate: Estimate,
     exact: Estimate,
@@ -167,10 +168,10 @@ struct Report {
     description: Description,
 }
 
-/// Tests of the distances from the mean direction and of rotational symmetry about it.
+/// Tests of the projections onto the mean direction and of rotational symmetry about it.
 struct GoodnessOfFit {
     projection: Test,
-    /// Above two dimensions and two rows.
+    /// In more than two dimensions, with more than two rows.
     symmetry: Option<Symmetry>,
 }
 
@@ -222,7 +223,7 @@ impl Report {
         self.estimate.density.angle_holding(fraction).to_degrees()
     }
 
-    /// Says why, where the estimate is not in its interval.
+    /// Explains an estimate outside of its interval.
     fn interval_note(&self) -> &'static str {
         let (low, high) = self.interval;
         let inside = (low..=high).contains(&self.estimate.density.concentration());
@@ -265,7 +266,7 @@ impl Report {
     fn to_text(&self) -> String {
         let rayleigh = self.inference.rayleigh_test();
         let Report { estimate: Estimate { density, ln_likelihood }, inference, .. } = self;
-        // Rounded, so that a level of 0.57 is 57% and not 56.99999999999999%.
+        // Rounded: 57%, not 56.99999999999999%.
         let percent = (1e12 * self.level).round() / 1e10;
         let mean = density.mean_direction();
         let all = if mean.len() > COORDINATES_SHOWN { " (all of them with --json)" } else { "" };

@@ -1,4 +1,4 @@
-//! The options of fits, and the [`Fitter`] that they make.
+//! The options of fits, and the [`Fitter`] they configure.
 
 use super::Fit;
 use super::start::StartArgument;
@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use vmfkit::train::{Adam, Annealing, Stop};
 use vmfkit::{ConcentrationEstimator, ConcentrationPolicy, Fitter, Maximisation, Method};
 
-/// The method of one density that needs no steps.
+/// The method of one density without iterations.
 pub const CLOSED: &str = "closed";
 
 #[derive(Debug, clap::Args)]
@@ -26,10 +26,10 @@ pub struct ModelArguments {
     pub policy: Option<ConcentrationPolicy>,
     /// Add a uniform background component for outliers [default weight: 0.05]
     ///
-    /// WEIGHT is its weight at the start of the fit.
+    /// WEIGHT is its initial weight.
     #[arg(long, value_name = "WEIGHT", num_args = 0..=1, require_equals = true, default_missing_value = "0.05", requires = "components")]
     pub background: Option<f64>,
-    /// Start of the fit, such as kmeans, random or model:FILE [default: kmeans]
+    /// Initial mixture, such as kmeans, random or model:FILE [default: kmeans]
     ///
     /// One of kmeans, plusplus, random-rows, random, labels:FILE, directions:FILE and model:FILE; see below.
     #[arg(long, value_name = "START")]
@@ -39,17 +39,17 @@ pub struct ModelArguments {
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = FITTING)]
 pub struct FittingArguments {
-    /// em, hard, stochastic, online, sgd or kmeans; for one density closed or sgd
+    /// Algorithm: em, hard, stochastic, online, sgd or kmeans; for one density closed or sgd
     ///
-    /// Default: em for a mixture, closed for one density.
+    /// Default: em for a mixture, closed for one density; see below.
     #[arg(long, value_name = "METHOD", value_parser = method_parser(), hide_possible_values = true)]
     pub method: Option<String>,
-    /// Number of fits from different starts, of which the best is kept [default: 1]
+    /// Number of fits from different starts; the best is kept [default: 1]
     #[arg(long, value_name = "N", requires = "components")]
     pub restarts: Option<usize>,
     /// Maximum number of passes over the rows [default: 100; online: 20]
     ///
-    /// Passes over the sample for the start and the search do not count.
+    /// Passes over the sample for the start do not count.
     #[arg(long, visible_alias = "epochs", value_name = "N")]
     pub max_passes: Option<usize>,
     /// Stop when a pass improves the log-likelihood by less than this fraction [default: 1e-5]
@@ -63,10 +63,10 @@ pub struct FittingArguments {
     pub checkpoint: Option<PathBuf>,
     /// Continue the fit of the checkpoint, if the file exists
     ///
-    /// The result is that of a fit that was never interrupted.
+    /// The result equals that of an uninterrupted fit.
     #[arg(long, requires = "checkpoint")]
     pub resume: bool,
-    /// Write the start to the checkpoint and stop, for a distributed fit
+    /// Write the initial state to the checkpoint and stop, for a distributed fit
     ///
     /// `vmf accumulate` and `vmf maximise` continue from there; see docs/clusters.md.
     #[arg(long, requires = "checkpoint", conflicts_with_all = ["output", "labels", "resume"])]
@@ -85,12 +85,12 @@ pub struct OutputArguments {
 }
 
 impl Fit {
-    /// The settings that were given.
+    /// The given settings.
     pub fn settings(&self) -> Settings {
         self.set.settings()
     }
 
-    /// How parameters are estimated from statistics.
+    /// The options of the M step.
     pub fn maximisation(&self) -> Maximisation {
         let policy = match self.model.components {
             None => ConcentrationPolicy::Free,
@@ -99,7 +99,7 @@ impl Fit {
         maximisation(&self.settings()).policy(policy)
     }
 
-    /// When the fit stops.
+    /// The stopping rule.
     pub fn stop(&self, method: &Method) -> Stop {
         let default = method.stop();
         let tolerance = self.fitting.tolerance.or(default.tolerance);
@@ -107,7 +107,7 @@ impl Fit {
         Stop { tolerance, baseline, passes: self.fitting.max_passes.unwrap_or(default.passes) }
     }
 
-    /// The method of this name with its settings.
+    /// The method of this name, with its settings.
     pub fn method_with_settings(&self, name: &str) -> Method {
         let settings = self.settings();
         match name.parse().expect("the parser of arguments knows the names") {
@@ -121,7 +121,7 @@ impl Fit {
         }
     }
 
-    /// All options together, and the number of rows of which a start is made, unless it is the usual one.
+    /// The fitter with all options; `sample` is the sample size for the start, if it is not the default.
     pub fn fitter<'a>(&self, method: &Method, dim: usize, sample: Option<usize>) -> Result<Fitter<'a>> {
         let Fit { model, fitting, .. } = self;
         let settings = self.settings();
@@ -160,7 +160,7 @@ impl Fit {
     }
 }
 
-/// What settings say about the estimation of parameters from statistics.
+/// The settings of the M step.
 pub fn maximisation(settings: &Settings) -> Maximisation {
     let estimator = match settings.estimator {
         Some(Estimator::Library(estimator)) => estimator,
@@ -192,7 +192,7 @@ fn with_settings(mut adam: Adam, settings: &Settings) -> Adam {
     adam
 }
 
-/// The library's methods by their names, and the closed form.
+/// The names of the library's methods, and the closed form.
 fn method_parser() -> PossibleValuesParser {
     let names = Method::all().map(|method| method.name());
     PossibleValuesParser::new([CLOSED].into_iter().chain(names))

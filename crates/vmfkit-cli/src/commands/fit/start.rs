@@ -1,6 +1,6 @@
-//! `--start`: where a mixture starts.
+//! `--start`: the initial mixture.
 
-use crate::args::rows::RowSource;
+use crate::files::row_source::RowSource;
 use crate::files::{input, model};
 use anyhow::{Context, Result, bail};
 use std::collections::BTreeMap;
@@ -42,7 +42,7 @@ impl FromStr for StartArgument {
 }
 
 impl StartArgument {
-    /// Whether another seed makes another start.
+    /// Whether the start depends on the seed.
     pub fn is_random(&self) -> bool {
         matches!(self, Self::Chosen(_))
     }
@@ -55,16 +55,16 @@ impl StartArgument {
         }
     }
 
-    /// Bytes of memory while its file is read; the number of rows, if that is known.
+    /// Bytes of memory while its file is read, for this number of rows if it is known.
     pub fn memory(&self, rows: Option<u64>) -> u64 {
         match self {
-            // A label takes at least a byte of its file.
+            // A label takes at least one byte of its file.
             Self::Labels(path) => LABEL_MEMORY * rows.unwrap_or_else(|| path.metadata().map_or(0, |file| file.len())),
             _ => 0,
         }
     }
 
-    /// An error of a fit from this start, with the file of labels or of the rows.
+    /// The error of a fit from this start, with the file of the labels or of the rows.
     pub fn explain(&self, error: Error, source: &RowSource) -> anyhow::Error {
         match (self, error) {
             (Self::Labels(path), error @ Error::LabelCount { .. }) => anyhow::Error::from(error).context(input::display(path)),
@@ -72,7 +72,7 @@ impl StartArgument {
         }
     }
 
-    /// The start, and the dispersion of the rows of a model that it continues.
+    /// The start, and the dispersion stored in a model file.
     pub fn read(&self, components: usize, dim: usize) -> Result<(Start, Option<f64>)> {
         let start = match self {
             Self::Chosen(start) => start.clone(),
@@ -101,7 +101,7 @@ impl StartArgument {
                 let (mixture, description) = model::read(path)?;
                 let found = mixture.components().len() - usize::from(mixture.has_background());
                 if found != components {
-                    bail!("{}: a start must have {components} components, as `-k` says, found: `{found}`", input::display(path));
+                    bail!("{}: the start must have `-k {components}` components, found: `{found}`", input::display(path));
                 }
                 return Ok((Start::Mixture(mixture), description.settings.dispersion()));
             }
@@ -110,14 +110,14 @@ impl StartArgument {
     }
 }
 
-/// Labels that are component numbers stay what they are; others are numbered in ascending order.
+/// Labels that are component numbers are kept; others are numbered in ascending order.
 fn component_numbers(labels: &[i64], components: usize) -> Result<Vec<u32>> {
     if labels.iter().all(|&label| usize::try_from(label).is_ok_and(|label| label < components)) {
         return Ok(labels.iter().map(|&label| label as u32).collect());
     }
     let mut numbers: BTreeMap<i64, u32> = labels.iter().map(|&label| (label, 0)).collect();
     if numbers.len() > components {
-        bail!("there must be at most {components} different labels, as `-k` says, found: `{}`", numbers.len());
+        bail!("there must be at most `-k {components}` different labels, found: `{}`", numbers.len());
     }
     numbers.values_mut().zip(0..).for_each(|(number, next)| *number = next);
     Ok(labels.iter().map(|label| numbers[label]).collect())
