@@ -1,4 +1,4 @@
-//! Moves components of a stream to rows that no component fits, MATH.md (14.10).
+//! Moves components of a stream to rows that no component fits, MATH.md (14.13).
 //!
 //! The gain of a move is measured on rows that did not propose it. It must exceed what the
 //! likelihood loses when another component takes over the rows of the one that moves.
@@ -369,7 +369,7 @@ impl MergeCosts {
     }
 
     /// The cost of merging two components, with the better of their concentrations; MATH.md
-    /// (14.10).
+    /// (14.13).
     fn cost_of_pair(&self, line: usize, other: usize) -> f64 {
         let pair = [self.movable[line], other];
         let mass: f64 = pair.iter().map(|&k| self.masses[k]).sum();
