@@ -6,7 +6,9 @@
 //! put together first.
 
 use super::Mixture;
-use super::expectation::{Assignment, TILE, TileKernels, Workspace};
+use super::assignment::Assignment;
+use super::logits::TILE;
+use super::tile::{TileKernels, Workspace};
 use crate::error::{Error, Result};
 use crate::rows::RowBatch;
 use crate::stats::SufficientStats;

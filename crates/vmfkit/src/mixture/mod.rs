@@ -1,13 +1,18 @@
 //! [`Mixture`]: densities, responsibilities and assignments of rows, and the E step of every way of fitting.
 
+mod assignment;
 mod e_step;
-mod expectation;
+mod logits;
+mod row_logits;
 mod sampler;
 mod summary;
+mod tile;
+#[cfg(test)]
+mod tile_tests;
 
+pub use assignment::Assignment;
 pub use e_step::{BLOCK_ROWS, CHUNK_ROWS, EStep};
 pub(crate) use e_step::{check_block_rows, preferred_rows};
-pub use expectation::Assignment;
 pub use sampler::MixtureSampler;
 pub use summary::{Rank, Summary};
 
@@ -16,8 +21,8 @@ use crate::density::VonMisesFisher;
 use crate::error::{Error, Result};
 use crate::rows::{RowBatch, Scalar};
 use crate::stats::SufficientStats;
-use expectation::Logits;
 use rayon::prelude::*;
+use row_logits::Logits;
 
 /// Weights may miss a sum of 1 by this much; they are then divided by it.
 const WEIGHT_TOLERANCE: f64 = 1e-9;
