@@ -50,7 +50,7 @@ pub(super) fn kernel_rows<'r, T: Real>(
 pub(super) struct Prepared<T> {
     pub directions: Directions<T>,
     /// ln weight + ln C - shift for each component.
-    bias: Vec<T>,
+    pub bias: Vec<T>,
     pub shift: f64,
     /// True if the sums of all components fit into the first-level cache.
     pub is_near: bool,
