@@ -1,7 +1,8 @@
-//! [`FingerprintedSource`]: a fingerprint of all rows of a source, made while they are read.
+//! [`FingerprintedSource`]: computes a fingerprint of all rows of a source while they are read.
 //!
-//! A resumed fit must go on with the rows that it began with. The first rows are compared before a pass is made ([`RowFingerprint::of`]), or as they
-//! come where they come only once; all rows are compared in the first pass. Only that pass of a fit with a checkpoint is hashed.
+//! A fit may be resumed only with the rows that it began with. The first rows are compared before a
+//! pass ([`RowFingerprint::of`]), or as they are read if they can be read only once. All rows are
+//! compared in the first pass. Only that pass of a fit with a checkpoint is hashed.
 
 use crate::error::Result;
 use crate::row_fingerprint::{FirstRows, RowFingerprint, RowHasher};
@@ -12,9 +13,9 @@ use std::sync::OnceLock;
 /// A source whose first complete pass yields a fingerprint of its rows and weights.
 pub(crate) struct FingerprintedSource<'s> {
     source: &'s mut dyn Source,
-    /// What is known of the rows, as long as a fingerprint is wanted.
+    /// What is known of the rows, while a fingerprint is wanted.
     expected: Option<RowFingerprint>,
-    /// The pass under way, and its rows so far.
+    /// The hashers of the current pass, and its rows so far.
     hashers: Option<(FirstRows, RowHasher)>,
     rows: u64,
     /// Set once a pass is complete.
@@ -22,8 +23,8 @@ pub(crate) struct FingerprintedSource<'s> {
 }
 
 impl<'s> FingerprintedSource<'s> {
-    /// The first complete pass must be over the rows that are expected, and sets their fingerprint.
-    /// Nothing is hashed if nothing is known of the rows, or if the first rows are all.
+    /// The first complete pass must be over the expected rows; it sets their fingerprint. Nothing
+    /// is hashed if nothing is known of the rows, or if the first rows are all rows.
     pub fn new(source: &'s mut dyn Source, expected: Option<RowFingerprint>, fingerprint: &'s OnceLock<u64>) -> Self {
         let expected = expected.filter(|expected| !(expected.is_complete() && source.can_rewind()));
         FingerprintedSource { source, expected, hashers: None, rows: 0, fingerprint }

@@ -1,4 +1,4 @@
-//! [`Reservoir`]: a sample of rows that pass by once.
+//! [`Reservoir`]: a sample of rows that are read once.
 
 use crate::error::{Error, Result};
 use crate::rows::RowBatch;
@@ -7,12 +7,15 @@ use rand::RngExt;
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 
-/// A sample of a fixed number of rows, taken in one pass, in which every set of rows weighs on average what it weighs among all rows.
+/// A sample of a fixed number of rows, taken in one pass. The weight of any set of rows in the
+/// sample is an unbiased estimate of its weight among all rows.
 ///
-/// Each row of weight w has the priority w/u with u uniform, and the rows of highest priority are kept; with tau the highest priority
-/// that was not, a kept row counts max(w, tau) (priority sampling: Duffield, Lund and Thorup, doi:10.1145/1314690.1314696). So rows
-/// without weights count the same, a row that outweighs the others is never lost, and as long as all rows fit the sample is those
-/// rows with their weights. It depends on the seed and on the rows in their order, not on how they come in blocks.
+/// A row of weight w has the priority w/u with u uniform, and the rows of highest priority are
+/// kept. With tau the highest priority that was not kept, a kept row has the weight max(w, tau)
+/// (priority sampling: Duffield, Lund and Thorup, doi:10.1145/1314690.1314696). So rows without
+/// weights have equal weights, a row that outweighs the others is never lost, and if all rows fit,
+/// the sample consists of them with their own weights. It depends on the seed and on the order of
+/// the rows, not on the sizes of batches.
 ///
 /// ```
 /// use vmfkit::{RowBatch, reservoir::Reservoir};
@@ -35,13 +38,13 @@ pub struct Reservoir {
     kept: BinaryHeap<Kept>,
 }
 
-/// A row that is kept for now; the one to go first is the greatest.
+/// A kept row. The greatest is the first to be replaced.
 #[derive(Debug)]
 struct Kept {
     priority: f64,
     number: u64,
     weight: f64,
-    /// The row alone, without its weight.
+    /// The row without its weight.
     row: RowBatch<'static>,
 }
 
@@ -80,7 +83,7 @@ impl Reservoir {
         }
     }
 
-    /// Takes a batch of rows, some of which it keeps.
+    /// Offers a batch of rows, some of which are kept.
     ///
     /// # Errors
     /// [`Error::DimensionMismatch`].
@@ -92,7 +95,7 @@ impl Reservoir {
         self.weighted |= batch.weights().is_some();
         for row in 0..batch.len() {
             let weight = batch.weights().map_or(1.0, |w| w[row]);
-            // From (0, 1], and finite also for weights at the end of their range.
+            // In (0, 1], so the priority is finite even for the largest weights.
             let priority = (weight / (1.0 - self.rng.random::<f64>())).min(f64::MAX);
             let number = self.seen;
             self.seen += 1;
@@ -110,12 +113,12 @@ impl Reservoir {
         Ok(())
     }
 
-    /// How many rows have passed by.
+    /// The number of rows that were offered.
     pub fn seen(&self) -> u64 {
         self.seen
     }
 
-    /// The rows that were kept, in their order, with the weight of each. Rows of several kinds are in the
+    /// The kept rows in their order, with their weights. Rows of several kinds are converted to the
     /// widest; see [`RowBatch::append`].
     ///
     /// # Errors

@@ -1,4 +1,4 @@
-//! [`RowFingerprint`]: what a checkpoint knows of the rows that it was made with.
+//! [`RowFingerprint`]: what a checkpoint stores about the rows of its fit.
 
 use crate::error::{Error, Result};
 use crate::rows::{RowBatch, Rows, Scalar, SparseRows};
@@ -8,22 +8,22 @@ use std::hash::Hasher;
 use twox_hash::XxHash3_64;
 use vmfkit_kernels::bytes::{Plain, as_bytes};
 
-/// Rows that are compared before the first pass.
+/// Number of rows that are compared before the first pass.
 const FIRST_ROWS: usize = 1024;
 
-/// Tells rows from others: a fit is resumed with those that it began with.
+/// Identifies rows: a fit is resumed only with the rows that it began with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct RowFingerprint {
-    /// Of the first rows.
+    /// Fingerprint of the first rows.
     pub first: u64,
-    /// The number of rows, where that was known.
+    /// The number of rows, if known.
     pub rows: Option<u64>,
-    /// Of all rows, once a pass was complete; none where the first rows are all.
+    /// Fingerprint of all rows, after a complete pass; `None` if the first rows are all rows.
     pub all: Option<u64>,
 }
 
 impl RowFingerprint {
-    /// Looks at the first rows of a source, and leaves it at its beginning.
+    /// Reads the first rows of a source and rewinds it.
     pub fn of(source: &mut dyn Source) -> Result<Self> {
         source.rewind()?;
         let mut hasher = FirstRows::default();
@@ -42,17 +42,17 @@ impl RowFingerprint {
         }
     }
 
-    /// The same with what a pass has shown; what was known before stays.
+    /// Adds what a complete pass has shown. What was known before is kept.
     pub fn learn(self, rows: Option<u64>, all: Option<u64>) -> Self {
         RowFingerprint { rows: self.rows.or(rows), all: self.all.or(all), ..self }
     }
 
-    /// True if the first rows are certainly all.
+    /// True if the first rows are known to be all rows.
     pub fn is_complete(&self) -> bool {
         self.rows.is_some_and(|rows| rows <= FIRST_ROWS as u64)
     }
 
-    /// Whether these are the rows of a checkpoint; what is known of one side only is passed over.
+    /// Checks the rows against those of a checkpoint. What only one side knows is ignored.
     pub fn check(&self, found: &RowFingerprint) -> Result<()> {
         found.rows.map_or(Ok(()), |rows| self.check_count(rows))?;
         self.check_first(found.first)
@@ -90,7 +90,7 @@ impl RowFingerprint {
     }
 }
 
-/// The fingerprint of the first rows, however they come in blocks.
+/// The fingerprint of the first rows, independent of the sizes of batches.
 #[derive(Default)]
 pub(crate) struct FirstRows {
     hasher: RowHasher,
@@ -113,10 +113,11 @@ impl FirstRows {
     }
 }
 
-/// The fingerprint of rows and their weights, however they come in blocks. No defence against those who want two to look the same.
+/// The fingerprint of rows and their weights, independent of the sizes of batches. It is not a
+/// cryptographic hash.
 #[derive(Default)]
 pub(crate) struct RowHasher {
-    /// What distinguishes the types of rows; the numbers of a type are a stream of bytes.
+    /// Distinguishes the types of rows; the numbers of a type are a stream of bytes.
     kind: Option<u64>,
     values: XxHash3_64,
     lengths: XxHash3_64,

@@ -1,4 +1,4 @@
-//! [`SufficientStats`]: what every way of fitting reads. Threads, files and machines add them.
+//! [`SufficientStats`]: what every fitting method reads. Threads, files and machines add them.
 
 use crate::error::{Error, Result};
 use crate::rows::aligned::AlignedRows;
@@ -7,19 +7,22 @@ use rayon::prelude::*;
 use std::ops::ControlFlow;
 use vmfkit_kernels::vector::norm;
 
-/// Rows that one task sums before the sums are merged; part of the answer's last digits, so never a function of the machine.
-/// Tasks begin at multiples of it, counted from the first row, so it is not a function of how rows come in blocks either.
+/// Rows that one task sums before the sums are merged. It affects the last digits of results, so it
+/// never depends on the machine. Tasks begin at multiples of it, counted from the first row, so it
+/// does not depend on the sizes of batches either.
 const ROWS_PER_TASK: usize = 1024;
 
-/// Where a component's shortfall is above this share of its mass, the plain difference has all but two of its digits.
+/// If a component's shortfall is above this fraction of its mass, the plain difference keeps all
+/// but two of its digits.
 const PLAIN_SHORTFALL: f64 = 1e-2;
 
-/// For each component its mass (total weight) and resultant (weighted sum of rows), and how far the rows scatter; for all components
-/// together the rows' weight and the objective (for EM the sum of ln p).
+/// For each component its mass (total weight), its resultant (weighted sum of rows) and its
+/// shortfall; for all components together the weight of the rows and the objective (for EM the sum
+/// of ln p).
 ///
-/// The third quantity, `shortfall` = mass - |resultant| = mass (1 - mean length), could be had by subtraction, but at high
-/// concentration nothing would be left of it; it is summed on its own as half the squared distances, and merging keeps its
-/// digits (MATH.md, section 8).
+/// The shortfall is mass - |resultant| = mass (1 - mean length). At high concentrations a
+/// subtraction would lose all its digits, so it is summed separately, as half the squared
+/// distances, and merging keeps its digits (MATH.md, section 8).
 #[derive(Debug, Clone, PartialEq)]
 pub struct SufficientStats {
     dim: usize,
@@ -43,8 +46,8 @@ impl SufficientStats {
         }
     }
 
-    /// All rows in one component, in one pass on all threads; the number of threads does not change one bit. For rows that come in several blocks
-    /// see [`RowSum`].
+    /// All rows in one component, in one pass on all threads; the number of threads does not change
+    /// one bit. For rows in several batches use [`RowSum`].
     pub fn of_block(block: &RowBatch) -> Self {
         let mut total = Self::zero(1, block.dim());
         total.add_rows(block);
@@ -64,7 +67,7 @@ impl SufficientStats {
         parts.iter().for_each(|part| self.merge(part).expect("one component, the same dimension"));
     }
 
-    /// The rows with these numbers in one component, on this thread.
+    /// The rows with these indices in one component, on this thread.
     pub fn of_rows(block: &RowBatch, rows: impl IntoIterator<Item = usize>) -> Self {
         match block.rows() {
             Rows::F32(values) => Self::sum_rows(block, values, rows.into_iter()),
@@ -74,7 +77,8 @@ impl SufficientStats {
         }
     }
 
-    /// Sums the rows' differences from the first of them, MATH.md (8.1): what they have in common never gets in the way.
+    /// Sums the differences of the rows from the first of them, MATH.md (8.1), so that their common
+    /// part loses no digits.
     fn sum_rows<T: Scalar>(block: &RowBatch, values: &[T], mut rows: impl Iterator<Item = usize>) -> Self {
         let dim = block.dim();
         let mut stats = Self::zero(1, dim);
@@ -94,14 +98,16 @@ impl SufficientStats {
             *sum += mass * x;
         }
         let spread = (squares / mass - shift_square).max(0.0);
-        // Past one half the plain difference has no digits to lose, and it stays true for rows a little off the sphere.
+        // Above one half the plain difference loses no digits, and it remains correct for rows
+        // whose length is slightly off.
         stats.shortfall[0] =
             if spread < 0.5 { mass * spread / (1.0 + (1.0 - spread).sqrt()) } else { (mass - norm(&stats.resultant)).max(0.0) };
         (stats.mass[0], stats.weight) = (mass, mass);
         stats
     }
 
-    /// Sums the entries, and nothing else: a shortfall below 1e-16 of the mass is lost, which sparse rows seldom have.
+    /// Sums only the entries. A shortfall below 1e-16 of the mass is lost, which is rare for sparse
+    /// rows.
     fn sum_sparse_rows<T: Scalar>(block: &RowBatch, sparse: &SparseRows<T>, rows: impl Iterator<Item = usize>) -> Self {
         let mut stats = Self::zero(1, block.dim());
         for row in rows {
@@ -117,7 +123,7 @@ impl SufficientStats {
         stats
     }
 
-    /// Whether the two can be added.
+    /// Checks that two statistics can be added.
     pub(crate) fn check_shape_of(&self, other: &Self) -> Result<()> {
         if other.dim != self.dim {
             return Err(Error::DimensionMismatch { expected: self.dim, found: other.dim });
@@ -146,7 +152,7 @@ impl SufficientStats {
         Ok(total)
     }
 
-    /// Adds component `from` of `other` to the component `component` of these.
+    /// Adds component `from` of `other` to component `component`.
     ///
     /// # Panics
     /// If there are no such components.
@@ -161,7 +167,8 @@ impl SufficientStats {
         Ok(())
     }
 
-    /// Adds the rows that `other` has seen. Added to no rows, statistics stay what they are to the last bit.
+    /// Adds the statistics of other rows. Adding them to empty statistics copies them to the last
+    /// bit.
     pub fn merge(&mut self, other: &Self) -> Result<()> {
         self.check_shape_of(other)?;
         for component in (0..self.components()).filter(|&component| other.mass[component] != 0.0) {
@@ -171,7 +178,8 @@ impl SufficientStats {
         Ok(())
     }
 
-    /// MATH.md (8.2): |R1| + |R2| - |R1 + R2| from the difference of the two directions; or plainly, where that loses nothing.
+    /// MATH.md (8.2): |R1| + |R2| - |R1 + R2| from the difference of the two directions, or by
+    /// subtraction where that loses no digits.
     fn merge_component(&mut self, component: usize, other: &Self, from: usize) {
         let mine = &mut self.resultant[component * self.dim..(component + 1) * self.dim];
         let theirs = other.resultant(from);
@@ -208,13 +216,13 @@ impl SufficientStats {
         values.chain([&mut self.objective, &mut self.weight]).for_each(|x| *x *= factor);
     }
 
-    /// Adds the first component of `other` to one of these.
+    /// Adds the first component of `other` to one of these components.
     pub(crate) fn merge_into(&mut self, component: usize, other: &Self) {
         self.merge_component(component, other, 0);
         self.add_objective(other.objective, other.weight);
     }
 
-    /// Takes the rows of a component away, as statistics of one component.
+    /// Removes the rows of a component and returns them as statistics of one component.
     pub(crate) fn take_component(&mut self, component: usize) -> Self {
         let mut taken = Self::zero(1, self.dim);
         taken.merge_component(0, self, component);
@@ -235,7 +243,8 @@ impl SufficientStats {
         (self.objective, self.weight) = (0.0, 0.0);
     }
 
-    /// After masses and resultants were summed in place: the shortfalls that follow from them, right to about 1e-16 of the mass.
+    /// Computes the shortfalls after masses and resultants were summed in place; their error is
+    /// about 1e-16 of the mass.
     pub(crate) fn settle(&mut self) {
         for component in 0..self.components() {
             let mass = self.mass[component];
@@ -281,12 +290,13 @@ impl SufficientStats {
         norm(self.resultant(component))
     }
 
-    /// mass - |resultant|, with its digits.
+    /// mass - |resultant|, without cancellation.
     pub fn shortfall(&self, component: usize) -> f64 {
         self.shortfall[component]
     }
 
-    /// The mean length |resultant|/mass of a component and its complement, each with its digits; (0, 1) without rows.
+    /// The mean length |resultant|/mass of a component and its complement, each accurate; (0, 1)
+    /// without rows.
     pub fn mean_length(&self, component: usize) -> (f64, f64) {
         let mass = self.mass[component];
         if !(mass > 0.0) {
@@ -297,28 +307,30 @@ impl SufficientStats {
         (length, complement)
     }
 
-    /// What the rows' assignment maximises, summed over the rows: ln p for EM. 0 for statistics made without a model.
+    /// The objective summed over the rows: ln p for EM. 0 for statistics that were computed without
+    /// a model.
     pub fn objective(&self) -> f64 {
         self.objective
     }
 
-    /// The total weight of the rows; a mixture's masses sum to it, but for responsibilities too small to count.
+    /// The total weight of the rows. The masses of a mixture sum to it, except for responsibilities
+    /// too small to count.
     pub fn weight(&self) -> f64 {
         self.weight
     }
 
-    /// Objective, weight, masses, shortfalls and resultants in a row.
+    /// Objective, weight, masses, shortfalls and resultants in one vector.
     pub(crate) fn values(&self) -> impl Iterator<Item = f64> {
         let values = [&self.objective, &self.weight].into_iter().chain(&self.mass).chain(&self.shortfall).chain(&self.resultant);
         values.copied()
     }
 
-    /// How many [`Self::values`] there are, none if no machine can hold them.
+    /// The number of [`Self::values`]; `None` if it exceeds any machine's memory.
     fn value_count(components: usize, dim: usize) -> Option<usize> {
         dim.checked_add(2)?.checked_mul(components)?.checked_add(2)
     }
 
-    /// The statistics with these values, or what is wrong with them.
+    /// The statistics with these values, or a description of what is wrong with them.
     pub(crate) fn of_values(
         components: usize,
         dim: usize,
@@ -338,7 +350,8 @@ impl SufficientStats {
         Ok(stats)
     }
 
-    /// The statistics as bytes for another process: a mark, components, dimension (u64), then all values (f64), little endian.
+    /// The statistics as bytes for another process: a magic number, components, dimension (u64),
+    /// then all values (f64), little endian.
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(HEADER_BYTES + 8 * (2 + 2 * self.components() + self.resultant.len()));
         bytes.extend(MARK);
@@ -348,7 +361,8 @@ impl SufficientStats {
         bytes
     }
 
-    /// The statistics that [`Self::to_bytes`] wrote; anything else is an error, found before memory is allocated for it.
+    /// The statistics that [`Self::to_bytes`] wrote. Other bytes are an error, found before memory
+    /// is allocated for them.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self> {
         let wrong = |what: &str| Error::StatisticsBytes { what: what.to_owned() };
         let rest = bytes.strip_prefix(MARK).ok_or_else(|| wrong("they do not begin with `vmfstat1`"))?;
@@ -364,7 +378,7 @@ impl SufficientStats {
     }
 }
 
-/// The sum of rows that come in blocks of any size, which do not change one bit of it.
+/// The sum of rows that come in batches, whose sizes do not change one bit of it.
 ///
 /// ```
 /// use vmfkit::{RowBatch, SufficientStats, stats::RowSum};
@@ -412,14 +426,14 @@ impl RowSum {
     }
 }
 
-/// How the bytes of statistics begin, and how many come before the values.
+/// The magic number of statistics, and the number of bytes before the values.
 const MARK: &[u8] = b"vmfstat1";
 const HEADER_BYTES: usize = 24;
 
-/// Adds weight (x - origin) to the sum; gives |x - origin|^2.
+/// Adds weight (x - origin) to the sum. Returns |x - origin|^2.
 #[inline]
 fn add_difference<T: Scalar>(sum: &mut [f64], weight: f64, row: &[T], origin: &[f64]) -> f64 {
-    // Four running sums: one chain of additions would be all latency.
+    // Four running sums: a single chain of additions would be bound by latency.
     let mut squares = [0.0; 4];
     let whole = sum.len() / 4 * 4;
     let mut at = 0;

@@ -1,9 +1,10 @@
 //! [`EStep`]: the statistics of the rows of a pass, from batches of any size.
 //!
-//! Sums of floating-point numbers depend on their order. Here the order follows from the absolute numbers of the rows alone: 384 rows make a tile, 3
-//! tiles a chunk, some chunks a block, and the blocks the total. Tiles of a chunk are added one after another, chunks to their block and blocks to the
-//! total in the order of the rows. So neither threads nor the sizes of batches change one bit. A tile whose rows come in several batches is
-//! put together first.
+//! Floating-point sums depend on their order, so the order is fixed by absolute row numbers: 384
+//! rows make a tile, 3 tiles a chunk, some chunks a block, and the blocks the total. One thread
+//! adds the tiles of a chunk in sequence; chunks are added to their block, and blocks to the total,
+//! in the order of the rows. So neither threads nor the sizes of batches change one bit. A tile
+//! that spans batches is assembled first.
 
 use super::Mixture;
 use super::assignment::Assignment;
@@ -16,27 +17,31 @@ use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-/// Enough that merging the statistics of a chunk is a small part of making them, and few enough that batches of some thousand rows keep all threads busy.
+/// Enough that merging the statistics of a chunk takes a small part of the time to compute them,
+/// and few enough that batches of some thousand rows keep all threads busy.
 const TILES_PER_CHUNK: u64 = 3;
 
-/// Rows of a chunk. The rows of a block are a multiple of it.
+/// Rows per chunk. The rows of a block are a multiple of it.
 pub const CHUNK_ROWS: usize = TILE * TILES_PER_CHUNK as usize;
 
-/// Rows of a block unless a fit chooses another number: 8 chunks. Processes that share a pass exchange statistics of whole blocks, so a block is
-/// small beside what one of them has, and its statistics are small beside its rows up to some hundred components.
+/// Default number of rows per block: 8 chunks. Processes that divide a pass among them exchange
+/// statistics of whole blocks. A block is small beside the rows of one process, and up to some
+/// hundred components its statistics are small beside its rows.
 pub const BLOCK_ROWS: usize = 8 * CHUNK_ROWS;
 
-/// With fewer components the time of a pass is decided by the disk, which is read fastest into memory that stays in the processor's cache. Rows that are
-/// added to one component alone are less work.
+/// With fewer components than this (or, if each row goes to one component, than `FEW_OF_ONE`), a
+/// pass over a file takes as long as reading it, and reading is fastest into memory that stays in
+/// the processor's cache.
 const FEW_COMPONENTS: usize = 64;
 const FEW_OF_ONE: usize = 128;
-/// Numbers of a batch that stays in the cache.
+/// Numbers per batch that stays in the cache.
 const NEAR_NUMBERS: usize = 1 << 21;
 
-/// Statistics of the rows of a pass under a mixture, fed in batches of any size.
+/// The statistics of the rows of a pass under a mixture, from batches of any size.
 ///
-/// Rows are numbered from the first of the pass. The statistics depend on the rows and their order, not on the sizes of the batches, the number of threads
-/// or the processor's instructions: not by one bit.
+/// Rows are numbered from the first row of the pass. The statistics depend on the rows and their
+/// order. The sizes of batches, the number of threads and the processor's instructions do not
+/// change one bit.
 ///
 /// ```
 /// use vmfkit::{Assignment, RowBatch, EStep, Mixture, VonMisesFisher};
@@ -53,10 +58,10 @@ pub struct EStep<'m> {
     kernels: TileKernels<'m>,
     /// The number of the next row.
     next_row: u64,
-    /// The rows of a tile of which others are still to come.
+    /// The rows of an incomplete tile.
     tile: Option<RowBatch<'static>>,
     sums: Sums,
-    /// Those that no thread has at the moment.
+    /// Workspaces that no thread uses at the moment.
     workspaces: Vec<Workspace>,
     buffer: RowBatch<'static>,
 }
@@ -77,16 +82,17 @@ impl<'m> EStep<'m> {
         })
     }
 
-    /// Starts with another row of the pass, for processes that share one. Statistics of whole blocks are those that one process makes of them.
+    /// Starts with another row of the pass, for processes that divide it among them. Statistics of
+    /// whole blocks equal those of a single process.
     pub fn first_row(mut self, row: u64) -> Self {
         self.next_row = row;
         self
     }
 
-    /// The rows of a block: a multiple of [`CHUNK_ROWS`], [`BLOCK_ROWS`] by default.
+    /// Sets the number of rows per block: a multiple of [`CHUNK_ROWS`], by default [`BLOCK_ROWS`].
     ///
     /// # Errors
-    /// Another number.
+    /// A number that is not a multiple.
     pub fn block_rows(mut self, rows: usize) -> Result<Self> {
         check_block_rows(rows)?;
         self.sums.chunks_per_block = (rows / CHUNK_ROWS) as u64;
@@ -99,10 +105,12 @@ impl<'m> EStep<'m> {
         self
     }
 
-    /// Adds a batch of rows, on all threads. Rows that are not yet validated are validated on the way.
+    /// Adds a batch of rows, on all threads. Rows that are not yet validated are validated on the
+    /// way.
     ///
     /// # Errors
-    /// [`Error::DimensionMismatch`]. The error of the first bad row, after which the statistics are of no use.
+    /// [`Error::DimensionMismatch`]; the error of the first bad row, after which the statistics
+    /// must be discarded.
     pub fn add(&mut self, batch: &RowBatch) -> Result<()> {
         let expected = self.kernels.mixture().dim();
         if batch.dim() != expected {
@@ -124,7 +132,7 @@ impl<'m> EStep<'m> {
         self.keep(batch, from + whole, batch.len())
     }
 
-    /// Keeps copies of rows until the rest of their tile comes.
+    /// Copies the rows of an incomplete tile.
     fn keep(&mut self, batch: &RowBatch, from: usize, to: usize) -> Result<()> {
         if from == to {
             return Ok(());
@@ -135,7 +143,7 @@ impl<'m> EStep<'m> {
         Ok(())
     }
 
-    /// The rows that were kept are all rows of their tile.
+    /// Adds the incomplete tile as the last one of the pass.
     fn add_kept_tile(&mut self) {
         if let Some(rows) = self.tile.take() {
             let number = (self.next_row - 1) / TILE as u64;
@@ -144,7 +152,7 @@ impl<'m> EStep<'m> {
         }
     }
 
-    /// Adds the rows `from .. to`: whole tiles, of which the first has this number, or one that is not whole.
+    /// Adds the rows `from .. to`: whole tiles from number `first_tile`, or an incomplete tile.
     fn add_tiles(&mut self, batch: &RowBatch, (from, to): (usize, usize), first_tile: u64) -> Result<()> {
         if from == to {
             return Ok(());
@@ -199,7 +207,7 @@ impl<'m> EStep<'m> {
         total.unwrap_or_else(|| SufficientStats::zero(components, dim))
     }
 
-    /// The statistics of each block that was [kept](Self::keep_blocks).
+    /// The statistics of each block, after [`keep_blocks`](Self::keep_blocks).
     pub(crate) fn finish_blocks(mut self) -> Vec<SufficientStats> {
         self.close();
         self.sums.kept.unwrap_or_default()
@@ -215,7 +223,7 @@ impl<'m> EStep<'m> {
     }
 }
 
-/// Whether a block may have this many rows.
+/// Checks a number of rows per block.
 pub(crate) fn check_block_rows(rows: usize) -> Result<()> {
     if rows > 0 && rows.is_multiple_of(CHUNK_ROWS) {
         return Ok(());
@@ -223,7 +231,8 @@ pub(crate) fn check_block_rows(rows: usize) -> Result<()> {
     Err(Error::Option { option: "the number of rows of a block", range: "a multiple of 1152 above 0", value: rows as f64 })
 }
 
-/// The rows that a batch from a file is best made of for passes under a mixture of this shape; none if it does not matter.
+/// The best number of rows per batch of a file for passes under a mixture of this shape; `None` if
+/// it does not matter.
 pub(crate) fn preferred_rows(mixture: &Mixture, assignment: Assignment) -> Option<usize> {
     let (least, most) = (CHUNK_ROWS * rayon::current_num_threads(), NEAR_NUMBERS / mixture.dim());
     let few = match assignment {
@@ -233,19 +242,20 @@ pub(crate) fn preferred_rows(mixture: &Mixture, assignment: Assignment) -> Optio
     (mixture.components().len() < few).then(|| least.max(most - most % least))
 }
 
-/// The sums of a pass, folded in the order of the rows.
+/// The sums of a pass, added in the order of the rows.
 #[derive(Debug)]
 struct Sums {
     components: usize,
     dim: usize,
     chunks_per_block: u64,
-    /// Of the chunk that has tiles still to come, of the whole chunks of the block, and of the whole blocks.
+    /// The sums of an incomplete chunk, of the complete chunks of the block, and of the complete
+    /// blocks.
     chunk: Option<SufficientStats>,
     block: Option<SufficientStats>,
     total: Option<SufficientStats>,
-    /// The whole blocks instead of their total.
+    /// The complete blocks, if they are kept instead of their total.
     kept: Option<Vec<SufficientStats>>,
-    /// Cleared statistics, to be used again.
+    /// Cleared statistics for reuse.
     idle: Vec<SufficientStats>,
 }
 
@@ -263,19 +273,19 @@ impl Sums {
         }
     }
 
-    /// Statistics to add tiles to: those of the chunk that was begun, or none yet.
+    /// Statistics to add tiles to: those of the incomplete chunk, or empty ones.
     fn take_statistics(&mut self, continues: bool) -> SufficientStats {
         let begun = if continues { self.chunk.take() } else { None };
         begun.or_else(|| self.idle.pop()).unwrap_or_else(|| SufficientStats::zero(self.components, self.dim))
     }
 
-    /// Adds a whole chunk to its block.
+    /// Adds a complete chunk to its block.
     fn add_chunk(&mut self, chunk: SufficientStats) {
         let spent = fold(&mut self.block, chunk);
         self.idle.extend(spent);
     }
 
-    /// No chunk of the block is still to come.
+    /// Ends a block, whose chunks are complete.
     fn close_block(&mut self) {
         let Some(block) = self.block.take() else { return };
         match &mut self.kept {
@@ -288,7 +298,7 @@ impl Sums {
     }
 }
 
-/// Adds statistics to a sum; gives their memory back if the sum has its own.
+/// Adds statistics to a sum. Returns their memory if the sum has its own.
 fn fold(sum: &mut Option<SufficientStats>, mut stats: SufficientStats) -> Option<SufficientStats> {
     let Some(sum) = sum else {
         *sum = Some(stats);
@@ -299,7 +309,7 @@ fn fold(sum: &mut Option<SufficientStats>, mut stats: SufficientStats) -> Option
     Some(stats)
 }
 
-/// Chunks on their way into the sums, in the order of the rows.
+/// Chunks that wait until they can be added in the order of the rows.
 struct Queue<'a> {
     next: u64,
     waiting: BTreeMap<u64, (SufficientStats, bool)>,

@@ -1,4 +1,5 @@
-//! [`Mixture`]: densities, responsibilities and assignments of rows, and the E step of every way of fitting.
+//! [`Mixture`]: densities, responsibilities and assignments of rows, and the E step of all fitting
+//! methods.
 
 mod assignment;
 mod e_step;
@@ -24,19 +25,22 @@ use crate::stats::SufficientStats;
 use rayon::prelude::*;
 use row_logits::Logits;
 
-/// Weights may miss a sum of 1 by this much; they are then divided by it.
+/// Weights are divided by their sum if it differs from 1 by at most this much.
 const WEIGHT_TOLERANCE: f64 = 1e-9;
-/// The same of weights that may come from single precision, where thousands were divided by their sum.
+/// The same for weights that may come from single precision, where thousands were divided by their
+/// sum.
 const SINGLE_WEIGHT_TOLERANCE: f64 = 1e-5;
 
 /// p(x) = sum over m of alpha_m vMF(x; mu_m, k_m): a mixture of von Mises-Fisher densities, MATH.md (14.1).
 ///
-/// The last component may be a *background*: the uniform density, which takes the rows that belong nowhere and whose concentration stays 0
-/// however it is fitted.
+/// The last component may be a *background*: the uniform density, for rows that belong to no
+/// cluster. Its concentration stays 0 in every fit.
 ///
-/// What is told of rows (densities, responsibilities, assignments) is computed in double precision: ln p is right to about k 1e-15 for the largest
-/// concentration k. Statistics of f32 rows are computed in single precision, except where k above 4096 or k sqrt(d) above 8e4 would lose the answer. A row whose length is off by e has logits
-/// that are off by k e, and a component a mean length that is off by e: rescale rows for concentrations of the order d/(2e).
+/// Densities, responsibilities and assignments are computed in double precision: the error of ln p
+/// is about k 1e-15 for the largest concentration k. Statistics of f32 rows are computed in single
+/// precision, except for k above 4096 or k sqrt(d) above 8e4, where it would be too coarse. A row
+/// whose length is off by e has logits that are off by k e, and a component a mean length that is
+/// off by e: rescale rows for concentrations of the order d/(2e).
 ///
 /// ```
 /// use vmfkit::{RowBatch, Mixture, VonMisesFisher};
@@ -58,8 +62,8 @@ pub struct Mixture {
 }
 
 impl Mixture {
-    /// A mixture from weights that sum to 1 and as many densities on one sphere. A sum that differs from 1 by at most 1e-5, the rounding of
-    /// weights in single precision, is made 1.
+    /// A mixture from weights that sum to 1 and as many densities of one dimension. A sum that
+    /// differs from 1 by at most 1e-5, the rounding of weights in single precision, is corrected.
     pub fn new(mut weights: Vec<f64>, components: Vec<VonMisesFisher>) -> Result<Self> {
         let sum = checked_weight_sum(&weights, &components, SINGLE_WEIGHT_TOLERANCE)?;
         if sum != 1.0 {
@@ -68,7 +72,8 @@ impl Mixture {
         Ok(Mixture { weights, components, background: false })
     }
 
-    /// The same mixture with a uniform background of this weight behind it; the other weights shrink accordingly.
+    /// The same mixture with a uniform background of this weight as last component; the other
+    /// weights shrink accordingly.
     pub fn with_background(self, weight: f64) -> Result<Self> {
         if !(0.0..1.0).contains(&weight) {
             return Err(Error::Option { option: "the weight of the background", range: "at least 0 and below 1", value: weight });
@@ -94,7 +99,8 @@ impl Mixture {
         self
     }
 
-    /// From parts that are checked as those of [`Self::new`] are, and kept to the last bit: what a file holds is a mixture that was one before.
+    /// From parts that are validated as in [`Self::new`] and kept to the last bit, for mixtures
+    /// that are read from files.
     pub(crate) fn restored(weights: Vec<f64>, components: Vec<VonMisesFisher>, background: bool) -> Result<Self> {
         checked_weight_sum(&weights, &components, WEIGHT_TOLERANCE)?;
         Ok(Mixture { weights, components, background })
@@ -125,13 +131,13 @@ impl Mixture {
         self.background
     }
 
-    /// True for the number of the background.
+    /// True for the index of the background.
     pub fn is_background(&self, component: usize) -> bool {
         self.background && component + 1 == self.components.len()
     }
 
-    /// Adds a block's statistics under this mixture, on all threads; the number of threads does not change one bit. For rows that come in several
-    /// blocks see [`EStep`].
+    /// Adds the statistics of these rows under this mixture, on all threads; the number of threads
+    /// does not change one bit. For rows in several batches use [`EStep`].
     pub fn accumulate(&self, block: &RowBatch, assignment: Assignment, stats: &mut SufficientStats) -> Result<()> {
         if stats.dim() != self.dim() {
             return Err(Error::DimensionMismatch { expected: self.dim(), found: stats.dim() });
@@ -188,7 +194,7 @@ impl Mixture {
         })
     }
 
-    /// The most probable component of each row; of equals the first.
+    /// The most probable component of each row; among equals the first.
     ///
     /// ```
     /// use vmfkit::{RowBatch, Mixture, VonMisesFisher, metrics::Agreement};
@@ -213,24 +219,25 @@ impl Mixture {
         })
     }
 
-    /// A value for each row and component, if there is memory for them.
+    /// A vector with a value for each row and component, if there is memory for it.
     fn table(&self, block: &RowBatch) -> Result<Vec<f64>> {
         self.check(block)?;
         capacity::check("a value for each row and component", &[block.len(), self.components.len()])?;
         Ok(vec![0.0; block.len() * self.components.len()])
     }
 
-    /// How well the mixture explains a block.
+    /// How well the mixture explains these rows.
     pub fn evaluate(&self, block: &RowBatch) -> Result<Evaluation> {
         Ok(self.summarise(block, 0)?.evaluation(block.weights()))
     }
 
-    /// A sampler of this mixture, which draws rows together with their components.
+    /// A sampler of this mixture, which draws rows and their components.
     pub fn sampler(&self) -> MixtureSampler {
         MixtureSampler::new(self)
     }
 
-    /// The first `rows` draws of a seed, and the component that each is from, on all threads. [`Self::fill`] draws them in parts.
+    /// The first `rows` draws of a seed and the component of each, on all threads. [`Self::fill`]
+    /// draws them in parts.
     ///
     /// ```
     /// use vmfkit::{RowBatch, Mixture, VonMisesFisher};
@@ -244,8 +251,8 @@ impl Mixture {
         self.sampler().sample_rows(rows, seed)
     }
 
-    /// Rows `first_row ..` of the endless table of draws that `seed` stands for, and the component each is from, on all threads.
-    /// `labels` has one value for each row of `out`.
+    /// The rows from `first_row` on of the infinite sequence of draws that `seed` defines, and the
+    /// component of each, on all threads. `labels` has one value for each row of `out`.
     pub fn fill<T: Scalar>(&self, seed: u64, first_row: u64, out: &mut [T], labels: &mut [u32]) -> Result<()> {
         self.sampler().fill(seed, first_row, out, labels)
     }
@@ -258,7 +265,8 @@ impl Mixture {
         }
     }
 
-    /// Converts the logits (ln weight + ln density of each component) of each row into its values in `out`, on all threads.
+    /// Converts the logits of each row (ln weight + ln density of each component) into its values
+    /// in `out`, on all threads.
     fn for_each_row<T: Send>(
         &self,
         block: &RowBatch,
@@ -279,7 +287,7 @@ impl Mixture {
     }
 }
 
-/// What the weights sum to, 1 within the tolerance, if they and the densities can make a mixture.
+/// The sum of the weights, if they and the densities make a valid mixture.
 fn checked_weight_sum(weights: &[f64], components: &[VonMisesFisher], tolerance: f64) -> Result<f64> {
     if components.is_empty() || weights.len() != components.len() {
         return Err(Error::ComponentCount { components: components.len(), weights: weights.len() });
@@ -298,7 +306,7 @@ fn checked_weight_sum(weights: &[f64], components: &[VonMisesFisher], tolerance:
     Ok(sum)
 }
 
-/// x . direction of each row and each direction, row by row into `out`, on all threads.
+/// x . direction for each row and each direction, row by row into `out`, on all threads.
 pub(crate) fn projections(block: &RowBatch, directions: &[Vec<f64>], out: &mut [f64]) -> Result<()> {
     let components =
         directions.iter().map(|direction| VonMisesFisher::along(direction.clone(), 1.0)).collect::<Result<Vec<_>>>()?;
@@ -310,7 +318,7 @@ pub(crate) fn projections(block: &RowBatch, directions: &[Vec<f64>], out: &mut [
     })
 }
 
-/// How well a mixture explains rows: sums that add over blocks.
+/// How well a mixture explains rows: sums that add over batches.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 #[non_exhaustive]
 pub struct Evaluation {
@@ -320,12 +328,13 @@ pub struct Evaluation {
     pub ln_likelihood: f64,
     /// The weighted sum of (ln p)^2.
     pub squares: f64,
-    /// The weighted sum of the entropies of the responsibilities, in nats: 0 where every row is certain of its component.
+    /// The weighted sum of the entropies of the responsibilities, in nats: 0 if every row belongs
+    /// to one component with certainty.
     pub entropy: f64,
 }
 
 impl Evaluation {
-    /// Adds the rows that `other` has seen.
+    /// Adds the sums of other rows.
     pub fn merge(&mut self, other: &Self) {
         self.weight += other.weight;
         self.ln_likelihood += other.ln_likelihood;
@@ -338,7 +347,7 @@ impl Evaluation {
         self.ln_likelihood / self.weight
     }
 
-    /// Akaike's criterion, -2 ln L + 2 p, of a fit to these rows that chose p numbers:
+    /// Akaike's criterion, -2 ln L + 2 p, of a fit to these rows with p free parameters:
     /// [`Maximisation::free_parameters`](crate::Maximisation::free_parameters).
     pub fn aic(&self, free_parameters: usize) -> f64 {
         -2.0 * self.ln_likelihood + 2.0 * free_parameters as f64
@@ -354,7 +363,8 @@ impl Evaluation {
         self.bic(free_parameters) + 2.0 * self.entropy
     }
 
-    /// The standard error of [`Self::mean`] for rows that were drawn independently, a weight for so many rows; not a number if there is no weight.
+    /// The standard error of [`Self::mean`] for independent rows, whose weights are counts; NaN if
+    /// the total weight is 0.
     pub fn standard_error(&self) -> f64 {
         let variance = self.squares / self.weight - self.mean() * self.mean();
         let variance = if variance < 0.0 { 0.0 } else { variance };
@@ -362,7 +372,7 @@ impl Evaluation {
     }
 }
 
-/// ln sum exp, for logits of which one at least is finite.
+/// ln sum exp of logits, at least one of which is finite.
 fn ln_sum_exp(logits: &[f64]) -> f64 {
     let largest = logits.iter().copied().fold(f64::NEG_INFINITY, f64::max);
     largest + logits.iter().map(|z| (z - largest).exp()).sum::<f64>().ln()

@@ -9,10 +9,11 @@ use rand::distr::Distribution;
 use rand::{Rng, RngExt};
 use rayon::prelude::*;
 
-/// Draws rows of a mixture, each with the number of its component.
+/// Draws rows of a mixture, each with the index of its component.
 ///
-/// With a seed, [`sample_rows`](Self::sample_rows) and [`fill`](Self::fill) work on all threads, and row n depends on the seed and on n alone. With a
-/// generator of your own, of [`vmfkit::rand`](crate::rand), use the trait [`Distribution`]:
+/// With a seed, [`sample_rows`](Self::sample_rows) and [`fill`](Self::fill) work on all threads,
+/// and row n depends only on the seed and on n. With a generator of your own, of
+/// [`vmfkit::rand`](crate::rand), use the trait [`Distribution`]:
 ///
 /// ```
 /// use rand_xoshiro::Xoshiro256PlusPlus;
@@ -45,7 +46,7 @@ impl MixtureSampler {
         self.samplers[0].dim()
     }
 
-    /// The first `rows` rows of [`Self::fill`], and the component that each is from.
+    /// The first `rows` rows of [`Self::fill`], and the component of each.
     pub fn sample_rows<T: Scalar>(&self, rows: usize, seed: u64) -> Result<(Vec<T>, Vec<u32>)> {
         capacity::check("the rows to draw", &[rows, self.dim()])?;
         let (mut out, mut labels) = (vec![T::default(); rows * self.dim()], vec![0; rows]);
@@ -53,15 +54,15 @@ impl MixtureSampler {
         Ok((out, labels))
     }
 
-    /// Rows `first_row ..` of the endless table of draws that `seed` stands for, and the component each is from, on all threads.
-    /// `labels` has one value for each row of `out`.
+    /// The rows from `first_row` on of the infinite sequence of draws that `seed` defines, and the
+    /// component of each, on all threads. `labels` has one value for each row of `out`.
     pub fn fill<T: Scalar>(&self, seed: u64, first_row: u64, out: &mut [T], labels: &mut [u32]) -> Result<()> {
         let dim = self.dim();
         if !out.len().is_multiple_of(dim) {
             return Err(Error::PartialRow { values: out.len(), dim });
         }
         Error::check_length("labels", labels, out.len() / dim)?;
-        // A row's component and its coordinates come from the row's own stream.
+        // The component and the coordinates of a row come from the row's own stream.
         out.par_chunks_exact_mut(dim).zip(labels).enumerate().for_each_init(
             || vec![0.0; dim],
             |buffer, (row, (out, label))| {
@@ -80,7 +81,7 @@ impl MixtureSampler {
         component as u32
     }
 
-    /// The component in which this fraction of the total weight is reached.
+    /// The component at which the cumulative weight reaches this fraction of the total.
     fn pick(&self, fraction: f64) -> usize {
         let mut rest = fraction;
         for (component, weight) in self.weights.iter().enumerate() {
@@ -89,12 +90,12 @@ impl MixtureSampler {
                 return component;
             }
         }
-        // Rounding: the last component that has any weight.
+        // Because of rounding: the last component with a weight above 0.
         self.weights.iter().rposition(|w| *w > 0.0).unwrap_or(0)
     }
 }
 
-/// A row and the number of its component.
+/// A row and the index of its component.
 impl Distribution<(u32, Vec<f64>)> for MixtureSampler {
     fn sample<R: Rng + ?Sized>(&self, rng: &mut R) -> (u32, Vec<f64>) {
         let mut row = vec![0.0; self.dim()];

@@ -1,34 +1,35 @@
-//! [`Summary`]: what a mixture says of rows, with their logits computed once.
+//! [`Summary`]: densities, entropies and most probable components of rows, from logits that are
+//! computed once.
 
 use super::{Evaluation, Mixture, ln_sum_exp};
 use crate::error::Result;
 use crate::rows::RowBatch;
 
-/// What a mixture says of the rows of a block, column by column.
+/// Densities, entropies and most probable components of rows, column by column.
 #[derive(Debug, Clone, PartialEq, Default)]
 #[non_exhaustive]
 pub struct Summary {
     /// ln p of each row.
     pub ln_densities: Vec<f64>,
-    /// The entropy of each row's responsibilities, in nats: 0 if it is certain of its component.
+    /// The entropy of each row's responsibilities, in nats: 0 if one component is certain.
     pub entropies: Vec<f64>,
     /// The most probable component of each row, then the second, and so on.
     pub ranks: Vec<Rank>,
 }
 
-/// A component of each row, and its probability given the row.
+/// One component of each row and its probability.
 #[derive(Debug, Clone, PartialEq, Default)]
 #[non_exhaustive]
 pub struct Rank {
-    /// Their numbers.
+    /// Indices of the components.
     pub components: Vec<u32>,
-    /// Their probabilities.
+    /// Probabilities of the components.
     pub responsibilities: Vec<f64>,
 }
 
 impl Mixture {
-    /// Densities, entropies and the `top` most probable components of rows, of equals the first, on all threads. There are as many ranks as
-    /// components at most.
+    /// Densities, entropies and the `top` most probable components of rows (among equals the
+    /// first), on all threads. There are at most as many ranks as components.
     ///
     /// ```
     /// use vmfkit::{RowBatch, Mixture, VonMisesFisher};
@@ -41,12 +42,12 @@ impl Mixture {
     /// ```
     pub fn summarise(&self, block: &RowBatch, top: usize) -> Result<Summary> {
         let top = top.min(self.components().len());
-        // Of each row: ln p, entropy, and for each rank the component and its probability.
+        // For each row: ln p, entropy, and for each rank the component and its probability.
         let values_per_row = 2 + 2 * top;
         let mut rows = vec![0.0; values_per_row * block.len()];
         self.for_each_row(block, values_per_row, &mut rows, |logits, out| {
             let total = ln_sum_exp(logits);
-            // The entropy of the responsibilities is ln p less the mean logit.
+            // The entropy of the responsibilities is ln p minus the mean logit.
             let mean: f64 = logits.iter().filter(|z| **z > f64::NEG_INFINITY).map(|z| (z - total).exp() * z).sum();
             out[..2].copy_from_slice(&[total, (total - mean).max(0.0)]);
             let ranks = &mut out[2..];
@@ -67,7 +68,7 @@ impl Mixture {
 }
 
 impl Summary {
-    /// The sums over rows of these weights, or of weight 1.
+    /// The sums over rows with these weights, or with weight 1.
     pub fn evaluation(&self, weights: Option<&[f64]>) -> Evaluation {
         let mut evaluation = Evaluation::default();
         for (row, (ln_density, entropy)) in self.ln_densities.iter().zip(&self.entropies).enumerate() {
@@ -81,7 +82,7 @@ impl Summary {
     }
 }
 
-/// The numbers of the largest logits and these, pair by pair into `ranks`, the largest first.
+/// Writes the indices and values of the largest logits into `ranks`, the largest first.
 fn largest(logits: &[f64], ranks: &mut [f64]) {
     let mut filled = 0;
     for (component, &z) in logits.iter().enumerate() {
