@@ -9,7 +9,7 @@ use std::ops::ControlFlow;
 /// Rows that are read batch by batch, once or many times.
 ///
 /// Implement it for rows that do not fit into memory or that no file format of vmfkit-io holds; `dim`,
-/// `next_batch` and `rewind` are enough, and [`Error::read`] wraps an error of your own. For rows in
+/// `next_batch` and `rewind` are enough, and [`Error::read`](crate::Error::read) wraps an error of your own. For rows in
 /// memory there is [`MemorySource`], for files the crate vmfkit-io. The example `custom_source` is a
 /// whole program.
 ///
@@ -63,7 +63,7 @@ pub trait Source: Send {
     /// From the next pass on, batches of this many rows are fastest; without a number, any. A source may
     /// ignore it: results do not depend on it.
     fn prefer_rows(&mut self, _rows: Option<usize>) {}
-    /// Back to the first row, also before the first pass; [`Error::CannotRewind`] where rows that were read
+    /// Back to the first row, also before the first pass; [`Error::CannotRewind`](crate::Error::CannotRewind) where rows that were read
     /// are gone.
     fn rewind(&mut self) -> Result<()>;
     /// False if rows that were read are gone, as those of a pipe are: such a source is fitted in one pass or not at all.
