@@ -615,7 +615,8 @@ impl Work for LogitsWork<'_> {
     #[inline(always)]
     fn run<I: Instructions>(self) {
         let Scratch { logits: out, stride, rows: buffer, packing, .. } = self.scratch;
-        let rows = kernel_rows(self.batch, self.from, self.to, buffer).expect("densities need validated rows; see RowBatch::validated");
+        let rows =
+            kernel_rows(self.batch, self.from, self.to, buffer).expect("densities need validated rows; see RowBatch::validated");
         logits::<f64, I>(rows, self.to - self.from, None, self.prepared, out, *stride, packing);
     }
 }
