@@ -201,10 +201,7 @@ fn parts_that_do_not_belong_together_are_refused() {
             "accumulate sgd.ckpt x.csv -o new.stats".into(),
             "sgd.ckpt: a fit in parts has one start and takes one step per pass, found: `method sgd`\nhint: ",
         ),
-        (
-            "accumulate restarts.ckpt x.csv -o new.stats".into(),
-            "found: `restarts 2`\nhint: begin a fit for each of several seeds",
-        ),
+        ("accumulate restarts.ckpt x.csv -o new.stats".into(), "found: `restarts 2`\nhint: fit with several seeds"),
         ("fit x.csv -k 3 --method online --checkpoint new.ckpt --start-only".into(), "found: `method online`"),
         ("fit x.csv -k 3 --restarts 3 --checkpoint new.ckpt --start-only".into(), "found: `restarts 3`"),
         ("fit x.csv -k 3 --checkpoint state.ckpt --start-only".into(), "state.ckpt: the checkpoint exists"),

@@ -19,6 +19,8 @@ pub struct Progress {
 
 pub(crate) type ProgressCallback<'a> = dyn FnMut(Progress) -> ControlFlow<()> + Send + 'a;
 
+pub(crate) type AfterPass<'a> = dyn FnMut(&Trainer) -> Result<()> + 'a;
+
 /// The callbacks of a fit over a source.
 #[derive(Default)]
 pub(crate) struct Observer<'s, 'a> {
@@ -26,7 +28,7 @@ pub(crate) struct Observer<'s, 'a> {
     /// Called after every batch; a break cancels the fit.
     pub progress: Option<&'s mut ProgressCallback<'a>>,
     /// Called after every complete pass; an error ends the fit.
-    pub after_pass: Option<&'s mut dyn FnMut(&Trainer) -> Result<()>>,
+    pub after_pass: Option<&'s mut AfterPass<'s>>,
 }
 
 impl Observer<'_, '_> {

@@ -11,7 +11,6 @@ use crate::stats::SufficientStats;
 
 /// How a fit gets from statistics to its next mixture.
 #[derive(Debug, Clone)]
-#[expect(clippy::large_enum_variant, reason = "a fit has one")]
 #[non_exhaustive]
 pub enum Rule {
     /// An M step after each pass.
