@@ -263,8 +263,8 @@ fn parts_that_do_not_belong_together_are_refused() {
     let other = begin(Fitter::new(3).method(Method::StochasticEm).seed(1), &block, 50);
     refused(other.step(&merged(&of_first)).unwrap_err(), "must belong to state ");
     // In another order, twice, or one too few.
-    refused(part.merge(&read(&of_second[0])).unwrap_err(), "must begin with row 100 of the pass, found: `0`");
-    refused(second.step(&read(&of_second[1])).unwrap_err(), "must begin with row 0 of the pass, found: `100`");
+    refused(part.merge(&read(&of_second[0])).unwrap_err(), "must start at row 100 of the pass, found: `0`");
+    refused(second.step(&read(&of_second[1])).unwrap_err(), "must start at row 0 of the pass, found: `100`");
     refused(
         second.step(&part).unwrap_err(),
         "the total row weight of this pass must be 200, as in the previous pass, found: `100`\nhint: ",
