@@ -196,7 +196,8 @@ impl VonMisesFisher {
                 *value = sparse_half_squared_distance(columns, values, mean_direction);
             }
         }
-        match block.rows() {
+        let mut buffer = RowBatch::default();
+        match block.validated_slice(0, block.len(), &mut buffer)?.rows() {
             Rows::F32(values) => fill(values, &self.mean_direction, out),
             Rows::F64(values) => fill(values, &self.mean_direction, out),
             Rows::SparseF32(rows) => fill_sparse(rows, &self.mean_direction, out),

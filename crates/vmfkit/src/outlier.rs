@@ -152,6 +152,8 @@ impl OutlierTest {
             return Err(Error::DimensionMismatch { expected: self.mixture.dim(), found: block.dim() });
         }
         Error::check_length("out", out, block.len())?;
+        let mut buffer = RowBatch::default();
+        let block = block.validated_slice(0, block.len(), &mut buffer)?;
         let rows = (MAX_RESPONSIBILITIES / components.len()).max(256);
         let mut responsibilities = vec![0.0; rows.min(block.len()) * components.len()];
         for (number, out) in out.chunks_mut(rows).enumerate() {

@@ -410,7 +410,8 @@ impl RowSum {
         if block.dim() != total.dim {
             return Err(Error::DimensionMismatch { expected: total.dim, found: block.dim() });
         }
-        let added = rows.add(block, |whole| {
+        let mut buffer = RowBatch::default();
+        let added = rows.add(&block.validated_slice(0, block.len(), &mut buffer)?, |whole| {
             total.add_rows(whole);
             Ok(ControlFlow::Continue(()))
         });

@@ -276,7 +276,9 @@ impl Mixture {
     ) -> Result<()> {
         self.check(block)?;
         Error::check_length("out", out, block.len() * values_per_row)?;
-        let logits = Logits::new(self, block);
+        let mut buffer = RowBatch::default();
+        let rows = block.validated_slice(0, block.len(), &mut buffer)?;
+        let logits = Logits::new(self, &rows);
         out.par_chunks_mut(Logits::ROWS * values_per_row).enumerate().for_each(|(tile, out)| {
             let from = tile * Logits::ROWS;
             logits.visit(from, from + out.len() / values_per_row, |row, logits| {
