@@ -36,7 +36,7 @@ pub struct RowArguments {
     /// It is not read as a coordinate.
     #[arg(long, value_name = "NAME")]
     id_column: Option<String>,
-    /// Array to read from .npz and .safetensors files [default: the only one with two axes]
+    /// Array to read from .npz and .safetensors files [default: the only matrix]
     #[arg(long, value_name = "NAME")]
     array: Option<String>,
     /// Format of DATA [default: detected from the name and the first bytes]
@@ -49,7 +49,7 @@ pub struct RowArguments {
     /// `vmf help formats` explains how a header is detected.
     #[arg(long, value_name = "WHEN", value_enum)]
     header: Option<Header>,
-    /// Read rows as angles: lat,lon; ra,dec; dec,inc; theta,phi; angle (`vmf help angles`)
+    /// Read rows as angles, such as lat,lon (`vmf help angles`)
     ///
     /// The names are in the order of the columns. Angles are in degrees; a name such as
     /// lat,lon,radians reads radians.

@@ -66,7 +66,7 @@ pub struct FittingArguments {
     /// The result equals that of an uninterrupted fit.
     #[arg(long, requires = "checkpoint")]
     pub resume: bool,
-    /// Write the initial state to the checkpoint and stop, for a distributed fit
+    /// Write the initial state to the checkpoint and stop
     ///
     /// `vmf accumulate` and `vmf maximise` continue from there; see docs/clusters.md.
     #[arg(long, requires = "checkpoint", conflicts_with_all = ["output", "labels", "resume"])]
