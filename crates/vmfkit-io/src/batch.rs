@@ -4,8 +4,8 @@ use vmfkit::rows::Rows;
 
 /// Rows as a file stores them, not validated, with the weights and ids of the file.
 ///
-/// [`RowBatch`](vmfkit::RowBatch) needs at least two numbers a row. These rows may have one, such as
-/// an angle, or none, if only ids are read. Readers reuse the memory of a batch.
+/// [`RowBatch`](vmfkit::RowBatch) needs at least two numbers a row. These rows may have one, such
+/// as an angle, or none, if only ids are read. Readers reuse the memory of a batch.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Batch {
     /// The number of rows.
@@ -74,8 +74,8 @@ impl Batch {
         self.ids = None;
     }
 
-    /// Moves the rows of another batch of the same dimension to the end of this one. Single precision
-    /// is widened where these rows have double precision.
+    /// Moves the rows of another batch of the same dimension to the end of this one. Single
+    /// precision is widened where these rows have double precision.
     ///
     /// # Panics
     /// If only one of them has weights, or ids.

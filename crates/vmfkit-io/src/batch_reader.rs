@@ -63,8 +63,8 @@ impl BatchReader {
         }
     }
 
-    /// Chooses the number of rows of a batch, up to the limit; without one, the default is used. Call it
-    /// before the first batch.
+    /// Chooses the number of rows of a batch, up to the limit; without one, the default is used.
+    /// Call it before the first batch.
     pub fn prefer_rows(&mut self, rows: Option<usize>) {
         self.preferred = rows;
     }
@@ -111,12 +111,12 @@ impl BatchReader {
         self.dataset.rewind()
     }
 
-    /// Reads with O_DIRECT from now on, with buffers for one and a half batches, which are enough requests
-    /// to keep the disk busy.
+    /// Reads with O_DIRECT from now on, with buffers for one and a half batches, which are enough
+    /// requests to keep the disk busy.
     pub fn read_direct(&mut self) -> Result<()> {
         let number = if self.schema().element == Element::F64 { 8 } else { 4 };
-        let block = self.block_rows.saturating_mul(self.schema().dim * number);
-        self.dataset.read_direct(block.saturating_add(block / 2))
+        let batch = self.block_rows.saturating_mul(self.schema().dim * number);
+        self.dataset.read_direct(batch.saturating_add(batch / 2))
     }
 
     /// The memory of used batches.

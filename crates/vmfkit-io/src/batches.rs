@@ -4,15 +4,15 @@ use crate::dataset::Dataset;
 use crate::file_batch::in_file;
 use crate::{Batch, Options, Result, Schema, Skipped};
 
-/// Default numbers in a batch, zeros of sparse rows included: 16 MB in double precision.
+/// Default size of a batch in numbers, zeros of sparse rows included: 16 MB in double precision.
 const NUMBERS: usize = 1 << 21;
 const MOST_ROWS: usize = 1 << 14;
 
 /// Rows of one file or several as they are stored, batch by batch;
 /// [`open_batches`](crate::open_batches) makes it.
 ///
-/// Rows are not validated: they may have any length, and hold zeros or NaN. Half precision is widened,
-/// but not rescaled unless that was asked for.
+/// Rows are not validated: they may have any length, and hold zeros or NaN. Half precision is
+/// widened, but not rescaled unless that was asked for.
 ///
 /// ```no_run
 /// use vmfkit_io::{Batch, Options, open_batches};
@@ -46,7 +46,8 @@ impl Batches {
         self.dataset.skipped()
     }
 
-    /// Replaces the contents of `batch` by the next rows, all from one file. Returns false at the end.
+    /// Replaces the contents of `batch` by the next rows, all from one file. Returns false at the
+    /// end.
     pub fn read(&mut self, batch: &mut Batch) -> Result<bool> {
         let Some(origin) = self.dataset.read(self.most, batch)? else { return Ok(false) };
         if let Some(rescaled) = &mut self.rescaled {

@@ -87,7 +87,8 @@ pub(crate) struct Dataset {
     options: Options,
     /// What is known of the rows of all files.
     schema: Schema,
-    /// The file being read: its index, its reader if it is open, and the number of rows read from it.
+    /// The file being read: its index, its reader if it is open, and the number of rows read from
+    /// it.
     part: usize,
     reader: Option<Box<dyn Reader>>,
     row: u64,
@@ -97,8 +98,8 @@ pub(crate) struct Dataset {
 }
 
 impl Dataset {
-    /// Reads the schema of every file, so that a file that does not match the others is rejected before
-    /// any rows are read.
+    /// Reads the schema of every file, so that a file that does not match the others is rejected
+    /// before any rows are read.
     pub fn open(inputs: Vec<Input>, options: &Options) -> Result<Self> {
         let mut parts: Vec<Part> = Vec::with_capacity(inputs.len());
         let mut first_reader = None;
@@ -175,8 +176,8 @@ impl Dataset {
         self.parts.iter().all(|part| !matches!(part.origin, PartOrigin::Pipe(_)))
     }
 
-    /// Whether a scratch file would make later passes possible or much faster. It cannot hold sparse rows
-    /// or ids.
+    /// Whether a scratch file would make later passes possible or much faster. It cannot hold
+    /// sparse rows or ids.
     pub fn is_worth_scratch(&self) -> bool {
         let length = |part: &Part| if let PartOrigin::File(_, _, stamp) = &part.origin { stamp.length } else { 0 };
         let sum = |slow: bool| self.parts.iter().filter(|part| part.slow == slow).map(length).sum::<u64>();
@@ -202,8 +203,8 @@ impl Dataset {
         self.part == self.parts.len()
     }
 
-    /// The number of rows, at most `most`, of the next batch if its bytes can be lent from one file;
-    /// otherwise 0.
+    /// The number of rows, at most `most`, of the next batch if its bytes can be lent from one
+    /// file; otherwise 0.
     pub fn lendable_rows(&mut self, most: usize) -> Result<usize> {
         while self.direct.is_some() && self.part < self.parts.len() {
             let (row, element) = (self.row, self.schema.element);
@@ -237,7 +238,8 @@ impl Dataset {
         Ok((self.take(rows), buffers))
     }
 
-    /// Calls `read` with the current file, which is opened first if it is closed. Errors name the file.
+    /// Calls `read` with the current file, which is opened first if it is closed. Errors name the
+    /// file.
     fn with_part<T>(&mut self, read: impl FnOnce(&Part, &mut dyn Reader) -> Result<T>) -> Result<T> {
         let part = &mut self.parts[self.part];
         let reader = match &mut self.reader {

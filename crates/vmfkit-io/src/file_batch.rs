@@ -78,7 +78,8 @@ impl RowOrigin for Origins {
     }
 }
 
-/// Converts an error of rows to one of their file. Row `first` of the rows is `origin.row` of the file.
+/// Converts an error of rows to one of their file. Row `first` of the rows is `origin.row` of the
+/// file.
 pub(crate) fn in_file(mut error: vmfkit::Error, first: usize, origin: &Origin) -> Error {
     if let Some(row) = error.row_mut() {
         *row = *row - first + origin.row as usize;

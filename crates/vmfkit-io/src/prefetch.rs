@@ -12,9 +12,9 @@ use std::thread::{self, JoinHandle};
 
 /// One pass over the rows, in a thread of its own.
 ///
-/// The next batch waits in the thread until it is taken. With the batch that is lent and the buffers of
-/// the file, about three are in memory. A fourth did not make passes faster, and its memory must be
-/// cleared by the system in the first pass.
+/// The next batch waits in the thread until it is taken. With the batch that is lent and the
+/// buffers of the file, about three are in memory. A fourth did not make passes faster, and its
+/// memory must be cleared by the system in the first pass.
 pub(crate) struct Prefetch {
     /// None once the pass is stopped, so that the thread no longer waits.
     batches: Option<Receiver<Result<FileBatch>>>,
@@ -22,7 +22,8 @@ pub(crate) struct Prefetch {
     stop: Arc<AtomicBool>,
     /// None once the thread has been joined.
     thread: Option<JoinHandle<BatchReader>>,
-    /// Whether the thread ends soon after it is told to stop. One that reads a pipe may wait forever.
+    /// Whether the thread ends soon after it is told to stop. One that reads a pipe may wait
+    /// forever.
     ends: bool,
 }
 
@@ -31,8 +32,8 @@ impl Prefetch {
         let (sender, batches) = mpsc::sync_channel(0);
         let stop = Arc::new(AtomicBool::new(false));
         let (shared, spare, ends) = (stop.clone(), reader.spare(), reader.can_rewind());
-        // A pool of its own, as large as the caller's: all threads of the caller's pool may be waiting for
-        // these rows, and the threads of rayon's global pool do not survive a fork.
+        // A pool of its own, as large as the caller's: all threads of the caller's pool may be
+        // waiting for these rows, and the threads of rayon's global pool do not survive a fork.
         let name = || "vmfkit-read".to_owned();
         let pool = ThreadPoolBuilder::new().num_threads(rayon::current_num_threads()).thread_name(move |_| name()).build();
         let pool = pool.map_err(std::io::Error::other)?;

@@ -13,9 +13,9 @@ use vmfkit::{Angles, RowBatch};
 
 /// Rows of one file or many, batch by batch, pass after pass.
 ///
-/// Every batch but the last has the same number of rows, however they are divided among files. A thread
-/// reads and converts rows while the batch before is used; memory holds about three batches. The rows
-/// are not yet validated: the E step validates them, and so does
+/// Every batch but the last has the same number of rows, however they are divided among files. A
+/// thread reads and converts rows while the batch before is used; memory holds about three batches.
+/// The rows are not yet validated: the E step validates them, and so does
 /// [`next_validated`](Source::next_validated).
 ///
 /// ```no_run
@@ -45,8 +45,8 @@ pub struct DataSource {
     lent: Option<FileBatch>,
     /// The error of a bad row of a batch that was lent.
     failure: Failure,
-    /// For the batch lent last: the number of its first row, of the row after it, and of the rows up to
-    /// its end that were rescaled.
+    /// For the batch lent last: the number of its first row, of the row after it, and of the rows
+    /// up to its end that were rescaled.
     first_row: u64,
     next_row: u64,
     rescaled: u64,
@@ -128,7 +128,8 @@ impl DataSource {
         }
     }
 
-    /// The angles that the columns seem to hold, judging by their names. The rows are read as they are.
+    /// The angles that the columns seem to hold, judging by their names. The rows are read as they
+    /// are.
     pub fn seems_angles(&self) -> Option<Angles> {
         self.schema.angles
     }
@@ -164,8 +165,8 @@ impl DataSource {
         }
     }
 
-    /// Memory in bytes for reading, in addition to the rows: that of a whole Matrix Market file, or of
-    /// record batches and pages, as far as the file says.
+    /// Memory in bytes for reading, in addition to the rows: that of a whole Matrix Market file, or
+    /// of record batches and pages, as far as the file says.
     pub fn held_bytes(&self) -> u64 {
         self.schema.held
     }
@@ -191,19 +192,20 @@ impl DataSource {
         }
     }
 
-    /// Holds all rows in memory for later passes, if they take at most `most` bytes, and returns whether
-    /// they do. Batches stay the same. A pipe can then be read more than once; it is an error if its rows
-    /// do not fit. Rows of files that do not fit are read with O_DIRECT from then on, if the system and
-    /// the format allow it.
+    /// Holds all rows in memory for later passes, if they take at most `most` bytes, and returns
+    /// whether they do. Batches stay the same. A pipe can then be read more than once; it is an
+    /// error if its rows do not fit. Rows of files that do not fit are read with O_DIRECT from then
+    /// on, if the system and the format allow it.
     pub fn hold(&mut self, most: u64) -> vmfkit::Result<bool> {
         Ok(self.keep(most, None, |_| ControlFlow::Continue(()))? == Kept::Memory)
     }
 
-    /// Does the same, but writes rows that do not fit and are slow to read again to a scratch file in the
-    /// folder `scratch`, from which later passes read: rows of text, of compressed arrays, of object
-    /// stores and of pipes. There is no scratch file if the disk has too little space, if the folder is in
-    /// memory, or if rows are sparse or have ids. The file vanishes with this source, even if the process
-    /// is killed. `watch` is called after each batch with the number of rows so far, and may stop.
+    /// Does the same, but writes rows that do not fit and are slow to read again to a scratch file
+    /// in the folder `scratch`, from which later passes read: rows of text, of compressed arrays,
+    /// of object stores and of pipes. There is no scratch file if the disk has too little space, if
+    /// the folder is in memory, or if rows are sparse or have ids. The file vanishes with this
+    /// source, even if the process is killed. `watch` is called after each batch with the number of
+    /// rows so far, and may stop.
     pub fn keep(
         &mut self,
         most: u64,
@@ -292,8 +294,8 @@ impl DataSource {
         self.first_row
     }
 
-    /// If rows are rescaled, the number of rows that were not of unit length, up to the end of the batch
-    /// lent last in this pass.
+    /// If rows are rescaled, the number of rows that were not of unit length, up to the end of the
+    /// batch lent last in this pass.
     pub fn rescaled(&self) -> Option<u64> {
         self.rescales.then_some(self.rescaled)
     }
@@ -409,8 +411,8 @@ impl Source for DataSource {
     }
 }
 
-/// Moves batches from memory to a scratch file in this folder. The file is created with the first of
-/// them, for about `expected` bytes.
+/// Moves batches from memory to a scratch file in this folder. The file is created with the first
+/// of them, for about `expected` bytes.
 fn write_batches(
     scratch: &mut Option<SpillFile>,
     folder: &Path,

@@ -15,16 +15,16 @@ use vmfkit_kernels::bytes::{Plain, as_bytes};
 /// A scratch file may take one part in this many of the free bytes.
 const SHARE: u64 = 2;
 
-/// The default folder for scratch files: that of the variable TMPDIR, otherwise `/var/tmp`, which is
-/// meant for large files, otherwise that of the system.
+/// The default folder for scratch files: that of the variable TMPDIR, otherwise `/var/tmp`, which
+/// is meant for large files, otherwise that of the system.
 pub fn scratch_folder() -> PathBuf {
     let named = std::env::var_os("TMPDIR").filter(|name| !name.is_empty()).map(PathBuf::from);
     let usual = || Some(PathBuf::from("/var/tmp")).filter(|folder| cfg!(unix) && folder.is_dir());
     named.or_else(usual).unwrap_or_else(std::env::temp_dir)
 }
 
-/// Dense rows and their weights, in two files without names. The files vanish when the process ends,
-/// even if it is killed.
+/// Dense rows and their weights, in two files without names. The files vanish when the process
+/// ends, even if it is killed.
 pub(crate) struct SpillFile {
     folder: PathBuf,
     dim: usize,
@@ -68,16 +68,16 @@ impl SpillFile {
     }
 
     /// Appends rows.
-    pub fn write(&mut self, block: &RowBatch) -> io::Result<()> {
-        match block.rows() {
+    pub fn write(&mut self, rows: &RowBatch) -> io::Result<()> {
+        match rows.rows() {
             Rows::F32(values) => write_numbers(&mut self.values, values, &mut self.left)?,
             Rows::F64(values) => write_numbers(&mut self.values, values, &mut self.left)?,
             Rows::SparseF32(_) | Rows::SparseF64(_) => unreachable!("only dense rows are written"),
         }
-        if let (Some(file), Some(weights)) = (&mut self.weights, block.weights()) {
+        if let (Some(file), Some(weights)) = (&mut self.weights, rows.weights()) {
             write_numbers(file, weights, &mut self.left)?;
         }
-        self.rows += block.len() as u64;
+        self.rows += rows.len() as u64;
         Ok(())
     }
 
@@ -125,8 +125,9 @@ fn write_numbers<T: Plain>(file: &mut File, numbers: &[T], left: &mut u64) -> io
     Ok(())
 }
 
-/// Starts writing the file to disk, which would otherwise wait until the first pass reads it: the kernel begins to
-/// write dirty pages when it is told that they are not needed. A refusal only delays the write.
+/// Starts writing the file to disk, which would otherwise wait until the first pass reads it: the
+/// kernel begins to write dirty pages when it is told that they are not needed. A refusal only
+/// delays the write.
 #[cfg(target_os = "linux")]
 fn begin_writing(file: &File) {
     let _ = rustix::fs::fadvise(file, 0, None, rustix::fs::Advice::DontNeed);
@@ -214,11 +215,11 @@ mod tests {
     fn rows_beyond_the_free_bytes_are_refused() {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR"));
         let values = [1.0, 0.0].repeat(10);
-        let block = RowBatch::new(2, &values[..]).unwrap();
-        let mut scratch = SpillFile::create_with(folder, 350, &block).unwrap();
-        scratch.write(&block).unwrap();
-        scratch.write(&block).unwrap();
-        assert_eq!(scratch.write(&block).unwrap_err().kind(), io::ErrorKind::StorageFull);
+        let rows = RowBatch::new(2, &values[..]).unwrap();
+        let mut scratch = SpillFile::create_with(folder, 350, &rows).unwrap();
+        scratch.write(&rows).unwrap();
+        scratch.write(&rows).unwrap();
+        assert_eq!(scratch.write(&rows).unwrap_err().kind(), io::ErrorKind::StorageFull);
         assert_eq!(scratch.rows(), 20);
         let sparse = RowBatch::sparse(2, &[0, 1], &[1], &[1.0]).unwrap();
         assert!(SpillFile::create_with(folder, 350, &sparse).is_err());
@@ -231,10 +232,10 @@ mod tests {
         match free_bytes(here) {
             Ok(bytes) => {
                 assert!(bytes > 0 && longest_file() > 0);
-                let block = RowBatch::new(2, &[1.0, 0.0][..]).unwrap();
-                let error = SpillFile::create(here, bytes, &block).err().expect("more than its share");
+                let rows = RowBatch::new(2, &[1.0, 0.0][..]).unwrap();
+                let error = SpillFile::create(here, bytes, &rows).err().expect("more than its share");
                 assert_eq!(error.kind(), io::ErrorKind::StorageFull);
-                assert!(SpillFile::create(here, 16, &block).is_ok());
+                assert!(SpillFile::create(here, 16, &rows).is_ok());
             }
             Err(error) => assert_eq!(error.to_string(), "it is memory"),
         }

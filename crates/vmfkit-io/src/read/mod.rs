@@ -33,8 +33,8 @@ use bytes::Bytes;
 use vmfkit::rows::Rows;
 use vmfkit::{Angles, RowBatch};
 
-/// Bytes of rows, lent from the buffers that the file was read into. Each buffer holds whole numbers
-/// in the byte order of this machine. Buffers need not be aligned, and rows may cross them.
+/// Bytes of rows, lent from the buffers that the file was read into. Each buffer holds whole
+/// numbers in the byte order of this machine. Buffers need not be aligned, and rows may cross them.
 #[derive(Debug, Clone)]
 pub struct ByteBuffers {
     is_double: bool,
@@ -135,8 +135,8 @@ impl Schema {
 pub trait Reader: Send {
     /// What is known of the file.
     fn schema(&self) -> &Schema;
-    /// Replaces the contents of `batch` by the next rows, at most `most`. There are none only at the
-    /// end.
+    /// Replaces the contents of `batch` by the next rows, at most `most`. There are none only at
+    /// the end.
     fn read(&mut self, most: usize, batch: &mut Batch) -> Result<()>;
     /// Returns to the first row.
     fn rewind(&mut self) -> Result<()>;
@@ -155,8 +155,9 @@ pub trait Reader: Send {
     fn read_bytes(&mut self, _most: usize, _buffers: &mut ByteBuffers) -> Result<usize> {
         unreachable!("called only if `lends_bytes` returns true")
     }
-    /// Reads with O_DIRECT from now on, with about `memory` bytes of buffers, where that is possible.
-    /// For files that are too large for the system's cache; called before the first row is read.
+    /// Reads with O_DIRECT from now on, with about `memory` bytes of buffers, where that is
+    /// possible. For files that are too large for the system's cache; called before the first row
+    /// is read.
     fn read_direct(&mut self, _memory: usize) -> Result<()> {
         Ok(())
     }

@@ -150,7 +150,7 @@ fn methods() -> impl Iterator<Item = (Method, bool)> {
     Method::all().into_iter().map(|method| (method, true)).chain(in_order)
 }
 
-/// Blocks of 1,000 rows, whatever is asked for.
+/// A source of batches of 1,000 rows, whatever is preferred.
 struct Short(DataSource);
 
 impl Source for Short {
@@ -229,7 +229,7 @@ fn a_fit_past_the_cache_is_that_in_memory_to_the_last_bit() {
     }
 }
 
-/// Blocks that are in one file are lent, those across two are put together.
+/// Batches within one file are lent; those across two files are copied.
 #[test]
 fn a_fit_does_not_depend_on_the_ends_of_files() {
     for descr in ["<f4", "<f8"] {

@@ -162,7 +162,8 @@ impl<'a> RowBatch<'a> {
     }
 
     /// Takes rows without validating them, as [`unvalidated`](Self::unvalidated) and
-    /// [`unvalidated_sparse`](Self::unvalidated_sparse) do; [`into_rows`](Self::into_rows) returns them.
+    /// [`unvalidated_sparse`](Self::unvalidated_sparse) do; [`into_rows`](Self::into_rows) is the
+    /// inverse.
     ///
     /// # Errors
     /// A dimension below 2 and values that are not whole rows, if the rows are dense.
