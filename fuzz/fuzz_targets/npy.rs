@@ -9,8 +9,8 @@ fuzz_target!(|bytes: &[u8]| {
     let length = bytes.len() as u64;
     if let Ok(reader) = Reader::new(bytes, length) {
         let count = reader.header().shape.iter().product::<usize>();
-        if let Ok(values) = reader.into_values() {
-            assert_eq!(values.into_f64().len(), count);
+        if let Ok(rows) = reader.into_rows() {
+            assert_eq!(rows.into_f64().len(), count);
         }
     }
     if let Ok(reader) = Reader::new(bytes, length) {

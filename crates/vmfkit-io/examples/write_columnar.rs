@@ -6,9 +6,8 @@
 use std::error::Error;
 use std::fs::{self, File};
 use std::path::Path;
-use vmfkit_io::{
-    Batch, Column, ColumnData, ColumnKind, Element, IdKind, Ids, OutputFormat, RowLayout, RowWriter, TableWriter, Values,
-};
+use vmfkit::rows::Rows;
+use vmfkit_io::{Batch, Column, ColumnData, ColumnKind, Element, IdKind, Ids, OutputFormat, RowLayout, RowWriter, TableWriter};
 
 const ROWS: usize = 1000;
 const DIM: usize = 12;
@@ -82,8 +81,8 @@ fn rows(path: &Path, element: Element, ids: Option<IdKind>) -> Result<(), Box<dy
         let batch = Batch {
             rows: rows.len(),
             values: match element {
-                Element::F64 => Values::F64(values.collect()),
-                _ => Values::F32(values.map(|value| value as f32).collect()),
+                Element::F64 => Rows::F64(values.collect()),
+                _ => Rows::F32(values.map(|value| value as f32).collect()),
             },
             weights: Some(rows.clone().map(|row| row as f64 / 7.0).collect()),
             ids: ids.map(|kind| match kind {

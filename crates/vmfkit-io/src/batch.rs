@@ -1,135 +1,25 @@
-//! [`Batch`]: some rows of a file, as the file has them.
+//! [`Batch`]: rows as a file stores them.
 
-/// Rows that were read, not yet checked to be on the sphere. Its vectors are filled again and again.
+use vmfkit::rows::Rows;
+
+/// Rows as a file stores them, not validated, with the weights and ids of the file.
+///
+/// [`RowBatch`](vmfkit::RowBatch) needs at least two numbers a row. These rows may have one, such
+/// as an angle, or none, if only ids are read. Readers reuse the memory of a batch.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Batch {
-    /// How many rows there are.
+    /// The number of rows.
     pub rows: usize,
-    /// The rows' numbers.
-    pub values: Values,
-    /// One weight a row, if the file has a weight column that was asked for.
+    /// The rows' numbers. Half precision is widened to single, integers to double precision. Sparse
+    /// rows have ascending columns, and their starts begin at 0.
+    pub values: Rows<'static>,
+    /// One weight a row, if a weight column was asked for.
     pub weights: Option<Vec<f64>>,
-    /// One id a row, if the file has an id column that was asked for.
+    /// One id a row, if an id column was asked for.
     pub ids: Option<Ids>,
 }
 
-/// The numbers of rows: all of them, row by row, or in CSR those that are not 0.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Values {
-    /// Single precision, or half precision widened.
-    F32(Vec<f32>),
-    /// Double precision, or integers.
-    F64(Vec<f64>),
-    /// Row i has the entries `starts[i] .. starts[i + 1]`, columns ascending.
-    SparseF32 {
-        /// One more than rows, from 0.
-        starts: Vec<usize>,
-        /// The column of each entry.
-        columns: Vec<u32>,
-        /// The value of each entry.
-        values: Vec<f32>,
-    },
-    /// The same in double precision.
-    SparseF64 {
-        /// One more than rows, from 0.
-        starts: Vec<usize>,
-        /// The column of each entry.
-        columns: Vec<u32>,
-        /// The value of each entry.
-        values: Vec<f64>,
-    },
-}
-
-impl Default for Values {
-    fn default() -> Self {
-        Values::F32(Vec::new())
-    }
-}
-
-impl Values {
-    /// All numbers in double precision, or those that are stored.
-    pub fn into_f64(self) -> Vec<f64> {
-        match self {
-            Values::F32(values) | Values::SparseF32 { values, .. } => values.into_iter().map(f64::from).collect(),
-            Values::F64(values) | Values::SparseF64 { values, .. } => values,
-        }
-    }
-
-    /// Becomes dense single precision, and empty; the memory is kept if it was that before.
-    pub fn start_f32(&mut self) -> &mut Vec<f32> {
-        if !matches!(self, Values::F32(_)) {
-            *self = Values::F32(Vec::new());
-        }
-        let Values::F32(values) = self else { unreachable!("it was made so") };
-        values.clear();
-        values
-    }
-
-    /// Becomes dense double precision, and empty.
-    pub fn start_f64(&mut self) -> &mut Vec<f64> {
-        if !matches!(self, Values::F64(_)) {
-            *self = Values::F64(Vec::new());
-        }
-        let Values::F64(values) = self else { unreachable!("it was made so") };
-        values.clear();
-        values
-    }
-
-    /// Both are dense or both sparse, of the same precision.
-    pub(crate) fn is_like(&self, other: &Values) -> bool {
-        std::mem::discriminant(self) == std::mem::discriminant(other)
-    }
-
-    /// No rows, of the same kind, in the same memory.
-    pub(crate) fn clear(&mut self) {
-        match self {
-            Values::F32(values) => values.clear(),
-            Values::F64(values) => values.clear(),
-            Values::SparseF32 { starts, columns, values } => clear_sparse(starts, columns, values),
-            Values::SparseF64 { starts, columns, values } => clear_sparse(starts, columns, values),
-        }
-    }
-
-    /// Puts the rows of `other` behind these; single precision is widened where these are double.
-    ///
-    /// # Panics
-    /// If only one of them is sparse, or if double precision would have to be narrowed.
-    pub(crate) fn append(&mut self, other: &Values) {
-        match (self, other) {
-            (Values::F32(into), Values::F32(from)) => into.extend_from_slice(from),
-            (Values::F64(into), Values::F64(from)) => into.extend_from_slice(from),
-            (Values::F64(into), Values::F32(from)) => into.extend(from.iter().map(|&x| f64::from(x))),
-            (Values::SparseF32 { starts, columns, values }, Values::SparseF32 { starts: s, columns: c, values: v }) => {
-                append_sparse((starts, columns), (s, c));
-                values.extend_from_slice(v);
-            }
-            (Values::SparseF64 { starts, columns, values }, Values::SparseF64 { starts: s, columns: c, values: v }) => {
-                append_sparse((starts, columns), (s, c));
-                values.extend_from_slice(v);
-            }
-            (Values::SparseF64 { starts, columns, values }, Values::SparseF32 { starts: s, columns: c, values: v }) => {
-                append_sparse((starts, columns), (s, c));
-                values.extend(v.iter().map(|&x| f64::from(x)));
-            }
-            _ => panic!("the values of a reader are what its schema says"),
-        }
-    }
-}
-
-fn clear_sparse<T>(starts: &mut Vec<usize>, columns: &mut Vec<u32>, values: &mut Vec<T>) {
-    starts.clear();
-    starts.push(0);
-    columns.clear();
-    values.clear();
-}
-
-fn append_sparse((starts, columns): (&mut Vec<usize>, &mut Vec<u32>), (from, from_columns): (&[usize], &[u32])) {
-    let before = columns.len();
-    starts.extend(from[1..].iter().map(|start| before + start));
-    columns.extend_from_slice(from_columns);
-}
-
-/// What the rows are called, to be carried to the outputs.
+/// The ids of rows, which are copied to outputs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Ids {
     /// Whole numbers.
@@ -139,7 +29,7 @@ pub enum Ids {
 }
 
 impl Ids {
-    /// How many there are.
+    /// The number of ids.
     pub fn len(&self) -> usize {
         match self {
             Ids::Integers(ids) => ids.len(),
@@ -147,12 +37,12 @@ impl Ids {
         }
     }
 
-    /// True without any.
+    /// True if there are no ids.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// What they take of memory.
+    /// The memory that they take, in bytes.
     pub(crate) fn bytes(&self) -> usize {
         match self {
             Ids::Integers(ids) => size_of_val(&ids[..]),
@@ -160,7 +50,7 @@ impl Ids {
         }
     }
 
-    /// Moves the other ids behind these; numbers and texts together are texts.
+    /// Appends ids. Integers become texts where the other ids are texts.
     fn append(&mut self, other: Ids) {
         match (&mut *self, other) {
             (Ids::Integers(into), Ids::Integers(from)) => into.extend(from),
@@ -176,28 +66,26 @@ impl Ids {
 }
 
 impl Batch {
-    /// No rows; `like` tells of what kind the next ones will be.
-    pub(crate) fn clear(&mut self, like: &Values) {
+    /// Removes all rows; the next ones are of the kind of `like`.
+    pub(crate) fn clear(&mut self, like: &Rows) {
         self.rows = 0;
-        if !self.values.is_like(like) {
-            self.values = like.clone();
-        }
-        self.values.clear();
+        self.values.clear_like(like);
         self.weights = None;
         self.ids = None;
     }
 
-    /// Moves the rows of `other` behind these.
+    /// Moves the rows of another batch of the same dimension to the end of this one. Single
+    /// precision is widened where these rows have double precision.
     ///
     /// # Panics
-    /// As [`Values::append`], and if only one of them has weights, or ids.
-    pub(crate) fn append(&mut self, other: &mut Batch) {
+    /// If only one of them has weights, or ids.
+    pub(crate) fn append(&mut self, dim: usize, other: &mut Batch) {
         if self.rows == 0 && self.values.is_like(&other.values) {
-            // The usual case, a batch that fills the block: nothing is copied.
+            // The usual case, one batch of a file: nothing is copied.
             std::mem::swap(self, other);
             return;
         }
-        self.values.append(&other.values);
+        self.values.append(dim, &other.values);
         match (&mut self.weights, other.weights.take()) {
             (Some(into), Some(from)) => into.extend(from),
             (into, from) => {
@@ -219,30 +107,31 @@ impl Batch {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use vmfkit::rows::SparseRows;
 
-    fn batch(values: Values, rows: usize, ids: Ids) -> Batch {
+    fn batch(values: Rows<'static>, rows: usize, ids: Ids) -> Batch {
         Batch { rows, values, weights: Some(vec![2.0; rows]), ids: Some(ids) }
     }
 
     #[test]
     fn joined_rows_are_widened_and_their_ids_become_texts() {
         let mut joined = Batch::default();
-        joined.clear(&Values::F64(Vec::new()));
-        joined.append(&mut batch(Values::F32(vec![0.5, 0.25]), 1, Ids::Integers(vec![7])));
-        joined.append(&mut batch(Values::F64(vec![1.0, 2.0]), 1, Ids::Texts(vec!["b".to_owned()])));
-        joined.append(&mut batch(Values::F64(vec![3.0, 4.0]), 1, Ids::Integers(vec![9])));
+        joined.clear(&Rows::F64(Vec::new().into()));
+        joined.append(2, &mut batch(Rows::F32(vec![0.5, 0.25].into()), 1, Ids::Integers(vec![7])));
+        joined.append(2, &mut batch(Rows::F64(vec![1.0, 2.0].into()), 1, Ids::Texts(vec!["b".to_owned()])));
+        joined.append(2, &mut batch(Rows::F64(vec![3.0, 4.0].into()), 1, Ids::Integers(vec![9])));
         let ids = Ids::Texts(["7", "b", "9"].map(str::to_owned).to_vec());
-        assert_eq!(joined, batch(Values::F64(vec![0.5, 0.25, 1.0, 2.0, 3.0, 4.0]), 3, ids));
+        assert_eq!(joined, batch(Rows::F64(vec![0.5, 0.25, 1.0, 2.0, 3.0, 4.0].into()), 3, ids));
     }
 
     #[test]
     fn joined_sparse_rows_keep_their_entries() {
-        let first = Values::SparseF32 { starts: vec![0, 1], columns: vec![3], values: vec![1.0] };
-        let second = Values::SparseF64 { starts: vec![0, 0, 2], columns: vec![0, 9], values: vec![0.5, 0.25] };
-        let mut joined = Values::SparseF64 { starts: vec![0], columns: vec![], values: vec![] };
-        joined.append(&first);
-        joined.append(&second);
-        let expected = Values::SparseF64 { starts: vec![0, 1, 1, 3], columns: vec![3, 0, 9], values: vec![1.0, 0.5, 0.25] };
+        let first = Rows::SparseF32(SparseRows::new(vec![0, 1], vec![3], vec![1.0]));
+        let second = Rows::SparseF64(SparseRows::new(vec![0, 0, 2], vec![0, 9], vec![0.5, 0.25]));
+        let mut joined = Rows::SparseF64(SparseRows::new(vec![0], vec![], vec![]));
+        joined.append(10, &first);
+        joined.append(10, &second);
+        let expected = Rows::SparseF64(SparseRows::new(vec![0, 1, 1, 3], vec![3, 0, 9], vec![1.0, 0.5, 0.25]));
         assert_eq!(joined, expected);
     }
 }

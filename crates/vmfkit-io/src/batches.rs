@@ -1,18 +1,18 @@
-//! [`Batches`]: the rows of files as the files have them.
+//! [`Batches`]: rows as the files store them.
 
-use crate::blocks::rescale_values;
 use crate::dataset::Dataset;
 use crate::file_batch::in_file;
 use crate::{Batch, Options, Result, Schema, Skipped};
 
-/// Numbers in a batch, zeros of sparse rows counted too: 16 MB in double precision.
+/// Default size of a batch in numbers, zeros of sparse rows included: 16 MB in double precision.
 const NUMBERS: usize = 1 << 21;
 const MOST_ROWS: usize = 1 << 14;
 
-/// Rows of one file or many, batch after batch, of any length: [`open_batches`](crate::open_batches) makes it.
+/// Rows of one file or several as they are stored, batch by batch;
+/// [`open_batches`](crate::open_batches) makes it.
 ///
-/// Nothing is checked but the files: rows may be off the sphere, zero or NaN, unless they are to be rescaled. Half precision is
-/// widened and left as it is.
+/// Rows are not validated: they may have any length, and hold zeros or NaN. Half precision is
+/// widened, but not rescaled unless that was asked for.
 ///
 /// ```no_run
 /// use vmfkit_io::{Batch, Options, open_batches};
@@ -26,7 +26,7 @@ const MOST_ROWS: usize = 1 << 14;
 pub struct Batches {
     dataset: Dataset,
     most: usize,
-    /// If rows are to be rescaled, how many were not of unit length.
+    /// If rows are rescaled, the number of rows so far that were not of unit length.
     rescaled: Option<u64>,
 }
 
@@ -36,27 +36,28 @@ impl Batches {
         Batches { dataset, most: options.block_rows.unwrap_or(usual), rescaled: options.rescale.then_some(0) }
     }
 
-    /// What is known of all rows before they are read; where files differ, the widest type.
+    /// What is known of all rows before they are read. The element type is the widest of all files.
     pub fn schema(&self) -> &Schema {
         self.dataset.schema()
     }
 
-    /// What folders hold beside the files that are read, if there is anything.
+    /// The files in folders that were skipped, if any.
     pub fn skipped(&self) -> Option<&Skipped> {
         self.dataset.skipped()
     }
 
-    /// Replaces what is in `batch` by the next rows, all from one file; false after the last.
+    /// Replaces the contents of `batch` by the next rows, all from one file. Returns false at the
+    /// end.
     pub fn read(&mut self, batch: &mut Batch) -> Result<bool> {
         let Some(origin) = self.dataset.read(self.most, batch)? else { return Ok(false) };
         if let Some(rescaled) = &mut self.rescaled {
-            let changed = rescale_values(self.dataset.schema().dim, &mut batch.values);
+            let changed = batch.values.rescale(self.dataset.schema().dim);
             *rescaled += changed.map_err(|error| in_file(error, 0, &origin))? as u64;
         }
         Ok(true)
     }
 
-    /// If rows are rescaled, how many were not of unit length so far.
+    /// If rows are rescaled, the number of rows so far that were not of unit length.
     pub fn rescaled(&self) -> Option<u64> {
         self.rescaled
     }

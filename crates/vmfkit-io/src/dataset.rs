@@ -1,33 +1,34 @@
-//! Files one after another, as if they were one.
+//! [`Dataset`]: several files, read as if they were one.
 
 use crate::bytes::{Location, Stamp};
 use crate::format::Format;
 use crate::open::{self, Input, Skipped};
 use crate::spill::SpillFile;
-use crate::{Batch, Element, Error, Options, Reader, Result, Schema, Stretches, Values};
+use crate::{Batch, ByteBuffers, Element, Error, Options, Reader, Result, Schema};
 use std::sync::Arc;
 use vmfkit::Angles;
+use vmfkit::rows::{Rows, SparseRows};
 
-/// A file of the dataset; it is open only while it is read.
+/// A file of the dataset. It is open only while it is read.
 struct Part {
-    /// How messages call it.
+    /// The name that messages use.
     name: Arc<str>,
     origin: PartOrigin,
     schema: Schema,
-    /// Another pass over it takes long.
+    /// Whether another pass is much slower than reading the bytes.
     slow: bool,
 }
 
 /// Where the rows of a file are.
 enum PartOrigin {
     File(Location, Format, Stamp),
-    /// Its reader until it is its turn; there is no way back.
+    /// The reader, until the pipe is read. A pipe cannot be rewound.
     Pipe(Option<Box<dyn Reader>>),
     SpillFile(SpillFile),
 }
 
 impl Part {
-    /// Refuses a file that is not the one whose schema is known.
+    /// Rejects a file that has changed since its schema was read.
     fn check(&self) -> Result<()> {
         match &self.origin {
             PartOrigin::File(location, _, before) => before.check(&location.stamp()?),
@@ -35,18 +36,19 @@ impl Part {
         }
     }
 
-    /// The error of a file that has had so many rows, where it said otherwise.
+    /// The error of a file that ended after `found` rows, fewer than its header says.
     fn ended_early(&self, found: u64) -> Error {
         let rows = self.schema.rows.unwrap_or_default();
         Error::Changed { what: format!("it had {rows} rows, found: `{found}`") }
     }
 
-    /// A list that is not there has no length: such as the empty parts that Spark writes.
+    /// True if the dimension is unknown because there are no rows, as in the empty parts that Spark
+    /// writes.
     fn has_no_shape(&self) -> bool {
         self.schema.dim == 0 && self.schema.rows == Some(0)
     }
 
-    /// With O_DIRECT, if `direct` bytes of buffers are given.
+    /// Opens the file at its first row, with O_DIRECT if `direct` bytes of buffers are given.
     fn open(&mut self, options: &Options, direct: Option<usize>) -> Result<Box<dyn Reader>> {
         self.check()?;
         let mut reader: Box<dyn Reader> = match &mut self.origin {
@@ -66,15 +68,15 @@ impl Part {
     }
 }
 
-/// Rows that came together from one file.
+/// The place of rows that were read at once from one file.
 #[derive(Debug, Clone)]
 pub(crate) struct Origin {
-    /// Which file of the dataset, and how messages call it.
+    /// The index of the file in the dataset, and its name in messages.
     pub part: usize,
     pub name: Arc<str>,
-    /// The number of the first of them within the file.
+    /// The number of the first row, counted in the file.
     pub row: u64,
-    /// Numbers in a row, and the angles that these seem to be.
+    /// Numbers in a row, and the angles that they seem to be.
     pub dim: usize,
     pub angles: Option<Angles>,
 }
@@ -83,25 +85,27 @@ pub(crate) struct Origin {
 pub(crate) struct Dataset {
     parts: Vec<Part>,
     options: Options,
-    /// What is known of all rows.
+    /// What is known of the rows of all files.
     schema: Schema,
-    /// The file being read: its number, its reader if it is open, and the rows taken from it.
+    /// The file being read: its index, its reader if it is open, and the number of rows read from
+    /// it.
     part: usize,
     reader: Option<Box<dyn Reader>>,
     row: u64,
-    /// Bytes of buffers for direct reads, if the rows are too many for the system's cache.
+    /// Bytes of buffers for O_DIRECT, if the rows are too many for the system's cache.
     direct: Option<usize>,
     skipped: Skipped,
 }
 
 impl Dataset {
-    /// Looks into every file, so that one that does not fit is found before the work begins.
+    /// Reads the schema of every file, so that a file that does not match the others is rejected
+    /// before any rows are read.
     pub fn open(inputs: Vec<Input>, options: &Options) -> Result<Self> {
         let mut parts: Vec<Part> = Vec::with_capacity(inputs.len());
         let mut first_reader = None;
         for input in inputs {
             let name = input.name();
-            let (part, reader) = look_into(input, options).map_err(|error| error.at(&name))?;
+            let (part, reader) = inspect(input, options).map_err(|error| error.at(&name))?;
             let first = parts.iter().find(|part| !part.has_no_shape());
             if let Some(first) = first.filter(|_| !part.has_no_shape()) {
                 agree(first, &part).map_err(|error| error.at(&name))?;
@@ -133,7 +137,7 @@ impl Dataset {
         Dataset { parts: vec![part], options, schema, part: 0, reader: None, row: 0, direct: None, skipped }
     }
 
-    /// Nothing of it is open or in memory.
+    /// The same files, with none of them open.
     pub fn closed(self) -> Self {
         Dataset { reader: None, ..self }
     }
@@ -142,7 +146,7 @@ impl Dataset {
         Dataset { skipped, ..self }
     }
 
-    /// What folders hold beside the files that are read.
+    /// The files in folders that were skipped, if any.
     pub fn skipped(&self) -> Option<&Skipped> {
         Some(&self.skipped).filter(|skipped| skipped.count > 0)
     }
@@ -151,28 +155,29 @@ impl Dataset {
         &self.schema
     }
 
-    /// How messages call the file that tells the shape of all.
+    /// The name of the file whose dimension the others must have.
     pub fn first_name(&self) -> &str {
         let shaped = self.parts.iter().find(|part| !part.has_no_shape());
         &shaped.unwrap_or(&self.parts[0]).name
     }
 
-    /// Whether rows of this file are to be rescaled.
+    /// Whether the rows of this file are rescaled.
     pub fn rescales(&self, part: usize) -> bool {
         self.options.rescale || self.parts[part].schema.element == Element::F16
     }
 
-    /// Whether rows of any file are to be rescaled.
+    /// Whether the rows of any file are rescaled.
     pub fn rescales_any(&self) -> bool {
         (0..self.parts.len()).any(|part| self.rescales(part))
     }
 
-    /// It can be read more than once.
+    /// Whether the rows can be read more than once.
     pub fn can_rewind(&self) -> bool {
         self.parts.iter().all(|part| !matches!(part.origin, PartOrigin::Pipe(_)))
     }
 
-    /// Another pass over most of the files takes long, or there is none; and a scratch file can hold the rows and all that belongs to them.
+    /// Whether a scratch file would make later passes possible or much faster. It cannot hold
+    /// sparse rows or ids.
     pub fn is_worth_scratch(&self) -> bool {
         let length = |part: &Part| if let PartOrigin::File(_, _, stamp) = &part.origin { stamp.length } else { 0 };
         let sum = |slow: bool| self.parts.iter().filter(|part| part.slow == slow).map(length).sum::<u64>();
@@ -180,7 +185,7 @@ impl Dataset {
         takes_long && !self.schema.is_sparse() && self.options.id_column.is_none()
     }
 
-    /// The next rows, all from one file, at most `most`; none after the last.
+    /// Reads the next rows, at most `most`, all from one file. Returns none at the end.
     pub fn read(&mut self, most: usize, batch: &mut Batch) -> Result<Option<Origin>> {
         while self.part < self.parts.len() {
             let row = self.row;
@@ -193,17 +198,18 @@ impl Dataset {
         Ok(None)
     }
 
-    /// All rows of all files were read.
+    /// Whether all rows of all files have been read.
     pub fn has_ended(&self) -> bool {
         self.part == self.parts.len()
     }
 
-    /// How many rows the next block has, of `most` rows at most, if all of them can stay in the stretches of memory where the disk puts them.
-    pub fn rows_in_stretches(&mut self, most: usize) -> Result<usize> {
+    /// The number of rows, at most `most`, of the next batch if its bytes can be lent from one
+    /// file; otherwise 0.
+    pub fn lendable_rows(&mut self, most: usize) -> Result<usize> {
         while self.direct.is_some() && self.part < self.parts.len() {
             let (row, element) = (self.row, self.schema.element);
             let left = self.with_part(|part, reader| {
-                let rows = part.schema.rows.filter(|_| part.schema.element == element && reader.has_stretches());
+                let rows = part.schema.rows.filter(|_| part.schema.element == element && reader.lends_bytes());
                 Ok(rows.map(|rows| rows.saturating_sub(row)))
             })?;
             let is_last = self.part + 1 == self.parts.len();
@@ -216,23 +222,24 @@ impl Dataset {
         Ok(0)
     }
 
-    /// The next rows, as many as [`rows_in_stretches`](Self::rows_in_stretches) says.
-    pub fn read_stretches(&mut self, rows: usize) -> Result<(Origin, Stretches)> {
+    /// Reads as many rows as [`lendable_rows`](Self::lendable_rows) returned.
+    pub fn read_bytes(&mut self, rows: usize) -> Result<(Origin, ByteBuffers)> {
         let row = self.row;
-        let stretches = self.with_part(|part, reader| {
-            let (mut stretches, mut left) = (Stretches::new(part.schema.element), rows);
+        let buffers = self.with_part(|part, reader| {
+            let (mut buffers, mut left) = (ByteBuffers::new(part.schema.element), rows);
             while left > 0 {
-                match reader.read_stretches(left, &mut stretches)? {
+                match reader.read_bytes(left, &mut buffers)? {
                     0 => return Err(part.ended_early(row + (rows - left) as u64)),
                     read => left -= read,
                 }
             }
-            Ok(stretches)
+            Ok(buffers)
         })?;
-        Ok((self.take(rows), stretches))
+        Ok((self.take(rows), buffers))
     }
 
-    /// Opens the file that it is the turn of, if need be; an error is in this file.
+    /// Calls `read` with the current file, which is opened first if it is closed. Errors name the
+    /// file.
     fn with_part<T>(&mut self, read: impl FnOnce(&Part, &mut dyn Reader) -> Result<T>) -> Result<T> {
         let part = &mut self.parts[self.part];
         let reader = match &mut self.reader {
@@ -242,7 +249,7 @@ impl Dataset {
         reader.and_then(|reader| read(part, &mut **reader)).map_err(|error| error.at(&*part.name))
     }
 
-    /// So many rows were read.
+    /// Advances by the rows that were read from the current file.
     fn take(&mut self, rows: usize) -> Origin {
         let Part { name, schema, .. } = &self.parts[self.part];
         let origin = Origin { part: self.part, name: name.clone(), row: self.row, dim: schema.dim, angles: schema.angles };
@@ -250,7 +257,7 @@ impl Dataset {
         origin
     }
 
-    /// All rows of a file were read.
+    /// Ends the current file.
     fn end_part(&mut self) {
         // A single file stays open for the next pass.
         if self.parts.len() > 1 {
@@ -269,7 +276,7 @@ impl Dataset {
         if part.schema.rows.is_some_and(|rows| rows != row) { Err(part.ended_early(row)) } else { Ok(false) }
     }
 
-    /// Back to the first row of the first file, if all files are as they were.
+    /// Returns to the first row of the first file. Rejects files that have changed.
     pub fn rewind(&mut self) -> Result<()> {
         self.check()?;
         if self.parts.len() > 1 {
@@ -282,31 +289,31 @@ impl Dataset {
         Ok(())
     }
 
-    /// Refuses files that are not as they were.
+    /// Rejects files that have changed since they were opened.
     pub fn check(&self) -> Result<()> {
         self.parts.iter().try_for_each(|part| part.check().map_err(|error| error.at(&*part.name)))
     }
 
-    /// Reads with O_DIRECT from now on, from the first row.
+    /// Returns to the first row and reads with O_DIRECT from now on.
     pub fn read_direct(&mut self, memory: usize) -> Result<()> {
         self.direct = Some(memory);
         self.reader = None;
         self.rewind()
     }
 
-    /// No rows, of the kind that all files' rows fit into.
-    pub fn no_values(&self) -> Values {
+    /// No rows, of the kind that the rows of all files are converted to.
+    pub fn no_rows(&self) -> Rows<'static> {
         match (self.schema.is_sparse(), self.schema.element) {
-            (false, Element::F64) => Values::F64(Vec::new()),
-            (false, _) => Values::F32(Vec::new()),
-            (true, Element::F64) => Values::SparseF64 { starts: vec![0], columns: Vec::new(), values: Vec::new() },
-            (true, _) => Values::SparseF32 { starts: vec![0], columns: Vec::new(), values: Vec::new() },
+            (false, Element::F64) => Rows::F64(Vec::new().into()),
+            (false, _) => Rows::F32(Vec::new().into()),
+            (true, Element::F64) => Rows::SparseF64(SparseRows::new(vec![0], Vec::new(), Vec::new())),
+            (true, _) => Rows::SparseF32(SparseRows::new(vec![0], Vec::new(), Vec::new())),
         }
     }
 }
 
-/// What a file is, and its reader at the first row, unless it is a pipe, which has that itself.
-fn look_into(input: Input, options: &Options) -> Result<(Part, Option<Box<dyn Reader>>)> {
+/// Reads the schema of an input. Also returns the reader of a file; that of a pipe is in the part.
+fn inspect(input: Input, options: &Options) -> Result<(Part, Option<Box<dyn Reader>>)> {
     let name = input.name().into();
     match input {
         Input::File(location) => {

@@ -1,18 +1,18 @@
-//! [`FileBatch`]: rows of files with what belongs to them.
+//! [`FileBatch`]: rows of files, with their ids and origins.
 
 use crate::dataset::Origin;
-use crate::{Error, Ids, Values};
+use crate::{Error, Ids};
 use std::sync::{Arc, Mutex};
 use vmfkit::RowBatch;
 use vmfkit::rows::{RowOrigin, Rows};
 
-/// Rows of files, unvalidated until they are kept in memory.
+/// Rows of one file or several. They are validated only if all rows are held in memory.
 #[derive(Debug)]
 pub(crate) struct FileBatch {
-    /// Each error names the file.
+    /// Their errors name the file.
     pub rows: RowBatch<'static>,
     pub ids: Option<Ids>,
-    /// The number of rows that were rescaled and had not been of unit length.
+    /// The number of rows that were not of unit length before they were rescaled.
     pub rescaled: u64,
 }
 
@@ -22,12 +22,12 @@ impl FileBatch {
         self.rows.len()
     }
 
-    /// The same rows, validated, in memory of their own.
+    /// Validates the rows. Lent bytes are copied.
     pub fn into_validated(self) -> vmfkit::Result<Self> {
         Ok(FileBatch { rows: self.rows.into_validated()?, ..self })
     }
 
-    /// The memory that validated rows take, with all that belongs to them.
+    /// The memory in bytes of validated rows with their weights and ids.
     pub fn bytes(&self) -> u64 {
         let rows = match self.rows.rows() {
             Rows::F32(values) => 4 * values.len(),
@@ -39,34 +39,7 @@ impl FileBatch {
     }
 }
 
-/// The rows of a reader as a batch, without a copy.
-pub(crate) fn batch_of(dim: usize, values: Values) -> vmfkit::Result<RowBatch<'static>> {
-    match values {
-        Values::F32(values) => RowBatch::unvalidated(dim, values),
-        Values::F64(values) => RowBatch::unvalidated(dim, values),
-        Values::SparseF32 { starts, columns, values } => Ok(RowBatch::unvalidated_sparse(dim, starts, columns, values)),
-        Values::SparseF64 { starts, columns, values } => Ok(RowBatch::unvalidated_sparse(dim, starts, columns, values)),
-    }
-}
-
-/// The memory of a batch as that of a reader, without a copy; empty if the rows are bytes.
-pub(crate) fn values_of(rows: RowBatch<'static>) -> Values {
-    match rows.into_rows() {
-        None => Values::default(),
-        Some(Rows::F32(values)) => Values::F32(values.into_owned()),
-        Some(Rows::F64(values)) => Values::F64(values.into_owned()),
-        Some(Rows::SparseF32(rows)) => {
-            let (starts, columns, values) = rows.into_parts();
-            Values::SparseF32 { starts, columns, values }
-        }
-        Some(Rows::SparseF64(rows)) => {
-            let (starts, columns, values) = rows.into_parts();
-            Values::SparseF64 { starts, columns, values }
-        }
-    }
-}
-
-/// The error of a bad row, which ends the pass of the source that lent it.
+/// The error of a bad row, shared by a source and its batches. It ends the pass.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Failure(Arc<Mutex<Option<vmfkit::Error>>>);
 
@@ -80,16 +53,16 @@ impl Failure {
     }
 }
 
-/// Where the rows of a batch are from.
+/// The places in files where the rows of a batch come from.
 #[derive(Debug)]
 pub(crate) struct Origins {
-    /// The number of the first row in the batch of each part, and its place in a file.
+    /// For each file, the number of its first row in the batch, and where it is in the file.
     pub parts: Vec<(usize, Origin)>,
     pub failure: Failure,
 }
 
 impl Origins {
-    /// An error of the rows, in the file of the row that it names.
+    /// Converts an error of the batch to one of the file that has the row.
     pub fn in_its_file(&self, mut error: vmfkit::Error) -> Error {
         let row = error.row_mut().map_or(0, |row| *row);
         let (first, origin) = self.parts.iter().rfind(|(first, _)| *first <= row).expect("a batch has rows of a file");
@@ -105,7 +78,8 @@ impl RowOrigin for Origins {
     }
 }
 
-/// An error of rows of which number `first` is the origin's row, with the number that its row has in the file.
+/// Converts an error of rows to one of their file. Row `first` of the rows is `origin.row` of the
+/// file.
 pub(crate) fn in_file(mut error: vmfkit::Error, first: usize, origin: &Origin) -> Error {
     if let Some(row) = error.row_mut() {
         *row = *row - first + origin.row as usize;

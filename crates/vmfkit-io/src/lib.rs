@@ -13,16 +13,16 @@
 //! | `.safetensors` | a tensor of F16, BF16, F32 or F64 | streamed |
 //! | `.mtx` | Matrix Market, coordinates or array, general or symmetric | the whole file, since its rows come in any order |
 //!
-//! Text may be compressed with gzip. A [`Reader`] knows one format and gives rows as the file has them, batch by batch. A
-//! [`DataSource`] joins them across files and rescales them in a thread that reads ahead; the E step validates them. [`open_batches`] returns the rows of the
-//! files as they are. Results leave through a [`TableWriter`],
-//! rows through a [`RowWriter`].
+//! Text may be compressed with gzip. A [`Reader`] reads the rows of one format, batch by batch. A
+//! [`DataSource`] joins them across files and rescales them in a thread that reads ahead; the E step
+//! validates them. [`open_batches`] reads rows as the files store them. A [`TableWriter`] writes
+//! results, a [`RowWriter`] rows.
 
 #![forbid(unsafe_code)]
 
 mod batch;
+mod batch_reader;
 mod batches;
-mod blocks;
 mod bytes;
 mod dataset;
 mod error;
@@ -39,7 +39,7 @@ mod source;
 mod spill;
 mod write;
 
-pub use batch::{Batch, Ids, Values};
+pub use batch::{Batch, Ids};
 pub use batches::Batches;
 pub use error::{Error, Result};
 pub use excerpt::excerpt;
@@ -48,7 +48,7 @@ pub use memory::{AvailableMemory, MemoryLimit, available_memory, spare_address_s
 pub use open::{Skipped, local_files, names, open, open_all, open_batches, open_stream, read_ids};
 pub use options::Options;
 pub use read::guard::silence_decoder_panics;
-pub use read::{Element, Reader, Schema, Stretches, csv, npy};
+pub use read::{ByteBuffers, Element, Reader, Schema, csv, npy};
 pub use source::{DataSource, Kept};
 pub use spill::scratch_folder;
 pub use write::atomic_file::{AtomicFile, FileLock, LockError, NoMoreFiles, behind_links, remove_unfinished_files, write_file};

@@ -1,4 +1,4 @@
-//! [`open`]: from a location to a source of rows.
+//! [`open`]: opens the rows at a location.
 
 use crate::bytes::{ByteReader, ByteSource, Location, is_remote};
 use crate::dataset::Dataset;
@@ -24,7 +24,7 @@ use vmfkit::capacity;
 /// location may be `s3://bucket/part-*.parquet`, `gs://`, `az://` or `https://`.
 ///
 /// A pipe is read once, without being held in memory; [`rewind`](vmfkit::source::Source::rewind)
-/// after the first block is refused. Tables without chosen columns are joined by position: the
+/// after the first batch is refused. Tables without chosen columns are joined by position: the
 /// names in their first lines are not compared.
 pub fn open(location: &str, options: &Options) -> Result<DataSource> {
     open_all(&[location], options)

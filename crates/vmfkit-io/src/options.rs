@@ -4,7 +4,7 @@ use crate::read::columns::Columns;
 use crate::{Error, Format, Result};
 use vmfkit::Angles;
 
-/// Which numbers of a file are rows, weights and ids, and how many rows a block has.
+/// Which numbers of a file are rows, weights and ids, and the number of rows in a batch.
 ///
 /// ```
 /// use vmfkit_io::{Format, Options};
@@ -66,8 +66,8 @@ impl Options {
         self
     }
 
-    /// Sets the number of rows in a block. The default is about 8 million numbers. Only the last
-    /// block of a source has fewer rows.
+    /// Sets the number of rows in a batch. The default is about 8 million numbers. Only the last
+    /// batch of a source has fewer rows.
     pub fn block_rows(mut self, rows: usize) -> Self {
         self.block_rows = Some(rows.max(1));
         self

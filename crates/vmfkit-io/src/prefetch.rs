@@ -1,7 +1,7 @@
-//! Reading ahead: a thread makes the next batch while the last one is worked on.
+//! [`Prefetch`]: a thread that reads the next batch while the current one is used.
 
 use crate::Result;
-use crate::blocks::{Blocks, Spare};
+use crate::batch_reader::{BatchReader, Spare};
 use crate::file_batch::FileBatch;
 use rayon::ThreadPoolBuilder;
 use std::any::Any;
@@ -10,33 +10,34 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, SyncSender};
 use std::thread::{self, JoinHandle};
 
-/// One pass over the rows, under way in a thread of its own.
+/// One pass over the rows, in a thread of its own.
 ///
-/// The next batch waits in the thread until it is taken. With the batch that is lent and the buffers of
-/// the file, about three are in memory. A fourth did not make passes faster, and its memory must be
-/// cleared by the system in the first pass.
+/// The next batch waits in the thread until it is taken. With the batch that is lent and the
+/// buffers of the file, about three are in memory. A fourth did not make passes faster, and its
+/// memory must be cleared by the system in the first pass.
 pub(crate) struct Prefetch {
-    /// None once it stops, which ends the thread's waiting.
+    /// None once the pass is stopped, so that the thread no longer waits.
     batches: Option<Receiver<Result<FileBatch>>>,
     spare: Spare,
     stop: Arc<AtomicBool>,
-    /// None once it was waited for.
-    thread: Option<JoinHandle<Blocks>>,
-    /// The thread ends soon after it is told to: it does not wait for a pipe.
+    /// None once the thread has been joined.
+    thread: Option<JoinHandle<BatchReader>>,
+    /// Whether the thread ends soon after it is told to stop. One that reads a pipe may wait
+    /// forever.
     ends: bool,
 }
 
 impl Prefetch {
-    pub fn start(blocks: Blocks) -> std::io::Result<Self> {
+    pub fn start(reader: BatchReader) -> std::io::Result<Self> {
         let (sender, batches) = mpsc::sync_channel(0);
         let stop = Arc::new(AtomicBool::new(false));
-        let (shared, spare, ends) = (stop.clone(), blocks.spare(), blocks.can_rewind());
-        // A pool of its own, as large as the caller's, whose threads may all be waiting for these rows. The threads of rayon's global pool
-        // do not survive the fork of a process.
+        let (shared, spare, ends) = (stop.clone(), reader.spare(), reader.can_rewind());
+        // A pool of its own, as large as the caller's: all threads of the caller's pool may be
+        // waiting for these rows, and the threads of rayon's global pool do not survive a fork.
         let name = || "vmfkit-read".to_owned();
         let pool = ThreadPoolBuilder::new().num_threads(rayon::current_num_threads()).thread_name(move |_| name()).build();
         let pool = pool.map_err(std::io::Error::other)?;
-        let read = move || pool.install(|| run(blocks, &sender, &shared));
+        let read = move || pool.install(|| run(reader, &sender, &shared));
         let thread = thread::Builder::new().name(name()).spawn(read)?;
         Ok(Prefetch { batches: Some(batches), spare, stop, thread: Some(thread), ends })
     }
@@ -51,8 +52,8 @@ impl Prefetch {
         self.spare.keep(batch);
     }
 
-    /// Ends the pass, wherever it is; what the thread panicked with is the error.
-    pub fn stop(mut self) -> std::result::Result<Blocks, Box<dyn Any + Send>> {
+    /// Ends the pass before its end. The error is the thread's panic.
+    pub fn stop(mut self) -> std::result::Result<BatchReader, Box<dyn Any + Send>> {
         self.signal();
         self.thread.take().expect("waited for only once").join()
     }
@@ -73,13 +74,13 @@ impl Drop for Prefetch {
     }
 }
 
-fn run(mut blocks: Blocks, batches: &SyncSender<Result<FileBatch>>, stop: &AtomicBool) -> Blocks {
+fn run(mut reader: BatchReader, batches: &SyncSender<Result<FileBatch>>, stop: &AtomicBool) -> BatchReader {
     while !stop.load(Ordering::Relaxed) {
-        let Some(next) = blocks.next(stop).transpose() else { break };
+        let Some(next) = reader.next(stop).transpose() else { break };
         let failed = next.is_err();
         if batches.send(next).is_err() || failed {
             break;
         }
     }
-    blocks
+    reader
 }

@@ -1,6 +1,6 @@
 //! [`DataSource`]: the rows of files as the batches that a fit reads.
 
-use crate::blocks::Blocks;
+use crate::batch_reader::BatchReader;
 use crate::dataset::Dataset;
 use crate::file_batch::{Failure, FileBatch};
 use crate::prefetch::Prefetch;
@@ -13,9 +13,9 @@ use vmfkit::{Angles, RowBatch};
 
 /// Rows of one file or many, batch by batch, pass after pass.
 ///
-/// Every batch but the last has the same number of rows, however they are divided among files. A thread
-/// reads and converts rows while the batch before is used; memory holds about three batches. The rows
-/// are not yet validated: the E step validates them, and so does
+/// Every batch but the last has the same number of rows, however they are divided among files. A
+/// thread reads and converts rows while the batch before is used; memory holds about three batches.
+/// The rows are not yet validated: the E step validates them, and so does
 /// [`next_validated`](Source::next_validated).
 ///
 /// ```no_run
@@ -34,7 +34,7 @@ pub struct DataSource {
     rescales: bool,
     can_rewind: bool,
     skipped: Option<Skipped>,
-    /// What reads the rows; those of a scratch file once they are there.
+    /// The state of the current pass, which reads the scratch file once there is one.
     pass: Pass,
     held: Option<Held>,
     scratched: Option<Scratched>,
@@ -45,7 +45,8 @@ pub struct DataSource {
     lent: Option<FileBatch>,
     /// The error of a bad row of a batch that was lent.
     failure: Failure,
-    /// The number of its first row, of the row after it, and of the rows rescaled up to its end.
+    /// For the batch lent last: the number of its first row, of the row after it, and of the rows
+    /// up to its end that were rescaled.
     first_row: u64,
     next_row: u64,
     rescaled: u64,
@@ -57,62 +58,65 @@ impl std::fmt::Debug for DataSource {
     }
 }
 
-/// All batches, validated, in memory, and how many of them have been lent in this pass.
+/// All batches, validated, in memory.
 struct Held {
-    blocks: Vec<FileBatch>,
+    batches: Vec<FileBatch>,
+    /// The number of batches that were lent in this pass.
     lent: usize,
 }
 
-/// What is left of the files whose rows are in a scratch file.
+/// The files whose rows were copied to a scratch file.
 struct Scratched {
-    /// Closed; to see whether they change.
+    /// The closed files, to notice if they change.
     files: Option<Dataset>,
-    /// The rows of a block when it was written, and how many rows of each block were rescaled and had not been of unit length.
+    /// The rows of a batch when it was written.
     block_rows: u64,
+    /// For each batch written, the number of its rows that were not of unit length before they were
+    /// rescaled.
     rescaled: Vec<u64>,
 }
 
 impl Scratched {
-    /// How many rows were rescaled of the blocks that begin within these rows.
+    /// The number of rescaled rows in the batches that begin within these rows.
     fn rescaled_in(&self, first: u64, rows: u64) -> u64 {
-        let block = |row: u64| (row.div_ceil(self.block_rows) as usize).min(self.rescaled.len());
-        self.rescaled[block(first)..block(first + rows)].iter().sum()
+        let batch = |row: u64| (row.div_ceil(self.block_rows) as usize).min(self.rescaled.len());
+        self.rescaled[batch(first)..batch(first + rows)].iter().sum()
     }
 }
 
-/// Where rows are found in passes to come.
+/// Where later passes read the rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kept {
     /// In memory.
     Memory,
     /// In a scratch file.
     Disk,
-    /// Where they come from.
+    /// In the files themselves.
     Nowhere,
 }
 
-/// Where the reading is.
+/// The state of a pass.
 enum Pass {
-    /// Before the first block.
-    New(Blocks),
+    /// Before the first batch.
+    New(BatchReader),
     Reading(Prefetch),
-    /// After the last block.
-    Ended(Blocks),
-    /// It failed, and fails again until it is begun anew.
-    Failed(Option<Blocks>, vmfkit::Error),
+    /// After the last batch.
+    Ended(BatchReader),
+    /// The pass failed; the same error is returned until the source is rewound.
+    Failed(Option<BatchReader>, vmfkit::Error),
 }
 
 impl DataSource {
     pub(crate) fn new(dataset: Dataset, options: &Options) -> Self {
-        let blocks = Blocks::new(dataset, options.block_rows);
+        let reader = BatchReader::new(dataset, options.block_rows);
         DataSource {
-            schema: blocks.schema().clone(),
-            block_rows: blocks.block_rows(),
-            rescales: blocks.rescales(),
-            can_rewind: blocks.can_rewind(),
-            skipped: blocks.skipped().cloned(),
-            failure: blocks.failure(),
-            pass: Pass::New(blocks),
+            schema: reader.schema().clone(),
+            block_rows: reader.block_rows(),
+            rescales: reader.rescales(),
+            can_rewind: reader.can_rewind(),
+            skipped: reader.skipped().cloned(),
+            failure: reader.failure(),
+            pass: Pass::New(reader),
             held: None,
             scratched: None,
             scratch_failure: None,
@@ -124,32 +128,33 @@ impl DataSource {
         }
     }
 
-    /// The angles that the rows seem to be by the names of their columns, though they are read as they are.
+    /// The angles that the columns seem to hold, judging by their names. The rows are read as they
+    /// are.
     pub fn seems_angles(&self) -> Option<Angles> {
         self.schema.angles
     }
 
-    /// How many rows there are, where the files tell before their end.
+    /// The number of rows, if the files give it before their end.
     pub fn rows(&self) -> Option<u64> {
         self.schema.rows
     }
 
-    /// How the numbers are stored; the widest type, where files differ.
+    /// The type of the stored numbers, the widest where files differ.
     pub fn element(&self) -> Element {
         self.schema.element
     }
 
-    /// What folders hold beside the files that are read, if there is anything.
+    /// The files in folders that were skipped, if any.
     pub fn skipped(&self) -> Option<&Skipped> {
         self.skipped.as_ref()
     }
 
-    /// Only entries that are not 0 are stored.
+    /// Whether only nonzero entries are stored.
     pub fn is_sparse(&self) -> bool {
         self.schema.is_sparse()
     }
 
-    /// Bytes that a row takes in memory: of a sparse one twice the mean, since some are longer than others.
+    /// The memory of a row in bytes. For sparse rows it is twice the mean, since some are longer.
     pub fn row_bytes(&self) -> u64 {
         let number = if self.schema.element == Element::F64 { 8 } else { 4 };
         match (self.schema.entries, self.schema.rows) {
@@ -160,43 +165,47 @@ impl DataSource {
         }
     }
 
-    /// Bytes that reading takes beside the rows: those of a Matrix Market file, which is in memory as a whole, or of record batches and pages, as far as
-    /// the file tells of them.
+    /// Memory in bytes for reading, in addition to the rows: that of a whole Matrix Market file, or
+    /// of record batches and pages, as far as the file says.
     pub fn held_bytes(&self) -> u64 {
         self.schema.held
     }
 
-    /// The number of rows of every block but the last.
+    /// The default number of rows of every batch but the last.
     pub fn block_rows(&self) -> usize {
         self.block_rows
     }
 
-    /// Makes blocks smaller, if they have more rows than this; before the first block only.
+    /// Limits the rows of a batch. Call it before the first batch.
     pub fn limit_block_rows(&mut self, most: usize) {
-        if let Pass::New(blocks) = &mut self.pass {
-            blocks.limit_rows(most.max(1));
-            self.block_rows = blocks.block_rows();
+        if let Pass::New(reader) = &mut self.pass {
+            reader.limit_rows(most.max(1));
+            self.block_rows = reader.block_rows();
         }
     }
 
-    /// What the rows of the block lent last are called, if an id column was asked for.
+    /// The ids of the batch lent last, if an id column was asked for.
     pub fn ids(&self) -> Option<&Ids> {
         match &self.held {
-            Some(held) => held.blocks.get(held.lent.checked_sub(1)?)?.ids.as_ref(),
+            Some(held) => held.batches.get(held.lent.checked_sub(1)?)?.ids.as_ref(),
             None => self.lent.as_ref()?.ids.as_ref(),
         }
     }
 
-    /// Reads all rows into memory, where later passes find them, if they take no more than so many bytes; says whether they do. The blocks are
-    /// the same, so a fit cannot tell. A pipe can be read more than once then, and it is an error if it holds more. What does not fit is read past the
-    /// system's cache from then on, if the system and the format allow it.
+    /// Holds all rows in memory for later passes, if they take at most `most` bytes, and returns
+    /// whether they do. Batches stay the same. A pipe can then be read more than once; it is an
+    /// error if its rows do not fit. Rows of files that do not fit are read with O_DIRECT from then
+    /// on, if the system and the format allow it.
     pub fn hold(&mut self, most: u64) -> vmfkit::Result<bool> {
         Ok(self.keep(most, None, |_| ControlFlow::Continue(()))? == Kept::Memory)
     }
 
-    /// The same, but rows that do not fit and take long to read again - text, unpacked arrays, objects of a store, a pipe - are written to a
-    /// scratch file in this folder, where later passes find them: unless there is too little room on that disk, or it is memory itself, or rows are sparse
-    /// or have ids. The file is gone with this source, however it ends. `watch` is told after each block how many rows there were, and may end it.
+    /// Does the same, but writes rows that do not fit and are slow to read again to a scratch file
+    /// in the folder `scratch`, from which later passes read: rows of text, of compressed arrays,
+    /// of object stores and of pipes. There is no scratch file if the disk has too little space, if
+    /// the folder is in memory, or if rows are sparse or have ids. The file vanishes with this
+    /// source, even if the process is killed. `watch` is called after each batch with the number of
+    /// rows so far, and may stop.
     pub fn keep(
         &mut self,
         most: u64,
@@ -212,8 +221,8 @@ impl DataSource {
         let expected = self.schema.rows.filter(|_| !self.schema.is_sparse()).map_or(0, bytes_of);
         self.preferred = None;
         self.rewind()?;
-        let mut folder = scratch.filter(|_| matches!(&self.pass, Pass::New(blocks) if blocks.is_worth_scratch()));
-        let (mut blocks, mut written, mut rescaled) = (Vec::new(), None, Vec::new());
+        let mut folder = scratch.filter(|_| matches!(&self.pass, Pass::New(reader) if reader.is_worth_scratch()));
+        let (mut batches, mut written, mut rescaled) = (Vec::new(), None, Vec::new());
         let (mut rows, mut held, mut bytes) = (0, 0, expected);
         while bytes <= most || folder.is_some() {
             let Some(batch) = self.next()? else { break };
@@ -222,9 +231,9 @@ impl DataSource {
             held += checked.bytes();
             bytes = expected.max(held);
             rescaled.push(checked.rescaled);
-            blocks.push(checked);
+            batches.push(checked);
             if let (true, Some(place)) = (bytes > most, folder)
-                && let Err(error) = write_blocks(&mut written, place, expected, &mut blocks)
+                && let Err(error) = write_batches(&mut written, place, expected, &mut batches)
             {
                 self.scratch_failure = Some(format!("{}: no scratch file can be there, {error}", place.display()));
                 (folder, written) = (None, None);
@@ -246,27 +255,27 @@ impl DataSource {
             return Err(Error::format(format!("{what}{failure}\nhint: write them to a file, or allow more memory")).into());
         }
         if bytes > most {
-            drop(blocks);
+            drop(batches);
             self.rewind()?;
-            if let Pass::New(blocks) = &mut self.pass {
-                blocks.read_direct()?;
+            if let Pass::New(reader) = &mut self.pass {
+                reader.read_direct()?;
             }
             return Ok(Kept::Nowhere);
         }
         self.schema.rows = Some(rows);
-        self.held = Some(Held { blocks, lent: 0 });
+        self.held = Some(Held { batches, lent: 0 });
         self.can_rewind = true;
         Ok(Kept::Memory)
     }
 
-    /// All rows are in this file now, too.
+    /// Reads from a scratch file that has all rows from now on.
     fn read_from(&mut self, scratch: SpillFile, rescaled: Vec<u64>) -> vmfkit::Result<()> {
         self.schema.rows = Some(scratch.rows());
         scratch.finish().map_err(|error| Error::from(error).at(scratch.name()))?;
-        let mut blocks = Blocks::new(Dataset::of_scratch(scratch), Some(self.block_rows));
-        self.failure = blocks.failure();
-        blocks.read_direct()?;
-        let files = match std::mem::replace(&mut self.pass, Pass::New(blocks)) {
+        let mut reader = BatchReader::new(Dataset::of_scratch(scratch), Some(self.block_rows));
+        self.failure = reader.failure();
+        reader.read_direct()?;
+        let files = match std::mem::replace(&mut self.pass, Pass::New(reader)) {
             Pass::Ended(files) => Some(files.into_closed_files()),
             _ => None,
         };
@@ -275,17 +284,18 @@ impl DataSource {
         Ok(())
     }
 
-    /// Why rows that are worth it were not [kept](Self::keep) in a scratch file, for people.
+    /// Why rows that are slow to read were not [kept](Self::keep) in a scratch file, as a message.
     pub fn scratch_failure(&self) -> Option<&str> {
         self.scratch_failure.as_deref()
     }
 
-    /// The number of the first row of the block lent last, counted from 0 over all files.
+    /// The number of the first row of the batch lent last, counted from 0 over all files.
     pub fn first_row(&self) -> u64 {
         self.first_row
     }
 
-    /// If rows are rescaled, how many were not of unit length, up to the end of the block lent last in this pass.
+    /// If rows are rescaled, the number of rows that were not of unit length, up to the end of the
+    /// batch lent last in this pass.
     pub fn rescaled(&self) -> Option<u64> {
         self.rescales.then_some(self.rescaled)
     }
@@ -297,9 +307,9 @@ impl DataSource {
         }
         loop {
             match std::mem::replace(&mut self.pass, Pass::Failed(None, lost())) {
-                Pass::New(mut blocks) => {
-                    blocks.prefer_rows(self.preferred);
-                    self.pass = Pass::Reading(Prefetch::start(blocks).map_err(Error::from)?);
+                Pass::New(mut reader) => {
+                    reader.prefer_rows(self.preferred);
+                    self.pass = Pass::Reading(Prefetch::start(reader).map_err(Error::from)?);
                 }
                 Pass::Reading(mut prefetch) => match prefetch.next() {
                     Some(Ok(mut batch)) => {
@@ -319,8 +329,8 @@ impl DataSource {
                     self.pass = ended;
                     return Ok(None);
                 }
-                Pass::Failed(blocks, error) => {
-                    self.pass = Pass::Failed(blocks, error.clone());
+                Pass::Failed(reader, error) => {
+                    self.pass = Pass::Failed(reader, error.clone());
                     return Err(error);
                 }
             }
@@ -344,7 +354,7 @@ impl Source for DataSource {
             self.lent = self.next()?;
         }
         let batch = match &self.held {
-            Some(held) => held.blocks.get(held.lent - 1),
+            Some(held) => held.batches.get(held.lent - 1),
             None => self.lent.as_ref(),
         };
         let Some(batch) = batch else { return Ok(None) };
@@ -382,62 +392,63 @@ impl Source for DataSource {
         }
         (self.lent, self.first_row, self.next_row, self.rescaled) = (None, 0, 0, 0);
         self.failure.take();
-        let mut blocks = match std::mem::replace(&mut self.pass, Pass::Failed(None, lost())) {
-            Pass::New(blocks) | Pass::Ended(blocks) | Pass::Failed(Some(blocks), _) => blocks,
+        let mut reader = match std::mem::replace(&mut self.pass, Pass::Failed(None, lost())) {
+            Pass::New(reader) | Pass::Ended(reader) | Pass::Failed(Some(reader), _) => reader,
             Pass::Reading(prefetch) => stop(prefetch),
             Pass::Failed(None, error) => return Err(error),
         };
-        match blocks.rewind() {
+        match reader.rewind() {
             Ok(()) => {
-                self.pass = Pass::New(blocks);
+                self.pass = Pass::New(reader);
                 Ok(())
             }
             Err(error) => {
                 let error = vmfkit::Error::from(error);
-                self.pass = Pass::Failed(Some(blocks), error.clone());
+                self.pass = Pass::Failed(Some(reader), error.clone());
                 Err(error)
             }
         }
     }
 }
 
-/// Takes blocks from memory to a scratch file in this folder, which is made for the first of them, with room for as many bytes as are expected.
-fn write_blocks(
+/// Moves batches from memory to a scratch file in this folder. The file is created with the first
+/// of them, for about `expected` bytes.
+fn write_batches(
     scratch: &mut Option<SpillFile>,
     folder: &Path,
     expected: u64,
-    blocks: &mut Vec<FileBatch>,
+    batches: &mut Vec<FileBatch>,
 ) -> std::io::Result<()> {
-    for checked in blocks.drain(..) {
-        let block = &checked.rows;
+    for batch in batches.drain(..) {
+        let rows = &batch.rows;
         let scratch = match &mut *scratch {
             Some(scratch) => scratch,
-            none => none.insert(SpillFile::create(folder, expected, block)?),
+            none => none.insert(SpillFile::create(folder, expected, rows)?),
         };
-        scratch.write(block)?;
+        scratch.write(rows)?;
     }
     Ok(())
 }
 
-/// Ends a pass with an error, which is given back.
+/// Ends a pass with an error, which is returned.
 fn fail(pass: &mut Pass, can_rewind: bool, error: impl Into<vmfkit::Error>) -> vmfkit::Error {
     let error = error.into();
-    let blocks = match std::mem::replace(pass, Pass::Failed(None, lost())) {
-        Pass::New(blocks) | Pass::Ended(blocks) => Some(blocks),
-        // The thread of a pipe may wait for what never comes, and ends by itself.
+    let reader = match std::mem::replace(pass, Pass::Failed(None, lost())) {
+        Pass::New(reader) | Pass::Ended(reader) => Some(reader),
+        // The thread of a pipe may wait forever; it ends by itself.
         Pass::Reading(prefetch) => can_rewind.then(|| stop(prefetch)),
-        Pass::Failed(blocks, _) => blocks,
+        Pass::Failed(reader, _) => reader,
     };
-    *pass = Pass::Failed(blocks, error.clone());
+    *pass = Pass::Failed(reader, error.clone());
     error
 }
 
-/// A panic of the thread goes on in the one that reads.
-fn stop(prefetch: Prefetch) -> Blocks {
+/// Stops the thread. Its panic continues here.
+fn stop(prefetch: Prefetch) -> BatchReader {
     prefetch.stop().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
-/// What is left to say after a panic was caught.
+/// The error of a pass after the panic of its thread was caught.
 fn lost() -> vmfkit::Error {
     Error::format("the reader thread panicked").into()
 }

@@ -1,9 +1,9 @@
-//! [`SpillFile`]: rows on this machine's disk that take long to read from where they come, for the passes after the first.
+//! [`SpillFile`]: a local copy of rows that are slow to read, for later passes.
 
 use crate::bytes::{ByteReader, ByteSource, LocalFile};
 use crate::read::array::ArrayRows;
 use crate::read::numbers::{ArrayBytes, Encoding, Kind, Numbers};
-use crate::{Batch, Reader, Result, Schema, Stretches, Values};
+use crate::{Batch, ByteBuffers, Reader, Result, Schema};
 use std::fs::File;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -12,18 +12,19 @@ use vmfkit::RowBatch;
 use vmfkit::rows::Rows;
 use vmfkit_kernels::bytes::{Plain, as_bytes};
 
-/// Of the bytes that are free one in so many may be taken.
+/// A scratch file may take one part in this many of the free bytes.
 const SHARE: u64 = 2;
 
-/// The folder for scratch files unless another one is named: that of the variable TMPDIR, or `/var/tmp`, which is the one for large files, or that of
-/// the system.
+/// The default folder for scratch files: that of the variable TMPDIR, otherwise `/var/tmp`, which
+/// is meant for large files, otherwise that of the system.
 pub fn scratch_folder() -> PathBuf {
     let named = std::env::var_os("TMPDIR").filter(|name| !name.is_empty()).map(PathBuf::from);
     let usual = || Some(PathBuf::from("/var/tmp")).filter(|folder| cfg!(unix) && folder.is_dir());
     named.or_else(usual).unwrap_or_else(std::env::temp_dir)
 }
 
-/// Dense rows with their weights, one behind the other, in files that have no name and are gone with the process, however it ends.
+/// Dense rows and their weights, in two files without names. The files vanish when the process
+/// ends, even if it is killed.
 pub(crate) struct SpillFile {
     folder: PathBuf,
     dim: usize,
@@ -31,12 +32,12 @@ pub(crate) struct SpillFile {
     values: File,
     weights: Option<File>,
     rows: u64,
-    /// Bytes that may still be taken.
+    /// Bytes that may still be written.
     left: u64,
 }
 
 impl SpillFile {
-    /// For rows like these, of which none is written yet and so many bytes are expected.
+    /// Creates a file for rows like these, of about `expected` bytes. No rows are written yet.
     pub fn create(folder: &Path, expected: u64, like: &RowBatch) -> io::Result<Self> {
         let left = (free_bytes(folder)? / SHARE).min(longest_file());
         if expected > left {
@@ -57,7 +58,7 @@ impl SpillFile {
         Ok(SpillFile { folder, dim: like.dim(), encoding, values, weights, rows: 0, left })
     }
 
-    /// How messages call it.
+    /// The name that messages use.
     pub fn name(&self) -> String {
         format!("scratch file in {}", self.folder.display())
     }
@@ -66,26 +67,27 @@ impl SpillFile {
         Schema::dense(self.dim, self.encoding.element(), Some(self.rows))
     }
 
-    /// Puts rows behind those that are there.
-    pub fn write(&mut self, block: &RowBatch) -> io::Result<()> {
-        match block.rows() {
+    /// Appends rows.
+    pub fn write(&mut self, rows: &RowBatch) -> io::Result<()> {
+        match rows.rows() {
             Rows::F32(values) => write_numbers(&mut self.values, values, &mut self.left)?,
             Rows::F64(values) => write_numbers(&mut self.values, values, &mut self.left)?,
-            Rows::SparseF32(_) | Rows::SparseF64(_) => unreachable!("there are dense rows only"),
+            Rows::SparseF32(_) | Rows::SparseF64(_) => unreachable!("only dense rows are written"),
         }
-        if let (Some(file), Some(weights)) = (&mut self.weights, block.weights()) {
+        if let (Some(file), Some(weights)) = (&mut self.weights, rows.weights()) {
             write_numbers(file, weights, &mut self.left)?;
         }
-        self.rows += block.len() as u64;
+        self.rows += rows.len() as u64;
         Ok(())
     }
 
-    /// Waits for the disk, so that the first pass need not, and says what it could not take.
+    /// Waits until the data are on disk, so that the first pass does not, and returns the errors of
+    /// writing.
     pub fn finish(&self) -> io::Result<()> {
         [Some(&self.values), self.weights.as_ref()].into_iter().flatten().try_for_each(File::sync_data)
     }
 
-    /// How many rows there are.
+    /// The number of rows written.
     pub fn rows(&self) -> u64 {
         self.rows
     }
@@ -123,8 +125,9 @@ fn write_numbers<T: Plain>(file: &mut File, numbers: &[T], left: &mut u64) -> io
     Ok(())
 }
 
-/// Starts writing the file to disk, which would otherwise wait until the first pass reads it: the kernel begins to
-/// write dirty pages when it is told that they are not needed. A refusal only delays the write.
+/// Starts writing the file to disk, which would otherwise wait until the first pass reads it: the
+/// kernel begins to write dirty pages when it is told that they are not needed. A refusal only
+/// delays the write.
 #[cfg(target_os = "linux")]
 fn begin_writing(file: &File) {
     let _ = rustix::fs::fadvise(file, 0, None, rustix::fs::Advice::DontNeed);
@@ -153,12 +156,12 @@ fn free_bytes(folder: &Path) -> io::Result<u64> {
     if IN_MEMORY.contains(&(stat.f_type as u32)) {
         return Err(io::Error::other("it is memory"));
     }
-    // Some file systems count in another unit than that of their blocks.
+    // Some file systems count in other units than their block size.
     let unit = if stat.f_frsize > 0 { stat.f_frsize } else { stat.f_bsize };
     Ok(stat.f_bavail.saturating_mul(unit as u64))
 }
 
-/// The system tells when there is no more.
+/// Writing fails when the disk is full.
 #[cfg(not(target_os = "linux"))]
 fn free_bytes(_: &Path) -> io::Result<u64> {
     Ok(u64::MAX)
@@ -176,10 +179,10 @@ impl Reader for ScratchRows {
     }
 
     fn read(&mut self, most: usize, batch: &mut Batch) -> Result<()> {
-        let mut weights = Values::F64(batch.weights.take().unwrap_or_default());
+        let mut weights = Rows::F64(batch.weights.take().unwrap_or_default().into());
         self.rows.read(most, batch)?;
         if let Some(numbers) = &mut self.weights {
-            weights.start_f64().clear();
+            weights.start_dense::<f64>();
             numbers.take(batch.rows as u64, &mut weights)?;
             batch.weights = Some(weights.into_f64());
         }
@@ -191,12 +194,12 @@ impl Reader for ScratchRows {
         self.weights.as_mut().map_or(Ok(()), Numbers::rewind)
     }
 
-    fn has_stretches(&self) -> bool {
-        self.weights.is_none() && self.rows.has_stretches()
+    fn lends_bytes(&self) -> bool {
+        self.weights.is_none() && self.rows.lends_bytes()
     }
 
-    fn read_stretches(&mut self, most: usize, stretches: &mut Stretches) -> Result<usize> {
-        self.rows.read_stretches(most, stretches)
+    fn read_bytes(&mut self, most: usize, buffers: &mut ByteBuffers) -> Result<usize> {
+        self.rows.read_bytes(most, buffers)
     }
 
     fn read_direct(&mut self, memory: usize) -> Result<()> {
@@ -209,14 +212,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_more_is_taken_than_there_is_room_for() {
+    fn rows_beyond_the_free_bytes_are_refused() {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR"));
         let values = [1.0, 0.0].repeat(10);
-        let block = RowBatch::new(2, &values[..]).unwrap();
-        let mut scratch = SpillFile::create_with(folder, 350, &block).unwrap();
-        scratch.write(&block).unwrap();
-        scratch.write(&block).unwrap();
-        assert_eq!(scratch.write(&block).unwrap_err().kind(), io::ErrorKind::StorageFull);
+        let rows = RowBatch::new(2, &values[..]).unwrap();
+        let mut scratch = SpillFile::create_with(folder, 350, &rows).unwrap();
+        scratch.write(&rows).unwrap();
+        scratch.write(&rows).unwrap();
+        assert_eq!(scratch.write(&rows).unwrap_err().kind(), io::ErrorKind::StorageFull);
         assert_eq!(scratch.rows(), 20);
         let sparse = RowBatch::sparse(2, &[0, 1], &[1], &[1.0]).unwrap();
         assert!(SpillFile::create_with(folder, 350, &sparse).is_err());
@@ -229,10 +232,10 @@ mod tests {
         match free_bytes(here) {
             Ok(bytes) => {
                 assert!(bytes > 0 && longest_file() > 0);
-                let block = RowBatch::new(2, &[1.0, 0.0][..]).unwrap();
-                let error = SpillFile::create(here, bytes, &block).err().expect("more than its share");
+                let rows = RowBatch::new(2, &[1.0, 0.0][..]).unwrap();
+                let error = SpillFile::create(here, bytes, &rows).err().expect("more than its share");
                 assert_eq!(error.kind(), io::ErrorKind::StorageFull);
-                assert!(SpillFile::create(here, 16, &block).is_ok());
+                assert!(SpillFile::create(here, 16, &rows).is_ok());
             }
             Err(error) => assert_eq!(error.to_string(), "it is memory"),
         }

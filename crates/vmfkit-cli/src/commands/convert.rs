@@ -9,8 +9,9 @@ use crate::report::progress::Progress;
 use anyhow::{Context, Result, bail};
 use serde_json::json;
 use std::path::{Path, PathBuf};
+use vmfkit::rows::Rows;
 use vmfkit::{Angles, Error};
-use vmfkit_io::{Batch, IdKind, Ids, OutputFormat, RowLayout, Values};
+use vmfkit_io::{Batch, IdKind, Ids, OutputFormat, RowLayout};
 
 const USAGE: &str = "vmf convert [OPTIONS] <DATA>... <FILE>\n       vmf convert [OPTIONS] <DATA>... -o <FILE>";
 
@@ -93,8 +94,8 @@ impl Convert {
                 batch.ids = Some(Ids::Texts(numbers.iter().map(i64::to_string).collect()));
             }
             if let Some(angles) = self.written.to_angles {
-                let found = angles.of_vectors(&dense(&batch, schema.dim)).map_err(|error| in_all_rows(error, done));
-                batch.values = Values::F64(found.with_context(|| rows.name())?);
+                let found = angles.of_vectors(&batch.values.to_dense(schema.dim)).map_err(|error| in_all_rows(error, done));
+                batch.values = Rows::F64(found.with_context(|| rows.name())?.into());
             }
             output.write(&batch)?;
             done += batch.rows as u64;
@@ -131,23 +132,6 @@ impl Convert {
             bail!("the last file is the output and must not exist, found: `{last}`\nhint: `-o {last}` overwrites it");
         }
         Ok((rows, path.to_owned()))
-    }
-}
-
-/// All numbers of the rows, including zeros.
-fn dense(batch: &Batch, dim: usize) -> Vec<f64> {
-    let sparse = |starts: &[usize], columns: &[u32], value: &dyn Fn(usize) -> f64| {
-        let mut all = vec![0.0; batch.rows * dim];
-        for (row, ends) in starts.windows(2).enumerate() {
-            (ends[0]..ends[1]).for_each(|entry| all[row * dim + columns[entry] as usize] = value(entry));
-        }
-        all
-    };
-    match &batch.values {
-        Values::F32(values) => values.iter().map(|&x| x.into()).collect(),
-        Values::F64(values) => values.clone(),
-        Values::SparseF32 { starts, columns, values } => sparse(starts, columns, &|entry| values[entry].into()),
-        Values::SparseF64 { starts, columns, values } => sparse(starts, columns, &|entry| values[entry]),
     }
 }
 

@@ -14,7 +14,7 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use vmfkit::rows::Scalar;
 use vmfkit::{Angles, Mixture, Sampler, VonMisesFisher};
-use vmfkit_io::{Batch, OutputFormat, RowLayout, Values};
+use vmfkit_io::{Batch, OutputFormat, RowLayout};
 
 const AFTER_HELP: &str = "\
 Examples:
@@ -210,7 +210,7 @@ impl Sample {
         // Both files are created before anything is drawn.
         let mut labels = self.labels.as_ref().map(|path| LabelFile::create(path, Some(self.rows))).transpose()?;
         let width = self.written.to_angles.map_or(dim, Angles::count);
-        let mut output = Rows::create(&self.output, format, width, T::PRECISION, self)?;
+        let mut output = RowFile::create(&self.output, format, width, T::PRECISION, self)?;
         let mut progress = Progress::new(!self.report.quiet);
         let rows_per_block = (VALUES_PER_BLOCK / dim).max(1);
         let mut values = Vec::new();
@@ -241,13 +241,13 @@ impl Sample {
 }
 
 /// The output file.
-enum Rows {
+enum RowFile {
     /// CSV or TSV, formatted on all threads.
     Separated(Output, char),
     Other(RowOutput),
 }
 
-impl Rows {
+impl RowFile {
     /// Creates a file for rows of `width` numbers.
     fn create(path: &Path, format: OutputFormat, width: usize, precision: Precision, sample: &Sample) -> Result<Self> {
         let names: Option<Vec<String>> =
@@ -260,34 +260,35 @@ impl Rows {
                 if let Some(names) = names {
                     layout = layout.names(names);
                 }
-                return Ok(Rows::Other(RowOutput::create(path, format, &layout)?));
+                return Ok(RowFile::Other(RowOutput::create(path, format, &layout)?));
             }
         };
         let mut output = Output::create(path)?;
         let names = names.unwrap_or_else(|| (0..width).map(|column| format!("x{column}")).collect());
         output.write(names.join(&separator.to_string()) + "\n")?;
-        Ok(Rows::Separated(output, separator))
+        Ok(RowFile::Separated(output, separator))
     }
 
     /// Writes rows and returns their buffer.
     fn write<T: FileNumber>(&mut self, values: Vec<T>, dim: usize) -> Result<Vec<T>> {
         match self {
-            Rows::Separated(output, separator) => {
+            RowFile::Separated(output, separator) => {
                 lines(&values, dim, *separator).iter().try_for_each(|lines| output.write(lines))?;
                 Ok(values)
             }
-            Rows::Other(output) => {
-                let batch = Batch { rows: values.len() / dim, values: T::into_values(values), ..Batch::default() };
+            RowFile::Other(output) => {
+                let mut batch = Batch { rows: values.len() / dim, ..Batch::default() };
+                *batch.values.start_dense() = values;
                 output.write(&batch)?;
-                Ok(T::from_values(batch.values))
+                Ok(std::mem::take(batch.values.start_dense()))
             }
         }
     }
 
     fn finish(self) -> Result<()> {
         match self {
-            Rows::Separated(output, _) => output.finish(),
-            Rows::Other(output) => output.finish(),
+            RowFile::Separated(output, _) => output.finish(),
+            RowFile::Other(output) => output.finish(),
         }
     }
 }
@@ -295,33 +296,14 @@ impl Rows {
 /// A number type of output files.
 trait FileNumber: Scalar + std::fmt::Debug {
     const PRECISION: Precision;
-    fn into_values(numbers: Vec<Self>) -> Values;
-    /// The inverse.
-    fn from_values(values: Values) -> Vec<Self>;
 }
 
 impl FileNumber for f32 {
     const PRECISION: Precision = Precision::F32;
-
-    fn into_values(numbers: Vec<Self>) -> Values {
-        Values::F32(numbers)
-    }
-
-    fn from_values(values: Values) -> Vec<Self> {
-        if let Values::F32(numbers) = values { numbers } else { Vec::new() }
-    }
 }
 
 impl FileNumber for f64 {
     const PRECISION: Precision = Precision::F64;
-
-    fn into_values(numbers: Vec<Self>) -> Values {
-        Values::F64(numbers)
-    }
-
-    fn from_values(values: Values) -> Vec<Self> {
-        if let Values::F64(numbers) = values { numbers } else { Vec::new() }
-    }
 }
 
 fn lines<T: FileNumber>(block: &[T], dim: usize, separator: char) -> Vec<String> {

@@ -49,7 +49,7 @@ pub fn read_vector(path: &Path) -> Result<Vec<f64>> {
         }
         let reader = npy::Reader::new(source.reader, source.length)?;
         match reader.header().shape[..] {
-            [_] | [1, _] | [_, 1] => Ok(reader.into_values()?.into_f64()),
+            [_] | [1, _] | [_, 1] => Ok(reader.into_rows()?.into_f64()),
             _ => bail!("a vector must be an array of one axis, found shape: `{}`", reader.header().shape_text()),
         }
     };

@@ -4,9 +4,10 @@ use crate::mixture::three_groups;
 use crate::{Workspace, number};
 use std::fs::File;
 use std::path::Path;
+use vmfkit::rows::Rows;
 use vmfkit::source::Source;
 use vmfkit::{Mixture, RowBatch, store::model};
-use vmfkit_io::{Batch, Element, Ids, Options, OutputFormat, RowLayout, RowWriter, Values};
+use vmfkit_io::{Batch, Element, Ids, Options, OutputFormat, RowLayout, RowWriter};
 
 /// Formats that hold a whole table.
 const TABLES: [&str; 5] = ["parquet", "arrow", "csv", "tsv", "jsonl"];
@@ -30,7 +31,7 @@ fn write_rows(workspace: &Workspace, name: &str, rows: &[f64], dim: usize, ids: 
     }
     let sink = Box::new(File::create(workspace.path(name)).unwrap());
     let mut writer = RowWriter::new(OutputFormat::of(Path::new(name)).unwrap(), sink, &layout).unwrap();
-    writer.write(&Batch { rows: rows.len() / dim, values: Values::F64(rows.to_vec()), weights: None, ids }).unwrap();
+    writer.write(&Batch { rows: rows.len() / dim, values: Rows::F64(rows.to_vec().into()), weights: None, ids }).unwrap();
     writer.finish().unwrap();
 }
 

@@ -4,11 +4,12 @@ use super::*;
 use crate::bytes::{ByteReader, ByteSource, is_remote};
 use crate::read::columns::Columns;
 use crate::read::parquet::ParquetReader;
-use crate::{Batch, Reader, Values};
+use crate::{Batch, Reader};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
+use vmfkit::rows::Rows;
 use vmfkit::source::Source;
 
 /// The fault of a server.
@@ -110,7 +111,7 @@ fn a_parquet_file_is_read_from_a_server() {
     for fault in [Fault::None, Fault::FailsTwice] {
         let batch = rows(fault).unwrap();
         assert_eq!(batch.rows, 40);
-        assert!(matches!(&batch.values, Values::F32(values) if values.len() == 200 && values[5] == -25.0 / 64.0));
+        assert!(matches!(&batch.values, Rows::F32(values) if values.len() == 200 && values[5] == -25.0 / 64.0));
         assert_eq!(batch.weights.unwrap()[39], 20.5);
     }
 }

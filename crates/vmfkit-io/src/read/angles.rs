@@ -1,7 +1,8 @@
 //! [`AngleRows`]: converts the angles in a file to unit vectors.
 
-use crate::{Batch, Element, Error, Format, Reader, Result, Schema, Values};
+use crate::{Batch, Element, Error, Format, Reader, Result, Schema};
 use vmfkit::Angles;
+use vmfkit::rows::Rows;
 
 /// The rows of another reader, converted to unit vectors in double precision.
 pub(crate) struct AngleRows {
@@ -49,7 +50,7 @@ impl Reader for AngleRows {
             }
             error
         })?;
-        batch.values = Values::F64(vectors);
+        batch.values = Rows::F64(vectors.into());
         self.row += batch.rows as u64;
         Ok(())
     }

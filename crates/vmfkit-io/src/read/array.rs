@@ -2,7 +2,8 @@
 
 use crate::excerpt::excerpt;
 use crate::read::numbers::{ArrayBytes, Encoding, Kind, Numbers};
-use crate::{Batch, Error, Reader, Result, Schema, Stretches, Values};
+use crate::{Batch, ByteBuffers, Error, Reader, Result, Schema};
+use vmfkit::rows::Rows;
 
 /// Selects the array to read: the chosen one, the only one, or the only one with two axes. Each
 /// array is given by its name and whether it has two axes. Error messages call an array `kind`.
@@ -34,7 +35,7 @@ pub(crate) struct ArrayRows {
     rows: u64,
     next: u64,
     /// A piece of one column of an array in Fortran order.
-    column: Values,
+    column: Rows<'static>,
 }
 
 impl ArrayRows {
@@ -50,18 +51,18 @@ impl ArrayRows {
         }
         let numbers = Numbers::new(bytes, encoding, rows.saturating_mul(dim as u64));
         let schema = Schema::dense(dim, encoding.element(), Some(rows));
-        Ok(ArrayRows { numbers, fortran_order, schema, rows, next: 0, column: Values::default() })
+        Ok(ArrayRows { numbers, fortran_order, schema, rows, next: 0, column: Rows::default() })
     }
 
     /// Reads a piece of each column: the numbers of a column are contiguous in the file.
-    fn read_columns(&mut self, rows: u64, values: &mut Values) -> Result<()> {
+    fn read_columns(&mut self, rows: u64, values: &mut Rows<'static>) -> Result<()> {
         let dim = self.schema.dim;
         for column in 0..dim {
             self.numbers.encoding.start(&mut self.column);
             self.numbers.take_at(column as u64 * self.rows + self.next, rows, &mut self.column)?;
             match (&self.column, &mut *values) {
-                (Values::F32(from), Values::F32(into)) => scatter(from, into, column, dim),
-                (Values::F64(from), Values::F64(into)) => scatter(from, into, column, dim),
+                (Rows::F32(from), Rows::F32(into)) => scatter(from, into.to_mut(), column, dim),
+                (Rows::F64(from), Rows::F64(into)) => scatter(from, into.to_mut(), column, dim),
                 _ => unreachable!("both were started in the same encoding"),
             }
         }
@@ -105,14 +106,14 @@ impl Reader for ArrayRows {
         self.numbers.bytes.is_deflated()
     }
 
-    fn has_stretches(&self) -> bool {
+    fn lends_bytes(&self) -> bool {
         let as_in_memory = [Kind::F32, Kind::F64].map(Encoding::in_memory).contains(&self.numbers.encoding);
-        as_in_memory && !self.fortran_order && self.numbers.has_stretches()
+        as_in_memory && !self.fortran_order && self.numbers.lends_bytes()
     }
 
-    fn read_stretches(&mut self, most: usize, stretches: &mut Stretches) -> Result<usize> {
+    fn read_bytes(&mut self, most: usize, buffers: &mut ByteBuffers) -> Result<usize> {
         let rows = (self.rows - self.next).min(most as u64);
-        self.numbers.take_stretches(rows * self.schema.dim as u64, stretches)?;
+        self.numbers.lend(rows * self.schema.dim as u64, buffers)?;
         self.next += rows;
         Ok(rows as usize)
     }

@@ -12,7 +12,7 @@ use crate::read::arrow_messages::{Messages, TRUSTED, body_length, parse};
 use crate::read::columns::{Chosen, Columns, Coordinates};
 use crate::read::guard::{damaged, from_arrow, guarded};
 use crate::read::records;
-use crate::{Batch, Element, Reader, Schema, Stretches};
+use crate::{Batch, ByteBuffers, Element, Reader, Schema};
 use arrow_array::{ArrayRef, RecordBatch};
 use arrow_buffer::Buffer;
 use arrow_ipc::MessageHeader;
@@ -201,7 +201,7 @@ impl ArrowReader {
         while batch.rows < most && self.has_rows()? {
             if let Some(lists) = &mut self.lists {
                 let encoding = lists.encoding;
-                let mut append = |stretch: &Bytes| encoding.append(stretch, &mut batch.values);
+                let mut append = |bytes: &Bytes| encoding.append(bytes, &mut batch.values);
                 let added = self.messages.take_lists(lists, most - batch.rows, self.schema.dim, &mut append)?;
                 batch.rows += added;
                 self.row += added as u64;
@@ -246,18 +246,17 @@ impl Reader for ArrowReader {
         guarded(|| self.read_rows(most, batch)).map_err(|error| error.at(self.location()))
     }
 
-    fn has_stretches(&self) -> bool {
+    fn lends_bytes(&self) -> bool {
         self.column.is_some()
     }
 
-    fn read_stretches(&mut self, most: usize, stretches: &mut Stretches) -> Result<usize> {
+    fn read_bytes(&mut self, most: usize, buffers: &mut ByteBuffers) -> Result<usize> {
         let read = guarded(|| {
             if !self.has_rows()? {
                 return Ok(0);
             }
             if let Some(lists) = &mut self.lists {
-                let added =
-                    self.messages.take_lists(lists, most, self.schema.dim, &mut |stretch| stretches.push(stretch.clone()))?;
+                let added = self.messages.take_lists(lists, most, self.schema.dim, &mut |bytes| buffers.push(bytes.clone()))?;
                 self.row += added as u64;
                 return Ok(added);
             }
@@ -266,7 +265,7 @@ impl Reader for ArrowReader {
             let mut batch = Batch::default();
             records::prepare(&mut batch, self.schema.element, false, None);
             records::append(&self.chosen, records, range, first, self.schema.dim, &mut batch)?;
-            stretches.push_values(batch.values);
+            buffers.push_rows(batch.values);
             Ok(batch.rows)
         });
         read.map_err(|error| error.at(self.location()))

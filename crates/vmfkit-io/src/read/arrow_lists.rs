@@ -108,14 +108,14 @@ impl Lists {
         let number = self.encoding.size();
         let mut left = rows as u64 * dim as u64 * number as u64;
         while left > 0 {
-            let mut stretch = source.read_at(self.start, usize::try_from(left).unwrap_or(usize::MAX))?;
-            stretch.truncate(stretch.len() - stretch.len() % number);
-            if stretch.is_empty() {
+            let mut bytes = source.read_at(self.start, usize::try_from(left).unwrap_or(usize::MAX))?;
+            bytes.truncate(bytes.len() - bytes.len() % number);
+            if bytes.is_empty() {
                 return Err(damaged("an end within a message"));
             }
-            see(&stretch);
-            left -= stretch.len() as u64;
-            self.start += stretch.len() as u64;
+            see(&bytes);
+            left -= bytes.len() as u64;
+            self.start += bytes.len() as u64;
         }
         self.rows -= rows;
         Ok(rows)

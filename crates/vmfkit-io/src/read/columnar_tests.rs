@@ -2,15 +2,16 @@
 //! formulas.
 
 use crate::bytes::{ByteReader, ByteSource};
-use crate::file_batch::values_of;
 use crate::read::arrow::ArrowReader;
 use crate::read::columns::Columns;
 use crate::read::parquet::ParquetReader;
-use crate::{Batch, Element, Error, Ids, OutputFormat, Reader, Result, RowLayout, RowWriter, Schema, Stretches, Values};
+use crate::{Batch, ByteBuffers, Element, Error, Ids, OutputFormat, Reader, Result, RowLayout, RowWriter, Schema};
 use bytes::Bytes;
 use std::io::{Cursor, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
+use vmfkit::RowBatch;
+use vmfkit::rows::Rows;
 
 const ROWS: usize = 40;
 const DIM: usize = 5;
@@ -42,8 +43,8 @@ fn read_all(reader: &mut dyn Reader, most: usize) -> Result<Batch> {
         }
         all.rows += batch.rows;
         match (&mut all.values, &batch.values) {
-            (Values::F32(all), Values::F32(values)) => all.extend(values),
-            (Values::F64(all), Values::F64(values)) => all.extend(values),
+            (Rows::F32(all), Rows::F32(values)) => all.to_mut().extend_from_slice(values),
+            (Rows::F64(all), Rows::F64(values)) => all.to_mut().extend_from_slice(values),
             _ => panic!("batches of different kinds"),
         }
         if let (Some(all), Some(weights)) = (&mut all.weights, &batch.weights) {
@@ -63,11 +64,8 @@ fn expected(rows: usize, dim: usize) -> Vec<f64> {
 }
 
 fn numbers(batch: &Batch) -> Vec<f64> {
-    match &batch.values {
-        Values::F32(values) => values.iter().copied().map(f64::from).collect(),
-        Values::F64(values) => values.clone(),
-        _ => panic!("sparse rows"),
-    }
+    assert!(!batch.values.is_sparse());
+    batch.values.clone().into_f64()
 }
 
 /// Checks that a file has the rows of the formula, with batches of any size, twice, and again with
@@ -77,10 +75,10 @@ fn check(name: &str, columns: &Columns, element: Element, rows: usize, dim: usiz
     let through_cache = check_reader(name, &mut *reader, element, rows, dim);
     reader.read_direct(1).unwrap();
     assert_eq!(check_reader(name, &mut *reader, element, rows, dim), through_cache, "{name}");
-    if reader.has_stretches() {
+    if reader.lends_bytes() {
         for most in [1, 7, usize::MAX] {
             reader.rewind().unwrap();
-            let found = read_all_stretches(&mut *reader, most).unwrap();
+            let found = read_all_bytes(&mut *reader, most).unwrap();
             assert_eq!(found, through_cache.values, "{name}");
         }
     }
@@ -88,18 +86,19 @@ fn check(name: &str, columns: &Columns, element: Element, rows: usize, dim: usiz
 }
 
 /// The numbers of all rows, lent in pieces of `most` rows; every third piece is read as a batch.
-fn read_all_stretches(reader: &mut dyn Reader, most: usize) -> Result<Values> {
-    let mut stretches = Stretches::new(reader.schema().element);
+fn read_all_bytes(reader: &mut dyn Reader, most: usize) -> Result<Rows<'static>> {
+    let mut buffers = ByteBuffers::new(reader.schema().element);
     for turn in 1.. {
         if turn % 3 == 0 {
             let mut batch = Batch::default();
             reader.read(most, &mut batch)?;
-            stretches.push_values(batch.values);
-        } else if reader.read_stretches(most, &mut stretches)? == 0 {
+            buffers.push_rows(batch.values);
+        } else if reader.read_bytes(most, &mut buffers)? == 0 {
             break;
         }
     }
-    Ok(values_of(stretches.into_batch(reader.schema().dim).into_numbers(vmfkit::RowBatch::default())))
+    let batch = buffers.into_batch(reader.schema().dim).into_numbers(RowBatch::default());
+    Ok(batch.into_rows().expect("bytes were made numbers"))
 }
 
 fn check_reader(name: &str, reader: &mut dyn Reader, element: Element, rows: usize, dim: usize) -> Batch {
@@ -110,7 +109,7 @@ fn check_reader(name: &str, reader: &mut dyn Reader, element: Element, rows: usi
         last = read_all(reader, most).unwrap_or_else(|error| panic!("{name}: {error:?}"));
         assert_eq!(last.rows, rows, "{name}");
         assert_eq!(numbers(&last), expected(rows, dim), "{name}");
-        assert_eq!(matches!(last.values, Values::F64(_)), element == Element::F64, "{name}");
+        assert_eq!(matches!(last.values, Rows::F64(_)), element == Element::F64, "{name}");
         reader.rewind().unwrap();
     }
     last
@@ -127,8 +126,8 @@ fn failure(name: &str, columns: &Columns) -> String {
             let error = read_all(&mut *reader, 7).expect_err(name);
             reader.rewind().unwrap();
             reader.read_direct(1).unwrap();
-            if reader.has_stretches() {
-                let past_cache = read_all_stretches(&mut *reader, 7).expect_err(name);
+            if reader.lends_bytes() {
+                let past_cache = read_all_bytes(&mut *reader, 7).expect_err(name);
                 assert_eq!(message(&past_cache), message(&error), "{name}");
             }
             error
@@ -339,8 +338,8 @@ fn written_rows_are_read_back() {
     let texts = Ids::Texts((0..ROWS).map(|row| format!("row-{row}")).collect());
     for (element, ids) in [(Element::F32, texts), (Element::F64, Ids::Integers((0..ROWS as i64).collect()))] {
         let values = match element {
-            Element::F64 => Values::F64(numbers.clone()),
-            _ => Values::F32(numbers.iter().map(|&number| number as f32).collect()),
+            Element::F64 => Rows::F64(numbers.clone().into()),
+            _ => Rows::F32(numbers.iter().map(|&number| number as f32).collect()),
         };
         let weights = Some((0..ROWS).map(|row| row as f64).collect());
         let batch = Batch { rows: ROWS, values, weights, ids: Some(ids.clone()) };
@@ -472,8 +471,8 @@ fn flipped_bits_are_the_same_past_the_cache() {
             let through_cache = read_all(&mut *reader, 64).map(|batch| numbers(&batch));
             reader.rewind().unwrap();
             reader.read_direct(1).unwrap();
-            if reader.has_stretches() {
-                let past_cache = read_all_stretches(&mut *reader, 64).map(Values::into_f64);
+            if reader.lends_bytes() {
+                let past_cache = read_all_bytes(&mut *reader, 64).map(Rows::into_f64);
                 let bits = |numbers: Vec<f64>| numbers.into_iter().map(f64::to_bits).collect::<Vec<_>>();
                 // Arrow's decoder rejects some changes that do not affect the numbers.
                 assert!(

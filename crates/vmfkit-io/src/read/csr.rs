@@ -1,7 +1,8 @@
 //! Sparse rows from the three arrays of CSR, which are read in parallel.
 
 use crate::read::numbers::{Kind, Numbers};
-use crate::{Batch, Element, Error, Reader, Result, Schema, Values};
+use crate::{Batch, Element, Error, Reader, Result, Schema};
+use vmfkit::rows::{Rows, Scalar, SparseRows};
 
 /// Rows from the arrays of starts, columns and values.
 pub(crate) struct CsrRows {
@@ -107,7 +108,8 @@ impl Reader for CsrRows {
         let rows = (self.rows - self.next).min(most as u64);
         (batch.rows, batch.weights, batch.ids) = (rows as usize, None, None);
         let (mut starts, mut columns) = match std::mem::take(&mut batch.values) {
-            Values::SparseF32 { starts, columns, .. } | Values::SparseF64 { starts, columns, .. } => (starts, columns),
+            Rows::SparseF32(rows) => start_and_column_buffers(rows),
+            Rows::SparseF64(rows) => start_and_column_buffers(rows),
             _ => (Vec::new(), Vec::new()),
         };
         if rows == 0 {
@@ -118,18 +120,18 @@ impl Reader for CsrRows {
         self.read_starts(rows, &mut starts)?;
         let entries = *starts.last().expect("one start at least") as u64;
         self.read_columns(entries, &mut columns)?;
-        let mut values = Values::default();
+        let mut values = Rows::default();
         self.values.encoding.start(&mut values);
         self.values.take(entries, &mut values).map_err(|error| error.at("data"))?;
         self.next += rows;
         batch.values = match values {
-            Values::F32(mut values) => {
-                sort_rows(&mut starts, &mut columns, &mut values);
-                Values::SparseF32 { starts, columns, values }
+            Rows::F32(mut values) => {
+                sort_rows(&mut starts, &mut columns, values.to_mut());
+                Rows::SparseF32(SparseRows::new(starts, columns, values))
             }
-            Values::F64(mut values) => {
-                sort_rows(&mut starts, &mut columns, &mut values);
-                Values::SparseF64 { starts, columns, values }
+            Rows::F64(mut values) => {
+                sort_rows(&mut starts, &mut columns, values.to_mut());
+                Rows::SparseF64(SparseRows::new(starts, columns, values))
             }
             _ => unreachable!("an array of numbers is dense"),
         };
@@ -142,6 +144,12 @@ impl Reader for CsrRows {
         self.values.rewind()?;
         self.begin()
     }
+}
+
+/// The memory of the starts and columns of rows, to be filled again.
+fn start_and_column_buffers<T: Scalar>(rows: SparseRows<'static, T>) -> (Vec<usize>, Vec<u32>) {
+    let (starts, columns, _) = rows.into_parts();
+    (starts, columns)
 }
 
 fn take_integers(numbers: &mut Numbers, count: u64, out: &mut Vec<i64>) -> Result<()> {

@@ -4,10 +4,11 @@ use crate::bytes::{ByteReader, ByteSource};
 use crate::excerpt::excerpt;
 use crate::read::csv_records::{CellBuffer, Cells, CsvRecords};
 use crate::read::text::{self, Group, Parsed};
-use crate::{Batch, Element, Error, Ids, Options, Reader, Result, Schema, Values};
+use crate::{Batch, Element, Error, Ids, Options, Reader, Result, Schema};
 use std::io::BufRead;
 use std::ops::Range;
 use vmfkit::Angles;
+use vmfkit::rows::Rows;
 
 /// Maximum number of column names in a hint.
 const MOST_NAMES: usize = 8;
@@ -178,7 +179,7 @@ impl Reader for CsvRows {
     }
 
     fn read(&mut self, most: usize, batch: &mut Batch) -> Result<()> {
-        let mut parsed = Parsed { values: std::mem::take(batch.values.start_f64()), ..Parsed::default() };
+        let mut parsed = Parsed { values: std::mem::take(batch.values.start_dense::<f64>()), ..Parsed::default() };
         batch.rows = 0;
         while batch.rows < most {
             let gathered = self.next_group(most - batch.rows);
@@ -191,7 +192,7 @@ impl Reader for CsvRows {
                 break;
             }
         }
-        batch.values = Values::F64(parsed.values);
+        batch.values = Rows::F64(parsed.values.into());
         batch.weights = self.layout.weight.map(|_| parsed.weights);
         batch.ids = self.layout.id.map(|_| Ids::Texts(parsed.ids));
         Ok(())

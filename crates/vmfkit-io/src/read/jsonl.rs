@@ -5,11 +5,12 @@ use crate::bytes::{ByteReader, ByteSource};
 use crate::excerpt::excerpt;
 use crate::read::text::{self, Group, Lines, Parsed};
 use crate::write::rows::ROWS;
-use crate::{Batch, Element, Error, Ids, Options, Reader, Result, Schema, Values};
+use crate::{Batch, Element, Error, Ids, Options, Reader, Result, Schema};
 use serde::de::{DeserializeSeed, Deserializer, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use std::fmt;
 use std::ops::Range;
 use vmfkit::Angles;
+use vmfkit::rows::Rows;
 
 /// The rows of a JSON Lines text.
 pub(crate) struct JsonRows {
@@ -87,7 +88,7 @@ impl Reader for JsonRows {
     }
 
     fn read(&mut self, most: usize, batch: &mut Batch) -> Result<()> {
-        let mut parsed = Parsed { values: std::mem::take(batch.values.start_f64()), ..Parsed::default() };
+        let mut parsed = Parsed { values: std::mem::take(batch.values.start_dense::<f64>()), ..Parsed::default() };
         batch.rows = 0;
         if most > 0
             && let Some(first) = self.waiting.take()
@@ -105,7 +106,7 @@ impl Reader for JsonRows {
                 break;
             }
         }
-        batch.values = Values::F64(parsed.values);
+        batch.values = Rows::F64(parsed.values.into());
         batch.weights = self.keys.weight.as_ref().map(|_| parsed.weights);
         batch.ids = self.keys.id.as_ref().map(|_| Ids::Texts(parsed.ids));
         Ok(())

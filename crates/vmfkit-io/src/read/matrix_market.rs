@@ -8,8 +8,9 @@ use crate::excerpt::excerpt;
 use crate::read::csr::sort_rows;
 use crate::read::csv::number;
 use crate::read::text::{self, Lines};
-use crate::{Batch, Element, Error, Options, Reader, Result, Schema, Values};
+use crate::{Batch, Element, Error, Options, Reader, Result, Schema};
 use vmfkit::capacity;
+use vmfkit::rows::{Rows, SparseRows};
 
 /// Maximum number of rows per read. A short file may claim many rows without entries.
 const MOST_ROWS: usize = 1 << 16;
@@ -101,7 +102,7 @@ impl Reader for MatrixRows {
         match &self.matrix {
             Matrix::Dense(all) => {
                 let dim = self.schema.dim;
-                batch.values.start_f64().extend_from_slice(&all[from * dim..to * dim]);
+                batch.values.start_dense::<f64>().extend_from_slice(&all[from * dim..to * dim]);
             }
             Matrix::Sparse(entries) => {
                 let entries = &entries[self.next_entry..];
@@ -112,10 +113,10 @@ impl Reader for MatrixRows {
                 }
                 let taken = &entries[..starts[to - from]];
                 self.next_entry += taken.len();
-                let mut columns = taken.iter().map(|entry| entry.column).collect();
-                let mut values = taken.iter().map(|entry| entry.value).collect();
+                let mut columns = taken.iter().map(|entry| entry.column).collect::<Vec<_>>();
+                let mut values = taken.iter().map(|entry| entry.value).collect::<Vec<_>>();
                 sort_rows(&mut starts, &mut columns, &mut values);
-                batch.values = Values::SparseF64 { starts, columns, values };
+                batch.values = Rows::SparseF64(SparseRows::new(starts, columns, values));
             }
         }
         self.next = to;

@@ -27,49 +27,49 @@ pub(crate) mod safetensors;
 pub(crate) mod text;
 mod thrift;
 
+use crate::Batch;
 use crate::error::Result;
-use crate::{Batch, Values};
 use bytes::Bytes;
+use vmfkit::rows::Rows;
 use vmfkit::{Angles, RowBatch};
 
-/// Bytes of rows that need be neither contiguous nor aligned, such as pages of a file where the disk put them; whole numbers each.
+/// Bytes of rows, lent from the buffers that the file was read into. Each buffer holds whole
+/// numbers in the byte order of this machine. Buffers need not be aligned, and rows may cross them.
 #[derive(Debug, Clone)]
-pub struct Stretches {
-    /// Of double precision, not of single.
-    double: bool,
-    bytes: Vec<Bytes>,
+pub struct ByteBuffers {
+    is_double: bool,
+    buffers: Vec<Bytes>,
 }
 
-impl Stretches {
-    /// For numbers of a file that stores them so, in single or double precision.
+impl ByteBuffers {
+    /// For a file that stores its numbers in single or double precision.
     pub(crate) fn new(element: Element) -> Self {
-        Stretches { double: element == Element::F64, bytes: Vec::new() }
+        ByteBuffers { is_double: element == Element::F64, buffers: Vec::new() }
     }
 
-    pub(crate) fn push(&mut self, stretch: impl Into<Bytes>) {
-        self.bytes.push(stretch.into());
+    pub(crate) fn push(&mut self, buffer: impl Into<Bytes>) {
+        self.buffers.push(buffer.into());
     }
 
-    /// The same for numbers that are not in memory that could be lent.
-    pub(crate) fn push_values(&mut self, values: Values) {
-        // Of just the length that is needed.
-        fn bytes<T, const WIDTH: usize>(values: Vec<T>, bytes_of: fn(T) -> [u8; WIDTH]) -> Vec<u8> {
+    /// Appends rows whose bytes cannot be lent. They are dense and in the precision of the file.
+    pub(crate) fn push_rows(&mut self, rows: Rows) {
+        fn bytes<T: Copy, const WIDTH: usize>(values: &[T], bytes_of: fn(T) -> [u8; WIDTH]) -> Vec<u8> {
             let mut bytes = Vec::with_capacity(values.len() * WIDTH);
-            values.into_iter().for_each(|value| bytes.extend(bytes_of(value)));
+            values.iter().for_each(|value| bytes.extend(bytes_of(*value)));
             bytes
         }
-        match values {
-            Values::F32(values) if !self.double => self.push(bytes(values, f32::to_ne_bytes)),
-            Values::F64(values) if self.double => self.push(bytes(values, f64::to_ne_bytes)),
+        match rows {
+            Rows::F32(values) if !self.is_double => self.push(bytes(&values, f32::to_ne_bytes)),
+            Rows::F64(values) if self.is_double => self.push(bytes(&values, f64::to_ne_bytes)),
             _ => unreachable!("dense rows in the precision of their file"),
         }
     }
 
-    /// The rows, none of which is cut, without a copy.
+    /// The rows, without a copy. The buffers together must hold whole rows.
     pub(crate) fn into_batch(self, dim: usize) -> RowBatch<'static> {
-        let rows = match self.double {
-            true => RowBatch::from_bytes::<f64>(dim, self.bytes),
-            false => RowBatch::from_bytes::<f32>(dim, self.bytes),
+        let rows = match self.is_double {
+            true => RowBatch::from_bytes::<f64>(dim, self.buffers),
+            false => RowBatch::from_bytes::<f32>(dim, self.buffers),
         };
         rows.expect("whole rows were read")
     }
@@ -85,6 +85,20 @@ pub enum Element {
     F32,
     /// Double precision, integers, or text.
     F64,
+}
+
+impl Element {
+    /// Empties `rows` and makes them dense, in the precision that these numbers are widened to.
+    pub(crate) fn start(self, rows: &mut Rows<'static>) {
+        match self {
+            Element::F16 | Element::F32 => {
+                rows.start_dense::<f32>();
+            }
+            Element::F64 => {
+                rows.start_dense::<f64>();
+            }
+        }
+    }
 }
 
 /// What is known of a file before its rows are read.
@@ -117,29 +131,33 @@ impl Schema {
     }
 }
 
-/// Rows of one file, in its own format.
+/// Reads the rows of one file, in its own format.
 pub trait Reader: Send {
     /// What is known of the file.
     fn schema(&self) -> &Schema;
-    /// Replaces what is in `batch` by the next rows, at most `most` of them; no rows at the end, and only there.
+    /// Replaces the contents of `batch` by the next rows, at most `most`. There are none only at
+    /// the end.
     fn read(&mut self, most: usize, batch: &mut Batch) -> Result<()>;
-    /// Back to the first row.
+    /// Returns to the first row.
     fn rewind(&mut self) -> Result<()>;
-    /// Another pass takes long beside the reading of the bytes: they are parsed or unpacked again.
+    /// Whether another pass is much slower than reading the bytes, because they are parsed or
+    /// decompressed again.
     fn is_slow(&self) -> bool {
         false
     }
-    /// All rows are dense, of single or double precision, nothing belongs to them, and [`read_stretches`](Self::read_stretches) reads them.
-    fn has_stretches(&self) -> bool {
+    /// Whether [`read_bytes`](Self::read_bytes) can be called: all rows are dense, in single or
+    /// double precision, without weights or ids.
+    fn lends_bytes(&self) -> bool {
         false
     }
-    /// Puts the bytes of the next rows, at most `most`, behind others, if possible where they are in memory already; says how many, 0 at the end
-    /// only. Numbers are in the byte order of this machine.
-    fn read_stretches(&mut self, _most: usize, _stretches: &mut Stretches) -> Result<usize> {
-        unreachable!("asked for only of a reader that says so")
+    /// Appends the bytes of the next rows, at most `most`, to `buffers`, without a copy where
+    /// possible. Returns the number of rows, which is 0 only at the end.
+    fn read_bytes(&mut self, _most: usize, _buffers: &mut ByteBuffers) -> Result<usize> {
+        unreachable!("called only if `lends_bytes` returns true")
     }
-    /// Reads a file that is too large for the system's cache with O_DIRECT and about `memory` bytes of buffers, where that is possible; before the
-    /// first row.
+    /// Reads with O_DIRECT from now on, with about `memory` bytes of buffers, where that is
+    /// possible. For files that are too large for the system's cache; called before the first row
+    /// is read.
     fn read_direct(&mut self, _memory: usize) -> Result<()> {
         Ok(())
     }

@@ -4,12 +4,13 @@
 //! The header's claims are checked against the length of the input before anything is allocated for
 //! them.
 
+use crate::Options;
 use crate::bytes::{ByteReader, ByteSource};
 use crate::excerpt::excerpt;
 use crate::read::array::ArrayRows;
 use crate::read::numbers::{ArrayBytes, Encoding};
-use crate::{Options, Values};
 use std::io::{self, Read};
+use vmfkit::rows::Rows;
 
 /// The first bytes of every `.npy` file. Two bytes of version follow.
 pub const MAGIC: &[u8; 6] = b"\x93NUMPY";
@@ -327,14 +328,14 @@ impl<R: Read> Reader<R> {
 
     /// Reads the data, widening half precision and integers. An array of two axes in Fortran order
     /// is transposed.
-    pub fn into_values(self) -> Result<Values, Error> {
+    pub fn into_rows(self) -> Result<Rows<'static>, Error> {
         let encoding = Encoding::from(&self.header);
-        let mut values = Values::default();
+        let mut values = Rows::default();
         encoding.start(&mut values);
         let header = self.read(|bytes| encoding.append(bytes, &mut values))?;
         Ok(match values {
-            Values::F32(values) => Values::F32(in_c_order(&header, values)),
-            Values::F64(values) => Values::F64(in_c_order(&header, values)),
+            Rows::F32(values) => Rows::F32(in_c_order(&header, values.into_owned()).into()),
+            Rows::F64(values) => Rows::F64(in_c_order(&header, values.into_owned()).into()),
             sparse => sparse,
         })
     }
@@ -352,7 +353,7 @@ impl<R: Read> Reader<R> {
             let whole = value.fract() == 0.0 && value.abs() < 2f64.powi(63);
             if whole { Ok(value as i64) } else { Err(Error::Label { row, value }) }
         };
-        self.into_values()?.into_f64().into_iter().enumerate().map(label).collect()
+        self.into_rows()?.into_f64().into_iter().enumerate().map(label).collect()
     }
 
     fn read(mut self, mut append: impl FnMut(&[u8])) -> Result<Header, Error> {

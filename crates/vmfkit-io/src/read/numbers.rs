@@ -2,11 +2,12 @@
 
 use crate::bytes::{ByteReader, ByteSource};
 use crate::read::npy::{self, Integer};
-use crate::{Element, Error, Result, Stretches, Values};
+use crate::{ByteBuffers, Element, Error, Result};
 use crc32fast::Hasher;
 use flate2::bufread::DeflateDecoder;
 use half::{bf16, f16};
 use std::io::{self, BufRead, BufReader, Read, Take};
+use vmfkit::rows::Rows;
 
 /// Bytes to decompress at a time.
 const CHUNK: usize = 1 << 17;
@@ -66,22 +67,19 @@ impl Encoding {
     }
 
     /// Empties `values` and makes them of the type that these numbers are widened to.
-    pub fn start(self, values: &mut Values) {
-        match self.element() {
-            Element::F16 | Element::F32 => values.start_f32().clear(),
-            Element::F64 => values.start_f64().clear(),
-        }
+    pub fn start(self, values: &mut Rows<'static>) {
+        self.element().start(values);
     }
 
     /// Appends the numbers in these bytes to `values`, which must be of the type that
     /// [`start`](Self::start) makes.
-    pub fn append(self, bytes: &[u8], values: &mut Values) {
+    pub fn append(self, bytes: &[u8], values: &mut Rows<'static>) {
         match (self.kind, values) {
-            (Kind::F16, Values::F32(out)) => self.decode(bytes, out, |number| f16::from_le_bytes(number).to_f32()),
-            (Kind::Bf16, Values::F32(out)) => self.decode(bytes, out, |number| bf16::from_le_bytes(number).to_f32()),
-            (Kind::F32, Values::F32(out)) => self.decode(bytes, out, f32::from_le_bytes),
-            (Kind::F64, Values::F64(out)) => self.decode(bytes, out, f64::from_le_bytes),
-            (Kind::Integer(integer), Values::F64(out)) => self.append_integers(integer, bytes, out, |n| n as f64),
+            (Kind::F16, Rows::F32(out)) => self.decode(bytes, out.to_mut(), |number| f16::from_le_bytes(number).to_f32()),
+            (Kind::Bf16, Rows::F32(out)) => self.decode(bytes, out.to_mut(), |number| bf16::from_le_bytes(number).to_f32()),
+            (Kind::F32, Rows::F32(out)) => self.decode(bytes, out.to_mut(), f32::from_le_bytes),
+            (Kind::F64, Rows::F64(out)) => self.decode(bytes, out.to_mut(), f64::from_le_bytes),
+            (Kind::Integer(integer), Rows::F64(out)) => self.append_integers(integer, bytes, out.to_mut(), |n| n as f64),
             _ => unreachable!("`start` has made the values of this type"),
         }
     }
@@ -321,7 +319,7 @@ impl Numbers {
 
     /// Appends the next numbers to `values`. Memory grows with the numbers that arrive, not with
     /// what a header claims.
-    pub fn take(&mut self, count: u64, values: &mut Values) -> Result<()> {
+    pub fn take(&mut self, count: u64, values: &mut Rows<'static>) -> Result<()> {
         let encoding = self.encoding;
         self.take_bytes(count, |bytes| encoding.append(bytes, values))
     }
@@ -381,13 +379,13 @@ impl Numbers {
 
     /// Whether numbers can be lent from the buffers that the disk writes to: the source is read
     /// directly, and no number crosses a sector boundary.
-    pub fn has_stretches(&self) -> bool {
+    pub fn lends_bytes(&self) -> bool {
         let aligned = self.bytes.start.is_multiple_of(self.encoding.size() as u64);
         aligned && matches!(&self.bytes.input, Input::Plain(reader) if reader.source().is_some_and(ByteSource::is_direct))
     }
 
-    /// Lends the bytes of the next numbers, if [that is possible](Self::has_stretches).
-    pub fn take_stretches(&mut self, count: u64, stretches: &mut Stretches) -> Result<()> {
+    /// Lends the bytes of the next numbers, if [that is possible](Self::lends_bytes).
+    pub fn lend(&mut self, count: u64, buffers: &mut ByteBuffers) -> Result<()> {
         let size = self.encoding.size();
         let mut left = count as usize * size;
         while left > 0 {
@@ -402,7 +400,7 @@ impl Numbers {
             }
             left -= found;
             self.taken += (found / size) as u64;
-            stretches.push(bytes);
+            buffers.push(bytes);
         }
         self.check_after_last()
     }
@@ -421,7 +419,7 @@ impl Numbers {
     }
 
     /// Reads numbers out of order, from number `first`. For a seekable source only.
-    pub fn take_at(&mut self, first: u64, count: u64, values: &mut Values) -> Result<()> {
+    pub fn take_at(&mut self, first: u64, count: u64, values: &mut Rows<'static>) -> Result<()> {
         let Input::Plain(reader) = &mut self.bytes.input else { unreachable!("only sources are read out of order") };
         reader.seek_to(self.bytes.start + first * self.encoding.size() as u64)?;
         self.taken = first;
@@ -448,7 +446,7 @@ mod tests {
             (0xfc00, f32::NEG_INFINITY),
         ];
         let widened = |kind, bits: u16| {
-            let mut values = Values::default();
+            let mut values = Rows::default();
             Encoding { kind, big_endian: true }.append(&bits.to_be_bytes(), &mut values);
             values.into_f64()[0]
         };

@@ -10,7 +10,7 @@ use crate::read::guard::{damaged, from_arrow, from_parquet, guarded};
 use crate::read::parquet_bytes::{CheckedMetadata, CheckedPages};
 use crate::read::parquet_lists::{ListPages, some_groups};
 use crate::read::records;
-use crate::{Batch, Element, Reader, Schema, Stretches};
+use crate::{Batch, ByteBuffers, Element, Reader, Schema};
 use ::parquet::arrow::ProjectionMask;
 use ::parquet::arrow::arrow_reader::{
     ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder,
@@ -150,16 +150,16 @@ impl Reader for ParquetReader {
         guarded(|| self.read_rows(most, batch))
     }
 
-    fn has_stretches(&self) -> bool {
+    fn lends_bytes(&self) -> bool {
         // Parquet is little-endian.
         let as_in_memory = self.schema.element != Element::F16 && cfg!(target_endian = "little");
         self.lists.is_some() && as_in_memory && self.records.roots.is_empty()
     }
 
-    fn read_stretches(&mut self, most: usize, stretches: &mut Stretches) -> Result<usize> {
-        let lists = self.lists.as_mut().expect("a reader of stretches has lists");
+    fn read_bytes(&mut self, most: usize, buffers: &mut ByteBuffers) -> Result<usize> {
+        let lists = self.lists.as_mut().expect("a reader that lends bytes has lists");
         let added = guarded(|| {
-            let added = lists.take(most, |numbers, _| stretches.push(numbers));
+            let added = lists.take(most, |numbers, _| buffers.push(numbers));
             added.map_err(|error| error.at(format!("row group {}", lists.group())))
         })?;
         self.row += added as u64;

@@ -2,7 +2,7 @@
 
 use crate::error::{Error, Result};
 use crate::read::columns::{Chosen, Coordinates};
-use crate::{Batch, Element, Ids, Values};
+use crate::{Batch, Element, Ids};
 use arrow_array::cast::AsArray;
 use arrow_array::types::{
     ArrowPrimitiveType, Float16Type, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type, UInt8Type, UInt16Type,
@@ -11,17 +11,13 @@ use arrow_array::types::{
 use arrow_array::{Array, ArrayRef, RecordBatch};
 use arrow_schema::{DataType, Field};
 use std::ops::Range;
+use vmfkit::rows::Rows;
 
 /// Empties a batch and gives its vectors the types of the chosen columns. Memory of the right type
 /// is kept.
 pub(crate) fn prepare(batch: &mut Batch, element: Element, weights: bool, ids: Option<&DataType>) {
     batch.rows = 0;
-    match (&mut batch.values, element) {
-        (Values::F32(values), Element::F16 | Element::F32) => values.clear(),
-        (Values::F64(values), Element::F64) => values.clear(),
-        (values, Element::F16 | Element::F32) => *values = Values::F32(Vec::new()),
-        (values, Element::F64) => *values = Values::F64(Vec::new()),
-    }
+    element.start(&mut batch.values);
     match &mut batch.weights {
         Some(kept) if weights => kept.clear(),
         kept => *kept = weights.then(Vec::new),
@@ -56,20 +52,25 @@ pub(crate) fn append(
     match &chosen.coordinates {
         Coordinates::List(column) => append_lists(records, *column, rows.clone(), first, dim, &mut batch.values)?,
         Coordinates::Flat(columns) => {
-            let at = values_len(&batch.values);
+            let at = batch.rows * dim;
+            let end = at + rows.len() * dim;
             match &mut batch.values {
-                Values::F32(values) => values.resize(at + rows.len() * dim, 0.0),
-                Values::F64(values) => values.resize(at + rows.len() * dim, 0.0),
+                Rows::F32(values) => values.to_mut().resize(end, 0.0),
+                Rows::F64(values) => values.to_mut().resize(end, 0.0),
                 _ => unreachable!("a prepared batch is dense"),
             }
             for (index, &column) in columns.iter().enumerate() {
                 let (field, array) = sliced(records, column, &rows);
                 no_nulls(&field, &array, first + rows.start as u64)?;
                 match &mut batch.values {
-                    Values::F32(values) => {
+                    Rows::F32(values) => {
+                        let values = values.to_mut();
                         each_number(&array, |row, number| values[at + row * dim + index] = number as f32);
                     }
-                    Values::F64(values) => each_number(&array, |row, number| values[at + row * dim + index] = number),
+                    Rows::F64(values) => {
+                        let values = values.to_mut();
+                        each_number(&array, |row, number| values[at + row * dim + index] = number);
+                    }
                     _ => unreachable!("a prepared batch is dense"),
                 }
             }
@@ -113,14 +114,6 @@ pub(crate) fn first_length(records: &RecordBatch, column: usize) -> Result<usize
     if length == 0 { Err(no_numbers(field.name())) } else { Ok(length) }
 }
 
-fn values_len(values: &Values) -> usize {
-    match values {
-        Values::F32(values) => values.len(),
-        Values::F64(values) => values.len(),
-        _ => unreachable!("a prepared batch is dense"),
-    }
-}
-
 fn sliced(records: &RecordBatch, column: usize, rows: &Range<usize>) -> (Field, ArrayRef) {
     (records.schema_ref().field(column).clone(), records.column(column).slice(rows.start, rows.len()))
 }
@@ -162,7 +155,7 @@ fn append_lists(
     rows: Range<usize>,
     first: u64,
     dim: usize,
-    values: &mut Values,
+    values: &mut Rows<'static>,
 ) -> Result<()> {
     let (field, array) = sliced(records, column, &rows);
     let first = first + rows.start as u64;
@@ -192,11 +185,11 @@ fn append_lists(
         return Err(null_within(field.name(), first + (hole / dim) as u64, hole % dim));
     }
     match (values, items.data_type()) {
-        (Values::F32(values), DataType::Float16) => {
-            values.extend(items.as_primitive::<Float16Type>().values().iter().map(|half| half.to_f32()));
+        (Rows::F32(values), DataType::Float16) => {
+            values.to_mut().extend(items.as_primitive::<Float16Type>().values().iter().map(|half| half.to_f32()));
         }
-        (Values::F32(values), DataType::Float32) => values.extend_from_slice(items.as_primitive::<Float32Type>().values()),
-        (Values::F64(values), DataType::Float64) => values.extend_from_slice(items.as_primitive::<Float64Type>().values()),
+        (Rows::F32(values), DataType::Float32) => values.to_mut().extend_from_slice(items.as_primitive::<Float32Type>().values()),
+        (Rows::F64(values), DataType::Float64) => values.to_mut().extend_from_slice(items.as_primitive::<Float64Type>().values()),
         (_, other) => unreachable!("a column that was chosen for its floats holds {other}"),
     }
     Ok(())

@@ -7,13 +7,14 @@ use crate::write::npz::NpzWriter;
 use crate::write::records::{RecordSink, record_batch};
 use crate::write::table::from_csv;
 use crate::write::{Counted, OutputFormat, Sink, le_bytes};
-use crate::{Batch, Element, Ids, Values};
+use crate::{Batch, Element, Ids};
 use arrow_array::{ArrayRef, FixedSizeListArray, Float32Array, Float64Array, Int64Array, StringArray};
 use arrow_schema::{DataType, Field, FieldRef, Schema, SchemaRef};
 use std::borrow::Cow;
 use std::io::Write;
 use std::sync::Arc;
 use vmfkit::capacity;
+use vmfkit::rows::{Rows, Scalar, SparseRows};
 
 /// The names of columns and tensors. Separate columns of coordinates are called x0, x1 and so on.
 pub(crate) const ROWS: &str = "embedding";
@@ -372,33 +373,11 @@ impl RowLayout {
     /// The ids and weights to write. Checks that the batch matches the layout.
     fn check<'a>(&self, batch: &'a Batch) -> Result<(Option<&'a Ids>, Option<&'a [f64]>)> {
         let wrong = |what: String| Err(Error::Format { what });
-        let expected = batch.rows.saturating_mul(self.dim);
         match &batch.values {
-            Values::F32(values) if values.len() != expected => {
-                return wrong(format!(
-                    "{} rows of {} must be {expected} numbers, found: `{}`",
-                    batch.rows,
-                    self.dim,
-                    values.len()
-                ));
-            }
-            Values::F64(values) if values.len() != expected => {
-                return wrong(format!(
-                    "{} rows of {} must be {expected} numbers, found: `{}`",
-                    batch.rows,
-                    self.dim,
-                    values.len()
-                ));
-            }
-            Values::SparseF32 { starts, columns, .. } | Values::SparseF64 { starts, columns, .. } => {
-                if starts.len().checked_sub(1) != Some(batch.rows) {
-                    return wrong(format!("{} rows must have one start more, found: `{}`", batch.rows, starts.len()));
-                }
-                if let Some(column) = columns.iter().find(|&&column| column as usize >= self.dim) {
-                    return wrong(format!("columns must be below {}, found: `{column}`", self.dim));
-                }
-            }
-            _ => {}
+            Rows::F32(values) => self.check_count(batch.rows, values.len())?,
+            Rows::F64(values) => self.check_count(batch.rows, values.len())?,
+            Rows::SparseF32(rows) => self.check_sparse(batch.rows, rows.parts().0, rows.parts().1)?,
+            Rows::SparseF64(rows) => self.check_sparse(batch.rows, rows.parts().0, rows.parts().1)?,
         }
         let ids = match (self.ids, &batch.ids) {
             (None, _) => None,
@@ -421,19 +400,33 @@ impl RowLayout {
         Ok((ids, weights))
     }
 
+    /// Rejects dense rows that are not `rows` times the dimension.
+    fn check_count(&self, rows: usize, found: usize) -> Result<()> {
+        let expected = rows.saturating_mul(self.dim);
+        if found == expected {
+            return Ok(());
+        }
+        Err(Error::Format { what: format!("{rows} rows of {} must be {expected} numbers, found: `{found}`", self.dim) })
+    }
+
+    fn check_sparse(&self, rows: usize, starts: &[usize], columns: &[u32]) -> Result<()> {
+        let what = match columns.iter().find(|&&column| column as usize >= self.dim) {
+            _ if starts.len().checked_sub(1) != Some(rows) => {
+                format!("{rows} rows must have one start more, found: `{}`", starts.len())
+            }
+            Some(column) => format!("columns must be below {}, found: `{column}`", self.dim),
+            None => return Ok(()),
+        };
+        Err(Error::Format { what })
+    }
+
     /// All numbers, including zeros, in the precision of the file.
     fn dense<'a>(&self, batch: &'a Batch) -> Result<Numbers<'a>> {
-        fn spread<T: Copy, U: Copy + Default>(
-            layout: &RowLayout,
-            rows: usize,
-            starts: &[usize],
-            columns: &[u32],
-            values: &[T],
-            to: impl Fn(T) -> U,
-        ) -> Result<Vec<U>> {
-            let dim = layout.dim;
-            layout.check_room("rows with all their numbers", &[rows, dim])?;
-            let mut all = vec![U::default(); rows * dim];
+        fn spread<T: Scalar, U: Copy + Default>(layout: &RowLayout, rows: &SparseRows<T>, to: impl Fn(T) -> U) -> Result<Vec<U>> {
+            let (starts, columns, values) = rows.parts();
+            let (dim, len) = (layout.dim, starts.len() - 1);
+            layout.check_room("rows with all their numbers", &[len, dim])?;
+            let mut all = vec![U::default(); len * dim];
             for (row, ends) in starts.windows(2).enumerate() {
                 for entry in ends[0]..ends[1] {
                     all[row * dim + columns[entry] as usize] = to(values[entry]);
@@ -441,41 +434,32 @@ impl RowLayout {
             }
             Ok(all)
         }
-        let rows = batch.rows;
         Ok(match (&batch.values, self.double) {
-            (Values::F32(values), false) => Numbers::F32(values.into()),
-            (Values::F32(values), true) => Numbers::F64(values.iter().map(|&value| value.into()).collect()),
-            (Values::F64(values), false) => Numbers::F32(values.iter().map(|&value| value as f32).collect()),
-            (Values::F64(values), true) => Numbers::F64(values.into()),
-            (Values::SparseF32 { starts, columns, values }, false) => {
-                Numbers::F32(spread(self, rows, starts, columns, values, |x| x)?.into())
-            }
-            (Values::SparseF32 { starts, columns, values }, true) => {
-                Numbers::F64(spread(self, rows, starts, columns, values, f64::from)?.into())
-            }
-            (Values::SparseF64 { starts, columns, values }, false) => {
-                Numbers::F32(spread(self, rows, starts, columns, values, |x| x as f32)?.into())
-            }
-            (Values::SparseF64 { starts, columns, values }, true) => {
-                Numbers::F64(spread(self, rows, starts, columns, values, |x| x)?.into())
-            }
+            (Rows::F32(values), false) => Numbers::F32(Cow::Borrowed(values)),
+            (Rows::F32(values), true) => Numbers::F64(values.iter().map(|&value| value.into()).collect()),
+            (Rows::F64(values), false) => Numbers::F32(values.iter().map(|&value| value as f32).collect()),
+            (Rows::F64(values), true) => Numbers::F64(Cow::Borrowed(values)),
+            (Rows::SparseF32(rows), false) => Numbers::F32(spread(self, rows, |x| x)?.into()),
+            (Rows::SparseF32(rows), true) => Numbers::F64(spread(self, rows, f64::from)?.into()),
+            (Rows::SparseF64(rows), false) => Numbers::F32(spread(self, rows, |x| x as f32)?.into()),
+            (Rows::SparseF64(rows), true) => Numbers::F64(spread(self, rows, |x| x)?.into()),
         })
     }
-}
 
-impl RowLayout {
     /// The stored entries of a batch, or the nonzero numbers of dense rows, in the precision of the
     /// file.
     fn entries<'a>(&self, batch: &'a Batch) -> Result<Entries<'a>> {
-        let (starts, columns, values): (&[usize], &[u32], _) = match (&batch.values, self.double) {
-            (Values::SparseF32 { starts, columns, values }, false) => (starts, columns, Numbers::F32(values.into())),
-            (Values::SparseF32 { starts, columns, values }, true) => {
-                (starts, columns, Numbers::F64(values.iter().map(|&value| value.into()).collect()))
+        let (starts, columns, values) = match (&batch.values, self.double) {
+            (Rows::SparseF32(rows), double) => {
+                let (starts, columns, values) = rows.parts();
+                let widened = || Numbers::F64(values.iter().map(|&value| value.into()).collect());
+                (starts, columns, if double { widened() } else { Numbers::F32(values.into()) })
             }
-            (Values::SparseF64 { starts, columns, values }, false) => {
-                (starts, columns, Numbers::F32(values.iter().map(|&value| value as f32).collect()))
+            (Rows::SparseF64(rows), double) => {
+                let (starts, columns, values) = rows.parts();
+                let rounded = || Numbers::F32(values.iter().map(|&value| value as f32).collect());
+                (starts, columns, if double { Numbers::F64(values.into()) } else { rounded() })
             }
-            (Values::SparseF64 { starts, columns, values }, true) => (starts, columns, Numbers::F64(values.into())),
             _ => {
                 return Ok(match self.dense(batch)? {
                     // A negative zero is kept.

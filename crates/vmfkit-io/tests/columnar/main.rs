@@ -4,9 +4,10 @@ use std::io::{self, Write};
 use std::path::Path;
 use std::slice;
 use std::sync::{Arc, Mutex};
+use vmfkit::rows::{Rows, SparseRows};
 use vmfkit_io::{
     Batch, Column, ColumnData, ColumnKind, Destination, Element, Error, IdKind, Ids, OutputFormat, Result, RowLayout, RowWriter,
-    Sink, TableWriter, Values,
+    Sink, TableWriter,
 };
 
 /// Memory that can be read after the writer is dropped.
@@ -151,7 +152,7 @@ fn tables_that_do_not_fit_are_refused() {
 fn sparse() -> Batch {
     Batch {
         rows: 2,
-        values: Values::SparseF64 { starts: vec![0, 1, 3], columns: vec![1, 0, 2], values: vec![0.5, 0.25, 2.0] },
+        values: Rows::SparseF64(SparseRows::new(vec![0, 1, 3], vec![1, 0, 2], vec![0.5, 0.25, 2.0])),
         weights: Some(vec![1.5, 2.0]),
         ids: Some(Ids::Integers(vec![7, -8])),
     }
@@ -208,7 +209,7 @@ fn rows_that_do_not_fit_are_refused() {
     assert_eq!(refused(OutputFormat::Csv, &plain.clone().ids(IdKind::Texts)), "ids must be texts, found: `whole numbers`");
     assert_eq!(refused(OutputFormat::Csv, &RowLayout::new(2, Element::F32)), "columns must be below 2, found: `2`");
     let mut batch = sparse();
-    batch.values = Values::F32(vec![0.0; 5]);
+    batch.values = Rows::F32(vec![0.0; 5].into());
     let error = rows(OutputFormat::Csv, &plain, &batch).unwrap_err();
     assert_eq!(error.to_string(), "2 rows of 3 must be 6 numbers, found: `5`");
     batch = Batch { weights: None, ..sparse() };
@@ -270,10 +271,10 @@ fn sparse_batches(double: bool) -> [Batch; 3] {
     let batch = |starts: &[usize], columns: &[u32], values: &[f64]| Batch {
         rows: starts.len() - 1,
         values: match double {
-            true => Values::SparseF64 { starts: starts.to_vec(), columns: columns.to_vec(), values: values.to_vec() },
+            true => Rows::SparseF64(SparseRows::new(starts.to_vec(), columns.to_vec(), values.to_vec())),
             false => {
-                let values = values.iter().map(|&value| value as f32).collect();
-                Values::SparseF32 { starts: starts.to_vec(), columns: columns.to_vec(), values }
+                let values: Vec<_> = values.iter().map(|&value| value as f32).collect();
+                Rows::SparseF32(SparseRows::new(starts.to_vec(), columns.to_vec(), values))
             }
         },
         weights: Some((1..starts.len()).map(|row| row as f64 / 3.0).collect()),
@@ -308,9 +309,10 @@ fn sparse_rows_stay_sparse() {
             let values = vec![0.1, -1e-30, f64::NEG_INFINITY, 0.0, -0.0];
             let expected = match (format, double) {
                 (OutputFormat::Npz, false) => {
-                    Values::SparseF32 { starts, columns, values: values.iter().map(|&value| value as f32).collect() }
+                    let values: Vec<_> = values.iter().map(|&value| value as f32).collect();
+                    Rows::SparseF32(SparseRows::new(starts, columns, values))
                 }
-                _ => Values::SparseF64 { starts, columns, values },
+                _ => Rows::SparseF64(SparseRows::new(starts, columns, values)),
             };
             let found = read(&path);
             assert_eq!(format!("{:?}", (5, &expected)), format!("{:?}", (found.rows, &found.values)), "{format}, {double}");
@@ -343,7 +345,7 @@ fn dense_rows_are_an_array_of_an_archive() {
 
 #[test]
 fn a_matrix_holds_the_numbers_of_dense_rows_that_are_not_0() {
-    let dense = Batch { rows: 2, values: Values::F64(vec![0.0, 0.5, -0.0, 0.1, 0.0, 2.0]), ..Batch::default() };
+    let dense = Batch { rows: 2, values: Rows::F64(vec![0.0, 0.5, -0.0, 0.1, 0.0, 2.0].into()), ..Batch::default() };
     let text = rows(OutputFormat::Mtx, &RowLayout::new(3, Element::F64), &dense).unwrap();
     let text = String::from_utf8(text).unwrap();
     let lines: Vec<&str> = text.lines().map(str::trim_end).collect();

@@ -2,10 +2,11 @@
 
 use crate::{Folder, names, read, refused};
 use vmfkit::Angles;
+use vmfkit::rows::Rows;
 use vmfkit::source::Source;
 use vmfkit_io::{
     Batch, Column, ColumnData, ColumnKind, Destination, Element, Ids, Options, OutputFormat, RowLayout, RowWriter, TableWriter,
-    Values, open, read_ids,
+    open, read_ids,
 };
 
 fn angles(text: &str) -> Options {
@@ -57,7 +58,7 @@ fn what_is_written_as_angles_is_read_as_angles_in_every_format() {
         let format = OutputFormat::of(&path).unwrap();
         let sink: Box<dyn Destination> = Box::new(std::fs::File::create(&path).unwrap());
         let mut writer = RowWriter::new(format, sink, &layout).unwrap();
-        writer.write(&Batch { rows: 4, values: Values::F64(POINTS.to_vec()), ..Batch::default() }).unwrap();
+        writer.write(&Batch { rows: 4, values: Rows::F64(POINTS.to_vec().into()), ..Batch::default() }).unwrap();
         writer.finish().unwrap();
         let all = read(&crate::location(&path), &angles("lat,lon"));
         assert!(is_points(&all.rows), "{extension}: {:?}", all.rows);

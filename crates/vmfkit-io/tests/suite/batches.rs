@@ -1,7 +1,8 @@
 //! Rows as the files store them, of unit length or not.
 
 use crate::{Folder, ROWS, names, npy_rows, testdata, with_causes};
-use vmfkit_io::{Batch, Element, Ids, Options, Values, open_batches};
+use vmfkit::rows::Rows;
+use vmfkit_io::{Batch, Element, Ids, Options, open_batches};
 
 /// All rows; of sparse rows the stored entries.
 fn read(locations: &[&str], options: &Options) -> vmfkit_io::Result<(Vec<f64>, Batch)> {
@@ -38,13 +39,13 @@ fn rows_are_given_as_they_are() {
 #[test]
 fn rescaling_is_asked_for_even_by_half_precision() {
     let (raw, batch) = read(&[&testdata("formats/f16.safetensors")], &Options::new()).unwrap();
-    assert!(matches!(batch.values, Values::F32(_)) && (raw[0] - 0.6).abs() < 1e-3 && raw[0] != 0.6);
+    assert!(matches!(batch.values, Rows::F32(_)) && (raw[0] - 0.6).abs() < 1e-3 && raw[0] != 0.6);
     let folder = Folder::new();
     let place = folder.write("raw.npy", npy_rows(&[[3.0, 0.0, 0.0, 4.0], ROWS[2]]));
     let mut batches = open_batches(&[&place], &Options::new().rescale(true)).unwrap();
     let mut batch = Batch::default();
     assert!(batches.read(&mut batch).unwrap());
-    assert_eq!((batch.values, batches.rescaled()), (Values::F64(vec![0.6, 0.0, 0.0, 0.8, 0.0, 0.0, 1.0, 0.0]), Some(1)));
+    assert_eq!((batch.values, batches.rescaled()), (Rows::F64(vec![0.6, 0.0, 0.0, 0.8, 0.0, 0.0, 1.0, 0.0].into()), Some(1)));
     let zero = folder.write("zero.npy", npy_rows(&[ROWS[0], [0.0; 4]]));
     let error = read(&[&place, &zero], &Options::new().rescale(true).block_rows(1)).unwrap_err();
     assert_eq!(with_causes(error), format!("{zero}: row 1 has no direction: all its coordinates are `0`"));
@@ -60,5 +61,5 @@ fn weights_ids_and_sparse_rows_come_along() {
     assert_eq!(batch.weights, Some(crate::WEIGHTS.to_vec()));
     assert!(matches!(&batch.ids, Some(Ids::Texts(ids)) if ids.len() == 5));
     let (_, sparse) = read(&[&testdata("formats/csr.npz")], &Options::new()).unwrap();
-    assert!(matches!(&sparse.values, Values::SparseF64 { starts, .. } if starts.len() == 6));
+    assert!(matches!(&sparse.values, Rows::SparseF64(rows) if rows.parts().0.len() == 6));
 }

@@ -5,10 +5,11 @@
 
 use crate::{Everything, Folder, location, npy, read, read_all, with_causes};
 use std::fs::File;
+use vmfkit::rows::Rows;
 use vmfkit::source::Source;
 use vmfkit::train::Stop;
 use vmfkit::{Fitter, Method, RowBatch};
-use vmfkit_io::{Batch, DataSource, Element, IdKind, Ids, Options, OutputFormat, RowLayout, RowWriter, Values, open};
+use vmfkit_io::{Batch, DataSource, Element, IdKind, Ids, Options, OutputFormat, RowLayout, RowWriter, open};
 
 const DIM: usize = 6;
 
@@ -90,8 +91,8 @@ fn write_rows(folder: &Folder, name: &str, format: OutputFormat, element: Elemen
     for (part, rows) in rows.chunks(20_000).enumerate() {
         let ids = Some(Ids::Integers((0..rows.len()).map(|row| (part * 20_000 + row) as i64).collect()));
         let values = match element {
-            Element::F64 => Values::F64(rows.as_flattened().iter().copied().map(f64::from).collect()),
-            _ => Values::F32(rows.as_flattened().to_vec()),
+            Element::F64 => Rows::F64(rows.as_flattened().iter().copied().map(f64::from).collect()),
+            _ => Rows::F32(rows.as_flattened().to_vec().into()),
         };
         writer.write(&Batch { rows: rows.len(), values, weights: None, ids }).unwrap();
     }
@@ -149,7 +150,7 @@ fn methods() -> impl Iterator<Item = (Method, bool)> {
     Method::all().into_iter().map(|method| (method, true)).chain(in_order)
 }
 
-/// Blocks of 1,000 rows, whatever is asked for.
+/// A source of batches of 1,000 rows, whatever is preferred.
 struct Short(DataSource);
 
 impl Source for Short {
@@ -228,7 +229,7 @@ fn a_fit_past_the_cache_is_that_in_memory_to_the_last_bit() {
     }
 }
 
-/// Blocks that are in one file are lent, those across two are put together.
+/// Batches within one file are lent; those across two files are copied.
 #[test]
 fn a_fit_does_not_depend_on_the_ends_of_files() {
     for descr in ["<f4", "<f8"] {

@@ -85,7 +85,7 @@ fn text_and_unpacked_arrays_are_the_same_from_the_disk() {
             assert_eq!(keep(&mut source), Kept::Disk, "once more is no more work");
             assert_eq!(source.rows(), Some(expected.0.rows.len() as u64));
             assert_eq!(two_passes(&mut source), expected, "{places:?}, {block_rows}");
-            // The same in other blocks.
+            // The same in batches of another length.
             source.prefer_rows(Some(300));
             source.rewind().unwrap();
             let mut rows = 0;
@@ -97,7 +97,8 @@ fn text_and_unpacked_arrays_are_the_same_from_the_disk() {
     }
 }
 
-/// In single and in double precision, where rows stay where the disk puts them, and with weights, where they do not; in many blocks, of which the last is short.
+/// In both precisions, for which bytes are lent, and with weights, for which they are copied; in many
+/// batches, of which the last is short.
 #[test]
 fn a_fit_from_the_disk_is_that_in_memory_to_the_last_bit() {
     if !has_disk() {

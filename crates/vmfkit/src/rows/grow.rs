@@ -1,6 +1,6 @@
 //! Batches that own their rows and grow, and buffers.
 
-use super::values::{Rows, Scalar, SparseRows};
+use super::values::{Rows, Scalar};
 use super::{RowBatch, Values};
 use crate::error::{Error, Result};
 use std::borrow::Cow;
@@ -8,7 +8,7 @@ use std::borrow::Cow;
 impl Default for RowBatch<'_> {
     /// No rows: a buffer for [`validated`](RowBatch::validated), whose memory is used again each time.
     fn default() -> Self {
-        RowBatch::of_rows(0, 0, Rows::F32(Cow::Borrowed(&[])))
+        RowBatch::of_rows(0, 0, Rows::default())
     }
 }
 
@@ -49,7 +49,7 @@ impl RowBatch<'static> {
             Values::Bytes(_) => Rows::F64(Cow::Borrowed(&[])),
         };
         match &mut self.values {
-            Values::Numbers(rows) if std::mem::discriminant(&*rows) == std::mem::discriminant(&like) => truncate(rows, 0, 0),
+            Values::Numbers(rows) => rows.clear_like(&like),
             values => *values = Values::Numbers(like),
         }
         (self.dim, self.len, self.is_validated, self.origin) = (batch.dim, 0, true, None);
@@ -104,7 +104,7 @@ impl RowBatch<'static> {
         let added = copied(batch);
         let Values::Numbers(rows) = &mut self.values else { unreachable!("bytes were copied above") };
         match (&added, &batch.values) {
-            (Some(added), _) | (None, Values::Numbers(added)) => append(rows, self.dim, (self.len, batch.len), added),
+            (Some(added), _) | (None, Values::Numbers(added)) => rows.append(self.dim, added),
             (None, Values::Bytes(_)) => unreachable!("bytes were copied above"),
         }
         self.len += batch.len;
@@ -128,51 +128,12 @@ impl RowBatch<'static> {
             return;
         }
         match &mut self.values {
-            Values::Numbers(values) => truncate(values, self.dim, rows),
+            Values::Numbers(values) => values.truncate(self.dim, rows),
             Values::Bytes(bytes) => *bytes = bytes.slice(0, rows),
         }
         if let Some(weights) = &mut self.weights {
             weights.to_mut().truncate(rows);
         }
         self.len = rows;
-    }
-}
-
-fn truncate(rows: &mut Rows<'static>, dim: usize, count: usize) {
-    match rows {
-        Rows::F32(values) => values.to_mut().truncate(count * dim),
-        Rows::F64(values) => values.to_mut().truncate(count * dim),
-        Rows::SparseF32(rows) => rows.truncate(count),
-        Rows::SparseF64(rows) => rows.truncate(count),
-    }
-}
-
-/// Appends rows to others; `counts` are the numbers of both.
-fn append(rows: &mut Rows<'static>, dim: usize, counts: (usize, usize), added: &Rows) {
-    fn wide(values: &[f32]) -> impl Iterator<Item = f64> + '_ {
-        values.iter().map(|x| f64::from(*x))
-    }
-    fn push_all<T: Scalar, F: Scalar>(rows: &mut SparseRows<'static, T>, added: &SparseRows<F>) {
-        (0..added.len()).for_each(|row| rows.push(added.row(row)));
-    }
-    match (&mut *rows, added) {
-        (Rows::F32(values), Rows::F32(added)) => values.to_mut().extend_from_slice(added),
-        (Rows::F64(values), Rows::F64(added)) => values.to_mut().extend_from_slice(added),
-        (Rows::F64(values), Rows::F32(added)) => values.to_mut().extend(wide(added)),
-        (Rows::SparseF32(rows), Rows::SparseF32(added)) => push_all(rows, added),
-        (Rows::SparseF64(rows), Rows::SparseF64(added)) => push_all(rows, added),
-        (Rows::SparseF64(rows), Rows::SparseF32(added)) => push_all(rows, added),
-        (Rows::SparseF32(narrow), Rows::SparseF64(added)) => {
-            let (starts, columns, values) = narrow.parts();
-            let mut rows64 = SparseRows::new(starts.to_vec(), columns.to_vec(), wide(values).collect::<Vec<_>>());
-            push_all(&mut rows64, added);
-            *rows = Rows::SparseF64(rows64);
-        }
-        (Rows::F64(values), _) => values.to_mut().extend((0..counts.1).flat_map(|row| added.row(dim, row))),
-        _ => {
-            let mut values: Vec<f64> = (0..counts.0).flat_map(|row| rows.row(dim, row)).collect();
-            values.extend((0..counts.1).flat_map(|row| added.row(dim, row)));
-            *rows = Rows::F64(values.into());
-        }
     }
 }

@@ -136,23 +136,10 @@ impl<'a> RowBatch<'a> {
     ) -> Result<(RowBatch<'static>, usize)> {
         let rows = SparseRows::new(starts, columns, values);
         rows.validate_shape(dim)?;
-        let len = rows.len();
-        let mut out = Vec::with_capacity(rows.entries());
-        let mut changed = 0;
-        for row in 0..len {
-            let length = rows.length(row)?;
-            let values = rows.row(row).1;
-            if is_unit(length.value()) {
-                out.extend_from_slice(values);
-            } else {
-                changed += 1;
-                out.extend(values.iter().map(|x| T::from_f64(length.divide(x.to_f64()))));
-            }
-        }
-        let first = starts[0];
-        let starts_from_0: Vec<usize> = starts.iter().map(|start| start - first).collect();
-        let rows = SparseRows::new(starts_from_0, columns[first..starts[len]].to_vec(), out);
-        Ok((RowBatch::of_rows(dim, len, T::sparse_rows(rows)), changed))
+        let mut owned = SparseRows::empty();
+        owned.extend(&rows);
+        let changed = owned.rescale()?;
+        Ok((RowBatch::of_rows(dim, owned.len(), T::sparse_rows(owned)), changed))
     }
 
     /// Takes dense rows without validating them.
@@ -160,9 +147,7 @@ impl<'a> RowBatch<'a> {
     /// # Errors
     /// A dimension below 2; values that are not whole rows.
     pub fn unvalidated<T: Scalar>(dim: usize, values: impl Into<Cow<'a, [T]>>) -> Result<Self> {
-        let values = values.into();
-        let len = row_count(dim, values.len())?;
-        Ok(RowBatch { is_validated: false, ..RowBatch::of_rows(dim, len, T::rows(values)) })
+        RowBatch::from_rows(dim, T::rows(values.into()))
     }
 
     /// Takes sparse rows without validating them: not even that columns are less than the dimension.
@@ -174,6 +159,22 @@ impl<'a> RowBatch<'a> {
     ) -> Self {
         let rows = SparseRows::new(starts, columns, values);
         RowBatch { is_validated: false, ..RowBatch::of_rows(dim, rows.len(), T::sparse_rows(rows)) }
+    }
+
+    /// Takes rows without validating them, as [`unvalidated`](Self::unvalidated) and
+    /// [`unvalidated_sparse`](Self::unvalidated_sparse) do; [`into_rows`](Self::into_rows) is the
+    /// inverse.
+    ///
+    /// # Errors
+    /// A dimension below 2 and values that are not whole rows, if the rows are dense.
+    pub fn from_rows(dim: usize, rows: Rows<'a>) -> Result<Self> {
+        let len = match &rows {
+            Rows::F32(values) => row_count(dim, values.len())?,
+            Rows::F64(values) => row_count(dim, values.len())?,
+            Rows::SparseF32(rows) => rows.len(),
+            Rows::SparseF64(rows) => rows.len(),
+        };
+        Ok(RowBatch { is_validated: false, ..RowBatch::of_rows(dim, len, rows) })
     }
 
     /// Takes dense rows as bytes, without a copy and without validating them: numbers of `T`, f32 or f64, in the byte order of
@@ -418,7 +419,7 @@ impl<'a> RowBatch<'a> {
         let RowBatch { dim, len, weights, origin, is_validated, values } = self;
         let Values::Bytes(rows) = values else { return RowBatch { dim, len, values, weights, is_validated, origin } };
         // Nothing is validated while they are copied.
-        let unchecked = RowBatch::of_rows(dim, len, Rows::F32(Cow::Borrowed(&[])));
+        let unchecked = RowBatch::of_rows(dim, len, Rows::default());
         unchecked.copy_bytes(&rows, 0, len, &mut buffer).expect("nothing was validated");
         RowBatch { weights, origin, is_validated, ..buffer }
     }

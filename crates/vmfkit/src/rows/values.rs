@@ -1,6 +1,7 @@
 //! [`Rows`]: the numbers of rows, dense or sparse, in single or double precision.
 
-use super::validate::{Length, first_error, is_clearly_unit_double, is_clearly_unit_single, row_count};
+use super::rescale;
+use super::validate::{Length, first_error, is_clearly_unit_double, is_clearly_unit_single, is_unit, row_count};
 use crate::error::{Error, Result};
 use std::borrow::Cow;
 use vmfkit_kernels::Float;
@@ -77,7 +78,111 @@ pub enum Rows<'a> {
     SparseF64(SparseRows<'a, f64>),
 }
 
+impl Default for Rows<'_> {
+    /// No rows, dense and in single precision.
+    fn default() -> Self {
+        Rows::F32(Cow::Borrowed(&[]))
+    }
+}
+
+impl Rows<'static> {
+    /// Removes all rows and returns the vector for new dense rows of type `T`. Its memory is reused
+    /// if the rows were of this type before.
+    ///
+    /// ```
+    /// use vmfkit::rows::Rows;
+    /// let mut rows = Rows::default();
+    /// rows.start_dense::<f64>().extend([0.6, 0.8]);
+    /// assert_eq!(rows, Rows::F64(vec![0.6, 0.8].into()));
+    /// ```
+    pub fn start_dense<T: Scalar>(&mut self) -> &mut Vec<T> {
+        let values = T::dense_mut(self);
+        values.clear();
+        values
+    }
+
+    /// Removes all rows and takes the kind of `like`. Memory is reused if the kind was the same.
+    pub fn clear_like(&mut self, like: &Rows) {
+        if !self.is_like(like) {
+            *self = like.empty_like();
+        }
+        self.truncate(0, 0);
+    }
+
+    /// Keeps only the first `count` rows.
+    pub(super) fn truncate(&mut self, dim: usize, count: usize) {
+        match self {
+            Rows::F32(values) => values.to_mut().truncate(count * dim),
+            Rows::F64(values) => values.to_mut().truncate(count * dim),
+            Rows::SparseF32(rows) => rows.truncate(count),
+            Rows::SparseF64(rows) => rows.truncate(count),
+        }
+    }
+
+    /// Appends copies of rows of the same dimension. Dense rows of both precisions become rows of
+    /// f64, as do sparse ones; where one side is dense and the other sparse, all become dense rows
+    /// of f64.
+    pub fn append(&mut self, dim: usize, added: &Rows) {
+        fn wide(values: &[f32]) -> impl Iterator<Item = f64> + '_ {
+            values.iter().map(|x| f64::from(*x))
+        }
+        match (&mut *self, added) {
+            (Rows::F32(values), Rows::F32(added)) => values.to_mut().extend_from_slice(added),
+            (Rows::F64(values), Rows::F64(added)) => values.to_mut().extend_from_slice(added),
+            (Rows::F64(values), Rows::F32(added)) => values.to_mut().extend(wide(added)),
+            (Rows::SparseF32(rows), Rows::SparseF32(added)) => rows.extend(added),
+            (Rows::SparseF64(rows), Rows::SparseF64(added)) => rows.extend(added),
+            (Rows::SparseF64(rows), Rows::SparseF32(added)) => rows.extend(added),
+            (Rows::SparseF32(narrow), Rows::SparseF64(added)) => {
+                let mut rows = SparseRows::empty();
+                rows.extend(narrow);
+                rows.extend(added);
+                *self = Rows::SparseF64(rows);
+            }
+            (Rows::F64(values), _) => values.to_mut().extend(added.to_dense(dim)),
+            _ => {
+                let mut values = self.to_dense(dim);
+                values.extend(added.to_dense(dim));
+                *self = Rows::F64(values.into());
+            }
+        }
+    }
+
+    /// Divides each row that is not of unit length by its length, in place; returns the number of
+    /// such rows. Rows of unit length keep every bit.
+    ///
+    /// # Errors
+    /// Those of [`RowBatch::rescaled`](super::RowBatch::rescaled) and
+    /// [`RowBatch::sparse_rescaled`](super::RowBatch::sparse_rescaled).
+    pub fn rescale(&mut self, dim: usize) -> Result<usize> {
+        match self {
+            Rows::F32(values) => rescale(dim, values.to_mut()),
+            Rows::F64(values) => rescale(dim, values.to_mut()),
+            Rows::SparseF32(rows) => rows.validate_shape(dim).and_then(|()| rows.rescale()),
+            Rows::SparseF64(rows) => rows.validate_shape(dim).and_then(|()| rows.rescale()),
+        }
+    }
+}
+
 impl Rows<'_> {
+    /// All numbers of dense rows, or the stored values of sparse ones, in double precision.
+    pub fn into_f64(self) -> Vec<f64> {
+        fn widened(values: &[f32]) -> Vec<f64> {
+            values.iter().copied().map(f64::from).collect()
+        }
+        match self {
+            Rows::F32(values) => widened(&values),
+            Rows::F64(values) => values.into_owned(),
+            Rows::SparseF32(rows) => widened(&rows.values),
+            Rows::SparseF64(rows) => rows.values.into_owned(),
+        }
+    }
+
+    /// True if both are dense or both sparse, of the same precision.
+    pub fn is_like(&self, other: &Rows) -> bool {
+        std::mem::discriminant(self) == std::mem::discriminant(other)
+    }
+
     /// True for sparse rows.
     pub fn is_sparse(&self) -> bool {
         matches!(self, Rows::SparseF32(_) | Rows::SparseF64(_))
@@ -120,6 +225,17 @@ impl Rows<'_> {
         }
     }
 
+    /// A copy of all rows, zeros included, in double precision.
+    pub fn to_dense(&self, dim: usize) -> Vec<f64> {
+        let count = match self {
+            Rows::F32(values) => return values.iter().copied().map(f64::from).collect(),
+            Rows::F64(values) => return values.to_vec(),
+            Rows::SparseF32(rows) => rows.len(),
+            Rows::SparseF64(rows) => rows.len(),
+        };
+        (0..count).flat_map(|row| self.row(dim, row)).collect()
+    }
+
     /// The error of the first bad row.
     pub(super) fn validate(&self, dim: usize) -> Result<()> {
         fn dense<T: Scalar>(dim: usize, values: &[T]) -> Result<()> {
@@ -146,15 +262,14 @@ pub struct SparseRows<'a, T: Clone> {
 }
 
 impl<'a, T: Scalar> SparseRows<'a, T> {
-    pub(super) fn new(
-        starts: impl Into<Cow<'a, [usize]>>,
-        columns: impl Into<Cow<'a, [u32]>>,
-        values: impl Into<Cow<'a, [T]>>,
-    ) -> Self {
+    /// Takes the three arrays of CSR, as [`RowBatch::sparse`](super::RowBatch::sparse) does, without
+    /// validating them.
+    pub fn new(starts: impl Into<Cow<'a, [usize]>>, columns: impl Into<Cow<'a, [u32]>>, values: impl Into<Cow<'a, [T]>>) -> Self {
         SparseRows { starts: starts.into(), columns: columns.into(), values: values.into() }
     }
 
-    fn empty() -> Self {
+    /// No rows, which own their memory.
+    pub(super) fn empty() -> Self {
         SparseRows::new(vec![0], Vec::new(), Vec::new())
     }
 
@@ -247,12 +362,36 @@ impl<'a, T: Scalar> SparseRows<'a, T> {
         SparseRows { starts, columns: Cow::Borrowed(&self.columns), values: Cow::Borrowed(&self.values) }
     }
 
-    /// Appends one row, in another precision if need be.
-    pub(super) fn push<F: Scalar>(&mut self, (columns, values): (&[u32], &[F])) {
+    /// Appends one row.
+    pub(super) fn push(&mut self, (columns, values): (&[u32], &[T])) {
         self.columns.to_mut().extend_from_slice(columns);
         let out = self.values.to_mut();
-        out.extend(values.iter().map(|x| T::from_f64(x.to_f64())));
+        out.extend_from_slice(values);
         self.starts.to_mut().push(out.len());
+    }
+
+    /// Appends rows, in another precision if need be.
+    pub(super) fn extend<F: Scalar>(&mut self, added: &SparseRows<F>) {
+        let (Some(&first), Some(&last)) = (added.starts.first(), added.starts.last()) else { return };
+        let before = self.values.len();
+        self.columns.to_mut().extend_from_slice(&added.columns[first..last]);
+        self.values.to_mut().extend(added.values[first..last].iter().map(|x| T::from_f64(x.to_f64())));
+        self.starts.to_mut().extend(added.starts[1..].iter().map(|start| before + start - first));
+    }
+
+    /// Divides each row that is not of unit length by its length, in place; returns the number of
+    /// such rows. The shape must have been validated.
+    pub(super) fn rescale(&mut self) -> Result<usize> {
+        let mut changed = 0;
+        for row in 0..self.len() {
+            let length = self.length(row)?;
+            if !is_unit(length.value()) {
+                changed += 1;
+                let values = &mut self.values.to_mut()[self.starts[row]..self.starts[row + 1]];
+                values.iter_mut().for_each(|x| *x = T::from_f64(length.divide(x.to_f64())));
+            }
+        }
+        Ok(changed)
     }
 
     /// Keeps only the first rows, which begin at entry 0.

@@ -1,56 +1,58 @@
-//! Batches of one length, joined across files, and rescaled if that was asked for.
+//! [`BatchReader`]: batches of the number of rows that a fit prefers, joined across files.
 
 use crate::dataset::{Dataset, Origin};
-use crate::file_batch::{Failure, FileBatch, Origins, batch_of, in_file, values_of};
-use crate::{Batch, Element, Result, Schema, Skipped, Values};
+use crate::file_batch::{Failure, FileBatch, Origins, in_file};
+use crate::{Batch, Element, Result, Schema, Skipped};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use vmfkit::RowBatch;
-use vmfkit::rows::{Rows, Scalar, SparseRows, rescale};
+use vmfkit::rows::Rows;
 
-/// Numbers in a batch, unless the number of its rows was chosen: 32 MB in single precision.
+/// Default size of a batch in numbers: 32 MB in single precision.
 const NUMBERS: usize = 1 << 23;
-/// The least and the greatest number of rows of such a batch, whatever the dimension, and the number of sparse rows.
+/// Default limits on the rows of a batch in any dimension.
 const FEWEST: usize = 16;
 const MOST: usize = 1 << 16;
+/// Default number of sparse rows of a batch.
 const SPARSE: usize = 1 << 14;
 
-/// Makes batches of the rows of a dataset.
-pub(crate) struct Blocks {
+/// Reads the rows of a dataset in batches of one length, and rescales them if that was asked for.
+pub(crate) struct BatchReader {
     dataset: Dataset,
+    /// The default number of rows of a batch, and the greatest.
     block_rows: usize,
-    /// The greatest number of rows of a batch, and the number that the fit prefers.
     most_rows: usize,
+    /// The number of rows that the fit prefers.
     preferred: Option<usize>,
+    /// What was read last from a file.
     batch: Batch,
     spare: Spare,
     failure: Failure,
 }
 
-/// Memory of batches that have been used, to be filled again, in later passes too.
+/// Memory of used batches, to be filled again, also in later passes.
 #[derive(Clone, Default)]
-pub(crate) struct Spare(Arc<Mutex<Vec<Values>>>);
+pub(crate) struct Spare(Arc<Mutex<Vec<Rows<'static>>>>);
 
 impl Spare {
-    /// Keeps the memory of a batch, unless its bytes belong to another.
+    /// Keeps the memory of a batch, unless its rows are lent bytes.
     pub fn keep(&self, batch: FileBatch) {
-        match values_of(batch.rows) {
-            Values::F32(values) if values.capacity() == 0 => {}
-            values => self.0.lock().expect("no one panics with it").push(values),
+        if let Some(rows) = batch.rows.into_rows() {
+            self.0.lock().expect("nothing panics while it is locked").push(rows);
         }
     }
 
-    fn take(&self) -> Values {
-        self.0.lock().expect("no one panics with it").pop().unwrap_or_default()
+    fn take(&self) -> Rows<'static> {
+        self.0.lock().expect("nothing panics while it is locked").pop().unwrap_or_default()
     }
 }
 
-impl Blocks {
+impl BatchReader {
     pub fn new(dataset: Dataset, block_rows: Option<usize>) -> Self {
         let schema = dataset.schema();
         let usual = if schema.is_sparse() { SPARSE } else { (NUMBERS / schema.dim.max(1)).clamp(FEWEST, MOST) };
         let (block_rows, most_rows) = (block_rows.unwrap_or(usual), block_rows.unwrap_or(usize::MAX));
-        Blocks {
+        BatchReader {
             dataset,
             block_rows,
             most_rows,
@@ -61,13 +63,14 @@ impl Blocks {
         }
     }
 
-    /// Makes batches of this many rows, if that is allowed, or of the usual number; before the first batch only.
+    /// Chooses the number of rows of a batch, up to the limit; without one, the default is used.
+    /// Call it before the first batch.
     pub fn prefer_rows(&mut self, rows: Option<usize>) {
         self.preferred = rows;
     }
 
     /// The number of rows of every batch but the last.
-    fn rows_of_block(&self) -> usize {
+    fn rows_per_batch(&self) -> usize {
         self.preferred.unwrap_or(self.block_rows).min(self.most_rows)
     }
 
@@ -95,7 +98,7 @@ impl Blocks {
         self.dataset.is_worth_scratch()
     }
 
-    /// The files without their rows.
+    /// The files, closed.
     pub fn into_closed_files(self) -> Dataset {
         self.dataset.closed()
     }
@@ -108,45 +111,48 @@ impl Blocks {
         self.dataset.rewind()
     }
 
-    /// Reads with O_DIRECT from now on, with buffers for one and a half batches: enough requests to keep the disk busy.
+    /// Reads with O_DIRECT from now on, with buffers for one and a half batches, which are enough
+    /// requests to keep the disk busy.
     pub fn read_direct(&mut self) -> Result<()> {
         let number = if self.schema().element == Element::F64 { 8 } else { 4 };
-        let block = self.block_rows.saturating_mul(self.schema().dim * number);
-        self.dataset.read_direct(block.saturating_add(block / 2))
+        let batch = self.block_rows.saturating_mul(self.schema().dim * number);
+        self.dataset.read_direct(batch.saturating_add(batch / 2))
     }
 
-    /// Where the memory of used batches is kept.
+    /// The memory of used batches.
     pub fn spare(&self) -> Spare {
         self.spare.clone()
     }
 
-    /// Where the error of a bad row is kept.
+    /// The error of a bad row, once it has been found.
     pub fn failure(&self) -> Failure {
         self.failure.clone()
     }
 
-    /// The next batch; none after the last row, or once it shall stop.
+    /// The next batch. There is none after the last row, or once `stop` is set.
     pub fn next(&mut self, stop: &AtomicBool) -> Result<Option<FileBatch>> {
-        match self.dataset.rows_in_stretches(self.rows_of_block())? {
+        match self.dataset.lendable_rows(self.rows_per_batch())? {
             0 if self.dataset.has_ended() => Ok(None),
             0 => self.join(stop),
             rows => self.read_bytes(rows).map(Some),
         }
     }
 
+    /// Reads a batch of rows of one file or several.
     fn join(&mut self, stop: &AtomicBool) -> Result<Option<FileBatch>> {
         let mut joined = Batch { values: self.spare.take(), ..Batch::default() };
-        joined.clear(&self.dataset.no_values());
+        joined.clear(&self.dataset.no_rows());
+        let dim = self.schema().dim;
         let (mut parts, mut rescaled) = (Vec::new(), 0);
-        let most = self.rows_of_block();
+        let most = self.rows_per_batch();
         while joined.rows < most && !stop.load(Ordering::Relaxed) {
             let Some(origin) = self.dataset.read(most - joined.rows, &mut self.batch)? else { break };
             if self.dataset.rescales(origin.part) {
-                let changed = rescale_values(self.schema().dim, &mut self.batch.values);
+                let changed = self.batch.values.rescale(dim);
                 rescaled += changed.map_err(|error| in_file(error, 0, &origin))? as u64;
             }
             parts.push((joined.rows, origin));
-            joined.append(&mut self.batch);
+            joined.append(dim, &mut self.batch);
         }
         match joined.rows {
             0 => Ok(None),
@@ -156,7 +162,7 @@ impl Blocks {
 
     fn file_batch(&self, batch: Batch, parts: Vec<(usize, Origin)>, rescaled: u64) -> Result<FileBatch> {
         let origins = Origins { parts, failure: self.failure.clone() };
-        let rows = batch_of(self.schema().dim, batch.values);
+        let rows = RowBatch::from_rows(self.schema().dim, batch.values);
         let rows = rows.and_then(|rows| match batch.weights {
             Some(weights) => rows.with_weights(weights),
             None => Ok(rows),
@@ -165,47 +171,19 @@ impl Blocks {
         Ok(FileBatch { rows: rows.with_origin(Arc::new(origins)), ids: batch.ids, rescaled })
     }
 
-    /// This many rows of one file, as its bytes unless they are to be rescaled.
+    /// Reads rows of one file as bytes, unless they are to be rescaled.
     fn read_bytes(&mut self, rows: usize) -> Result<FileBatch> {
         let dim = self.schema().dim;
-        let (origin, bytes) = self.dataset.read_stretches(rows)?;
+        let (origin, bytes) = self.dataset.read_bytes(rows)?;
         let bytes = bytes.into_batch(dim);
         if self.dataset.rescales(origin.part) {
-            let buffer = batch_of(dim, self.spare.take()).unwrap_or_default();
-            let mut values = values_of(bytes.into_numbers(buffer));
-            let changed = rescale_values(dim, &mut values).map_err(|error| in_file(error, 0, &origin))?;
+            let buffer = RowBatch::from_rows(dim, self.spare.take()).unwrap_or_default();
+            let mut values = bytes.into_numbers(buffer).into_rows().expect("bytes were made numbers");
+            let changed = values.rescale(dim).map_err(|error| in_file(error, 0, &origin))?;
             let batch = Batch { rows, values, weights: None, ids: None };
             return self.file_batch(batch, vec![(0, origin)], changed as u64);
         }
         let origins = Origins { parts: vec![(0, origin)], failure: self.failure.clone() };
         Ok(FileBatch { rows: bytes.with_origin(Arc::new(origins)), ids: None, rescaled: 0 })
     }
-}
-
-/// Divides each row by its length; returns the number of rows that were not of unit length.
-pub(crate) fn rescale_values(dim: usize, values: &mut Values) -> vmfkit::Result<usize> {
-    match values {
-        Values::F32(values) => rescale(dim, values),
-        Values::F64(values) => rescale(dim, values),
-        Values::SparseF32 { starts, columns, values } => rescale_sparse(dim, starts, columns, values, |rows| match rows {
-            Rows::SparseF32(rows) => rows,
-            _ => unreachable!("sparse rows stay sparse"),
-        }),
-        Values::SparseF64 { starts, columns, values } => rescale_sparse(dim, starts, columns, values, |rows| match rows {
-            Rows::SparseF64(rows) => rows,
-            _ => unreachable!("sparse rows stay sparse"),
-        }),
-    }
-}
-
-fn rescale_sparse<T: Scalar>(
-    dim: usize,
-    starts: &[usize],
-    columns: &[u32],
-    values: &mut Vec<T>,
-    rows_of: impl Fn(Rows<'static>) -> SparseRows<'static, T>,
-) -> vmfkit::Result<usize> {
-    let (block, changed) = RowBatch::sparse_rescaled(dim, starts, columns, values)?;
-    *values = rows_of(block.into_rows().expect("rescaled rows are numbers")).into_parts().2;
-    Ok(changed)
 }
