@@ -185,7 +185,7 @@ impl StreamFitter {
                     self.phase = Phase::Holding(None);
                 }
                 if let Phase::Holding(held) = &mut self.phase {
-                    *held = Some(rows).filter(|rows| rows.len() > 0);
+                    *held = Some(rows).filter(|rows| !rows.is_empty());
                 }
                 begun.map(|_| ())
             }

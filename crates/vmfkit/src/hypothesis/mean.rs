@@ -17,8 +17,8 @@ use vmfkit_kernels::vector::{half_squared_distance, norm};
 /// The statistic is the likelihood ratio, MATH.md (15.1).
 ///
 /// - [`Calibration::Conditional`], the usual choice, conditions on mu0 . R, MATH.md (15.2). The p-value
-/// does not depend on the concentration, and equals that of the F test for large concentrations. If
-/// the sum of the rows points away from mu0, it is the p-value of Rayleigh's test.
+///   does not depend on the concentration, and equals that of the F test for large concentrations. If
+///   the sum of the rows points away from mu0, it is the p-value of Rayleigh's test.
 /// - [`Calibration::LikelihoodRatio`] uses the chi-squared distribution with d - 1 degrees of freedom.
 /// - [`Calibration::HighConcentration`] uses the statistic F = (n-1)(r - mu0 . R)/(n - r).
 ///
