@@ -92,7 +92,7 @@ fn radians_are_read_where_they_are_asked_for_and_a_name_that_says_otherwise_is_a
     assert!((rows[0][1] - 1.0).abs() < 1e-15);
     let found = refused(&place, &angles("lat,lon"));
     assert!(found.contains("expected angles in degrees, found column: `lat_rad`"), "{found}");
-    assert!(found.contains("hint: `lat,lon,radians`"), "{found}");
+    assert!(found.contains("hint: use `lat,lon,radians`"), "{found}");
 }
 
 #[test]
