@@ -260,3 +260,18 @@ fn constants_for_lengths_fit_into_32_bits() {
     }
     assert!(constants > 20, "{constants}");
 }
+
+#[test]
+fn densities_of_rows_that_are_not_yet_validated_name_the_bad_row() {
+    let density = VonMisesFisher::new(vec![1.0, 0.0], 5.0).unwrap();
+    let mixture = Mixture::new(vec![1.0], vec![density.clone()]).unwrap();
+    let good = RowBatch::unvalidated(2, vec![1.0, 0.0, 0.6, 0.8]).unwrap();
+    let valid = RowBatch::new(2, &[1.0, 0.0, 0.6, 0.8]).unwrap();
+    assert_eq!(density.deviations(&good), density.deviations(&valid));
+    assert_eq!(mixture.ln_densities(&good), mixture.ln_densities(&valid));
+    let bad = RowBatch::unvalidated(2, vec![1.0, 0.0, 3.0, 4.0]).unwrap();
+    let expected = Error::NotUnit { row: 1, norm: 5.0 };
+    assert_eq!(density.deviations(&bad).unwrap_err(), expected);
+    assert_eq!(mixture.assign(&bad).unwrap_err(), expected);
+    assert_eq!(vmfkit::stats::RowSum::new(2).add(&bad).unwrap_err(), expected);
+}
