@@ -237,6 +237,18 @@ def mpmath_nanoseconds(function, d, arguments):
         return np.nan
 
 
+def draw_arguments():
+    """{dimension: concentrations}"""
+    rng = np.random.default_rng(1)
+    return {d: low * (high / low) ** rng.random(ARGUMENTS) for d, low, high in CLASSES}
+
+
+def time_classes():
+    """What `compare time` reads."""
+    drawn = draw_arguments()
+    return "".join(",".join([str(d), *map(repr, map(float, drawn[d]))]) + "\n" for d in drawn)
+
+
 def measure_times(binary, rounds):
     """{(d, function): [ours, scipy's, mpmath's or None]}, the best of the rounds."""
     best = {}
@@ -245,9 +257,8 @@ def measure_times(binary, rounds):
         times = best.setdefault(key, [np.inf, np.inf, None])
         times[place] = value if times[place] is None else min(times[place], value)
 
-    rng = np.random.default_rng(1)
-    drawn = {d: low * (high / low) ** rng.random(ARGUMENTS) for d, low, high in CLASSES}
-    classes = "".join(",".join([str(d), *map(repr, map(float, drawn[d]))]) + "\n" for d in drawn)
+    drawn = draw_arguments()
+    classes = time_classes()
     for number in range(rounds):
         answer = subprocess.run([binary, "time"], input=classes, capture_output=True, text=True, check=True)
         lines = answer.stdout.splitlines()
