@@ -65,7 +65,7 @@ class Case(NamedTuple):
     # The mean length of a component of the data.
     length: float
     goals: tuple = ()
-    # For an EM pass without a peer: at most so many ns per row and component.
+    # For an EM pass without a peer: the limit in ns per row and component.
     nanoseconds: float | None = None
 
     @property

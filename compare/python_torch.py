@@ -3,7 +3,7 @@
 
     python compare/python_torch.py [values]
 
-Prints a table of nanoseconds per value, forward and backward together, for a million concentrations between 1 and 1e4 (or so many as told).
+Prints a table of nanoseconds per value, forward and backward together, for a million concentrations between 1 and 1e4, or as many as the argument says.
 mpmath answers a few dozen of them, spread over the same range; its time per value does not depend on how many there are.
 """
 

@@ -15,7 +15,7 @@ use vmfkit_io::{Options, open, open_all, open_stream};
 struct Rows {
     header: io::Cursor<Vec<u8>>,
     given: Arc<AtomicUsize>,
-    /// What happens after so many bytes.
+    /// The number of bytes after which `at_end` is called.
     end: usize,
     at_end: fn() -> io::Result<usize>,
 }

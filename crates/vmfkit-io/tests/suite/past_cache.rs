@@ -22,7 +22,7 @@ fn circle(count: usize) -> Vec<[f32; DIM]> {
     (0..count).map(|row| (row as f32 * 0.1).sin_cos()).map(|(sin, cos)| [sin, 0.0, cos, 0.0, 0.0, 0.0]).collect()
 }
 
-/// As a `.npy` file of this type, of which the numbers begin so many bytes behind a place where numbers may be.
+/// Bytes of a `.npy` file of this type whose numbers begin `behind` bytes after an aligned position.
 fn file_of(rows: &[[f32; DIM]], descr: &str, behind: usize) -> Vec<u8> {
     let header = format!("{{'descr': '{descr}', 'fortran_order': False, 'shape': ({}, {DIM})}}", rows.len());
     let blanks = (header.len() + 10).next_multiple_of(64) - (header.len() + 10) + behind;

@@ -154,7 +154,7 @@ fn bytes_of<T: Scalar, const SIZE: usize>(numbers: &[T], bytes: impl Fn(T) -> [u
     numbers.iter().flat_map(|x| bytes(*x)).collect()
 }
 
-/// Buffers of so many bytes each.
+/// Buffers of this many bytes each.
 fn cut(memory: &[u8], step: usize) -> Vec<Bytes> {
     let memory = Bytes::copy_from_slice(memory);
     memory.chunks(step).map(|part| memory.slice_ref(part)).collect()

@@ -415,7 +415,7 @@ fn statistics_of_another_shape_are_refused() {
     }
 }
 
-/// Rows of f32 (4) or f64 (8) in buffers of so many bytes.
+/// Rows of f32 (4) or f64 (8) in buffers of this many bytes.
 fn from_bytes(number: usize, dim: usize, memory: &Bytes, step: usize) -> RowBatch<'static> {
     let buffers = memory.chunks(step.max(1)).map(|part| memory.slice_ref(part));
     match number {

@@ -101,7 +101,7 @@ pub fn naive(mixture: &Mixture, block: &RowBatch, assignment: Assignment, tolera
             shares = (0..components).map(|k| f64::from(u8::from(k == best))).collect();
             objective = logits[best];
         }
-        // With what rounding loses kept apart: so many terms of one sign would else lose more than
+        // Compensated summation: without it, this many terms of one sign would lose more than
         // the E step does.
         let term = weight * objective;
         let sum = sums.objective + term;
