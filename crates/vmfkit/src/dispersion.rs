@@ -28,6 +28,8 @@ const NUMBERS_AT_ONCE: usize = 1 << 22;
 /// # Ok::<(), vmfkit::Error>(())
 /// ```
 pub fn dispersion(block: &RowBatch, mixture: &Mixture) -> Result<f64> {
+    let mut buffer = RowBatch::default();
+    let block = &block.validated_slice(0, block.len(), &mut buffer)?;
     let densities = mixture.components();
     let laws: Vec<_> =
         densities.iter().map(|density| bessel::mean_length_and_slope(mixture.dim(), density.concentration())).collect();

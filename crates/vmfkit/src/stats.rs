@@ -143,6 +143,8 @@ impl SufficientStats {
         if labels.len() != block.len() {
             return Err(Error::LabelCount { expected: block.len(), found: labels.len() });
         }
+        let mut buffer = RowBatch::default();
+        let block = &block.validated_slice(0, block.len(), &mut buffer)?;
         let mut rows = vec![Vec::new(); components];
         labels.iter().enumerate().for_each(|(row, &label)| rows[label].push(row));
         let mut total = Self::zero(components, block.dim());

@@ -20,6 +20,8 @@ use std::sync::OnceLock;
 impl<'a> Fitter<'a> {
     /// Fits rows in memory.
     pub fn fit(self, block: &RowBatch) -> Result<Fit> {
+        let mut buffer = RowBatch::default();
+        let block = &block.validated_slice(0, block.len(), &mut buffer)?;
         self.run(&mut MemorySource::new(block.slice(0, block.len())), Some(block))
     }
 

@@ -292,6 +292,8 @@ impl<'a> Selection<'a> {
 
     /// The table, in the order of backgrounds, policies and K.
     pub fn run(mut self, block: &RowBatch) -> Result<Vec<Candidate>> {
+        let mut buffer = RowBatch::default();
+        let block = &block.validated_slice(0, block.len(), &mut buffer)?;
         self.check(block)?;
         let mut order: Vec<usize> = (0..block.len()).collect();
         order.shuffle(&mut Stream::new(self.seed ^ 0x6865_6c64, 0));

@@ -163,6 +163,8 @@ impl StreamFitter {
 
     /// Adds a batch of rows unless it is cancelled, which leaves the mixture as it was.
     pub fn update_while(&mut self, block: &RowBatch, should_cancel: &mut (dyn FnMut() -> ControlFlow<()> + Send)) -> Result<()> {
+        let mut buffer = RowBatch::default();
+        let block = &block.validated_slice(0, block.len(), &mut buffer)?;
         self.fitter.check_memory(block.dim())?;
         let count = (0..block.len()).filter(|&row| block.weights().is_none_or(|weights| weights[row] > 0.0)).count();
         if count == 0 {

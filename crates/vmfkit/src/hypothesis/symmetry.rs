@@ -78,6 +78,8 @@ pub fn rotational_symmetry(block: &RowBatch, replicates: usize, seed: u64) -> Re
     if block.is_sparse() {
         return Err(Error::SparseNotSupported { by: TEST });
     }
+    let mut buffer = RowBatch::default();
+    let block = &block.validated_slice(0, block.len(), &mut buffer)?;
     let seed = Stream::derive(seed, 0x7379_6d6d);
     let picked = sample(block.len(), max_rows(block.dim() - 1, replicates).min(block.len()), seed);
     let mut tangents = Tangents::new(block, &picked)?;

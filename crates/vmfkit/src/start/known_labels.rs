@@ -67,6 +67,8 @@ impl<L: Ord + Clone + Sync> KnownLabels<L> {
         if block.len() != labels.len() {
             return Err(Error::LabelCount { expected: block.len(), found: labels.len() });
         }
+        let mut buffer = RowBatch::default();
+        let block = &block.validated_slice(0, block.len(), &mut buffer)?;
         if self.first_row.is_empty() && !block.is_empty() {
             self.first_row = block.row(0);
         }

@@ -91,6 +91,8 @@ impl Start {
         if !(block.weights().map_or(block.len() as f64, |w| w.iter().sum()) > 0.0) {
             return Err(Error::NoRows { weight: 0.0 });
         }
+        let mut buffer = RowBatch::default();
+        let block = &block.validated_slice(0, block.len(), &mut buffer)?;
         // Another stream than that of rows drawn with the same seed.
         let mut rng = Stream::new(seed ^ 0x7374_6172, 0);
         match self {

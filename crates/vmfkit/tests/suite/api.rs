@@ -10,9 +10,11 @@ use vmfkit::metrics::{Agreement, cheapest_matching};
 use vmfkit::outlier::OutlierTest;
 use vmfkit::rand::distr::Distribution;
 use vmfkit::rand::{Rng, RngExt, SeedableRng};
-use vmfkit::source::Source;
+use vmfkit::source::{MemorySource, Source};
+use vmfkit::start::known_labels::KnownLabels;
 use vmfkit::{
-    ConcentrationEstimator, ConcentrationPolicy, Error, Fitter, Maximisation, Method, Mixture, RowBatch, Sampler, VonMisesFisher,
+    Assignment, ConcentrationEstimator, ConcentrationPolicy, EStep, Error, Fitter, Maximisation, Method, Mixture, RowBatch,
+    Sampler, Start, SufficientStats, VonMisesFisher,
 };
 
 #[test]
@@ -262,16 +264,37 @@ fn constants_for_lengths_fit_into_32_bits() {
 }
 
 #[test]
-fn densities_of_rows_that_are_not_yet_validated_name_the_bad_row() {
-    let density = VonMisesFisher::new(vec![1.0, 0.0], 5.0).unwrap();
+fn a_bad_row_that_was_not_validated_is_named_by_whatever_uses_it() {
+    let density = VonMisesFisher::new(vec![1.0, 0.0, 0.0], 5.0).unwrap();
     let mixture = Mixture::new(vec![1.0], vec![density.clone()]).unwrap();
-    let good = RowBatch::unvalidated(2, vec![1.0, 0.0, 0.6, 0.8]).unwrap();
-    let valid = RowBatch::new(2, &[1.0, 0.0, 0.6, 0.8]).unwrap();
+    let mut values = [[1.0, 0.0, 0.0], [0.6, 0.8, 0.0], [0.0, 0.6, 0.8], [0.8, 0.0, 0.6]].concat();
+    let good = RowBatch::unvalidated(3, values.clone()).unwrap();
+    let valid = RowBatch::new(3, &values).unwrap();
     assert_eq!(density.deviations(&good), density.deviations(&valid));
     assert_eq!(mixture.ln_densities(&good), mixture.ln_densities(&valid));
-    let bad = RowBatch::unvalidated(2, vec![1.0, 0.0, 3.0, 4.0]).unwrap();
-    let expected = Error::NotUnit { row: 1, norm: 5.0 };
-    assert_eq!(density.deviations(&bad).unwrap_err(), expected);
-    assert_eq!(mixture.assign(&bad).unwrap_err(), expected);
-    assert_eq!(vmfkit::stats::RowSum::new(2).add(&bad).unwrap_err(), expected);
+    assert_eq!(Fitter::new(1).fit(&good).unwrap().mixture, Fitter::new(1).fit(&valid).unwrap().mixture);
+    values[4] = 1.8;
+    let bad = RowBatch::unvalidated(3, values.clone()).unwrap();
+    let expected = RowBatch::new(3, &values).unwrap_err();
+    assert!(matches!(expected, Error::NotUnit { row: 1, .. }));
+    let maximisation = Maximisation::new();
+    for found in [
+        density.deviations(&bad).err(),
+        mixture.assign(&bad).err(),
+        mixture.evaluate(&bad).err(),
+        OutlierTest::new(&mixture, 1).unwrap().p_values(&bad).err(),
+        vmfkit::stats::RowSum::new(3).add(&bad).err(),
+        SufficientStats::of_labels(&bad, &[0, 0, 0, 0], 1).err(),
+        EStep::new(&mixture, Assignment::Soft).unwrap().add(&bad).err(),
+        vmfkit::dispersion::dispersion(&bad, &mixture).err(),
+        vmfkit::hypothesis::rotational_symmetry(&bad, 99, 1).err(),
+        KnownLabels::new(3).add(&bad, &["a", "a", "a", "a"]).err(),
+        Start::PlusPlus.mixture(&bad, 2, &maximisation, 1).err(),
+        Fitter::new(2).fit(&bad).err(),
+        Fitter::new(1).fit_source(&mut MemorySource::new(bad.clone())).err(),
+        Selection::new(vec![1, 2]).run(&bad).err(),
+        Fitter::new(1).stream().unwrap().update(&bad).err(),
+    ] {
+        assert_eq!(found, Some(expected.clone()));
+    }
 }
