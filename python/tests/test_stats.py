@@ -148,5 +148,5 @@ def test_bad_arguments_are_refused():
         stats.equal_mean_directions_test(rows, rows[:, :2], normalize=True, method="permutation")
     with pytest.raises(TypeError, match="in memory"):
         stats.equal_mean_directions_test("a.npy", "b.npy", method="permutation")
-    with pytest.raises(ValueError, match="common concentration"):
+    with pytest.raises(ValueError, match="separate concentrations"):
         stats.equal_mean_directions_test(rows, rows, method="high-concentration", equal_concentrations=False)
