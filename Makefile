@@ -1,8 +1,8 @@
 # make test            all tests; make test-torch: those of vmfkit.torch and vmfkit.jax
 # make test-32-bit     the core on 32 bits and in WebAssembly
 # make lint            formatting, clippy and documentation
-# make compare         accuracy, speed and quality beside other libraries; also compare-kernels, compare-python, compare-images
-# make compare-builds two builds beside each other, in the folders BEFORE and AFTER
+# make compare         accuracy, speed and quality compared with other libraries; also compare-kernels, compare-python, compare-images
+# make compare-builds two builds compared, in the folders BEFORE and AFTER
 # make quality         clustering of labelled data
 # make bench           benchmarks of the core
 # make fuzz            malformed files, MINUTES for each reader
@@ -101,12 +101,12 @@ compare: $(VENV)/compare-ready
 	cd compare && ../$(PYTHON) -m unittest --quiet test_mixture
 	$(PYTHON) compare/mixture.py $(RELEASE)/compare --output compare/MIXTURE.md
 
-# The matrix kernels beside the crates gemm and faer.
+# The matrix kernels compared with the crates gemm and faer.
 compare-kernels:
 	cargo build --release -p compare --features kernels --locked
 	$(RELEASE)/compare kernels > compare/KERNELS.md
 
-# Two builds beside each other: BEFORE and AFTER are folders with the programs `compare` and `vmf`.
+# Two builds compared: BEFORE and AFTER are folders with the programs `compare` and `vmf`.
 compare-builds: $(VENV)/compare-ready
 	$(PYTHON) compare/builds.py $(BEFORE) $(AFTER) $(or $(SCRATCH),target)
 

@@ -96,7 +96,7 @@ def report(options):
     missed = sum(line[-1] == "missed" for line in rows)
     return "\n".join(
         [
-            "# Two builds beside each other",
+            "# Two builds compared",
             "",
             f"Written by `builds.py`: {about} The best of all rounds, the median in brackets. A ratio above 1 means that the",
             f"second build is faster. {missed} of {len(rows)} rows are below {SLOWEST} in both.",

@@ -116,7 +116,7 @@ def faster_flags(path):
 
 
 def measure_lines(vmf, small, held, large, rows, memory, fits, method="em"):
-    """The cells of a line for each number of components: that number, speeds, share, and peak memory."""
+    """The cells of a line for each number of components: that number, speeds, fraction, and peak memory."""
     size, flags = large.stat().st_size, faster_flags(large)
     for components, (rounds, passes) in fits.items():
         disk, in_memory, from_file, peak = measure(vmf, small, large, flags, components, rounds, passes, memory, method)
@@ -151,7 +151,7 @@ def measure_methods(vmf, small, held, large, gigabytes, memory):
         large.unlink(missing_ok=True)
 
 
-COLUMNS = ["K", "disk", "in memory", "the file", "its rows", "share", "peak memory"]
+COLUMNS = ["K", "disk", "in memory", "the file", "its rows", "fraction", "peak memory"]
 
 
 def report_formats(vmf, folder, memory, sizes):
@@ -181,7 +181,8 @@ def report_formats(vmf, folder, memory, sizes):
         "  before and after every fit.",
         f"- *the file*, *its rows*: an EM pass over the file, the mean of {FITS[10][0] * FITS[10][1]} passes in {FITS[10][0]} fits ({TEXT_FITS[10][1]} passes for text), in bytes",
         "  of the file and in bytes of its rows in single precision.",
-        "- *share*: fraction of the slower of disk and memory, in rows. For text, the disk is that of the scratch file.",
+        "- *fraction*: speed as a fraction of that of the disk or in memory, whichever is slower, in bytes of",
+        "  rows. For text, the disk is measured on the scratch file.",
         "",
         "For other methods see [OUT_OF_CORE_METHODS.md](OUT_OF_CORE_METHODS.md).",
         "",

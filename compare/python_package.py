@@ -79,7 +79,7 @@ def fit_row():
     bare, ours = best(bare_calls, fit)
     beside, outside = 100 * (ours / bare - 1), float(np.median(shares))
     return [
-        "VonMisesFisherMixture.fit beside the Rust calls alone (fit, labels, probabilities), and outside of them in it, 100,000 x 100, K = 20, 30 passes",
+        "VonMisesFisherMixture.fit: time in addition to the Rust calls (fit, labels, probabilities), compared with these calls alone and measured within the fit, 100,000 x 100, K = 20, 30 passes",
         f"{beside:+.1f} %, {outside:+.2f} %",
         "at most +3 %",
         verdict(max(beside, outside), 3),
@@ -99,7 +99,7 @@ def draws():
     mu = np.eye(100)[0]
     ours, theirs = vmfkit.vonmises_fisher(mu, 50.0), scipy.stats.vonmises_fisher(mu, 50.0)
     mine, other = best(lambda: ours.rvs(50_000, random_state=1), lambda: theirs.rvs(50_000, random_state=1))
-    return ["rvs beside scipy's, 50,000 draws, d = 100", f"{other / mine:.0f} times", "at least 20 times", "met" if other > 20 * mine else "missed"]
+    return ["rvs compared with scipy's, 50,000 draws, d = 100", f"{other / mine:.0f} times", "at least 20 times", "met" if other > 20 * mine else "missed"]
 
 
 def normalizers():
@@ -119,7 +119,7 @@ def normalizers():
     mine, other = best(there_and_back, with_mpmath)
     ratio = (other / len(few)) / (mine / len(kappas))
     return [
-        "log_normalizer in PyTorch, forward and backward, 1,000,000 kappas, d = 768, beside mpmath, a value",
+        "log_normalizer in PyTorch, forward and backward, 1,000,000 kappas, d = 768, time per value, compared with mpmath",
         f"{1e9 * mine / len(kappas):.0f} ns, {ratio:.0f} times",
         "at least 500 times",
         "met" if ratio >= 500 else "missed",

@@ -32,7 +32,7 @@ enum What {
     MixtureTimes(mixture::Options),
     /// Fits labelled rows of a folder in every way, and prints how well each finds the classes, as JSON lines.
     Quality(quality::Options),
-    /// Times the matrix kernels of an E step beside the crates gemm and faer, and prints KERNELS.md.
+    /// Compares the matrix kernels of an E step with the crates gemm and faer, and prints KERNELS.md.
     #[cfg(feature = "kernels")]
     Kernels(kernels::Options),
 }

@@ -59,7 +59,7 @@ fn compare(options: &Options, block: &RowBatch, labels: &[i64], seed: u64) -> an
         (WITHOUT_SEARCH, from_start()),
         ("EM, free", policy(ConcentrationPolicy::Free)),
         ("EM, shared", policy(ConcentrationPolicy::Shared)),
-        ("EM, fixed at the start's", policy(ConcentrationPolicy::Fixed(start.components()[0].concentration()))),
+        ("EM, fixed at the start's concentration", policy(ConcentrationPolicy::Fixed(start.components()[0].concentration()))),
         ("EM, annealed", from_start().method(Method::Em { annealing: Some(Annealing { from: 10.0, factor: 0.8 }) })),
         ("hard EM", from_start().method(Method::HardEm)),
         ("stochastic EM", from_start().method(Method::StochasticEm)),

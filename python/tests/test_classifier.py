@@ -102,7 +102,7 @@ def test_rows_of_zeros_are_ignored_and_get_the_priors(drawn):
 
 def test_a_class_of_one_row_is_noted_with_free_concentrations():
     rows = np.array([[1.0, 0.0], [0.8, 0.6], [0.0, 1.0]])
-    with pytest.warns(UserWarning, match="component 1 collapsed on 1 row"):
+    with pytest.warns(UserWarning, match="component 1 collapsed onto 1 row"):
         VonMisesFisherClassifier(policy="free").fit(rows, [4, 4, 9])
 
 

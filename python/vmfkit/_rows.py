@@ -246,7 +246,7 @@ def _of_list_array(pa: Any, chunk: Any) -> np.ndarray:
         raise ValueError(f"rows must not be null, null rows: `{chunk.null_count}`")
     lengths = [chunk.type.list_size] if pa.types.is_fixed_size_list(chunk.type) else chunk.value_lengths().unique().to_pylist()
     if len(lengths) != 1:
-        raise ValueError(f"rows must be lists of one length, found lengths: `{lengths}`")
+        raise ValueError(f"rows must be lists of equal length, found lengths: `{lengths}`")
     values = chunk.flatten()
     if values.null_count:
         raise ValueError(f"coordinates must not be null, null coordinates: `{values.null_count}`")

@@ -118,7 +118,8 @@ def select(
     n_components : iterable of int
         Numbers of components, such as `range(1, 11)`.
     policy : str or iterable of str, default="auto"
-        How concentrations are tied across components. The recommendation is for the first policy, because likelihoods cannot compare policies.
+        How concentrations are tied across components. The recommendation is for the first policy, because likelihoods are not comparable
+        across policies.
     background : bool or iterable of bool, default=False
         Whether to add a uniform background component; `(False, True)` fits both.
     criterion : {"aic", "bic", "icl", "held-out"}, default="bic"

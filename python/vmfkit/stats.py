@@ -175,7 +175,7 @@ def rotational_symmetry_test(
     Returns
     -------
     result : HypothesisTestResult
-        With `limit_p_value` and `rows`.
+        Its `limit_p_value` and `rows` are set.
     """
     argument = as_rows(rows, normalize=normalize).argument
     return _result(_tests.rotational_symmetry(argument, n_resamples, as_seed(random_state), normalize), "random rotations")

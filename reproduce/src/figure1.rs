@@ -88,7 +88,7 @@ fn verdicts(rows: &[Row], block: &[Row]) -> Vec<Verdict> {
         |row: &Row| format!("I_{BLOCK_ORDER}({PAPERS_ARGUMENT}) is {} by scipy, {} by vmfkit", row.scipy, decimal(row.ours));
     vec![
         Verdict::check(
-            format!("at x = {PAPERS_ARGUMENT} and a high order scipy underflows to 0, where enough digits do not"),
+            format!("at x = {PAPERS_ARGUMENT} and a high order scipy underflows to 0, and arbitrary precision does not"),
             scipy,
             scipy == 0.0 && listed.is_some_and(|row| row.ours.is_finite()),
             listed.map_or("not in the table".into(), values),
@@ -102,7 +102,7 @@ fn verdicts(rows: &[Row], block: &[Row]) -> Vec<Verdict> {
         )
         .source(Source::Paper),
         Verdict::check(
-            format!("ours is right to {TOLERANCE} ulps of max(1, s, |ln I|) at every one, the block's included"),
+            format!("ours is right to {TOLERANCE} ulps of max(1, s, |ln I|) at every point, including the block"),
             worst,
             worst < TOLERANCE,
             format!("at most {worst:.2}"),

@@ -366,7 +366,7 @@ fn table(study: &Study) -> String {
         "|alpha - alpha*|, |mu - mu*| and |kappa - kappa*| summed over the components (and coordinates), as the paper's code does".into(),
         "poor: single starts that end more than 1e-3 below the best log-likelihood of their sample".into(),
         String::new(),
-        format!("estimator      start    kept     {}{}{}ln p a row  poor", column(0), column(1), column(2)),
+        format!("estimator      start    kept     {}{}{}ln p / row  poor", column(0), column(1), column(2)),
     ];
     for line in &study.lines {
         let cells = (0..3).map(|i| {

@@ -279,8 +279,8 @@ fn nearer(cells: &[Cell]) -> Verdict {
     let theory = Spread::of(cells.iter().map(|cell| 100.0 * cell.probability_that_sgd_is_nearer()));
     let all: f64 = cells.iter().map(Cell::probability_that_sgd_is_nearer).product();
     let found = format!(
-        "SGD is nearer to kappa* in {:.0} to {:.0} % of the samples of a cell (theory: {:.0} to {:.0} %); in theory one sample a \
-         cell, as in the paper, has SGD nearer in all {} cells in {:.0} % of cases",
+        "SGD is nearer to kappa* in {:.0} to {:.0} % of the samples of a cell (theory: {:.0} to {:.0} %); in theory, with one \
+         sample per cell as in the paper, SGD is nearer in all {} cells in {:.0} % of cases",
         percentage.least,
         percentage.most,
         theory.least,
@@ -446,7 +446,7 @@ fn papers_sample(cells: &[Cell]) -> Verdict {
     let distance = Spread::of(cells.iter().filter_map(distance));
     let kappa = largest(cells.iter().filter_map(|cell| Some(cell.paper(SGD)?.e_kappa / cell.relative_standard_error)));
     Verdict::check(
-        format!("the paper's numbers fit one sample a cell, its e_mu being squared, to {SAMPLE_TOLERANCE} standard deviations"),
+        format!("the paper's numbers fit one sample per cell, with e_mu squared, to {SAMPLE_TOLERANCE} standard deviations"),
         mu.max(kappa),
         mu < SAMPLE_TOLERANCE && kappa < SAMPLE_TOLERANCE,
         format!(

@@ -134,13 +134,13 @@ fn table(options: &Options, history: &crate::training::History, lines: &[Line], 
             options.dataset.name()
         ),
         format!(
-            "mean (standard deviation) over {} seeds, differences ± standard error; seconds are means, of the clock and of the processors",
+            "mean (standard deviation) over {} seeds, differences ± standard error; seconds are mean wall-clock and CPU time",
             options.seeds
         ),
         String::new(),
         format!(
             "{:<26}{:<17}{:<17}{:<17}{:<17}{:<9}{:<8}{:<8}{:<9}paper ARI / NMI",
-            "way", "train ARI", "train NMI", "test ARI", "test NMI", "ln p", "passes", "clock", "busy"
+            "method", "train ARI", "train NMI", "test ARI", "test NMI", "ln p", "passes", "wall", "CPU"
         ),
     ];
     for (line, way) in lines.iter().zip(&WAYS) {
@@ -158,7 +158,7 @@ fn table(options: &Options, history: &crate::training::History, lines: &[Line], 
     text.push(verdict::lines(verdicts));
     let sum = |pick: fn(&crate::clock::Seconds) -> f64| history.seconds.iter().map(pick).sum::<f64>() / epochs as f64;
     text.push(format!(
-        "\nan epoch took {:.0} s of the clock and {:.0} s of the processors",
+        "\nan epoch took {:.0} s of wall-clock time and {:.0} s of processor time",
         sum(|seconds| seconds.wall),
         sum(|seconds| seconds.processors)
     ));

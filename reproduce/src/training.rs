@@ -115,7 +115,7 @@ impl Training {
         let bytes = fs::read(path)?;
         let (_, metadata) = SafeTensors::read_metadata(&bytes)?;
         let history = metadata.metadata().as_ref().and_then(|texts| texts.get("history"));
-        let history: History = serde_json::from_str(history.context("it is not a checkpoint of a training")?)?;
+        let history: History = serde_json::from_str(history.context("it is not a checkpoint of a training run")?)?;
         let expected = History { losses: history.losses.clone(), seconds: history.seconds.clone(), ..self.history.clone() };
         let describe = |history: &History| {
             format!("{}, {}, {} images, seed {}", history.kind, history.dataset, history.images, history.seed)

@@ -77,7 +77,7 @@ fn unit_hint(dim: usize, angles: Option<Angles>) -> String {
     match angles {
         Some(angles) => format!("the columns look like angles, which `--angles {angles}` reads"),
         None if dim == 2 => {
-            format!("`--angles lat,lon` (or ra,dec; dec,inc; theta,phi) reads two angles a row; {RESCALE}")
+            format!("`--angles lat,lon` (or ra,dec; dec,inc; theta,phi) reads two angles per row; {RESCALE}")
         }
         None => RESCALE.to_owned(),
     }

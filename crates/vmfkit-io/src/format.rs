@@ -141,7 +141,7 @@ mod tests {
         assert_eq!(Format::of_name(Path::new("x.TSV.gz")), Some(Format::Tsv));
         assert_eq!(Format::of_name(Path::new("x.npy.gz")), None);
         let error = "xls".parse::<Format>().unwrap_err().to_string();
-        assert!(error.starts_with("unknown format `xls`: one of ") && error.ends_with("mtx, parquet, arrow"), "{error}");
+        assert!(error.starts_with("unknown format `xls`, expected one of ") && error.ends_with("mtx, parquet, arrow"), "{error}");
     }
 
     #[test]

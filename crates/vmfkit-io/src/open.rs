@@ -111,7 +111,7 @@ fn source(dataset: Dataset, name: &str, options: &Options) -> Result<DataSource>
     if schema.dim < 2 {
         let error = vmfkit::Error::Dimension { dim: schema.dim };
         let error = match schema.dim {
-            1 => Error::format(format!("{error}\nhint: `--angles angle` reads one angle a row")),
+            1 => Error::format(format!("{error}\nhint: `--angles angle` reads one angle per row")),
             _ => error.into(),
         };
         return Err(error.at(dataset.first_name()));
@@ -174,7 +174,9 @@ pub(crate) fn stream_reader(text: ByteReader, options: &Options) -> Result<Box<d
     let (head, text) = peek(text)?;
     let detected = || {
         let format = Format::detect(&head, None, Path::new("-"));
-        format.ok_or_else(|| Error::format(format!("the format is not known by the first bytes, found: `{}`", excerpt(&head))))
+        format.ok_or_else(|| {
+            Error::format(format!("the format cannot be detected from the first bytes, found: `{}`", excerpt(&head)))
+        })
     };
     let format = options.format.map_or_else(detected, Ok)?;
     options.check(format)?;
@@ -186,8 +188,8 @@ pub(crate) fn stream_reader(text: ByteReader, options: &Options) -> Result<Box<d
         Format::Mtx => Box::new(matrix_market::MatrixRows::new(text, options)?),
         Format::Arrow => Box::new(ArrowReader::from_pipe(text, &options.names())?),
         Format::Npz | Format::Safetensors | Format::Parquet => {
-            let what = "through a pipe come npy, arrow, csv, tsv, jsonl or mtx";
-            return Err(Error::format(format!("{what}, found: `{format}`\nhint: write it to a file and read that")));
+            let what = "a pipe must be npy, arrow, csv, tsv, jsonl or mtx";
+            return Err(Error::format(format!("{what}, found: `{format}`\nhint: write it to a file and read that file")));
         }
     };
     with_angles(reader, format, options)
@@ -220,13 +222,13 @@ pub(crate) fn format_of(source: &ByteSource, path: &Path, options: &Options) -> 
     let format = Format::detect(&head, (!unpacked).then_some(source.len()), &name);
     let format = format.ok_or_else(|| {
         Error::format(format!(
-            "the format is not known by the name or the first bytes, found: `{}`\nhint: `--format NAME` says what it is",
+            "the format cannot be detected from the name or the first bytes, found: `{}`\nhint: `--format NAME` specifies it",
             excerpt(&head)
         ))
     })?;
     if unpacked && !format.is_text() {
-        let what = "only text is read while compressed with gzip";
-        return Err(Error::format(format!("{what}, found: `{format}`\nhint: unpack it with `gunzip`")));
+        let what = "only text files may be compressed with gzip";
+        return Err(Error::format(format!("{what}, found: `{format}`\nhint: decompress it with `gunzip`")));
     }
     Ok(format)
 }
@@ -310,19 +312,19 @@ fn files_in(folder: &Path, skipped: &mut Skipped) -> Result<(Vec<PathBuf>, usize
 }
 
 fn nothing_known(others: usize) -> Error {
-    Error::format(format!("the folder must hold a file of a known format, others in it: `{others}`"))
+    Error::format(format!("the folder must contain a file of a known format, other files: `{others}`"))
 }
 
 fn nothing_matches(pattern: &str) -> Error {
     // The same kind of error as for a single missing file.
-    io::Error::new(io::ErrorKind::NotFound, format!("no file has a name that matches: `{pattern}`")).into()
+    io::Error::new(io::ErrorKind::NotFound, format!("no file matches the pattern: `{pattern}`")).into()
 }
 
 #[cfg(not(feature = "object-store"))]
 fn remote_files(location: &str, _: &mut Skipped) -> Result<Vec<Input>> {
     Err(Error::format(format!(
-        "this build reads files of this machine only, found: `{location}`\n\
-         hint: the feature `object-store` brings the rest: `cargo install --path crates/vmfkit-cli --features object-store`"
+        "this build reads only local files, found: `{location}`\n\
+         hint: install it with the feature `object-store`: `cargo install --path crates/vmfkit-cli --features object-store`"
     )))
 }
 

@@ -118,18 +118,20 @@ impl Options {
         let asked = !self.columns.is_empty() || self.weight_column.is_some() || self.id_column.is_some();
         if asked && !format.has_columns() {
             return Err(Error::format(
-                "an array has no column names to choose by\nhint: weights come in an array of their own (`--weights FILE` of the command)",
+                "an array has no column names to choose from\nhint: weights are read from a separate array (`--weights FILE` of the command)",
             ));
         }
         if let (Some(angles), true) = (self.angles, self.rescale) {
-            return Err(Error::format(format!("angles are of unit length, found with `--angles {angles}`: `--rescale`")));
+            return Err(Error::format(format!(
+                "angles always give rows of unit length, found with `--angles {angles}`: `--rescale`"
+            )));
         }
         if let (Some(name), false) = (&self.array, matches!(format, Format::Npz | Format::Safetensors)) {
             return Err(Error::format(format!("only .npz and .safetensors files have several arrays, found: `--array {name}`")));
         }
         if let (Some(header), false) = (self.header, matches!(format, Format::Csv | Format::Tsv)) {
             let option = if header { "--header yes" } else { "--header no" };
-            return Err(Error::format(format!("only CSV and TSV have a first line of names, found: `{option}`")));
+            return Err(Error::format(format!("only CSV and TSV files have a header line, found: `{option}`")));
         }
         Ok(())
     }

@@ -14,8 +14,7 @@ pub(crate) fn is_pattern(text: &str) -> bool {
 /// one character.
 pub(crate) fn files(pattern: &str) -> Result<Vec<PathBuf>> {
     let understood = |text: &str| {
-        Pattern::new(text)
-            .map_err(|error| Error::format(format!("the pattern is not understood: {}, found: `{pattern}`", error.msg)))
+        Pattern::new(text).map_err(|error| Error::format(format!("the pattern is not valid: {}, found: `{pattern}`", error.msg)))
     };
     understood(pattern)?;
     let mut found = vec![PathBuf::new()];

@@ -235,7 +235,7 @@ impl DataSource {
             if let (true, Some(place)) = (bytes > most, folder)
                 && let Err(error) = write_batches(&mut written, place, expected, &mut batches)
             {
-                self.scratch_failure = Some(format!("{}: no scratch file can be there, {error}", place.display()));
+                self.scratch_failure = Some(format!("{}: no scratch file can be created there, {error}", place.display()));
                 (folder, written) = (None, None);
             }
             if watch(rows).is_break() {
@@ -250,7 +250,7 @@ impl DataSource {
             return Ok(Kept::Disk);
         }
         if bytes > most && !self.can_rewind {
-            let what = format!("rows of a pipe that are read more than once must take at most {most} bytes, found: `{bytes}`");
+            let what = format!("rows from a pipe that are read more than once must take at most {most} bytes, found: `{bytes}`");
             let failure = self.scratch_failure.as_ref().map_or_else(String::new, |failure| format!("\n{failure}"));
             return Err(Error::format(format!("{what}{failure}\nhint: write them to a file, or allow more memory")).into());
         }

@@ -154,7 +154,7 @@ fn free_bytes(folder: &Path) -> io::Result<u64> {
     const IN_MEMORY: [u32; 2] = [0x0102_1994, 0x8584_58f6];
     let stat = rustix::fs::statfs(folder)?;
     if IN_MEMORY.contains(&(stat.f_type as u32)) {
-        return Err(io::Error::other("it is memory"));
+        return Err(io::Error::other("it is an in-memory file system"));
     }
     // Some file systems count in other units than their block size.
     let unit = if stat.f_frsize > 0 { stat.f_frsize } else { stat.f_bsize };
@@ -237,12 +237,12 @@ mod tests {
                 assert_eq!(error.kind(), io::ErrorKind::StorageFull);
                 assert!(SpillFile::create(here, 16, &rows).is_ok());
             }
-            Err(error) => assert_eq!(error.to_string(), "it is memory"),
+            Err(error) => assert_eq!(error.to_string(), "it is an in-memory file system"),
         }
         assert_eq!(free_bytes(Path::new("/nothing here")).unwrap_err().kind(), io::ErrorKind::NotFound);
         assert!(free_bytes(Path::new("a\0b")).is_err());
         if Path::new("/dev/shm").is_dir() {
-            assert_eq!(free_bytes(Path::new("/dev/shm")).unwrap_err().to_string(), "it is memory");
+            assert_eq!(free_bytes(Path::new("/dev/shm")).unwrap_err().to_string(), "it is an in-memory file system");
         }
     }
 }

@@ -42,7 +42,7 @@ fn apply(function: Function, dim: usize, kappa: &Tensor) -> Result<Tensor> {
         return Err(Error::Msg(message));
     }
     if !kappa.dtype().is_float() {
-        return Err(Error::Msg(format!("kappa must be of floats, found: `{:?}`", kappa.dtype())));
+        return Err(Error::Msg(format!("kappa must have a floating-point type, found: `{:?}`", kappa.dtype())));
     }
     // Candle differentiates each of these steps.
     let wide = kappa.to_device(&Device::Cpu)?.to_dtype(DType::F64)?.contiguous()?;

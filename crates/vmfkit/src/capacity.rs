@@ -2,7 +2,7 @@
 
 use crate::error::{Error, Result};
 
-/// Checks that an array of f64 can be allocated whose length is the product of `factors`.
+/// Checks that an array of f64 whose length is the product of `factors` can be allocated.
 ///
 /// ```
 /// assert!(vmfkit::capacity::check("a row", &[768]).is_ok());

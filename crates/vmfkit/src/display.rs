@@ -214,7 +214,7 @@ impl Display for Candidate {
 /// ```
 /// use vmfkit::metrics::Agreement;
 /// let agreement = Agreement::new(&[0, 0, 1, 1], &[1, 1, 0, 0])?;
-/// assert_eq!(agreement.to_string(), "ARI 1, NMI 1, homogeneity 1, completeness 1, V-measure 1, matched share 1");
+/// assert_eq!(agreement.to_string(), "ARI 1, NMI 1, homogeneity 1, completeness 1, V-measure 1, matched fraction 1");
 /// # Ok::<(), vmfkit::Error>(())
 /// ```
 impl Display for Agreement {
@@ -225,7 +225,7 @@ impl Display for Agreement {
             ("homogeneity", self.homogeneity()),
             ("completeness", self.completeness()),
             ("V-measure", self.v_measure()),
-            ("matched share", self.matched_fraction()),
+            ("matched fraction", self.matched_fraction()),
         ];
         for (index, (name, value)) in measures.into_iter().enumerate() {
             match (index > 0, f.alternate()) {

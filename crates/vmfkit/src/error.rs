@@ -173,7 +173,7 @@ pub enum Error {
     /// The rows sum to zero, so they have no mean direction.
     #[error("the rows have no mean direction: their sum is `0`")]
     NoMeanDirection,
-    /// Rows that a source can deliver only once were to be read again.
+    /// The method reads the rows in every pass, but the source can be read only once.
     #[error("these rows can be read only once, and this method reads them in every pass\nhint: use online EM with one pass")]
     CannotRewind,
     /// A source of rows, or a callback, failed. Its own error is the
@@ -313,7 +313,7 @@ pub enum Error {
     /// Parts of stochastic EM are merged out of order: its random draws depend on row numbers.
     #[error(
         "the random draws of these statistics must start at row {expected} of the pass, found: `{found}`\n\
-         hint: merge parts in the order of their rows, and tell each how many rows precede it"
+         hint: merge parts in the order of their rows, and give each the number of rows that precede it"
     )]
     PartOrder {
         /// The number of rows in the parts before.
@@ -334,8 +334,8 @@ pub enum Error {
         /// The total row weight of this pass.
         found: f64,
     },
-    /// A fit in parts has one start and takes one step per pass.
-    #[error("a fit in parts has one start and takes one step per pass, found: `{found}`\nhint: {hint}")]
+    /// A distributed fit has one start and takes one step per pass.
+    #[error("a distributed fit has one start and takes one step per pass, found: `{found}`\nhint: {hint}")]
     NotByParts {
         /// The setting that prevents it.
         found: String,
@@ -436,7 +436,7 @@ pub enum Error {
         /// What was given.
         found: usize,
     },
-    /// A hypothesis test cannot find its p-value in this way.
+    /// A hypothesis test does not support this calibration of its p-value.
     #[error("{test} does not support the calibration `{found}`\nhint: use {supported}")]
     CalibrationNotSupported {
         /// The test.

@@ -278,7 +278,7 @@ fn checked_level(level: f64) -> Result<f64> {
     if level > 0.0 && level < 1.0 {
         return Ok(level);
     }
-    Err(Error::Option { option: "the level of confidence", range: "above 0 and below 1", value: level })
+    Err(Error::Option { option: "the confidence level", range: "above 0 and below 1", value: level })
 }
 
 /// Tests whether the projections of the rows on the mean direction follow a fitted vMF.

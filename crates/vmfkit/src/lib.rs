@@ -53,7 +53,7 @@
 //! | [`train`] | [`train::Trainer`] and its update rules: EM, online EM, Adam |
 //! | [`fit`] | [`Fitter`]: fits a mixture in one call |
 //! | [`fit::stream`] | [`StreamFitter`]: fits a mixture to rows that arrive in batches |
-//! | [`fit::parts`] | [`fit::parts::Accumulator`]: shares a pass among processes |
+//! | [`fit::parts`] | [`fit::parts::Accumulator`]: divides a pass among processes |
 //! | [`fit::select`] | selects the number of components |
 //! | [`settings`] | [`settings::Settings`]: all settings of a fit by name |
 //! | [`outlier`] | [`outlier::OutlierTest`]: p-values of rows under a mixture |

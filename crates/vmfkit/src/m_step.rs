@@ -97,7 +97,7 @@ impl Maximisation {
         matches!(self.policy_used(dim), ConcentrationPolicy::Free)
     }
 
-    /// The number of components that have collapsed on a few rows. Under tied concentrations none
+    /// The number of components that have collapsed onto a few rows. Under tied concentrations none
     /// can: a component of equal rows is then as good as any other.
     pub(crate) fn count_collapsed(&self, notes: &[Note], dim: usize) -> usize {
         let collapsed = notes.iter().filter(|note| matches!(note, Note::Collapsed { .. })).count();
@@ -256,7 +256,7 @@ pub(crate) fn check_shape(stats: &SufficientStats, mixture: &Mixture) -> Result<
 /// reproduces the mixture. MATH.md (14.5).
 pub fn expected_stats(mixture: &Mixture, weight: f64) -> Result<SufficientStats> {
     if !(weight > 0.0 && weight.is_finite()) {
-        return Err(Error::Option { option: "the weight of rows", range: "finite and above 0", value: weight });
+        return Err(Error::Option { option: "the row weight", range: "finite and above 0", value: weight });
     }
     let (components, dim) = (mixture.components(), mixture.dim());
     let masses: Vec<f64> = mixture.weights().iter().map(|fraction| fraction * weight).collect();

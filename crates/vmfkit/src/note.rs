@@ -1,4 +1,4 @@
-//! [`Note`]: what a fit reports beside its result.
+//! [`Note`]: what a fit reports in addition to its result.
 
 /// A warning about a component or about a fit as a whole.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -18,7 +18,7 @@ pub enum Note {
         /// The concentration it was given.
         concentration: f64,
     },
-    /// An empty component was restarted beside the one whose rows are spread most.
+    /// An empty component was restarted next to the one whose rows are most spread out.
     Reseeded {
         /// Counted from 0.
         component: usize,
@@ -27,7 +27,7 @@ pub enum Note {
         /// After this many passes.
         pass: usize,
     },
-    /// The fit ended before its annealing did.
+    /// The fit ended before the annealing was complete.
     Warm {
         /// The temperature of the last pass.
         temperature: f64,
@@ -67,8 +67,8 @@ pub enum Note {
         /// The number of rows that the stream had seen before.
         rows: u64,
     },
-    /// The component got none of the latest rows of a stream, of which its weight predicts at least
-    /// twenty.
+    /// The component received none of the latest rows of a stream, although its weight predicts at
+    /// least twenty.
     Idle {
         /// Counted from 0.
         component: usize,
@@ -96,19 +96,19 @@ impl std::fmt::Display for Note {
                     _ if rounded.fract() == 0.0 => format!("{rounded} rows"),
                     _ => format!("rows of weight {rounded}"),
                 };
-                write!(f, "component {component} collapsed on {rows}, concentration {concentration:.3e}")
+                write!(f, "component {component} collapsed onto {rows}, concentration {concentration:.3e}")
             }
             Note::Reseeded { component, beside, pass } => {
-                write!(f, "component {component} was empty in pass {pass} and restarted beside component {beside}")
+                write!(f, "component {component} was empty in pass {pass} and restarted next to component {beside}")
             }
             Note::Warm { temperature } => {
                 write!(f, "the fit ended at a temperature of {temperature:.1}: annealing needs more passes or a smaller factor")
             }
             Note::Fallen { pass, from, to } => {
-                write!(f, "the objective fell from {from:.4} in pass {pass} to {to:.4}: the result is worse than it was then")
+                write!(f, "the objective fell from {from:.4} in pass {pass} to {to:.4}: the result is worse than in that pass")
             }
             Note::Duplicate { component, of } => {
-                write!(f, "component {component} duplicates component {of}: fewer components may do")
+                write!(f, "component {component} duplicates component {of}: fewer components may suffice")
             }
             Note::Reassigned { component, merged_into, rows } => {
                 write!(f, "component {component} was moved to a new cluster after {rows} rows; ")?;

@@ -7,10 +7,10 @@
 /// use std::error::Error;
 /// let error = "lloyd".parse::<vmfkit::Method>().unwrap_err();
 /// assert_eq!(error.text(), "lloyd");
-/// assert!(error.to_string().starts_with("unknown method `lloyd`: one of em, hard, "));
+/// assert!(error.to_string().starts_with("unknown method `lloyd`, expected one of em, hard, "));
 /// // A number that cannot be parsed is the source.
 /// let error = "fixed:1,5".parse::<vmfkit::ConcentrationPolicy>().unwrap_err();
-/// assert!(error.to_string().starts_with("`1,5` is not a number in the policy `fixed:1,5`: one of auto"));
+/// assert!(error.to_string().starts_with("`1,5` is not a number in the policy `fixed:1,5`, expected one of auto"));
 /// assert!(error.source().unwrap().is::<std::num::ParseFloatError>());
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -47,8 +47,8 @@ impl std::fmt::Display for ParseChoiceError {
     fn fmt(&self, f: &mut std::fmt::Formatter) -> std::fmt::Result {
         let ParseChoiceError { what, choices, text, number } = self;
         match number {
-            None => write!(f, "unknown {what} `{text}`: one of {choices}"),
-            Some((number, _)) => write!(f, "`{number}` is not a number in the {what} `{text}`: one of {choices}"),
+            None => write!(f, "unknown {what} `{text}`, expected one of {choices}"),
+            Some((number, _)) => write!(f, "`{number}` is not a number in the {what} `{text}`, expected one of {choices}"),
         }
     }
 }

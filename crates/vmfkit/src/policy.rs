@@ -18,7 +18,7 @@ pub enum ConcentrationPolicy {
     /// without a dispersion leaves concentrations free.
     #[default]
     Auto,
-    /// Each component has its own: maximum likelihood. A component can collapse on a few nearly
+    /// Each component has its own: maximum likelihood. A component can collapse onto a few nearly
     /// equal rows.
     Free,
     /// All components have the same one.
@@ -43,7 +43,7 @@ pub(crate) const NEARLY_EQUAL_ROWS: f64 = 1e-7;
 const NATS: f64 = 10.0;
 
 /// The bound exp(20 / (d - 1)) of [`ConcentrationPolicy::Auto`] on the ratio of two concentrations
-/// if rows do not fit the model, MATH.md (14.4): 22,000 at d = 3, 1.2 at d = 100, 1.05 at d = 384.
+/// if rows do not fit the model, MATH.md (14.8): 22,000 at d = 3, 1.2 at d = 100, 1.05 at d = 384.
 ///
 /// ```
 /// assert_eq!(vmfkit::policy::auto_ratio(3).round(), 22026.0);

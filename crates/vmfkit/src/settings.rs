@@ -3,9 +3,9 @@
 use crate::error::{Error, Result};
 use std::collections::BTreeMap;
 
-/// The settings of a fit as texts by name; numbers have all their digits.
+/// The settings of a fit as strings, by name; numbers have enough digits to restore every bit.
 ///
-/// Settings without meaning for a fit are left out: EM has no `batch`, and a gradient no
+/// Settings without meaning for a fit are left out: EM has no `batch`, and gradient ascent no
 /// `estimator`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Settings {

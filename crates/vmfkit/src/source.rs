@@ -8,10 +8,10 @@ use std::ops::ControlFlow;
 
 /// Rows that are read batch by batch, once or many times.
 ///
-/// Implement it for rows that do not fit into memory or that no file format of vmfkit-io holds; `dim`,
+/// Implement it for rows that do not fit into memory or are in a format that vmfkit-io does not read; `dim`,
 /// `next_batch` and `rewind` are enough, and [`Error::read`](crate::Error::read) wraps an error of your own. For rows in
 /// memory there is [`MemorySource`], for files the crate vmfkit-io. The example `custom_source` is a
-/// whole program.
+/// complete program.
 ///
 /// ```
 /// use vmfkit::{RowBatch, Fitter, Result, Sampler, VonMisesFisher, source::Source};
@@ -51,7 +51,7 @@ use std::ops::ControlFlow;
 pub trait Source: Send {
     /// The length of a row.
     fn dim(&self) -> usize;
-    /// The next rows, none after the last.
+    /// The next rows; `None` after the last.
     ///
     /// The rows need not be validated ([`RowBatch::unvalidated`], [`RowBatch::from_bytes`]): whoever
     /// uses them validates them, and names the place of a bad row by [`RowBatch::with_origin`].
@@ -60,17 +60,17 @@ pub trait Source: Send {
     fn next_validated<'s>(&'s mut self, buffer: &'s mut RowBatch<'static>) -> Result<Option<RowBatch<'s>>> {
         self.next_batch()?.map(|batch| batch.validated(buffer)).transpose()
     }
-    /// From the next pass on, batches of this many rows are fastest; without a number, any. A source may
-    /// ignore it: results do not depend on it.
+    /// Tells the source that batches of this many rows are fastest from the next pass on; `None` means
+    /// that any number is as fast. A source may ignore it: results do not depend on it.
     fn prefer_rows(&mut self, _rows: Option<usize>) {}
-    /// Back to the first row, also before the first pass; [`Error::CannotRewind`](crate::Error::CannotRewind) where rows that were read
-    /// are gone.
+    /// Goes back to the first row, also before the first pass; [`Error::CannotRewind`](crate::Error::CannotRewind) if rows can be
+    /// read only once.
     fn rewind(&mut self) -> Result<()>;
-    /// False if rows that were read are gone, as those of a pipe are: such a source is fitted in one pass or not at all.
+    /// False if rows can be read only once, as those of a pipe: such a source can only be fitted in one pass.
     fn can_rewind(&self) -> bool {
         true
     }
-    /// How many rows a pass has, where that is known before its end.
+    /// The number of rows of a pass, if it is known before the end of the pass.
     fn rows(&self) -> Option<u64> {
         None
     }
@@ -109,7 +109,7 @@ impl<'a> MemorySource<'a> {
         self
     }
 
-    /// Each pass in another order, which depends on the seed alone.
+    /// Shuffles the rows in every pass, in an order that depends only on the seed and the pass.
     pub fn shuffled(mut self, seed: u64) -> Self {
         self.shuffle = Some(Shuffle::new(seed));
         self

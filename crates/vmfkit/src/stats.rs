@@ -339,7 +339,7 @@ impl SufficientStats {
         values: impl ExactSizeIterator<Item = f64>,
     ) -> std::result::Result<Self, &'static str> {
         if Self::value_count(components, dim) != Some(values.len()) {
-            return Err("their number does not agree with the header");
+            return Err("the number of values does not agree with the header");
         }
         let mut stats = Self::zero(components, dim);
         let places = [&mut stats.objective, &mut stats.weight].into_iter().chain(&mut stats.mass);
@@ -367,13 +367,13 @@ impl SufficientStats {
     /// is allocated for them.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self> {
         let wrong = |what: &str| Error::StatisticsBytes { what: what.to_owned() };
-        let rest = bytes.strip_prefix(MARK).ok_or_else(|| wrong("they do not begin with `vmfstat1`"))?;
-        let (header, rest) = rest.split_at_checked(16).ok_or_else(|| wrong("they end within the header"))?;
+        let rest = bytes.strip_prefix(MARK).ok_or_else(|| wrong("it does not begin with `vmfstat1`"))?;
+        let (header, rest) = rest.split_at_checked(16).ok_or_else(|| wrong("it ends within the header"))?;
         let number = |at: usize| u64::from_le_bytes(header[at..at + 8].try_into().expect("eight bytes"));
         let sizes = usize::try_from(number(0)).ok().zip(usize::try_from(number(8)).ok());
         let (components, dim) = sizes.filter(|&(_, dim)| dim >= 2).ok_or_else(|| wrong("the header has an impossible size"))?;
         if !rest.len().is_multiple_of(8) {
-            return Err(wrong("their number does not agree with the header"));
+            return Err(wrong("its length does not agree with the header"));
         }
         let values = rest.chunks_exact(8).map(|bytes| f64::from_le_bytes(bytes.try_into().expect("eight bytes")));
         Self::of_values(components, dim, values).map_err(wrong)

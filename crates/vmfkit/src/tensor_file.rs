@@ -124,7 +124,7 @@ impl<'a> File<'a> {
         // Not `SafeTensors::deserialize`: it adds up the lengths that a header claims, which may
         // overflow.
         let header: Metadata = serde_json::from_slice(header)
-            .map_err(|error| wrong(format!("its header is not that of safetensors: {}", excerpt(&error.to_string()))))?;
+            .map_err(|error| wrong(format!("its header is not a safetensors header: {}", excerpt(&error.to_string()))))?;
         if header.data_len() != data.len() {
             let (claimed, found) = (header.data_len(), data.len());
             return Err(wrong(format!("the header claims {claimed} bytes of data, found: `{found}`")));
@@ -212,7 +212,7 @@ impl<'a> File<'a> {
     /// The numbers of a tensor; axes must have the lengths that are given.
     pub fn numbers<const AXES: usize>(&self, name: &str, expected: [Option<usize>; AXES]) -> Result<Vec<f64>> {
         let Some(TensorInfo { dtype, shape, data_offsets: (from, to) }) = self.header.info(name) else {
-            return self.wrong(format!("there must be a tensor: `{}`", excerpt(name)));
+            return self.wrong(format!("a tensor is missing: `{}`", excerpt(name)));
         };
         if *dtype != Dtype::F64 {
             return self.wrong(format!("tensor `{}` must be of type F64, found: `{dtype}`", excerpt(name)));

@@ -33,13 +33,13 @@ def map(
 ) -> Axes:
     """Draws a mixture of any dimension in the plane, coloured by component.
 
-    Distances between components follow the angles between their mean directions. The ring of a component contains half of its mass; its radius
-    is proportional to the angle that does so. Rings have their own scale, because angles in many dimensions are wide and rings would cover the
-    map. Without rows, the area of the disc in the centre is the weight.
+    Distances between components follow the angles between their mean directions. The radius of a component's ring is proportional to the
+    angle that contains half of its mass. Rings have a scale of their own: angles are wide in many dimensions, and rings to scale would cover
+    the map. Without rows, the area of the disc in the centre is the weight.
 
-    Rows lie around their component like normal draws, half of them within the ring. Rows closest to the mean direction are innermost, and each
-    row is drawn in the direction of the components it is close to. A row that belongs to several components lies between them, weighted by its
-    responsibilities.
+    Rows are spread around their component like draws from a normal density, half of them within the ring. Rows closest to the mean direction
+    are innermost, and each row is drawn in the direction of the components it is close to. A row that belongs to several components lies
+    between them, weighted by its responsibilities.
 
     Parameters
     ----------

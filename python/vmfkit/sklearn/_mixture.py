@@ -70,9 +70,9 @@ class VonMisesFisherMixture(DensityMixin, SphericalEstimator):
     n_threads : int or None, default=None
         Number of threads; None means `vmfkit.threads()`.
     max_memory : int or None, default=None
-        Memory limit for the rows of files, in bytes; rows that do not fit are read in every pass. None means half of the free memory.
+        Memory limit for the rows of files, in bytes; rows that do not fit are read again in every pass. None means half of the free memory.
     verbose : int, default=0
-        If nonzero, print a line to standard error for the start and for each pass, with the mean ln p and the maximum time left.
+        If nonzero, print a line to standard error for the start and for each pass, with the mean ln p and an upper bound of the time left.
 
     Attributes
     ----------
@@ -91,7 +91,7 @@ class VonMisesFisherMixture(DensityMixin, SphericalEstimator):
     n_search_iter_ : int
         Number of passes of the search over a sample of the rows; 0 without a search.
     lower_bound_, lower_bounds_ : float, list of float
-        Mean ln p of the rows before the last pass, and before every pass.
+        Mean ln p of the rows before the last pass, and before each pass.
     notes_ : list of str
         Notes on components, for example empty or duplicate ones.
     mixture_ : vmfkit.Mixture

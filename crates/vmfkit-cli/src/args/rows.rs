@@ -213,7 +213,7 @@ impl RowArguments {
     pub fn open_whole(&self, work: &str) -> Result<RowSource> {
         if let Some(memory) = self.memory {
             bail!(
-                "`{work}` reads all rows into memory and has no limit, found: `--memory {}`\nhint: leave it out",
+                "`{work}` reads all rows into memory and does not support a limit, found: `--memory {}`\nhint: leave it out",
                 size::readable(memory)
             );
         }

@@ -22,9 +22,9 @@ Examples:
   vmf accumulate state.ckpt part-7.npy --first-row 64512 -o part-7.stats  for --method stochastic
   vmf accumulate model.safetensors new.npy -o new.stats                   under a model
 
-`vmf fit --start-only` and `vmf maximise` write STATE; docs/clusters.md shows the whole loop.
+`vmf fit --start-only` and `vmf maximise` write STATE; docs/clusters.md shows the complete loop.
 By default the statistics of a part are summed, so the fit equals that of `vmf fit` up to rounding.
-It is equal to the last byte if every part consists of whole blocks of 9216 rows (the setting
+It is equal byte for byte if every part consists of whole blocks of 9216 rows (the setting
 block_rows of `vmf fit`), and parts of several blocks are accumulated with --per-block.";
 
 /// Compute the statistics of one part of the rows, for a pass of a distributed fit
@@ -44,7 +44,7 @@ pub struct Accumulate {
     /// Number of rows before this part, for stochastic EM
     ///
     /// The random draws of stochastic EM depend on it. For other methods it changes at most the last
-    /// bits, if parts are not whole blocks.
+    /// bits, if parts do not consist of whole blocks.
     #[arg(verbatim_doc_comment, long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u64).range(..1 << 53))]
     #[arg(help_heading = FITTING)]
     first_row: u64,

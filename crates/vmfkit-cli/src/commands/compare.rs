@@ -39,7 +39,7 @@ pub struct Compare {
     columns: Option<Vec<String>>,
     /// Whether the first line of text files names the columns [default: auto]
     ///
-    /// auto: it does if it is not a number and all other lines are.
+    /// auto: the first line is a header if it is not a number and all other lines are.
     #[arg(long, value_name = "WHEN", value_enum, help_heading = INPUT)]
     header: Option<Header>,
     #[command(flatten)]

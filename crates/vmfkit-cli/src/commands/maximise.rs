@@ -26,7 +26,7 @@ be that of the previous pass. The output may be STATE itself, which is replaced 
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = AFTER_HELP)]
 pub struct Maximise {
-    /// State of the fit (a checkpoint) for which the statistics were made, `-` for standard input
+    /// State of the fit (a checkpoint) from which the statistics were computed, `-` for standard input
     #[arg(value_name = "STATE")]
     state: PathBuf,
     /// Statistics of all rows, from `vmf accumulate` or `vmf merge`, `-` for standard input

@@ -157,7 +157,7 @@ impl Sample {
             Some(Precision::F32) if is_fine => {
                 output::note(format_args!(
                     "warning: f32 resolves angles of {F32_ANGLE:.0e}, too coarse for a concentration of {concentration:e}\n\
-                     hint: `--dtype f64` holds them"
+                     hint: `--dtype f64` resolves them"
                 ));
                 Precision::F32
             }

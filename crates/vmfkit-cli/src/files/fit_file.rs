@@ -46,7 +46,7 @@ fn read_all(mut reader: impl Read, length: Option<u64>) -> Result<Vec<u8>> {
     let Some(end) = data.and_then(|data| data.checked_add(LENGTH + header)) else { return Err(not_ours(&bytes)) };
     let expected = end - LENGTH - header;
     if let Some(length) = length.filter(|length| *length != end) {
-        bail!("the header announces {expected} bytes of data, found: `{}`", length.saturating_sub(LENGTH + header));
+        bail!("the header declares {expected} bytes of data, found: `{}`", length.saturating_sub(LENGTH + header));
     }
     // One more byte reveals a pipe that is too long.
     take(&mut reader, (end + 1).saturating_sub(bytes.len() as u64), &mut bytes)?;

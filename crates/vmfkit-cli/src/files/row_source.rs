@@ -161,7 +161,7 @@ fn is_like_radians(angles: Angles, row: &[f64]) -> bool {
 pub fn note_skipped(skipped: Option<&Skipped>) {
     if let Some(Skipped { count, first }) = skipped {
         let more = if *count > 1 { format!(" and {} more", count - 1) } else { String::new() };
-        output::note(format_args!("{first}{more}: skipped, the extension is not that of a file of rows"));
+        output::note(format_args!("{first}{more}: skipped, the extension is not that of a known format"));
     }
 }
 

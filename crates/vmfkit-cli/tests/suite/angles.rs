@@ -164,7 +164,7 @@ fn one_angle_is_a_direction_of_the_circle() {
     assert_eq!(fit["dim"], 2);
     workspace
         .run("fit x.csv")
-        .refused(&["the dimension must be at least 2, found: `1`", "hint: `--angles angle` reads one angle a row"]);
+        .refused(&["the dimension must be at least 2, found: `1`", "hint: `--angles angle` reads one angle per row"]);
     workspace.run("convert x.csv --angles angle x.npy").success();
     workspace.run("convert x.npy --to-angles angle y.npy").success();
     let again = workspace.run("fit y.npy --angles angle --json").json();

@@ -97,7 +97,7 @@ fn arrays_of_other_kinds_are_named() {
 fn unreadable_files_are_named() {
     let workspace = Workspace::new();
     workspace.run("fit missing.npy").refused(&["missing.npy: cannot be read: "]);
-    workspace.run("fit .").refused(&[".: the folder must hold a file of a known format, others in it: `0`"]);
+    workspace.run("fit .").refused(&[".: the folder must contain a file of a known format, other files: `0`"]);
     workspace.run("constants --from missing.csv").refused(&["missing.csv: cannot be read: "]);
 }
 
@@ -110,7 +110,7 @@ fn bad_cells_are_named() {
     fit_of("x.csv", "0.6,0.8\n0.6\n", "").refused(&["line 2 must have as many cells as the first line, 2, found: `1`"]);
     fit_of("x.csv", b"x,y\n0.6,\xff\n", "").refused(&["line 2, column `y` must be a number"]);
     fit_of("x.csv", "x,y\n0.6,0.8\n", "--columns x,z").refused(&["no column is called `z`, found: `x,y`"]);
-    fit_of("x.csv", "0.6,0.8\n", "--columns x,y").refused(&["the first line must hold the names"]);
+    fit_of("x.csv", "0.6,0.8\n", "--columns x,y").refused(&["only if the first line names the columns"]);
     fit_of("x.npy", rows(2, &[0.6, 0.8]), "--columns x,y").refused(&["no column names"]);
     fit_of("x.csv", "x,y,w\n0.6,0.8,-1\n", "--weights column:w").refused(&["weight of row 0", "found: `-1`"]);
 }

@@ -81,7 +81,7 @@ fn rows_in_a_scratch_file_make_the_same_model() {
     workspace.run(&fit("x.csv", "--scratch scratch")).success();
     assert!(workspace.read("m.safetensors") == again);
     let text = workspace.read("x.csv");
-    let words = "rows of a pipe that are read more than once must take at most";
+    let words = "rows from a pipe that are read more than once must take at most";
     workspace.run_with_input(&fit("-", "--scratch none"), &text).refused(&[words]);
     if !cfg!(target_os = "linux") || !on_disk(&workspace.path("scratch")) {
         return eprintln!("skipped: a scratch file needs a disk");
@@ -91,7 +91,11 @@ fn rows_in_a_scratch_file_make_the_same_model() {
     assert_eq!(std::fs::read_dir(workspace.path("scratch")).unwrap().count(), 0);
     if std::path::Path::new("/dev/shm").is_dir() {
         let run = workspace.run(&fit("x.csv", "--scratch /dev/shm"));
-        assert!(run.stderr.contains("/dev/shm: no scratch file can be there, it is memory"), "{}", run.stderr);
+        assert!(
+            run.stderr.contains("/dev/shm: no scratch file can be created there, it is an in-memory file system"),
+            "{}",
+            run.stderr
+        );
         assert!(workspace.read("m.safetensors") == again);
     }
     workspace.run(&fit("x.csv", "--scratch nowhere")).refused(&["`--scratch` must be an existing folder, found: `nowhere`"]);
@@ -128,7 +132,7 @@ fn memory_of_labels_and_of_matrix_market_is_counted() {
     workspace.run("fit x.mtx --memory 38MB").refused(&["this command needs at least 40"]);
     workspace
         .run("fit x.mtx --memory 7MB")
-        .refused(&["held in memory as a whole, which takes 7200000 bytes", "hint: what scipy's"]);
+        .refused(&["read into memory as a whole, which takes 7200000 bytes", "hint: an .npz file"]);
     workspace.run("fit x.mtx --memory 50MB").success();
 }
 
@@ -184,7 +188,7 @@ fn skipped_files_of_a_folder_are_named() {
     workspace.write("rows/y.npy.part", "");
     for command in ["fit rows", "convert rows x.csv"] {
         let said = workspace.run(command).stderr;
-        assert!(said.contains("rows/readme and 1 more: skipped, the extension is not that of a file of rows\n"), "{said}");
+        assert!(said.contains("rows/readme and 1 more: skipped, the extension is not that of a known format\n"), "{said}");
     }
 }
 
@@ -266,7 +270,7 @@ fn work_that_needs_all_rows_reads_pipes_and_has_no_memory_limit() {
     let test = workspace.run("fit x.npy --goodness-of-fit=9 --json").json()["goodness_of_fit"].clone();
     assert_eq!(workspace.run_with_input("fit - --goodness-of-fit=9 --json", &rows).json()["goodness_of_fit"], test);
     for (command, work) in [("fit x.npy --goodness-of-fit=9", "--goodness-of-fit"), ("test x.npy", "--test symmetry")] {
-        let words = format!("`{work}` reads all rows into memory and has no limit, found: `--memory 1 GB`\nhint: ");
+        let words = format!("`{work}` reads all rows into memory and does not support a limit, found: `--memory 1 GB`\nhint: ");
         workspace.run(&format!("{command} --memory 1GB")).refused(&[&words]);
     }
     // Commands that need all rows, or only a few at a time, offer no limit.

@@ -88,10 +88,10 @@ fn text_has_one_label_per_line_and_may_have_a_header() {
 #[test]
 fn files_that_are_no_labelings_are_named() {
     let f8 = |numbers: &[f64]| labels("<f8", &numbers.iter().map(|x| x.to_le_bytes()).collect::<Vec<_>>());
-    compare("x.npy", f8(&[1.0, 2.0, 2.5]), "").refused(&["x.npy: label 2 must be a whole number of 64 bits, found: `2.5`"]);
+    compare("x.npy", f8(&[1.0, 2.0, 2.5]), "").refused(&["x.npy: label 2 must be a 64-bit integer, found: `2.5`"]);
     compare("x.npy", f8(&[1.0, f64::NAN]), "").refused(&["label 1 must be", "found: `NaN`"]);
     compare("x.npy", f8(&[f64::INFINITY]), "").refused(&["label 0 must be", "found: `inf`"]);
-    compare("x.npy", f8(&[1e300]), "").refused(&["label 0 must be a whole number of 64 bits"]);
+    compare("x.npy", f8(&[1e300]), "").refused(&["label 0 must be a 64-bit integer"]);
     compare("x.npy", f8(&[1.0, 2.0]), "")
         .refused(&["both files must label the same rows, x.npy has 2 labels and second.npy: `6`"]);
     compare("x.npy", f8(&[]), "").refused(&["x.npy: no labels to compare"]);
@@ -149,7 +149,7 @@ fn labels_may_be_a_column_of_a_table() {
         .refused(&["t.csv: no column is called `species`, found: `name,class,group`"]);
     workspace.run("compare t.csv t.csv --column name").refused(&["t.csv: line 2, column `name` must be a number, found: `a`"]);
     workspace.write("h.csv", "component,x\n1,0\n0.5,0\n");
-    workspace.run("compare h.csv h.csv").refused(&["h.csv: label 1 must be a whole number", "found: `0.5`"]);
+    workspace.run("compare h.csv h.csv").refused(&["h.csv: label 1 must be a 64-bit integer", "found: `0.5`"]);
     workspace.write("j.jsonl", "{\"component\": 1}\n{\"component\": \"a\"}\n");
     workspace
         .run("compare j.jsonl j.jsonl")

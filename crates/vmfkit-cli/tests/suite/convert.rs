@@ -107,8 +107,8 @@ fn ids_and_weights_are_carried() {
     assert_eq!(printed, "id,x0,x1,weight\n\"a,b\",3.0,4.0,1.5\nc,0.5,0.0,2.0\n");
     // Columns that are not named are left out.
     assert_eq!(workspace.run("convert x.arrow -").success(), "x0,x1\n3.0,4.0\n0.5,0.0\n");
-    workspace.run(&format!("convert x.arrow y.npy {named}")).refused(&["y.npy: an .npy file holds rows alone, found: `id`"]);
-    workspace.run(&format!("convert x.arrow y.mtx {named}")).refused(&["y.mtx: an .mtx file holds rows alone, found: `id`"]);
+    workspace.run(&format!("convert x.arrow y.npy {named}")).refused(&["y.npy: an .npy file holds only rows, found: `id`"]);
+    workspace.run(&format!("convert x.arrow y.mtx {named}")).refused(&["y.mtx: an .mtx file holds only rows, found: `id`"]);
     for file in ["y.safetensors", "y.npz"] {
         workspace.run(&format!("convert x.arrow {file} {named}")).refused(&[file, "found ids that are: `texts`"]);
     }
@@ -212,7 +212,7 @@ fn arrow_comes_through_a_pipe() {
     let empty = std::fs::read(testdata("columnar").join("no_rows.arrow")).unwrap();
     workspace.run_with_input("fit -", &empty).refused(&["standard input: there is nothing to fit"]);
     let parquet = std::fs::read(testdata("columnar").join("list_f32.parquet")).unwrap();
-    workspace.run_with_input("fit -", &parquet).refused(&["through a pipe come npy, arrow, csv", "found: `parquet`"]);
+    workspace.run_with_input("fit -", &parquet).refused(&["a pipe must be npy, arrow, csv", "found: `parquet`"]);
 }
 
 #[test]
@@ -226,14 +226,16 @@ fn what_cannot_be_converted_is_named() {
         ("convert x.csv z.xls", "the name of a result must end with parquet, arrow, feather, csv"),
         (
             "convert x.csv z.npy --to xls",
-            "unknown format of results `xls`: one of parquet, arrow, csv, tsv, jsonl, npy, npz, safetensors, mtx",
+            "unknown output format `xls`, expected one of parquet, arrow, csv, tsv, jsonl, npy, npz, safetensors, mtx",
         ),
         ("convert missing.csv z.npy", "missing.csv: cannot be read"),
     ] {
         workspace.run(arguments).refused(&[words]);
     }
     if !cfg!(feature = "object-store") {
-        workspace.run("fit s3://bucket/x.npy").refused(&["found: `s3://bucket/x.npy`\nhint: the feature `object-store`"]);
+        workspace
+            .run("fit s3://bucket/x.npy")
+            .refused(&["found: `s3://bucket/x.npy`\nhint: install it with the feature `object-store`"]);
     }
     assert_eq!((workspace.names(), workspace.read("y.csv")), (vec!["x.csv".to_owned(), "y.csv".to_owned()], b"before".to_vec()));
     workspace.run("convert x.csv -o y.csv").success();

@@ -199,7 +199,7 @@ fn parts_that_do_not_belong_together_are_refused() {
         // Fits that cannot be distributed.
         (
             "accumulate sgd.ckpt x.csv -o new.stats".into(),
-            "sgd.ckpt: a fit in parts has one start and takes one step per pass, found: `method sgd`\nhint: ",
+            "sgd.ckpt: a distributed fit has one start and takes one step per pass, found: `method sgd`\nhint: ",
         ),
         ("accumulate restarts.ckpt x.csv -o new.stats".into(), "found: `restarts 2`\nhint: fit with several seeds"),
         ("fit x.csv -k 3 --method online --checkpoint new.ckpt --start-only".into(), "found: `method online`"),

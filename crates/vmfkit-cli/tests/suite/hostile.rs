@@ -102,7 +102,7 @@ mod names_that_are_not_utf8 {
         for place in ["d", "d/*.npy", "d/a?.npy"] {
             assert_eq!(workspace.run(&format!("fit {place} --json")).json()["rows"], 50, "{place}");
         }
-        workspace.run("fit d/b?.npy").refused(&["no file has a name that matches"]);
+        workspace.run("fit d/b?.npy").refused(&["no file matches the pattern"]);
         // By its own name it is refused, and not taken for another.
         workspace.write("d/a\u{fffd}.npy", "no rows");
         for verb in ["fit", "convert"] {

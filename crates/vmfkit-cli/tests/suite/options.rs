@@ -52,7 +52,7 @@ fn other_separators_get_a_hint() {
         ("e.tsv", "x,y\n0.6,0.8\n", "commas: `0.6,0.8`"),
     ] {
         workspace.write(name, text);
-        let words = format!("{name}: cells are separated by commas, or in .tsv files by tabs, found {found}");
+        let words = format!("{name}: cells must be separated by commas, or in .tsv files by tabs, found {found}");
         workspace.run(&format!("fit {name}")).refused(&[&words, "\nhint: `--format tsv` reads tabs"]);
     }
     assert_eq!(workspace.run("fit d.csv --format tsv --json").json()["rows"], 2);

@@ -112,7 +112,7 @@ fn rows_are_written_in_a_precision_that_holds_the_density() {
             "1e16",
             "--dtype f32",
             "f32",
-            "warning: f32 resolves angles of 6e-8, too coarse for a concentration of 1e16\nhint: `--dtype f64` holds them",
+            "warning: f32 resolves angles of 6e-8, too coarse for a concentration of 1e16\nhint: `--dtype f64` resolves them",
         ),
     ] {
         let (found, ratio, said) = sample(concentration, options);

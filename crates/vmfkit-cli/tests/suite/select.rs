@@ -95,7 +95,7 @@ fn a_collapsed_component_is_marked_and_named_in_the_recommendation() {
     }
     let text = workspace.run(options).success();
     assert!(text.lines().any(|line| line.starts_with("4! ")), "{text}");
-    assert!(text.contains("\n! free, k = 4: component ") && text.contains(" collapsed on "), "{text}");
+    assert!(text.contains("\n! free, k = 4: component ") && text.contains(" collapsed onto "), "{text}");
     assert!(text.contains("\nbic prefers 4 components: `-o FILE` writes that mixture\n"), "{text}");
     assert!(text.ends_with("\n  but that mixture has a warning (see above); without warnings, bic prefers 3\n"), "{text}");
 }
@@ -139,7 +139,7 @@ fn bad_options_are_named() {
         ("-k 1,two", "`two` is neither"),
         ("-k 1:9999999999999", "there must be at most 10000 numbers of components"),
         ("-k 2 --policy loose", "unknown policy `loose`"),
-        ("-k 2 --holdout 1", "the fraction held out must be at least 0 and below 1, found: `1`"),
+        ("-k 2 --holdout 1", "the held-out fraction must be at least 0 and below 1, found: `1`"),
         ("-k 2 --holdout 0 --criterion held-out", "needs held-out rows"),
         ("-k 2 --holdout 1e-9 --criterion held-out", "found: `--holdout 0.000000001`, which holds out none of 600 rows"),
         ("-k 2 --criterion best", "possible values: aic, bic, icl, held-out"),

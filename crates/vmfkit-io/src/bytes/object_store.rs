@@ -78,7 +78,7 @@ fn list_with(location: &str, retry: RetryConfig) -> Result<Vec<String>> {
         return Err(Error::Format { what });
     }
     if folder.contains(['*', '?']) {
-        let what = format!("* and ? may stand behind the last / only, found: `{location}`");
+        let what = format!("* and ? are allowed only after the last /, found: `{location}`");
         return Err(Error::Format { what });
     }
     let location = |path: ObjectPath| {
@@ -116,7 +116,7 @@ fn connect(location: &str, retry: RetryConfig) -> Result<(Arc<dyn ObjectStore>, 
     // The pattern has been removed by now. Remaining pattern characters are part of a name.
     let url = Url::parse(location).map_err(|_| unknown())?;
     if url.query().is_some() {
-        return Err(Error::Format { what: format!("what stands behind a ? is not sent to a server, found: `{location}`") });
+        return Err(Error::Format { what: format!("the part after a ? is not sent to a server, found: `{location}`") });
     }
     let path = ObjectPath::from_url_path(url.path()).map_err(|error| from_store(error.into()))?;
     let store: Arc<dyn ObjectStore> = match url.scheme() {
@@ -208,7 +208,7 @@ impl Remote {
         }
         let bytes = answer.bytes().await.map_err(from_store)?;
         if bytes.len() as u64 != expected {
-            return Err(damaged(format!("{} bytes where {expected} were asked for", bytes.len())));
+            return Err(damaged(format!("{} bytes where {expected} were requested", bytes.len())));
         }
         Ok(bytes)
     }
@@ -229,7 +229,7 @@ fn wait<T>(future: impl Future<Output = T>) -> Result<T> {
 }
 
 fn changed() -> Error {
-    Error::Format { what: "the object must stay as it is while it is read, found: `another version`".into() }
+    Error::Format { what: "the object must not change while it is read, found: `another version`".into() }
 }
 
 fn from_store(error: ::object_store::Error) -> Error {

@@ -233,7 +233,7 @@ fn an_object_that_changes_between_passes_is_named() {
 #[test]
 fn a_url_with_a_query_is_refused() {
     let error = vmfkit::Error::from(crate::open("http://127.0.0.1:1/x.npy?token=1", &crate::Options::new()).unwrap_err());
-    assert!(format!("{error:#}").contains("what stands behind a ? is not sent"), "{error}");
+    assert!(format!("{error:#}").contains("the part after a ? is not sent"), "{error}");
 }
 
 #[test]
@@ -248,7 +248,7 @@ fn locations_are_checked_before_anything_is_asked() {
     let text = list_with("http://127.0.0.1:1/rows/*.parquet", retry()).unwrap_err().to_string();
     assert_eq!(text, "files of a web server must be named one by one, found: `http://127.0.0.1:1/rows/*.parquet`");
     let text = list_with("s3://bucket/*/rows.parquet", retry()).unwrap_err().to_string();
-    assert_eq!(text, "* and ? may stand behind the last / only, found: `s3://bucket/*/rows.parquet`");
+    assert_eq!(text, "* and ? are allowed only after the last /, found: `s3://bucket/*/rows.parquet`");
 }
 
 #[test]

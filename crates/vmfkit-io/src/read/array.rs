@@ -45,8 +45,8 @@ impl ArrayRows {
         let fortran_order = fortran_order && rows > 1 && dim > 1;
         if fortran_order && !bytes.is_seekable() {
             return Err(Error::format(
-                "rows that come one after the other must be stored so, in C order, found: `fortran_order: True`\n\
-                 hint: save `np.ascontiguousarray(x)`, or to a .npy file",
+                "an array that is read in sequence must be stored in C order, found: `fortran_order: True`\n\
+                 hint: save `np.ascontiguousarray(x)`, or save it as an .npy file",
             ));
         }
         let numbers = Numbers::new(bytes, encoding, rows.saturating_mul(dim as u64));

@@ -72,7 +72,7 @@ impl ArrowReader {
             let metadata = messages.first()?;
             let message = parse(&metadata)?;
             let Some(schema) = message.header_as_schema() else {
-                return Err(damaged(format!("{:?} where the schema should be", message.header_type())));
+                return Err(damaged(format!("{:?} instead of the schema", message.header_type())));
             };
             if !schema.endianness().equals_to_target_endianness() {
                 let what = format!("numbers must be in the byte order of this machine, found: `{:?}`", schema.endianness());

@@ -111,7 +111,7 @@ impl Lists {
             let mut bytes = source.read_at(self.start, usize::try_from(left).unwrap_or(usize::MAX))?;
             bytes.truncate(bytes.len() - bytes.len() % number);
             if bytes.is_empty() {
-                return Err(damaged("an end within a message"));
+                return Err(damaged("a message that is cut off"));
             }
             see(&bytes);
             left -= bytes.len() as u64;

@@ -38,7 +38,7 @@ struct Counts {
 impl Counts {
     /// The numbers that a footer lists.
     fn of_footer(bytes: &[u8]) -> Result<Self> {
-        let footer = root_as_footer(bytes).map_err(|error| damaged(format!("a footer that is none: {}", first_line(&error))))?;
+        let footer = root_as_footer(bytes).map_err(|error| damaged(format!("an invalid footer: {}", first_line(&error))))?;
         Ok(Counts {
             batches: footer.recordBatches().map_or(0, |blocks| blocks.len()),
             dictionaries: footer.dictionaries().map_or(0, |blocks| blocks.len()),
@@ -131,7 +131,7 @@ impl Messages {
             }
         }
         let first = self.header(mark)?;
-        first.ok_or_else(|| damaged("an end where the schema should be"))
+        first.ok_or_else(|| damaged("an end marker instead of the schema"))
     }
 
     /// The next header; `None` at the end.
@@ -168,7 +168,7 @@ impl Messages {
         match <[u8; 4]>::try_from(mark) {
             Ok(mark) => Ok(Some(mark)),
             Err(mark) if mark.is_empty() && !self.is_file => Ok(None),
-            Err(_) => Err(damaged("an end within a message")),
+            Err(_) => Err(damaged("a message that is cut off")),
         }
     }
 
@@ -189,11 +189,15 @@ impl Messages {
         let Some(end) = self.end else { return self.check_end_of_pipe(mark) };
         let behind = end.saturating_sub(self.position());
         let Some(listed) = self.listed else {
-            return if behind == 0 { Ok(()) } else { Err(damaged(format!("{behind} bytes behind the end mark at byte {mark}"))) };
+            return if behind == 0 {
+                Ok(())
+            } else {
+                Err(damaged(format!("{behind} bytes after the end marker at byte {mark}")))
+            };
         };
         let is_padding = behind < ALIGNMENT && self.take(behind)?.iter().all(|byte| *byte == 0);
         if !is_padding {
-            return Err(damaged(format!("an end mark at byte {mark}, but the footer begins at byte {end}")));
+            return Err(damaged(format!("an end marker at byte {mark}, but the footer begins at byte {end}")));
         }
         self.found.check(listed)
     }
@@ -206,7 +210,7 @@ impl Messages {
         self.input.by_ref().take(most as u64 + 1).read_to_end(&mut rest)?;
         if rest.len() > most {
             let what = if self.is_file { format!("more than {most} bytes") } else { "more bytes".to_owned() };
-            return Err(damaged(format!("{what} behind the end mark at byte {mark}")));
+            return Err(damaged(format!("{what} after the end marker at byte {mark}")));
         }
         if !self.is_file {
             return Ok(());
@@ -219,7 +223,7 @@ impl Messages {
         match padding.map(|padding| before.split_at(padding as usize)) {
             Some((padding, footer)) if padding.iter().all(|byte| *byte == 0) => self.found.check(Counts::of_footer(footer)?),
             _ => Err(damaged(format!(
-                "{} bytes behind the end mark at byte {mark}, but a footer of {footer_length} bytes",
+                "{} bytes after the end marker at byte {mark}, but a footer of {footer_length} bytes",
                 before.len()
             ))),
         }
@@ -256,7 +260,7 @@ impl Messages {
             let step = if self.end.is_some() { count } else { count.min(filled + TRUSTED) };
             bytes.resize(step.max(bytes.len()), 0);
             match self.input.read(&mut bytes[filled..step]) {
-                Ok(0) => return Err(damaged("an end within a message")),
+                Ok(0) => return Err(damaged("a message that is cut off")),
                 Ok(read) => filled += read,
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) => return Err(error.into()),
@@ -306,7 +310,7 @@ fn footer_length(behind: [u8; BEHIND_FOOTER]) -> Result<u64> {
 }
 
 fn no_footer() -> Error {
-    damaged(format!("an end without {}", MAGIC.escape_ascii()))
+    damaged(format!("a file that does not end with {}", MAGIC.escape_ascii()))
 }
 
 fn not_arrow(found: &[u8]) -> Error {

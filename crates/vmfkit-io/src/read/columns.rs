@@ -51,12 +51,12 @@ impl Columns<'_> {
         if let Some(field) = weight.map(|i| &fields[i])
             && !is_number(field.data_type())
         {
-            return Err(wrong_type(field, "hold numbers, to be the weights"));
+            return Err(wrong_type(field, "hold numbers to be used as weights"));
         }
         if let Some(field) = id.map(|i| &fields[i])
             && !is_id(field.data_type())
         {
-            return Err(wrong_type(field, "hold texts or whole numbers, to be the ids"));
+            return Err(wrong_type(field, "hold text or whole numbers to be used as ids"));
         }
         let names: Vec<&str> = fields.iter().map(|field| field.name().as_str()).collect();
         let of_angles = self.angles.map(|angles| angles.find_columns(&names)).transpose()?.flatten();
@@ -281,7 +281,7 @@ mod tests {
         assert_eq!(refused(&named, &[("a", DataType::Int8), ("c", DataType::Int8)]), "there is no column b, found: `a, c`");
         assert_eq!(
             refused(&Columns { id: Some("b"), ..none }, &[("b", DataType::Float32)]),
-            "column b must hold texts or whole numbers, to be the ids, found: `Float32`"
+            "column b must hold text or whole numbers to be used as ids, found: `Float32`"
         );
     }
 }

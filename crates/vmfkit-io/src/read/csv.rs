@@ -229,8 +229,8 @@ fn refuse_other_separators(cell: &[u8]) -> Result<()> {
         let parts: Vec<&[u8]> = parts.filter(|part| !part.is_empty()).collect();
         if parts.len() > 1 && parts.iter().all(|part| number(part).is_some()) {
             return Err(Error::format(format!(
-                "cells are separated by commas, or in .tsv files by tabs, found {name}: `{}`\n\
-                 hint: `--format tsv` reads tabs, `--format csv` commas; others can be replaced, as in `tr ';' ','`",
+                "cells must be separated by commas, or in .tsv files by tabs, found {name}: `{}`\n\
+                 hint: `--format tsv` reads tabs, `--format csv` commas; replace other separators, as in `tr ';' ','`",
                 excerpt(cell)
             )));
         }
@@ -254,7 +254,7 @@ fn column_name(names: Option<&[String]>, column: usize) -> String {
 
 fn position(names: Option<&[String]>, name: &str) -> Result<usize> {
     let Some(names) = names else {
-        let what = format!("the first line must hold the names of the columns to choose one, looked for: `{name}`");
+        let what = format!("a column can be chosen only if the first line names the columns, looked for: `{name}`");
         return Err(Error::Format { what });
     };
     let found = || excerpt(names.join(",").as_bytes());
@@ -262,6 +262,6 @@ fn position(names: Option<&[String]>, name: &str) -> Result<usize> {
     match (matching.next(), matching.next()) {
         (Some(only), None) => Ok(only),
         (None, _) => Err(Error::format(format!("no column is called `{name}`, found: `{}`", found()))),
-        _ => Err(Error::format(format!("only one column must be called `{name}` to choose it, found: `{}`", found()))),
+        _ => Err(Error::format(format!("only one column may be called `{name}`, found: `{}`", found()))),
     }
 }

@@ -22,7 +22,7 @@ pub(crate) fn guarded<T>(decode: impl FnOnce() -> Result<T>) -> Result<T> {
     GUARDED.set(before);
     decoded.unwrap_or_else(|panic| {
         let text = panic.downcast_ref::<String>().map(String::as_str).or_else(|| panic.downcast_ref::<&str>().copied());
-        Err(damaged(text.unwrap_or("the decoder stopped")))
+        Err(damaged(text.unwrap_or("the decoder panicked")))
     })
 }
 
@@ -57,13 +57,15 @@ pub(crate) fn damaged(found: impl std::fmt::Display) -> Error {
 pub(crate) fn from_parquet(error: ParquetError) -> Error {
     match error {
         ParquetError::External(cause) => match cause.downcast::<io::Error>() {
-            Ok(error) if error.kind() == io::ErrorKind::UnexpectedEof => damaged("an end within a page"),
+            Ok(error) if error.kind() == io::ErrorKind::UnexpectedEof => damaged("a page that is cut off"),
             Ok(error) if error.kind() == io::ErrorKind::InvalidData => damaged(error),
             Ok(error) => Error::Io(*error),
             Err(cause) => Error::caused(DAMAGED, cause),
         },
         ParquetError::General(text) | ParquetError::EOF(text) | ParquetError::ArrowError(text) => damaged(text),
-        ParquetError::NYI(text) => Error::Format { what: format!("the file uses what is not supported, found: `{text}`") },
+        ParquetError::NYI(text) => {
+            Error::Format { what: format!("the file uses a feature that is not supported, found: `{text}`") }
+        }
         other => Error::caused(DAMAGED, other),
     }
 }

@@ -165,7 +165,7 @@ impl Keys {
                     "\nhint: `--columns NAME` chooses the key of a list, `--columns x,y,z` those of numbers"
                 }
                 [b'[', rest @ ..] if matches!(rest.trim_ascii_start().first(), None | Some(b'[' | b'{')) => {
-                    "\nhint: each row must be a line; `jq -c '.[]'` makes lines of an array of rows"
+                    "\nhint: each line must be one row; `jq -c '.[]'` splits an array of rows into lines"
                 }
                 _ => "",
             };

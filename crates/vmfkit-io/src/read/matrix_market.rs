@@ -77,8 +77,8 @@ impl MatrixRows {
         let held = sizes.bytes(kind, symmetry);
         if let Some(memory) = options.memory.filter(|memory| held > *memory) {
             return Err(Error::format(format!(
-                "a Matrix Market file is held in memory as a whole, which takes {held} bytes, allowed: `{memory}`\n\
-                 hint: what scipy's `save_npz` makes of `x.tocsr()` is read piece by piece"
+                "a Matrix Market file is read into memory as a whole, which takes {held} bytes, allowed: `{memory}`\n\
+                 hint: an .npz file of `x.tocsr()`, written by scipy's `save_npz`, is read in pieces"
             )));
         }
         let matrix = match kind {

@@ -75,7 +75,7 @@ pub enum Error {
         shape: String,
     },
     /// A label is not an integer.
-    #[error("label {row} must be a whole number of 64 bits, found: `{value}`")]
+    #[error("label {row} must be a 64-bit integer, found: `{value}`")]
     Label {
         /// Its position, from 0.
         row: usize,

@@ -53,7 +53,7 @@ impl Member {
             let name = file.name().map_err(broken)?;
             let name = name.strip_suffix(".npy").unwrap_or(&name).to_owned();
             let start = file.data_start().ok_or_else(|| {
-                Error::format(format!("the archive does not say where it begins, found: `{}`", excerpt(name.as_bytes())))
+                Error::format(format!("the archive does not say where this array begins, found: `{}`", excerpt(name.as_bytes())))
             })?;
             let (packed, size) = (file.compressed_size(), file.size());
             if start.checked_add(packed).is_none_or(|end| end > length) {

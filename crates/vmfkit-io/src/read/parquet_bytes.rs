@@ -35,7 +35,7 @@ impl ChunkReader for ByteSource {
         let bytes = self.read_all_at(start, length)?;
         match bytes.len() {
             found if found == length => Ok(bytes),
-            found => Err(ParquetError::EOF(format!("{found} bytes at {start} where {length} are announced"))),
+            found => Err(ParquetError::EOF(format!("{found} bytes at {start} where {length} are declared"))),
         }
     }
 }

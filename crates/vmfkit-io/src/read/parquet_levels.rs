@@ -43,14 +43,14 @@ impl Runs {
             // Only the numbers in use must exist: some writers omit the padding at the end.
             let end = start + (count * self.width as usize).div_ceil(8);
             if end > bytes.len() {
-                return Err(damaged("a run that ends behind its page"));
+                return Err(damaged("a run that extends past its page"));
             }
             self.position = (start + (header >> 1).saturating_mul(self.width as usize)).min(bytes.len());
             Run::Packed { start, count }
         } else {
             let value_bytes = self.width.div_ceil(8) as usize;
             let Some(value) = bytes.get(self.position..self.position + value_bytes) else {
-                return Err(damaged("a run that ends behind its page"));
+                return Err(damaged("a run that extends past its page"));
             };
             self.position += value_bytes;
             let value = value.iter().rev().fold(0, |value, &byte| value << 8 | u32::from(byte));
@@ -58,7 +58,7 @@ impl Runs {
         };
         let (Run::Repeated { count, .. } | Run::Packed { count, .. }) = run;
         if count == 0 {
-            return Err(damaged("a run of no levels"));
+            return Err(damaged("an empty run of levels"));
         }
         self.left -= count;
         Ok(Some(run))

@@ -252,7 +252,7 @@ impl ListPages {
                 // The decoder takes half precision for single precision, unless there is a
                 // dictionary.
                 _ if !dictionary && self.column.element == Element::F16 => {
-                    return Err(damaged(format!("a page in an encoding that is not announced: {encoding}")));
+                    return Err(damaged(format!("a page in an undeclared encoding: {encoding}")));
                 }
                 _ if count == 0 => None,
                 _ => {
@@ -276,7 +276,7 @@ impl ListPages {
         let expected = self.metadata.row_group(self.group).num_rows() as u64;
         let found = self.counter.begun - self.group_start;
         if found != expected {
-            return Err(damaged(format!("{found} rows where {expected} are announced")));
+            return Err(damaged(format!("{found} rows where {expected} are declared")));
         }
         Ok(false)
     }
@@ -302,7 +302,7 @@ impl ListPages {
                     let (first, second) =
                         (rep_levels_byte_len as usize, rep_levels_byte_len as usize + def_levels_byte_len as usize);
                     if second > buf.len() {
-                        return Err(damaged("levels that end behind their page"));
+                        return Err(damaged("levels that extend past their page"));
                     }
                     let (repetition, definition, numbers) = (buf.slice(..first), buf.slice(first..second), buf.slice(second..));
                     return Ok(Some(Parts { repetition, definition, numbers, encoding, count: num_values as usize }));
@@ -402,6 +402,6 @@ fn counted(bytes: Bytes) -> Result<(Bytes, Bytes)> {
     let length = bytes.get(..4).map(|length| u32::from_le_bytes(length.try_into().expect("4 bytes")) as usize);
     match length {
         Some(length) if length <= bytes.len() - 4 => Ok((bytes.slice(4..4 + length), bytes.slice(4 + length..))),
-        _ => Err(damaged("levels that end behind their page")),
+        _ => Err(damaged("levels that extend past their page")),
     }
 }

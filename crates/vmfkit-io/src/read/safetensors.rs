@@ -74,7 +74,7 @@ fn read_header(file: &mut impl Read, length: u64) -> Result<(Members, u64)> {
     let header_length = u64::from_le_bytes(counted);
     if header_length > length - 8 {
         let what =
-            format!("the header must end within the file, {} bytes behind its length, found: `{header_length}`", length - 8);
+            format!("the header must end within the file, {} bytes after its length, found: `{header_length}`", length - 8);
         return Err(Error::Format { what });
     }
     if header_length > LONGEST_HEADER as u64 {
@@ -111,7 +111,7 @@ fn check_coverage(tensors: &[(&str, &Value)], available: u64) -> Result<()> {
         covered = end;
     }
     if covered != available {
-        let what = format!("the data must end with the last tensor, at byte {covered}, bytes behind the header: `{available}`");
+        let what = format!("the data must end with the last tensor, at byte {covered}, bytes after the header: `{available}`");
         return Err(Error::Format { what });
     }
     Ok(())
@@ -123,7 +123,7 @@ fn span(tensor: &Value, available: u64) -> std::result::Result<(u64, u64), Strin
         Some(&[begin, end]) if begin <= end && end <= available => Ok((begin, end)),
         _ => {
             let found = shown(&tensor["data_offsets"]);
-            Err(format!("its data must be within the {available} bytes behind the header, found: `{found}`"))
+            Err(format!("its data must be within the {available} bytes after the header, found: `{found}`"))
         }
     }
 }
@@ -155,7 +155,7 @@ impl Tensor {
         let expected = rows.checked_mul(dim).and_then(|count| count.checked_mul(size));
         match (expected, usize::try_from(dim)) {
             (Some(expected), Ok(dim)) if expected == end - begin => Ok(Tensor { kind, rows, dim, begin }),
-            _ => Err(format!("a shape of {rows} x {dim} does not have as many bytes of data as found: `{}`", end - begin)),
+            _ => Err(format!("the shape {rows} x {dim} does not match the number of bytes, found: `{}`", end - begin)),
         }
     }
 }

@@ -121,7 +121,7 @@ impl FromStr for OutputFormat {
 
     fn from_str(name: &str) -> std::result::Result<Self, ParseChoiceError> {
         let found = FORMATS.iter().find(|(_, known, _)| *known == name).map(|(format, ..)| *format);
-        found.ok_or_else(|| ParseChoiceError::new("format of results", &FORMATS.map(|(_, name, _)| name), name))
+        found.ok_or_else(|| ParseChoiceError::new("output format", &FORMATS.map(|(_, name, _)| name), name))
     }
 }
 
@@ -168,7 +168,7 @@ impl Counted {
         let write_tail = |sink: &mut Sink| sink.write_all(tail).map_err(Error::Write);
         match self.order {
             Order::Announced(_, announced) if announced != self.rows => {
-                let what = format!("{announced} rows were announced, and so the header says, found: `{}`", self.rows);
+                let what = format!("the header declares {announced} rows, found: `{}`", self.rows);
                 Err(Error::Format { what })
             }
             Order::Announced(mut sink, _) => {
@@ -195,7 +195,7 @@ impl Headed {
             sink.write_all(&vec![0; reserved]).map_err(Error::Write)?;
             None
         } else {
-            Some(Spool::new("rows for a pipe wait", "write to a file, or name a larger folder by TMPDIR")?)
+            Some(Spool::new("rows for a pipe are stored", "write to a file, or set TMPDIR to a folder with more space")?)
         };
         Ok(Headed { sink, reserved, waiting })
     }

@@ -94,7 +94,7 @@ impl NpzWriter {
     pub(crate) fn finish(self) -> Result<()> {
         let NpzWriter { mut archive, values, dim, announced, rows, sparse, ids, weights } = self;
         if let Some(announced) = announced.filter(|announced| *announced != rows) {
-            let what = format!("{announced} rows were announced, and so the header says, found: `{rows}`");
+            let what = format!("the header declares {announced} rows, found: `{rows}`");
             return Err(Error::Format { what });
         }
         if let Some(values) = values {
@@ -145,7 +145,7 @@ struct Waiting {
 
 impl Waiting {
     fn new(kind: (&'static str, &'static str)) -> Result<Self> {
-        Ok(Waiting { kind, spool: Spool::new("arrays of an .npz file wait", "name a larger folder by TMPDIR")? })
+        Ok(Waiting { kind, spool: Spool::new("arrays of an .npz file are stored", "set TMPDIR to a folder with more space")? })
     }
 }
 

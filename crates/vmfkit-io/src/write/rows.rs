@@ -316,7 +316,7 @@ impl RowLayout {
             (None, false) => return Ok(()),
         };
         let hint = "hint: leave it out, or write .parquet";
-        Err(Error::Format { what: format!("an .{format} file holds rows alone, found: `{found}`\n{hint}") })
+        Err(Error::Format { what: format!("an .{format} file holds only rows, found: `{found}`\n{hint}") })
     }
 
     fn refuse_texts(&self, format: OutputFormat) -> Result<()> {
@@ -325,7 +325,7 @@ impl RowLayout {
         }
         let article = if format == OutputFormat::Npz { "an" } else { "a" };
         let hint = "hint: leave them out, or write .parquet";
-        Err(Error::Format { what: format!("{article} .{format} file holds numbers, found ids that are: `texts`\n{hint}") })
+        Err(Error::Format { what: format!("{article} .{format} file holds only numbers, found ids that are: `text`\n{hint}") })
     }
 
     fn item(&self) -> FieldRef {
@@ -335,7 +335,7 @@ impl RowLayout {
 
     fn schema(&self) -> Result<SchemaRef> {
         let dim = i32::try_from(self.dim).ok().filter(|&dim| dim > 0);
-        let what = || format!("rows must have 1 to {} numbers to be lists of one length, found: `{}`", i32::MAX, self.dim);
+        let what = || format!("rows must have 1 to {} numbers to be written as lists, found: `{}`", i32::MAX, self.dim);
         let dim = dim.ok_or_else(|| Error::Format { what: what() })?;
         let id = |kind| Field::new(ID, if kind == IdKind::Texts { DataType::Utf8 } else { DataType::Int64 }, false);
         let mut fields: Vec<Field> = self.ids.map(id).into_iter().collect();
@@ -412,7 +412,7 @@ impl RowLayout {
     fn check_sparse(&self, rows: usize, starts: &[usize], columns: &[u32]) -> Result<()> {
         let what = match columns.iter().find(|&&column| column as usize >= self.dim) {
             _ if starts.len().checked_sub(1) != Some(rows) => {
-                format!("{rows} rows must have one start more, found: `{}`", starts.len())
+                format!("{rows} rows must have one more start than rows, found: `{}`", starts.len())
             }
             Some(column) => format!("columns must be below {}, found: `{column}`", self.dim),
             None => return Ok(()),

@@ -261,7 +261,7 @@ impl TableWriter {
             }
             if data.len() != rows {
                 return Err(Error::Format {
-                    what: format!("column {name} must have {rows} rows as the first, found: `{}`", data.len()),
+                    what: format!("column {name} must have {rows} rows, as the first has, found: `{}`", data.len()),
                 });
             }
         }
@@ -273,7 +273,7 @@ fn npy(sink: Sink, columns: &[Column], rows: Option<u64>) -> Result<Counted> {
     if let Some(text) = columns.iter().find(|column| column.kind == ColumnKind::Text) {
         let hint = "hint: leave it out, or write .parquet or .csv";
         return Err(Error::Format {
-            what: format!("an .npy file holds numbers, found a column of texts: `{}`\n{hint}", text.name),
+            what: format!("an .npy file holds only numbers, found a column of text: `{}`\n{hint}", text.name),
         });
     }
     // The header is a Python literal.
@@ -281,7 +281,7 @@ fn npy(sink: Sink, columns: &[Column], rows: Option<u64>) -> Result<Counted> {
     let alone = |at: usize| columns[..at].iter().all(|other| other.name != columns[at].name);
     if let Some(column) = (0..columns.len()).find(|&at| !plain(&columns[at].name) || !alone(at)) {
         let what =
-            format!("the fields of an .npy file must have names of their own without quotes, found: `{}`", columns[column].name);
+            format!("the fields of an .npy file must have distinct names without quotes, found: `{}`", columns[column].name);
         return Err(Error::Format { what });
     }
     let descr = |column: &Column| match column.kind {

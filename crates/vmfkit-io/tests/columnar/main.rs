@@ -115,7 +115,7 @@ fn an_npy_file_is_the_same_whether_rows_are_announced_or_not() {
     let length = u32::from_le_bytes(wide[8..12].try_into().unwrap()) as usize;
     assert_eq!((&wide[6..8], (12 + length) % 64, wide.len()), (&[2, 0][..], 0, 12 + length + 2 * 5000));
     let error = npy(&[labels], Some(5), &[ColumnData::I64(&[5, -6])]).unwrap_err();
-    assert_eq!(error.to_string(), "5 rows were announced, and so the header says, found: `4`");
+    assert_eq!(error.to_string(), "the header declares 5 rows, found: `4`");
 }
 
 #[test]
@@ -127,7 +127,7 @@ fn tables_that_do_not_fit_are_refused() {
     let (label, name) = (Column::new("label", ColumnKind::U32), Column::new("name", ColumnKind::Text));
     assert_eq!(
         refused(OutputFormat::Npy, &[label.clone(), name.clone()], &[]),
-        "an .npy file holds numbers, found a column of texts: `name`\nhint: leave it out, or write .parquet or .csv"
+        "an .npy file holds only numbers, found a column of text: `name`\nhint: leave it out, or write .parquet or .csv"
     );
     assert_eq!(
         refused(OutputFormat::Safetensors, slice::from_ref(&label), &[]),
@@ -144,7 +144,7 @@ fn tables_that_do_not_fit_are_refused() {
     );
     assert_eq!(
         refused(OutputFormat::Csv, &columns, &[ColumnData::U32(&[1]), ColumnData::Text(&[])]),
-        "column name must have 1 rows as the first, found: `0`"
+        "column name must have 1 rows, as the first has, found: `0`"
     );
 }
 
@@ -192,19 +192,19 @@ fn rows_that_do_not_fit_are_refused() {
     let plain = RowLayout::new(3, Element::F32);
     assert_eq!(
         refused(OutputFormat::Npy, &plain.clone().weights()),
-        "an .npy file holds rows alone, found: `weight`\nhint: leave it out, or write .parquet"
+        "an .npy file holds only rows, found: `weight`\nhint: leave it out, or write .parquet"
     );
     assert_eq!(
         refused(OutputFormat::Safetensors, &plain.clone().ids(IdKind::Texts)),
-        "a .safetensors file holds numbers, found ids that are: `texts`\nhint: leave them out, or write .parquet"
+        "a .safetensors file holds only numbers, found ids that are: `text`\nhint: leave them out, or write .parquet"
     );
     assert_eq!(
         refused(OutputFormat::Mtx, &plain.clone().ids(IdKind::Integers).weights()),
-        "an .mtx file holds rows alone, found: `id`\nhint: leave it out, or write .parquet"
+        "an .mtx file holds only rows, found: `id`\nhint: leave it out, or write .parquet"
     );
     assert_eq!(
         refused(OutputFormat::Npz, &plain.clone().ids(IdKind::Texts)),
-        "an .npz file holds numbers, found ids that are: `texts`\nhint: leave them out, or write .parquet"
+        "an .npz file holds only numbers, found ids that are: `text`\nhint: leave them out, or write .parquet"
     );
     assert_eq!(refused(OutputFormat::Csv, &plain.clone().ids(IdKind::Texts)), "ids must be texts, found: `whole numbers`");
     assert_eq!(refused(OutputFormat::Csv, &RowLayout::new(2, Element::F32)), "columns must be below 2, found: `2`");
@@ -217,7 +217,7 @@ fn rows_that_do_not_fit_are_refused() {
     assert_eq!(error.to_string(), "2 rows must have a weight each, found: `0`");
     batch = Batch { rows: 3, ..sparse() };
     let error = rows(OutputFormat::Mtx, &plain, &batch).unwrap_err();
-    assert_eq!(error.to_string(), "3 rows must have one start more, found: `3`");
+    assert_eq!(error.to_string(), "3 rows must have one more start than rows, found: `3`");
 }
 
 /// They differ at most in the length of the header.

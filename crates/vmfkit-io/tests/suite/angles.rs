@@ -109,7 +109,7 @@ fn wrong_angles_are_named_with_file_row_and_value() {
     let found = refused(&place, &angles("lat,lon"));
     assert!(found.contains("the angles `lat,lon` are two numbers a row, found: `3`\nhint: `--columns`"), "{found}");
     let found = refused(&place, &angles("lat,lon").rescale(true));
-    assert!(found.contains("angles are of unit length, found with `--angles lat,lon`: `--rescale`"), "{found}");
+    assert!(found.contains("angles always give rows of unit length, found with `--angles lat,lon`: `--rescale`"), "{found}");
 }
 
 #[test]
@@ -122,10 +122,10 @@ fn columns_that_look_like_angles_get_a_hint_to_read_them_so() {
         ("theta_rad,phi_rad\n1,2\n", "hint: the columns look like angles, which `--angles theta,phi,radians` reads"),
         (
             "12,30\n",
-            "hint: `--angles lat,lon` (or ra,dec; dec,inc; theta,phi) reads two angles a row; `--rescale` divides each row by its length",
+            "hint: `--angles lat,lon` (or ra,dec; dec,inc; theta,phi) reads two angles per row; `--rescale` divides each row by its length",
         ),
         ("1,2,3\n", "hint: `--rescale` divides each row by its length"),
-        ("angle\n12\n", "the dimension must be at least 2, found: `1`\nhint: `--angles angle` reads one angle a row"),
+        ("angle\n12\n", "the dimension must be at least 2, found: `1`\nhint: `--angles angle` reads one angle per row"),
     ] {
         let found = refused(&folder.write("x.csv", text), &Options::new());
         assert!(found.ends_with(hint), "{text}: {found}");

@@ -39,10 +39,10 @@ fn arrays() {
     ]);
     let place = testdata("npy/f8.npy");
     for (options, message) in [
-        (Options::new().columns(names("x,y")), "an array has no column names to choose by\nhint: "),
+        (Options::new().columns(names("x,y")), "an array has no column names to choose from\nhint: "),
         (Options::new().array("x"), "only .npz and .safetensors files have several arrays, found: `--array x`"),
-        (Options::new().header(Some(true)), "only CSV and TSV have a first line of names, found: `--header yes`"),
-        (Options::new().header(Some(false)), "only CSV and TSV have a first line of names, found: `--header no`"),
+        (Options::new().header(Some(true)), "only CSV and TSV files have a header line, found: `--header yes`"),
+        (Options::new().header(Some(false)), "only CSV and TSV files have a header line, found: `--header no`"),
     ] {
         let found = refused(&place, &options);
         assert!(found.contains(&format!("f8.npy: {message}")), "{found}");
@@ -87,7 +87,7 @@ fn safetensors() {
     let name = "x.safetensors";
     check(&[
         (name, b"1234", "begins with 8 bytes, the length of its header, found: `4`"),
-        (name, b"\xfe\xff\xff\xff\xff\xff\xff\x7f{}", "2 bytes behind its length, found: `9223372036854775806`"),
+        (name, b"\xfe\xff\xff\xff\xff\xff\xff\x7f{}", "2 bytes after its length, found: `9223372036854775806`"),
         (name, b"\x02\0\0\0\0\0\0\0[]", "the header must be a JSON object, found: `[]`"),
         (name, &file("{}", b""), "one tensor must have two axes, rows and coordinates, found: ``"),
         (name, &tensor("I8", "[2, 2]", "[0, 4]"), "tensor `x`: the numbers must be F16, BF16, F32 or F64, found: `I8`"),
@@ -100,9 +100,9 @@ fn safetensors() {
         (name, &tensor("F32", "[4]", "[0, 16]"), "two axes, rows and coordinates, found shape: `[4]`"),
         (name, &tensor("F32", "[2, -2]", "[0, 16]"), "found shape: `[2,-2]`"),
         (name, &file(r#"{"x":1,"x":2}"#, b""), "tensors must have different names, found twice: `x`"),
-        (name, &tensor("F32", "[2, 2]", "[0, 17]"), "within the 16 bytes behind the header, found: `[0,17]`"),
-        (name, &tensor("F32", "[2, 2]", "[9, 8]"), "within the 16 bytes behind the header, found: `[9,8]`"),
-        (name, &tensor("F32", "[2, 2]", "[0, 8]"), "a shape of 2 x 2 does not have as many bytes of data as found: `8`"),
+        (name, &tensor("F32", "[2, 2]", "[0, 17]"), "within the 16 bytes after the header, found: `[0,17]`"),
+        (name, &tensor("F32", "[2, 2]", "[9, 8]"), "within the 16 bytes after the header, found: `[9,8]`"),
+        (name, &tensor("F32", "[2, 2]", "[0, 8]"), "the shape 2 x 2 does not match the number of bytes, found: `8`"),
         (name, &tensor("F32", "[4294967296, 4294967296]", "[0, 16]"), "found: `16`"),
     ]);
 }
@@ -116,7 +116,7 @@ fn tables() {
         ("x.tsv", b"0.6\t0.8\n0.6\n", "line 2 must have as many cells as the first line, 2, found: `1`"),
         ("x.csv", b"0.6\n0.8\n", "the dimension must be at least 2, found: `1`"),
         ("x.csv.gz", b"\x1f\x8b\x08\0\0\0\0\0\0\xffnothing", "cannot be read: "),
-        ("x.unknown", b"\x00\x01\x02", "the format is not known by the name or the first bytes, found: `"),
+        ("x.unknown", b"\x00\x01\x02", "the format cannot be detected from the name or the first bytes, found: `"),
         ("x.parquet", b"PAR1", "the file is damaged, found: `"),
         ("x.csv", b"\xff\xfe0\0,\x001\0\n\0", "text must be in UTF-8, found: `UTF-16`\nhint: `iconv"),
         ("x.jsonl", b"\xfe\xff\0[\x001\0,\x000\0]", "text must be in UTF-8, found: `UTF-16`"),
@@ -127,7 +127,7 @@ fn tables() {
     let found = refused(&place, &Options::new().columns(names("x,z")));
     assert!(found.ends_with("no column is called `z`, found: `x,y,y`"), "{found}");
     let found = refused(&place, &Options::new().columns(names("x,y")));
-    assert!(found.ends_with("only one column must be called `y` to choose it, found: `x,y,y`"), "{found}");
+    assert!(found.ends_with("only one column may be called `y`, found: `x,y,y`"), "{found}");
     let cut = &std::fs::read(testdata("formats/rows.csv.gz")).unwrap()[..60];
     let found = refused(&folder.write("cut.csv.gz", cut), &Options::new().columns(names("x,y")));
     assert!(found.contains("cut.csv.gz: cannot be read: "), "{found}");
@@ -165,8 +165,8 @@ fn lines_of_json() {
         ("x.jsonl", b"[0.6, 0.8] 1\n", "line 1, byte 12: trailing characters, found: `[0.6, 0.8] 1`"),
         ("x.jsonl", b"[0.6, NaN]\n", "line 1, byte "),
         ("x.jsonl", b"{\"v\": [0.6, 0.8]}\n", "no key is called `embedding`, found: `{\"v\": [0.6, 0.8]}`\nhint: `--columns"),
-        ("x.jsonl", b"[[0.6, 0.8], [1, 0]]\n", "expected f64, found: `[[0.6, 0.8], [1, 0]]`\nhint: each row must be a line"),
-        ("x.jsonl", b"[\n[0.6, 0.8]\n]\n", "hint: each row must be a line"),
+        ("x.jsonl", b"[[0.6, 0.8], [1, 0]]\n", "expected f64, found: `[[0.6, 0.8], [1, 0]]`\nhint: each line must be one row"),
+        ("x.jsonl", b"[\n[0.6, 0.8]\n]\n", "hint: each line must be one row"),
         ("x.jsonl", b"\"text\"\n", "expected an array of numbers or an object, found: `\"text\"`"),
     ]);
     let folder = Folder::new();
@@ -224,7 +224,7 @@ fn matrices() {
     let place = folder.write("x.mtx", coordinates("2 2 2\n1 1 1\n2 2 1\n"));
     assert_eq!(open(&place, &Options::new().memory(Some(72))).unwrap().held_bytes(), 72);
     let found = refused(&place, &Options::new().memory(Some(71)));
-    assert!(found.contains("held in memory as a whole, which takes 72 bytes, allowed: `71`\nhint: "), "{found}");
+    assert!(found.contains("read into memory as a whole, which takes 72 bytes, allowed: `71`\nhint: "), "{found}");
 }
 
 /// All sample files, with the options to read them.

@@ -87,11 +87,11 @@ fn an_end_mark_before_the_footer_of_an_arrow_file_loses_no_rows() {
         for length in [4, 8, 64] {
             let mut zeroed = file.clone();
             zeroed[start..start + length].fill(0);
-            let expected = format!("found: `an end mark at byte {start}, but the footer begins at byte {}`", footer.start);
+            let expected = format!("found: `an end marker at byte {start}, but the footer begins at byte {}`", footer.start);
             let message = refused_twice("x.arrow", &zeroed, &columns());
             assert!(message.contains(&expected), "{message}");
             let message = refused_in_pipe(zeroed);
-            assert!(message.contains(&format!("behind the end mark at byte {start}")), "{message}");
+            assert!(message.contains(&format!("after the end marker at byte {start}")), "{message}");
         }
     }
 }
@@ -138,7 +138,7 @@ fn the_footer_of_an_arrow_file_must_be_one() {
     for (at, bytes, what) in [
         (footer.end, &[255; 4][..], "a footer of -1 bytes"),
         (footer.end, &[255, 255, 255, 127], "a footer of 2147483647 bytes"),
-        (footer.start, &[255; 4], "a footer that is none"),
+        (footer.start, &[255; 4], "an invalid footer"),
         (footer.end + 4, b"arrow1", "an end without ARROW1"),
     ] {
         let mut changed = file.clone();
@@ -168,9 +168,9 @@ fn nothing_may_follow_the_end_of_an_arrow_stream() {
         // Two concatenated streams, of which the second would be lost.
         let twice = [&bytes[..], &stream].concat();
         let message = refused_twice("x.arrows", &twice, &columns());
-        assert!(message.contains(&format!("found: `{} bytes behind the end mark at byte {marked}`", stream.len())), "{message}");
+        assert!(message.contains(&format!("found: `{} bytes after the end marker at byte {marked}`", stream.len())), "{message}");
         let message = refused_in_pipe(twice);
-        assert!(message.contains(&format!("found: `more bytes behind the end mark at byte {marked}`")), "{message}");
+        assert!(message.contains(&format!("found: `more bytes after the end marker at byte {marked}`")), "{message}");
     }
 }
 
@@ -253,7 +253,7 @@ fn tensors_cover_the_data_of_a_safetensors_file() {
     assert_eq!(read_all(&mut open(&place, &options).unwrap()).unwrap().rows, [[1.0, 0.0]; 2]);
     let after = "its data must begin where those of the tensor before it end, at byte";
     for (tensors, data, what) in [
-        (&whole[..], 36, "the data must end with the last tensor, at byte 32, bytes behind the header: `36`".to_owned()),
+        (&whole[..], 36, "the data must end with the last tensor, at byte 32, bytes after the header: `36`".to_owned()),
         (&[("x", "[4,20]")], 20, format!("tensor `x`: {after} 0, found: `4`")),
         (&[("x", "[0,16]"), ("y", "[20,36]")], 36, format!("tensor `y`: {after} 16, found: `20`")),
         (&[("x", "[0,16]"), ("y", "[8,24]")], 24, format!("tensor `y`: {after} 16, found: `8`")),

@@ -146,7 +146,7 @@ fn an_array_in_fortran_order_is_read_from_a_file_and_refused_from_a_stream() {
     assert!(message.contains("rows: ") && message.contains("np.ascontiguousarray(x)"), "{message}");
     let bytes = std::fs::read(testdata("npy/f4_fortran.npy")).unwrap();
     let error = open_stream(&*bytes.leak(), "pipe", &Options::new()).unwrap_err();
-    assert!(with_causes(error).starts_with("pipe: rows that come one after the other"));
+    assert!(with_causes(error).starts_with("pipe: an array that is read in sequence"));
 }
 
 #[test]

@@ -320,5 +320,5 @@ fn only_formats_that_come_in_order_come_through_a_pipe() {
     let place = folder.write("rows.npy.gz", fs::read(crate::testdata("formats/rows.csv.gz")).unwrap());
     let all = crate::read(&place, &Options::new().columns(crate::names("x,y,z,t")).format(Some(vmfkit_io::Format::Csv)));
     assert_eq!(all.rows, ROWS);
-    assert!(refused(&place, &Options::new()).contains("only text is read while compressed with gzip, found: `npy`"));
+    assert!(refused(&place, &Options::new()).contains("only text files may be compressed with gzip, found: `npy`"));
 }

@@ -192,8 +192,8 @@ fn without_a_disk_text_is_read_again_and_a_pipe_is_refused() {
         assert_eq!(two_passes(&mut source), two_passes(&mut open(&place, &options).unwrap()));
         let mut pipe = open_stream(Cursor::new(table(100)), "pipe", &options).unwrap();
         let message = with_causes(keep_in(&nowhere, &mut pipe).unwrap_err());
-        assert!(message.contains("rows of a pipe that are read more than once must take at most 0 bytes"), "{message}");
-        let reason = format!("\n{}: no scratch file can be there, ", nowhere.display());
+        assert!(message.contains("rows from a pipe that are read more than once must take at most 0 bytes"), "{message}");
+        let reason = format!("\n{}: no scratch file can be created there, ", nowhere.display());
         assert!(message.contains(&reason) && source.scratch_failure().unwrap().starts_with(reason.trim_start()), "{message}");
     }
     assert!(scratch_folder().is_dir());

@@ -130,9 +130,9 @@ fn patterns_are_those_of_a_shell() {
         assert_eq!(rows(pattern), files, "{pattern}");
     }
     for (pattern, words) in [
-        ("***/x.npy", "the pattern is not understood: "),
-        ("[.npy", "the pattern is not understood: "),
-        ("*/9.npy", "no file has a name"),
+        ("***/x.npy", "the pattern is not valid: "),
+        ("[.npy", "the pattern is not valid: "),
+        ("*/9.npy", "no file matches the pattern"),
     ] {
         let message = refused(&location(&folder.path(pattern)), &Options::new());
         assert!(message.contains(words), "{message}");
@@ -150,7 +150,7 @@ fn a_name_that_is_not_text_is_matched_as_any_other() {
     if std::fs::write(name, npy_rows(&ROWS)).is_ok() {
         assert_eq!(read(&location(&folder.path("*.npy")), &Options::new()).rows.len(), 10);
         assert_eq!(read(&location(&folder.path("bad?.npy")), &Options::new()).rows.len(), 5);
-        assert!(refused(&location(&folder.path("*ff*.npy")), &Options::new()).contains("no file has a name that matches"));
+        assert!(refused(&location(&folder.path("*ff*.npy")), &Options::new()).contains("no file matches the pattern"));
     }
 }
 
@@ -159,9 +159,9 @@ fn nothing_to_read_is_said() {
     let folder = Folder::new();
     folder.write("README.md", "nothing else");
     for (name, message) in [
-        ("", "the folder must hold a file of a known format, others in it: `1`"),
-        ("*.npy", "no file has a name that matches: `"),
-        ("***", "the pattern is not understood: "),
+        ("", "the folder must contain a file of a known format, other files: `1`"),
+        ("*.npy", "no file matches the pattern: `"),
+        ("***", "the pattern is not valid: "),
         ("missing.npy", "missing.npy: cannot be read: "),
     ] {
         let found = refused(&location(&folder.path(name)), &Options::new());

@@ -77,7 +77,7 @@ fn wrong_arguments_are_named() -> Result<()> {
     assert!(message(1, &kappa(4.0)?).starts_with("the dimension must be at least 2, found: `1`"));
     assert!(message(3, &kappa(-0.5)?).starts_with("kappa[1, 0] must be finite and at least 0, found: `-0.5`"));
     assert!(message(3, &kappa(f64::NAN)?).starts_with("kappa[1, 0] must be finite and at least 0, found: `NaN`"));
-    assert!(message(3, &Tensor::new(&[2u32], &Device::Cpu)?).starts_with("kappa must be of floats, found: `U32`"));
+    assert!(message(3, &Tensor::new(&[2u32], &Device::Cpu)?).starts_with("kappa must have a floating-point type, found: `U32`"));
     Ok(())
 }
 

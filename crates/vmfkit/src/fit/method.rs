@@ -1,9 +1,9 @@
-//! [`Method`]: the ways of fitting a mixture.
+//! [`Method`]: the methods of fitting a mixture.
 
 use crate::error::ParseChoiceError;
 use crate::train::{Adam, Annealing, Stop};
 
-/// A way of fitting a mixture.
+/// A method of fitting a mixture.
 #[derive(Debug, Clone)]
 #[expect(clippy::large_enum_variant, reason = "a fit has one")]
 #[non_exhaustive]
@@ -72,7 +72,7 @@ impl Method {
         }
     }
 
-    /// True if it steps after every mini-batch, so that one pass can do.
+    /// True if it steps after every mini-batch, so that one pass can suffice.
     pub fn is_online(&self) -> bool {
         matches!(self, Method::OnlineEm { .. } | Method::Sgd(_))
     }

@@ -129,7 +129,7 @@ impl<'a> Fitter<'a> {
         }
     }
 
-    /// The way of fitting.
+    /// The fitting method.
     pub fn method(mut self, method: Method) -> Self {
         self.method = method;
         self
@@ -160,9 +160,9 @@ impl<'a> Fitter<'a> {
     }
 
     /// The number of fits from different starts. The fit with the fewest collapsed components is
-    /// kept, among equals that with the best objective. With [`Start::KMeans`] those after the
-    /// first start from k-means++ seeds and random rows in turn, because k-means ends in much the
-    /// same optimum whatever the seed.
+    /// kept; if several have as few, the one with the best objective. With [`Start::KMeans`], fits
+    /// after the first start from k-means++ seeds and random rows alternately, because k-means ends
+    /// in nearly the same optimum for every seed.
     pub fn restarts(mut self, restarts: usize) -> Self {
         self.restarts = restarts;
         self
@@ -203,15 +203,15 @@ impl<'a> Fitter<'a> {
     }
 
     /// The rows of a block of the [E step](crate::EStep), a multiple of 1152. The model stores it,
-    /// since the last bits of a fit depend on it. The only reason to change it is that processes
-    /// [share a pass](crate::fit::parts) in smaller parts.
+    /// since the last bits of a fit depend on it. The only reason to change it is to
+    /// [divide a pass among processes](crate::fit::parts) in smaller parts.
     pub fn block_rows(mut self, rows: usize) -> Self {
         self.block_rows = Some(rows);
         self
     }
 
     /// Whether EM with [`Start::KMeans`] first searches for a better optimum on a sample of the
-    /// rows, true by default. The split-and-merge search removes the component whose loss costs
+    /// rows, true by default. The split-and-merge search removes the component whose removal costs
     /// least and splits the one that gains most, as long as the likelihood rises. It makes up to
     /// about 300 passes over at most 32768 rows or 64 per component; for a source, over its
     /// [sample](Self::sample).
@@ -243,8 +243,8 @@ impl<'a> Fitter<'a> {
     }
 
     /// Calls back with a checkpoint after each start and each pass; an error ends the fit. To lose
-    /// no more than a pass in a power cut, write [`Checkpoint::to_bytes`] beside the last file and
-    /// rename it.
+    /// no more than a pass in a power failure, write [`Checkpoint::to_bytes`] to a temporary file next
+    /// to the previous checkpoint and rename it.
     pub fn checkpoint(mut self, save: impl FnMut(&Checkpoint) -> Result<()> + Send + 'a) -> Self {
         self.save = Some(Box::new(save));
         self

@@ -56,7 +56,7 @@ use crate::train::{Checkpoint, Status, Trainer};
 use std::sync::OnceLock;
 
 impl Fitter<'_> {
-    /// Makes the start of a fit by parts, and no pass; `None` if the progress callback stops it.
+    /// Makes the start of a distributed fit, but no pass; `None` if the progress callback stops it.
     ///
     /// The start is that of [`Self::fit_source`] with the same rows.
     pub fn begin(mut self, source: &mut dyn Source) -> Result<Option<Checkpoint>> {
@@ -98,7 +98,7 @@ impl Fitter<'_> {
 
     fn check_parts(&self) -> Result<()> {
         if self.method.is_online() {
-            let hint = "the methods em, hard, stochastic and kmeans can be fitted by parts";
+            let hint = "use em, hard, stochastic or kmeans";
             return Err(Error::NotByParts { found: format!("method {}", self.method.name()), hint });
         }
         if self.restarts != 1 {

@@ -141,7 +141,7 @@ pub fn best_of<'a>(candidates: impl IntoIterator<Item = &'a Candidate>, criterio
     scored.reduce(|best, next| if next.0 > best.0 { next } else { best }).map(|(_, candidate)| candidate)
 }
 
-/// Fits mixtures over a range of K, by policies and backgrounds.
+/// Fits mixtures for a range of K, policies and backgrounds.
 ///
 /// Each mixture is fitted by EM from a start of its own, and from the mixture with the next smaller
 /// K, whose widest components are split; the better fit is kept. Fits see all rows, unless some are
@@ -283,8 +283,8 @@ impl<'a> Selection<'a> {
                 wrong("the numbers of components", "at least one, each at least 1", self.components.len() as f64)
             }
             () if self.policies.is_empty() => wrong("the number of policies", "at least 1", 0.0),
-            () if self.backgrounds.is_empty() => wrong("the number of choices of a background", "at least 1", 0.0),
-            () if !(0.0..1.0).contains(&self.held_out) => wrong("the fraction held out", "at least 0 and below 1", self.held_out),
+            () if self.backgrounds.is_empty() => wrong("the number of background choices", "at least 1", 0.0),
+            () if !(0.0..1.0).contains(&self.held_out) => wrong("the held-out fraction", "at least 0 and below 1", self.held_out),
             () if block.is_empty() => Err(Error::NoRows { weight: 0.0 }),
             () => Ok(()),
         }

@@ -29,7 +29,7 @@ const IDLE_EXPECTED_ROWS: f64 = 20.0;
 /// Multiplications between two calls of `should_cancel`, some tenths of a second of work.
 const WORK_AT_ONCE: usize = 1 << 30;
 
-/// Fits a mixture by online EM to rows that arrive in batches and are not kept; made by
+/// Fits a mixture by online EM to rows that arrive in batches and are not kept; created by
 /// [`Fitter::stream`].
 ///
 /// Every [`update`](Self::update) is one step, and the mixture can be used at any time. The first
@@ -37,7 +37,7 @@ const WORK_AT_ONCE: usize = 1 << 30;
 /// them.
 ///
 /// **Drift.** When rows of a batch fit no component, a component is moved to them: the one whose
-/// loss lowers the likelihood of earlier rows least, such as one of two that share a cluster, if
+/// removal lowers the likelihood of earlier rows least, such as one of two that share a cluster, if
 /// the move gains more than that; or one whose cluster has had no rows for a while, MATH.md
 /// (14.13). [`Self::notes`] report it. With a [half-life](Self::half_life) old rows fade, and so do
 /// clusters that get no more rows.

@@ -72,7 +72,7 @@ impl Mixture {
         Ok(Mixture { weights, components, background: false })
     }
 
-    /// The same mixture with a uniform background of this weight as last component; the other
+    /// The same mixture with a uniform background of this weight as the last component; the other
     /// weights shrink accordingly.
     pub fn with_background(self, weight: f64) -> Result<Self> {
         if !(0.0..1.0).contains(&weight) {
@@ -194,7 +194,7 @@ impl Mixture {
         })
     }
 
-    /// The most probable component of each row; among equals the first.
+    /// The most probable component of each row; in a tie, the first.
     ///
     /// ```
     /// use vmfkit::{RowBatch, Mixture, VonMisesFisher, metrics::Agreement};

@@ -28,7 +28,7 @@ pub struct Rank {
 }
 
 impl Mixture {
-    /// Densities, entropies and the `top` most probable components of rows (among equals the
+    /// Densities, entropies and the `top` most probable components of rows (in a tie, the
     /// first), on all threads. There are at most as many ranks as components.
     ///
     /// ```

@@ -1,4 +1,4 @@
-//! [`RowBatch`]: unit rows, the one form in which data enters.
+//! [`RowBatch`]: unit rows, the form in which all functions take data.
 
 pub(crate) mod aligned;
 mod byte_rows;
@@ -30,14 +30,14 @@ use vmfkit_kernels::Kernels;
 ///
 /// A batch borrows the caller's rows, dense or sparse, or owns them. Rows are counted from 0, and an
 /// error names the first bad one. A row whose length is off by e, within the tolerance, is used as it
-/// is: its distance from a direction counts e^2/2 too much, which matters only for concentrations of
-/// the order 1/e^2. Rescale if you have such.
+/// is: half its squared distance from a direction is too large by e^2/2, which matters only for
+/// concentrations of the order 1/e^2. Rescale the rows in that case.
 ///
-/// [`new`](Self::new) and its neighbours validate rows. A [`Source`](crate::source::Source) may give
+/// [`new`](Self::new) and similar constructors validate rows. A [`Source`](crate::source::Source) may give
 /// batches that are not yet validated ([`unvalidated`](Self::unvalidated),
 /// [`from_bytes`](Self::from_bytes)): the E step validates them while they are in cache;
-/// [`validated`](Self::validated) does it for everyone else. Functions that need validated rows panic
-/// if they are not.
+/// elsewhere, [`validated`](Self::validated) does. Functions that need validated rows panic if they
+/// are not.
 ///
 /// ```
 /// use vmfkit::{RowBatch, Error};
@@ -64,9 +64,9 @@ enum Values<'a> {
     Bytes(ByteRows),
 }
 
-/// Names the place where bad rows are from, such as a file.
+/// Adds the origin of bad rows, such as a file, to their errors.
 pub trait RowOrigin: Debug + Send + Sync {
-    /// The error with its place; rows in it are counted from the first row of the batch.
+    /// The error with its location; rows in it are counted from the first row of the batch.
     fn locate(&self, error: Error) -> Error;
 }
 
@@ -82,7 +82,7 @@ impl<'a> RowBatch<'a> {
         RowBatch { dim, len, values: Values::Numbers(rows), weights: None, is_validated: true, origin: None }
     }
 
-    /// Borrows rows that have unit length to within [`UNIT_TOLERANCE`], and refuses any other.
+    /// Borrows rows that have unit length to within [`UNIT_TOLERANCE`], and rejects any others.
     pub fn new<T: Scalar>(dim: usize, values: &'a [T]) -> Result<Self> {
         let len = row_count(dim, values.len())?;
         let rows = T::rows(Cow::Borrowed(values));
@@ -98,8 +98,8 @@ impl<'a> RowBatch<'a> {
         Ok((RowBatch::of_rows(dim, len, T::rows(Cow::Owned(out))), changed))
     }
 
-    /// Validates rows as [`new`](Self::new) does and owns them, for batches that outlive their maker, such as between
-    /// threads; [`into_rows`](Self::into_rows) returns them.
+    /// Validates rows as [`new`](Self::new) does and owns them, for batches that outlive the function that creates them
+    /// or move between threads; [`into_rows`](Self::into_rows) returns them.
     pub fn owned<T: Scalar>(dim: usize, values: Vec<T>) -> Result<RowBatch<'static>> {
         RowBatch::unvalidated(dim, values)?.into_validated()
     }
@@ -145,7 +145,7 @@ impl<'a> RowBatch<'a> {
     /// Takes dense rows without validating them.
     ///
     /// # Errors
-    /// A dimension below 2; values that are not whole rows.
+    /// A dimension below 2; values that do not fill whole rows.
     pub fn unvalidated<T: Scalar>(dim: usize, values: impl Into<Cow<'a, [T]>>) -> Result<Self> {
         RowBatch::from_rows(dim, T::rows(values.into()))
     }
@@ -166,7 +166,7 @@ impl<'a> RowBatch<'a> {
     /// inverse.
     ///
     /// # Errors
-    /// A dimension below 2 and values that are not whole rows, if the rows are dense.
+    /// A dimension below 2 and values that do not fill whole rows, if the rows are dense.
     pub fn from_rows(dim: usize, rows: Rows<'a>) -> Result<Self> {
         let len = match &rows {
             Rows::F32(values) => row_count(dim, values.len())?,
@@ -178,7 +178,7 @@ impl<'a> RowBatch<'a> {
     }
 
     /// Takes dense rows as bytes, without a copy and without validating them: numbers of `T`, f32 or f64, in the byte order of
-    /// this machine. Buffers need not be aligned; each has whole numbers, all of them together whole rows.
+    /// this machine. Buffers need not be aligned; each contains complete numbers, and together they contain complete rows.
     ///
     /// ```
     /// use vmfkit::{Error, RowBatch};
@@ -190,14 +190,14 @@ impl<'a> RowBatch<'a> {
     /// ```
     ///
     /// # Errors
-    /// A dimension below 2; buffers that are not whole numbers and rows.
+    /// A dimension below 2; buffers that do not contain complete numbers and rows.
     pub fn from_bytes<T: Scalar>(dim: usize, buffers: impl IntoIterator<Item = Bytes>) -> Result<Self> {
         let rows = ByteRows::new::<T>(dim, buffers)?;
         let len = rows.len();
         Ok(RowBatch { dim, len, values: Values::Bytes(rows), weights: None, is_validated: false, origin: None })
     }
 
-    /// The same rows, each counted as often as its weight says, which is from 0 to [`LARGEST_WEIGHT`].
+    /// The same rows with weights from 0 to [`LARGEST_WEIGHT`]; a row of weight w counts as w rows.
     pub fn with_weights(mut self, weights: impl Into<Cow<'a, [f64]>>) -> Result<Self> {
         let weights = weights.into();
         if weights.len() != self.len {
@@ -210,7 +210,8 @@ impl<'a> RowBatch<'a> {
         Ok(self)
     }
 
-    /// The same with the weights of all rows, of which these are the ones from `first` on; errors count rows from the first of all.
+    /// Like [`with_weights`](Self::with_weights), but `weights` are those of a whole data set, in which this batch begins at row
+    /// `first`; errors count rows from the beginning of the data set.
     pub fn with_weights_from(mut self, first: usize, weights: &'a [f64]) -> Result<Self> {
         let last = first + self.len;
         let part = weights.get(first..last).ok_or(Error::WeightCount { rows: last, found: weights.len() })?;
@@ -222,12 +223,12 @@ impl<'a> RowBatch<'a> {
         Ok(RowBatch { origin, ..weighted })
     }
 
-    /// The same rows, whose errors name the place where they are from.
+    /// The same rows; their errors name this origin.
     pub fn with_origin(self, place: Arc<dyn RowOrigin>) -> Self {
         RowBatch { origin: Some(Origin { place, first_row: 0 }), ..self }
     }
 
-    /// The same rows, each counted once.
+    /// The same rows without weights.
     pub(crate) fn without_weights(mut self) -> Self {
         self.weights = None;
         self
@@ -243,7 +244,7 @@ impl<'a> RowBatch<'a> {
         self.len
     }
 
-    /// True without rows.
+    /// True if there are no rows.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
@@ -346,12 +347,12 @@ impl<'a> RowBatch<'a> {
         }
     }
 
-    /// The rows' weights; without any, each row weighs 1.
+    /// The weights of the rows; if there are none, each row has weight 1.
     pub fn weights(&self) -> Option<&[f64]> {
         self.weights.as_deref()
     }
 
-    /// Rows `from .. to` as a batch of their own, without a copy.
+    /// Rows `from .. to` as a batch of their own, without copying them.
     ///
     /// # Panics
     /// If `from > to` or `to` is past the last row.

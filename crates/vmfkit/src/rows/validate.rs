@@ -4,9 +4,9 @@ use crate::error::{Error, Result};
 use rayon::prelude::*;
 use vmfkit_kernels::Float;
 
-/// A row is on the sphere if its length is within this of 1.
+/// A row is accepted as a unit vector if its length differs from 1 by at most this.
 ///
-/// Rows of f32 and rows of 5 decimals are; rows in half precision are not.
+/// Unit rows in f32 and unit rows rounded to 5 decimals are accepted; those in half precision are not.
 pub const UNIT_TOLERANCE: f64 = 1e-5;
 
 /// Up to this dimension, a sum of squares in sixteen partial sums of single precision is off by less

@@ -1,7 +1,7 @@
 //! The split-and-merge search for better optima of k-means and EM.
 //!
 //! Both end in local optima in which two components share a cluster while another covers two. The
-//! search removes the component whose loss costs least, splits the one that gains most, continues
+//! search removes the component whose removal costs least, splits the one that gains most, continues
 //! the fit and keeps the better mixture. It is the split and merge of Ueda et al. (Neural
 //! Computation 12 (2000) 2109, doi:10.1162/089976600300015088), with the objective of a
 //! [`Landscape`].

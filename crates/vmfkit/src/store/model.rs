@@ -8,7 +8,7 @@
 //! | `concentrations` | K | 0 for a background |
 //! | `trace` | passes x 4 | objective, smallest weight, largest concentration, temperature of each pass |
 //!
-//! The metadata are texts: `format` ("vmfkit.mixture"), `version` ("2"), `checksum`, `background`
+//! The metadata are strings: `format` ("vmfkit.mixture"), `version` ("2"), `checksum`, `background`
 //! ("true" or "false"), and, if they are known, `method`, `policy`, `estimator`, `seed`, `status`,
 //! `rows` and `weight` (the number and the total weight of the rows), `notes` (one per line),
 //! `labels` (a JSON list of the label of each component), `angles` (how the rows were written, as
@@ -16,7 +16,7 @@
 //! tensors and metadata are ignored. docs/file-format.md lists all.
 //!
 //! Nothing in a file depends on the clock or on the number of threads, and entries are sorted by
-//! name: equal fits are equal files.
+//! name: equal fits give equal files.
 //!
 //! ```python
 //! from safetensors.numpy import load_file
@@ -181,6 +181,6 @@ fn labels(file: &File, components: usize) -> Result<Vec<String>> {
         Ok(labels) if labels.len() == components => Ok(labels),
         Ok(labels) => file
             .wrong(format!("metadata `labels` must have a label for each of {components} components, found: `{}`", labels.len())),
-        Err(_) => file.wrong(format!("metadata `labels` must be a JSON list of texts, found: `{}`", excerpt(text))),
+        Err(_) => file.wrong(format!("metadata `labels` must be a JSON list of strings, found: `{}`", excerpt(text))),
     }
 }

@@ -17,8 +17,8 @@ const LARGEST_COUNT: u64 = 1 << 53;
 /// Statistics of some rows of a pass, with the pass and the state of the fit they belong to;
 /// [`Accumulator`](crate::fit::parts::Accumulator) computes them.
 ///
-/// They are one sum, or one for each block in order. Floating-point sums depend on their order, so
-/// only block by block are they those of one process to the last bit.
+/// They are one sum, or one sum per block, in order. Floating-point sums depend on their order, so
+/// only sums per block reproduce those of one process to the last bit.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PartStats {
     pub(crate) state: u64,
@@ -116,7 +116,7 @@ impl PartStats {
         if weight > 0.0 { self.stats.iter().map(SufficientStats::objective).sum::<f64>() / weight } else { 0.0 }
     }
 
-    /// The bytes of a file; equal statistics are equal bytes.
+    /// The bytes of a file; equal statistics give equal bytes.
     pub fn to_bytes(&self) -> Vec<u8> {
         let (count, components, dim) = (self.stats.len(), self.stats[0].components(), self.stats[0].dim());
         let mut contents = Contents::new(&KIND);
@@ -166,7 +166,8 @@ impl PartStats {
         let resultants = file.numbers("resultants", [Some(parts), Some(components), None])?;
         let dim = resultants.len().checked_div(parts * components).unwrap_or(0);
         if dim < 2 {
-            return file.wrong(format!("there must be components of dimension 2 at least, found: `{components} of {dim}`"));
+            return file
+                .wrong(format!("there must be at least one component, of dimension 2 or more, found: `{components} of {dim}`"));
         }
         let stats = (0..parts).map(|part| {
             let of = |numbers: &[f64], each: usize| numbers[part * each..(part + 1) * each].to_vec();

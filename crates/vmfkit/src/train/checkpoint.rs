@@ -94,7 +94,7 @@ impl Checkpoint {
         weights.into_iter().find(|weight| *weight > 0.0)
     }
 
-    /// The bytes of a file; equal checkpoints are equal bytes.
+    /// The bytes of a file; equal checkpoints give equal bytes.
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut contents = Contents::new(&KIND);
         self.settings.iter().for_each(|(name, text)| contents.text(format!("setting.{name}"), text));

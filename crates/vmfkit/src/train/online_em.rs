@@ -14,8 +14,8 @@ use crate::stats::SufficientStats;
 /// first mini-batch is one step of EM. `a` is between 1/2 and 1; a larger one forgets less and
 /// converges sooner.
 ///
-/// t is counted in mini-batches of the largest weight so far: one of a tenth of it, such as the
-/// rest at the end of a pass, counts as a tenth of a step, MATH.md (14.5). A
+/// t is counted in mini-batches of the largest weight so far: one with a tenth of that weight, such
+/// as the remainder at the end of a pass, counts as a tenth of a step, MATH.md (14.5). A
 /// [half-life](Self::half_life) sets a lower limit to the steps, so that old rows are forgotten at
 /// that rate.
 ///
@@ -28,7 +28,7 @@ pub struct OnlineEm {
     /// In rows of weight 1; infinite if nothing is forgotten.
     half_life: f64,
     pub(super) maximisation: Maximisation,
-    /// Their weight is the effective number of rows behind them, MATH.md (14.9).
+    /// Their weight is the effective number of rows behind them, MATH.md (14.12).
     running: Option<SufficientStats>,
     /// Whether all rows count equally, those of an earlier fit included.
     evenly: bool,

@@ -93,7 +93,7 @@ impl Repair {
         let index = |value: f64| count("a component of a repair", value, last).map(|index| index as usize);
         let (component, beside, complement) = (index(numbers[0])?, index(numbers[1])?, numbers[2]);
         if component == beside || mixture.is_background(component) || mixture.is_background(beside) {
-            return Err(wrong(format!("component {component} cannot be restarted beside component: `{beside}`")));
+            return Err(wrong(format!("component {component} cannot be restarted next to component: `{beside}`")));
         }
         if !(complement > 0.0 && complement <= 1.0) {
             return Err(wrong(format!("the scatter of a repair must be above 0 and at most 1, found: `{complement}`")));

@@ -162,13 +162,18 @@ fn parse_errors_list_the_choices() {
         error
     }
     let method = refused::<Method>("lloyd");
-    assert_eq!(method.to_string(), format!("unknown method `lloyd`: one of {}", method.choices()));
+    assert_eq!(method.to_string(), format!("unknown method `lloyd`, expected one of {}", method.choices()));
     assert!(Method::all().iter().all(|known| method.choices().split(", ").any(|choice| choice == known.name())));
     let estimator = refused::<ConcentrationEstimator>("newton").to_string();
-    assert_eq!(estimator, "unknown estimator `newton`: one of banerjee, tanabe, sra, song, exact");
-    assert!(refused::<ConcentrationPolicy>("").to_string().starts_with("unknown policy ``: one of auto, free, shared, "));
+    assert_eq!(estimator, "unknown estimator `newton`, expected one of banerjee, tanabe, sra, song, exact");
+    assert!(
+        refused::<ConcentrationPolicy>("").to_string().starts_with("unknown policy ``, expected one of auto, free, shared, ")
+    );
     let policy = refused::<ConcentrationPolicy>("fixed:much");
-    assert!(policy.to_string().starts_with("`much` is not a number in the policy `fixed:much`: one of auto, "), "{policy}");
+    assert!(
+        policy.to_string().starts_with("`much` is not a number in the policy `fixed:much`, expected one of auto, "),
+        "{policy}"
+    );
     assert!(policy.source().unwrap().is::<std::num::ParseFloatError>());
     // It converts to a boxed error.
     let boxed: Box<dyn std::error::Error + Send + Sync> = policy.into();

@@ -449,7 +449,7 @@ fn bad_bytes_are_named() {
         (edited("\"rows.count\":\"12", "\"rows.count\":\"-2"), "metadata `rows.count` must be a number, found: `-2`"),
         (edited("\"current.status\":\"running\"", "\"current.status\":\"lost\""), "must be the name of a status, found: `lost`"),
         (edited("\"restart\":\"1", "\"restart\":\"-1"), "metadata `restart` must be a number, found: `-1`"),
-        (edited("\"best.weights\"", "\"best.heights\""), "there must be a tensor: `best.weights`"),
+        (edited("\"best.weights\"", "\"best.heights\""), "a tensor is missing: `best.weights`"),
     ] {
         let message = Checkpoint::from_bytes(&bytes).unwrap_err().to_string();
         assert!(message.starts_with("not a valid checkpoint: ") && message.contains(words), "{words}: {message}");

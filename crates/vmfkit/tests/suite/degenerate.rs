@@ -175,9 +175,9 @@ fn a_collapsed_component_is_named_with_its_rows() {
     let fit = fitter.stop(Stop { tolerance: None, passes: 1, ..Stop::default() }).fit(&block).unwrap();
     let collapsed = fit.notes.iter().find(|note| matches!(note, Note::Collapsed { .. })).unwrap();
     assert_eq!(collapsed, &Note::Collapsed { component: 7, rows: 3.0, concentration: 1e10 });
-    assert!(collapsed.to_string().starts_with("component 7 collapsed on 3 rows, concentration 1.000e10"), "{collapsed}");
+    assert!(collapsed.to_string().starts_with("component 7 collapsed onto 3 rows, concentration 1.000e10"), "{collapsed}");
     let one = Note::Collapsed { component: 0, rows: 1.0, concentration: 1e10 };
-    assert!(one.to_string().starts_with("component 0 collapsed on 1 row, "), "{one}");
+    assert!(one.to_string().starts_with("component 0 collapsed onto 1 row, "), "{one}");
 }
 
 #[test]
@@ -252,7 +252,7 @@ fn an_empty_component_is_restarted_beside_the_widest() {
     };
     let fit = Fitter::new(3).start(Start::Labels(merged)).fit(&block).unwrap();
     let Note::Reseeded { component: 2, beside: 0, pass: 1 } = fit.notes[0] else { panic!("{:?}", fit.notes) };
-    assert_eq!(fit.notes[0].to_string(), "component 2 was empty in pass 1 and restarted beside component 0");
+    assert_eq!(fit.notes[0].to_string(), "component 2 was empty in pass 1 and restarted next to component 0");
     let best = Fitter::new(3).start(Start::Mixture(truth)).fit(&block).unwrap();
     assert!((fit.objective() / best.objective() - 1.0).abs() < 1e-3, "{} {}", fit.objective(), best.objective());
 }
@@ -337,7 +337,7 @@ fn duplicate_components_are_named() {
         assert_eq!(duplicates.len(), 2, "{}: {:?}", method.name(), fit.notes);
     }
     let note = Note::Duplicate { component: 4, of: 1 };
-    assert_eq!(note.to_string(), "component 4 duplicates component 1: fewer components may do");
+    assert_eq!(note.to_string(), "component 4 duplicates component 1: fewer components may suffice");
     // Components that are apart are not, and neither is a background.
     let spread: Vec<f64> = draw(&random_mixture(3, 3, 100.0, 1), 300, 1);
     let fit = Fitter::new(3).background(0.05).fit(&RowBatch::new(3, &spread).unwrap()).unwrap();
@@ -365,5 +365,5 @@ fn small_weights_do_not_make_components_of_gradient_ascent_empty() {
     let fit = Fitter::new(3).method(Method::Sgd(Adam::new())).fit(&block).unwrap();
     assert!(fit.notes.is_empty(), "{:?}", fit.notes);
     let note = Note::Collapsed { component: 0, rows: 1e-6, concentration: 1e10 };
-    assert_eq!(note.to_string(), "component 0 collapsed on rows of weight 1.0e-6, concentration 1.000e10");
+    assert_eq!(note.to_string(), "component 0 collapsed onto rows of weight 1.0e-6, concentration 1.000e10");
 }

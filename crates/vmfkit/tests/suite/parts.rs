@@ -339,7 +339,7 @@ fn errors_in_statistics_files_are_named() {
         (edited(r#"blocks":"3""#, r#"blocks":"2""#), "at most one per block, found: `3`"),
         (edited(r#"blocks":"3""#, r#"blocks":"x""#), "metadata `blocks` must be a number, found: `x`"),
         (edited(r#""state":""#, r#""steta":""#), "metadata `state` must be sixteen digits, found: ``"),
-        (edited("masses", "messes"), "there must be a tensor: `masses`"),
+        (edited("masses", "messes"), "a tensor is missing: `masses`"),
         (sealed(not_finite), "statistics `2`: a value is not finite or a mass is negative"),
     ] {
         let message = match PartStats::from_bytes(&bytes) {

@@ -30,7 +30,7 @@ pub struct KnownLabelArguments {
     /// FILE is a .npy array of integers, a text file with one label per line, or a table with a
     /// column `label`. FILE:COLUMN is another column of a table, column:NAME a column of DATA.
     /// Components are in the order of the sorted labels, integers before text; the model file
-    /// stores the labels. Weights are the fractions of the rows, or equal with
+    /// stores the labels. Weights are the fractions of rows per label, or equal with
     /// `--set fixed_weights=true`. Concentrations are shared unless --policy is given.
     #[arg(verbatim_doc_comment, long, value_name = "FILE", group = "many")]
     #[arg(conflicts_with_all = ["method", "background", "restarts", "checkpoint"])]
