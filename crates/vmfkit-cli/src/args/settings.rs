@@ -254,10 +254,8 @@ mod tests {
     #[test]
     fn every_default_that_is_a_value_is_allowed() {
         for setting in &ALL {
-            if ["none", "64 per", "sgd 64", "8 million", "0.1, for"].iter().any(|words| setting.default.starts_with(words)) {
-                continue;
-            }
-            assert!((setting.store)(&mut Settings::default(), setting.default), "{}", setting.name);
+            let is_prose = setting.default == "none" || setting.default.contains(' ');
+            assert!(is_prose || (setting.store)(&mut Settings::default(), setting.default), "{}", setting.name);
         }
     }
 }
