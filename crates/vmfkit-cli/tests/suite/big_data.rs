@@ -431,7 +431,7 @@ mod linux {
         }
         let output = bash(&workspace, "TMPDIR=/nowhere vmf convert x.csv - --to npy | cat; exit ${PIPESTATUS[0]}");
         let said = String::from_utf8_lossy(&output.stderr);
-        assert!(!output.status.success() && said.contains("wait in a temporary file in the folder `/nowhere`: "), "{said}");
+        assert!(!output.status.success() && said.contains("are stored in a temporary file in the folder `/nowhere`: "), "{said}");
     }
 
     #[test]

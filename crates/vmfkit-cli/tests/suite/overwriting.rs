@@ -127,7 +127,7 @@ fn a_large_file_that_is_no_model_is_refused_by_its_first_bytes() {
     let foreign = br#"{"a":{"dtype":"F64","shape":[1],"data_offsets":[0,8]}}"#;
     let cut = br#"{"__metadata__":{"format":"vmfkit.mixture"},"a":{"dtype":"F64","shape":[1],"data_offsets":[0,8]}}"#;
     let not_ours = "large.npy: not a model, a state or statistics written by `vmf`, found a file that starts with: `";
-    let too_long = "large.npy: the header announces 8 bytes of data, found: `";
+    let too_long = "large.npy: the header declares 8 bytes of data, found: `";
     for (header, words) in [(&b""[..], not_ours), (foreign, not_ours), (cut, too_long)] {
         workspace.write("large.npy", [&(header.len() as u64).to_le_bytes(), header].concat());
         // Without holes it would fill most disks, and most memories.
