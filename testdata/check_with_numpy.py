@@ -66,7 +66,7 @@ with tempfile.TemporaryDirectory() as folder:
     assert abs(np.logaddexp.reduce(logits, axis=1).sum() - report["ln_likelihood"]) < 1e-8 * abs(report["ln_likelihood"])
     run("assign", folder / "model.safetensors", folder / "rows.npy", "--outliers", 0.01, "-o", folder / "table.npy")
     table = np.load(folder / "table.npy")
-    assert table.dtype.names == ("row", "component", "responsibility", "ln_density", "p_value", "outlier"), table.dtype
+    assert table.dtype.names == ("row", "component", "probability", "ln_density", "p_value", "outlier"), table.dtype
     assert (table["row"] == np.arange(len(rows))).all() and (table["component"] == labels).all()
     assert np.allclose(table["ln_density"], np.logaddexp.reduce(logits, axis=1)) and ((table["p_value"] < 0.01) == table["outlier"]).all()
     # Rows whose number is not known before their end: the header is written last.

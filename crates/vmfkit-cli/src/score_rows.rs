@@ -10,16 +10,37 @@ use crate::report::progress::Progress;
 use anyhow::{Result, bail};
 use std::path::PathBuf;
 use vmfkit::mixture::{Evaluation, Summary};
-use vmfkit::outlier::OutlierTest;
+use vmfkit::outlier::{OutlierScope, OutlierTable, OutlierTest};
 use vmfkit::source::Source;
+use vmfkit::store::model::Description;
 use vmfkit::{Error, Mixture, RowBatch};
 
 /// The paragraph about p-values in the help.
 pub const P_VALUES: &str = "\
-The p-value of a row is the probability that a row drawn from the model has at most its density.
-A background component is not part of the model here, so that its rows stand out.
-If components overlap, p-values are first calibrated by draws from the model, which takes a second
-or two. Their relative error is a few percent. --no-p-values skips them.";
+The p-value of a row says how unusual it is among rows like those of the fit (--p-values):
+  conformal  the fraction of rows of the fit with at most its density [default]; at level 0.01, one
+             row in a hundred is an outlier, whatever the distribution of the rows
+  component  the same among the rows of its component, so that each component has as many outliers
+  law        the probability that a row drawn from the model has at most its density; only for rows
+             that fit the model, which embeddings do not
+  none       no p-values
+A background component is not part of the model here, so that its rows stand out. A model without
+a table of scores, such as one of --no-calibration, has p-values of its law.";
+
+/// How p-values are computed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum PValues {
+    Conformal,
+    Component,
+    Law,
+    None,
+}
+
+/// Where p-values come from.
+enum Test {
+    Table(OutlierTable, OutlierScope),
+    Law(OutlierTest),
+}
 
 /// Memory of p-values: the table of half a million draws, and the numbers of rows and responsibilities in memory at a time.
 const DRAW_MEMORY: u64 = 12 << 20;
@@ -35,15 +56,17 @@ pub struct ScoreArguments {
     model: PathBuf,
     #[command(flatten)]
     rows: LimitedRowArguments,
-    /// Count rows with a p-value below LEVEL as outliers [default of `vmf score`: 0.01]
+    /// Count rows with a p-value of at most LEVEL as outliers [default of `vmf score`: 0.01]
     ///
     /// Both commands report their fraction; `vmf assign` also marks them.
-    #[arg(long, value_name = "LEVEL", value_parser = level, allow_hyphen_values = true, conflicts_with = "no_p_values")]
-    #[arg(help_heading = OUTPUT)]
+    #[arg(long, value_name = "LEVEL", value_parser = level, allow_hyphen_values = true, help_heading = OUTPUT)]
     pub outliers: Option<f64>,
-    /// Skip p-values, which take most of the time if components overlap
+    /// How p-values are computed: conformal, component, law or none [default: conformal]
+    #[arg(long, value_name = "HOW", hide_possible_values = true, help_heading = OUTPUT)]
+    p_values: Option<PValues>,
+    /// Write the exact posterior of the model, not calibrated probabilities
     #[arg(long, help_heading = OUTPUT)]
-    pub no_p_values: bool,
+    raw: bool,
     #[command(flatten)]
     pub report: ReportArguments,
     /// Random seed
@@ -60,6 +83,15 @@ impl ScoreArguments {
     /// Whether rows have ids.
     pub fn has_ids(&self) -> bool {
         self.rows.limited().has_ids()
+    }
+
+    /// Whether rows get p-values.
+    pub fn has_p_values(&self) -> Result<bool> {
+        let has_p_values = self.p_values != Some(PValues::None);
+        if let (Some(level), false) = (self.outliers, has_p_values) {
+            bail!("`--outliers {level}` needs p-values, found: `--p-values none`");
+        }
+        Ok(has_p_values)
     }
 
     /// Opens the model and the rows, for a command that needs this memory, with or without p-values.
@@ -83,9 +115,10 @@ impl ScoreArguments {
             };
             bail!("{rows}: rows must have the dimension of {model}, {}, found: `{}`{hint}", mixture.dim(), source.dim());
         }
-        let labels = description.labels;
+        let Description { labels, calibration, outlier_table, .. } = description;
+        let temperature = calibration.filter(|_| !self.raw).map_or(1.0, |calibration| calibration.temperature);
         let (buffer, progress) = (RowBatch::default(), Progress::new(!self.report.quiet));
-        Ok(Scorer { model, mixture, labels, source, buffer, test: None, progress, done: 0 })
+        Ok(Scorer { model, mixture, labels, temperature, outlier_table, source, buffer, test: None, progress, done: 0 })
     }
 }
 
@@ -96,9 +129,11 @@ pub struct Scorer {
     pub mixture: Mixture,
     /// The labels of the components, if they have any.
     pub labels: Vec<String>,
+    temperature: f64,
+    outlier_table: Option<OutlierTable>,
     pub source: RowSource,
     buffer: RowBatch<'static>,
-    test: Option<OutlierTest>,
+    test: Option<Test>,
     progress: Progress,
     done: u64,
 }
@@ -114,11 +149,34 @@ pub struct ScoredBlock {
 impl Scorer {
     /// The same scorer with p-values.
     pub fn with_p_values(mut self, arguments: &ScoreArguments) -> Result<Self> {
+        let scope = match arguments.p_values {
+            Some(PValues::Component) => Some(OutlierScope::Component),
+            Some(PValues::Law | PValues::None) => None,
+            Some(PValues::Conformal) | None => Some(OutlierScope::Overall),
+        };
+        match (self.outlier_table.take(), scope) {
+            (Some(table), Some(scope)) => {
+                self.test = Some(Test::Table(table, scope));
+                return Ok(self);
+            }
+            (None, Some(scope)) if arguments.p_values.is_some() => bail!(
+                "{}: the model has no table of scores for `--p-values {}`\n\
+                 hint: `--p-values law` needs none; `vmf fit` makes one unless `--no-calibration` is given",
+                self.model,
+                if scope == OutlierScope::Component { "component" } else { "conformal" }
+            ),
+            _ => {}
+        }
         self.progress.announce("calibrating p-values by draws from the model");
-        self.test = Some(OutlierTest::new(&self.mixture, arguments.seed)?);
+        self.test = Some(Test::Law(OutlierTest::new(&self.mixture, arguments.seed)?));
         // The rate of the rows does not include the calibration.
         self.progress = Progress::new(!arguments.report.quiet);
         Ok(self)
+    }
+
+    /// Whether blocks have p-values.
+    pub fn has_p_values(&self) -> bool {
+        self.test.is_some()
     }
 
     /// The next block, with the `top` most probable components of each row.
@@ -141,13 +199,10 @@ impl Scorer {
 
     fn next_block(&mut self, top: usize) -> vmfkit::Result<Option<ScoredBlock>> {
         let Some(block) = self.source.next_validated(&mut self.buffer)? else { return Ok(None) };
-        let summary = self.mixture.summarise(&block, top)?;
+        let summary = self.mixture.summarise_tempered(&block, top, self.temperature)?;
         let p_values = match &self.test {
-            Some(test) => {
-                let mut p_values = vec![0.0; block.len()];
-                test.p_values_into(&block, &mut p_values)?;
-                Some(p_values)
-            }
+            Some(Test::Table(table, scope)) => Some(table.p_values(&self.mixture, &block, *scope)?),
+            Some(Test::Law(test)) => Some(test.p_values(&block)?),
             None => None,
         };
         Ok(Some(ScoredBlock { summary, p_values, weights: block.weights().map(<[f64]>::to_vec) }))
@@ -167,7 +222,7 @@ pub struct Sums {
     pub outliers: Option<Outliers>,
 }
 
-/// Rows whose p-values are below a level.
+/// Rows whose p-values are at most a level.
 #[derive(Debug)]
 pub struct Outliers {
     pub level: f64,
@@ -192,7 +247,7 @@ impl Sums {
                 let weight = block.weight(row);
                 outliers.total.0 += weight;
                 outliers.total.1 += weight * weight;
-                if *p_value < outliers.level {
+                if *p_value <= outliers.level {
                     outliers.rows += 1;
                     outliers.weight += weight;
                 }

@@ -28,6 +28,15 @@ const NUMBERS_AT_ONCE: usize = 1 << 22;
 /// # Ok::<(), vmfkit::Error>(())
 /// ```
 pub fn dispersion(block: &RowBatch, mixture: &Mixture) -> Result<f64> {
+    let (spreads, freedoms): (Vec<f64>, Vec<f64>) = component_dispersions(block, mixture)?.into_iter().unzip();
+    let freedom: f64 = freedoms.iter().sum();
+    let observed: f64 = spreads.iter().zip(&freedoms).map(|(spread, freedom)| spread * freedom).sum();
+    Ok(if freedom > 0.0 { observed / freedom } else { 1.0 })
+}
+
+/// The dispersion of each component's rows, and the degrees of freedom it rests on: 0 for
+/// components that are left out of the mean.
+pub(crate) fn component_dispersions(block: &RowBatch, mixture: &Mixture) -> Result<Vec<(f64, f64)>> {
     let mut buffer = RowBatch::default();
     let block = &block.validated_slice(0, block.len(), &mut buffer)?;
     let densities = mixture.components();
@@ -58,13 +67,13 @@ pub fn dispersion(block: &RowBatch, mixture: &Mixture) -> Result<f64> {
             }
         }
     }
-    let measured = (0..densities.len()).filter(|&k| !mixture.is_background(k) && laws[k].complement > NEARLY_EQUAL_ROWS);
-    let (observed, freedom) = measured.fold((0.0, 0.0), |(observed, freedom), k| {
+    let of_component = |k: usize| {
         let (scatter, mass) = (moments[k].scatter(), moments[k].mass);
         // A component with a single row says nothing about its variance.
-        if mass > 1.0 { (observed + scatter / laws[k].slope, freedom + mass - 1.0) } else { (observed, freedom) }
-    });
-    Ok(if freedom > 0.0 { observed / freedom } else { 1.0 })
+        let is_measured = !mixture.is_background(k) && laws[k].complement > NEARLY_EQUAL_ROWS && mass > 1.0;
+        if is_measured { (scatter / laws[k].slope / (mass - 1.0), mass - 1.0) } else { (1.0, 0.0) }
+    };
+    Ok((0..densities.len()).map(of_component).collect())
 }
 
 /// Weighted sums of a number and its square.

@@ -56,7 +56,8 @@
 //! | [`fit::parts`] | [`fit::parts::Accumulator`]: divides a pass among processes |
 //! | [`fit::select`] | selects the number of components |
 //! | [`settings`] | [`settings::Settings`]: all settings of a fit by name |
-//! | [`outlier`] | [`outlier::OutlierTest`]: p-values of rows under a mixture |
+//! | [`calibrate`] | [`calibrate::Calibration`]: probabilities that hold on rows that do not fit the model |
+//! | [`outlier`] | [`outlier::OutlierTable`], [`outlier::OutlierTest`]: p-values of rows |
 //! | [`metrics`] | agreement of two labelings (ARI, NMI, V), errors of fitted parameters |
 //! | [`store::model`] | model files: mixtures as safetensors |
 //! | [`store::statistics`] | [`store::statistics::PartStats`]: statistics files of parts of a pass |
@@ -68,6 +69,7 @@
 #![forbid(unsafe_code)]
 
 pub mod angles;
+pub mod calibrate;
 pub mod capacity;
 mod clock;
 pub mod density;

@@ -26,7 +26,7 @@ use std::collections::BinaryHeap;
 /// assert_eq!(reservoir.into_sample()?.len(), 2);
 /// # Ok::<(), vmfkit::Error>(())
 /// ```
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Reservoir {
     rows: usize,
     rng: Stream,
@@ -39,11 +39,12 @@ pub struct Reservoir {
 }
 
 /// A kept row. The greatest is the first to be replaced.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct Kept {
     priority: f64,
     number: u64,
     weight: f64,
+    label: u32,
     /// The row without its weight.
     row: RowBatch<'static>,
 }
@@ -88,6 +89,11 @@ impl Reservoir {
     /// # Errors
     /// [`Error::DimensionMismatch`].
     pub fn offer(&mut self, batch: &RowBatch) -> Result<()> {
+        self.offer_labelled(batch, |_| 0)
+    }
+
+    /// [`Self::offer`] with a label for each row of the batch.
+    pub(crate) fn offer_labelled(&mut self, batch: &RowBatch, label: impl Fn(usize) -> u32) -> Result<()> {
         if self.seen > 0 && batch.dim() != self.dim {
             return Err(Error::DimensionMismatch { expected: self.dim, found: batch.dim() });
         }
@@ -108,7 +114,7 @@ impl Reservoir {
                 self.threshold = self.threshold.max(lowest);
                 self.kept.pop();
             }
-            self.kept.push(Kept { priority, number, weight, row: batch.owned_row(row) });
+            self.kept.push(Kept { priority, number, weight, label: label(row), row: batch.owned_row(row) });
         }
         Ok(())
     }
@@ -124,6 +130,11 @@ impl Reservoir {
     /// # Errors
     /// [`Error::NoRows`] if there were none.
     pub fn into_sample(self) -> Result<RowBatch<'static>> {
+        Ok(self.into_labelled_sample()?.0)
+    }
+
+    /// [`Self::into_sample`] with the label of each row.
+    pub(crate) fn into_labelled_sample(self) -> Result<(RowBatch<'static>, Vec<u32>)> {
         let mut kept = self.kept.into_vec();
         kept.sort_unstable_by_key(|kept| kept.number);
         let Some(first) = kept.first() else { return Err(Error::NoRows { weight: 0.0 }) };
@@ -132,9 +143,9 @@ impl Reservoir {
             sample.append(&kept.row)?;
         }
         let is_weighted = self.weighted || self.seen > kept.len() as u64;
-        match is_weighted {
-            true => sample.with_weights(kept.iter().map(|kept| kept.weight.max(self.threshold)).collect::<Vec<_>>()),
-            false => Ok(sample),
+        if is_weighted {
+            sample = sample.with_weights(kept.iter().map(|kept| kept.weight.max(self.threshold)).collect::<Vec<_>>())?;
         }
+        Ok((sample, kept.iter().map(|kept| kept.label).collect()))
     }
 }

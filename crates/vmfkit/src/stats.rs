@@ -309,6 +309,11 @@ impl SufficientStats {
         (length, complement)
     }
 
+    /// The mass and the shortfall of each component.
+    pub fn sums(&self) -> Vec<ComponentSum> {
+        self.mass.iter().zip(&self.shortfall).map(|(&mass, &shortfall)| ComponentSum { mass, shortfall }).collect()
+    }
+
     /// The objective summed over the rows: ln p for EM. 0 for statistics that were computed without
     /// a model.
     pub fn objective(&self) -> f64 {
@@ -426,6 +431,32 @@ impl RowSum {
             self.total.add_rows(&rest);
         }
         self.total
+    }
+}
+
+/// The mass and the shortfall of one component: all that its mean length depends on.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+#[non_exhaustive]
+pub struct ComponentSum {
+    /// The total weight of the component's rows.
+    pub mass: f64,
+    /// mass - |resultant|, without cancellation.
+    pub shortfall: f64,
+}
+
+impl ComponentSum {
+    /// The sum of a component with this mass and shortfall.
+    pub fn new(mass: f64, shortfall: f64) -> Self {
+        ComponentSum { mass, shortfall }
+    }
+
+    /// The mean length |resultant|/mass and its complement; (0, 1) without rows.
+    pub fn mean_length(&self) -> (f64, f64) {
+        if !(self.mass > 0.0) {
+            return (0.0, 1.0);
+        }
+        let complement = (self.shortfall / self.mass).clamp(0.0, 1.0);
+        (1.0 - complement, complement)
     }
 }
 

@@ -13,6 +13,7 @@ use crate::density::VonMisesFisher;
 use crate::error::{Error, Result};
 use crate::mixture::Mixture;
 use crate::settings::digits;
+use crate::stats::ComponentSum;
 use safetensors::Dtype;
 use safetensors::tensor::{Metadata, TensorInfo};
 use serde_json::{Map, Value, json};
@@ -246,9 +247,28 @@ impl Contents {
         self.numbers(format!("{prefix}mean_directions"), vec![components.len(), dim], directions);
         self.numbers(format!("{prefix}concentrations"), vec![components.len()], concentrations);
     }
+
+    /// Adds the mass and the shortfall of each component, if they are known.
+    pub fn sums(&mut self, name: &str, sums: &[ComponentSum]) {
+        if !sums.is_empty() {
+            self.numbers(name, vec![sums.len(), 2], sums.iter().flat_map(|sum| [sum.mass, sum.shortfall]).collect());
+        }
+    }
 }
 
 impl File<'_> {
+    /// The sums of this many components that [`Contents::sums`] wrote; empty if there are none.
+    pub fn sums(&self, name: &str, components: usize) -> Result<Vec<ComponentSum>> {
+        if self.header.info(name).is_none() {
+            return Ok(Vec::new());
+        }
+        let numbers = self.numbers(name, [Some(components), Some(2)])?;
+        if let Some(wrong) = numbers.iter().find(|x| !(x.is_finite() && **x >= 0.0)) {
+            return self.wrong(format!("tensor `{name}` must have finite numbers of at least 0, found: `{wrong}`"));
+        }
+        Ok(numbers.chunks_exact(2).map(|pair| ComponentSum::new(pair[0], pair[1])).collect())
+    }
+
     /// The mixture that [`Contents::mixture`] wrote, exactly.
     pub fn mixture(&self, prefix: &str) -> Result<Mixture> {
         let weights = self.numbers(&format!("{prefix}weights"), [None])?;

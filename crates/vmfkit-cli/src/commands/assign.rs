@@ -24,17 +24,17 @@ Examples:
   vmf assign model.safetensors x.npy --top 3 --outliers 0.001 -o labels.csv
   vmf assign model.safetensors x.npy -o found.npy && vmf compare truth.npy found.npy
   vmf assign model.safetensors x.npy --all-columns -o table.npy
-  cat x.jsonl | vmf assign model.safetensors - --no-p-values -o -
+  cat x.jsonl | vmf assign model.safetensors - --p-values none -o -
 
 Columns of the output:
   id or row          the id (--id-column), or the row number from 0
   component          the most probable component, from 0
   label              its label, if the model was fitted to known labels
-  responsibility     the probability of the component given the row
+  probability        the calibrated probability of the component; with --raw, the exact posterior
   ln_density         ln p of the row under the mixture
   p_value            p-value of the row
-  outlier            with --outliers: whether the p-value is below LEVEL
-  component_2, label_2, responsibility_2, ...
+  outlier            with --outliers: whether the p-value is at most LEVEL
+  component_2, label_2, probability_2, ...
                      with --top: the next most probable components
 A .npy file holds only the components, as `vmf compare` reads them. With --all-columns, --top,
 --outliers or integer ids, it is a structured array with one field per column.
@@ -74,7 +74,8 @@ impl Assign {
         let to_stdout = self.output == Path::new("-");
         let format = self.format()?;
         let held_back = if format == OutputFormat::Parquet { ROW_GROUP_MEMORY } else { 0 };
-        let p_values = !self.scoring.no_p_values && !self.is_components_alone(format);
+        let has_p_values = self.scoring.has_p_values()?;
+        let p_values = has_p_values && !self.is_components_alone(format);
         let extra =
             ExtraMemory { fixed: held_back, per_row: TABLE_ROW + RANK_MEMORY * u64::from(self.top), ..ExtraMemory::default() };
         let mut scorer = self.scoring.open(extra, p_values)?;
@@ -144,13 +145,13 @@ impl Assign {
         let has_labels = !scorer.labels.is_empty();
         let mut columns = vec![name, Column::new("component", ColumnKind::U32)];
         columns.extend(has_labels.then(|| Column::new("label", ColumnKind::Text)));
-        columns.extend([Column::new("responsibility", ColumnKind::F64), Column::new("ln_density", ColumnKind::F64)]);
-        columns.extend((!self.scoring.no_p_values).then(|| Column::new("p_value", ColumnKind::F64)));
+        columns.extend([Column::new("probability", ColumnKind::F64), Column::new("ln_density", ColumnKind::F64)]);
+        columns.extend(scorer.has_p_values().then(|| Column::new("p_value", ColumnKind::F64)));
         columns.extend(self.scoring.outliers.map(|_| Column::new("outlier", ColumnKind::Bool)));
         for rank in 2..=self.top {
             columns.push(Column::new(format!("component_{rank}"), ColumnKind::U32));
             columns.extend(has_labels.then(|| Column::new(format!("label_{rank}"), ColumnKind::Text)));
-            columns.push(Column::new(format!("responsibility_{rank}"), ColumnKind::F64));
+            columns.push(Column::new(format!("probability_{rank}"), ColumnKind::F64));
         }
         columns
     }
@@ -194,7 +195,7 @@ impl Assign {
         data.extend(scored.p_values.as_deref().map(ColumnData::F64));
         let is_outlier: Vec<bool>;
         if let (Some(level), Some(p_values)) = (self.scoring.outliers, &scored.p_values) {
-            is_outlier = p_values.iter().map(|p_value| *p_value < level).collect();
+            is_outlier = p_values.iter().map(|p_value| *p_value <= level).collect();
             data.push(ColumnData::Bool(&is_outlier));
         }
         for (index, rank) in summary.ranks.iter().enumerate().skip(1) {
@@ -286,7 +287,7 @@ impl Report<'_> {
         text.push_str(&format!("mean ln density   {}\n", readable(tally.sums.evaluation.mean())));
         if let Some(outliers) = &tally.sums.outliers {
             let (count, level, fraction) = (outliers.rows, outliers.level, readable(outliers.fraction()));
-            text.push_str(&format!("outliers          {count}, {fraction} of the rows (p-values below {level})\n"));
+            text.push_str(&format!("outliers          {count}, {fraction} of the rows (p-values of at most {level})\n"));
         }
         let mut table = vec![["component", "rows", "fraction", "weight in the model"].map(str::to_owned).to_vec()];
         let order = self.order();

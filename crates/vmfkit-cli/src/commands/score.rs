@@ -24,8 +24,8 @@ Report:
                        of rows
   over uniform         the mean relative to the uniform distribution, in bits per coordinate
   components per row   exp of the mean entropy of the responsibilities; 1 if all are certain
-  outliers             fraction of rows with a p-value below LEVEL, and the fraction expected for
-                       rows drawn from the model
+  outliers             fraction of rows with a p-value of at most LEVEL, and the fraction expected
+                       for rows like those of the fit
 
 {P_VALUES}"
     )
@@ -44,7 +44,7 @@ const DEFAULT_LEVEL: f64 = 0.01;
 
 impl Score {
     pub fn run(&self) -> Result<()> {
-        let p_values = !self.scoring.no_p_values;
+        let p_values = self.scoring.has_p_values()?;
         let mut scorer = self.scoring.open(ExtraMemory::default(), p_values)?;
         if p_values {
             scorer = scorer.with_p_values(&self.scoring)?;
@@ -135,5 +135,5 @@ impl Report {
 
 fn described(outliers: &Outliers) -> String {
     let [fraction, error] = [outliers.fraction(), outliers.standard_error()].map(readable);
-    format!("{fraction} of the rows, expected {} +- {error} (p-values below {})", outliers.level, outliers.level)
+    format!("{fraction} of the rows, expected {} +- {error} (p-values of at most {})", outliers.level, outliers.level)
 }

@@ -1,5 +1,6 @@
 //! Output of commands: numbers, tables, components, progress.
 
+pub mod calibration;
 pub mod components;
 pub mod direction;
 pub mod format;

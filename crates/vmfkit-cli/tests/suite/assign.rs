@@ -64,7 +64,7 @@ fn labels_are_those_of_the_fit_and_numbers_those_of_the_library() {
 
     workspace.run("assign m.safetensors x.csv -o found.csv").success();
     let (table, mixture) = (cells(&workspace.read("found.csv")), model(&workspace));
-    assert_eq!(table[0], ["row", "component", "responsibility", "ln_density", "p_value"]);
+    assert_eq!(table[0], ["row", "component", "probability", "ln_density", "p_value"]);
     let rows: Vec<f64> = cells(&workspace.read("x.csv"))[1..].iter().flatten().map(|cell| cell.parse().unwrap()).collect();
     let block = RowBatch::new(3, &rows).unwrap();
     let (mut labels, mut shares, mut ln_densities) = (vec![0; 600], vec![0.0; 1800], vec![0.0; 600]);
@@ -75,24 +75,24 @@ fn labels_are_those_of_the_fit_and_numbers_those_of_the_library() {
     assert_eq!(column(&table, "component"), labels.iter().map(|label| f64::from(*label)).collect::<Vec<_>>());
     assert_eq!(column(&table, "ln_density"), ln_densities);
     let best: Vec<f64> = labels.iter().enumerate().map(|(row, label)| shares[3 * row + *label as usize]).collect();
-    assert_eq!(column(&table, "responsibility"), best);
+    assert_eq!(column(&table, "probability"), best);
     assert!(column(&table, "p_value").iter().all(|p_value| (0.0..=1.0).contains(p_value)));
 
     let components = report["components"].as_array().unwrap();
     let fractions: Vec<f64> = components.iter().map(|component| number(&component["fraction"])).collect();
     assert!((fractions.iter().sum::<f64>() - 1.0).abs() < 1e-12 && fractions.is_sorted_by(|a, b| a >= b), "{fractions:?}");
-    let text = workspace.run("assign m.safetensors x.csv -o found.csv --no-p-values").success();
+    let text = workspace.run("assign m.safetensors x.csv -o found.csv --p-values none").success();
     for words in
         ["x.csv: 600 rows of dimension 3, under m.safetensors\n\nmean ln density   ", "component  rows  fraction  weight"]
     {
         assert!(text.contains(words), "`{words}` is missing in:\n{text}");
     }
-    assert!(!workspace.read("found.csv").starts_with(b"row,component,responsibility,ln_density,p_value"));
+    assert!(!workspace.read("found.csv").starts_with(b"row,component,probability,ln_density,p_value"));
 }
 
 /// Every column of a table: ids, p-values as weights, and the other numbers, which are divided by their length.
 fn read_table(workspace: &Workspace, name: &str) -> (Vec<f64>, Vec<f64>, Ids) {
-    let columns = ["component", "responsibility", "ln_density", "component_2", "responsibility_2"].map(str::to_owned);
+    let columns = ["component", "probability", "ln_density", "component_2", "probability_2"].map(str::to_owned);
     let options = Options::new().columns(columns.to_vec()).weight_column("p_value").id_column("id").rescale(true);
     let mut source = vmfkit_io::open(workspace.path(name).to_str().unwrap(), &options).unwrap();
     let (mut rows, mut weights) = (Vec::new(), Vec::new());
@@ -154,13 +154,13 @@ fn the_next_components_are_named_too() {
     let workspace = fitted();
     workspace.run("assign m.safetensors x.csv --top 3 --outliers 0.05 -o found.csv").success();
     let table = cells(&workspace.read("found.csv"));
-    assert_eq!(table[0][5..], ["outlier", "component_2", "responsibility_2", "component_3", "responsibility_3"]);
+    assert_eq!(table[0][5..], ["outlier", "component_2", "probability_2", "component_3", "responsibility_3"]);
     let ranks = ["", "_2", "_3"].map(|rank| {
         let column = |name: &str| {
             let at = table[0].iter().position(|cell| *cell == format!("{name}{rank}")).unwrap();
             table[1..].iter().map(|row| row[at].parse::<f64>().unwrap()).collect::<Vec<_>>()
         };
-        (column("component"), column("responsibility"))
+        (column("component"), column("probability"))
     });
     for row in 0..600 {
         let mut components = ranks.clone().map(|rank| rank.0[row]);
@@ -259,7 +259,7 @@ fn an_array_has_a_field_for_each_column_where_more_than_components_are_asked_for
     draw(&workspace, 200, 3);
     for (options, descr) in [
         ("--all-columns", "('p_value', '<f8')]"),
-        ("--top 2 --no-p-values", "('component_2', '<u4'), ('responsibility_2', '<f8')]"),
+        ("--top 2 --p-values none", "('component_2', '<u4'), ('probability_2', '<f8')]"),
         ("--outliers 0.1", "('p_value', '<f8'), ('outlier', '|b1')]"),
     ] {
         workspace.run(&format!("assign m.safetensors drawn.npy {options} -o o.npy")).success();
@@ -267,10 +267,10 @@ fn an_array_has_a_field_for_each_column_where_more_than_components_are_asked_for
         let bytes = workspace.read("o.npy");
         let header = 10 + usize::from(u16::from_le_bytes([bytes[8], bytes[9]]));
         let text = String::from_utf8_lossy(&bytes[..header]);
-        let first = "{'descr': [('row', '<i8'), ('component', '<u4'), ('responsibility', '<f8'), ('ln_density', '<f8'), ";
+        let first = "{'descr': [('row', '<i8'), ('component', '<u4'), ('probability', '<f8'), ('ln_density', '<f8'), ";
         assert!(text.contains(first) && text.contains(descr) && text.contains("'shape': (200,)"), "{text}");
         let table = cells(&workspace.read("o.csv"));
-        let (responsibilities, ln_densities) = (column(&table, "responsibility"), column(&table, "ln_density"));
+        let (responsibilities, ln_densities) = (column(&table, "probability"), column(&table, "ln_density"));
         let rows = bytes[header..].chunks_exact((bytes.len() - header) / 200);
         for (number, row) in rows.enumerate() {
             let double = |from: usize| f64::from_le_bytes(row[from..from + 8].try_into().unwrap());
@@ -296,7 +296,7 @@ fn options_that_exclude_each_other_are_named() {
         ("m.safetensors x.csv", "--output <FILE>"),
         ("m.safetensors x.csv -o o.csv --outliers 0", "a level must be above 0 and below 1"),
         ("m.safetensors x.csv -o o.csv --outliers -0.1", "a level must be above 0 and below 1"),
-        ("m.safetensors x.csv -o o.csv --outliers 0.1 --no-p-values", "cannot be used with"),
+        ("m.safetensors x.csv -o o.csv --outliers 0.1 --p-values none", "needs p-values"),
         ("missing.safetensors x.csv -o o.csv", "missing.safetensors: cannot be read: "),
         ("x.csv x.csv -o o.csv", "x.csv: not a valid model file: "),
         ("m.safetensors missing.csv -o o.csv", "missing.csv"),
@@ -329,7 +329,7 @@ mod linux {
             let name = format!("out.{output}");
             workspace.write(&name, "before");
             let before = workspace.names();
-            let run = workspace.run_on_a_full_disk(20, &format!("assign m.safetensors drawn.npy --no-p-values -o {name}"));
+            let run = workspace.run_on_a_full_disk(20, &format!("assign m.safetensors drawn.npy --p-values none -o {name}"));
             assert_eq!((run.code, run.stdout.len()), (Some(1), 0), "{}", run.stderr);
             assert!(run.stderr.starts_with(&format!("error: {name}: cannot be written: ")), "{}", run.stderr);
             assert_eq!((workspace.names(), workspace.read(&name)), (before, b"before".to_vec()));
@@ -345,7 +345,7 @@ mod linux {
         let workspace = fitted();
         draw(&workspace, 50_000, 1);
         let mut command = workspace.command();
-        command.args("assign m.safetensors drawn.npy --no-p-values -o -".split(' '));
+        command.args("assign m.safetensors drawn.npy --p-values none -o -".split(' '));
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let mut stdout = child.stdout.take().unwrap();
         stdout.read_exact(&mut [0; 10]).unwrap();

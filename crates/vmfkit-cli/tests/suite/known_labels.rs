@@ -41,14 +41,14 @@ fn components_are_those_of_the_sorted_labels_and_keep_their_names() {
 fn assigned_rows_have_their_labels_beside_their_components() {
     let workspace = workspace();
     workspace.run("fit x.csv --known-labels y.txt -o m.safetensors").success();
-    let report = workspace.run("assign m.safetensors x.csv --no-p-values --top 2 -o labels.csv").success();
+    let report = workspace.run("assign m.safetensors x.csv --p-values none --top 2 -o labels.csv").success();
     assert!(report.contains("\n0 apple "), "{report}");
     let table = String::from_utf8(workspace.read("labels.csv")).unwrap();
     let mut lines = table.lines();
-    assert_eq!(lines.next(), Some("row,component,label,responsibility,ln_density,component_2,label_2,responsibility_2"));
+    assert_eq!(lines.next(), Some("row,component,label,probability,ln_density,component_2,label_2,probability_2"));
     let found: Vec<&str> = lines.map(|line| line.split(',').nth(2).unwrap()).collect();
     assert_eq!(found, ["pear", "pear", "apple", "apple", "fig", "fig"]);
-    let score = workspace.run("score m.safetensors x.csv --no-p-values --json").json();
+    let score = workspace.run("score m.safetensors x.csv --p-values none --json").json();
     assert_eq!(score["labels"], serde_json::json!(["apple", "fig", "pear"]));
     let assigned = workspace.run("assign m.safetensors x.csv -o y.npy --json").json();
     assert_eq!(labels(&assigned), ["apple", "fig", "pear"]);
@@ -171,7 +171,7 @@ fn the_intents_of_banking77_are_found_for_85_of_100_questions_of_the_official_te
     workspace.write("train.txt", truth(0).join("\n"));
     let fit = workspace.run("fit train.npy --known-labels train.txt -o m.safetensors --json").json();
     assert_eq!((&fit["rows"], &fit["component_count"], &fit["policy"]), (&10003.into(), &77.into(), &"shared".into()));
-    workspace.run("assign m.safetensors test.npy --no-p-values -o found.csv").success();
+    workspace.run("assign m.safetensors test.npy --p-values none -o found.csv").success();
     let found = String::from_utf8(workspace.read("found.csv")).unwrap();
     let found: Vec<&str> = found.lines().skip(1).map(|line| line.split(',').nth(2).unwrap()).collect();
     let right = found.iter().zip(truth(1)).filter(|(found, truth)| *found == truth).count();

@@ -97,7 +97,7 @@ fn labels_take_no_memory_in_a_fit() {
     let peak = peak_memory(&mut child);
     assert!(child.wait().unwrap().success());
     assert!(peak > 1_000_000 && peak <= 45_000_000, "{peak} bytes");
-    workspace.run("assign m.safetensors x.npy --no-p-values -o again.npy").success();
+    workspace.run("assign m.safetensors x.npy --p-values none -o again.npy").success();
     assert!(workspace.read("l.npy") == workspace.read("again.npy"));
 }
 

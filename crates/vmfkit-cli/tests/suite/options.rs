@@ -128,7 +128,7 @@ fn every_long_command_can_be_quiet() {
 fn options_that_would_be_ignored_are_refused() {
     let workspace = three_groups();
     workspace.run("fit x.csv -k 3 -o m.safetensors").success();
-    workspace.run("score m.safetensors x.csv --outliers 0.5 --no-p-values").refused(&["cannot be used with", "--no-p-values"]);
+    workspace.run("score m.safetensors x.csv --outliers 0.5 --p-values none").refused(&["cannot be used with", "--p-values none"]);
     for option in ["--columns x", "--memory 1GB", "--rescale", "--header yes", "--typical 3"] {
         workspace.run(&format!("inspect m.safetensors {option}")).refused(&["required arguments were not provided", "<DATA>"]);
     }
@@ -159,6 +159,6 @@ fn one_row_has_no_standard_error() {
     workspace.write("one.csv", "1,0,0\n");
     let score = workspace.run("score m.safetensors one.csv --json").json();
     assert!(score["standard_error"].is_null() && score["mean_ln_density"].is_number(), "{score}");
-    let text = workspace.run("score m.safetensors one.csv --no-p-values").success();
+    let text = workspace.run("score m.safetensors one.csv --p-values none").success();
     assert!(!text.contains("+-"), "{text}");
 }

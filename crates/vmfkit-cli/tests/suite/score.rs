@@ -40,11 +40,11 @@ fn draws_of_the_model_are_what_it_expects() {
     assert!((number(&outliers["fraction"]) - 0.05).abs() < 4.0 * error, "{score}");
     assert_eq!((&outliers["expected"], &outliers["level"]), (&0.05.into(), &0.05.into()));
     draw(&workspace, 20_000, 6);
-    let other = workspace.run("score m.safetensors drawn.npy --no-p-values --json").json();
+    let other = workspace.run("score m.safetensors drawn.npy --p-values none --json").json();
     assert!(other["outliers"].is_null());
     let difference = number(&score["mean_ln_density"]) - number(&other["mean_ln_density"]);
     assert!(difference.abs() < 4.0 * number(&score["standard_error"]).hypot(number(&other["standard_error"])), "{difference}");
-    assert!(!workspace.run("score m.safetensors drawn.npy --no-p-values").success().contains("outliers"));
+    assert!(!workspace.run("score m.safetensors drawn.npy --p-values none").success().contains("outliers"));
 }
 
 #[test]
@@ -56,7 +56,7 @@ fn outliers_are_found_and_rows_between_components_are_uncertain() {
     assert!(number(&score["bits_per_coordinate"]) < 0.0, "{score}");
     workspace.run("sample --dim 3 --concentration 1 -n 2000 -o wide.npy").success();
     workspace.run("fit wide.npy -k 2 --policy fixed:1 --max-passes 3 -o wide.safetensors").success();
-    let score = workspace.run("score wide.safetensors wide.npy --no-p-values --json").json();
+    let score = workspace.run("score wide.safetensors wide.npy --p-values none --json").json();
     assert!((1.2..=2.0).contains(&number(&score["effective_components"])), "{score}");
 }
 

@@ -31,13 +31,15 @@ pub(crate) struct FirstMixture {
     pub search_passes: usize,
     /// The number of rows of the source, if it was counted.
     pub rows: Option<u64>,
+    /// The sample of a source, if one was drawn.
+    pub sample: Option<RowBatch<'static>>,
     /// True if a callback asked to stop: a mixture that is not good enough to start from.
     pub cancelled: bool,
 }
 
 impl From<Mixture> for FirstMixture {
     fn from(mixture: Mixture) -> Self {
-        FirstMixture { mixture, dispersion: None, search_passes: 0, rows: None, cancelled: false }
+        FirstMixture { mixture, dispersion: None, search_passes: 0, rows: None, sample: None, cancelled: false }
     }
 }
 
@@ -90,9 +92,7 @@ impl<'a> Fitter<'a> {
             if let Some(labelled) = &mut labelled {
                 labelled.see(&batch)?;
             }
-            if labelled.is_none() || self.asks_for_dispersion() {
-                reservoir.offer(&batch)?;
-            }
+            reservoir.offer(&batch)?;
             rows += batch.len() as u64;
             if let Some(progress) = &mut progress {
                 flow = progress(Progress { restart, pass: 0, rows });
@@ -105,21 +105,25 @@ impl<'a> Fitter<'a> {
             }
             flow
         };
+        if let Some(labelled) = &labelled
+            && should_cancel().is_continue()
+        {
+            labelled.check()?;
+        }
+        let sample = sample?;
         let first = match labelled {
             Some(labelled) => {
-                if should_cancel().is_continue() {
-                    labelled.check()?;
-                }
                 let start = self.finished(labelled.mixture(&self.maximisation)?)?;
                 let dispersion = match self.asks_for_dispersion() && should_cancel().is_continue() {
-                    true => self.measured_dispersion(&sample?, &start, seed, &mut should_cancel)?,
+                    true => self.measured_dispersion(&sample, &start, seed, &mut should_cancel)?,
                     false => None,
                 };
                 FirstMixture { dispersion, ..start.into() }
             }
-            None => self.first_mixture(&sample?, restart, &mut should_cancel)?,
+            None => self.first_mixture(&sample, restart, &mut should_cancel)?,
         };
-        Ok(FirstMixture { rows: flow.is_continue().then_some(rows), cancelled: flow.is_break(), ..first })
+        let (cancelled, rows) = (flow.is_break(), flow.is_continue().then_some(rows));
+        Ok(FirstMixture { rows, cancelled, sample: Some(sample), ..first })
     }
 
     /// From settings alone, if the start needs no rows.

@@ -1,5 +1,6 @@
 //! [`Fitter`]: fits a mixture to rows in one call; every choice is an option.
 
+mod calibrated;
 mod first_mixture;
 mod fitter_settings;
 mod held_rows;
@@ -61,6 +62,7 @@ pub struct Fitter<'a> {
     pub(crate) block_rows: Option<usize>,
     pub(crate) sample: Option<usize>,
     pub(crate) search: bool,
+    pub(crate) calibrate: bool,
     pub(crate) watch: Option<Box<Watch<'a>>>,
     pub(crate) progress: Option<Box<ProgressCallback<'a>>>,
     pub(crate) save: Option<Box<Save<'a>>>,
@@ -97,6 +99,7 @@ impl<'a> Fitter<'a> {
             block_rows: None,
             sample: None,
             search: true,
+            calibrate: true,
             watch: None,
             progress: None,
             save: None,
@@ -122,11 +125,21 @@ impl<'a> Fitter<'a> {
             block_rows: self.block_rows,
             sample: self.sample,
             search: self.search,
+            calibrate: self.calibrate,
             watch: None,
             progress: None,
             save: None,
             resume: None,
         }
+    }
+
+    /// Whether the fit is calibrated, which is the default: from a sample of the rows it finds the
+    /// temperature of probabilities ([`Fit::calibration`](crate::train::Fit)) and the table of
+    /// p-values ([`Fit::outlier_table`](crate::train::Fit)). Calibration does not change the
+    /// mixture.
+    pub fn calibrate(mut self, calibrate: bool) -> Self {
+        self.calibrate = calibrate;
+        self
     }
 
     /// The fitting method.

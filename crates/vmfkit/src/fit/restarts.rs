@@ -62,15 +62,17 @@ impl<'a> Fitter<'a> {
         let source = &mut FingerprintedSource::new(source, known, &fingerprint);
         let mut expected_weight = resume.as_ref().and_then(Checkpoint::rows_weight);
         let mut best: Option<Fit> = resume.as_ref().and_then(|checkpoint| checkpoint.best.clone());
+        let mut sample = None;
         for restart in resume.as_ref().map_or(0, |checkpoint| checkpoint.restart)..self.restarts {
             let began = Clock::start();
             let Callbacks { watch, progress, save } = &mut callbacks;
-            let first = match (&resume, memory) {
+            let mut first = match (&resume, memory) {
                 (Some(checkpoint), _) => checkpoint.current.mixture.clone().into(),
                 (None, Some(block)) => self.start_from_memory(block, restart, progress.as_deref_mut())?,
                 (None, None) => self.start_from_source(source, restart, progress.as_deref_mut())?,
             };
             self.take_dispersion(first.dispersion);
+            sample = sample.or(first.sample.take().filter(|_| restart == 0 && self.calibrate));
             let (settings, cancelled) = (self.settings(source.dim()), first.cancelled);
             known = known.map(|known| known.learn(first.rows, fingerprint.get().copied()));
             let mut trainer = self.new_trainer(first, restart, began, watch.as_deref_mut())?;
@@ -99,7 +101,8 @@ impl<'a> Fitter<'a> {
                 break;
             }
         }
-        Ok(Fit { settings: self.settings(source.dim()), ..best.expect("at least one restart") })
+        let fit = Fit { settings: self.settings(source.dim()), ..best.expect("at least one restart") };
+        self.calibrated(fit, source, memory, sample)
     }
 
     /// Whether a checkpoint belongs to this fit and these rows, of which it returns what it knows.

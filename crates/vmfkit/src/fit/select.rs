@@ -9,7 +9,7 @@ use crate::rows::RowBatch;
 use crate::sampler::Stream;
 use crate::settings::Settings;
 use crate::start::Start;
-use crate::stats::SufficientStats;
+use crate::stats::{ComponentSum, SufficientStats};
 use crate::train::{Fit, Pass, Status, Stop};
 use rand::seq::SliceRandom;
 use std::ops::ControlFlow;
@@ -76,6 +76,8 @@ pub struct Candidate {
     pub held_out: Option<Evaluation>,
     /// The notes of the fit that was kept.
     pub notes: Vec<Note>,
+    /// The mass and the shortfall of each component under the last M step.
+    pub sums: Vec<ComponentSum>,
 }
 
 impl Candidate {
@@ -89,6 +91,9 @@ impl Candidate {
             weight: self.seen.weight,
             rows: self.rows,
             search_passes: self.search_passes,
+            sums: self.sums.clone(),
+            calibration: None,
+            outlier_table: None,
             settings: self.settings.clone(),
         }
     }
@@ -323,6 +328,7 @@ impl<'a> Selection<'a> {
                         rows: seen.len() as u64,
                         trace: fit.trace,
                         search_passes: fit.search_passes,
+                        sums: fit.sums,
                         free_parameters: self.maximisation.clone().policy(policy).free_parameters(&fit.mixture),
                         seen: fit.mixture.evaluate(&seen)?,
                         held_out: held_out.as_ref().map(|rows| fit.mixture.evaluate(rows)).transpose()?,

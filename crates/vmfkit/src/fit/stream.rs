@@ -365,6 +365,9 @@ impl StreamFitter {
             weight: self.weight,
             rows: self.rows,
             search_passes: 0,
+            sums: Vec::new(),
+            calibration: None,
+            outlier_table: None,
             settings: self.settings(),
         })
     }

@@ -188,10 +188,23 @@ impl Mixture {
 
     /// [`Self::responsibilities`] into `out`, which has one value for each row and component.
     pub fn responsibilities_into(&self, block: &RowBatch, out: &mut [f64]) -> Result<()> {
-        self.for_each_row(block, self.components.len(), out, |logits, out| {
-            let total = ln_sum_exp(logits);
-            out.iter_mut().zip(logits).for_each(|(responsibility, z)| *responsibility = (z - total).exp());
-        })
+        self.for_each_row(block, self.components.len(), out, softmax)
+    }
+
+    /// [`Self::responsibilities`] with logits divided by a temperature, which must be above 0. A
+    /// [`Calibration`](crate::calibrate::Calibration) finds the temperature at which they hold.
+    ///
+    /// # Errors
+    /// [`Error::DimensionMismatch`]; a temperature that is not finite and above 0; too little
+    /// memory.
+    pub fn tempered_responsibilities(&self, block: &RowBatch, temperature: f64) -> Result<Vec<f64>> {
+        check_temperature(temperature)?;
+        let mut out = self.table(block)?;
+        self.for_each_row(block, self.components.len(), &mut out, |logits, out| {
+            let tempered: Vec<f64> = logits.iter().map(|z| z / temperature).collect();
+            softmax(&tempered, out);
+        })?;
+        Ok(out)
     }
 
     /// The most probable component of each row; in a tie, the first.
@@ -267,7 +280,7 @@ impl Mixture {
 
     /// Converts the logits of each row (ln weight + ln density of each component) into its values
     /// in `out`, on all threads.
-    fn for_each_row<T: Send>(
+    pub(crate) fn for_each_row<T: Send>(
         &self,
         block: &RowBatch,
         values_per_row: usize,
@@ -374,8 +387,21 @@ impl Evaluation {
     }
 }
 
+/// The probabilities of logits.
+fn softmax(logits: &[f64], out: &mut [f64]) {
+    let total = ln_sum_exp(logits);
+    out.iter_mut().zip(logits).for_each(|(responsibility, z)| *responsibility = (z - total).exp());
+}
+
+fn check_temperature(temperature: f64) -> Result<()> {
+    match temperature > 0.0 && temperature.is_finite() {
+        true => Ok(()),
+        false => Err(Error::Option { option: "the temperature", range: "finite and above 0", value: temperature }),
+    }
+}
+
 /// ln sum exp of logits, at least one of which is finite.
-fn ln_sum_exp(logits: &[f64]) -> f64 {
+pub(crate) fn ln_sum_exp(logits: &[f64]) -> f64 {
     let largest = logits.iter().copied().fold(f64::NEG_INFINITY, f64::max);
     largest + logits.iter().map(|z| (z - largest).exp()).sum::<f64>().ln()
 }

@@ -1,9 +1,10 @@
 //! [`Summary`]: densities, entropies and most probable components of rows, from logits that are
 //! computed once.
 
-use super::{Evaluation, Mixture, ln_sum_exp};
+use super::{Evaluation, Mixture, check_temperature, ln_sum_exp};
 use crate::error::Result;
 use crate::rows::RowBatch;
+use std::borrow::Cow;
 
 /// Densities, entropies and most probable components of rows, column by column.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -41,17 +42,33 @@ impl Mixture {
     /// # Ok::<(), vmfkit::Error>(())
     /// ```
     pub fn summarise(&self, block: &RowBatch, top: usize) -> Result<Summary> {
+        self.summarise_tempered(block, top, 1.0)
+    }
+
+    /// [`Self::summarise`] with entropies and probabilities at a temperature, as in
+    /// [`Self::tempered_responsibilities`]. ln p does not depend on the temperature.
+    ///
+    /// # Errors
+    /// [`Error::DimensionMismatch`](crate::Error::DimensionMismatch); a temperature that is not
+    /// finite and above 0.
+    pub fn summarise_tempered(&self, block: &RowBatch, top: usize, temperature: f64) -> Result<Summary> {
+        check_temperature(temperature)?;
         let top = top.min(self.components().len());
         // For each row: ln p, entropy, and for each rank the component and its probability.
         let values_per_row = 2 + 2 * top;
         let mut rows = vec![0.0; values_per_row * block.len()];
         self.for_each_row(block, values_per_row, &mut rows, |logits, out| {
-            let total = ln_sum_exp(logits);
-            // The entropy of the responsibilities is ln p minus the mean logit.
-            let mean: f64 = logits.iter().filter(|z| **z > f64::NEG_INFINITY).map(|z| (z - total).exp() * z).sum();
-            out[..2].copy_from_slice(&[total, (total - mean).max(0.0)]);
+            let ln_density = ln_sum_exp(logits);
+            let tempered: Cow<[f64]> = match temperature {
+                1.0 => logits.into(),
+                _ => logits.iter().map(|z| z / temperature).collect(),
+            };
+            let total = if temperature == 1.0 { ln_density } else { ln_sum_exp(&tempered) };
+            // The entropy of the probabilities is their ln sum exp minus the mean logit.
+            let mean: f64 = tempered.iter().filter(|z| **z > f64::NEG_INFINITY).map(|z| (z - total).exp() * z).sum();
+            out[..2].copy_from_slice(&[ln_density, (total - mean).max(0.0)]);
             let ranks = &mut out[2..];
-            largest(logits, ranks);
+            largest(&tempered, ranks);
             ranks.chunks_exact_mut(2).for_each(|rank| rank[1] = (rank[1] - total).exp());
         })?;
         let column = |position: usize| rows[position.min(rows.len())..].iter().step_by(values_per_row);

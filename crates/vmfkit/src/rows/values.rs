@@ -274,7 +274,7 @@ impl<'a, T: Scalar> SparseRows<'a, T> {
     }
 
     /// The number of rows.
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.starts.len().saturating_sub(1)
     }
 

@@ -3,7 +3,9 @@
 use crate::density::VonMisesFisher;
 use crate::error::{Error, Result};
 use crate::m_step::{Maximisation, Note, maximise};
+use crate::calibrate::NEIGHBOUR_ROWS;
 use crate::mixture::Mixture;
+use crate::reservoir::Reservoir;
 use crate::rows::RowBatch;
 use crate::rows::aligned::AlignedRows;
 use crate::settings::Settings;
@@ -46,13 +48,46 @@ pub struct KnownLabels<L> {
     /// Rows that are not in the statistics yet, and their labels.
     aligned: AlignedRows,
     labels: Vec<L>,
+    sample: Option<LabelledSample<L>>,
+}
+
+/// A sample of rows, and the number of each label in the order in which labels were first seen.
+#[derive(Debug, Clone)]
+struct LabelledSample<L> {
+    rows: Reservoir,
+    numbers: BTreeMap<L, u32>,
+}
+
+impl<L: Ord + Clone> LabelledSample<L> {
+    fn add(&mut self, block: &RowBatch, labels: &[L]) -> Result<()> {
+        for label in labels {
+            if !self.numbers.contains_key(label) {
+                self.numbers.insert(label.clone(), self.numbers.len() as u32);
+            }
+        }
+        self.rows.offer_labelled(block, |row| self.numbers[&labels[row]])
+    }
+
+    /// The rows, and the position of each row's label in the order of the labels.
+    fn finish(self) -> Result<(RowBatch<'static>, Vec<u32>)> {
+        let mut components = vec![0; self.numbers.len()];
+        self.numbers.values().enumerate().for_each(|(component, number)| components[*number as usize] = component as u32);
+        let (rows, numbers) = self.rows.into_labelled_sample()?;
+        Ok((rows, numbers.iter().map(|number| components[*number as usize]).collect()))
+    }
 }
 
 impl<L: Ord + Clone + Sync> KnownLabels<L> {
     /// No rows yet, of this dimension.
     pub fn new(dim: usize) -> Self {
         let (aligned, labels) = (AlignedRows::new(ROWS_AT_ONCE), Vec::new());
-        KnownLabels { dim, rows: 0, first_row: Vec::new(), stats: BTreeMap::new(), aligned, labels }
+        let sample = Some(LabelledSample { rows: Reservoir::new(NEIGHBOUR_ROWS, 0), numbers: BTreeMap::new() });
+        KnownLabels { dim, rows: 0, first_row: Vec::new(), stats: BTreeMap::new(), aligned, labels, sample }
+    }
+
+    /// Without the sample of rows that the fit is calibrated with.
+    pub fn uncalibrated(self) -> Self {
+        KnownLabels { sample: None, ..self }
     }
 
     /// Adds rows and their labels. Neither the number of threads nor the sizes of batches change
@@ -72,6 +107,7 @@ impl<L: Ord + Clone + Sync> KnownLabels<L> {
         if self.first_row.is_empty() && !block.is_empty() {
             self.first_row = block.row(0);
         }
+        self.sample.as_mut().map_or(Ok(()), |sample| sample.add(block, labels))?;
         self.rows += block.len() as u64;
         self.labels.extend_from_slice(labels);
         let KnownLabels { dim, stats, aligned, labels, .. } = self;
@@ -115,14 +151,16 @@ impl<L: Ord + Clone + Sync> KnownLabels<L> {
         self.rows
     }
 
-    /// One component per label, and the labels in their sorted order. Concentrations follow the
+    /// One component per label, and the labels in their sorted order. The fit is calibrated with the
+    /// known labels of a sample of rows, each predicted by the mixture without it. Concentrations follow the
     /// policy of `how`; weights are the fractions of the labels, or equal if `how` has
     /// [fixed weights](Maximisation::fixed_weights). A label whose rows have weight 0 has an empty
     /// component, which a note names.
     ///
     /// # Errors
     /// [`Error::NoRows`]; options of `how` that are out of range.
-    pub fn fit(self, how: &Maximisation) -> Result<(Fit, Vec<L>)> {
+    pub fn fit(mut self, how: &Maximisation) -> Result<(Fit, Vec<L>)> {
+        let sample = self.sample.take();
         let (dim, rows) = (self.dim, self.rows);
         let (of_labels, first_row) = self.into_stats()?;
         let components = of_labels.len();
@@ -149,7 +187,26 @@ impl<L: Ord + Clone + Sync> KnownLabels<L> {
         settings.set("largest_concentration", format!("{:?}", how.largest_concentration));
         settings.set("fixed_weights", how.fixed_weights.to_string());
         let weight = stats.weight();
-        let fit = Fit { mixture, trace: Vec::new(), status: Status::Converged, notes, weight, rows, search_passes: 0, settings };
+        let fit = Fit {
+            mixture,
+            trace: Vec::new(),
+            status: Status::Converged,
+            notes,
+            weight,
+            rows,
+            search_passes: 0,
+            sums: stats.sums(),
+            calibration: None,
+            outlier_table: None,
+            settings,
+        };
+        let fit = match sample {
+            Some(sample) => {
+                let (rows, labels) = sample.finish()?;
+                fit.calibrated_with(&rows, Some(&labels), how)?
+            }
+            None => fit,
+        };
         Ok((fit, of_labels.into_keys().collect()))
     }
 }

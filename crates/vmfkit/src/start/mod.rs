@@ -205,7 +205,7 @@ impl<'a> Labelled<'a> {
         if let Some((row, &label)) = labels.iter().enumerate().find(|(_, label)| **label as usize >= components) {
             return Err(Error::Label { row, components, label });
         }
-        Ok(Labelled { labels, components, rows: 0, known: KnownLabels::new(dim) })
+        Ok(Labelled { labels, components, rows: 0, known: KnownLabels::new(dim).uncalibrated() })
     }
 
     pub(crate) fn see(&mut self, block: &RowBatch) -> Result<()> {

@@ -7,11 +7,18 @@
 //! | `mean_directions` | K x d | unit vectors |
 //! | `concentrations` | K | 0 for a background |
 //! | `trace` | passes x 4 | objective, smallest weight, largest concentration, temperature of each pass |
+//! | `sums` | K x 2 | mass and shortfall (mass - length of the resultant) of each component, if known |
+//! | `reliability` | 2 x 15 x 3 | bins of the exact posterior and of calibrated probabilities: fraction of the rows, mean probability, confirmed fraction |
+//! | `spreads` | K | the dispersion of each component |
+//! | `outlier_points` | n x 2 | score and p-value, overall and then of each component |
+//! | `outlier_lengths` | 1 + components without a background | how many points each of these tables has |
 //!
 //! The metadata are strings: `format` ("vmfkit.mixture"), `version` ("2"), `checksum`, `background`
 //! ("true" or "false"), and, if they are known, `method`, `policy`, `estimator`, `seed`, `status`,
 //! `rows` and `weight` (the number and the total weight of the rows), `notes` (one per line),
-//! `labels` (a JSON list of the label of each component), `angles` (how the rows were written, as
+//! `labels` (a JSON list of the label of each component), `calibration`
+//! (what the temperature rests on), `temperature`, `calibration_dispersion`, `calibration_rows`,
+//! `calibration_copies`, `outlier_rows`, `angles` (how the rows were written, as
 //! in `lat,lon`), `software`, and every other setting of the fit as `setting.` and its name. Other
 //! tensors and metadata are ignored. docs/file-format.md lists all.
 //!
@@ -25,9 +32,12 @@
 //! ```
 
 use crate::angles::Angles;
+use crate::calibrate::Calibration;
 use crate::error::{Error, Result};
 use crate::mixture::Mixture;
+use crate::outlier::OutlierTable;
 use crate::settings::Settings;
+use crate::stats::ComponentSum;
 pub use crate::tensor_file::LONGEST_HEADER;
 use crate::tensor_file::{Contents, File, Kind, excerpt};
 use crate::train::{Fit, Pass};
@@ -69,6 +79,12 @@ pub struct Description {
     pub labels: Vec<String>,
     /// The [angles](Angles) in which the rows were written; `None` if they were unit vectors.
     pub angles: Option<Angles>,
+    /// The mass and the shortfall of each component under the last M step, or empty.
+    pub sums: Vec<ComponentSum>,
+    /// How far probabilities can be trusted.
+    pub calibration: Option<Calibration>,
+    /// The scores that p-values of rows are computed from.
+    pub outlier_table: Option<OutlierTable>,
 }
 
 /// Settings with a field of their own.
@@ -96,6 +112,9 @@ impl Description {
             settings,
             labels: Vec::new(),
             angles: None,
+            sums: fit.sums.clone(),
+            calibration: fit.calibration.clone(),
+            outlier_table: fit.outlier_table.clone(),
         }
     }
 }
@@ -132,6 +151,9 @@ pub fn to_bytes(mixture: &Mixture, description: &Description) -> Vec<u8> {
     }
     contents.text("software", SOFTWARE);
     settings.iter().for_each(|(name, text)| contents.text(format!("setting.{name}"), text));
+    contents.sums("sums", &description.sums);
+    description.calibration.iter().for_each(|calibration| calibration.write(&mut contents));
+    description.outlier_table.iter().for_each(|table| table.write(&mut contents));
     contents.to_bytes()
 }
 
@@ -141,6 +163,8 @@ pub fn from_bytes(bytes: &[u8]) -> Result<(Mixture, Description)> {
     let file = File::open(bytes, &KIND, |what| Error::ModelBytes { what })?;
     let mixture = file.mixture("")?;
     let trace = file.numbers("trace", [None, Some(Pass::NUMBERS)])?;
+    let components = mixture.components().len();
+    let fitted = components - usize::from(mixture.has_background());
     let mut settings = Settings::default();
     for (key, text) in file.texts() {
         if let Some(name) = key.strip_prefix("setting.") {
@@ -159,7 +183,10 @@ pub fn from_bytes(bytes: &[u8]) -> Result<(Mixture, Description)> {
         trace: trace.chunks_exact(Pass::NUMBERS).map(Pass::of_numbers).collect(),
         search_passes: file.parsed("search_passes")?,
         settings,
-        labels: labels(&file, mixture.components().len() - usize::from(mixture.has_background()))?,
+        labels: labels(&file, fitted)?,
+        sums: file.sums("sums", components)?,
+        calibration: Calibration::read(&file, components)?,
+        outlier_table: OutlierTable::read(&file, fitted)?,
         angles: match file.text("angles") {
             "" => None,
             text => match text.parse::<Angles>() {

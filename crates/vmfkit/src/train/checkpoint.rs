@@ -161,6 +161,7 @@ fn write_fit(contents: &mut Contents, prefix: &str, fit: &Fit) {
     }
     let trace = fit.trace.iter().flat_map(Pass::numbers).collect();
     contents.numbers(format!("{prefix}trace"), vec![fit.trace.len(), Pass::NUMBERS], trace);
+    contents.sums(&format!("{prefix}sums"), &fit.sums);
     let notes = fit.notes.iter().flat_map(note_numbers).collect();
     contents.numbers(format!("{prefix}notes"), vec![fit.notes.len(), NOTE], notes);
 }
@@ -196,6 +197,9 @@ fn read_fit(file: &File, prefix: &str, settings: &Settings) -> Result<Fit> {
         rows: count("the number of rows", rows[0], u64::MAX)?,
         weight: rows[1],
         search_passes: file.parsed(&format!("{prefix}search_passes"))?,
+        sums: file.sums(&format!("{prefix}sums"), mixture.components().len())?,
+        calibration: None,
+        outlier_table: None,
         trace: trace.chunks_exact(Pass::NUMBERS).map(Pass::of_numbers).collect(),
         notes,
         settings: settings.clone(),

@@ -2,9 +2,12 @@
 
 use super::duplicates::duplicates;
 use super::stop::{Status, scale};
+use crate::calibrate::Calibration;
 use crate::m_step::Note;
 use crate::mixture::{Assignment, Mixture};
+use crate::outlier::OutlierTable;
 use crate::settings::Settings;
+use crate::stats::ComponentSum;
 
 /// The record of one pass.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
@@ -69,6 +72,14 @@ pub struct Fit {
     /// Passes of the split-and-merge search over a sample of the rows, before the first pass of
     /// the trace; 0 without a search.
     pub search_passes: usize,
+    /// The mass and the shortfall of each component under the last M step. Empty for methods
+    /// without an M step (SGD) and before the first pass.
+    pub sums: Vec<ComponentSum>,
+    /// How far probabilities can be trusted; `None` if this was not asked for or the fit was
+    /// stopped.
+    pub calibration: Option<Calibration>,
+    /// The scores that p-values of rows are computed from; `None` as for `calibration`.
+    pub outlier_table: Option<OutlierTable>,
     /// The settings of the [`Fitter`](crate::Fitter), if there was one.
     pub settings: Settings,
 }

@@ -10,7 +10,7 @@ use crate::error::{Error, Result};
 use crate::m_step::{Note, check_shape};
 use crate::mixture::{Assignment, Mixture};
 use crate::settings::Settings;
-use crate::stats::SufficientStats;
+use crate::stats::{ComponentSum, SufficientStats};
 use std::ops::ControlFlow;
 
 /// Objectives whose difference is less than this fraction of their scale are equal but for
@@ -68,6 +68,8 @@ pub struct Trainer<'a> {
     /// Notes of the last step.
     notes: Vec<Note>,
     search_passes: usize,
+    /// Of the statistics behind the model.
+    sums: Vec<ComponentSum>,
     began: Clock,
 }
 
@@ -93,6 +95,7 @@ impl<'a> Trainer<'a> {
             repair_notes: Vec::new(),
             notes: Vec::new(),
             search_passes: 0,
+            sums: Vec::new(),
             began: Clock::start(),
         })
     }
@@ -175,6 +178,7 @@ impl<'a> Trainer<'a> {
         let seen_under = self.repaired.as_ref().map_or(&self.model, |(repaired, _)| repaired);
         let (mixture, notes) = self.rule.step(seen_under, stats)?;
         if let Some(basis) = self.rule.basis_of_repairs(stats) {
+            self.sums = basis.sums();
             self.repairs.plan(&mixture, basis, &notes, self.rule.maximisation(), self.trace.len() + 1);
         }
         self.model = mixture;
@@ -245,7 +249,7 @@ impl<'a> Trainer<'a> {
             return false;
         };
         // `unrepaired` stays, as the result of the fit, until an E step was made with its mixture.
-        self.model = before.mixture;
+        (self.model, self.sums) = (before.mixture, before.sums);
         (self.repair_notes, self.notes) = before.notes.into_iter().partition(is_repair);
         self.repairs.give_up();
         true
@@ -297,6 +301,7 @@ impl<'a> Trainer<'a> {
         self.last_weight = current.weight;
         self.rows = current.rows;
         self.search_passes = current.search_passes;
+        self.sums = current.sums.clone();
         self.unrepaired = unrepaired.clone().map(|mut before| {
             before.notes.retain(|note| !note.is_of_the_end());
             Fit { status: Status::Running, ..before }
@@ -340,6 +345,9 @@ impl<'a> Trainer<'a> {
             weight: self.last_weight,
             rows: self.rows,
             search_passes: self.search_passes,
+            sums: self.sums.clone(),
+            calibration: None,
+            outlier_table: None,
             settings: Settings::default(),
         }
     }

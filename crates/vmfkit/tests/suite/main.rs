@@ -2,6 +2,7 @@
 
 mod angles;
 mod api;
+mod calibration;
 mod checkpoint;
 mod checksums;
 mod degenerate;

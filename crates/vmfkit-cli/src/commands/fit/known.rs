@@ -79,7 +79,7 @@ impl Fit {
             .map_or(Ok(()), |path| output::write_file(path, model::to_bytes(&fit.mixture, &description)));
         interrupt::finish_gracefully();
         let evaluation = match source.can_rewind() || self.outputs.labels.is_some() {
-            true => self.evaluate(&fit.mixture, &mut source, interrupt::is_requested()),
+            true => self.evaluate(&fit.mixture, fit.outlier_table.as_ref(), &mut source, interrupt::is_requested()),
             false => Ok(None),
         };
         let evaluation = match evaluation {
@@ -110,6 +110,7 @@ impl Fit {
         if next != known.numbers.len() {
             return Err(Error::LabelCount { expected: next, found: known.numbers.len() });
         }
+        let labelled = if self.outputs.no_calibration { labelled.uncalibrated() } else { labelled };
         Ok(labelled.fit(how)?.0)
     }
 }

@@ -11,7 +11,7 @@ use crate::files::row_memory::{BLOCKS_IN_MEMORY, ExtraMemory};
 use crate::files::row_source::{RowSource, RowTotals};
 use crate::files::state;
 use crate::interrupt::{self, Interrupted};
-use crate::report::components;
+use crate::report::{calibration, components};
 use crate::report::format::{json_number, readable};
 use crate::report::progress::Progress;
 use anyhow::{Result, anyhow, bail};
@@ -19,7 +19,9 @@ use serde_json::{Value, json};
 use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Mutex;
+use vmfkit::calibrate::Basis;
 use vmfkit::mixture::Evaluation;
+use vmfkit::outlier::{OutlierScope, OutlierTable};
 use vmfkit::source::Source;
 use vmfkit::store::model::{self, Description};
 use vmfkit::train::{self, Checkpoint, Pass};
@@ -33,7 +35,7 @@ fn bytes_of_sample(sample: usize, rows: &DataSource) -> u64 {
 
 impl Fit {
     pub(super) fn fit_mixture(&self, method: &str, components: u32) -> Result<()> {
-        let (OutputArguments { output, labels }, checkpoint) = (&self.outputs, &self.fitting.checkpoint);
+        let (OutputArguments { output, labels, .. }, checkpoint) = (&self.outputs, &self.fitting.checkpoint);
         self.check_outputs()?;
         let method = self.method_with_settings(method);
         let _lock = checkpoint.as_deref().map(lock_checkpoint).transpose()?;
@@ -82,7 +84,7 @@ impl Fit {
         drop(watch);
         // An interrupted fit makes no further pass, and a pipe cannot be read again.
         let evaluation = match labels.is_some() || source.can_rewind() && !interrupt::is_requested() {
-            true => self.evaluate(&fit.mixture, &mut source, fit_interrupted),
+            true => self.evaluate(&fit.mixture, fit.outlier_table.as_ref(), &mut source, fit_interrupted),
             false => Ok(None),
         };
         let evaluation = match evaluation {
@@ -107,7 +109,7 @@ impl Fit {
 
     /// Refuses, before any work, outputs that cannot be written or would overwrite an input.
     pub(super) fn check_outputs(&self) -> Result<()> {
-        let OutputArguments { output, labels } = &self.outputs;
+        let OutputArguments { output, labels, .. } = &self.outputs;
         let start = self.model.start.as_ref().and_then(StartArgument::file);
         let known = self.known.known_labels.as_ref().and_then(LabelSource::file);
         let files = Files::new().reads(self.rows.limited().files()).reads(start).reads(known);
@@ -202,29 +204,39 @@ impl Fit {
     pub(super) fn evaluate(
         &self,
         mixture: &Mixture,
+        table: Option<&OutlierTable>,
         source: &mut RowSource,
         fit_interrupted: bool,
     ) -> Result<Option<Evaluation>> {
         let labels = self.outputs.labels.as_ref();
-        let mut file = labels.map(|path| LabelFile::create(path, source.len())).transpose()?;
-        let mut found = Vec::new();
+        let level = self.outputs.outliers;
+        let create = if level.is_some() { LabelFile::create_marked } else { LabelFile::create };
+        let mut file = labels.map(|path| create(path, source.len())).transpose()?;
+        let (mut found, mut p_values) = (Vec::new(), Vec::new());
         let mut progress = Progress::new(!self.report.quiet);
         source.rewind().map_err(|error| source.explain(error))?;
         let (all, mut done) = (source.len(), 0);
         let mut evaluation = Evaluation::default();
         let mut buffer = vmfkit::RowBatch::default();
-        let mut next = |source: &mut RowSource, found: &mut Vec<u32>| -> vmfkit::Result<usize> {
+        let mut next = |source: &mut RowSource, found: &mut Vec<u32>, p_values: &mut Vec<f64>| -> vmfkit::Result<usize> {
             let Some(block) = source.next_validated(&mut buffer)? else { return Ok(0) };
             evaluation.merge(&mixture.evaluate(&block)?);
             if labels.is_some() {
                 found.resize(block.len(), 0);
                 mixture.assign_into(&block, found)?;
             }
+            if let (Some(_), Some(table)) = (level, table) {
+                *p_values = table.p_values(mixture, &block, OutlierScope::Overall)?;
+            }
             Ok(block.len())
         };
-        while let rows @ 1.. = next(source, &mut found).map_err(|error| source.explain(error))? {
+        while let rows @ 1.. = next(source, &mut found, &mut p_values).map_err(|error| source.explain(error))? {
             if let Some(file) = &mut file {
-                file.write(&found)?;
+                match level {
+                    // A fit that was interrupted has no p-values; then no row is marked.
+                    Some(level) => file.write_marked(&found, |row| p_values.get(row).is_some_and(|p| *p <= level))?,
+                    None => file.write(&found)?,
+                }
             }
             done += rows as u64;
             progress.rows("evaluating: ", done, all);
@@ -367,6 +379,7 @@ impl Report {
             "aic": number(&|e| e.aic(*free_parameters)),
             "bic": number(&|e| e.bic(*free_parameters)),
             "icl": number(&|e| e.icl(*free_parameters)),
+            "calibration": fit.calibration.as_ref().map(calibration::to_json),
             "components": components,
             "notes": description.notes,
             "trace": trace,
@@ -398,6 +411,9 @@ impl Report {
         }
         if let Some(dispersion) = fit.dispersion() {
             text.push_str(&format!("dispersion        {dispersion:.2}: {}\n\n", explained(dispersion, fit.mixture.dim())));
+        }
+        if let Some(calibration) = fit.calibration.as_ref().filter(|calibration| calibration.basis != Basis::OneComponent) {
+            text.push_str(&format!("{}\n", calibration::line(calibration, 18)));
         }
         text.push_str(&components::table(&fit.mixture, description));
         text.push_str(&components::notes(&description.notes));

@@ -4,6 +4,7 @@ use super::Fit;
 use super::start::StartArgument;
 use crate::args::settings::{Estimator, Settings};
 use crate::args::{FITTING, MODEL, OUTPUT};
+use crate::score_rows::level;
 use anyhow::Result;
 use clap::builder::PossibleValuesParser;
 use std::path::PathBuf;
@@ -76,6 +77,13 @@ pub struct FittingArguments {
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = OUTPUT)]
 pub struct OutputArguments {
+    /// Do not calibrate: no temperature of probabilities, and no scores for p-values
+    #[arg(long, requires = "many")]
+    pub no_calibration: bool,
+    /// In the file of --labels, write -1 for rows with a p-value of at most LEVEL
+    #[arg(long, value_name = "LEVEL", value_parser = level, allow_hyphen_values = true)]
+    #[arg(requires = "labels", conflicts_with = "no_calibration")]
+    pub outliers: Option<f64>,
     /// Model file to write (safetensors)
     #[arg(long, short, value_name = "FILE")]
     pub output: Option<PathBuf>,
@@ -133,7 +141,8 @@ impl Fit {
             .restarts(fitting.restarts.unwrap_or(1))
             .stop(self.stop(method))
             .shuffle(settings.shuffle.unwrap_or(true))
-            .search(settings.search.unwrap_or(true));
+            .search(settings.search.unwrap_or(true))
+            .calibrate(!self.outputs.no_calibration);
         if let Some(start) = &model.start {
             let (start, dispersion) = start.read(components, dim)?;
             fitter = fitter.start(start);

@@ -1,0 +1,356 @@
+//! [`Calibration`]: probabilities that hold on rows that do not fit the model.
+//!
+//! Real embeddings vary along few directions, so the logits of a mixture are far too large and its
+//! responsibilities are nearly all 0 or 1. Divided by a temperature, they become probabilities that
+//! hold: rows with a probability of 0.8 share a component with 80 % of their near neighbours. The
+//! most probable component stays the same. MATH.md section 16.
+
+pub(crate) mod leave_one_out;
+pub(crate) mod neighbours;
+mod reliability;
+mod temperature;
+
+pub use reliability::{BINS, Bin, Reliability};
+
+use crate::dispersion::component_dispersions;
+use crate::error::Result;
+use crate::m_step::Maximisation;
+use crate::mixture::{Mixture, Summary, ln_sum_exp};
+use crate::outlier::{OutlierTable, Scored};
+use crate::policy::LARGEST_DISPERSION;
+use crate::rows::RowBatch;
+use crate::stats::ComponentSum;
+use crate::tensor_file::{Contents, File, excerpt};
+use leave_one_out::LeaveOneOut;
+use neighbours::{Neighbours, nearest_neighbours};
+use temperature::Targets;
+
+/// The most rows whose neighbours are searched, since time grows with their square.
+pub const NEIGHBOUR_ROWS: usize = 8192;
+
+/// Neighbours per row. They are near enough to belong to the same cluster as the row, and several,
+/// so that the row's surroundings count and not a single other row.
+pub const NEIGHBOURS: usize = 5;
+
+/// The most logits in memory at a time, 8 MB. With more than 128 components, the temperature rests on
+/// fewer rows; with 10,000 on 104, which still determine it to about a tenth.
+const LOGITS: usize = 1 << 20;
+
+/// Fewer rows with neighbours than this say nothing about probabilities: the standard error of a
+/// fraction is above 0.1.
+const FEWEST_ROWS: usize = 25;
+
+/// What the temperature of a [`Calibration`] rests on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Basis {
+    /// The rows fit the model (a dispersion of at most
+    /// [`LARGEST_DISPERSION`](crate::policy::LARGEST_DISPERSION)): the exact posterior is
+    /// calibrated, and the temperature is 1.
+    Model,
+    /// The components of the rows' nearest neighbours.
+    Neighbours,
+    /// The known labels of the rows.
+    Labels,
+    /// Nothing, since there is only one component; the temperature is 1.
+    OneComponent,
+    /// Nothing, since too few rows of the sample have neighbours other than copies of them; the
+    /// temperature is 1.
+    FewRows,
+}
+
+impl Basis {
+    const ALL: [Self; 5] = [Self::Model, Self::Neighbours, Self::Labels, Self::OneComponent, Self::FewRows];
+
+    /// The name in model files and reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Model => "model",
+            Self::Neighbours => "neighbours",
+            Self::Labels => "labels",
+            Self::OneComponent => "one component",
+            Self::FewRows => "few rows",
+        }
+    }
+}
+
+/// How far the probabilities of a mixture can be trusted, and the temperature that makes them hold.
+///
+/// A [`Fitter`](crate::Fitter) makes one for every fit, from a sample of its rows:
+/// [`Fit::calibration`](crate::train::Fit). [`Self::responsibilities`] and [`Self::summarise`]
+/// compute calibrated probabilities;
+/// [`Mixture::responsibilities`] is the exact posterior of the model.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub struct Calibration {
+    /// The [dispersion](crate::dispersion::dispersion): how many times more the rows vary along
+    /// their mean directions than the model allows.
+    pub dispersion: f64,
+    /// Logits are divided by this; at least 1.
+    pub temperature: f64,
+    /// What the temperature rests on.
+    pub basis: Basis,
+    /// The number of rows in the sample that was calibrated with.
+    pub sample_rows: u64,
+    /// Pairs of a row and a copy of it that were not counted as neighbours.
+    pub copies: u64,
+    /// The reliability of the exact posterior, and of calibrated probabilities, on the sample; both
+    /// empty unless neighbours or labels were used.
+    pub raw: Reliability,
+    /// The reliability of calibrated probabilities.
+    pub calibrated: Reliability,
+    /// The dispersion of each component; 1 where it cannot be measured.
+    pub spreads: Vec<f64>,
+}
+
+/// What a sample of rows says about a fit.
+pub(crate) struct Evidence<'a> {
+    pub mixture: &'a Mixture,
+    /// Of the last M step; empty if unknown.
+    pub sums: &'a [ComponentSum],
+    /// The total weight and the number of rows of the fit.
+    pub weight: f64,
+    pub rows: u64,
+    pub how: &'a Maximisation,
+    /// Whether the M step counted each row for its most probable component alone.
+    pub is_hard: bool,
+    /// The component for which the M step counted each row of the sample, if it was known.
+    pub labels: Option<&'a [u32]>,
+}
+
+impl Evidence<'_> {
+    /// Calibrates with a random sample of the rows of the fit: by their labels if they are known,
+    /// otherwise by their neighbours.
+    pub fn calibration(&self, sample: &RowBatch) -> Result<Calibration> {
+        match self.labels {
+            Some(labels) => self.calibration_by_labels(sample, labels),
+            None => self.calibration_by_neighbours(sample),
+        }
+    }
+
+    fn calibration_by_neighbours(&self, sample: &RowBatch) -> Result<Calibration> {
+        let (mut calibration, is_model) = self.uncalibrated(sample)?;
+        if is_model {
+            return Ok(calibration);
+        }
+        let (mut buffer, chosen) = (RowBatch::default(), self.chosen(sample));
+        let rows = sample.gather(&chosen, &mut buffer)?;
+        let neighbours = nearest_neighbours(&rows, NEIGHBOURS)?;
+        calibration.copies = neighbours.copies_dropped as u64;
+        let with_neighbours = (0..rows.len()).filter(|&row| neighbours.of(row).next().is_some()).count();
+        if with_neighbours < FEWEST_ROWS {
+            calibration.basis = Basis::FewRows;
+            return Ok(calibration);
+        }
+        let labels = self.mixture.assign(&rows)?;
+        let components = self.mixture.components().len();
+        let mut logits = vec![0f32; rows.len() * components];
+        self.mixture.for_each_row(&rows, components, &mut logits, |found, out| relative(found, out))?;
+        let targets = neighbour_targets(&rows, &neighbours, &labels);
+        calibration.calibrate(Basis::Neighbours, components, logits, &labels, targets);
+        Ok(calibration)
+    }
+
+    /// Each row is predicted by the mixture without it.
+    fn calibration_by_labels(&self, sample: &RowBatch, labels: &[u32]) -> Result<Calibration> {
+        let (mut calibration, is_model) = self.uncalibrated(sample)?;
+        if is_model {
+            return Ok(calibration);
+        }
+        let (mut buffer, chosen) = (RowBatch::default(), self.chosen(sample));
+        let (rows, labels) = (sample.gather(&chosen, &mut buffer)?, chosen.iter().map(|&row| labels[row]).collect::<Vec<_>>());
+        if rows.len() < FEWEST_ROWS {
+            calibration.basis = Basis::FewRows;
+            return Ok(calibration);
+        }
+        let components = self.mixture.components().len();
+        let without = self.leave_one_out();
+        let weights = self.row_weights(sample);
+        let mut corrected = vec![0f64; rows.len() * components];
+        self.mixture.for_each_row(&rows, components, &mut corrected, |found, out| out.copy_from_slice(found))?;
+        let mut logits = vec![0f32; corrected.len()];
+        for (row, (corrected, out)) in corrected.chunks_exact_mut(components).zip(logits.chunks_exact_mut(components)).enumerate() {
+            without.correct(corrected, weights(chosen[row]), |k| f64::from(u8::from(k == labels[row] as usize)));
+            relative(corrected, out);
+        }
+        let assigned: Vec<u32> = logits.chunks_exact(components).map(|logits| first_largest(logits) as u32).collect();
+        let of_sample = |row: usize| rows.weights().map_or(1.0, |weights| weights[row]);
+        let targets = (0..rows.len()).filter(|&row| of_sample(row) > 0.0);
+        let targets = targets.map(|row| (row as u32, labels[row], of_sample(row))).collect();
+        calibration.calibrate(Basis::Labels, components, logits, &assigned, targets);
+        Ok(calibration)
+    }
+
+    /// The scores of a random sample of the rows of the fit, each under the mixture without it.
+    pub fn outlier_table(&self, sample: &RowBatch) -> Result<OutlierTable> {
+        let without = self.leave_one_out();
+        let components = self.mixture.components().len();
+        let fitted = components - usize::from(self.mixture.has_background());
+        // The constant by which ln p differs without the background.
+        let ln_rest = if fitted < components { (-self.mixture.weights()[fitted]).ln_1p() } else { 0.0 };
+        let weights = self.row_weights(sample);
+        let rows = (LOGITS / components).clamp(1, sample.len().max(1));
+        let mut scored = Vec::with_capacity(sample.len());
+        let mut logits = Vec::new();
+        for from in (0..sample.len()).step_by(rows) {
+            let part = sample.slice(from, (from + rows).min(sample.len()));
+            logits.resize(part.len() * components, 0.0);
+            self.mixture.for_each_row(&part, components, &mut logits, |found, out| out.copy_from_slice(found))?;
+            for (row, logits) in (from..).zip(logits.chunks_exact_mut(components)) {
+                let total = ln_sum_exp(logits);
+                let before = logits.to_vec();
+                let component = self.labels.map(|labels| labels[row] as usize).or(self.is_hard.then(|| first_largest(&before)));
+                without.correct(logits, weights(row), |k| match component {
+                    Some(component) => f64::from(u8::from(k == component)),
+                    None => (before[k] - total).exp(),
+                });
+                let logits = &logits[..fitted];
+                let component = first_largest(logits) as u32;
+                let weight = sample.weights().map_or(1.0, |weights| weights[row]);
+                // A row may be alone in its component, and infinitely far from all others.
+                let score = if logits.iter().all(|z| *z == f64::NEG_INFINITY) { f64::MIN } else { ln_sum_exp(logits) - ln_rest };
+                scored.push(Scored { score, component, weight });
+            }
+        }
+        OutlierTable::of_scores(scored, fitted)
+    }
+
+    fn leave_one_out(&self) -> LeaveOneOut<'_> {
+        LeaveOneOut::new(self.mixture, self.sums, self.weight, self.how)
+    }
+
+    /// The calibration before a temperature is found, and whether none is needed.
+    fn uncalibrated(&self, sample: &RowBatch) -> Result<(Calibration, bool)> {
+        let components = component_dispersions(sample, self.mixture)?;
+        let freedom: f64 = components.iter().map(|(_, freedom)| freedom).sum();
+        let measured = components.iter().map(|(spread, freedom)| spread * freedom).sum::<f64>() / freedom;
+        // The policy and the temperature are decided by the same number.
+        let dispersion = self.how.dispersion.unwrap_or(if freedom > 0.0 { measured } else { 1.0 });
+        let is_single = self.mixture.components().len() == 1;
+        let fits = dispersion <= LARGEST_DISPERSION;
+        let calibration = Calibration {
+            dispersion,
+            temperature: 1.0,
+            basis: if is_single { Basis::OneComponent } else { Basis::Model },
+            sample_rows: sample.len() as u64,
+            copies: 0,
+            raw: Reliability::default(),
+            calibrated: Reliability::default(),
+            spreads: components.iter().map(|(spread, _)| *spread).collect(),
+        };
+        Ok((calibration, is_single || fits))
+    }
+
+    /// The rows of the sample that are calibrated with: evenly spaced, since files are often sorted.
+    fn chosen(&self, sample: &RowBatch) -> Vec<usize> {
+        let most = NEIGHBOUR_ROWS.min((LOGITS / self.mixture.components().len()).max(FEWEST_ROWS)).min(sample.len());
+        (0..most).map(|row| row * sample.len() / most).collect()
+    }
+
+    /// The weight of each row of the sample in the fit. A sample of some of the rows has weights
+    /// that stand for the others, too; the rows then have the mean weight.
+    fn row_weights<'s>(&self, sample: &'s RowBatch) -> impl Fn(usize) -> f64 + 's {
+        let mean = if self.rows > 0 { self.weight / self.rows as f64 } else { 1.0 };
+        let is_all = sample.len() as u64 >= self.rows;
+        move |row| if is_all { sample.weights().map_or(1.0, |weights| weights[row]) } else { mean }
+    }
+}
+
+impl Calibration {
+    /// The calibrated probability of each component given the row, row by row.
+    ///
+    /// # Errors
+    /// [`Error::DimensionMismatch`](crate::Error::DimensionMismatch); too little memory.
+    pub fn responsibilities(&self, mixture: &Mixture, rows: &RowBatch) -> Result<Vec<f64>> {
+        mixture.tempered_responsibilities(rows, self.temperature)
+    }
+
+    /// [`Mixture::summarise`] with calibrated probabilities. Densities are those of the mixture.
+    pub fn summarise(&self, mixture: &Mixture, rows: &RowBatch, top: usize) -> Result<Summary> {
+        mixture.summarise_tempered(rows, top, self.temperature)
+    }
+
+    /// True if calibrated probabilities differ from the exact posterior.
+    pub fn is_tempered(&self) -> bool {
+        self.temperature > 1.0
+    }
+
+    /// Finds the temperature at which the logits predict the targets best, and tabulates how well
+    /// they do. `labels` are the most probable components.
+    fn calibrate(&mut self, basis: Basis, components: usize, logits: Vec<f32>, labels: &[u32], targets: Vec<(u32, u32, f64)>) {
+        let of_rows: Vec<(u32, f64, f64)> = targets
+            .chunk_by(|a, b| a.0 == b.0)
+            .map(|row| {
+                let weight: f64 = row.iter().map(|target| target.2).sum();
+                let confirmed = row.iter().filter(|target| target.1 == labels[target.0 as usize]).map(|target| target.2).sum::<f64>();
+                (row[0].0, weight, confirmed / weight)
+            })
+            .collect();
+        let targets = Targets::new(components, logits, targets);
+        let coldness = targets.best_coldness();
+        let reliability = |coldness: f64| {
+            Reliability::new(of_rows.iter().map(|&(row, weight, confirmed)| (weight, targets.largest(row as usize, coldness), confirmed)))
+        };
+        (self.basis, self.temperature) = (basis, 1.0 / coldness);
+        (self.raw, self.calibrated) = (reliability(1.0), reliability(coldness));
+    }
+
+    pub(crate) fn write(&self, contents: &mut Contents) {
+        contents.text("calibration", self.basis.name());
+        contents.text("temperature", format!("{:?}", self.temperature));
+        contents.text("calibration_dispersion", format!("{:?}", self.dispersion));
+        contents.text("calibration_rows", self.sample_rows.to_string());
+        contents.text("calibration_copies", self.copies.to_string());
+        contents.numbers("reliability", vec![2, BINS, 3], self.raw.numbers().chain(self.calibrated.numbers()).collect());
+        contents.numbers("spreads", vec![self.spreads.len()], self.spreads.clone());
+    }
+
+    /// The calibration that [`Self::write`] wrote, if there is one, of this many components.
+    pub(crate) fn read(file: &File, components: usize) -> Result<Option<Self>> {
+        let name = file.text("calibration");
+        if name.is_empty() {
+            return Ok(None);
+        }
+        let Some(basis) = Basis::ALL.into_iter().find(|basis| basis.name() == name) else {
+            return file.wrong(format!("metadata `calibration` must be the name of a basis, found: `{}`", excerpt(name)));
+        };
+        let temperature: f64 = file.parsed("temperature")?;
+        if !(temperature >= 1.0 && temperature.is_finite()) {
+            return file.wrong(format!("metadata `temperature` must be finite and at least 1, found: `{temperature}`"));
+        }
+        let dispersion: f64 = file.parsed("calibration_dispersion")?;
+        let numbers = file.numbers("reliability", [Some(2), Some(BINS), Some(3)])?;
+        let spreads = file.numbers("spreads", [Some(components)])?;
+        if let Some(wrong) = numbers.iter().chain(&spreads).chain([&dispersion]).find(|x| !(x.is_finite() && **x >= 0.0)) {
+            return file.wrong(format!("the numbers of a calibration must be finite and at least 0, found: `{wrong}`"));
+        }
+        let (raw, calibrated) = numbers.split_at(3 * BINS);
+        Ok(Some(Calibration {
+            dispersion,
+            temperature,
+            basis,
+            sample_rows: file.parsed("calibration_rows")?,
+            copies: file.parsed("calibration_copies")?,
+            raw: Reliability::of_numbers(raw),
+            calibrated: Reliability::of_numbers(calibrated),
+            spreads,
+        }))
+    }
+}
+
+/// Row, component and weight of each neighbour of each row that counts.
+fn neighbour_targets(rows: &RowBatch, neighbours: &Neighbours, labels: &[u32]) -> Vec<(u32, u32, f64)> {
+    let weight = |row: usize| rows.weights().map_or(1.0, |weights| weights[row]);
+    let of_row = |row: usize| neighbours.of(row).map(move |other| (row as u32, labels[other], weight(row)));
+    (0..rows.len()).filter(|&row| weight(row) > 0.0).flat_map(of_row).collect()
+}
+
+/// Logits relative to the largest, which is 0.
+fn relative(logits: &[f64], out: &mut [f32]) {
+    let largest = logits.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    out.iter_mut().zip(logits).for_each(|(out, z)| *out = (z - largest) as f32);
+}
+
+fn first_largest<T: PartialOrd>(logits: &[T]) -> usize {
+    (1..logits.len()).fold(0, |best, k| if logits[k] > logits[best] { k } else { best })
+}
