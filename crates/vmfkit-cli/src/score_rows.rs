@@ -16,8 +16,9 @@ use vmfkit::{Error, Mixture, RowBatch};
 
 /// The paragraph about p-values in the help.
 pub const P_VALUES: &str = "\
-The p-value of a row is the probability that a row drawn from the model has at most its density.
-A background component is not part of the model here, so that its rows stand out.
+The p-value of a row is the probability that a row drawn from the model lies at least as far from
+its component.
+A background component is left out of the model, so its rows stand out.
 If components overlap, p-values are first calibrated by draws from the model, which takes a second
 or two. Their relative error is a few percent. --no-p-values skips them.";
 

@@ -185,7 +185,7 @@ impl RowArguments {
             bail!("labels in a column of DATA are read before the rows, so DATA must be files, found: `-`");
         }
         let labels = LabelNames::of_ids(vmfkit_io::read_ids(&self.data, column, &self.options())?);
-        if labels.numbers.is_empty() { bail!("{}: there is nothing to fit, labels: `0`", self.name()) } else { Ok(labels) }
+        if labels.numbers.is_empty() { bail!("{}: no labels to fit", self.name()) } else { Ok(labels) }
     }
 
     /// The separate file of weights, if there is one.

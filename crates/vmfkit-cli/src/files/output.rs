@@ -30,7 +30,7 @@ impl WriteError {
 
 /// An output.
 ///
-/// A regular file is an [`AtomicFile`], completed by [`Output::finish`]. If the output is dropped before, the previous file remains.
+/// A regular file is an [`AtomicFile`], completed by [`Output::finish`]. If it is dropped before that, the previous file remains.
 /// Devices and pipes are written directly.
 pub struct Output {
     writer: BufWriter<Box<dyn Write + Send>>,

@@ -43,7 +43,7 @@ pub fn remove_unfinished_files() -> NoMoreFiles {
 }
 
 /// A file that is being written. [`commit`](Self::commit) gives it its name and replaces an older
-/// file. If it is dropped before, it is removed and the older file stays.
+/// file. If it is dropped before that, it is removed and the older file stays.
 #[derive(Debug)]
 pub struct AtomicFile {
     file: File,

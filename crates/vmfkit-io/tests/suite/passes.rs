@@ -315,7 +315,7 @@ fn only_formats_that_come_in_order_come_through_a_pipe() {
     }
     let bytes = fs::read(crate::testdata("columnar/no_rows.arrow")).unwrap();
     let message = with_causes(open_stream(io::Cursor::new(bytes), "pipe", &Options::new()).unwrap_err());
-    assert_eq!(message, "pipe: there is nothing to fit, total row weight: `0`");
+    assert_eq!(message, "pipe: there is nothing to fit: the total row weight is `0`");
     let folder = Folder::new();
     let place = folder.write("rows.npy.gz", fs::read(crate::testdata("formats/rows.csv.gz")).unwrap());
     let all = crate::read(&place, &Options::new().columns(crate::names("x,y,z,t")).format(Some(vmfkit_io::Format::Csv)));

@@ -168,9 +168,9 @@ fn nothing_to_read_is_said() {
         assert!(found.contains(message), "{found}");
     }
     let empty = folder.write("empty.npy", npy_rows(&[]));
-    assert!(refused(&empty, &Options::new()).ends_with("empty.npy: there is nothing to fit, total row weight: `0`"));
+    assert!(refused(&empty, &Options::new()).ends_with("empty.npy: there is nothing to fit: the total row weight is `0`"));
     let empty = folder.write("empty.csv", "");
-    assert!(refused(&empty, &Options::new()).ends_with("empty.csv: there is nothing to fit, total row weight: `0`"));
+    assert!(refused(&empty, &Options::new()).ends_with("empty.csv: there is nothing to fit: the total row weight is `0`"));
 }
 
 /// A file of lists without rows does not tell how long they would be: Spark leaves such parts behind.
@@ -186,7 +186,7 @@ fn files_without_rows_and_shape_are_passed_over() {
     assert_eq!((all.rows.len(), all.blocks), (80, vec![80]));
     assert_eq!(open(&location(folder.0.path()), &options).unwrap().rows(), Some(80));
     let message = refused(&location(&folder.path("[ace]*")), &options);
-    assert!(message.ends_with("there is nothing to fit, total row weight: `0`"), "{message}");
+    assert!(message.ends_with("there is nothing to fit: the total row weight is `0`"), "{message}");
     // Without rows, but of another shape.
     folder.write("f.npy", npy_rows(&[]));
     let message = refused(&location(folder.0.path()), &options);
