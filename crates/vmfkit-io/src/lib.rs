@@ -8,8 +8,8 @@
 //! | `.npz` | the same, stored or deflated; scipy's CSR matrices | streamed |
 //! | `.parquet` | a column of lists (fixed or not) of f16, f32 or f64, or several columns of numbers; snappy, gzip, brotli, lz4 or zstd | streamed |
 //! | `.arrow`, `.feather` | the same | streamed |
-//! | `.csv`, `.tsv` | a line a row, with or without names | streamed |
-//! | `.jsonl` | an array or an object a line, its numbers under `embedding` or chosen keys | streamed |
+//! | `.csv`, `.tsv` | one row per line, with or without a header | streamed |
+//! | `.jsonl` | one array or object per line, with the numbers under `embedding` or the chosen keys | streamed |
 //! | `.safetensors` | a tensor of F16, BF16, F32 or F64 | streamed |
 //! | `.mtx` | Matrix Market, coordinates or array, general or symmetric | the whole file, since its rows come in any order |
 //!

@@ -9,7 +9,7 @@ fn ln_concentration_limit(dtype: DType) -> f64 {
 
 /// Scales vectors along the last axis to length 1.
 ///
-/// Lengths neither overflow nor underflow. A vector of zeros stays one, and its gradient passes through unchanged.
+/// Lengths neither overflow nor underflow. A vector of zeros stays zero, and its gradient passes through unchanged.
 ///
 /// ```
 /// use burn::tensor::{Device, Tensor};

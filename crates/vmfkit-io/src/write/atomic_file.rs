@@ -144,7 +144,7 @@ pub enum LockError {
 }
 
 impl FileLock {
-    /// Locks the file at `path`, which need not exist. The lock is on a file beside it,
+    /// Locks the file at `path`, which need not exist. The lock is on a file next to it,
     /// `.NAME.lock`, which contains the process id. It has no effect on file systems without locks.
     pub fn acquire(path: &Path) -> Result<Self, LockError> {
         let target = behind_links(path);

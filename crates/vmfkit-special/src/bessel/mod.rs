@@ -1,6 +1,6 @@
 //! The special functions of the von Mises-Fisher density: ln I, ln C, the mean length A and its inverse.
 //!
-//! Notation: d the dimension, k the concentration, nu = d/2 - 1, u = sqrt(nu^2 + k^2). Formulas carry their numbers in
+//! Notation: d the dimension, k the concentration, nu = d/2 - 1, u = sqrt(nu^2 + k^2). Formulas are cited by their numbers in
 //! MATH.md. Two ideas avoid cancellation: logarithms are taken of *normalised* constants ([`ln_partition`] and its
 //! complement), and A, 1 - A and A' are computed from one quantity W of order d (MATH.md section 2) without subtractions.
 //!
@@ -41,7 +41,7 @@ use crate::error_free::product;
 use outer::Point;
 use std::f64::consts::{FRAC_2_PI, LN_2, TAU};
 
-/// Above this concentration the limits at infinity are exact in f64 (for d up to 1e7 already far below).
+/// Above this concentration the limits at infinity are exact in f64 (for d up to 1e7 even far below it).
 pub const HUGE_CONCENTRATION: f64 = 1e100;
 
 /// True where the ratio is computed from the 1/u expansion.
@@ -329,7 +329,7 @@ fn ln_leading_power(order: f64, x: f64) -> f64 {
     if order == 0.0 {
         0.0
     } else if above >= gamma::STIRLING_FROM && x > 1e-290 {
-        // s ln(x/2) and ln Gamma are each larger than what is left of them, so Stirling's terms are merged before any is formed.
+        // s ln(x/2) and ln Gamma are each larger than their difference, so Stirling's terms are merged before any is formed.
         let quotient = 0.5 * x / above;
         let (back, back_low) = product(quotient, above);
         let lost = ((0.5 * x - back) - back_low) / back;

@@ -31,7 +31,7 @@ pub(crate) struct FirstMixture {
     pub search_passes: usize,
     /// The number of rows of the source, if it was counted.
     pub rows: Option<u64>,
-    /// True if a callback asked to stop: a mixture that is not good enough to start from.
+    /// True if a callback asked to stop, so the mixture is not good enough to start from.
     pub cancelled: bool,
 }
 
@@ -206,7 +206,7 @@ impl<'a> Fitter<'a> {
     /// A start with the background and the weights of the fit.
     pub(crate) fn finished(&self, mixture: Mixture) -> Result<Mixture> {
         match self.background {
-            // Whatever the start says: k-means holds its weights, and they are equal.
+            // k-means keeps equal weights, whatever the start says.
             _ if matches!(self.method, Method::KMeans) => {
                 let components = mixture.without_background().components().to_vec();
                 Mixture::new(vec![1.0 / components.len() as f64; components.len()], components)

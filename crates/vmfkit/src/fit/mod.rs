@@ -221,7 +221,7 @@ impl<'a> Fitter<'a> {
     }
 
     /// The number of rows of a source that are sampled for the start and held in memory while it is
-    /// made. By default as many as k-means uses, 64 per component and at least 8192, or as the
+    /// computed. By default as many as k-means uses (64 per component, at least 8192) or as the
     /// [search](Self::search) uses; see [`Self::sample_rows`].
     pub fn sample(mut self, rows: usize) -> Self {
         self.sample = Some(rows);
@@ -251,8 +251,8 @@ impl<'a> Fitter<'a> {
     }
 
     /// Resumes from a checkpoint. The fit ends as it would have without the interruption, to the
-    /// last bit. Other settings and other rows are an error. A fit in its first restart may make
-    /// more passes than it was begun with.
+    /// last bit. Different settings or rows are an error, except that the maximum number of passes
+    /// may be increased in the first restart.
     ///
     /// ```
     /// use vmfkit::{RowBatch, Fitter, train::Checkpoint};
@@ -360,8 +360,8 @@ impl<'a> Fitter<'a> {
         self.sample.unwrap_or(usual.max(of_search))
     }
 
-    /// Whether the policy depends on the dispersion and it is not known. It is measured in the
-    /// first restart only.
+    /// Whether the policy depends on a dispersion that is not known yet. It is measured in the first
+    /// restart only.
     pub(crate) fn asks_for_dispersion(&self) -> bool {
         let used = self.maximisation_used();
         used.policy == ConcentrationPolicy::Auto && used.dispersion.is_none()
@@ -372,7 +372,7 @@ impl<'a> Fitter<'a> {
         self.maximisation.dispersion = self.maximisation.dispersion.or(measured);
     }
 
-    /// Takes from the settings of another fit what it has measured or set by default.
+    /// Takes the measured and default values from the settings of another fit.
     pub(crate) fn take_measured(&mut self, settings: &Settings) {
         let number = |name: &str| settings.get(name).and_then(|text| text.parse().ok());
         self.take_dispersion(settings.dispersion());

@@ -364,7 +364,7 @@ impl<'m> TileKernels<'m> {
 
     /// Adds the rows `from .. to`, the tile of this number, to some statistics; returns the number of the first bad row.
     ///
-    /// The precision is that of the tile's rows, whatever came before, so that it does not depend on how rows come in batches.
+    /// The precision is that of the tile's rows, whatever came before, so it does not depend on the batches.
     pub(super) fn add_tile(
         &self,
         batch: &RowBatch,
@@ -373,7 +373,7 @@ impl<'m> TileKernels<'m> {
         workspace: &mut Workspace,
         stats: &mut SufficientStats,
     ) -> Option<usize> {
-        // Weights of 1 are none.
+        // If all weights are 1, the rows count as unweighted.
         let weights = batch.weights().map(|w| &w[from..to]).filter(|weights| weights.iter().any(|w| *w != 1.0));
         let outsized = |w: &f64| *w > 0.0 && !SINGLE_PRECISION_WEIGHTS.contains(w);
         let is_single =

@@ -322,8 +322,8 @@ impl<'a> RowBatch<'a> {
         Ok(values)
     }
 
-    /// The address of a row, to prefetch it, if rows of this type are validated just before they are used; behind the last row,
-    /// an address where nothing need be.
+    /// The address of a row, to prefetch it, if rows of this type are validated just before they are used; past the last row,
+    /// an address that need not be readable.
     #[inline(always)]
     pub(crate) fn address<T: Scalar>(&self, row: usize) -> Option<*const T> {
         let is_same = self.is_single() == (size_of::<T>() == size_of::<f32>());
@@ -339,7 +339,7 @@ impl<'a> RowBatch<'a> {
         }
     }
 
-    /// The same, out of the batch; none if the rows are [bytes](Self::from_bytes).
+    /// The same, moved out of the batch; `None` if the rows are [bytes](Self::from_bytes).
     pub fn into_rows(self) -> Option<Rows<'a>> {
         match self.values {
             Values::Numbers(rows) => Some(rows),
@@ -378,7 +378,7 @@ impl<'a> RowBatch<'a> {
         }
     }
 
-    /// An error of these rows, with the place where they are from.
+    /// An error of these rows, with their origin.
     pub fn located(&self, mut error: Error) -> Error {
         let Some(Origin { place, first_row }) = &self.origin else { return error };
         error.row_mut().into_iter().for_each(|row| *row += first_row);
@@ -415,7 +415,7 @@ impl<'a> RowBatch<'a> {
         Ok(RowBatch { is_validated: true, ..self })
     }
 
-    /// The same rows, of which bytes become numbers in the memory of `buffer`, without being validated.
+    /// The same rows; bytes are converted to numbers in the memory of `buffer`, without being validated.
     pub fn into_numbers(self, mut buffer: RowBatch<'static>) -> Self {
         let RowBatch { dim, len, weights, origin, is_validated, values } = self;
         let Values::Bytes(rows) = values else { return RowBatch { dim, len, values, weights, is_validated, origin } };

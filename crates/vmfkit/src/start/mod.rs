@@ -46,13 +46,13 @@ pub enum Start {
     Mixture(Mixture),
 }
 
-/// The size of the sample for seeds: rows per component, and at least.
+/// The size of the sample for seeds: rows per component, and the minimum.
 const ROWS_PER_SEED: usize = 64;
 const SEED_ROWS: usize = 8192;
 
 /// The size of the sample for the split-and-merge search of EM, unless that is less than 64 rows
-/// per component. On half of the 18,674 rows of news20 it finds optima that are hardly better on
-/// all.
+/// per component. The search on all 18,674 rows of news20 finds optima that are hardly better than
+/// those of the search on half of them.
 const SEARCH_ROWS: usize = 32768;
 
 /// The number of rows that the search of EM samples.
