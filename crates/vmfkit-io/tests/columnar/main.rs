@@ -381,7 +381,7 @@ fn a_closed_pipe_is_an_error_of_writing() {
 }
 
 #[test]
-fn formats_go_by_the_end_of_the_name() {
+fn formats_follow_the_extension_of_the_name() {
     for (name, format) in [
         ("a/b.PARQUET", OutputFormat::Parquet),
         ("b.feather", OutputFormat::Arrow),

@@ -86,7 +86,7 @@ fn a_folder_is_its_files_of_known_formats_in_the_order_of_names() {
 }
 
 #[test]
-fn what_a_folder_holds_beside_its_files_of_rows_is_known() {
+fn skipped_files_of_a_folder_are_known() {
     let folder = Folder::new();
     folder.write("a.npy", npy_rows(&ROWS));
     let source = |folder: &Folder| open(&location(folder.0.path()), &Options::new()).unwrap();
@@ -94,7 +94,7 @@ fn what_a_folder_holds_beside_its_files_of_rows_is_known() {
     folder.write("b.npy.old", "x");
     folder.write(".hidden", "x");
     let first = folder.write("_SUCCESS", "");
-    // What is in folders counts, but for those that programs keep for themselves, which are passed over as a whole.
+    // The contents of folders count, except those of folders that programs use internally, which are skipped as a whole.
     for name in ["more", "_temporary"] {
         std::fs::create_dir(folder.path(name)).unwrap();
         folder.write(&format!("{name}/c.txt"), "x");
@@ -155,7 +155,7 @@ fn a_name_that_is_not_text_is_matched_as_any_other() {
 }
 
 #[test]
-fn nothing_to_read_is_said() {
+fn locations_without_files_are_errors() {
     let folder = Folder::new();
     folder.write("README.md", "nothing else");
     for (name, message) in [
@@ -175,7 +175,7 @@ fn nothing_to_read_is_said() {
 
 /// A file of lists without rows does not tell how long they would be: Spark leaves such parts behind.
 #[test]
-fn files_without_rows_and_shape_are_passed_over() {
+fn files_without_rows_and_shape_are_skipped() {
     let folder = Folder::new();
     for (name, from) in [("a", "no_rows.parquet"), ("b", "list_f32.parquet"), ("c", "no_rows.arrow"), ("d", "fixed_f32.arrow")] {
         std::fs::copy(testdata(&format!("columnar/{from}")), folder.path(&format!("{name}.parquet"))).unwrap();

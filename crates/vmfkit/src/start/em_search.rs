@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn a_climb_is_given_up_only_where_its_gains_lead_nowhere() {
+    fn a_climb_is_abandoned_only_if_its_gains_are_too_small() {
         assert!(!hopeless(&[0.0, 0.5, 0.75], 10.0), "too early to tell");
         assert!(hopeless(&[0.0, 0.5, 0.75, 0.875], 2.0));
         assert!(!hopeless(&[0.0, 0.5, 0.75, 0.875], 1.0), "that is where they lead");
@@ -300,7 +300,7 @@ mod tests {
 
     /// The density that other components give a row is not lost with its own component.
     #[test]
-    fn what_is_lost_is_what_others_do_not_make_up_for() {
+    fn the_loss_without_a_component_counts_what_others_contribute() {
         let mixture = crowded(&RowBatch::new(3, &around_axes(&[0, 1, 2], 3, 10)).unwrap(), 3);
         let rows = around_axes(&[0, 1, 2], 3, 20);
         let block = RowBatch::new(3, &rows).unwrap();

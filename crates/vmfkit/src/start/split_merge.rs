@@ -453,7 +453,7 @@ pub(crate) mod tests {
 
     /// If no move gains, nothing moves; and a few rows are enough.
     #[test]
-    fn what_is_good_stays_and_nothing_is_lost_on_few_rows() {
+    fn good_optima_stay_and_few_rows_are_enough() {
         let rows = around_axes(&[0, 1, 2], 3, 40);
         let block = RowBatch::new(3, &rows).unwrap();
         let seeds = [0, 40, 80].map(|row| block.row(row)).to_vec();
