@@ -1,6 +1,7 @@
 //! Rows for [vmfkit] from files of any size.
 //!
-//! [`open`] makes a [`DataSource`], which a fit reads, of a file, a folder, a pattern of names or a pipe. The formats:
+//! [`open`] makes a [`DataSource`], which a fit reads, of a file, a folder, a pattern of names or a
+//! pipe. The formats:
 //!
 //! | format | rows | memory |
 //! |---|---|---|
@@ -14,9 +15,9 @@
 //! | `.mtx` | Matrix Market, coordinates or array, general or symmetric | the whole file, since its rows come in any order |
 //!
 //! Text may be compressed with gzip. A [`Reader`] reads the rows of one format, batch by batch. A
-//! [`DataSource`] joins them across files and rescales them in a thread that reads ahead; the E step
-//! validates them. [`open_batches`] reads rows as the files store them. A [`TableWriter`] writes
-//! results, a [`RowWriter`] rows.
+//! [`DataSource`] joins them across files and rescales them in a thread that reads ahead; the E
+//! step validates them. [`open_batches`] reads rows as the files store them. A [`TableWriter`]
+//! writes results, a [`RowWriter`] rows.
 
 #![forbid(unsafe_code)]
 

@@ -169,9 +169,10 @@ pub(crate) fn is_collapsed(dim: usize, rows: f64, complement: f64) -> bool {
 
 /// The M step: the next mixture, and notes on its components, MATH.md (14.3).
 ///
-/// Degenerate rows are not an error. An empty component keeps its direction; its concentration is the
-/// shared or the fixed one, or else the one it had, within the bounds of the policy. A component of
-/// equal rows gets the largest concentration allowed. Only statistics of weight 0 are an error.
+/// Degenerate rows are not an error. An empty component keeps its direction; its concentration is
+/// the shared or the fixed one, or else the one it had, within the bounds of the policy. A
+/// component of equal rows gets the largest concentration allowed. Only statistics of weight 0 are
+/// an error.
 pub fn maximise(stats: &SufficientStats, previous: &Mixture, how: &Maximisation) -> Result<(Mixture, Vec<Note>)> {
     check_shape(stats, previous)?;
     let components = previous.components().len();
@@ -297,8 +298,8 @@ pub fn split_widest(mixture: &Mixture, stats: &SufficientStats, component: usize
     Some((split(mixture, component, widest, complement), widest))
 }
 
-/// The component other than this one whose rows are most spread out, and the complement of their mean
-/// length.
+/// The component other than this one whose rows are most spread out, and the complement of their
+/// mean length.
 pub(crate) fn widest(mixture: &Mixture, stats: &SufficientStats, component: usize) -> Option<(usize, f64)> {
     let others = (0..stats.components()).filter(|&k| k != component && !mixture.is_background(k) && stats.mass(k) > 0.0);
     let widest = others.max_by(|&a, &b| stats.shortfall(a).total_cmp(&stats.shortfall(b)))?;

@@ -94,7 +94,8 @@ fn skipped_files_of_a_folder_are_known() {
     folder.write("b.npy.old", "x");
     folder.write(".hidden", "x");
     let first = folder.write("_SUCCESS", "");
-    // The contents of folders count, except those of folders that programs use internally, which are skipped as a whole.
+    // The contents of folders count, except those of folders that programs use internally, which
+    // are skipped as a whole.
     for name in ["more", "_temporary"] {
         std::fs::create_dir(folder.path(name)).unwrap();
         folder.write(&format!("{name}/c.txt"), "x");
@@ -173,7 +174,8 @@ fn locations_without_files_are_errors() {
     assert!(refused(&empty, &Options::new()).ends_with("empty.csv: there is nothing to fit: the total row weight is `0`"));
 }
 
-/// A file of lists without rows does not tell how long they would be: Spark leaves such parts behind.
+/// A file of lists without rows does not tell how long they would be: Spark leaves such parts
+/// behind.
 #[test]
 fn files_without_rows_and_shape_are_skipped() {
     let folder = Folder::new();

@@ -1,7 +1,9 @@
-//! The outer region: Debye's expansion rearranged in powers of 1/u, u = sqrt(nu^2 + k^2). MATH.md, sections 3 and 5.
+//! The outer region: Debye's expansion rearranged in powers of 1/u, u = sqrt(nu^2 + k^2). MATH.md,
+//! sections 3 and 5.
 //!
-//! One expansion holds for every ratio k/nu once u is large; it contains both the uniform (Olver) and the large-argument
-//! (Hankel) series. At d = 2, where q = 0, polynomials in 1/k reach down to k = 8 (logarithm) and k = 4 (ratio).
+//! One expansion holds for every ratio k/nu once u is large; it contains both the uniform (Olver)
+//! and the large-argument (Hankel) series. At d = 2, where q = 0, polynomials in 1/k reach down to
+//! k = 8 (logarithm) and k = 4 (ratio).
 
 use super::MeanLength;
 use super::gamma::stirling;

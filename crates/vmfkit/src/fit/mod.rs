@@ -243,8 +243,8 @@ impl<'a> Fitter<'a> {
     }
 
     /// Calls back with a checkpoint after each start and each pass; an error ends the fit. To lose
-    /// no more than a pass in a power failure, write [`Checkpoint::to_bytes`] to a temporary file next
-    /// to the previous checkpoint and rename it.
+    /// no more than a pass in a power failure, write [`Checkpoint::to_bytes`] to a temporary file
+    /// next to the previous checkpoint and rename it.
     pub fn checkpoint(mut self, save: impl FnMut(&Checkpoint) -> Result<()> + Send + 'a) -> Self {
         self.save = Some(Box::new(save));
         self
@@ -360,8 +360,8 @@ impl<'a> Fitter<'a> {
         self.sample.unwrap_or(usual.max(of_search))
     }
 
-    /// Whether the policy depends on a dispersion that is not known yet. It is measured in the first
-    /// restart only.
+    /// Whether the policy depends on a dispersion that is not known yet. It is measured in the
+    /// first restart only.
     pub(crate) fn asks_for_dispersion(&self) -> bool {
         let used = self.maximisation_used();
         used.policy == ConcentrationPolicy::Auto && used.dispersion.is_none()

@@ -79,8 +79,8 @@ impl Fitter<'_> {
         Ok(Some(trainer.checkpoint()?.with_settings(self.settings(source.dim())).with_rows(fingerprint)))
     }
 
-    /// A trainer that resumes from a checkpoint, which must have the settings of this fitter. Values
-    /// measured from the rows are taken from the checkpoint.
+    /// A trainer that resumes from a checkpoint, which must have the settings of this fitter.
+    /// Values measured from the rows are taken from the checkpoint.
     pub fn trainer(&self, checkpoint: &Checkpoint) -> Result<Trainer<'static>> {
         self.check()?;
         let mixture = &checkpoint.current.mixture;

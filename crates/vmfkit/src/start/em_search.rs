@@ -209,7 +209,8 @@ mod tests {
         Mixture::new(directions.weights().to_vec(), densities.collect()).unwrap()
     }
 
-    /// An optimum that EM never leaves: all components but one share one group, and one has all others.
+    /// An optimum that EM never leaves: all components but one share one group, and one has all
+    /// others.
     #[test]
     fn em_leaves_an_optimum_in_which_components_crowd() {
         for groups in [4, 8] {

@@ -1,8 +1,8 @@
 //! The split-and-merge search for better optima of k-means and EM.
 //!
 //! Both end in local optima in which two components share a cluster while another covers two. The
-//! search removes the component whose removal costs least, splits the one that gains most, continues
-//! the fit and keeps the better mixture. It is the split and merge of Ueda et al. (Neural
+//! search removes the component whose removal costs least, splits the one that gains most,
+//! continues the fit and keeps the better mixture. It is the split and merge of Ueda et al. (Neural
 //! Computation 12 (2000) 2109, doi:10.1162/089976600300015088), with the objective of a
 //! [`Landscape`].
 
@@ -410,8 +410,8 @@ pub(crate) mod tests {
         (split_merge(block, found.clone(), &how, &mut Stream::new(1, 0), should_cancel).unwrap(), found.into())
     }
 
-    /// An optimum that k-means never leaves: all components but one share one group, and one has all
-    /// others.
+    /// An optimum that k-means never leaves: all components but one share one group, and one has
+    /// all others.
     #[test]
     fn components_leave_a_group_that_has_too_many_of_them() {
         for groups in [2, 4, 20] {
