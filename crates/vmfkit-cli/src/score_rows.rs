@@ -21,8 +21,8 @@ The p-value of a row says how unusual it is among rows like those of the fit (--
   conformal  the fraction of rows of the fit with at most its density [default]; at level 0.01, one
              row in a hundred is an outlier, whatever the distribution of the rows
   component  the same among the rows of its component, so that each component has as many outliers
-  law        the probability that a row drawn from the model has at most its density; only for rows
-             that fit the model, which embeddings do not
+  law        the probability that a row drawn from the model lies at least as far from its component;
+             only for rows that fit the model, which embeddings do not
   none       no p-values
 A background component is not part of the model here, so that its rows stand out. A model without
 a table of scores, such as one of --no-calibration, has p-values of its law.";

@@ -4,7 +4,7 @@ use vmfkit::rows::Rows;
 
 /// Rows as a file stores them, not validated, with the weights and ids of the file.
 ///
-/// [`RowBatch`](vmfkit::RowBatch) needs at least two numbers a row. These rows may have one, such
+/// [`RowBatch`](vmfkit::RowBatch) needs at least two numbers per row. These rows may have one, such
 /// as an angle, or none, if only ids are read. Readers reuse the memory of a batch.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Batch {
@@ -13,9 +13,9 @@ pub struct Batch {
     /// The rows' numbers. Half precision is widened to single, integers to double precision. Sparse
     /// rows have ascending columns, and their starts begin at 0.
     pub values: Rows<'static>,
-    /// One weight a row, if a weight column was asked for.
+    /// One weight per row, if a weight column was asked for.
     pub weights: Option<Vec<f64>>,
-    /// One id a row, if an id column was asked for.
+    /// One id per row, if an id column was asked for.
     pub ids: Option<Ids>,
 }
 

@@ -68,7 +68,7 @@ impl Part {
     }
 }
 
-/// The place of rows that were read at once from one file.
+/// The location of rows that were read together from one file.
 #[derive(Debug, Clone)]
 pub(crate) struct Origin {
     /// The index of the file in the dataset, and its name in messages.

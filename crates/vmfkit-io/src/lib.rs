@@ -1,6 +1,7 @@
 //! Rows for [vmfkit] from files of any size.
 //!
-//! [`open`] makes a [`DataSource`], which a fit reads, of a file, a folder, a pattern of names or a pipe. The formats:
+//! [`open`] makes a [`DataSource`], which a fit reads, of a file, a folder, a pattern of names or a
+//! pipe. The formats:
 //!
 //! | format | rows | memory |
 //! |---|---|---|
@@ -8,15 +9,15 @@
 //! | `.npz` | the same, stored or deflated; scipy's CSR matrices | streamed |
 //! | `.parquet` | a column of lists (fixed or not) of f16, f32 or f64, or several columns of numbers; snappy, gzip, brotli, lz4 or zstd | streamed |
 //! | `.arrow`, `.feather` | the same | streamed |
-//! | `.csv`, `.tsv` | a line a row, with or without names | streamed |
-//! | `.jsonl` | an array or an object a line, its numbers under `embedding` or chosen keys | streamed |
+//! | `.csv`, `.tsv` | one row per line, with or without a header | streamed |
+//! | `.jsonl` | one array or object per line, with the numbers under `embedding` or the chosen keys | streamed |
 //! | `.safetensors` | a tensor of F16, BF16, F32 or F64 | streamed |
 //! | `.mtx` | Matrix Market, coordinates or array, general or symmetric | the whole file, since its rows come in any order |
 //!
 //! Text may be compressed with gzip. A [`Reader`] reads the rows of one format, batch by batch. A
-//! [`DataSource`] joins them across files and rescales them in a thread that reads ahead; the E step
-//! validates them. [`open_batches`] reads rows as the files store them. A [`TableWriter`] writes
-//! results, a [`RowWriter`] rows.
+//! [`DataSource`] joins them across files and rescales them in a thread that reads ahead; the E
+//! step validates them. [`open_batches`] reads rows as the files store them. A [`TableWriter`]
+//! writes results, a [`RowWriter`] rows.
 
 #![forbid(unsafe_code)]
 

@@ -116,7 +116,7 @@ fn source(dataset: Dataset, name: &str, options: &Options) -> Result<DataSource>
         };
         return Err(error.at(dataset.first_name()));
     }
-    // Every use needs a direction, and sums for it.
+    // Every use needs at least a direction and its sums.
     capacity::check("sums of rows of this dimension", &[4, schema.dim])
         .map_err(|error| Error::from(error).at(dataset.first_name()))?;
     Ok(DataSource::new(dataset, options))

@@ -2,14 +2,16 @@
 
 use burn::tensor::{DType, Tensor};
 
-/// Concentrations lie between e^-30 and e^30, in f16 between e^-10 and e^10, so that they are finite for any output of a network.
+/// Concentrations lie between e^-30 and e^30, in f16 between e^-10 and e^10, so that they are
+/// finite for any output of a network.
 fn ln_concentration_limit(dtype: DType) -> f64 {
     if dtype == DType::F16 { 10.0 } else { 30.0 }
 }
 
 /// Scales vectors along the last axis to length 1.
 ///
-/// Lengths neither overflow nor underflow. A vector of zeros stays one, and its gradient passes through unchanged.
+/// Lengths neither overflow nor underflow. A vector of zeros stays zero, and its gradient passes
+/// through unchanged.
 ///
 /// ```
 /// use burn::tensor::{Device, Tensor};
@@ -31,9 +33,9 @@ pub fn unit<const D: usize>(x: Tensor<D>) -> Tensor<D> {
 
 /// Concentrations e^raw from real numbers.
 ///
-/// A network should output ln kappa: its Fisher information is kappa^2 A', about (d - 1)/2 for any large kappa, so one learning
-/// rate suits all concentrations. That of a softplus vanishes as 1/kappa^2. `raw` is clamped to +-30, in f16 to +-10; beyond,
-/// the gradient is 0.
+/// A network should output ln kappa: its Fisher information is kappa^2 A', about (d - 1)/2 for any
+/// large kappa, so one learning rate suits all concentrations. That of a softplus vanishes as
+/// 1/kappa^2. `raw` is clamped to +-30, in f16 to +-10; beyond, the gradient is 0.
 pub fn concentration<const D: usize>(raw: Tensor<D>) -> Tensor<D> {
     let limit = ln_concentration_limit(raw.dtype());
     raw.clamp(-limit, limit).exp()

@@ -81,7 +81,7 @@ pub enum Error {
         /// The column given.
         column: u32,
     },
-    /// The columns of a sparse row do not ascend, or repeat.
+    /// The columns of a sparse row are not in ascending order, or repeat.
     #[error(
         "row {row}, entry {position}: the column must be above {previous}, found: `{column}`\n\
          hint: sort the columns of each row and sum duplicates, as scipy's `sort_indices()` and `sum_duplicates()` do"
@@ -159,13 +159,13 @@ pub enum Error {
         label: u32,
     },
     /// There are no rows, or all row weights are 0.
-    #[error("there is nothing to fit, total row weight: `{}`", plain(*weight))]
+    #[error("there is nothing to fit: the total row weight is `{}`", plain(*weight))]
     NoRows {
         /// The sum of the weights.
         weight: f64,
     },
     /// All rows are equal, so the likelihood has no maximum: it grows with the concentration.
-    #[error("all rows are equal, so the most likely concentration is infinite, total row weight: `{}`", plain(*weight))]
+    #[error("all rows are equal, so the most likely concentration is infinite (total row weight: `{}`)", plain(*weight))]
     AllRowsEqual {
         /// The sum of the weights.
         weight: f64,
@@ -343,7 +343,7 @@ pub enum Error {
         hint: &'static str,
     },
     /// The fit has ended.
-    #[error("the fit has ended, so there is no pass to accumulate, status: `{status}`")]
+    #[error("the fit has ended (status: `{status}`), so there is no pass to accumulate")]
     FitEnded {
         /// How it ended.
         status: &'static str,

@@ -136,7 +136,7 @@ impl Inference {
         }
         let posterior = self.posterior();
         let laws = posterior.nodes().map(|(ln_k, probability)| {
-            // A concentration that overflows makes a cone without width.
+            // A concentration that overflows gives a cone of width 0.
             let law = ProjectionLaw::new(self.dim, (ln_k.exp() * self.resultant_length).min(f64::MAX));
             Ok((law?, probability))
         });

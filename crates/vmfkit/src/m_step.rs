@@ -169,9 +169,10 @@ pub(crate) fn is_collapsed(dim: usize, rows: f64, complement: f64) -> bool {
 
 /// The M step: the next mixture, and notes on its components, MATH.md (14.3).
 ///
-/// Degenerate rows are no error. An empty component keeps its direction; its concentration is the
-/// shared or the fixed one, or else the one it had, within the bounds of the policy. A component of
-/// equal rows gets the largest concentration allowed. Only statistics of weight 0 are an error.
+/// Degenerate rows are not an error. An empty component keeps its direction; its concentration is
+/// the shared or the fixed one, or else the one it had, within the bounds of the policy. A
+/// component of equal rows gets the largest concentration allowed. Only statistics of weight 0 are
+/// an error.
 pub fn maximise(stats: &SufficientStats, previous: &Mixture, how: &Maximisation) -> Result<(Mixture, Vec<Note>)> {
     check_shape(stats, previous)?;
     let components = previous.components().len();
@@ -288,8 +289,8 @@ pub(crate) fn floored(mut weights: Vec<f64>, floor: f64) -> Vec<f64> {
     }
 }
 
-/// Moves a component beside the one whose rows are spread most, so that the two halve its rows;
-/// returns the index of that one as well.
+/// Moves a component next to the one whose rows are most spread out, so that the two divide its
+/// rows; also returns the index of that component.
 ///
 /// `None` if the rows of no other component are spread.
 pub fn split_widest(mixture: &Mixture, stats: &SufficientStats, component: usize) -> Option<(Mixture, usize)> {
@@ -297,8 +298,8 @@ pub fn split_widest(mixture: &Mixture, stats: &SufficientStats, component: usize
     Some((split(mixture, component, widest, complement), widest))
 }
 
-/// The component other than this one whose rows are spread most, and the complement of their mean
-/// length.
+/// The component other than this one whose rows are most spread out, and the complement of their
+/// mean length.
 pub(crate) fn widest(mixture: &Mixture, stats: &SufficientStats, component: usize) -> Option<(usize, f64)> {
     let others = (0..stats.components()).filter(|&k| k != component && !mixture.is_background(k) && stats.mass(k) > 0.0);
     let widest = others.max_by(|&a, &b| stats.shortfall(a).total_cmp(&stats.shortfall(b)))?;
@@ -307,7 +308,7 @@ pub(crate) fn widest(mixture: &Mixture, stats: &SufficientStats, component: usiz
     (complement > 1e-12).then_some((widest, complement))
 }
 
-/// Moves a component beside another whose rows have this complement of the mean length.
+/// Moves a component next to another whose rows have this complement of the mean length.
 pub(crate) fn split(mixture: &Mixture, component: usize, widest: usize, complement: f64) -> Mixture {
     let (one, other) = halves(&mixture.components()[widest], complement, component as u64);
     let mut components = mixture.components().to_vec();

@@ -18,15 +18,15 @@ pub enum ConcentrationPolicy {
     /// without a dispersion leaves concentrations free.
     #[default]
     Auto,
-    /// Each component has its own: maximum likelihood. A component can collapse onto a few nearly
-    /// equal rows.
+    /// Each component has its own concentration: maximum likelihood. A component can collapse onto
+    /// a few nearly equal rows.
     Free,
-    /// All components have the same one.
+    /// All components have the same concentration, which is estimated.
     Shared,
-    /// All components have this one.
+    /// All components have this concentration.
     Fixed(f64),
-    /// Each component has its own, and the largest is at most this many times the smallest: maximum
-    /// likelihood under that bound.
+    /// Each component has its own concentration, and the largest is at most this many times the
+    /// smallest: maximum likelihood under that bound.
     Ratio(f64),
 }
 

@@ -72,7 +72,7 @@ pub(crate) fn digits(fingerprint: u64) -> String {
     format!("{fingerprint:016x}")
 }
 
-/// The fingerprint with this text; `None` unless [`digits`] writes it so.
+/// Parses the text of a fingerprint; `None` unless [`digits`] writes the same text.
 pub(crate) fn undigits(text: &str) -> Option<u64> {
     u64::from_str_radix(text, 16).ok().filter(|fingerprint| digits(*fingerprint) == text)
 }

@@ -53,8 +53,8 @@ pub trait Source: Send {
     fn dim(&self) -> usize;
     /// The next rows; `None` after the last.
     ///
-    /// The rows need not be validated ([`RowBatch::unvalidated`], [`RowBatch::from_bytes`]): whoever
-    /// uses them validates them, and names the place of a bad row by [`RowBatch::with_origin`].
+    /// The rows need not be validated ([`RowBatch::unvalidated`], [`RowBatch::from_bytes`]): the
+    /// caller validates them. Errors then locate a bad row by [`RowBatch::with_origin`].
     fn next_batch(&mut self) -> Result<Option<RowBatch<'_>>>;
     /// The next rows, validated; bytes are copied to `buffer`.
     fn next_validated<'s>(&'s mut self, buffer: &'s mut RowBatch<'static>) -> Result<Option<RowBatch<'s>>> {

@@ -6,7 +6,7 @@ use crate::projection::ProjectionLaw;
 ///
 /// Cubic Hermite interpolation of ln P at evenly spaced nodes in c = sqrt(s), which is proportional
 /// to the chord to the mean direction. In c, ln P is smooth up to the antipode. Beyond the last
-/// node, and near the antipode, the law is evaluated.
+/// node, and near the antipode, the law is evaluated directly.
 #[derive(Debug, Clone)]
 pub(crate) struct TailTable {
     law: ProjectionLaw,

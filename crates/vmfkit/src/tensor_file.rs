@@ -1,5 +1,5 @@
 //! Files of named f64 arrays and texts in the format
-//! [safetensors](https://github.com/huggingface/safetensors), read without trust.
+//! [safetensors](https://github.com/huggingface/safetensors), read as untrusted input.
 //!
 //! Entries are written in the order of their names, so that equal contents are equal bytes. (The
 //! crate safetensors writes metadata in random order, so it is used for reading only.)

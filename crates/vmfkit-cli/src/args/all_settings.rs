@@ -196,7 +196,7 @@ pub(super) const ALL: [Setting; 17] = [
         name: "shuffle_rows",
         value: "ROWS",
         range: "a whole number above 0",
-        default: "as many as hold 8 million numbers, from 4096 to 65536",
+        default: "8 million numbers, but from 4096 to 65536 rows",
         meaning: "Rows that are shuffled together in memory; increase it if the rows are sorted",
         methods: &["sgd", "online"],
         of_mixture: false,

@@ -31,9 +31,9 @@ pub struct RowArguments {
     /// A row of weight 2 counts as two rows. FILE is .npy or text; column:NAME is a column of DATA.
     #[arg(long, value_name = "FILE")]
     weights: Option<WeightSource>,
-    /// Column of row ids, which are copied to the output
+    /// Column of row ids, which is not read as a coordinate
     ///
-    /// It is not read as a coordinate.
+    /// Outputs that list rows contain the ids.
     #[arg(long, value_name = "NAME")]
     id_column: Option<String>,
     /// Array to read from .npz and .safetensors files [default: the only matrix]
@@ -185,7 +185,7 @@ impl RowArguments {
             bail!("labels in a column of DATA are read before the rows, so DATA must be files, found: `-`");
         }
         let labels = LabelNames::of_ids(vmfkit_io::read_ids(&self.data, column, &self.options())?);
-        if labels.numbers.is_empty() { bail!("{}: there is nothing to fit, labels: `0`", self.name()) } else { Ok(labels) }
+        if labels.numbers.is_empty() { bail!("{}: no labels to fit", self.name()) } else { Ok(labels) }
     }
 
     /// The separate file of weights, if there is one.

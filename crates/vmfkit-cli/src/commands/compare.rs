@@ -34,7 +34,7 @@ pub struct Compare {
     second: PathBuf,
     /// Column of the labels: one name for both files, or one for each [default: component]
     ///
-    /// An empty name stands for a file without columns.
+    /// Leave a name empty for a file without columns.
     #[arg(long, visible_alias = "column", value_name = "NAMES", value_delimiter = ',', num_args = 1..=2, help_heading = INPUT)]
     columns: Option<Vec<String>>,
     /// Whether the first line of text files names the columns [default: auto]

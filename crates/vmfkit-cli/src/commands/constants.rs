@@ -28,10 +28,10 @@ Examples:
 Columns of --from (in any order; others are ignored) and columns of the output:
   d,one_minus_r    d,one_minus_r,kappa
   d,r              d,r,kappa                r is the mean length
-  d,kappa1,kappa2  d,kappa1,kappa2,kl       the divergence between equal mean directions
+  d,kappa1,kappa2  d,kappa1,kappa2,kl       the KL divergence for equal mean directions
   d,kappa          d,kappa,log_iv,log_c,log_c_plus_kappa,a,one_minus_a,a_prime,entropy,phi,
                    kl_uniform
-If a file has the columns of several lines, the first of these lines applies. Points are copied
+If a file has the columns of several of these lines, the first one applies. Points are copied
 unchanged. Numbers are the shortest text that reads back as the same f64, or inf and -inf.";
 
 /// Compute the constants of a density: ln C, ln I, A, entropy, divergence from uniform

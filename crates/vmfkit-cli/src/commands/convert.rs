@@ -60,7 +60,7 @@ impl Convert {
         let mut weights = rows.weight_file()?.map(|(name, weights)| WeightFile { name, weights, taken: 0 });
         let schema = batches.schema().clone();
         if schema.dim == 0 {
-            bail!("{}: there is nothing to convert, numbers per row: `0`", rows.name());
+            bail!("{}: there is nothing to convert: rows have `0` numbers", rows.name());
         }
         let mut batch = Batch::default();
         // Whether ids are integers or text is known once rows have been read.

@@ -85,7 +85,7 @@ fn render_topic(topic: &str, about: &str) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// A section with its line breaks, as tables and examples need.
+/// A section that keeps its line breaks, for tables and examples.
 fn as_is(heading: &str, text: &str) -> Roff {
     let mut section = Roff::new();
     section.control("SH", [heading]).control("nf", []);

@@ -30,8 +30,8 @@ impl WriteError {
 
 /// An output.
 ///
-/// A regular file is an [`AtomicFile`], completed by [`Output::finish`]. If the output is dropped before, the previous file remains.
-/// Devices and pipes are written directly.
+/// A regular file is an [`AtomicFile`], completed by [`Output::finish`]. If it is dropped before
+/// that, the previous file remains. Devices and pipes are written directly.
 pub struct Output {
     writer: BufWriter<Box<dyn Write + Send>>,
     name: String,

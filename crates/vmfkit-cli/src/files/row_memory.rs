@@ -80,7 +80,7 @@ pub fn limit_blocks(
             true => format!("\nhint: `--memory {}` uses smaller blocks", size::megabytes(available.bytes)),
             false => String::new(),
         };
-        bail!("this command needs up to {needed} of memory, and {} leaves: `{left}`{hint}", available.limit);
+        bail!("this command needs up to {needed} of memory, but {} leaves: `{left}`{hint}", available.limit);
     }
     Ok(match limit {
         Some(limit) => limit.min(available.bytes).saturating_sub(needed),
@@ -94,7 +94,7 @@ pub fn check_whole(source: &DataSource, work: &str) -> Result<u64> {
     let needed = source.rows().unwrap_or(0).saturating_mul(source.row_bytes());
     if needed > available.bytes && available.limit.is_enforced() {
         let (needed, left) = (size::readable(needed), size::readable(available.bytes));
-        bail!("`{work}` reads all rows into memory, which takes {needed}, and {} leaves: `{left}`", available.limit);
+        bail!("`{work}` reads all rows into memory, which takes {needed}, but {} leaves: `{left}`", available.limit);
     }
     Ok(available.bytes / 2)
 }

@@ -89,7 +89,7 @@ fn numbers_are_the_shortest_that_read_back() {
 
 /// A table of inverses has its answers in a column `kappa`: it can be given as it is, and is answered anew.
 #[test]
-fn columns_come_in_any_order_and_what_is_to_be_inverted_wins() {
+fn columns_come_in_any_order_and_inverses_take_precedence() {
     let workspace = Workspace::new();
     let plain = workspace.run_with_input("constants --from -", b"d,kappa\n5,1.50\n").success();
     let shuffled = workspace.run_with_input("constants --from -", b"note, kappa ,d\nx,1.50,5\n").success();

@@ -110,7 +110,7 @@ fn ids_and_weights_are_carried() {
     workspace.run(&format!("convert x.arrow y.npy {named}")).refused(&["y.npy: an .npy file holds only rows, found: `id`"]);
     workspace.run(&format!("convert x.arrow y.mtx {named}")).refused(&["y.mtx: an .mtx file holds only rows, found: `id`"]);
     for file in ["y.safetensors", "y.npz"] {
-        workspace.run(&format!("convert x.arrow {file} {named}")).refused(&[file, "found ids that are: `text`"]);
+        workspace.run(&format!("convert x.arrow {file} {named}")).refused(&[file, "found ids of type: `text`"]);
     }
     // Numbers stay numbers, and become texts beside texts.
     let beside = testdata("columnar").join("beside.parquet");

@@ -137,7 +137,7 @@ fn a_fit_continues_distributed_and_back() {
     workspace.run("fit x.csv -k 3 --set block_rows=1152 --method stochastic --max-passes 6 -o whole.safetensors").success();
     assert_eq!(workspace.read("model.safetensors"), workspace.read("whole.safetensors"));
     // The fit has ended: only its model can be taken.
-    let ended = "state.ckpt: the fit has ended, so there is no pass to accumulate, status: `";
+    let ended = "state.ckpt: the fit has ended (status: `";
     workspace.run("accumulate state.ckpt part-0.csv -o new.stats").refused(&[ended]);
     workspace.run("maximise state.ckpt part-0.stats -o state.ckpt").refused(&[ended]);
     workspace.run("maximise state.ckpt --model again.safetensors").success();

@@ -68,7 +68,7 @@ fn likelihood_and_criteria_agree() {
 }
 
 #[test]
-fn threads_change_no_bit_of_a_model_file_and_seeds_do() {
+fn threads_change_no_bit_of_a_model_file_but_seeds_do() {
     let workspace = three_groups();
     for method in METHODS {
         for (name, more) in [("a", "--threads 1"), ("b", "--threads 2"), ("c", "--seed 5 --max-passes 2")] {
@@ -154,7 +154,7 @@ fn every_option_changes_the_fit() {
 
 /// K-means has one concentration and equal weights: 3 directions of 2 numbers and one concentration are free.
 #[test]
-fn k_means_is_described_as_what_it_is() {
+fn k_means_is_described_as_k_means() {
     let workspace = three_groups();
     for (options, policy, free) in
         [("", "shared", 7), ("--set estimator=banerjee", "shared", 7), ("--policy fixed:30", "fixed:30", 6)]
@@ -196,7 +196,7 @@ fn a_background_takes_outliers() {
 }
 
 #[test]
-fn many_components_are_cut_short_and_notes_are_shown() {
+fn long_lists_of_components_are_truncated_and_notes_are_shown() {
     let workspace = three_groups();
     let text = workspace.run("fit x.csv -k 25 --max-passes 3").success();
     assert!(text.contains("... and 5 more (all of them with --json)") && text.lines().count() < 40, "{text}");

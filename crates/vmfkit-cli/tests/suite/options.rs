@@ -145,7 +145,7 @@ fn rows_without_weight_are_refused_by_every_verb() {
     let workspace = three_groups();
     workspace.run("fit x.csv -k 3 -o m.safetensors").success();
     workspace.write("w.txt", "0\n".repeat(600));
-    let expected = "x.csv: there is nothing to fit, total row weight: `0`";
+    let expected = "x.csv: there is nothing to fit: the total row weight is `0`";
     for command in ["score m.safetensors x.csv", "assign m.safetensors x.csv -o l.csv", "fit x.csv -k 3", "fit x.csv"] {
         workspace.run(&format!("{command} --weights w.txt")).refused(&[expected]);
     }

@@ -174,7 +174,7 @@ mod unix {
 
     /// In a container the next process may have the number of the one that was killed.
     #[test]
-    fn what_a_killed_run_left_is_not_in_the_way() {
+    fn leftovers_of_a_killed_run_do_no_harm() {
         let workspace = Workspace::new();
         // The shell leaves the files under its own number, which the command then has.
         let leftovers = "touch .x.npy.$$.partial .x.npy.$$-0.partial .x.npy.$$-1.partial";

@@ -42,7 +42,7 @@ fn the_same_draws_reach_every_format() {
 }
 
 #[test]
-fn threads_change_nothing_and_seeds_everything() {
+fn threads_change_nothing_but_seeds_change_everything() {
     let workspace = Workspace::new();
     let options = "--dim 30 --concentration 40 -n 9000";
     for (name, more) in [("a", "--threads 1"), ("b", "--threads 3"), ("c", "--seed 1")] {

@@ -119,7 +119,7 @@ fn rows_that_cannot_be_held_out_are_reported() {
 }
 
 #[test]
-fn threads_change_nothing_and_seeds_do() {
+fn threads_change_nothing_but_seeds_do() {
     let workspace = three_groups();
     let table = |more: &str| workspace.run(&format!("select x.csv -k 2:4 --json {more}")).success();
     assert_eq!(table("--threads 1"), table("--threads 2"));

@@ -23,7 +23,7 @@ fn a_limit_of_the_address_space_never_aborts() {
             continue;
         }
         let message = run.stderr.clone();
-        run.refused(&["this command needs up to ", "and the limit of the address space (`ulimit -v`) leaves: `"]);
+        run.refused(&["this command needs up to ", "but the limit of the address space (`ulimit -v`) leaves: `"]);
         refused += 1;
         if let Some((_, memory)) = message.split_once("hint: `--memory ") {
             let memory = memory.split('`').next().unwrap();
@@ -35,7 +35,7 @@ fn a_limit_of_the_address_space_never_aborts() {
     workspace.run_after("ulimit -v 400000", &format!("{fit} --memory 8GB")).success();
     let message = workspace.run_after("ulimit -v 100000", "select x.npy -k 1:2");
     message.refused(&[
-        "reads all rows into memory, which takes 76.800 MB, and the limit of the address space (`ulimit -v`) leaves: `",
+        "reads all rows into memory, which takes 76.800 MB, but the limit of the address space (`ulimit -v`) leaves: `",
     ]);
 }
 

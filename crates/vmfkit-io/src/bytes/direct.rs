@@ -334,8 +334,8 @@ mod tests {
     /// Bytes per chunk.
     const SIZE: usize = 1 << 18;
 
-    /// Creates a file beside the sources: the folder for temporary files may be on tmpfs, which has
-    /// no direct reads.
+    /// Creates a file next to the sources: the folder for temporary files may be on tmpfs, which
+    /// has no direct reads.
     fn file_of(length: usize) -> (tempfile::NamedTempFile, Vec<u8>) {
         let bytes: Vec<u8> = (0..length).map(|i| (i as u32).wrapping_mul(2_654_435_761).to_le_bytes()[3]).collect();
         let mut file = tempfile::NamedTempFile::new_in(env!("CARGO_MANIFEST_DIR")).unwrap();
@@ -445,7 +445,7 @@ mod tests {
     #[test]
     fn any_bytes_of_a_file_are_read_into_the_same_memory() {
         let bytes: Vec<u8> = (0..2 * LARGE_PAGE as u32 + 3001).map(|i| i.wrapping_mul(2_654_435_761).to_le_bytes()[3]).collect();
-        // Creates a file beside the sources: the folder for temporary files may be on tmpfs, which
+        // Creates a file next to the sources: the folder for temporary files may be on tmpfs, which
         // has no direct reads.
         let mut file = tempfile::NamedTempFile::new_in(env!("CARGO_MANIFEST_DIR")).unwrap();
         file.write_all(&bytes).unwrap();

@@ -25,7 +25,7 @@ const BEHIND_FOOTER: usize = 10;
 /// The largest alignment of messages in bytes.
 const ALIGNMENT: u64 = 64;
 
-/// Bytes to allocate at most for a size that only a pipe claims.
+/// Maximum number of bytes to allocate for a size that a pipe claims.
 pub(crate) const TRUSTED: usize = 1 << 24;
 
 /// Numbers of messages of each type.

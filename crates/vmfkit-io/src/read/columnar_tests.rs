@@ -454,7 +454,7 @@ fn flipped_bits_never_panic() {
     }
 }
 
-/// Writes beside the sources: the folder for temporary files may be on tmpfs, which has no direct
+/// Writes next to the sources: the folder for temporary files may be on tmpfs, which has no direct
 /// reads.
 #[test]
 fn flipped_bits_are_the_same_past_the_cache() {

@@ -157,7 +157,7 @@ fn only(fields: &Fields, taken: &[Option<usize>]) -> Result<Coordinates> {
             format!("several columns hold lists of floats, found: `{}`\nhint: `--columns NAME` chooses one", names.join(", "));
         return Err(Error::Format { what });
     }
-    // Beside lists of integers, columns of numbers are hardly the embedding.
+    // If there are lists of integers, columns of numbers are hardly the embedding.
     if let Some(column) = free().find(|&column| list_item(fields[column].data_type()).is_some()) {
         return Err(wrong_type(&fields[column], "hold lists of floats"));
     }

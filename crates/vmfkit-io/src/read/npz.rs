@@ -83,7 +83,7 @@ impl Member {
         }
     }
 
-    /// An array whose header cannot be read has no two axes.
+    /// Whether the array has two axes; false if its header cannot be read.
     fn has_two_axes(&self, source: &ByteSource) -> bool {
         let header = self.open(source).and_then(|mut bytes| Ok(Header::read(&mut bytes, Some(self.size))?));
         header.is_ok_and(|(header, _)| header.shape.len() == 2)

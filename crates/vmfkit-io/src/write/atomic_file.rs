@@ -43,7 +43,7 @@ pub fn remove_unfinished_files() -> NoMoreFiles {
 }
 
 /// A file that is being written. [`commit`](Self::commit) gives it its name and replaces an older
-/// file. If it is dropped before, it is removed and the older file stays.
+/// file. If it is dropped before that, it is removed and the older file stays.
 #[derive(Debug)]
 pub struct AtomicFile {
     file: File,
@@ -144,7 +144,7 @@ pub enum LockError {
 }
 
 impl FileLock {
-    /// Locks the file at `path`, which need not exist. The lock is on a file beside it,
+    /// Locks the file at `path`, which need not exist. The lock is on a file next to it,
     /// `.NAME.lock`, which contains the process id. It has no effect on file systems without locks.
     pub fn acquire(path: &Path) -> Result<Self, LockError> {
         let target = behind_links(path);

@@ -325,7 +325,7 @@ impl RowLayout {
         }
         let article = if format == OutputFormat::Npz { "an" } else { "a" };
         let hint = "hint: leave them out, or write .parquet";
-        Err(Error::Format { what: format!("{article} .{format} file holds only numbers, found ids that are: `text`\n{hint}") })
+        Err(Error::Format { what: format!("{article} .{format} file holds only numbers, found ids of type: `text`\n{hint}") })
     }
 
     fn item(&self) -> FieldRef {

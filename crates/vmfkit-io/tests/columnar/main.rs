@@ -196,7 +196,7 @@ fn rows_that_do_not_fit_are_refused() {
     );
     assert_eq!(
         refused(OutputFormat::Safetensors, &plain.clone().ids(IdKind::Texts)),
-        "a .safetensors file holds only numbers, found ids that are: `text`\nhint: leave them out, or write .parquet"
+        "a .safetensors file holds only numbers, found ids of type: `text`\nhint: leave them out, or write .parquet"
     );
     assert_eq!(
         refused(OutputFormat::Mtx, &plain.clone().ids(IdKind::Integers).weights()),
@@ -204,7 +204,7 @@ fn rows_that_do_not_fit_are_refused() {
     );
     assert_eq!(
         refused(OutputFormat::Npz, &plain.clone().ids(IdKind::Texts)),
-        "an .npz file holds only numbers, found ids that are: `text`\nhint: leave them out, or write .parquet"
+        "an .npz file holds only numbers, found ids of type: `text`\nhint: leave them out, or write .parquet"
     );
     assert_eq!(refused(OutputFormat::Csv, &plain.clone().ids(IdKind::Texts)), "ids must be texts, found: `whole numbers`");
     assert_eq!(refused(OutputFormat::Csv, &RowLayout::new(2, Element::F32)), "columns must be below 2, found: `2`");
@@ -381,7 +381,7 @@ fn a_closed_pipe_is_an_error_of_writing() {
 }
 
 #[test]
-fn formats_go_by_the_end_of_the_name() {
+fn formats_follow_the_extension_of_the_name() {
     for (name, format) in [
         ("a/b.PARQUET", OutputFormat::Parquet),
         ("b.feather", OutputFormat::Arrow),

@@ -136,7 +136,7 @@ fn columns_that_look_like_angles_get_a_hint_to_read_them_so() {
 }
 
 #[test]
-fn labels_are_read_alone_whatever_stands_beside_them() {
+fn labels_are_read_whatever_the_other_columns_hold() {
     let folder = Folder::new();
     let texts = ["b", "a", "b"].map(str::to_owned);
     let csv = folder.write("x.csv", "name,label\nx,b\ny,a\nz,b\n");

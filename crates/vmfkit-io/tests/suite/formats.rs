@@ -150,7 +150,7 @@ fn an_array_in_fortran_order_is_read_from_a_file_and_refused_from_a_stream() {
 }
 
 #[test]
-fn a_header_may_be_asserted_or_denied() {
+fn a_header_may_be_declared_present_or_absent() {
     let folder = Folder::new();
     let digits = folder.write("digits.csv", "1,2\n0.6,0.8\n");
     assert_eq!(read(&digits, &Options::new().header(Some(true))).rows, [[0.6, 0.8]]);
@@ -161,7 +161,7 @@ fn a_header_may_be_asserted_or_denied() {
 }
 
 #[test]
-fn a_format_may_be_asserted() {
+fn a_format_may_be_given() {
     let folder = Folder::new();
     let tabs = folder.write("rows.txt", "0.6\t0.8\n");
     assert_eq!(read(&tabs, &Options::new().format(Some(Format::Tsv))).rows, [[0.6, 0.8]]);

@@ -64,9 +64,9 @@ fn a_pipe_is_read_once_and_never_held() {
 }
 
 #[test]
-fn a_pipe_that_is_silent_holds_nobody_up() {
+fn a_silent_pipe_blocks_nothing_else() {
     let (reader, mut writer) = io::pipe().unwrap();
-    // The first bytes tell the format, and are waited for.
+    // The format is detected from the first bytes, so opening waits for them.
     writer.write_all(&b"0.8,0.6\n".repeat(20)).unwrap();
     let mut source = open_stream(reader, "pipe", &Options::new().block_rows(2)).unwrap();
     assert_eq!(source.next_validated(&mut vmfkit::RowBatch::default()).unwrap().unwrap().row(1), [0.8, 0.6]);
@@ -138,7 +138,7 @@ fn a_pass_may_be_left_in_the_middle() {
 }
 
 #[test]
-fn a_failed_pass_fails_until_it_is_begun_anew() {
+fn a_failed_pass_fails_until_the_source_is_rewound() {
     let folder = Folder::new();
     let mut rows = ROWS;
     rows[4] = [3.0, 0.0, 0.0, 0.0];
@@ -315,7 +315,7 @@ fn only_formats_that_come_in_order_come_through_a_pipe() {
     }
     let bytes = fs::read(crate::testdata("columnar/no_rows.arrow")).unwrap();
     let message = with_causes(open_stream(io::Cursor::new(bytes), "pipe", &Options::new()).unwrap_err());
-    assert_eq!(message, "pipe: there is nothing to fit, total row weight: `0`");
+    assert_eq!(message, "pipe: there is nothing to fit: the total row weight is `0`");
     let folder = Folder::new();
     let place = folder.write("rows.npy.gz", fs::read(crate::testdata("formats/rows.csv.gz")).unwrap());
     let all = crate::read(&place, &Options::new().columns(crate::names("x,y,z,t")).format(Some(vmfkit_io::Format::Csv)));

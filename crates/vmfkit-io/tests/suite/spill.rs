@@ -220,7 +220,7 @@ fn a_file_that_changes_is_named_though_its_rows_are_on_the_disk() {
 }
 
 #[test]
-fn what_is_wrong_is_named_and_who_watches_may_end_it() {
+fn errors_are_named_and_the_callback_may_stop() {
     if !has_disk() {
         return;
     }

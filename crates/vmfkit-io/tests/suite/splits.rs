@@ -86,7 +86,7 @@ fn a_folder_is_its_files_of_known_formats_in_the_order_of_names() {
 }
 
 #[test]
-fn what_a_folder_holds_beside_its_files_of_rows_is_known() {
+fn skipped_files_of_a_folder_are_known() {
     let folder = Folder::new();
     folder.write("a.npy", npy_rows(&ROWS));
     let source = |folder: &Folder| open(&location(folder.0.path()), &Options::new()).unwrap();
@@ -94,7 +94,8 @@ fn what_a_folder_holds_beside_its_files_of_rows_is_known() {
     folder.write("b.npy.old", "x");
     folder.write(".hidden", "x");
     let first = folder.write("_SUCCESS", "");
-    // What is in folders counts, but for those that programs keep for themselves, which are passed over as a whole.
+    // The contents of folders count, except those of folders that programs use internally, which
+    // are skipped as a whole.
     for name in ["more", "_temporary"] {
         std::fs::create_dir(folder.path(name)).unwrap();
         folder.write(&format!("{name}/c.txt"), "x");
@@ -155,7 +156,7 @@ fn a_name_that_is_not_text_is_matched_as_any_other() {
 }
 
 #[test]
-fn nothing_to_read_is_said() {
+fn locations_without_files_are_errors() {
     let folder = Folder::new();
     folder.write("README.md", "nothing else");
     for (name, message) in [
@@ -168,14 +169,15 @@ fn nothing_to_read_is_said() {
         assert!(found.contains(message), "{found}");
     }
     let empty = folder.write("empty.npy", npy_rows(&[]));
-    assert!(refused(&empty, &Options::new()).ends_with("empty.npy: there is nothing to fit, total row weight: `0`"));
+    assert!(refused(&empty, &Options::new()).ends_with("empty.npy: there is nothing to fit: the total row weight is `0`"));
     let empty = folder.write("empty.csv", "");
-    assert!(refused(&empty, &Options::new()).ends_with("empty.csv: there is nothing to fit, total row weight: `0`"));
+    assert!(refused(&empty, &Options::new()).ends_with("empty.csv: there is nothing to fit: the total row weight is `0`"));
 }
 
-/// A file of lists without rows does not tell how long they would be: Spark leaves such parts behind.
+/// A file of lists without rows does not tell how long they would be: Spark leaves such parts
+/// behind.
 #[test]
-fn files_without_rows_and_shape_are_passed_over() {
+fn files_without_rows_and_shape_are_skipped() {
     let folder = Folder::new();
     for (name, from) in [("a", "no_rows.parquet"), ("b", "list_f32.parquet"), ("c", "no_rows.arrow"), ("d", "fixed_f32.arrow")] {
         std::fs::copy(testdata(&format!("columnar/{from}")), folder.path(&format!("{name}.parquet"))).unwrap();
@@ -186,7 +188,7 @@ fn files_without_rows_and_shape_are_passed_over() {
     assert_eq!((all.rows.len(), all.blocks), (80, vec![80]));
     assert_eq!(open(&location(folder.0.path()), &options).unwrap().rows(), Some(80));
     let message = refused(&location(&folder.path("[ace]*")), &options);
-    assert!(message.ends_with("there is nothing to fit, total row weight: `0`"), "{message}");
+    assert!(message.ends_with("there is nothing to fit: the total row weight is `0`"), "{message}");
     // Without rows, but of another shape.
     folder.write("f.npy", npy_rows(&[]));
     let message = refused(&location(folder.0.path()), &options);

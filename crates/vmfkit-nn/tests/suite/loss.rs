@@ -39,7 +39,7 @@ fn gradients_of_a_mixture_agree_with_differences() {
 }
 
 #[test]
-fn gradients_go_on_through_the_head() {
+fn gradients_flow_through_the_head() {
     let said = vec![0.3, -1.2, 0.4, 1.0, 5.0, 0.01, 3.0, 4.0];
     assert_gradients([directions(5, 2, 3), said], |[x, said]| {
         let said = said.reshape([2, 4]);
@@ -91,7 +91,7 @@ fn near(dim: usize, kappa: f64) -> (Vec<f64>, Vec<f64>, Vec<f64>) {
 }
 
 #[test]
-fn single_precision_serves_at_large_concentrations() {
+fn single_precision_is_accurate_at_large_concentrations() {
     let single = |values: &[f64], shape| tensor::<2>(values, shape, DType::F32);
     let mut lost = 0f64;
     for dim in [3, 10, 100, 768] {
@@ -116,7 +116,7 @@ fn single_precision_serves_at_large_concentrations() {
 
 /// The derivative in kappa is |x - mu|^2 / 2 - (1 - A): two small numbers of the same size.
 #[test]
-fn gradients_in_single_precision_serve_at_large_concentrations() {
+fn gradients_in_single_precision_are_accurate_at_large_concentrations() {
     for (dim, kappa) in [(3, 383.0), (3, 1e4), (3, 1e6), (100, 1e5), (768, 1e6)] {
         let (x, mu, _) = near(dim, kappa);
         let deviations = x.chunks_exact(dim).map(|row| row.iter().zip(&mu).map(|(x, m)| (x - m).powi(2)).sum::<f64>() / 2.0);
@@ -136,7 +136,7 @@ fn gradients_in_single_precision_serve_at_large_concentrations() {
 
 /// As good as the type: numbers, and near those of f64.
 #[test]
-fn half_precision_gives_numbers() {
+fn half_precision_gives_finite_numbers() {
     let (x, mu) = (directions(11, 4, 5), directions(12, 4, 5));
     let raw = [-1e4, 0.5, 2.0, 1e4];
     let nll = |dtype: DType| {
@@ -157,7 +157,7 @@ fn half_precision_gives_numbers() {
 }
 
 #[test]
-fn a_mixture_in_single_precision_serves_at_large_concentrations() {
+fn a_mixture_in_single_precision_is_accurate_at_large_concentrations() {
     for (dim, kappa) in [(3, 384.0), (3, 385.0), (3, 1e6), (100, 1e5)] {
         let (x, mu, expected) = near(dim, kappa);
         let single = |values: &[f64], shape| tensor::<2>(values, shape, DType::F32);
@@ -211,7 +211,7 @@ fn at_zero_concentration_every_direction_is_as_likely() {
 }
 
 #[test]
-fn a_component_without_weight_is_switched_off() {
+fn a_component_without_weight_is_disabled() {
     let (x, mu) = (directions(14, 3, 4), directions(15, 2, 4));
     let of = |kappa: Tensor<1>, logits: &[f64]| {
         let k = logits.len();

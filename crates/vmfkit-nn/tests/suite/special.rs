@@ -112,7 +112,7 @@ fn half_precision_keeps_its_type() {
 }
 
 #[test]
-fn gradients_go_on_to_what_kappa_is_made_of() {
+fn gradients_flow_to_the_inputs_of_kappa() {
     let ln_kappa = [-1.0f64, 0.5, 6.0];
     for device in [device(), device().gradient_checkpointing()] {
         let leaf = Tensor::<1>::from_data(ln_kappa, (&device, DType::F64)).require_grad();

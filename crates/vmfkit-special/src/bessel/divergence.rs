@@ -1,11 +1,12 @@
-//! Entropy and Kullback-Leibler divergences as functions of the concentrations alone. MATH.md, section 7.
+//! Entropy and Kullback-Leibler divergences as functions of the concentrations alone. MATH.md,
+//! section 7.
 
 use super::outer::Point;
 use super::{HUGE_CONCENTRATION, ln_normalizer, ln_partition, ln_partition_complement, ln_peak, log_is_outer};
 use super::{in_domain, mean_length_and_slope};
 
-/// The differential entropy of a vMF, MATH.md (7.1): the logarithm of the sphere's area at k = 0, decreasing to -inf as k
-/// grows.
+/// The differential entropy of a vMF, MATH.md (7.1): the logarithm of the sphere's area at k = 0,
+/// decreasing to -inf as k grows.
 ///
 /// Absolute error below 3e-15 max(1, |H|).
 #[inline]
@@ -38,8 +39,8 @@ pub fn divergence_from_uniform(dim: usize, concentration: f64) -> f64 {
     }
 }
 
-/// KL(vMF(k1) || vMF(k2)) for a common mean direction, MATH.md (7.3). The relative error is below 4e-15, also for close k1
-/// and k2.
+/// KL(vMF(k1) || vMF(k2)) for a common mean direction, MATH.md (7.3). The relative error is below
+/// 4e-15, also for close k1 and k2.
 #[inline]
 pub fn divergence(dim: usize, from: f64, to: f64) -> f64 {
     let (d, k1, k2) = (dim as f64, from, to);
@@ -57,12 +58,13 @@ pub fn divergence(dim: usize, from: f64, to: f64) -> f64 {
     }
     let nu = 0.5 * d - 1.0;
     let step = k2 - k1;
-    // A' is analytic in a disc of this order around the middle (its nearest poles are at +-i j_{nu,1}).
+    // A' is analytic in a disc of about this radius around the middle (its nearest poles are at +-i
+    // j_{nu,1}).
     let radius = (0.5 * k1 + 0.5 * k2).hypot(nu + 2.4);
     if step.abs() <= 0.5 * radius {
         return close(dim, k1, step, &RULE_10);
     }
-    // Up to here the differences below would lose more digits than the integral does.
+    // Up to this step the differences below would lose more digits than the integral does.
     if step.abs() <= 1.2 * radius {
         return close(dim, k1, step, &RULE_20);
     }
@@ -81,8 +83,9 @@ pub fn divergence(dim: usize, from: f64, to: f64) -> f64 {
     }
 }
 
-/// Gauss-Legendre nodes and weights on [-1, 1], those above 0: Abramowitz and Stegun, table 25.4. With the poles of A' at twice the
-/// length of the interval from its middle, 10 points are right to 1e-18; at 5/6 of its length, 20 points are right to 1e-19.
+/// Gauss-Legendre nodes above 0 on [-1, 1], and their weights: Abramowitz and Stegun, table 25.4.
+/// With the poles of A' at twice the length of the interval from its middle, 10 points are accurate
+/// to 1e-18; at 5/6 of its length, 20 points to 1e-19.
 const RULE_10: [(f64, f64); 5] = [
     (0.148_874_338_981_631_21, 0.295_524_224_714_752_87),
     (0.433_395_394_129_247_19, 0.269_266_719_309_996_36),
@@ -103,15 +106,17 @@ const RULE_20: [(f64, f64); 10] = [
     (0.993_128_599_185_094_925, 0.017_614_007_139_152_118_3),
 ];
 
-/// (k2 - k1)^2 times the integral of (1 - s) A'(k1 + s (k2 - k1)) over [0, 1], by a Gauss-Legendre rule.
+/// (k2 - k1)^2 times the integral of (1 - s) A'(k1 + s (k2 - k1)) over [0, 1], by a Gauss-Legendre
+/// rule.
 fn close(dim: usize, k1: f64, step: f64, rule: &[(f64, f64)]) -> f64 {
     let mut sum = 0.0;
     for &(node, weight) in rule {
         for s in [0.5 * (1.0 - node), 0.5 * (1.0 + node)] {
             let k = k1 + s * step;
             let at = mean_length_and_slope(dim, k);
-            // Multiplying by step twice can overflow where the product with the slope does not, so once here; and the slope of a
-            // huge concentration underflows where 1 - A, which is k times as large, does not.
+            // The square of the step can overflow where its product with the slope does not, so one
+            // factor is applied here. The slope of a huge concentration underflows where 1 - A,
+            // which is k times as large, does not.
             let change = if k > HUGE_CONCENTRATION { at.complement * (step / k) } else { step * at.slope };
             sum += 0.5 * weight * (1.0 - s) * change;
         }

@@ -31,7 +31,7 @@ pub(super) fn stirling(x: f64) -> f64 {
     w * series
 }
 
-/// An index into the tables by d = 2 x, when there is one.
+/// The index d = 2 x into the tables, if they have one.
 #[inline]
 fn table_index(twice: f64) -> Option<usize> {
     // The cast saturates, so a huge or negative value fails the comparison.

@@ -124,7 +124,7 @@ fn corrected(d: f64, r: f64, complement: f64, c: f64) -> f64 {
 }
 
 /// A rational guess of g for 2 <= d < 12; its concentration is within 2.3e-4 of the answer. The constants are a minimax fit
-/// over R and real d, given in the design notes of MATH.md (6.5).
+/// over R and real d, see MATH.md (6.5).
 #[inline]
 fn rational_guess(d: f64, r: f64, c: f64) -> f64 {
     let (y, ec) = (c * c, c / (d - 1.0));

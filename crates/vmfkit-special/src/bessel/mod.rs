@@ -1,8 +1,10 @@
-//! The special functions of the von Mises-Fisher density: ln I, ln C, the mean length A and its inverse.
+//! The special functions of the von Mises-Fisher density: ln I, ln C, the mean length A and its
+//! inverse.
 //!
-//! Notation: d the dimension, k the concentration, nu = d/2 - 1, u = sqrt(nu^2 + k^2). Formulas carry their numbers in
-//! MATH.md. Two ideas avoid cancellation: logarithms are taken of *normalised* constants ([`ln_partition`] and its
-//! complement), and A, 1 - A and A' are computed from one quantity W of order d (MATH.md section 2) without subtractions.
+//! Notation: d the dimension, k the concentration, nu = d/2 - 1, u = sqrt(nu^2 + k^2). Formulas are
+//! cited by their numbers in MATH.md. Two ideas avoid cancellation: logarithms are taken of
+//! *normalised* constants ([`ln_partition`] and its complement), and A, 1 - A and A' are computed
+//! from one quantity W of order d (MATH.md section 2) without subtractions.
 //!
 //! | what | branch | where it is used |
 //! |---|---|---|
@@ -17,13 +19,16 @@
 //! | ln C, ln I, ... | 0F1 series (`inner`) | the rest |
 //! | inverse of A | see `inverse` | |
 //!
-//! Measured against 25-digit references for every integer d from 2 to 1e7 in the tables of `testdata/` (the accuracy table in
-//! the README prints the figures): A, 1 - A, the inverse and [`ln_partition`] to better than 1e-15 relative; A' to 2e-15;
-//! k + ln C, the entropy and ln(e^-k I) to 3e-15 max(1, |f|). ln C and ln I pass through zero as a difference of terms of size
-//! nu ln nu and k A: their error is at most 3 ulp of that scale, about the error that rounding k to f64 causes by itself.
+//! Measured against 25-digit references for every integer d from 2 to 1e7 in the tables of
+//! `testdata/` (the accuracy table in the README prints the figures): A, 1 - A, the inverse and
+//! [`ln_partition`] to better than 1e-15 relative; A' to 2e-15; k + ln C, the entropy and ln(e^-k
+//! I) to 3e-15 max(1, |f|). ln C and ln I pass through zero as a difference of terms of size nu ln
+//! nu and k A: their error is at most 3 ulp of that scale, about the error that rounding k to f64
+//! causes by itself.
 //!
-//! Every function is total: a concentration that is negative or NaN, a negative order (except -1/2) or a dimension of 0
-//! gives NaN; an infinite concentration gives the limit. No function iterates to a tolerance, and none panics.
+//! Every function is total: a concentration that is negative or NaN, a negative order (except -1/2)
+//! or a dimension of 0 gives NaN; an infinite concentration gives the limit. No function iterates
+//! to a tolerance, and none panics.
 
 mod divergence;
 mod gamma;
@@ -41,7 +46,8 @@ use crate::error_free::product;
 use outer::Point;
 use std::f64::consts::{FRAC_2_PI, LN_2, TAU};
 
-/// Above this concentration the limits at infinity are exact in f64 (for d up to 1e7 already far below).
+/// Above this concentration the limits at infinity are exact in f64 (for d up to 1e7 even far below
+/// it).
 pub const HUGE_CONCENTRATION: f64 = 1e100;
 
 /// True where the ratio is computed from the 1/u expansion.
@@ -74,7 +80,8 @@ pub struct MeanLength {
     pub slope: f64,
 }
 
-/// A function's value with its first and second derivative in the concentration (or in the argument, for ln I).
+/// A function's value with its first and second derivative in the concentration (or in the
+/// argument, for ln I).
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Derivatives {
     /// f
@@ -91,7 +98,8 @@ fn in_domain(d: f64, k: f64) -> bool {
     d >= 1.0 && k >= 0.0
 }
 
-/// The mean length A_d(k) = I_{d/2}(k) / I_{d/2-1}(k), the expected projection of a draw on the mean direction.
+/// The mean length A_d(k) = I_{d/2}(k) / I_{d/2-1}(k), the expected projection of a draw on the
+/// mean direction.
 ///
 /// Relative error below 1e-15 for d from 1 to 1e7 and every finite k >= 0.
 ///
@@ -118,7 +126,8 @@ pub fn mean_length_complement(dim: usize, concentration: f64) -> f64 {
 
 /// A_d(k), 1 - A_d(k) and A'_d(k) in one evaluation.
 ///
-/// The slope's relative error is below 2e-15 (below 1e-15 from d = 20 on); see the module's table for the branches.
+/// The slope's relative error is below 2e-15 (below 1e-15 from d = 20 on); see the module's table
+/// for the branches.
 #[inline]
 pub fn mean_length_and_slope(dim: usize, concentration: f64) -> MeanLength {
     ratio_parts(dim as f64, concentration)
@@ -156,7 +165,8 @@ fn langevin(k: f64) -> MeanLength {
 
 /// ln C_d(k), the logarithm of the density's normaliser.
 ///
-/// The error is at most 3 ulp of max(1, nu ln nu, k A, |k + ln C|). For a density use [`ln_peak`], which has no cancellation.
+/// The error is at most 3 ulp of max(1, nu ln nu, k A, |k + ln C|). For a density use [`ln_peak`],
+/// which has no cancellation.
 #[inline]
 pub fn ln_normalizer(dim: usize, concentration: f64) -> f64 {
     let (d, k) = (dim as f64, concentration);
@@ -212,7 +222,8 @@ pub fn ln_peak_derivatives(dim: usize, concentration: f64) -> Derivatives {
     Derivatives { value: ln_peak(dim, concentration), first: ratio.complement, second: -ratio.slope }
 }
 
-/// Phi = ln(C_d(0)/C_d(k)) = ln 0F1(; d/2; k^2/4): the cumulant function of mu . x under the uniform density.
+/// Phi = ln(C_d(0)/C_d(k)) = ln 0F1(; d/2; k^2/4): the cumulant function of mu . x under the
+/// uniform density.
 ///
 /// Relative error below 1e-15, also where k is tiny and Phi ~ k^2/(2d).
 #[inline]
@@ -265,9 +276,11 @@ fn ln_partition_complement_inner(d: f64, k: f64) -> f64 {
     -((1.0 + inner::hypergeometric_minus_one(d, k)) * (-k).exp()).ln()
 }
 
-/// ln I_s(x), the logarithm of the modified Bessel function of the first kind, for real s >= 0 (and s = -1/2) and x >= 0.
+/// ln I_s(x), the logarithm of the modified Bessel function of the first kind, for real s >= 0 (and
+/// s = -1/2) and x >= 0.
 ///
-/// It is -inf at x = 0 for s > 0. The error is at most 3 ulp of max(1, s, |ln I|), for s from 0 to 5e6 and every finite x.
+/// It is -inf at x = 0 for s > 0. The error is at most 3 ulp of max(1, s, |ln I|), for s from 0 to
+/// 5e6 and every finite x.
 ///
 /// ```
 /// // I_50(0.1) = 2.9e-130 is still an f64; I_1000(0.1) is not, its logarithm is.
@@ -329,7 +342,8 @@ fn ln_leading_power(order: f64, x: f64) -> f64 {
     if order == 0.0 {
         0.0
     } else if above >= gamma::STIRLING_FROM && x > 1e-290 {
-        // s ln(x/2) and ln Gamma are each larger than what is left of them, so Stirling's terms are merged before any is formed.
+        // s ln(x/2) and ln Gamma are each larger than their difference, so Stirling's terms are
+        // merged before any is formed.
         let quotient = 0.5 * x / above;
         let (back, back_low) = product(quotient, above);
         let lost = ((0.5 * x - back) - back_low) / back;
@@ -382,7 +396,8 @@ pub fn mean_length_and_slope_slice(dim: usize, concentrations: &[f64], out: &mut
     }
 }
 
-/// ln C_d and its first two derivatives, each into its own slice, as automatic differentiation needs them.
+/// ln C_d and its first two derivatives, each into its own slice, as automatic differentiation
+/// needs them.
 ///
 /// # Panics
 /// If the slices differ in length.

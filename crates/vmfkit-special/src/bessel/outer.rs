@@ -1,7 +1,9 @@
-//! The outer region: Debye's expansion re-organised in powers of 1/u, u = sqrt(nu^2 + k^2). MATH.md, sections 3 and 5.
+//! The outer region: Debye's expansion rearranged in powers of 1/u, u = sqrt(nu^2 + k^2). MATH.md,
+//! sections 3 and 5.
 //!
-//! One expansion holds for every ratio k/nu once u is large; it contains both the uniform (Olver) and the large-argument
-//! (Hankel) series. At d = 2, where q = 0, polynomials in 1/k reach down to k = 8 (logarithm) and k = 4 (ratio).
+//! One expansion holds for every ratio k/nu once u is large; it contains both the uniform (Olver)
+//! and the large-argument (Hankel) series. At d = 2, where q = 0, polynomials in 1/k reach down to
+//! k = 8 (logarithm) and k = 4 (ratio).
 
 use super::MeanLength;
 use super::gamma::stirling;
@@ -55,7 +57,7 @@ impl Point {
         }
     }
 
-    /// sigma of MATH.md (3.2), good enough for A, 1 - A and A'.
+    /// sigma of MATH.md (3.2), accurate enough for A, 1 - A and A'.
     #[inline]
     fn ratio_series(&self) -> f64 {
         let (q, w, u) = (self.q, self.w, self.u);
@@ -188,7 +190,7 @@ impl Point {
         ((self.nu + gap) / self.k).ln_1p()
     }
 
-    /// y = (u - nu)/nu, y' s two logarithms log1p(y/2) and log1p(y), and Delta of MATH.md (3.9); nu >= 8.
+    /// y = (u - nu)/nu, log1p(y/2), log1p(y), and Delta of MATH.md (3.9); nu >= 8.
     #[inline]
     fn relative_parts(&self) -> (f64, f64, f64, f64) {
         let Point { nu, k, u, .. } = *self;

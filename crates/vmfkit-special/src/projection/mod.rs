@@ -1,11 +1,12 @@
 //! The distribution of the projection t = mu.x of a von Mises-Fisher vector on its mean direction.
 //!
-//! In the angle theta = arccos t the density is g(theta) = exp(-k s) sin(theta)^m, with m = d - 2 and the deviation
-//! s = 1 - t = 2 sin(theta/2)^2. It is analytic for every d >= 2 and has one mode, s0, where k s0 (2 - s0) = m (1 - s0).
-//! Only the mean uses Bessel functions: the total is computed by the same quadrature as the tails.
+//! In the angle theta = arccos t the density is g(theta) = exp(-k s) sin(theta)^m, with m = d - 2
+//! and the deviation s = 1 - t = 2 sin(theta/2)^2. It is analytic for every d >= 2 and has one
+//! mode, s0, where k s0 (2 - s0) = m (1 - s0). Only the mean uses Bessel functions: the total is
+//! computed by the same quadrature as the tails.
 //!
 //! Each branch is a function:
-//! * `ln_shape`: ln g(theta) - ln g(mode) as a sum of terms of one sign; by ln s within a quarter of the mode from an end;
+//! * `ln_shape`: ln g(theta) - ln g(mode) as a sum of terms of one sign; near an end, within a quarter of the mode, by ln s;
 //! * `side`: below the mode the lower tail is integrated and the upper one is its complement, above it the reverse; on the
 //!   circle, where the mode is the end s = 0, the two meet at s = 1/max(1, k);
 //! * `tail`: the integral of g from an edge outwards, over g(edge), by one Gauss-Legendre rule; `cut` ends it where the
@@ -25,17 +26,19 @@ use std::f64::consts::{PI, SQRT_2};
 
 /// The distribution of t = mu.x for x ~ vMF(mu, k) on the sphere of `dim` coordinates.
 ///
-/// The density on [-1, 1] is c exp(k t) (1 - t^2)^((d-3)/2). Every function also exists for the deviation
-/// s = 1 - t = |x - mu|^2 / 2 in [0, 2], which stays accurate near the mode when k is large: at k = 1e20 every sample has
-/// t = 1 in floating point, and s of the order d/(2k).
+/// The density on [-1, 1] is c exp(k t) (1 - t^2)^((d-3)/2). Every function also exists for the
+/// deviation s = 1 - t = |x - mu|^2 / 2 in [0, 2], which stays accurate near the mode when k is
+/// large: at k = 1e20 every sample has t = 1 in floating point, and s of the order d/(2k).
 ///
-/// Measured against Arb at 5,400 points (d = 2 to 1e7, k = 0 and 1e-300 to 1e300, s an exact double): the relative error of
-/// both tails is below 6e-15 for probabilities above 1e-3, 3e-14 above 1e-20 and 5e-13 above 1e-300, for every d; that of the
-/// quantiles of s is below 4e-14, and the error of ln pdf below 4e-15 max(1, |ln pdf|, ln k): far from the mode of a huge
-/// concentration ln pdf is a difference of terms of the size of ln k. This is the error of the method: one
-/// ulp of s by itself moves ln p by s |d ln p/ds| 2^-52, in the far tail 3e-12 at d = 1e5 and 3e-11 at d = 1e7, and bounds
-/// every round trip. A value t is taken as exact: the rounding error of 1 - t is compensated. Above k = 1e300 deviations are
-/// subnormal and lose digits. A tail takes 0.2 to 0.6 us at 2.45 GHz, a quantile 0.7 to 2.2 us, `new` two tails.
+/// Measured against Arb at 5,400 points (d = 2 to 1e7, k = 0 and 1e-300 to 1e300, s an exact
+/// double): the relative error of both tails is below 6e-15 for probabilities above 1e-3, 3e-14
+/// above 1e-20 and 5e-13 above 1e-300, for every d; that of the quantiles of s is below 4e-14, and
+/// the error of ln pdf below 4e-15 max(1, |ln pdf|, ln k): far from the mode of a huge
+/// concentration ln pdf is a difference of terms of the size of ln k. These are errors of the
+/// method. One ulp of s moves ln p by s |d ln p/ds| 2^-52, in the far tail 3e-12 at d = 1e5 and
+/// 3e-11 at d = 1e7, which limits every round trip. A value t is taken as exact: the rounding error
+/// of 1 - t is compensated. Above k = 1e300 deviations are subnormal and lose digits. A tail takes
+/// 0.2 to 0.6 us at 2.45 GHz, a quantile 0.7 to 2.2 us, `new` two tails.
 ///
 /// ```
 /// use vmfkit_special::projection::ProjectionLaw;
@@ -134,7 +137,8 @@ impl ProjectionLaw {
     /// The law for dimension `dim` and concentration `concentration`.
     ///
     /// # Errors
-    /// [`Error::Dimension`] when `dim < 2`, [`Error::Concentration`] when the concentration is negative or not finite.
+    /// [`Error::Dimension`] when `dim < 2`, [`Error::Concentration`] when the concentration is
+    /// negative or not finite.
     pub fn new(dim: usize, concentration: f64) -> Result<Self> {
         if dim < 2 {
             return Err(Error::Dimension { dim });
@@ -178,7 +182,8 @@ impl ProjectionLaw {
         self.ln_density(1.0 - t, rounding(t))
     }
 
-    /// The density of the projection at `t`; outside [-1, 1] it is 0, and on the circle infinite at both ends.
+    /// The density of the projection at `t`; outside [-1, 1] it is 0, and on the circle infinite at
+    /// both ends.
     pub fn pdf(&self, t: f64) -> f64 {
         self.ln_pdf(t).exp()
     }
@@ -203,7 +208,8 @@ impl ProjectionLaw {
         1.0 - self.deviation_quantile(p)
     }
 
-    /// The logarithm of the density at the deviation `s`, the same as that of the projection at 1 - s.
+    /// The logarithm of the density at the deviation `s`, which equals that of the projection at
+    /// 1 - s.
     pub fn deviation_ln_pdf(&self, s: f64) -> f64 {
         self.ln_density(s, 0.0)
     }
@@ -238,12 +244,14 @@ impl ProjectionLaw {
         self.quantile_of(1.0 - p, p)
     }
 
-    /// The derivative in the concentration of the t with P(T <= t) = p, at the `t` that this law gives that p.
+    /// The derivative in the concentration of the p-quantile of T, at the p for which it is `t`.
     ///
-    /// It is positive, and its mean over draws of t is A'_d(k): a draw moves by it when the concentration does, which makes samples
-    /// differentiable (implicit reparameterisation, MATH.md 13.2). NaN when t is not in [-1, 1].
+    /// It is positive, and its mean over draws of t is A'_d(k). Draws move at this rate as the
+    /// concentration changes, so they are differentiable (implicit reparameterisation, MATH.md
+    /// (13.2)). NaN when t is not in [-1, 1].
     ///
-    /// Relative error below 2e-14 against integrals of 40 digits (d = 2 to 4096, k = 0 to 1e6, probabilities 1e-6 to 0.99).
+    /// Relative error below 2e-14 against integrals of 40 digits (d = 2 to 4096, k = 0 to 1e6,
+    /// probabilities 1e-6 to 0.99).
     ///
     /// ```
     /// use vmfkit_special::projection::ProjectionLaw;
@@ -257,7 +265,8 @@ impl ProjectionLaw {
         -self.slope_of_deviation(1.0 - t, rounding(t))
     }
 
-    /// The derivative in the concentration of the s with P(1 - T <= s) = p, at this `s`: negative, -(s/k) for large k.
+    /// The derivative in the concentration of the p-quantile of 1 - T, at the p for which it is
+    /// `s`: negative, -(s/k) for large k.
     pub fn deviation_quantile_slope(&self, s: f64) -> f64 {
         self.slope_of_deviation(s, 0.0)
     }
@@ -357,8 +366,9 @@ impl ProjectionLaw {
         (s - self.mode) + (low - self.mode_low)
     }
 
-    /// ln g(theta) - ln g(mode) at s + low. With x = s - s0 it is (m/2) (L(x/s0) + L(-x/(2 - s0))), L(x) = ln(1 + x) - x <= 0,
-    /// because k = (m/2) (1/s0 - 1/(2 - s0)): the large terms that cancel between exp(-k s) and sin^m never appear.
+    /// ln g(theta) - ln g(mode) at s + low. With x = s - s0 it is (m/2) (L(x/s0) + L(-x/(2 - s0))),
+    /// L(x) = ln(1 + x) - x <= 0, because k = (m/2) (1/s0 - 1/(2 - s0)): the large terms that
+    /// cancel between exp(-k s) and sin^m never appear.
     #[inline]
     fn ln_shape(&self, s: f64, low: f64) -> f64 {
         if self.dim == 2 {
@@ -404,7 +414,8 @@ impl ProjectionLaw {
         (integrand, near.sqrt() / (SQRT_2 + far.sqrt()) / sine)
     }
 
-    /// The deviation whose tail towards `side` has the probability p, at most that of the tail from the split.
+    /// The deviation whose tail towards `side` has the probability p, at most that of the tail from
+    /// the split.
     fn invert(&self, side: Side, p: f64) -> f64 {
         let (mut low, mut high) = match side {
             Side::Lower => (0.0, self.split),
@@ -420,8 +431,8 @@ impl ProjectionLaw {
             } else {
                 low = s;
             }
-            // Halley's step in u = ln(angle to the end), where a power law is a straight line. The hazard r = 1/length has
-            // the derivative r (r - decay) outwards.
+            // Halley's step in u = ln(angle to the end), where a power law is a straight line. The
+            // hazard r = 1/length has the derivative r (r - decay) outwards.
             let angle = side.angle(s);
             let first = angle / tail.length;
             let second = first * (1.0 - angle * (1.0 / tail.length - tail.decay));
@@ -434,7 +445,8 @@ impl ProjectionLaw {
                 return target.clamp(low, high);
             }
             if !(next > low && next < high) {
-                // Every pass moves an end of the bracket, so that the loop ends also where Halley's step leads out.
+                // Every pass moves an end of the bracket, so the loop ends even if Halley's step
+                // leaves it.
                 next = low.max(LEAST).sqrt() * high.sqrt();
                 if !(next > low && next < high) {
                     return s;
@@ -444,7 +456,8 @@ impl ProjectionLaw {
         }
     }
 
-    /// A start for `invert`: g(theta) = exp(-z^2/2) g(mode) with the normal quantile z of p over the probability of its side.
+    /// A start for `invert`: g(theta) = exp(-z^2/2) g(mode) with the normal quantile z of p over
+    /// the probability of its side.
     fn guess(&self, side: Side, p: f64) -> f64 {
         let ratio = match side {
             Side::Lower => p / self.below,
@@ -517,7 +530,8 @@ fn normal_quantile(p: f64) -> f64 {
     z.max(0.0)
 }
 
-/// The mode s0 in (0, 1] of the density in theta, as a sum of two floats, k s0 (2 - s0) = m (1 - s0).
+/// The mode s0 in (0, 1] of the density in theta, as a sum of two floats:
+/// k s0 (2 - s0) = m (1 - s0).
 fn mode(m: f64, k: f64) -> (f64, f64) {
     if m == 0.0 {
         return (0.0, 0.0);
@@ -562,7 +576,8 @@ mod tests {
     /// The residual of the two floats together is far below that of the first alone.
     #[test]
     fn mode_has_twice_the_digits() {
-        // s0 = (m + 2k - sqrt(m^2 + 4k^2)) / (2k): for m = 3, k = 2 it is 1/2, for m = 5, k = 6 it is 1/3.
+        // s0 = (m + 2k - sqrt(m^2 + 4k^2)) / (2k): for m = 3, k = 2 it is 1/2, for m = 5, k = 6 it
+        // is 1/3.
         assert_eq!(mode(3.0, 2.0), (0.5, 0.0));
         let (high, low) = mode(5.0, 6.0);
         let error = (1.0 - 2.0 * high) - high - 3.0 * low;

@@ -194,7 +194,7 @@ fn density_is_the_derivative_of_the_distribution() {
 
 /// The probability itself underflows: -k s and a logarithm are left.
 #[test]
-fn logarithms_outlive_the_probabilities() {
+fn logarithms_are_finite_where_probabilities_underflow() {
     for dim in [2, 3, 4, 5] {
         let law = law(dim, 1e6);
         assert_eq!(law.deviation_survival(1.0), 0.0);
@@ -286,7 +286,7 @@ fn quantile_slope_agrees_with_differences() {
 
 /// E[dt/dk] = dE[t]/dk = A', by the midpoint rule in p, whose integrand vanishes at both ends with s.
 #[test]
-fn quantile_slope_has_the_mean_of_the_mean_lengths_slope() {
+fn the_mean_of_quantile_slopes_is_the_slope_of_the_mean_length() {
     for (dim, k) in
         [(2, 0.0), (2, 3.0), (3, 1e-9), (3, 40.0), (5, 2.0), (5, 1e6), (64, 50.0), (768, 0.0), (768, 500.0), (4096, 1e6)]
     {

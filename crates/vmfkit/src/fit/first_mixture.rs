@@ -33,7 +33,7 @@ pub(crate) struct FirstMixture {
     pub rows: Option<u64>,
     /// The sample of a source, if one was drawn.
     pub sample: Option<RowBatch<'static>>,
-    /// True if a callback asked to stop: a mixture that is not good enough to start from.
+    /// True if a callback asked to stop, so the mixture is not good enough to start from.
     pub cancelled: bool,
 }
 
@@ -210,7 +210,7 @@ impl<'a> Fitter<'a> {
     /// A start with the background and the weights of the fit.
     pub(crate) fn finished(&self, mixture: Mixture) -> Result<Mixture> {
         match self.background {
-            // Whatever the start says: k-means holds its weights, and they are equal.
+            // k-means keeps equal weights, whatever the start says.
             _ if matches!(self.method, Method::KMeans) => {
                 let components = mixture.without_background().components().to_vec();
                 Mixture::new(vec![1.0 / components.len() as f64; components.len()], components)

@@ -62,8 +62,8 @@ impl Method {
         ]
     }
 
-    /// The default stop: a relative change of 1e-5 or 100 passes; for online EM at most 20 passes,
-    /// for gradient ascent 100 passes without a tolerance.
+    /// The default stopping rule: a relative change of 1e-5 or 100 passes; for online EM at most 20
+    /// passes, for gradient ascent 100 passes without a tolerance.
     pub fn stop(&self) -> Stop {
         match self {
             Method::Sgd(_) => Stop { tolerance: None, passes: 100, ..Stop::default() },

@@ -234,7 +234,7 @@ impl<'a> Fitter<'a> {
     }
 
     /// The number of rows of a source that are sampled for the start and held in memory while it is
-    /// made. By default as many as k-means uses, 64 per component and at least 8192, or as the
+    /// computed. By default as many as k-means uses (64 per component, at least 8192) or as the
     /// [search](Self::search) uses; see [`Self::sample_rows`].
     pub fn sample(mut self, rows: usize) -> Self {
         self.sample = Some(rows);
@@ -256,16 +256,16 @@ impl<'a> Fitter<'a> {
     }
 
     /// Calls back with a checkpoint after each start and each pass; an error ends the fit. To lose
-    /// no more than a pass in a power failure, write [`Checkpoint::to_bytes`] to a temporary file next
-    /// to the previous checkpoint and rename it.
+    /// no more than a pass in a power failure, write [`Checkpoint::to_bytes`] to a temporary file
+    /// next to the previous checkpoint and rename it.
     pub fn checkpoint(mut self, save: impl FnMut(&Checkpoint) -> Result<()> + Send + 'a) -> Self {
         self.save = Some(Box::new(save));
         self
     }
 
     /// Resumes from a checkpoint. The fit ends as it would have without the interruption, to the
-    /// last bit. Other settings and other rows are an error. A fit in its first restart may make
-    /// more passes than it was begun with.
+    /// last bit. Different settings or rows are an error, except that the maximum number of passes
+    /// may be increased in the first restart.
     ///
     /// ```
     /// use vmfkit::{RowBatch, Fitter, train::Checkpoint};
@@ -373,7 +373,7 @@ impl<'a> Fitter<'a> {
         self.sample.unwrap_or(usual.max(of_search))
     }
 
-    /// Whether the policy depends on the dispersion and it is not known. It is measured in the
+    /// Whether the policy depends on a dispersion that is not known yet. It is measured in the
     /// first restart only.
     pub(crate) fn asks_for_dispersion(&self) -> bool {
         let used = self.maximisation_used();
@@ -385,7 +385,7 @@ impl<'a> Fitter<'a> {
         self.maximisation.dispersion = self.maximisation.dispersion.or(measured);
     }
 
-    /// Takes from the settings of another fit what it has measured or set by default.
+    /// Takes the measured and default values from the settings of another fit.
     pub(crate) fn take_measured(&mut self, settings: &Settings) {
         let number = |name: &str| settings.get(name).and_then(|text| text.parse().ok());
         self.take_dispersion(settings.dispersion());

@@ -79,8 +79,8 @@ impl Fitter<'_> {
         Ok(Some(trainer.checkpoint()?.with_settings(self.settings(source.dim())).with_rows(fingerprint)))
     }
 
-    /// A trainer that resumes from a checkpoint, which must have the settings of this fitter. What
-    /// was measured of the rows is taken from the checkpoint.
+    /// A trainer that resumes from a checkpoint, which must have the settings of this fitter.
+    /// Values measured from the rows are taken from the checkpoint.
     pub fn trainer(&self, checkpoint: &Checkpoint) -> Result<Trainer<'static>> {
         self.check()?;
         let mixture = &checkpoint.current.mixture;
@@ -166,7 +166,7 @@ impl Accumulator {
     }
 
     /// A part without rows that begins with this row of the pass, counted from 0. Stochastic EM
-    /// needs to know it, whose draws must not repeat; for other methods it may be 0 for parts of
+    /// needs the number so that its draws do not repeat. For other methods it may be 0 if parts are
     /// whole blocks.
     pub fn part(&self, first_row: u64) -> Result<Part<'_>> {
         let e_step = EStep::new(&self.mixture, self.assignment)?.first_row(first_row).block_rows(self.block_rows)?;

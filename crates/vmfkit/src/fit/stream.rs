@@ -22,8 +22,8 @@ const KIND: Kind = Kind { format: "vmfkit.stream", version: "1", unchecked: Some
 /// have one or two rows and unbounded concentrations.
 pub const FIRST_ROWS_PER_COMPONENT: usize = 8;
 
-/// A component is idle if its weight predicts this many rows and it got none, whose probability is
-/// exp(-20), one in half a billion.
+/// A component is idle if its weight predicts this many rows and it got none. The probability of
+/// that is exp(-20), one in half a billion.
 const IDLE_EXPECTED_ROWS: f64 = 20.0;
 
 /// Multiplications between two calls of `should_cancel`, some tenths of a second of work.
@@ -96,7 +96,7 @@ impl Attendance {
 }
 
 impl Fitter<'_> {
-    /// Fits rows that arrive in batches by online EM; the method must be that or the default.
+    /// Fits rows that arrive in batches by online EM; the method must be online EM or the default.
     /// Passes, restarts and the search, which read rows again, are not used.
     pub fn stream(&self) -> Result<StreamFitter> {
         let fitter = self.choices();

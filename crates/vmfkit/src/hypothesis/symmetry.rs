@@ -56,7 +56,7 @@ pub struct Symmetry {
 /// (doi:10.1111/j.2517-6161.1982.tb01189.x). Under a vMF, given the projections of the rows on
 /// their mean direction, tangents are uniform among those that sum to 0, MATH.md (15.9). The test
 /// draws `replicates` such sets, so its p-value is exact for any number of rows in any dimension.
-/// If rows times dimensions are many, a random sample of the rows is tested.
+/// Large data are tested on a random sample of the rows.
 ///
 /// # Errors
 /// [`Error::TestNeeds`] for fewer than 3 rows or dimensions; [`Error::WeightsNotSupported`];

@@ -25,8 +25,8 @@ const TILES_PER_CHUNK: u64 = 3;
 pub const CHUNK_ROWS: usize = TILE * TILES_PER_CHUNK as usize;
 
 /// Default number of rows per block: 8 chunks. Processes that divide a pass among them exchange
-/// statistics of whole blocks. A block is small beside the rows of one process, and up to some
-/// hundred components its statistics are small beside its rows.
+/// statistics of whole blocks. A block is small compared with the rows of one process, and up to
+/// some hundred components its statistics are small compared with its rows.
 pub const BLOCK_ROWS: usize = 8 * CHUNK_ROWS;
 
 /// With fewer components than this (or, if each row goes to one component, than `FEW_OF_ONE`), a

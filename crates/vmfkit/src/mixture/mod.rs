@@ -27,8 +27,8 @@ use row_logits::Logits;
 
 /// Weights are divided by their sum if it differs from 1 by at most this much.
 const WEIGHT_TOLERANCE: f64 = 1e-9;
-/// The same for weights that may come from single precision, where thousands were divided by their
-/// sum.
+/// The same for weights that may have been computed in single precision, by dividing thousands of
+/// numbers by their sum.
 const SINGLE_WEIGHT_TOLERANCE: f64 = 1e-5;
 
 /// p(x) = sum over m of alpha_m vMF(x; mu_m, k_m): a mixture of von Mises-Fisher densities, MATH.md (14.1).
@@ -38,9 +38,9 @@ const SINGLE_WEIGHT_TOLERANCE: f64 = 1e-5;
 ///
 /// Densities, responsibilities and assignments are computed in double precision: the error of ln p
 /// is about k 1e-15 for the largest concentration k. Statistics of f32 rows are computed in single
-/// precision, except for k above 4096 or k sqrt(d) above 8e4, where it would be too coarse. A row
-/// whose length is off by e has logits that are off by k e, and a component a mean length that is
-/// off by e: rescale rows for concentrations of the order d/(2e).
+/// precision, except for k above 4096 or k sqrt(d) above 8e4, where it would be too coarse. If the
+/// lengths of rows are off by e, logits are off by k e and mean lengths by e: rescale rows for
+/// concentrations of the order d/(2e).
 ///
 /// ```
 /// use vmfkit::{RowBatch, Mixture, VonMisesFisher};

@@ -20,18 +20,19 @@ use vmfkit_kernels::instructions::{Instructions, Work, with_best_instructions};
 use vmfkit_kernels::softmax::{LnSum, combine, exponentials, largest_of, responsibilities, runs_mut};
 use vmfkit_kernels::sparse_responsibilities::SparseResponsibilities;
 
-/// The largest concentration for which rows of this dimension are multiplied in single precision. The
-/// error of k mu . x, about k (1e-7 + sqrt(d) 2e-8), then stays near 1e-3.
+/// The largest concentration for which rows of this dimension are multiplied in single precision.
+/// The error of k mu . x, about k (1e-7 + sqrt(d) 2e-8), then stays near 1e-3.
 fn single_precision_limit(dim: usize) -> f64 {
     (8e4 / (dim as f64).sqrt()).min(4096.0)
 }
 
-/// Weights outside this range could overflow in the sums of a tile, or underflow when multiplied by a
-/// small responsibility.
+/// Weights outside this range could overflow in the sums of a tile, or underflow when multiplied by
+/// a small responsibility.
 const SINGLE_PRECISION_WEIGHTS: std::ops::Range<f64> = 1e-25..1e30;
 
-/// The time to add a listed row to a sum, relative to its time within a matrix product: `SHORT_COST`
-/// for rows with fewer than `FEW_RUNS` runs of coordinates, whose additions wait for each other.
+/// The time to add a listed row to a sum, relative to its time within a matrix product:
+/// `SHORT_COST` for rows with fewer than `FEW_RUNS` runs of coordinates, whose additions wait for
+/// each other.
 const LISTED_COST: f64 = 3.0;
 const SHORT_COST: f64 = 5.0;
 const FEW_RUNS: usize = 4;
@@ -244,8 +245,8 @@ impl<T: Real, const WIDTH: usize> Piece<'_, T, WIDTH> {
         objective
     }
 
-    /// Adds each row to a component drawn with the responsibilities as probabilities. Returns the sum
-    /// of ln p.
+    /// Adds each row to a component drawn with the responsibilities as probabilities. Returns the
+    /// sum of ln p.
     #[inline(always)]
     fn add_to_drawn<I: Instructions>(&mut self, rng: &mut Stream) -> f64 {
         let (stride, components) = (self.scratch.stride, self.stats.components());
@@ -295,8 +296,8 @@ impl<T: Real, const WIDTH: usize> Piece<'_, T, WIDTH> {
         }
     }
 
-    /// Adds the listed rows to a component. Sums of few components, which stay in cache, are added to
-    /// the statistics at the end of the tile.
+    /// Adds the listed rows to a component. Sums of few components, which stay in cache, are added
+    /// to the statistics at the end of the tile.
     #[inline(always)]
     fn add_listed_rows<I: Instructions>(&mut self, component: usize, listed: &SparseResponsibilities<T>) {
         let (components, dim) = (self.stats.components(), self.stats.dim());
@@ -310,7 +311,8 @@ impl<T: Real, const WIDTH: usize> Piece<'_, T, WIDTH> {
                 one_sum.add_to(&mut self.stats.resultants_mut()[component * dim..][..dim], dim);
             }
             _ => {
-                // No closure: if it were not inlined, it would be compiled without these instructions.
+                // No closure: if it were not inlined, it would be compiled without these
+                // instructions.
                 for (row, responsibility) in listed.iter() {
                     self.add_row::<I>(row, component, responsibility.to_f64());
                 }
@@ -362,9 +364,11 @@ impl<'m> TileKernels<'m> {
         self.mixture
     }
 
-    /// Adds the rows `from .. to`, the tile of this number, to some statistics; returns the number of the first bad row.
+    /// Adds the rows `from .. to`, the tile of this number, to some statistics; returns the number
+    /// of the first bad row.
     ///
-    /// The precision is that of the tile's rows, whatever came before, so that it does not depend on how rows come in batches.
+    /// The precision is that of the tile's rows, whatever came before, so it does not depend on the
+    /// batches.
     pub(super) fn add_tile(
         &self,
         batch: &RowBatch,
@@ -373,7 +377,7 @@ impl<'m> TileKernels<'m> {
         workspace: &mut Workspace,
         stats: &mut SufficientStats,
     ) -> Option<usize> {
-        // Weights of 1 are none.
+        // If all weights are 1, the rows count as unweighted.
         let weights = batch.weights().map(|w| &w[from..to]).filter(|weights| weights.iter().any(|w| *w != 1.0));
         let outsized = |w: &f64| *w > 0.0 && !SINGLE_PRECISION_WEIGHTS.contains(w);
         let is_single =

@@ -10,7 +10,7 @@ use crate::stats::SufficientStats;
 use vmfkit_kernels::Real as _;
 use vmfkit_kernels::instructions::{group_heights, with_best_instructions, with_narrow_instructions};
 
-/// Unit rows near one of the first coordinates each, more or less.
+/// Unit rows, each more or less near one of the first axes.
 fn rows(count: usize, dim: usize, components: usize) -> Vec<f64> {
     let mut rows = vec![0.0; count * dim];
     for (number, row) in rows.chunks_exact_mut(dim).enumerate() {
@@ -61,7 +61,7 @@ fn check_block<T: Real, const WIDTH: usize>(mixture: &Mixture, block: &RowBatch,
     assert_eq!(fused, wide, "{dim}, {components}, {assignment:?}, {} bytes", size_of::<T>());
 }
 
-/// Not the products alone: logits, responsibilities, what is drawn, sums and objective.
+/// Not only the products: also logits, responsibilities, draws, sums and objective.
 #[test]
 fn a_tile_has_the_same_bits_with_wide_registers_as_with_narrow_ones() {
     if group_heights()[0] == group_heights()[1] {

@@ -124,8 +124,8 @@ impl ByteRows {
         if valid == to - from { Ok(values) } else { Err(from + valid) }
     }
 
-    /// The address of the first byte of a row, to prefetch it; behind the last row, an address where
-    /// nothing need be.
+    /// The address of the first byte of a row, to prefetch it; past the last row, an address that
+    /// need not be readable.
     #[inline(always)]
     pub fn address(&self, row: usize) -> *const u8 {
         let byte = row * self.dim * self.number;

@@ -12,8 +12,8 @@ use vmfkit_kernels::prefetch::prefetch_slice;
 /// Values that are copied and then validated while they are in the first-level cache.
 const VALUES_PER_COPY: usize = 4096;
 
-/// A row is prefetched while the one this many places before it is copied: no processor guesses where
-/// the next row of a list is.
+/// Rows are prefetched this many ahead of the one being copied: no processor predicts where the
+/// next row of a list is.
 const PREFETCH_AHEAD: usize = 8;
 
 impl RowBatch<'_> {
@@ -63,7 +63,8 @@ impl RowBatch<'_> {
         })
     }
 
-    /// The rows `from .. to`, validated; in `buffer` if they are bytes that cannot be used in place.
+    /// The rows `from .. to`, validated; in `buffer` if they are bytes that cannot be used in
+    /// place.
     ///
     /// # Errors
     /// That of the first bad row of the batch, if one of these rows is bad.
@@ -98,8 +99,8 @@ impl RowBatch<'_> {
         }
     }
 
-    /// Fills `buffer` with this many rows by `copy`, on all threads; its arguments are the number of
-    /// a row in the buffer and where to copy this row and others behind it.
+    /// Fills `buffer` with this many rows by `copy`, on all threads; its arguments are the number
+    /// of a row in the buffer and the memory for this row and the rows after it.
     fn fill<T: Scalar>(&self, rows: usize, buffer: &mut RowBatch<'static>, copy: impl Fn(usize, &mut [T]) + Sync) -> Result<()> {
         let out = buffer.start_dense::<T>(self.dim, rows);
         // Old values are overwritten, since clearing them would take as long as the copy.

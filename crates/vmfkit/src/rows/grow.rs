@@ -6,7 +6,7 @@ use crate::error::{Error, Result};
 use std::borrow::Cow;
 
 impl Default for RowBatch<'_> {
-    /// No rows: a buffer for [`validated`](RowBatch::validated), whose memory is used again each time.
+    /// No rows: a buffer for [`validated`](RowBatch::validated), whose memory is reused.
     fn default() -> Self {
         RowBatch::of_rows(0, 0, Rows::default())
     }
@@ -41,7 +41,8 @@ impl RowBatch<'static> {
         empty
     }
 
-    /// Removes all rows; the next ones are of the dimension and the kind of another batch. Memory is kept if the kind stays.
+    /// Removes all rows; the next ones have the dimension and the kind of another batch. Memory is
+    /// kept if the kind stays the same.
     pub(super) fn clear_like(&mut self, batch: &RowBatch) {
         let like = match &batch.values {
             Values::Numbers(rows) => rows.empty_like(),
@@ -56,7 +57,8 @@ impl RowBatch<'static> {
         self.weights = None;
     }
 
-    /// The memory of dense rows of this type, whatever it holds; the caller makes it this many rows, validated.
+    /// The vector of dense rows of this type, with any contents; the caller fills it with this many
+    /// validated rows.
     pub(super) fn start_dense<T: Scalar>(&mut self, dim: usize, rows: usize) -> &mut Vec<T> {
         (self.dim, self.len, self.is_validated, self.origin) = (dim, rows, true, None);
         if let Values::Bytes(_) = self.values {

@@ -28,16 +28,15 @@ use vmfkit_kernels::Kernels;
 
 /// Unit rows of one dimension, with optional weights.
 ///
-/// A batch borrows the caller's rows, dense or sparse, or owns them. Rows are counted from 0, and an
-/// error names the first bad one. A row whose length is off by e, within the tolerance, is used as it
-/// is: half its squared distance from a direction is too large by e^2/2, which matters only for
-/// concentrations of the order 1/e^2. Rescale the rows in that case.
+/// A batch borrows the caller's rows, dense or sparse, or owns them. Rows are counted from 0, and
+/// an error names the first bad one. A row whose length is off by e, within the tolerance, is used
+/// as it is: half its squared distance from a direction is too large by e^2/2, which matters only
+/// for concentrations of the order 1/e^2. Rescale the rows in that case.
 ///
-/// [`new`](Self::new) and similar constructors validate rows. A [`Source`](crate::source::Source) may give
-/// batches that are not yet validated ([`unvalidated`](Self::unvalidated),
-/// [`from_bytes`](Self::from_bytes)): the E step validates them while they are in cache;
-/// elsewhere, [`validated`](Self::validated) does. Functions that need validated rows panic if they
-/// are not.
+/// [`new`](Self::new) and similar constructors validate rows. A [`Source`](crate::source::Source)
+/// may give batches that are not yet validated ([`unvalidated`](Self::unvalidated),
+/// [`from_bytes`](Self::from_bytes)): the E step validates them while they are in cache; elsewhere,
+/// [`validated`](Self::validated) does. Functions that need validated rows panic if they are not.
 ///
 /// ```
 /// use vmfkit::{RowBatch, Error};
@@ -90,7 +89,8 @@ impl<'a> RowBatch<'a> {
         Ok(RowBatch::of_rows(dim, len, rows))
     }
 
-    /// Divides each row that is not of unit length by its length; also returns the number of such rows.
+    /// Divides each row that is not of unit length by its length; also returns the number of such
+    /// rows.
     pub fn rescaled<T: Scalar>(dim: usize, values: &[T]) -> Result<(RowBatch<'static>, usize)> {
         let len = row_count(dim, values.len())?;
         let mut out = values.to_vec();
@@ -98,8 +98,9 @@ impl<'a> RowBatch<'a> {
         Ok((RowBatch::of_rows(dim, len, T::rows(Cow::Owned(out))), changed))
     }
 
-    /// Validates rows as [`new`](Self::new) does and owns them, for batches that outlive the function that creates them
-    /// or move between threads; [`into_rows`](Self::into_rows) returns them.
+    /// Validates rows as [`new`](Self::new) does and owns them, for batches that outlive the
+    /// function that creates them or move between threads; [`into_rows`](Self::into_rows) returns
+    /// them.
     pub fn owned<T: Scalar>(dim: usize, values: Vec<T>) -> Result<RowBatch<'static>> {
         RowBatch::unvalidated(dim, values)?.into_validated()
     }
@@ -114,8 +115,9 @@ impl<'a> RowBatch<'a> {
         RowBatch::unvalidated_sparse(dim, starts, columns, values).into_validated()
     }
 
-    /// Borrows sparse rows of unit length to within [`UNIT_TOLERANCE`], in the three arrays of CSR that scipy calls `indptr`,
-    /// `indices` and `data`: row i has `values[starts[i]..starts[i + 1]]` in the columns `columns[starts[i]..starts[i + 1]]`.
+    /// Borrows sparse rows of unit length to within [`UNIT_TOLERANCE`], in the three arrays of CSR
+    /// that scipy calls `indptr`, `indices` and `data`: row i has
+    /// `values[starts[i]..starts[i + 1]]` in the columns `columns[starts[i]..starts[i + 1]]`.
     ///
     /// ```
     /// use vmfkit::RowBatch;
@@ -127,7 +129,8 @@ impl<'a> RowBatch<'a> {
         RowBatch::unvalidated_sparse(dim, starts, columns, values).into_validated()
     }
 
-    /// Divides each sparse row by its length; also returns the number of rows that were not of unit length.
+    /// Divides each sparse row by its length; also returns the number of rows that were not of unit
+    /// length.
     pub fn sparse_rescaled<T: Scalar>(
         dim: usize,
         starts: &[usize],
@@ -150,7 +153,8 @@ impl<'a> RowBatch<'a> {
         RowBatch::from_rows(dim, T::rows(values.into()))
     }
 
-    /// Takes sparse rows without validating them: not even that columns are less than the dimension.
+    /// Takes sparse rows without validating them: not even that columns are less than the
+    /// dimension.
     pub fn unvalidated_sparse<T: Scalar>(
         dim: usize,
         starts: impl Into<Cow<'a, [usize]>>,
@@ -177,8 +181,9 @@ impl<'a> RowBatch<'a> {
         Ok(RowBatch { is_validated: false, ..RowBatch::of_rows(dim, len, rows) })
     }
 
-    /// Takes dense rows as bytes, without a copy and without validating them: numbers of `T`, f32 or f64, in the byte order of
-    /// this machine. Buffers need not be aligned; each contains complete numbers, and together they contain complete rows.
+    /// Takes dense rows as bytes, without a copy and without validating them: numbers of `T`, f32
+    /// or f64, in the byte order of this machine. Buffers need not be aligned; each contains
+    /// complete numbers, and together they contain complete rows.
     ///
     /// ```
     /// use vmfkit::{Error, RowBatch};
@@ -210,8 +215,9 @@ impl<'a> RowBatch<'a> {
         Ok(self)
     }
 
-    /// Like [`with_weights`](Self::with_weights), but `weights` are those of a whole data set, in which this batch begins at row
-    /// `first`; errors count rows from the beginning of the data set.
+    /// Like [`with_weights`](Self::with_weights), but `weights` are those of a whole data set, in
+    /// which this batch begins at row `first`; errors count rows from the beginning of the data
+    /// set.
     pub fn with_weights_from(mut self, first: usize, weights: &'a [f64]) -> Result<Self> {
         let last = first + self.len;
         let part = weights.get(first..last).ok_or(Error::WeightCount { rows: last, found: weights.len() })?;
@@ -297,8 +303,9 @@ impl<'a> RowBatch<'a> {
         }
     }
 
-    /// The rows `from .. to` in the precision of a kernel, which is not lower than theirs, if they are dense; or the number of
-    /// the first bad row. They are in `buffer` if they have to be copied.
+    /// The rows `from .. to` in the precision of a kernel, which is not lower than theirs, if they
+    /// are dense; or the number of the first bad row. They are in `buffer` if they have to be
+    /// copied.
     #[inline(always)]
     pub(crate) fn kernel_rows<'r, T: Kernels + Scalar>(
         &'r self,
@@ -322,8 +329,8 @@ impl<'a> RowBatch<'a> {
         Ok(values)
     }
 
-    /// The address of a row, to prefetch it, if rows of this type are validated just before they are used; behind the last row,
-    /// an address where nothing need be.
+    /// The address of a row, to prefetch it, if rows of this type are validated just before they
+    /// are used; past the last row, an address that need not be readable.
     #[inline(always)]
     pub(crate) fn address<T: Scalar>(&self, row: usize) -> Option<*const T> {
         let is_same = self.is_single() == (size_of::<T>() == size_of::<f32>());
@@ -339,7 +346,7 @@ impl<'a> RowBatch<'a> {
         }
     }
 
-    /// The same, out of the batch; none if the rows are [bytes](Self::from_bytes).
+    /// The same, moved out of the batch; `None` if the rows are [bytes](Self::from_bytes).
     pub fn into_rows(self) -> Option<Rows<'a>> {
         match self.values {
             Values::Numbers(rows) => Some(rows),
@@ -378,14 +385,15 @@ impl<'a> RowBatch<'a> {
         }
     }
 
-    /// An error of these rows, with the place where they are from.
+    /// An error of these rows, with their origin.
     pub fn located(&self, mut error: Error) -> Error {
         let Some(Origin { place, first_row }) = &self.origin else { return error };
         error.row_mut().into_iter().for_each(|row| *row += first_row);
         place.locate(error)
     }
 
-    /// The same rows, validated on all threads. Bytes are copied to `buffer`; other rows stay where they are.
+    /// The same rows, validated on all threads. Bytes are copied to `buffer`; other rows stay where
+    /// they are.
     ///
     /// # Errors
     /// That of the first bad row.
@@ -398,7 +406,8 @@ impl<'a> RowBatch<'a> {
         Ok(RowBatch { weights: self.weights, ..buffer.slice(0, self.len) })
     }
 
-    /// The same rows, validated on all threads. Bytes are copied to memory of their own; other rows stay where they are.
+    /// The same rows, validated on all threads. Bytes are copied to memory of their own; other rows
+    /// stay where they are.
     ///
     /// # Errors
     /// That of the first bad row.
@@ -415,7 +424,8 @@ impl<'a> RowBatch<'a> {
         Ok(RowBatch { is_validated: true, ..self })
     }
 
-    /// The same rows, of which bytes become numbers in the memory of `buffer`, without being validated.
+    /// The same rows; bytes are converted to numbers in the memory of `buffer`, without being
+    /// validated.
     pub fn into_numbers(self, mut buffer: RowBatch<'static>) -> Self {
         let RowBatch { dim, len, weights, origin, is_validated, values } = self;
         let Values::Bytes(rows) = values else { return RowBatch { dim, len, values, weights, is_validated, origin } };

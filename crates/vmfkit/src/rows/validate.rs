@@ -14,7 +14,7 @@ pub const UNIT_TOLERANCE: f64 = 1e-5;
 const LONGEST_IN_SINGLE: usize = 2048;
 
 /// True if the row is certainly of unit length, by one sum in single precision, which halves the time.
-/// Half of the tolerance is left to rounding. Rows near the limit need [`Length`].
+/// Half of the tolerance is reserved for rounding. Rows near the limit need [`Length`].
 #[inline(always)]
 pub(super) fn is_clearly_unit_single(coordinates: &[f32]) -> bool {
     let mut sums = [0f32; 16];
@@ -24,11 +24,11 @@ pub(super) fn is_clearly_unit_single(coordinates: &[f32]) -> bool {
         sums.iter_mut().zip(chunk).for_each(|(sum, x)| *sum += x * x);
     }
     let square = sums.iter().sum::<f32>() + rest;
-    // The square is off by twice what the length is.
+    // The relative error of the square is twice that of the length.
     coordinates.len() <= LONGEST_IN_SINGLE && (square - 1.0).abs() <= UNIT_TOLERANCE as f32
 }
 
-/// The same in double precision, without the root.
+/// The same in double precision, without the square root.
 #[inline(always)]
 pub(super) fn is_clearly_unit_double(coordinates: &[f64]) -> bool {
     (sum_of_squares(coordinates, 1.0) - 1.0).abs() <= UNIT_TOLERANCE
@@ -92,7 +92,7 @@ impl Length {
         self.scale * self.rest
     }
 
-    /// Refuses a row, which has this length, unless it is a unit one.
+    /// Refuses the row with this length and this number unless it is a unit row.
     pub(super) fn check(self, row: usize) -> Result<()> {
         let norm = self.value();
         if is_unit(norm) { Ok(()) } else { Err(Error::NotUnit { row, norm }) }

@@ -209,7 +209,8 @@ mod tests {
         Mixture::new(directions.weights().to_vec(), densities.collect()).unwrap()
     }
 
-    /// Where EM stays for ever: all components but one share one group, and one has all others.
+    /// An optimum that EM never leaves: all components but one share one group, and one has all
+    /// others.
     #[test]
     fn em_leaves_an_optimum_in_which_components_crowd() {
         for groups in [4, 8] {
@@ -228,8 +229,8 @@ mod tests {
         }
     }
 
-    /// Under every policy, with backgrounds, held weights and weights of rows; a background stays
-    /// what it is.
+    /// Under every policy, with backgrounds, fixed weights and row weights; a background stays a
+    /// background.
     #[test]
     fn the_objective_is_never_lower_than_that_of_em_alone() {
         let rows = around_axes(&[0, 1, 2, 3], 5, 50);
@@ -271,7 +272,7 @@ mod tests {
         }
     }
 
-    /// Asked at any moment, it ends with what it had.
+    /// If stopped at any moment, it ends with the best result so far.
     #[test]
     fn a_search_that_is_stopped_keeps_what_it_has_found() {
         let rows = around_axes(&[0, 1, 2, 3, 4], 6, 40);
@@ -290,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn a_climb_is_given_up_only_where_its_gains_lead_nowhere() {
+    fn a_climb_is_abandoned_only_if_its_gains_are_too_small() {
         assert!(!hopeless(&[0.0, 0.5, 0.75], 10.0), "too early to tell");
         assert!(hopeless(&[0.0, 0.5, 0.75, 0.875], 2.0));
         assert!(!hopeless(&[0.0, 0.5, 0.75, 0.875], 1.0), "that is where they lead");
@@ -298,9 +299,9 @@ mod tests {
         assert!(!hopeless(&[0.0, 0.5, 0.75, 0.875], f64::NEG_INFINITY));
     }
 
-    /// The worth of a row under another component is not lost with its own.
+    /// The density that other components give a row is not lost with its own component.
     #[test]
-    fn what_is_lost_is_what_others_do_not_make_up_for() {
+    fn the_loss_without_a_component_counts_what_others_contribute() {
         let mixture = crowded(&RowBatch::new(3, &around_axes(&[0, 1, 2], 3, 10)).unwrap(), 3);
         let rows = around_axes(&[0, 1, 2], 3, 20);
         let block = RowBatch::new(3, &rows).unwrap();

@@ -22,7 +22,7 @@ pub(crate) struct OrderedRows<'b> {
 
 /// Projections are compared in this unit, so that rounding does not decide.
 const SAME_POSITION: f64 = 1e-9;
-/// Up to this mean length the mean direction is rounding.
+/// Up to this mean length the mean direction is mostly rounding error.
 const BALANCED: f64 = 1e-6;
 
 impl<'b> OrderedRows<'b> {

@@ -44,7 +44,7 @@ pub(crate) fn draw_rows(block: &RowBatch, count: usize, rng: &mut Stream) -> Vec
     }
 }
 
-/// Random distinct rows of positive weight; if there are too few, directions beside random rows.
+/// Random distinct rows of positive weight; if there are too few, directions close to random rows.
 pub(crate) fn random_rows(block: &RowBatch, components: usize, rng: &mut Stream) -> Result<Vec<Vec<f64>>> {
     let mut rows: Vec<usize> = (0..block.len()).filter(|&row| block.weights().is_none_or(|w| w[row] > 0.0)).collect();
     let mut rest = &mut rows[..];

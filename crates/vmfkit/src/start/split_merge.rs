@@ -1,8 +1,8 @@
 //! The split-and-merge search for better optima of k-means and EM.
 //!
 //! Both end in local optima in which two components share a cluster while another covers two. The
-//! search removes the component whose removal costs least, splits the one that gains most, continues
-//! the fit and keeps the better mixture. It is the split and merge of Ueda et al. (Neural
+//! search removes the component whose removal costs least, splits the one that gains most,
+//! continues the fit and keeps the better mixture. It is the split and merge of Ueda et al. (Neural
 //! Computation 12 (2000) 2109, doi:10.1162/089976600300015088), with the objective of a
 //! [`Landscape`].
 
@@ -60,8 +60,8 @@ pub(crate) trait Landscape {
         see: impl FnMut(usize, Belongs),
     ) -> Result<ControlFlow<()>>;
 
-    /// The mean objective of the rows of one component as the two halves that k-means has found,
-    /// and these halves.
+    /// The mean objective of the rows of one component when split into the two halves that k-means
+    /// has found, and these halves.
     fn halves(&self, members: &RowBatch, whole: &VonMisesFisher, found: Fit) -> Result<(f64, Mixture)>;
 
     /// The mixture in which two halves replace the component that is split and the one that is
@@ -391,7 +391,7 @@ impl Moves {
 pub(crate) mod tests {
     use super::*;
 
-    /// Rows around these axes of `dim` dimensions, `each` of them at each.
+    /// `each` rows around each of these axes of `dim` dimensions.
     pub(crate) fn around_axes(axes: &[usize], dim: usize, each: usize) -> Vec<f64> {
         let mut rows = Vec::new();
         for (number, &axis) in axes.iter().enumerate() {
@@ -410,8 +410,8 @@ pub(crate) mod tests {
         (split_merge(block, found.clone(), &how, &mut Stream::new(1, 0), should_cancel).unwrap(), found.into())
     }
 
-    /// Where k-means stays for ever: all components but one share one group, and one has all
-    /// others.
+    /// An optimum that k-means never leaves: all components but one share one group, and one has
+    /// all others.
     #[test]
     fn components_leave_a_group_that_has_too_many_of_them() {
         for groups in [2, 4, 20] {
@@ -451,9 +451,9 @@ pub(crate) mod tests {
         assert!(1.0 - moved.objective < 0.1 * (1.0 - stuck.objective), "{} {}", 1.0 - moved.objective, 1.0 - stuck.objective);
     }
 
-    /// Where nothing is to be gained nothing moves, and few rows are no rows too few.
+    /// If no move gains, nothing moves; and a few rows are enough.
     #[test]
-    fn what_is_good_stays_and_nothing_is_lost_on_few_rows() {
+    fn good_optima_stay_and_few_rows_are_enough() {
         let rows = around_axes(&[0, 1, 2], 3, 40);
         let block = RowBatch::new(3, &rows).unwrap();
         let seeds = [0, 40, 80].map(|row| block.row(row)).to_vec();
@@ -471,7 +471,7 @@ pub(crate) mod tests {
         assert!(moved.objective.is_finite());
     }
 
-    /// Asked at any moment, it ends with what it had.
+    /// If stopped at any moment, it ends with the best result so far.
     #[test]
     fn a_search_that_is_stopped_keeps_what_it_has_found() {
         let rows = around_axes(&[0, 1, 2, 3, 4, 5], 7, 50);

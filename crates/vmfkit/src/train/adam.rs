@@ -262,8 +262,8 @@ impl Adam {
         state.moments.ascend(&mut state.parameters, &slopes, parts, self.betas, self.epsilon);
         let next = state.mixture(model, &self.maximisation, half_range)?;
         let notes = self.rows_weight.map_or_else(Vec::new, |rows| {
-            // Sorted rows may be of one cluster so far: before the end of the pass the weights tell
-            // more.
+            // If rows are sorted, those seen so far may be of one cluster: until the end of the
+            // pass the weights are more informative.
             let all = self.seen_weight >= (1.0 - 1e-6) * rows;
             let rows: Vec<f64> = if all { self.seen_masses.clone() } else { next.weights().iter().map(|w| w * rows).collect() };
             notes_on(&next, &rows, &self.maximisation)

@@ -74,8 +74,8 @@ impl Checkpoint {
         Checkpoint { rows, ..self }
     }
 
-    /// Allows more passes than the fit began with. The limit has had no effect before the fit
-    /// reached it.
+    /// Allows more passes than the fit began with. This is safe because a limit has no effect until
+    /// the fit reaches it.
     pub(crate) fn allow_passes(&mut self, passes: usize) {
         let before = self.settings.get("passes").and_then(|text| text.parse::<usize>().ok());
         // Earlier restarts may have stopped at the limit, and cannot be resumed.

@@ -66,7 +66,7 @@ pub(crate) struct Run<'s, 'a> {
 }
 
 impl Default for Run<'_, '_> {
-    /// Each batch of the source is a mini-batch, and nobody observes.
+    /// Each batch of the source is a mini-batch, and there are no callbacks.
     fn default() -> Self {
         Run { batches: Batches::new(usize::MAX), block_rows: BLOCK_ROWS, observer: Observer::default() }
     }

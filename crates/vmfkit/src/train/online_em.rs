@@ -113,7 +113,7 @@ impl OnlineEm {
         Ok(())
     }
 
-    /// The running statistics, once there was a mini-batch.
+    /// The running statistics; `None` before the first mini-batch.
     pub(crate) fn running(&self) -> Option<&SufficientStats> {
         self.running.as_ref()
     }
@@ -196,5 +196,5 @@ impl OnlineEm {
     }
 }
 
-/// In the state if all rows count equally.
+/// The name of an entry of the state that exists if all rows count equally.
 const EVENLY: &str = "evenly";

@@ -9,7 +9,7 @@ use crate::stats::SufficientStats;
 /// The limit of restarts per component: there may be fewer distinct rows than components.
 const RESTARTS: u8 = 3;
 
-/// Restarts of empty components, one per step: two that were put beside the same component would
+/// Restarts of empty components, one per step: two that were put next to the same component would
 /// compete for the same half of its rows.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Repairs {

@@ -95,7 +95,7 @@ impl Rule {
         }
     }
 
-    /// What the next pass needs beside the settings and the mixture.
+    /// What the next pass needs besides the settings and the mixture.
     pub(super) fn state(&self) -> State {
         match self {
             Rule::Em(_) => State::default(),

@@ -70,7 +70,7 @@ pub(super) fn scale(objective: f64, assignment: Assignment, dim: usize) -> f64 {
     }
 }
 
-/// The state of a fit. Not converging is no error: the mixture can be used.
+/// The state of a fit. Not converging is not an error: the mixture can be used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Status {

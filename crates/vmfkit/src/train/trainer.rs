@@ -48,7 +48,7 @@ pub struct Trainer<'a> {
     /// The model with an empty component restarted, for the next E step. A fit that makes no other
     /// step ends with the model itself: a restarted component has not been fitted yet.
     repaired: Option<(Mixture, Note)>,
-    /// The fit before a repair, to which it returns if repairs do not pay.
+    /// The fit before a repair, to which it returns if repairs do not pay off.
     unrepaired: Option<Fit>,
     rule: Rule,
     repairs: Repairs,
@@ -63,7 +63,7 @@ pub struct Trainer<'a> {
     last_weight: f64,
     rows: u64,
     trace: Vec<Pass>,
-    /// Repairs under which rows were seen.
+    /// Repairs after which an E step was made.
     repair_notes: Vec<Note>,
     /// Notes of the last step.
     notes: Vec<Note>,

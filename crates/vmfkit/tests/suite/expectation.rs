@@ -122,7 +122,7 @@ fn weights_may_be_of_any_size() {
 
 /// Concentrations on both sides of the limit, 4096 or 8e4/sqrt(d): f32 rows in the f32 kernel, then in the f64 kernel.
 #[test]
-fn single_precision_is_left_before_it_tells() {
+fn single_precision_is_left_before_its_errors_matter() {
     for dim in [2, 3, 100, 384, 1600] {
         for concentration in [999.0, 1001.0, 2040.0, 2042.0, 2047.0, 2049.0, 1e6] {
             // The largest of the mixture's concentrations is twice this.

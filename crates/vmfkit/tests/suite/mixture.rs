@@ -81,12 +81,12 @@ fn check_every_shape<T: Scalar>() {
 }
 
 #[test]
-fn rows_in_double_precision_are_judged_as_by_single_densities() {
+fn rows_in_double_precision_are_scored_as_by_single_densities() {
     check_every_shape::<f64>();
 }
 
 #[test]
-fn rows_in_single_precision_are_judged_as_by_single_densities() {
+fn rows_in_single_precision_are_scored_as_by_single_densities() {
     check_every_shape::<f32>();
 }
 
@@ -228,7 +228,7 @@ fn no_concentration_is_too_small_or_too_large() {
 }
 
 #[test]
-fn a_component_without_weight_has_no_share() {
+fn a_component_without_weight_has_no_responsibility() {
     let mixture = Mixture::new(vec![0.0, 1.0], random_mixture(2, 3, 5.0, 18).components().to_vec()).unwrap();
     let rows = uniform_rows::<f64>(3, 100, 19);
     let block = RowBatch::new(3, &rows).unwrap();
@@ -270,7 +270,7 @@ fn rows_of_another_dimension_are_refused() {
 }
 
 #[test]
-fn no_rows_have_nothing_said_of_them() {
+fn a_batch_without_rows_has_empty_results() {
     let mixture = paper_mixture();
     let block = RowBatch::new::<f64>(5, &[]).unwrap();
     assert!(ln_densities(&mixture, &block).is_empty() && assign(&mixture, &block).is_empty());

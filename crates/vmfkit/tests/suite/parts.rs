@@ -228,7 +228,7 @@ fn invalid_settings_are_named() {
         (r#""auto""#, r#""aato""#, "the setting policy must be the name of a policy, found: `aato`"),
         (r#""exact""#, r#""about""#, "the setting estimator must be the name of an estimator, found: `about`"),
         (r#""kmeans""#, r#""kmaens""#, "the setting start must be the name of a start, found: `kmaens`"),
-        (r#""running""#, r#""stopped""#, "the fit has ended, so there is no pass to accumulate, status: `stopped`"),
+        (r#""running""#, r#""stopped""#, "the fit has ended (status: `stopped`), so there is no pass to accumulate"),
     ] {
         let error = Accumulator::of(&edited(&state, from, to).unwrap()).unwrap_err().to_string();
         assert!(error.contains(words), "{from}: {error}");

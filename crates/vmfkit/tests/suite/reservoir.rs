@@ -60,7 +60,7 @@ fn few_rows_are_all_kept_as_they_are() {
 
 /// The mean over seeds of what any rows count is their weight; a row that outweighs the rest is always there.
 #[test]
-fn samples_weigh_what_the_rows_do() {
+fn samples_have_the_weight_of_the_rows() {
     let rows = numbered(400);
     let mut weights: Vec<f64> = (0..400).map(|row| 1.0 + f64::from(row % 4)).collect();
     weights[17] = 1e4;

@@ -115,7 +115,7 @@ fn sparse_rows_are_rescaled() {
 }
 
 #[test]
-fn wrong_sparse_rows_are_named_by_place_and_value() {
+fn wrong_sparse_rows_are_named_by_position_and_value() {
     let error = |starts: &[usize], columns: &[u32], values: &[f64]| {
         let error = RowBatch::sparse(4, starts, columns, values).unwrap_err();
         if !matches!(error, Error::NotUnit { .. }) {

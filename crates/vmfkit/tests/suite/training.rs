@@ -462,7 +462,7 @@ fn a_fit_ends_with_a_mixture_that_it_has_fitted() {
 /// Hard EM with far too many components keeps losing some of them; restarting them must not lower
 /// the objective.
 #[test]
-fn restarts_of_empty_components_are_undone_unless_they_pay() {
+fn restarts_of_empty_components_are_undone_unless_they_help() {
     let (mut restarted, mut cut) = (0, 0);
     for seed in 0..12 {
         let rows: Vec<f64> = draw(&random_mixture(3, 4, 3.0, seed), 150, seed);
@@ -526,7 +526,7 @@ fn annealing_ends_at_temperature_one_and_does_not_stop_before() {
 }
 
 #[test]
-fn a_trainer_refuses_what_does_not_fit_and_stays_what_it_was() {
+fn a_trainer_refuses_mismatched_statistics_and_stays_unchanged() {
     let rows: Vec<f64> = draw(&paper_mixture(), 100, 11);
     let start = random_mixture(3, 5, 10.0, 12);
     let block = RowBatch::new(5, &rows).unwrap();

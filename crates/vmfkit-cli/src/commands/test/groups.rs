@@ -100,7 +100,7 @@ impl Test {
         }
         // Rows are read once for their groups and again for the tests.
         if self.rows.limited().has_pipe() {
-            bail!("rows from a pipe have no groups, found: `-`\nhint: write the rows to a file");
+            bail!("groups need rows that can be read twice, found: `-`\nhint: write the rows to a file");
         }
         let mut labels = Vec::new();
         if let Some(name) = self.group_column() {
