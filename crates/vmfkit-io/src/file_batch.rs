@@ -53,7 +53,7 @@ impl Failure {
     }
 }
 
-/// The places in files where the rows of a batch come from.
+/// The positions in files of the rows of a batch.
 #[derive(Debug)]
 pub(crate) struct Origins {
     /// For each file, the number of its first row in the batch, and where it is in the file.

@@ -139,7 +139,7 @@ fn the_footer_of_an_arrow_file_must_be_one() {
         (footer.end, &[255; 4][..], "a footer of -1 bytes"),
         (footer.end, &[255, 255, 255, 127], "a footer of 2147483647 bytes"),
         (footer.start, &[255; 4], "an invalid footer"),
-        (footer.end + 4, b"arrow1", "an end without ARROW1"),
+        (footer.end + 4, b"arrow1", "a file that does not end with ARROW1"),
     ] {
         let mut changed = file.clone();
         changed[at..at + bytes.len()].copy_from_slice(bytes);
@@ -149,7 +149,7 @@ fn the_footer_of_an_arrow_file_must_be_one() {
     }
     for length in [file.len() - 1, file.len() - 10, footer.start] {
         let message = refused_in_pipe(file[..length].to_vec());
-        assert!(message.contains("an end without ARROW1"), "{message}");
+        assert!(message.contains("a file that does not end with ARROW1"), "{message}");
     }
 }
 
