@@ -3,4 +3,5 @@
 pub mod components;
 pub mod direction;
 pub mod format;
+pub mod notes;
 pub mod progress;
