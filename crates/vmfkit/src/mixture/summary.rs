@@ -40,12 +40,12 @@ impl Mixture {
     /// assert!((summary.ranks[0].responsibilities[0] - 1.0 / (1.0 + (-2f64).exp())).abs() < 1e-12);
     /// # Ok::<(), vmfkit::Error>(())
     /// ```
-    pub fn summarise(&self, block: &RowBatch, top: usize) -> Result<Summary> {
+    pub fn summarise(&self, batch: &RowBatch, top: usize) -> Result<Summary> {
         let top = top.min(self.components().len());
         // For each row: ln p, entropy, and for each rank the component and its probability.
         let values_per_row = 2 + 2 * top;
-        let mut rows = vec![0.0; values_per_row * block.len()];
-        self.for_each_row(block, values_per_row, &mut rows, |logits, out| {
+        let mut rows = vec![0.0; values_per_row * batch.len()];
+        self.for_each_row(batch, values_per_row, &mut rows, |logits, out| {
             let total = ln_sum_exp(logits);
             // The entropy of the responsibilities is ln p minus the mean logit.
             let mean: f64 = logits.iter().filter(|z| **z > f64::NEG_INFINITY).map(|z| (z - total).exp() * z).sum();
