@@ -1,10 +1,10 @@
-"""Times two builds of vmfkit in turn, in one run, and prints how the second compares with the first.
+"""Times two builds of vmfkit alternately, in one run, and compares the second with the first.
 
     python builds.py BEFORE AFTER FOLDER [--rounds 7] [--gigabytes 2] [--output BUILDS.md]
 
-BEFORE and AFTER are folders that hold the built programs `compare` and `vmf`. FOLDER must be on a disk with room for a file of
-the given size. Each round runs every work with both builds, in an order that alternates. A ratio above 1 means that the second
-build is faster.
+BEFORE and AFTER are folders with the programs `compare` and `vmf`. FOLDER must be on a disk with
+enough free space for a file of the given size. Each round runs every work with both builds, in
+alternating order. A ratio above 1 means that the second build is faster.
 """
 
 import argparse

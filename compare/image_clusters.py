@@ -1,9 +1,11 @@
-"""The autoencoder of Table 2 and the fit of its latent space, beside the same in PyTorch and mpmath; writes IMAGES.md.
+"""Compares the autoencoder of Table 2 and the fit of its latent space with PyTorch and mpmath; writes
+IMAGES.md.
 
     python image_clusters.py REPRODUCE CIFAR10_FOLDER [--output IMAGES.md]
 
-REPRODUCE is the built program, the folder has the binary version of CIFAR-10. Needs torch and mpmath (`make compare-images` installs
-them). Times are processor seconds, ours and PyTorch's in turn, one thread each.
+REPRODUCE is the program `reproduce`; the folder has the binary version of CIFAR-10. Needs torch and
+mpmath, which `make compare-images` installs. Times are processor seconds with one thread each,
+measured alternately.
 """
 
 import argparse
@@ -134,7 +136,7 @@ def main():
     text = [
         "# Image clusters compared with PyTorch",
         "",
-        f"Written by `image_clusters.py`: torch {torch.__version__}; best of {options.rounds} rounds in turn, one thread each; {cpu_name()}, shared with other work, so compare ratios rather than times.",
+        f"Written by `image_clusters.py`: torch {torch.__version__}; best of {options.rounds} alternating rounds, one thread each; {cpu_name()}, shared with other work, so compare ratios rather than times.",
         "",
         *table(head, lines),
         "",

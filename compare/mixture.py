@@ -1,16 +1,18 @@
-"""Measures one pass of a mixture fit beside the peers', in one run, turn by turn, and writes MIXTURE.md.
+"""Compares one pass of a mixture fit with other programs in one run that alternates between them;
+writes MIXTURE.md.
 
     python mixture.py [path/to/the/compare/binary] [--rounds 5] [--output MIXTURE.md]
 
-Needs requirements.txt. Without a binary it measures the peers alone and writes nothing.
+Needs requirements.txt. Without a binary it measures only the other programs and writes nothing.
 
-Each round runs, for each problem, `mixture_peers.py FOLDER PEER...` and `compare mixture-times FOLDER [--batch 256]`. Both print one
-JSON line a work:
+For each problem, a round runs `mixture_peers.py FOLDER PEER...` and `compare mixture-times FOLDER
+[--batch 256]`. Both print one line of JSON for each work:
 
-    {"work": "em", "rows": 50000, "dim": 100, "components": 10, "element": "f32", "seconds": [0.004, 0.004]}
+    {"work": "em", "rows": 50000, "dim": 100, "components": 10, "element": "f32", "seconds": [0.004]}
 
-Ours are "em", one EM pass from the start in the folder, and with --batch also "sgd", one epoch of SGD with Adam. An "em" line may
-have "ln_likelihood", that of the start; it is then compared with what the paper's loop finds, where that is a peer.
+Ours are "em", one pass of EM from the start in the folder, and with --batch also "sgd", one epoch of
+SGD with Adam. An "em" line may have "ln_likelihood", that of the start. It is compared with that of
+the paper's loop, if the loop is measured.
 """
 
 import argparse
@@ -177,7 +179,7 @@ def check_likelihood(ours, peers):
 
 
 def measure(binary, cases, rounds, root):
-    """{(case, work or peer): seconds of all rounds}. Every round takes each case in turn, the peers and then ours."""
+    """{(case, work or peer): seconds of all rounds}. Every round measures each case, first the peers, then ours."""
     times = {}
     for case in cases:
         write_problem(case, root / case.folder)

@@ -1,12 +1,14 @@
-"""A fit of files much larger than the memory it may take, in each format and by each method: speed beside the disk's and beside the same fit in
-memory, and peak memory.
+"""Fits files larger than the memory limit, in each format and by each method. Compares the speed with
+that of the disk and with that of the same fit in memory, and reports the peak memory.
 
-    python out_of_core.py VMF FOLDER [--gigabytes 20] [--columns-gigabytes 8] [--text-gigabytes 2] [--methods-gigabytes 4] [--memory 512MB]
-        [--output OUT_OF_CORE.md] [--methods-output OUT_OF_CORE_METHODS.md] [--methods-only] [--formats .parquet,.arrow]
+    python out_of_core.py VMF FOLDER [--gigabytes 20] [--columns-gigabytes 8] [--text-gigabytes 2]
+        [--methods-gigabytes 4] [--memory 512MB] [--output OUT_OF_CORE.md]
+        [--methods-output OUT_OF_CORE_METHODS.md] [--methods-only] [--formats .parquet,.arrow]
 
-VMF is the built command. FOLDER must have room for the largest file, and for the scratch file of text, and be on a disk; one file is there at a
-time, and none in the end. Pages that the system keeps of a file are dropped before every measurement, and `vmf` reads past the system's cache, so
-that every pass comes from the disk.
+VMF is the command `vmf`. FOLDER must be on a disk with enough free space for the largest file and
+for the scratch file of text. Only one file exists at a time, and all are deleted at the end. The
+page cache of a file is dropped before every measurement, and `vmf` reads without the page cache, so
+every pass reads from the disk.
 """
 
 import argparse
@@ -22,12 +24,12 @@ from pathlib import Path
 from run import cpu_name, table
 
 DIM = 768
-# Components: how many fits, in turn with reads of the disk and with fits in memory, and of how many passes. A shared machine has a third more to give in one
-# minute than in the next.
+# For each number of components: the number of fits, which alternate with reads of the disk and with fits in memory, and of passes per fit. The speed of a
+# shared machine varies by a third from minute to minute.
 FITS = {10: (3, 3), 100: (3, 3), 200: (3, 3)}
-# Numbers of text are of double precision in memory. Each fit parses it anew; its passes are short, and the system clears memory during the first.
+# Text is read in double precision. Each fit parses it again; its passes are short, and the system clears memory during the first.
 TEXT, TEXT_FITS = (".csv", ".jsonl"), {10: (1, 10), 100: (1, 10)}
-# Beside EM. The first pass over a small file is a large part of few.
+# Methods other than EM. With few passes over a small file, the first pass is a large part of the time.
 METHODS, METHOD_FITS = ("hard", "stochastic", "kmeans", "online", "sgd"), {10: (1, 10), 100: (1, 3)}
 HELD_PASSES = 6
 # Held in memory for the time of the computation alone.
@@ -36,16 +38,16 @@ ROW = 4 * DIM
 
 
 def forget(path):
-    """Has the system drop what it keeps of a file."""
+    """Drops a file from the page cache."""
     with open(path, "rb") as file:
         os.fsync(file.fileno())
         os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
 
 
 def read_speed(path, flags=0):
-    """Bytes a second of reading the file from the disk and doing nothing else, by reads of 8 MB."""
+    """Bytes per second of reading the file from the disk without processing it, by reads of 8 MB."""
     forget(path)
-    # Reads past the cache go to whole pages, and are fastest to large ones.
+    # Reads without the page cache need a buffer of whole pages, and are fastest with large pages.
     buffer = mmap.mmap(-1, 8 << 20, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     buffer.madvise(mmap.MADV_HUGEPAGE)
     file = os.open(path, os.O_RDONLY | flags)

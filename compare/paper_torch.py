@@ -1,6 +1,7 @@
-"""The paper's two loops in PyTorch and mpmath (arXiv:2102.05340, github.com/minyoungkim21/vmf-lib), written anew from its description:
-a module a component, the log-normaliser as an autograd function that asks mpmath for ln I one value at a time, an N x K x d product for
-the resultants of EM, Adam on everything for SGD.
+"""The paper's two loops in PyTorch and mpmath (arXiv:2102.05340,
+github.com/minyoungkim21/vmf-lib), written from its description: one module per component, the
+log-normaliser as an autograd function that calls mpmath for one ln I at a time, an N x K x d product
+for the resultants of EM, and Adam on all parameters for SGD.
 
 `mixture_peers.py` has the same in numpy, for machines without PyTorch.
 """

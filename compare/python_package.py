@@ -1,8 +1,10 @@
-"""What the Python package costs beside the Rust calls under it, and beside scipy; writes PYTHON.md.
+"""Measures the overhead of the Python package over the Rust calls, and compares it with scipy; writes
+PYTHON.md.
 
     python python_package.py [--output PYTHON.md]
 
-Needs the package, scipy, torch and mpmath (`make compare-python` installs them). All times are the best of several rounds, turn by turn.
+Needs the package, scipy, torch and mpmath, which `make compare-python` installs. Times are the best
+of several rounds that alternate between the sides.
 """
 
 import argparse

@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
-"""The log-normaliser and its derivative in Python: `vmfkit.torch` and `vmfkit.jax` beside the paper's way, mpmath one value at a time.
+"""Compares the log-normaliser and its derivative in `vmfkit.torch` and `vmfkit.jax` with the paper's
+way, which calls mpmath for one value at a time.
 
     python compare/python_torch.py [values]
 
-Prints a table of nanoseconds per value, forward and backward together, for a million concentrations between 1 and 1e4, or as many as the argument says.
-mpmath answers a few dozen of them, spread over the same range; its time per value does not depend on how many there are.
+Prints a table of nanoseconds per value, forward and backward together, for a million concentrations
+between 1 and 1e4, or for the given number. mpmath computes a few dozen of them, spread over the same
+range; its time per value does not depend on their number.
 """
 
 from __future__ import annotations

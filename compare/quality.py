@@ -1,9 +1,10 @@
-"""Clusters of labelled data by every way of fitting, beside scikit-learn's k-means; writes one table a data set.
+"""Clusters labelled data with every method and with scikit-learn's k-means; writes one table per data
+set.
 
     python quality.py BINARY DATA [--output ../docs/quality.md] [--seeds 10] [--keep FOLDER] [SET...]
 
-Needs requirements.txt. BINARY is the built `compare`, DATA the folder of data sets. With --keep what was measured stays in FOLDER, and a
-second run measures only what is missing there.
+Needs requirements.txt. BINARY is the program `compare`, DATA the folder of data sets. With --keep,
+measurements are stored in FOLDER, and a second run measures only what is missing there.
 """
 
 import argparse

@@ -1,10 +1,9 @@
-"""Measures vmfkit beside scipy and mpmath, in one run, turn by turn, and writes RESULTS.md.
+"""Compares vmfkit with scipy and mpmath in one run that alternates between them; writes RESULTS.md.
 
     python run.py path/to/the/compare/binary [--rounds 5] [--output RESULTS.md]
 
-Needs requirements.txt. Build the binary with one codegen unit (CARGO_PROFILE_RELEASE_CODEGEN_UNITS=1 if the profile
-does not say so): otherwise the compiler calls rand_distr's normals instead of inlining them, which halves the rate of
-the baseline.
+Needs requirements.txt. Build the binary with one codegen unit, as the release profile does.
+Otherwise the compiler does not inline rand_distr's normals, which halves the speed of the baseline.
 """
 
 import argparse

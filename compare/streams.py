@@ -1,9 +1,11 @@
-"""Streams that drift: `partial_fit` of VonMisesFisherMixture beside that of scikit-learn's MiniBatchKMeans.
+"""Streams that drift: compares `partial_fit` of VonMisesFisherMixture with that of scikit-learn's
+MiniBatchKMeans.
 
     python compare/streams.py [FOLDER]
 
-Made topics appear, or come and go; with the FOLDER of labelled embeddings (news20, banking77) their labels drift too. "before" is the adjusted Rand index of
-a batch before it is learnt, from the fourth on; "last" that of the last ten batches afterwards; "all" that of all rows.
+Generated topics appear, or come and go. With the FOLDER of labelled embeddings (news20, banking77)
+their labels drift as well. "before" is the adjusted Rand index of a batch before the model learns
+it, from the fourth batch on; "last" that of the last ten batches afterwards; "all" that of all rows.
 """
 
 import sys

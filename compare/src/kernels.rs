@@ -1,6 +1,7 @@
-//! The matrix kernels of an E step beside the crates `gemm` and `faer`, as the Markdown table KERNELS.md.
+//! Compares the matrix kernels of an E step with the crates `gemm` and `faer`; prints KERNELS.md.
 //!
-//! All measure single-threaded products of one tile of rows; on two threads each thread has tiles of its own, as in an E step.
+//! All measurements are of single-threaded products of one tile of rows. On two threads, each thread
+//! has its own tiles, as in an E step.
 
 use clap::Args;
 use faer::linalg::matmul::matmul;

@@ -1,4 +1,4 @@
-//! Rows a second of our sampler, beside the rate at which the same generator makes bare normals.
+//! Rows per second of our sampler, and the rate at which the same generator draws normals alone.
 
 use clap::{Args, ValueEnum};
 use rayon::prelude::*;
@@ -11,7 +11,7 @@ use vmfkit::{Sampler, VonMisesFisher};
 /// Values that one generator makes for the bare normals: as many as our sampler asks of a stream.
 const VALUES_PER_STREAM: usize = 1 << 15;
 
-/// How often each side is measured, turn by turn; the best counts.
+/// The number of measurements of each side, which alternate; the best counts.
 const REPEATS: usize = 20;
 
 #[derive(Args)]

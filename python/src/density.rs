@@ -31,9 +31,9 @@ pub fn fit_density<'py>(
 ) -> PyResult<Bound<'py, PyDict>> {
     let estimator: ConcentrationEstimator = parsed(estimator)?;
     let rows = Rows::of(rows, normalize)?;
-    let view = rows.view()?;
+    let borrowed = rows.borrowed()?;
     let weights = weights.as_ref().map(|weights| weights.as_slice()).transpose()?;
-    let stats = pool::run(py, threads, |stop| view.sum(stop, normalize, weights))??;
+    let stats = pool::run(py, threads, |stop| borrowed.sum(stop, normalize, weights))??;
     let density = maximum_likelihood(&stats, estimator).map_err(raise)?;
     let found = PyDict::new(py);
     found.set_item("mean_direction", density.mean_direction().to_vec().into_pyarray(py))?;

@@ -373,12 +373,12 @@ pub fn fit<'py>(
 ) -> PyResult<Fit> {
     let choices = Choices::of(components, choices)?;
     let rows = Rows::of(rows, choices.normalize)?;
-    let view = rows.view()?;
+    let borrowed = rows.borrowed()?;
     let weights = weights.as_ref().map(|weights| weights.as_slice()).transpose()?;
     let found = pool::run(py, choices.threads, |stop| {
         // Shared by the callbacks of passes and of batches.
         let report = Mutex::new(Report::default());
-        let found = view.with_source(stop, choices.normalize, weights, Some(choices.memory), |source| {
+        let found = borrowed.with_source(stop, choices.normalize, weights, Some(choices.memory), |source| {
             let on_block = |now: Progress| {
                 let mut report = report.lock().unwrap_or_else(PoisonError::into_inner);
                 report.at(now, &progress);

@@ -51,8 +51,8 @@ fn outcome<'py>(py: Python<'py>, outcome: Outcome) -> PyResult<Bound<'py, PyDict
 #[pyo3(signature = (rows, normalize=false))]
 fn rayleigh<'py>(py: Python<'py>, rows: &Bound<'py, PyAny>, normalize: bool) -> PyResult<Bound<'py, PyDict>> {
     let rows = Rows::of(rows, normalize)?;
-    let view = rows.view()?;
-    let stats = pool::run(py, None, |stop| view.sum(stop, normalize, None))??;
+    let borrowed = rows.borrowed()?;
+    let stats = pool::run(py, None, |stop| borrowed.sum(stop, normalize, None))??;
     let test = Inference::new(&stats).map_err(raise)?.rayleigh_test();
     dictionary(py, test.statistic, test.p_value)
 }
@@ -68,8 +68,8 @@ fn mean_direction<'py>(
 ) -> PyResult<Bound<'py, PyDict>> {
     let calibration = calibration(method, Calibration::REPLICATES, 0)?;
     let rows = Rows::of(rows, normalize)?;
-    let view = rows.view()?;
-    let stats = pool::run(py, None, |stop| view.sum(stop, normalize, None))??;
+    let borrowed = rows.borrowed()?;
+    let stats = pool::run(py, None, |stop| borrowed.sum(stop, normalize, None))??;
     let test = hypothesis::mean_direction(&stats, direction.as_slice()?, calibration).map_err(raise)?;
     outcome(py, test)
 }
@@ -88,9 +88,9 @@ fn groups<'py>(
 ) -> PyResult<Bound<'py, PyDict>> {
     let calibration = calibration(method, replicates, seed)?;
     let rows = samples.iter().map(|rows| Rows::of(rows, normalize)).collect::<PyResult<Vec<_>>>()?;
-    let views = rows.iter().map(Rows::view).collect::<PyResult<Vec<_>>>()?;
+    let borrowed = rows.iter().map(Rows::borrowed).collect::<PyResult<Vec<_>>>()?;
     let found = pool::run(py, None, |stop| {
-        let parts = views.iter().map(|view| view.sum(stop, normalize, None)).collect::<PyResult<Vec<_>>>()?;
+        let parts = borrowed.iter().map(|rows| rows.sum(stop, normalize, None)).collect::<PyResult<Vec<_>>>()?;
         let mut stats = SufficientStats::zero(parts.len(), parts.first().map_or(2, SufficientStats::dim));
         for (group, part) in parts.iter().enumerate() {
             stats.add_component(group, part, 0).map_err(raise)?;
@@ -119,12 +119,12 @@ fn permutation<'py>(
     normalize: bool,
 ) -> PyResult<Bound<'py, PyDict>> {
     let rows = Rows::of(rows, normalize)?;
-    let (view, labels) = (rows.view()?, labels.as_slice()?);
+    let (borrowed, labels) = (rows.borrowed()?, labels.as_slice()?);
     if let Some(label) = labels.iter().find(|&&label| label >= groups) {
         return Err(PyValueError::new_err(format!("labels must be below {groups}, found: `{label}`")));
     }
     let found = pool::run(py, None, |stop| {
-        view.with_whole(stop, normalize, |block| {
+        borrowed.with_whole(stop, normalize, |block| {
             hypothesis::equal_mean_directions_by_permutation(block, labels, groups, replicates, seed)
         })
     })??;
@@ -141,9 +141,9 @@ fn rotational_symmetry<'py>(
     normalize: bool,
 ) -> PyResult<Bound<'py, PyDict>> {
     let rows = Rows::of(rows, normalize)?;
-    let view = rows.view()?;
+    let borrowed = rows.borrowed()?;
     let test = pool::run(py, None, |stop| {
-        view.with_whole(stop, normalize, |block| hypothesis::rotational_symmetry(block, replicates, seed))
+        borrowed.with_whole(stop, normalize, |block| hypothesis::rotational_symmetry(block, replicates, seed))
     })??;
     let found = dictionary(py, test.statistic, test.p_value)?;
     found.set_item("degrees_of_freedom", (test.degrees_of_freedom,))?;
@@ -162,13 +162,13 @@ fn projection<'py>(
     normalize: bool,
 ) -> PyResult<Bound<'py, PyDict>> {
     let rows = Rows::of(rows, normalize)?;
-    let view = rows.view()?;
+    let borrowed = rows.borrowed()?;
     let test = pool::run(py, None, |stop| {
-        view.with_whole(stop, normalize, |block| {
+        borrowed.with_whole(stop, normalize, |block| {
             if block.is_empty() {
                 return Err(Error::NoRows { weight: 0.0 });
             }
-            let density = maximum_likelihood(&SufficientStats::of_block(block), ConcentrationEstimator::Exact)?;
+            let density = maximum_likelihood(&SufficientStats::of_batch(block), ConcentrationEstimator::Exact)?;
             projection_test(block, &density, replicates, seed)
         })
     })??;

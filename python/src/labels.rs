@@ -31,11 +31,11 @@ pub fn fit_labels<'py>(
 ) -> PyResult<(Mixture, Vec<String>)> {
     let how = Maximisation::new().policy(parsed(policy)?).estimator(parsed(estimator)?);
     let rows = Rows::of(rows, normalize)?;
-    let view = rows.view()?;
+    let borrowed = rows.borrowed()?;
     let labels = labels.as_slice()?;
     let weights = weights.as_ref().map(|weights| weights.as_slice()).transpose()?;
     let known = pool::run(py, threads, |stop| {
-        let known = view.with_source(stop, normalize, weights, None, |source| {
+        let known = borrowed.with_source(stop, normalize, weights, None, |source| {
             let (mut known, mut next) = (KnownLabels::new(source.dim()), 0);
             source.rewind()?;
             let mut buffer = vmfkit::RowBatch::default();

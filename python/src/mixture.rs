@@ -3,7 +3,7 @@
 use crate::error::raise;
 use crate::numpy_array;
 use crate::pool::{self, Stop};
-use crate::rows::{Rows, View, in_pieces};
+use crate::rows::{Rows, in_pieces};
 use numpy::ndarray::Array2;
 use numpy::{
     AllowTypeChange, IntoPyArray, Ix1, Ix2, PyArray1, PyArray2, PyArrayLike1, PyArrayLike2, PyArrayMethods,
@@ -86,10 +86,10 @@ pub fn of_rows<T: Copy + Default + Send>(
     work: impl Fn(&RowBatch, &mut [T]) -> vmfkit::Result<()> + Send + Sync,
 ) -> PyResult<Vec<T>> {
     let rows = Rows::of(rows, normalize)?;
-    let view = rows.view()?;
+    let borrowed = rows.borrowed()?;
     let collect = |stop: &Stop| -> PyResult<Vec<T>> {
-        let mut found = Vec::with_capacity(view.len().unwrap_or(0) * width);
-        view.each_block(normalize, stop, |block| {
+        let mut found = Vec::with_capacity(borrowed.len().unwrap_or(0) * width);
+        borrowed.each_block(normalize, stop, |block| {
             in_pieces(block, cost, stop, |block| {
                 let before = found.len();
                 found.resize(before + block.len() * width, T::default());
@@ -98,7 +98,7 @@ pub fn of_rows<T: Copy + Default + Send>(
         })?;
         Ok(found)
     };
-    match view.len() {
+    match borrowed.len() {
         Some(rows) if rows.saturating_mul(cost) <= SMALL && threads.is_none() => pool::run_here(py, collect)?,
         _ => pool::run(py, threads, collect)?,
     }
@@ -287,11 +287,11 @@ impl Mixture {
         threads: Option<usize>,
     ) -> PyResult<Statistics<'py>> {
         let rows = Rows::of(rows, normalize)?;
-        let view = rows.view()?;
+        let borrowed = rows.borrowed()?;
         let weights = weights.map(|weights| weights.as_array().to_vec());
         let (components, dim) = (self.inner.components().len(), self.inner.dim());
         let stats = pool::run(py, threads, |stop| {
-            view.with_source(stop, normalize, weights.as_deref(), None, |source| {
+            borrowed.with_source(stop, normalize, weights.as_deref(), None, |source| {
                 let mut stats = SufficientStats::zero(components, dim);
                 source.rewind()?;
                 let mut buffer = vmfkit::RowBatch::default();
@@ -340,10 +340,10 @@ impl Mixture {
         threads: Option<usize>,
     ) -> PyResult<Bound<'py, PyDict>> {
         let rows = Rows::of(rows, normalize)?;
-        let view: View = rows.view()?;
+        let borrowed = rows.borrowed()?;
         let weights = weights.map(|weights| weights.as_array().to_vec());
         let evaluation = pool::run(py, threads, |stop| {
-            view.with_source(stop, normalize, weights.as_deref(), None, |source| {
+            borrowed.with_source(stop, normalize, weights.as_deref(), None, |source| {
                 let mut total: Option<vmfkit::mixture::Evaluation> = None;
                 source.rewind()?;
                 let mut buffer = vmfkit::RowBatch::default();

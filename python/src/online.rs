@@ -101,12 +101,12 @@ impl OnlineFit {
         threads: Option<usize>,
     ) -> PyResult<()> {
         let rows = Rows::of(rows, normalize)?;
-        let view = rows.view()?;
+        let borrowed = rows.borrowed()?;
         let weights = weights.as_ref().map(|weights| weights.as_slice()).transpose()?;
         pool::run(py, threads, |stop| {
             let mut state = self.locked()?;
             state.drift.clear();
-            view.with_source(stop, normalize, weights, None, |source| {
+            borrowed.with_source(stop, normalize, weights, None, |source| {
                 source.rewind()?;
                 let mut buffer = vmfkit::RowBatch::default();
                 while let Some(block) = source.next_validated(&mut buffer)? {

@@ -2,7 +2,7 @@
 //!
 //! Never use rayon's global pool: its threads do not survive a fork, and a forked child that gives work to it waits forever. Every call of the
 //! core therefore goes through [`run`], or through [`run_here`] if it is short. Both run the work in a thread that belongs to one of our
-//! pools, so rayon uses that pool. Only they create a [`Stop`], and rows cannot be read without one (`rows::View`).
+//! pools, so rayon uses that pool. Only they create a [`Stop`], and rows cannot be read without one (`rows::BorrowedRows`).
 //! `python/tests/test_fork.py` calls every function in a forked child and checks that all threads are ours.
 
 use pyo3::exceptions::{PyRuntimeError, PyValueError};

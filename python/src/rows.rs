@@ -64,19 +64,20 @@ impl<'py> Rows<'py> {
         }))
     }
 
-    /// The rows as slices, which can be used without holding the interpreter lock.
-    pub fn view(&self) -> PyResult<View<'_>> {
-        Ok(match self {
-            Rows::Single(array) => View::Single(array.shape()[1], array.as_slice()?),
-            Rows::Double(array) => View::Double(array.shape()[1], array.as_slice()?),
+    /// The rows as a batch of borrowed slices or as names of files, which can be used without holding the interpreter lock.
+    pub fn borrowed(&self) -> PyResult<BorrowedRows<'_>> {
+        let batch = match self {
+            Rows::Single(array) => RowBatch::unvalidated(array.shape()[1], array.as_slice()?),
+            Rows::Double(array) => RowBatch::unvalidated(array.shape()[1], array.as_slice()?),
             Rows::SparseSingle(starts, columns, values, dim) => {
-                View::SparseSingle(starts.as_slice()?, columns.as_slice()?, values.as_slice()?, *dim)
+                Ok(RowBatch::unvalidated_sparse(*dim, starts.as_slice()?, columns.as_slice()?, values.as_slice()?))
             }
             Rows::SparseDouble(starts, columns, values, dim) => {
-                View::SparseDouble(starts.as_slice()?, columns.as_slice()?, values.as_slice()?, *dim)
+                Ok(RowBatch::unvalidated_sparse(*dim, starts.as_slice()?, columns.as_slice()?, values.as_slice()?))
             }
-            Rows::Files(names, options) => View::Files(names, options),
-        })
+            Rows::Files(names, options) => return Ok(BorrowedRows::Files(names, options)),
+        };
+        batch.map(BorrowedRows::InMemory).map_err(raise)
     }
 }
 
@@ -197,35 +198,26 @@ pub fn in_pieces(
 }
 
 /// Rows that can be used by another thread.
-#[derive(Clone, Copy)]
-pub enum View<'a> {
-    Single(usize, &'a [f32]),
-    Double(usize, &'a [f64]),
-    SparseSingle(&'a [usize], &'a [u32], &'a [f32], usize),
-    SparseDouble(&'a [usize], &'a [u32], &'a [f64], usize),
+pub enum BorrowedRows<'a> {
+    /// Not yet validated.
+    InMemory(RowBatch<'a>),
     Files(&'a [String], &'a Options),
 }
 
-impl<'a> View<'a> {
-    /// The rows in memory as one batch, or None for files. With `normalize`, rows not of unit length are copied and divided by their length.
-    fn block(self, normalize: bool) -> vmfkit::Result<Option<RowBatch<'a>>> {
-        let block = match self {
-            View::Single(dim, values) => RowBatch::new(dim, values),
-            View::Double(dim, values) => RowBatch::new(dim, values),
-            View::SparseSingle(starts, columns, values, dim) => RowBatch::sparse(dim, starts, columns, values),
-            View::SparseDouble(starts, columns, values, dim) => RowBatch::sparse(dim, starts, columns, values),
-            View::Files(..) => return Ok(None),
+impl<'a> BorrowedRows<'a> {
+    /// The rows in memory, validated, or None for files. With `normalize`, rows not of unit length are copied and divided by their length.
+    fn validated(&self, normalize: bool) -> vmfkit::Result<Option<RowBatch<'a>>> {
+        let BorrowedRows::InMemory(batch) = self else { return Ok(None) };
+        let rescaled = match batch.clone().into_validated() {
+            Err(Error::NotUnit { .. }) if normalize => match batch.unvalidated_rows() {
+                vmfkit::rows::Rows::F32(values) => RowBatch::rescaled(batch.dim(), values),
+                vmfkit::rows::Rows::F64(values) => RowBatch::rescaled(batch.dim(), values),
+                vmfkit::rows::Rows::SparseF32(rows) => sparse_rescaled(batch.dim(), rows.parts()),
+                vmfkit::rows::Rows::SparseF64(rows) => sparse_rescaled(batch.dim(), rows.parts()),
+            },
+            validated => return validated.map(Some),
         };
-        match (block, self) {
-            (Err(Error::NotUnit { .. }), _) if normalize => Ok(Some(match self {
-                View::Single(dim, values) => RowBatch::rescaled(dim, values)?.0,
-                View::Double(dim, values) => RowBatch::rescaled(dim, values)?.0,
-                View::SparseSingle(starts, columns, values, dim) => RowBatch::sparse_rescaled(dim, starts, columns, values)?.0,
-                View::SparseDouble(starts, columns, values, dim) => RowBatch::sparse_rescaled(dim, starts, columns, values)?.0,
-                View::Files(..) => unreachable!("files are not in memory"),
-            })),
-            (block, _) => block.map(Some),
-        }
+        rescaled.map(|(batch, _)| Some(batch))
     }
 
     /// Opens files. With `memory`, which is for several passes, rows are kept in memory if they fit, otherwise in a scratch file if they
@@ -247,14 +239,14 @@ impl<'a> View<'a> {
     ///
     /// Validating rows uses rayon. The [`Stop`] proves that the caller runs in one of our pools.
     pub fn with_source<R>(
-        self,
+        &self,
         stop: &Stop,
         normalize: bool,
         weights: Option<&[f64]>,
         memory: Option<u64>,
         work: impl FnOnce(&mut dyn Source) -> vmfkit::Result<R>,
     ) -> PyResult<R> {
-        if let View::Files(names, options) = self {
+        if let BorrowedRows::Files(names, options) = self {
             let mut source = Self::open(names, options, stop, memory)?;
             return match weights {
                 None => work(&mut source),
@@ -262,17 +254,19 @@ impl<'a> View<'a> {
             }
             .map_err(raise);
         }
-        let mut block = self.block(normalize).map_err(raise)?.expect("rows in memory");
+        let mut rows = self.validated(normalize).map_err(raise)?.expect("rows in memory");
         if let Some(weights) = weights {
-            block = block.with_weights(weights).map_err(raise)?;
+            rows = rows.with_weights(weights).map_err(raise)?;
         }
-        let sparse = matches!(self, View::SparseSingle(..) | View::SparseDouble(..));
-        let size = if sparse { 1 << 14 } else { (BATCH_NUMBERS / block.dim().max(1)).clamp(MIN_BATCH_ROWS, MAX_BATCH_ROWS) };
-        work(&mut MemorySource::new(block).batches(size)).map_err(raise)
+        let size = match rows.is_sparse() {
+            true => 1 << 14,
+            false => (BATCH_NUMBERS / rows.dim().max(1)).clamp(MIN_BATCH_ROWS, MAX_BATCH_ROWS),
+        };
+        work(&mut MemorySource::new(rows).batches(size)).map_err(raise)
     }
 
     /// The sufficient statistics of all rows as one component.
-    pub fn sum(self, stop: &Stop, normalize: bool, weights: Option<&[f64]>) -> PyResult<SufficientStats> {
+    pub fn sum(&self, stop: &Stop, normalize: bool, weights: Option<&[f64]>) -> PyResult<SufficientStats> {
         self.with_source(stop, normalize, weights, None, |source| {
             let mut sum = RowSum::new(source.dim());
             let mut buffer = RowBatch::default();
@@ -288,19 +282,20 @@ impl<'a> View<'a> {
     }
 
     /// Passes all rows to `work` as one batch.
-    pub fn with_whole<R>(self, stop: &Stop, normalize: bool, work: impl FnOnce(&RowBatch) -> vmfkit::Result<R>) -> PyResult<R> {
-        if let View::Files(names, options) = self {
-            let mut source = Self::open(names, &options.clone().block_rows(usize::MAX), stop, None)?;
+    pub fn with_whole<R>(&self, stop: &Stop, normalize: bool, work: impl FnOnce(&RowBatch) -> vmfkit::Result<R>) -> PyResult<R> {
+        if let BorrowedRows::Files(names, options) = self {
+            let options = Options::clone(options).block_rows(usize::MAX);
+            let mut source = Self::open(names, &options, stop, None)?;
             let mut buffer = RowBatch::default();
             let block = source.next_validated(&mut buffer).map_err(raise)?.ok_or(Error::NoRows { weight: 0.0 }).map_err(raise)?;
             return work(&block).map_err(raise);
         }
-        work(&self.block(normalize).map_err(raise)?.expect("rows in memory")).map_err(raise)
+        work(&self.validated(normalize).map_err(raise)?.expect("rows in memory")).map_err(raise)
     }
 
     /// Passes the rows to `work` batch by batch, until they end or a stop is requested.
     pub fn each_block(
-        self,
+        &self,
         normalize: bool,
         stop: &Stop,
         mut work: impl FnMut(&RowBatch) -> vmfkit::Result<()> + Send,
@@ -321,12 +316,17 @@ impl<'a> View<'a> {
     }
 
     /// Number of rows, if known.
-    pub fn len(self) -> Option<usize> {
+    pub fn len(&self) -> Option<usize> {
         match self {
-            View::Single(dim, values) => Some(values.len() / dim.max(1)),
-            View::Double(dim, values) => Some(values.len() / dim.max(1)),
-            View::SparseSingle(starts, ..) | View::SparseDouble(starts, ..) => Some(starts.len().saturating_sub(1)),
-            View::Files(..) => None,
+            BorrowedRows::InMemory(batch) => Some(batch.len()),
+            BorrowedRows::Files(..) => None,
         }
     }
+}
+
+fn sparse_rescaled<T: vmfkit::rows::Scalar>(
+    dim: usize,
+    (starts, columns, values): (&[usize], &[u32], &[T]),
+) -> vmfkit::Result<(RowBatch<'static>, usize)> {
+    RowBatch::sparse_rescaled(dim, starts, columns, values)
 }

@@ -39,14 +39,14 @@ pub fn select<'py>(
 ) -> PyResult<Vec<Bound<'py, PyDict>>> {
     let policies: Vec<ConcentrationPolicy> = policies.iter().map(|text| parsed(text)).collect::<PyResult<_>>()?;
     let rows = Rows::of(rows, normalize)?;
-    let view = rows.view()?;
+    let borrowed = rows.borrowed()?;
     let weights = weights.as_ref().map(|weights| weights.as_slice()).transpose()?;
     let usual = Stop::default();
     let stop_rule =
         Stop { tolerance: tolerance.map_or(usual.tolerance, Some), passes: passes.unwrap_or(usual.passes), ..Stop::default() };
     let table = pool::run(py, threads, |stop| {
         let (mut failed, mut done) = (None, 0);
-        let table = view.with_whole(stop, normalize, |block| {
+        let table = borrowed.with_whole(stop, normalize, |block| {
             let weighted = weights.map(|weights| block.clone().with_weights(weights)).transpose()?;
             let block = weighted.as_ref().unwrap_or(block);
             let watch = |candidate: &Candidate| {

@@ -208,7 +208,7 @@ fn fits(truth: &VonMisesFisher, rows: usize, seed: u64) -> Result<[Fitted; 3]> {
     let mut values = vec![0.0; truth.dim() * rows];
     Sampler::new(truth).fill(seed, 0, &mut values)?;
     let block = RowBatch::new(truth.dim(), &values)?;
-    let stats = SufficientStats::of_block(&block);
+    let stats = SufficientStats::of_batch(&block);
     let batch = maximum_likelihood(&stats, ConcentrationEstimator::Banerjee)?;
     let exact = maximum_likelihood(&stats, ConcentrationEstimator::Exact)?;
     let sgd = Fitter::new(1).method(Method::Sgd(Adam::new())).start(Start::Random).policy(ConcentrationPolicy::Free);

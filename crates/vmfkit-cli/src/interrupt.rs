@@ -1,6 +1,6 @@
 //! Ctrl-C, termination and hang-up: unfinished files are removed, and a fit may first finish the current rows.
 
-use crate::files::output;
+use crate::report::notes;
 use std::ops::ControlFlow;
 use std::sync::Once;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -43,7 +43,7 @@ pub fn install_handler() {
 /// Handles an interrupt.
 fn interrupted() {
     if GRACEFUL.load(Ordering::SeqCst) && !REQUESTED.swap(true, Ordering::SeqCst) {
-        output::note("\ninterrupted: finishing the current rows and writing the result; interrupt again to stop at once");
+        notes::note("\ninterrupted: finishing the current rows and writing the result; interrupt again to stop at once");
         return;
     }
     // The guard lives to the end, so that no file is completed any more.

@@ -8,13 +8,15 @@ mod files;
 mod interrupt;
 mod report;
 mod score_rows;
+mod size;
 mod typical;
 
 use anyhow::Context;
-use args::{Arguments, Command};
 use clap::Parser;
-use files::output::{self, WriteError};
+use commands::{Arguments, Command};
+use files::output::WriteError;
 use interrupt::Interrupted;
+use report::notes;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
@@ -26,7 +28,7 @@ fn main() -> ExitCode {
         Err(error) => match error.downcast_ref::<WriteError>() {
             Some(write) if write.is_broken_pipe() => ExitCode::SUCCESS,
             written => {
-                output::note(format_args!("error: {}", with_causes(&error)));
+                notes::note(format_args!("error: {}", with_causes(&error)));
                 ExitCode::from(if written.is_some() { 1 } else { 2 })
             }
         },

@@ -2,6 +2,12 @@
 
 use vmfkit::rows::Rows;
 
+/// The names of columns and tensors that are written. Separate columns of coordinates are called
+/// x0, x1 and so on.
+pub(crate) const ROWS: &str = "embedding";
+pub(crate) const WEIGHT: &str = "weight";
+pub(crate) const ID: &str = "id";
+
 /// Rows as a file stores them, not validated, with the weights and ids of the file.
 ///
 /// [`RowBatch`](vmfkit::RowBatch) needs at least two numbers per row. These rows may have one, such

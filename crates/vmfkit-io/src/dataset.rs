@@ -1,13 +1,58 @@
 //! [`Dataset`]: several files, read as if they were one.
 
-use crate::bytes::{Location, Stamp};
+use crate::bytes::{ByteReader, Location, Stamp};
 use crate::format::Format;
-use crate::open::{self, Input, Skipped};
+use crate::open_reader::{format_of, reader, stream_reader};
 use crate::spill::SpillFile;
 use crate::{Batch, ByteBuffers, Element, Error, Options, Reader, Result, Schema};
+use std::io::{BufReader, Read};
+use std::path::Path;
 use std::sync::Arc;
 use vmfkit::Angles;
 use vmfkit::rows::{Rows, SparseRows};
+
+/// An input of rows.
+pub(crate) enum Input {
+    /// It can be read again.
+    File(Location),
+    /// It can be read once.
+    Stream { name: String, text: ByteReader },
+}
+
+impl Input {
+    pub fn stream(stream: impl Read + Send + 'static, name: &str) -> Self {
+        Input::Stream { name: name.to_owned(), text: ByteReader::pipe(BufReader::with_capacity(1 << 20, stream)) }
+    }
+
+    /// The name that messages use.
+    pub fn name(&self) -> String {
+        match self {
+            Input::File(location) => location.name(),
+            Input::Stream { name, .. } => name.clone(),
+        }
+    }
+}
+
+/// What was skipped in folders: files of unknown formats, and folders whose names begin with `_` or
+/// that cannot be read. Hidden names do not count.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Skipped {
+    /// Number of skipped entries.
+    pub count: usize,
+    /// Name of the first of them.
+    pub first: String,
+}
+
+impl Skipped {
+    pub(crate) fn add(&mut self, path: &Path) {
+        let name = path.display().to_string();
+        // Folders list their names in any order.
+        if self.count == 0 || name < self.first {
+            self.first = name;
+        }
+        self.count += 1;
+    }
+}
 
 /// A file of the dataset. It is open only while it is read.
 struct Part {
@@ -54,7 +99,7 @@ impl Part {
         let mut reader: Box<dyn Reader> = match &mut self.origin {
             PartOrigin::Pipe(reader) => return reader.take().ok_or(vmfkit::Error::CannotRewind.into()),
             PartOrigin::SpillFile(scratch) => Box::new(scratch.reader()?),
-            PartOrigin::File(location, format, _) => open::reader(location.open()?, *format, options)?,
+            PartOrigin::File(location, format, _) => reader(location.open()?, *format, options)?,
         };
         if *reader.schema() != self.schema {
             let (before, now) = (&self.schema, reader.schema());
@@ -319,13 +364,13 @@ fn inspect(input: Input, options: &Options) -> Result<(Part, Option<Box<dyn Read
         Input::File(location) => {
             let stamp = location.stamp()?;
             let source = location.open()?;
-            let format = open::format_of(&source, location.path(), options)?;
-            let reader = open::reader(source, format, options)?;
+            let format = format_of(&source, location.path(), options)?;
+            let reader = reader(source, format, options)?;
             let (schema, slow) = (reader.schema().clone(), reader.is_slow() || !location.is_local());
             Ok((Part { name, origin: PartOrigin::File(location, format, stamp), schema, slow }, Some(reader)))
         }
         Input::Stream { text, .. } => {
-            let reader = open::stream_reader(text, options)?;
+            let reader = stream_reader(text, options)?;
             let schema = reader.schema().clone();
             Ok((Part { name, origin: PartOrigin::Pipe(Some(reader)), schema, slow: true }, None))
         }

@@ -1,6 +1,6 @@
 //! [`Error`]: what can go wrong with a file.
 
-use crate::read::npy;
+use crate::npy_header;
 use std::io;
 use vmfkit::Angles;
 
@@ -47,7 +47,7 @@ pub enum Error {
     },
     /// An `.npy` array is not valid.
     #[error(transparent)]
-    Npy(#[from] npy::Error),
+    Npy(#[from] npy_header::Error),
     /// A row does not have unit length.
     #[error("{}\nhint: {}", not_unit(*row, *norm), unit_hint(*dim, *angles))]
     NotUnit {

@@ -1,7 +1,6 @@
 //! [`Format`]: the kinds of files, and how they are told apart.
 
-use crate::read::npy;
-use crate::read::text::is_utf16;
+use crate::npy_header;
 use std::path::Path;
 use std::str::FromStr;
 use vmfkit::error::ParseChoiceError;
@@ -74,7 +73,7 @@ impl Format {
     /// the whole file, if known.
     pub(crate) fn detect(head: &[u8], length: Option<u64>, path: &Path) -> Option<Self> {
         let magic: [(&[u8], Format); 7] = [
-            (npy::MAGIC, Format::Npy),
+            (npy_header::MAGIC, Format::Npy),
             (b"PK\x03\x04", Format::Npz),
             (b"PAR1", Format::Parquet),
             (b"ARROW1", Format::Arrow),
@@ -123,6 +122,11 @@ impl FromStr for Format {
         let found = FORMATS.iter().find(|(_, known, _)| *known == name).map(|(format, ..)| *format);
         found.ok_or_else(|| ParseChoiceError::new("format", &FORMATS.map(|(_, name, _)| name), name))
     }
+}
+
+/// Whether text begins with a byte order mark of UTF-16.
+pub(crate) fn is_utf16(start: &[u8]) -> bool {
+    start.starts_with(b"\xff\xfe") || start.starts_with(b"\xfe\xff")
 }
 
 #[cfg(test)]

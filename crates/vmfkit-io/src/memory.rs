@@ -166,15 +166,15 @@ fn groups(cgroup: &str, mountinfo: &str) -> Vec<Group> {
 
 /// Root and mount point in a line of mountinfo, if it is the hierarchy of memory.
 fn mount(line: &str, version: Version) -> Option<(PathBuf, PathBuf)> {
-    let (place, kind) = line.split_once(" - ")?;
+    let (mount, kind) = line.split_once(" - ")?;
     let mut kind = kind.split(' ');
     let (name, options) = (kind.next()?, kind.nth(1)?);
     let fits = match version {
         Version::One => name == "cgroup" && options.split(',').any(|option| option == "memory"),
         Version::Two => name == "cgroup2",
     };
-    let mut place = place.split(' ').skip(3).map(|path| PathBuf::from(path.replace("\\040", " ")));
-    fits.then(|| place.next().zip(place.next())).flatten()
+    let mut paths = mount.split(' ').skip(3).map(|path| PathBuf::from(path.replace("\\040", " ")));
+    fits.then(|| paths.next().zip(paths.next())).flatten()
 }
 
 #[cfg(test)]

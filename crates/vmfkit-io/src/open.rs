@@ -1,20 +1,11 @@
 //! [`open`]: opens the rows at a location.
 
-use crate::bytes::{ByteReader, ByteSource, Location, is_remote};
-use crate::dataset::Dataset;
-use crate::excerpt::excerpt;
-use crate::format::{GZIP, HEAD};
+use crate::bytes::{Location, is_remote};
+use crate::dataset::{Dataset, Input, Skipped};
 use crate::pattern;
-use crate::read::angles::AngleRows;
-use crate::read::arrow::ArrowReader;
-use crate::read::csv::CsvRows;
-use crate::read::numbers::ArrayBytes;
-use crate::read::parquet::ParquetReader;
-use crate::read::text;
-use crate::read::{jsonl, matrix_market, npy, npz, safetensors};
-use crate::{Batch, Batches, DataSource, Error, Format, Ids, Options, Reader, Result};
+use crate::{Batch, Batches, DataSource, Error, Format, Ids, Options, Result};
 use std::fs::{self, File};
-use std::io::{self, BufReader, Cursor, Read};
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use vmfkit::capacity;
 
@@ -71,27 +62,6 @@ fn dataset<S: AsRef<str>>(locations: &[S], options: &Options) -> Result<Dataset>
     Ok(Dataset::open(inputs, options)?.with_skipped(skipped))
 }
 
-/// What was skipped in folders: files of unknown formats, and folders whose names begin with `_` or
-/// that cannot be read. Hidden names do not count.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Skipped {
-    /// Number of skipped entries.
-    pub count: usize,
-    /// Name of the first of them.
-    pub first: String,
-}
-
-impl Skipped {
-    fn add(&mut self, path: &Path) {
-        let name = path.display().to_string();
-        // Folders list their names in any order.
-        if self.count == 0 || name < self.first {
-            self.first = name;
-        }
-        self.count += 1;
-    }
-}
-
 /// The name that messages use for these locations.
 ///
 /// ```
@@ -120,117 +90,6 @@ fn source(dataset: Dataset, name: &str, options: &Options) -> Result<DataSource>
     capacity::check("sums of rows of this dimension", &[4, schema.dim])
         .map_err(|error| Error::from(error).at(dataset.first_name()))?;
     Ok(DataSource::new(dataset, options))
-}
-
-/// An input of rows.
-pub(crate) enum Input {
-    /// It can be read again.
-    File(Location),
-    /// It can be read once.
-    Stream { name: String, text: ByteReader },
-}
-
-impl Input {
-    fn stream(stream: impl Read + Send + 'static, name: &str) -> Self {
-        Input::Stream { name: name.to_owned(), text: ByteReader::pipe(BufReader::with_capacity(1 << 20, stream)) }
-    }
-
-    /// The name that messages use.
-    pub fn name(&self) -> String {
-        match self {
-            Input::File(location) => location.name(),
-            Input::Stream { name, .. } => name.clone(),
-        }
-    }
-}
-
-/// A reader of one file at its first row. No other function knows all formats.
-pub(crate) fn reader(source: ByteSource, format: Format, options: &Options) -> Result<Box<dyn Reader>> {
-    options.check(format)?;
-    let reader: Box<dyn Reader> = match format {
-        Format::Npy => Box::new(npy::open(source, options)?),
-        Format::Npz => npz::open(&source, options)?,
-        Format::Csv => Box::new(CsvRows::open(source, b',', options)?),
-        Format::Tsv => Box::new(CsvRows::open(source, b'\t', options)?),
-        Format::Jsonl => Box::new(jsonl::JsonRows::open(source, options)?),
-        Format::Safetensors => Box::new(safetensors::open(source, options)?),
-        Format::Mtx => Box::new(matrix_market::MatrixRows::open(&source, options)?),
-        Format::Parquet => Box::new(ParquetReader::open(source, &options.names())?),
-        Format::Arrow => Box::new(ArrowReader::open(source, &options.names())?),
-    };
-    with_angles(reader, format, options)
-}
-
-/// The rows as they are, or the unit vectors of their angles.
-fn with_angles(reader: Box<dyn Reader>, format: Format, options: &Options) -> Result<Box<dyn Reader>> {
-    match options.angles {
-        Some(angles) => Ok(Box::new(AngleRows::new(angles, reader, format)?)),
-        None => Ok(reader),
-    }
-}
-
-/// A reader of a pipe.
-pub(crate) fn stream_reader(text: ByteReader, options: &Options) -> Result<Box<dyn Reader>> {
-    let (head, text) = peek(text)?;
-    let detected = || {
-        let format = Format::detect(&head, None, Path::new("-"));
-        format.ok_or_else(|| {
-            Error::format(format!("the format cannot be detected from the first bytes, found: `{}`", excerpt(&head)))
-        })
-    };
-    let format = options.format.map_or_else(detected, Ok)?;
-    options.check(format)?;
-    let reader: Box<dyn Reader> = match format {
-        Format::Npy => Box::new(npy::Header::rows(ArrayBytes::new(text), None, options.one_angle())?),
-        Format::Csv => Box::new(CsvRows::new(text, b',', options)?),
-        Format::Tsv => Box::new(CsvRows::new(text, b'\t', options)?),
-        Format::Jsonl => Box::new(jsonl::JsonRows::new(text, options)?),
-        Format::Mtx => Box::new(matrix_market::MatrixRows::new(text, options)?),
-        Format::Arrow => Box::new(ArrowReader::from_pipe(text, &options.names())?),
-        Format::Npz | Format::Safetensors | Format::Parquet => {
-            let what = "a pipe must be npy, arrow, csv, tsv, jsonl or mtx";
-            return Err(Error::format(format!("{what}, found: `{format}`\nhint: write it to a file and read that file")));
-        }
-    };
-    with_angles(reader, format, options)
-}
-
-/// The first bytes, decompressed, and a reader of all bytes, decompressed.
-fn peek(text: ByteReader) -> Result<(Vec<u8>, ByteReader)> {
-    let mut text = text::unpacked(text)?;
-    let mut head = Vec::new();
-    text.by_ref().take(HEAD as u64).read_to_end(&mut head)?;
-    Ok((head.clone(), ByteReader::pipe(Cursor::new(head).chain(text))))
-}
-
-/// The format that the options name; otherwise it is detected by the first bytes, then by the file
-/// name.
-pub(crate) fn format_of(source: &ByteSource, path: &Path, options: &Options) -> Result<Format> {
-    if let Some(format) = options.format {
-        return Ok(format);
-    }
-    // Reading the first bytes of an object takes a request of its own, and a large one.
-    if let Some(format) = Format::of_name(path).filter(|_| !source.is_local()) {
-        return Ok(format);
-    }
-    let mut head = source.read_all_at(0, HEAD)?.to_vec();
-    let unpacked = head.starts_with(GZIP);
-    if unpacked {
-        head = peek(ByteReader::new(source.clone(), 0))?.0;
-    }
-    let name = if unpacked && path.extension().is_some_and(|e| e == "gz") { path.with_extension("") } else { path.to_owned() };
-    let format = Format::detect(&head, (!unpacked).then_some(source.len()), &name);
-    let format = format.ok_or_else(|| {
-        Error::format(format!(
-            "the format cannot be detected from the name or the first bytes, found: `{}`\nhint: `--format NAME` specifies it",
-            excerpt(&head)
-        ))
-    })?;
-    if unpacked && !format.is_text() {
-        let what = "only text files may be compressed with gzip";
-        return Err(Error::format(format!("{what}, found: `{format}`\nhint: decompress it with `gunzip`")));
-    }
-    Ok(format)
 }
 
 /// The files at a location, in the order of their names.

@@ -1,6 +1,5 @@
 //! [`Options`]: what to read of a file, and how.
 
-use crate::read::columns::Columns;
 use crate::{Error, Format, Result};
 use vmfkit::Angles;
 
@@ -104,13 +103,6 @@ impl Options {
     /// Whether a row is a single angle.
     pub(crate) fn one_angle(&self) -> bool {
         self.angles.is_some_and(|angles| angles.count() == 1)
-    }
-
-    /// The names of the chosen columns, for formats that have columns.
-    pub(crate) fn names(&self) -> Columns<'_> {
-        let coordinates = Some(&self.columns[..]).filter(|names| !names.is_empty());
-        let (weight, id) = (self.weight_column.as_deref(), self.id_column.as_deref());
-        Columns { coordinates, weight, id, angles: self.angles, id_alone: self.ids_alone }
     }
 
     /// Rejects options that have no meaning for files of this format.

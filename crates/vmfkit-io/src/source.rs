@@ -232,10 +232,10 @@ impl DataSource {
             bytes = expected.max(held);
             rescaled.push(checked.rescaled);
             batches.push(checked);
-            if let (true, Some(place)) = (bytes > most, folder)
-                && let Err(error) = write_batches(&mut written, place, expected, &mut batches)
+            if let (true, Some(scratch)) = (bytes > most, folder)
+                && let Err(error) = write_batches(&mut written, scratch, expected, &mut batches)
             {
-                self.scratch_failure = Some(format!("{}: no scratch file can be created there, {error}", place.display()));
+                self.scratch_failure = Some(format!("{}: no scratch file can be created there, {error}", scratch.display()));
                 (folder, written) = (None, None);
             }
             if watch(rows).is_break() {

@@ -13,7 +13,7 @@ use vmfkit::rows::Rows;
 use vmfkit_kernels::bytes::{Plain, as_bytes};
 
 /// A scratch file may take one part in this many of the free bytes.
-const SHARE: u64 = 2;
+const FREE_DIVISOR: u64 = 2;
 
 /// The default folder for scratch files: that of the variable TMPDIR, otherwise `/var/tmp`, which
 /// is meant for large files, otherwise that of the system.
@@ -39,7 +39,7 @@ pub(crate) struct SpillFile {
 impl SpillFile {
     /// Creates a file for rows like these, of about `expected` bytes. No rows are written yet.
     pub fn create(folder: &Path, expected: u64, like: &RowBatch) -> io::Result<Self> {
-        let left = (free_bytes(folder)? / SHARE).min(longest_file());
+        let left = (free_bytes(folder)? / FREE_DIVISOR).min(longest_file());
         if expected > left {
             return Err(io::ErrorKind::StorageFull.into());
         }
@@ -233,7 +233,7 @@ mod tests {
             Ok(bytes) => {
                 assert!(bytes > 0 && longest_file() > 0);
                 let rows = RowBatch::new(2, &[1.0, 0.0][..]).unwrap();
-                let error = SpillFile::create(here, bytes, &rows).err().expect("more than its share");
+                let error = SpillFile::create(here, bytes, &rows).err().expect("more than half of the free space");
                 assert_eq!(error.kind(), io::ErrorKind::StorageFull);
                 assert!(SpillFile::create(here, 16, &rows).is_ok());
             }

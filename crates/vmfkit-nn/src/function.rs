@@ -48,11 +48,11 @@ pub(crate) fn wrong_dim(dim: usize) -> Option<String> {
 /// The error of the first invalid concentration in a tensor of this shape, with its position and value.
 pub(crate) fn wrong_concentration(values: &[f64], shape: &[usize]) -> Option<String> {
     let wrong = values.iter().position(|k| !(*k >= 0.0 && k.is_finite()))?;
-    Some(format!("kappa{:?} must be finite and at least 0, found: `{}`", place(wrong, shape), values[wrong]))
+    Some(format!("kappa{:?} must be finite and at least 0, found: `{}`", index(wrong, shape), values[wrong]))
 }
 
 /// The indices of an element of a row-major tensor.
-fn place(mut element: usize, shape: &[usize]) -> Vec<usize> {
+fn index(mut element: usize, shape: &[usize]) -> Vec<usize> {
     let mut indices: Vec<usize> = shape
         .iter()
         .rev()

@@ -15,7 +15,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let directions = Matrix3xX::from_vec(Sampler::new(&density).sample_rows::<f64>(1000, 3)?);
     let block = RowBatch::new(directions.nrows(), directions.as_slice())?;
 
-    let stats = SufficientStats::of_block(&block);
+    let stats = SufficientStats::of_batch(&block);
     let fitted = maximum_likelihood(&stats, ConcentrationEstimator::Exact)?;
     let inference = Inference::new(&stats)?;
     let (low, high) = inference.concentration_interval(0.95)?;

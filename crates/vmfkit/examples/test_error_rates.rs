@@ -68,7 +68,7 @@ fn p_values(dim: usize, rows: [usize; 2], k: f64, seed: u64) -> Vec<f64> {
     let block = RowBatch::new(dim, &values).expect("unit rows");
     let labels: Vec<usize> = (0..all).map(|row| usize::from(row >= rows[0])).collect();
     let groups = SufficientStats::of_labels(&block, &labels, 2).expect("a label for each row");
-    let total = SufficientStats::of_block(&block);
+    let total = SufficientStats::of_batch(&block);
     let p = |outcome: vmfkit::Result<Outcome>| outcome.expect("enough rows").p_value;
     let simulation = Calibration::Simulation { replicates: REPLICATES, seed };
     let mut found = Vec::new();

@@ -146,15 +146,15 @@ impl VonMisesFisher {
     /// assert!((found[0] - found[1] - 5.0).abs() < 1e-15);
     /// # Ok::<(), vmfkit::Error>(())
     /// ```
-    pub fn ln_densities(&self, block: &RowBatch) -> Result<Vec<f64>> {
-        let mut out = vec![0.0; block.len()];
-        self.ln_densities_into(block, &mut out)?;
+    pub fn ln_densities(&self, batch: &RowBatch) -> Result<Vec<f64>> {
+        let mut out = vec![0.0; batch.len()];
+        self.ln_densities_into(batch, &mut out)?;
         Ok(out)
     }
 
     /// [`Self::ln_densities`], written to `out`, which has one value per row.
-    pub fn ln_densities_into(&self, block: &RowBatch, out: &mut [f64]) -> Result<()> {
-        self.deviations_into(block, out)?;
+    pub fn ln_densities_into(&self, batch: &RowBatch, out: &mut [f64]) -> Result<()> {
+        self.deviations_into(batch, out)?;
         for value in out.iter_mut() {
             *value = self.ln_peak - self.concentration * *value;
         }
@@ -173,18 +173,18 @@ impl VonMisesFisher {
     /// assert_eq!(density.deviations(&RowBatch::new(2, &[1.0, 0.0, 0.0, -1.0])?)?, [1.0, 2.0]);
     /// # Ok::<(), vmfkit::Error>(())
     /// ```
-    pub fn deviations(&self, block: &RowBatch) -> Result<Vec<f64>> {
-        let mut out = vec![0.0; block.len()];
-        self.deviations_into(block, &mut out)?;
+    pub fn deviations(&self, batch: &RowBatch) -> Result<Vec<f64>> {
+        let mut out = vec![0.0; batch.len()];
+        self.deviations_into(batch, &mut out)?;
         Ok(out)
     }
 
     /// [`Self::deviations`], written to `out`, which has one value per row.
-    pub fn deviations_into(&self, block: &RowBatch, out: &mut [f64]) -> Result<()> {
-        if block.dim() != self.dim() {
-            return Err(Error::DimensionMismatch { expected: self.dim(), found: block.dim() });
+    pub fn deviations_into(&self, batch: &RowBatch, out: &mut [f64]) -> Result<()> {
+        if batch.dim() != self.dim() {
+            return Err(Error::DimensionMismatch { expected: self.dim(), found: batch.dim() });
         }
-        Error::check_length("out", out, block.len())?;
+        Error::check_length("out", out, batch.len())?;
         fn fill<T: Scalar>(values: &[T], mean_direction: &[f64], out: &mut [f64]) {
             for (value, row) in out.iter_mut().zip(values.chunks_exact(mean_direction.len())) {
                 *value = half_squared_distance(row, mean_direction);
@@ -197,7 +197,7 @@ impl VonMisesFisher {
             }
         }
         let mut buffer = RowBatch::default();
-        match block.validated_slice(0, block.len(), &mut buffer)?.rows() {
+        match batch.validated_slice(0, batch.len(), &mut buffer)?.rows() {
             Rows::F32(values) => fill(values, &self.mean_direction, out),
             Rows::F64(values) => fill(values, &self.mean_direction, out),
             Rows::SparseF32(rows) => fill_sparse(rows, &self.mean_direction, out),

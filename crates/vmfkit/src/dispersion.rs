@@ -27,8 +27,8 @@ const NUMBERS_AT_ONCE: usize = 1 << 22;
 /// assert!((found - 1.0).abs() < 0.1, "{found}");
 /// # Ok::<(), vmfkit::Error>(())
 /// ```
-pub fn dispersion(block: &RowBatch, mixture: &Mixture) -> Result<f64> {
-    let (spreads, freedoms): (Vec<f64>, Vec<f64>) = component_dispersions(block, mixture)?.into_iter().unzip();
+pub fn dispersion(batch: &RowBatch, mixture: &Mixture) -> Result<f64> {
+    let (spreads, freedoms): (Vec<f64>, Vec<f64>) = component_dispersions(batch, mixture)?.into_iter().unzip();
     let freedom: f64 = freedoms.iter().sum();
     let observed: f64 = spreads.iter().zip(&freedoms).map(|(spread, freedom)| spread * freedom).sum();
     Ok(if freedom > 0.0 { observed / freedom } else { 1.0 })
@@ -36,21 +36,21 @@ pub fn dispersion(block: &RowBatch, mixture: &Mixture) -> Result<f64> {
 
 /// The dispersion of each component's rows, and the degrees of freedom it rests on: 0 for
 /// components that are left out of the mean.
-pub(crate) fn component_dispersions(block: &RowBatch, mixture: &Mixture) -> Result<Vec<(f64, f64)>> {
+pub(crate) fn component_dispersions(batch: &RowBatch, mixture: &Mixture) -> Result<Vec<(f64, f64)>> {
     let mut buffer = RowBatch::default();
-    let block = &block.validated_slice(0, block.len(), &mut buffer)?;
+    let batch = &batch.validated_slice(0, batch.len(), &mut buffer)?;
     let densities = mixture.components();
     let laws: Vec<_> =
         densities.iter().map(|density| bessel::mean_length_and_slope(mixture.dim(), density.concentration())).collect();
     let ln_weights: Vec<f64> = mixture.weights().iter().map(|weight| weight.ln()).collect();
-    let total: f64 = block.weights().map_or(block.len() as f64, |weights| weights.iter().sum());
+    let total: f64 = batch.weights().map_or(batch.len() as f64, |weights| weights.iter().sum());
     // Weights may have any scale; degrees of freedom count rows.
-    let rows_per_weight = block.len() as f64 / total;
+    let rows_per_weight = batch.len() as f64 / total;
     let mut moments = vec![Moments::default(); densities.len()];
     let at_once = (NUMBERS_AT_ONCE / densities.len()).max(1);
     let mut ln_densities = Vec::new();
-    for from in (0..block.len()).step_by(at_once) {
-        let rows = block.slice(from, (from + at_once).min(block.len()));
+    for from in (0..batch.len()).step_by(at_once) {
+        let rows = batch.slice(from, (from + at_once).min(batch.len()));
         ln_densities.resize(rows.len() * densities.len(), 0.0);
         mixture.component_ln_densities_into(&rows, &mut ln_densities)?;
         for (row, ln_densities) in ln_densities.chunks_exact(densities.len()).enumerate() {

@@ -41,7 +41,7 @@ pub struct Test {
 /// ```
 /// use vmfkit::{RowBatch, SufficientStats, inference::Inference};
 /// let rows = [0.0, 0.0, 1.0, 0.0, 0.6, 0.8, 0.6, 0.0, 0.8, 0.0, -0.28, 0.96];
-/// let inference = Inference::new(&SufficientStats::of_block(&RowBatch::new(3, &rows)?))?;
+/// let inference = Inference::new(&SufficientStats::of_batch(&RowBatch::new(3, &rows)?))?;
 /// let (low, high) = inference.concentration_interval(0.95)?;
 /// assert!(low < inference.concentration() && inference.concentration() < high);
 /// # Ok::<(), vmfkit::Error>(())
@@ -294,24 +294,24 @@ fn checked_level(level: f64) -> Result<f64> {
 /// [`Error::WeightsNotSupported`] and [`Error::SparseNotSupported`], because replicates have
 /// neither weights nor zeros; [`Error::Option`] for no replicates; [`Error::NoRows`];
 /// [`Error::DimensionMismatch`].
-pub fn projection_test(block: &RowBatch, density: &VonMisesFisher, replicates: usize, seed: u64) -> Result<Test> {
+pub fn projection_test(batch: &RowBatch, density: &VonMisesFisher, replicates: usize, seed: u64) -> Result<Test> {
     const TEST: &str = "a projection test";
-    if block.weights().is_some() {
+    if batch.weights().is_some() {
         return Err(Error::WeightsNotSupported { by: TEST });
     }
     if replicates == 0 {
         return Err(Error::Option { option: "the number of replicates", range: "at least 1", value: 0.0 });
     }
-    if block.is_empty() {
+    if batch.is_empty() {
         return Err(Error::NoRows { weight: 0.0 });
     }
-    let statistic = anderson_darling(block, density)?;
+    let statistic = anderson_darling(batch, density)?;
     // Replicates must differ from rows that were drawn with the same seed.
     let seed = seed ^ 0x676f_6f64_6e65_7373;
     // Replicates have the element type of the rows, and so the same rounding errors.
-    let as_large = match block.rows() {
-        Rows::F32(_) => replicates_as_large::<f32>(density, block.len(), statistic, replicates, seed)?,
-        Rows::F64(_) => replicates_as_large::<f64>(density, block.len(), statistic, replicates, seed)?,
+    let as_large = match batch.rows() {
+        Rows::F32(_) => replicates_as_large::<f32>(density, batch.len(), statistic, replicates, seed)?,
+        Rows::F64(_) => replicates_as_large::<f64>(density, batch.len(), statistic, replicates, seed)?,
         Rows::SparseF32(_) | Rows::SparseF64(_) => return Err(Error::SparseNotSupported { by: TEST }),
     };
     Ok(Test { statistic, p_value: (1 + as_large) as f64 / (1 + replicates) as f64 })
@@ -332,7 +332,7 @@ fn replicates_as_large<T: Scalar>(
     for replicate in 0..replicates as u64 {
         sampler.fill(seed, replicate * rows as u64, &mut values)?;
         let sample = RowBatch::new(density.dim(), &values)?;
-        let is_as_large = match maximum_likelihood(&SufficientStats::of_block(&sample), ConcentrationEstimator::Exact) {
+        let is_as_large = match maximum_likelihood(&SufficientStats::of_batch(&sample), ConcentrationEstimator::Exact) {
             Ok(fitted) => anderson_darling(&sample, &fitted)? >= observed,
             // All rows of the replicate round to one point, which is no evidence against the model.
             Err(Error::AllRowsEqual { .. }) => true,
@@ -344,9 +344,9 @@ fn replicates_as_large<T: Scalar>(
 }
 
 /// A^2 of the deviations of the rows from the mean direction of `density`.
-fn anderson_darling(block: &RowBatch, density: &VonMisesFisher) -> Result<f64> {
+fn anderson_darling(batch: &RowBatch, density: &VonMisesFisher) -> Result<f64> {
     let law = density.projection();
-    let mut deviations = density.deviations(block)?;
+    let mut deviations = density.deviations(batch)?;
     deviations.sort_unstable_by(f64::total_cmp);
     let logs: Vec<(f64, f64)> =
         deviations.par_iter().map(|&s| (law.deviation_ln_cdf(s.min(2.0)), law.deviation_ln_survival(s.min(2.0)))).collect();

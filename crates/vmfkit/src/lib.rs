@@ -19,7 +19,7 @@
 //! Sampler::new(&truth).fill(42, 0, &mut rows)?;
 //!
 //! // Fit a density, and compute a confidence interval of its concentration.
-//! let stats = SufficientStats::of_block(&RowBatch::new(768, &rows)?);
+//! let stats = SufficientStats::of_batch(&RowBatch::new(768, &rows)?);
 //! let fitted = maximum_likelihood(&stats, ConcentrationEstimator::Exact)?;
 //! let (low, high) = Inference::new(&stats)?.concentration_interval(0.95)?;
 //! assert!(low < 900.0 && 900.0 < high);

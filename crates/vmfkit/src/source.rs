@@ -1,4 +1,4 @@
-//! [`Source`]: batches of rows, pass after pass; [`Batches`]: the mini-batches they are cut into.
+//! [`Source`]: batches of rows, pass after pass; [`MiniBatches`]: the mini-batches they are cut into.
 
 use crate::error::Result;
 use crate::rows::RowBatch;
@@ -153,17 +153,17 @@ impl Source for MemorySource<'_> {
 /// rows is one mini-batch. Shuffling moves rows within their batch only, so rows that are sorted need
 /// large batches. With [`windows`](Self::windows) batches are first joined or cut to one length.
 #[derive(Debug)]
-pub struct Batches {
+pub struct MiniBatches {
     rows: usize,
     shuffle: Option<Shuffle>,
     windows: Option<usize>,
     buffer: RowBatch<'static>,
 }
 
-impl Batches {
+impl MiniBatches {
     /// At most this many rows in a mini-batch.
     pub fn new(rows: usize) -> Self {
-        Batches { rows: rows.max(1), shuffle: None, windows: None, buffer: RowBatch::default() }
+        MiniBatches { rows: rows.max(1), shuffle: None, windows: None, buffer: RowBatch::default() }
     }
 
     /// The rows of each batch in an order that depends only on the seed, the pass and the number of the batch.

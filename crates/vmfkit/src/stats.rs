@@ -48,41 +48,41 @@ impl SufficientStats {
 
     /// All rows in one component, in one pass on all threads; the number of threads does not change
     /// one bit. For rows in several batches use [`RowSum`].
-    pub fn of_block(block: &RowBatch) -> Self {
-        let mut total = Self::zero(1, block.dim());
-        total.add_rows(block);
+    pub fn of_batch(batch: &RowBatch) -> Self {
+        let mut total = Self::zero(1, batch.dim());
+        total.add_rows(batch);
         total
     }
 
     /// Adds all rows to the only component.
-    fn add_rows(&mut self, block: &RowBatch) {
-        let tasks = block.len().div_ceil(ROWS_PER_TASK);
+    fn add_rows(&mut self, batch: &RowBatch) {
+        let tasks = batch.len().div_ceil(ROWS_PER_TASK);
         let parts: Vec<Self> = (0..tasks)
             .into_par_iter()
             .map(|task| {
-                let (from, to) = (task * ROWS_PER_TASK, ((task + 1) * ROWS_PER_TASK).min(block.len()));
-                Self::of_rows(block, from..to)
+                let (from, to) = (task * ROWS_PER_TASK, ((task + 1) * ROWS_PER_TASK).min(batch.len()));
+                Self::of_rows(batch, from..to)
             })
             .collect();
         parts.iter().for_each(|part| self.merge(part).expect("one component, the same dimension"));
     }
 
     /// The rows with these indices in one component, on this thread.
-    pub fn of_rows(block: &RowBatch, rows: impl IntoIterator<Item = usize>) -> Self {
-        match block.rows() {
-            Rows::F32(values) => Self::sum_rows(block, values, rows.into_iter()),
-            Rows::F64(values) => Self::sum_rows(block, values, rows.into_iter()),
-            Rows::SparseF32(sparse) => Self::sum_sparse_rows(block, sparse, rows.into_iter()),
-            Rows::SparseF64(sparse) => Self::sum_sparse_rows(block, sparse, rows.into_iter()),
+    pub fn of_rows(batch: &RowBatch, rows: impl IntoIterator<Item = usize>) -> Self {
+        match batch.rows() {
+            Rows::F32(values) => Self::sum_rows(batch, values, rows.into_iter()),
+            Rows::F64(values) => Self::sum_rows(batch, values, rows.into_iter()),
+            Rows::SparseF32(sparse) => Self::sum_sparse_rows(batch, sparse, rows.into_iter()),
+            Rows::SparseF64(sparse) => Self::sum_sparse_rows(batch, sparse, rows.into_iter()),
         }
     }
 
     /// Sums the differences of the rows from the first of them, MATH.md (8.1), so that their common
     /// part loses no digits.
-    fn sum_rows<T: Scalar>(block: &RowBatch, values: &[T], mut rows: impl Iterator<Item = usize>) -> Self {
-        let dim = block.dim();
+    fn sum_rows<T: Scalar>(batch: &RowBatch, values: &[T], mut rows: impl Iterator<Item = usize>) -> Self {
+        let dim = batch.dim();
         let mut stats = Self::zero(1, dim);
-        let weight_of = |row: usize| block.weights().map_or(1.0, |w| w[row]);
+        let weight_of = |row: usize| batch.weights().map_or(1.0, |w| w[row]);
         let Some(first) = rows.find(|&row| weight_of(row) > 0.0) else {
             return stats;
         };
@@ -108,10 +108,10 @@ impl SufficientStats {
 
     /// Sums only the entries. A shortfall below 1e-16 of the mass is lost, which is rare for sparse
     /// rows.
-    fn sum_sparse_rows<T: Scalar>(block: &RowBatch, sparse: &SparseRows<T>, rows: impl Iterator<Item = usize>) -> Self {
-        let mut stats = Self::zero(1, block.dim());
+    fn sum_sparse_rows<T: Scalar>(batch: &RowBatch, sparse: &SparseRows<T>, rows: impl Iterator<Item = usize>) -> Self {
+        let mut stats = Self::zero(1, batch.dim());
         for row in rows {
-            let weight = block.weights().map_or(1.0, |w| w[row]);
+            let weight = batch.weights().map_or(1.0, |w| w[row]);
             let (columns, values) = sparse.row(row);
             for (&column, x) in columns.iter().zip(values) {
                 stats.resultant[column as usize] += weight * x.to_f64();
@@ -139,17 +139,17 @@ impl SufficientStats {
     ///
     /// # Panics
     /// If a label is not below `components`.
-    pub fn of_labels(block: &RowBatch, labels: &[usize], components: usize) -> Result<Self> {
-        if labels.len() != block.len() {
-            return Err(Error::LabelCount { expected: block.len(), found: labels.len() });
+    pub fn of_labels(batch: &RowBatch, labels: &[usize], components: usize) -> Result<Self> {
+        if labels.len() != batch.len() {
+            return Err(Error::LabelCount { expected: batch.len(), found: labels.len() });
         }
         let mut buffer = RowBatch::default();
-        let block = &block.validated_slice(0, block.len(), &mut buffer)?;
+        let batch = &batch.validated_slice(0, batch.len(), &mut buffer)?;
         let mut rows = vec![Vec::new(); components];
         labels.iter().enumerate().for_each(|(row, &label)| rows[label].push(row));
-        let mut total = Self::zero(components, block.dim());
+        let mut total = Self::zero(components, batch.dim());
         for (component, rows) in rows.into_iter().enumerate().filter(|(_, rows)| !rows.is_empty()) {
-            total.merge_into(component, &Self::of_rows(block, rows));
+            total.merge_into(component, &Self::of_rows(batch, rows));
         }
         Ok(total)
     }
@@ -198,16 +198,16 @@ impl SufficientStats {
             return;
         }
         let (length, other_length) = (norm(mine), norm(theirs));
-        let mut turn = 0.0;
+        let mut squared_distance = 0.0;
         for (x, &y) in mine.iter_mut().zip(theirs) {
             if length > 0.0 && other_length > 0.0 {
                 let difference = *x / length - y / other_length;
-                turn += difference * difference;
+                squared_distance += difference * difference;
             }
             *x += y;
         }
         let perimeter = length + other_length + norm(mine);
-        let lost = if perimeter > 0.0 { length * (other_length / perimeter) * turn } else { 0.0 };
+        let lost = if perimeter > 0.0 { length * (other_length / perimeter) * squared_distance } else { 0.0 };
         self.shortfall[component] += other.shortfall[from] + lost;
         self.mass[component] = mass;
     }
@@ -347,8 +347,8 @@ impl SufficientStats {
             return Err("the number of values does not agree with the header");
         }
         let mut stats = Self::zero(components, dim);
-        let places = [&mut stats.objective, &mut stats.weight].into_iter().chain(&mut stats.mass);
-        places.chain(&mut stats.shortfall).chain(&mut stats.resultant).zip(values).for_each(|(place, value)| *place = value);
+        let fields = [&mut stats.objective, &mut stats.weight].into_iter().chain(&mut stats.mass);
+        fields.chain(&mut stats.shortfall).chain(&mut stats.resultant).zip(values).for_each(|(field, value)| *field = value);
         let sound = |x: &f64| x.is_finite() && *x >= 0.0;
         let all_sound = stats.mass.iter().chain(&stats.shortfall).chain([&stats.weight]).all(sound);
         if !(all_sound && stats.objective.is_finite() && stats.resultant.iter().all(|x| x.is_finite())) {
@@ -361,7 +361,7 @@ impl SufficientStats {
     /// then all values (f64), little endian.
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(HEADER_BYTES + 8 * (2 + 2 * self.components() + self.resultant.len()));
-        bytes.extend(MARK);
+        bytes.extend(MAGIC);
         bytes.extend((self.components() as u64).to_le_bytes());
         bytes.extend((self.dim as u64).to_le_bytes());
         self.values().for_each(|x| bytes.extend(x.to_le_bytes()));
@@ -372,7 +372,7 @@ impl SufficientStats {
     /// is allocated for them.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self> {
         let wrong = |what: &str| Error::StatisticsBytes { what: what.to_owned() };
-        let rest = bytes.strip_prefix(MARK).ok_or_else(|| wrong("it does not begin with `vmfstat1`"))?;
+        let rest = bytes.strip_prefix(MAGIC).ok_or_else(|| wrong("it does not begin with `vmfstat1`"))?;
         let (header, rest) = rest.split_at_checked(16).ok_or_else(|| wrong("it ends within the header"))?;
         let number = |at: usize| u64::from_le_bytes(header[at..at + 8].try_into().expect("eight bytes"));
         let sizes = usize::try_from(number(0)).ok().zip(usize::try_from(number(8)).ok());
@@ -393,7 +393,7 @@ impl SufficientStats {
 /// let mut sum = RowSum::new(2);
 /// sum.add(&RowBatch::new(2, &rows[..2])?)?;
 /// sum.add(&RowBatch::new(2, &rows[2..])?)?;
-/// assert_eq!(sum.finish(), SufficientStats::of_block(&RowBatch::new(2, &rows)?));
+/// assert_eq!(sum.finish(), SufficientStats::of_batch(&RowBatch::new(2, &rows)?));
 /// # Ok::<(), vmfkit::Error>(())
 /// ```
 #[derive(Debug, Clone)]
@@ -412,13 +412,13 @@ impl RowSum {
     ///
     /// # Errors
     /// [`Error::DimensionMismatch`].
-    pub fn add(&mut self, block: &RowBatch) -> Result<()> {
+    pub fn add(&mut self, batch: &RowBatch) -> Result<()> {
         let RowSum { rows, total } = self;
-        if block.dim() != total.dim {
-            return Err(Error::DimensionMismatch { expected: total.dim, found: block.dim() });
+        if batch.dim() != total.dim {
+            return Err(Error::DimensionMismatch { expected: total.dim, found: batch.dim() });
         }
         let mut buffer = RowBatch::default();
-        let added = rows.add(&block.validated_slice(0, block.len(), &mut buffer)?, |whole| {
+        let added = rows.add(&batch.validated_slice(0, batch.len(), &mut buffer)?, |whole| {
             total.add_rows(whole);
             Ok(ControlFlow::Continue(()))
         });
@@ -461,7 +461,7 @@ impl ComponentSum {
 }
 
 /// The magic number of statistics, and the number of bytes before the values.
-const MARK: &[u8] = b"vmfstat1";
+const MAGIC: &[u8] = b"vmfstat1";
 const HEADER_BYTES: usize = 24;
 
 /// Adds weight (x - origin) to the sum. Returns |x - origin|^2.

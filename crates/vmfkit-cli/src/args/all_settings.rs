@@ -1,8 +1,38 @@
 //! The table of all settings of `--set`.
 
-use super::settings::{Estimator, Settings};
+use vmfkit::ConcentrationEstimator;
 use vmfkit::mixture::CHUNK_ROWS;
 use vmfkit::train::Baseline;
+
+/// The given values; None means the default.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Settings {
+    pub annealing: Option<(f64, f64)>,
+    pub baseline: Option<Baseline>,
+    pub batch: Option<usize>,
+    pub betas: Option<(f64, f64)>,
+    pub block_rows: Option<usize>,
+    pub decay: Option<f64>,
+    pub epsilon: Option<f64>,
+    pub estimator: Option<Estimator>,
+    pub fixed_weights: Option<bool>,
+    pub largest_concentration: Option<f64>,
+    pub learning_rate: Option<f64>,
+    pub sample: Option<usize>,
+    pub search: Option<bool>,
+    pub shuffle: Option<bool>,
+    pub shuffle_rows: Option<usize>,
+    pub smallest_weight: Option<f64>,
+    pub step: Option<(f64, f64)>,
+}
+
+/// How a concentration is estimated from a mean length.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Estimator {
+    Library(ConcentrationEstimator),
+    /// The exact estimate of one density, corrected for its small-sample bias.
+    Corrected,
+}
 
 /// The description of a setting.
 #[derive(Debug)]

@@ -1,11 +1,12 @@
 //! The rows that a command reads, and the options that say how to read them.
 
-use super::{INPUT, size};
+use super::INPUT;
 use crate::files::input::{self, LabelNames};
-use crate::files::output;
 use crate::files::row_memory::ExtraMemory;
 use crate::files::row_source::{self, RowSource};
 use crate::files::text_hint::TextHint;
+use crate::report::notes;
+use crate::size;
 use anyhow::{Result, bail};
 use clap::ValueEnum;
 use std::path::PathBuf;
@@ -90,7 +91,7 @@ impl LimitedRowArguments {
 pub enum Header {
     Yes,
     No,
-    /// If it looks like column names
+    /// If it looks like names of columns
     Auto,
 }
 
@@ -292,7 +293,7 @@ impl RowArguments {
     /// Prints a note if `--rescale` is applied to columns that look like angles.
     fn note_angles(&self, seems: Option<Angles>) {
         if let (true, Some(angles)) = (self.rescale, seems) {
-            output::note(format_args!(
+            notes::note(format_args!(
                 "{}: the columns look like angles, which `--rescale` does not convert to directions\nhint: `--angles {angles}` reads them",
                 self.name()
             ));

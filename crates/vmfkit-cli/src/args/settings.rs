@@ -1,43 +1,13 @@
 //! `--set NAME=VALUE`: rarely changed settings, by the names under which model files store them.
 //!
-//! A new setting needs a field of [`Settings`] and an entry in [`ALL`]. Its name is that of `Fitter::settings`, which `vmf inspect` shows.
+//! A new setting needs a field of [`Settings`] and an entry in [`ALL`]. Its name is that of
+//! `Fitter::settings`, which `vmf inspect` shows.
 
 use super::FITTING;
 use super::all_settings::{ALL, Setting};
+pub use super::all_settings::{Estimator, Settings};
 use anyhow::{Result, bail};
 use std::str::FromStr;
-use vmfkit::ConcentrationEstimator;
-use vmfkit::train::Baseline;
-
-/// The given values; None means the default.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct Settings {
-    pub annealing: Option<(f64, f64)>,
-    pub baseline: Option<Baseline>,
-    pub batch: Option<usize>,
-    pub betas: Option<(f64, f64)>,
-    pub block_rows: Option<usize>,
-    pub decay: Option<f64>,
-    pub epsilon: Option<f64>,
-    pub estimator: Option<Estimator>,
-    pub fixed_weights: Option<bool>,
-    pub largest_concentration: Option<f64>,
-    pub learning_rate: Option<f64>,
-    pub sample: Option<usize>,
-    pub search: Option<bool>,
-    pub shuffle: Option<bool>,
-    pub shuffle_rows: Option<usize>,
-    pub smallest_weight: Option<f64>,
-    pub step: Option<(f64, f64)>,
-}
-
-/// How a concentration is estimated from a mean length.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Estimator {
-    Library(ConcentrationEstimator),
-    /// The exact estimate of one density, corrected for its small-sample bias.
-    Corrected,
-}
 
 /// Settings of model files that have a separate option.
 const OPTIONS: [(&str, &str); 9] = [

@@ -43,8 +43,8 @@ pub struct Accumulate {
     per_block: bool,
     /// Number of rows before this part, for stochastic EM
     ///
-    /// The random draws of stochastic EM depend on it. For other methods it changes at most the last
-    /// bits, if parts do not consist of whole blocks.
+    /// The random draws of stochastic EM depend on it. For other methods it changes at most the
+    /// last bits, if parts do not consist of whole blocks.
     #[arg(verbatim_doc_comment, long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u64).range(..1 << 53))]
     #[arg(help_heading = FITTING)]
     first_row: u64,

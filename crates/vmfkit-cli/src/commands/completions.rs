@@ -1,6 +1,7 @@
 //! `vmf completions`: shell completion scripts.
 
-use crate::args::{Arguments, ReportArguments};
+use super::Arguments;
+use crate::args::ReportArguments;
 use crate::files::output;
 use anyhow::Result;
 use clap::CommandFactory;

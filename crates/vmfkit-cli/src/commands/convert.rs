@@ -1,10 +1,12 @@
 //! `vmf convert`: rows from one file format to another.
 
+use crate::args::row_output::{FormatArguments, Precision};
 use crate::args::rows::RowArguments;
 use crate::args::{OUTPUT, ReportArguments};
 use crate::files::output;
-use crate::files::row_output::{FormatArguments, Precision, RowOutput};
+use crate::files::row_output::RowOutput;
 use crate::files::{Files, is_standard};
+use crate::report::notes;
 use crate::report::progress::Progress;
 use anyhow::{Context, Result, bail};
 use serde_json::json;
@@ -110,7 +112,7 @@ impl Convert {
             (true, _) => output::report(&report.to_json(), is_standard(&path)),
             (false, true) => Ok(()),
             (false, false) => {
-                output::note(report.to_text());
+                notes::note(report.to_text());
                 Ok(())
             }
         }

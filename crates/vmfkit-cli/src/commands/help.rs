@@ -1,6 +1,7 @@
 //! `vmf help`: the help of a command, or a page on a topic.
 
-use crate::args::{Arguments, settings};
+use super::Arguments;
+use crate::args::settings;
 use crate::files::output;
 use anyhow::Result;
 use clap::CommandFactory;

@@ -1,8 +1,10 @@
 //! `vmf man`: manual pages, one per command and topic.
 
-use crate::args::{Arguments, ReportArguments};
+use super::Arguments;
+use crate::args::ReportArguments;
 use crate::commands::help;
 use crate::files::output::{self, WriteError};
+use crate::report::notes;
 use anyhow::Result;
 use clap::{Command, CommandFactory};
 use clap_mangen::Man as Page;
@@ -50,7 +52,7 @@ impl Man {
             return output::print(format!("{}\n", json!({ "folder": folder, "pages": pages })));
         }
         if !self.report.quiet {
-            output::note(format_args!("{folder}: {} manual pages", pages.len()));
+            notes::note(format_args!("{folder}: {} manual pages", pages.len()));
         }
         Ok(())
     }

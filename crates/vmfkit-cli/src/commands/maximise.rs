@@ -4,6 +4,7 @@ use crate::args::{OUTPUT, ReportArguments};
 use crate::files::Files;
 use crate::files::output;
 use crate::files::{input, state};
+use crate::report::notes;
 use crate::report::progress::Progress;
 use anyhow::Result;
 use std::path::PathBuf;
@@ -59,7 +60,7 @@ impl Maximise {
             output::write_file(path, checkpoint.to_bytes())?;
         }
         if fit.status != Status::Running && !self.report.json && !self.report.quiet {
-            fit.notes.iter().for_each(|note| output::note(format_args!("note: {note}")));
+            fit.notes.iter().for_each(|note| notes::note(format_args!("note: {note}")));
         }
         output::print(state::describe_state(&checkpoint, self.report.json))
     }

@@ -1,11 +1,13 @@
 //! `vmf sample`: random rows from a density or a mixture.
 
+use crate::args::row_output::{FormatArguments, Precision};
 use crate::args::{GENERAL, MODEL, OUTPUT, ReportArguments};
 use crate::files::Files;
 use crate::files::labels::LabelFile;
 use crate::files::output::{self, Output};
-use crate::files::row_output::{FormatArguments, Precision, RowOutput};
+use crate::files::row_output::RowOutput;
 use crate::files::{input, model};
+use crate::report::notes;
 use crate::report::progress::Progress;
 use anyhow::{Context, Result, bail};
 use rayon::prelude::*;
@@ -149,13 +151,13 @@ impl Sample {
         let is_fine = concentration >= MOST_IN_F32;
         match self.dtype {
             None if is_fine => {
-                output::note(format_args!(
+                notes::note(format_args!(
                     "rows are written as f64: f32 resolves angles of {F32_ANGLE:.0e}, too coarse for a concentration of {concentration:e}"
                 ));
                 Precision::F64
             }
             Some(Precision::F32) if is_fine => {
-                output::note(format_args!(
+                notes::note(format_args!(
                     "warning: f32 resolves angles of {F32_ANGLE:.0e}, too coarse for a concentration of {concentration:e}\n\
                      hint: `--dtype f64` resolves them"
                 ));

@@ -2,6 +2,7 @@
 
 use crate::interrupt;
 use crate::report::format::escaped_lines;
+use crate::report::notes;
 use anyhow::Result;
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
@@ -179,18 +180,8 @@ pub fn print(text: impl AsRef<str>) -> Result<()> {
 /// Prints a report to standard output, or to standard error if standard output holds the result.
 pub fn report(text: &str, output_is_taken: bool) -> Result<()> {
     if output_is_taken {
-        note(text.trim_end());
+        notes::note(text.trim_end());
         return Ok(());
     }
     print(text)
-}
-
-/// Prints a note to standard error, which may be closed.
-pub fn note(text: impl std::fmt::Display) {
-    let _ = writeln!(io::stderr(), "{}", escaped_lines(&text.to_string()));
-}
-
-/// Replaces the last line of the terminal.
-pub fn overwrite_note(text: impl std::fmt::Display) {
-    let _ = write!(io::stderr(), "\r\x1b[K{}", escaped_lines(&text.to_string()));
 }

@@ -1,6 +1,6 @@
 //! Memory for reading rows: the block size that a `--memory` limit allows, and what is left for holding rows.
 
-use crate::args::size;
+use crate::size;
 use anyhow::{Result, bail};
 use vmfkit_io::{AvailableMemory, DataSource, MemoryLimit};
 
@@ -77,7 +77,7 @@ pub fn limit_blocks(
     if available.limit.fails_allocations() && available.bytes < certain {
         let (needed, left) = (size::readable(certain), size::readable(available.bytes));
         let hint = match available.bytes > least {
-            true => format!("\nhint: `--memory {}` uses smaller blocks", size::megabytes(available.bytes)),
+            true => format!("\nhint: `--memory {}` uses smaller batches", size::megabytes(available.bytes)),
             false => String::new(),
         };
         bail!("this command needs up to {needed} of memory, but {} leaves: `{left}`{hint}", available.limit);

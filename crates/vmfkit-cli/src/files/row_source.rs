@@ -1,8 +1,8 @@
 //! The rows that a command reads: their files, weights and ids.
 
-use crate::files::output;
 use crate::files::row_memory::{self, ExtraMemory};
 use crate::files::text_hint::TextHint;
+use crate::report::notes;
 use crate::report::progress::Progress;
 use anyhow::{Result, anyhow};
 use std::f64::consts::TAU;
@@ -93,12 +93,12 @@ impl RowSource {
         let kept = kept.map_err(|error| self.explain(error))?;
         drop(progress);
         if let Some(failure) = self.source.scratch_failure() {
-            output::note(failure);
+            notes::note(failure);
         }
         if let Some(hint) = self.text_hint.as_ref().filter(|_| !quiet) {
             match (kept, scratch) {
-                (Kept::Disk, Some(folder)) => output::note(hint.of_scratch(folder)),
-                (Kept::Nowhere, _) => output::note(hint.of_passes()),
+                (Kept::Disk, Some(folder)) => notes::note(hint.of_scratch(folder)),
+                (Kept::Nowhere, _) => notes::note(hint.of_passes()),
                 _ => {}
             }
         }
@@ -108,7 +108,7 @@ impl RowSource {
     /// Prints a note if rows were not of unit length, or if angles read as degrees look like radians.
     pub fn note_rescaled(&self) {
         if self.like_radians && self.rows >= MIN_LIKE_RADIANS {
-            output::note(format_args!(
+            notes::note(format_args!(
                 "{}: all angles were read as degrees, and none is larger than 2 pi\nhint: `--angles {angles},radians` if they are radians",
                 self.name,
                 angles = self.angles.map_or_else(String::new, |angles| angles.to_string()),
@@ -117,7 +117,7 @@ impl RowSource {
         if let Some(changed) = self.source.rescaled() {
             let half = self.source.element() == Element::F16;
             let why = if half { " (half precision cannot hold unit rows)" } else { "" };
-            output::note(format_args!(
+            notes::note(format_args!(
                 "{}: rows were divided by their length{why}; {changed} of {} were not of length 1",
                 self.name, self.rows
             ));
@@ -161,7 +161,7 @@ fn is_like_radians(angles: Angles, row: &[f64]) -> bool {
 pub fn note_skipped(skipped: Option<&Skipped>) {
     if let Some(Skipped { count, first }) = skipped {
         let more = if *count > 1 { format!(" and {} more", count - 1) } else { String::new() };
-        output::note(format_args!("{first}{more}: skipped, the extension is not that of a known format"));
+        notes::note(format_args!("{first}{more}: skipped, the extension is not that of a known format"));
     }
 }
 

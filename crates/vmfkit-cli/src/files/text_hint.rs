@@ -1,6 +1,6 @@
 //! A hint for large text files that are read in several passes.
 
-use crate::args::size;
+use crate::size;
 use std::path::{Path, PathBuf};
 use vmfkit_io::Format;
 

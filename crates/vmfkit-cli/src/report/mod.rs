@@ -4,4 +4,5 @@ pub mod calibration;
 pub mod components;
 pub mod direction;
 pub mod format;
+pub mod notes;
 pub mod progress;

@@ -1,6 +1,6 @@
 //! Progress of long work, on one line of a terminal.
 
-use crate::files::output;
+use super::notes;
 use std::fmt::Display;
 use std::io::{self, IsTerminal};
 use std::time::{Duration, Instant};
@@ -27,7 +27,7 @@ impl Progress {
         let due = self.shown.map_or(self.start + DELAY, |shown| shown + INTERVAL);
         if self.visible && Instant::now() >= due {
             self.shown = Some(Instant::now());
-            output::overwrite_note(text);
+            notes::overwrite_note(text);
         }
     }
 
@@ -46,7 +46,7 @@ impl Progress {
     pub fn announce(&mut self, text: impl Display) {
         if self.visible {
             self.shown = Some(Instant::now());
-            output::overwrite_note(text);
+            notes::overwrite_note(text);
         }
     }
 
@@ -64,7 +64,7 @@ impl Progress {
 impl Drop for Progress {
     fn drop(&mut self) {
         if self.shown.is_some() {
-            output::overwrite_note("");
+            notes::overwrite_note("");
         }
     }
 }

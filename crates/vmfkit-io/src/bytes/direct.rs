@@ -72,7 +72,7 @@ impl Chunk {
 struct Ahead {
     chunks: Vec<Receiver<io::Result<Chunk>>>,
     /// The thread that has the next chunk.
-    turn: usize,
+    next: usize,
 }
 
 /// Buffers of chunks for reuse, also in later passes.
@@ -169,9 +169,9 @@ impl DirectFile {
         };
         // Return the chunk before waiting for the next.
         self.chunk = Chunk::default();
-        let next = ahead.chunks[ahead.turn].recv();
+        let next = ahead.chunks[ahead.next].recv();
         let next = next.unwrap_or_else(|_| Err(io::Error::other("a reader thread has ended")));
-        ahead.turn = (ahead.turn + 1) % ahead.chunks.len();
+        ahead.next = (ahead.next + 1) % ahead.chunks.len();
         self.chunk = next.inspect_err(|_| self.ahead = None)?;
         Ok(!self.chunk.bytes.is_empty())
     }
@@ -194,10 +194,10 @@ impl Ahead {
         plan: impl Iterator<Item = Range<u64>> + Clone + Send + 'static,
     ) -> io::Result<Self> {
         let mut chunks = Vec::with_capacity(READERS);
-        for turn in 0..READERS {
-            chunks.push(start_reader(file.try_clone()?, pool.clone(), plan.clone().skip(turn).step_by(READERS))?);
+        for reader in 0..READERS {
+            chunks.push(start_reader(file.try_clone()?, pool.clone(), plan.clone().skip(reader).step_by(READERS))?);
         }
-        Ok(Ahead { chunks, turn: 0 })
+        Ok(Ahead { chunks, next: 0 })
     }
 }
 

@@ -5,7 +5,7 @@
 //! `object_store` retries failed requests.
 
 use crate::error::{Error, Result};
-use crate::read::guard::damaged;
+use crate::guard::damaged;
 use ::object_store::aws::AmazonS3Builder;
 use ::object_store::azure::MicrosoftAzureBuilder;
 use ::object_store::gcp::GoogleCloudStorageBuilder;

@@ -7,10 +7,10 @@
 
 use crate::bytes::{ByteReader, ByteSource};
 use crate::error::{Error, Result};
+use crate::guard::{damaged, from_arrow, guarded};
 use crate::read::arrow_lists::{ListColumn, Lists};
 use crate::read::arrow_messages::{Messages, TRUSTED, body_length, parse};
 use crate::read::columns::{Chosen, Columns, Coordinates};
-use crate::read::guard::{damaged, from_arrow, guarded};
 use crate::read::records;
 use crate::{Batch, ByteBuffers, Element, Reader, Schema};
 use arrow_array::{ArrayRef, RecordBatch};

@@ -6,7 +6,7 @@
 
 use crate::bytes::ByteSource;
 use crate::error::Result;
-use crate::read::guard::damaged;
+use crate::guard::damaged;
 use crate::read::numbers::{Encoding, Kind};
 use arrow_schema::{DataType, Fields};
 use bytes::Bytes;

@@ -10,8 +10,8 @@
 
 use crate::bytes::{ByteReader, ByteSource};
 use crate::error::{Error, Result};
+use crate::guard::damaged;
 use crate::read::arrow_lists::{ListColumn, Lists};
-use crate::read::guard::damaged;
 use arrow_ipc::{Message, MessageHeader, root_as_footer, root_as_message};
 use bytes::Bytes;
 use std::io::{ErrorKind, Read};

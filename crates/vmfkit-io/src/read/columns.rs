@@ -1,7 +1,7 @@
 //! Chooses the columns of a table that hold rows, weights and ids.
 
 use crate::error::{Error, Result};
-use crate::{Element, Schema};
+use crate::{Element, Options, Schema};
 use arrow_schema::{DataType, Field, Fields};
 use vmfkit::Angles;
 
@@ -43,7 +43,14 @@ pub(crate) struct Chosen {
     pub(crate) angles: Option<Angles>,
 }
 
-impl Columns<'_> {
+impl<'a> Columns<'a> {
+    /// The columns that the options name.
+    pub(crate) fn of(options: &'a Options) -> Self {
+        let coordinates = Some(&options.columns[..]).filter(|names| !names.is_empty());
+        let (weight, id) = (options.weight_column.as_deref(), options.id_column.as_deref());
+        Columns { coordinates, weight, id, angles: options.angles, id_alone: options.ids_alone }
+    }
+
     /// Finds the columns in a table.
     pub(crate) fn choose(&self, fields: &Fields) -> Result<Chosen> {
         let weight = self.weight.map(|name| find(fields, name)).transpose()?;

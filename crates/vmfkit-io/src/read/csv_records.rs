@@ -59,7 +59,7 @@ impl CsvRecords {
                 let mut buffer = CellBuffer::default();
                 let cells = buffer.split(&record[start..], self.delimiter);
                 let quoted = excerpt(cells.get(cells.len() - 1));
-                let what = format!("a quote in the row of line {first} must be closed, found behind it: `{quoted}`");
+                let what = format!("a quote in the row of line {first} must be closed, found after it: `{quoted}`");
                 return Err(Error::format(what));
             };
             record.push(end);

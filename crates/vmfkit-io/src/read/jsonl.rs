@@ -1,10 +1,10 @@
 //! JSON Lines: one array of numbers per line, or one object with a list of numbers or with numbers
 //! under several keys.
 
+use crate::batch::ROWS;
 use crate::bytes::{ByteReader, ByteSource};
 use crate::excerpt::excerpt;
 use crate::read::text::{self, Group, Lines, Parsed};
-use crate::write::rows::ROWS;
 use crate::{Batch, Element, Error, Ids, Options, Reader, Result, Schema};
 use serde::de::{DeserializeSeed, Deserializer, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use std::fmt;

@@ -11,7 +11,6 @@ pub(crate) mod columns;
 mod csr;
 pub mod csv;
 mod csv_records;
-pub(crate) mod guard;
 pub(crate) mod jsonl;
 pub(crate) mod matrix_market;
 pub mod npy;

@@ -3,10 +3,10 @@
 
 use crate::bytes::{ByteReader, ByteSource};
 use crate::excerpt::excerpt;
-use crate::read::array;
+use crate::npy_header::Header;
 use crate::read::csr::CsrRows;
-use crate::read::npy::Header;
 use crate::read::numbers::{ArrayBytes, Encoding, Numbers};
+use crate::read::{array, npy};
 use crate::{Error, Options, Reader, Result};
 use std::io::Read;
 use zip::{CompressionMethod, ZipArchive};
@@ -25,7 +25,7 @@ pub(crate) fn open(source: &ByteSource, options: &Options) -> Result<Box<dyn Rea
     }
     let choices: Vec<(&str, bool)> = members.iter().map(|member| (&*member.name, member.has_two_axes(source))).collect();
     let member = &members[array::choose("array", &choices, options.array.as_deref())?];
-    let rows = member.open(source).and_then(|bytes| Header::rows(bytes, Some(member.size), false));
+    let rows = member.open(source).and_then(|bytes| npy::rows(bytes, Some(member.size), false));
     Ok(Box::new(rows.map_err(|error| error.at(&member.name))?))
 }
 

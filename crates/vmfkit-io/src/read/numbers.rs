@@ -1,7 +1,7 @@
 //! Numbers of an array: their encoding, and the source of their bytes.
 
 use crate::bytes::{ByteReader, ByteSource};
-use crate::read::npy::{self, Integer};
+use crate::npy_header::{self, Header, Integer};
 use crate::{ByteBuffers, Element, Error, Result};
 use crc32fast::Hasher;
 use flate2::bufread::DeflateDecoder;
@@ -30,13 +30,13 @@ pub(crate) enum Kind {
     Integer(Integer),
 }
 
-impl From<&npy::Header> for Encoding {
-    fn from(header: &npy::Header) -> Self {
+impl From<&Header> for Encoding {
+    fn from(header: &Header) -> Self {
         let kind = match header.element {
-            npy::Element::F16 => Kind::F16,
-            npy::Element::F32 => Kind::F32,
-            npy::Element::F64 => Kind::F64,
-            npy::Element::Integer(integer) => Kind::Integer(integer),
+            npy_header::Element::F16 => Kind::F16,
+            npy_header::Element::F32 => Kind::F32,
+            npy_header::Element::F64 => Kind::F64,
+            npy_header::Element::Integer(integer) => Kind::Integer(integer),
         };
         Encoding { kind, big_endian: header.big_endian }
     }

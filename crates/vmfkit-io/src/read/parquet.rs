@@ -5,8 +5,8 @@
 
 use crate::bytes::ByteSource;
 use crate::error::{Error, Result};
+use crate::guard::{damaged, from_arrow, from_parquet, guarded};
 use crate::read::columns::{Chosen, Columns, Coordinates};
-use crate::read::guard::{damaged, from_arrow, from_parquet, guarded};
 use crate::read::parquet_bytes::{CheckedMetadata, CheckedPages};
 use crate::read::parquet_lists::{ListPages, some_groups};
 use crate::read::records;

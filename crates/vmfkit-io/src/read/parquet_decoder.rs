@@ -5,7 +5,7 @@
 
 use crate::Element;
 use crate::error::Result;
-use crate::read::guard::{damaged, from_parquet};
+use crate::guard::{damaged, from_parquet};
 use crate::read::numbers::{Encoding, Kind};
 use bytes::Bytes;
 use half::f16;

@@ -5,7 +5,7 @@
 //! every level.
 
 use crate::error::Result;
-use crate::read::guard::damaged;
+use crate::guard::damaged;
 
 /// A run of numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

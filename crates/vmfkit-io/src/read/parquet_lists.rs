@@ -8,7 +8,7 @@
 use crate::Element;
 use crate::bytes::ByteSource;
 use crate::error::Result;
-use crate::read::guard::{damaged, from_parquet};
+use crate::guard::{damaged, from_parquet};
 use crate::read::numbers::{self, Kind};
 use crate::read::parquet_bytes::CheckedPages;
 use crate::read::parquet_decoder::PageDecoder;

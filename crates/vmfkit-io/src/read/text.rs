@@ -1,7 +1,7 @@
 //! Reads text line by line, from a file or a pipe, compressed or not.
 
 use crate::bytes::{ByteReader, ByteSource};
-use crate::format::GZIP;
+use crate::format::{GZIP, is_utf16};
 use crate::{Error, Result};
 use flate2::bufread::MultiGzDecoder;
 use std::io::{self, BufRead, BufReader, Read};
@@ -51,11 +51,6 @@ pub(crate) fn refuse_utf16(start: &[u8]) -> Result<()> {
         true => Err(Error::format("text must be in UTF-8, found: `UTF-16`\nhint: `iconv -f UTF-16 -t UTF-8` converts it")),
         false => Ok(()),
     }
-}
-
-/// Whether text begins with a byte order mark of UTF-16.
-pub(crate) fn is_utf16(start: &[u8]) -> bool {
-    start.starts_with(b"\xff\xfe") || start.starts_with(b"\xfe\xff")
 }
 
 /// The lines of a text with their numbers.

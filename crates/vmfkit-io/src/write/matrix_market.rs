@@ -1,7 +1,7 @@
 //! Writes Matrix Market's `.mtx` in coordinate format.
 
 use crate::Result;
-use crate::write::rows::Entries;
+use crate::write::numbers::Entries;
 use crate::write::{Headed, Sink};
 use std::io::Write;
 

@@ -3,6 +3,7 @@
 pub(crate) mod atomic_file;
 mod matrix_market;
 mod npz;
+mod numbers;
 mod records;
 pub(crate) mod rows;
 pub(crate) mod table;

@@ -4,10 +4,10 @@
 //! An array begins with its shape. Dense rows of known number go straight to the archive; all other
 //! arrays wait in temporary files.
 
-use crate::Ids;
+use crate::batch::{ID, Ids, ROWS, WEIGHT};
 use crate::error::{Error, Result};
-use crate::read::npy::header_bytes;
-use crate::write::rows::{Entries, ID, Numbers, ROWS, WEIGHT};
+use crate::npy_header::header_bytes;
+use crate::write::numbers::{Entries, Numbers};
 use crate::write::{Sink, Spool, le_bytes};
 use std::io::{self, Write};
 use zip::result::ZipError;

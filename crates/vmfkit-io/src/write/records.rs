@@ -1,7 +1,7 @@
 //! Writes record batches to Parquet or Arrow files.
 
 use crate::error::{Error, Result};
-use crate::read::guard::{from_arrow, from_parquet};
+use crate::guard::{from_arrow, from_parquet};
 use crate::write::Sink;
 use ::parquet::arrow::ArrowWriter;
 use ::parquet::basic::{Compression, ZstdLevel};

@@ -1,25 +1,22 @@
 //! [`RowWriter`]: rows, with their ids and weights.
 
+use crate::batch::{ID, ROWS, WEIGHT};
 use crate::error::{Error, Result};
-use crate::read::npy::header_bytes;
+use crate::npy_header::header_bytes;
 use crate::write::matrix_market::MatrixWriter;
 use crate::write::npz::NpzWriter;
+use crate::write::numbers::{Entries, Numbers};
 use crate::write::records::{RecordSink, record_batch};
 use crate::write::table::from_csv;
-use crate::write::{Counted, OutputFormat, Sink, le_bytes};
+use crate::write::{Counted, OutputFormat, Sink};
 use crate::{Batch, Element, Ids};
-use arrow_array::{ArrayRef, FixedSizeListArray, Float32Array, Float64Array, Int64Array, StringArray};
+use arrow_array::{ArrayRef, Float64Array, Int64Array, StringArray};
 use arrow_schema::{DataType, Field, FieldRef, Schema, SchemaRef};
 use std::borrow::Cow;
 use std::io::Write;
 use std::sync::Arc;
 use vmfkit::capacity;
 use vmfkit::rows::{Rows, Scalar, SparseRows};
-
-/// The names of columns and tensors. Separate columns of coordinates are called x0, x1 and so on.
-pub(crate) const ROWS: &str = "embedding";
-pub(crate) const WEIGHT: &str = "weight";
-pub(crate) const ID: &str = "id";
 
 /// Length of a safetensors header for any number of rows. Its text needs fewer than 400 bytes for
 /// three tensors.
@@ -123,19 +120,6 @@ enum Inner {
         ids: Vec<u8>,
         weights: Vec<u8>,
     },
-}
-
-/// Numbers of a batch in one precision: of dense rows, or of entries.
-pub(crate) enum Numbers<'a> {
-    F32(Cow<'a, [f32]>),
-    F64(Cow<'a, [f64]>),
-}
-
-/// The rows of a batch in CSR.
-pub(crate) struct Entries<'a> {
-    pub starts: Cow<'a, [usize]>,
-    pub columns: Cow<'a, [u32]>,
-    pub values: Numbers<'a>,
 }
 
 impl RowWriter {
@@ -488,42 +472,6 @@ fn gather<T: Copy>(
         starts.push(values.len());
     }
     Entries { starts: starts.into(), columns: columns.into(), values: numbers(values) }
-}
-
-impl Numbers<'_> {
-    /// The numbers at one position of each row.
-    fn column(&self, dim: usize, index: usize) -> ArrayRef {
-        match self {
-            Numbers::F32(values) => Arc::new(Float32Array::from_iter_values(values.iter().skip(index).step_by(dim).copied())),
-            Numbers::F64(values) => Arc::new(Float64Array::from_iter_values(values.iter().skip(index).step_by(dim).copied())),
-        }
-    }
-
-    fn into_array(self, dim: usize) -> Result<ArrayRef> {
-        let (number, values): (_, ArrayRef) = match self {
-            Numbers::F32(values) => (DataType::Float32, Arc::new(Float32Array::from(values.into_owned()))),
-            Numbers::F64(values) => (DataType::Float64, Arc::new(Float64Array::from(values.into_owned()))),
-        };
-        let item = Arc::new(Field::new("element", number, false));
-        let lists = FixedSizeListArray::try_new(item, dim as i32, values, None).map_err(crate::read::guard::from_arrow)?;
-        Ok(Arc::new(lists))
-    }
-
-    /// The shortest digits that are parsed to the same number.
-    pub(crate) fn write_text(&self, index: usize, text: &mut Vec<u8>) {
-        match self {
-            Numbers::F32(values) => write!(text, "{:?}", values[index]),
-            Numbers::F64(values) => write!(text, "{:?}", values[index]),
-        }
-        .expect("writing to memory cannot fail");
-    }
-
-    pub(crate) fn to_le_bytes(&self) -> Vec<u8> {
-        match self {
-            Numbers::F32(values) => le_bytes(values, f32::to_le_bytes),
-            Numbers::F64(values) => le_bytes(values, f64::to_le_bytes),
-        }
-    }
 }
 
 fn id_array(ids: &Ids) -> ArrayRef {

@@ -1,7 +1,7 @@
 //! [`TableWriter`]: results in named columns.
 
 use crate::error::{Error, Result};
-use crate::read::npy::{header_bytes, structured_header_bytes};
+use crate::npy_header::{header_bytes, structured_header_bytes};
 use crate::write::records::{RecordSink, record_batch};
 use crate::write::{Counted, OutputFormat, Sink, le_bytes};
 use arrow_array::{ArrayRef, BooleanArray, Float32Array, Float64Array, Int64Array, StringArray, UInt32Array};

@@ -137,7 +137,7 @@ fn tables() {
 #[test]
 fn a_quote_that_is_not_closed_loses_no_rows() {
     check(&[
-        ("x.csv", b"0.6,0.8\n1,\"0\n0,1\n", "x.csv: a quote in the row of line 2 must be closed, found behind it: `0\u{fffd}0,1"),
+        ("x.csv", b"0.6,0.8\n1,\"0\n0,1\n", "x.csv: a quote in the row of line 2 must be closed, found after it: `0\u{fffd}0,1"),
         ("x.csv", b"\"x,y\n0.6,0.8\n", "a quote in the row of line 1 must be closed"),
         ("x.tsv", b"x\ty\n0.6\t0.8\n\"1\t0\"\"", "a quote in the row of line 3 must be closed"),
     ]);

@@ -362,7 +362,7 @@ macro_rules! over_slices {
         /// # Panics
         /// If the slices differ in length.
         pub fn $name(dim: usize, concentrations: &[f64], out: &mut [f64]) {
-            assert_eq!(concentrations.len(), out.len(), "one place in `out` for each concentration");
+            assert_eq!(concentrations.len(), out.len(), "one element of `out` for each concentration");
             for (value, &concentration) in out.iter_mut().zip(concentrations) {
                 *value = $function(dim, concentration);
             }
@@ -390,7 +390,7 @@ over_slices! {
 /// # Panics
 /// If the slices differ in length.
 pub fn mean_length_and_slope_slice(dim: usize, concentrations: &[f64], out: &mut [MeanLength]) {
-    assert_eq!(concentrations.len(), out.len(), "one place in `out` for each concentration");
+    assert_eq!(concentrations.len(), out.len(), "one element of `out` for each concentration");
     for (value, &concentration) in out.iter_mut().zip(concentrations) {
         *value = mean_length_and_slope(dim, concentration);
     }
@@ -409,7 +409,7 @@ pub fn ln_normalizer_derivatives_slice(
     second: &mut [f64],
 ) {
     let n = concentrations.len();
-    assert!([value.len(), first.len(), second.len()] == [n; 3], "one place for each concentration");
+    assert!([value.len(), first.len(), second.len()] == [n; 3], "one element for each concentration");
     for (i, &concentration) in concentrations.iter().enumerate() {
         let jet = ln_normalizer_derivatives(dim, concentration);
         (value[i], first[i], second[i]) = (jet.value, jet.first, jet.second);

@@ -45,7 +45,8 @@ impl<'m> LeaveOneOut<'m> {
         let gain = if self.fixed_weights { 0.0 } else { -(-weight / self.total).ln_1p() };
         for (k, logit) in logits.iter_mut().enumerate() {
             let own = weight * responsibility(k);
-            *logit = if own >= LEAST_RESPONSIBILITY * weight { self.logit_without(k, *logit, own, weight) } else { *logit + gain };
+            *logit =
+                if own >= LEAST_RESPONSIBILITY * weight { self.logit_without(k, *logit, own, weight) } else { *logit + gain };
         }
     }
 

@@ -169,7 +169,8 @@ impl Evidence<'_> {
         let mut corrected = vec![0f64; rows.len() * components];
         self.mixture.for_each_row(&rows, components, &mut corrected, |found, out| out.copy_from_slice(found))?;
         let mut logits = vec![0f32; corrected.len()];
-        for (row, (corrected, out)) in corrected.chunks_exact_mut(components).zip(logits.chunks_exact_mut(components)).enumerate() {
+        for (row, (corrected, out)) in corrected.chunks_exact_mut(components).zip(logits.chunks_exact_mut(components)).enumerate()
+        {
             without.correct(corrected, weights(chosen[row]), |k| f64::from(u8::from(k == labels[row] as usize)));
             relative(corrected, out);
         }
@@ -282,14 +283,17 @@ impl Calibration {
             .chunk_by(|a, b| a.0 == b.0)
             .map(|row| {
                 let weight: f64 = row.iter().map(|target| target.2).sum();
-                let confirmed = row.iter().filter(|target| target.1 == labels[target.0 as usize]).map(|target| target.2).sum::<f64>();
+                let confirmed =
+                    row.iter().filter(|target| target.1 == labels[target.0 as usize]).map(|target| target.2).sum::<f64>();
                 (row[0].0, weight, confirmed / weight)
             })
             .collect();
         let targets = Targets::new(components, logits, targets);
         let coldness = targets.best_coldness();
         let reliability = |coldness: f64| {
-            Reliability::new(of_rows.iter().map(|&(row, weight, confirmed)| (weight, targets.largest(row as usize, coldness), confirmed)))
+            Reliability::new(
+                of_rows.iter().map(|&(row, weight, confirmed)| (weight, targets.largest(row as usize, coldness), confirmed)),
+            )
         };
         (self.basis, self.temperature) = (basis, 1.0 / coldness);
         (self.raw, self.calibrated) = (reliability(1.0), reliability(coldness));

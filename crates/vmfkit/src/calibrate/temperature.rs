@@ -93,7 +93,13 @@ mod tests {
                 row_logits.iter_mut().for_each(|z| *z -= largest);
                 let powers: Vec<f64> = row_logits.iter().map(|z| (coldness * z).exp()).collect();
                 let mut left = rng.random::<f64>() * powers.iter().sum::<f64>();
-                let target = powers.iter().position(|power| { left -= power; left < 0.0 }).unwrap_or(components - 1);
+                let target = powers
+                    .iter()
+                    .position(|power| {
+                        left -= power;
+                        left < 0.0
+                    })
+                    .unwrap_or(components - 1);
                 targets.push((row, target as u32, 1.0));
                 logits.extend(row_logits.iter().map(|z| *z as f32));
             }

@@ -136,7 +136,7 @@ impl<'a> Fitter<'a> {
     /// a sample of them.
     pub(crate) fn first_mixture(
         &self,
-        block: &RowBatch,
+        batch: &RowBatch,
         restart: usize,
         should_cancel: &mut ShouldCancel,
     ) -> Result<FirstMixture> {
@@ -145,27 +145,27 @@ impl<'a> Fitter<'a> {
         let needs_all = matches!(self.start, Start::Labels(_) | Start::Mixture(_));
         let mut buffer = Default::default();
         let start = &self.start_of(restart);
-        let mixture = if self.method.is_online() && !needs_all && sample < block.len() {
-            let mut rows: Vec<usize> = (0..block.len()).collect();
+        let mixture = if self.method.is_online() && !needs_all && sample < batch.len() {
+            let mut rows: Vec<usize> = (0..batch.len()).collect();
             let (chosen, _) = rows.partial_shuffle(&mut Stream::new(seed ^ 0x7361_6d70, 1), sample);
-            let sample = block.gather(chosen, &mut buffer)?;
+            let sample = batch.gather(chosen, &mut buffer)?;
             // All rows of the sample may have a weight of 0.
             match sample.weights().is_none_or(|w| w.iter().any(|w| *w > 0.0)) {
                 true => start.mixture_while(&sample, self.components, &self.maximisation, seed, should_cancel)?,
-                false => start.mixture_while(block, self.components, &self.maximisation, seed, should_cancel)?,
+                false => start.mixture_while(batch, self.components, &self.maximisation, seed, should_cancel)?,
             }
         } else {
-            start.mixture_while(block, self.components, &self.maximisation, seed, should_cancel)?
+            start.mixture_while(batch, self.components, &self.maximisation, seed, should_cancel)?
         };
         let mut mixture = self.finished(mixture)?;
         let mut how = self.maximisation_used();
         let dispersion =
-            if self.asks_for_dispersion() { self.measured_dispersion(block, &mixture, seed, should_cancel)? } else { None };
+            if self.asks_for_dispersion() { self.measured_dispersion(batch, &mixture, seed, should_cancel)? } else { None };
         how.dispersion = how.dispersion.or(dispersion);
         let mut search_passes = 0;
         if self.searches() && should_cancel().is_continue() {
             let mut rng = Stream::new(seed ^ 0x7365_6172, 0);
-            let sample = start::sample(block, search_rows(self.components), &mut rng, &mut buffer);
+            let sample = start::sample(batch, search_rows(self.components), &mut rng, &mut buffer);
             (mixture, search_passes) = search_of_em(&sample, mixture, &how, &mut rng, should_cancel)?;
         }
         Ok(FirstMixture { dispersion, search_passes, ..mixture.into() })
@@ -175,7 +175,7 @@ impl<'a> Fitter<'a> {
     /// if it is cancelled.
     pub(crate) fn measured_dispersion(
         &self,
-        block: &RowBatch,
+        batch: &RowBatch,
         start: &Mixture,
         seed: u64,
         should_cancel: &mut ShouldCancel,
@@ -183,7 +183,7 @@ impl<'a> Fitter<'a> {
         let mut buffer = Default::default();
         let mut rng = Stream::new(seed ^ 0x7361_6d70, 2);
         let most = sample_rows(self.components).min(search_rows(1));
-        let sample = start::sample(block, most, &mut rng, &mut buffer);
+        let sample = start::sample(batch, most, &mut rng, &mut buffer);
         let free = self.maximisation.clone().policy(ConcentrationPolicy::Free);
         let fitted = passes_of_em(&sample, start, &free, DISPERSION_PASSES, should_cancel)?;
         fitted.map(|fitted| dispersion(&sample, &fitted)).transpose()

@@ -40,7 +40,7 @@ pub(crate) fn read(file: &File) -> Result<RowBatch<'static>> {
     };
     let values = file.numbers("held.values", [None])?;
     let narrow = |values: Vec<f64>| values.into_iter().map(|x| x as f32).collect();
-    let places = || -> Result<(Vec<usize>, Vec<u32>)> {
+    let structure = || -> Result<(Vec<usize>, Vec<u32>)> {
         let starts = whole("held.starts")?.into_iter().map(|x| x as usize).collect();
         Ok((starts, whole("held.columns")?.into_iter().map(|x| x as u32).collect()))
     };
@@ -52,8 +52,8 @@ pub(crate) fn read(file: &File) -> Result<RowBatch<'static>> {
     let rows = match kind {
         "f32" => RowBatch::owned(dim, narrow(values)),
         "f64" => RowBatch::owned(dim, values),
-        "sparse f32" => places().and_then(|(starts, columns)| RowBatch::sparse_owned(dim, starts, columns, narrow(values))),
-        "sparse f64" => places().and_then(|(starts, columns)| RowBatch::sparse_owned(dim, starts, columns, values)),
+        "sparse f32" => structure().and_then(|(starts, columns)| RowBatch::sparse_owned(dim, starts, columns, narrow(values))),
+        "sparse f64" => structure().and_then(|(starts, columns)| RowBatch::sparse_owned(dim, starts, columns, values)),
         other => return file.wrong(format!("metadata `held` must be a type of rows, found: `{other}`")),
     };
     let weights = file.numbers("held.weights", [None])?;

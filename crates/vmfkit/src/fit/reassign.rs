@@ -42,7 +42,7 @@ pub(crate) struct Reassignment {
     /// Its new density.
     pub density: VonMisesFisher,
     /// The fraction of the rows of the batch that it claims there.
-    pub share: f64,
+    pub fraction: f64,
 }
 
 /// The moves for a batch, before it is added to the statistics. `is_idle(k, n)` says whether
@@ -51,21 +51,21 @@ pub(crate) fn reassignments(
     model: &Mixture,
     running: &SufficientStats,
     is_idle: impl Fn(usize, usize) -> bool,
-    block: &RowBatch,
+    batch: &RowBatch,
     how: &Maximisation,
     seed: u64,
 ) -> Result<Vec<Reassignment>> {
     let components = model.components().len();
     let movable = components - usize::from(model.has_background());
-    let some_weigh = |block: &RowBatch| block.weights().is_none_or(|weights| weights.iter().any(|weight| *weight > 0.0));
+    let some_weigh = |batch: &RowBatch| batch.weights().is_none_or(|weights| weights.iter().any(|weight| *weight > 0.0));
     // Fixed weights leave none for a newcomer.
-    if movable < 2 || how.fixed_weights || block.len() < FEWEST_ROWS || !some_weigh(block) {
+    if movable < 2 || how.fixed_weights || batch.len() < FEWEST_ROWS || !some_weigh(batch) {
         return Ok(Vec::new());
     }
     let mut rng = Stream::new(seed ^ 0x6d6f_7665, 0);
-    let count = block.len().min(ROWS.max(ROWS_PER_COMPONENT * components));
+    let count = batch.len().min(ROWS.max(ROWS_PER_COMPONENT * components));
     let mut buffer = Default::default();
-    let sample = block.gather(&drawn_once(block.len(), count, &mut rng), &mut buffer)?;
+    let sample = batch.gather(&drawn_once(batch.len(), count, &mut rng), &mut buffer)?;
     let (proposing, deciding) = (sample.slice(0, count / 2), sample.slice(count / 2, count));
     if !some_weigh(&proposing) || !some_weigh(&deciding) {
         return Ok(Vec::new());
@@ -99,18 +99,18 @@ pub(crate) fn reassignments(
             None => costs.fixed[component] = true,
         }
         let density = VonMisesFisher::along(direction, newcomer.concentration)?;
-        moves.push(Reassignment { component, merged_into, density, share: fraction });
+        moves.push(Reassignment { component, merged_into, density, fraction });
     }
     Ok(moves)
 }
 
 impl Mixture {
     /// The same densities with weights estimated from these rows, at least half a row each.
-    fn weighed_by(&self, block: &RowBatch) -> Result<Self> {
+    fn weighed_by(&self, batch: &RowBatch) -> Result<Self> {
         let components = self.components().len();
         let mut stats = SufficientStats::zero(components, self.dim());
-        self.accumulate(block, Assignment::Soft, &mut stats)?;
-        let least = 0.5 * stats.weight() / block.len() as f64;
+        self.accumulate(batch, Assignment::Soft, &mut stats)?;
+        let least = 0.5 * stats.weight() / batch.len() as f64;
         let weights: Vec<f64> = (0..components).map(|k| stats.mass(k).max(least)).collect();
         let total: f64 = weights.iter().sum();
         let weights = weights.into_iter().map(|weight| weight / total).collect();
@@ -157,8 +157,8 @@ struct RowFit {
 }
 
 impl RowFit {
-    fn of(model: &Mixture, block: &RowBatch, newcomer: &Newcomer) -> Result<Self> {
-        let summary = model.summarise(block, 1)?;
+    fn of(model: &Mixture, batch: &RowBatch, newcomer: &Newcomer) -> Result<Self> {
+        let summary = model.summarise(batch, 1)?;
         let top = &summary.ranks[0];
         let components = top.components.iter().map(|&component| Some(component as usize)).collect();
         let mut fit = RowFit { ln_densities: summary.ln_densities, components, projections: Vec::new(), deficits: Vec::new() };
@@ -173,7 +173,7 @@ impl RowFit {
             } else {
                 let own = ln_density + top.responsibilities[row].ln() - model.weights()[component].ln();
                 let projection = 1.0 - (density.ln_peak() - own) / density.concentration();
-                let expected = bessel::mean_length(block.dim(), density.concentration());
+                let expected = bessel::mean_length(batch.dim(), density.concentration());
                 (projection, density.concentration() * (expected - projection))
             };
             fit.projections.push(projection);
@@ -194,9 +194,9 @@ impl RowFit {
     }
 
     /// Adds a component to the mixture.
-    fn add(&mut self, block: &RowBatch, newcomer: &Newcomer, direction: &[f64], fraction: f64) -> Result<()> {
-        let mut projections_of_rows = vec![0.0; block.len()];
-        projections(block, &[direction.to_vec()], &mut projections_of_rows)?;
+    fn add(&mut self, batch: &RowBatch, newcomer: &Newcomer, direction: &[f64], fraction: f64) -> Result<()> {
+        let mut projections_of_rows = vec![0.0; batch.len()];
+        projections(batch, &[direction.to_vec()], &mut projections_of_rows)?;
         for (row, projection) in projections_of_rows.into_iter().enumerate() {
             let ln_density = newcomer.ln_density(projection);
             if fraction.ln() + ln_density > self.ln_densities[row] {
@@ -217,42 +217,42 @@ fn gain_of(ln_density: f64, newcomer: f64, fraction: f64) -> f64 {
     high + (low - high).exp().ln_1p()
 }
 
-fn weight_of(block: &RowBatch, row: usize) -> f64 {
-    block.weights().map_or(1.0, |weights| weights[row])
+fn weight_of(batch: &RowBatch, row: usize) -> f64 {
+    batch.weights().map_or(1.0, |weights| weights[row])
 }
 
-fn total_weight(block: &RowBatch) -> f64 {
-    block.weights().map_or(block.len() as f64, |weights| weights.iter().sum())
+fn total_weight(batch: &RowBatch) -> f64 {
+    batch.weights().map_or(batch.len() as f64, |weights| weights.iter().sum())
 }
 
 /// The best of a few directions near rows that fit badly, and the fraction of rows it claims.
 fn propose(
-    block: &RowBatch,
+    batch: &RowBatch,
     fit: &RowFit,
     newcomer: &Newcomer,
     components: usize,
     rng: &mut Stream,
 ) -> Result<Option<(Vec<f64>, f64)>> {
-    let masses = |row: usize| weight_of(block, row) * fit.deficits[row];
-    if !((0..block.len()).map(masses).sum::<f64>() > 0.0) {
+    let masses = |row: usize| weight_of(batch, row) * fit.deficits[row];
+    if !((0..batch.len()).map(masses).sum::<f64>() > 0.0) {
         return Ok(None);
     }
     let trials = 2 + (components as f64).ln() as usize;
-    let rows = draw_positions((0..block.len()).map(masses), trials, rng);
-    let directions: Vec<Vec<f64>> = rows.into_iter().map(|row| block.row(row)).collect();
-    let mut seen = vec![0.0; block.len() * trials];
-    projections(block, &directions, &mut seen)?;
+    let rows = draw_positions((0..batch.len()).map(masses), trials, rng);
+    let directions: Vec<Vec<f64>> = rows.into_iter().map(|row| batch.row(row)).collect();
+    let mut seen = vec![0.0; batch.len() * trials];
+    projections(batch, &directions, &mut seen)?;
     let mut best: Option<(f64, Vec<f64>, f64)> = None;
     for trial in 0..trials {
         // A row of the same cluster is nearer than the direction of another cluster.
-        let claimed = (0..block.len()).filter(|row| seen[row * trials + trial] > fit.projections[*row]);
-        let Some((direction, fraction)) = centre(block, claimed) else {
+        let claimed = (0..batch.len()).filter(|row| seen[row * trials + trial] > fit.projections[*row]);
+        let Some((direction, fraction)) = centre(batch, claimed) else {
             continue;
         };
-        let Some((direction, fraction)) = settle(block, fit, newcomer, direction, fraction)? else {
+        let Some((direction, fraction)) = settle(batch, fit, newcomer, direction, fraction)? else {
             continue;
         };
-        let gain = gains(block, fit, newcomer, &direction, fraction)?.0;
+        let gain = gains(batch, fit, newcomer, &direction, fraction)?.0;
         if best.as_ref().is_none_or(|(most, ..)| gain > *most) {
             best = Some((gain, direction, fraction));
         }
@@ -261,27 +261,27 @@ fn propose(
 }
 
 /// The mean direction of rows and their fraction of all rows; `None` if they cancel.
-fn centre(block: &RowBatch, rows: impl Iterator<Item = usize>) -> Option<(Vec<f64>, f64)> {
-    let stats = SufficientStats::of_rows(block, rows);
+fn centre(batch: &RowBatch, rows: impl Iterator<Item = usize>) -> Option<(Vec<f64>, f64)> {
+    let stats = SufficientStats::of_rows(batch, rows);
     let length = stats.resultant_length(0);
     let direction = || stats.resultant(0).iter().map(|x| x / length).collect();
     // At most half: the rest of the mixture must keep some rows.
-    (length > 0.0).then(|| (direction(), (stats.mass(0) / total_weight(block)).min(0.5)))
+    (length > 0.0).then(|| (direction(), (stats.mass(0) / total_weight(batch)).min(0.5)))
 }
 
 /// Refines a direction by k-means steps on the rows that it claims.
 fn settle(
-    block: &RowBatch,
+    batch: &RowBatch,
     fit: &RowFit,
     newcomer: &Newcomer,
     direction: Vec<f64>,
     fraction: f64,
 ) -> Result<Option<(Vec<f64>, f64)>> {
-    let (mut found, mut seen) = ((direction, fraction), vec![0.0; block.len()]);
+    let (mut found, mut seen) = ((direction, fraction), vec![0.0; batch.len()]);
     for _ in 0..SETTLING {
-        projections(block, &[found.0], &mut seen)?;
+        projections(batch, &[found.0], &mut seen)?;
         let claims = |row: &usize| found.1.ln() + newcomer.ln_density(seen[*row]) > fit.ln_densities[*row];
-        match centre(block, (0..block.len()).filter(claims)) {
+        match centre(batch, (0..batch.len()).filter(claims)) {
             Some(centre) => found = centre,
             None => return Ok(None),
         }
@@ -290,19 +290,19 @@ fn settle(
 }
 
 /// The mean gain of rows, and its standard error.
-fn gains(block: &RowBatch, fit: &RowFit, newcomer: &Newcomer, direction: &[f64], fraction: f64) -> Result<(f64, f64)> {
-    let mut seen = vec![0.0; block.len()];
-    projections(block, &[direction.to_vec()], &mut seen)?;
-    let total = total_weight(block);
+fn gains(batch: &RowBatch, fit: &RowFit, newcomer: &Newcomer, direction: &[f64], fraction: f64) -> Result<(f64, f64)> {
+    let mut seen = vec![0.0; batch.len()];
+    projections(batch, &[direction.to_vec()], &mut seen)?;
+    let total = total_weight(batch);
     let gain = |row: usize| gain_of(fit.ln_densities[row], newcomer.ln_density(seen[row]), fraction);
-    let mean: f64 = (0..block.len()).map(|row| weight_of(block, row) / total * gain(row)).sum();
-    let variance: f64 = (0..block.len()).map(|row| (weight_of(block, row) / total * (gain(row) - mean)).powi(2)).sum();
+    let mean: f64 = (0..batch.len()).map(|row| weight_of(batch, row) / total * gain(row)).sum();
+    let variance: f64 = (0..batch.len()).map(|row| (weight_of(batch, row) / total * (gain(row) - mean)).powi(2)).sum();
     Ok((mean, variance.sqrt()))
 }
 
 /// A lower bound of the mean gain.
-fn sure_gain(block: &RowBatch, fit: &RowFit, newcomer: &Newcomer, direction: &[f64], fraction: f64) -> Result<f64> {
-    let (mean, error) = gains(block, fit, newcomer, direction, fraction)?;
+fn sure_gain(batch: &RowBatch, fit: &RowFit, newcomer: &Newcomer, direction: &[f64], fraction: f64) -> Result<f64> {
+    let (mean, error) = gains(batch, fit, newcomer, direction, fraction)?;
     Ok(mean - STANDARD_ERRORS * error)
 }
 

@@ -10,7 +10,7 @@ use crate::m_step::Maximisation;
 use crate::row_fingerprint::RowFingerprint;
 use crate::rows::RowBatch;
 use crate::settings::Settings;
-use crate::source::{Batches, MemorySource, Source};
+use crate::source::{MemorySource, MiniBatches, Source};
 use crate::start::Start;
 use crate::train::{Checkpoint, Fit, Observer, ProgressCallback, Run, Status, Stop, Trainer};
 use std::cmp::Ordering;
@@ -19,10 +19,10 @@ use std::sync::OnceLock;
 
 impl<'a> Fitter<'a> {
     /// Fits rows in memory.
-    pub fn fit(self, block: &RowBatch) -> Result<Fit> {
+    pub fn fit(self, batch: &RowBatch) -> Result<Fit> {
         let mut buffer = RowBatch::default();
-        let block = &block.validated_slice(0, block.len(), &mut buffer)?;
-        self.run(&mut MemorySource::new(block.slice(0, block.len())), Some(block))
+        let batch = &batch.validated_slice(0, batch.len(), &mut buffer)?;
+        self.run(&mut MemorySource::new(batch.slice(0, batch.len())), Some(batch))
     }
 
     /// Fits rows that come in batches and need not fit into memory.
@@ -45,8 +45,8 @@ impl<'a> Fitter<'a> {
         self.check_memory(source.dim())?;
         let mut callbacks = Callbacks { watch: self.watch.take(), progress: self.progress.take(), save: self.save.take() };
         let mut resume = self.resume.take();
-        if let (Some(block), None, true) = (memory, &resume, self.shuffle) {
-            self.shuffle_rows = self.shuffle_rows.or(Some(self.window_rows(block.dim()).max(block.len())));
+        if let (Some(batch), None, true) = (memory, &resume, self.shuffle) {
+            self.shuffle_rows = self.shuffle_rows.or(Some(self.window_rows(batch.dim()).max(batch.len())));
         }
         let mut known = match &mut resume {
             Some(checkpoint) => self.check_checkpoint(checkpoint, source)?,
@@ -68,7 +68,7 @@ impl<'a> Fitter<'a> {
             let Callbacks { watch, progress, save } = &mut callbacks;
             let mut first = match (&resume, memory) {
                 (Some(checkpoint), _) => checkpoint.current.mixture.clone().into(),
-                (None, Some(block)) => self.start_from_memory(block, restart, progress.as_deref_mut())?,
+                (None, Some(batch)) => self.start_from_memory(batch, restart, progress.as_deref_mut())?,
                 (None, None) => self.start_from_source(source, restart, progress.as_deref_mut())?,
             };
             self.take_dispersion(first.dispersion);
@@ -169,7 +169,7 @@ impl<'a> Fitter<'a> {
     }
 
     fn new_run<'s>(&self, restart: usize, dim: usize, observer: Observer<'s, 'a>) -> Run<'s, 'a> {
-        let batches = Batches::new(self.batch_rows()).windows(self.window_rows(dim));
+        let batches = MiniBatches::new(self.batch_rows()).windows(self.window_rows(dim));
         let batches = if self.shuffle { batches.shuffled(self.seed_of(restart)) } else { batches };
         Run { batches, block_rows: self.block_rows_used(), observer }
     }

@@ -246,8 +246,8 @@ impl<'a> Selection<'a> {
         self
     }
 
-    fn restarts_of(&self, block: &RowBatch, components: usize) -> usize {
-        let products = block.len().saturating_mul(block.dim()).saturating_mul(components);
+    fn restarts_of(&self, batch: &RowBatch, components: usize) -> usize {
+        let products = batch.len().saturating_mul(batch.dim()).saturating_mul(components);
         self.restarts.unwrap_or(if products <= CHEAP_PRODUCTS { 10 } else { 1 })
     }
 
@@ -281,7 +281,7 @@ impl<'a> Selection<'a> {
         rows - ((rows as f64 * (1.0 - self.held_out)).round() as usize).clamp(rows.min(1), rows)
     }
 
-    fn check(&self, block: &RowBatch) -> Result<()> {
+    fn check(&self, batch: &RowBatch) -> Result<()> {
         let wrong = |option, range, value| Err(Error::Option { option, range, value });
         match () {
             () if self.components.first().is_none_or(|k| *k == 0) => {
@@ -290,24 +290,24 @@ impl<'a> Selection<'a> {
             () if self.policies.is_empty() => wrong("the number of policies", "at least 1", 0.0),
             () if self.backgrounds.is_empty() => wrong("the number of background choices", "at least 1", 0.0),
             () if !(0.0..1.0).contains(&self.held_out) => wrong("the held-out fraction", "at least 0 and below 1", self.held_out),
-            () if block.is_empty() => Err(Error::NoRows { weight: 0.0 }),
+            () if batch.is_empty() => Err(Error::NoRows { weight: 0.0 }),
             () => Ok(()),
         }
     }
 
     /// The table, in the order of backgrounds, policies and K.
-    pub fn run(mut self, block: &RowBatch) -> Result<Vec<Candidate>> {
+    pub fn run(mut self, batch: &RowBatch) -> Result<Vec<Candidate>> {
         let mut buffer = RowBatch::default();
-        let block = &block.validated_slice(0, block.len(), &mut buffer)?;
-        self.check(block)?;
-        let mut order: Vec<usize> = (0..block.len()).collect();
+        let batch = &batch.validated_slice(0, batch.len(), &mut buffer)?;
+        self.check(batch)?;
+        let mut order: Vec<usize> = (0..batch.len()).collect();
         order.shuffle(&mut Stream::new(self.seed ^ 0x6865_6c64, 0));
-        let kept = block.len() - self.rows_held_out(block.len());
+        let kept = batch.len() - self.rows_held_out(batch.len());
         let (mut seen_rows, mut held_out_rows) = (RowBatch::default(), RowBatch::default());
-        let (seen, held_out) = if kept == block.len() {
-            (block.slice(0, block.len()), None)
+        let (seen, held_out) = if kept == batch.len() {
+            (batch.slice(0, batch.len()), None)
         } else {
-            (block.gather(&order[..kept], &mut seen_rows)?, Some(block.gather(&order[kept..], &mut held_out_rows)?))
+            (batch.gather(&order[..kept], &mut seen_rows)?, Some(batch.gather(&order[kept..], &mut held_out_rows)?))
         };
         let mut watch = self.watch.take();
         let mut table = Vec::new();
@@ -351,7 +351,7 @@ impl<'a> Selection<'a> {
     /// The better of a fit from a start of its own and one that grew out of the smaller mixture.
     fn fit(
         &self,
-        block: &RowBatch,
+        batch: &RowBatch,
         components: usize,
         policy: ConcentrationPolicy,
         background: bool,
@@ -363,13 +363,13 @@ impl<'a> Selection<'a> {
             let fitter = if let Some(ask) = &self.ask { fitter.progress(move |_| ask()) } else { fitter };
             if background { fitter.background(BACKGROUND_WEIGHT) } else { fitter }
         };
-        let fresh = fitter().restarts(self.restarts_of(block, components)).search(self.search).fit(block)?;
+        let fresh = fitter().restarts(self.restarts_of(batch, components)).search(self.search).fit(batch)?;
         let Some(smaller) = smaller.filter(|_| fresh.status != Status::Stopped) else {
             return Ok((fresh, false));
         };
-        let mut grown = fitter().start(Start::Mixture(grow(smaller, block, components)?));
+        let mut grown = fitter().start(Start::Mixture(grow(smaller, batch, components)?));
         grown.take_dispersion(fresh.dispersion());
-        let grown = grown.fit(block)?;
+        let grown = grown.fit(batch)?;
         if grown.status == Status::Stopped {
             return Ok((grown, true));
         }
@@ -380,7 +380,7 @@ impl<'a> Selection<'a> {
 }
 
 /// Grows a mixture by splitting its widest components, each at most once per round.
-fn grow(mut mixture: Mixture, block: &RowBatch, components: usize) -> Result<Mixture> {
+fn grow(mut mixture: Mixture, batch: &RowBatch, components: usize) -> Result<Mixture> {
     loop {
         let background = mixture.has_background();
         let fitted = mixture.components().len() - usize::from(background);
@@ -388,7 +388,7 @@ fn grow(mut mixture: Mixture, block: &RowBatch, components: usize) -> Result<Mix
             return Ok(mixture);
         }
         let mut stats = SufficientStats::zero(mixture.components().len(), mixture.dim());
-        mixture.accumulate(block, Assignment::Soft, &mut stats)?;
+        mixture.accumulate(batch, Assignment::Soft, &mut stats)?;
         let mut widest: Vec<usize> = (0..fitted).collect();
         widest.sort_by(|&a, &b| stats.shortfall(b).total_cmp(&stats.shortfall(a)));
         let (mut weights, mut densities) = (mixture.weights().to_vec(), mixture.components().to_vec());

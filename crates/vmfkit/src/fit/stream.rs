@@ -157,29 +157,29 @@ impl StreamFitter {
     }
 
     /// Adds a batch of rows.
-    pub fn update(&mut self, block: &RowBatch) -> Result<()> {
-        self.update_while(block, &mut || ControlFlow::Continue(()))
+    pub fn update(&mut self, batch: &RowBatch) -> Result<()> {
+        self.update_while(batch, &mut || ControlFlow::Continue(()))
     }
 
     /// Adds a batch of rows unless it is cancelled, which leaves the mixture as it was.
-    pub fn update_while(&mut self, block: &RowBatch, should_cancel: &mut (dyn FnMut() -> ControlFlow<()> + Send)) -> Result<()> {
+    pub fn update_while(&mut self, batch: &RowBatch, should_cancel: &mut (dyn FnMut() -> ControlFlow<()> + Send)) -> Result<()> {
         let mut buffer = RowBatch::default();
-        let block = &block.validated_slice(0, block.len(), &mut buffer)?;
-        self.fitter.check_memory(block.dim())?;
-        let count = (0..block.len()).filter(|&row| block.weights().is_none_or(|weights| weights[row] > 0.0)).count();
+        let batch = &batch.validated_slice(0, batch.len(), &mut buffer)?;
+        self.fitter.check_memory(batch.dim())?;
+        let count = (0..batch.len()).filter(|&row| batch.weights().is_none_or(|weights| weights[row] > 0.0)).count();
         if count == 0 {
             return Ok(());
         }
         match &mut self.phase {
-            Phase::Running { model, .. } if model.dim() != block.dim() => {
-                Err(Error::DimensionMismatch { expected: model.dim(), found: block.dim() })
+            Phase::Running { model, .. } if model.dim() != batch.dim() => {
+                Err(Error::DimensionMismatch { expected: model.dim(), found: batch.dim() })
             }
-            Phase::Running { .. } => self.step(block, should_cancel),
+            Phase::Running { .. } => self.step(batch, should_cancel),
             Phase::Holding(held) => {
-                let mut rows = held.take().unwrap_or_else(|| RowBatch::empty_like(block));
+                let mut rows = held.take().unwrap_or_else(|| RowBatch::empty_like(batch));
                 let before = rows.len();
                 let begun = rows
-                    .append(block)
+                    .append(batch)
                     .and_then(|()| self.begin(&rows.without_unit_weights(), rows.weighted_rows(), should_cancel));
                 if !matches!(begun, Ok(ControlFlow::Continue(()))) {
                     // The caller may add these rows again.
@@ -198,7 +198,7 @@ impl StreamFitter {
     /// cancelled.
     fn begin(
         &mut self,
-        block: &RowBatch,
+        batch: &RowBatch,
         count: usize,
         should_cancel: &mut (dyn FnMut() -> ControlFlow<()> + Send),
     ) -> Result<ControlFlow<()>> {
@@ -207,10 +207,10 @@ impl StreamFitter {
         if looks_at_rows && count < self.first_rows() {
             return Ok(ControlFlow::Continue(()));
         }
-        let model = start.mixture_while(block, *components, maximisation, *seed, should_cancel)?;
+        let model = start.mixture_while(batch, *components, maximisation, *seed, should_cancel)?;
         let model = self.fitter.finished(model)?;
         if self.fitter.asks_for_dispersion() {
-            let measured = self.fitter.measured_dispersion(block, &model, *seed, should_cancel)?;
+            let measured = self.fitter.measured_dispersion(batch, &model, *seed, should_cancel)?;
             self.take_dispersion(measured);
         }
         let before = std::mem::replace(&mut self.phase, Phase::running(model));
@@ -219,7 +219,7 @@ impl StreamFitter {
             return Ok(ControlFlow::Break(()));
         }
         let updates = self.updates;
-        self.step(block, should_cancel)?;
+        self.step(batch, should_cancel)?;
         Ok(if self.updates > updates { ControlFlow::Continue(()) } else { ControlFlow::Break(()) })
     }
 
@@ -229,7 +229,7 @@ impl StreamFitter {
         self.rule = self.rule.clone().maximisation(self.fitter.maximisation.clone());
     }
 
-    fn step(&mut self, block: &RowBatch, should_cancel: &mut (dyn FnMut() -> ControlFlow<()> + Send)) -> Result<()> {
+    fn step(&mut self, batch: &RowBatch, should_cancel: &mut (dyn FnMut() -> ControlFlow<()> + Send)) -> Result<()> {
         let Phase::Running { model, attendance } = &self.phase else {
             return Ok(());
         };
@@ -240,7 +240,7 @@ impl StreamFitter {
                     model,
                     running,
                     |k, rows| attendance[k].is_idle_after(rows),
-                    block,
+                    batch,
                     &self.fitter.maximisation,
                     seed,
                 )?
@@ -250,16 +250,16 @@ impl StreamFitter {
         let moved = moves.iter().fold(model.clone(), |model, change| reassigned(&model, change));
         let mut stats = SufficientStats::zero(moved.components().len(), moved.dim());
         let at_once = (WORK_AT_ONCE / (moved.components().len() * moved.dim())).max(1);
-        for from in (0..block.len()).step_by(at_once) {
-            moved.accumulate(&block.slice(from, (from + at_once).min(block.len())), Assignment::Soft, &mut stats)?;
+        for from in (0..batch.len()).step_by(at_once) {
+            moved.accumulate(&batch.slice(from, (from + at_once).min(batch.len())), Assignment::Soft, &mut stats)?;
             if should_cancel().is_break() {
                 return Ok(());
             }
         }
-        for Reassignment { component, merged_into, density, share } in &moves {
+        for Reassignment { component, merged_into, density, fraction } in &moves {
             // It begins with the rows it was moved to, at the assumed concentration: they are too
             // few to estimate one.
-            let mass = share * stats.weight();
+            let mass = fraction * stats.weight();
             let complement = bessel::mean_length_complement(moved.dim(), density.concentration());
             let resultant = density.mean_direction().iter().map(|x| mass * (1.0 - complement) * x);
             let values: Vec<f64> = [0.0, mass, mass, mass * complement].into_iter().chain(resultant).collect();
@@ -268,12 +268,12 @@ impl StreamFitter {
         }
         let (next, notes) = self.rule.step(&moved, &stats)?;
         let mut attendance = attendance.clone();
-        moves.iter().for_each(|change| attendance[change.component] = Attendance { missed: 0.0, weight: change.share });
-        let rows_a_weight = block.len() as f64 / stats.weight();
+        moves.iter().for_each(|change| attendance[change.component] = Attendance { missed: 0.0, weight: change.fraction });
+        let rows_a_weight = batch.len() as f64 / stats.weight();
         for (k, attendance) in attendance.iter_mut().enumerate() {
             *attendance = match stats.mass(k) * rows_a_weight {
                 rows if rows >= 0.5 => Attendance { missed: 0.0, weight: next.weights()[k] },
-                _ => Attendance { missed: attendance.missed + block.len() as f64, ..*attendance },
+                _ => Attendance { missed: attendance.missed + batch.len() as f64, ..*attendance },
             };
         }
         let note_of = |change: &Reassignment| Note::Reassigned {
@@ -285,7 +285,7 @@ impl StreamFitter {
         let idle = attendance.iter().enumerate().filter(|(k, attendance)| attendance.is_idle_after(0) && is_fitted(*k));
         let idle = idle.map(|(component, attendance)| Note::Idle { component, rows: attendance.missed as u64 });
         self.notes = moves.iter().map(note_of).chain(idle).chain(notes).collect();
-        self.rows += block.len() as u64;
+        self.rows += batch.len() as u64;
         self.weight += stats.weight();
         self.updates += 1;
         self.phase = Phase::Running { model: next, attendance };
@@ -432,7 +432,7 @@ impl StreamFitter {
 
 /// The mixture after a component has moved.
 fn reassigned(model: &Mixture, change: &Reassignment) -> Mixture {
-    let Reassignment { component, merged_into, density, share } = change;
+    let Reassignment { component, merged_into, density, fraction } = change;
     let mut weights = model.weights().to_vec();
     let given_up = std::mem::take(&mut weights[*component]);
     let mut rest = 1.0;
@@ -440,8 +440,8 @@ fn reassigned(model: &Mixture, change: &Reassignment) -> Mixture {
         Some(merged_into) => weights[*merged_into] += given_up,
         None => rest -= given_up,
     }
-    weights.iter_mut().for_each(|weight| *weight *= (1.0 - share) / rest);
-    weights[*component] = *share;
+    weights.iter_mut().for_each(|weight| *weight *= (1.0 - fraction) / rest);
+    weights[*component] = *fraction;
     let mut components = model.components().to_vec();
     components[*component] = density.clone();
     Mixture::of_parts(weights, components, model.has_background())

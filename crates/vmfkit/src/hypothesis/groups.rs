@@ -41,7 +41,7 @@ pub enum Concentrations {
 /// let mut rows = vec![0.0; 3 * 20];
 /// for (group, direction) in [[0.0, 0.6, 0.8], [0.0, 0.8, 0.6]].into_iter().enumerate() {
 ///     Sampler::new(&VonMisesFisher::new(direction.to_vec(), 40.0)?).fill(group as u64, 0, &mut rows)?;
-///     groups.add_component(group, &SufficientStats::of_block(&RowBatch::new(3, &rows)?), 0)?;
+///     groups.add_component(group, &SufficientStats::of_batch(&RowBatch::new(3, &rows)?), 0)?;
 /// }
 /// let test = equal_mean_directions(&groups, Concentrations::Common, Calibration::simulation(1))?;
 /// assert!(test.p_value < 0.01);

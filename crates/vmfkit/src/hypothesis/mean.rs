@@ -26,7 +26,7 @@ use vmfkit_kernels::vector::{half_squared_distance, norm};
 /// use vmfkit::hypothesis::{Calibration, mean_direction};
 /// use vmfkit::{RowBatch, SufficientStats};
 /// let rows = [0.0, 0.0, 1.0, 0.0, 0.6, 0.8, 0.6, 0.0, 0.8, 0.0, -0.28, 0.96];
-/// let stats = SufficientStats::of_block(&RowBatch::new(3, &rows)?);
+/// let stats = SufficientStats::of_batch(&RowBatch::new(3, &rows)?);
 /// assert!(mean_direction(&stats, &[0.0, 0.0, 1.0], Calibration::Conditional)?.p_value > 0.1);
 /// assert!(mean_direction(&stats, &[1.0, 0.0, 0.0], Calibration::Conditional)?.p_value < 0.01);
 /// # Ok::<(), vmfkit::Error>(())

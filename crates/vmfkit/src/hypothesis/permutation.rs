@@ -27,23 +27,23 @@ use vmfkit_kernels::vector::{dot, norm};
 /// # Panics
 /// If a label is not below `groups`.
 pub fn equal_mean_directions_by_permutation(
-    block: &RowBatch,
+    batch: &RowBatch,
     labels: &[usize],
     groups: usize,
     replicates: usize,
     seed: u64,
 ) -> Result<Outcome> {
     const TEST: &str = "a permutation test of equal mean directions";
-    if block.weights().is_some() {
+    if batch.weights().is_some() {
         return Err(Error::WeightsNotSupported { by: TEST });
     }
     let replicates = checked_replicates(replicates)?;
-    let stats = SufficientStats::of_labels(block, labels, groups)?;
+    let stats = SufficientStats::of_labels(batch, labels, groups)?;
     let found = (0..groups).filter(|&group| stats.mass(group) > 0.0).count();
     if found < 2 {
         return Err(Error::TestNeeds { test: TEST, needs: "at least two groups", found });
     }
-    let rows = Permuted::new(block, groups);
+    let rows = Permuted::new(batch, groups);
     let observed = rows.spread(labels);
     let seed = Stream::derive(seed, 0x7065_726d);
     let least = observed * (1.0 - 1e-10);
@@ -54,39 +54,39 @@ pub fn equal_mean_directions_by_permutation(
         }
         rows.spread(&permuted) >= least
     });
-    let degrees = (found as f64 - 1.0) * (block.dim() as f64 - 1.0);
+    let degrees = (found as f64 - 1.0) * (batch.dim() as f64 - 1.0);
     let p_value = monte_carlo_p_value(as_large.count(), replicates);
     Ok(Outcome { statistic: observed, degrees_of_freedom: (degrees, None), p_value })
 }
 
 /// Rows whose labels are permuted.
 struct Permuted<'a> {
-    block: &'a RowBatch<'a>,
+    batch: &'a RowBatch<'a>,
     groups: usize,
     /// The mean direction of all rows, which no permutation changes.
     mean: Vec<f64>,
 }
 
 impl<'a> Permuted<'a> {
-    fn new(block: &'a RowBatch<'a>, groups: usize) -> Self {
-        let stats = SufficientStats::of_block(block);
+    fn new(batch: &'a RowBatch<'a>, groups: usize) -> Self {
+        let stats = SufficientStats::of_batch(batch);
         let length = stats.resultant_length(0);
         let mean = stats.resultant(0).iter().map(|x| if length > 0.0 { x / length } else { 0.0 }).collect();
-        Permuted { block, groups, mean }
+        Permuted { batch, groups, mean }
     }
 
     /// sum r_i - r = sum of |across|^2 / (r_i + along), from the components of R_i along the mean
     /// direction and orthogonal to it, without cancellation.
     fn spread(&self, labels: &[usize]) -> f64 {
-        let dim = self.block.dim();
+        let dim = self.batch.dim();
         let (mut sums, mut counts) = (vec![0.0; self.groups * dim], vec![0.0; self.groups]);
         labels.iter().for_each(|&label| counts[label] += 1.0);
-        match self.block.rows() {
+        match self.batch.rows() {
             Rows::F32(rows) => self.add_dense(rows, labels, &mut sums),
             Rows::F64(rows) => self.add_dense(rows, labels, &mut sums),
             Rows::SparseF32(_) | Rows::SparseF64(_) => {
                 for (row, &label) in labels.iter().enumerate() {
-                    let values = self.block.row(row);
+                    let values = self.batch.row(row);
                     let sum = &mut sums[label * dim..(label + 1) * dim];
                     sum.iter_mut().zip(values.iter().zip(&self.mean)).for_each(|(sum, (x, m))| *sum += x - m);
                 }

@@ -62,27 +62,27 @@ pub struct Symmetry {
 /// [`Error::TestNeeds`] for fewer than 3 rows or dimensions; [`Error::WeightsNotSupported`];
 /// [`Error::SparseNotSupported`]; [`Error::NoMeanDirection`]; [`Error::AllRowsEqual`];
 /// [`Error::Option`] for no replicates.
-pub fn rotational_symmetry(block: &RowBatch, replicates: usize, seed: u64) -> Result<Symmetry> {
+pub fn rotational_symmetry(batch: &RowBatch, replicates: usize, seed: u64) -> Result<Symmetry> {
     const TEST: &str = "a test of rotational symmetry";
     let needs = |needs, found| Err(Error::TestNeeds { test: TEST, needs, found });
     let replicates = checked_replicates(replicates)?;
-    if block.weights().is_some() {
+    if batch.weights().is_some() {
         return Err(Error::WeightsNotSupported { by: TEST });
     }
-    if block.dim() < 3 {
-        return needs("at least 3 dimensions", block.dim());
+    if batch.dim() < 3 {
+        return needs("at least 3 dimensions", batch.dim());
     }
-    if block.len() < 3 {
-        return needs("at least 3 rows", block.len());
+    if batch.len() < 3 {
+        return needs("at least 3 rows", batch.len());
     }
-    if block.is_sparse() {
+    if batch.is_sparse() {
         return Err(Error::SparseNotSupported { by: TEST });
     }
     let mut buffer = RowBatch::default();
-    let block = &block.validated_slice(0, block.len(), &mut buffer)?;
+    let batch = &batch.validated_slice(0, batch.len(), &mut buffer)?;
     let seed = Stream::derive(seed, 0x7379_6d6d);
-    let picked = sample(block.len(), max_rows(block.dim() - 1, replicates).min(block.len()), seed);
-    let mut tangents = Tangents::new(block, &picked)?;
+    let picked = sample(batch.len(), max_rows(batch.dim() - 1, replicates).min(batch.len()), seed);
+    let mut tangents = Tangents::new(batch, &picked)?;
     let observed = tangents.scatter();
     let degrees = 0.5 * (tangents.dim as f64 - 1.0) * (tangents.dim as f64 + 2.0);
     // Besag and Clifford, doi:10.1093/biomet/76.4.633: all samples, and the rows, are the same
@@ -136,8 +136,8 @@ struct Tangents {
 }
 
 impl Tangents {
-    fn new(block: &RowBatch, picked: &[usize]) -> Result<Self> {
-        let stats = SufficientStats::of_rows(block, picked.iter().copied());
+    fn new(batch: &RowBatch, picked: &[usize]) -> Result<Self> {
+        let stats = SufficientStats::of_rows(batch, picked.iter().copied());
         let length = stats.resultant_length(0);
         if length == 0.0 {
             return Err(Error::NoMeanDirection);
@@ -152,10 +152,10 @@ impl Tangents {
         let mut mirror = mean.clone();
         mirror[0] += sign;
         let scale = 1.0 / (1.0 + mean[0].abs());
-        let dim = block.dim() - 1;
+        let dim = batch.dim() - 1;
         let mut rows = Vec::with_capacity(picked.len() * dim);
         for &row in picked {
-            let mut x = block.row(row);
+            let mut x = batch.row(row);
             x.iter_mut().zip(&mean).for_each(|(x, m)| *x -= m);
             let along = scale * dot(&x, &mirror);
             rows.extend(x[1..].iter().zip(&mirror[1..]).map(|(x, w)| x - along * w));
@@ -308,8 +308,8 @@ mod tests {
         for dim in [2, 3, 10] {
             let mut values = vec![0.0; 30 * (dim + 1)];
             fill_with_normals(&mut Stream::new(3, dim as u64), &mut values);
-            let (block, _) = RowBatch::rescaled(dim + 1, &values).unwrap();
-            let mut tangents = Tangents::new(&block, &(0..30).collect::<Vec<_>>()).unwrap();
+            let (batch, _) = RowBatch::rescaled(dim + 1, &values).unwrap();
+            let mut tangents = Tangents::new(&batch, &(0..30).collect::<Vec<_>>()).unwrap();
             let fourth: f64 = tangents.rows.chunks_exact(dim).map(|row| dot(row, row).powi(2)).sum();
             assert!((tangents.by_matrix() / (2.0 * tangents.by_pairs() + fourth) - 1.0).abs() < 1e-12);
             let before = tangents.clone();

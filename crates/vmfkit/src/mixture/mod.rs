@@ -138,7 +138,7 @@ impl Mixture {
 
     /// Adds the statistics of these rows under this mixture, on all threads; the number of threads
     /// does not change one bit. For rows in several batches use [`EStep`].
-    pub fn accumulate(&self, block: &RowBatch, assignment: Assignment, stats: &mut SufficientStats) -> Result<()> {
+    pub fn accumulate(&self, batch: &RowBatch, assignment: Assignment, stats: &mut SufficientStats) -> Result<()> {
         if stats.dim() != self.dim() {
             return Err(Error::DimensionMismatch { expected: self.dim(), found: stats.dim() });
         }
@@ -147,48 +147,48 @@ impl Mixture {
             return Err(Error::ComponentMismatch { what: "the statistics", expected, found });
         }
         let mut e_step = EStep::new(self, assignment)?;
-        e_step.add(block)?;
+        e_step.add(batch)?;
         stats.merge(&e_step.finish())
     }
 
     /// ln p of each row.
-    pub fn ln_densities(&self, block: &RowBatch) -> Result<Vec<f64>> {
-        let mut out = vec![0.0; block.len()];
-        self.ln_densities_into(block, &mut out)?;
+    pub fn ln_densities(&self, batch: &RowBatch) -> Result<Vec<f64>> {
+        let mut out = vec![0.0; batch.len()];
+        self.ln_densities_into(batch, &mut out)?;
         Ok(out)
     }
 
     /// [`Self::ln_densities`] into `out`, which has one value for each row.
-    pub fn ln_densities_into(&self, block: &RowBatch, out: &mut [f64]) -> Result<()> {
-        self.for_each_row(block, 1, out, |logits, out| out[0] = ln_sum_exp(logits))
+    pub fn ln_densities_into(&self, batch: &RowBatch, out: &mut [f64]) -> Result<()> {
+        self.for_each_row(batch, 1, out, |logits, out| out[0] = ln_sum_exp(logits))
     }
 
     /// ln density of each row under each component (weights left out), row by row.
-    pub fn component_ln_densities(&self, block: &RowBatch) -> Result<Vec<f64>> {
-        let mut out = self.table(block)?;
-        self.component_ln_densities_into(block, &mut out)?;
+    pub fn component_ln_densities(&self, batch: &RowBatch) -> Result<Vec<f64>> {
+        let mut out = self.table(batch)?;
+        self.component_ln_densities_into(batch, &mut out)?;
         Ok(out)
     }
 
     /// [`Self::component_ln_densities`] into `out`, which has one value for each row and component.
-    pub fn component_ln_densities_into(&self, block: &RowBatch, out: &mut [f64]) -> Result<()> {
+    pub fn component_ln_densities_into(&self, batch: &RowBatch, out: &mut [f64]) -> Result<()> {
         let even = vec![1.0; self.components.len()];
         let unweighted = Mixture { weights: even, components: self.components.clone(), background: self.background };
-        unweighted.for_each_row(block, self.components.len(), out, |logits, out| out.copy_from_slice(logits))
+        unweighted.for_each_row(batch, self.components.len(), out, |logits, out| out.copy_from_slice(logits))
     }
 
     /// The probability of each component given the row, row by row.
     ///
     /// Memory grows with rows times components; [`Self::summarise`] keeps only the most probable components of each row.
-    pub fn responsibilities(&self, block: &RowBatch) -> Result<Vec<f64>> {
-        let mut out = self.table(block)?;
-        self.responsibilities_into(block, &mut out)?;
+    pub fn responsibilities(&self, batch: &RowBatch) -> Result<Vec<f64>> {
+        let mut out = self.table(batch)?;
+        self.responsibilities_into(batch, &mut out)?;
         Ok(out)
     }
 
     /// [`Self::responsibilities`] into `out`, which has one value for each row and component.
-    pub fn responsibilities_into(&self, block: &RowBatch, out: &mut [f64]) -> Result<()> {
-        self.for_each_row(block, self.components.len(), out, softmax)
+    pub fn responsibilities_into(&self, batch: &RowBatch, out: &mut [f64]) -> Result<()> {
+        self.for_each_row(batch, self.components.len(), out, softmax)
     }
 
     /// [`Self::responsibilities`] with logits divided by a temperature, which must be above 0. A
@@ -197,10 +197,10 @@ impl Mixture {
     /// # Errors
     /// [`Error::DimensionMismatch`]; a temperature that is not finite and above 0; too little
     /// memory.
-    pub fn tempered_responsibilities(&self, block: &RowBatch, temperature: f64) -> Result<Vec<f64>> {
+    pub fn tempered_responsibilities(&self, batch: &RowBatch, temperature: f64) -> Result<Vec<f64>> {
         check_temperature(temperature)?;
-        let mut out = self.table(block)?;
-        self.for_each_row(block, self.components.len(), &mut out, |logits, out| {
+        let mut out = self.table(batch)?;
+        self.for_each_row(batch, self.components.len(), &mut out, |logits, out| {
             let tempered: Vec<f64> = logits.iter().map(|z| z / temperature).collect();
             softmax(&tempered, out);
         })?;
@@ -218,30 +218,30 @@ impl Mixture {
     /// assert_eq!(Agreement::new(&["b", "a", "a"], &labels)?.matched_fraction(), 1.0);
     /// # Ok::<(), vmfkit::Error>(())
     /// ```
-    pub fn assign(&self, block: &RowBatch) -> Result<Vec<u32>> {
-        let mut out = vec![0; block.len()];
-        self.assign_into(block, &mut out)?;
+    pub fn assign(&self, batch: &RowBatch) -> Result<Vec<u32>> {
+        let mut out = vec![0; batch.len()];
+        self.assign_into(batch, &mut out)?;
         Ok(out)
     }
 
     /// [`Self::assign`] into `out`, which has one value for each row.
-    pub fn assign_into(&self, block: &RowBatch, out: &mut [u32]) -> Result<()> {
-        self.for_each_row(block, 1, out, |logits, out| {
+    pub fn assign_into(&self, batch: &RowBatch, out: &mut [u32]) -> Result<()> {
+        self.for_each_row(batch, 1, out, |logits, out| {
             let first_largest = (1..logits.len()).fold(0, |best, k| if logits[k] > logits[best] { k } else { best });
             out[0] = first_largest as u32;
         })
     }
 
     /// A vector with a value for each row and component, if there is memory for it.
-    fn table(&self, block: &RowBatch) -> Result<Vec<f64>> {
-        self.check(block)?;
-        capacity::check("a value for each row and component", &[block.len(), self.components.len()])?;
-        Ok(vec![0.0; block.len() * self.components.len()])
+    fn table(&self, batch: &RowBatch) -> Result<Vec<f64>> {
+        self.check(batch)?;
+        capacity::check("a value for each row and component", &[batch.len(), self.components.len()])?;
+        Ok(vec![0.0; batch.len() * self.components.len()])
     }
 
     /// How well the mixture explains these rows.
-    pub fn evaluate(&self, block: &RowBatch) -> Result<Evaluation> {
-        Ok(self.summarise(block, 0)?.evaluation(block.weights()))
+    pub fn evaluate(&self, batch: &RowBatch) -> Result<Evaluation> {
+        Ok(self.summarise(batch, 0)?.evaluation(batch.weights()))
     }
 
     /// A sampler of this mixture, which draws rows and their components.
@@ -270,11 +270,11 @@ impl Mixture {
         self.sampler().fill(seed, first_row, out, labels)
     }
 
-    fn check(&self, block: &RowBatch) -> Result<()> {
-        if block.dim() == self.dim() {
+    fn check(&self, batch: &RowBatch) -> Result<()> {
+        if batch.dim() == self.dim() {
             Ok(())
         } else {
-            Err(Error::DimensionMismatch { expected: self.dim(), found: block.dim() })
+            Err(Error::DimensionMismatch { expected: self.dim(), found: batch.dim() })
         }
     }
 
@@ -282,15 +282,15 @@ impl Mixture {
     /// in `out`, on all threads.
     pub(crate) fn for_each_row<T: Send>(
         &self,
-        block: &RowBatch,
+        batch: &RowBatch,
         values_per_row: usize,
         out: &mut [T],
         write: impl Fn(&[f64], &mut [T]) + Sync,
     ) -> Result<()> {
-        self.check(block)?;
-        Error::check_length("out", out, block.len() * values_per_row)?;
+        self.check(batch)?;
+        Error::check_length("out", out, batch.len() * values_per_row)?;
         let mut buffer = RowBatch::default();
-        let rows = block.validated_slice(0, block.len(), &mut buffer)?;
+        let rows = batch.validated_slice(0, batch.len(), &mut buffer)?;
         let logits = Logits::new(self, &rows);
         out.par_chunks_mut(Logits::ROWS * values_per_row).enumerate().for_each(|(tile, out)| {
             let from = tile * Logits::ROWS;
@@ -322,13 +322,13 @@ fn checked_weight_sum(weights: &[f64], components: &[VonMisesFisher], tolerance:
 }
 
 /// x . direction for each row and each direction, row by row into `out`, on all threads.
-pub(crate) fn projections(block: &RowBatch, directions: &[Vec<f64>], out: &mut [f64]) -> Result<()> {
+pub(crate) fn projections(batch: &RowBatch, directions: &[Vec<f64>], out: &mut [f64]) -> Result<()> {
     let components =
         directions.iter().map(|direction| VonMisesFisher::along(direction.clone(), 1.0)).collect::<Result<Vec<_>>>()?;
     let mixture = Mixture { weights: vec![1.0; directions.len()], components, background: false };
     // Logits are x . direction + ln C.
     let ln_normalizer = mixture.components[0].ln_peak() - 1.0;
-    mixture.for_each_row(block, directions.len(), out, |logits, out| {
+    mixture.for_each_row(batch, directions.len(), out, |logits, out| {
         out.iter_mut().zip(logits).for_each(|(t, z)| *t = z - ln_normalizer);
     })
 }

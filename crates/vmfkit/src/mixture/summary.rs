@@ -41,8 +41,8 @@ impl Mixture {
     /// assert!((summary.ranks[0].responsibilities[0] - 1.0 / (1.0 + (-2f64).exp())).abs() < 1e-12);
     /// # Ok::<(), vmfkit::Error>(())
     /// ```
-    pub fn summarise(&self, block: &RowBatch, top: usize) -> Result<Summary> {
-        self.summarise_tempered(block, top, 1.0)
+    pub fn summarise(&self, batch: &RowBatch, top: usize) -> Result<Summary> {
+        self.summarise_tempered(batch, top, 1.0)
     }
 
     /// [`Self::summarise`] with entropies and probabilities at a temperature, as in
@@ -51,13 +51,13 @@ impl Mixture {
     /// # Errors
     /// [`Error::DimensionMismatch`](crate::Error::DimensionMismatch); a temperature that is not
     /// finite and above 0.
-    pub fn summarise_tempered(&self, block: &RowBatch, top: usize, temperature: f64) -> Result<Summary> {
+    pub fn summarise_tempered(&self, batch: &RowBatch, top: usize, temperature: f64) -> Result<Summary> {
         check_temperature(temperature)?;
         let top = top.min(self.components().len());
         // For each row: ln p, entropy, and for each rank the component and its probability.
         let values_per_row = 2 + 2 * top;
-        let mut rows = vec![0.0; values_per_row * block.len()];
-        self.for_each_row(block, values_per_row, &mut rows, |logits, out| {
+        let mut rows = vec![0.0; values_per_row * batch.len()];
+        self.for_each_row(batch, values_per_row, &mut rows, |logits, out| {
             let ln_density = ln_sum_exp(logits);
             let tempered: Cow<[f64]> = match temperature {
                 1.0 => logits.into(),

@@ -30,18 +30,18 @@ fn mixture(dim: usize, components: usize) -> Mixture {
 }
 
 fn check<T: Real + Scalar, const WIDTH: usize>(values: &[T], dim: usize, components: usize, assignment: Assignment) {
-    let (mixture, block) = (mixture(dim, components), RowBatch::new(dim, values).unwrap());
-    check_block::<T, WIDTH>(&mixture, &block, assignment);
+    let (mixture, batch) = (mixture(dim, components), RowBatch::new(dim, values).unwrap());
+    check_block::<T, WIDTH>(&mixture, &batch, assignment);
     // Rows without weight, and a component without direction.
-    let weights: Vec<f64> = (0..block.len()).map(|row| (row % 3) as f64 + f64::from(block.len() == 1)).collect();
-    check_block::<T, WIDTH>(&mixture.with_background(0.1).unwrap(), &block.with_weights(&weights).unwrap(), assignment);
+    let weights: Vec<f64> = (0..batch.len()).map(|row| (row % 3) as f64 + f64::from(batch.len() == 1)).collect();
+    check_block::<T, WIDTH>(&mixture.with_background(0.1).unwrap(), &batch.with_weights(&weights).unwrap(), assignment);
 }
 
-fn check_block<T: Real, const WIDTH: usize>(mixture: &Mixture, block: &RowBatch, assignment: Assignment) {
+fn check_block<T: Real, const WIDTH: usize>(mixture: &Mixture, batch: &RowBatch, assignment: Assignment) {
     let (components, dim) = (mixture.components().len(), mixture.dim());
     let of_tile = |prepared: Prepared<T>, run: &dyn Fn(TileWork<T, WIDTH>) -> Option<usize>| {
         let mut stats = SufficientStats::zero(components, dim);
-        let (batch, from, to, weights) = (block, 0, block.len(), block.weights());
+        let (batch, from, to, weights) = (batch, 0, batch.len(), batch.weights());
         let (scratch, prepared) = (&mut Scratch::new(&prepared, to), &prepared);
         let bad_row = run(TileWork { prepared, assignment, batch, from, to, weights, number: 0, scratch, stats: &mut stats });
         assert_eq!(bad_row, None);

@@ -131,33 +131,33 @@ impl OutlierTest {
     ///
     /// # Errors
     /// [`Error::DimensionMismatch`].
-    pub fn p_values(&self, block: &RowBatch) -> Result<Vec<f64>> {
-        let mut out = vec![0.0; block.len()];
-        self.p_values_into(block, &mut out)?;
+    pub fn p_values(&self, batch: &RowBatch) -> Result<Vec<f64>> {
+        let mut out = vec![0.0; batch.len()];
+        self.p_values_into(batch, &mut out)?;
         Ok(out)
     }
 
     /// [`Self::p_values`], written to `out`, which has one value per row.
-    pub fn p_values_into(&self, block: &RowBatch, out: &mut [f64]) -> Result<()> {
-        self.for_each_row(block, out, |terms| {
+    pub fn p_values_into(&self, batch: &RowBatch, out: &mut [f64]) -> Result<()> {
+        self.for_each_row(batch, out, |terms| {
             let tail = tail_of(terms);
             self.calibration.as_ref().map_or(tail, |calibration| calibration.p_value(tail))
         })
     }
 
     /// Computes one value per row from the responsibilities and tails of its relevant components.
-    fn for_each_row<T: Send>(&self, block: &RowBatch, out: &mut [T], value: impl Fn(&[(f64, f64)]) -> T + Sync) -> Result<()> {
+    fn for_each_row<T: Send>(&self, batch: &RowBatch, out: &mut [T], value: impl Fn(&[(f64, f64)]) -> T + Sync) -> Result<()> {
         let components = self.mixture.components();
-        if block.dim() != self.mixture.dim() {
-            return Err(Error::DimensionMismatch { expected: self.mixture.dim(), found: block.dim() });
+        if batch.dim() != self.mixture.dim() {
+            return Err(Error::DimensionMismatch { expected: self.mixture.dim(), found: batch.dim() });
         }
-        Error::check_length("out", out, block.len())?;
+        Error::check_length("out", out, batch.len())?;
         let mut buffer = RowBatch::default();
-        let block = block.validated_slice(0, block.len(), &mut buffer)?;
+        let batch = batch.validated_slice(0, batch.len(), &mut buffer)?;
         let rows = (MAX_RESPONSIBILITIES / components.len()).max(256);
-        let mut responsibilities = vec![0.0; rows.min(block.len()) * components.len()];
+        let mut responsibilities = vec![0.0; rows.min(batch.len()) * components.len()];
         for (number, out) in out.chunks_mut(rows).enumerate() {
-            let part = block.slice(number * rows, number * rows + out.len());
+            let part = batch.slice(number * rows, number * rows + out.len());
             let responsibilities = &mut responsibilities[..out.len() * components.len()];
             self.mixture.responsibilities_into(&part, responsibilities)?;
             let responsibilities = responsibilities.par_chunks_exact(components.len());
@@ -172,7 +172,7 @@ impl OutlierTest {
                         let mut deviation = [0.0];
                         components[component]
                             .deviations_into(&row, &mut deviation)
-                            .expect("the block has the mixture's dimension");
+                            .expect("the batch has the mixture's dimension");
                         terms.push((responsibility, self.tail(component, deviation[0])));
                     }
                     *out = value(terms);
@@ -347,8 +347,8 @@ impl OutlierTest {
     /// Replaces densities by importance weights: 1 over the mean density, relative to the mixture,
     /// of enriched draws and of `proposal`.
     fn importance_weights(&self, proposal: &Mixture, rows: &[f64], found: &mut [Draw]) -> Result<()> {
-        let block = RowBatch::new(self.mixture.dim(), rows)?;
-        let (ln_mixture, ln_proposal) = (self.mixture.ln_densities(&block)?, proposal.ln_densities(&block)?);
+        let batch = RowBatch::new(self.mixture.dim(), rows)?;
+        let (ln_mixture, ln_proposal) = (self.mixture.ln_densities(&batch)?, proposal.ln_densities(&batch)?);
         for ((_, density), (ln_mixture, ln_proposal)) in found.iter_mut().zip(ln_mixture.into_iter().zip(ln_proposal)) {
             *density = 2.0 / (*density + (ln_proposal - ln_mixture).exp());
         }

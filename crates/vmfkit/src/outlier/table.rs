@@ -1,8 +1,8 @@
 //! [`OutlierTable`]: conformal p-values of rows, MATH.md section 16.
 
+use crate::error::ParseChoiceError;
 use crate::error::{Error, Result};
 use crate::mixture::Mixture;
-use crate::error::ParseChoiceError;
 use crate::rows::RowBatch;
 use crate::tensor_file::{Contents, File};
 
@@ -39,7 +39,9 @@ impl std::str::FromStr for OutlierScope {
 
     fn from_str(text: &str) -> std::result::Result<Self, ParseChoiceError> {
         let all = [Self::Overall, Self::Component];
-        all.into_iter().find(|scope| scope.name() == text).ok_or_else(|| ParseChoiceError::new("scope", &["overall", "component"], text))
+        all.into_iter()
+            .find(|scope| scope.name() == text)
+            .ok_or_else(|| ParseChoiceError::new("scope", &["overall", "component"], text))
     }
 }
 
@@ -164,7 +166,11 @@ impl OutlierTable {
         let points: Vec<f64> = tables().flat_map(Scores::pairs).collect();
         contents.text("outlier_rows", self.rows.to_string());
         contents.numbers("outlier_points", vec![points.len() / 2, 2], points);
-        contents.numbers("outlier_lengths", vec![self.components.len() + 1], tables().map(|table| table.scores.len() as f64).collect());
+        contents.numbers(
+            "outlier_lengths",
+            vec![self.components.len() + 1],
+            tables().map(|table| table.scores.len() as f64).collect(),
+        );
     }
 
     /// The table that [`Self::write`] wrote, if there is one, for this many components without the

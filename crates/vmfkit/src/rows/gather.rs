@@ -47,18 +47,18 @@ impl RowBatch<'_> {
     fn gather_dense<T: Scalar>(&self, values: &[T], rows: &[usize], buffer: &mut RowBatch<'static>) -> Result<()> {
         let values_of = |row: usize| &values[row * self.dim..(row + 1) * self.dim];
         self.fill(rows.len(), buffer, |first, out: &mut [T]| {
-            for (place, out) in (first..).zip(out.chunks_exact_mut(self.dim)) {
-                rows.get(place + PREFETCH_AHEAD).into_iter().for_each(|&later| prefetch_slice(values_of(later)));
-                out.copy_from_slice(values_of(rows[place]));
+            for (position, out) in (first..).zip(out.chunks_exact_mut(self.dim)) {
+                rows.get(position + PREFETCH_AHEAD).into_iter().for_each(|&later| prefetch_slice(values_of(later)));
+                out.copy_from_slice(values_of(rows[position]));
             }
         })
     }
 
     fn gather_bytes<T: Scalar>(&self, bytes: &ByteRows, rows: &[usize], buffer: &mut RowBatch<'static>) -> Result<()> {
         self.fill(rows.len(), buffer, |first, out: &mut [T]| {
-            for (place, out) in (first..).zip(out.chunks_exact_mut(self.dim)) {
-                rows.get(place + PREFETCH_AHEAD).into_iter().for_each(|&later| bytes.visit(later, later + 1, prefetch_slice));
-                bytes.copy_rows(rows[place], out);
+            for (position, out) in (first..).zip(out.chunks_exact_mut(self.dim)) {
+                rows.get(position + PREFETCH_AHEAD).into_iter().for_each(|&later| bytes.visit(later, later + 1, prefetch_slice));
+                bytes.copy_rows(rows[position], out);
             }
         })
     }

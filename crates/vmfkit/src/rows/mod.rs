@@ -72,7 +72,7 @@ pub trait RowOrigin: Debug + Send + Sync {
 /// Where rows are from, and the number of the first of them there.
 #[derive(Debug, Clone)]
 struct Origin {
-    place: Arc<dyn RowOrigin>,
+    source: Arc<dyn RowOrigin>,
     first_row: usize,
 }
 
@@ -230,8 +230,8 @@ impl<'a> RowBatch<'a> {
     }
 
     /// The same rows; their errors name this origin.
-    pub fn with_origin(self, place: Arc<dyn RowOrigin>) -> Self {
-        RowBatch { origin: Some(Origin { place, first_row: 0 }), ..self }
+    pub fn with_origin(self, source: Arc<dyn RowOrigin>) -> Self {
+        RowBatch { origin: Some(Origin { source, first_row: 0 }), ..self }
     }
 
     /// The same rows without weights.
@@ -387,9 +387,9 @@ impl<'a> RowBatch<'a> {
 
     /// An error of these rows, with their origin.
     pub fn located(&self, mut error: Error) -> Error {
-        let Some(Origin { place, first_row }) = &self.origin else { return error };
+        let Some(Origin { source, first_row }) = &self.origin else { return error };
         error.row_mut().into_iter().for_each(|row| *row += first_row);
-        place.locate(error)
+        source.locate(error)
     }
 
     /// The same rows, validated on all threads. Bytes are copied to `buffer`; other rows stay where

@@ -175,16 +175,16 @@ fn check_places<F: Scalar>(bytes: &[u8], values: &[f64]) {
             assert_eq!((&all[..], &all_single), (values, &single));
             for from in 0..10 {
                 for to in from..=10 {
-                    let place = format!("{number} {offset} {step} {from} {to}");
-                    assert_eq!(rows.validated::<f64>(from, to, &mut Vec::new()).unwrap(), &values[6 * from..6 * to], "{place}");
+                    let case = format!("{number} {offset} {step} {from} {to}");
+                    assert_eq!(rows.validated::<f64>(from, to, &mut Vec::new()).unwrap(), &values[6 * from..6 * to], "{case}");
                     let slice = rows.slice(from, to);
-                    assert_eq!(slice.len(), to - from, "{place}");
-                    assert!((from..to).all(|row| slice.row(row - from) == values[6 * row..6 * (row + 1)]), "{place}");
+                    assert_eq!(slice.len(), to - from, "{case}");
+                    assert!((from..to).all(|row| slice.row(row - from) == values[6 * row..6 * (row + 1)]), "{case}");
                     if rows.is_single() {
                         assert_eq!(
                             rows.validated::<f32>(from, to, &mut Vec::new()).unwrap(),
                             &single[6 * from..6 * to],
-                            "{place}"
+                            "{case}"
                         );
                     }
                 }

@@ -191,19 +191,19 @@ mod tests {
         ControlFlow::Continue(())
     }
 
-    fn searched(block: &RowBatch, start: &Mixture, how: &Maximisation, should_cancel: &mut ShouldCancel) -> Mixture {
-        search_of_em(block, start.clone(), how, &mut Stream::new(1, 0), should_cancel).unwrap().0
+    fn searched(batch: &RowBatch, start: &Mixture, how: &Maximisation, should_cancel: &mut ShouldCancel) -> Mixture {
+        search_of_em(batch, start.clone(), how, &mut Stream::new(1, 0), should_cancel).unwrap().0
     }
 
-    fn objective(block: &RowBatch, mixture: &Mixture) -> f64 {
-        let stats = Likelihood::pass(block, mixture, &mut always).unwrap().unwrap();
+    fn objective(batch: &RowBatch, mixture: &Mixture) -> f64 {
+        let stats = Likelihood::pass(batch, mixture, &mut always).unwrap().unwrap();
         stats.objective() / stats.weight()
     }
 
     /// The first rows, all of one group but the last.
-    fn crowded(block: &RowBatch, components: usize) -> Mixture {
-        let rows = (0..components - 1).chain([block.len() - 1]);
-        let directions = of_directions(rows.map(|row| block.row(row)).collect()).unwrap();
+    fn crowded(batch: &RowBatch, components: usize) -> Mixture {
+        let rows = (0..components - 1).chain([batch.len() - 1]);
+        let directions = of_directions(rows.map(|row| batch.row(row)).collect()).unwrap();
         let densities =
             directions.components().iter().map(|c| VonMisesFisher::along(c.mean_direction().to_vec(), 200.0).unwrap());
         Mixture::new(directions.weights().to_vec(), densities.collect()).unwrap()
@@ -216,15 +216,15 @@ mod tests {
         for groups in [4, 8] {
             let axes: Vec<usize> = (0..groups).collect();
             let rows = around_axes(&axes, groups + 1, 60);
-            let block = RowBatch::new(groups + 1, &rows).unwrap();
-            let start = crowded(&block, groups);
+            let batch = RowBatch::new(groups + 1, &rows).unwrap();
+            let start = crowded(&batch, groups);
             let how = Maximisation::new();
-            let stuck = Likelihood(&how).climb(&block, start.clone(), f64::NEG_INFINITY, &mut always).unwrap();
+            let stuck = Likelihood(&how).climb(&batch, start.clone(), f64::NEG_INFINITY, &mut always).unwrap();
             let nearest = |mixture: &Mixture, axis: usize| {
                 mixture.components().iter().map(|c| c.mean_direction()[axis]).fold(f64::NEG_INFINITY, f64::max)
             };
             assert!(axes.iter().any(|&axis| nearest(&stuck.mixture, axis) < 0.9), "{groups} groups: EM alone finds them");
-            let found = searched(&block, &start, &how, &mut always);
+            let found = searched(&batch, &start, &how, &mut always);
             assert!(axes.iter().all(|&axis| nearest(&found, axis) > 0.99), "{groups} groups");
         }
     }
@@ -242,13 +242,13 @@ mod tests {
             ConcentrationPolicy::Shared,
             ConcentrationPolicy::Fixed(30.0),
         ];
-        for block in [plain.clone(), plain.with_weights(&weights).unwrap()] {
+        for batch in [plain.clone(), plain.with_weights(&weights).unwrap()] {
             for (policy, fixed) in policies.into_iter().flat_map(|policy| [(policy, false), (policy, true)]) {
                 let how = Maximisation::new().policy(policy).fixed_weights(fixed);
-                for start in [crowded(&block, 4), crowded(&block, 4).with_background(0.1).unwrap()] {
-                    let alone = Likelihood(&how).climb(&block, start.clone(), f64::NEG_INFINITY, &mut always).unwrap();
-                    let found = searched(&block, &start, &how, &mut always);
-                    let (found_objective, objective) = (objective(&block, &found), objective(&block, &alone.mixture));
+                for start in [crowded(&batch, 4), crowded(&batch, 4).with_background(0.1).unwrap()] {
+                    let alone = Likelihood(&how).climb(&batch, start.clone(), f64::NEG_INFINITY, &mut always).unwrap();
+                    let found = searched(&batch, &start, &how, &mut always);
+                    let (found_objective, objective) = (objective(&batch, &found), objective(&batch, &alone.mixture));
                     let higher = found_objective >= objective - 1e-12;
                     assert!(higher || alone.collapsed > 0, "{policy} {fixed}: {found_objective} {objective}");
                     assert_eq!(found.has_background(), start.has_background());
@@ -264,11 +264,11 @@ mod tests {
         let rows = around_axes(&[0, 1], 3, 3);
         let equal = [0.6, 0.0, 0.8].repeat(5);
         for rows in [&rows[..3], &rows[..6], &rows, &equal] {
-            let block = RowBatch::new(3, rows).unwrap();
-            let start = of_directions(vec![block.row(0), vec![0.0, 1.0, 0.0], vec![-1.0, 0.0, 0.0]]).unwrap();
-            let found = searched(&block, &start, &Maximisation::new(), &mut always);
+            let batch = RowBatch::new(3, rows).unwrap();
+            let start = of_directions(vec![batch.row(0), vec![0.0, 1.0, 0.0], vec![-1.0, 0.0, 0.0]]).unwrap();
+            let found = searched(&batch, &start, &Maximisation::new(), &mut always);
             let numbers = found.components().iter().map(|c| c.concentration()).chain(found.weights().iter().copied());
-            assert!(numbers.into_iter().all(f64::is_finite), "{} rows", block.len());
+            assert!(numbers.into_iter().all(f64::is_finite), "{} rows", batch.len());
         }
     }
 
@@ -276,16 +276,16 @@ mod tests {
     #[test]
     fn a_search_that_is_stopped_keeps_what_it_has_found() {
         let rows = around_axes(&[0, 1, 2, 3, 4], 6, 40);
-        let block = RowBatch::new(6, &rows).unwrap();
-        let (start, how) = (crowded(&block, 5), Maximisation::new());
+        let batch = RowBatch::new(6, &rows).unwrap();
+        let (start, how) = (crowded(&batch, 5), Maximisation::new());
         let mut objectives = Vec::new();
         for most in (0..300).step_by(7) {
             let mut asked = 0;
-            let found = searched(&block, &start, &how, &mut || {
+            let found = searched(&batch, &start, &how, &mut || {
                 asked += 1;
                 if asked > most { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
             });
-            objectives.push(objective(&block, &found));
+            objectives.push(objective(&batch, &found));
         }
         assert!(objectives.windows(2).all(|pair| pair[1] >= pair[0] - 1e-12) && objectives[0] < *objectives.last().unwrap());
     }
@@ -304,19 +304,19 @@ mod tests {
     fn the_loss_without_a_component_counts_what_others_contribute() {
         let mixture = crowded(&RowBatch::new(3, &around_axes(&[0, 1, 2], 3, 10)).unwrap(), 3);
         let rows = around_axes(&[0, 1, 2], 3, 20);
-        let block = RowBatch::new(3, &rows).unwrap();
-        let (mut whole, how) = (vec![0.0; block.len()], Maximisation::new());
-        mixture.ln_densities_into(&block, &mut whole).unwrap();
+        let batch = RowBatch::new(3, &rows).unwrap();
+        let (mut whole, how) = (vec![0.0; batch.len()], Maximisation::new());
+        mixture.ln_densities_into(&batch, &mut whole).unwrap();
         let ln_densities = |components: &[usize]| {
             let fraction: f64 = components.iter().map(|&k| mixture.weights()[k]).sum();
             let weights = components.iter().map(|&k| mixture.weights()[k] / fraction).collect();
             let rest = Mixture::new(weights, components.iter().map(|&k| mixture.components()[k].clone()).collect()).unwrap();
-            let mut out = vec![0.0; block.len()];
-            rest.ln_densities_into(&block, &mut out).unwrap();
+            let mut out = vec![0.0; batch.len()];
+            rest.ln_densities_into(&batch, &mut out).unwrap();
             out.into_iter().map(|ln_p| ln_p + fraction.ln()).collect::<Vec<_>>()
         };
         let without = [ln_densities(&[1, 2]), ln_densities(&[0, 2]), ln_densities(&[0, 1])];
-        let flow = Likelihood(&how).visit(&block, &mixture, &mut always, |row, belongs| {
+        let flow = Likelihood(&how).visit(&batch, &mixture, &mut always, |row, belongs| {
             let expected = whole[row] - without[belongs.component][row];
             assert!((belongs.loss - expected).abs() < 1e-9 * expected.abs().max(1.0), "row {row}");
         });

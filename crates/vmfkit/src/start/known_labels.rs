@@ -1,9 +1,9 @@
 //! [`KnownLabels`]: a mixture with one component per known label, without EM.
 
+use crate::calibrate::NEIGHBOUR_ROWS;
 use crate::density::VonMisesFisher;
 use crate::error::{Error, Result};
 use crate::m_step::{Maximisation, Note, maximise};
-use crate::calibrate::NEIGHBOUR_ROWS;
 use crate::mixture::Mixture;
 use crate::reservoir::Reservoir;
 use crate::rows::RowBatch;
@@ -59,13 +59,13 @@ struct LabelledSample<L> {
 }
 
 impl<L: Ord + Clone> LabelledSample<L> {
-    fn add(&mut self, block: &RowBatch, labels: &[L]) -> Result<()> {
+    fn add(&mut self, batch: &RowBatch, labels: &[L]) -> Result<()> {
         for label in labels {
             if !self.numbers.contains_key(label) {
                 self.numbers.insert(label.clone(), self.numbers.len() as u32);
             }
         }
-        self.rows.offer_labelled(block, |row| self.numbers[&labels[row]])
+        self.rows.offer_labelled(batch, |row| self.numbers[&labels[row]])
     }
 
     /// The rows, and the position of each row's label in the order of the labels.
@@ -95,23 +95,23 @@ impl<L: Ord + Clone + Sync> KnownLabels<L> {
     ///
     /// # Errors
     /// [`Error::DimensionMismatch`]; [`Error::LabelCount`] if there are not as many labels as rows.
-    pub fn add(&mut self, block: &RowBatch, labels: &[L]) -> Result<()> {
-        if block.dim() != self.dim {
-            return Err(Error::DimensionMismatch { expected: self.dim, found: block.dim() });
+    pub fn add(&mut self, batch: &RowBatch, labels: &[L]) -> Result<()> {
+        if batch.dim() != self.dim {
+            return Err(Error::DimensionMismatch { expected: self.dim, found: batch.dim() });
         }
-        if block.len() != labels.len() {
-            return Err(Error::LabelCount { expected: block.len(), found: labels.len() });
+        if batch.len() != labels.len() {
+            return Err(Error::LabelCount { expected: batch.len(), found: labels.len() });
         }
         let mut buffer = RowBatch::default();
-        let block = &block.validated_slice(0, block.len(), &mut buffer)?;
-        if self.first_row.is_empty() && !block.is_empty() {
-            self.first_row = block.row(0);
+        let batch = &batch.validated_slice(0, batch.len(), &mut buffer)?;
+        if self.first_row.is_empty() && !batch.is_empty() {
+            self.first_row = batch.row(0);
         }
-        self.sample.as_mut().map_or(Ok(()), |sample| sample.add(block, labels))?;
-        self.rows += block.len() as u64;
+        self.sample.as_mut().map_or(Ok(()), |sample| sample.add(batch, labels))?;
+        self.rows += batch.len() as u64;
         self.labels.extend_from_slice(labels);
         let KnownLabels { dim, stats, aligned, labels, .. } = self;
-        let added = aligned.add(block, |whole| {
+        let added = aligned.add(batch, |whole| {
             add_rows(stats, *dim, whole, &labels[..whole.len()])?;
             labels.drain(..whole.len());
             Ok(ControlFlow::Continue(()))
@@ -215,16 +215,16 @@ impl<L: Ord + Clone + Sync> KnownLabels<L> {
 fn add_rows<L: Ord + Clone + Sync>(
     stats: &mut BTreeMap<L, SufficientStats>,
     dim: usize,
-    block: &RowBatch,
+    batch: &RowBatch,
     labels: &[L],
 ) -> Result<()> {
-    for from in (0..block.len()).step_by(ROWS_AT_ONCE) {
-        let to = (from + ROWS_AT_ONCE).min(block.len());
+    for from in (0..batch.len()).step_by(ROWS_AT_ONCE) {
+        let to = (from + ROWS_AT_ONCE).min(batch.len());
         let mut rows_of: BTreeMap<&L, Vec<usize>> = BTreeMap::new();
         for (row, label) in (from..to).zip(&labels[from..to]) {
             rows_of.entry(label).or_default().push(row);
         }
-        let found: Vec<_> = rows_of.into_par_iter().map(|(label, rows)| (label, SufficientStats::of_rows(block, rows))).collect();
+        let found: Vec<_> = rows_of.into_par_iter().map(|(label, rows)| (label, SufficientStats::of_rows(batch, rows))).collect();
         for (label, found) in found {
             match stats.get_mut(label) {
                 Some(sum) => sum.merge(&found)?,

@@ -68,15 +68,15 @@ pub fn sample_rows(components: usize) -> usize {
 impl Start {
     /// The first mixture of a fit of these rows. Weights and concentrations are estimated from the
     /// rows nearest to each direction.
-    pub fn mixture(&self, block: &RowBatch, components: usize, how: &Maximisation, seed: u64) -> Result<Mixture> {
-        self.mixture_while(block, components, how, seed, &mut || ControlFlow::Continue(()))
+    pub fn mixture(&self, batch: &RowBatch, components: usize, how: &Maximisation, seed: u64) -> Result<Mixture> {
+        self.mixture_while(batch, components, how, seed, &mut || ControlFlow::Continue(()))
     }
 
     /// The same, which calls `should_cancel` before every seed and during k-means, and returns what
     /// it has so far if it is cancelled.
     pub fn mixture_while(
         &self,
-        block: &RowBatch,
+        batch: &RowBatch,
         components: usize,
         how: &Maximisation,
         seed: u64,
@@ -85,21 +85,21 @@ impl Start {
         if components == 0 {
             return Err(Error::Option { option: "the number of components", range: "at least 1", value: 0.0 });
         }
-        if let Some(mixture) = self.without_rows(block.dim(), components, seed) {
+        if let Some(mixture) = self.without_rows(batch.dim(), components, seed) {
             return mixture;
         }
-        if !(block.weights().map_or(block.len() as f64, |w| w.iter().sum()) > 0.0) {
+        if !(batch.weights().map_or(batch.len() as f64, |w| w.iter().sum()) > 0.0) {
             return Err(Error::NoRows { weight: 0.0 });
         }
         let mut buffer = RowBatch::default();
-        let block = &block.validated_slice(0, block.len(), &mut buffer)?;
+        let batch = &batch.validated_slice(0, batch.len(), &mut buffer)?;
         // Another stream than that of rows drawn with the same seed.
         let mut rng = Stream::new(seed ^ 0x7374_6172, 0);
         match self {
             Start::Mixture(_) | Start::Random => unreachable!("they need no rows"),
             Start::Labels(labels) => {
-                let mut labelled = Labelled::new(labels, components, block.dim())?;
-                labelled.see(block)?;
+                let mut labelled = Labelled::new(labels, components, batch.dim())?;
+                labelled.see(batch)?;
                 labelled.check()?;
                 labelled.mixture(how)
             }
@@ -108,22 +108,22 @@ impl Start {
                 if found != components {
                     return Err(Error::DirectionCount { expected: components, found });
                 }
-                if let Some(other) = directions.iter().find(|direction| direction.len() != block.dim()) {
-                    return Err(Error::DimensionMismatch { expected: block.dim(), found: other.len() });
+                if let Some(other) = directions.iter().find(|direction| direction.len() != batch.dim()) {
+                    return Err(Error::DimensionMismatch { expected: batch.dim(), found: other.len() });
                 }
                 let unit = of_directions(directions.clone())?;
                 // Equal directions must have equal bits: -0.0 becomes 0.0.
                 let unit = unit.components().iter().map(|density| density.mean_direction().iter().map(|x| x + 0.0).collect());
-                nearest_step(block, of_directions(parted(unit.collect(), &mut rng)?)?, how)
+                nearest_step(batch, of_directions(parted(unit.collect(), &mut rng)?)?, how)
             }
-            Start::RandomRows => nearest_step(block, of_directions(random_rows(block, components, &mut rng)?)?, how),
+            Start::RandomRows => nearest_step(batch, of_directions(random_rows(batch, components, &mut rng)?)?, how),
             Start::PlusPlus => {
                 let mut buffer = RowBatch::default();
-                let sample = sample(block, sample_rows(components), &mut rng, &mut buffer);
+                let sample = sample(batch, sample_rows(components), &mut rng, &mut buffer);
                 let rows = OrderedRows::new(&sample)?;
-                nearest_step(block, of_directions(plus_plus(&rows, components, &mut rng, should_cancel)?.0)?, how)
+                nearest_step(batch, of_directions(plus_plus(&rows, components, &mut rng, should_cancel)?.0)?, how)
             }
-            Start::KMeans => k_means_of_sample(block, components, how, &mut rng, should_cancel),
+            Start::KMeans => k_means_of_sample(batch, components, how, &mut rng, should_cancel),
         }
     }
 
@@ -147,37 +147,37 @@ impl Start {
 
 /// k-means on a sample of the rows, improved by split and merge.
 fn k_means_of_sample(
-    block: &RowBatch,
+    batch: &RowBatch,
     components: usize,
     how: &Maximisation,
     rng: &mut Stream,
     should_cancel: &mut ShouldCancel,
 ) -> Result<Mixture> {
     let mut buffer = RowBatch::default();
-    let sample = sample(block, sample_rows(components), rng, &mut buffer);
+    let sample = sample(batch, sample_rows(components), rng, &mut buffer);
     let (seeds, flow) = plus_plus(&OrderedRows::new(&sample)?, components, rng, should_cancel)?;
     let found = k_means(&sample, of_directions(seeds)?, how, &mut || if flow.is_break() { flow } else { should_cancel() })?;
     Ok(split_merge(&sample, found, how, rng, should_cancel)?.mixture)
 }
 
 /// A sample of at most this many rows.
-pub(crate) fn sample<'b>(block: &'b RowBatch, most: usize, rng: &mut Stream, buffer: &'b mut RowBatch<'static>) -> RowBatch<'b> {
-    if block.len() <= most {
-        return block.slice(0, block.len());
+pub(crate) fn sample<'b>(batch: &'b RowBatch, most: usize, rng: &mut Stream, buffer: &'b mut RowBatch<'static>) -> RowBatch<'b> {
+    if batch.len() <= most {
+        return batch.slice(0, batch.len());
     }
-    let rows = match block.weights() {
+    let rows = match batch.weights() {
         // Unequal weights: rows are drawn with them. The rows of a sample often have equal weights.
-        Some(weights) if weights.iter().any(|weight| *weight != weights[0]) => draw_rows(block, most, rng),
-        _ => drawn_once(block.len(), most, rng),
+        Some(weights) if weights.iter().any(|weight| *weight != weights[0]) => draw_rows(batch, most, rng),
+        _ => drawn_once(batch.len(), most, rng),
     };
     // Rows that were drawn with their weights count equally.
-    block.gather(&rows, buffer).expect("the rows are validated").without_weights()
+    batch.gather(&rows, buffer).expect("the rows are validated").without_weights()
 }
 
 /// Keeps the directions and estimates weights and concentrations from the rows nearest to each.
-fn nearest_step(block: &RowBatch, start: Mixture, how: &Maximisation) -> Result<Mixture> {
+fn nearest_step(batch: &RowBatch, start: Mixture, how: &Maximisation) -> Result<Mixture> {
     let mut stats = SufficientStats::zero(start.components().len(), start.dim());
-    start.accumulate(block, Assignment::Nearest, &mut stats)?;
+    start.accumulate(batch, Assignment::Nearest, &mut stats)?;
     let (found, _) = maximise(&stats, &start, how)?;
     let components = start.components().iter().zip(found.components());
     let components = components.map(|(seed, found)| VonMisesFisher::along(seed.mean_direction().to_vec(), found.concentration()));
@@ -208,11 +208,11 @@ impl<'a> Labelled<'a> {
         Ok(Labelled { labels, components, rows: 0, known: KnownLabels::new(dim).uncalibrated() })
     }
 
-    pub(crate) fn see(&mut self, block: &RowBatch) -> Result<()> {
-        let labels = self.labels.get(self.rows..self.rows + block.len());
-        self.rows += block.len();
+    pub(crate) fn see(&mut self, batch: &RowBatch) -> Result<()> {
+        let labels = self.labels.get(self.rows..self.rows + batch.len());
+        self.rows += batch.len();
         // Rows beyond the labels are counted for the error.
-        labels.map_or(Ok(()), |labels| self.known.add(block, labels))
+        labels.map_or(Ok(()), |labels| self.known.add(batch, labels))
     }
 
     /// Whether there is a label for each of the rows that were seen.

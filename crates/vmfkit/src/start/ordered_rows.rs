@@ -15,7 +15,7 @@ use std::cmp::Ordering;
 /// of weight 3 is drawn like three equal rows. Rotated rows have the same order, unless their mean
 /// direction is undefined or their projections are equal.
 pub(crate) struct OrderedRows<'b> {
-    pub block: &'b RowBatch<'b>,
+    pub batch: &'b RowBatch<'b>,
     order: Vec<usize>,
     total_weight: f64,
 }
@@ -26,21 +26,21 @@ const SAME_POSITION: f64 = 1e-9;
 const BALANCED: f64 = 1e-6;
 
 impl<'b> OrderedRows<'b> {
-    pub fn new(block: &'b RowBatch<'b>) -> Result<Self> {
-        let stats = SufficientStats::of_block(block);
-        let mut positions = vec![0.0; block.len()];
+    pub fn new(batch: &'b RowBatch<'b>) -> Result<Self> {
+        let stats = SufficientStats::of_batch(batch);
+        let mut positions = vec![0.0; batch.len()];
         if stats.mean_length(0).0 > BALANCED {
-            projections(block, &[stats.resultant(0).to_vec()], &mut positions)?;
+            projections(batch, &[stats.resultant(0).to_vec()], &mut positions)?;
             positions.iter_mut().for_each(|t| *t = (*t / SAME_POSITION).round());
         }
-        let mut order: Vec<usize> = (0..block.len()).collect();
-        order.sort_by(|&a, &b| positions[a].total_cmp(&positions[b]).then_with(|| compare_rows(block, a, b)));
-        Ok(OrderedRows { block, order, total_weight: stats.mass(0) })
+        let mut order: Vec<usize> = (0..batch.len()).collect();
+        order.sort_by(|&a, &b| positions[a].total_cmp(&positions[b]).then_with(|| compare_rows(batch, a, b)));
+        Ok(OrderedRows { batch, order, total_weight: stats.mass(0) })
     }
 
     /// The weight of a row as a fraction of the total.
     pub fn fraction(&self, row: usize) -> f64 {
-        self.block.weights().map_or(1.0, |w| w[row]) / self.total_weight
+        self.batch.weights().map_or(1.0, |w| w[row]) / self.total_weight
     }
 
     /// Draws row numbers with replacement, with probabilities proportional to the masses.
@@ -51,7 +51,7 @@ impl<'b> OrderedRows<'b> {
 }
 
 /// Any order in which equal rows are equal.
-fn compare_rows(block: &RowBatch, a: usize, b: usize) -> Ordering {
+fn compare_rows(batch: &RowBatch, a: usize, b: usize) -> Ordering {
     fn values<T: Scalar>(a: &[T], b: &[T]) -> Ordering {
         let mut orders = a.iter().zip(b).map(|(a, b)| a.to_f64().total_cmp(&b.to_f64()));
         orders.find(|order| order.is_ne()).unwrap_or(Ordering::Equal)
@@ -63,9 +63,9 @@ fn compare_rows(block: &RowBatch, a: usize, b: usize) -> Ordering {
         let ((columns_a, a), (columns_b, b)) = (rows.row(a), rows.row(b));
         columns_a.cmp(columns_b).then_with(|| values(a, b))
     }
-    match block.rows() {
-        Rows::F32(numbers) => dense(block.dim(), numbers, a, b),
-        Rows::F64(numbers) => dense(block.dim(), numbers, a, b),
+    match batch.rows() {
+        Rows::F32(numbers) => dense(batch.dim(), numbers, a, b),
+        Rows::F64(numbers) => dense(batch.dim(), numbers, a, b),
         Rows::SparseF32(rows) => sparse(rows, a, b),
         Rows::SparseF64(rows) => sparse(rows, a, b),
     }

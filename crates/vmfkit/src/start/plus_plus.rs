@@ -37,25 +37,25 @@ pub(crate) fn drawn_once(rows: usize, count: usize, rng: &mut Stream) -> Vec<usi
 }
 
 /// Draws row numbers with replacement, with probabilities proportional to the weights.
-pub(crate) fn draw_rows(block: &RowBatch, count: usize, rng: &mut Stream) -> Vec<usize> {
-    match block.weights() {
-        None => (0..count).map(|_| rng.random_range(0..block.len())).collect(),
+pub(crate) fn draw_rows(batch: &RowBatch, count: usize, rng: &mut Stream) -> Vec<usize> {
+    match batch.weights() {
+        None => (0..count).map(|_| rng.random_range(0..batch.len())).collect(),
         Some(weights) => draw_positions(weights.iter().copied(), count, rng),
     }
 }
 
 /// Random distinct rows of positive weight; if there are too few, directions close to random rows.
-pub(crate) fn random_rows(block: &RowBatch, components: usize, rng: &mut Stream) -> Result<Vec<Vec<f64>>> {
-    let mut rows: Vec<usize> = (0..block.len()).filter(|&row| block.weights().is_none_or(|w| w[row] > 0.0)).collect();
+pub(crate) fn random_rows(batch: &RowBatch, components: usize, rng: &mut Stream) -> Result<Vec<Vec<f64>>> {
+    let mut rows: Vec<usize> = (0..batch.len()).filter(|&row| batch.weights().is_none_or(|w| w[row] > 0.0)).collect();
     let mut rest = &mut rows[..];
     let (mut chosen, mut seen) = (Vec::new(), HashSet::new());
     while chosen.len() < components && !rest.is_empty() {
         let (drawn, others) = rest.partial_shuffle(rng, components - chosen.len());
-        chosen.extend(drawn.iter().map(|&row| block.row(row)).filter(|row| seen.insert(bits(row))));
+        chosen.extend(drawn.iter().map(|&row| batch.row(row)).filter(|row| seen.insert(bits(row))));
         rest = others;
     }
-    let missing = draw_rows(block, components - chosen.len(), rng);
-    chosen.extend(missing.into_iter().map(|row| block.row(row)));
+    let missing = draw_rows(batch, components - chosen.len(), rng);
+    chosen.extend(missing.into_iter().map(|row| batch.row(row)));
     parted(chosen, rng)
 }
 
@@ -87,23 +87,23 @@ pub(crate) fn plus_plus(
     rng: &mut Stream,
     should_cancel: &mut ShouldCancel,
 ) -> Result<(Vec<Vec<f64>>, ControlFlow<()>)> {
-    let block = rows.block;
-    let mut seeds = vec![block.row(rows.draw(1, |row| rows.fraction(row), rng)[0])];
-    let mut distances = vec![0.0; block.len()];
-    projections(block, &seeds, &mut distances)?;
+    let batch = rows.batch;
+    let mut seeds = vec![batch.row(rows.draw(1, |row| rows.fraction(row), rng)[0])];
+    let mut distances = vec![0.0; batch.len()];
+    projections(batch, &seeds, &mut distances)?;
     distances.iter_mut().for_each(|t| *t = (1.0 - *t).max(0.0));
     let trials = 2 + (components as f64).ln() as usize;
-    let mut candidate_distances = vec![0.0; block.len() * trials];
+    let mut candidate_distances = vec![0.0; batch.len() * trials];
     while seeds.len() < components {
         if should_cancel().is_break() {
-            seeds.extend(random_rows(block, components - seeds.len(), rng)?);
+            seeds.extend(random_rows(batch, components - seeds.len(), rng)?);
             return Ok((parted(seeds, rng)?, ControlFlow::Break(())));
         }
         let mean: f64 = distances.iter().enumerate().map(|(row, distance)| rows.fraction(row) * distance).sum();
         // All rows equal a seed: draw any.
         let mass = |row: usize| rows.fraction(row) * if mean > 1e-12 { distances[row] } else { 1.0 };
-        let candidates: Vec<Vec<f64>> = rows.draw(trials, mass, rng).into_iter().map(|row| block.row(row)).collect();
-        projections(block, &candidates, &mut candidate_distances)?;
+        let candidates: Vec<Vec<f64>> = rows.draw(trials, mass, rng).into_iter().map(|row| batch.row(row)).collect();
+        projections(batch, &candidates, &mut candidate_distances)?;
         let mut means = vec![0.0; trials];
         for (row, projections) in candidate_distances.chunks_exact(trials).enumerate() {
             for (mean, t) in means.iter_mut().zip(projections) {

@@ -404,10 +404,10 @@ pub(crate) mod tests {
         rows
     }
 
-    fn searched(block: &RowBatch, start: Mixture, should_cancel: &mut ShouldCancel) -> (Climbed, Climbed) {
+    fn searched(batch: &RowBatch, start: Mixture, should_cancel: &mut ShouldCancel) -> (Climbed, Climbed) {
         let how = Maximisation::new();
-        let found = k_means(block, start, &how, &mut || ControlFlow::Continue(())).unwrap();
-        (split_merge(block, found.clone(), &how, &mut Stream::new(1, 0), should_cancel).unwrap(), found.into())
+        let found = k_means(batch, start, &how, &mut || ControlFlow::Continue(())).unwrap();
+        (split_merge(batch, found.clone(), &how, &mut Stream::new(1, 0), should_cancel).unwrap(), found.into())
     }
 
     /// An optimum that k-means never leaves: all components but one share one group, and one has
@@ -417,11 +417,11 @@ pub(crate) mod tests {
         for groups in [2, 4, 20] {
             let axes: Vec<usize> = (0..groups).collect();
             let rows = around_axes(&axes, groups + 1, 60);
-            let block = RowBatch::new(groups + 1, &rows).unwrap();
-            let crowded = block.slice(0, groups - 1);
-            let last = block.row(rows.len() / (groups + 1) - 1);
+            let batch = RowBatch::new(groups + 1, &rows).unwrap();
+            let crowded = batch.slice(0, groups - 1);
+            let last = batch.row(rows.len() / (groups + 1) - 1);
             let seeds = (0..groups - 1).map(|row| crowded.row(row)).chain([last]).collect();
-            let (moved, stuck) = searched(&block, of_directions(seeds).unwrap(), &mut || ControlFlow::Continue(()));
+            let (moved, stuck) = searched(&batch, of_directions(seeds).unwrap(), &mut || ControlFlow::Continue(()));
             assert!(moved.objective >= stuck.objective);
             let nearest = |axis: usize| {
                 let along = moved.mixture.components().iter().map(|component| component.mean_direction()[axis]);
@@ -445,9 +445,9 @@ pub(crate) mod tests {
                 [x, y, (1.0 - x * x - y * y).sqrt()]
             })
             .collect();
-        let block = RowBatch::new(3, &rows).unwrap();
-        let seeds = (0..groups - 1).chain([groups * 40 - 1]).map(|row| block.row(row)).collect();
-        let (moved, stuck) = searched(&block, of_directions(seeds).unwrap(), &mut || ControlFlow::Continue(()));
+        let batch = RowBatch::new(3, &rows).unwrap();
+        let seeds = (0..groups - 1).chain([groups * 40 - 1]).map(|row| batch.row(row)).collect();
+        let (moved, stuck) = searched(&batch, of_directions(seeds).unwrap(), &mut || ControlFlow::Continue(()));
         assert!(1.0 - moved.objective < 0.1 * (1.0 - stuck.objective), "{} {}", 1.0 - moved.objective, 1.0 - stuck.objective);
     }
 
@@ -455,17 +455,17 @@ pub(crate) mod tests {
     #[test]
     fn good_optima_stay_and_few_rows_are_enough() {
         let rows = around_axes(&[0, 1, 2], 3, 40);
-        let block = RowBatch::new(3, &rows).unwrap();
-        let seeds = [0, 40, 80].map(|row| block.row(row)).to_vec();
-        let (moved, found) = searched(&block, of_directions(seeds.clone()).unwrap(), &mut || ControlFlow::Continue(()));
+        let batch = RowBatch::new(3, &rows).unwrap();
+        let seeds = [0, 40, 80].map(|row| batch.row(row)).to_vec();
+        let (moved, found) = searched(&batch, of_directions(seeds.clone()).unwrap(), &mut || ControlFlow::Continue(()));
         assert_eq!(moved.mixture, found.mixture);
         for rows in [1, 2, 3] {
             let (moved, found) =
-                searched(&block.slice(0, rows), of_directions(seeds.clone()).unwrap(), &mut || ControlFlow::Continue(()));
+                searched(&batch.slice(0, rows), of_directions(seeds.clone()).unwrap(), &mut || ControlFlow::Continue(()));
             assert!(moved.objective >= found.objective && moved.objective.is_finite(), "{rows} rows");
         }
         let weights: Vec<f64> = (0..120).map(|row| f64::from(row % 2 == 0)).collect();
-        let (moved, _) = searched(&block.clone().with_weights(&weights).unwrap(), of_directions(seeds).unwrap(), &mut || {
+        let (moved, _) = searched(&batch.clone().with_weights(&weights).unwrap(), of_directions(seeds).unwrap(), &mut || {
             ControlFlow::Continue(())
         });
         assert!(moved.objective.is_finite());
@@ -475,12 +475,12 @@ pub(crate) mod tests {
     #[test]
     fn a_search_that_is_stopped_keeps_what_it_has_found() {
         let rows = around_axes(&[0, 1, 2, 3, 4, 5], 7, 50);
-        let block = RowBatch::new(7, &rows).unwrap();
-        let seeds: Vec<_> = (0..6).map(|row| block.row(row)).collect();
+        let batch = RowBatch::new(7, &rows).unwrap();
+        let seeds: Vec<_> = (0..6).map(|row| batch.row(row)).collect();
         let mut objectives = Vec::new();
         for most in (0..600).step_by(7) {
             let mut asked = 0;
-            let (moved, found) = searched(&block, of_directions(seeds.clone()).unwrap(), &mut || {
+            let (moved, found) = searched(&batch, of_directions(seeds.clone()).unwrap(), &mut || {
                 asked += 1;
                 if asked > most { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
             });

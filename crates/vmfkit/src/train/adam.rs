@@ -136,8 +136,8 @@ impl Adam {
                 slopes.iter_mut().enumerate().filter(|(k, _)| !model.is_background(*k)).for_each(|(_, slope)| *slope = sum);
             }
             ConcentrationPolicy::Ratio(ratio) => {
-                let places = &state.parameters[slopes.len() * (model.dim() + 1)..];
-                slopes.iter_mut().zip(places).for_each(|(slope, z)| *slope *= 0.5 * ratio.ln() / z.cosh().powi(2));
+                let positions = &state.parameters[slopes.len() * (model.dim() + 1)..];
+                slopes.iter_mut().zip(positions).for_each(|(slope, z)| *slope *= 0.5 * ratio.ln() / z.cosh().powi(2));
                 slopes.push(sum);
             }
         }
@@ -186,9 +186,9 @@ impl Ascent {
             let fitted = || (0..components.len()).filter(|&k| !model.is_background(k)).map(|k| ln_concentrations[k]);
             let (least, most) = fitted().fold((f64::INFINITY, f64::NEG_INFINITY), |(a, b), x| (a.min(x), b.max(x)));
             let centre = 0.5 * (least + most);
-            let place =
+            let position =
                 |x: f64| if half_range > 0.0 { ((x - centre) / half_range).clamp(-STEEPEST, STEEPEST).atanh() } else { 0.0 };
-            ln_concentrations = ln_concentrations.iter().map(|x| place(*x)).chain([centre]).collect();
+            ln_concentrations = ln_concentrations.iter().map(|x| position(*x)).chain([centre]).collect();
         }
         let parameters: Vec<f64> = logits.chain(directions).chain(ln_concentrations).collect();
         Ascent { moments: Moments::new(parameters.len()), parameters, batch_weight }
@@ -245,7 +245,7 @@ impl Adam {
         let first_rate = self.first_rate(count);
         let state = self.ascent.as_ref().expect("made above");
         let concentrations = self.concentration_slopes(std::mem::take(&mut up.ln_concentrations), model, state);
-        let places = concentrations.len();
+        let scales = concentrations.len();
         let state = self.ascent.as_mut().expect("made above");
         for (k, up) in up.directions.chunks_exact_mut(dim).enumerate() {
             let length = norm(&state.parameters[count + k * dim..][..dim]);
@@ -258,7 +258,7 @@ impl Adam {
         let rate = first_rate * self.decay.powi(self.epochs);
         let reach = |density: &VonMisesFisher| (NARROW * (dim as f64 - 1.0).max(1.0) / density.concentration()).sqrt().min(1.0);
         let directions = model.components().iter().map(|density| (dim, rate * reach(density)));
-        let parts = iter::once((count, rate)).chain(directions).chain(iter::once((places, rate)));
+        let parts = iter::once((count, rate)).chain(directions).chain(iter::once((scales, rate)));
         state.moments.ascend(&mut state.parameters, &slopes, parts, self.betas, self.epsilon);
         let next = state.mixture(model, &self.maximisation, half_range)?;
         let notes = self.rows_weight.map_or_else(Vec::new, |rows| {

@@ -226,22 +226,22 @@ fn note_numbers(note: &Note) -> [f64; NOTE] {
 
 fn note_of(numbers: &[f64], mixture: &Mixture) -> Result<Note> {
     let last = mixture.components().len() as u64 - 1;
-    let place = |value: f64| count("a component of a note", value, last).map(|place| place as usize);
+    let index = |value: f64| count("a component of a note", value, last).map(|index| index as usize);
     let pass = |value: f64| count("a pass of a note", value, u64::MAX).map(|pass| pass as usize);
     match numbers[0] {
-        0.0 => Ok(Note::Empty { component: place(numbers[1])? }),
-        1.0 => Ok(Note::Collapsed { component: place(numbers[1])?, rows: numbers[2], concentration: numbers[3] }),
-        2.0 => Ok(Note::Reseeded { component: place(numbers[1])?, beside: place(numbers[2])?, pass: pass(numbers[3])? }),
+        0.0 => Ok(Note::Empty { component: index(numbers[1])? }),
+        1.0 => Ok(Note::Collapsed { component: index(numbers[1])?, rows: numbers[2], concentration: numbers[3] }),
+        2.0 => Ok(Note::Reseeded { component: index(numbers[1])?, beside: index(numbers[2])?, pass: pass(numbers[3])? }),
         3.0 => Ok(Note::Warm { temperature: numbers[1] }),
         4.0 => Ok(Note::Fallen { pass: pass(numbers[1])?, from: numbers[2], to: numbers[3] }),
-        5.0 => Ok(Note::Duplicate { component: place(numbers[1])?, of: place(numbers[2])? }),
+        5.0 => Ok(Note::Duplicate { component: index(numbers[1])?, of: index(numbers[2])? }),
         6.0 => Ok(Note::RepairsUndone { pass: pass(numbers[1])?, passes: pass(numbers[2])? }),
         7.0 => {
             let rows = count("the rows of a note", numbers[3], u64::MAX)?;
-            let merged_into = if numbers[2] == -1.0 { None } else { Some(place(numbers[2])?) };
-            Ok(Note::Reassigned { component: place(numbers[1])?, merged_into, rows })
+            let merged_into = if numbers[2] == -1.0 { None } else { Some(index(numbers[2])?) };
+            Ok(Note::Reassigned { component: index(numbers[1])?, merged_into, rows })
         }
-        8.0 => Ok(Note::Idle { component: place(numbers[1])?, rows: count("the rows of a note", numbers[2], u64::MAX)? }),
+        8.0 => Ok(Note::Idle { component: index(numbers[1])?, rows: count("the rows of a note", numbers[2], u64::MAX)? }),
         kind => Err(wrong(format!("the kind of a note must be a whole number from 0 to 8, found: `{kind}`"))),
     }
 }

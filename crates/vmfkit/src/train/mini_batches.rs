@@ -8,11 +8,16 @@ use crate::error::Result;
 use crate::mixture::EStep;
 use crate::rows::RowBatch;
 use crate::rows::aligned::AlignedRows;
-use crate::source::{Batches, Source};
+use crate::source::{MiniBatches, Source};
 use std::ops::ControlFlow;
 
 /// Passes over all rows until the fit has converged, has made its last pass or is cancelled.
-pub(super) fn run(trainer: &mut Trainer, source: &mut dyn Source, batches: &mut Batches, observer: &mut Observer) -> Result<()> {
+pub(super) fn run(
+    trainer: &mut Trainer,
+    source: &mut dyn Source,
+    batches: &mut MiniBatches,
+    observer: &mut Observer,
+) -> Result<()> {
     while trainer.status() == Status::Running {
         let (pass, mut rows) = (trainer.passes(), 0);
         let flow = for_each_batch(source, batches, pass as u64, &mut |batch| {
@@ -39,7 +44,7 @@ type Visit<'v> = dyn FnMut(&RowBatch) -> Result<ControlFlow<()>> + 'v;
 ///
 /// Rows are cut into windows of a fixed length first, and each window into mini-batches. Rows of a
 /// file that make up one whole window are validated with their mini-batch, without a copy.
-fn for_each_batch(source: &mut dyn Source, batches: &mut Batches, pass: u64, visit: &mut Visit) -> Result<ControlFlow<()>> {
+fn for_each_batch(source: &mut dyn Source, batches: &mut MiniBatches, pass: u64, visit: &mut Visit) -> Result<ControlFlow<()>> {
     let mut windows =
         Windows { rows: batches.window_rows().map(AlignedRows::new), batches, pass, number: 0, buffer: RowBatch::default() };
     source.prefer_rows(windows.rows.as_ref().map(AlignedRows::unit));
@@ -56,7 +61,7 @@ fn for_each_batch(source: &mut dyn Source, batches: &mut Batches, pass: u64, vis
 struct Windows<'b> {
     /// `None` if each batch of the source is a window.
     rows: Option<AlignedRows>,
-    batches: &'b mut Batches,
+    batches: &'b mut MiniBatches,
     pass: u64,
     /// The number of the next window.
     number: u64,

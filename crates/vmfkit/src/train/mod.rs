@@ -32,7 +32,7 @@ pub use trainer::Trainer;
 
 use crate::error::{Error, Result};
 use crate::mixture::BLOCK_ROWS;
-use crate::source::{Batches, Source};
+use crate::source::{MiniBatches, Source};
 use std::ops::ControlFlow;
 
 /// Runs a fit over a source. Online methods step after every batch of the source.
@@ -41,7 +41,7 @@ pub fn fit(source: &mut dyn Source, trainer: Trainer) -> Result<Fit> {
 }
 
 /// Runs a fit over a source. Online methods step after every mini-batch; EM has none.
-pub fn fit_in_batches(source: &mut dyn Source, trainer: Trainer, batches: Batches) -> Result<Fit> {
+pub fn fit_in_batches(source: &mut dyn Source, trainer: Trainer, batches: MiniBatches) -> Result<Fit> {
     Run { batches, ..Run::default() }.of(trainer, source)
 }
 
@@ -59,7 +59,7 @@ pub(crate) fn fit_while(
 /// A run of a trainer over a source.
 pub(crate) struct Run<'s, 'a> {
     /// The mini-batches of an online method.
-    pub batches: Batches,
+    pub batches: MiniBatches,
     /// The rows of a block of the E step of EM.
     pub block_rows: usize,
     pub observer: Observer<'s, 'a>,
@@ -68,7 +68,7 @@ pub(crate) struct Run<'s, 'a> {
 impl Default for Run<'_, '_> {
     /// Each batch of the source is a mini-batch, and there are no callbacks.
     fn default() -> Self {
-        Run { batches: Batches::new(usize::MAX), block_rows: BLOCK_ROWS, observer: Observer::default() }
+        Run { batches: MiniBatches::new(usize::MAX), block_rows: BLOCK_ROWS, observer: Observer::default() }
     }
 }
 

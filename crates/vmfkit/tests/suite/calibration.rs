@@ -47,7 +47,8 @@ fn noise_in_few_dimensions(dim: usize, noisy: usize, components: usize, spread: 
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(seed);
     let mut normals = |count: usize, scale: f64| -> Vec<f64> {
         let pairs = (0..count.div_ceil(2)).flat_map(|_| {
-            let (length, angle) = ((-2.0 * f64::ln(1.0 - rng.random::<f64>())).sqrt(), std::f64::consts::TAU * rng.random::<f64>());
+            let (length, angle) =
+                ((-2.0 * f64::ln(1.0 - rng.random::<f64>())).sqrt(), std::f64::consts::TAU * rng.random::<f64>());
             [length * angle.cos(), length * angle.sin()]
         });
         pairs.take(count).map(|x| scale * x).collect()
@@ -95,7 +96,9 @@ fn matched(fit: &Fit, family: &Family, from: usize, to: usize) -> Option<Vec<u32
 fn rows_that_fit_the_model_keep_the_exact_posterior() {
     // Dispersions of draws are 1 with a standard error far below 0.5, so none of these is tempered.
     for (number, (dim, components, mean_length)) in
-        [(3, 2, 0.9), (3, 5, 0.7), (5, 3, 0.5), (20, 10, 0.4), (100, 5, 0.3), (100, 20, 0.6), (384, 10, 0.4)].into_iter().enumerate()
+        [(3, 2, 0.9), (3, 5, 0.7), (5, 3, 0.5), (20, 10, 0.4), (100, 5, 0.3), (100, 20, 0.6), (384, 10, 0.4)]
+            .into_iter()
+            .enumerate()
     {
         let family = well_specified(dim, components, mean_length, 4000, 10 + 2 * number as u64);
         let rows = family.batch(0, family.len());
@@ -125,9 +128,14 @@ fn probabilities_hold_where_noise_lies_in_few_dimensions() {
         assert_eq!(labels, fit.mixture.assign(&fresh).unwrap());
         let Some(components_of) = matched(&fit, &family, 4000, 6000) else { continue };
         recovered += 1;
-        let truth: Vec<u32> = family.labels[4000..].iter().map(|label| components_of.iter().position(|k| k == label).unwrap_or(0) as u32).collect();
-        let (raw, calibrated) = (calibration_error(&exact, &truth, components), calibration_error(&probabilities, &truth, components));
-        println!("noise in {noisy}, {components} components: error {raw:.4} -> {calibrated:.4}, temperature {:.2}", calibration.temperature);
+        let truth: Vec<u32> =
+            family.labels[4000..].iter().map(|label| components_of.iter().position(|k| k == label).unwrap_or(0) as u32).collect();
+        let (raw, calibrated) =
+            (calibration_error(&exact, &truth, components), calibration_error(&probabilities, &truth, components));
+        println!(
+            "noise in {noisy}, {components} components: error {raw:.4} -> {calibrated:.4}, temperature {:.2}",
+            calibration.temperature
+        );
         assert!(calibrated <= 0.03 && calibrated <= raw + 0.01, "{noisy} {components}: {raw} {calibrated}");
     }
     assert!(recovered >= 3, "{recovered}");
@@ -171,7 +179,10 @@ fn conformal_p_values_hold_on_fresh_rows() {
                 // Both the table and the fresh rows are random.
                 let error = (level * (1.0 - level) * (1.0 / 8000.0 + 1.0 / 16_000.0)).sqrt();
                 let least = if scope == OutlierScope::Overall { 0.7 } else { 0.4 };
-                assert!(flagged <= level + 3.0 * error && flagged + 3.0 * error >= least * level, "{seed} {scope} {level}: {flagged}");
+                assert!(
+                    flagged <= level + 3.0 * error && flagged + 3.0 * error >= least * level,
+                    "{seed} {scope} {level}: {flagged}"
+                );
             }
         }
     }

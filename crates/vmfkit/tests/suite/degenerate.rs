@@ -277,7 +277,7 @@ fn high_concentrations_are_found_by_em() {
         let rows: Vec<f64> = draw(&truth, 2000, 13);
         let single: Vec<f32> = rows.iter().map(|x| *x as f32).collect();
         let expected = vmfkit::estimate::maximum_likelihood(
-            &SufficientStats::of_block(&RowBatch::new(10, &rows).unwrap()),
+            &SufficientStats::of_batch(&RowBatch::new(10, &rows).unwrap()),
             vmfkit::ConcentrationEstimator::Exact,
         );
         let expected = expected.unwrap().concentration();

@@ -324,7 +324,7 @@ fn statistics_of_one_component_are_those_without_a_model() {
     let mixture = random_mixture(1, 6, 300.0, 19);
     let rows: Vec<f64> = draw(&mixture, 5000, 20);
     let block = RowBatch::new(6, &rows).unwrap();
-    let plain = SufficientStats::of_block(&block);
+    let plain = SufficientStats::of_batch(&block);
     for assignment in EVERY {
         let found = accumulate(&mixture, &block, assignment);
         assert_eq!(found.mass(0), 5000.0);

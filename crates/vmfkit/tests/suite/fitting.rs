@@ -19,7 +19,7 @@ fn sample(dim: usize, concentration: f64, rows: usize, seed: u64) -> Vec<f64> {
 }
 
 fn stats(dim: usize, rows: &[f64]) -> SufficientStats {
-    SufficientStats::of_block(&RowBatch::new(dim, rows).unwrap())
+    SufficientStats::of_batch(&RowBatch::new(dim, rows).unwrap())
 }
 
 /// Fits one density by gradient ascent.
@@ -40,7 +40,7 @@ fn the_exact_estimate_maximises_the_likelihood() {
     for (dim, k) in [(2, 0.5), (2, 200.0), (3, 5.0), (20, 1.0), (100, 500.0), (768, 50.0)] {
         let rows = sample(dim, k, 500, 1);
         let block = RowBatch::new(dim, &rows).unwrap();
-        let stats = SufficientStats::of_block(&block);
+        let stats = SufficientStats::of_batch(&block);
         let best = exact(&stats);
         let total = |density: &VonMisesFisher| {
             let mut out = vec![0.0; block.len()];
@@ -137,7 +137,7 @@ fn degenerate_rows_have_an_answer_or_an_error() {
     }
     let rows = [1.0, 0.0, 0.0, 1.0];
     let weightless = RowBatch::new(2, &rows).unwrap().with_weights(&[0.0, 0.0]).unwrap();
-    assert!(maximum_likelihood(&SufficientStats::of_block(&weightless), ConcentrationEstimator::Exact).is_err());
+    assert!(maximum_likelihood(&SufficientStats::of_batch(&weightless), ConcentrationEstimator::Exact).is_err());
     assert_eq!(by_steps(Adam::new()).fit(&weightless).unwrap_err(), Error::NoRows { weight: 0.0 });
 }
 
@@ -183,7 +183,7 @@ fn weights_count_as_repetitions() {
     let weights = [3.0, 1.0, 0.0, 2.0, 1.0, 4.0];
     let repeated: Vec<f64> =
         rows.chunks_exact(5).zip(weights).flat_map(|(row, w)| std::iter::repeat_n(row, w as usize)).flatten().copied().collect();
-    let weighted = SufficientStats::of_block(&RowBatch::new(5, &rows).unwrap().with_weights(&weights).unwrap());
+    let weighted = SufficientStats::of_batch(&RowBatch::new(5, &rows).unwrap().with_weights(&weights).unwrap());
     let plain = stats(5, &repeated);
     assert_eq!(weighted.mass(0), 11.0);
     assert!((weighted.shortfall(0) - plain.shortfall(0)).abs() < 1e-14);
@@ -191,7 +191,7 @@ fn weights_count_as_repetitions() {
     // Weights may be large and small.
     for factor in [1e99, 1e-200] {
         let weights = weights.map(|w| w * factor);
-        let scaled = SufficientStats::of_block(&RowBatch::new(5, &rows).unwrap().with_weights(&weights).unwrap());
+        let scaled = SufficientStats::of_batch(&RowBatch::new(5, &rows).unwrap().with_weights(&weights).unwrap());
         assert!((exact(&scaled).concentration() / exact(&plain).concentration() - 1.0).abs() < 1e-12);
     }
     let mut doubled = weighted.clone();
@@ -273,7 +273,7 @@ fn adam_ends_at_the_exact_estimate() {
     for (dim, k, start) in [(5, 50.0, Start::Random), (20, 500.0, Start::Random), (3, 4.0, Start::default())] {
         let rows = sample(dim, k, 5_000, 6);
         let block = RowBatch::new(dim, &rows).unwrap();
-        let best = exact(&SufficientStats::of_block(&block));
+        let best = exact(&SufficientStats::of_batch(&block));
         let fit = by_steps(Adam::new()).seed(1).start(start).fit(&block).unwrap();
         let relative = density(&fit).concentration() / best.concentration() - 1.0;
         assert!(relative.abs() < 2e-3, "d = {dim}, k = {k}: {relative}");

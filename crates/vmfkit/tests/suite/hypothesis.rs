@@ -33,7 +33,7 @@ fn draw(direction: &[f64], k: f64, rows: usize, seed: u64, repeat: u64) -> Vec<f
 fn statistics(dim: usize, groups: &[Vec<f64>]) -> SufficientStats {
     let mut stats = SufficientStats::zero(groups.len(), dim);
     for (group, rows) in groups.iter().enumerate() {
-        stats.add_component(group, &SufficientStats::of_block(&RowBatch::new(dim, rows).unwrap()), 0).unwrap();
+        stats.add_component(group, &SufficientStats::of_batch(&RowBatch::new(dim, rows).unwrap()), 0).unwrap();
     }
     stats
 }

@@ -18,7 +18,7 @@ fn samples(dim: usize, k: f64, rows: usize, repeats: u64) -> Vec<SufficientStats
     let one = |i: u64| {
         let mut out = vec![0.0; rows * dim];
         sampler.fill(77, i * rows as u64, &mut out).unwrap();
-        SufficientStats::of_block(&RowBatch::new(dim, &out).unwrap())
+        SufficientStats::of_batch(&RowBatch::new(dim, &out).unwrap())
     };
     (0..repeats).into_par_iter().map(one).collect()
 }
@@ -101,7 +101,7 @@ fn the_corrected_concentration_removes_the_bias() {
     }
     // The resultant is no longer than that of uniform rows on average, so the estimate is 0.
     let balanced = [1.0, 0.0, 0.0, 1.0, -1.0, 0.0, 0.0, -1.0, 0.6, 0.8];
-    let inference = Inference::new(&SufficientStats::of_block(&RowBatch::new(2, &balanced).unwrap())).unwrap();
+    let inference = Inference::new(&SufficientStats::of_batch(&RowBatch::new(2, &balanced).unwrap())).unwrap();
     assert_eq!(inference.corrected_concentration(), 0.0);
     assert_eq!(inference.concentration_interval(0.95).unwrap().0, 0.0);
 }
@@ -131,7 +131,7 @@ fn rayleigh_p_values_are_uniform_under_uniformity() {
         }
     }
     // Two rows: r^2 = 2 + 2t, where t is one row's projection on the other.
-    let two = SufficientStats::of_block(&RowBatch::new(3, &[1.0, 0.0, 0.0, 0.6, 0.8, 0.0]).unwrap());
+    let two = SufficientStats::of_batch(&RowBatch::new(3, &[1.0, 0.0, 0.0, 0.6, 0.8, 0.0]).unwrap());
     let found = Inference::new(&two).unwrap().rayleigh_test();
     assert!((found.p_value - 0.2).abs() < 1e-14, "{found:?}");
     // Rows with a mean direction have a tiny p-value.
@@ -147,7 +147,7 @@ fn rows_of_length(dim: usize, n: usize, r: f64) -> SufficientStats {
         let sine = (1.0 - cosine * cosine).sqrt();
         (row[0], row[1]) = if i < odd { (1.0, 0.0) } else { (cosine, if i % 2 == 0 { sine } else { -sine }) };
     }
-    SufficientStats::of_block(&RowBatch::new(dim, &rows).unwrap())
+    SufficientStats::of_batch(&RowBatch::new(dim, &rows).unwrap())
 }
 
 /// Compares with closed forms: d = 3 (Lord Rayleigh's random flights), P(R < 1) = 1/(n + 1) on the
@@ -188,7 +188,7 @@ fn the_projection_test_accepts_draws_and_rejects_two_clusters() {
     for i in 0..40 {
         Sampler::new(&density).fill(5, i * 200, &mut rows).unwrap();
         let block = RowBatch::new(5, &rows).unwrap();
-        let fitted = maximum_likelihood(&SufficientStats::of_block(&block), ConcentrationEstimator::Exact).unwrap();
+        let fitted = maximum_likelihood(&SufficientStats::of_batch(&block), ConcentrationEstimator::Exact).unwrap();
         p_values.push(projection_test(&block, &fitted, 99, i).unwrap().p_value);
     }
     assert!(uniformity_p_value(p_values.clone()) > 1e-4, "{p_values:?}");
@@ -198,7 +198,7 @@ fn the_projection_test_accepts_draws_and_rejects_two_clusters() {
     Sampler::new(&density).fill(5, 0, &mut rows[..500]).unwrap();
     Sampler::new(&VonMisesFisher::new(other, 60.0).unwrap()).fill(6, 0, &mut rows[500..]).unwrap();
     let block = RowBatch::new(5, &rows).unwrap();
-    let fitted = maximum_likelihood(&SufficientStats::of_block(&block), ConcentrationEstimator::Exact).unwrap();
+    let fitted = maximum_likelihood(&SufficientStats::of_batch(&block), ConcentrationEstimator::Exact).unwrap();
     let test = projection_test(&block, &fitted, 99, 1).unwrap();
     assert_eq!(test.p_value, 0.01);
     assert_eq!(projection_test(&block, &fitted, 99, 1).unwrap(), test);
@@ -208,7 +208,7 @@ fn the_projection_test_accepts_draws_and_rejects_two_clusters() {
     // Rows that differ by one ulp: all rows of a replicate may round to the same point.
     let ulp = [[1.0, 0.0], [1.0, f64::EPSILON]].repeat(5).concat();
     let close = RowBatch::new(2, &ulp).unwrap();
-    let fitted_close = maximum_likelihood(&SufficientStats::of_block(&close), ConcentrationEstimator::Exact).unwrap();
+    let fitted_close = maximum_likelihood(&SufficientStats::of_batch(&close), ConcentrationEstimator::Exact).unwrap();
     assert!(projection_test(&close, &fitted_close, 19, 0).is_ok());
     let weights = vec![1.0; 200];
     assert!(projection_test(&block.clone().with_weights(&weights).unwrap(), &fitted, 9, 1).is_err());
@@ -216,10 +216,10 @@ fn the_projection_test_accepts_draws_and_rejects_two_clusters() {
 
 #[test]
 fn degenerate_samples_and_levels_are_errors() {
-    let one = SufficientStats::of_block(&RowBatch::new(2, &[1.0, 0.0]).unwrap());
+    let one = SufficientStats::of_batch(&RowBatch::new(2, &[1.0, 0.0]).unwrap());
     assert_eq!(Inference::new(&one).unwrap_err(), Error::AllRowsEqual { weight: 1.0 });
     assert_eq!(Inference::new(&SufficientStats::zero(1, 2)).unwrap_err(), Error::NoRows { weight: 0.0 });
-    let cancelling = SufficientStats::of_block(&RowBatch::new(2, &[1.0, 0.0, -1.0, 0.0]).unwrap());
+    let cancelling = SufficientStats::of_batch(&RowBatch::new(2, &[1.0, 0.0, -1.0, 0.0]).unwrap());
     let inference = Inference::new(&cancelling).unwrap();
     assert_eq!(inference.concentration(), 0.0);
     assert!(inference.standard_error().is_finite());

@@ -3,7 +3,7 @@
 
 use crate::samples::{assert_same_fit, draw, on_threads, paper_mixture, random_mixture};
 use std::ops::ControlFlow;
-use vmfkit::source::{Batches, MemorySource};
+use vmfkit::source::{MemorySource, MiniBatches};
 use vmfkit::train::{Adam, Annealing, Progress, Status, Stop, Trainer, fit, fit_in_batches};
 use vmfkit::{ConcentrationPolicy, Error, Fitter, Method, Mixture, RowBatch, Start};
 
@@ -182,7 +182,7 @@ fn online_methods_cut_blocks_into_batches() {
         }
     }
     // Every row once a pass, whatever the order.
-    let mut batches = Batches::new(7).shuffled(4);
+    let mut batches = MiniBatches::new(7).shuffled(4);
     for pass in 0..3 {
         for number in 0..3 {
             let part = block.slice(100 * number, 100 * (number + 1) + number);
@@ -202,7 +202,7 @@ fn online_methods_cut_blocks_into_batches() {
     }
     // A trainer of one's own, in batches.
     let trainer = || Trainer::new(truth.clone(), Adam::new(), passes(3)).unwrap();
-    let cut = fit_in_batches(&mut source(&block, 3000), trainer(), Batches::new(64).shuffled(5)).unwrap();
+    let cut = fit_in_batches(&mut source(&block, 3000), trainer(), MiniBatches::new(64).shuffled(5)).unwrap();
     let memory = fit(&mut source(&block, 64).shuffled(5), trainer()).unwrap();
     assert_same_fit(&cut, &memory, "a trainer");
 }

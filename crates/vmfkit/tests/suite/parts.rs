@@ -295,7 +295,7 @@ fn adding_no_rows_to_statistics_changes_no_bit() {
         let mixture = random_mixture(4, 6, concentration, 1);
         let rows: Vec<f64> = draw(&mixture, 50, 2);
         for stats in [
-            SufficientStats::of_block(&RowBatch::new(6, &rows).unwrap()),
+            SufficientStats::of_batch(&RowBatch::new(6, &rows).unwrap()),
             crate::samples::accumulate(&mixture, &RowBatch::new(6, &rows).unwrap(), Default::default()),
         ] {
             let mut sum = SufficientStats::zero(stats.components(), 6);

@@ -61,7 +61,7 @@ fn assert_same(dense: &RowBatch, sparse: &RowBatch) {
     for (x, y) in from_dense.iter().zip(&from_sparse) {
         assert!((x - y).abs() < 300.0 * 1e-15, "{x} {y}");
     }
-    let (x, y) = (SufficientStats::of_block(dense), SufficientStats::of_block(sparse));
+    let (x, y) = (SufficientStats::of_batch(dense), SufficientStats::of_batch(sparse));
     let near = |x: f64, y: f64, tolerance: f64| assert!((x - y).abs() <= tolerance * (1.0 + x.abs()), "{x} {y}");
     near(x.mass(0), y.mass(0), 1e-14);
     // Single precision leaves rows off the sphere by 1e-8, which the two ways of summing feel differently.
@@ -92,7 +92,7 @@ fn the_number_of_threads_does_not_change_one_bit_of_sparse_statistics() {
     let pair = Pair::<f32>::new(40, 5000);
     let on = |threads| {
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
-        pool.install(|| SufficientStats::of_block(&pair.sparse()))
+        pool.install(|| SufficientStats::of_batch(&pair.sparse()))
     };
     assert_eq!(on(1), on(3));
 }
@@ -160,7 +160,7 @@ fn wrong_sparse_rows_are_named_by_position_and_value() {
 #[test]
 fn a_density_is_fitted_to_sparse_rows() {
     let pair = Pair::<f64>::new(30, 400);
-    let fit = |block: &RowBatch| maximum_likelihood(&SufficientStats::of_block(block), ConcentrationEstimator::Exact).unwrap();
+    let fit = |block: &RowBatch| maximum_likelihood(&SufficientStats::of_batch(block), ConcentrationEstimator::Exact).unwrap();
     let (dense, sparse) = (fit(&pair.dense()), fit(&pair.sparse()));
     assert!((dense.concentration() / sparse.concentration() - 1.0).abs() < 1e-12);
     let refused = projection_test(&pair.sparse(), &sparse, 9, 1);
@@ -178,7 +178,7 @@ proptest! {
         let _ = RowBatch::sparse(dim, &starts, &columns, &values);
         if let Ok((block, _)) = RowBatch::sparse_rescaled(dim, &starts, &columns, &values) {
             prop_assert_eq!(block.len() + 1, starts.len());
-            let stats = SufficientStats::of_block(&block.slice(0, block.len() / 2));
+            let stats = SufficientStats::of_batch(&block.slice(0, block.len() / 2));
             prop_assert!(stats.shortfall(0) >= 0.0);
             let mut out = vec![0.0; block.len()];
             VonMisesFisher::uniform(dim).unwrap().deviations_into(&block, &mut out).unwrap();

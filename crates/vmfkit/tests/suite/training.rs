@@ -204,7 +204,7 @@ fn online_em_with_steps_of_one_over_t_forgets_nothing() {
     let mixture = random_mixture(1, 4, 20.0, 3);
     let rows: Vec<f64> = draw(&mixture, 1000, 4);
     let block = RowBatch::new(4, &rows).unwrap();
-    let all = maximise(&SufficientStats::of_block(&block), &mixture, &Maximisation::new()).unwrap().0;
+    let all = maximise(&SufficientStats::of_batch(&block), &mixture, &Maximisation::new()).unwrap().0;
     for sizes in [&[90][..], &[1, 300, 2], &[300, 1], &[999, 1]] {
         let rule = OnlineEm::new().exponent(1.0).offset(0.0);
         let mut trainer = Trainer::new(mixture.clone(), rule, passes(1)).unwrap();

@@ -11,9 +11,10 @@ use crate::files::row_memory::{BLOCKS_IN_MEMORY, ExtraMemory};
 use crate::files::row_source::{RowSource, RowTotals};
 use crate::files::state;
 use crate::interrupt::{self, Interrupted};
-use crate::report::{calibration, components};
 use crate::report::format::{json_number, readable};
+use crate::report::notes;
 use crate::report::progress::Progress;
+use crate::report::{calibration, components};
 use anyhow::{Result, anyhow, bail};
 use serde_json::{Value, json};
 use std::ops::ControlFlow;
@@ -76,7 +77,7 @@ impl Fit {
             let mere_start = fit.trace.is_empty() && (path.exists() || !method.is_online());
             if interrupt::is_requested() && mere_start {
                 let what = if path.exists() { "unchanged" } else { "not written" };
-                output::note(format_args!("{}: {what}, because no pass was finished", path.display()));
+                notes::note(format_args!("{}: {what}, because no pass was finished", path.display()));
                 return Ok(());
             }
             output::write_file(path, model::to_bytes(&fit.mixture, &description))
@@ -101,7 +102,7 @@ impl Fit {
         let report = Report { rows, components, fit, description, evaluation, free_parameters };
         output::print(if self.report.json { report.to_json() } else { report.to_text() })?;
         if let (Err(_), Some(path)) = (&written, checkpoint) {
-            output::note(format_args!("{} keeps the fit: continue with `--resume` and another `-o`", path.display()));
+            notes::note(format_args!("{} keeps the fit: continue with `--resume` and another `-o`", path.display()));
         }
         written?;
         if interrupt::is_requested() { Err(Interrupted.into()) } else { Ok(()) }
@@ -182,7 +183,7 @@ impl Fit {
             return Ok(None);
         }
         if !path.exists() {
-            output::note(format_args!("{}: no checkpoint yet; the fit starts from the beginning", path.display()));
+            notes::note(format_args!("{}: no checkpoint yet; the fit starts from the beginning", path.display()));
             return Ok(None);
         }
         state::read_checkpoint(path).map(Some)
@@ -243,7 +244,7 @@ impl Fit {
             if interrupt::is_requested() && !fit_interrupted {
                 drop(progress);
                 if let Some(path) = labels {
-                    output::note(format_args!("{}: not written, because not all rows were read", path.display()));
+                    notes::note(format_args!("{}: not written, because not all rows were read", path.display()));
                 }
                 return Ok(None);
             }

@@ -78,8 +78,8 @@ pub struct Fit {
     rows: LimitedRowArguments,
     /// Folder for a temporary copy of rows that are slow to read again, or `none`
     ///
-    /// Text and compressed files that do not fit into memory are written there in the first pass, so
-    /// that later passes are faster. Default: the folder of TMPDIR, or /var/tmp.
+    /// Text and compressed files that do not fit into memory are written there in the first pass,
+    /// so that later passes are faster. Default: the folder of TMPDIR, or /var/tmp.
     #[arg(verbatim_doc_comment, long, value_name = "FOLDER", help_heading = INPUT)]
     scratch: Option<PathBuf>,
     #[command(flatten)]

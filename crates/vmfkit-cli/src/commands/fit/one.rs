@@ -31,8 +31,8 @@ pub struct OneArguments {
     level: f64,
     /// Test the fit against simulated samples [default number: 199]
     ///
-    /// Tests the projections onto the mean direction against those of a vMF density, and rotational
-    /// symmetry about the mean direction. `vmf test` has more tests.
+    /// Tests the projections onto the mean direction against those of a vMF density, and
+    /// rotational symmetry about the mean direction. `vmf test` has more tests.
     #[arg(verbatim_doc_comment, long, value_name = "REPLICATES", num_args = 0..=1, require_equals = true, default_missing_value = "199")]
     #[arg(conflicts_with = "many")]
     goodness_of_fit: Option<usize>,
@@ -49,7 +49,8 @@ impl Fit {
                 let online = (method != CLOSED).then(|| self.method_with_settings(method)).filter(Method::is_online);
                 rows.open(|data| {
                     let min_rows = online.as_ref().map_or(0, |method| self.shuffle_rows(method, data.dim(), None) as u64);
-                    ExtraMemory { min_rows, ..ExtraMemory::default() }
+                    let hint = online.as_ref().map(|_| "\nhint: a smaller `--set shuffle_rows=ROWS` needs less");
+                    ExtraMemory { min_rows, hint, ..ExtraMemory::default() }
                 })?
             }
         };

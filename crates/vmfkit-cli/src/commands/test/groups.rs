@@ -60,7 +60,7 @@ impl Sample {
     pub fn add(&mut self, block: &RowBatch) -> Result<()> {
         let (from, to) = (self.rows, self.rows + block.len());
         let found = match &self.groups {
-            None => SufficientStats::of_block(block),
+            None => SufficientStats::of_batch(block),
             Some(groups) => match groups.labels.get(from..to) {
                 Some(labels) => SufficientStats::of_labels(block, labels, groups.names.len())?,
                 None => bail!("there must be a group for each row, rows: {to} or more, groups: `{}`", groups.labels.len()),

@@ -67,7 +67,8 @@ pub struct Test {
     /// Group of each row: FILE, FILE:COLUMN or column:NAME
     ///
     /// FILE is a .npy array of integers, a text file with one group per line, or a table with a
-    /// column `component`. FILE:COLUMN is another column of a table, column:NAME a column of DATA.
+    /// column `component`. FILE:COLUMN is another column of a table, column:NAME a column of
+    /// DATA.
     #[arg(verbatim_doc_comment, long, value_name = "FILE", conflicts_with = "id_column", help_heading = TESTS)]
     groups: Option<LabelSource>,
     /// How p-values are computed

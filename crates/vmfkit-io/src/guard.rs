@@ -27,6 +27,7 @@ pub(crate) fn guarded<T>(decode: impl FnOnce() -> Result<T>) -> Result<T> {
 }
 
 const DAMAGED: &str = "the file is damaged";
+
 /// Keeps the panic hook from printing panics that are returned as errors. For programs; a library
 /// leaves the hook to its user.
 ///

@@ -1,7 +1,8 @@
 //! Laws of the command line, checked on all of it.
 
+use super::help::PAGES;
 use super::*;
-use crate::commands::help::PAGES;
+use crate::args::{FITTING, INPUT, KNOWN_LABELS, MODEL, ONE_DENSITY, OUTPUT, TESTS};
 use clap::{Arg, Command, CommandFactory};
 use std::collections::BTreeMap;
 
@@ -112,6 +113,13 @@ fn help_is_short_and_its_lines_are_not_long() {
             let short = arg.get_help().unwrap_or_else(|| panic!("{name}: {} has no help", arg.get_id())).to_string();
             assert!(short.chars().count() <= WIDEST && !short.contains('\n'), "{name} {}: {short}", arg.get_id());
         }
+        // Lines that are wrapped by hand must not be wrapped again: they are indented by 10.
+        for arg in verb.get_arguments() {
+            let long = arg.get_long_help().map(ToString::to_string).unwrap_or_default();
+            for paragraph in long.split("\n\n").filter(|paragraph| paragraph.contains('\n')) {
+                assert!(paragraph.lines().all(|line| line.chars().count() <= WIDEST - 10), "{name}: {paragraph}");
+            }
+        }
         for line in verb.render_long_help().to_string().lines() {
             assert!(line.chars().count() <= WIDEST + 20, "{name}: {line}");
         }
@@ -142,7 +150,7 @@ fn help_is_in_plain_words() {
         "turn of",
         "hang together",
     ];
-    let topics = PAGES.iter().filter_map(|page| crate::commands::help::topic(page));
+    let topics = PAGES.iter().filter_map(|page| help::topic(page));
     for text in verbs().iter_mut().map(|verb| verb.render_long_help().to_string()).chain(topics) {
         for word in NOT {
             let rest = text.replace("shared", "").replace("/usr/share", "").replace(".local/share", "");
@@ -154,6 +162,6 @@ fn help_is_in_plain_words() {
 #[test]
 fn every_verb_has_a_page() {
     let mut names: Vec<String> = verbs().iter().map(|verb| verb.get_name().to_owned()).collect();
-    names.extend(crate::commands::help::TOPICS.map(|(name, _)| name.to_owned()));
+    names.extend(help::TOPICS.map(|(name, _)| name.to_owned()));
     assert_eq!(names, PAGES);
 }
