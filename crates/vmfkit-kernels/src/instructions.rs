@@ -147,8 +147,19 @@ fn run_fused<W: Work>(work: W) -> W::Output {
     work.run::<Fused>()
 }
 
+/// Whether AVX-512 is switched off by the environment variable `VMFKIT_AVX512=off`, to compare times
+/// and bits. It is read once.
+#[cfg(target_arch = "x86_64")]
+fn is_narrowed() -> bool {
+    static NARROWED: std::sync::OnceLock<bool> = std::sync::OnceLock::new();
+    *NARROWED.get_or_init(|| std::env::var_os("VMFKIT_AVX512").is_some_and(|value| value == "off"))
+}
+
 #[cfg(target_arch = "x86_64")]
 pub(crate) fn has_wide() -> bool {
+    if is_narrowed() {
+        return false;
+    }
     let has_512 = std::arch::is_x86_feature_detected!("avx512f") && std::arch::is_x86_feature_detected!("avx512vl");
     has_512 && std::arch::is_x86_feature_detected!("avx512dq") && std::arch::is_x86_feature_detected!("avx512bw") && has_fused()
 }

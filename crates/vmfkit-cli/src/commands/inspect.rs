@@ -5,9 +5,9 @@ use crate::args::{OUTPUT, ReportArguments};
 use crate::files::Files;
 use crate::files::row_source::RowTotals;
 use crate::files::{input, model, output};
-use crate::report::components;
 use crate::report::format::{aligned, escaped, json_number, readable};
 use crate::report::progress::Progress;
+use crate::report::{calibration, components};
 use crate::typical::{self, Members};
 use anyhow::{Context, Result};
 use clap::Arg;
@@ -129,6 +129,7 @@ impl Report {
             "rows": description.rows,
             "total_weight": json_number(description.weight),
             "settings": settings,
+            "calibration": description.calibration.as_ref().map(calibration::to_json),
             "data": self.rows.as_ref().map(|(seen, _)| json!({
                 "file": seen.file,
                 "rows": seen.rows,
@@ -149,6 +150,9 @@ impl Report {
         if trace {
             text.push_str(&self.trace());
             text.push('\n');
+        }
+        if let Some(calibration) = &description.calibration {
+            text.push_str(&format!("{}\n", calibration::line(calibration, 24)));
         }
         text.push_str(&components::table(mixture, description));
         text.push_str(&components::notes(&description.notes));

@@ -57,6 +57,10 @@ impl Line {
         let (nearest, angle) = self.nearest.map_or(Default::default(), |(k, angle)| (k.to_string(), format!("{angle:.2}")));
         let (weight, half_within) = (format!("{:.6}", self.weight), format!("{:.2}", self.half_within));
         let mut cells = vec![self.name(&description.labels), weight, readable(self.concentration), half_within, nearest, angle];
+        if let Some(calibration) = &description.calibration {
+            let spread = calibration.spreads.get(self.component).filter(|_| !self.background);
+            cells.push(spread.map_or(String::new(), |spread| format!("{spread:.2}")));
+        }
         if !self.background {
             let mean = mixture.components()[self.component].mean_direction();
             cells.extend(description.angles.map(|angles| direction::cells(angles, mean)).into_iter().flatten());
@@ -74,6 +78,7 @@ impl Line {
             "label": description.labels.get(self.component),
             "weight": self.weight,
             "concentration": self.concentration,
+            "spread": description.calibration.as_ref().and_then(|found| found.spreads.get(self.component)),
             "background": self.background,
             "degrees_holding_half": json_number(self.half_within),
             "nearest_component": self.nearest.map(|(k, _)| k),
@@ -114,13 +119,17 @@ pub fn name(component: usize, background: bool, labels: &[String]) -> String {
 pub fn table(mixture: &Mixture, description: &Description) -> String {
     let header = ["component", "weight", "concentration", "half within", "nearest", "angle to it"];
     let angles = description.angles.map(|angles| angles.names()).unwrap_or_default();
-    let header = header.into_iter().chain(angles).chain(["mean direction"]);
+    let spread = description.calibration.as_ref().map(|_| "spread");
+    let header = header.into_iter().chain(spread).chain(angles).chain(["mean direction"]);
     let mut table = vec![header.map(str::to_owned).collect()];
     table.extend(shown(mixture).iter().map(|line| line.cells(mixture, description)));
     let mut text = aligned(&table) + &more(mixture.components().len(), COMPONENTS_SHOWN);
     text.push_str(
         "half within: angle (degrees) that contains half of the component's mass; angle to it: degrees between mean directions\n",
     );
+    if description.calibration.is_some() {
+        text.push_str("spread: variance of the component's rows along its mean direction, relative to the model's\n");
+    }
     if let Some(angles) = description.angles {
         text.push_str(&format!("{}: the mean direction as angles, in {}\n", angles.names().join(", "), direction::unit(angles)));
     }

@@ -49,3 +49,31 @@ fn formats_files_memory_batches_and_threads_change_no_bit_of_a_model() {
         }
     }
 }
+
+/// On a processor without AVX-512 both runs use AVX2.
+#[cfg(target_arch = "x86_64")]
+#[test]
+fn avx512_and_avx2_give_the_same_model_files() {
+    if !std::arch::is_x86_feature_detected!("avx512f") {
+        println!("no AVX-512: both runs use AVX2");
+    }
+    let workspace = Workspace::new();
+    workspace.run("sample --dim 70 --concentration 60 -n 9000 -o x.npy").success();
+    workspace.run("convert x.npy wide.npy --dtype f64").success();
+    for (data, options) in [
+        ("x.npy", "-k 5"),
+        ("x.npy", "-k 40 --max-passes 4"),
+        ("wide.npy", "-k 5 --method hard"),
+        ("wide.npy", "-k 30 --method kmeans"),
+        ("x.npy", "-k 8 --method online"),
+        ("x.npy", "-k 8 --method sgd --max-passes 3"),
+    ] {
+        let fit = |variables: &[(&str, &str)], output: &str| {
+            let mut command = workspace.command();
+            command.args(["fit", data, "-o", output]).args(options.split(' ')).envs(variables.iter().copied());
+            assert!(command.output().unwrap().status.success(), "{data} {options}");
+            workspace.read(output)
+        };
+        assert!(fit(&[], "a.safetensors") == fit(&[("VMFKIT_AVX512", "off")], "b.safetensors"), "{data} {options}");
+    }
+}
