@@ -145,7 +145,7 @@ impl Evidence<'_> {
         let labels = self.mixture.assign(&rows)?;
         let components = self.mixture.components().len();
         let mut logits = vec![0f32; rows.len() * components];
-        self.mixture.for_each_row(&rows, components, &mut logits, |found, out| relative(found, out))?;
+        self.mixture.for_each_row(&rows, components, &mut logits, relative)?;
         let targets = neighbour_targets(&rows, &neighbours, &labels);
         calibration.calibrate(Basis::Neighbours, components, logits, &labels, targets);
         Ok(calibration)
