@@ -45,7 +45,7 @@ const FEWEST_ROWS: usize = 25;
 #[non_exhaustive]
 pub enum Basis {
     /// The rows fit the model (a dispersion of at most
-    /// [`LARGEST_DISPERSION`](crate::policy::LARGEST_DISPERSION)): the exact posterior is
+    /// [`LARGEST_DISPERSION`]): the exact posterior is
     /// calibrated, and the temperature is 1.
     Model,
     /// The components of the rows' nearest neighbours.
