@@ -77,10 +77,10 @@ pub struct FittingArguments {
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = OUTPUT)]
 pub struct OutputArguments {
-    /// Do not calibrate: no temperature of probabilities, and no scores for p-values
+    /// Do not calibrate probabilities and p-values
     #[arg(long, requires = "many")]
     pub no_calibration: bool,
-    /// In the file of --labels, write -1 for rows with a p-value of at most LEVEL
+    /// In --labels, write -1 for rows with a p-value of at most LEVEL
     #[arg(long, value_name = "LEVEL", value_parser = level, allow_hyphen_values = true)]
     #[arg(requires = "labels", conflicts_with = "no_calibration")]
     pub outliers: Option<f64>,
