@@ -8,8 +8,8 @@ use vmfkit::m_step::{Maximisation, maximise};
 use vmfkit::train::{Adam, Stop};
 use vmfkit::{Assignment, ConcentrationPolicy, Fitter, Method, Mixture, RowBatch, Start, SufficientStats, VonMisesFisher};
 
-/// After a warm-up, the work is repeated at least this many times, and for at least this time, so that
-/// short work is measured warm, as in a long fit.
+/// After a warm-up, the work is repeated at least this many times, and for at least this time, so
+/// that short work is measured warm, as in a long fit.
 const REPEATS: usize = 5;
 const TIME: Duration = Duration::from_millis(500);
 

@@ -1,4 +1,5 @@
-//! Contents and names of files that play tricks: they reach neither the terminal nor the wrong file.
+//! Contents and names of files that play tricks: they reach neither the terminal nor the wrong
+//! file.
 
 use crate::{Workspace, testdata};
 use vmfkit::store::model::{from_bytes, to_bytes};
@@ -52,7 +53,8 @@ fn a_panic_of_a_decoder_is_one_error_and_no_more() {
     }
 }
 
-/// Found by the fuzzer: a page of a few bytes that says it unpacks to 2 GB, for which memory was taken without a way out.
+/// Found by the fuzzer: a page of a few bytes that says it unpacks to 2 GB, for which memory was
+/// taken without a way out.
 #[cfg(target_os = "linux")]
 #[test]
 fn a_page_that_unpacks_to_more_than_there_is_memory_for_is_refused() {
