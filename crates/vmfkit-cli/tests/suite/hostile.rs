@@ -107,8 +107,8 @@ mod names_that_are_not_utf8 {
         workspace.run("fit d/b?.npy").refused(&["no file matches the pattern"]);
         // By its own name it is refused, and not taken for another.
         workspace.write("d/a\u{fffd}.npy", "no rows");
-        for verb in ["fit", "convert"] {
-            let (code, shown, said) = run(&workspace, &[verb.as_bytes(), b"d/a\xff.npy", b"o.csv"]);
+        for subcommand in ["fit", "convert"] {
+            let (code, shown, said) = run(&workspace, &[subcommand.as_bytes(), b"d/a\xff.npy", b"o.csv"]);
             assert_eq!((code, &*shown), (Some(2), ""));
             assert!(
                 said.contains(
