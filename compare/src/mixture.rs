@@ -50,7 +50,7 @@ pub fn print_times(options: &Options) -> anyhow::Result<()> {
     if let Some(batch) = options.batch {
         let seconds = repeat(|| {
             let fitter = Fitter::new(start.components().len()).method(Method::Sgd(Adam::new())).maximisation(how.clone());
-            let fitter = fitter.start(Start::Mixture(start.clone())).batch(batch).stop(Stop {
+            let fitter = fitter.calibrate(false).start(Start::Mixture(start.clone())).batch(batch).stop(Stop {
                 tolerance: None,
                 passes: 1,
                 ..Stop::default()
