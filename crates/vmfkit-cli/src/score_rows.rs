@@ -42,7 +42,8 @@ enum Test {
     Law(OutlierTest),
 }
 
-/// Memory of p-values: the table of half a million draws, and the numbers of rows and responsibilities in memory at a time.
+/// Memory of p-values: the table of half a million draws, and the numbers of rows and
+/// responsibilities in memory at a time.
 const DRAW_MEMORY: u64 = 12 << 20;
 const NUMBERS_AT_ONCE: u64 = 1 << 21;
 /// The smallest number of rows that are drawn or scored at a time.
@@ -94,7 +95,8 @@ impl ScoreArguments {
         Ok(has_p_values)
     }
 
-    /// Opens the model and the rows, for a command that needs this memory, with or without p-values.
+    /// Opens the model and the rows, for a command that needs this memory, with or without
+    /// p-values.
     pub fn open(&self, extra: ExtraMemory, p_values: bool) -> Result<Scorer> {
         self.files().check()?;
         let (mixture, description) = model::read(&self.model)?;
@@ -262,7 +264,8 @@ impl Outliers {
         self.weight / self.total.0
     }
 
-    /// The standard deviation of the fraction for rows drawn from the model, with the effective number of weighted rows.
+    /// The standard deviation of the fraction for rows drawn from the model, with the effective
+    /// number of weighted rows.
     pub fn standard_error(&self) -> f64 {
         let rows = self.total.0 * self.total.0 / self.total.1;
         (self.level * (1.0 - self.level) / rows).sqrt()

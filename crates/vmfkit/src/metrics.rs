@@ -159,10 +159,11 @@ fn entropy(sizes: &[u64]) -> f64 {
 ///
 /// |alpha - alpha*| + |mu - mu*|_1 + |k - k*| / max(k, k*)
 ///
-/// and is found by [`cheapest_matching`], so it is fast for many components, too. Kim (2021) uses the
-/// difference of the concentrations in place of the ratio. Both find the same permutation if the
-/// components are well separated and all were found. But for k* = 500 and 510, fitted as 508 and 503,
-/// a few units of concentration would outweigh opposite directions; the ratio, at most 1, does not.
+/// and is found by [`cheapest_matching`], so it is fast for many components, too. Kim (2021) uses
+/// the difference of the concentrations in place of the ratio. Both find the same permutation if
+/// the components are well separated and all were found. But for k* = 500 and 510, fitted as 508
+/// and 503, a few units of concentration would outweigh opposite directions; the ratio, at most 1,
+/// does not.
 ///
 /// ```
 /// use vmfkit::{Mixture, VonMisesFisher, metrics::ParameterErrors};

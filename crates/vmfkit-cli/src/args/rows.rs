@@ -238,7 +238,8 @@ impl RowArguments {
         RowArguments { id_column: Some(name.to_owned()), ..self.clone() }
     }
 
-    /// The same rows for work that needs no ids. The id column is skipped, unless it would then be read as a coordinate.
+    /// The same rows for work that needs no ids. The id column is skipped, unless it would then be
+    /// read as a coordinate.
     pub fn without_ids(&self) -> Self {
         let without = RowArguments { id_column: None, ..self.clone() };
         if self.id_column.is_none() || self.columns.is_some() {

@@ -12,7 +12,8 @@ use vmfkit_io::{Batch, Element, Ids, Options, OutputFormat, RowLayout, RowWriter
 /// Formats that hold a whole table.
 const TABLES: [&str; 5] = ["parquet", "arrow", "csv", "tsv", "jsonl"];
 
-/// Three groups in `x.csv`, a mixture of them in `m.safetensors`, and the labels of the fit in `fit.npy`.
+/// Three groups in `x.csv`, a mixture of them in `m.safetensors`, and the labels of the fit in
+/// `fit.npy`.
 pub fn fitted() -> Workspace {
     let workspace = three_groups();
     workspace.run("fit x.csv -k 3 -o m.safetensors --labels fit.npy").success();
@@ -90,7 +91,8 @@ fn labels_are_those_of_the_fit_and_numbers_those_of_the_library() {
     assert!(!workspace.read("found.csv").starts_with(b"row,component,probability,ln_density,p_value"));
 }
 
-/// Every column of a table: ids, p-values as weights, and the other numbers, which are divided by their length.
+/// Every column of a table: ids, p-values as weights, and the other numbers, which are divided by
+/// their length.
 fn read_table(workspace: &Workspace, name: &str) -> (Vec<f64>, Vec<f64>, Ids) {
     let columns = ["component", "probability", "ln_density", "component_2", "probability_2"].map(str::to_owned);
     let options = Options::new().columns(columns.to_vec()).weight_column("p_value").id_column("id").rescale(true);

@@ -5,7 +5,8 @@ use serde_json::Value;
 
 const METHODS: [&str; 6] = ["em", "hard", "stochastic", "online", "sgd", "kmeans"];
 
-/// Three groups of 100, 200 and 300 rows around the axes of three dimensions in `x.csv`, and their labels in `truth.txt`.
+/// Three groups of 100, 200 and 300 rows around the axes of three dimensions in `x.csv`, and their
+/// labels in `truth.txt`.
 pub fn three_groups() -> Workspace {
     let workspace = Workspace::new();
     let (mut rows, mut labels) = ("x,y,z\n".to_owned(), String::new());
@@ -153,7 +154,8 @@ fn every_option_changes_the_fit() {
     assert_eq!((&fixed["components"][1]["concentration"], &fixed["policy"]), (&30.0.into(), &"fixed:30".into()));
 }
 
-/// K-means has one concentration and equal weights: 3 directions of 2 numbers and one concentration are free.
+/// K-means has one concentration and equal weights: 3 directions of 2 numbers and one concentration
+/// are free.
 #[test]
 fn k_means_is_described_as_k_means() {
     let workspace = three_groups();

@@ -143,7 +143,7 @@ fn options_that_would_be_ignored_are_refused() {
 }
 
 #[test]
-fn rows_without_weight_are_refused_by_every_verb() {
+fn rows_without_weight_are_refused_by_every_command() {
     let workspace = three_groups();
     workspace.run("fit x.csv -k 3 -o m.safetensors").success();
     workspace.write("w.txt", "0\n".repeat(600));

@@ -27,7 +27,8 @@ fn every_vmf_command_of_the_readme_runs() {
     }
 }
 
-/// Words, with numbers to five digits: library logarithms may differ in the last place between platforms.
+/// Words, with numbers to five digits: library logarithms may differ in the last place between
+/// platforms.
 fn rounded(text: &str) -> Vec<String> {
     let word = |word: &str| match word.trim_end_matches(',').parse::<f64>() {
         Ok(number) => format!("{number:.4e}"),

@@ -31,7 +31,8 @@ const WEIGHT_TOLERANCE: f64 = 1e-9;
 /// numbers by their sum.
 const SINGLE_WEIGHT_TOLERANCE: f64 = 1e-5;
 
-/// p(x) = sum over m of alpha_m vMF(x; mu_m, k_m): a mixture of von Mises-Fisher densities, MATH.md (14.1).
+/// p(x) = sum over m of alpha_m vMF(x; mu_m, k_m): a mixture of von Mises-Fisher densities, MATH.md
+/// (14.1).
 ///
 /// The last component may be a *background*: the uniform density, for rows that belong to no
 /// cluster. Its concentration stays 0 in every fit.
@@ -179,7 +180,8 @@ impl Mixture {
 
     /// The probability of each component given the row, row by row.
     ///
-    /// Memory grows with rows times components; [`Self::summarise`] keeps only the most probable components of each row.
+    /// Memory grows with rows times components; [`Self::summarise`] keeps only the most probable
+    /// components of each row.
     pub fn responsibilities(&self, batch: &RowBatch) -> Result<Vec<f64>> {
         let mut out = self.table(batch)?;
         self.responsibilities_into(batch, &mut out)?;
@@ -373,7 +375,8 @@ impl Evaluation {
         -2.0 * self.ln_likelihood + free_parameters as f64 * self.weight.ln()
     }
 
-    /// BIC plus twice the entropy of the responsibilities (Biernacki, Celeux and Govaert, doi:10.1109/34.865189).
+    /// BIC plus twice the entropy of the responsibilities (Biernacki, Celeux and Govaert,
+    /// doi:10.1109/34.865189).
     pub fn icl(&self, free_parameters: usize) -> f64 {
         self.bic(free_parameters) + 2.0 * self.entropy
     }
