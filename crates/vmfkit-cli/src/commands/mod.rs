@@ -23,7 +23,7 @@ use clap::{ArgAction, Parser, Subcommand};
 
 const EXAMPLES: &str = "\
 Examples:
-  vmf demo                                                     sample and fit without files
+  vmf demo                                                     a first look, without files
   vmf constants --dim 768 --concentration 50                   ln C, A and others, to 17 digits
   vmf sample --dim 100 --concentration 500 -n 10000 -o x.npy   draw rows
   vmf fit x.npy                                                fit one density
