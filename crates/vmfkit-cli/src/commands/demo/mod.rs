@@ -35,7 +35,8 @@ pub struct Demo {
     rows: u32,
     /// File to write the questions to, as ids, with their embeddings
     ///
-    /// FILE ends in .parquet, .arrow, .csv, .tsv or .jsonl; .npy holds the embeddings alone.
+    /// FILE ends in .parquet, .arrow, .csv, .tsv or .jsonl. Other formats, such as .npy, hold the
+    /// embeddings alone.
     #[arg(long, value_name = "FILE", help_heading = OUTPUT)]
     questions: Option<PathBuf>,
     #[command(flatten)]

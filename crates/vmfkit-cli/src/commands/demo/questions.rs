@@ -42,14 +42,18 @@ impl Questions {
         Questions { all, intents }
     }
 
-    /// Writes questions, as ids, and their embeddings.
+    /// Writes embeddings, and the questions as ids where a format has text ids.
     pub fn write(&self, path: &Path, format: OutputFormat) -> Result<()> {
         let count = self.all.len();
-        let layout = RowLayout::new(DIM, Element::F32).ids(IdKind::Texts).rows(count as u64);
+        let mut layout = RowLayout::new(DIM, Element::F32).rows(count as u64);
+        let has_ids = !matches!(format, OutputFormat::Npy | OutputFormat::Npz | OutputFormat::Safetensors | OutputFormat::Mtx);
+        if has_ids {
+            layout = layout.ids(IdKind::Texts);
+        }
         let mut output = RowOutput::create(path, format, &layout)?;
-        let texts = self.all.iter().map(|question| question.text.to_owned()).collect();
+        let texts = || Ids::Texts(self.all.iter().map(|question| question.text.to_owned()).collect());
         let values = Rows::F32(rows(&self.all).into());
-        output.write(&Batch { rows: count, values, weights: None, ids: Some(Ids::Texts(texts)) })?;
+        output.write(&Batch { rows: count, values, weights: None, ids: has_ids.then(texts) })?;
         output.finish()
     }
 }
