@@ -66,7 +66,7 @@ fn groups_may_be_in_a_column_or_in_a_file() {
     workspace.write("short.txt", "1\n2\n");
     workspace.run("test a.npy --groups short.txt").refused(&["a group for each row", "groups: `2`"]);
     workspace.run("test a.npy --test equal-means").refused(&["compares groups", "--groups column:NAME"]);
-    workspace.run("test - --groups column:site").refused(&["pipe"]);
+    workspace.run("test - --groups column:site").refused(&["groups need rows that can be read twice"]);
 }
 
 #[test]

@@ -57,7 +57,8 @@ fn likelihood_and_criteria_agree() {
         "x.csv: 600 rows of dimension 3\n3 components by em, concentrations free: converged after ",
         "\nlog-likelihood    ",
         "\nAIC, BIC, ICL     ",
-        "(lower is better; 11 free parameters)\n\ncomponent    weight  concentration  half within  nearest  angle to it ",
+        "(lower is better; 11 free parameters)\n",
+        "\n\ncomponent    weight  concentration  half within  nearest  angle to it ",
     ] {
         assert!(text.contains(words), "`{words}` is missing in:\n{text}");
     }

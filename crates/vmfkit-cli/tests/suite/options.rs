@@ -130,7 +130,7 @@ fn options_that_would_be_ignored_are_refused() {
     workspace.run("fit x.csv -k 3 -o m.safetensors").success();
     workspace
         .run("score m.safetensors x.csv --outliers 0.5 --p-values none")
-        .refused(&["cannot be used with", "--p-values none"]);
+        .refused(&["`--outliers 0.5` needs p-values", "--p-values none"]);
     for option in ["--columns x", "--memory 1GB", "--rescale", "--header yes", "--typical 3"] {
         workspace.run(&format!("inspect m.safetensors {option}")).refused(&["required arguments were not provided", "<DATA>"]);
     }

@@ -208,8 +208,9 @@ impl Evidence<'_> {
                 let logits = &logits[..fitted];
                 let component = first_largest(logits) as u32;
                 let weight = sample.weights().map_or(1.0, |weights| weights[row]);
-                // A row may be alone in its component, and infinitely far from all others.
-                let score = if logits.iter().all(|z| *z == f64::NEG_INFINITY) { f64::MIN } else { ln_sum_exp(logits) - ln_rest };
+                // A row may be alone in its component and infinitely far from all others, or the only row.
+                let score = ln_sum_exp(logits) - ln_rest;
+                let score = if score.is_finite() { score } else { f64::MIN };
                 scored.push(Scored { score, component, weight });
             }
         }
