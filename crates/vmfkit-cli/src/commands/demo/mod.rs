@@ -26,7 +26,7 @@ Examples:
 The questions are from the test split of banking77 by PolyAI, under CC-BY 4.0: the first 20 of each
 of its 77 intents. Their embeddings have 384 dimensions and are by all-MiniLM-L6-v2.";
 
-/// Fit a known mixture, then cluster questions of bank customers
+/// Fit a known mixture, then cluster 1,540 real questions; needs no files
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = AFTER_HELP)]
 pub struct Demo {
