@@ -24,8 +24,8 @@ The p-value of a row says how unusual it is among rows like those of the fit (--
   law        the probability that a row drawn from the model lies at least as far from its component;
              only for rows that fit the model, which embeddings do not
   none       no p-values
-A background component is not part of the model here, so that its rows stand out. A model without
-a table of scores, such as one of --no-calibration, has p-values of its law.";
+P-values leave out a background component, so that its rows stand out. If a model was fitted with
+--no-calibration, it has no scores to compare with, and the default is `law`.";
 
 /// How p-values are computed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -65,7 +65,7 @@ pub struct ScoreArguments {
     /// How p-values are computed: conformal, component, law or none [default: conformal]
     #[arg(long, value_name = "HOW", hide_possible_values = true, help_heading = OUTPUT)]
     p_values: Option<PValues>,
-    /// Write the exact posterior of the model, not calibrated probabilities
+    /// Use the exact posterior of the model, not calibrated probabilities
     #[arg(long, help_heading = OUTPUT)]
     raw: bool,
     #[command(flatten)]

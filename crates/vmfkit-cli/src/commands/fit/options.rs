@@ -59,7 +59,7 @@ pub struct FittingArguments {
     /// distribution, by less than this fraction. SGD has no tolerance by default.
     #[arg(verbatim_doc_comment, long, value_name = "FRACTION", allow_hyphen_values = true)]
     pub tolerance: Option<f64>,
-    /// File to save the state of the fit to after each pass
+    /// Save the state of the fit to FILE after each pass
     #[arg(long, value_name = "FILE", requires = "components")]
     pub checkpoint: Option<PathBuf>,
     /// Continue the fit of the checkpoint, if the file exists
