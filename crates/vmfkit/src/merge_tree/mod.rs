@@ -29,9 +29,8 @@ use clusters::{Clusters, Concentrations};
 /// Merging uses O(K d) memory, and usually O(K^2 d) time: 5,000 components in 384 dimensions take
 /// seconds.
 ///
-/// Costs are in nats. They add up to the loss of the whole tree under one concentration, and are
-/// overconfident to the same degree as the exact posterior if rows do not fit the model, which does
-/// not change their order.
+/// Costs are in nats, and those of all merges add up. If rows do not fit the model, costs are too
+/// large, as the exact posterior is too sure; their order is what counts.
 ///
 /// A background is never merged. In a tie the clusters with the closer mean directions are joined,
 /// then those that contain the components of the smallest numbers.
@@ -165,8 +164,8 @@ impl MergeTree {
     ///
     /// Weights that the fit kept fixed are added; if they were equal, they are equal again.
     ///
-    /// Its labels are not those of the cut: a component is a single density again. A few passes of EM
-    /// that start with it adapt it to the rows.
+    /// Its labels are not those of the cut: a component is a single density again.
+    /// [`Fitter::from_mixture`](crate::Fitter::from_mixture) continues the fit from it.
     ///
     /// # Errors
     /// As [`Self::cut`]; [`Error::NoRows`] if all sums are 0.
