@@ -43,6 +43,7 @@ CALLS = {
     "score": lambda x: FITTED.score(x),
     "bic": lambda x: FITTED.bic(x),
     "p_values": lambda x: FITTED.p_values(x),
+    "tree": lambda x: FITTED.tree().predict_proba(x, 2),
     "sample": lambda x: FITTED.sample(len(x))[0],
     "predict of float32": lambda x: FITTED.predict(x.astype(np.float32)),
     "predict of other lengths": lambda x: FITTED.predict(2 * x),

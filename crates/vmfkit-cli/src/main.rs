@@ -57,6 +57,7 @@ fn run(arguments: &Arguments) -> anyhow::Result<()> {
         Command::Score(score) => score.run(),
         Command::Compare(compare) => compare.run(),
         Command::Inspect(inspect) => inspect.run(),
+        Command::Tree(tree) => tree.run(),
         Command::Convert(convert) => convert.run(),
         Command::Completions(completions) => completions.run(),
         Command::Man(man) => man.run(),

@@ -58,6 +58,7 @@
 //! | [`settings`] | [`settings::Settings`]: all settings of a fit by name |
 //! | [`calibrate`] | [`calibrate::Calibration`]: probabilities that hold on rows that do not fit the model |
 //! | [`outlier`] | [`outlier::OutlierTable`], [`outlier::OutlierTest`]: p-values of rows |
+//! | [`merge_tree`] | [`merge_tree::MergeTree`]: merges the components of a fit step by step |
 //! | [`metrics`] | agreement of two labelings (ARI, NMI, V), errors of fitted parameters |
 //! | [`store::model`] | model files: mixtures as safetensors |
 //! | [`store::statistics`] | [`store::statistics::PartStats`]: statistics files of parts of a pass |
@@ -84,6 +85,7 @@ pub mod fit;
 pub mod hypothesis;
 pub mod inference;
 pub mod m_step;
+pub mod merge_tree;
 pub mod metrics;
 pub mod mixture;
 mod note;

@@ -17,6 +17,7 @@ pub mod sample;
 pub mod score;
 pub mod select;
 pub mod test;
+pub mod tree;
 
 use crate::args::GENERAL;
 use clap::{ArgAction, Parser, Subcommand};
@@ -33,6 +34,7 @@ Examples:
   vmf assign model.safetensors x.npy -o labels.parquet         component and p-value of each row
   vmf score model.safetensors more.npy                         how well does the model fit new rows?
   vmf inspect model.safetensors x.npy                          components and their typical rows
+  vmf tree model.safetensors --clusters 20                     fewer clusters, without another fit
   vmf compare truth.npy found.npy                              how well do two labelings agree?
   vmf convert x.npy x.parquet                                  change the file format
   vmf accumulate state.ckpt part.npy -o part.stats             fit on several machines
@@ -86,6 +88,8 @@ pub enum Command {
     Compare(compare::Compare),
     /// Show a model file: its fit, its components and, given DATA, their most typical rows
     Inspect(inspect::Inspect),
+    /// Merge the components of a model step by step: tree, dendrogram, coarser models
+    Tree(Box<tree::Tree>),
     /// Convert rows between file formats
     Convert(convert::Convert),
     /// Print a shell completion script

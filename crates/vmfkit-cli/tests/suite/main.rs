@@ -32,6 +32,7 @@ mod select;
 mod settings;
 #[cfg(target_os = "linux")]
 mod storage;
+mod tree;
 mod writing;
 
 use serde_json::Value;

@@ -5,6 +5,7 @@ mod first_mixture;
 mod fitter_settings;
 mod held_rows;
 mod method;
+mod of_model;
 pub mod parts;
 mod pipe;
 mod reassign;

@@ -396,7 +396,7 @@ fn softmax(logits: &[f64], out: &mut [f64]) {
     out.iter_mut().zip(logits).for_each(|(responsibility, z)| *responsibility = (z - total).exp());
 }
 
-fn check_temperature(temperature: f64) -> Result<()> {
+pub(crate) fn check_temperature(temperature: f64) -> Result<()> {
     match temperature > 0.0 && temperature.is_finite() {
         true => Ok(()),
         false => Err(Error::Option { option: "the temperature", range: "finite and above 0", value: temperature }),

@@ -14,6 +14,7 @@ mod hypothesis;
 mod inference;
 mod known_labels;
 mod kolmogorov;
+mod merge_tree;
 mod metrics;
 mod mixture;
 mod mixture_draws;
