@@ -8,6 +8,7 @@ mod mixture;
 mod npy;
 mod quality;
 mod sampler;
+mod selection;
 mod special;
 
 use clap::{Parser, Subcommand};
@@ -32,6 +33,8 @@ enum What {
     MixtureTimes(mixture::Options),
     /// Fits labelled rows of a folder in every way, and prints how well each finds the classes, as JSON lines.
     Quality(quality::Options),
+    /// Measures the criteria for the number of components on families with known components, as JSON lines.
+    Selection(selection::Options),
     /// Compares the matrix kernels of an E step with the crates gemm and faer, and prints KERNELS.md.
     #[cfg(feature = "kernels")]
     Kernels(kernels::Options),
@@ -44,6 +47,7 @@ fn main() -> anyhow::Result<()> {
         What::Sample(options) => sampler::print_rates(&options),
         What::MixtureTimes(options) => mixture::print_times(&options),
         What::Quality(options) => quality::print_agreement(&options),
+        What::Selection(options) => selection::print_curves(&options),
         #[cfg(feature = "kernels")]
         What::Kernels(options) => kernels::print_table(&options),
     }
