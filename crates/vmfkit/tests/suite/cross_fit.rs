@@ -1,11 +1,11 @@
 //! Fits of disjoint halves: their rows, the cross-fit made from them, and bad input.
 
-use crate::samples::{draw, random_mixture};
+use crate::samples::{draw, random_mixture, uniform_rows};
 use std::ops::ControlFlow;
 use vmfkit::fit::Fitter;
 use vmfkit::fit::cross_fit::CrossFit;
 use vmfkit::fit::halves::HalfFits;
-use vmfkit::{Error, Mixture, RowBatch};
+use vmfkit::{Error, RowBatch};
 
 const DIM: usize = 6;
 
@@ -55,7 +55,7 @@ fn separate_clusters_are_found_again() {
 /// Rows without clusters: an independent fit cuts them elsewhere.
 #[test]
 fn probabilities_of_arbitrary_cuts_are_tempered() {
-    let rows = draw(&Mixture::uniform(DIM), 3000, 1);
+    let rows = uniform_rows::<f64>(DIM, 3000, 1);
     let batch = RowBatch::new(DIM, &rows).unwrap();
     let found = CrossFit::new(&Fitter::new(8), &batch, 2).unwrap();
     assert!(found.agreement < 0.5 && found.shared_clusters() < 4.0, "{found:?}");

@@ -16,12 +16,16 @@ use crate::train::{Fit, Pass, Status};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum Criterion {
-    /// [`Self::Bic`] if the rows fit the model, else [`Self::Stability`]: see
-    /// [`recommend`](super::recommend).
+    /// [`Self::Bic`] if the rows fit the model, else [`Self::SharedInformation`]: see
+    /// [`recommend`](super::recommend()).
     #[default]
     Auto,
-    /// The agreement of fits of two halves of the rows: [`Stability`]. It needs no model of the
-    /// rows, and 2 fits per repeat.
+    /// The mutual information of fits of two halves of the rows, less that of chance: how much of a
+    /// clustering an independent sample reproduces. It is measured with [`Self::Stability`].
+    SharedInformation,
+    /// The adjusted Rand index of fits of two halves of the rows: [`Stability`]. It needs no model of
+    /// the rows, and 2 fits per repeat. Few large clusters are nearly always stable, so it is better
+    /// for checking a number than for choosing one.
     Stability,
     /// The agreement of the components of a row and of its nearest neighbours: the adjusted mutual
     /// information, MATH.md (17.5).
@@ -39,15 +43,33 @@ pub enum Criterion {
 
 impl Criterion {
     /// Every criterion.
-    pub const ALL: [Self; 7] =
-        [Self::Auto, Self::Stability, Self::Neighbours, Self::Aic, Self::Bic, Self::Icl, Self::HeldOut];
+    pub const ALL: [Self; 8] = [
+        Self::Auto,
+        Self::SharedInformation,
+        Self::Stability,
+        Self::Neighbours,
+        Self::Aic,
+        Self::Bic,
+        Self::Icl,
+        Self::HeldOut,
+    ];
+
     /// Those that score a candidate by itself: all but [`Self::Auto`].
-    pub const SCORES: [Self; 6] = [Self::Stability, Self::Neighbours, Self::Aic, Self::Bic, Self::Icl, Self::HeldOut];
+    pub const SCORES: [Self; 7] = [
+        Self::SharedInformation,
+        Self::Stability,
+        Self::Neighbours,
+        Self::Aic,
+        Self::Bic,
+        Self::Icl,
+        Self::HeldOut,
+    ];
 
     /// The name used on the command line and in tables.
     pub fn name(self) -> &'static str {
         match self {
             Self::Auto => "auto",
+            Self::SharedInformation => "shared-information",
             Self::Stability => "stability",
             Self::Neighbours => "neighbours",
             Self::Aic => "aic",
@@ -67,7 +89,7 @@ impl std::str::FromStr for Criterion {
     type Err = ParseChoiceError;
 
     fn from_str(text: &str) -> Result<Self, ParseChoiceError> {
-        const NAMES: &[&str] = &["auto", "stability", "neighbours", "aic", "bic", "icl", "held-out"];
+        const NAMES: &[&str] = &["auto", "shared-information", "stability", "neighbours", "aic", "bic", "icl", "held-out"];
         let found = Self::ALL.into_iter().find(|criterion| criterion.name() == text);
         found.ok_or_else(|| ParseChoiceError::new("criterion", NAMES, text))
     }
@@ -167,6 +189,7 @@ impl Candidate {
     pub fn score(&self, criterion: Criterion) -> Option<f64> {
         match criterion {
             Criterion::Auto => None,
+            Criterion::SharedInformation => self.stability.as_ref().map(|stability| stability.shared_information.mean),
             Criterion::Stability => self.stability.as_ref().map(|stability| stability.agreement.mean),
             Criterion::Neighbours => self.neighbours.map(|neighbours| neighbours.mean),
             Criterion::Aic => Some(-self.aic()),

@@ -3,11 +3,13 @@
 mod candidate;
 mod estimate;
 mod near_rows;
+mod recommend;
 mod skipped;
 mod stability;
 
 pub use candidate::{Candidate, Criterion, best, best_of};
 pub use estimate::Estimate;
+pub use recommend::{Confidence, Reason, Recommendation, recommend};
 pub use skipped::Skipped;
 pub use stability::Stability;
 
@@ -17,13 +19,13 @@ use crate::fit::Fitter;
 use crate::fit::restarts::is_better;
 use crate::m_step::{ConcentrationPolicy, Maximisation, halves};
 use crate::mixture::{Assignment, Mixture};
-use crate::policy::LARGEST_DISPERSION;
 use crate::rows::RowBatch;
 use crate::sampler::Stream;
 use crate::start::Start;
 use crate::stats::SufficientStats;
 use crate::train::{Fit, Status, Stop};
 use near_rows::NearRows;
+use recommend::fits_the_model;
 use rand::seq::SliceRandom;
 use stability::stability;
 use std::ops::ControlFlow;
@@ -122,8 +124,9 @@ impl<'a> Selection<'a> {
     }
 
     /// The criterion that will be asked for a recommendation, by default [`Criterion::Auto`]. With
-    /// [`Criterion::Stability`] or [`Criterion::Neighbours`], both are measured for every candidate;
-    /// with [`Criterion::Auto`], if the rows do not fit the model; otherwise neither is.
+    /// [`Criterion::SharedInformation`], [`Criterion::Stability`] or [`Criterion::Neighbours`], all
+    /// three are measured for every candidate; with [`Criterion::Auto`], if the rows do not fit the
+    /// model; otherwise none is, which is much faster.
     pub fn criterion(mut self, criterion: Criterion) -> Self {
         self.criterion = criterion;
         self
@@ -268,9 +271,8 @@ impl<'a> Selection<'a> {
     /// Measures stability and the agreement of neighbours where the criterion needs them.
     fn measure(&self, rows: &RowBatch, table: &mut [Candidate], watch: &mut Option<Watch>) -> Result<()> {
         let is_needed = |group: &[Candidate]| match self.criterion {
-            Criterion::Stability | Criterion::Neighbours => true,
-            Criterion::Auto => !fits_the_model(group),
-            _ => false,
+            Criterion::Auto => !fits_the_model(group.iter()),
+            criterion => !criterion.is_likelihood(),
         };
         let groups = table.chunk_by_mut(|a, b| (a.policy, a.background) == (b.policy, b.background));
         let groups: Vec<&mut [Candidate]> = groups.filter(|group| is_needed(group)).collect();
@@ -353,13 +355,6 @@ impl<'a> Selection<'a> {
         how.dispersion = how.dispersion.or(fresh.dispersion());
         Ok(if is_better(&grown, &fresh, &how) { (grown, true) } else { (fresh, false) })
     }
-}
-
-/// Whether the rows fit the model, by the dispersion under the mixture that BIC prefers: BIC is then
-/// valid for its own choice.
-fn fits_the_model(candidates: &[Candidate]) -> bool {
-    let preferred = best_of(candidates, Criterion::Bic);
-    preferred.and_then(Candidate::dispersion).is_none_or(|dispersion| dispersion <= LARGEST_DISPERSION)
 }
 
 /// Positions of at most this many random rows of positive weight, in ascending order.

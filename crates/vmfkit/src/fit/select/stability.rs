@@ -18,10 +18,19 @@ pub struct Stability {
     pub repeats: Vec<f64>,
     /// Their mean.
     pub agreement: Estimate,
-    /// The mutual information of the two labelings in nats, less that of chance. Its exponential is
-    /// the number of equally large clusters that independent fits would have to agree on to share
-    /// as much.
+    /// The mutual information of the two labelings in nats, less that of chance.
     pub shared_information: Estimate,
+    /// The shared information of each repeat.
+    pub information_of_repeats: Vec<f64>,
+}
+
+impl Stability {
+    /// The number of equally large clusters that independent fits would have to agree on to share as
+    /// much information: its exponential. It counts clusters that are found again, so it stops
+    /// growing with K where more components are noise.
+    pub fn shared_clusters(&self) -> f64 {
+        self.shared_information.mean.exp()
+    }
 }
 
 /// Measures the stability of fits with these choices; `None` if it was cancelled.
@@ -49,5 +58,6 @@ pub(super) fn stability(
         agreement: Estimate::of_repeats(&agreements),
         repeats: agreements,
         shared_information: Estimate::of_repeats(&shared),
+        information_of_repeats: shared,
     })))
 }
