@@ -8,7 +8,7 @@ use rand::{RngExt, SeedableRng};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 use vmfkit::RowBatch;
-use vmfkit::fit::select::{Candidate, Criterion, Selection};
+use vmfkit::fit::select::{Candidate, Criterion, Recommendation, Selection, recommend};
 
 #[derive(Args)]
 pub struct Options {
@@ -128,8 +128,22 @@ fn print_set(options: &Options, set: &str, rows: &RowBatch, numbers: &[usize]) -
     let table = Selection::new(numbers.iter().copied()).criterion(Criterion::Stability).seed(options.seed).run(rows)?;
     let lines: Vec<String> = table.iter().map(line).collect();
     let seconds = clock.elapsed().as_secs_f64();
-    println!("{{{set}, \"rows\": {}, \"seconds\": {seconds:.1}, \"lines\": [{}]}}", rows.len(), lines.join(", "));
+    let criteria =
+        Criterion::ALL.iter().filter_map(|&criterion| recommend(&table, criterion, None).map(|found| (criterion, found)));
+    let recommended: Vec<String> = criteria.map(|(criterion, found)| recommended(criterion, &found)).collect();
+    println!(
+        "{{{set}, \"rows\": {}, \"seconds\": {seconds:.1}, \"recommended\": {{{}}}, \"lines\": [{}]}}",
+        rows.len(),
+        recommended.join(", "),
+        lines.join(", ")
+    );
     Ok(())
+}
+
+fn recommended(criterion: Criterion, found: &Recommendation) -> String {
+    let Recommendation { candidate, criterion: decided_by, confidence, .. } = found;
+    let components = candidate.components;
+    format!("\"{criterion}\": {{\"k\": {components}, \"by\": \"{decided_by}\", \"confidence\": \"{confidence}\"}}")
 }
 
 fn line(candidate: &Candidate) -> String {

@@ -4,20 +4,16 @@ use crate::calibrate::temperature::Targets;
 use crate::calibrate::{FEWEST_ROWS, LOGITS, Reliability, first_largest, relative};
 use crate::error::{Error, Result};
 use crate::fit::Fitter;
-use crate::fit::halves::{HalfFits, fit_some};
+use crate::fit::halves::HalfFits;
 use crate::metrics::{Agreement, cheapest_matching};
-use crate::mixture::Mixture;
 use crate::rows::RowBatch;
-use crate::sampler::Stream;
-use rand::Rng;
-use rand::seq::SliceRandom;
 use std::ops::ControlFlow;
 
 /// The fraction of the rows that neither half sees and that probabilities are judged on.
 const SET_ASIDE: f64 = 0.2;
 
-/// Calibration by independent fits: two fits of disjoint halves of the rows, and a third one that
-/// judges.
+/// Calibration by independent fits: two fits of disjoint halves of the rows, and two of other halves
+/// that judge.
 ///
 /// The probability of a component becomes the probability that a mixture fitted to an independent
 /// sample assigns the row to the same cluster. Use it as a second opinion on
@@ -42,13 +38,13 @@ pub struct CrossFit {
     /// Logits are divided by this, so that they predict the cluster of an independent fit; at least
     /// 1.
     pub temperature: f64,
-    /// How often the third fit confirms the exact posterior, and tempered probabilities.
+    /// How often an independent fit confirms the exact posterior, in the second pair of halves.
     pub raw: Reliability,
-    /// How often it confirms tempered probabilities.
+    /// How often it confirms tempered probabilities. The temperature was found with the first pair.
     pub calibrated: Reliability,
-    /// The adjusted Rand index of the labels of the two fits.
+    /// The adjusted Rand index of the labels of the first two fits.
     pub agreement: f64,
-    /// The mutual information of the labels of the two fits in nats, less that of chance.
+    /// The mutual information of the labels of the first two fits in nats, less that of chance.
     pub shared_information: f64,
     /// The rows that temperature, reliability and agreement rest on.
     pub rows: usize,
@@ -57,9 +53,9 @@ pub struct CrossFit {
 }
 
 impl CrossFit {
-    /// Fits two disjoint halves of the rows, each of 40 %, and a third random half of the same rows;
-    /// judges them on the other 20 %. With fewer than 125 rows no row is set aside, and all rows are
-    /// judged on.
+    /// Sets 20 % of the rows aside, and fits two disjoint halves of the others to find the
+    /// temperature, and two other halves of them to judge it: four fits, compared on the rows set
+    /// aside. With fewer than 125 rows none is set aside, and the fits are compared on all rows.
     ///
     /// The choices of the fitter apply to each fit, except its seed, its callbacks and its own
     /// calibration.
@@ -68,8 +64,7 @@ impl CrossFit {
     /// [`Error::FewRows`] if a half has fewer rows than components, or too few rows have positive
     /// weight; those of [`Fitter::fit`].
     pub fn new(fitter: &Fitter, batch: &RowBatch, seed: u64) -> Result<Self> {
-        Self::new_while(fitter, batch, seed, &|| ControlFlow::Continue(()))
-            .map(|found| found.expect("nothing cancels the fits"))
+        Self::new_while(fitter, batch, seed, &|| ControlFlow::Continue(())).map(|found| found.expect("nothing cancels the fits"))
     }
 
     /// The same, which calls `should_cancel` within the fits and returns `None` if it breaks.
@@ -90,34 +85,27 @@ impl CrossFit {
         }
         let set_aside = if weighted as f64 * SET_ASIDE >= FEWEST_ROWS as f64 { SET_ASIDE } else { 0.0 };
         let Some(halves) = HalfFits::new(fitter, batch, set_aside, seed, should_cancel)? else { return Ok(None) };
-        let mut rng = Stream::new(seed ^ 0x7468_6972, 0);
-        let mut third = [&halves.rows[0][..], &halves.rows[1][..]].concat();
-        let half = halves.rows[0].len();
-        third = third.partial_shuffle(&mut rng, half).0.to_vec();
-        third.sort_unstable();
-        let Some(third) = fit_some(fitter, batch, &third, rng.next_u64(), should_cancel)? else { return Ok(None) };
-        let judged: Vec<usize> = match halves.unseen.is_empty() {
-            true => {
-                let mut all = halves.rows.concat();
-                all.sort_unstable();
-                all
-            }
-            false => halves.unseen.clone(),
-        };
-        let (mut all, mut kept) = (RowBatch::default(), RowBatch::default());
-        let rows = batch.gather(&judged, &mut all)?;
-        let mixtures = [&halves.fits[0].mixture, &halves.fits[1].mixture, &third.mixture];
+        let mut seen = halves.rows.concat();
+        seen.sort_unstable();
+        let mut kept = RowBatch::default();
+        let second = HalfFits::new(fitter, &batch.gather(&seen, &mut kept)?, 0.0, seed ^ 0x7365_636f_6e64, should_cancel)?;
+        let Some(second) = second else { return Ok(None) };
+        let judged = if halves.unseen.is_empty() { &seen } else { &halves.unseen };
+        let mut all = RowBatch::default();
+        let rows = batch.gather(judged, &mut all)?;
         let labels = halves.labels(&rows)?;
         let agreement = Agreement::new(&labels[0], &labels[1])?;
         // Logits take more memory than labels.
-        let most = (LOGITS / mixtures[0].components().len()).max(FEWEST_ROWS).min(rows.len());
+        let components = halves.fits[0].mixture.components().len();
+        let most = (LOGITS / components).max(FEWEST_ROWS).min(rows.len());
         let chosen: Vec<usize> = (0..most).map(|row| row * rows.len() / most).collect();
-        let predictions = Predictions::new(&rows.gather(&chosen, &mut kept)?, mixtures)?;
-        let temperature = 1.0 / predictions.targets().best_coldness();
+        let chosen = rows.gather(&chosen, &mut kept)?;
+        let temperature = 1.0 / Predictions::new(&chosen, &halves)?.targets().best_coldness();
+        let judges = Predictions::new(&chosen, &second)?;
         Ok(Some(CrossFit {
             temperature,
-            raw: predictions.reliability(1.0),
-            calibrated: predictions.reliability(temperature),
+            raw: judges.reliability(1.0),
+            calibrated: judges.reliability(temperature),
             agreement: agreement.adjusted_rand_index(),
             shared_information: (agreement.mutual_information() - agreement.expected_mutual_information()).max(0.0),
             rows: rows.len(),
@@ -133,36 +121,32 @@ impl CrossFit {
     }
 }
 
-/// The logits of two fits for the same rows, and the components that other fits assign them to.
+/// The logits of two fits for the same rows, and the components that they predict.
 struct Predictions {
     components: usize,
     rows: usize,
     weights: Vec<f64>,
     /// Of the first and the second fit, row by row.
     logits: [Vec<f32>; 2],
-    /// What each predicts: the cluster of the other, in its own numbers.
+    /// What each should predict: the component of the other, in its own numbers.
     other: [Vec<u32>; 2],
-    /// The cluster of the third fit, in the numbers of each.
-    third: [Vec<u32>; 2],
 }
 
 impl Predictions {
-    fn new(rows: &RowBatch, mixtures: [&Mixture; 3]) -> Result<Self> {
-        let components = mixtures[0].components().len();
-        let labels = mixtures.iter().map(|mixture| mixture.assign(rows)).collect::<Result<Vec<_>>>()?;
-        let logits = |mixture: &Mixture| {
+    fn new(rows: &RowBatch, halves: &HalfFits) -> Result<Self> {
+        let components = halves.fits[0].mixture.components().len();
+        let [first, second] = halves.labels(rows)?;
+        let logits = |fit: usize| {
             let mut logits = vec![0f32; rows.len() * components];
-            mixture.for_each_row(rows, components, &mut logits, relative)?;
+            halves.fits[fit].mixture.for_each_row(rows, components, &mut logits, relative)?;
             Ok::<_, Error>(logits)
         };
-        let renumbered = |from: usize, to: usize| matched(&labels[from], &labels[to], components);
         Ok(Predictions {
             components,
             rows: rows.len(),
             weights: rows.weights().map_or_else(|| vec![1.0; rows.len()], <[f64]>::to_vec),
-            logits: [logits(mixtures[0])?, logits(mixtures[1])?],
-            other: [renumbered(1, 0)?, renumbered(0, 1)?],
-            third: [renumbered(2, 0)?, renumbered(2, 1)?],
+            logits: [logits(0)?, logits(1)?],
+            other: [matched(&second, &first, components)?, matched(&first, &second, components)?],
         })
     }
 
@@ -175,13 +159,13 @@ impl Predictions {
         Targets::new(self.components, self.logits.concat(), of_fit(0).chain(of_fit(1)).collect())
     }
 
-    /// How often the third fit confirms the most probable components of both.
+    /// How often each fit confirms the most probable components of the other.
     fn reliability(&self, temperature: f64) -> Reliability {
         let of_fit = |fit: usize| {
-            let rows = self.logits[fit].chunks_exact(self.components).zip(&self.third[fit]).zip(&self.weights);
-            rows.map(move |((logits, third), weight)| {
+            let rows = self.logits[fit].chunks_exact(self.components).zip(&self.other[fit]).zip(&self.weights);
+            rows.map(move |((logits, other), weight)| {
                 let probability = 1.0 / logits.iter().map(|z| (f64::from(*z) / temperature).exp()).sum::<f64>();
-                (*weight, probability, f64::from(u8::from(first_largest(logits) == *third as usize)))
+                (*weight, probability, f64::from(u8::from(first_largest(logits) == *other as usize)))
             })
         };
         Reliability::new(of_fit(0).chain(of_fit(1)))

@@ -70,7 +70,7 @@ impl HalfFits {
 }
 
 /// Fits some of the rows; `None` if it was cancelled.
-pub(crate) fn fit_some(
+fn fit_some(
     fitter: &Fitter,
     batch: &RowBatch,
     rows: &[usize],

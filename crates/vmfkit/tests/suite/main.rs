@@ -24,6 +24,7 @@ mod out_of_core;
 mod outlier;
 mod parts;
 mod policy;
+mod recommendation;
 mod reservoir;
 mod sampler;
 mod samples;

@@ -87,9 +87,7 @@ impl Report<'_> {
                 "standard_error": json_number(held_out.standard_error()),
             })
         });
-        let estimate = |estimate: Estimate| {
-            json!({ "mean": json_number(estimate.mean), "standard_error": json_number(estimate.standard_error) })
-        };
+        let estimate = |estimate: Estimate| json!({ "mean": json_number(estimate.mean), "standard_error": json_number(estimate.standard_error) });
         let stability = candidate.stability.as_ref();
         let skipped = candidate.skipped.iter();
         let skipped: Map<String, Value> =
@@ -201,7 +199,8 @@ impl Report<'_> {
         ];
         if self.is_measured() {
             let stability = candidate.stability.as_ref();
-            let estimates = [(Criterion::Stability, stability.map(|s| s.agreement)), (Criterion::Neighbours, candidate.neighbours)];
+            let estimates =
+                [(Criterion::Stability, stability.map(|s| s.agreement)), (Criterion::Neighbours, candidate.neighbours)];
             for (criterion, estimate) in estimates {
                 cells.push(estimate.map_or("-".to_owned(), |estimate| starred(criterion, format!("{:.4}", estimate.mean))));
                 cells.push(estimate.map_or("-".to_owned(), |estimate| format!("{:.4}", estimate.standard_error)));
@@ -226,7 +225,10 @@ impl Report<'_> {
         let sound = self.candidates.iter().filter(|other| other.policy == best.policy && other.warnings().next().is_none());
         let instead = match best_of(sound, *criterion) {
             Some(Candidate { components, background, .. }) => {
-                format!("without warnings, {criterion} prefers {components}{}", if *background { " and a background" } else { "" })
+                format!(
+                    "without warnings, {criterion} prefers {components}{}",
+                    if *background { " and a background" } else { "" }
+                )
             }
             None => "all mixtures have warnings".to_owned(),
         };

@@ -43,27 +43,12 @@ pub enum Criterion {
 
 impl Criterion {
     /// Every criterion.
-    pub const ALL: [Self; 8] = [
-        Self::Auto,
-        Self::SharedInformation,
-        Self::Stability,
-        Self::Neighbours,
-        Self::Aic,
-        Self::Bic,
-        Self::Icl,
-        Self::HeldOut,
-    ];
+    pub const ALL: [Self; 8] =
+        [Self::Auto, Self::SharedInformation, Self::Stability, Self::Neighbours, Self::Aic, Self::Bic, Self::Icl, Self::HeldOut];
 
     /// Those that score a candidate by itself: all but [`Self::Auto`].
-    pub const SCORES: [Self; 7] = [
-        Self::SharedInformation,
-        Self::Stability,
-        Self::Neighbours,
-        Self::Aic,
-        Self::Bic,
-        Self::Icl,
-        Self::HeldOut,
-    ];
+    pub const SCORES: [Self; 7] =
+        [Self::SharedInformation, Self::Stability, Self::Neighbours, Self::Aic, Self::Bic, Self::Icl, Self::HeldOut];
 
     /// The name used on the command line and in tables.
     pub fn name(self) -> &'static str {

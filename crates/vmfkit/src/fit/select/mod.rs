@@ -25,8 +25,8 @@ use crate::start::Start;
 use crate::stats::SufficientStats;
 use crate::train::{Fit, Status, Stop};
 use near_rows::NearRows;
-use recommend::fits_the_model;
 use rand::seq::SliceRandom;
+use recommend::fits_the_model;
 use stability::stability;
 use std::ops::ControlFlow;
 

@@ -335,10 +335,9 @@ fn is_worse(candidate: &Candidate, other: &Candidate, criterion: Criterion, erro
             let paired: Vec<f64> = one.iter().zip(&other).map(|(one, other)| other - one).collect();
             Estimate::of_repeats(&paired)
         }
-        (_, _, Some(one), Some(other)) => Estimate {
-            mean: other.mean - one.mean,
-            standard_error: one.standard_error.hypot(other.standard_error),
-        },
+        (_, _, Some(one), Some(other)) => {
+            Estimate { mean: other.mean - one.mean, standard_error: one.standard_error.hypot(other.standard_error) }
+        }
         _ => return true,
     };
     difference.mean > errors * difference.standard_error
