@@ -59,7 +59,7 @@
 //! | [`settings`] | [`settings::Settings`]: all settings of a fit by name |
 //! | [`calibrate`] | [`calibrate::Calibration`]: probabilities that hold on rows that do not fit the model |
 //! | [`outlier`] | [`outlier::OutlierTable`], [`outlier::OutlierTest`]: p-values of rows |
-//! | [`metrics`] | agreement of two labelings (ARI, NMI, V), errors of fitted parameters |
+//! | [`metrics`] | agreement of two labelings (ARI, AMI, NMI, V), errors of fitted parameters |
 //! | [`store::model`] | model files: mixtures as safetensors |
 //! | [`store::statistics`] | [`store::statistics::PartStats`]: statistics files of parts of a pass |
 //! | [`capacity`] | checks of available memory |

@@ -11,14 +11,17 @@ fn embeddings() -> Workspace {
         let text = workspace.run(&format!("{draws} -n {rows} --seed {seed}")).success();
         text.lines().skip(1).map(|line| line.split(',').map(|x| x.parse().unwrap()).collect()).collect()
     };
-    let (centres, noise) = (draw(5, 1), draw(400, 2));
-    let row = |(row, noise): (usize, &Vec<f64>)| {
+    // The sum of six directions is nearly normal.
+    let (centres, noise) = (draw(5, 1), draw(6 * 400, 2));
+    let row = |(row, noise): (usize, &[Vec<f64>])| {
         let mut values = vec!["0".to_owned(); 32];
         values[31] = "1".to_owned();
-        (0..8).for_each(|i| values[i] = (centres[row % 5][i] + 0.3 * noise[i]).to_string());
+        (0..8).for_each(|i| {
+            values[i] = (centres[row % 5][i] + 0.3 * noise.iter().map(|x| x[i]).sum::<f64>() / 6f64.sqrt()).to_string()
+        });
         values.join(",") + "\n"
     };
-    let rows: String = noise.iter().enumerate().map(row).collect();
+    let rows: String = noise.chunks(6).enumerate().map(row).collect();
     workspace.write("e.csv", rows);
     workspace
 }

@@ -12,12 +12,14 @@ const DIM: usize = 32;
 fn embeddings(clusters: usize, rows: usize, seed: u64) -> Vec<f64> {
     let uniform = VonMisesFisher::uniform(9).unwrap();
     let sampler = Sampler::new(&uniform);
-    let (centres, noise): (Vec<f64>, Vec<f64>) =
-        (sampler.sample_rows(clusters, seed).unwrap(), sampler.sample_rows(rows, seed + 1).unwrap());
+    let centres: Vec<f64> = sampler.sample_rows(clusters, seed).unwrap();
+    // The sum of six directions is nearly normal.
+    let directions: Vec<f64> = sampler.sample_rows(6 * rows, seed + 1).unwrap();
+    let noise = |row: usize, i: usize| (0..6).map(|draw| directions[(6 * row + draw) * 9 + i]).sum::<f64>() / 6f64.sqrt();
     let mut values = vec![0.0; rows * DIM];
     for (row, values) in values.chunks_exact_mut(DIM).enumerate() {
         values[DIM - 1] = 1.0;
-        (0..8).for_each(|i| values[i] = centres[row % clusters * 9 + i] + 0.3 * noise[row * 9 + i]);
+        (0..8).for_each(|i| values[i] = centres[row % clusters * 9 + i] + 0.3 * noise(row, i));
     }
     vmfkit::rows::rescale(DIM, &mut values).unwrap();
     values
