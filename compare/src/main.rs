@@ -9,6 +9,7 @@ mod mixture;
 mod npy;
 mod quality;
 mod sampler;
+mod selection;
 mod special;
 
 use clap::{Parser, Subcommand};
@@ -37,6 +38,9 @@ enum What {
     /// Fits labelled rows of a folder in every way, and prints how well each finds the classes, as
     /// JSON lines.
     Quality(quality::Options),
+    /// Measures the criteria for the number of components on families with known components, as JSON
+    /// lines.
+    Selection(selection::Options),
     /// Compares the matrix kernels of an E step with the crates gemm and faer, and prints
     /// KERNELS.md.
     #[cfg(feature = "kernels")]
@@ -50,6 +54,7 @@ fn main() -> anyhow::Result<()> {
         What::Sample(options) => sampler::print_rates(&options),
         What::MixtureTimes(options) => mixture::print_times(&options),
         What::Quality(options) => quality::print_agreement(&options),
+        What::Selection(options) => selection::print_curves(&options),
         #[cfg(feature = "kernels")]
         What::Kernels(options) => kernels::print_table(&options),
     }

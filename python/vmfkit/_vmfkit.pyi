@@ -213,6 +213,8 @@ def select(
     *,
     policies: list[str],
     backgrounds: list[bool],
+    criterion: str = "auto",
+    repeats: int | None = None,
     holdout: float = 0.0,
     restarts: int | None = None,
     search: bool = True,
@@ -221,8 +223,8 @@ def select(
     seed: int = 0,
     normalize: bool = False,
     threads: int | None = None,
-) -> list[dict[str, Any]]:
-    """Fits a mixture for each number of components, policy and background; one dictionary per fit."""
+) -> tuple[list[dict[str, Any]], dict[str, Any] | None]:
+    """Fits a mixture for each number of components, policy and background; one dictionary per fit, and the recommendation."""
 
 def fit_labels(
     rows: _Rows,
