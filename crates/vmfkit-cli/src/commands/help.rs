@@ -55,7 +55,7 @@ pub const TOPICS: [(&str, &str); 3] = [
 ];
 
 /// All commands and topics; a test compares this list with the commands.
-pub const PAGES: [&str; 20] = [
+pub const PAGES: [&str; 21] = [
     "demo",
     "constants",
     "sample",
@@ -64,6 +64,7 @@ pub const PAGES: [&str; 20] = [
     "select",
     "assign",
     "score",
+    "calibrate",
     "compare",
     "inspect",
     "convert",

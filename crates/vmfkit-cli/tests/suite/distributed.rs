@@ -92,6 +92,7 @@ fn a_distributed_fit_equals_vmf_fit_to_the_last_byte() {
             let options = format!("{options} --set block_rows={CHUNK}");
             begin(&workspace, &options);
             let (passes, line) = fit_by_parts(&workspace, parts, rows, options_of_parts, merge);
+            workspace.run("calibrate model.safetensors x.csv -o model.safetensors").success();
             let whole = workspace.run(&format!("fit x.csv -k 3 {options} -o whole.safetensors --json")).json();
             assert_eq!(workspace.read("model.safetensors"), workspace.read("whole.safetensors"), "{options}");
             assert_eq!(passes as f64, number(&whole["passes"]), "{options}");
@@ -141,6 +142,7 @@ fn a_fit_continues_distributed_and_back() {
     workspace.run("accumulate state.ckpt part-0.csv -o new.stats").refused(&[ended]);
     workspace.run("maximise state.ckpt part-0.stats -o state.ckpt").refused(&[ended]);
     workspace.run("maximise state.ckpt --model again.safetensors").success();
+    workspace.run("calibrate again.safetensors x.csv -o again.safetensors").success();
     assert_eq!(workspace.read("again.safetensors"), workspace.read("whole.safetensors"));
 }
 

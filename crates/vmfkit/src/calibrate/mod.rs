@@ -108,10 +108,15 @@ pub(crate) struct Evidence<'a> {
     pub mixture: &'a Mixture,
     /// Of the last M step; empty if unknown.
     pub sums: &'a [ComponentSum],
-    /// The total weight and the number of rows of the fit.
+    /// The total weight of the rows of the fit.
     pub weight: f64,
-    pub rows: u64,
+    /// The weight of each row of the sample in the fit; `None` if the rows of the sample have their
+    /// own. A sample of some of the rows has weights that stand for the others, too; its rows then
+    /// have the mean weight.
+    pub row_weight: Option<f64>,
     pub how: &'a Maximisation,
+    /// The dispersion, if it is known; otherwise it is measured.
+    pub dispersion: Option<f64>,
     /// Whether the M step counted each row for its most probable component alone.
     pub is_hard: bool,
     /// The component for which the M step counted each row of the sample, if it was known.
@@ -226,8 +231,7 @@ impl Evidence<'_> {
         let components = component_dispersions(sample, self.mixture)?;
         let freedom: f64 = components.iter().map(|(_, freedom)| freedom).sum();
         let measured = components.iter().map(|(spread, freedom)| spread * freedom).sum::<f64>() / freedom;
-        // The policy and the temperature are decided by the same number.
-        let dispersion = self.how.dispersion.unwrap_or(if freedom > 0.0 { measured } else { 1.0 });
+        let dispersion = self.dispersion.unwrap_or(if freedom > 0.0 { measured } else { 1.0 });
         let is_single = self.mixture.components().len() == 1;
         let fits = dispersion <= LARGEST_DISPERSION;
         let calibration = Calibration {
@@ -249,12 +253,10 @@ impl Evidence<'_> {
         (0..most).map(|row| row * sample.len() / most).collect()
     }
 
-    /// The weight of each row of the sample in the fit. A sample of some of the rows has weights
-    /// that stand for the others, too; the rows then have the mean weight.
+    /// The weight of each row of the sample in the fit.
     fn row_weights<'s>(&self, sample: &'s RowBatch) -> impl Fn(usize) -> f64 + 's {
-        let mean = if self.rows > 0 { self.weight / self.rows as f64 } else { 1.0 };
-        let is_all = sample.len() as u64 >= self.rows;
-        move |row| if is_all { sample.weights().map_or(1.0, |weights| weights[row]) } else { mean }
+        let row_weight = self.row_weight;
+        move |row| row_weight.unwrap_or_else(|| sample.weights().map_or(1.0, |weights| weights[row]))
     }
 }
 

@@ -1,6 +1,7 @@
 //! [`Fitter`]: fits a mixture to rows in one call; every choice is an option.
 
 mod calibrated;
+pub mod calibrated_model;
 mod first_mixture;
 mod fitter_settings;
 mod held_rows;
@@ -11,6 +12,7 @@ mod reassign;
 mod restarts;
 pub mod select;
 pub mod stream;
+mod stream_sample;
 
 pub use method::Method;
 
