@@ -3,6 +3,7 @@
 use crate::calibration::{Family, noise_in_few_dimensions};
 use vmfkit::calibrate::Basis;
 use vmfkit::outlier::OutlierScope;
+use vmfkit::store::model::Description;
 use vmfkit::train::Fit;
 use vmfkit::{Error, Fitter, RowBatch, StreamFitter};
 
@@ -15,6 +16,10 @@ fn learn(stream: &mut StreamFitter, family: &Family, from: usize, to: usize) {
 
 fn calibrated(stream: &StreamFitter) -> Fit {
     stream.calibrated().unwrap().expect("there are enough rows for a start")
+}
+
+fn described(stream: &StreamFitter) -> Description {
+    Description::of(&calibrated(stream))
 }
 
 /// The fraction of rows with a p-value of at most `level`.
@@ -62,7 +67,8 @@ fn a_stream_with_a_half_life_forgets_the_rows_of_another_kind() {
     };
     let (forgets, remembers) = (of_kind(1000.0), of_kind(f64::INFINITY));
     assert!((0.05..0.14).contains(&forgets), "{forgets}");
-    assert!(remembers > forgets + 0.02, "{remembers} {forgets}");
+    // The old rows are far from the components of the new ones.
+    assert!(remembers < 0.02, "{remembers}");
 }
 
 #[test]
@@ -74,11 +80,11 @@ fn the_calibration_of_a_stream_survives_its_bytes() {
         let mut whole = stream();
         learn(&mut whole, &family, 0, 6000);
         let mut resumed = stream().resume(&whole.to_bytes()).unwrap();
-        assert_eq!((resumed.sample_rows(), calibrated(&resumed)), (1000, calibrated(&whole)));
+        assert_eq!((resumed.sample_rows(), described(&resumed)), (1000, described(&whole)));
         learn(&mut whole, &family, 6000, 12_000);
         learn(&mut resumed, &family, 6000, 12_000);
         assert_eq!(resumed.to_bytes(), whole.to_bytes());
-        assert_eq!(calibrated(&resumed), calibrated(&whole));
+        assert_eq!(described(&resumed), described(&whole));
     }
     // A stream that keeps fewer rows cannot go on from more.
     let mut whole = fitter.stream().unwrap();
@@ -118,9 +124,9 @@ fn streams_without_calibration_and_without_rows_have_none() {
     learn(&mut stream, &family, 0, 1000);
     assert_eq!((stream.sample_rows(), calibrated(&stream).calibration), (0, None));
     let mut stream = Fitter::new(5).stream().unwrap();
-    assert_eq!(stream.calibrated().unwrap(), None);
+    assert!(stream.calibrated().unwrap().is_none());
     stream.update(&family.batch(0, 20)).unwrap();
-    assert_eq!((stream.held_rows(), stream.calibrated().unwrap()), (20, None));
+    assert!(stream.held_rows() == 20 && stream.calibrated().unwrap().is_none());
     // After a fit, before the first row.
     let fit = Fitter::new(5).calibrate(false).fit(&family.batch(0, 1000)).unwrap();
     let stream = Fitter::new(5).stream_after(&fit.mixture, 1000, 1000.0).unwrap();
