@@ -38,7 +38,7 @@ fn a_stream_is_calibrated_with_a_sample_of_its_rows() {
     assert_eq!(Some(&fit.mixture), stream.mixture());
     let calibration = fit.calibration.as_ref().unwrap();
     assert!(calibration.basis == Basis::Neighbours && calibration.temperature > 2.0, "{calibration}");
-    assert!(calibration.calibrated.error() < 0.03 && calibration.raw.error() > 0.05, "{calibration}");
+    assert!(calibration.calibrated.error() < 0.01 && calibration.raw.error() > 0.02, "{calibration}");
     for level in [0.1, 0.01] {
         let found = flagged(&fit, &family.batch(20_000, 40_000), level);
         let error = (level * (1.0 - level) * (1.0 / 8192.0 + 1.0 / 20_000.0f64)).sqrt();
