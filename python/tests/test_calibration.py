@@ -11,7 +11,7 @@ import vmfkit
 from vmfkit import VonMisesFisherClassifier, VonMisesFisherMixture
 
 
-def noise_in_few_dimensions(rows, seed, dim=64, noisy=8, components=10, spread=0.5):
+def noise_in_few_dimensions(rows, seed, dim=64, noisy=8, components=10, spread=0.7):
     """Rows whose noise lies in the first `noisy` dimensions, like that of embeddings, and their components."""
     rng = np.random.default_rng(seed)
     centres = np.random.default_rng(99).normal(size=(components, noisy)) / np.sqrt(noisy)

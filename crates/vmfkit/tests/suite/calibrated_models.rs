@@ -150,3 +150,52 @@ fn a_calibration_in_words_says_what_was_found() {
         assert!(said.contains(words), "{said}");
     }
 }
+
+#[test]
+fn a_row_of_weight_2_calibrates_like_a_row_given_twice() {
+    let (dim, family) = (32, noise_in_few_dimensions(32, 6, 5, 0.9, 400, 4));
+    let copies: Vec<usize> = (0..400).map(|row| row * 7 % 4).collect();
+    let weights: Vec<f64> = copies.iter().map(|count| *count as f64).collect();
+    let weighted = family.batch(0, 400).with_weights(weights).unwrap();
+    let of_row = |row: usize| family.rows[row * dim..(row + 1) * dim].to_vec();
+    let repeated: Vec<f32> = (0..400).flat_map(|row| of_row(row).repeat(copies[row])).collect();
+    let repeated = RowBatch::new(dim, &repeated).unwrap();
+    let labels: Vec<u32> = (0..400).flat_map(|row| vec![family.labels[row]; copies[row]]).collect();
+    let by_labels = |rows: &RowBatch, labels: &[u32]| {
+        let mut known = KnownLabels::new(dim);
+        known.add(rows, labels).unwrap();
+        known.fit(&Maximisation::new().policy(ConcentrationPolicy::Shared)).unwrap().0
+    };
+    let (one, other) = (by_labels(&weighted, &family.labels), by_labels(&repeated, &labels));
+    let held_out =
+        |rows: &RowBatch| calibrated(&one.mixture, &Description::default(), rows.clone(), CalibrationRows::HeldOut).unwrap().0;
+    for (basis, one, other) in [
+        (Basis::Labels, one.calibration.clone().unwrap(), other.calibration.unwrap()),
+        (Basis::Neighbours, held_out(&weighted), held_out(&repeated)),
+    ] {
+        assert_eq!((one.basis, other.basis), (basis, basis));
+        assert!((one.temperature / other.temperature - 1.0).abs() < 1e-5, "{one}\n{other}");
+        assert!((one.dispersion / other.dispersion - 1.0).abs() < 1e-5, "{one}\n{other}");
+    }
+}
+
+#[test]
+fn priors_weigh_the_rows_of_a_calibration() {
+    let family = noise_in_few_dimensions(32, 6, 4, 0.9, 4000, 4);
+    // Three quarters of the rows of the first two labels are missing.
+    let kept: Vec<usize> = (0..4000).filter(|row| family.labels[*row] > 1 || row % 16 < 4).collect();
+    let rows: Vec<f32> = kept.iter().flat_map(|row| family.rows[row * 32..(row + 1) * 32].to_vec()).collect();
+    let labels: Vec<u32> = kept.iter().map(|row| family.labels[*row]).collect();
+    let fit = |priors: Option<Vec<f64>>| {
+        let mut known = KnownLabels::new(32);
+        known.add(&RowBatch::new(32, &rows).unwrap(), &labels).unwrap();
+        let known = if let Some(priors) = priors { known.priors(priors) } else { known };
+        known.fit(&Maximisation::new().policy(ConcentrationPolicy::Shared)).map(|(fit, _)| fit)
+    };
+    let (plain, equal) = (fit(None).unwrap(), fit(Some(vec![0.25; 4])).unwrap());
+    assert_eq!(equal.mixture.weights(), [0.25; 4]);
+    assert!(plain.mixture.weights()[0] < 0.15);
+    let [one, other] = [&plain, &equal].map(|fit| fit.calibration.as_ref().unwrap().temperature);
+    assert!(one != other && (one / other - 1.0).abs() < 0.3, "{one} {other}");
+    assert!(fit(Some(vec![0.5; 2])).is_err() && fit(Some(vec![0.5; 4])).is_err());
+}
