@@ -1,6 +1,5 @@
 //! Calibrations and tables of p-values, for Python.
 
-use numpy::{IntoPyArray, PyArray1};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -28,7 +27,7 @@ pub fn table_for<'d>(known: &'d Description, kind: Option<&str>) -> PyResult<Opt
     }
 }
 
-/// A calibration as a dictionary.
+/// A calibration as a dictionary of plain numbers, so that descriptions can be compared.
 pub fn to_dict<'py>(py: Python<'py>, known: &Calibration) -> PyResult<Bound<'py, PyDict>> {
     let found = PyDict::new(py);
     found.set_item("basis", known.basis.name())?;
@@ -36,15 +35,15 @@ pub fn to_dict<'py>(py: Python<'py>, known: &Calibration) -> PyResult<Bound<'py,
     found.set_item("dispersion", known.dispersion)?;
     found.set_item("sample_rows", known.sample_rows)?;
     found.set_item("copies", known.copies)?;
-    found.set_item("spreads", known.spreads.clone().into_pyarray(py))?;
-    found.set_item("raw", bins(py, &known.raw))?;
-    found.set_item("calibrated", bins(py, &known.calibrated))?;
+    found.set_item("spreads", known.spreads.clone())?;
+    found.set_item("raw", bins(&known.raw))?;
+    found.set_item("calibrated", bins(&known.calibrated))?;
     found.set_item("text", known.to_string())?;
     Ok(found)
 }
 
 /// Fraction, mean probability and confirmed fraction of each bin.
-fn bins<'py>(py: Python<'py>, table: &Reliability) -> [Bound<'py, PyArray1<f64>>; 3] {
-    let of_bins = |number: fn(&Bin) -> f64| table.bins().iter().map(number).collect::<Vec<_>>().into_pyarray(py);
+fn bins(table: &Reliability) -> [Vec<f64>; 3] {
+    let of_bins = |number: fn(&Bin) -> f64| table.bins().iter().map(number).collect();
     [of_bins(|bin| bin.fraction), of_bins(|bin| bin.probability), of_bins(|bin| bin.confirmed)]
 }

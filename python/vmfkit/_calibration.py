@@ -94,9 +94,9 @@ def calibration_of(mixture: _vmfkit.Mixture) -> Calibration | None:
     return Calibration(
         **{
             **known,
-            "spreads": known["spreads"][:components],
-            "raw": Reliability(*known["raw"]),
-            "calibrated": Reliability(*known["calibrated"]),
+            "spreads": np.array(known["spreads"][:components]),
+            "raw": Reliability(*map(np.array, known["raw"])),
+            "calibrated": Reliability(*map(np.array, known["calibrated"])),
             "outlier_rows": description["outlier_rows"],
             "held_out": description["held_out"],
         }
