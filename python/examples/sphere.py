@@ -18,6 +18,6 @@ truth = Mixture(np.array([0.4, 0.35, 0.25]), directions, np.array([12.0, 25.0, 4
 rows, _ = truth.sample(600, seed=2)
 
 model = VonMisesFisherMixture(n_components=3, random_state=0).fit(rows)
-print(model.summary())
+print(model.summary(as_text=True))
 path = sys.argv[1] if len(sys.argv) > 1 else "fit.png"
 plot.sphere(model, rows, back=False).figure.savefig(path, dpi=80)

@@ -101,6 +101,7 @@ pub struct Choices {
     shuffle: bool,
     search: bool,
     sample: Option<usize>,
+    calibrate: bool,
     /// For streams only.
     pub half_life: Option<f64>,
     pub normalize: bool,
@@ -133,6 +134,7 @@ impl Choices {
             shuffle: true,
             search: true,
             sample: None,
+            calibrate: true,
             half_life: None,
             normalize: false,
             threads: None,
@@ -180,6 +182,7 @@ impl Choices {
             "shuffle" => self.shuffle = value.extract()?,
             "search" => self.search = value.extract()?,
             "sample" => self.sample = Some(value.extract()?),
+            "calibrate" => self.calibrate = value.extract()?,
             "half_life" => self.half_life = Some(value.extract()?),
             "min_weight" => self.maximisation = self.maximisation.clone().smallest_weight(value.extract()?),
             "fixed_weights" => self.maximisation = self.maximisation.clone().fixed_weights(value.extract()?),
@@ -254,7 +257,8 @@ impl Choices {
             .seed(self.seed.unwrap_or(0))
             .stop(stop)
             .shuffle(self.shuffle)
-            .search(self.search);
+            .search(self.search)
+            .calibrate(self.calibrate);
         if let Some(weight) = self.background {
             fitter = fitter.background(weight);
         }

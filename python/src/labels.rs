@@ -15,7 +15,7 @@ use vmfkit::{Error, Maximisation};
 /// Fits one component per label. `labels` has the component of each row, `names` the name of each component. Weights are the fractions of
 /// the rows, or `priors`. Also returns notes on components.
 #[pyfunction]
-#[pyo3(signature = (rows, labels, names, weights=None, priors=None, policy="shared", estimator="exact", normalize=false, threads=None))]
+#[pyo3(signature = (rows, labels, names, weights=None, priors=None, policy="shared", estimator="exact", calibrate=true, normalize=false, threads=None))]
 #[allow(clippy::too_many_arguments)]
 pub fn fit_labels<'py>(
     py: Python<'py>,
@@ -26,6 +26,7 @@ pub fn fit_labels<'py>(
     priors: Option<PyReadonlyArray1<'py, f64>>,
     policy: &str,
     estimator: &str,
+    calibrate: bool,
     normalize: bool,
     threads: Option<usize>,
 ) -> PyResult<(Mixture, Vec<String>)> {
@@ -34,9 +35,16 @@ pub fn fit_labels<'py>(
     let borrowed = rows.borrowed()?;
     let labels = labels.as_slice()?;
     let weights = weights.as_ref().map(|weights| weights.as_slice()).transpose()?;
-    let known = pool::run(py, threads, |stop| {
+    let priors = priors.as_ref().map(|priors| priors.as_slice().map(<[f64]>::to_vec)).transpose()?;
+    let fit = pool::run(py, threads, |stop| {
         let known = borrowed.with_source(stop, normalize, weights, None, |source| {
             let (mut known, mut next) = (KnownLabels::new(source.dim()), 0);
+            if !calibrate {
+                known = known.uncalibrated();
+            }
+            if let Some(priors) = &priors {
+                known = known.priors(priors.clone());
+            }
             source.rewind()?;
             let mut buffer = vmfkit::RowBatch::default();
             while let Some(block) = source.next_validated(&mut buffer)? {
@@ -51,15 +59,12 @@ pub fn fit_labels<'py>(
             }
             if next == labels.len() { Ok(Some(known)) } else { Err(Error::LabelCount { expected: next, found: labels.len() }) }
         })?;
-        known.ok_or_else(|| PyKeyboardInterrupt::new_err(()))
-    })??;
-    let (fit, _) = known.fit(&how).map_err(raise)?;
+        // The calibration is parallel work.
+        known.ok_or_else(|| PyKeyboardInterrupt::new_err(()))?.fit(&how).map_err(raise)
+    })??
+    .0;
     let mut description = Description::of(&fit);
     description.labels = names;
-    let mixture = match priors {
-        Some(priors) => vmfkit::Mixture::new(priors.as_slice()?.to_vec(), fit.mixture.components().to_vec()).map_err(raise)?,
-        None => fit.mixture,
-    };
     let notes = description.notes.clone();
-    Ok((Mixture::new(mixture, description), notes))
+    Ok((Mixture::new(fit.mixture, description), notes))
 }

@@ -2,6 +2,7 @@
 //! are in the Python package `vmfkit`.
 
 mod angles;
+mod calibration;
 mod density;
 mod draws;
 mod error;
@@ -9,6 +10,7 @@ mod fit;
 mod hypothesis;
 mod labels;
 mod mixture;
+mod model_rows;
 mod numpy_array;
 mod online;
 mod pool;
@@ -36,6 +38,8 @@ fn _vmfkit(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(angles::angles_of_unit, module)?)?;
     module.add_function(wrap_pyfunction!(angles::guess_angles, module)?)?;
     module.add_function(wrap_pyfunction!(angles::angles_to_unit, module)?)?;
+    module.add_function(wrap_pyfunction!(model_rows::calibrated, module)?)?;
+    module.add_function(wrap_pyfunction!(model_rows::typical_rows, module)?)?;
     module.add_function(wrap_pyfunction!(draws::axis_draws, module)?)?;
     module.add_function(wrap_pyfunction!(fit::default_settings, module)?)?;
     module.add_function(wrap_pyfunction!(fit::fit, module)?)?;

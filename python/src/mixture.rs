@@ -1,5 +1,6 @@
 //! [`Mixture`]: the Python class of a mixture, with functions of rows.
 
+use crate::calibration;
 use crate::error::raise;
 use crate::numpy_array;
 use crate::pool::{self, Stop};
@@ -57,8 +58,13 @@ impl Mixture {
         Mixture { inner, description }
     }
 
+    /// The temperature of calibrated probabilities; 1 without a calibration.
+    pub fn temperature(&self) -> f64 {
+        self.description.calibration.as_ref().map_or(1.0, |calibration| calibration.temperature)
+    }
+
     /// Multiplications per row.
-    fn cost(&self) -> usize {
+    pub fn cost(&self) -> usize {
         self.inner.dim() * self.inner.components().len()
     }
 
@@ -249,17 +255,25 @@ impl Mixture {
         table(py, self.of_rows(py, rows, normalize, threads, width, work)?, width)
     }
 
-    /// Probability of each component for each row.
-    #[pyo3(signature = (rows, normalize=false, threads=None))]
+    /// Probability of each component for each row: the exact posterior, or calibrated probabilities.
+    #[pyo3(signature = (rows, normalize=false, threads=None, calibrated=false))]
     fn responsibilities<'py>(
         &self,
         py: Python<'py>,
         rows: &Bound<'py, PyAny>,
         normalize: bool,
         threads: Option<usize>,
+        calibrated: bool,
     ) -> PyResult<Bound<'py, PyArray2<f64>>> {
         let width = self.components();
-        let work = |block: &RowBatch, out: &mut [f64]| self.inner.responsibilities_into(block, out);
+        let temperature = if calibrated { self.temperature() } else { 1.0 };
+        let work = |block: &RowBatch, out: &mut [f64]| {
+            if temperature == 1.0 {
+                return self.inner.responsibilities_into(block, out);
+            }
+            out.copy_from_slice(&self.inner.tempered_responsibilities(block, temperature)?);
+            Ok(())
+        };
         table(py, self.of_rows(py, rows, normalize, threads, width, work)?, width)
     }
 
@@ -313,8 +327,8 @@ impl Mixture {
         ))
     }
 
-    /// p-value of each row: the probability that a draw is at least as far from all components.
-    #[pyo3(signature = (rows, seed=0, normalize=false, threads=None))]
+    /// p-value of each row. `kind` is conformal, component or law; None is conformal if the mixture has a table of scores, otherwise law.
+    #[pyo3(signature = (rows, seed=0, normalize=false, threads=None, kind=None))]
     fn p_values<'py>(
         &self,
         py: Python<'py>,
@@ -322,7 +336,15 @@ impl Mixture {
         seed: u64,
         normalize: bool,
         threads: Option<usize>,
+        kind: Option<&str>,
     ) -> PyResult<Bound<'py, PyArray1<f64>>> {
+        if let Some((table, scope)) = calibration::table_for(&self.description, kind)? {
+            let work = |block: &RowBatch, out: &mut [f64]| {
+                out.copy_from_slice(&table.p_values(&self.inner, block, scope)?);
+                Ok(())
+            };
+            return Ok(self.of_rows(py, rows, normalize, threads, 1, work)?.into_pyarray(py));
+        }
         let test = pool::run(py, threads, |stop| OutlierTest::new_while(&self.inner, seed, &|| stop.flow()))?;
         let test = test.map_err(raise)?.ok_or_else(|| PyKeyboardInterrupt::new_err(()))?;
         let found = self.of_rows(py, rows, normalize, threads, 1, |block, out| test.p_values_into(block, out))?;
@@ -421,6 +443,9 @@ impl Mixture {
         found.set_item("labels", &known.labels)?;
         found.set_item("angles", known.angles.map(|angles| angles.to_string()))?;
         found.set_item("search_passes", known.search_passes)?;
+        found.set_item("calibration", known.calibration.as_ref().map(|known| calibration::to_dict(py, known)).transpose()?)?;
+        found.set_item("outlier_rows", known.outlier_table.as_ref().map(|table| table.rows()))?;
+        found.set_item("held_out", known.outlier_table.as_ref().is_some_and(|table| table.is_held_out()))?;
         found.set_item("trace", known.trace.iter().map(|pass| pass.objective).collect::<Vec<_>>())?;
         for (name, text) in known.settings.iter() {
             found.set_item(name, text)?;

@@ -84,10 +84,18 @@ impl OnlineFit {
         choices.decide_by(mixture.description.settings.dispersion());
         choices.seed = choices.seed.or(Some(mixture.description.seed));
         let start = choices.mixture_to_continue(&mixture.inner)?;
-        let Description { rows, weight, .. } = mixture.description;
-        let known = weight > 0.0 && weight.is_finite();
-        let weight = if known { weight } else { start_rows(components) as f64 };
-        Ok(Self::new(stream(&choices, |fitter| fitter.stream_after(&start, rows, weight))?, 0))
+        let Description { rows, weight, calibration, outlier_table, .. } = &mixture.description;
+        let known = *weight > 0.0 && weight.is_finite();
+        let weight = if known { *weight } else { start_rows(components) as f64 };
+        let stream = stream(&choices, |fitter| fitter.stream_after(&start, *rows, weight))?;
+        let stream = match (calibration, outlier_table) {
+            // The table has no scores for a background that was added.
+            (Some(calibration), Some(table)) if calibration.spreads.len() == start.components().len() => {
+                stream.calibrated_before(calibration.clone(), table.clone())
+            }
+            _ => stream,
+        };
+        Ok(Self::new(stream, 0))
     }
 
     /// Updates the mixture, one step per batch of rows.
@@ -128,6 +136,16 @@ impl OnlineFit {
     fn mixture(&self) -> PyResult<Option<Mixture>> {
         let state = self.locked()?;
         Ok(state.stream.so_far().map(|fit| {
+            let description = Description::of(&fit);
+            Mixture::new(fit.mixture, description)
+        }))
+    }
+
+    /// The current mixture with its calibration, which is computed now.
+    #[pyo3(signature = (threads=None))]
+    fn calibrated(&self, py: Python<'_>, threads: Option<usize>) -> PyResult<Option<Mixture>> {
+        let fit = pool::run(py, threads, |_| -> PyResult<_> { self.locked()?.stream.calibrated().map_err(raise) })??;
+        Ok(fit.map(|fit| {
             let description = Description::of(&fit);
             Mixture::new(fit.mixture, description)
         }))

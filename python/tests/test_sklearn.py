@@ -386,7 +386,7 @@ def test_a_background_takes_outliers(truth, drawn):
 
 def test_p_values_of_drawn_rows_are_uniform(truth):
     model = VonMisesFisherMixture.from_mixture(truth)
-    values = model.p_values(truth.sample(20_000, seed=8)[0])
+    values = model.p_values(truth.sample(20_000, seed=8)[0], kind="law")
     for level in (0.01, 0.1, 0.5):
         # Four standard errors; with random seeds one run in 5,000 would fail.
         assert abs((values < level).mean() - level) < 4 * np.sqrt(level * (1 - level) / 20_000)
@@ -450,7 +450,7 @@ def test_a_notebook_shows_the_components(drawn):
 
 
 def test_a_summary_is_text_and_html(drawn):
-    summary = VonMisesFisherMixture(3, background=0.1, random_state=0).fit(drawn[0]).summary()
+    summary = VonMisesFisherMixture(3, background=0.1, random_state=0).fit(drawn[0]).summary(as_text=True)
     assert isinstance(summary, str) and summary.splitlines()[0] == repr(summary).splitlines()[0]
     assert summary.splitlines()[1].split()[:3] == ["component", "weight", "concentration"] and len(summary.splitlines()) == 6
     weights = [float(line.split()[1]) for line in summary.splitlines()[2:5]]
@@ -679,13 +679,13 @@ def test_a_warm_start_of_single_passes_converges(drawn):
 
 def test_a_summary_has_mean_directions(drawn):
     three = vmfkit.Mixture([0.4, 0.6], [[0.6, 0.0, 0.8], [0, 0, -1.0]], [10, 20])
-    summary = VonMisesFisherMixture.from_mixture(three).summary()
+    summary = VonMisesFisherMixture.from_mixture(three).summary(as_text=True)
     assert "[0.0000 0.0000 -1.0000]" in summary.splitlines()[2] and "[0.6000 0.0000 0.8000]" in summary.splitlines()[3]
     assert "[0.6000 0.0000 0.8000]" in three._repr_html_() and "[0.6000 0.0000 0.8000]" in summary._repr_html_()
     wide = VonMisesFisherMixture(1).fit(drawn[0])
     first = wide.mean_directions_[0]
     expected = " ".join(f"{x:.4f}" for x in first[:4]) + " ... " + " ".join(f"{x:.4f}" for x in first[-2:])
-    assert f"[{expected}]" in wide.summary()
+    assert f"[{expected}]" in wide.summary(as_text=True)
 
 
 @pytest.mark.parametrize("background", [None, 0.1])

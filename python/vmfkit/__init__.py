@@ -3,6 +3,7 @@
 - `VonMisesFisherMixture`, `SphericalKMeans`, `VonMisesFisherClassifier`: scikit-learn estimators (`vmfkit.sklearn`)
 - `select`: the number of components, by AIC, BIC, ICL or held-out likelihood
 - `MergeTree`: the components of one fit merged step by step, for every smaller number of clusters
+- `Calibration`: how far probabilities can be trusted (`model.calibration_`)
 - `Files`: files of rows, with options for reading them
 - `vonmises_fisher`: one distribution, with the interface of scipy
 - `vmfkit.angles`: conversion between angles, such as latitude and longitude, and unit vectors
@@ -18,6 +19,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from . import angles, special, stats
+from ._calibration import Calibration, Reliability
 from ._density import vonmises_fisher
 from ._rows import Files
 from ._select import Selection, select
@@ -29,9 +31,11 @@ if TYPE_CHECKING:
     from .sklearn import SphericalKMeans, VonMisesFisherClassifier, VonMisesFisherMixture
 
 __all__ = [
+    "Calibration",
     "Files",
     "MergeTree",
     "Mixture",
+    "Reliability",
     "Selection",
     "SphericalKMeans",
     "VonMisesFisherClassifier",

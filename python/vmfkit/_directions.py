@@ -52,6 +52,16 @@ class Directions:
             argument[self.zeros, 0] = 1
             self.rows = self.rows._replace(argument=argument)
 
+    def matrix(self) -> Any:
+        """The rows in memory as an array or a sparse matrix, rows of zeros replaced by the first axis."""
+        argument = self.rows.argument
+        if not isinstance(argument, tuple):
+            return argument
+        from scipy.sparse import csr_matrix
+
+        starts, columns, values, dim = argument
+        return csr_matrix((values, columns.view(np.int32), starts.astype(np.int64)), shape=(len(starts) - 1, dim))
+
     def fit(self, call: Any, components: int, weights: np.ndarray | None, *arguments: Any, **options: Any) -> Any:
         """Calls a fit with the rows; rows of zeros have weight 0."""
         try:
@@ -90,6 +100,15 @@ class Directions:
         found = self.ask(mixture.responsibilities, **options)
         if self.zeros is not None:
             found[self.zeros] = 0
+        return found
+
+    def joint(self, mixture: _vmfkit.Mixture, **options: Any) -> np.ndarray:
+        """ln weight + ln density of each component for each row; -inf for a row of zeros."""
+        found = self.ask(mixture.component_ln_densities, **options)
+        with np.errstate(divide="ignore"):
+            found += np.log(mixture.weights)
+        if self.zeros is not None:
+            found[self.zeros] = -np.inf
         return found
 
     def p_values(self, mixture: _vmfkit.Mixture, **options: Any) -> np.ndarray:
@@ -131,6 +150,14 @@ class Directions:
         mean = (others * found["mean"] + aside * special.log_normalizer(mixture.dim, 0.0)) / count
         bic = -2 * count * mean + free * math.log(count)
         return {"mean": mean, "aic": -2 * count * mean + 2 * free, "bic": bic, "icl": bic + found["icl"] - found["bic"]}
+
+
+def softmax(logits: np.ndarray) -> np.ndarray:
+    """Probabilities of each row; all 0 where all logits are -inf."""
+    largest = logits.max(axis=1, keepdims=True)
+    found = np.exp(logits - np.where(np.isfinite(largest), largest, 0))
+    total = found.sum(axis=1, keepdims=True)
+    return np.divide(found, total, out=found, where=total > 0)
 
 
 def probe_of(directions: np.ndarray) -> _vmfkit.Mixture:

@@ -25,6 +25,7 @@ __all__ = [
     "angles_of_unit",
     "angles_to_unit",
     "axis_draws",
+    "calibrated",
     "default_settings",
     "deviations",
     "divergences",
@@ -40,6 +41,7 @@ __all__ = [
     "set_threads",
     "start_rows",
     "threads",
+    "typical_rows",
     "write_file",
 ]
 
@@ -85,14 +87,22 @@ class Mixture:
     def description(self) -> dict[str, Any]: ...
     def ln_densities(self, rows: _Rows, normalize: bool = False, threads: int | None = None) -> _Floats: ...
     def component_ln_densities(self, rows: _Rows, normalize: bool = False, threads: int | None = None) -> _Floats: ...
-    def responsibilities(self, rows: _Rows, normalize: bool = False, threads: int | None = None) -> _Floats: ...
+    def responsibilities(
+        self, rows: _Rows, normalize: bool = False, threads: int | None = None, calibrated: bool = False
+    ) -> _Floats:
+        """Exact posterior of each row, or calibrated probabilities."""
+
     def assign(self, rows: _Rows, normalize: bool = False, threads: int | None = None) -> NDArray[np.uint32]: ...
     def nearest_statistics(
         self, rows: _Rows, normalize: bool = False, weights: ArrayLike | None = None, threads: int | None = None
     ) -> tuple[_Floats, _Floats, _Floats]:
         """Mass, resultant and shortfall of the rows nearest to each direction."""
 
-    def p_values(self, rows: _Rows, seed: int = 0, normalize: bool = False, threads: int | None = None) -> _Floats: ...
+    def p_values(
+        self, rows: _Rows, seed: int = 0, normalize: bool = False, threads: int | None = None, kind: str | None = None
+    ) -> _Floats:
+        """p-value of each row: conformal, component or law; None is conformal if the mixture is calibrated, otherwise law."""
+
     def evaluate(
         self, rows: _Rows, normalize: bool = False, weights: ArrayLike | None = None, threads: int | None = None
     ) -> dict[str, float]: ...
@@ -150,6 +160,9 @@ class OnlineFit:
     @property
     def mixture(self) -> Mixture | None:
         """The mixture, or None before there are enough rows for a start."""
+
+    def calibrated(self, threads: int | None = None) -> Mixture | None:
+        """The mixture with its calibration, which is computed now."""
 
     @property
     def held(self) -> tuple[int, int, int | None]:
@@ -234,10 +247,27 @@ def fit_labels(
     priors: _Floats | None = None,
     policy: str = "shared",
     estimator: str = "exact",
+    calibrate: bool = True,
     normalize: bool = False,
     threads: int | None = None,
 ) -> tuple[Mixture, list[str]]:
     """Fits one component per label; returns the mixture and notes on components."""
+
+def calibrated(
+    mixture: Mixture,
+    rows: _Rows,
+    weights: _Floats | None = None,
+    held_out: bool = False,
+    table_only: bool = False,
+    normalize: bool = False,
+    threads: int | None = None,
+) -> Mixture:
+    """The mixture with the calibration that these rows give, or only with the table of p-values of held-out rows."""
+
+def typical_rows(
+    mixture: Mixture, rows: _Rows, count: int, normalize: bool = False, threads: int | None = None
+) -> list[tuple[int, float, NDArray[np.int64]]]:
+    """Number of rows, mean calibrated probability and most typical rows of each component."""
 
 def angle_count(kind: str) -> int: ...
 def angles_to_unit(kind: str, angles: _Floats) -> _Floats: ...

@@ -55,6 +55,7 @@ fn run(arguments: &Arguments) -> anyhow::Result<()> {
         Command::Select(select) => select.run(),
         Command::Assign(assign) => assign.run(),
         Command::Score(score) => score.run(),
+        Command::Calibrate(calibrate) => calibrate.run(),
         Command::Compare(compare) => compare.run(),
         Command::Inspect(inspect) => inspect.run(),
         Command::Tree(tree) => tree.run(),

@@ -175,7 +175,7 @@ impl Scorer {
             }
             (None, Some(scope)) if arguments.p_values.is_some() => bail!(
                 "{}: the model has no table of scores for `--p-values {}`\n\
-                 hint: `--p-values law` needs none; `vmf fit` makes one unless `--no-calibration` is given",
+                 hint: `--p-values law` needs none; `vmf calibrate` makes one from the rows of the fit",
                 self.model,
                 if scope == OutlierScope::Component { "component" } else { "conformal" }
             ),

@@ -1,5 +1,6 @@
 //! `Display` of models and reports: one line with `{}`; with `{:#}` also a table or a list.
 
+use crate::calibrate::{Basis, Calibration};
 use crate::density::VonMisesFisher;
 use crate::fit::Method;
 use crate::fit::select::{Candidate, Criterion};
@@ -30,6 +31,12 @@ fn short(x: f64) -> String {
     if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
 }
 
+/// A number with three significant digits.
+fn rounded(x: f64) -> String {
+    let decimals = if x > 0.0 { (2 - x.log10().floor() as i32).clamp(0, 6) as usize } else { 0 };
+    format!("{x:.decimals$}")
+}
+
 /// `1 pass`, `2 passes`.
 fn counted(count: usize, one: &str, many: &str) -> String {
     format!("{count} {}", if count == 1 { one } else { many })
@@ -42,6 +49,30 @@ fn direction(mu: &[f64]) -> String {
         text += &format!(", ... {} more", mu.len() - shown);
     }
     format!("[{text}]")
+}
+
+/// Whether and why probabilities differ from the exact posterior, in words.
+impl Display for Calibration {
+    fn fmt(&self, f: &mut Formatter) -> Result {
+        let source = match self.basis {
+            Basis::Model => return f.write_str("exact posterior (temperature 1), because the rows fit the model"),
+            Basis::OneComponent => return f.write_str("not calibrated, because there is one component"),
+            Basis::FewRows => {
+                let rows = self.sample_rows;
+                return write!(f, "not calibrated, because too few of the {rows} rows in the sample have neighbours");
+            }
+            Basis::Neighbours => "neighbours",
+            Basis::Labels => "the known labels",
+        };
+        let [temperature, dispersion, raw, calibrated] =
+            [self.temperature, self.dispersion, self.raw.error(), self.calibrated.error()].map(rounded);
+        write!(
+            f,
+            "calibrated by {source}, temperature {temperature}: the rows vary {dispersion} times as much along their mean \
+             directions as the model allows, so the exact posterior is overconfident (expected calibration error on the sample \
+             {raw} before and {calibrated} after)"
+        )
+    }
 }
 
 /// The concentration and the mean direction, or its first coordinates.

@@ -1,7 +1,7 @@
 //! [`Reservoir`]: a sample of rows that are read once.
 
 use crate::error::{Error, Result};
-use crate::rows::RowBatch;
+use crate::rows::{LARGEST_WEIGHT, RowBatch};
 use crate::sampler::Stream;
 use rand::RngExt;
 use std::cmp::Ordering;
@@ -74,8 +74,7 @@ impl Reservoir {
     pub fn new(rows: usize, seed: u64) -> Self {
         Reservoir {
             rows: rows.max(1),
-            // So that priorities share no random word with rows drawn with the same seed.
-            rng: Stream::new(seed ^ 0x7265_7365, 0),
+            rng: generator(seed),
             dim: 0,
             seen: 0,
             weighted: false,
@@ -119,6 +118,70 @@ impl Reservoir {
         Ok(())
     }
 
+    /// Goes on with random numbers of another seed, so that a reservoir can be saved without the state of
+    /// its generator.
+    pub(crate) fn reseed(&mut self, seed: u64) {
+        self.rng = generator(seed);
+    }
+
+    /// Multiplies the weights of all rows so far by a factor from 0 to 1, so that older rows are kept
+    /// more rarely and count less.
+    pub(crate) fn fade(&mut self, factor: f64) {
+        self.weighted |= factor < 1.0;
+        self.threshold *= factor;
+        let mut kept = std::mem::take(&mut self.kept).into_vec();
+        for row in &mut kept {
+            (row.priority, row.weight) = (row.priority * factor, row.weight * factor);
+        }
+        self.kept = kept.into();
+    }
+
+    /// The number of rows that are kept.
+    pub fn len(&self) -> usize {
+        self.kept.len()
+    }
+
+    /// True if no row is kept.
+    pub fn is_empty(&self) -> bool {
+        self.kept.is_empty()
+    }
+
+    /// The number of rows that can be kept.
+    pub fn capacity(&self) -> usize {
+        self.rows
+    }
+
+    /// Everything that is needed to go on after [`Self::reseed`]; `None` without rows.
+    pub(crate) fn state(&self) -> Option<ReservoirState> {
+        let mut kept: Vec<&Kept> = self.kept.iter().collect();
+        kept.sort_unstable_by_key(|kept| kept.number);
+        let mut rows = RowBatch::empty_like(&kept.first()?.row);
+        for kept in &kept {
+            rows.append(&kept.row).expect("all rows have the same dimension");
+        }
+        let weights: Vec<f64> = kept.iter().map(|kept| kept.weight).collect();
+        Some(ReservoirState {
+            rows: rows.with_weights(weights).expect("the weights of rows, or less"),
+            priorities: kept.iter().map(|kept| kept.priority).collect(),
+            seen: self.seen,
+            weighted: self.weighted,
+            threshold: self.threshold,
+        })
+    }
+
+    /// An empty reservoir goes on from this state.
+    pub(crate) fn restored(mut self, state: &ReservoirState) -> Self {
+        let ReservoirState { rows, priorities, seen, weighted, threshold } = state;
+        (self.dim, self.seen, self.weighted, self.threshold) = (rows.dim(), *seen, *weighted, *threshold);
+        let kept = priorities.iter().enumerate().map(|(row, &priority)| {
+            let weight = rows.weights().map_or(1.0, |weights| weights[row]);
+            // Only the order of the numbers counts, and later rows have larger ones.
+            Kept { priority, number: row as u64, weight, label: 0, row: rows.owned_row(row) }
+        });
+        self.kept = kept.collect();
+        self
+    }
+
     /// The number of rows that were offered.
     pub fn seen(&self) -> u64 {
         self.seen
@@ -144,8 +207,25 @@ impl Reservoir {
         }
         let is_weighted = self.weighted || self.seen > kept.len() as u64;
         if is_weighted {
-            sample = sample.with_weights(kept.iter().map(|kept| kept.weight.max(self.threshold)).collect::<Vec<_>>())?;
+            // The threshold may exceed the largest weight that rows can have.
+            let weight = |kept: &Kept| kept.weight.max(self.threshold).min(LARGEST_WEIGHT);
+            sample = sample.with_weights(kept.iter().map(weight).collect::<Vec<_>>())?;
         }
         Ok((sample, kept.iter().map(|kept| kept.label).collect()))
     }
+}
+
+/// What [`Reservoir::restored`] goes on from. Labels are not part of it.
+pub(crate) struct ReservoirState {
+    /// In their order, with their own weights.
+    pub rows: RowBatch<'static>,
+    pub priorities: Vec<f64>,
+    pub seen: u64,
+    pub weighted: bool,
+    pub threshold: f64,
+}
+
+/// Priorities share no random word with rows drawn with the same seed.
+fn generator(seed: u64) -> Stream {
+    Stream::new(seed ^ 0x7265_7365, 0)
 }

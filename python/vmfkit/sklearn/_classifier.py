@@ -11,6 +11,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
 from .. import _vmfkit
+from .._calibration import Calibration, calibration_of
 from .._directions import Directions
 from .._rows import as_rows, is_column, is_path
 from .._warn import warn_of_notes
@@ -32,6 +33,9 @@ class VonMisesFisherClassifier(ClassifierMixin, BaseEstimator):
         Estimator of a concentration from a mean length.
     priors : array of shape (n_classes,), "equal" or None, default=None
         Prior probability of each class, in the order of `classes_`; None means the weighted class frequencies.
+    calibration : bool, default=True
+        Whether probabilities are calibrated with the labels of a sample of at most 8,192 rows, each predicted without itself. The most probable
+        class stays the same.
     normalize : bool, default=True
         Divide rows by their length. If False, rows not of unit length are an error.
     n_threads : int or None, default=None
@@ -45,6 +49,10 @@ class VonMisesFisherClassifier(ClassifierMixin, BaseEstimator):
         Parameters of the classes, in the order of `classes_`.
     notes_ : list of str
         Notes on classes, such as one whose rows are all equal.
+    calibration_ : vmfkit.Calibration or None
+        How far probabilities can be trusted; None without a calibration.
+    temperature_ : float
+        The temperature of calibrated probabilities; 1 if they are the exact posterior.
     mixture_ : vmfkit.Mixture
         The fitted mixture.
 
@@ -62,6 +70,7 @@ class VonMisesFisherClassifier(ClassifierMixin, BaseEstimator):
         "policy": [str],
         "concentration": [str],
         "priors": ["array-like", str, None],
+        "calibration": ["boolean"],
         "normalize": ["boolean"],
         "n_threads": [AT_LEAST_ONE, None],
     }
@@ -72,12 +81,14 @@ class VonMisesFisherClassifier(ClassifierMixin, BaseEstimator):
         policy: str = "shared",
         concentration: str = "exact",
         priors: Any = None,
+        calibration: bool = True,
         normalize: bool = True,
         n_threads: int | None = None,
     ) -> None:
         self.policy = policy
         self.concentration = concentration
         self.priors = priors
+        self.calibration = calibration
         self.normalize = normalize
         self.n_threads = n_threads
 
@@ -125,6 +136,7 @@ class VonMisesFisherClassifier(ClassifierMixin, BaseEstimator):
                 priors,
                 policy=self.policy,
                 estimator=self.concentration,
+                calibrate=self.calibration,
                 threads=self.n_threads,
                 **options,
             )
@@ -173,22 +185,39 @@ class VonMisesFisherClassifier(ClassifierMixin, BaseEstimator):
             found[directions.zeros] = np.argmax(self.priors_)
         return self.classes_[found]
 
+    @property
+    def calibration_(self) -> Calibration | None:
+        if not hasattr(self, "mixture_"):
+            raise AttributeError(f"this {type(self).__name__} is not fitted yet")
+        return calibration_of(self.mixture_)
+
+    @property
+    def temperature_(self) -> float:
+        calibration = self.calibration_
+        return 1.0 if calibration is None else calibration.temperature
+
     def predict_proba(self, X: Any) -> np.ndarray:
-        """Computes the probability of each class for each row; for a row of zeros, the priors."""
+        """Computes the calibrated probability of each class for each row; for a row of zeros, the priors."""
+        return self._probabilities(X, calibrated=True)
+
+    def responsibilities(self, X: Any) -> np.ndarray:
+        """Computes the exact posterior of the model: the probabilities of `predict_proba` at temperature 1."""
+        return self._probabilities(X, calibrated=False)
+
+    def _probabilities(self, X: Any, calibrated: bool) -> np.ndarray:
         directions = self._directions(X)
-        found = directions.responsibilities(self.mixture_, threads=self.n_threads)
+        found = directions.responsibilities(self.mixture_, threads=self.n_threads, calibrated=calibrated)
         if directions.zeros is not None:
             found[directions.zeros] = self.priors_
         return found
 
     def predict_log_proba(self, X: Any) -> np.ndarray:
-        """Computes the log of the probability of each class for each row, without underflow."""
+        """Computes the log of `predict_proba`, without underflow."""
         directions = self._directions(X)
-        joint = directions.ask(self.mixture_.component_ln_densities, threads=self.n_threads)
+        joint = directions.joint(self.mixture_, threads=self.n_threads) / self.temperature_
         if directions.zeros is not None:
-            joint[directions.zeros] = 0.0
-        with np.errstate(divide="ignore"):
-            joint += np.log(self.priors_)
+            with np.errstate(divide="ignore"):
+                joint[directions.zeros] = np.log(self.priors_)
         joint -= joint.max(axis=1, keepdims=True)
         return joint - np.log(np.exp(joint).sum(axis=1, keepdims=True))
 

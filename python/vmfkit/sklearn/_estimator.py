@@ -287,7 +287,10 @@ class SphericalEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes the mixture to a model file, which `vmf` can also read."""
         check_is_fitted(self)
-        _vmfkit.write_file(path, self.mixture_.to_bytes())
+        _vmfkit.write_file(path, self._calibrated_mixture().to_bytes())
+
+    def _calibrated_mixture(self) -> _vmfkit.Mixture:
+        return self.mixture_
 
     @classmethod
     def load(cls: type[_Estimator], path: str | os.PathLike[str], **parameters: Any) -> _Estimator:

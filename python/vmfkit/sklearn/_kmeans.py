@@ -116,7 +116,8 @@ class SphericalKMeans(ClusterMixin, SphericalEstimator):
 
     def _choices(self) -> dict[str, Any]:
         start = start_of(self.init)
-        return {"method": "kmeans", "start": start, "restarts": self._restarts(start)}
+        # Hard clusters have neither probabilities nor p-values.
+        return {"method": "kmeans", "start": start, "restarts": self._restarts(start), "calibrate": False}
 
     @staticmethod
     def _parameters_of(known: dict[str, Any], components: int, dim: int) -> dict[str, Any]:

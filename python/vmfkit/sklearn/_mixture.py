@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from numbers import Real
+from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
@@ -13,11 +13,12 @@ from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted
 
 from .. import _vmfkit, special
-from .._directions import Directions
-from .._rows import as_weights
+from .._calibration import Calibration, calibration_of
+from .._directions import Directions, softmax
+from .._rows import as_rows, as_weights
 from .._warn import warn, warn_of_notes
 from ._estimator import AT_LEAST_ONE, SphericalEstimator, checked_weights, seed_of, start_of
-from ._summary import Summary
+from ._summary import component_columns, frame_of, text_of
 
 # Methods with a convergence test.
 _CONVERGING = ("em", "hard", "stochastic", "online", "kmeans")
@@ -62,6 +63,9 @@ class VonMisesFisherMixture(DensityMixin, SphericalEstimator):
         Rows per step of "sgd" and "online".
     learning_rate, decay : float or None, default=None
         For "sgd": the step size of the first pass, and its factor after each pass.
+    calibration : bool, default=True
+        Whether the fit is calibrated with a sample of its rows: `predict_proba` then returns calibrated probabilities, and `p_values` conformal
+        p-values. The mixture and its labels are the same without. `calibrate` does it later.
     half_life : float or None, default=None
         For `partial_fit`: number of rows after which earlier rows have half their weight. None means the default of online EM: the first rows
         lose weight quickly, later rows slowly.
@@ -83,7 +87,7 @@ class VonMisesFisherMixture(DensityMixin, SphericalEstimator):
     labels_ : array of shape (n_samples,)
         The most probable component of each row of the fit; -1 for the background and for rows of zeros.
     probabilities_ : array of shape (n_samples, n_components)
-        Probability of each component for each row of the fit, without a background, so rows may sum to less than 1. BERTopic needs it. It
+        Calibrated probability of each component for each row of the fit, without a background, so rows may sum to less than 1. BERTopic needs it. It
         exists only for rows in memory and at most 2^24 probabilities, and it is not pickled. `predict_proba` has no such limits.
     converged_ : bool
     n_iter_ : int
@@ -94,6 +98,13 @@ class VonMisesFisherMixture(DensityMixin, SphericalEstimator):
         Mean ln p of the rows before the last pass, and before each pass.
     notes_ : list of str
         Notes on components, for example empty or duplicate ones.
+    calibration_ : vmfkit.Calibration or None
+        How far probabilities can be trusted: the temperature in words, reliability tables with expected calibration errors before and after, and
+        the spread of each component. None without a calibration. After `partial_fit` it is computed at the first access.
+    temperature_ : float
+        The temperature of calibrated probabilities; 1 if they are the exact posterior.
+    dispersion_ : float
+        How many times more the rows vary along their mean directions than the model allows; nan without a calibration.
     mixture_ : vmfkit.Mixture
         The fitted mixture.
 
@@ -122,6 +133,7 @@ class VonMisesFisherMixture(DensityMixin, SphericalEstimator):
         "search": ["boolean"],
         "warm_start": ["boolean"],
         "background": [Real, None],
+        "calibration": ["boolean"],
         "batch_size": [AT_LEAST_ONE, None],
         "learning_rate": [Interval(Real, 0, None, closed="neither"), None],
         "decay": [Interval(Real, 0, None, closed="neither"), None],
@@ -147,6 +159,7 @@ class VonMisesFisherMixture(DensityMixin, SphericalEstimator):
         learning_rate: float | None = None,
         decay: float | None = None,
         half_life: float | None = None,
+        calibration: bool = True,
         normalize: bool = True,
         n_threads: int | None = None,
         max_memory: int | None = None,
@@ -168,6 +181,7 @@ class VonMisesFisherMixture(DensityMixin, SphericalEstimator):
         self.learning_rate = learning_rate
         self.decay = decay
         self.half_life = half_life
+        self.calibration = calibration
         self.normalize = normalize
         self.n_threads = n_threads
         self.max_memory = max_memory
@@ -182,14 +196,19 @@ class VonMisesFisherMixture(DensityMixin, SphericalEstimator):
     def _take(self, mixture: _vmfkit.Mixture) -> None:
         super()._take(mixture)
         # These belong to one fit; partial_fit does not set them.
-        for name in ("lower_bound_", "lower_bounds_", "_probabilities"):
+        for name in ("lower_bound_", "lower_bounds_", "_probabilities", "_joint", "_uncalibrated"):
             self.__dict__.pop(name, None)
 
     def _look_at(self, directions: Directions, weights: np.ndarray | None) -> None:
         super()._look_at(directions, weights)
         length = directions.rows.length
-        if length is not None and length * self.mixture_.components <= _MOST_PROBABILITIES:
-            self._probabilities = self._of_components(directions.responsibilities(self.mixture_, threads=self.n_threads).T).T
+        if length is None or length * self.mixture_.components > _MOST_PROBABILITIES:
+            return
+        if "_uncalibrated" in self.__dict__:
+            # The temperature is not known yet.
+            self._joint = directions.joint(self.mixture_, threads=self.n_threads)
+        else:
+            self._probabilities = self._of_components(self._calibrated(directions).T).T
 
     def _start(self) -> Any:
         if self.warm_start and hasattr(self, "mixture_"):
@@ -236,6 +255,7 @@ class VonMisesFisherMixture(DensityMixin, SphericalEstimator):
             tolerance=self.tol,
             passes=self.max_iter,
             batch=self.batch_size,
+            calibrate=self.calibration,
             **self._choices(),
         )
         warn_of_notes(found.notes)
@@ -267,6 +287,10 @@ class VonMisesFisherMixture(DensityMixin, SphericalEstimator):
 
         If rows of a batch fit no component, the component whose removal costs least moves there, with a warning. With `half_life`, old rows
         lose weight.
+
+        The stream keeps a random sample of its rows, from which the calibration is computed when probabilities, p-values, `calibration_` or a
+        model file are asked for. After `fit` or `load`, the calibration of the fit is used until the stream has seen as many rows as that one
+        rests on.
 
         Parameters
         ----------
@@ -303,6 +327,8 @@ class VonMisesFisherMixture(DensityMixin, SphericalEstimator):
             self.n_features_in_ = online.held[2] or self.n_features_in_
             return self
         self._take(mixture)
+        if self.calibration:
+            self._uncalibrated = True
         self._describe(directions, weights)
         self.n_iter_ = online.passes
         self.converged_ = False
@@ -329,13 +355,15 @@ class VonMisesFisherMixture(DensityMixin, SphericalEstimator):
             "estimator": self.concentration,
             "background": self.background,
             "half_life": self.half_life,
+            "calibrate": self.calibration,
             "start": start_of(self.init),
             "threads": self.n_threads,
         }
 
     def __getstate__(self) -> dict[str, Any]:
         state = super().__getstate__().copy()
-        state.pop("_probabilities", None)
+        for name in ("_probabilities", "_joint"):
+            state.pop(name, None)
         if "_online" in state:
             state["_online"] = state["_online"].to_bytes()
         return state
@@ -406,6 +434,9 @@ class VonMisesFisherMixture(DensityMixin, SphericalEstimator):
 
     @property
     def probabilities_(self) -> np.ndarray:
+        if "_joint" in self.__dict__:
+            temperature = self.temperature_
+            self._probabilities = self._of_components(softmax(self.__dict__.pop("_joint") / temperature).T).T
         if "_probabilities" not in self.__dict__:
             raise AttributeError(
                 f"this {type(self).__name__} has no probabilities_: it was not fitted in this process to rows in memory, or there are more than "
@@ -413,15 +444,100 @@ class VonMisesFisherMixture(DensityMixin, SphericalEstimator):
             )
         return self._probabilities
 
+    @property
+    def calibration_(self) -> Calibration | None:
+        return calibration_of(self._calibrated_mixture())
+
+    @property
+    def temperature_(self) -> float:
+        calibration = self.calibration_
+        return 1.0 if calibration is None else calibration.temperature
+
+    @property
+    def dispersion_(self) -> float:
+        calibration = self.calibration_
+        return np.nan if calibration is None else calibration.dispersion
+
     def _fitted(self) -> _vmfkit.Mixture:
         if not hasattr(self, "mixture_"):
             raise AttributeError(f"this {type(self).__name__} is not fitted yet")
         return self.mixture_
 
+    def _calibrated_mixture(self) -> _vmfkit.Mixture:
+        """The mixture with its calibration, which a stream computes only when it is needed."""
+        mixture = self._fitted()
+        if "_uncalibrated" in self.__dict__:
+            self.mixture_ = mixture = self._online.calibrated(threads=self.n_threads)
+            del self._uncalibrated
+        return mixture
+
+    def _calibrated(self, directions: Directions) -> np.ndarray:
+        return directions.responsibilities(self._calibrated_mixture(), threads=self.n_threads, calibrated=True)
+
+    # ------------------------------------------------------------ calibration
+
+    def calibrate(self, X: Any, *, held_out: bool = False, sample_weight: Any = None) -> VonMisesFisherMixture:
+        """Finds calibrated probabilities and the table for conformal p-values with these rows.
+
+        A fit does it with its own rows, so this is for mixtures without a calibration (of `calibration=False`, of arrays, of a distributed fit), or
+        to use held-out rows. The mixture and its labels do not change. A random sample of the rows is used.
+
+        Parameters
+        ----------
+        X : array, sparse matrix, column of lists, or files
+            The rows of the fit, or held-out rows.
+        held_out : bool, default=False
+            Whether the rows were not used for the fit. Then p-values hold exactly: P(p <= a) <= a for rows of the same kind.
+        sample_weight : array of shape (n_samples,), optional
+            Row weights.
+
+        Returns
+        -------
+        self : VonMisesFisherMixture
+        """
+        self._recalibrate(X, sample_weight, held_out=held_out)
+        return self
+
+    def calibrate_outliers(self, X: Any, *, sample_weight: Any = None) -> VonMisesFisherMixture:
+        """Replaces the table for conformal p-values by one of held-out rows; probabilities do not change.
+
+        For rows of the same kind as X, P(p <= a) <= a for every level a, whatever their distribution. The table of a fit holds nearly so.
+
+        Parameters
+        ----------
+        X : array, sparse matrix, column of lists, or files
+            Rows that were not used for the fit. The smallest p-value is 1 / (number of rows + 1); at most 32,768 rows, or 64 per component, are
+            used.
+        sample_weight : array of shape (n_samples,), optional
+            Row weights.
+
+        Returns
+        -------
+        self : VonMisesFisherMixture
+        """
+        self._recalibrate(X, sample_weight, table_only=True)
+        return self
+
+    def _recalibrate(self, X: Any, sample_weight: Any, **options: bool) -> None:
+        directions = self._directions(X)
+        mixture = self._calibrated_mixture()
+
+        def call(rows: Any, components: int, weights: Any, **more: Any) -> _vmfkit.Mixture:
+            return _vmfkit.calibrated(mixture, rows, weights, **options, **more)
+
+        found = directions.fit(call, mixture.components, checked_weights(sample_weight, X), threads=self.n_threads)
+        self.mixture_ = found
+        # Of the rows of the fit, under the former calibration.
+        self.__dict__.pop("_probabilities", None)
+        self.__dict__.pop("_joint", None)
+
     # -------------------------------------------------------------- interface
 
     def predict_proba(self, X: Any) -> np.ndarray:
-        """Computes the probability of each component for each row.
+        """Computes the calibrated probability of each component for each row.
+
+        Of the rows with a probability of about 0.8, about 80 % of the near neighbours are in the same component. If the rows fit the model, or
+        without a calibration, the probabilities are the exact posterior.
 
         Parameters
         ----------
@@ -431,6 +547,26 @@ class VonMisesFisherMixture(DensityMixin, SphericalEstimator):
         -------
         probabilities : array of shape (n_samples, n_components)
             With a background, its probability is an additional last column. The probabilities of a row of zeros are all 0.
+
+        See Also
+        --------
+        responsibilities : the exact posterior of the model.
+        """
+        return self._calibrated(self._directions(X))
+
+    def responsibilities(self, X: Any) -> np.ndarray:
+        """Computes the exact posterior of the model: the probabilities of `predict_proba` at temperature 1.
+
+        It holds for rows drawn from the mixture. On embeddings it is nearly always 0 or 1.
+
+        Parameters
+        ----------
+        X : array, sparse matrix, column of lists, or files
+
+        Returns
+        -------
+        responsibilities : array of shape (n_samples, n_components)
+            As for `predict_proba`.
         """
         return self._directions(X).responsibilities(self.mixture_, threads=self.n_threads)
 
@@ -450,22 +586,28 @@ class VonMisesFisherMixture(DensityMixin, SphericalEstimator):
             return directions.ask(self.mixture_.evaluate, weights=weights, threads=self.n_threads)["mean"]
         return float(np.average(directions.ln_densities(self.mixture_, threads=self.n_threads), weights=weights))
 
-    def p_values(self, X: Any) -> np.ndarray:
-        """Computes the p-value of each row, to find outliers.
-
-        The p-value is the probability that a row drawn from the mixture lies at least as far from its components. Of rows drawn from the
-        mixture, a fraction of 0.01 has a p-value below 0.01. Fit with `policy="free"`, because p-values need accurate concentrations.
+    def p_values(self, X: Any, kind: str = "conformal") -> np.ndarray:
+        """Computes the p-value of each row, to find outliers: of rows like those of the fit, a fraction of about 0.01 has a p-value of at most 0.01.
 
         Parameters
         ----------
         X : array, sparse matrix, column of lists, or files
+        kind : {"conformal", "component", "law"}, default="conformal"
+            What a row is compared with. "conformal": rows of the fit by their ln p, valid whatever their distribution. "component": the same among
+            the rows of its component, so that broad components have no more outliers than narrow ones. "law": draws from the mixture, only for
+            rows that fit the model, which embeddings do not; concentrations must be accurate, so fit with `policy="free"`.
 
         Returns
         -------
         p_values : array of shape (n_samples,)
             The p-value of a row of zeros is nan.
+
+        See Also
+        --------
+        calibrate_outliers : the exact guarantee, by held-out rows.
         """
-        return self._directions(X).p_values(self.mixture_, threads=self.n_threads)
+        directions = self._directions(X)
+        return directions.p_values(self._calibrated_mixture(), kind=kind, threads=self.n_threads)
 
     def _evaluate(self, X: Any) -> dict[str, float]:
         return self._directions(X).evaluate(self.mixture_, threads=self.n_threads)
@@ -501,20 +643,68 @@ class VonMisesFisherMixture(DensityMixin, SphericalEstimator):
         rows, labels = self.mixture_.sample(n_samples, seed_of(self.random_state), threads=self.n_threads)
         return rows, self._labels_of(labels, None)
 
-    def summary(self) -> Summary:
-        """A table of the components, heaviest first, as text or as HTML in a notebook."""
-        check_is_fitted(self)
-        head = ("component", "weight", "concentration", "half its mass within, degrees", "mean direction")
-        lines = []
-        for component in np.argsort(-self.weights_, kind="stable"):
-            weight, concentration = self.weights_[component], self.concentrations_[component]
-            angle = np.degrees(np.arccos(np.clip(_median_cosine(self.mixture_.dim, concentration), -1, 1)))
-            direction = self.mixture_.direction_text(int(component))
-            lines.append((str(component), f"{weight:.4f}", f"{concentration:.4g}", f"{angle:.2f}", direction))
-        if self.mixture_.has_background:
-            lines.append(("background", f"{self.background_weight_:.4f}", "0", "90.00", ""))
-        return Summary(repr(self), head, lines)
+    def representatives(self, X: Any, n: int = 5) -> list[np.ndarray]:
+        """Finds the most typical rows of each component: those with the highest density under it, among the rows assigned to it.
 
+        Parameters
+        ----------
+        X : array, sparse matrix, column of lists, or files
+        n : int, default=5
+            Number of rows for each component.
 
-def _median_cosine(dim: int, concentration: float) -> float:
-    return float(_vmfkit.ProjectionLaw(dim, concentration).evaluate("quantile", np.array([0.5]))[0])
+        Returns
+        -------
+        representatives : list of n_components arrays
+            Indices of rows of X, the most typical first. A component with fewer rows has a shorter array.
+        """
+        if not (isinstance(n, Integral) and n >= 0):
+            raise ValueError(f"n must be a whole number of at least 0, found: `{n}`")
+        return [rows for _, _, rows in self._members(X, int(n))[: self._count()]]
+
+    def _count(self) -> int:
+        """Number of components without a background."""
+        return self.mixture_.components - self.mixture_.has_background
+
+    def _members(self, X: Any, n: int) -> list[tuple[int, float, np.ndarray]]:
+        """Number of rows, mean probability and typical rows of each component."""
+        directions = self._directions(X)
+        mixture = self._calibrated_mixture()
+
+        def call(rows: Any, **options: Any) -> list[tuple[int, float, np.ndarray]]:
+            if directions.zeros is None:
+                return _vmfkit.typical_rows(mixture, rows, n, threads=self.n_threads, **options)
+            # Rows of zeros belong to no component.
+            kept = np.flatnonzero(~directions.zeros)
+            others = as_rows(directions.matrix()[kept], normalize=self.normalize)
+            found = _vmfkit.typical_rows(mixture, others.argument, n, threads=self.n_threads, **options)
+            return [(size, probability, kept[typical]) for size, probability, typical in found]
+
+        return directions.ask(call)
+
+    def summary(self, X: Any = None, *, n_typical: int = 3, as_text: bool = False) -> Any:
+        """Describes each component, heaviest first.
+
+        Parameters
+        ----------
+        X : array, sparse matrix, column of lists, or files, optional
+            Rows to count and to choose typical rows from. Without X, `size` and `probability` are those of the rows of the fit, if they were in
+            memory.
+        n_typical : int, default=3
+            Number of typical rows for each component.
+        as_text : bool, default=False
+            Return the table as text, which shows as HTML in a notebook. Without pandas it is always text.
+
+        Returns
+        -------
+        summary : pandas.DataFrame or str
+            Indexed by component, with the columns `size` (number of rows), `weight`, `probability` (mean calibrated probability of its rows),
+            `concentration`, `half_angle` (degrees that contain half of its mass), `spread` (observed variance of its rows along its mean
+            direction, as a multiple of what the model expects), `nearest` (the component with the nearest mean direction), `angle` (degrees to
+            it) and, with X, `typical` (row numbers). The calibration in words is the entry "calibration" of its `attrs`.
+        """
+        self._calibrated_mixture()
+        columns = component_columns(self, self._members(X, n_typical) if X is not None else None)
+        calibration = self.calibration_
+        words = "" if calibration is None else str(calibration)
+        frame = None if as_text else frame_of(columns, words)
+        return text_of(repr(self), words, columns, self.mixture_) if frame is None else frame

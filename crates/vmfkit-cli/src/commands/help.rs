@@ -64,6 +64,7 @@ pub const PAGES: [&str; 21] = [
     "select",
     "assign",
     "score",
+    "calibrate",
     "compare",
     "inspect",
     "tree",

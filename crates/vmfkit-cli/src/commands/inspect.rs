@@ -130,6 +130,7 @@ impl Report {
             "total_weight": json_number(description.weight),
             "settings": settings,
             "calibration": description.calibration.as_ref().map(calibration::to_json),
+            "outlier_table": description.outlier_table.as_ref().map(calibration::table_to_json),
             "data": self.rows.as_ref().map(|(seen, _)| json!({
                 "file": seen.file,
                 "rows": seen.rows,
@@ -152,7 +153,13 @@ impl Report {
             text.push('\n');
         }
         if let Some(calibration) = &description.calibration {
-            text.push_str(&format!("{}\n", calibration::line(calibration, 24)));
+            text.push_str(&calibration::line(calibration, 24));
+        }
+        if let Some(table) = &description.outlier_table {
+            text.push_str(&calibration::p_value_line(table, 24));
+        }
+        if description.calibration.is_some() || description.outlier_table.is_some() {
+            text.push('\n');
         }
         text.push_str(&components::table(mixture, description));
         text.push_str(&components::notes(&description.notes));

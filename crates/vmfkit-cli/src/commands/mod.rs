@@ -2,6 +2,7 @@
 
 pub mod accumulate;
 pub mod assign;
+pub mod calibrate;
 pub mod compare;
 pub mod completions;
 pub mod constants;
@@ -84,6 +85,8 @@ pub enum Command {
     Assign(Box<assign::Assign>),
     /// Report how well a model fits rows: mean ln density, bits per coordinate, outliers
     Score(Box<score::Score>),
+    /// Find calibrated probabilities and p-values for a model, from the rows of its fit or held-out rows
+    Calibrate(Box<calibrate::Calibrate>),
     /// Compare two labelings of the same rows: adjusted Rand index, mutual information, V-measure
     Compare(compare::Compare),
     /// Show a model file: its fit, its components and, given DATA, their most typical rows

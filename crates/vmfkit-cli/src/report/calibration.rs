@@ -1,35 +1,39 @@
-//! What a calibration says, in words and as JSON.
+//! What a calibration and a table of scores say, in words and as JSON.
 
 use super::format::{json_number, readable};
 use serde_json::{Value, json};
-use vmfkit::calibrate::{Basis, Calibration, Reliability};
+use vmfkit::calibrate::{Calibration, Reliability};
+use vmfkit::outlier::OutlierTable;
 
-/// A line on the probabilities, with the width of names in reports.
+/// Columns of a report.
+const COLUMNS: usize = 100;
+
+/// What a calibration says on probabilities, with the width of names in reports.
 pub fn line(calibration: &Calibration, width: usize) -> String {
-    format!("{:<width$}{}\n", "probabilities", described(calibration).replace('\n', &format!("\n{:width$}", "")))
+    wrapped("probabilities", &calibration.to_string(), width)
 }
 
-/// The temperature in words.
-fn described(calibration: &Calibration) -> String {
-    let Calibration { basis, temperature, dispersion, .. } = calibration;
-    let tempered = |source: &str| {
-        format!(
-            "calibrated by {source}, temperature {}: the rows vary {} times as much along\n\
-             their mean directions as the model allows, so the exact posterior is overconfident\n\
-             (expected calibration error on the sample {} before and {} after)",
-            readable(*temperature),
-            readable(*dispersion),
-            readable(calibration.raw.error()),
-            readable(calibration.calibrated.error())
-        )
-    };
-    match basis {
-        Basis::Model => "exact posterior (temperature 1), because the rows fit the model".to_owned(),
-        Basis::Neighbours => tempered("neighbours"),
-        Basis::Labels => tempered("the known labels"),
-        Basis::OneComponent => "not calibrated, because there is one component".to_owned(),
-        _ => format!("not calibrated, because too few of the {} rows in the sample have neighbours", calibration.sample_rows),
+/// Where p-values come from.
+pub fn p_value_line(table: &OutlierTable, width: usize) -> String {
+    let rows = if table.is_held_out() { "held-out rows" } else { "rows of the fit" };
+    let smallest = readable(1.0 / (table.rows() as f64 + 1.0));
+    wrapped("p-values", &format!("conformal, from {} {rows}; the smallest is {smallest}", table.rows()), width)
+}
+
+/// A name and a text whose lines are indented by `width`.
+fn wrapped(name: &str, text: &str, width: usize) -> String {
+    let mut lines = vec![String::new()];
+    for word in text.split(' ') {
+        let line = lines.last_mut().expect("there is one line");
+        if line.is_empty() {
+            line.push_str(word);
+        } else if width + line.len() + 1 + word.len() <= COLUMNS {
+            line.push_str(&format!(" {word}"));
+        } else {
+            lines.push(word.to_owned());
+        }
     }
+    format!("{name:<width$}{}\n", lines.join(&format!("\n{:width$}", "")))
 }
 
 pub fn to_json(calibration: &Calibration) -> Value {
@@ -42,6 +46,10 @@ pub fn to_json(calibration: &Calibration) -> Value {
         "raw": reliability(&calibration.raw),
         "calibrated": reliability(&calibration.calibrated),
     })
+}
+
+pub fn table_to_json(table: &OutlierTable) -> Value {
+    json!({ "rows": table.rows(), "held_out": table.is_held_out() })
 }
 
 /// The expected calibration error, and the bins that have rows; null without any.

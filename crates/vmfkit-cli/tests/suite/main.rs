@@ -4,6 +4,7 @@ mod angles;
 mod assign;
 mod bad_input;
 mod big_data;
+mod calibrate;
 mod compare;
 mod constants;
 mod convert;

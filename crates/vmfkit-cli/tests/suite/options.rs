@@ -116,6 +116,7 @@ fn every_long_command_can_be_quiet() {
         "assign m.safetensors x.csv -q -o l.npy",
         "score m.safetensors x.csv -q",
         "inspect m.safetensors x.csv -q",
+        "calibrate m.safetensors x.csv -q",
         "sample m.safetensors -n 9 -q -o y.npy",
         "convert y.npy -q y.csv",
     ] {

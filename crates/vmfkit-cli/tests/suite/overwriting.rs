@@ -50,6 +50,7 @@ fn no_output_overwrites_an_input() {
         ("merge p.stats q.stats -o p.stats", "-o", "p.stats"),
         ("maximise st p.stats -o p.stats", "-o", "p.stats"),
         ("maximise st p.stats -o next --model p.stats", "--model", "p.stats"),
+        ("calibrate m.safetensors x.csv -o x.csv", "-o", "x.csv"),
         ("sample m.safetensors -n 10 -o m.safetensors --to npy", "-o", "m.safetensors"),
         ("sample m.safetensors -n 10 -o y.npy --labels m.safetensors", "--labels", "m.safetensors"),
         ("sample --mean-direction direction.csv --concentration 3 -n 10 -o direction.csv", "-o", "direction.csv"),
@@ -63,6 +64,7 @@ fn no_output_overwrites_an_input() {
     }
     // The next state may take the place of this one, and a result of the last run that of this one.
     workspace.run("maximise st p.stats -o st").success();
+    workspace.run("calibrate m.safetensors x.csv -o m.safetensors").success();
     for _ in 0..2 {
         workspace.run("assign m.safetensors parts -o labels.npy").success();
     }

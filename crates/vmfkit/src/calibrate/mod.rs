@@ -5,6 +5,7 @@
 //! hold: rows with a probability of 0.8 share a component with 80 % of their near neighbours. The
 //! most probable component stays the same. MATH.md section 16.
 
+mod distinct;
 pub(crate) mod leave_one_out;
 pub(crate) mod neighbours;
 mod reliability;
@@ -21,6 +22,7 @@ use crate::policy::LARGEST_DISPERSION;
 use crate::rows::RowBatch;
 use crate::stats::ComponentSum;
 use crate::tensor_file::{Contents, File, excerpt};
+use distinct::Distinct;
 use leave_one_out::LeaveOneOut;
 use neighbours::{Neighbours, nearest_neighbours};
 use temperature::Targets;
@@ -92,7 +94,8 @@ pub struct Calibration {
     pub basis: Basis,
     /// The number of rows in the sample that was calibrated with.
     pub sample_rows: u64,
-    /// Pairs of a row and a copy of it that were not counted as neighbours.
+    /// Copies of rows that were not counted as neighbours: rows merged with an equal one, and pairs of
+    /// rows that are equal but for rounding.
     pub copies: u64,
     /// The reliability of the exact posterior, and of calibrated probabilities, on the sample; both
     /// empty unless neighbours or labels were used.
@@ -108,10 +111,15 @@ pub(crate) struct Evidence<'a> {
     pub mixture: &'a Mixture,
     /// Of the last M step; empty if unknown.
     pub sums: &'a [ComponentSum],
-    /// The total weight and the number of rows of the fit.
+    /// The total weight of the rows of the fit.
     pub weight: f64,
-    pub rows: u64,
+    /// The weight of each row of the sample in the fit; `None` if the rows of the sample have their
+    /// own. A sample of some of the rows has weights that stand for the others, too; its rows then
+    /// have the mean weight.
+    pub row_weight: Option<f64>,
     pub how: &'a Maximisation,
+    /// The dispersion, if it is known; otherwise it is measured.
+    pub dispersion: Option<f64>,
     /// Whether the M step counted each row for its most probable component alone.
     pub is_hard: bool,
     /// The component for which the M step counted each row of the sample, if it was known.
@@ -122,21 +130,24 @@ impl Evidence<'_> {
     /// Calibrates with a random sample of the rows of the fit: by their labels if they are known,
     /// otherwise by their neighbours.
     pub fn calibration(&self, sample: &RowBatch) -> Result<Calibration> {
-        match self.labels {
-            Some(labels) => self.calibration_by_labels(sample, labels),
-            None => self.calibration_by_neighbours(sample),
-        }
-    }
-
-    fn calibration_by_neighbours(&self, sample: &RowBatch) -> Result<Calibration> {
-        let (mut calibration, is_model) = self.uncalibrated(sample)?;
+        let mut buffer = RowBatch::default();
+        let distinct = Distinct::new(sample, self.labels, self.row_weights(sample), &mut buffer)?;
+        let (mut calibration, is_model) = self.uncalibrated(&distinct.rows)?;
+        calibration.sample_rows = sample.len() as u64;
         if is_model {
             return Ok(calibration);
         }
+        match &distinct.labels {
+            Some(labels) => self.calibrate_by_labels(calibration, &distinct.rows, labels, &distinct.left_out),
+            None => self.calibrate_by_neighbours(Calibration { copies: distinct.merged, ..calibration }, &distinct.rows),
+        }
+    }
+
+    fn calibrate_by_neighbours(&self, mut calibration: Calibration, sample: &RowBatch) -> Result<Calibration> {
         let (mut buffer, chosen) = (RowBatch::default(), self.chosen(sample));
         let rows = sample.gather(&chosen, &mut buffer)?;
         let neighbours = nearest_neighbours(&rows, NEIGHBOURS)?;
-        calibration.copies = neighbours.copies_dropped as u64;
+        calibration.copies += neighbours.copies_dropped as u64;
         let with_neighbours = (0..rows.len()).filter(|&row| neighbours.of(row).next().is_some()).count();
         if with_neighbours < FEWEST_ROWS {
             calibration.basis = Basis::FewRows;
@@ -151,12 +162,14 @@ impl Evidence<'_> {
         Ok(calibration)
     }
 
-    /// Each row is predicted by the mixture without it.
-    fn calibration_by_labels(&self, sample: &RowBatch, labels: &[u32]) -> Result<Calibration> {
-        let (mut calibration, is_model) = self.uncalibrated(sample)?;
-        if is_model {
-            return Ok(calibration);
-        }
+    /// Each row is predicted by the mixture without it, which had this weight in the fit.
+    fn calibrate_by_labels(
+        &self,
+        mut calibration: Calibration,
+        sample: &RowBatch,
+        labels: &[u32],
+        left_out: &[f64],
+    ) -> Result<Calibration> {
         let (mut buffer, chosen) = (RowBatch::default(), self.chosen(sample));
         let (rows, labels) = (sample.gather(&chosen, &mut buffer)?, chosen.iter().map(|&row| labels[row]).collect::<Vec<_>>());
         if rows.len() < FEWEST_ROWS {
@@ -165,13 +178,12 @@ impl Evidence<'_> {
         }
         let components = self.mixture.components().len();
         let without = self.leave_one_out();
-        let weights = self.row_weights(sample);
         let mut corrected = vec![0f64; rows.len() * components];
         self.mixture.for_each_row(&rows, components, &mut corrected, |found, out| out.copy_from_slice(found))?;
         let mut logits = vec![0f32; corrected.len()];
         for (row, (corrected, out)) in corrected.chunks_exact_mut(components).zip(logits.chunks_exact_mut(components)).enumerate()
         {
-            without.correct(corrected, weights(chosen[row]), |k| f64::from(u8::from(k == labels[row] as usize)));
+            without.correct(corrected, left_out[chosen[row]], |k| f64::from(u8::from(k == labels[row] as usize)));
             relative(corrected, out);
         }
         let assigned: Vec<u32> = logits.chunks_exact(components).map(|logits| first_largest(logits) as u32).collect();
@@ -226,8 +238,7 @@ impl Evidence<'_> {
         let components = component_dispersions(sample, self.mixture)?;
         let freedom: f64 = components.iter().map(|(_, freedom)| freedom).sum();
         let measured = components.iter().map(|(spread, freedom)| spread * freedom).sum::<f64>() / freedom;
-        // The policy and the temperature are decided by the same number.
-        let dispersion = self.how.dispersion.unwrap_or(if freedom > 0.0 { measured } else { 1.0 });
+        let dispersion = self.dispersion.unwrap_or(if freedom > 0.0 { measured } else { 1.0 });
         let is_single = self.mixture.components().len() == 1;
         let fits = dispersion <= LARGEST_DISPERSION;
         let calibration = Calibration {
@@ -249,12 +260,10 @@ impl Evidence<'_> {
         (0..most).map(|row| row * sample.len() / most).collect()
     }
 
-    /// The weight of each row of the sample in the fit. A sample of some of the rows has weights
-    /// that stand for the others, too; the rows then have the mean weight.
+    /// The weight of each row of the sample in the fit.
     fn row_weights<'s>(&self, sample: &'s RowBatch) -> impl Fn(usize) -> f64 + 's {
-        let mean = if self.rows > 0 { self.weight / self.rows as f64 } else { 1.0 };
-        let is_all = sample.len() as u64 >= self.rows;
-        move |row| if is_all { sample.weights().map_or(1.0, |weights| weights[row]) } else { mean }
+        let row_weight = self.row_weight;
+        move |row| row_weight.unwrap_or_else(|| sample.weights().map_or(1.0, |weights| weights[row]))
     }
 }
 

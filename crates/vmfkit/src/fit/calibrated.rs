@@ -59,17 +59,32 @@ impl Fit {
     /// [`Error::DimensionMismatch`](crate::Error::DimensionMismatch); [`Error::NoRows`](crate::Error::NoRows)
     /// if the sample has no weight.
     pub fn calibrated(self, sample: &RowBatch, how: &Maximisation) -> Result<Self> {
-        self.calibrated_with(sample, None, how)
+        self.calibrated_with(sample, None, how, None)
     }
 
-    /// The same with the component of each row of the sample, if components are known labels.
-    pub(crate) fn calibrated_with(self, sample: &RowBatch, labels: Option<&[u32]>, how: &Maximisation) -> Result<Self> {
+    /// The same with the component of each row of the sample, if components are known labels, and the
+    /// weight that each had in the fit, if the weights of the sample do not say.
+    pub(crate) fn calibrated_with(
+        self,
+        sample: &RowBatch,
+        labels: Option<&[u32]>,
+        how: &Maximisation,
+        row_weight: Option<f64>,
+    ) -> Result<Self> {
         let mut buffer = RowBatch::default();
         let sample = &sample.validated_slice(0, sample.len(), &mut buffer)?;
-        let is_hard = matches!(self.settings.get("method"), Some("hard" | "kmeans"));
+        let is_hard = is_hard(self.settings.get("method").unwrap_or_default());
         let Fit { mixture, sums, weight, rows, .. } = &self;
-        let evidence = Evidence { mixture, sums, weight: *weight, rows: *rows, how, is_hard, labels };
+        // The policy and the temperature are decided by the same number.
+        let dispersion = how.dispersion;
+        let row_weight = row_weight.or_else(|| ((sample.len() as u64) < *rows).then(|| weight / *rows as f64));
+        let evidence = Evidence { mixture, sums, weight: *weight, row_weight, how, dispersion, is_hard, labels };
         let (calibration, outlier_table) = (evidence.calibration(sample)?, evidence.outlier_table(sample)?);
         Ok(Fit { calibration: Some(calibration), outlier_table: Some(outlier_table), ..self })
     }
+}
+
+/// Whether the M step of this method counts each row for its most probable component alone.
+pub(super) fn is_hard(method: &str) -> bool {
+    matches!(method, "hard" | "kmeans")
 }

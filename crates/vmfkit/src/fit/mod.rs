@@ -1,6 +1,7 @@
 //! [`Fitter`]: fits a mixture to rows in one call; every choice is an option.
 
 mod calibrated;
+pub mod calibrated_model;
 pub mod cross_fit;
 mod first_mixture;
 mod fitter_settings;
@@ -14,6 +15,7 @@ mod reassign;
 mod restarts;
 pub mod select;
 pub mod stream;
+mod stream_sample;
 
 pub use method::Method;
 

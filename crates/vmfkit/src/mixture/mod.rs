@@ -10,12 +10,14 @@ mod summary;
 mod tile;
 #[cfg(test)]
 mod tile_tests;
+mod typical;
 
 pub use assignment::Assignment;
 pub use e_step::{BLOCK_ROWS, CHUNK_ROWS, EStep};
 pub(crate) use e_step::{check_block_rows, preferred_rows};
 pub use sampler::MixtureSampler;
 pub use summary::{Rank, Summary};
+pub use typical::{Members, TypicalRow, TypicalRows};
 
 use crate::capacity;
 use crate::density::VonMisesFisher;

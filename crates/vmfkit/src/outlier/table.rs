@@ -75,6 +75,7 @@ impl std::str::FromStr for OutlierScope {
 #[derive(Debug, Clone, PartialEq)]
 pub struct OutlierTable {
     rows: u64,
+    is_held_out: bool,
     overall: Scores,
     /// For each component without the background.
     components: Vec<Scores>,
@@ -101,7 +102,8 @@ impl OutlierTable {
             let weight = rows.weights().map_or(1.0, |weights| weights[row]);
             Scored { score, component, weight }
         });
-        Self::of_scores(scored.collect(), mixture.components().len())
+        let table = Self::of_scores(scored.collect(), mixture.components().len())?;
+        Ok(OutlierTable { is_held_out: true, ..table })
     }
 
     /// # Errors
@@ -119,6 +121,7 @@ impl OutlierTable {
         scored.iter().for_each(|row| of_component[row.component as usize].push(*row));
         Ok(OutlierTable {
             rows: scored.len() as u64,
+            is_held_out: false,
             overall: Scores::new(&scored),
             components: of_component.iter().map(|scored| Scores::new(scored)).collect(),
         })
@@ -127,6 +130,12 @@ impl OutlierTable {
     /// The number of rows that were scored. The smallest p-value is one over this number plus one.
     pub fn rows(&self) -> u64 {
         self.rows
+    }
+
+    /// True if the rows were not used for the fit, so that p-values hold exactly: the table is one of
+    /// [`Self::held_out`].
+    pub fn is_held_out(&self) -> bool {
+        self.is_held_out
     }
 
     /// The p-value of each row. A component without rows in the table has p-values of 1.
@@ -168,6 +177,9 @@ impl OutlierTable {
         let tables = || std::iter::once(&self.overall).chain(&self.components);
         let points: Vec<f64> = tables().flat_map(Scores::pairs).collect();
         contents.text("outlier_rows", self.rows.to_string());
+        if self.is_held_out {
+            contents.text("outlier_rows_held_out", "true");
+        }
         contents.numbers("outlier_points", vec![points.len() / 2, 2], points);
         contents.numbers(
             "outlier_lengths",
@@ -199,7 +211,8 @@ impl OutlierTable {
             return file.wrong(format!("tensor `outlier_points` has points of no component: `{}`", rest.len()));
         }
         let overall = tables.remove(0);
-        Ok(Some(OutlierTable { rows: file.parsed("outlier_rows")?, overall, components: tables }))
+        let (rows, is_held_out) = (file.parsed("outlier_rows")?, file.flag("outlier_rows_held_out")?);
+        Ok(Some(OutlierTable { rows, is_held_out, overall, components: tables }))
     }
 }
 

@@ -6,8 +6,8 @@ use crate::error::{Error, Result};
 use crate::m_step::{Maximisation, Note, maximise};
 use crate::mixture::Mixture;
 use crate::reservoir::Reservoir;
-use crate::rows::RowBatch;
 use crate::rows::aligned::AlignedRows;
+use crate::rows::{LARGEST_WEIGHT, RowBatch};
 use crate::settings::Settings;
 use crate::source::Source;
 use crate::stats::SufficientStats;
@@ -48,6 +48,7 @@ pub struct KnownLabels<L> {
     /// Rows that are not in the statistics yet, and their labels.
     aligned: AlignedRows,
     labels: Vec<L>,
+    priors: Option<Vec<f64>>,
     sample: Option<LabelledSample<L>>,
 }
 
@@ -82,12 +83,19 @@ impl<L: Ord + Clone + Sync> KnownLabels<L> {
     pub fn new(dim: usize) -> Self {
         let (aligned, labels) = (AlignedRows::new(ROWS_AT_ONCE), Vec::new());
         let sample = Some(LabelledSample { rows: Reservoir::new(NEIGHBOUR_ROWS, 0), numbers: BTreeMap::new() });
-        KnownLabels { dim, rows: 0, first_row: Vec::new(), stats: BTreeMap::new(), aligned, labels, sample }
+        KnownLabels { dim, rows: 0, first_row: Vec::new(), stats: BTreeMap::new(), aligned, labels, priors: None, sample }
     }
 
     /// Without the sample of rows that the fit is calibrated with.
     pub fn uncalibrated(self) -> Self {
         KnownLabels { sample: None, ..self }
+    }
+
+    /// The weights of the components, in the sorted order of the labels, for rows in which labels are
+    /// not as frequent as in those that are added. Rows of the sample count accordingly in the
+    /// calibration.
+    pub fn priors(self, priors: Vec<f64>) -> Self {
+        KnownLabels { priors: Some(priors), ..self }
     }
 
     /// Adds rows and their labels. Neither the number of threads nor the sizes of batches change
@@ -159,9 +167,10 @@ impl<L: Ord + Clone + Sync> KnownLabels<L> {
     /// component, which a note names.
     ///
     /// # Errors
-    /// [`Error::NoRows`]; options of `how` that are out of range.
+    /// [`Error::NoRows`]; options of `how` that are out of range; priors that are not the weights of
+    /// that many components.
     pub fn fit(mut self, how: &Maximisation) -> Result<(Fit, Vec<L>)> {
-        let sample = self.sample.take();
+        let (sample, priors) = (self.sample.take(), self.priors.take());
         let (dim, rows) = (self.dim, self.rows);
         let (of_labels, first_row) = self.into_stats()?;
         let components = of_labels.len();
@@ -176,6 +185,11 @@ impl<L: Ord + Clone + Sync> KnownLabels<L> {
         let any = VonMisesFisher::along(first_row, 1.0)?;
         let equal = Mixture::new(vec![1.0 / components as f64; components], vec![any; components])?;
         let (mixture, mut notes) = maximise(&stats, &equal, how)?;
+        let given = priors.is_some();
+        let mixture = match priors {
+            Some(priors) => Mixture::new(priors, mixture.components().to_vec())?,
+            None => mixture,
+        };
         // A known label may have few equal rows; only a concentration at its limit deserves a note.
         let is_bounded = |concentration: f64| concentration < how.largest_concentration;
         notes.retain(|note| !matches!(note, Note::Collapsed { concentration, .. } if is_bounded(*concentration)));
@@ -204,12 +218,31 @@ impl<L: Ord + Clone + Sync> KnownLabels<L> {
         let fit = match sample {
             Some(sample) => {
                 let (rows, labels) = sample.finish()?;
-                fit.calibrated_with(&rows, Some(&labels), how)?
+                if given {
+                    let reweighted = reweighted(&rows, &labels, fit.mixture.weights())?;
+                    let row_weight = Some(fit.weight / fit.rows as f64);
+                    fit.calibrated_with(&reweighted, Some(&labels), &how.clone().fixed_weights(true), row_weight)?
+                } else {
+                    fit.calibrated_with(&rows, Some(&labels), how, None)?
+                }
             }
             None => fit,
         };
         Ok((fit, of_labels.into_keys().collect()))
     }
+}
+
+/// The rows with weights that give each label its prior, as a fraction of the same total weight.
+fn reweighted<'a>(rows: &'a RowBatch, labels: &[u32], priors: &[f64]) -> Result<RowBatch<'a>> {
+    let weight = |row: usize| rows.weights().map_or(1.0, |weights| weights[row]);
+    let mut of_label = vec![0.0; priors.len()];
+    labels.iter().enumerate().for_each(|(row, label)| of_label[*label as usize] += weight(row));
+    let total: f64 = of_label.iter().sum();
+    let weights = labels.iter().enumerate().map(|(row, label)| {
+        let (prior, found) = (priors[*label as usize], of_label[*label as usize]);
+        if found > 0.0 { (weight(row) / found * prior * total).min(LARGEST_WEIGHT) } else { 0.0 }
+    });
+    rows.slice(0, rows.len()).with_weights(weights.collect::<Vec<_>>())
 }
 
 /// Adds rows to the statistics of their labels.

@@ -18,7 +18,7 @@
 //! `rows` and `weight` (the number and the total weight of the rows), `notes` (one per line),
 //! `labels` (a JSON list of the label of each component), `calibration`
 //! (what the temperature rests on), `temperature`, `calibration_dispersion`, `calibration_rows`,
-//! `calibration_copies`, `outlier_rows`, `angles` (how the rows were written, as
+//! `calibration_copies`, `outlier_rows`, `outlier_rows_held_out`, `angles` (how the rows were written, as
 //! in `lat,lon`), `software`, and every other setting of the fit as `setting.` and its name. Other
 //! tensors and metadata are ignored. docs/file-format.md lists all.
 //!

@@ -12,14 +12,14 @@ use vmfkit::train::Fit;
 use vmfkit::{ConcentrationEstimator, ConcentrationPolicy, Maximisation, Mixture, RowBatch, VonMisesFisher};
 
 /// Rows and the component of each.
-struct Family {
-    dim: usize,
-    rows: Vec<f32>,
-    labels: Vec<u32>,
+pub struct Family {
+    pub dim: usize,
+    pub rows: Vec<f32>,
+    pub labels: Vec<u32>,
 }
 
 impl Family {
-    fn batch(&self, from: usize, to: usize) -> RowBatch<'_> {
+    pub fn batch(&self, from: usize, to: usize) -> RowBatch<'_> {
         RowBatch::new(self.dim, &self.rows[from * self.dim..to * self.dim]).unwrap()
     }
 
@@ -43,7 +43,7 @@ fn well_specified(dim: usize, components: usize, mean_length: f64, rows: usize, 
 /// Components whose noise, and the differences of whose directions, lie in the first `noisy` of
 /// `dim` dimensions, like those of embeddings. `spread` is the length of the noise; a component is
 /// at a distance of 1 from the common direction.
-fn noise_in_few_dimensions(dim: usize, noisy: usize, components: usize, spread: f64, rows: usize, seed: u64) -> Family {
+pub fn noise_in_few_dimensions(dim: usize, noisy: usize, components: usize, spread: f64, rows: usize, seed: u64) -> Family {
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(seed);
     let mut normals = |count: usize, scale: f64| -> Vec<f64> {
         let pairs = (0..count.div_ceil(2)).flat_map(|_| {

@@ -2,6 +2,8 @@
 
 mod angles;
 mod api;
+mod calibrated_models;
+mod calibrated_streams;
 mod calibration;
 mod checkpoint;
 mod checksums;
